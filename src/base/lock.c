@@ -48,6 +48,12 @@ void lock_note_released(const void *lock) {
     }
 }
 
+bool lock_is_held(const void *lock) {
+  for (unsigned i = 0; i < n_held; ++i)
+    if (held[i].lock == lock) return true;
+  return false;
+}
+
 void lock_expect_none(const void *but) {
   for (unsigned i = 0; i < n_held; ++i)
     if (held[i].lock != but) refuse("sleeps, or calls other code,", LOCK_UNRANKED, held[i].rank);

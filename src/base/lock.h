@@ -31,6 +31,8 @@ typedef enum {
 /* Notes that the calling thread is about to wait for the lock, and that it has released it. */
 INTERNAL void lock_note_taken(const void *lock, lock_rank rank);
 INTERNAL void lock_note_released(const void *lock);
+/* Whether the calling thread holds the lock; for locks that it took by waiting, not by a try. For assertions. */
+INTERNAL bool lock_is_held(const void *lock);
 /* Ends the program when the calling thread holds a lock other than `but` (NULL: any). Called before a thread sleeps, runs a
  * task, or calls the user's code. */
 INTERNAL void lock_expect_none(const void *but);
@@ -41,6 +43,7 @@ INTERNAL void lock_expect_none(const void *but);
 #  define LOCK_SET_RANK(lock, value) ((void)(value))
 static inline void lock_note_taken(const void *lock, lock_rank rank) { (void)lock, (void)rank; }
 static inline void lock_note_released(const void *lock) { (void)lock; }
+static inline bool lock_is_held(const void *lock) { return lock; }
 static inline void lock_expect_none(const void *but) { (void)but; }
 #endif
 

@@ -8,7 +8,7 @@
 #include "runtime/roofline.h"
 #include "trace/stats_write.h"
 
-static stats_op *row_of(op *o) {
+static stats_op *account_row(op *o) {
   stats_op *row = atomic_load_explicit(&o->row, memory_order_relaxed);
   if (!row) atomic_store(&o->row, row = trace_row(o->name));
   return row;
@@ -28,7 +28,7 @@ static void note_operand(executor *e, operand *p, const tensor *t) {
 void account_prepare(executor *e, const op_arg *a) {
   e->n_elements = 0;
   e->element_bytes = 0;
-  for (operand *p = e->operands; p < e->operands + e->n_operands; ++p) note_operand(e, p, operand_tensor(e, p, a));
+  for (operand *p = e->operands; p < e->operands + e->n_operands; ++p) note_operand(e, p, executor_tensor(e, p, a));
 }
 
 void account_indexed(executor *e, int number, uint64_t n, uint64_t element_bytes) {
@@ -40,7 +40,7 @@ void account_indexed(executor *e, int number, uint64_t n, uint64_t element_bytes
 
 /* ---- the device's time ------------------------------------------------------------------------------------------- */
 
-/* What the L2 of each device holds, by the kernels' addresses, in the order in which tasks run. */
+/* The content of each device's L2 cache, by the addresses that kernels use, as tasks run one after the other. */
 static struct {
   spinlock lock;
   residency l2;
@@ -58,7 +58,7 @@ void account_prefetch(const void *view, uint64_t bytes) {
   if (device >= 0) (void)touch_l2(device, view, bytes);
 }
 
-/* Reads and writes of an operand count once each. */
+/* An operand that is read and written passes memory twice. */
 static unsigned n_passes(const operand *p) { return !!(p->flags & ARG_READ) + !!(p->flags & ARG_WRITTEN); }
 
 static void count_elided(stats_direction direction, uint64_t bytes) {
@@ -103,7 +103,7 @@ static void count_device_time(stats_op *row, const executor *e, void *const *vie
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
 status account_run(const executor *e, void *const *view, void *scratch) {
-  stats_op *row = row_of(e->op);
+  stats_op *row = account_row(e->op);
   count_device_time(row, e, view);
   const uint64_t start = now_ns();
   const status st = e->run(e, view, scratch);

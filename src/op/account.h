@@ -1,21 +1,23 @@
-/* What is counted of operators where somebody reads the counters (trace_is_on); nothing here runs otherwise. */
+/* Statistics of operators: counters, and the time that the roofline model gives (runtime/roofline.h). Called by
+ * op/, by kernels (account_indexed()) and src/api, and only does something while the statistics are read
+ * (trace_is_on()). Thread-safe. */
 #ifndef CANNON_OP_ACCOUNT_H
 #define CANNON_OP_ACCOUNT_H
 
 #include "op/executor.h"
 
-/* In phase one, of the call's arguments: the sizes that account_run needs. */
+/* In phase one: stores the sizes of the operands that account_run() needs. */
 __attribute__((cold)) void account_prepare(executor *e, const op_arg *a);
 
-/* Says that only n elements of this operand are read or written, however large it is, since another operand holds their
- * indices. Called by prepare functions. */
+/* Tells that only n elements of the operand of this number are read or written, since another operand holds their
+ * indices. For prepare functions. */
 void account_indexed(executor *e, int number, uint64_t n, uint64_t element_bytes);
 
-/* A range of a device's memory, as kernels see it, is fetched into its L2. */
+/* Tells that a range of device memory, at its address for kernels, is prefetched into the device's L2. */
 void account_prefetch(const void *view, uint64_t bytes);
 
-/* e->run, timed; and what it would take on the device of the profile, and which of its operands it used straight in
- * host memory. */
+/* Calls e->run() and counts its time, the time on the device of the profile, and the bytes
+ * of operands in host memory. */
 __attribute__((noinline)) status account_run(const executor *e, void *const *view, void *scratch);
 
 #endif

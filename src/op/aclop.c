@@ -13,39 +13,40 @@
 
 enum { MAX_ARGS = 48, MAX_TENSORS = 32, MAX_HOST_LISTS = 4, MAX_LIST = 32 };
 
-/* An operand that the operator gets from elsewhere: without blocks, or in the device's memory. */
+/* Why an operand is staged, that is, passed to the operator in other memory: its format is
+ * blocked, or it is in host memory. */
 typedef enum { BLOCKED_INPUT, BLOCKED_OUTPUT, HOST_INPUT } stage_kind;
 
 typedef struct {
-  tensor stored; /* as it lies */
-  int index;     /* among the operator's tensors */
+  tensor stored; /* the operand as the call describes it */
+  int index;     /* in binding.tensors */
   stage_kind kind;
-  uint64_t offset, bytes; /* of its plain copy */
+  uint64_t offset, bytes; /* of its plain copy, in the staging memory */
 } staged;
 
 typedef struct {
   const aclop_call *call;
   aclop *o;
   op_arg arg[MAX_ARGS];
-  tensor tensors[MAX_TENSORS]; /* in the order of the schema; absent ones keep their place */
+  tensor tensors[MAX_TENSORS]; /* in the order of the schema; absent ones keep their index */
   int n_tensors, n_staged, n_lists;
   staged staged[MAX_TENSORS];
   union {
     aclIntArray array;
     char room[sizeof(aclIntArray) + MAX_LIST * sizeof(int64_t)];
-  } lists[MAX_HOST_LISTS]; /* read on the host */
+  } lists[MAX_HOST_LISTS]; /* operands that the schema has as a list of integers, read on the host */
   uint64_t staged_bytes;
   union {
     aclTensorList array;
     char room[sizeof(aclTensorList) + MAX_TENSORS * sizeof(aclTensor *)];
-  } members; /* of the inputs that are a list */
+  } members; /* the inputs that the schema has as a list of tensors */
 } binding;
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static int compare_names(const void *name, const void *entry) { return strcmp(name, ((const aclop *)entry)->op.name); }
 
-static aclop *find(const char *name) {
+static aclop *aclop_find(const char *name) {
   return bsearch(name, aclop_table, aclop_count, sizeof aclop_table[0], compare_names);
 }
 
@@ -53,8 +54,8 @@ static aclop *find(const char *name) {
 
 static bool is_absent(const aclop_operand *o) { return o->desc->dtype == ACL_DT_UNDEFINED; }
 
-/* The description as a tensor: dims of the origin, and how it lies. */
-static status describe(tensor *t, const aclop_operand *o, const char *name) {
+/* Makes a tensor of a description: with the dims of the origin, and the format of the storage. */
+static status aclop_describe(tensor *t, const aclop_operand *o, const char *name) {
   const tensor_desc *d = o->desc;
   const desc_shape *storage = desc_storage_shape(d);
   const int format = desc_storage_format(d);
@@ -75,7 +76,7 @@ static status describe(tensor *t, const aclop_operand *o, const char *name) {
   return ST_OK;
 }
 
-/* The operand's memory is there, so that nothing is queued where it is not. */
+/* Checks that the operand's memory is allocated, before any task is queued. */
 static status check_memory(const tensor *t, const arg_schema *s, size_t bytes) {
   void *view;
   const unsigned access = s->flags & ARG_WRITTEN ? VMM_WRITE : VMM_READ;
@@ -83,14 +84,14 @@ static status check_memory(const tensor *t, const arg_schema *s, size_t bytes) {
   return OP_FAIL("%s", strdupa(fail_take()));
 }
 
-/* Without blocks: row-major, and nothing but its origin. */
+/* Makes the tensor row-major in the format of its origin. */
 static void make_plain(tensor *t) {
   t->format = t->origin_format;
   t->storage_rank = t->rank;
   memcpy(t->storage_dims, t->dims, sizeof t->dims);
 }
 
-static void stage(binding *b, int index, stage_kind kind) {
+static void aclop_stage(binding *b, int index, stage_kind kind) {
   const tensor *t = &b->tensors[index];
   staged *g = &b->staged[b->n_staged++];
   *g = (staged){.stored = *t,
@@ -101,19 +102,19 @@ static void stage(binding *b, int index, stage_kind kind) {
   b->staged_bytes += (g->bytes + 511) / 512 * 512;
 }
 
-/* A constant's bytes are its data. */
+/* The operand, with the bytes of the constant as its data if its description has one. */
 static aclop_operand host_operand(const aclop_operand *o) {
   return o->desc->constant ? (aclop_operand){o->desc, o->desc->constant, o->desc->constant_bytes} : *o;
 }
 
-/* Read when the call is made: numbers that clients give to operators as operands. */
+/* Binds an operand in host memory, such as a number that a client passes. It is read during the call. */
 static status bind_host(binding *b, int index, const arg_schema *s) {
   const tensor *t = &b->tensors[index];
   EXPECT(!(s->flags & ARG_WRITTEN), "%s lies in host memory, expected memory of a device", s->name);
   EXPECT(!b->o->any_format && format_is_plain(t->format), "%s lies in host memory in format %s, expected a plain one",
          s->name, format_name(t->format));
   EXPECT(!t->n || t->data, "the data of %s are NULL, expected %jd elements", s->name, (intmax_t)t->n);
-  if (t->n) stage(b, index, HOST_INPUT);
+  if (t->n) aclop_stage(b, index, HOST_INPUT);
   make_plain(&b->tensors[index]);
   return ST_OK;
 }
@@ -129,7 +130,7 @@ static status bind_tensor(binding *b, const arg_schema *s, const aclop_operand *
   tensor *t = &b->tensors[index];
   const aclop_operand at = host_operand(o);
   const bool on_host = at.desc->placement != ACL_MEMTYPE_DEVICE || o->desc->constant;
-  TRY(describe(t, &at, s->name));
+  TRY(aclop_describe(t, &at, s->name));
   *arg = (op_arg){.tensor = t};
   if (on_host) return bind_host(b, index, s);
   TRY(check_memory(t, s, o->bytes));
@@ -137,12 +138,13 @@ static status bind_tensor(binding *b, const arg_schema *s, const aclop_operand *
     return ST_OK;
   storage_layout layout;
   TRY(storage_layout_of(t, s->name, &layout));
-  if (!storage_layout_is_origin(&layout)) stage(b, index, s->flags & ARG_WRITTEN ? BLOCKED_OUTPUT : BLOCKED_INPUT);
+  if (!storage_layout_is_origin(&layout))
+    aclop_stage(b, index, s->flags & ARG_WRITTEN ? BLOCKED_OUTPUT : BLOCKED_INPUT);
   make_plain(t);
   return ST_OK;
 }
 
-/* Of all inputs that are left. */
+/* Binds all remaining inputs as a list of tensors. */
 static status bind_tensors(binding *b, const arg_schema *s, const aclop_operand *o, int n, op_arg *arg) {
   aclTensorList *list = &b->members.array;
   list->magic = MAGIC_TENSOR_LIST;
@@ -207,7 +209,8 @@ static status bind_attribute(const binding *b, int i, op_arg *arg) {
   return ST_OK;
 }
 
-/* Names that begin with "_" are for the engine, and mean nothing here. */
+/* Fails for attributes that the operator does not have. Names that begin with "_" are for the
+ * graph engine and ignored. */
 static status check_names(const binding *b) {
   for (const attr_value *v = b->call->attributes ? b->call->attributes->first : NULL; v; v = v->next) {
     bool known = v->name[0] == '_';
@@ -248,12 +251,12 @@ static status bind(binding *b) {
 
 typedef struct {
   void *block;  /* NULL: none */
-  bool is_kept; /* of a graph that is being captured, whose tasks use it as long as it lives */
+  bool is_kept; /* it belongs to a graph that is being captured, and is freed with that */
 } piece;
 
 typedef struct {
   stream *stream;
-  executor *main, *conversion[MAX_TENSORS]; /* NULL where there is none, and once they are queued */
+  executor *main, *conversion[MAX_TENSORS]; /* NULL: there is none, or it was queued */
   piece staging, workspace;
 } tasks;
 
@@ -270,14 +273,14 @@ static status take_memory(const binding *b, stream *s, uint64_t bytes, piece *p)
   return capture_keep_block(s, p->block, b->call->site, &p->is_kept);
 }
 
-static void give_back(const binding *b, const piece *p) {
+static void aclop_give_back(const binding *b, const piece *p) {
   if (p->block && !p->is_kept) (void)memory_free(p->block, FREE_DEVICE, b->call->site);
 }
 
 static status copy_from_host(const staged *g, void *to) {
   void *view;
   TRY(memory_view(to, g->bytes, VMM_WRITE, "staging", &view));
-  memcpy(view, g->stored.data, g->bytes); /* a new block: no task reads it yet */
+  memcpy(view, g->stored.data, g->bytes); /* a new block, which no task reads yet */
   return ST_OK;
 }
 
@@ -288,10 +291,10 @@ static status prepare_conversion(const staged *g, const tensor *plain, executor 
   const op_arg arg[] = {{.tensor = from}, {.tensor = to}, {.string = ""}, {.string = ""},
                         {.integer = 1},   {.integer = 0}, {.integer = 0}};
   uint64_t unused;
-  return op_prepare(&find("TransData")->op, arg, &unused, e);
+  return op_prepare(&aclop_find("TransData")->op, arg, &unused, e);
 }
 
-static status prepare(binding *b, tasks *t) {
+static status aclop_prepare(binding *b, tasks *t) {
   uint64_t workspace_bytes;
   TRY(take_memory(b, t->stream, b->staged_bytes, &t->staging));
   for (int i = 0; i < b->n_staged; ++i) {
@@ -311,7 +314,7 @@ static status launch(op *o, executor **e, void *workspace, void *stream) {
 
 static status launch_conversions(const binding *b, tasks *t, stage_kind kind, void *stream) {
   for (int i = 0; i < b->n_staged; ++i)
-    if (b->staged[i].kind == kind) TRY(launch(&find("TransData")->op, &t->conversion[i], NULL, stream));
+    if (b->staged[i].kind == kind) TRY(launch(&aclop_find("TransData")->op, &t->conversion[i], NULL, stream));
   return ST_OK;
 }
 
@@ -325,15 +328,15 @@ static void clean_up(const binding *b, tasks *t) {
   if (t->main) executor_unref(t->main);
   for (int i = 0; i < b->n_staged; ++i)
     if (t->conversion[i]) executor_unref(t->conversion[i]);
-  give_back(b, &t->staging);
-  give_back(b, &t->workspace);
+  aclop_give_back(b, &t->staging);
+  aclop_give_back(b, &t->workspace);
 }
 
 static status bind_and_launch(binding *b, void *handle) {
   tasks t = {0};
   TRY(context_stream(handle, &t.stream));
   TRY(bind(b));
-  status st = prepare(b, &t);
+  status st = aclop_prepare(b, &t);
   if (st == ST_OK) st = launch_all(b, &t, handle);
   char words[400];
   if (st != ST_OK) snprintf(words, sizeof words, "%s", fail_take());
@@ -342,7 +345,7 @@ static status bind_and_launch(binding *b, void *handle) {
 }
 
 status aclop_execute(const aclop_call *c, void *stream) {
-  binding b = {.call = c, .o = find(c->name)};
+  binding b = {.call = c, .o = aclop_find(c->name)};
   if (!b.o) return fail(c->refusal, "there is no operator %.64s", c->name);
   const status st = bind_and_launch(&b, stream);
   if (likely(st == ST_OK)) return ST_OK;

@@ -1,13 +1,14 @@
-/* Operators that are called by name, with tensor descriptions and attributes: the graph engine's. Their lines are in
- * ops/graph.aclop, from which scripts/gen_aclops.py makes the table; their prepare functions are as any operator's, and a call
- * becomes ordinary tasks of executors:
+/* Operators that are called by name, with tensor descriptions and attributes (aclopCompileAndExecute). Each has a line
+ * in ops/graph.aclop, from which scripts/gen_aclops.py generates a table. Their prepare functions are like those of
+ * other operators, and a call becomes ordinary tasks of executors:
  *
- *   operands in formats with blocks    a TransData each into memory without blocks, before the operator
- *   the operator                       on plain operands; those marked any_format or stored are seen as they lie
- *   results in such formats            a TransData each, behind it
+ *   an operand in a blocked format     is converted by a TransData task into plain memory, before the operator
+ *   the operator                       runs on plain operands; operands marked any_format or stored are used as they
+ *                                      are
+ *   a result in a blocked format       is converted by a TransData task behind the operator
  *
- * The memory in between, and the operator's workspace, come from the device's heap and are freed when all is queued: it
- * keeps them until the tasks have passed. */
+ * The memory in between and the operator's workspace come from the device's heap, and are freed as soon as all tasks
+ * are queued: the heap keeps them until the tasks are done. Called by src/api. Thread-safe. */
 #ifndef CANNON_OP_ACLOP_H
 #define CANNON_OP_ACLOP_H
 
@@ -16,11 +17,11 @@
 
 typedef struct {
   op op;
-  const op_arg *defaults; /* of attributes, by argument */
-  bool any_format;
+  const op_arg *defaults; /* of attributes, by the argument's index */
+  bool any_format;        /* the operator handles every format itself */
 } aclop;
 
-extern aclop aclop_table[]; /* by name */
+extern aclop aclop_table[]; /* sorted by name */
 extern const size_t aclop_count;
 
 typedef struct {
@@ -34,11 +35,11 @@ typedef struct {
   const aclop_operand *inputs, *outputs;
   int n_inputs, n_outputs;
   const attributes *attributes;
-  status refusal; /* what there is no operator for, or no legal call, gives; in words in any case */
+  status refusal; /* the status for an unknown operator or wrong arguments; there is a message in each case */
   void *site;     /* the caller's return address */
 } aclop_call;
 
-/* Queues it on the stream that the handle means. On failure no task was queued that writes an output. */
+/* Queues the call's tasks in a stream, given by its handle. On failure no task was queued that writes an output. */
 status aclop_execute(const aclop_call *c, void *stream);
 
 #endif

@@ -44,8 +44,8 @@ const attr_value *attributes_find(const attributes *a, const char *name) {
   return v;
 }
 
-/* Takes over the memory that the value owns, also on failure. */
-static status put(attributes *a, const char *name, attr_kind kind, op_arg value) {
+/* Adds or replaces a value. Takes over the memory that belongs to the value, also on failure. */
+static status attributes_put(attributes *a, const char *name, attr_kind kind, op_arg value) {
   const size_t length = strlen(name) + 1;
   attr_value *v = malloc(sizeof *v + length);
   if (!v) {
@@ -67,7 +67,7 @@ static status put(attributes *a, const char *name, attr_kind kind, op_arg value)
 status attributes_set(attributes *a, const char *name, attr_kind kind, op_arg value) {
   if (kind == ATTR_STRING && !(value.string = strdup(value.string)))
     return fail(ST_NO_HOST_MEMORY, "no host memory for the attribute %s", name);
-  return put(a, name, kind, value);
+  return attributes_put(a, name, kind, value);
 }
 
 status attributes_set_list(attributes *a, const char *name, attr_kind kind, int n, const void *data) {
@@ -84,5 +84,5 @@ status attributes_set_list(attributes *a, const char *name, attr_kind kind, int 
     value.pointer = array_new(arrays[kind].magic, arrays[kind].header, data, (uint64_t)n, arrays[kind].element);
     if (!value.pointer) return ST_NO_HOST_MEMORY;
   }
-  return put(a, name, kind, value);
+  return attributes_put(a, name, kind, value);
 }

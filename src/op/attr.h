@@ -1,5 +1,6 @@
-/* Attributes (aclopAttr): named values that an operator is called with by name. Setting a name again replaces its value.
- * Values are kept as the arguments of operators that they become. Not thread-safe for writes. */
+/* Attributes (aclopAttr): named values for operators that are called by name. Setting a name again replaces
+ * its value. Values are stored as the operator arguments that they become. Called by src/api and aclop.c.
+ * Not thread-safe for writes. */
 #ifndef CANNON_OP_ATTR_H
 #define CANNON_OP_ATTR_H
 
@@ -14,7 +15,7 @@ typedef enum {
   ATTR_LIST_BOOL,
   ATTR_LIST_INT,
   ATTR_LIST_FLOAT,
-  /* No operator here has one of these: that it was set is known, its value is not kept. */
+  /* No operator has an attribute of these kinds: the name is stored, but not the value. */
   ATTR_LIST_STRING,
   ATTR_LIST_DATA_TYPE,
   ATTR_LIST_LIST_INT,
@@ -25,7 +26,7 @@ extern const char *const attr_kind_names[]; /* for messages: "a number", "a list
 typedef struct attr_value {
   struct attr_value *next;
   attr_kind kind;
-  op_arg value; /* a string's and a list's memory is the attribute's */
+  op_arg value; /* the memory of a string or a list belongs to the attribute */
   char name[];
 } attr_value;
 
@@ -35,15 +36,15 @@ struct aclopAttr {
 
 typedef struct aclopAttr attributes;
 
-attributes *attributes_new(void); /* NULL after fail() */
+attributes *attributes_new(void); /* NULL, with a message, if there is no host memory */
 void attributes_free(attributes *a);
 
-/* Numbers and lists of numbers as the union has them; a string and the elements of a list are copied. data: the elements
- * (of int64_t, float or bool), n of them. ST_INVALID_PARAM, ST_NO_HOST_MEMORY. */
+/* Set a value. A string is copied. Of a list, data are its n elements (int64_t, float or bool), which are copied.
+ * ST_INVALID_PARAM, ST_NO_HOST_MEMORY. */
 status attributes_set(attributes *a, const char *name, attr_kind kind, op_arg value);
 status attributes_set_list(attributes *a, const char *name, attr_kind kind, int n, const void *data);
 
-/* NULL where it was not set. a may be NULL. */
+/* The value of that name, or NULL. a may be NULL. */
 const attr_value *attributes_find(const attributes *a, const char *name);
 
 #endif

@@ -10,7 +10,8 @@
 
 enum { N_OPTIONS = ACL_OP_DEBUG_OPTION + 1 };
 
-/* Options that have a few values by name; others take any text. torch_npu sets ACL_PRECISION_MODE to "". */
+/* The values of options that have a fixed set of them. Others take any text: torch_npu sets
+ * ACL_PRECISION_MODE to "". */
 static const struct {
   const char *values[5];
 } named[N_OPTIONS] = {[ACL_OP_COMPILER_CACHE_MODE] = {{"disable", "enable", "force"}},
@@ -39,8 +40,8 @@ static status check_value(int option, const char *value) {
   return fail(ST_INVALID_PARAM, "value of option %d is \"%.64s\", expected one of %s", option, value, list);
 }
 
-/* Under the lock. */
-static const char *value_of(int option) {
+/* The lock is held. */
+static const char *compile_option_value(int option) {
   return options[option] ? options[option] : option == ACL_OP_JIT_COMPILE ? "disable" : "";
 }
 
@@ -60,7 +61,7 @@ status compile_option_set(int option, const char *value) {
 status compile_option_size(int option, size_t *bytes) {
   TRY(check_option(option));
   mutex_lock(&lock);
-  *bytes = strlen(value_of(option)) + 1;
+  *bytes = strlen(compile_option_value(option)) + 1;
   mutex_unlock(&lock);
   return ST_OK;
 }
@@ -68,8 +69,8 @@ status compile_option_size(int option, size_t *bytes) {
 status compile_option_get(int option, char *value, size_t bytes) {
   TRY(check_option(option));
   mutex_lock(&lock);
-  const size_t needed = strlen(value_of(option)) + 1;
-  if (needed <= bytes) memcpy(value, value_of(option), needed);
+  const size_t needed = strlen(compile_option_value(option)) + 1;
+  if (needed <= bytes) memcpy(value, compile_option_value(option), needed);
   mutex_unlock(&lock);
   return needed <= bytes
              ? ST_OK

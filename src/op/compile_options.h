@@ -1,5 +1,5 @@
-/* Options of the compiler that operators called by name would have (aclCompileOpt): a text for each, of the process. Nothing
- * here is compiled, so they are only kept. Any thread. */
+/* Options of the compiler for operators called by name (aclSetCompileopt): texts that belong to the process. Nothing is
+ * compiled here, so they are only stored. Called by src/api. Thread-safe. */
 #ifndef CANNON_OP_COMPILE_OPTIONS_H
 #define CANNON_OP_COMPILE_OPTIONS_H
 
@@ -7,13 +7,13 @@
 
 #include "base/status.h"
 
-/* ST_INVALID_PARAM for an option that there is not, and a value that it does not have. */
+/* ST_INVALID_PARAM for an unknown option, or a value that it cannot have. */
 status compile_option_set(int option, const char *value);
 
-/* Bytes of the value with its final zero. */
+/* The size of the value with its final zero. */
 status compile_option_size(int option, size_t *bytes);
 
-/* ST_FAILURE where `bytes` are too few. */
+/* Copies the value. ST_FAILURE if it does not fit into `bytes`. */
 status compile_option_get(int option, char *value, size_t bytes);
 
 #endif

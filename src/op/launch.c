@@ -1,8 +1,10 @@
-/* Phase two: addresses are taken, checked and translated, and a task is queued that runs the executor. What is taken
- * here belongs to the launch, so an executor may be given other addresses while it is still queued. */
+/* Phase two: reads, checks and translates the addresses, and queues a task that runs the executor. The
+ * translated addresses belong to the launch, so a repeatable executor may be given other addresses while
+ * the launch is still queued. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/invariant.h"
 #include "memory/huge.h"
 #include "memory/memory.h"
 #include "op/account.h"
@@ -14,9 +16,9 @@
 
 enum { INLINE_VIEWS = sizeof((task *)0)->launch.view / sizeof(void *) };
 
-/* Views that do not fit into the task are in an array whose address is then view[0]: the executor's own, or, where
- * that could serve several launches at once or is too small, one of the launch. */
-static void **views_of(task *t) {
+/* The translated addresses. If they do not fit into the task, view[0] is the address of an array of them: own_views of
+ * the executor, or one allocated for the launch if that is too small, or several launches may need it at once. */
+static void **launch_views(task *t) {
   return t->launch.executor->n_operands <= INLINE_VIEWS ? t->launch.view : t->launch.view[0];
 }
 
@@ -36,10 +38,11 @@ __attribute__((noinline)) static void ask_for_huge_pages(const executor *e, void
 
 __attribute__((always_inline)) static inline status run_executor(task *t, stream *s) {
   const executor *e = t->launch.executor;
-  if (unlikely(e->has_granules)) ask_for_huge_pages(e, views_of(t), t->launch.scratch);
-  status st = likely(!trace_is_on()) ? e->run(e, views_of(t), t->launch.scratch)
-                                     : account_run(e, views_of(t), t->launch.scratch);
-  if (unlikely(e->dumped) && st == ST_OK) dump_launch(e, views_of(t), t, s);
+  INVARIANT(executor_is_valid(e) && !t->launch.scratch == !e->workspace_bytes);
+  if (unlikely(e->has_granules)) ask_for_huge_pages(e, launch_views(t), t->launch.scratch);
+  status st = likely(!trace_is_on()) ? e->run(e, launch_views(t), t->launch.scratch)
+                                     : account_run(e, launch_views(t), t->launch.scratch);
+  if (unlikely(e->dumped) && st == ST_OK) tensor_dump_launch(e, launch_views(t), t, s);
   if (unlikely(st != ST_OK)) {
     char words[400];
     snprintf(words, sizeof words, "%s", fail_take());
@@ -67,18 +70,18 @@ static void describe_launch(const task *t, task_words *words) {
                         .bytes = e->touched_bytes};
 }
 
-/* In a graph, which keeps the executor. */
+/* run() of a task in a graph: the graph keeps the executor. */
 static status run_again(task *t, stream *s) { return run_executor(t, s); }
 
-static unsigned access_of(const operand *p) {
+static unsigned operand_access(const operand *p) {
   return (p->flags & ARG_READ ? VMM_READ : 0) | (p->flags & ARG_WRITTEN ? VMM_WRITE : 0);
 }
 
 static void launch_uses(const task *t, task_use *tell, void *argument) {
   const executor *e = t->launch.executor;
-  void *const *view = views_of((task *)t);
+  void *const *view = launch_views((task *)t);
   for (int i = 0; i < e->n_operands; ++i)
-    if (view[i]) tell(argument, view[i], e->operands[i].extent_bytes, access_of(&e->operands[i]));
+    if (view[i]) tell(argument, view[i], e->operands[i].extent_bytes, operand_access(&e->operands[i]));
   if (t->launch.scratch) tell(argument, t->launch.scratch, e->workspace_bytes, VMM_READ | VMM_WRITE);
 }
 
@@ -91,7 +94,7 @@ static const task_kind launch_kind = {.name = "operator",
                                       .is_operator = true,
                                       .captured = &captured_launch};
 
-/* memory_view's failures are, here, those of an argument. */
+/* As memory_view(), but a failure is that of an operator's argument. */
 static status operand_view(const void *p, uint64_t bytes, unsigned access, const char *name, void **view) {
   const status st = memory_view(p, bytes, access, name, view);
   if (likely(st == ST_OK)) return st;
@@ -105,7 +108,7 @@ static status translate(const executor *e, void **view) {
     const operand *p = &e->operands[i];
     view[i] = NULL;
     if (likely(p->extent_bytes))
-      TRY(operand_view((const char *)p->data + p->offset_bytes, p->extent_bytes, access_of(p), p->name, &view[i]));
+      TRY(operand_view((const char *)p->data + p->offset_bytes, p->extent_bytes, operand_access(p), p->name, &view[i]));
   }
   return ST_OK;
 }
@@ -124,7 +127,7 @@ static status translate_scratch(const executor *e, void *workspace, uint64_t byt
 static status check_executor(const op *o, const executor *e) {
   if (!e) return fail(ST_OP_NULL, "executor is NULL, expected that of %sGetWorkspaceSize", o->function);
   if (e->magic != MAGIC_EXECUTOR)
-    return OP_FAIL("executor %p is none (launched or destroyed before?)", (const void *)e);
+    return OP_FAIL("executor %p is no valid executor (launched or destroyed before?)", (const void *)e);
   if (e->op != o)
     return OP_FAIL("executor %p is of %s, expected that of %sGetWorkspaceSize", (const void *)e, e->op->function,
                    o->function);
@@ -149,6 +152,7 @@ status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, 
     if (view != inline_views && view != e->own_views) free(view);
     return st;
   }
+  INVARIANT(executor_is_valid(e) && !scratch == !e->workspace_bytes);
   t->cost_ns = e->cost_ns;
   t->launch.executor = e;
   t->launch.scratch = scratch;

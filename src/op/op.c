@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cache.h"
+#include "base/invariant.h"
 #include "memory/huge.h"
 #include "op/account.h"
 #include "op/executor.h"
@@ -28,12 +29,12 @@ static status check_members(const char *name, const aclTensorList *list) {
   return ST_OK;
 }
 
-/* Objects are there (unless optional), and are what they should be; counts the tensors. */
+/* Checks that each object is given, unless it is optional, and of its type. *n_operands: the number of tensors. */
 static status check_objects(const op *o, const op_arg *a, uint64_t *n_operands) {
   uint64_t n = 0;
   for (int i = 0; i < o->n_args; ++i) {
     const arg_schema *s = &o->schema[i];
-    if (s->kind > ARG_FLOAT_ARRAY) continue; /* operators check strings themselves */
+    if (s->kind > ARG_FLOAT_ARRAY) continue; /* a value; or a string, which operators check */
     const uint32_t *object = a[i].pointer;
     if (unlikely(!object)) {
       if (!(s->flags & ARG_OPTIONAL)) return fail(ST_OP_NULL, "%s is NULL, expected an object", s->name);
@@ -75,6 +76,7 @@ static void fill_operands(executor *e, const op_arg *a) {
     else if (s->kind == ARG_TENSOR_LIST && a[i].tensors)
       for (uint64_t k = 0; k < a[i].tensors->size; ++k) fill_operand(e, p++, s, i, (int)k, a[i].tensors->value[k]);
   }
+  INVARIANT(p == e->operands + e->n_operands);
 }
 
 static executor *executor_new(op *o, uint64_t n_operands) {
@@ -103,8 +105,32 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   return e;
 }
 
+#ifdef CANNON_INVARIANTS
+static bool operand_is_valid(const executor *e, const operand *p) {
+  if (p->argument >= e->op->n_args) return false;
+  const arg_schema *s = &e->op->schema[p->argument];
+  return (s->kind == ARG_TENSOR || s->kind == ARG_TENSOR_LIST) && p->name == s->name &&
+         (p->flags & ~OPERAND_WHOLE) == s->flags;
+}
+
+bool executor_is_valid(const executor *e) {
+  const workspace_parts *w = &e->workspace;
+  if (e->magic != MAGIC_EXECUTOR || !atomic_load(&e->refs) || !e->op || !e->run) return false;
+  if (w->copies % 64 || w->intermediates % 64 || w->partials % 64) return false;
+  if (e->workspace_bytes != w->copies + w->intermediates + w->partials) return false;
+  if (e->n_results > EXECUTOR_RESULTS || (e->operands == e->own_operands) != (e->n_operands <= EXECUTOR_OPERANDS))
+    return false;
+  for (int i = 0; i < e->n_results; ++i)
+    if (!e->results[i] || !atomic_load(&e->results[i]->refs)) return false;
+  for (int i = 0; i < e->n_operands; ++i)
+    if (!operand_is_valid(e, &e->operands[i])) return false;
+  return !e->dumped || e->tensors;
+}
+#endif
+
 void executor_unref(executor *e) {
-  /* The sole owner needs no locked instruction. */
+  INVARIANT(e->magic == MAGIC_EXECUTOR && atomic_load_explicit(&e->refs, memory_order_relaxed) >= 1);
+  /* With the only reference, no locked instruction is needed. */
   if (atomic_load_explicit(&e->refs, memory_order_acquire) != 1 &&
       atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
     return;
@@ -113,6 +139,7 @@ void executor_unref(executor *e) {
   if (unlikely(e->heap)) free(e->heap);
   if (unlikely(e->dumped)) free(e->tensors);
   for (int i = 0; unlikely(i < e->n_results); ++i) tensor_release(e->results[i]);
+  if (INVARIANTS_ON) e->n_results = 0; /* a cached executor holds no tensors */
   cache_put(CACHE_EXECUTOR, e);
 }
 
@@ -127,13 +154,14 @@ status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **
   if (unlikely(trace_is_on())) account_prepare(e, a);
   e->shapes = timeline_wants(TIMELINE_WANTS_SHAPES) ? shapes_name(e, a) : 0;
   status st = o->prepare(e, a);
-  if (unlikely(dump_wants()) && st == ST_OK) st = dump_prepare(e, a);
+  if (unlikely(dump_wants()) && st == ST_OK) st = tensor_dump_prepare(e, a);
   if (unlikely(st != ST_OK)) {
     executor_unref(e);
     return st;
   }
   e->workspace_bytes = e->workspace.copies + e->workspace.intermediates + e->workspace.partials;
   if (unlikely(e->workspace_bytes >= HUGE_BYTES)) e->has_granules = true;
+  INVARIANT(executor_is_valid(e));
   *workspace_bytes = e->workspace_bytes;
   *out = e;
   return ST_OK;
@@ -141,21 +169,23 @@ status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **
 
 /* ---- for prepare functions --------------------------------------------------------------------------------------- */
 
-/* Pieces are laid one behind the other in the order of the calls; each starts at a multiple of 64. */
-static uint64_t add_piece(executor *e, uint64_t *part, uint64_t bytes) {
+/* Pieces follow each other in the order of the calls, each at a multiple of 64. */
+static uint64_t workspace_add(executor *e, uint64_t *part, uint64_t bytes) {
   const uint64_t offset = e->workspace.copies + e->workspace.intermediates + e->workspace.partials;
+  INVARIANT(!e->launched && offset % 64 == 0 && bytes < UINT64_MAX - offset - 63);
   *part += (bytes + 63) / 64 * 64;
   return offset;
 }
 
-uint64_t workspace_copy(executor *e, uint64_t bytes) { return add_piece(e, &e->workspace.copies, bytes); }
+uint64_t workspace_copy(executor *e, uint64_t bytes) { return workspace_add(e, &e->workspace.copies, bytes); }
 uint64_t workspace_intermediate(executor *e, uint64_t bytes) {
-  return add_piece(e, &e->workspace.intermediates, bytes);
+  return workspace_add(e, &e->workspace.intermediates, bytes);
 }
-uint64_t workspace_partial(executor *e, uint64_t bytes) { return add_piece(e, &e->workspace.partials, bytes); }
+uint64_t workspace_partial(executor *e, uint64_t bytes) { return workspace_add(e, &e->workspace.partials, bytes); }
 
 int executor_result(executor *e, const tensor *t) {
   tensor *const result = (tensor *)t;
+  INVARIANT(e->n_results < EXECUTOR_RESULTS && !e->launched);
   tensor_hold(result);
   e->results[e->n_results] = result;
   return e->n_results++;
@@ -163,7 +193,10 @@ int executor_result(executor *e, const tensor *t) {
 
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {
   enum { L2_BYTES = 1 << 20, L3_BYTES = 64 << 20, OPERATIONS_PER_NS = 32 };
-  const uint64_t rate = bytes <= L2_BYTES ? 96 : bytes <= L3_BYTES ? 28 : 14; /* bytes/ns: measured by adding floats */
+  const uint64_t rate = bytes <= L2_BYTES   ? 96
+                        : bytes <= L3_BYTES ? 28
+                                            : 14; /* bytes/ns, measured with additions of
+                                                                                 floats */
   const uint64_t ns = 30 + bytes / rate + operations / OPERATIONS_PER_NS;
   e->touched_bytes = bytes;
   e->cost_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX - 1;

@@ -1,12 +1,14 @@
-/* Operators: the table's entries, and the two phases.
+/* Operators: entries of the operator table, and the two phases of a call.
  *
- *   phase one   op_prepare: null checks by the schema, then the operator's own prepare function, which checks dtypes
- *               and shapes, chooses a kernel and says how much workspace that needs. The result is an executor.
- *   phase two   op_launch: takes addresses and scratch, translates them, queues a task. The executor owns all that the
- *               task needs; the caller may destroy its tensors.
+ *   phase one   op_prepare(): checks for null pointers by the schema, then calls the operator's prepare function, which
+ *               checks dtypes and shapes, chooses a kernel and says how much workspace that needs. The result is an
+ *               executor
+ *   phase two   op_launch(): checks and translates the addresses of operands and workspace, and queues a task. The
+ *               executor owns all that the task needs, so the caller may destroy its tensors
  *
- * Schemas are in ops/(name).ops; scripts/gen_ops.py makes of each line an entry here, CANN's header and the two entry
- * points. Any thread; the two phases may run on different ones. */
+ * The schemas are in ops/(name).ops. From each line scripts/gen_ops.py generates a table entry, CANN's header and the
+ * two entry points, which call these functions. Kernels implement the prepare functions, and use the checks below.
+ * Thread-safe; the two phases may be called by different threads. */
 #ifndef CANNON_OP_OP_H
 #define CANNON_OP_OP_H
 
@@ -28,7 +30,7 @@ typedef enum {
   ARG_FLOAT, /* float, double */
   ARG_BOOL,
   ARG_STRING,
-  ARG_ANY, /* an attribute that does not matter (aclop.h) */
+  ARG_ANY, /* an attribute of any type, which is ignored (aclop.h) */
 } arg_kind;
 
 enum {
@@ -36,7 +38,7 @@ enum {
   ARG_WRITTEN = 2,
   ARG_OPTIONAL = 4,
   ARG_ATTRIBUTE = 8,
-  ARG_STORED = 16 /* the last two: aclop.h's */
+  ARG_STORED = 16 /* the last two are for aclop.h */
 };
 
 typedef struct {
@@ -61,53 +63,58 @@ typedef union {
 
 typedef struct op {
   const char *name;     /* without "aclnn" */
-  const char *function; /* what it is called by: phase two's function, or its name (aclop.h) */
+  const char *function; /* for messages: the function of phase two, or the name of an operator of aclop.h */
   const arg_schema *schema;
   uint8_t n_args;
-  int variant; /* what the schema line gives the prepare function: op_variant below */
+  int variant; /* a number in the schema line, for a prepare function that several operators share */
   status (*prepare)(executor *e, const op_arg *a);
-  stats_op *_Atomic row; /* in the statistics; made at the first launch */
+  stats_op *_Atomic row; /* in the statistics; set at the first launch that is counted */
 } op;
 
+/* Phase one. *out: an executor, which belongs to the caller until it is launched. ST_OP_NULL, ST_OP_INVALID. */
 status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out);
+
+/* Phase two. stream: a handle; NULL: the default stream of the current context. Consumes the executor on
+ * success, unless it is repeatable. */
 status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, void *stream);
 
-/* ---- for prepare functions: checks that fail with ST_OP_INVALID, naming the argument ----------------------------- */
+/* ---- for prepare functions: checks that fail with ST_OP_INVALID and name the argument ---------------------------- */
 
 #define OP_FAIL(format, ...) fail(ST_OP_INVALID, format, ##__VA_ARGS__)
 
-/* condition, or: "<name> <is ...>, expected <...>". */
+/* Fails unless the condition holds. Messages read "<argument> is <value>, expected <what>". */
 #define EXPECT(condition, format, ...)                                                                                 \
   do {                                                                                                                 \
     if (unlikely(!(condition))) return OP_FAIL(format, ##__VA_ARGS__);                                                 \
   } while (0)
 
-/* The dtype is one of the bits (DTYPE_BIT(ACL_FLOAT) | ...), else a message that lists them. */
+/* Checks that the dtype is one of `allowed`, a set of bits (DTYPE_BIT(ACL_FLOAT) | ...). */
 #define DTYPE_BIT(dtype) (UINT64_C(1) << (dtype))
 status op_expect_dtype(const tensor *t, const char *name, uint64_t allowed);
 
-/* The same, and one element. */
+/* Checks likewise, and that the tensor has one element. */
 status op_expect_one(const tensor *t, const char *name, uint64_t allowed);
 #define DTYPES_FLOAT (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_DOUBLE))
 #define DTYPES_INTEGER                                                                                                 \
   (DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT16) | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT8))
 #define DTYPES_REAL (DTYPES_FLOAT | DTYPES_INTEGER | DTYPE_BIT(ACL_BOOL))
-/* Those that CANN computes with; those there are. */
+/* The complex types that CANN computes with; all complex types. */
 #define DTYPES_COMPLEX     (DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
 #define DTYPES_COMPLEX_ANY (DTYPE_BIT(ACL_COMPLEX32) | DTYPES_COMPLEX)
-/* Every type whose elements are whole bytes: for operators that only move them. */
+/* All types whose elements are whole bytes, for operators that only copy them. */
 #define DTYPES_NUMBER                                                                                                  \
   (DTYPES_REAL | DTYPE_BIT(ACL_UINT16) | DTYPE_BIT(ACL_UINT32) | DTYPE_BIT(ACL_UINT64) | DTYPES_COMPLEX_ANY)
 #define DTYPES_INDEX (DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64))
 
-/* The tensor has exactly these dims. */
+/* Checks that the tensor has exactly these dimensions. */
 status op_expect_shape(const tensor *t, const char *name, const int64_t *dims, int rank);
 
-/* A result of one element may have any shape of one: where t and these dims are of one element, `room` becomes t with
- * these dims, and is returned; else t. */
+/* A result of one element may have any shape with one element: if t and dims have one element each and different ranks,
+ * *room becomes a copy of t with the shape dims, and is returned; else t is returned. */
 const tensor *op_one_as(const tensor *t, const int64_t *dims, int rank, tensor *room);
 
-/* A dimension of a tensor of this rank, negative counting from the end (rank 0 counts as 1); the result in *dim. */
+/* Checks the number of a dimension of a tensor of this rank; a negative one counts from the end, and rank 0 counts as
+ * 1. *dim: the number, 0 or more. */
 status op_expect_dim(int64_t value, const char *name, int rank, int *dim);
 
 #endif

@@ -23,7 +23,7 @@ static void print_shape(line *l, const tensor *t) {
 }
 
 static void print_dtype(line *l, const tensor *t) {
-  print(l, "%s", t->dtype == ACL_BF16 ? "DT_BF16" : dtype_name(t->dtype)); /* as CANN's tools write it */
+  print(l, "%s", t->dtype == ACL_BF16 ? "DT_BF16" : dtype_name(t->dtype)); /* its name in CANN's tools */
 }
 
 static void print_format(line *l, const tensor *t) {
@@ -39,13 +39,13 @@ static void print_format(line *l, const tensor *t) {
     print(l, "%d", f);
 }
 
-/* One field: of each tensor with the flag what print_one says, with semicolons between. */
+/* Prints one field: print_one() for each tensor that has the flag, separated by semicolons. */
 static void print_tensors(line *l, const executor *e, const op_arg *a, uint8_t flag,
                           void (*print_one)(line *, const tensor *)) {
   bool any = false;
   for (const operand *p = e->operands; p < e->operands + e->n_operands; ++p) {
     if (!(p->flags & flag)) continue;
-    const tensor *t = operand_tensor(e, p, a);
+    const tensor *t = executor_tensor(e, p, a);
     if (any) print(l, ";");
     if (t) print_one(l, t);
     any = true;

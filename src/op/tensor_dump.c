@@ -12,12 +12,12 @@
 #include "runtime/stream.h"
 #include "trace/dump_config.h"
 
-status dump_prepare(executor *e, const op_arg *a) {
+status tensor_dump_prepare(executor *e, const op_arg *a) {
   e->tensors = calloc(e->n_operands ? e->n_operands : 1, sizeof *e->tensors);
   if (!e->tensors) return fail(ST_NO_HOST_MEMORY, "no host memory to dump %d tensors", e->n_operands);
   e->dumped = (uint8_t)dump_wants();
   for (int i = 0; i < e->n_operands; ++i) {
-    const tensor *t = operand_tensor(e, &e->operands[i], a);
+    const tensor *t = executor_tensor(e, &e->operands[i], a);
     dumped_tensor *d = &e->tensors[i];
     d->dtype = t ? t->dtype : -1;
     if (!t) continue;
@@ -38,7 +38,7 @@ typedef struct {
   bool failed;
 } message;
 
-static void put(message *m, const void *bytes, size_t n) {
+static void dump_put(message *m, const void *bytes, size_t n) {
   if (m->used + n > m->room) {
     const size_t room = (m->used + n) * 2;
     uint8_t *grown = realloc(m->bytes, room);
@@ -58,7 +58,7 @@ static void put_varint(message *m, uint64_t value) {
   size_t n = 0;
   for (; value >= 0x80; value >>= 7) bytes[n++] = (uint8_t)(value | 0x80);
   bytes[n++] = (uint8_t)value;
-  put(m, bytes, n);
+  dump_put(m, bytes, n);
 }
 
 enum { WIRE_VARINT = 0, WIRE_BYTES = 2 };
@@ -71,10 +71,10 @@ static void put_number(message *m, unsigned field, uint64_t value) {
 static void put_field(message *m, unsigned field, const void *bytes, size_t n) {
   put_varint(m, field << 3 | WIRE_BYTES);
   put_varint(m, n);
-  put(m, bytes, n);
+  dump_put(m, bytes, n);
 }
 
-/* toolkit.dump.OutputDataType of a dtype; those that differ in number from aclDataType. */
+/* The value of toolkit.dump.OutputDataType for a dtype, which has other numbers than aclDataType. */
 static unsigned dump_dtype(int dtype) {
   static const uint8_t numbers[] = {
       [ACL_FLOAT] = 1,   [ACL_FLOAT16] = 2,    [ACL_INT8] = 3,       [ACL_UINT8] = 4,  [ACL_INT16] = 5,
@@ -85,7 +85,8 @@ static unsigned dump_dtype(int dtype) {
   return dtype >= 0 && dtype < (int)sizeof numbers ? numbers[dtype] : 0;
 }
 
-/* Numbers of fields: of an input and of an output of DumpData, and in them of the size. */
+/* For inputs and for outputs: the flag of an operand, and the numbers of the field in
+ * DumpData and of the size in that. */
 static const struct { uint8_t flag, field, size_field; } sides[] = {{ARG_READ, 4, 5}, {ARG_WRITTEN, 3, 6}};
 enum { N_SIDES = 2, VERSION = 1, DUMP_TIME = 2, OP_NAME = 6, DATA_TYPE = 1, FORMAT = 2, SHAPE = 3, DIM = 1 };
 
@@ -94,7 +95,7 @@ static bool is_dumped(const executor *e, int i, int side) {
   return e->dumped & wanted && e->operands[i].flags & sides[side].flag && e->tensors[i].dtype >= 0;
 }
 
-static uint64_t bytes_of(const dumped_tensor *t) { return (uint64_t)t->n * dtype_bytes(t->dtype); }
+static uint64_t dump_bytes_of(const dumped_tensor *t) { return (uint64_t)t->n * dtype_bytes(t->dtype); }
 
 static void put_tensor(message *m, const dumped_tensor *t, int side) {
   message inner = {0}, shape = {0};
@@ -102,7 +103,7 @@ static void put_tensor(message *m, const dumped_tensor *t, int side) {
   put_number(&inner, DATA_TYPE, dump_dtype(t->dtype));
   put_number(&inner, FORMAT, t->format < 0 ? ACL_FORMAT_ND : (uint64_t)t->format);
   put_field(&inner, SHAPE, shape.bytes, shape.used);
-  put_number(&inner, sides[side].size_field, bytes_of(t));
+  put_number(&inner, sides[side].size_field, dump_bytes_of(t));
   put_field(m, sides[side].field, inner.bytes, inner.used);
   m->failed |= inner.failed | shape.failed;
   free(inner.bytes);
@@ -120,7 +121,7 @@ static void put_launch(message *m, const executor *e, uint64_t time_us) {
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
-/* The view's elements in the order of its shape. */
+/* Writes the elements of the view in the order of its shape, without gaps. */
 static void write_elements(FILE *f, const dumped_tensor *t, const char *view) {
   const size_t bytes = dtype_bytes(t->dtype);
   int64_t at[MAX_RANK] = {0}, offset = 0;
@@ -135,7 +136,7 @@ static void write_elements(FILE *f, const dumped_tensor *t, const char *view) {
   }
 }
 
-static bool write_file(const char *path, const executor *e, void *const *view, const message *m) {
+static bool dump_write_file(const char *path, const executor *e, void *const *view, const message *m) {
   FILE *f = fopen(path, "wxe");
   if (!f) return false;
   const uint64_t length = m->used;
@@ -148,7 +149,7 @@ static bool write_file(const char *path, const executor *e, void *const *view, c
   return fclose(f) == 0 && good;
 }
 
-void dump_launch(const executor *e, void *const *view, const task *t, const stream *s) {
+void tensor_dump_launch(const executor *e, void *const *view, const task *t, const stream *s) {
   char folder[DUMP_MAX_PATH], path[DUMP_MAX_PATH + 320];
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -159,7 +160,7 @@ void dump_launch(const executor *e, void *const *view, const task *t, const stre
   if (good) {
     snprintf(path, sizeof path, "%s/%s.%s.%u.%u.%ju", folder, e->op->name, e->op->function, t->id, s->id,
              (uintmax_t)time_us);
-    good = write_file(path, e, view, &m);
+    good = dump_write_file(path, e, view, &m);
   }
   if (!good) log_line(LOG_ERROR, "the tensors of %s can't be dumped: %s", e->op->function, file_error(errno));
   free(m.bytes);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "memory/space.h"
 #include "runtime/context.h"
@@ -12,7 +13,8 @@ _Static_assert(SPACE_MAX_DEVICES <= 32, "a bit for each");
 _Atomic uint32_t abort_running;
 
 status abort_refuse(int device) {
-  return fail(ST_DEVICE_ABORT, "the tasks of device %d are being aborted, expected this after aclrtDeviceTaskAbort",
+  return fail(ST_DEVICE_ABORT,
+              "the tasks of device %d are being aborted, expected this call after aclrtDeviceTaskAbort has returned",
               device);
 }
 
@@ -25,16 +27,16 @@ typedef struct registration {
 } registration;
 
 static mutex lock = MUTEX_INITIALIZER(ABORT); /* guards the list */
-static registration *registrations;           /* oldest first */
+static registration *registrations;           /* the oldest one first */
 
-static registration **find(const char *name) {
+static registration **abort_find(const char *name) {
   registration **link = &registrations;
   while (*link && strcmp((*link)->name, name) != 0) link = &(*link)->next;
   return link;
 }
 
-static status set(const char *name, const abort_callback *callback) {
-  registration **link = find(name), *old = *link;
+static status abort_set_callback(const char *name, const abort_callback *callback) {
+  registration **link = abort_find(name), *old = *link;
   if (callback && old) return fail(ST_INVALID_VALUE, "regName is %s, which is registered already", name);
   if (callback) {
     registration *added = malloc(sizeof *added);
@@ -56,12 +58,12 @@ static status set(const char *name, const abort_callback *callback) {
 
 status abort_register(const char *name, const abort_callback *callback) {
   mutex_lock(&lock);
-  const status st = set(name, callback);
+  const status st = abort_set_callback(name, callback);
   mutex_unlock(&lock);
   return st;
 }
 
-/* A copy of the n-th: callbacks may register others. */
+/* Copies the n-th callback. No lock is held while it is called, as callbacks may register others. */
 static bool nth(size_t n, abort_callback *out) {
   mutex_lock(&lock);
   const registration *r = registrations;
@@ -91,13 +93,14 @@ static status call_all(int device, abort_stage stage, uint64_t deadline_ns) {
 
 static bool is_of(stream *s, int device) { return atomic_load(&s->context) && s->device == device; }
 
-/* All at once: a dropped record ends waits, behind which nothing may run. */
-static void drop_all(int device) {
+/* Marks the tasks of all streams before any of them is run: a dropped record ends waits, and no
+ * task behind these may run. */
+static void abort_drop_all(int device) {
   for (stream *s = NULL; (s = object_next(OBJECT_STREAM, s)); stream_unref(s))
     if (is_of(s, device)) stream_drop_submitted(s);
 }
 
-/* Until everything is done; what can be dropped is so where the time is over, too. */
+/* Waits until all tasks are done. After the deadline it still drops what can be dropped at once. */
 static status drain_all(int device, uint32_t timeout_ms, uint64_t deadline_ns) {
   uint32_t late = 0, n_late = 0;
   for (stream *s = NULL; (s = object_next(OBJECT_STREAM, s)); stream_unref(s)) {
@@ -126,8 +129,8 @@ static bool has_streams(int device) {
   return found;
 }
 
-static status run(int device, uint32_t timeout_ms, uint64_t deadline_ns) {
-  drop_all(device);
+static status abort_run(int device, uint32_t timeout_ms, uint64_t deadline_ns) {
+  abort_drop_all(device);
   TRY(call_all(device, ABORT_BEFORE, deadline_ns));
   TRY(drain_all(device, timeout_ms, deadline_ns));
   TRY(call_all(device, ABORT_AFTER, deadline_ns));
@@ -136,12 +139,14 @@ static status run(int device, uint32_t timeout_ms, uint64_t deadline_ns) {
 }
 
 status abort_device(int device, uint32_t timeout_ms) {
+  INVARIANT(device >= 0 && device < SPACE_MAX_DEVICES);
   const uint32_t bit = UINT32_C(1) << device;
   if (timeout_ms > ABORT_MAX_MS)
     return fail(ST_INVALID_VALUE, "timeout is %u ms, expected at most %d", timeout_ms, ABORT_MAX_MS);
   if (!has_streams(device)) return fail(ST_NO_CONTEXT, "device %d has no context, expected aclrtSetDevice", device);
   if (atomic_fetch_or(&abort_running, bit) & bit) return abort_refuse(device);
-  const status st = run(device, timeout_ms, timeout_ms ? now_ns() + timeout_ms * UINT64_C(1000000) : 0);
+  const status st = abort_run(device, timeout_ms, timeout_ms ? now_ns() + timeout_ms * UINT64_C(1000000) : 0);
+  INVARIANT(abort_is_running(device));
   atomic_fetch_and(&abort_running, ~bit);
   for (stream *s = NULL; (s = object_next(OBJECT_STREAM, s)); stream_unref(s))
     if (is_of(s, device)) stream_divert_anew(s);

@@ -8,11 +8,11 @@ static const char *const words[STATS_N_ADVICE] = {
     [STATS_ADVICE_UNALIGNED_COPY] = "an asynchronous copy's device address is no multiple of 64: slower on a device",
 };
 
-/* Sites that were told of; more than these are only counted. */
+/* The call sites that were logged; if there are more, the others are only counted. */
 enum { MOST_SITES = 256 };
 static void *_Atomic told[STATS_N_ADVICE][MOST_SITES];
 
-/* Whether this call is the first of its site: enters it. */
+/* Whether this is the first call of the site, which is then entered. */
 static bool is_new(stats_advice_kind kind, void *site) {
   const size_t start = ((uintptr_t)site >> 2) % MOST_SITES;
   for (size_t i = 0; i < MOST_SITES; ++i) {
@@ -24,7 +24,7 @@ static bool is_new(stats_advice_kind kind, void *site) {
   return false;
 }
 
-void advise(stats_advice_kind kind, void *site) {
+void advice_give(stats_advice_kind kind, void *site) {
   const bool log = log_wanted(LOG_WARNING), count = trace_is_on();
   if (!log && !count) return;
   char where[sizeof((stats_advice *)0)->first_site];

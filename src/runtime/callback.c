@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "runtime/fpmode.h"
 #include "runtime/scheduler.h"
@@ -12,7 +13,7 @@ static status run_host(task *t, stream *s) {
   (void)s;
   lock_expect_none(NULL);
   t->host.function(t->host.argument);
-  fp_enter(); /* whatever the user's code left behind */
+  fp_mode_enter(); /* the user's code may have changed the mode */
   return ST_OK;
 }
 
@@ -30,28 +31,30 @@ status host_function_submit(stream *s, void (*function)(void *), void *argument)
 
 /* ---- callbacks --------------------------------------------------------------------------------------------------- */
 
-/* A callback that has been reached and has not returned. */
+/* A callback that its stream has reached and that has not returned. In a mailbox, then in the
+ * list of those being called. */
 typedef struct report {
   struct report *next;
   void (*function)(void *);
   void *argument;
-  stream *blocked; /* to be unblocked afterwards, with a reference; or NULL; guarded by the lock */
+  stream *blocked; /* the stream to unblock afterwards, with a reference; or NULL. Guarded by the lock */
 } report;
 
-/* A subscription. Entries are few and short-lived, so one list with one lock serves. */
+/* A subscription. There are few, and they change rarely, so that a list with one lock is sufficient. */
 typedef struct subscription {
   struct subscription *next;
   uint64_t thread;
-  stream *stream; /* of a context: callback_forget removes the entry after the stream has left it */
+  stream *stream; /* without a reference: callback_forget() removes the entry when the stream is destroyed */
 } subscription;
 
-/* What has arrived for a thread. */
+/* The callbacks that have arrived for a thread. There is one for each thread that is
+ * subscribed or still has callbacks. */
 typedef struct mailbox {
   struct mailbox *next;
   uint64_t thread;
   int device;
   unsigned n_streams;
-  bool in_use; /* the thread waits in callback_process, which then removes an abandoned mailbox */
+  bool in_use; /* the thread waits in callback_process(), which frees the mailbox if it is not needed any more */
   pthread_cond_t arrived;
   report *first, **last;
 } mailbox;
@@ -59,7 +62,7 @@ typedef struct mailbox {
 static mutex lock = MUTEX_INITIALIZER(CALLBACK); /* guards all of the three */
 static subscription *subscriptions;
 static mailbox *mailboxes;
-static report *being_called; /* by any thread */
+static report *being_called; /* the list of callbacks that threads are calling now */
 
 static subscription **find_subscription(const stream *s) {
   subscription **link = &subscriptions;
@@ -72,6 +75,28 @@ static mailbox **find_mailbox(uint64_t thread) {
   while (*link && (*link)->thread != thread) link = &(*link)->next;
   return link;
 }
+
+#ifdef CANNON_INVARIANTS
+static bool mailbox_is_valid(const mailbox *box) {
+  unsigned n_streams = 0;
+  for (const subscription *p = subscriptions; p; p = p->next)
+    if (p->thread == box->thread && (++n_streams, p->stream->device != box->device)) return false;
+  report *const *last = &box->first;
+  for (; *last; last = &(*last)->next)
+    if (!(*last)->function || ((*last)->blocked && !atomic_load(&(*last)->blocked->o.refs))) return false;
+  return n_streams == box->n_streams && last == (report *const *)box->last && (n_streams || box->first || box->in_use);
+}
+
+/* Each subscribed thread has one mailbox, and each mailbox has a subscription, a report, or
+ * a thread that looks at it. */
+bool callbacks_are_valid(void) {
+  for (const subscription *p = subscriptions; p; p = p->next)
+    if (!*find_mailbox(p->thread)) return false;
+  for (mailbox *box = mailboxes; box; box = box->next)
+    if (*find_mailbox(box->thread) != box || !mailbox_is_valid(box)) return false;
+  return true;
+}
+#endif
 
 static mailbox *new_mailbox(uint64_t thread, int device) {
   mailbox *box = malloc(sizeof *box);
@@ -100,6 +125,7 @@ static status subscribe_locked(uint64_t thread, stream *s) {
   *added = (subscription){.next = subscriptions, .thread = thread, .stream = s};
   subscriptions = added;
   ++box->n_streams;
+  INVARIANT_WALK(callbacks_are_valid());
   return ST_OK;
 }
 
@@ -117,7 +143,7 @@ static void drop_mailbox(mailbox **link) {
   free(gone);
 }
 
-/* A mailbox that nothing will come to goes, at once or with whoever waits for it. */
+/* Frees a mailbox to which no callback will come any more, or leaves that to the thread that waits for it. */
 static void drop_if_done(mailbox **link) {
   mailbox *box = *link;
   if (box->n_streams || box->first) return;
@@ -132,8 +158,10 @@ static void drop_subscription(subscription **link) {
   mailbox **box_link = find_mailbox(gone->thread);
   *link = gone->next;
   free(gone);
+  INVARIANT(*box_link && (*box_link)->n_streams);
   --(*box_link)->n_streams;
   drop_if_done(box_link);
+  INVARIANT_WALK(callbacks_are_valid());
 }
 
 status callback_unsubscribe(uint64_t thread, stream *s) {
@@ -158,6 +186,7 @@ static status run_callback(task *t, stream *s) {
   report *r = malloc(sizeof *r);
   if (!r) return fail(ST_NO_HOST_MEMORY, "no host memory for a callback");
   *r = (report){.function = t->host.function, .argument = t->host.argument};
+  stream_await_unblock(s);
   mutex_lock(&lock);
   subscription *to = *find_subscription(s);
   mailbox *box = to ? *find_mailbox(to->thread) : NULL;
@@ -171,6 +200,7 @@ static status run_callback(task *t, stream *s) {
     box->last = &r->next;
     pthread_cond_signal(&box->arrived);
   }
+  INVARIANT_WALK(callbacks_are_valid());
   const bool blocks = t->host.blocks;
   mutex_unlock(&lock);
   if (!box) {
@@ -185,8 +215,8 @@ static void report_free(report *r) {
   free(r);
 }
 
-/* Takes what blocks the stream out of a mailbox: NULL where nothing in it does. */
-static report *take_back(mailbox *box, const stream *s) {
+/* Takes the callback that blocks the stream out of a mailbox; NULL if there is none in it. */
+static report *callback_take_back(mailbox *box, const stream *s) {
   report **link = &box->first;
   while (*link && (*link)->blocked != s) link = &(*link)->next;
   report *r = *link;
@@ -194,13 +224,13 @@ static report *take_back(mailbox *box, const stream *s) {
   return r;
 }
 
-/* A user's function that was reached is not called any more; one that runs goes on, and unblocks nothing. */
+/* A callback that waits in a mailbox is not called any more. One that is being called goes on, but unblocks nothing. */
 static void drop_callback(task *t, stream *s) {
   (void)t;
   report *r = NULL;
   mutex_lock(&lock);
   for (mailbox **link = &mailboxes; *link; link = &(*link)->next) {
-    if (!(r = take_back(*link, s))) continue;
+    if (!(r = callback_take_back(*link, s))) continue;
     drop_if_done(link);
     break;
   }
@@ -233,8 +263,8 @@ status callback_submit(stream *s, void (*function)(void *), void *argument, bool
   return ST_OK;
 }
 
-/* Waits for what arrives, until the deadline (0: for ever); false where it has passed. The lock is held, but not while
- * the thread runs, for lack of the library's own, what the callbacks come from. */
+/* Waits for a callback until the deadline (0: none); false when that has passed. The lock is held on entry and return.
+ * If the library lacks threads, it is released while this thread runs the streams that callbacks come from. */
 static bool await_report(mailbox *box, uint64_t deadline_ns) {
   uint64_t end_ns = deadline_ns;
   if (unlikely(scheduler_lacks_threads())) {
@@ -250,7 +280,8 @@ static bool await_report(mailbox *box, uint64_t deadline_ns) {
   return !late || end_ns != deadline_ns;
 }
 
-/* The first report for the thread, now among those being called; NULL and a status where none comes. */
+/* Moves the first callback for the thread to the list of those being called and returns it; NULL, and *st, if
+ * none comes. The lock is held. */
 static report *receive(uint64_t timeout_ns, status *st) {
   const uint64_t thread = (uint64_t)pthread_self(), deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
   mailbox **link = find_mailbox(thread), *box = *link;
@@ -272,13 +303,16 @@ static report *receive(uint64_t timeout_ns, status *st) {
   return being_called = r;
 }
 
-/* The user's function has returned. */
-static void finish(report *r) {
+/* Called when the user function has returned. */
+static void callback_finish(report *r) {
   mutex_lock(&lock);
   report **link = &being_called;
   while (*link != r) link = &(*link)->next;
   *link = r->next;
-  if (r->blocked) atomic_store(&r->blocked->called, true);
+  if (r->blocked) {
+    atomic_store(&r->blocked->called, true);
+    atomic_store(&r->blocked->released, true);
+  }
   mutex_unlock(&lock);
   if (r->blocked) stream_unblock(r->blocked);
   report_free(r);
@@ -291,6 +325,6 @@ status callback_process(uint64_t timeout_ns) {
   mutex_unlock(&lock);
   if (!r) return st;
   r->function(r->argument);
-  finish(r);
+  callback_finish(r);
   return ST_OK;
 }

@@ -1,5 +1,6 @@
-/* User functions in streams: host functions, which a library thread calls, and callbacks, which the user's own thread
- * calls inside callback_process after it was subscribed for the stream. All calls from any thread. */
+/* User functions in streams: host functions (aclrtLaunchHostFunc), which a library thread calls, and callbacks
+ * (aclrtLaunchCallback), which a thread of the user's calls that is subscribed for the stream and inside
+ * callback_process(). Called by src/api and context.c. Thread-safe. */
 #ifndef CANNON_RUNTIME_CALLBACK_H
 #define CANNON_RUNTIME_CALLBACK_H
 
@@ -7,19 +8,22 @@
 
 status host_function_submit(stream *s, void (*function)(void *), void *argument);
 
-/* thread: the numeric value of its pthread_t. One thread serves any number of streams of one device, a stream has one
- * thread. */
+/* Subscribes a thread for a stream, or ends that. thread: the numeric value of its pthread_t. A thread can serve
+ * several streams, all of one device; a stream has one thread. */
 status callback_subscribe(uint64_t thread, stream *s);
 status callback_unsubscribe(uint64_t thread, stream *s);
 
-/* A callback on the stream's thread; blocks: later tasks of the stream wait until it returned. */
+/* Submits a callback for the stream's thread. blocks: later tasks of the stream wait until it has returned. */
 status callback_submit(stream *s, void (*function)(void *), void *argument, bool blocks);
 
-/* Calls what has arrived for the calling thread, waiting for a first one: ST_REPORT_TIMEOUT after timeout_ns
- * (0: for ever), ST_THREAD_SUBSCRIBED for a thread that is not subscribed. */
+/* Calls one callback that has arrived for the calling thread, and waits for it first. ST_REPORT_TIMEOUT after
+ * timeout_ns (0: no limit), ST_THREAD_SUBSCRIBED if the thread is not subscribed. */
 status callback_process(uint64_t timeout_ns);
 
-/* The stream has left its context, and is about to go. */
+/* Ends the stream's subscription. It has been removed from its context, so that no new one can come. */
 void callback_forget(stream *s);
+
+/* Whether subscriptions and mailboxes are consistent (base/invariant.h). The caller holds the lock of callback.c. */
+bool callbacks_are_valid(void);
 
 #endif

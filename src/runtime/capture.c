@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "memory/pool/stream_pool.h"
 #include "runtime/capture_lane.h"
@@ -22,15 +23,48 @@ capture *capture_of_event(event *e) {
   return c;
 }
 
+/* ---- invariants -------------------------------------------------------------------------------------------------- */
+
+#ifdef CANNON_INVARIANTS
+/* Each lane records its own stream, for which no other lane does; the origin is lane 0. */
+static bool capture_lanes_are_valid(const capture *c) {
+  bool has_origin = false, has_grouped = !c->grouped;
+  for (const capture_lane *l = c->lanes; l; l = l->next) {
+    if (l->capture != c || l->number >= c->graph->n_lanes || atomic_load(&l->stream->recording) != l) return false;
+    if (!atomic_load(&l->stream->o.refs)) return false;
+    has_origin |= l == c->origin && l->number == 0;
+    has_grouped |= l == c->grouped && c->group_first <= c->graph->lanes[l->number].n_tasks;
+  }
+  return has_origin && has_grouped;
+}
+
+static bool capture_is_valid(capture *c) {
+  spin_lock(&c->lock);
+  const bool valid = c->serial && c->serial <= serials && c->mode < N_CAPTURE_MODES && c->graph->capturing &&
+                     capture_lanes_are_valid(c) && graph_is_valid(c->graph);
+  spin_unlock(&c->lock);
+  return valid;
+}
+
+bool captures_are_valid(void) {
+  int n = 0;
+  uint64_t serial = UINT64_MAX;
+  for (capture *c = captures; c; serial = c->serial, c = c->next, ++n)
+    if (c->serial >= serial || !capture_is_valid(c)) return false;
+  return n == atomic_load(&capture_n_active);
+}
+#endif
+
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-/* From now on the stream's tasks go to the lane. */
-static status enter(capture *c, stream *s, uint32_t number, capture_lane **out) {
+/* Makes the tasks that are submitted to the stream from now on go to a new lane. */
+static status capture_enter(capture *c, stream *s, uint32_t number, capture_lane **out) {
   capture_lane *l = malloc(sizeof *l);
   if (!l) return fail(ST_NO_HOST_MEMORY, "no host memory for the capture of stream %u", s->id);
   *l = (capture_lane){.next = c->lanes, .capture = c, .stream = s, .number = number};
   spin_lock(&s->submit_lock);
   const bool closed = s->closed, can = !s->update && !closed;
+  INVARIANT(!s->recording && number < c->graph->n_lanes);
   if (can) {
     s->recording = l;
     s->diverted = true;
@@ -48,10 +82,12 @@ static status enter(capture *c, stream *s, uint32_t number, capture_lane **out) 
   return ST_OK;
 }
 
-/* From now on no task goes to the capture's graph. */
+/* Ends that for all streams of the capture. */
 static void leave_all(capture *c) {
   for (capture_lane *l = c->lanes; l; l = l->next) {
+    INVARIANT(l->capture == c);
     spin_lock(&l->stream->submit_lock);
+    INVARIANT(!l->stream->recording || (l->stream->recording == l && l->stream->diverted));
     l->stream->recording = NULL;
     l->stream->diverted = stream_is_diverted(l->stream);
     spin_unlock(&l->stream->submit_lock);
@@ -66,12 +102,13 @@ static void free_lanes(capture *c) {
   }
 }
 
-/* The capture is over; its graph is the caller's. */
+/* Frees the capture, and returns its graph with the reference. */
 static graph *dissolve(capture *c) {
   capture **link = &captures;
   while (*link != c) link = &(*link)->next;
   *link = c->next;
-  atomic_fetch_sub(&capture_n_active, 1);
+  const int before = atomic_fetch_sub(&capture_n_active, 1);
+  INVARIANT(before >= 1);
   leave_all(c);
   free_lanes(c);
   graph *g = c->graph;
@@ -91,7 +128,7 @@ static status refuse_default(const stream *s) {
               s->id);
 }
 
-static status begin(stream *s, capture_mode mode) {
+static status capture_begin_locked(stream *s, capture_mode mode) {
   if (is_default(s)) return refuse_default(s);
   if (s->recording) return fail(ST_STREAM_CAPTURED, "stream %u is being captured already", s->id);
   capture *c = malloc(sizeof *c);
@@ -102,7 +139,7 @@ static status begin(stream *s, capture_mode mode) {
                  .mode = mode,
                  .thread = pthread_self()};
   status st = graph_new(s, &c->graph);
-  if (st == ST_OK && (st = enter(c, s, 0, &c->origin)) != ST_OK) graph_abandon(c->graph);
+  if (st == ST_OK && (st = capture_enter(c, s, 0, &c->origin)) != ST_OK) graph_abandon(c->graph);
   if (st != ST_OK) {
     free(c);
     return st;
@@ -114,7 +151,8 @@ static status begin(stream *s, capture_mode mode) {
 
 status capture_begin(stream *s, capture_mode mode) {
   mutex_lock(&capture_lock);
-  const status st = begin(s, mode);
+  const status st = capture_begin_locked(s, mode);
+  INVARIANT_WALK(captures_are_valid());
   mutex_unlock(&capture_lock);
   return st;
 }
@@ -125,7 +163,7 @@ status capture_join(capture *c, stream *s, capture_lane **out) {
   spin_lock(&c->lock);
   status st = graph_add_lane(c->graph, s, &number);
   spin_unlock(&c->lock);
-  return st == ST_OK ? enter(c, s, number, out) : st;
+  return st == ST_OK ? capture_enter(c, s, number, out) : st;
 }
 
 static status is_invalid(const capture *c) {
@@ -133,8 +171,8 @@ static status is_invalid(const capture *c) {
               c->origin->stream->id);
 }
 
-/* Whether what was captured makes a graph, to which nothing is added any more. */
-static status check(capture *c) {
+/* Checks that the captured tasks make a complete graph. Nothing is added to it any more. */
+static status capture_check_complete(capture *c) {
   if (c->invalid) return is_invalid(c);
   if (c->grouped)
     return fail(ST_GROUP_STATUS,
@@ -149,7 +187,7 @@ static status check(capture *c) {
       c->graph->lanes[c->graph->steps[left].lane].id, c->origin->stream->id);
 }
 
-static status end(stream *s, graph **out) {
+static status capture_end_locked(stream *s, graph **out) {
   capture_lane *l = s->recording;
   if (is_default(s)) return refuse_default(s);
   if (!l)
@@ -162,7 +200,7 @@ static status end(stream *s, graph **out) {
     return fail(ST_CAPTURE_THREAD, "the capture of stream %u, mode %s, was begun by another thread, which must end it",
                 s->id, mode_names[c->mode]);
   leave_all(c);
-  const status st = check(c);
+  const status st = capture_check_complete(c);
   *out = dissolve(c);
   return st;
 }
@@ -170,7 +208,8 @@ static status end(stream *s, graph **out) {
 status capture_end(stream *s, graph **out) {
   graph *g = NULL;
   mutex_lock(&capture_lock);
-  status st = end(s, &g);
+  status st = capture_end_locked(s, &g);
+  INVARIANT_WALK(captures_are_valid());
   mutex_unlock(&capture_lock);
   if (st == ST_OK) st = graph_finish(g);
   if (st != ST_OK && g) graph_abandon(g);
@@ -192,19 +231,22 @@ void capture_forget(stream *s) {
   graph_update_forget(s);
   mutex_lock(&capture_lock);
   if (s->recording) g = dissolve(s->recording->capture);
+  INVARIANT_WALK(captures_are_valid());
   mutex_unlock(&capture_lock);
+  INVARIANT(!s->recording); /* the stream is closed, so no new capture can begin */
   if (g) graph_abandon(g);
 }
 
 /* ---- what is forbidden ------------------------------------------------------------------------------------------- */
 
-/* A thread's mode is its value of a key: the library's own variables of threads must stay few. */
+/* A thread's mode is a value of pthread_setspecific(), as the library's thread-local variables must
+ * stay few (CMakeLists.txt). */
 static pthread_key_t mode_key;
 static pthread_once_t mode_once = PTHREAD_ONCE_INIT;
-static void make_key(void) { pthread_key_create(&mode_key, NULL); }
+static void capture_make_mode_key(void) { pthread_key_create(&mode_key, NULL); }
 
 static capture_mode thread_mode(void) {
-  pthread_once(&mode_once, make_key);
+  pthread_once(&mode_once, capture_make_mode_key);
   return (capture_mode)(intptr_t)pthread_getspecific(mode_key);
 }
 
@@ -216,7 +258,7 @@ status capture_exchange_mode(capture_mode *mode) {
   return ST_OK;
 }
 
-/* Whether the capture forbids unsafe calls to this thread, where that is in such a mode. */
+/* Whether the capture forbids unsafe calls to the calling thread. mode: that of the thread. */
 static bool forbids(const capture *c, capture_mode mode) {
   const bool own = pthread_equal(c->thread, pthread_self());
   if (mode == CAPTURE_RELAXED || c->mode == CAPTURE_RELAXED) return false;
@@ -249,8 +291,8 @@ status capture_check_unsafe(bool async) {
               async ? "copies of memory that is not pinned" : "synchronous copies and fills");
 }
 
-/* Invalidates what captures the stream: ST_STREAM_CAPTURED. */
-static status refuse(stream *s) {
+/* If the stream is captured, fails and makes the capture invalid. capture_lock is held. */
+static status capture_refuse(stream *s) {
   if (!s->recording) return ST_OK;
   capture_invalidate(s->recording->capture);
   return fail(ST_STREAM_CAPTURED,
@@ -262,7 +304,7 @@ static status refuse(stream *s) {
 status capture_refuse_stream(stream *s) {
   if (likely(!capture_records(s))) return ST_OK;
   mutex_lock(&capture_lock);
-  const status st = refuse(s);
+  const status st = capture_refuse(s);
   mutex_unlock(&capture_lock);
   return st;
 }
@@ -272,7 +314,7 @@ status capture_refuse_context(context *c) {
   if (likely(!capture_any())) return ST_OK;
   mutex_lock(&capture_lock);
   for (capture *k = captures; k; k = k->next)
-    if (k->graph->context == c) st = refuse(k->origin->stream);
+    if (k->graph->context == c) st = capture_refuse(k->origin->stream);
   mutex_unlock(&capture_lock);
   return st;
 }
@@ -308,6 +350,7 @@ status capture_check_group(capture_lane *l, bool is_operator, const char *what) 
 status capture_admit(stream *s, const task_kind *kind) {
   capture_lane *l = s->recording;
   capture *c = l->capture;
+  INVARIANT(lock_is_held(&s->submit_lock) && l->stream == s);
   if (!kind->captured && !kind->again)
     return fail(ST_STREAM_CAPTURED, "stream %u began to be captured while a task (%s) was submitted", s->id,
                 kind->name);
@@ -320,6 +363,7 @@ status capture_admit(stream *s, const task_kind *kind) {
 
 void capture_take(stream *s, const task *t) {
   capture_lane *l = s->recording;
+  INVARIANT(lock_is_held(&s->submit_lock) && l && l->stream == s && lock_is_held(&l->capture->lock));
   graph_add_task(l->capture->graph, l->number, t);
   spin_unlock(&l->capture->lock);
 }
@@ -344,6 +388,7 @@ status capture_group_begin(stream *s) {
   if (l) spin_lock(&l->capture->lock);
   const status st = l ? group_begin(l) : not_captured(s);
   if (l) spin_unlock(&l->capture->lock);
+  INVARIANT_WALK(captures_are_valid());
   mutex_unlock(&capture_lock);
   return st;
 }
@@ -362,6 +407,7 @@ status capture_group_end(stream *s, graph_group **out) {
   if (l) spin_lock(&l->capture->lock);
   const status st = l ? group_end(l, out) : not_captured(s);
   if (l) spin_unlock(&l->capture->lock);
+  INVARIANT_WALK(captures_are_valid());
   mutex_unlock(&capture_lock);
   return st;
 }

@@ -1,10 +1,11 @@
-/* What records of events, and waits for them, mean to captures. */
+/* Records, waits and resets of events in captured streams. */
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "runtime/capture.h"
 #include "runtime/capture_lane.h"
 
-/* Whether the capture has the event with the flag EXTERNAL already. Those that were made with that flag may be used again
- * and again, as they are reset. */
+/* Whether the graph has a step with the event and the flag EXTERNAL already. Events created with EVENT_EXTERNAL do not
+ * count: they may be used any number of times, since they are reset. */
 static bool is_used_outside(const graph *g, const event *e) {
   if (e->flags & EVENT_EXTERNAL) return false;
   for (const graph_step *p = g->steps; p < g->steps + g->n_steps; ++p)
@@ -12,9 +13,10 @@ static bool is_used_outside(const graph *g, const event *e) {
   return false;
 }
 
-/* The capture's own lock is held. */
+/* Adds a step to the lane. The capture's own lock is held. */
 static status add_locked(capture_lane *l, graph_step step, const char *what, uint32_t *number) {
   graph *g = l->capture->graph;
+  INVARIANT(lock_is_held(&l->capture->lock) && g->capturing && step.kind >= STEP_RECORD);
   TRY(capture_check_group(l, false, what));
   if (step.sync.outside && is_used_outside(g, step.sync.event))
     return fail(ST_INVALID_VALUE, "event %u is used with the flag EXTERNAL in this capture already, expected once",
@@ -22,7 +24,7 @@ static status add_locked(capture_lane *l, graph_step step, const char *what, uin
   return graph_add_sync(g, l->number, step, number);
 }
 
-/* Adds an event's step to the lane: after what was submitted to the stream before. */
+/* Adds a step to the lane, behind the tasks that were submitted to the stream before. */
 static status add_sync(capture_lane *l, graph_step step, const char *what, uint32_t *number) {
   spin_lock(&l->stream->submit_lock);
   spin_lock(&l->capture->lock);
@@ -32,7 +34,7 @@ static status add_sync(capture_lane *l, graph_step step, const char *what, uint3
   return st;
 }
 
-/* A step of the program's own event, which an execution takes part in as the stream would. */
+/* Adds a step with an event of the program's, which each execution records, waits for or resets as a stream would. */
 static status add_outside(capture_lane *l, graph_step_kind kind, event *e, uint64_t timeout_ns) {
   uint32_t unused;
   const graph_step step = {.kind = kind,
@@ -47,11 +49,11 @@ static status refuse_kind(const event *e) {
               e->id);
 }
 
-static status record(event *e, capture_lane *l, bool outside) {
+static status capture_record_locked(event *e, capture_lane *l, bool outside) {
   uint32_t number;
   if (outside || e->flags & EVENT_EXTERNAL) return add_outside(l, STEP_RECORD, e, 0);
   if (e->kind != EVENT_EX) return refuse_kind(e);
-  if (!(e->flags & EVENT_SYNC)) return ST_OK; /* nobody can wait for it: CANN leaves it out, too */
+  if (!(e->flags & EVENT_SYNC)) return ST_OK; /* no stream can wait for it; CANN leaves it out, too */
   TRY(add_sync(l, (graph_step){.kind = STEP_RECORD, .sync = {.record = NO_STEP}}, "event record", &number));
   e->captured_step = number;
   e->captured_by = l->capture->serial;
@@ -62,15 +64,16 @@ status capture_record(event *e, stream *s, bool outside, bool *taken) {
   mutex_lock(&capture_lock);
   capture_lane *l = s->recording;
   *taken = l != NULL;
-  const status st = l ? record(e, l, outside) : ST_OK;
+  const status st = l ? capture_record_locked(e, l, outside) : ST_OK;
+  INVARIANT_WALK(captures_are_valid());
   mutex_unlock(&capture_lock);
   return st;
 }
 
-/* A wait in a captured stream for what was not recorded in a captured one. */
+/* A captured stream waits for an event that was not recorded in a captured stream. */
 static status wait_for_other(event *e, capture_lane *l) {
   if (e->kind != EVENT_EX) return refuse_kind(e);
-  if (!event_was_recorded(e)) return ST_OK; /* an event that was never recorded lets pass */
+  if (!event_was_recorded(e)) return ST_OK; /* a wait for an event that was never recorded passes */
   return capture_spoil(l->capture, fail(ST_CAPTURE_DEPENDENCY,
                                         "event %u was recorded outside of the capture of stream %u, expected "
                                         "aclrtStreamWaitEventWithFlag with ACL_EVENT_WAIT_EXTERNAL",
@@ -106,6 +109,7 @@ status capture_wait(event *e, stream *s, uint64_t timeout_ns, bool outside, bool
     st = wait_for_captured(e, c, s, timeout_ns);
   else if (l)
     st = wait_for_other(e, l);
+  INVARIANT_WALK(captures_are_valid());
   mutex_unlock(&capture_lock);
   return st;
 }
@@ -115,6 +119,7 @@ status capture_reset(event *e, stream *s, bool *taken) {
   capture_lane *l = s->recording;
   *taken = l != NULL;
   const status st = !l ? ST_OK : e->flags & EVENT_EXTERNAL ? add_outside(l, STEP_RESET, e, 0) : refuse_kind(e);
+  INVARIANT_WALK(captures_are_valid());
   mutex_unlock(&capture_lock);
   return st;
 }

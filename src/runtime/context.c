@@ -1,11 +1,28 @@
 #include "runtime/context.h"
 
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "runtime/callback.h"
 #include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/stream_allocator.h"
 #include "trace/stats_write.h"
+
+#ifdef CANNON_INVARIANTS
+/* The list is linked in both directions, its streams are those of the context, and the default stream is among them
+ * until the context is destroyed. */
+bool context_is_valid(const context *c) {
+  const stream *previous = NULL;
+  bool has_default = !c->default_stream;
+  for (const stream *s = c->streams; s; previous = s, s = s->next_in_context) {
+    if (s->previous_in_context != previous || s->home != c || atomic_load(&s->context) != c || s->device != c->device)
+      return false;
+    if (!atomic_load(&s->o.refs) || s->next_in_context == s) return false;
+    if (s == c->default_stream) has_default = true;
+  }
+  return atomic_load(&c->o.refs) >= 1 && (has_default || c->closed);
+}
+#endif
 
 status context_find(context **out) {
   const int device = device_default();
@@ -42,6 +59,7 @@ status context_create(int device, bool primary, context **out) {
     context_unref(c);
     return st;
   }
+  INVARIANT(c->default_stream->home == c && c->default_stream->device == device);
   object_publish(&c->default_stream->o);
   object_publish(&c->o);
   trace_add(&trace_stats()->n_contexts, 1);
@@ -51,11 +69,13 @@ status context_create(int device, bool primary, context **out) {
 
 void context_unref(context *c) {
   if (!object_unref(&c->o)) return;
+  INVARIANT(!c->streams); /* each had a reference */
   mutex_destroy(&c->lock);
   object_release(OBJECT_CONTEXT, &c->o);
 }
 
 status context_add_stream(context *c, stream *s) {
+  INVARIANT(!s->home && !object_is_live(&s->o));
   TRY(device_take_stream(c->device));
   s->device = c->device;
   s->id = device_stream_id(c->device);
@@ -69,16 +89,17 @@ status context_add_stream(context *c, stream *s) {
     if (c->streams) c->streams->previous_in_context = s;
     c->streams = s;
   }
+  INVARIANT_WALK(context_is_valid(c));
   mutex_unlock(&c->lock);
   if (closed) {
     device_give_stream(c->device);
     return fail(ST_NO_CONTEXT, "the context (device %d) was destroyed by another thread", c->device);
   }
-  stream_divert_anew(s); /* an abort that did not see the stream is seen by it */
+  stream_divert_anew(s); /* an abort that came before the stream was in the list is seen here */
   return ST_OK;
 }
 
-/* The list's lock is held. */
+/* c->lock is held. */
 static void unlink_stream(context *c, stream *s) {
   *(s->previous_in_context ? &s->previous_in_context->next_in_context : &c->streams) = s->next_in_context;
   if (s->next_in_context) s->next_in_context->previous_in_context = s->previous_in_context;
@@ -93,6 +114,7 @@ void context_remove_stream(stream *s) {
   mutex_lock(&c->lock);
   const bool member = s->context == c;
   if (member) unlink_stream(c, s);
+  INVARIANT_WALK(context_is_valid(c));
   mutex_unlock(&c->lock);
   if (!member) return;
   callback_forget(s);
@@ -100,8 +122,9 @@ void context_remove_stream(stream *s) {
   device_give_stream(s->device);
 }
 
-/* The context's streams are walked from the newest to the oldest, with a reference to the one at hand, since waiting
- * needs the lock released and streams come and go meanwhile. The newest older than `serial`. */
+/* For iterating over the streams of a context from the newest to the oldest, although waiting for one needs
+ * the lock released and streams are created and destroyed meanwhile: the newest stream that is older than
+ * `serial`, with a reference. */
 static stream *stream_before(context *c, uint64_t serial) {
   stream *found = NULL;
   mutex_lock(&c->lock);
@@ -131,6 +154,7 @@ status context_synchronize(context *c, uint64_t timeout_ns) {
 void context_destroy(context *c, bool discard) {
   stream *s;
   mutex_lock(&c->lock);
+  INVARIANT(!object_is_live(&c->o) && !c->closed);
   c->closed = true;
   mutex_unlock(&c->lock);
   if (!discard)
@@ -146,6 +170,7 @@ void context_destroy(context *c, bool discard) {
     stream_unref(s);
     if (ours) stream_unref(s);
   }
+  INVARIANT(!c->streams);
   context_unref(c);
 }
 

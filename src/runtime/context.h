@@ -1,8 +1,11 @@
-/* Contexts, and which one a thread is in.
+/* Contexts, and the current context of a thread.
  *
- * A context belongs to a device and owns streams: a default one, and those made in it. Each device has at most one
- * primary context, made by the first set-device and gone with the last reset; explicit ones are made and destroyed by
- * the user. Memory is not owned by contexts. When a context goes, handles of its streams stay valid for destruction. */
+ * A context belongs to a device and has streams: a default stream, and those that the user creates in it. Each device
+ * has at most one primary context, which the first aclrtSetDevice creates and the last aclrtResetDevice destroys;
+ * explicit contexts are created and destroyed by the user. Contexts do not own memory. When a context is destroyed, the
+ * handles of its streams stay valid so that they can be destroyed.
+ *
+ * Called by src/api, src/op and the other files of src/runtime. All functions are thread-safe. */
 #ifndef CANNON_RUNTIME_CONTEXT_H
 #define CANNON_RUNTIME_CONTEXT_H
 
@@ -15,6 +18,8 @@
 
 enum { CONTEXT_N_OPTIONS = 3 }; /* aclSysParamOpt: deterministic, debug kernel, strong consistency */
 
+/* Lives as an object of object.h does; each of its streams has a reference to it. What has no lock named is set
+ * when the context is created. */
 struct context {
   object o;
   int device;
@@ -22,57 +27,64 @@ struct context {
   stream *default_stream;
   mutex lock; /* guards the list of streams, default included, and closed */
   stream *streams;
-  bool closed;                  /* takes no stream any more: it is being destroyed */
-  _Atomic bool stop_on_failure; /* a stream of this context is in mode stop */
-  _Atomic status stopped;       /* the failure that stopped the context, for good */
+  bool closed;                  /* the context is being destroyed: no stream can be added any more */
+  _Atomic bool stop_on_failure; /* a stream of this context is in mode STREAM_FAIL_STOP */
+  _Atomic status stopped;       /* the failure that stopped the context; only an abort of the device's tasks resets
+                                   it */
   _Atomic int64_t option[CONTEXT_N_OPTIONS];
-  _Atomic uint32_t option_set; /* bit per option */
+  _Atomic uint32_t option_set; /* bit i: option[i] was set */
 };
 
-/* The calling thread's context. ST_NO_CONTEXT where there is none, or it is gone. Where the init config names a
- * default device, that one is set first. */
+/* The current context of the calling thread. ST_NO_CONTEXT if there is none, or it was destroyed. If the configuration
+ * given to aclInit names a default device, a thread without a context gets that device's first. */
 static inline status context_current(context **out);
 
-/* The same without words, or NULL. */
+/* As context_current(), but NULL without an error message, and without the default device. */
 static inline context *context_peek(void) {
   context *c = thread_own.context;
   return likely(c && object_is_live(&c->o)) ? c : NULL;
 }
 
-/* Sets the default device, or fails with words. */
+/* The slow path of context_current(): sets the default device, or fails. */
 __attribute__((cold)) status context_find(context **out);
 static inline status context_current(context **out) {
   *out = context_peek();
   return likely(*out) ? ST_OK : context_find(out);
 }
 
-/* The stream that a handle means in this thread: NULL is the current context's default stream. It stays valid until the
- * thread looks up another one (thread.h). ST_INVALID_VALUE for a stale handle, ST_OTHER_CONTEXT for a stream of another
- * context. */
+/* The stream that a handle stands for in the calling thread; a NULL handle stands for the default stream of the current
+ * context. The thread keeps a reference until it looks up another stream (thread.h), so the caller needs none.
+ * ST_INVALID_VALUE for a stale handle, ST_OTHER_CONTEXT for a stream of another context. */
 status context_stream(void *handle, stream **out);
 
-/* An explicit context (or, from device.c, a primary one), with its default stream; published. */
+/* Creates and publishes a context with its default stream. primary: only device.c creates primary contexts. */
 status context_create(int device, bool primary, context **out);
 
-/* Waits for the context's work (or drops it), destroys its default stream, orphans the others. The caller has killed
- * the handle. */
+/* Waits for the tasks of the context's streams, or with `discard` drops them; destroys the default stream; leaves the
+ * other streams without a context. The caller has killed the handle; its reference is dropped. */
 void context_destroy(context *c, bool discard);
 void context_unref(context *c);
 
-/* HELD_CONTEXT c = NULL: a variable that drops its reference at the end of its scope. */
+/* Whether the context and its list of streams are consistent (base/invariant.h). The caller holds c->lock. */
+bool context_is_valid(const context *c);
+
+/* HELD_CONTEXT c = NULL declares a variable that drops its reference at the end of its scope. */
 static inline void context_drop(context **c) {
   if (*c) context_unref(*c);
 }
 #define HELD_CONTEXT __attribute__((cleanup(context_drop))) context *
 
-/* Waits for all streams of the context: the first failure of any. timeout_ns 0: for ever. */
+/* Waits for all streams of the context. Returns the first failure of any of them. timeout_ns 0: no limit. */
 status context_synchronize(context *c, uint64_t timeout_ns);
 
-/* From stream.c: membership, and the stop mode. c may be NULL in the last three. A context that was destroyed takes no
- * stream: ST_NO_CONTEXT. */
+/* For stream.c: adds a stream to the context (ST_NO_CONTEXT if that is being destroyed), and removes it. */
 status context_add_stream(context *c, stream *s);
 void context_remove_stream(stream *s);
+
+/* For stream.c: a task of the context has failed, which stops the context if one of its streams is in that mode. */
 void context_task_failed(context *c, status st);
+
+/* The failure that stopped the context, or ST_OK. c may be NULL. */
 static inline status context_stop_status(const context *c) {
   return c ? atomic_load_explicit(&c->stopped, memory_order_relaxed) : ST_OK;
 }

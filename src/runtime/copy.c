@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/invariant.h"
 #include "memory/fault.h"
 #include "memory/huge.h"
 #include "memory/memory.h"
@@ -19,14 +20,14 @@ uint32_t copy_cost_ns(size_t bytes) {
   return ns < TASK_COST_UNKNOWN ? (uint32_t)ns : TASK_COST_UNKNOWN - 1;
 }
 
-/* Bytes from the first to behind the last. */
+/* The number of bytes from the first to the end of the last row. */
 static size_t span(size_t width, size_t height, size_t pitch) { return height ? (height - 1) * pitch + width : 0; }
 
-/* Where the copying thread reaches the memory; *place says what it is. */
+/* Checks the range and finds its address for the thread that copies (*view), and what memory it is. */
 static status resolve(const void *p, size_t bytes, unsigned access, const char *name, memory_place *place,
                       void **view) {
   *place = memory_place_of(p);
-  /* Registered in part only: as a whole it is not pinned. */
+  /* If only a part of the range is registered, the range does not count as pinned. */
   if (*place == PLACE_PINNED && unlikely(!memory_find(p)) && !space_is_reserved((uintptr_t)p) &&
       !registered_holds((uintptr_t)p, bytes, REGISTERED_PINNED))
     *place = PLACE_PAGEABLE;
@@ -35,7 +36,7 @@ static status resolve(const void *p, size_t bytes, unsigned access, const char *
   return ST_OK;
 }
 
-static status check_kind(copy_kind kind, memory_place dst, memory_place src) {
+static status copy_check_kind(copy_kind kind, memory_place dst, memory_place src) {
   static const char *const names[] = {"HOST_TO_HOST", "HOST_TO_DEVICE", "DEVICE_TO_HOST", "DEVICE_TO_DEVICE"};
   const bool to_device = dst == PLACE_DEVICE, from_device = src == PLACE_DEVICE;
   const bool to_both = dst == PLACE_MANAGED, from_both = src == PLACE_MANAGED;
@@ -51,15 +52,15 @@ static status check_kind(copy_kind kind, memory_place dst, memory_place src) {
   return ST_OK;
 }
 
-/* What prepare found out. */
+/* The result of copy_prepare(). */
 typedef struct {
   memory_place dst, src;
-  bool pageable;   /* one side is ordinary memory */
-  bool needless;   /* from memory to itself */
-  bool misaligned; /* a device's address is no multiple of FAST_ALIGNMENT */
+  bool pageable;   /* one side is pageable host memory */
+  bool needless;   /* the range is copied onto itself */
+  bool misaligned; /* a device address is no multiple of FAST_ALIGNMENT */
 } copy_facts;
 
-static void count(const copy_shape *c, const copy_facts *facts) {
+static void copy_count(const copy_shape *c, const copy_facts *facts) {
   const memory_place dst = facts->dst, src = facts->src;
   const stats_direction direction = dst == PLACE_DEVICE ? (src == PLACE_DEVICE ? STATS_D2D : STATS_H2D)
                                                         : (src == PLACE_DEVICE ? STATS_D2H : STATS_H2H);
@@ -84,8 +85,8 @@ static bool is_same_memory(const copy_shape *c) {
   return dst == src || vmm_is_same(dst, src, span(c->width, c->height, c->dst_pitch));
 }
 
-/* Checks the copy and replaces its addresses by views. */
-static status prepare(copy_shape *c, copy_kind kind, copy_facts *facts) {
+/* Checks the copy and replaces its addresses by those for the thread that copies. */
+static status copy_prepare(copy_shape *c, copy_kind kind, copy_facts *facts) {
   const void *const user_dst = c->dst, *const user_src = c->src;
   facts->needless = is_same_memory(c);
   void *view;
@@ -93,7 +94,7 @@ static status prepare(copy_shape *c, copy_kind kind, copy_facts *facts) {
   c->src = view;
   TRY(resolve(c->dst, span(c->width, c->height, c->dst_pitch), VMM_WRITE, "dst", &facts->dst, &view));
   c->dst = view;
-  TRY(check_kind(kind, facts->dst, facts->src));
+  TRY(copy_check_kind(kind, facts->dst, facts->src));
   if (facts->dst == PLACE_DEVICE && facts->src == PLACE_DEVICE)
     TRY(peer_check_copy(memory_device_of(user_dst), memory_device_of(user_src)));
   facts->pageable = facts->dst == PLACE_PAGEABLE || facts->src == PLACE_PAGEABLE;
@@ -105,14 +106,16 @@ static status prepare(copy_shape *c, copy_kind kind, copy_facts *facts) {
 status copy_check(const copy_shape *shape, copy_kind kind) {
   copy_shape c = *shape;
   copy_facts facts;
-  return prepare(&c, kind, &facts);
+  return copy_prepare(&c, kind, &facts);
 }
 
-/* memmove: blocks of one buffer may overlap. */
-static void copy_rows(const copy_shape *c) {
+/* Copies with memmove(), as source and destination may overlap. */
+static void copy_move_rows(const copy_shape *c) {
   char *dst = c->dst;
   const char *src = c->src;
   const size_t width = c->width, height = c->height, dst_pitch = c->dst_pitch, src_pitch = c->src_pitch;
+  INVARIANT(height <= 1 || (dst_pitch >= width && src_pitch >= width));
+  INVARIANT(!width || !height || (dst && src));
   fault_copy_begins(c);
   if (height == 1 || width == dst_pitch) huge_before_write(dst, width * height);
   for (size_t row = 0; row < height; ++row) memmove(dst + row * dst_pitch, src + row * src_pitch, width);
@@ -122,21 +125,21 @@ static void copy_rows(const copy_shape *c) {
 status copy_now(const copy_shape *shape, copy_kind kind) {
   copy_shape c = *shape;
   copy_facts facts;
-  TRY(prepare(&c, kind, &facts));
-  if (trace_is_on()) count(&c, &facts);
-  if (!facts.needless) copy_rows(&c);
+  TRY(copy_prepare(&c, kind, &facts));
+  if (trace_is_on()) copy_count(&c, &facts);
+  if (!facts.needless) copy_move_rows(&c);
   return ST_OK;
 }
 
-static status run_copy(task *t, stream *s) {
-  copy_rows(&(copy_shape){.dst = t->copy.dst,
-                          .src = t->copy.src,
-                          .width = t->copy.width,
-                          .height = t->copy.height,
-                          .dst_pitch = t->copy.dst_pitch,
-                          .src_pitch = t->copy.src_pitch,
-                          .stream = s->id,
-                          .task = t->id});
+static status copy_task_run(task *t, stream *s) {
+  copy_move_rows(&(copy_shape){.dst = t->copy.dst,
+                               .src = t->copy.src,
+                               .width = t->copy.width,
+                               .height = t->copy.height,
+                               .dst_pitch = t->copy.dst_pitch,
+                               .src_pitch = t->copy.src_pitch,
+                               .stream = s->id,
+                               .task = t->id});
   return ST_OK;
 }
 
@@ -151,19 +154,19 @@ static void fill_bytes(void *dst, uint32_t pattern, size_t bytes) {
   memcpy((char *)dst + words * sizeof pattern, &pattern, bytes % sizeof pattern);
 }
 
-static void fill(uint32_t pattern, const copy_shape *c) {
+static void fill_view(uint32_t pattern, const copy_shape *c) {
   fault_copy_begins(c);
   fill_bytes(c->dst, pattern, c->width);
   fault_copy_ends();
 }
 
 static status run_fill(task *t, stream *s) {
-  fill(t->set.pattern,
-       &(copy_shape){.dst = t->set.dst, .width = t->set.bytes, .height = 1, .stream = s->id, .task = t->id});
+  fill_view(t->set.pattern,
+            &(copy_shape){.dst = t->set.dst, .width = t->set.bytes, .height = 1, .stream = s->id, .task = t->id});
   return ST_OK;
 }
 
-/* Where the system can't (before Linux 5.14), the pages come as they are touched. */
+/* Before Linux 5.14 this does nothing, and the pages are populated when they are touched. */
 static status run_prefetch(task *t, stream *s) {
   (void)s;
   const uintptr_t start = (uintptr_t)t->set.dst & -(uintptr_t)PAGE_BYTES;
@@ -182,14 +185,14 @@ static memory_place place_of_view(const void *view) {
   return memory_place_of((const void *)memory_address_of_view(view));
 }
 
-/* Each run counts as a copy, where the capture did not. */
+/* Each run counts as a copy in the statistics; capturing it did not. */
 static status run_captured_copy(task *t, stream *s) {
   if (unlikely(trace_is_on())) {
     const copy_shape c = {.width = t->copy.width, .height = t->copy.height};
     const copy_facts facts = {.dst = place_of_view(t->copy.dst), .src = place_of_view(t->copy.src)};
-    if (t->copy.width) count(&c, &facts);
+    if (t->copy.width) copy_count(&c, &facts);
   }
-  return run_copy(t, s);
+  return copy_task_run(t, s);
 }
 
 static void copy_uses(const task *t, task_use *tell, void *argument) {
@@ -211,13 +214,14 @@ static const task_kind captured_copy = {
 /* ---- in streams -------------------------------------------------------------------------------------------------- */
 
 static const task_kind copy_task = {
-    .name = "memcpy", .run = run_copy, .describe = describe_copy, .captured = &captured_copy};
+    .name = "memcpy", .run = copy_task_run, .describe = describe_copy, .captured = &captured_copy};
 static const task_kind fill_task = {
     .name = "memset", .run = run_fill, .describe = describe_fill, .captured = &fill_task, .uses = fill_uses};
 static const task_kind prefetch_task = {
     .name = "prefetch", .run = run_prefetch, .captured = &prefetch_task, .uses = prefetch_uses};
 
-/* The caller's ordinary memory is free for other use when the call returns; not where the task was captured. */
+/* Waits for the task if one side is pageable memory, which the caller may reuse after the
+ * call; not if it was captured. */
 static status wait_if_pageable(bool pageable, stream *s) {
   return pageable && !capture_records(s) ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
 }
@@ -225,10 +229,11 @@ static status wait_if_pageable(bool pageable, stream *s) {
 status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   copy_shape c = *shape;
   copy_facts facts;
-  TRY(prepare(&c, kind, &facts));
+  TRY(copy_prepare(&c, kind, &facts));
   if (facts.pageable) TRY(capture_allow_unsafe(true));
   task *t;
   TRY(stream_new_task(s, &copy_task, &t));
+  INVARIANT(!facts.needless || c.dst == c.src || space_is_reserved((uintptr_t)shape->dst));
   t->cost_ns = copy_cost_ns(c.width * c.height);
   t->copy.dst = c.dst;
   t->copy.src = c.src;
@@ -237,8 +242,8 @@ status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   t->copy.dst_pitch = c.dst_pitch;
   t->copy.src_pitch = c.src_pitch;
   stream_submit(s, t);
-  if (trace_is_on() && !capture_records(s)) count(&c, &facts);
-  if (unlikely(facts.misaligned)) advise(STATS_ADVICE_UNALIGNED_COPY, c.site);
+  if (trace_is_on() && !capture_records(s)) copy_count(&c, &facts);
+  if (unlikely(facts.misaligned)) advice_give(STATS_ADVICE_UNALIGNED_COPY, c.site);
   return wait_if_pageable(facts.pageable, s);
 }
 
@@ -246,7 +251,7 @@ status fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call) {
   memory_place place;
   void *view;
   TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
-  fill(pattern, &(copy_shape){.call = call, .dst = view, .width = bytes, .height = 1});
+  fill_view(pattern, &(copy_shape){.call = call, .dst = view, .width = bytes, .height = 1});
   return ST_OK;
 }
 

@@ -1,5 +1,6 @@
-/* Copies and fills, at once or as tasks. Addresses may be of a device, pinned, or (where said) ordinary host memory;
- * what is on a device or pinned must lie in one live block, checked before anything runs: ST_INVALID_VALUE. */
+/* Copies and fills, done at once or submitted as tasks. Addresses may be of device memory, pinned memory or pageable
+ * (ordinary) host memory. A range of device or pinned memory must lie in one live block; that is checked before
+ * anything is copied or submitted: ST_INVALID_VALUE. Called by src/api. Thread-safe. */
 #ifndef CANNON_RUNTIME_COPY_H
 #define CANNON_RUNTIME_COPY_H
 
@@ -8,32 +9,33 @@
 #include "memory/fault.h"
 #include "runtime/stream.h"
 
-/* What is copied; the addresses are the user's. */
+/* A copy of `height` rows of `width` bytes, at user addresses. */
 typedef fault_copy copy_shape;
 
-/* What the caller says of the direction: a check, since the addresses tell. Values are aclrtMemcpyKind's. */
+/* The direction that the caller names, which is only checked, since the addresses determine it.
+ * Values of aclrtMemcpyKind. */
 typedef enum { COPY_H2H, COPY_H2D, COPY_D2H, COPY_D2D, COPY_BY_ADDRESS } copy_kind;
 
-/* Copies before it returns; waits for no stream. A copy from memory to itself is counted and left out. */
+/* Copies before it returns; waits for no stream. A copy of a range onto itself is counted and left out. */
 status copy_now(const copy_shape *shape, copy_kind kind);
 
-/* Copies in the order of the stream. With ordinary memory on the host side the call returns after the copy. Advises to
- * align device addresses. */
+/* Submits a copy. If one side is pageable host memory, it returns after the copy, unless the stream is captured. Gives
+ * advice (advice.h) about device addresses that are not aligned. */
 status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s);
 
-/* Whether copy_now would do it, in words if not. */
+/* Checks the copy as copy_now() does. */
 status copy_check(const copy_shape *shape, copy_kind kind);
 
-/* A task's estimate. */
+/* The estimated time of a copy, for task.cost_ns. */
 uint32_t copy_cost_ns(size_t bytes);
 
-/* Fills `bytes` bytes with the bytes of the pattern, over and over. In a stream, ordinary host memory again makes the
- * caller wait. call: the entry point. */
+/* Fill `bytes` bytes with the four bytes of the pattern, over and over; at once, or in a stream, where the caller waits
+ * if the memory is pageable. call: the name of the API function, for messages. */
 status fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call);
 status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s);
 static inline uint32_t fill_byte(int value) { return (uint8_t)value * 0x01010101u; }
 
-/* Has the pages of managed memory ready, which lies in one live block, before later tasks of the stream touch them. */
+/* Submits a task that populates the pages of managed memory, in one live block, before later tasks touch them. */
 status prefetch_in_stream(const void *p, size_t bytes, stream *s);
 
 #endif

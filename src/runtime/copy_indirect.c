@@ -6,7 +6,7 @@
 #include "memory/memory.h"
 #include "runtime/copy.h"
 
-static const uint64_t MAGIC = 0x435344204e4e4143; /* tells a description from other memory */
+static const uint64_t MAGIC = 0x435344204e4e4143; /* by which a description is recognised */
 
 typedef struct {
   uint64_t magic;
@@ -17,7 +17,7 @@ typedef struct {
 } description;
 _Static_assert(sizeof(description) == COPY_DESCRIPTION_BYTES, "as large as said");
 
-/* A task's bad address is no fault of the call that submitted it. */
+/* Copies as part of a task: a bad address is a failure of the task, not of the call that submitted it. */
 static status copy_inside(void *dst, const void *src, size_t bytes) {
   const copy_shape c = {dst, src, bytes, 1, bytes, bytes, NULL, "a copy by descriptions", 0, 0};
   if (copy_now(&c, COPY_D2D) == ST_OK) return ST_OK;

@@ -1,5 +1,5 @@
-/* Copies within a device whose parameters are in device memory, and are read when the task runs. What is wrong with
- * them then is the task's failure. */
+/* Copies within a device whose parameters are in device memory and are read when the task runs. Parameters that are
+ * wrong then make the task fail. Called by src/api. Thread-safe. */
 #ifndef CANNON_RUNTIME_COPY_INDIRECT_H
 #define CANNON_RUNTIME_COPY_INDIRECT_H
 
@@ -7,7 +7,7 @@
 
 #include "runtime/stream.h"
 
-/* dst and src: where the addresses are, to which the offsets are added. */
+/* Submits a copy: dst and src point to device memory with the two addresses, to which the offsets are added. */
 typedef struct {
   void *const *dst;
   const void *const *src;
@@ -15,12 +15,13 @@ typedef struct {
 } copy_by_pointers;
 status copy_indirect_in_stream(const copy_by_pointers *c, stream *s);
 
-/* A description in device memory, at a multiple of its size: of a copy, or (dst NULL) of memory to be cached. */
+/* A description is written to device memory, at a multiple of its size. It is that of a copy, or with dst NULL that of
+ * memory to be prefetched into the cache. The second function submits the copy. */
 enum { COPY_DESCRIPTION_BYTES = 64 };
 status copy_describe(void *description, void *dst, const void *src, size_t bytes);
 status copy_described_in_stream(const void *description, stream *s);
 
-/* What a description of memory to be cached says. */
+/* Reads a description of memory to be prefetched. */
 status copy_described_range(const void *description, void **src, size_t *bytes);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "base/size.h"
 #include "base/variables.h"
@@ -21,10 +22,10 @@
 static struct {
   const device_profile *profile;
   int n_devices;
-  int physical[SPACE_MAX_DEVICES]; /* the machine's number of each device */
+  int physical[SPACE_MAX_DEVICES]; /* the number of each device on the machine, before ASCEND_RT_VISIBLE_DEVICES */
   uint64_t memory_bytes;
   bool check_host;
-  variable_words wrong; /* which variable, where that is why there are no devices; else empty */
+  variable_words wrong; /* a message about the variable that is why there are no devices; else empty */
 } machine;
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 
@@ -38,7 +39,8 @@ static struct {
 static _Atomic int default_device = -1;
 _Atomic bool device_is_child;
 
-/* Keeps the devices of the list: numbers below n_devices, ascending, separated by commas; parsing stops at anything else. */
+/* Keeps the devices of ASCEND_RT_VISIBLE_DEVICES: numbers below n_devices, ascending, separated by commas.
+ * Parsing stops at anything else. */
 static void keep_visible(const char *list) {
   int count = 0, last = -1;
   while (isdigit((unsigned char)*list)) {
@@ -49,10 +51,11 @@ static void keep_visible(const char *list) {
     if (*end != ',') break;
     list = end + 1;
   }
+  INVARIANT(count <= machine.n_devices);
   machine.n_devices = count;
 }
 
-/* The memory of each device: CANNON_MEM in whole granules, or the profile's as far as the host has it. */
+/* The memory of each device in whole granules: CANNON_MEM, or that of the profile, but at most 80 % of the host's. */
 static uint64_t memory_wanted(uint64_t host) {
   const uint64_t device = profile_memory_bytes(machine.profile), granule = HEAP_GRANULE_BYTES;
   uint64_t wanted = device < host / 10 * 8 ? device : host / 10 * 8;
@@ -62,7 +65,7 @@ static uint64_t memory_wanted(uint64_t host) {
   return wanted / granule * granule;
 }
 
-/* A wrong value of a variable that describes the devices means that there are no devices; machine.wrong says so. */
+/* If a variable that describes the devices has a wrong value, there are no devices, and machine.wrong says why. */
 static void read_machine(void) {
   static const variable deciding[] = {VARIABLE_DEVICE, VARIABLE_DEVICES, VARIABLE_MEM};
   const char *name = variable_text(VARIABLE_DEVICE), *visible = getenv("ASCEND_RT_VISIBLE_DEVICES");
@@ -126,14 +129,14 @@ status device_check(int64_t device, const char *name) {
 
 /* ---- the process ------------------------------------------------------------------------------------------------- */
 
-/* The child of a fork has none of the threads and no device memory: it may run on and exit, but not use a device. */
-static void in_child(void) {
+/* The child of a fork has none of the threads and no device memory. It may go on and exit, but not use a device. */
+static void device_in_child(void) {
   atomic_store(&device_is_child, true);
   thread_forget();
   memory_forget();
 }
 
-static void at_exit(void) {
+static void device_at_exit(void) {
   if (atomic_load(&device_is_child)) return;
   scheduler_stop();
   memory_list_leaks(trace_stats());
@@ -157,8 +160,8 @@ static void process_start(void) {
   memory_set_fences(&fences);
   join_machine();
   memory_slack_bytes = (uint32_t)machine.profile->alloc_extra_bytes;
-  pthread_atfork(NULL, NULL, in_child);
-  atexit(at_exit);
+  pthread_atfork(NULL, NULL, device_in_child);
+  atexit(device_at_exit);
   stats_file *s = trace_stats();
   snprintf(s->soc_name, sizeof s->soc_name, "%s", machine.profile->soc_name);
   for (int d = 0; d < machine.n_devices; ++d) atomic_store(&s->physical[d], machine.physical[d]);
@@ -190,6 +193,7 @@ status device_set(int device) {
     ++devices[device].count;
     thread_set_context(devices[device].primary);
   }
+  INVARIANT(!devices[device].count == !devices[device].primary);
   mutex_unlock(&devices[device].lock);
   return st;
 }
@@ -208,7 +212,9 @@ status device_reset(int device, bool force) {
     gone = devices[device].primary;
     devices[device].primary = NULL;
   }
+  INVARIANT(!devices[device].count == !devices[device].primary);
   mutex_unlock(&devices[device].lock);
+  INVARIANT(!gone || (gone->primary && gone->device == device));
   if (gone && object_kill(&gone->o)) context_destroy(gone, force);
   return ST_OK;
 }
@@ -230,15 +236,21 @@ status device_take_stream(int device) {
   return fail(ST_NO_STREAMS, "device %d has %u streams, which is its limit", device, most);
 }
 
-void device_give_stream(int device) { atomic_fetch_sub(&devices[device].n_streams, 1); }
+void device_give_stream(int device) {
+  const uint32_t before = atomic_fetch_sub(&devices[device].n_streams, 1);
+  INVARIANT(before >= 1);
+}
 
 status device_take_event(int device) {
-  enum { MOST = 65536 }; /* as CANN's documentation says of A2 and A3 */
+  enum { MOST = 65536 }; /* the limit of A2 and A3 in CANN's documentation */
   if (atomic_fetch_add(&devices[device].n_events, 1) < MOST) return ST_OK;
   atomic_fetch_sub(&devices[device].n_events, 1);
   return fail(ST_NO_EVENTS, "device %d has %d events, which is its limit", device, MOST);
 }
 
-void device_give_event(int device) { atomic_fetch_sub(&devices[device].n_events, 1); }
+void device_give_event(int device) {
+  const uint32_t before = atomic_fetch_sub(&devices[device].n_events, 1);
+  INVARIANT(before >= 1);
+}
 
 uint32_t device_stream_id(int device) { return atomic_fetch_add(&devices[device].n_stream_ids, 1); }

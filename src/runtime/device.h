@@ -1,8 +1,8 @@
-/* Devices: how many there are and of what kind, and the count of each one's users.
+/* Devices: their number and kind, their primary contexts, and their limits of streams and events.
  *
- * Kind, number and size come from CANNON_DEVICE, CANNON_DEVICES and CANNON_MEM (which `cannon run` sets), the visible
- * ones and their order from ASCEND_RT_VISIBLE_DEVICES; read once. Ids here are the user's: indices into the visible
- * ones. All calls from any thread. */
+ * CANNON_DEVICE, CANNON_DEVICES and CANNON_MEM (which `cannon run` sets) give kind, number and memory size,
+ * ASCEND_RT_VISIBLE_DEVICES the visible devices and their order; all are read once. Device ids are the user's: indices
+ * into the list of visible devices. Called by src/api and src/runtime. Thread-safe. */
 #ifndef CANNON_RUNTIME_DEVICE_H
 #define CANNON_RUNTIME_DEVICE_H
 
@@ -10,44 +10,48 @@
 #include "runtime/context.h"
 #include "runtime/profile.h"
 
-/* ST_INVALID_DEVICE with its name, value and what was expected, where one of these variables is wrong: there are no
- * devices then. */
+/* ST_INVALID_DEVICE, with a message that names it, if the value of one of these variables is wrong:
+ * there are no devices then. */
 status device_machine_check(void);
 
+/* The number of visible devices; the profile, and the memory in bytes, that each of them has. */
 int device_count(void);
 const device_profile *device_profile_of_all(void);
 uint64_t device_memory_bytes(void);
 
-/* ST_INVALID_DEVICE unless 0 <= device < device_count(); name is the argument's. */
+/* ST_INVALID_DEVICE unless 0 <= device < device_count(). name: of the argument, for the message. */
 status device_check(int64_t device, const char *name);
 
-/* Opens the device's memory if it is not yet; once per process and device. */
+/* Checks the device and opens its memory, unless that is open. The first call of the process
+ * starts what the library needs. */
 status device_open(int device);
 
-/* Binds the device's primary context to the calling thread, making it first where there is none; counts up. */
+/* Makes the device's primary context the calling thread's, and creates it first if there is none. Counts the call. */
 status device_set(int device);
 
-/* Counts down; at zero the primary context goes. force: whatever the count, dropping what has not started. */
+/* Undoes one device_set(); the last call destroys the primary context. force: destroys it whatever the count,
+ * and drops its queued tasks. */
 status device_reset(int device, bool force);
 
 bool device_has_primary(int device);
 
-/* The device that threads without one get (init config), or -1. */
+/* The device that threads without a context get, from the configuration of aclInit; -1: none. */
 int device_default(void);
 void device_set_default(int device);
 
-/* Streams of a device are limited, and numbered in the order of their making. */
+/* Count the streams of a device, up to the profile's limit (ST_NO_STREAMS); and number them
+ * in the order of creation. */
 status device_take_stream(int device);
 void device_give_stream(int device);
 uint32_t device_stream_id(int device);
 
-/* Events that the program makes are limited, too; give: when one is destroyed. Thread-safe. */
+/* Count the events that the program creates, up to CANN's limit (ST_NO_EVENTS); give: when one is destroyed. */
 status device_take_event(int device);
 void device_give_event(int device);
 
-/* Whether this process is a child forked from one that had opened a device: it has no device memory, none of the
- * library's threads, and locks that nobody will release. What needs any of these checks for it first; what asks for a
- * context does so there. */
+/* Whether this process was forked from one that had opened a device. Such a child has no device memory and none of the
+ * library's threads, and locks may be held in it that nobody will release. Functions that need any of these call
+ * device_check_child() first (ST_NO_CONTEXT); those that ask for a context do so implicitly. */
 extern INTERNAL _Atomic bool device_is_child;
 __attribute__((cold)) status device_refuse_child(void);
 static inline status device_check_child(void) {

@@ -1,6 +1,7 @@
 #include "runtime/event.h"
 
 #include "base/hooks.h"
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "memory/pool/stream_pool.h"
 #include "runtime/abort.h"
@@ -26,38 +27,66 @@ status event_create(context *c, event_kind kind, uint32_t flags, event **out) {
 
 void event_unref(event *e) {
   if (!object_unref(&e->o)) return;
+  INVARIANT(!e->first_open && !e->waiters); /* each task that uses the event has a reference */
   free(e->clock);
   object_release(OBJECT_EVENT, &e->o);
 }
 
 /* ---- record ------------------------------------------------------------------------------------------------------ */
 
-/* The record of this generation where it was not reached yet. Older ones that are open are few: those of other streams. */
+/* The record of this generation if it is open, else NULL. There are few older ones that are
+ * open: those of other streams. */
 static task *open_record(const event *e, uint64_t generation) {
   task *t = e->first_open;
   while (t && t->sync.generation < generation) t = t->sync.next;
   return t && t->sync.generation == generation ? t : NULL;
 }
 
-/* Whether a wait for this generation is over; 0 waits for nothing. A generation that was undone is as good as the next
- * one that is reached. */
-static bool is_over(const event *e, uint64_t generation) {
+/* Whether a wait for this generation is over; generation 0 waits for nothing. A wait for a generation that was undone
+ * is over when any later one is reached. */
+static bool event_is_over(const event *e, uint64_t generation) {
   if (!generation) return true;
   if (generation <= e->reset_floor) return e->completed > e->reset_floor;
   return generation <= e->submitted && !open_record(e, generation);
 }
 
-/* Takes the streams whose wait is over off the list, chained through next_waiter. Each entry has a reference. */
-static stream *take_satisfied(event *e) {
+#ifdef CANNON_INVARIANTS
+static bool event_open_is_valid(const event *e) {
+  uint64_t generation = 0;
+  const task *previous = NULL;
+  for (const task *t = e->first_open; t; previous = t, t = t->sync.next) {
+    if (t->sync.previous != previous || t->sync.event != e || t->sync.generation <= generation) return false;
+    generation = t->sync.generation;
+  }
+  return e->last_open == previous && generation <= e->submitted;
+}
+
+static bool event_waiters_are_valid(const event *e) {
+  for (const stream *s = e->waiters; s; s = s->next_waiter)
+    if (atomic_load(&s->waits_for) != e || !atomic_load(&s->o.refs) || event_is_over(e, s->waits_generation))
+      return false;
+  return true;
+}
+
+bool event_is_valid(const event *e) {
+  return atomic_load(&e->o.lock) && e->completed <= e->submitted && e->consumed <= e->submitted &&
+         e->reset_floor <= e->submitted && (e->submitted || !e->recorded) && e->n_waits_done <= e->n_waits &&
+         event_open_is_valid(e) && event_waiters_are_valid(e);
+}
+#endif
+
+/* Takes the streams whose wait is over off the list of waiters and returns them as a chain, each with its reference. */
+static stream *event_take_satisfied(event *e) {
   stream *satisfied = NULL, **link = &e->waiters;
   while (*link) {
     stream *s = *link;
-    if (!is_over(e, s->waits_generation)) {
+    if (!event_is_over(e, s->waits_generation)) {
       link = &s->next_waiter;
       continue;
     }
     *link = s->next_waiter;
     atomic_store(&s->waits_for, NULL);
+    atomic_store(&s->released, true);
     s->next_waiter = satisfied;
     satisfied = s;
   }
@@ -72,21 +101,25 @@ static void open_append(event *e, task *t) {
 }
 
 static void open_remove(event *e, task *t) {
+  INVARIANT(t->sync.previous || e->first_open == t);
+  INVARIANT(t->sync.next || e->last_open == t);
   *(t->sync.previous ? &t->sync.previous->sync.next : &e->first_open) = t->sync.next;
   *(t->sync.next ? &t->sync.next->sync.previous : &e->last_open) = t->sync.previous;
 }
 
-static status run_record(task *t, stream *s) {
+static status event_run_record(task *t, stream *s) {
   (void)s;
   event *e = t->sync.event;
   const uint64_t now = now_ns();
+  INVARIANT(t->sync.stream == s && t->sync.position == s->q.next + 1);
   spin_lock(&e->o.lock);
   open_remove(e, t);
   if (e->completed < t->sync.generation) {
     e->completed = t->sync.generation;
     e->time_ns = now;
   }
-  stream *satisfied = e->waiters ? take_satisfied(e) : NULL;
+  stream *satisfied = e->waiters ? event_take_satisfied(e) : NULL;
+  INVARIANT_WALK(event_is_valid(e));
   spin_unlock(&e->o.lock);
   stream_unblock_all(satisfied);
   event_unref(e);
@@ -98,17 +131,16 @@ static void drop_sync(task *t, stream *s) {
   event_unref(t->sync.event);
 }
 
-/* A record that is dropped still completes: what waits for it must not hang. */
-static void drop_record(task *t, stream *s) { run_record(t, s); }
+/* A record that is dropped completes as well, since streams that wait for it must not hang. */
+static void event_drop_record(task *t, stream *s) { event_run_record(t, s); }
 
-static const task_kind record_kind = {.name = "event record", .run = run_record, .drop = drop_record, .control = true};
-
-static bool order_kept(void) { return unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed)); }
+static const task_kind record_kind = {
+    .name = "event record", .run = event_run_record, .drop = event_drop_record, .control = true};
 
 status event_submit_record(event *e, stream *s) {
   task *t;
-  if (order_kept()) order_prepare(&e->clock);
-  hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, e->id); /* in vain where the next line fails: orders nothing */
+  if (order_is_wanted()) order_prepare(&e->clock);
+  hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, e->id); /* has no effect if the next line fails */
   TRY(stream_new_task(s, &record_kind, &t));
   object_ref(&e->o);
   t->cost_ns = CONTROL_COST_NS;
@@ -120,7 +152,8 @@ status event_submit_record(event *e, stream *s) {
   if (unlikely(atomic_load_explicit(&e->captured_by, memory_order_relaxed))) atomic_store(&e->captured_by, 0);
   t->sync.generation = ++e->submitted;
   open_append(e, t);
-  if (order_kept()) order_record(e->clock, s);
+  INVARIANT_WALK(event_is_valid(e));
+  if (order_is_wanted()) order_record(e->clock, s);
   spin_unlock(&e->o.lock);
   stream_submit(s, t);
   return ST_OK;
@@ -137,15 +170,20 @@ status event_record(event *e, stream *s) {
 
 /* ---- reset ------------------------------------------------------------------------------------------------------- */
 
-/* Undoes what was recorded before the reset was submitted, or ended a wait since: on a device the wait before a reset
- * passes with a record that the host submits after both. Records beyond that are not lost. */
+/* Undoes all generations that were recorded before the reset was submitted, and those that have ended a
+ * wait since: on a device, a wait in front of the reset passes by a record that the host submits after
+ * both. Later records are kept. */
 static status run_reset(task *t, stream *s) {
   (void)s;
   event *e = t->sync.event;
   spin_lock(&e->o.lock);
   const uint64_t undone = e->consumed > t->sync.generation ? e->consumed : t->sync.generation;
   if (e->reset_floor < undone) e->reset_floor = undone;
+  /* If a later record, in another stream, was reached already, waits for generations that are undone now are over. */
+  stream *satisfied = e->waiters ? event_take_satisfied(e) : NULL;
+  INVARIANT_WALK(event_is_valid(e));
   spin_unlock(&e->o.lock);
+  stream_unblock_all(satisfied);
   event_unref(e);
   return ST_OK;
 }
@@ -164,6 +202,7 @@ status event_reset(event *e, stream *s) {
   spin_lock(&e->o.lock);
   e->recorded = false;
   t->sync.generation = e->submitted;
+  INVARIANT_WALK(event_is_valid(e));
   spin_unlock(&e->o.lock);
   t->cost_ns = CONTROL_COST_NS;
   t->sync.event = e;
@@ -173,10 +212,12 @@ status event_reset(event *e, stream *s) {
 
 /* ---- wait -------------------------------------------------------------------------------------------------------- */
 
-/* Enters s into the event's waiters unless the wait is over. */
+/* Blocks s and puts it into the event's list of waiters, unless its wait is over. */
 static bool must_wait(event *e, stream *s, uint64_t generation) {
+  stream_await_unblock(s);
   spin_lock(&e->o.lock);
-  const bool wait = !is_over(e, generation);
+  INVARIANT(!atomic_load(&s->waits_for) && spin_is_held(&s->run_lock, memory_order_relaxed));
+  const bool wait = !event_is_over(e, generation);
   if (wait) {
     object_ref(&s->o);
     atomic_store(&s->blocked, true);
@@ -184,6 +225,7 @@ static bool must_wait(event *e, stream *s, uint64_t generation) {
     s->waits_generation = generation;
     s->next_waiter = e->waiters;
     e->waiters = s;
+    INVARIANT_WALK(event_is_valid(e));
   } else {
     ++e->n_waits_done;
     const uint64_t by = generation > e->reset_floor ? generation : e->reset_floor + 1;
@@ -193,8 +235,9 @@ static bool must_wait(event *e, stream *s, uint64_t generation) {
   return wait;
 }
 
-/* Takes s out of the waiters; false where a record came first. */
-static bool give_up(event *e, stream *s) {
+/* Takes s off the list of waiters; false if a record has done so, or s was never there. Counts the wait as over if it
+ * was dropped, or s was on the list. */
+static bool event_leave(event *e, stream *s, bool dropped) {
   spin_lock(&e->o.lock);
   stream **link = &e->waiters;
   while (*link && *link != s) link = &(*link)->next_waiter;
@@ -203,56 +246,58 @@ static bool give_up(event *e, stream *s) {
     *link = s->next_waiter;
     atomic_store(&s->waits_for, NULL);
   }
+  if (found || dropped) ++e->n_waits_done;
+  INVARIANT_WALK(event_is_valid(e));
   spin_unlock(&e->o.lock);
   if (found) stream_unref(s);
   return found;
 }
 
-/* The wait is over, or dropped. */
-static void end_wait(task *t) {
+/* Drops the references of a wait that is over: it has passed, timed out, or was dropped. */
+static void event_end_wait(task *t) {
   if (t->sync.ahead) atomic_fetch_sub(&order_n_ahead, 1);
   event_unref(t->sync.event);
 }
 
-static status run_wait(task *t, stream *s) {
+static status event_run_wait(task *t, stream *s) {
   event *e = t->sync.event;
   const uint64_t deadline = atomic_load(&s->wait_deadline_ns);
-  if (deadline && now_ns() >= deadline && give_up(e, s)) {
+  if (deadline && now_ns() >= deadline && event_leave(e, s, false)) {
     atomic_store(&s->wait_deadline_ns, 0);
     const uint32_t id = e->id;
-    end_wait(t);
+    event_end_wait(t);
     return fail(ST_WAIT_TIMEOUT, "event %u was not recorded within the wait's %ju ms", id,
                 (uintmax_t)(t->sync.timeout_ns / 1000000));
   }
   if (t->sync.timeout_ns && !deadline) atomic_store(&s->wait_deadline_ns, now_ns() + t->sync.timeout_ns);
   if (must_wait(e, s, t->sync.generation)) return TASK_BLOCKED;
   if (t->sync.timeout_ns) atomic_store(&s->wait_deadline_ns, 0);
-  end_wait(t);
+  event_end_wait(t);
   return ST_OK;
 }
 
-/* A stream that is destroyed while it waits leaves the event's list here. */
-static void drop_wait(task *t, stream *s) {
-  give_up(t->sync.event, s);
+/* Here a stream leaves the list of waiters if its tasks are dropped while it waits. */
+static void event_drop_wait(task *t, stream *s) {
+  event_leave(t->sync.event, s, true);
   atomic_store(&s->blocked, false);
-  end_wait(t);
+  event_end_wait(t);
 }
 
-static const task_kind wait_kind = {.name = "event wait", .run = run_wait, .drop = drop_wait};
+static const task_kind wait_kind = {.name = "event wait", .run = event_run_wait, .drop = event_drop_wait};
 
 status event_submit_wait(event *e, stream *s, uint64_t timeout_ns) {
   task *t;
-  if (order_kept()) order_prepare(&s->clock);
+  if (order_is_wanted()) order_prepare(&s->clock);
   TRY(stream_new_task(s, &wait_kind, &t));
   object_ref(&e->o);
   spin_lock(&e->o.lock);
   ++e->n_waits;
   if (e->kind == EVENT_EX)
-    t->sync.generation = e->submitted; /* what was captured by now; nothing yet: does not wait */
+    t->sync.generation = e->submitted; /* the latest record so far; if there is none, it passes */
   else
     t->sync.generation = e->recorded ? e->submitted : e->submitted + 1;
   t->sync.ahead = t->sync.generation > e->submitted;
-  if (order_kept() && !t->sync.ahead && !timeout_ns) order_wait(e->clock, s);
+  if (order_is_wanted() && !t->sync.ahead && !timeout_ns) order_wait(e->clock, s);
   spin_unlock(&e->o.lock);
   if (t->sync.ahead) atomic_fetch_add(&order_n_ahead, 1);
   t->cost_ns = CONTROL_COST_NS;
@@ -290,9 +335,9 @@ bool event_was_recorded(event *e) {
   return recorded;
 }
 
-/* An open record's stream, with a reference, and the position behind it; the event's lock is held, so that the task is
- * still in its queue. NULL where the stream has been let go, and is about to drop the record. */
-static stream *source_of(const task *t, uint64_t *position) {
+/* The stream of an open record, with a reference, and the position behind the record. The event's lock is held, so that
+ * the task is still in its queue. NULL if the stream has lost its last reference and is about to drop the record. */
+static stream *event_record_source(const task *t, uint64_t *position) {
   *position = t->sync.position;
   return object_ref_again(&t->sync.stream->o) ? t->sync.stream : NULL;
 }
@@ -301,12 +346,12 @@ stream *event_source_of_wait(stream *s, uint64_t *position) {
   event *e = atomic_load(&s->waits_for);
   if (!e) return NULL;
   stream *source = NULL;
-  spin_lock(&e->o.lock); /* the slot of a freed event still has its lock; the next line finds out */
+  spin_lock(&e->o.lock); /* if the event was freed meanwhile, its slot still has the lock, and the next line notices */
   if (atomic_load(&s->waits_for) == e) {
     const task *t = open_record(e, s->waits_generation);
-    /* An undone generation: whichever record comes next. */
+    /* If the generation was undone, any record that is reached next ends the wait. */
     if (!t && s->waits_generation <= e->reset_floor) t = e->first_open;
-    if (t) source = source_of(t, position);
+    if (t) source = event_record_source(t, position);
   }
   spin_unlock(&e->o.lock);
   return source;
@@ -314,25 +359,25 @@ stream *event_source_of_wait(stream *s, uint64_t *position) {
 
 /* ---- on the host ------------------------------------------------------------------------------------------------- */
 
-/* The stream of the latest record, with a reference; NULL where there is none to wait for. */
+/* The stream of the latest record, with a reference; NULL if that was reached, or there is none. */
 static stream *pending_source(event *e, uint64_t *position) {
   stream *source = NULL;
   spin_lock(&e->o.lock);
   const task *t = e->recorded ? open_record(e, e->submitted) : NULL;
-  if (t) source = source_of(t, position);
+  if (t) source = event_record_source(t, position);
   spin_unlock(&e->o.lock);
   return source;
 }
 
-/* What the host knows now that it has waited for the latest record, if there was no other since. */
-static void saw(event *e) {
-  if (!order_kept()) return;
+/* Tells stream_order.c that the latest record was reached, if it was. */
+static void event_saw(event *e) {
+  if (!order_is_wanted()) return;
   spin_lock(&e->o.lock);
-  if (e->submitted && is_over(e, e->submitted)) order_saw_event(e);
+  if (e->submitted && event_is_over(e, e->submitted)) order_saw_event(e);
   spin_unlock(&e->o.lock);
 }
 
-/* *source: the stream that was waited for, with a reference; NULL where there was none to wait for. */
+/* event_reach(). *source: the stream that was waited for, with a reference; NULL if there was nothing to wait for. */
 static status reach(event *e, uint64_t timeout_ns, stream **source) {
   uint64_t position;
   *source = NULL;
@@ -352,7 +397,7 @@ status event_reach(event *e, uint64_t timeout_ns) {
   return st;
 }
 
-static status synchronize(event *e, uint64_t timeout_ns) {
+static status event_wait_on_host(event *e, uint64_t timeout_ns) {
   stream *source;
   status st = reach(e, timeout_ns, &source);
   if (!source) return st;
@@ -362,19 +407,19 @@ static status synchronize(event *e, uint64_t timeout_ns) {
 }
 
 status event_synchronize(event *e, uint64_t timeout_ns) {
-  TRY(synchronize(e, timeout_ns));
-  saw(e);
-  if (order_kept()) pools_synchronized(e->device);
+  TRY(event_wait_on_host(e, timeout_ns));
+  event_saw(e);
+  if (order_is_wanted()) pools_synchronized(e->device);
   return ST_OK;
 }
 
 bool event_is_complete(event *e) {
   uint64_t position;
   spin_lock(&e->o.lock);
-  const bool complete = e->submitted ? is_over(e, e->submitted) : e->kind == EVENT_EX;
+  const bool complete = e->submitted ? event_is_over(e, e->submitted) : e->kind == EVENT_EX;
   spin_unlock(&e->o.lock);
   if (complete) {
-    saw(e);
+    event_saw(e);
     hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
     return true;
   }

@@ -1,86 +1,99 @@
-/* Events: marks in streams that others wait for.
+/* Events: marks that are recorded in one stream and that other streams, or the host, wait for.
  *
- * Each record has a generation, counted in the order of submission. Records in one stream are reached in that order,
- * those in several streams in any, so the ones not yet reached are kept in a list. A wait is for one generation: the
- * latest when it was submitted. What differs between the three creators of CANN (semantics page, section 7) is
- * event_kind and the flags. */
+ * Each record of an event has a generation: a number from 1, in the order of submission. Records in one stream are
+ * reached in that order, records in several streams in any order, so those not reached yet ("open") are kept in a list.
+ * A wait is for one generation, the latest one when it was submitted. Where the three functions of CANN that create
+ * events differ, event_kind and the flags say how.
+ *
+ * Called by src/api and the other files of src/runtime. Thread-safe. */
 #ifndef CANNON_RUNTIME_EVENT_H
 #define CANNON_RUNTIME_EVENT_H
 
 #include "runtime/stream.h"
 
+/* The values of ACL_EVENT_SYNC and so on; and the functions that create events: aclrtCreateEvent,
+ * ...WithFlag, ...ExWithFlag. */
 enum { EVENT_SYNC = 1, EVENT_PROGRESS = 2, EVENT_TIME_LINE = 8, EVENT_EXTERNAL = 0x20 };
 typedef enum { EVENT_PLAIN, EVENT_WITH_FLAG, EVENT_EX } event_kind;
 
+/* Lives as an object of object.h does; each task that uses the event has a reference. */
 struct event {
   object o;
-  uint64_t context_serial; /* events are isolated by context */
+  uint64_t context_serial; /* of the context it was created in: streams of others can't use it */
   int device;
   event_kind kind;
   uint32_t flags, id;
-  /* o.lock guards what follows, and the waits_* fields of the streams that wait here. */
-  bool recorded;                 /* in the order of submission: recorded and not reset since */
-  uint64_t submitted, completed; /* generations: of the latest record, and the highest that was reached */
-  task *first_open, *last_open;  /* records not yet reached */
-  uint64_t consumed;             /* the latest generation that ended a wait */
-  uint64_t reset_floor;          /* generations up to this are undone: a reset was reached */
-  uint64_t n_waits, n_waits_done;
-  uint64_t time_ns; /* of the latest completed record; 0: none */
-  stream *waiters;
-  order_clock *_Atomic clock;   /* of the latest record (order.h) */
-  _Atomic uint64_t captured_by; /* the capture that has the latest record; 0, or one that is over: none. capture.c's */
+  /* o.lock guards the following fields, and the waits_* fields of the streams that wait for the event. */
+  bool recorded;                  /* in the order of submission: it was recorded, and not reset since */
+  uint64_t submitted, completed;  /* generations: of the latest record, and the highest one that was reached */
+  task *first_open, *last_open;   /* open records, by generation */
+  uint64_t consumed;              /* the highest generation that ended a wait */
+  uint64_t reset_floor;           /* generations up to this were undone by a reset that was reached */
+  uint64_t n_waits, n_waits_done; /* tasks that wait: submitted, and over */
+  uint64_t time_ns;               /* when the latest completed record was reached; 0: none was */
+  stream *waiters;                /* blocked streams, chained through next_waiter, each with a reference */
+  order_clock *_Atomic clock;     /* of the latest record (stream_order.h) */
+  _Atomic uint64_t captured_by;   /* serial of the capture that has the latest record; 0, or that of a capture which is
+                                    over: none. capture*.c guard it, and the step, by capture_lock */
   uint32_t captured_step;
-  uint8_t record_use, wait_use; /* what flag its records and waits have had (event_use) */
+  uint8_t record_use, wait_use; /* how its records and waits were made so far: EVENT_USE_... */
 };
 
-/* An event with one reference, not published. What is queued keeps it. */
+/* Creates an event with one reference, not published. ST_NO_EVENTS. */
 status event_create(context *c, event_kind kind, uint32_t flags, event **out);
 
 void event_unref(event *e);
 
-/* HELD_EVENT e = NULL: a variable that drops its reference at the end of its scope. */
+/* Whether the fields of the event are consistent (base/invariant.h). The caller holds its lock. */
+bool event_is_valid(const event *e);
+
+/* HELD_EVENT e = NULL declares a variable that drops its reference at the end of its scope. */
 static inline void event_drop(event **e) {
   if (*e) event_unref(*e);
 }
 #define HELD_EVENT __attribute__((cleanup(event_drop))) event *
 
-/* What aclrtRecordEventWithFlag and aclrtStreamWaitEventWithFlag may not change between calls. */
+/* The flag that aclrtRecordEventWithFlag or aclrtStreamWaitEventWithFlag was first given for an event: later
+ * calls must give the same. */
 enum { EVENT_USE_NONE, EVENT_USE_DEFAULT, EVENT_USE_OUTSIDE };
 
-/* The three tasks, or steps of a graph where s is being captured, or (event_wait) begins to be. e and s must be of the same
- * context (checked by the caller). */
+/* Submit the three tasks; or add steps to a graph, if s is being captured or (event_wait) joins a capture by it. The
+ * caller has checked that e and s are of the same context. timeout_ns 0: no limit. */
 status event_record(event *e, stream *s);
 status event_reset(event *e, stream *s);
 status event_wait(event *e, stream *s, uint64_t timeout_ns);
 
-/* Records and waits without a look at captures, for executions of graphs. ST_STREAM_CAPTURED where s is captured. */
+/* Submit a record or a wait as executions of graphs do, which are never captured.
+ * ST_STREAM_CAPTURED if s is captured. */
 status event_submit_record(event *e, stream *s);
 status event_submit_wait(event *e, stream *s, uint64_t timeout_ns);
 
-/* What is submitted to s from now on comes after all that was submitted to source. ST_STREAM_CAPTURED where one of them is
- * being captured. */
+/* Makes tasks that are submitted to s from now on run after all tasks submitted to source so far. ST_STREAM_CAPTURED if
+ * one of the streams is being captured. */
 status event_order(stream *source, stream *s);
 
-/* Whether it was ever recorded (and not in a capture). */
+/* Whether the event was ever recorded outside of captures. */
 bool event_was_recorded(event *e);
 
-/* Waits on the host for the latest record; at once where there is none. Returns a failure of that record's stream. */
+/* Waits on the host until the latest record is reached; returns at once if there is none. Returns and takes the failure
+ * that the record's stream has kept. ST_EVENT_TIMEOUT; timeout_ns 0: no limit. */
 status event_synchronize(event *e, uint64_t timeout_ns);
 
-/* The same without the failure: ST_EVENT_TIMEOUT or ST_OK. */
+/* As event_synchronize(), but leaves failures of tasks to others. */
 status event_reach(event *e, uint64_t timeout_ns);
 
-/* Whether the latest record was reached; without one: true for EVENT_EX only. Starts what is not running. */
+/* Whether the latest record was reached; of an event without records, whether it is of kind EVENT_EX. If not, sees to
+ * it that the record's stream is run. */
 bool event_is_complete(event *e);
 
-/* Whether all waits submitted so far were passed. */
+/* Whether all waits submitted so far are over: passed, timed out, or dropped. */
 bool event_waits_are_complete(event *e);
 
-/* Time of the latest completed record, nanoseconds since an arbitrary start; 0 where there is none. */
+/* When the latest completed record was reached, in nanoseconds of CLOCK_MONOTONIC; 0 if none was. */
 uint64_t event_time_ns(event *e);
 
-/* Of the event that a blocked stream waits for: the stream that will record it (with a reference) and the position
- * behind the record; NULL where nobody will yet. */
+/* If s is blocked and waits for an event: the stream whose record will end the wait, with a reference, and the position
+ * behind that record. NULL if no such record has been submitted. */
 stream *event_source_of_wait(stream *s, uint64_t *position);
 
 #endif

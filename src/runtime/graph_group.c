@@ -1,13 +1,16 @@
-/* Groups of captured tasks, and their update. */
+/* Groups of captured tasks, and updates of groups. */
 #include <stdlib.h>
 
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "runtime/graph.h"
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
 void graph_task_unref(graph_task *t) {
-  if (atomic_fetch_sub(&t->refs, 1) != 1) return;
+  const uint32_t before = atomic_fetch_sub(&t->refs, 1);
+  INVARIANT(before >= 1);
+  if (before != 1) return;
   if (t->task.kind->release) t->task.kind->release(&t->task);
   free(t);
 }
@@ -15,6 +18,7 @@ void graph_task_unref(graph_task *t) {
 static graph_task *current(graph_member *m) {
   spin_lock(&m->lock);
   graph_task *now = m->now;
+  INVARIANT(now && atomic_load(&now->refs) >= 1);
   atomic_fetch_add(&now->refs, 1);
   spin_unlock(&m->lock);
   return now;
@@ -57,7 +61,7 @@ void graph_close_groups(graph *g) {
   for (graph_group *group = g->groups; group; group = group->next) object_kill(&group->o);
 }
 
-/* Moves the task to a place of its own. */
+/* Moves the task out of its lane into a graph_task, and leaves a task that runs the member. */
 static bool make_member(graph_member *m, task *t) {
   graph_task *moved = aligned_alloc(_Alignof(graph_task), sizeof *moved);
   if (!moved) return false;
@@ -74,7 +78,7 @@ status graph_add_group(graph *g, uint32_t lane, uint32_t first, graph_group **ou
   if (!group) return fail(ST_NO_HOST_MEMORY, "no room for another group of tasks");
   group->graph = g;
   group->next = g->groups;
-  g->groups = group; /* which frees it, whatever comes */
+  g->groups = group; /* from now on the graph frees it */
   group->members = malloc((n + 1) * sizeof *group->members);
   while (group->members && group->n_members < n &&
          make_member(&group->members[group->n_members], &g->lanes[lane].tasks[first + group->n_members]))
@@ -90,9 +94,9 @@ status graph_add_group(graph *g, uint32_t lane, uint32_t first, graph_group **ou
 /* ---- update ------------------------------------------------------------------------------------------------------ */
 
 struct graph_update {
-  graph_group *group; /* whose graph this has a reference to */
+  graph_group *group; /* the update has a reference to its graph */
   uint32_t n_replaced;
-  graph_task *fresh; /* admitted, about to be taken */
+  graph_task *fresh; /* allocated by graph_update_admit() for graph_update_take() */
 };
 
 static status run_update(task *t, stream *s) {
@@ -100,6 +104,7 @@ static status run_update(task *t, stream *s) {
   graph_member *m = t->update.member;
   spin_lock(&m->lock);
   graph_task *old = m->now;
+  INVARIANT(old && t->update.becomes && old != t->update.becomes);
   m->now = t->update.becomes;
   spin_unlock(&m->lock);
   graph_task_unref(old);
@@ -120,8 +125,8 @@ static status no_update(const stream *s) {
   return fail(ST_GROUP_STATUS, "stream %u updates no group, expected aclmdlRICaptureTaskUpdateBegin before", s->id);
 }
 
-/* Makes the update the stream's. */
-static status enter(stream *s, struct graph_update *update) {
+/* Makes the stream update the group. */
+static status graph_update_enter(stream *s, struct graph_update *update) {
   spin_lock(&s->submit_lock);
   const bool captured = s->recording, closed = s->closed, updates = s->update, can = !updates && !captured && !closed;
   if (can) {
@@ -135,8 +140,8 @@ static status enter(stream *s, struct graph_update *update) {
   return fail(ST_GROUP_STATUS, "stream %u is updating a group already", s->id);
 }
 
-/* A reference to the group's graph, unless that is being destroyed. The group is live as long as its graph has the
- * reference that its handle has, so a live group says that the slot was its graph's when the reference was taken. */
+/* Takes a reference to the group's graph, unless that is being destroyed. A group is live only as long as its graph is,
+ * so if the group is live after the reference was taken, the slot was still that of its graph. */
 static bool take_graph(graph_group *group) {
   if (!object_ref_again(&group->graph->o)) return false;
   if (object_is_live(&group->o)) return true;
@@ -154,7 +159,7 @@ status graph_update_begin(graph_group *group, stream *s) {
     st = fail(ST_GROUP_STATUS, "the group is being updated by another stream");
   else {
     *update = (struct graph_update){.group = group};
-    st = enter(s, update);
+    st = graph_update_enter(s, update);
     if (st == ST_OK) return ST_OK;
     atomic_store(&group->updating, false);
   }
@@ -176,6 +181,8 @@ status graph_update_admit(stream *s, const task_kind *kind) {
 
 void graph_update_take(stream *s, task *t) {
   struct graph_update *update = s->update;
+  INVARIANT(lock_is_held(&s->submit_lock) && update->fresh && update->n_replaced < update->group->n_members);
+  INVARIANT(t->kind->is_operator && t->kind->captured);
   graph_task *becomes = update->fresh;
   *becomes = (graph_task){.refs = 1, .task = *t};
   becomes->task.kind = t->kind->captured;
@@ -187,8 +194,8 @@ void graph_update_take(stream *s, task *t) {
   t->update.becomes = becomes;
 }
 
-/* The stream's update, which is over; or NULL. */
-static struct graph_update *end(stream *s) {
+/* Ends the stream's update and returns it; NULL if there was none. */
+static struct graph_update *graph_update_leave(stream *s) {
   spin_lock(&s->submit_lock);
   struct graph_update *update = s->update;
   s->update = NULL;
@@ -197,18 +204,19 @@ static struct graph_update *end(stream *s) {
   return update;
 }
 
-/* The group can be updated by others again. */
-static void give_up(struct graph_update *update) {
+/* Frees the update; the group can be updated again. */
+static void graph_update_give_up(struct graph_update *update) {
+  INVARIANT(atomic_load(&update->group->updating) && update->n_replaced <= update->group->n_members);
   atomic_store(&update->group->updating, false);
   graph_unref(update->group->graph);
   free(update);
 }
 
 status graph_update_end(stream *s) {
-  struct graph_update *update = end(s);
+  struct graph_update *update = graph_update_leave(s);
   if (!update) return no_update(s);
   const uint32_t n = update->group->n_members, n_replaced = update->n_replaced;
-  give_up(update);
+  graph_update_give_up(update);
   if (n_replaced == n) return ST_OK;
   return fail(ST_GROUP_STATUS, "%u of the group's %u tasks were updated, expected all", n_replaced, n);
 }
@@ -220,8 +228,8 @@ bool graph_updates(stream *s) {
   return updates;
 }
 
-/* Keeps the words of a failure that the caller is about to return. */
+/* Calls no fail(), since the caller may be about to return a failure with its message. */
 void graph_update_forget(stream *s) {
-  struct graph_update *update = end(s);
-  if (update) give_up(update);
+  struct graph_update *update = graph_update_leave(s);
+  if (update) graph_update_give_up(update);
 }

@@ -1,6 +1,7 @@
-/* Executing graphs. */
+/* Executions of graphs, the memory that they use, and graph_print(). */
 #include <stdlib.h>
 
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "memory/memory.h"
 #include "runtime/context.h"
@@ -10,19 +11,24 @@
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
-enum { TURN_NS = 5 * 1000 }; /* of play, until it looks whether others want the stream, or dropped it */
+enum {
+  TURN_NS = 5 * 1000
+}; /* how long a task plays before the stream looks whether it is wanted otherwise, or its
+                                tasks were dropped */
 
 static status run_play(task *t, stream *s) {
   graph *g = t->play.graph;
+  INVARIANT(!g->capturing && t->play.next < t->play.end);
   int64_t left_ns = TURN_NS;
   uint32_t next = t->play.next;
   while (next < t->play.end && left_ns > 0) {
     task *played = &t->play.tasks[next++];
     left_ns -= played->cost_ns;
     const status st = task_run(played, s);
+    INVARIANT(st != TASK_BLOCKED && st != TASK_GOES_ON); /* such tasks are copied, not played */
     if (likely(st == ST_OK)) continue;
     stream_keep_failure(s, played, st);
-    left_ns = 0; /* which may have stopped the context */
+    left_ns = 0; /* the failure may have stopped the context */
   }
   t->play.next = next;
   atomic_fetch_add_explicit(&g->pace, 1, memory_order_relaxed);
@@ -38,7 +44,7 @@ static void drop_play(task *t, stream *s) {
 
 static const task_kind play_kind = {.name = "graph", .run = run_play, .drop = drop_play};
 
-/* At the end of an execution: a failure in one of the other lanes is the stream's. */
+/* The last task of an execution: takes over the first failure in one of the other lanes' streams. */
 static status run_collect(task *t, stream *s) {
   (void)s;
   graph *g = t->play.graph;
@@ -54,6 +60,7 @@ static const task_kind collect_kind = {.name = "graph", .run = run_collect, .dro
 static status submit_play(graph *g, const graph_step *p, stream *s) {
   task *t;
   TRY(stream_new_task(s, &play_kind, &t));
+  INVARIANT(p->tasks.first < p->tasks.end && p->tasks.end <= g->lanes[p->lane].n_tasks);
   object_ref(&g->o);
   t->cost_ns = p->tasks.cost_ns;
   t->play.graph = g;
@@ -97,8 +104,9 @@ static status submit_step(graph *g, const graph_step *p, stream *s) {
   return ST_OK;
 }
 
-/* In one stream executions come in order anyway. In another s waits for the lanes as well: the stream of the execution
- * before may have been dropped, and `done` with it, while they go on. */
+/* Makes the execution come after the one before. In the same stream it does so anyway. In another one, s waits for
+ * that execution's lanes as well as for `done`: its stream may have been dropped, and with it the record of
+ * `done`, while the lanes go on. */
 static status submit_order(graph *g, stream *s) {
   if (g->last_serial == s->o.serial) return ST_OK;
   for (graph_lane *l = g->lanes + 1; l < g->lanes + g->n_lanes; ++l) {
@@ -115,15 +123,17 @@ static status submit_all(graph *g, stream *s) {
   return g->n_lanes > 1 ? submit_collect(g, s) : ST_OK;
 }
 
-/* The lock is held. What was submitted before a failure stays so. */
-static status execute(graph *g, stream *s) {
+/* Submits an execution. g->lock is held. On a failure, tasks that were submitted before it are not taken back. */
+static status graph_execute_locked(graph *g, stream *s) {
+  INVARIANT(!g->capturing && object_is_live(&g->o) && s->home == g->context);
+  INVARIANT_WALK(graph_is_valid(g));
   TRY(graph_check_ranges(g));
   const status st = submit_all(g, s);
   g->last_serial = s->o.serial;
   return st == ST_OK ? event_submit_record(g->done, s) : st;
 }
 
-/* The lock is held. */
+/* g->lock is held. */
 static status check_live(const graph *g) {
   return object_is_live(&g->o) ? ST_OK : fail(ST_INVALID_VALUE, "graph %u is being destroyed", g->id);
 }
@@ -139,7 +149,7 @@ status graph_execute(graph *g, stream *s) {
   TRY(check_context(g, s->context));
   mutex_lock(&g->lock);
   status st = check_live(g);
-  if (st == ST_OK) st = execute(g, s);
+  if (st == ST_OK) st = graph_execute_locked(g, s);
   mutex_unlock(&g->lock);
   return st;
 }
@@ -154,8 +164,8 @@ status graph_execute_alone(graph *g, uint64_t timeout_ns) {
   if (st == ST_OK && !g->home) st = stream_create(c, 0, 0, &g->home);
   if (st == ST_OK) {
     s = g->home;
-    object_ref(&s->o); /* a graph that is destroyed meanwhile takes it along */
-    st = execute(g, s);
+    object_ref(&s->o); /* as the graph may be destroyed meanwhile, and the stream with it */
+    st = graph_execute_locked(g, s);
   }
   mutex_unlock(&g->lock);
   if (st == ST_OK) st = stream_synchronize(s, timeout_ns);
@@ -183,6 +193,7 @@ static void add_range(void *argument, const void *view, uint64_t bytes, unsigned
     l->range = more;
     l->room = room;
   }
+  INVARIANT(l->n < l->room && start + bytes > start);
   l->range[l->n++] = (graph_range){start, start + bytes, access};
 }
 
@@ -192,7 +203,7 @@ static int compare_ranges(const void *left, const void *right) {
   return a->start < b->start ? -1 : a->start > b->start;
 }
 
-/* Whether what holds b's start is what holds a's. */
+/* Whether both ranges start in the same block of memory. a starts first. */
 static bool same_holder(const graph_range *a, const graph_range *b) {
   memory_holder holder;
   if (memory_holder_of((void *)a->start, "memory", &holder) == ST_OK)
@@ -201,7 +212,7 @@ static bool same_holder(const graph_range *a, const graph_range *b) {
   return false;
 }
 
-/* Ranges of one block become one. */
+/* Sorts the ranges and joins those with the same access in one block. Returns how many are left. */
 static uint32_t join_ranges(graph_range *r, uint32_t n) {
   uint32_t kept = 0;
   if (n) qsort(r, n, sizeof *r, compare_ranges);
@@ -225,14 +236,14 @@ status graph_collect_ranges(graph *g) {
   return l.no_memory ? fail(ST_NO_HOST_MEMORY, "no host memory for what graph %u uses", g->id) : ST_OK;
 }
 
-static status check_range(uintptr_t start, uint64_t bytes, unsigned access) {
+static status graph_check_range(uintptr_t start, uint64_t bytes, unsigned access) {
   void *view;
   return memory_view((const void *)start, bytes, access, "modelRI, memory that a captured task uses", &view);
 }
 
 status graph_check_ranges(const graph *g) {
   for (const graph_range *r = g->ranges; r < g->ranges + g->n_ranges; ++r)
-    TRY(check_range(r->start, r->end - r->start, r->access));
+    TRY(graph_check_range(r->start, r->end - r->start, r->access));
   return ST_OK;
 }
 
@@ -240,7 +251,7 @@ static void check_use(void *argument, const void *view, uint64_t bytes, unsigned
   status *st = argument;
   const uintptr_t start = memory_address_of_view(view);
   if (*st == ST_OK && bytes && memory_place_of((void *)start) != PLACE_PAGEABLE)
-    *st = check_range(start, bytes, access);
+    *st = graph_check_range(start, bytes, access);
 }
 
 status graph_check_task(const task *t) {
@@ -274,7 +285,7 @@ status graph_print(graph *g, FILE *out) {
   uint32_t n_tasks = 0;
   if (g->capturing) return fail(ST_MODEL_CAPTURED, "graph %u is being captured, expected after its end", g->id);
   for (uint32_t lane = 0; lane < g->n_lanes; ++lane) n_tasks += g->lanes[lane].n_tasks;
-  flockfile(out); /* no other thread's words among ours */
+  flockfile(out); /* so that output of other threads does not get in between */
   fprintf(out, "model %u: device %d, %u streams, %u tasks, %u steps\n", g->id, g->context->device, g->n_lanes, n_tasks,
           g->n_steps);
   for (uint32_t i = 0; i < g->n_steps; ++i) print_step(g, &g->steps[i], out);

@@ -10,10 +10,10 @@ static _Atomic uint32_t device_cores[SPACE_MAX_DEVICES][N_CORE_LIMITS]; /* 0: no
 static _Atomic uint64_t operator_time_steps = TIME_STEPS;
 static _Thread_local struct {
   const stream *stream;
-  uint64_t serial; /* a slot may have been reused since */
+  uint64_t serial; /* by which a slot is recognised that was reused since */
 } used;
 
-static status check_type(int type) {
+static status limits_check_type(int type) {
   if (type >= 0 && type < N_CORE_LIMITS) return ST_OK;
   return fail(ST_INVALID_PARAM, "type is %d, expected 0 (cube cores) or 1 (vector cores)", type);
 }
@@ -24,7 +24,7 @@ static uint32_t cores_there(int type) {
 }
 
 static status check_cores(int type, uint32_t cores) {
-  TRY(check_type(type));
+  TRY(limits_check_type(type));
   if (cores && cores <= cores_there(type)) return ST_OK;
   return fail(ST_INVALID_VALUE, "value is %u, expected 1 to %u, the number of cores", cores, cores_there(type));
 }
@@ -38,7 +38,7 @@ status limits_set_device_cores(int device, int type, uint32_t cores) {
 
 status limits_device_cores(int device, int type, uint32_t *cores) {
   TRY(device_check(device, "deviceId"));
-  TRY(check_type(type));
+  TRY(limits_check_type(type));
   const uint32_t set = atomic_load(&device_cores[device][type]);
   *cores = set ? set : cores_there(type);
   return ST_OK;
@@ -57,7 +57,7 @@ status limits_set_stream_cores(stream *s, int type, uint32_t cores) {
 }
 
 status limits_stream_cores(const stream *s, int type, uint32_t *cores) {
-  TRY(check_type(type));
+  TRY(limits_check_type(type));
   const uint32_t set = atomic_load(&s->core_limit[type]);
   if (!set) return limits_device_cores(s->device, type, cores);
   *cores = set;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/hooks.h"
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "memory/space.h"
 #include "runtime/capture.h"
@@ -34,9 +35,11 @@ status notify_create(int device, bool counts, notify **out) {
 
 void notify_unref(notify *n) {
   if (!object_unref(&n->o)) return;
+  INVARIANT(!n->waiters); /* each task that uses the notify has a reference */
   if (n->share) notify_unshare(n);
   free(n->clock);
-  atomic_fetch_sub(&n_alive[n->device][n->counts], 1);
+  const int before = atomic_fetch_sub(&n_alive[n->device][n->counts], 1);
+  INVARIANT(before >= 1 && before <= NOTIFIES_OF_DEVICE);
   object_release(OBJECT_NOTIFY, &n->o);
 }
 
@@ -51,17 +54,17 @@ static uint32_t recorded(uint32_t value, int mode, uint32_t with) {
   }
 }
 
-static uint32_t number(const notify *n) { return n->share ? atomic_load(n->share->word) : n->value; }
+static uint32_t notify_number(const notify *n) { return n->share ? atomic_load(n->share->word) : n->value; }
 
-static void set_number(notify *n, uint32_t value) {
+static void notify_set_number(notify *n, uint32_t value) {
   if (n->share)
     atomic_store(n->share->word, value);
   else
     n->value = value;
 }
 
-static bool holds(const notify *n, const task *t) {
-  const uint32_t value = number(n), wanted = t->notify.value;
+static bool notify_holds(const notify *n, const task *t) {
+  const uint32_t value = notify_number(n), wanted = t->notify.value;
   switch (t->notify.mode) {
   case WAIT_LESS: return value < wanted;
   case WAIT_GREATER: return value > wanted;
@@ -71,21 +74,36 @@ static bool holds(const notify *n, const task *t) {
   }
 }
 
+#ifdef CANNON_INVARIANTS
+/* The number of a shared notify may change at any time, without a check of conditions. */
+bool notify_is_valid(const notify *n) {
+  int n_waiters = 0;
+  for (const stream *s = n->waiters; s; s = s->next_waiter, ++n_waiters) {
+    const task *t = s->waits_task;
+    if (!atomic_load(&s->o.refs) || !t || t->notify.notify != n || s->next_waiter == s) return false;
+    if (!n->share && notify_holds(n, t)) return false;
+  }
+  return atomic_load(&n->o.lock) && n_waiters <= atomic_load(&notify_n_waiting) &&
+         (n->counts || n->share || n->value <= 1) && (n->unordered || !n->share);
+}
+#endif
+
 static void count_waiting(const notify *n, int change) {
   atomic_fetch_add_explicit(&notify_n_waiting, change, memory_order_relaxed);
   if (n->share) atomic_fetch_add(&notify_n_shared_waiting, change);
 }
 
-/* notify_take_satisfied; the lock is held. */
-static stream *take_satisfied(notify *n, stream *satisfied) {
+/* As notify_take_satisfied(); the lock is held. */
+static stream *notify_take_satisfied_locked(notify *n, stream *satisfied) {
   stream **link = &n->waiters;
   while (*link) {
     stream *s = *link;
-    if (!holds(n, s->waits_task)) {
+    if (!notify_holds(n, s->waits_task)) {
       link = &s->next_waiter;
       continue;
     }
     *link = s->next_waiter;
+    atomic_store(&s->released, true);
     s->next_waiter = satisfied;
     satisfied = s;
     count_waiting(n, -1);
@@ -95,23 +113,25 @@ static stream *take_satisfied(notify *n, stream *satisfied) {
 
 stream *notify_take_satisfied(notify *n, stream *satisfied) {
   spin_lock(&n->o.lock);
-  satisfied = take_satisfied(n, satisfied);
+  satisfied = notify_take_satisfied_locked(n, satisfied);
+  INVARIANT_WALK(notify_is_valid(n));
   spin_unlock(&n->o.lock);
   return satisfied;
 }
 
-static void set(notify *n, int mode, uint32_t value) {
+static void notify_set(notify *n, int mode, uint32_t value) {
   spin_lock(&n->o.lock);
-  set_number(n, recorded(number(n), mode, value));
-  stream *satisfied = n->waiters ? take_satisfied(n, NULL) : NULL;
+  notify_set_number(n, recorded(notify_number(n), mode, value));
+  stream *satisfied = n->waiters ? notify_take_satisfied_locked(n, NULL) : NULL;
+  INVARIANT_WALK(notify_is_valid(n));
   spin_unlock(&n->o.lock);
   stream_unblock_all(satisfied);
 }
 
-void notify_clear(notify *n) { set(n, RECORD_SET, 0); }
+void notify_clear(notify *n) { notify_set(n, RECORD_SET, 0); }
 
-/* Takes s off the list, where it is still there; the lock is held. The reference is the caller's then. */
-static bool leave(notify *n, stream *s) {
+/* Takes s off the list if it is there; the list's reference is the caller's then. The lock is held. */
+static bool notify_leave(notify *n, stream *s) {
   for (stream **link = &n->waiters; *link; link = &(*link)->next_waiter) {
     if (*link != s) continue;
     *link = s->next_waiter;
@@ -121,7 +141,8 @@ static bool leave(notify *n, stream *s) {
   return false;
 }
 
-static void enter(notify *n, stream *s, task *t) {
+static void notify_enter(notify *n, stream *s, task *t) {
+  INVARIANT(!atomic_load(&s->waits_for) && spin_is_held(&s->run_lock, memory_order_relaxed));
   object_ref(&s->o);
   atomic_store(&s->blocked, true);
   s->waits_task = t;
@@ -132,31 +153,29 @@ static void enter(notify *n, stream *s, task *t) {
 
 /* ---- record ------------------------------------------------------------------------------------------------------ */
 
-static void keep(task *t) { object_ref(&t->notify.notify->o); }
-static void let_go(task *t) { notify_unref(t->notify.notify); }
+static void notify_keep(task *t) { object_ref(&t->notify.notify->o); }
+static void notify_let_go(task *t) { notify_unref(t->notify.notify); }
 
-static status run_record(task *t, stream *s) {
+static status notify_run_record(task *t, stream *s) {
   (void)s;
-  set(t->notify.notify, t->notify.mode, t->notify.value);
-  let_go(t);
+  notify_set(t->notify.notify, t->notify.mode, t->notify.value);
+  notify_let_go(t);
   return ST_OK;
 }
 
-/* What waits for a record that is dropped must not hang. */
-static void drop_record(task *t, stream *s) { run_record(t, s); }
+/* A record that is dropped has its effect as well, since streams that wait for it must not hang. */
+static void notify_drop_record(task *t, stream *s) { notify_run_record(t, s); }
 
 static const task_kind record_kind = {.name = "notify record",
-                                      .run = run_record,
-                                      .drop = drop_record,
+                                      .run = notify_run_record,
+                                      .drop = notify_drop_record,
                                       .control = true,
                                       .again = true,
-                                      .copied = keep,
-                                      .release = let_go};
+                                      .copied = notify_keep,
+                                      .release = notify_let_go};
 
-static bool order_kept(void) { return unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed)); }
-
-/* Whether a task of this stream goes on with an order that was kept so far; both are locked. What is captured is executed
- * any number of times, by any stream. */
+/* Whether the notify still passes order on after a task of stream s. `only` is the one stream that records it, or waits
+ * for it, so far. Tasks in graphs end it, since they run any number of times, in any stream. Both locks are held. */
 static bool in_order(notify *n, uint64_t *only, stream *s) {
   if (!*only) *only = s->o.serial;
   if (capture_records(s) || *only != s->o.serial) n->unordered = true;
@@ -165,17 +184,17 @@ static bool in_order(notify *n, uint64_t *only, stream *s) {
 
 status notify_record(notify *n, int mode, uint32_t value, stream *s) {
   task *t;
-  if (order_kept()) order_prepare(&n->clock);
-  hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, n->id); /* in vain where the wait is not told */
+  if (order_is_wanted()) order_prepare(&n->clock);
+  hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, n->id); /* has no effect unless the wait is told too */
   TRY(stream_new_task(s, &record_kind, &t));
   t->cost_ns = NOTIFY_COST_NS;
   t->notify.notify = n;
   t->notify.mode = (uint8_t)mode;
   t->notify.value = value;
-  keep(t);
+  notify_keep(t);
   spin_lock(&n->o.lock);
   ++n->n_records;
-  if (in_order(n, &n->recorder, s) && order_kept()) order_record(n->clock, s);
+  if (in_order(n, &n->recorder, s) && order_is_wanted()) order_record(n->clock, s);
   spin_unlock(&n->o.lock);
   stream_submit(s, t);
   return ST_OK;
@@ -183,20 +202,28 @@ status notify_record(notify *n, int mode, uint32_t value, stream *s) {
 
 /* ---- wait -------------------------------------------------------------------------------------------------------- */
 
-static void end_wait(task *t) {
+static void notify_end_wait(task *t) {
   atomic_fetch_sub(&order_n_ahead, 1);
-  let_go(t);
+  notify_let_go(t);
 }
 
-static status run_wait(task *t, stream *s) {
+static status notify_run_wait(task *t, stream *s) {
   notify *n = t->notify.notify;
   const uint64_t deadline = atomic_load(&s->wait_deadline_ns);
   if (t->notify.timeout_ns && !deadline) atomic_store(&s->wait_deadline_ns, now_ns() + t->notify.timeout_ns);
+  stream *satisfied = NULL;
+  stream_await_unblock(s);
   spin_lock(&n->o.lock);
-  const bool was_there = deadline && leave(n, s), passes = holds(n, t), late = deadline && now_ns() >= deadline;
-  if (passes && t->notify.clears) set_number(n, 0);
-  if (!passes && !late) enter(n, s, t);
+  const bool was_there = deadline && notify_leave(n, s), passes = notify_holds(n, t),
+             late = deadline && now_ns() >= deadline;
+  if (passes && t->notify.clears) {
+    notify_set_number(n, 0);
+    if (n->waiters) satisfied = notify_take_satisfied_locked(n, NULL); /* whose condition holds for 0 */
+  }
+  if (!passes && !late) notify_enter(n, s, t);
+  INVARIANT_WALK(notify_is_valid(n));
   spin_unlock(&n->o.lock);
+  stream_unblock_all(satisfied);
   if (was_there) stream_unref(s);
   if (!passes && !late) {
     scheduler_rouse();
@@ -204,36 +231,40 @@ static status run_wait(task *t, stream *s) {
   }
   if (t->notify.timeout_ns) atomic_store(&s->wait_deadline_ns, 0);
   const uint32_t id = n->id;
-  end_wait(t);
+  notify_end_wait(t);
   if (passes) return ST_OK;
   return fail(ST_WAIT_TIMEOUT, "notify %u was not recorded within the wait's %ju s", id,
               (uintmax_t)(t->notify.timeout_ns / 1000000000));
 }
 
-static void drop_wait(task *t, stream *s) {
+static void notify_drop_wait(task *t, stream *s) {
   notify *n = t->notify.notify;
   spin_lock(&n->o.lock);
-  const bool was_there = leave(n, s);
+  const bool was_there = notify_leave(n, s);
   spin_unlock(&n->o.lock);
   if (was_there) stream_unref(s);
   atomic_store(&s->wait_deadline_ns, 0);
   atomic_store(&s->blocked, false);
-  end_wait(t);
+  notify_end_wait(t);
 }
 
 static void keep_wait(task *t) {
-  keep(t);
+  notify_keep(t);
   atomic_fetch_add(&order_n_ahead, 1);
 }
 
-static const task_kind wait_kind = {
-    .name = "notify wait", .run = run_wait, .drop = drop_wait, .again = true, .copied = keep_wait, .release = end_wait};
+static const task_kind wait_kind = {.name = "notify wait",
+                                    .run = notify_run_wait,
+                                    .drop = notify_drop_wait,
+                                    .again = true,
+                                    .copied = keep_wait,
+                                    .release = notify_end_wait};
 
 status notify_wait(notify *n, int mode, uint32_t value, bool clears, uint64_t timeout_ns, stream *s) {
   task *t;
   if (n->share && n->share->imported)
     return fail(ST_INVALID_VALUE, "notify %u is another process's, expected that process to wait for it", n->id);
-  if (order_kept()) order_prepare(&s->clock);
+  if (order_is_wanted()) order_prepare(&s->clock);
   TRY(stream_new_task(s, &wait_kind, &t));
   t->cost_ns = NOTIFY_COST_NS;
   t->notify.notify = n;
@@ -244,10 +275,11 @@ status notify_wait(notify *n, int mode, uint32_t value, bool clears, uint64_t ti
   keep_wait(t);
   spin_lock(&n->o.lock);
   ++n->n_waits;
-  /* After the latest record: where that is the n-th. One that is late passes without its record. */
+  /* The n-th wait comes after the latest record if that is the n-th. A wait that times out
+   * passes without its record. */
   if (timeout_ns) n->unordered = true;
   const bool ordered = in_order(n, &n->waiter, s) && n->n_waits == n->n_records;
-  if (ordered && order_kept()) order_wait(n->clock, s);
+  if (ordered && order_is_wanted()) order_wait(n->clock, s);
   spin_unlock(&n->o.lock);
   stream_submit(s, t);
   if (ordered) hooks_tell_step(HOOK_EVENT_AWAITED, s->device, s->id, n->id);

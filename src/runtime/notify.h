@@ -1,60 +1,67 @@
-/* Notifies: numbers on a device that streams change and wait for. A binary notify is 0 or 1: a record sets it, a wait
- * passes where it is 1 and clears it. A count notify has 32 bits, and records and waits of several modes.
+/* Notifies: numbers on a device that streams change and wait for. A binary notify is 0 or 1: a record sets it to 1, a
+ * wait passes when it is 1 and sets it to 0. A count notify has 32 bits; its records and waits have several modes.
  *
- * A wait is a state of its stream. What makes its condition hold unblocks the stream, whose front then takes the
- * number, or, where another wait was first, blocks again. */
+ * Waiting is a state of the stream. Whoever makes the condition of a wait hold unblocks the stream. Its front task then
+ * runs again: it passes, or blocks again if another wait has changed the number first.
+ *
+ * Called by src/api, and notify_share.c and the scheduler. Thread-safe. */
 #ifndef CANNON_RUNTIME_NOTIFY_H
 #define CANNON_RUNTIME_NOTIFY_H
 
 #include "runtime/notify_share.h"
 #include "runtime/stream.h"
 
+/* Lives as an object of object.h does; each task that uses the notify has a reference. */
 struct notify {
-  object o; /* its lock guards what follows, and is an inner one as an event's */
+  object o; /* o.lock guards the fields below that change; it is an inner lock, as an event's is */
   int device;
   uint32_t id;
-  bool counts;
-  uint32_t value;
-  notify_share *_Atomic share; /* NULL: this process's alone; else the number is there */
-  stream *waiters;             /* chained through next_waiter; each with a reference */
-  /* A binary notify passes order on (order.h) as long as one stream records it and one waits for it: the n-th wait comes
-   * after the n-th record then, whichever records were lost in between. Streams by serial; 0: none yet. */
-  uint64_t recorder, waiter;
-  bool unordered;
-  uint64_t n_records, n_waits; /* submitted */
+  bool counts;                 /* a count notify */
+  uint32_t value;              /* unless it is shared */
+  notify_share *_Atomic share; /* of a notify that is shared between processes: the number is there; else NULL */
+  stream *waiters;             /* blocked streams, chained through next_waiter, each with a reference */
+  /* A binary notify passes order on (stream_order.h) as long as one stream records it and one waits for it: then the
+   * n-th wait comes after the n-th record, even if records in between were lost (recorded twice before a wait). */
+  uint64_t recorder, waiter;   /* serials of these streams; 0: none yet */
+  bool unordered;              /* it does not, or not any more */
+  uint64_t n_records, n_waits; /* that were submitted */
   order_clock *_Atomic clock;  /* of the latest record */
 };
 
-enum { NOTIFIES_OF_DEVICE = 8192 }; /* of each kind */
+enum { NOTIFIES_OF_DEVICE = 8192 }; /* of each of both kinds */
 
-/* The numbers are CANN's. */
+/* Modes of records and of waits. The numbers are CANN's. */
 enum { RECORD_SET, RECORD_ADD, RECORD_OR, RECORD_AND = 4 };
 enum { WAIT_LESS, WAIT_EQUAL, WAIT_GREATER, WAIT_GREATER_EQUAL, WAIT_ALL_BITS, N_WAIT_MODES };
 
-/* A notify with one reference, not published. What is queued keeps it. */
+/* Creates a notify with one reference, not published. ST_NO_NOTIFIES. */
 status notify_create(int device, bool counts, notify **out);
 
 void notify_unref(notify *n);
 
-/* HELD_NOTIFY n = NULL: a variable that drops its reference at the end of its scope. */
+/* Whether the fields of the notify are consistent (base/invariant.h). The caller holds its lock. */
+bool notify_is_valid(const notify *n);
+
+/* HELD_NOTIFY n = NULL declares a variable that drops its reference at the end of its scope. */
 static inline void notify_drop(notify **n) {
   if (*n) notify_unref(*n);
 }
 #define HELD_NOTIFY __attribute__((cleanup(notify_drop))) notify *
 
-/* Takes the streams whose condition holds off the notify's list, to those chained through next_waiter after
- * `satisfied`; each has a reference. */
+/* Takes the streams whose condition holds off the notify's list, marks them as released, and puts them before the chain
+ * `satisfied` (through next_waiter), which it returns for stream_unblock_all(). */
 stream *notify_take_satisfied(notify *n, stream *satisfied);
 
-/* At once: makes it 0. */
+/* Sets the number to 0, at once. */
 void notify_clear(notify *n);
 
-/* The tasks. Another process's can't be waited for. A wait that is over its time fails with ST_WAIT_TIMEOUT; 0: for
- * ever. */
+/* Submit a record or a wait. A notify of another process can't be waited for. The task of a wait that times out fails
+ * with ST_WAIT_TIMEOUT; timeout_ns 0: no limit. */
 status notify_record(notify *n, int mode, uint32_t value, stream *s);
 status notify_wait(notify *n, int mode, uint32_t value, bool clears, uint64_t timeout_ns, stream *s);
 
-/* Whether any stream waits. Who will record is not known, so whoever waits for such a stream has all others run. */
+/* The number of streams that wait for a notify. Since it is not known which stream will record one, a thread that waits
+ * for such a stream sees to it that all others run (scheduler_run_others()). */
 extern _Atomic int notify_n_waiting;
 static inline bool notify_any(void) { return atomic_load_explicit(&notify_n_waiting, memory_order_relaxed); }
 

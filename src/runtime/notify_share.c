@@ -8,22 +8,23 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "memory/heap/pages.h"
 #include "memory/share/machine.h"
 #include "runtime/notify.h"
 #include "runtime/scheduler.h"
 
-/* The exporter's file: a page for each notify that is exported, or was and is still mapped elsewhere. One mapping of
- * all, of which nothing is there but what was used. */
+/* The exporter's file has a page for each notify that is exported, or was exported and is still mapped by another
+ * process. It is mapped as a whole; only pages that were used take memory. */
 enum { MOST_EXPORTS = MACHINE_EXPORTS };
 static struct {
   mutex lock; /* guards all, and the exported notifies' links; then a notify's lock */
-  int file;   /* + 1; 0: not made yet */
+  int file;   /* its descriptor + 1; 0: there is none yet */
   char *pages;
   struct {
     uint64_t key;
-    bool used, ended; /* ended: of a notify that is gone here */
+    bool used, ended; /* ended: the notify was destroyed in this process */
   } page[MOST_EXPORTS];
   notify *first;
 } all = {.lock = MUTEX_INITIALIZER(NOTIFY_SHARE)};
@@ -32,7 +33,7 @@ _Atomic int notify_n_shared_waiting;
 
 /* ---- pages ------------------------------------------------------------------------------------------------------- */
 
-/* Under the lock, as all of these. */
+/* The functions of this section are called with all.lock held. */
 static status make_file(void) {
   if (all.file) return ST_OK;
   const size_t bytes = (size_t)MOST_EXPORTS * PAGE_BYTES;
@@ -50,7 +51,7 @@ static status make_file(void) {
   return ST_OK;
 }
 
-/* A page that nobody maps any more, or -1. */
+/* The index of a page that no process uses any more, or -1. */
 static int free_page(void) {
   int i = 0;
   for (; i < MOST_EXPORTS && all.page[i].used; ++i)
@@ -58,7 +59,7 @@ static int free_page(void) {
   return i < MOST_EXPORTS ? i : -1;
 }
 
-static int page_of(const notify_share *s) { return (int)(((char *)s->word - all.pages) / PAGE_BYTES); }
+static int notify_page_of(const notify_share *s) { return (int)(((char *)s->word - all.pages) / PAGE_BYTES); }
 
 static status offer(int device, bool to_all, notify_share *s) {
   TRY(make_file());
@@ -83,7 +84,7 @@ static status offer(int device, bool to_all, notify_share *s) {
 
 /* ---- the exporter ------------------------------------------------------------------------------------------------ */
 
-/* The number moves, and streams that wait for it are looked at from now on. */
+/* Moves the number to the page. From now on the ticker checks the conditions of streams that wait for the notify. */
 static void move_number(notify *n, notify_share *s) {
   spin_lock(&n->o.lock);
   atomic_store(s->word, n->value);
@@ -125,6 +126,7 @@ status notify_export(notify *n, bool to_all, char key[EXCHANGE_TEXT_BYTES]) {
 
 status notify_allow(notify *n, const int32_t *pids, size_t n_pids) {
   mutex_lock(&all.lock);
+  INVARIANT(!n->share || n->share->key);
   const bool exported = n->share && !n->share->imported;
   const uint64_t key = exported ? n->share->key : 0;
   mutex_unlock(&all.lock);
@@ -189,9 +191,10 @@ static void withdraw(notify_share *s) {
   mutex_lock(&all.lock);
   *(s->previous ? &s->previous->share->next : &all.first) = s->next;
   if (s->next) s->next->share->previous = s->previous;
-  const int i = page_of(s);
+  const int i = notify_page_of(s);
+  INVARIANT(i >= 0 && i < MOST_EXPORTS && all.page[i].used && all.page[i].key == s->key);
   all.page[i].ended = true;
-  all.page[i].used = exchange_withdraw(s->key, true); /* while others have it, its page is theirs */
+  all.page[i].used = exchange_withdraw(s->key, true); /* as long as other processes map it, the page can't be reused */
   mutex_unlock(&all.lock);
 }
 

@@ -13,9 +13,9 @@
 #include "runtime/notify.h"
 #include "runtime/stream.h"
 
-/* Capacity: CANN's limits per device (1984 streams, 65536 events, 8192 notifies) times 16 devices, and room for destroyed objects
- * that tasks still hold. The memory is committed as slots are first used. A slot is a power of two, so that checking a
- * handle takes no division. */
+/* The capacity is CANN's limits per device (1984 streams, 65536 events, 8192 notifies) times 16 devices, and more for
+ * destroyed objects that tasks still hold. Memory is committed when slots are first used. The size of a slot is a power
+ * of two, so that checking a handle needs no division. */
 static const struct {
   size_t bytes, capacity;
   unsigned shift;
@@ -28,13 +28,13 @@ _Static_assert(sizeof(context) <= 512 && sizeof(stream) <= 512 && sizeof(event) 
                    sizeof(graph_group) <= 128 && sizeof(notify) <= 128,
                "kinds[].shift");
 
-/* Slots are reused only when this many others were freed after them, so that stale handles are found. */
+/* A slot is reused only after so many others were freed later, so that stale handles are recognised. */
 enum { MIN_FREE = 64 };
 
 static struct {
   mutex lock; /* guards all but base, which is set once */
   char *_Atomic base;
-  size_t n_used; /* slots ever used */
+  size_t n_used; /* slots that were used at least once */
   size_t n_free;
   object *oldest_free, *newest_free;
 } tables[N_OBJECT_KINDS] = {{.lock = MUTEX_INITIALIZER(OBJECT_TABLE)}, {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)},
@@ -54,30 +54,54 @@ static char *table_base(object_kind kind) {
   return base;
 }
 
+/* For invariants: whether o is a slot of the table that was used. */
+static bool object_is_slot(object_kind kind, const object *o) {
+  const char *base = atomic_load(&tables[kind].base);
+  const size_t distance = (size_t)((const char *)o - base);
+  return base && distance < tables[kind].n_used * slot_bytes(kind) && distance % slot_bytes(kind) == 0;
+}
+
+#ifdef CANNON_INVARIANTS
+/* The list of free slots has n_free different slots, without references and valid handles. */
+bool object_table_is_valid(object_kind kind) {
+  size_t n = 0;
+  const object *last = NULL;
+  if (tables[kind].n_used > kinds[kind].capacity || tables[kind].n_free > tables[kind].n_used) return false;
+  for (const object *o = tables[kind].n_free ? tables[kind].oldest_free : NULL; o; last = o, o = o->next_free)
+    if (++n > tables[kind].n_free || !object_is_slot(kind, o) || !o->serial || atomic_load(&o->refs) ||
+        object_is_live(o))
+      return false;
+  return n == tables[kind].n_free && (!n || last == tables[kind].newest_free);
+}
+#endif
+
 void *object_new(object_kind kind) {
   object *o = NULL;
+  INVARIANT(kind < N_OBJECT_KINDS);
   mutex_lock(&tables[kind].lock);
   char *base = table_base(kind);
   if (base && (tables[kind].n_free <= MIN_FREE && tables[kind].n_used < kinds[kind].capacity)) {
     o = (object *)(base + slot_bytes(kind) * tables[kind].n_used++);
 #if WITH_ASAN
-    __lsan_register_root_region(o, slot_bytes(kind)); /* it would not look for pointers in here */
+    __lsan_register_root_region(o, slot_bytes(kind)); /* LeakSanitizer does not look for pointers in mmap()ed memory */
 #endif
   } else if (base && tables[kind].n_free) {
     o = tables[kind].oldest_free;
     tables[kind].oldest_free = o->next_free;
     --tables[kind].n_free;
   }
+  INVARIANT(!o || (object_is_slot(kind, o) && !atomic_load(&o->refs) && !object_is_live(o)));
+  INVARIANT_WALK(object_table_is_valid(kind));
   mutex_unlock(&tables[kind].lock);
   if (!o) return NULL;
   memset(o + 1, 0, kinds[kind].bytes - sizeof *o);
   LOCK_SET_RANK(&o->lock, LOCK_OBJECT);
   o->serial = atomic_fetch_add(&serials, 1) + 1;
-  atomic_store_explicit(&o->refs, 1, memory_order_release); /* for object_next */
+  atomic_store_explicit(&o->refs, 1, memory_order_release); /* object_next() may see it */
   return o;
 }
 
-static void unref(object_kind kind, object *o) {
+static void object_unref_kind(object_kind kind, object *o) {
   switch (kind) {
   case OBJECT_CONTEXT: context_unref((context *)o); break;
   case OBJECT_STREAM: stream_unref((stream *)o); break;
@@ -95,8 +119,10 @@ void *object_acquire(object_kind kind, const void *handle) {
   if (unlikely(!base || distance >= slot * kinds[kind].capacity || distance & (slot - 1))) return NULL;
   object *o = (object *)(uintptr_t)handle;
   if (!object_is_live(o) || !object_ref_again(o)) return NULL;
-  if (likely(object_is_live(o))) return o; /* as the reference began: a destroyer drops its own after it has killed */
-  unref(kind, o);
+  if (likely(object_is_live(o)))
+    return o; /* so it was live when the reference was taken: a thread that destroys drops
+                                              its reference after object_kill() */
+  object_unref_kind(kind, o);
   return NULL;
 }
 
@@ -124,6 +150,7 @@ void *object_next(object_kind kind, const void *after) {
 bool object_kill(object *o) { return atomic_exchange_explicit(&o->live, 0, memory_order_acq_rel); }
 
 void object_release(object_kind kind, object *o) {
+  INVARIANT(!atomic_load(&o->refs) && !object_is_live(o));
   mutex_lock(&tables[kind].lock);
   o->next_free = NULL;
   if (tables[kind].n_free++)
@@ -131,5 +158,6 @@ void object_release(object_kind kind, object *o) {
   else
     tables[kind].oldest_free = o;
   tables[kind].newest_free = o;
+  INVARIANT_WALK(object_table_is_valid(kind));
   mutex_unlock(&tables[kind].lock);
 }

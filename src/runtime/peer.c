@@ -6,7 +6,7 @@
 #include "memory/space.h"
 #include "runtime/device.h"
 
-static _Atomic uint32_t reach[SPACE_MAX_DEVICES]; /* bit p of reach[d]: d reaches p */
+static _Atomic uint32_t reach[SPACE_MAX_DEVICES]; /* bit p of reach[d]: device d may access p */
 
 static status check_pair(int device, int peer) {
   TRY(device_check(device, "deviceId"));

@@ -1,4 +1,5 @@
-/* Which device may reach which other's memory. One-directional, process-wide; any thread. */
+/* Peer access: which device may access which other device's memory. Access has a direction and holds for the whole
+ * process. Called by src/api and copy.c. Thread-safe. */
 #ifndef CANNON_RUNTIME_PEER_H
 #define CANNON_RUNTIME_PEER_H
 
@@ -6,12 +7,12 @@
 
 #include "base/status.h"
 
-/* Lets `device` reach `peer`. Both must be devices and differ. */
+/* Allow `device` to access the memory of `peer`, which must be another device; end that; and query it. */
 status peer_enable(int device, int peer);
 status peer_disable(int device, int peer);
 bool peer_is_enabled(int device, int peer);
 
-/* A copy between the two: on one device, or enabled in either direction. */
+/* ST_INVALID_VALUE unless the devices are the same, or access between them is enabled in either direction. */
 status peer_check_copy(int dst_device, int src_device);
 
 #endif

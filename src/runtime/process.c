@@ -29,7 +29,7 @@ FORK_RENEWS(lock)
 static uint64_t count;
 static _Atomic int64_t options[CONTEXT_N_OPTIONS];
 
-/* The file, opened without waiting for a pipe's writer. */
+/* Opens the file. If it is a pipe, it does not wait for a writer. */
 static status open_config(const char *path, FILE **f) {
   struct stat s;
   const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -42,7 +42,7 @@ static status open_config(const char *path, FILE **f) {
   return fail(ST_CONFIG_PATH, "configPath is %s, expected a file, and no folder, pipe or device", path);
 }
 
-/* The file's text, malloc'ed. */
+/* Reads the file into a malloc'ed string. */
 static status read_config(const char *path, char **text) {
   FILE *f;
   TRY(open_config(path, &f));
@@ -70,8 +70,8 @@ static status check_nesting(const cJSON *node, int objects, int arrays) {
   return ST_OK;
 }
 
-/* A whole number, as such or as a string; anything else is an error. What an int can't hold becomes its nearer end. */
-static status number_of(const cJSON *node, const char *name, int *value) {
+/* Reads a whole number, given as a number or as a string. One that does not fit an int becomes INT_MIN or INT_MAX. */
+static status process_number_of(const cJSON *node, const char *name, int *value) {
   const char *text = cJSON_GetStringValue(node);
   char *end = NULL;
   double number = cJSON_IsNumber(node) ? node->valuedouble : NAN;
@@ -86,20 +86,20 @@ static status number_of(const cJSON *node, const char *name, int *value) {
 
 static uint32_t all_devices(void) { return (UINT32_C(1) << device_count()) - 1; }
 
-/* Keys that mean something here; others (queue and stack sizes) are accepted and mean nothing. */
-static status apply(const cJSON *config) {
+/* Applies the keys that have an effect here. Others (sizes of queues and stacks) are accepted and ignored. */
+static status process_apply(const cJSON *config) {
   int device, mode = 0;
   if (!cJSON_IsObject(config)) return fail(ST_CONFIG_PARSE, "the configuration is no JSON object");
   TRY(check_nesting(config, 0, 0));
   const cJSON *scope = cJSON_GetObjectItem(config, "err_msg_mode");
   const cJSON *chosen = cJSON_GetObjectItem(config, "defaultDevice");
   const cJSON *number = cJSON_GetObjectItem(chosen, "default_device");
-  if (scope) TRY(number_of(scope, "err_msg_mode", &mode));
+  if (scope) TRY(process_number_of(scope, "err_msg_mode", &mode));
   if (mode != 0 && mode != 1)
     return fail(ST_CONFIG_ATTRIBUTE, "err_msg_mode is %d, expected 0 (thread) or 1 (process)", mode);
   if (chosen && !number) return fail(ST_CONFIG_ATTRIBUTE, "defaultDevice has no default_device");
   if (number) {
-    TRY(number_of(number, "default_device", &device));
+    TRY(process_number_of(number, "default_device", &device));
     TRY(device_check(device, "default_device"));
   }
   TRY(dump_configure(cJSON_GetObjectItem(config, "dump"), true));
@@ -123,12 +123,14 @@ static status configure(const char *path, status (*use)(const cJSON *config)) {
   return st;
 }
 
-/* As before any configuration. */
+/* Restores the state without a configuration. */
 static void forget(void) {
   device_set_default(-1);
   error_scope_process(false);
   dump_forget();
-  if (!atomic_load(&device_is_child)) profiler_run_end(); /* the session, and its files, are the parent's */
+  if (!atomic_load(&device_is_child))
+    profiler_run_end(); /* in a forked child, the session and its files belong to the
+                                                             parent */
 }
 
 status process_init(const char *config_path) {
@@ -138,7 +140,7 @@ status process_init(const char *config_path) {
   if (count)
     st = fail(ST_REPEATED_INIT, "initialised already (%ju times); the first configuration stays", (uintmax_t)count);
   else if (config_path)
-    st = configure(config_path, apply);
+    st = configure(config_path, process_apply);
   if (st == ST_OK) profiler_follow_environment(all_devices());
   if (st == ST_OK || st == ST_REPEATED_INIT) ++count;
   mutex_unlock(&lock);

@@ -1,23 +1,24 @@
-/* The library's own life: initialised a number of times, with one configuration. Any thread. */
+/* Initialisation of the library (aclInit), which is counted, its configuration, and options of the process.
+ * Called by src/api. Thread-safe. */
 #ifndef CANNON_RUNTIME_PROCESS_H
 #define CANNON_RUNTIME_PROCESS_H
 
 #include "base/status.h"
 
-/* Reads the JSON configuration (NULL: none). ST_REPEATED_INIT where it is initialised already, which still counts;
- * the first configuration stays. */
+/* Reads the JSON configuration (NULL: none). ST_REPEATED_INIT if the library is initialised already: the call counts,
+ * but the first configuration stays in force. */
 status process_init(const char *config_path);
 
-/* One count less, *left of them remain; at zero (all: at once) the configuration is forgotten. ST_REPEATED_FINALISE
- * where it is not initialised. left may be NULL. */
+/* Undoes one process_init(), or with `all` each of them; *left of them remain (left may be NULL). When none remains,
+ * the configuration is forgotten. ST_REPEATED_FINALISE if the library is not initialised. */
 status process_finalize(bool all, uint64_t *left);
 
-/* aclmdlInitDump, aclmdlSetDump and aclmdlFinalizeDump (trace/dump_config.h), which need the library initialised. */
+/* aclmdlInitDump, aclmdlSetDump and aclmdlFinalizeDump (trace/dump_config.h). ST_NOT_INITIALISED before aclInit. */
 status process_dump_init(void);
 status process_dump_set(const char *path);
 status process_dump_finalize(void);
 
-/* Options of the process (aclSysParamOpt); contexts have values of their own, with the same checks. */
+/* Options of the process (aclSysParamOpt). Contexts have values of their own, for which the same checks hold. */
 status process_option_check(int option);
 status process_option_check_value(int option, int64_t value);
 status process_option_set(int option, int64_t value);

@@ -5,11 +5,11 @@
 
 enum { TILE = 16, ACCUMULATOR_BYTES = 4, HALF_BYTES = 2 };
 
-/* ns for an amount at a rate per second. */
+/* The time of an amount at a rate per second. */
 static uint64_t ns_at(double amount, double per_s) { return amount > 0 ? (uint64_t)(amount / per_s * 1e9 + 0.5) : 0; }
 
-/* A product's half floats at cube_macs_per_cycle; wider elements take the cube longer, as 32 bytes along k are a
- * step. */
+/* The cube units compute cube_macs_per_cycle with half-precision factors. Wider elements take longer in proportion to
+ * their size, as a step has 32 bytes along k. */
 static void add_cube(const device_profile *p, const roofline_work *w, uint64_t *ns) {
   const double macs = (double)w->multiply_adds, element = (double)w->element_bytes;
   const double cubes = (double)p->cube_cores * (double)p->core_hz;
@@ -26,7 +26,7 @@ static void add_vector(const device_profile *p, const roofline_work *w, double b
       ns_at((double)w->elements * (double)w->element_bytes, (double)p->vector_bytes_per_cycle * vectors);
 }
 
-/* Of the farthest tier that is used. */
+/* The latency of the farthest tier that is used. */
 static uint64_t latency_of(const device_profile *p, const roofline_work *w) {
   if (w->host_bytes) return p->host_link_latency_ns;
   if (w->memory_bytes) return p->hbm_bytes ? p->hbm_latency_ns : p->ddr_latency_ns;
@@ -49,7 +49,9 @@ roofline_time roofline_of(const device_profile *p, const roofline_work *w) {
   uint64_t slowest = 0;
   for (int b = 0; b < STATS_N_BOUNDS; ++b) {
     if (b != STATS_BOUND_LATENCY && t.tier_ns[b] > slowest) slowest = t.tier_ns[b];
-    if (t.tier_ns[b] && t.tier_ns[b] >= t.tier_ns[t.bound]) t.bound = (stats_bound)b; /* the cube, before its L0 */
+    if (t.tier_ns[b] && t.tier_ns[b] >= t.tier_ns[t.bound])
+      t.bound = (stats_bound)b; /* of equal ones the last: the
+                                                                                         cube unit rather than its L0 */
   }
   t.ns = t.tier_ns[STATS_BOUND_LATENCY] + slowest;
   return t;

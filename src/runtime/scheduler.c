@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/quota.h"
@@ -16,9 +17,9 @@
 #include "trace/stats_write.h"
 
 enum {
-  RANDOM_TICK_S = 1, /* long enough for what a test does between two waits */
-  IDLE_TICKS = 20,   /* a stream without work for this long leaves the list */
-  MAX_WORKERS = 256, /* each beyond the cores sits in user code */
+  RANDOM_TICK_S = 1, /* longer than what a test does between two waits */
+  IDLE_TICKS = 20,   /* a stream that has been idle for so many ticks leaves the list */
+  MAX_WORKERS = 256, /* those beyond the number of cores are inside user functions */
 };
 
 static struct {
@@ -28,9 +29,9 @@ static struct {
   _Atomic int n_workers;
   int n_idle;
   _Atomic bool ticker_started, stopped;
-  _Atomic bool none_can_start; /* the latest try to start a thread has failed */
+  _Atomic bool none_can_start; /* the latest attempt to start a thread has failed */
   _Atomic uint32_t tick;       /* futex of the ticker */
-  _Atomic bool ticker_sleeps;  /* for ever, until scheduler_rouse() */
+  _Atomic bool ticker_sleeps;  /* without a time limit, until scheduler_rouse() */
 } scheduler = {.lock = MUTEX_INITIALIZER(SCHEDULER), .work = PTHREAD_COND_INITIALIZER};
 
 _Atomic int scheduler_n_listed;
@@ -56,7 +57,7 @@ bool scheduler_should_yield(void) {
          atomic_load_explicit(&scheduler.stopped, memory_order_relaxed);
 }
 
-/* User code that a waiter runs, for lack of workers, is counted nowhere: it keeps no worker from anything. */
+/* User code that a waiting thread runs for lack of workers is not counted: it occupies no worker. */
 void scheduler_enter_long(bool as_waiter, bool user_code) {
   if (as_waiter && user_code) return;
   atomic_fetch_add(user_code ? &n_in_user_code : &n_long, 1);
@@ -65,8 +66,12 @@ void scheduler_enter_long(bool as_waiter, bool user_code) {
 
 void scheduler_leave_long(bool as_waiter, bool user_code) {
   if (as_waiter && user_code) return;
-  atomic_fetch_sub(user_code ? &n_in_user_code : &n_long, 1);
-  if (as_waiter) atomic_fetch_sub(&n_long_waiters, 1);
+  const int before = atomic_fetch_sub(user_code ? &n_in_user_code : &n_long, 1);
+  INVARIANT(before >= 1);
+  if (as_waiter) {
+    const int waiters = atomic_fetch_sub(&n_long_waiters, 1);
+    INVARIANT(waiters >= 1);
+  }
 }
 
 bool scheduler_lacks_threads(void) {
@@ -74,7 +79,7 @@ bool scheduler_lacks_threads(void) {
          !atomic_load(&scheduler.ticker_started);
 }
 
-/* Whether no worker will ever come by itself: those that there are sit in user code. */
+/* Whether no worker will run anything: there are none besides those inside user code, and none can be started. */
 static bool lacks_workers(void) {
   return atomic_load(&scheduler.stopped) ||
          (atomic_load(&scheduler.none_can_start) && atomic_load(&scheduler.n_workers) <= atomic_load(&n_in_user_code));
@@ -82,17 +87,29 @@ static bool lacks_workers(void) {
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-static void list_push(stream *s) {
+static void scheduler_list_push(stream *s) {
   s->next_listed = NULL;
   s->previous_listed = scheduler.last;
   *(scheduler.last ? &scheduler.last->next_listed : &scheduler.first) = s;
   scheduler.last = s;
 }
 
-static void list_remove(stream *s) {
+static void scheduler_list_remove(stream *s) {
   *(s->previous_listed ? &s->previous_listed->next_listed : &scheduler.first) = s->next_listed;
   *(s->next_listed ? &s->next_listed->previous_listed : &scheduler.last) = s->previous_listed;
 }
+
+#ifdef CANNON_INVARIANTS
+/* The list is linked in both directions; its streams are marked as listed, and have a reference. */
+bool scheduler_is_valid(void) {
+  int n = 0;
+  const stream *previous = NULL;
+  for (const stream *s = scheduler.first; s; previous = s, s = s->next_listed, ++n)
+    if (s->previous_listed != previous || !atomic_load(&s->listed) || !atomic_load(&s->o.refs)) return false;
+  return scheduler.last == previous && n == atomic_load(&scheduler_n_listed) && scheduler.n_idle >= 0 &&
+         scheduler.n_idle <= atomic_load(&scheduler.n_workers) && atomic_load(&scheduler.n_workers) <= MAX_WORKERS;
+}
+#endif
 
 static bool has_work(stream *s) { return stream_completed(s) < stream_submitted(s); }
 
@@ -101,12 +118,12 @@ static bool is_runnable(stream *s) {
          !atomic_load_explicit(&s->wanted, memory_order_relaxed);
 }
 
-/* A listed stream that a worker can run, with a reference; it goes to the end of the list, for fairness. */
+/* A listed stream that a worker can run, with a further reference. It is moved to the end of the list, for fairness. */
 static stream *pick(void) {
   for (stream *s = scheduler.first; s; s = s->next_listed) {
     if (!is_runnable(s)) continue;
-    list_remove(s);
-    list_push(s);
+    scheduler_list_remove(s);
+    scheduler_list_push(s);
     object_ref(&s->o);
     return s;
   }
@@ -115,12 +132,12 @@ static stream *pick(void) {
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
-/* Waiters that sleep until a thread of the library's wakes them look for themselves from now on; the lock is held. */
+/* Wakes all threads that sleep until a library thread wakes them, since there will be none. The lock is held. */
 static void wake_waiters(void) {
   for (stream *s = scheduler.first; s; s = s->next_listed) stream_wake(s);
 }
 
-/* Once for each time that threads run out, and on stderr once; the lock is held. */
+/* Reports that no thread can be started: in the log whenever that begins, on stderr once. The lock is held. */
 static void tell_none_can_start(int error) {
   static bool told;
   if (atomic_exchange(&scheduler.none_can_start, true)) return;
@@ -134,8 +151,8 @@ static void tell_none_can_start(int error) {
   wake_waiters();
 }
 
-/* Library threads take no signals, which are for the program's own threads, but those of a fault of their own: blocked,
- * these would end the program past all handlers. */
+/* Signals are blocked in library threads, since they are for the program's own threads. Signals for faults are not: a
+ * fault with its signal blocked ends the program without calling any handler. */
 int scheduler_start_thread(void *(*body)(void *), void *argument) {
   pthread_t thread;
   pthread_attr_t attributes;
@@ -153,8 +170,8 @@ int scheduler_start_thread(void *(*body)(void *), void *argument) {
   return error;
 }
 
-/* A worker or the ticker; the lock is held. */
-static bool start_thread(void *(*body)(void *)) {
+/* Starts a worker or the ticker. The lock is held. */
+static bool scheduler_start_helper(void *(*body)(void *)) {
   const int error = scheduler_start_thread(body, NULL);
   if (error)
     tell_none_can_start(error);
@@ -165,7 +182,7 @@ static bool start_thread(void *(*body)(void *)) {
 
 static void *worker(void *unused) {
   (void)unused;
-  bool rest = false; /* waiters have the cores: sit out until the ticker's next look */
+  bool rest = false; /* waiting threads use all cores: sleep until the ticker's next look */
   mutex_lock(&scheduler.lock);
   for (;;) {
     stream *s;
@@ -179,19 +196,20 @@ static void *worker(void *unused) {
     mutex_unlock(&scheduler.lock);
     stream_run(s, UINT64_MAX, 0, RUN_AS_WORKER);
     stream_unref(s);
-    atomic_fetch_sub(&n_running_workers, 1);
+    const int running = atomic_fetch_sub(&n_running_workers, 1);
+    INVARIANT(running >= 1);
     rest = scheduler_should_yield();
     mutex_lock(&scheduler.lock);
   }
   return NULL;
 }
 
-/* Wakes or makes up to n workers; the lock is held. */
+/* Wakes or starts up to n workers. The lock is held. */
 static void wake_workers(int n) {
   for (int idle = scheduler.n_idle; n > 0 && idle > 0; --n, --idle) pthread_cond_signal(&scheduler.work);
   const int useful = scheduler_n_cores() + atomic_load(&n_in_user_code);
   while (n-- > 0 && scheduler.n_workers < useful && scheduler.n_workers < MAX_WORKERS && !scheduler.stopped)
-    if (start_thread(worker))
+    if (scheduler_start_helper(worker))
       ++scheduler.n_workers;
     else
       break;
@@ -207,24 +225,26 @@ bool scheduler_kick(stream *s) {
   return !lacks_workers();
 }
 
-/* Takes a stream that has been idle off the list. A submission that still saw it listed is seen here: both sides write
- * first and look then, with a full barrier between. True where it went. */
-static bool unlist(stream *s) {
+/* Takes a stream that has been idle off the list; true if it did. A concurrent submission that still
+ * saw the stream listed is noticed here: each side first writes and then reads what the other writes,
+ * with a full barrier in between. */
+static bool scheduler_unlist(stream *s) {
   atomic_store(&s->listed, false);
   if (has_work(s)) {
     atomic_store(&s->listed, true);
     return false;
   }
-  list_remove(s);
-  atomic_fetch_sub(&scheduler_n_listed, 1);
+  scheduler_list_remove(s);
+  const int before = atomic_fetch_sub(&scheduler_n_listed, 1);
+  INVARIANT(before >= 1);
   return true;
 }
 
 enum { MAX_GONE = 64 };
 
-/* One look at everything listed; returns how many streams wait for a worker. Streams that leave the list are handed
- * back, since dropping their reference may free them. */
-static int look(stream *gone[MAX_GONE], int *n_gone) {
+/* Looks at all listed streams; returns how many can run. Streams that leave the list are returned in gone[], for the
+ * caller to drop their references without the lock, since that may free them. */
+static int scheduler_look(stream *gone[MAX_GONE], int *n_gone) {
   int runnable = 0;
   for (stream *s = scheduler.first, *next; s; s = next) {
     next = s->next_listed;
@@ -233,17 +253,20 @@ static int look(stream *gone[MAX_GONE], int *n_gone) {
     if (is_runnable(s)) {
       ++runnable;
     } else if (submitted == s->idle_seen && !has_work(s)) {
-      if (++s->idle_ticks >= IDLE_TICKS && *n_gone < MAX_GONE && unlist(s)) gone[(*n_gone)++] = s;
+      if (++s->idle_ticks >= IDLE_TICKS && *n_gone < MAX_GONE && scheduler_unlist(s)) gone[(*n_gone)++] = s;
       continue;
     }
     s->idle_seen = submitted;
     s->idle_ticks = 0;
   }
+  INVARIANT(*n_gone <= MAX_GONE);
+  INVARIANT_WALK(scheduler_is_valid());
   return runnable;
 }
 
-/* Whether anything may change by itself: a value that is waited for, a stream that runs, could run, is about to leave
- * the list, or waits with a deadline. Streams that only wait for events stay listed and are told by them. */
+/* Whether something may change without a call of scheduler_rouse(): a value that is waited for, or a stream
+ * that runs, can run, is about to leave the list, or waits with a deadline. Streams that wait only for
+ * events are unblocked by these. */
 static bool must_tick(void) {
   if (value_any() || atomic_load(&notify_n_shared_waiting)) return true;
   for (stream *s = scheduler.first; s; s = s->next_listed)
@@ -251,14 +274,14 @@ static bool must_tick(void) {
   return false;
 }
 
-/* Looks at all that may have changed by itself, and wakes workers for what can run. */
+/* Checks everything that may have changed, and wakes workers for streams that can run. */
 static void tick(void) {
   stream *gone[MAX_GONE];
   int n_gone = 0;
   if (value_any()) value_look();
   if (atomic_load(&notify_n_shared_waiting)) notify_look();
   mutex_lock(&scheduler.lock);
-  const int runnable = look(gone, &n_gone);
+  const int runnable = scheduler_look(gone, &n_gone);
   if (runnable) wake_workers(runnable);
   mutex_unlock(&scheduler.lock);
   while (n_gone) stream_unref(gone[--n_gone]);
@@ -268,11 +291,12 @@ static void *ticker(void *unused) {
   (void)unused;
   for (;;) {
     const uint32_t seen = atomic_load(&scheduler.tick);
-    /* However it was woken: what workers run is up to chance, and not to the seed. */
+    /* Even if it was woken early: what workers run depends on chance and not on the seed. */
     if (scheduler_is_random) clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = RANDOM_TICK_S}, NULL);
     if (!atomic_load(&scheduler.stopped)) tick();
     mutex_lock(&scheduler.lock);
-    /* Said first and looked at then, as whoever rouses us writes first and looks then. */
+    /* Sets the flag first and then looks, as a thread that calls scheduler_rouse() first
+     * writes and then reads the flag. */
     atomic_store(&scheduler.ticker_sleeps, true);
     const bool sleep = scheduler.stopped || !must_tick();
     if (!sleep) atomic_store(&scheduler.ticker_sleeps, false);
@@ -285,15 +309,16 @@ static void *ticker(void *unused) {
 
 void scheduler_list(stream *s) {
   mutex_lock(&scheduler.lock);
-  /* listed is set with the lock held: who sees it set relies on a fence that is taken next seeing the stream. */
+  /* `listed` is set with the lock held: a thread that sees it set relies on its next fence to include the stream. */
   if (!atomic_load(&s->listed)) {
     object_ref(&s->o);
     s->idle_ticks = 0;
-    list_push(s);
+    scheduler_list_push(s);
     atomic_fetch_add(&scheduler_n_listed, 1);
     atomic_store(&s->listed, true);
   }
-  if (!scheduler.ticker_started) scheduler.ticker_started = start_thread(ticker);
+  INVARIANT_WALK(scheduler_is_valid());
+  if (!scheduler.ticker_started) scheduler.ticker_started = scheduler_start_helper(ticker);
   mutex_unlock(&scheduler.lock);
   scheduler_rouse();
 }
@@ -316,21 +341,24 @@ __attribute__((constructor)) static void read_seed(void) {
   scheduler_is_random = seed != 0;
 }
 
-/* A number below n (splitmix64). */
-static unsigned draw(unsigned n) {
+/* A pseudo-random number below n (splitmix64). */
+static unsigned scheduler_random(unsigned n) {
+  INVARIANT(n);
   uint64_t z = atomic_fetch_add(&lot, 0x9e3779b97f4a7c15u) + 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;
   return (unsigned)((z ^ z >> 31) >> 32) % n;
 }
 
-/* Any listed stream that can run, with a reference. */
+/* A random one of the listed streams that can run, with a reference. */
 static stream *pick_any(void) {
   unsigned n = 0;
   stream *chosen = NULL;
   mutex_lock(&scheduler.lock);
   for (stream *s = scheduler.first; s; s = s->next_listed)
-    if (is_runnable(s) && draw(++n) == 0) chosen = s; /* each of n so far with the same chance */
+    if (is_runnable(s) && scheduler_random(++n) == 0)
+      chosen = s; /* each of the n streams so far with the same
+                                                                     probability */
   if (chosen) object_ref(&chosen->o);
   mutex_unlock(&scheduler.lock);
   return chosen;
@@ -338,18 +366,18 @@ static stream *pick_any(void) {
 
 enum { MOST_TASKS = 4 };
 
-/* The device is now idle for a while, now slow, now fast. */
+/* Simulates a device that is idle, slow or fast for a while each. */
 void scheduler_shuffle(void) {
   enum { MOST_TURNS = 4, CALLS_PER_PACE = 8 };
   enum { IDLE, SLOW, FAST, N_PACES };
   static _Atomic unsigned pace;
-  if (draw(CALLS_PER_PACE) == 0) atomic_store(&pace, draw(N_PACES));
+  if (scheduler_random(CALLS_PER_PACE) == 0) atomic_store(&pace, scheduler_random(N_PACES));
   const unsigned now = atomic_load(&pace);
-  if (now == IDLE || (now == SLOW && draw(4))) return;
-  for (unsigned turns = draw(MOST_TURNS + 1); turns--;) {
+  if (now == IDLE || (now == SLOW && scheduler_random(4))) return;
+  for (unsigned turns = scheduler_random(MOST_TURNS + 1); turns--;) {
     stream *s = pick_any();
     if (!s) return;
-    stream_run(s, stream_completed(s) + 1 + draw(MOST_TASKS), 0, RUN_AS_WAITER);
+    stream_run(s, stream_completed(s) + 1 + scheduler_random(MOST_TASKS), 0, RUN_AS_WAITER);
     stream_unref(s);
   }
 }
@@ -362,14 +390,14 @@ static void wake_for_all(void) {
   mutex_unlock(&scheduler.lock);
 }
 
-/* Runs a few tasks of a stream drawn by lot: whether it went on. */
+/* Runs a few tasks of a random stream; whether it made progress. */
 static bool run_any(uint64_t deadline_ns, run_mode mode) {
   stream *s = pick_any();
   if (!s) return false;
   const uint64_t before = stream_completed(s);
-  stream_run(s, before + 1 + draw(MOST_TASKS), deadline_ns, mode);
+  stream_run(s, before + 1 + scheduler_random(MOST_TASKS), deadline_ns, mode);
   const bool went_on = stream_completed(s) > before || atomic_load(&s->blocked);
-  if (!went_on) scheduler_kick(s); /* user code: for a worker */
+  if (!went_on) scheduler_kick(s); /* its front task is user code, which a worker runs */
   stream_unref(s);
   return went_on;
 }
@@ -383,7 +411,7 @@ bool scheduler_run_others(void) {
 bool scheduler_stand_in(uint64_t deadline_ns) {
   if (!atomic_load(&scheduler.stopped) && !atomic_load(&scheduler.ticker_started)) {
     mutex_lock(&scheduler.lock);
-    if (!scheduler.ticker_started) scheduler.ticker_started = start_thread(ticker);
+    if (!scheduler.ticker_started) scheduler.ticker_started = scheduler_start_helper(ticker);
     mutex_unlock(&scheduler.lock);
   }
   tick();
@@ -392,7 +420,7 @@ bool scheduler_stand_in(uint64_t deadline_ns) {
 
 /* ---- fences ------------------------------------------------------------------------------------------------------ */
 
-/* The positions that streams with work had reached in submission; every such stream is listed, or blocked. */
+/* A fence: the streams that had pending tasks, all of which are listed, and the positions behind those tasks. */
 typedef struct {
   int n;
   struct {
@@ -412,13 +440,14 @@ bool scheduler_has_pending(void) {
 void *scheduler_fence_take(void) {
   int n = 0;
   mutex_lock(&scheduler.lock);
-  /* All of them: which have work may change between the two looks. */
+  /* Room for all listed streams, as other ones may have pending tasks when the list is searched again. */
   for (stream *s = scheduler.first; s; s = s->next_listed) ++n;
   fence *f = n ? malloc(sizeof *f + (size_t)n * sizeof f->at[0]) : NULL;
   if (f) {
     f->n = 0;
     for (stream *s = scheduler.first; s; s = s->next_listed) {
       if (!has_work(s)) continue;
+      INVARIANT(f->n < n);
       object_ref(&s->o);
       f->at[f->n].stream = s;
       f->at[f->n++].position = stream_submitted(s);
@@ -430,6 +459,7 @@ void *scheduler_fence_take(void) {
 
 bool scheduler_fence_passed(void *taken) {
   fence *f = taken;
+  INVARIANT(f->n >= 0);
   while (f->n && stream_completed(f->at[f->n - 1].stream) >= f->at[f->n - 1].position)
     stream_unref(f->at[--f->n].stream);
   if (f->n) return false;

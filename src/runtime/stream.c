@@ -19,13 +19,49 @@
 #include "trace/stats_write.h"
 
 enum {
-  KICK_NS = 200 * 1000,  /* pending work that is worth waking a worker for (waking: 24 to 39 us) */
-  PUBLISH_NS = 5 * 1000, /* a task this long is published by itself */
-  PUBLISH_TASKS = 64,    /* else this many at a time */
-  SPIN_TURNS = 1000,     /* about 20 us of looking for a turn before sleeping, which costs as much */
-  MAX_DEPENDENCIES = 32, /* streams that a waiter follows from event to event before it leaves them to workers */
+  KICK_NS = 200 * 1000,  /* pending work that is worth waking a worker for, which takes 24 to 39 us */
+  PUBLISH_NS = 5 * 1000, /* `completed` is stored after each task of this length, ... */
+  PUBLISH_TASKS = 64,    /* ... and after so many shorter ones */
+  SPIN_TURNS = 1000,     /* about 20 us of spinning for the run lock before sleeping, which costs as much */
+  MAX_DEPENDENCIES = 32, /* how many streams a waiting thread follows from event to event before it leaves them to
+                            workers */
 };
-static const uint64_t ALL_TASKS = UINT64_MAX; /* as dropped_below: of a stream that goes */
+static const uint64_t ALL_TASKS = UINT64_MAX; /* the value of dropped_below in a stream that was discarded */
+
+/* ---- invariants -------------------------------------------------------------------------------------------------- */
+
+#ifdef CANNON_INVARIANTS
+static bool stream_home_is_valid(const stream *s) {
+  const context *c = atomic_load(&s->context);
+  return !s->home || ((!c || c == s->home) && s->device == s->home->device);
+}
+
+bool stream_submission_is_valid(const stream *s) {
+  const bool diverted = s->closed || s->recording || s->update || scheduler_is_random;
+  const uint64_t retired_ns = atomic_load(&s->retired_cost_ns);
+  return atomic_load(&s->submit_lock) && queue_producer_is_valid(&s->q) && (!diverted || s->diverted) &&
+         !(s->recording && s->update) && retired_ns <= atomic_load(&s->submitted_cost_ns) && stream_home_is_valid(s);
+}
+
+/* If the stream is blocked, waits for an event or has a deadline, its front task does. `blocked` is read first: other
+ * threads end the blocked state after they have taken the stream off the list of waiters. */
+bool stream_running_is_valid(const stream *s) {
+  const bool blocked = atomic_load(&s->blocked);
+  const uint64_t deadline_ns = atomic_load(&s->wait_deadline_ns);
+  const bool waits = blocked || atomic_load(&s->waits_for) || deadline_ns;
+  return atomic_load(&s->run_lock) && queue_consumer_is_valid(&s->q) &&
+         (!waits || s->q.next < atomic_load(&s->q.submitted)) &&
+         (!atomic_load(&s->waits_for) || blocked || deadline_ns) &&
+         atomic_load(&s->kept_below) <= atomic_load(&s->dropped_below) && stream_home_is_valid(s);
+}
+
+bool stream_is_valid(const stream *s) {
+  const bool waits = atomic_load(&s->blocked) || atomic_load(&s->waits_for);
+  return queue_is_valid(&s->q) && !(s->recording && s->update) && (!waits || s->q.next < s->q.submitted) &&
+         atomic_load(&s->retired_cost_ns) <= atomic_load(&s->submitted_cost_ns) &&
+         atomic_load(&s->kept_below) <= atomic_load(&s->dropped_below) && stream_home_is_valid(s);
+}
+#endif
 
 /* ---- submission -------------------------------------------------------------------------------------------------- */
 
@@ -41,11 +77,12 @@ bool stream_is_diverted(const stream *s) {
 void stream_divert_anew(stream *s) {
   spin_lock(&s->submit_lock);
   s->diverted = stream_is_diverted(s);
+  INVARIANT_WALK(stream_submission_is_valid(s));
   spin_unlock(&s->submit_lock);
 }
 
-/* Whether there is a slot, and the stream and the device take tasks. Where the slot is lent to a capture or an update,
- * whether that takes tasks of the kind. */
+/* Checks that there is a slot and that the stream and the device take tasks; if the task is for a capture or an update,
+ * that this takes tasks of the kind. submit_lock is held. */
 __attribute__((cold)) static status admit(stream *s, const task *slot, const task_kind *kind) {
   if (!slot) return fail(ST_NO_HOST_MEMORY, "no host memory for the queue of stream %u", s->id);
   if (s->closed) return fail(ST_INVALID_VALUE, "stream %u was destroyed by another thread during this call", s->id);
@@ -62,27 +99,33 @@ status stream_new_task(stream *s, const task_kind *kind, task **out) {
     if (st != ST_OK) spin_unlock(&s->submit_lock);
     if (st != ST_OK) return st;
   }
+  INVARIANT(kind->run && (uintptr_t)t % sizeof *t == 0);
+  INVARIANT(!s->closed);
   t->kind = kind;
   *out = t;
   return ST_OK;
 }
 
-/* The slot becomes a task of the queue. */
+/* Makes the slot a task of the queue, and releases submit_lock. */
 static inline void enqueue(stream *s, task *t) {
+  INVARIANT(lock_is_held(&s->submit_lock) && !s->closed);
+  INVARIANT(t == &s->q.tail->tasks[s->q.tail_index]);
   const uint64_t recorded_ns = timeline_wants(TIMELINE_WANTS_TASKS) ? timeline_now() : 0;
   const uint64_t cost = t->cost_ns;
   const uint32_t id = t->id = (uint32_t)atomic_load_explicit(&s->q.submitted, memory_order_relaxed);
   atomic_store_explicit(&s->submitted_cost_ns, atomic_load_explicit(&s->submitted_cost_ns, memory_order_relaxed) + cost,
                         memory_order_relaxed);
   queue_push(&s->q);
-  spin_unlock_fence(&s->submit_lock); /* against scheduler_unlist: it looks at submitted after it clears listed */
+  INVARIANT_WALK(stream_submission_is_valid(s));
+  spin_unlock_fence(&s->submit_lock); /* scheduler_unlist() clears `listed` and then reads `submitted` */
   if (unlikely(!atomic_load_explicit(&s->listed, memory_order_relaxed))) scheduler_list(s);
   if (unlikely(recorded_ns)) task_record_submission(s, id, recorded_ns);
 }
 
 __attribute__((noinline)) static void submit_diverted(stream *s, task *t) {
+  INVARIANT(lock_is_held(&s->submit_lock) && !(s->recording && s->update));
   if (s->recording) {
-    capture_take(s, t); /* the slot was only lent: it serves the next task */
+    capture_take(s, t); /* which copies the task: the slot is used for the next one */
     spin_unlock(&s->submit_lock);
     return;
   }
@@ -103,6 +146,7 @@ void stream_submit(stream *s, task *t) {
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 void stream_keep_failure(stream *s, const task *t, status st) {
+  INVARIANT(st != ST_OK && st != TASK_BLOCKED && st != TASK_GOES_ON);
   const char *words = fail_take();
   log_line(LOG_ERROR, "stream %u, task %u (%s) failed with %d: %s", s->id, t->id, t->kind->name, st, words);
   status none = ST_OK;
@@ -111,10 +155,10 @@ void stream_keep_failure(stream *s, const task *t, status st) {
   if (c) context_task_failed(c, st);
 }
 
-/* Decides whether the front task of a stream whose tasks are dropped is dropped too. When a stream is discarded, a
- * device would already have begun the tasks that the scheduler here has left to a waiter: those whose cost stays below
- * what a worker is woken for. These still run, until one of them waits (which is dropped as well), or up to the first
- * user function or long task, which is the last that runs. */
+/* Decides whether the front task, which is below dropped_below, is dropped. When a stream is discarded, a device would
+ * already have begun the tasks that the scheduler has left to waiting threads here: those whose estimated times add up
+ * to less than what a worker is woken for. They still run, until one of them waits (which is dropped too), or including
+ * the first user function or long task. The run lock is held. */
 __attribute__((noinline, cold)) static bool is_dropped(stream *s, const task *front) {
   if (atomic_load_explicit(&s->dropped_below, memory_order_relaxed) != ALL_TASKS) return true;
   if (atomic_load(&s->blocked)) s->begun_ns = KICK_NS;
@@ -125,12 +169,12 @@ __attribute__((noinline, cold)) static bool is_dropped(stream *s, const task *fr
   return false;
 }
 
-/* Whether the front task is to be dropped; the run lock is held. */
+/* Whether the front task is to be dropped. The run lock is held. */
 static inline bool front_is_dropped(stream *s, const task *front) {
   return unlikely(s->q.next < atomic_load_explicit(&s->dropped_below, memory_order_relaxed)) && is_dropped(s, front);
 }
 
-/* Runs or drops the front task. TASK_BLOCKED leaves it where it is. */
+/* Runs or drops the front task. The caller pops it, unless the result is TASK_BLOCKED or TASK_GOES_ON. */
 static status run_front(stream *s, task *t, run_mode mode) {
   if (front_is_dropped(s, t) || (unlikely(context_is_stopped(s->context)) && !t->kind->control)) {
     if (t->kind->drop) t->kind->drop(t, s);
@@ -140,12 +184,15 @@ static status run_front(stream *s, task *t, run_mode mode) {
   scheduler_enter_long(mode != RUN_AS_WORKER, t->kind->user_code);
   const status st = task_run(t, s);
   scheduler_leave_long(mode != RUN_AS_WORKER, t->kind->user_code);
-  /* Where the stream was discarded meanwhile, what is behind this task had not begun. */
+  /* If the stream was discarded meanwhile, a device would not have begun the tasks behind this one. */
   if (unlikely(atomic_load_explicit(&s->dropped_below, memory_order_relaxed) == ALL_TASKS)) s->begun_ns = KICK_NS;
   return st;
 }
 
-static void publish(stream *s, uint64_t retired_ns) {
+static void stream_publish(stream *s, uint64_t retired_ns) {
+  INVARIANT(spin_is_held(&s->run_lock, memory_order_relaxed));
+  INVARIANT(atomic_load_explicit(&s->q.completed, memory_order_relaxed) <= s->q.next);
+  INVARIANT(s->q.next <= stream_submitted(s));
   atomic_store_explicit(&s->q.completed, s->q.next, memory_order_release);
   atomic_store_explicit(&s->retired_cost_ns,
                         atomic_load_explicit(&s->retired_cost_ns, memory_order_relaxed) + retired_ns,
@@ -162,18 +209,18 @@ static bool sleeper_is_served(stream *s) {
   return atomic_load(&s->sleepers) && atomic_load(&s->q.completed) >= atomic_load(&s->sleep_target);
 }
 
-/* Whether a worker should leave the stream to a waiter, or the cores to others. */
+/* Whether a worker should leave the stream to a waiting thread, or its core to others. */
 static bool must_step_aside(stream *s) {
   return atomic_load_explicit(&s->wanted, memory_order_relaxed) || scheduler_should_yield();
 }
 
-/* Whether a thread that waits leaves the task to a worker. */
+/* Whether a waiting thread leaves the task to a worker, or a stand-in has reached its deadline. */
 static bool must_leave(const task *t, uint64_t deadline_ns, run_mode mode) {
   if (mode == RUN_AS_STAND_IN) return deadline_ns && now_ns() >= deadline_ns;
   return t->kind->user_code || (deadline_ns && now_ns() + t->cost_ns > deadline_ns);
 }
 
-/* Runs tasks below target; the run lock is held. */
+/* Runs tasks at positions below target. The run lock is held. */
 static run_result run_batch(stream *s, uint64_t target, uint64_t deadline_ns, run_mode mode) {
   queue *q = &s->q;
   run_result result = RUN_DONE;
@@ -209,16 +256,18 @@ static run_result run_batch(stream *s, uint64_t target, uint64_t deadline_ns, ru
       }
       stream_keep_failure(s, t, st);
     }
+    INVARIANT(t->cost_ns == cost);
+    INVARIANT(!atomic_load_explicit(&s->blocked, memory_order_relaxed)); /* drop() ends the blocked state */
     retired_ns += cost;
     queue_pop(q);
     if (cost > PUBLISH_NS || ++unpublished == PUBLISH_TASKS) {
-      publish(s, retired_ns);
+      stream_publish(s, retired_ns);
       retired_ns = unpublished = 0;
       if (sleeper_is_served(s)) stream_wake(s);
     }
     if (mode == RUN_AS_WORKER && must_step_aside(s)) break;
   }
-  publish(s, retired_ns);
+  stream_publish(s, retired_ns);
   return result;
 }
 
@@ -226,16 +275,19 @@ run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode
   for (;;) {
     if (!spin_trylock(&s->run_lock)) return RUN_BUSY;
     atomic_store_explicit(&s->kicked, false, memory_order_relaxed);
-    const fp_mode fp = fp_enter();
+    const fp_mode fp = fp_mode_enter();
     const run_result result = run_batch(s, target, deadline_ns, mode);
-    fp_leave(fp);
-    spin_unlock_fence(&s->run_lock); /* against sleep_for: it looks at completed after it counts itself a sleeper */
+    fp_mode_leave(fp);
+    INVARIANT(result != RUN_LEFT || mode != RUN_AS_WORKER);
+    INVARIANT_WALK(stream_running_is_valid(s));
+    spin_unlock_fence(&s->run_lock); /* sleep_for() counts itself as a sleeper and then reads `completed` */
     if (unlikely(atomic_load_explicit(&s->sleepers, memory_order_relaxed))) {
       const bool left_over = mode != RUN_AS_WORKER && stream_completed(s) < stream_submitted(s);
       if (left_over || sleeper_is_served(s)) stream_wake(s);
     }
     if (unlikely(value_any())) value_look();
-    /* Unblocked, or to be dropped, between the look and the release of the lock, when whoever did it found it taken. */
+    /* The stream was unblocked, or its task is to be dropped, since the check above, by a thread
+     * that found the lock taken. */
     if (unlikely(result == RUN_BLOCKED && !stream_is_blocked(s))) continue;
     return result;
   }
@@ -247,13 +299,15 @@ uint64_t stream_drop_submitted(stream *s) {
   const uint64_t position = stream_submitted(s);
   if (stream_completed(s) < position && atomic_load(&s->dropped_below) < position)
     atomic_store(&s->dropped_below, position);
-  spin_unlock_fence(&s->submit_lock); /* against stream_run: it looks at dropped_below after it has let the lock go */
+  INVARIANT_WALK(stream_submission_is_valid(s));
+  spin_unlock_fence(&s->submit_lock); /* stream_run() releases its lock and then reads dropped_below */
   scheduler_rouse();
   return position;
 }
 
 void stream_unblock(stream *s) {
   atomic_store(&s->blocked, false);
+  atomic_store(&s->released, false);
   scheduler_rouse();
   if (atomic_load(&s->sleepers))
     stream_wake(s);
@@ -263,7 +317,8 @@ void stream_unblock(stream *s) {
 
 void stream_unblock_all(stream *first) {
   while (first) {
-    stream *next = first->next_waiter; /* read before the stream can wait, or go, again */
+    INVARIANT(atomic_load(&first->o.refs) >= 1 && atomic_load(&first->released) && first->next_waiter != first);
+    stream *next = first->next_waiter; /* read now, since the stream may wait again, or be freed, after the next line */
     stream_unblock(first);
     stream_unref(first);
     first = next;
@@ -272,8 +327,8 @@ void stream_unblock_all(stream *first) {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* Runs s towards target, and where it is blocked what it waits for, and so on. */
-static run_result advance(stream *s, uint64_t target, uint64_t deadline_ns, unsigned depth) {
+/* Runs s up to target. If it is blocked, runs the stream that it waits for, and so on. */
+static run_result stream_advance(stream *s, uint64_t target, uint64_t deadline_ns, unsigned depth) {
   if (unlikely(scheduler_is_random)) scheduler_shuffle();
   for (;;) {
     run_result result = stream_run(s, target, deadline_ns, RUN_AS_WAITER);
@@ -284,13 +339,13 @@ static run_result advance(stream *s, uint64_t target, uint64_t deadline_ns, unsi
     stream *source = event_source_of_wait(s, &position);
     if (!source) return result;
     const run_result there =
-        stream_completed(source) < position ? advance(source, position, deadline_ns, depth + 1) : RUN_DONE;
+        stream_completed(source) < position ? stream_advance(source, position, deadline_ns, depth + 1) : RUN_DONE;
     stream_unref(source);
     if (there != RUN_DONE || atomic_load(&s->blocked)) return result;
   }
 }
 
-/* Looks for a while whether the target is reached or the run lock free; workers that run s step aside for it. */
+/* Spins until the target is reached or the run lock is free, or for some time. A worker that runs s steps aside. */
 static bool spin_for_turn(stream *s, uint64_t target) {
   bool turn = false;
   atomic_fetch_add(&s->wanted, 1);
@@ -298,11 +353,13 @@ static bool spin_for_turn(stream *s, uint64_t target) {
     cpu_relax();
     turn = stream_completed(s) >= target || !spin_is_held(&s->run_lock, memory_order_relaxed);
   }
-  atomic_fetch_sub(&s->wanted, 1);
+  const uint32_t n_wanted = atomic_fetch_sub(&s->wanted, 1);
+  INVARIANT(n_wanted >= 1);
   return turn;
 }
 
-/* Sleeps until something changed for a waiter that found `found`; false where the time is over. */
+/* Sleeps until something changes for a thread whose last attempt to run s had the result `found`. False
+ * if the deadline has passed. */
 static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_result found) {
   const uint64_t now = deadline_ns ? now_ns() : 0;
   if (deadline_ns && now >= deadline_ns) return false;
@@ -311,24 +368,27 @@ static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_resu
   while (target < lowest && !atomic_compare_exchange_weak(&s->sleep_target, &lowest, target)) {
   }
   const uint32_t seen = atomic_load(&s->wake);
-  /* What happened before we were counted as a sleeper woke nobody. */
+  /* A change before this thread counted as a sleeper has woken nobody. */
   const bool changed = atomic_load(&s->q.completed) >= target ||
                        (found == RUN_BUSY && !spin_is_held(&s->run_lock, memory_order_seq_cst)) ||
                        (found == RUN_BLOCKED && !stream_is_blocked(s)) || atomic_load(&s->sleep_target) > target;
   uint64_t most_ns = deadline_ns ? deadline_ns - now : 0;
-  /* After the look at `wake`: who ends the library's threads wakes all, and what sleeps later knows of it. */
+  /* Checked after `wake` was read: a thread that ends the library's threads first says so
+   * and then wakes all sleepers. */
   if (unlikely(scheduler_lacks_threads()) && (!most_ns || most_ns > SCHEDULER_TICK_NS)) most_ns = SCHEDULER_TICK_NS;
   lock_expect_none(NULL);
   if (!changed) futex_wait(&s->wake, seen, most_ns);
-  atomic_fetch_sub(&s->sleepers, 1);
+  const uint32_t n_sleepers = atomic_fetch_sub(&s->sleepers, 1);
+  INVARIANT(n_sleepers >= 1);
   return true;
 }
 
 status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
   if (stream_completed(s) >= target) return ST_OK;
+  INVARIANT(atomic_load(&s->o.refs) >= 1);
   const uint64_t deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
   for (;;) {
-    const run_result result = advance(s, target, deadline_ns, 0);
+    const run_result result = stream_advance(s, target, deadline_ns, 0);
     if (stream_completed(s) >= target) break;
     if (result == RUN_BUSY && spin_for_turn(s, target)) continue;
     if (unlikely(scheduler_lacks_threads()) && scheduler_stand_in(deadline_ns)) continue;
@@ -363,7 +423,7 @@ status stream_synchronize(stream *s, uint64_t timeout_ns) {
     return fail(ST_INVALID_VALUE, "stream %u was destroyed by force while it was waited for, and tasks were dropped",
                 s->id);
   hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
-  if (unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed))) {
+  if (order_is_wanted()) {
     order_saw_stream(s, target);
     pools_synchronized(s->device);
   }
@@ -376,7 +436,7 @@ status stream_synchronize(stream *s, uint64_t timeout_ns) {
 bool stream_is_idle(stream *s) {
   const uint64_t target = stream_submitted(s);
   if (stream_completed(s) >= target) {
-    if (unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed))) order_saw_stream(s, target);
+    if (order_is_wanted()) order_saw_stream(s, target);
     hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
     return true;
   }
@@ -400,6 +460,7 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
     return st;
   }
   trace_add(&trace_stats()->n_streams, 1);
+  INVARIANT(s->home == c && stream_is_valid(s));
   hooks_tell_step(HOOK_STREAM_CREATED, s->device, s->id, 0);
   *out = s;
   return ST_OK;
@@ -408,13 +469,14 @@ status stream_create(context *c, uint32_t priority, uint32_t flags, stream **out
 void stream_close(stream *s) {
   spin_lock(&s->submit_lock);
   s->closed = s->diverted = true;
+  INVARIANT_WALK(stream_submission_is_valid(s));
   spin_unlock(&s->submit_lock);
 }
 
 void stream_discard(stream *s) {
   stream_close(s);
   atomic_store(&s->dropped_below, ALL_TASKS);
-  /* Where somebody else runs, that one does and drops the rest; what takes long, or is the user's, is for a worker. */
+  /* If another thread runs the stream, it does this. Long tasks and user functions are left to a worker. */
   if (stream_run(s, UINT64_MAX, now_ns() + KICK_NS, RUN_AS_WAITER) == RUN_LEFT && !scheduler_kick(s))
     stream_run(s, UINT64_MAX, 0, RUN_AS_STAND_IN);
 }
@@ -434,11 +496,16 @@ void stream_destroy(stream *s, bool discard) {
 
 void stream_unref(stream *s) {
   if (!object_unref(&s->o)) return;
+  INVARIANT(!s->recording && !s->update && !atomic_load(&s->listed));
+  INVARIANT(!spin_is_held(&s->run_lock, memory_order_seq_cst) && !spin_is_held(&s->submit_lock, memory_order_relaxed) &&
+            !atomic_load(&s->sleepers));
+  INVARIANT_WALK(stream_is_valid(s));
   while (s->q.next < stream_submitted(s)) {
     task *t = queue_front(&s->q);
     if (t->kind->drop) t->kind->drop(t, s);
     queue_pop(&s->q);
   }
+  INVARIANT(!atomic_load(&s->waits_for));
   queue_free(&s->q);
   free(s->error_text);
   free(s->clock);

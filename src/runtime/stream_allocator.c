@@ -5,7 +5,7 @@
 #include "base/forks.h"
 #include "base/lock.h"
 
-/* Entries are few and looked up rarely, so lists with one lock serve. */
+/* There are few entries, which are rarely looked up, so that lists with one lock are sufficient. */
 typedef struct description {
   struct description *next;
   user_allocator allocator;
@@ -67,8 +67,8 @@ status allocator_change(void *handle, void (*change)(user_allocator *a, const vo
   return d ? ST_OK : stale(handle);
 }
 
-/* Under the lock. */
-static status enter(const stream *s, void *handle) {
+/* Registers a copy of the description for the stream. The lock is held. */
+static status allocator_enter(const stream *s, void *handle) {
   const description *d = *find_description(handle);
   if (!d) return stale(handle);
   if (!atomic_load(&s->context)) return fail(ST_INVALID_VALUE, "stream %u was destroyed by another thread", s->id);
@@ -93,7 +93,7 @@ static status enter(const stream *s, void *handle) {
 
 status allocator_register(stream *s, void *handle) {
   mutex_lock(&lock);
-  const status st = enter(s, handle);
+  const status st = allocator_enter(s, handle);
   mutex_unlock(&lock);
   return st;
 }

@@ -1,5 +1,5 @@
-/* Allocators that programs register for streams. What exists: descriptions, and for some streams a copy of one that was
- * registered last. All calls from any thread. */
+/* Allocators that programs register for streams (aclrtAllocatorRegister). A description is an object of the program's
+ * that is filled in step by step; registering copies it for a stream. Called by src/api and context.c. Thread-safe. */
 #ifndef CANNON_RUNTIME_STREAM_ALLOCATOR_H
 #define CANNON_RUNTIME_STREAM_ALLOCATOR_H
 
@@ -15,14 +15,15 @@ typedef struct {
   void *(*address_of)(void *block);
 } user_allocator;
 
-/* A handle of a description; NULL without memory. */
+/* Creates an empty description and returns its handle, or NULL if there is no host memory; destroys it. */
 void *allocator_describe(void);
 status allocator_undescribe(void *handle);
 
-/* Calls change with the description and the value, or ST_INVALID_VALUE for a stale handle. */
+/* Calls change(description, value) under the lock. ST_INVALID_VALUE for a stale handle. */
 status allocator_change(void *handle, void (*change)(user_allocator *a, const void *value), const void *value);
 
-/* For the stream, in place of what was; taken away; and what is: ST_INVALID_PARAM where there is none. */
+/* Register a copy of the description for the stream, in place of an earlier one; remove it; and return it, with the
+ * handle of the description, or ST_INVALID_PARAM if there is none. */
 status allocator_register(stream *s, void *handle);
 void allocator_forget(const stream *s);
 status allocator_of(const stream *s, void **handle, user_allocator *out);

@@ -2,21 +2,23 @@
 
 #include <stdlib.h>
 
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
 
 enum {
-  MAX_LANES = 1 << 15, /* above what devices can have of streams */
+  MAX_LANES = 1 << 15, /* more than all devices can have streams */
   CLOCK_LANES = 64,
 };
 
 struct order_clock {
-  uint32_t n; /* of the lanes from 1 on, those that follow are 0 */
+  uint32_t n; /* number of stamps: for lanes 1 to n; those of further lanes count as 0 */
   uint64_t at[CLOCK_LANES];
 };
 
-/* Stamps of the stream are base + position. Those below base are of streams that are gone. */
+/* The stamps of the lane's stream are base + position. Stamps below base are those of
+ * former streams, which are gone. */
 typedef struct {
   stream *_Atomic stream; /* with a reference; NULL: the lane is free */
   _Atomic uint64_t base, seen;
@@ -25,9 +27,9 @@ typedef struct {
 _Atomic bool order_is_kept;
 _Atomic uint64_t order_n_ahead;
 
-static lane lanes[MAX_LANES + 1]; /* from 1 */
+static lane lanes[MAX_LANES + 1]; /* numbered from 1 */
 static uint32_t n_lanes;
-static spinlock lanes_lock = SPINLOCK_INITIALIZER(VECTOR_CLOCK); /* guards which stream has which lane */
+static spinlock lanes_lock = SPINLOCK_INITIALIZER(VECTOR_CLOCK); /* guards n_lanes, and which stream has which lane */
 
 void order_keep(void) { atomic_store(&order_is_kept, true); }
 
@@ -45,18 +47,31 @@ static void raise(_Atomic uint64_t *stamp, uint64_t to) {
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------- */
 
-/* Frees the lane of a stream that was destroyed and has done all: that stream, whose reference is the caller's now. */
+#ifdef CANNON_INVARIANTS
+bool order_lanes_are_valid(void) {
+  if (n_lanes > MAX_LANES) return false;
+  for (uint32_t i = 1; i <= n_lanes; ++i) {
+    const stream *s = lanes[i].stream;
+    if (s && (atomic_load(&s->lane) != i || s->lane_base != lanes[i].base || !atomic_load(&s->o.refs))) return false;
+  }
+  return true;
+}
+#endif
+
+/* Frees the lane of a stream that was destroyed and whose tasks are done. Returns the stream, with the lane's
+ * reference; NULL if there is none. */
 static stream *free_a_lane(void) {
   stream *gone = NULL;
   spin_lock(&lanes_lock);
   for (uint32_t i = 1; i <= n_lanes && !gone; ++i) {
     stream *s = lanes[i].stream;
     if (!s || atomic_load(&s->context) || stream_completed(s) < stream_submitted(s)) continue;
-    /* Far enough for whoever is still about to record an event in it. */
+    /* Leaves room for a thread that is still about to record an event in the stream. */
     lanes[i].base += stream_submitted(s) + UINT32_MAX;
     lanes[i].stream = NULL;
     gone = s;
   }
+  INVARIANT_WALK(order_lanes_are_valid());
   spin_unlock(&lanes_lock);
   return gone;
 }
@@ -67,8 +82,8 @@ static uint32_t first_free_lane(void) {
   return n_lanes < MAX_LANES ? ++n_lanes : 0;
 }
 
-/* 0: there are too many. */
-static uint32_t lane_of(stream *s) {
+/* The stream's lane, which it gets at the first call; 0 if there are too many streams. */
+static uint32_t order_lane_of(stream *s) {
   uint32_t own = atomic_load_explicit(&s->lane, memory_order_acquire);
   if (likely(own)) return own;
   for (stream *gone; (gone = free_a_lane());) stream_unref(gone);
@@ -81,16 +96,21 @@ static uint32_t lane_of(stream *s) {
     s->lane_base = lanes[own].base;
     atomic_store_explicit(&s->lane, own, memory_order_release);
   }
+  INVARIANT_WALK(order_lanes_are_valid());
   spin_unlock(&lanes_lock);
   return own;
 }
 
-/* Of a stream that has a lane. */
-static uint64_t stamp_of(const stream *s, uint64_t position) { return s->lane_base + position; }
+/* The stamp of a position in a stream that has a lane. */
+static uint64_t stamp_of(const stream *s, uint64_t position) {
+  INVARIANT(s->lane_base);
+  return s->lane_base + position;
+}
 
 /* ---- clocks ------------------------------------------------------------------------------------------------------ */
 
 static void take_over(order_clock *to, const order_clock *from) {
+  INVARIANT(to->n <= CLOCK_LANES && from->n <= CLOCK_LANES);
   for (; to->n < from->n; ++to->n) to->at[to->n] = 0;
   for (uint32_t i = 0; i < from->n; ++i)
     if (to->at[i] < from->at[i]) to->at[i] = from->at[i];
@@ -98,6 +118,7 @@ static void take_over(order_clock *to, const order_clock *from) {
 
 void order_record(order_clock *to, stream *s) {
   const order_clock *own = s->clock;
+  INVARIANT(lock_is_held(&s->submit_lock));
   const uint32_t l = atomic_load_explicit(&s->lane, memory_order_acquire);
   if (!to) return;
   to->n = 0;
@@ -108,12 +129,13 @@ void order_record(order_clock *to, stream *s) {
 }
 
 void order_wait(const order_clock *clock, stream *s) {
+  INVARIANT(lock_is_held(&s->submit_lock));
   if (clock && s->clock) take_over(s->clock, clock);
 }
 
 /* ---- what the host knows ----------------------------------------------------------------------------------------- */
 
-static void saw(const order_clock *clock) {
+static void order_saw(const order_clock *clock) {
   for (uint32_t i = 0; clock && i < clock->n; ++i) raise(&lanes[i + 1].seen, clock->at[i]);
 }
 
@@ -121,18 +143,18 @@ void order_saw_stream(stream *s, uint64_t position) {
   const uint32_t l = atomic_load_explicit(&s->lane, memory_order_acquire);
   if (l) raise(&lanes[l].seen, stamp_of(s, position));
   spin_lock(&s->submit_lock);
-  /* What was submitted since may have waited for more than the host has. */
-  if (atomic_load_explicit(&s->q.submitted, memory_order_relaxed) == position) saw(s->clock);
+  /* If tasks were submitted since, the clock may include waits that the host knows nothing of. */
+  if (atomic_load_explicit(&s->q.submitted, memory_order_relaxed) == position) order_saw(s->clock);
   spin_unlock(&s->submit_lock);
 }
 
-void order_saw_event(event *e) { saw(e->clock); }
+void order_saw_event(event *e) { order_saw(e->clock); }
 
 /* ---- for pools --------------------------------------------------------------------------------------------------- */
 
 static bool take_point(void *stream_of_free, pool_point *out) {
   stream *s = stream_of_free;
-  const uint32_t l = lane_of(s);
+  const uint32_t l = order_lane_of(s);
   *out = (pool_point){l, l ? stamp_of(s, stream_submitted(s)) : 0};
   return l;
 }
@@ -154,7 +176,8 @@ static bool comes_after_by_events(stream *s, pool_point p) {
   return after;
 }
 
-/* What a stream that is being captured uses, it uses when the graph is executed, in whatever stream. */
+/* How the next task of a stream (NULL: the host) is related to a point. A captured stream counts as none: its tasks run
+ * when the graph is executed, in whatever stream. */
 static pool_relation relation(void *of_stream, pool_point p) {
   stream *s = of_stream;
   if (s && capture_records(s)) s = NULL;
@@ -165,8 +188,8 @@ static pool_relation relation(void *of_stream, pool_point p) {
   return has_passed(p) ? POOL_PASSED : POOL_UNORDERED;
 }
 
-/* The lane's stream, with a reference, where the point is one of its; NULL: it has gone. */
-static stream *source_of(pool_point p) {
+/* The stream that the point is in, with a reference; NULL if it is gone. */
+static stream *order_source_of(pool_point p) {
   spin_lock(&lanes_lock);
   stream *s = p.stamp >= atomic_load(&lanes[p.lane].base) ? lanes[p.lane].stream : NULL;
   if (s) object_ref(&s->o);
@@ -174,9 +197,9 @@ static stream *source_of(pool_point p) {
   return s;
 }
 
-/* Waits for all that was submitted to the other stream up to now. */
-static bool insert(void *of_stream, pool_point p) {
-  stream *s = of_stream, *source = p.lane ? source_of(p) : NULL;
+/* Makes the next task of a stream wait for all tasks submitted so far to the point's stream. False if it cannot. */
+static bool order_insert(void *of_stream, pool_point p) {
+  stream *s = of_stream, *source = p.lane ? order_source_of(p) : NULL;
   if (!source) return true;
   const bool inserted =
       !atomic_load(&order_n_ahead) && atomic_load(&source->context) && event_order(source, s) == ST_OK;
@@ -184,6 +207,7 @@ static bool insert(void *of_stream, pool_point p) {
   return inserted;
 }
 
-static uint32_t number(void *of_stream) { return ((const stream *)of_stream)->id; }
+static uint32_t order_number(void *of_stream) { return ((const stream *)of_stream)->id; }
 
-const pool_order order_of_streams = {.point = take_point, .relation = relation, .insert = insert, .number = number};
+const pool_order order_of_streams = {
+    .point = take_point, .relation = relation, .insert = order_insert, .number = order_number};

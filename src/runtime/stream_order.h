@@ -1,44 +1,57 @@
-/* What comes after what: for pools (memory/pool/stream_pool.h), which pass a block on to another stream only behind all that may still
- * use it. What exists:
+/* The order between the tasks of different streams. Pools (memory/pool/stream_pool.h) need it: they give a freed block
+ * to another stream only if that stream's next task comes after all tasks that may still use the block.
  *
- *   lane    a number for each stream that has freed a block of a pool, while there is such a stream
- *   stamp   a position of a lane's stream, counted on over all streams that ever had the lane
- *   clock   of a stream, for each of the first 64 lanes: what comes next in the stream comes after that stamp. Recording an
- *           event or a notify copies the stream's clock to it, waiting for that takes the later stamps over, so that order
- *           is passed on from stream to stream (vector clocks)
- *   seen    for each lane, the stamp that the host has waited for, or saw done
+ *   lane    a number for a stream that has freed a block of a pool; reused when that stream is gone
+ *   stamp   a position in a lane's stream, offset so that stamps keep growing when another stream gets the lane
+ *   clock   a vector clock, of a stream: for each of the first 64 lanes, a stamp after which the stream's next task
+ *           comes. Recording an event or a notify copies the stream's clock to it, and a wait takes over the stamps
+ *           that are later, so order passes from stream to stream
+ *   seen    for each lane, the stamp up to which the host knows that tasks are done
  *
- * Until the first pool is made nothing is kept, and each place costs a load. A wait with a timeout passes on no order, since
- * the stream goes on when it is over; neither does one for a record still to come. A reset that another stream runs before
- * the wait lets the wait pass without its record: that is for the program to see to, as on a device. */
+ * Until the first pool is created no order is kept, and each of the functions costs its caller one load. A wait with a
+ * timeout passes on no order, since the stream goes on when the time is over; nor does a wait for a record that is
+ * still to come. A reset that another stream runs before the wait makes the wait pass without its record: programs must
+ * avoid that, as on a device.
+ *
+ * Called by stream.c, event.c, notify.c and value.c, and by pools through order_of_streams. */
 #ifndef CANNON_RUNTIME_STREAM_ORDER_H
 #define CANNON_RUNTIME_STREAM_ORDER_H
 
 #include "memory/pool/stream_pool_order.h"
 #include "runtime/event.h"
 
+/* The functions that pools call. */
 extern const pool_order order_of_streams;
 
 extern _Atomic bool order_is_kept;
 
-/* From the first pool on. */
+/* Starts keeping order, before the first pool is used. */
 void order_keep(void);
 
-/* Sees to it that a stream, an event or a notify has a clock, or does without. No lock is held. */
+/* Allocates the clock of a stream, an event or a notify, unless it has one. Without host memory it stays without a
+ * clock and passes on no order. No lock is held. */
 void order_prepare(order_clock *_Atomic *clock);
 
-/* The stream records an event or a notify, or waits for what was recorded last. clock: that one's, or NULL; both are locked,
- * the stream's lock first. */
+/* Called when s submits a record of an event or a notify, or a wait for its latest record. clock: that of the event or
+ * notify, or NULL. The stream's submit_lock and then the lock of the event or notify are held. */
 void order_record(order_clock *clock, stream *s);
 void order_wait(const order_clock *clock, stream *s);
 
-/* The host knows that the stream has done what was submitted below the position, or that the latest record of the event,
- * which is locked, was reached. */
+/* Called when the host knows that the stream's tasks below the position are done, or that the latest record of the
+ * event was reached. The event's lock is held. */
 void order_saw_stream(stream *s, uint64_t position);
 void order_saw_event(event *e);
 
-/* Waits that may have been submitted before what ends them: for a record still to come, a notify or a value. While there is one, a
- * wait of our own could close a circle. */
+/* Whether lanes and streams are consistent (base/invariant.h). The caller holds the lock of the lanes. */
+bool order_lanes_are_valid(void);
+
+/* Whether order is kept. */
+static inline bool order_is_wanted(void) {
+  return unlikely(atomic_load_explicit(&order_is_kept, memory_order_relaxed));
+}
+
+/* The number of waits that may have been submitted before the task that ends them: for a record still to come, a notify
+ * or a value. While there is one, a wait that the library inserts could cause a deadlock, so pools insert none. */
 extern _Atomic uint64_t order_n_ahead;
 
 #endif

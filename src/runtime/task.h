@@ -1,5 +1,7 @@
-/* A task: what a stream does at one position of its queue. 64 bytes, copied into the queue; what it refers to (an
- * executor, an event) it owns a reference to, from submission until run or drop. */
+/* A task: what a stream does at one position of its queue. It has 64 bytes and is built in a slot of the queue. It owns
+ * a reference to each object it refers to (an executor, an event), from its submission until it was run or dropped.
+ *
+ * Each file that submits tasks defines kinds of them (task_kind); stream.c runs them, and graph*.c keeps copies. */
 #ifndef CANNON_RUNTIME_TASK_H
 #define CANNON_RUNTIME_TASK_H
 
@@ -12,15 +14,15 @@
 typedef struct stream stream;
 typedef struct event event;
 typedef struct task task;
-typedef struct order_clock order_clock; /* order.h */
+typedef struct order_clock order_clock; /* stream_order.h */
 
-/* What run() may answer besides ST_OK and an error. The stream stays at this task, and runs it again. */
+/* What run() may return besides ST_OK and an error code. The task stays at the front of its stream and is run again. */
 enum {
-  TASK_BLOCKED = -1, /* not before stream_unblock(), for which run() has arranged */
-  TASK_GOES_ON = -2, /* at once: there is more to do, but others may want to step in */
+  TASK_BLOCKED = -1, /* after stream_unblock(), which run() has arranged for */
+  TASK_GOES_ON = -2, /* at once: the task has more to do, and lets the stream look whether it is wanted otherwise */
 };
 
-/* What the profiler's timeline says of a task. */
+/* What the profiler's timeline records of a task. */
 typedef struct {
   const char *name, *type;
   uint32_t detail;
@@ -29,43 +31,49 @@ typedef struct {
 
 typedef struct task_kind task_kind;
 
-/* Told for each range of bytes that a task reads or writes, as kernels see it (memory/memory.h). */
+/* Is called for each range of memory that a task reads or writes. view: the address as kernels see it
+ * (memory/memory.h); access: VMM_READ, VMM_WRITE. */
 typedef void task_use(void *argument, const void *view, uint64_t bytes, unsigned access);
 
 struct task_kind {
-  const char *name; /* in reports */
+  const char *name; /* for messages and profiles */
   status (*run)(task *t, stream *s);
-  void (*drop)(task *t, stream *s); /* instead of run, where a stream goes with tasks in it; NULL: nothing to release */
-  void (*describe)(const task *t, task_words *words); /* before run; NULL: the name says it all */
-  bool user_code; /* runs the user's function: on library threads only, it may block on the waiter's locks */
-  bool control;   /* order only (events): never dropped for a failure of an earlier task */
+  void (*drop)(task *t, stream *s); /* called instead of run() for a task that is dropped; NULL: there is nothing to
+                                       release. Ends the blocked state that an earlier run() has begun */
+  void (*describe)(const task *t, task_words *words); /* called before run(); NULL: the name is all there is to say */
+  bool user_code; /* runs a function of the user's: on library threads only, as it may wait for locks that a thread
+                     holds which waits for the stream */
+  bool control;   /* only orders other tasks (events): not dropped in a context that a failure has stopped */
   /* For graphs (graph.h). */
-  bool is_operator;          /* may be in a group whose tasks are updated */
-  bool again;                /* a copy is submitted each time that the graph is executed */
-  const task_kind *captured; /* else: what stays in the graph, whose run may be repeated and releases nothing; NULL, and
-                                not `again`: events, which graphs know of */
-  void (*copied)(task *t);   /* a copy was made, for one more run; NULL: needs nothing */
-  void (*release)(task *t);  /* what the graph held goes; NULL: nothing to release */
-  void (*uses)(const task *t, task_use *tell, void *argument); /* NULL: no memory */
+  bool is_operator;          /* may be in a group of tasks that can be updated */
+  bool again;                /* the graph submits a copy of the task at each execution */
+  const task_kind *captured; /* if not `again`: the kind of the task that the graph keeps and plays. Its run() may be
+                                called any number of times and releases nothing. NULL for kinds that graphs treat by
+                                themselves (events), and for tasks that cannot be captured */
+  void (*copied)(task *t);   /* a copy was made for one more run(): takes its references; NULL: it needs none */
+  void (*release)(task *t);  /* the graph is freed: drops the references of the task that it kept; NULL: there are
+                                none */
+  void (*uses)(const task *t, task_use *tell, void *argument); /* calls tell() for the task's memory; NULL: it has
+                                                                  none */
 };
 
 struct task {
   const task_kind *kind;
-  uint32_t cost_ns; /* estimate; TASK_COST_UNKNOWN counts as large */
-  uint32_t id;      /* low bits of its position */
+  uint32_t cost_ns; /* estimated time on one core; TASK_COST_UNKNOWN counts as long */
+  uint32_t id;      /* the low bits of the position; in a graph, the index in its lane */
   union {
     struct {
       void *dst;
       const void *src;
-      size_t width, height, dst_pitch, src_pitch; /* height 1: width bytes */
+      size_t width, height, dst_pitch, src_pitch; /* height 1: the pitches do not matter */
     } copy;
     struct {
       void *dst;
       size_t bytes;
-      uint32_t pattern; /* repeated from dst on */
+      uint32_t pattern; /* the four bytes that dst is filled with, over and over */
     } set;
     struct {
-      const void *dst, *src; /* of memcpys whose parameters are read when they run */
+      const void *dst, *src; /* where the parameters of a copy are, which are read when it runs (copy_indirect.h) */
       size_t dst_offset, src_offset, bytes;
     } indirect;
     struct {
@@ -74,35 +82,35 @@ struct task {
     } value;
     struct {
       struct notify *notify; /* with a reference */
-      uint64_t timeout_ns;   /* of a wait; 0: none */
+      uint64_t timeout_ns;   /* of a wait; 0: no limit */
       uint32_t value;
-      uint8_t mode; /* notify_mode */
-      bool clears;  /* of a wait */
+      uint8_t mode; /* RECORD_... or WAIT_... (notify.h) */
+      bool clears;  /* a wait sets the number to 0 when it passes */
     } notify;
     struct {
       void (*function)(void *);
       void *argument;
-      bool blocks; /* of a callback: later tasks wait for its return */
+      bool blocks; /* of a callback: later tasks of the stream wait for its return */
     } host;
     struct {
       event *event;
       uint64_t generation;
       union {
-        uint64_t timeout_ns; /* of a wait; 0: none */
-        uint64_t position;   /* of a record: the one behind it, in its stream */
+        uint64_t timeout_ns; /* of a wait; 0: no limit */
+        uint64_t position;   /* of a record: the position behind it in its stream */
       };
       union {
-        stream *stream; /* of a record */
-        bool ahead;     /* of a wait: submitted before its record */
+        stream *stream; /* of a record: its stream */
+        bool ahead;     /* of a wait: it was submitted before the record that it waits for */
       };
-      task *previous, *next; /* records of the event that were not reached yet, in the order of submission */
+      task *previous, *next; /* the event's list of records that were not reached yet; guarded by its lock */
     } sync;
     struct {
       struct graph *graph; /* with a reference */
       task *tasks;
-      uint32_t next, end; /* tasks[next, end) are still to be run */
+      uint32_t next, end; /* tasks[next] to tasks[end - 1] are still to be run */
     } play;
-    struct graph_member *member; /* of a graph: a task that can be updated */
+    struct graph_member *member; /* of a task in a graph that can be updated: its current parameters */
     struct {
       struct graph *graph; /* with a reference */
       struct graph_member *member;
@@ -111,7 +119,7 @@ struct task {
     struct {
       struct aclOpExecutor *executor;
       void *scratch;
-      void *view[4]; /* of the operands; more: view[0] is a malloc'ed array of them */
+      void *view[4]; /* the operands' addresses; if there are more than 4, view[0] is an array of them (op/launch.c) */
     } launch;
   };
 };

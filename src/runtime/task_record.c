@@ -4,7 +4,7 @@
 
 #include "trace/load.h"
 
-static uint32_t number_of(const char *text) { return timeline_name(text, strlen(text)); }
+static uint32_t task_name_number(const char *text) { return timeline_name(text, strlen(text)); }
 
 static timeline_record record_of(timeline_kind kind, const stream *s, uint32_t task, uint64_t start_ns) {
   return (timeline_record){.kind = kind, .device = s->device, .stream = s->id, .task = task, .start_ns = start_ns};
@@ -16,16 +16,16 @@ void task_record_submission(const stream *s, uint32_t id, uint64_t start_ns) {
   timeline_add(&r);
 }
 
-/* Where a device would run it; LOAD_N_UNITS: on neither. */
-static load_unit unit_of(const char *type) {
+/* The unit on which a device would run a task of this type; LOAD_N_UNITS: none. */
+static load_unit task_unit(const char *type) {
   if (strcmp(type, "cube") == 0) return LOAD_CUBE;
   return strcmp(type, "vector") == 0 ? LOAD_VECTOR : LOAD_N_UNITS;
 }
 
-/* Runs it, noting when it began and ended. */
+/* Runs the task, and sets the times of the record. */
 static status run_timed(task *t, stream *s, const char *type, timeline_record *r) {
   const int device = s->device;
-  const load_unit unit = timeline_wants(TIMELINE_WANTS_LOAD) ? unit_of(type) : LOAD_N_UNITS;
+  const load_unit unit = timeline_wants(TIMELINE_WANTS_LOAD) ? task_unit(type) : LOAD_N_UNITS;
   r->start_ns = timeline_now();
   if (unit < LOAD_N_UNITS) load_begin(device, unit, r->start_ns);
   const status st = t->kind->run(t, s);
@@ -36,12 +36,12 @@ static status run_timed(task *t, stream *s, const char *type, timeline_record *r
 
 status task_run_recorded(task *t, stream *s) {
   task_words words = {.name = t->kind->name, .type = t->kind->name};
-  if (t->kind->describe) t->kind->describe(t, &words); /* now: run releases what the task refers to */
+  if (t->kind->describe) t->kind->describe(t, &words); /* before run(), which releases what the task refers to */
   timeline_record r = record_of(TIMELINE_TASK, s, t->id, 0);
   const bool recorded = timeline_wants(TIMELINE_WANTS_TASKS);
   if (recorded) {
-    r.name = number_of(words.name);
-    r.type = number_of(words.type);
+    r.name = task_name_number(words.name);
+    r.type = task_name_number(words.type);
     r.detail = words.detail;
     r.bytes = words.bytes;
   }
@@ -67,7 +67,7 @@ status task_record_point(timeline_record *r, stream *s) {
   t->cost_ns = POINT_COST_NS;
   r->device = s->device;
   r->stream = s->id;
-  r->task = (uint32_t)atomic_load_explicit(&s->q.submitted, memory_order_relaxed); /* the id that it gets */
+  r->task = (uint32_t)atomic_load_explicit(&s->q.submitted, memory_order_relaxed); /* the task's id */
   r->start_ns = r->end_ns = timeline_now();
   stream_submit(s, t);
   timeline_add(r);

@@ -10,9 +10,19 @@ _Thread_local thread_holdings thread_own;
 static pthread_key_t at_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void drop_all(void *unused) {
+#ifdef CANNON_INVARIANTS
+bool thread_is_valid(void) {
+  for (int i = 0; i < THREAD_STREAMS; ++i) {
+    const stream *s = thread_own.streams[i];
+    if (s && (thread_place(s) != &thread_own.streams[i] || !atomic_load(&s->o.refs))) return false;
+  }
+  return !thread_own.context || atomic_load(&thread_own.context->o.refs) >= 1;
+}
+#endif
+
+static void thread_drop_all(void *unused) {
   (void)unused;
-  thread_own.ends = false; /* what other destructors look up later is dropped by another call of this one */
+  thread_own.ends = false; /* if another destructor looks up a stream later, this one is called again */
   for (int i = 0; i < THREAD_STREAMS; ++i) {
     stream *s = thread_own.streams[i];
     thread_own.streams[i] = NULL;
@@ -21,12 +31,12 @@ static void drop_all(void *unused) {
   thread_set_context(NULL);
 }
 
-static void make_key(void) { pthread_key_create(&at_end, drop_all); }
+static void thread_make_key(void) { pthread_key_create(&at_end, thread_drop_all); }
 
-/* A thread for which this fails for want of memory leaves a few slots of objects in use. */
+/* Sees to it that the references are dropped when the thread ends. If this fails for lack of memory, they never are. */
 static void expect_end(void) {
   if (thread_own.ends) return;
-  pthread_once(&once, make_key);
+  pthread_once(&once, thread_make_key);
   thread_own.ends = pthread_setspecific(at_end, &thread_own) == 0;
 }
 
@@ -34,6 +44,7 @@ stream *thread_hold_other(const void *handle) {
   stream **place = thread_place(handle), *before = *place;
   *place = object_acquire(OBJECT_STREAM, handle);
   if (*place) expect_end();
+  INVARIANT_WALK(thread_is_valid());
   if (before) stream_unref(before);
   return *place;
 }
@@ -46,6 +57,7 @@ void thread_set_context(context *c) {
     object_ref(&c->o);
     expect_end();
   }
+  INVARIANT_WALK(thread_is_valid());
   if (before) context_unref(before);
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/value.h"
 
+#include "base/invariant.h"
 #include "base/lock.h"
 #include "memory/memory.h"
 #include "runtime/scheduler.h"
@@ -8,7 +9,7 @@
 enum { VALUE_COST_NS = 30 };
 
 static spinlock lock = SPINLOCK_INITIALIZER(VALUE_WAITS); /* guards the list, and waits_task of the streams in it */
-static stream *waiting;                                   /* chained through next_waiter; each with a reference */
+static stream *waiting; /* blocked streams, chained through next_waiter, each with a reference */
 _Atomic int value_n_waiting;
 
 static status word_view(void *word, unsigned access, void **view) {
@@ -47,7 +48,7 @@ status value_write(void *word, uint64_t value, stream *s) {
 
 /* ---- wait -------------------------------------------------------------------------------------------------------- */
 
-static bool holds(const task *t) {
+static bool value_holds(const task *t) {
   const uint64_t seen = __atomic_load_n(t->value.word, __ATOMIC_ACQUIRE), value = t->value.value;
   switch ((value_condition)t->value.condition) {
   case VALUE_GEQ: return (int64_t)(seen - value) >= 0;
@@ -58,16 +59,29 @@ static bool holds(const task *t) {
   }
 }
 
-/* Takes the streams whose condition holds, or (only not NULL) that one, off the list; the lock is held. */
-static stream *take(const stream *only) {
+#ifdef CANNON_INVARIANTS
+bool value_list_is_valid(void) {
+  int n = 0;
+  for (const stream *s = waiting; s; s = s->next_waiter, ++n)
+    if (!atomic_load(&s->o.refs) || !s->waits_task || s->waits_task->value.condition >= N_VALUE_CONDITIONS ||
+        (uintptr_t)s->waits_task->value.word % sizeof(uint64_t) || s->next_waiter == s)
+      return false;
+  return n == atomic_load(&value_n_waiting);
+}
+#endif
+
+/* Takes streams off the list and returns them as a chain: the stream `only`, or if that is NULL, those whose condition
+ * holds, which are marked as released. The lock is held. */
+static stream *value_take(const stream *only) {
   stream *taken = NULL, **link = &waiting;
   while (*link) {
     stream *s = *link;
-    if (only ? s != only : !holds(s->waits_task)) {
+    if (only ? s != only : !value_holds(s->waits_task)) {
       link = &s->next_waiter;
       continue;
     }
     *link = s->next_waiter;
+    if (!only) atomic_store(&s->released, true);
     s->next_waiter = taken;
     taken = s;
     atomic_fetch_sub_explicit(&value_n_waiting, 1, memory_order_relaxed);
@@ -77,39 +91,44 @@ static stream *take(const stream *only) {
 
 void value_look(void) {
   spin_lock(&lock);
-  stream *taken = take(NULL);
+  stream *taken = value_take(NULL);
+  INVARIANT_WALK(value_list_is_valid());
   spin_unlock(&lock);
   stream_unblock_all(taken);
 }
 
-static status run_wait(task *t, stream *s) {
-  if (holds(t)) {
+static status value_run_wait(task *t, stream *s) {
+  if (value_holds(t)) {
     atomic_fetch_sub(&order_n_ahead, 1);
     return ST_OK;
   }
+  stream_await_unblock(s);
   spin_lock(&lock);
+  INVARIANT(!atomic_load(&s->waits_for) && spin_is_held(&s->run_lock, memory_order_relaxed));
   object_ref(&s->o);
   atomic_store(&s->blocked, true);
   s->waits_task = t;
   s->next_waiter = waiting;
   waiting = s;
   atomic_fetch_add_explicit(&value_n_waiting, 1, memory_order_relaxed);
+  INVARIANT_WALK(value_list_is_valid());
   spin_unlock(&lock);
   scheduler_rouse();
   return TASK_BLOCKED;
 }
 
-static void drop_wait(task *t, stream *s) {
+static void value_drop_wait(task *t, stream *s) {
   (void)t;
   atomic_fetch_sub(&order_n_ahead, 1);
   spin_lock(&lock);
-  stream *taken = take(s);
+  stream *taken = value_take(s);
+  INVARIANT_WALK(value_list_is_valid());
   spin_unlock(&lock);
   atomic_store(&s->blocked, false);
   if (taken) stream_unref(taken);
 }
 
-/* A graph that holds a wait counts as one that is about to. */
+/* A wait counts from its submission, and one in a graph as long as the graph exists. */
 static void count_wait(task *t) {
   (void)t;
   atomic_fetch_add(&order_n_ahead, 1);
@@ -125,8 +144,8 @@ static void wait_uses(const task *t, task_use *tell, void *argument) {
 }
 
 static const task_kind wait_kind = {.name = "value wait",
-                                    .run = run_wait,
-                                    .drop = drop_wait,
+                                    .run = value_run_wait,
+                                    .drop = value_drop_wait,
                                     .again = true,
                                     .copied = count_wait,
                                     .release = discount_wait,

@@ -1,6 +1,7 @@
-/* Words of device memory that streams write and wait for. A wait is a state of its stream, not of a thread: while the
- * condition does not hold the stream is blocked, and looked at again whenever tasks have retired and with each tick of
- * the scheduler, since anything may change the word. */
+/* Words of device memory that streams write and wait for (aclrtValueWrite, aclrtValueWait). Waiting is a state of the
+ * stream, not of a thread: while the condition does not hold, the stream is blocked. Anything may change the word, so
+ * the conditions are checked again after each batch of tasks and at each tick of the scheduler. Called by src/api,
+ * stream.c and the scheduler. Thread-safe. */
 #ifndef CANNON_RUNTIME_VALUE_H
 #define CANNON_RUNTIME_VALUE_H
 
@@ -14,15 +15,18 @@ typedef enum {
   N_VALUE_CONDITIONS
 } value_condition;
 
-/* The two tasks. word: 8 bytes of device memory, aligned to 8. */
+/* Submit a write or a wait. word: the address of 8 bytes of device memory, a multiple of 8. */
 status value_write(void *word, uint64_t value, stream *s);
 status value_wait(void *word, uint64_t value, value_condition condition, stream *s);
 
-/* Whether any stream waits. */
+/* The number of streams that wait for a value. */
 extern _Atomic int value_n_waiting;
 static inline bool value_any(void) { return atomic_load_explicit(&value_n_waiting, memory_order_relaxed); }
 
 /* Unblocks the streams whose condition holds now. No lock is held. */
 __attribute__((cold)) void value_look(void);
+
+/* Whether the list of waiting streams is consistent (base/invariant.h). The caller holds its lock. */
+bool value_list_is_valid(void);
 
 #endif

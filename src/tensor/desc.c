@@ -39,7 +39,7 @@ void desc_free(tensor_desc *d) {
   free(d);
 }
 
-/* A copy of the bytes (of none, too), or NULL after fail(). */
+/* A copy of the bytes, also if there are none; NULL, with a message, without host memory. */
 static void *duplicate(const void *from, size_t bytes) {
   void *copy = malloc(bytes ? bytes : 1);
   if (!copy) {

@@ -34,7 +34,7 @@ static bool is_unsigned(int dtype) {
   return dtype == ACL_UINT8 || dtype == ACL_UINT16 || dtype == ACL_UINT32 || dtype == ACL_UINT64;
 }
 
-/* Two integers: the wider; of a signed and an unsigned, a signed one wider than the latter. */
+/* For two integer types: the wider one. If only one is signed: a signed type that is wider than the unsigned one. */
 static int promote_integers(int a, int b) {
   static const int signed_of[] = {[1] = ACL_INT8, [2] = ACL_INT16, [4] = ACL_INT32, [8] = ACL_INT64};
   const size_t na = dtype_bytes(a), nb = dtype_bytes(b);
@@ -53,7 +53,8 @@ int dtype_promote(int a, int b) {
     return a == ACL_COMPLEX128 || b == ACL_COMPLEX128 || a == ACL_DOUBLE || b == ACL_DOUBLE ? ACL_COMPLEX128
                                                                                             : ACL_COMPLEX64;
   if (ca == CLASS_INTEGER) return promote_integers(a, b);
-  return a == ACL_DOUBLE || b == ACL_DOUBLE ? ACL_DOUBLE : ACL_FLOAT; /* two different floats; half with bfloat16 too */
+  return a == ACL_DOUBLE || b == ACL_DOUBLE ? ACL_DOUBLE : ACL_FLOAT; /* two different types, float16 with bfloat16
+                                                                         among them */
 }
 
 bool dtype_can_cast(int from, int to) {

@@ -1,5 +1,5 @@
-/* Data types: sizes, classes, promotion, and the half-precision conversions that the portable code uses. The values are
- * CANN's (aclDataType). */
+/* Data types: sizes, classes, type promotion, and the half-precision conversions of portable code. Numbers are those of
+ * aclDataType. Pure functions, called by everything above base/. */
 #ifndef CANNON_TENSOR_DTYPE_H
 #define CANNON_TENSOR_DTYPE_H
 
@@ -12,12 +12,12 @@
 
 enum { DTYPE_END = 42 }; /* aclDataType values are below this */
 
-/* Kinds of number, in the order of promotion. */
+/* Classes of numbers, in the order of promotion. */
 typedef enum { CLASS_NONE, CLASS_BOOL, CLASS_INTEGER, CLASS_FLOAT, CLASS_COMPLEX } dtype_class;
 
 typedef struct {
-  const char *name; /* "FLOAT16", as in ACL_FLOAT16; NULL: no such type */
-  uint8_t bytes;    /* of an element; 1 for types below a byte, 0 for those without a size */
+  const char *name; /* "FLOAT16", as in ACL_FLOAT16; NULL: there is no such type */
+  uint8_t bytes;    /* of an element; 1 for types smaller than a byte, 0 for those without a size */
   uint8_t class;
 } dtype_info;
 
@@ -32,12 +32,12 @@ static inline const char *dtype_name(int dtype) {
   return dtype_is_known(dtype) ? dtype_table[dtype].name : "UNDEFINED";
 }
 
-/* float16, bfloat16, float or double. */
+/* Whether it is float16, bfloat16, float or double. */
 static inline bool dtype_is_float(int dtype) { return dtype_class_of(dtype) == CLASS_FLOAT && dtype_bytes(dtype) >= 2; }
 static inline bool dtype_is_integer(int dtype) { return dtype_class_of(dtype) == CLASS_INTEGER; }
 
 static inline bool dtype_is_complex(int dtype) { return dtype_class_of(dtype) == CLASS_COMPLEX; }
-/* What the parts of a complex number are; any other type itself. */
+/* The type of the real and the imaginary part of a complex type; of any other type, that type. */
 static inline int dtype_part(int dtype) {
   return dtype == ACL_COMPLEX32    ? ACL_FLOAT16
          : dtype == ACL_COMPLEX64  ? ACL_FLOAT
@@ -45,14 +45,14 @@ static inline int dtype_part(int dtype) {
                                    : dtype;
 }
 
-/* The type that a and b are brought to together (PyTorch's promotion); ACL_DT_UNDEFINED where there is none. */
+/* The common type of a and b by PyTorch's rules of promotion; ACL_DT_UNDEFINED if there is none. */
 int dtype_promote(int a, int b);
 
-/* Whether results of class `from` may be stored as `to`: no complex to real, no float to integer, nothing but bool to
- * bool (PyTorch's can_cast). */
+/* Whether results of type `from` may be stored as type `to` (PyTorch's can_cast): not from complex to real, not from
+ * floating point to integer, and to bool only from bool. */
 bool dtype_can_cast(int from, int to);
 
-/* ---- half precision: IEEE, round to nearest even; plain integer arithmetic, so that compilers vectorise it ------- */
+/* ---- half precision: IEEE 754, round to nearest even. Plain integer arithmetic, which compilers vectorise -------- */
 
 static inline float float_of_bits(uint32_t bits) {
   float f;
@@ -68,14 +68,14 @@ static inline uint32_t bits_of_float(float f) {
 
 static inline float half_to_float(uint16_t half) {
   const uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13, sign = (uint32_t)(half & 0x8000) << 16;
-  /* 2^112 moves the exponent into place, denormals included; infinities and NaNs need the top exponent as well. */
+  /* Multiplying by 2^112 adjusts the exponent, also of denormals. Infinities and NaNs get the largest exponent. */
   const uint32_t scaled = bits_of_float(float_of_bits(magnitude) * 0x1p112f);
   return float_of_bits((magnitude >= 0x0f800000 ? magnitude | 0x7f800000 : scaled) | sign);
 }
 
 static inline uint16_t half_from_float(float f) {
   const uint32_t bits = bits_of_float(f), sign = bits & 0x80000000, magnitude = bits ^ sign;
-  /* Adding 0.5 aligns a denormal's bits at the bottom of the sum and rounds it. */
+  /* Adding 0.5 rounds a denormal and puts its bits at the bottom of the sum. */
   const uint32_t denormal = bits_of_float(float_of_bits(magnitude) + 0.5f) - 0x3f000000;
   const uint32_t normal = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
   const uint32_t special = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00;
@@ -91,12 +91,13 @@ static inline uint16_t bf16_from_float(float f) {
   return (uint16_t)(f != f ? (bits >> 16 | 0x40) : rounded);
 }
 
-/* A double as a float rounded to odd: rounding that once more, to a half, rounds the double correctly. */
+/* Rounds a double to float by "round to odd". Rounding the result again, to half precision, gives the
+ * correctly rounded double. */
 static inline float float_to_odd(double d) {
   const float f = (float)d;
   uint32_t bits = bits_of_float(f);
   if ((double)f != d && d == d && !(bits & 1)) {
-    /* f is even and inexact: the odd neighbour is the one on the other side of d. */
+    /* f is even and inexact: take its odd neighbour on the other side of d. */
     const bool f_is_smaller = (d < 0) != ((double)f < d); /* in magnitude */
     bits += f_is_smaller ? 1u : -1u;
   }

@@ -2,8 +2,9 @@
 
 #include <string.h>
 
-/* What the dims of a storage are, outermost first: an axis of its own (N C D H W), blocks of channels or of outputs (c, n),
- * and places in a block of them (x, y). In matrices, channels are columns and outputs are rows. */
+/* The meaning of the dims of a storage, outermost first: a whole axis (N C D H W), the index of a block of
+ * channels (c) or of outputs (n), and the position in such a block (x, y). Of matrices, columns count as
+ * channels and rows as outputs. */
 static const struct {
   int format;
   const char *name, *parts;
@@ -22,19 +23,21 @@ static const struct {
                {ACL_FORMAT_FRACTAL_NZ, "FRACTAL_NZ", "cnyx"}};
 enum { N_FORMATS = sizeof formats / sizeof formats[0], N_PLAIN = 8 };
 
-static int find(int format) {
+static int format_find(int format) {
   int i = 0;
   while (i < N_FORMATS && formats[i].format != format) ++i;
   return i;
 }
 
-bool format_is_plain(int format) { return find(format) < N_PLAIN; }
+bool format_is_plain(int format) { return format_find(format) < N_PLAIN; }
 
-const char *format_name(int format) { return find(format) < N_FORMATS ? formats[find(format)].name : "an unknown one"; }
+const char *format_name(int format) {
+  return format_find(format) < N_FORMATS ? formats[format_find(format)].name : "an unknown one";
+}
 
 const char *format_axes(int format, int rank) {
   static const char *const by_rank[] = {"", "C", "CH", "CHW", "NCHW", "NCDHW"};
-  const int i = find(format);
+  const int i = format_find(format);
   if (i < N_PLAIN && formats[i].parts && strlen(formats[i].parts) == (size_t)rank) return formats[i].parts;
   return rank <= 5 ? by_rank[rank] : NULL;
 }
@@ -55,9 +58,10 @@ static status check_elements(const tensor *t, const char *name, int64_t expected
 
 /* ---- plain ------------------------------------------------------------------------------------------------------- */
 
-/* The storage's letters where they are the origin's in another order, else the origin's: row-major as it is. */
+/* The storage's letters if they are those of the origin in another order; else the origin's,
+ * as for a row-major tensor. */
 static const char *plain_order(const tensor *t, const char *axes) {
-  const char *order = formats[find(t->format)].parts;
+  const char *order = formats[format_find(t->format)].parts;
   if (!order || !axes || t->origin_format == ACL_FORMAT_ND || strlen(order) != (size_t)t->rank ||
       t->storage_rank != t->rank)
     return axes;
@@ -76,16 +80,16 @@ static void plain_layout(const tensor *t, storage_layout *l) {
 
 /* ---- blocked ----------------------------------------------------------------------------------------------------- */
 
-/* An axis by its letter: those that a tensor lacks are one element long. */
+/* An axis by its letter. An axis that the tensor does not have counts as one with a single element. */
 static storage_axis *axis_of(storage_layout *l, const char *axes, char letter, storage_axis *missing) {
   const char *at = strchr(axes, letter);
   *missing = (storage_axis){.dim = 1};
   return at ? &l->axis[at - axes] : missing;
 }
 
-static int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
+static int64_t format_blocks(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
-/* The axes from the innermost part outwards. */
+/* Computes the distances of all axes, from the innermost dim of the storage outwards. */
 static int64_t blocked_layout(storage_layout *l, const char *axes, const char *parts, int64_t cube, int64_t rows) {
   int64_t step = 1;
   for (size_t i = strlen(parts); i-- > 0;) {
@@ -99,13 +103,13 @@ static int64_t blocked_layout(storage_layout *l, const char *axes, const char *p
       step *= a->block;
     } else {
       a->outer = step;
-      step *= of_channels ? blocks_of(a->dim, cube) : of_rows ? blocks_of(a->dim, rows) : a->dim;
+      step *= of_channels ? format_blocks(a->dim, cube) : of_rows ? format_blocks(a->dim, rows) : a->dim;
     }
   }
   return step;
 }
 
-/* Matrices of the last two dims; one dim is a column, none an element. */
+/* FRACTAL_NZ: the last two dims are a matrix. A single dim is a column; without dims there is one element. */
 static status matrices_layout(const tensor *t, storage_layout *l, const char *parts, int64_t cube, int64_t rows) {
   char axes[MAX_RANK + 1] = "";
   for (int d = 0; d < t->rank; ++d) axes[d] = d == t->rank - 1 && t->rank > 1 ? 'C' : d >= t->rank - 2 ? 'N' : '-';
@@ -119,7 +123,7 @@ static status matrices_layout(const tensor *t, storage_layout *l, const char *pa
 }
 
 status storage_layout_of(const tensor *t, const char *name, storage_layout *l) {
-  const int i = find(t->format);
+  const int i = format_find(t->format);
   char text[SHAPE_TEXT];
   *l = (storage_layout){.rank = t->rank, .axes = format_axes(t->origin_format, t->rank), .n_storage = t->n};
   for (int d = 0; d < t->rank; ++d) l->axis[d].dim = t->dims[d];

@@ -8,8 +8,9 @@
 #include <stdlib.h>
 
 #include "base/cache.h"
+#include "base/invariant.h"
 
-/* Beyond any memory, and far from overflow in sums of eight such terms. */
+/* More than any memory holds, and small enough for a sum of eight such terms not to overflow. */
 static const int64_t MAX_ELEMENTS = INT64_C(1) << 56;
 
 const char *shape_text(const int64_t *dims, int rank, char *text) {
@@ -30,7 +31,7 @@ bool tensor_is_contiguous(const tensor *t) {
   return true;
 }
 
-static status check_rank(const char *name, const int64_t *dims, uint64_t rank) {
+static status tensor_check_rank(const char *name, const int64_t *dims, uint64_t rank) {
   if (rank > MAX_RANK) return fail(ST_OP_INVALID, "%sNum is %ju, expected at most %d", name, (uintmax_t)rank, MAX_RANK);
   if (rank && !dims) return fail(ST_OP_NULL, "%s is NULL, expected %ju dimensions", name, (uintmax_t)rank);
   return ST_OK;
@@ -38,7 +39,7 @@ static status check_rank(const char *name, const int64_t *dims, uint64_t rank) {
 
 static status check_dims(const char *name, const int64_t *dims, uint64_t rank, int64_t *product) {
   *product = 1;
-  TRY(check_rank(name, dims, rank));
+  TRY(tensor_check_rank(name, dims, rank));
   for (uint64_t d = 0; d < rank; ++d) {
     if (dims[d] < 0)
       return fail(ST_OP_INVALID, "%s[%ju] is %jd, expected 0 or more", name, (uintmax_t)d, (intmax_t)dims[d]);
@@ -60,14 +61,26 @@ static status check_strides(const int64_t *dims, const int64_t *strides, uint64_
   return ST_OK;
 }
 
+#ifdef CANNON_INVARIANTS
+bool tensor_is_valid(const tensor *t) {
+  int64_t n = 1;
+  if (t->magic != MAGIC_TENSOR || t->rank > MAX_RANK || t->storage_rank > MAX_RANK || t->offset < 0) return false;
+  for (int d = 0; d < t->rank; ++d) {
+    if (t->dims[d] < 0 || t->strides[d] < 0) return false;
+    n *= t->dims[d];
+  }
+  return t->n == n && t->contiguous == tensor_is_contiguous(t);
+}
+#endif
+
 status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
                    int format, const int64_t *storage_dims, uint64_t storage_rank, void *data) {
   int64_t n, unused;
   TRY(check_dims("viewDims", dims, rank, &n));
   TRY(check_strides(dims, strides, rank));
-  /* Clients compute the storage of an empty view as they do any other's, and may arrive below 0. */
+  /* For an empty view, clients may compute storage dims below 0, since they treat it as any other view. */
   TRY(n ? check_dims("storageDims", storage_dims, storage_rank, &unused)
-        : check_rank("storageDims", storage_dims, storage_rank));
+        : tensor_check_rank("storageDims", storage_dims, storage_rank));
   if (offset < 0 || offset > MAX_ELEMENTS)
     return fail(ST_OP_INVALID, "offset is %jd, expected 0 to 2^56 elements", (intmax_t)offset);
   if (dtype != ACL_DT_UNDEFINED && !dtype_is_known(dtype))
@@ -88,6 +101,7 @@ status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, con
   }
   for (uint64_t d = 0; d < storage_rank; ++d) t->storage_dims[d] = storage_dims[d];
   t->contiguous = tensor_is_contiguous(t);
+  INVARIANT(tensor_is_valid(t));
   return ST_OK;
 }
 
@@ -101,10 +115,14 @@ tensor *tensor_new(void) {
   return t;
 }
 
-void tensor_hold(tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }
+void tensor_hold(tensor *t) {
+  const uint32_t before = atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+  INVARIANT(before >= 1);
+}
 
 void tensor_release(tensor *t) {
-  /* The sole owner needs no locked instruction. */
+  INVARIANT(atomic_load_explicit(&t->refs, memory_order_relaxed) >= 1);
+  /* With the only reference, no locked instruction is needed. */
   if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
       atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
     return;
@@ -117,6 +135,7 @@ void tensor_free(tensor *t) {
 }
 
 void tensor_set_shape(tensor *t, const int64_t *dims, int rank) {
+  INVARIANT(rank >= 0 && rank <= MAX_RANK);
   int64_t step = 1;
   for (int d = rank - 1; d >= 0; --d) {
     t->dims[d] = dims[d];
@@ -124,6 +143,7 @@ void tensor_set_shape(tensor *t, const int64_t *dims, int rank) {
     step *= dims[d];
   }
   t->rank = (uint8_t)rank;
+  INVARIANT(atomic_load_explicit(&t->refs, memory_order_relaxed) >= 1);
   t->n = step;
   t->contiguous = tensor_is_contiguous(t);
 }
@@ -198,6 +218,7 @@ scalar *scalar_new(const void *value, int dtype) {
 }
 
 void scalar_free(scalar *s) {
+  INVARIANT(s->magic == MAGIC_SCALAR);
   s->magic = 0;
   cache_put(CACHE_SCALAR, s);
 }

@@ -1,30 +1,40 @@
-/* Making and unmaking the aclnn objects of tensor.h. Creators return NULL after fail(). Any thread. */
+/* Creating and destroying the aclnn objects of tensor.h. Functions that create one return NULL, with a message, on
+ * failure. Called by src/api and op/. Thread-safe for distinct objects; references are counted atomically. */
 #ifndef CANNON_TENSOR_OBJECTS_H
 #define CANNON_TENSOR_OBJECTS_H
 
 #include "base/status.h"
 #include "tensor/tensor.h"
 
-/* Fills a tensor. strides NULL: contiguous. ST_OP_NULL or ST_OP_INVALID; the tensor is then unchanged. */
+/* Fills in a tensor. strides NULL: contiguous. On failure (ST_OP_NULL, ST_OP_INVALID) the tensor is unchanged. */
 status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
                    int format, const int64_t *storage_dims, uint64_t storage_rank, void *data);
+
+/* An uninitialised tensor with one reference, the owner's. */
 tensor *tensor_new(void);
-/* The owner's: the tensor is no object any more, and its memory is given back with the last reference. */
+
+/* For the owner: the tensor's handle becomes stale, and the owner's reference is dropped. */
 void tensor_free(tensor *t);
+
+/* Take and drop a reference. The last one frees the memory. */
 void tensor_hold(tensor *t);
 void tensor_release(tensor *t);
 
-/* Whether the view is row-major without gaps, by its dims and strides. */
+/* Whether the fields of a tensor are consistent (base/invariant.h). */
+bool tensor_is_valid(const tensor *t);
+
+/* Whether dims and strides are those of a row-major view without gaps. */
 bool tensor_is_contiguous(const tensor *t);
 
-/* Gives a result the shape that it turned out to have, of no more elements. Strides stay where there are gaps. */
+/* Sets the shape of a result whose shape depends on the data, when it is known. It has no more elements than the tensor
+ * had in phase one. The strides of a view with gaps stay. */
 void tensor_set_shape(tensor *t, const int64_t *dims, int rank);
 
 scalar *scalar_new(const void *value, int dtype);
 void scalar_free(scalar *s);
 
-/* An array or a list: its magic, its size, and behind a header of so many bytes a copy of `size` elements. One allocation,
- * which free() gives back. NULL after fail(). */
+/* Allocates an array or list object: magic and size, and behind a header of `header` bytes a copy of `size` elements.
+ * free() frees it. NULL, with a message, on failure. */
 void *array_new(uint32_t magic, size_t header, const void *value, uint64_t size, size_t element);
 
 #endif

@@ -1,7 +1,8 @@
-/* The aclnn objects: tensors, scalars, arrays and lists. What a caller sees as opaque handles.
+/* The aclnn objects, whose pointers are opaque handles to programs: tensors, scalars, arrays and lists.
  *
- * A tensor is a description: a view (dims, strides, offset, in elements) of a storage at `data`. It owns no memory of
- * the device. Operators copy what they need in phase one. Not thread-safe for writes; distinct objects may be used from any threads. */
+ * A tensor is a description: a view (dims, strides and offset, in elements) of a storage at `data`. It owns no device
+ * memory. Operators copy what they need of it in phase one. Distinct objects may be used by any threads at once; writes
+ * to one need the caller's serialisation. */
 #ifndef CANNON_TENSOR_TENSOR_H
 #define CANNON_TENSOR_TENSOR_H
 
@@ -13,7 +14,7 @@
 
 enum { MAX_RANK = 8 };
 
-/* First member of each; a freed or foreign pointer is told by it. */
+/* The first member of each object, by which freed and foreign pointers are recognised. */
 typedef enum {
   MAGIC_TENSOR = 0x54e25001,
   MAGIC_SCALAR,
@@ -30,11 +31,12 @@ struct aclTensor {
   int16_t dtype, format;
   uint8_t rank, storage_rank;
   bool contiguous;       /* the view is row-major without gaps */
-  int8_t origin_format;  /* of tensors made of descriptions (desc.h): what dims are; format is the storage's */
-  _Atomic uint32_t refs; /* of its owner, and of launches that will set its shape */
-  int64_t n;             /* elements */
-  int64_t offset;        /* elements */
-  void *data;            /* as the user gave it; may be NULL until launch */
+  int8_t origin_format;  /* for tensors made from descriptions (desc.h): the format of dims; `format` is the
+                            storage's */
+  _Atomic uint32_t refs; /* the owner's, and those of launches that will set the shape */
+  int64_t n;             /* number of elements */
+  int64_t offset;        /* of the first element, in elements */
+  void *data;            /* the user's address; may be NULL until launch */
   int64_t dims[MAX_RANK], strides[MAX_RANK], storage_dims[MAX_RANK];
 };
 
@@ -42,7 +44,7 @@ struct aclScalar {
   uint32_t magic;
   int32_t dtype;
   union {
-    double real; /* of floats, and of complex numbers the real part */
+    double real; /* a floating-point number, or the real part of a complex one */
     int64_t integer;
   };
   double imaginary;
@@ -81,13 +83,15 @@ struct aclScalarList {
 typedef struct aclTensor tensor;
 typedef struct aclScalar scalar;
 
+/* The value, or the real part of a complex value. */
 static inline double scalar_real(const scalar *s) {
   return dtype_class_of(s->dtype) >= CLASS_FLOAT ? s->real : (double)s->integer;
 }
-/* Truncates towards zero and saturates. */
+
+/* The value as an integer: truncated towards zero, saturated; 0 for NaN. */
 int64_t scalar_integer(const scalar *s);
 
-/* "[2, 3]", for messages; text must have room for SHAPE_TEXT bytes. Returns text. */
+/* Writes a shape as "[2, 3]" into text, which has SHAPE_TEXT bytes. Returns text. */
 enum { SHAPE_TEXT = 192 };
 const char *shape_text(const int64_t *dims, int rank, char *text);
 

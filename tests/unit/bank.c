@@ -1,5 +1,5 @@
 /* What the bank decides, given measured times: no clock, no threads. */
-#include "op/bank.h"
+#include "runtime/bank.h"
 
 #include "unit.h"
 
@@ -134,6 +134,20 @@ static void larger_teams_shrink_by_halves_and_grow_again(void **state) {
   assert_int_equal(bank_threads(&b, 64), 64);
 }
 
+#ifdef CANNON_INVARIANTS
+static void check_finds_what_is_out_of_bounds(void **state) {
+  (void)state;
+  bank b = {0};
+  assert_true(bank_is_valid(&b));
+  bank_settle(&b, 4, 0, 3 * MS);
+  assert_true(bank_is_valid(&b));
+  const bank wrong[] = {{.limit = -1},   {.limit = 1 << 20},         {.limit = 1, .strikes = 100},
+                        {.strikes = -1}, {.balance_ns = -1000 * MS}, {.balance_ns = 1000 * MS},
+                        {.debt_ns = 1}};
+  for (size_t i = 0; i < COUNT(wrong); ++i) assert_false(bank_is_valid(&wrong[i]));
+}
+#endif
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_threads_at_first),
@@ -146,6 +160,9 @@ int main(void) {
       cmocka_unit_test(debts_are_bounded),
       cmocka_unit_test(total_loss_is_bounded),
       cmocka_unit_test(larger_teams_shrink_by_halves_and_grow_again),
+#ifdef CANNON_INVARIANTS
+      cmocka_unit_test(check_finds_what_is_out_of_bounds),
+#endif
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,6 +153,36 @@ static void full_table_refuses_and_recovers(void **state) {
   free(o);
 }
 
+#ifdef CANNON_INVARIANTS
+static void check_finds_a_free_slot_in_use(void **state) {
+  (void)state;
+  enum { N = 5 };
+  object *o[N];
+  for (int i = 0; i < N; i++) o[i] = make(OBJECT_GRAPH);
+  for (int i = 0; i < N; i++) drop(OBJECT_GRAPH, o[i]);
+  assert_true(object_table_is_valid(OBJECT_GRAPH));
+  for (int i = 0; i < N; i++) {
+    atomic_store(&o[i]->refs, 1);
+    assert_false(object_table_is_valid(OBJECT_GRAPH));
+    atomic_store(&o[i]->refs, 0);
+    atomic_store(&o[i]->live, 1);
+    assert_false(object_table_is_valid(OBJECT_GRAPH));
+    atomic_store(&o[i]->live, 0);
+    object *const next = o[i]->next_free;
+    o[i]->next_free = o[0]; /* a circle */
+    assert_false(object_table_is_valid(OBJECT_GRAPH));
+    o[i]->next_free = (object *)((char *)o[i] + 8); /* no slot */
+    assert_false(object_table_is_valid(OBJECT_GRAPH));
+    if (next) {
+      o[i]->next_free = NULL; /* fewer than are counted */
+      assert_false(object_table_is_valid(OBJECT_GRAPH));
+    }
+    o[i]->next_free = next;
+    assert_true(object_table_is_valid(OBJECT_GRAPH));
+  }
+}
+#endif
+
 /* ---- threads ---- */
 
 enum { THREADS = 4, HELD = 50 };
@@ -207,6 +237,9 @@ int main(void) {
       cmocka_unit_test(oldest_slot_is_reused_first),
       cmocka_unit_test(full_table_refuses_and_recovers),
       cmocka_unit_test(threads_share_the_table),
+#ifdef CANNON_INVARIANTS
+      cmocka_unit_test(check_finds_a_free_slot_in_use),
+#endif
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

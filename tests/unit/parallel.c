@@ -1,6 +1,6 @@
 /* Parallel loops: every part runs once, whoever runs it. The linker makes the machine have four processors and the bank
  * always for teams, so that threads are there wherever this runs; and thread creation fail where a test says so. */
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "op/bank.h"
+#include "runtime/bank.h"
 #include "runtime/scheduler.h"
 #include "unit.h"
 

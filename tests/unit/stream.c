@@ -1,12 +1,17 @@
-/* Streams from inside: order, one runner, failures, blocking, what becomes of tasks that never run, and that a warm
- * stream allocates nothing. */
+/* Streams from inside: order, one runner, failures, blocking, what becomes of tasks that never run, that a warm stream
+ * allocates nothing; waits for events and notifies; and that the checks of invariants find what does not agree. */
 #include "runtime/stream.h"
 
 #include <pthread.h>
 
+#include "runtime/capture.h"
+#include "runtime/capture_lane.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
+#include "runtime/graph.h"
+#include "runtime/notify.h"
+#include "runtime/scheduler.h"
 #include "unit.h"
 
 /* ---- allocations of the library, counted by the linker's --wrap ---- */
@@ -31,6 +36,20 @@ void *__wrap_malloc(size_t bytes) {
 void *__wrap_calloc(size_t n, size_t bytes) {
   atomic_fetch_add(&n_allocated, 1);
   return __real_calloc(n, bytes);
+}
+
+/* ---- a thread that stops where it unblocks a stream ---- */
+
+static _Atomic enum { PASSES, STOPS_NEXT, STOPPED } at_rouse;
+
+void __real_scheduler_rouse(void);
+void __wrap_scheduler_rouse(void);
+void __wrap_scheduler_rouse(void) {
+  if (atomic_load(&at_rouse) == STOPS_NEXT) {
+    atomic_store(&at_rouse, STOPPED);
+    while (atomic_load(&at_rouse) == STOPPED) usleep(100);
+  }
+  __real_scheduler_rouse();
 }
 
 /* ---- tasks that count ---- */
@@ -368,6 +387,290 @@ static void waiter_follows_events_from_stream_to_stream(void **state) {
   }
 }
 
+static event *event_new(void) {
+  event *e = NULL;
+  assert_int_equal(event_create(the_context, EVENT_PLAIN, EVENT_SYNC, &e), ST_OK);
+  return e;
+}
+
+/* A wait for a record that was undone is for the next one that is reached, also where that was before the reset. */
+static void reset_ends_waits_for_what_it_undoes(void **state) {
+  (void)state;
+  record before_record = {0}, before_reset = {0};
+  stream *late = stream_new(), *early = stream_new(), *resets = stream_new(), *waits = stream_new();
+  event *e = event_new();
+  submit(late, &blocking, &before_record, 0, 0, 10);
+  assert_int_equal(event_record(e, late), ST_OK);
+  assert_int_equal(event_wait(e, waits, 0), ST_OK);
+  submit(resets, &blocking, &before_reset, 0, 0, 10);
+  assert_int_equal(event_reset(e, resets), ST_OK);
+  assert_int_equal(event_record(e, early), ST_OK);
+  assert_int_equal(stream_synchronize(early, 0), ST_OK);
+  assert_int_equal(stream_synchronize(waits, 2000000), ST_STREAM_TIMEOUT);
+  assert_int_equal(stream_synchronize(resets, 2000000), ST_STREAM_TIMEOUT);
+  atomic_store(&before_reset.let_go, 1);
+  stream_unblock(resets);
+  assert_int_equal(stream_synchronize(resets, 0), ST_OK);
+  assert_int_equal(stream_synchronize(waits, 2000000000), ST_OK);
+  assert_int_equal(stream_synchronize(late, 2000000), ST_STREAM_TIMEOUT);
+  atomic_store(&before_record.let_go, 1);
+  stream_unblock(late);
+  assert_int_equal(stream_synchronize(late, 0), ST_OK);
+  event_unref(e);
+  stream_destroy(late, false);
+  stream_destroy(early, false);
+  stream_destroy(resets, false);
+  stream_destroy(waits, false);
+}
+
+/* A wait that clears the number may be what another one waits for. */
+static void wait_that_clears_lets_others_pass(void **state) {
+  (void)state;
+  notify *n;
+  stream *clears = stream_new(), *waits = stream_new();
+  assert_int_equal(notify_create(0, true, &n), ST_OK);
+  assert_int_equal(notify_record(n, RECORD_SET, 10, clears), ST_OK);
+  assert_int_equal(stream_synchronize(clears, 0), ST_OK);
+  assert_int_equal(notify_wait(n, WAIT_LESS, 5, false, 0, waits), ST_OK);
+  assert_int_equal(stream_synchronize(waits, 2000000), ST_STREAM_TIMEOUT);
+  assert_int_equal(notify_wait(n, WAIT_GREATER, 8, true, 0, clears), ST_OK);
+  assert_int_equal(stream_synchronize(clears, 0), ST_OK);
+  assert_int_equal(stream_synchronize(waits, 2000000000), ST_OK);
+  notify_unref(n);
+  stream_destroy(clears, false);
+  stream_destroy(waits, false);
+}
+
+static void waits_that_ended_otherwise_are_over(void **state) {
+  (void)state;
+  stream *s = stream_new();
+  event *e = event_new();
+  assert_int_equal(event_wait(e, s, 0), ST_OK);
+  assert_int_equal(stream_synchronize(s, 2000000), ST_STREAM_TIMEOUT);
+  assert_false(event_waits_are_complete(e));
+  stream_drop_submitted(s);
+  assert_int_equal(stream_wait(s, 1, 0), ST_DEVICE_ABORT);
+  assert_true(event_waits_are_complete(e));
+  assert_int_equal(event_wait(e, s, 2000000), ST_OK);
+  assert_int_equal(stream_synchronize(s, 0), ST_WAIT_TIMEOUT);
+  assert_true(event_waits_are_complete(e));
+  event_unref(e);
+  stream_destroy(s, false);
+}
+
+typedef struct {
+  event *e;
+  stream *s;
+} record_args;
+
+static void *record_and_wait(void *arg) {
+  const record_args *a = arg;
+  event_record(a->e, a->s);
+  return (void *)(intptr_t)stream_synchronize(a->s, 0);
+}
+
+/* A record has taken two streams off the event's list, and is about to unblock them when the second one's wait is
+ * dropped and it comes to another: that one is not ended by it. */
+static void late_unblock_ends_no_other_wait(void **state) {
+  (void)state;
+  stream *first = stream_new(), *second = stream_new(), *recorder = stream_new();
+  event *e = event_new(), *other = event_new();
+  pthread_t thread, waiter;
+  assert_int_equal(event_wait(e, first, 0), ST_OK);
+  assert_int_equal(stream_synchronize(first, 2000000), ST_STREAM_TIMEOUT);
+  assert_int_equal(event_wait(e, second, 0), ST_OK);
+  assert_int_equal(stream_synchronize(second, 2000000), ST_STREAM_TIMEOUT);
+  atomic_store(&at_rouse, STOPS_NEXT);
+  record_args args = {e, recorder};
+  assert_int_equal(pthread_create(&thread, NULL, record_and_wait, &args), 0);
+  while (atomic_load(&at_rouse) != STOPPED) usleep(100); /* the first is unblocked, the second is not yet */
+  stream_drop_submitted(second);
+  assert_int_equal(event_wait(other, second, 0), ST_OK);
+  assert_int_equal(pthread_create(&waiter, NULL, wait_for_stream, second), 0);
+  usleep(20000);
+  atomic_store(&at_rouse, PASSES);
+  void *result;
+  pthread_join(thread, &result);
+  assert_int_equal((intptr_t)result, ST_OK);
+  while (atomic_load(&second->waits_for) != other || !atomic_load(&second->sleepers)) usleep(100);
+  usleep(5000);
+  spin_lock(&other->o.lock);
+  const bool blocked = atomic_load(&second->blocked), once = other->waiters == second && !second->next_waiter;
+  spin_unlock(&other->o.lock);
+  assert_true(blocked);
+  assert_true(once);
+  assert_int_equal(event_record(other, recorder), ST_OK);
+  assert_int_equal(stream_synchronize(recorder, 0), ST_OK);
+  pthread_join(waiter, &result);
+  assert_int_equal((intptr_t)result, ST_OK);
+  assert_int_equal(stream_synchronize(first, 0), ST_OK);
+  event_unref(e);
+  event_unref(other);
+  stream_destroy(first, false);
+  stream_destroy(second, false);
+  stream_destroy(recorder, false);
+}
+
+/* ---- checks of invariants ---- */
+
+#ifdef CANNON_INVARIANTS
+/* The field's value is wrong for as long as the check is made. */
+#  define FINDS(check, field, wrong)                                                                                   \
+    do {                                                                                                               \
+      const __auto_type good = (field);                                                                                \
+      (field) = (wrong);                                                                                               \
+      const bool found = !(check);                                                                                     \
+      (field) = good;                                                                                                  \
+      assert_true(found);                                                                                              \
+      assert_true(check);                                                                                              \
+    } while (0)
+
+static void stream_checks_find_what_does_not_agree(void **state) {
+  (void)state;
+  record r = {0};
+  stream *s = stream_new();
+  submit(s, &blocking, &r, 0, 0, 10);
+  submit(s, &counted, &r, 0, 1, 10);
+  assert_int_equal(stream_synchronize(s, 2000000), ST_STREAM_TIMEOUT);
+  spin_lock(&s->submit_lock);
+  assert_true(stream_submission_is_valid(s));
+  FINDS(stream_submission_is_valid(s), s->closed, true);
+  FINDS(stream_submission_is_valid(s), s->retired_cost_ns, 1000);
+  FINDS(stream_submission_is_valid(s), s->q.tail_index, 1);
+  FINDS(stream_submission_is_valid(s), s->device, 1);
+  FINDS(stream_submission_is_valid(s), s->submit_lock, 0);
+  spin_unlock(&s->submit_lock);
+  while (!spin_trylock(&s->run_lock)) usleep(100);
+  assert_true(stream_running_is_valid(s));
+  FINDS(stream_running_is_valid(s), s->q.next, 2);
+  FINDS(stream_running_is_valid(s), s->q.completed, 1);
+  FINDS(stream_running_is_valid(s), s->kept_below, 1);
+  FINDS(stream_running_is_valid(s), s->run_lock, 0);
+  atomic_store(&s->blocked, false);
+  FINDS(stream_running_is_valid(s), s->waits_for, (event *)s);
+  atomic_store(&r.let_go, 1);
+  spin_unlock(&s->run_lock);
+  assert_int_equal(stream_synchronize(s, 0), ST_OK);
+  while (!spin_trylock(&s->run_lock)) usleep(100);
+  FINDS(stream_running_is_valid(s), s->blocked, true); /* with nothing to run */
+  spin_unlock(&s->run_lock);
+  stream_destroy(s, false);
+}
+
+static void event_check_finds_what_does_not_agree(void **state) {
+  (void)state;
+  record r = {0};
+  stream *s = stream_new(), *waits = stream_new();
+  event *e = event_new();
+  submit(s, &blocking, &r, 0, 0, 10);
+  assert_int_equal(event_record(e, s), ST_OK);
+  assert_int_equal(event_record(e, s), ST_OK);
+  assert_int_equal(event_wait(e, waits, 0), ST_OK);
+  assert_int_equal(stream_synchronize(waits, 2000000), ST_STREAM_TIMEOUT);
+  spin_lock(&e->o.lock);
+  assert_true(event_is_valid(e));
+  FINDS(event_is_valid(e), e->submitted, 1);
+  FINDS(event_is_valid(e), e->completed, 3);
+  FINDS(event_is_valid(e), e->reset_floor, 3);
+  FINDS(event_is_valid(e), e->n_waits_done, 2);
+  FINDS(event_is_valid(e), e->last_open, e->first_open);
+  FINDS(event_is_valid(e), e->first_open->sync.next, NULL);
+  FINDS(event_is_valid(e), e->first_open->sync.generation, 2);
+  FINDS(event_is_valid(e), waits->waits_for, NULL);
+  FINDS(event_is_valid(e), waits->waits_generation, 0);
+  spin_unlock(&e->o.lock);
+  atomic_store(&r.let_go, 1);
+  stream_unblock(s);
+  assert_int_equal(stream_synchronize(waits, 0), ST_OK);
+  assert_int_equal(stream_synchronize(s, 0), ST_OK);
+  event_unref(e);
+  stream_destroy(s, false);
+  stream_destroy(waits, false);
+}
+
+static void notify_check_finds_what_does_not_agree(void **state) {
+  (void)state;
+  notify *n;
+  stream *waits = stream_new();
+  assert_int_equal(notify_create(0, false, &n), ST_OK);
+  assert_int_equal(notify_wait(n, WAIT_EQUAL, 1, true, 0, waits), ST_OK);
+  assert_int_equal(stream_synchronize(waits, 2000000), ST_STREAM_TIMEOUT);
+  spin_lock(&n->o.lock);
+  assert_true(notify_is_valid(n));
+  FINDS(notify_is_valid(n), n->value, 1); /* the stream should have been unblocked */
+  FINDS(notify_is_valid(n), n->value, 2);
+  FINDS(notify_is_valid(n), waits->waits_task, NULL);
+  spin_unlock(&n->o.lock);
+  assert_int_equal(notify_record(n, RECORD_SET, 1, waits), ST_OK); /* behind the wait: for nobody */
+  stream_destroy(waits, true);
+  notify_unref(n);
+}
+
+static void list_checks_find_what_does_not_agree(void **state) {
+  (void)state;
+  stream *s = stream_new();
+  pthread_mutex_lock(&the_context->lock);
+  assert_true(context_is_valid(the_context));
+  FINDS(context_is_valid(the_context), s->home, NULL);
+  FINDS(context_is_valid(the_context), s->context, NULL);
+  FINDS(context_is_valid(the_context), s->next_in_context, s);
+  FINDS(context_is_valid(the_context), s->device, 1);
+  FINDS(context_is_valid(the_context), the_context->default_stream, (stream *)the_context);
+  pthread_mutex_unlock(&the_context->lock);
+  assert_true(thread_is_valid());
+  FINDS(thread_is_valid(), thread_own.streams[0],
+        thread_place(s) == &thread_own.streams[0] ? (stream *)((char *)s + 512) : s);
+  stream_destroy(s, false);
+}
+
+static const task_kind kept = {.name = "kept", .run = run_counted, .captured = &kept};
+
+static void graph_checks_find_what_does_not_agree(void **state) {
+  (void)state;
+  record r = {0};
+  graph *g;
+  stream *s = stream_new(), *joins = stream_new();
+  event *e, *back;
+  assert_int_equal(event_create(the_context, EVENT_EX, EVENT_SYNC, &e), ST_OK);
+  assert_int_equal(event_create(the_context, EVENT_EX, EVENT_SYNC, &back), ST_OK);
+  assert_int_equal(capture_begin(s, CAPTURE_RELAXED), ST_OK);
+  submit(s, &kept, &r, 0, 0, 10);
+  submit(s, &kept, &r, 0, 1, 10);
+  assert_int_equal(event_record(e, s), ST_OK);
+  assert_int_equal(event_wait(e, joins, 0), ST_OK);
+  submit(joins, &kept, &r, 1, 0, 10);
+  assert_int_equal(event_record(back, joins), ST_OK);
+  assert_int_equal(event_wait(back, s, 0), ST_OK);
+  assert_true(captures_are_valid());
+  capture *c = s->recording->capture;
+  FINDS(captures_are_valid(), capture_n_active, 0);
+  FINDS(captures_are_valid(), c->graph->capturing, false);
+  FINDS(captures_are_valid(), c->origin, joins->recording);
+  FINDS(captures_are_valid(), joins->recording, s->recording);
+  FINDS(captures_are_valid(), c->lanes->number, 2);
+  assert_int_equal(capture_end(s, &g), ST_OK);
+  assert_true(graph_is_valid(g));
+  FINDS(graph_is_valid(g), g->lanes[0].n_stepped, 1);
+  FINDS(graph_is_valid(g), g->lanes[0].tasks[1].id, 0);
+  FINDS(graph_is_valid(g), g->lanes[1].stream, NULL);
+  FINDS(graph_is_valid(g), g->lanes[0].n_tasks, g->lanes[0].n_room + 1);
+  FINDS(graph_is_valid(g), g->steps[0].lane, 2);
+  FINDS(graph_is_valid(g), g->steps[0].tasks.first, 1);
+  FINDS(graph_is_valid(g), g->steps[1].sync.waited, false);
+  FINDS(graph_is_valid(g), g->steps[2].sync.record, 2);
+  FINDS(graph_is_valid(g), g->steps[2].sync.event, NULL);
+  FINDS(graph_is_valid(g), g->done, NULL);
+  assert_int_equal(graph_execute(g, s), ST_OK);
+  assert_int_equal(stream_synchronize(s, 0), ST_OK);
+  assert_int_equal(r.n_run, 3);
+  assert_int_equal(graph_destroy(g), ST_OK);
+  event_unref(e);
+  event_unref(back);
+  stream_destroy(s, false);
+  stream_destroy(joins, false);
+}
+#endif
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tasks_run_once_and_in_order),
@@ -381,6 +684,17 @@ int main(void) {
       cmocka_unit_test(dropped_tasks_wake_who_waits),
       cmocka_unit_test(streams_come_and_go),
       cmocka_unit_test(waiter_follows_events_from_stream_to_stream),
+      cmocka_unit_test(reset_ends_waits_for_what_it_undoes),
+      cmocka_unit_test(wait_that_clears_lets_others_pass),
+      cmocka_unit_test(waits_that_ended_otherwise_are_over),
+      cmocka_unit_test(late_unblock_ends_no_other_wait),
+#ifdef CANNON_INVARIANTS
+      cmocka_unit_test(stream_checks_find_what_does_not_agree),
+      cmocka_unit_test(event_check_finds_what_does_not_agree),
+      cmocka_unit_test(notify_check_finds_what_does_not_agree),
+      cmocka_unit_test(list_checks_find_what_does_not_agree),
+      cmocka_unit_test(graph_checks_find_what_does_not_agree),
+#endif
   };
   return cmocka_run_group_tests(tests, up, down);
 }

@@ -1,7 +1,7 @@
 /* Attention plans at run time: sequences, addresses of keys, and the distribution of units over threads. */
 #include "kernel/attention/attention.h"
 
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 

@@ -9,7 +9,7 @@
 #include "kernel/conv/phase_products.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 LEVEL_CHOICE(direct_loops_table, direct_loops, direct_loops_table)
 

@@ -3,7 +3,7 @@
 
 #include "kernel/conv/correlate_phase.h"
 #include "kernel/engine/rows.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 enum {
   LEAST_CHANNELS = 16,         /* channels to sum over, from which on VNNI pairs are faster */

@@ -18,7 +18,7 @@
 #define CANNON_KERNEL_CONV_GEOMETRY_H
 
 #include "op/executor.h"
-#include "op/view.h"
+#include "tensor/view.h"
 
 enum { CONV_AXES = 3 };
 

@@ -6,7 +6,7 @@
 #include "kernel/engine/rows.h"
 #include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 enum {
   BLOCK_ROWS = 126, /* as in product_blocks.c */

@@ -9,7 +9,7 @@
 #include "kernel/engine/rows.h"
 #include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 enum {
   LEAST_ROWS = 8, /* rows from which on the packed GEMM is used */

@@ -16,7 +16,7 @@
 #include "kernel/conv/direct.h"
 #include "kernel/engine/rows.h"
 #include "kernel/engine/scratch.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 enum {
   LEAST_TILES = 48, /* by tiles: least and most tiles of a block, */

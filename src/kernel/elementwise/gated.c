@@ -5,7 +5,7 @@
 
 #include "kernel/elementwise/elementwise_call.h"
 #include "kernel/families.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 /* forward(x, y): x times y activated; slope(x, y, z): x y times the activation's derivative at z. */
 typedef struct {

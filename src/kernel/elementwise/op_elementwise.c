@@ -7,7 +7,7 @@
 #include "kernel/elementwise/fill.h"
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 /* What is special about a function. */
 enum {

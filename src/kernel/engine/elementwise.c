@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kernel/engine/loops.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 enum {
   TILE = 1024,         /* elements; the tiles of four operands fill two thirds of an L1 cache of 48 KiB */

@@ -4,7 +4,7 @@
 #define CANNON_KERNEL_ENGINE_ELEMENTWISE_H
 
 #include "base/status.h"
-#include "op/view.h"
+#include "tensor/view.h"
 
 /* The types that elementwise functions compute in. Loading converts to it (integers and bool into float round once),
  * storing converts from it: floats to integers truncate and saturate, NaN gives 0; integers wrap; anything to bool is

@@ -2,7 +2,7 @@
 
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows_loops.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 LEVEL_CHOICE(row_loops, rows_level, row_loops)
 

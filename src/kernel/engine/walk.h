@@ -12,7 +12,7 @@
 #ifndef CANNON_KERNEL_ENGINE_WALK_H
 #define CANNON_KERNEL_ENGINE_WALK_H
 
-#include "op/view.h"
+#include "tensor/view.h"
 
 enum { WALK_OPERANDS = 6 };
 

@@ -7,7 +7,7 @@
 #include "kernel/engine/walk.h"
 #include "kernel/families.h"
 #include "kernel/optim/optim.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 enum { TILE = 1024 };
 

@@ -2,7 +2,7 @@
  * out. */
 #include "kernel/product/product.h"
 
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 /* ---- preparation ------------------------------------------------------------------------------------------------- */
 

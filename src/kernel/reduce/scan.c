@@ -9,7 +9,7 @@
 #include "kernel/families.h"
 #include "kernel/reduce/fold.h"
 #include "op/executor.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 LEVEL_CHOICE(scan_table, scans, scans)
 

@@ -2,7 +2,7 @@
 #include "kernel/sort/sort_rows.h"
 
 #include "kernel/engine/level.h"
-#include "op/parallel.h"
+#include "runtime/parallel.h"
 
 LEVEL_CHOICE(sort_table, sorts, sorts)
 

@@ -1,7 +1,10 @@
-#include "op/view.h"
+#include "tensor/view.h"
+
+#include "base/invariant.h"
 
 void view_init(view *v, const tensor *t) {
   const int64_t bytes = (int64_t)dtype_bytes(t->dtype);
+  INVARIANT(t->rank <= MAX_RANK);
   v->rank = t->rank;
   v->dtype = t->dtype;
   for (int d = 0; d < t->rank; ++d) {
@@ -11,7 +14,7 @@ void view_init(view *v, const tensor *t) {
 }
 
 view view_of(const tensor *t) {
-  view v; /* not cleared beyond its rank */
+  view v; /* dims beyond the rank stay uninitialised */
   view_init(&v, t);
   return v;
 }
@@ -29,6 +32,7 @@ int64_t view_elements(const view *v) {
 
 view view_contiguous(int dtype, int rank, const int64_t *dims) {
   view v;
+  INVARIANT(rank >= 0 && rank <= VIEW_RANK);
   v.rank = rank;
   v.dtype = dtype;
   int64_t step = (int64_t)dtype_bytes(dtype);
@@ -43,7 +47,9 @@ view view_contiguous(int dtype, int rank, const int64_t *dims) {
 view view_broadcast(const view *v, const int64_t *dims, int rank) {
   view b = {.rank = rank, .dtype = v->dtype};
   const int missing = rank - v->rank;
+  INVARIANT(missing >= 0 && rank <= VIEW_RANK);
   for (int d = 0; d < rank; ++d) {
+    INVARIANT(d < missing || v->dims[d - missing] == 1 || v->dims[d - missing] == dims[d]);
     b.dims[d] = dims[d];
     b.strides[d] = d >= missing && v->dims[d - missing] != 1 ? v->strides[d - missing] : 0;
   }
