@@ -9,111 +9,28 @@
 #include "kernel/families.h"
 #include "op/parallel.h"
 
-/* What is special about a function. */
+/* The traits of elementwise functions, a bit each. */
 enum {
-  BOOL_RESULT = 1,      /* stored as 0 or 1, into any dtype */
-  SCALAR_TYPED = 2,     /* the first scalar takes part in the promotion */
-  SCALARS_TYPED = 4,    /* all do, which are bounds */
-  SLOW = 8,             /* some 2 ns an element rather than memory speed */
-  NO_BOOL = 16,         /* truth values are refused */
-  CONDITION_FIRST = 32, /* the first tensor is a condition: bool or uint8, no part of the promotion */
-  MASK_SECOND = 64,     /* the second is one, and the first's dtype is the result's, whatever the others' are */
-  TO_INTEGER = 128,     /* a float, but where the operands are integers it may be stored as one, truncated */
-  BOOL_TO_FLOAT = 256,  /* of truth values alone a float, which may be stored as anything */
-  SCALAR_WIDENS = 512,  /* integers and an integer scalar are computed in a type that has both */
-  SCALAR_STORED = 1024, /* the first scalar is what the common type has of it, half-precision too */
-  ALIKE = 4096,         /* the tensors' dtypes are one */
-  FACTOR_LAST = 2048,   /* the last scalar is a factor, of no higher kind than what it multiplies */
-  TO_SELF = 4096,       /* in place, integers take what they become as floats, truncated */
-  SAME_SHAPES = 8192,   /* nothing is broadcast */
+#define TRAIT(name) INDEX_OF_##name,
+#include "kernel/engine/elementwise_traits.def"
+#undef TRAIT
+  N_TRAITS
 };
+enum {
+#define TRAIT(name) name = 1 << INDEX_OF_##name,
+#include "kernel/engine/elementwise_traits.def"
+#undef TRAIT
+};
+_Static_assert(N_TRAITS <= 16, "traits fit the type of their table");
 
-static const uint16_t traits[N_EW] = {
-    [EW_exp] = SLOW,
-    [EW_log] = SLOW,
-    [EW_rsqrt] = SLOW,
-    [EW_sigmoid] = SLOW,
-    [EW_tanh] = SLOW,
-    [EW_exp2... EW_logit] = SLOW,
-    [EW_gelu... EW_log_sigmoid] = SLOW,
-    [EW_elu... EW_celu] = SLOW,
-    [EW_selu] = SLOW | TO_INTEGER,
-    [EW_hardsigmoid] = TO_INTEGER,
-    [EW_elu_backward] = SAME_SHAPES,
-    [EW_selu_backward] = TO_INTEGER | SAME_SHAPES,
-    [EW_gelu_backward... EW_gelu_tanh_backward] = SLOW,
-    [EW_silu_backward... EW_swish_backward] = SLOW | SAME_SHAPES,
-    [EW_mish_backward] = SLOW,
-    [EW_softplus_backward... EW_log_sigmoid_backward] = SLOW | SAME_SHAPES,
-    [EW_hardtanh_backward... EW_hardswish_backward] = SAME_SHAPES,
-    [EW_sqrt_backward... EW_logit_grad] = SAME_SHAPES,
-    [EW_glu... EW_geglu_tanh_slope] = SLOW,
-    [EW_signbit... EW_is_neg_inf] = BOOL_RESULT,
-    [EW_adds] = SCALAR_TYPED | SCALAR_STORED | FACTOR_LAST,
-    [EW_subs] = SCALAR_TYPED | SCALAR_STORED | FACTOR_LAST,
-    [EW_add] = FACTOR_LAST,
-    [EW_sub] = FACTOR_LAST,
-    [EW_add_relu] = FACTOR_LAST,
-    [EW_add_relu_narrow] = FACTOR_LAST,
-    [EW_neg] = NO_BOOL,
-    [EW_muls] = SCALAR_TYPED | TO_SELF,
-    [EW_div] = TO_INTEGER,
-    [EW_divs] = SCALAR_TYPED | TO_INTEGER | TO_SELF,
-    [EW_logical_not] = BOOL_RESULT,
-    [EW_logical_and] = BOOL_RESULT,
-    [EW_eqs] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED,
-    [EW_gts] = BOOL_RESULT | SCALAR_TYPED | SCALAR_WIDENS,
-    [EW_lts] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED | SCALAR_WIDENS,
-    [EW_ges] = BOOL_RESULT | SCALAR_TYPED | SCALAR_WIDENS,
-    [EW_les] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED | SCALAR_WIDENS,
-    [EW_eq] = BOOL_RESULT,
-    [EW_ne] = BOOL_RESULT,
-    [EW_gt] = BOOL_RESULT,
-    [EW_lt] = BOOL_RESULT,
-    [EW_ge] = BOOL_RESULT,
-    [EW_le] = BOOL_RESULT,
-    [EW_nes] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED,
-    [EW_rsub] = NO_BOOL | FACTOR_LAST,
-    [EW_rsubs] = SCALAR_TYPED | NO_BOOL | SCALAR_STORED | FACTOR_LAST,
-    [EW_add_to] = SCALAR_TYPED | FACTOR_LAST,
-    [EW_clamp] = SCALARS_TYPED | NO_BOOL,
-    [EW_clamp_min] = SCALARS_TYPED | NO_BOOL,
-    [EW_clamp_max] = SCALARS_TYPED | NO_BOOL,
-    [EW_trunc_divs] = SCALAR_TYPED | BOOL_TO_FLOAT,
-    [EW_floor_divs] = SCALAR_TYPED | BOOL_TO_FLOAT | SCALAR_WIDENS,
-    [EW_floor_div] = BOOL_TO_FLOAT,
-    [EW_trunc_div] = BOOL_TO_FLOAT,
-    [EW_fmod] = SLOW | NO_BOOL,
-    [EW_fmods] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_WIDENS,
-    [EW_remainder] = SLOW | NO_BOOL,
-    [EW_remainders] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
-    [EW_remainder_of] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
-    [EW_pow] = SLOW | NO_BOOL,
-    [EW_pows] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
-    [EW_power_of] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
-    [EW_norm_root] = SLOW,
-    [EW_gcd] = SLOW | NO_BOOL,
-    [EW_bitwise_ands] = SCALAR_TYPED | SCALAR_WIDENS,
-    [EW_bitwise_ors] = SCALAR_TYPED | SCALAR_WIDENS,
-    [EW_bitwise_xors] = SCALAR_TYPED | SCALAR_WIDENS,
-    [EW_shift_left] = NO_BOOL,
-    [EW_shift_lefts] = SCALAR_TYPED | NO_BOOL | SCALAR_WIDENS,
-    [EW_shift_right] = NO_BOOL,
-    [EW_logical_or] = BOOL_RESULT,
-    [EW_logical_xor] = BOOL_RESULT,
-    [EW_atan2] = SLOW | TO_INTEGER,
-    [EW_logaddexp] = SLOW,
-    [EW_logaddexp2] = SLOW,
-    [EW_xlogy] = SLOW | TO_INTEGER,
-    [EW_xlogys] = SLOW | SCALAR_TYPED,
-    [EW_xlogy_of] = SLOW | SCALAR_TYPED,
-    [EW_is_close] = BOOL_RESULT | ALIKE,
-    [EW_lerp] = ALIKE,
-    [EW_lerps] = ALIKE,
-    [EW_approximately] = BOOL_RESULT,
-    [EW_where] = CONDITION_FIRST,
-    [EW_masked_fill] = MASK_SECOND,
-    [EW_masked_fill_from] = MASK_SECOND,
+static const struct {
+  uint16_t bits;
+} traits[N_EW] = {
+#define EACH_ALL(n, name, expression)
+#define EACH_FLOAT(n, name, expression)
+#define EACH_INTEGER(n, name, expression)
+#define EACH_TRAITS(name, ...) [EW_##name] = {__VA_ARGS__}, /* {}, no traits, where a line names none */
+#include "kernel/engine/elementwise_each.h"
 };
 
 typedef struct {
@@ -121,7 +38,7 @@ typedef struct {
   int8_t operand[1 + ELEMENTWISE_INPUTS];
 } elementwise_op_plan;
 
-bool elementwise_is_slow(int function) { return traits[function] & SLOW; }
+bool elementwise_is_slow(int function) { return traits[function].bits & SLOW; }
 
 static void add_parameter(elementwise_call *c, const char *name, const scalar *s, double number) {
   c->parameter[c->n_parameters++] = (elementwise_parameter){name, s, number};
@@ -156,12 +73,13 @@ void elementwise_call_of(const op *o, const op_arg *a, elementwise_call *c) {
 
 /* The dtype that the tensors are computed in together. */
 static status promote_tensors(const elementwise_call *g, int function, int *common) {
-  const uint16_t t = traits[function];
+  const uint16_t t = traits[function].bits;
   *common = ACL_DT_UNDEFINED;
   for (int k = 0; k < g->n_inputs; ++k) {
     const bool condition = t & CONDITION_FIRST ? k == 0 : t & MASK_SECOND && k == 1;
     const uint64_t allowed = condition ? DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8) : DTYPES_REAL;
-    TRY(op_expect_dtype(g->in[k], g->in_name[k], allowed & (k && t & ALIKE ? DTYPE_BIT(g->in[0]->dtype) : allowed)));
+    TRY(op_expect_dtype(g->in[k], g->in_name[k],
+                        allowed & (k && t & SAME_DTYPE ? DTYPE_BIT(g->in[0]->dtype) : allowed)));
     if (condition || (t & MASK_SECOND && k > 1)) continue;
     *common = *common == ACL_DT_UNDEFINED ? g->in[k]->dtype : dtype_promote(*common, g->in[k]->dtype);
   }
@@ -172,15 +90,16 @@ static status promote_tensors(const elementwise_call *g, int function, int *comm
  * computed in. Elsewhere it would only cost time. */
 static bool scalar_widens(const elementwise_call *g, int function, int common) {
   const scalar *s = g->parameter[0].scalar;
-  if (!(traits[function] & SCALAR_WIDENS) || !dtype_is_integer(common) || !dtype_is_integer(s->dtype)) return false;
-  return s->integer != (int32_t)s->integer || (!(traits[function] & BOOL_RESULT) && g->out->dtype != common);
+  if (!(traits[function].bits & SCALAR_WIDENS) || !dtype_is_integer(common) || !dtype_is_integer(s->dtype))
+    return false;
+  return s->integer != (int32_t)s->integer || (!(traits[function].bits & BOOL_RESULT) && g->out->dtype != common);
 }
 
 /* Scalars count only where their kind is higher: floats make float, integers int64. Bounds of integers that are stored
  * as such are cut. */
 static void promote_scalars(const elementwise_call *g, int function, int *common) {
-  const bool are_bounds = traits[function] & SCALARS_TYPED;
-  const int n = are_bounds ? g->n_parameters : traits[function] & SCALAR_TYPED ? 1 : 0;
+  const bool are_bounds = traits[function].bits & SCALARS_TYPED;
+  const int n = are_bounds ? g->n_parameters : traits[function].bits & SCALAR_TYPED ? 1 : 0;
   if (are_bounds && dtype_is_integer(*common) && dtype_is_integer(g->out->dtype)) return;
   for (int k = 0; k < n; ++k) {
     const dtype_class of_scalar = dtype_class_of(g->parameter[k].scalar->dtype);
@@ -219,7 +138,7 @@ static const char *name_of_float(const elementwise_call *g) {
 }
 
 status elementwise_check_dtypes(const elementwise_call *g, int function, int *result) {
-  const uint16_t t = traits[function];
+  const uint16_t t = traits[function].bits;
   elementwise_loop *const *loop = loops->elementwise[function];
   int common;
   TRY(promote_tensors(g, function, &common));
@@ -232,7 +151,7 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
   if (bool_to_float || (!loop[COMPUTE_I32] && dtype_class_of(common) != CLASS_FLOAT))
     common = t & BOOL_RESULT || is_of_doubles(function, common, g->out) ? ACL_DOUBLE : ACL_FLOAT;
   if (stored == ACL_DT_UNDEFINED) stored = common;
-  if (t & TO_SELF && g->operand[0] == g->operand[1]) stored = g->out->dtype;
+  if (t & INPLACE_TO_INTEGER && g->operand[0] == g->operand[1]) stored = g->out->dtype;
   if (!loop[compute_type_of(common)])
     return OP_FAIL("%s has dtype %s, expected an integer or BOOL", name_of_float(g), dtype_name(common));
   TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL | DTYPES_COMPLEX_ANY));
@@ -247,7 +166,8 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
 static status check_shapes(const elementwise_call *g, int function) {
   int64_t dims[MAX_RANK];
   int rank = 0;
-  if (traits[function] & SAME_SHAPES) TRY(op_expect_shape(g->in[1], g->in_name[1], g->in[0]->dims, g->in[0]->rank));
+  if (traits[function].bits & SAME_SHAPES)
+    TRY(op_expect_shape(g->in[1], g->in_name[1], g->in[0]->dims, g->in[0]->rank));
   for (int k = 0; k < g->n_inputs; ++k)
     if (g->in[k]->rank > rank) rank = g->in[k]->rank;
   for (int d = 0; d < rank; ++d) dims[d] = 1;
@@ -332,7 +252,7 @@ static void plan_dtypes_between(elementwise_plan *p, const elementwise_call *g, 
   if (dtype_bytes(dtype) >= (p->compute == COMPUTE_I64 ? 8 : 4)) return;
   for (int k = 0; k < g->n_inputs; ++k)
     if (dtype_is_float(dtype) && dtype_is_integer(g->in[k]->dtype)) p->rounds = (int8_t)dtype;
-  if (traits[p->function] & BOOL_RESULT || p->function == EW_copy || dtype == g->out->dtype) return;
+  if (traits[p->function].bits & BOOL_RESULT || p->function == EW_copy || dtype == g->out->dtype) return;
   p->narrow = (int8_t)dtype;
   p->linear = false;
 }
@@ -449,7 +369,7 @@ static bool plan_product(executor *e, const elementwise_call *g) {
 
 /* The result is complex, or a truth value, which either may be stored as, or a magnitude or an angle, which are real. */
 static status prepare_of_complex(executor *e, int function, const elementwise_call *g, const char *name) {
-  const bool truth = traits[function] & BOOL_RESULT, magnitude = function == EW_abs || function == EW_angle;
+  const bool truth = traits[function].bits & BOOL_RESULT, magnitude = function == EW_abs || function == EW_angle;
   EXPECT(complex_functions->of[function], "%s is complex, expected a real number", name);
   for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | DTYPES_COMPLEX_ANY));
   TRY(op_expect_dtype(g->out, g->out_name, magnitude ? DTYPES_FLOAT : DTYPES_COMPLEX_ANY | (truth ? DTYPES_REAL : 0)));
@@ -486,7 +406,7 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
   elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
   if (!plan_contiguous(&p->plan, g, function, compute)) plan_any(&p->plan, g, function, compute);
   for (int k = 0; k < g->n_parameters; ++k) p->plan.parameter[k] = elementwise_value(&g->parameter[k], compute);
-  if (traits[function] & SCALAR_STORED && compute == COMPUTE_F32 && dtype_bytes(dtype) == 2)
+  if (traits[function].bits & SCALAR_STORED && compute == COMPUTE_F32 && dtype_bytes(dtype) == 2)
     p->plan.parameter[0].f32 = (float)elementwise_stored(scalar_real(g->parameter[0].scalar), dtype);
   plan_dtypes_between(&p->plan, g, dtype);
   if (function == EW_neg && dtype_bytes(dtype) == 2 && compute == COMPUTE_F32 && dtype == g->out->dtype)
@@ -496,7 +416,7 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
     p->operand[k] = g->operand[k];
     bytes += e->operands[g->operand[k]].extent_bytes;
   }
-  executor_cost(e, bytes, traits[function] & SLOW ? (uint64_t)g->out->n * 64 : 0);
+  executor_cost(e, bytes, traits[function].bits & SLOW ? (uint64_t)g->out->n * 64 : 0);
   e->run = dtype_is_complex(g->out->dtype) ? run_into_complex : run;
   return ST_OK;
 }
