@@ -19,7 +19,7 @@ typedef struct {
   const void *on;
 } one_hot_job;
 
-static inline void put(char *to, const void *value, size_t size) {
+static inline void one_hot_put(char *to, const void *value, size_t size) {
   switch (size) {
   case 1: memcpy(to, value, 1); break;
   case 2: memcpy(to, value, 2); break;
@@ -42,7 +42,7 @@ static void put_range(const void *job, int64_t begin, int64_t end) {
     p->load(index, c.at[0], p->at.strides[0][last], n);
     for (int64_t k = 0; k < n; ++k)
       if (index[k] >= 0 && index[k] < p->classes)
-        put(c.at[1] + k * p->at.strides[1][last] + index[k] * p->class_stride, j->on, p->size);
+        one_hot_put(c.at[1] + k * p->at.strides[1][last] + index[k] * p->class_stride, j->on, p->size);
   }
 }
 

@@ -163,7 +163,7 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
 }
 
 /* The inputs broadcast to exactly the output's shape. */
-static status check_shapes(const elementwise_call *g, int function) {
+static status elementwise_check_shapes(const elementwise_call *g, int function) {
   int64_t dims[MAX_RANK];
   int rank = 0;
   if (traits[function].bits & SAME_SHAPES)
@@ -270,7 +270,7 @@ static void negate_bits(elementwise_plan *p) {
   p->linear = true;
 }
 
-static status run(const executor *e, void *const *view, void *scratch) {
+static status elementwise_op_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const elementwise_op_plan *p = PLAN(e, const elementwise_op_plan);
   void *at[1 + ELEMENTWISE_INPUTS];
@@ -318,7 +318,7 @@ static bool goes_by_parts(int function, const elementwise_call *g) {
 }
 
 /* As a function of what the views, of the output and the inputs, take the tensors for. */
-static void plan_views(executor *e, int function, const elementwise_call *g, const view *views) {
+static void elementwise_plan_views(executor *e, int function, const elementwise_call *g, const view *views) {
   elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
   const view *in[ELEMENTWISE_INPUTS];
   uint64_t bytes = 0;
@@ -331,7 +331,7 @@ static void plan_views(executor *e, int function, const elementwise_call *g, con
   elementwise_plan_init(&p->plan, function, compute, &views[0], in, g->n_inputs);
   for (int k = 0; k < g->n_parameters; ++k) p->plan.parameter[k] = elementwise_value(&g->parameter[k], compute);
   executor_cost(e, bytes, 0);
-  e->run = run;
+  e->run = elementwise_op_run;
 }
 
 /* As a real function, whose tensors have a last dimension of two parts. */
@@ -346,7 +346,7 @@ static void plan_parts(executor *e, int function, const elementwise_call *g) {
     views[k].dims[views[k].rank] = 2;
     views[k].strides[views[k].rank++] = part_bytes(g->out->dtype);
   }
-  plan_views(e, function, g, views);
+  elementwise_plan_views(e, function, g, views);
 }
 
 /* Products of complex numbers as they lie; of complex128 only where those of a row do, which others need not. */
@@ -358,7 +358,7 @@ static bool plan_product(executor *e, const elementwise_call *g) {
       views[k] = view_of(k ? g->in[k - 1] : g->out);
       views[k].dtype = ACL_INT64;
     }
-    plan_views(e, EW_product_of_complex64, g, views);
+    elementwise_plan_views(e, EW_product_of_complex64, g, views);
     return true;
   }
   if (g->out->dtype != ACL_COMPLEX128) return false;
@@ -373,7 +373,7 @@ static status prepare_of_complex(executor *e, int function, const elementwise_ca
   EXPECT(complex_functions->of[function], "%s is complex, expected a real number", name);
   for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | DTYPES_COMPLEX_ANY));
   TRY(op_expect_dtype(g->out, g->out_name, magnitude ? DTYPES_FLOAT : DTYPES_COMPLEX_ANY | (truth ? DTYPES_REAL : 0)));
-  TRY(check_shapes(g, function));
+  TRY(elementwise_check_shapes(g, function));
   if (goes_by_parts(function, g)) {
     plan_parts(e, function, g);
     return ST_OK;
@@ -389,7 +389,7 @@ static status run_into_complex(const executor *e, void *const *at, void *scratch
   memcpy(imaginary.dims, p->dims, sizeof p->dims[0] * p->rank);
   memcpy(imaginary.strides, p->strides[0], sizeof p->dims[0] * p->rank);
   fill_plan_init(&zeros, &imaginary, NULL);
-  TRY(run(e, at, scratch));
+  TRY(elementwise_op_run(e, at, scratch));
   fill_run(&zeros, (char *)at[PLAN(e, const elementwise_op_plan)->operand[0]] + dtype_bytes(p->dtype[0]), e->cost_ns);
   return ST_OK;
 }
@@ -401,7 +401,7 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
   int dtype;
   if (unlikely(complex)) return prepare_of_complex(e, function, g, complex);
   TRY(elementwise_check_dtypes(g, function, &dtype));
-  TRY(check_shapes(g, function));
+  TRY(elementwise_check_shapes(g, function));
   const compute_type compute = compute_type_of(dtype);
   elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
   if (!plan_contiguous(&p->plan, g, function, compute)) plan_any(&p->plan, g, function, compute);
@@ -417,7 +417,7 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
     bytes += e->operands[g->operand[k]].extent_bytes;
   }
   executor_cost(e, bytes, traits[function].bits & SLOW ? (uint64_t)g->out->n * 64 : 0);
-  e->run = dtype_is_complex(g->out->dtype) ? run_into_complex : run;
+  e->run = dtype_is_complex(g->out->dtype) ? run_into_complex : elementwise_op_run;
   return ST_OK;
 }
 

@@ -58,7 +58,7 @@ static status sequence_run(const executor *e, void *const *view, void *scratch) 
   return ST_OK;
 }
 
-static bool is_integer(const scalar *s) { return dtype_class_of(s->dtype) <= CLASS_INTEGER; }
+static bool sequence_is_integer(const scalar *s) { return dtype_class_of(s->dtype) <= CLASS_INTEGER; }
 
 static status expect_real(const op *o, const op_arg *a, int n) {
   for (int i = 0; i < n; ++i)
@@ -91,7 +91,7 @@ static status expect_length(const scalar *start, const scalar *end, const scalar
   const float float_steps = ((float)last - (float)first) / (float)by;
   double length = inclusive ? floor(steps) + 1 : ceil(steps);
   double other = inclusive ? floorf(float_steps) + 1 : ceilf(float_steps);
-  if (is_integer(start) && is_integer(end) && is_integer(step)) {
+  if (sequence_is_integer(start) && sequence_is_integer(end) && sequence_is_integer(step)) {
     const __int128 distance = (__int128)end->integer - start->integer, s = step->integer;
     length = other = (double)(inclusive ? distance / s + 1 : (distance + s - (s > 0 ? 1 : -1)) / s);
   }
@@ -125,7 +125,7 @@ status prepare_arange(executor *e, const op_arg *a) {
         out->dtype == ACL_INT64 ? (scalar){.dtype = ACL_INT64, .integer = scalar_integer(a[i].scalar)} : *a[i].scalar;
   const scalar *start = &number[0], *end = &number[1], *step = &number[2];
   TRY(expect_length(start, end, step, e->op->variant == ARANGE_INCLUSIVE, out->n));
-  plan_sequence(e, p, out, is_integer(start) && is_integer(step));
+  plan_sequence(e, p, out, sequence_is_integer(start) && sequence_is_integer(step));
   if (p->exact) {
     p->start.i64 = start->integer;
     p->step.i64 = step->integer;

@@ -60,16 +60,16 @@ static void sort_dims(elementwise_plan *p, int n) {
     }
 }
 
-static bool merges(const elementwise_plan *p, int n, int outer, int inner) {
+static bool elementwise_dims_merge(const elementwise_plan *p, int n, int outer, int inner) {
   for (int k = 0; k < n; ++k)
     if (p->strides[k][outer] != p->strides[k][inner] * p->dims[inner]) return false;
   return true;
 }
 
-static void merge_dims(elementwise_plan *p, int n) {
+static void elementwise_merge_dims(elementwise_plan *p, int n) {
   int last = 0; /* the dimension that is being built */
   for (int d = 1; d < p->rank; ++d) {
-    if (merges(p, n, last, d))
+    if (elementwise_dims_merge(p, n, last, d))
       p->dims[last] *= p->dims[d];
     else
       p->dims[++last] = p->dims[d];
@@ -83,7 +83,7 @@ static void simplify(elementwise_plan *p) {
   drop_ones(p, n);
   if (p->rank > 1) {
     sort_dims(p, n);
-    merge_dims(p, n);
+    elementwise_merge_dims(p, n);
   }
   if (p->rank == 0) {
     p->rank = 1;
@@ -96,7 +96,7 @@ static void simplify(elementwise_plan *p) {
 }
 
 /* The strides of an input, broadcast to the output's dims. */
-static void broadcast(elementwise_plan *p, int k, const view *in) {
+static void elementwise_broadcast(elementwise_plan *p, int k, const view *in) {
   const int missing = p->rank - in->rank;
   for (int d = 0; d < p->rank; ++d) {
     const bool there = d >= missing && in->dims[d - missing] != 1;
@@ -120,7 +120,7 @@ void elementwise_plan_init(elementwise_plan *p, int function, compute_type compu
   }
   for (int k = 1; k <= n_inputs; ++k) {
     p->dtype[k] = (int8_t)in[k - 1]->dtype;
-    broadcast(p, k, in[k - 1]);
+    elementwise_broadcast(p, k, in[k - 1]);
   }
   simplify(p);
 }
@@ -140,7 +140,7 @@ static void place_at(const elementwise_plan *p, int64_t position, place *at) {
 }
 
 /* Moves on by n elements, which do not go beyond the current row. */
-static void advance(const elementwise_plan *p, place *at, int64_t n) {
+static void elementwise_advance(const elementwise_plan *p, place *at, int64_t n) {
   int d = p->rank - 1;
   at->index[d] += n;
   while (d > 0 && at->index[d] == p->dims[d]) {
@@ -149,7 +149,7 @@ static void advance(const elementwise_plan *p, place *at, int64_t n) {
   }
 }
 
-static char *address(const elementwise_plan *p, int k, const place *at, void *base) {
+static char *elementwise_address(const elementwise_plan *p, int k, const place *at, void *base) {
   char *a = base;
   for (int d = 0; d < p->rank; ++d) a += at->index[d] * p->strides[k][d];
   return a;
@@ -171,28 +171,28 @@ static void load_rounded(const elementwise_plan *p, int k, char *to, const char 
 }
 
 /* Gathers the n elements of operand k from `at` on, row by row. */
-static void load_tile(const elementwise_plan *p, int k, place at, void *base, char *tile, int64_t n) {
+static void elementwise_load_tile(const elementwise_plan *p, int k, place at, void *base, char *tile, int64_t n) {
   const int last = p->rank - 1;
   const bool rounds = p->rounds >= 0 && dtype_is_integer(p->dtype[k]) && dtype_bytes(p->dtype[k]) > 1;
   for (int64_t run; n; n -= run, tile += run * compute_bytes[p->compute]) {
     const int64_t left = p->dims[last] - at.index[last];
     run = n < left ? n : left;
     if (unlikely(rounds))
-      load_rounded(p, k, tile, address(p, k, &at, base), p->strides[k][last], run);
+      load_rounded(p, k, tile, elementwise_address(p, k, &at, base), p->strides[k][last], run);
     else
-      loops->load[p->dtype[k]][p->compute](tile, address(p, k, &at, base), p->strides[k][last], run);
-    if (n > run) advance(p, &at, run);
+      loops->load[p->dtype[k]][p->compute](tile, elementwise_address(p, k, &at, base), p->strides[k][last], run);
+    if (n > run) elementwise_advance(p, &at, run);
   }
 }
 
 /* Scatters n elements of the result. */
-static void store_tile(const elementwise_plan *p, place at, void *base, const char *tile, int64_t n) {
+static void elementwise_store_tile(const elementwise_plan *p, place at, void *base, const char *tile, int64_t n) {
   const int last = p->rank - 1;
   for (int64_t run; n; n -= run, tile += run * compute_bytes[p->compute]) {
     const int64_t left = p->dims[last] - at.index[last];
     run = n < left ? n : left;
-    loops->store[p->dtype[0]][p->compute](address(p, 0, &at, base), p->strides[0][last], tile, run);
-    if (n > run) advance(p, &at, run);
+    loops->store[p->dtype[0]][p->compute](elementwise_address(p, 0, &at, base), p->strides[0][last], tile, run);
+    if (n > run) elementwise_advance(p, &at, run);
   }
 }
 
@@ -205,7 +205,7 @@ static void wrap(const elementwise_plan *p, char *result, int64_t n) {
 }
 
 /* The lines of the next tile, of an operand that is walked in order. */
-static void fetch_ahead(const elementwise_plan *p, int k, const char *at) {
+static void elementwise_prefetch(const elementwise_plan *p, int k, const char *at) {
   const int64_t stride = p->strides[k][p->rank - 1];
   if (stride < 1 || stride > 8) return;
   at += TILE * stride;
@@ -234,9 +234,10 @@ static void stream_tile(const elementwise_plan *p, const place *at, void *const 
   for (int k = 1; k <= p->n_inputs; ++k) {
     const int64_t stride = p->strides[k][p->rank - 1];
     if (stride < 1 || stride > 8) continue;
-    next[n_next++] = (read_ahead){.at = address(p, k, at, base[k]) + n * stride, .bytes_a_line = 64 / size * stride};
+    next[n_next++] =
+        (read_ahead){.at = elementwise_address(p, k, at, base[k]) + n * stride, .bytes_a_line = 64 / size * stride};
   }
-  loops->stream_bytes(address(p, 0, at, base[0]), tile, n * size, next, n_next);
+  loops->stream_bytes(elementwise_address(p, 0, at, base[0]), tile, n * size, next, n_next);
 }
 
 /* Stores n elements of the compute type. */
@@ -244,7 +245,7 @@ static void store_result(const elementwise_plan *p, const place *at, void *const
                          bool streams) {
   _Alignas(64) char stored[STREAM_TILE_BYTES];
   if (!streams) {
-    store_tile(p, *at, base[0], tile, n);
+    elementwise_store_tile(p, *at, base[0], tile, n);
     return;
   }
   if (p->dtype[0] != native_dtype[p->compute]) {
@@ -258,20 +259,20 @@ static void store_result(const elementwise_plan *p, const place *at, void *const
 static void load_tiles(const elementwise_plan *p, const place *at, void *const *base, char *first,
                        char (*tile)[TILE * sizeof(double)], int64_t n, int64_t left, const void **in) {
   for (int k = 1; k <= p->n_inputs; ++k) {
-    in[k - 1] = address(p, k, at, base[k]);
+    in[k - 1] = elementwise_address(p, k, at, base[k]);
     if (is_direct(p, k, n, left)) continue;
     char *const to = k == 1 ? first : tile[k];
-    load_tile(p, k, *at, base[k], to, n);
+    elementwise_load_tile(p, k, *at, base[k], to, n);
     in[k - 1] = to;
   }
 }
 
-static void advance_by(const elementwise_plan *p, place *at, int64_t n) {
+static void elementwise_advance_by(const elementwise_plan *p, place *at, int64_t n) {
   const int last = p->rank - 1;
   for (int64_t step; n; n -= step) {
     const int64_t left = p->dims[last] - at->index[last];
     step = n < left ? n : left;
-    advance(p, at, step);
+    elementwise_advance(p, at, step);
   }
 }
 
@@ -290,9 +291,9 @@ static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begi
     if (left < n && left >= ROW_IS_LONG) n = left;
     const void *in[ELEMENTWISE_INPUTS] = {0};
     if (is_far)
-      for (int k = 0; k <= p->n_inputs; ++k) fetch_ahead(p, k, address(p, k, &at, base[k]));
+      for (int k = 0; k <= p->n_inputs; ++k) elementwise_prefetch(p, k, elementwise_address(p, k, &at, base[k]));
     const bool direct = !streams && is_direct(p, 0, n, left);
-    char *const to = direct ? address(p, 0, &at, base[0]) : tile[0];
+    char *const to = direct ? elementwise_address(p, 0, &at, base[0]) : tile[0];
     load_tiles(p, &at, base, converts ? to : tile[1], tile, n, left, in);
     const char *result = to;
     if (converts && (!direct || in[0] == to))
@@ -301,7 +302,7 @@ static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begi
       loop(to, in, p->parameter, n);
     if (unlikely(p->narrow >= 0)) wrap(p, to, n);
     if (!direct) store_result(p, &at, base, result, n, streams);
-    advance_by(p, &at, n);
+    elementwise_advance_by(p, &at, n);
   }
   if (streams) loops->stream_end();
 }
@@ -342,12 +343,12 @@ static void run_half_rows(const elementwise_plan *p, elementwise_loop *loop, voi
   const void *in[ELEMENTWISE_INPUTS] = {0};
   place at;
   place_at(p, begin, &at);
-  for (int64_t n; begin < end; begin += n, advance(p, &at, n)) {
+  for (int64_t n; begin < end; begin += n, elementwise_advance(p, &at, n)) {
     const int64_t left = p->dims[p->rank - 1] - at.index[p->rank - 1];
     n = end - begin < left ? end - begin : left;
     if (streams && n > MOST) n = MOST;
-    for (int k = 0; k < p->n_inputs; ++k) in[k] = address(p, k + 1, &at, base[k + 1]);
-    run_halves(p, loop, streams ? tile : (uint16_t *)(void *)address(p, 0, &at, base[0]), in, n);
+    for (int k = 0; k < p->n_inputs; ++k) in[k] = elementwise_address(p, k + 1, &at, base[k + 1]);
+    run_halves(p, loop, streams ? tile : (uint16_t *)(void *)elementwise_address(p, 0, &at, base[0]), in, n);
     if (streams) stream_tile(p, &at, base, (const char *)tile, n);
   }
   if (streams) loops->stream_end();
@@ -363,25 +364,25 @@ static void run_linear(const elementwise_plan *p, void *const *base, int64_t beg
 }
 
 /* Rows of bytes; memmove, since a copy onto itself is legal. */
-static void run_rows(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
+static void elementwise_copy_rows(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
   const int last = p->rank - 1;
   const int64_t bytes = p->strides[0][last];
   place at;
   place_at(p, begin, &at);
   while (begin < end) {
     const int64_t left = p->dims[last] - at.index[last], n = end - begin < left ? end - begin : left;
-    memmove(address(p, 0, &at, base[0]), address(p, 1, &at, base[1]), (size_t)(n * bytes));
-    advance(p, &at, n);
+    memmove(elementwise_address(p, 0, &at, base[0]), elementwise_address(p, 1, &at, base[1]), (size_t)(n * bytes));
+    elementwise_advance(p, &at, n);
     begin += n;
   }
 }
 
-static void run_range(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
+static void elementwise_run_range(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
   elementwise_loop *halves;
   if (likely(p->linear && (end - begin) * compute_bytes[p->compute] <= FAR_BYTES))
     run_linear(p, base, begin, end);
   else if (p->function == COPY_ROWS)
-    run_rows(p, base, begin, end);
+    elementwise_copy_rows(p, base, begin, end);
   else if ((halves = halves_loop(p)))
     run_half_rows(p, halves, base, begin, end);
   else
@@ -393,18 +394,18 @@ typedef struct {
   void *const *base;
 } elementwise_job;
 
-static void run_share(const void *job, int64_t begin, int64_t end) {
+static void elementwise_run_share(const void *job, int64_t begin, int64_t end) {
   const elementwise_job *j = job;
-  run_range(j->plan, j->base, begin, end);
+  elementwise_run_range(j->plan, j->base, begin, end);
 }
 
 void elementwise_run(const elementwise_plan *p, void *const *at, uint64_t cost_ns) {
   if (p->n == 0) return;
   const parallel_team team = parallel_begin(cost_ns);
   if (likely(team.n_threads == 1))
-    run_range(p, at, 0, p->n);
+    elementwise_run_range(p, at, 0, p->n);
   else
-    parallel_ranges(&team, run_share, &(elementwise_job){p, at}, p->n, GRAIN);
+    parallel_ranges(&team, elementwise_run_share, &(elementwise_job){p, at}, p->n, GRAIN);
   parallel_end(&team);
 }
 
@@ -420,7 +421,7 @@ static int raw_dtype(int dtype) {
   }
 }
 
-static view split_pairs(const view *v) {
+static view complex128_as_pairs(const view *v) {
   view pairs = *v;
   pairs.dims[pairs.rank] = 2;
   pairs.strides[pairs.rank++] = 8;
@@ -431,8 +432,8 @@ void elementwise_copy_plan(elementwise_plan *p, const view *out, const view *in)
   const bool raw = out->dtype == in->dtype;
   view o = *out, i = *in;
   if (raw && dtype_bytes(out->dtype) == 16) {
-    o = split_pairs(out);
-    i = split_pairs(in);
+    o = complex128_as_pairs(out);
+    i = complex128_as_pairs(in);
   }
   if (raw) o.dtype = i.dtype = raw_dtype(out->dtype);
   const view *const inputs[] = {&i};

@@ -22,7 +22,7 @@ static inline int64_t i64_of(double x) {
   return x != x ? 0 : x <= -0x1p63 ? INT64_MIN : x >= 0x1p63 ? INT64_MAX : (int64_t)x;
 }
 static inline uint64_t u64_of(double x) { return !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x; }
-static inline int32_t narrow(double x, int32_t low, int32_t high) {
+static inline int32_t saturate_i32(double x, int32_t low, int32_t high) {
   return x != x ? 0 : x <= low ? low : x >= high ? high : (int32_t)x;
 }
 
@@ -125,12 +125,12 @@ STORE(bf16, uint16_t, f64, double, bf16_from_float(float_to_odd(v)))
 STORE(bf16, uint16_t, i32, int32_t, bf16_from_float(float_to_odd(v)))
 STORE(bf16, uint16_t, i64, int64_t, bf16_from_float(float_to_odd(odd_double(v))))
 STORES(f64, double, v, v, v, v)
-STORES(i8, int8_t, narrow(v, INT8_MIN, INT8_MAX), narrow(v, INT8_MIN, INT8_MAX), v, v)
-STORES(i16, int16_t, narrow(v, INT16_MIN, INT16_MAX), narrow(v, INT16_MIN, INT16_MAX), v, v)
+STORES(i8, int8_t, saturate_i32(v, INT8_MIN, INT8_MAX), saturate_i32(v, INT8_MIN, INT8_MAX), v, v)
+STORES(i16, int16_t, saturate_i32(v, INT16_MIN, INT16_MAX), saturate_i32(v, INT16_MIN, INT16_MAX), v, v)
 STORES(i32, int32_t, i32_of(v), i32_of(v), v, v)
 STORES(i64, int64_t, i64_of(v), i64_of(v), v, v)
-STORES(u8, uint8_t, narrow(v, 0, UINT8_MAX), narrow(v, 0, UINT8_MAX), v, v)
-STORES(u16, uint16_t, narrow(v, 0, UINT16_MAX), narrow(v, 0, UINT16_MAX), v, v)
+STORES(u8, uint8_t, saturate_i32(v, 0, UINT8_MAX), saturate_i32(v, 0, UINT8_MAX), v, v)
+STORES(u16, uint16_t, saturate_i32(v, 0, UINT16_MAX), saturate_i32(v, 0, UINT16_MAX), v, v)
 STORES(u32, uint32_t, (v > 0 ? v >= 0x1p32f ? UINT32_MAX : (uint32_t)v : 0),
        (v > 0 ? v >= 0x1p32 ? UINT32_MAX : (uint32_t)v : 0), v, v)
 STORES(u64, uint64_t, u64_of(v), u64_of(v), v, v)

@@ -54,14 +54,14 @@ static const uint8_t *make_mask(const dropout_plan *p, const random_key *key, co
 }
 
 /* n elements from a tile's rows on, as float, and back. */
-static void load_tile(const dropout_plan *p, cursor *c, float *tile, int64_t n) {
+static void dropout_load_tile(const dropout_plan *p, cursor *c, float *tile, int64_t n) {
   for (int64_t k = 0, row; k < n; k += row, cursor_next(c, row)) {
     row = cursor_row(c, n - k);
     p->load(tile + k, c->at[1], p->values.strides[1][p->values.rank - 1], row);
   }
 }
 
-static void store_tile(const dropout_plan *p, cursor *c, const float *tile, int64_t n) {
+static void dropout_store_tile(const dropout_plan *p, cursor *c, const float *tile, int64_t n) {
   for (int64_t k = 0, row; k < n; k += row, cursor_next(c, row)) {
     row = cursor_row(c, n - k);
     p->store(c->at[0], p->values.strides[0][p->values.rank - 1], tile + k, row);
@@ -75,7 +75,7 @@ typedef struct {
   void *const *view;
 } dropout_job;
 
-static void run_share(const void *job, int64_t begin, int64_t end) {
+static void dropout_run_share(const void *job, int64_t begin, int64_t end) {
   const dropout_job *j = job;
   const dropout_plan *p = j->plan;
   float x[RANDOM_TILE];
@@ -92,9 +92,9 @@ static void run_share(const void *job, int64_t begin, int64_t end) {
     if (i >= n_values) continue;
     cursor to = from;
     const int64_t n_here = smaller(n_values - i, n);
-    load_tile(p, &from, x, n_here);
+    dropout_load_tile(p, &from, x, n_here);
     random_level->drop(x, x, m, p->scale, n_here);
-    store_tile(p, &to, x, n_here);
+    dropout_store_tile(p, &to, x, n_here);
   }
 }
 
@@ -103,7 +103,7 @@ static status run_dropout(const executor *e, void *const *view, void *scratch) {
   const dropout_plan *p = PLAN(e, dropout_plan);
   const random_key key = random_key_at_run(&p->key, view);
   const dropout_job job = {.plan = p, .key = &key, .view = view};
-  rows_parallel(run_share, &job, p->n, RANDOM_TILE, e->cost_ns);
+  rows_parallel(dropout_run_share, &job, p->n, RANDOM_TILE, e->cost_ns);
   return ST_OK;
 }
 
@@ -157,14 +157,14 @@ static void plan_probability(dropout_plan *p, double probability) {
   p->below = words > UINT32_MAX ? UINT32_MAX : (uint32_t)words;
 }
 
-static void finish(executor *e, const dropout_plan *p, int64_t n, size_t element_bytes) {
+static void dropout_finish(executor *e, const dropout_plan *p, int64_t n, size_t element_bytes) {
   e->run = run_dropout;
   executor_cost(e, (uint64_t)n * element_bytes * (p->has_values ? 2 : 0) + (uint64_t)n / 8,
                 (uint64_t)n * (p->source == MASK_DRAWN ? 64 : 16));
 }
 
 /* The forward operator; the mask is stored if it was drawn. */
-static status prepare_forward(executor *e, const op_arg *a, double probability, bool train) {
+static status dropout_prepare_forward(executor *e, const op_arg *a, double probability, bool train) {
   const int out = 5;
   dropout_plan *p = PLAN(e, dropout_plan);
   *p = (dropout_plan){.mask = -1, .in = 0, .out = (int8_t)(e->n_operands - 2)};
@@ -176,15 +176,15 @@ static status prepare_forward(executor *e, const op_arg *a, double probability, 
   plan_probability(p, train ? probability : 0);
   p->keeps_mask = p->source == MASK_DRAWN;
   p->n = mask_bits(in->n);
-  finish(e, p, in->n, dtype_bytes(in->dtype));
+  dropout_finish(e, p, in->n, dtype_bytes(in->dtype));
   return ST_OK;
 }
 
-status prepare_dropout(executor *e, const op_arg *a) { return prepare_forward(e, a, a[1].real, a[2].boolean); }
+status prepare_dropout(executor *e, const op_arg *a) { return dropout_prepare_forward(e, a, a[1].real, a[2].boolean); }
 
 status prepare_dropout_v3(executor *e, const op_arg *a) {
   EXPECT(!a[1].tensor, "optionalNoiseShape is a tensor, expected NULL: it is reserved");
-  return prepare_forward(e, a, a[2].real, true);
+  return dropout_prepare_forward(e, a, a[2].real, true);
 }
 
 status prepare_dropout_mask(executor *e, const op_arg *a) {
@@ -206,7 +206,7 @@ status prepare_dropout_mask(executor *e, const op_arg *a) {
   EXPECT(p->source != MASK_DRAWN || dtype == ACL_FLOAT || dtype == ACL_FLOAT16 || dtype == ACL_BF16,
          "probDataType is %s, expected FLOAT, FLOAT16 or BFLOAT16", dtype_name((int)dtype));
   p->n = mask_bits(n);
-  finish(e, p, n, 0);
+  dropout_finish(e, p, n, 0);
   return ST_OK;
 }
 
@@ -218,7 +218,7 @@ status prepare_dropout_apply(executor *e, const op_arg *a) {
   p->scale = (float)a[2].real;
   const bool by_probability = e->op->variant == DROPOUT_PROBABILITY;
   if (by_probability && !a[1].tensor->n) { /* without a mask nothing is to be done */
-    finish(e, p, 0, 0);
+    dropout_finish(e, p, 0, 0);
     return ST_OK;
   }
   TRY(plan_mask(p, a[1].tensor, "mask", 1, a[0].tensor->n, by_probability));
@@ -230,7 +230,7 @@ status prepare_dropout_apply(executor *e, const op_arg *a) {
     p->source = p->source == MASK_DRAWN ? MASK_READ : p->source;
   }
   p->n = a[0].tensor->n;
-  finish(e, p, p->n, dtype_bytes(a[0].tensor->dtype));
+  dropout_finish(e, p, p->n, dtype_bytes(a[0].tensor->dtype));
   return ST_OK;
 }
 

@@ -19,14 +19,14 @@ typedef struct {
 } multinomial_plan;
 
 /* The k-th random number in [0, 1) of a row. */
-static double unit_of(const random_key *key, int64_t number) {
+static double multinomial_unit_of(const random_key *key, int64_t number) {
   uint32_t words[RANDOM_BLOCK_WORDS];
   random_level->words(words, key->seed, key->offset, (uint64_t)number, 1);
   return random_unit(words[0], words[1]);
 }
 
 /* Weights as double; fails where one is no weight. */
-static status load_weights(const multinomial_plan *p, int64_t row, const char *from, double *to) {
+static status multinomial_load_weights(const multinomial_plan *p, int64_t row, const char *from, double *to) {
   p->load(to, from, p->weight_step, p->n_categories);
   for (int64_t k = 0; k < p->n_categories; ++k)
     if (!(to[k] >= 0 && to[k] < INFINITY))
@@ -43,7 +43,7 @@ static status draw_row(const multinomial_plan *p, const random_key *key, int64_t
   if (!(total > 0))
     return fail(ST_DEVICE_EXCEPTION, "row %jd of self is all 0, expected a weight above", (intmax_t)row);
   for (int64_t i = 0; i < p->n_samples; ++i) {
-    const double x = unit_of(key, row * p->n_samples + i) * total;
+    const double x = multinomial_unit_of(key, row * p->n_samples + i) * total;
     int64_t low = 0, high = p->n_categories - 1; /* the first whose sum is above x; rounding can't leave the last */
     while (low < high) {
       const int64_t middle = (low + high) / 2;
@@ -86,7 +86,7 @@ static status draw_row_once(const multinomial_plan *p, const random_key *key, in
   int64_t n = 0;
   for (int64_t k = 0; k < p->n_categories; ++k) {
     if (weights[k] == 0) continue;
-    const candidate c = {-log(1 - unit_of(key, row * p->n_categories + k)) / weights[k], k};
+    const candidate c = {-log(1 - multinomial_unit_of(key, row * p->n_categories + k)) / weights[k], k};
     if (n < p->n_samples) {
       heap[n++] = c;
       if (n == p->n_samples)
@@ -116,7 +116,7 @@ static status run_multinomial(const executor *e, void *const *view, void *scratc
   cursor c;
   cursor_start(&c, &p->rows, (void *const[]){view[0], view[p->out_operand]}, 0);
   for (int64_t row = 0; row < p->rows.n; ++row, cursor_next(&c, 1)) {
-    TRY(load_weights(p, row, c.at[0], sums));
+    TRY(multinomial_load_weights(p, row, c.at[0], sums));
     TRY(p->replacement ? draw_row(p, &key, row, sums, c.at[1]) : draw_row_once(p, &key, row, sums, heap, c.at[1]));
   }
   return ST_OK;

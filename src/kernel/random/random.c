@@ -102,7 +102,8 @@ static bool is_wide(const random_plan *p, int kind) { return kind == RANDOM_INTE
 
 /* The values number begin to begin + n without their parameters where those are tensors: standard normals, uniforms in
  * [0, 1) for truth values. begin is a multiple of four; there is room for n rounded up to four. */
-static void make(const random_plan *p, const random_key *key, int kind, int64_t begin, int64_t n, value_tile *out) {
+static void random_make(const random_plan *p, const random_key *key, int kind, int64_t begin, int64_t n,
+                        value_tile *out) {
   uint32_t w[2 * RANDOM_TILE];
   const int64_t per_value = is_wide(p, kind) ? 2 : 1, n_words = (n * per_value + 3) / 4 * 4;
   random_level->words(w, key->seed, key->offset, (uint64_t)(begin * per_value) / 4, n_words / 4);
@@ -163,7 +164,7 @@ typedef struct {
 } random_job;
 
 /* Values `begin` to `end` */
-static void run_share(const void *job, int64_t begin, int64_t end) {
+static void random_run_share(const void *job, int64_t begin, int64_t end) {
   static const value_tile zeros;
   const random_job *j = job;
   const random_plan *p = j->plan;
@@ -173,7 +174,7 @@ static void run_share(const void *job, int64_t begin, int64_t end) {
   cursor_start(&c, &p->walk, j->at, begin);
   for (int64_t i = begin; i < end; i += RANDOM_TILE) {
     const int64_t n = smaller(RANDOM_TILE, end - i);
-    make(p, j->key, j->kind, i, n, &tile);
+    random_make(p, j->key, j->kind, i, n, &tile);
     for (int64_t k = 0, row; k < n; k += row, cursor_next(&c, row)) {
       row = cursor_row(&c, n - k);
       void *x = wide ? (void *)(tile.f64 + k) : (void *)(tile.f32 + k);
@@ -197,7 +198,7 @@ static status run_random(const executor *e, void *const *view, void *scratch) {
   void *at[1 + PARAMETERS];
   for (int k = 0; k < p->walk.n_operands; ++k) at[k] = view[p->operand[k]];
   const random_job job = {.plan = p, .key = &key, .at = at, .kind = e->op->variant};
-  rows_parallel(run_share, &job, p->walk.n, RANDOM_TILE, e->cost_ns);
+  rows_parallel(random_run_share, &job, p->walk.n, RANDOM_TILE, e->cost_ns);
   return ST_OK;
 }
 
@@ -315,7 +316,7 @@ static int which_parameter(const char *name) {
   return is_name(name, "std") || is_name(name, "to") ? 1 : -1;
 }
 
-static void sort_arguments(const executor *e, const op_arg *a, random_plan *p, arguments *g) {
+static void random_sort_arguments(const executor *e, const op_arg *a, random_plan *p, arguments *g) {
   int operand = 0;
   for (int i = 0; i < e->op->n_args; ++i) {
     const arg_schema *s = &e->op->schema[i];
@@ -420,7 +421,7 @@ status prepare_random(executor *e, const op_arg *a) {
   arguments g = {0};
   p->from = 0;
   TRY(random_key_plan(e, a, &p->key));
-  sort_arguments(e, a, p, &g);
+  random_sort_arguments(e, a, p, &g);
   if (g.like) {
     TRY(op_expect_dtype(g.out, g.out_name, DTYPE_BIT(g.like->dtype)));
     TRY(op_expect_shape(g.out, g.out_name, g.like->dims, g.like->rank));

@@ -68,7 +68,7 @@ static void normal_f32(float *restrict out, const uint32_t *restrict in, int64_t
   }
 }
 
-static void drop(float *out, const float *x, const uint8_t *mask, float scale, int64_t n) {
+static void dropout_drop(float *out, const float *x, const uint8_t *mask, float scale, int64_t n) {
   for (int64_t i = 0; i < n; i += 8) {
     const uint32_t bits = mask[i / 8];
     float factor[8];
@@ -86,4 +86,4 @@ static void keep_bits(uint8_t *mask, const uint32_t *in, uint32_t below, int64_t
 }
 
 const random_loops LEVELED(random_loops) = {
-    .words = words, .normal_f32 = normal_f32, .drop = drop, .keep_bits = keep_bits};
+    .words = words, .normal_f32 = normal_f32, .drop = dropout_drop, .keep_bits = keep_bits};

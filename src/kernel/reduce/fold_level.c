@@ -13,7 +13,7 @@
 enum { FAR_BYTES = 2048, AHEAD = 8 }; /* rows that far apart are fetched ahead: the hardware stops at pages */
 
 /* Rows of a matrix that are read one after the other. */
-static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
+static inline void reduce_prefetch(const char *row, int64_t pitch, int64_t bytes) {
   if (pitch < FAR_BYTES) return;
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + AHEAD * pitch + i);
 }
@@ -131,7 +131,7 @@ static inline int64_t adjoining_rows(int64_t pitch, int64_t k, int64_t n, int64_
     for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
       const X *const xs = (const X *)(const void *)row;                                                                \
       T *const lane = LANE(T, state, k % FOLD_LANES, width);                                                           \
-      fetch_ahead(row, pitch, width *(int64_t)sizeof(X));                                                              \
+      reduce_prefetch(row, pitch, width *(int64_t)sizeof(X));                                                          \
       if (k < FOLD_LANES) {                                                                                            \
         INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                              \
           const double shift = SHIFT(j);                                                                               \
@@ -347,7 +347,7 @@ PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LA
     for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
       const T *const xs = (const T *)(const void *)row;                                                                \
       const I at = (I)k;                                                                                               \
-      fetch_ahead(row, pitch, width *(int64_t)sizeof(T));                                                              \
+      reduce_prefetch(row, pitch, width *(int64_t)sizeof(T));                                                          \
       if (k == 0) {                                                                                                    \
         for (int64_t j = 0; j < width; ++j) best[j] = xs[j], place[j] = 0;                                             \
         continue;                                                                                                      \
@@ -407,8 +407,8 @@ static void roots(fold_value *value, int64_t width) {
 #endif
 }
 
-static void finish(finish_kind kind, double parameter, int64_t n, fold_value *value, fold_value *second,
-                   int64_t width) {
+static void reduce_vectors_finish(finish_kind kind, double parameter, int64_t n, fold_value *value, fold_value *second,
+                                  int64_t width) {
   const double count = (double)n;
   switch (kind) {
   case FINISH_MEAN:
@@ -521,7 +521,8 @@ static void turn_4(char *to, int64_t to_pitch, const char *from, int64_t pitch, 
 TURN(turn_4, int32_t)
 #endif
 
-static void turn(void *to, int64_t to_pitch, const void *from, int64_t pitch, int64_t n_rows, int64_t n, int size) {
+static void reduce_transpose(void *to, int64_t to_pitch, const void *from, int64_t pitch, int64_t n_rows, int64_t n,
+                             int size) {
   (size == 4 ? turn_4 : turn_8)(to, to_pitch, from, pitch, n_rows, n);
 }
 
@@ -604,7 +605,7 @@ const reduction_loops LEVELED(reduction) = {
     .f16 = STORED(f16),
     .bf16 = STORED(bf16),
     .settle_moments = settle_moments,
-    .finish = finish,
+    .finish = reduce_vectors_finish,
     .complex_product = complex_product,
-    .turn = turn,
+    .turn = reduce_transpose,
 };

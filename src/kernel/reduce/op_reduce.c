@@ -50,13 +50,13 @@ static status expect_elements(const tensor *self, const tensor *out, const bool 
   return ST_OK;
 }
 
-static status expect_same_dtype(const tensor *t, const char *name, const tensor *self) {
+static status reduce_expect_same_dtype(const tensor *t, const char *name, const tensor *self) {
   EXPECT(t->dtype == self->dtype, "%s has dtype %s, expected that of self, %s", name, dtype_name(t->dtype),
          dtype_name(self->dtype));
   return ST_OK;
 }
 
-static status expect_dtype_argument(int64_t dtype, const tensor *out) {
+static status reduce_expect_dtype_argument(int64_t dtype, const tensor *out) {
   EXPECT(out->dtype == dtype, "dtype is %s, expected that of out, %s", dtype_name((int)dtype), dtype_name(out->dtype));
   return ST_OK;
 }
@@ -73,7 +73,7 @@ typedef struct {
   bool keep, of_integers; /* the latter: as reduction_request has it */
 } reduce_call;
 
-static void plan_views(executor *e, const reduction_request *r) {
+static void reduce_plan_views(executor *e, const reduction_request *r) {
   if (r->kind == REDUCTION_PRODUCT && dtype_is_complex(r->in->dtype))
     complex_product_plan(e, r);
   else
@@ -81,7 +81,7 @@ static void plan_views(executor *e, const reduction_request *r) {
 }
 
 /* The shapes, and what was asked for, as views. */
-static status plan_reduction(executor *e, const reduce_call *c) {
+static status reduce_plan_reduction(executor *e, const reduce_call *c) {
   view in, out[REDUCTION_OUTPUTS];
   view_init(&in, c->self);
   reduction_request r = {.kind = c->kind,
@@ -100,21 +100,21 @@ static status plan_reduction(executor *e, const reduce_call *c) {
     r.out[k] = &out[k];
     r.operand[1 + k] = c->operand[1 + k];
   }
-  plan_views(e, &r);
+  reduce_plan_views(e, &r);
   return ST_OK;
 }
 
 /* One output, the call's second tensor. */
 static status plan_one(executor *e, reduction_kind kind, double parameter, const tensor *self, const tensor *out,
                        const bool *is_reduced, bool keep) {
-  return plan_reduction(e, &(reduce_call){.kind = kind,
-                                          .parameter = parameter,
-                                          .self = self,
-                                          .out = {out},
-                                          .operand = {0, 1},
-                                          .name = {"out"},
-                                          .is_reduced = is_reduced,
-                                          .keep = keep});
+  return reduce_plan_reduction(e, &(reduce_call){.kind = kind,
+                                                 .parameter = parameter,
+                                                 .self = self,
+                                                 .out = {out},
+                                                 .operand = {0, 1},
+                                                 .name = {"out"},
+                                                 .is_reduced = is_reduced,
+                                                 .keep = keep});
 }
 
 /* ---- sums, means, products --------------------------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ status prepare_sum(executor *e, const op_arg *a) {
   bool is_reduced[MAX_RANK];
   TRY(is_any ? op_expect_dtype(self, "self", DTYPES_REAL) : expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_some_of_complex(self, out));
-  TRY(expect_dtype_argument(a[3].integer, out));
+  TRY(reduce_expect_dtype_argument(a[3].integer, out));
   TRY(expect_dims(a[1].ints, "dims", self->rank, false, is_reduced));
   return plan_one(e, is_any ? REDUCTION_ANY : REDUCTION_SUM, 0, self, out, is_reduced, a[2].boolean);
 }
@@ -169,7 +169,7 @@ status prepare_nansum(executor *e, const op_arg *a) {
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, 0));
   if (out->dtype != ACL_BOOL) TRY(expect_number_cast(self, out));
-  TRY(expect_dtype_argument(a[3].integer, out));
+  TRY(reduce_expect_dtype_argument(a[3].integer, out));
   TRY(expect_dims(a[1].ints, "dim", self->rank, false, is_reduced));
   return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
 }
@@ -184,14 +184,14 @@ status prepare_mean(executor *e, const op_arg *a) {
          "dtype is %s, expected a number that self's %s can be cast to, and that can be cast to out's %s",
          dtype_name(dtype), dtype_name(self->dtype), dtype_name(out->dtype));
   TRY(expect_dims(a[1].ints, "dim", self->rank, false, is_reduced));
-  return plan_reduction(e, &(reduce_call){.kind = REDUCTION_MEAN,
-                                          .self = self,
-                                          .out = {out},
-                                          .operand = {0, 1},
-                                          .name = {"out"},
-                                          .is_reduced = is_reduced,
-                                          .keep = a[2].boolean,
-                                          .of_integers = dtype_is_integer(dtype)});
+  return reduce_plan_reduction(e, &(reduce_call){.kind = REDUCTION_MEAN,
+                                                 .self = self,
+                                                 .out = {out},
+                                                 .operand = {0, 1},
+                                                 .name = {"out"},
+                                                 .is_reduced = is_reduced,
+                                                 .keep = a[2].boolean,
+                                                 .of_integers = dtype_is_integer(dtype)});
 }
 
 /* (x, axes, y, keep_dims[, noop_with_empty_axes]): by name. No axes: all, unless that says none. */
@@ -228,7 +228,7 @@ status prepare_reduce_noop(executor *e, const op_arg *a) {
   } else {
     TRY(op_expect_dtype(self, e->op->schema[0].name, DTYPES_REAL));
     TRY(op_expect_dtype(out, out_name, kind == REDUCTION_MAX ? DTYPES_REAL : DTYPES_FLOAT));
-    if (kind == REDUCTION_MAX) TRY(expect_same_dtype(out, out_name, self));
+    if (kind == REDUCTION_MAX) TRY(reduce_expect_same_dtype(out, out_name, self));
   }
   TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, a[3].boolean, is_reduced));
   if (kind == REDUCTION_LOG_SUM && a[3].boolean && a[1].ints->size == 0) kind = REDUCTION_MAX;
@@ -241,7 +241,7 @@ status prepare_product(executor *e, const op_arg *a) {
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_some_of_complex(self, out));
-  TRY(expect_dtype_argument(a[1].integer, out));
+  TRY(reduce_expect_dtype_argument(a[1].integer, out));
   TRY(expect_dims(NULL, NULL, self->rank, false, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, false);
 }
@@ -252,7 +252,7 @@ status prepare_product_dim(executor *e, const op_arg *a) {
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_some_of_complex(self, out));
-  TRY(expect_dtype_argument(a[3].integer, out));
+  TRY(reduce_expect_dtype_argument(a[3].integer, out));
   TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, a[2].boolean);
 }
@@ -271,11 +271,11 @@ status prepare_trace(executor *e, const op_arg *a) {
                          .dtype = self->dtype,
                          .dims = {self->dims[rows_are_fewer ? 0 : 1]},
                          .strides = {matrix.strides[0] + matrix.strides[1]}};
-  plan_views(e, &(reduction_request){.kind = REDUCTION_SUM,
-                                     .in = &diagonal,
-                                     .is_reduced = (const bool[]){true},
-                                     .out = {&result},
-                                     .operand = {0, 1}});
+  reduce_plan_views(e, &(reduction_request){.kind = REDUCTION_SUM,
+                                            .in = &diagonal,
+                                            .is_reduced = (const bool[]){true},
+                                            .out = {&result},
+                                            .operand = {0, 1}});
   return ST_OK;
 }
 
@@ -297,7 +297,7 @@ status prepare_reduce_order(executor *e, const op_arg *a) {
   else if (kind == REDUCTION_LOG_SUM_EXP)
     TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   else
-    TRY(expect_same_dtype(out, "out", self));
+    TRY(reduce_expect_same_dtype(out, "out", self));
   TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, false, is_reduced));
   return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
 }
@@ -319,13 +319,14 @@ status prepare_arg_max(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
   TRY(op_expect_dtype(out, "out", DTYPES_INDEX));
   TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
-  return plan_reduction(e, &(reduce_call){.kind = e->op->variant == ARG_MAX_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
-                                          .self = self,
-                                          .out = {NULL, out},
-                                          .operand = {0, 0, 1},
-                                          .name = {"", "out"},
-                                          .is_reduced = is_reduced,
-                                          .keep = a[2].boolean});
+  return reduce_plan_reduction(
+      e, &(reduce_call){.kind = e->op->variant == ARG_MAX_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
+                        .self = self,
+                        .out = {NULL, out},
+                        .operand = {0, 0, 1},
+                        .name = {"", "out"},
+                        .is_reduced = is_reduced,
+                        .keep = a[2].boolean});
 }
 
 /* (self, dim, keepdim, out, indices) */
@@ -333,30 +334,31 @@ status prepare_max_dim(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[3].tensor, *indices = a[4].tensor;
   bool is_reduced[MAX_RANK];
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
-  TRY(expect_same_dtype(out, "out", self));
+  TRY(reduce_expect_same_dtype(out, "out", self));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
-  return plan_reduction(e, &(reduce_call){.kind = e->op->variant == MAX_DIM_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
-                                          .self = self,
-                                          .out = {out, indices},
-                                          .operand = {0, 1, 2},
-                                          .name = {"out", "indices"},
-                                          .is_reduced = is_reduced,
-                                          .keep = a[2].boolean});
+  return reduce_plan_reduction(
+      e, &(reduce_call){.kind = e->op->variant == MAX_DIM_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
+                        .self = self,
+                        .out = {out, indices},
+                        .operand = {0, 1, 2},
+                        .name = {"out", "indices"},
+                        .is_reduced = is_reduced,
+                        .keep = a[2].boolean});
 }
 
 static status plan_min_max(executor *e, const tensor *self, const tensor *min, const tensor *max,
                            const bool *is_reduced, bool keep) {
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
-  TRY(expect_same_dtype(min, "minOut", self));
-  TRY(expect_same_dtype(max, "maxOut", self));
-  return plan_reduction(e, &(reduce_call){.kind = REDUCTION_MIN_MAX,
-                                          .self = self,
-                                          .out = {min, max},
-                                          .operand = {0, 1, 2},
-                                          .name = {"minOut", "maxOut"},
-                                          .is_reduced = is_reduced,
-                                          .keep = keep});
+  TRY(reduce_expect_same_dtype(min, "minOut", self));
+  TRY(reduce_expect_same_dtype(max, "maxOut", self));
+  return reduce_plan_reduction(e, &(reduce_call){.kind = REDUCTION_MIN_MAX,
+                                                 .self = self,
+                                                 .out = {min, max},
+                                                 .operand = {0, 1, 2},
+                                                 .name = {"minOut", "maxOut"},
+                                                 .is_reduced = is_reduced,
+                                                 .keep = keep});
 }
 
 /* (self, dims, keepDim, minOut, maxOut) */
@@ -401,8 +403,8 @@ static bool reduces_nothing(const tensor *self, const bool *is_reduced) {
 }
 
 /* Every norm of nothing is 0. */
-static status plan_norm(executor *e, const tensor *self, const scalar *p, const aclIntArray *dims, bool keep,
-                        const tensor *out) {
+static status reduce_plan_norm(executor *e, const tensor *self, const scalar *p, const aclIntArray *dims, bool keep,
+                               const tensor *out) {
   bool is_reduced[MAX_RANK];
   const double exponent = named_exponent(scalar_real(p));
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
@@ -415,13 +417,13 @@ static status plan_norm(executor *e, const tensor *self, const scalar *p, const 
 
 /* (self, p, dims, keepdim, out) */
 status prepare_norm(executor *e, const op_arg *a) {
-  return plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[4].tensor);
+  return reduce_plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[4].tensor);
 }
 
 /* (self, ord, dims, keepDims, dtype, out) */
 status prepare_vector_norm(executor *e, const op_arg *a) {
-  TRY(expect_dtype_argument(a[4].integer, a[5].tensor));
-  return plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[5].tensor);
+  TRY(reduce_expect_dtype_argument(a[4].integer, a[5].tensor));
+  return reduce_plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[5].tensor);
 }
 
 /* (x, y, p, axes, keepdim, epsilon): what a norm is the root of. */
@@ -460,14 +462,14 @@ static status plan_moments(executor *e, reduction_kind kind, const op_arg *a, in
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   if (mean) TRY(op_expect_dtype(mean, "meanOut", DTYPES_FLOAT));
   TRY(expect_dims(a[1].ints, "dim", self->rank, false, is_reduced));
-  return plan_reduction(e, &(reduce_call){.kind = kind,
-                                          .parameter = (double)correction,
-                                          .self = self,
-                                          .out = {out, mean},
-                                          .operand = {0, 1, 2},
-                                          .name = {"out", "meanOut"},
-                                          .is_reduced = is_reduced,
-                                          .keep = a[3].boolean});
+  return reduce_plan_reduction(e, &(reduce_call){.kind = kind,
+                                                 .parameter = (double)correction,
+                                                 .self = self,
+                                                 .out = {out, mean},
+                                                 .operand = {0, 1, 2},
+                                                 .name = {"out", "meanOut"},
+                                                 .is_reduced = is_reduced,
+                                                 .keep = a[3].boolean});
 }
 
 /* (self, dim, unbiased, keepdim, out) */

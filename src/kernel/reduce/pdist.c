@@ -24,7 +24,7 @@ typedef struct {
   char *out;
 } pdist_job;
 
-static double distance(const pdist_plan *p, const char *x, const char *y) {
+static double pdist_distance(const pdist_plan *p, const char *x, const char *y) {
   static const compute_value one[ELEMENTWISE_PARAMETERS] = {{.f64 = 1}};
   static const compute_value one_f32[ELEMENTWISE_PARAMETERS] = {{.f32 = 1}};
   _Alignas(64) char tile[2][FOLD_BLOCK * sizeof(double)];
@@ -52,7 +52,7 @@ static void pdist_range(const void *arg, int64_t begin, int64_t end) {
   int64_t i = 0, k = begin;
   for (; k >= p->n_rows - 1 - i; ++i) k -= p->n_rows - 1 - i;
   for (k += i + 1; begin < end; ++begin) {
-    const double d = distance(p, j->self + i * p->row, j->self + k * p->row);
+    const double d = pdist_distance(p, j->self + i * p->row, j->self + k * p->row);
     p->store(j->out + begin * p->to, 0, &d, 1);
     if (++k == p->n_rows) k = ++i + 1;
   }
@@ -112,7 +112,7 @@ static void cdist_range(const void *arg, int64_t begin, int64_t end) {
   const pdist_job *j = arg;
   const pdist_plan *p = j->plan;
   for (int64_t i = begin; i < end; ++i) {
-    const double d = distance(p, j->self + i * p->row, j->other + i * p->row);
+    const double d = pdist_distance(p, j->self + i * p->row, j->other + i * p->row);
     p->store(j->out + i * p->to, 0, &d, 1);
   }
 }

@@ -119,25 +119,25 @@ typedef struct {
   partial *partials; /* [outputs][n_chunks] */
 } reduce_job;
 
-static bool is_integer(const reduce_plan *p) { return p->compute == COMPUTE_I64; }
+static bool reduction_is_integer(const reduce_plan *p) { return p->compute == COMPUTE_I64; }
 
 /* ---- merging ----------------------------------------------------------------------------------------------------- */
 
 /* Whether b, which comes after a, replaces it as the maximum. Nothing replaces NaN. */
 static bool above(const reduce_plan *p, fold_value a, fold_value b) {
-  return is_integer(p) ? b.i64 > a.i64 : b.f64 > a.f64 || (b.f64 != b.f64 && a.f64 == a.f64);
+  return reduction_is_integer(p) ? b.i64 > a.i64 : b.f64 > a.f64 || (b.f64 != b.f64 && a.f64 == a.f64);
 }
 static bool below(const reduce_plan *p, fold_value a, fold_value b) {
-  return is_integer(p) ? b.i64 < a.i64 : b.f64 < a.f64 || (b.f64 != b.f64 && a.f64 == a.f64);
+  return reduction_is_integer(p) ? b.i64 < a.i64 : b.f64 < a.f64 || (b.f64 != b.f64 && a.f64 == a.f64);
 }
 
 static fold_value added(const reduce_plan *p, fold_value a, fold_value b) {
-  return is_integer(p) ? (fold_value){.i64 = (int64_t)((uint64_t)a.i64 + (uint64_t)b.i64)}
-                       : (fold_value){.f64 = a.f64 + b.f64};
+  return reduction_is_integer(p) ? (fold_value){.i64 = (int64_t)((uint64_t)a.i64 + (uint64_t)b.i64)}
+                                 : (fold_value){.f64 = a.f64 + b.f64};
 }
 static fold_value multiplied(const reduce_plan *p, fold_value a, fold_value b) {
-  return is_integer(p) ? (fold_value){.i64 = (int64_t)((uint64_t)a.i64 * (uint64_t)b.i64)}
-                       : (fold_value){.f64 = a.f64 * b.f64};
+  return reduction_is_integer(p) ? (fold_value){.i64 = (int64_t)((uint64_t)a.i64 * (uint64_t)b.i64)}
+                                 : (fold_value){.f64 = a.f64 * b.f64};
 }
 
 /* Means and sums of squared deviations of n_a and n_b elements (Chan, Golub and LeVeque). */
@@ -204,7 +204,7 @@ static void merge_blocks(const reduce_plan *p, partial *a, const results *blocks
     *a = (partial){blocks->value[0], blocks->second[0]};
     k = 1;
   }
-  if (kinds[p->kind].merge == MERGE_ADD && !is_integer(p)) { /* a third of merge()'s time */
+  if (kinds[p->kind].merge == MERGE_ADD && !reduction_is_integer(p)) { /* a third of merge()'s time */
     for (; k < count; ++k) a->value.f64 += blocks->value[k].f64;
     return;
   }
@@ -221,8 +221,8 @@ static void set_shift(const reduce_plan *p, const fold_value *first, int64_t n, 
 }
 
 /* The results of blocks of two passes. */
-static void settle(const reduce_plan *p, const double *shift, fold_value *value, fold_value *second,
-                   const fold_value *first, int64_t n, int64_t width) {
+static void reduction_settle(const reduce_plan *p, const double *shift, fold_value *value, fold_value *second,
+                             const fold_value *first, int64_t n, int64_t width) {
   if (kinds[p->kind].merge == MERGE_MOMENTS) {
     reduction->settle_moments(shift, value, second, n, width);
     return;
@@ -251,7 +251,7 @@ static void fold_rows_of(const reduce_plan *p, const fold_rows *rows, reduce_buf
   p->first->rows(rows, b->shift, first, second);
   set_shift(p, first, rows->n, rows->count, b->shift);
   p->second->rows(rows, b->shift, value, second);
-  settle(p, b->shift, value, second, first, rows->n, rows->count);
+  reduction_settle(p, b->shift, value, second, first, rows->n, rows->count);
 }
 
 /* ---- a strip of columns at a time -------------------------------------------------------------------------------- */
@@ -287,7 +287,7 @@ static void fold_strip(const reduce_plan *p, const cursor *c, int64_t n, int64_t
   fold_strip_once(p, p->first, *c, n, width, b, first, NULL);
   set_shift(p, first, n, width, b->shift);
   fold_strip_once(p, p->second, *c, n, width, b, r->value, r->second);
-  settle(p, b->shift, r->value, r->second, first, n, width);
+  reduction_settle(p, b->shift, r->value, r->second, first, n, width);
 }
 
 /* ---- many short rows at a time ----------------------------------------------------------------------------------- */
@@ -315,7 +315,7 @@ static void fold_turned(const reduce_plan *p, const char *from, int64_t width, r
   set_shift(p, first, n, width, b->shift);
   p->second->step(b->state, b->turned, pitch, 0, n, width, b->shift);
   p->second->end(b->state, n, width, r->value, r->second);
-  settle(p, b->shift, r->value, r->second, first, n, width);
+  reduction_settle(p, b->shift, r->value, r->second, first, n, width);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
@@ -437,7 +437,7 @@ static void reduce_rows(const reduce_plan *p, const walk *reduced, char *from, i
 static void of_nothing(const reduce_plan *p, int64_t width, results *r) {
   for (int64_t j = 0; j < width; ++j) {
     const double v = kinds[p->kind].of_nothing;
-    r->value[j] = is_integer(p) ? (fold_value){.i64 = (int64_t)v} : (fold_value){.f64 = v};
+    r->value[j] = reduction_is_integer(p) ? (fold_value){.i64 = (int64_t)v} : (fold_value){.f64 = v};
     r->second[j].f64 = kinds[p->kind].merge == MERGE_MOMENTS ? 0 : 1;
   }
   if (kinds[p->kind].merge == MERGE_MOMENTS)
@@ -445,9 +445,9 @@ static void of_nothing(const reduce_plan *p, int64_t width, results *r) {
 }
 
 /* at[]: the operands of the first of `width` outputs. */
-static void finish(const reduce_plan *p, results *r, int64_t width, char *const *at, const walk *outputs) {
+static void reduction_finish(const reduce_plan *p, results *r, int64_t width, char *const *at, const walk *outputs) {
   const finish_kind kind = kinds[p->kind].finish;
-  reduction->finish(kind == FINISH_MEAN && is_integer(p) ? FINISH_QUOTIENT : kind,
+  reduction->finish(kind == FINISH_MEAN && reduction_is_integer(p) ? FINISH_QUOTIENT : kind,
                     p->kind == REDUCTION_NORM_P ? 1 / p->parameter : p->parameter, p->n, r->value, r->second, width);
   for (int k = 0, operand = 1; k < REDUCTION_OUTPUTS; ++k) {
     if (!p->store[k]) continue;
@@ -480,7 +480,7 @@ static void reduce_outputs(const void *job, int64_t begin, int64_t end) {
       reduce_all_chunks(p, &reduced, c.at[0], width, &b, &r);
     else
       reduce_rows(p, &reduced, c.at[0], width, &b, &r);
-    finish(p, &r, width, c.at, &p->outputs);
+    reduction_finish(p, &r, width, c.at, &p->outputs);
   }
 }
 
@@ -514,7 +514,7 @@ static void merge_parts(const reduce_job *j) {
     r.second[0] = all.second;
     cursor c;
     cursor_start(&c, &p->outputs, (void *const *)j->at, i);
-    finish(p, &r, 1, c.at, &p->outputs);
+    reduction_finish(p, &r, 1, c.at, &p->outputs);
   }
 }
 
@@ -540,7 +540,7 @@ static void clear_outputs(const walk *outputs, char *const *at, store_loop *stor
   }
 }
 
-static status reduce_run(const executor *e, void *const *view, void *scratch) {
+static status reduction_run(const executor *e, void *const *view, void *scratch) {
   const reduce_plan *p = PLAN(e, reduce_plan);
   reduce_job job = {.plan = p};
   if (p->outputs.n == 0) return ST_OK;
@@ -665,12 +665,12 @@ static void plan_reals(executor *e, const reduction_request *r, uint64_t n_parts
 
   uint64_t bytes = (uint64_t)(p->n * p->outputs.n) * (uint64_t)element_bytes;
   for (int k = 0; k < REDUCTION_OUTPUTS; ++k) {
-    const bool integer = is_integer(p) || is_place(r->kind, k);
+    const bool integer = reduction_is_integer(p) || is_place(r->kind, k);
     p->store[k] = r->out[k] ? loops->store[r->out[k]->dtype][integer ? COMPUTE_I64 : COMPUTE_F64] : NULL;
     if (r->out[k]) bytes += (uint64_t)p->outputs.n * dtype_bytes(r->out[k]->dtype);
   }
   executor_cost(e, bytes * n_parts, (uint64_t)(p->n * p->outputs.n) * n_parts * (p->second ? 8 : 1));
-  e->run = reduce_run;
+  e->run = reduction_run;
 }
 
 /* Whether the parts of a complex input are best taken as a last dimension, which is kept: where what is adjacent is kept,

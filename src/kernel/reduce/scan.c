@@ -55,7 +55,7 @@ static scan_value scan_chunk(const scan_plan *p, const char *in, char *out, int6
 }
 
 /* A chunk's base and total make the next one's base. */
-static scan_value joined(const scan_plan *p, scan_value a, scan_value b) {
+static scan_value scan_joined(const scan_plan *p, scan_value a, scan_value b) {
   if (p->compute != COMPUTE_I64) return (scan_value){.f64 = p->multiplies ? a.f64 * b.f64 : a.f64 + b.f64};
   const uint64_t x = (uint64_t)a.i64, y = (uint64_t)b.i64;
   return (scan_value){.i64 = (int64_t)(p->multiplies ? x * y : x + y)};
@@ -63,7 +63,7 @@ static scan_value joined(const scan_plan *p, scan_value a, scan_value b) {
 
 static void scan_row(const scan_plan *p, const char *in, char *out) {
   scan_value base = p->unit;
-  for (int64_t k = 0; k < p->n; k += CHUNK) base = joined(p, base, scan_chunk(p, in, out, k, base));
+  for (int64_t k = 0; k < p->n; k += CHUNK) base = scan_joined(p, base, scan_chunk(p, in, out, k, base));
 }
 
 /* ---- by columns -------------------------------------------------------------------------------------------------- */
@@ -90,7 +90,7 @@ static void scan_strip(const scan_plan *p, const char *in, char *out, int64_t wi
     rows = smaller(smaller(most, CHUNK - k % CHUNK), p->n - k);
     if (k && k % CHUNK == 0)
       for (int64_t j = 0; j < width; ++j) {
-        carry[j] = base[j] = joined(p, base[j], total[j]);
+        carry[j] = base[j] = scan_joined(p, base[j], total[j]);
         total[j] = p->unit;
       }
     const char *x = in + k * p->in.along;
@@ -233,7 +233,7 @@ static void scan_apart(const parallel_team *team, scan_job *job) {
     for (int64_t k = 0; k < p->n_chunks; ++k) {
       const scan_value total = job->bases[r * p->n_chunks + k];
       job->bases[r * p->n_chunks + k] = base;
-      base = joined(p, base, total);
+      base = scan_joined(p, base, total);
     }
   }
   job->totals_only = false;
@@ -360,7 +360,7 @@ static status plan_cumulation(executor *e, scan_kind kind, const scan_call *c) {
   return ST_OK;
 }
 
-static status expect_dtype_argument(int64_t dtype, const tensor *out) {
+static status scan_expect_dtype_argument(int64_t dtype, const tensor *out) {
   EXPECT(out->dtype == dtype, "dtype is %s, expected that of out, %s", dtype_name((int)dtype), dtype_name(out->dtype));
   return ST_OK;
 }
@@ -368,7 +368,7 @@ static status expect_dtype_argument(int64_t dtype, const tensor *out) {
 /* (self, dim, dtype, out) */
 status prepare_cumsum(executor *e, const op_arg *a) {
   scan_call c = {.self = a[0].tensor, .out = a[3].tensor};
-  TRY(expect_dtype_argument(a[2].integer, c.out));
+  TRY(scan_expect_dtype_argument(a[2].integer, c.out));
   TRY(op_expect_dim(a[1].integer, "dim", c.self->rank, &c.dim));
   return plan_cumulation(e, SCAN_SUM, &c);
 }
@@ -390,7 +390,7 @@ static status expect_integer_dim(const scalar *dim) {
 /* (input, dim, dtype, out); no dtype: out's. */
 status prepare_cumprod(executor *e, const op_arg *a) {
   scan_call c = {.self = a[0].tensor, .out = a[3].tensor};
-  if (a[2].integer != ACL_DT_UNDEFINED) TRY(expect_dtype_argument(a[2].integer, c.out));
+  if (a[2].integer != ACL_DT_UNDEFINED) TRY(scan_expect_dtype_argument(a[2].integer, c.out));
   TRY(expect_integer_dim(a[1].scalar));
   TRY(op_expect_dim(scalar_integer(a[1].scalar), "dim", c.self->rank, &c.dim));
   return plan_cumulation(e, SCAN_PRODUCT, &c);
