@@ -10,12 +10,12 @@ enum { TILE = 256, GRAIN = 4096 };
 typedef struct {
   load_loop *load;
   store_loop *store;
-  uint8_t part; /* bytes from the real part to the imaginary one; 0: there is none */
-  int8_t whole; /* which of complex_loops' split and join contiguous numbers take; -1: none */
+  uint8_t part; /* bytes from the real to the imaginary part; 0: there is none */
+  int8_t whole; /* index of complex_loops' split and join for contiguous numbers; -1: not contiguous */
 } complex_access;
 
 typedef struct {
-  walk at; /* 0: out */
+  walk at; /* operand 0: out */
   complex_loop *function;
   complex_access access[1 + COMPLEX_INPUTS];
   complex_number parameter[COMPLEX_PARAMETERS + 1];
@@ -92,7 +92,7 @@ static complex_access complex_access_of(int dtype) {
                                                              : -1};
 }
 
-/* As parts of the tensors' type hold it. */
+/* The parameter's parts, rounded to the type of the tensors' parts. */
 static complex_number complex_value_of(const elementwise_parameter *p, int dtype) {
   const scalar *s = p->scalar;
   const double imaginary = s && dtype_is_complex(s->dtype) ? s->imaginary : 0;
@@ -105,7 +105,7 @@ status complex_prepare(executor *e, int function, const elementwise_call *c) {
   view views[1 + COMPLEX_INPUTS] = {view_of(c->out)}, *order[1 + COMPLEX_INPUTS];
   const view *operands[1 + COMPLEX_INPUTS];
   uint64_t bytes = 0;
-  int part = ACL_FLOAT; /* of parameters, which real numbers have as floats too */
+  int part = ACL_FLOAT; /* the type of the parameters' parts; real float tensors have parameters of type float, too */
   p->function = complex_functions->of[function];
   p->n_inputs = (uint8_t)c->n_inputs;
   for (int k = 0; k <= c->n_inputs; ++k) {

@@ -1,5 +1,5 @@
-/* Gated linear units: one half of a dimension times the other half, activated. Both halves are views of one operand, so
- * each result is one loop of the elementwise engine, and so is each half of a gradient. */
+/* Gated linear units: one half of a dimension times the activation of the other half. Both halves are views of one
+ * operand, so the result is one loop of the elementwise engine, and so is each half of a gradient. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,10 +7,10 @@
 #include "kernel/families.h"
 #include "op/parallel.h"
 
-/* forward(x, y): x times y activated; slope(x, y, z): x y times the activation's derivative at z. */
+/* forward(x, y) is x times the activation of y; slope(x, y, z) is x y times the activation's derivative at z. */
 typedef struct {
   int16_t forward, activation, slope;
-  int8_t activated_half; /* unless the call says */
+  int8_t activated_half; /* unless the call has an argument for it */
 } gated_unit;
 
 static const gated_unit GLU = {EW_glu, EW_sigmoid, EW_glu_slope, 1};
@@ -22,13 +22,13 @@ static bool is_geglu(const executor *e) {
   return e->op->variant == GATED_GEGLU || e->op->variant == GATED_GEGLU_BACKWARD;
 }
 
-/* What is asked for. */
+/* The arguments of a call. */
 typedef struct {
   gated_unit unit;
   int dim;
 } gated_call;
 
-/* A part of one of the executor's operands. */
+/* A view of a part of one of the executor's operands. */
 typedef struct {
   view v;
   int operand;
@@ -90,7 +90,8 @@ static status gated_finish(executor *e, int64_t n) {
   return ST_OK;
 }
 
-/* self is a float tensor, dim one of its dimensions, of even size. first: where dim is among the arguments. */
+/* Checks that self is a float tensor and dim one of its dimensions, of even size. first: the index of dim among the
+ * arguments. */
 static status check_call(const executor *e, const op_arg *a, int first, const tensor *self, const char *name,
                          gated_call *c) {
   TRY(op_expect_dtype(self, name, DTYPES_FLOAT));
@@ -109,7 +110,7 @@ static status check_call(const executor *e, const op_arg *a, int first, const te
   return ST_OK;
 }
 
-/* t is a float tensor of self's shape with dim halved. */
+/* Checks that t is a float tensor of self's shape with dim halved. */
 static status check_half(const tensor *t, const char *name, const tensor *self, int dim) {
   int64_t dims[MAX_RANK];
   for (int d = 0; d < self->rank; ++d) dims[d] = d == dim ? self->dims[d] / 2 : self->dims[d];
@@ -123,7 +124,7 @@ static gated_plan *gated_new_plan(executor *e) {
   return p;
 }
 
-/* (self, dim, ..., out) and for GeGlu the activated half as well. */
+/* (self, dim, ..., out); GeGlu has a second output, for the activated half. */
 static status gated_prepare_forward(executor *e, const op_arg *a) {
   const arg_schema *schema = e->op->schema;
   const tensor *self = a[0].tensor;
@@ -146,7 +147,7 @@ static status gated_prepare_forward(executor *e, const op_arg *a) {
   return gated_finish(e, self->n / 2);
 }
 
-/* (input, approximate, out): along the last dimension, the first half activated. */
+/* (input, approximate, out): along the last dimension, with the first half activated. */
 status prepare_gelu_mul(executor *e, const op_arg *a) {
   const tensor *input = a[0].tensor;
   const char *approximate = a[1].string ? a[1].string : "none";
@@ -167,7 +168,8 @@ status prepare_gelu_mul(executor *e, const op_arg *a) {
   return gated_finish(e, input->n / 2);
 }
 
-/* (gradient, self, ..., gradient of self); for GeGlu the activated half comes third. */
+/* (gradient, self, ..., gradient of self); for GeGlu the third argument is the activated half, an output of the forward
+ * operator. */
 static status gated_prepare_backward(executor *e, const op_arg *a) {
   const arg_schema *schema = e->op->schema;
   const tensor *gradient = a[0].tensor, *self = a[1].tensor;

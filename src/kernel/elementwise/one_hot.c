@@ -1,4 +1,4 @@
-/* OneHot: offValue everywhere but where an index points along the new dimension. */
+/* OneHot: offValue everywhere, except onValue at the index along the new dimension. */
 #include "kernel/elementwise/fill.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
@@ -6,8 +6,8 @@
 enum { TILE = 256, GRAIN = 4096 };
 
 typedef struct {
-  walk at;  /* 0: self, 1: out's class 0 */
-  view out; /* all of it */
+  walk at;  /* operand 0: self; 1: class 0 of out */
+  view out; /* all of out */
   load_loop *load;
   int64_t classes, class_stride; /* bytes */
   uint8_t size;
@@ -29,7 +29,7 @@ static inline void one_hot_put(char *to, const void *value, size_t size) {
   }
 }
 
-/* Indices out of range point nowhere: their elements are all off. */
+/* Indices out of range set no element. */
 static void put_range(const void *job, int64_t begin, int64_t end) {
   const one_hot_job *j = job;
   const one_hot_plan *p = j->plan;

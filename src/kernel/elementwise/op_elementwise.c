@@ -1,4 +1,5 @@
-/* Elementwise operators: what types they compute in, and that shapes fit. The functions are in elementwise.def. */
+/* Elementwise operators: promotion and checks of dtypes, checks of shapes, and plans. The functions are in
+ * elementwise.def. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "kernel/families.h"
 #include "op/parallel.h"
 
-/* The traits of elementwise functions, a bit each. */
+/* The traits of elementwise functions, a bit each (elementwise_traits.def). */
 enum {
 #define TRAIT(name) INDEX_OF_##name,
 #include "kernel/engine/elementwise_traits.def"
@@ -29,7 +30,7 @@ static const struct {
 #define EACH_ALL(n, name, expression)
 #define EACH_FLOAT(n, name, expression)
 #define EACH_INTEGER(n, name, expression)
-#define EACH_TRAITS(name, ...) [EW_##name] = {__VA_ARGS__}, /* {}, no traits, where a line names none */
+#define EACH_TRAITS(name, ...) [EW_##name] = {__VA_ARGS__}, /* {}: the line names no traits */
 #include "kernel/engine/elementwise_each.h"
 };
 
@@ -71,7 +72,7 @@ void elementwise_call_of(const op *o, const op_arg *a, elementwise_call *c) {
   }
 }
 
-/* The dtype that the tensors are computed in together. */
+/* Sets *common to the promoted dtype of the tensors, and checks their dtypes. */
 static status promote_tensors(const elementwise_call *g, int function, int *common) {
   const uint16_t t = traits[function].bits;
   *common = ACL_DT_UNDEFINED;
@@ -86,8 +87,8 @@ static status promote_tensors(const elementwise_call *g, int function, int *comm
   return ST_OK;
 }
 
-/* Against integers, where that can be seen: in another output, or because the scalar has more bits than they are
- * computed in. Elsewhere it would only cost time. */
+/* Whether an integer scalar widens the computation of integers. It does only where that can be observed: the output's
+ * dtype differs, or the scalar does not fit 32 bits. Elsewhere it would only cost time. */
 static bool scalar_widens(const elementwise_call *g, int function, int common) {
   const scalar *s = g->parameter[0].scalar;
   if (!(traits[function].bits & SCALAR_WIDENS) || !dtype_is_integer(common) || !dtype_is_integer(s->dtype))
@@ -95,8 +96,8 @@ static bool scalar_widens(const elementwise_call *g, int function, int common) {
   return s->integer != (int32_t)s->integer || (!(traits[function].bits & BOOL_RESULT) && g->out->dtype != common);
 }
 
-/* Scalars count only where their kind is higher: floats make float, integers int64. Bounds of integers that are stored
- * as such are cut. */
+/* A scalar takes part in the promotion only if its kind is higher: a float makes FLOAT, an integer INT64. Bounds of
+ * integers whose result is stored as integer are truncated instead. */
 static void promote_scalars(const elementwise_call *g, int function, int *common) {
   const bool are_bounds = traits[function].bits & SCALARS_TYPED;
   const int n = are_bounds ? g->n_parameters : traits[function].bits & SCALAR_TYPED ? 1 : 0;
@@ -118,7 +119,7 @@ static status expect_factor(const elementwise_call *g, int common) {
   return ST_OK;
 }
 
-/* Integers that CANN computes in double, not in float. */
+/* Functions of integers that CANN computes in double rather than float. */
 static bool is_of_doubles(int function, int common, const tensor *out) {
   switch (function) {
   case EW_sqrt: return common == ACL_INT64;
@@ -130,7 +131,7 @@ static bool is_of_doubles(int function, int common, const tensor *out) {
   }
 }
 
-/* Of a call that is one of floats: who is to blame for that. */
+/* The name of the argument that makes the call one of floats, for messages. */
 static const char *name_of_float(const elementwise_call *g) {
   for (int k = 0; k < g->n_inputs; ++k)
     if (dtype_is_float(g->in[k]->dtype)) return g->in_name[k];
@@ -146,8 +147,10 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
   if (t & FACTOR_LAST) TRY(expect_factor(g, common));
   if (t & NO_BOOL && common == ACL_BOOL) return OP_FAIL("%s has dtype BOOL, expected a number", g->in_name[0]);
   const bool bool_to_float = t & BOOL_TO_FLOAT && common == ACL_BOOL;
-  int stored = t & TO_INTEGER || bool_to_float ? common : ACL_DT_UNDEFINED; /* as what the output takes it */
-  /* Functions that integers don't have bring them to float; to double where a truth value hangs on their last bit. */
+  /* the dtype that decides which outputs can be stored */
+  int stored = t & TO_INTEGER || bool_to_float ? common : ACL_DT_UNDEFINED;
+  /* Integers are converted to float for functions without an integer loop; to double where a truth value depends on the
+   * last bit. */
   if (bool_to_float || (!loop[COMPUTE_I32] && dtype_class_of(common) != CLASS_FLOAT))
     common = t & BOOL_RESULT || is_of_doubles(function, common, g->out) ? ACL_DOUBLE : ACL_FLOAT;
   if (stored == ACL_DT_UNDEFINED) stored = common;
@@ -162,7 +165,7 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
   return ST_OK;
 }
 
-/* The inputs broadcast to exactly the output's shape. */
+/* Checks that the inputs broadcast to exactly the output's shape. */
 static status elementwise_check_shapes(const elementwise_call *g, int function) {
   int64_t dims[MAX_RANK];
   int rank = 0;
@@ -210,7 +213,8 @@ double elementwise_stored(double x, int dtype) {
   return x;
 }
 
-/* Same shape, no gaps: one loop over everything, the common case, planned without looking at dimensions. */
+/* Plans the common case, operands of one shape without gaps, as one loop without looking at dimensions. Returns whether
+ * it applies. */
 static bool plan_contiguous(elementwise_plan *p, const elementwise_call *g, int function, compute_type compute) {
   static const int native[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
   bool linear = g->out->dtype == native[compute];
@@ -246,8 +250,9 @@ static void plan_any(elementwise_plan *p, const elementwise_call *g, int functio
   elementwise_plan_init(p, function, compute, &views[0], in, g->n_inputs);
 }
 
-/* What is narrower than what it is computed in is so before and after: integers beside 16-bit floats become such floats,
- * and results of any narrow type are that before they go to a wider output. */
+/* Sets the dtypes that narrow operands and results pass through although they are computed in a wider type: integers
+ * beside 16-bit floats are rounded to such floats, and results of a narrow dtype are rounded to it before they are
+ * stored in a wider output. */
 static void plan_dtypes_between(elementwise_plan *p, const elementwise_call *g, int dtype) {
   if (dtype_bytes(dtype) >= (p->compute == COMPUTE_I64 ? 8 : 4)) return;
   for (int k = 0; k < g->n_inputs; ++k)
@@ -257,7 +262,8 @@ static void plan_dtypes_between(elementwise_plan *p, const elementwise_call *g, 
   p->linear = false;
 }
 
-/* The sign of a 16-bit float is a bit, which needs no conversion; two that lie side by side are a word. */
+/* The sign of a 16-bit float is a bit, so negation needs no conversion; two contiguous ones are processed as a 32-bit
+ * word. */
 static void negate_bits(elementwise_plan *p) {
   p->function = EW_bitwise_xors;
   p->compute = COMPUTE_I32;
@@ -300,8 +306,8 @@ static bool is_of_one_dtype(const elementwise_call *g) {
   return true;
 }
 
-/* Whether the function does the same to real and imaginary parts, in their own type. A sum's second term times anything but
- * 1 would be rounded twice. */
+/* Whether the function does the same to real and imaginary parts, in their own type. A sum with an alpha other than 1
+ * does not: the second term would be rounded twice. */
 static bool goes_by_parts(int function, const elementwise_call *g) {
   const elementwise_parameter *p = &g->parameter[0];
   if (!is_of_one_dtype(g)) return false;
@@ -317,7 +323,7 @@ static bool goes_by_parts(int function, const elementwise_call *g) {
   }
 }
 
-/* As a function of what the views, of the output and the inputs, take the tensors for. */
+/* Plans the function on the given views of the output (views[0]) and the inputs instead of the tensors themselves. */
 static void elementwise_plan_views(executor *e, int function, const elementwise_call *g, const view *views) {
   elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
   const view *in[ELEMENTWISE_INPUTS];
@@ -334,7 +340,7 @@ static void elementwise_plan_views(executor *e, int function, const elementwise_
   e->run = elementwise_op_run;
 }
 
-/* As a real function, whose tensors have a last dimension of two parts. */
+/* Plans a real function of the parts: the tensors get a last dimension of size 2, real and imaginary part. */
 static void plan_parts(executor *e, int function, const elementwise_call *g) {
   view views[1 + ELEMENTWISE_INPUTS];
   for (int k = 0; k <= g->n_inputs; ++k) {
@@ -349,7 +355,8 @@ static void plan_parts(executor *e, int function, const elementwise_call *g) {
   elementwise_plan_views(e, function, g, views);
 }
 
-/* Products of complex numbers as they lie; of complex128 only where those of a row do, which others need not. */
+/* Plans products of interleaved complex numbers, if that is possible. complex128 requires that the numbers of a row are
+ * contiguous; other layouts return false. */
 static bool plan_product(executor *e, const elementwise_call *g) {
   if (!is_of_one_dtype(g)) return false;
   if (g->out->dtype == ACL_COMPLEX64) {
@@ -367,7 +374,8 @@ static bool plan_product(executor *e, const elementwise_call *g) {
   return p->n <= 2 || p->dims[p->rank - 1] > 2;
 }
 
-/* The result is complex, or a truth value, which either may be stored as, or a magnitude or an angle, which are real. */
+/* Plans a function with complex arguments. The result is complex, or a truth value, which any dtype can store, or a
+ * magnitude or an angle, which are real. `name` is that of a complex argument. */
 static status prepare_of_complex(executor *e, int function, const elementwise_call *g, const char *name) {
   const bool truth = traits[function].bits & BOOL_RESULT, magnitude = function == EW_abs || function == EW_angle;
   EXPECT(complex_functions->of[function], "%s is complex, expected a real number", name);
@@ -381,7 +389,7 @@ static status prepare_of_complex(executor *e, int function, const elementwise_ca
   return function == EW_mul && plan_product(e, g) ? ST_OK : complex_prepare(e, function, g);
 }
 
-/* A real function's result as a complex number: the real parts, and zeros for the others. */
+/* Runs a real function with a complex output: stores the real parts, and zeros as imaginary parts. */
 static status run_into_complex(const executor *e, void *const *at, void *scratch) {
   const elementwise_plan *p = &PLAN(e, const elementwise_op_plan)->plan;
   view imaginary = {.rank = p->rank, .dtype = p->dtype[0]};

@@ -6,13 +6,15 @@
 #include "op/parallel.h"
 
 enum {
-  TILE = 1024,         /* elements; the tiles of four operands fill two thirds of an L1 cache of 48 KiB */
-  ROW_IS_LONG = 256,   /* a row this long is worked on by itself, so that it need not be copied into a tile */
-  FAR_BYTES = 1 << 20, /* of the output; beyond, tiles are fetched ahead, since the hardware stops at pages */
+  TILE = 1024, /* elements; the tiles of four operands fill two thirds of an L1 cache of 48 KiB */
+  /* elements; a row of this length is processed by itself rather than copied into a tile with others */
+  ROW_IS_LONG = 256,
+  FAR_BYTES = 1 << 20, /* bytes of output beyond which tiles are prefetched, since hardware prefetchers stop at pages */
   STREAM_TILE_BYTES =
-      2048,          /* of a result that goes past the caches: longer, writes keep reads waiting (bench/ops, Add) */
-  GRAIN = 16 * 1024, /* elements that a thread gets at least, and starts at multiples of */
-  COPY_ROWS = -1,    /* function: bytes are moved row by row, no loop of elementwise.def */
+      /* bytes of a tile for non-temporal stores: with longer ones, writes delay reads (bench/ops, Add) */
+  2048,
+  GRAIN = 16 * 1024, /* minimum number of elements for a thread; shares start at multiples of it */
+  COPY_ROWS = -1,    /* value of `function` for a copy of bytes row by row, without a loop of elementwise.def */
   OPERANDS = 1 + ELEMENTWISE_INPUTS,
 };
 
@@ -27,7 +29,7 @@ compute_type compute_type_of(int dtype) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* Drops dimensions of one element. */
+/* Drops dimensions of size 1. */
 static void drop_ones(elementwise_plan *p, int n) {
   int rank = 0;
   for (int d = 0; d < p->rank; ++d) {
@@ -45,7 +47,7 @@ static bool goes_outside(const elementwise_plan *p, int n, int a, int b) {
   return false;
 }
 
-/* Sorts dimensions by stride, the output's first, so that the innermost walks memory. */
+/* Sorts dimensions by stride, the output's first, so that the innermost dimension has the smallest strides. */
 static void sort_dims(elementwise_plan *p, int n) {
   for (int i = 1; i < p->rank; ++i)
     for (int j = i; j > 0 && goes_outside(p, n, j, j - 1); --j) {
@@ -67,7 +69,7 @@ static bool elementwise_dims_merge(const elementwise_plan *p, int n, int outer, 
 }
 
 static void elementwise_merge_dims(elementwise_plan *p, int n) {
-  int last = 0; /* the dimension that is being built */
+  int last = 0; /* the dimension that is being merged into */
   for (int d = 1; d < p->rank; ++d) {
     if (elementwise_dims_merge(p, n, last, d))
       p->dims[last] *= p->dims[d];
@@ -95,7 +97,7 @@ static void simplify(elementwise_plan *p) {
     if (p->dtype[k] != native_dtype[p->compute] || p->strides[k][0] != compute_bytes[p->compute]) p->linear = false;
 }
 
-/* The strides of an input, broadcast to the output's dims. */
+/* Sets the strides of an input, broadcast to the output's dims. */
 static void elementwise_broadcast(elementwise_plan *p, int k, const view *in) {
   const int missing = p->rank - in->rank;
   for (int d = 0; d < p->rank; ++d) {
@@ -127,7 +129,7 @@ void elementwise_plan_init(elementwise_plan *p, int function, compute_type compu
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Where a range is in the iteration space. */
+/* A position in the iteration space. */
 typedef struct {
   int64_t index[VIEW_RANK];
 } place;
@@ -139,7 +141,7 @@ static void place_at(const elementwise_plan *p, int64_t position, place *at) {
   }
 }
 
-/* Moves on by n elements, which do not go beyond the current row. */
+/* Advances by n elements, which must not go beyond the current row. */
 static void elementwise_advance(const elementwise_plan *p, place *at, int64_t n) {
   int d = p->rank - 1;
   at->index[d] += n;
@@ -155,13 +157,13 @@ static char *elementwise_address(const elementwise_plan *p, int k, const place *
   return a;
 }
 
-/* Operand k's next n elements are used where they are: they lie in one row, side by side, in the compute type. */
+/* Whether operand k's next n elements can be used in place: they are in one row, contiguous and in the compute type. */
 static bool is_direct(const elementwise_plan *p, int k, int64_t n, int64_t left_in_row) {
   return n <= left_in_row && p->dtype[k] == native_dtype[p->compute] &&
          p->strides[k][p->rank - 1] == compute_bytes[p->compute];
 }
 
-/* Loads integers as the 16-bit float that they become. */
+/* Loads integers rounded to the 16-bit float p->rounds. */
 static void load_rounded(const elementwise_plan *p, int k, char *to, const char *from, int64_t stride, int64_t n) {
   int64_t wide[TILE];
   uint16_t rounded[TILE];
@@ -170,7 +172,7 @@ static void load_rounded(const elementwise_plan *p, int k, char *to, const char 
   loops->load[p->rounds][p->compute](to, rounded, sizeof *rounded, n);
 }
 
-/* Gathers the n elements of operand k from `at` on, row by row. */
+/* Loads the n elements of operand k from `at` on into a tile, row by row. */
 static void elementwise_load_tile(const elementwise_plan *p, int k, place at, void *base, char *tile, int64_t n) {
   const int last = p->rank - 1;
   const bool rounds = p->rounds >= 0 && dtype_is_integer(p->dtype[k]) && dtype_bytes(p->dtype[k]) > 1;
@@ -185,7 +187,7 @@ static void elementwise_load_tile(const elementwise_plan *p, int k, place at, vo
   }
 }
 
-/* Scatters n elements of the result. */
+/* Stores n elements of a tile into the output, row by row. */
 static void elementwise_store_tile(const elementwise_plan *p, place at, void *base, const char *tile, int64_t n) {
   const int last = p->rank - 1;
   for (int64_t run; n; n -= run, tile += run * compute_bytes[p->compute]) {
@@ -196,7 +198,7 @@ static void elementwise_store_tile(const elementwise_plan *p, place at, void *ba
   }
 }
 
-/* Results as the type that was promised holds them. */
+/* Converts results to the dtype p->narrow and back, in place. */
 static void wrap(const elementwise_plan *p, char *result, int64_t n) {
   char narrow[TILE * sizeof(int64_t)];
   const int64_t bytes = (int64_t)dtype_bytes(p->narrow);
@@ -204,7 +206,7 @@ static void wrap(const elementwise_plan *p, char *result, int64_t n) {
   loops->load[p->narrow][p->compute](result, narrow, bytes, n);
 }
 
-/* The lines of the next tile, of an operand that is walked in order. */
+/* Prefetches the next tile of an operand that is read in order. */
 static void elementwise_prefetch(const elementwise_plan *p, int k, const char *at) {
   const int64_t stride = p->strides[k][p->rank - 1];
   if (stride < 1 || stride > 8) return;
@@ -212,8 +214,9 @@ static void elementwise_prefetch(const elementwise_plan *p, int k, const char *a
   for (int64_t i = 0; i < TILE * stride; i += 64) k ? __builtin_prefetch(at + i, 0) : __builtin_prefetch(at + i, 1);
 }
 
-/* The result is large and side by side, its rows of whole lines, and none of the operands. What takes time to compute gains
- * too (bench/ops, Gelu and Exp: a quarter of the time of floats). */
+/* Whether the result should bypass the caches: it is large and contiguous, its rows are whole cache lines, and it is
+ * none of the inputs. Functions that take time to compute profit as well (bench/ops, Gelu and Exp: a quarter of the
+ * time of floats). */
 static bool result_streams(const elementwise_plan *p, void *const *base) {
   const int last = p->rank - 1;
   const int64_t size = (int64_t)dtype_bytes(p->dtype[0]);
@@ -226,7 +229,8 @@ static bool result_streams(const elementwise_plan *p, void *const *base) {
   return true;
 }
 
-/* Stores n elements, which lie in tile as they are to be, past the caches. The inputs' next n are fetched. */
+/* Stores n elements, which are in the tile in the output's dtype, past the caches, and prefetches the inputs' next n
+ * elements. */
 static void stream_tile(const elementwise_plan *p, const place *at, void *const *base, const char *tile, int64_t n) {
   const int64_t size = (int64_t)dtype_bytes(p->dtype[0]);
   read_ahead next[ELEMENTWISE_INPUTS];
@@ -255,7 +259,8 @@ static void store_result(const elementwise_plan *p, const place *at, void *const
   stream_tile(p, at, base, tile, n);
 }
 
-/* Where the next n elements of the inputs are: in place, or brought into their tiles, the first one's into `first`. */
+/* Sets in[] to the next n elements of the inputs: in place, or loaded into their tiles; the first input is loaded into
+ * `first`. */
 static void load_tiles(const elementwise_plan *p, const place *at, void *const *base, char *first,
                        char (*tile)[TILE * sizeof(double)], int64_t n, int64_t left, const void **in) {
   for (int k = 1; k <= p->n_inputs; ++k) {
@@ -281,7 +286,7 @@ static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begi
   const int64_t size = (int64_t)dtype_bytes(p->dtype[0]);
   elementwise_loop *const loop = loops->elementwise[p->function][p->compute];
   const bool streams = result_streams(p, base), is_far = !streams && (end - begin) * size > FAR_BYTES;
-  const bool converts = p->function == EW_copy && p->narrow < 0; /* nothing is to be done between load and store */
+  const bool converts = p->function == EW_copy && p->narrow < 0; /* nothing happens between load and store */
   const int64_t most = streams && STREAM_TILE_BYTES / size < TILE ? STREAM_TILE_BYTES / size : TILE;
   place at;
   place_at(p, begin, &at);
@@ -309,8 +314,8 @@ static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begi
 
 /* ---- halves as they are stored ----------------------------------------------------------------------------------- */
 
-/* The loop where all operands are float16 or all bfloat16, their elements side by side in rows that are worth it; else
- * NULL. */
+/* Returns the loop for float16 or bfloat16 as stored, if all operands have that dtype and are contiguous in rows that
+ * are long enough; else NULL. */
 static elementwise_loop *halves_loop(const elementwise_plan *p) {
   const int dtype = p->dtype[0], last = p->rank - 1;
   if ((dtype != ACL_FLOAT16 && dtype != ACL_BF16) || (last && p->dims[last] < ROW_IS_LONG)) return NULL;
@@ -319,7 +324,8 @@ static elementwise_loop *halves_loop(const elementwise_plan *p) {
   return loops->halves[p->function][dtype == ACL_BF16];
 }
 
-/* What is less than HALVES_AT_ONCE elements is copied to where there is room for as many. */
+/* Runs the loop, which needs a multiple of HALVES_AT_ONCE elements: the remaining elements are copied to buffers of
+ * that size. */
 static void run_halves(const elementwise_plan *p, elementwise_loop *loop, uint16_t *out, const void *const *in,
                        int64_t n) {
   const int64_t rest = n % HALVES_AT_ONCE, whole = n - rest;
@@ -363,7 +369,7 @@ static void run_linear(const elementwise_plan *p, void *const *base, int64_t beg
   loops->elementwise[p->function][p->compute]((char *)base[0] + bytes, in, p->parameter, end - begin);
 }
 
-/* Rows of bytes; memmove, since a copy onto itself is legal. */
+/* Copies rows of bytes. memmove, since a copy onto itself is legal. */
 static void elementwise_copy_rows(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
   const int last = p->rank - 1;
   const int64_t bytes = p->strides[0][last];
@@ -411,7 +417,7 @@ void elementwise_run(const elementwise_plan *p, void *const *at, uint64_t cost_n
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
-/* Same dtype: the bits are moved as integers of the same size, a complex128 as two. */
+/* Copies without conversion move the bits as integers of the same size; a complex128 is two of them. */
 static int raw_dtype(int dtype) {
   switch (dtype_bytes(dtype)) {
   case 1: return ACL_UINT8;

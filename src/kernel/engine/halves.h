@@ -42,7 +42,7 @@ static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
   _mm256_mask_storeu_epi16(to, lanes, _mm512_cvtepi32_epi16(rounded));
 }
 
-/* Two vectors at a time, which takes half the instructions for bfloat16. NaNs are rare. */
+/* Two vectors at a time, which halves the number of instructions for bfloat16. NaNs are rare and take a slower path. */
 INLINE void f16_load_32(const uint16_t *from, __m512 x[2]) {
   for (int k = 0; k < 2; ++k) x[k] = f16_load_16(from + 16 * k, 0xffff);
 }
@@ -55,7 +55,7 @@ INLINE void f16_store_32(uint16_t *to, const __m512 x[2]) {
       _mm256_storeu_si256((void *)(to + 16 * k), _mm512_cvtps_ph(x[k], _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Words k and 16 + k become the high halves of lanes k. */
+/* Words k and 16 + k of the input become the high halves of lane k of x[0] and x[1]. */
 INLINE void bf16_load_32(const uint16_t *from, __m512 x[2]) {
   const __m512i words = _mm512_loadu_si512(from),
                 lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
