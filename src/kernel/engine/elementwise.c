@@ -127,7 +127,7 @@ void elementwise_plan_init(elementwise_plan *p, int function, compute_type compu
   simplify(p);
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------------- */
+/* ---- execution --------------------------------------------------------------------------------------------------- */
 
 /* A position in the iteration space. */
 typedef struct {
@@ -312,7 +312,7 @@ static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begi
   if (streams) loops->stream_end();
 }
 
-/* ---- halves as they are stored ----------------------------------------------------------------------------------- */
+/* ---- 16-bit floats as they are stored ---------------------------------------------------------------------------- */
 
 /* Returns the loop for float16 or bfloat16 as stored, if all operands have that dtype and are contiguous in rows that
  * are long enough; else NULL. */

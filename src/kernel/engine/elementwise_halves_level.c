@@ -50,7 +50,7 @@
     DEFINE_HALVES(n_operands, name, f16, each)                                                                         \
     DEFINE_HALVES(n_operands, name, bf16, each)
 
-/* ---- of plain C -------------------------------------------------------------------------------------------------- */
+/* ---- loops in plain C -------------------------------------------------------------------------------------------- */
 
 #  undef OPERANDS_1
 #  undef OPERANDS_2
@@ -83,7 +83,7 @@
 #  define EACH_NEAR(n_operands, name, expression)
 #  include "kernel/engine/elementwise_each.h"
 
-/* ---- of 16 lanes ------------------------------------------------------------------------------------------------- */
+/* ---- loops on 16 lanes ------------------------------------------------------------------------------------------- */
 
 #  undef V
 #  define V(name) name##_16

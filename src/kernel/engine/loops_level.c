@@ -199,7 +199,7 @@ static float exp_sum_f32(float *y, const float *x, float shift, int64_t n) {
   return sum_f32(y, n);
 }
 
-/* ---- results past the caches ------------------------------------------------------------------------------------- */
+/* ---- non-temporal stores ----------------------------------------------------------------------------------------- */
 
 static void stream_fetching(char *to, const char *from, int64_t bytes, const read_ahead *next, int n_next) {
   int64_t line = 0;

@@ -1,6 +1,6 @@
-/* Products of complex numbers. The elements of an output, in logical order, make blocks; element i of a block goes to lane
- * i modulo FOLD_PRODUCTS; lanes are multiplied in order, and so are blocks. All in double, so that complex64 is rounded
- * once; strides and threads change no bit. */
+/* Products of complex numbers over dimensions. The elements of an output, in logical order, form blocks; element i of a
+ * block goes to lane i modulo FOLD_PRODUCTS; lanes are multiplied in order, and so are blocks. All is computed in
+ * double, so complex64 is rounded once; strides and the number of threads change no bit. */
 #include "kernel/engine/rows.h"
 #include "kernel/reduce/fold.h"
 #include "kernel/reduce/reduction.h"
@@ -13,7 +13,7 @@ typedef struct {
   uint8_t operand[1 + REDUCTION_OUTPUTS];
   load_loop *load;
   store_loop *store;
-  uint8_t imaginary[2]; /* bytes to it, of the input and the output */
+  uint8_t imaginary[2]; /* bytes from the real to the imaginary part, of the input and the output */
 } complex_product;
 
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
   void *at[2];
 } product_job;
 
-/* The next n elements of the walk: their real and imaginary parts. */
+/* Loads the real and imaginary parts of the next n elements of the walk. */
 static void complex_product_gather(const complex_product *p, cursor *c, int64_t n, double *real, double *imaginary) {
   const int64_t stride = p->reduced.strides[p->reduced.rank - 1];
   for (int64_t i = 0, some; i < n; i += some, cursor_next(c, some)) {

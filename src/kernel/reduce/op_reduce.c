@@ -1,4 +1,4 @@
-/* The reduction operators: what each takes, checks and asks of the engine. */
+/* The reduction operators: checks of their arguments and requests to the reduction engine (reduction.h). */
 #include <limits.h>
 #include <math.h>
 
@@ -9,7 +9,7 @@
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-/* Which dimensions the list names; none, or no list: all, unless `noop`. */
+/* Sets is_reduced for the dimensions in the list. An empty or absent list means all dimensions, with `noop` none. */
 static status expect_dims(const aclIntArray *list, const char *name, int rank, bool noop, bool *is_reduced) {
   const bool all = (!list || list->size == 0) && !noop;
   for (int d = 0; d < MAX_RANK; ++d) is_reduced[d] = all;
@@ -40,7 +40,7 @@ static status expect_reduced_shape(const tensor *self, const tensor *out, const 
   return op_expect_shape(out, name, dims, rank);
 }
 
-/* Of nothing there is no maximum. Where there is no output either, no place of one is missed. */
+/* An empty row has no maximum or minimum, so it is an error. If the output is empty as well, an index is not missed. */
 static status expect_elements(const tensor *self, const tensor *out, const bool *is_reduced, bool is_place) {
   char text[SHAPE_TEXT];
   for (int d = 0; d < self->rank && (out->n || !is_place); ++d)
@@ -66,11 +66,11 @@ static status reduce_expect_dtype_argument(int64_t dtype, const tensor *out) {
 typedef struct {
   reduction_kind kind;
   double parameter;
-  const tensor *self, *out[REDUCTION_OUTPUTS]; /* NULL: not wanted */
+  const tensor *self, *out[REDUCTION_OUTPUTS]; /* out NULL: not wanted */
   uint8_t operand[1 + REDUCTION_OUTPUTS];
   const char *name[REDUCTION_OUTPUTS];
   const bool *is_reduced;
-  bool keep, of_integers; /* the latter: as reduction_request has it */
+  bool keep, of_integers; /* of_integers: as in reduction_request */
 } reduce_call;
 
 static void reduce_plan_views(executor *e, const reduction_request *r) {
@@ -80,7 +80,7 @@ static void reduce_plan_views(executor *e, const reduction_request *r) {
     reduction_plan(e, r);
 }
 
-/* The shapes, and what was asked for, as views. */
+/* Checks the shapes and plans the request on views of the tensors. */
 static status reduce_plan_reduction(executor *e, const reduce_call *c) {
   view in, out[REDUCTION_OUTPUTS];
   view_init(&in, c->self);
@@ -104,7 +104,7 @@ static status reduce_plan_reduction(executor *e, const reduce_call *c) {
   return ST_OK;
 }
 
-/* One output, the call's second tensor. */
+/* Plans a reduction with one output, the call's second tensor. */
 static status plan_one(executor *e, reduction_kind kind, double parameter, const tensor *self, const tensor *out,
                        const bool *is_reduced, bool keep) {
   return reduce_plan_reduction(e, &(reduce_call){.kind = kind,
@@ -119,7 +119,7 @@ static status plan_one(executor *e, reduction_kind kind, double parameter, const
 
 /* ---- sums, means, products --------------------------------------------------------------------------------------- */
 
-/* What sums of self may be stored as; `more`: types besides the real ones. */
+/* Checks that a sum of self can be stored in out; `more`: dtypes besides the real ones. */
 static status expect_sum_dtypes(const tensor *self, const tensor *out, uint64_t more) {
   TRY(op_expect_dtype(self, "self", DTYPES_REAL | more));
   TRY(op_expect_dtype(out, "out", DTYPES_REAL | more));
@@ -130,7 +130,7 @@ static status expect_sum_dtypes(const tensor *self, const tensor *out, uint64_t 
   return ST_OK;
 }
 
-/* CANN fills the results of nothing, which it has no complex numbers for. */
+/* Checks that a complex self is not empty: CANN fills the result of empty inputs, but not for complex numbers. */
 static status expect_some_of_complex(const tensor *self, const tensor *out) {
   EXPECT(self->n || !dtype_is_complex(out->dtype), "self has no element, expected one or more as out is %s",
          dtype_name(out->dtype));
@@ -150,7 +150,7 @@ static status expect_mean_dtypes(const tensor *self, const tensor *out) {
   return expect_some_of_complex(self, out);
 }
 
-/* (self, dims, keepDims, dtype, out). As a truth value, a sum is whether there is any. */
+/* (self, dims, keepDims, dtype, out). For BOOL, a sum is whether any element is true. */
 status prepare_sum(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[4].tensor;
   const bool is_any = out->dtype == ACL_BOOL;
@@ -194,7 +194,8 @@ status prepare_mean(executor *e, const op_arg *a) {
                                                  .of_integers = dtype_is_integer(dtype)});
 }
 
-/* (x, axes, y, keep_dims[, noop_with_empty_axes]): by name. No axes: all, unless that says none. */
+/* (x, axes, y, keep_dims[, noop_with_empty_axes]), called by operator name. No axes mean all, unless
+ * noop_with_empty_axes. */
 status prepare_graph_reduce(executor *e, const op_arg *a) {
   static const reduction_kind kinds[] = {
       [GRAPH_SUM] = REDUCTION_SUM, [GRAPH_MEAN] = REDUCTION_MEAN, [GRAPH_PRODUCT] = REDUCTION_PRODUCT,
@@ -214,7 +215,8 @@ status prepare_graph_reduce(executor *e, const op_arg *a) {
   return plan_one(e, kind, 0, x, y, is_reduced, a[3].boolean);
 }
 
-/* (self, dims, keepDims, noopWithEmptyDims, out). ReduceLogSum that reduces nothing is a copy, a maximum of one. */
+/* (self, dims, keepDims, noopWithEmptyDims, out). If nothing is reduced, ReduceLogSum is a copy, and a maximum is one
+ * of single elements. */
 status prepare_reduce_noop(executor *e, const op_arg *a) {
   static const reduction_kind kinds[] = {[REDUCE_NOOP_MEAN] = REDUCTION_MEAN,
                                          [REDUCE_NOOP_MAX] = REDUCTION_MAX,
@@ -257,7 +259,7 @@ status prepare_product_dim(executor *e, const op_arg *a) {
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, a[2].boolean);
 }
 
-/* (self, out): the sum of a matrix's diagonal, which is a row with the strides of both dimensions. */
+/* (self, out): the sum of a matrix's diagonal, treated as a row whose stride is the sum of both dimensions' strides. */
 status prepare_trace(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
   char text[SHAPE_TEXT];
@@ -302,7 +304,7 @@ status prepare_reduce_order(executor *e, const op_arg *a) {
   return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
 }
 
-/* (self, out): of all elements */
+/* (self, out): the maximum of all elements. */
 status prepare_max_all(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
   bool is_reduced[MAX_RANK];
@@ -312,7 +314,7 @@ status prepare_max_all(executor *e, const op_arg *a) {
   return plan_one(e, e->op->variant == MAX_ALL_MIN ? REDUCTION_MIN : REDUCTION_MAX, 0, self, out, is_reduced, false);
 }
 
-/* (self, dim, keepdim, out): places */
+/* (self, dim, keepdim, out): the index of the maximum. */
 status prepare_arg_max(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[3].tensor;
   bool is_reduced[MAX_RANK];
@@ -384,7 +386,7 @@ status prepare_min_max_all(executor *e, const op_arg *a) {
 
 /* ---- norms ------------------------------------------------------------------------------------------------------- */
 
-/* The greatest and least int32_t stand for the infinities, which come as themselves, too. */
+/* The largest and smallest int32_t stand for the infinities, which are accepted as well. */
 static double named_exponent(double p) { return p >= INT_MAX ? INFINITY : p <= INT_MIN ? -INFINITY : p; }
 
 static reduction_kind norm_kind(double p) {
@@ -402,7 +404,7 @@ static bool reduces_nothing(const tensor *self, const bool *is_reduced) {
   return false;
 }
 
-/* Every norm of nothing is 0. */
+/* Plans a norm. Every norm of an empty row is 0. */
 static status reduce_plan_norm(executor *e, const tensor *self, const scalar *p, const aclIntArray *dims, bool keep,
                                const tensor *out) {
   bool is_reduced[MAX_RANK];
@@ -426,7 +428,7 @@ status prepare_vector_norm(executor *e, const op_arg *a) {
   return reduce_plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[5].tensor);
 }
 
-/* (x, y, p, axes, keepdim, epsilon): what a norm is the root of. */
+/* (x, y, p, axes, keepdim, epsilon): the value of which a norm is the root. */
 status prepare_graph_power_sum(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor, *y = a[1].tensor;
   const double p = named_exponent(a[2].real);
@@ -441,7 +443,7 @@ status prepare_graph_power_sum(executor *e, const op_arg *a) {
   return plan_one(e, kind, p, x, y, is_reduced, a[4].boolean);
 }
 
-/* (x, y, p, epsilon): that root, but at least epsilon. */
+/* (x, y, p, epsilon): the root of that value, at least epsilon. */
 status prepare_graph_power_root(executor *e, const op_arg *a) {
   const double p = named_exponent(a[2].real);
   elementwise_call c;
