@@ -54,7 +54,7 @@ static const uint8_t *make_mask(const dropout_plan *p, const random_key *key, co
   }
 }
 
-/* Loads n elements into a tile, as float, and advances the cursor; stores likewise. */
+/* Loads n elements into a tile, as float, and advances the cursor. dropout_store_tile converts them back. */
 static void dropout_load_tile(const dropout_plan *p, cursor *c, float *tile, int64_t n) {
   for (int64_t k = 0, row; k < n; k += row, cursor_next(c, row)) {
     row = cursor_row(c, n - k);

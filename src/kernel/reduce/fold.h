@@ -1,14 +1,14 @@
 /* The innermost loops of reductions, by instruction set level (engine/level.h). Called by reduction.c and other kernels
  * with reductions of their own. All loops are thread-safe: they change only what their arguments point to.
  *
- * A fold reduces a block of up to FOLD_BLOCK elements to one value (some folds to two). Element i of a block goes to
- * lane i modulo FOLD_LANES; a tree over the lanes follows. Sums of floats are computed in float within a block, so
- * their error is at most FOLD_BLOCK / FOLD_LANES + 5 half ULPs of the sum of magnitudes; products, powers and squares
- * are computed in double.
+ * A block reduction (`fold` in names) reduces a block of up to FOLD_BLOCK elements to one value, some kinds to two.
+ * Element i of a block goes to lane i modulo FOLD_LANES; a tree over the lanes follows. Sums of floats are computed in
+ * float within a block, so their error is at most FOLD_BLOCK / FOLD_LANES + 5 half ULPs of the sum of magnitudes;
+ * products, powers and squares are computed in double.
  *
  * There are two implementations with the same bits: `rows` reads blocks of contiguous elements; `step` and `end`
  * process many blocks at once, where row k of a matrix holds element k of each block, so that one instruction works on
- * several blocks. Loops that AVX-512 has on its own, also for float16 and bfloat16 as they are stored, are in
+ * several blocks. Loops that exist for AVX-512 only, also for float16 and bfloat16 as they are stored, are in
  * fold_vectors.h. */
 #ifndef CANNON_KERNEL_REDUCE_FOLD_H
 #define CANNON_KERNEL_REDUCE_FOLD_H
@@ -25,7 +25,8 @@ enum {
   FOLD_TURNED = 32, /* maximum of fold_loops.turned_most, in elements */
 };
 
-/* The folds. x is an element; s is the shift, a number given for each block. Pairs produce two values. */
+/* The kinds of block reductions. x is an element; s is the shift, a number given for each block. Pairs produce two
+ * values. */
 typedef enum {
   FOLD_SUM,
   FOLD_SUM_ABS,
@@ -68,7 +69,7 @@ typedef struct {
   int turned_most; /* maximum length of rows that are faster transposed, by `step`, than by `rows` */
 } fold_loops;
 
-/* Reduces one row. *second is undefined if the fold produces one value. */
+/* Reduces one row. *second is undefined if the kind produces one value. */
 static inline void fold_row(const fold_loops *f, const void *x, int64_t n, double shift, fold_value *value,
                             fold_value *second) {
   f->rows(&(fold_rows){.x = x, .n = n, .count = 1}, &shift, value, second);
@@ -100,7 +101,7 @@ enum { FOLD_PRODUCTS = 8 };
 
 typedef struct {
   fold_loops fold[N_FOLDS][N_COMPUTE]; /* NULL members: not for that compute type */
-  /* Folds as by COMPUTE_F32 for float16 and bfloat16 as they are stored; members are NULL where that is no faster. */
+  /* As COMPUTE_F32 for float16 and bfloat16 as they are stored; members are NULL where that is no faster. */
   fold_loops f16[N_FOLDS], bf16[N_FOLDS];
   /* Converts the sums of x - shift and of its square to a block's mean and sum of squared deviations from the mean. */
   void (*settle_moments)(const double *shift, fold_value *value, fold_value *second, int64_t n, int64_t width);

@@ -19,7 +19,8 @@ static inline void reduce_prefetch(const char *row, int64_t pitch, int64_t bytes
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + AHEAD * pitch + i);
 }
 
-/* ---- folds that produce one value: X is read, T is in the lanes, `member` is that of the result ------------------ */
+/* ---- reductions to one value: X is read, T is in the lanes, `member` is that of the result
+ * ------------------------ */
 
 /* One level of the tree over the lanes; explicit, so that lanes stay in registers. */
 #define HALVE(T, half, JOIN)                                                                                           \
@@ -254,9 +255,9 @@ FOLD_F(sum_power, 0, pow(fabs(x), shift), ADD)
 FOLD(sum_exp_f32, float, double, f64, 0, wide_exp(x - shift), ADD)
 FOLD(sum_exp_f64, double, double, f64, 0, exp(x - shift), ADD)
 
-/* ---- folds that produce two values ------------------------------------------------------------------------------- */
+/* ---- reductions to two values ------------------------------------------------------------------------------------ */
 
-/* Two folds of the same elements; the second one uses the second half of the state. */
+/* Two reductions of the same elements; the second one uses the second half of the state. */
 #define PAIR(name, X, T, member, INIT_1, TERM_1, JOIN_1, INIT_2, TERM_2, JOIN_2)                                       \
   ROW(name##_1, X, T, member, INIT_1, TERM_1, JOIN_1)                                                                  \
   ROW(name##_2, X, T, member, INIT_2, TERM_2, JOIN_2)                                                                  \
@@ -271,7 +272,7 @@ FOLD(sum_exp_f64, double, double, f64, 0, exp(x - shift), ADD)
   ROWS(name)                                                                                                           \
   LOOP name##_step(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width,                     \
                    const double *shift) {                                                                              \
-    /* few rows at a time, so that the second fold reads them from L1 */                                               \
+    /* few rows at a time, so that the second reduction reads them from L1 */                                          \
     for (int64_t i = 0, rows; i < n; i += rows) {                                                                      \
       rows = n - i < FOLD_LANES ? n - i : FOLD_LANES;                                                                  \
       const char *from = (const char *)x + i * pitch;                                                                  \

@@ -115,7 +115,7 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
   if (n > 8) _mm512_mask_storeu_pd(value + 8, (__mmask8)(some >> 8), _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)));
 }
 
-/* type is the prefix of T's functions above, join that of the fold's. */
+/* type is the prefix of T's functions above, join the suffix of the join_*, odd_* and hold_* functions. */
 #define VECTOR_ROWS(name, T, type, join, INIT)                                                                         \
   INLINE __m512 name##_lanes(const T *x, row_extent n, bool is_far, unsigned *odd) {                                   \
     __m512 lane[2] = {_mm512_set1_ps(INIT), _mm512_set1_ps(INIT)}, v[2];                                               \

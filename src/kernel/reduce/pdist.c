@@ -1,4 +1,4 @@
-/* Pdist and Cdist: the p-norms of the differences of pairs of rows, computed by the folds that norms use. */
+/* Pdist and Cdist: the p-norms of the differences of pairs of rows, computed by the loops that norms use (fold.h). */
 #include <math.h>
 
 #include "kernel/engine/rows.h"

@@ -1,7 +1,7 @@
 /* The reduction engine: see reduction.h. Memory is walked in one of three ways, which give the same bits:
  *
- *   rows        one block after the other, many at a time where they are stored as the folds read them; else each block
- *               is loaded into a tile
+ *   rows        one block after the other, many at a time where they are stored as the loops of fold.h read them; else
+ *               each block is loaded into a tile
  *   columns     where adjacent outputs are closer in memory than the elements of one output (the sum over a matrix's
  *               first dimension): a strip of outputs at a time, row by row
  *   transposed  outputs of few elements: many at a time, transposed in L1 so that they form columns */
@@ -43,7 +43,8 @@ typedef enum {
   MERGE_EXPONENTIALS
 } merge_kind;
 
-/* The folds of a kind and what follows. A second fold, if there is one, uses the first one's result as its shift. */
+/* How a kind is computed: by one or two block reductions (fold.h), merging and a final operation. A second block
+ * reduction uses the first one's result as its shift. */
 typedef struct {
   uint8_t first, second, merge, finish;
   double of_nothing; /* result for an empty input; NAN: NaN or no result */
@@ -92,10 +93,10 @@ typedef struct {
   int64_t partials;    /* offset of the partial results in the workspace, if `split` */
   reduced_dims reduced;
   uint8_t kind, compute, way, operand[1 + REDUCTION_OUTPUTS];
-  uint8_t element_bytes; /* bytes of an element where the folds read it */
+  uint8_t element_bytes; /* bytes of an element where block reductions read it */
   uint8_t imaginary[2];  /* bytes from the real to the imaginary parts, of the input and the output; 0: none */
   bool split, is_far;
-  /* the elements of a row, or of adjacent outputs, are contiguous in the folds' type */
+  /* the elements of a row, or of adjacent outputs, are contiguous in the type that block reductions read */
   bool row_is_direct, across_is_direct;
 } reduce_plan;
 
@@ -336,7 +337,7 @@ walk reduced_walk(const reduced_dims *d) {
   return w;
 }
 
-/* The shift of all blocks is the exponent of a power. Other folds use the shift that set_shift has set, or none. */
+/* The shift of all blocks is the exponent of a power. Other kinds use the shift that set_shift has set, or none. */
 static void set_exponent(const reduce_plan *p, reduce_buffer *b) {
   if (kinds[p->kind].first != FOLD_SUM_POWER) return;
   for (int j = 0; j < FOLD_WIDTH; ++j) b->shift[j] = p->parameter;
@@ -629,7 +630,8 @@ static reduce_way choose_way(const reduce_plan *p, int element_bytes) {
   return adjacent >= 4 && short_rows ? BY_TURNING : BY_ROWS;
 }
 
-/* Chooses how memory is walked and which folds are used: those for elements as they are stored, where there are any. */
+/* Chooses how memory is walked and which block reductions are used: those for elements as they are stored, where there
+ * are any. */
 static void choose_way_and_folds(reduce_plan *p, int dtype, int element_bytes) {
   const kind_info *info = &kinds[p->kind];
   const int64_t across = p->in.across, along = p->in.along;

@@ -2,9 +2,9 @@
  * pooling).
  *
  * The shape alone fixes the order of operations, so strides, offsets and the number of threads change no bit: the
- * elements of an output, in logical (row-major) order, form blocks of FOLD_BLOCK; each block is reduced by a fold
- * (fold.h); 64 blocks form a chunk, in which the blocks' results are merged in order; then the chunks' results are
- * merged in order. Merging is done in double, for moments by Chan's formula.
+ * elements of an output, in logical (row-major) order, form blocks of FOLD_BLOCK, each of which is reduced by a loop of
+ * fold.h; 64 blocks form a chunk, in which the blocks' results are merged in order; then the chunks' results are merged
+ * in order. Merging is done in double, for moments by Chan's formula.
  *
  * The functions are called while an operator is planned; they are thread-safe, since they change only the executor of
  * the call. */
