@@ -143,12 +143,12 @@ static inline double log_add_exp2_f64(double x, double y) {
 }
 
 /* log(x) and log(1 - x), but at least -100: binary cross entropy uses this value for the logarithm of 0. */
-static inline float bounded_log(float x, double log_x) {
+static inline float log_bounded_of(float x, double log_x) {
   const float l = x > 0 ? (float)log_x : x == 0 ? -100 : NAN;
   return l < -100 ? -100 : l;
 }
-static inline float log_bounded_f32(float x) { return bounded_log(x, wide_log(x)); }
-static inline float log1m_bounded_f32(float x) { return bounded_log(1 - x, wide_log1p(-(double)x)); }
+static inline float log_bounded_f32(float x) { return log_bounded_of(x, wide_log(x)); }
+static inline float log1m_bounded_f32(float x) { return log_bounded_of(1 - x, wide_log1p(-(double)x)); }
 static inline double log_bounded_f64(double x) { return log(x) < -100 ? -100 : log(x); }
 static inline double log1m_bounded_f64(double x) { return log1p(-x) < -100 ? -100 : log1p(-x); }
 

@@ -25,12 +25,12 @@ static inline __m512 bf16_load_16(const uint16_t *from, __mmask16 lanes) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from)), 16));
 }
 
-static inline __mmask16 nan_lanes_16(__m512 x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
+static inline __mmask16 f32_nan_lanes_16(__m512 x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
 
 /* A NaN keeps its sign and the top bit of its fraction. */
 static inline void f16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
   const __m256i halves = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), top = _mm256_set1_epi16((short)0xfe00);
-  const __m256i plain = _mm256_mask_blend_epi16(nan_lanes_16(x), halves, _mm256_and_si256(halves, top));
+  const __m256i plain = _mm256_mask_blend_epi16(f32_nan_lanes_16(x), halves, _mm256_and_si256(halves, top));
   _mm256_mask_storeu_epi16(to, lanes, plain);
 }
 static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
@@ -38,7 +38,7 @@ static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
   const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
   const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
   const __m512i rounded =
-      _mm512_mask_or_epi32(_mm512_srli_epi32(sum, 16), nan_lanes_16(x), high, _mm512_set1_epi32(0x40));
+      _mm512_mask_or_epi32(_mm512_srli_epi32(sum, 16), f32_nan_lanes_16(x), high, _mm512_set1_epi32(0x40));
   _mm256_mask_storeu_epi16(to, lanes, _mm512_cvtepi32_epi16(rounded));
 }
 

@@ -74,7 +74,7 @@ static inline core_bits bits_of_core(core x) {
 /* ---- exp and what is made of it ---------------------------------------------------------------------------------- */
 
 /* e^r - 1 for |r| <= ln(2)/2; NaN for NaN. */
-static inline core exp_s(core r) {
+static inline core vexp_s(core r) {
   /* (e^r - 1 - r) / r^2: 2^-30 */
   const core p = HORNER_5(CORE_MAD, r, (core)0x1p-1, (core)0x1.555556p-3, (core)0x1.5554e8p-5, (core)0x1.1110e0p-7,
                           (core)0x1.6d43b0p-10, (core)0x1.a1256cp-13);
@@ -82,10 +82,10 @@ static inline core exp_s(core r) {
 }
 
 /* Splits the argument x of exp: returns s = e^r - 1 and sets *shifted to CORE_ROUND + n, where x = r + n log(2). */
-static inline core exp_s_at(core x, core *shifted) {
+static inline core vexp_s_at(core x, core *shifted) {
   *shifted = CORE_MAD(x, (core)LOG2E, CORE_ROUND);
   const core n = *shifted - CORE_ROUND;
-  return exp_s(CORE_MAD(n, (core)-LN2_LO, CORE_MAD(n, (core)-LN2_HI, x)));
+  return vexp_s(CORE_MAD(n, (core)-LN2_LO, CORE_MAD(n, (core)-LN2_HI, x)));
 }
 
 /* (1 + s) 2^n by two powers of 2, so that a denormal result is rounded only once, by the last multiplication. n is
@@ -94,7 +94,7 @@ static inline float vexp_f32(float x) {
   const float below = 89 < x ? 89 : x, c = -105 > below ? -105 : below;
   const core BIASED = CORE_ROUND + 2 * CORE_BIAS, shifted = CORE_MAD((core)c, (core)LOG2E, BIASED),
              n = shifted - BIASED;
-  const core s = exp_s(CORE_MAD(n, (core)-LN2_LO, CORE_MAD(n, (core)-LN2_HI, (core)c)));
+  const core s = vexp_s(CORE_MAD(n, (core)-LN2_LO, CORE_MAD(n, (core)-LN2_HI, (core)c)));
   const core_bits biased = bits_of_core(shifted), half = biased >> 1; /* only low bits count */
   return (float)((1 + s) * core_of_bits(half << CORE_MANTISSA) * core_of_bits((biased - half) << CORE_MANTISSA));
 }
@@ -102,7 +102,7 @@ static inline float vexp_f32(float x) {
 /* w / (1 + e^-x), given s and shifted of e^-x, for x from -LOGISTIC_RANGE to 60; w is 1 or proportional to x. The
  * denominator is scaled by 2^-40, so that the last multiplication rounds denormal results. The sum of 1 and the power
  * of 2 is exact unless the power is far above 1. */
-static inline float logistic(core w, core s, core shifted) {
+static inline float vlogistic(core w, core s, core shifted) {
   const core unit = (core)0x1p-40;
   const core power = core_of_bits((bits_of_core(shifted) + CORE_BIAS - 40) << CORE_MANTISSA);
   const int is_large = power > (core)0x1p-20;
@@ -118,15 +118,15 @@ enum {
 static inline float vsigmoid_f32(float x) {
   const float below = LOGISTIC_IS_1 < x ? LOGISTIC_IS_1 : x, c = -LOGISTIC_RANGE > below ? -LOGISTIC_RANGE : below;
   core shifted;
-  const core s = exp_s_at(-c, &shifted);
-  return logistic(1, s, shifted);
+  const core s = vexp_s_at(-c, &shifted);
+  return vlogistic(1, s, shifted);
 }
 
 static inline float vsilu_f32(float x) {
   const float w = -LOGISTIC_RANGE > x ? -LOGISTIC_RANGE : x, c = LOGISTIC_IS_1 < w ? LOGISTIC_IS_1 : w;
   core shifted;
-  const core s = exp_s_at(-c, &shifted);
-  const float y = logistic(w, s, shifted);
+  const core s = vexp_s_at(-c, &shifted);
+  const float y = vlogistic(w, s, shifted);
   return LOGISTIC_IS_1 < x ? x : y;
 }
 
@@ -136,7 +136,7 @@ static inline float vgelu_tanh_f32(float x) {
   const float w = -11 > x ? -11 : x; /* y is -112 at x = -11 and 49 at x = 8 */
   const double wide = 8 < w ? 8 : w, y = wide * WIDE_MAD(wide * wide, -0x1.2444f2a4d8b4bp-4, -0x1.9884533d43651p0);
   const double shifted = WIDE_MAD(y, LOG2E, 0x1.8p52), n = shifted - 0x1.8p52;
-  const float z = logistic(w, exp_s((core)WIDE_MAD(n, -LN2, y)), (core)n + CORE_ROUND);
+  const float z = vlogistic(w, vexp_s((core)WIDE_MAD(n, -LN2, y)), (core)n + CORE_ROUND);
   return 8 < x ? x : z;
 }
 
@@ -144,7 +144,7 @@ static inline float vgelu_tanh_f32(float x) {
 static inline float vtanh_f32(float x) {
   const float a = fabsf(x), c = 10 < a ? 10 : a;
   core shifted;
-  const core s = exp_s_at(2 * (core)c, &shifted);
+  const core s = vexp_s_at(2 * (core)c, &shifted);
   const core power = (1 + s) * core_of_bits((bits_of_core(shifted) + CORE_BIAS) << CORE_MANTISSA);
   const core large = 1 - 2 / (power + 1), x2 = (core)x * x;
   /* (tanh(x) - x) / x^3 in x^2 up to 0.36: 2^-28 */
@@ -155,7 +155,7 @@ static inline float vtanh_f32(float x) {
 }
 
 /* 2^n 2^64, a factor of exp for arguments in [-180, 0]: one more multiplication, by 2^-64, rounds. */
-static inline core lifted_power(core shifted) {
+static inline core vlifted_power(core shifted) {
   return core_of_bits((bits_of_core(shifted) + CORE_BIAS + 64) << CORE_MANTISSA);
 }
 
@@ -166,7 +166,7 @@ static inline float vgelu_f32(float x) {
   const core half = t * (core)0.5, h = half * t, h_low = CORE_MAD(half, t, -h); /* t^2/2 = h + h_low */
   const core shifted = CORE_MAD(h, (core)-LOG2E, CORE_ROUND), n = shifted - CORE_ROUND;
   const core r = CORE_MAD(n, (core)-LN2_HI, -h) - CORE_MAD(n, (core)LN2_LO, h_low);
-  const core s = exp_s(r);
+  const core s = vexp_s(r);
   /* Each polynomial's argument is the distance from a point where the leading coefficient is nearly a float: 2^-25,
    * 2^-26.6 */
   const core near = t - (core)0x1.fbe01ep-1, v = 1 / t, far = v - (core)0x1.e14e96p-3;
@@ -184,7 +184,7 @@ static inline float vgelu_f32(float x) {
   const core ratio = CORE_MAD(distance, slope, leading), low = CORE_MAD(distance, slope, leading - ratio);
   const core factor = t < SPLIT ? t : 1;
   const core added = CORE_MAD(ratio, s, low), sum = ratio + added, sum_low = added - (sum - ratio);
-  const core tail = CORE_MAD(factor, sum, factor * sum_low) * lifted_power(shifted) * (core)0x1p-64;
+  const core tail = CORE_MAD(factor, sum, factor * sum_low) * vlifted_power(shifted) * (core)0x1p-64;
   return (float)((x < 0 ? (core)-0.0 : (core)x) - tail);
 }
 
@@ -199,7 +199,7 @@ static inline float verf_f32(float x) {
   const core q = HORNER_5(CORE_MAD, t, (core)-0x1.07328ap-3, (core)-0x1.457cdep-1, (core)-0x1.af2714p-4,
                           (core)0x1.770790p-6, (core)-0x1.a56442p-9, (core)0x1.c0c2d0p-13);
   core shifted;
-  const core s = exp_s_at(CORE_MAD(t, q, -t), &shifted);
+  const core s = vexp_s_at(CORE_MAD(t, q, -t), &shifted);
   const core scale = core_of_bits((bits_of_core(shifted) + CORE_BIAS) << CORE_MANTISSA);
   const core large = CORE_MAD(-scale, s, 1 - scale), small = CORE_MAD(t, p, t);
   return copysignf((float)(t < 0.92f ? small : large), x);

@@ -17,7 +17,7 @@
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-static inline __m512 look_up(const float table[PIECES], __m512i at) {
+static inline __m512 vlook_up_16(const float table[PIECES], __m512i at) {
   return _mm512_permutex2var_ps(_mm512_loadu_ps(table), at, _mm512_loadu_ps(table + 16));
 }
 
@@ -26,14 +26,14 @@ static inline __m512i piece_16(const pieces *p, __m512 t) {
 }
 /* c[from] + c[from + 1] d + ... */
 static inline __m512 powers_16(const pieces *p, __m512i at, __m512 d, int from) {
-  __m512 y = look_up(p->c[PIECE_DEGREE], at);
-  for (int k = PIECE_DEGREE - 1; k >= from; --k) y = MAD_16(y, d, look_up(p->c[k], at));
+  __m512 y = vlook_up_16(p->c[PIECE_DEGREE], at);
+  for (int k = PIECE_DEGREE - 1; k >= from; --k) y = MAD_16(y, d, vlook_up_16(p->c[k], at));
   return y;
 }
 /* Evaluates the pieces for t in [0, (PIECES - 1/2) width]; NaN for NaN. */
 static inline __m512 piecewise_16(const pieces *p, __m512 t) {
   const __m512i at = piece_16(p, t);
-  return powers_16(p, at, _mm512_sub_ps(t, look_up(p->centre, at)), 0);
+  return powers_16(p, at, _mm512_sub_ps(t, vlook_up_16(p->centre, at)), 0);
 }
 /* The same for functions whose piece `root` has a c[0] of nearly 0, where the rounding of c[1] + ... would count: there
  * the terms from d^2 on are added first. */
@@ -41,9 +41,9 @@ static inline __m512 piecewise_root_16(const pieces *p, int root, __m512 t) {
   const __m512i at = piece_16(p, t);
   const __mmask16 is_root =
       _mm512_testn_epi32_mask(_mm512_xor_si512(at, _mm512_set1_epi32(root)), _mm512_set1_epi32(PIECES - 1));
-  const __m512 d = _mm512_sub_ps(t, look_up(p->centre, at)), c1 = look_up(p->c[1], at);
+  const __m512 d = _mm512_sub_ps(t, vlook_up_16(p->centre, at)), c1 = vlook_up_16(p->c[1], at);
   const __m512 rest = powers_16(p, at, d, 2);
-  const __m512 y = MAD_16(_mm512_maskz_mul_ps(is_root, rest, d), d, look_up(p->c[0], at));
+  const __m512 y = MAD_16(_mm512_maskz_mul_ps(is_root, rest, d), d, vlook_up_16(p->c[0], at));
   return MAD_16(_mm512_mask3_fmadd_ps(rest, d, c1, _knot_mask16(is_root)), d, y);
 }
 
@@ -108,7 +108,7 @@ static inline __m512 exp_16(__m512 x) {
   const __m512 c = _mm512_max_ps(ALL_16(-105), at_most_16(89, x));
   const __m512 n = _mm512_sub_ps(MAD_16(c, ALL_16((float)LOG2E), ALL_16(CORE_ROUND)), ALL_16(CORE_ROUND));
   const __m512 r = MAD_16(n, ALL_16((float)-LN2_LO), MAD_16(n, ALL_16((float)-LN2_HI), c));
-  /* e^r for |r| <= ln(2)/2, as in exp_s */
+  /* e^r for |r| <= ln(2)/2, as in vexp_s */
   const __m512 p =
       HORNER_7(MAD_16, r, ALL_16(1), ALL_16(1), ALL_16(0x1p-1f), ALL_16(0x1.555556p-3f), ALL_16(0x1.5554e8p-5f),
                ALL_16(0x1.1110e0p-7f), ALL_16(0x1.6d43b0p-10f), ALL_16(0x1.a1256cp-13f));

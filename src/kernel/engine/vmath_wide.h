@@ -27,7 +27,7 @@ static inline double wide_clamp(double x, double low, double high) {
 
 /* ---- exp --------------------------------------------------------------------------------------------------------- */
 
-/* e^x = (1 + s) 2^n: wide_exp_s gives s of the remainder r, power_of_2 gives 2^n of ROUND + n. */
+/* e^x = (1 + s) 2^n: wide_exp_s gives s of the remainder r, vpower_of_2 gives 2^n of ROUND + n. */
 static inline double wide_exp_s(double r) {
   /* (e^r - 1 - r) / r^2 on +-ln(2)/2: 2^-42 */
   const double p =
@@ -35,24 +35,24 @@ static inline double wide_exp_s(double r) {
                0x1.6c166be75a859p-10, 0x1.a019c3721fb3ep-13, 0x1.a136b06babd51p-16, 0x1.72ad3ae3ed777p-19);
   return WIDE_MAD(r * r, p, r);
 }
-static inline double power_of_2(double shifted) { return double_of_bits((bits_of_double(shifted) + 1023) << 52); }
+static inline double vpower_of_2(double shifted) { return double_of_bits((bits_of_double(shifted) + 1023) << 52); }
 
 /* exp with the argument clamped, so that the product of the result with any float is 0 or infinite as a float at the
  * ends. */
 static inline double wide_exp(double x) {
   const double c = wide_clamp(x, -700, 130), shifted = WIDE_MAD(c, LOG2E, ROUND);
-  const double s = wide_exp_s(WIDE_MAD(shifted - ROUND, -LN2, c)), scale = power_of_2(shifted);
+  const double s = wide_exp_s(WIDE_MAD(shifted - ROUND, -LN2, c)), scale = vpower_of_2(shifted);
   return WIDE_MAD(scale, s, scale);
 }
 static inline double wide_expm1(double x) {
   const double c = wide_clamp(x, -700, 130), shifted = WIDE_MAD(c, LOG2E, ROUND);
-  const double s = wide_exp_s(WIDE_MAD(shifted - ROUND, -LN2, c)), scale = power_of_2(shifted);
+  const double s = wide_exp_s(WIDE_MAD(shifted - ROUND, -LN2, c)), scale = vpower_of_2(shifted);
   return WIDE_MAD(scale, s, scale - 1);
 }
 
 static inline float vexp2_f32(float x) {
   const double c = wide_clamp(x, -160, 160), shifted = c + ROUND;
-  const double s = wide_exp_s((c - (shifted - ROUND)) * LN2), scale = power_of_2(shifted);
+  const double s = wide_exp_s((c - (shifted - ROUND)) * LN2), scale = vpower_of_2(shifted);
   return (float)WIDE_MAD(scale, s, scale);
 }
 static inline float vexpm1_f32(float x) { return x == 0 ? x : (float)wide_expm1(x); }
@@ -85,12 +85,12 @@ static inline double wide_log1p(double x) {
   return wide_log(u) + (x < 1 ? x - (u - 1) : 0);
 }
 /* The results for arguments x that the core of the logarithm does not cover. */
-static inline float log_ends(float x, double normal) {
+static inline float vlog_ends(float x, double normal) {
   return x > 0 ? (x < INFINITY ? (float)normal : x) : x == 0 ? -INFINITY : NAN;
 }
 
-static inline float vlog2_f32(float x) { return log_ends(x, wide_log(x) * LOG2E); }
-static inline float vlog10_f32(float x) { return log_ends(x, wide_log(x) * 0x1.bcb7b1526e50ep-2); }
+static inline float vlog2_f32(float x) { return vlog_ends(x, wide_log(x) * LOG2E); }
+static inline float vlog10_f32(float x) { return vlog_ends(x, wide_log(x) * 0x1.bcb7b1526e50ep-2); }
 static inline float vlog1p_f32(float x) {
   const float y = x > -1 ? (x < INFINITY ? (float)wide_log1p(x) : x) : x == -1 ? -INFINITY : NAN;
   return x == 0 ? x : y;
@@ -143,7 +143,7 @@ static inline double wide_cos_core(double r) {
 
 /* x = r + n pi/2 for any finite x, with n modulo 4 in the low bits: x 2^-k times (2/pi 2^k modulo 4), the latter in
  * three terms, of which the first two have exact products with a float (Payne and Hanek's method). */
-static inline double reduce_turn(float x, uint64_t *n) {
+static inline double vreduce_turn(float x, uint64_t *n) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
   const int32_t exponent = (int32_t)(bits >> 23 & 255) - 127;
@@ -158,18 +158,18 @@ static inline double reduce_turn(float x, uint64_t *n) {
 
 static inline float vsin_f32(float x) {
   uint64_t n;
-  const double r = reduce_turn(x, &n), v = n & 1 ? wide_cos_core(r) : wide_sin_core(r);
+  const double r = vreduce_turn(x, &n), v = n & 1 ? wide_cos_core(r) : wide_sin_core(r);
   const float y = (float)(n & 2 ? -v : v);
   return fabsf(x) < INFINITY ? (x == 0 ? x : y) : NAN;
 }
 static inline float vcos_f32(float x) {
   uint64_t n;
-  const double r = reduce_turn(x, &n), v = n & 1 ? wide_sin_core(r) : wide_cos_core(r);
+  const double r = vreduce_turn(x, &n), v = n & 1 ? wide_sin_core(r) : wide_cos_core(r);
   return fabsf(x) < INFINITY ? (float)((n + 1) & 2 ? -v : v) : NAN;
 }
 static inline float vtan_f32(float x) {
   uint64_t n;
-  const double r = reduce_turn(x, &n), s = wide_sin_core(r), c = wide_cos_core(r);
+  const double r = vreduce_turn(x, &n), s = wide_sin_core(r), c = wide_cos_core(r);
   const float y = (float)(n & 1 ? -c / s : s / c);
   return fabsf(x) < INFINITY ? (x == 0 ? x : y) : NAN;
 }

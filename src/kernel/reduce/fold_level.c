@@ -406,7 +406,7 @@ static void finish_variance(double correction, int64_t n, fold_value *value, fol
 
 static void roots(fold_value *value, int64_t width) {
 #if defined(__AVX512F__)
-  for (int64_t j = 0; j < width; j += 8) roots_of_8(value + j, width - j);
+  for (int64_t j = 0; j < width; j += 8) fold_roots_of_8(value + j, width - j);
 #else
   for (int64_t j = 0; j < width; ++j) value[j].f64 = sqrt(value[j].f64);
 #endif

@@ -16,7 +16,7 @@
  * take longer to process and arrive in time anyway: with prefetches it was 20 GB/s instead of 29. */
 enum { AHEAD_BYTES = 4096, SECOND_LEVEL = 2, VECTORS_TURNED = 12, NEAR_BYTES = 8192 };
 
-INLINE void ask_ahead(const void *at, int64_t bytes) {
+INLINE void fold_prefetch(const void *at, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + AHEAD_BYTES + i, 0, SECOND_LEVEL);
 }
 
@@ -26,7 +26,7 @@ typedef struct {
   __mmask16 rest[2]; /* masks of the remaining elements: in the first 16 lanes, in the others */
 } row_extent;
 
-INLINE row_extent extent_of(int64_t n) {
+INLINE row_extent fold_extent(int64_t n) {
   const int64_t whole = n - n % FOLD_LANES;
   return (row_extent){whole, {first_lanes(n - whole), first_lanes(n - whole - 16)}};
 }
@@ -81,8 +81,8 @@ INLINE __mmask16 odd_max(__m512 a, __m512 b) { return _mm512_cmp_ps_mask(a, b, _
 
 /* As join_*, but NaNs propagate. */
 INLINE __m512 hold_sum(__m512 a, __m512 b) { return join_sum(a, b); }
-INLINE __m512 hold_max(__m512 a, __m512 b) { return _mm512_mask_mov_ps(join_max(a, b), nan_lanes_16(b), b); }
-INLINE __m512 hold_min(__m512 a, __m512 b) { return _mm512_mask_mov_ps(join_min(a, b), nan_lanes_16(b), b); }
+INLINE __m512 hold_max(__m512 a, __m512 b) { return _mm512_mask_mov_ps(join_max(a, b), f32_nan_lanes_16(b), b); }
+INLINE __m512 hold_min(__m512 a, __m512 b) { return _mm512_mask_mov_ps(join_min(a, b), f32_nan_lanes_16(b), b); }
 
 /* ---- rows of floats ---------------------------------------------------------------------------------------------- */
 
@@ -121,7 +121,7 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
     __m512 lane[2] = {_mm512_set1_ps(INIT), _mm512_set1_ps(INIT)}, v[2];                                               \
     unsigned found = 0;                                                                                                \
     for (int64_t i = 0; i < n.whole; i += FOLD_LANES) {                                                                \
-      if (is_far && sizeof(T) == sizeof(float)) ask_ahead(x + i, FOLD_LANES * sizeof(T));                              \
+      if (is_far && sizeof(T) == sizeof(float)) fold_prefetch(x + i, FOLD_LANES * sizeof(T));                          \
       type##_pair(x + i, v);                                                                                           \
       found |= odd_##join(v[0], v[1]);                                                                                 \
       UNROLL for (int k = 0; k < 2; ++k) lane[k] = join_##join(lane[k], v[k]);                                         \
@@ -137,7 +137,7 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
     return join_##join(lane[0], lane[1]);                                                                              \
   }                                                                                                                    \
   static void name##_rows(const fold_rows *of, const double *shift, fold_value *value, fold_value *second) {           \
-    const row_extent n = extent_of(of->n);                                                                             \
+    const row_extent n = fold_extent(of->n);                                                                           \
     const char *x = of->x;                                                                                             \
     (void)shift, (void)second;                                                                                         \
     for (int64_t r = 0; r < of->count; r += 16) {                                                                      \
@@ -170,7 +170,7 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
       type##_paired(all + 2 * p);                                                                                      \
     }                                                                                                                  \
     for (int64_t i = 0; i < n; ++i, x += pitch) {                                                                      \
-      if (ahead) ask_ahead(x, 32 * pairs * (int64_t)sizeof(T));                                                        \
+      if (ahead) fold_prefetch(x, 32 * pairs * (int64_t)sizeof(T));                                                    \
       UNROLL for (int p = 0; p < pairs; ++p) {                                                                         \
         __m512 v[2];                                                                                                   \
         type##_pair((const T *)(const void *)x + 32 * p, v);                                                           \
@@ -259,11 +259,11 @@ INLINE __m512d tree_squares(__m512d v[8]) {
 }
 
 /* In registers of four lanes: a Zen 4 converts floats from memory to double in two thirds of the time that way. */
-INLINE void add_whole_squares(__m512d lane[4], const float *x, int64_t n, bool is_far) {
+INLINE void fold_add_whole_squares(__m512d lane[4], const float *x, int64_t n, bool is_far) {
   __m256d four[8];
   UNROLL for (int k = 0; k < 8; ++k) four[k] = _mm256_setzero_pd();
   for (int64_t i = 0; i < n; i += FOLD_LANES) {
-    if (is_far) ask_ahead(x + i, FOLD_LANES * sizeof(float));
+    if (is_far) fold_prefetch(x + i, FOLD_LANES * sizeof(float));
     UNROLL for (int k = 0; k < 8; ++k) {
       const __m256d wide = _mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * k));
       four[k] = _mm256_fmadd_pd(wide, wide, four[k]);
@@ -273,23 +273,23 @@ INLINE void add_whole_squares(__m512d lane[4], const float *x, int64_t n, bool i
       _mm512_insertf64x4(_mm512_castpd256_pd512(four[2 * k]), four[2 * k + 1], 1);
 }
 
-INLINE __m512d add_some_squares(__m512d lane, const float *x, __mmask8 some) {
+INLINE __m512d fold_add_some_squares(__m512d lane, const float *x, __mmask8 some) {
   const __m512d wide = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(some, x));
   return _mm512_fmadd_pd(wide, wide, lane);
 }
 
-INLINE __m512d square_lanes(const float *x, row_extent n, bool is_far) {
+INLINE __m512d fold_square_lanes(const float *x, row_extent n, bool is_far) {
   __m512d lane[4] = {_mm512_setzero_pd(), _mm512_setzero_pd(), _mm512_setzero_pd(), _mm512_setzero_pd()};
-  if (n.whole) add_whole_squares(lane, x, n.whole, is_far);
-  if (n.rest[0]) lane[0] = add_some_squares(lane[0], x + n.whole, (__mmask8)n.rest[0]);
-  if (n.rest[0] >> 8) lane[1] = add_some_squares(lane[1], x + n.whole + 8, (__mmask8)(n.rest[0] >> 8));
-  if (n.rest[1]) lane[2] = add_some_squares(lane[2], x + n.whole + 16, (__mmask8)n.rest[1]);
-  if (n.rest[1] >> 8) lane[3] = add_some_squares(lane[3], x + n.whole + 24, (__mmask8)(n.rest[1] >> 8));
+  if (n.whole) fold_add_whole_squares(lane, x, n.whole, is_far);
+  if (n.rest[0]) lane[0] = fold_add_some_squares(lane[0], x + n.whole, (__mmask8)n.rest[0]);
+  if (n.rest[0] >> 8) lane[1] = fold_add_some_squares(lane[1], x + n.whole + 8, (__mmask8)(n.rest[0] >> 8));
+  if (n.rest[1]) lane[2] = fold_add_some_squares(lane[2], x + n.whole + 16, (__mmask8)n.rest[1]);
+  if (n.rest[1] >> 8) lane[3] = fold_add_some_squares(lane[3], x + n.whole + 24, (__mmask8)(n.rest[1] >> 8));
   return _mm512_add_pd(_mm512_add_pd(lane[0], lane[2]), _mm512_add_pd(lane[1], lane[3]));
 }
 
 static void sum_square_of_f32_rows(const fold_rows *of, const double *shift, fold_value *value, fold_value *second) {
-  const row_extent n = extent_of(of->n);
+  const row_extent n = fold_extent(of->n);
   const char *x = of->x;
   (void)shift, (void)second;
   for (int64_t r = 0; r < of->count; r += 8) {
@@ -297,7 +297,7 @@ static void sum_square_of_f32_rows(const fold_rows *of, const double *shift, fol
     __m512d v[8];
     for (int64_t k = 0; k < count; ++k, x += of->pitch) {
       const float *const row = (const float *)(const void *)x;
-      v[k] = of->is_far ? square_lanes(row, n, true) : square_lanes(row, n, false);
+      v[k] = of->is_far ? fold_square_lanes(row, n, true) : fold_square_lanes(row, n, false);
     }
     for (int64_t k = count; k < 8; ++k) v[k] = _mm512_setzero_pd();
     _mm512_mask_storeu_pd(value + r, (__mmask8)first_lanes(count), tree_squares(v));
@@ -309,7 +309,7 @@ static void sum_square_of_f32_rows(const fold_rows *of, const double *shift, fol
 /* Square roots of the first n of 8 values. Newton's method from 14 bits to 28, then a correction by the remainder:
  * within 0.51 ULP in a fifth of the time of sqrt on a Zen 4. Elements that might leave its range use sqrt. An element's
  * root does not depend on the others. */
-INLINE void roots_of_8(fold_value *value, int64_t n) {
+INLINE void fold_roots_of_8(fold_value *value, int64_t n) {
   const __mmask8 some = (__mmask8)first_lanes(n < 8 ? n : 8);
   const __m512d x = _mm512_mask_loadu_pd(_mm512_set1_pd(1), some, value), half = _mm512_set1_pd(0.5);
   const __m512d r = _mm512_rsqrt14_pd(x), g = _mm512_mul_pd(x, r), h = _mm512_mul_pd(r, half);
