@@ -1,7 +1,8 @@
 /* Elementwise functions of complex numbers: computed in double on tiles that hold real and imaginary parts separately,
  * so that complex64 is rounded correctly and operands may be real or complex. Called by op_elementwise.c for functions
- * that it does not map to real functions of the elementwise engine; that handles products of operands of one complex
- * type and functions that treat both parts alike. */
+ * that it does not map to real functions of the elementwise engine (it does so for products of operands of one complex
+ * type and for functions that treat both parts alike), and by kernels of other families for copies and outer products.
+ * Thread-safe. */
 #ifndef CANNON_KERNEL_ELEMENTWISE_COMPLEX_H
 #define CANNON_KERNEL_ELEMENTWISE_COMPLEX_H
 

@@ -1,4 +1,4 @@
-/* Random numbers. Called by this folder and other kernels that draw numbers; thread-safe.
+/* Random numbers, for the operators of this folder. Thread-safe.
  *
  * The generator is Philox4x32-10, which has no state: block number i of a call is a function of (seed, offset, i) only,
  * so results depend neither on threads nor on strides.
