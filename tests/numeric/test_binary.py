@@ -624,6 +624,8 @@ class Refusals(unittest.TestCase):
                 *((f"{name} has dtype INT32, expected one of FLOAT", op, args) for name, op, args in (
                     ("other", "IsClose", [f, i, 0.0, 0.0, False, b]), ("end", "Lerp", [f, i, f, f]),
                     ("weight", "Lerp", [f, f, i, f]), ("end", "InplaceLerp", [f, i, f]), ("end", "Lerps", [f, i, one, f]))),
+                *((r"selfRef has dtype U?INT\d+, expected another: the result's FLOAT can't be cast", op, args) for d in INTS
+                  for t in (Tensor.of(d, [1]),) for op, args in (("InplaceLerp", [t, t, t]), ("InplaceLerps", [t, t, one]))),
                 ("mask has shape", "MaskedScale", [Tensor.empty(F32, (2, 2)), Tensor.empty(F32, (2,)), 1.0,
                                                    Tensor.empty(F32, (2, 2))]),
                 ("value has 1 dimensions", "InplaceMaskedFillTensor", [f, b, f]),

@@ -10,12 +10,12 @@ enum { TILE = 256, GRAIN = 4096 };
 typedef struct {
   load_loop *load;
   store_loop *store;
-  uint8_t part; /* bytes from the real part to the imaginary one; 0: there is none */
-  int8_t whole; /* which of complex_loops' split and join contiguous numbers take; -1: none */
+  uint8_t part; /* bytes from the real to the imaginary part; 0: there is none */
+  int8_t whole; /* index of complex_loops' split and join for contiguous numbers; -1: not contiguous */
 } complex_access;
 
 typedef struct {
-  walk at; /* 0: out */
+  walk at; /* operand 0: out */
   complex_loop *function;
   complex_access access[1 + COMPLEX_INPUTS];
   complex_number parameter[COMPLEX_PARAMETERS + 1];
@@ -28,10 +28,11 @@ typedef struct {
   void *at[1 + COMPLEX_INPUTS];
 } complex_job;
 
-static bool is_whole(const complex_access *a, int64_t stride) { return a->whole >= 0 && stride == 2 * a->part; }
+static bool complex_is_whole(const complex_access *a, int64_t stride) { return a->whole >= 0 && stride == 2 * a->part; }
 
-static void load_tile(const complex_access *a, const complex_tile *tile, const char *from, int64_t stride, int64_t n) {
-  if (is_whole(a, stride)) {
+static void complex_load_tile(const complex_access *a, const complex_tile *tile, const char *from, int64_t stride,
+                              int64_t n) {
+  if (complex_is_whole(a, stride)) {
     complex_functions->split[a->whole](tile, from, n);
     return;
   }
@@ -42,8 +43,8 @@ static void load_tile(const complex_access *a, const complex_tile *tile, const c
     memset(tile->imaginary, 0, (size_t)n * sizeof(double));
 }
 
-static void store_tile(const complex_access *a, const complex_tile *tile, char *to, int64_t stride, int64_t n) {
-  if (is_whole(a, stride)) {
+static void complex_store_tile(const complex_access *a, const complex_tile *tile, char *to, int64_t stride, int64_t n) {
+  if (complex_is_whole(a, stride)) {
     complex_functions->join[a->whole](to, tile, n);
     return;
   }
@@ -51,7 +52,7 @@ static void store_tile(const complex_access *a, const complex_tile *tile, char *
   if (a->part) a->store(to + a->part, stride, tile->imaginary, n);
 }
 
-static void run_range(const void *job, int64_t begin, int64_t end) {
+static void complex_run_range(const void *job, int64_t begin, int64_t end) {
   const complex_job *j = job;
   const complex_plan *p = j->plan;
   const int last = p->at.rank - 1;
@@ -65,22 +66,23 @@ static void run_range(const void *job, int64_t begin, int64_t end) {
   cursor_start(&c, &p->at, j->at, begin);
   for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, smaller(TILE, end - i));
-    for (int k = 1; k <= p->n_inputs; ++k) load_tile(&p->access[k], &tile[k], c.at[k], p->at.strides[k][last], n);
+    for (int k = 1; k <= p->n_inputs; ++k)
+      complex_load_tile(&p->access[k], &tile[k], c.at[k], p->at.strides[k][last], n);
     p->function(&tile[0], &tile[1], p->parameter, n);
-    store_tile(&p->access[0], &tile[0], c.at[0], p->at.strides[0][last], n);
+    complex_store_tile(&p->access[0], &tile[0], c.at[0], p->at.strides[0][last], n);
   }
 }
 
-static status run(const executor *e, void *const *view, void *scratch) {
+static status complex_tiles_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const complex_plan *p = PLAN(e, complex_plan);
   complex_job job = {.plan = p};
   for (int k = 0; k <= p->n_inputs; ++k) job.at[k] = view[p->operand[k]];
-  rows_parallel(run_range, &job, p->at.n, GRAIN, e->cost_ns);
+  rows_parallel(complex_run_range, &job, p->at.n, GRAIN, e->cost_ns);
   return ST_OK;
 }
 
-static complex_access access_of(int dtype) {
+static complex_access complex_access_of(int dtype) {
   const int part = dtype_part(dtype);
   return (complex_access){.load = loops->load[part][COMPUTE_F64],
                           .store = loops->store[part][COMPUTE_F64],
@@ -90,8 +92,8 @@ static complex_access access_of(int dtype) {
                                                              : -1};
 }
 
-/* As parts of the tensors' type hold it. */
-static complex_number value_of(const elementwise_parameter *p, int dtype) {
+/* The parameter's parts, rounded to the type of the tensors' parts. */
+static complex_number complex_value_of(const elementwise_parameter *p, int dtype) {
   const scalar *s = p->scalar;
   const double imaginary = s && dtype_is_complex(s->dtype) ? s->imaginary : 0;
   return (complex_number){elementwise_stored(s ? scalar_real(s) : p->number, dtype),
@@ -103,7 +105,7 @@ status complex_prepare(executor *e, int function, const elementwise_call *c) {
   view views[1 + COMPLEX_INPUTS] = {view_of(c->out)}, *order[1 + COMPLEX_INPUTS];
   const view *operands[1 + COMPLEX_INPUTS];
   uint64_t bytes = 0;
-  int part = ACL_FLOAT; /* of parameters, which real numbers have as floats too */
+  int part = ACL_FLOAT; /* the type of the parameters' parts; real float tensors have parameters of type float, too */
   p->function = complex_functions->of[function];
   p->n_inputs = (uint8_t)c->n_inputs;
   for (int k = 0; k <= c->n_inputs; ++k) {
@@ -113,17 +115,17 @@ status complex_prepare(executor *e, int function, const elementwise_call *c) {
       views[k] = view_broadcast(&in, views[0].dims, views[0].rank);
     }
     operands[k] = order[k] = &views[k];
-    p->access[k] = access_of(t->dtype);
+    p->access[k] = complex_access_of(t->dtype);
     p->operand[k] = c->operand[k];
     if (k && dtype_part(t->dtype) == ACL_DOUBLE) part = ACL_DOUBLE;
     bytes += (uint64_t)t->n * dtype_bytes(t->dtype);
   }
   for (int k = 0; k < COMPLEX_PARAMETERS && k < c->n_parameters; ++k)
-    p->parameter[k] = value_of(&c->parameter[k], part);
+    p->parameter[k] = complex_value_of(&c->parameter[k], part);
   p->parameter[COMPLEX_PARAMETERS].real = part != ACL_DOUBLE && dtype_part(c->out->dtype) != ACL_DOUBLE;
   rows_sort(order, 1 + c->n_inputs);
   walk_init(&p->at, operands, 1 + c->n_inputs, views[0].rank);
   executor_cost(e, bytes, (uint64_t)c->out->n * (complex_functions->is_slow[function] ? 4096 : 32));
-  e->run = run;
+  e->run = complex_tiles_run;
   return ST_OK;
 }

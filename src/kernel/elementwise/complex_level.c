@@ -12,7 +12,7 @@
 #define QUOTIENT_R(a, b, c, d) complex_quotient(a, b, c, d, 0)
 #define QUOTIENT_I(a, b, c, d) complex_quotient(a, b, c, d, 1)
 
-/* Inputs that a function has not point at the first. */
+/* Unused inputs point at the first one. */
 #define COMPLEX(name, real_part, imaginary_part)                                                                       \
   static void loop_##name(const complex_tile *out, const complex_tile *in, const complex_number *parameter,            \
                           int64_t n) {                                                                                 \

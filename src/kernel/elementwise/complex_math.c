@@ -5,7 +5,8 @@ static double complex quotient(double complex x, double complex y) {
   return complex_of(complex_quotient(a, b, c, d, false), complex_quotient(a, b, c, d, true));
 }
 
-/* x^2 + y^2 neither overflows nor vanishes, and of what is near 1 the difference from 1 has no rounding before its last. */
+/* For floats x^2 + y^2 neither overflows nor underflows in double. Near 1, its difference from 1 is rounded only
+ * once. */
 static double complex log_of_floats(double complex z) {
   const double x = fmax(fabs(creal(z)), fabs(cimag(z))), y = fmin(fabs(creal(z)), fabs(cimag(z)));
   const double square = x * x + y * y;
@@ -21,7 +22,7 @@ double complex complex_log(double complex x, double log_base, bool of_floats) {
 
 double complex complex_rsqrt(double complex x) { return quotient(1, csqrt(x)); }
 
-/* By the exponential that does not overflow. */
+/* Uses that of e^x and e^-x which does not overflow. */
 double complex complex_sigmoid(double complex x) {
   const bool positive = creal(x) >= 0;
   const double complex power = cexp(positive ? -x : x);
@@ -30,11 +31,11 @@ double complex complex_sigmoid(double complex x) {
 
 double complex complex_sigmoid_slope(double complex gradient, double complex result) {
   const double a = creal(gradient), b = cimag(gradient), r = creal(result), i = cimag(result);
-  const double real = (1 - r) * r + i * i, imaginary = i * r - (1 - r) * i; /* of the conjugate */
+  const double real = (1 - r) * r + i * i, imaginary = i * r - (1 - r) * i; /* parts of the conjugate */
   return complex_of(a * real - b * imaginary, a * imaginary + b * real);
 }
 
-/* Scaled, so that the magnitude neither overflows nor loses bits. */
+/* x is scaled, so that its magnitude neither overflows nor loses bits. */
 double complex complex_sign(double complex x) {
   const double larger = fmax(fabs(creal(x)), fabs(cimag(x)));
   if (larger == 0) return x;
@@ -42,8 +43,8 @@ double complex complex_sign(double complex x) {
   return complex_of(real / magnitude, imaginary / magnitude);
 }
 
-/* An error of the exponent y log x is one of the result, times its size: in long double but for floats, where it is not
- * large. */
+/* An absolute error of the exponent y log x becomes a relative error of the result. So the exponent is computed in long
+ * double, except for floats, where it is small enough. */
 double complex complex_power(double complex x, double complex y, bool of_floats) {
   if (creal(y) == 0 && cimag(y) == 0) return 1;
   if (creal(x) == 0 && cimag(x) == 0 && creal(y) > 0) return 0;

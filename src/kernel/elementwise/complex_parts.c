@@ -1,5 +1,5 @@
-/* Real, Complex and Polar: the parts of complex numbers, taken and put together. A part is an element of the float type
- * of half the size, every other one in memory. */
+/* Real, Complex and Polar: take the real parts of complex numbers, or make complex numbers of their parts. A part is an
+ * element of the float type of half the size, at every other position in memory. */
 #include "kernel/elementwise/complex.h"
 #include "kernel/engine/elementwise.h"
 #include "kernel/families.h"
@@ -48,7 +48,7 @@ static status polar_run(const executor *e, void *const *at, void *scratch) {
   return ST_OK;
 }
 
-/* What the two broadcast to. */
+/* The shape that x and y broadcast to. */
 static status broadcast_pair(const arg_schema *schema, const tensor *x, const tensor *y, int64_t *dims, int *rank) {
   char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   *rank = x->rank > y->rank ? x->rank : y->rank;
@@ -62,7 +62,7 @@ static status broadcast_pair(const arg_schema *schema, const tensor *x, const te
   return ST_OK;
 }
 
-/* (real, imag, out), or the absolute value and the angle. */
+/* (real, imag, out); for Polar (absolute value, angle, out). */
 status prepare_complex(executor *e, const op_arg *a) {
   const bool polar = e->op->variant == COMPLEX_POLAR;
   const arg_schema *schema = e->op->schema;

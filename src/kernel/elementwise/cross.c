@@ -1,5 +1,5 @@
-/* LinalgCross: the vector product along a dimension of 3, of real and complex numbers. Components are computed in double
- * (integers in int64) and rounded once. */
+/* LinalgCross: the cross product along a dimension of size 3, of real and complex numbers. Components are computed in
+ * double (integers in int64) and rounded once. */
 #include "kernel/engine/axis.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
@@ -7,12 +7,12 @@
 enum { TILE = 256, GRAIN = 2048, SELF = 1, OTHER = 2 };
 
 typedef struct {
-  walk others;      /* every dimension but that one; operands: out, self, other */
-  int64_t along[3]; /* bytes; 0: one component for all three */
+  walk others;      /* all dimensions but that one; operands: out, self, other */
+  int64_t along[3]; /* bytes between the components of each operand; 0: one component serves as all three */
   load_loop *load;
   store_loop *store;
-  int64_t part;    /* bytes from a real part to its imaginary one; 0: real numbers */
-  uint8_t compute; /* COMPUTE_F64, COMPUTE_I64 */
+  int64_t part;    /* bytes from the real to the imaginary part; 0: real numbers */
+  uint8_t compute; /* COMPUTE_F64 or COMPUTE_I64 */
 } cross_plan;
 
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
 } cross_job;
 
 typedef struct {
-  _Alignas(64) char value[3][2][TILE * sizeof(double)]; /* components, parts */
+  _Alignas(64) char value[3][2][TILE * sizeof(double)]; /* [component][part] */
 } vectors;
 
 static void load_vectors(const cross_plan *p, int operand, const char *from, int64_t n, vectors *v) {
@@ -56,7 +56,7 @@ static void cross_range(const void *arg, int64_t begin, int64_t end) {
     load_vectors(p, OTHER, c.at[OTHER], n, &b);
     for (int i = 0; i < 3; ++i) {
       const int j = (i + 1) % 3, k = (i + 2) % 3;
-      for (int part = 0; part < (p->part ? 2 : 1); ++part) { /* (ar + i ai) (br + i bi), its real or imaginary part */
+      for (int part = 0; part < (p->part ? 2 : 1); ++part) { /* the real or imaginary part of (ar + i ai) (br + i bi) */
         product(p, sum, a.value[j][0], b.value[k][part], 0, n);
         if (p->part) product(p, sum, a.value[j][1], b.value[k][1 - part], part ? 1 : -1, n);
         product(p, sum, a.value[k][0], b.value[j][part], -1, n);
@@ -75,7 +75,7 @@ static status run_cross(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* self and other broadcast to out, whose dimension that is self's dim has 3 elements. */
+/* self and other broadcast to out, which has 3 elements in the dimension that is self's dim. */
 static status expect_cross(const arg_schema *schema, const op_arg *a, int *dim) {
   const uint64_t complex = DTYPES_COMPLEX;
   const tensor *self = a[0].tensor, *other = a[1].tensor, *out = a[3].tensor;

@@ -1,40 +1,43 @@
-/* What elementwise operators have in common once their arguments are sorted: types, shapes, the plan. For operators whose
- * arguments are not simply a function's operands and parameters. */
+/* Checks and plans of elementwise operators, once their arguments are sorted by role: dtypes, shapes, the plan. Called
+ * by prepare functions, of this folder and of others, whose arguments are not simply a function's operands and
+ * parameters. Thread-safe: the functions work on the caller's data. */
 #ifndef CANNON_KERNEL_ELEMENTWISE_ELEMENTWISE_CALL_H
 #define CANNON_KERNEL_ELEMENTWISE_ELEMENTWISE_CALL_H
 
 #include "kernel/engine/elementwise.h"
 #include "op/executor.h"
 
-/* A parameter: a scalar of the call or a number. */
+/* A parameter of a function: a scalar of the call, or a number. */
 typedef struct {
   const char *name;
-  const scalar *scalar; /* or NULL: */
+  const scalar *scalar; /* NULL: `number` counts */
   double number;
 } elementwise_parameter;
 
-/* The call's arguments by what they are to the function. */
+/* The call's arguments by their role in the function. */
 typedef struct {
   const tensor *out, *in[ELEMENTWISE_INPUTS];
   const char *out_name, *in_name[ELEMENTWISE_INPUTS];
   elementwise_parameter parameter[ELEMENTWISE_PARAMETERS];
   int n_inputs, n_parameters;
-  int8_t operand[1 + ELEMENTWISE_INPUTS]; /* where each of out, in... is among the executor's */
+  int8_t operand[1 + ELEMENTWISE_INPUTS]; /* index of out and in[0...] among the executor's operands */
 } elementwise_call;
 
-/* Tensors that are read are the inputs, in their order; what is written is the output; scalars and numbers are the
- * parameters. An absent scalar is 1. */
+/* Sorts a call's arguments by the schema: tensors that are read are the inputs, in their order; the tensor that is
+ * written is the output; scalars and numbers are the parameters. An absent scalar is 1. */
 void elementwise_call_of(const op *o, const op_arg *a, elementwise_call *c);
 
-/* Checks, plans, sets the executor's run. */
+/* Checks dtypes and shapes, plans the function (EW_...) and sets the executor's run. */
 status elementwise_prepare(executor *e, int function, const elementwise_call *c);
 
-/* The parts of it, for operators that run several functions. dtype: what the function's result is, by promotion. */
+/* The steps of elementwise_prepare, for operators that run several functions. check_dtypes sets *dtype to the promoted
+ * dtype that the function is computed in, value converts a parameter to a compute type, is_slow tells whether a
+ * function's speed is limited by computing. */
 status elementwise_check_dtypes(const elementwise_call *c, int function, int *dtype);
 compute_value elementwise_value(const elementwise_parameter *p, compute_type compute);
 bool elementwise_is_slow(int function);
 
-/* A number as a type holds it. */
+/* x rounded to a dtype. */
 double elementwise_stored(double x, int dtype);
 
 #endif

@@ -1,5 +1,5 @@
-/* One value into all elements, or those of a diagonal: InplaceFillScalar, InplaceFillTensor, InplaceZero, InplaceOne, Eye,
- * InplaceFillDiagonal. */
+/* Operators that store one value into all elements or into those of a diagonal: InplaceFillScalar, InplaceFillTensor,
+ * InplaceZero, InplaceOne, Eye, InplaceFillDiagonal. */
 #include "kernel/elementwise/fill.h"
 
 #include <math.h>
@@ -11,8 +11,8 @@
 /* ---- filling ----------------------------------------------------------------------------------------------------- */
 
 enum {
-  REPEATED = 16 * 1024,  /* bytes that are copied over and over: they stay in L1 */
-  FILL_GRAIN = 16 * 1024 /* elements */
+  REPEATED = 16 * 1024,  /* bytes of a pattern that is copied repeatedly; it stays in L1 */
+  FILL_GRAIN = 16 * 1024 /* minimum number of elements for a thread */
 };
 
 void fill_plan_init(fill_plan *p, const view *out, const void *value) {
@@ -79,8 +79,8 @@ void fill_run(const fill_plan *p, void *at, uint64_t cost_ns) {
   rows_parallel(fill_range, &job, p->at.n, FILL_GRAIN, cost_ns);
 }
 
-/* The scalar as an element of the tensor: floats become integers by truncation, integers wrap; parts of complex
- * numbers are stored as the float type of half the size. */
+/* Floats become integers by truncation, integers wrap. The parts of complex numbers are stored as the float type of
+ * half the size. */
 status fill_value_of(const tensor *t, const char *name, const scalar *s, char *value) {
   const bool complex = dtype_is_complex(t->dtype);
   const int dtype = dtype_part(t->dtype);
@@ -117,7 +117,7 @@ status prepare_fill(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* A value that is only known when the task runs, in another dtype perhaps. */
+/* The value is read when the task runs; its dtype may differ from the tensor's. */
 static status fill_tensor_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   elementwise_run(PLAN(e, elementwise_plan), view, e->cost_ns);
@@ -143,9 +143,9 @@ status prepare_fill_tensor(executor *e, const op_arg *a) {
 enum { DIAGONALS = 2 };
 
 typedef struct {
-  view all; /* to be cleared; rank -1: nothing is */
+  view all; /* the view to be cleared; rank -1: none */
   view diagonal[DIAGONALS];
-  int64_t offset[DIAGONALS]; /* bytes from the first element */
+  int64_t offset[DIAGONALS]; /* bytes from the tensor's first element */
   _Alignas(16) char value[16];
 } diagonal_plan;
 
@@ -166,7 +166,7 @@ static status diagonal_run(const executor *e, void *const *view, void *scratch) 
 
 static view none_of(int dtype) { return (view){.rank = 1, .dtype = dtype}; }
 
-/* n elements, where all indices are the same. */
+/* The diagonal of n elements at which all indices are equal. */
 static view main_diagonal(const tensor *t, int64_t n) {
   view v = {.rank = 1, .dtype = t->dtype, .dims = {n}};
   for (int d = 0; d < t->rank; ++d) v.strides[0] += t->strides[d] * (int64_t)dtype_bytes(t->dtype);
@@ -197,7 +197,8 @@ status prepare_eye(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* wrap: in a tall matrix the diagonal starts again, a row below where it has left the matrix. */
+/* InplaceFillDiagonal with wrap: in a tall matrix the diagonal starts again one row below the row where it leaves the
+ * matrix. */
 static void wrap_diagonal(diagonal_plan *p, const tensor *t) {
   const int64_t rows = t->dims[0], columns = t->dims[1], again = columns + 1, whole = rows / again;
   const int64_t bytes = (int64_t)dtype_bytes(t->dtype), along = p->diagonal[0].strides[0];
@@ -210,7 +211,7 @@ static void wrap_diagonal(diagonal_plan *p, const tensor *t) {
   p->offset[1] = whole * p->diagonal[0].strides[0];
 }
 
-/* As PyTorch has it; integers without a sign take negative ones of their width. */
+/* Whether a value does not fit a dtype, by PyTorch's rule: unsigned integers accept negative values of their width. */
 static bool overflows(double value, int dtype) {
   const bool has_sign = dtype != ACL_UINT8 && dtype != ACL_UINT16 && dtype != ACL_UINT32 && dtype != ACL_UINT64;
   const double end = ldexp(1, 8 * (int)dtype_bytes(dtype) - has_sign);

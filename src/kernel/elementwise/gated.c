@@ -1,5 +1,5 @@
-/* Gated linear units: one half of a dimension times the other half, activated. Both halves are views of one operand, so
- * each result is one loop of the elementwise engine, and so is each half of a gradient. */
+/* Gated linear units: one half of a dimension times the activation of the other half. Both halves are views of one
+ * operand, so the result is one loop of the elementwise engine, and so is each half of a gradient. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,10 +7,10 @@
 #include "kernel/families.h"
 #include "runtime/parallel.h"
 
-/* forward(x, y): x times y activated; slope(x, y, z): x y times the activation's derivative at z. */
+/* forward(x, y) is x times the activation of y; slope(x, y, z) is x y times the activation's derivative at z. */
 typedef struct {
   int16_t forward, activation, slope;
-  int8_t activated_half; /* unless the call says */
+  int8_t activated_half; /* unless the call has an argument for it */
 } gated_unit;
 
 static const gated_unit GLU = {EW_glu, EW_sigmoid, EW_glu_slope, 1};
@@ -22,13 +22,13 @@ static bool is_geglu(const executor *e) {
   return e->op->variant == GATED_GEGLU || e->op->variant == GATED_GEGLU_BACKWARD;
 }
 
-/* What is asked for. */
+/* The arguments of a call. */
 typedef struct {
   gated_unit unit;
   int dim;
 } gated_call;
 
-/* A part of one of the executor's operands. */
+/* A view of a part of one of the executor's operands. */
 typedef struct {
   view v;
   int operand;
@@ -48,16 +48,16 @@ typedef struct {
   gated_pass pass[PASSES];
 } gated_plan;
 
-static part whole(const tensor *t, int operand) { return (part){view_of(t), operand, 0}; }
+static part gated_whole(const tensor *t, int operand) { return (part){view_of(t), operand, 0}; }
 
 static part half(const tensor *t, int operand, int dim, int which) {
-  part p = whole(t, operand);
+  part p = gated_whole(t, operand);
   p.v.dims[dim] /= 2;
   p.offset_bytes = which * p.v.dims[dim] * p.v.strides[dim];
   return p;
 }
 
-static void add_pass(gated_plan *p, int function, const part *out, const part *const *in, int n_inputs) {
+static void gated_add_pass(gated_plan *p, int function, const part *out, const part *const *in, int n_inputs) {
   gated_pass *pass = &p->pass[p->n_passes++];
   const view *views[PASS_OPERANDS];
   for (int k = 0; k <= n_inputs; ++k) {
@@ -69,7 +69,7 @@ static void add_pass(gated_plan *p, int function, const part *out, const part *c
   elementwise_plan_init(&pass->plan, function, compute_type_of(in[0]->v.dtype), &out->v, views, n_inputs);
 }
 
-static status run(const executor *e, void *const *view, void *scratch) {
+static status gated_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const gated_plan *p = e->heap;
   for (int i = 0; i < p->n_passes; ++i) {
@@ -81,16 +81,17 @@ static status run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-static status finish(executor *e, int64_t n) {
+static status gated_finish(executor *e, int64_t n) {
   const gated_plan *p = e->heap;
   uint64_t bytes = 0;
   for (int k = 0; k < e->n_operands; ++k) bytes += e->operands[k].extent_bytes;
   executor_cost(e, bytes, (uint64_t)(n * p->n_passes * 64));
-  e->run = run;
+  e->run = gated_run;
   return ST_OK;
 }
 
-/* self is a float tensor, dim one of its dimensions, of even size. first: where dim is among the arguments. */
+/* Checks that self is a float tensor and dim one of its dimensions, of even size. first: the index of dim among the
+ * arguments. */
 static status check_call(const executor *e, const op_arg *a, int first, const tensor *self, const char *name,
                          gated_call *c) {
   TRY(op_expect_dtype(self, name, DTYPES_FLOAT));
@@ -109,7 +110,7 @@ static status check_call(const executor *e, const op_arg *a, int first, const te
   return ST_OK;
 }
 
-/* t is a float tensor of self's shape with dim halved. */
+/* Checks that t is a float tensor of self's shape with dim halved. */
 static status check_half(const tensor *t, const char *name, const tensor *self, int dim) {
   int64_t dims[MAX_RANK];
   for (int d = 0; d < self->rank; ++d) dims[d] = d == dim ? self->dims[d] / 2 : self->dims[d];
@@ -117,14 +118,14 @@ static status check_half(const tensor *t, const char *name, const tensor *self, 
   return op_expect_shape(t, name, dims, self->rank);
 }
 
-static gated_plan *new_plan(executor *e) {
+static gated_plan *gated_new_plan(executor *e) {
   gated_plan *p = e->heap = malloc(sizeof *p);
   if (p) p->n_passes = 0;
   return p;
 }
 
-/* (self, dim, ..., out) and for GeGlu the activated half as well. */
-static status prepare_forward(executor *e, const op_arg *a) {
+/* (self, dim, ..., out); GeGlu has a second output, for the activated half. */
+static status gated_prepare_forward(executor *e, const op_arg *a) {
   const arg_schema *schema = e->op->schema;
   const tensor *self = a[0].tensor;
   const bool keeps_activated = is_geglu(e);
@@ -133,20 +134,20 @@ static status prepare_forward(executor *e, const op_arg *a) {
   TRY(check_call(e, a, 1, self, schema[0].name, &c));
   TRY(check_half(a[out].tensor, schema[out].name, self, c.dim));
   if (keeps_activated) TRY(check_half(a[out + 1].tensor, schema[out + 1].name, self, c.dim));
-  gated_plan *p = new_plan(e);
+  gated_plan *p = gated_new_plan(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan");
   const part activated = half(self, 0, c.dim, c.unit.activated_half),
              other = half(self, 0, c.dim, 1 - c.unit.activated_half);
-  const part result = whole(a[out].tensor, 1);
-  add_pass(p, c.unit.forward, &result, (const part *const[]){&other, &activated}, 2);
+  const part result = gated_whole(a[out].tensor, 1);
+  gated_add_pass(p, c.unit.forward, &result, (const part *const[]){&other, &activated}, 2);
   if (keeps_activated) {
-    const part kept = whole(a[out + 1].tensor, 2);
-    add_pass(p, c.unit.activation, &kept, (const part *const[]){&activated}, 1);
+    const part kept = gated_whole(a[out + 1].tensor, 2);
+    gated_add_pass(p, c.unit.activation, &kept, (const part *const[]){&activated}, 1);
   }
-  return finish(e, self->n / 2);
+  return gated_finish(e, self->n / 2);
 }
 
-/* (input, approximate, out): along the last dimension, the first half activated. */
+/* (input, approximate, out): along the last dimension, with the first half activated. */
 status prepare_gelu_mul(executor *e, const op_arg *a) {
   const tensor *input = a[0].tensor;
   const char *approximate = a[1].string ? a[1].string : "none";
@@ -160,15 +161,16 @@ status prepare_gelu_mul(executor *e, const op_arg *a) {
          approximate);
   const int dim = input->rank - 1;
   TRY(check_half(a[2].tensor, "out", input, dim));
-  gated_plan *p = new_plan(e);
+  gated_plan *p = gated_new_plan(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan");
-  const part activated = half(input, 0, dim, 0), other = half(input, 0, dim, 1), result = whole(a[2].tensor, 1);
-  add_pass(p, tanh ? GEGLU_TANH.forward : GEGLU.forward, &result, (const part *const[]){&other, &activated}, 2);
-  return finish(e, input->n / 2);
+  const part activated = half(input, 0, dim, 0), other = half(input, 0, dim, 1), result = gated_whole(a[2].tensor, 1);
+  gated_add_pass(p, tanh ? GEGLU_TANH.forward : GEGLU.forward, &result, (const part *const[]){&other, &activated}, 2);
+  return gated_finish(e, input->n / 2);
 }
 
-/* (gradient, self, ..., gradient of self); for GeGlu the activated half comes third. */
-static status prepare_backward(executor *e, const op_arg *a) {
+/* (gradient, self, ..., gradient of self); for GeGlu the third argument is the activated half, an output of the forward
+ * operator. */
+static status gated_prepare_backward(executor *e, const op_arg *a) {
   const arg_schema *schema = e->op->schema;
   const tensor *gradient = a[0].tensor, *self = a[1].tensor;
   const bool has_activated = is_geglu(e);
@@ -179,28 +181,28 @@ static status prepare_backward(executor *e, const op_arg *a) {
   if (has_activated) TRY(check_half(a[2].tensor, schema[2].name, self, c.dim));
   TRY(op_expect_dtype(a[out].tensor, schema[out].name, DTYPES_FLOAT));
   TRY(op_expect_shape(a[out].tensor, schema[out].name, self->dims, self->rank));
-  gated_plan *p = new_plan(e);
+  gated_plan *p = gated_new_plan(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan");
-  const part g = whole(gradient, 0);
+  const part g = gated_whole(gradient, 0);
   const part activated = half(self, 1, c.dim, c.unit.activated_half),
              other = half(self, 1, c.dim, 1 - c.unit.activated_half);
   const part to_activated = half(a[out].tensor, out_operand, c.dim, c.unit.activated_half);
   const part to_other = half(a[out].tensor, out_operand, c.dim, 1 - c.unit.activated_half);
-  add_pass(p, c.unit.slope, &to_activated, (const part *const[]){&g, &other, &activated}, 3);
+  gated_add_pass(p, c.unit.slope, &to_activated, (const part *const[]){&g, &other, &activated}, 3);
   if (has_activated) {
-    const part value = whole(a[2].tensor, 2);
-    add_pass(p, EW_mul, &to_other, (const part *const[]){&g, &value}, 2);
+    const part value = gated_whole(a[2].tensor, 2);
+    gated_add_pass(p, EW_mul, &to_other, (const part *const[]){&g, &value}, 2);
   } else {
-    add_pass(p, c.unit.forward, &to_other, (const part *const[]){&g, &activated}, 2);
+    gated_add_pass(p, c.unit.forward, &to_other, (const part *const[]){&g, &activated}, 2);
   }
-  return finish(e, self->n / 2);
+  return gated_finish(e, self->n / 2);
 }
 
 status prepare_gated(executor *e, const op_arg *a) {
   switch (e->op->variant) {
   case GATED_GLU:
   case GATED_SWIGLU:
-  case GATED_GEGLU: return prepare_forward(e, a);
-  default: return prepare_backward(e, a);
+  case GATED_GEGLU: return gated_prepare_forward(e, a);
+  default: return gated_prepare_backward(e, a);
   }
 }

@@ -1,4 +1,4 @@
-/* OneHot: offValue everywhere but where an index points along the new dimension. */
+/* OneHot: offValue everywhere, except onValue at the index along the new dimension. */
 #include "kernel/elementwise/fill.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
@@ -6,8 +6,8 @@
 enum { TILE = 256, GRAIN = 4096 };
 
 typedef struct {
-  walk at;  /* 0: self, 1: out's class 0 */
-  view out; /* all of it */
+  walk at;  /* operand 0: self; 1: class 0 of out */
+  view out; /* all of out */
   load_loop *load;
   int64_t classes, class_stride; /* bytes */
   uint8_t size;
@@ -19,7 +19,7 @@ typedef struct {
   const void *on;
 } one_hot_job;
 
-static inline void put(char *to, const void *value, size_t size) {
+static inline void one_hot_put(char *to, const void *value, size_t size) {
   switch (size) {
   case 1: memcpy(to, value, 1); break;
   case 2: memcpy(to, value, 2); break;
@@ -29,7 +29,7 @@ static inline void put(char *to, const void *value, size_t size) {
   }
 }
 
-/* Indices out of range point nowhere: their elements are all off. */
+/* Indices out of range set no element. */
 static void put_range(const void *job, int64_t begin, int64_t end) {
   const one_hot_job *j = job;
   const one_hot_plan *p = j->plan;
@@ -42,7 +42,7 @@ static void put_range(const void *job, int64_t begin, int64_t end) {
     p->load(index, c.at[0], p->at.strides[0][last], n);
     for (int64_t k = 0; k < n; ++k)
       if (index[k] >= 0 && index[k] < p->classes)
-        put(c.at[1] + k * p->at.strides[1][last] + index[k] * p->class_stride, j->on, p->size);
+        one_hot_put(c.at[1] + k * p->at.strides[1][last] + index[k] * p->class_stride, j->on, p->size);
   }
 }
 

@@ -1,12 +1,12 @@
-/* Elementwise operators whose arguments are not just operands and parameters: those that choose a function by an
- * argument, or leave one aside. */
+/* Elementwise operators whose arguments are more than operands and parameters: an argument chooses the function, or is
+ * ignored. */
 #include <math.h>
 #include <string.h>
 
 #include "kernel/elementwise/elementwise_call.h"
 #include "kernel/families.h"
 
-/* GeluV2(x, approximate, y): 0 is the error function's, 1 tanh's. GeluBackwardV2 says it in words. */
+/* GeluV2(x, approximate, y): 0 is computed by the error function, 1 by tanh. GeluBackwardV2 has a string for it. */
 status prepare_gelu_v2(executor *e, const op_arg *a) {
   elementwise_call c;
   elementwise_call_of(e->op, a, &c);
@@ -49,7 +49,7 @@ static status check_limits(const executor *e, const op_arg *a) {
   }
 }
 
-/* Functions whose scalars have limits. */
+/* Operators that accept only part of the range of their scalars. */
 status prepare_limited(executor *e, const op_arg *a) {
   elementwise_call c;
   TRY(check_limits(e, a));
@@ -57,7 +57,7 @@ status prepare_limited(executor *e, const op_arg *a) {
   return elementwise_prepare(e, e->op->variant, &c);
 }
 
-/* The buffer, last or before the last, is neither read nor written. */
+/* The argument `buffer`, the last or the one before, is neither read nor written. */
 status prepare_log_sigmoid(executor *e, const op_arg *a) {
   elementwise_call c;
   elementwise_call_of(e->op, a, &c);
@@ -71,7 +71,8 @@ status prepare_log_sigmoid(executor *e, const op_arg *a) {
   return elementwise_prepare(e, e->op->variant, &c);
 }
 
-/* To so many decimals; below 0 to tens, hundreds. Integers have no decimals, and are 0 to powers of 10 beyond their type. */
+/* Rounds to `decimals` decimal places, negative ones to tens, hundreds, ... Integers have no decimal places; rounded to
+ * a power of 10 beyond their type they are 0. */
 status prepare_round_decimals(executor *e, const op_arg *a) {
   const int64_t decimals = a[1].integer;
   const int dtype = a[0].tensor->dtype;
@@ -92,7 +93,7 @@ status prepare_round_decimals(executor *e, const op_arg *a) {
   return elementwise_prepare(e, EW_round_decimals, &c);
 }
 
-/* Of a bool: its opposite. */
+/* For BOOL, logical not. */
 status prepare_bitwise_not(executor *e, const op_arg *a) {
   elementwise_call c;
   elementwise_call_of(e->op, a, &c);

@@ -1,4 +1,4 @@
-/* Elementwise operators of arithmetic whose function hangs on an argument's value or presence. */
+/* Arithmetic elementwise operators whose function depends on the value or the presence of an argument. */
 #include "kernel/elementwise/elementwise_call.h"
 #include "kernel/families.h"
 #include "kernel/graph_families.h"
@@ -9,7 +9,7 @@ static status prepare_as(executor *e, const op_arg *a, int function) {
   return elementwise_prepare(e, function, &c);
 }
 
-/* Add and Sub by name, which have no alpha. */
+/* Add and Sub called by operator name, which have no alpha. */
 status prepare_graph_sum(executor *e, const op_arg *a) {
   elementwise_call c;
   elementwise_call_of(e->op, a, &c);
@@ -25,7 +25,7 @@ status prepare_graph_relu_grad(executor *e, const op_arg *a) {
   return elementwise_prepare(e, EW_threshold_backward, &c);
 }
 
-/* (y, dy, z): by the function's result, which comes first. */
+/* (y, dy, z): gradients from the function's result, which is the first argument. */
 status prepare_graph_result_grad(executor *e, const op_arg *a) {
   elementwise_call c;
   elementwise_call_of(e->op, a, &c);
@@ -37,7 +37,7 @@ status prepare_graph_result_grad(executor *e, const op_arg *a) {
   return elementwise_prepare(e, e->op->variant, &c);
 }
 
-/* DivMod and the like: the mode chooses what is done to the quotient. */
+/* Division with a rounding mode that is applied to the quotient. */
 status prepare_divide(executor *e, const op_arg *a) {
   enum { MODES = 3 };
   static const int16_t of_tensors[MODES] = {EW_div, EW_trunc_div, EW_floor_div};
@@ -48,7 +48,7 @@ status prepare_divide(executor *e, const op_arg *a) {
   return prepare_as(e, a, (e->op->variant == EW_div ? of_tensors : of_scalar)[mode]);
 }
 
-/* PowTensorScalar: exponents that have functions of their own. */
+/* PowTensorScalar: some exponents have functions of their own. */
 status prepare_power(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor;
   const scalar *exponent = a[1].scalar;
@@ -78,7 +78,7 @@ status prepare_clamp(executor *e, const op_arg *a) {
   return elementwise_prepare(e, low && high ? EW_clamp : low ? EW_clamp_min : EW_clamp_max, &c);
 }
 
-/* (self, clipValueMin, clipValueMax, out): the same of tensors. */
+/* (self, clipValueMin, clipValueMax, out): the bounds are tensors. */
 status prepare_clamp_tensor(executor *e, const op_arg *a) {
   const bool low = a[1].tensor, high = a[2].tensor;
   TRY(expect_bound(low, high));
@@ -93,7 +93,7 @@ status prepare_clamp_tensor(executor *e, const op_arg *a) {
   return elementwise_prepare(e, low && high ? EW_clamp_between : low ? EW_maximum : EW_minimum, &c);
 }
 
-/* (selfRef, mask, value): one value. */
+/* (selfRef, mask, value): a tensor of one value. */
 status prepare_masked_fill_tensor(executor *e, const op_arg *a) {
   EXPECT(a[2].tensor->rank == 0, "value has %d dimensions, expected none", a[2].tensor->rank);
   return prepare_as(e, a, EW_masked_fill_from);
@@ -105,7 +105,7 @@ status prepare_masked_scale(executor *e, const op_arg *a) {
   return prepare_as(e, a, EW_masked_scale);
 }
 
-/* AddRelu: narrow integers wrap before they are compared with 0. */
+/* AddRelu: integers of few bits wrap before they are compared with 0. */
 status prepare_add_relu(executor *e, const op_arg *a) {
   const uint64_t allowed = DTYPES_FLOAT | DTYPES_INTEGER;
   elementwise_call c;
@@ -118,7 +118,7 @@ status prepare_add_relu(executor *e, const op_arg *a) {
   return elementwise_prepare(e, EW_add_relu_narrow, &c);
 }
 
-/* Addcdiv: integers that stay integers are divided as such. */
+/* Addcdiv: if the result stays an integer, integers are divided as integers. */
 status prepare_addcdiv(executor *e, const op_arg *a) {
   elementwise_call c;
   elementwise_call_of(e->op, a, &c);

@@ -1,4 +1,5 @@
-/* Elementwise operators: what types they compute in, and that shapes fit. The functions are in elementwise.def. */
+/* Elementwise operators: promotion and checks of dtypes, checks of shapes, and plans. The functions are in
+ * elementwise.def. */
 #include <math.h>
 #include <string.h>
 
@@ -9,111 +10,28 @@
 #include "kernel/families.h"
 #include "runtime/parallel.h"
 
-/* What is special about a function. */
+/* The traits of elementwise functions, a bit each (elementwise_traits.def). */
 enum {
-  BOOL_RESULT = 1,      /* stored as 0 or 1, into any dtype */
-  SCALAR_TYPED = 2,     /* the first scalar takes part in the promotion */
-  SCALARS_TYPED = 4,    /* all do, which are bounds */
-  SLOW = 8,             /* some 2 ns an element rather than memory speed */
-  NO_BOOL = 16,         /* truth values are refused */
-  CONDITION_FIRST = 32, /* the first tensor is a condition: bool or uint8, no part of the promotion */
-  MASK_SECOND = 64,     /* the second is one, and the first's dtype is the result's, whatever the others' are */
-  TO_INTEGER = 128,     /* a float, but where the operands are integers it may be stored as one, truncated */
-  BOOL_TO_FLOAT = 256,  /* of truth values alone a float, which may be stored as anything */
-  SCALAR_WIDENS = 512,  /* integers and an integer scalar are computed in a type that has both */
-  SCALAR_STORED = 1024, /* the first scalar is what the common type has of it, half-precision too */
-  ALIKE = 4096,         /* the tensors' dtypes are one */
-  FACTOR_LAST = 2048,   /* the last scalar is a factor, of no higher kind than what it multiplies */
-  TO_SELF = 4096,       /* in place, integers take what they become as floats, truncated */
-  SAME_SHAPES = 8192,   /* nothing is broadcast */
+#define TRAIT(name) INDEX_OF_##name,
+#include "kernel/engine/elementwise_traits.def"
+#undef TRAIT
+  N_TRAITS
 };
+enum {
+#define TRAIT(name) name = 1 << INDEX_OF_##name,
+#include "kernel/engine/elementwise_traits.def"
+#undef TRAIT
+};
+_Static_assert(N_TRAITS <= 16, "traits fit the type of their table");
 
-static const uint16_t traits[N_EW] = {
-    [EW_exp] = SLOW,
-    [EW_log] = SLOW,
-    [EW_rsqrt] = SLOW,
-    [EW_sigmoid] = SLOW,
-    [EW_tanh] = SLOW,
-    [EW_exp2... EW_logit] = SLOW,
-    [EW_gelu... EW_log_sigmoid] = SLOW,
-    [EW_elu... EW_celu] = SLOW,
-    [EW_selu] = SLOW | TO_INTEGER,
-    [EW_hardsigmoid] = TO_INTEGER,
-    [EW_elu_backward] = SAME_SHAPES,
-    [EW_selu_backward] = TO_INTEGER | SAME_SHAPES,
-    [EW_gelu_backward... EW_gelu_tanh_backward] = SLOW,
-    [EW_silu_backward... EW_swish_backward] = SLOW | SAME_SHAPES,
-    [EW_mish_backward] = SLOW,
-    [EW_softplus_backward... EW_log_sigmoid_backward] = SLOW | SAME_SHAPES,
-    [EW_hardtanh_backward... EW_hardswish_backward] = SAME_SHAPES,
-    [EW_sqrt_backward... EW_logit_grad] = SAME_SHAPES,
-    [EW_glu... EW_geglu_tanh_slope] = SLOW,
-    [EW_signbit... EW_is_neg_inf] = BOOL_RESULT,
-    [EW_adds] = SCALAR_TYPED | SCALAR_STORED | FACTOR_LAST,
-    [EW_subs] = SCALAR_TYPED | SCALAR_STORED | FACTOR_LAST,
-    [EW_add] = FACTOR_LAST,
-    [EW_sub] = FACTOR_LAST,
-    [EW_add_relu] = FACTOR_LAST,
-    [EW_add_relu_narrow] = FACTOR_LAST,
-    [EW_neg] = NO_BOOL,
-    [EW_muls] = SCALAR_TYPED | TO_SELF,
-    [EW_div] = TO_INTEGER,
-    [EW_divs] = SCALAR_TYPED | TO_INTEGER | TO_SELF,
-    [EW_logical_not] = BOOL_RESULT,
-    [EW_logical_and] = BOOL_RESULT,
-    [EW_eqs] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED,
-    [EW_gts] = BOOL_RESULT | SCALAR_TYPED | SCALAR_WIDENS,
-    [EW_lts] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED | SCALAR_WIDENS,
-    [EW_ges] = BOOL_RESULT | SCALAR_TYPED | SCALAR_WIDENS,
-    [EW_les] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED | SCALAR_WIDENS,
-    [EW_eq] = BOOL_RESULT,
-    [EW_ne] = BOOL_RESULT,
-    [EW_gt] = BOOL_RESULT,
-    [EW_lt] = BOOL_RESULT,
-    [EW_ge] = BOOL_RESULT,
-    [EW_le] = BOOL_RESULT,
-    [EW_nes] = BOOL_RESULT | SCALAR_TYPED | SCALAR_STORED,
-    [EW_rsub] = NO_BOOL | FACTOR_LAST,
-    [EW_rsubs] = SCALAR_TYPED | NO_BOOL | SCALAR_STORED | FACTOR_LAST,
-    [EW_add_to] = SCALAR_TYPED | FACTOR_LAST,
-    [EW_clamp] = SCALARS_TYPED | NO_BOOL,
-    [EW_clamp_min] = SCALARS_TYPED | NO_BOOL,
-    [EW_clamp_max] = SCALARS_TYPED | NO_BOOL,
-    [EW_trunc_divs] = SCALAR_TYPED | BOOL_TO_FLOAT,
-    [EW_floor_divs] = SCALAR_TYPED | BOOL_TO_FLOAT | SCALAR_WIDENS,
-    [EW_floor_div] = BOOL_TO_FLOAT,
-    [EW_trunc_div] = BOOL_TO_FLOAT,
-    [EW_fmod] = SLOW | NO_BOOL,
-    [EW_fmods] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_WIDENS,
-    [EW_remainder] = SLOW | NO_BOOL,
-    [EW_remainders] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
-    [EW_remainder_of] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
-    [EW_pow] = SLOW | NO_BOOL,
-    [EW_pows] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
-    [EW_power_of] = SLOW | SCALAR_TYPED | NO_BOOL | SCALAR_STORED,
-    [EW_norm_root] = SLOW,
-    [EW_gcd] = SLOW | NO_BOOL,
-    [EW_bitwise_ands] = SCALAR_TYPED | SCALAR_WIDENS,
-    [EW_bitwise_ors] = SCALAR_TYPED | SCALAR_WIDENS,
-    [EW_bitwise_xors] = SCALAR_TYPED | SCALAR_WIDENS,
-    [EW_shift_left] = NO_BOOL,
-    [EW_shift_lefts] = SCALAR_TYPED | NO_BOOL | SCALAR_WIDENS,
-    [EW_shift_right] = NO_BOOL,
-    [EW_logical_or] = BOOL_RESULT,
-    [EW_logical_xor] = BOOL_RESULT,
-    [EW_atan2] = SLOW | TO_INTEGER,
-    [EW_logaddexp] = SLOW,
-    [EW_logaddexp2] = SLOW,
-    [EW_xlogy] = SLOW | TO_INTEGER,
-    [EW_xlogys] = SLOW | SCALAR_TYPED,
-    [EW_xlogy_of] = SLOW | SCALAR_TYPED,
-    [EW_is_close] = BOOL_RESULT | ALIKE,
-    [EW_lerp] = ALIKE,
-    [EW_lerps] = ALIKE,
-    [EW_approximately] = BOOL_RESULT,
-    [EW_where] = CONDITION_FIRST,
-    [EW_masked_fill] = MASK_SECOND,
-    [EW_masked_fill_from] = MASK_SECOND,
+static const struct {
+  uint16_t bits;
+} traits[N_EW] = {
+#define EACH_ALL(n, name, expression)
+#define EACH_FLOAT(n, name, expression)
+#define EACH_INTEGER(n, name, expression)
+#define EACH_TRAITS(name, ...) [EW_##name] = {__VA_ARGS__}, /* {}: the line names no traits */
+#include "kernel/engine/elementwise_each.h"
 };
 
 typedef struct {
@@ -121,7 +39,7 @@ typedef struct {
   int8_t operand[1 + ELEMENTWISE_INPUTS];
 } elementwise_op_plan;
 
-bool elementwise_is_slow(int function) { return traits[function] & SLOW; }
+bool elementwise_is_slow(int function) { return traits[function].bits & SLOW; }
 
 static void add_parameter(elementwise_call *c, const char *name, const scalar *s, double number) {
   c->parameter[c->n_parameters++] = (elementwise_parameter){name, s, number};
@@ -154,33 +72,35 @@ void elementwise_call_of(const op *o, const op_arg *a, elementwise_call *c) {
   }
 }
 
-/* The dtype that the tensors are computed in together. */
+/* Sets *common to the promoted dtype of the tensors, and checks their dtypes. */
 static status promote_tensors(const elementwise_call *g, int function, int *common) {
-  const uint16_t t = traits[function];
+  const uint16_t t = traits[function].bits;
   *common = ACL_DT_UNDEFINED;
   for (int k = 0; k < g->n_inputs; ++k) {
     const bool condition = t & CONDITION_FIRST ? k == 0 : t & MASK_SECOND && k == 1;
     const uint64_t allowed = condition ? DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8) : DTYPES_REAL;
-    TRY(op_expect_dtype(g->in[k], g->in_name[k], allowed & (k && t & ALIKE ? DTYPE_BIT(g->in[0]->dtype) : allowed)));
+    TRY(op_expect_dtype(g->in[k], g->in_name[k],
+                        allowed & (k && t & SAME_DTYPE ? DTYPE_BIT(g->in[0]->dtype) : allowed)));
     if (condition || (t & MASK_SECOND && k > 1)) continue;
     *common = *common == ACL_DT_UNDEFINED ? g->in[k]->dtype : dtype_promote(*common, g->in[k]->dtype);
   }
   return ST_OK;
 }
 
-/* Against integers, where that can be seen: in another output, or because the scalar has more bits than they are
- * computed in. Elsewhere it would only cost time. */
+/* Whether an integer scalar widens the computation of integers. It does only where that can be observed: the output's
+ * dtype differs, or the scalar does not fit 32 bits. Elsewhere it would only cost time. */
 static bool scalar_widens(const elementwise_call *g, int function, int common) {
   const scalar *s = g->parameter[0].scalar;
-  if (!(traits[function] & SCALAR_WIDENS) || !dtype_is_integer(common) || !dtype_is_integer(s->dtype)) return false;
-  return s->integer != (int32_t)s->integer || (!(traits[function] & BOOL_RESULT) && g->out->dtype != common);
+  if (!(traits[function].bits & SCALAR_WIDENS) || !dtype_is_integer(common) || !dtype_is_integer(s->dtype))
+    return false;
+  return s->integer != (int32_t)s->integer || (!(traits[function].bits & BOOL_RESULT) && g->out->dtype != common);
 }
 
-/* Scalars count only where their kind is higher: floats make float, integers int64. Bounds of integers that are stored
- * as such are cut. */
+/* A scalar takes part in the promotion only if its kind is higher: a float makes FLOAT, an integer INT64. Bounds of
+ * integers whose result is stored as integer are truncated instead. */
 static void promote_scalars(const elementwise_call *g, int function, int *common) {
-  const bool are_bounds = traits[function] & SCALARS_TYPED;
-  const int n = are_bounds ? g->n_parameters : traits[function] & SCALAR_TYPED ? 1 : 0;
+  const bool are_bounds = traits[function].bits & SCALARS_TYPED;
+  const int n = are_bounds ? g->n_parameters : traits[function].bits & SCALAR_TYPED ? 1 : 0;
   if (are_bounds && dtype_is_integer(*common) && dtype_is_integer(g->out->dtype)) return;
   for (int k = 0; k < n; ++k) {
     const dtype_class of_scalar = dtype_class_of(g->parameter[k].scalar->dtype);
@@ -199,7 +119,7 @@ static status expect_factor(const elementwise_call *g, int common) {
   return ST_OK;
 }
 
-/* Integers that CANN computes in double, not in float. */
+/* Functions of integers that CANN computes in double rather than float. */
 static bool is_of_doubles(int function, int common, const tensor *out) {
   switch (function) {
   case EW_sqrt: return common == ACL_INT64;
@@ -211,7 +131,7 @@ static bool is_of_doubles(int function, int common, const tensor *out) {
   }
 }
 
-/* Of a call that is one of floats: who is to blame for that. */
+/* The name of the argument that makes the call one of floats, for messages. */
 static const char *name_of_float(const elementwise_call *g) {
   for (int k = 0; k < g->n_inputs; ++k)
     if (dtype_is_float(g->in[k]->dtype)) return g->in_name[k];
@@ -219,7 +139,7 @@ static const char *name_of_float(const elementwise_call *g) {
 }
 
 status elementwise_check_dtypes(const elementwise_call *g, int function, int *result) {
-  const uint16_t t = traits[function];
+  const uint16_t t = traits[function].bits;
   elementwise_loop *const *loop = loops->elementwise[function];
   int common;
   TRY(promote_tensors(g, function, &common));
@@ -227,12 +147,14 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
   if (t & FACTOR_LAST) TRY(expect_factor(g, common));
   if (t & NO_BOOL && common == ACL_BOOL) return OP_FAIL("%s has dtype BOOL, expected a number", g->in_name[0]);
   const bool bool_to_float = t & BOOL_TO_FLOAT && common == ACL_BOOL;
-  int stored = t & TO_INTEGER || bool_to_float ? common : ACL_DT_UNDEFINED; /* as what the output takes it */
-  /* Functions that integers don't have bring them to float; to double where a truth value hangs on their last bit. */
+  /* the dtype that decides which outputs can be stored */
+  int stored = t & TO_INTEGER || bool_to_float ? common : ACL_DT_UNDEFINED;
+  /* Integers are converted to float for functions without an integer loop; to double where a truth value depends on the
+   * last bit. */
   if (bool_to_float || (!loop[COMPUTE_I32] && dtype_class_of(common) != CLASS_FLOAT))
     common = t & BOOL_RESULT || is_of_doubles(function, common, g->out) ? ACL_DOUBLE : ACL_FLOAT;
   if (stored == ACL_DT_UNDEFINED) stored = common;
-  if (t & TO_SELF && g->operand[0] == g->operand[1]) stored = g->out->dtype;
+  if (t & INPLACE_TO_INTEGER && g->operand[0] == g->operand[1]) stored = g->out->dtype;
   if (!loop[compute_type_of(common)])
     return OP_FAIL("%s has dtype %s, expected an integer or BOOL", name_of_float(g), dtype_name(common));
   TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL | DTYPES_COMPLEX_ANY));
@@ -243,11 +165,12 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
   return ST_OK;
 }
 
-/* The inputs broadcast to exactly the output's shape. */
-static status check_shapes(const elementwise_call *g, int function) {
+/* Checks that the inputs broadcast to exactly the output's shape. */
+static status elementwise_check_shapes(const elementwise_call *g, int function) {
   int64_t dims[MAX_RANK];
   int rank = 0;
-  if (traits[function] & SAME_SHAPES) TRY(op_expect_shape(g->in[1], g->in_name[1], g->in[0]->dims, g->in[0]->rank));
+  if (traits[function].bits & SAME_SHAPES)
+    TRY(op_expect_shape(g->in[1], g->in_name[1], g->in[0]->dims, g->in[0]->rank));
   for (int k = 0; k < g->n_inputs; ++k)
     if (g->in[k]->rank > rank) rank = g->in[k]->rank;
   for (int d = 0; d < rank; ++d) dims[d] = 1;
@@ -290,7 +213,8 @@ double elementwise_stored(double x, int dtype) {
   return x;
 }
 
-/* Same shape, no gaps: one loop over everything, the common case, planned without looking at dimensions. */
+/* Plans the common case, operands of one shape without gaps, as one loop without looking at dimensions. Returns whether
+ * it applies. */
 static bool plan_contiguous(elementwise_plan *p, const elementwise_call *g, int function, compute_type compute) {
   static const int native[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
   bool linear = g->out->dtype == native[compute];
@@ -326,18 +250,20 @@ static void plan_any(elementwise_plan *p, const elementwise_call *g, int functio
   elementwise_plan_init(p, function, compute, &views[0], in, g->n_inputs);
 }
 
-/* What is narrower than what it is computed in is so before and after: integers beside 16-bit floats become such floats,
- * and results of any narrow type are that before they go to a wider output. */
+/* Sets the dtypes that narrow operands and results pass through although they are computed in a wider type: integers
+ * beside 16-bit floats are rounded to such floats, and results of a narrow dtype are rounded to it before they are
+ * stored in a wider output. */
 static void plan_dtypes_between(elementwise_plan *p, const elementwise_call *g, int dtype) {
   if (dtype_bytes(dtype) >= (p->compute == COMPUTE_I64 ? 8 : 4)) return;
   for (int k = 0; k < g->n_inputs; ++k)
     if (dtype_is_float(dtype) && dtype_is_integer(g->in[k]->dtype)) p->rounds = (int8_t)dtype;
-  if (traits[p->function] & BOOL_RESULT || p->function == EW_copy || dtype == g->out->dtype) return;
+  if (traits[p->function].bits & BOOL_RESULT || p->function == EW_copy || dtype == g->out->dtype) return;
   p->narrow = (int8_t)dtype;
   p->linear = false;
 }
 
-/* The sign of a 16-bit float is a bit, which needs no conversion; two that lie side by side are a word. */
+/* The sign of a 16-bit float is a bit, so negation needs no conversion; two contiguous ones are processed as a 32-bit
+ * word. */
 static void negate_bits(elementwise_plan *p) {
   p->function = EW_bitwise_xors;
   p->compute = COMPUTE_I32;
@@ -350,7 +276,7 @@ static void negate_bits(elementwise_plan *p) {
   p->linear = true;
 }
 
-static status run(const executor *e, void *const *view, void *scratch) {
+static status elementwise_op_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const elementwise_op_plan *p = PLAN(e, const elementwise_op_plan);
   void *at[1 + ELEMENTWISE_INPUTS];
@@ -380,8 +306,8 @@ static bool is_of_one_dtype(const elementwise_call *g) {
   return true;
 }
 
-/* Whether the function does the same to real and imaginary parts, in their own type. A sum's second term times anything but
- * 1 would be rounded twice. */
+/* Whether the function does the same to real and imaginary parts, in their own type. A sum with an alpha other than 1
+ * does not: the second term would be rounded twice. */
 static bool goes_by_parts(int function, const elementwise_call *g) {
   const elementwise_parameter *p = &g->parameter[0];
   if (!is_of_one_dtype(g)) return false;
@@ -397,8 +323,8 @@ static bool goes_by_parts(int function, const elementwise_call *g) {
   }
 }
 
-/* As a function of what the views, of the output and the inputs, take the tensors for. */
-static void plan_views(executor *e, int function, const elementwise_call *g, const view *views) {
+/* Plans the function on the given views of the output (views[0]) and the inputs instead of the tensors themselves. */
+static void elementwise_plan_views(executor *e, int function, const elementwise_call *g, const view *views) {
   elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
   const view *in[ELEMENTWISE_INPUTS];
   uint64_t bytes = 0;
@@ -411,10 +337,10 @@ static void plan_views(executor *e, int function, const elementwise_call *g, con
   elementwise_plan_init(&p->plan, function, compute, &views[0], in, g->n_inputs);
   for (int k = 0; k < g->n_parameters; ++k) p->plan.parameter[k] = elementwise_value(&g->parameter[k], compute);
   executor_cost(e, bytes, 0);
-  e->run = run;
+  e->run = elementwise_op_run;
 }
 
-/* As a real function, whose tensors have a last dimension of two parts. */
+/* Plans a real function of the parts: the tensors get a last dimension of size 2, real and imaginary part. */
 static void plan_parts(executor *e, int function, const elementwise_call *g) {
   view views[1 + ELEMENTWISE_INPUTS];
   for (int k = 0; k <= g->n_inputs; ++k) {
@@ -426,10 +352,11 @@ static void plan_parts(executor *e, int function, const elementwise_call *g) {
     views[k].dims[views[k].rank] = 2;
     views[k].strides[views[k].rank++] = part_bytes(g->out->dtype);
   }
-  plan_views(e, function, g, views);
+  elementwise_plan_views(e, function, g, views);
 }
 
-/* Products of complex numbers as they lie; of complex128 only where those of a row do, which others need not. */
+/* Plans products of interleaved complex numbers, if that is possible. complex128 requires that the numbers of a row are
+ * contiguous; other layouts return false. */
 static bool plan_product(executor *e, const elementwise_call *g) {
   if (!is_of_one_dtype(g)) return false;
   if (g->out->dtype == ACL_COMPLEX64) {
@@ -438,7 +365,7 @@ static bool plan_product(executor *e, const elementwise_call *g) {
       views[k] = view_of(k ? g->in[k - 1] : g->out);
       views[k].dtype = ACL_INT64;
     }
-    plan_views(e, EW_product_of_complex64, g, views);
+    elementwise_plan_views(e, EW_product_of_complex64, g, views);
     return true;
   }
   if (g->out->dtype != ACL_COMPLEX128) return false;
@@ -447,13 +374,14 @@ static bool plan_product(executor *e, const elementwise_call *g) {
   return p->n <= 2 || p->dims[p->rank - 1] > 2;
 }
 
-/* The result is complex, or a truth value, which either may be stored as, or a magnitude or an angle, which are real. */
+/* Plans a function with complex arguments. The result is complex, or a truth value, which any dtype can store, or a
+ * magnitude or an angle, which are real. `name` is that of a complex argument. */
 static status prepare_of_complex(executor *e, int function, const elementwise_call *g, const char *name) {
-  const bool truth = traits[function] & BOOL_RESULT, magnitude = function == EW_abs || function == EW_angle;
+  const bool truth = traits[function].bits & BOOL_RESULT, magnitude = function == EW_abs || function == EW_angle;
   EXPECT(complex_functions->of[function], "%s is complex, expected a real number", name);
   for (int k = 0; k < g->n_inputs; ++k) TRY(op_expect_dtype(g->in[k], g->in_name[k], DTYPES_REAL | DTYPES_COMPLEX_ANY));
   TRY(op_expect_dtype(g->out, g->out_name, magnitude ? DTYPES_FLOAT : DTYPES_COMPLEX_ANY | (truth ? DTYPES_REAL : 0)));
-  TRY(check_shapes(g, function));
+  TRY(elementwise_check_shapes(g, function));
   if (goes_by_parts(function, g)) {
     plan_parts(e, function, g);
     return ST_OK;
@@ -461,7 +389,7 @@ static status prepare_of_complex(executor *e, int function, const elementwise_ca
   return function == EW_mul && plan_product(e, g) ? ST_OK : complex_prepare(e, function, g);
 }
 
-/* A real function's result as a complex number: the real parts, and zeros for the others. */
+/* Runs a real function with a complex output: stores the real parts, and zeros as imaginary parts. */
 static status run_into_complex(const executor *e, void *const *at, void *scratch) {
   const elementwise_plan *p = &PLAN(e, const elementwise_op_plan)->plan;
   view imaginary = {.rank = p->rank, .dtype = p->dtype[0]};
@@ -469,7 +397,7 @@ static status run_into_complex(const executor *e, void *const *at, void *scratch
   memcpy(imaginary.dims, p->dims, sizeof p->dims[0] * p->rank);
   memcpy(imaginary.strides, p->strides[0], sizeof p->dims[0] * p->rank);
   fill_plan_init(&zeros, &imaginary, NULL);
-  TRY(run(e, at, scratch));
+  TRY(elementwise_op_run(e, at, scratch));
   fill_run(&zeros, (char *)at[PLAN(e, const elementwise_op_plan)->operand[0]] + dtype_bytes(p->dtype[0]), e->cost_ns);
   return ST_OK;
 }
@@ -481,12 +409,12 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
   int dtype;
   if (unlikely(complex)) return prepare_of_complex(e, function, g, complex);
   TRY(elementwise_check_dtypes(g, function, &dtype));
-  TRY(check_shapes(g, function));
+  TRY(elementwise_check_shapes(g, function));
   const compute_type compute = compute_type_of(dtype);
   elementwise_op_plan *p = PLAN(e, elementwise_op_plan);
   if (!plan_contiguous(&p->plan, g, function, compute)) plan_any(&p->plan, g, function, compute);
   for (int k = 0; k < g->n_parameters; ++k) p->plan.parameter[k] = elementwise_value(&g->parameter[k], compute);
-  if (traits[function] & SCALAR_STORED && compute == COMPUTE_F32 && dtype_bytes(dtype) == 2)
+  if (traits[function].bits & SCALAR_STORED && compute == COMPUTE_F32 && dtype_bytes(dtype) == 2)
     p->plan.parameter[0].f32 = (float)elementwise_stored(scalar_real(g->parameter[0].scalar), dtype);
   plan_dtypes_between(&p->plan, g, dtype);
   if (function == EW_neg && dtype_bytes(dtype) == 2 && compute == COMPUTE_F32 && dtype == g->out->dtype)
@@ -496,8 +424,8 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *g)
     p->operand[k] = g->operand[k];
     bytes += e->operands[g->operand[k]].extent_bytes;
   }
-  executor_cost(e, bytes, traits[function] & SLOW ? (uint64_t)g->out->n * 64 : 0);
-  e->run = dtype_is_complex(g->out->dtype) ? run_into_complex : run;
+  executor_cost(e, bytes, traits[function].bits & SLOW ? (uint64_t)g->out->n * 64 : 0);
+  e->run = dtype_is_complex(g->out->dtype) ? run_into_complex : elementwise_op_run;
   return ST_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Prelu and its gradients: one weight, or one for each index of dimension 1. */
+/* Prelu and its gradients: a single weight, or one for each index of dimension 1. */
 #include <stdlib.h>
 
 #include "kernel/elementwise/elementwise_call.h"
@@ -6,13 +6,13 @@
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 
-/* The weights, in whatever shape, as a tensor that broadcasts to self's. */
+/* The weights, of whatever shape, as a tensor that broadcasts to self's shape. */
 static status spread_weight(const tensor *self, const tensor *weight, tensor *spread) {
   const int64_t channels = self->rank > 1 ? self->dims[1] : 1;
   char text[SHAPE_TEXT];
   EXPECT(weight->n == 1 || weight->n == channels, "weight has shape %s, expected 1 or %jd elements",
          shape_text(weight->dims, weight->rank, text), (intmax_t)channels);
-  int64_t step = 0, n = 1; /* between weights; of those in the dimensions seen */
+  int64_t step = 0, n = 1; /* step: elements between weights; n: their number in the dimensions seen so far */
   for (int d = weight->rank - 1; d >= 0; n *= weight->dims[d--]) {
     if (n == 1) step = weight->strides[d];
     EXPECT(weight->n <= 1 || weight->dims[d] == 1 || weight->strides[d] == step * n,
@@ -37,14 +37,14 @@ status prepare_prelu(executor *e, const op_arg *a) {
   return elementwise_prepare(e, EW_prelu, &c);
 }
 
-/* ---- the gradients ------------------------------------------------------------------------------------------------ */
+/* ---- the gradients ----------------------------------------------------------------------------------------------- */
 
 typedef struct {
   elementwise_plan input;
-  mapped_sum weight; /* of one channel */
-  int64_t channels;  /* of gradWeight: one for all, or dimension 1 */
-  int64_t step[2];   /* from channel to channel: gradOutput, self */
-  int64_t to;        /* ... gradWeight */
+  mapped_sum weight; /* the sum for the weight of one channel */
+  int64_t channels;  /* the number of weights: 1, or the size of dimension 1 */
+  int64_t step[2];   /* bytes between channels of gradOutput and self */
+  int64_t to;        /* bytes between elements of gradWeight */
   store_loop *store;
 } prelu_backward_plan;
 
@@ -79,7 +79,7 @@ static status expect_prelu_backward(const op_arg *a, const arg_schema *schema) {
   return op_expect_shape(a[GRAD_WEIGHT].tensor, "gradWeight", weight->dims, weight->rank);
 }
 
-/* Several weights lie in one dimension, or in dimension 1 of as many as self has. */
+/* Several weights are in one dimension, or in dimension 1 of a tensor of self's rank. */
 static status expect_shape_of_weight(const tensor *weight, const tensor *self) {
   char text[SHAPE_TEXT];
   bool fits = weight->rank <= 1 || weight->rank == self->rank;

@@ -1,4 +1,4 @@
-/* Numbers at equal distances: Arange, Range, Linspace, and the powers of LogSpace. */
+/* Evenly spaced numbers: Arange, Range, Linspace, and their powers: LogSpace. */
 #include <math.h>
 
 #include "kernel/engine/rows.h"
@@ -7,14 +7,14 @@
 
 enum { SEQUENCE_TILE = 256, SEQUENCE_GRAIN = 4096 };
 
-/* Element i is start + i * step, from `from_end` on end - (n - 1 - i) * step, so that the last is exact; or base to the
- * power of that. In int64, or in double and then rounded. */
+/* Element i is start + i * step; from `from_end` on it is end - (n - 1 - i) * step, so that the last element is exact.
+ * LogSpace: base to the power of that. Computed in int64, or in double and then rounded. */
 typedef struct {
   walk at;
   store_loop *store;
   bool exact;
-  uint8_t operand; /* which is written */
-  double base;     /* 0: none */
+  uint8_t operand; /* the operand that is written */
+  double base;     /* 0: not LogSpace */
   int64_t from_end;
   compute_value start, step, end;
 } sequence_plan;
@@ -58,7 +58,7 @@ static status sequence_run(const executor *e, void *const *view, void *scratch) 
   return ST_OK;
 }
 
-static bool is_integer(const scalar *s) { return dtype_class_of(s->dtype) <= CLASS_INTEGER; }
+static bool sequence_is_integer(const scalar *s) { return dtype_class_of(s->dtype) <= CLASS_INTEGER; }
 
 static status expect_real(const op *o, const op_arg *a, int n) {
   for (int i = 0; i < n; ++i)
@@ -81,8 +81,8 @@ static void plan_sequence(executor *e, sequence_plan *p, const tensor *out, bool
 
 /* ---- Arange, Range ----------------------------------------------------------------------------------------------- */
 
-/* ceil((end - start) / step) or, with the end included, floor of that and one. Of floats also by float arithmetic, which
- * some callers (ggml) compute the length in. */
+/* The length must be ceil((end - start) / step), or floor of that plus one if the end is included. For floats also the
+ * length by float arithmetic is accepted, which some callers (ggml) use. */
 static status expect_length(const scalar *start, const scalar *end, const scalar *step, bool inclusive, int64_t n) {
   const double first = scalar_real(start), last = scalar_real(end), by = scalar_real(step);
   EXPECT(last - first == 0 || (last > first) == (by > 0),
@@ -91,7 +91,7 @@ static status expect_length(const scalar *start, const scalar *end, const scalar
   const float float_steps = ((float)last - (float)first) / (float)by;
   double length = inclusive ? floor(steps) + 1 : ceil(steps);
   double other = inclusive ? floorf(float_steps) + 1 : ceilf(float_steps);
-  if (is_integer(start) && is_integer(end) && is_integer(step)) {
+  if (sequence_is_integer(start) && sequence_is_integer(end) && sequence_is_integer(step)) {
     const __int128 distance = (__int128)end->integer - start->integer, s = step->integer;
     length = other = (double)(inclusive ? distance / s + 1 : (distance + s - (s > 0 ? 1 : -1)) / s);
   }
@@ -100,7 +100,7 @@ static status expect_length(const scalar *start, const scalar *end, const scalar
   return ST_OK;
 }
 
-/* Finite numbers, and a step that is one of integers among such. */
+/* Checks that start, end and step are finite and that the step is not 0; for integers, not even after truncation. */
 static status expect_numbers(const op *o, const op_arg *a, const tensor *out) {
   const bool of_integers = dtype_is_integer(out->dtype);
   TRY(expect_real(o, a, 3));
@@ -113,7 +113,7 @@ static status expect_numbers(const op *o, const op_arg *a, const tensor *out) {
   return ST_OK;
 }
 
-/* In int64 all three are cut first. */
+/* For int64 all three are truncated first. */
 status prepare_arange(executor *e, const op_arg *a) {
   const tensor *out = a[3].tensor;
   sequence_plan *p = PLAN(e, sequence_plan);
@@ -125,7 +125,7 @@ status prepare_arange(executor *e, const op_arg *a) {
         out->dtype == ACL_INT64 ? (scalar){.dtype = ACL_INT64, .integer = scalar_integer(a[i].scalar)} : *a[i].scalar;
   const scalar *start = &number[0], *end = &number[1], *step = &number[2];
   TRY(expect_length(start, end, step, e->op->variant == ARANGE_INCLUSIVE, out->n));
-  plan_sequence(e, p, out, is_integer(start) && is_integer(step));
+  plan_sequence(e, p, out, sequence_is_integer(start) && sequence_is_integer(step));
   if (p->exact) {
     p->start.i64 = start->integer;
     p->step.i64 = step->integer;
@@ -139,7 +139,7 @@ status prepare_arange(executor *e, const op_arg *a) {
 /* ---- Linspace, LogSpace ------------------------------------------------------------------------------------------ */
 
 typedef struct {
-  double start, end, base; /* base: 0: none */
+  double start, end, base; /* base 0: not LogSpace */
   int64_t steps;
 } spaced;
 
@@ -158,7 +158,7 @@ static status plan_spaced(executor *e, const tensor *out, const char *name, cons
   return ST_OK;
 }
 
-/* The operator's last argument is the output, the third the number of its elements. */
+/* The last argument is the output, the third the number of its elements. */
 status prepare_linspace(executor *e, const op_arg *a) {
   const int last = e->op->n_args - 1;
   const char *name = e->op->schema[last].name;
@@ -175,7 +175,7 @@ status prepare_linspace(executor *e, const op_arg *a) {
   return plan_spaced(e, out, name, &s);
 }
 
-/* By name: assist, y, start, end, steps, base, dtype (0: FLOAT16, 1: FLOAT). */
+/* Called by operator name: assist, y, start, end, steps, base, dtype (0: FLOAT16, 1: FLOAT). */
 status prepare_graph_log_space(executor *e, const op_arg *a) {
   const tensor *assist = a[0].tensor, *y = a[1].tensor;
   const spaced s = {.start = a[2].real, .end = a[3].real, .steps = a[4].integer, .base = a[5].real};

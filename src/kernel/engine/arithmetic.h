@@ -1,9 +1,9 @@
-/* Functions of two operands that C has not, or leaves undefined for some: divisions, remainders, powers, shifts. Each is
- * a macro that chooses by the operands' compute type, for the expressions of elementwise.def.
+/* Functions of two operands that C lacks or leaves undefined for some operands: divisions, remainders, powers, shifts;
+ * and logarithms of sums and bounded logarithms for losses. The macros at the end choose a function by the operands'
+ * compute type. The expressions of elementwise.def use them; the file is included once per instruction set level.
  *
- * Integers wrap; a quotient by 0 is 0, and so is what fmod leaves (PyTorch raises there, CANN's documents don't say).
- * Functions of floats are computed in double and rounded once where that matters; included once per instruction set
- * level. */
+ * Integers wrap. An integer quotient or fmod by 0 is 0 (PyTorch raises an error there; CANN's documents don't say).
+ * Functions of floats are computed in double and rounded once where precision requires it. All functions are pure. */
 #ifndef CANNON_KERNEL_ENGINE_ARITHMETIC_H
 #define CANNON_KERNEL_ENGINE_ARITHMETIC_H
 
@@ -13,7 +13,8 @@
 
 /* ---- integers ---------------------------------------------------------------------------------------------------- */
 
-/* By way of double, which vectorises, and is exact: a quotient that is no integer differs from one by 2^-31 of itself. */
+/* Divides in double, which compilers vectorise. The quotient is exact: a quotient that is no integer differs from the
+ * nearest integer by at least 2^-31 of its value. */
 static inline int32_t trunc_div_i32(int32_t x, int32_t y) {
   const int32_t divisor = y == 0 || y == -1 ? 1 : y;
   const int32_t q = (int32_t)((double)x / (double)divisor);
@@ -34,14 +35,14 @@ static inline int64_t trunc_div_i64(int64_t x, int64_t y) {
     const T r = fmod_##suffix(x, y);                                                                                   \
     return y == 0 ? x : r != 0 && (r ^ y) < 0 ? r + y : r;                                                             \
   }                                                                                                                    \
-  /* Negative powers are 0, but those of 1 and -1. */                                                                  \
+  /* Negative exponents give 0, except for the bases 1 and -1. */                                                      \
   static inline T power_##suffix(T x, T y) {                                                                           \
     if (y < 0) return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;                                                     \
     U result = 1;                                                                                                      \
     for (U square = (U)x; y; y >>= 1, square *= square) result *= y & 1 ? square : 1;                                  \
     return (T)result;                                                                                                  \
   }                                                                                                                    \
-  /* The nearest multiple of y > 0, the even one of two as near; of 0 that is 0. */                                    \
+  /* The multiple of y > 0 that is nearest to x; of two equally near ones, the even multiple. round_to(x, 0) is 0. */  \
   static inline T round_to_##suffix(T x, T y) {                                                                        \
     const T q = trunc_div_##suffix(x, y), r = fmod_##suffix(x, y);                                                     \
     const U rest = r < 0 ? 0 - (U)r : (U)r, missing = (U)y - rest;                                                     \
@@ -57,7 +58,7 @@ static inline int64_t trunc_div_i64(int64_t x, int64_t y) {
     }                                                                                                                  \
     return (T)a;                                                                                                       \
   }                                                                                                                    \
-  /* By a number of bits that the type has not: everything is shifted out; to the right, by less than 0 is by 0. */    \
+  /* By less than 0 or by the width or more, all bits are shifted out; shift_right by less than 0 returns x. */        \
   static inline T shift_left_##suffix(T x, T y) {                                                                      \
     const bool inside = y >= 0 && y < (T)(8 * sizeof(T));                                                              \
     return inside ? (T)((U)x << (inside ? y : 0)) : 0;                                                                 \
@@ -74,11 +75,11 @@ INTEGER_FUNCTIONS(i64, int64_t, uint64_t)
 static inline float trunc_div_f32(float x, float y) { return truncf(x / y); }
 static inline double trunc_div_f64(double x, double y) { return trunc(x / y); }
 
-/* floor of the exact quotient. Below 2^29 double tells it from the integers, since it is 2^-24 or more away from one that
- * it is not; above, neighbours of the result are far apart. */
+/* floor of the exact quotient. Below 2^29 a quotient in double is precise enough: a quotient that is no integer is at
+ * least 2^-24 away from the nearest one. Above 2^29 neighbouring floats are further apart than the error. */
 static inline float floor_div_f32(float x, float y) {
   const double q = floor((double)x / (double)y);
-  const float towards = x != 0 && (x < 0) != (y < 0) ? -1 : 0; /* of x / infinity, which is not 0 */
+  const float towards = x != 0 && (x < 0) != (y < 0) ? -1 : 0; /* the result of x / infinity for x other than 0 */
   const float of_finite = fabsf(y) == INFINITY && x == x ? towards : (float)q;
   return fabsf(x) == INFINITY && y != 0 ? NAN : of_finite;
 }
@@ -92,7 +93,7 @@ static inline double floor_div_f64(double x, double y) {
   return q - whole > 0.5 ? whole + 1 : whole;
 }
 
-/* Exact, of the sign of x. Quotients below 2^28 and the product with y are exact in double. */
+/* Exact; the result has the sign of x. Quotients below 2^28 and their product with y are exact in double. */
 static inline float fmod_f32(float x, float y) {
   const double q = (double)x / (double)y;
   if (!(fabs(q) < 0x1p28) || fabsf(y) == INFINITY) return fmodf(x, y);
@@ -100,7 +101,7 @@ static inline float fmod_f32(float x, float y) {
 }
 static inline double fmod_f64(double x, double y) { return fmod(x, y); }
 
-/* Of the sign of y. */
+/* The result has the sign of y. */
 static inline float remainder_f32(float x, float y) {
   const float r = fmod_f32(x, y);
   return r != 0 && (y < 0) != (r < 0) ? r + y : r;
@@ -112,7 +113,8 @@ static inline double remainder_f64(double x, double y) {
 
 /* ---- logarithms of sums ------------------------------------------------------------------------------------------ */
 
-/* log(1 + e^-|x|), within 3 ULP in float: 2 atanh(s) with s = e / (2 + e) up to 1/3; s^15 is out of sight. */
+/* log(1 + e^-|x|), within 3 ULP in float. With s = e / (2 + e) <= 1/3 it is 2 atanh(s); the series' term in s^15 is
+ * below float precision. */
 static inline float log1p_exp_minus_f32(float x) {
   const float e = vexp_f32(-fabsf(x)), s = e / (2 + e), t = s * s;
   const float p = HORNER_5(CORE_MAD, t, 2.0f / 3, 2.0f / 5, 2.0f / 7, 2.0f / 9, 2.0f / 11, 2.0f / 13);
@@ -122,7 +124,7 @@ static inline double log1p_exp_minus_f64(double x) { return log1p(exp(-fabs(x)))
 
 static inline double wide_log1p_exp_minus(double x) { return wide_log1p(wide_exp(-fabs(x))); }
 
-/* log(e^x + e^y) as the larger and what the smaller adds; equal infinities are themselves. */
+/* log(e^x + e^y), computed as max(x, y) + log(1 + e^-|x - y|). Two equal infinities give that infinity. */
 static inline float log_add_exp_f32(float x, float y) {
   const float larger = x > y || x != x ? x : y;
   const double added = wide_log1p_exp_minus((double)x - (double)y);
@@ -140,13 +142,13 @@ static inline double log_add_exp2_f64(double x, double y) {
   return x == y && fabs(x) == INFINITY ? x : (x > y || x != x ? x : y) + log1p(exp2(-fabs(x - y))) * LOG2E;
 }
 
-/* log(x) and log(1 - x), but not below -100: what binary cross entropy takes for the logarithm of 0. */
-static inline float bounded_log(float x, double log_x) {
+/* log(x) and log(1 - x), but at least -100: binary cross entropy uses this value for the logarithm of 0. */
+static inline float log_bounded_of(float x, double log_x) {
   const float l = x > 0 ? (float)log_x : x == 0 ? -100 : NAN;
   return l < -100 ? -100 : l;
 }
-static inline float log_bounded_f32(float x) { return bounded_log(x, wide_log(x)); }
-static inline float log1m_bounded_f32(float x) { return bounded_log(1 - x, wide_log1p(-(double)x)); }
+static inline float log_bounded_f32(float x) { return log_bounded_of(x, wide_log(x)); }
+static inline float log1m_bounded_f32(float x) { return log_bounded_of(1 - x, wide_log1p(-(double)x)); }
 static inline double log_bounded_f64(double x) { return log(x) < -100 ? -100 : log(x); }
 static inline double log1m_bounded_f64(double x) { return log1p(-x) < -100 ? -100 : log1p(-x); }
 
@@ -154,13 +156,16 @@ static inline double log1m_bounded_f64(double x) { return log1p(-x) < -100 ? -10
 
 #define OF_FLOATS(f, x, y)   _Generic((x), float : f##_f32, double : f##_f64)(x, y)
 #define OF_INTEGERS(f, x, y) _Generic((x), int32_t : f##_i32, int64_t : f##_i64)(x, y)
-#define OF_NUMBERS(f, x, y)  _Generic((x), float : f##_f32, double : f##_f64, int32_t : f##_i32, int64_t : f##_i64)(x, y)
 
-#define TRUNC_DIV(x, y)    OF_NUMBERS(trunc_div, x, y)
-#define FLOOR_DIV(x, y)    OF_NUMBERS(floor_div, x, y)
-#define FMOD(x, y)         OF_NUMBERS(fmod, x, y)
-#define REMAINDER(x, y)    OF_NUMBERS(remainder, x, y)
-#define POWER(x, y)        _Generic((x), float : vpow_f32, double : vpow_f64, int32_t : power_i32, int64_t : power_i64)(x, y)
+#define OF_NUMBERS(f, x, y) _Generic((x), float : f##_f32, double : f##_f64, int32_t : f##_i32, int64_t : f##_i64)(x, y)
+
+#define TRUNC_DIV(x, y) OF_NUMBERS(trunc_div, x, y)
+#define FLOOR_DIV(x, y) OF_NUMBERS(floor_div, x, y)
+#define FMOD(x, y)      OF_NUMBERS(fmod, x, y)
+#define REMAINDER(x, y) OF_NUMBERS(remainder, x, y)
+
+#define POWER(x, y) _Generic((x), float : vpow_f32, double : vpow_f64, int32_t : power_i32, int64_t : power_i64)(x, y)
+
 #define LOG_ADD_EXP(x, y)  OF_FLOATS(log_add_exp, x, y)
 #define LOG_ADD_EXP2(x, y) OF_FLOATS(log_add_exp2, x, y)
 #define LOG1P_EXP_MINUS(x) _Generic((x), float : log1p_exp_minus_f32, double : log1p_exp_minus_f64)(x)
@@ -171,8 +176,7 @@ static inline double log1m_bounded_f64(double x) { return log1p(-x) < -100 ? -10
 #define SHIFT_LEFT(x, y)   OF_INTEGERS(shift_left, x, y)
 #define SHIFT_RIGHT(x, y)  OF_INTEGERS(shift_right, x, y)
 
-/* NaN if either is. */
-/* 0: to the nearest, 1: up, 2: down, 3: towards 0 */
+/* ROUND_BY rounds x by a mode: 0 to nearest, 1 up, 2 down, 3 towards 0. */
 #define ROUND_BY(how, x) ((how) == 0 ? ROUND(x) : (how) == 1 ? CEIL(x) : (how) == 2 ? FLOOR(x) : TRUNC(x))
 
 #define LARGER(x, y)  ((x) != (x) || (x) > (y) ? (x) : (y))

@@ -1,10 +1,11 @@
-/* Rows along one dimension of several views: what scans, sorts and selections work on. */
+/* Splits views into rows along one dimension, for scans, sorts and selections. Pure functions on the caller's views. */
 #ifndef CANNON_KERNEL_ENGINE_AXIS_H
 #define CANNON_KERNEL_ENGINE_AXIS_H
 
 #include "kernel/engine/rows.h"
 
-/* Takes dimension dim out of a view; returns its stride (that of an element, where the view has no dimensions). */
+/* Removes dimension dim from a view. Returns its stride in bytes; for a view without dimensions, the size of an
+ * element. */
 static inline int64_t view_take_dim(view *v, int dim) {
   if (!v->rank) return (int64_t)dtype_bytes(v->dtype);
   const int64_t stride = v->strides[dim];
@@ -16,8 +17,9 @@ static inline int64_t view_take_dim(view *v, int dim) {
   return stride;
 }
 
-/* The rows of n_views views of one shape but for dimension dim, in *rows, the nearest innermost; along[k]: bytes from
- * element to element. The views are used up. */
+/* Prepares a walk over the rows along dimension dim. The n_views views have the same shape except for dimension dim.
+ * *rows walks the other dimensions, sorted so that those with the smallest strides are innermost; along[k] is the
+ * distance in bytes between neighbouring elements of a row of view k. The views are modified. */
 static inline void axis_init(walk *rows, int64_t *along, view *const *v, int n_views, int dim) {
   for (int k = 0; k < n_views; ++k) along[k] = view_take_dim(v[k], dim);
   rows_sort(v, n_views);

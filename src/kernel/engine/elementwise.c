@@ -6,13 +6,15 @@
 #include "runtime/parallel.h"
 
 enum {
-  TILE = 1024,         /* elements; the tiles of four operands fill two thirds of an L1 cache of 48 KiB */
-  ROW_IS_LONG = 256,   /* a row this long is worked on by itself, so that it need not be copied into a tile */
-  FAR_BYTES = 1 << 20, /* of the output; beyond, tiles are fetched ahead, since the hardware stops at pages */
+  TILE = 1024, /* elements; the tiles of four operands fill two thirds of an L1 cache of 48 KiB */
+  /* elements; a row of this length is processed by itself rather than copied into a tile with others */
+  ROW_IS_LONG = 256,
+  FAR_BYTES = 1 << 20, /* bytes of output beyond which tiles are prefetched, since hardware prefetchers stop at pages */
   STREAM_TILE_BYTES =
-      2048,          /* of a result that goes past the caches: longer, writes keep reads waiting (bench/ops, Add) */
-  GRAIN = 16 * 1024, /* elements that a thread gets at least, and starts at multiples of */
-  COPY_ROWS = -1,    /* function: bytes are moved row by row, no loop of elementwise.def */
+      /* bytes of a tile for non-temporal stores: with longer ones, writes delay reads (bench/ops, Add) */
+  2048,
+  GRAIN = 16 * 1024, /* minimum number of elements for a thread; shares start at multiples of it */
+  COPY_ROWS = -1,    /* value of `function` for a copy of bytes row by row, without a loop of elementwise.def */
   OPERANDS = 1 + ELEMENTWISE_INPUTS,
 };
 
@@ -27,7 +29,7 @@ compute_type compute_type_of(int dtype) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* Drops dimensions of one element. */
+/* Drops dimensions of size 1. */
 static void drop_ones(elementwise_plan *p, int n) {
   int rank = 0;
   for (int d = 0; d < p->rank; ++d) {
@@ -45,7 +47,7 @@ static bool goes_outside(const elementwise_plan *p, int n, int a, int b) {
   return false;
 }
 
-/* Sorts dimensions by stride, the output's first, so that the innermost walks memory. */
+/* Sorts dimensions by stride, the output's first, so that the innermost dimension has the smallest strides. */
 static void sort_dims(elementwise_plan *p, int n) {
   for (int i = 1; i < p->rank; ++i)
     for (int j = i; j > 0 && goes_outside(p, n, j, j - 1); --j) {
@@ -60,16 +62,16 @@ static void sort_dims(elementwise_plan *p, int n) {
     }
 }
 
-static bool merges(const elementwise_plan *p, int n, int outer, int inner) {
+static bool elementwise_dims_merge(const elementwise_plan *p, int n, int outer, int inner) {
   for (int k = 0; k < n; ++k)
     if (p->strides[k][outer] != p->strides[k][inner] * p->dims[inner]) return false;
   return true;
 }
 
-static void merge_dims(elementwise_plan *p, int n) {
-  int last = 0; /* the dimension that is being built */
+static void elementwise_merge_dims(elementwise_plan *p, int n) {
+  int last = 0; /* the dimension that is being merged into */
   for (int d = 1; d < p->rank; ++d) {
-    if (merges(p, n, last, d))
+    if (elementwise_dims_merge(p, n, last, d))
       p->dims[last] *= p->dims[d];
     else
       p->dims[++last] = p->dims[d];
@@ -83,7 +85,7 @@ static void simplify(elementwise_plan *p) {
   drop_ones(p, n);
   if (p->rank > 1) {
     sort_dims(p, n);
-    merge_dims(p, n);
+    elementwise_merge_dims(p, n);
   }
   if (p->rank == 0) {
     p->rank = 1;
@@ -95,8 +97,8 @@ static void simplify(elementwise_plan *p) {
     if (p->dtype[k] != native_dtype[p->compute] || p->strides[k][0] != compute_bytes[p->compute]) p->linear = false;
 }
 
-/* The strides of an input, broadcast to the output's dims. */
-static void broadcast(elementwise_plan *p, int k, const view *in) {
+/* Sets the strides of an input, broadcast to the output's dims. */
+static void elementwise_broadcast(elementwise_plan *p, int k, const view *in) {
   const int missing = p->rank - in->rank;
   for (int d = 0; d < p->rank; ++d) {
     const bool there = d >= missing && in->dims[d - missing] != 1;
@@ -120,14 +122,14 @@ void elementwise_plan_init(elementwise_plan *p, int function, compute_type compu
   }
   for (int k = 1; k <= n_inputs; ++k) {
     p->dtype[k] = (int8_t)in[k - 1]->dtype;
-    broadcast(p, k, in[k - 1]);
+    elementwise_broadcast(p, k, in[k - 1]);
   }
   simplify(p);
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------------- */
+/* ---- execution --------------------------------------------------------------------------------------------------- */
 
-/* Where a range is in the iteration space. */
+/* A position in the iteration space. */
 typedef struct {
   int64_t index[VIEW_RANK];
 } place;
@@ -139,8 +141,8 @@ static void place_at(const elementwise_plan *p, int64_t position, place *at) {
   }
 }
 
-/* Moves on by n elements, which do not go beyond the current row. */
-static void advance(const elementwise_plan *p, place *at, int64_t n) {
+/* Advances by n elements, which must not go beyond the current row. */
+static void elementwise_advance(const elementwise_plan *p, place *at, int64_t n) {
   int d = p->rank - 1;
   at->index[d] += n;
   while (d > 0 && at->index[d] == p->dims[d]) {
@@ -149,19 +151,19 @@ static void advance(const elementwise_plan *p, place *at, int64_t n) {
   }
 }
 
-static char *address(const elementwise_plan *p, int k, const place *at, void *base) {
+static char *elementwise_address(const elementwise_plan *p, int k, const place *at, void *base) {
   char *a = base;
   for (int d = 0; d < p->rank; ++d) a += at->index[d] * p->strides[k][d];
   return a;
 }
 
-/* Operand k's next n elements are used where they are: they lie in one row, side by side, in the compute type. */
+/* Whether operand k's next n elements can be used in place: they are in one row, contiguous and in the compute type. */
 static bool is_direct(const elementwise_plan *p, int k, int64_t n, int64_t left_in_row) {
   return n <= left_in_row && p->dtype[k] == native_dtype[p->compute] &&
          p->strides[k][p->rank - 1] == compute_bytes[p->compute];
 }
 
-/* Loads integers as the 16-bit float that they become. */
+/* Loads integers rounded to the 16-bit float p->rounds. */
 static void load_rounded(const elementwise_plan *p, int k, char *to, const char *from, int64_t stride, int64_t n) {
   int64_t wide[TILE];
   uint16_t rounded[TILE];
@@ -170,33 +172,33 @@ static void load_rounded(const elementwise_plan *p, int k, char *to, const char 
   loops->load[p->rounds][p->compute](to, rounded, sizeof *rounded, n);
 }
 
-/* Gathers the n elements of operand k from `at` on, row by row. */
-static void load_tile(const elementwise_plan *p, int k, place at, void *base, char *tile, int64_t n) {
+/* Loads the n elements of operand k from `at` on into a tile, row by row. */
+static void elementwise_load_tile(const elementwise_plan *p, int k, place at, void *base, char *tile, int64_t n) {
   const int last = p->rank - 1;
   const bool rounds = p->rounds >= 0 && dtype_is_integer(p->dtype[k]) && dtype_bytes(p->dtype[k]) > 1;
   for (int64_t run; n; n -= run, tile += run * compute_bytes[p->compute]) {
     const int64_t left = p->dims[last] - at.index[last];
     run = n < left ? n : left;
     if (unlikely(rounds))
-      load_rounded(p, k, tile, address(p, k, &at, base), p->strides[k][last], run);
+      load_rounded(p, k, tile, elementwise_address(p, k, &at, base), p->strides[k][last], run);
     else
-      loops->load[p->dtype[k]][p->compute](tile, address(p, k, &at, base), p->strides[k][last], run);
-    if (n > run) advance(p, &at, run);
+      loops->load[p->dtype[k]][p->compute](tile, elementwise_address(p, k, &at, base), p->strides[k][last], run);
+    if (n > run) elementwise_advance(p, &at, run);
   }
 }
 
-/* Scatters n elements of the result. */
-static void store_tile(const elementwise_plan *p, place at, void *base, const char *tile, int64_t n) {
+/* Stores n elements of a tile into the output, row by row. */
+static void elementwise_store_tile(const elementwise_plan *p, place at, void *base, const char *tile, int64_t n) {
   const int last = p->rank - 1;
   for (int64_t run; n; n -= run, tile += run * compute_bytes[p->compute]) {
     const int64_t left = p->dims[last] - at.index[last];
     run = n < left ? n : left;
-    loops->store[p->dtype[0]][p->compute](address(p, 0, &at, base), p->strides[0][last], tile, run);
-    if (n > run) advance(p, &at, run);
+    loops->store[p->dtype[0]][p->compute](elementwise_address(p, 0, &at, base), p->strides[0][last], tile, run);
+    if (n > run) elementwise_advance(p, &at, run);
   }
 }
 
-/* Results as the type that was promised holds them. */
+/* Converts results to the dtype p->narrow and back, in place. */
 static void wrap(const elementwise_plan *p, char *result, int64_t n) {
   char narrow[TILE * sizeof(int64_t)];
   const int64_t bytes = (int64_t)dtype_bytes(p->narrow);
@@ -204,16 +206,17 @@ static void wrap(const elementwise_plan *p, char *result, int64_t n) {
   loops->load[p->narrow][p->compute](result, narrow, bytes, n);
 }
 
-/* The lines of the next tile, of an operand that is walked in order. */
-static void fetch_ahead(const elementwise_plan *p, int k, const char *at) {
+/* Prefetches the next tile of an operand that is read in order. */
+static void elementwise_prefetch(const elementwise_plan *p, int k, const char *at) {
   const int64_t stride = p->strides[k][p->rank - 1];
   if (stride < 1 || stride > 8) return;
   at += TILE * stride;
   for (int64_t i = 0; i < TILE * stride; i += 64) k ? __builtin_prefetch(at + i, 0) : __builtin_prefetch(at + i, 1);
 }
 
-/* The result is large and side by side, its rows of whole lines, and none of the operands. What takes time to compute gains
- * too (bench/ops, Gelu and Exp: a quarter of the time of floats). */
+/* Whether the result should bypass the caches: it is large and contiguous, its rows are whole cache lines, and it is
+ * none of the inputs. Functions that take time to compute profit as well (bench/ops, Gelu and Exp: a quarter of the
+ * time of floats). */
 static bool result_streams(const elementwise_plan *p, void *const *base) {
   const int last = p->rank - 1;
   const int64_t size = (int64_t)dtype_bytes(p->dtype[0]);
@@ -226,7 +229,8 @@ static bool result_streams(const elementwise_plan *p, void *const *base) {
   return true;
 }
 
-/* Stores n elements, which lie in tile as they are to be, past the caches. The inputs' next n are fetched. */
+/* Stores n elements, which are in the tile in the output's dtype, past the caches, and prefetches the inputs' next n
+ * elements. */
 static void stream_tile(const elementwise_plan *p, const place *at, void *const *base, const char *tile, int64_t n) {
   const int64_t size = (int64_t)dtype_bytes(p->dtype[0]);
   read_ahead next[ELEMENTWISE_INPUTS];
@@ -234,9 +238,10 @@ static void stream_tile(const elementwise_plan *p, const place *at, void *const 
   for (int k = 1; k <= p->n_inputs; ++k) {
     const int64_t stride = p->strides[k][p->rank - 1];
     if (stride < 1 || stride > 8) continue;
-    next[n_next++] = (read_ahead){.at = address(p, k, at, base[k]) + n * stride, .bytes_a_line = 64 / size * stride};
+    next[n_next++] =
+        (read_ahead){.at = elementwise_address(p, k, at, base[k]) + n * stride, .bytes_a_line = 64 / size * stride};
   }
-  loops->stream_bytes(address(p, 0, at, base[0]), tile, n * size, next, n_next);
+  loops->stream_bytes(elementwise_address(p, 0, at, base[0]), tile, n * size, next, n_next);
 }
 
 /* Stores n elements of the compute type. */
@@ -244,7 +249,7 @@ static void store_result(const elementwise_plan *p, const place *at, void *const
                          bool streams) {
   _Alignas(64) char stored[STREAM_TILE_BYTES];
   if (!streams) {
-    store_tile(p, *at, base[0], tile, n);
+    elementwise_store_tile(p, *at, base[0], tile, n);
     return;
   }
   if (p->dtype[0] != native_dtype[p->compute]) {
@@ -254,24 +259,25 @@ static void store_result(const elementwise_plan *p, const place *at, void *const
   stream_tile(p, at, base, tile, n);
 }
 
-/* Where the next n elements of the inputs are: in place, or brought into their tiles, the first one's into `first`. */
+/* Sets in[] to the next n elements of the inputs: in place, or loaded into their tiles; the first input is loaded into
+ * `first`. */
 static void load_tiles(const elementwise_plan *p, const place *at, void *const *base, char *first,
                        char (*tile)[TILE * sizeof(double)], int64_t n, int64_t left, const void **in) {
   for (int k = 1; k <= p->n_inputs; ++k) {
-    in[k - 1] = address(p, k, at, base[k]);
+    in[k - 1] = elementwise_address(p, k, at, base[k]);
     if (is_direct(p, k, n, left)) continue;
     char *const to = k == 1 ? first : tile[k];
-    load_tile(p, k, *at, base[k], to, n);
+    elementwise_load_tile(p, k, *at, base[k], to, n);
     in[k - 1] = to;
   }
 }
 
-static void advance_by(const elementwise_plan *p, place *at, int64_t n) {
+static void elementwise_advance_by(const elementwise_plan *p, place *at, int64_t n) {
   const int last = p->rank - 1;
   for (int64_t step; n; n -= step) {
     const int64_t left = p->dims[last] - at->index[last];
     step = n < left ? n : left;
-    advance(p, at, step);
+    elementwise_advance(p, at, step);
   }
 }
 
@@ -280,7 +286,7 @@ static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begi
   const int64_t size = (int64_t)dtype_bytes(p->dtype[0]);
   elementwise_loop *const loop = loops->elementwise[p->function][p->compute];
   const bool streams = result_streams(p, base), is_far = !streams && (end - begin) * size > FAR_BYTES;
-  const bool converts = p->function == EW_copy && p->narrow < 0; /* nothing is to be done between load and store */
+  const bool converts = p->function == EW_copy && p->narrow < 0; /* nothing happens between load and store */
   const int64_t most = streams && STREAM_TILE_BYTES / size < TILE ? STREAM_TILE_BYTES / size : TILE;
   place at;
   place_at(p, begin, &at);
@@ -290,9 +296,9 @@ static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begi
     if (left < n && left >= ROW_IS_LONG) n = left;
     const void *in[ELEMENTWISE_INPUTS] = {0};
     if (is_far)
-      for (int k = 0; k <= p->n_inputs; ++k) fetch_ahead(p, k, address(p, k, &at, base[k]));
+      for (int k = 0; k <= p->n_inputs; ++k) elementwise_prefetch(p, k, elementwise_address(p, k, &at, base[k]));
     const bool direct = !streams && is_direct(p, 0, n, left);
-    char *const to = direct ? address(p, 0, &at, base[0]) : tile[0];
+    char *const to = direct ? elementwise_address(p, 0, &at, base[0]) : tile[0];
     load_tiles(p, &at, base, converts ? to : tile[1], tile, n, left, in);
     const char *result = to;
     if (converts && (!direct || in[0] == to))
@@ -301,15 +307,15 @@ static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begi
       loop(to, in, p->parameter, n);
     if (unlikely(p->narrow >= 0)) wrap(p, to, n);
     if (!direct) store_result(p, &at, base, result, n, streams);
-    advance_by(p, &at, n);
+    elementwise_advance_by(p, &at, n);
   }
   if (streams) loops->stream_end();
 }
 
-/* ---- halves as they are stored ----------------------------------------------------------------------------------- */
+/* ---- 16-bit floats as they are stored ---------------------------------------------------------------------------- */
 
-/* The loop where all operands are float16 or all bfloat16, their elements side by side in rows that are worth it; else
- * NULL. */
+/* Returns the loop for float16 or bfloat16 as stored, if all operands have that dtype and are contiguous in rows that
+ * are long enough; else NULL. */
 static elementwise_loop *halves_loop(const elementwise_plan *p) {
   const int dtype = p->dtype[0], last = p->rank - 1;
   if ((dtype != ACL_FLOAT16 && dtype != ACL_BF16) || (last && p->dims[last] < ROW_IS_LONG)) return NULL;
@@ -318,7 +324,8 @@ static elementwise_loop *halves_loop(const elementwise_plan *p) {
   return loops->halves[p->function][dtype == ACL_BF16];
 }
 
-/* What is less than HALVES_AT_ONCE elements is copied to where there is room for as many. */
+/* Runs the loop, which needs a multiple of HALVES_AT_ONCE elements: the remaining elements are copied to buffers of
+ * that size. */
 static void run_halves(const elementwise_plan *p, elementwise_loop *loop, uint16_t *out, const void *const *in,
                        int64_t n) {
   const int64_t rest = n % HALVES_AT_ONCE, whole = n - rest;
@@ -342,12 +349,12 @@ static void run_half_rows(const elementwise_plan *p, elementwise_loop *loop, voi
   const void *in[ELEMENTWISE_INPUTS] = {0};
   place at;
   place_at(p, begin, &at);
-  for (int64_t n; begin < end; begin += n, advance(p, &at, n)) {
+  for (int64_t n; begin < end; begin += n, elementwise_advance(p, &at, n)) {
     const int64_t left = p->dims[p->rank - 1] - at.index[p->rank - 1];
     n = end - begin < left ? end - begin : left;
     if (streams && n > MOST) n = MOST;
-    for (int k = 0; k < p->n_inputs; ++k) in[k] = address(p, k + 1, &at, base[k + 1]);
-    run_halves(p, loop, streams ? tile : (uint16_t *)(void *)address(p, 0, &at, base[0]), in, n);
+    for (int k = 0; k < p->n_inputs; ++k) in[k] = elementwise_address(p, k + 1, &at, base[k + 1]);
+    run_halves(p, loop, streams ? tile : (uint16_t *)(void *)elementwise_address(p, 0, &at, base[0]), in, n);
     if (streams) stream_tile(p, &at, base, (const char *)tile, n);
   }
   if (streams) loops->stream_end();
@@ -362,26 +369,26 @@ static void run_linear(const elementwise_plan *p, void *const *base, int64_t beg
   loops->elementwise[p->function][p->compute]((char *)base[0] + bytes, in, p->parameter, end - begin);
 }
 
-/* Rows of bytes; memmove, since a copy onto itself is legal. */
-static void run_rows(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
+/* Copies rows of bytes. memmove, since a copy onto itself is legal. */
+static void elementwise_copy_rows(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
   const int last = p->rank - 1;
   const int64_t bytes = p->strides[0][last];
   place at;
   place_at(p, begin, &at);
   while (begin < end) {
     const int64_t left = p->dims[last] - at.index[last], n = end - begin < left ? end - begin : left;
-    memmove(address(p, 0, &at, base[0]), address(p, 1, &at, base[1]), (size_t)(n * bytes));
-    advance(p, &at, n);
+    memmove(elementwise_address(p, 0, &at, base[0]), elementwise_address(p, 1, &at, base[1]), (size_t)(n * bytes));
+    elementwise_advance(p, &at, n);
     begin += n;
   }
 }
 
-static void run_range(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
+static void elementwise_run_range(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
   elementwise_loop *halves;
   if (likely(p->linear && (end - begin) * compute_bytes[p->compute] <= FAR_BYTES))
     run_linear(p, base, begin, end);
   else if (p->function == COPY_ROWS)
-    run_rows(p, base, begin, end);
+    elementwise_copy_rows(p, base, begin, end);
   else if ((halves = halves_loop(p)))
     run_half_rows(p, halves, base, begin, end);
   else
@@ -393,24 +400,24 @@ typedef struct {
   void *const *base;
 } elementwise_job;
 
-static void run_share(const void *job, int64_t begin, int64_t end) {
+static void elementwise_run_share(const void *job, int64_t begin, int64_t end) {
   const elementwise_job *j = job;
-  run_range(j->plan, j->base, begin, end);
+  elementwise_run_range(j->plan, j->base, begin, end);
 }
 
 void elementwise_run(const elementwise_plan *p, void *const *at, uint64_t cost_ns) {
   if (p->n == 0) return;
   const parallel_team team = parallel_begin(cost_ns);
   if (likely(team.n_threads == 1))
-    run_range(p, at, 0, p->n);
+    elementwise_run_range(p, at, 0, p->n);
   else
-    parallel_ranges(&team, run_share, &(elementwise_job){p, at}, p->n, GRAIN);
+    parallel_ranges(&team, elementwise_run_share, &(elementwise_job){p, at}, p->n, GRAIN);
   parallel_end(&team);
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
-/* Same dtype: the bits are moved as integers of the same size, a complex128 as two. */
+/* Copies without conversion move the bits as integers of the same size; a complex128 is two of them. */
 static int raw_dtype(int dtype) {
   switch (dtype_bytes(dtype)) {
   case 1: return ACL_UINT8;
@@ -420,7 +427,7 @@ static int raw_dtype(int dtype) {
   }
 }
 
-static view split_pairs(const view *v) {
+static view complex128_as_pairs(const view *v) {
   view pairs = *v;
   pairs.dims[pairs.rank] = 2;
   pairs.strides[pairs.rank++] = 8;
@@ -431,8 +438,8 @@ void elementwise_copy_plan(elementwise_plan *p, const view *out, const view *in)
   const bool raw = out->dtype == in->dtype;
   view o = *out, i = *in;
   if (raw && dtype_bytes(out->dtype) == 16) {
-    o = split_pairs(out);
-    i = split_pairs(in);
+    o = complex128_as_pairs(out);
+    i = complex128_as_pairs(in);
   }
   if (raw) o.dtype = i.dtype = raw_dtype(out->dtype);
   const view *const inputs[] = {&i};

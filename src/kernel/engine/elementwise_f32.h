@@ -1,4 +1,5 @@
-/* What the expressions of elementwise.def are on floats; for the elementwise_*_level.c files that compute in them. */
+/* The macros in the expressions of elementwise.def for float; for those elementwise_*_level.c files that compute in
+ * float. */
 #ifndef CANNON_KERNEL_ENGINE_ELEMENTWISE_F32_H
 #define CANNON_KERNEL_ENGINE_ELEMENTWISE_F32_H
 

@@ -1,9 +1,9 @@
-/* The elementwise functions on floats. */
+/* The elementwise functions on floats (elementwise.def). */
 #include "kernel/engine/elementwise_f32.h"
 #include "kernel/engine/vmath_near.h"
 
-/* Elements of a chunk that has none beyond NEAR, NaNs among them, go as vectors; an element's result is the same in either
- * loop. */
+/* EACH_NEAR functions are faster for arguments up to NEAR in absolute value. A chunk without larger arguments or NaNs
+ * is processed by vectors, others element by element; an element's result is the same in both loops. */
 #define FAR(x) (!(fabsf(x) <= NEAR))
 static bool has_far(const float *xs, int64_t n) {
   int32_t far = 0;

@@ -1,4 +1,4 @@
-/* The elementwise functions on doubles. */
+/* The elementwise functions on doubles (elementwise.def). */
 #include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"
 #include "kernel/engine/vmath.h"

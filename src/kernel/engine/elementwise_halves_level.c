@@ -1,6 +1,5 @@
-/* The elementwise functions on float16 and bfloat16 as they are stored, where the processor has AVX-512: halves become
- * floats and floats halves in registers, so that a result has the bits of a load, elementwise_f32_level.c's loop and a
- * store. */
+/* The elementwise functions on float16 and bfloat16 as they are stored, with AVX-512. Conversion to and from float
+ * happens in registers; results have the same bits as a load, the loop of elementwise_f32_level.c and a store. */
 #ifdef __AVX512F__
 #  include "kernel/engine/elementwise_f32.h"
 #  include "kernel/engine/halves.h"
@@ -8,8 +7,8 @@
 #  include "kernel/engine/unroll.h"
 #  include "kernel/engine/vmath_16.h"
 
-/* One operand's HALVES_AT_ONCE elements from i on, of the next page too, where the hardware stops. Compilers keep arrays
- * like it in registers: they see what is stored there when they read it. */
+/* Loads HALVES_AT_ONCE elements of one operand from i on, and prefetches further ones, since hardware prefetchers stop
+ * at pages. Compilers keep such arrays in registers, since they see the stores before the loads. */
 #  define OPERAND(type, k)                                                                                             \
     _Alignas(64) float in_##k[HALVES_AT_ONCE];                                                                         \
     __builtin_prefetch((const uint16_t *)in[k] + i + 1024);                                                            \
@@ -51,7 +50,7 @@
     DEFINE_HALVES(n_operands, name, f16, each)                                                                         \
     DEFINE_HALVES(n_operands, name, bf16, each)
 
-/* ---- of plain C -------------------------------------------------------------------------------------------------- */
+/* ---- loops in plain C -------------------------------------------------------------------------------------------- */
 
 #  undef OPERANDS_1
 #  undef OPERANDS_2
@@ -84,7 +83,7 @@
 #  define EACH_NEAR(n_operands, name, expression)
 #  include "kernel/engine/elementwise_each.h"
 
-/* ---- of 16 lanes ------------------------------------------------------------------------------------------------- */
+/* ---- loops on 16 lanes ------------------------------------------------------------------------------------------- */
 
 #  undef V
 #  define V(name) name##_16

@@ -1,4 +1,4 @@
-/* The elementwise functions on integers; they wrap. */
+/* The elementwise functions on int32_t and int64_t (elementwise.def). Integers wrap. */
 #include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"
 

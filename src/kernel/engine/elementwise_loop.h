@@ -1,17 +1,17 @@
-/* How a line of elementwise.def becomes a loop; for the elementwise_*_level.c files, one per kind of compute type. */
+/* Makes a loop of a line of elementwise.def; for the elementwise_*_level.c files, one per kind of compute type. */
 #ifndef CANNON_KERNEL_ENGINE_ELEMENTWISE_LOOP_H
 #define CANNON_KERNEL_ENGINE_ELEMENTWISE_LOOP_H
 
 #include "kernel/engine/elementwise.h"
 #include "kernel/engine/level.h"
 
-/* out may be an input, but only the very same array, so iterations are INDEPENDENT. */
+/* The output may be the same array as an input, but must not overlap one otherwise, so iterations are INDEPENDENT. */
 
 /* Constants of selu (Klambauer et al. 2017). */
 #define SELU_ALPHA 1.6732632423543772848170429916717
 #define SELU_SCALE 1.0507009873554804934193349852946
 
-/* What an element's function may use, and need not. */
+/* The operands of an expression, which need not use all of them. */
 #define UNUSED     __attribute__((unused))
 #define OPERANDS_1 UNUSED const T x = xs[i]
 #define OPERANDS_2 UNUSED const T x = xs[i], y = ys[i]
@@ -19,7 +19,7 @@
 #define OPERANDS_4 UNUSED const T x = xs[i], y = ys[i], z = zs[i], v = vs[i]
 #define OPERANDS_5 UNUSED const T x = xs[i], y = ys[i], z = zs[i], v = vs[i], w = ws[i]
 
-/* The function's name, by compute type and level. */
+/* The name of a function's loop for a compute type and level. */
 #define EW_LOOP(name, suffix) LEVELED(ew_##name##_##suffix)
 
 #define DEFINE_EW_LOOP(n_operands, name, suffix, type, expression)                                                     \

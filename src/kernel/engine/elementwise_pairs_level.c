@@ -1,6 +1,7 @@
-/* Products of complex numbers as they lie. Those of complex64 are right to 1.5 ULP in each part: computed in float with the
- * rounding error of one product (W. Kahan; C.-P. Jeannerod, N. Louvet and J.-M. Muller, Further analysis of Kahan's
- * algorithm, 2013), or in double where that has no number, or the level no fused vectors. */
+/* Products of interleaved complex numbers. The real and imaginary parts of complex64 products are within 1.5 ULP: they
+ * are computed in float with the rounding error of one product added (W. Kahan; C.-P. Jeannerod, N. Louvet and J.-M.
+ * Muller, Further analysis of Kahan's algorithm, 2013), or in double where the float result is not finite or the level
+ * has no AVX-512. */
 #include "kernel/engine/elementwise_loop.h"
 
 #ifdef __AVX512F__
@@ -19,17 +20,18 @@ PRODUCTS(float)
 PRODUCTS(double)
 
 #ifdef __AVX512F__
-enum { PAIRS = 8, NOT_FINITE = 0x99 }; /* NaN of either kind, infinity of either sign */
+enum { PAIRS = 8, NOT_FINITE = 0x99 }; /* classes of fpclass: quiet and signalling NaN, infinity of either sign */
 
 static inline __m512 product_of_pairs(__m512 x, __m512 y) {
   const __m512 xr = _mm512_moveldup_ps(x), xi = _mm512_movehdup_ps(x), ys = _mm512_permute_ps(y, 0xb1);
-  const __m512 minus = _mm512_castsi512_ps(_mm512_set1_epi64(INT64_MIN)); /* in the imaginary parts */
+  const __m512 minus = _mm512_castsi512_ps(_mm512_set1_epi64(INT64_MIN)); /* negates the imaginary parts */
   const __m512 second = _mm512_mul_ps(xi, ys);
   const __m512 error = _mm512_fmaddsub_ps(_mm512_xor_ps(xi, minus), ys, second);
   return _mm512_sub_ps(_mm512_fmaddsub_ps(xr, y, second), error);
 }
 
-/* A part's result is its own, whatever is beside it. */
+/* Computes all products in double and replaces the parts selected by `where`, so that a part's result does not depend
+ * on its neighbours. */
 __attribute__((noinline)) static __m512 by_double(__m512 x, __m512 y, __m512 product, __mmask16 where) {
   _Alignas(64) float xs[2 * PAIRS], ys[2 * PAIRS], products[2 * PAIRS];
   _mm512_store_ps(xs, x);

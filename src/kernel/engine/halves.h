@@ -1,8 +1,9 @@
-/* float16 and bfloat16 that lie side by side, to and from float, by instructions that compilers don't see in half_to_float
- * and its like; the same bits, NaNs included. Only for files named *_level.c.
+/* Conversion of contiguous float16 and bfloat16 to and from float by AVX-512 and F16C instructions, which compilers do
+ * not generate from half_to_float and similar functions. The results have the same bits as those functions', for NaNs
+ * too. Only for files named *_level.c.
  *
- * Each function returns how many of n elements it has done, from the first on: with AVX-512 all of them, with AVX2 those
- * of float16 by eights, else none. */
+ * The load and store functions return how many of the n elements they have converted, counted from the first: all of
+ * them with AVX-512; with AVX2 a multiple of 8 for float16 and none for bfloat16; else none. */
 #ifndef CANNON_KERNEL_ENGINE_HALVES_H
 #define CANNON_KERNEL_ENGINE_HALVES_H
 
@@ -16,7 +17,7 @@
 #include "kernel/engine/unroll.h"
 
 #if defined(__AVX512F__)
-/* Of the lanes that are asked for; 0 in the others. */
+/* Loads the elements selected by `lanes`; the other lanes are 0. */
 static inline __m512 f16_load_16(const uint16_t *from, __mmask16 lanes) {
   return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, from));
 }
@@ -24,12 +25,12 @@ static inline __m512 bf16_load_16(const uint16_t *from, __mmask16 lanes) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from)), 16));
 }
 
-static inline __mmask16 nan_lanes_16(__m512 x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
+static inline __mmask16 f32_nan_lanes_16(__m512 x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
 
-/* NaN becomes its sign and the top bit of the fraction. */
+/* A NaN keeps its sign and the top bit of its fraction. */
 static inline void f16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
   const __m256i halves = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), top = _mm256_set1_epi16((short)0xfe00);
-  const __m256i plain = _mm256_mask_blend_epi16(nan_lanes_16(x), halves, _mm256_and_si256(halves, top));
+  const __m256i plain = _mm256_mask_blend_epi16(f32_nan_lanes_16(x), halves, _mm256_and_si256(halves, top));
   _mm256_mask_storeu_epi16(to, lanes, plain);
 }
 static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
@@ -37,11 +38,11 @@ static inline void bf16_store_16(uint16_t *to, __mmask16 lanes, __m512 x) {
   const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
   const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
   const __m512i rounded =
-      _mm512_mask_or_epi32(_mm512_srli_epi32(sum, 16), nan_lanes_16(x), high, _mm512_set1_epi32(0x40));
+      _mm512_mask_or_epi32(_mm512_srli_epi32(sum, 16), f32_nan_lanes_16(x), high, _mm512_set1_epi32(0x40));
   _mm256_mask_storeu_epi16(to, lanes, _mm512_cvtepi32_epi16(rounded));
 }
 
-/* Two vectors at a time, which takes half the instructions for bfloat16. NaNs are rare. */
+/* Two vectors at a time, which halves the number of instructions for bfloat16. NaNs are rare and take a slower path. */
 INLINE void f16_load_32(const uint16_t *from, __m512 x[2]) {
   for (int k = 0; k < 2; ++k) x[k] = f16_load_16(from + 16 * k, 0xffff);
 }
@@ -54,7 +55,7 @@ INLINE void f16_store_32(uint16_t *to, const __m512 x[2]) {
       _mm256_storeu_si256((void *)(to + 16 * k), _mm512_cvtps_ph(x[k], _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Words k and 16 + k become the high halves of lanes k. */
+/* Words k and 16 + k of the input become the high halves of lane k of x[0] and x[1]. */
 INLINE void bf16_load_32(const uint16_t *from, __m512 x[2]) {
   const __m512i words = _mm512_loadu_si512(from),
                 lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
@@ -127,7 +128,7 @@ static inline int64_t f16_load(float *to, const uint16_t *from, int64_t n) {
     _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
   return i;
 }
-/* NaN becomes its sign and the top bit of the fraction. */
+/* A NaN keeps its sign and the top bit of its fraction. */
 static inline int64_t f16_store(uint16_t *to, const float *from, int64_t n) {
   int64_t i = 0;
   for (; i + 8 <= n; i += 8) {
@@ -148,7 +149,7 @@ static inline int64_t f16_store(uint16_t *to, const float *from, int64_t n) {
   return 0;
 }
 #  endif
-/* Shifts, which compilers do see. */
+/* Nothing is converted here: compilers vectorise the plain conversion of bfloat16, which is a shift. */
 static inline int64_t bf16_load(float *to, const uint16_t *from, int64_t n) {
   (void)to, (void)from, (void)n;
   return 0;

@@ -5,14 +5,14 @@
 #include "base/variables.h"
 #include "kernel/engine/loops.h"
 
-static isa_level highest(void) {
+static isa_level isa_level_allowed(void) {
   uint64_t most; /* the variable's words are in the order of levels */
   return variable_read(VARIABLE_ISA, &most) ? (isa_level)most : LEVEL_AMX;
 }
 
 isa_level isa_level_chosen(void) {
 #if defined(CANNON_LEVEL_V3) || defined(CANNON_LEVEL_V4)
-  const isa_level most = highest();
+  const isa_level most = isa_level_allowed();
   __builtin_cpu_init();
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -24,6 +24,6 @@ isa_level isa_level_chosen(void) {
   return LEVEL_PORTABLE;
 }
 
-bool isa_may_use(isa_level extension) { return isa_level_chosen() == LEVEL_V4 && highest() >= extension; }
+bool isa_may_use(isa_level extension) { return isa_level_chosen() == LEVEL_V4 && isa_level_allowed() >= extension; }
 
 LEVEL_CHOICE(kernel_loops, loops, loops)

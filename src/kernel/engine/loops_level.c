@@ -1,4 +1,5 @@
-/* The loops of one instruction set level (engine/level.h) but the elementwise ones, and the table; see loops.h. */
+/* The table of loops of one instruction set level (engine/level.h) and all its loops but the elementwise ones; see
+ * loops.h. */
 #include <float.h>
 #include <limits.h>
 
@@ -14,7 +15,7 @@
 
 /* ---- load and store ---------------------------------------------------------------------------------------------- */
 
-/* Saturating truncation: what is out of range goes to the nearer end, NaN to 0. */
+/* Saturating truncation: values out of range become the nearest end of the range, NaN becomes 0. */
 static inline int32_t i32_of(double x) {
   return x != x ? 0 : x <= INT32_MIN ? INT32_MIN : x >= INT32_MAX ? INT32_MAX : (int32_t)x;
 }
@@ -22,11 +23,11 @@ static inline int64_t i64_of(double x) {
   return x != x ? 0 : x <= -0x1p63 ? INT64_MIN : x >= 0x1p63 ? INT64_MAX : (int64_t)x;
 }
 static inline uint64_t u64_of(double x) { return !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x; }
-static inline int32_t narrow(double x, int32_t low, int32_t high) {
+static inline int32_t saturate_i32(double x, int32_t low, int32_t high) {
   return x != x ? 0 : x <= low ? low : x >= high ? high : (int32_t)x;
 }
 
-/* An int64 as a double rounded to odd where it is inexact, so that rounding once more is right. */
+/* An int64 as a double, rounded to odd if it is inexact, so that rounding the double again gives the correct result. */
 static inline double odd_double(int64_t v) {
   const uint64_t magnitude = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
   const uint64_t sticky =
@@ -34,10 +35,11 @@ static inline double odd_double(int64_t v) {
   return v < 0 ? -(double)sticky : (double)sticky;
 }
 
-/* Of complex numbers, which are taken part by part: every second one, by vectors. */
+/* Real and imaginary parts of complex numbers are every second element of these types, whose loops therefore treat this
+ * stride separately, by vectors. */
 #define IS_PART(type) (__builtin_types_compatible_p(type, float) || __builtin_types_compatible_p(type, double))
 
-/* stored type, how it becomes each compute type, and back. */
+/* The load and store loops of a stored type: conversions from it to each compute type, and back. */
 #define LOAD(name, from, suffix, to, expression)                                                                       \
   static void load_##name##_##suffix(void *out, const void *in, int64_t stride, int64_t n) {                           \
     to *const o = out;                                                                                                 \
@@ -53,7 +55,7 @@ static inline double odd_double(int64_t v) {
         const from v = s[2 * i];                                                                                       \
         o[i] = (to)(expression);                                                                                       \
       }                                                                                                                \
-    } else if (stride == 0 && n > 0) { /* one value for all */                                                         \
+    } else if (stride == 0 && n > 0) { /* a single value is broadcast */                                               \
       const from v = *(const from *)in;                                                                                \
       const to value = (to)(expression);                                                                               \
       for (int64_t i = 0; i < n; ++i) o[i] = value;                                                                    \
@@ -91,7 +93,7 @@ static inline double odd_double(int64_t v) {
   STORE(name, to, i32, int32_t, from_i32)                                                                              \
   STORE(name, to, i64, int64_t, from_i64)
 
-/* Every dtype with its C type; "name, dtype" drive the tables below. */
+/* All dtypes with their C types; the tables below are made from "name, dtype". */
 /* clang-format off */
 #define DTYPES(X)                                                                                                      \
   X(f32, ACL_FLOAT) X(f16, ACL_FLOAT16) X(bf16, ACL_BF16) X(f64, ACL_DOUBLE)                                           \
@@ -125,18 +127,19 @@ STORE(bf16, uint16_t, f64, double, bf16_from_float(float_to_odd(v)))
 STORE(bf16, uint16_t, i32, int32_t, bf16_from_float(float_to_odd(v)))
 STORE(bf16, uint16_t, i64, int64_t, bf16_from_float(float_to_odd(odd_double(v))))
 STORES(f64, double, v, v, v, v)
-STORES(i8, int8_t, narrow(v, INT8_MIN, INT8_MAX), narrow(v, INT8_MIN, INT8_MAX), v, v)
-STORES(i16, int16_t, narrow(v, INT16_MIN, INT16_MAX), narrow(v, INT16_MIN, INT16_MAX), v, v)
+STORES(i8, int8_t, saturate_i32(v, INT8_MIN, INT8_MAX), saturate_i32(v, INT8_MIN, INT8_MAX), v, v)
+STORES(i16, int16_t, saturate_i32(v, INT16_MIN, INT16_MAX), saturate_i32(v, INT16_MIN, INT16_MAX), v, v)
 STORES(i32, int32_t, i32_of(v), i32_of(v), v, v)
 STORES(i64, int64_t, i64_of(v), i64_of(v), v, v)
-STORES(u8, uint8_t, narrow(v, 0, UINT8_MAX), narrow(v, 0, UINT8_MAX), v, v)
-STORES(u16, uint16_t, narrow(v, 0, UINT16_MAX), narrow(v, 0, UINT16_MAX), v, v)
+STORES(u8, uint8_t, saturate_i32(v, 0, UINT8_MAX), saturate_i32(v, 0, UINT8_MAX), v, v)
+STORES(u16, uint16_t, saturate_i32(v, 0, UINT16_MAX), saturate_i32(v, 0, UINT16_MAX), v, v)
 STORES(u32, uint32_t, (v > 0 ? v >= 0x1p32f ? UINT32_MAX : (uint32_t)v : 0),
        (v > 0 ? v >= 0x1p32 ? UINT32_MAX : (uint32_t)v : 0), v, v)
 STORES(u64, uint64_t, u64_of(v), u64_of(v), v, v)
 STORES(b8, uint8_t, v != 0, v != 0, v != 0, v != 0)
 
-/* Halves and float: the first ones by halves.h where they lie side by side. */
+/* Conversion between 16-bit floats and float: contiguous elements by halves.h as far as it goes, the rest one by
+ * one. */
 #define HALVES(type, to_float, from_float)                                                                             \
   LOAD(type##_rest, uint16_t, f32, float, to_float(v))                                                                 \
   STORE(type##_rest, uint16_t, f32, float, from_float(v))                                                              \
@@ -168,8 +171,8 @@ SUM(f32, float)
 SUM(f64, double)
 SUM(i64, int64_t)
 
-/* By lanes too, since a chain of maxima is slow; NaN, once there, stays. Vectors are written out: compilers keep lanes of
- * selected values in memory. */
+/* The maximum by lanes, since a chain of dependent maxima is slow. NaN propagates. The vectors are explicit because
+ * compilers keep lanes of selected values in memory. */
 static float max_f32(const float *x, int64_t n) {
   typedef float vec __attribute__((vector_size(REDUCE_LANES * sizeof(float))));
   typedef int32_t mask __attribute__((vector_size(REDUCE_LANES * sizeof(int32_t))));
@@ -196,7 +199,7 @@ static float exp_sum_f32(float *y, const float *x, float shift, int64_t n) {
   return sum_f32(y, n);
 }
 
-/* ---- results past the caches ------------------------------------------------------------------------------------- */
+/* ---- non-temporal stores ----------------------------------------------------------------------------------------- */
 
 static void stream_fetching(char *to, const char *from, int64_t bytes, const read_ahead *next, int n_next) {
   int64_t line = 0;

@@ -36,8 +36,9 @@ typedef struct {
   char value[REDUCE_BLOCK * sizeof(double)];
 } tiles;
 
-/* The operands' next n elements, where they are or in tiles; the cursor moves behind them. */
-static void fetch(const mapped_sum *p, cursor *c, int64_t n, tiles *t, const void **in) {
+/* Loads the next n elements of all operands and advances the cursor; in[k] points to the operand itself where it can be
+ * read directly, else to its tile. */
+static void mapped_sum_fetch(const mapped_sum *p, cursor *c, int64_t n, tiles *t, const void **in) {
   const int last = p->at.rank - 1;
   for (int64_t done = 0, run; done < n; done += run, cursor_next(c, run)) {
     run = cursor_row(c, n - done);
@@ -49,7 +50,7 @@ static void fetch(const mapped_sum *p, cursor *c, int64_t n, tiles *t, const voi
   }
 }
 
-/* f64 of floats, else i64. */
+/* The sum of n values: the member f64 for float types, else i64. */
 static compute_value block_sum(const mapped_sum *p, const void *x, int64_t n) {
   switch (p->compute) {
   case COMPUTE_F32: return (compute_value){.f64 = loops->sum_f32(x, n)};
@@ -58,14 +59,14 @@ static compute_value block_sum(const mapped_sum *p, const void *x, int64_t n) {
   }
 }
 
-static void add(const mapped_sum *p, compute_value *sum, compute_value x) {
+static void mapped_sum_add(const mapped_sum *p, compute_value *sum, compute_value x) {
   if (p->compute == COMPUTE_I64)
     sum->i64 = (int64_t)((uint64_t)sum->i64 + (uint64_t)x.i64);
   else
     sum->f64 += x.f64;
 }
 
-static compute_value sum_range(const mapped_sum *p, void *const *at, int64_t begin, int64_t end) {
+static compute_value mapped_sum_range(const mapped_sum *p, void *const *at, int64_t begin, int64_t end) {
   elementwise_loop *const map = loops->elementwise[p->function][p->compute];
   const void *in[ELEMENTWISE_INPUTS] = {0};
   tiles t;
@@ -74,9 +75,9 @@ static compute_value sum_range(const mapped_sum *p, void *const *at, int64_t beg
   cursor_start(&c, &p->at, at, begin);
   for (int64_t i = begin, n; i < end; i += n) {
     n = smaller(REDUCE_BLOCK, end - i);
-    fetch(p, &c, n, &t, in);
+    mapped_sum_fetch(p, &c, n, &t, in);
     map(t.value, in, p->parameter, n);
-    add(p, &sum, block_sum(p, t.value, n));
+    mapped_sum_add(p, &sum, block_sum(p, t.value, n));
   }
   return sum;
 }
@@ -87,19 +88,19 @@ typedef struct {
   compute_value *partial;
 } sum_job;
 
-static void sum_chunks(const void *job, int64_t begin, int64_t end) {
+static void mapped_sum_chunks(const void *job, int64_t begin, int64_t end) {
   const sum_job *j = job;
   const mapped_sum *p = j->plan;
   for (int64_t k = begin; k < end; ++k)
-    j->partial[k] = sum_range(p, j->at, k * p->chunk, smaller((k + 1) * p->chunk, p->at.n));
+    j->partial[k] = mapped_sum_range(p, j->at, k * p->chunk, smaller((k + 1) * p->chunk, p->at.n));
 }
 
 static compute_value sum_all(const mapped_sum *p, void *const *at, uint64_t cost_ns) {
   compute_value partial[MAPPED_CHUNKS], sum = {.i64 = 0};
   const sum_job job = {.plan = p, .at = at, .partial = partial};
   const int64_t n_chunks = (p->at.n + p->chunk - 1) / p->chunk;
-  rows_parallel(sum_chunks, &job, n_chunks, 1, cost_ns);
-  for (int64_t k = 0; k < n_chunks; ++k) add(p, &sum, partial[k]);
+  rows_parallel(mapped_sum_chunks, &job, n_chunks, 1, cost_ns);
+  for (int64_t k = 0; k < n_chunks; ++k) mapped_sum_add(p, &sum, partial[k]);
   return sum;
 }
 

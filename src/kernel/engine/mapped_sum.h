@@ -1,10 +1,13 @@
-/* The sum of an elementwise function over all elements of its operands, without the function's values being stored: a
- * block at a time is brought into L1, mapped and added up.
+/* Sums of an elementwise function over all elements of its operands, e.g. of a loss. The function's values are not
+ * stored: one block at a time is loaded into L1, mapped and added. Called by kernels (losses, gradients of weights).
  *
- * What is added to what is fixed by the shape alone: blocks of REDUCE_BLOCK in logical (row-major) order, summed in the
- * compute type by lanes and a tree (loops->sum_*); chunks of 64 blocks or more, at most MAPPED_CHUNKS of them, whose
- * blocks are added in double (of integers as such, where they wrap), in order; and so the chunks. No bit depends on
- * strides or threads, and no workspace is needed. */
+ * The shape alone fixes the order of additions, so strides and the number of threads change no bit, and no workspace is
+ * needed: blocks of REDUCE_BLOCK elements in logical (row-major) order are summed in the compute type by lanes and a
+ * tree (loops->sum_*); the sums of the blocks of a chunk are added in order, in double (integers in int64_t, which
+ * wraps); so are the sums of the chunks. A chunk has at least 64 blocks, and there are at most MAPPED_CHUNKS chunks.
+ *
+ * A mapped_sum is plain data without pointers to its operands. Running it does not change it, so threads may share
+ * it. */
 #ifndef CANNON_KERNEL_ENGINE_MAPPED_SUM_H
 #define CANNON_KERNEL_ENGINE_MAPPED_SUM_H
 
@@ -16,21 +19,22 @@ enum { MAPPED_INPUTS = 4, MAPPED_CHUNKS = 256 };
 typedef struct {
   walk at;
   load_loop *load[MAPPED_INPUTS];
-  bool direct[MAPPED_INPUTS]; /* contiguous along rows, in the compute type */
+  bool direct[MAPPED_INPUTS]; /* rows are contiguous and stored in the compute type */
   int16_t function;
-  uint8_t compute; /* one of COMPUTE_F32, F64, I64 */
-  uint8_t size;    /* of a value of that */
+  uint8_t compute; /* COMPUTE_F32, COMPUTE_F64 or COMPUTE_I64 */
+  uint8_t size;    /* bytes of a value of the compute type */
   uint8_t n_inputs;
   int64_t chunk; /* elements */
   compute_value parameter[ELEMENTWISE_PARAMETERS];
 } mapped_sum;
 
-/* Of the operands broadcast to dims; the caller has checked that they can be, and sets the parameters. */
+/* Plans the sum over the operands broadcast to dims. The caller has checked that they broadcast, and sets
+ * p->parameter. */
 void mapped_sum_init(mapped_sum *p, int function, compute_type compute, const int64_t *dims, int rank,
                      const view *const *in, int n_inputs);
 
-/* at: the operands' addresses. */
+/* Computes the sum; at[k] is the address of operand k. Runs in a team of threads if cost_ns is worth one (0: never). */
 double mapped_sum_run(const mapped_sum *p, void *const *at, uint64_t cost_ns);
-int64_t mapped_sum_run_i64(const mapped_sum *p, void *const *at, uint64_t cost_ns); /* of COMPUTE_I64 */
+int64_t mapped_sum_run_i64(const mapped_sum *p, void *const *at, uint64_t cost_ns); /* only for COMPUTE_I64 */
 
 #endif

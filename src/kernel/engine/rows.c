@@ -29,10 +29,10 @@ void row_access_init(row_access *a, int dtype, compute_type compute, int64_t alo
 
 int row_panel(const row_access *a, int64_t n) { return n > 1 && a->across < a->along ? PANEL_BYTES / a->size : 1; }
 
-/* Tiles are typed by what fills them: these words may alias anything. */
+/* The elements of tiles have several types, so these words may alias anything. */
 typedef uint64_t __attribute__((may_alias)) word64;
 
-/* Element i of each of width rows, from a line across them, or back; of 64 bits. */
+/* Copies 64-bit element i of each of `width` rows from a contiguous line into the tile, or back. */
 static void spread64(char *tile, int64_t pitch, const void *line, int width) {
   for (int j = 0; j < width; ++j) *(word64 *)(tile + j * pitch) = ((const word64 *)line)[j];
 }
@@ -41,18 +41,19 @@ static void collect64(void *line, const char *tile, int64_t pitch, int width) {
   for (int j = 0; j < width; ++j) ((word64 *)line)[j] = *(const word64 *)(tile + j * pitch);
 }
 
-/* Lines across the rows of a panel in the compute type, on their way to or from a tile. */
+/* Buffers for lines: a line holds element i of all rows of a panel in the compute type, on its way to or from a
+ * tile. */
 enum { LINES = 16, LINE_BYTES = PANEL_MAX * 8 };
 
-/* Lines that lie far apart, often in pages of their own, are not what processors fetch ahead by themselves: asking for
- * the next ones halves the time of a softmax over the first dimension of 2048 x 2048. */
+/* Prefetches the next lines. They are far apart, often in different pages, where hardware prefetchers do not help: this
+ * halves the time of a softmax over the first dimension of 2048 x 2048. */
 static inline void prefetch_lines(const char *at, int64_t along, int64_t bytes, int64_t n, bool to_write) {
   for (int64_t i = 0; i < n; ++i)
     for (int64_t b = 0; b < bytes; b += PANEL_BYTES)
       to_write ? __builtin_prefetch(at + i * along + b, 1) : __builtin_prefetch(at + i * along + b, 0);
 }
 
-static void load_across(const row_access *a, char *tile, const char *from, int width, int64_t n) {
+static void rows_load_across(const row_access *a, char *tile, const char *from, int width, int64_t n) {
   _Alignas(64) char line[LINES][LINE_BYTES];
   for (int64_t i = 0, m; i < n; i += m) {
     m = smaller(LINES, n - i);
@@ -65,7 +66,7 @@ static void load_across(const row_access *a, char *tile, const char *from, int w
   }
 }
 
-static void store_across(const row_access *a, char *to, const char *tile, int width, int64_t n) {
+static void rows_store_across(const row_access *a, char *to, const char *tile, int width, int64_t n) {
   _Alignas(64) char line[LINES][LINE_BYTES];
   for (int64_t i = 0, m; i < n; i += m) {
     m = smaller(LINES, n - i);
@@ -78,14 +79,14 @@ static void store_across(const row_access *a, char *to, const char *tile, int wi
   }
 }
 
-/* The rows are one run of memory and of the tile. */
+/* Whether the rows are contiguous with each other, in memory and in the tile. */
 static bool rows_adjoin(const row_access *a, int64_t n) { return a->along * n == a->across && a->pitch == n * a->size; }
 
 void row_load(const row_access *a, char *tile, const char *from, int width, int64_t n) {
   if (width == 1)
     a->load(tile, from, a->along, n);
   else if (a->across && a->across < a->along)
-    load_across(a, tile, from, width, n);
+    rows_load_across(a, tile, from, width, n);
   else if (rows_adjoin(a, n))
     a->load(tile, from, a->along, width * n);
   else
@@ -96,7 +97,7 @@ void row_store(const row_access *a, char *to, const char *tile, int width, int64
   if (width == 1)
     a->store(to, a->along, tile, n);
   else if (a->across && a->across < a->along)
-    store_across(a, to, tile, width, n);
+    rows_store_across(a, to, tile, width, n);
   else if (rows_adjoin(a, n))
     a->store(to, a->along, tile, width * n);
   else
@@ -122,7 +123,7 @@ const char *row_gather(const row_access *a, cursor *c, char *tile, int64_t n) {
   return tile;
 }
 
-static void swap_dims(view *v, int a, int b) {
+static void rows_swap_dims(view *v, int a, int b) {
   const int64_t dim = v->dims[a], stride = v->strides[a];
   v->dims[a] = v->dims[b];
   v->strides[a] = v->strides[b];
@@ -133,7 +134,7 @@ static void swap_dims(view *v, int a, int b) {
 void rows_sort(view *const *v, int n_views) {
   for (int i = 1; i < v[0]->rank; ++i)
     for (int j = i; j > 0 && v[0]->strides[j] > v[0]->strides[j - 1]; --j)
-      for (int k = 0; k < n_views; ++k) swap_dims(v[k], j, j - 1);
+      for (int k = 0; k < n_views; ++k) rows_swap_dims(v[k], j, j - 1);
 }
 
 __attribute__((noinline)) static void run_in_team(range_body *body, const void *job, int64_t total, int64_t grain,
@@ -148,7 +149,7 @@ __attribute__((noinline)) static void run_in_team(range_body *body, const void *
 
 void rows_parallel(range_body *body, const void *job, int64_t total, int64_t grain, uint64_t cost_ns) {
   if (!total) return;
-  if (likely(cost_ns < PARALLEL_LEAST_NS)) /* by a jump, which small operators notice */
+  if (likely(cost_ns < PARALLEL_LEAST_NS)) /* by a tail call, which makes a difference for small operators */
     body(job, 0, total);
   else
     run_in_team(body, job, total, grain, cost_ns);

@@ -1,5 +1,5 @@
-/* The loops of rows_loops.h. Transposition: squares of 16 (8) elements in vector registers, what is left over one
- * by one. */
+/* The loops of rows_loops.h. Transposition works on squares of 16 (AVX-512) or 8 rows and columns, in vector registers
+ * where there are any; the rest is copied element by element. */
 #include "kernel/engine/rows_loops.h"
 
 #if defined(__AVX2__)
@@ -17,7 +17,8 @@ static inline word32 *word_at(const void *base, int64_t pitch, int64_t i, int64_
 #if defined(__AVX512F__)
 enum { SQUARE = 16 };
 
-/* Pairs, then fours within each quarter of the registers; then the quarters, in two steps. */
+/* Transposes pairs of rows, then groups of four within each quarter of the registers, then the quarters in two
+ * steps. */
 static inline void transpose_square(void *to, int64_t to_pitch, const void *from, int64_t from_pitch) {
   __m512 a[16], b[16];
   for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_ps(word_at(from, from_pitch, i, 0));

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-/* Memory that is written before it is read, again and again: from the allocator each time it would cost page faults. */
+/* The memory is kept between tasks, since memory fresh from the allocator would cost page faults each time. */
 typedef struct {
   size_t bytes;
   _Alignas(64) char memory[];

@@ -1,4 +1,4 @@
-/* Copies past the caches. Only for files named *_level.c. */
+/* Copies by non-temporal stores, which bypass the caches. Only for files named *_level.c. */
 #ifndef CANNON_KERNEL_ENGINE_STREAM_COPY_H
 #define CANNON_KERNEL_ENGINE_STREAM_COPY_H
 
@@ -23,8 +23,8 @@ static inline void stream_line(char *to, const char *from) {
 #endif
 }
 
-/* memcpy by stores that do not read the lines they replace: worth it where a result is too large for the caches. Other
- * threads see it after stream_end(). */
+/* memcpy by stores that do not read the cache lines they replace: for results that are too large for the caches. Other
+ * threads see the data after stream_end(). */
 static inline void stream_bytes(char *to, const char *from, int64_t bytes) {
 #if defined(__AVX512F__) || defined(__AVX2__)
   if (bytes < 4 * STREAM_LINE) {

@@ -1,4 +1,5 @@
-/* For kernels whose blocks live in registers: loops of up to 16 turns become none, and bodies are part of each variant. */
+/* Pragmas for kernels that keep blocks in registers: UNROLL unrolls loops of up to 16 iterations completely, INLINE
+ * forces a function into each of its callers. */
 #ifndef CANNON_KERNEL_ENGINE_UNROLL_H
 #define CANNON_KERNEL_ENGINE_UNROLL_H
 

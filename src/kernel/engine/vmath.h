@@ -1,16 +1,17 @@
 /* Vector math: elementary functions in plain C without branches, so that compilers turn loops over them into vector
- * code. Included by the loops, once per instruction set level.
+ * code. Included by *_level.c files, once per instruction set level. All functions are pure.
  *
- *   vmath.h         the float functions that training and inference spend time in, computed in `core`: float where there
- *                   is a fused multiply-add, else double
- *   vmath_16.h      some of these on 16 lanes of AVX-512, in other ways
+ *   vmath.h         the float functions that training and inference use most, computed in `core`: float where there is
+ *                   a fused multiply-add, else double
+ *   vmath_16.h      some of these on 16 lanes of AVX-512, by other methods
  *   vmath_near.h    sin, cos and tan of all but large floats
  *   vmath_wide.h    all other float functions, computed in double and rounded once
  *   vmath_double.h  double functions, by the C library
  *
- * v<name>_f32 is within the bound that tests/unit/vmath.c has for it, at most 2 ULP, for all floats, denormal results
- * included. At minus infinity gelu, silu and mish are their limit, -0. Polynomials are minimax fits on the interval
- * that is noted with them, as relative error of the whole; coefficients begin at the lowest power. */
+ * v<name>_f32 is within the bound that tests/unit/vmath.c states for it, at most 2 ULP, for all floats, including
+ * denormal results. At minus infinity gelu, silu and mish are their limit, -0. Polynomials are minimax fits on the
+ * interval noted with them, which also gives the relative error of the whole function; coefficients start with the
+ * lowest power. */
 #ifndef CANNON_KERNEL_ENGINE_VMATH_H
 #define CANNON_KERNEL_ENGINE_VMATH_H
 
@@ -34,14 +35,15 @@
 #define HORNER_13(mad, x, a, ...) mad(x, HORNER_12(mad, x, __VA_ARGS__), a)
 #define HORNER_14(mad, x, a, ...) mad(x, HORNER_13(mad, x, __VA_ARGS__), a)
 
-/* The core type. In double the steps that make up for a float's rounding are superfluous, but not wrong. */
+/* The core type. In double, the steps that compensate for a float's rounding are superfluous but harmless. */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 typedef float core;
 typedef uint32_t core_bits;
 typedef int32_t core_int;
 #  define CORE_MAD(a, b, c) __builtin_fmaf(a, b, c)
 #  define WIDE_MAD(a, b, c) __builtin_fma(a, b, c)
-#  define CORE_ROUND        0x1.8p23f /* plus x: x rounded to an integer, which is in the low bits too */
+/* x plus this constant is x rounded to an integer, which is also in the low bits */
+#  define CORE_ROUND 0x1.8p23f
 enum { CORE_MANTISSA = 23, CORE_BIAS = 127 };
 #else
 typedef double core;
@@ -55,7 +57,7 @@ enum { CORE_MANTISSA = 52, CORE_BIAS = 1023 };
 
 #define LOG2E  0x1.71547652b82fep0
 #define LN2    0x1.62e42fefa39efp-1
-#define LN2_HI 0x1.62e4p-1 /* times an exponent exact in float */
+#define LN2_HI 0x1.62e4p-1 /* its product with an exponent is exact in float */
 #define LN2_LO 0x1.7f7d1cf79abcap-20
 
 static inline core core_of_bits(core_bits bits) {
@@ -71,36 +73,36 @@ static inline core_bits bits_of_core(core x) {
 
 /* ---- exp and what is made of it ---------------------------------------------------------------------------------- */
 
-/* e^r - 1 on +-ln(2)/2; NaN's is NaN. */
-static inline core exp_s(core r) {
+/* e^r - 1 for |r| <= ln(2)/2; NaN for NaN. */
+static inline core vexp_s(core r) {
   /* (e^r - 1 - r) / r^2: 2^-30 */
   const core p = HORNER_5(CORE_MAD, r, (core)0x1p-1, (core)0x1.555556p-3, (core)0x1.5554e8p-5, (core)0x1.1110e0p-7,
                           (core)0x1.6d43b0p-10, (core)0x1.a1256cp-13);
   return CORE_MAD(r * r, p, r);
 }
 
-/* As exp's argument: s = e^r - 1, and CORE_ROUND + n where x = r + n log(2). */
-static inline core exp_s_at(core x, core *shifted) {
+/* Splits the argument x of exp: returns s = e^r - 1 and sets *shifted to CORE_ROUND + n, where x = r + n log(2). */
+static inline core vexp_s_at(core x, core *shifted) {
   *shifted = CORE_MAD(x, (core)LOG2E, CORE_ROUND);
   const core n = *shifted - CORE_ROUND;
-  return exp_s(CORE_MAD(n, (core)-LN2_LO, CORE_MAD(n, (core)-LN2_HI, x)));
+  return vexp_s(CORE_MAD(n, (core)-LN2_LO, CORE_MAD(n, (core)-LN2_HI, x)));
 }
 
-/* (1 + s) 2^n by two powers of 2, so that a result between the smallest normal number and the smallest denormal one is
- * rounded once, by the last multiplication. n is taken with twice the bias on it, of which each power gets half. */
+/* (1 + s) 2^n by two powers of 2, so that a denormal result is rounded only once, by the last multiplication. n is
+ * computed with twice the exponent bias added, of which each power gets half. */
 static inline float vexp_f32(float x) {
   const float below = 89 < x ? 89 : x, c = -105 > below ? -105 : below;
   const core BIASED = CORE_ROUND + 2 * CORE_BIAS, shifted = CORE_MAD((core)c, (core)LOG2E, BIASED),
              n = shifted - BIASED;
-  const core s = exp_s(CORE_MAD(n, (core)-LN2_LO, CORE_MAD(n, (core)-LN2_HI, (core)c)));
+  const core s = vexp_s(CORE_MAD(n, (core)-LN2_LO, CORE_MAD(n, (core)-LN2_HI, (core)c)));
   const core_bits biased = bits_of_core(shifted), half = biased >> 1; /* only low bits count */
   return (float)((1 + s) * core_of_bits(half << CORE_MANTISSA) * core_of_bits((biased - half) << CORE_MANTISSA));
 }
 
-/* w / (1 + e^-x), given s and shifted of e^-x, for x from -LOGISTIC_RANGE to 60; w is 1 or in proportion to x. The
- * denominator is computed 2^-40 times too small, so that the last multiplication rounds what is denormal. 1 and the
- * power of 2 make an exact sum, unless that is far above 1. */
-static inline float logistic(core w, core s, core shifted) {
+/* w / (1 + e^-x), given s and shifted of e^-x, for x from -LOGISTIC_RANGE to 60; w is 1 or proportional to x. The
+ * denominator is scaled by 2^-40, so that the last multiplication rounds denormal results. The sum of 1 and the power
+ * of 2 is exact unless the power is far above 1. */
+static inline float vlogistic(core w, core s, core shifted) {
   const core unit = (core)0x1p-40;
   const core power = core_of_bits((bits_of_core(shifted) + CORE_BIAS - 40) << CORE_MANTISSA);
   const int is_large = power > (core)0x1p-20;
@@ -109,39 +111,40 @@ static inline float logistic(core w, core s, core shifted) {
 }
 
 enum {
-  LOGISTIC_RANGE = 112, /* below, x e^x is nothing */
+  LOGISTIC_RANGE = 112, /* below minus this, x e^x is 0 */
   LOGISTIC_IS_1 = 18,   /* at and above */
 };
 
 static inline float vsigmoid_f32(float x) {
   const float below = LOGISTIC_IS_1 < x ? LOGISTIC_IS_1 : x, c = -LOGISTIC_RANGE > below ? -LOGISTIC_RANGE : below;
   core shifted;
-  const core s = exp_s_at(-c, &shifted);
-  return logistic(1, s, shifted);
+  const core s = vexp_s_at(-c, &shifted);
+  return vlogistic(1, s, shifted);
 }
 
 static inline float vsilu_f32(float x) {
   const float w = -LOGISTIC_RANGE > x ? -LOGISTIC_RANGE : x, c = LOGISTIC_IS_1 < w ? LOGISTIC_IS_1 : w;
   core shifted;
-  const core s = exp_s_at(-c, &shifted);
-  const float y = logistic(w, s, shifted);
+  const core s = vexp_s_at(-c, &shifted);
+  const float y = vlogistic(w, s, shifted);
   return LOGISTIC_IS_1 < x ? x : y;
 }
 
-/* x sigmoid(y), y = sqrt(8/pi) (x + 0.044715 x^3): a float's y is not precise enough for its exponential. */
+/* x sigmoid(y) with y = sqrt(8/pi) (x + 0.044715 x^3). A float is not precise enough for y as the exponential's
+ * argument. */
 static inline float vgelu_tanh_f32(float x) {
-  const float w = -11 > x ? -11 : x; /* y is -112 at -11, 49 at 8 */
+  const float w = -11 > x ? -11 : x; /* y is -112 at x = -11 and 49 at x = 8 */
   const double wide = 8 < w ? 8 : w, y = wide * WIDE_MAD(wide * wide, -0x1.2444f2a4d8b4bp-4, -0x1.9884533d43651p0);
   const double shifted = WIDE_MAD(y, LOG2E, 0x1.8p52), n = shifted - 0x1.8p52;
-  const float z = logistic(w, exp_s((core)WIDE_MAD(n, -LN2, y)), (core)n + CORE_ROUND);
+  const float z = vlogistic(w, vexp_s((core)WIDE_MAD(n, -LN2, y)), (core)n + CORE_ROUND);
   return 8 < x ? x : z;
 }
 
-/* Below 0.6, where 1 - 2/(e^2x + 1) cancels, a polynomial. */
+/* A polynomial below 0.6, where 1 - 2/(e^2x + 1) would cancel. */
 static inline float vtanh_f32(float x) {
   const float a = fabsf(x), c = 10 < a ? 10 : a;
   core shifted;
-  const core s = exp_s_at(2 * (core)c, &shifted);
+  const core s = vexp_s_at(2 * (core)c, &shifted);
   const core power = (1 + s) * core_of_bits((bits_of_core(shifted) + CORE_BIAS) << CORE_MANTISSA);
   const core large = 1 - 2 / (power + 1), x2 = (core)x * x;
   /* (tanh(x) - x) / x^3 in x^2 up to 0.36: 2^-28 */
@@ -151,20 +154,21 @@ static inline float vtanh_f32(float x) {
   return copysignf((float)(a < 0.6f ? small : large), x);
 }
 
-/* For x in [-180, 0]: the factor is 2^n 2^64, so that one more multiplication, by 2^-64, rounds. */
-static inline core lifted_power(core shifted) {
+/* 2^n 2^64, a factor of exp for arguments in [-180, 0]: one more multiplication, by 2^-64, rounds. */
+static inline core vlifted_power(core shifted) {
   return core_of_bits((bits_of_core(shifted) + CORE_BIAS + 64) << CORE_MANTISSA);
 }
 
-/* x Phi(x). With t = |x|, Phi(-t) = e^(-t^2/2) R(t); R is a polynomial up to 2.1, t R one in 1/t beyond. */
+/* x Phi(x). With t = |x|, Phi(-t) = e^(-t^2/2) R(t); R is a polynomial up to t = 2.1, and t R is one in 1/t beyond. */
 static inline float vgelu_f32(float x) {
   const float a = fabsf(x);
   const core t = 14.7f < a ? 14.7f : a;
   const core half = t * (core)0.5, h = half * t, h_low = CORE_MAD(half, t, -h); /* t^2/2 = h + h_low */
   const core shifted = CORE_MAD(h, (core)-LOG2E, CORE_ROUND), n = shifted - CORE_ROUND;
   const core r = CORE_MAD(n, (core)-LN2_HI, -h) - CORE_MAD(n, (core)LN2_LO, h_low);
-  const core s = exp_s(r);
-  /* Each in its argument's distance from a point where the leading coefficient is nearly a float: 2^-25, 2^-26.6 */
+  const core s = vexp_s(r);
+  /* Each polynomial's argument is the distance from a point where the leading coefficient is nearly a float: 2^-25,
+   * 2^-26.6 */
   const core near = t - (core)0x1.fbe01ep-1, v = 1 / t, far = v - (core)0x1.e14e96p-3;
   const core near_slope =
       HORNER_9(CORE_MAD, near, (core)-0x1.1b617cp-3, (core)0x1.00e390p-4, (core)-0x1.9febb6p-6, (core)0x1.33809cp-7,
@@ -176,15 +180,15 @@ static inline float vgelu_f32(float x) {
   const core SPLIT = 2.1f;
   const core slope = t < SPLIT ? near_slope : far_slope, distance = t < SPLIT ? near : far;
   const core leading = t < SPLIT ? (core)0x1.0cfe52p-2 : (core)0x1.84eecep-2;
-  /* R or t R, and what it lost to rounding; what is wanted is t R. */
+  /* R or t R, and its rounding error; the result needs t R. */
   const core ratio = CORE_MAD(distance, slope, leading), low = CORE_MAD(distance, slope, leading - ratio);
   const core factor = t < SPLIT ? t : 1;
   const core added = CORE_MAD(ratio, s, low), sum = ratio + added, sum_low = added - (sum - ratio);
-  const core tail = CORE_MAD(factor, sum, factor * sum_low) * lifted_power(shifted) * (core)0x1p-64;
+  const core tail = CORE_MAD(factor, sum, factor * sum_low) * vlifted_power(shifted) * (core)0x1p-64;
   return (float)((x < 0 ? (core)-0.0 : (core)x) - tail);
 }
 
-/* Below 0.92, x + x p(x^2); beyond 1 - e^q, q = log(erfc(|x|)). */
+/* x + x p(x^2) below 0.92; 1 - e^q with q = log(erfc(|x|)) beyond. */
 static inline float verf_f32(float x) {
   const float a = fabsf(x);
   const core t = 3.95f < a ? 3.95f : a, u = t * t;
@@ -195,7 +199,7 @@ static inline float verf_f32(float x) {
   const core q = HORNER_5(CORE_MAD, t, (core)-0x1.07328ap-3, (core)-0x1.457cdep-1, (core)-0x1.af2714p-4,
                           (core)0x1.770790p-6, (core)-0x1.a56442p-9, (core)0x1.c0c2d0p-13);
   core shifted;
-  const core s = exp_s_at(CORE_MAD(t, q, -t), &shifted);
+  const core s = vexp_s_at(CORE_MAD(t, q, -t), &shifted);
   const core scale = core_of_bits((bits_of_core(shifted) + CORE_BIAS) << CORE_MANTISSA);
   const core large = CORE_MAD(-scale, s, 1 - scale), small = CORE_MAD(t, p, t);
   return copysignf((float)(t < 0.92f ? small : large), x);

@@ -1,4 +1,4 @@
-/* Double functions by the C library, and what it lacks; see vmath.h. */
+/* Double functions by the C library, and those that it lacks; see vmath.h. */
 #ifndef CANNON_KERNEL_ENGINE_VMATH_DOUBLE_H
 #define CANNON_KERNEL_ENGINE_VMATH_DOUBLE_H
 
@@ -36,12 +36,12 @@ static inline double vrsqrt_f64(double x) { return 1 / sqrt(x); }
 
 /* sin(pi x) / (pi x), exactly 0 at integers. */
 static inline double vsinc_f64(double x) {
-  const double r = x - 2 * rint(x / 2), a = fabs(r); /* exact; sin(pi r) is that of half a turn less r, too */
+  const double r = x - 2 * rint(x / 2), a = fabs(r); /* exact; sin(pi r) = sin(pi (1 - r)) */
   const double s = copysign(sin(M_PI * (a > 0.5 ? 1 - a : a)), r) / (M_PI * x);
   return x == 0 ? 1 : isinf(x) ? 0 : s;
 }
 
-/* erf(y) = x by two steps of Halley's method from the float result `start`, on erfc where erf is near 1. */
+/* The inverse of erf: two steps of Halley's method from the float result `start`, on erfc where erf is near 1. */
 static inline double erfinv_from(double x, double start) {
   double y = fabs(start);
   const double a = fabs(x);
@@ -77,7 +77,7 @@ static inline double vmish_f64(double x) {
   const double c = x < -1000 ? -1000 : x, e = exp(c > 100 ? 100 : c), w = e * (e + 2);
   return c * (w / (w + 2));
 }
-/* Phi(x) = erfc(u) / 2 at u = -x / sqrt(2), made good for what rounding u lost. */
+/* Phi(x) = erfc(u) / 2 at u = -x / sqrt(2), corrected for the rounding error of u. */
 static inline double vnormal_cdf_f64(double x) {
   const double u = -x * M_SQRT1_2, lost = fma(-x, M_SQRT1_2, -u) + x * 0x1.bdd3413b26456p-55;
   return 0.5 * (erfc(u) - M_2_SQRTPI * exp(-u * u) * (fabs(x) < 1000 ? lost : 0));

@@ -1,13 +1,14 @@
-/* sin, cos and tan of floats up to NEAR in absolute value, in `core` and without the look-ups that keep those of
- * vmath_wide.h from becoming vector code: the multiple of pi/2 is taken off in three steps (Cody and Waite's method). */
+/* sin, cos and tan of floats up to NEAR in absolute value, in `core` and without the table look-ups that prevent
+ * vectorisation of those in vmath_wide.h: the multiple of pi/2 is subtracted in three steps (Cody and Waite's
+ * method). */
 #ifndef CANNON_KERNEL_ENGINE_VMATH_NEAR_H
 #define CANNON_KERNEL_ENGINE_VMATH_NEAR_H
 
 #include "kernel/engine/vmath.h"
 
-#define NEAR 0x1p16f /* pi/2 goes into it fewer than 2^16 times */
+#define NEAR 0x1p16f /* the quotient by pi/2 is below 2^16 */
 
-/* pi/2 as sums. A multiple of the first part is subtracted without rounding: in float the difference is a multiple of
+/* pi/2 as a sum. Subtracting a multiple of the first term causes no rounding: in float the difference is a multiple of
  * 2^-24 below 1, and the product is fused; in double the product has 17 + 33 bits. */
 #define WIDE_HALF_PI_1 0x1.921fb544p+0
 #define WIDE_HALF_PI_2 0x1.0b4611a626331p-34
@@ -21,14 +22,14 @@
 #  define HALF_PI_3 0.0
 #endif
 
-/* x is some r + k pi/2, k a whole number, which is in the result's low bits too. */
+/* Returns the integer k nearest to x / (pi/2); k is also in the low bits of *n. */
 static inline core near_turns(float x, core_bits *n) {
   const core shifted = CORE_MAD((core)x, (core)0x1.45f306dc9c883p-1, CORE_ROUND);
   *n = bits_of_core(shifted);
   return shifted - CORE_ROUND;
 }
 
-/* r, right to a ULP; at most 0.8 in absolute value. */
+/* Returns r = x - k pi/2 to within a ULP; |r| is at most 0.8. */
 static inline core near_turn(float x, core_bits *n) {
   const core k = near_turns(x, n);
   return CORE_MAD(k, (core)-HALF_PI_3, CORE_MAD(k, (core)-HALF_PI_2, CORE_MAD(k, (core)-HALF_PI_1, (core)x)));
@@ -58,7 +59,7 @@ static inline float near_cos(float x) {
   const core r = near_turn(x, &n), s = near_sin_core(r), c = near_cos_core(r), v = n & 1 ? s : c;
   return (float)((n + 1) & 2 ? -v : v);
 }
-/* A quotient of floats would lose too much. */
+/* The quotient is computed in double, since a quotient of floats would lose too much precision. */
 static inline float near_tan(float x) {
   core_bits n;
   const double k = near_turns(x, &n), r = WIDE_MAD(k, -WIDE_HALF_PI_2, WIDE_MAD(k, -WIDE_HALF_PI_1, x));

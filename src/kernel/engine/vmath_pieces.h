@@ -1,6 +1,7 @@
-/* Polynomials by pieces for vmath_16.h, made by scripts/fit_pieces.py. Piece i is around a place `centre[i]` near i * width
- * where the function is nearly a float, which is the first coefficient (or where it is 0); the others are least squares of
- * the relative error at Chebyshev's points, each rounded to float before the next is fitted. */
+/* Piecewise polynomials for vmath_16.h, made by scripts/fit_pieces.py. Piece i is centred at `centre[i]` near i *
+ * width, a point where the function is nearly a float, which is the first coefficient (or where it is 0). The other
+ * coefficients minimise the squares of the relative error at Chebyshev points; each is rounded to float before the next
+ * one is fitted. */
 #ifndef CANNON_KERNEL_ENGINE_VMATH_PIECES_H
 #define CANNON_KERNEL_ENGINE_VMATH_PIECES_H
 
@@ -9,7 +10,7 @@ enum { PIECES = 32, PIECE_DEGREE = 6 };
 typedef struct {
   float width;
   float centre[PIECES];
-  float c[PIECE_DEGREE + 1][PIECES]; /* lowest power first */
+  float c[PIECE_DEGREE + 1][PIECES]; /* the lowest power first */
 } pieces;
 
 /* clang-format off */
@@ -234,7 +235,7 @@ static const pieces GELU_TANH_TAIL = {0.125f,
     -0x1.1e5322p-9f, -0x1.5f0aap-9f, -0x1.bba19cp-9f, -0x1.c9e186p-13f, -0x1.493d62p-13f, 0x1.99f2a2p-11f,
     -0x1.f2108ap-11f, -0x1.07f016p-12f, -0x1.1e2c78p-14f, 0x1.44182ep-15f, 0x1.059452p-13f, 0x1.518538p-13f}}};
 
-/* its slope, that of x sigmoid(y(x)) at -t, t to 3.93 */
+/* the slope of vgelu_tanh_f32, that of x sigmoid(y(x)) at -t, t to 3.93 */
 static const pieces GELU_TANH_SLOPE_TAIL = {0.125f,
   {0x1.b4e81cp-6f, 0x1.f92c6p-4f, 0x1.058bf2p-2f, 0x1.88p-2f, 0x1.f0da74p-2f, 0x1.3aaaaap-1f, 0x1.8142ap-1f,
    0x1.bb4e82p-1f, 0x1.00b852p0f, 0x1.1e4444p0f, 0x1.41a74p0f, 0x1.62d3ap0f, 0x1.7fb4e8p0f, 0x1.a15c28p0f, 0x1.c1a74p0f,
@@ -372,7 +373,7 @@ static const pieces SILU_TAIL = {0.5f,
     0x1.b6cec6p-25f, 0x1.3a1cf6p-25f, 0x1.5975fep-26f, 0x1.d9141ep-27f, 0x1.481ba2p-27f, 0x1.ac7eacp-28f,
     0x1.0c33bap-28f, 0x1.317292p-29f}}};
 
-/* the slope of x sigmoid(x) at -t, t to 13.3; its zero is well within a piece */
+/* the slope of x sigmoid(x) at -t, t to 13.3; its zero is well inside a piece */
 static const pieces SILU_SLOPE_TAIL = {0.425f,
   {0x1.8867c4p-4f, 0x1.dabb0cp-2f, 0x1.b8a3d8p-1f, 0x1.474974p0f, 0x1.b92f1ap0f, 0x1.0c485cp1f, 0x1.4aeeeep1f,
    0x1.80900ap1f, 0x1.ae596ep1f, 0x1.e87778p1f, 0x1.0dc756p2f, 0x1.29e2a6p2f, 0x1.490782p2f, 0x1.5e5036p2f,

@@ -1,5 +1,5 @@
-/* Float functions computed in double and rounded once: half a ULP and a little; see vmath.h. wide_* are their double
- * cores, right to some 2^-33 for what floats can be. */
+/* Float functions computed in double and rounded once, with errors slightly above half a ULP; see vmath.h. The wide_*
+ * functions are their cores in double, with relative errors of some 2^-33 for all values that floats can have. */
 #ifndef CANNON_KERNEL_ENGINE_VMATH_WIDE_H
 #define CANNON_KERNEL_ENGINE_VMATH_WIDE_H
 
@@ -8,7 +8,7 @@
 #include "kernel/engine/vmath_pi.h"
 
 #define PI    0x1.921fb54442d18p1
-#define ROUND 0x1.8p52 /* plus x: x rounded to an integer, which is in the low bits too */
+#define ROUND 0x1.8p52 /* x plus this constant is x rounded to an integer, which is also in the low bits */
 
 static inline double double_of_bits(uint64_t bits) {
   double x;
@@ -22,12 +22,12 @@ static inline uint64_t bits_of_double(double x) {
 }
 static inline double wide_clamp(double x, double low, double high) {
   const double c = high < x ? high : x;
-  return low > c ? low : c; /* NaN stays */
+  return low > c ? low : c; /* NaN propagates */
 }
 
 /* ---- exp --------------------------------------------------------------------------------------------------------- */
 
-/* (1 + s) 2^n, given ROUND + n and what is left. */
+/* e^x = (1 + s) 2^n: wide_exp_s gives s of the remainder r, vpower_of_2 gives 2^n of ROUND + n. */
 static inline double wide_exp_s(double r) {
   /* (e^r - 1 - r) / r^2 on +-ln(2)/2: 2^-42 */
   const double p =
@@ -35,23 +35,24 @@ static inline double wide_exp_s(double r) {
                0x1.6c166be75a859p-10, 0x1.a019c3721fb3ep-13, 0x1.a136b06babd51p-16, 0x1.72ad3ae3ed777p-19);
   return WIDE_MAD(r * r, p, r);
 }
-static inline double power_of_2(double shifted) { return double_of_bits((bits_of_double(shifted) + 1023) << 52); }
+static inline double vpower_of_2(double shifted) { return double_of_bits((bits_of_double(shifted) + 1023) << 52); }
 
-/* Clamped to where every float times the result is 0 or infinite as a float. */
+/* exp with the argument clamped, so that the product of the result with any float is 0 or infinite as a float at the
+ * ends. */
 static inline double wide_exp(double x) {
   const double c = wide_clamp(x, -700, 130), shifted = WIDE_MAD(c, LOG2E, ROUND);
-  const double s = wide_exp_s(WIDE_MAD(shifted - ROUND, -LN2, c)), scale = power_of_2(shifted);
+  const double s = wide_exp_s(WIDE_MAD(shifted - ROUND, -LN2, c)), scale = vpower_of_2(shifted);
   return WIDE_MAD(scale, s, scale);
 }
 static inline double wide_expm1(double x) {
   const double c = wide_clamp(x, -700, 130), shifted = WIDE_MAD(c, LOG2E, ROUND);
-  const double s = wide_exp_s(WIDE_MAD(shifted - ROUND, -LN2, c)), scale = power_of_2(shifted);
+  const double s = wide_exp_s(WIDE_MAD(shifted - ROUND, -LN2, c)), scale = vpower_of_2(shifted);
   return WIDE_MAD(scale, s, scale - 1);
 }
 
 static inline float vexp2_f32(float x) {
   const double c = wide_clamp(x, -160, 160), shifted = c + ROUND;
-  const double s = wide_exp_s((c - (shifted - ROUND)) * LN2), scale = power_of_2(shifted);
+  const double s = wide_exp_s((c - (shifted - ROUND)) * LN2), scale = vpower_of_2(shifted);
   return (float)WIDE_MAD(scale, s, scale);
 }
 static inline float vexpm1_f32(float x) { return x == 0 ? x : (float)wide_expm1(x); }
@@ -66,7 +67,7 @@ static inline float vcosh_f32(float x) {
 
 /* ---- log --------------------------------------------------------------------------------------------------------- */
 
-/* Of what is positive, normal and finite. */
+/* log of positive, normal, finite numbers. */
 static inline double wide_log(double x) {
   /* x = m 2^k with m in [sqrt(1/2), sqrt(2)) */
   const uint64_t SQRT_HALF = 0x3fe6a09e667f3bcdu, distance = bits_of_double(x) - SQRT_HALF;
@@ -78,18 +79,18 @@ static inline double wide_log(double x) {
                             0x1.c67abf1b5cbc4p-3, 0x1.8c8e1c73a2570p-3);
   return WIDE_MAD(k, LN2, WIDE_MAD(s * s2, p, 2 * s));
 }
-/* x > -1. What u lacks counts where u is near 1; of a large u it is nothing. */
+/* log(1 + x) for x > -1. The rounding error of u = 1 + x matters for u near 1; for a large u it is negligible. */
 static inline double wide_log1p(double x) {
   const double u = 1 + x;
   return wide_log(u) + (x < 1 ? x - (u - 1) : 0);
 }
-/* What the logarithm's core is not for; x: the argument of log. */
-static inline float log_ends(float x, double normal) {
+/* The results for arguments x that the core of the logarithm does not cover. */
+static inline float vlog_ends(float x, double normal) {
   return x > 0 ? (x < INFINITY ? (float)normal : x) : x == 0 ? -INFINITY : NAN;
 }
 
-static inline float vlog2_f32(float x) { return log_ends(x, wide_log(x) * LOG2E); }
-static inline float vlog10_f32(float x) { return log_ends(x, wide_log(x) * 0x1.bcb7b1526e50ep-2); }
+static inline float vlog2_f32(float x) { return vlog_ends(x, wide_log(x) * LOG2E); }
+static inline float vlog10_f32(float x) { return vlog_ends(x, wide_log(x) * 0x1.bcb7b1526e50ep-2); }
 static inline float vlog1p_f32(float x) {
   const float y = x > -1 ? (x < INFINITY ? (float)wide_log1p(x) : x) : x == -1 ? -INFINITY : NAN;
   return x == 0 ? x : y;
@@ -108,7 +109,8 @@ static inline float vatanh_f32(float x) {
   return copysignf(y, x);
 }
 
-/* As pow: (-1)^odd, 0 and infinity, and 1 for x^0 and 1^y whatever the other is. */
+/* Special cases of pow: negative bases with odd exponents, 0 and infinity, and 1 for x^0 and 1^y whatever the other
+ * operand is. */
 static inline float vpow_f32(float x, float y) {
   const float a = fabsf(x), b = fabsf(y), half = y * 0.5f;
   const int is_integer = rintf(y) == y, is_odd = is_integer & (rintf(half) != half);
@@ -123,7 +125,7 @@ static inline float vpow_f32(float x, float y) {
 
 /* ---- trigonometry ------------------------------------------------------------------------------------------------ */
 
-/* sin and cos of r in +-pi/4: 2^-46, 2^-49. */
+/* sin and cos of r for |r| <= pi/4, with relative errors of 2^-46 and 2^-49. */
 static inline double wide_sin_core(double r) {
   const double u = r * r;
   return WIDE_MAD(r * u,
@@ -139,9 +141,9 @@ static inline double wide_cos_core(double r) {
                   WIDE_MAD(u, -0.5, 1.0));
 }
 
-/* x = r + n pi/2 for any finite x, n modulo 4 in the low bits: x 2^-k times 2/pi 2^k modulo 4, the latter in three
- * parts, the first two of which times a float are exact (Payne and Hanek's method). */
-static inline double reduce_turn(float x, uint64_t *n) {
+/* x = r + n pi/2 for any finite x, with n modulo 4 in the low bits: x 2^-k times (2/pi 2^k modulo 4), the latter in
+ * three terms, of which the first two have exact products with a float (Payne and Hanek's method). */
+static inline double vreduce_turn(float x, uint64_t *n) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
   const int32_t exponent = (int32_t)(bits >> 23 & 255) - 127;
@@ -156,25 +158,25 @@ static inline double reduce_turn(float x, uint64_t *n) {
 
 static inline float vsin_f32(float x) {
   uint64_t n;
-  const double r = reduce_turn(x, &n), v = n & 1 ? wide_cos_core(r) : wide_sin_core(r);
+  const double r = vreduce_turn(x, &n), v = n & 1 ? wide_cos_core(r) : wide_sin_core(r);
   const float y = (float)(n & 2 ? -v : v);
   return fabsf(x) < INFINITY ? (x == 0 ? x : y) : NAN;
 }
 static inline float vcos_f32(float x) {
   uint64_t n;
-  const double r = reduce_turn(x, &n), v = n & 1 ? wide_sin_core(r) : wide_cos_core(r);
+  const double r = vreduce_turn(x, &n), v = n & 1 ? wide_sin_core(r) : wide_cos_core(r);
   return fabsf(x) < INFINITY ? (float)((n + 1) & 2 ? -v : v) : NAN;
 }
 static inline float vtan_f32(float x) {
   uint64_t n;
-  const double r = reduce_turn(x, &n), s = wide_sin_core(r), c = wide_cos_core(r);
+  const double r = vreduce_turn(x, &n), s = wide_sin_core(r), c = wide_cos_core(r);
   const float y = (float)(n & 1 ? -c / s : s / c);
   return fabsf(x) < INFINITY ? (x == 0 ? x : y) : NAN;
 }
 /* sin(pi x) / (pi x), exactly 0 at integers. */
 static inline float vsinc_f32(float x) {
   const double half = (double)x * 0.5, turns = half < 0x1p50 && half > -0x1p50 ? half : 0;
-  const double left = turns - ((turns + ROUND) - ROUND); /* in whole turns, +-1/2 */
+  const double left = turns - ((turns + ROUND) - ROUND); /* in whole turns, within +-1/2 */
   const double shifted = WIDE_MAD(left, 4.0, ROUND), r = (left - (shifted - ROUND) * 0.25) * (2 * PI);
   const uint64_t n = bits_of_double(shifted);
   const double v = n & 1 ? wide_cos_core(r) : wide_sin_core(r);
@@ -195,12 +197,12 @@ static inline float vatan_f32(float x) { return (float)wide_atan(x); }
 
 static inline float vatan2_f32(float y, float x) {
   const double a = fabsf(y), b = fabsf(x);
-  const double ratio = a == b ? (a == 0 ? 0 : 1) : a / b; /* 0/0 and inf/inf: as signs say */
+  const double ratio = a == b ? (a == 0 ? 0 : 1) : a / b; /* 0/0 and inf/inf: decided by the signs */
   const double angle = wide_atan(ratio);
   return x != x || y != y ? NAN : copysignf((float)(signbit(x) ? PI - angle : angle), y);
 }
 
-/* asin of what is below 1/2 directly, beyond by asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)). */
+/* asin directly below 1/2; beyond by asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)). */
 static inline double wide_asin_core(double z, double u) {
   /* (asin(z) - z) / z^3 in z^2 up to 1/4: 2^-42 */
   const double p = HORNER_8(WIDE_MAD, u, 0x1.555555555ba9ep-3, 0x1.333333133277ep-4, 0x1.6db6f5e9d0b98p-5,
@@ -235,7 +237,7 @@ static inline double wide_erfc(double x) {
 }
 static inline float verfc_f32(float x) { return (float)wide_erfc(x); }
 
-/* x times a polynomial in w = -log(1 - x^2), or in its root (Giles's method). */
+/* x times a polynomial in w = -log(1 - x^2) or in its square root (Giles's method). */
 static inline float verfinv_f32(float x) {
   const double a = fabsf(x), inside = a < 1 ? a : 0, w = -wide_log((1 - inside) * (1 + inside));
   const double v = w - 2.5, near = HORNER_13(WIDE_MAD, v, 0x1.805c5cfd043b8p+0, 0x1.f91e8993e00d7p-3,
@@ -282,7 +284,7 @@ static inline float vswish_f32(float x, float beta) {
   return (float)(c * wide_sigmoid(c * beta));
 }
 
-/* log(x / (1 - x)); in the middle, where it cancels, by its distance from 1/2. */
+/* log(x / (1 - x)). Near 1/2, where this cancels, it is computed from the distance to 1/2. */
 static inline float vlogit_f32(float x) {
   const double c = x, inside = c > 0 && c < 1 ? c : 0.5;
   const double middle = inside > 0.25 && inside < 0.75 ? (2 * inside - 1) / (1 - inside) : 0;
@@ -290,8 +292,8 @@ static inline float vlogit_f32(float x) {
   return c > 0 && c < 1 ? (float)y : c == 0 ? -INFINITY : c == 1 ? INFINITY : NAN;
 }
 
-/* Derivatives. Those of x times a step have a root below 0, near which their terms cancel; within 1/32 of it they are
- * the distance from it times a polynomial, right to 2^-33. */
+/* Derivatives. The slope of x times a step function has a root below 0, near which its terms cancel. Within 1/32 of the
+ * root it is computed as the distance from the root times a polynomial, with a relative error of 2^-33. */
 #define NEAR_ROOT(x, root_high, root_low, otherwise, ...)                                                              \
   ({                                                                                                                   \
     const double from_root_ = ((x) - (root_high)) - (root_low), otherwise_ = (otherwise);                              \

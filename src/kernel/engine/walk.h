@@ -1,6 +1,5 @@
-/* Several tensors of one shape, walked together in logical (row-major) order by rows: for kernels whose
- * elements know their place, such as random numbers, or whose operands are more than the elementwise engine
- * takes.
+/* Walks several tensors of one shape together, in logical (row-major) order, row by row. For kernels whose elements
+ * depend on their position, such as random numbers, or that have more operands than the elementwise engine takes.
  *
  *   cursor c;
  *   cursor_start(&c, &w, view, begin);
@@ -8,7 +7,7 @@
  *     n = cursor_row(&c, end - i);      n elements at c.at[k], w.strides[k][w.rank - 1] bytes apart
  *   }
  *
- * A walk is plain data and may be used by several threads, each with a cursor of its own. */
+ * A walk is plain data and may be shared by threads, each with its own cursor. */
 #ifndef CANNON_KERNEL_ENGINE_WALK_H
 #define CANNON_KERNEL_ENGINE_WALK_H
 
@@ -17,7 +16,7 @@
 enum { WALK_OPERANDS = 6 };
 
 typedef struct {
-  int rank; /* 1 or more, after merging */
+  int rank; /* at least 1, after merging */
   int n_operands;
   int64_t n; /* elements */
   int64_t dims[MAX_RANK];
@@ -30,7 +29,8 @@ typedef struct {
   int64_t index[MAX_RANK];
 } cursor;
 
-/* Over the first `rank` dimensions of the views; neighbours are merged where that works for all operands. */
+/* Plans a walk over the first `rank` dimensions of the views. Adjacent dimensions are merged where all operands permit
+ * it. */
 static inline void walk_init(walk *w, const view *const *v, int n_operands, int rank) {
   w->rank = 0;
   w->n_operands = n_operands;
@@ -50,12 +50,13 @@ static inline void walk_init(walk *w, const view *const *v, int n_operands, int 
   for (int k = 0; k < n_operands; ++k) w->strides[k][0] = 0;
 }
 
-/* Operand k is one run of elements without gaps. */
+/* Whether operand k is contiguous. */
 static inline bool walk_is_contiguous(const walk *w, int k, int64_t element_bytes) {
   return w->rank == 1 && (w->dims[0] == 1 || w->strides[k][0] == element_bytes);
 }
 
-/* At element number `element`; at least one element must be left. base[k]: address of operand k's first. */
+/* Sets the cursor to element number `element`, which must exist. base[k] is the address of operand k's first
+ * element. */
 static inline void cursor_start(cursor *c, const walk *w, void *const *base, int64_t element) {
   c->of = w;
   for (int k = 0; k < w->n_operands; ++k) c->at[k] = base[k];
@@ -66,14 +67,14 @@ static inline void cursor_start(cursor *c, const walk *w, void *const *base, int
   }
 }
 
-/* How many elements are left in the row, at most `limit`. */
+/* The number of elements left in the row, at most `limit`. */
 static inline int64_t cursor_row(const cursor *c, int64_t limit) {
   const int d = c->of->rank - 1;
   const int64_t left = c->of->dims[d] - c->index[d];
   return left < limit ? left : limit;
 }
 
-/* Moves by n, which cursor_row has allowed. */
+/* Advances by n elements, at most what cursor_row returned. */
 static inline void cursor_next(cursor *c, int64_t n) {
   const walk *w = c->of;
   int d = w->rank - 1;

@@ -1,6 +1,7 @@
-/* Dropout: elements are dropped with a probability, the others scaled by 1 / (1 - probability), so that the expected value
- * stays. A mask has a bit for each element in logical order, the lowest of a byte first, 1 where it is kept; it is padded
- * to a multiple of 128 bits. RReLU, which draws slopes, is here too. */
+/* Dropout: elements are dropped with a probability, the others are multiplied by 1 / (1 - probability), so that the
+ * expected value is unchanged. A mask has a bit for each element in logical order, starting with the lowest bit of a
+ * byte, 1 for elements that are kept; it is padded to a multiple of 128 bits. RReLU, which draws random slopes, is here
+ * as well. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 
 enum { MASK_ALIGN_BITS = 128, TILE_MASK = RANDOM_TILE / 8 };
 
-/* Where a mask comes from. */
+/* The source of a mask. */
 typedef enum {
   MASK_DRAWN, /* from random numbers */
   MASK_READ,
@@ -18,14 +19,14 @@ typedef enum {
 } mask_source;
 
 typedef struct {
-  walk values;       /* 0: output, 1: input; where has_values */
-  int64_t n;         /* bits */
+  walk values;       /* operand 0: output, 1: input; used if has_values */
+  int64_t n;         /* bits of the mask */
   int64_t mask_step; /* bytes between the mask's bytes */
   random_key key;
-  uint32_t below; /* a word below this drops */
+  uint32_t below; /* elements with a random word below this are dropped */
   uint8_t source;
-  bool has_values, keeps_mask; /* keeps_mask: what was made is stored */
-  int8_t out, in, mask;        /* operands of the executor */
+  bool has_values, keeps_mask; /* keeps_mask: the mask is stored */
+  int8_t out, in, mask;        /* operand indices of the executor */
   load_loop *load;
   store_loop *store;
   float scale;
@@ -33,7 +34,7 @@ typedef struct {
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
 
-/* The mask of elements i to i + n; returns where it is. */
+/* Makes the mask of elements i to i + n; returns its address. */
 static const uint8_t *make_mask(const dropout_plan *p, const random_key *key, const uint8_t *mask, int64_t i, int64_t n,
                                 uint8_t *tile) {
   const int64_t bytes = (n + 7) / 8;
@@ -53,29 +54,29 @@ static const uint8_t *make_mask(const dropout_plan *p, const random_key *key, co
   }
 }
 
-/* n elements from a tile's rows on, as float, and back. */
-static void load_tile(const dropout_plan *p, cursor *c, float *tile, int64_t n) {
+/* Loads n elements into a tile, as float, and advances the cursor. dropout_store_tile converts them back. */
+static void dropout_load_tile(const dropout_plan *p, cursor *c, float *tile, int64_t n) {
   for (int64_t k = 0, row; k < n; k += row, cursor_next(c, row)) {
     row = cursor_row(c, n - k);
     p->load(tile + k, c->at[1], p->values.strides[1][p->values.rank - 1], row);
   }
 }
 
-static void store_tile(const dropout_plan *p, cursor *c, const float *tile, int64_t n) {
+static void dropout_store_tile(const dropout_plan *p, cursor *c, const float *tile, int64_t n) {
   for (int64_t k = 0, row; k < n; k += row, cursor_next(c, row)) {
     row = cursor_row(c, n - k);
     p->store(c->at[0], p->values.strides[0][p->values.rank - 1], tile + k, row);
   }
 }
 
-/* What a thread needs. */
+/* A thread's buffers. */
 typedef struct {
   const dropout_plan *plan;
   const random_key *key;
   void *const *view;
 } dropout_job;
 
-static void run_share(const void *job, int64_t begin, int64_t end) {
+static void dropout_run_share(const void *job, int64_t begin, int64_t end) {
   const dropout_job *j = job;
   const dropout_plan *p = j->plan;
   float x[RANDOM_TILE];
@@ -92,9 +93,9 @@ static void run_share(const void *job, int64_t begin, int64_t end) {
     if (i >= n_values) continue;
     cursor to = from;
     const int64_t n_here = smaller(n_values - i, n);
-    load_tile(p, &from, x, n_here);
+    dropout_load_tile(p, &from, x, n_here);
     random_level->drop(x, x, m, p->scale, n_here);
-    store_tile(p, &to, x, n_here);
+    dropout_store_tile(p, &to, x, n_here);
   }
 }
 
@@ -103,7 +104,7 @@ static status run_dropout(const executor *e, void *const *view, void *scratch) {
   const dropout_plan *p = PLAN(e, dropout_plan);
   const random_key key = random_key_at_run(&p->key, view);
   const dropout_job job = {.plan = p, .key = &key, .view = view};
-  rows_parallel(run_share, &job, p->n, RANDOM_TILE, e->cost_ns);
+  rows_parallel(dropout_run_share, &job, p->n, RANDOM_TILE, e->cost_ns);
   return ST_OK;
 }
 
@@ -116,7 +117,7 @@ static status expect_probability(double p, const char *name) {
   return ST_OK;
 }
 
-/* A mask of n elements; its bytes must be evenly spaced. */
+/* Plans a mask of n elements; its bytes must be evenly spaced. */
 static status plan_mask(dropout_plan *p, const tensor *mask, const char *name, int operand, int64_t n,
                         bool may_be_longer) {
   TRY(op_expect_dtype(mask, name, DTYPE_BIT(ACL_UINT8)));
@@ -149,7 +150,7 @@ static status plan_values(dropout_plan *p, const tensor *in, const char *in_name
   return ST_OK;
 }
 
-/* Source and scale for a probability of being dropped. */
+/* Sets the source of the mask and the scale for a probability of being dropped. */
 static void plan_probability(dropout_plan *p, double probability) {
   p->source = probability == 0 ? MASK_FULL : probability == 1 ? MASK_EMPTY : MASK_DRAWN;
   p->scale = probability == 1 ? 0 : (float)(1 / (1 - probability));
@@ -157,14 +158,14 @@ static void plan_probability(dropout_plan *p, double probability) {
   p->below = words > UINT32_MAX ? UINT32_MAX : (uint32_t)words;
 }
 
-static void finish(executor *e, const dropout_plan *p, int64_t n, size_t element_bytes) {
+static void dropout_finish(executor *e, const dropout_plan *p, int64_t n, size_t element_bytes) {
   e->run = run_dropout;
   executor_cost(e, (uint64_t)n * element_bytes * (p->has_values ? 2 : 0) + (uint64_t)n / 8,
                 (uint64_t)n * (p->source == MASK_DRAWN ? 64 : 16));
 }
 
-/* The forward operator; the mask is stored if it was drawn. */
-static status prepare_forward(executor *e, const op_arg *a, double probability, bool train) {
+/* Plans the forward operator; the mask is stored if it was drawn. */
+static status dropout_prepare_forward(executor *e, const op_arg *a, double probability, bool train) {
   const int out = 5;
   dropout_plan *p = PLAN(e, dropout_plan);
   *p = (dropout_plan){.mask = -1, .in = 0, .out = (int8_t)(e->n_operands - 2)};
@@ -176,15 +177,15 @@ static status prepare_forward(executor *e, const op_arg *a, double probability, 
   plan_probability(p, train ? probability : 0);
   p->keeps_mask = p->source == MASK_DRAWN;
   p->n = mask_bits(in->n);
-  finish(e, p, in->n, dtype_bytes(in->dtype));
+  dropout_finish(e, p, in->n, dtype_bytes(in->dtype));
   return ST_OK;
 }
 
-status prepare_dropout(executor *e, const op_arg *a) { return prepare_forward(e, a, a[1].real, a[2].boolean); }
+status prepare_dropout(executor *e, const op_arg *a) { return dropout_prepare_forward(e, a, a[1].real, a[2].boolean); }
 
 status prepare_dropout_v3(executor *e, const op_arg *a) {
   EXPECT(!a[1].tensor, "optionalNoiseShape is a tensor, expected NULL: it is reserved");
-  return prepare_forward(e, a, a[2].real, true);
+  return dropout_prepare_forward(e, a, a[2].real, true);
 }
 
 status prepare_dropout_mask(executor *e, const op_arg *a) {
@@ -206,7 +207,7 @@ status prepare_dropout_mask(executor *e, const op_arg *a) {
   EXPECT(p->source != MASK_DRAWN || dtype == ACL_FLOAT || dtype == ACL_FLOAT16 || dtype == ACL_BF16,
          "probDataType is %s, expected FLOAT, FLOAT16 or BFLOAT16", dtype_name((int)dtype));
   p->n = mask_bits(n);
-  finish(e, p, n, 0);
+  dropout_finish(e, p, n, 0);
   return ST_OK;
 }
 
@@ -217,8 +218,8 @@ status prepare_dropout_apply(executor *e, const op_arg *a) {
   TRY(plan_values(p, a[0].tensor, s[0].name, a[3].tensor, s[3].name));
   p->scale = (float)a[2].real;
   const bool by_probability = e->op->variant == DROPOUT_PROBABILITY;
-  if (by_probability && !a[1].tensor->n) { /* without a mask nothing is to be done */
-    finish(e, p, 0, 0);
+  if (by_probability && !a[1].tensor->n) { /* without a mask there is nothing to do */
+    dropout_finish(e, p, 0, 0);
     return ST_OK;
   }
   TRY(plan_mask(p, a[1].tensor, "mask", 1, a[0].tensor->n, by_probability));
@@ -230,14 +231,14 @@ status prepare_dropout_apply(executor *e, const op_arg *a) {
     p->source = p->source == MASK_DRAWN ? MASK_READ : p->source;
   }
   p->n = a[0].tensor->n;
-  finish(e, p, p->n, dtype_bytes(a[0].tensor->dtype));
+  dropout_finish(e, p, p->n, dtype_bytes(a[0].tensor->dtype));
   return ST_OK;
 }
 
-/* ---- RReLU: out = self * noise; noise is 1 where self > 0, else uniform in [lower, upper) -------------------------- */
+/* ---- RReLU: out = self * noise; noise is 1 where self > 0, else uniform in [lower, upper) ------------------------ */
 
 typedef struct {
-  walk walk; /* 0: out, 1: self, 2: noise (where training) */
+  walk walk; /* operand 0: out, 1: self, 2: noise (in training) */
   random_key key;
   bool training;
   int8_t operand[3];

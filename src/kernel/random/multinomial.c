@@ -1,4 +1,4 @@
-/* Multinomial: numbers of categories, drawn by weight; Randperm: the numbers 0 to n - 1 in random order. */
+/* Multinomial: category numbers, drawn by weight. Randperm: the numbers 0 to n - 1 in random order. */
 #include <math.h>
 
 #include "kernel/engine/walk.h"
@@ -7,7 +7,7 @@
 enum { MOST_CATEGORIES = 1 << 24 };
 
 typedef struct {
-  walk rows; /* 0: weights, 1: output; one element a row */
+  walk rows; /* operand 0: weights, 1: output; one element a row */
   random_key key;
   int64_t n_categories, n_samples;
   int64_t weight_step, out_step; /* bytes */
@@ -18,15 +18,15 @@ typedef struct {
   uint64_t heap; /* in scratch, without replacement: candidate[n_samples] */
 } multinomial_plan;
 
-/* The k-th random number in [0, 1) of a row. */
-static double unit_of(const random_key *key, int64_t number) {
+/* The random number in [0, 1) with this index in a row. */
+static double multinomial_unit_of(const random_key *key, int64_t number) {
   uint32_t words[RANDOM_BLOCK_WORDS];
   random_level->words(words, key->seed, key->offset, (uint64_t)number, 1);
   return random_unit(words[0], words[1]);
 }
 
-/* Weights as double; fails where one is no weight. */
-static status load_weights(const multinomial_plan *p, int64_t row, const char *from, double *to) {
+/* Loads the weights as double; fails if one is no valid weight. */
+static status multinomial_load_weights(const multinomial_plan *p, int64_t row, const char *from, double *to) {
   p->load(to, from, p->weight_step, p->n_categories);
   for (int64_t k = 0; k < p->n_categories; ++k)
     if (!(to[k] >= 0 && to[k] < INFINITY))
@@ -35,7 +35,7 @@ static status load_weights(const multinomial_plan *p, int64_t row, const char *f
   return ST_OK;
 }
 
-/* ---- with replacement: the place of a uniform number among the running sums ---------------------------------------- */
+/* ---- with replacement: the position of a uniform number among the running sums ----------------------------------- */
 
 static status draw_row(const multinomial_plan *p, const random_key *key, int64_t row, double *sums, char *out) {
   for (int64_t k = 1; k < p->n_categories; ++k) sums[k] += sums[k - 1];
@@ -43,8 +43,9 @@ static status draw_row(const multinomial_plan *p, const random_key *key, int64_t
   if (!(total > 0))
     return fail(ST_DEVICE_EXCEPTION, "row %jd of self is all 0, expected a weight above", (intmax_t)row);
   for (int64_t i = 0; i < p->n_samples; ++i) {
-    const double x = unit_of(key, row * p->n_samples + i) * total;
-    int64_t low = 0, high = p->n_categories - 1; /* the first whose sum is above x; rounding can't leave the last */
+    const double x = multinomial_unit_of(key, row * p->n_samples + i) * total;
+    /* searches the first running sum above x; rounding cannot exceed the last */
+    int64_t low = 0, high = p->n_categories - 1;
     while (low < high) {
       const int64_t middle = (low + high) / 2;
       if (sums[middle] > x)
@@ -52,13 +53,15 @@ static status draw_row(const multinomial_plan *p, const random_key *key, int64_t
       else
         low = middle + 1;
     }
-    while (low > 0 && sums[low] == sums[low - 1]) --low; /* only where x was rounded up to the total */
+    while (low > 0 && sums[low] == sums[low - 1]) --low; /* only if x was rounded up to the total */
     *(int64_t *)(void *)(out + i * p->out_step) = low;
   }
   return ST_OK;
 }
 
-/* ---- without: each category waits an exponential time with its weight as rate; the first ones are drawn, in order -- */
+/* ---- without replacement ----------------------------------------------------------------------------------------- */
+
+/* Each category waits an exponentially distributed time with its weight as rate; the earliest are drawn, in order. */
 
 /* Efraimidis, Spirakis: Weighted random sampling with a reservoir. 2006. */
 typedef struct {
@@ -70,7 +73,7 @@ static bool later(const candidate *a, const candidate *b) {
   return a->time > b->time || (a->time == b->time && a->category > b->category);
 }
 
-/* The latest candidate is heap[0]. */
+/* Restores the heap's order; the candidate with the latest time is heap[0]. */
 static void sift_down(candidate *heap, int64_t n, int64_t at) {
   const candidate moved = heap[at];
   for (int64_t child; (child = 2 * at + 1) < n; at = child) {
@@ -86,7 +89,7 @@ static status draw_row_once(const multinomial_plan *p, const random_key *key, in
   int64_t n = 0;
   for (int64_t k = 0; k < p->n_categories; ++k) {
     if (weights[k] == 0) continue;
-    const candidate c = {-log(1 - unit_of(key, row * p->n_categories + k)) / weights[k], k};
+    const candidate c = {-log(1 - multinomial_unit_of(key, row * p->n_categories + k)) / weights[k], k};
     if (n < p->n_samples) {
       heap[n++] = c;
       if (n == p->n_samples)
@@ -99,7 +102,7 @@ static status draw_row_once(const multinomial_plan *p, const random_key *key, in
   if (n < p->n_samples)
     return fail(ST_DEVICE_EXCEPTION, "row %jd of self has %jd weights above 0, expected numsamples, %jd, or more",
                 (intmax_t)row, (intmax_t)n, (intmax_t)p->n_samples);
-  for (int64_t i = n - 1; i >= 0; --i) { /* the latest goes last */
+  for (int64_t i = n - 1; i >= 0; --i) { /* the latest one is stored last */
     *(int64_t *)(void *)(out + i * p->out_step) = heap[0].category;
     heap[0] = heap[i];
     sift_down(heap, i, 0);
@@ -116,7 +119,7 @@ static status run_multinomial(const executor *e, void *const *view, void *scratc
   cursor c;
   cursor_start(&c, &p->rows, (void *const[]){view[0], view[p->out_operand]}, 0);
   for (int64_t row = 0; row < p->rows.n; ++row, cursor_next(&c, 1)) {
-    TRY(load_weights(p, row, c.at[0], sums));
+    TRY(multinomial_load_weights(p, row, c.at[0], sums));
     TRY(p->replacement ? draw_row(p, &key, row, sums, c.at[1]) : draw_row_once(p, &key, row, sums, heap, c.at[1]));
   }
   return ST_OK;
@@ -155,11 +158,11 @@ status prepare_multinomial(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- Randperm: Fisher and Yates, from the front -------------------------------------------------------------------- */
+/* ---- Randperm: Fisher and Yates, from the front ------------------------------------------------------------------ */
 
 typedef struct {
   random_key key;
-  int64_t n, step; /* step: bytes */
+  int64_t n, step; /* step in bytes */
   store_loop *store;
   uint64_t numbers; /* in scratch: int64_t[n] */
 } randperm_plan;

@@ -1,5 +1,6 @@
-/* Tensors of random numbers: normal, uniform, integers, truth values. Arguments are told by their names: mean and std,
- * from and to, prob; numbers, scalars or tensors that broadcast to the output (prob: whose elements go with it by place). */
+/* Operators that fill tensors with random numbers: normal, uniform, integer, Bernoulli. Arguments are recognised by
+ * their names: mean and std, from and to, prob. They are numbers, scalars or tensors that broadcast to the output (the
+ * k-th element of prob belongs to the output's k-th). */
 #include "kernel/random/random.h"
 
 #include <math.h>
@@ -13,18 +14,18 @@ LEVEL_CHOICE(random_loops, random_level, random_loops)
 enum { PARAMETERS = 2 };
 
 typedef struct {
-  walk walk; /* 0: the output; then the parameters that are tensors */
+  walk walk; /* operand 0: the output; then the parameters that are tensors */
   random_key key;
   uint8_t compute;
-  int8_t operand[1 + PARAMETERS]; /* of the executor: by place in the walk */
-  int8_t place[PARAMETERS];       /* in the walk; 0: a number */
+  int8_t operand[1 + PARAMETERS]; /* operand indices of the executor, by position in the walk */
+  int8_t place[PARAMETERS];       /* position in the walk; 0: a number */
   load_loop *load[PARAMETERS];
   store_loop *store;
-  uint8_t imaginary; /* bytes from a complex number's real part to the other, which is 0; else 0 */
+  uint8_t imaginary; /* bytes from a complex number's real to its imaginary part, which becomes 0; 0: real numbers */
   double number[PARAMETERS];
-  double least, greatest; /* uniform: of out's dtype, within [from, to) */
-  int64_t from;           /* integers */
-  uint64_t range;         /* 0: all 2^64 */
+  double least, greatest; /* uniform: the bounds that values of out's dtype have within [from, to) */
+  int64_t from;           /* integers: the lower bound */
+  uint64_t range;         /* integers: the number of values; 0: 2^64 */
 } random_plan;
 
 typedef union {
@@ -73,7 +74,7 @@ status random_key_plan(const executor *e, const op_arg *a, random_key *key) {
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* The parameters of a piece of a tile: arrays, or NULL where they are numbers. */
+/* The parameters for a piece of a tile: arrays, or NULL where they are numbers. */
 typedef struct {
   const value_tile *first, *second;
 } parameters;
@@ -85,7 +86,7 @@ static double parameter_f64(const random_plan *p, const value_tile *t, int which
   return t ? t->f64[i] : p->number[which];
 }
 
-/* Rounding, here and to out's dtype, must not leave [from, to). */
+/* Clamps, since rounding, here and to out's dtype, must not leave [from, to). */
 static double uniform(const random_plan *p, double unit) {
   const double x = p->number[0] * (1 - unit) + p->number[1] * unit;
   return x < p->least ? p->least : x > p->greatest ? p->greatest : x;
@@ -97,12 +98,14 @@ static int64_t integer(const random_plan *p, uint32_t low, uint32_t high) {
   return (int64_t)((uint64_t)p->from + distance);
 }
 
-/* Whether a value takes two words. */
+/* Whether a value uses two words. */
 static bool is_wide(const random_plan *p, int kind) { return kind == RANDOM_INTEGER || p->compute == COMPUTE_F64; }
 
-/* The values number begin to begin + n without their parameters where those are tensors: standard normals, uniforms in
- * [0, 1) for truth values. begin is a multiple of four; there is room for n rounded up to four. */
-static void make(const random_plan *p, const random_key *key, int kind, int64_t begin, int64_t n, value_tile *out) {
+/* Generates values number `begin` to `begin` + n, except that parameters that are tensors are not applied: the values
+ * are standard normals, or uniform in [0, 1) for Bernoulli. begin is a multiple of four; there is room for n rounded up
+ * to four. */
+static void random_make(const random_plan *p, const random_key *key, int kind, int64_t begin, int64_t n,
+                        value_tile *out) {
   uint32_t w[2 * RANDOM_TILE];
   const int64_t per_value = is_wide(p, kind) ? 2 : 1, n_words = (n * per_value + 3) / 4 * 4;
   random_level->words(w, key->seed, key->offset, (uint64_t)(begin * per_value) / 4, n_words / 4);
@@ -130,7 +133,7 @@ static void make(const random_plan *p, const random_key *key, int kind, int64_t 
   }
 }
 
-/* Brings in what make() has left out, for n values from x on. */
+/* Applies the parameters that random_make() has left out, to n values from x on. */
 static void apply_f32(const random_plan *p, int kind, float *x, const parameters *with, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const float first = (float)parameter_f32(p, with->first, 0, i);
@@ -154,7 +157,7 @@ static const value_tile *load_parameter(const random_plan *p, int which, const c
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
 
-/* What a thread needs. */
+/* A thread's buffers. */
 typedef struct {
   const random_plan *plan;
   const random_key *key;
@@ -162,8 +165,8 @@ typedef struct {
   int kind;
 } random_job;
 
-/* Values `begin` to `end` */
-static void run_share(const void *job, int64_t begin, int64_t end) {
+/* Generates values `begin` to `end`. */
+static void random_run_share(const void *job, int64_t begin, int64_t end) {
   static const value_tile zeros;
   const random_job *j = job;
   const random_plan *p = j->plan;
@@ -173,7 +176,7 @@ static void run_share(const void *job, int64_t begin, int64_t end) {
   cursor_start(&c, &p->walk, j->at, begin);
   for (int64_t i = begin; i < end; i += RANDOM_TILE) {
     const int64_t n = smaller(RANDOM_TILE, end - i);
-    make(p, j->key, j->kind, i, n, &tile);
+    random_make(p, j->key, j->kind, i, n, &tile);
     for (int64_t k = 0, row; k < n; k += row, cursor_next(&c, row)) {
       row = cursor_row(&c, n - k);
       void *x = wide ? (void *)(tile.f64 + k) : (void *)(tile.f32 + k);
@@ -197,18 +200,18 @@ static status run_random(const executor *e, void *const *view, void *scratch) {
   void *at[1 + PARAMETERS];
   for (int k = 0; k < p->walk.n_operands; ++k) at[k] = view[p->operand[k]];
   const random_job job = {.plan = p, .key = &key, .at = at, .kind = e->op->variant};
-  rows_parallel(run_share, &job, p->walk.n, RANDOM_TILE, e->cost_ns);
+  rows_parallel(random_run_share, &job, p->walk.n, RANDOM_TILE, e->cost_ns);
   return ST_OK;
 }
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-/* x rounded to the dtype, and then, where that is not beyond (up: at or above; else below) x, moved there. */
+/* x rounded to the dtype; if the result is below x (up) or not below x (down), its next neighbour in that direction. */
 static double half_beyond(double x, bool up, uint16_t (*from_float)(float), float (*to_float)(uint16_t)) {
   uint16_t half = from_float(float_to_odd(x));
   const double value = (double)to_float(half);
   if (up ? value >= x : value < x) return value;
-  const bool away = up == !(half >> 15); /* from zero */
+  const bool away = up == !(half >> 15); /* away from zero */
   if (!(half & 0x7fff))
     half = up ? 0x0001 : 0x8001;
   else
@@ -225,14 +228,14 @@ static double beyond(double x, bool up, int dtype) {
   return there ? (double)f : (double)nextafterf(f, up ? INFINITY : -INFINITY);
 }
 
-/* CANN looks at std where the operator works in place only. */
+/* CANN checks std only if the operator works in place. */
 static status plan_normal(random_plan *p, const tensor *out, const char *name, bool is_in_place) {
   TRY(op_expect_dtype(out, name, DTYPES_FLOAT));
   EXPECT(!is_in_place || p->number[1] >= 0, "std is %g, expected 0 or more", p->number[1]);
   return ST_OK;
 }
 
-/* The largest integer up to which a dtype has them all. */
+/* The largest integer n of a dtype such that it represents all integers from 0 to n. */
 static int64_t last_integer(int dtype) {
   switch (dtype) {
   case ACL_BOOL: return 1;
@@ -248,7 +251,7 @@ static int64_t last_integer(int dtype) {
   }
 }
 
-/* Integers are real numbers cut off, whose bounds they must have. */
+/* Integers are truncated real numbers; the bounds must be within the dtype's range. */
 static status expect_integer_bounds(const random_plan *p, const tensor *out) {
   static const char *const names[] = {"from", "to"};
   const double last = (double)last_integer(out->dtype), least = out->dtype == ACL_UINT8 ? 0 : -last - 1;
@@ -267,7 +270,7 @@ static status plan_uniform(random_plan *p, const tensor *out, const char *name) 
   if (!dtype_is_float(out->dtype)) TRY(expect_integer_bounds(p, out));
   p->least = beyond(p->number[0], true, out->dtype);
   p->greatest = beyond(p->number[1], false, out->dtype);
-  /* The dtype has no value in between: all are `from`. */
+  /* The dtype has no value within [from, to): all values are `from`. */
   if (p->least > p->greatest) p->least = p->greatest = p->number[1] = p->number[0];
   return ST_OK;
 }
@@ -278,7 +281,7 @@ static status plan_bernoulli(random_plan *p, const tensor *out, const char *name
   return ST_OK;
 }
 
-/* Integers from .. to - 1, or 0 to the dtype's last. */
+/* Plans integers from bounds[0] to bounds[1] - 1; without bounds, from 0 to the dtype's last integer. */
 static status plan_integer(random_plan *p, const tensor *out, const char *name, const int64_t *bounds) {
   if (!bounds) {
     TRY(op_expect_dtype(out, name, DTYPES_REAL));
@@ -290,7 +293,7 @@ static status plan_integer(random_plan *p, const tensor *out, const char *name, 
          (intmax_t)bounds[1]);
   p->from = bounds[0];
   p->range = (uint64_t)bounds[1] - (uint64_t)bounds[0];
-  if (dtype_class_of(out->dtype) >= CLASS_FLOAT) { /* nothing is rounded up to `to` */
+  if (dtype_class_of(out->dtype) >= CLASS_FLOAT) { /* no value is rounded up to `to` */
     const double greatest = beyond((double)bounds[1], false, dtype_part(out->dtype));
     if (greatest < (double)bounds[1] - 1 && greatest >= (double)bounds[0])
       p->range = (uint64_t)(int64_t)greatest - (uint64_t)bounds[0] + 1;
@@ -298,7 +301,7 @@ static status plan_integer(random_plan *p, const tensor *out, const char *name, 
   return ST_OK;
 }
 
-/* The call's arguments by what they are here. */
+/* The call's arguments by their role. */
 typedef struct {
   const tensor *out, *like, *parameter[PARAMETERS];
   const char *out_name, *parameter_name[PARAMETERS];
@@ -315,7 +318,7 @@ static int which_parameter(const char *name) {
   return is_name(name, "std") || is_name(name, "to") ? 1 : -1;
 }
 
-static void sort_arguments(const executor *e, const op_arg *a, random_plan *p, arguments *g) {
+static void random_sort_arguments(const executor *e, const op_arg *a, random_plan *p, arguments *g) {
   int operand = 0;
   for (int i = 0; i < e->op->n_args; ++i) {
     const arg_schema *s = &e->op->schema[i];
@@ -338,7 +341,7 @@ static void sort_arguments(const executor *e, const op_arg *a, random_plan *p, a
   }
 }
 
-/* A parameter's view in the output's shape. */
+/* A view of a parameter, broadcast to the output's shape. */
 static status broadcast_parameter(const tensor *t, const char *name, const tensor *out, view *v) {
   const view from = view_of(t);
   *v = view_of(out);
@@ -368,7 +371,8 @@ status random_view_by_place(const tensor *t, const char *name, const tensor *out
   return ST_OK;
 }
 
-/* Tensors of means and deviations have, both together, the output's shape; one of means alone may be repeated. */
+/* Tensors of means and deviations broadcast together to exactly the output's shape; a tensor of means alone may
+ * broadcast. */
 static status expect_shape_of_parameters(const arguments *g) {
   const tensor *mean = g->parameter[0], *std = g->parameter[1];
   if (!std) return ST_OK;
@@ -403,7 +407,8 @@ static status plan_walk(random_plan *p, const arguments *g, int kind) {
     ++n;
   }
   walk_init(&p->walk, views, n, v[0].rank);
-  if (kind == RANDOM_BERNOULLI && g->parameter[0] && g->parameter[0]->n != 1) /* what has no probability stays */
+  /* elements without a probability are unchanged */
+  if (kind == RANDOM_BERNOULLI && g->parameter[0] && g->parameter[0]->n != 1)
     p->walk.n = smaller(p->walk.n, g->parameter[0]->n);
   return ST_OK;
 }
@@ -420,7 +425,7 @@ status prepare_random(executor *e, const op_arg *a) {
   arguments g = {0};
   p->from = 0;
   TRY(random_key_plan(e, a, &p->key));
-  sort_arguments(e, a, p, &g);
+  random_sort_arguments(e, a, p, &g);
   if (g.like) {
     TRY(op_expect_dtype(g.out, g.out_name, DTYPE_BIT(g.like->dtype)));
     TRY(op_expect_shape(g.out, g.out_name, g.like->dims, g.like->rank));

@@ -8,7 +8,8 @@
 
 enum { LANES = 16, FEW = 4 };
 
-/* `lanes` blocks at a time, a constant. Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011. */
+/* Generates `lanes` blocks, a constant number, at a time. Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy
+ * as 1, 2, 3. SC 2011. */
 static inline __attribute__((always_inline)) void philox(uint32_t *restrict out, uint64_t seed, uint64_t offset,
                                                          uint64_t first, int lanes) {
   uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
@@ -46,7 +47,8 @@ static void words(uint32_t *out, uint64_t seed, uint64_t offset, uint64_t first,
   memcpy(out + 4 * i, rest, (size_t)(n - i) * 4 * sizeof *out);
 }
 
-/* Sine and cosine of a 32-bit fraction of a turn: exact reduction to an eighth, Taylor series there. */
+/* Sine and cosine of a turn's fraction, given as 32 bits: exact reduction to an eighth of a turn, then Taylor
+ * series. */
 static inline void sincos_turn(uint32_t turn, float *sine, float *cosine) {
   const uint32_t quadrant = (turn + (1u << 29)) >> 30;
   const float x = (float)(int32_t)(turn - (quadrant << 30)) * (float)(2 * M_PI * 0x1p-32), x2 = x * x;
@@ -68,7 +70,7 @@ static void normal_f32(float *restrict out, const uint32_t *restrict in, int64_t
   }
 }
 
-static void drop(float *out, const float *x, const uint8_t *mask, float scale, int64_t n) {
+static void dropout_drop(float *out, const float *x, const uint8_t *mask, float scale, int64_t n) {
   for (int64_t i = 0; i < n; i += 8) {
     const uint32_t bits = mask[i / 8];
     float factor[8];
@@ -86,4 +88,4 @@ static void keep_bits(uint8_t *mask, const uint32_t *in, uint32_t below, int64_t
 }
 
 const random_loops LEVELED(random_loops) = {
-    .words = words, .normal_f32 = normal_f32, .drop = drop, .keep_bits = keep_bits};
+    .words = words, .normal_f32 = normal_f32, .drop = dropout_drop, .keep_bits = keep_bits};

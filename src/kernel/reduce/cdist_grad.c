@@ -1,6 +1,7 @@
-/* CdistGrad by name: for each row of x1, the sum over the rows of x2 of the distances' gradients. All operands have a row
- * for each pair, also where x1 was repeated along a batch dimension to get there: op-plugin gives y the shape that x1 had
- * before, so the gradients of the repetitions are summed. Operands by name are contiguous. */
+/* CdistGrad, called by operator name: for each row of x1, the sum over the rows of x2 of the gradients of the
+ * distances. Each operand has a row for each pair of rows, even if x1 was repeated along a batch dimension for that:
+ * op-plugin gives y the shape of x1 before the repetition, so the gradients of repeated rows are summed. The operands
+ * are contiguous. */
 #include <math.h>
 
 #include "kernel/engine/rows.h"
@@ -9,17 +10,19 @@
 
 enum { GRAD, X1, X2, CDIST, N_INPUTS, TILE = 256 };
 
-/* Row-major through some dimensions of [batch, rows of x1], the last one first; a stride of 1 is a row of x1. */
+/* Iterates in row-major order over some dimensions of [batch, rows of x1], stored last first; strides are in rows of
+ * x1. */
 typedef struct {
   int n;
   int64_t extent[MAX_RANK], stride[MAX_RANK];
 } row_walk;
 
 typedef struct {
-  row_walk of_y, summed;                       /* the dimensions that y has, and those it has not */
-  int64_t n_rows, n_sums, n_others, n_columns; /* of y; of those summed; rows of x2 for each row of x1; their length */
-  int64_t bytes;                               /* of an element */
-  load_loop *load;                             /* to double */
+  row_walk of_y, summed; /* the dimensions of y, and those that are summed */
+  /* rows of y; rows summed for each; rows of x2 for each row of x1; length of a row */
+  int64_t n_rows, n_sums, n_others, n_columns;
+  int64_t bytes;   /* bytes of an element */
+  load_loop *load; /* converts to double */
   store_loop *store;
   double p;
 } cdist_grad_plan;
@@ -30,7 +33,7 @@ typedef struct {
   char *out;
 } cdist_grad_job;
 
-/* Of |x1 - x2|_p by an element of x1; at the places where there is none, 0. */
+/* The derivative of |x1 - x2|_p by an element of x1; 0 where it does not exist. */
 static double slope(double p, double difference, double distance) {
   const double size = fabs(difference), sign = difference < 0 ? -1 : difference > 0;
   if (p == 1) return difference == difference ? sign : difference;
@@ -88,7 +91,8 @@ static status run_cdist_grad(const executor *e, void *const *view, void *scratch
   return ST_OK;
 }
 
-/* Of y with the shape [..., rows of x1, columns] or one that broadcasts to it, and differs in the batch at most. */
+/* Plans y, whose shape is [..., rows of x1, columns] or one that broadcasts to it and differs in the batch dimensions
+ * only. */
 static status plan_y(cdist_grad_plan *p, const tensor *x1, const tensor *y) {
   const int n_batch = x1->rank > 3 ? x1->rank - 3 : 0, rank = x1->rank - 1, missing = rank - y->rank;
   int64_t dims[MAX_RANK];

@@ -1,6 +1,6 @@
-/* Products of complex numbers. The elements of an output, in logical order, make blocks; element i of a block goes to lane
- * i modulo FOLD_PRODUCTS; lanes are multiplied in order, and so are blocks. All in double, so that complex64 is rounded
- * once; strides and threads change no bit. */
+/* Products of complex numbers over dimensions. The elements of an output, in logical order, form blocks; element i of a
+ * block goes to lane i modulo FOLD_PRODUCTS; lanes are multiplied in order, and so are blocks. All is computed in
+ * double, so complex64 is rounded once; strides and the number of threads change no bit. */
 #include "kernel/engine/rows.h"
 #include "kernel/reduce/fold.h"
 #include "kernel/reduce/reduction.h"
@@ -13,7 +13,7 @@ typedef struct {
   uint8_t operand[1 + REDUCTION_OUTPUTS];
   load_loop *load;
   store_loop *store;
-  uint8_t imaginary[2]; /* bytes to it, of the input and the output */
+  uint8_t imaginary[2]; /* bytes from the real to the imaginary part, of the input and the output */
 } complex_product;
 
 typedef struct {
@@ -21,8 +21,8 @@ typedef struct {
   void *at[2];
 } product_job;
 
-/* The next n elements of the walk: their real and imaginary parts. */
-static void gather(const complex_product *p, cursor *c, int64_t n, double *real, double *imaginary) {
+/* Loads the real and imaginary parts of the next n elements of the walk. */
+static void complex_product_gather(const complex_product *p, cursor *c, int64_t n, double *real, double *imaginary) {
   const int64_t stride = p->reduced.strides[p->reduced.rank - 1];
   for (int64_t i = 0, some; i < n; i += some, cursor_next(c, some)) {
     some = cursor_row(c, n - i);
@@ -39,14 +39,14 @@ static complex_pair product_of(const complex_product *p, const walk *reduced, vo
   cursor_start(&c, reduced, &from, 0);
   for (int64_t i = 0, n; i < p->reduced.n; i += n) {
     n = smaller(BLOCK, p->reduced.n - i);
-    gather(p, &c, n, real, imaginary);
+    complex_product_gather(p, &c, n, real, imaginary);
     const complex_pair block = reduction->complex_product(real, imaginary, n);
     all = i ? complex_times(all, block) : block;
   }
   return all;
 }
 
-static void products(const void *job, int64_t begin, int64_t end) {
+static void complex_product_chunks(const void *job, int64_t begin, int64_t end) {
   const product_job *j = job;
   const complex_product *p = j->plan;
   const walk reduced = reduced_walk(&p->reduced);
@@ -59,11 +59,11 @@ static void products(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-static status run_products(const executor *e, void *const *view, void *scratch) {
+static status complex_product_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const complex_product *p = PLAN(e, complex_product);
   const product_job job = {p, {view[p->operand[0]], view[p->operand[1]]}};
-  rows_parallel(products, &job, p->outputs.n, GRAIN, e->cost_ns);
+  rows_parallel(complex_product_chunks, &job, p->outputs.n, GRAIN, e->cost_ns);
   return ST_OK;
 }
 
@@ -77,5 +77,5 @@ void complex_product_plan(executor *e, const reduction_request *r) {
   p->imaginary[1] = part_bytes(out);
   const uint64_t read = (uint64_t)(p->reduced.n * p->outputs.n);
   executor_cost(e, read * dtype_bytes(in) + (uint64_t)p->outputs.n * dtype_bytes(out), read * 32);
-  e->run = run_products;
+  e->run = complex_product_run;
 }

@@ -10,17 +10,19 @@
 #  include <immintrin.h>
 #endif
 
-enum { FAR_BYTES = 2048, AHEAD = 8 }; /* rows that far apart are fetched ahead: the hardware stops at pages */
+/* bytes: rows this far apart are prefetched, since hardware prefetchers stop at pages */
+enum { FAR_BYTES = 2048, AHEAD = 8 };
 
-/* Rows of a matrix that are read one after the other. */
-static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
+/* Prefetches for a loop that reads the rows of a matrix in turn. */
+static inline void reduce_prefetch(const char *row, int64_t pitch, int64_t bytes) {
   if (pitch < FAR_BYTES) return;
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + AHEAD * pitch + i);
 }
 
-/* ---- folds of one value: X read, T in the lanes, `member` of the result ------------------------------------------ */
+/* ---- reductions to one value: X is read, T is in the lanes, `member` is that of the result
+ * ------------------------ */
 
-/* The tree, a level of it; written out, so that lanes stay in registers. */
+/* One level of the tree over the lanes; explicit, so that lanes stay in registers. */
 #define HALVE(T, half, JOIN)                                                                                           \
   for (int l = 0; l < half; ++l) {                                                                                     \
     const T a = lane[l], b = lane[l + half];                                                                           \
@@ -28,7 +30,7 @@ static inline void fetch_ahead(const char *row, int64_t pitch, int64_t bytes) {
   }
 _Static_assert(FOLD_LANES == 32, "the tree has five levels");
 
-/* The first n of FOLD_LANES elements of `size` bytes, anything in place of the others. */
+/* Loads the first n of FOLD_LANES elements of `size` bytes; the others are undefined. */
 static inline void load_lanes(void *to, const void *from, int n, int size) {
 #if defined(__AVX512F__)
   for (int at = 0, words = n * size / 4; at < FOLD_LANES * size; at += 64, words -= 16) {
@@ -41,10 +43,10 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
 #endif
 }
 
-/* Where vectors replace a fold's loops (fold_vectors.h), these are not used. */
+/* Some of these are unused where fold_vectors.h has a replacement. */
 #define LOOP static __attribute__((unused)) void
 
-/* name##_rows by name##_row, a row at a time. */
+/* Defines name##_rows as name##_row for each row. */
 #define ROWS(name)                                                                                                     \
   LOOP name##_rows(const fold_rows *of, const double *shift, fold_value *value, fold_value *second) {                  \
     const char *x = of->x;                                                                                             \
@@ -77,7 +79,8 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
     HALVE(T, 8, JOIN) HALVE(T, 4, JOIN) HALVE(T, 2, JOIN) HALVE(T, 1, JOIN) value->member = lane[0];                   \
   }
 
-/* The same for maxima and minima of floats: a plain comparison is one instruction, NaNs are looked for beside it. */
+/* As ROW, for maxima and minima of floats: a plain comparison takes one instruction, and NaNs are detected
+ * separately. */
 #define ROW_ORDER(name, X, T, member, INIT, TERM, BEATS)                                                               \
   LOOP name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {                  \
     const X *const xs = from;                                                                                          \
@@ -110,11 +113,12 @@ static inline void load_lanes(void *to, const void *from, int n, int size) {
     HALVE(T, 2, (b BEATS a ? b : a)) HALVE(T, 1, (b BEATS a ? b : a)) value->member = any ? (T)NAN : lane[0];          \
   }
 
-/* Lanes lie side by side, so that FOLD_LANES rows of a strip that adjoin are one row of lanes, as wide as loops want it. */
+/* Lane l of `width` columns in a state. Lanes are adjacent, so FOLD_LANES contiguous rows of a strip can be processed
+ * as one wide row of lanes, which makes loops longer. */
 #define LANE(T, state, l, width) ((T *)(state) + (l) * (width))
 #define SECOND_STATE(state)      ((void *)((char *)(state) + FOLD_STATE_BYTES / 2))
 
-/* Rows that may be taken so: all that fill the lanes. */
+/* How many rows can be processed in this way: those that fill all lanes. */
 static inline int64_t adjoining_rows(int64_t pitch, int64_t k, int64_t n, int64_t width, int64_t size) {
   return pitch == width * size && width < FOLD_WIDTH && k % FOLD_LANES == 0 ? n - n % FOLD_LANES : 0;
 }
@@ -131,7 +135,7 @@ static inline int64_t adjoining_rows(int64_t pitch, int64_t k, int64_t n, int64_
     for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
       const X *const xs = (const X *)(const void *)row;                                                                \
       T *const lane = LANE(T, state, k % FOLD_LANES, width);                                                           \
-      fetch_ahead(row, pitch, width *(int64_t)sizeof(X));                                                              \
+      reduce_prefetch(row, pitch, width *(int64_t)sizeof(X));                                                          \
       if (k < FOLD_LANES) {                                                                                            \
         INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                              \
           const double shift = SHIFT(j);                                                                               \
@@ -162,7 +166,7 @@ static inline int64_t adjoining_rows(int64_t pitch, int64_t k, int64_t n, int64_
       }                                                                                                                \
   }                                                                                                                    \
                                                                                                                        \
-  /* Strips are mostly of full width: loops of a known length. */                                                      \
+  /* Most strips have full width: loops of constant length. */                                                         \
   LOOP name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,                  \
                    const double *shift_of) {                                                                           \
     const int64_t adjoining = SHIFTS ? 0 : adjoining_rows(pitch, k, n, width, sizeof(X));                              \
@@ -176,7 +180,7 @@ static inline int64_t adjoining_rows(int64_t pitch, int64_t k, int64_t n, int64_
       name##_strip(state, from, pitch, k, n, width, shift_of);                                                         \
   }
 
-/* A lane that nothing came to holds INIT, which changes nothing. */
+/* An unused lane holds INIT, the neutral element. */
 #define TREE(T, state, JOIN)                                                                                           \
   for (int half = FOLD_LANES / 2; half; half /= 2) {                                                                   \
     T *const as = LANE(T, state, 0, width);                                                                            \
@@ -200,12 +204,12 @@ static inline int64_t adjoining_rows(int64_t pitch, int64_t k, int64_t n, int64_
   ROW(name, X, T, member, INIT, TERM, JOIN) ROWS(name) STEP(name, X, T, INIT, TERM, JOIN) END(name, T, member, JOIN)
 
 #define ADD a + b
-/* NaN stays, and wins. */
+/* NaN takes precedence. */
 #define LARGER  (((b > a) | (b != b)) ? b : a)
 #define SMALLER (((b < a) | (b != b)) ? b : a)
 #define FOLD_F(name, INIT, TERM, JOIN)                                                                                 \
   FOLD(name##_f32, float, double, f64, INIT, TERM, JOIN) FOLD(name##_f64, double, double, f64, INIT, TERM, JOIN)
-/* All NaNs become one. */
+/* Different NaNs become the same one. */
 #define END_ORDER(name, T)                                                                                             \
   static void name##_end_order(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {         \
     name##_end(state, n, width, value, second);                                                                        \
@@ -251,9 +255,9 @@ FOLD_F(sum_power, 0, pow(fabs(x), shift), ADD)
 FOLD(sum_exp_f32, float, double, f64, 0, wide_exp(x - shift), ADD)
 FOLD(sum_exp_f64, double, double, f64, 0, exp(x - shift), ADD)
 
-/* ---- folds of two values ----------------------------------------------------------------------------------------- */
+/* ---- reductions to two values ------------------------------------------------------------------------------------ */
 
-/* As two folds, of the same elements; the second has the second half of the state. */
+/* Two reductions of the same elements; the second one uses the second half of the state. */
 #define PAIR(name, X, T, member, INIT_1, TERM_1, JOIN_1, INIT_2, TERM_2, JOIN_2)                                       \
   ROW(name##_1, X, T, member, INIT_1, TERM_1, JOIN_1)                                                                  \
   ROW(name##_2, X, T, member, INIT_2, TERM_2, JOIN_2)                                                                  \
@@ -268,7 +272,7 @@ FOLD(sum_exp_f64, double, double, f64, 0, exp(x - shift), ADD)
   ROWS(name)                                                                                                           \
   LOOP name##_step(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width,                     \
                    const double *shift) {                                                                              \
-    /* few rows at a time, which the second reads from L1 */                                                           \
+    /* few rows at a time, so that the second reduction reads them from L1 */                                          \
     for (int64_t i = 0, rows; i < n; i += rows) {                                                                      \
       rows = n - i < FOLD_LANES ? n - i : FOLD_LANES;                                                                  \
       const char *from = (const char *)x + i * pitch;                                                                  \
@@ -291,25 +295,25 @@ PAIR(min_max_f32, float, float, f64, INFINITY, x, SMALLER, -INFINITY, x, LARGER)
 PAIR(min_max_f64, double, double, f64, INFINITY, x, SMALLER, -INFINITY, x, LARGER)
 PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LARGER)
 
-/* ---- places of maxima and minima: I, an integer of T's size, in the second half of the state --------------------- */
+/* ---- indices of maxima and minima: I, an integer of T's size, in the second half of the state -------------------- */
 
 #define ARG(name, order, T, I, member, BEATS)                                                                          \
   LOOP name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {                  \
     const T *const xs = from;                                                                                          \
     order##_row(from, n, shift, value, NULL);                                                                          \
     const T best = (T)value->member;                                                                                   \
-    /* The first that is equal: by vectors up to the one that has it. */                                               \
+    /* The first equal element: by vectors up to the one that contains it. */                                          \
     int64_t i = 0;                                                                                                     \
     for (int found = 0; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                        \
       for (int l = 0; l < FOLD_LANES; ++l) found |= xs[i + l] == best || (xs[i + l] != xs[i + l] && best != best);     \
       if (found) break;                                                                                                \
     }                                                                                                                  \
     while (!(xs[i] == best || (xs[i] != xs[i] && best != best))) ++i;                                                  \
-    value->member = xs[i]; /* of zeros, its sign */                                                                    \
+    value->member = xs[i]; /* keeps the sign of a zero */                                                              \
     second->i64 = i;                                                                                                   \
   }                                                                                                                    \
   ROWS(name)                                                                                                           \
-  /* n rows that adjoin, the first: each lane by itself, then the first of the lanes' best ones. */                    \
+  /* The first n contiguous rows: each lane separately, then the first of the lanes' best elements. */                 \
   LOOP name##_adjoining(T *best, I *place, const T *xs, int64_t n, int64_t width) {                                    \
     const int64_t wide = FOLD_LANES * width;                                                                           \
     memcpy(best, xs, (size_t)wide * sizeof *best);                                                                     \
@@ -347,7 +351,7 @@ PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LA
     for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
       const T *const xs = (const T *)(const void *)row;                                                                \
       const I at = (I)k;                                                                                               \
-      fetch_ahead(row, pitch, width *(int64_t)sizeof(T));                                                              \
+      reduce_prefetch(row, pitch, width *(int64_t)sizeof(T));                                                          \
       if (k == 0) {                                                                                                    \
         for (int64_t j = 0; j < width; ++j) best[j] = xs[j], place[j] = 0;                                             \
         continue;                                                                                                      \
@@ -368,7 +372,7 @@ PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LA
     }                                                                                                                  \
   }
 
-/* Nothing beats NaN. */
+/* Nothing beats a NaN. */
 #define ABOVE (b > a) | ((b != b) & (a == a))
 #define BELOW (b < a) | ((b != b) & (a == a))
 ARG(arg_max_f32, max_f32, float, int32_t, f64, ABOVE)
@@ -378,9 +382,10 @@ ARG(arg_min_f32, min_f32, float, int32_t, f64, BELOW)
 ARG(arg_min_f64, min_f64, double, int64_t, f64, BELOW)
 ARG(arg_min_i64, min_i64, int64_t, int64_t, i64, b < a)
 
-/* ---- what is left after the folds -------------------------------------------------------------------------------- */
+/* ---- final operations -------------------------------------------------------------------------------------------- */
 
-/* Squares are of x - shift, not of x - mean: what the sum of x - shift says about the difference is taken off. */
+/* The squares are of x - shift rather than of x - mean; the difference follows from the sum of x - shift and is
+ * subtracted. */
 static void settle_moments(const double *shift, fold_value *value, fold_value *second, int64_t n, int64_t width) {
   const double count = (double)n;
   for (int64_t j = 0; j < width; ++j) {
@@ -401,14 +406,14 @@ static void finish_variance(double correction, int64_t n, fold_value *value, fol
 
 static void roots(fold_value *value, int64_t width) {
 #if defined(__AVX512F__)
-  for (int64_t j = 0; j < width; j += 8) roots_of_8(value + j, width - j);
+  for (int64_t j = 0; j < width; j += 8) fold_roots_of_8(value + j, width - j);
 #else
   for (int64_t j = 0; j < width; ++j) value[j].f64 = sqrt(value[j].f64);
 #endif
 }
 
-static void finish(finish_kind kind, double parameter, int64_t n, fold_value *value, fold_value *second,
-                   int64_t width) {
+static void reduce_vectors_finish(finish_kind kind, double parameter, int64_t n, fold_value *value, fold_value *second,
+                                  int64_t width) {
   const double count = (double)n;
   switch (kind) {
   case FINISH_MEAN:
@@ -462,7 +467,7 @@ static complex_pair complex_product(const double *real, const double *imaginary,
   return all;
 }
 
-/* ---- turning ----------------------------------------------------------------------------------------------------- */
+/* ---- transposition ----------------------------------------------------------------------------------------------- */
 
 #define TURN(name, T)                                                                                                  \
   static void name(char *to, int64_t to_pitch, const char *from, int64_t pitch, int64_t n_rows, int64_t n) {           \
@@ -475,7 +480,7 @@ static complex_pair complex_product(const double *real, const double *imaginary,
 TURN(turn_8, int64_t)
 
 #if defined(__AVX512F__)
-/* Sixteen rows of sixteen elements of 4 bytes, to columns: pairs, fours, and then quarters of registers. */
+/* Transposes 16 rows of 16 elements of 4 bytes: pairs, groups of four, then quarters of registers. */
 static inline void turn_16x16(__m512i *r) {
   __m512i t[16];
   for (int i = 0; i < 8; ++i) {
@@ -521,7 +526,8 @@ static void turn_4(char *to, int64_t to_pitch, const char *from, int64_t pitch, 
 TURN(turn_4, int32_t)
 #endif
 
-static void turn(void *to, int64_t to_pitch, const void *from, int64_t pitch, int64_t n_rows, int64_t n, int size) {
+static void reduce_transpose(void *to, int64_t to_pitch, const void *from, int64_t pitch, int64_t n_rows, int64_t n,
+                             int size) {
   (size == 4 ? turn_4 : turn_8)(to, to_pitch, from, pitch, n_rows, n);
 }
 
@@ -542,7 +548,7 @@ static void turn(void *to, int64_t to_pitch, const void *from, int64_t pitch, in
     [COMPUTE_I64] = LOOPS(name##_i64)                                                                                  \
   }
 
-/* Floats by vectors. */
+/* The float loops, by vectors where there are any. */
 #if defined(__AVX512F__)
 #  define VECTORS_OF(type, name, END)                                                                                  \
     {                                                                                                                  \
@@ -604,7 +610,7 @@ const reduction_loops LEVELED(reduction) = {
     .f16 = STORED(f16),
     .bf16 = STORED(bf16),
     .settle_moments = settle_moments,
-    .finish = finish,
+    .finish = reduce_vectors_finish,
     .complex_product = complex_product,
-    .turn = turn,
+    .turn = reduce_transpose,
 };

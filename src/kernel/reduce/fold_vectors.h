@@ -1,9 +1,9 @@
-/* Sums, sums of squares and extremes of float, float16 and bfloat16 by AVX-512: the lanes and the tree of fold.h, in
- * registers. Only for fold_level.c, after LANE.
+/* Sums, sums of squares, maxima and minima of float, float16 and bfloat16 by AVX-512: the lanes and the tree of fold.h,
+ * in registers. Only for fold_level.c, after LANE.
  *
- * Rows: lanes are two registers (of squares, four), which the upper levels of the tree make one; that of many rows go
- * through the other levels together, so that no register is half empty. Columns: one lane at a time of up to 128 columns
- * in eight registers, so that a row's elements are read and joined and nothing else. */
+ * Rows: the lanes are two registers (four for squares), which the upper levels of the tree reduce to one; the other
+ * levels are applied to the registers of many rows together, so that none is half empty. Columns: one lane at a time of
+ * up to 128 columns is in eight registers, so that the inner loop only loads and combines a row's elements. */
 #ifndef CANNON_KERNEL_REDUCE_FOLD_VECTORS_H
 #define CANNON_KERNEL_REDUCE_FOLD_VECTORS_H
 
@@ -11,27 +11,27 @@
 #include "kernel/engine/lanes.h"
 #include "kernel/engine/unroll.h"
 
-/* Floats that no cache holds are asked for that far ahead, into the second level, which has more of them under way than the
- * first: 34 GB/s instead of 27 on a Zen 4, whose prefetchers stop at pages. Halves take longer and come in time: with
- * requests for them, it was 20 instead of 29. */
+/* Floats that are in no cache are prefetched this far ahead, into the second-level cache, which supports more
+ * outstanding requests than the first: 34 GB/s instead of 27 on a Zen 4, whose prefetchers stop at pages. 16-bit floats
+ * take longer to process and arrive in time anyway: with prefetches it was 20 GB/s instead of 29. */
 enum { AHEAD_BYTES = 4096, SECOND_LEVEL = 2, VECTORS_TURNED = 12, NEAR_BYTES = 8192 };
 
-INLINE void ask_ahead(const void *at, int64_t bytes) {
+INLINE void fold_prefetch(const void *at, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + AHEAD_BYTES + i, 0, SECOND_LEVEL);
 }
 
-/* A row's length, as its loops need it. */
+/* A row's length, prepared for the loops. */
 typedef struct {
-  int64_t whole;     /* elements that fill the lanes */
-  __mmask16 rest[2]; /* of the first 16 lanes, of the others */
+  int64_t whole;     /* elements in complete sets of lanes */
+  __mmask16 rest[2]; /* masks of the remaining elements: in the first 16 lanes, in the others */
 } row_extent;
 
-INLINE row_extent extent_of(int64_t n) {
+INLINE row_extent fold_extent(int64_t n) {
   const int64_t whole = n - n % FOLD_LANES;
   return (row_extent){whole, {first_lanes(n - whole), first_lanes(n - whole - 16)}};
 }
 
-/* ---- 32 elements in two registers: _pair in an order that _ordered undoes, and _paired makes ---------------------- */
+/* ---- 32 elements in two registers: _pair loads in an order that _ordered undoes and _paired restores ------------- */
 
 INLINE __m512 f32_load_16(const float *x, __mmask16 lanes) { return _mm512_maskz_loadu_ps(lanes, x); }
 INLINE void f32_load_32(const float *x, __m512 v[2]) {
@@ -41,7 +41,7 @@ INLINE void f32_load_32(const float *x, __m512 v[2]) {
 
 #define f32_pair f32_load_32
 #define f16_pair f16_load_32
-/* The even ones, then the odd ones. */
+/* Even elements first, then odd ones. */
 INLINE void bf16_pair(const uint16_t *x, __m512 v[2]) {
   const __m512i words = _mm512_loadu_si512(x);
   v[0] = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
@@ -65,10 +65,10 @@ INLINE void bf16_paired(__m512 v[2]) {
   v[1] = _mm512_permutex2var_ps(a, _mm512_add_epi32(even, _mm512_set1_epi32(1)), b);
 }
 
-/* ---- joining: a came first ----------------------------------------------------------------------------------------- */
+/* ---- combining a with b, which comes after it -------------------------------------------------------------------- */
 
 INLINE __m512 join_sum(__m512 a, __m512 b) { return _mm512_add_ps(a, b); }
-/* Equal ones, and a NaN in b, leave a: NaNs are looked for beside it. */
+/* Equal elements and a NaN in b leave a: NaNs are detected separately. */
 INLINE __m512 join_max(__m512 a, __m512 b) { return _mm512_max_ps(b, a); }
 INLINE __m512 join_min(__m512 a, __m512 b) { return _mm512_min_ps(b, a); }
 
@@ -79,14 +79,14 @@ INLINE __mmask16 odd_sum(__m512 a, __m512 b) {
 INLINE __mmask16 odd_max(__m512 a, __m512 b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
 #define odd_min odd_max
 
-/* With NaNs, which stay. */
+/* As join_*, but NaNs propagate. */
 INLINE __m512 hold_sum(__m512 a, __m512 b) { return join_sum(a, b); }
-INLINE __m512 hold_max(__m512 a, __m512 b) { return _mm512_mask_mov_ps(join_max(a, b), nan_lanes_16(b), b); }
-INLINE __m512 hold_min(__m512 a, __m512 b) { return _mm512_mask_mov_ps(join_min(a, b), nan_lanes_16(b), b); }
+INLINE __m512 hold_max(__m512 a, __m512 b) { return _mm512_mask_mov_ps(join_max(a, b), f32_nan_lanes_16(b), b); }
+INLINE __m512 hold_min(__m512 a, __m512 b) { return _mm512_mask_mov_ps(join_min(a, b), f32_nan_lanes_16(b), b); }
 
-/* ---- rows of floats -------------------------------------------------------------------------------------------------- */
+/* ---- rows of floats ---------------------------------------------------------------------------------------------- */
 
-/* The rest of the tree over 16 lanes, of 16 rows; result r of row r. */
+/* The remaining levels of the tree, over the 16 lanes of 16 rows each; element r of the result is that of row r. */
 #define TREE_16(JOIN)                                                                                                  \
   INLINE __m512 tree_##JOIN(__m512 v[16]) {                                                                            \
     const __m512i rows = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);                       \
@@ -115,13 +115,13 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
   if (n > 8) _mm512_mask_storeu_pd(value + 8, (__mmask8)(some >> 8), _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)));
 }
 
-/* type: T's functions above; join: the fold's. */
+/* type is the prefix of T's functions above, join the suffix of the join_*, odd_* and hold_* functions. */
 #define VECTOR_ROWS(name, T, type, join, INIT)                                                                         \
   INLINE __m512 name##_lanes(const T *x, row_extent n, bool is_far, unsigned *odd) {                                   \
     __m512 lane[2] = {_mm512_set1_ps(INIT), _mm512_set1_ps(INIT)}, v[2];                                               \
     unsigned found = 0;                                                                                                \
     for (int64_t i = 0; i < n.whole; i += FOLD_LANES) {                                                                \
-      if (is_far && sizeof(T) == sizeof(float)) ask_ahead(x + i, FOLD_LANES * sizeof(T));                              \
+      if (is_far && sizeof(T) == sizeof(float)) fold_prefetch(x + i, FOLD_LANES * sizeof(T));                          \
       type##_pair(x + i, v);                                                                                           \
       found |= odd_##join(v[0], v[1]);                                                                                 \
       UNROLL for (int k = 0; k < 2; ++k) lane[k] = join_##join(lane[k], v[k]);                                         \
@@ -137,7 +137,7 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
     return join_##join(lane[0], lane[1]);                                                                              \
   }                                                                                                                    \
   static void name##_rows(const fold_rows *of, const double *shift, fold_value *value, fold_value *second) {           \
-    const row_extent n = extent_of(of->n);                                                                             \
+    const row_extent n = fold_extent(of->n);                                                                           \
     const char *x = of->x;                                                                                             \
     (void)shift, (void)second;                                                                                         \
     for (int64_t r = 0; r < of->count; r += 16) {                                                                      \
@@ -156,9 +156,10 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
     }                                                                                                                  \
   }
 
-/* ---- columns of floats ----------------------------------------------------------------------------------------------- */
+/* ---- columns of floats ------------------------------------------------------------------------------------------- */
 
-/* One lane's n rows, `pitch` bytes apart, of 32 * pairs columns; is_new: it holds nothing yet. */
+/* Combines into one lane n rows, `pitch` bytes apart, of 32 * pairs columns; is_new: the lane is not initialised
+ * yet. */
 #define VECTOR_STEP(name, T, type, join, INIT)                                                                         \
   INLINE void name##_lane(float *lane, bool is_new, const char *x, int64_t pitch, int64_t n, const int pairs,          \
                           const bool ahead) {                                                                          \
@@ -169,7 +170,7 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
       type##_paired(all + 2 * p);                                                                                      \
     }                                                                                                                  \
     for (int64_t i = 0; i < n; ++i, x += pitch) {                                                                      \
-      if (ahead) ask_ahead(x, 32 * pairs * (int64_t)sizeof(T));                                                        \
+      if (ahead) fold_prefetch(x, 32 * pairs * (int64_t)sizeof(T));                                                    \
       UNROLL for (int p = 0; p < pairs; ++p) {                                                                         \
         __m512 v[2];                                                                                                   \
         type##_pair((const T *)(const void *)x + 32 * p, v);                                                           \
@@ -181,7 +182,7 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
       UNROLL for (int k = 0; k < 2; ++k) _mm512_storeu_ps(lane + 32 * p + 16 * k, all[2 * p + k]);                     \
     }                                                                                                                  \
   }                                                                                                                    \
-  /* The same of up to 16. */                                                                                          \
+  /* The same for up to 16 columns. */                                                                                 \
   INLINE void name##_few(float *lane, bool is_new, const char *x, int64_t pitch, int64_t n, int64_t columns) {         \
     const __mmask16 some = first_lanes(columns);                                                                       \
     __m512 all = is_new ? _mm512_set1_ps(INIT) : _mm512_maskz_loadu_ps(some, lane);                                    \
@@ -189,7 +190,7 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
       all = hold_##join(all, type##_load_16((const T *)(const void *)x, some));                                        \
     _mm512_mask_storeu_ps(lane, some, all);                                                                            \
   }                                                                                                                    \
-  /* n rows that adjoin, a few kilobytes at a time. */                                                                 \
+  /* n contiguous rows, a few kilobytes at a time. */                                                                  \
   static void name##_adjoining(float *lane, bool is_new, const char *x, int64_t n, int64_t width) {                    \
     const int64_t wide = FOLD_LANES * width, pitch = wide * (int64_t)sizeof(T);                                        \
     const bool ahead = sizeof(T) == sizeof(float);                                                                     \
@@ -241,9 +242,9 @@ VECTORS(min_of_f32, float, f32, min, INFINITY)
 VECTORS(min_of_f16, uint16_t, f16, min, INFINITY)
 VECTORS(min_of_bf16, uint16_t, bf16, min, INFINITY)
 
-/* ---- rows of squares, in double: those of floats are exact, so that one rounding is the same as two ------------------- */
+/* ---- rows of squares, in double: squares of floats are exact, so one rounding equals two ------------------------- */
 
-/* The rest of the tree over 8 lanes, of 8 rows. */
+/* The remaining levels of the tree, over the 8 lanes of 8 rows. */
 INLINE __m512d tree_squares(__m512d v[8]) {
   UNROLL for (int i = 0; i < 4; ++i) {
     const __m512d a = v[2 * i], b = v[2 * i + 1];
@@ -257,12 +258,12 @@ INLINE __m512d tree_squares(__m512d v[8]) {
   return _mm512_permutexvar_pd(_mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0), turns);
 }
 
-/* In registers of four lanes, since a Zen 4 widens floats from memory in two thirds of the time so. */
-INLINE void add_whole_squares(__m512d lane[4], const float *x, int64_t n, bool is_far) {
+/* In registers of four lanes: a Zen 4 converts floats from memory to double in two thirds of the time that way. */
+INLINE void fold_add_whole_squares(__m512d lane[4], const float *x, int64_t n, bool is_far) {
   __m256d four[8];
   UNROLL for (int k = 0; k < 8; ++k) four[k] = _mm256_setzero_pd();
   for (int64_t i = 0; i < n; i += FOLD_LANES) {
-    if (is_far) ask_ahead(x + i, FOLD_LANES * sizeof(float));
+    if (is_far) fold_prefetch(x + i, FOLD_LANES * sizeof(float));
     UNROLL for (int k = 0; k < 8; ++k) {
       const __m256d wide = _mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * k));
       four[k] = _mm256_fmadd_pd(wide, wide, four[k]);
@@ -272,23 +273,23 @@ INLINE void add_whole_squares(__m512d lane[4], const float *x, int64_t n, bool i
       _mm512_insertf64x4(_mm512_castpd256_pd512(four[2 * k]), four[2 * k + 1], 1);
 }
 
-INLINE __m512d add_some_squares(__m512d lane, const float *x, __mmask8 some) {
+INLINE __m512d fold_add_some_squares(__m512d lane, const float *x, __mmask8 some) {
   const __m512d wide = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(some, x));
   return _mm512_fmadd_pd(wide, wide, lane);
 }
 
-INLINE __m512d square_lanes(const float *x, row_extent n, bool is_far) {
+INLINE __m512d fold_square_lanes(const float *x, row_extent n, bool is_far) {
   __m512d lane[4] = {_mm512_setzero_pd(), _mm512_setzero_pd(), _mm512_setzero_pd(), _mm512_setzero_pd()};
-  if (n.whole) add_whole_squares(lane, x, n.whole, is_far);
-  if (n.rest[0]) lane[0] = add_some_squares(lane[0], x + n.whole, (__mmask8)n.rest[0]);
-  if (n.rest[0] >> 8) lane[1] = add_some_squares(lane[1], x + n.whole + 8, (__mmask8)(n.rest[0] >> 8));
-  if (n.rest[1]) lane[2] = add_some_squares(lane[2], x + n.whole + 16, (__mmask8)n.rest[1]);
-  if (n.rest[1] >> 8) lane[3] = add_some_squares(lane[3], x + n.whole + 24, (__mmask8)(n.rest[1] >> 8));
+  if (n.whole) fold_add_whole_squares(lane, x, n.whole, is_far);
+  if (n.rest[0]) lane[0] = fold_add_some_squares(lane[0], x + n.whole, (__mmask8)n.rest[0]);
+  if (n.rest[0] >> 8) lane[1] = fold_add_some_squares(lane[1], x + n.whole + 8, (__mmask8)(n.rest[0] >> 8));
+  if (n.rest[1]) lane[2] = fold_add_some_squares(lane[2], x + n.whole + 16, (__mmask8)n.rest[1]);
+  if (n.rest[1] >> 8) lane[3] = fold_add_some_squares(lane[3], x + n.whole + 24, (__mmask8)(n.rest[1] >> 8));
   return _mm512_add_pd(_mm512_add_pd(lane[0], lane[2]), _mm512_add_pd(lane[1], lane[3]));
 }
 
 static void sum_square_of_f32_rows(const fold_rows *of, const double *shift, fold_value *value, fold_value *second) {
-  const row_extent n = extent_of(of->n);
+  const row_extent n = fold_extent(of->n);
   const char *x = of->x;
   (void)shift, (void)second;
   for (int64_t r = 0; r < of->count; r += 8) {
@@ -296,18 +297,19 @@ static void sum_square_of_f32_rows(const fold_rows *of, const double *shift, fol
     __m512d v[8];
     for (int64_t k = 0; k < count; ++k, x += of->pitch) {
       const float *const row = (const float *)(const void *)x;
-      v[k] = of->is_far ? square_lanes(row, n, true) : square_lanes(row, n, false);
+      v[k] = of->is_far ? fold_square_lanes(row, n, true) : fold_square_lanes(row, n, false);
     }
     for (int64_t k = count; k < 8; ++k) v[k] = _mm512_setzero_pd();
     _mm512_mask_storeu_pd(value + r, (__mmask8)first_lanes(count), tree_squares(v));
   }
 }
 
-/* ---- roots --------------------------------------------------------------------------------------------------------- */
+/* ---- roots ------------------------------------------------------------------------------------------------------- */
 
-/* Of the first n of 8. By Newton's steps from 14 bits, 28, then the remainder: within 0.51 ULP in a fifth of sqrt's
- * time on a Zen 4; elements that might leave its range, by sqrt. What an element's root is, no other one decides. */
-INLINE void roots_of_8(fold_value *value, int64_t n) {
+/* Square roots of the first n of 8 values. Newton's method from 14 bits to 28, then a correction by the remainder:
+ * within 0.51 ULP in a fifth of the time of sqrt on a Zen 4. Elements that might leave its range use sqrt. An element's
+ * root does not depend on the others. */
+INLINE void fold_roots_of_8(fold_value *value, int64_t n) {
   const __mmask8 some = (__mmask8)first_lanes(n < 8 ? n : 8);
   const __m512d x = _mm512_mask_loadu_pd(_mm512_set1_pd(1), some, value), half = _mm512_set1_pd(0.5);
   const __m512d r = _mm512_rsqrt14_pd(x), g = _mm512_mul_pd(x, r), h = _mm512_mul_pd(r, half);

@@ -1,4 +1,5 @@
-/* Sum, MaxN and MinN: the tensors of a list, element by element; each broadcasts to the output. */
+/* Sum, MaxN and MinN: elementwise sum, maximum or minimum of the tensors of a list, each of which broadcasts to the
+ * output. */
 #include <stdlib.h>
 
 #include "kernel/engine/rows.h"
@@ -12,16 +13,16 @@ typedef struct {
   row_access access;
 } list_member;
 
-/* In the executor's heap. */
+/* The plan; in the executor's heap memory. */
 typedef struct {
   uint64_t n_members;
   int64_t n;
   uint8_t compute;
-  int16_t function; /* of elementwise.def */
+  int16_t function; /* EW_..., of elementwise.def */
   list_member out, member[];
 } list_plan;
 
-/* Elements begin to end of the output, blocks at a time: of each tensor in turn, in the compute type. */
+/* Computes elements `begin` to `end` of the output, a block at a time: each tensor in turn, in the compute type. */
 static void list_elements(const list_plan *p, void *const *view, int64_t begin, int64_t end) {
   static const compute_value one[N_COMPUTE][ELEMENTWISE_PARAMETERS] = {
       [COMPUTE_F32] = {{.f32 = 1}}, [COMPUTE_F64] = {{.f64 = 1}}, [COMPUTE_I64] = {{.i64 = 1}}};
@@ -83,7 +84,7 @@ static status expect_member(const tensor *t, uint64_t k, const tensor *out) {
   return ST_OK;
 }
 
-/* A dimension of the output is that of a tensor: it has none that only itself has. */
+/* Checks that dimension d of the output is that of one of the tensors at least. */
 static status expect_dim_of_list(const aclTensorList *list, const tensor *out, int d) {
   bool found = false;
   char is[SHAPE_TEXT];

@@ -1,4 +1,4 @@
-/* The reduction operators: what each takes, checks and asks of the engine. */
+/* The reduction operators: checks of their arguments and requests to the reduction engine (reduction.h). */
 #include <limits.h>
 #include <math.h>
 
@@ -9,7 +9,7 @@
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-/* Which dimensions the list names; none, or no list: all, unless `noop`. */
+/* Sets is_reduced for the dimensions in the list. An empty or absent list means all dimensions, with `noop` none. */
 static status expect_dims(const aclIntArray *list, const char *name, int rank, bool noop, bool *is_reduced) {
   const bool all = (!list || list->size == 0) && !noop;
   for (int d = 0; d < MAX_RANK; ++d) is_reduced[d] = all;
@@ -40,7 +40,7 @@ static status expect_reduced_shape(const tensor *self, const tensor *out, const 
   return op_expect_shape(out, name, dims, rank);
 }
 
-/* Of nothing there is no maximum. Where there is no output either, no place of one is missed. */
+/* An empty row has no maximum or minimum, so it is an error. If the output is empty as well, an index is not missed. */
 static status expect_elements(const tensor *self, const tensor *out, const bool *is_reduced, bool is_place) {
   char text[SHAPE_TEXT];
   for (int d = 0; d < self->rank && (out->n || !is_place); ++d)
@@ -50,13 +50,13 @@ static status expect_elements(const tensor *self, const tensor *out, const bool 
   return ST_OK;
 }
 
-static status expect_same_dtype(const tensor *t, const char *name, const tensor *self) {
+static status reduce_expect_same_dtype(const tensor *t, const char *name, const tensor *self) {
   EXPECT(t->dtype == self->dtype, "%s has dtype %s, expected that of self, %s", name, dtype_name(t->dtype),
          dtype_name(self->dtype));
   return ST_OK;
 }
 
-static status expect_dtype_argument(int64_t dtype, const tensor *out) {
+static status reduce_expect_dtype_argument(int64_t dtype, const tensor *out) {
   EXPECT(out->dtype == dtype, "dtype is %s, expected that of out, %s", dtype_name((int)dtype), dtype_name(out->dtype));
   return ST_OK;
 }
@@ -66,22 +66,22 @@ static status expect_dtype_argument(int64_t dtype, const tensor *out) {
 typedef struct {
   reduction_kind kind;
   double parameter;
-  const tensor *self, *out[REDUCTION_OUTPUTS]; /* NULL: not wanted */
+  const tensor *self, *out[REDUCTION_OUTPUTS]; /* out NULL: not wanted */
   uint8_t operand[1 + REDUCTION_OUTPUTS];
   const char *name[REDUCTION_OUTPUTS];
   const bool *is_reduced;
-  bool keep, of_integers; /* the latter: as reduction_request has it */
+  bool keep, of_integers; /* of_integers: as in reduction_request */
 } reduce_call;
 
-static void plan_views(executor *e, const reduction_request *r) {
+static void reduce_plan_views(executor *e, const reduction_request *r) {
   if (r->kind == REDUCTION_PRODUCT && dtype_is_complex(r->in->dtype))
     complex_product_plan(e, r);
   else
     reduction_plan(e, r);
 }
 
-/* The shapes, and what was asked for, as views. */
-static status plan_reduction(executor *e, const reduce_call *c) {
+/* Checks the shapes and plans the request on views of the tensors. */
+static status reduce_plan_reduction(executor *e, const reduce_call *c) {
   view in, out[REDUCTION_OUTPUTS];
   view_init(&in, c->self);
   reduction_request r = {.kind = c->kind,
@@ -100,26 +100,26 @@ static status plan_reduction(executor *e, const reduce_call *c) {
     r.out[k] = &out[k];
     r.operand[1 + k] = c->operand[1 + k];
   }
-  plan_views(e, &r);
+  reduce_plan_views(e, &r);
   return ST_OK;
 }
 
-/* One output, the call's second tensor. */
+/* Plans a reduction with one output, the call's second tensor. */
 static status plan_one(executor *e, reduction_kind kind, double parameter, const tensor *self, const tensor *out,
                        const bool *is_reduced, bool keep) {
-  return plan_reduction(e, &(reduce_call){.kind = kind,
-                                          .parameter = parameter,
-                                          .self = self,
-                                          .out = {out},
-                                          .operand = {0, 1},
-                                          .name = {"out"},
-                                          .is_reduced = is_reduced,
-                                          .keep = keep});
+  return reduce_plan_reduction(e, &(reduce_call){.kind = kind,
+                                                 .parameter = parameter,
+                                                 .self = self,
+                                                 .out = {out},
+                                                 .operand = {0, 1},
+                                                 .name = {"out"},
+                                                 .is_reduced = is_reduced,
+                                                 .keep = keep});
 }
 
 /* ---- sums, means, products --------------------------------------------------------------------------------------- */
 
-/* What sums of self may be stored as; `more`: types besides the real ones. */
+/* Checks that a sum of self can be stored in out; `more`: dtypes besides the real ones. */
 static status expect_sum_dtypes(const tensor *self, const tensor *out, uint64_t more) {
   TRY(op_expect_dtype(self, "self", DTYPES_REAL | more));
   TRY(op_expect_dtype(out, "out", DTYPES_REAL | more));
@@ -130,7 +130,7 @@ static status expect_sum_dtypes(const tensor *self, const tensor *out, uint64_t 
   return ST_OK;
 }
 
-/* CANN fills the results of nothing, which it has no complex numbers for. */
+/* Checks that a complex self is not empty: CANN fills the result of empty inputs, but not for complex numbers. */
 static status expect_some_of_complex(const tensor *self, const tensor *out) {
   EXPECT(self->n || !dtype_is_complex(out->dtype), "self has no element, expected one or more as out is %s",
          dtype_name(out->dtype));
@@ -150,14 +150,14 @@ static status expect_mean_dtypes(const tensor *self, const tensor *out) {
   return expect_some_of_complex(self, out);
 }
 
-/* (self, dims, keepDims, dtype, out). As a truth value, a sum is whether there is any. */
+/* (self, dims, keepDims, dtype, out). For BOOL, a sum is whether any element is true. */
 status prepare_sum(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[4].tensor;
   const bool is_any = out->dtype == ACL_BOOL;
   bool is_reduced[MAX_RANK];
   TRY(is_any ? op_expect_dtype(self, "self", DTYPES_REAL) : expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_some_of_complex(self, out));
-  TRY(expect_dtype_argument(a[3].integer, out));
+  TRY(reduce_expect_dtype_argument(a[3].integer, out));
   TRY(expect_dims(a[1].ints, "dims", self->rank, false, is_reduced));
   return plan_one(e, is_any ? REDUCTION_ANY : REDUCTION_SUM, 0, self, out, is_reduced, a[2].boolean);
 }
@@ -169,7 +169,7 @@ status prepare_nansum(executor *e, const op_arg *a) {
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, 0));
   if (out->dtype != ACL_BOOL) TRY(expect_number_cast(self, out));
-  TRY(expect_dtype_argument(a[3].integer, out));
+  TRY(reduce_expect_dtype_argument(a[3].integer, out));
   TRY(expect_dims(a[1].ints, "dim", self->rank, false, is_reduced));
   return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
 }
@@ -184,17 +184,18 @@ status prepare_mean(executor *e, const op_arg *a) {
          "dtype is %s, expected a number that self's %s can be cast to, and that can be cast to out's %s",
          dtype_name(dtype), dtype_name(self->dtype), dtype_name(out->dtype));
   TRY(expect_dims(a[1].ints, "dim", self->rank, false, is_reduced));
-  return plan_reduction(e, &(reduce_call){.kind = REDUCTION_MEAN,
-                                          .self = self,
-                                          .out = {out},
-                                          .operand = {0, 1},
-                                          .name = {"out"},
-                                          .is_reduced = is_reduced,
-                                          .keep = a[2].boolean,
-                                          .of_integers = dtype_is_integer(dtype)});
+  return reduce_plan_reduction(e, &(reduce_call){.kind = REDUCTION_MEAN,
+                                                 .self = self,
+                                                 .out = {out},
+                                                 .operand = {0, 1},
+                                                 .name = {"out"},
+                                                 .is_reduced = is_reduced,
+                                                 .keep = a[2].boolean,
+                                                 .of_integers = dtype_is_integer(dtype)});
 }
 
-/* (x, axes, y, keep_dims[, noop_with_empty_axes]): by name. No axes: all, unless that says none. */
+/* (x, axes, y, keep_dims[, noop_with_empty_axes]), called by operator name. No axes mean all, unless
+ * noop_with_empty_axes. */
 status prepare_graph_reduce(executor *e, const op_arg *a) {
   static const reduction_kind kinds[] = {
       [GRAPH_SUM] = REDUCTION_SUM, [GRAPH_MEAN] = REDUCTION_MEAN, [GRAPH_PRODUCT] = REDUCTION_PRODUCT,
@@ -214,7 +215,8 @@ status prepare_graph_reduce(executor *e, const op_arg *a) {
   return plan_one(e, kind, 0, x, y, is_reduced, a[3].boolean);
 }
 
-/* (self, dims, keepDims, noopWithEmptyDims, out). ReduceLogSum that reduces nothing is a copy, a maximum of one. */
+/* (self, dims, keepDims, noopWithEmptyDims, out). If nothing is reduced, ReduceLogSum is a copy, and a maximum is one
+ * of single elements. */
 status prepare_reduce_noop(executor *e, const op_arg *a) {
   static const reduction_kind kinds[] = {[REDUCE_NOOP_MEAN] = REDUCTION_MEAN,
                                          [REDUCE_NOOP_MAX] = REDUCTION_MAX,
@@ -228,7 +230,7 @@ status prepare_reduce_noop(executor *e, const op_arg *a) {
   } else {
     TRY(op_expect_dtype(self, e->op->schema[0].name, DTYPES_REAL));
     TRY(op_expect_dtype(out, out_name, kind == REDUCTION_MAX ? DTYPES_REAL : DTYPES_FLOAT));
-    if (kind == REDUCTION_MAX) TRY(expect_same_dtype(out, out_name, self));
+    if (kind == REDUCTION_MAX) TRY(reduce_expect_same_dtype(out, out_name, self));
   }
   TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, a[3].boolean, is_reduced));
   if (kind == REDUCTION_LOG_SUM && a[3].boolean && a[1].ints->size == 0) kind = REDUCTION_MAX;
@@ -241,7 +243,7 @@ status prepare_product(executor *e, const op_arg *a) {
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_some_of_complex(self, out));
-  TRY(expect_dtype_argument(a[1].integer, out));
+  TRY(reduce_expect_dtype_argument(a[1].integer, out));
   TRY(expect_dims(NULL, NULL, self->rank, false, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, false);
 }
@@ -252,12 +254,12 @@ status prepare_product_dim(executor *e, const op_arg *a) {
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_some_of_complex(self, out));
-  TRY(expect_dtype_argument(a[3].integer, out));
+  TRY(reduce_expect_dtype_argument(a[3].integer, out));
   TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, a[2].boolean);
 }
 
-/* (self, out): the sum of a matrix's diagonal, which is a row with the strides of both dimensions. */
+/* (self, out): the sum of a matrix's diagonal, treated as a row whose stride is the sum of both dimensions' strides. */
 status prepare_trace(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
   char text[SHAPE_TEXT];
@@ -271,11 +273,11 @@ status prepare_trace(executor *e, const op_arg *a) {
                          .dtype = self->dtype,
                          .dims = {self->dims[rows_are_fewer ? 0 : 1]},
                          .strides = {matrix.strides[0] + matrix.strides[1]}};
-  plan_views(e, &(reduction_request){.kind = REDUCTION_SUM,
-                                     .in = &diagonal,
-                                     .is_reduced = (const bool[]){true},
-                                     .out = {&result},
-                                     .operand = {0, 1}});
+  reduce_plan_views(e, &(reduction_request){.kind = REDUCTION_SUM,
+                                            .in = &diagonal,
+                                            .is_reduced = (const bool[]){true},
+                                            .out = {&result},
+                                            .operand = {0, 1}});
   return ST_OK;
 }
 
@@ -297,12 +299,12 @@ status prepare_reduce_order(executor *e, const op_arg *a) {
   else if (kind == REDUCTION_LOG_SUM_EXP)
     TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   else
-    TRY(expect_same_dtype(out, "out", self));
+    TRY(reduce_expect_same_dtype(out, "out", self));
   TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, false, is_reduced));
   return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
 }
 
-/* (self, out): of all elements */
+/* (self, out): the maximum of all elements. */
 status prepare_max_all(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
   bool is_reduced[MAX_RANK];
@@ -312,20 +314,21 @@ status prepare_max_all(executor *e, const op_arg *a) {
   return plan_one(e, e->op->variant == MAX_ALL_MIN ? REDUCTION_MIN : REDUCTION_MAX, 0, self, out, is_reduced, false);
 }
 
-/* (self, dim, keepdim, out): places */
+/* (self, dim, keepdim, out): the index of the maximum. */
 status prepare_arg_max(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[3].tensor;
   bool is_reduced[MAX_RANK];
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
   TRY(op_expect_dtype(out, "out", DTYPES_INDEX));
   TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
-  return plan_reduction(e, &(reduce_call){.kind = e->op->variant == ARG_MAX_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
-                                          .self = self,
-                                          .out = {NULL, out},
-                                          .operand = {0, 0, 1},
-                                          .name = {"", "out"},
-                                          .is_reduced = is_reduced,
-                                          .keep = a[2].boolean});
+  return reduce_plan_reduction(
+      e, &(reduce_call){.kind = e->op->variant == ARG_MAX_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
+                        .self = self,
+                        .out = {NULL, out},
+                        .operand = {0, 0, 1},
+                        .name = {"", "out"},
+                        .is_reduced = is_reduced,
+                        .keep = a[2].boolean});
 }
 
 /* (self, dim, keepdim, out, indices) */
@@ -333,30 +336,31 @@ status prepare_max_dim(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[3].tensor, *indices = a[4].tensor;
   bool is_reduced[MAX_RANK];
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
-  TRY(expect_same_dtype(out, "out", self));
+  TRY(reduce_expect_same_dtype(out, "out", self));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
-  return plan_reduction(e, &(reduce_call){.kind = e->op->variant == MAX_DIM_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
-                                          .self = self,
-                                          .out = {out, indices},
-                                          .operand = {0, 1, 2},
-                                          .name = {"out", "indices"},
-                                          .is_reduced = is_reduced,
-                                          .keep = a[2].boolean});
+  return reduce_plan_reduction(
+      e, &(reduce_call){.kind = e->op->variant == MAX_DIM_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
+                        .self = self,
+                        .out = {out, indices},
+                        .operand = {0, 1, 2},
+                        .name = {"out", "indices"},
+                        .is_reduced = is_reduced,
+                        .keep = a[2].boolean});
 }
 
 static status plan_min_max(executor *e, const tensor *self, const tensor *min, const tensor *max,
                            const bool *is_reduced, bool keep) {
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
-  TRY(expect_same_dtype(min, "minOut", self));
-  TRY(expect_same_dtype(max, "maxOut", self));
-  return plan_reduction(e, &(reduce_call){.kind = REDUCTION_MIN_MAX,
-                                          .self = self,
-                                          .out = {min, max},
-                                          .operand = {0, 1, 2},
-                                          .name = {"minOut", "maxOut"},
-                                          .is_reduced = is_reduced,
-                                          .keep = keep});
+  TRY(reduce_expect_same_dtype(min, "minOut", self));
+  TRY(reduce_expect_same_dtype(max, "maxOut", self));
+  return reduce_plan_reduction(e, &(reduce_call){.kind = REDUCTION_MIN_MAX,
+                                                 .self = self,
+                                                 .out = {min, max},
+                                                 .operand = {0, 1, 2},
+                                                 .name = {"minOut", "maxOut"},
+                                                 .is_reduced = is_reduced,
+                                                 .keep = keep});
 }
 
 /* (self, dims, keepDim, minOut, maxOut) */
@@ -382,7 +386,7 @@ status prepare_min_max_all(executor *e, const op_arg *a) {
 
 /* ---- norms ------------------------------------------------------------------------------------------------------- */
 
-/* The greatest and least int32_t stand for the infinities, which come as themselves, too. */
+/* The largest and smallest int32_t stand for the infinities, which are accepted as well. */
 static double named_exponent(double p) { return p >= INT_MAX ? INFINITY : p <= INT_MIN ? -INFINITY : p; }
 
 static reduction_kind norm_kind(double p) {
@@ -400,9 +404,9 @@ static bool reduces_nothing(const tensor *self, const bool *is_reduced) {
   return false;
 }
 
-/* Every norm of nothing is 0. */
-static status plan_norm(executor *e, const tensor *self, const scalar *p, const aclIntArray *dims, bool keep,
-                        const tensor *out) {
+/* Plans a norm. Every norm of an empty row is 0. */
+static status reduce_plan_norm(executor *e, const tensor *self, const scalar *p, const aclIntArray *dims, bool keep,
+                               const tensor *out) {
   bool is_reduced[MAX_RANK];
   const double exponent = named_exponent(scalar_real(p));
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
@@ -415,16 +419,16 @@ static status plan_norm(executor *e, const tensor *self, const scalar *p, const 
 
 /* (self, p, dims, keepdim, out) */
 status prepare_norm(executor *e, const op_arg *a) {
-  return plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[4].tensor);
+  return reduce_plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[4].tensor);
 }
 
 /* (self, ord, dims, keepDims, dtype, out) */
 status prepare_vector_norm(executor *e, const op_arg *a) {
-  TRY(expect_dtype_argument(a[4].integer, a[5].tensor));
-  return plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[5].tensor);
+  TRY(reduce_expect_dtype_argument(a[4].integer, a[5].tensor));
+  return reduce_plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[5].tensor);
 }
 
-/* (x, y, p, axes, keepdim, epsilon): what a norm is the root of. */
+/* (x, y, p, axes, keepdim, epsilon): the value of which a norm is the root. */
 status prepare_graph_power_sum(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor, *y = a[1].tensor;
   const double p = named_exponent(a[2].real);
@@ -439,7 +443,7 @@ status prepare_graph_power_sum(executor *e, const op_arg *a) {
   return plan_one(e, kind, p, x, y, is_reduced, a[4].boolean);
 }
 
-/* (x, y, p, epsilon): that root, but at least epsilon. */
+/* (x, y, p, epsilon): the root of that value, at least epsilon. */
 status prepare_graph_power_root(executor *e, const op_arg *a) {
   const double p = named_exponent(a[2].real);
   elementwise_call c;
@@ -460,14 +464,14 @@ static status plan_moments(executor *e, reduction_kind kind, const op_arg *a, in
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   if (mean) TRY(op_expect_dtype(mean, "meanOut", DTYPES_FLOAT));
   TRY(expect_dims(a[1].ints, "dim", self->rank, false, is_reduced));
-  return plan_reduction(e, &(reduce_call){.kind = kind,
-                                          .parameter = (double)correction,
-                                          .self = self,
-                                          .out = {out, mean},
-                                          .operand = {0, 1, 2},
-                                          .name = {"out", "meanOut"},
-                                          .is_reduced = is_reduced,
-                                          .keep = a[3].boolean});
+  return reduce_plan_reduction(e, &(reduce_call){.kind = kind,
+                                                 .parameter = (double)correction,
+                                                 .self = self,
+                                                 .out = {out, mean},
+                                                 .operand = {0, 1, 2},
+                                                 .name = {"out", "meanOut"},
+                                                 .is_reduced = is_reduced,
+                                                 .keep = a[3].boolean});
 }
 
 /* (self, dim, unbiased, keepdim, out) */

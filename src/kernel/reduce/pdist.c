@@ -1,4 +1,4 @@
-/* Pdist and Cdist: the p-norms of the differences of pairs of rows, by the folds that norms are made of. */
+/* Pdist and Cdist: the p-norms of the differences of pairs of rows, computed by the loops that norms use (fold.h). */
 #include <math.h>
 
 #include "kernel/engine/rows.h"
@@ -13,18 +13,18 @@ typedef struct {
   row_access access;
   fold_loops fold;
   elementwise_loop *subtract;
-  store_loop *store; /* from double */
+  store_loop *store; /* converts from double */
   double p;
   bool is_maximum;
 } pdist_plan;
 
 typedef struct {
   const pdist_plan *plan;
-  const char *self, *other; /* other: Cdist's */
+  const char *self, *other; /* other: Cdist's second tensor */
   char *out;
 } pdist_job;
 
-static double distance(const pdist_plan *p, const char *x, const char *y) {
+static double pdist_distance(const pdist_plan *p, const char *x, const char *y) {
   static const compute_value one[ELEMENTWISE_PARAMETERS] = {{.f64 = 1}};
   static const compute_value one_f32[ELEMENTWISE_PARAMETERS] = {{.f32 = 1}};
   _Alignas(64) char tile[2][FOLD_BLOCK * sizeof(double)];
@@ -45,14 +45,14 @@ static double distance(const pdist_plan *p, const char *x, const char *y) {
   return p->p == 2 ? sqrt(norm) : pow(norm, 1 / p->p);
 }
 
-/* Pairs, in the order (0, 1), (0, 2), ... (1, 2) ... */
+/* The pairs are in the order (0, 1), (0, 2), ... (1, 2) ... */
 static void pdist_range(const void *arg, int64_t begin, int64_t end) {
   const pdist_job *j = arg;
   const pdist_plan *p = j->plan;
   int64_t i = 0, k = begin;
   for (; k >= p->n_rows - 1 - i; ++i) k -= p->n_rows - 1 - i;
   for (k += i + 1; begin < end; ++begin) {
-    const double d = distance(p, j->self + i * p->row, j->self + k * p->row);
+    const double d = pdist_distance(p, j->self + i * p->row, j->self + k * p->row);
     p->store(j->out + begin * p->to, 0, &d, 1);
     if (++k == p->n_rows) k = ++i + 1;
   }
@@ -106,13 +106,13 @@ status prepare_pdist(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- Cdist by name: both tensors have a row for each pair --------------------------------------------------------- */
+/* ---- Cdist by operator name: both tensors have a row for each pair ----------------------------------------------- */
 
 static void cdist_range(const void *arg, int64_t begin, int64_t end) {
   const pdist_job *j = arg;
   const pdist_plan *p = j->plan;
   for (int64_t i = begin; i < end; ++i) {
-    const double d = distance(p, j->self + i * p->row, j->other + i * p->row);
+    const double d = pdist_distance(p, j->self + i * p->row, j->other + i * p->row);
     p->store(j->out + i * p->to, 0, &d, 1);
   }
 }
@@ -125,7 +125,7 @@ static status run_cdist(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* x1, x2, y, p. Operands by name are contiguous. */
+/* (x1, x2, y, p), called by operator name; such operands are contiguous. */
 status prepare_graph_cdist(executor *e, const op_arg *a) {
   const tensor *x1 = a[0].tensor, *x2 = a[1].tensor, *y = a[2].tensor;
   const double given = a[3].real;

@@ -1,9 +1,10 @@
 /* The reduction engine: see reduction.h. Memory is walked in one of three ways, which give the same bits:
  *
- *   rows      blocks one behind the other, many at a time where they lie as the folds read them, else brought into a tile
- *   columns   where outputs are nearer to each other than the elements of one (the sum over a matrix's first
- *             dimension): a strip of outputs at a time, row by row
- *   turned    outputs of few elements: many at a time, turned in L1 so that they make columns */
+ *   rows        one block after the other, many at a time where they are stored as the loops of fold.h read them; else
+ *               each block is loaded into a tile
+ *   columns     where adjacent outputs are closer in memory than the elements of one output (the sum over a matrix's
+ *               first dimension): a strip of outputs at a time, row by row
+ *   transposed  outputs of few elements: many at a time, transposed in L1 so that they form columns */
 #include "kernel/reduce/reduction.h"
 
 #include <assert.h>
@@ -18,18 +19,18 @@ LEVEL_CHOICE(reduction_loops, reduction, reduction)
 
 enum {
   CHUNK = 64 * FOLD_BLOCK,
-  FEW_OUTPUTS = 64, /* up to as many, threads share out chunks, else outputs */
-  GRAIN = 64,       /* outputs */
-  ROWS_GROUP = 64,  /* outputs that are finished together */
+  FEW_OUTPUTS = 64, /* maximum number of outputs for which threads share out chunks rather than outputs */
+  GRAIN = 64,       /* minimum number of outputs for a thread */
+  ROWS_GROUP = 64,  /* outputs that are finished and stored together */
   TURNED_WIDTH = 64,
-  TILE_ROWS = 8, /* rows of a strip that are converted together, where they adjoin as many as are */
+  TILE_ROWS = 8, /* rows of a strip that are converted together if they are contiguous with each other */
   TILE_ELEMENTS = FOLD_TURNED * TURNED_WIDTH,
-  NEAR_ELEMENTS = 4096, /* that are surely still in L1 when a second pass comes */
-  LONG_ROW = 256,       /* complex numbers */
-  FAR_BYTES = 16 << 20, /* inputs from which on no cache is counted on */
+  NEAR_ELEMENTS = 4096, /* elements that are certainly still in L1 for a second pass */
+  LONG_ROW = 256,       /* complex numbers; see parts_are_columns */
+  FAR_BYTES = 16 << 20, /* bytes of input from which on it is assumed to be in no cache */
 };
 
-/* How the result of one block becomes that of several. */
+/* How the results of several blocks are merged. */
 typedef enum {
   MERGE_ADD,
   MERGE_MULTIPLY,
@@ -42,10 +43,11 @@ typedef enum {
   MERGE_EXPONENTIALS
 } merge_kind;
 
-/* A second fold, where there is one, knows the first's result as its shift. */
+/* How a kind is computed: by one or two block reductions (fold.h), merging and a final operation. A second block
+ * reduction uses the first one's result as its shift. */
 typedef struct {
   uint8_t first, second, merge, finish;
-  double of_nothing; /* NAN: or no result */
+  double of_nothing; /* result for an empty input; NAN: NaN or no result */
 } kind_info;
 
 enum { NO_FOLD = N_FOLDS };
@@ -54,7 +56,8 @@ static const kind_info kinds[N_REDUCTIONS] = {
     [REDUCTION_SUM] = {FOLD_SUM, NO_FOLD, MERGE_ADD, FINISH_NONE, 0},
     [REDUCTION_MEAN] = {FOLD_SUM, NO_FOLD, MERGE_ADD, FINISH_MEAN, 0},
     [REDUCTION_SUM_NOT_NAN] = {FOLD_SUM_NOT_NAN, NO_FOLD, MERGE_ADD, FINISH_NONE, 0},
-    [REDUCTION_LOG_SUM] = {FOLD_SUM, NO_FOLD, MERGE_ADD, FINISH_LOG, 1}, /* of nothing 0, as CANN fills it */
+    /* an empty input gives log(1) = 0, as in CANN */
+    [REDUCTION_LOG_SUM] = {FOLD_SUM, NO_FOLD, MERGE_ADD, FINISH_LOG, 1},
     [REDUCTION_PRODUCT] = {FOLD_PRODUCT, NO_FOLD, MERGE_MULTIPLY, FINISH_NONE, 1},
     [REDUCTION_MAX] = {FOLD_MAX, NO_FOLD, MERGE_MAX, FINISH_NONE, NAN},
     [REDUCTION_MIN] = {FOLD_MIN, NO_FOLD, MERGE_MIN, FINISH_NONE, NAN},
@@ -81,19 +84,20 @@ bool reduction_takes_nothing(reduction_kind kind) { return kinds[kind].of_nothin
 typedef enum { BY_ROWS, BY_COLUMNS, BY_TURNING } reduce_way;
 
 typedef struct {
-  walk outputs;                         /* the dimensions that are kept; operand 0: the input, then the outputs */
-  row_access in;                        /* of the innermost reduced dimension */
-  store_loop *store[REDUCTION_OUTPUTS]; /* of value and second; NULL: not wanted */
-  const fold_loops *first, *second;     /* the latter NULL: one pass */
+  walk outputs;                         /* the kept dimensions; operand 0: the input, then the outputs */
+  row_access in;                        /* along the innermost reduced dimension */
+  store_loop *store[REDUCTION_OUTPUTS]; /* for value and second; NULL: not wanted */
+  const fold_loops *first, *second;     /* second NULL: a single pass */
   double parameter;
-  int64_t n, n_chunks; /* per output */
-  int64_t partials;    /* offset in the workspace, where `split` */
+  int64_t n, n_chunks; /* elements and chunks per output */
+  int64_t partials;    /* offset of the partial results in the workspace, if `split` */
   reduced_dims reduced;
   uint8_t kind, compute, way, operand[1 + REDUCTION_OUTPUTS];
-  uint8_t element_bytes; /* where the folds read the input */
-  uint8_t imaginary[2];  /* bytes to the imaginary parts, of the input and the output; 0: there are none */
+  uint8_t element_bytes; /* bytes of an element where block reductions read it */
+  uint8_t imaginary[2];  /* bytes from the real to the imaginary parts, of the input and the output; 0: none */
   bool split, is_far;
-  bool row_is_direct, across_is_direct; /* a row's, outputs' elements lie side by side as the folds take them */
+  /* the elements of a row, or of adjacent outputs, are contiguous in the type that block reductions read */
+  bool row_is_direct, across_is_direct;
 } reduce_plan;
 
 typedef struct {
@@ -105,7 +109,7 @@ typedef struct {
   fold_value value[FOLD_WIDTH], second[FOLD_WIDTH];
 } results;
 
-/* What a thread works in. */
+/* A thread's buffers. */
 typedef struct {
   _Alignas(64) char state[FOLD_STATE_BYTES];
   _Alignas(64) char tile[TILE_ELEMENTS * sizeof(double)]; /* a block of a row, or rows of a strip */
@@ -119,35 +123,35 @@ typedef struct {
   partial *partials; /* [outputs][n_chunks] */
 } reduce_job;
 
-static bool is_integer(const reduce_plan *p) { return p->compute == COMPUTE_I64; }
+static bool reduction_is_integer(const reduce_plan *p) { return p->compute == COMPUTE_I64; }
 
 /* ---- merging ----------------------------------------------------------------------------------------------------- */
 
-/* Whether b, which comes after a, replaces it as the maximum. Nothing replaces NaN. */
+/* Whether b, which comes after a, replaces it as the maximum. Nothing replaces a NaN. */
 static bool above(const reduce_plan *p, fold_value a, fold_value b) {
-  return is_integer(p) ? b.i64 > a.i64 : b.f64 > a.f64 || (b.f64 != b.f64 && a.f64 == a.f64);
+  return reduction_is_integer(p) ? b.i64 > a.i64 : b.f64 > a.f64 || (b.f64 != b.f64 && a.f64 == a.f64);
 }
 static bool below(const reduce_plan *p, fold_value a, fold_value b) {
-  return is_integer(p) ? b.i64 < a.i64 : b.f64 < a.f64 || (b.f64 != b.f64 && a.f64 == a.f64);
+  return reduction_is_integer(p) ? b.i64 < a.i64 : b.f64 < a.f64 || (b.f64 != b.f64 && a.f64 == a.f64);
 }
 
 static fold_value added(const reduce_plan *p, fold_value a, fold_value b) {
-  return is_integer(p) ? (fold_value){.i64 = (int64_t)((uint64_t)a.i64 + (uint64_t)b.i64)}
-                       : (fold_value){.f64 = a.f64 + b.f64};
+  return reduction_is_integer(p) ? (fold_value){.i64 = (int64_t)((uint64_t)a.i64 + (uint64_t)b.i64)}
+                                 : (fold_value){.f64 = a.f64 + b.f64};
 }
 static fold_value multiplied(const reduce_plan *p, fold_value a, fold_value b) {
-  return is_integer(p) ? (fold_value){.i64 = (int64_t)((uint64_t)a.i64 * (uint64_t)b.i64)}
-                       : (fold_value){.f64 = a.f64 * b.f64};
+  return reduction_is_integer(p) ? (fold_value){.i64 = (int64_t)((uint64_t)a.i64 * (uint64_t)b.i64)}
+                                 : (fold_value){.f64 = a.f64 * b.f64};
 }
 
-/* Means and sums of squared deviations of n_a and n_b elements (Chan, Golub and LeVeque). */
+/* Merges the means and sums of squared deviations of n_a and n_b elements (Chan, Golub and LeVeque). */
 static void merge_moments(partial *a, const partial *b, int64_t n_a, int64_t n_b) {
   const double n = (double)(n_a + n_b), delta = b->value.f64 - a->value.f64, share = (double)n_b / n;
   a->value.f64 += delta * share;
   a->second.f64 += b->second.f64 + delta * delta * (double)n_a * share;
 }
 
-/* Maxima, and sums of exp(x - maximum), which are 0 beside an infinite maximum. */
+/* Merges maxima and sums of exp(x - maximum). The exponentials are 0 beside an infinite maximum. */
 static void merge_exponentials(partial *a, const partial *b) {
   const double top = a->value.f64 > b->value.f64 || a->value.f64 != a->value.f64 ? a->value.f64 : b->value.f64;
   const double of_a = a->value.f64 == top ? a->second.f64 : a->second.f64 * exp(a->value.f64 - top);
@@ -156,7 +160,8 @@ static void merge_exponentials(partial *a, const partial *b) {
   a->second.f64 = of_a + of_b;
 }
 
-/* a, of n_a elements, becomes the result of them and of b's n_b, which follow. b's places count from its first. */
+/* Merges into a, the result of n_a elements, the result b of the n_b elements that follow. b's indices count from its
+ * own first element. */
 static void merge(const reduce_plan *p, partial *a, const partial *b, int64_t n_a, int64_t n_b) {
   switch ((merge_kind)kinds[p->kind].merge) {
   case MERGE_ADD: a->value = added(p, a->value, b->value); break;
@@ -182,7 +187,7 @@ static void merge(const reduce_plan *p, partial *a, const partial *b, int64_t n_
   }
 }
 
-/* The same for adjacent outputs; of no elements so far, b is the result. */
+/* Merges results of adjacent outputs. If a has no elements yet, b is the result. */
 static void merge_results(const reduce_plan *p, results *a, const results *b, int64_t width, int64_t n_a, int64_t n_b) {
   for (int64_t j = 0; j < width; ++j) {
     partial r = {a->value[j], a->second[j]};
@@ -196,7 +201,7 @@ static void merge_results(const reduce_plan *p, results *a, const results *b, in
   }
 }
 
-/* One output's next blocks of n elements each, in order. */
+/* Merges an output's next `count` blocks of n elements each, in order. */
 static void merge_blocks(const reduce_plan *p, partial *a, const results *blocks, int64_t count, int64_t before,
                          int64_t n) {
   int64_t k = 0;
@@ -204,7 +209,7 @@ static void merge_blocks(const reduce_plan *p, partial *a, const results *blocks
     *a = (partial){blocks->value[0], blocks->second[0]};
     k = 1;
   }
-  if (kinds[p->kind].merge == MERGE_ADD && !is_integer(p)) { /* a third of merge()'s time */
+  if (kinds[p->kind].merge == MERGE_ADD && !reduction_is_integer(p)) { /* takes a third of the time of merge() */
     for (; k < count; ++k) a->value.f64 += blocks->value[k].f64;
     return;
   }
@@ -213,16 +218,16 @@ static void merge_blocks(const reduce_plan *p, partial *a, const results *blocks
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* What the second pass over blocks of n elements subtracts, from the first's results. */
+/* Sets the shift that the second pass over blocks of n elements subtracts, from the results of the first pass. */
 static void set_shift(const reduce_plan *p, const fold_value *first, int64_t n, int64_t width, double *shift) {
   const bool moments = kinds[p->kind].merge == MERGE_MOMENTS;
   for (int64_t j = 0; j < width; ++j)
     shift[j] = moments ? first[j].f64 / (double)n : isfinite(first[j].f64) ? first[j].f64 : 0;
 }
 
-/* The results of blocks of two passes. */
-static void settle(const reduce_plan *p, const double *shift, fold_value *value, fold_value *second,
-                   const fold_value *first, int64_t n, int64_t width) {
+/* Combines the results of both passes over blocks. */
+static void reduction_settle(const reduce_plan *p, const double *shift, fold_value *value, fold_value *second,
+                             const fold_value *first, int64_t n, int64_t width) {
   if (kinds[p->kind].merge == MERGE_MOMENTS) {
     reduction->settle_moments(shift, value, second, n, width);
     return;
@@ -235,7 +240,7 @@ static void settle(const reduce_plan *p, const double *shift, fold_value *value,
 
 /* ---- rows at a time ---------------------------------------------------------------------------------------------- */
 
-/* Rows that are folded together. */
+/* How many rows are reduced together. */
 static int64_t rows_at_once(const reduce_plan *p, int64_t n) {
   if (!p->second) return FOLD_WIDTH;
   return n >= NEAR_ELEMENTS ? 1 : smaller(NEAR_ELEMENTS / n, FOLD_WIDTH);
@@ -251,7 +256,7 @@ static void fold_rows_of(const reduce_plan *p, const fold_rows *rows, reduce_buf
   p->first->rows(rows, b->shift, first, second);
   set_shift(p, first, rows->n, rows->count, b->shift);
   p->second->rows(rows, b->shift, value, second);
-  settle(p, b->shift, value, second, first, rows->n, rows->count);
+  reduction_settle(p, b->shift, value, second, first, rows->n, rows->count);
 }
 
 /* ---- a strip of columns at a time -------------------------------------------------------------------------------- */
@@ -277,7 +282,7 @@ static void fold_strip_once(const reduce_plan *p, const fold_loops *f, cursor c,
   f->end(b->state, n, width, value, second);
 }
 
-/* One block of each column, from the cursor on. */
+/* Reduces one block of each column, from the cursor on. */
 static void fold_strip(const reduce_plan *p, const cursor *c, int64_t n, int64_t width, reduce_buffer *b, results *r) {
   if (!p->second) {
     fold_strip_once(p, p->first, *c, n, width, b, r->value, r->second);
@@ -287,7 +292,7 @@ static void fold_strip(const reduce_plan *p, const cursor *c, int64_t n, int64_t
   fold_strip_once(p, p->first, *c, n, width, b, first, NULL);
   set_shift(p, first, n, width, b->shift);
   fold_strip_once(p, p->second, *c, n, width, b, r->value, r->second);
-  settle(p, b->shift, r->value, r->second, first, n, width);
+  reduction_settle(p, b->shift, r->value, r->second, first, n, width);
 }
 
 /* ---- many short rows at a time ----------------------------------------------------------------------------------- */
@@ -315,10 +320,10 @@ static void fold_turned(const reduce_plan *p, const char *from, int64_t width, r
   set_shift(p, first, n, width, b->shift);
   p->second->step(b->state, b->turned, pitch, 0, n, width, b->shift);
   p->second->end(b->state, n, width, r->value, r->second);
-  settle(p, b->shift, r->value, r->second, first, n, width);
+  reduction_settle(p, b->shift, r->value, r->second, first, n, width);
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------------- */
+/* ---- execution --------------------------------------------------------------------------------------------------- */
 
 walk reduced_walk(const reduced_dims *d) {
   walk w;
@@ -332,13 +337,14 @@ walk reduced_walk(const reduced_dims *d) {
   return w;
 }
 
-/* A power's exponent is the shift of all. Other folds look at a shift that set_shift has set, or at none. */
+/* The shift of all blocks is the exponent of a power. Other kinds use the shift that set_shift has set, or none. */
 static void set_exponent(const reduce_plan *p, reduce_buffer *b) {
   if (kinds[p->kind].first != FOLD_SUM_POWER) return;
   for (int j = 0; j < FOLD_WIDTH; ++j) b->shift[j] = p->parameter;
 }
 
-/* The blocks from element `begin` to `end` of an output, of which `before` are in r already, side by side. */
+/* Reduces the blocks of contiguous elements `begin` to `end` of an output and merges them into r, which has the result
+ * of `before` elements already. */
 static void reduce_run_of_blocks(const reduce_plan *p, const char *x, int64_t begin, int64_t end, int64_t before,
                                  reduce_buffer *b, partial *r) {
   results blocks;
@@ -357,7 +363,7 @@ static void reduce_run_of_blocks(const reduce_plan *p, const char *x, int64_t be
   }
 }
 
-/* One chunk of an output whose first element is at `from`. */
+/* Reduces one chunk of an output whose first element is at `from`. */
 static void reduce_row_chunk(const reduce_plan *p, const walk *reduced, void *from, int64_t chunk, reduce_buffer *b,
                              results *r) {
   const int64_t first = chunk * CHUNK, end = smaller(first + CHUNK, p->n);
@@ -376,7 +382,7 @@ static void reduce_row_chunk(const reduce_plan *p, const walk *reduced, void *fr
   r->second[0] = all.second;
 }
 
-/* One chunk of `width` outputs (1 by rows) whose first elements are at `from` and its neighbours. */
+/* Reduces one chunk of each of `width` adjacent outputs (1 for rows), the first of which starts at `from`. */
 static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, int64_t width, int64_t chunk,
                          reduce_buffer *b, results *r) {
   if (p->way != BY_COLUMNS) {
@@ -395,7 +401,7 @@ static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, 
   }
 }
 
-/* All of `width` outputs, of which columns are adjacent. */
+/* Reduces all elements of `width` outputs; for columns these are adjacent. */
 static void reduce_all_chunks(const reduce_plan *p, const walk *reduced, char *from, int64_t width, reduce_buffer *b,
                               results *r) {
   results next;
@@ -406,7 +412,8 @@ static void reduce_all_chunks(const reduce_plan *p, const walk *reduced, char *f
   }
 }
 
-/* Rows of no more than a block, without gaps. Those that are loaded adjoin where they can be loaded together. */
+/* Reduces rows of at most one block, without gaps. Rows that are loaded into a tile are loaded together if they are
+ * contiguous with each other. */
 static void reduce_short_rows(const reduce_plan *p, const char *from, int64_t width, reduce_buffer *b, results *r) {
   const bool adjoin = p->in.across == p->n * p->in.along;
   const int64_t together = p->row_is_direct ? FOLD_WIDTH : adjoin ? FOLD_BLOCK / p->n : 1;
@@ -419,7 +426,7 @@ static void reduce_short_rows(const reduce_plan *p, const char *from, int64_t wi
   }
 }
 
-/* Results of one row each, at places next to each other. */
+/* Reduces rows, one for each of adjacent outputs. */
 static void reduce_rows(const reduce_plan *p, const walk *reduced, char *from, int64_t width, reduce_buffer *b,
                         results *r) {
   if (p->n <= FOLD_BLOCK && reduced->rank == 1) {
@@ -437,17 +444,18 @@ static void reduce_rows(const reduce_plan *p, const walk *reduced, char *from, i
 static void of_nothing(const reduce_plan *p, int64_t width, results *r) {
   for (int64_t j = 0; j < width; ++j) {
     const double v = kinds[p->kind].of_nothing;
-    r->value[j] = is_integer(p) ? (fold_value){.i64 = (int64_t)v} : (fold_value){.f64 = v};
+    r->value[j] = reduction_is_integer(p) ? (fold_value){.i64 = (int64_t)v} : (fold_value){.f64 = v};
     r->second[j].f64 = kinds[p->kind].merge == MERGE_MOMENTS ? 0 : 1;
   }
   if (kinds[p->kind].merge == MERGE_MOMENTS)
     for (int64_t j = 0; j < width; ++j) r->value[j].f64 = NAN;
 }
 
-/* at[]: the operands of the first of `width` outputs. */
-static void finish(const reduce_plan *p, results *r, int64_t width, char *const *at, const walk *outputs) {
+/* Applies the final operation to `width` outputs and stores them; at[] has the operands' addresses for the first
+ * one. */
+static void reduction_finish(const reduce_plan *p, results *r, int64_t width, char *const *at, const walk *outputs) {
   const finish_kind kind = kinds[p->kind].finish;
-  reduction->finish(kind == FINISH_MEAN && is_integer(p) ? FINISH_QUOTIENT : kind,
+  reduction->finish(kind == FINISH_MEAN && reduction_is_integer(p) ? FINISH_QUOTIENT : kind,
                     p->kind == REDUCTION_NORM_P ? 1 / p->parameter : p->parameter, p->n, r->value, r->second, width);
   for (int k = 0, operand = 1; k < REDUCTION_OUTPUTS; ++k) {
     if (!p->store[k]) continue;
@@ -460,7 +468,7 @@ static int64_t width_of(const reduce_plan *p) {
   return p->way == BY_COLUMNS ? FOLD_WIDTH : p->way == BY_TURNING ? TURNED_WIDTH : ROWS_GROUP;
 }
 
-/* Outputs begin to end, each all of it. */
+/* Reduces outputs `begin` to `end` completely. */
 static void reduce_outputs(const void *job, int64_t begin, int64_t end) {
   const reduce_job *j = job;
   const reduce_plan *p = j->plan;
@@ -480,11 +488,11 @@ static void reduce_outputs(const void *job, int64_t begin, int64_t end) {
       reduce_all_chunks(p, &reduced, c.at[0], width, &b, &r);
     else
       reduce_rows(p, &reduced, c.at[0], width, &b, &r);
-    finish(p, &r, width, c.at, &p->outputs);
+    reduction_finish(p, &r, width, c.at, &p->outputs);
   }
 }
 
-/* Parts begin to end of all outputs' chunks, those of one number side by side. */
+/* Reduces the chunks `begin` to `end` of all outputs; those of one output are adjacent. */
 static void reduce_parts(const void *job, int64_t begin, int64_t end) {
   const reduce_job *j = job;
   const reduce_plan *p = j->plan;
@@ -514,11 +522,11 @@ static void merge_parts(const reduce_job *j) {
     r.second[0] = all.second;
     cursor c;
     cursor_start(&c, &p->outputs, (void *const *)j->at, i);
-    finish(p, &r, 1, c.at, &p->outputs);
+    reduction_finish(p, &r, 1, c.at, &p->outputs);
   }
 }
 
-/* All outputs. */
+/* Reduces all outputs, real numbers or one part of complex ones. */
 static void reduce_whole(reduce_job *job, uint64_t cost_ns) {
   const reduce_plan *p = job->plan;
   if (!p->split) {
@@ -529,7 +537,7 @@ static void reduce_whole(reduce_job *job, uint64_t cost_ns) {
   merge_parts(job);
 }
 
-/* What real numbers have for imaginary parts. */
+/* Stores zeros as imaginary parts of real results. */
 static void clear_outputs(const walk *outputs, char *const *at, store_loop *store) {
   static const compute_value zero[FOLD_WIDTH];
   cursor c;
@@ -540,7 +548,7 @@ static void clear_outputs(const walk *outputs, char *const *at, store_loop *stor
   }
 }
 
-static status reduce_run(const executor *e, void *const *view, void *scratch) {
+static status reduction_run(const executor *e, void *const *view, void *scratch) {
   const reduce_plan *p = PLAN(e, reduce_plan);
   reduce_job job = {.plan = p};
   if (p->outputs.n == 0) return ST_OK;
@@ -560,14 +568,14 @@ static status reduce_run(const executor *e, void *const *view, void *scratch) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* The view's dimension d at the end of another. */
+/* Appends dimension d of `from` to `to`. */
 static void append_dim(view *to, const view *from, int d) {
   to->dims[to->rank] = from->dims[d];
   to->strides[to->rank++] = from->strides[d];
 }
 
-/* The type of the elements: comparisons are in their own; results that are integers are made of integers; integers that
- * become floats go by double. */
+/* The compute type of a request: comparisons use the elements' own type; integer results are computed from integers;
+ * integers that become floats are computed in double. */
 static compute_type compute_for(const reduction_request *r) {
   const bool compares = kinds[r->kind].merge >= MERGE_MAX && kinds[r->kind].merge <= MERGE_ARG_MIN;
   const int in = r->in->dtype, out = compares ? in : r->out[0]->dtype;
@@ -608,7 +616,7 @@ void reduction_walks(const reduction_request *r, walk *outputs, reduced_dims *re
   reduced->n = merged.n;
   memcpy(reduced->dims, merged.dims, sizeof merged.dims);
   memcpy(reduced->strides, merged.strides[0], sizeof merged.strides[0]);
-  if (reduced->n == 0) /* There is no input to walk. */
+  if (reduced->n == 0) /* the input is empty */
     for (int d = 0; d < kept[0].rank; ++d) kept[0].strides[d] = 0;
   rows_sort(sorted, n_views);
   walk_init(outputs, (const view *const *)sorted, n_views, kept[0].rank);
@@ -622,7 +630,8 @@ static reduce_way choose_way(const reduce_plan *p, int element_bytes) {
   return adjacent >= 4 && short_rows ? BY_TURNING : BY_ROWS;
 }
 
-/* The way, and where the folds read: elements as they are stored, where there are folds of such. */
+/* Chooses how memory is walked and which block reductions are used: those for elements as they are stored, where there
+ * are any. */
 static void choose_way_and_folds(reduce_plan *p, int dtype, int element_bytes) {
   const kind_info *info = &kinds[p->kind];
   const int64_t across = p->in.across, along = p->in.along;
@@ -665,16 +674,16 @@ static void plan_reals(executor *e, const reduction_request *r, uint64_t n_parts
 
   uint64_t bytes = (uint64_t)(p->n * p->outputs.n) * (uint64_t)element_bytes;
   for (int k = 0; k < REDUCTION_OUTPUTS; ++k) {
-    const bool integer = is_integer(p) || is_place(r->kind, k);
+    const bool integer = reduction_is_integer(p) || is_place(r->kind, k);
     p->store[k] = r->out[k] ? loops->store[r->out[k]->dtype][integer ? COMPUTE_I64 : COMPUTE_F64] : NULL;
     if (r->out[k]) bytes += (uint64_t)p->outputs.n * dtype_bytes(r->out[k]->dtype);
   }
   executor_cost(e, bytes * n_parts, (uint64_t)(p->n * p->outputs.n) * n_parts * (p->second ? 8 : 1));
-  e->run = reduce_run;
+  e->run = reduction_run;
 }
 
-/* Whether the parts of a complex input are best taken as a last dimension, which is kept: where what is adjacent is kept,
- * too, or is a long row without gaps. */
+/* Whether real and imaginary parts of a complex input are best treated as a last dimension that is kept: if the
+ * innermost dimension is kept, too, or is long and has no gaps. */
 static bool parts_are_columns(const reduction_request *r) {
   const view *in = r->in;
   int nearest = -1;

@@ -1,9 +1,13 @@
-/* Reductions over any dimensions of a view, by kind.
+/* Reductions over any dimensions of a view, by kind. Called by the reduction operators and by other families (norms,
+ * pooling).
  *
- * What an output element is made of is fixed by the shape alone: the elements that are reduced, in logical (row-major)
- * order, make blocks of FOLD_BLOCK; a block is folded (fold.h); 64 blocks make a chunk, whose result is that of its
- * blocks, merged in order; the chunks' results are merged in order again. Blocks are merged in double, moments by
- * Chan's formula. So strides, offsets and threads change no bit. */
+ * The shape alone fixes the order of operations, so strides, offsets and the number of threads change no bit: the
+ * elements of an output, in logical (row-major) order, form blocks of FOLD_BLOCK, each of which is reduced by a loop of
+ * fold.h; 64 blocks form a chunk, in which the blocks' results are merged in order; then the chunks' results are merged
+ * in order. Merging is done in double, for moments by Chan's formula.
+ *
+ * The functions are called while an operator is planned; they are thread-safe, since they change only the executor of
+ * the call. */
 #ifndef CANNON_KERNEL_REDUCE_REDUCTION_H
 #define CANNON_KERNEL_REDUCE_REDUCTION_H
 
@@ -19,16 +23,16 @@ typedef enum {
   REDUCTION_MAX,
   REDUCTION_MIN,
   REDUCTION_MIN_MAX, /* two outputs */
-  REDUCTION_ARG_MAX, /* two outputs: the value (may be absent) and its place */
+  REDUCTION_ARG_MAX, /* two outputs: the value (may be absent) and its index */
   REDUCTION_ARG_MIN,
   REDUCTION_ANY,
   REDUCTION_ALL,
-  REDUCTION_NORM_0, /* the number of elements that are not 0 */
+  REDUCTION_NORM_0, /* the number of nonzero elements */
   REDUCTION_NORM_1,
   REDUCTION_NORM_2,
   REDUCTION_NORM_P,
   REDUCTION_SUM_SQUARE,
-  REDUCTION_SUM_POWER, /* of absolute values */
+  REDUCTION_SUM_POWER, /* the sum of |x| ^ parameter */
   REDUCTION_MAX_ABS,
   REDUCTION_MIN_ABS,
   REDUCTION_VARIANCE, /* two outputs: the variance and the mean (may be absent) */
@@ -41,23 +45,25 @@ enum { REDUCTION_OUTPUTS = 2 };
 
 typedef struct {
   reduction_kind kind;
-  double parameter; /* the norm's or power's exponent, the variance's correction */
+  double parameter; /* exponent of the norm or power, or correction of the variance */
   const view *in;
-  const bool *is_reduced; /* per dimension of in */
-  bool keep;              /* the outputs have reduced dimensions, of 1 */
-  bool of_integers;       /* the result is an integer, whatever it is stored as */
+  const bool *is_reduced; /* for each dimension of in */
+  bool keep;              /* the outputs have the reduced dimensions, with size 1 */
+  bool of_integers;       /* the result is an integer, whatever dtype it is stored in */
   const view *out[REDUCTION_OUTPUTS];
-  uint8_t operand[1 + REDUCTION_OUTPUTS]; /* which of the call's tensors are the input and the outputs */
+  uint8_t operand[1 + REDUCTION_OUTPUTS]; /* indices of the input and the outputs among the call's tensors */
 } reduction_request;
 
-/* Plans a reduction whose dtypes and shapes have been checked, as all that the executor does. Complex numbers are summed
- * (REDUCTION_SUM, REDUCTION_MEAN), and go where out[0] is complex; real ones may go there by any kind of one output. */
+/* Plans a reduction, whose dtypes and shapes have been checked, as the whole work of the executor. Complex inputs are
+ * possible for REDUCTION_SUM and REDUCTION_MEAN, with a complex out[0]; real inputs may have a complex out[0] with any
+ * kind of one output. */
 void reduction_plan(executor *e, const reduction_request *r);
 
-/* The same for the product of complex numbers (complex_product.c). */
+/* As reduction_plan, for products of complex numbers (complex_product.c). */
 void complex_product_plan(executor *e, const reduction_request *r);
 
-/* The dimensions of the input that make one output: a walk of one operand, small enough for plans. */
+/* The reduced dimensions of the input: those of the elements of one output. A walk of one operand, small enough for
+ * plans. */
 typedef struct {
   int rank;
   int64_t n, dims[MAX_RANK], strides[MAX_RANK];
@@ -65,11 +71,11 @@ typedef struct {
 
 walk reduced_walk(const reduced_dims *d);
 
-/* What a request walks: the dimensions that are kept, of the input and then of the outputs that are wanted, whose operands
- * are in operand[]; and the reduced ones. */
+/* Sets the walks of a request: *outputs over the kept dimensions of the input and of the outputs that are wanted, whose
+ * operand indices are stored in operand[]; *reduced over the reduced dimensions. */
 void reduction_walks(const reduction_request *r, walk *outputs, reduced_dims *reduced, uint8_t *operand);
 
-/* The reduction has a result for no elements. */
+/* Whether the reduction has a result for an empty input. */
 bool reduction_takes_nothing(reduction_kind kind);
 
 #endif

@@ -1,8 +1,9 @@
 /* Running sums and products along a dimension (scan.h), and running maxima and minima.
  *
- * A row is scanned in blocks, which are brought into a tile where they are not floats side by side; rows that are nearer
- * to each other than their elements go by strips of columns. 64 blocks make a chunk. Where one thread scans a row, a
- * chunk's base is the one before and that chunk's total; several threads get the totals first. */
+ * A row is scanned in blocks, which are loaded into a tile unless they are contiguous in the compute type. Rows that
+ * are closer to each other than their elements are scanned by strips of columns. 64 blocks form a chunk. If one thread
+ * scans a row, the base of a chunk is the base of the previous chunk combined with that chunk's total; several threads
+ * compute all totals first. */
 #include "kernel/reduce/scan.h"
 #include "kernel/engine/axis.h"
 #include "kernel/engine/level.h"
@@ -16,31 +17,33 @@ LEVEL_CHOICE(scan_table, scans, scans)
 enum { BLOCK = 1024, CHUNK = 64 * BLOCK, STRIP_ROWS = 8, MANY_ROWS = 16, SHORT_MOST = 32 };
 
 typedef struct {
-  walk rows; /* all dimensions but the scanned; operand 0: the input, 1: the output, 2: places */
+  walk rows; /* all dimensions except the scanned one; operand 0: the input, 1: the output, 2: indices */
   row_access in, out, places;
   const scan_loops *loops;
-  extreme_loop *extreme;       /* or these, with places */
-  int64_t n, n_chunks;         /* elements of a row */
-  int64_t first_in, first_out; /* bytes from the view's first element to the first that is read and written */
+  extreme_loop *extreme;       /* running maxima or minima, with indices; else NULL */
+  int64_t n, n_chunks;         /* elements and chunks of a row */
+  int64_t first_in, first_out; /* bytes from the view's first element to the first one that is read or written */
   int64_t totals;              /* offset in the workspace: [rows][n_chunks] */
   scan_value unit;
-  bool by_columns, in_is_direct, out_is_direct; /* elements of adjacent rows lie side by side */
+  /* in_ and out_is_direct: elements of adjacent rows are contiguous in the compute type */
+  bool by_columns, in_is_direct, out_is_direct;
   bool exclusive, multiplies, are_short;
   store_loop *store_unit;
   uint8_t compute;
-  uint8_t imaginary[2]; /* bytes to the imaginary parts, of the input and the output; 0: there are none */
+  uint8_t imaginary[2]; /* bytes from the real to the imaginary parts, of the input and the output; 0: none */
 } scan_plan;
 
 typedef struct {
   const scan_plan *plan;
-  void *view[3];     /* the input, the output, places */
-  scan_value *bases; /* of chunks, where they are scanned apart; totals at first */
+  void *view[3];     /* the input, the output, the indices */
+  scan_value *bases; /* the chunks' bases, if chunks are scanned separately; at first their totals */
   bool totals_only;
 } scan_job;
 
 /* ---- by rows ----------------------------------------------------------------------------------------------------- */
 
-/* One chunk that starts at element `first` of a row; base: what comes before it. out NULL: only for the total. */
+/* Scans one chunk, which starts at element `first` of a row; base is the result before it. Returns the chunk's total;
+ * with out NULL only that is computed. */
 static scan_value scan_chunk(const scan_plan *p, const char *in, char *out, int64_t first, scan_value base) {
   _Alignas(64) char tile[BLOCK * sizeof(double)];
   scan_value carry = base, total = p->unit;
@@ -54,8 +57,8 @@ static scan_value scan_chunk(const scan_plan *p, const char *in, char *out, int6
   return total;
 }
 
-/* A chunk's base and total make the next one's base. */
-static scan_value joined(const scan_plan *p, scan_value a, scan_value b) {
+/* Combines a chunk's base and total: the base of the next chunk. */
+static scan_value scan_joined(const scan_plan *p, scan_value a, scan_value b) {
   if (p->compute != COMPUTE_I64) return (scan_value){.f64 = p->multiplies ? a.f64 * b.f64 : a.f64 + b.f64};
   const uint64_t x = (uint64_t)a.i64, y = (uint64_t)b.i64;
   return (scan_value){.i64 = (int64_t)(p->multiplies ? x * y : x + y)};
@@ -63,12 +66,12 @@ static scan_value joined(const scan_plan *p, scan_value a, scan_value b) {
 
 static void scan_row(const scan_plan *p, const char *in, char *out) {
   scan_value base = p->unit;
-  for (int64_t k = 0; k < p->n; k += CHUNK) base = joined(p, base, scan_chunk(p, in, out, k, base));
+  for (int64_t k = 0; k < p->n; k += CHUNK) base = scan_joined(p, base, scan_chunk(p, in, out, k, base));
 }
 
 /* ---- by columns -------------------------------------------------------------------------------------------------- */
 
-/* Elements of `rows` rows of a strip, which adjoin or not, to a tile or back. */
+/* Copies elements of `rows` rows of a strip, contiguous with each other or not, to a tile or back. */
 static void load_strip(const row_access *a, char *tile, const char *from, int64_t rows, int64_t width) {
   const bool adjoin = a->along == width * a->across;
   const int64_t n = adjoin ? rows * width : width;
@@ -84,13 +87,14 @@ static void scan_strip(const scan_plan *p, const char *in, char *out, int64_t wi
   _Alignas(64) char tile[STRIP_ROWS * SCAN_WIDTH * sizeof(double)];
   scan_value base[SCAN_WIDTH], carry[SCAN_WIDTH], total[SCAN_WIDTH];
   const bool direct = p->in_is_direct && p->out_is_direct;
-  const int64_t pitch = width * p->in.size, most = direct ? BLOCK : SCAN_WIDTH / width * STRIP_ROWS; /* whole groups */
+  /* complete groups */
+  const int64_t pitch = width * p->in.size, most = direct ? BLOCK : SCAN_WIDTH / width * STRIP_ROWS;
   for (int64_t j = 0; j < width; ++j) carry[j] = base[j] = total[j] = p->unit;
   for (int64_t k = 0, rows; k < p->n; k += rows) {
     rows = smaller(smaller(most, CHUNK - k % CHUNK), p->n - k);
     if (k && k % CHUNK == 0)
       for (int64_t j = 0; j < width; ++j) {
-        carry[j] = base[j] = joined(p, base[j], total[j]);
+        carry[j] = base[j] = scan_joined(p, base[j], total[j]);
         total[j] = p->unit;
       }
     const char *x = in + k * p->in.along;
@@ -105,14 +109,14 @@ static void scan_strip(const scan_plan *p, const char *in, char *out, int64_t wi
   }
 }
 
-/* ---- many short rows at a time, if need be turned, so that they make columns ------------------------------------- */
+/* ---- many short rows at a time, transposed into columns if needed ------------------------------------------------ */
 
 typedef struct {
   _Alignas(64) char rows[SHORT_MOST * SCAN_WIDTH * sizeof(float)];
   _Alignas(64) char turned[SHORT_MOST * SCAN_WIDTH * sizeof(float)];
 } turn_buffer;
 
-/* Rows of `packed` bytes that lie one behind the other. */
+/* Scans rows of `packed` bytes that are contiguous with each other. */
 static void scan_packed(const scan_plan *p, int64_t packed, int64_t width, turn_buffer *b) {
   scan_value carry[SCAN_WIDTH], total[SCAN_WIDTH];
   const int64_t pitch = width * p->in.size;
@@ -162,7 +166,7 @@ static void extreme_strip(const scan_plan *p, const char *in, char *out, char *p
   }
 }
 
-/* A row is a strip of one column whose elements are brought into tiles. */
+/* Scans a row as a strip of one column, whose elements are loaded into tiles. */
 static void extreme_row(const scan_plan *p, const char *in, char *out, char *places) {
   _Alignas(64) char tile[BLOCK * sizeof(double)];
   int64_t place, found[BLOCK];
@@ -176,9 +180,9 @@ static void extreme_row(const scan_plan *p, const char *in, char *out, char *pla
   }
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------------- */
+/* ---- execution --------------------------------------------------------------------------------------------------- */
 
-/* Rows begin to end, whole. */
+/* Scans rows `begin` to `end` completely. */
 static void scan_rows(const void *job, int64_t begin, int64_t end) {
   const scan_job *j = job;
   const scan_plan *p = j->plan;
@@ -207,7 +211,7 @@ static void scan_rows(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* Chunks begin to end, those of a row side by side. */
+/* Scans chunks `begin` to `end`; those of a row are adjacent. */
 static void scan_chunks(const void *job, int64_t begin, int64_t end) {
   const scan_job *j = job;
   const scan_plan *p = j->plan;
@@ -223,7 +227,7 @@ static void scan_chunks(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* The chunks' totals first, then what comes before each chunk, then the chunks. */
+/* Scans chunks separately: first their totals, then their bases, then the chunks themselves. */
 static void scan_apart(const parallel_team *team, scan_job *job) {
   const scan_plan *p = job->plan;
   job->totals_only = true;
@@ -233,14 +237,14 @@ static void scan_apart(const parallel_team *team, scan_job *job) {
     for (int64_t k = 0; k < p->n_chunks; ++k) {
       const scan_value total = job->bases[r * p->n_chunks + k];
       job->bases[r * p->n_chunks + k] = base;
-      base = joined(p, base, total);
+      base = scan_joined(p, base, total);
     }
   }
   job->totals_only = false;
   parallel_ranges(team, scan_chunks, job, p->rows.n * p->n_chunks, 1);
 }
 
-/* All rows of real numbers, or of parts. */
+/* Scans all rows of real numbers, or of the real or imaginary parts. */
 static void scan_whole(const executor *e, scan_job *of, void *scratch) {
   const scan_plan *p = of->plan;
   scan_job job = *of;
@@ -255,7 +259,7 @@ static void scan_whole(const executor *e, scan_job *of, void *scratch) {
   parallel_end(&team);
 }
 
-/* What real numbers have for imaginary parts. */
+/* Stores zeros as imaginary parts of real results. */
 static void clear_rows(const void *job, int64_t begin, int64_t end) {
   static const scan_value zero[BLOCK];
   const scan_job *j = job;
@@ -288,12 +292,12 @@ static status scan_run(const executor *e, void *const *view, void *scratch) {
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  const tensor *self, *out, *places; /* the last only of extremes */
+  const tensor *self, *out, *places; /* places: only for maxima and minima */
   int dim;
   bool exclusive, reverse;
 } scan_call;
 
-/* The rest of a plan whose `compute` and loops are set. */
+/* Completes a plan whose `compute` and loops are set. */
 static void plan_scan(executor *e, scan_plan *p, const scan_call *c) {
   view in = view_of(c->self), out = view_of(c->out), places = c->places ? view_of(c->places) : in;
   p->imaginary[0] = part_bytes(in.dtype);
@@ -312,7 +316,7 @@ static void plan_scan(executor *e, scan_plan *p, const scan_call *c) {
     along[1] = -along[1];
   }
   p->exclusive = c->exclusive;
-  if (c->exclusive) { /* what has been summed goes one place further; the first gets the unit */
+  if (c->exclusive) { /* results move one position further; the first is the neutral element */
     p->first_out += along[1];
     --p->n;
   }
@@ -360,7 +364,7 @@ static status plan_cumulation(executor *e, scan_kind kind, const scan_call *c) {
   return ST_OK;
 }
 
-static status expect_dtype_argument(int64_t dtype, const tensor *out) {
+static status scan_expect_dtype_argument(int64_t dtype, const tensor *out) {
   EXPECT(out->dtype == dtype, "dtype is %s, expected that of out, %s", dtype_name((int)dtype), dtype_name(out->dtype));
   return ST_OK;
 }
@@ -368,7 +372,7 @@ static status expect_dtype_argument(int64_t dtype, const tensor *out) {
 /* (self, dim, dtype, out) */
 status prepare_cumsum(executor *e, const op_arg *a) {
   scan_call c = {.self = a[0].tensor, .out = a[3].tensor};
-  TRY(expect_dtype_argument(a[2].integer, c.out));
+  TRY(scan_expect_dtype_argument(a[2].integer, c.out));
   TRY(op_expect_dim(a[1].integer, "dim", c.self->rank, &c.dim));
   return plan_cumulation(e, SCAN_SUM, &c);
 }
@@ -387,10 +391,10 @@ static status expect_integer_dim(const scalar *dim) {
   return ST_OK;
 }
 
-/* (input, dim, dtype, out); no dtype: out's. */
+/* (input, dim, dtype, out); without dtype it is out's. */
 status prepare_cumprod(executor *e, const op_arg *a) {
   scan_call c = {.self = a[0].tensor, .out = a[3].tensor};
-  if (a[2].integer != ACL_DT_UNDEFINED) TRY(expect_dtype_argument(a[2].integer, c.out));
+  if (a[2].integer != ACL_DT_UNDEFINED) TRY(scan_expect_dtype_argument(a[2].integer, c.out));
   TRY(expect_integer_dim(a[1].scalar));
   TRY(op_expect_dim(scalar_integer(a[1].scalar), "dim", c.self->rank, &c.dim));
   return plan_cumulation(e, SCAN_PRODUCT, &c);

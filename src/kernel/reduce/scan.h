@@ -1,9 +1,11 @@
-/* The innermost loops of scans (running sums, products and extremes), by instruction set level (engine/level.h).
+/* The innermost loops of scans (running sums, products, maxima and minima), by instruction set level (engine/level.h).
+ * Called by scan.c. They are thread-safe: they change only what their arguments point to.
  *
- * Sums and products: groups of SCAN_GROUP elements are scanned by themselves (each level of a Kogge-Stone tree adds the
- * value 1, 2, 4 places before), and joined to the carry: a chain of one operation per group rather than per element.
- * Floats are added and multiplied in double and rounded once. `total` is joined to groups as `carry` is, but starts
- * with the chunk, so that chunks can be scanned apart. Rows and columns give the same bits. */
+ * Sums and products: groups of SCAN_GROUP elements are scanned separately (by a Kogge-Stone tree, whose levels combine
+ * each element with the one 1, 2 and 4 positions before), then combined with the carry: the dependent chain has one
+ * operation per group rather than per element. Floats are added and multiplied in double and rounded once. `total` is
+ * combined with the groups as `carry` is, but starts with the chunk, so that chunks can be scanned separately. Rows and
+ * columns give the same bits. */
 #ifndef CANNON_KERNEL_REDUCE_SCAN_H
 #define CANNON_KERNEL_REDUCE_SCAN_H
 
@@ -13,20 +15,22 @@ enum { SCAN_GROUP = 8, SCAN_WIDTH = 128 };
 
 typedef enum { SCAN_SUM, SCAN_PRODUCT, N_SCANS } scan_kind;
 
-typedef compute_value scan_value; /* f64 of floats, else i64 */
+typedef compute_value scan_value; /* member f64 for float compute types, else i64 */
 
 typedef struct {
-  /* n elements side by side; n is a multiple of SCAN_GROUP but at a row's end. out may be in. */
+  /* Scans n contiguous elements; n is a multiple of SCAN_GROUP except at a row's end. out may be in. */
   void (*row)(void *out, const void *in, int64_t n, scan_value *carry, scan_value *total);
-  /* The same for `width` rows at once, of which element k is in row k of matrices whose rows are so many bytes apart. */
+  /* Scans `width` rows at once; row k of the matrices holds element k of each. The pitches are bytes between matrix
+   * rows. */
   void (*columns)(void *out, int64_t out_pitch, const void *in, int64_t in_pitch, int64_t n, int64_t width,
                   scan_value *carry, scan_value *total);
-  /* `count` whole rows of any n elements side by side, so many bytes apart; NULL: not faster than columns. */
+  /* Scans `count` complete rows of n contiguous elements each; pitches in bytes. NULL: no faster than columns. */
   void (*rows)(void *out, int64_t out_pitch, const void *in, int64_t in_pitch, int64_t n, int64_t count);
 } scan_loops;
 
-/* Running maxima (or minima) of `width` rows, element k of each to k + n - 1, and where they are: the last of equals;
- * NaN stays. best and place go on from call to call; at k = 0 they are set. Any pitch. */
+/* Running maxima (or minima) of `width` rows, for elements k to k + n - 1 of each, and their indices: the last of equal
+ * ones; NaN propagates. best and place carry the state from call to call; the call with k = 0 sets them. Any
+ * pitches. */
 typedef void extreme_loop(void *out, int64_t *places, int64_t out_pitch, int64_t places_pitch, const void *in,
                           int64_t in_pitch, int64_t k, int64_t n, int64_t width, void *best, int64_t *place);
 

@@ -11,7 +11,7 @@
 #define ADD(a, b)      ((a) + (b))
 #define MULTIPLY(a, b) ((a) * (b))
 
-/* s[0..7] becomes its scan. */
+/* Replaces s[0..7] by its scan. */
 #define SCAN_EIGHT(JOIN)                                                                                               \
   s7 = JOIN(s6, s7), s6 = JOIN(s5, s6), s5 = JOIN(s4, s5), s4 = JOIN(s3, s4), s3 = JOIN(s2, s3), s2 = JOIN(s1, s2),    \
   s1 = JOIN(s0, s1);                                                                                                   \
@@ -41,7 +41,7 @@
     total->member = t;                                                                                                 \
   }
 
-/* Rows that are missing at the end count as the unit: they change nothing, and are not written. */
+/* Missing rows at the end count as the neutral element: they change nothing and are not stored. */
 #define SCAN_COLUMNS(name, X, T, member, UNIT, JOIN)                                                                   \
   static void name##_columns(void *out, int64_t out_pitch, const void *in, int64_t in_pitch, int64_t n, int64_t width, \
                              scan_value *carry, scan_value *total) {                                                   \
@@ -73,7 +73,7 @@
   }
 
 #if defined(__AVX512F__)
-/* The group in a register: v with its elements moved up by `places`, units coming in. */
+/* Moves the elements of a group in a register up by `places`; the neutral element moves in. */
 static inline __m512d moved_up(__m512d v, __m512d unit, int places) {
   const __m512i a = _mm512_castpd_si512(v), b = _mm512_castpd_si512(unit);
   return _mm512_castsi512_pd(places == 1   ? _mm512_alignr_epi64(a, b, 7)
@@ -97,7 +97,8 @@ static inline __m512d moved_up(__m512d v, __m512d unit, int places) {
     carry->f64 = _mm512_cvtsd_f64(cv);                                                                                 \
     total->f64 = _mm512_cvtsd_f64(tv);
 
-/* Rows of 1, 2, 4 or 8 elements without gaps fill registers together: what comes from another row is the unit. */
+/* Rows of 1, 2, 4 or 8 elements without gaps share a register: elements that would come from another row are replaced
+ * by the neutral element. */
 #  define ADJOINING_ROWS(name, UNIT, JOIN_V)                                                                           \
     static void name##_adjoining(float *os, const float *xs, int64_t n, int64_t all) {                                 \
       const __m512d unit = _mm512_set1_pd(UNIT);                                                                       \
