@@ -11,7 +11,7 @@
 #undef NEED
 #define NEED(pointer)                                                                                                  \
   do {                                                                                                                 \
-    if (unlikely(!(pointer))) return api_result(fail(ST_OP_NULL, #pointer " is NULL, expected a pointer"), __func__);  \
+    if (unlikely(!(pointer))) API_RETURN(fail(ST_OP_NULL, #pointer " is NULL, expected a pointer"));                   \
   } while (0)
 
 /* The object is there and alive. */
@@ -19,15 +19,16 @@
   do {                                                                                                                 \
     NEED(object);                                                                                                      \
     if ((object)->magic != (kind))                                                                                     \
-      return api_result(OP_FAIL(#object " %p is no such object (destroyed?)", (const void *)(object)), __func__);      \
+      API_RETURN(OP_FAIL(#object " %p is no such object (destroyed?)", (const void *)(object)));                       \
   } while (0)
 
 /* NULL for a creator, after publishing the pending failure. */
-#define NOTHING(st) (error_publish((st), __func__), NULL)
+#define NOTHING(st) (API_RESULT(st), NULL)
 
 aclnnStatus aclnnInit(const char *configPath) {
+  API_ENTER();
   const status st = process_init(configPath);
-  if (st != ST_REPEATED_INIT) return api_result(st, __func__);
+  if (st != ST_REPEATED_INIT) return API_RESULT(st);
   fail_take();
   return ACL_SUCCESS;
 }
@@ -39,6 +40,7 @@ aclnnStatus aclnnFinalize(void) { API(process_finalize(false, NULL)); }
 aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride,
                            int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
                            void *tensorData) {
+  API_ENTER();
   tensor *t = tensor_new();
   if (!t) return NOTHING(ST_NO_HOST_MEMORY);
   const status st = tensor_init(t, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims,
@@ -51,12 +53,14 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDat
 aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
                           const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims,
                           uint64_t storageDimsNum, void *tensorDataAddr) {
+  API_ENTER();
   NEED_OBJECT(tensor, MAGIC_TENSOR);
-  API(tensor_init(tensor, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims,
-                  storageDimsNum, tensorDataAddr));
+  API_RETURN(tensor_init(tensor, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims,
+                         storageDimsNum, tensorDataAddr));
 }
 
 aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
+  API_ENTER();
   if (!tensor) return ACL_SUCCESS;
   NEED_OBJECT(tensor, MAGIC_TENSOR);
   tensor_free((aclTensor *)tensor);
@@ -74,28 +78,32 @@ static status copy_dims(const int64_t *dims, int rank, int64_t **out, uint64_t *
 }
 
 aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum) {
+  API_ENTER();
   NEED_OBJECT(tensor, MAGIC_TENSOR);
   NEED(viewDims);
   NEED(viewDimsNum);
-  API(copy_dims(tensor->dims, tensor->rank, viewDims, viewDimsNum));
+  API_RETURN(copy_dims(tensor->dims, tensor->rank, viewDims, viewDimsNum));
 }
 
 aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) {
+  API_ENTER();
   NEED_OBJECT(tensor, MAGIC_TENSOR);
   NEED(stridesValue);
   NEED(stridesNum);
-  API(copy_dims(tensor->strides, tensor->rank, stridesValue, stridesNum));
+  API_RETURN(copy_dims(tensor->strides, tensor->rank, stridesValue, stridesNum));
 }
 
 aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) {
+  API_ENTER();
   NEED_OBJECT(tensor, MAGIC_TENSOR);
   NEED(storageDims);
   NEED(storageDimsNum);
-  API(copy_dims(tensor->storage_dims, tensor->storage_rank, storageDims, storageDimsNum));
+  API_RETURN(copy_dims(tensor->storage_dims, tensor->storage_rank, storageDims, storageDimsNum));
 }
 
 #define TENSOR_GETTER(name, type, parameter, value)                                                                    \
   aclnnStatus name(const aclTensor *tensor, type *parameter) {                                                         \
+    API_ENTER();                                                                                                       \
     NEED_OBJECT(tensor, MAGIC_TENSOR);                                                                                 \
     NEED(parameter);                                                                                                   \
     *parameter = value;                                                                                                \
@@ -107,6 +115,7 @@ TENSOR_GETTER(aclGetViewOffset, int64_t, offset, tensor->offset)
 TENSOR_GETTER(aclGetRawTensorAddr, void *, addr, tensor->data)
 
 aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
+  API_ENTER();
   NEED_OBJECT(tensor, MAGIC_TENSOR);
   tensor->data = addr;
   return ACL_SUCCESS;
@@ -115,11 +124,13 @@ aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
 /* ---- scalars and arrays ------------------------------------------------------------------------------------------ */
 
 aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
+  API_ENTER();
   scalar *s = scalar_new(value, (int)dataType);
   return s ? s : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);
 }
 
 aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
+  API_ENTER();
   if (!scalar) return ACL_SUCCESS;
   NEED_OBJECT(scalar, MAGIC_SCALAR);
   scalar_free((aclScalar *)scalar);
@@ -129,10 +140,12 @@ aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
 /* Arrays copy their values; lists own their members. Both are one allocation. */
 #define ARRAY(Kind, type, kind_magic)                                                                                  \
   acl##Kind##Array *aclCreate##Kind##Array(const type *value, uint64_t size) {                                         \
+    API_ENTER();                                                                                                       \
     acl##Kind##Array *array = array_new(kind_magic, sizeof *array, value, size, sizeof *value);                        \
     return array ? array : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                                \
   }                                                                                                                    \
   aclnnStatus aclDestroy##Kind##Array(const acl##Kind##Array *array) {                                                 \
+    API_ENTER();                                                                                                       \
     if (!array) return ACL_SUCCESS;                                                                                    \
     NEED_OBJECT(array, kind_magic);                                                                                    \
     ((acl##Kind##Array *)array)->magic = 0;                                                                            \
@@ -140,6 +153,7 @@ aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
     return ACL_SUCCESS;                                                                                                \
   }                                                                                                                    \
   aclnnStatus aclGet##Kind##ArraySize(const acl##Kind##Array *array, uint64_t *size) {                                 \
+    API_ENTER();                                                                                                       \
     NEED_OBJECT(array, kind_magic);                                                                                    \
     NEED(size);                                                                                                        \
     *size = array->size;                                                                                               \
@@ -160,11 +174,13 @@ static bool all_members(const void *const *member, uint64_t n, uint32_t magic) {
 
 #define LIST(Kind, parameter, kind_magic, member_magic)                                                                \
   acl##Kind##List *aclCreate##Kind##List(const acl##Kind *const *value, uint64_t size) {                               \
+    API_ENTER();                                                                                                       \
     if (value && !all_members((const void *const *)value, size, member_magic)) return NOTHING(ST_OP_INVALID);          \
     acl##Kind##List *list = array_new(kind_magic, sizeof *list, value, size, sizeof *value);                           \
     return list ? list : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                                  \
   }                                                                                                                    \
   aclnnStatus aclDestroy##Kind##List(const acl##Kind##List *array) {                                                   \
+    API_ENTER();                                                                                                       \
     if (!array) return ACL_SUCCESS;                                                                                    \
     NEED_OBJECT(array, kind_magic);                                                                                    \
     for (uint64_t i = 0; i < array->size; ++i) aclDestroy##Kind(array->value[i]);                                      \
@@ -173,6 +189,7 @@ static bool all_members(const void *const *member, uint64_t n, uint32_t magic) {
     return ACL_SUCCESS;                                                                                                \
   }                                                                                                                    \
   aclnnStatus aclGet##Kind##ListSize(const acl##Kind##List *parameter, uint64_t *size) {                               \
+    API_ENTER();                                                                                                       \
     NEED_OBJECT(parameter, kind_magic);                                                                                \
     NEED(size);                                                                                                        \
     *size = parameter->size;                                                                                           \
@@ -193,16 +210,19 @@ static status executor_of(const aclOpExecutor *e) {
 }
 
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
+  API_ENTER();
   NEED_OK(executor_of(executor));
-  if (executor->launched && !executor->repeatable) API(OP_FAIL("executor %p was launched before", (void *)executor));
+  if (executor->launched && !executor->repeatable)
+    API_RETURN(OP_FAIL("executor %p was launched before", (void *)executor));
   executor->repeatable = true;
   return ACL_SUCCESS;
 }
 
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
+  API_ENTER();
   NEED_OK(executor_of(executor));
   if (executor->launched && !executor->repeatable)
-    API(OP_FAIL("executor %p was launched, and goes with that", (void *)executor));
+    API_RETURN(OP_FAIL("executor %p was launched, and goes with that", (void *)executor));
   executor_unref(executor);
   return ACL_SUCCESS;
 }

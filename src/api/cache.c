@@ -18,15 +18,17 @@ static status check_range(const void *p, size_t size, const char *name, void **v
 }
 
 aclError aclrtMemFlush(void *devPtr, size_t size) {
+  API_ENTER();
   void *view;
   NEED(devPtr);
-  API(check_range(devPtr, size, "devPtr", &view));
+  API_RETURN(check_range(devPtr, size, "devPtr", &view));
 }
 
 aclError aclrtMemInvalidate(void *devPtr, size_t size) {
+  API_ENTER();
   void *view;
   NEED(devPtr);
-  API(check_range(devPtr, size, "devPtr", &view));
+  API_RETURN(check_range(devPtr, size, "devPtr", &view));
 }
 
 static status check_type(aclrtCmoType type) {
@@ -50,22 +52,25 @@ static status prefetch(const void *src, size_t size, aclrtCmoType type, void *ha
 }
 
 aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream handle) {
+  API_ENTER();
   NEED(src);
-  API(prefetch(src, size, cmoType, handle));
+  API_RETURN(prefetch(src, size, cmoType, handle));
 }
 
 aclError aclrtCmoGetDescSize(size_t *size) {
+  API_ENTER();
   NEED(size);
   *size = COPY_DESCRIPTION_BYTES;
   return ACL_SUCCESS;
 }
 
 aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size) {
+  API_ENTER();
   void *view;
   NEED(cmoDesc);
   NEED(src);
   NEED_OK(check_range(src, size, "src", &view));
-  API(copy_describe(cmoDesc, NULL, src, size));
+  API_RETURN(copy_describe(cmoDesc, NULL, src, size));
 }
 
 static status prefetch_described(const void *description, aclrtCmoType type, void *handle) {
@@ -76,22 +81,25 @@ static status prefetch_described(const void *description, aclrtCmoType type, voi
 }
 
 aclError aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream handle, const void *reserve) {
+  API_ENTER();
   NEED(cmoDesc);
-  if (reserve) API(fail(ST_INVALID_PARAM, "reserve is %p, expected NULL", reserve));
-  API(prefetch_described(cmoDesc, cmoType, handle));
+  if (reserve) API_RETURN(fail(ST_INVALID_PARAM, "reserve is %p, expected NULL", reserve));
+  API_RETURN(prefetch_described(cmoDesc, cmoType, handle));
 }
 
 /* Barriers exist on one product, for streams of its models. */
 aclError aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId,
                                   aclrtStream handle) {
+  API_ENTER();
   (void)size, (void)cmoType, (void)handle;
   NEED(src);
-  API(fail(ST_NOT_SUPPORTED, "barrierId is %u, and this device has no barriers of cache operations", barrierId));
+  API_RETURN(fail(ST_NOT_SUPPORTED, "barrierId is %u, and this device has no barriers of cache operations", barrierId));
 }
 
 aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream handle, uint32_t flag) {
+  API_ENTER();
   (void)handle, (void)flag;
   NEED(taskInfo);
-  API(fail(ST_NOT_SUPPORTED, "taskInfo has %zu barriers, and this device has none of cache operations",
-           taskInfo->barrierNum));
+  API_RETURN(fail(ST_NOT_SUPPORTED, "taskInfo has %zu barriers, and this device has none of cache operations",
+                  taskInfo->barrierNum));
 }

@@ -120,22 +120,25 @@ static status copy_batch(const batch *b, bool async, void *handle, void *site, s
 
 #define BATCH(async, stream, fail_index)                                                                               \
   const batch b = {dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs};                            \
-  API(copy_batch(&b, async, stream, CALLER, fail_index, __func__))
+  API_RETURN(copy_batch(&b, async, stream, CALLER, fail_index, __func__))
 
 aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
                           aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex) {
+  API_ENTER();
   NEED(failIndex);
   BATCH(false, NULL, failIndex);
 }
 
 aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
                             aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs) {
+  API_ENTER();
   BATCH(false, NULL, NULL);
 }
 
 aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
                                aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex,
                                aclrtStream handle) {
+  API_ENTER();
   NEED(failIndex);
   BATCH(true, handle, failIndex);
 }
@@ -143,5 +146,6 @@ aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_
 aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
                                  aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs,
                                  aclrtStream handle) {
+  API_ENTER();
   BATCH(true, handle, NULL);
 }

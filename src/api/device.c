@@ -14,6 +14,7 @@ aclError aclrtResetDevice(int32_t deviceId) { API(device_reset(deviceId, false))
 aclError aclrtResetDeviceForce(int32_t deviceId) { API(device_reset(deviceId, true)); }
 
 aclError aclrtGetDevice(int32_t *deviceId) {
+  API_ENTER();
   NEED(deviceId);
   context *c;
   NEED_OK(context_current(&c));
@@ -22,6 +23,7 @@ aclError aclrtGetDevice(int32_t *deviceId) {
 }
 
 aclError aclrtGetDeviceCount(uint32_t *count) {
+  API_ENTER();
   NEED(count);
   NEED_OK(device_machine_check());
   *count = (uint32_t)device_count();
@@ -29,6 +31,7 @@ aclError aclrtGetDeviceCount(uint32_t *count) {
 }
 
 aclError aclrtGetRunMode(aclrtRunMode *runMode) {
+  API_ENTER();
   NEED(runMode);
   *runMode = ACL_HOST;
   return ACL_SUCCESS;
@@ -46,35 +49,40 @@ aclError aclrtSynchronizeDevice(void) { API(synchronize(-1)); }
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) { API(synchronize(timeout)); }
 
 aclError aclrtDeviceGetBareTgid(int32_t *pid) {
+  API_ENTER();
   NEED(pid);
   *pid = getpid();
   return ACL_SUCCESS;
 }
 
 aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
+  API_ENTER();
   NEED(canAccessPeer);
   NEED_OK(device_check(deviceId, "deviceId"));
   NEED_OK(device_check(peerDeviceId, "peerDeviceId"));
   if (deviceId == peerDeviceId)
-    API(fail(ST_INVALID_VALUE, "peerDeviceId is %d, expected another than deviceId", peerDeviceId));
+    API_RETURN(fail(ST_INVALID_VALUE, "peerDeviceId is %d, expected another than deviceId", peerDeviceId));
   *canAccessPeer = 1;
   return ACL_SUCCESS;
 }
 
 aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
+  API_ENTER();
   context *c;
-  if (flags) API(fail(ST_INVALID_PARAM, "flags is %u, expected 0", flags));
+  if (flags) API_RETURN(fail(ST_INVALID_PARAM, "flags is %u, expected 0", flags));
   NEED_OK(context_current(&c));
-  API(peer_enable(c->device, peerDeviceId));
+  API_RETURN(peer_enable(c->device, peerDeviceId));
 }
 
 aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
+  API_ENTER();
   context *c;
   NEED_OK(context_current(&c));
-  API(peer_disable(c->device, peerDeviceId));
+  API_RETURN(peer_disable(c->device, peerDeviceId));
 }
 
 aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status) {
+  API_ENTER();
   NEED(status);
   NEED_OK(device_check(deviceId, "deviceId"));
   NEED_OK(device_check(peerDeviceId, "peerDeviceId"));
@@ -99,11 +107,13 @@ static status check_peer_map(const void *p, size_t size, int32_t peer, uint64_t 
 }
 
 aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags) {
+  API_ENTER();
   NEED(devPtr);
-  API(check_peer_map(devPtr, size, dstDevId, flags));
+  API_RETURN(check_peer_map(devPtr, size, dstDevId, flags));
 }
 
 aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority) {
+  API_ENTER();
   NEED(leastPriority);
   NEED(greatestPriority);
   *leastPriority = (int32_t)device_profile_of_all()->stream_priorities - 1;
@@ -113,6 +123,7 @@ aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *grea
 
 /* What a product lacks is 0, but for the two kinds that CANN documents as failing. */
 aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value) {
+  API_ENTER();
   NEED(value);
   NEED_OK(device_check(deviceId, "deviceId"));
   const device_profile *p = device_profile_of_all();
@@ -144,13 +155,15 @@ aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value
   case ACL_DEV_ATTR_CUST_OP_PRIVILEGE:
   case ACL_DEV_ATTR_MAINBOARD_ID: *value = 0; break;
   case ACL_DEV_ATTR_HD_CONNECT_TYPE:
-  case ACL_DEV_ATTR_DEVICE_FORM_FACTOR: API(fail(ST_NOT_SUPPORTED, "attr %d means nothing without an NPU", attr));
-  default: API(fail(ST_INVALID_PARAM, "attr is %d, expected a value of aclrtDevAttr", attr));
+  case ACL_DEV_ATTR_DEVICE_FORM_FACTOR:
+    API_RETURN(fail(ST_NOT_SUPPORTED, "attr %d means nothing without an NPU", attr));
+  default: API_RETURN(fail(ST_INVALID_PARAM, "attr is %d, expected a value of aclrtDevAttr", attr));
   }
   return ACL_SUCCESS;
 }
 
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus) {
+  API_ENTER();
   NEED(deviceStatus);
   NEED_OK(device_check(deviceId, "deviceId"));
   *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
@@ -176,8 +189,9 @@ static status measure(int device, aclrtUtilizationInfo *info) {
 }
 
 aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo) {
+  API_ENTER();
   NEED(utilizationInfo);
-  API(measure(deviceId, utilizationInfo));
+  API_RETURN(measure(deviceId, utilizationInfo));
 }
 
 /* ---- abort ------------------------------------------------------------------------------------------------------- */
@@ -190,15 +204,17 @@ static int32_t call_back(void (*function)(void), int32_t device, abort_stage sta
 }
 
 aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback, void *args) {
+  API_ENTER();
   const abort_callback called = {.function = (void (*)(void))callback, .call = call_back, .argument = args};
   NEED(regName);
   NEED_OK(device_check_child());
-  if (!*regName) API(fail(ST_INVALID_PARAM, "regName is empty, expected a name"));
-  API(abort_register(regName, callback ? &called : NULL));
+  if (!*regName) API_RETURN(fail(ST_INVALID_PARAM, "regName is empty, expected a name"));
+  API_RETURN(abort_register(regName, callback ? &called : NULL));
 }
 
 aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
+  API_ENTER();
   NEED_OK(device_check_child());
   NEED_OK(device_check(deviceId, "deviceId"));
-  API(abort_device(deviceId, timeout));
+  API_RETURN(abort_device(deviceId, timeout));
 }

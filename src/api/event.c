@@ -31,22 +31,25 @@ static status create(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t 
 }
 
 aclError aclrtCreateEvent(aclrtEvent *event) {
+  API_ENTER();
   NEED(event);
-  API(create(event, EVENT_PLAIN, PLAIN_FLAGS, PLAIN_FLAGS));
+  API_RETURN(create(event, EVENT_PLAIN, PLAIN_FLAGS, PLAIN_FLAGS));
 }
 
 aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
+  API_ENTER();
   NEED(event);
-  API(create(event, EVENT_WITH_FLAG, flag,
-             ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_DEVICE_USE_ONLY |
-                 ACL_EVENT_EXTERNAL));
+  API_RETURN(create(event, EVENT_WITH_FLAG, flag,
+                    ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
+                        ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL));
 }
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
+  API_ENTER();
   NEED(event);
   if (flag & ACL_EVENT_IPC)
-    API(fail(ST_NOT_SUPPORTED, "flag is %#x: events between processes are not there yet", flag));
-  API(create(event, EVENT_EX, flag, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE));
+    API_RETURN(fail(ST_NOT_SUPPORTED, "flag is %#x: events between processes are not there yet", flag));
+  API_RETURN(create(event, EVENT_EX, flag, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE));
 }
 
 /* With a reference. */
@@ -66,10 +69,11 @@ static status event_and_stream(aclrtEvent event_handle, aclrtStream stream_handl
 }
 
 aclError aclrtDestroyEvent(aclrtEvent handle) {
+  API_ENTER();
   HELD_EVENT e = NULL;
   NEED(handle);
   NEED_OK(event_of(handle, &e));
-  if (!object_kill(&e->o)) API(fail(ST_INVALID_VALUE, "event %p was destroyed by another thread", handle));
+  if (!object_kill(&e->o)) API_RETURN(fail(ST_INVALID_VALUE, "event %p was destroyed by another thread", handle));
   device_give_event(e->device);
   event_unref(e);
   return ACL_SUCCESS;
@@ -95,8 +99,9 @@ static status record(aclrtEvent event_handle, aclrtStream stream_handle) {
 }
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
+  API_ENTER();
   NEED(event);
-  API(record(event, stream));
+  API_RETURN(record(event, stream));
 }
 
 /* For the flag EXTERNAL: a stream that is being captured, and an event of one kind. */
@@ -119,20 +124,23 @@ static status record_outside(aclrtEvent event_handle, aclrtStream stream_handle)
 }
 
 aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag) {
+  API_ENTER();
   NEED(event);
-  if (flag > ACL_EVENT_RECORD_EXTERNAL) API(fail(ST_INVALID_PARAM, "flag is %u, expected 0 or 1", flag));
-  API(flag == ACL_EVENT_RECORD_EXTERNAL ? record_outside(event, stream) : record(event, stream));
+  if (flag > ACL_EVENT_RECORD_EXTERNAL) API_RETURN(fail(ST_INVALID_PARAM, "flag is %u, expected 0 or 1", flag));
+  API_RETURN(flag == ACL_EVENT_RECORD_EXTERNAL ? record_outside(event, stream) : record(event, stream));
 }
 
 aclError aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle) {
+  API_ENTER();
   HELD_EVENT e = NULL;
   stream *s;
   NEED(event_handle);
   NEED_OK(event_and_stream(event_handle, stream_handle, &e, &s));
   if (e->kind != EVENT_WITH_FLAG || !(e->flags & (EVENT_SYNC | EVENT_EXTERNAL)))
-    API(fail(ST_INVALID_VALUE, "event %p can't be reset, expected one of aclrtCreateEventWithFlag with ACL_EVENT_SYNC",
-             event_handle));
-  API(event_reset(e, s));
+    API_RETURN(fail(ST_INVALID_VALUE,
+                    "event %p can't be reset, expected one of aclrtCreateEventWithFlag with ACL_EVENT_SYNC",
+                    event_handle));
+  API_RETURN(event_reset(e, s));
 }
 
 static status wait_outside(aclrtStream stream_handle, aclrtEvent event_handle, uint32_t timeout_s) {
@@ -159,22 +167,26 @@ static status wait(aclrtStream stream_handle, aclrtEvent event_handle, int64_t t
 }
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+  API_ENTER();
   NEED(event);
-  API(wait(stream, event, op_wait_timeout_s));
+  API_RETURN(wait(stream, event, op_wait_timeout_s));
 }
 
 aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout) {
+  API_ENTER();
   NEED(event);
-  API(wait(stream, event, timeout));
+  API_RETURN(wait(stream, event, timeout));
 }
 
 aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag) {
+  API_ENTER();
   NEED(event);
-  if (flag > ACL_EVENT_WAIT_EXTERNAL) API(fail(ST_INVALID_PARAM, "flag is %u, expected 0 or 1", flag));
-  API(flag == ACL_EVENT_WAIT_EXTERNAL ? wait_outside(stream, event, timeout) : wait(stream, event, timeout));
+  if (flag > ACL_EVENT_WAIT_EXTERNAL) API_RETURN(fail(ST_INVALID_PARAM, "flag is %u, expected 0 or 1", flag));
+  API_RETURN(flag == ACL_EVENT_WAIT_EXTERNAL ? wait_outside(stream, event, timeout) : wait(stream, event, timeout));
 }
 
 aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
+  API_ENTER();
   op_wait_timeout_s = timeout;
   return ACL_SUCCESS;
 }
@@ -194,13 +206,15 @@ static status synchronize(aclrtEvent handle, int32_t timeout_ms) {
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
+  API_ENTER();
   NEED(event);
-  API(synchronize(event, -1));
+  API_RETURN(synchronize(event, -1));
 }
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
+  API_ENTER();
   NEED(event);
-  API(synchronize(event, timeout));
+  API_RETURN(synchronize(event, timeout));
 }
 
 /* The older calls refuse events of the Ex creator. */
@@ -212,6 +226,7 @@ static status old_event_of(aclrtEvent handle, event **out) {
 }
 
 aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status) {
+  API_ENTER();
   HELD_EVENT e = NULL;
   NEED(handle);
   NEED(status);
@@ -221,6 +236,7 @@ aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status) {
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *status) {
+  API_ENTER();
   HELD_EVENT e = NULL;
   NEED(handle);
   NEED(status);
@@ -230,6 +246,7 @@ aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *stat
 }
 
 aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status) {
+  API_ENTER();
   HELD_EVENT e = NULL;
   NEED(handle);
   NEED(status);
@@ -257,13 +274,15 @@ static status elapsed(float *ms, aclrtEvent start, aclrtEvent end) {
 }
 
 aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent) {
+  API_ENTER();
   NEED(ms);
   NEED(startEvent);
   NEED(endEvent);
-  API(elapsed(ms, startEvent, endEvent));
+  API_RETURN(elapsed(ms, startEvent, endEvent));
 }
 
 aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
+  API_ENTER();
   uint64_t ns;
   NEED(event);
   NEED(timestamp);
@@ -273,6 +292,7 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
 }
 
 aclError aclrtGetEventId(aclrtEvent handle, uint32_t *eventId) {
+  API_ENTER();
   HELD_EVENT e = NULL;
   NEED(handle);
   NEED(eventId);

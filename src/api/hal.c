@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "acl/acl_base.h"
+#include "api/api.h"
 #include "runtime/device.h"
 
 typedef enum {
@@ -18,6 +18,7 @@ ACL_FUNC_VISIBILITY int halGetDeviceInfo(uint32_t device, int32_t module, int32_
 
 /* 7.25.0, of drivers of CANN 8.1's time: major, minor and patch, a byte each. */
 int halGetAPIVersion(int *version) {
+  API_ENTER();
   if (!version) return DRV_ERROR_PARA_ERROR;
   *version = 0x071900;
   return DRV_ERROR_NONE;
@@ -26,6 +27,7 @@ int halGetAPIVersion(int *version) {
 /* A device's clock is the host's, in nanoseconds, and its cores are those of its profile. The frequency of the
  * processor's counter (module system, info 24) is not known exactly, so there is no answer, and clients take the clock. */
 int halGetDeviceInfo(uint32_t device, int32_t module, int32_t info, int64_t *value) {
+  API_ENTER();
   enum { SYSTEM = 0, AI_CORE = 4, VECTOR_CORE = 7 };
   enum { CORES = 3, MONOTONIC_RAW = 14 };
   if (!value) return DRV_ERROR_PARA_ERROR;

@@ -6,7 +6,8 @@
 /* One definition for each name: the arguments mean nothing to any of them. */
 #define NOT_BUILT(name, ...)                                                                                           \
   HcclResult name(__VA_ARGS__) {                                                                                       \
-    error_publish(fail(ST_NOT_SUPPORTED, "collective communication is not built into this library"), #name);           \
+    API_ENTER();                                                                                                       \
+    (void)API_RESULT(fail(ST_NOT_SUPPORTED, "collective communication is not built into this library"));               \
     return HCCL_E_NOT_SUPPORT;                                                                                         \
   }
 

@@ -22,8 +22,9 @@ static status allocate(uint64_t size, uint32_t flag, void *site, void **out) {
 }
 
 aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag) {
+  API_ENTER();
   NEED(ptr);
-  API(allocate(size, flag, __builtin_return_address(0), ptr));
+  API_RETURN(allocate(size, flag, __builtin_return_address(0), ptr));
 }
 
 static status check_pages(const void *ptr, uint64_t size, const char *name) {
@@ -56,8 +57,9 @@ static status advise(const void *ptr, uint64_t size, managed_advice advice, mana
 
 aclError aclrtMemManagedAdvise(const void *const ptr, uint64_t size, aclrtMemManagedAdviseType advice,
                                aclrtMemManagedLocation location) {
+  API_ENTER();
   NEED(ptr);
-  API(advise(ptr, size, (managed_advice)advice, location_of(location)));
+  API_RETURN(advise(ptr, size, (managed_advice)advice, location_of(location)));
 }
 
 /* ---- prefetching ------------------------------------------------------------------------------------------------- */
@@ -80,13 +82,14 @@ static status check_flags(uint64_t flags) {
 
 aclError aclrtMemManagedPrefetchAsync(const void *ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags,
                                       aclrtStream handle) {
+  API_ENTER();
   stream *s;
   managed_location to = location_of(location);
   NEED(ptr);
   NEED_OK(check_flags(flags));
   NEED_OK(check_prefetch(ptr, size, &to));
   NEED_OK(context_stream(handle, &s));
-  API(prefetch(ptr, size, to, s));
+  API_RETURN(prefetch(ptr, size, to, s));
 }
 
 /* Each location is for the ranges from its index to the next's. */
@@ -124,6 +127,7 @@ static status each_of_batch(const batch *b, stream *s) {
 aclError aclrtMemManagedPrefetchBatchAsync(const void **ptrs, size_t *sizes, size_t count,
                                            aclrtMemManagedLocation *prefetchLocs, size_t *prefetchLocIdxs,
                                            size_t numPrefetchLocs, uint64_t flags, aclrtStream handle) {
+  API_ENTER();
   stream *s;
   const batch b = {ptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs};
   NEED(ptrs);
@@ -134,13 +138,14 @@ aclError aclrtMemManagedPrefetchBatchAsync(const void **ptrs, size_t *sizes, siz
   NEED_OK(check_batch(&b));
   NEED_OK(each_of_batch(&b, NULL));
   NEED_OK(context_stream(handle, &s));
-  API(each_of_batch(&b, s));
+  API_RETURN(each_of_batch(&b, s));
 }
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void *ptr, size_t size, void *data,
                                 size_t dataSize) {
+  API_ENTER();
   NEED(ptr);
   NEED(data);
   NEED_OK(device_check_child());
@@ -152,12 +157,13 @@ aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const v
 
 aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes, size_t numAttributes, const void *ptr,
                                  size_t size, void **data, size_t *dataSizes) {
+  API_ENTER();
   NEED(attributes);
   NEED(ptr);
   NEED(data);
   NEED(dataSizes);
   NEED_OK(device_check_child());
-  if (!numAttributes) API(fail(ST_INVALID_VALUE, "numAttributes is 0, expected 1 or more"));
+  if (!numAttributes) API_RETURN(fail(ST_INVALID_VALUE, "numAttributes is 0, expected 1 or more"));
   NEED_OK(managed_check(ptr, size, "ptr"));
   for (size_t i = 0; i < numAttributes; ++i) {
     NEED(data[i]);

@@ -24,6 +24,7 @@ aclnnStatus aclnnCalculateMatmulWeightSize(const aclIntArray *tensorShape, uint6
 
 aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape, aclDataType dataType,
                                              uint64_t *weightTensorSize) {
+  API_ENTER();
   (void)dataType; /* elements are counted, not bytes */
-  API(weight_size(tensorShape, weightTensorSize));
+  API_RETURN(weight_size(tensorShape, weightTensorSize));
 }

@@ -65,16 +65,18 @@ static status create(aclrtMemPool *out, const aclrtMemPoolProps *p) {
 }
 
 aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps) {
+  API_ENTER();
   NEED(memPool);
   NEED(poolProps);
-  API(create(memPool, poolProps));
+  API_RETURN(create(memPool, poolProps));
 }
 
 aclError aclrtMemPoolDestroy(const aclrtMemPool memPool) {
+  API_ENTER();
   pool *p;
   NEED(memPool);
   NEED_OK(find(memPool, &p));
-  API(pool_destroy(p, false));
+  API_RETURN(pool_destroy(p, false));
 }
 
 static status allocate(void **ptr, size_t size, aclrtMemPool handle, aclrtStream stream_handle, void *site) {
@@ -88,22 +90,25 @@ static status allocate(void **ptr, size_t size, aclrtMemPool handle, aclrtStream
 }
 
 aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream) {
+  API_ENTER();
   NEED(ptr);
   NEED(memPool);
-  API(allocate(ptr, size, memPool, stream, CALLER));
+  API_RETURN(allocate(ptr, size, memPool, stream, CALLER));
 }
 
 aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle) {
+  API_ENTER();
   stream *s;
   NEED(ptr);
   bool kept;
   NEED_OK(context_stream(stream_handle, &s));
   NEED_OK(capture_free_block(s, ptr, CALLER, &kept));
   if (kept) return ACL_SUCCESS;
-  API(pool_free(NULL, ptr, s, "ptr", CALLER));
+  API_RETURN(pool_free(NULL, ptr, s, "ptr", CALLER));
 }
 
 aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep) {
+  API_ENTER();
   pool *p;
   NEED(memPool);
   NEED_OK(find(memPool, &p));
@@ -160,9 +165,10 @@ static status set_attribute(aclrtMemPool handle, aclrtMemPoolAttr attr, void *va
 }
 
 aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value) {
+  API_ENTER();
   NEED(memPool);
   NEED(value);
-  API(set_attribute(memPool, attr, value));
+  API_RETURN(set_attribute(memPool, attr, value));
 }
 
 static status get_attribute(aclrtMemPool handle, aclrtMemPoolAttr attr, void *value) {
@@ -188,7 +194,8 @@ static status get_attribute(aclrtMemPool handle, aclrtMemPoolAttr attr, void *va
 }
 
 aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value) {
+  API_ENTER();
   NEED(memPool);
   NEED(value);
-  API(get_attribute(memPool, attr, value));
+  API_RETURN(get_attribute(memPool, attr, value));
 }

@@ -11,9 +11,12 @@
 #include "trace/marked_ranges.h"
 
 /* Functions that return no code: failures are for aclGetRecentErrMsg. */
-#define TELL(expression) ((void)api_result((expression), __func__))
+#define TELL(expression) ((void)API_RESULT(expression))
 
-static bool is_recorded(void) { return unlikely(timeline_wants(TIMELINE_WANTS_MARKS)); }
+static bool is_recorded(void) {
+  API_ENTER();
+  return unlikely(timeline_wants(TIMELINE_WANTS_MARKS));
+}
 
 static uint32_t number_of(const char *text) { return timeline_name(text, strlen(text)); }
 
@@ -69,18 +72,24 @@ static status end(void *domain, uint64_t id) {
 /* ---- entry points ------------------------------------------------------------------------------------------------ */
 
 mstxDomainHandle_t mstxDomainCreateA(const char *name) {
+  API_ENTER();
   void *domain = NULL;
   TELL(name ? range_domain_create(name, &domain) : fail(ST_INVALID_PARAM, "name is NULL, expected a name"));
   return domain;
 }
 
-void mstxDomainDestroy(mstxDomainHandle_t domain) { TELL(range_domain_destroy(domain)); }
+void mstxDomainDestroy(mstxDomainHandle_t domain) {
+  API_ENTER();
+  TELL(range_domain_destroy(domain));
+}
 
 void mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream) {
+  API_ENTER();
   if (is_recorded()) TELL(mark(domain, message, stream));
 }
 
 mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream) {
+  API_ENTER();
   uint64_t id = 0;
   if (is_recorded()) TELL(start(domain, message, stream, &id));
   return id;
@@ -88,13 +97,21 @@ mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message
 
 /* 0 is what a start gave while nothing was recorded. */
 void mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id) {
+  API_ENTER();
   if (id) TELL(end(domain, id));
 }
 
-void mstxMarkA(const char *message, aclrtStream stream) { mstxDomainMarkA(globalDomain, message, stream); }
+void mstxMarkA(const char *message, aclrtStream stream) {
+  API_ENTER();
+  mstxDomainMarkA(globalDomain, message, stream);
+}
 
 mstxRangeId mstxRangeStartA(const char *message, aclrtStream stream) {
+  API_ENTER();
   return mstxDomainRangeStartA(globalDomain, message, stream);
 }
 
-void mstxRangeEnd(mstxRangeId id) { mstxDomainRangeEnd(globalDomain, id); }
+void mstxRangeEnd(mstxRangeId id) {
+  API_ENTER();
+  mstxDomainRangeEnd(globalDomain, id);
+}

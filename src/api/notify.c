@@ -57,99 +57,111 @@ static status id_of(const void *handle, bool counts, uint32_t *id) {
 }
 
 aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag) {
+  API_ENTER();
   NEED(notify);
-  API(create(false, flag, ACL_NOTIFY_DEVICE_USE_ONLY, (struct notify **)notify));
+  API_RETURN(create(false, flag, ACL_NOTIFY_DEVICE_USE_ONLY, (struct notify **)notify));
 }
 
 aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag) {
+  API_ENTER();
   NEED(cntNotify);
-  API(create(true, flag, 0, (struct notify **)cntNotify));
+  API_RETURN(create(true, flag, 0, (struct notify **)cntNotify));
 }
 
 aclError aclrtDestroyNotify(aclrtNotify notify) {
+  API_ENTER();
   NEED(notify);
-  API(destroy(notify, false));
+  API_RETURN(destroy(notify, false));
 }
 
 aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify) {
+  API_ENTER();
   NEED(cntNotify);
-  API(destroy(cntNotify, true));
+  API_RETURN(destroy(cntNotify, true));
 }
 
 aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId) {
+  API_ENTER();
   NEED(notify);
   NEED(notifyId);
-  API(id_of(notify, false, notifyId));
+  API_RETURN(id_of(notify, false, notifyId));
 }
 
 aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId) {
+  API_ENTER();
   NEED(cntNotify);
   NEED(notifyId);
-  API(id_of(cntNotify, true, notifyId));
+  API_RETURN(id_of(cntNotify, true, notifyId));
 }
 
 aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_handle) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED_OK(notify_of(handle, false, &n));
   NEED_OK(context_stream(stream_handle, &s));
-  API(notify_record(n, RECORD_SET, 1, s));
+  API_RETURN(notify_record(n, RECORD_SET, 1, s));
 }
 
 aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stream_handle, uint32_t timeout) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED_OK(notify_of(handle, false, &n));
   NEED_OK(context_stream(stream_handle, &s));
-  API(notify_wait(n, WAIT_EQUAL, 1, true, seconds(timeout), s));
+  API_RETURN(notify_wait(n, WAIT_EQUAL, 1, true, seconds(timeout), s));
 }
 
 aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num) {
+  API_ENTER();
   NEED(notifies);
-  if (!num) API(fail(ST_INVALID_VALUE, "num is 0, expected more"));
+  if (!num) API_RETURN(fail(ST_INVALID_VALUE, "num is 0, expected more"));
   for (int pass = 0; pass < 2; ++pass) /* all are looked at before one is changed */
     for (size_t i = 0; i < num; ++i) {
       HELD_NOTIFY n = NULL;
       NEED_OK(notify_of(notifies[i], false, &n));
       if (pass) notify_clear(n);
     }
-  API(ST_OK);
+  API_RETURN(ST_OK);
 }
 
 aclError aclrtCntNotifyRecord(aclrtCntNotify handle, aclrtStream stream_handle, aclrtCntNotifyRecordInfo *info) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED(info);
   const unsigned mode = info->mode;
   if (mode > RECORD_OR && mode != RECORD_AND)
-    API(fail(ST_INVALID_VALUE, "info->mode is %u, expected 0, 1, 2 or 4", mode));
+    API_RETURN(fail(ST_INVALID_VALUE, "info->mode is %u, expected 0, 1, 2 or 4", mode));
   NEED_OK(notify_of(handle, true, &n));
   NEED_OK(context_stream(stream_handle, &s));
-  API(notify_record(n, (int)mode, info->value, s));
+  API_RETURN(notify_record(n, (int)mode, info->value, s));
 }
 
 aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify handle, aclrtStream stream_handle, aclrtCntNotifyWaitInfo *info) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED(info);
   const unsigned mode = info->mode;
-  if (mode >= N_WAIT_MODES) API(fail(ST_INVALID_VALUE, "info->mode is %u, expected 0 to 4", mode));
+  if (mode >= N_WAIT_MODES) API_RETURN(fail(ST_INVALID_VALUE, "info->mode is %u, expected 0 to 4", mode));
   NEED_OK(notify_of(handle, true, &n));
   NEED_OK(context_stream(stream_handle, &s));
-  API(notify_wait(n, (int)mode, info->value, info->isClear, seconds(info->timeout), s));
+  API_RETURN(notify_wait(n, (int)mode, info->value, info->isClear, seconds(info->timeout), s));
 }
 
 aclError aclrtCntNotifyReset(aclrtCntNotify handle, aclrtStream stream_handle) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED_OK(notify_of(handle, true, &n));
   NEED_OK(context_stream(stream_handle, &s));
-  API(notify_record(n, RECORD_SET, 0, s));
+  API_RETURN(notify_record(n, RECORD_SET, 0, s));
 }
 
 /* ---- between processes ------------------------------------------------------------------------------------------- */
@@ -170,36 +182,40 @@ static status import(const char *key, uint64_t flags, notify **out) {
 }
 
 aclError aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len, uint64_t flags) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   NEED(handle);
   NEED(key);
   if (len < EXCHANGE_TEXT_BYTES)
-    API(fail(ST_INVALID_VALUE, "len is %zu, expected at least %d", len, EXCHANGE_TEXT_BYTES));
+    API_RETURN(fail(ST_INVALID_VALUE, "len is %zu, expected at least %d", len, EXCHANGE_TEXT_BYTES));
   NEED_OK(check_flags(flags));
   NEED_OK(notify_of(handle, false, &n));
-  API(notify_export(n, flags == ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, key));
+  API_RETURN(notify_export(n, flags == ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, key));
 }
 
 aclError aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   NEED(handle);
   NEED(pid);
-  if (!num) API(fail(ST_INVALID_VALUE, "num is 0, expected more"));
+  if (!num) API_RETURN(fail(ST_INVALID_VALUE, "num is 0, expected more"));
   NEED_OK(notify_of(handle, false, &n));
-  API(notify_allow(n, pid, num));
+  API_RETURN(notify_allow(n, pid, num));
 }
 
 aclError aclrtNotifySetImportPidInterServer(aclrtNotify handle, aclrtServerPid *serverPids, size_t num) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   (void)num;
   NEED(handle);
   NEED(serverPids);
   NEED_OK(notify_of(handle, false, &n));
-  API(fail(ST_NOT_SUPPORTED, "there are no other servers; aclrtNotifySetImportPid names processes of this one"));
+  API_RETURN(fail(ST_NOT_SUPPORTED, "there are no other servers; aclrtNotifySetImportPid names processes of this one"));
 }
 
 aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags) {
+  API_ENTER();
   NEED(notify);
   NEED(key);
-  API(import(key, flags, (struct notify **)notify));
+  API_RETURN(import(key, flags, (struct notify **)notify));
 }

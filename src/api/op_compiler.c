@@ -74,25 +74,28 @@ aclError aclopCompileAndExecute(const char *opType, int numInputs, const aclTens
                                 const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[],
                                 const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag,
                                 const char *opPath, aclrtStream stream) {
+  API_ENTER();
   const named_call c = NAMED_CALL(ST_GRAPH_ENGINE);
   NEED_OK(check_compilation(engineType, compileFlag, opPath));
-  API(execute(&c, stream));
+  API_RETURN(execute(&c, stream));
 }
 
 aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
                                   aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
                                   aclDataBuffer *outputs[], aclopAttr *attr, aclopEngineType engineType,
                                   aclopCompileType compileFlag, const char *opPath, aclrtStream stream) {
+  API_ENTER();
   const named_call c = NAMED_CALL(ST_GRAPH_ENGINE);
   NEED_OK(check_compilation(engineType, compileFlag, opPath));
-  API(execute(&c, stream));
+  API_RETURN(execute(&c, stream));
 }
 
 aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
                         int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[], aclopAttr *attr,
                         aclrtStream stream) {
+  API_ENTER();
   const named_call c = NAMED_CALL(ST_OP_NOT_FOUND);
-  API(execute(&c, stream));
+  API_RETURN(execute(&c, stream));
 }
 
 static status no_ai_cores(uint32_t dump_type) {
@@ -102,8 +105,9 @@ static status no_ai_cores(uint32_t dump_type) {
 }
 
 aclError aclopStartDumpArgs(uint32_t dumpType, const char *path) {
+  API_ENTER();
   NEED(path);
-  API(no_ai_cores(dumpType));
+  API_RETURN(no_ai_cores(dumpType));
 }
 
 aclError aclopStopDumpArgs(uint32_t dumpType) { API(no_ai_cores(dumpType)); }
@@ -111,23 +115,27 @@ aclError aclopStopDumpArgs(uint32_t dumpType) { API(no_ai_cores(dumpType)); }
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
 aclError aclSetCompileopt(aclCompileOpt opt, const char *value) {
+  API_ENTER();
   NEED(value);
-  API(compile_option_set((int)opt, value));
+  API_RETURN(compile_option_set((int)opt, value));
 }
 
 size_t aclGetCompileoptSize(aclCompileOpt opt) {
+  API_ENTER();
   size_t bytes = 0;
-  api_result(compile_option_size((int)opt, &bytes), __func__);
+  API_RESULT(compile_option_size((int)opt, &bytes));
   return bytes;
 }
 
 aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t length) {
+  API_ENTER();
   NEED(value);
-  API(compile_option_get((int)opt, value, length));
+  API_RETURN(compile_option_get((int)opt, value, length));
 }
 
 aclError aclopSetCompileFlag(aclOpCompileFlag flag) {
+  API_ENTER();
   if (flag != ACL_OP_COMPILE_DEFAULT && flag != ACL_OP_COMPILE_FUZZ)
-    API(fail(ST_INVALID_PARAM, "flag is %d, expected 0 or 1", (int)flag));
+    API_RETURN(fail(ST_INVALID_PARAM, "flag is %d, expected 0 or 1", (int)flag));
   return ACL_SUCCESS;
 }

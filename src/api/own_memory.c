@@ -39,12 +39,14 @@ static status check(const void *block, const cannonPiece *pieces, size_t count, 
 }
 
 aclError cannon_check_carved(const void *block, const cannonPiece *pieces, size_t count, size_t *failed) {
+  API_ENTER();
   NEED(block);
   NEED(pieces);
-  API(check(block, pieces, count, failed));
+  API_RETURN(check(block, pieces, count, failed));
 }
 
 aclError cannon_trim(int32_t device, size_t keep, size_t *committed) {
+  API_ENTER();
   NEED_OK(device_check_child());
   NEED_OK(device_check(device, "device"));
   heap *h = memory_heap(device);

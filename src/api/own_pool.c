@@ -15,6 +15,7 @@ enum { RESERVE_SHARE = 64 };
 static const uint64_t MAX_ALIGNMENT = HEAP_GRANULE_BYTES, MAX_GROWTH = UINT64_C(1) << 30;
 
 cannon_pool_config cannon_pool_default_config(void) {
+  API_ENTER();
   return (cannon_pool_config){.device = -1,
                               .initial_bytes = UINT64_C(256) << 20,
                               .max_cached_bytes = UINT64_C(2) << 30,
@@ -83,15 +84,17 @@ static status create(cannon_pool **out, const cannon_pool_config *given) {
 }
 
 aclError cannon_pool_create(cannon_pool **pool, const cannon_pool_config *config) {
+  API_ENTER();
   NEED(pool);
-  API(create(pool, config));
+  API_RETURN(create(pool, config));
 }
 
 aclError cannon_pool_destroy(cannon_pool *handle) {
+  API_ENTER();
   pool *p;
   NEED(handle);
   NEED_OK(find(handle, &p));
-  API(pool_destroy(p, true));
+  API_RETURN(pool_destroy(p, true));
 }
 
 static status allocate(cannon_pool *handle, size_t size, aclrtStream stream_handle, void *site, void **block) {
@@ -105,20 +108,23 @@ static status allocate(cannon_pool *handle, size_t size, aclrtStream stream_hand
 }
 
 aclError cannon_pool_alloc(cannon_pool *pool, size_t size, aclrtStream stream, void **block) {
+  API_ENTER();
   NEED(pool);
   NEED(block);
-  API(allocate(pool, size, stream, CALLER, block));
+  API_RETURN(allocate(pool, size, stream, CALLER, block));
 }
 
 aclError cannon_pool_free(cannon_pool *handle, void *block) {
+  API_ENTER();
   pool *p;
   NEED(handle);
   NEED(block);
   NEED_OK(find(handle, &p));
-  API(pool_free(p, block, NULL, "block", CALLER));
+  API_RETURN(pool_free(p, block, NULL, "block", CALLER));
 }
 
 aclError cannon_pool_free_async(cannon_pool *handle, void *block, aclrtStream stream_handle) {
+  API_ENTER();
   pool *p;
   stream *s;
   NEED(handle);
@@ -128,10 +134,11 @@ aclError cannon_pool_free_async(cannon_pool *handle, void *block, aclrtStream st
   NEED_OK(context_stream(stream_handle, &s));
   NEED_OK(capture_free_block(s, block, CALLER, &kept));
   if (kept) return ACL_SUCCESS;
-  API(pool_free(p, block, s, "block", CALLER));
+  API_RETURN(pool_free(p, block, s, "block", CALLER));
 }
 
 aclError cannon_pool_defragment(cannon_pool *handle) {
+  API_ENTER();
   pool *p;
   NEED(handle);
   NEED_OK(find(handle, &p));
@@ -140,6 +147,7 @@ aclError cannon_pool_defragment(cannon_pool *handle) {
 }
 
 aclError cannon_pool_get_stats(cannon_pool *handle, cannon_pool_stats *stats) {
+  API_ENTER();
   pool *p;
   pool_usage u;
   NEED(handle);

@@ -48,95 +48,107 @@ static status import_physical(uint64_t key, int device, aclrtDrvMemHandle *handl
 
 aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags,
                                          uint64_t *shareableHandle) {
+  API_ENTER();
   NEED(handle);
   NEED(shareableHandle);
   if (handleType != ACL_MEM_HANDLE_TYPE_NONE)
-    API(fail(ST_INVALID_VALUE, "handleType is %d, expected ACL_MEM_HANDLE_TYPE_NONE, 0", (int)handleType));
-  API(export_physical(handle, flags, shareableHandle));
+    API_RETURN(fail(ST_INVALID_VALUE, "handleType is %d, expected ACL_MEM_HANDLE_TYPE_NONE, 0", (int)handleType));
+  API_RETURN(export_physical(handle, flags, shareableHandle));
 }
 
 aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType,
                                            void *shareableHandle) {
+  API_ENTER();
   NEED(handle);
   NEED(shareableHandle);
   NEED_OK(check_type(shareType));
-  API(export_physical(handle, flags, shareableHandle));
+  API_RETURN(export_physical(handle, flags, shareableHandle));
 }
 
 aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum) {
+  API_ENTER();
   NEED(pid);
-  API(allow_physical(shareableHandle, pid, pidNum));
+  API_RETURN(allow_physical(shareableHandle, pid, pidNum));
 }
 
 aclError aclrtMemSetPidToShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType, int32_t *pid,
                                            size_t pidNum) {
+  API_ENTER();
   NEED(shareableHandle);
   NEED(pid);
   NEED_OK(check_type(shareType));
-  API(allow_physical(*(const uint64_t *)shareableHandle, pid, pidNum));
+  API_RETURN(allow_physical(*(const uint64_t *)shareableHandle, pid, pidNum));
 }
 
 aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle *handle) {
+  API_ENTER();
   NEED(handle);
   NEED_OK(device_check(deviceId, "deviceId"));
-  API(import_physical(shareableHandle, deviceId, handle));
+  API_RETURN(import_physical(shareableHandle, deviceId, handle));
 }
 
 aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags,
                                              aclrtDrvMemHandle *handle) {
+  API_ENTER();
   context *c;
   NEED(shareableHandle);
   NEED(handle);
   NEED_OK(check_type(shareType));
-  if (flags) API(fail(ST_INVALID_VALUE, "flags is %ju, expected 0", (uintmax_t)flags));
+  if (flags) API_RETURN(fail(ST_INVALID_VALUE, "flags is %ju, expected 0", (uintmax_t)flags));
   NEED_OK(context_current(&c));
-  API(import_physical(*(const uint64_t *)shareableHandle, c->device, handle));
+  API_RETURN(import_physical(*(const uint64_t *)shareableHandle, c->device, handle));
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags) {
+  API_ENTER();
   NEED(devPtr);
   NEED(key);
   NEED_OK(device_check_child());
-  if (len != IPC_KEY_BYTES) API(fail(ST_INVALID_VALUE, "len is %zu, expected %d", len, IPC_KEY_BYTES));
+  if (len != IPC_KEY_BYTES) API_RETURN(fail(ST_INVALID_VALUE, "len is %zu, expected %d", len, IPC_KEY_BYTES));
   NEED_OK(check_flag(flags));
-  API(ipc_export(devPtr, size, flags == ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION, key));
+  API_RETURN(ipc_export(devPtr, size, flags == ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION, key));
 }
 
 aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num) {
+  API_ENTER();
   NEED(key);
   NEED(pid);
   NEED_OK(device_check_child());
   NEED_OK(check_pids(num));
-  API(ipc_allow(key, pid, num));
+  API_RETURN(ipc_allow(key, pid, num));
 }
 
 aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags) {
+  API_ENTER();
   context *c;
   NEED(devPtr);
   NEED(key);
   NEED_OK(check_flag(flags));
   NEED_OK(context_current(&c));
-  API(ipc_import(key, c->device, devPtr));
+  API_RETURN(ipc_import(key, c->device, devPtr));
 }
 
 aclError aclrtIpcMemClose(const char *key) {
+  API_ENTER();
   NEED(key);
   NEED_OK(device_check_child());
-  API(ipc_close(key));
+  API_RETURN(ipc_close(key));
 }
 
 /* Which of the links between the dies of a chip is used. */
 aclError aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr) {
+  API_ENTER();
   (void)type, (void)attr;
   NEED(key);
-  API(fail(ST_NOT_SUPPORTED, "there are no links between dies to choose from"));
+  API_RETURN(fail(ST_NOT_SUPPORTED, "there are no links between dies to choose from"));
 }
 
 aclError aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids, size_t num) {
+  API_ENTER();
   (void)num;
   NEED(key);
   NEED(serverPids);
-  API(fail(ST_NOT_SUPPORTED, "there are no other servers; aclrtIpcMemSetImportPid names processes of this one"));
+  API_RETURN(fail(ST_NOT_SUPPORTED, "there are no other servers; aclrtIpcMemSetImportPid names processes of this one"));
 }

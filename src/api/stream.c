@@ -21,16 +21,18 @@ static status create(aclrtStream *out, uint32_t priority, uint32_t flags) {
 }
 
 aclError aclrtCreateStream(aclrtStream *stream) {
+  API_ENTER();
   NEED(stream);
-  API(create(stream, 0, 0));
+  API_RETURN(create(stream, 0, 0));
 }
 
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag) {
+  API_ENTER();
   NEED(stream);
   /* Kinds that only make sense with captured or device-side models, which are not there yet. */
   if (flag & (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY))
-    API(fail(ST_NOT_SUPPORTED, "flag is %#x, expected an OR of 1, 2 and 8", flag));
-  API(create(stream, priority, flag));
+    API_RETURN(fail(ST_NOT_SUPPORTED, "flag is %#x, expected an OR of 1, 2 and 8", flag));
+  API_RETURN(create(stream, priority, flag));
 }
 
 /* A handle whose context is gone may be destroyed from any thread, with or without a context. */
@@ -52,13 +54,15 @@ static status destroy(aclrtStream handle, bool discard) {
 }
 
 aclError aclrtDestroyStream(aclrtStream stream) {
+  API_ENTER();
   NEED(stream);
-  API(destroy(stream, false));
+  API_RETURN(destroy(stream, false));
 }
 
 aclError aclrtDestroyStreamForce(aclrtStream stream) {
+  API_ENTER();
   NEED(stream);
-  API(destroy(stream, true));
+  API_RETURN(destroy(stream, true));
 }
 
 /* A stream that the host waits for, or asks about. */
@@ -68,6 +72,7 @@ static status asked_stream(aclrtStream handle, stream **out) {
 }
 
 aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
+  API_ENTER();
   stream *s;
   NEED(status);
   NEED_OK(asked_stream(handle, &s));
@@ -76,20 +81,23 @@ aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
 }
 
 aclError aclrtSynchronizeStream(aclrtStream handle) {
+  API_ENTER();
   stream *s;
   NEED_OK(asked_stream(handle, &s));
-  API(stream_synchronize(s, 0));
+  API_RETURN(stream_synchronize(s, 0));
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream handle, int32_t timeout) {
+  API_ENTER();
   stream *s;
   uint64_t ns;
   NEED_OK(api_timeout_ns(timeout, &ns));
   NEED_OK(asked_stream(handle, &s));
-  API(stream_synchronize(s, ns));
+  API_RETURN(stream_synchronize(s, ns));
 }
 
 aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId) {
+  API_ENTER();
   stream *s;
   NEED(streamId);
   NEED_OK(context_stream(handle, &s));
@@ -98,6 +106,7 @@ aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId) {
 }
 
 aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags) {
+  API_ENTER();
   stream *s;
   NEED(flags);
   NEED_OK(context_stream(handle, &s));
@@ -106,6 +115,7 @@ aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags) {
 }
 
 aclError aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority) {
+  API_ENTER();
   stream *s;
   NEED(priority);
   NEED_OK(context_stream(handle, &s));
@@ -127,7 +137,8 @@ static status set_failure_mode(stream *s, uint64_t mode) {
 }
 
 aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
+  API_ENTER();
   stream *s;
   NEED_OK(context_stream(handle, &s));
-  API(set_failure_mode(s, mode));
+  API_RETURN(set_failure_mode(s, mode));
 }

@@ -5,6 +5,7 @@
 #include "api/api.h"
 
 aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion) {
+  API_ENTER();
   NEED(majorVersion);
   NEED(minorVersion);
   NEED(patchVersion);
@@ -15,9 +16,10 @@ aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *
 }
 
 aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version) {
+  API_ENTER();
   NEED(version);
   if (name < ACL_PKG_NAME_CANN || name > ACL_PKG_NAME_DRIVER)
-    API(fail(ST_INVALID_PARAM, "name is %d, expected %d to %d", name, ACL_PKG_NAME_CANN, ACL_PKG_NAME_DRIVER));
+    API_RETURN(fail(ST_INVALID_PARAM, "name is %d, expected %d to %d", name, ACL_PKG_NAME_CANN, ACL_PKG_NAME_DRIVER));
   memset(version, 0, sizeof *version);
   snprintf(version->version, sizeof version->version, "%s", CANN_VERSION);
   sscanf(CANN_VERSION, "%63[^.].%63[^.].%63s", version->majorVersion, version->minorVersion, version->releaseVersion);
@@ -35,6 +37,7 @@ static status check_package(const char *name) {
 }
 
 aclError aclsysGetVersionStr(char *pkgName, char *versionStr) {
+  API_ENTER();
   NEED(pkgName);
   NEED(versionStr);
   NEED_OK(check_package(pkgName));
@@ -44,6 +47,7 @@ aclError aclsysGetVersionStr(char *pkgName, char *versionStr) {
 
 /* A release candidate n counts as n - 300: below its release and above the one before. */
 aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum) {
+  API_ENTER();
   int major = 0, minor = 0, patch = 0, candidate = 0;
   NEED(pkgName);
   NEED(versionNum);

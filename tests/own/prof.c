@@ -131,6 +131,49 @@ static void a_child_of_a_fork_records_nothing(void **state) {
   CHECK_OK(aclprofDestroyConfig(c));
 }
 
+/* ---- which calls are recorded ------------------------------------------------------------------------------------ */
+
+static char names_text[1 << 16];
+static size_t names_bytes;
+static int read_names(const char *path, const struct stat *s, int type, struct FTW *f) {
+  (void)s;
+  if (type != FTW_F || strcmp(path + f->base, "names") != 0) return 0;
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  names_bytes += fread(names_text + names_bytes, 1, sizeof names_text - names_bytes, file);
+  fclose(file);
+  return 0;
+}
+
+/* Every way out of an entry point ends in the timeline: an early return for a NULL, a getter, a function that returns
+ * nothing or a pointer, an allocation from the thread's cache. */
+static void every_call_is_recorded_however_it_ends(void **state) {
+  static const char *const expected[] = {
+      "aclrtGetDeviceCount", "aclrtStreamGetId",     "aclrtMalloc",          "aclrtFree",
+      "aclCreateDataBuffer", "aclGetDataBufferAddr", "aclDestroyTensorDesc", "aclnnAddGetWorkspaceSize"};
+  (void)state;
+  aclprofConfig *c = config_of(ACL_PROF_ACL_API);
+  uint32_t count;
+  void *block;
+  CHECK_OK(aclrtMalloc(&block, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK_OK(aclrtFree(block)); /* the thread keeps the block */
+  session_open(c);
+  CHECK_OK(aclrtGetDeviceCount(&count));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtStreamGetId(NULL, NULL));
+  CHECK_OK(aclrtMalloc(&block, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK_OK(aclrtFree(block));
+  aclDataBuffer *buffer = aclCreateDataBuffer(NULL, 0);
+  assert_null(aclGetDataBufferAddr(buffer));
+  CHECK_OK(aclDestroyDataBuffer(buffer));
+  aclDestroyTensorDesc(NULL);
+  CHECK_CODE(161001, aclnnAddGetWorkspaceSize(NULL, NULL, NULL, NULL, NULL, NULL));
+  session_close(c);
+  CHECK_OK(aclprofDestroyConfig(c));
+  assert_int_equal(nftw(folder, read_names, 8, FTW_PHYS), 0); /* of earlier sessions too */
+  for (size_t i = 0; i < sizeof expected / sizeof *expected; ++i)
+    if (!memmem(names_text, names_bytes, expected[i], strlen(expected[i]))) fail_msg("%s is not there", expected[i]);
+}
+
 /* ---- while others work ------------------------------------------------------------------------------------------- */
 
 static atomic_bool over;
@@ -216,9 +259,10 @@ static void the_drivers_library_answers_what_clients_ask(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      PROF_TEST(samples_of_hardware_are_refused_in_words), PROF_TEST(stale_objects_are_told),
-      PROF_TEST(a_config_that_differs_does_not_stop),      PROF_TEST(a_child_of_a_fork_records_nothing),
-      PROF_TEST(sessions_begin_and_end_while_others_work), PROF_TEST(the_drivers_library_answers_what_clients_ask),
+      PROF_TEST(samples_of_hardware_are_refused_in_words),     PROF_TEST(stale_objects_are_told),
+      PROF_TEST(a_config_that_differs_does_not_stop),          PROF_TEST(a_child_of_a_fork_records_nothing),
+      PROF_TEST(every_call_is_recorded_however_it_ends),       PROF_TEST(sessions_begin_and_end_while_others_work),
+      PROF_TEST(the_drivers_library_answers_what_clients_ask),
   };
   return cmocka_run_group_tests(tests, folder_up, folder_down);
 }
