@@ -1,13 +1,13 @@
 #include "base/status.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/forks.h"
 #include "base/log.h"
-#include "trace/stats_write.h"
 
 enum { PENDING_BYTES = 512, RECENT_BYTES = 4096 };
 
@@ -31,6 +31,7 @@ static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER; /* guards proce
 FORK_RENEWS(process_lock)
 static recent_store process_store;
 static _Atomic bool process_scope;
+static error_listener *_Atomic listener; /* NULL: nobody listens */
 
 static void make_key(void) { pthread_key_create(&words_key, free); }
 
@@ -94,7 +95,8 @@ status error_publish(status code, const char *call) {
   const char *words = fail_take();
   snprintf(line, sizeof line, "%s: %s: %s (error %d)", catalogue_number(code), call, words[0] ? words : "failed", code);
   last_error = code;
-  trace_error(call, code, words);
+  error_listener *const told = atomic_load_explicit(&listener, memory_order_acquire);
+  if (told) told(call, code, words);
   log_line(LOG_ERROR, "%s", line);
   if (process_scope) {
     pthread_mutex_lock(&process_lock);
@@ -105,6 +107,8 @@ status error_publish(status code, const char *call) {
   }
   return code;
 }
+
+void error_listen(error_listener *added) { atomic_store_explicit(&listener, added, memory_order_release); }
 
 static const char *take(recent_store *store) {
   if (!store->text[0]) return NULL;

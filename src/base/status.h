@@ -119,6 +119,11 @@ const char *fail_take(void);
  * code, keeps them for error_recent(), sets the thread's last error, logs them. Returns code. */
 __attribute__((cold)) status error_publish(status code, const char *call);
 
+/* Has each later failure of the process told to the listener, before it is logged; the words may be "". There is one
+ * listener, the counters of trace/, which register when the library is loaded. */
+typedef void error_listener(const char *call, status code, const char *words);
+void error_listen(error_listener *listener);
+
 /* aclGetRecentErrMsg: everything published and not yet taken, newest first, or NULL. Valid until the next call in
  * the same scope. Scope is the thread unless error_scope_process(true). */
 const char *error_recent(void);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/forks.h"
+#include "base/status.h"
 #include "trace/shards.h"
 #include "trace/stats_write.h"
 
@@ -27,7 +28,8 @@ stats_op *trace_row(const char *name) {
   return &s->ops[i];
 }
 
-void trace_error(const char *call, int code, const char *words) {
+/* Counts a call that returned an error (error_listen). */
+static void count_error(const char *call, status code, const char *words) {
   stats_file *s = trace_stats();
   trace_add(&s->n_errors, 1);
   if (!trace_is_on()) return;
@@ -48,6 +50,8 @@ void trace_error(const char *call, int code, const char *words) {
   trace_add(&row->count, 1);
   pthread_mutex_unlock(&rows_lock);
 }
+
+__attribute__((constructor)) static void listen_for_errors(void) { error_listen(count_error); }
 
 /* The index of a row of n for a new user: one that never had any, then one that is closed, then the last. */
 #define FREE_ROW(table, n)                                                                                             \

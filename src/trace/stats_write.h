@@ -48,9 +48,6 @@ static inline void trace_max(counter *c, uint64_t n) {
   }
 }
 
-/* A call that returns an error. The words may be "". */
-void trace_error(const char *call, int code, const char *words);
-
 /* At the end of the process: no more task runs. Lists what was never freed. */
 void trace_close(void);
 
