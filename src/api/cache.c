@@ -9,7 +9,7 @@
 #include "trace/stats_write.h"
 
 /* Device memory, in one block or mapping. */
-static status check_range(const void *p, size_t size, const char *name, void **view) {
+static status check_device_range(const void *p, size_t size, const char *name, void **view) {
   TRY(device_check_child());
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
   if (memory_place_of(p) != PLACE_DEVICE)
@@ -21,29 +21,29 @@ aclError aclrtMemFlush(void *devPtr, size_t size) {
   API_ENTER();
   void *view;
   NEED(devPtr);
-  API_RETURN(check_range(devPtr, size, "devPtr", &view));
+  API_RETURN(check_device_range(devPtr, size, "devPtr", &view));
 }
 
 aclError aclrtMemInvalidate(void *devPtr, size_t size) {
   API_ENTER();
   void *view;
   NEED(devPtr);
-  API_RETURN(check_range(devPtr, size, "devPtr", &view));
+  API_RETURN(check_device_range(devPtr, size, "devPtr", &view));
 }
 
-static status check_type(aclrtCmoType type) {
+static status check_cache_operation(aclrtCmoType type) {
   if ((unsigned)type > ACL_RT_CMO_TYPE_FLUSH) return fail(ST_INVALID_PARAM, "cmoType is %d, expected 0 to 3", type);
   if (type != ACL_RT_CMO_TYPE_PREFETCH)
     return fail(ST_NOT_SUPPORTED, "cmoType is %d, and only ACL_RT_CMO_TYPE_PREFETCH, 0, is for streams", type);
   return ST_OK;
 }
 
-static status prefetch(const void *src, size_t size, aclrtCmoType type, void *handle) {
+static status prefetch_range(const void *src, size_t size, aclrtCmoType type, void *handle) {
   stream *s;
   void *view;
-  TRY(check_type(type));
+  TRY(check_cache_operation(type));
   TRY(context_stream(handle, &s));
-  TRY(check_range(src, size, "src", &view));
+  TRY(check_device_range(src, size, "src", &view));
   if (memory_device_of(src) != s->device)
     return fail(ST_INVALID_VALUE, "src is %p, on device %d, expected the stream's, %d", src, memory_device_of(src),
                 s->device);
@@ -54,7 +54,7 @@ static status prefetch(const void *src, size_t size, aclrtCmoType type, void *ha
 aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream handle) {
   API_ENTER();
   NEED(src);
-  API_RETURN(prefetch(src, size, cmoType, handle));
+  API_RETURN(prefetch_range(src, size, cmoType, handle));
 }
 
 aclError aclrtCmoGetDescSize(size_t *size) {
@@ -69,7 +69,7 @@ aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size) {
   void *view;
   NEED(cmoDesc);
   NEED(src);
-  NEED_OK(check_range(src, size, "src", &view));
+  NEED_OK(check_device_range(src, size, "src", &view));
   API_RETURN(copy_describe(cmoDesc, NULL, src, size));
 }
 
@@ -77,7 +77,7 @@ static status prefetch_described(const void *description, aclrtCmoType type, voi
   void *src;
   size_t size;
   TRY(copy_described_range(description, &src, &size));
-  return prefetch(src, size, type, handle);
+  return prefetch_range(src, size, type, handle);
 }
 
 aclError aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream handle, const void *reserve) {

@@ -5,7 +5,7 @@
 #include "runtime/device.h"
 #include "runtime/process.h"
 
-static status create(aclrtContext *out, int device) {
+static status create_context(aclrtContext *out, int device) {
   context *c;
   TRY(device_open(device));
   TRY(context_create(device, false, &c));
@@ -24,7 +24,7 @@ static status context_of(aclrtContext handle, context **out) {
 aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
   API_ENTER();
   NEED(context);
-  API_RETURN(create(context, deviceId));
+  API_RETURN(create_context(context, deviceId));
 }
 
 aclError aclrtDestroyContext(aclrtContext handle) {

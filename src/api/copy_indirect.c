@@ -24,7 +24,7 @@ aclError aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDataOf
   API_RETURN(by_pointers(&c, destMax, kind, handle));
 }
 
-static status check_kind(aclrtMemcpyKind kind) {
+static status check_described_kind(aclrtMemcpyKind kind) {
   if ((unsigned)kind > ACL_MEMCPY_INTER_DEVICE_TO_DEVICE)
     return fail(ST_INVALID_PARAM, "kind is %d, expected INNER_DEVICE_TO_DEVICE, 6", kind);
   if (kind != ACL_MEMCPY_INNER_DEVICE_TO_DEVICE)
@@ -35,7 +35,7 @@ static status check_kind(aclrtMemcpyKind kind) {
 aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize) {
   API_ENTER();
   NEED(descSize);
-  NEED_OK(check_kind(kind));
+  NEED_OK(check_described_kind(kind));
   *descSize = COPY_DESCRIPTION_BYTES;
   return ACL_SUCCESS;
 }
@@ -47,7 +47,7 @@ aclError aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr, voi
   NEED(srcAddr);
   NEED(dstAddr);
   NEED_OK(device_check_child());
-  NEED_OK(check_kind(kind));
+  NEED_OK(check_described_kind(kind));
   if (count == 0) API_RETURN(fail(ST_INVALID_PARAM, "count is 0, expected 1 or more"));
   if (config) API_RETURN(fail(ST_INVALID_PARAM, "config is %p, expected NULL", config));
   API_RETURN(copy_describe(desc, dstAddr, srcAddr, count));
@@ -58,7 +58,7 @@ aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream 
   stream *s;
   NEED(desc);
   NEED(handle);
-  NEED_OK(check_kind(kind));
+  NEED_OK(check_described_kind(kind));
   NEED_OK(context_stream(handle, &s));
   API_RETURN(copy_described_in_stream(desc, s));
 }

@@ -37,7 +37,7 @@ aclError aclrtGetRunMode(aclrtRunMode *runMode) {
   return ACL_SUCCESS;
 }
 
-static status synchronize(int32_t timeout_ms) {
+static status synchronize_device(int32_t timeout_ms) {
   context *c;
   uint64_t ns;
   TRY(api_timeout_ns(timeout_ms, &ns));
@@ -45,8 +45,8 @@ static status synchronize(int32_t timeout_ms) {
   return context_synchronize(c, ns);
 }
 
-aclError aclrtSynchronizeDevice(void) { API(synchronize(-1)); }
-aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) { API(synchronize(timeout)); }
+aclError aclrtSynchronizeDevice(void) { API(synchronize_device(-1)); }
+aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) { API(synchronize_device(timeout)); }
 
 aclError aclrtDeviceGetBareTgid(int32_t *pid) {
   API_ENTER();
@@ -171,7 +171,7 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
 }
 
 /* No AI CPU is simulated, so that it is idle. CANN does not tell memory's use here: -1. */
-static status measure(int device, aclrtUtilizationInfo *info) {
+static status measure_utilization(int device, aclrtUtilizationInfo *info) {
   TRY(device_check_child());
   const bool has_vector_cores = device_profile_of_all()->npu_arch >= 2201; /* else they are part of the AI cores */
   unsigned percent[LOAD_N_UNITS];
@@ -191,7 +191,7 @@ static status measure(int device, aclrtUtilizationInfo *info) {
 aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo) {
   API_ENTER();
   NEED(utilizationInfo);
-  API_RETURN(measure(deviceId, utilizationInfo));
+  API_RETURN(measure_utilization(deviceId, utilizationInfo));
 }
 
 /* ---- abort ------------------------------------------------------------------------------------------------------- */

@@ -9,13 +9,13 @@
 aclError acldvppMalloc(void **devPtr, size_t size) {
   API_ENTER();
   NEED(devPtr);
-  API_RETURN(allocate(RULE_DVPP, POLICY_HUGE_FIRST, NULL, size, CALLER, devPtr));
+  API_RETURN(allocate_by_rule(RULE_DVPP, POLICY_HUGE_FIRST, NULL, size, CALLER, devPtr));
 }
 
 aclError acldvppMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
   API_ENTER();
   NEED(devPtr);
-  API_RETURN(allocate(RULE_DVPP_WITH_CFG, (int)policy, cfg, size, CALLER, devPtr));
+  API_RETURN(allocate_by_rule(RULE_DVPP_WITH_CFG, (int)policy, cfg, size, CALLER, devPtr));
 }
 
 static status free_media(void *p, void *site) {
@@ -44,7 +44,7 @@ int hi_mpi_dvpp_malloc(unsigned int dev_id, void **dev_ptr, unsigned long long s
   API_ENTER();
   (void)dev_id; /* reserved */
   if (!dev_ptr) return null_pointer("dev_ptr", &api_call_);
-  return media_result(API_RESULT(allocate(RULE_DVPP_MPI, POLICY_HUGE_FIRST, NULL, size, CALLER, dev_ptr)));
+  return media_result(API_RESULT(allocate_by_rule(RULE_DVPP_MPI, POLICY_HUGE_FIRST, NULL, size, CALLER, dev_ptr)));
 }
 
 int hi_mpi_dvpp_free(void *dev_ptr) {

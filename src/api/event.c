@@ -11,7 +11,7 @@ enum { PLAIN_FLAGS = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE };
 /* Seconds that waits without a timeout of their own may take; 0: for ever. */
 static _Atomic uint32_t op_wait_timeout_s;
 
-static status create(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t known) {
+static status create_event(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t known) {
   context *c;
   event *e;
   if (!flags || flags & ~known)
@@ -33,15 +33,15 @@ static status create(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t 
 aclError aclrtCreateEvent(aclrtEvent *event) {
   API_ENTER();
   NEED(event);
-  API_RETURN(create(event, EVENT_PLAIN, PLAIN_FLAGS, PLAIN_FLAGS));
+  API_RETURN(create_event(event, EVENT_PLAIN, PLAIN_FLAGS, PLAIN_FLAGS));
 }
 
 aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
   API_ENTER();
   NEED(event);
-  API_RETURN(create(event, EVENT_WITH_FLAG, flag,
-                    ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
-                        ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL));
+  API_RETURN(create_event(event, EVENT_WITH_FLAG, flag,
+                          ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
+                              ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL));
 }
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
@@ -49,7 +49,8 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
   NEED(event);
   if (flag & ACL_EVENT_IPC)
     API_RETURN(fail(ST_NOT_SUPPORTED, "flag is %#x: events between processes are not there yet", flag));
-  API_RETURN(create(event, EVENT_EX, flag, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE));
+  API_RETURN(
+      create_event(event, EVENT_EX, flag, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE));
 }
 
 /* With a reference. */
@@ -90,7 +91,7 @@ static status keep_use(uint8_t *use, uint32_t flag, const event *e) {
   return fail(ST_INVALID_VALUE, "flag is %s, but event %u was used with %s before", names[now], e->id, names[seen]);
 }
 
-static status record(aclrtEvent event_handle, aclrtStream stream_handle) {
+static status record_event(aclrtEvent event_handle, aclrtStream stream_handle) {
   HELD_EVENT e = NULL;
   stream *s;
   TRY(event_and_stream(event_handle, stream_handle, &e, &s));
@@ -101,7 +102,7 @@ static status record(aclrtEvent event_handle, aclrtStream stream_handle) {
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   API_ENTER();
   NEED(event);
-  API_RETURN(record(event, stream));
+  API_RETURN(record_event(event, stream));
 }
 
 /* For the flag EXTERNAL: a stream that is being captured, and an event of one kind. */
@@ -127,7 +128,7 @@ aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t
   API_ENTER();
   NEED(event);
   if (flag > ACL_EVENT_RECORD_EXTERNAL) API_RETURN(fail(ST_INVALID_PARAM, "flag is %u, expected 0 or 1", flag));
-  API_RETURN(flag == ACL_EVENT_RECORD_EXTERNAL ? record_outside(event, stream) : record(event, stream));
+  API_RETURN(flag == ACL_EVENT_RECORD_EXTERNAL ? record_outside(event, stream) : record_event(event, stream));
 }
 
 aclError aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle) {
@@ -197,7 +198,7 @@ static status asked_event_of(aclrtEvent handle, event **out) {
   return capture_refuse_event(*out);
 }
 
-static status synchronize(aclrtEvent handle, int32_t timeout_ms) {
+static status synchronize_event(aclrtEvent handle, int32_t timeout_ms) {
   HELD_EVENT e = NULL;
   uint64_t ns;
   TRY(api_timeout_ns(timeout_ms, &ns));
@@ -208,13 +209,13 @@ static status synchronize(aclrtEvent handle, int32_t timeout_ms) {
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
   API_ENTER();
   NEED(event);
-  API_RETURN(synchronize(event, -1));
+  API_RETURN(synchronize_event(event, -1));
 }
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
   API_ENTER();
   NEED(event);
-  API_RETURN(synchronize(event, timeout));
+  API_RETURN(synchronize_event(event, timeout));
 }
 
 /* The older calls refuse events of the Ex creator. */

@@ -7,12 +7,12 @@
 #include "runtime/device.h"
 
 /* aclrtMalloc where the fast path below has nothing. Not inlined, so that the fast path needs no stack frame. */
-__attribute__((noinline)) static aclError malloc_slowly(void **devPtr, size_t size, int policy, void *site) {
+__attribute__((noinline)) static aclError malloc_out_of_line(void **devPtr, size_t size, int policy, void *site) {
   API_ENTER_AS("aclrtMalloc");
   NEED(devPtr);
   const context *c = context_peek();
   void *p = likely(c) ? memory_malloc_kept_long(c->device, policy, size, site) : NULL;
-  if (unlikely(!p)) API_RETURN(allocate(RULE_MALLOC, policy, NULL, size, site, devPtr));
+  if (unlikely(!p)) API_RETURN(allocate_by_rule(RULE_MALLOC, policy, NULL, size, site, devPtr));
   *devPtr = p;
   return ACL_SUCCESS;
 }
@@ -22,7 +22,7 @@ aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
   const context *c = context_peek();
   const bool is_fast = likely(c && devPtr && !timeline_wants(TIMELINE_WANTS_CALLS));
   void *p = is_fast ? memory_malloc_kept(c->device, (int)policy, size, CALLER) : NULL;
-  if (unlikely(!p)) return malloc_slowly(devPtr, size, (int)policy, CALLER);
+  if (unlikely(!p)) return malloc_out_of_line(devPtr, size, (int)policy, CALLER);
   *devPtr = p;
   return ACL_SUCCESS;
 }
@@ -30,7 +30,7 @@ aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
   API_ENTER();
   NEED(devPtr);
-  API_RETURN(allocate(RULE_MALLOC_ALIGN32, (int)policy, NULL, size, CALLER, devPtr));
+  API_RETURN(allocate_by_rule(RULE_MALLOC_ALIGN32, (int)policy, NULL, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
@@ -40,13 +40,13 @@ aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy poli
   if (p != ACL_MEM_MALLOC_HUGE_FIRST && p != ACL_MEM_MALLOC_HUGE_ONLY && p != ACL_MEM_MALLOC_NORMAL_ONLY &&
       p != ACL_MEM_MALLOC_HUGE1G_ONLY)
     API_RETURN(fail(ST_INVALID_VALUE, "policy is %d, expected 0, 1, 2 or 6", p));
-  API_RETURN(allocate(RULE_MALLOC_CACHED, p, NULL, size, CALLER, devPtr));
+  API_RETURN(allocate_by_rule(RULE_MALLOC_CACHED, p, NULL, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocHost(void **hostPtr, size_t size) {
   API_ENTER();
   NEED(hostPtr);
-  API_RETURN(allocate(RULE_MALLOC_HOST, POLICY_NORMAL_ONLY, NULL, size, CALLER, hostPtr));
+  API_RETURN(allocate_by_rule(RULE_MALLOC_HOST, POLICY_NORMAL_ONLY, NULL, size, CALLER, hostPtr));
 }
 
 static status free_block(void *p, free_kind kind, void *site) {
@@ -54,7 +54,7 @@ static status free_block(void *p, free_kind kind, void *site) {
   return memory_free(p, kind, site);
 }
 
-__attribute__((noinline)) static aclError free_slowly(void *devPtr, void *site) {
+__attribute__((noinline)) static aclError free_out_of_line(void *devPtr, void *site) {
   API_ENTER_AS("aclrtFree");
   if (likely(memory_free_kept_long(devPtr))) return ACL_SUCCESS;
   API_RETURN(free_block(devPtr, FREE_DEVICE, site));
@@ -63,7 +63,7 @@ __attribute__((noinline)) static aclError free_slowly(void *devPtr, void *site) 
 /* As aclrtMalloc. Frees need no context: a block that outlives its device can still be freed. */
 aclError aclrtFree(void *devPtr) {
   if (likely(!timeline_wants(TIMELINE_WANTS_CALLS) && memory_free_kept(devPtr))) return ACL_SUCCESS;
-  return free_slowly(devPtr, CALLER);
+  return free_out_of_line(devPtr, CALLER);
 }
 
 aclError aclrtFreeHost(void *hostPtr) { API(free_block(hostPtr, FREE_HOST, CALLER)); }
@@ -108,19 +108,19 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
 aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
   API_ENTER();
   NEED(devPtr);
-  API_RETURN(allocate(RULE_MALLOC_WITH_CFG, (int)policy, cfg, size, CALLER, devPtr));
+  API_RETURN(allocate_by_rule(RULE_MALLOC_WITH_CFG, (int)policy, cfg, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
   API_ENTER();
   NEED(devPtr);
-  API_RETURN(allocate(RULE_MALLOC_TASK_SCHEDULER, (int)policy, cfg, size, CALLER, devPtr));
+  API_RETURN(allocate_by_rule(RULE_MALLOC_TASK_SCHEDULER, (int)policy, cfg, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg) {
   API_ENTER();
   NEED(ptr);
-  API_RETURN(allocate(RULE_MALLOC_HOST_WITH_CFG, POLICY_NORMAL_ONLY, cfg, size, CALLER, ptr));
+  API_RETURN(allocate_by_rule(RULE_MALLOC_HOST_WITH_CFG, POLICY_NORMAL_ONLY, cfg, size, CALLER, ptr));
 }
 
 /* ---- what an address is ------------------------------------------------------------------------------------------ */
@@ -236,7 +236,7 @@ aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, ac
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
 /* The bit of ACL_RT_MEM_TYPE_... that the address is, or 0. */
-static uint32_t type_of(const void *p) {
+static uint32_t memory_type_of(const void *p) {
   const heap_block *b = memory_device_of(p) >= 0 ? memory_find(p) : NULL;
   const alloc_rule *rule = b ? origin_rule(b->origin) : NULL;
   if (b) return rule && rule->freed_by == FREE_DVPP ? ACL_RT_MEM_TYPE_DVPP : ACL_RT_MEM_TYPE_DEV;
@@ -254,7 +254,7 @@ aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uin
   if (memType & ~known) API_RETURN(fail(ST_INVALID_VALUE, "memType is %#x, expected bits of %#x", memType, known));
   NEED_OK(context_current(&c));
   uint32_t i = 0;
-  while (i < size && type_of(addrList[i]) & memType) ++i;
+  while (i < size && memory_type_of(addrList[i]) & memType) ++i;
   *checkResult = i == size;
   return ACL_SUCCESS;
 }

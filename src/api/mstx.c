@@ -18,7 +18,7 @@ static bool is_recorded(void) {
   return unlikely(timeline_wants(TIMELINE_WANTS_MARKS));
 }
 
-static uint32_t number_of(const char *text) { return timeline_name(text, strlen(text)); }
+static uint32_t mstx_name_number(const char *text) { return timeline_name(text, strlen(text)); }
 
 static status check_message(const char *message) {
   return message ? ST_OK : fail(ST_INVALID_PARAM, "message is NULL, expected a text");
@@ -32,16 +32,16 @@ static status mark_stream(void *domain, const char *message, const char *type, u
   TRY(range_record(domain, message, &r));
   r.kind = TIMELINE_MARK_EX;
   r.detail = (uint32_t)range;
-  if (type) r.type = number_of(type);
+  if (type) r.type = mstx_name_number(type);
   return task_record_point(&r, s);
 }
 
-static status mark(void *domain, const char *message, aclrtStream handle) {
+static status mstx_mark(void *domain, const char *message, aclrtStream handle) {
   timeline_record r;
   TRY(check_message(message));
   if (handle) return mark_stream(domain, message, NULL, 0, handle);
   TRY(range_record(domain, message, &r));
-  r.type = number_of("mark");
+  r.type = mstx_name_number("mark");
   r.start_ns = r.end_ns = timeline_now();
   timeline_add(&r);
   return ST_OK;
@@ -49,7 +49,7 @@ static status mark(void *domain, const char *message, aclrtStream handle) {
 
 /* ---- ranges ------------------------------------------------------------------------------------------------------ */
 
-static status start(void *domain, const char *message, aclrtStream handle, uint64_t *id) {
+static status mstx_start(void *domain, const char *message, aclrtStream handle, uint64_t *id) {
   TRY(check_message(message));
   TRY(range_start(domain, message, handle, id));
   if (!handle) return ST_OK;
@@ -60,7 +60,7 @@ static status start(void *domain, const char *message, aclrtStream handle, uint6
   return st;
 }
 
-static status end(void *domain, uint64_t id) {
+static status mstx_end(void *domain, uint64_t id) {
   char *message;
   void *handle;
   TRY(range_end(domain, id, &message, &handle));
@@ -85,20 +85,20 @@ void mstxDomainDestroy(mstxDomainHandle_t domain) {
 
 void mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream) {
   API_ENTER();
-  if (is_recorded()) TELL(mark(domain, message, stream));
+  if (is_recorded()) TELL(mstx_mark(domain, message, stream));
 }
 
 mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream) {
   API_ENTER();
   uint64_t id = 0;
-  if (is_recorded()) TELL(start(domain, message, stream, &id));
+  if (is_recorded()) TELL(mstx_start(domain, message, stream, &id));
   return id;
 }
 
 /* 0 is what a start gave while nothing was recorded. */
 void mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id) {
   API_ENTER();
-  if (id) TELL(end(domain, id));
+  if (id) TELL(mstx_end(domain, id));
 }
 
 void mstxMarkA(const char *message, aclrtStream stream) {

@@ -22,7 +22,7 @@ _Static_assert((int)ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE == RECORD_SET &&
 
 static uint64_t seconds(uint32_t s) { return (uint64_t)s * 1000000000; }
 
-static status create(bool counts, uint64_t flag, uint64_t most, notify **out) {
+static status create_notify(bool counts, uint64_t flag, uint64_t most, notify **out) {
   context *c;
   if (flag > most) return fail(ST_INVALID_VALUE, "flag is %ju, expected 0%s", (uintmax_t)flag, most ? " or 1" : "");
   TRY(context_current(&c));
@@ -41,7 +41,7 @@ static status notify_of(const void *handle, bool counts, notify **out) {
   return fail(ST_INVALID_VALUE, "%p is a %s, expected a %s", handle, names[n->counts], names[counts]);
 }
 
-static status destroy(const void *handle, bool counts) {
+static status destroy_notify(const void *handle, bool counts) {
   HELD_NOTIFY n = NULL;
   TRY(notify_of(handle, counts, &n));
   if (!object_kill(&n->o)) return fail(ST_INVALID_VALUE, "notify %p was destroyed by another thread", handle);
@@ -49,7 +49,7 @@ static status destroy(const void *handle, bool counts) {
   return ST_OK;
 }
 
-static status id_of(const void *handle, bool counts, uint32_t *id) {
+static status notify_id_of(const void *handle, bool counts, uint32_t *id) {
   HELD_NOTIFY n = NULL;
   TRY(notify_of(handle, counts, &n));
   *id = n->id;
@@ -59,39 +59,39 @@ static status id_of(const void *handle, bool counts, uint32_t *id) {
 aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag) {
   API_ENTER();
   NEED(notify);
-  API_RETURN(create(false, flag, ACL_NOTIFY_DEVICE_USE_ONLY, (struct notify **)notify));
+  API_RETURN(create_notify(false, flag, ACL_NOTIFY_DEVICE_USE_ONLY, (struct notify **)notify));
 }
 
 aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag) {
   API_ENTER();
   NEED(cntNotify);
-  API_RETURN(create(true, flag, 0, (struct notify **)cntNotify));
+  API_RETURN(create_notify(true, flag, 0, (struct notify **)cntNotify));
 }
 
 aclError aclrtDestroyNotify(aclrtNotify notify) {
   API_ENTER();
   NEED(notify);
-  API_RETURN(destroy(notify, false));
+  API_RETURN(destroy_notify(notify, false));
 }
 
 aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify) {
   API_ENTER();
   NEED(cntNotify);
-  API_RETURN(destroy(cntNotify, true));
+  API_RETURN(destroy_notify(cntNotify, true));
 }
 
 aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId) {
   API_ENTER();
   NEED(notify);
   NEED(notifyId);
-  API_RETURN(id_of(notify, false, notifyId));
+  API_RETURN(notify_id_of(notify, false, notifyId));
 }
 
 aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId) {
   API_ENTER();
   NEED(cntNotify);
   NEED(notifyId);
-  API_RETURN(id_of(cntNotify, true, notifyId));
+  API_RETURN(notify_id_of(cntNotify, true, notifyId));
 }
 
 aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_handle) {
@@ -168,13 +168,13 @@ aclError aclrtCntNotifyReset(aclrtCntNotify handle, aclrtStream stream_handle) {
 
 /* Of an export: 0, processes have to be named, or 2, all may import. Of an import, whether devices reach each other,
  * which they do. */
-static status check_flags(uint64_t flags) {
+static status notify_check_flags(uint64_t flags) {
   return !flags || flags == 2 ? ST_OK : fail(ST_INVALID_VALUE, "flags is %ju, expected 0 or 2", (uintmax_t)flags);
 }
 
-static status import(const char *key, uint64_t flags, notify **out) {
+static status import_notify(const char *key, uint64_t flags, notify **out) {
   context *c;
-  TRY(check_flags(flags));
+  TRY(notify_check_flags(flags));
   TRY(context_current(&c));
   TRY(notify_import(key, c->device, out));
   object_publish(&(*out)->o);
@@ -188,7 +188,7 @@ aclError aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len, uint
   NEED(key);
   if (len < EXCHANGE_TEXT_BYTES)
     API_RETURN(fail(ST_INVALID_VALUE, "len is %zu, expected at least %d", len, EXCHANGE_TEXT_BYTES));
-  NEED_OK(check_flags(flags));
+  NEED_OK(notify_check_flags(flags));
   NEED_OK(notify_of(handle, false, &n));
   API_RETURN(notify_export(n, flags == ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, key));
 }
@@ -217,5 +217,5 @@ aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t f
   API_ENTER();
   NEED(notify);
   NEED(key);
-  API_RETURN(import(key, flags, (struct notify **)notify));
+  API_RETURN(import_notify(key, flags, (struct notify **)notify));
 }

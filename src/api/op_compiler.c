@@ -20,8 +20,8 @@ typedef struct {
   void *site;
 } named_call;
 
-static status gather(aclop_operand *to, int n, const aclTensorDesc *const *descs, const aclDataBuffer *const *buffers,
-                     const char *descs_name, const char *buffers_name) {
+static status gather_operands(aclop_operand *to, int n, const aclTensorDesc *const *descs,
+                              const aclDataBuffer *const *buffers, const char *descs_name, const char *buffers_name) {
   if (n && !descs) return fail(ST_INVALID_PARAM, "%s is NULL, expected %d descriptions", descs_name, n);
   if (n && !buffers) return fail(ST_INVALID_PARAM, "%s is NULL, expected %d data buffers", buffers_name, n);
   for (int i = 0; i < n; ++i) {
@@ -32,7 +32,7 @@ static status gather(aclop_operand *to, int n, const aclTensorDesc *const *descs
   return ST_OK;
 }
 
-static status execute(const named_call *c, aclrtStream stream) {
+static status execute_named(const named_call *c, aclrtStream stream) {
   enum { MOST = 64 };
   aclop_operand inputs[MOST], outputs[MOST];
   if (!c->name) return fail(ST_INVALID_PARAM, "opType is NULL, expected the name of an operator");
@@ -40,8 +40,8 @@ static status execute(const named_call *c, aclrtStream stream) {
     return fail(ST_INVALID_PARAM, "numInputs is %d, expected 0 to %d", c->n_inputs, MOST);
   if (c->n_outputs < 0 || c->n_outputs > MOST)
     return fail(ST_INVALID_PARAM, "numOutputs is %d, expected 0 to %d", c->n_outputs, MOST);
-  TRY(gather(inputs, c->n_inputs, c->input_descs, c->inputs, "inputDesc", "inputs"));
-  TRY(gather(outputs, c->n_outputs, c->output_descs, c->outputs, "outputDesc", "outputs"));
+  TRY(gather_operands(inputs, c->n_inputs, c->input_descs, c->inputs, "inputDesc", "inputs"));
+  TRY(gather_operands(outputs, c->n_outputs, c->output_descs, c->outputs, "outputDesc", "outputs"));
   const aclop_call call = {.name = c->name,
                            .inputs = inputs,
                            .n_inputs = c->n_inputs,
@@ -77,7 +77,7 @@ aclError aclopCompileAndExecute(const char *opType, int numInputs, const aclTens
   API_ENTER();
   const named_call c = NAMED_CALL(ST_GRAPH_ENGINE);
   NEED_OK(check_compilation(engineType, compileFlag, opPath));
-  API_RETURN(execute(&c, stream));
+  API_RETURN(execute_named(&c, stream));
 }
 
 aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
@@ -87,7 +87,7 @@ aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDe
   API_ENTER();
   const named_call c = NAMED_CALL(ST_GRAPH_ENGINE);
   NEED_OK(check_compilation(engineType, compileFlag, opPath));
-  API_RETURN(execute(&c, stream));
+  API_RETURN(execute_named(&c, stream));
 }
 
 aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
@@ -95,7 +95,7 @@ aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputD
                         aclrtStream stream) {
   API_ENTER();
   const named_call c = NAMED_CALL(ST_OP_NOT_FOUND);
-  API_RETURN(execute(&c, stream));
+  API_RETURN(execute_named(&c, stream));
 }
 
 static status no_ai_cores(uint32_t dump_type) {

@@ -17,7 +17,7 @@ static carve_piece piece_of(const cannonPiece *p) {
   return (carve_piece){(uintptr_t)p->address, p->length, (int)p->use};
 }
 
-static status check(const void *block, const cannonPiece *pieces, size_t count, size_t *failed) {
+static status check_pieces(const void *block, const cannonPiece *pieces, size_t count, size_t *failed) {
   memory_holder holder;
   TRY(device_check_child());
   if (count == 0) return fail(ST_INVALID_VALUE, "count is 0, expected 1 or more");
@@ -42,7 +42,7 @@ aclError cannon_check_carved(const void *block, const cannonPiece *pieces, size_
   API_ENTER();
   NEED(block);
   NEED(pieces);
-  API_RETURN(check(block, pieces, count, failed));
+  API_RETURN(check_pieces(block, pieces, count, failed));
 }
 
 aclError cannon_trim(int32_t device, size_t keep, size_t *committed) {

@@ -29,12 +29,12 @@ aclError aclprofInit(const char *profilerResultPath, size_t length) {
   API_RETURN(profiler_init(profilerResultPath));
 }
 
-static status finalize(void) {
+static status finalize_profiler(void) {
   TRY(device_check_child());
   return profiler_finalize();
 }
 
-aclError aclprofFinalize(void) { API(finalize()); }
+aclError aclprofFinalize(void) { API(finalize_profiler()); }
 
 static status set_limit(const char *text) {
   uint64_t bytes;

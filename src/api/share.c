@@ -20,7 +20,7 @@ static status check_pids(size_t n) {
   return n ? ST_OK : fail(ST_INVALID_VALUE, "0 processes are named, expected 1 or more");
 }
 
-static status check_type(aclrtMemSharedHandleType type) {
+static status check_shareable_type(aclrtMemSharedHandleType type) {
   if (type == ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT) return ST_OK;
   if (type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC)
     return fail(ST_NOT_SUPPORTED, "shareType is FABRIC, expected DEFAULT (1): there are no other servers");
@@ -61,7 +61,7 @@ aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t fl
   API_ENTER();
   NEED(handle);
   NEED(shareableHandle);
-  NEED_OK(check_type(shareType));
+  NEED_OK(check_shareable_type(shareType));
   API_RETURN(export_physical(handle, flags, shareableHandle));
 }
 
@@ -76,7 +76,7 @@ aclError aclrtMemSetPidToShareableHandleV2(void *shareableHandle, aclrtMemShared
   API_ENTER();
   NEED(shareableHandle);
   NEED(pid);
-  NEED_OK(check_type(shareType));
+  NEED_OK(check_shareable_type(shareType));
   API_RETURN(allow_physical(*(const uint64_t *)shareableHandle, pid, pidNum));
 }
 
@@ -93,7 +93,7 @@ aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, aclrtMemShar
   context *c;
   NEED(shareableHandle);
   NEED(handle);
-  NEED_OK(check_type(shareType));
+  NEED_OK(check_shareable_type(shareType));
   if (flags) API_RETURN(fail(ST_INVALID_VALUE, "flags is %ju, expected 0", (uintmax_t)flags));
   NEED_OK(context_current(&c));
   API_RETURN(import_physical(*(const uint64_t *)shareableHandle, c->device, handle));

@@ -8,7 +8,7 @@
 
 enum { KNOWN_FLAGS = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_HUGE };
 
-static status create(aclrtStream *out, uint32_t priority, uint32_t flags) {
+static status create_stream(aclrtStream *out, uint32_t priority, uint32_t flags) {
   context *c;
   stream *s;
   TRY(context_current(&c));
@@ -23,7 +23,7 @@ static status create(aclrtStream *out, uint32_t priority, uint32_t flags) {
 aclError aclrtCreateStream(aclrtStream *stream) {
   API_ENTER();
   NEED(stream);
-  API_RETURN(create(stream, 0, 0));
+  API_RETURN(create_stream(stream, 0, 0));
 }
 
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag) {
@@ -32,11 +32,11 @@ aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uin
   /* Kinds that only make sense with captured or device-side models, which are not there yet. */
   if (flag & (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY))
     API_RETURN(fail(ST_NOT_SUPPORTED, "flag is %#x, expected an OR of 1, 2 and 8", flag));
-  API_RETURN(create(stream, priority, flag));
+  API_RETURN(create_stream(stream, priority, flag));
 }
 
 /* A handle whose context is gone may be destroyed from any thread, with or without a context. */
-static status destroy(aclrtStream handle, bool discard) {
+static status destroy_stream(aclrtStream handle, bool discard) {
   TRY(device_check_child());
   stream *s = thread_hold_stream(handle);
   if (!s) return fail(ST_INVALID_VALUE, "stream %p is no stream (destroyed?)", handle);
@@ -56,13 +56,13 @@ static status destroy(aclrtStream handle, bool discard) {
 aclError aclrtDestroyStream(aclrtStream stream) {
   API_ENTER();
   NEED(stream);
-  API_RETURN(destroy(stream, false));
+  API_RETURN(destroy_stream(stream, false));
 }
 
 aclError aclrtDestroyStreamForce(aclrtStream stream) {
   API_ENTER();
   NEED(stream);
-  API_RETURN(destroy(stream, true));
+  API_RETURN(destroy_stream(stream, true));
 }
 
 /* A stream that the host waits for, or asks about. */

@@ -15,7 +15,7 @@ static uint64_t granularity_of(const aclrtPhysicalMemProp *prop) {
   return has_1g_pages(prop->memAttr) ? UINT64_C(1) << 30 : HEAP_GRANULE_BYTES;
 }
 
-static status check_properties(const aclrtPhysicalMemProp *prop) {
+static status check_physical_properties(const aclrtPhysicalMemProp *prop) {
   if (prop->handleType != ACL_MEM_HANDLE_TYPE_NONE)
     return fail(ST_INVALID_VALUE, "prop->handleType is %d, expected ACL_MEM_HANDLE_TYPE_NONE, 0", prop->handleType);
   if (prop->allocationType != ACL_MEM_ALLOCATION_TYPE_PINNED)
@@ -44,7 +44,7 @@ aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, aclrtMemGr
   NEED(granularity);
   if (option != ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM && option != ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED)
     API_RETURN(fail(ST_INVALID_PARAM, "option is %d, expected MINIMUM or RECOMMENDED (0, 1)", option));
-  NEED_OK(check_properties(prop));
+  NEED_OK(check_physical_properties(prop));
   *granularity = granularity_of(prop);
   return ACL_SUCCESS;
 }
@@ -72,7 +72,7 @@ static status make_physical(aclrtDrvMemHandle *handle, size_t size, const aclrtP
   TRY(device_check_child());
   _Static_assert(sizeof *prop == 32, "a tag's size");
   TRY(expect_zero(flags, "flags"));
-  TRY(check_properties(prop));
+  TRY(check_physical_properties(prop));
   const bool on_device = prop->location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
   if (on_device) TRY(device_open((int)prop->location.id));
   return vmm_create(on_device ? (int)prop->location.id : VMM_HOST, size, granularity_of(prop), prop, site, handle);
@@ -92,7 +92,8 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
   API_RETURN(vmm_drop(handle, CALLER));
 }
 
-static status map(void *at, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags, unsigned access) {
+static status map_physical(void *at, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags,
+                           unsigned access) {
   TRY(device_check_child());
   TRY(expect_zero(offset, "offset"));
   TRY(expect_zero(flags, "flags"));
@@ -103,14 +104,14 @@ aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle
   API_ENTER();
   NEED(virPtr);
   NEED(handle);
-  API_RETURN(map(virPtr, size, offset, handle, flags, VMM_READ | VMM_WRITE));
+  API_RETURN(map_physical(virPtr, size, offset, handle, flags, VMM_READ | VMM_WRITE));
 }
 
 aclError aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags) {
   API_ENTER();
   NEED(virPtr);
   NEED(handle);
-  API_RETURN(map(virPtr, size, offset, handle, flags, 0));
+  API_RETURN(map_physical(virPtr, size, offset, handle, flags, 0));
 }
 
 aclError aclrtUnmapMem(void *virPtr) {

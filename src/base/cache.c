@@ -11,12 +11,12 @@
 
 enum { CHAIN = 32 }; /* objects that change hands together */
 
-static void *make(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
+static void *cache_make(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
 
 #if WITH_ASAN || WITH_TSAN
 void *cache_get(cache_kind kind, size_t bytes) {
   (void)kind;
-  return make(bytes);
+  return cache_make(bytes);
 }
 
 void cache_put(cache_kind kind, void *object) {
@@ -66,7 +66,7 @@ static void *pop(cache_kind kind) {
 }
 
 /* Chains pass as they are, so that the lock is held for a few instructions. */
-static void give(cache_kind kind, free_object *chain, unsigned n) {
+static void depot_give(cache_kind kind, free_object *chain, unsigned n) {
   if (!chain) return;
   chain->n = n;
   spin_lock(&depot[kind].lock);
@@ -75,7 +75,7 @@ static void give(cache_kind kind, free_object *chain, unsigned n) {
   spin_unlock(&depot[kind].lock);
 }
 
-static free_object *take(cache_kind kind) {
+static free_object *depot_take(cache_kind kind) {
   spin_lock(&depot[kind].lock);
   free_object *chain = depot[kind].first;
   if (chain) depot[kind].first = chain->next_chain;
@@ -84,33 +84,33 @@ static free_object *take(cache_kind kind) {
 }
 
 /* In the thread that ends. */
-static void flush(void *unused) {
+static void cache_flush(void *unused) {
   (void)unused;
   for (cache_kind kind = 0; kind < N_CACHES; ++kind) {
-    give(kind, own.first[kind], own.n[kind]);
-    give(kind, own.spare[kind], CHAIN);
+    depot_give(kind, own.first[kind], own.n[kind]);
+    depot_give(kind, own.spare[kind], CHAIN);
     own.first[kind] = own.spare[kind] = NULL;
     own.n[kind] = 0;
   }
   registered = false;
 }
 
-static void make_key(void) { pthread_key_create(&key, flush); }
+static void cache_make_key(void) { pthread_key_create(&key, cache_flush); }
 
 static void register_thread(void) {
-  pthread_once(&key_once, make_key);
+  pthread_once(&key_once, cache_make_key);
   pthread_setspecific(key, &own);
   registered = true;
 }
 
-__attribute__((noinline)) static void *refill(cache_kind kind, size_t bytes) {
+__attribute__((noinline)) static void *cache_refill(cache_kind kind, size_t bytes) {
   if (!registered) register_thread();
   free_object *chain = own.spare[kind];
   own.spare[kind] = NULL;
   unsigned n = CHAIN;
   if (!chain) {
-    chain = take(kind);
-    if (!chain) return make(bytes);
+    chain = depot_take(kind);
+    if (!chain) return cache_make(bytes);
     n = chain->n;
   }
   own.first[kind] = chain;
@@ -118,10 +118,10 @@ __attribute__((noinline)) static void *refill(cache_kind kind, size_t bytes) {
   return pop(kind);
 }
 
-__attribute__((noinline)) static void spill(cache_kind kind, void *object) {
+__attribute__((noinline)) static void cache_spill(cache_kind kind, void *object) {
   if (!registered) register_thread();
   if (own.n[kind] == CHAIN) {
-    give(kind, own.spare[kind], CHAIN);
+    depot_give(kind, own.spare[kind], CHAIN);
     own.spare[kind] = own.first[kind];
     own.first[kind] = NULL;
     own.n[kind] = 0;
@@ -131,13 +131,13 @@ __attribute__((noinline)) static void spill(cache_kind kind, void *object) {
 
 void *cache_get(cache_kind kind, size_t bytes) {
   if (likely(own.n[kind])) return pop(kind);
-  return refill(kind, bytes);
+  return cache_refill(kind, bytes);
 }
 
 void cache_put(cache_kind kind, void *object) {
   if (likely(registered && own.n[kind] < CHAIN))
     push(kind, object);
   else
-    spill(kind, object);
+    cache_spill(kind, object);
 }
 #endif

@@ -45,7 +45,7 @@ int file_descriptor_of(const char *path) {
 }
 
 /* 0, or why this must not be written to. */
-static int refuse(const struct stat *s) {
+static int refuse_file(const struct stat *s) {
   if (S_ISLNK(s->st_mode)) return ELOOP;
   if (S_ISDIR(s->st_mode)) return EISDIR;
   if (S_ISCHR(s->st_mode)) return 0;
@@ -60,7 +60,7 @@ static int open_existing(const char *path) {
   struct stat s;
   const int at = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
   if (at < 0) return -1;
-  int error = fstat(at, &s) ? errno : refuse(&s);
+  int error = fstat(at, &s) ? errno : refuse_file(&s);
   snprintf(name, sizeof name, "/proc/self/fd/%d", at);
   const int fd = error ? -1 : open(name, (S_ISREG(s.st_mode) ? O_RDWR : O_WRONLY) | O_NOCTTY | O_CLOEXEC);
   if (!error) error = errno;

@@ -33,12 +33,12 @@ static recent_store process_store;
 static _Atomic bool process_scope;
 static error_listener *_Atomic listener; /* NULL: nobody listens */
 
-static void make_key(void) { pthread_key_create(&words_key, free); }
+static void make_words_key(void) { pthread_key_create(&words_key, free); }
 
 /* NULL without memory: then there are codes but no words. */
 static thread_words *own_words(void) {
   if (!words_of_thread) {
-    pthread_once(&words_once, make_key);
+    pthread_once(&words_once, make_words_key);
     words_of_thread = calloc(1, sizeof *words_of_thread);
     pthread_setspecific(words_key, words_of_thread);
   }
@@ -110,7 +110,7 @@ status error_publish(status code, const char *call) {
 
 void error_listen(error_listener *added) { atomic_store_explicit(&listener, added, memory_order_release); }
 
-static const char *take(recent_store *store) {
+static const char *take_recent(recent_store *store) {
   if (!store->text[0]) return NULL;
   memcpy(store->taken, store->text, sizeof store->taken);
   store->text[0] = '\0';
@@ -118,9 +118,9 @@ static const char *take(recent_store *store) {
 }
 
 const char *error_recent(void) {
-  if (!process_scope) return words_of_thread ? take(&words_of_thread->recent) : NULL;
+  if (!process_scope) return words_of_thread ? take_recent(&words_of_thread->recent) : NULL;
   pthread_mutex_lock(&process_lock);
-  const char *text = take(&process_store);
+  const char *text = take_recent(&process_store);
   pthread_mutex_unlock(&process_lock);
   return text;
 }

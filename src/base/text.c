@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The bytes of the character that starts there, and its code; 0: no UTF-8 (RFC 3629). */
-static size_t decode(const uint8_t *p, size_t n, uint32_t *code) {
+static size_t decode_utf8(const uint8_t *p, size_t n, uint32_t *code) {
   static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* of that many bytes; below, it is too long a form */
   const size_t bytes = *p < 0x80 ? 1 : *p < 0xc2 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf5 ? 4 : 0;
   if (!bytes || bytes > n) return 0;
@@ -31,7 +31,7 @@ size_t text_safe(char *out, size_t room, const char *text, size_t n) {
   size_t used = 0;
   while (p < end) {
     uint32_t code;
-    const size_t bytes = decode(p, (size_t)(end - p), &code);
+    const size_t bytes = decode_utf8(p, (size_t)(end - p), &code);
     if (bytes && is_harmless(code)) {
       if (used + bytes >= room) break;
       memcpy(out + used, p, bytes);

@@ -18,21 +18,21 @@ static size_t home(uintptr_t address) {
 }
 
 /* The block's slot, or the unused one where it belongs. An address may have the number of a handle. */
-static size_t slot_of(uintptr_t address, bool is_handle) {
+static size_t table_slot_of(uintptr_t address, bool is_handle) {
   size_t i = home(address);
   while (slots[i].address && (slots[i].address != address || slots[i].is_handle != is_handle))
     i = (i + 1) & (n_slots - 1);
   return i;
 }
 
-static bool grow(void) {
+static bool table_grow(void) {
   const size_t n_before = n_slots;
   live_record *before = slots, *bigger = calloc(n_before ? 2 * n_before : 1024, sizeof *bigger);
   if (!bigger) return false;
   slots = bigger;
   n_slots = n_before ? 2 * n_before : 1024;
   for (size_t i = 0; i < n_before; ++i)
-    if (before[i].address) slots[slot_of(before[i].address, before[i].is_handle)] = before[i];
+    if (before[i].address) slots[table_slot_of(before[i].address, before[i].is_handle)] = before[i];
   free(before);
   return true;
 }
@@ -40,9 +40,9 @@ static bool grow(void) {
 bool block_table_add(const hook_block *b, void *const frame[], unsigned n_frames, uint64_t now_ns) {
   pthread_mutex_lock(&lock);
   ++counts.n_allocs;
-  const bool room = 2 * (counts.n_live + 1) <= n_slots || grow();
+  const bool room = 2 * (counts.n_live + 1) <= n_slots || table_grow();
   if (room) {
-    live_record *r = &slots[slot_of(b->address, b->is_handle)];
+    live_record *r = &slots[table_slot_of(b->address, b->is_handle)];
     *r = (live_record){b->address, b->is_handle, b->requested, b->number, now_ns, b->call, b->device, n_frames, {0}};
     memcpy(r->frame, frame, n_frames * sizeof *frame);
     ++counts.n_live;
@@ -70,7 +70,7 @@ static void close_gap(size_t gap) {
 void block_table_remove(const hook_block *b, void *site) {
   pthread_mutex_lock(&lock);
   ++counts.n_frees;
-  const size_t i = n_slots ? slot_of(b->address, b->is_handle) : 0;
+  const size_t i = n_slots ? table_slot_of(b->address, b->is_handle) : 0;
   if (n_slots && slots[i].address) {
     --counts.n_live;
     counts.live_bytes -= slots[i].bytes;

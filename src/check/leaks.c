@@ -102,7 +102,7 @@ static void warn_of_many(void) {
            (uintmax_t)options.max_blocks);
 }
 
-static void *serve(void *unused) {
+static void *serve_reports(void *unused) {
   (void)unused;
   for (;;) {
     while (sem_wait(&wanted)) {
@@ -113,13 +113,13 @@ static void *serve(void *unused) {
   return NULL;
 }
 
-static void start_thread(void) {
+static void start_report_thread(void) {
   pthread_t thread;
   sigset_t all, before;
   tell_report_path();
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = pthread_create(&thread, NULL, serve, NULL);
+  const int error = pthread_create(&thread, NULL, serve_reports, NULL);
   if (!error)
     pthread_detach(thread);
   else
@@ -139,7 +139,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   errno = saved;
 }
 
-static void at_exit(void) {
+static void leaks_at_exit(void) {
   if (getpid() != owner) return; /* a forked child has none of this memory */
   warn_of_many();
   pthread_mutex_lock(&bad_lock);
@@ -165,9 +165,9 @@ static unsigned stack_from(void *site, void *frame[BLOCK_FRAMES]) {
   return found;
 }
 
-static void on_alloc(const hook_block *b) {
+static void leaks_on_alloc(const hook_block *b) {
   void *frame[BLOCK_FRAMES];
-  pthread_once(&thread_once, start_thread);
+  pthread_once(&thread_once, start_report_thread);
   block_table_add(b, frame, stack_from(b->site, frame), now_ns());
   static _Atomic bool warned;
   if (!options.max_blocks || block_table_counts().n_live < options.max_blocks || atomic_exchange(&warned, true)) return;
@@ -176,7 +176,7 @@ static void on_alloc(const hook_block *b) {
 }
 
 /* What is known of the address, as words. */
-static void explain(const bad_free_record *bad, char *words, size_t bytes) {
+static void explain_bad_free(const bad_free_record *bad, char *words, size_t bytes) {
   const freed_record *r = &bad->before;
   char at_alloc[96], at_free[96];
   switch (bad->kind) {
@@ -197,7 +197,7 @@ static void on_bad_free(uintptr_t address, void *site, char *words, size_t bytes
     bad.kind = BAD_FREE_LIVE;
   else if (block_table_find_freed(address, &bad.before))
     bad.kind = BAD_FREE_FREED;
-  explain(&bad, words, bytes);
+  explain_bad_free(&bad, words, bytes);
   trace_add(&trace_stats()->n_bad_frees, 1);
   pthread_mutex_lock(&bad_lock);
   if (n_bad_frees < MAX_BAD_FREES) bad_frees[n_bad_frees] = bad;
@@ -222,14 +222,14 @@ static void set_report_path(void) {
 }
 
 /* A child that was forked before anything was allocated may use devices, and gets a report of its own. */
-static void in_child(void) {
+static void leaks_in_child(void) {
   if (block_table_counts().n_allocs) return;
   owner = getpid();
   set_report_path();
 }
 
-__attribute__((constructor)) static void start(void) {
-  static const hooks listener = {.alloc = on_alloc, .free = block_table_remove, .bad_free = on_bad_free};
+__attribute__((constructor)) static void leaks_start(void) {
+  static const hooks listener = {.alloc = leaks_on_alloc, .free = block_table_remove, .bad_free = on_bad_free};
   const char *text = variable_text(VARIABLE_LEAKS);
   char bad[LEAKS_OPTIONS_BAD];
   void *frame[1];
@@ -237,7 +237,7 @@ __attribute__((constructor)) static void start(void) {
   if (!leaks_options_parse(text, &options, bad)) variable_reject(VARIABLE_LEAKS, bad);
   owner = getpid();
   set_report_path();
-  pthread_atfork(NULL, NULL, in_child);
+  pthread_atfork(NULL, NULL, leaks_in_child);
   sem_init(&wanted, 0, 0);
   backtrace(frame, 1); /* the first call loads a library, which must not happen in a hook */
   if (options.signal) {
@@ -245,6 +245,6 @@ __attribute__((constructor)) static void start(void) {
     sigfillset(&action.sa_mask);
     sigaction(options.signal, &action, &previous);
   }
-  atexit(at_exit);
+  atexit(leaks_at_exit);
   hooks_add(&listener);
 }

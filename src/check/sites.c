@@ -20,7 +20,7 @@ static void count_free(const hook_block *b, void *site) {
   atomic_fetch_sub_explicit(&row->live_blocks, 1, memory_order_relaxed);
 }
 
-__attribute__((constructor)) static void start(void) {
+__attribute__((constructor)) static void sites_start(void) {
   static const hooks listener = {.alloc = count_alloc, .free = count_free};
   uint64_t wanted;
   /* Does not open the counters, which a process that uses no device does without. */

@@ -103,7 +103,7 @@ static status read_section(const cJSON *section, dump_choice *choice) {
 }
 
 /* With the lock held. */
-static void apply(const dump_choice *choice) {
+static void apply_dump_config(const dump_choice *choice) {
   memcpy(dump.folder, choice->folder, sizeof dump.folder);
   atomic_store(&dump_wanted, choice->wanted);
 }
@@ -113,7 +113,7 @@ status dump_configure(const cJSON *section, bool from_init) {
   TRY(read_section(section, &choice));
   pthread_mutex_lock(&dump.lock);
   if (from_init) dump.from_init = choice.tensors;
-  apply(&choice);
+  apply_dump_config(&choice);
   pthread_mutex_unlock(&dump.lock);
   return ST_OK;
 }
@@ -153,7 +153,7 @@ status dump_finalize(void) {
   TRY(dump_check_init());
   pthread_mutex_lock(&dump.lock);
   dump.initialised = false;
-  apply(&(dump_choice){0});
+  apply_dump_config(&(dump_choice){0});
   pthread_mutex_unlock(&dump.lock);
   return ST_OK;
 }
@@ -161,6 +161,6 @@ status dump_finalize(void) {
 void dump_forget(void) {
   pthread_mutex_lock(&dump.lock);
   dump.initialised = dump.from_init = false;
-  apply(&(dump_choice){0});
+  apply_dump_config(&(dump_choice){0});
   pthread_mutex_unlock(&dump.lock);
 }

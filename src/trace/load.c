@@ -36,7 +36,7 @@ void load_end(int device, load_unit unit, uint64_t began_ns, uint64_t now_ns) {
 }
 
 /* When, and how long tasks had run by then; the sums wrap, their difference does not. */
-static look_at look(int device) {
+static look_at load_look(int device) {
   look_at l;
   spin_lock(&loads[device].lock);
   l.now_ns = timeline_now();
@@ -59,13 +59,13 @@ static look_at exchange(int device, const look_at *now) {
 void load_sample(int device, unsigned percent[LOAD_N_UNITS]) {
   const uint64_t least_ns = LOAD_SAMPLE_MS * UINT64_C(1000000);
   timeline_want_load();
-  look_at now = look(device);
+  look_at now = load_look(device);
   look_at before = exchange(device, NULL);
   if (!before.now_ns) before = now;
   const uint64_t past_ns = now.now_ns - before.now_ns;
   if (past_ns < least_ns) {
     nanosleep(&(struct timespec){.tv_nsec = (long)(least_ns - past_ns)}, NULL);
-    now = look(device);
+    now = load_look(device);
   }
   exchange(device, &now);
   const uint64_t span = now.now_ns - before.now_ns;

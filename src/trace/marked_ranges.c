@@ -46,7 +46,7 @@ status range_domain_destroy(void *pointer) {
   return fail(ST_INVALID_PARAM, "domain is %p, no domain (destroyed?)", pointer);
 }
 
-static status check(const void *pointer, const char *message, const domain **out) {
+static status check_domain(const void *pointer, const char *message, const domain **out) {
   *out = pointer ? handle_live(HANDLE_DOMAIN, pointer) : NULL;
   if (pointer && !*out) return fail(ST_INVALID_PARAM, "domain is %p, no domain (destroyed?)", pointer);
   const size_t n = strnlen(message, RANGE_MAX_MESSAGE + 1);
@@ -59,7 +59,7 @@ static status check(const void *pointer, const char *message, const domain **out
 
 status range_record(void *pointer, const char *message, timeline_record *r) {
   const domain *d;
-  TRY(check(pointer, message, &d));
+  TRY(check_domain(pointer, message, &d));
   *r = (timeline_record){.kind = TIMELINE_MARK,
                          .name = timeline_name(message, strlen(message)),
                          .bytes = d ? timeline_name(d->name, strlen(d->name)) : 0,
@@ -69,7 +69,7 @@ status range_record(void *pointer, const char *message, timeline_record *r) {
 
 status range_start(void *pointer, const char *message, void *stream, uint64_t *id) {
   const domain *d;
-  TRY(check(pointer, message, &d));
+  TRY(check_domain(pointer, message, &d));
   range *r = malloc(sizeof *r);
   char *copy = strdup(message);
   if (!r || !copy) {

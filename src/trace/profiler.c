@@ -52,7 +52,7 @@ static const struct {
 };
 enum { N_MEANINGS = sizeof meanings / sizeof *meanings };
 
-static status check_config(const profiler_config *c) {
+static status check_profiler_config(const profiler_config *c) {
   uint64_t known = 0;
   for (int i = 0; i < N_MEANINGS; ++i) known |= meanings[i].switches;
   if (c->switches & ~known)
@@ -90,7 +90,7 @@ static status init(const char *path) {
 }
 
 /* Makes the files that are still missing. */
-static status prepare(const profiler_config *c) {
+static status prepare_session(const profiler_config *c) {
   char data[PROFILER_FOLDER_BYTES + 32];
   if (!session.folder[0]) {
     char folder[PROFILER_FOLDER_BYTES], host[PROFILER_FOLDER_BYTES + 8];
@@ -113,16 +113,16 @@ static status prepare(const profiler_config *c) {
 static status warm_up(const profiler_config *c) {
   TRY(check_open());
   if (session.started) return fail(ST_PROFILER_CONFLICT, "started already, expected a warm-up before aclprofStart");
-  TRY(check_config(c));
-  return prepare(c);
+  TRY(check_profiler_config(c));
+  return prepare_session(c);
 }
 
-static status start(const profiler_config *c) {
-  TRY(check_config(c));
+static status start_session(const profiler_config *c) {
+  TRY(check_profiler_config(c));
   const uint32_t twice = session.started & c->devices;
   if (twice)
     return fail(ST_PROFILER_RUNS, "device %d is profiled already, expected aclprofStop before", __builtin_ctz(twice));
-  TRY(prepare(c));
+  TRY(prepare_session(c));
   if (c->switches & WITHOUT_DATA)
     log_line(LOG_WARNING, "of the profiler's switches %#jx, these record nothing here: %#jx", (uintmax_t)c->switches,
              (uintmax_t)(c->switches & WITHOUT_DATA));
@@ -134,7 +134,7 @@ static status start(const profiler_config *c) {
   return ST_OK;
 }
 
-static status flush(void) {
+static status flush_session(void) {
   uint64_t n_left_out;
   TRY(timeline_flush(&n_left_out));
   if (n_left_out)
@@ -160,15 +160,15 @@ static status stop(const profiler_config *c) {
   }
   session.started &= ~c->devices;
   want();
-  return flush();
+  return flush_session();
 }
 
-static status finalize(void) {
+static status end_session(void) {
   session.started = session.prepared = 0;
   session.open = false;
   session.limit_bytes = 0;
   want();
-  const status st = flush();
+  const status st = flush_session();
   timeline_close();
   return st;
 }
@@ -177,21 +177,21 @@ static status finalize(void) {
 
 static status start_own(const profiler_config *c) {
   TRY(check_open());
-  return start(c);
+  return start_session(c);
 }
 
 static status finalize_own(void) {
   TRY(check_open());
-  return finalize();
+  return end_session();
 }
 
 static status run(const char *path, const profiler_config *c, uint64_t limit_bytes) {
   if (session.open) return fail(ST_PROFILER_RUNS, "the program runs the profiler, expected aclprofFinalize before");
   TRY(init(path));
   session.limit_bytes = limit_bytes;
-  const status st = start(c);
+  const status st = start_session(c);
   session.of_configuration = st == ST_OK;
-  if (st != ST_OK) (void)finalize();
+  if (st != ST_OK) (void)end_session();
   return st;
 }
 
@@ -207,7 +207,7 @@ status profiler_run(const char *path, const profiler_config *c, uint64_t limit_b
 
 void profiler_run_end(void) {
   pthread_mutex_lock(&session.lock);
-  if (session.of_configuration && finalize() != ST_OK) tell_loss();
+  if (session.of_configuration && end_session() != ST_OK) tell_loss();
   session.of_configuration = false;
   pthread_mutex_unlock(&session.lock);
 }

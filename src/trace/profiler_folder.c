@@ -32,7 +32,7 @@ status profiler_make_folder(const char *path) {
   return ST_OK;
 }
 
-static status write_json(const char *folder, const char *name, cJSON *json) {
+static status write_info_json(const char *folder, const char *name, cJSON *json) {
   char path[PROFILER_FOLDER_BYTES + 32];
   snprintf(path, sizeof path, "%s/%s", folder, name);
   char *text = json ? cJSON_PrintUnformatted(json) : NULL;
@@ -65,7 +65,7 @@ static status write_start(const char *host) {
   cJSON_AddStringToObject(json, "collectionTimeBegin", text);
   snprintf(text, sizeof text, "%ju", (uintmax_t)raw_ns);
   cJSON_AddStringToObject(json, "clockMonotonicRaw", text);
-  return write_json(host, "start_info", json);
+  return write_info_json(host, "start_info", json);
 }
 
 /* Clients look for the frequency of the counter, in MHz, that times are of: here nanoseconds. */
@@ -85,7 +85,7 @@ static status write_process(const char *host) {
   cJSON_AddStringToObject(json, "pid", pid);
   cJSON_AddStringToObject(json, "pid_name", name);
   cJSON_AddStringToObject(json, "hostname", machine);
-  return write_json(host, "info.json", json);
+  return write_info_json(host, "info.json", json);
 }
 
 static void session_name(char *name, size_t bytes) {

@@ -30,7 +30,7 @@ static struct {
 } recorder = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 /* Records end here; those that are in the file are whole. */
-static void give_up(const char *what, int error) {
+static void stop_recording(const char *what, int error) {
   fprintf(stderr, "cannon: the recording ends here: %s: %s\n", what, file_error(error));
   close(recorder.fd);
   recorder.fd = -1;
@@ -46,7 +46,7 @@ static bool map_next_chunk(void) {
   void *chunk =
       error ? MAP_FAILED : mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, recorder.fd, (off_t)offset);
   if (chunk == MAP_FAILED) {
-    give_up("it can't grow", error ? error : errno);
+    stop_recording("it can't grow", error ? error : errno);
     return false;
   }
   madvise(chunk, CHUNK_BYTES, MADV_DONTFORK);
@@ -75,7 +75,7 @@ static void write_record(record *r) {
 
 /* ---- what is recorded -------------------------------------------------------------------------------------------- */
 
-static void on_alloc(const hook_block *b) {
+static void record_alloc(const hook_block *b) {
   if (b->is_internal) return; /* another allocator would not have had to serve it */
   write_record(&(record){.kind = RECORD_ALLOC,
                          .device = b->device,
@@ -85,13 +85,13 @@ static void on_alloc(const hook_block *b) {
                          .bytes = b->bytes});
 }
 
-static void on_free(const hook_block *b, void *site) {
+static void record_free(const hook_block *b, void *site) {
   (void)site;
   if (b->is_internal) return; /* another allocator would not have had to serve it */
   write_record(&(record){.kind = RECORD_FREE, .device = b->device, .stream = b->stream, .number = b->number});
 }
 
-static void on_step(const hook_step *s) {
+static void record_step(const hook_step *s) {
   static const record_kind kinds[] = {
       [HOOK_STREAM_CREATED] = RECORD_STREAM_CREATED, [HOOK_STREAM_DESTROYED] = RECORD_STREAM_DESTROYED,
       [HOOK_EVENT_RECORDED] = RECORD_EVENT_RECORDED, [HOOK_EVENT_AWAITED] = RECORD_EVENT_AWAITED,
@@ -134,13 +134,13 @@ static bool write_header(const char *soc_name, int n_devices) {
 }
 
 /* A forked child has no device, nor the chunk. */
-static void in_child(void) {
+static void recorder_in_child(void) {
   pthread_mutex_init(&recorder.lock, NULL);
   recorder.fd = -1;
 }
 
 void record_start(const char *soc_name, int n_devices) {
-  static const hooks listener = {.alloc = on_alloc, .free = on_free, .step = on_step};
+  static const hooks listener = {.alloc = record_alloc, .free = record_free, .step = record_step};
   const char *name = variable_text(VARIABLE_RECORD);
   char path[PATH_MAX];
   if (!name) return;
@@ -148,7 +148,7 @@ void record_start(const char *soc_name, int n_devices) {
   if (recorder.fd < 0)
     fprintf(stderr, "cannon: CANNON_RECORD is %s, expected a file: %s can't be made: %s\n", name, path,
             errno == EINVAL ? "it is a device, a pipe or a folder" : strerror(errno));
-  else if (write_header(soc_name, n_devices) && pthread_atfork(NULL, NULL, in_child) == 0)
+  else if (write_header(soc_name, n_devices) && pthread_atfork(NULL, NULL, recorder_in_child) == 0)
     hooks_add(&listener);
 }
 
@@ -159,7 +159,7 @@ void record_trim(void) {
     recorder.chunk_bytes = 0; /* the next record maps a chunk of its own */
     if (recorder.chunk) munmap(recorder.chunk, CHUNK_BYTES);
     recorder.chunk = NULL;
-    if (ftruncate(recorder.fd, (off_t)end)) give_up("it can't be cut to its length", errno);
+    if (ftruncate(recorder.fd, (off_t)end)) stop_recording("it can't be cut to its length", errno);
   }
   pthread_mutex_unlock(&recorder.lock);
 }

@@ -136,7 +136,7 @@ stats_stream *trace_stream_row(int device, uint32_t id) {
 }
 
 /* Under the lock. */
-static void close_stream(stats_stream *row) {
+static void close_stream_row(stats_stream *row) {
   if (row->state == STATS_ROW_ENDED && !atomic_load(&row->memory.live_bytes)) row->state = STATS_ROW_CLOSED;
 }
 
@@ -147,7 +147,7 @@ void trace_stream_end(int device, uint32_t id) {
   const unsigned i = find_stream(s, device, id);
   if (i < STATS_MAX_STREAMS - 1) {
     s->streams[i].state = STATS_ROW_ENDED;
-    close_stream(&s->streams[i]);
+    close_stream_row(&s->streams[i]);
   }
   pthread_mutex_unlock(&rows_lock);
 }
@@ -156,7 +156,7 @@ void trace_stream_end(int device, uint32_t id) {
 void trace_stream_settle(stats_stream *row) {
   if (atomic_load(&row->state) != STATS_ROW_ENDED) return;
   pthread_mutex_lock(&rows_lock);
-  close_stream(row);
+  close_stream_row(row);
   pthread_mutex_unlock(&rows_lock);
 }
 
@@ -175,7 +175,7 @@ static int32_t module_row(stats_file *s, const char *path) {
 
 /* _dl_find_object and not dladdr, which takes the loader's lock: a library's constructor that allocates holds that one
  * and waits for ours. */
-static stats_place place_of(stats_file *s, const void *code) {
+static stats_place place_in_module(stats_file *s, const void *code) {
   struct dl_find_object found;
   if (_dl_find_object((void *)code, &found) || !found.dlfo_link_map) return (stats_place){.module = -1};
   const char *path = found.dlfo_link_map->l_name;
@@ -186,7 +186,7 @@ static stats_place place_of(stats_file *s, const void *code) {
 stats_place trace_place(const void *code) {
   stats_file *s = trace_stats();
   pthread_mutex_lock(&rows_lock);
-  const stats_place place = place_of(s, code);
+  const stats_place place = place_in_module(s, code);
   pthread_mutex_unlock(&rows_lock);
   return place;
 }
@@ -216,7 +216,7 @@ stats_site *trace_site(const void *code, const char *call) {
   const bool others = !row;
   if (others) row = &s->sites[N_HASHED];
   if (!atomic_load_explicit(&row->address, memory_order_relaxed)) {
-    row->place = others ? (stats_place){.module = -1} : place_of(s, code);
+    row->place = others ? (stats_place){.module = -1} : place_in_module(s, code);
     snprintf(row->call, sizeof row->call, "%s", others ? "(others)" : call);
     atomic_store_explicit(&row->address, others ? OTHERS : address, memory_order_release);
   }

@@ -35,13 +35,13 @@ status stamp_check_message(const char *text, size_t bytes) {
   return ST_OK;
 }
 
-static status find(void *pointer, stamp **out) {
+static status stamp_find(void *pointer, stamp **out) {
   TRY(stamps_check());
   *out = handle_live(HANDLE_STAMP, pointer);
   return *out ? ST_OK : fail(ST_INVALID_PARAM, "stamp is %p, no stamp (destroyed?)", pointer);
 }
 
-static void record(uint32_t message, const char *type, uint32_t range, uint64_t start_ns, uint64_t end_ns) {
+static void stamp_record(uint32_t message, const char *type, uint32_t range, uint64_t start_ns, uint64_t end_ns) {
   timeline_record r = {.kind = TIMELINE_MARK,
                        .name = message,
                        .type = timeline_name(type, strlen(type)),
@@ -77,7 +77,7 @@ status stamp_destroy(void *pointer) {
 
 status stamp_set_message(void *pointer, const char *text, size_t bytes) {
   stamp *s;
-  TRY(find(pointer, &s));
+  TRY(stamp_find(pointer, &s));
   TRY(stamp_check_message(text, bytes));
   s->message = timeline_name(text, bytes);
   return ST_OK;
@@ -85,9 +85,9 @@ status stamp_set_message(void *pointer, const char *text, size_t bytes) {
 
 status stamp_mark(void *pointer) {
   stamp *s;
-  TRY(find(pointer, &s));
+  TRY(stamp_find(pointer, &s));
   const uint64_t now = timeline_now();
-  record(s->message, "mark", 0, now, now);
+  stamp_record(s->message, "mark", 0, now, now);
   return ST_OK;
 }
 
@@ -96,7 +96,7 @@ status stamp_mark(void *pointer) {
 /* *id: of a range; NULL: of this thread. */
 static status open_span(void *pointer, uint32_t *id) {
   stamp *s;
-  TRY(find(pointer, &s));
+  TRY(stamp_find(pointer, &s));
   pthread_mutex_lock(&lock);
   const bool was_open = s->started_ns;
   if (!was_open) {
@@ -125,7 +125,7 @@ static bool close_span(uint32_t range, const char *type) {
     s->started_ns = 0;
   }
   pthread_mutex_unlock(&lock);
-  if (s) record(message, type, range, started_ns, timeline_now());
+  if (s) stamp_record(message, type, range, started_ns, timeline_now());
   return s;
 }
 

@@ -43,7 +43,7 @@ static stats_file *map_file(stats_file *at) {
 /* A forked child must not count in its parent's file. If the parent had not used a device yet, the child may use some,
  * and its first use of the counters makes a file of its own. Otherwise the child cannot use a device, and counts where
  * nobody reads. The address stays the same, since there are pointers into the counters. */
-static void in_child(void) {
+static void stats_in_child(void) {
   const bool may_use_devices = !atomic_load(&file->n_devices);
   (void)mmap(file, sizeof *file, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   on = false;
@@ -53,7 +53,7 @@ static void in_child(void) {
 static void open_stats(void) {
   static stats_file unread;
   stats_file *mapped = map_file(file);
-  if (mapped && !file) pthread_atfork(NULL, NULL, in_child); /* which a child inherits */
+  if (mapped && !file) pthread_atfork(NULL, NULL, stats_in_child); /* which a child inherits */
   on = mapped != NULL;
   atomic_store(&trace_is_off, !on);
   if (!file) file = mapped ? mapped : &unread;
