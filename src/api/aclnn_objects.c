@@ -1,4 +1,4 @@
-/* The aclnn objects, and what can be done to executors. */
+/* Entry points for aclnn objects (tensors, scalars, arrays, lists) and for executors. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
     if (unlikely(!(pointer))) API_RETURN(fail(ST_OP_NULL, #pointer " is NULL, expected a pointer"));                   \
   } while (0)
 
-/* The object is there and alive. */
+/* Returns from the entry point unless the pointer is that of a live object. */
 #define NEED_OBJECT(object, kind)                                                                                      \
   do {                                                                                                                 \
     NEED(object);                                                                                                      \
@@ -22,7 +22,7 @@
       API_RETURN(OP_FAIL(#object " %p is no such object (destroyed?)", (const void *)(object)));                       \
   } while (0)
 
-/* NULL for a creator, after publishing the pending failure. */
+/* The result of a creator that fails: NULL, after the pending failure was published. */
 #define NOTHING(st) (API_RESULT(st), NULL)
 
 aclnnStatus aclnnInit(const char *configPath) {
@@ -67,7 +67,8 @@ aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
   return ACL_SUCCESS;
 }
 
-/* A new array for the caller to free; one element at least, so that rank 0 is no failure. */
+/* Copies dimensions into a new array, which the caller frees. It has at least one element, so that rank 0 does not look
+ * like a failed malloc. */
 static status copy_dims(const int64_t *dims, int rank, int64_t **out, uint64_t *n) {
   int64_t *copy = malloc((size_t)(rank ? rank : 1) * sizeof *copy);
   if (!copy) return fail(ST_NO_HOST_MEMORY, "no host memory for %d dimensions", rank);
@@ -137,7 +138,7 @@ aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
   return ACL_SUCCESS;
 }
 
-/* Arrays copy their values; lists own their members. Both are one allocation. */
+/* Arrays copy their values; lists own their members. Both are a single allocation. */
 #define ARRAY(Kind, type, kind_magic)                                                                                  \
   acl##Kind##Array *aclCreate##Kind##Array(const type *value, uint64_t size) {                                         \
     API_ENTER();                                                                                                       \
@@ -165,7 +166,8 @@ ARRAY(Bool, bool, MAGIC_BOOL_ARRAY)
 
 static bool all_members(const void *const *member, uint64_t n, uint32_t magic) {
   for (uint64_t i = 0; i < n; ++i) {
-    if (!member[i] || *(const uint32_t *)member[i] == magic) continue; /* operators refuse NULL where they must */
+    if (!member[i] || *(const uint32_t *)member[i] == magic)
+      continue; /* operators refuse NULL members where they must */
     fail(ST_OP_INVALID, "value[%ju] is %p, no such object (destroyed?)", (uintmax_t)i, member[i]);
     return false;
   }
@@ -200,7 +202,7 @@ LIST(Scalar, scalarList, MAGIC_SCALAR_LIST, MAGIC_SCALAR)
 
 /* ---- executors --------------------------------------------------------------------------------------------------- */
 
-/* CANN's code for a null object in these calls. */
+/* CANN's error code for a NULL object in these calls. */
 enum { ST_NULL_OBJECT = 561103 };
 
 static status executor_of(const aclOpExecutor *e) {
@@ -227,8 +229,9 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
   return ACL_SUCCESS;
 }
 
-/* Which arguments an index counts, always in the order of phase one's parameters: inputs, outputs, or all tensors.
- * What an operator changes in place is both; its first argument is so even where the operator reads nothing of it. */
+/* Which arguments an index counts, always in the order of phase one's parameters: inputs, outputs, or all tensors. An
+ * argument that the operator changes in place counts as both; so does the first argument, even where the operator only
+ * writes it. */
 typedef enum { COUNT_INPUTS, COUNT_OUTPUTS, COUNT_ALL } operand_order;
 
 static bool is_counted(const operand *p, operand_order order) {
@@ -262,7 +265,7 @@ static status set_address(aclOpExecutor *e, operand_order order, size_t index, c
   return ST_OK;
 }
 
-/* Both spellings of each: CANN has them with and without a capital. */
+/* CANN has each function with and without a leading capital. */
 #define SETTER(name, order)                                                                                            \
   aclnnStatus acl##name(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {                  \
     API(set_address(executor, order, index, tensor, 0, false, addr));                                                  \

@@ -1,4 +1,4 @@
-/* Allocators of the program's own, by stream. */
+/* Entry points for allocators that the program registers for its streams. */
 #include "acl/acl_rt_allocator.h"
 
 #include "api/api.h"
@@ -76,7 +76,7 @@ aclError aclrtAllocatorUnregister(aclrtStream stream_handle) {
   API_ENTER();
   NEED(stream_handle);
   NEED_OK(device_check_child());
-  allocator_forget(stream_handle); /* whatever it is: unknown streams have none */
+  allocator_forget(stream_handle); /* accepts any handle: unknown streams have no allocator */
   return ACL_SUCCESS;
 }
 

@@ -1,4 +1,4 @@
-/* Data types and what the platform can do; nothing here needs initialisation. */
+/* Entry points for data types and for queries of the platform; they need no initialisation. */
 #include <string.h>
 
 #include "api/api.h"
@@ -7,8 +7,8 @@
 
 size_t aclDataTypeSize(aclDataType dataType) { return dtype_bytes(dataType); }
 
-/* Not IEEE, as in CANN (semantics page, section 19): what has no finite half becomes the largest one, and the
- * exponent of infinities is read as an ordinary one. */
+/* As in CANN, not IEEE (semantics page, section 19): values without a finite half become the largest finite half, and a
+ * half with the exponent of infinity is read as a number of that exponent. */
 aclFloat16 aclFloatToFloat16(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);

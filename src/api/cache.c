@@ -1,5 +1,5 @@
-/* Cache maintenance: kernels and the host see one memory, so that there is nothing to do but to check the arguments,
- * and to let the model of L2 know what was fetched. */
+/* Entry points for cache maintenance. Kernels and the host see the same memory, so they only check their arguments and
+ * tell the model of the L2 cache what was prefetched. */
 #include "api/api.h"
 #include "memory/memory.h"
 #include "op/account.h"
@@ -8,7 +8,7 @@
 #include "runtime/device.h"
 #include "trace/stats_write.h"
 
-/* Device memory, in one block or mapping. */
+/* Checks that the range is device memory in one block or mapping. *view: its address for kernels. */
 static status check_device_range(const void *p, size_t size, const char *name, void **view) {
   TRY(device_check_child());
   if (size == 0) return fail(ST_INVALID_PARAM, "size is 0, expected 1 or more");
@@ -87,7 +87,7 @@ aclError aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream 
   API_RETURN(prefetch_described(cmoDesc, cmoType, handle));
 }
 
-/* Barriers exist on one product, for streams of its models. */
+/* One product has barriers of cache operations, for streams of its models; this device has none. */
 aclError aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId,
                                   aclrtStream handle) {
   API_ENTER();

@@ -1,4 +1,4 @@
-/* User functions in streams. */
+/* Entry points for user functions in streams: host functions and callbacks. */
 #include "runtime/callback.h"
 
 #include "api/api.h"

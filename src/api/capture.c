@@ -1,4 +1,4 @@
-/* Capture of streams, and the instances that come of it. */
+/* Entry points for the capture of streams, and for the model instances (graphs) that a capture makes. */
 #include "runtime/capture.h"
 
 #include "api/api.h"
@@ -17,7 +17,7 @@ static status check_mode(int mode) {
   return fail(ST_INVALID_PARAM, "mode is %d, expected 0 (global), 1 (thread local) or 2 (relaxed)", mode);
 }
 
-/* With a reference. */
+/* Looks up the graph and takes a reference to it, which the caller drops (HELD_GRAPH). */
 static status graph_of(aclmdlRI handle, graph **out) {
   TRY(device_check_child());
   *out = object_acquire(OBJECT_GRAPH, handle);

@@ -1,4 +1,4 @@
-/* Contexts and options. */
+/* Entry points for contexts and for system options. */
 #include "runtime/context.h"
 
 #include "api/api.h"
@@ -14,7 +14,7 @@ static status create_context(aclrtContext *out, int device) {
   return ST_OK;
 }
 
-/* With a reference. */
+/* Looks up the context and takes a reference to it, which the caller drops (HELD_CONTEXT). */
 static status context_of(aclrtContext handle, context **out) {
   TRY(device_check_child());
   *out = object_acquire(OBJECT_CONTEXT, handle);

@@ -1,4 +1,4 @@
-/* Copies and fills. */
+/* Entry points for copies and fills of memory. */
 #include "runtime/copy.h"
 
 #include "api/api.h"
@@ -52,7 +52,8 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
   API_RETURN(copy_async(dst, destMax, src, count, kind, handle, CALLER));
 }
 
-/* The condition is that the host's memory is pinned, else it waits: as aclrtMemcpyAsync does now. */
+/* The condition is that the host memory is pinned; otherwise the call waits for the copy. aclrtMemcpyAsync does the
+ * same. */
 aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
                                        aclrtStream handle) {
   API_ENTER();
@@ -127,7 +128,7 @@ aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t c
   API_RETURN(fill_in_stream(devPtr, fill_byte(value), count, s));
 }
 
-/* n words; only memory that is the device's or pinned. */
+/* Checks that ptr is aligned, has room for n 32-bit words, and is device or pinned memory. */
 static status check_words(const void *ptr, size_t room, size_t n) {
   if ((uintptr_t)ptr % sizeof(uint32_t)) return fail(ST_INVALID_PARAM, "ptr is %p, expected a multiple of 4", ptr);
   if (n > room / sizeof(uint32_t))
@@ -155,7 +156,7 @@ aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N
   NEED_OK(device_check_child());
   NEED_OK(check_words(ptr, memSize, N));
   NEED_OK(context_stream(handle, &s));
-  if (memory_place_of(ptr) == PLACE_PINNED && !capture_records(s)) /* at once, as documented */
+  if (memory_place_of(ptr) == PLACE_PINNED && !capture_records(s)) /* filled before the call returns, as documented */
     API_RETURN(fill_now(ptr, value, N * sizeof value, __func__));
   API_RETURN(fill_in_stream(ptr, value, N * sizeof value, s));
 }

@@ -1,4 +1,4 @@
-/* Many copies in one call. All are checked before the first is made. */
+/* Entry points for many copies in one call. All are checked before the first is made. */
 #include "api/api.h"
 #include "memory/memory.h"
 #include "runtime/capture.h"
@@ -14,7 +14,7 @@ typedef struct {
   void **srcs;
   size_t *sizes, n;
   aclrtMemcpyBatchAttr *attrs;
-  size_t *starts, n_attrs; /* the first copy that each of attrs is for */
+  size_t *starts, n_attrs; /* the index of the first copy that each attribute is for */
 } batch;
 
 static status check_arrays(const batch *b) {
@@ -39,7 +39,7 @@ static status check_starts(const batch *b) {
   return ST_OK;
 }
 
-/* Whether the memory is where the attribute says. */
+/* Checks that the memory is where its attribute says. *on_device: whether it is device memory. */
 static status batch_check_location(const void *p, const aclrtMemLocation *said, const char *name, size_t i,
                                    bool *on_device) {
   *on_device = memory_place_of(p) == PLACE_DEVICE;
@@ -95,7 +95,7 @@ static status copy_batch_check(const batch *b, copy_kind *kind, size_t *failed) 
   return ST_OK;
 }
 
-/* s NULL: at once. */
+/* Makes all copies of the batch: in stream s, or before it returns if s is NULL. */
 static status copy_batch_run(const batch *b, copy_kind kind, stream *s, void *site, const char *call) {
   for (size_t i = 0; i < b->n; ++i) {
     if (b->sizes[i] == 0) continue;

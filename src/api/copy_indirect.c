@@ -1,4 +1,4 @@
-/* Copies whose parameters are in device memory. */
+/* Entry points for copies whose parameters are read from device memory when the copy runs. */
 #include "runtime/copy_indirect.h"
 
 #include "api/api.h"

@@ -1,4 +1,4 @@
-/* Data buffers: an address and a size in an object of their own. */
+/* Entry points for data buffers, objects that hold an address and a size. */
 #include <stdlib.h>
 
 #include "api/api.h"

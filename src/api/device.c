@@ -1,4 +1,4 @@
-/* Devices. */
+/* Entry points for devices. */
 #include "runtime/device.h"
 
 #include <unistd.h>
@@ -90,7 +90,7 @@ aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int
   return ACL_SUCCESS;
 }
 
-/* Devices that have peer access reach each other's memory without more ado: what is left is to check. */
+/* Devices with peer access can use each other's memory without a mapping, so that only the arguments are checked. */
 static status check_peer_map(const void *p, size_t size, int32_t peer, uint64_t flags) {
   void *view;
   TRY(device_check_child());
@@ -121,7 +121,7 @@ aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *grea
   return ACL_SUCCESS;
 }
 
-/* What a product lacks is 0, but for the two kinds that CANN documents as failing. */
+/* Attributes that this product lacks are 0, except two that CANN documents as failing. */
 aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value) {
   API_ENTER();
   NEED(value);
@@ -170,10 +170,12 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
   return ACL_SUCCESS;
 }
 
-/* No AI CPU is simulated, so that it is idle. CANN does not tell memory's use here: -1. */
+/* Fills the utilization of the device's units. AI CPUs are not simulated and count as idle. CANN does not report the
+ * use of memory here either: -1. */
 static status measure_utilization(int device, aclrtUtilizationInfo *info) {
   TRY(device_check_child());
-  const bool has_vector_cores = device_profile_of_all()->npu_arch >= 2201; /* else they are part of the AI cores */
+  const bool has_vector_cores =
+      device_profile_of_all()->npu_arch >= 2201; /* otherwise the AI cores do the vector work too */
   unsigned percent[LOAD_N_UNITS];
   TRY(device_check(device, "deviceId"));
   if (info->utilizationExtend)

@@ -1,4 +1,4 @@
-/* Memory for media processing; of that, nothing else is here. */
+/* Entry points for the memory of media processing (DVPP); no other part of DVPP is implemented. */
 #include "acl/dvpp/hi_media_common.h"
 #include "acl/ops/acl_dvpp.h"
 #include "api/allocate.h"
@@ -25,7 +25,7 @@ static status free_media(void *p, void *site) {
 
 aclError acldvppFree(void *devPtr) { API(free_media(devPtr, CALLER)); }
 
-/* The second version has numbers of its own: 0xA0028000 (module "system", an error) and a kind. */
+/* The second version of DVPP has error numbers of its own: 0xA0028000 (module "system", severity error) plus a kind. */
 static int media_result(aclError code) {
   switch (code) {
   case ACL_SUCCESS: return 0;

@@ -1,4 +1,4 @@
-/* Events. */
+/* Entry points for events. */
 #include "runtime/event.h"
 
 #include "api/api.h"
@@ -8,7 +8,7 @@
 
 enum { PLAIN_FLAGS = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE };
 
-/* Seconds that waits without a timeout of their own may take; 0: for ever. */
+/* The timeout, in seconds, of waits that have none of their own; 0: no limit. */
 static _Atomic uint32_t op_wait_timeout_s;
 
 static status create_event(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t known) {
@@ -53,14 +53,14 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
       create_event(event, EVENT_EX, flag, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE));
 }
 
-/* With a reference. */
+/* Looks up the event and takes a reference to it, which the caller drops (HELD_EVENT). */
 static status event_of(aclrtEvent handle, event **out) {
   TRY(device_check_child());
   *out = object_acquire(OBJECT_EVENT, handle);
   return *out ? ST_OK : fail(ST_INVALID_VALUE, "event %p is no event (destroyed?)", handle);
 }
 
-/* Both must be of the current context. */
+/* Looks up an event and a stream, which must both belong to the current context. */
 static status event_and_stream(aclrtEvent event_handle, aclrtStream stream_handle, event **e, stream **s) {
   TRY(event_of(event_handle, e));
   TRY(context_stream(stream_handle, s));
@@ -80,7 +80,7 @@ aclError aclrtDestroyEvent(aclrtEvent handle) {
   return ACL_SUCCESS;
 }
 
-/* An event's records, and its waits, are all of one flag: the first decides, whatever comes of it. */
+/* All records of an event have the same flag, and so have all its waits: the first call decides, even if it fails. */
 static status keep_use(uint8_t *use, uint32_t flag, const event *e) {
   static const char *const names[] = {"", "DEFAULT", "EXTERNAL"};
   const uint8_t now = flag == ACL_EVENT_RECORD_EXTERNAL ? EVENT_USE_OUTSIDE : EVENT_USE_DEFAULT;
@@ -105,7 +105,7 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   API_RETURN(record_event(event, stream));
 }
 
-/* For the flag EXTERNAL: a stream that is being captured, and an event of one kind. */
+/* The flag EXTERNAL needs a stream that is being captured, and an event of a certain kind. */
 static status check_outside(const event *e, const stream *s) {
   if (!capture_records(s))
     return fail(ST_STREAM_NOT_CAPTURED, "flag is EXTERNAL, and stream %u is not being captured", s->id);
@@ -192,7 +192,7 @@ aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
   return ACL_SUCCESS;
 }
 
-/* An event that the host waits for, or asks about, with a reference. */
+/* Looks up, with a reference, an event that the host waits for or queries. */
 static status asked_event_of(aclrtEvent handle, event **out) {
   TRY(event_of(handle, out));
   return capture_refuse_event(*out);
@@ -218,7 +218,7 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
   API_RETURN(synchronize_event(event, timeout));
 }
 
-/* The older calls refuse events of the Ex creator. */
+/* As asked_event_of; the older entry points refuse events of the Ex creator. */
 static status old_event_of(aclrtEvent handle, event **out) {
   TRY(asked_event_of(handle, out));
   if ((*out)->kind != EVENT_EX) return ST_OK;
@@ -256,7 +256,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *stat
   return ACL_SUCCESS;
 }
 
-/* Plain events record times; others where they were made with ACL_EVENT_TIME_LINE. */
+/* Plain events record times; other events do so only if made with ACL_EVENT_TIME_LINE. */
 static status time_of(aclrtEvent handle, uint64_t *ns) {
   HELD_EVENT e = NULL;
   TRY(asked_event_of(handle, &e));

@@ -1,12 +1,12 @@
-/* Initialisation, errors and the log. */
+/* Entry points for initialisation, errors and the log. */
 #include <stdarg.h>
 
 #include "api/api.h"
 #include "base/log.h"
 #include "runtime/process.h"
 
-/* A repeated call is harmless, and libraries of one process make it as a matter of course. So its message is logged,
- * but not kept: the next error's text must not begin with it, and a summary of errors must not count it. */
+/* A repeated aclInit is harmless, and several libraries of one process do it as a matter of course. So its message is
+ * logged but not kept: it must not precede the next error's text or count in a summary of errors. */
 aclError aclInit(const char *configPath) {
   API_ENTER();
   const status st = process_init(configPath);

@@ -1,4 +1,4 @@
-/* Settings for later tasks: shares of the cores, overflow, time limits. */
+/* Entry points for settings of later tasks: shares of the cores, overflow, time limits. */
 #include "runtime/limits.h"
 
 #include "api/api.h"
@@ -67,7 +67,8 @@ aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value) 
 
 /* ---- overflow ---------------------------------------------------------------------------------------------------- */
 
-/* Kernels give infinities and NaN, as devices from the 910B on do by default; none saturates. */
+/* Kernels produce infinities and NaN on overflow, the default of devices from the 910B on; saturation is not
+ * implemented. */
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
   API_ENTER();
   context *c;
@@ -87,7 +88,7 @@ aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode) {
   return ACL_SUCCESS;
 }
 
-/* The watch itself works in saturation mode only: with infinities and NaN nothing raises it. */
+/* The overflow watch of CANN works in saturation mode only; with infinities and NaN nothing raises it. */
 aclError aclrtSetStreamOverflowSwitch(aclrtStream handle, uint32_t flag) {
   API_ENTER();
   stream *s;

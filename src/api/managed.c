@@ -1,4 +1,4 @@
-/* Managed memory. */
+/* Entry points for managed memory, which the host and the devices reach at one address. */
 #include "memory/managed.h"
 
 #include "api/api.h"
@@ -43,7 +43,7 @@ static managed_location location_of(aclrtMemManagedLocation l) {
   return (managed_location){(managed_kind)l.type, l.id};
 }
 
-/* Whether something is read mostly, or has no preferred place, is said of no location. */
+/* Advice without a location: "read mostly", or no preferred place any more. */
 static status advise_managed(const void *ptr, uint64_t size, managed_advice advice, managed_location location) {
   TRY(device_check_child());
   if ((unsigned)advice >= N_MANAGED_ADVICE)
@@ -92,7 +92,7 @@ aclError aclrtMemManagedPrefetchAsync(const void *ptr, size_t size, aclrtMemMana
   API_RETURN(prefetch_managed(ptr, size, to, s));
 }
 
-/* Each location is for the ranges from its index to the next's. */
+/* A batch of ranges. Each location holds for the ranges from its index up to the index of the next location. */
 typedef struct {
   const void **ptrs;
   const size_t *sizes;
@@ -113,7 +113,7 @@ static status check_batch(const batch *b) {
   return ST_OK;
 }
 
-/* Checks, or starts, each of the batch. */
+/* Checks each range of the batch (s is NULL), or starts its prefetch in stream s. */
 static status each_of_batch(const batch *b, stream *s) {
   for (size_t i = 0, l = 0; i < b->count; ++i) {
     if (l + 1 < b->n_locations && b->firsts[l + 1] == i) ++l;

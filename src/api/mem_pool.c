@@ -1,4 +1,4 @@
-/* Stream-ordered memory pools. */
+/* Entry points for stream-ordered memory pools (memory/pool/stream_pool.h). */
 #include "acl/acl_rt_memory_soma.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #define CALLER __builtin_return_address(0)
 
 enum { GROWTH_BYTES = HEAP_GRANULE_BYTES };
-static const double MOST_IDLE = 0.3; /* as include/cannon/pool.h has it */
+static const double MOST_IDLE = 0.3; /* the default in include/cannon/pool.h */
 
 static status mem_pool_check_properties(const aclrtMemPoolProps *p) {
   static const unsigned char zeros[sizeof p->reserved];

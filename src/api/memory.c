@@ -1,4 +1,4 @@
-/* Device and host memory. */
+/* Entry points for device and host memory. */
 #include "memory/memory.h"
 
 #include "api/allocate.h"
@@ -6,7 +6,7 @@
 #include "runtime/context.h"
 #include "runtime/device.h"
 
-/* aclrtMalloc where the fast path below has nothing. Not inlined, so that the fast path needs no stack frame. */
+/* The slow half of aclrtMalloc. It is not inlined, so that the fast path needs no stack frame. */
 __attribute__((noinline)) static aclError malloc_out_of_line(void **devPtr, size_t size, int policy, void *site) {
   API_ENTER_AS("aclrtMalloc");
   NEED(devPtr);
@@ -17,7 +17,8 @@ __attribute__((noinline)) static aclError malloc_out_of_line(void **devPtr, size
   return ACL_SUCCESS;
 }
 
-/* The fast path takes a block that the thread keeps; with the profiler on, malloc_slowly opens the call's scope. */
+/* The fast path takes a block from the thread's cache. While the profiler wants calls, malloc_out_of_line does
+ * everything and opens the call's scope. */
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
   const context *c = context_peek();
   const bool is_fast = likely(c && devPtr && !timeline_wants(TIMELINE_WANTS_CALLS));
@@ -60,7 +61,7 @@ __attribute__((noinline)) static aclError free_out_of_line(void *devPtr, void *s
   API_RETURN(free_block(devPtr, FREE_DEVICE, site));
 }
 
-/* As aclrtMalloc. Frees need no context: a block that outlives its device can still be freed. */
+/* The fast path is as in aclrtMalloc. A free needs no context: blocks that outlive their device can still be freed. */
 aclError aclrtFree(void *devPtr) {
   if (likely(!timeline_wants(TIMELINE_WANTS_CALLS) && memory_free_kept(devPtr))) return ACL_SUCCESS;
   return free_out_of_line(devPtr, CALLER);
@@ -88,7 +89,7 @@ aclError aclrtFreeHostWithDevSync(void *hostPtr) {
   API_RETURN(free_after_sync(hostPtr, FREE_HOST, CALLER));
 }
 
-/* All kinds of pages come out of the one memory there is (HBM, or DDR on devices without); what is unknown has none. */
+/* Pages of all kinds come out of one memory (HBM, or DDR on devices without HBM). Unknown attributes report 0 bytes. */
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
   API_ENTER();
   context *c;
@@ -133,7 +134,7 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
   NEED_OK(device_check_child());
   *attributes = (aclrtPtrAttributes){.location = {.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED}};
   if (memory_holder_of(ptr, "ptr", &holder) != ST_OK) {
-    fail_take(); /* the answer is that it is nothing of ours */
+    fail_take(); /* the answer is that the memory is unregistered, which is not a failure */
     return ACL_SUCCESS;
   }
   attributes->pageSize = (uint32_t)holder.page_bytes;
@@ -200,7 +201,7 @@ aclError aclrtHostUnregister(void *ptr) {
   API_RETURN(registered_remove((uintptr_t)ptr));
 }
 
-/* Host and kernels use one address. */
+/* The host and kernels use the same address. */
 aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag) {
   API_ENTER();
   NEED(pHost);
@@ -213,7 +214,7 @@ aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag) {
   return ACL_SUCCESS;
 }
 
-/* Those that run our kernels and copies; the others have no counterpart. */
+/* Units that run kernels and copies here can map host memory; the other units have no counterpart. */
 aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities) {
   API_ENTER();
   NEED(capabilities);
@@ -235,7 +236,7 @@ aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, ac
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
-/* The bit of ACL_RT_MEM_TYPE_... that the address is, or 0. */
+/* The kind of memory at the address: a bit of ACL_RT_MEM_TYPE_..., or 0. */
 static uint32_t memory_type_of(const void *p) {
   const heap_block *b = memory_device_of(p) >= 0 ? memory_find(p) : NULL;
   const alloc_rule *rule = b ? origin_rule(b->origin) : NULL;

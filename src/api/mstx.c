@@ -1,4 +1,4 @@
-/* mstx: marks and ranges in words, in the profiler's timeline. */
+/* Entry points of mstx: marks and ranges with messages, in the profiler's timeline. */
 #define MSTX_LINKED
 #include "mstx/ms_tools_ext.h"
 
@@ -10,7 +10,7 @@
 #include "runtime/task_record.h"
 #include "trace/marked_ranges.h"
 
-/* Functions that return no code: failures are for aclGetRecentErrMsg. */
+/* For functions that return no status: the message of a failure can be read by aclGetRecentErrMsg. */
 #define TELL(expression) ((void)API_RESULT(expression))
 
 static bool is_recorded(void) {
@@ -24,7 +24,8 @@ static status check_message(const char *message) {
   return message ? ST_OK : fail(ST_INVALID_PARAM, "message is NULL, expected a text");
 }
 
-/* A moment of the stream, in the words of a mark; type NULL: a plain one. */
+/* Records a mark at the present end of the stream's queue. type: "start" or "end" of a range, or NULL for a plain
+ * mark. */
 static status mark_stream(void *domain, const char *message, const char *type, uint64_t range, aclrtStream handle) {
   stream *s;
   timeline_record r;
@@ -95,7 +96,7 @@ mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message
   return id;
 }
 
-/* 0 is what a start gave while nothing was recorded. */
+/* A start returns 0 while nothing is recorded. */
 void mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id) {
   API_ENTER();
   if (id) TELL(mstx_end(domain, id));

@@ -1,4 +1,4 @@
-/* Notifies, binary and counting. */
+/* Entry points for notifies and count notifies. */
 #include "runtime/notify.h"
 
 #include "api/api.h"
@@ -31,7 +31,8 @@ static status create_notify(bool counts, uint64_t flag, uint64_t most, notify **
   return ST_OK;
 }
 
-/* With a reference, also where the kind is wrong. */
+/* Looks up the notify and takes a reference to it, which the caller drops (HELD_NOTIFY), also after a failure because
+ * of the wrong kind. */
 static status notify_of(const void *handle, bool counts, notify **out) {
   static const char *const names[] = {"notify", "count notify"};
   TRY(device_check_child());
@@ -118,7 +119,7 @@ aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num) {
   API_ENTER();
   NEED(notifies);
   if (!num) API_RETURN(fail(ST_INVALID_VALUE, "num is 0, expected more"));
-  for (int pass = 0; pass < 2; ++pass) /* all are looked at before one is changed */
+  for (int pass = 0; pass < 2; ++pass) /* checks all of them before any is changed */
     for (size_t i = 0; i < num; ++i) {
       HELD_NOTIFY n = NULL;
       NEED_OK(notify_of(notifies[i], false, &n));
@@ -166,8 +167,8 @@ aclError aclrtCntNotifyReset(aclrtCntNotify handle, aclrtStream stream_handle) {
 
 /* ---- between processes ------------------------------------------------------------------------------------------- */
 
-/* Of an export: 0, processes have to be named, or 2, all may import. Of an import, whether devices reach each other,
- * which they do. */
+/* Flags of an export: 0 (importing processes must be named) or 2 (every process may import). Flags of an import say
+ * whether peer access is enabled, which it always is. */
 static status notify_check_flags(uint64_t flags) {
   return !flags || flags == 2 ? ST_OK : fail(ST_INVALID_VALUE, "flags is %ju, expected 0 or 2", (uintmax_t)flags);
 }

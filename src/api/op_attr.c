@@ -1,4 +1,4 @@
-/* Attributes of operators that are called by name; see op/attr.h. */
+/* Entry points for attributes of operators that are called by name (op/attr.h). */
 #include "acl/acl_op.h"
 #include "api/api.h"
 #include "op/attr.h"

@@ -1,4 +1,4 @@
-/* Operators by name (op/aclop.h), and the options of their compilation. */
+/* Entry points for operators that are called by name (op/aclop.h), and for the options of their compilation. */
 #include "acl/acl_op_compiler.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 /* ---- execution --------------------------------------------------------------------------------------------------- */
 
-/* An entry point's operands and what it gives for a call that is not legal. */
+/* The operands of an entry point, and the status that it returns for a call that is not legal. */
 typedef struct {
   const char *name;
   int n_inputs, n_outputs;

@@ -1,4 +1,4 @@
-/* Cannon's own calls about memory (cannon/memory.h). */
+/* Entry points of Cannon's own about memory (include/cannon/memory.h). */
 #include "memory/carve.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Pools of our own. */
+/* Entry points for Cannon's own pools (include/cannon/pool.h, memory/pool/stream_pool.h). */
 #include "cannon/pool.h"
 
 #include "api/api.h"

@@ -1,4 +1,4 @@
-/* Cannon's own calls about what has run (cannon/trace.h). */
+/* Entry points of Cannon's own about what has run (include/cannon/trace.h). */
 #include "cannon/trace.h"
 
 #include "api/api.h"

@@ -1,4 +1,4 @@
-/* The profiler. */
+/* Entry points for the profiler. */
 #include "acl/acl_prof.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "trace/profiler.h"
 #include "trace/stamps.h"
 
-/* Looked up by name in libmsprofiler.so by torch_npu; in no public header. */
+/* In no public header; torch_npu looks them up by name in libmsprofiler.so. */
 ACL_FUNC_VISIBILITY aclError aclprofWarmup(const aclprofConfig *profilerConfig);
 ACL_FUNC_VISIBILITY aclError aclprofGetSupportedFeatures(size_t *featuresSize, void **featuresData);
 ACL_FUNC_VISIBILITY aclError aclprofGetSupportedFeaturesV2(size_t *featuresSize, void **featuresData);
@@ -120,7 +120,7 @@ aclError aclprofStart(const aclprofConfig *profilerConfig) { API(with_config(pro
 aclError aclprofStop(const aclprofConfig *profilerConfig) { API(with_config(profilerConfig, profiler_stop)); }
 aclError aclprofWarmup(const aclprofConfig *profilerConfig) { API(with_config(profilerConfig, profiler_warm_up)); }
 
-/* A list of what a client must know of differing versions: nothing. */
+/* Gives the list of features that differ between versions: an empty one. */
 static status no_features(size_t *size, void **data) {
   if (!size || !data || *data)
     return fail(ST_INVALID_PARAM, "featuresSize is %p, featuresData is %p, expected pointers, the latter to NULL",
@@ -212,7 +212,7 @@ aclError aclprofRangeStop(uint32_t rangeId) { API(stamp_range_stop(rangeId)); }
 struct aclprofStepInfo {
   handle h;
   uint32_t number; /* from 1 */
-  bool seen[2];    /* by tag */
+  bool seen[2];    /* whether the start and the end were recorded; index: aclprofStepTag */
 };
 
 aclprofStepInfo *aclprofCreateStepInfo(void) {

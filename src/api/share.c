@@ -1,4 +1,4 @@
-/* Memory between processes: physical memory by shareable handles, blocks by keys. */
+/* Entry points for memory shared between processes: physical memory by shareable handles, blocks by keys. */
 #include "api/api.h"
 #include "memory/share/exchange.h"
 #include "memory/share/ipc.h"
@@ -10,8 +10,8 @@ _Static_assert(ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION == 1 &&
                    ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION == 1,
                "one flag for both");
 
-/* Of an export: 0, processes have to be named, or 1, all may import. Of an import, whether peers reach each other,
- * which they do. */
+/* Flags of an export: 0 (importing processes must be named) or 1 (every process may import). Flags of an import say
+ * whether peer access is enabled, which it always is. */
 static status check_flag(uint64_t flags) {
   return flags <= 1 ? ST_OK : fail(ST_INVALID_VALUE, "flags is %ju, expected 0 or 1", (uintmax_t)flags);
 }
@@ -137,7 +137,7 @@ aclError aclrtIpcMemClose(const char *key) {
   API_RETURN(ipc_close(key));
 }
 
-/* Which of the links between the dies of a chip is used. */
+/* The attribute chooses a link between the dies of a chip; there is none here. */
 aclError aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr) {
   API_ENTER();
   (void)type, (void)attr;

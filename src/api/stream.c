@@ -1,4 +1,4 @@
-/* Streams. */
+/* Entry points for streams. */
 #include "runtime/stream.h"
 
 #include "api/api.h"
@@ -29,13 +29,13 @@ aclError aclrtCreateStream(aclrtStream *stream) {
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag) {
   API_ENTER();
   NEED(stream);
-  /* Kinds that only make sense with captured or device-side models, which are not there yet. */
+  /* These kinds only make sense with captured or device-side models, which are not implemented. */
   if (flag & (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY))
     API_RETURN(fail(ST_NOT_SUPPORTED, "flag is %#x, expected an OR of 1, 2 and 8", flag));
   API_RETURN(create_stream(stream, priority, flag));
 }
 
-/* A handle whose context is gone may be destroyed from any thread, with or without a context. */
+/* A stream whose context is destroyed may be destroyed by any thread, with or without a current context. */
 static status destroy_stream(aclrtStream handle, bool discard) {
   TRY(device_check_child());
   stream *s = thread_hold_stream(handle);
@@ -65,7 +65,7 @@ aclError aclrtDestroyStreamForce(aclrtStream stream) {
   API_RETURN(destroy_stream(stream, true));
 }
 
-/* A stream that the host waits for, or asks about. */
+/* Looks up a stream that the host waits for or queries; a stream that is being captured is refused. */
 static status asked_stream(aclrtStream handle, stream **out) {
   TRY(context_stream(handle, out));
   return capture_refuse_stream(*out);
@@ -123,7 +123,7 @@ aclError aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority) {
   return ACL_SUCCESS;
 }
 
-/* Once per stream; the mode stop holds for the whole context. */
+/* Sets the failure mode, which is possible once per stream. The mode "stop" holds for the whole context. */
 static status set_failure_mode(stream *s, uint64_t mode) {
   if (mode != STREAM_FAIL_CONTINUE && mode != STREAM_FAIL_STOP)
     return fail(ST_INVALID_VALUE, "mode is %ju, expected 0 (continue) or 1 (stop)", (uintmax_t)mode);

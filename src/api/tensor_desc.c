@@ -1,4 +1,4 @@
-/* Tensor descriptions; see tensor/desc.h. */
+/* Entry points for tensor descriptions (tensor/desc.h). */
 #include "api/api.h"
 #include "tensor/desc.h"
 #include "tensor/dtype.h"

@@ -1,5 +1,5 @@
-/* Uncorrectable errors of device memory. What stands for it is the host's, whose kernel takes bad pages out of use and
- * ends who touches one: none ever comes to be listed here. */
+/* Entry points for uncorrectable errors of device memory. Device memory is host memory here: the host's kernel takes
+ * bad pages out of use and ends processes that touch them, so the list is always empty. */
 #include "api/api.h"
 #include "memory/memory.h"
 #include "runtime/context.h"

@@ -1,4 +1,4 @@
-/* Words that streams write and wait for. */
+/* Entry points for values in device memory that streams write and wait for. */
 #include "runtime/value.h"
 
 #include "api/api.h"

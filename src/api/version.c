@@ -1,4 +1,5 @@
-/* Versions: of the interface, and of the CANN release that is claimed, CANN_VERSION ("8.1.RC1"). */
+/* Entry points for versions: that of the interface, and that of the CANN release that this library stands for,
+ * CANN_VERSION ("8.1.RC1"). */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *ve
   return ACL_SUCCESS;
 }
 
-/* All packages are of the same release. */
+/* Checks the name of a package. All packages have the same version. */
 static status check_package(const char *name) {
   static const char *const packages[] = {"cann", "runtime",    "compiler", "hccl",    "toolkit",
                                          "opp",  "opp_kernel", "driver",   "firmware"};
@@ -45,7 +46,7 @@ aclError aclsysGetVersionStr(char *pkgName, char *versionStr) {
   return ACL_SUCCESS;
 }
 
-/* A release candidate n counts as n - 300: below its release and above the one before. */
+/* A release candidate n counts as n - 300: less than its release, more than the release before. */
 aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum) {
   API_ENTER();
   int major = 0, minor = 0, patch = 0, candidate = 0;

@@ -1,4 +1,4 @@
-/* Virtual memory: reservations, physical memory, mappings. */
+/* Entry points for virtual memory: reserved addresses, physical memory, mappings. */
 #include "memory/vmm/vmm.h"
 
 #include "api/api.h"
@@ -121,7 +121,7 @@ aclError aclrtUnmapMem(void *virPtr) {
   API_RETURN(vmm_unmap((uintptr_t)virPtr));
 }
 
-/* CANN's flags are bits: 1 reads, 2 writes (and only with 1). */
+/* CANN's access flags are bits: 1 allows reading, 2 allows writing and is valid only together with 1. */
 static status set_access(void *at, size_t size, const aclrtMemAccessDesc *desc, size_t count) {
   TRY(device_check_child());
   if (count == 0) return fail(ST_INVALID_VALUE, "count is 0, expected 1 or more");
@@ -166,6 +166,8 @@ aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, acl
   NEED(prop);
   NEED_OK(device_check_child());
   NEED_OK(vmm_tag(handle, prop, &device));
-  if (device != VMM_HOST) prop->location.id = (uint32_t)device; /* imported memory was made on another */
+  if (device != VMM_HOST)
+    prop->location.id =
+        (uint32_t)device; /* imported memory has its maker's properties, which may name another device */
   return ACL_SUCCESS;
 }

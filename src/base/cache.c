@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/sync.h"
 
-enum { CHAIN = 32 }; /* objects that change hands together */
+enum { CHAIN = 32 }; /* objects that move between a thread and the depot together */
 
 static void *cache_make(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
 
@@ -27,25 +27,25 @@ void cache_put(cache_kind kind, void *object) {
 
 typedef struct free_object {
   struct free_object *next;       /* in its chain */
-  struct free_object *next_chain; /* of the first one of a chain in the depot */
-  unsigned n;                     /* likewise: how many the chain has */
+  struct free_object *next_chain; /* the next chain in the depot; only in a chain's first object */
+  unsigned n;                     /* the number of objects in the chain; only in its first object */
 } free_object;
 
-/* Free objects that no thread keeps: a stack of chains. */
+/* Free objects that no thread holds: a stack of chains for each kind. */
 static struct {
   _Alignas(64) spinlock lock;
   free_object *first;
 } depot[N_CACHES];
 
-/* What a thread keeps of a kind: a chain that it takes from and adds to, at most CHAIN long, and a full one or none. Two,
- * so that gets and puts that alternate around the end of a chain trade nothing. */
+/* What a thread holds of each kind: a chain of at most CHAIN objects that it takes from and adds to, and one full spare
+ * chain or none. With two chains, gets and puts that alternate around the end of one chain never go to the depot. */
 typedef struct {
   unsigned n[N_CACHES];
   free_object *first[N_CACHES], *spare[N_CACHES];
 } magazine;
 
 static _Thread_local magazine own;
-static _Thread_local bool registered; /* flush() will run when the thread ends */
+static _Thread_local bool registered; /* cache_flush() will run when the thread ends */
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
@@ -56,7 +56,8 @@ static void push(cache_kind kind, void *object) {
   ++own.n[kind];
 }
 
-/* The next object may be in the cache of the thread that put it: it is asked for while this one is used. */
+/* The next object may lie in the processor cache of the thread that put it, so it is prefetched while this one is
+ * used. */
 static void *pop(cache_kind kind) {
   free_object *f = own.first[kind];
   own.first[kind] = f->next;
@@ -65,7 +66,7 @@ static void *pop(cache_kind kind) {
   return f;
 }
 
-/* Chains pass as they are, so that the lock is held for a few instructions. */
+/* Whole chains are handed over, so the lock is held for a few instructions. */
 static void depot_give(cache_kind kind, free_object *chain, unsigned n) {
   if (!chain) return;
   chain->n = n;
@@ -83,7 +84,7 @@ static free_object *depot_take(cache_kind kind) {
   return chain;
 }
 
-/* In the thread that ends. */
+/* Called in each thread that ends: gives all its chains to the depot. */
 static void cache_flush(void *unused) {
   (void)unused;
   for (cache_kind kind = 0; kind < N_CACHES; ++kind) {

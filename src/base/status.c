@@ -16,7 +16,7 @@ typedef struct {
   char text[RECENT_BYTES], taken[RECENT_BYTES];
 } recent_store;
 
-/* A thread's words: what is published, and what waits for that. */
+/* A thread's messages: the published ones, and the pending and the last taken text of fail(). */
 typedef struct {
   recent_store recent;
   char pending[PENDING_BYTES], taken[PENDING_BYTES];
@@ -35,7 +35,7 @@ static error_listener *_Atomic listener; /* NULL: nobody listens */
 
 static void make_words_key(void) { pthread_key_create(&words_key, free); }
 
-/* NULL without memory: then there are codes but no words. */
+/* Returns NULL where there is no memory; the thread then has error codes but no messages. */
 static thread_words *own_words(void) {
   if (!words_of_thread) {
     pthread_once(&words_once, make_words_key);

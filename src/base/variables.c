@@ -33,7 +33,7 @@ static const char *const elsewhere[] = {
 #undef VARIABLE_ELSEWHERE
 };
 
-static char rejected[N_VARIABLES][64]; /* the wrong parts of values of kind OWN */
+static char rejected[N_VARIABLES][64]; /* the wrong part of each value of kind OWN */
 
 const char *variable_name(variable v) { return table[v].name; }
 const char *variable_meaning(variable v) { return table[v].meaning; }
@@ -45,7 +45,7 @@ const char *variable_text(variable v) {
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* The word's place among those in `words`, which have ", " between. */
+/* Sets *index to the index of the word in `words`, a list separated by ", ". */
 static size_verdict variable_choose(const char *words, const char *text, uint64_t *index) {
   const size_t n = strlen(text);
   for (uint64_t i = 0; *words; ++i) {
@@ -71,7 +71,7 @@ static size_verdict value_of_text(variable v, const char *text, uint64_t *value)
   return SIZE_OK;
 }
 
-/* As on a command line: "2M". */
+/* Prints a size as a command line takes it: "2M". */
 static void print_size(uint64_t bytes, char text[24]) {
   int unit = 0;
   for (; unit < 4 && bytes && bytes % 1024 == 0; ++unit) bytes /= 1024;
@@ -100,7 +100,7 @@ variable_words variable_expected(variable v) {
   return words;
 }
 
-/* verb: "is" where `text` is the whole value, "has" where it is a part. */
+/* Writes the message about a wrong value. verb: "is" if `text` is the whole value, "has" if it is a part of it. */
 static void variable_describe(variable v, const char *name, const char *verb, const char *text, size_verdict verdict,
                               variable_words *words) {
   char shown[100];
@@ -134,7 +134,7 @@ bool variable_is_bad(variable v, variable_words *words) {
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-/* How many letters must be changed, put in or left out to make one of the other (Levenshtein). */
+/* The Levenshtein distance: how many letters must be replaced, inserted or deleted to turn one name into the other. */
 static unsigned spelling_distance(const char *a, size_t n, const char *b) {
   enum { MOST_LETTERS = 32 };
   unsigned row[MOST_LETTERS + 1];
@@ -162,7 +162,8 @@ static bool is_known(const char *name, size_t n) {
 }
 
 static void report_unknown(const char *name, size_t n) {
-  const unsigned near = (unsigned)(n - (sizeof PREFIX - 1)) / 2; /* half of its own letters */
+  const unsigned near =
+      (unsigned)(n - (sizeof PREFIX - 1)) / 2; /* names count as similar up to half of the name's own letters */
   char shown[100];
   const char *nearest = NULL;
   unsigned best = near + 1;

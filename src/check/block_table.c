@@ -9,15 +9,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of this *
 static live_record *slots;
 static size_t n_slots; /* a power of two, or 0 */
 static freed_record freed[BLOCK_FREED];
-static uint64_t n_freed; /* the next goes to n_freed % BLOCK_FREED */
+static uint64_t n_freed; /* the next freed block goes to index n_freed % BLOCK_FREED */
 static block_counts counts;
 
-/* Blocks start at multiples of 512 at least, handles are some of 16. */
+/* The index where a search begins. Blocks start at multiples of 512 or more, handles are multiples of 16. */
 static size_t home(uintptr_t address) {
   return (size_t)((uint64_t)(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (n_slots - 1);
 }
 
-/* The block's slot, or the unused one where it belongs. An address may have the number of a handle. */
+/* The slot of the block, or the unused slot where it would be put. A handle and an address may be the same number. */
 static size_t table_slot_of(uintptr_t address, bool is_handle) {
   size_t i = home(address);
   while (slots[i].address && (slots[i].address != address || slots[i].is_handle != is_handle))
@@ -54,7 +54,8 @@ bool block_table_add(const hook_block *b, void *const frame[], unsigned n_frames
   return room;
 }
 
-/* Closes the gap at slot i: moves up every later record of the chain that could not be found any more. */
+/* Closes the gap that a removed record leaves: moves every later record of the chain that could not be found any
+ * more. */
 static void close_gap(size_t gap) {
   for (size_t i = gap;;) {
     i = (i + 1) & (n_slots - 1);

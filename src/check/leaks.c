@@ -1,8 +1,8 @@
-/* The memory debugger (CANNON_LEAKS, check/leaks_options.h): remembers every block and its stack, and says which are live
- * at the end of the process and on a signal, and who frees what is not there.
+/* The memory debugger (CANNON_LEAKS, check/leaks_options.h). It remembers every block and its stack. It reports which
+ * blocks are live at the end of the process and on a signal, and every free of an address that is not a live block.
  *
- * Nothing is written where allocations are told, under a lock of the memory: the signal's handler and the watch on the
- * number of blocks post a semaphore, and a thread writes. */
+ * The hooks run under a lock of the memory, so nothing is written there: the signal handler and the check of the number
+ * of blocks post a semaphore, and a thread writes the report. */
 #include <errno.h>
 #include <execinfo.h>
 #include <limits.h>
@@ -29,7 +29,7 @@
 
 enum {
   MAX_BAD_FREES = 64,
-  OWN_FRAMES = 16, /* of this library and the sanitizers', between a hook and the program, at most */
+  OWN_FRAMES = 16, /* at most so many frames of this library and of sanitizers lie between a hook and the program */
 };
 
 static leaks_options options;
@@ -43,20 +43,23 @@ static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the file and n_reports; taken first */
 static unsigned n_reports;
 
-/* Held for a copy only: a report asks the loader for names, and the loader runs constructors that may free. */
+/* Held only while the list is copied: to write a report, the loader is asked for names, and the loader runs
+ * constructors that may free memory. */
 static pthread_mutex_t bad_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the below */
 static bad_free_record bad_frees[MAX_BAD_FREES];
 static uint64_t n_bad_frees;
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-/* In the counters, for `cannon run`. Not before they are needed: a process that uses no device has none. */
+/* Puts the report's path into the counters, for `cannon run`. Not done before it is needed: a process that uses no
+ * device has no counters. */
 static void tell_report_path(void) {
   snprintf(trace_stats()->leak_report, sizeof trace_stats()->leak_report, "%.255s", report_path);
 }
 
-/* The first report of a process replaces an empty file or one with reports of before, later ones are put behind; a file
- * of another kind, or of another user, stays as it is. NULL, and why in words, where there can't be one. */
+/* Opens the report's file. A process's first report replaces an empty file or one with earlier reports; its later
+ * reports are appended. A file with other contents, or of another user, is left alone. NULL, and the reason in *why, if
+ * there can't be a report. */
 static FILE *open_report(const char **why) {
   struct stat s;
   const int fd = file_open_own(report_path, 0666);
@@ -140,7 +143,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
 }
 
 static void leaks_at_exit(void) {
-  if (getpid() != owner) return; /* a forked child has none of this memory */
+  if (getpid() != owner) return; /* a forked child has none of the parent's device memory */
   warn_of_many();
   pthread_mutex_lock(&bad_lock);
   const bool has_bad_frees = n_bad_frees;
@@ -150,7 +153,7 @@ static void leaks_at_exit(void) {
 
 /* ---- what the memory tells --------------------------------------------------------------------------------------- */
 
-/* The stack from `site` on; at least that. */
+/* Stores the stack from `site` on, at least `site` itself. Returns the number of frames. */
 static unsigned stack_from(void *site, void *frame[BLOCK_FRAMES]) {
   void *raw[OWN_FRAMES + BLOCK_FRAMES];
   const int n = options.frames > 1 ? backtrace(raw, OWN_FRAMES + (int)options.frames) : 0;
@@ -175,12 +178,12 @@ static void leaks_on_alloc(const hook_block *b) {
   sem_post(&wanted);
 }
 
-/* What is known of the address, as words. */
+/* Writes what is known of the address. */
 static void explain_bad_free(const bad_free_record *bad, char *words, size_t bytes) {
   const freed_record *r = &bad->before;
   char at_alloc[96], at_free[96];
   switch (bad->kind) {
-  case BAD_FREE_LIVE: words[0] = '\0'; break; /* the message says so already */
+  case BAD_FREE_LIVE: words[0] = '\0'; break; /* the free's own message says so already */
   case BAD_FREE_UNKNOWN: snprintf(words, bytes, "nothing there was freed before"); break;
   case BAD_FREE_FREED:
     fault_describe_site(r->alloc_site, at_alloc, sizeof at_alloc);
@@ -207,7 +210,8 @@ static void on_bad_free(uintptr_t address, void *site, char *words, size_t bytes
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */
 
-/* %p becomes the process's number; a relative path is one of the folder the program starts in. */
+/* Sets the path of the report: %p becomes the process id; a relative path starts at the program's initial working
+ * folder. */
 static void set_report_path(void) {
   char name[PATH_MAX] = "", folder[PATH_MAX] = "";
   const char *mark = strstr(options.report, "%p");
@@ -218,7 +222,7 @@ static void set_report_path(void) {
   if (name[0] == '/' || !getcwd(folder, sizeof folder))
     snprintf(report_path, sizeof report_path, "%s", name);
   else if (snprintf(report_path, sizeof report_path, "%s/%s", folder, name) >= (int)sizeof report_path)
-    report_path[0] = '\0'; /* opening it fails and says so */
+    report_path[0] = '\0'; /* opening the empty path fails with a message */
 }
 
 /* A child that was forked before anything was allocated may use devices, and gets a report of its own. */
@@ -239,7 +243,7 @@ __attribute__((constructor)) static void leaks_start(void) {
   set_report_path();
   pthread_atfork(NULL, NULL, leaks_in_child);
   sem_init(&wanted, 0, 0);
-  backtrace(frame, 1); /* the first call loads a library, which must not happen in a hook */
+  backtrace(frame, 1); /* the first call of backtrace loads a library, which must not happen in a hook */
   if (options.signal) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
     sigfillset(&action.sa_mask);

@@ -18,7 +18,7 @@ static bool option_number(const char *text, uint64_t least, uint64_t most, uint6
   return true;
 }
 
-/* Those a program can do without. */
+/* Signals that a program can do without. */
 static const struct {
   const char *name;
   int number;
@@ -35,7 +35,7 @@ static bool signal_of(const char *name, int *out) {
   return false;
 }
 
-/* Takes one part of the list, or leaves all as it is. */
+/* Applies one part of the list; returns false and changes nothing if it is wrong. */
 static bool apply_option(char *part, leaks_options *o) {
   char *value = strchr(part, '=');
   if (!value) return false;

@@ -28,14 +28,14 @@ FORK_RENEWS(dump.lock)
 
 /* ---- the configuration ------------------------------------------------------------------------------------------- */
 
-/* What a section says. */
+/* What a configuration's section asks for. */
 typedef struct {
   unsigned wanted;
-  bool tensors; /* any kind of dump but a scene's */
+  bool tensors; /* whether it asks for any kind of dump other than a scene's */
   char folder[PATH_MAX + 32];
 } dump_choice;
 
-/* A key's values; the first is the default. */
+/* A key of the section and its values; the first is the default. */
 typedef struct {
   const char *key, *values[6];
 } dump_key;
@@ -48,7 +48,7 @@ static const dump_key scenes = {
     "dump_scene", {"", "lite_exception", "aic_err_brief_dump", "aic_err_norm_dump", "aic_err_detail_dump", "watcher"}};
 enum { LAST_ERROR_SCENE = 4, SCENE_WATCHER };
 
-/* The index of a key's value. */
+/* Sets *value to the index of the key's value. */
 static status read_key(const cJSON *section, const dump_key *k, int *value) {
   const cJSON *node = cJSON_GetObjectItem(section, k->key);
   const char *text = cJSON_GetStringValue(node);
@@ -78,7 +78,7 @@ static status read_path(const cJSON *section, char folder[PATH_MAX + 32]) {
 }
 
 static status read_section(const cJSON *section, dump_choice *choice) {
-  static const unsigned wanted[] = {DUMP_OUTPUTS, DUMP_INPUTS, DUMP_INPUTS | DUMP_OUTPUTS}; /* by modes */
+  static const unsigned wanted[] = {DUMP_OUTPUTS, DUMP_INPUTS, DUMP_INPUTS | DUMP_OUTPUTS}; /* indexed by the mode */
   int mode, content, operators, overflow, scene;
   *choice = (dump_choice){0};
   if (!section) return ST_OK;
@@ -102,7 +102,7 @@ static status read_section(const cJSON *section, dump_choice *choice) {
   return ST_OK;
 }
 
-/* With the lock held. */
+/* The lock is held. */
 static void apply_dump_config(const dump_choice *choice) {
   memcpy(dump.folder, choice->folder, sizeof dump.folder);
   atomic_store(&dump_wanted, choice->wanted);

@@ -10,8 +10,8 @@ typedef struct {
   uint64_t now_ns, busy_ns[LOAD_N_UNITS];
 } look_at;
 
-/* What has ended, and of what runs how many tasks and the sum of their starts: so a running task counts up to any time
- * without being looked for. */
+/* The time of all tasks that have ended and, for those that run, their number and the sum of their start times: so the
+ * time of running tasks up to any moment can be computed without visiting them. */
 static struct {
   spinlock lock; /* guards the rest */
   struct {
@@ -35,7 +35,7 @@ void load_end(int device, load_unit unit, uint64_t began_ns, uint64_t now_ns) {
   spin_unlock(&loads[device].lock);
 }
 
-/* When, and how long tasks had run by then; the sums wrap, their difference does not. */
+/* The time, and for how long tasks had run by then. The sums wrap around; their differences are right. */
 static look_at load_look(int device) {
   look_at l;
   spin_lock(&loads[device].lock);
@@ -47,7 +47,7 @@ static look_at load_look(int device) {
   return l;
 }
 
-/* What the last call saw; after it, `now` is that. */
+/* Returns what the last call saw, and keeps `now` for the next. */
 static look_at exchange(int device, const look_at *now) {
   spin_lock(&loads[device].lock);
   const look_at before = loads[device].last;

@@ -18,7 +18,7 @@ typedef struct range {
   uint64_t id, started_ns;
   const void *domain;
   void *stream;
-  char *message; /* in words: numbers of names are a session's */
+  char *message; /* as text, since the numbers of names are valid for one session only */
 } range;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the last id */
@@ -86,8 +86,8 @@ status range_start(void *pointer, const char *message, void *stream, uint64_t *i
   return ST_OK;
 }
 
-/* Takes the open range off the list; NULL where there is none of that id in the domain, or in any. */
-static range *take(const void *pointer, bool any, uint64_t id) {
+/* Removes the open range from the list. NULL if the domain (or, with `any`, every domain) has none of that id. */
+static range *take_range(const void *pointer, bool any, uint64_t id) {
   pthread_mutex_lock(&lock);
   range **link = &open_ranges;
   while (*link && ((*link)->id != id || (!any && (*link)->domain != pointer))) link = &(*link)->next;
@@ -98,7 +98,7 @@ static range *take(const void *pointer, bool any, uint64_t id) {
 }
 
 void range_cancel(uint64_t id) {
-  range *r = take(NULL, true, id);
+  range *r = take_range(NULL, true, id);
   if (r) free(r->message);
   free(r);
 }
@@ -106,7 +106,7 @@ void range_cancel(uint64_t id) {
 status range_end(void *pointer, uint64_t id, char **message, void **stream) {
   const uint64_t now = timeline_now();
   timeline_record record;
-  range *r = take(pointer, false, id);
+  range *r = take_range(pointer, false, id);
   if (!r)
     return fail(ST_INVALID_PARAM, "id is %ju, expected that of a range that is open in the domain", (uintmax_t)id);
   const status st = range_record(pointer, r->message, &record);

@@ -18,7 +18,7 @@ static struct {
   pthread_mutex_t lock; /* guards the rest */
   bool open, of_configuration;
   char path[PATH_MAX];                       /* absolute */
-  char folder[PROFILER_FOLDER_BYTES];        /* of the session; empty: not made yet */
+  char folder[PROFILER_FOLDER_BYTES];        /* the session's folder; empty: not made yet */
   uint32_t prepared, started;                /* devices, a bit each */
   profiler_config config[PROFILER_HOST + 1]; /* of those that are started */
   uint64_t limit_bytes;
@@ -35,7 +35,8 @@ FORK_RENEWS(session.lock)
 
 /* ---- what switches mean ------------------------------------------------------------------------------------------ */
 
-/* Counters of hardware, and events of parts that are not there: nothing to record. */
+/* Switches for counters of hardware, and for events of components that do not exist here: they are accepted and record
+ * nothing. */
 #define WITHOUT_DATA                                                                                                   \
   (ACL_PROF_AICORE_METRICS | ACL_PROF_AICPU | ACL_PROF_L2CACHE | ACL_PROF_HCCL_TRACE | ACL_PROF_TASK_MEMORY |          \
    ACL_PROF_OP_ATTR | ACL_PROF_GE_API_L0 | ACL_PROF_GE_API_L1 | ACL_PROF_AICORE_SHAPE)
@@ -71,7 +72,7 @@ static void want(void) {
 
 /* ---- the session, with the lock held ----------------------------------------------------------------------------- */
 
-/* Whether the program has a session of its own. */
+/* Fails unless the program has opened a session. */
 static status check_open(void) {
   if (session.of_configuration) return fail(ST_PROFILER_RUNS, "the configuration of aclInit runs the profiler");
   return session.open ? ST_OK : fail(ST_PROFILER_NOT_RUNNING, "expected aclprofInit before");
@@ -143,7 +144,7 @@ static status flush_session(void) {
   return ST_OK;
 }
 
-/* Where no call returns the failure to the program. */
+/* Writes to the log what was lost, where no call can return the failure to the program. */
 static void tell_loss(void) {
   fprintf(stderr, "cannon: the profile %s is not complete: %s\n", session.folder, fail_take());
 }
@@ -185,7 +186,7 @@ static status finalize_own(void) {
   return end_session();
 }
 
-static status run(const char *path, const profiler_config *c, uint64_t limit_bytes) {
+static status start_run(const char *path, const profiler_config *c, uint64_t limit_bytes) {
   if (session.open) return fail(ST_PROFILER_RUNS, "the program runs the profiler, expected aclprofFinalize before");
   TRY(init(path));
   session.limit_bytes = limit_bytes;
@@ -202,7 +203,7 @@ status profiler_warm_up(const profiler_config *c) { return LOCKED(warm_up(c)); }
 status profiler_stop(const profiler_config *c) { return LOCKED(stop(c)); }
 
 status profiler_run(const char *path, const profiler_config *c, uint64_t limit_bytes) {
-  return LOCKED(run(path, c, limit_bytes));
+  return LOCKED(start_run(path, c, limit_bytes));
 }
 
 void profiler_run_end(void) {

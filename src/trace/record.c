@@ -17,27 +17,28 @@
 #include "base/variables.h"
 #include "trace/record_code.h"
 
-/* The file grows by this much, which is mapped shared: what was written there outlives the process, however it ends. */
+/* The file grows by chunks of this size, which are mapped shared: what was written survives the process, however it
+ * ends. */
 enum { CHUNK_BYTES = 1 << 20 };
 
 static struct {
   pthread_mutex_t lock; /* guards the rest; innermost: taken under a heap's lock */
-  int fd;               /* -1: not recording */
+  int fd;               /* -1 while nothing is recorded */
   uint8_t *chunk;       /* maps [chunk_offset, + chunk_bytes) of the file; NULL: none yet */
   size_t chunk_offset, chunk_bytes, used;
   uint64_t started_ns; /* of the monotonic clock */
   record_history history;
 } recorder = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-/* Records end here; those that are in the file are whole. */
+/* Stops recording after an error; the records that are in the file are complete. */
 static void stop_recording(const char *what, int error) {
   fprintf(stderr, "cannon: the recording ends here: %s: %s\n", what, file_error(error));
   close(recorder.fd);
   recorder.fd = -1;
 }
 
-/* Maps the next chunk, from the page on in which the last record ended. Disk space is taken at once: a full disk is an
- * error here, and no signal at some store. */
+/* Maps the next chunk of the file, from the page in which the last record ended. The disk space is allocated at once,
+ * so that a full disk is an error here and not a signal at a later store. */
 static bool map_next_chunk(void) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE), end = recorder.chunk_offset + recorder.used;
   const size_t offset = end / page * page;
@@ -58,7 +59,7 @@ static bool map_next_chunk(void) {
   return true;
 }
 
-/* Fields first, the kind that makes them a record last. */
+/* Writes the fields first and the kind, which makes them a record, last. */
 static void write_record(record *r) {
   uint8_t text[RECORD_MAX_BYTES];
   pthread_mutex_lock(&recorder.lock);
@@ -102,7 +103,7 @@ static void record_step(const hook_step *s) {
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* The file of that name, or <name>.<pid> where there is one; -1 with errno: EINVAL where the name is a device's, a
+/* Opens a new file of that name, or <name>.<pid> if the name exists. -1 with errno; EINVAL if the name is a device's, a
  * pipe's or a folder's. */
 static int open_new(const char *name, char path[PATH_MAX]) {
   struct stat there;
@@ -133,7 +134,7 @@ static bool write_header(const char *soc_name, int n_devices) {
   return true;
 }
 
-/* A forked child has no device, nor the chunk. */
+/* A forked child has neither the device nor the mapped chunk. */
 static void recorder_in_child(void) {
   pthread_mutex_init(&recorder.lock, NULL);
   recorder.fd = -1;

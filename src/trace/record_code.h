@@ -41,8 +41,8 @@ typedef enum {
   RECORD_STREAM_DESTROYED,
   RECORD_EVENT_RECORDED,
   RECORD_EVENT_AWAITED,
-  RECORD_STREAM_DONE, /* the host learnt that all that was submitted to the stream is done */
-  RECORD_EVENT_DONE,  /* or that the event was reached */
+  RECORD_STREAM_DONE, /* the host has learnt that all tasks submitted to the stream are done */
+  RECORD_EVENT_DONE,  /* the host has learnt that the event was reached */
   RECORD_N_KINDS,
 } record_kind;
 
@@ -56,15 +56,16 @@ typedef struct {
   uint64_t event, number, requested, bytes;
 } record;
 
-/* What a record is relative to; all zeros at the start. */
+/* The values that the next record's differences refer to; all zeros at the start. */
 typedef struct {
-  uint64_t time_ns, number[RECORD_MAX_DEVICES + 2]; /* by the device as it is written */
+  uint64_t time_ns, number[RECORD_MAX_DEVICES + 2]; /* indexed by the device's number as it is written */
 } record_history;
 
-/* Writes at most RECORD_MAX_BYTES; their number. The record's values must be in range. */
+/* Encodes a record, whose values must be in range. Returns the number of bytes written, at most RECORD_MAX_BYTES. */
 size_t record_encode(record_history *h, const record *r, uint8_t out[RECORD_MAX_BYTES]);
 
-/* Reads one of `n` bytes: *used of them. NULL, or what is wrong. A RECORD_END uses none. */
+/* Decodes one record from `n` bytes and sets *used to the number of bytes it has. Returns NULL, or what is wrong.
+ * RECORD_END uses no bytes. */
 const char *record_decode(record_history *h, const uint8_t *data, size_t n, record *r, size_t *used);
 
 #endif

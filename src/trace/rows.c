@@ -1,4 +1,4 @@
-/* The tables of stats.h: rows are found or made under one lock, and used without. */
+/* The tables of stats.h. Rows are found or made under one lock, and used without it. */
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -53,7 +53,8 @@ static void count_error(const char *call, status code, const char *words) {
 
 __attribute__((constructor)) static void listen_for_errors(void) { error_listen(count_error); }
 
-/* The index of a row of n for a new user: one that never had any, then one that is closed, then the last. */
+/* The index of a row, of n, for a new user: preferably one that was never used, then one that is closed, then the
+ * last. */
 #define FREE_ROW(table, n)                                                                                             \
   ({                                                                                                                   \
     unsigned row_ = 0;                                                                                                 \
@@ -107,7 +108,7 @@ void trace_shard_close(stats_shard *shard, stats_heap *heap) {
   pthread_mutex_unlock(&rows_lock);
 }
 
-/* Under the lock: the number of the stream's row, or of the last one. */
+/* The index of the stream's row, or of the last row if it has none. The lock is held. */
 static unsigned find_stream(const stats_file *s, int device, uint32_t id) {
   unsigned i = 0;
   while (i < STATS_MAX_STREAMS - 1 &&
@@ -135,7 +136,7 @@ stats_stream *trace_stream_row(int device, uint32_t id) {
   return row;
 }
 
-/* Under the lock. */
+/* The lock is held. */
 static void close_stream_row(stats_stream *row) {
   if (row->state == STATS_ROW_ENDED && !atomic_load(&row->memory.live_bytes)) row->state = STATS_ROW_CLOSED;
 }
@@ -152,7 +153,8 @@ void trace_stream_end(int device, uint32_t id) {
   pthread_mutex_unlock(&rows_lock);
 }
 
-/* A free that comes between the end's two steps finds the row open or ended; in both cases somebody closes it. */
+/* A free that comes between the two steps of a stream's end finds its row open or ended; in both cases somebody closes
+ * it. */
 void trace_stream_settle(stats_stream *row) {
   if (atomic_load(&row->state) != STATS_ROW_ENDED) return;
   pthread_mutex_lock(&rows_lock);
@@ -160,7 +162,7 @@ void trace_stream_settle(stats_stream *row) {
   pthread_mutex_unlock(&rows_lock);
 }
 
-/* Under rows_lock. */
+/* rows_lock is held. */
 static int32_t module_row(stats_file *s, const char *path) {
   const uint32_t n = atomic_load_explicit(&s->n_modules, memory_order_relaxed);
   uint32_t i = 0;
@@ -173,8 +175,8 @@ static int32_t module_row(stats_file *s, const char *path) {
   return (int32_t)i;
 }
 
-/* _dl_find_object and not dladdr, which takes the loader's lock: a library's constructor that allocates holds that one
- * and waits for ours. */
+/* Uses _dl_find_object instead of dladdr: dladdr takes the loader's lock, which a library's constructor holds while it
+ * allocates and waits for our lock. */
 static stats_place place_in_module(stats_file *s, const void *code) {
   struct dl_find_object found;
   if (_dl_find_object((void *)code, &found) || !found.dlfo_link_map) return (stats_place){.module = -1};
@@ -195,7 +197,7 @@ stats_place trace_place(const void *code) {
 
 enum { N_HASHED = STATS_MAX_SITES - 1, OTHERS = 1 };
 
-/* The row of the address or the unused one where it would be made; NULL: neither. */
+/* The row of the address, or the unused row where it would be made; NULL if there is neither. */
 static stats_site *probe(stats_file *s, uint64_t address) {
   const uint64_t hash = address * UINT64_C(0x9e3779b97f4a7c15) >> 32;
   for (unsigned i = 0; i < N_HASHED; ++i) {
@@ -208,7 +210,7 @@ static stats_site *probe(stats_file *s, uint64_t address) {
 
 stats_site *trace_site(const void *code, const char *call) {
   stats_file *s = trace_stats();
-  const uint64_t address = code ? (uintptr_t)code : OTHERS; /* 0 marks a row that is not used */
+  const uint64_t address = code ? (uintptr_t)code : OTHERS; /* 0 marks an unused row */
   stats_site *row = probe(s, address);
   if (row && atomic_load_explicit(&row->address, memory_order_acquire) == address) return row;
   pthread_mutex_lock(&rows_lock);

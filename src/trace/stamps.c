@@ -11,10 +11,10 @@
 typedef struct stamp {
   handle h;
   struct stamp *next_open;
-  uint32_t message;    /* the name's number */
-  uint32_t range;      /* of a range its id, else 0 */
-  pid_t thread;        /* that pushed it */
-  uint64_t started_ns; /* of the open span; 0: none */
+  uint32_t message;    /* the number of the message's text in the timeline */
+  uint32_t range;      /* the id of its range, or 0 */
+  pid_t thread;        /* the thread that pushed it */
+  uint64_t started_ns; /* start of the open span; 0: none is open */
 } stamp;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the stamps' spans */
@@ -60,7 +60,7 @@ status stamp_create(void **out) {
   return *out ? ST_OK : fail(ST_NO_HOST_MEMORY, "no host memory for a stamp");
 }
 
-/* With the lock held. */
+/* The lock is held. */
 static void take_from_list(const stamp *s) {
   stamp **link = &open_spans;
   while (*link && *link != s) link = &(*link)->next_open;
@@ -93,7 +93,7 @@ status stamp_mark(void *pointer) {
 
 /* ---- spans ------------------------------------------------------------------------------------------------------- */
 
-/* *id: of a range; NULL: of this thread. */
+/* Opens a span: a range, whose id *id becomes, or a span of this thread if id is NULL. */
 static status open_span(void *pointer, uint32_t *id) {
   stamp *s;
   TRY(stamp_find(pointer, &s));
@@ -110,7 +110,7 @@ static status open_span(void *pointer, uint32_t *id) {
   return was_open ? fail(ST_INVALID_PARAM, "stamp %p is in an open span, expected its end before", pointer) : ST_OK;
 }
 
-/* The latest open span of that range, or, for 0, of this thread; ends it. */
+/* Ends the latest open span of that range or, for 0, of this thread; false if there is none. */
 static bool close_span(uint32_t range, const char *type) {
   const pid_t thread = gettid();
   uint32_t message = 0;

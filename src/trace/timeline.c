@@ -13,7 +13,7 @@
 
 enum { MAX_DEVICES = 32, FIRST_SLOTS = 256, BUFFER_BYTES = 1 << 18 };
 
-/* A file that is appended to. No stdio: a forked child's exit would write what is buffered once more. */
+/* A file that is appended to. It does not use stdio, whose buffer a forked child's exit would write a second time. */
 typedef struct {
   int fd;
   size_t used;
@@ -36,7 +36,8 @@ static struct {
   uint32_t devices;
   name_slot *slots; /* open addressing, a power of two, at most half full */
   uint32_t n_slots, n_names;
-  uint32_t last_number; /* of all names so far, also of recordings before: who kept one is never misunderstood */
+  uint32_t
+      last_number; /* the number of the last name, counted over all recordings, so that a number kept from an earlier one is never mistaken */
   uint64_t written_bytes, limit_bytes, n_left_out;
   int error; /* errno of the first write that failed */
 } timeline = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -80,7 +81,7 @@ static uint64_t hash_of(const char *text, size_t bytes) {
   return h;
 }
 
-/* Where the text is, or would be. */
+/* The slot that has the text, or the free one where it would be put. */
 static name_slot *name_slot_of(name_slot *slots, uint32_t n_slots, uint64_t hash, const char *text, size_t bytes) {
   uint32_t i = (uint32_t)hash & (n_slots - 1);
   while (slots[i].number &&
@@ -188,7 +189,7 @@ static void free_names(void) {
   timeline.n_slots = timeline.n_names = 0;
 }
 
-/* Whatever a session wants, the load stays wanted. */
+/* Changes what is wanted, except the load, which stays wanted. */
 static void set_wanted(uint32_t what) {
   uint32_t old = atomic_load(&timeline_wanted);
   while (!atomic_compare_exchange_weak(&timeline_wanted, &old, what | (old & TIMELINE_WANTS_LOAD))) {
@@ -197,7 +198,7 @@ static void set_wanted(uint32_t what) {
 
 void timeline_want_load(void) { atomic_fetch_or(&timeline_wanted, TIMELINE_WANTS_LOAD); }
 
-/* Files are closed and the names forgotten; the lock is held. */
+/* Closes the files and forgets the names; the lock is held. */
 static void end_recording(void) {
   set_wanted(0);
   timeline.devices = 0;
@@ -207,7 +208,7 @@ static void end_recording(void) {
   free_names();
 }
 
-/* What is buffered is the parent's: the child writes none of it. */
+/* The buffered records are the parent's: the child discards its copy. */
 static void timeline_before_fork(void) { pthread_mutex_lock(&timeline.lock); }
 static void timeline_in_parent(void) { pthread_mutex_unlock(&timeline.lock); }
 static void timeline_in_child(void) {
