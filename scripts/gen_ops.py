@@ -135,12 +135,14 @@ def header_text(header, ops, functions):
     guard = re.sub(r'\W', '_', header).upper()
     out = [f'/* SPDX-License-Identifier: Apache-2.0',
            ' *',
-           ' * ' + ', '.join(o.function for o in ops) + ': made by scripts/gen_ops.py from the schemas below, in which "!" is',
+           ' * ' + ', '.join(o.function for o in ops)
+           + ': made by scripts/gen_ops.py from the schemas below, in which "!" is',
            ' * written, "&" read and written, "?" may be NULL.',
            ' *',
-           ' * Phase one checks the arguments (161001 for a NULL, 161002 for what does not fit; aclGetRecentErrMsg says which) and',
-           ' * returns the bytes of workspace and an executor; phase two queues the work on the stream, with that much device',
-           ' * memory, and frees the executor. The arguments may be destroyed when phase two has returned. Any thread. */',
+           ' * Phase one checks the arguments (161001 for a NULL, 161002 for a wrong one; aclGetRecentErrMsg says',
+           ' * which) and returns the size of the workspace in bytes and an executor. Phase two queues the work on the',
+           ' * stream, with so much device memory, and frees the executor. The arguments may be destroyed when phase two',
+           ' * has returned. Any thread. */',
            f'#ifndef {guard}_', f'#define {guard}_', '', '#include "aclnn/aclnn_base.h"', '',
            '#ifndef ACLNN_MAX_SHAPE_RANK', '#  define ACLNN_MAX_SHAPE_RANK 8', '#endif', '',
            '#ifdef __cplusplus', 'extern "C" {', '#endif', '']
@@ -156,8 +158,9 @@ def empty_header_text(header, functions):
     return '\n'.join([
         '/* SPDX-License-Identifier: Apache-2.0',
         ' *',
-        ' * ' + (', '.join(functions) or 'What CANN has here') + (' are' if len(functions) > 1 else ' is') + ' not built, and so not declared. The header is here since programs',
-        ' * include it that call nothing of it. Made by scripts/gen_ops.py. */',
+        ' * ' + (', '.join(functions) or 'The contents of this header') + (' are' if len(functions) > 1 else ' is')
+        + ' not implemented, and so not declared. The',
+        ' * header exists for programs that include it and call none of it. Made by scripts/gen_ops.py. */',
         f'#ifndef {guard}_', f'#define {guard}_', '', '#include "aclnn/aclnn_base.h"', '', '#endif', ''])
 
 
@@ -178,8 +181,9 @@ def families_text(ops):
     variants = collections.defaultdict(dict)
     for op in ops:
         variants[op.family].setdefault(op.variant)
-    out = ['/* Made by scripts/gen_ops.py from ops/: the prepare functions that schema lines name, and the variants that they',
-           ' * tell apart by e->op->variant. Arguments come in the order of the schema; null checks are done. */',
+    out = ['/* Made by scripts/gen_ops.py from ops/: the prepare functions that schema lines name, and the variants',
+           ' * that they tell apart by e->op->variant. Arguments come in the order of the schema; null checks are',
+           ' * done. */',
            '#ifndef CANNON_KERNEL_FAMILIES_H', '#define CANNON_KERNEL_FAMILIES_H', '',
            '#include "kernel/engine/loops.h"', '#include "op/executor.h"', '']
     for family, names in sorted(variants.items()):
@@ -197,13 +201,15 @@ def source_text(path, ops):
         flags = [FLAGS[a.access] + (' | ARG_OPTIONAL' if a.optional else '') for a in op.args]
         out.append(f'static const arg_schema schema_{op.name}[] = {{')
         out += [f'    {{"{a.name}", {TYPES[a.type][0]}, {f}}},' for a, f in zip(op.args, flags)]
-        out += ['};', f'static op op_{op.name} = {{.name = "{op.name}", .function = "{op.function}", .schema = schema_{op.name},',
+        out += ['};', f'static op op_{op.name} = {{.name = "{op.name}", .function = "{op.function}", '
+                f'.schema = schema_{op.name},',
                 f'    .n_args = {len(op.args)}, .variant = {op.variant}, .prepare = prepare_{op.family}}};']
         one, two = signatures(op, '', ') {')
-        values = ', '.join('{.%s = %s%s}' % (TYPES[a.type][1], '(int64_t)' if TYPES[a.type][1] == 'integer' else '', a.name)
-                           for a in op.args)
+        members = [(TYPES[a.type][1], a.name) for a in op.args]
+        values = ', '.join('{.%s = %s%s}' % (m, '(int64_t)' if m == 'integer' else '', name) for m, name in members)
         last = [re.search(r'\w+$', p.strip()).group() for p in op.c_params.split(',')][-2:]
-        out += [one, f'  const op_arg a[] = {{{values}}};', f'  API(op_prepare(&op_{op.name}, a, {last[0]}, {last[1]}));', '}',
+        out += [one, '  API_ENTER();', f'  const op_arg a[] = {{{values}}};',
+                f'  API_RETURN(op_prepare(&op_{op.name}, a, {last[0]}, {last[1]}));', '}',
                 two, f'  API(op_launch(&op_{op.name}, workspace, workspaceSize, executor, stream));', '}', '']
     return '\n'.join(out)
 

@@ -1,7 +1,7 @@
-/* What every entry point has in common. src/api has CANN's entry points, a file per family. Each checks what only it can
- * check (null pointers, enums), calls the core below (op, runtime, memory, tensor), and returns a status through the
- * macros here, which publish a failure under the entry point's name. The public headers document signatures, units and
- * errors. All entry points may be called by any thread, unless a public header says otherwise.
+/* What every entry point has in common. src/api has CANN's entry points, a file per family. Each checks what only it
+ * can check (null pointers, enums), calls the core below (op, runtime, memory, tensor), and returns a status through
+ * the macros here, which publish a failure under the entry point's name. The public headers document signatures, units
+ * and errors. All entry points may be called by any thread, unless a public header says otherwise.
  *
  *   aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId) {
  *     stream *s;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 /* Copies the first n bytes of the text to `out` as far as there is room, and adds a 0. Each byte of a control
- * character, of a character that changes the direction of text or breaks lines, or of invalid UTF-8 becomes "\\x1b" or
+ * character, of a character that changes the direction of text or breaks lines, or of invalid UTF-8 becomes "\x1b" or
  * the like; other characters stay. No character is cut in two. Returns the length. room is at least 1. */
 size_t text_safe(char *out, size_t room, const char *text, size_t n);
 

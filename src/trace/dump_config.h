@@ -33,7 +33,7 @@ status dump_init(void);
 status dump_check_init(void);
 status dump_finalize(void);
 
-/* Ends what aclInit's configuration has set. */
+/* Ends all dumping, as at the end of aclInit's configuration. */
 void dump_forget(void);
 
 #endif

@@ -144,7 +144,7 @@ static status flush_session(void) {
   return ST_OK;
 }
 
-/* Writes to the log what was lost, where no call can return the failure to the program. */
+/* Says on stderr what was lost, where no call can return the failure to the program. */
 static void tell_loss(void) {
   fprintf(stderr, "cannon: the profile %s is not complete: %s\n", session.folder, fail_take());
 }

@@ -18,7 +18,8 @@ struct cJSON;
  *   storage_limit  as of aclprofSetConfig
  *   aic_metrics    one of CANN's names: of counters, which record nothing
  *
- * of the devices (a bit each); others are accepted without effect. ST_CONFIG_PROFILING for another value of one of these. */
+ * for the devices (a bit each). Other keys are accepted without effect. ST_CONFIG_PROFILING for another value of one of
+ * these keys. */
 status profiler_configure(const struct cJSON *section, uint32_t devices);
 
 /* As profiler_configure, for calls, tasks, shapes and marks, if CANNON_PROFILE names a folder (the tool msprof sets it)

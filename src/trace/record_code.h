@@ -1,8 +1,9 @@
 /* The format of a recording: what happened to a process's memory, in order. Written by trace/record.c, read by
  * trace/record_read.c; used by the library and by tools.
  *
- * A header of fixed size, then records: a byte that is the kind, and the kind's fields as numbers of 7 bits a byte, least
- * first, the high bit set on all but the last. In this order, those that a kind has (record_code.c has the table):
+ * A header of fixed size is followed by records: a byte for the kind, then the kind's fields as numbers of 7 bits a
+ * byte, the least significant first, with the high bit set in all bytes but the last. The fields come in this order;
+ * which of them a kind has is a table in record_code.c:
  *
  *   time       nanoseconds since the record before (the first: since the header's start)
  *   device     plus 1: 0 is pinned host memory; RECORD_MAX_DEVICES + 1: managed memory

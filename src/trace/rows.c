@@ -193,7 +193,7 @@ stats_place trace_place(const void *code) {
   return place;
 }
 
-/* ---- call sites: a hash table without removal, so that finding needs no lock -------------------------------------- */
+/* ---- call sites: a hash table without removal, so that finding needs no lock ------------------------------------- */
 
 enum { N_HASHED = STATS_MAX_SITES - 1, OTHERS = 1 };
 

@@ -36,8 +36,9 @@ static struct {
   uint32_t devices;
   name_slot *slots; /* open addressing, a power of two, at most half full */
   uint32_t n_slots, n_names;
-  uint32_t
-      last_number; /* the number of the last name, counted over all recordings, so that a number kept from an earlier one is never mistaken */
+  /* The number of the last name. It counts on over all recordings, so that a number kept from an earlier recording is
+   * never taken for another name. */
+  uint32_t last_number;
   uint64_t written_bytes, limit_bytes, n_left_out;
   int error; /* errno of the first write that failed */
 } timeline = {.lock = PTHREAD_MUTEX_INITIALIZER};
