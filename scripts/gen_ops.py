@@ -141,8 +141,8 @@ def header_text(header, ops, functions):
            ' *',
            ' * Phase one checks the arguments (161001 for a NULL, 161002 for a wrong one; aclGetRecentErrMsg says',
            ' * which) and returns the size of the workspace in bytes and an executor. Phase two queues the work on the',
-           ' * stream, with so much device memory, and frees the executor. The arguments may be destroyed when phase two',
-           ' * has returned. Any thread. */',
+           ' * stream, with so much device memory, and frees the executor. The arguments may be destroyed when phase',
+           ' * two has returned. Any thread. */',
            f'#ifndef {guard}_', f'#define {guard}_', '', '#include "aclnn/aclnn_base.h"', '',
            '#ifndef ACLNN_MAX_SHAPE_RANK', '#  define ACLNN_MAX_SHAPE_RANK 8', '#endif', '',
            '#ifdef __cplusplus', 'extern "C" {', '#endif', '']

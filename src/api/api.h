@@ -4,8 +4,8 @@
  * and errors. All entry points may be called by any thread, unless a public header says otherwise.
  *
  *   aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId) {
+ *     API_ENTER();                            comes first: from here on the call is in the profiler's timeline
  *     stream *s;
- *     API_ENTER();                            first statement: the call is in the profiler's timeline from here on
  *     NEED(streamId);                         returns ACL_ERROR_INVALID_PARAM if it is NULL
  *     NEED_OK(context_stream(handle, &s));    returns the failure, if it is one
  *     *streamId = (int32_t)s->id;
