@@ -9,7 +9,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the lists */
 FORK_RENEWS(lock)
 static handle *lists[N_HANDLE_KINDS];
 
-static handle **find(handle_kind kind, const void *pointer) {
+static handle **handle_slot(handle_kind kind, const void *pointer) {
   handle **link = &lists[kind];
   while (*link && *link != pointer) link = &(*link)->next;
   return link;
@@ -27,14 +27,14 @@ void *handle_new(handle_kind kind, size_t bytes) {
 
 void *handle_live(handle_kind kind, const void *pointer) {
   pthread_mutex_lock(&lock);
-  handle *h = pointer ? *find(kind, pointer) : NULL;
+  handle *h = pointer ? *handle_slot(kind, pointer) : NULL;
   pthread_mutex_unlock(&lock);
   return h;
 }
 
 bool handle_free(handle_kind kind, const void *pointer) {
   pthread_mutex_lock(&lock);
-  handle **link = find(kind, pointer), *h = *link;
+  handle **link = handle_slot(kind, pointer), *h = *link;
   if (h) *link = h->next;
   pthread_mutex_unlock(&lock);
   free(h);
