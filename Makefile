@@ -90,8 +90,8 @@ format: packages
 
 # clang-tidy sees the sources as clang compiles them.
 check-style: check-clang
-	clang-format --dry-run --Werror $(SOURCES)
-	scripts/tidy $(BUILD)/clang
+	scripts/check-style --self-test
+	scripts/check-style layers lines names entries format tidy=$(BUILD)/clang
 
 clean:
 	rm -rf $(BUILD)

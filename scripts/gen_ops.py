@@ -218,8 +218,8 @@ def source_text(path, ops):
         members = [(TYPES[a.type][1], a.name) for a in op.args]
         values = ', '.join('{.%s = %s%s}' % (m, '(int64_t)' if m == 'integer' else '', name) for m, name in members)
         last = [re.search(r'\w+$', p.strip()).group() for p in op.c_params.split(',')][-2:]
-        out += [one, f'  const op_arg a[] = {{{values}}};',
-                f'  API(op_prepare(&op_{op.name}, a, {last[0]}, {last[1]}));', '}',
+        out += [one, '  API_ENTER();', f'  const op_arg a[] = {{{values}}};',
+                f'  API_RETURN(op_prepare(&op_{op.name}, a, {last[0]}, {last[1]}));', '}',
                 two, f'  API(op_launch(&op_{op.name}, workspace, workspaceSize, executor, stream));', '}', '']
     return '\n'.join(out)
 

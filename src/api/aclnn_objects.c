@@ -1,4 +1,4 @@
-/* The aclnn objects, and what can be done to executors. */
+/* Entry points for aclnn objects (tensors, scalars, arrays, lists) and for executors. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,23 +11,24 @@
 #undef NEED
 #define NEED(pointer)                                                                                                  \
   do {                                                                                                                 \
-    if (unlikely(!(pointer))) return api_result(fail(ST_OP_NULL, #pointer " is NULL, expected a pointer"), __func__);  \
+    if (unlikely(!(pointer))) API_RETURN(fail(ST_OP_NULL, #pointer " is NULL, expected a pointer"));                   \
   } while (0)
 
-/* The object is there and alive. */
+/* Returns from the entry point unless the pointer is that of a live object. */
 #define NEED_OBJECT(object, kind)                                                                                      \
   do {                                                                                                                 \
     NEED(object);                                                                                                      \
     if ((object)->magic != (kind))                                                                                     \
-      return api_result(OP_FAIL(#object " %p is no such object (destroyed?)", (const void *)(object)), __func__);      \
+      API_RETURN(OP_FAIL(#object " %p is no such object (destroyed?)", (const void *)(object)));                       \
   } while (0)
 
-/* NULL for a creator, after publishing the pending failure. */
-#define NOTHING(st) (error_publish((st), __func__), NULL)
+/* The result of a creator that fails: NULL, after the pending failure was published. */
+#define NOTHING(st) (API_RESULT(st), NULL)
 
 aclnnStatus aclnnInit(const char *configPath) {
+  API_ENTER();
   const status st = process_init(configPath);
-  if (st != ST_REPEATED_INIT) return api_result(st, __func__);
+  if (st != ST_REPEATED_INIT) return API_RESULT(st);
   fail_take();
   return ACL_SUCCESS;
 }
@@ -39,6 +40,7 @@ aclnnStatus aclnnFinalize(void) { API(process_finalize(false, NULL)); }
 aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride,
                            int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
                            void *tensorData) {
+  API_ENTER();
   tensor *t = tensor_new();
   if (!t) return NOTHING(ST_NO_HOST_MEMORY);
   const status st = tensor_init(t, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims,
@@ -51,19 +53,22 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDat
 aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
                           const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims,
                           uint64_t storageDimsNum, void *tensorDataAddr) {
+  API_ENTER();
   NEED_OBJECT(tensor, MAGIC_TENSOR);
-  API(tensor_init(tensor, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims,
-                  storageDimsNum, tensorDataAddr));
+  API_RETURN(tensor_init(tensor, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims,
+                         storageDimsNum, tensorDataAddr));
 }
 
 aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
+  API_ENTER();
   if (!tensor) return ACL_SUCCESS;
   NEED_OBJECT(tensor, MAGIC_TENSOR);
   tensor_free((aclTensor *)tensor);
   return ACL_SUCCESS;
 }
 
-/* A new array for the caller to free; one element at least, so that rank 0 is no failure. */
+/* Copies dimensions into a new array, which the caller frees. It has at least one element, so that rank 0 does not look
+ * like a failed malloc. */
 static status copy_dims(const int64_t *dims, int rank, int64_t **out, uint64_t *n) {
   int64_t *copy = malloc((size_t)(rank ? rank : 1) * sizeof *copy);
   if (!copy) return fail(ST_NO_HOST_MEMORY, "no host memory for %d dimensions", rank);
@@ -74,28 +79,32 @@ static status copy_dims(const int64_t *dims, int rank, int64_t **out, uint64_t *
 }
 
 aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum) {
+  API_ENTER();
   NEED_OBJECT(tensor, MAGIC_TENSOR);
   NEED(viewDims);
   NEED(viewDimsNum);
-  API(copy_dims(tensor->dims, tensor->rank, viewDims, viewDimsNum));
+  API_RETURN(copy_dims(tensor->dims, tensor->rank, viewDims, viewDimsNum));
 }
 
 aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) {
+  API_ENTER();
   NEED_OBJECT(tensor, MAGIC_TENSOR);
   NEED(stridesValue);
   NEED(stridesNum);
-  API(copy_dims(tensor->strides, tensor->rank, stridesValue, stridesNum));
+  API_RETURN(copy_dims(tensor->strides, tensor->rank, stridesValue, stridesNum));
 }
 
 aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) {
+  API_ENTER();
   NEED_OBJECT(tensor, MAGIC_TENSOR);
   NEED(storageDims);
   NEED(storageDimsNum);
-  API(copy_dims(tensor->storage_dims, tensor->storage_rank, storageDims, storageDimsNum));
+  API_RETURN(copy_dims(tensor->storage_dims, tensor->storage_rank, storageDims, storageDimsNum));
 }
 
 #define TENSOR_GETTER(name, type, parameter, value)                                                                    \
   aclnnStatus name(const aclTensor *tensor, type *parameter) {                                                         \
+    API_ENTER();                                                                                                       \
     NEED_OBJECT(tensor, MAGIC_TENSOR);                                                                                 \
     NEED(parameter);                                                                                                   \
     *parameter = value;                                                                                                \
@@ -107,6 +116,7 @@ TENSOR_GETTER(aclGetViewOffset, int64_t, offset, tensor->offset)
 TENSOR_GETTER(aclGetRawTensorAddr, void *, addr, tensor->data)
 
 aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
+  API_ENTER();
   NEED_OBJECT(tensor, MAGIC_TENSOR);
   tensor->data = addr;
   return ACL_SUCCESS;
@@ -115,24 +125,28 @@ aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
 /* ---- scalars and arrays ------------------------------------------------------------------------------------------ */
 
 aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
+  API_ENTER();
   scalar *s = scalar_new(value, (int)dataType);
   return s ? s : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);
 }
 
 aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
+  API_ENTER();
   if (!scalar) return ACL_SUCCESS;
   NEED_OBJECT(scalar, MAGIC_SCALAR);
   scalar_free((aclScalar *)scalar);
   return ACL_SUCCESS;
 }
 
-/* Arrays copy their values; lists own their members. Both are one allocation. */
+/* Arrays copy their values; lists own their members. Both are a single allocation. */
 #define ARRAY(Kind, type, kind_magic)                                                                                  \
   acl##Kind##Array *aclCreate##Kind##Array(const type *value, uint64_t size) {                                         \
+    API_ENTER();                                                                                                       \
     acl##Kind##Array *array = array_new(kind_magic, sizeof *array, value, size, sizeof *value);                        \
     return array ? array : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                                \
   }                                                                                                                    \
   aclnnStatus aclDestroy##Kind##Array(const acl##Kind##Array *array) {                                                 \
+    API_ENTER();                                                                                                       \
     if (!array) return ACL_SUCCESS;                                                                                    \
     NEED_OBJECT(array, kind_magic);                                                                                    \
     ((acl##Kind##Array *)array)->magic = 0;                                                                            \
@@ -140,6 +154,7 @@ aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
     return ACL_SUCCESS;                                                                                                \
   }                                                                                                                    \
   aclnnStatus aclGet##Kind##ArraySize(const acl##Kind##Array *array, uint64_t *size) {                                 \
+    API_ENTER();                                                                                                       \
     NEED_OBJECT(array, kind_magic);                                                                                    \
     NEED(size);                                                                                                        \
     *size = array->size;                                                                                               \
@@ -151,7 +166,8 @@ ARRAY(Bool, bool, MAGIC_BOOL_ARRAY)
 
 static bool all_members(const void *const *member, uint64_t n, uint32_t magic) {
   for (uint64_t i = 0; i < n; ++i) {
-    if (!member[i] || *(const uint32_t *)member[i] == magic) continue; /* operators refuse NULL where they must */
+    if (!member[i] || *(const uint32_t *)member[i] == magic)
+      continue; /* operators refuse NULL members where they must */
     fail(ST_OP_INVALID, "value[%ju] is %p, no such object (destroyed?)", (uintmax_t)i, member[i]);
     return false;
   }
@@ -160,11 +176,13 @@ static bool all_members(const void *const *member, uint64_t n, uint32_t magic) {
 
 #define LIST(Kind, parameter, kind_magic, member_magic)                                                                \
   acl##Kind##List *aclCreate##Kind##List(const acl##Kind *const *value, uint64_t size) {                               \
+    API_ENTER();                                                                                                       \
     if (value && !all_members((const void *const *)value, size, member_magic)) return NOTHING(ST_OP_INVALID);          \
     acl##Kind##List *list = array_new(kind_magic, sizeof *list, value, size, sizeof *value);                           \
     return list ? list : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                                  \
   }                                                                                                                    \
   aclnnStatus aclDestroy##Kind##List(const acl##Kind##List *array) {                                                   \
+    API_ENTER();                                                                                                       \
     if (!array) return ACL_SUCCESS;                                                                                    \
     NEED_OBJECT(array, kind_magic);                                                                                    \
     for (uint64_t i = 0; i < array->size; ++i) aclDestroy##Kind(array->value[i]);                                      \
@@ -173,6 +191,7 @@ static bool all_members(const void *const *member, uint64_t n, uint32_t magic) {
     return ACL_SUCCESS;                                                                                                \
   }                                                                                                                    \
   aclnnStatus aclGet##Kind##ListSize(const acl##Kind##List *parameter, uint64_t *size) {                               \
+    API_ENTER();                                                                                                       \
     NEED_OBJECT(parameter, kind_magic);                                                                                \
     NEED(size);                                                                                                        \
     *size = parameter->size;                                                                                           \
@@ -183,7 +202,7 @@ LIST(Scalar, scalarList, MAGIC_SCALAR_LIST, MAGIC_SCALAR)
 
 /* ---- executors --------------------------------------------------------------------------------------------------- */
 
-/* CANN's code for a null object in these calls. */
+/* CANN's error code for a NULL object in these calls. */
 enum { ST_NULL_OBJECT = 561103 };
 
 static status executor_of(const aclOpExecutor *e) {
@@ -193,22 +212,26 @@ static status executor_of(const aclOpExecutor *e) {
 }
 
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
+  API_ENTER();
   NEED_OK(executor_of(executor));
-  if (executor->launched && !executor->repeatable) API(OP_FAIL("executor %p was launched before", (void *)executor));
+  if (executor->launched && !executor->repeatable)
+    API_RETURN(OP_FAIL("executor %p was launched before", (void *)executor));
   executor->repeatable = true;
   return ACL_SUCCESS;
 }
 
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
+  API_ENTER();
   NEED_OK(executor_of(executor));
   if (executor->launched && !executor->repeatable)
-    API(OP_FAIL("executor %p was launched, and goes with that", (void *)executor));
+    API_RETURN(OP_FAIL("executor %p was launched, and goes with that", (void *)executor));
   executor_unref(executor);
   return ACL_SUCCESS;
 }
 
-/* Which arguments an index counts, always in the order of phase one's parameters: inputs, outputs, or all tensors.
- * What an operator changes in place is both; its first argument is so even where the operator reads nothing of it. */
+/* Which arguments an index counts, always in the order of phase one's parameters: inputs, outputs, or all tensors. An
+ * argument that the operator changes in place counts as both; so does the first argument, even where the operator only
+ * writes it. */
 typedef enum { COUNT_INPUTS, COUNT_OUTPUTS, COUNT_ALL } operand_order;
 
 static bool is_counted(const operand *p, operand_order order) {
@@ -242,7 +265,7 @@ static status set_address(aclOpExecutor *e, operand_order order, size_t index, c
   return ST_OK;
 }
 
-/* Both spellings of each: CANN has them with and without a capital. */
+/* CANN has each function with and without a leading capital. */
 #define SETTER(name, order)                                                                                            \
   aclnnStatus acl##name(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {                  \
     API(set_address(executor, order, index, tensor, 0, false, addr));                                                  \

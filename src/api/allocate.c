@@ -1,6 +1,6 @@
 #include "api/allocate.h"
 
-status check_malloc_config(const aclrtMallocConfig *cfg, bool host, int device) {
+status allocate_check_config(const aclrtMallocConfig *cfg, bool host, int device) {
   if (cfg->numAttrs && !cfg->attrs)
     return fail(ST_INVALID_PARAM, "cfg->attrs is NULL, expected %zu attributes", cfg->numAttrs);
   for (size_t i = 0; i < cfg->numAttrs; ++i) {

@@ -1,4 +1,4 @@
-/* What the allocating entry points share. */
+/* Helpers of the entry points that allocate (memory.c, dvpp.c, managed.c). Any thread. */
 #ifndef CANNON_API_ALLOCATE_H
 #define CANNON_API_ALLOCATE_H
 
@@ -6,16 +6,18 @@
 #include "memory/memory.h"
 #include "runtime/context.h"
 
-/* Attributes of a block: a device must be the current one, the module is for CANN's own accounts. */
-status check_malloc_config(const aclrtMallocConfig *cfg, bool host, int device);
+/* Checks the attributes of a block: ST_INVALID_VALUE for another device than the current one. The module attribute is
+ * only for CANN's own accounting and is accepted as it is. */
+status allocate_check_config(const aclrtMallocConfig *cfg, bool host, int device);
 
-/* A block by the rule, on the current device if on one; cfg may be NULL. CANN takes policies outside of its enum. */
-static inline status allocate(rule_kind kind, int policy, const aclrtMallocConfig *cfg, size_t size, void *site,
-                              void **out) {
+/* Allocates a block by the rule `kind`, on the current device if the rule places blocks on devices. cfg may be NULL.
+ * Policies outside of CANN's enum are accepted, as in CANN. site: the entry point's return address. */
+static inline status allocate_by_rule(rule_kind kind, int policy, const aclrtMallocConfig *cfg, size_t size, void *site,
+                                      void **out) {
   const alloc_rule *rule = &alloc_rules[kind];
   context *c;
   TRY(context_current(&c));
-  if (cfg) TRY(check_malloc_config(cfg, rule->place != ALLOC_DEVICE, c->device));
+  if (cfg) TRY(allocate_check_config(cfg, rule->place != ALLOC_DEVICE, c->device));
   return memory_alloc(c->device, rule, policy, size, site, out);
 }
 

@@ -1,4 +1,4 @@
-/* Allocators of the program's own, by stream. */
+/* Entry points for allocators that the program registers for its streams. */
 #include "acl/acl_rt_allocator.h"
 
 #include "api/api.h"
@@ -6,11 +6,15 @@
 #include "runtime/device.h"
 #include "runtime/stream_allocator.h"
 
-aclrtAllocatorDesc aclrtAllocatorCreateDesc(void) { return allocator_describe(); }
+aclrtAllocatorDesc aclrtAllocatorCreateDesc(void) {
+  API_ENTER();
+  return allocator_describe();
+}
 
 aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc) {
+  API_ENTER();
   NEED(allocatorDesc);
-  API(allocator_undescribe(allocatorDesc));
+  API_RETURN(allocator_undescribe(allocatorDesc));
 }
 
 static void set_object(user_allocator *a, const void *value) { a->object = *(void *const *)value; }
@@ -24,48 +28,55 @@ static void set_address_of(user_allocator *a, const void *value) {
 }
 
 aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator) {
+  API_ENTER();
   NEED(allocatorDesc);
   NEED(allocator);
-  API(allocator_change(allocatorDesc, set_object, &allocator));
+  API_RETURN(allocator_change(allocatorDesc, set_object, &allocator));
 }
 
 aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func) {
+  API_ENTER();
   NEED(allocatorDesc);
   NEED(func);
-  API(allocator_change(allocatorDesc, set_alloc, &func));
+  API_RETURN(allocator_change(allocatorDesc, set_alloc, &func));
 }
 
 aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func) {
+  API_ENTER();
   NEED(allocatorDesc);
   NEED(func);
-  API(allocator_change(allocatorDesc, set_free, &func));
+  API_RETURN(allocator_change(allocatorDesc, set_free, &func));
 }
 
 aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func) {
+  API_ENTER();
   NEED(allocatorDesc);
   NEED(func);
-  API(allocator_change(allocatorDesc, set_alloc_at, &func));
+  API_RETURN(allocator_change(allocatorDesc, set_alloc_at, &func));
 }
 
 aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc,
                                                      aclrtAllocatorGetAddrFromBlockFunc func) {
+  API_ENTER();
   NEED(allocatorDesc);
   NEED(func);
-  API(allocator_change(allocatorDesc, set_address_of, &func));
+  API_RETURN(allocator_change(allocatorDesc, set_address_of, &func));
 }
 
 aclError aclrtAllocatorRegister(aclrtStream stream_handle, aclrtAllocatorDesc allocatorDesc) {
+  API_ENTER();
   stream *s;
   NEED(stream_handle);
   NEED(allocatorDesc);
   NEED_OK(context_stream(stream_handle, &s));
-  API(allocator_register(s, allocatorDesc));
+  API_RETURN(allocator_register(s, allocatorDesc));
 }
 
 aclError aclrtAllocatorUnregister(aclrtStream stream_handle) {
+  API_ENTER();
   NEED(stream_handle);
   NEED_OK(device_check_child());
-  allocator_forget(stream_handle); /* whatever it is: unknown streams have none */
+  allocator_forget(stream_handle); /* accepts any handle: unknown streams have no allocator */
   return ACL_SUCCESS;
 }
 
@@ -73,6 +84,7 @@ aclError aclrtAllocatorGetByStream(aclrtStream stream_handle, aclrtAllocatorDesc
                                    aclrtAllocator *allocator, aclrtAllocatorAllocFunc *allocFunc,
                                    aclrtAllocatorFreeFunc *freeFunc, aclrtAllocatorAllocAdviseFunc *allocAdviseFunc,
                                    aclrtAllocatorGetAddrFromBlockFunc *getAddrFromBlockFunc) {
+  API_ENTER();
   stream *s;
   user_allocator a;
   NEED(stream_handle);

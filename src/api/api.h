@@ -1,6 +1,21 @@
-/* CANN's entry points, a file per family. Each checks what only it can (null pointers, enums), calls the core and
- * returns through API(), which publishes a failure under the entry point's name. Signatures, units and errors are
- * documented in the public headers. */
+/* What every entry point has in common. src/api has CANN's entry points, a file per family. Each checks what only it
+ * can check (null pointers, enums), calls the core below (op, runtime, memory, tensor), and returns a status through
+ * the macros here, which publish a failure under the entry point's name. The public headers document signatures, units
+ * and errors. All entry points may be called by any thread, unless a public header says otherwise.
+ *
+ *   aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId) {
+ *     API_ENTER();                            comes first: from here on the call is in the profiler's timeline
+ *     stream *s;
+ *     NEED(streamId);                         returns ACL_ERROR_INVALID_PARAM if it is NULL
+ *     NEED_OK(context_stream(handle, &s));    returns the failure, if it is one
+ *     *streamId = (int32_t)s->id;
+ *     return ACL_SUCCESS;                     or API_RETURN(status)
+ *   }
+ *
+ *   aclError aclrtSetDevice(int32_t deviceId) { API(device_set(deviceId)); }      an entry point of one statement
+ *
+ * The compiler refuses the other macros where API_ENTER() is missing; scripts/check-style refuses entry points that
+ * have none of them. */
 #ifndef CANNON_API_API_H
 #define CANNON_API_API_H
 
@@ -10,40 +25,58 @@
 #include "base/status.h"
 #include "trace/timeline.h"
 
-static inline aclError api_result(status st, const char *call) {
-  return likely(st == ST_OK) ? ACL_SUCCESS : error_publish(st, call);
+/* A running call of an entry point. */
+typedef struct {
+  const char *name;
+  uint64_t start_ns; /* when it began; 0 where the timeline does not want calls */
+} api_call;
+
+static inline void api_leave(const api_call *call) {
+  if (unlikely(call->start_ns)) timeline_call(call->name, call->start_ns);
+}
+
+/* Publishes a failure under the call's name. Returns the status. */
+static inline aclError api_result(status st, const api_call *call) {
+  return likely(st == ST_OK) ? ACL_SUCCESS : error_publish(st, call->name);
 }
 
 /* The return address of the entry point. */
 #define CALLER __builtin_return_address(0)
 
-/* The last statement of an entry point; a call in the profiler's timeline. */
-#define API(expression) API_AS(__func__, expression)
+/* Opens the call's scope. Whichever way the function is left, the call ends up in the timeline, if that wants calls:
+ * with the profiler off the scope costs one load and a branch. */
+#define API_ENTER() API_ENTER_AS(__func__)
 
-/* The same in a function that does an entry point's work. */
-#define API_AS(call, expression)                                                                                       \
-  do {                                                                                                                 \
-    const uint64_t api_start_ns_ = timeline_wants(TIMELINE_WANTS_CALLS) ? timeline_now() : 0;                          \
-    const int api_status_ = (expression);                                                                              \
-    if (unlikely(api_start_ns_)) timeline_call(call, api_start_ns_);                                                   \
-    return api_result(api_status_, call);                                                                              \
-  } while (0)
+/* The same in a function that does the work of the entry point `function`. */
+#define API_ENTER_AS(function)                                                                                         \
+  const api_call api_call_                                                                                             \
+      __attribute__((cleanup(api_leave))) = {(function), timeline_wants(TIMELINE_WANTS_CALLS) ? timeline_now() : 0}
 
-/* Returns from the entry point unless the pointer is there. */
+/* The status as the entry point returns it, a failure published; for entry points that return something else too. */
+#define API_RESULT(expression) api_result((expression), &api_call_)
+
+#define API_RETURN(expression) return API_RESULT(expression)
+
+/* The whole of an entry point that is one statement. */
+#define API(expression)                                                                                                \
+  API_ENTER();                                                                                                         \
+  API_RETURN(expression)
+
+/* Returns from the entry point if the pointer is NULL. */
 #define NEED(pointer)                                                                                                  \
   do {                                                                                                                 \
-    if (unlikely(!(pointer)))                                                                                          \
-      return api_result(fail(ST_INVALID_PARAM, #pointer " is NULL, expected a pointer"), __func__);                    \
+    if (unlikely(!(pointer))) API_RETURN(fail(ST_INVALID_PARAM, #pointer " is NULL, expected a pointer"));             \
   } while (0)
 
 /* Returns from the entry point unless the status is ST_OK. */
 #define NEED_OK(expression)                                                                                            \
   do {                                                                                                                 \
     const int need_status_ = (expression);                                                                             \
-    if (unlikely(need_status_ != ST_OK)) return api_result(need_status_, __func__);                                    \
+    if (unlikely(need_status_ != ST_OK)) API_RETURN(need_status_);                                                     \
   } while (0)
 
-/* Timeouts in milliseconds: -1 is for ever (0 here), else more than 0. */
+/* Converts a timeout in milliseconds, which is more than 0, or -1 for no limit, to nanoseconds, where 0 is no limit.
+ * ST_INVALID_VALUE for any other value. */
 static inline status api_timeout_ns(int32_t timeout_ms, uint64_t *ns) {
   if (timeout_ms != -1 && timeout_ms <= 0)
     return fail(ST_INVALID_VALUE, "timeout is %d, expected -1 or more than 0 (ms)", timeout_ms);

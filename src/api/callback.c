@@ -1,4 +1,4 @@
-/* User functions in streams. */
+/* Entry points for user functions in streams: host functions and callbacks. */
 #include "runtime/callback.h"
 
 #include "api/api.h"
@@ -6,37 +6,43 @@
 #include "runtime/device.h"
 
 aclError aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args) {
+  API_ENTER();
   stream *s;
   NEED(fn);
   NEED_OK(context_stream(handle, &s));
-  API(host_function_submit(s, fn, args));
+  API_RETURN(host_function_submit(s, fn, args));
 }
 
 aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream handle) {
+  API_ENTER();
   stream *s;
-  if (!threadId) API(fail(ST_INVALID_PARAM, "threadId is 0, expected what pthread_self gives in the serving thread"));
+  if (!threadId)
+    API_RETURN(fail(ST_INVALID_PARAM, "threadId is 0, expected what pthread_self gives in the serving thread"));
   NEED_OK(context_stream(handle, &s));
-  API(callback_subscribe(threadId, s));
+  API_RETURN(callback_subscribe(threadId, s));
 }
 
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle) {
+  API_ENTER();
   stream *s;
   NEED_OK(context_stream(handle, &s));
-  API(callback_unsubscribe(threadId, s));
+  API_RETURN(callback_unsubscribe(threadId, s));
 }
 
 aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream handle) {
+  API_ENTER();
   stream *s;
   NEED(fn);
   if (blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK)
-    API(fail(ST_INVALID_PARAM, "blockType is %d, expected 0 or 1", blockType));
+    API_RETURN(fail(ST_INVALID_PARAM, "blockType is %d, expected 0 or 1", blockType));
   NEED_OK(context_stream(handle, &s));
-  API(callback_submit(s, fn, userData, blockType == ACL_CALLBACK_BLOCK));
+  API_RETURN(callback_submit(s, fn, userData, blockType == ACL_CALLBACK_BLOCK));
 }
 
 aclError aclrtProcessReport(int32_t timeout) {
+  API_ENTER();
   uint64_t ns;
   NEED_OK(device_check_child());
   NEED_OK(api_timeout_ns(timeout, &ns));
-  API(callback_process(ns));
+  API_RETURN(callback_process(ns));
 }

@@ -1,4 +1,4 @@
-/* Capture of streams, and the instances that come of it. */
+/* Entry points for the capture of streams, and for the model instances (graphs) that a capture makes. */
 #include "runtime/capture.h"
 
 #include "api/api.h"
@@ -17,7 +17,7 @@ static status check_mode(int mode) {
   return fail(ST_INVALID_PARAM, "mode is %d, expected 0 (global), 1 (thread local) or 2 (relaxed)", mode);
 }
 
-/* With a reference. */
+/* Looks up the graph and takes a reference to it, which the caller drops (HELD_GRAPH). */
 static status graph_of(aclmdlRI handle, graph **out) {
   TRY(device_check_child());
   *out = object_acquire(OBJECT_GRAPH, handle);
@@ -27,27 +27,30 @@ static status graph_of(aclmdlRI handle, graph **out) {
 /* ---- capture ----------------------------------------------------------------------------------------------------- */
 
 aclError aclmdlRICaptureBegin(aclrtStream handle, aclmdlRICaptureMode mode) {
+  API_ENTER();
   stream *s;
   NEED_OK(check_mode((int)mode));
   NEED_OK(context_stream(handle, &s));
-  API(capture_begin(s, (capture_mode)mode));
+  API_RETURN(capture_begin(s, (capture_mode)mode));
 }
 
 aclError aclmdlRICaptureEnd(aclrtStream handle, aclmdlRI *modelRI) {
+  API_ENTER();
   stream *s;
   graph *g = NULL;
   NEED(modelRI);
   NEED_OK(context_stream(handle, &s));
   const status st = capture_end(s, &g);
   if (st != ST_STREAM_NOT_CAPTURED && st != ST_CAPTURE_UNMATCHED && st != ST_CAPTURE_THREAD) *modelRI = g;
-  API(st);
+  API_RETURN(st);
 }
 
 aclError aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *status, aclmdlRI *modelRI) {
+  API_ENTER();
   stream *s;
   graph *g;
   if (!status && !modelRI)
-    API(fail(ST_INVALID_PARAM, "status and modelRI are NULL, expected a pointer in one of them"));
+    API_RETURN(fail(ST_INVALID_PARAM, "status and modelRI are NULL, expected a pointer in one of them"));
   NEED_OK(context_stream(handle, &s));
   const capture_status found = capture_info(s, &g);
   if (status) *status = (aclmdlRICaptureStatus)found;
@@ -56,6 +59,7 @@ aclError aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *statu
 }
 
 aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode) {
+  API_ENTER();
   NEED(mode);
   NEED_OK(check_mode((int)*mode));
   capture_mode exchanged = (capture_mode)*mode;
@@ -67,12 +71,14 @@ aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode) {
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 aclError aclmdlRICaptureTaskGrpBegin(aclrtStream handle) {
+  API_ENTER();
   stream *s;
   NEED_OK(context_stream(handle, &s));
-  API(capture_group_begin(s));
+  API_RETURN(capture_group_begin(s));
 }
 
 aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream_handle, aclrtTaskGrp *handle) {
+  API_ENTER();
   stream *s;
   graph_group *group = NULL;
   NEED(handle);
@@ -83,51 +89,57 @@ aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream_handle, aclrtTaskGrp *hand
 }
 
 aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream_handle, aclrtTaskGrp handle) {
+  API_ENTER();
   stream *s;
   NEED(handle);
   NEED_OK(context_stream(stream_handle, &s));
   HELD_GROUP group = object_acquire(OBJECT_GROUP, handle);
-  if (!group) API(fail(ST_INVALID_VALUE, "handle %p is no group of tasks (of a destroyed instance?)", handle));
-  API(graph_update_begin(group, s));
+  if (!group) API_RETURN(fail(ST_INVALID_VALUE, "handle %p is no group of tasks (of a destroyed instance?)", handle));
+  API_RETURN(graph_update_begin(group, s));
 }
 
 aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream handle) {
+  API_ENTER();
   stream *s;
   NEED_OK(context_stream(handle, &s));
-  API(graph_update_end(s));
+  API_RETURN(graph_update_end(s));
 }
 
 /* ---- instances --------------------------------------------------------------------------------------------------- */
 
 aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle) {
+  API_ENTER();
   HELD_GRAPH g = NULL;
   stream *s;
   NEED(modelRI);
   NEED_OK(graph_of(modelRI, &g));
   NEED_OK(context_stream(handle, &s));
   NEED_OK(capture_refuse_stream(s));
-  API(graph_execute(g, s));
+  API_RETURN(graph_execute(g, s));
 }
 
 aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
+  API_ENTER();
   HELD_GRAPH g = NULL;
   uint64_t ns;
   NEED(modelRI);
   NEED_OK(api_timeout_ns(timeout, &ns));
   NEED_OK(graph_of(modelRI, &g));
-  API(graph_execute_alone(g, ns));
+  API_RETURN(graph_execute_alone(g, ns));
 }
 
 aclError aclmdlRIDebugPrint(aclmdlRI modelRI) {
+  API_ENTER();
   HELD_GRAPH g = NULL;
   NEED(modelRI);
   NEED_OK(graph_of(modelRI, &g));
-  API(graph_print(g, stdout));
+  API_RETURN(graph_print(g, stdout));
 }
 
 aclError aclmdlRIDestroy(aclmdlRI modelRI) {
+  API_ENTER();
   HELD_GRAPH g = NULL;
   NEED(modelRI);
   NEED_OK(graph_of(modelRI, &g));
-  API(graph_destroy(g));
+  API_RETURN(graph_destroy(g));
 }

@@ -1,11 +1,11 @@
-/* Contexts and options. */
+/* Entry points for contexts and for system options. */
 #include "runtime/context.h"
 
 #include "api/api.h"
 #include "runtime/device.h"
 #include "runtime/process.h"
 
-static status create(aclrtContext *out, int device) {
+static status create_context(aclrtContext *out, int device) {
   context *c;
   TRY(device_open(device));
   TRY(context_create(device, false, &c));
@@ -14,7 +14,7 @@ static status create(aclrtContext *out, int device) {
   return ST_OK;
 }
 
-/* With a reference. */
+/* Looks up the context and takes a reference to it, which the caller drops (HELD_CONTEXT). */
 static status context_of(aclrtContext handle, context **out) {
   TRY(device_check_child());
   *out = object_acquire(OBJECT_CONTEXT, handle);
@@ -22,22 +22,25 @@ static status context_of(aclrtContext handle, context **out) {
 }
 
 aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
+  API_ENTER();
   NEED(context);
-  API(create(context, deviceId));
+  API_RETURN(create_context(context, deviceId));
 }
 
 aclError aclrtDestroyContext(aclrtContext handle) {
+  API_ENTER();
   HELD_CONTEXT c = NULL;
   NEED(handle);
   NEED_OK(context_of(handle, &c));
   if (c->primary)
-    API(fail(ST_INVALID_VALUE, "context %p is the device's own, expected one of aclrtCreateContext", handle));
-  if (!object_kill(&c->o)) API(fail(ST_INVALID_VALUE, "context %p was destroyed by another thread", handle));
+    API_RETURN(fail(ST_INVALID_VALUE, "context %p is the device's own, expected one of aclrtCreateContext", handle));
+  if (!object_kill(&c->o)) API_RETURN(fail(ST_INVALID_VALUE, "context %p was destroyed by another thread", handle));
   context_destroy(c, false);
   return ACL_SUCCESS;
 }
 
 aclError aclrtSetCurrentContext(aclrtContext handle) {
+  API_ENTER();
   HELD_CONTEXT c = NULL;
   NEED(handle);
   NEED_OK(context_of(handle, &c));
@@ -46,6 +49,7 @@ aclError aclrtSetCurrentContext(aclrtContext handle) {
 }
 
 aclError aclrtGetCurrentContext(aclrtContext *handle) {
+  API_ENTER();
   context *c;
   NEED(handle);
   NEED_OK(context_current(&c));
@@ -54,6 +58,7 @@ aclError aclrtGetCurrentContext(aclrtContext *handle) {
 }
 
 aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
+  API_ENTER();
   context *c;
   NEED(stream);
   NEED_OK(context_current(&c));
@@ -62,6 +67,7 @@ aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
 }
 
 aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active) {
+  API_ENTER();
   NEED(active);
   NEED_OK(device_check_child());
   NEED_OK(device_check(deviceId, "deviceId"));
@@ -73,6 +79,7 @@ aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *act
 aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) { API(process_option_set((int)opt, value)); }
 
 aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
+  API_ENTER();
   NEED(value);
   NEED_OK(process_option_check((int)opt));
   *value = process_option((int)opt);
@@ -80,6 +87,7 @@ aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
 }
 
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
+  API_ENTER();
   context *c;
   NEED_OK(process_option_check_value((int)opt, value));
   NEED_OK(context_current(&c));
@@ -89,11 +97,13 @@ aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
 }
 
 aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
+  API_ENTER();
   context *c;
   NEED(value);
   NEED_OK(process_option_check((int)opt));
   NEED_OK(context_current(&c));
-  if (!(atomic_load(&c->option_set) >> opt & 1)) API(fail(ST_NEVER_SET, "opt %d was never set in this context", opt));
+  if (!(atomic_load(&c->option_set) >> opt & 1))
+    API_RETURN(fail(ST_NEVER_SET, "opt %d was never set in this context", opt));
   *value = atomic_load(&c->option[opt]);
   return ACL_SUCCESS;
 }

@@ -1,4 +1,4 @@
-/* Copies and fills. */
+/* Entry points for copies and fills of memory. */
 #include "runtime/copy.h"
 
 #include "api/api.h"
@@ -23,13 +23,14 @@ static copy_shape flat(void *dst, const void *src, size_t count, void *site, con
 }
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
+  API_ENTER();
   NEED(dst);
   NEED(src);
   NEED_OK(device_check_child());
   NEED_OK(check_flat(destMax, count, kind));
   NEED_OK(capture_allow_unsafe(false));
   const copy_shape c = flat(dst, src, count, CALLER, __func__);
-  API(copy_now(&c, (copy_kind)kind));
+  API_RETURN(copy_now(&c, (copy_kind)kind));
 }
 
 static status copy_async(void *dst, size_t room, const void *src, size_t count, aclrtMemcpyKind kind, void *handle,
@@ -45,17 +46,20 @@ static status copy_async(void *dst, size_t room, const void *src, size_t count, 
 
 aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
                           aclrtStream handle) {
+  API_ENTER();
   NEED(dst);
   NEED(src);
-  API(copy_async(dst, destMax, src, count, kind, handle, CALLER));
+  API_RETURN(copy_async(dst, destMax, src, count, kind, handle, CALLER));
 }
 
-/* The condition is that the host's memory is pinned, else it waits: as aclrtMemcpyAsync does now. */
+/* The condition is that the host memory is pinned; otherwise the call waits for the copy. aclrtMemcpyAsync does the
+ * same. */
 aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
                                        aclrtStream handle) {
+  API_ENTER();
   NEED(dst);
   NEED(src);
-  API(copy_async(dst, destMax, src, count, kind, handle, CALLER));
+  API_RETURN(copy_async(dst, destMax, src, count, kind, handle, CALLER));
 }
 
 static status check_2d(const copy_shape *c, aclrtMemcpyKind kind, bool async) {
@@ -78,24 +82,26 @@ static status check_2d(const copy_shape *c, aclrtMemcpyKind kind, bool async) {
 
 aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
                        aclrtMemcpyKind kind) {
+  API_ENTER();
   NEED(dst);
   NEED(src);
   const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER, __func__, 0, 0};
   NEED_OK(device_check_child());
   NEED_OK(check_2d(&c, kind, false));
   NEED_OK(capture_allow_unsafe(false));
-  API(copy_now(&c, (copy_kind)kind));
+  API_RETURN(copy_now(&c, (copy_kind)kind));
 }
 
 aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
                             aclrtMemcpyKind kind, aclrtStream handle) {
+  API_ENTER();
   stream *s;
   NEED(dst);
   NEED(src);
   const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER, __func__, 0, 0};
   NEED_OK(check_2d(&c, kind, true));
   NEED_OK(context_stream(handle, &s));
-  API(copy_in_stream(&c, (copy_kind)kind, s));
+  API_RETURN(copy_in_stream(&c, (copy_kind)kind, s));
 }
 
 static status check_fill(size_t room, size_t count) {
@@ -105,22 +111,24 @@ static status check_fill(size_t room, size_t count) {
 }
 
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
+  API_ENTER();
   NEED(devPtr);
   NEED_OK(device_check_child());
   NEED_OK(check_fill(maxCount, count));
   NEED_OK(capture_allow_unsafe(false));
-  API(fill_now(devPtr, fill_byte(value), count, __func__));
+  API_RETURN(fill_now(devPtr, fill_byte(value), count, __func__));
 }
 
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream handle) {
+  API_ENTER();
   stream *s;
   NEED(devPtr);
   NEED_OK(check_fill(maxCount, count));
   NEED_OK(context_stream(handle, &s));
-  API(fill_in_stream(devPtr, fill_byte(value), count, s));
+  API_RETURN(fill_in_stream(devPtr, fill_byte(value), count, s));
 }
 
-/* n words; only memory that is the device's or pinned. */
+/* Checks that ptr is aligned, has room for n 32-bit words, and is device or pinned memory. */
 static status check_words(const void *ptr, size_t room, size_t n) {
   if ((uintptr_t)ptr % sizeof(uint32_t)) return fail(ST_INVALID_PARAM, "ptr is %p, expected a multiple of 4", ptr);
   if (n > room / sizeof(uint32_t))
@@ -131,22 +139,24 @@ static status check_words(const void *ptr, size_t room, size_t n) {
 }
 
 aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N) {
+  API_ENTER();
   NEED(ptr);
   if (N == 0) return ACL_SUCCESS;
   NEED_OK(device_check_child());
   NEED_OK(check_words(ptr, memSize, N));
   NEED_OK(capture_allow_unsafe(false));
-  API(fill_now(ptr, value, N * sizeof value, __func__));
+  API_RETURN(fill_now(ptr, value, N * sizeof value, __func__));
 }
 
 aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream handle) {
+  API_ENTER();
   stream *s;
   NEED(ptr);
   if (N == 0) return ACL_SUCCESS;
   NEED_OK(device_check_child());
   NEED_OK(check_words(ptr, memSize, N));
   NEED_OK(context_stream(handle, &s));
-  if (memory_place_of(ptr) == PLACE_PINNED && !capture_records(s)) /* at once, as documented */
-    API(fill_now(ptr, value, N * sizeof value, __func__));
-  API(fill_in_stream(ptr, value, N * sizeof value, s));
+  if (memory_place_of(ptr) == PLACE_PINNED && !capture_records(s)) /* filled before the call returns, as documented */
+    API_RETURN(fill_now(ptr, value, N * sizeof value, __func__));
+  API_RETURN(fill_in_stream(ptr, value, N * sizeof value, s));
 }

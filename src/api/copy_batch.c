@@ -1,4 +1,4 @@
-/* Many copies in one call. All are checked before the first is made. */
+/* Entry points for many copies in one call. All are checked before the first is made. */
 #include "api/api.h"
 #include "memory/memory.h"
 #include "runtime/capture.h"
@@ -14,7 +14,7 @@ typedef struct {
   void **srcs;
   size_t *sizes, n;
   aclrtMemcpyBatchAttr *attrs;
-  size_t *starts, n_attrs; /* the first copy that each of attrs is for */
+  size_t *starts, n_attrs; /* the index of the first copy that each attribute is for */
 } batch;
 
 static status check_arrays(const batch *b) {
@@ -39,8 +39,9 @@ static status check_starts(const batch *b) {
   return ST_OK;
 }
 
-/* Whether the memory is where the attribute says. */
-static status check_location(const void *p, const aclrtMemLocation *said, const char *name, size_t i, bool *on_device) {
+/* Checks that the memory is where its attribute says. *on_device: whether it is device memory. */
+static status batch_check_location(const void *p, const aclrtMemLocation *said, const char *name, size_t i,
+                                   bool *on_device) {
   *on_device = memory_place_of(p) == PLACE_DEVICE;
   if (said->type != ACL_MEM_LOCATION_TYPE_HOST && said->type != ACL_MEM_LOCATION_TYPE_DEVICE)
     return fail(ST_INVALID_VALUE, "%sLoc.type of copy %zu is %d, expected HOST or DEVICE (0, 1)", name, i, said->type);
@@ -66,8 +67,8 @@ static status check_copy(const batch *b, size_t i, const aclrtMemcpyBatchAttr *a
                 b->rooms[i]);
   for (size_t k = 0; k < sizeof attr->rsv; ++k)
     if (attr->rsv[k]) return fail(ST_INVALID_VALUE, "rsv of copy %zu's attribute is not all 0", i);
-  TRY(check_location(b->dsts[i], &attr->dstLoc, "dst", i, &to_device));
-  TRY(check_location(b->srcs[i], &attr->srcLoc, "src", i, &from_device));
+  TRY(batch_check_location(b->dsts[i], &attr->dstLoc, "dst", i, &to_device));
+  TRY(batch_check_location(b->srcs[i], &attr->srcLoc, "src", i, &from_device));
   if (to_device == from_device)
     return fail(ST_INVALID_VALUE, "copy %zu is from %s to %s, expected one between host and device", i,
                 from_device ? "device" : "host", to_device ? "device" : "host");
@@ -80,7 +81,7 @@ static status check_copy(const batch *b, size_t i, const aclrtMemcpyBatchAttr *a
   return copy_check(&c, own);
 }
 
-static status check(const batch *b, copy_kind *kind, size_t *failed) {
+static status copy_batch_check(const batch *b, copy_kind *kind, size_t *failed) {
   if (b->n == 0 || b->n > MOST_BATCHES)
     return fail(ST_INVALID_VALUE, "numBatches is %zu, expected 1 to %d", b->n, MOST_BATCHES);
   TRY(check_starts(b));
@@ -94,8 +95,8 @@ static status check(const batch *b, copy_kind *kind, size_t *failed) {
   return ST_OK;
 }
 
-/* s NULL: at once. */
-static status run(const batch *b, copy_kind kind, stream *s, void *site, const char *call) {
+/* Makes all copies of the batch: in stream s, or before it returns if s is NULL. */
+static status copy_batch_run(const batch *b, copy_kind kind, stream *s, void *site, const char *call) {
   for (size_t i = 0; i < b->n; ++i) {
     if (b->sizes[i] == 0) continue;
     const copy_shape c = shape_of(b, i, site, call);
@@ -114,28 +115,31 @@ static status copy_batch(const batch *b, bool async, void *handle, void *site, s
   TRY(check_arrays(b));
   if (!async) TRY(capture_allow_unsafe(false));
   if (async) TRY(context_stream(handle, &s));
-  TRY(check(b, &kind, failed));
-  return run(b, kind, s, site, call);
+  TRY(copy_batch_check(b, &kind, failed));
+  return copy_batch_run(b, kind, s, site, call);
 }
 
 #define BATCH(async, stream, fail_index)                                                                               \
   const batch b = {dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs};                            \
-  API(copy_batch(&b, async, stream, CALLER, fail_index, __func__))
+  API_RETURN(copy_batch(&b, async, stream, CALLER, fail_index, __func__))
 
 aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
                           aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex) {
+  API_ENTER();
   NEED(failIndex);
   BATCH(false, NULL, failIndex);
 }
 
 aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
                             aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs) {
+  API_ENTER();
   BATCH(false, NULL, NULL);
 }
 
 aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
                                aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex,
                                aclrtStream handle) {
+  API_ENTER();
   NEED(failIndex);
   BATCH(true, handle, failIndex);
 }
@@ -143,5 +147,6 @@ aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_
 aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
                                  aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs,
                                  aclrtStream handle) {
+  API_ENTER();
   BATCH(true, handle, NULL);
 }

@@ -1,4 +1,4 @@
-/* Data buffers: an address and a size in an object of their own. */
+/* Entry points for data buffers, objects that hold an address and a size. */
 #include <stdlib.h>
 
 #include "api/api.h"
@@ -9,29 +9,41 @@ struct aclDataBuffer {
 };
 
 aclDataBuffer *aclCreateDataBuffer(void *data, size_t size) {
+  API_ENTER();
   aclDataBuffer *dataBuffer = malloc(sizeof *dataBuffer);
   if (dataBuffer) {
     *dataBuffer = (aclDataBuffer){data, size};
   } else {
-    api_result(fail(ST_NO_HOST_MEMORY, "no host memory for a data buffer"), __func__);
+    API_RESULT(fail(ST_NO_HOST_MEMORY, "no host memory for a data buffer"));
   }
   return dataBuffer;
 }
 
 aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer) {
+  API_ENTER();
   NEED(dataBuffer);
   free((void *)dataBuffer);
   return ACL_SUCCESS;
 }
 
 aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size) {
+  API_ENTER();
   NEED(dataBuffer);
   *dataBuffer = (aclDataBuffer){data, size};
   return ACL_SUCCESS;
 }
 
-void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer) { return dataBuffer ? dataBuffer->data : NULL; }
+void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer) {
+  API_ENTER();
+  return dataBuffer ? dataBuffer->data : NULL;
+}
 
-uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer) { return (uint32_t)aclGetDataBufferSizeV2(dataBuffer); }
+uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer) {
+  API_ENTER();
+  return (uint32_t)aclGetDataBufferSizeV2(dataBuffer);
+}
 
-size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer) { return dataBuffer ? dataBuffer->size : 0; }
+size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer) {
+  API_ENTER();
+  return dataBuffer ? dataBuffer->size : 0;
+}

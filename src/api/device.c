@@ -1,4 +1,4 @@
-/* Devices. */
+/* Entry points for devices. */
 #include "runtime/device.h"
 
 #include <unistd.h>
@@ -14,6 +14,7 @@ aclError aclrtResetDevice(int32_t deviceId) { API(device_reset(deviceId, false))
 aclError aclrtResetDeviceForce(int32_t deviceId) { API(device_reset(deviceId, true)); }
 
 aclError aclrtGetDevice(int32_t *deviceId) {
+  API_ENTER();
   NEED(deviceId);
   context *c;
   NEED_OK(context_current(&c));
@@ -22,6 +23,7 @@ aclError aclrtGetDevice(int32_t *deviceId) {
 }
 
 aclError aclrtGetDeviceCount(uint32_t *count) {
+  API_ENTER();
   NEED(count);
   NEED_OK(device_machine_check());
   *count = (uint32_t)device_count();
@@ -29,12 +31,13 @@ aclError aclrtGetDeviceCount(uint32_t *count) {
 }
 
 aclError aclrtGetRunMode(aclrtRunMode *runMode) {
+  API_ENTER();
   NEED(runMode);
   *runMode = ACL_HOST;
   return ACL_SUCCESS;
 }
 
-static status synchronize(int32_t timeout_ms) {
+static status synchronize_device(int32_t timeout_ms) {
   context *c;
   uint64_t ns;
   TRY(api_timeout_ns(timeout_ms, &ns));
@@ -42,39 +45,44 @@ static status synchronize(int32_t timeout_ms) {
   return context_synchronize(c, ns);
 }
 
-aclError aclrtSynchronizeDevice(void) { API(synchronize(-1)); }
-aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) { API(synchronize(timeout)); }
+aclError aclrtSynchronizeDevice(void) { API(synchronize_device(-1)); }
+aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) { API(synchronize_device(timeout)); }
 
 aclError aclrtDeviceGetBareTgid(int32_t *pid) {
+  API_ENTER();
   NEED(pid);
   *pid = getpid();
   return ACL_SUCCESS;
 }
 
 aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
+  API_ENTER();
   NEED(canAccessPeer);
   NEED_OK(device_check(deviceId, "deviceId"));
   NEED_OK(device_check(peerDeviceId, "peerDeviceId"));
   if (deviceId == peerDeviceId)
-    API(fail(ST_INVALID_VALUE, "peerDeviceId is %d, expected another than deviceId", peerDeviceId));
+    API_RETURN(fail(ST_INVALID_VALUE, "peerDeviceId is %d, expected another than deviceId", peerDeviceId));
   *canAccessPeer = 1;
   return ACL_SUCCESS;
 }
 
 aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
+  API_ENTER();
   context *c;
-  if (flags) API(fail(ST_INVALID_PARAM, "flags is %u, expected 0", flags));
+  if (flags) API_RETURN(fail(ST_INVALID_PARAM, "flags is %u, expected 0", flags));
   NEED_OK(context_current(&c));
-  API(peer_enable(c->device, peerDeviceId));
+  API_RETURN(peer_enable(c->device, peerDeviceId));
 }
 
 aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
+  API_ENTER();
   context *c;
   NEED_OK(context_current(&c));
-  API(peer_disable(c->device, peerDeviceId));
+  API_RETURN(peer_disable(c->device, peerDeviceId));
 }
 
 aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status) {
+  API_ENTER();
   NEED(status);
   NEED_OK(device_check(deviceId, "deviceId"));
   NEED_OK(device_check(peerDeviceId, "peerDeviceId"));
@@ -82,7 +90,7 @@ aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int
   return ACL_SUCCESS;
 }
 
-/* Devices that have peer access reach each other's memory without more ado: what is left is to check. */
+/* Devices with peer access can use each other's memory without a mapping, so that only the arguments are checked. */
 static status check_peer_map(const void *p, size_t size, int32_t peer, uint64_t flags) {
   void *view;
   TRY(device_check_child());
@@ -99,11 +107,13 @@ static status check_peer_map(const void *p, size_t size, int32_t peer, uint64_t 
 }
 
 aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags) {
+  API_ENTER();
   NEED(devPtr);
-  API(check_peer_map(devPtr, size, dstDevId, flags));
+  API_RETURN(check_peer_map(devPtr, size, dstDevId, flags));
 }
 
 aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority) {
+  API_ENTER();
   NEED(leastPriority);
   NEED(greatestPriority);
   *leastPriority = (int32_t)device_profile_of_all()->stream_priorities - 1;
@@ -111,8 +121,9 @@ aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *grea
   return ACL_SUCCESS;
 }
 
-/* What a product lacks is 0, but for the two kinds that CANN documents as failing. */
+/* Attributes that this product lacks are 0, except two that CANN documents as failing. */
 aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value) {
+  API_ENTER();
   NEED(value);
   NEED_OK(device_check(deviceId, "deviceId"));
   const device_profile *p = device_profile_of_all();
@@ -144,23 +155,27 @@ aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value
   case ACL_DEV_ATTR_CUST_OP_PRIVILEGE:
   case ACL_DEV_ATTR_MAINBOARD_ID: *value = 0; break;
   case ACL_DEV_ATTR_HD_CONNECT_TYPE:
-  case ACL_DEV_ATTR_DEVICE_FORM_FACTOR: API(fail(ST_NOT_SUPPORTED, "attr %d means nothing without an NPU", attr));
-  default: API(fail(ST_INVALID_PARAM, "attr is %d, expected a value of aclrtDevAttr", attr));
+  case ACL_DEV_ATTR_DEVICE_FORM_FACTOR:
+    API_RETURN(fail(ST_NOT_SUPPORTED, "attr %d means nothing without an NPU", attr));
+  default: API_RETURN(fail(ST_INVALID_PARAM, "attr is %d, expected a value of aclrtDevAttr", attr));
   }
   return ACL_SUCCESS;
 }
 
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus) {
+  API_ENTER();
   NEED(deviceStatus);
   NEED_OK(device_check(deviceId, "deviceId"));
   *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
   return ACL_SUCCESS;
 }
 
-/* No AI CPU is simulated, so that it is idle. CANN does not tell memory's use here: -1. */
-static status measure(int device, aclrtUtilizationInfo *info) {
+/* Fills the utilization of the device's units. AI CPUs are not simulated and count as idle. CANN does not report the
+ * use of memory here either: -1. */
+static status measure_utilization(int device, aclrtUtilizationInfo *info) {
   TRY(device_check_child());
-  const bool has_vector_cores = device_profile_of_all()->npu_arch >= 2201; /* else they are part of the AI cores */
+  const bool has_vector_cores =
+      device_profile_of_all()->npu_arch >= 2201; /* otherwise the AI cores do the vector work too */
   unsigned percent[LOAD_N_UNITS];
   TRY(device_check(device, "deviceId"));
   if (info->utilizationExtend)
@@ -176,8 +191,9 @@ static status measure(int device, aclrtUtilizationInfo *info) {
 }
 
 aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo) {
+  API_ENTER();
   NEED(utilizationInfo);
-  API(measure(deviceId, utilizationInfo));
+  API_RETURN(measure_utilization(deviceId, utilizationInfo));
 }
 
 /* ---- abort ------------------------------------------------------------------------------------------------------- */
@@ -190,15 +206,17 @@ static int32_t call_back(void (*function)(void), int32_t device, abort_stage sta
 }
 
 aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback, void *args) {
+  API_ENTER();
   const abort_callback called = {.function = (void (*)(void))callback, .call = call_back, .argument = args};
   NEED(regName);
   NEED_OK(device_check_child());
-  if (!*regName) API(fail(ST_INVALID_PARAM, "regName is empty, expected a name"));
-  API(abort_register(regName, callback ? &called : NULL));
+  if (!*regName) API_RETURN(fail(ST_INVALID_PARAM, "regName is empty, expected a name"));
+  API_RETURN(abort_register(regName, callback ? &called : NULL));
 }
 
 aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
+  API_ENTER();
   NEED_OK(device_check_child());
   NEED_OK(device_check(deviceId, "deviceId"));
-  API(abort_device(deviceId, timeout));
+  API_RETURN(abort_device(deviceId, timeout));
 }

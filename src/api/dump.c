@@ -1,4 +1,4 @@
-/* Dumps of operators' tensors. */
+/* Entry points for dumps of operators' tensors (trace/dump_config.h). */
 #include "acl/acl_mdl.h"
 
 #include "api/api.h"

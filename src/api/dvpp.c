@@ -1,4 +1,4 @@
-/* Memory for media processing; of that, nothing else is here. */
+/* Entry points for the memory of media processing (DVPP); no other part of DVPP is implemented. */
 #include "acl/dvpp/hi_media_common.h"
 #include "acl/ops/acl_dvpp.h"
 #include "api/allocate.h"
@@ -7,13 +7,15 @@
 #include "runtime/device.h"
 
 aclError acldvppMalloc(void **devPtr, size_t size) {
+  API_ENTER();
   NEED(devPtr);
-  API(allocate(RULE_DVPP, POLICY_HUGE_FIRST, NULL, size, CALLER, devPtr));
+  API_RETURN(allocate_by_rule(RULE_DVPP, POLICY_HUGE_FIRST, NULL, size, CALLER, devPtr));
 }
 
 aclError acldvppMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
+  API_ENTER();
   NEED(devPtr);
-  API(allocate(RULE_DVPP_WITH_CFG, (int)policy, cfg, size, CALLER, devPtr));
+  API_RETURN(allocate_by_rule(RULE_DVPP_WITH_CFG, (int)policy, cfg, size, CALLER, devPtr));
 }
 
 static status free_media(void *p, void *site) {
@@ -23,7 +25,7 @@ static status free_media(void *p, void *site) {
 
 aclError acldvppFree(void *devPtr) { API(free_media(devPtr, CALLER)); }
 
-/* The second version has numbers of its own: 0xA0028000 (module "system", an error) and a kind. */
+/* The second version of DVPP has error numbers of its own: 0xA0028000 (module "system", severity error) plus a kind. */
 static int media_result(aclError code) {
   switch (code) {
   case ACL_SUCCESS: return 0;
@@ -33,18 +35,20 @@ static int media_result(aclError code) {
   }
 }
 
-static int null_pointer(const char *name, const char *call) {
+static int null_pointer(const char *name, const api_call *call) {
   (void)api_result(fail(ST_INVALID_PARAM, "%s is NULL, expected a pointer", name), call);
   return (int)0xA0028006;
 }
 
 int hi_mpi_dvpp_malloc(unsigned int dev_id, void **dev_ptr, unsigned long long size) {
+  API_ENTER();
   (void)dev_id; /* reserved */
-  if (!dev_ptr) return null_pointer("dev_ptr", __func__);
-  return media_result(api_result(allocate(RULE_DVPP_MPI, POLICY_HUGE_FIRST, NULL, size, CALLER, dev_ptr), __func__));
+  if (!dev_ptr) return null_pointer("dev_ptr", &api_call_);
+  return media_result(API_RESULT(allocate_by_rule(RULE_DVPP_MPI, POLICY_HUGE_FIRST, NULL, size, CALLER, dev_ptr)));
 }
 
 int hi_mpi_dvpp_free(void *dev_ptr) {
-  if (!dev_ptr) return null_pointer("dev_ptr", __func__);
-  return media_result(api_result(free_media(dev_ptr, CALLER), __func__));
+  API_ENTER();
+  if (!dev_ptr) return null_pointer("dev_ptr", &api_call_);
+  return media_result(API_RESULT(free_media(dev_ptr, CALLER)));
 }

@@ -1,4 +1,4 @@
-/* Events. */
+/* Entry points for events. */
 #include "runtime/event.h"
 
 #include "api/api.h"
@@ -8,10 +8,10 @@
 
 enum { PLAIN_FLAGS = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE };
 
-/* Seconds that waits without a timeout of their own may take; 0: for ever. */
+/* The timeout, in seconds, of waits that have none of their own; 0: no limit. */
 static _Atomic uint32_t op_wait_timeout_s;
 
-static status create(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t known) {
+static status create_event(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t known) {
   context *c;
   event *e;
   if (!flags || flags & ~known)
@@ -31,32 +31,36 @@ static status create(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t 
 }
 
 aclError aclrtCreateEvent(aclrtEvent *event) {
+  API_ENTER();
   NEED(event);
-  API(create(event, EVENT_PLAIN, PLAIN_FLAGS, PLAIN_FLAGS));
+  API_RETURN(create_event(event, EVENT_PLAIN, PLAIN_FLAGS, PLAIN_FLAGS));
 }
 
 aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
+  API_ENTER();
   NEED(event);
-  API(create(event, EVENT_WITH_FLAG, flag,
-             ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_DEVICE_USE_ONLY |
-                 ACL_EVENT_EXTERNAL));
+  API_RETURN(create_event(event, EVENT_WITH_FLAG, flag,
+                          ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
+                              ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL));
 }
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
+  API_ENTER();
   NEED(event);
   if (flag & ACL_EVENT_IPC)
-    API(fail(ST_NOT_SUPPORTED, "flag is %#x: events between processes are not there yet", flag));
-  API(create(event, EVENT_EX, flag, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE));
+    API_RETURN(fail(ST_NOT_SUPPORTED, "flag is %#x: events between processes are not there yet", flag));
+  API_RETURN(
+      create_event(event, EVENT_EX, flag, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE));
 }
 
-/* With a reference. */
+/* Looks up the event and takes a reference to it, which the caller drops (HELD_EVENT). */
 static status event_of(aclrtEvent handle, event **out) {
   TRY(device_check_child());
   *out = object_acquire(OBJECT_EVENT, handle);
   return *out ? ST_OK : fail(ST_INVALID_VALUE, "event %p is no event (destroyed?)", handle);
 }
 
-/* Both must be of the current context. */
+/* Looks up an event and a stream, which must both belong to the current context. */
 static status event_and_stream(aclrtEvent event_handle, aclrtStream stream_handle, event **e, stream **s) {
   TRY(event_of(event_handle, e));
   TRY(context_stream(stream_handle, s));
@@ -66,16 +70,17 @@ static status event_and_stream(aclrtEvent event_handle, aclrtStream stream_handl
 }
 
 aclError aclrtDestroyEvent(aclrtEvent handle) {
+  API_ENTER();
   HELD_EVENT e = NULL;
   NEED(handle);
   NEED_OK(event_of(handle, &e));
-  if (!object_kill(&e->o)) API(fail(ST_INVALID_VALUE, "event %p was destroyed by another thread", handle));
+  if (!object_kill(&e->o)) API_RETURN(fail(ST_INVALID_VALUE, "event %p was destroyed by another thread", handle));
   device_give_event(e->device);
   event_unref(e);
   return ACL_SUCCESS;
 }
 
-/* An event's records, and its waits, are all of one flag: the first decides, whatever comes of it. */
+/* All records of an event have the same flag, and so have all its waits: the first call decides, even if it fails. */
 static status keep_use(uint8_t *use, uint32_t flag, const event *e) {
   static const char *const names[] = {"", "DEFAULT", "EXTERNAL"};
   const uint8_t now = flag == ACL_EVENT_RECORD_EXTERNAL ? EVENT_USE_OUTSIDE : EVENT_USE_DEFAULT;
@@ -86,7 +91,7 @@ static status keep_use(uint8_t *use, uint32_t flag, const event *e) {
   return fail(ST_INVALID_VALUE, "flag is %s, but event %u was used with %s before", names[now], e->id, names[seen]);
 }
 
-static status record(aclrtEvent event_handle, aclrtStream stream_handle) {
+static status record_event(aclrtEvent event_handle, aclrtStream stream_handle) {
   HELD_EVENT e = NULL;
   stream *s;
   TRY(event_and_stream(event_handle, stream_handle, &e, &s));
@@ -95,11 +100,12 @@ static status record(aclrtEvent event_handle, aclrtStream stream_handle) {
 }
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
+  API_ENTER();
   NEED(event);
-  API(record(event, stream));
+  API_RETURN(record_event(event, stream));
 }
 
-/* For the flag EXTERNAL: a stream that is being captured, and an event of one kind. */
+/* The flag EXTERNAL needs a stream that is being captured, and an event of a certain kind. */
 static status check_outside(const event *e, const stream *s) {
   if (!capture_records(s))
     return fail(ST_STREAM_NOT_CAPTURED, "flag is EXTERNAL, and stream %u is not being captured", s->id);
@@ -119,20 +125,23 @@ static status record_outside(aclrtEvent event_handle, aclrtStream stream_handle)
 }
 
 aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag) {
+  API_ENTER();
   NEED(event);
-  if (flag > ACL_EVENT_RECORD_EXTERNAL) API(fail(ST_INVALID_PARAM, "flag is %u, expected 0 or 1", flag));
-  API(flag == ACL_EVENT_RECORD_EXTERNAL ? record_outside(event, stream) : record(event, stream));
+  if (flag > ACL_EVENT_RECORD_EXTERNAL) API_RETURN(fail(ST_INVALID_PARAM, "flag is %u, expected 0 or 1", flag));
+  API_RETURN(flag == ACL_EVENT_RECORD_EXTERNAL ? record_outside(event, stream) : record_event(event, stream));
 }
 
 aclError aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle) {
+  API_ENTER();
   HELD_EVENT e = NULL;
   stream *s;
   NEED(event_handle);
   NEED_OK(event_and_stream(event_handle, stream_handle, &e, &s));
   if (e->kind != EVENT_WITH_FLAG || !(e->flags & (EVENT_SYNC | EVENT_EXTERNAL)))
-    API(fail(ST_INVALID_VALUE, "event %p can't be reset, expected one of aclrtCreateEventWithFlag with ACL_EVENT_SYNC",
-             event_handle));
-  API(event_reset(e, s));
+    API_RETURN(fail(ST_INVALID_VALUE,
+                    "event %p can't be reset, expected one of aclrtCreateEventWithFlag with ACL_EVENT_SYNC",
+                    event_handle));
+  API_RETURN(event_reset(e, s));
 }
 
 static status wait_outside(aclrtStream stream_handle, aclrtEvent event_handle, uint32_t timeout_s) {
@@ -159,33 +168,37 @@ static status wait(aclrtStream stream_handle, aclrtEvent event_handle, int64_t t
 }
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+  API_ENTER();
   NEED(event);
-  API(wait(stream, event, op_wait_timeout_s));
+  API_RETURN(wait(stream, event, op_wait_timeout_s));
 }
 
 aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout) {
+  API_ENTER();
   NEED(event);
-  API(wait(stream, event, timeout));
+  API_RETURN(wait(stream, event, timeout));
 }
 
 aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag) {
+  API_ENTER();
   NEED(event);
-  if (flag > ACL_EVENT_WAIT_EXTERNAL) API(fail(ST_INVALID_PARAM, "flag is %u, expected 0 or 1", flag));
-  API(flag == ACL_EVENT_WAIT_EXTERNAL ? wait_outside(stream, event, timeout) : wait(stream, event, timeout));
+  if (flag > ACL_EVENT_WAIT_EXTERNAL) API_RETURN(fail(ST_INVALID_PARAM, "flag is %u, expected 0 or 1", flag));
+  API_RETURN(flag == ACL_EVENT_WAIT_EXTERNAL ? wait_outside(stream, event, timeout) : wait(stream, event, timeout));
 }
 
 aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
+  API_ENTER();
   op_wait_timeout_s = timeout;
   return ACL_SUCCESS;
 }
 
-/* An event that the host waits for, or asks about, with a reference. */
+/* Looks up, with a reference, an event that the host waits for or queries. */
 static status asked_event_of(aclrtEvent handle, event **out) {
   TRY(event_of(handle, out));
   return capture_refuse_event(*out);
 }
 
-static status synchronize(aclrtEvent handle, int32_t timeout_ms) {
+static status synchronize_event(aclrtEvent handle, int32_t timeout_ms) {
   HELD_EVENT e = NULL;
   uint64_t ns;
   TRY(api_timeout_ns(timeout_ms, &ns));
@@ -194,16 +207,18 @@ static status synchronize(aclrtEvent handle, int32_t timeout_ms) {
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
+  API_ENTER();
   NEED(event);
-  API(synchronize(event, -1));
+  API_RETURN(synchronize_event(event, -1));
 }
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
+  API_ENTER();
   NEED(event);
-  API(synchronize(event, timeout));
+  API_RETURN(synchronize_event(event, timeout));
 }
 
-/* The older calls refuse events of the Ex creator. */
+/* As asked_event_of; the older entry points refuse events of the Ex creator. */
 static status old_event_of(aclrtEvent handle, event **out) {
   TRY(asked_event_of(handle, out));
   if ((*out)->kind != EVENT_EX) return ST_OK;
@@ -212,6 +227,7 @@ static status old_event_of(aclrtEvent handle, event **out) {
 }
 
 aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status) {
+  API_ENTER();
   HELD_EVENT e = NULL;
   NEED(handle);
   NEED(status);
@@ -221,6 +237,7 @@ aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status) {
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *status) {
+  API_ENTER();
   HELD_EVENT e = NULL;
   NEED(handle);
   NEED(status);
@@ -230,6 +247,7 @@ aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *stat
 }
 
 aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status) {
+  API_ENTER();
   HELD_EVENT e = NULL;
   NEED(handle);
   NEED(status);
@@ -238,7 +256,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *stat
   return ACL_SUCCESS;
 }
 
-/* Plain events record times; others where they were made with ACL_EVENT_TIME_LINE. */
+/* Plain events record times; other events do so only if made with ACL_EVENT_TIME_LINE. */
 static status time_of(aclrtEvent handle, uint64_t *ns) {
   HELD_EVENT e = NULL;
   TRY(asked_event_of(handle, &e));
@@ -257,13 +275,15 @@ static status elapsed(float *ms, aclrtEvent start, aclrtEvent end) {
 }
 
 aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent) {
+  API_ENTER();
   NEED(ms);
   NEED(startEvent);
   NEED(endEvent);
-  API(elapsed(ms, startEvent, endEvent));
+  API_RETURN(elapsed(ms, startEvent, endEvent));
 }
 
 aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
+  API_ENTER();
   uint64_t ns;
   NEED(event);
   NEED(timestamp);
@@ -273,6 +293,7 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
 }
 
 aclError aclrtGetEventId(aclrtEvent handle, uint32_t *eventId) {
+  API_ENTER();
   HELD_EVENT e = NULL;
   NEED(handle);
   NEED(eventId);

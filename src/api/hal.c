@@ -1,9 +1,9 @@
-/* What clients ask of the driver's library, libascend_hal.so: the two functions that torch_npu looks up, to decide which
- * clock it stamps events with. Errors are the driver's. */
+/* Entry points of the driver's library, libascend_hal.so: the two functions that torch_npu looks up to decide which
+ * clock its events are stamped with. They return the driver's error codes. */
 #include <stdint.h>
 #include <time.h>
 
-#include "acl/acl_base.h"
+#include "api/api.h"
 #include "runtime/device.h"
 
 typedef enum {
@@ -16,16 +16,19 @@ typedef enum {
 ACL_FUNC_VISIBILITY int halGetAPIVersion(int *version);
 ACL_FUNC_VISIBILITY int halGetDeviceInfo(uint32_t device, int32_t module, int32_t info, int64_t *value);
 
-/* 7.25.0, of drivers of CANN 8.1's time: major, minor and patch, a byte each. */
+/* The version is 7.25.0, that of drivers from the time of CANN 8.1: major, minor and patch are a byte each. */
 int halGetAPIVersion(int *version) {
+  API_ENTER();
   if (!version) return DRV_ERROR_PARA_ERROR;
   *version = 0x071900;
   return DRV_ERROR_NONE;
 }
 
 /* A device's clock is the host's, in nanoseconds, and its cores are those of its profile. The frequency of the
- * processor's counter (module system, info 24) is not known exactly, so there is no answer, and clients take the clock. */
+ * processor's counter (module system, info 24) is not known exactly, so it is not supported, and clients use the
+ * clock. */
 int halGetDeviceInfo(uint32_t device, int32_t module, int32_t info, int64_t *value) {
+  API_ENTER();
   enum { SYSTEM = 0, AI_CORE = 4, VECTOR_CORE = 7 };
   enum { CORES = 3, MONOTONIC_RAW = 14 };
   if (!value) return DRV_ERROR_PARA_ERROR;

@@ -1,12 +1,14 @@
-/* HCCL's entry points that a framework's libraries are linked against: there is no communication yet, and they say so. */
+/* The entry points of HCCL that frameworks' libraries are linked against. Collective communication is not implemented,
+ * and each of them fails with a message that says so. */
 #include "hccl/hccl.h"
 
 #include "api/api.h"
 
-/* One definition for each name: the arguments mean nothing to any of them. */
+/* Defines one entry point. None of them looks at its arguments. */
 #define NOT_BUILT(name, ...)                                                                                           \
   HcclResult name(__VA_ARGS__) {                                                                                       \
-    error_publish(fail(ST_NOT_SUPPORTED, "collective communication is not built into this library"), #name);           \
+    API_ENTER();                                                                                                       \
+    (void)API_RESULT(fail(ST_NOT_SUPPORTED, "collective communication is not built into this library"));               \
     return HCCL_E_NOT_SUPPORT;                                                                                         \
   }
 

@@ -1,4 +1,5 @@
-/* How much room a weight needs that TransMatmulWeight is to lay out: as many elements as it has (trans_weight.c). */
+/* The entry point that says how many elements a weight needs when TransMatmulWeight lays it out: as many as it has
+ * (trans_weight.c). */
 #include "aclnnop/aclnn_trans_matmul_weight.h"
 #include "api/api.h"
 #include "op/op.h"
@@ -24,6 +25,7 @@ aclnnStatus aclnnCalculateMatmulWeightSize(const aclIntArray *tensorShape, uint6
 
 aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape, aclDataType dataType,
                                              uint64_t *weightTensorSize) {
-  (void)dataType; /* elements are counted, not bytes */
-  API(weight_size(tensorShape, weightTensorSize));
+  API_ENTER();
+  (void)dataType; /* the result counts elements, not bytes */
+  API_RETURN(weight_size(tensorShape, weightTensorSize));
 }

@@ -1,4 +1,4 @@
-/* Stream-ordered memory pools. */
+/* Entry points for stream-ordered memory pools (memory/pool/stream_pool.h). */
 #include "acl/acl_rt_memory_soma.h"
 
 #include <pthread.h>
@@ -17,9 +17,9 @@
 #define CALLER __builtin_return_address(0)
 
 enum { GROWTH_BYTES = HEAP_GRANULE_BYTES };
-static const double MOST_IDLE = 0.3; /* as include/cannon/pool.h has it */
+static const double MOST_IDLE = 0.3; /* the default in include/cannon/pool.h */
 
-static status check_properties(const aclrtMemPoolProps *p) {
+static status mem_pool_check_properties(const aclrtMemPoolProps *p) {
   static const unsigned char zeros[sizeof p->reserved];
   if (p->allocType != ACL_MEM_ALLOCATION_TYPE_PINNED)
     return fail(ST_INVALID_PARAM, "poolProps->allocType is %d, expected ACL_MEM_ALLOCATION_TYPE_PINNED, 0",
@@ -38,14 +38,14 @@ static status check_properties(const aclrtMemPoolProps *p) {
   return ST_OK;
 }
 
-static status find(const void *handle, pool **p) {
+static status mem_pool_find(const void *handle, pool **p) {
   TRY(device_check_child());
   return pool_of(handle, POOL_OF_ACL, p);
 }
 
-static status create(aclrtMemPool *out, const aclrtMemPoolProps *p) {
+static status mem_pool_create(aclrtMemPool *out, const aclrtMemPoolProps *p) {
   pool *made;
-  TRY(check_properties(p));
+  TRY(mem_pool_check_properties(p));
   const int device = (int)p->location.id;
   const uint64_t granule = HEAP_GRANULE_BYTES, most = p->maxSize ? p->maxSize : device_memory_bytes();
   TRY(device_open(device));
@@ -66,48 +66,53 @@ static status create(aclrtMemPool *out, const aclrtMemPoolProps *p) {
 }
 
 aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps) {
+  API_ENTER();
   NEED(memPool);
   NEED(poolProps);
-  API(create(memPool, poolProps));
+  API_RETURN(mem_pool_create(memPool, poolProps));
 }
 
 aclError aclrtMemPoolDestroy(const aclrtMemPool memPool) {
+  API_ENTER();
   pool *p;
   NEED(memPool);
-  NEED_OK(find(memPool, &p));
-  API(pool_destroy(p, false));
+  NEED_OK(mem_pool_find(memPool, &p));
+  API_RETURN(pool_destroy(p, false));
 }
 
-static status allocate(void **ptr, size_t size, aclrtMemPool handle, aclrtStream stream_handle, void *site) {
+static status mem_pool_allocate(void **ptr, size_t size, aclrtMemPool handle, aclrtStream stream_handle, void *site) {
   pool *p;
   stream *s;
   uint64_t bytes;
-  TRY(find(handle, &p));
+  TRY(mem_pool_find(handle, &p));
   TRY(context_stream(stream_handle, &s));
   TRY(memory_round(&alloc_rules[RULE_MALLOC], POLICY_HUGE_FIRST, size, &bytes));
   return pool_alloc(p, s, bytes, size, site, ptr);
 }
 
 aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream) {
+  API_ENTER();
   NEED(ptr);
   NEED(memPool);
-  API(allocate(ptr, size, memPool, stream, CALLER));
+  API_RETURN(mem_pool_allocate(ptr, size, memPool, stream, CALLER));
 }
 
 aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle) {
+  API_ENTER();
   stream *s;
   NEED(ptr);
   bool kept;
   NEED_OK(context_stream(stream_handle, &s));
   NEED_OK(capture_free_block(s, ptr, CALLER, &kept));
   if (kept) return ACL_SUCCESS;
-  API(pool_free(NULL, ptr, s, "ptr", CALLER));
+  API_RETURN(pool_free(NULL, ptr, s, "ptr", CALLER));
 }
 
 aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep) {
+  API_ENTER();
   pool *p;
   NEED(memPool);
-  NEED_OK(find(memPool, &p));
+  NEED_OK(mem_pool_find(memPool, &p));
   pool_trim(p, minBytesToKeep);
   return ACL_SUCCESS;
 }
@@ -135,7 +140,7 @@ static mutex setting = MUTEX_INITIALIZER(POOL_SETTING);
 
 static status set_attribute_locked(aclrtMemPool handle, aclrtMemPoolAttr attr, void *value) {
   pool *p;
-  TRY(find(handle, &p));
+  TRY(mem_pool_find(handle, &p));
   pool_policy policy = pool_get_policy(p);
   switch (attr) {
   case ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES: TRY(set_switch(&policy.follow_events, value)); break;
@@ -161,9 +166,10 @@ static status set_attribute(aclrtMemPool handle, aclrtMemPoolAttr attr, void *va
 }
 
 aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value) {
+  API_ENTER();
   NEED(memPool);
   NEED(value);
-  API(set_attribute(memPool, attr, value));
+  API_RETURN(set_attribute(memPool, attr, value));
 }
 
 static status get_attribute(aclrtMemPool handle, aclrtMemPoolAttr attr, void *value) {
@@ -171,7 +177,7 @@ static status get_attribute(aclrtMemPool handle, aclrtMemPoolAttr attr, void *va
   pool_usage usage;
   uint32_t *on = value;
   uint64_t *bytes = value;
-  TRY(find(handle, &p));
+  TRY(mem_pool_find(handle, &p));
   const pool_policy policy = pool_get_policy(p);
   pool_measure(p, &usage);
   switch (attr) {
@@ -189,7 +195,8 @@ static status get_attribute(aclrtMemPool handle, aclrtMemPoolAttr attr, void *va
 }
 
 aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value) {
+  API_ENTER();
   NEED(memPool);
   NEED(value);
-  API(get_attribute(memPool, attr, value));
+  API_RETURN(get_attribute(memPool, attr, value));
 }

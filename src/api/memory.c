@@ -1,4 +1,4 @@
-/* Device and host memory. */
+/* Entry points for device and host memory. */
 #include "memory/memory.h"
 
 #include "api/allocate.h"
@@ -6,43 +6,48 @@
 #include "runtime/context.h"
 #include "runtime/device.h"
 
-/* Apart, so that the usual way needs no stack. */
-__attribute__((noinline)) static aclError malloc_slowly(void **devPtr, size_t size, int policy, void *site) {
+/* The slow half of aclrtMalloc. It is not inlined, so that the fast path needs no stack frame. */
+__attribute__((noinline)) static aclError malloc_out_of_line(void **devPtr, size_t size, int policy, void *site) {
+  API_ENTER_AS("aclrtMalloc");
+  NEED(devPtr);
   const context *c = context_peek();
-  void *p = likely(c && devPtr) ? memory_malloc_kept_long(c->device, policy, size, site) : NULL;
-  if (likely(p)) {
-    *devPtr = p;
-    return ACL_SUCCESS;
-  }
-  API_AS("aclrtMalloc", devPtr ? allocate(RULE_MALLOC, policy, NULL, size, site, devPtr)
-                               : fail(ST_INVALID_PARAM, "devPtr is NULL, expected a pointer"));
+  void *p = likely(c) ? memory_malloc_kept_long(c->device, policy, size, site) : NULL;
+  if (unlikely(!p)) API_RETURN(allocate_by_rule(RULE_MALLOC, policy, NULL, size, site, devPtr));
+  *devPtr = p;
+  return ACL_SUCCESS;
 }
 
+/* The fast path takes a block from the thread's cache. While the profiler wants calls, malloc_out_of_line does
+ * everything and opens the call's scope. */
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
   const context *c = context_peek();
-  void *p = likely(c && devPtr) ? memory_malloc_kept(c->device, (int)policy, size, CALLER) : NULL;
-  if (unlikely(!p)) return malloc_slowly(devPtr, size, (int)policy, CALLER);
+  const bool is_fast = likely(c && devPtr && !timeline_wants(TIMELINE_WANTS_CALLS));
+  void *p = is_fast ? memory_malloc_kept(c->device, (int)policy, size, CALLER) : NULL;
+  if (unlikely(!p)) return malloc_out_of_line(devPtr, size, (int)policy, CALLER);
   *devPtr = p;
   return ACL_SUCCESS;
 }
 
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  API_ENTER();
   NEED(devPtr);
-  API(allocate(RULE_MALLOC_ALIGN32, (int)policy, NULL, size, CALLER, devPtr));
+  API_RETURN(allocate_by_rule(RULE_MALLOC_ALIGN32, (int)policy, NULL, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  API_ENTER();
   NEED(devPtr);
   const int p = (int)policy;
   if (p != ACL_MEM_MALLOC_HUGE_FIRST && p != ACL_MEM_MALLOC_HUGE_ONLY && p != ACL_MEM_MALLOC_NORMAL_ONLY &&
       p != ACL_MEM_MALLOC_HUGE1G_ONLY)
-    API(fail(ST_INVALID_VALUE, "policy is %d, expected 0, 1, 2 or 6", p));
-  API(allocate(RULE_MALLOC_CACHED, p, NULL, size, CALLER, devPtr));
+    API_RETURN(fail(ST_INVALID_VALUE, "policy is %d, expected 0, 1, 2 or 6", p));
+  API_RETURN(allocate_by_rule(RULE_MALLOC_CACHED, p, NULL, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocHost(void **hostPtr, size_t size) {
+  API_ENTER();
   NEED(hostPtr);
-  API(allocate(RULE_MALLOC_HOST, POLICY_NORMAL_ONLY, NULL, size, CALLER, hostPtr));
+  API_RETURN(allocate_by_rule(RULE_MALLOC_HOST, POLICY_NORMAL_ONLY, NULL, size, CALLER, hostPtr));
 }
 
 static status free_block(void *p, free_kind kind, void *site) {
@@ -50,16 +55,18 @@ static status free_block(void *p, free_kind kind, void *site) {
   return memory_free(p, kind, site);
 }
 
-__attribute__((noinline)) static aclError free_slowly(void *devPtr, void *site) {
+__attribute__((noinline)) static aclError free_out_of_line(void *devPtr, void *site) {
+  API_ENTER_AS("aclrtFree");
   if (likely(memory_free_kept_long(devPtr))) return ACL_SUCCESS;
-  API_AS("aclrtFree", free_block(devPtr, FREE_DEVICE, site));
+  API_RETURN(free_block(devPtr, FREE_DEVICE, site));
 }
 
-/* Frees need no context: what outlives its device can still be freed. */
+/* The fast path is as in aclrtMalloc. A free needs no context: blocks that outlive their device can still be freed. */
 aclError aclrtFree(void *devPtr) {
-  if (likely(memory_free_kept(devPtr))) return ACL_SUCCESS;
-  return free_slowly(devPtr, CALLER);
+  if (likely(!timeline_wants(TIMELINE_WANTS_CALLS) && memory_free_kept(devPtr))) return ACL_SUCCESS;
+  return free_out_of_line(devPtr, CALLER);
 }
+
 aclError aclrtFreeHost(void *hostPtr) { API(free_block(hostPtr, FREE_HOST, CALLER)); }
 
 static status free_after_sync(void *p, free_kind kind, void *site) {
@@ -71,17 +78,20 @@ static status free_after_sync(void *p, free_kind kind, void *site) {
 }
 
 aclError aclrtFreeWithDevSync(void *devPtr) {
+  API_ENTER();
   NEED(devPtr);
-  API(free_after_sync(devPtr, FREE_DEVICE, CALLER));
+  API_RETURN(free_after_sync(devPtr, FREE_DEVICE, CALLER));
 }
 
 aclError aclrtFreeHostWithDevSync(void *hostPtr) {
+  API_ENTER();
   NEED(hostPtr);
-  API(free_after_sync(hostPtr, FREE_HOST, CALLER));
+  API_RETURN(free_after_sync(hostPtr, FREE_HOST, CALLER));
 }
 
-/* All kinds of pages come out of the one memory there is (HBM, or DDR on devices without); what is unknown has none. */
+/* Pages of all kinds come out of one memory (HBM, or DDR on devices without HBM). Unknown attributes report 0 bytes. */
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
+  API_ENTER();
   context *c;
   uint64_t free_bytes = 0, total_bytes = 0;
   NEED(free);
@@ -97,30 +107,34 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
 /* ---- with attributes --------------------------------------------------------------------------------------------- */
 
 aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
+  API_ENTER();
   NEED(devPtr);
-  API(allocate(RULE_MALLOC_WITH_CFG, (int)policy, cfg, size, CALLER, devPtr));
+  API_RETURN(allocate_by_rule(RULE_MALLOC_WITH_CFG, (int)policy, cfg, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
+  API_ENTER();
   NEED(devPtr);
-  API(allocate(RULE_MALLOC_TASK_SCHEDULER, (int)policy, cfg, size, CALLER, devPtr));
+  API_RETURN(allocate_by_rule(RULE_MALLOC_TASK_SCHEDULER, (int)policy, cfg, size, CALLER, devPtr));
 }
 
 aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg) {
+  API_ENTER();
   NEED(ptr);
-  API(allocate(RULE_MALLOC_HOST_WITH_CFG, POLICY_NORMAL_ONLY, cfg, size, CALLER, ptr));
+  API_RETURN(allocate_by_rule(RULE_MALLOC_HOST_WITH_CFG, POLICY_NORMAL_ONLY, cfg, size, CALLER, ptr));
 }
 
 /* ---- what an address is ------------------------------------------------------------------------------------------ */
 
 aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes) {
+  API_ENTER();
   memory_holder holder;
   NEED(ptr);
   NEED(attributes);
   NEED_OK(device_check_child());
   *attributes = (aclrtPtrAttributes){.location = {.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED}};
   if (memory_holder_of(ptr, "ptr", &holder) != ST_OK) {
-    fail_take(); /* the answer is that it is nothing of ours */
+    fail_take(); /* the answer is that the memory is unregistered, which is not a failure */
     return ACL_SUCCESS;
   }
   attributes->pageSize = (uint32_t)holder.page_bytes;
@@ -132,10 +146,12 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
 }
 
 aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize) {
+  API_ENTER();
   memory_holder holder;
   NEED(ptr);
   NEED_OK(device_check_child());
-  if (!pbase && !psize) API(fail(ST_INVALID_PARAM, "pbase and psize are NULL, expected a pointer for one of them"));
+  if (!pbase && !psize)
+    API_RETURN(fail(ST_INVALID_PARAM, "pbase and psize are NULL, expected a pointer for one of them"));
   NEED_OK(memory_holder_of(ptr, "ptr", &holder));
   if (pbase) *pbase = (void *)holder.start;
   if (psize) *psize = holder.bytes;
@@ -162,40 +178,45 @@ static status register_host(void *ptr, uint64_t size, uint32_t flag) {
 }
 
 aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr) {
+  API_ENTER();
   NEED(ptr);
   NEED(devPtr);
   if (type != ACL_HOST_REGISTER_MAPPED)
-    API(fail(ST_INVALID_PARAM, "type is %d, expected ACL_HOST_REGISTER_MAPPED, 0", (int)type));
+    API_RETURN(fail(ST_INVALID_PARAM, "type is %d, expected ACL_HOST_REGISTER_MAPPED, 0", (int)type));
   NEED_OK(register_host(ptr, size, ACL_HOST_REG_MAPPED));
   *devPtr = ptr;
   return ACL_SUCCESS;
 }
 
 aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag) {
+  API_ENTER();
   NEED(ptr);
-  API(register_host(ptr, size, flag));
+  API_RETURN(register_host(ptr, size, flag));
 }
 
 aclError aclrtHostUnregister(void *ptr) {
+  API_ENTER();
   NEED(ptr);
   NEED_OK(device_check_child());
-  API(registered_remove((uintptr_t)ptr));
+  API_RETURN(registered_remove((uintptr_t)ptr));
 }
 
-/* Host and kernels use one address. */
+/* The host and kernels use the same address. */
 aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag) {
+  API_ENTER();
   NEED(pHost);
   NEED(pDevice);
   NEED_OK(device_check_child());
-  if (flag) API(fail(ST_INVALID_VALUE, "flag is %u, expected 0", flag));
+  if (flag) API_RETURN(fail(ST_INVALID_VALUE, "flag is %u, expected 0", flag));
   if (!space_is_pinned((uintptr_t)pHost) && !registered_holds((uintptr_t)pHost, 1, REGISTERED_MAPPED))
-    API(fail(ST_NOT_REGISTERED, "pHost is %p, expected registered (MAPPED) or pinned memory", pHost));
+    API_RETURN(fail(ST_NOT_REGISTERED, "pHost is %p, expected registered (MAPPED) or pinned memory", pHost));
   *pDevice = pHost;
   return ACL_SUCCESS;
 }
 
-/* Those that run our kernels and copies; the others have no counterpart. */
+/* Units that run kernels and copies here can map host memory; the other units have no counterpart. */
 aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities) {
+  API_ENTER();
   NEED(capabilities);
   NEED_OK(device_check(deviceId, "deviceId"));
   switch (hacType) {
@@ -209,14 +230,14 @@ aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, ac
   case ACL_RT_HAC_TYPE_DVPP:
   case ACL_RT_HAC_TYPE_UDMA:
   case ACL_RT_HAC_TYPE_CCU: *capabilities = ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED; return ACL_SUCCESS;
-  default: API(fail(ST_INVALID_VALUE, "hacType is %d, expected 0 to %d", hacType, ACL_RT_HAC_TYPE_CCU));
+  default: API_RETURN(fail(ST_INVALID_VALUE, "hacType is %d, expected 0 to %d", hacType, ACL_RT_HAC_TYPE_CCU));
   }
 }
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
-/* The bit of ACL_RT_MEM_TYPE_... that the address is, or 0. */
-static uint32_t type_of(const void *p) {
+/* The kind of memory at the address: a bit of ACL_RT_MEM_TYPE_..., or 0. */
+static uint32_t memory_type_of(const void *p) {
   const heap_block *b = memory_device_of(p) >= 0 ? memory_find(p) : NULL;
   const alloc_rule *rule = b ? origin_rule(b->origin) : NULL;
   if (b) return rule && rule->freed_by == FREE_DVPP ? ACL_RT_MEM_TYPE_DVPP : ACL_RT_MEM_TYPE_DEV;
@@ -224,25 +245,27 @@ static uint32_t type_of(const void *p) {
 }
 
 aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult, uint32_t reserve) {
+  API_ENTER();
   const uint32_t known = ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
   context *c;
   NEED(addrList);
   NEED(checkResult);
-  if (reserve) API(fail(ST_INVALID_VALUE, "reserve is %u, expected 0", reserve));
-  if (size == 0) API(fail(ST_INVALID_VALUE, "size is 0, expected 1 or more"));
-  if (memType & ~known) API(fail(ST_INVALID_VALUE, "memType is %#x, expected bits of %#x", memType, known));
+  if (reserve) API_RETURN(fail(ST_INVALID_VALUE, "reserve is %u, expected 0", reserve));
+  if (size == 0) API_RETURN(fail(ST_INVALID_VALUE, "size is 0, expected 1 or more"));
+  if (memType & ~known) API_RETURN(fail(ST_INVALID_VALUE, "memType is %#x, expected bits of %#x", memType, known));
   NEED_OK(context_current(&c));
   uint32_t i = 0;
-  while (i < size && type_of(addrList[i]) & memType) ++i;
+  while (i < size && memory_type_of(addrList[i]) & memType) ++i;
   *checkResult = i == size;
   return ACL_SUCCESS;
 }
 
 aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum) {
+  API_ENTER();
   NEED(memUsageInfo);
   NEED(outputNum);
   NEED_OK(device_check_child());
-  if (inputNum == 0) API(fail(ST_INVALID_VALUE, "inputNum is 0, expected 1 or more"));
+  if (inputNum == 0) API_RETURN(fail(ST_INVALID_VALUE, "inputNum is 0, expected 1 or more"));
   NEED_OK(device_check(deviceId, "deviceId"));
   heap_usage usage = {0};
   if (memory_heap(deviceId)) heap_measure(memory_heap(deviceId), &usage);

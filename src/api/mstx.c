@@ -1,4 +1,4 @@
-/* mstx: marks and ranges in words, in the profiler's timeline. */
+/* Entry points of mstx: marks and ranges with messages, in the profiler's timeline. */
 #define MSTX_LINKED
 #include "mstx/ms_tools_ext.h"
 
@@ -10,18 +10,22 @@
 #include "runtime/task_record.h"
 #include "trace/marked_ranges.h"
 
-/* Functions that return no code: failures are for aclGetRecentErrMsg. */
-#define TELL(expression) ((void)api_result((expression), __func__))
+/* For functions that return no status: the message of a failure can be read by aclGetRecentErrMsg. */
+#define TELL(expression) ((void)API_RESULT(expression))
 
-static bool is_recorded(void) { return unlikely(timeline_wants(TIMELINE_WANTS_MARKS)); }
+static bool is_recorded(void) {
+  API_ENTER();
+  return unlikely(timeline_wants(TIMELINE_WANTS_MARKS));
+}
 
-static uint32_t number_of(const char *text) { return timeline_name(text, strlen(text)); }
+static uint32_t mstx_name_number(const char *text) { return timeline_name(text, strlen(text)); }
 
 static status check_message(const char *message) {
   return message ? ST_OK : fail(ST_INVALID_PARAM, "message is NULL, expected a text");
 }
 
-/* A moment of the stream, in the words of a mark; type NULL: a plain one. */
+/* Records a mark at the present end of the stream's queue. type: "start" or "end" of a range, or NULL for a plain
+ * mark. */
 static status mark_stream(void *domain, const char *message, const char *type, uint64_t range, aclrtStream handle) {
   stream *s;
   timeline_record r;
@@ -29,16 +33,16 @@ static status mark_stream(void *domain, const char *message, const char *type, u
   TRY(range_record(domain, message, &r));
   r.kind = TIMELINE_MARK_EX;
   r.detail = (uint32_t)range;
-  if (type) r.type = number_of(type);
+  if (type) r.type = mstx_name_number(type);
   return task_record_point(&r, s);
 }
 
-static status mark(void *domain, const char *message, aclrtStream handle) {
+static status mstx_mark(void *domain, const char *message, aclrtStream handle) {
   timeline_record r;
   TRY(check_message(message));
   if (handle) return mark_stream(domain, message, NULL, 0, handle);
   TRY(range_record(domain, message, &r));
-  r.type = number_of("mark");
+  r.type = mstx_name_number("mark");
   r.start_ns = r.end_ns = timeline_now();
   timeline_add(&r);
   return ST_OK;
@@ -46,7 +50,7 @@ static status mark(void *domain, const char *message, aclrtStream handle) {
 
 /* ---- ranges ------------------------------------------------------------------------------------------------------ */
 
-static status start(void *domain, const char *message, aclrtStream handle, uint64_t *id) {
+static status mstx_start(void *domain, const char *message, aclrtStream handle, uint64_t *id) {
   TRY(check_message(message));
   TRY(range_start(domain, message, handle, id));
   if (!handle) return ST_OK;
@@ -57,7 +61,7 @@ static status start(void *domain, const char *message, aclrtStream handle, uint6
   return st;
 }
 
-static status end(void *domain, uint64_t id) {
+static status mstx_end(void *domain, uint64_t id) {
   char *message;
   void *handle;
   TRY(range_end(domain, id, &message, &handle));
@@ -69,32 +73,46 @@ static status end(void *domain, uint64_t id) {
 /* ---- entry points ------------------------------------------------------------------------------------------------ */
 
 mstxDomainHandle_t mstxDomainCreateA(const char *name) {
+  API_ENTER();
   void *domain = NULL;
   TELL(name ? range_domain_create(name, &domain) : fail(ST_INVALID_PARAM, "name is NULL, expected a name"));
   return domain;
 }
 
-void mstxDomainDestroy(mstxDomainHandle_t domain) { TELL(range_domain_destroy(domain)); }
+void mstxDomainDestroy(mstxDomainHandle_t domain) {
+  API_ENTER();
+  TELL(range_domain_destroy(domain));
+}
 
 void mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream) {
-  if (is_recorded()) TELL(mark(domain, message, stream));
+  API_ENTER();
+  if (is_recorded()) TELL(mstx_mark(domain, message, stream));
 }
 
 mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream) {
+  API_ENTER();
   uint64_t id = 0;
-  if (is_recorded()) TELL(start(domain, message, stream, &id));
+  if (is_recorded()) TELL(mstx_start(domain, message, stream, &id));
   return id;
 }
 
-/* 0 is what a start gave while nothing was recorded. */
+/* A start returns 0 while nothing is recorded. */
 void mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id) {
-  if (id) TELL(end(domain, id));
+  API_ENTER();
+  if (id) TELL(mstx_end(domain, id));
 }
 
-void mstxMarkA(const char *message, aclrtStream stream) { mstxDomainMarkA(globalDomain, message, stream); }
+void mstxMarkA(const char *message, aclrtStream stream) {
+  API_ENTER();
+  mstxDomainMarkA(globalDomain, message, stream);
+}
 
 mstxRangeId mstxRangeStartA(const char *message, aclrtStream stream) {
+  API_ENTER();
   return mstxDomainRangeStartA(globalDomain, message, stream);
 }
 
-void mstxRangeEnd(mstxRangeId id) { mstxDomainRangeEnd(globalDomain, id); }
+void mstxRangeEnd(mstxRangeId id) {
+  API_ENTER();
+  mstxDomainRangeEnd(globalDomain, id);
+}

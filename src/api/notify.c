@@ -1,4 +1,4 @@
-/* Notifies, binary and counting. */
+/* Entry points for notifies and count notifies. */
 #include "runtime/notify.h"
 
 #include "api/api.h"
@@ -22,7 +22,7 @@ _Static_assert((int)ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE == RECORD_SET &&
 
 static uint64_t seconds(uint32_t s) { return (uint64_t)s * 1000000000; }
 
-static status create(bool counts, uint64_t flag, uint64_t most, notify **out) {
+static status create_notify(bool counts, uint64_t flag, uint64_t most, notify **out) {
   context *c;
   if (flag > most) return fail(ST_INVALID_VALUE, "flag is %ju, expected 0%s", (uintmax_t)flag, most ? " or 1" : "");
   TRY(context_current(&c));
@@ -31,7 +31,8 @@ static status create(bool counts, uint64_t flag, uint64_t most, notify **out) {
   return ST_OK;
 }
 
-/* With a reference, also where the kind is wrong. */
+/* Looks up the notify and takes a reference to it, which the caller drops (HELD_NOTIFY), also after a failure because
+ * of the wrong kind. */
 static status notify_of(const void *handle, bool counts, notify **out) {
   static const char *const names[] = {"notify", "count notify"};
   TRY(device_check_child());
@@ -41,7 +42,7 @@ static status notify_of(const void *handle, bool counts, notify **out) {
   return fail(ST_INVALID_VALUE, "%p is a %s, expected a %s", handle, names[n->counts], names[counts]);
 }
 
-static status destroy(const void *handle, bool counts) {
+static status destroy_notify(const void *handle, bool counts) {
   HELD_NOTIFY n = NULL;
   TRY(notify_of(handle, counts, &n));
   if (!object_kill(&n->o)) return fail(ST_INVALID_VALUE, "notify %p was destroyed by another thread", handle);
@@ -49,7 +50,7 @@ static status destroy(const void *handle, bool counts) {
   return ST_OK;
 }
 
-static status id_of(const void *handle, bool counts, uint32_t *id) {
+static status notify_id_of(const void *handle, bool counts, uint32_t *id) {
   HELD_NOTIFY n = NULL;
   TRY(notify_of(handle, counts, &n));
   *id = n->id;
@@ -57,112 +58,124 @@ static status id_of(const void *handle, bool counts, uint32_t *id) {
 }
 
 aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag) {
+  API_ENTER();
   NEED(notify);
-  API(create(false, flag, ACL_NOTIFY_DEVICE_USE_ONLY, (struct notify **)notify));
+  API_RETURN(create_notify(false, flag, ACL_NOTIFY_DEVICE_USE_ONLY, (struct notify **)notify));
 }
 
 aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag) {
+  API_ENTER();
   NEED(cntNotify);
-  API(create(true, flag, 0, (struct notify **)cntNotify));
+  API_RETURN(create_notify(true, flag, 0, (struct notify **)cntNotify));
 }
 
 aclError aclrtDestroyNotify(aclrtNotify notify) {
+  API_ENTER();
   NEED(notify);
-  API(destroy(notify, false));
+  API_RETURN(destroy_notify(notify, false));
 }
 
 aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify) {
+  API_ENTER();
   NEED(cntNotify);
-  API(destroy(cntNotify, true));
+  API_RETURN(destroy_notify(cntNotify, true));
 }
 
 aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId) {
+  API_ENTER();
   NEED(notify);
   NEED(notifyId);
-  API(id_of(notify, false, notifyId));
+  API_RETURN(notify_id_of(notify, false, notifyId));
 }
 
 aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId) {
+  API_ENTER();
   NEED(cntNotify);
   NEED(notifyId);
-  API(id_of(cntNotify, true, notifyId));
+  API_RETURN(notify_id_of(cntNotify, true, notifyId));
 }
 
 aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_handle) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED_OK(notify_of(handle, false, &n));
   NEED_OK(context_stream(stream_handle, &s));
-  API(notify_record(n, RECORD_SET, 1, s));
+  API_RETURN(notify_record(n, RECORD_SET, 1, s));
 }
 
 aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stream_handle, uint32_t timeout) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED_OK(notify_of(handle, false, &n));
   NEED_OK(context_stream(stream_handle, &s));
-  API(notify_wait(n, WAIT_EQUAL, 1, true, seconds(timeout), s));
+  API_RETURN(notify_wait(n, WAIT_EQUAL, 1, true, seconds(timeout), s));
 }
 
 aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num) {
+  API_ENTER();
   NEED(notifies);
-  if (!num) API(fail(ST_INVALID_VALUE, "num is 0, expected more"));
-  for (int pass = 0; pass < 2; ++pass) /* all are looked at before one is changed */
+  if (!num) API_RETURN(fail(ST_INVALID_VALUE, "num is 0, expected more"));
+  for (int pass = 0; pass < 2; ++pass) /* checks all of them before any is changed */
     for (size_t i = 0; i < num; ++i) {
       HELD_NOTIFY n = NULL;
       NEED_OK(notify_of(notifies[i], false, &n));
       if (pass) notify_clear(n);
     }
-  API(ST_OK);
+  API_RETURN(ST_OK);
 }
 
 aclError aclrtCntNotifyRecord(aclrtCntNotify handle, aclrtStream stream_handle, aclrtCntNotifyRecordInfo *info) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED(info);
   const unsigned mode = info->mode;
   if (mode > RECORD_OR && mode != RECORD_AND)
-    API(fail(ST_INVALID_VALUE, "info->mode is %u, expected 0, 1, 2 or 4", mode));
+    API_RETURN(fail(ST_INVALID_VALUE, "info->mode is %u, expected 0, 1, 2 or 4", mode));
   NEED_OK(notify_of(handle, true, &n));
   NEED_OK(context_stream(stream_handle, &s));
-  API(notify_record(n, (int)mode, info->value, s));
+  API_RETURN(notify_record(n, (int)mode, info->value, s));
 }
 
 aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify handle, aclrtStream stream_handle, aclrtCntNotifyWaitInfo *info) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED(info);
   const unsigned mode = info->mode;
-  if (mode >= N_WAIT_MODES) API(fail(ST_INVALID_VALUE, "info->mode is %u, expected 0 to 4", mode));
+  if (mode >= N_WAIT_MODES) API_RETURN(fail(ST_INVALID_VALUE, "info->mode is %u, expected 0 to 4", mode));
   NEED_OK(notify_of(handle, true, &n));
   NEED_OK(context_stream(stream_handle, &s));
-  API(notify_wait(n, (int)mode, info->value, info->isClear, seconds(info->timeout), s));
+  API_RETURN(notify_wait(n, (int)mode, info->value, info->isClear, seconds(info->timeout), s));
 }
 
 aclError aclrtCntNotifyReset(aclrtCntNotify handle, aclrtStream stream_handle) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   stream *s;
   NEED(handle);
   NEED_OK(notify_of(handle, true, &n));
   NEED_OK(context_stream(stream_handle, &s));
-  API(notify_record(n, RECORD_SET, 0, s));
+  API_RETURN(notify_record(n, RECORD_SET, 0, s));
 }
 
 /* ---- between processes ------------------------------------------------------------------------------------------- */
 
-/* Of an export: 0, processes have to be named, or 2, all may import. Of an import, whether devices reach each other,
- * which they do. */
-static status check_flags(uint64_t flags) {
+/* Flags of an export: 0 (importing processes must be named) or 2 (every process may import). Flags of an import say
+ * whether peer access is enabled, which it always is. */
+static status notify_check_flags(uint64_t flags) {
   return !flags || flags == 2 ? ST_OK : fail(ST_INVALID_VALUE, "flags is %ju, expected 0 or 2", (uintmax_t)flags);
 }
 
-static status import(const char *key, uint64_t flags, notify **out) {
+static status import_notify(const char *key, uint64_t flags, notify **out) {
   context *c;
-  TRY(check_flags(flags));
+  TRY(notify_check_flags(flags));
   TRY(context_current(&c));
   TRY(notify_import(key, c->device, out));
   object_publish(&(*out)->o);
@@ -170,36 +183,40 @@ static status import(const char *key, uint64_t flags, notify **out) {
 }
 
 aclError aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len, uint64_t flags) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   NEED(handle);
   NEED(key);
   if (len < EXCHANGE_TEXT_BYTES)
-    API(fail(ST_INVALID_VALUE, "len is %zu, expected at least %d", len, EXCHANGE_TEXT_BYTES));
-  NEED_OK(check_flags(flags));
+    API_RETURN(fail(ST_INVALID_VALUE, "len is %zu, expected at least %d", len, EXCHANGE_TEXT_BYTES));
+  NEED_OK(notify_check_flags(flags));
   NEED_OK(notify_of(handle, false, &n));
-  API(notify_export(n, flags == ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, key));
+  API_RETURN(notify_export(n, flags == ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, key));
 }
 
 aclError aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   NEED(handle);
   NEED(pid);
-  if (!num) API(fail(ST_INVALID_VALUE, "num is 0, expected more"));
+  if (!num) API_RETURN(fail(ST_INVALID_VALUE, "num is 0, expected more"));
   NEED_OK(notify_of(handle, false, &n));
-  API(notify_allow(n, pid, num));
+  API_RETURN(notify_allow(n, pid, num));
 }
 
 aclError aclrtNotifySetImportPidInterServer(aclrtNotify handle, aclrtServerPid *serverPids, size_t num) {
+  API_ENTER();
   HELD_NOTIFY n = NULL;
   (void)num;
   NEED(handle);
   NEED(serverPids);
   NEED_OK(notify_of(handle, false, &n));
-  API(fail(ST_NOT_SUPPORTED, "there are no other servers; aclrtNotifySetImportPid names processes of this one"));
+  API_RETURN(fail(ST_NOT_SUPPORTED, "there are no other servers; aclrtNotifySetImportPid names processes of this one"));
 }
 
 aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags) {
+  API_ENTER();
   NEED(notify);
   NEED(key);
-  API(import(key, flags, (struct notify **)notify));
+  API_RETURN(import_notify(key, flags, (struct notify **)notify));
 }

@@ -1,44 +1,52 @@
-/* Attributes of operators that are called by name; see op/attr.h. */
+/* Entry points for attributes of operators that are called by name (op/attr.h). */
 #include "acl/acl_op.h"
 #include "api/api.h"
 #include "op/attr.h"
 
 aclopAttr *aclopCreateAttr(void) {
+  API_ENTER();
   aclopAttr *attr = attributes_new();
-  if (!attr) error_publish(ST_NO_HOST_MEMORY, __func__);
+  if (!attr) API_RESULT(ST_NO_HOST_MEMORY);
   return attr;
 }
 
-void aclopDestroyAttr(const aclopAttr *attr) { attributes_free((aclopAttr *)attr); }
+void aclopDestroyAttr(const aclopAttr *attr) {
+  API_ENTER();
+  attributes_free((aclopAttr *)attr);
+}
 
 #define SET(name, type, kind, member)                                                                                  \
   aclError aclopSetAttr##name(aclopAttr *attr, const char *attrName, type attrValue) {                                 \
+    API_ENTER();                                                                                                       \
     NEED(attr);                                                                                                        \
     NEED(attrName);                                                                                                    \
-    API(attributes_set(attr, attrName, kind, (op_arg){.member = attrValue}));                                          \
+    API_RETURN(attributes_set(attr, attrName, kind, (op_arg){.member = attrValue}));                                   \
   }
 SET(Int, int64_t, ATTR_INT, integer)
 SET(Float, float, ATTR_FLOAT, real)
 SET(DataType, aclDataType, ATTR_DATA_TYPE, integer)
 
 aclError aclopSetAttrBool(aclopAttr *attr, const char *attrName, uint8_t attrValue) {
+  API_ENTER();
   NEED(attr);
   NEED(attrName);
-  API(attributes_set(attr, attrName, ATTR_BOOL, (op_arg){.boolean = attrValue != 0}));
+  API_RETURN(attributes_set(attr, attrName, ATTR_BOOL, (op_arg){.boolean = attrValue != 0}));
 }
 
 aclError aclopSetAttrString(aclopAttr *attr, const char *attrName, const char *attrValue) {
+  API_ENTER();
   NEED(attr);
   NEED(attrName);
   NEED(attrValue);
-  API(attributes_set(attr, attrName, ATTR_STRING, (op_arg){.string = attrValue}));
+  API_RETURN(attributes_set(attr, attrName, ATTR_STRING, (op_arg){.string = attrValue}));
 }
 
 #define SET_LIST(name, kind, ...)                                                                                      \
   aclError aclopSetAttrList##name(aclopAttr *attr, const char *attrName, int numValues, __VA_ARGS__) {                 \
+    API_ENTER();                                                                                                       \
     NEED(attr);                                                                                                        \
     NEED(attrName);                                                                                                    \
-    API(attributes_set_list(attr, attrName, kind, numValues, values));                                                 \
+    API_RETURN(attributes_set_list(attr, attrName, kind, numValues, values));                                          \
   }
 SET_LIST(Bool, ATTR_LIST_BOOL, const uint8_t *values)
 SET_LIST(Int, ATTR_LIST_INT, const int64_t *values)
@@ -48,11 +56,12 @@ SET_LIST(String, ATTR_LIST_STRING, const char **values)
 
 aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numLists, const int *numValues,
                                  const int64_t *const values[]) {
+  API_ENTER();
   NEED(attr);
   NEED(attrName);
   for (int i = 0; i < numLists && numValues && values; ++i)
     if (numValues[i] < 0 || (numValues[i] && !values[i]))
-      API(fail(ST_INVALID_PARAM, "numValues[%d] is %d and values[%d] %p, expected as many values", i, numValues[i], i,
-               (const void *)values[i]));
-  API(attributes_set_list(attr, attrName, ATTR_LIST_LIST_INT, numLists, numValues ? values : NULL));
+      API_RETURN(fail(ST_INVALID_PARAM, "numValues[%d] is %d and values[%d] %p, expected as many values", i,
+                      numValues[i], i, (const void *)values[i]));
+  API_RETURN(attributes_set_list(attr, attrName, ATTR_LIST_LIST_INT, numLists, numValues ? values : NULL));
 }

@@ -1,4 +1,4 @@
-/* Operators by name (op/aclop.h), and the options of their compilation. */
+/* Entry points for operators that are called by name (op/aclop.h), and for the options of their compilation. */
 #include "acl/acl_op_compiler.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 /* ---- execution --------------------------------------------------------------------------------------------------- */
 
-/* An entry point's operands and what it gives for a call that is not legal. */
+/* The operands of an entry point, and the status that it returns for a call that is not legal. */
 typedef struct {
   const char *name;
   int n_inputs, n_outputs;
@@ -20,8 +20,8 @@ typedef struct {
   void *site;
 } named_call;
 
-static status gather(aclop_operand *to, int n, const aclTensorDesc *const *descs, const aclDataBuffer *const *buffers,
-                     const char *descs_name, const char *buffers_name) {
+static status gather_operands(aclop_operand *to, int n, const aclTensorDesc *const *descs,
+                              const aclDataBuffer *const *buffers, const char *descs_name, const char *buffers_name) {
   if (n && !descs) return fail(ST_INVALID_PARAM, "%s is NULL, expected %d descriptions", descs_name, n);
   if (n && !buffers) return fail(ST_INVALID_PARAM, "%s is NULL, expected %d data buffers", buffers_name, n);
   for (int i = 0; i < n; ++i) {
@@ -32,7 +32,7 @@ static status gather(aclop_operand *to, int n, const aclTensorDesc *const *descs
   return ST_OK;
 }
 
-static status execute(const named_call *c, aclrtStream stream) {
+static status execute_named(const named_call *c, aclrtStream stream) {
   enum { MOST = 64 };
   aclop_operand inputs[MOST], outputs[MOST];
   if (!c->name) return fail(ST_INVALID_PARAM, "opType is NULL, expected the name of an operator");
@@ -40,8 +40,8 @@ static status execute(const named_call *c, aclrtStream stream) {
     return fail(ST_INVALID_PARAM, "numInputs is %d, expected 0 to %d", c->n_inputs, MOST);
   if (c->n_outputs < 0 || c->n_outputs > MOST)
     return fail(ST_INVALID_PARAM, "numOutputs is %d, expected 0 to %d", c->n_outputs, MOST);
-  TRY(gather(inputs, c->n_inputs, c->input_descs, c->inputs, "inputDesc", "inputs"));
-  TRY(gather(outputs, c->n_outputs, c->output_descs, c->outputs, "outputDesc", "outputs"));
+  TRY(gather_operands(inputs, c->n_inputs, c->input_descs, c->inputs, "inputDesc", "inputs"));
+  TRY(gather_operands(outputs, c->n_outputs, c->output_descs, c->outputs, "outputDesc", "outputs"));
   const aclop_call call = {.name = c->name,
                            .inputs = inputs,
                            .n_inputs = c->n_inputs,
@@ -74,25 +74,28 @@ aclError aclopCompileAndExecute(const char *opType, int numInputs, const aclTens
                                 const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[],
                                 const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag,
                                 const char *opPath, aclrtStream stream) {
+  API_ENTER();
   const named_call c = NAMED_CALL(ST_GRAPH_ENGINE);
   NEED_OK(check_compilation(engineType, compileFlag, opPath));
-  API(execute(&c, stream));
+  API_RETURN(execute_named(&c, stream));
 }
 
 aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
                                   aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
                                   aclDataBuffer *outputs[], aclopAttr *attr, aclopEngineType engineType,
                                   aclopCompileType compileFlag, const char *opPath, aclrtStream stream) {
+  API_ENTER();
   const named_call c = NAMED_CALL(ST_GRAPH_ENGINE);
   NEED_OK(check_compilation(engineType, compileFlag, opPath));
-  API(execute(&c, stream));
+  API_RETURN(execute_named(&c, stream));
 }
 
 aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
                         int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[], aclopAttr *attr,
                         aclrtStream stream) {
+  API_ENTER();
   const named_call c = NAMED_CALL(ST_OP_NOT_FOUND);
-  API(execute(&c, stream));
+  API_RETURN(execute_named(&c, stream));
 }
 
 static status no_ai_cores(uint32_t dump_type) {
@@ -102,8 +105,9 @@ static status no_ai_cores(uint32_t dump_type) {
 }
 
 aclError aclopStartDumpArgs(uint32_t dumpType, const char *path) {
+  API_ENTER();
   NEED(path);
-  API(no_ai_cores(dumpType));
+  API_RETURN(no_ai_cores(dumpType));
 }
 
 aclError aclopStopDumpArgs(uint32_t dumpType) { API(no_ai_cores(dumpType)); }
@@ -111,23 +115,27 @@ aclError aclopStopDumpArgs(uint32_t dumpType) { API(no_ai_cores(dumpType)); }
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
 aclError aclSetCompileopt(aclCompileOpt opt, const char *value) {
+  API_ENTER();
   NEED(value);
-  API(compile_option_set((int)opt, value));
+  API_RETURN(compile_option_set((int)opt, value));
 }
 
 size_t aclGetCompileoptSize(aclCompileOpt opt) {
+  API_ENTER();
   size_t bytes = 0;
-  api_result(compile_option_size((int)opt, &bytes), __func__);
+  API_RESULT(compile_option_size((int)opt, &bytes));
   return bytes;
 }
 
 aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t length) {
+  API_ENTER();
   NEED(value);
-  API(compile_option_get((int)opt, value, length));
+  API_RETURN(compile_option_get((int)opt, value, length));
 }
 
 aclError aclopSetCompileFlag(aclOpCompileFlag flag) {
+  API_ENTER();
   if (flag != ACL_OP_COMPILE_DEFAULT && flag != ACL_OP_COMPILE_FUZZ)
-    API(fail(ST_INVALID_PARAM, "flag is %d, expected 0 or 1", (int)flag));
+    API_RETURN(fail(ST_INVALID_PARAM, "flag is %d, expected 0 or 1", (int)flag));
   return ACL_SUCCESS;
 }

@@ -1,4 +1,4 @@
-/* Cannon's own calls about memory (cannon/memory.h). */
+/* Entry points of Cannon's own about memory (include/cannon/memory.h). */
 #include "memory/carve.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static carve_piece piece_of(const cannonPiece *p) {
   return (carve_piece){(uintptr_t)p->address, p->length, (int)p->use};
 }
 
-static status check(const void *block, const cannonPiece *pieces, size_t count, size_t *failed) {
+static status check_pieces(const void *block, const cannonPiece *pieces, size_t count, size_t *failed) {
   memory_holder holder;
   TRY(device_check_child());
   if (count == 0) return fail(ST_INVALID_VALUE, "count is 0, expected 1 or more");
@@ -39,12 +39,14 @@ static status check(const void *block, const cannonPiece *pieces, size_t count, 
 }
 
 aclError cannon_check_carved(const void *block, const cannonPiece *pieces, size_t count, size_t *failed) {
+  API_ENTER();
   NEED(block);
   NEED(pieces);
-  API(check(block, pieces, count, failed));
+  API_RETURN(check_pieces(block, pieces, count, failed));
 }
 
 aclError cannon_trim(int32_t device, size_t keep, size_t *committed) {
+  API_ENTER();
   NEED_OK(device_check_child());
   NEED_OK(device_check(device, "device"));
   heap *h = memory_heap(device);

@@ -1,4 +1,4 @@
-/* Pools of our own. */
+/* Entry points for Cannon's own pools (include/cannon/pool.h, memory/pool/stream_pool.h). */
 #include "cannon/pool.h"
 
 #include "api/api.h"
@@ -15,6 +15,7 @@ enum { RESERVE_SHARE = 64 };
 static const uint64_t MAX_ALIGNMENT = HEAP_GRANULE_BYTES, MAX_GROWTH = UINT64_C(1) << 30;
 
 cannon_pool_config cannon_pool_default_config(void) {
+  API_ENTER();
   return (cannon_pool_config){.device = -1,
                               .initial_bytes = UINT64_C(256) << 20,
                               .max_cached_bytes = UINT64_C(2) << 30,
@@ -23,7 +24,7 @@ cannon_pool_config cannon_pool_default_config(void) {
                               .defragment_threshold = 0.3};
 }
 
-static status check_config(const cannon_pool_config *c) {
+static status own_pool_check_config(const cannon_pool_config *c) {
   const uint64_t most = device_memory_bytes();
   if (c->initial_bytes > most)
     return fail(ST_INVALID_VALUE, "initial_bytes is %ju, expected at most the device's %ju (%s)",
@@ -42,17 +43,17 @@ static status check_config(const cannon_pool_config *c) {
   return ST_OK;
 }
 
-static status find(const void *handle, pool **p) {
+static status own_pool_find(const void *handle, pool **p) {
   TRY(device_check_child());
   return pool_of(handle, POOL_OF_CANNON, p);
 }
 
-static status create(cannon_pool **out, const cannon_pool_config *given) {
+static status own_pool_create(cannon_pool **out, const cannon_pool_config *given) {
   const cannon_pool_config c = given ? *given : cannon_pool_default_config();
   context *current;
   pool *made;
   int device = c.device;
-  TRY(check_config(&c));
+  TRY(own_pool_check_config(&c));
   if (device == -1) {
     TRY(context_current(&current));
     device = current->device;
@@ -83,68 +84,75 @@ static status create(cannon_pool **out, const cannon_pool_config *given) {
 }
 
 aclError cannon_pool_create(cannon_pool **pool, const cannon_pool_config *config) {
+  API_ENTER();
   NEED(pool);
-  API(create(pool, config));
+  API_RETURN(own_pool_create(pool, config));
 }
 
 aclError cannon_pool_destroy(cannon_pool *handle) {
+  API_ENTER();
   pool *p;
   NEED(handle);
-  NEED_OK(find(handle, &p));
-  API(pool_destroy(p, true));
+  NEED_OK(own_pool_find(handle, &p));
+  API_RETURN(pool_destroy(p, true));
 }
 
-static status allocate(cannon_pool *handle, size_t size, aclrtStream stream_handle, void *site, void **block) {
+static status own_pool_allocate(cannon_pool *handle, size_t size, aclrtStream stream_handle, void *site, void **block) {
   pool *p;
   stream *s;
   uint64_t bytes;
-  TRY(find(handle, &p));
+  TRY(own_pool_find(handle, &p));
   TRY(context_stream(stream_handle, &s));
   TRY(memory_round(&alloc_rules[RULE_MALLOC], POLICY_HUGE_FIRST, size, &bytes));
   return pool_alloc(p, s, bytes, size, site, block);
 }
 
 aclError cannon_pool_alloc(cannon_pool *pool, size_t size, aclrtStream stream, void **block) {
+  API_ENTER();
   NEED(pool);
   NEED(block);
-  API(allocate(pool, size, stream, CALLER, block));
+  API_RETURN(own_pool_allocate(pool, size, stream, CALLER, block));
 }
 
 aclError cannon_pool_free(cannon_pool *handle, void *block) {
+  API_ENTER();
   pool *p;
   NEED(handle);
   NEED(block);
-  NEED_OK(find(handle, &p));
-  API(pool_free(p, block, NULL, "block", CALLER));
+  NEED_OK(own_pool_find(handle, &p));
+  API_RETURN(pool_free(p, block, NULL, "block", CALLER));
 }
 
 aclError cannon_pool_free_async(cannon_pool *handle, void *block, aclrtStream stream_handle) {
+  API_ENTER();
   pool *p;
   stream *s;
   NEED(handle);
   NEED(block);
   bool kept;
-  NEED_OK(find(handle, &p));
+  NEED_OK(own_pool_find(handle, &p));
   NEED_OK(context_stream(stream_handle, &s));
   NEED_OK(capture_free_block(s, block, CALLER, &kept));
   if (kept) return ACL_SUCCESS;
-  API(pool_free(p, block, s, "block", CALLER));
+  API_RETURN(pool_free(p, block, s, "block", CALLER));
 }
 
 aclError cannon_pool_defragment(cannon_pool *handle) {
+  API_ENTER();
   pool *p;
   NEED(handle);
-  NEED_OK(find(handle, &p));
+  NEED_OK(own_pool_find(handle, &p));
   pool_defragment(p);
   return ACL_SUCCESS;
 }
 
 aclError cannon_pool_get_stats(cannon_pool *handle, cannon_pool_stats *stats) {
+  API_ENTER();
   pool *p;
   pool_usage u;
   NEED(handle);
   NEED(stats);
-  NEED_OK(find(handle, &p));
+  NEED_OK(own_pool_find(handle, &p));
   pool_measure(p, &u);
   *stats = (cannon_pool_stats){
       .live_bytes = u.used_bytes,

@@ -1,4 +1,4 @@
-/* The profiler. */
+/* Entry points for the profiler. */
 #include "acl/acl_prof.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "trace/profiler.h"
 #include "trace/stamps.h"
 
-/* Looked up by name in libmsprofiler.so by torch_npu; in no public header. */
+/* In no public header; torch_npu looks them up by name in libmsprofiler.so. */
 ACL_FUNC_VISIBILITY aclError aclprofWarmup(const aclprofConfig *profilerConfig);
 ACL_FUNC_VISIBILITY aclError aclprofGetSupportedFeatures(size_t *featuresSize, void **featuresData);
 ACL_FUNC_VISIBILITY aclError aclprofGetSupportedFeaturesV2(size_t *featuresSize, void **featuresData);
@@ -20,20 +20,21 @@ ACL_FUNC_VISIBILITY aclError aclprofGetSupportedFeaturesV2(size_t *featuresSize,
 /* ---- the session ------------------------------------------------------------------------------------------------- */
 
 aclError aclprofInit(const char *profilerResultPath, size_t length) {
+  API_ENTER();
   NEED(profilerResultPath);
   if (length == 0 || length >= PROFILER_MAX_PATH || strlen(profilerResultPath) != length)
-    API(fail(ST_INVALID_PARAM, "length is %zu, expected that of profilerResultPath, 1 to %d", length,
-             PROFILER_MAX_PATH - 1));
+    API_RETURN(fail(ST_INVALID_PARAM, "length is %zu, expected that of profilerResultPath, 1 to %d", length,
+                    PROFILER_MAX_PATH - 1));
   NEED_OK(device_check_child());
-  API(profiler_init(profilerResultPath));
+  API_RETURN(profiler_init(profilerResultPath));
 }
 
-static status finalize(void) {
+static status finalize_profiler(void) {
   TRY(device_check_child());
   return profiler_finalize();
 }
 
-aclError aclprofFinalize(void) { API(finalize()); }
+aclError aclprofFinalize(void) { API(finalize_profiler()); }
 
 static status set_limit(const char *text) {
   uint64_t bytes;
@@ -43,15 +44,17 @@ static status set_limit(const char *text) {
 }
 
 aclError aclprofSetConfig(aclprofConfigType configType, const char *config, size_t configLength) {
+  API_ENTER();
   enum { MAX_LENGTH = 256 };
   NEED(config);
   if ((int)configType <= ACL_PROF_ARGS_MIN || configType >= ACL_PROF_ARGS_MAX)
-    API(fail(ST_INVALID_PARAM, "configType is %d, expected %d to %d", configType, ACL_PROF_ARGS_MIN + 1,
-             ACL_PROF_ARGS_MAX - 1));
+    API_RETURN(fail(ST_INVALID_PARAM, "configType is %d, expected %d to %d", configType, ACL_PROF_ARGS_MIN + 1,
+                    ACL_PROF_ARGS_MAX - 1));
   if (configLength > MAX_LENGTH || strlen(config) != configLength)
-    API(fail(ST_INVALID_PARAM, "configLength is %zu, expected that of config, at most %d", configLength, MAX_LENGTH));
-  if (configType == ACL_PROF_STORAGE_LIMIT) API(set_limit(config));
-  API(fail(ST_NOT_PROFILED, "configType is %d, samples of hardware, which there is none of here", configType));
+    API_RETURN(
+        fail(ST_INVALID_PARAM, "configLength is %zu, expected that of config, at most %d", configLength, MAX_LENGTH));
+  if (configType == ACL_PROF_STORAGE_LIMIT) API_RETURN(set_limit(config));
+  API_RETURN(fail(ST_NOT_PROFILED, "configType is %d, samples of hardware, which there is none of here", configType));
 }
 
 /* ---- configs ----------------------------------------------------------------------------------------------------- */
@@ -89,18 +92,20 @@ static status create_config(const uint32_t *list, uint32_t n, const profiler_con
 
 aclprofConfig *aclprofCreateConfig(uint32_t *deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics,
                                    const aclprofAicoreEvents *aicoreEvents, uint64_t dataTypeConfig) {
+  API_ENTER();
   aclprofConfig *c = NULL;
   const profiler_config config = {.switches = dataTypeConfig, .metrics = aicoreMetrics};
   const status st = aicoreEvents ? fail(ST_INVALID_PARAM, "aicoreEvents is no null pointer, expected NULL")
                                  : create_config(deviceIdList, deviceNums, &config, &c);
-  api_result(st, __func__);
+  API_RESULT(st);
   return c;
 }
 
 aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig) {
+  API_ENTER();
   NEED(profilerConfig);
   if (!handle_free(HANDLE_PROFILER_CONFIG, profilerConfig))
-    API(fail(ST_INVALID_PARAM, "profilerConfig is %p, no config (destroyed?)", (const void *)profilerConfig));
+    API_RETURN(fail(ST_INVALID_PARAM, "profilerConfig is %p, no config (destroyed?)", (const void *)profilerConfig));
   return ACL_SUCCESS;
 }
 
@@ -115,24 +120,21 @@ aclError aclprofStart(const aclprofConfig *profilerConfig) { API(with_config(pro
 aclError aclprofStop(const aclprofConfig *profilerConfig) { API(with_config(profilerConfig, profiler_stop)); }
 aclError aclprofWarmup(const aclprofConfig *profilerConfig) { API(with_config(profilerConfig, profiler_warm_up)); }
 
-/* A list of what a client must know of differing versions: nothing. */
-static aclError no_features(size_t *size, void **data, const char *call) {
+/* Gives the list of features that differ between versions: an empty one. */
+static status no_features(size_t *size, void **data) {
   if (!size || !data || *data)
-    return api_result(fail(ST_INVALID_PARAM,
-                           "featuresSize is %p, featuresData is %p, expected pointers, the latter to "
-                           "NULL",
-                           (void *)size, (void *)data),
-                      call);
+    return fail(ST_INVALID_PARAM, "featuresSize is %p, featuresData is %p, expected pointers, the latter to NULL",
+                (void *)size, (void *)data);
   *size = 0;
-  return ACL_SUCCESS;
+  return ST_OK;
 }
 
 aclError aclprofGetSupportedFeatures(size_t *featuresSize, void **featuresData) {
-  return no_features(featuresSize, featuresData, __func__);
+  API(no_features(featuresSize, featuresData));
 }
 
 aclError aclprofGetSupportedFeaturesV2(size_t *featuresSize, void **featuresData) {
-  return no_features(featuresSize, featuresData, __func__);
+  API(no_features(featuresSize, featuresData));
 }
 
 /* ---- marks ------------------------------------------------------------------------------------------------------- */
@@ -148,8 +150,9 @@ static status mark_in_stream(const char *text, size_t bytes, aclrtStream handle)
 }
 
 aclError aclprofMarkEx(const char *msg, size_t msgLen, aclrtStream stream) {
+  API_ENTER();
   NEED(msg);
-  API(mark_in_stream(msg, msgLen, stream));
+  API_RETURN(mark_in_stream(msg, msgLen, stream));
 }
 
 enum { TRACE_BYTES = 18 };
@@ -169,21 +172,27 @@ static status trace_in_stream(const uint8_t *data, int32_t length, aclrtStream h
 }
 
 aclError aclrtProfTrace(void *userdata, int32_t length, aclrtStream stream) {
+  API_ENTER();
   NEED(userdata);
-  API(trace_in_stream(userdata, length, stream));
+  API_RETURN(trace_in_stream(userdata, length, stream));
 }
 
 void *aclprofCreateStamp(void) {
+  API_ENTER();
   void *stamp = NULL;
-  api_result(stamp_create(&stamp), __func__);
+  API_RESULT(stamp_create(&stamp));
   return stamp;
 }
 
-void aclprofDestroyStamp(void *stamp) { api_result(stamp_destroy(stamp), __func__); }
+void aclprofDestroyStamp(void *stamp) {
+  API_ENTER();
+  API_RESULT(stamp_destroy(stamp));
+}
 
 aclError aclprofSetStampTraceMessage(void *stamp, const char *msg, uint32_t msgLen) {
+  API_ENTER();
   NEED(msg);
-  API(stamp_set_message(stamp, msg, msgLen));
+  API_RETURN(stamp_set_message(stamp, msg, msgLen));
 }
 
 aclError aclprofMark(void *stamp) { API(stamp_mark(stamp)); }
@@ -191,8 +200,9 @@ aclError aclprofPush(void *stamp) { API(stamp_push(stamp)); }
 aclError aclprofPop(void) { API(stamp_pop()); }
 
 aclError aclprofRangeStart(void *stamp, uint32_t *rangeId) {
+  API_ENTER();
   NEED(rangeId);
-  API(stamp_range_start(stamp, rangeId));
+  API_RETURN(stamp_range_start(stamp, rangeId));
 }
 
 aclError aclprofRangeStop(uint32_t rangeId) { API(stamp_range_stop(rangeId)); }
@@ -202,23 +212,25 @@ aclError aclprofRangeStop(uint32_t rangeId) { API(stamp_range_stop(rangeId)); }
 struct aclprofStepInfo {
   handle h;
   uint32_t number; /* from 1 */
-  bool seen[2];    /* by tag */
+  bool seen[2];    /* whether the start and the end were recorded; index: aclprofStepTag */
 };
 
 aclprofStepInfo *aclprofCreateStepInfo(void) {
+  API_ENTER();
   static _Atomic uint32_t n_steps;
   aclprofStepInfo *step = handle_new(HANDLE_STEP, sizeof *step);
   if (step)
     step->number = atomic_fetch_add(&n_steps, 1) + 1;
   else
-    api_result(fail(ST_NO_HOST_MEMORY, "no host memory for a step"), __func__);
+    API_RESULT(fail(ST_NO_HOST_MEMORY, "no host memory for a step"));
   return step;
 }
 
 static status no_step(const void *pointer) { return fail(ST_INVALID_PARAM, "stepInfo is %p, no step", pointer); }
 
 void aclprofDestroyStepInfo(aclprofStepInfo *stepinfo) {
-  if (!handle_free(HANDLE_STEP, stepinfo)) api_result(no_step(stepinfo), __func__);
+  API_ENTER();
+  if (!handle_free(HANDLE_STEP, stepinfo)) API_RESULT(no_step(stepinfo));
 }
 
 static status mark_step(aclprofStepInfo *pointer, aclprofStepTag tag, aclrtStream handle) {

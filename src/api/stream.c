@@ -1,4 +1,4 @@
-/* Streams. */
+/* Entry points for streams. */
 #include "runtime/stream.h"
 
 #include "api/api.h"
@@ -8,7 +8,7 @@
 
 enum { KNOWN_FLAGS = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_HUGE };
 
-static status create(aclrtStream *out, uint32_t priority, uint32_t flags) {
+static status create_stream(aclrtStream *out, uint32_t priority, uint32_t flags) {
   context *c;
   stream *s;
   TRY(context_current(&c));
@@ -21,20 +21,22 @@ static status create(aclrtStream *out, uint32_t priority, uint32_t flags) {
 }
 
 aclError aclrtCreateStream(aclrtStream *stream) {
+  API_ENTER();
   NEED(stream);
-  API(create(stream, 0, 0));
+  API_RETURN(create_stream(stream, 0, 0));
 }
 
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag) {
+  API_ENTER();
   NEED(stream);
-  /* Kinds that only make sense with captured or device-side models, which are not there yet. */
+  /* These kinds only make sense with captured or device-side models, which are not implemented. */
   if (flag & (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY))
-    API(fail(ST_NOT_SUPPORTED, "flag is %#x, expected an OR of 1, 2 and 8", flag));
-  API(create(stream, priority, flag));
+    API_RETURN(fail(ST_NOT_SUPPORTED, "flag is %#x, expected an OR of 1, 2 and 8", flag));
+  API_RETURN(create_stream(stream, priority, flag));
 }
 
-/* A handle whose context is gone may be destroyed from any thread, with or without a context. */
-static status destroy(aclrtStream handle, bool discard) {
+/* A stream whose context is destroyed may be destroyed by any thread, with or without a current context. */
+static status destroy_stream(aclrtStream handle, bool discard) {
   TRY(device_check_child());
   stream *s = thread_hold_stream(handle);
   if (!s) return fail(ST_INVALID_VALUE, "stream %p is no stream (destroyed?)", handle);
@@ -52,22 +54,25 @@ static status destroy(aclrtStream handle, bool discard) {
 }
 
 aclError aclrtDestroyStream(aclrtStream stream) {
+  API_ENTER();
   NEED(stream);
-  API(destroy(stream, false));
+  API_RETURN(destroy_stream(stream, false));
 }
 
 aclError aclrtDestroyStreamForce(aclrtStream stream) {
+  API_ENTER();
   NEED(stream);
-  API(destroy(stream, true));
+  API_RETURN(destroy_stream(stream, true));
 }
 
-/* A stream that the host waits for, or asks about. */
+/* Looks up a stream that the host waits for or queries; a stream that is being captured is refused. */
 static status asked_stream(aclrtStream handle, stream **out) {
   TRY(context_stream(handle, out));
   return capture_refuse_stream(*out);
 }
 
 aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
+  API_ENTER();
   stream *s;
   NEED(status);
   NEED_OK(asked_stream(handle, &s));
@@ -76,20 +81,23 @@ aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
 }
 
 aclError aclrtSynchronizeStream(aclrtStream handle) {
+  API_ENTER();
   stream *s;
   NEED_OK(asked_stream(handle, &s));
-  API(stream_synchronize(s, 0));
+  API_RETURN(stream_synchronize(s, 0));
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream handle, int32_t timeout) {
+  API_ENTER();
   stream *s;
   uint64_t ns;
   NEED_OK(api_timeout_ns(timeout, &ns));
   NEED_OK(asked_stream(handle, &s));
-  API(stream_synchronize(s, ns));
+  API_RETURN(stream_synchronize(s, ns));
 }
 
 aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId) {
+  API_ENTER();
   stream *s;
   NEED(streamId);
   NEED_OK(context_stream(handle, &s));
@@ -98,6 +106,7 @@ aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId) {
 }
 
 aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags) {
+  API_ENTER();
   stream *s;
   NEED(flags);
   NEED_OK(context_stream(handle, &s));
@@ -106,6 +115,7 @@ aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags) {
 }
 
 aclError aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority) {
+  API_ENTER();
   stream *s;
   NEED(priority);
   NEED_OK(context_stream(handle, &s));
@@ -113,7 +123,7 @@ aclError aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority) {
   return ACL_SUCCESS;
 }
 
-/* Once per stream; the mode stop holds for the whole context. */
+/* Sets the failure mode, which is possible once per stream. The mode "stop" holds for the whole context. */
 static status set_failure_mode(stream *s, uint64_t mode) {
   if (mode != STREAM_FAIL_CONTINUE && mode != STREAM_FAIL_STOP)
     return fail(ST_INVALID_VALUE, "mode is %ju, expected 0 (continue) or 1 (stop)", (uintmax_t)mode);
@@ -127,7 +137,8 @@ static status set_failure_mode(stream *s, uint64_t mode) {
 }
 
 aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
+  API_ENTER();
   stream *s;
   NEED_OK(context_stream(handle, &s));
-  API(set_failure_mode(s, mode));
+  API_RETURN(set_failure_mode(s, mode));
 }

@@ -1,5 +1,5 @@
-/* Uncorrectable errors of device memory. What stands for it is the host's, whose kernel takes bad pages out of use and
- * ends who touches one: none ever comes to be listed here. */
+/* Entry points for uncorrectable errors of device memory. Device memory is host memory here: the host's kernel takes
+ * bad pages out of use and ends processes that touch them, so the list is always empty. */
 #include "api/api.h"
 #include "memory/memory.h"
 #include "runtime/context.h"
@@ -31,15 +31,17 @@ static status repair(const aclrtMemUceInfo *entries, size_t n, int device) {
 }
 
 aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize) {
+  API_ENTER();
   (void)arraySize;
   NEED(memUceInfoArray);
   NEED(retSize);
   NEED_OK(check_device(deviceId));
   *retSize = 0;
-  API(ST_OK);
+  API_RETURN(ST_OK);
 }
 
 aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize) {
+  API_ENTER();
   NEED(memUceInfoArray);
-  API(repair(memUceInfoArray, arraySize, deviceId));
+  API_RETURN(repair(memUceInfoArray, arraySize, deviceId));
 }

@@ -1,10 +1,12 @@
-/* Versions: of the interface, and of the CANN release that is claimed, CANN_VERSION ("8.1.RC1"). */
+/* Entry points for versions: that of the interface, and that of the CANN release that this library stands for,
+ * CANN_VERSION ("8.1.RC1"). */
 #include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
 
 aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion) {
+  API_ENTER();
   NEED(majorVersion);
   NEED(minorVersion);
   NEED(patchVersion);
@@ -15,9 +17,10 @@ aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *
 }
 
 aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version) {
+  API_ENTER();
   NEED(version);
   if (name < ACL_PKG_NAME_CANN || name > ACL_PKG_NAME_DRIVER)
-    API(fail(ST_INVALID_PARAM, "name is %d, expected %d to %d", name, ACL_PKG_NAME_CANN, ACL_PKG_NAME_DRIVER));
+    API_RETURN(fail(ST_INVALID_PARAM, "name is %d, expected %d to %d", name, ACL_PKG_NAME_CANN, ACL_PKG_NAME_DRIVER));
   memset(version, 0, sizeof *version);
   snprintf(version->version, sizeof version->version, "%s", CANN_VERSION);
   sscanf(CANN_VERSION, "%63[^.].%63[^.].%63s", version->majorVersion, version->minorVersion, version->releaseVersion);
@@ -25,7 +28,7 @@ aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *ve
   return ACL_SUCCESS;
 }
 
-/* All packages are of the same release. */
+/* Checks the name of a package. All packages have the same version. */
 static status check_package(const char *name) {
   static const char *const packages[] = {"cann", "runtime",    "compiler", "hccl",    "toolkit",
                                          "opp",  "opp_kernel", "driver",   "firmware"};
@@ -35,6 +38,7 @@ static status check_package(const char *name) {
 }
 
 aclError aclsysGetVersionStr(char *pkgName, char *versionStr) {
+  API_ENTER();
   NEED(pkgName);
   NEED(versionStr);
   NEED_OK(check_package(pkgName));
@@ -42,8 +46,9 @@ aclError aclsysGetVersionStr(char *pkgName, char *versionStr) {
   return ACL_SUCCESS;
 }
 
-/* A release candidate n counts as n - 300: below its release and above the one before. */
+/* A release candidate n counts as n - 300: less than its release, more than the release before. */
 aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum) {
+  API_ENTER();
   int major = 0, minor = 0, patch = 0, candidate = 0;
   NEED(pkgName);
   NEED(versionNum);

@@ -1,4 +1,4 @@
-/* Virtual memory: reservations, physical memory, mappings. */
+/* Entry points for virtual memory: reserved addresses, physical memory, mappings. */
 #include "memory/vmm/vmm.h"
 
 #include "api/api.h"
@@ -15,7 +15,7 @@ static uint64_t granularity_of(const aclrtPhysicalMemProp *prop) {
   return has_1g_pages(prop->memAttr) ? UINT64_C(1) << 30 : HEAP_GRANULE_BYTES;
 }
 
-static status check_properties(const aclrtPhysicalMemProp *prop) {
+static status check_physical_properties(const aclrtPhysicalMemProp *prop) {
   if (prop->handleType != ACL_MEM_HANDLE_TYPE_NONE)
     return fail(ST_INVALID_VALUE, "prop->handleType is %d, expected ACL_MEM_HANDLE_TYPE_NONE, 0", prop->handleType);
   if (prop->allocationType != ACL_MEM_ALLOCATION_TYPE_PINNED)
@@ -39,29 +39,32 @@ static status expect_zero(uint64_t value, const char *name) {
 
 aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option,
                                           size_t *granularity) {
+  API_ENTER();
   NEED(prop);
   NEED(granularity);
   if (option != ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM && option != ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED)
-    API(fail(ST_INVALID_PARAM, "option is %d, expected MINIMUM or RECOMMENDED (0, 1)", option));
-  NEED_OK(check_properties(prop));
+    API_RETURN(fail(ST_INVALID_PARAM, "option is %d, expected MINIMUM or RECOMMENDED (0, 1)", option));
+  NEED_OK(check_physical_properties(prop));
   *granularity = granularity_of(prop);
   return ACL_SUCCESS;
 }
 
 aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags) {
+  API_ENTER();
   uintptr_t start;
   NEED(virPtr);
   NEED_OK(device_check_child());
-  if (flags > 1) API(fail(ST_INVALID_VALUE, "flags is %ju, expected 0 or 1", (uintmax_t)flags));
+  if (flags > 1) API_RETURN(fail(ST_INVALID_VALUE, "flags is %ju, expected 0 or 1", (uintmax_t)flags));
   NEED_OK(vmm_reserve(size, alignment, (uintptr_t)expectPtr, &start));
   *virPtr = (void *)start;
   return ACL_SUCCESS;
 }
 
 aclError aclrtReleaseMemAddress(void *virPtr) {
+  API_ENTER();
   NEED(virPtr);
   NEED_OK(device_check_child());
-  API(vmm_release((uintptr_t)virPtr));
+  API_RETURN(vmm_release((uintptr_t)virPtr));
 }
 
 static status make_physical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags,
@@ -69,25 +72,28 @@ static status make_physical(aclrtDrvMemHandle *handle, size_t size, const aclrtP
   TRY(device_check_child());
   _Static_assert(sizeof *prop == 32, "a tag's size");
   TRY(expect_zero(flags, "flags"));
-  TRY(check_properties(prop));
+  TRY(check_physical_properties(prop));
   const bool on_device = prop->location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
   if (on_device) TRY(device_open((int)prop->location.id));
   return vmm_create(on_device ? (int)prop->location.id : VMM_HOST, size, granularity_of(prop), prop, site, handle);
 }
 
 aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags) {
+  API_ENTER();
   NEED(handle);
   NEED(prop);
-  API(make_physical(handle, size, prop, flags, CALLER));
+  API_RETURN(make_physical(handle, size, prop, flags, CALLER));
 }
 
 aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
+  API_ENTER();
   NEED(handle);
   NEED_OK(device_check_child());
-  API(vmm_drop(handle, CALLER));
+  API_RETURN(vmm_drop(handle, CALLER));
 }
 
-static status map(void *at, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags, unsigned access) {
+static status map_physical(void *at, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags,
+                           unsigned access) {
   TRY(device_check_child());
   TRY(expect_zero(offset, "offset"));
   TRY(expect_zero(flags, "flags"));
@@ -95,24 +101,27 @@ static status map(void *at, size_t size, size_t offset, aclrtDrvMemHandle handle
 }
 
 aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags) {
+  API_ENTER();
   NEED(virPtr);
   NEED(handle);
-  API(map(virPtr, size, offset, handle, flags, VMM_READ | VMM_WRITE));
+  API_RETURN(map_physical(virPtr, size, offset, handle, flags, VMM_READ | VMM_WRITE));
 }
 
 aclError aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags) {
+  API_ENTER();
   NEED(virPtr);
   NEED(handle);
-  API(map(virPtr, size, offset, handle, flags, 0));
+  API_RETURN(map_physical(virPtr, size, offset, handle, flags, 0));
 }
 
 aclError aclrtUnmapMem(void *virPtr) {
+  API_ENTER();
   NEED(virPtr);
   NEED_OK(device_check_child());
-  API(vmm_unmap((uintptr_t)virPtr));
+  API_RETURN(vmm_unmap((uintptr_t)virPtr));
 }
 
-/* CANN's flags are bits: 1 reads, 2 writes (and only with 1). */
+/* CANN's access flags are bits: 1 allows reading, 2 allows writing and is valid only together with 1. */
 static status set_access(void *at, size_t size, const aclrtMemAccessDesc *desc, size_t count) {
   TRY(device_check_child());
   if (count == 0) return fail(ST_INVALID_VALUE, "count is 0, expected 1 or more");
@@ -124,12 +133,14 @@ static status set_access(void *at, size_t size, const aclrtMemAccessDesc *desc, 
 }
 
 aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count) {
+  API_ENTER();
   NEED(virPtr);
   NEED(desc);
-  API(set_access(virPtr, size, desc, count));
+  API_RETURN(set_access(virPtr, size, desc, count));
 }
 
 aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag) {
+  API_ENTER();
   unsigned access;
   NEED(virPtr);
   NEED(location);
@@ -141,18 +152,22 @@ aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *f
 }
 
 aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle) {
+  API_ENTER();
   NEED(virPtr);
   NEED(handle);
   NEED_OK(device_check_child());
-  API(vmm_retain((uintptr_t)virPtr, handle));
+  API_RETURN(vmm_retain((uintptr_t)virPtr, handle));
 }
 
 aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp *prop) {
+  API_ENTER();
   int device;
   NEED(handle);
   NEED(prop);
   NEED_OK(device_check_child());
   NEED_OK(vmm_tag(handle, prop, &device));
-  if (device != VMM_HOST) prop->location.id = (uint32_t)device; /* imported memory was made on another */
+  if (device != VMM_HOST)
+    prop->location.id =
+        (uint32_t)device; /* imported memory has its maker's properties, which may name another device */
   return ACL_SUCCESS;
 }

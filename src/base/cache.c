@@ -10,14 +10,14 @@
 #include "base/status.h"
 #include "base/sync.h"
 
-enum { CHAIN = 32 }; /* objects that change hands together */
+enum { CHAIN = 32 }; /* objects that move between a thread and the depot together */
 
-static void *make(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
+static void *cache_make(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
 
 #if WITH_ASAN || WITH_TSAN
 void *cache_get(cache_kind kind, size_t bytes) {
   (void)kind;
-  return make(bytes);
+  return cache_make(bytes);
 }
 
 void cache_put(cache_kind kind, void *object) {
@@ -28,25 +28,25 @@ void cache_put(cache_kind kind, void *object) {
 
 typedef struct free_object {
   struct free_object *next;       /* in its chain */
-  struct free_object *next_chain; /* of the first one of a chain in the depot */
-  unsigned n;                     /* likewise: how many the chain has */
+  struct free_object *next_chain; /* the next chain in the depot; only in a chain's first object */
+  unsigned n;                     /* the number of objects in the chain; only in its first object */
 } free_object;
 
-/* Free objects that no thread keeps: a stack of chains. */
+/* Free objects that no thread holds: a stack of chains for each kind. */
 static struct {
   _Alignas(64) spinlock lock;
   free_object *first;
 } depot[N_CACHES] = {[0 ... N_CACHES - 1] = {.lock = SPINLOCK_INITIALIZER(DEPOT)}};
 
-/* What a thread keeps of a kind: a chain that it takes from and adds to, at most CHAIN long, and a full one or none. Two,
- * so that gets and puts that alternate around the end of a chain trade nothing. */
+/* What a thread holds of each kind: a chain of at most CHAIN objects that it takes from and adds to, and one full spare
+ * chain or none. With two chains, gets and puts that alternate around the end of one chain never go to the depot. */
 typedef struct {
   unsigned n[N_CACHES];
   free_object *first[N_CACHES], *spare[N_CACHES];
 } magazine;
 
 static _Thread_local magazine own;
-static _Thread_local bool registered; /* flush() will run when the thread ends */
+static _Thread_local bool registered; /* cache_flush() will run when the thread ends */
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
@@ -57,7 +57,8 @@ static void push(cache_kind kind, void *object) {
   ++own.n[kind];
 }
 
-/* The next object may be in the cache of the thread that put it: it is asked for while this one is used. */
+/* The next object may lie in the processor cache of the thread that put it, so it is prefetched while this one is
+ * used. */
 static void *pop(cache_kind kind) {
   free_object *f = own.first[kind];
   own.first[kind] = f->next;
@@ -66,8 +67,8 @@ static void *pop(cache_kind kind) {
   return f;
 }
 
-/* Chains pass as they are, so that the lock is held for a few instructions. */
-static void give(cache_kind kind, free_object *chain, unsigned n) {
+/* Whole chains are handed over, so the lock is held for a few instructions. */
+static void depot_give(cache_kind kind, free_object *chain, unsigned n) {
   if (!chain) return;
   chain->n = n;
   spin_lock(&depot[kind].lock);
@@ -76,7 +77,7 @@ static void give(cache_kind kind, free_object *chain, unsigned n) {
   spin_unlock(&depot[kind].lock);
 }
 
-static free_object *take(cache_kind kind) {
+static free_object *depot_take(cache_kind kind) {
   spin_lock(&depot[kind].lock);
   free_object *chain = depot[kind].first;
   if (chain) depot[kind].first = chain->next_chain;
@@ -84,34 +85,34 @@ static free_object *take(cache_kind kind) {
   return chain;
 }
 
-/* In the thread that ends. */
-static void flush(void *unused) {
+/* Called in each thread that ends: gives all its chains to the depot. */
+static void cache_flush(void *unused) {
   (void)unused;
   for (cache_kind kind = 0; kind < N_CACHES; ++kind) {
-    give(kind, own.first[kind], own.n[kind]);
-    give(kind, own.spare[kind], CHAIN);
+    depot_give(kind, own.first[kind], own.n[kind]);
+    depot_give(kind, own.spare[kind], CHAIN);
     own.first[kind] = own.spare[kind] = NULL;
     own.n[kind] = 0;
   }
   registered = false;
 }
 
-static void make_key(void) { pthread_key_create(&key, flush); }
+static void cache_make_key(void) { pthread_key_create(&key, cache_flush); }
 
 static void register_thread(void) {
-  pthread_once(&key_once, make_key);
+  pthread_once(&key_once, cache_make_key);
   pthread_setspecific(key, &own);
   registered = true;
 }
 
-__attribute__((noinline)) static void *refill(cache_kind kind, size_t bytes) {
+__attribute__((noinline)) static void *cache_refill(cache_kind kind, size_t bytes) {
   if (!registered) register_thread();
   free_object *chain = own.spare[kind];
   own.spare[kind] = NULL;
   unsigned n = CHAIN;
   if (!chain) {
-    chain = take(kind);
-    if (!chain) return make(bytes);
+    chain = depot_take(kind);
+    if (!chain) return cache_make(bytes);
     n = chain->n;
   }
   own.first[kind] = chain;
@@ -119,10 +120,10 @@ __attribute__((noinline)) static void *refill(cache_kind kind, size_t bytes) {
   return pop(kind);
 }
 
-__attribute__((noinline)) static void spill(cache_kind kind, void *object) {
+__attribute__((noinline)) static void cache_spill(cache_kind kind, void *object) {
   if (!registered) register_thread();
   if (own.n[kind] == CHAIN) {
-    give(kind, own.spare[kind], CHAIN);
+    depot_give(kind, own.spare[kind], CHAIN);
     own.spare[kind] = own.first[kind];
     own.first[kind] = NULL;
     own.n[kind] = 0;
@@ -132,13 +133,13 @@ __attribute__((noinline)) static void spill(cache_kind kind, void *object) {
 
 void *cache_get(cache_kind kind, size_t bytes) {
   if (likely(own.n[kind])) return pop(kind);
-  return refill(kind, bytes);
+  return cache_refill(kind, bytes);
 }
 
 void cache_put(cache_kind kind, void *object) {
   if (likely(registered && own.n[kind] < CHAIN))
     push(kind, object);
   else
-    spill(kind, object);
+    cache_spill(kind, object);
 }
 #endif

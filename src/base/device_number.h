@@ -1,5 +1,5 @@
-/* The number of the device that a block of memory is on: from 0 on, or one of these for host memory, in hooks, statistics
- * and recordings alike. */
+/* Numbers of the devices that blocks of memory are on, in hooks, statistics and recordings alike: devices count from 0,
+ * and the negative numbers below stand for host memory. */
 #ifndef CANNON_BASE_DEVICE_NUMBER_H
 #define CANNON_BASE_DEVICE_NUMBER_H
 
@@ -7,7 +7,7 @@
 
 enum {
   HOST_PINNED = -1,
-  HOST_MANAGED = -2, /* reached by host and devices */
+  HOST_MANAGED = -2, /* managed memory, which the host and the devices reach */
 };
 
 typedef struct {

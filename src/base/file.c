@@ -29,7 +29,7 @@ int file_in_memory(const char *name, uint64_t bytes) {
 
 int file_create(const char *path, mode_t mode) { return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode); }
 
-/* N where the path is FOLDER and N, else -1. */
+/* Returns N if the path is FOLDER followed by the number N, else -1. */
 static int number_in(const char *folder, const char *path) {
   const size_t n = strlen(folder);
   if (strncmp(path, folder, n) != 0) return -1;
@@ -44,23 +44,23 @@ int file_descriptor_of(const char *path) {
   return number >= 0 ? number : number_in("/proc/self/fd/", path);
 }
 
-/* 0, or why this must not be written to. */
-static int refuse(const struct stat *s) {
+/* Returns 0, or the errno that says why this file must not be written to. */
+static int refuse_file(const struct stat *s) {
   if (S_ISLNK(s->st_mode)) return ELOOP;
   if (S_ISDIR(s->st_mode)) return EISDIR;
   if (S_ISCHR(s->st_mode)) return 0;
   if (!S_ISREG(s->st_mode) && !S_ISFIFO(s->st_mode)) return EINVAL;
-  /* A second name may be one that another user gave to a file of ours. */
+  /* A second hard link may be a name that another user gave to one of our files. */
   return s->st_uid != geteuid() || (S_ISREG(s->st_mode) && s->st_nlink != 1) ? EPERM : 0;
 }
 
-/* What has the name is looked at first, and then exactly that is opened. */
+/* Looks at the file behind the name first, then opens exactly that file, so nobody can swap it in between. */
 static int open_existing(const char *path) {
   char name[32];
   struct stat s;
   const int at = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
   if (at < 0) return -1;
-  int error = fstat(at, &s) ? errno : refuse(&s);
+  int error = fstat(at, &s) ? errno : refuse_file(&s);
   snprintf(name, sizeof name, "/proc/self/fd/%d", at);
   const int fd = error ? -1 : open(name, (S_ISREG(s.st_mode) ? O_RDWR : O_WRONLY) | O_NOCTTY | O_CLOEXEC);
   if (!error) error = errno;

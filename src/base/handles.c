@@ -10,7 +10,7 @@ static mutex lock = MUTEX_INITIALIZER(HANDLES); /* guards the lists */
 FORK_RENEWS(lock)
 static handle *lists[N_HANDLE_KINDS];
 
-static handle **find(handle_kind kind, const void *pointer) {
+static handle **handle_slot(handle_kind kind, const void *pointer) {
   handle **link = &lists[kind];
   while (*link && *link != pointer) link = &(*link)->next;
   return link;
@@ -28,14 +28,14 @@ void *handle_new(handle_kind kind, size_t bytes) {
 
 void *handle_live(handle_kind kind, const void *pointer) {
   mutex_lock(&lock);
-  handle *h = pointer ? *find(kind, pointer) : NULL;
+  handle *h = pointer ? *handle_slot(kind, pointer) : NULL;
   mutex_unlock(&lock);
   return h;
 }
 
 bool handle_free(handle_kind kind, const void *pointer) {
   mutex_lock(&lock);
-  handle **link = find(kind, pointer), *h = *link;
+  handle **link = handle_slot(kind, pointer), *h = *link;
   if (h) *link = h->next;
   mutex_unlock(&lock);
   free(h);

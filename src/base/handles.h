@@ -1,5 +1,6 @@
-/* Objects that users hold by pointer and make rarely: kept in lists, so that a stale or foreign pointer is told from a
- * live one without touching it. Any thread; that nobody uses an object while another destroys it is up to the user. */
+/* Objects that users hold by pointer and make rarely. They are kept in lists, so that a stale or foreign pointer can be
+ * told from a live one without reading what it points to. Any thread; the user must not use an object while another
+ * thread destroys it. */
 #ifndef CANNON_BASE_HANDLES_H
 #define CANNON_BASE_HANDLES_H
 
@@ -13,13 +14,13 @@ typedef struct handle {
   struct handle *next;
 } handle;
 
-/* Zero beyond its header; NULL without memory. */
+/* Makes an object that is zero behind its header; NULL if there is no memory. */
 void *handle_new(handle_kind kind, size_t bytes);
 
-/* The pointer, if it is that of a live object, else NULL. */
+/* Returns the pointer if it is that of a live object of the kind, else NULL. */
 void *handle_live(handle_kind kind, const void *pointer);
 
-/* Frees it; false where it was none. */
+/* Frees the object; false if the pointer is not that of a live object of the kind. */
 bool handle_free(handle_kind kind, const void *pointer);
 
 #endif

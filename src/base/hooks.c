@@ -15,7 +15,7 @@ void hooks_add(const hooks *added) {
   atomic_store(&hooks_on, true);
 }
 
-/* Those that listen, up to the first slot that is not filled yet. */
+/* Visits the listeners, up to the first slot that is not filled yet. */
 #define EACH(h) for (int i = 0; i < MOST && (h = atomic_load_explicit(&listening[i], memory_order_acquire)); ++i)
 
 void hooks_alloc(hook_block block) {

@@ -1,10 +1,10 @@
-/* Where the recorder, the debugger and the checker hang: the few places at which memory changes hands, or at which it is
- * settled what happens before what. Those who listen are added when the library is loaded or first used; with none, each
- * place costs one load and a branch.
+/* The hooks that the recorder (trace/record.c), the memory debugger and the call-site counters (check/) listen to. They
+ * are the few places at which memory changes hands, or at which an order between streams is settled. Listeners are
+ * added when the library is loaded or first used; without any, each place costs one load and a branch.
  *
- * A free is told before the memory can be handed out again, an allocation before the caller gets it; an event's record is
- * told before a wait can see it, a wait and the rest afterwards. So listeners see an order that could have happened. They
- * are called under a lock of the memory and must not call into it. */
+ * A free is reported before the memory can be handed out again, an allocation before the caller gets it; an event's
+ * record is reported before a wait can see it, waits and the other steps afterwards. So listeners see an order that
+ * could have happened. They are called under a lock of the memory and must not call into it. Any thread. */
 #ifndef CANNON_BASE_HOOKS_H
 #define CANNON_BASE_HOOKS_H
 
@@ -18,15 +18,15 @@
 enum { HOOK_NO_STREAM = -1 };
 
 typedef struct {
-  int device;         /* or what base/device_number.h has for host memory */
+  int device;         /* the device's number, or a kind of host memory (base/device_number.h) */
   uintptr_t address;  /* as the program holds it */
-  uint64_t bytes;     /* as the rules round it */
+  uint64_t bytes;     /* what the allocation rules made of the requested size */
   uint64_t requested; /* as asked for */
-  uint64_t number;    /* 1 for the first of the device, or kind of host memory */
+  uint64_t number;    /* the device's (or kind of host memory's) count of allocations; the first has 1 */
   const char *call;   /* the function that allocated it, a string constant */
-  void *site;         /* and its return address */
-  int64_t stream;     /* its number on the device, where this is in a stream's order, else HOOK_NO_STREAM */
-  bool is_handle;     /* memory without an address (memory/vmm/vmm.h): `address` is its handle */
+  void *site;         /* the return address of that function */
+  int64_t stream;     /* the stream's number on the device if the step is in a stream's order, else HOOK_NO_STREAM */
+  bool is_handle;     /* physical memory (memory/vmm/vmm.h), which has no address: `address` is its handle */
   bool is_internal;   /* memory that the library took for itself, which no call of the program asked for */
 } hook_block;
 
@@ -35,31 +35,31 @@ typedef enum {
   HOOK_STREAM_DESTROYED,
   HOOK_EVENT_RECORDED,
   HOOK_EVENT_AWAITED, /* by a stream */
-  HOOK_STREAM_DONE,   /* the host has learnt that all that was submitted to the stream is done */
-  HOOK_EVENT_DONE,    /* or that the event's latest record was reached */
+  HOOK_STREAM_DONE,   /* the host has learnt that all tasks submitted to the stream are done */
+  HOOK_EVENT_DONE,    /* the host has learnt that the event's latest record was reached */
 } hook_step_kind;
 
 /* A step in the life of a stream or event. */
 typedef struct {
   hook_step_kind kind;
   int device;
-  uint32_t stream; /* its number on the device; not for HOOK_EVENT_DONE */
-  uint32_t event;  /* its number, for those with EVENT in their name */
+  uint32_t stream; /* the stream's number on the device; not set for HOOK_EVENT_DONE */
+  uint32_t event;  /* the event's number; only for kinds with EVENT in their name */
 } hook_step;
 
 typedef struct {
-  void (*alloc)(const hook_block *block);            /* NULL: does not care */
+  void (*alloc)(const hook_block *block);            /* may be NULL, as the other functions */
   void (*free)(const hook_block *block, void *site); /* site: return address of the freeing function */
-  /* A free of what is no live block, told without locks. May put into `words` what it knows of the address, for the
-   * message: those of the first who does are taken. */
+  /* Reports a free of an address that no live block has; called without locks. The listener may put what it knows of
+   * the address into `words`, for the message: the first listener that does so wins. */
   void (*bad_free)(uintptr_t address, void *site, char *words, size_t bytes);
   void (*step)(const hook_step *step);
 } hooks;
 
 extern INTERNAL _Atomic bool hooks_on;
 
-/* `added` must stay. Its order among others is that of adding. Before the first device is opened: where nobody listens then,
- * memory.h has short cuts that never look again. */
+/* Adds a listener, which must live as long as the process. Listeners are called in the order in which they were added.
+ * Only before the first device is opened: if nobody listens then, the short cuts in memory.h never look again. */
 void hooks_add(const hooks *added);
 
 static inline bool hooks_any(void) { return atomic_load_explicit(&hooks_on, memory_order_relaxed); }
@@ -71,7 +71,7 @@ static inline void hooks_tell_step(hook_step_kind kind, int device, uint32_t str
   if (__builtin_expect(hooks_any(), 0)) hooks_step((hook_step){kind, device, stream, event});
 }
 
-/* Tells of a free that failed with st; what is known goes into its words. Returns st. */
+/* Reports a free that failed with st, and adds what the listeners know to the pending message. Returns st. */
 status hooks_bad_free(status st, uintptr_t address, void *site);
 
 #endif

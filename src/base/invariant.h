@@ -1,8 +1,9 @@
-/* Assertions of invariants. They are compiled into debug and sanitizer builds (CANNON_INVARIANTS, set by CMakeLists.txt) and
- * cost nothing in others: the expression is checked by the compiler there, but never evaluated.
+/* Assertions of invariants. They are compiled into debug and sanitizer builds (CANNON_INVARIANTS, set by
+ * CMakeLists.txt) and cost nothing in other builds, where the compiler checks the expression but never evaluates it.
  *
- * A module with a state of its own has a function NAME_is_valid() that walks all of it and says whether its parts agree.
- * Public functions that change the state end with INVARIANT_WALK(NAME_is_valid(...)), still under the lock that guards it. */
+ * A module with a state of its own has a function NAME_is_valid() that walks the whole state and says whether it is
+ * consistent. Public functions that change the state end with INVARIANT_WALK(NAME_is_valid(...)), while they still hold
+ * the lock that guards it. */
 #ifndef CANNON_BASE_INVARIANT_H
 #define CANNON_BASE_INVARIANT_H
 

@@ -30,7 +30,7 @@ static void open_log(void) {
     if (snprintf(path, sizeof path, "%s/plog-%d.log", folder, (int)getpid()) >= (int)sizeof path) return;
     file = file_open_own(path, 0640);
     if (file >= 0)
-      fcntl(file, F_SETFL, O_APPEND); /* behind what a process of the same number wrote before */
+      fcntl(file, F_SETFL, O_APPEND); /* appends to what an earlier process of the same number wrote */
     else
       fprintf(stderr, "cannon: the log %s can't be written: %s\n", path, file_error(errno));
   }

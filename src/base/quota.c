@@ -7,14 +7,14 @@
 
 enum { LINE_BYTES = PATH_MAX + 1024 };
 
-/* A mounted hierarchy of control groups that may limit processors. */
+/* A mounted hierarchy of control groups that may limit processor time. */
 typedef struct {
   bool v2;
-  char root[PATH_MAX]; /* the group that is seen at the mount point */
+  char root[PATH_MAX]; /* the group that the mount point shows */
   char at[PATH_MAX];
 } hierarchy;
 
-/* Whether a list with commas has the word. */
+/* Whether the comma-separated list contains the word. */
 static bool lists(const char *list, const char *word) {
   const size_t n = strlen(word);
   for (const char *at = list; at; at = strchr(at, ','), at += at != NULL)
@@ -22,7 +22,8 @@ static bool lists(const char *list, const char *word) {
   return false;
 }
 
-/* A line of mountinfo: number, parent, device, root, mount point, options, optional ones, -, type, source, options. */
+/* Parses a line of mountinfo: number, parent, device, root, mount point, options, optional fields, "-", type, source,
+ * options. */
 static bool parse_mount(const char *line, hierarchy *h) {
   char type[16], options[512];
   const char *tail = strstr(line, " - ");
@@ -34,7 +35,8 @@ static bool parse_mount(const char *line, hierarchy *h) {
   return h->v2 || (!strcmp(type, "cgroup") && lists(options, "cpu"));
 }
 
-/* The process's group in the hierarchy, from a line "number:controllers:path"; version 2 has no controllers there. */
+/* Finds the process's group in the hierarchy, from a line "number:controllers:path". Lines of version 2 have no
+ * controllers. */
 static bool find_group(const char *cgroup, const hierarchy *h, char path[PATH_MAX]) {
   FILE *f = fopen(cgroup, "re");
   if (!f) return false;
@@ -62,7 +64,7 @@ static bool read_numbers(const char *folder, const char *file, long long value[2
   return found >= n;
 }
 
-/* One group's own quota; "max" in version 2 and -1 in version 1 are none. */
+/* The quota of one group in whole processors. "max" (version 2) and -1 (version 1) mean that there is none. */
 static int quota_of(const char *folder, bool v2) {
   long long quota[2], period[2];
   if (v2) {
@@ -76,10 +78,10 @@ static int quota_of(const char *folder, bool v2) {
   return quota[0] > period[0] ? (int)(quota[0] / period[0]) : 1;
 }
 
-/* The least quota from a group up to the mount point. */
+/* The smallest quota of a group and of all groups above it, up to the mount point. */
 static int quota_in(const hierarchy *h, const char *group) {
   const size_t root = strcmp(h->root, "/") ? strlen(h->root) : 0, mount = strlen(h->at);
-  /* A group outside of what is mounted, as some containers see theirs: the mount point has what counts. */
+  /* Some containers see their group outside of the mounted part; then the quota at the mount point applies. */
   const bool inside = !strncmp(group, h->root, root) && (group[root] == '/' || group[root] == '\0');
   char folder[2 * PATH_MAX];
   snprintf(folder, sizeof folder, "%s%s", h->at, inside ? group + root : "");

@@ -1,4 +1,4 @@
-/* Which sanitizer the library is built with; the few places that must know ask here. */
+/* WITH_ASAN and WITH_TSAN say which sanitizer the library is built with, for the few places that must know. */
 #ifndef CANNON_BASE_SANITIZER_H
 #define CANNON_BASE_SANITIZER_H
 

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Digits from *text on, of which there is one at least; what is over 2^64 stays at its end. */
+/* Reads the digits at *text, of which there is at least one, and moves *text behind them. Numbers that overflow become
+ * UINT64_MAX. */
 static uint64_t digits(const char **text) {
   uint64_t n = 0;
   for (; isdigit((unsigned char)**text); ++*text)
@@ -19,7 +20,7 @@ static size_verdict judge(uint64_t value, uint64_t least, uint64_t most, uint64_
   return SIZE_OK;
 }
 
-/* UINT64_MAX stands for all that is larger: only a number that may be as large as that is told from it. */
+/* digits() gives UINT64_MAX for every larger number, so the text tells whether it is exactly that. */
 size_verdict size_parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *number) {
   if (!isdigit((unsigned char)*text)) return SIZE_MALFORMED;
   const char *const start = text;
@@ -29,11 +30,11 @@ size_verdict size_parse_number(const char *text, uint64_t least, uint64_t most, 
   return judge(n, least, most, number);
 }
 
-/* The part behind the point, in bytes of a unit of 2^shift. */
+/* Converts the digits behind the decimal point to bytes, in a unit of 2^shift bytes. */
 static uint64_t fraction(const char *at, int shift) {
   uint64_t value = 0, scale = 1;
   for (; isdigit((unsigned char)*at) && scale < UINT64_C(1000000000000000000); ++at, scale *= 10)
-    value = value * 10 + (uint64_t)(*at - '0'); /* what is left is less than a byte of a T */
+    value = value * 10 + (uint64_t)(*at - '0'); /* the digits left over are less than a byte, even of 1 T */
   return (uint64_t)(((unsigned __int128)value << shift) / scale);
 }
 

@@ -1,6 +1,7 @@
 #include "base/status.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,6 @@
 #include "base/forks.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "trace/stats_write.h"
 
 enum { PENDING_BYTES = 512, RECENT_BYTES = 4096 };
 
@@ -17,7 +17,7 @@ typedef struct {
   char text[RECENT_BYTES], taken[RECENT_BYTES];
 } recent_store;
 
-/* A thread's words: what is published, and what waits for that. */
+/* A thread's messages: the published ones, and the pending and the last taken text of fail(). */
 typedef struct {
   recent_store recent;
   char pending[PENDING_BYTES], taken[PENDING_BYTES];
@@ -32,13 +32,14 @@ static mutex process_lock = MUTEX_INITIALIZER(PROCESS_ERROR); /* guards process_
 FORK_RENEWS(process_lock)
 static recent_store process_store;
 static _Atomic bool process_scope;
+static error_listener *_Atomic listener; /* NULL: nobody listens */
 
-static void make_key(void) { pthread_key_create(&words_key, free); }
+static void make_words_key(void) { pthread_key_create(&words_key, free); }
 
-/* NULL without memory: then there are codes but no words. */
+/* Returns NULL where there is no memory; the thread then has error codes but no messages. */
 static thread_words *own_words(void) {
   if (!words_of_thread) {
-    pthread_once(&words_once, make_key);
+    pthread_once(&words_once, make_words_key);
     words_of_thread = calloc(1, sizeof *words_of_thread);
     pthread_setspecific(words_key, words_of_thread);
   }
@@ -95,7 +96,8 @@ status error_publish(status code, const char *call) {
   const char *words = fail_take();
   snprintf(line, sizeof line, "%s: %s: %s (error %d)", catalogue_number(code), call, words[0] ? words : "failed", code);
   last_error = code;
-  trace_error(call, code, words);
+  error_listener *const told = atomic_load_explicit(&listener, memory_order_acquire);
+  if (told) told(call, code, words);
   log_line(LOG_ERROR, "%s", line);
   if (process_scope) {
     mutex_lock(&process_lock);
@@ -107,7 +109,9 @@ status error_publish(status code, const char *call) {
   return code;
 }
 
-static const char *take(recent_store *store) {
+void error_listen(error_listener *added) { atomic_store_explicit(&listener, added, memory_order_release); }
+
+static const char *take_recent(recent_store *store) {
   if (!store->text[0]) return NULL;
   memcpy(store->taken, store->text, sizeof store->taken);
   store->text[0] = '\0';
@@ -115,9 +119,9 @@ static const char *take(recent_store *store) {
 }
 
 const char *error_recent(void) {
-  if (!process_scope) return words_of_thread ? take(&words_of_thread->recent) : NULL;
+  if (!process_scope) return words_of_thread ? take_recent(&words_of_thread->recent) : NULL;
   mutex_lock(&process_lock);
-  const char *text = take(&process_store);
+  const char *text = take_recent(&process_store);
   mutex_unlock(&process_lock);
   return text;
 }

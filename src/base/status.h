@@ -1,9 +1,11 @@
-/* How failure travels: a status is CANN's own number, so nothing is translated on the way out, and the words that go
- * with it wait in the thread until the entry point knows its name (src/api/api.h) and publishes both.
+/* How failures travel. A status is CANN's own error number, so nothing is translated on the way out. The message that
+ * goes with it waits in the thread until the entry point, which knows its own name, publishes both (src/api/api.h).
  *
- *   if (size == 0) return fail(ST_INVALID_VALUE, "size is 0, expected 1 or more");
+ * if (size == 0) return fail(ST_INVALID_VALUE, "size is 0, expected 1 or more");
  *
- * The message names the argument, what it was and what was expected. Codes: runtime_semantics in docs, section 1. */
+ * A message names the argument, its value, and what was expected. The codes are those of CANN's documentation. All
+ * functions may be called by any thread; the state is the thread's, but for the process-wide store of
+ * error_scope_process. */
 #ifndef CANNON_BASE_STATUS_H
 #define CANNON_BASE_STATUS_H
 
@@ -32,7 +34,7 @@ enum {
   ST_DUMP_RUNS = 100044,
   ST_DUMP_NOT_RUNNING = 100045,
   ST_PROFILER_CONFLICT = 148047,
-  /* Found by the core: values, ids, alignment, stale handles. */
+  /* Found by the core: wrong values, ids and alignments, stale handles. */
   ST_INVALID_VALUE = 107000,
   ST_INVALID_DEVICE = 107001,
   ST_NO_CONTEXT = 107002,
@@ -75,7 +77,7 @@ enum {
   ST_NO_EVENTS = 207007,
   ST_NO_STREAMS = 207008,
   ST_NO_NOTIFIES = 207009,
-  /* A service that would be another process's, or another library's. */
+  /* A service of another process or another library, which is not here. */
   ST_FAILURE = 500001,
   ST_GRAPH_ENGINE = 500002,
   /* Found by a task, or by waiting for one. */
@@ -90,7 +92,7 @@ enum {
   ST_NOT_REGISTERED = 507911,
 };
 
-/* Of a variable of the library's: read where it is, not by way of a table of addresses. */
+/* For variables of the library itself: they are addressed directly, without the global offset table. */
 #define INTERNAL __attribute__((visibility("hidden")))
 
 #define likely(x)   __builtin_expect(!!(x), 1)
@@ -103,8 +105,8 @@ enum {
     if (unlikely(try_status_ != ST_OK)) return try_status_;                                                            \
   } while (0)
 
-/* fail(code, format, ...): remembers the words in this thread, and is code. Text over about 500 bytes is cut. A macro,
- * so that the compiler sees that the code is not ST_OK. */
+/* fail(code, format, ...): keeps the formatted message for this thread and evaluates to code. Text beyond about 500
+ * bytes is cut. It is a macro so that the compiler sees that the code is not ST_OK. */
 #define fail(code, ...)                                                                                                \
   ({                                                                                                                   \
     fail_words(__VA_ARGS__);                                                                                           \
@@ -112,19 +114,24 @@ enum {
   })
 __attribute__((cold, format(printf, 1, 2))) void fail_words(const char *format, ...);
 
-/* The pending words of fail(), or "" (never NULL); valid until the thread's next fail(). Taking them clears them. */
+/* Returns and clears the pending message of fail(), or "" (never NULL). Valid until the thread's next fail_take(). */
 const char *fail_take(void);
 
-/* Publishes a failure of the entry point `call`: joins the pending words with the call's name and CANN's message
- * code, keeps them for error_recent(), sets the thread's last error, logs them. Returns code. */
+/* Publishes a failure of the entry point `call`: joins the pending message with the call's name and CANN's message
+ * code, keeps the result for error_recent(), sets the thread's last error and writes to the log. Returns code. */
 __attribute__((cold)) status error_publish(status code, const char *call);
 
-/* aclGetRecentErrMsg: everything published and not yet taken, newest first, or NULL. Valid until the next call in
- * the same scope. Scope is the thread unless error_scope_process(true). */
+/* Registers the one listener that is told each later failure, before it is logged; words is the message or "". The
+ * counters of trace/ register when the library is loaded. */
+typedef void error_listener(const char *call, status code, const char *words);
+void error_listen(error_listener *listener);
+
+/* The text of aclGetRecentErrMsg: all messages published and not yet taken, newest first, or NULL. Valid until the next
+ * call in the same scope, which is the thread unless error_scope_process(true) was called. */
 const char *error_recent(void);
 void error_scope_process(bool process);
 
-/* The thread's last runtime error; take resets it to 0. */
+/* The thread's last runtime error; error_last_take resets it to 0. */
 status error_last_peek(void);
 status error_last_take(void);
 

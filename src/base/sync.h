@@ -1,4 +1,4 @@
-/* The few primitives below mutexes: a clock, a spin lock for sections of some ten nanoseconds, and a futex. */
+/* The primitives below mutexes: clocks, a spin lock for sections of some ten nanoseconds, and a futex. Any thread. */
 #ifndef CANNON_BASE_SYNC_H
 #define CANNON_BASE_SYNC_H
 
@@ -18,7 +18,7 @@ static inline uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The calling thread's processor time: a system call. */
+/* The processor time of the calling thread; a system call. */
 static inline uint64_t thread_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The bytes of the character that starts there, and its code; 0: no UTF-8 (RFC 3629). */
-static size_t decode(const uint8_t *p, size_t n, uint32_t *code) {
-  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* of that many bytes; below, it is too long a form */
+/* Decodes the UTF-8 character at p (RFC 3629). Returns its length in bytes, or 0 if the bytes are not UTF-8. */
+static size_t decode_utf8(const uint8_t *p, size_t n, uint32_t *code) {
+  static const uint32_t least[] = {
+      0, 0, 0x80, 0x800, 0x10000}; /* the smallest code of each length; a smaller one is an overlong encoding */
   const size_t bytes = *p < 0x80 ? 1 : *p < 0xc2 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf5 ? 4 : 0;
   if (!bytes || bytes > n) return 0;
   *code = bytes == 1 ? *p : *p & (0x7fu >> bytes);
@@ -19,7 +20,8 @@ static size_t decode(const uint8_t *p, size_t n, uint32_t *code) {
   return *code < least[bytes] || *code > 0x10ffff || surrogate ? 0 : bytes;
 }
 
-/* Controls of both sets; marks, embeddings and isolates of direction; line and paragraph separators. */
+/* False for C0 and C1 control characters, for directional marks, embeddings and isolates, and for the line and
+ * paragraph separators. */
 static bool is_harmless(uint32_t code) {
   return code >= 0x20 && (code < 0x7f || code >= 0xa0) && code != 0x200e && code != 0x200f &&
          (code < 0x2028 || code > 0x202e) && (code < 0x2066 || code > 0x2069);
@@ -31,7 +33,7 @@ size_t text_safe(char *out, size_t room, const char *text, size_t n) {
   size_t used = 0;
   while (p < end) {
     uint32_t code;
-    const size_t bytes = decode(p, (size_t)(end - p), &code);
+    const size_t bytes = decode_utf8(p, (size_t)(end - p), &code);
     if (bytes && is_harmless(code)) {
       if (used + bytes >= room) break;
       memcpy(out + used, p, bytes);
@@ -49,7 +51,7 @@ size_t text_safe(char *out, size_t room, const char *text, size_t n) {
 }
 
 void text_make_safe(char *text, size_t room) {
-  char whole[4096]; /* longer than any array it is used for */
+  char whole[4096]; /* longer than any array that this function is used for */
   const size_t n = strnlen(text, room), most = room < sizeof whole ? room : sizeof whole;
   text_safe(whole, most, text, n);
   memcpy(text, whole, strlen(whole) + 1);

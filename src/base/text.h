@@ -1,17 +1,17 @@
-/* Text that others wrote: names of processes, strings of other processes' files, fields of a user's tables. Shown as it
- * is, it could hold sequences that a terminal obeys, or bytes that are no UTF-8, which JSON and HTML don't allow.
- * Everything of that kind goes through here before it is printed or written. Thread-safe. */
+/* Text from outside: names of processes, strings in files of other processes, fields of users' tables. It may hold
+ * control sequences that a terminal would obey, or bytes that are not UTF-8, which JSON and HTML do not allow. All such
+ * text passes through these functions before it is printed or written. Thread-safe. */
 #ifndef CANNON_BASE_TEXT_H
 #define CANNON_BASE_TEXT_H
 
 #include <stddef.h>
 
-/* Writes the first n bytes of the text to `out`, as far as there is room, and ends them with 0. Control characters,
- * characters that change the direction of text or break lines, and what is no UTF-8 become "\x1b" and the like, a byte
- * each; the rest stays. No character is cut in two. Returns the length. room is at least 1. */
+/* Copies the first n bytes of the text to `out` as far as there is room, and adds a 0. Each byte of a control
+ * character, of a character that changes the direction of text or breaks lines, or of invalid UTF-8 becomes "\x1b" or
+ * the like; other characters stay. No character is cut in two. Returns the length. room is at least 1. */
 size_t text_safe(char *out, size_t room, const char *text, size_t n);
 
-/* The same in place: of an array of `room` bytes, which needs no 0 at its end. */
+/* The same in place, for an array of `room` bytes, which need not end with 0. */
 void text_make_safe(char *text, size_t room);
 
 #endif

@@ -4,13 +4,13 @@
 
 static bool is_less(tree_key a, tree_key b) { return a.major != b.major ? a.major < b.major : a.minor < b.minor; }
 
-/* Above in the tree goes what has more. */
+/* The node with the larger priority is higher in the tree. */
 static uint64_t priority(const tree_node *node) {
   const uint64_t mixed = (uint64_t)(uintptr_t)node * 0x9e3779b97f4a7c15u;
   return (mixed ^ mixed >> 32) * 0xbf58476d1ce4e5b9u;
 }
 
-/* Parts the nodes below `node` into those less than the key and the rest. */
+/* Splits the subtree `node` into the nodes less than the key and the rest. */
 static void part(tree_node *node, tree_key key, tree_node **less, tree_node **rest) {
   while (node) {
     if (is_less(node->key, key)) {

@@ -1,13 +1,13 @@
-/* An ordered set of nodes that live in what they index: a treap, whose shape is drawn from the nodes' addresses, so that
- * it is balanced whatever the order of insertion. Finding, inserting and removing take some 2 log2(n) steps. The caller
- * serialises calls. */
+/* An ordered set of nodes that are members of the objects they index: a treap whose shape follows from the nodes'
+ * addresses, so it is balanced in whatever order nodes are inserted. Finding, inserting and removing take some 2
+ * log2(n) steps. The caller serialises all calls. */
 #ifndef CANNON_BASE_TREE_H
 #define CANNON_BASE_TREE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* By the first number, then by the second; no two nodes of a tree have both in common. */
+/* Nodes are ordered by `major`, then by `minor`. No two nodes of a tree have equal keys. */
 typedef struct {
   uint64_t major, minor;
 } tree_key;
@@ -24,7 +24,7 @@ typedef struct {
 void tree_insert(tree *t, tree_node *node);
 void tree_remove(tree *t, const tree_node *node);
 
-/* The first node at or after the key, and the last one before it; NULL where there is none. */
+/* The first node at or after the key, and the last node before the key; NULL if there is none. */
 tree_node *tree_from(const tree *t, tree_key key);
 tree_node *tree_before(const tree *t, tree_key key);
 
@@ -34,7 +34,7 @@ static inline tree_node *tree_next(const tree *t, const tree_node *node) {
 }
 static inline tree_node *tree_last(const tree *t) { return tree_before(t, (tree_key){UINT64_MAX, UINT64_MAX}); }
 
-/* What holds the node. */
+/* The object that the node is a member of. */
 #define tree_item(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
 
 #endif

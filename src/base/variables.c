@@ -33,7 +33,7 @@ static const char *const elsewhere[] = {
 #undef VARIABLE_ELSEWHERE
 };
 
-static char rejected[N_VARIABLES][64]; /* the wrong parts of values of kind OWN */
+static char rejected[N_VARIABLES][64]; /* the wrong part of each value of kind OWN */
 
 const char *variable_name(variable v) { return table[v].name; }
 const char *variable_meaning(variable v) { return table[v].meaning; }
@@ -45,8 +45,8 @@ const char *variable_text(variable v) {
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* The word's place among those in `words`, which have ", " between. */
-static size_verdict choose(const char *words, const char *text, uint64_t *index) {
+/* Sets *index to the index of the word in `words`, a list separated by ", ". */
+static size_verdict variable_choose(const char *words, const char *text, uint64_t *index) {
   const size_t n = strlen(text);
   for (uint64_t i = 0; *words; ++i) {
     const size_t length = strcspn(words, ",");
@@ -59,11 +59,11 @@ static size_verdict choose(const char *words, const char *text, uint64_t *index)
   return SIZE_MALFORMED;
 }
 
-static size_verdict parse(variable v, const char *text, uint64_t *value) {
+static size_verdict value_of_text(variable v, const char *text, uint64_t *value) {
   switch (table[v].kind) {
   case NUMBER: return size_parse_number(text, table[v].least, table[v].most, value);
   case SIZE: return size_parse(text, table[v].least, table[v].most, value);
-  case CHOICE: return choose(table[v].expected, text, value);
+  case CHOICE: return variable_choose(table[v].expected, text, value);
   case FILE_PATH:
   case FOLDER_PATH: return strlen(text) < PATH_MAX ? SIZE_OK : SIZE_TOO_LARGE;
   case OWN: break;
@@ -71,7 +71,7 @@ static size_verdict parse(variable v, const char *text, uint64_t *value) {
   return SIZE_OK;
 }
 
-/* As on a command line: "2M". */
+/* Prints a size as a command line takes it: "2M". */
 static void print_size(uint64_t bytes, char text[24]) {
   int unit = 0;
   for (; unit < 4 && bytes && bytes % 1024 == 0; ++unit) bytes /= 1024;
@@ -100,9 +100,9 @@ variable_words variable_expected(variable v) {
   return words;
 }
 
-/* verb: "is" where `text` is the whole value, "has" where it is a part. */
-static void describe(variable v, const char *name, const char *verb, const char *text, size_verdict verdict,
-                     variable_words *words) {
+/* Writes the message about a wrong value. verb: "is" if `text` is the whole value, "has" if it is a part of it. */
+static void variable_describe(variable v, const char *name, const char *verb, const char *text, size_verdict verdict,
+                              variable_words *words) {
   char shown[100];
   text_safe(shown, sizeof shown, text, strlen(text));
   snprintf(words->text, sizeof words->text, "%s %s '%s'%s, expected %.300s", name, verb, shown, size_fault(verdict),
@@ -110,14 +110,14 @@ static void describe(variable v, const char *name, const char *verb, const char 
 }
 
 bool variable_parse(variable v, const char *name, const char *text, uint64_t *value, variable_words *words) {
-  const size_verdict verdict = parse(v, text, value);
-  if (verdict != SIZE_OK) describe(v, name, "is", text, verdict, words);
+  const size_verdict verdict = value_of_text(v, text, value);
+  if (verdict != SIZE_OK) variable_describe(v, name, "is", text, verdict, words);
   return verdict == SIZE_OK;
 }
 
 bool variable_read(variable v, uint64_t *value) {
   const char *text = variable_text(v);
-  return text && parse(v, text, value) == SIZE_OK;
+  return text && value_of_text(v, text, value) == SIZE_OK;
 }
 
 void variable_reject(variable v, const char *part) { snprintf(rejected[v], sizeof rejected[v], "%.63s", part); }
@@ -127,15 +127,15 @@ bool variable_is_bad(variable v, variable_words *words) {
   uint64_t value;
   if (text && *rejected[v]) {
     const bool whole = strcmp(text, rejected[v]) == 0;
-    describe(v, table[v].name, whole ? "is" : "has", rejected[v], SIZE_MALFORMED, words);
+    variable_describe(v, table[v].name, whole ? "is" : "has", rejected[v], SIZE_MALFORMED, words);
   }
   return text && (*rejected[v] || !variable_parse(v, table[v].name, text, &value, words));
 }
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-/* How many letters must be changed, put in or left out to make one of the other (Levenshtein). */
-static unsigned distance(const char *a, size_t n, const char *b) {
+/* The Levenshtein distance: how many letters must be replaced, inserted or deleted to turn one name into the other. */
+static unsigned spelling_distance(const char *a, size_t n, const char *b) {
   enum { MOST_LETTERS = 32 };
   unsigned row[MOST_LETTERS + 1];
   const size_t m = strlen(b);
@@ -162,12 +162,13 @@ static bool is_known(const char *name, size_t n) {
 }
 
 static void report_unknown(const char *name, size_t n) {
-  const unsigned near = (unsigned)(n - (sizeof PREFIX - 1)) / 2; /* half of its own letters */
+  const unsigned near =
+      (unsigned)(n - (sizeof PREFIX - 1)) / 2; /* names count as similar up to half of the name's own letters */
   char shown[100];
   const char *nearest = NULL;
   unsigned best = near + 1;
   for (variable v = 0; v < N_VARIABLES; ++v) {
-    const unsigned d = distance(name, n, table[v].name);
+    const unsigned d = spelling_distance(name, n, table[v].name);
     if (d >= best) continue;
     best = d;
     nearest = table[v].name;

@@ -1,8 +1,8 @@
-/* The environment's variables that begin with CANNON_: one table (variables.def), by which their values are read,
- * checked and explained; `cannon run` reads its options by it, `cannon env --help` prints it.
+/* The environment variables that begin with CANNON_. One table (variables.def) says how their values are read, checked
+ * and explained; `cannon run` reads its options by it, and `cannon env --help` prints it.
  *
- * Reading may be done before main, and says nothing. A wrong value counts as none; it is told by variables_report,
- * which the library calls once, when it is first used. An empty value is none. Thread-safe, but for variable_reject. */
+ * Reading is possible before main and prints nothing. An empty or wrong value counts as none. variables_report, which
+ * the library calls once at its first use, reports wrong values. Thread-safe, except variable_reject. */
 #ifndef CANNON_BASE_VARIABLES_H
 #define CANNON_BASE_VARIABLES_H
 
@@ -21,7 +21,7 @@ typedef enum {
   N_VARIABLES
 } variable;
 
-/* A sentence of a message, without an end. */
+/* A sentence of a message, without its full stop. */
 typedef struct {
   char text[512];
 } variable_words;
@@ -30,26 +30,27 @@ const char *variable_name(variable v);    /* "CANNON_MEM" */
 const char *variable_meaning(variable v); /* a few words */
 variable_words variable_expected(variable v);
 
-/* The value in the environment; NULL where there is none. */
+/* The variable's value in the environment; NULL if there is none. */
 const char *variable_text(variable v);
 
-/* The number, the size, or the index of the word chosen; false where the environment has none, or a wrong one. */
+/* Reads a number, a size, or the index of the chosen word; false if the environment has no value, or a wrong one. */
 bool variable_read(variable v, uint64_t *value);
 
-/* Whether `text` is right for the variable, and its value as above. name: where the text is from, as "CANNON_MEM" or
- * "--mem"; *words: "NAME is 'text', which is too small, expected ...". */
+/* Whether `text` is a right value for the variable; *value as in variable_read. name: where the text is from, such as
+ * "CANNON_MEM" or "--mem". *words, if it is wrong: "NAME is 'text', which is too small, expected ...". */
 bool variable_parse(variable v, const char *name, const char *text, uint64_t *value, variable_words *words);
 
-/* For variables of kind OWN: the value has this wrong part. To be called by one thread, before variables_report. */
+/* Says that a variable of kind OWN has this wrong part. To be called by one thread, before variables_report. */
 void variable_reject(variable v, const char *part);
 
-/* Whether the environment's value is wrong, and *words as above. */
+/* Whether the environment's value is wrong; *words as in variable_parse. */
 bool variable_is_bad(variable v, variable_words *words);
 
-/* A line on stderr for each wrong value, with what happens then, and for each unknown name that begins with CANNON_. */
+/* Prints a line on stderr for each wrong value, with what happens instead, and for each unknown name that begins with
+ * CANNON_. */
 void variables_report(void);
 
-/* The latter alone. */
+/* Prints the lines for unknown names only. */
 void variables_report_unknown(void);
 
 #endif

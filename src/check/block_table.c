@@ -11,30 +11,30 @@ static mutex lock = MUTEX_INITIALIZER(LEAK_BLOCKS); /* guards all of this */
 static live_record *slots;
 static size_t n_slots; /* a power of two, or 0 */
 static freed_record freed[BLOCK_FREED];
-static uint64_t n_freed; /* the next goes to n_freed % BLOCK_FREED */
+static uint64_t n_freed; /* the next freed block goes to index n_freed % BLOCK_FREED */
 static block_counts counts;
 
-/* Blocks start at multiples of 512 at least, handles are some of 16. */
+/* The index where a search begins. Blocks start at multiples of 512 or more, handles are multiples of 16. */
 static size_t home(uintptr_t address) {
   return (size_t)((uint64_t)(address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (n_slots - 1);
 }
 
-/* The block's slot, or the unused one where it belongs. An address may have the number of a handle. */
-static size_t slot_of(uintptr_t address, bool is_handle) {
+/* The slot of the block, or the unused slot where it would be put. A handle and an address may be the same number. */
+static size_t table_slot_of(uintptr_t address, bool is_handle) {
   size_t i = home(address);
   while (slots[i].address && (slots[i].address != address || slots[i].is_handle != is_handle))
     i = (i + 1) & (n_slots - 1);
   return i;
 }
 
-static bool grow(void) {
+static bool table_grow(void) {
   const size_t n_before = n_slots;
   live_record *before = slots, *bigger = calloc(n_before ? 2 * n_before : 1024, sizeof *bigger);
   if (!bigger) return false;
   slots = bigger;
   n_slots = n_before ? 2 * n_before : 1024;
   for (size_t i = 0; i < n_before; ++i)
-    if (before[i].address) slots[slot_of(before[i].address, before[i].is_handle)] = before[i];
+    if (before[i].address) slots[table_slot_of(before[i].address, before[i].is_handle)] = before[i];
   free(before);
   return true;
 }
@@ -42,9 +42,9 @@ static bool grow(void) {
 bool block_table_add(const hook_block *b, void *const frame[], unsigned n_frames, uint64_t now_ns) {
   mutex_lock(&lock);
   ++counts.n_allocs;
-  const bool room = 2 * (counts.n_live + 1) <= n_slots || grow();
+  const bool room = 2 * (counts.n_live + 1) <= n_slots || table_grow();
   if (room) {
-    live_record *r = &slots[slot_of(b->address, b->is_handle)];
+    live_record *r = &slots[table_slot_of(b->address, b->is_handle)];
     *r = (live_record){b->address, b->is_handle, b->requested, b->number, now_ns, b->call, b->device, n_frames, {0}};
     memcpy(r->frame, frame, n_frames * sizeof *frame);
     ++counts.n_live;
@@ -56,7 +56,8 @@ bool block_table_add(const hook_block *b, void *const frame[], unsigned n_frames
   return room;
 }
 
-/* Closes the gap at slot i: moves up every later record of the chain that could not be found any more. */
+/* Closes the gap that a removed record leaves: moves every later record of the chain that could not be found any
+ * more. */
 static void close_gap(size_t gap) {
   for (size_t i = gap;;) {
     i = (i + 1) & (n_slots - 1);
@@ -72,7 +73,7 @@ static void close_gap(size_t gap) {
 void block_table_remove(const hook_block *b, void *site) {
   mutex_lock(&lock);
   ++counts.n_frees;
-  const size_t i = n_slots ? slot_of(b->address, b->is_handle) : 0;
+  const size_t i = n_slots ? table_slot_of(b->address, b->is_handle) : 0;
   if (n_slots && slots[i].address) {
     --counts.n_live;
     counts.live_bytes -= slots[i].bytes;

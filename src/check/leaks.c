@@ -1,8 +1,8 @@
-/* The memory debugger (CANNON_LEAKS, check/leaks_options.h): remembers every block and its stack, and says which are live
- * at the end of the process and on a signal, and who frees what is not there.
+/* The memory debugger (CANNON_LEAKS, check/leaks_options.h). It remembers every block and its stack. It reports which
+ * blocks are live at the end of the process and on a signal, and every free of an address that is not a live block.
  *
- * Nothing is written where allocations are told, under a lock of the memory: the signal's handler and the watch on the
- * number of blocks post a semaphore, and a thread writes. */
+ * The hooks run under a lock of the memory, so nothing is written there: the signal handler and the check of the number
+ * of blocks post a semaphore, and a thread writes the report. */
 #include <errno.h>
 #include <execinfo.h>
 #include <limits.h>
@@ -30,7 +30,7 @@
 
 enum {
   MAX_BAD_FREES = 64,
-  OWN_FRAMES = 16, /* of this library and the sanitizers', between a hook and the program, at most */
+  OWN_FRAMES = 16, /* at most so many frames of this library and of sanitizers lie between a hook and the program */
 };
 
 static leaks_options options;
@@ -44,20 +44,23 @@ static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 static mutex report_lock = MUTEX_INITIALIZER(LEAK_REPORT); /* guards the file and n_reports; taken first */
 static unsigned n_reports;
 
-/* Held for a copy only: a report asks the loader for names, and the loader runs constructors that may free. */
+/* Held only while the list is copied: to write a report, the loader is asked for names, and the loader runs
+ * constructors that may free memory. */
 static mutex bad_lock = MUTEX_INITIALIZER(BAD_FREES); /* guards the below */
 static bad_free_record bad_frees[MAX_BAD_FREES];
 static uint64_t n_bad_frees;
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-/* In the counters, for `cannon run`. Not before they are needed: a process that uses no device has none. */
+/* Puts the report's path into the counters, for `cannon run`. Not done before it is needed: a process that uses no
+ * device has no counters. */
 static void tell_report_path(void) {
   snprintf(trace_stats()->leak_report, sizeof trace_stats()->leak_report, "%.255s", report_path);
 }
 
-/* The first report of a process replaces an empty file or one with reports of before, later ones are put behind; a file
- * of another kind, or of another user, stays as it is. NULL, and why in words, where there can't be one. */
+/* Opens the report's file. A process's first report replaces an empty file or one with earlier reports; its later
+ * reports are appended. A file with other contents, or of another user, is left alone. NULL, and the reason in *why, if
+ * there can't be a report. */
 static FILE *open_report(const char **why) {
   struct stat s;
   const int fd = file_open_own(report_path, 0666);
@@ -103,7 +106,7 @@ static void warn_of_many(void) {
            (uintmax_t)options.max_blocks);
 }
 
-static void *serve(void *unused) {
+static void *serve_reports(void *unused) {
   (void)unused;
   for (;;) {
     while (sem_wait(&wanted)) {
@@ -114,13 +117,13 @@ static void *serve(void *unused) {
   return NULL;
 }
 
-static void start_thread(void) {
+static void start_report_thread(void) {
   pthread_t thread;
   sigset_t all, before;
   tell_report_path();
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = pthread_create(&thread, NULL, serve, NULL);
+  const int error = pthread_create(&thread, NULL, serve_reports, NULL);
   if (!error)
     pthread_detach(thread);
   else
@@ -140,8 +143,8 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   errno = saved;
 }
 
-static void at_exit(void) {
-  if (getpid() != owner) return; /* a forked child has none of this memory */
+static void leaks_at_exit(void) {
+  if (getpid() != owner) return; /* a forked child has none of the parent's device memory */
   warn_of_many();
   mutex_lock(&bad_lock);
   const bool has_bad_frees = n_bad_frees;
@@ -151,7 +154,7 @@ static void at_exit(void) {
 
 /* ---- what the memory tells --------------------------------------------------------------------------------------- */
 
-/* The stack from `site` on; at least that. */
+/* Stores the stack from `site` on, at least `site` itself. Returns the number of frames. */
 static unsigned stack_from(void *site, void *frame[BLOCK_FRAMES]) {
   void *raw[OWN_FRAMES + BLOCK_FRAMES];
   const int n = options.frames > 1 ? backtrace(raw, OWN_FRAMES + (int)options.frames) : 0;
@@ -166,9 +169,9 @@ static unsigned stack_from(void *site, void *frame[BLOCK_FRAMES]) {
   return found;
 }
 
-static void on_alloc(const hook_block *b) {
+static void leaks_on_alloc(const hook_block *b) {
   void *frame[BLOCK_FRAMES];
-  pthread_once(&thread_once, start_thread);
+  pthread_once(&thread_once, start_report_thread);
   block_table_add(b, frame, stack_from(b->site, frame), now_ns());
   static _Atomic bool warned;
   if (!options.max_blocks || block_table_counts().n_live < options.max_blocks || atomic_exchange(&warned, true)) return;
@@ -176,12 +179,12 @@ static void on_alloc(const hook_block *b) {
   sem_post(&wanted);
 }
 
-/* What is known of the address, as words. */
-static void explain(const bad_free_record *bad, char *words, size_t bytes) {
+/* Writes what is known of the address. */
+static void explain_bad_free(const bad_free_record *bad, char *words, size_t bytes) {
   const freed_record *r = &bad->before;
   char at_alloc[96], at_free[96];
   switch (bad->kind) {
-  case BAD_FREE_LIVE: words[0] = '\0'; break; /* the message says so already */
+  case BAD_FREE_LIVE: words[0] = '\0'; break; /* the free's own message says so already */
   case BAD_FREE_UNKNOWN: snprintf(words, bytes, "nothing there was freed before"); break;
   case BAD_FREE_FREED:
     fault_describe_site(r->alloc_site, at_alloc, sizeof at_alloc);
@@ -198,7 +201,7 @@ static void on_bad_free(uintptr_t address, void *site, char *words, size_t bytes
     bad.kind = BAD_FREE_LIVE;
   else if (block_table_find_freed(address, &bad.before))
     bad.kind = BAD_FREE_FREED;
-  explain(&bad, words, bytes);
+  explain_bad_free(&bad, words, bytes);
   trace_add(&trace_stats()->n_bad_frees, 1);
   mutex_lock(&bad_lock);
   if (n_bad_frees < MAX_BAD_FREES) bad_frees[n_bad_frees] = bad;
@@ -208,7 +211,8 @@ static void on_bad_free(uintptr_t address, void *site, char *words, size_t bytes
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */
 
-/* %p becomes the process's number; a relative path is one of the folder the program starts in. */
+/* Sets the path of the report: %p becomes the process id; a relative path starts at the program's initial working
+ * folder. */
 static void set_report_path(void) {
   char name[PATH_MAX] = "", folder[PATH_MAX] = "";
   const char *mark = strstr(options.report, "%p");
@@ -219,18 +223,18 @@ static void set_report_path(void) {
   if (name[0] == '/' || !getcwd(folder, sizeof folder))
     snprintf(report_path, sizeof report_path, "%s", name);
   else if (snprintf(report_path, sizeof report_path, "%s/%s", folder, name) >= (int)sizeof report_path)
-    report_path[0] = '\0'; /* opening it fails and says so */
+    report_path[0] = '\0'; /* opening the empty path fails with a message */
 }
 
 /* A child that was forked before anything was allocated may use devices, and gets a report of its own. */
-static void in_child(void) {
+static void leaks_in_child(void) {
   if (block_table_counts().n_allocs) return;
   owner = getpid();
   set_report_path();
 }
 
-__attribute__((constructor)) static void start(void) {
-  static const hooks listener = {.alloc = on_alloc, .free = block_table_remove, .bad_free = on_bad_free};
+__attribute__((constructor)) static void leaks_start(void) {
+  static const hooks listener = {.alloc = leaks_on_alloc, .free = block_table_remove, .bad_free = on_bad_free};
   const char *text = variable_text(VARIABLE_LEAKS);
   char bad[LEAKS_OPTIONS_BAD];
   void *frame[1];
@@ -238,14 +242,14 @@ __attribute__((constructor)) static void start(void) {
   if (!leaks_options_parse(text, &options, bad)) variable_reject(VARIABLE_LEAKS, bad);
   owner = getpid();
   set_report_path();
-  pthread_atfork(NULL, NULL, in_child);
+  pthread_atfork(NULL, NULL, leaks_in_child);
   sem_init(&wanted, 0, 0);
-  backtrace(frame, 1); /* the first call loads a library, which must not happen in a hook */
+  backtrace(frame, 1); /* the first call of backtrace loads a library, which must not happen in a hook */
   if (options.signal) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
     sigfillset(&action.sa_mask);
     sigaction(options.signal, &action, &previous);
   }
-  atexit(at_exit);
+  atexit(leaks_at_exit);
   hooks_add(&listener);
 }

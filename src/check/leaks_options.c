@@ -9,7 +9,7 @@
 
 #include "check/block_table.h"
 
-static bool number_of(const char *text, uint64_t least, uint64_t most, uint64_t *out) {
+static bool option_number(const char *text, uint64_t least, uint64_t most, uint64_t *out) {
   char *end;
   errno = 0;
   const unsigned long long n = strtoull(text, &end, 10);
@@ -18,7 +18,7 @@ static bool number_of(const char *text, uint64_t least, uint64_t most, uint64_t 
   return true;
 }
 
-/* Those a program can do without. */
+/* Signals that a program can do without. */
 static const struct {
   const char *name;
   int number;
@@ -35,14 +35,14 @@ static bool signal_of(const char *name, int *out) {
   return false;
 }
 
-/* Takes one part of the list, or leaves all as it is. */
-static bool apply(char *part, leaks_options *o) {
+/* Applies one part of the list; returns false and changes nothing if it is wrong. */
+static bool apply_option(char *part, leaks_options *o) {
   char *value = strchr(part, '=');
   if (!value) return false;
   *value++ = '\0';
-  if (!strcmp(part, "max")) return number_of(value, 1, UINT64_MAX, &o->max_blocks);
+  if (!strcmp(part, "max")) return option_number(value, 1, UINT64_MAX, &o->max_blocks);
   if (!strcmp(part, "signal")) return signal_of(value, &o->signal);
-  if (!strcmp(part, "frames")) return number_of(value, 1, BLOCK_FRAMES, &o->frames);
+  if (!strcmp(part, "frames")) return option_number(value, 1, BLOCK_FRAMES, &o->frames);
   if (strcmp(part, "report") != 0 || !*value || strlen(value) >= sizeof o->report) return false;
   memcpy(o->report, value, strlen(value) + 1);
   return true;
@@ -56,7 +56,7 @@ bool leaks_options_parse(const char *text, leaks_options *o, char bad[LEAKS_OPTI
     char part[sizeof o->report + 16];
     const size_t n = strcspn(at, ",");
     snprintf(part, sizeof part, "%.*s", (int)n, at);
-    if (n && (n >= sizeof part || !apply(part, o)) && good) {
+    if (n && (n >= sizeof part || !apply_option(part, o)) && good) {
       snprintf(bad, LEAKS_OPTIONS_BAD, "%.*s", (int)(n < LEAKS_OPTIONS_BAD ? n : LEAKS_OPTIONS_BAD - 1), at);
       good = false;
     }

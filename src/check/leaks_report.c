@@ -11,7 +11,7 @@
 #include "memory/fault.h"
 #include "trace/stats_write.h"
 
-/* One place in the code to a line, which `cannon run` relies on. */
+/* Writes one code address on a line of its own, in the form that `cannon run` looks for. */
 static void write_code(FILE *out, const char *before, void *code) {
   const stats_place place = trace_place(code);
   char name[192];
@@ -21,7 +21,7 @@ static void write_code(FILE *out, const char *before, void *code) {
   fputc('\n', out);
 }
 
-/* Blocks of one stack. */
+/* All live blocks with the same stack. */
 typedef struct {
   const live_record *first;
   size_t n;
@@ -40,7 +40,7 @@ static int by_bytes(const void *a, const void *b) {
   return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : (x->n < y->n) - (x->n > y->n);
 }
 
-/* Sorts the blocks and joins those of one stack; groups has room for n, which may be 0. */
+/* Sorts the blocks and groups those with the same stack; groups has room for n, which may be 0. */
 static size_t group(live_record *block, size_t n, block_group *groups) {
   size_t n_groups = 0;
   if (!n) return 0;

@@ -1,5 +1,5 @@
-/* Call sites: with CANNON_SITES=1 and somebody to read it (CANNON_STATS_DIR), allocations are counted by the place in the
- * program that made them, in the table of trace/stats.h. */
+/* Counters by call site: with CANNON_SITES=1, and if somebody reads them (CANNON_STATS_DIR), allocations are counted by
+ * the place in the program that made them, in the table of trace/stats.h. */
 #include "base/hooks.h"
 #include "base/variables.h"
 #include "trace/stats_write.h"
@@ -20,9 +20,9 @@ static void count_free(const hook_block *b, void *site) {
   atomic_fetch_sub_explicit(&row->live_blocks, 1, memory_order_relaxed);
 }
 
-__attribute__((constructor)) static void start(void) {
+__attribute__((constructor)) static void sites_start(void) {
   static const hooks listener = {.alloc = count_alloc, .free = count_free};
   uint64_t wanted;
-  /* Does not open the counters, which a process that uses no device does without. */
+  /* Reads only the environment here: a process that uses no device does without counters. */
   if (variable_read(VARIABLE_SITES, &wanted) && wanted && variable_text(VARIABLE_STATS_DIR)) hooks_add(&listener);
 }

@@ -29,14 +29,14 @@ FORK_RENEWS(dump.lock)
 
 /* ---- the configuration ------------------------------------------------------------------------------------------- */
 
-/* What a section says. */
+/* What a configuration's section asks for. */
 typedef struct {
   unsigned wanted;
-  bool tensors; /* any kind of dump but a scene's */
+  bool tensors; /* whether it asks for any kind of dump other than a scene's */
   char folder[PATH_MAX + 32];
 } dump_choice;
 
-/* A key's values; the first is the default. */
+/* A key of the section and its values; the first is the default. */
 typedef struct {
   const char *key, *values[6];
 } dump_key;
@@ -49,7 +49,7 @@ static const dump_key scenes = {
     "dump_scene", {"", "lite_exception", "aic_err_brief_dump", "aic_err_norm_dump", "aic_err_detail_dump", "watcher"}};
 enum { LAST_ERROR_SCENE = 4, SCENE_WATCHER };
 
-/* The index of a key's value. */
+/* Sets *value to the index of the key's value. */
 static status read_key(const cJSON *section, const dump_key *k, int *value) {
   const cJSON *node = cJSON_GetObjectItem(section, k->key);
   const char *text = cJSON_GetStringValue(node);
@@ -79,7 +79,7 @@ static status read_path(const cJSON *section, char folder[PATH_MAX + 32]) {
 }
 
 static status read_section(const cJSON *section, dump_choice *choice) {
-  static const unsigned wanted[] = {DUMP_OUTPUTS, DUMP_INPUTS, DUMP_INPUTS | DUMP_OUTPUTS}; /* by modes */
+  static const unsigned wanted[] = {DUMP_OUTPUTS, DUMP_INPUTS, DUMP_INPUTS | DUMP_OUTPUTS}; /* indexed by the mode */
   int mode, content, operators, overflow, scene;
   *choice = (dump_choice){0};
   if (!section) return ST_OK;
@@ -103,8 +103,8 @@ static status read_section(const cJSON *section, dump_choice *choice) {
   return ST_OK;
 }
 
-/* With the lock held. */
-static void apply(const dump_choice *choice) {
+/* The lock is held. */
+static void apply_dump_config(const dump_choice *choice) {
   memcpy(dump.folder, choice->folder, sizeof dump.folder);
   atomic_store(&dump_wanted, choice->wanted);
 }
@@ -114,7 +114,7 @@ status dump_configure(const cJSON *section, bool from_init) {
   TRY(read_section(section, &choice));
   mutex_lock(&dump.lock);
   if (from_init) dump.from_init = choice.tensors;
-  apply(&choice);
+  apply_dump_config(&choice);
   mutex_unlock(&dump.lock);
   return ST_OK;
 }
@@ -154,7 +154,7 @@ status dump_finalize(void) {
   TRY(dump_check_init());
   mutex_lock(&dump.lock);
   dump.initialised = false;
-  apply(&(dump_choice){0});
+  apply_dump_config(&(dump_choice){0});
   mutex_unlock(&dump.lock);
   return ST_OK;
 }
@@ -162,6 +162,6 @@ status dump_finalize(void) {
 void dump_forget(void) {
   mutex_lock(&dump.lock);
   dump.initialised = dump.from_init = false;
-  apply(&(dump_choice){0});
+  apply_dump_config(&(dump_choice){0});
   mutex_unlock(&dump.lock);
 }

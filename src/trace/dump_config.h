@@ -1,8 +1,9 @@
-/* Dumping of operators' tensors into files: whether, of which, and where. op/tensor_dump.h writes them.
+/* The configuration of dumps of operators' tensors into files: whether, of which tensors, and where. op/tensor_dump.h
+ * writes them.
  *
- * Set by the "dump" section of aclInit's configuration, or between aclmdlInitDump and aclmdlFinalizeDump by
- * aclmdlSetDump. Scenes that dump what an AI Core error leaves (dump_scene) are accepted and mean nothing: there is no AI
- * Core. Any thread. */
+ * It is set by the "dump" section of aclInit's configuration, or by aclmdlSetDump between aclmdlInitDump and
+ * aclmdlFinalizeDump. Scenes, which on a device dump the state after an AI Core error (dump_scene), are accepted
+ * without effect, since there is no AI Core. Any thread. */
 #ifndef CANNON_TRACE_DUMP_CONFIG_H
 #define CANNON_TRACE_DUMP_CONFIG_H
 
@@ -15,23 +16,24 @@ struct cJSON;
 
 enum { DUMP_INPUTS = 1, DUMP_OUTPUTS = 2, DUMP_MAX_PATH = 4096 };
 
-/* DUMP_... of operators that are prepared from now on; 0: nothing is dumped. */
+/* The kinds of tensors (DUMP_...) to dump of operators that are prepared from now on; 0: none. */
 extern _Atomic unsigned dump_wanted;
 static inline unsigned dump_wants(void) { return atomic_load_explicit(&dump_wanted, memory_order_relaxed); }
 
-/* The folder for a device's files, made if it is missing; false where it can't be. */
+/* The folder for a device's files, which is made if it is missing; false if it can't be made. */
 bool dump_folder(int device, char path[DUMP_MAX_PATH]);
 
-/* A configuration's section, NULL where it has none. ST_CONFIG_DUMP for what is invalid, ST_NOT_SUPPORTED for kinds of dump
- * that mean nothing here, or are not there yet. from_init: aclInit's, after which dump_init fails if it asks for tensors. */
+/* Applies a configuration's "dump" section; NULL: there is none. ST_CONFIG_DUMP if it is invalid; ST_NOT_SUPPORTED for
+ * kinds of dump that are not implemented or have no meaning here. from_init: it is aclInit's; if that asks for tensors,
+ * dump_init fails afterwards. */
 status dump_configure(const struct cJSON *section, bool from_init);
 
-/* As aclmdlInitDump and aclmdlFinalizeDump; dump_check_init is what aclmdlSetDump begins with. */
+/* The functions of aclmdlInitDump and aclmdlFinalizeDump. aclmdlSetDump begins with dump_check_init. */
 status dump_init(void);
 status dump_check_init(void);
 status dump_finalize(void);
 
-/* At the end of aclInit's configuration. */
+/* Ends all dumping, as at the end of aclInit's configuration. */
 void dump_forget(void);
 
 #endif

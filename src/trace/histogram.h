@@ -16,9 +16,9 @@ static inline void counter_add(counter *c, uint64_t n) { atomic_fetch_add_explic
 static inline uint64_t counter_read(const counter *c) { return atomic_load_explicit(c, memory_order_relaxed); }
 
 enum {
-  SIZE_BUCKETS = 48,         /* the last one takes what is larger than 2^46 */
+  SIZE_BUCKETS = 48,         /* the last bucket takes all sizes above 2^46 */
   LATENCY_STEP_BITS = 3,     /* buckets per power of two, as a power of two */
-  LATENCY_BUCKETS = 34 << 3, /* the last one takes what is longer than 64 s */
+  LATENCY_BUCKETS = 34 << 3, /* the last bucket takes all latencies above 64 s */
 };
 
 typedef struct {
@@ -44,7 +44,7 @@ static inline unsigned latency_bucket(uint64_t ns) {
   return b < LATENCY_BUCKETS ? b : LATENCY_BUCKETS - 1;
 }
 
-/* The least value of a bucket; that of bucket + 1 ends it. */
+/* The smallest value of a bucket; it ends before the smallest value of the next. */
 static inline uint64_t latency_bucket_start(unsigned bucket) {
   const unsigned power = bucket >> LATENCY_STEP_BITS, step = bucket & ((1 << LATENCY_STEP_BITS) - 1);
   return power ? (uint64_t)((1 << LATENCY_STEP_BITS) + step) << (power - 1) : step;
@@ -61,7 +61,7 @@ static inline uint64_t latency_count(const latency_histogram *h) {
   return n;
 }
 
-/* The middle of the bucket in which the value of that rank lies, 0 to 100 percent of the way up; 0 of nothing. */
+/* The middle of the bucket that holds the value of the given percentile (0 to 100); 0 if there are no values. */
 static inline uint64_t latency_percentile(const latency_histogram *h, double percent) {
   const uint64_t n = latency_count(h);
   uint64_t rank = (uint64_t)(percent / 100.0 * (double)n + 0.5), seen = 0;

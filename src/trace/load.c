@@ -11,8 +11,8 @@ typedef struct {
   uint64_t now_ns, busy_ns[LOAD_N_UNITS];
 } look_at;
 
-/* What has ended, and of what runs how many tasks and the sum of their starts: so a running task counts up to any time
- * without being looked for. */
+/* The time of all tasks that have ended and, for those that run, their number and the sum of their start times: so the
+ * time of running tasks up to any moment can be computed without visiting them. */
 static struct {
   spinlock lock; /* guards the rest */
   struct {
@@ -36,8 +36,8 @@ void load_end(int device, load_unit unit, uint64_t began_ns, uint64_t now_ns) {
   spin_unlock(&loads[device].lock);
 }
 
-/* When, and how long tasks had run by then; the sums wrap, their difference does not. */
-static look_at look(int device) {
+/* The time, and for how long tasks had run by then. The sums wrap around; their differences are right. */
+static look_at load_look(int device) {
   look_at l;
   spin_lock(&loads[device].lock);
   l.now_ns = timeline_now();
@@ -48,7 +48,7 @@ static look_at look(int device) {
   return l;
 }
 
-/* What the last call saw; after it, `now` is that. */
+/* Returns what the last call saw, and keeps `now` for the next. */
 static look_at exchange(int device, const look_at *now) {
   spin_lock(&loads[device].lock);
   const look_at before = loads[device].last;
@@ -60,13 +60,13 @@ static look_at exchange(int device, const look_at *now) {
 void load_sample(int device, unsigned percent[LOAD_N_UNITS]) {
   const uint64_t least_ns = LOAD_SAMPLE_MS * UINT64_C(1000000);
   timeline_want_load();
-  look_at now = look(device);
+  look_at now = load_look(device);
   look_at before = exchange(device, NULL);
   if (!before.now_ns) before = now;
   const uint64_t past_ns = now.now_ns - before.now_ns;
   if (past_ns < least_ns) {
     nanosleep(&(struct timespec){.tv_nsec = (long)(least_ns - past_ns)}, NULL);
-    now = look(device);
+    now = load_look(device);
   }
   exchange(device, &now);
   const uint64_t span = now.now_ns - before.now_ns;

@@ -19,7 +19,7 @@ typedef struct range {
   uint64_t id, started_ns;
   const void *domain;
   void *stream;
-  char *message; /* in words: numbers of names are a session's */
+  char *message; /* as text, since the numbers of names are valid for one session only */
 } range;
 
 static mutex lock = MUTEX_INITIALIZER(MARKED_RANGES); /* guards the list and the last id */
@@ -47,7 +47,7 @@ status range_domain_destroy(void *pointer) {
   return fail(ST_INVALID_PARAM, "domain is %p, no domain (destroyed?)", pointer);
 }
 
-static status check(const void *pointer, const char *message, const domain **out) {
+static status check_domain(const void *pointer, const char *message, const domain **out) {
   *out = pointer ? handle_live(HANDLE_DOMAIN, pointer) : NULL;
   if (pointer && !*out) return fail(ST_INVALID_PARAM, "domain is %p, no domain (destroyed?)", pointer);
   const size_t n = strnlen(message, RANGE_MAX_MESSAGE + 1);
@@ -60,7 +60,7 @@ static status check(const void *pointer, const char *message, const domain **out
 
 status range_record(void *pointer, const char *message, timeline_record *r) {
   const domain *d;
-  TRY(check(pointer, message, &d));
+  TRY(check_domain(pointer, message, &d));
   *r = (timeline_record){.kind = TIMELINE_MARK,
                          .name = timeline_name(message, strlen(message)),
                          .bytes = d ? timeline_name(d->name, strlen(d->name)) : 0,
@@ -70,7 +70,7 @@ status range_record(void *pointer, const char *message, timeline_record *r) {
 
 status range_start(void *pointer, const char *message, void *stream, uint64_t *id) {
   const domain *d;
-  TRY(check(pointer, message, &d));
+  TRY(check_domain(pointer, message, &d));
   range *r = malloc(sizeof *r);
   char *copy = strdup(message);
   if (!r || !copy) {
@@ -87,8 +87,8 @@ status range_start(void *pointer, const char *message, void *stream, uint64_t *i
   return ST_OK;
 }
 
-/* Takes the open range off the list; NULL where there is none of that id in the domain, or in any. */
-static range *take(const void *pointer, bool any, uint64_t id) {
+/* Removes the open range from the list. NULL if the domain (or, with `any`, every domain) has none of that id. */
+static range *take_range(const void *pointer, bool any, uint64_t id) {
   mutex_lock(&lock);
   range **link = &open_ranges;
   while (*link && ((*link)->id != id || (!any && (*link)->domain != pointer))) link = &(*link)->next;
@@ -99,7 +99,7 @@ static range *take(const void *pointer, bool any, uint64_t id) {
 }
 
 void range_cancel(uint64_t id) {
-  range *r = take(NULL, true, id);
+  range *r = take_range(NULL, true, id);
   if (r) free(r->message);
   free(r);
 }
@@ -107,7 +107,7 @@ void range_cancel(uint64_t id) {
 status range_end(void *pointer, uint64_t id, char **message, void **stream) {
   const uint64_t now = timeline_now();
   timeline_record record;
-  range *r = take(pointer, false, id);
+  range *r = take_range(pointer, false, id);
   if (!r)
     return fail(ST_INVALID_PARAM, "id is %ju, expected that of a range that is open in the domain", (uintmax_t)id);
   const status st = range_record(pointer, r->message, &record);

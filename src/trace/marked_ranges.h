@@ -1,5 +1,5 @@
-/* Marks without objects, in domains: moments, and ranges that are ended by id, by any thread. All calls from any
- * thread; nothing is kept but while marks are recorded, except domains. */
+/* The marks of mstx, in domains: single moments, and ranges, which any thread may end by their id. Called by
+ * src/api/mstx.c, from any thread. Apart from domains, nothing is kept while marks are not recorded. */
 #ifndef CANNON_TRACE_MARKED_RANGES_H
 #define CANNON_TRACE_MARKED_RANGES_H
 
@@ -10,20 +10,21 @@
 
 enum { RANGE_MAX_MESSAGE = 255, RANGE_MAX_DOMAIN = 1023 };
 
-/* Whose name groups marks; NULL in the calls below: none. ST_INVALID_PARAM for a name other than of letters, digits and
- * underscores. */
+/* A domain's name groups marks; the functions below take NULL for no domain. ST_INVALID_PARAM if the name has other
+ * characters than letters, digits and underscores. */
 status range_domain_create(const char *name, void **domain);
 status range_domain_destroy(void *domain);
 
-/* A mark's record, but for its time and place. ST_INVALID_PARAM for a stale domain, or a message that is empty or
- * longer than RANGE_MAX_MESSAGE. */
+/* Fills a mark's record, except its time and place. ST_INVALID_PARAM for a destroyed domain, or a message that is empty
+ * or longer than RANGE_MAX_MESSAGE. */
 status range_record(void *domain, const char *message, timeline_record *r);
 
-/* Opens a range: its id, from 1. What it says is as of range_record, and copied; stream is the caller's, for the end. */
+/* Opens a range; *id counts from 1. The message is checked as by range_record and copied. stream is kept for
+ * range_end. */
 status range_start(void *domain, const char *message, void *stream, uint64_t *id);
 void range_cancel(uint64_t id);
 
-/* Ends it with a record of its time on the host. *message is what it said, malloc'ed, for the caller to free. */
+/* Ends a range and records its time on the host. *message is the range's message; the caller frees it. */
 status range_end(void *domain, uint64_t id, char **message, void **stream);
 
 #endif

@@ -19,7 +19,7 @@ static struct {
   mutex lock; /* guards the rest */
   bool open, of_configuration;
   char path[PATH_MAX];                       /* absolute */
-  char folder[PROFILER_FOLDER_BYTES];        /* of the session; empty: not made yet */
+  char folder[PROFILER_FOLDER_BYTES];        /* the session's folder; empty: not made yet */
   uint32_t prepared, started;                /* devices, a bit each */
   profiler_config config[PROFILER_HOST + 1]; /* of those that are started */
   uint64_t limit_bytes;
@@ -36,7 +36,8 @@ FORK_RENEWS(session.lock)
 
 /* ---- what switches mean ------------------------------------------------------------------------------------------ */
 
-/* Counters of hardware, and events of parts that are not there: nothing to record. */
+/* Switches for counters of hardware, and for events of components that do not exist here: they are accepted and record
+ * nothing. */
 #define WITHOUT_DATA                                                                                                   \
   (ACL_PROF_AICORE_METRICS | ACL_PROF_AICPU | ACL_PROF_L2CACHE | ACL_PROF_HCCL_TRACE | ACL_PROF_TASK_MEMORY |          \
    ACL_PROF_OP_ATTR | ACL_PROF_GE_API_L0 | ACL_PROF_GE_API_L1 | ACL_PROF_AICORE_SHAPE)
@@ -53,7 +54,7 @@ static const struct {
 };
 enum { N_MEANINGS = sizeof meanings / sizeof *meanings };
 
-static status check_config(const profiler_config *c) {
+static status check_profiler_config(const profiler_config *c) {
   uint64_t known = 0;
   for (int i = 0; i < N_MEANINGS; ++i) known |= meanings[i].switches;
   if (c->switches & ~known)
@@ -72,7 +73,7 @@ static void want(void) {
 
 /* ---- the session, with the lock held ----------------------------------------------------------------------------- */
 
-/* Whether the program has a session of its own. */
+/* Fails unless the program has opened a session. */
 static status check_open(void) {
   if (session.of_configuration) return fail(ST_PROFILER_RUNS, "the configuration of aclInit runs the profiler");
   return session.open ? ST_OK : fail(ST_PROFILER_NOT_RUNNING, "expected aclprofInit before");
@@ -91,7 +92,7 @@ static status init(const char *path) {
 }
 
 /* Makes the files that are still missing. */
-static status prepare(const profiler_config *c) {
+static status prepare_session(const profiler_config *c) {
   char data[PROFILER_FOLDER_BYTES + 32];
   if (!session.folder[0]) {
     char folder[PROFILER_FOLDER_BYTES], host[PROFILER_FOLDER_BYTES + 8];
@@ -114,16 +115,16 @@ static status prepare(const profiler_config *c) {
 static status warm_up(const profiler_config *c) {
   TRY(check_open());
   if (session.started) return fail(ST_PROFILER_CONFLICT, "started already, expected a warm-up before aclprofStart");
-  TRY(check_config(c));
-  return prepare(c);
+  TRY(check_profiler_config(c));
+  return prepare_session(c);
 }
 
-static status start(const profiler_config *c) {
-  TRY(check_config(c));
+static status start_session(const profiler_config *c) {
+  TRY(check_profiler_config(c));
   const uint32_t twice = session.started & c->devices;
   if (twice)
     return fail(ST_PROFILER_RUNS, "device %d is profiled already, expected aclprofStop before", __builtin_ctz(twice));
-  TRY(prepare(c));
+  TRY(prepare_session(c));
   if (c->switches & WITHOUT_DATA)
     log_line(LOG_WARNING, "of the profiler's switches %#jx, these record nothing here: %#jx", (uintmax_t)c->switches,
              (uintmax_t)(c->switches & WITHOUT_DATA));
@@ -135,7 +136,7 @@ static status start(const profiler_config *c) {
   return ST_OK;
 }
 
-static status flush(void) {
+static status flush_session(void) {
   uint64_t n_left_out;
   TRY(timeline_flush(&n_left_out));
   if (n_left_out)
@@ -144,7 +145,7 @@ static status flush(void) {
   return ST_OK;
 }
 
-/* Where no call returns the failure to the program. */
+/* Says on stderr what was lost, where no call can return the failure to the program. */
 static void tell_loss(void) {
   fprintf(stderr, "cannon: the profile %s is not complete: %s\n", session.folder, fail_take());
 }
@@ -161,15 +162,15 @@ static status stop(const profiler_config *c) {
   }
   session.started &= ~c->devices;
   want();
-  return flush();
+  return flush_session();
 }
 
-static status finalize(void) {
+static status end_session(void) {
   session.started = session.prepared = 0;
   session.open = false;
   session.limit_bytes = 0;
   want();
-  const status st = flush();
+  const status st = flush_session();
   timeline_close();
   return st;
 }
@@ -178,21 +179,21 @@ static status finalize(void) {
 
 static status start_own(const profiler_config *c) {
   TRY(check_open());
-  return start(c);
+  return start_session(c);
 }
 
 static status finalize_own(void) {
   TRY(check_open());
-  return finalize();
+  return end_session();
 }
 
-static status run(const char *path, const profiler_config *c, uint64_t limit_bytes) {
+static status start_run(const char *path, const profiler_config *c, uint64_t limit_bytes) {
   if (session.open) return fail(ST_PROFILER_RUNS, "the program runs the profiler, expected aclprofFinalize before");
   TRY(init(path));
   session.limit_bytes = limit_bytes;
-  const status st = start(c);
+  const status st = start_session(c);
   session.of_configuration = st == ST_OK;
-  if (st != ST_OK) (void)finalize();
+  if (st != ST_OK) (void)end_session();
   return st;
 }
 
@@ -203,12 +204,12 @@ status profiler_warm_up(const profiler_config *c) { return LOCKED(warm_up(c)); }
 status profiler_stop(const profiler_config *c) { return LOCKED(stop(c)); }
 
 status profiler_run(const char *path, const profiler_config *c, uint64_t limit_bytes) {
-  return LOCKED(run(path, c, limit_bytes));
+  return LOCKED(start_run(path, c, limit_bytes));
 }
 
 void profiler_run_end(void) {
   mutex_lock(&session.lock);
-  if (session.of_configuration && finalize() != ST_OK) tell_loss();
+  if (session.of_configuration && end_session() != ST_OK) tell_loss();
   session.of_configuration = false;
   mutex_unlock(&session.lock);
 }

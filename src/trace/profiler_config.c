@@ -10,7 +10,7 @@
 
 enum { MAX_CHOICES = 9 };
 
-/* A key, its values, and the switches that each stands for; the first is the default. */
+/* A key, its values, and the switches that each value stands for; the first value is the default. */
 static const struct {
   const char *key;
   struct {
@@ -47,7 +47,7 @@ static status add_key(const cJSON *section, int key, uint64_t *switches) {
               keys[key].choice[0].text);
 }
 
-/* The text of a key, or the default where it is missing; ST_CONFIG_PROFILING where it is something else. */
+/* The text of a key, or the default if the key is missing; ST_CONFIG_PROFILING if its value is not a text. */
 static status text_of(const cJSON *section, const char *key, const char *otherwise, const char **text) {
   const cJSON *node = cJSON_GetObjectItem(section, key);
   *text = node ? cJSON_GetStringValue(node) : otherwise;

@@ -18,11 +18,13 @@ struct cJSON;
  *   storage_limit  as of aclprofSetConfig
  *   aic_metrics    one of CANN's names: of counters, which record nothing
  *
- * of the devices (a bit each); others are accepted without effect. ST_CONFIG_PROFILING for another value of one of these. */
+ * for the devices (a bit each). Other keys are accepted without effect. ST_CONFIG_PROFILING for another value of one of
+ * these keys. */
 status profiler_configure(const struct cJSON *section, uint32_t devices);
 
-/* The same for calls, tasks, shapes and marks, where CANNON_PROFILE names a folder (the tool msprof sets it) and
- * nothing runs yet. Where there can't be a profile, stderr says why, and the program goes on. */
+/* As profiler_configure, for calls, tasks, shapes and marks, if CANNON_PROFILE names a folder (the tool msprof sets it)
+ * and nothing is being recorded yet. If there can't be a profile, a message on stderr says why, and the program goes
+ * on. */
 void profiler_follow_environment(uint32_t devices);
 
 #endif

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "trace/timeline.h"
 
-enum { FOLDER_MODE = 0750, FILE_MODE = 0640 }; /* torch_npu refuses what others may write */
+enum { FOLDER_MODE = 0750, FILE_MODE = 0640 }; /* torch_npu refuses files that other users may write to */
 
 status profiler_make_folder(const char *path) {
   char part[PROFILER_FOLDER_BYTES + 32];
@@ -24,7 +24,7 @@ status profiler_make_folder(const char *path) {
     return fail(ST_CONFIG_PATH, "%.64s... is too long for a path", path);
   for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
     *slash = '\0';
-    mkdir(part, FOLDER_MODE); /* what fails here fails below */
+    mkdir(part, FOLDER_MODE); /* a failure shows in the check below */
     *slash = '/';
   }
   if ((mkdir(part, FOLDER_MODE) && errno != EEXIST) || access(part, W_OK | X_OK))
@@ -32,7 +32,7 @@ status profiler_make_folder(const char *path) {
   return ST_OK;
 }
 
-static status write_json(const char *folder, const char *name, cJSON *json) {
+static status write_info_json(const char *folder, const char *name, cJSON *json) {
   char path[PROFILER_FOLDER_BYTES + 32];
   snprintf(path, sizeof path, "%s/%s", folder, name);
   char *text = json ? cJSON_PrintUnformatted(json) : NULL;
@@ -46,7 +46,8 @@ static status write_json(const char *folder, const char *name, cJSON *json) {
   return good ? ST_OK : fail(ST_CONFIG_PATH, "%s can't be written: %s", path, strerror(error));
 }
 
-/* The same moment by both clocks: what was read of the one between two readings of the other, to the microsecond. */
+/* Reads one moment from both clocks. The raw clock's value is the middle of two readings around the reading of the
+ * day's clock, less the nanoseconds that *realtime_us drops. */
 static void read_clocks(uint64_t *realtime_us, uint64_t *raw_ns) {
   struct timespec day;
   const uint64_t before = timeline_now();
@@ -65,16 +66,16 @@ static status write_start(const char *host) {
   cJSON_AddStringToObject(json, "collectionTimeBegin", text);
   snprintf(text, sizeof text, "%ju", (uintmax_t)raw_ns);
   cJSON_AddStringToObject(json, "clockMonotonicRaw", text);
-  return write_json(host, "start_info", json);
+  return write_info_json(host, "start_info", json);
 }
 
-/* Clients look for the frequency of the counter, in MHz, that times are of: here nanoseconds. */
+/* Clients look for the frequency, in MHz, of the counter that times are given in: here times are in nanoseconds. */
 static status write_process(const char *host) {
   char name[64] = "", machine[HOST_NAME_MAX + 1] = "", pid[16];
   const int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
   if (fd >= 0) {
     const ssize_t n = read(fd, name, sizeof name - 1);
-    name[n > 0 ? n - 1 : 0] = '\0'; /* without its newline */
+    name[n > 0 ? n - 1 : 0] = '\0'; /* removes the newline */
     close(fd);
   }
   gethostname(machine, sizeof machine - 1);
@@ -85,7 +86,7 @@ static status write_process(const char *host) {
   cJSON_AddStringToObject(json, "pid", pid);
   cJSON_AddStringToObject(json, "pid_name", name);
   cJSON_AddStringToObject(json, "hostname", machine);
-  return write_json(host, "info.json", json);
+  return write_info_json(host, "info.json", json);
 }
 
 static void session_name(char *name, size_t bytes) {

@@ -18,27 +18,28 @@
 #include "base/variables.h"
 #include "trace/record_code.h"
 
-/* The file grows by this much, which is mapped shared: what was written there outlives the process, however it ends. */
+/* The file grows by chunks of this size, which are mapped shared: what was written survives the process, however it
+ * ends. */
 enum { CHUNK_BYTES = 1 << 20 };
 
 static struct {
   mutex lock;     /* guards the rest; innermost: taken under a heap's lock */
-  int fd;         /* -1: not recording */
+  int fd;         /* -1 while nothing is recorded */
   uint8_t *chunk; /* maps [chunk_offset, + chunk_bytes) of the file; NULL: none yet */
   size_t chunk_offset, chunk_bytes, used;
   uint64_t started_ns; /* of the monotonic clock */
   record_history history;
 } recorder = {.lock = MUTEX_INITIALIZER(RECORDER), .fd = -1};
 
-/* Records end here; those that are in the file are whole. */
-static void give_up(const char *what, int error) {
+/* Stops recording after an error; the records that are in the file are complete. */
+static void stop_recording(const char *what, int error) {
   fprintf(stderr, "cannon: the recording ends here: %s: %s\n", what, file_error(error));
   close(recorder.fd);
   recorder.fd = -1;
 }
 
-/* Maps the next chunk, from the page on in which the last record ended. Disk space is taken at once: a full disk is an
- * error here, and no signal at some store. */
+/* Maps the next chunk of the file, from the page in which the last record ended. The disk space is allocated at once,
+ * so that a full disk is an error here and not a signal at a later store. */
 static bool map_next_chunk(void) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE), end = recorder.chunk_offset + recorder.used;
   const size_t offset = end / page * page;
@@ -47,7 +48,7 @@ static bool map_next_chunk(void) {
   void *chunk =
       error ? MAP_FAILED : mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, recorder.fd, (off_t)offset);
   if (chunk == MAP_FAILED) {
-    give_up("it can't grow", error ? error : errno);
+    stop_recording("it can't grow", error ? error : errno);
     return false;
   }
   madvise(chunk, CHUNK_BYTES, MADV_DONTFORK);
@@ -59,7 +60,7 @@ static bool map_next_chunk(void) {
   return true;
 }
 
-/* Fields first, the kind that makes them a record last. */
+/* Writes the fields first and the kind, which makes them a record, last. */
 static void write_record(record *r) {
   uint8_t text[RECORD_MAX_BYTES];
   mutex_lock(&recorder.lock);
@@ -76,7 +77,7 @@ static void write_record(record *r) {
 
 /* ---- what is recorded -------------------------------------------------------------------------------------------- */
 
-static void on_alloc(const hook_block *b) {
+static void record_alloc(const hook_block *b) {
   if (b->is_internal) return; /* another allocator would not have had to serve it */
   write_record(&(record){.kind = RECORD_ALLOC,
                          .device = b->device,
@@ -86,13 +87,13 @@ static void on_alloc(const hook_block *b) {
                          .bytes = b->bytes});
 }
 
-static void on_free(const hook_block *b, void *site) {
+static void record_free(const hook_block *b, void *site) {
   (void)site;
   if (b->is_internal) return; /* another allocator would not have had to serve it */
   write_record(&(record){.kind = RECORD_FREE, .device = b->device, .stream = b->stream, .number = b->number});
 }
 
-static void on_step(const hook_step *s) {
+static void record_step(const hook_step *s) {
   static const record_kind kinds[] = {
       [HOOK_STREAM_CREATED] = RECORD_STREAM_CREATED, [HOOK_STREAM_DESTROYED] = RECORD_STREAM_DESTROYED,
       [HOOK_EVENT_RECORDED] = RECORD_EVENT_RECORDED, [HOOK_EVENT_AWAITED] = RECORD_EVENT_AWAITED,
@@ -103,7 +104,7 @@ static void on_step(const hook_step *s) {
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* The file of that name, or <name>.<pid> where there is one; -1 with errno: EINVAL where the name is a device's, a
+/* Opens a new file of that name, or <name>.<pid> if the name exists. -1 with errno; EINVAL if the name is a device's, a
  * pipe's or a folder's. */
 static int open_new(const char *name, char path[PATH_MAX]) {
   struct stat there;
@@ -134,14 +135,14 @@ static bool write_header(const char *soc_name, int n_devices) {
   return true;
 }
 
-/* A forked child has no device, nor the chunk. */
-static void in_child(void) {
+/* A forked child has neither the device nor the mapped chunk. */
+static void recorder_in_child(void) {
   mutex_renew(&recorder.lock);
   recorder.fd = -1;
 }
 
 void record_start(const char *soc_name, int n_devices) {
-  static const hooks listener = {.alloc = on_alloc, .free = on_free, .step = on_step};
+  static const hooks listener = {.alloc = record_alloc, .free = record_free, .step = record_step};
   const char *name = variable_text(VARIABLE_RECORD);
   char path[PATH_MAX];
   if (!name) return;
@@ -149,7 +150,7 @@ void record_start(const char *soc_name, int n_devices) {
   if (recorder.fd < 0)
     fprintf(stderr, "cannon: CANNON_RECORD is %s, expected a file: %s can't be made: %s\n", name, path,
             errno == EINVAL ? "it is a device, a pipe or a folder" : strerror(errno));
-  else if (write_header(soc_name, n_devices) && pthread_atfork(NULL, NULL, in_child) == 0)
+  else if (write_header(soc_name, n_devices) && pthread_atfork(NULL, NULL, recorder_in_child) == 0)
     hooks_add(&listener);
 }
 
@@ -160,7 +161,7 @@ void record_trim(void) {
     recorder.chunk_bytes = 0; /* the next record maps a chunk of its own */
     if (recorder.chunk) munmap(recorder.chunk, CHUNK_BYTES);
     recorder.chunk = NULL;
-    if (ftruncate(recorder.fd, (off_t)end)) give_up("it can't be cut to its length", errno);
+    if (ftruncate(recorder.fd, (off_t)end)) stop_recording("it can't be cut to its length", errno);
   }
   mutex_unlock(&recorder.lock);
 }

@@ -17,11 +17,11 @@ static const uint8_t fields_of[RECORD_N_KINDS] = {
     [RECORD_EVENT_DONE] = DEVICE | EVENT,
 };
 
-/* Differences wrap, so that small ones of either sign are short and none is lost. */
+/* Differences wrap around. Zigzag encoding makes small differences of either sign short. */
 static uint64_t zigzag(uint64_t difference) { return difference << 1 ^ -(difference >> 63); }
 static uint64_t unzigzag(uint64_t n) { return n >> 1 ^ -(n & 1); }
 
-static uint8_t *put(uint8_t *at, uint64_t n) {
+static uint8_t *encode_varint(uint8_t *at, uint64_t n) {
   for (; n > 0x7f; n >>= 7) *at++ = (uint8_t)(n | 0x80);
   *at++ = (uint8_t)n;
   return at;
@@ -36,13 +36,13 @@ size_t record_encode(record_history *h, const record *r, uint8_t out[RECORD_MAX_
   uint64_t *last = &h->number[device];
   uint8_t *at = out;
   *at++ = (uint8_t)r->kind;
-  at = put(at, r->time_ns - h->time_ns);
-  if (fields & DEVICE) at = put(at, device);
-  if (fields & STREAM) at = put(at, (uint64_t)r->stream + 1);
-  if (fields & EVENT) at = put(at, r->event);
-  if (fields & NUMBER) at = put(at, zigzag(r->number - *last));
-  if (fields & REQUESTED) at = put(at, r->requested);
-  if (fields & BYTES) at = put(at, zigzag(r->bytes - r->requested));
+  at = encode_varint(at, r->time_ns - h->time_ns);
+  if (fields & DEVICE) at = encode_varint(at, device);
+  if (fields & STREAM) at = encode_varint(at, (uint64_t)r->stream + 1);
+  if (fields & EVENT) at = encode_varint(at, r->event);
+  if (fields & NUMBER) at = encode_varint(at, zigzag(r->number - *last));
+  if (fields & REQUESTED) at = encode_varint(at, r->requested);
+  if (fields & BYTES) at = encode_varint(at, zigzag(r->bytes - r->requested));
   h->time_ns = r->time_ns;
   if (r->kind == RECORD_ALLOC) *last = r->number;
   return (size_t)(at - out);
@@ -53,8 +53,8 @@ typedef struct {
   const char *wrong;
 } input;
 
-/* 0 where something is wrong, now or before. */
-static uint64_t get(input *in) {
+/* Decodes a number; 0 if this or an earlier number is wrong (in->wrong). */
+static uint64_t decode_varint(input *in) {
   uint64_t n = 0;
   for (unsigned shift = 0; !in->wrong; shift += 7) {
     if (in->at == in->end) {
@@ -72,9 +72,9 @@ static uint64_t get(input *in) {
   return 0;
 }
 
-/* A number of at most `most`. */
+/* Decodes a number of at most `most`. */
 static uint64_t get_up_to(input *in, uint64_t most, const char *wrong) {
-  const uint64_t n = get(in);
+  const uint64_t n = decode_varint(in);
   if (in->wrong || n <= most) return n;
   in->wrong = wrong;
   return 0;
@@ -88,15 +88,15 @@ const char *record_decode(record_history *h, const uint8_t *data, size_t n, reco
   if (*data >= RECORD_N_KINDS) return "the record's kind is not known";
   r->kind = (record_kind)*in.at++;
   const unsigned fields = fields_of[r->kind];
-  r->time_ns = h->time_ns + get(&in);
+  r->time_ns = h->time_ns + decode_varint(&in);
   const unsigned device = fields & DEVICE ? (unsigned)get_up_to(&in, WRITTEN_MANAGED, "the device is out of range") : 0;
   if (fields & DEVICE) r->device = device_of(device);
   if (fields & STREAM) r->stream = (int64_t)get_up_to(&in, INT64_MAX, "the stream is out of range") - 1;
-  if (fields & EVENT) r->event = get(&in);
+  if (fields & EVENT) r->event = decode_varint(&in);
   uint64_t *last = &h->number[device];
-  if (fields & NUMBER) r->number = *last + unzigzag(get(&in));
-  if (fields & REQUESTED) r->requested = get(&in);
-  if (fields & BYTES) r->bytes = r->requested + unzigzag(get(&in));
+  if (fields & NUMBER) r->number = *last + unzigzag(decode_varint(&in));
+  if (fields & REQUESTED) r->requested = decode_varint(&in);
+  if (fields & BYTES) r->bytes = r->requested + unzigzag(decode_varint(&in));
   if (in.wrong) return in.wrong;
   h->time_ns = r->time_ns;
   if (r->kind == RECORD_ALLOC) *last = r->number;

@@ -1,8 +1,9 @@
 /* The format of a recording: what happened to a process's memory, in order. Written by trace/record.c, read by
  * trace/record_read.c; used by the library and by tools.
  *
- * A header of fixed size, then records: a byte that is the kind, and the kind's fields as numbers of 7 bits a byte, least
- * first, the high bit set on all but the last. In this order, those that a kind has (record_code.c has the table):
+ * A header of fixed size is followed by records: a byte for the kind, then the kind's fields as numbers of 7 bits a
+ * byte, the least significant first, with the high bit set in all bytes but the last. The fields come in this order;
+ * which of them a kind has is a table in record_code.c:
  *
  *   time       nanoseconds since the record before (the first: since the header's start)
  *   device     plus 1: 0 is pinned host memory; RECORD_MAX_DEVICES + 1: managed memory
@@ -41,8 +42,8 @@ typedef enum {
   RECORD_STREAM_DESTROYED,
   RECORD_EVENT_RECORDED,
   RECORD_EVENT_AWAITED,
-  RECORD_STREAM_DONE, /* the host learnt that all that was submitted to the stream is done */
-  RECORD_EVENT_DONE,  /* or that the event was reached */
+  RECORD_STREAM_DONE, /* the host has learnt that all tasks submitted to the stream are done */
+  RECORD_EVENT_DONE,  /* the host has learnt that the event was reached */
   RECORD_N_KINDS,
 } record_kind;
 
@@ -56,15 +57,16 @@ typedef struct {
   uint64_t event, number, requested, bytes;
 } record;
 
-/* What a record is relative to; all zeros at the start. */
+/* The values that the next record's differences refer to; all zeros at the start. */
 typedef struct {
-  uint64_t time_ns, number[RECORD_MAX_DEVICES + 2]; /* by the device as it is written */
+  uint64_t time_ns, number[RECORD_MAX_DEVICES + 2]; /* indexed by the device's number as it is written */
 } record_history;
 
-/* Writes at most RECORD_MAX_BYTES; their number. The record's values must be in range. */
+/* Encodes a record, whose values must be in range. Returns the number of bytes written, at most RECORD_MAX_BYTES. */
 size_t record_encode(record_history *h, const record *r, uint8_t out[RECORD_MAX_BYTES]);
 
-/* Reads one of `n` bytes: *used of them. NULL, or what is wrong. A RECORD_END uses none. */
+/* Decodes one record from `n` bytes and sets *used to the number of bytes it has. Returns NULL, or what is wrong.
+ * RECORD_END uses no bytes. */
 const char *record_decode(record_history *h, const uint8_t *data, size_t n, record *r, size_t *used);
 
 #endif

@@ -1,5 +1,5 @@
-/* Reads a recording (trace/record_code.h) that is in memory, whatever is in it: nothing of it is trusted. Depends on
- * nothing of the library. */
+/* Reads a recording (trace/record_code.h) from memory. The contents are not trusted: any bytes may be given. Used by
+ * `cannon replay`; depends on no other part of the library. A reader may be used by one thread at a time. */
 #ifndef CANNON_TRACE_RECORD_READ_H
 #define CANNON_TRACE_RECORD_READ_H
 
@@ -8,20 +8,20 @@
 #include "trace/record_code.h"
 
 typedef struct {
-  record_header header; /* its texts end with a zero */
+  record_header header; /* its texts are made to end with a zero */
   const uint8_t *data;
   size_t n, offset; /* of the next record */
   record_history history;
-  char error[128]; /* empty while all is well */
+  char error[128]; /* what is wrong; empty while nothing is */
 } record_reader;
 
-/* Whether the bytes claim to be a recording. */
+/* Whether the bytes begin as a recording does. */
 bool record_is_one(const void *data, size_t n);
 
-/* False with reader->error where the header is wrong. The data must stay. */
+/* Reads the header; false with reader->error if it is wrong. The reader keeps using the data. */
 bool record_open(record_reader *reader, const void *data, size_t n);
 
-/* The next record; false at the end, or with reader->error. */
+/* Reads the next record; false at the end, or with reader->error if the record is wrong. */
 bool record_next(record_reader *reader, record *out);
 
 #endif

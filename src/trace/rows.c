@@ -1,4 +1,4 @@
-/* The tables of stats.h: rows are found or made under one lock, and used without. */
+/* The tables of stats.h. Rows are found or made under one lock, and used without it. */
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -7,6 +7,7 @@
 
 #include "base/forks.h"
 #include "base/lock.h"
+#include "base/status.h"
 #include "trace/shards.h"
 #include "trace/stats_write.h"
 
@@ -28,7 +29,8 @@ stats_op *trace_row(const char *name) {
   return &s->ops[i];
 }
 
-void trace_error(const char *call, int code, const char *words) {
+/* Counts a call that returned an error (error_listen). */
+static void count_error(const char *call, status code, const char *words) {
   stats_file *s = trace_stats();
   trace_add(&s->n_errors, 1);
   if (!trace_is_on()) return;
@@ -50,7 +52,10 @@ void trace_error(const char *call, int code, const char *words) {
   mutex_unlock(&rows_lock);
 }
 
-/* The index of a row of n for a new user: one that never had any, then one that is closed, then the last. */
+__attribute__((constructor)) static void listen_for_errors(void) { error_listen(count_error); }
+
+/* The index of a row, of n, for a new user: preferably one that was never used, then one that is closed, then the
+ * last. */
 #define FREE_ROW(table, n)                                                                                             \
   ({                                                                                                                   \
     unsigned row_ = 0;                                                                                                 \
@@ -104,7 +109,7 @@ void trace_shard_close(stats_shard *shard, stats_heap *heap) {
   mutex_unlock(&rows_lock);
 }
 
-/* Under the lock: the number of the stream's row, or of the last one. */
+/* The index of the stream's row, or of the last row if it has none. The lock is held. */
 static unsigned find_stream(const stats_file *s, int device, uint32_t id) {
   unsigned i = 0;
   while (i < STATS_MAX_STREAMS - 1 &&
@@ -132,8 +137,8 @@ stats_stream *trace_stream_row(int device, uint32_t id) {
   return row;
 }
 
-/* Under the lock. */
-static void close_stream(stats_stream *row) {
+/* The lock is held. */
+static void close_stream_row(stats_stream *row) {
   if (row->state == STATS_ROW_ENDED && !atomic_load(&row->memory.live_bytes)) row->state = STATS_ROW_CLOSED;
 }
 
@@ -144,20 +149,21 @@ void trace_stream_end(int device, uint32_t id) {
   const unsigned i = find_stream(s, device, id);
   if (i < STATS_MAX_STREAMS - 1) {
     s->streams[i].state = STATS_ROW_ENDED;
-    close_stream(&s->streams[i]);
+    close_stream_row(&s->streams[i]);
   }
   mutex_unlock(&rows_lock);
 }
 
-/* A free that comes between the end's two steps finds the row open or ended; in both cases somebody closes it. */
+/* A free that comes between the two steps of a stream's end finds its row open or ended; in both cases somebody closes
+ * it. */
 void trace_stream_settle(stats_stream *row) {
   if (atomic_load(&row->state) != STATS_ROW_ENDED) return;
   mutex_lock(&rows_lock);
-  close_stream(row);
+  close_stream_row(row);
   mutex_unlock(&rows_lock);
 }
 
-/* Under rows_lock. */
+/* rows_lock is held. */
 static int32_t module_row(stats_file *s, const char *path) {
   const uint32_t n = atomic_load_explicit(&s->n_modules, memory_order_relaxed);
   uint32_t i = 0;
@@ -170,9 +176,9 @@ static int32_t module_row(stats_file *s, const char *path) {
   return (int32_t)i;
 }
 
-/* _dl_find_object and not dladdr, which takes the loader's lock: a library's constructor that allocates holds that one
- * and waits for ours. */
-static stats_place place_of(stats_file *s, const void *code) {
+/* Uses _dl_find_object instead of dladdr: dladdr takes the loader's lock, which a library's constructor holds while it
+ * allocates and waits for our lock. */
+static stats_place place_in_module(stats_file *s, const void *code) {
   struct dl_find_object found;
   if (_dl_find_object((void *)code, &found) || !found.dlfo_link_map) return (stats_place){.module = -1};
   const char *path = found.dlfo_link_map->l_name;
@@ -183,16 +189,16 @@ static stats_place place_of(stats_file *s, const void *code) {
 stats_place trace_place(const void *code) {
   stats_file *s = trace_stats();
   mutex_lock(&rows_lock);
-  const stats_place place = place_of(s, code);
+  const stats_place place = place_in_module(s, code);
   mutex_unlock(&rows_lock);
   return place;
 }
 
-/* ---- call sites: a hash table without removal, so that finding needs no lock -------------------------------------- */
+/* ---- call sites: a hash table without removal, so that finding needs no lock ------------------------------------- */
 
 enum { N_HASHED = STATS_MAX_SITES - 1, OTHERS = 1 };
 
-/* The row of the address or the unused one where it would be made; NULL: neither. */
+/* The row of the address, or the unused row where it would be made; NULL if there is neither. */
 static stats_site *probe(stats_file *s, uint64_t address) {
   const uint64_t hash = address * UINT64_C(0x9e3779b97f4a7c15) >> 32;
   for (unsigned i = 0; i < N_HASHED; ++i) {
@@ -205,7 +211,7 @@ static stats_site *probe(stats_file *s, uint64_t address) {
 
 stats_site *trace_site(const void *code, const char *call) {
   stats_file *s = trace_stats();
-  const uint64_t address = code ? (uintptr_t)code : OTHERS; /* 0 marks a row that is not used */
+  const uint64_t address = code ? (uintptr_t)code : OTHERS; /* 0 marks an unused row */
   stats_site *row = probe(s, address);
   if (row && atomic_load_explicit(&row->address, memory_order_acquire) == address) return row;
   mutex_lock(&rows_lock);
@@ -213,7 +219,7 @@ stats_site *trace_site(const void *code, const char *call) {
   const bool others = !row;
   if (others) row = &s->sites[N_HASHED];
   if (!atomic_load_explicit(&row->address, memory_order_relaxed)) {
-    row->place = others ? (stats_place){.module = -1} : place_of(s, code);
+    row->place = others ? (stats_place){.module = -1} : place_in_module(s, code);
     snprintf(row->call, sizeof row->call, "%s", others ? "(others)" : call);
     atomic_store_explicit(&row->address, others ? OTHERS : address, memory_order_release);
   }

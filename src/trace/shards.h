@@ -1,18 +1,18 @@
-/* Counters of one thread's calls on one heap, beside the heap's own (stats.h): written by that thread alone, so that none of
- * them takes a locked instruction. What is true of the heap is the sum over all of its shards; the reader of the file makes
- * it, and when a thread ends its shard is added to the heap's. Live bytes and their peak are the heap's own alone, since a
- * peak is no sum. */
+/* Shards: counters of one thread's calls on one heap, beside the heap's own counters (stats.h). Only that thread writes
+ * them, so no locked instruction is needed. The heap's value is the sum over all its shards, which readers of the file
+ * compute; when a thread ends, its shard is added to the heap's counters. Live bytes and their peak exist in the heap's
+ * counters only, since peaks do not add up. */
 #ifndef CANNON_TRACE_SHARDS_H
 #define CANNON_TRACE_SHARDS_H
 
 #include "trace/stats.h"
 
-/* By the shard's thread. */
+/* Only the shard's own thread may call this. */
 static inline void shard_add(counter *c, uint64_t n) {
   atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
-/* `weight` calls of that latency: not every one is timed. */
+/* Adds `weight` calls of that latency, since not every call is timed. */
 static inline void shard_add_latency(latency_histogram *h, uint64_t ns, uint64_t weight) {
   shard_add(&h->sum_ns, ns * weight);
   shard_add(&h->bucket[latency_bucket(ns)], weight);
@@ -24,7 +24,7 @@ static inline void shard_fold_latency(latency_histogram *into, const latency_his
     if (counter_read(&from->bucket[i])) counter_add(&into->bucket[i], counter_read(&from->bucket[i]));
 }
 
-/* Adds what the shard has; it keeps it. */
+/* Adds the shard's counts to *into; the shard keeps them. */
 static inline void shard_fold(stats_heap *into, const stats_shard *from) {
   counter_add(&into->requested_bytes, counter_read(&from->requested_bytes));
   counter_add(&into->allocated_bytes, counter_read(&from->allocated_bytes));

@@ -12,10 +12,10 @@
 typedef struct stamp {
   handle h;
   struct stamp *next_open;
-  uint32_t message;    /* the name's number */
-  uint32_t range;      /* of a range its id, else 0 */
-  pid_t thread;        /* that pushed it */
-  uint64_t started_ns; /* of the open span; 0: none */
+  uint32_t message;    /* the number of the message's text in the timeline */
+  uint32_t range;      /* the id of its range, or 0 */
+  pid_t thread;        /* the thread that pushed it */
+  uint64_t started_ns; /* start of the open span; 0: none is open */
 } stamp;
 
 static mutex lock = MUTEX_INITIALIZER(STAMPS); /* guards the list and the stamps' spans */
@@ -36,13 +36,13 @@ status stamp_check_message(const char *text, size_t bytes) {
   return ST_OK;
 }
 
-static status find(void *pointer, stamp **out) {
+static status stamp_find(void *pointer, stamp **out) {
   TRY(stamps_check());
   *out = handle_live(HANDLE_STAMP, pointer);
   return *out ? ST_OK : fail(ST_INVALID_PARAM, "stamp is %p, no stamp (destroyed?)", pointer);
 }
 
-static void record(uint32_t message, const char *type, uint32_t range, uint64_t start_ns, uint64_t end_ns) {
+static void stamp_record(uint32_t message, const char *type, uint32_t range, uint64_t start_ns, uint64_t end_ns) {
   timeline_record r = {.kind = TIMELINE_MARK,
                        .name = message,
                        .type = timeline_name(type, strlen(type)),
@@ -61,7 +61,7 @@ status stamp_create(void **out) {
   return *out ? ST_OK : fail(ST_NO_HOST_MEMORY, "no host memory for a stamp");
 }
 
-/* With the lock held. */
+/* The lock is held. */
 static void take_from_list(const stamp *s) {
   stamp **link = &open_spans;
   while (*link && *link != s) link = &(*link)->next_open;
@@ -78,7 +78,7 @@ status stamp_destroy(void *pointer) {
 
 status stamp_set_message(void *pointer, const char *text, size_t bytes) {
   stamp *s;
-  TRY(find(pointer, &s));
+  TRY(stamp_find(pointer, &s));
   TRY(stamp_check_message(text, bytes));
   s->message = timeline_name(text, bytes);
   return ST_OK;
@@ -86,18 +86,18 @@ status stamp_set_message(void *pointer, const char *text, size_t bytes) {
 
 status stamp_mark(void *pointer) {
   stamp *s;
-  TRY(find(pointer, &s));
+  TRY(stamp_find(pointer, &s));
   const uint64_t now = timeline_now();
-  record(s->message, "mark", 0, now, now);
+  stamp_record(s->message, "mark", 0, now, now);
   return ST_OK;
 }
 
 /* ---- spans ------------------------------------------------------------------------------------------------------- */
 
-/* *id: of a range; NULL: of this thread. */
+/* Opens a span: a range, whose id *id becomes, or a span of this thread if id is NULL. */
 static status open_span(void *pointer, uint32_t *id) {
   stamp *s;
-  TRY(find(pointer, &s));
+  TRY(stamp_find(pointer, &s));
   mutex_lock(&lock);
   const bool was_open = s->started_ns;
   if (!was_open) {
@@ -111,7 +111,7 @@ static status open_span(void *pointer, uint32_t *id) {
   return was_open ? fail(ST_INVALID_PARAM, "stamp %p is in an open span, expected its end before", pointer) : ST_OK;
 }
 
-/* The latest open span of that range, or, for 0, of this thread; ends it. */
+/* Ends the latest open span of that range or, for 0, of this thread; false if there is none. */
 static bool close_span(uint32_t range, const char *type) {
   const pid_t thread = gettid();
   uint32_t message = 0;
@@ -126,7 +126,7 @@ static bool close_span(uint32_t range, const char *type) {
     s->started_ns = 0;
   }
   mutex_unlock(&lock);
-  if (s) record(message, type, range, started_ns, timeline_now());
+  if (s) stamp_record(message, type, range, started_ns, timeline_now());
   return s;
 }
 

@@ -1,5 +1,6 @@
-/* The user's marks in the timeline, while marks are recorded: moments, spans of a thread (push and pop, nested), and
- * spans across threads (ranges, which have ids). A stamp is what a mark says; it is in one open span at most. Any thread. */
+/* The marks of aclprof...: moments, nested spans of a thread (push and pop), and ranges, spans with ids that any thread
+ * may end. Recorded in the timeline while marks are recorded. A stamp holds the message of a mark and is in at most one
+ * open span. Called by src/api/prof.c, from any thread. */
 #ifndef CANNON_TRACE_STAMPS_H
 #define CANNON_TRACE_STAMPS_H
 
@@ -10,11 +11,12 @@
 
 enum { STAMP_MAX_MESSAGE = 127 };
 
-/* ST_PROFILER_NOT_RUNNING while marks are not recorded: here, and of all below but destroying. */
+/* Makes a stamp. ST_PROFILER_NOT_RUNNING while marks are not recorded; the functions below return that too, except
+ * stamp_destroy. */
 status stamp_create(void **stamp);
 status stamp_destroy(void *stamp);
 
-/* ST_INVALID_PARAM for what is no stamp, is in an open span already, or where no span is open. */
+/* ST_INVALID_PARAM if the pointer is no live stamp, if the stamp is in an open span already, or if no span is open. */
 status stamp_set_message(void *stamp, const char *text, size_t bytes);
 status stamp_mark(void *stamp);
 status stamp_push(void *stamp);
@@ -22,10 +24,10 @@ status stamp_pop(void);
 status stamp_range_start(void *stamp, uint32_t *id);
 status stamp_range_stop(uint32_t id);
 
-/* What the mark functions begin with. */
+/* Whether marks are recorded; the first check of all functions that mark. */
 status stamps_check(void);
 
-/* 1 to STAMP_MAX_MESSAGE bytes. */
+/* Checks that the message has 1 to STAMP_MAX_MESSAGE bytes. */
 status stamp_check_message(const char *text, size_t bytes);
 
 #endif

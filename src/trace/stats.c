@@ -18,9 +18,9 @@ static bool on;
 _Atomic bool trace_is_off;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The mapping of this process's file, in the place of `at` if there is one; NULL where nobody asks for a file, or, with
- * words, where it can't be had. The disk's blocks are taken at once: with a full disk a store to the mapping would end
- * the process by SIGBUS. What is left then is an empty file, which says that there was a process. */
+/* Maps this process's file, at the address `at` if that is not NULL. NULL if nobody asks for a file, or, with a
+ * message, if the file can't be had. The disk space is allocated at once: with a full disk a store to the mapping would
+ * end the process by SIGBUS. In that case an empty file stays, which says that there was a process. */
 static stats_file *map_file(stats_file *at) {
   const char *folder = variable_text(VARIABLE_STATS_DIR);
   const int flags = MAP_SHARED | (at ? MAP_FIXED : 0);
@@ -33,7 +33,7 @@ static stats_file *map_file(stats_file *at) {
   if (p == MAP_FAILED) error = errno;
   if (error) {
     fprintf(stderr, "cannon: this process keeps no statistics: %s: %s\n", path, file_error(error));
-    if (fd >= 0) (void)!ftruncate(fd, 0); /* where even this fails, readers find no statistics in it */
+    if (fd >= 0) (void)!ftruncate(fd, 0); /* if even this fails, readers find no statistics in the file */
     p = NULL;
   }
   if (fd >= 0) close(fd);
@@ -43,7 +43,7 @@ static stats_file *map_file(stats_file *at) {
 /* A forked child must not count in its parent's file. If the parent had not used a device yet, the child may use some,
  * and its first use of the counters makes a file of its own. Otherwise the child cannot use a device, and counts where
  * nobody reads. The address stays the same, since there are pointers into the counters. */
-static void in_child(void) {
+static void stats_in_child(void) {
   const bool may_use_devices = !atomic_load(&file->n_devices);
   (void)mmap(file, sizeof *file, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   on = false;
@@ -53,7 +53,7 @@ static void in_child(void) {
 static void open_stats(void) {
   static stats_file unread;
   stats_file *mapped = map_file(file);
-  if (mapped && !file) pthread_atfork(NULL, NULL, in_child); /* which a child inherits */
+  if (mapped && !file) pthread_atfork(NULL, NULL, stats_in_child); /* a forked child inherits the mapping */
   on = mapped != NULL;
   atomic_store(&trace_is_off, !on);
   if (!file) file = mapped ? mapped : &unread;

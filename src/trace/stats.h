@@ -1,11 +1,13 @@
-/* The process's counters: what `cannon run` prints when the program is over, and `cannon top` and npu-smi while it runs.
+/* The process's counters: what `cannon run` prints when the program has ended, and what `cannon top` and npu-smi show
+ * while it runs.
  *
- * They live in a file in $CANNON_STATS_DIR that the process maps shared, one file per process, named
- * `<pid>.stats`, so that they can be read after any kind of death, and while the process runs. Without the
- * variable they live in anonymous memory and nobody reads them. Counters only grow, except where a comment says
- * otherwise; each is updated with relaxed atomics, by any thread.
+ * They live in a file in $CANNON_STATS_DIR, which the process maps shared: one file per process, named `<pid>.stats`.
+ * So they can be read while the process runs, and after any kind of death. Without the variable they live in anonymous
+ * memory, and nobody reads them. Counters only grow, except where a comment says otherwise; any thread updates them,
+ * with relaxed atomics.
  *
- * This header is the file's format, shared by the library (writer) and src/cli (reader). No pointers in it. */
+ * This header is the format of the file, shared by the library (the writer) and src/cli (the reader), so it has no
+ * pointers. */
 #ifndef CANNON_TRACE_STATS_H
 #define CANNON_TRACE_STATS_H
 
@@ -32,20 +34,21 @@ enum {
 
 /* One heap (a device's memory, or the process's pinned or managed host memory), or one pool. */
 typedef struct {
-  counter size_bytes;           /* what may be in use at once; 0: never opened */
-  counter live_bytes;           /* handed out and not freed, as the rules round them; goes down too */
-  counter requested_bytes;      /* of live_bytes: what was asked for; goes down too */
-  counter peak_bytes;           /* highest live_bytes */
-  counter committed_bytes;      /* charged: in use, or kept for reuse; goes down too */
-  counter cached_bytes;         /* of committed_bytes: in nobody's use; goes down too. A heap's: reader's work */
+  counter size_bytes;      /* the most that may be in use at once; 0: the heap was never opened */
+  counter live_bytes;      /* bytes handed out and not freed, as the rules round them; goes down too */
+  counter requested_bytes; /* the part of live_bytes that was asked for; goes down too */
+  counter peak_bytes;      /* highest live_bytes */
+  counter committed_bytes; /* bytes charged to the device: in use, or kept for reuse; goes down too */
+  counter
+      cached_bytes; /* the part of committed_bytes that nobody uses; goes down too. For a heap the reader computes it */
   counter peak_committed_bytes; /* highest committed_bytes */
   counter allocated_bytes;      /* sum over all allocations, as the rules round them */
-  counter asked_bytes;          /* the same, as asked for */
+  counter asked_bytes;          /* the same sum, as asked for */
   counter n_allocs, n_frees, n_refused;
-  counter n_hits;          /* allocations that were served from cached memory: committed already, and in place */
+  counter n_hits;          /* allocations served from cached memory, which was committed and in place already */
   counter alarm_bytes;     /* bytes in use when the alarm went off; 0: it did not */
-  size_histogram sizes;    /* of allocations, as asked for */
-  latency_histogram alloc; /* from the call of the heap to its return */
+  size_histogram sizes;    /* sizes of allocations, as asked for */
+  latency_histogram alloc; /* time from the heap's call to its return */
   latency_histogram free;
 } stats_heap;
 
@@ -53,20 +56,20 @@ enum {
   STATS_ROW_UNUSED,
   STATS_ROW_OPEN,
   STATS_ROW_CLOSED,
-  STATS_ROW_ENDED, /* a stream's that is gone, but for its blocks */
+  STATS_ROW_ENDED, /* the stream has ended, but some of its blocks are live */
 };
 
 /* What one thread adds to the counters of one heap (shards.h). */
 typedef struct {
   _Atomic uint32_t state;  /* STATS_ROW_... */
   int32_t device;          /* or a kind of host memory (base/device_number.h) */
-  counter requested_bytes; /* modulo 2^64: what another thread allocated may be freed here; goes down too */
+  counter requested_bytes; /* modulo 2^64, since this thread may free what another one allocated; goes down too */
   counter allocated_bytes, asked_bytes, n_allocs, n_frees, n_hits;
   size_histogram sizes;
   latency_histogram alloc, free;
 } stats_shard;
 
-/* What a launch's time on a device goes into, by the roofline of runtime/roofline.h. */
+/* What bounds a launch's time on a device, by the roofline of runtime/roofline.h. */
 typedef enum {
   STATS_BOUND_LATENCY,
   STATS_BOUND_HOST_LINK,
@@ -88,7 +91,7 @@ typedef struct {
   stats_heap memory;
 } stats_pool;
 
-/* Stream-ordered memory of one stream. What is committed, and kept, is its pools'. */
+/* Stream-ordered memory of one stream. Committed and cached memory belongs to the pools and is counted there. */
 typedef struct {
   uint32_t id; /* as aclrtStreamGetId gives it */
   int32_t device;
@@ -100,40 +103,42 @@ typedef struct {
 typedef struct {
   char name[48];
   counter launches;
-  counter time_ns; /* inside the task, waiting not included; 0 where timing is off (no CANNON_STATS_DIR) */
-  counter bytes;   /* read and written, as the operands' shapes say */
-  /* Workspace that phase one asked for, largest over all calls, and its parts (docs/architecture.md). */
+  counter time_ns; /* time inside the task, without waiting; 0 while nothing is timed (no CANNON_STATS_DIR) */
+  counter bytes;   /* bytes read and written, by the shapes of the operands */
+  /* The workspace that phase one asked for, the largest over all calls, and what it consists of
+   * (docs/architecture.md). */
   counter workspace_peak_bytes, workspace_copies_bytes, workspace_intermediates_bytes, workspace_partials_bytes;
-  /* As the device of the profile would take it (runtime/roofline.h). */
-  counter moved_bytes;              /* of operands, each once per read and per write */
-  counter operations;               /* two per multiply-add of products, else one per element */
+  /* Estimates for the device of the profile (runtime/roofline.h). */
+  counter moved_bytes;              /* bytes of operands, counted once for each read and each write */
+  counter operations;               /* two for each multiply-add of matrix products, otherwise one per element */
   counter device_ns;                /* the sum of bound_ns */
-  counter bound_ns[STATS_N_BOUNDS]; /* time of launches, by what bounds each */
+  counter bound_ns[STATS_N_BOUNDS]; /* time of launches by what bounds them */
 } stats_op;
 
 typedef enum { STATS_H2D, STATS_D2H, STATS_D2D, STATS_H2H, STATS_N_DIRECTIONS } stats_direction;
 
-/* Copies in one direction. Those with ordinary memory on the host's side hold up their caller where they are
- * asynchronous; the others between host and device are of pinned or registered memory. */
+/* Copies in one direction. An asynchronous copy from or to pageable host memory blocks its caller; the other copies
+ * between host and device are of pinned or registered memory. */
 typedef struct {
   counter count, bytes;
-  counter pageable_count, pageable_bytes; /* of these */
+  counter pageable_count, pageable_bytes; /* the part of these that used pageable host memory */
 } stats_copy;
 
-/* Copies that were not needed: what operators read (host to device) or wrote (device to host) straight in host memory
- * where a device without zero copy would have needed one, and copies from memory to itself. Not counted in
+/* Copies that were not needed: operators read (host to device) or wrote (device to host) host memory directly, where a
+ * device without zero copy would have needed a copy; and copies from memory to itself. They are not counted in
  * stats_copy. */
 typedef struct {
   counter count, bytes;
 } stats_elided;
 
-/* Where code is, so that any process can find its line: a file, and the address inside it as its symbols have it. */
+/* A place in the code that any process can turn into a source line: a file, and the address in it as its symbol table
+ * has it. */
 typedef struct {
-  int32_t module; /* index into modules[]; -1: nowhere known */
+  int32_t module; /* index into modules[]; -1: the module is not known */
   uint64_t offset;
 } stats_place;
 
-/* What is allowed, but slow on a device. */
+/* Uses that are allowed but slow on a device. */
 typedef enum { STATS_ADVICE_UNALIGNED_COPY, STATS_N_ADVICE } stats_advice_kind;
 
 typedef struct {
@@ -146,9 +151,10 @@ typedef struct {
   char path[256];
 } stats_module;
 
-/* What was allocated from one place in the program. Filled with CANNON_SITES=1 only. */
+/* What was allocated by one place in the program. Only filled with CANNON_SITES=1. */
 typedef struct {
-  _Atomic uint64_t address; /* the return address in that process; 0: no row. The last row, of all others, has 1 */
+  _Atomic uint64_t
+      address; /* the return address in that process; 0: the row is unused. The last row, for all other places, has 1 */
   stats_place place;
   char call[32];      /* the CANN function that was called there */
   counter live_bytes; /* as asked for; goes down too */
@@ -157,7 +163,7 @@ typedef struct {
   counter n_allocs, allocated_bytes;
 } stats_site;
 
-/* A block that was still live when the program ended; only written at a normal end. */
+/* A block that was still live when the program ended. Only written at a normal end. */
 typedef struct {
   uint64_t address, size_bytes, number; /* as hook_block has them (base/hooks.h) */
   stats_place place;
@@ -166,7 +172,7 @@ typedef struct {
   char site[160]; /* caller, as "object(symbol+0x12)" */
 } stats_leak;
 
-/* Errors of one code from one function. */
+/* Errors with one code from one function. */
 typedef struct {
   char call[56]; /* "": no row */
   int32_t code;
@@ -183,12 +189,12 @@ typedef struct {
   uint64_t started_ns; /* CLOCK_MONOTONIC */
   counter ended_ns;
   counter n_devices;
-  _Atomic int32_t physical[STATS_MAX_DEVICES];        /* the machine's number of each (ASCEND_RT_VISIBLE_DEVICES) */
+  _Atomic int32_t physical[STATS_MAX_DEVICES]; /* the machine's number of each device (ASCEND_RT_VISIBLE_DEVICES) */
   counter n_contexts, n_streams, n_events, n_threads; /* created; n_threads: library threads started */
   counter n_errors;                                   /* calls that returned an error */
   counter n_bad_frees;                                /* frees of what was no live block; counted by the debugger */
   stats_heap device[STATS_MAX_DEVICES], pinned, managed;
-  stats_shard shards[STATS_MAX_SHARDS]; /* of the above */
+  stats_shard shards[STATS_MAX_SHARDS]; /* shards of the heaps' counters above */
   stats_copy copies[STATS_N_DIRECTIONS];
   stats_pool pools[STATS_MAX_POOLS];
   stats_stream streams[STATS_MAX_STREAMS];
@@ -206,7 +212,7 @@ typedef struct {
   stats_error error_rows[STATS_MAX_ERRORS];
 } stats_file;
 
-/* The heap of a device, or of a kind of host memory; NULL where the number is neither. */
+/* The counters of a device's heap, or of a kind of host memory; NULL if the number is neither. */
 static inline stats_heap *stats_heap_of(stats_file *p, int device) {
   if (device == HOST_PINNED) return &p->pinned;
   if (device == HOST_MANAGED) return &p->managed;

@@ -14,7 +14,7 @@
 
 enum { MAX_DEVICES = 32, FIRST_SLOTS = 256, BUFFER_BYTES = 1 << 18 };
 
-/* A file that is appended to. No stdio: a forked child's exit would write what is buffered once more. */
+/* A file that is appended to. It does not use stdio, whose buffer a forked child's exit would write a second time. */
 typedef struct {
   int fd;
   size_t used;
@@ -37,7 +37,9 @@ static struct {
   uint32_t devices;
   name_slot *slots; /* open addressing, a power of two, at most half full */
   uint32_t n_slots, n_names;
-  uint32_t last_number; /* of all names so far, also of recordings before: who kept one is never misunderstood */
+  /* The number of the last name. It counts on over all recordings, so that a number kept from an earlier recording is
+   * never taken for another name. */
+  uint32_t last_number;
   uint64_t written_bytes, limit_bytes, n_left_out;
   int error; /* errno of the first write that failed */
 } timeline = {.lock = MUTEX_INITIALIZER(TIMELINE)};
@@ -50,7 +52,7 @@ uint64_t timeline_now(void) {
 
 /* ---- writing, with the lock held --------------------------------------------------------------------------------- */
 
-static void flush(sink *f) {
+static void flush_sink(sink *f) {
   if (!f) return;
   if (!file_write(f->fd, f->buffer, f->used) && !timeline.error) timeline.error = errno;
   f->used = 0;
@@ -59,7 +61,7 @@ static void flush(sink *f) {
 static void write_bytes(sink *f, const void *data, size_t bytes) {
   timeline.written_bytes += bytes;
   for (size_t done = 0; done < bytes;) {
-    if (f->used == sizeof f->buffer) flush(f);
+    if (f->used == sizeof f->buffer) flush_sink(f);
     const size_t room = sizeof f->buffer - f->used, n = bytes - done < room ? bytes - done : room;
     memcpy(f->buffer + f->used, (const char *)data + done, n);
     f->used += n;
@@ -81,8 +83,8 @@ static uint64_t hash_of(const char *text, size_t bytes) {
   return h;
 }
 
-/* Where the text is, or would be. */
-static name_slot *slot_of(name_slot *slots, uint32_t n_slots, uint64_t hash, const char *text, size_t bytes) {
+/* The slot that has the text, or the free one where it would be put. */
+static name_slot *name_slot_of(name_slot *slots, uint32_t n_slots, uint64_t hash, const char *text, size_t bytes) {
   uint32_t i = (uint32_t)hash & (n_slots - 1);
   while (slots[i].number &&
          (slots[i].hash != hash || slots[i].bytes != bytes || memcmp(slots[i].text, text, bytes) != 0))
@@ -96,7 +98,7 @@ static bool grow_slots(void) {
   if (!slots) return false;
   for (uint32_t i = 0; i < timeline.n_slots; ++i) {
     const name_slot *s = &timeline.slots[i];
-    if (s->number) *slot_of(slots, n, s->hash, s->text, s->bytes) = *s;
+    if (s->number) *name_slot_of(slots, n, s->hash, s->text, s->bytes) = *s;
   }
   free(timeline.slots);
   timeline.slots = slots;
@@ -107,7 +109,7 @@ static bool grow_slots(void) {
 static uint32_t find_or_add(const char *text, size_t bytes) {
   if (!timeline.names || (timeline.n_names * 2 >= timeline.n_slots && !grow_slots())) return 0;
   const uint64_t hash = hash_of(text, bytes);
-  name_slot *s = slot_of(timeline.slots, timeline.n_slots, hash, text, bytes);
+  name_slot *s = name_slot_of(timeline.slots, timeline.n_slots, hash, text, bytes);
   if (s->number) return s->number;
   const uint32_t length = (uint32_t)bytes;
   char *copy = is_full(sizeof length + bytes) ? NULL : malloc(bytes + 1);
@@ -135,7 +137,7 @@ static sink *file_of(const timeline_record *r) {
   return r->kind == TIMELINE_TASK ? timeline.tasks[r->device] : timeline.calls;
 }
 
-static void add(timeline_record *r) {
+static void append_record(timeline_record *r) {
   sink *f = file_of(r);
   if (f && !is_full(sizeof *r)) write_bytes(f, r, sizeof *r);
 }
@@ -143,7 +145,7 @@ static void add(timeline_record *r) {
 void timeline_add(timeline_record *r) {
   r->thread = (uint32_t)gettid();
   mutex_lock(&timeline.lock);
-  add(r);
+  append_record(r);
   mutex_unlock(&timeline.lock);
 }
 
@@ -152,13 +154,13 @@ void timeline_call(const char *name, uint64_t start_ns) {
   r.thread = (uint32_t)gettid();
   mutex_lock(&timeline.lock);
   r.name = find_or_add(name, strlen(name));
-  if (r.name) add(&r);
+  if (r.name) append_record(&r);
   mutex_unlock(&timeline.lock);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-static status open_file(const char *folder, const char *name, sink **f) {
+static status open_sink(const char *folder, const char *name, sink **f) {
   char path[4400];
   snprintf(path, sizeof path, "%s/data/%s", folder, name);
   sink *made = malloc(sizeof *made);
@@ -173,9 +175,9 @@ static status open_file(const char *folder, const char *name, sink **f) {
   return ST_OK;
 }
 
-static void close_file(sink **f) {
+static void close_sink(sink **f) {
   if (*f) {
-    flush(*f);
+    flush_sink(*f);
     close((*f)->fd);
   }
   free(*f);
@@ -189,7 +191,7 @@ static void free_names(void) {
   timeline.n_slots = timeline.n_names = 0;
 }
 
-/* Whatever a session wants, the load stays wanted. */
+/* Changes what is wanted, except the load, which stays wanted. */
 static void set_wanted(uint32_t what) {
   uint32_t old = atomic_load(&timeline_wanted);
   while (!atomic_compare_exchange_weak(&timeline_wanted, &old, what | (old & TIMELINE_WANTS_LOAD))) {
@@ -198,37 +200,37 @@ static void set_wanted(uint32_t what) {
 
 void timeline_want_load(void) { atomic_fetch_or(&timeline_wanted, TIMELINE_WANTS_LOAD); }
 
-/* Files are closed and the names forgotten; the lock is held. */
-static void end(void) {
+/* Closes the files and forgets the names; the lock is held. */
+static void end_recording(void) {
   set_wanted(0);
   timeline.devices = 0;
-  close_file(&timeline.names);
-  close_file(&timeline.calls);
-  for (int d = 0; d < MAX_DEVICES; ++d) close_file(&timeline.tasks[d]);
+  close_sink(&timeline.names);
+  close_sink(&timeline.calls);
+  for (int d = 0; d < MAX_DEVICES; ++d) close_sink(&timeline.tasks[d]);
   free_names();
 }
 
-/* What is buffered is the parent's: the child writes none of it. */
-static void before_fork(void) { mutex_lock(&timeline.lock); }
-static void in_parent(void) { mutex_unlock(&timeline.lock); }
-static void in_child(void) {
+/* The buffered records are the parent's: the child discards its copy. */
+static void timeline_before_fork(void) { mutex_lock(&timeline.lock); }
+static void timeline_in_parent(void) { mutex_unlock(&timeline.lock); }
+static void timeline_in_child(void) {
   mutex_renew(&timeline.lock);
   if (timeline.names) timeline.names->used = timeline.calls->used = 0;
   for (int d = 0; d < MAX_DEVICES; ++d)
     if (timeline.tasks[d]) timeline.tasks[d]->used = 0;
-  end();
+  end_recording();
 }
 
-static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
+static void watch_forks(void) { pthread_atfork(timeline_before_fork, timeline_in_parent, timeline_in_child); }
 
 status timeline_open(const char *folder) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   sink *names, *calls;
   pthread_once(&once, watch_forks);
-  TRY(open_file(folder, "names", &names));
-  const status st = open_file(folder, "calls", &calls);
+  TRY(open_sink(folder, "names", &names));
+  const status st = open_sink(folder, "calls", &calls);
   if (st != ST_OK) {
-    close_file(&names);
+    close_sink(&names);
     return st;
   }
   mutex_lock(&timeline.lock);
@@ -244,7 +246,7 @@ status timeline_open(const char *folder) {
 
 status timeline_open_device(const char *folder, int device) {
   sink *f;
-  TRY(open_file(folder, "tasks", &f));
+  TRY(open_sink(folder, "tasks", &f));
   mutex_lock(&timeline.lock);
   timeline.tasks[device] = f;
   mutex_unlock(&timeline.lock);
@@ -266,9 +268,9 @@ void timeline_limit(uint64_t bytes) {
 
 status timeline_flush(uint64_t *n_left_out) {
   mutex_lock(&timeline.lock);
-  flush(timeline.names);
-  flush(timeline.calls);
-  for (int d = 0; d < MAX_DEVICES; ++d) flush(timeline.tasks[d]);
+  flush_sink(timeline.names);
+  flush_sink(timeline.calls);
+  for (int d = 0; d < MAX_DEVICES; ++d) flush_sink(timeline.tasks[d]);
   const int error = timeline.error;
   *n_left_out = timeline.n_left_out;
   mutex_unlock(&timeline.lock);
@@ -277,7 +279,7 @@ status timeline_flush(uint64_t *n_left_out) {
 
 void timeline_close(void) {
   mutex_lock(&timeline.lock);
-  end();
+  end_recording();
   timeline.limit_bytes = 0;
   mutex_unlock(&timeline.lock);
 }

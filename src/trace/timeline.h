@@ -1,7 +1,7 @@
-/* Records what a process does, with times, while the profiler is on (trace/profiler.h): calls, tasks, marks. Whoever
- * does something worth recording asks timeline_wants() first, which costs a load and a branch.
+/* The timeline: records what a process does, with times, while the profiler is on (trace/profiler.h): calls, tasks,
+ * marks. Everybody who has something to record asks timeline_wants() first, which costs a load and a branch.
  *
- * Any thread. One lock guards the writing; nothing is taken after it. */
+ * Any thread. One lock guards the writing; no other lock is taken while it is held. */
 #ifndef CANNON_TRACE_TIMELINE_H
 #define CANNON_TRACE_TIMELINE_H
 
@@ -15,9 +15,9 @@
 enum {
   TIMELINE_WANTS_CALLS = 1,
   TIMELINE_WANTS_TASKS = 2,
-  TIMELINE_WANTS_SHAPES = 4, /* of operators' tensors */
+  TIMELINE_WANTS_SHAPES = 4, /* shapes of the tensors of operators */
   TIMELINE_WANTS_MARKS = 8,
-  TIMELINE_WANTS_LOAD = 16, /* how long tasks run (load.h): of no session, for good */
+  TIMELINE_WANTS_LOAD = 16, /* how long tasks run (load.h); belongs to no session and is never switched off */
 };
 
 extern _Atomic uint32_t timeline_wanted;
@@ -27,29 +27,29 @@ static inline bool timeline_wants(uint32_t what) {
 
 uint64_t timeline_now(void);
 
-/* The number of a text; makes it at first use. 0 where nothing is recorded. */
+/* Returns the number of a text, which gets one at its first use; 0 while nothing is recorded. */
 uint32_t timeline_name(const char *text, size_t bytes);
 
-/* Adds a record, whose thread is the caller's; of a device that is not recorded, or after timeline_close, nothing. */
+/* Adds a record; its thread is the caller. Does nothing for a device that is not recorded, or after timeline_close. */
 void timeline_add(timeline_record *r);
 
-/* Adds the call that began at start_ns and ends now. */
+/* Adds a call that began at start_ns and ends now. */
 __attribute__((cold)) void timeline_call(const char *name, uint64_t start_ns);
 
-/* Opens the files in a folder that exists, of the host, then of a device. Nothing is recorded before timeline_want.
- * 100003 (file) where they can't be made. */
+/* Open the files of the host, and then of a device, in an existing folder. Nothing is recorded before timeline_want.
+ * ST_CONFIG_PATH if a file can't be made. */
 status timeline_open(const char *folder);
 status timeline_open_device(const char *folder, int device);
 
-/* What is recorded from now on, and of which devices (a bit each). */
+/* Sets what is recorded from now on, and for which devices (a bit each). */
 void timeline_want(uint32_t what, uint32_t devices);
 
 void timeline_want_load(void);
 
-/* No more than this is written, in bytes; 0: no limit. */
+/* Limits what is written to this many bytes; 0: no limit. */
 void timeline_limit(uint64_t bytes);
 
-/* Writes what is buffered. Says how many records did not fit into the limit, or that writing failed: 100004. */
+/* Writes what is buffered. Tells how many records the limit kept out. ST_WRITE_FILE if writing failed. */
 status timeline_flush(uint64_t *n_left_out);
 
 void timeline_close(void);

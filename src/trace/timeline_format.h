@@ -13,22 +13,22 @@
 #include <stdint.h>
 
 typedef enum {
-  TIMELINE_CALL = 1,   /* of a function of the interface; name */
-  TIMELINE_SUBMISSION, /* of a task: device, stream, task */
-  TIMELINE_TASK,       /* type, name, detail, bytes */
+  TIMELINE_CALL = 1,   /* a call of an entry point: name */
+  TIMELINE_SUBMISSION, /* a task was submitted: device, stream, task */
+  TIMELINE_TASK,       /* a task ran: type, name, detail, bytes */
   TIMELINE_MARK,       /* name is the message; type: "mark", "push/pop", "start/end" */
-  TIMELINE_MARK_EX,    /* one that a task stands for: device, stream, task; type: "trace", "start", "end", or none */
-  TIMELINE_STEP,       /* likewise; type "start" or "end", detail is the step's number */
+  TIMELINE_MARK_EX,    /* a mark in a stream's order: device, stream, task; type: "trace", "start", "end", or none */
+  TIMELINE_STEP,       /* a step's mark in a stream's order; type "start" or "end"; detail is the step's number */
 } timeline_kind;
 
 typedef struct {
   uint32_t kind;
-  uint32_t thread; /* the kernel's number of the thread that called, or ran the task */
+  uint32_t thread; /* the kernel's id of the thread that called, or that ran the task */
   uint32_t name, type;
-  uint32_t detail;       /* of an operator, where shapes are recorded: the name that shapes.h makes of its tensors */
+  uint32_t detail;       /* the name that shapes.h makes of an operator's tensors, where shapes are recorded */
   int32_t device;        /* -1: none */
-  uint32_t stream, task; /* task: low bits of its position in the stream */
-  uint64_t bytes;        /* that the task reads and writes; of a mark, the name of its domain */
+  uint32_t stream, task; /* task: the low bits of the task's position in the stream */
+  uint64_t bytes;        /* bytes that the task reads and writes; for a mark, the number of its domain's name */
   uint64_t start_ns, end_ns;
 } timeline_record;
 _Static_assert(sizeof(timeline_record) == 56, "as in the files");

@@ -132,8 +132,50 @@ static void a_child_of_a_fork_records_nothing(void **state) {
   CHECK_OK(aclprofDestroyConfig(c));
 }
 
-/* ---- sessions during activity
- * ------------------------------------------------------------------------------------- */
+/* ---- which calls are recorded ------------------------------------------------------------------------------------ */
+
+static char names_text[1 << 16];
+static size_t names_bytes;
+static int read_names(const char *path, const struct stat *s, int type, struct FTW *f) {
+  (void)s;
+  if (type != FTW_F || strcmp(path + f->base, "names") != 0) return 0;
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  names_bytes += fread(names_text + names_bytes, 1, sizeof names_text - names_bytes, file);
+  fclose(file);
+  return 0;
+}
+
+/* Every way out of an entry point ends in the timeline: an early return for a NULL, a getter, a function that returns
+ * nothing or a pointer, an allocation from the thread's cache. */
+static void every_call_is_recorded_however_it_ends(void **state) {
+  static const char *const expected[] = {
+      "aclrtGetDeviceCount", "aclrtStreamGetId",     "aclrtMalloc",          "aclrtFree",
+      "aclCreateDataBuffer", "aclGetDataBufferAddr", "aclDestroyTensorDesc", "aclnnAddGetWorkspaceSize"};
+  (void)state;
+  aclprofConfig *c = config_of(ACL_PROF_ACL_API);
+  uint32_t count;
+  void *block;
+  CHECK_OK(aclrtMalloc(&block, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK_OK(aclrtFree(block)); /* the thread keeps the block */
+  session_open(c);
+  CHECK_OK(aclrtGetDeviceCount(&count));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtStreamGetId(NULL, NULL));
+  CHECK_OK(aclrtMalloc(&block, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK_OK(aclrtFree(block));
+  aclDataBuffer *buffer = aclCreateDataBuffer(NULL, 0);
+  assert_null(aclGetDataBufferAddr(buffer));
+  CHECK_OK(aclDestroyDataBuffer(buffer));
+  aclDestroyTensorDesc(NULL);
+  CHECK_CODE(161001, aclnnAddGetWorkspaceSize(NULL, NULL, NULL, NULL, NULL, NULL));
+  session_close(c);
+  CHECK_OK(aclprofDestroyConfig(c));
+  assert_int_equal(nftw(folder, read_names, 8, FTW_PHYS), 0); /* of earlier sessions too */
+  for (size_t i = 0; i < sizeof expected / sizeof *expected; ++i)
+    if (!memmem(names_text, names_bytes, expected[i], strlen(expected[i]))) fail_msg("%s is not there", expected[i]);
+}
+
+/* ---- while others work ------------------------------------------------------------------------------------------- */
 
 static atomic_bool over;
 
@@ -218,11 +260,9 @@ static void libascend_hal_answers_the_queries_of_clients(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      PROF_TEST(hardware_samples_are_refused_with_a_message),
-      PROF_TEST(destroyed_objects_are_reported),
-      PROF_TEST(stopping_with_another_configuration_is_refused),
-      PROF_TEST(a_child_of_a_fork_records_nothing),
-      PROF_TEST(sessions_start_and_stop_during_activity),
+      PROF_TEST(hardware_samples_are_refused_with_a_message),    PROF_TEST(destroyed_objects_are_reported),
+      PROF_TEST(stopping_with_another_configuration_is_refused), PROF_TEST(a_child_of_a_fork_records_nothing),
+      PROF_TEST(every_call_is_recorded_however_it_ends),         PROF_TEST(sessions_start_and_stop_during_activity),
       PROF_TEST(libascend_hal_answers_the_queries_of_clients),
   };
   return cmocka_run_group_tests(tests, folder_up, folder_down);
