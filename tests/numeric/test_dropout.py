@@ -321,6 +321,14 @@ class Multinomial(Case):
             for n, replacement in ((5, True), (9, False)):
                 np.testing.assert_array_equal(self.draw(F32, weights, n, replacement, gen), self.draw(F32, weights, n, replacement))
 
+    def test_seed_and_offset_in_tensors(self):
+        """They mean the numbers of aclnnMultinomial; the two offsets are added."""
+        expected, out = Tensor.empty(I64, (3, 50)), Tensor.empty(I64, (3, 50))
+        weights = Tensor.of(F32, self.weights)
+        run("aclnnMultinomial", weights, 50, True, self.seed, 11, expected)
+        run("aclnnMultinomialTensor", weights, 50, True, Tensor.of(I64, [self.seed]), Tensor.of(I64, [8]), 3, out)
+        np.testing.assert_array_equal(out.get(), expected.get())
+
     def test_all_once(self):
         drawn = self.draw(F32, np.arange(1, 1001, dtype=np.float32), 1000, False)
         np.testing.assert_array_equal(np.sort(drawn), np.arange(1000))
