@@ -3,8 +3,8 @@
 #   make                      build, and install in build/prefix; installs no packages, but says which are missing
 #   make packages             install Debian's packages that are missing (as root, or by sudo)
 #   make demo                 install missing packages, build, train on the digits under `cannon run`
-#   make check                install missing packages; every test: release, clang, sanitizers, coverage, style. Downloads
-#                             torch_npu from PyPI (3 GB) into build/torch_npu. What CI runs
+#   make check                install missing packages; every test: release, clang, sanitizers, coverage, style; what CI
+#                             runs. Downloads torch_npu from PyPI (3 GB) into build/torch_npu
 #   make install PREFIX=...   an installation laid out as CANN's
 #   make test                 the release build's tests only, without clients' software from PyPI
 #   make coverage             which lines of src the tests reach, by folder
@@ -19,19 +19,21 @@ MAKEFLAGS += --no-print-directory
 
 BUILD ?= build
 PREFIX ?= /usr/local/cannon
-PACKAGES_TO_BUILD := build-essential cmake ninja-build pkg-config libcjson-dev libdw-dev libcmocka-dev zlib1g-dev python3
+PACKAGES_TO_BUILD := build-essential cmake ninja-build pkg-config libcjson-dev libdw-dev libcmocka-dev \
+  zlib1g-dev python3
 PACKAGES_TO_CHECK := clang clang-format clang-tidy libclang-rt-dev python3-numpy python3-venv
 COMPILERS_gcc := -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++
 COMPILERS_clang := -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 
-# The cases of the random numeric tests: others for every state of the tree, the same whenever that is tested again.
+# The seed of the random numeric tests: another for every state of the tree, the same whenever that is tested again.
 export CANNON_SEED ?= $(shell printf %d 0x$$(git rev-parse --short=7 'HEAD^{tree}' 2>/dev/null || date +%s))
 
 .PHONY: all demo check test install bench format packages clean coverage have-packages have-all-packages begin-check \
   build-clang timed-style check-release check-clang check-asan check-tsan check-coverage check-style check-clients
 all: $(BUILD)/prefix
 
-# Debian's packages. $(1): those that are needed; $(2): what to do where some are missing. Elsewhere CMake says what it lacks.
+# Debian's packages. $(1): those that are needed; $(2): commands for the case that some are missing, in $$missing. On
+# other systems CMake says what it lacks.
 define missing
 @! command -v dpkg-query >/dev/null || { \
   missing=$$(for p in $(1); do \
@@ -101,8 +103,8 @@ check-clients: $(BUILD)/prefix
 # Every configuration, the release build last. Installs missing packages.
 check: packages begin-check check-clang timed-style check-asan check-tsan check-coverage check-release
 
-# torch_npu is downloaded while all else is built and tested; the test torch_npu.environment waits for it, and fails if it
-# fails.
+# torch_npu is downloaded while all else is built and tested. The test torch_npu.environment waits for that, and
+# downloads again where it has failed.
 begin-check: have-all-packages
 	@mkdir -p $(BUILD) && rm -f $(TIMES)
 	@nice $(TORCH_NPU) --only environment >$(BUILD)/torch_npu.log 2>&1 &

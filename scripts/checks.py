@@ -2,8 +2,8 @@
 """Runs the parts of `make check`: notes how long each took, and prints what is worth knowing about a run of tests.
 
     checks.py part  FILE NAME COMMAND...            runs COMMAND and appends its times to FILE as the part NAME
-    checks.py tests FILE NAME BUILD [OPTION...]     likewise for ctest in the folder BUILD, two tests at once on two cores;
-                                                    prints the ten slowest tests before ctest's summary
+    checks.py tests FILE NAME BUILD [OPTION...]     likewise for ctest in the folder BUILD, as many tests at once as
+                                                    there are cores; prints the ten slowest tests before the summary
     checks.py last  FILE NAME BUILD [OPTION...]     likewise; also prints the table of all parts, before ctest's summary
 
 OPTIONs are ctest's. The exit status is the command's. FILE may be - where nobody asks for the times.

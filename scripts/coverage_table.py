@@ -76,7 +76,8 @@ def print_uncovered(files, every):
     for path, (lines, functions) in sorted(files.items()):
         unused = [name for (_, name), count in sorted(functions.items()) if not count]
         if share(lines) < FEW or every and unused:
-            print(f"src/{path}: {100 * share(lines):.1f} % of {len(lines)} lines; never called: {', '.join(unused) or 'none'}")
+            print(f"src/{path}: {100 * share(lines):.1f} % of {len(lines)} lines; "
+                  f"never called: {', '.join(unused) or 'none'}")
 
 
 def main():

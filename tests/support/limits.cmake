@@ -1,8 +1,8 @@
 # test_limits(name...): COST and TIMEOUT of tests, from the table below.
 #
-# A line of the table: a pattern of names; the usual seconds in the release build on an idle machine, which are the COST, as
-# ctest starts the tests of the highest cost first; the usual seconds in the slowest configuration. The TIMEOUT is 8 times
-# that, as two tests share two cores, and at least 60 s. Tests that take less than 2 s are not listed.
+# A line of the table: a pattern of names; the usual seconds in the release build on an idle machine, which are the COST
+# (ctest starts the tests of the highest cost first); an estimate of the seconds in the slowest configuration. The
+# TIMEOUT is 8 times that, and at least 60 s. Tests that take less than 2 s are not listed.
 set(long_tests
   "numeric[.][0-9]+ 45 60"
   "numeric[.](portable|v3)[.][0-9]+ 28 30"
