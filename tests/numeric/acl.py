@@ -44,7 +44,7 @@ _called = set()
 
 
 def record_call(operator):
-    """Notes an operator whose call succeeded, once per process, in a file of this process in the folder CALLED. The script
+    """Notes an operator whose call succeeded, once per process, in a file of this process in the folder CALLED.
     called_operators.py compares the notes with the schemas."""
     if CALLED and operator not in _called:
         _called.add(operator)
@@ -99,8 +99,8 @@ _schemas = _read_schemas()
 
 
 def variants(name):
-    """The functions of an operator: aclnn<name>, and aclnnInplace<name> where CANN has it too. One that CANN has and the
-    schemas lack is an error, not a case to leave out."""
+    """The functions of an operator: aclnn<name>, and aclnnInplace<name> where CANN has that too. A function that CANN has
+    and the schemas lack is an error."""
     found = [op for op in (f"aclnn{name}", f"aclnnInplace{name}") if op in _signatures]
     missing = [op for op in found if op not in _schemas]
     if missing or not found:

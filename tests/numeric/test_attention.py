@@ -1,5 +1,5 @@
-"""Attention against a double-precision reference with explicit masks: every layout, sparse mode, bias and mask shape, heads
-that share keys, dropout; gradients by the closed formula (itself checked by finite differences)."""
+"""Attention against a double-precision reference with explicit masks: every layout, sparse mode, bias and mask shape,
+heads that share keys, dropout; gradients by the closed formula (itself checked by finite differences)."""
 import unittest
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Integers, truth values, dropout, multinomial, permutations: their distributions, and that they are a function of seed and
+"""Random integers and booleans, dropout, multinomial, permutations: their distributions, and that they depend on seed and
 offset alone. Statistical bounds lie six standard deviations out or further."""
 import math
 import unittest
@@ -206,8 +206,7 @@ class Dropout(Case):
         each_case(self, "dropout with a mask", 60, body)
 
     def test_forward(self):
-        """The output and the mask belong together, and the mask is that of DropoutGenMask; one that is all 0 or 1 is not
-        written."""
+        """The output matches the mask, and the mask is that of DropoutGenMask. A mask of only 0 or only 1 is not written."""
         def body(gen):
             d, shape = gen.pick(FLOATS), gen.shape(numel=3000, min_rank=1)
             x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=100))

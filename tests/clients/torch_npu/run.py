@@ -23,7 +23,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 LISTS = [os.path.join(HERE, name) for name in ('requirements.txt', 'requirements-tests.txt')]
 WHEELS = ['torch==2.7.1', 'torch_npu==2.7.1']
-DEVICES = ('Ascend910_9391', 'Ascend910B3')  # torch_npu goes other ways on each
+DEVICES = ('Ascend910_9391', 'Ascend910B3')  # torch_npu takes different code paths on them
 SAMPLE = 0.12                                # the share of the operator database that CI runs
 STEPS = ('environment', 'runtime', 'profiler', 'training', 'operators')
 
@@ -73,10 +73,11 @@ def run(prefix, device, *command):
     started = time.time()
     env = dict(os.environ, OMP_NUM_THREADS=os.environ.get('OMP_NUM_THREADS', '2'), PYTHONWARNINGS='ignore',
                TORCH_NPU_DISABLED_WARNING='1')
-    status = subprocess.run([os.path.join(prefix, 'bin', 'cannon'), 'run', '--quiet', '--device', device, '--', *command],
-                            cwd=HERE, env=env).returncode
-    print(f'{device}: {" ".join(os.path.basename(c) for c in command)}: {"passed" if not status else f"status {status}"}, '
-          f'{time.time() - started:.0f} s', flush=True)
+    cannon = [os.path.join(prefix, 'bin', 'cannon'), 'run', '--quiet', '--device', device, '--']
+    status = subprocess.run([*cannon, *command], cwd=HERE, env=env).returncode
+    outcome = 'passed' if not status else f'status {status}'
+    words = ' '.join(map(os.path.basename, command))
+    print(f'{device}: {words}: {outcome}, {time.time() - started:.0f} s', flush=True)
     return status == 0
 
 
