@@ -23,10 +23,10 @@ CHUNK = 16          # objects to a process of gcov
 
 
 def notes_of(build):
-    """The notes files of the library's and the tools' objects; not those of the tests and benchmarks."""
+    """The notes files of all objects but the benchmarks: some tests compile sources of src themselves."""
     for folder, folders, files in os.walk(build):
         if folder == build:
-            folders[:] = [f for f in folders if f not in ("tests", "bench", "prefix")]
+            folders[:] = [f for f in folders if f not in ("bench", "prefix")]
         yield from (os.path.join(folder, f) for f in files if f.endswith(".gcno"))
 
 
