@@ -1,59 +1,91 @@
 # What a user types. CMake and Ninja do the work; this file knows their command lines and the packages.
 #
-#   make demo                 install what is missing, build, train on the digits under `cannon run`
-#   make check                every test: release, clang, sanitizers, format and lint
+#   make                      build, and install in build/prefix; installs no packages, but says which are missing
+#   make packages             install Debian's packages that are missing (as root, or by sudo)
+#   make demo                 install missing packages, build, train on the digits under `cannon run`
+#   make check                install missing packages; every test: release, clang, sanitizers, coverage, style; what CI
+#                             runs. Downloads torch_npu from PyPI (3 GB) into build/torch_npu
 #   make install PREFIX=...   an installation laid out as CANN's
 #   make test                 the release build's tests only, without clients' software from PyPI
+#   make coverage             which lines of src the tests reach, by folder
 #   make check-clients        clients' software, whole: PyTorch's operator database on torch_npu
 #   make bench                ours beside the peers
 #   make format               rewrite the sources in the project's format
+#
+# demo, check and packages are the only ones that install packages; the others stop where one is missing.
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
 
 BUILD ?= build
 PREFIX ?= /usr/local/cannon
-PACKAGES := build-essential cmake ninja-build pkg-config clang clang-format clang-tidy libclang-rt-dev \
-  libcjson-dev libdw-dev libcmocka-dev zlib1g-dev python3 python3-numpy python3-venv
+PACKAGES_TO_BUILD := build-essential cmake ninja-build pkg-config libcjson-dev libdw-dev libcmocka-dev \
+  zlib1g-dev python3
+PACKAGES_TO_CHECK := clang clang-format clang-tidy libclang-rt-dev python3-numpy python3-venv
 COMPILERS_gcc := -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++
 COMPILERS_clang := -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 
-# The cases of the random numeric tests: others for every state of the tree, the same whenever that is tested again.
+# The seed of the random numeric tests: another for every state of the tree, the same whenever that is tested again.
 export CANNON_SEED ?= $(shell printf %d 0x$$(git rev-parse --short=7 'HEAD^{tree}' 2>/dev/null || date +%s))
 
-.PHONY: all demo check test install bench format packages clean check-release check-clang check-asan check-tsan check-style check-clients
+.PHONY: all demo check test install bench format packages clean coverage have-packages have-all-packages begin-check \
+  build-clang timed-style check-release check-clang check-asan check-tsan check-coverage check-style check-clients
 all: $(BUILD)/prefix
 
-# Debian's packages, where one is missing and we may install it.
+# Debian's packages. $(1): those that are needed; $(2): commands for the case that some are missing, in $$missing. On
+# other systems CMake says what it lacks.
+define missing
+@! command -v dpkg-query >/dev/null || { \
+  missing=$$(for p in $(1); do \
+    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
+  [ -z "$$missing" ] || { $(2); }; }
+endef
+tell = echo "missing packages:" $$missing >&2; echo "to install them: make packages" >&2; exit 1
+
 packages:
-	@missing=$$(for p in $(PACKAGES); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
-	[ -z "$$missing" ] || { \
+	$(call missing,$(PACKAGES_TO_BUILD) $(PACKAGES_TO_CHECK), \
 	  if [ "$$(id -u)" = 0 ]; then run=; elif sudo -n true 2>/dev/null; then run='sudo -n'; \
-	  else echo "missing packages, to be installed by root: apt-get install $$missing" >&2; exit 1; fi; \
+	  else echo "missing packages, to be installed by root: apt-get install" $$missing >&2; exit 1; fi; \
 	  echo "installing:" $$missing; $$run apt-get update -qq && \
-	  $$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; }
+	  $$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null)
+
+have-packages:
+	$(call missing,$(PACKAGES_TO_BUILD),$(tell))
+have-all-packages:
+	$(call missing,$(PACKAGES_TO_BUILD) $(PACKAGES_TO_CHECK),$(tell))
 
 # One build folder per configuration: $(1) folder, $(2) compiler, $(3) further options of CMake. The installation is
 # remade each time, from nothing, so that the tests see what a user would.
 define build
 @cmake -S . -B $(1) -G Ninja --log-level=WARNING $(COMPILERS_$(2)) $(3)
-@cmake --build $(1)
+@$(call timed,build $(1)) cmake --build $(1)
 @cmake -E rm -rf $(1)/prefix
 @DESTDIR= cmake --install $(1) --prefix $(abspath $(1))/prefix >/dev/null
 endef
 
+# Under `make check` the parts' times are collected in a file, and a table of them ends the last run of tests.
+TIMES := -
+check: TIMES := $(BUILD)/times.tsv
+timed = scripts/checks.py part $(TIMES) "$(1)"
+tests = scripts/checks.py $(or $(2),tests) $(TIMES) "test $(1)" $(1)
+
 .PHONY: $(BUILD)/prefix
-$(BUILD)/prefix: packages
+$(BUILD)/prefix: have-packages
 	$(call build,$(BUILD),gcc,)
 
 install: $(BUILD)/prefix
 	@cmake --install $(BUILD) --prefix $(abspath $(PREFIX)) >/dev/null
 	@echo "installed in $(abspath $(PREFIX)); next: source $(abspath $(PREFIX))/set_env.sh"
 
-# The demo is built as a user's project, against the installation alone.
-demo: $(BUILD)/prefix
-	@ASCEND_HOME_PATH=$(abspath $(BUILD))/prefix cmake -S examples/digits -B $(BUILD)/digits --log-level=WARNING -DCMAKE_BUILD_TYPE=Release
+# The demo is built as a user's project, against the installation alone. Installs missing packages.
+demo: packages run-demo
+
+.PHONY: run-demo
+run-demo: $(BUILD)/prefix
+	@ASCEND_HOME_PATH=$(abspath $(BUILD))/prefix cmake -S examples/digits -B $(BUILD)/digits --log-level=WARNING \
+	  -DCMAKE_BUILD_TYPE=Release
 	@cmake --build $(BUILD)/digits
-	$(BUILD)/prefix/bin/cannon run $(BUILD)/digits/digits
+	$(call timed,demo) $(BUILD)/prefix/bin/cannon run $(BUILD)/digits/digits
 
 bench: $(BUILD)/prefix
 	python3 bench/run.py --build $(BUILD)
@@ -62,34 +94,55 @@ bench: $(BUILD)/prefix
 	python3 bench/plan.py --build $(BUILD)
 
 test: $(BUILD)/prefix
-	ctest --test-dir $(BUILD) --output-on-failure -LE clients
+	$(call tests,$(BUILD)) -LE clients
 
+TORCH_NPU = python3 tests/clients/torch_npu/run.py --prefix $(BUILD)/prefix --venv $(BUILD)/torch_npu
 check-clients: $(BUILD)/prefix
-	python3 tests/clients/torch_npu/run.py --prefix $(BUILD)/prefix --venv $(BUILD)/torch_npu --whole --table docs/torch_npu.md
+	$(TORCH_NPU) --whole --table docs/torch_npu.md
 
-check: check-clang check-style check-asan check-tsan check-release
+# Every configuration, the release build last. Installs missing packages.
+check: packages begin-check check-clang timed-style check-asan check-tsan check-coverage check-release
 
-check-release: $(BUILD)/prefix demo
-	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
+# torch_npu is downloaded while all else is built and tested. The test torch_npu.environment waits for that, and
+# downloads again where it has failed.
+begin-check: have-all-packages
+	@mkdir -p $(BUILD) && rm -f $(TIMES)
+	@nice $(TORCH_NPU) --only environment >$(BUILD)/torch_npu.log 2>&1 &
 
-check-clang: packages
-	$(call build,$(BUILD)/clang,clang,)
-	ctest --test-dir $(BUILD)/clang --output-on-failure --no-tests=error -LE prefix
+check-release: have-all-packages run-demo
+	$(call tests,$(BUILD),$(if $(filter-out -,$(TIMES)),last))
 
-check-asan: packages
+# clang builds everything for its warnings and for clang-tidy, without optimising; the tests of modules run there, too.
+build-clang: have-all-packages
+	$(call build,$(BUILD)/clang,clang,-DCANNON_QUICK=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1)
+check-clang: build-clang
+	$(call tests,$(BUILD)/clang) -L unit
+
+check-asan: have-all-packages
 	$(call build,$(BUILD)/asan,gcc,-DCANNON_SANITIZE=address -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g")
-	ctest --test-dir $(BUILD)/asan --output-on-failure --no-tests=error
+	$(call tests,$(BUILD)/asan)
 
-check-tsan: packages
+check-tsan: have-all-packages
 	$(call build,$(BUILD)/tsan,gcc,-DCANNON_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g")
-	ctest --test-dir $(BUILD)/tsan --output-on-failure --no-tests=error
+	$(call tests,$(BUILD)/tsan)
+
+# Which lines of src are executed by the tests of modules, of the public libraries and of the tools, and by the numeric
+# tests with few cases.
+coverage check-coverage: have-all-packages
+	$(call build,$(BUILD)/coverage,gcc,-DCANNON_COVERAGE=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1)
+	@find $(BUILD)/coverage -name '*.gcda' -delete
+	$(call tests,$(BUILD)/coverage) -L "^(unit|conformance|own|cli|numeric)$$"
+	@$(call timed,coverage table) scripts/coverage_table.py $(BUILD)/coverage
+
+timed-style:
+	@$(call timed,style) $(MAKE) check-style
 
 SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp')
-format: packages
+format: have-packages
 	clang-format -i $(SOURCES)
 
 # clang-tidy sees the sources as clang compiles them.
-check-style: check-clang
+check-style: build-clang
 	scripts/check-style --self-test
 	scripts/check-style layers lines names entries format tidy=$(BUILD)/clang
 

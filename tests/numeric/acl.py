@@ -29,12 +29,28 @@ FORMAT_ND = 2
 GUARD = 64                       # bytes of pattern before and after each tensor and workspace
 ARENA_BYTES = 16 << 20           # small tensors are cut from one allocation, so that a case costs no aclrtMalloc
 TRACE = bool(os.environ.get("CANNON_TRACE"))    # names each call on stderr before it is made, to find a crash
+CALLED = os.environ.get("CANNON_CALLED")        # a folder: the operators that were called are written there
 
 
 class AclError(Exception):
     def __init__(self, what, code, message=""):
         super().__init__(f"{what} returned {code}: {message}")
         self.code, self.message = code, message
+
+
+# ---- the operators that were called
+
+_called = set()
+
+
+def record_call(operator):
+    """Notes an operator whose call succeeded, once per process, in a file of this process in the folder CALLED.
+    called_operators.py compares the notes with the schemas."""
+    if CALLED and operator not in _called:
+        _called.add(operator)
+        os.makedirs(CALLED, exist_ok=True)
+        with open(os.path.join(CALLED, f"{os.getpid()}.txt"), "a", encoding="utf-8") as f:
+            f.write(operator + "\n")
 
 
 # ---- libraries and signatures
@@ -80,6 +96,16 @@ def _read_schemas():
 
 _signatures = _read_signatures()
 _schemas = _read_schemas()
+
+
+def variants(name):
+    """The functions of an operator: aclnn<name>, and aclnnInplace<name> where CANN has that too. A function that CANN has
+    and the schemas lack is an error."""
+    found = [op for op in (f"aclnn{name}", f"aclnnInplace{name}") if op in _signatures]
+    missing = [op for op in found if op not in _schemas]
+    if missing or not found:
+        raise AssertionError(f"{', '.join(missing) or name}: not in ops/*.ops")
+    return found
 
 
 @functools.lru_cache(None)
@@ -514,6 +540,7 @@ def run(op, *args, shapes=None):
         back = workspace.fetch()
         if (back[:GUARD] != 0xA5).any() or (back[-GUARD:] != 0xA5).any():
             raise AssertionError(f"{op} wrote outside its workspace of {size.value} bytes")
+    record_call(op)
     return size.value
 
 

@@ -9,7 +9,7 @@ import ctypes as ct
 
 import numpy as np
 
-from acl import AclError, Tensor, _take_back, check, device, lib, recent_message
+from acl import AclError, Tensor, _take_back, check, device, lib, recent_message, record_call
 
 NCHW, NHWC, ND, NC1HWC0, FRACTAL_Z, HWCN, NDHWC, NZ, NCDHW, NDC1HWC0, FRACTAL_Z_3D = 0, 1, 2, 3, 4, 16, 27, 29, 30, 32, 33
 COMPILE_FAILED = 500002
@@ -202,3 +202,4 @@ def execute(name, inputs, outputs, attributes):
     device().synchronize()
     for o in operands:
         _take_back(name, o.storage.block, [o.storage] if any(o is out for out in outputs) else [])
+    record_call(f"aclop {name}")

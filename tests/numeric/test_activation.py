@@ -6,7 +6,7 @@ from collections import namedtuple
 import numpy as np
 
 import reference as ref
-from acl import INVALID, Scalar, Tensor, _schemas, refused, run
+from acl import INVALID, Scalar, Tensor, refused, run, variants
 from dtypes import F16, F32, F64, FLOATS, FLOATS64, I8, I32, INTS, LD, computed_in
 from gen import each_case
 from test_elementwise import same_bits_elsewhere, verify
@@ -124,9 +124,8 @@ def rounded(values, d):
 class Activations(unittest.TestCase):
     def test_all(self):
         for name, r in ACTIVATIONS.items():
-            for op in (f"aclnn{name}", f"aclnnInplace{name}"):
-                if op in _schemas:
-                    each_case(self, op, CASES, lambda gen, op=op, r=r: self.case(gen, op, r))
+            for op in variants(name):
+                each_case(self, op, CASES, lambda gen, op=op, r=r: self.case(gen, op, r))
 
     def case(self, gen, op, r):
         inplace = "Inplace" in op

@@ -1,5 +1,5 @@
-"""Attention against a double-precision reference with explicit masks: every layout, sparse mode, bias and mask shape, heads
-that share keys, dropout; gradients by the closed formula (itself checked by finite differences)."""
+"""Attention against a double-precision reference with explicit masks: every layout, sparse mode, bias and mask shape,
+heads that share keys, dropout; gradients by the closed formula (itself checked by finite differences)."""
 import unittest
 
 import numpy as np
@@ -402,7 +402,8 @@ class Training(unittest.TestCase):
 class Flat(unittest.TestCase):
     """Sequences one behind the other (TND)."""
 
-    def case(self, gen, with_gradient):
+    def case(self, gen, with_gradient, second=False):
+        """second: by the functions of version 2, which also have a type of bias."""
         dtype = gen.pick((F32, F16, BF16))
         n_seq, kv, d = gen.integer(1, 4), gen.integer(1, 2), gen.pick((8, 32, 64))
         n = kv * gen.integer(1, 2)
@@ -431,6 +432,7 @@ class Flat(unittest.TestCase):
         each = gen.chance(0.5)
         biases = [draw(1, n, a if each else 1, b) for a, b in zip(nq, nk)] if gen.chance(0.4) and 0 not in nq else None
         bias = biases and Tensor.of(dtype, np.concatenate([x.reshape(-1) for x in biases]).astype(np.float32))
+        bias_type = gen.pick((0, 1)) if second and bias else 1
 
         parts, bit = [], 0
         for i in range(n_seq):
@@ -445,7 +447,7 @@ class Flat(unittest.TestCase):
             drop = kept[bit:bit + count].reshape(1, n, nq[i], nk[i]) / keep if keep < 1 else None
             bit += count
             seq = [to_layout_back(x) for x in (q[at_q], k[at_k], v[at_k], dy[at_q])]
-            out, top, total, p, dropped = attention(*seq[:3], 0.2, seen, biases and biases[i], True, drop)
+            out, top, total, p, dropped = attention(*seq[:3], 0.2, seen, biases and biases[i], bias_type == 1, drop)
             parts.append((out, top, total, *gradient(*seq, 0.2, p, dropped, drop)))
 
         def joined(i):
@@ -453,22 +455,27 @@ class Flat(unittest.TestCase):
         tensors = [gen.out(dtype, x.shape, x.astype(np.float32)) for x in (q, k, v)]
         out, top, total = gen.out(dtype, q.shape), gen.out(F32, (len(q), n, 8)), gen.out(F32, (len(q), n, 8))
         lengths = Ints(*map(int, ends_q)), Ints(*map(int, ends_k))
-        common = (0.2, keep, before, after, n, text("TND"), 0, mode)
-        run("aclnnFlashAttentionVarLenScore", *tensors, bias, bits, None, mask, prefix and Ints(*prefix), *lengths, *common, top,
-            total, None, out)
+        if second:
+            lengths += None, None
+        common = (0.2, keep, before, after, n, text("TND"), 0, mode, *([bias_type] if second else []))
+        run("aclnnFlashAttentionVarLenScore" + "V2" * second, *tensors, bias, bits, None, mask, prefix and Ints(*prefix),
+            *lengths, *common, top, total, None, out)
         close(out.get(), joined(0), dtype, "out", 4)
         if with_gradient:
             grads = [gen.out(dtype, x.shape) for x in (q, k, v)]
-            run("aclnnFlashAttentionUnpaddingScoreGrad", *tensors, gen.out(dtype, dy.shape, dy.astype(np.float32)), bias, bits,
-                None, mask, top, total, None, out, prefix and Ints(*prefix), *lengths, *common, *grads, None)
+            run("aclnnFlashAttentionUnpaddingScoreGrad" + "V2" * second, *tensors,
+                gen.out(dtype, dy.shape, dy.astype(np.float32)), bias, bits, None, mask, top, total, None, out,
+                prefix and Ints(*prefix), *lengths, *common, *grads, None)
             for t, i, name in zip(grads, (3, 4, 5), ("dq", "dk", "dv")):
                 close(t.get(), joined(i), dtype, name, 20)
 
     def test_all(self):
         each_case(self, "flat", CASES, lambda gen: self.case(gen, False))
+        each_case(self, "flat V2", CASES // 4, lambda gen: self.case(gen, False, True))
 
     def test_gradient(self):
         each_case(self, "flat gradient", CASES // 2, lambda gen: self.case(gen, True))
+        each_case(self, "flat gradient V2", CASES // 4, lambda gen: self.case(gen, True, True))
 
 
 def to_layout_back(x):

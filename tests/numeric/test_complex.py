@@ -66,7 +66,8 @@ class Arithmetic(unittest.TestCase):
         check(out.get(), exact, d, np.broadcast_to(scale, shape), name, ulps=1.5 if name == "Mul" else 1)
 
     def test_products_far_from_1(self):
-        """Parts are as double makes them, though their terms overflow or vanish as floats; so is what is beside them."""
+        """Real and imaginary parts are those of a computation in double, though their terms overflow or underflow as
+        floats."""
         parts = np.array([0, -0.0, 1, -3, 1e-45, 2e-38, 1e-23, 3.0000001e19, -1e20, 3e38, np.inf, np.nan], np.float32)
         numbers = (parts[:, None] + np.zeros_like(parts)).astype(np.complex64)
         numbers.imag = parts[None, :]

@@ -235,8 +235,7 @@ class Convolutions(unittest.TestCase):
                       lambda g, n=n, t=transposed: self.forward(g, n, t))
 
     def test_many_channels(self):
-        """16 bits stay that where there are enough channels, floats are sums of three of 16 bits where there is enough to do;
-        any strides."""
+        """Enough channels for the kernels on 16-bit values, which take a float as the sum of three of them; any strides."""
         def body(gen):
             n = gen.integer(1, 3)
             c, transposed = Case(gen, n), gen.chance(0.4)
@@ -325,8 +324,8 @@ class Convolutions(unittest.TestCase):
         ref.check(out.get(), exact, F32, slack=1e-4)
 
     def test_by_channel(self):
-        """Windows of single channels without strides: lines of many vectors, few and many lines, outputs whose channels are neighbours;
-        and their gradients."""
+        """Depthwise kernels of stride 1, and their gradients: rows of many vectors, few and many rows, outputs whose channels
+        are contiguous."""
         def body(gen):
             n = gen.integer(1, 3)
             c, d = Case(gen, n), gen.pick(FLOATS)
@@ -393,8 +392,8 @@ class Convolutions(unittest.TestCase):
         each_case(self, "aclnnConvTbc", CASES, tbc)
 
     def test_windows_of_three(self):
-        """Whose products are fewer where there are enough channels: whole numbers come out exactly. Odd sizes, lines of many tiles,
-        images by bands, groups; and numbers that overflow on the way only."""
+        """3x3 kernels, which need fewer multiplications where there are enough channels; integers still come out exactly. Odd
+        sizes, rows of many tiles, images in bands, groups, and numbers of which only intermediate results overflow."""
         def body(gen):
             c, transposed = Case(gen, 2), gen.chance(0.5)
             c.batch, c.groups, channels, rows = gen.integer(1, 5), gen.pick((1, 1, 2)), gen.integer(16, 40), gen.integer(16, 40)

@@ -1,4 +1,4 @@
-"""Integers, truth values, dropout, multinomial, permutations: their distributions, and that they are a function of seed and
+"""Random integers and booleans, dropout, multinomial, permutations: their distributions, and that they depend on seed and
 offset alone. Statistical bounds lie six standard deviations out or further."""
 import math
 import unittest
@@ -206,8 +206,7 @@ class Dropout(Case):
         each_case(self, "dropout with a mask", 60, body)
 
     def test_forward(self):
-        """The output and the mask belong together, and the mask is that of DropoutGenMask; one that is all 0 or 1 is not
-        written."""
+        """The output matches the mask, and the mask is that of DropoutGenMask. A mask of only 0 or only 1 is not written."""
         def body(gen):
             d, shape = gen.pick(FLOATS), gen.shape(numel=3000, min_rank=1)
             x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=100))
@@ -320,6 +319,14 @@ class Multinomial(Case):
             weights = np.abs(gen.values(F32, (4, 9), limit=8)) + 1
             for n, replacement in ((5, True), (9, False)):
                 np.testing.assert_array_equal(self.draw(F32, weights, n, replacement, gen), self.draw(F32, weights, n, replacement))
+
+    def test_seed_and_offset_in_tensors(self):
+        """They mean the numbers of aclnnMultinomial; the two offsets are added."""
+        expected, out = Tensor.empty(I64, (3, 50)), Tensor.empty(I64, (3, 50))
+        weights = Tensor.of(F32, self.weights)
+        run("aclnnMultinomial", weights, 50, True, self.seed, 11, expected)
+        run("aclnnMultinomialTensor", weights, 50, True, Tensor.of(I64, [self.seed]), Tensor.of(I64, [8]), 3, out)
+        np.testing.assert_array_equal(out.get(), expected.get())
 
     def test_all_once(self):
         drawn = self.draw(F32, np.arange(1, 1001, dtype=np.float32), 1000, False)

@@ -61,7 +61,8 @@ class Qr(unittest.TestCase):
         each_case(self, "aclnnLinalgQr", 3 * CASES, body)
 
     def test_equal_columns(self):
-        """What is left of each is rounding errors of rounding errors, down to denormals: Q is orthogonal all the same."""
+        """After the first column only rounding errors are left, of smaller and smaller size down to denormals. Q is orthogonal
+        all the same."""
         m, n = 295, 195
         for seed, d in itertools.product(range(2), (F64, C128)):
             rng = np.random.default_rng(seed)

@@ -112,7 +112,8 @@ class Gathers(unittest.TestCase):
         each_case(self, "aclnnGatherV2", 2 * CASES, body)
 
     def test_no_dimensions(self):
-        """An index of none may leave a dimension of 1; of a tensor of none out has none, however many places there are."""
+        """An index without dimensions may leave a dimension of 1 in out; where self has no dimensions, out has none, however
+        many indices there are."""
         x, one = Tensor.of(F32, np.arange(6.0).reshape(2, 3)), Tensor.of(F32, np.float32(7))
         for op in ("aclnnGatherV2", "aclnnIndexSelect"):
             for shape in ((1, 3), (3,)) if op == "aclnnGatherV2" else ((1, 3),):

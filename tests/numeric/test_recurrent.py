@@ -1,5 +1,5 @@
-"""LSTM and GRU layers by name, as op-plugin calls them, forward and backward: against cells in doubles, whose gradients are
-checked against differences once."""
+"""LSTM and GRU layers, forward and backward, called by name as op-plugin does. The reference are cells in double, whose
+gradients are themselves checked once against finite differences."""
 import unittest
 
 import numpy as np

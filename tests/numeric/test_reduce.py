@@ -449,7 +449,8 @@ class Moments(SameBits, unittest.TestCase):
                 dims_arg = Ints(*dims)
                 got = self.run_twice(gen, op, x, lambda o: (dims_arg, arg, keep, *o),
                                      [(d, np.shape(exact))] * (1 + has_mean), op)
-                # A guess at the mean is off by some 2^-20 of it, which is taken off its square again to 2^-52: of the root, 2^-46.
+                # The estimate of the mean is off by some 2^-20 of it. Its square is subtracted again to within 2^-52, which
+                # is 2^-46 of the root.
                 absolute = LD(2) ** (-46 if root else -48) * np.abs(v[np.isfinite(v)]).max(initial=0)
                 relative = LD(2) ** -44 * np.abs(exact) + absolute
                 var = got[0] if has_mean else got

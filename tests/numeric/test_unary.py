@@ -6,7 +6,7 @@ from collections import namedtuple
 import numpy as np
 
 import reference as ref
-from acl import Tensor, _schemas, refused, run
+from acl import Tensor, refused, run, variants
 from dtypes import ALL, BOOL, F16, F32, F64, FLOATS, FLOATS64, I8, I32, I64, INTS, LD, U8
 from gen import each_case
 from test_elementwise import common_of_integers, exactly, same_bits_elsewhere, verify
@@ -68,9 +68,8 @@ FLOAT_FUNCTIONS = {
 class FloatFunctions(unittest.TestCase):
     def test_all(self):
         for name, r in FLOAT_FUNCTIONS.items():
-            for op in (f"aclnn{name}", f"aclnnInplace{name}"):
-                if op in _schemas:
-                    each_case(self, op, CASES, lambda gen, op=op, r=r: self.case(gen, op, r))
+            for op in variants(name):
+                each_case(self, op, CASES, lambda gen, op=op, r=r: self.case(gen, op, r))
 
     def values(self, gen, d, shape):
         """Now and then where arccosh, erfinv and the like have their domain."""
@@ -129,9 +128,8 @@ SAME_TYPE = {
 class SameType(unittest.TestCase):
     def test_all(self):
         for name, function in SAME_TYPE.items():
-            for op in (f"aclnn{name}", f"aclnnInplace{name}"):
-                if op in _schemas:
-                    each_case(self, op, CASES, lambda gen, op=op, f=function: self.case(gen, op, f))
+            for op in variants(name):
+                each_case(self, op, CASES, lambda gen, op=op, f=function: self.case(gen, op, f))
 
     def case(self, gen, op, function):
         inplace = "Inplace" in op

@@ -12,8 +12,9 @@ function(acl_tests label)
     target_link_libraries(${target} PRIVATE ascendcl nnopbase opapi PkgConfig::CMOCKA Threads::Threads m)
     add_test(NAME ${label}.${name} COMMAND ${target})
     # A machine of its own: tests that run at the same time do not share devices' memory.
-    set_tests_properties(${label}.${name} PROPERTIES TIMEOUT 600 LABELS ${label}
+    set_tests_properties(${label}.${name} PROPERTIES LABELS ${label}
       ENVIRONMENT CANNON_LEDGER=${CMAKE_CURRENT_BINARY_DIR}/${name}.ledger)
+    test_limits(${label}.${name})
     if(CANNON_SANITIZE STREQUAL "thread") # it would wait a second for other threads at each exit
       set_property(TEST ${label}.${name} APPEND PROPERTY ENVIRONMENT TSAN_OPTIONS=atexit_sleep_ms=0)
     endif()

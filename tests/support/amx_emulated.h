@@ -23,6 +23,9 @@ static inline int emulated_cpuid(unsigned leaf, unsigned part, unsigned *a, unsi
 #define __get_cpuid_count emulated_cpuid // NOLINT(bugprone-reserved-identifier)
 #define syscall(...)      0
 
+/* Not inlined: with AddressSanitizer a kernel's file takes minutes to compile with these inlined, and seconds so. */
+#define EMULATION __attribute__((noinline, unused)) static
+
 /* ---- tiles ---- */
 
 typedef union {
@@ -42,7 +45,7 @@ static inline emulated_tile *emulated(int t) {
   return &emulated_tiles[t];
 }
 
-static inline void emulated_configure(const void *config) {
+EMULATION void emulated_configure(const void *config) {
   static const uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
   static const uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   if (*(const uint8_t *)config != 1 || memcmp((const char *)config + 16, bytes, sizeof bytes) ||
@@ -52,16 +55,16 @@ static inline void emulated_configure(const void *config) {
   emulated_tiles = calloc(8, sizeof *emulated_tiles);
 }
 
-static inline void emulated_release(void) {
+EMULATION void emulated_release(void) {
   free(emulated_tiles);
   emulated_tiles = NULL;
 }
 
-static inline void emulated_load(int t, const void *from, int64_t pitch) {
+EMULATION void emulated_load(int t, const void *from, int64_t pitch) {
   for (int i = 0; i < 16; i++) memcpy(emulated(t)->row[i], (const char *)from + i * pitch, 64);
 }
 
-static inline void emulated_store(int t, void *to, int64_t pitch) {
+EMULATION void emulated_store(int t, void *to, int64_t pitch) {
   for (int i = 0; i < 16; i++) memcpy((char *)to + i * pitch, emulated(t)->row[i], 64);
 }
 
@@ -73,7 +76,7 @@ static inline float emulated_float(uint16_t bf16) {
   return x;
 }
 
-static inline void emulated_dpbf16ps(int c, int a, int b) {
+EMULATION void emulated_dpbf16ps(int c, int a, int b) {
   for (int i = 0; i < 16; i++)
     for (int k = 0; k < 16; k++)
       for (int j = 0; j < 16; j++)
@@ -82,7 +85,7 @@ static inline void emulated_dpbf16ps(int c, int a, int b) {
               emulated_float(emulated(a)->bf16[i][2 * k + p]) * emulated_float(emulated(b)->bf16[k][2 * j + p]);
 }
 
-static inline void emulated_dpbssd(int c, int a, int b) {
+EMULATION void emulated_dpbssd(int c, int a, int b) {
   for (int i = 0; i < 16; i++)
     for (int k = 0; k < 16; k++)
       for (int j = 0; j < 16; j++)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models of the kinds that people train, each with its data and optimiser, alike on any device.
+"""Small models of the kinds that people train, each with its data and optimiser, the same on every device.
 
-MODELS[name]() makes a Job: a model, and step(i), the loss of the i-th step after which the weights have moved. All random
-numbers are drawn on the CPU from fixed seeds, so that the same job on another device starts and goes on from the same."""
+MODELS[name]() makes a Job: a model, and step(), which trains one step and returns its loss. All random numbers are drawn
+on the CPU from fixed seeds, so that the job sees the same numbers on every device."""
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,4 +1,5 @@
-"""torch_npu.profiler of the stock wheel: it records, calls msprof, and writes its trace and tables with Cannon's operators.
+"""torch_npu.profiler of the stock wheel: it records, calls msprof, and writes its trace and tables with Cannon's
+operators.
 
 Run by an interpreter that has torch_npu, in the environment of set_env.sh:
 

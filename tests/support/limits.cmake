@@ -1,0 +1,45 @@
+# test_limits(name...): COST and TIMEOUT of tests, from the table below.
+#
+# A line of the table: a pattern of names; the usual seconds in the release build on an idle machine, which are the COST
+# (ctest starts the tests of the highest cost first); an estimate of the seconds in the slowest configuration. The
+# TIMEOUT is 8 times that, and at least 60 s. Tests that take less than 2 s are not listed.
+set(long_tests
+  "numeric[.][0-9]+ 45 60"
+  "numeric[.](portable|v3)[.][0-9]+ 28 30"
+  "numeric[.](v4|dots)[.]1 30 30"
+  "torch_npu[.]environment 300 120" # the download has begun long before
+  "torch_npu[.]operators 200 200"
+  "torch_npu[.](runtime|profiler|training) 60 60"
+  "abi 37 37"
+  "unit[.](store|elementwise) 20 30"
+  "unit[.](pages|vmath|heap|no_memory|tile_gemm[.]amx) 10 20"
+  "unit[.](blocks|ranges|objects|tile_gemm|tile_gemm[.].*|direct_pairs.*) 3 12"
+  "profiler 14 20"
+  "(cli|monitor|outputs) 9 20"
+  "(environment|replay|examples|memory|plan|devices) 2 12"
+  "own[.](fork|record|plan|schedule|graph|host_access|cannon_pool|fork_calls) 6 15"
+  "conformance[.](notify|event|capture|share|stream) 2 15"
+  "stress[.]plan 10 20"
+  "stress[.]share[.].* 7 15"
+  "stress[.]memory_calls[.].* 4 15"
+  "stress[.](pools|workers|fuzz_.*|shared_handles[.].*|call_sequences[.].*|graphs.*) 4 15")
+
+function(test_limits)
+  foreach(name IN LISTS ARGN)
+    set(cost 1)
+    set(slowest 1)
+    foreach(line IN LISTS long_tests)
+      separate_arguments(line)
+      list(GET line 0 pattern)
+      if(name MATCHES "^${pattern}$")
+        list(GET line 1 cost)
+        list(GET line 2 slowest)
+      endif()
+    endforeach()
+    math(EXPR timeout "${slowest} * 8")
+    if(timeout LESS 60)
+      set(timeout 60)
+    endif()
+    set_tests_properties(${name} PROPERTIES COST ${cost} TIMEOUT ${timeout})
+  endforeach()
+endfunction()
