@@ -19,7 +19,7 @@ of a few each; one that dies, whose queue of tasks stopped at an error, or in wh
 another for the rest.
 
   op_db.py [--out FILE.json] [--verbose] [--sample FRACTION --seed N] [PATTERN...]    run
-  op_db.py --report FILE.json > docs/torch_npu.md                                   the table"""
+  op_db.py --report FILE.json > docs/reports/torch_npu.md                                   the table"""
 import argparse, collections, fnmatch, itertools, json, os, random, subprocess, sys, tempfile, threading
 
 DTYPES = ('float32', 'float16', 'bfloat16', 'int64', 'int32', 'uint8', 'bool')
