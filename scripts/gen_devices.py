@@ -3,8 +3,8 @@
 
     gen_devices.py DEVICES_FOLDER PROFILE_H OUT_C
 
-Reads DEVICES_FOLDER/*.json (format: README.md there) and the fields of `device_profile` in PROFILE_H, which are the
-only list of what a profile must have. Prints every fault found and exits with 1, writing nothing, if there is one.
+Reads DEVICES_FOLDER/*.json (format: README.md there). A profile must have the fields of `device_profile` in PROFILE_H,
+which are listed nowhere else. If there are faults, prints all of them, writes nothing and exits with 1.
 """
 import json
 import pathlib
@@ -12,15 +12,15 @@ import re
 import sys
 
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-# Fields that may be 0: a device has HBM or DDR or both, bfloat16 and managed memory or not, and adds to allocations or not.
+# Fields that may be 0: a device may lack HBM or DDR, bfloat16 or managed memory, and may add nothing to allocations.
 MAY_BE_ZERO = re.compile(r"(hbm|ddr)_|supports_|alloc_extra_")
-# The bandwidth of these tiers is given per core and cycle, as the platform files do, and multiplied out here.
+# Profiles give the bandwidth of these tiers per core and cycle, as CANN's platform files do; totals are computed here.
 RATE, BANDWIDTH = "_bytes_per_core_cycle", "_bandwidth_bytes_per_s"
 TIERS_WITH_RATE = {"l2": "cube_cores", "l1": "cube_cores", "l0": "cube_cores", "ub": "vector_cores"}
 
 
 def number(value):
-    """An integer >= 0, from one or from a text such as "192 KiB"; None if it is neither."""
+    """An integer >= 0, from an integer or a text such as "192 KiB"; None for anything else."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+) (KiB|MiB|GiB)", value)
         return int(match[1]) * UNITS[match[2]] if match else None
@@ -28,9 +28,10 @@ def number(value):
 
 
 def inherited(name, files, faults, seen=()):
-    """The entries of profile `name` over those of its bases."""
+    """The entries of profile `name`, including those inherited from its bases."""
     if name not in files or name in seen:
-        faults.append(f"{(seen or [name])[-1]}: base {name!r} " + ("is its own base" if name in seen else "does not exist"))
+        fault = "is its own base" if name in seen else "does not exist"
+        faults.append(f"{(seen or [name])[-1]}: base {name!r} {fault}")
         return {}
     profile = files[name]
     base = inherited(profile["base"], files, faults, seen + (name,)) if "base" in profile else {}
@@ -52,7 +53,7 @@ def check_file(name, profile, keys, faults):
 
 
 def resolve(name, files, fields, faults):
-    """One profile's numbers, in the order of the fields."""
+    """The numbers of one profile, in the order of the fields."""
     values = {key: number(entry["value"]) for key, entry in inherited(name, files, faults).items()}
     for tier, cores in TIERS_WITH_RATE.items():
         factors = [values.get(tier + RATE), values.get(cores), values.get("core_hz")]

@@ -1,4 +1,4 @@
-/* Rfft1D and Stft. What is taken is what CANN's pages and its public sources have. */
+/* Rfft1D and Stft. The accepted arguments are those of CANN's documentation and public sources. */
 #include <math.h>
 
 #include "kernel/families.h"
@@ -8,12 +8,12 @@ enum { RFFT_LONGEST = 262144, RFFT_RANK = 7 };
 
 enum { NORM_BACKWARD = 1, NORM_FORWARD, NORM_ORTHO };
 
-static double factor_of(int64_t norm, int64_t n) {
+static double fourier_factor(int64_t norm, int64_t n) {
   return norm == NORM_FORWARD ? 1 / (double)n : norm == NORM_ORTHO ? 1 / sqrt((double)n) : 1;
 }
 
-/* Rfft1D(self, n, dim, norm, out): out has self's shape with n / 2 + 1 frequencies at dim, and a last dimension of their
- * parts. */
+/* Rfft1D(self, n, dim, norm, out): out has self's shape with n / 2 + 1 frequencies at dim, and a last dimension of 2
+ * for real and imaginary part. */
 status prepare_rfft(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[4].tensor;
   const int64_t norm = a[3].integer;
@@ -39,7 +39,7 @@ status prepare_rfft(executor *e, const op_arg *a) {
                                   .n = n,
                                   .count = smaller(n, self->dims[dim]),
                                   .n_out = n / 2 + 1,
-                                  .factor = factor_of(norm, n)};
+                                  .factor = fourier_factor(norm, n)};
   PLAN(e, spectrum)->out.part = to.strides[self->rank];
   from.dims[dim] = to.dims[dim] = 1;
   return spectrum_plan(e, &to, &from, self->rank);
@@ -48,7 +48,8 @@ status prepare_rfft(executor *e, const op_arg *a) {
 typedef struct {
   const tensor *self, *window, *out;
   int64_t n, hop, window_length;
-  bool normalized, onesided, complex; /* complex: the result's type, else its parts are a last dimension */
+  /* complex: the result has a complex type; otherwise real and imaginary part are a last dimension */
+  bool normalized, onesided, complex;
 } stft_args;
 
 static status stft_check(const stft_args *a, bool self_is_complex, int64_t frames, int64_t frequencies) {
@@ -68,7 +69,7 @@ static status stft_check(const stft_args *a, bool self_is_complex, int64_t frame
   return op_expect_shape(a->out, "out", dims, a->complex ? rank + 1 : rank + 2);
 }
 
-/* Frames of n elements, `hop` apart, are the rows. A window shorter than they are lies in their middle. */
+/* The rows are frames of n elements, `hop` apart. A window shorter than a frame is centred in it. */
 static status stft_plan(executor *e, const stft_args *a, int64_t frames, int64_t frequencies) {
   const view self = view_of(a->self), out = view_of(a->out);
   const int last = a->self->rank - 1;
@@ -82,7 +83,7 @@ static status stft_plan(executor *e, const stft_args *a, int64_t frames, int64_t
                   .first = (a->n - a->window_length) / 2,
                   .count = a->window_length,
                   .n_out = frequencies,
-                  .factor = factor_of(a->normalized ? NORM_ORTHO : NORM_BACKWARD, a->n)};
+                  .factor = fourier_factor(a->normalized ? NORM_ORTHO : NORM_BACKWARD, a->n)};
   if (!a->complex) p->out.part = out.strides[last + 2];
   p->windowed = a->window;
   if (a->window) p->window = number_access_of(self.dtype, view_of(a->window).strides[0]);
@@ -94,8 +95,9 @@ static status stft_plan(executor *e, const stft_args *a, int64_t frames, int64_t
   return spectrum_plan(e, &to, &from, 2);
 }
 
-/* Stft(self, windowOptional, out, nFft, hopLength, winLength, normalized, onesided, returnComplex): self [L] or [B, L] has
- * been padded by the caller; out [frequencies, frames], behind B and before 2 where they apply. */
+/* Stft(self, windowOptional, out, nFft, hopLength, winLength, normalized, onesided, returnComplex):
+ * self is [L] or [B, L] and has been padded by the caller. out is [frequencies, frames], with B before
+ * it and 2 after it where they apply. */
 status prepare_stft(executor *e, const op_arg *v) {
   const stft_args a = {v[0].tensor,  v[1].tensor,  v[2].tensor,  v[3].integer, v[4].integer,
                        v[5].integer, v[6].boolean, v[7].boolean, v[8].boolean};

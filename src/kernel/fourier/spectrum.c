@@ -1,3 +1,4 @@
+/* Runs transforms over the rows of a tensor, see spectrum.h. */
 #include "kernel/fourier/spectrum.h"
 
 #include <math.h>
@@ -9,9 +10,10 @@
 #include "kernel/move/move_loops.h"
 
 enum {
-  TILE = 64,              /* elements of a row */
-  PANEL_VECTORS = 128,    /* bytes of one number of all rows of a panel: two vectors */
-  PANEL_ROOM = 128 << 10, /* bytes of a panel's numbers, so that its two buffers of two parts stay in an L2 cache */
+  TILE = 64,           /* elements of a row that are converted at a time */
+  PANEL_VECTORS = 128, /* bytes of one number of all rows of a panel: two vectors */
+  /* bytes of a panel's real parts: its two buffers of real and imaginary parts stay in an L2 cache */
+  PANEL_ROOM = 128 << 10,
 };
 
 typedef struct {
@@ -27,8 +29,8 @@ number_access number_access_of(int dtype, int64_t along) {
 
 static compute_type compute_of(const spectrum *p) { return p->transform.single ? COMPUTE_F32 : COMPUTE_F64; }
 
-/* What elements are multiplied by: the window times the factor, as complex numbers where self is. */
-static void load_weights(const spectrum *p, const char *window, void *weight) {
+/* Computes the factors of the elements: window times factor; complex if self is. */
+static void spectrum_load_weights(const spectrum *p, const char *window, void *weight) {
   const int parts = p->self.part ? 2 : 1;
   for (int64_t k = 0; k < p->count; ++k)
     for (int part = 0; part < parts; ++part) {
@@ -39,9 +41,9 @@ static void load_weights(const spectrum *p, const char *window, void *weight) {
     }
 }
 
-/* One part of the rows' numbers, from memory to where rows lie side by side. */
-static void load_part(const spectrum *p, const char *from, int64_t along, int64_t across, int64_t n, int64_t rows,
-                      char *to) {
+/* Copies the real or the imaginary parts of rows from memory to a panel, where rows are interleaved. */
+static void spectrum_load_part(const spectrum *p, const char *from, int64_t along, int64_t across, int64_t n,
+                               int64_t rows, char *to) {
   load_loop *const load = loops->load[p->self.real][compute_of(p)];
   const int64_t size = transform_number_bytes(&p->transform);
   if (rows == 1)
@@ -50,8 +52,8 @@ static void load_part(const spectrum *p, const char *from, int64_t along, int64_
     for (int64_t k = 0; k < n; ++k) load(to + k * rows * size, from + k * along, across, rows);
 }
 
-static void store_part(const spectrum *p, char *to, int64_t along, int64_t across, int64_t n, int64_t rows,
-                       const char *from) {
+static void spectrum_store_part(const spectrum *p, char *to, int64_t along, int64_t across, int64_t n, int64_t rows,
+                                const char *from) {
   store_loop *const store = loops->store[p->out.real][compute_of(p)];
   const int64_t size = transform_number_bytes(&p->transform);
   if (rows == 1)
@@ -62,18 +64,18 @@ static void store_part(const spectrum *p, char *to, int64_t along, int64_t acros
 
 static parts numbers_from(parts x, int64_t bytes) { return (parts){(char *)x.re + bytes, (char *)x.im + bytes}; }
 
-/* A loop between rows in memory, of numbers so far apart, and numbers of rows side by side. */
-static plane_loop *turn_loop(int64_t along, int64_t number) {
-  const int log2 = element_size_log2(number);
+/* The loop that transposes between rows in memory, with stride `along` between numbers, and interleaved rows. */
+static plane_loop *transposing_loop(int64_t along, int64_t number) {
+  const int log2 = move_element_size_log2(number);
   return along == number ? moves->transpose[log2] : moves->strided[log2];
 }
 
-/* Complex numbers of the rows, as they lie in memory, to where rows lie side by side and parts are apart. */
-static void load_whole(const spectrum *p, const char *from, int64_t along, int64_t across, int64_t n, int64_t rows,
-                       const char *weight, parts x) {
+/* Loads complex numbers of the rows from their interleaved format in memory to a panel with separate parts. */
+static void spectrum_load_complex(const spectrum *p, const char *from, int64_t along, int64_t across, int64_t n,
+                                  int64_t rows, const char *weight, parts x) {
   const transform_loops *const transforms = p->transform.loops;
   const int64_t size = transform_number_bytes(&p->transform), number = 2 * size;
-  plane_loop *const turn = turn_loop(along, number);
+  plane_loop *const turn = transposing_loop(along, number);
   char tile[2 * PANEL_VECTORS * TILE];
   for (int64_t k = 0, m; k < n; k += m) {
     m = smaller(TILE, n - k);
@@ -88,9 +90,9 @@ static void load_whole(const spectrum *p, const char *from, int64_t along, int64
     transforms->scale(to.im, weight + k * number + size, 2, m, rows);
   }
 }
-static void store_whole(const spectrum *p, char *to, int64_t across, int64_t rows, parts x) {
+static void spectrum_store_complex(const spectrum *p, char *to, int64_t across, int64_t rows, parts x) {
   const int64_t size = transform_number_bytes(&p->transform), number = 2 * size, along = p->out.along;
-  plane_loop *const turn = turn_loop(along, number);
+  plane_loop *const turn = transposing_loop(along, number);
   char tile[2 * PANEL_VECTORS * TILE];
   for (int64_t k = 0, m; k < p->n_out; k += m) {
     m = smaller(TILE, p->n_out - k);
@@ -102,63 +104,65 @@ static void store_whole(const spectrum *p, char *to, int64_t across, int64_t row
   }
 }
 
-/* Every step-th element of the rows from `offset` on: those that are read times their weights, the others 0. */
-static void load_elements(const spectrum *p, const char *from, int64_t offset, int64_t step, int64_t across,
-                          int64_t rows, const char *weight, char *to) {
+/* Loads every step-th element of the rows from `offset` on: the elements that are read, times their
+ * weights, and 0 for the others. */
+static void spectrum_load_elements(const spectrum *p, const char *from, int64_t offset, int64_t step, int64_t across,
+                                   int64_t rows, const char *weight, char *to) {
   const int64_t size = transform_number_bytes(&p->transform), column = rows * size;
   const int64_t n = (p->n - offset + step - 1) / step;
   const int64_t begin = (larger(p->first - offset, 0) + step - 1) / step;
   const int64_t end = (larger(p->first + p->count - offset, 0) + step - 1) / step;
   const int64_t along = p->self.along, first = begin * step + offset;
   memset(to, 0, (size_t)(begin * column));
-  load_part(p, from + first * along, step * along, across, end - begin, rows, to + begin * column);
+  spectrum_load_part(p, from + first * along, step * along, across, end - begin, rows, to + begin * column);
   memset(to + end * column, 0, (size_t)((n - end) * column));
   if (weight) p->transform.loops->scale(to + begin * column, weight + first * size, step, end - begin, rows);
 }
 
-/* Those of n numbers that are read, `each` elements to a number; the others 0. */
-static void load_whole_rows(const spectrum *p, const char *from, int64_t across, int64_t rows, int64_t each,
-                            const char *weight, parts x) {
+/* Loads n numbers, each of which consists of `each` elements: those that are read, and 0 for the others. */
+static void spectrum_load_complex_rows(const spectrum *p, const char *from, int64_t across, int64_t rows, int64_t each,
+                                       const char *weight, parts x) {
   const int64_t size = transform_number_bytes(&p->transform), column = rows * size;
   const int64_t n = p->n / each, first = p->first / each, count = p->count / each, behind = first + count;
   memset(x.re, 0, (size_t)(first * column));
   memset(x.im, 0, (size_t)(first * column));
-  load_whole(p, from + p->first * p->self.along, each * p->self.along, across, count, rows,
-             weight ? weight + 2 * first * size : NULL, numbers_from(x, first * column));
+  spectrum_load_complex(p, from + p->first * p->self.along, each * p->self.along, across, count, rows,
+                        weight ? weight + 2 * first * size : NULL, numbers_from(x, first * column));
   memset((char *)x.re + behind * column, 0, (size_t)((n - behind) * column));
   memset((char *)x.im + behind * column, 0, (size_t)((n - behind) * column));
 }
 
-static void load_rows(const spectrum *p, const char *from, int64_t across, int64_t rows, const char *weight, parts x) {
+static void spectrum_load_rows(const spectrum *p, const char *from, int64_t across, int64_t rows, const char *weight,
+                               parts x) {
   const bool complex = p->self.part;
   if (p->whole_in) {
-    load_whole_rows(p, from, across, rows, complex ? 1 : 2, complex ? NULL : weight, x);
+    spectrum_load_complex_rows(p, from, across, rows, complex ? 1 : 2, complex ? NULL : weight, x);
   } else if (complex) {
-    load_elements(p, from, 0, 1, across, rows, NULL, x.re);
-    load_elements(p, from + p->self.part, 0, 1, across, rows, NULL, x.im);
+    spectrum_load_elements(p, from, 0, 1, across, rows, NULL, x.re);
+    spectrum_load_elements(p, from + p->self.part, 0, 1, across, rows, NULL, x.im);
   } else if (p->pairs) {
-    load_elements(p, from, 0, 2, across, rows, weight, x.re);
-    load_elements(p, from, 1, 2, across, rows, weight, x.im);
+    spectrum_load_elements(p, from, 0, 2, across, rows, weight, x.re);
+    spectrum_load_elements(p, from, 1, 2, across, rows, weight, x.im);
   } else {
-    load_elements(p, from, 0, 1, across, rows, weight, x.re);
+    spectrum_load_elements(p, from, 0, 1, across, rows, weight, x.re);
     memset(x.im, 0, (size_t)(p->n * rows * transform_number_bytes(&p->transform)));
   }
   if (complex && weight) p->transform.loops->multiply(x, weight, p->n, rows);
 }
 
-static void store_rows(const spectrum *p, char *to, int64_t across, int64_t rows, parts x) {
+static void spectrum_store_rows(const spectrum *p, char *to, int64_t across, int64_t rows, parts x) {
   if (p->whole_out) {
-    store_whole(p, to, across, rows, x);
+    spectrum_store_complex(p, to, across, rows, x);
     return;
   }
-  store_part(p, to, p->out.along, across, p->n_out, rows, x.re);
-  store_part(p, to + p->out.part, p->out.along, across, p->n_out, rows, x.im);
+  spectrum_store_part(p, to, p->out.along, across, p->n_out, rows, x.re);
+  spectrum_store_part(p, to + p->out.part, p->out.along, across, p->n_out, rows, x.im);
 }
 
 static void spectrum_rows(const void *arg, int64_t begin, int64_t end) {
   const spectrum_job *j = arg;
   const spectrum *p = j->plan;
-  /* Of pairs there is one result more than there are pairs. */
+  /* With `pairs` there is one result more than there are pairs. */
   const int64_t size = transform_number_bytes(&p->transform), part = (p->transform.inner + 1) * p->panel * size;
   const int64_t weights = p->weighted ? (2 * p->n * size + 63) & -64 : 0;
   char *const weight = scratch_take((size_t)(4 * part + weights)), *const room = weight + weights;
@@ -167,17 +171,17 @@ static void spectrum_rows(const void *arg, int64_t begin, int64_t end) {
     return;
   }
   memset(weight, 0, (size_t)weights);
-  if (p->weighted) load_weights(p, j->window, weight);
+  if (p->weighted) spectrum_load_weights(p, j->window, weight);
   cursor c;
   cursor_start(&c, &p->rows, j->at, begin);
   const int last = p->rows.rank - 1;
   for (int64_t rows; begin < end; begin += rows, cursor_next(&c, rows)) {
     parts x = {room, room + part}, spare = {room + 2 * part, room + 3 * part};
     rows = cursor_row(&c, smaller(p->panel, end - begin));
-    load_rows(p, c.at[1], p->rows.strides[1][last], rows, p->weighted ? weight : NULL, x);
+    spectrum_load_rows(p, c.at[1], p->rows.strides[1][last], rows, p->weighted ? weight : NULL, x);
     p->transform.loops->run(&p->transform, rows, &x, &spare);
     if (p->pairs) p->transform.loops->unpair(p->turn, p->n / 2, rows, spare, x);
-    store_rows(p, c.at[0], p->rows.strides[0][last], rows, p->pairs ? spare : x);
+    spectrum_store_rows(p, c.at[0], p->rows.strides[0][last], rows, p->pairs ? spare : x);
   }
 }
 
@@ -190,7 +194,7 @@ static status run_spectrum(const executor *e, void *const *view, void *scratch) 
   return result;
 }
 
-static status make_tables(executor *e, spectrum *p) {
+static status spectrum_make_tables(executor *e, spectrum *p) {
   transform *const t = &p->transform;
   const int64_t n_turns = p->pairs ? p->n / 2 + 1 : 0, size = transform_number_bytes(t);
   char *const tables = e->heap = malloc((size_t)((2 * n_turns + transform_table_size(t)) * size));
@@ -209,9 +213,9 @@ status spectrum_plan(executor *e, const view *out, const view *self, int rank) {
   p->weighted = p->windowed || p->factor != 1;
   p->pairs = p->n % 2 == 0 && !p->self.part && p->n_out == p->n / 2 + 1;
   transform_init(&p->transform, p->pairs ? p->n / 2 : p->n, p->self.real == ACL_FLOAT);
-  TRY(make_tables(e, p));
+  TRY(spectrum_make_tables(e, p));
   const int64_t size = transform_number_bytes(&p->transform);
-  const bool same = (int64_t)dtype_bytes(p->self.real) == size; /* the transform's type in memory */
+  const bool same = (int64_t)dtype_bytes(p->self.real) == size; /* memory has the transform's type */
   p->whole_out = same && p->out.part == size;
   p->whole_in =
       same && (p->pairs ? p->self.along == size && p->first % 2 == 0 && p->count % 2 == 0 : p->self.part == size);

@@ -1,3 +1,4 @@
+/* Plans and tables of transforms, see transform.h. */
 #include "kernel/fourier/transform.h"
 
 #include <math.h>
@@ -23,7 +24,8 @@ typedef struct {
 
 /* e^(-2 pi i k / n), 0 <= k <= n. */
 static turn turn_of(int64_t k, int64_t n) {
-  /* From the nearest quarter turn, so that the angle's rounding error is an eighth of a turn's at most. */
+  /* Relative to the nearest quarter turn, so that the angle, whose rounding error matters,
+   * is at most an eighth of a turn. */
   const int64_t quarter = (4 * k + n / 2) / n;
   const double angle = M_PI_2 * ((double)(4 * k - quarter * n) / (double)n), c = cos(angle), s = sin(angle);
   const double cosine[] = {c, -s, -c, s}, sine[] = {s, c, -s, -c};
@@ -31,7 +33,7 @@ static turn turn_of(int64_t k, int64_t n) {
 }
 
 void transform_turns(const transform *t, void *table, int64_t count, int64_t n) {
-  /* Products of near turns and far ones: libm takes 40 times as long for each. */
+  /* Products of two factors, k % NEAR and the rest, since libm takes 40 times as long for each number. */
   enum { NEAR = 256 };
   turn near[NEAR];
   for (int64_t k = 0; k < smaller(NEAR, count); ++k) near[k] = turn_of(k, n);
@@ -44,7 +46,7 @@ void transform_turns(const transform *t, void *table, int64_t count, int64_t n) 
   }
 }
 
-/* Whether stages of 4, 2, 3, 5 and 7 make up n; notes them. */
+/* Finds the stages of radix 4, 2, 3, 5 and 7 that make up n. Returns false if there are other factors. */
 static bool find_stages(transform *t, int64_t n) {
   static const uint8_t radices[] = {4, 2, 3, 5, 7};
   t->n_stages = 0;
@@ -63,10 +65,11 @@ void transform_init(transform *t, int64_t n, bool single) {
 
 int64_t transform_table_size(const transform *t) { return 2 * (t->inner == t->n ? t->n : 4 * t->inner + t->n); }
 
-/* The chirp, and the filter it makes: the convolution's other factor, cyclic and even. */
+/* Computes the chirp and the filter: the transform of the conjugate chirp, even and
+ * cyclic, with which it is convolved. */
 static void chirp_tables(transform *t, double *chirp, double *filter, double *room) {
   const int64_t n = t->n, inner = t->inner;
-  int64_t square = 0; /* k^2 modulo 2n */
+  int64_t square = 0; /* k^2 mod 2n */
   double *const re = room, *const im = room + inner;
   parts x = {re, im}, spare = {room + 2 * inner, room + 3 * inner};
   memset(room, 0, (size_t)(2 * inner) * sizeof *room);
@@ -78,7 +81,7 @@ static void chirp_tables(transform *t, double *chirp, double *filter, double *ro
     re[k] = re[mirrored] = w.cosine / (double)inner;
     im[k] = im[mirrored] = -w.sine / (double)inner;
   }
-  t->loops->run(t, 1, &x, &spare); /* t has no chirp yet: the stages alone */
+  t->loops->run(t, 1, &x, &spare); /* t->chirp is still NULL, so this runs the stages alone */
   for (int64_t k = 0; k < inner; ++k) {
     filter[2 * k] = ((double *)x.re)[k];
     filter[2 * k + 1] = ((double *)x.im)[k];

@@ -1,4 +1,4 @@
-/* Index tensors of other kinds: coordinates side by side, and numbers of elements. */
+/* Index tensors with several coordinates per position (GatherNd), and with row-major element numbers (Take). */
 #include "kernel/engine/walk.h"
 #include "kernel/index/places.h"
 
@@ -19,8 +19,8 @@ void places_of_coordinates(places *p, const tensor *indices, const char *name, i
   }
 }
 
-void linear_plan(executor *e, linear_index *l, index_source *s, const view *target, const tensor *index,
-                 const char *name, int operand) {
+void linear_index_plan(executor *e, linear_index *l, index_source *s, const view *target, const tensor *index,
+                       const char *name, int operand) {
   const view at = view_of(index);
   walk flat;
   walk_init(&flat, &target, 1, target->rank);
@@ -38,14 +38,14 @@ void linear_plan(executor *e, linear_index *l, index_source *s, const view *targ
   l->operand = operand;
   l->index = at;
   l->target = *target;
-  /* Offsets need no check any more, and are what the places add. */
+  /* linear_index_run has checked the indices; the positions add its byte offsets (stride 1) without a bound. */
   const view made = view_contiguous(ACL_INT64, at.rank, at.dims);
   *s = (index_source){
       .name = name, .operand = IN_SCRATCH, .dtype = ACL_INT64, .scratch = l->offsets, .extent = INT64_MAX, .stride = 1};
   for (int d = 0; d < at.rank; ++d) s->step[d] = made.strides[d];
 }
 
-status linear_run(const linear_index *l, void *const *at, void *scratch) {
+status linear_index_run(const linear_index *l, void *const *at, void *scratch) {
   int64_t *offset = (int64_t *)(void *)((char *)scratch + l->offsets);
   const int64_t n = view_elements(&l->target);
   const view *const walked[] = {&l->index};

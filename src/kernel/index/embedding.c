@@ -1,4 +1,4 @@
-/* EmbeddingDenseBackward, EmbeddingRenorm: row i of the table is worked on for every index i. */
+/* EmbeddingDenseBackward and EmbeddingRenorm: both process row i of a table for each index i. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,27 +16,29 @@ static int64_t read_index(int dtype, const char *at) {
 
 /* ---- EmbeddingDenseBackward: row i of out is the sum of the rows of grad whose index is i ------------------------ */
 
-/* They are added in their order, in float: in out where that is float, else in workspace, which has a slot for each row
- * that occurs. */
+/* Rows are added in the order of the indices, in float: directly in out where out is float, otherwise in workspace,
+ * which has a slot for each row of out that occurs among the indices. */
 typedef struct {
   places p;
   index_source one;
   view out; /* operand 2 */
   int grad_dtype;
-  int64_t padding; /* the index that does not count; negative: none */
+  int64_t padding; /* index whose gradient stays 0; negative: none */
   bool by_frequency, direct;
-  uint64_t counts, sums, slots, slot_of; /* in scratch: of rows, slots, rows, indices */
-  uint64_t converted;                    /* indices of other types, as int64 */
-  int64_t n_slots;                       /* at most */
+  uint64_t counts, sums, slots, slot_of; /* in scratch: one element per row, slot, row, index */
+  uint64_t converted;                    /* in scratch: indices of other types, converted to int64 */
+  int64_t n_slots;                       /* upper bound */
 } backward_plan;
 
-/* The indices as they are given, and as they are read: the same, or converted. Kept where they are counted or converted. */
+/* The indices as passed, and as read by the run (different if they were converted). In e->heap, and only where the run
+ * counts or converts indices. */
 typedef struct {
   view given, read;
 } backward_indices;
 
-/* Checks the indices, and counts how often each occurs; where there are slots, gives them out in the order of first use. */
-static status count_rows(const backward_plan *p, const view *indices, const char *index, void *scratch) {
+/* Checks the indices and counts the occurrences of each row. Unless `direct`, also assigns slots to rows
+ * in the order of their first use. */
+static status count_row_uses(const backward_plan *p, const view *indices, const char *index, void *scratch) {
   int64_t *counts = (int64_t *)(void *)((char *)scratch + p->counts), n_slots = 0;
   int64_t *slots = (int64_t *)(void *)((char *)scratch + p->slots);
   int64_t *slot_of = (int64_t *)(void *)((char *)scratch + p->slot_of);
@@ -56,8 +58,9 @@ static status count_rows(const backward_plan *p, const view *indices, const char
   return ST_OK;
 }
 
-/* A row of sums in float is divided, and stored in out; all are of one stride. */
-static void finish_rows(const backward_plan *p, const int64_t *counts, const int64_t *slots, char *sums, char *out) {
+/* Divides rows of float sums by the counts (by_frequency) and stores them in out (unless `direct`). */
+static void finish_gradient_rows(const backward_plan *p, const int64_t *counts, const int64_t *slots, char *sums,
+                                 char *out) {
   const int64_t width = p->out.dims[1], sum_step = p->direct ? p->out.strides[1] : (int64_t)sizeof(float);
   const int64_t sum_row = p->direct ? p->out.strides[0] : width * sum_step;
   store_loop *const store = loops->store[p->out.dtype][COMPUTE_F32];
@@ -70,13 +73,13 @@ static void finish_rows(const backward_plan *p, const int64_t *counts, const int
   }
 }
 
-static void zero(char *to, const view *v, uint64_t cost_ns) {
+static void zero_rows(char *to, const view *v, uint64_t cost_ns) {
   fill_plan fill;
   fill_plan_init(&fill, v, NULL);
   fill_run(&fill, to, cost_ns);
 }
 
-static status run_backward(const executor *e, void *const *at, void *scratch) {
+static status run_embedding_backward(const executor *e, void *const *at, void *scratch) {
   const backward_plan *p = PLAN(e, backward_plan);
   const bool counts = !p->direct || p->by_frequency;
   char *sums = p->direct ? at[2] : (char *)scratch + p->sums;
@@ -86,9 +89,9 @@ static status run_backward(const executor *e, void *const *at, void *scratch) {
     index = (char *)scratch + p->converted;
     elementwise_copy(index, &indices->read, at[1], &indices->given, e->cost_ns);
   }
-  if (counts) TRY(count_rows(p, &indices->read, index, scratch));
+  if (counts) TRY(count_row_uses(p, &indices->read, index, scratch));
   const bool has_elements = view_elements(&p->out) > 0;
-  if (has_elements) zero(at[2], &p->out, e->cost_ns / 2);
+  if (has_elements) zero_rows(at[2], &p->out, e->cost_ns / 2);
   if (!p->direct) memset(sums, 0, (size_t)(p->n_slots * p->out.dims[1]) * sizeof(float));
   const places_job job = {.p = &p->p,
                           .kind = PLACES_ADD,
@@ -102,17 +105,17 @@ static status run_backward(const executor *e, void *const *at, void *scratch) {
   TRY(places_run(&job));
   if (!has_elements) return ST_OK;
   if (counts)
-    finish_rows(p, (const int64_t *)(const void *)((char *)scratch + p->counts),
-                (const int64_t *)(const void *)((char *)scratch + p->slots), sums, at[2]);
+    finish_gradient_rows(p, (const int64_t *)(const void *)((char *)scratch + p->counts),
+                         (const int64_t *)(const void *)((char *)scratch + p->slots), sums, at[2]);
   if (p->direct && p->padding >= 0 && p->padding < p->out.dims[0]) {
     view row = p->out;
     row.dims[0] = 1;
-    zero((char *)at[2] + p->padding * row.strides[0], &row, 0);
+    zero_rows((char *)at[2] + p->padding * row.strides[0], &row, 0);
   }
   return ST_OK;
 }
 
-static status check_shapes(const tensor *grad, const tensor *indices, const tensor *out, int64_t n_rows) {
+static status expect_embedding_shapes(const tensor *grad, const tensor *indices, const tensor *out, int64_t n_rows) {
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   int64_t n = grad->rank ? 1 : -1;
   for (int d = 0; d + 1 < grad->rank; ++d) n *= grad->dims[d];
@@ -123,7 +126,7 @@ static status check_shapes(const tensor *grad, const tensor *indices, const tens
   return op_expect_shape(out, "out", dims, 2);
 }
 
-/* How the indices are read; what the run needs to know of them is kept. */
+/* Determines the view by which indices are read, and keeps in e->heap what the run needs to know about it. */
 static status plan_indices(executor *e, backward_plan *p, const tensor *indices, view *read) {
   const view given = view_of(indices);
   const bool converts = !(DTYPES_INDEX & DTYPE_BIT(indices->dtype));
@@ -136,7 +139,7 @@ static status plan_indices(executor *e, backward_plan *p, const tensor *indices,
   return ST_OK;
 }
 
-/* paddingIdx is unsigned; those without one pass -1. */
+/* paddingIdx is unsigned; callers without a padding index pass -1. */
 status prepare_embedding_dense_backward(executor *e, const op_arg *a) {
   const tensor *grad = a[0].tensor, *indices = a[1].tensor, *out = a[5].tensor;
   backward_plan *p = PLAN(e, backward_plan);
@@ -144,7 +147,7 @@ status prepare_embedding_dense_backward(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(grad, "grad", floats));
   TRY(op_expect_dtype(indices, "indices", DTYPES_REAL & ~DTYPE_BIT(ACL_BF16)));
   TRY(op_expect_dtype(out, "out", floats));
-  TRY(check_shapes(grad, indices, out, a[2].integer));
+  TRY(expect_embedding_shapes(grad, indices, out, a[2].integer));
   const view from = view_of(grad);
   const uint64_t rows = (uint64_t)out->dims[0], n = (uint64_t)indices->n;
   p->out = view_of(out);
@@ -163,7 +166,7 @@ status prepare_embedding_dense_backward(executor *e, const op_arg *a) {
     p->slot_of = workspace_intermediate(e, n * sizeof(int64_t));
     p->sums = workspace_intermediate(e, (uint64_t)(p->n_slots * out->dims[1]) * sizeof(float));
   }
-  /* The indices are those of rows of out, or of slots. */
+  /* The positions index rows of out, or slots. */
   const view slot_of = view_contiguous(ACL_INT64, read_as.rank, read_as.dims);
   const view sums = view_contiguous(ACL_FLOAT, 2, (const int64_t[]){p->n_slots, out->dims[1]});
   const view *index = p->direct ? &read_as : &slot_of, *target = p->direct ? &p->out : &sums;
@@ -177,7 +180,7 @@ status prepare_embedding_dense_backward(executor *e, const op_arg *a) {
   view grad_rows = from;
   --grad_rows.rank;
   move_space both;
-  EXPECT(space_of_reshape(&both, index, &grad_rows) && both.rank <= MAX_RANK,
+  EXPECT(move_space_of_reshape(&both, index, &grad_rows) && both.rank <= MAX_RANK,
          "grad has %d dimensions, expected those of indices and one more, as one of them has gaps", grad->rank);
   for (int d = 0; d < both.rank; ++d) {
     p->one.step[d] = both.to[d];
@@ -185,25 +188,25 @@ status prepare_embedding_dense_backward(executor *e, const op_arg *a) {
   }
   places_add_slice(&p->p, target->dims[1], target->strides[1], from.strides[grad_rows.rank]);
   places_finish(&p->p, false);
-  e->run = run_backward;
+  e->run = run_embedding_backward;
   const uint64_t read = (uint64_t)grad->n * dtype_bytes(grad->dtype),
                  written = (uint64_t)out->n * dtype_bytes(out->dtype);
   executor_cost(e, read + written + (uint64_t)indices->n * dtype_bytes(indices->dtype), (uint64_t)grad->n * 8);
   return ST_OK;
 }
 
-/* ---- EmbeddingRenorm: rows whose norm is beyond maxNorm are scaled down to it ------------------------------------- */
+/* ---- EmbeddingRenorm: rows whose norm exceeds maxNorm are scaled down to it -------------------------------------- */
 
 enum { TILE = 512 };
 
 typedef struct {
-  walk indices; /* operand 0 */
+  walk indices; /* over the indices, operand 1 */
   int index_dtype;
   view table;
   double max_norm, norm_type;
   load_loop *load;
   store_loop *store;
-  uint64_t seen; /* in scratch: a byte for each row, since one is scaled once however often it is named */
+  uint64_t seen; /* in scratch: one byte per row, since a row is scaled once however often it occurs */
 } renorm_plan;
 
 static double row_norm(const renorm_plan *p, const char *row) {
@@ -224,7 +227,7 @@ static double row_norm(const renorm_plan *p, const char *row) {
   return isinf(type) || type == 1 || type == 0 ? sum : type == 2 ? sqrt(sum) : pow(sum, 1 / type);
 }
 
-static void scale_row(const renorm_plan *p, char *row, double by) {
+static void scale_table_row(const renorm_plan *p, char *row, double by) {
   const int64_t n = p->table.dims[1], step = p->table.strides[1];
   double tile[TILE];
   for (int64_t i = 0; i < n; i += TILE) {
@@ -251,7 +254,7 @@ static status run_renorm(const executor *e, void *const *at, void *scratch) {
     }
     char *row = (char *)at[0] + index * p->table.strides[0];
     const double norm = row_norm(p, row);
-    if (norm > p->max_norm) scale_row(p, row, p->max_norm / (norm + 1e-7));
+    if (norm > p->max_norm) scale_table_row(p, row, p->max_norm / (norm + 1e-7));
   }
   return ST_OK;
 }

@@ -1,4 +1,4 @@
-/* One value into slices: IndexFillTensor, whose indices are a host array, and IndexFill, whose indices are a tensor. */
+/* IndexFillTensor (indices in a host array) and IndexFill (indices in a tensor): fill slices of self with one value. */
 #include <stdlib.h>
 
 #include "kernel/elementwise/fill.h"
@@ -9,17 +9,18 @@
 enum { BLOCK = 256 };
 
 typedef struct {
-  move_plan copy, slice; /* self to out; the value to a slice */
-  int64_t extent, step;  /* of the dimension of out, the step in bytes */
-  load_loop *load;       /* of the index tensor; NULL: the indices are those behind */
+  move_plan copy, slice; /* copy: self to out; slice: the value to one slice */
+  int64_t extent, step;  /* of the indexed dimension of out: its size, and its stride in bytes */
+  load_loop *load;       /* reads the index tensor; NULL if indices are in `index` below */
   int64_t index_step;    /* bytes */
-  int64_t n;             /* indices */
+  int64_t n;             /* number of indices */
   bool in_place;
   _Alignas(16) char value[16];
   int64_t index[];
 } index_fill;
 
-/* Indices beyond the dimension have been refused, or are no places. */
+/* Fills the slices of n indices. Indices of host arrays have been checked; those of tensors
+ * that are out of range are ignored. */
 static void fill_slices(const index_fill *f, char *out, const int64_t *index, int64_t n, uint64_t cost_ns) {
   for (int64_t i = 0; i < n; ++i) {
     const int64_t at = index[i] < 0 ? index[i] + f->extent : index[i];
@@ -46,8 +47,8 @@ static status run_index_fill(const executor *e, void *const *at, void *scratch) 
   return ST_OK;
 }
 
-/* The indices of a call, in a new e->heap. */
-static status take_indices(executor *e, const op_arg *index, bool in_tensor, int64_t extent) {
+/* Reads and checks the indices of a call into a new index_fill in e->heap. */
+static status index_fill_new(executor *e, const op_arg *index, bool in_tensor, int64_t extent) {
   const tensor *t = index->tensor;
   const aclIntArray *array = index->ints;
   const uint64_t n = in_tensor ? (uint64_t)t->n : array->size;
@@ -76,23 +77,23 @@ status prepare_index_fill(executor *e, const op_arg *a) {
   const bool by_tensor = variant == INDEX_FILL_BY_TENSOR || variant == INDEX_FILL_BY_TENSOR_INPLACE;
   const char *name = in_place ? "selfRef" : "self";
   int dim;
-  TRY(expect_same_dtype(a[0].tensor, name, in_place ? a[0].tensor : a[4].tensor, "out"));
+  TRY(move_expect_same_dtype(a[0].tensor, name, in_place ? a[0].tensor : a[4].tensor, "out"));
   const tensor *self = a[0].tensor, *out = in_place ? self : a[4].tensor;
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   TRY(op_expect_dim(a[1].integer, "dim", self->rank, &dim));
   view to = view_of(out);
   const view from = view_of(self);
-  TRY(take_indices(e, &a[2], by_tensor, to.rank ? to.dims[dim] : 1));
+  TRY(index_fill_new(e, &a[2], by_tensor, to.rank ? to.dims[dim] : 1));
   index_fill *f = e->heap;
   f->in_place = in_place;
   f->step = to.rank ? to.strides[dim] : 0;
   TRY(fill_value_of(self, name, a[3].scalar, f->value));
   move_space s;
-  space_of_views(&s, &to, &from);
+  move_space_of_views(&s, &to, &from);
   move_plan_init(&f->copy, &s);
   if (to.rank) to.dims[dim] = 1;
   const view value = {.dtype = self->dtype};
-  space_of_views(&s, &to, &value);
+  move_space_of_views(&s, &to, &value);
   move_plan_init(&f->slice, &s);
   executor_cost(e, (uint64_t)(out->n * (in_place ? 0 : 2) + view_elements(&to) * f->n) * dtype_bytes(self->dtype), 0);
   e->run = out->n ? run_index_fill : run_nothing;

@@ -1,8 +1,8 @@
-/* Loops of indexing, compiled once per instruction set level. */
+/* Loops of gather and scatter (index_loops.h), compiled once per instruction set level. */
 #include "kernel/engine/level.h"
 #include "kernel/index/index_loops.h"
 
-/* ---- indices to offsets ------------------------------------------------------------------------------------------ */
+/* ---- indices to byte offsets ------------------------------------------------------------------------------------- */
 
 #define INDICES(T, step)                                                                                               \
   for (int64_t i = 0; i < n; ++i) {                                                                                    \
@@ -61,7 +61,7 @@ BOTH(i64, int64_t, int64_t, i64, v)
 ACCUMULATE(add_bool, uint8_t, uint8_t, i64, (x != 0) | ((v != 0) & (a != 0)))
 ACCUMULATE(multiply_bool, uint8_t, uint8_t, i64, (x != 0) & (v != 0))
 
-/* Pairs of parts P, in W; sums have no factor. */
+/* Complex numbers with real and imaginary part of type P, computed in W. There is no factor alpha. */
 #define ACCUMULATE_COMPLEX(name, P, W, real, imaginary)                                                                \
   static void name(char *to, const int64_t *at, const char *from, const int64_t *of, int64_t n, int64_t m,             \
                    compute_value alpha) {                                                                              \
@@ -82,16 +82,16 @@ ACCUMULATE(multiply_bool, uint8_t, uint8_t, i64, (x != 0) & (v != 0))
 BOTH_COMPLEX(c64, float)
 BOTH_COMPLEX(c128, double)
 
-/* ---- one element at each place ----------------------------------------------------------------------------------- */
+/* ---- slices of one element --------------------------------------------------------------------------------------- */
 
 typedef struct {
   uint64_t half[2];
 } word16;
 
-/* What a pass of its own, which compilers make vectors of, finds out about n indices. */
+/* Result of a separate pass over n indices, which compilers vectorise. */
 typedef struct {
   bool inside;   /* all are in range */
-  bool negative; /* some are */
+  bool negative; /* some indices are negative */
 } index_check;
 
 #define CHECK_EACH(index_step)                                                                                         \
@@ -115,7 +115,7 @@ typedef struct {
 CHECK(i32, int32_t)
 CHECK(i64, int64_t)
 
-enum { CHECKED = 128 }; /* indices that are read twice while they are in L1 */
+enum { CHECKED = 128 }; /* indices per block, which are read twice while they are in L1 */
 
 #define ELEMENT_LOOP(I, T, S, index_step, side_step, statement)                                                        \
   for (int64_t i = begin; i < end; ++i) {                                                                              \
@@ -125,7 +125,7 @@ enum { CHECKED = 128 }; /* indices that are read twice while they are in L1 */
     S *const s = (void *)(row.side + i * (side_step));                                                                 \
     statement;                                                                                                         \
   }
-/* All lie side by side. */
+/* ELEMENT_LOOP for contiguous data without negative indices. */
 #define DENSE_LOOP(I, T, S, statement)                                                                                 \
   for (int64_t i = begin; i < end; ++i) {                                                                              \
     T *const t = (T *)(void *)row.target + ((const I *)(const void *)row.index)[i];                                    \
@@ -134,7 +134,7 @@ enum { CHECKED = 128 }; /* indices that are read twice while they are in L1 */
   }
 #define ELEMENTS(name, index_name, I, T, S, statement)                                                                 \
   static int64_t name##_##index_name(const element_row *r) {                                                           \
-    const element_row row = *r; /* what is written may not be the row */                                               \
+    const element_row row = *r; /* a copy, since stores to the target might alias *r */                                \
     const bool side_by_side = row.index_step == (int64_t)sizeof(I) && row.side_step == (int64_t)sizeof(S);             \
     const bool is_dense = side_by_side && row.target_step == 0 && row.stride == (int64_t)sizeof(T);                    \
     const int64_t low = row.wraps ? -row.extent : 0;                                                                   \

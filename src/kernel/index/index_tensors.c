@@ -1,5 +1,6 @@
-/* Index, IndexPutImpl: PyTorch's self[i, j, :, k], where i, j and k are tensors of integers that are broadcast together,
- * or masks, which stand for the coordinates of what is true in them. A tensor without elements stands for ":". */
+/* Index and IndexPutImpl: PyTorch's self[i, j, :, k], where i, j and k are integer tensors, which are
+ * broadcast together, or masks, which stand for the coordinates of their true elements. A tensor
+ * without elements stands for ":". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,10 +9,11 @@
 #include "kernel/index/scatter.h"
 #include "kernel/move/check.h"
 
-/* ---- what a list of tensors means -------------------------------------------------------------------------------- */
+/* ---- interpretation of the list of tensors ----------------------------------------------------------------------- */
 
-/* What a tensor without elements is: ":" where it has one dimension and its type is none of indices, or self's; the same,
- * but an index without places where it has a type of indices; ":" always, as CANN has it. */
+/* How a tensor without elements is read. EMPTY_BY_TYPE: as ":" if it has one dimension and either no index type or
+ * self's type. EMPTY_IS_INDEX: as ":" if it has one dimension and no index type, otherwise as an index with no
+ * positions. EMPTY_IS_WHOLE: always as ":", as CANN does. */
 typedef enum { EMPTY_BY_TYPE, EMPTY_IS_INDEX, EMPTY_IS_WHOLE } empty_reading;
 
 typedef struct {
@@ -19,27 +21,27 @@ typedef struct {
   const aclTensorList *list;
   int n_sources, n_masks;
   empty_reading reading;
-  int source_of[MAX_RANK]; /* of each dimension of self: the position in the list; -1: none, a slice */
-  bool any_number;         /* of places: only the masks' elements say it */
-  int first;               /* the place dimensions' position in the result */
+  int source_of[MAX_RANK]; /* for each dimension of self: index in the list, or -1 for a slice */
+  bool any_number;         /* the number of positions is known only once masks have been counted */
+  int first;               /* where the dimensions of the positions are inserted in the result */
   int place_rank;
-  int64_t place_dims[MAX_RANK]; /* a mask counts as one dimension of 1, until its number is known */
+  int64_t place_dims[MAX_RANK]; /* a mask counts as one dimension of 1 until its true elements are counted */
 } index_meaning;
 
 static bool is_index_type(int dtype) { return dtype == ACL_INT32 || dtype == ACL_INT64; }
 
-/* torch_npu passes an empty tensor of self's type for ":", and indices of no places as well. The other tensors' shapes
- * decide what is meant. */
-static bool is_whole(const index_meaning *m, const tensor *t) {
+/* torch_npu passes an empty tensor of self's type for ":", but also for an index with no positions. The shapes of the
+ * other tensors decide which of the two is meant. */
+static bool is_full_slice(const index_meaning *m, const tensor *t) {
   if (t->n) return false;
   if (m->reading == EMPTY_IS_WHOLE) return true;
   if (t->rank != 1) return false;
   return !is_index_type(t->dtype) || (t->dtype == m->self->dtype && m->reading == EMPTY_BY_TYPE);
 }
 
-/* Tensors of shape [0] and self's type are indices where others are ":", which has one type throughout a list, and where
- * they are alone, as nobody indexes by ":" alone. */
-static empty_reading likely_reading(const aclTensorList *list) {
+/* Tensors of shape [0] with self's type are indices if the list has ":" of another type (since ":" has one type
+ * throughout a list), or if the list has nothing else (since nobody indexes by ":" alone). */
+static empty_reading likely_empty_reading(const aclTensorList *list) {
   bool alone = true;
   for (uint64_t i = 0; i < list->size; ++i) {
     const tensor *t = list->value[i];
@@ -51,9 +53,11 @@ static empty_reading likely_reading(const aclTensorList *list) {
   return alone ? EMPTY_IS_INDEX : EMPTY_BY_TYPE;
 }
 
-/* Understands the list so that it fits the tensor beside it, by the likeliest reading first. */
-static status find_meaning(index_meaning *m, const tensor *side, status (*fits)(index_meaning *, const tensor *)) {
-  const empty_reading likely = likely_reading(m->list);
+/* Interprets the list so that it fits the side tensor; tries the most likely reading first. `fits` interprets the list
+ * under m->reading and checks the result against the tensor. */
+static status find_index_meaning(index_meaning *m, const tensor *side,
+                                 status (*fits)(index_meaning *, const tensor *)) {
+  const empty_reading likely = likely_empty_reading(m->list);
   const empty_reading readings[] = {likely, likely == EMPTY_BY_TYPE ? EMPTY_IS_INDEX : EMPTY_BY_TYPE, EMPTY_IS_WHOLE};
   status st = ST_OK;
   for (int i = 0; i < 3; ++i) {
@@ -66,7 +70,7 @@ static status find_meaning(index_meaning *m, const tensor *side, status (*fits)(
   return st;
 }
 
-static status expect_mask(const tensor *self, const tensor *mask, int i, int d) {
+static status expect_index_mask(const tensor *self, const tensor *mask, int i, int d) {
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   bool fits = mask->rank > 0 && d + mask->rank <= self->rank;
   for (int k = 0; fits && k < mask->rank; ++k) fits = mask->dims[k] == self->dims[d + k];
@@ -75,7 +79,7 @@ static status expect_mask(const tensor *self, const tensor *mask, int i, int d) 
   return ST_OK;
 }
 
-static status join_dims(index_meaning *m, const int64_t *dims, int rank, int i) {
+static status broadcast_place_dims(index_meaning *m, const int64_t *dims, int rank, int i) {
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   const int most = rank > m->place_rank ? rank : m->place_rank;
   int64_t joined[MAX_RANK];
@@ -91,9 +95,9 @@ static status join_dims(index_meaning *m, const int64_t *dims, int rank, int i) 
   return ST_OK;
 }
 
-/* Goes through the list. The places take the position of the indexed dimensions where these are neighbours in the list,
- * else the front. */
-static status understand(index_meaning *m) {
+/* Interprets the list under m->reading. The dimensions of the positions take the place of the indexed dimensions if
+ * these are neighbours in the list, otherwise they come first. */
+static status read_index_list(index_meaning *m) {
   static const int64_t one = 1;
   int d = 0, last = -1;
   bool neighbours = true;
@@ -103,7 +107,7 @@ static status understand(index_meaning *m) {
     const tensor *t = m->list->value[i];
     const int index = (int)i;
     EXPECT(d < m->self->rank, "indices has more tensors than the %d dimensions of self", m->self->rank);
-    if (is_whole(m, t)) {
+    if (is_full_slice(m, t)) {
       ++d;
       continue;
     }
@@ -115,12 +119,12 @@ static status understand(index_meaning *m) {
     last = index;
     ++m->n_sources;
     if (t->dtype == ACL_BOOL) {
-      TRY(expect_mask(m->self, t, index, d));
-      TRY(join_dims(m, &one, 1, index));
+      TRY(expect_index_mask(m->self, t, index, d));
+      TRY(broadcast_place_dims(m, &one, 1, index));
       ++m->n_masks;
       for (int k = 0; k < t->rank; ++k) m->source_of[d++] = index;
     } else {
-      TRY(join_dims(m, t->dims, t->rank, index));
+      TRY(broadcast_place_dims(m, t->dims, t->rank, index));
       m->source_of[d++] = index;
     }
   }
@@ -128,7 +132,7 @@ static status understand(index_meaning *m) {
   return ST_OK;
 }
 
-/* The result's shape. */
+/* Stores the shape of the result in dims and returns its rank, which may exceed MAX_RANK. */
 static int result_dims(const index_meaning *m, int64_t *dims) {
   int rank = 0, slices = 0;
   for (int d = 0; d < m->self->rank; ++d) {
@@ -148,12 +152,13 @@ static int result_dims(const index_meaning *m, int64_t *dims) {
 typedef struct {
   view mask;
   int operand, source;
-  int64_t stride[MAX_RANK]; /* of the target, along the mask's dimensions */
-  uint64_t offsets;         /* in scratch */
-  int64_t room;             /* for so many */
+  int64_t stride[MAX_RANK]; /* bytes, of the target, along the mask's dimensions */
+  uint64_t offsets;         /* in scratch: `room` offsets, int64 */
+  int64_t room;             /* capacity of `offsets` */
 } mask_index;
 
-/* The offsets in the target of what is true, in row-major order. Returns their number, or room + 1. */
+/* Stores the byte offsets in the target of the mask's true elements, in row-major order. Returns their number, or room
+ * + 1 if there are more than `room`. */
 static int64_t mask_offsets(const mask_index *m, const char *at, int64_t *offset) {
   int64_t index[MAX_RANK] = {0}, n = 0, target = 0;
   const int last = m->mask.rank - 1;
@@ -179,12 +184,13 @@ static int64_t mask_offsets(const mask_index *m, const char *at, int64_t *offset
 
 typedef struct {
   int n_masks;
-  bool any_number; /* the masks' last place dimension is as long as they have elements */
+  bool any_number; /* the last dimension of the positions is as long as the masks have true elements */
   int64_t expected;
   mask_index mask[];
 } masks;
 
-/* Fills the sources of masks, and the places' last dimension where it waits for that. p is the task's own. */
+/* Computes the offsets of all masks and completes the plan p: the steps of the masks' sources, and the last dimension
+ * if it depends on the masks. p and its sources are the task's own copy. */
 static status masks_run(const masks *m, places *p, void *const *at, void *scratch, bool to_side) {
   int64_t expected = m->any_number ? -1 : m->expected;
   for (int i = 0; i < m->n_masks; ++i) {
@@ -202,12 +208,12 @@ static status masks_run(const masks *m, places *p, void *const *at, void *scratc
   return ST_OK;
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------------ */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   places p;
   index_source source[MAX_RANK];
-  masks masks; /* last: has a flexible array */
+  masks masks; /* last member, since it ends with a flexible array */
 } index_places;
 
 static index_places *index_places_new(int n_masks) {
@@ -231,7 +237,8 @@ static void add_mask(executor *e, index_places *x, const tensor *t, int source, 
                                      .stride = 1};
 }
 
-/* The sources over the places. first_operand: of the list; masks have `count` true elements (-1: any number). */
+/* Fills the sources. first_operand: operand number of the list's first tensor. count: number of true elements of each
+ * mask, -1 if any number is accepted. */
 static void add_sources(executor *e, index_places *x, const index_meaning *m, const view *target, int first_operand,
                         int64_t count) {
   int source = 0;
@@ -257,8 +264,9 @@ static void add_sources(executor *e, index_places *x, const index_meaning *m, co
   }
 }
 
-/* The side's strides over the result's dimensions, from the innermost: those it lacks or has once are 0. */
-static void add_dims(index_places *x, const index_meaning *m, const view *target, const view *side) {
+/* Adds the dimensions of positions and slices. The side is broadcast to the result: dimensions that it lacks, or that
+ * have size 1, get stride 0. */
+static void add_place_dims(index_places *x, const index_meaning *m, const view *target, const view *side) {
   int64_t dims[2 * MAX_RANK];
   const int rank = result_dims(m, dims);
   int64_t step[2 * MAX_RANK];
@@ -295,26 +303,26 @@ static status run_index(const executor *e, void *const *view, void *scratch) {
   return places_run(&job);
 }
 
-/* The masks' number is what out has in the places' last dimension, where no index of integers says it. */
-static void number_from(index_meaning *m, const view *side, int result_rank) {
+/* If no integer index determines the last dimension of the positions, takes its size from the side tensor. */
+static void take_mask_count(index_meaning *m, const view *side, int result_rank) {
   if (!m->n_masks || m->place_dims[m->place_rank - 1] != 1) return;
   const int d = m->first + m->place_rank - 1 - (result_rank - side->rank);
   if (d >= 0 && d < side->rank) m->place_dims[m->place_rank - 1] = side->dims[d];
 }
 
-static status meaning_of_result(index_meaning *m, const tensor *out) {
+static status index_list_fits_out(index_meaning *m, const tensor *out) {
   int64_t dims[2 * MAX_RANK];
   const view o = view_of(out);
-  TRY(understand(m));
-  number_from(m, &o, result_dims(m, dims));
+  TRY(read_index_list(m));
+  take_mask_count(m, &o, result_dims(m, dims));
   return op_expect_shape(out, "out", dims, result_dims(m, dims));
 }
 
 status prepare_index(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   index_meaning m = {.self = self, .list = a[1].tensors};
-  TRY(expect_same_dtype(self, "self", out, "out"));
-  TRY(find_meaning(&m, out, meaning_of_result));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
+  TRY(find_index_meaning(&m, out, index_list_fits_out));
   index_places *x = e->heap = index_places_new(m.n_masks);
   if (!x) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d indices", m.n_sources);
   const view from = view_of(self), to = view_of(out);
@@ -322,7 +330,7 @@ status prepare_index(executor *e, const op_arg *a) {
   x->masks.any_number = false;
   x->masks.expected = m.place_rank ? m.place_dims[m.place_rank - 1] : 1;
   add_sources(e, x, &m, &from, 1, x->masks.expected);
-  add_dims(x, &m, &from, &to);
+  add_place_dims(x, &m, &from, &to);
   executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 2, (uint64_t)out->n * 8);
   e->run = out->n ? run_index : run_nothing;
   return ST_OK;
@@ -335,10 +343,10 @@ typedef struct {
   places_kind kind;
   int dtype;
   bool in_float;
-  uint64_t sums; /* in scratch */
+  uint64_t sums; /* in scratch: the float copy of self, where in_float is set */
 } put_plan;
 
-static status run_put(const executor *e, void *const *at, void *scratch) {
+static status run_index_put(const executor *e, void *const *at, void *scratch) {
   const put_plan *s = PLAN(e, put_plan);
   const index_places *x = e->heap;
   const view sums = view_contiguous(ACL_FLOAT, s->self.rank, s->self.dims);
@@ -363,14 +371,14 @@ static status run_put(const executor *e, void *const *at, void *scratch) {
   return ST_OK;
 }
 
-/* values broadcasts to the result */
-static status meaning_of_values(index_meaning *m, const tensor *values) {
+/* Interprets the list so that values can be broadcast to the result. */
+static status index_list_fits_values(index_meaning *m, const tensor *values) {
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   int64_t dims[2 * MAX_RANK];
   const view v = view_of(values);
-  TRY(understand(m));
+  TRY(read_index_list(m));
   int rank = result_dims(m, dims);
-  number_from(m, &v, rank);
+  take_mask_count(m, &v, rank);
   m->any_number = m->n_masks && m->place_dims[m->place_rank - 1] == 1;
   rank = result_dims(m, dims);
   bool fits = values->rank <= rank;
@@ -388,10 +396,10 @@ status prepare_index_put(executor *e, const op_arg *a) {
   const bool accumulate = a[3].boolean;
   put_plan *s = PLAN(e, put_plan);
   index_meaning m = {.self = self, .list = a[1].tensors};
-  TRY(expect_same_dtype(self, "selfRef", values, "values"));
-  EXPECT(!accumulate || indexing->add[self->dtype], "selfRef has dtype %s, which has no sums here",
+  TRY(move_expect_same_dtype(self, "selfRef", values, "values"));
+  EXPECT(!accumulate || indexing->add[self->dtype], "selfRef has dtype %s, for which accumulate is not supported",
          dtype_name(self->dtype));
-  TRY(find_meaning(&m, values, meaning_of_values));
+  TRY(find_index_meaning(&m, values, index_list_fits_values));
   index_places *x = e->heap = index_places_new(m.n_masks);
   if (!x) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d indices", m.n_sources);
   s->self = view_of(self);
@@ -406,11 +414,11 @@ status prepare_index_put(executor *e, const op_arg *a) {
   x->masks.any_number = m.any_number;
   x->masks.expected = m.place_rank ? m.place_dims[m.place_rank - 1] : 1;
   add_sources(e, x, &m, &target, 1, m.any_number ? -1 : x->masks.expected);
-  add_dims(x, &m, &target, &side);
+  add_place_dims(x, &m, &target, &side);
   int64_t dims[2 * MAX_RANK];
   uint64_t n = 1;
   for (int d = result_dims(&m, dims); d > 0; --d) n *= (uint64_t)dims[d - 1];
   executor_cost(e, n * dtype_bytes(self->dtype) * 3 + (s->in_float ? (uint64_t)self->n * 12 : 0), n * 8);
-  e->run = self->n && values->n && m.n_sources ? run_put : run_nothing; /* ":" alone puts nothing */
+  e->run = self->n && values->n && m.n_sources ? run_index_put : run_nothing; /* a list of ":" alone changes nothing */
   return ST_OK;
 }

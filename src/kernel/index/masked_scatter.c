@@ -1,4 +1,4 @@
-/* InplaceMaskedScatter: the elements that the mask marks are, in their order, replaced by those of source. */
+/* InplaceMaskedScatter: the elements that the mask selects are replaced, in order, by the elements of source. */
 #include "kernel/engine/walk.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
@@ -58,7 +58,7 @@ status prepare_masked_scatter(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *mask = a[1].tensor, *source = a[2].tensor;
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   masked_scatter *p = PLAN(e, masked_scatter);
-  TRY(expect_same_dtype(self, "selfRef", source, "source"));
+  TRY(move_expect_same_dtype(self, "selfRef", source, "source"));
   TRY(op_expect_dtype(mask, "mask", DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8)));
   EXPECT(broadcasts_to(mask, self), "mask has shape %s, expected one that broadcasts to selfRef's, %s",
          shape_text(mask->dims, mask->rank, is), shape_text(self->dims, self->rank, of));

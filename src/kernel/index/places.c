@@ -1,3 +1,4 @@
+/* Plans and runs gather and scatter. See places.h for the terms. */
 #include "kernel/index/places.h"
 
 #include "base/sync.h"
@@ -7,9 +8,9 @@
 LEVEL_CHOICE(index_loops, indexing, index_loops)
 
 enum {
-  PLACE_GRAIN = 16, /* places that a thread takes together */
-  RUN_GRAIN = 16,   /* elements of a slice */
-  FEW_RUNS = 8,     /* slices of more are moved by plans of their own */
+  PLACE_GRAIN = 16, /* minimum number of positions per chunk of a thread */
+  RUN_GRAIN = 16,   /* minimum number of contiguous elements of a run per chunk */
+  FEW_RUNS = 8,     /* slices with at least so many runs are moved by a move_plan of their own */
 };
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
@@ -34,7 +35,8 @@ void places_add_slice(places *p, int64_t dim, int64_t target_stride, int64_t sid
   p->slice_side[p->slice_rank++] = side_stride;
 }
 
-/* A dimension along which no index changes belongs to the slice; to be written, its elements must be apart. */
+/* A dimension along which no index changes belongs to the slice. If the target is written, positions along it must also
+ * have distinct addresses. */
 static bool belongs_to_slice(const places *p, int d, bool to_side) {
   if (p->slice_rank == MAX_RANK || (!to_side && p->target_step[d] == 0)) return false;
   for (int k = 0; k < p->n_sources; ++k)
@@ -42,7 +44,7 @@ static bool belongs_to_slice(const places *p, int d, bool to_side) {
   return true;
 }
 
-static bool merges(const places *p, int outer, int inner) {
+static bool place_dims_merge(const places *p, int outer, int inner) {
   const int64_t n = p->dims[inner];
   if (p->target_step[outer] != n * p->target_step[inner] || p->side_step[outer] != n * p->side_step[inner])
     return false;
@@ -65,7 +67,7 @@ static void simplify_places(places *p, bool to_side) {
     if (dim == 1) continue;
     if (belongs_to_slice(p, d, to_side)) {
       places_add_slice(p, dim, p->target_step[d], p->side_step[d]);
-    } else if (rank && merges(p, rank - 1, d)) {
+    } else if (rank && place_dims_merge(p, rank - 1, d)) {
       const int64_t merged = p->dims[rank - 1] * dim;
       copy_place_dim(p, rank - 1, d);
       p->dims[rank - 1] = merged;
@@ -73,7 +75,7 @@ static void simplify_places(places *p, bool to_side) {
       copy_place_dim(p, rank++, d);
     }
   }
-  if (rank == 0) { /* one place */
+  if (rank == 0) { /* a single position */
     p->dims[rank++] = 1;
     p->target_step[0] = p->side_step[0] = 0;
     for (int k = 0; k < p->n_sources; ++k) p->source[k].step[0] = 0;
@@ -83,7 +85,8 @@ static void simplify_places(places *p, bool to_side) {
   for (int d = 0; d < rank; ++d) p->n *= p->dims[d];
 }
 
-/* The slice's dimensions by the strides of what is written, merged; its innermost one is the run where it can be. */
+/* Sorts the slice's dimensions by their strides in the tensor that is written, largest first, and merges them. The
+ * innermost dimension becomes the contiguous run where both tensors allow it. */
 static void simplify_slice(places *p, bool to_side) {
   int64_t *const by = to_side ? p->slice_side : p->slice_target, *const other =
                                                                      to_side ? p->slice_target : p->slice_side;
@@ -128,7 +131,7 @@ typedef struct {
 } place_block;
 
 typedef struct {
-  int source; /* -1: none */
+  int source; /* index of the source, -1 for none */
   int64_t place, value;
 } bad_index;
 
@@ -137,7 +140,7 @@ status places_fail(const char *name, int64_t place, int64_t value, int64_t low, 
               (intmax_t)low, (intmax_t)high);
 }
 
-/* Where a walk over the places is. */
+/* Coordinates of the current position. */
 typedef struct {
   int64_t index[MAX_RANK];
 } place_cursor;
@@ -160,7 +163,8 @@ static void wrong_index(int source, const index_source *s, const char *at, bad_i
   bad->value = s->dtype == ACL_INT32 ? *(const int32_t *)(const void *)at : *(const int64_t *)(const void *)at;
 }
 
-/* The offsets of n places of one row, from the cursor on. Returns how many are right. */
+/* Computes the offsets of n positions of one row, from the cursor on. Returns the number of positions
+ * before the first invalid index. */
 static int64_t row_offsets(const places_job *job, const place_cursor *c, int64_t *target, int64_t *side, int64_t n,
                            bad_index *bad) {
   const places *p = job->p;
@@ -187,7 +191,7 @@ static int64_t row_offsets(const places_job *job, const place_cursor *c, int64_t
   return n;
 }
 
-/* Moves on by n places, which do not go beyond the row. */
+/* Advances by n positions, at most to the end of the row. */
 static void cursor_by(const places *p, place_cursor *c, int64_t n) {
   int d = p->rank - 1;
   c->index[d] += n;
@@ -197,7 +201,8 @@ static void cursor_by(const places *p, place_cursor *c, int64_t n) {
   }
 }
 
-/* The block of n places from the cursor on, which moves. Returns how many are right. */
+/* Computes the offsets of n positions from the cursor on, and advances the cursor. Returns the number of positions
+ * before the first invalid index. */
 static int64_t block_offsets(const places_job *job, place_cursor *c, int64_t n, place_block *b, bad_index *bad) {
   const places *p = job->p;
   const int last = p->rank - 1;
@@ -213,12 +218,12 @@ static int64_t block_offsets(const places_job *job, place_cursor *c, int64_t n, 
 
 /* ---- slices ------------------------------------------------------------------------------------------------------ */
 
-/* What one thread does: of all places, or a range of them; of the slices, a range of the runs (their number times their
- * length). */
+/* One thread's chunk of the work: a range of positions, a range of the slices' runs, or a range of elements of each
+ * run. The other two ranges cover everything. */
 typedef struct {
   int64_t place, place_end;
-  int64_t run, run_end;     /* which runs of a slice */
-  int64_t first, first_end; /* which elements of each run */
+  int64_t run, run_end;     /* runs of a slice */
+  int64_t first, first_end; /* elements of each run */
 } share;
 
 static void move_run_of_block(const places_job *job, const place_block *b, int64_t n, int64_t target, int64_t side,
@@ -233,7 +238,7 @@ static void move_run_of_block(const places_job *job, const place_block *b, int64
   }
 }
 
-/* Every run of the slices, for a block of places. */
+/* Processes all runs of the chunk for a block of positions. */
 static void move_block(const places_job *job, const share *part, const place_block *b, int64_t n) {
   const places *p = job->p;
   const int64_t elements = part->first_end - part->first;
@@ -258,12 +263,12 @@ static void move_block(const places_job *job, const share *part, const place_blo
   }
 }
 
-/* A slice by itself, where it is large or its elements lie crosswise. */
+/* The move_plan of one slice, used where slices are large or have a transposed element order. */
 static void slice_plan(const places *p, bool to_side, move_plan *plan) {
   move_space s = {.element_bytes = p->target_bytes};
   const int64_t *to = to_side ? p->slice_side : p->slice_target, *from = to_side ? p->slice_target : p->slice_side;
-  for (int d = 0; d < p->slice_rank; ++d) space_add(&s, p->slice_dims[d], to[d], from[d]);
-  if (p->run != 1) space_add(&s, p->run, p->target_bytes, p->target_bytes);
+  for (int d = 0; d < p->slice_rank; ++d) move_space_add(&s, p->slice_dims[d], to[d], from[d]);
+  if (p->run != 1) move_space_add(&s, p->run, p->target_bytes, p->target_bytes);
   move_plan_init(plan, &s);
 }
 
@@ -273,7 +278,9 @@ static int64_t n_runs(const places *p) {
   return n;
 }
 
-/* Slices lie inside of the places in what is written, so going through one after the other is going through memory. */
+/* Whether slices are moved one after the other (by slice_plan) instead of run by run over a block of
+ * positions. Worthwhile if slices have smaller strides than positions in the tensor that is written, since
+ * memory is then written in order. */
 static bool moves_slices(const places_job *job) {
   const places *p = job->p;
   if (job->kind > PLACES_SCATTER || n_runs(p) < FEW_RUNS) return false;
@@ -283,11 +290,11 @@ static bool moves_slices(const places_job *job) {
          (job->kind == PLACES_SCATTER && p->n_sources == 1 && p->source[0].stride > slice[0]);
 }
 
-/* What does it at once for places of one element and one index; NULL: offsets are made. */
+/* The loop that processes slices of one element and one index without an array of offsets; NULL if there is none. */
 static element_loop *element_loop_of(const places_job *job) {
   const places *p = job->p;
   if (p->n_sources != 1 || p->run != 1 || p->slice_rank) return NULL;
-  const int index = index_type(p->source), size = element_size_log2(p->target_bytes);
+  const int index = index_type(p->source), size = move_element_size_log2(p->target_bytes);
   switch (job->kind) {
   case PLACES_GATHER: return indexing->gather_elements[index][size];
   case PLACES_SCATTER: return indexing->scatter_elements[index][size];
@@ -328,7 +335,7 @@ static void do_elements(const places_job *job, const share *part, element_loop *
   }
 }
 
-static void do_share(const places_job *job, const share *part, bad_index *bad) {
+static void run_places_share(const places_job *job, const share *part, bad_index *bad) {
   place_block b;
   place_cursor c;
   move_plan plan;
@@ -362,11 +369,11 @@ typedef enum { BY_PLACES, BY_RUNS, BY_ELEMENTS } division;
 typedef struct {
   const places_job *job;
   division by;
-  bad_index *first; /* of all threads; guarded by the lock */
+  bad_index *first; /* lowest position with an invalid index, over all threads; guarded by `lock` */
   spinlock *lock;
 } shared_job;
 
-static void range(const void *arg, int64_t begin, int64_t end) {
+static void run_places_range(const void *arg, int64_t begin, int64_t end) {
   const shared_job *s = arg;
   const places *p = s->job->p;
   share part = {.place_end = p->n, .run_end = n_runs(p), .first_end = p->run};
@@ -374,18 +381,19 @@ static void range(const void *arg, int64_t begin, int64_t end) {
   if (s->by == BY_PLACES) part.place = begin, part.place_end = end;
   if (s->by == BY_RUNS) part.run = begin, part.run_end = end;
   if (s->by == BY_ELEMENTS) part.first = begin, part.first_end = end;
-  do_share(s->job, &part, &bad);
+  run_places_share(s->job, &part, &bad);
   if (likely(bad.source < 0)) return;
   spin_lock(s->lock);
   if (s->first->source < 0 || bad.place < s->first->place) *s->first = bad;
   spin_unlock(s->lock);
 }
 
-/* The places of each coordinate in the first dimension have a part of the target of their own: Scatter along another. */
+/* Whether the positions of each coordinate of the first dimension write to an address range of their own, as in Scatter
+ * along another dimension. */
 static bool are_apart(const places *p) {
   int64_t reach = p->run * p->target_bytes;
   for (int k = 0; k < p->n_sources; ++k) {
-    if (p->source[k].extent == INT64_MAX) return false; /* offsets, of any size */
+    if (p->source[k].extent == INT64_MAX) return false; /* values are offsets without a bound */
     reach += (p->source[k].extent - 1) * p->source[k].stride;
   }
   for (int d = 1; d < p->rank; ++d) reach += (p->dims[d] - 1) * p->target_step[d];
@@ -393,8 +401,9 @@ static bool are_apart(const places *p) {
   return p->dims[0] > 1 && p->target_step[0] >= reach;
 }
 
-/* What threads may share: what is written must have one writer, who sees the places in order. */
-static division divide(const places_job *job, int64_t *total, int64_t *grain) {
+/* Chooses how threads divide the work. Each written element must have a single writer,
+ * which sees its positions in order. */
+static division divide_places(const places_job *job, int64_t *total, int64_t *grain) {
   const places *p = job->p;
   const int64_t runs = n_runs(p);
   if (job->kind == PLACES_GATHER && (p->n >= 2 * PLACE_GRAIN || runs * p->run < 2 * RUN_GRAIN)) {
@@ -422,8 +431,8 @@ status places_run(const places_job *job) {
   bad_index first = {.source = -1};
   if (job->p->n == 0 || n_runs(job->p) == 0 || job->p->run == 0) return ST_OK;
   spinlock lock = 0;
-  const shared_job shared = {job, divide(job, &total, &grain), &first, &lock};
-  rows_parallel(range, &shared, total, grain, job->cost_ns);
+  const shared_job shared = {job, divide_places(job, &total, &grain), &first, &lock};
+  rows_parallel(run_places_range, &shared, total, grain, job->cost_ns);
   if (likely(first.source < 0)) return ST_OK;
   const index_source *s = &job->p->source[first.source];
   return places_fail(s->name, first.place, first.value, s->wraps ? -s->extent : 0, s->extent - 1);

@@ -1,15 +1,18 @@
-/* Places: where index tensors point to in a tensor, and what lies beside them. All of gathering and scattering is one
- * loop over places:
+/* Gather and scatter as one loop over index positions. The operators of kernel/index plan with this module and run it;
+ * it calls the move engine (kernel/move) and the thread team (kernel/engine/rows.h). The names in the code:
  *
  *   target   the tensor that is indexed: self of Gather, out of Scatter
- *   side     the other one: out of Gather, the updates of Scatter
- *   place    a combination of indices. It has an offset in the target, the sum over the index tensors of index * stride
- *            (and of its own coordinates * steps, where Gather keeps the other dimensions), and one in the side
- *   slice    what is moved (or added) at a place: the dimensions that no index goes over
+ *   side     the other tensor: out of Gather, the updates of Scatter
+ *   place    one position: one combination of elements of the index tensors. Its offset in the target is the sum over
+ *            the index tensors of index * stride, plus its own coordinates * target_step where Gather keeps the other
+ *            dimensions. It also has an offset in the side
+ *   slice    the elements that are moved (or accumulated) for one position: the dimensions that no index covers
  *
- * Offsets are made in blocks of PLACES_BLOCK, so that index tensors are read and checked once, and without memory.
- * Places go in row-major order: of two that are the same the later wins, and sums are added in that order, whatever the
- * number of threads and the strides. */
+ * Offsets are computed in blocks of PLACES_BLOCK positions on the stack, so every index is read and checked once.
+ * Positions are processed in row-major order: of two equal indices the later one wins, and sums are added in that
+ * order. The result therefore depends neither on the number of threads nor on strides.
+ *
+ * A plan belongs to its executor. places_run may run concurrently for one plan; it changes nothing in it. */
 #ifndef CANNON_KERNEL_INDEX_PLACES_H
 #define CANNON_KERNEL_INDEX_PLACES_H
 
@@ -19,34 +22,35 @@
 
 enum { PLACES_BLOCK = 256, IN_SCRATCH = -1 };
 
-/* One index tensor over the places. */
+/* One index tensor, as read at each position. */
 typedef struct {
-  const char *name;       /* the argument's */
-  int operand;            /* or IN_SCRATCH */
+  const char *name;       /* argument name, for messages */
+  int operand;            /* index of the operand, or IN_SCRATCH */
   int dtype;              /* ACL_INT32, ACL_INT64 */
-  bool wraps;             /* negative ones count from the end */
-  uint64_t scratch;       /* offset there */
-  int64_t offset;         /* bytes, from where the operand begins */
-  int64_t extent, stride; /* of the dimension of the target that it indexes */
-  int64_t step[MAX_RANK]; /* bytes, for each dimension of the places */
+  bool wraps;             /* negative indices count from the end */
+  uint64_t scratch;       /* byte offset in the scratch memory, for IN_SCRATCH */
+  int64_t offset;         /* bytes from the beginning of the operand */
+  int64_t extent, stride; /* size and stride (bytes) of the indexed dimension of the target */
+  int64_t step[MAX_RANK]; /* bytes, per dimension of the positions */
 } index_source;
 
 typedef struct {
   int rank, slice_rank, n_sources;
-  int64_t target_bytes, side_bytes; /* of an element: halves are summed up in float */
-  int64_t run;                      /* elements side by side in both, the innermost part of a slice */
-  int64_t n;                        /* places */
+  int64_t target_bytes, side_bytes; /* element sizes; they differ where 16-bit floats are summed in float */
+  int64_t run;                      /* elements that are contiguous in both: the innermost part of a slice */
+  int64_t n;                        /* number of positions */
   int64_t dims[MAX_RANK], target_step[MAX_RANK], side_step[MAX_RANK];
   int64_t slice_dims[MAX_RANK], slice_target[MAX_RANK], slice_side[MAX_RANK];
   index_source *source;
 } places;
 
-/* One place whose slice is one element; dimensions are added outermost first, and the sources' steps are the caller's. */
+/* Starts a plan with a single position and a slice of one element. Then add dimensions, outermost first, with steps and
+ * strides in bytes. The caller fills the sources (and their `step`s); it keeps the array alive as long as the plan. */
 void places_init(places *p, int64_t target_bytes, int64_t side_bytes, index_source *source, int n_sources);
 void places_add(places *p, int64_t dim, int64_t target_step, int64_t side_step);
 void places_add_slice(places *p, int64_t dim, int64_t target_stride, int64_t side_stride);
 
-/* Simplifies; afterwards they can be run. `to_side`: the side is written. */
+/* Merges dimensions and completes the plan, so that it can be run. `to_side`: the run writes to the side (gather). */
 void places_finish(places *p, bool to_side);
 
 typedef enum { PLACES_GATHER, PLACES_SCATTER, PLACES_ADD, PLACES_MULTIPLY } places_kind;
@@ -54,36 +58,43 @@ typedef enum { PLACES_GATHER, PLACES_SCATTER, PLACES_ADD, PLACES_MULTIPLY } plac
 typedef struct {
   const places *p;
   places_kind kind;
-  int dtype;           /* of the side: for arithmetic */
-  compute_value alpha; /* for PLACES_ADD */
+  int dtype;           /* of the side; used by PLACES_ADD and PLACES_MULTIPLY */
+  compute_value alpha; /* factor of each summand of PLACES_ADD, see places_alpha */
   char *target, *side;
-  void *const *view; /* of index operands */
+  void *const *view; /* addresses of all operands, from which index tensors are read */
   const char *scratch;
+  /* estimated duration of the run; determines the number of threads */
   uint64_t cost_ns;
 } places_job;
 
-/* Fails for the first index that is out of range; what was done until then stays done. */
+/* Runs the plan. Fails with ST_DEVICE_EXCEPTION for the first index (in row-major order) that is out of range; elements
+ * that were written before stay written. */
 status places_run(const places_job *job);
 
-/* Sources for the coordinates in the last dimension of `indices`: as many as there are. */
+/* Fills all sources of the plan (n_sources of them) from `indices`, whose last dimension has one
+ * coordinate per source, as in GatherNd. */
 void places_of_coordinates(places *p, const tensor *indices, const char *name, int operand, const view *target,
                            bool wraps);
 
-/* An index into all elements of the target in row-major order. Where one stride does not do, the run begins with
- * linear_run, which makes offsets of them. */
+/* An index tensor whose values number the elements of the target in row-major order, as in Take. Where the
+ * target has no single stride (is_needed), the run starts with linear_index_run, which converts the
+ * indices to byte offsets in scratch. */
 typedef struct {
   bool is_needed;
-  uint64_t offsets; /* in scratch */
+  uint64_t offsets; /* in scratch: int64, one per index */
   const char *name;
   int operand;
   view index, target;
 } linear_index;
 
-void linear_plan(executor *e, linear_index *l, index_source *s, const view *target, const tensor *index,
-                 const char *name, int operand);
-status linear_run(const linear_index *l, void *const *view, void *scratch);
+/* Plans *l and sets *s, the source that the positions use. Phase one; takes workspace where is_needed. */
+void linear_index_plan(executor *e, linear_index *l, index_source *s, const view *target, const tensor *index,
+                       const char *name, int operand);
+/* Checks the indices and computes the offsets; run if is_needed, before places_run. Returns
+ * an error for an invalid index. */
+status linear_index_run(const linear_index *l, void *const *view, void *scratch);
 
-/* A scalar as a vector of one, for which there is room in v. */
+/* Returns t, or, where t has no dimension, *v filled as a vector of one element that shares t's data. */
 static inline const tensor *index_vector(const tensor *t, tensor *v) {
   if (likely(t->rank)) return t;
   *v = *t;
@@ -92,10 +103,10 @@ static inline const tensor *index_vector(const tensor *t, tensor *v) {
   return v;
 }
 
-/* "name[place] is value, expected ..." */
+/* Returns the error "name[place] is value, expected low to high". */
 status places_fail(const char *name, int64_t place, int64_t value, int64_t low, int64_t high);
 
-/* The compute type's 1, and the scalar as one. */
+/* The scalar (1 for NULL) in the compute type of dtype, as the alpha of a places_job. */
 compute_value places_alpha(int dtype, const scalar *s);
 
 #endif

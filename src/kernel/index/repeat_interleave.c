@@ -1,5 +1,5 @@
-/* RepeatInterleave, RepeatInterleaveWithDim, RepeatInterleaveTensor: numbers of repetitions in a tensor. They are made
- * into the number of the element that each place of the result shows, and those are gathered. */
+/* RepeatInterleave, RepeatInterleaveWithDim and RepeatInterleaveTensor. The tensor of repetition counts is expanded
+ * into the index of the source element for each element of the result; then these are gathered. */
 #include <stdlib.h>
 
 #include "kernel/engine/walk.h"
@@ -10,22 +10,22 @@
 typedef struct {
   places p;
   index_source one;
-  view repeats; /* over the elements that are repeated: stride 0 where there is one number for all */
+  view repeats; /* over the repeated elements; stride 0 where one count is used for all */
   int repeats_operand, out_operand;
-  int64_t n_out;    /* places of the result */
-  uint64_t numbers; /* in scratch: int64, n_out of them */
+  int64_t n_out;    /* size of the result along the repeated dimension */
+  uint64_t numbers; /* in scratch: int64, n_out source indices */
 } interleave_plan;
 
-static int64_t number_at(const view *v, const char *base, int64_t i) {
+static int64_t repeats_at(const view *v, const char *base, int64_t i) {
   const char *at = base + i * v->strides[0];
   return v->dtype == ACL_INT64 ? *(const int64_t *)(const void *)at : *(const int32_t *)(const void *)at;
 }
 
-/* What each place of the result shows, in number[]. */
-static status expand(const interleave_plan *p, const char *repeats, int64_t *number) {
+/* Stores the source index of each element of the result in number[]. */
+static status expand_repeats(const interleave_plan *p, const char *repeats, int64_t *number) {
   int64_t n = 0;
   for (int64_t i = 0; i < p->repeats.dims[0]; ++i) {
-    const int64_t times = number_at(&p->repeats, repeats, i);
+    const int64_t times = repeats_at(&p->repeats, repeats, i);
     if (times < 0) return places_fail("repeats", i, times, 0, INT64_MAX);
     if (times > p->n_out - n)
       return fail(ST_DEVICE_EXCEPTION, "repeats[%jd] is %jd, expected a sum of %jd, outputSize", (intmax_t)i,
@@ -41,7 +41,7 @@ static status expand(const interleave_plan *p, const char *repeats, int64_t *num
 static status run_interleave(const executor *e, void *const *view, void *scratch) {
   const interleave_plan *p = PLAN(e, interleave_plan);
   int64_t *number = (int64_t *)(void *)((char *)scratch + p->numbers);
-  TRY(expand(p, view[p->repeats_operand], number));
+  TRY(expand_repeats(p, view[p->repeats_operand], number));
   if (view_elements(&p->repeats) == 0 || p->n_out == 0) return ST_OK;
   const places_job job = {.p = &p->p,
                           .kind = PLACES_GATHER,
@@ -53,7 +53,7 @@ static status run_interleave(const executor *e, void *const *view, void *scratch
   return places_run(&job);
 }
 
-/* repeats has a number for each of n elements, or one for all. */
+/* Checks and plans `repeats`, which has a count for each of n elements, or one for all. */
 static status plan_repeats(executor *e, const tensor *repeats, int operand, int64_t n, int64_t output_size) {
   interleave_plan *p = PLAN(e, interleave_plan);
   char text[SHAPE_TEXT];
@@ -75,7 +75,7 @@ static status plan_repeats(executor *e, const tensor *repeats, int operand, int6
   return ST_OK;
 }
 
-static void finish(executor *e, const tensor *out) {
+static void finish_interleave(executor *e, const tensor *out) {
   interleave_plan *p = PLAN(e, interleave_plan);
   if (out->n) places_finish(&p->p, true);
   executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 2 + (uint64_t)p->n_out * 16, (uint64_t)p->n_out * 64);
@@ -86,7 +86,7 @@ status prepare_repeat_interleave_dim(executor *e, const op_arg *a) {
   interleave_plan *p = PLAN(e, interleave_plan);
   int dim;
   int64_t dims[MAX_RANK];
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(self->rank, "self has no dimension, expected 1 or more");
   TRY(op_expect_dim(a[2].integer, "dim", self->rank, &dim));
   TRY(plan_repeats(e, a[1].tensor, 1, self->dims[dim], a[3].integer));
@@ -99,17 +99,18 @@ status prepare_repeat_interleave_dim(executor *e, const op_arg *a) {
   places_add(&p->p, p->n_out, 0, to.strides[dim]);
   for (int d = 0; d < from.rank; ++d)
     if (d != dim) places_add_slice(&p->p, from.dims[d], from.strides[d], to.strides[d]);
-  finish(e, out);
+  finish_interleave(e, out);
   return ST_OK;
 }
 
-/* self is a vector, in its elements' order: copied to be one where strides do not say it. */
+/* RepeatInterleave reads self as a vector in row-major order. It is copied to workspace if
+ * no single stride describes it. */
 typedef struct {
-  interleave_plan interleave; /* first: run_interleave takes it */
-  uint64_t copy;              /* in scratch */
+  interleave_plan interleave; /* first, since run_interleave reads it from the same address */
+  uint64_t copy;              /* in scratch: contiguous copy of self */
 } flat_plan;
 
-static status run_flat(const executor *e, void *const *at, void *scratch) {
+static status run_flat_interleave(const executor *e, void *const *at, void *scratch) {
   const flat_plan *p = PLAN(e, flat_plan);
   const view *self = e->heap;
   const int64_t n = view_elements(self);
@@ -123,7 +124,7 @@ status prepare_repeat_interleave(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[3].tensor;
   flat_plan *f = PLAN(e, flat_plan);
   interleave_plan *p = &f->interleave;
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(plan_repeats(e, a[1].tensor, 1, self->n, a[2].integer));
   TRY(op_expect_shape(out, "out", (const int64_t[]){p->n_out}, 1));
   const view from = view_of(self), to = view_of(out);
@@ -137,19 +138,19 @@ status prepare_repeat_interleave(executor *e, const op_arg *a) {
     *kept = from;
     f->copy = workspace_copy(e, (uint64_t)self->n * dtype_bytes(self->dtype));
     p->one.stride = (int64_t)dtype_bytes(self->dtype);
-    if (self->n) e->run = run_flat;
+    if (self->n) e->run = run_flat_interleave;
   }
   places_init(&p->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), &p->one, 1);
   places_add(&p->p, p->n_out, 0, to.strides[0]);
-  finish(e, out);
+  finish_interleave(e, out);
   return ST_OK;
 }
 
-/* The numbers themselves are the result. */
-static status run_numbers(const executor *e, void *const *at, void *scratch) {
+/* RepeatInterleaveTensor: the source indices themselves are the result. */
+static status run_interleave_indices(const executor *e, void *const *at, void *scratch) {
   const interleave_plan *p = PLAN(e, interleave_plan);
   int64_t *number = (int64_t *)(void *)((char *)scratch + p->numbers);
-  TRY(expand(p, at[0], number));
+  TRY(expand_repeats(p, at[0], number));
   const view made = view_contiguous(ACL_INT64, 1, &p->n_out);
   if (p->n_out) elementwise_copy(at[1], e->heap, number, &made, e->cost_ns);
   return ST_OK;
@@ -165,6 +166,6 @@ status prepare_repeat_interleave_tensor(executor *e, const op_arg *a) {
   if (!kept) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
   *kept = view_of(out);
   executor_cost(e, (uint64_t)out->n * 24, (uint64_t)out->n * 16);
-  e->run = run_numbers;
+  e->run = run_interleave_indices;
   return ST_OK;
 }

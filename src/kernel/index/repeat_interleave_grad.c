@@ -1,4 +1,5 @@
-/* RepeatInterleaveGrad: along an axis, neighbours are added up, as many as `repeats` says, in double and in order. */
+/* RepeatInterleaveGrad: along an axis, runs of neighbouring elements, whose lengths are in `repeats`, are
+ * summed in double and in order. */
 #include <string.h>
 
 #include "kernel/engine/axis.h"
@@ -9,12 +10,12 @@
 enum { TILE = 256 };
 
 typedef struct {
-  walk others;           /* every dimension but the axis; operands: 0 out, 1 yGrad */
-  int64_t along[2];      /* bytes */
-  int64_t extent, n_out; /* of the axis in yGrad and in out */
+  walk others;           /* all dimensions except the axis; operands: 0 out, 1 yGrad */
+  int64_t along[2];      /* strides of the axis in bytes: 0 out, 1 yGrad */
+  int64_t extent, n_out; /* size of the axis in yGrad and in out */
   load_loop *load_repeats;
-  int64_t repeats_step; /* bytes; 0: one number for all */
-  uint64_t begins;      /* in scratch, int64: where each sum of n_out begins, and the end */
+  int64_t repeats_step; /* bytes; 0: one count for all */
+  uint64_t begins;      /* in scratch, int64: begin of each of the n_out sums, and the end of the last */
   load_loop *load;
   store_loop *store;
 } interleave_grad_plan;
@@ -25,7 +26,7 @@ typedef struct {
   void *at[2];
 } interleave_grad_job;
 
-static status find_begins(const interleave_grad_plan *p, const char *repeats, int64_t *begin) {
+static status find_interleave_begins(const interleave_grad_plan *p, const char *repeats, int64_t *begin) {
   begin[0] = 0;
   for (int64_t i = 0; i < p->n_out; ++i) {
     int64_t times;
@@ -41,8 +42,8 @@ static status find_begins(const interleave_grad_plan *p, const char *repeats, in
   return ST_OK;
 }
 
-/* One sum for n elements of the other dimensions. */
-static void sum_tile(const interleave_grad_plan *p, char *to, const char *from, int64_t n_terms, int64_t n) {
+/* Sums n_terms rows of n elements; the rows run over the other dimensions. */
+static void interleave_sum_tile(const interleave_grad_plan *p, char *to, const char *from, int64_t n_terms, int64_t n) {
   static const compute_value one[ELEMENTWISE_PARAMETERS] = {{.f64 = 1}};
   const int last = p->others.rank - 1;
   double sum[TILE], tile[TILE];
@@ -54,7 +55,7 @@ static void sum_tile(const interleave_grad_plan *p, char *to, const char *from, 
   p->store(to, p->others.strides[0][last], sum, n);
 }
 
-static void sum_range(const void *arg, int64_t begin, int64_t end) {
+static void interleave_sum_range(const void *arg, int64_t begin, int64_t end) {
   const interleave_grad_job *job = arg;
   const interleave_grad_plan *p = job->plan;
   cursor c;
@@ -62,22 +63,23 @@ static void sum_range(const void *arg, int64_t begin, int64_t end) {
   for (int64_t n; begin < end; begin += n, cursor_next(&c, n)) {
     n = cursor_row(&c, smaller(TILE, end - begin));
     for (int64_t k = 0; k < p->n_out; ++k)
-      sum_tile(p, c.at[0] + k * p->along[0], c.at[1] + job->begin[k] * p->along[1], job->begin[k + 1] - job->begin[k],
-               n);
+      interleave_sum_tile(p, c.at[0] + k * p->along[0], c.at[1] + job->begin[k] * p->along[1],
+                          job->begin[k + 1] - job->begin[k], n);
   }
 }
 
 static status run_interleave_grad(const executor *e, void *const *view, void *scratch) {
   const interleave_grad_plan *p = PLAN(e, interleave_grad_plan);
   int64_t *begin = (int64_t *)(void *)((char *)scratch + p->begins);
-  TRY(find_begins(p, view[1], begin));
+  TRY(find_interleave_begins(p, view[1], begin));
   if (!p->others.n || !p->n_out) return ST_OK;
   const interleave_grad_job job = {.plan = p, .begin = begin, .at = {view[2], view[0]}};
-  rows_parallel(sum_range, &job, p->others.n, TILE, e->cost_ns);
+  rows_parallel(interleave_sum_range, &job, p->others.n, TILE, e->cost_ns);
   return ST_OK;
 }
 
-/* out as yGrad with n_out along the axis: it is that, or of another shape of as many elements and contiguous. */
+/* Sets *v to out in the shape of yGrad with n_out along the axis. out has this shape, or is contiguous and has another
+ * shape with as many elements. */
 static status view_of_out(const tensor *out, const view *grad, int axis, int64_t n_out, view *v) {
   char text[SHAPE_TEXT], expected[SHAPE_TEXT];
   view same = *grad;
@@ -97,7 +99,7 @@ status prepare_repeat_interleave_grad(executor *e, const op_arg *a) {
   char text[SHAPE_TEXT];
   int axis;
   TRY(op_expect_dtype(a[0].tensor, "yGrad", DTYPES_FLOAT));
-  TRY(expect_same_dtype(a[0].tensor, "yGrad", out, "out"));
+  TRY(move_expect_same_dtype(a[0].tensor, "yGrad", out, "out"));
   TRY(op_expect_dtype(repeats, "repeats", DTYPES_INDEX));
   EXPECT(repeats->rank <= 1 && repeats->n, "repeats has shape %s, expected one number, or a dimension of 1 or more",
          shape_text(repeats->dims, repeats->rank, text));

@@ -1,4 +1,5 @@
-/* Scatter, ScatterValue, ScatterAdd, ScatterNd, ScatterNdUpdate, InplaceScatterUpdate, IndexAdd, IndexCopy, InplacePut. */
+/* Scatter, ScatterValue, ScatterAdd, ScatterNd, ScatterNdUpdate, InplaceScatterUpdate, IndexAdd, IndexCopy and
+ * InplacePut: checks and plans; scatter_engine.c runs them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,16 +8,16 @@
 #include "kernel/index/scatter.h"
 #include "kernel/move/check.h"
 
-static index_source *source_of(executor *e, const tensor *index, const char *name, int operand, int64_t extent,
-                               int64_t stride) {
+static index_source *scatter_source(executor *e, const tensor *index, const char *name, int operand, int64_t extent,
+                                    int64_t stride) {
   index_source *s = &PLAN(e, scatter_plan)->one;
   *s = (index_source){.name = name, .operand = operand, .dtype = index->dtype, .extent = extent, .stride = stride};
   return s;
 }
 
-/* ---- Scatter: out[index[i][j]][j] = src[i][j], where dim is 0 ------------------------------------------------------ */
+/* ---- Scatter: out[index[i][j]][j] = src[i][j], where dim is 0 ---------------------------------------------------- */
 
-static status expect_index_shape(const tensor *self, const tensor *index, const tensor *src, int dim) {
+static status expect_scatter_index(const tensor *self, const tensor *index, const tensor *src, int dim) {
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   bool fits = index->rank == self->rank;
   for (int d = 0; fits && d < self->rank; ++d) fits = d == dim || index->dims[d] <= self->dims[d];
@@ -29,7 +30,7 @@ static status expect_index_shape(const tensor *self, const tensor *index, const 
   return ST_OK;
 }
 
-/* src: NULL for the plan's value, which the caller sets. */
+/* src is NULL where the plan's `value` is scattered, which the caller sets. */
 static status plan_scatter(executor *e, const scatter_target *t, int64_t dim_given, const tensor *index_given,
                            int index_operand, const tensor *src_given, places_kind kind) {
   int dim;
@@ -39,7 +40,7 @@ static status plan_scatter(executor *e, const scatter_target *t, int64_t dim_giv
   EXPECT(index_given->rank == t->self->rank, "index has %d dimensions, expected those of %s, %d", index_given->rank,
          t->self_name, t->self->rank);
   if (src_given) {
-    TRY(expect_same_dtype(t->self, t->self_name, src_given, "src"));
+    TRY(move_expect_same_dtype(t->self, t->self_name, src_given, "src"));
     EXPECT(src_given->rank == t->self->rank, "src has %d dimensions, expected those of %s, %d", src_given->rank,
            t->self_name, t->self->rank);
   }
@@ -47,11 +48,11 @@ static status plan_scatter(executor *e, const scatter_target *t, int64_t dim_giv
   const tensor *self = index_vector(t->self, &room[0]), *out = index_vector(t->out, &room[1]);
   const tensor *index = index_vector(index_given, &room[2]),
                *src = src_given ? index_vector(src_given, &room[3]) : NULL;
-  TRY(expect_index_shape(self, index, src, dim));
+  TRY(expect_scatter_index(self, index, src, dim));
   const scatter_target vectors = {self, out, t->self_name, t->self_operand, t->out_operand};
   TRY(scatter_begin(e, &vectors, kind, 1, &target));
   places *p = &PLAN(e, scatter_plan)->p;
-  index_source *s = source_of(e, index, "index", index_operand, target.dims[dim], target.strides[dim]);
+  index_source *s = scatter_source(e, index, "index", index_operand, target.dims[dim], target.strides[dim]);
   view at, side;
   view_init(&at, index);
   if (src) view_init(&side, src);
@@ -63,8 +64,8 @@ static status plan_scatter(executor *e, const scatter_target *t, int64_t dim_giv
   return ST_OK;
 }
 
-/* 0 replaces, 1 adds, 2 multiplies. */
-static status kind_of(int64_t reduce, places_kind *kind) {
+/* The operators' `reduce`: 0 replaces, 1 adds, 2 multiplies. */
+static status scatter_kind_of(int64_t reduce, places_kind *kind) {
   static const places_kind kinds[] = {PLACES_SCATTER, PLACES_ADD, PLACES_MULTIPLY};
   EXPECT(reduce >= 0 && reduce <= 2, "reduce is %jd, expected 0, 1 or 2", (intmax_t)reduce);
   *kind = kinds[reduce];
@@ -76,7 +77,7 @@ status prepare_scatter(executor *e, const op_arg *a) {
   const tensor *out = in_place ? a[0].tensor : a[5].tensor;
   const scatter_target t = {a[0].tensor, out, in_place ? "selfRef" : "self", 0, in_place ? 0 : 3};
   places_kind kind;
-  TRY(kind_of(a[4].integer, &kind));
+  TRY(scatter_kind_of(a[4].integer, &kind));
   return plan_scatter(e, &t, a[1].integer, a[2].tensor, 1, a[3].tensor, kind);
 }
 
@@ -85,7 +86,7 @@ status prepare_scatter_value(executor *e, const op_arg *a) {
   const tensor *out = in_place ? a[0].tensor : a[5].tensor;
   const scatter_target t = {a[0].tensor, out, in_place ? "selfRef" : "self", 0, in_place ? 0 : 2};
   places_kind kind;
-  TRY(kind_of(a[4].integer, &kind));
+  TRY(scatter_kind_of(a[4].integer, &kind));
   TRY(op_expect_dtype(t.self, t.self_name, DTYPES_NUMBER));
   TRY(fill_value_of(t.self, t.self_name, a[3].scalar, PLAN(e, scatter_plan)->value));
   return plan_scatter(e, &t, a[1].integer, a[2].tensor, 1, NULL, kind);
@@ -96,14 +97,14 @@ status prepare_scatter_add(executor *e, const op_arg *a) {
   return plan_scatter(e, &t, a[1].integer, a[2].tensor, 1, a[3].tensor, PLACES_ADD);
 }
 
-/* ---- ScatterNd, ScatterNdUpdate: the last dimension of indices has the coordinates of a slice --------------------- */
+/* ---- ScatterNd, ScatterNdUpdate: the last dimension of indices has the coordinates of a slice -------------------- */
 
 status prepare_scatter_nd(executor *e, const op_arg *a) {
   const bool in_place = e->op->variant == SCATTER_ND_INPLACE;
   const tensor *self = a[0].tensor, *indices = a[1].tensor, *updates = a[2].tensor;
   const scatter_target t = {self, in_place ? self : a[3].tensor, in_place ? "varRef" : "data", 0, in_place ? 0 : 3};
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
-  TRY(expect_same_dtype(self, t.self_name, updates, "updates"));
+  TRY(move_expect_same_dtype(self, t.self_name, updates, "updates"));
   EXPECT(indices->rank, "indices has no dimension, expected 1 or more");
   const view at = view_of(indices), side = view_of(updates);
   const int last = at.rank - 1, n = (int)at.dims[last];
@@ -125,7 +126,7 @@ status prepare_scatter_nd(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- InplaceScatterUpdate: for each i, a window along axis of data[i] (or data[indices[i][0]]) is replaced --------- */
+/* ---- InplaceScatterUpdate: for each i, a range along axis of data[i] (or data[indices[i][0]]) is replaced -------- */
 
 static status expect_update_shapes(const tensor *data, const tensor *indices, const tensor *updates, int axis) {
   char text[SHAPE_TEXT], of[SHAPE_TEXT];
@@ -153,7 +154,7 @@ status prepare_scatter_update(executor *e, const op_arg *a) {
   int axis;
   view target;
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
-  TRY(expect_same_dtype(data, "data", updates, "updates"));
+  TRY(move_expect_same_dtype(data, "data", updates, "updates"));
   TRY(op_expect_dim(a[3].integer, "axis", data->rank, &axis));
   TRY(expect_update_shapes(data, indices, updates, axis));
   const bool pairs = indices->rank == 2;
@@ -181,7 +182,7 @@ status prepare_scatter_update(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- IndexAdd, IndexCopy: slices of source go to those of self that a vector says --------------------------------- */
+/* ---- IndexAdd, IndexCopy: slices of source go to the slices of self that an index vector selects ----------------- */
 
 static status plan_index_slices(executor *e, const scatter_target *t, int64_t dim_given, const tensor *index_given,
                                 const tensor *source_given, places_kind kind, const scalar *alpha) {
@@ -189,7 +190,7 @@ static status plan_index_slices(executor *e, const scatter_target *t, int64_t di
   int dim;
   view target;
   TRY(op_expect_dtype(index_given, "index", DTYPES_INDEX));
-  TRY(expect_same_dtype(t->self, t->self_name, source_given, "source"));
+  TRY(move_expect_same_dtype(t->self, t->self_name, source_given, "source"));
   TRY(op_expect_dim(dim_given, "dim", t->self->rank, &dim));
   EXPECT(index_given->rank <= 1, "index has shape %s, expected 1 dimension or none",
          shape_text(index_given->dims, index_given->rank, text));
@@ -204,7 +205,7 @@ static status plan_index_slices(executor *e, const scatter_target *t, int64_t di
   scatter_plan *s = PLAN(e, scatter_plan);
   const view side = view_of(source);
   if (alpha) s->alpha = places_alpha(self->dtype, alpha);
-  source_of(e, index, "index", 1, target.dims[dim], target.strides[dim])->step[0] =
+  scatter_source(e, index, "index", 1, target.dims[dim], target.strides[dim])->step[0] =
       index->strides[0] * (int64_t)dtype_bytes(index->dtype);
   places_add(&s->p, index->n, 0, side.strides[dim]);
   for (int d = 0; d < side.rank; ++d)
@@ -213,7 +214,7 @@ static status plan_index_slices(executor *e, const scatter_target *t, int64_t di
   return ST_OK;
 }
 
-/* CANN's fast way, mode 0, is for these; here all sums are made in order, in any mode. */
+/* CANN's mode 0 is a fast implementation for these types and shapes only. Here all modes add in order. */
 static status expect_fast_sums(const tensor *self, int64_t dim) {
   char text[SHAPE_TEXT];
   EXPECT(self->rank == 2, "self has shape %s, expected 2 dimensions where mode is 0",
@@ -246,7 +247,7 @@ status prepare_put(executor *e, const op_arg *a) {
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   view target;
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
-  TRY(expect_same_dtype(self, "selfRef", source, "source"));
+  TRY(move_expect_same_dtype(self, "selfRef", source, "source"));
   EXPECT(self->n || !index->n, "selfRef has no element, expected one or more as index has %jd", (intmax_t)index->n);
   EXPECT(source->n == index->n, "source has shape %s, expected as many elements as index, %s",
          shape_text(source->dims, source->rank, is), shape_text(index->dims, index->rank, of));
@@ -255,13 +256,13 @@ status prepare_put(executor *e, const op_arg *a) {
   const view at = view_of(index), side = view_of(source);
   if (!e->heap) e->heap = malloc(sizeof(scatter_extra));
   if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
-  linear_plan(e, &scatter_extra_of(e)->linear, &s->one, &target, index, "index", 1);
+  linear_index_plan(e, &scatter_extra_of(e)->linear, &s->one, &target, index, "index", 1);
   s->is_linear = scatter_extra_of(e)->linear.is_needed;
-  /* Both in row-major order: their dimensions are split until they agree. */
+  /* index and source are paired in row-major order: their dimensions are split until both have the same ones. */
   move_space space;
   view source_places = at;
   memcpy(source_places.strides, s->one.step, sizeof s->one.step);
-  EXPECT(space_of_reshape(&space, &source_places, &side) && space.rank <= MAX_RANK,
+  EXPECT(move_space_of_reshape(&space, &source_places, &side) && space.rank <= MAX_RANK,
          "source has shape %s, expected that of index, %s, as one of them has gaps",
          shape_text(source->dims, source->rank, is), shape_text(index->dims, index->rank, of));
   for (int d = 0; d < space.rank; ++d) {

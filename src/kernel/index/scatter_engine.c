@@ -1,3 +1,4 @@
+/* Planning and running that all scatter operators share; see scatter.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -5,12 +6,12 @@
 #include "kernel/move/check.h"
 #include "op/account.h"
 
-static bool is_half(int dtype) { return dtype == ACL_FLOAT16 || dtype == ACL_BF16; }
+static bool is_16bit_float(int dtype) { return dtype == ACL_FLOAT16 || dtype == ACL_BF16; }
 
-static bool is_arithmetic(places_kind kind) { return kind == PLACES_ADD || kind == PLACES_MULTIPLY; }
+static bool places_kind_computes(places_kind kind) { return kind == PLACES_ADD || kind == PLACES_MULTIPLY; }
 
-/* self is brought to where the places are worked on. */
-static void load_self(const executor *e, const scatter_plan *s, void *const *at, void *target) {
+/* Copies self to the memory in which the positions are updated, unless it is there already. */
+static void scatter_load_self(const executor *e, const scatter_plan *s, void *const *at, void *target) {
   const scatter_extra *extra = e->heap;
   const bool in_place = s->self_operand == s->out_operand;
   const view *self = in_place ? &s->out : &extra->self;
@@ -20,7 +21,7 @@ static void load_self(const executor *e, const scatter_plan *s, void *const *at,
   } else if (!in_place && (at[s->self_operand] != target ||
                            memcmp(self->strides, s->out.strides, (size_t)self->rank * sizeof *self->strides) != 0)) {
     move_space space;
-    space_of_views(&space, &s->out, self);
+    move_space_of_views(&space, &s->out, self);
     move_now(&space, target, at[s->self_operand], e->cost_ns);
   }
 }
@@ -28,8 +29,8 @@ static void load_self(const executor *e, const scatter_plan *s, void *const *at,
 status scatter_run(const executor *e, void *const *at, void *scratch) {
   const scatter_plan *s = PLAN(e, scatter_plan);
   void *target = s->in_float ? (char *)scratch + s->sums : at[s->out_operand];
-  if (s->is_linear) TRY(linear_run(&((const scatter_extra *)e->heap)->linear, at, scratch));
-  load_self(e, s, at, target);
+  if (s->is_linear) TRY(linear_index_run(&((const scatter_extra *)e->heap)->linear, at, scratch));
+  scatter_load_self(e, s, at, target);
   const places_job job = {.p = &s->p,
                           .kind = s->kind,
                           .dtype = s->dtype,
@@ -50,10 +51,10 @@ status scatter_run(const executor *e, void *const *at, void *scratch) {
 status scatter_begin(executor *e, const scatter_target *t, places_kind kind, int n_sources, view *target) {
   scatter_plan *s = PLAN(e, scatter_plan);
   const bool in_place = t->self_operand == t->out_operand;
-  TRY(expect_same_dtype(t->self, t->self_name, t->out, "out"));
+  TRY(move_expect_same_dtype(t->self, t->self_name, t->out, "out"));
   const int dtype = t->self->dtype;
-  EXPECT(!is_arithmetic(kind) || indexing->add[dtype], "%s has dtype %s, which has no arithmetic here", t->self_name,
-         dtype_name(dtype));
+  EXPECT(!places_kind_computes(kind) || indexing->add[dtype], "%s has dtype %s, for which arithmetic is not supported",
+         t->self_name, dtype_name(dtype));
   TRY(op_expect_shape(t->out, "out", t->self->dims, t->self->rank));
   if (!in_place || n_sources > 1) {
     e->heap = malloc(sizeof(scatter_extra) + (size_t)n_sources * sizeof(index_source));
@@ -67,7 +68,7 @@ status scatter_begin(executor *e, const scatter_target *t, places_kind kind, int
   s->self_operand = t->self_operand;
   s->out_operand = t->out_operand;
   s->is_linear = false;
-  s->in_float = is_half(dtype) && is_arithmetic(kind);
+  s->in_float = is_16bit_float(dtype) && places_kind_computes(kind);
   if (s->in_float) s->sums = workspace_intermediate(e, (uint64_t)t->out->n * sizeof(float));
   if (s->in_float)
     *target = view_contiguous(ACL_FLOAT, s->out.rank, s->out.dims);

@@ -1,4 +1,5 @@
-/* IndexSelect, GatherV2, GatherV3, Embedding, Gather, GatherNd, Take: the result's elements come from places of self. */
+/* IndexSelect, GatherV2, GatherV3, Embedding, Gather, GatherNd, Take: each element of the result is
+ * copied from a position of self. */
 #include <stdlib.h>
 
 #include "kernel/families.h"
@@ -8,8 +9,8 @@
 
 typedef struct {
   places p;
-  index_source one; /* where one suffices; more are in e->heap */
-  int out;          /* operand; self is operand 0 */
+  index_source one; /* the source if there is one; several are in e->heap */
+  int out;          /* operand number of out; self is operand 0 */
 } gather_plan;
 
 static status run_gather(const executor *e, void *const *view, void *scratch) {
@@ -24,7 +25,7 @@ static status run_gather(const executor *e, void *const *view, void *scratch) {
   return places_run(&job);
 }
 
-/* The places of the plan are complete. */
+/* Completes the plan; to be called when all dimensions have been added. */
 static void finish_gather(executor *e, const tensor *out, int out_operand) {
   gather_plan *g = PLAN(e, gather_plan);
   const uint64_t bytes = dtype_bytes(out->dtype), n = (uint64_t)out->n;
@@ -38,19 +39,20 @@ static void finish_gather(executor *e, const tensor *out, int out_operand) {
   executor_cost(e, n * bytes * 2 + (n ? (uint64_t)g->p.n * 8 : 0), n ? (uint64_t)g->p.n * 64 : 0);
 }
 
-static index_source source_of(const tensor *index, const char *name, int operand, int64_t extent, int64_t stride) {
+static index_source gather_source(const tensor *index, const char *name, int operand, int64_t extent, int64_t stride) {
   return (index_source){
       .name = name, .operand = operand, .dtype = index->dtype, .wraps = true, .extent = extent, .stride = stride};
 }
 
-/* ---- along one dimension, the index of any shape ----------------------------------------------------------------- */
+/* ---- one index tensor of any shape along one dimension ----------------------------------------------------------- */
 
-/* out = self[..., index, ...]: the index's dimensions instead of `dim`, but for its first n_batch, which are self's. */
-static status plan_select(executor *e, const tensor *self, int dim, const tensor *index, const char *index_name,
-                          int n_batch, const tensor *out) {
+/* out = self[..., index, ...]: the index's dimensions replace `dim`, except the first n_batch
+ * ones, which it shares with self. */
+static status plan_gather_along(executor *e, const tensor *self, int dim, const tensor *index, const char *index_name,
+                                int n_batch, const tensor *out) {
   gather_plan *g = PLAN(e, gather_plan);
   const int64_t bytes = (int64_t)dtype_bytes(self->dtype), index_bytes = (int64_t)dtype_bytes(index->dtype);
-  g->one = source_of(index, index_name, 1, self->dims[dim], self->strides[dim] * bytes);
+  g->one = gather_source(index, index_name, 1, self->dims[dim], self->strides[dim] * bytes);
   places_init(&g->p, bytes, bytes, &g->one, 1);
   for (int d = 0; d < index->rank; ++d) {
     g->one.step[d] = index->strides[d] * index_bytes;
@@ -65,7 +67,7 @@ static status plan_select(executor *e, const tensor *self, int dim, const tensor
   return ST_OK;
 }
 
-static status expect_selected(const tensor *self, int dim, const tensor *index, int n_batch, const tensor *out) {
+static status expect_gathered_shape(const tensor *self, int dim, const tensor *index, int n_batch, const tensor *out) {
   int64_t dims[2 * MAX_RANK];
   char text[SHAPE_TEXT];
   int rank = 0;
@@ -77,8 +79,9 @@ static status expect_selected(const tensor *self, int dim, const tensor *index, 
   return op_expect_shape(out, "out", dims, rank);
 }
 
-/* A tensor without dimensions has one element, which all places show: out without dimensions, as if it had the index's. */
-static const tensor *out_of_places(const tensor *self, const tensor *index, const tensor *out, tensor *room) {
+/* If self and out have no dimensions, all positions write the same element: returns a view of out in the index's shape
+ * with stride 0. Otherwise returns out. */
+static const tensor *gather_out(const tensor *self, const tensor *index, const tensor *out, tensor *room) {
   if (self->rank || out->rank) return out;
   *room = *out;
   room->rank = index->rank;
@@ -94,20 +97,21 @@ status prepare_index_select(executor *e, const op_arg *a) {
   const tensor *index = a[2].tensor;
   int dim;
   char text[SHAPE_TEXT];
-  TRY(expect_same_dtype(a[0].tensor, "self", a[3].tensor, "out"));
+  TRY(move_expect_same_dtype(a[0].tensor, "self", a[3].tensor, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
   EXPECT(index->rank <= 1, "index has shape %s, expected 1 dimension or none",
          shape_text(index->dims, index->rank, text));
   tensor room[3];
   const tensor *self = index_vector(a[0].tensor, &room[0]), *places = index_vector(index, &room[1]);
-  const tensor *out = out_of_places(a[0].tensor, places, a[3].tensor, &room[2]);
-  TRY(expect_selected(self, dim, places, 0, out));
-  return plan_select(e, self, dim, places, "index", 0, out);
+  const tensor *out = gather_out(a[0].tensor, places, a[3].tensor, &room[2]);
+  TRY(expect_gathered_shape(self, dim, places, 0, out));
+  return plan_gather_along(e, self, dim, places, "index", 0, out);
 }
 
-/* GatherV3's modes are ways of memory access, but 2, of which CANN's page says that it is not there. */
-static status batches_of(const op_arg *a, int dim, const tensor *self, const tensor *index, int *n_batch) {
+/* GatherV3's modes select a way of memory access, without effect here. Mode 2 is refused: CANN's
+ * page says that it does not exist. */
+static status gather_batches(const op_arg *a, int dim, const tensor *self, const tensor *index, int *n_batch) {
   const int64_t batches = a[3].integer, mode = a[4].integer;
   const int64_t most = dim < index->rank ? dim : index->rank;
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
@@ -124,27 +128,27 @@ status prepare_gather_v2(executor *e, const op_arg *a) {
   const bool in_batches = e->op->variant == GATHER_BATCHES;
   const tensor *index = a[2].tensor, *out = a[in_batches ? 5 : 3].tensor;
   int dim, n_batch = 0;
-  TRY(expect_same_dtype(a[0].tensor, "self", out, "out"));
+  TRY(move_expect_same_dtype(a[0].tensor, "self", out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
   tensor room[3];
   const tensor *self = index_vector(a[0].tensor, &room[0]);
-  if (in_batches) TRY(batches_of(a, dim, self, index, &n_batch));
-  /* CANN's page has an index of no dimensions count as one of [1]; frameworks leave the dimension out. */
+  if (in_batches) TRY(gather_batches(a, dim, self, index, &n_batch));
+  /* According to CANN's page an index without dimensions counts as shape [1]; frameworks omit the dimension in out. */
   if (index->rank == 0 && out->rank == self->rank) index = index_vector(index, &room[1]);
-  out = out_of_places(a[0].tensor, index, out, &room[2]);
-  TRY(expect_selected(self, dim, index, n_batch, out));
-  return plan_select(e, self, dim, index, "index", n_batch, out);
+  out = gather_out(a[0].tensor, index, out, &room[2]);
+  TRY(expect_gathered_shape(self, dim, index, n_batch, out));
+  return plan_gather_along(e, self, dim, index, "index", n_batch, out);
 }
 
 status prepare_embedding(executor *e, const op_arg *a) {
   const tensor *weight = a[0].tensor, *indices = a[1].tensor, *out = a[2].tensor;
   char text[SHAPE_TEXT];
-  TRY(expect_same_dtype(weight, "weight", out, "out"));
+  TRY(move_expect_same_dtype(weight, "weight", out, "out"));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   EXPECT(weight->rank == 2, "weight has shape %s, expected 2 dimensions", shape_text(weight->dims, weight->rank, text));
-  TRY(expect_selected(weight, 0, indices, 0, out));
-  TRY(plan_select(e, weight, 0, indices, "indices", 0, out));
+  TRY(expect_gathered_shape(weight, 0, indices, 0, out));
+  TRY(plan_gather_along(e, weight, 0, indices, "indices", 0, out));
   PLAN(e, gather_plan)->one.wraps = false;
   return ST_OK;
 }
@@ -156,7 +160,7 @@ status prepare_gather(executor *e, const op_arg *a) {
   gather_plan *g = PLAN(e, gather_plan);
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   int dim;
-  TRY(expect_same_dtype(a[0].tensor, "self", a[3].tensor, "out"));
+  TRY(move_expect_same_dtype(a[0].tensor, "self", a[3].tensor, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
   TRY(op_expect_shape(a[3].tensor, "out", index->dims, index->rank));
@@ -168,7 +172,7 @@ status prepare_gather(executor *e, const op_arg *a) {
   EXPECT(fits || !index->n, "index has shape %s, expected none larger than self's, %s, but in dimension %d",
          shape_text(index->dims, index->rank, is), shape_text(self->dims, self->rank, of), dim);
   const view from = view_of(self), at = view_of(vector), to = view_of(out);
-  g->one = source_of(vector, "index", 1, from.dims[dim], from.strides[dim]);
+  g->one = gather_source(vector, "index", 1, from.dims[dim], from.strides[dim]);
   places_init(&g->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), &g->one, 1);
   for (int d = 0; d < at.rank; ++d) {
     g->one.step[d] = at.strides[d];
@@ -178,12 +182,12 @@ status prepare_gather(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- GatherNd: the last dimension of indices has the coordinates of a place --------------------------------------- */
+/* ---- GatherNd: the last dimension of indices has the coordinates of a slice -------------------------------------- */
 
 status prepare_gather_nd(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *indices = a[1].tensor, *out = a[3].tensor;
   gather_plan *g = PLAN(e, gather_plan);
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   EXPECT(indices->rank, "indices has no dimension, expected 1 or more");
   const view from = view_of(self), at = view_of(indices), to = view_of(out);
@@ -208,14 +212,14 @@ status prepare_gather_nd(executor *e, const op_arg *a) {
 /* ---- Take: self as a vector -------------------------------------------------------------------------------------- */
 
 static status run_take(const executor *e, void *const *view, void *scratch) {
-  TRY(linear_run(e->heap, view, scratch));
+  TRY(linear_index_run(e->heap, view, scratch));
   return run_gather(e, view, scratch);
 }
 
 status prepare_take(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *index = a[1].tensor, *out = a[2].tensor;
   gather_plan *g = PLAN(e, gather_plan);
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_shape(out, "out", index->dims, index->rank));
   EXPECT(self->n || !index->n, "self has no element, expected one or more as index has %jd", (intmax_t)index->n);
@@ -224,7 +228,7 @@ status prepare_take(executor *e, const op_arg *a) {
   const view from = view_of(self), to = view_of(out);
   const int64_t bytes = (int64_t)dtype_bytes(self->dtype);
   places_init(&g->p, bytes, bytes, &g->one, 1);
-  linear_plan(e, linear, &g->one, &from, index, "index", 1);
+  linear_index_plan(e, linear, &g->one, &from, index, "index", 1);
   for (int d = 0; d < to.rank; ++d) places_add(&g->p, to.dims[d], 0, to.strides[d]);
   finish_gather(e, out, 2);
   if (out->n && linear->is_needed) e->run = run_take;

@@ -1,6 +1,7 @@
-/* Tokens come back from their experts: MoeTokenUnpermute, MoeTokenPermuteGrad, MoeFinalizeRouting and its second version.
- * A row of the result is a sum over the token's choices of weight * (row + bias of the expert), in double, beside up to
- * two rows that are added. A choice whose index is no row was dropped: its row counts as 0. */
+/* Combining expert outputs per token: MoeTokenUnpermute, MoeTokenPermuteGrad, MoeFinalizeRouting and
+ * MoeFinalizeRoutingV2. A row of the result is a sum in double over the token's choices of weight * (row + bias of the
+ * expert), plus up to two rows that are added unweighted (skip connections). A choice whose row index is out of range
+ * was dropped and counts as 0. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +12,9 @@
 
 enum { TILE = 512, SKIPS = 2, ABSENT = -1 };
 
-/* An operand by row (or token) and column (or choice). */
+/* An operand that is addressed by row (or token) and column (or choice). */
 typedef struct {
-  int operand; /* ABSENT: none */
+  int operand; /* operand number; ABSENT: not passed */
   int64_t row, column, n_rows;
   load_loop *load;
 } table;
@@ -21,7 +22,7 @@ typedef struct {
 typedef struct {
   int64_t n_tokens, width, n_choices;
   table rows, weights, experts, bias, skip[SKIPS], index;
-  int64_t index_row, index_choice; /* bytes */
+  int64_t index_row, index_choice; /* strides in bytes, by token and by choice */
   int64_t to, to_column;
   int out;
   store_loop *store;
@@ -33,7 +34,7 @@ typedef struct {
   status *result;
 } combine_job;
 
-static table table_of(const tensor *t, int operand, compute_type compute) {
+static table combine_table(const tensor *t, int operand, compute_type compute) {
   if (!t) return (table){.operand = ABSENT};
   view v = view_of(t);
   const int r = v.rank;
@@ -44,16 +45,16 @@ static table table_of(const tensor *t, int operand, compute_type compute) {
                  .load = loops->load[t->dtype][compute]};
 }
 
-static const char *cell(const combine_job *j, const table *t, int64_t row, int64_t column) {
+static const char *combine_cell(const combine_job *j, const table *t, int64_t row, int64_t column) {
   return (char *)j->view[t->operand] + row * t->row + column * t->column;
 }
 
-/* sum += factor * the table's row, from `column` on. */
-static void add_row(const combine_job *j, const table *t, int64_t row, int64_t column, int64_t n, double factor,
-                    double *sum) {
+/* sum += factor * n elements of the table's row, from `column` on */
+static void combine_add_row(const combine_job *j, const table *t, int64_t row, int64_t column, int64_t n, double factor,
+                            double *sum) {
   const compute_value parameter[ELEMENTWISE_PARAMETERS] = {{.f64 = factor}};
   double tile[TILE];
-  t->load(tile, cell(j, t, row, column), t->column, n);
+  t->load(tile, combine_cell(j, t, row, column), t->column, n);
   loops->elementwise[EW_add][COMPUTE_F64](sum, (const void *const[]){sum, tile, NULL, NULL, NULL}, parameter, n);
 }
 
@@ -64,18 +65,18 @@ static status combine_token(const combine_job *j, int64_t token) {
     n = smaller(TILE, p->width - column);
     memset(sum, 0, (size_t)n * sizeof *sum);
     for (int i = 0; i < SKIPS; ++i)
-      if (p->skip[i].operand != ABSENT) add_row(j, &p->skip[i], token, column, n, 1, sum);
+      if (p->skip[i].operand != ABSENT) combine_add_row(j, &p->skip[i], token, column, n, 1, sum);
     for (int64_t choice = 0; choice < p->n_choices; ++choice) {
       double weight = 1;
       int64_t row, expert;
       p->index.load(&row, (char *)j->view[p->index.operand] + token * p->index_row + choice * p->index_choice, 0, 1);
-      if (p->weights.operand != ABSENT) p->weights.load(&weight, cell(j, &p->weights, token, choice), 0, 1);
-      if (row >= 0 && row < p->rows.n_rows) add_row(j, &p->rows, row, column, n, weight, sum);
+      if (p->weights.operand != ABSENT) p->weights.load(&weight, combine_cell(j, &p->weights, token, choice), 0, 1);
+      if (row >= 0 && row < p->rows.n_rows) combine_add_row(j, &p->rows, row, column, n, weight, sum);
       if (p->bias.operand == ABSENT) continue;
-      p->experts.load(&expert, cell(j, &p->experts, token, choice), 0, 1);
+      p->experts.load(&expert, combine_cell(j, &p->experts, token, choice), 0, 1);
       if (expert < 0 || expert >= p->bias.n_rows)
         return places_fail("expertIdx", token * p->n_choices + choice, expert, 0, p->bias.n_rows - 1);
-      add_row(j, &p->bias, expert, column, n, weight, sum);
+      combine_add_row(j, &p->bias, expert, column, n, weight, sum);
     }
     p->store((char *)j->view[p->out] + token * p->to + column * p->to_column, p->to_column, sum, n);
   }
@@ -98,15 +99,15 @@ static status run_combine(const executor *e, void *const *view, void *scratch) {
   return result;
 }
 
-/* ---- planning ----------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 #define DTYPES_TOKEN (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
 
-/* Starts a plan: rows [n, width], the result [tokens, width]. The index has tokens * choices elements, a token's side by
- * side, or a choice's. */
-static status begin(executor *e, const tensor *rows, const char *rows_name, const tensor *index, const char *index_name,
-                    int index_operand, int64_t n_tokens, int64_t n_choices, bool by_choice, const tensor *out,
-                    combine_plan **plan) {
+/* Checks the operands common to all operators and starts a plan in e->heap: rows [n, width], result [tokens, width].
+ * The index has tokens * choices elements, ordered by token, or by choice if by_choice. */
+static status combine_begin(executor *e, const tensor *rows, const char *rows_name, const tensor *index,
+                            const char *index_name, int index_operand, int64_t n_tokens, int64_t n_choices,
+                            bool by_choice, const tensor *out, combine_plan **plan) {
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(rows, rows_name, DTYPES_TOKEN));
   EXPECT(rows->rank == 2, "%s has shape %s, expected 2 dimensions", rows_name,
@@ -123,8 +124,8 @@ static status begin(executor *e, const tensor *rows, const char *rows_name, cons
   p->n_tokens = n_tokens;
   p->width = rows->dims[1];
   p->n_choices = n_choices;
-  p->rows = table_of(rows, 0, COMPUTE_F64);
-  p->index = table_of(index, index_operand, COMPUTE_I64);
+  p->rows = combine_table(rows, 0, COMPUTE_F64);
+  p->index = combine_table(index, index_operand, COMPUTE_I64);
   p->index_row = by_choice ? step : n_choices * step;
   p->index_choice = by_choice ? n_tokens * step : step;
   p->weights = p->experts = p->bias = p->skip[0] = p->skip[1] = (table){.operand = ABSENT};
@@ -144,12 +145,12 @@ status prepare_moe_permute_grad(executor *e, const op_arg *a) {
   combine_plan *p;
   EXPECT(choices > 0 && index->n % choices == 0, "numTopk is %jd, expected a divisor of sortedIndices' size, %jd",
          (intmax_t)choices, (intmax_t)index->n);
-  EXPECT(!a[3].boolean, "paddedMode is true, expected false, as CANN has it");
-  return begin(e, a[0].tensor, "permutedOutputGrad", index, "sortedIndices", 1, index->n / choices, choices, false, out,
-               &p);
+  EXPECT(!a[3].boolean, "paddedMode is true, expected false, as CANN supports no other value");
+  return combine_begin(e, a[0].tensor, "permutedOutputGrad", index, "sortedIndices", 1, index->n / choices, choices,
+                       false, out, &p);
 }
 
-static status expect_probs(const tensor *probs, const tensor *index, int64_t *choices) {
+static status combine_expect_probs(const tensor *probs, const tensor *index, int64_t *choices) {
   char text[SHAPE_TEXT];
   *choices = 1;
   if (!probs) return ST_OK;
@@ -165,24 +166,26 @@ status prepare_moe_unpermute(executor *e, const op_arg *a) {
   const tensor *index = a[1].tensor, *probs = a[2].tensor;
   int64_t choices;
   combine_plan *p;
-  EXPECT(!a[3].boolean, "paddedMode is true, expected false, as CANN has it");
-  TRY(expect_probs(probs, index, &choices));
-  TRY(begin(e, a[0].tensor, "permutedTokens", index, "sortedIndices", 1, index->n / choices, choices, false,
-            a[5].tensor, &p));
-  p->weights = table_of(probs, 2, COMPUTE_F64);
+  EXPECT(!a[3].boolean, "paddedMode is true, expected false, as CANN supports no other value");
+  TRY(combine_expect_probs(probs, index, &choices));
+  TRY(combine_begin(e, a[0].tensor, "permutedTokens", index, "sortedIndices", 1, index->n / choices, choices, false,
+                    a[5].tensor, &p));
+  p->weights = combine_table(probs, 2, COMPUTE_F64);
   return ST_OK;
 }
 
-/* A row for each token, added to the result. */
-static status add_skip(combine_plan *p, int which, const tensor *t, const char *name, int operand, const tensor *out) {
-  p->skip[which] = table_of(t, operand, COMPUTE_F64);
+/* Adds an operand with one row per token, which is added to the result. */
+static status combine_set_skip(combine_plan *p, int which, const tensor *t, const char *name, int operand,
+                               const tensor *out) {
+  p->skip[which] = combine_table(t, operand, COMPUTE_F64);
   if (!t) return ST_OK;
   TRY(op_expect_dtype(t, name, DTYPE_BIT(out->dtype)));
   return op_expect_shape(t, name, out->dims, 2);
 }
 
-static status add_bias(combine_plan *p, const tensor *bias, const char *bias_name, int bias_operand,
-                       const tensor *experts, const char *experts_name, int experts_operand, const tensor *rows) {
+static status combine_set_bias(combine_plan *p, const tensor *bias, const char *bias_name, int bias_operand,
+                               const tensor *experts, const char *experts_name, int experts_operand,
+                               const tensor *rows) {
   char text[SHAPE_TEXT];
   if (!bias) return ST_OK;
   EXPECT(experts, "%s is absent, expected a tensor beside %s", experts_name, bias_name);
@@ -191,12 +194,12 @@ static status add_bias(combine_plan *p, const tensor *bias, const char *bias_nam
          shape_text(bias->dims, bias->rank, text), (intmax_t)p->width);
   TRY(op_expect_dtype(experts, experts_name, DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_shape(experts, experts_name, (const int64_t[]){p->n_tokens, p->n_choices}, 2));
-  p->bias = table_of(bias, bias_operand, COMPUTE_F64);
-  p->experts = table_of(experts, experts_operand, COMPUTE_I64);
+  p->bias = combine_table(bias, bias_operand, COMPUTE_F64);
+  p->experts = combine_table(experts, experts_operand, COMPUTE_I64);
   return ST_OK;
 }
 
-/* Rows of a stack [experts, capacity, width] as one matrix. */
+/* Sets *flat to t, where a stack [experts, capacity, width] is seen as a matrix [experts * capacity, width]. */
 static status as_matrix(const tensor *t, tensor *flat) {
   *flat = *t;
   if (t->rank != 3) return ST_OK;
@@ -210,7 +213,8 @@ static status as_matrix(const tensor *t, tensor *flat) {
   return ST_OK;
 }
 
-/* expandedX, x1, x2, bias, scales, the rows' and the experts' indices, as arguments and operands of either version. */
+/* Argument and operand numbers of expandedX, x1 and x2, bias, scales, the row indices and
+ * the expert indices, per version. */
 typedef struct {
   int x, skip[SKIPS], bias, scales, index, experts, out;
 } finalize_arguments;
@@ -228,15 +232,15 @@ status prepare_moe_finalize(executor *e, const op_arg *a) {
   combine_plan *p;
   EXPECT(mode >= 0 && mode <= 3, "dropPadMode is %jd, expected 0 to 3", (intmax_t)mode);
   TRY(as_matrix(a[of->x].tensor, &rows));
-  TRY(begin(e, &rows, schema[of->x].name, index, schema[of->index].name, of->index, index->n / choices, choices,
-            mode < 2, out, &p));
+  TRY(combine_begin(e, &rows, schema[of->x].name, index, schema[of->index].name, of->index, index->n / choices, choices,
+                    mode < 2, out, &p));
   for (int i = 0; i < SKIPS; ++i)
-    TRY(add_skip(p, i, a[of->skip[i]].tensor, schema[of->skip[i]].name, of->skip[i], out));
+    TRY(combine_set_skip(p, i, a[of->skip[i]].tensor, schema[of->skip[i]].name, of->skip[i], out));
   if (scales) {
     TRY(op_expect_dtype(scales, schema[of->scales].name, DTYPES_TOKEN));
     TRY(op_expect_shape(scales, schema[of->scales].name, (const int64_t[]){p->n_tokens, choices}, 2));
-    p->weights = table_of(scales, of->scales, COMPUTE_F64);
+    p->weights = combine_table(scales, of->scales, COMPUTE_F64);
   }
-  return add_bias(p, a[of->bias].tensor, schema[of->bias].name, of->bias, a[of->experts].tensor,
-                  schema[of->experts].name, of->experts, &rows);
+  return combine_set_bias(p, a[of->bias].tensor, schema[of->bias].name, of->bias, a[of->experts].tensor,
+                          schema[of->experts].name, of->experts, &rows);
 }

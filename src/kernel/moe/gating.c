@@ -1,5 +1,5 @@
-/* MoeGatingTopKSoftmax: of each token's softmax over the experts, the k largest, largest first; of equal ones those of
- * lower numbers. */
+/* MoeGatingTopKSoftmax: the k largest softmax values over the experts for each token, largest first. Of equal values
+ * those of lower expert numbers come first. */
 #include "kernel/engine/rows.h"
 #include "kernel/engine/scratch.h"
 #include "kernel/families.h"
@@ -7,11 +7,11 @@
 #include "kernel/norm/softmax_loops.h"
 #include "kernel/sort/sort.h"
 
-enum { OPERANDS = 4, X = 0, Y, EXPERT, ROW }; /* of the walk */
+enum { OPERANDS = 4, X = 0, Y, EXPERT, ROW }; /* operands of the walk */
 
 typedef struct {
   walk tokens;
-  int64_t along[OPERANDS]; /* bytes from expert to expert, from choice to choice */
+  int64_t along[OPERANDS]; /* strides in bytes, from expert to expert or from choice to choice */
   int64_t n_experts, k;
   load_loop *load;
   store_loop *store;
@@ -26,7 +26,7 @@ typedef struct {
   status *result;
 } gating_job;
 
-static void gate_token(const gating_job *j, const cursor *c, int64_t token, char *scratch) {
+static void gate_softmax_token(const gating_job *j, const cursor *c, int64_t token, char *scratch) {
   const gating_plan *p = j->plan;
   const sort_loops *sort = &sorts->of[COMPUTE_F32];
   float *const x = (float *)(void *)scratch;
@@ -48,7 +48,7 @@ static void gate_token(const gating_job *j, const cursor *c, int64_t token, char
   }
 }
 
-static void gate_range(const void *arg, int64_t begin, int64_t end) {
+static void gate_softmax_range(const void *arg, int64_t begin, int64_t end) {
   const gating_job *j = arg;
   const gating_plan *p = j->plan;
   const size_t per_expert = 2 * sizeof(float) + 2 * (size_t)sorts->of[COMPUTE_F32].entry_bytes;
@@ -59,21 +59,22 @@ static void gate_range(const void *arg, int64_t begin, int64_t end) {
   }
   cursor c;
   cursor_start(&c, &p->tokens, j->at, begin);
-  for (; begin < end; ++begin, cursor_next(&c, 1)) gate_token(j, &c, begin, scratch);
+  for (; begin < end; ++begin, cursor_next(&c, 1)) gate_softmax_token(j, &c, begin, scratch);
 }
 
-static status run_gating(const executor *e, void *const *view, void *scratch) {
+static status run_gating_softmax(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const gating_plan *p = PLAN(e, gating_plan);
   status result = ST_OK;
   const gating_job job = {
       .plan = p, .at = {view[0], view[2], view[3], view[4]}, .finished = view[1], .result = &result};
-  rows_parallel(gate_range, &job, p->tokens.n, 1, e->cost_ns);
+  rows_parallel(gate_softmax_range, &job, p->tokens.n, 1, e->cost_ns);
   return result;
 }
 
-/* (x [.., experts], finishedOptional [..], k, yOut, expertIdxOut, rowIdxOut [.., k]): a finished token's experts are the
- * number of experts; rowIdxOut numbers choices, each choice's tokens in a row. */
+/* (x [.., experts], finishedOptional [..], k, yOut, expertIdxOut, rowIdxOut [.., k]). A finished token
+ * gets the number of experts as all of its expert indices. rowIdxOut numbers all choices: first choice 0
+ * of all tokens, then choice 1, etc. */
 status prepare_moe_gating_softmax(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor, *finished = a[1].tensor;
   const int64_t k = a[2].integer;
@@ -110,6 +111,6 @@ status prepare_moe_gating_softmax(executor *e, const op_arg *a) {
   }
   walk_init(&p->tokens, views, OPERANDS, last);
   executor_cost(e, (uint64_t)x->n * dtype_bytes(x->dtype), (uint64_t)x->n * 96);
-  e->run = x->n ? run_gating : run_nothing;
+  e->run = x->n ? run_gating_softmax : run_nothing;
   return ST_OK;
 }

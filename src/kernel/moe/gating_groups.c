@@ -1,5 +1,6 @@
-/* MoeGatingTopK: of each token's scores (a softmax or sigmoids, plus a bias) the k largest, from the best groups of experts
- * only. What comes out are scores without the bias, of sigmoids divided by their sum, times a factor. */
+/* MoeGatingTopK: for each token, selects the k largest of its scores (softmax or sigmoid, plus a bias)
+ * from the best groups of experts only. The output has the scores without the bias, times a factor;
+ * sigmoids are divided by their sum first. */
 #include <math.h>
 #include <string.h>
 
@@ -10,13 +11,14 @@
 #include "kernel/norm/softmax_loops.h"
 #include "kernel/sort/sort.h"
 
-enum { OPERANDS = 4, X = 0, Y, EXPERT, SCORES }; /* of the walk */
+enum { OPERANDS = 4, X = 0, Y, EXPERT, SCORES }; /* operands of the walk */
 
 typedef struct {
   walk tokens;
-  int64_t along[OPERANDS]; /* bytes */
+  int64_t along[OPERANDS]; /* strides in bytes, from expert to expert or from choice to choice */
   int64_t n_experts, n_groups, k, k_groups, bias_step;
-  bool sigmoid, by_two, has_bias, has_scores; /* by_two: groups count by their two best, else by their best */
+  /* by_two: groups are ranked by the sum of their two best scores, otherwise by the best */
+  bool sigmoid, by_two, has_bias, has_scores;
   double factor, eps;
   load_loop *load, *load_bias;
   store_loop *store, *store_scores;
@@ -29,7 +31,7 @@ typedef struct {
   status *result;
 } gating_job;
 
-/* A token's working memory. */
+/* A thread's working memory for one token. */
 typedef struct {
   float *scores, *biased, *groups; /* [experts], [experts], [groups] */
   int32_t *numbers;                /* [experts] */
@@ -49,8 +51,9 @@ static float group_score(const gating_plan *p, const float *x, int64_t n) {
   return p->by_two ? best + second : best;
 }
 
-/* Experts outside of the best groups fall to -infinity; of equal groups the first ones are better. */
-static void keep_groups(const gating_plan *p, const gating_room *r) {
+/* Sets the scores of experts outside of the k_groups best groups to -infinity. Of equal
+ * groups the first ones are better. */
+static void mask_other_groups(const gating_plan *p, const gating_room *r) {
   const int64_t size = p->n_experts / p->n_groups;
   for (int64_t g = 0; g < p->n_groups; ++g) r->groups[g] = group_score(p, r->biased + g * size, size);
   for (int64_t g = 0; g < p->n_groups; ++g) {
@@ -61,7 +64,7 @@ static void keep_groups(const gating_plan *p, const gating_room *r) {
   }
 }
 
-static void gate_token(const gating_job *j, const cursor *c, const gating_room *r) {
+static void gate_groups_token(const gating_job *j, const cursor *c, const gating_room *r) {
   static const compute_value one[ELEMENTWISE_PARAMETERS] = {{.f32 = 1}};
   const gating_plan *p = j->plan;
   const sort_loops *sort = &sorts->of[COMPUTE_F32];
@@ -81,7 +84,7 @@ static void gate_token(const gating_job *j, const cursor *c, const gating_room *
     loops->elementwise[EW_add][COMPUTE_F32](r->biased, (const void *const[]){r->biased, bias, NULL, NULL, NULL}, one,
                                             n);
   }
-  if (p->n_groups > 1) keep_groups(p, r);
+  if (p->n_groups > 1) mask_other_groups(p, r);
   sort->pack(r->entries, r->biased, 0, n, true);
   sort->smallest(r->entries, r->spare, n, p->k);
   sort->unpack(NULL, r->numbers, r->entries, p->k, true);
@@ -95,7 +98,7 @@ static void gate_token(const gating_job *j, const cursor *c, const gating_room *
   p->store(c->at[Y], p->along[Y], r->biased, p->k);
 }
 
-static void gate_range(const void *arg, int64_t begin, int64_t end) {
+static void gate_groups_range(const void *arg, int64_t begin, int64_t end) {
   const gating_job *j = arg;
   const gating_plan *p = j->plan;
   const int64_t entry = sorts->of[COMPUTE_F32].entry_bytes, n = (p->n_experts + 15) / 16 * 16;
@@ -111,10 +114,10 @@ static void gate_range(const void *arg, int64_t begin, int64_t end) {
   r.groups = (float *)(void *)(r.numbers + n);
   cursor c;
   cursor_start(&c, &p->tokens, j->at, begin);
-  for (; begin < end; ++begin, cursor_next(&c, 1)) gate_token(j, &c, &r);
+  for (; begin < end; ++begin, cursor_next(&c, 1)) gate_groups_token(j, &c, &r);
 }
 
-static status run_gating(const executor *e, void *const *view, void *scratch) {
+static status run_gating_groups(const executor *e, void *const *view, void *scratch) {
   enum { BIAS = 1, Y_VIEW = 2, EXPERT_VIEW = 3, SCORES_VIEW = 4 };
   (void)scratch;
   const gating_plan *p = PLAN(e, gating_plan);
@@ -123,12 +126,12 @@ static status run_gating(const executor *e, void *const *view, void *scratch) {
                           .at = {view[0], view[Y_VIEW], view[EXPERT_VIEW], p->has_scores ? view[SCORES_VIEW] : view[0]},
                           .bias = view[BIAS],
                           .result = &result};
-  rows_parallel(gate_range, &job, p->tokens.n, 1, e->cost_ns);
+  rows_parallel(gate_groups_range, &job, p->tokens.n, 1, e->cost_ns);
   return result;
 }
 
-/* k, kGroup, groupCount, groupSelectMode, renorm, normType from argument 2 on. */
-static status take_numbers(const op_arg *a, gating_plan *p) {
+/* Reads and checks the numbers from argument 2 on: k, kGroup, groupCount, groupSelectMode, renorm, normType. */
+static status read_gating_numbers(const op_arg *a, gating_plan *p) {
   p->k = a[2].integer;
   p->k_groups = a[3].integer;
   p->n_groups = a[4].integer;
@@ -143,7 +146,7 @@ static status take_numbers(const op_arg *a, gating_plan *p) {
   p->by_two = a[5].integer == 1;
   EXPECT(!p->by_two || p->n_groups == 1 || p->n_experts / p->n_groups > 1,
          "groupSelectMode is 1, expected 0 for groups of one expert");
-  EXPECT(a[6].integer == 0, "renorm is %jd, expected 0, as CANN has it", (intmax_t)a[6].integer);
+  EXPECT(a[6].integer == 0, "renorm is %jd, expected 0, as CANN supports no other value", (intmax_t)a[6].integer);
   EXPECT(a[7].integer == 0 || a[7].integer == 1, "normType is %jd, expected 0 (softmax) or 1 (sigmoid)",
          (intmax_t)a[7].integer);
   p->sigmoid = a[7].integer == 1;
@@ -167,7 +170,7 @@ status prepare_moe_gating_groups(executor *e, const op_arg *a) {
                      .store_scores = loops->store[ACL_FLOAT][COMPUTE_F32],
                      .has_bias = bias != NULL,
                      .has_scores = a[8].boolean};
-  TRY(take_numbers(a, p));
+  TRY(read_gating_numbers(a, p));
   if (bias) {
     TRY(op_expect_dtype(bias, "biasOptional", floats));
     TRY(op_expect_shape(bias, "biasOptional", &p->n_experts, 1));
@@ -193,6 +196,6 @@ status prepare_moe_gating_groups(executor *e, const op_arg *a) {
   }
   walk_init(&p->tokens, views, OPERANDS, last);
   executor_cost(e, (uint64_t)x->n * 2 * dtype_bytes(x->dtype), (uint64_t)x->n * 128);
-  e->run = x->n ? run_gating : run_nothing;
+  e->run = x->n ? run_gating_groups : run_nothing;
   return ST_OK;
 }

@@ -1,6 +1,6 @@
-/* Tokens in the order of their experts: MoeTokenPermute and MoeInitRouting; and how many tokens the sorted experts have,
- * MoeComputeExpertTokens. Experts are sorted with the numbers of their slots (token, choice), stably; rows of tokens are
- * then gathered by those numbers. */
+/* Permuting tokens into the order of their experts: MoeTokenPermute and MoeInitRouting; and MoeComputeExpertTokens,
+ * which counts tokens per expert. A slot is a pair (token, choice). The expert numbers are sorted stably together with
+ * the numbers of their slots; then the rows of the tokens are gathered in this order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,27 +10,27 @@
 #include "kernel/move/check.h"
 #include "kernel/sort/sort_rows.h"
 
-/* Slots' experts, [tokens, choices], and how to sort them. */
+/* Sorting the slots by expert. */
 typedef struct {
   view experts;
-  int64_t n; /* slots */
+  int64_t n; /* number of slots */
   uint8_t compute;
   load_loop *load;
-  uint64_t keys, entries, spare, order; /* in scratch; order: int32, the slot that comes k-th */
+  uint64_t keys, entries, spare, order; /* in scratch; order: int32, the slot number at each sorted position */
 } slot_sort;
 
 typedef struct {
   slot_sort sort;
-  places rows; /* of tokens, gathered by `source` */
+  places rows; /* gathers rows of tokens by `source` */
   index_source source;
-  uint64_t numbers; /* in scratch, int64: of tokens, in the experts' order */
+  uint64_t numbers; /* in scratch, int64: token numbers in the order of the experts */
   int64_t n_gathered;
-  view slots; /* of MoeInitRouting: rowIdx */
+  view slots; /* rowIdx of MoeInitRouting */
 } routing_plan;
 
 #define DTYPES_TOKEN (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
 
-static void plan_sort(executor *e, slot_sort *s, const tensor *experts) {
+static void plan_slot_sort(executor *e, slot_sort *s, const tensor *experts) {
   const sort_loops *sort;
   s->experts = view_of(experts);
   s->n = experts->n;
@@ -44,7 +44,7 @@ static void plan_sort(executor *e, slot_sort *s, const tensor *experts) {
   s->order = workspace_intermediate(e, n * sizeof(int32_t));
 }
 
-/* The slots' order; their experts, sorted, are left in keys. */
+/* Sorts the slots and returns their order. The sorted expert numbers are left in `keys`. */
 static const int32_t *sort_slots(const slot_sort *s, const char *experts, char *scratch) {
   const sort_loops *sort = &sorts->of[s->compute];
   const int64_t size = s->compute == COMPUTE_I64 ? 8 : 4, choices = s->experts.rank > 1 ? s->experts.dims[1] : 1;
@@ -70,8 +70,8 @@ static status gather_tokens(const executor *e, const routing_plan *p, void *cons
   return places_run(&job);
 }
 
-/* tokens [n, width...] to the first rows of out, by numbers in scratch. */
-static void plan_gather(executor *e, const tensor *tokens, const tensor *out, const char *name, int64_t n_slots) {
+/* Plans gathering rows of tokens [n, width...] into out, by the token numbers in scratch. */
+static void plan_token_gather(executor *e, const tensor *tokens, const tensor *out, const char *name, int64_t n_slots) {
   routing_plan *p = e->heap;
   const view from = view_of(tokens), to = view_of(out);
   p->numbers = workspace_intermediate(e, (uint64_t)n_slots * sizeof(int64_t));
@@ -90,15 +90,15 @@ static void plan_gather(executor *e, const tensor *tokens, const tensor *out, co
   executor_cost(e, (uint64_t)out->n * 2 * dtype_bytes(out->dtype) + (uint64_t)n_slots * 64, (uint64_t)n_slots * 256);
 }
 
-static routing_plan *new_plan(executor *e) { return e->heap = calloc(1, sizeof(routing_plan)); }
+static routing_plan *routing_plan_new(executor *e) { return e->heap = calloc(1, sizeof(routing_plan)); }
 
-static status expect_matrix(const tensor *t, const char *name) {
+static status permute_expect_matrix(const tensor *t, const char *name) {
   char text[SHAPE_TEXT];
   EXPECT(t->rank == 2, "%s has shape %s, expected 2 dimensions", name, shape_text(t->dims, t->rank, text));
   return ST_OK;
 }
 
-/* ---- MoeTokenPermute ---------------------------------------------------------------------------------------------- */
+/* ---- MoeTokenPermute --------------------------------------------------------------------------------------------- */
 
 static status run_permute(const executor *e, void *const *view, void *scratch) {
   enum { INDICES = 1, TOKENS_OUT = 2, INDICES_OUT = 3 };
@@ -114,9 +114,10 @@ static status run_permute(const executor *e, void *const *view, void *scratch) {
   return gather_tokens(e, p, view, TOKENS_OUT, scratch);
 }
 
-/* (tokens [n, width...], indices [n] or [n, choices], numOutTokens, paddedMode, permuteTokensOut, sortedIndicesOut): of all slots' tokens
- * in the order of their experts, the first numOutTokens are kept; all where that is 0, and all but so many where it is
- * negative. sortedIndicesOut says where each slot's token is. */
+/* (tokens [n, width...], indices [n] or [n, choices], numOutTokens, paddedMode, permuteTokensOut,
+ * sortedIndicesOut). permuteTokensOut gets the tokens of the first slots in the order of their experts:
+ * numOutTokens of them if it is positive, all if it is 0, and all but the last -numOutTokens if it is negative.
+ * sortedIndicesOut gets each slot's sorted position. */
 status prepare_moe_permute(executor *e, const op_arg *a) {
   const tensor *tokens = a[0].tensor, *indices = a[1].tensor, *out = a[4].tensor, *sorted = a[5].tensor;
   const int64_t asked = a[2].integer, n = indices->n;
@@ -129,7 +130,7 @@ status prepare_moe_permute(executor *e, const op_arg *a) {
   EXPECT((indices->rank == 1 || indices->rank == 2) && indices->dims[0] == tokens->dims[0],
          "indices has shape %s, expected [%jd] or [%jd, choices]", shape_text(indices->dims, indices->rank, text),
          (intmax_t)tokens->dims[0], (intmax_t)tokens->dims[0]);
-  EXPECT(!a[3].boolean, "paddedMode is true, expected false, as CANN has it");
+  EXPECT(!a[3].boolean, "paddedMode is true, expected false, as CANN supports no other value");
   int64_t kept = asked > 0 ? asked : n + asked;
   kept = kept < 0 ? 0 : kept < n ? kept : n;
   TRY(op_expect_dtype(out, "permuteTokensOut", DTYPE_BIT(tokens->dtype)));
@@ -139,15 +140,15 @@ status prepare_moe_permute(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(sorted, "sortedIndicesOut", DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_shape(sorted, "sortedIndicesOut", &n, 1));
   EXPECT(sorted->contiguous, "sortedIndicesOut has gaps, expected none");
-  routing_plan *p = new_plan(e);
+  routing_plan *p = routing_plan_new(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
-  plan_sort(e, &p->sort, indices);
-  plan_gather(e, tokens, out, "indices", n);
+  plan_slot_sort(e, &p->sort, indices);
+  plan_token_gather(e, tokens, out, "indices", n);
   e->run = n ? run_permute : run_nothing;
   return ST_OK;
 }
 
-/* ---- MoeInitRouting ----------------------------------------------------------------------------------------------- */
+/* ---- MoeInitRouting ---------------------------------------------------------------------------------------------- */
 
 static status run_init_routing(const executor *e, void *const *view, void *scratch) {
   enum { ROWS = 1, EXPERTS = 2, X_OUT = 3, ROWS_OUT = 4, EXPERTS_OUT = 5 };
@@ -168,16 +169,16 @@ static status run_init_routing(const executor *e, void *const *view, void *scrat
   return gather_tokens(e, p, view, X_OUT, scratch);
 }
 
-/* (x [n, width], rowIdx and expertIdx [n, choices], activeNum, expandedXOut, expandedRowIdxOut, expandedExpertIdxOut):
- * rowIdx numbers the slots, those of a token being equal modulo n. The tokens of the first min(activeNum, n) * choices
- * slots, by their experts, are written. */
+/* (x [n, width], rowIdx and expertIdx [n, choices], activeNum, expandedXOut, expandedRowIdxOut, expandedExpertIdxOut).
+ * rowIdx numbers the slots; its value modulo n is the token. Tokens of the first min(activeNum, n) * choices slots, in
+ * the order of their experts, are written. */
 status prepare_moe_init_routing(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor, *rows = a[1].tensor, *experts = a[2].tensor;
   const int64_t active = a[3].integer;
   TRY(op_expect_dtype(x, "x", DTYPES_TOKEN));
-  TRY(expect_matrix(x, "x"));
+  TRY(permute_expect_matrix(x, "x"));
   TRY(op_expect_dtype(experts, "expertIdx", DTYPE_BIT(ACL_INT32)));
-  TRY(expect_matrix(experts, "expertIdx"));
+  TRY(permute_expect_matrix(experts, "expertIdx"));
   TRY(op_expect_shape(experts, "expertIdx", (const int64_t[]){x->dims[0], experts->dims[1]}, 2));
   TRY(op_expect_dtype(rows, "rowIdx", DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_shape(rows, "rowIdx", experts->dims, 2));
@@ -191,22 +192,22 @@ status prepare_moe_init_routing(executor *e, const op_arg *a) {
     TRY(op_expect_shape(a[i].tensor, name, &experts->n, 1));
     EXPECT(a[i].tensor->contiguous, "%s has gaps, expected none", name);
   }
-  routing_plan *p = new_plan(e);
+  routing_plan *p = routing_plan_new(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
-  plan_sort(e, &p->sort, experts);
-  plan_gather(e, x, a[4].tensor, "rowIdx", experts->n);
+  plan_slot_sort(e, &p->sort, experts);
+  plan_token_gather(e, x, a[4].tensor, "rowIdx", experts->n);
   p->slots = view_of(rows);
   e->run = experts->n ? run_init_routing : run_nothing;
   return ST_OK;
 }
 
-/* ---- MoeComputeExpertTokens --------------------------------------------------------------------------------------- */
+/* ---- MoeComputeExpertTokens -------------------------------------------------------------------------------------- */
 
 typedef struct {
   int64_t n, n_experts, step, to;
 } expert_tokens_plan;
 
-/* For each expert, how many elements of the sorted vector are not larger. */
+/* For each expert, counts the elements of the sorted vector that are not larger (binary search). */
 static status run_expert_tokens(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const expert_tokens_plan *p = PLAN(e, expert_tokens_plan);

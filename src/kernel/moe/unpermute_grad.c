@@ -1,5 +1,5 @@
-/* MoeTokenUnpermuteGrad: the gradient of a token goes to the rows of its choices, times their probabilities; that of a
- * probability is the product of the row and the token's gradient. */
+/* MoeTokenUnpermuteGrad: the gradient of a token is written to the rows of its choices, times their probabilities. The
+ * gradient of a probability is the dot product of the row and the token's gradient. */
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
@@ -8,11 +8,11 @@ enum { TILE = 512, TOKENS = 0, GRAD, INDEX, PROBS, TOKENS_OUT, PROBS_OUT };
 
 typedef struct {
   int64_t n_tokens, n_choices, width, n_rows;
-  int64_t tokens[2], grad[2], out[2]; /* strides in bytes: of rows, of columns */
-  int64_t probs[2], probs_out[2];     /* of tokens, of choices */
+  int64_t tokens[2], grad[2], out[2]; /* strides in bytes, by row and by column */
+  int64_t probs[2], probs_out[2];     /* strides in bytes, by token and by choice */
   int64_t index;
   bool has_probs;
-  load_loop *load, *load_probs; /* to double */
+  load_loop *load, *load_probs; /* conversion to double */
   store_loop *store, *store_probs;
 } unpermute_grad_plan;
 
@@ -21,7 +21,7 @@ typedef struct {
   void *const *view;
 } unpermute_grad_job;
 
-/* Row `row` of the permuted tokens' gradient; returns its product with the token's gradient. */
+/* Writes row `row` of the permuted tokens' gradient. Returns the row's dot product with the token's gradient. */
 static double spread_row(const unpermute_grad_job *j, int64_t token, int64_t row, double weight) {
   const unpermute_grad_plan *p = j->plan;
   const compute_value factor[ELEMENTWISE_PARAMETERS] = {{.f64 = weight}};
@@ -63,7 +63,7 @@ static status run_unpermute_grad(const executor *e, void *const *view, void *scr
   return ST_OK;
 }
 
-static void strides_of(const tensor *t, int64_t *strides) {
+static void matrix_strides(const tensor *t, int64_t *strides) {
   const view v = view_of(t);
   strides[0] = v.strides[0];
   strides[1] = v.strides[1];
@@ -80,8 +80,8 @@ static status plan_probs(unpermute_grad_plan *p, const tensor *probs, const tens
   EXPECT(out, "probsGradOut is absent, expected a tensor beside probsOptional");
   TRY(op_expect_dtype(out, "probsGradOut", DTYPE_BIT(probs->dtype)));
   TRY(op_expect_shape(out, "probsGradOut", probs->dims, 2));
-  strides_of(probs, p->probs);
-  strides_of(out, p->probs_out);
+  matrix_strides(probs, p->probs);
+  matrix_strides(out, p->probs_out);
   p->n_choices = probs->dims[1] ? probs->dims[1] : 1;
   p->has_probs = true;
   p->load_probs = loops->load[probs->dtype][COMPUTE_F64];
@@ -101,7 +101,7 @@ status prepare_moe_unpermute_grad(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(index, "sortedIndices", DTYPE_BIT(ACL_INT32)));
   EXPECT(index->rank == 1, "sortedIndices has shape %s, expected 1 dimension",
          shape_text(index->dims, index->rank, text));
-  EXPECT(!a[4].boolean, "paddedMode is true, expected false, as CANN has it");
+  EXPECT(!a[4].boolean, "paddedMode is true, expected false, as CANN supports no other value");
   *p = (unpermute_grad_plan){.n_choices = 1};
   TRY(plan_probs(p, a[3].tensor, a[7].tensor, index));
   p->n_tokens = index->n / p->n_choices;
@@ -111,9 +111,9 @@ status prepare_moe_unpermute_grad(executor *e, const op_arg *a) {
   TRY(op_expect_shape(grad, "unpermutedTokensGrad", (const int64_t[]){p->n_tokens, p->width}, 2));
   TRY(op_expect_dtype(out, "permutedTokensGradOut", DTYPE_BIT(tokens->dtype)));
   TRY(op_expect_shape(out, "permutedTokensGradOut", tokens->dims, 2));
-  strides_of(tokens, p->tokens);
-  strides_of(grad, p->grad);
-  strides_of(out, p->out);
+  matrix_strides(tokens, p->tokens);
+  matrix_strides(grad, p->grad);
+  matrix_strides(out, p->out);
   p->index = view_of(index).strides[0];
   p->load = loops->load[tokens->dtype][COMPUTE_F64];
   p->store = loops->store[tokens->dtype][COMPUTE_F64];

@@ -1,5 +1,5 @@
-/* One tensor is moved into another: InplaceCopy, Cast, Permute, Expand, Flatten, Flip, ChannelShuffle,
- * ConfusionTranspose. */
+/* Operators that copy one tensor into another: InplaceCopy, Cast, Permute, Expand, Flatten, Flip, ChannelShuffle,
+ * ConfusionTranspose; also the checks and plans of check.h. */
 #include <string.h>
 
 #include "kernel/elementwise/complex.h"
@@ -10,14 +10,14 @@
 
 /* ---- shared ------------------------------------------------------------------------------------------------------ */
 
-status expect_same_dtype(const tensor *self, const char *self_name, const tensor *out, const char *out_name) {
+status move_expect_same_dtype(const tensor *self, const char *self_name, const tensor *out, const char *out_name) {
   TRY(op_expect_dtype(self, self_name, DTYPES_NUMBER));
   EXPECT(out->dtype == self->dtype, "%s has dtype %s, expected that of %s, %s", out_name, dtype_name(out->dtype),
          self_name, dtype_name(self->dtype));
   return ST_OK;
 }
 
-status expect_conversion(const tensor *from, const char *name, int to) {
+status move_expect_conversion(const tensor *from, const char *name, int to) {
   EXPECT(from->dtype == to || (loops->load[from->dtype][0] && loops->load[to][0]),
          "%s has dtype %s, which does not convert to %s", name, dtype_name(from->dtype), dtype_name(to));
   return ST_OK;
@@ -32,14 +32,14 @@ bool broadcasts_to(const tensor *from, const tensor *to) {
 
 typedef struct {
   copy_plan plan;
-  int to, from; /* operands */
+  int to, from; /* operand numbers */
   int64_t to_offset, from_offset;
 } tensor_copy;
 
-static status run_copy(const executor *e, void *const *view, void *scratch) {
+static status run_tensor_copy(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const tensor_copy *p = PLAN(e, tensor_copy);
-  copy_run(&p->plan, (char *)view[p->to] + p->to_offset, (const char *)view[p->from] + p->from_offset, e->cost_ns);
+  move_copy_run(&p->plan, (char *)view[p->to] + p->to_offset, (const char *)view[p->from] + p->from_offset, e->cost_ns);
   return ST_OK;
 }
 
@@ -48,19 +48,19 @@ status run_nothing(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-void plan_copy(executor *e, int to_operand, const view *to, int from_operand, const view *from) {
+void move_prepare_copy(executor *e, int to_operand, const view *to, int from_operand, const view *from) {
   tensor_copy *p = PLAN(e, tensor_copy);
   const int64_t n = view_elements(to);
-  copy_plan_init(&p->plan, to, from);
+  move_copy_plan_init(&p->plan, to, from);
   p->to = to_operand;
   p->from = from_operand;
   p->to_offset = p->from_offset = 0;
   executor_cost(e, (uint64_t)n * (dtype_bytes(to->dtype) + dtype_bytes(from->dtype)), 0);
-  e->run = n ? run_copy : run_nothing;
+  e->run = n ? run_tensor_copy : run_nothing;
 }
 
-void plan_move(executor *e, int to_operand, int64_t to_offset, int from_operand, int64_t from_offset,
-               const move_space *s) {
+void move_prepare(executor *e, int to_operand, int64_t to_offset, int from_operand, int64_t from_offset,
+                  const move_space *s) {
   tensor_copy *p = PLAN(e, tensor_copy);
   int64_t n = 1;
   for (int d = 0; d < s->rank; ++d) n *= s->dims[d];
@@ -71,11 +71,11 @@ void plan_move(executor *e, int to_operand, int64_t to_offset, int from_operand,
   p->to_offset = to_offset;
   p->from_offset = from_offset;
   executor_cost(e, (uint64_t)(2 * n * s->element_bytes), 0);
-  e->run = n ? run_copy : run_nothing;
+  e->run = n ? run_tensor_copy : run_nothing;
 }
 
-/* The tensor repeated to the shape of `to`. */
-static tensor repeated(const tensor *from, const tensor *to) {
+/* The tensor `from`, broadcast to the shape of `to`. */
+static tensor broadcast_tensor(const tensor *from, const tensor *to) {
   tensor t = *from;
   const int missing = to->rank - from->rank;
   for (int d = 0; d < to->rank; ++d) {
@@ -88,11 +88,12 @@ static tensor repeated(const tensor *from, const tensor *to) {
   return t;
 }
 
-/* A complex number as a real one is its real part, as a truth value whether it is not 0; a real one has no imaginary part. */
+/* A complex number converts to its real part, or to whether it is not 0 for bool. A
+ * real number gets imaginary part 0. */
 static status plan_complex_conversion(executor *e, int to_operand, const tensor *to, const char *to_name,
                                       int from_operand, const tensor *from, const char *name) {
   const bool is_complex = dtype_is_complex(from->dtype);
-  const tensor in = repeated(from, to);
+  const tensor in = broadcast_tensor(from, to);
   const elementwise_call c = {.out = to,
                               .in = {&in},
                               .out_name = to_name,
@@ -110,9 +111,9 @@ static status plan_conversion(executor *e, int to_operand, const tensor *to, con
                               const tensor *from, const char *name) {
   if (from->dtype != to->dtype && (dtype_is_complex(from->dtype) || dtype_is_complex(to->dtype)))
     return plan_complex_conversion(e, to_operand, to, to_name, from_operand, from, name);
-  TRY(expect_conversion(from, name, to->dtype));
+  TRY(move_expect_conversion(from, name, to->dtype));
   const view in = view_of(from), out = view_of(to);
-  plan_copy(e, to_operand, &out, from_operand, &in);
+  move_prepare_copy(e, to_operand, &out, from_operand, &in);
   return ST_OK;
 }
 
@@ -138,13 +139,13 @@ status prepare_cast(executor *e, const op_arg *a) {
   return plan_conversion(e, 1, out, "out", 0, self, "self");
 }
 
-/* Sizes of -1 are those of self. */
+/* A size of -1 keeps the size of self. */
 status prepare_expand(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   const aclIntArray *size = a[1].ints;
   int64_t dims[MAX_RANK];
   char from[SHAPE_TEXT], to[SHAPE_TEXT];
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(size->size >= self->rank && size->size <= MAX_RANK, "size has %ju elements, expected %d to %d",
          (uintmax_t)size->size, self->rank, MAX_RANK);
   const int rank = (int)size->size, missing = rank - self->rank;
@@ -154,11 +155,11 @@ status prepare_expand(executor *e, const op_arg *a) {
   EXPECT(broadcasts_to(self, out), "self has shape %s, expected one that broadcasts to size, %s",
          shape_text(self->dims, self->rank, from), shape_text(dims, rank, to));
   const view v = view_of(self), o = view_of(out);
-  plan_copy(e, 1, &o, 0, &v);
+  move_prepare_copy(e, 1, &o, 0, &v);
   return ST_OK;
 }
 
-/* dims, value, y: by name. Clients give one dim for a y of none. */
+/* Fill by name: dims, value, y. Clients pass one element in dims for a y without dimensions. */
 status prepare_graph_fill(executor *e, const op_arg *a) {
   const aclIntArray *dims = a[0].ints;
   const tensor *value = a[1].tensor, *y = a[2].tensor;
@@ -167,16 +168,16 @@ status prepare_graph_fill(executor *e, const op_arg *a) {
     if (__builtin_mul_overflow(n, dims->value[i], &n)) n = -1;
   EXPECT(n == y->n, "dims has %jd elements, expected those of y, %jd", (intmax_t)n, (intmax_t)y->n);
   EXPECT(value->n == 1, "value has %jd elements, expected 1", (intmax_t)value->n);
-  TRY(expect_same_dtype(value, "value", y, "y"));
+  TRY(move_expect_same_dtype(value, "value", y, "y"));
   const view one = {.dtype = value->dtype}, to = view_of(y);
-  plan_copy(e, 1, &to, 0, &one);
+  move_prepare_copy(e, 1, &to, 0, &one);
   return ST_OK;
 }
 
 /* ---- Permute, Flip, ChannelShuffle ------------------------------------------------------------------------------- */
 
-/* v with its dimensions in the order of dims. */
-static status permute(const view *v, const aclIntArray *dims, const char *name, view *permuted) {
+/* Sets *permuted to v with its dimensions in the order of dims. */
+static status permute_view(const view *v, const aclIntArray *dims, const char *name, view *permuted) {
   bool used[MAX_RANK] = {false};
   *permuted = (view){.rank = v->rank, .dtype = v->dtype};
   EXPECT(dims->size == (uint64_t)v->rank, "%s has %ju elements, expected %d, one for each dimension", name,
@@ -197,12 +198,12 @@ status prepare_permute(executor *e, const op_arg *a) {
   const view v = view_of(self);
   view permuted;
   tensor room;
-  TRY(expect_same_dtype(self, "self", out, "out"));
-  TRY(permute(&v, a[1].ints, "dims", &permuted));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
+  TRY(permute_view(&v, a[1].ints, "dims", &permuted));
   out = op_one_as(out, permuted.dims, permuted.rank, &room);
   TRY(op_expect_shape(out, "out", permuted.dims, permuted.rank));
   const view o = view_of(out);
-  plan_copy(e, 1, &o, 0, &permuted);
+  move_prepare_copy(e, 1, &o, 0, &permuted);
   return ST_OK;
 }
 
@@ -210,12 +211,12 @@ status prepare_flip(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   const aclIntArray *dims = a[1].ints;
   bool flipped[MAX_RANK] = {false};
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   const view v = view_of(self), o = view_of(out);
   move_space s;
   int64_t offset = 0;
-  space_of_views(&s, &o, &v);
+  move_space_of_views(&s, &o, &v);
   for (uint64_t i = 0; i < dims->size; ++i) {
     int d;
     TRY(op_expect_dim(dims->value[i], "dims", self->rank, &d));
@@ -225,15 +226,15 @@ status prepare_flip(executor *e, const op_arg *a) {
     offset += (s.dims[d] - 1) * s.from[d];
     s.from[d] = -s.from[d];
   }
-  plan_move(e, 1, 0, 0, offset, &s);
+  move_prepare(e, 1, 0, 0, offset, &s);
   return ST_OK;
 }
 
-/* Channels, dimension 1, are seen as groups x channels of a group, and these change places. */
+/* The channels (dimension 1) are viewed as groups x channels per group, and these two dimensions are swapped. */
 status prepare_channel_shuffle(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   const int64_t groups = a[1].integer;
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(self->rank >= 3 && self->rank <= 7, "self has %d dimensions, expected 3 to 7", self->rank);
   EXPECT(groups > 0 && self->dims[1] % groups == 0, "groups is %jd, expected a divisor of the %jd channels",
          (intmax_t)groups, (intmax_t)self->dims[1]);
@@ -243,17 +244,17 @@ status prepare_channel_shuffle(executor *e, const op_arg *a) {
   move_space s = {.element_bytes = (int64_t)dtype_bytes(self->dtype)};
   for (int d = 0; d < v.rank; ++d) {
     if (d != 1) {
-      space_add(&s, v.dims[d], o.strides[d], v.strides[d]);
+      move_space_add(&s, v.dims[d], o.strides[d], v.strides[d]);
       continue;
     }
-    space_add(&s, each, o.strides[1] * groups, v.strides[1]);
-    space_add(&s, groups, o.strides[1], v.strides[1] * each);
+    move_space_add(&s, each, o.strides[1] * groups, v.strides[1]);
+    move_space_add(&s, groups, o.strides[1], v.strides[1] * each);
   }
-  plan_move(e, 1, 0, 0, 0, &s);
+  move_prepare(e, 1, 0, 0, 0, &s);
   return ST_OK;
 }
 
-/* ---- Flatten, ConfusionTranspose: the order of elements is kept, the shape is not -------------------------------- */
+/* ---- Flatten, ConfusionTranspose: copies that keep the order of elements and change the shape -------------------- */
 
 typedef struct {
   view to, from;
@@ -266,11 +267,11 @@ static status run_in_order(const executor *e, void *const *at, void *scratch) {
   return ST_OK;
 }
 
-/* Operand 1 gets the elements of operand 0 in row-major order. */
+/* Plans copying operand 0 to operand 1 in row-major order. */
 static void plan_reshape(executor *e, const view *to, const view *from) {
   move_space s;
-  if (space_of_reshape(&s, to, from)) {
-    plan_move(e, 1, 0, 0, 0, &s);
+  if (move_space_of_reshape(&s, to, from)) {
+    move_prepare(e, 1, 0, 0, 0, &s);
     return;
   }
   *PLAN(e, ordered_copy) = (ordered_copy){*to, *from};
@@ -283,7 +284,7 @@ status prepare_flatten(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   int64_t dims[2] = {1, 1};
   int axis;
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(op_expect_dim(a[1].integer, "axis", self->rank, &axis));
   for (int d = 0; d < self->rank; ++d) dims[d >= axis] *= self->dims[d];
   TRY(op_expect_shape(out, "out", dims, 2));
@@ -299,22 +300,22 @@ status prepare_confusion_transpose(executor *e, const op_arg *a) {
   const bool transpose_first = a[3].boolean;
   char text[SHAPE_TEXT];
   int64_t n = 1;
-  TRY(expect_same_dtype(x, "x", out, "out"));
+  TRY(move_expect_same_dtype(x, "x", out, "out"));
   EXPECT(shape->size <= MAX_RANK, "shape has %ju elements, expected at most %d", (uintmax_t)shape->size, MAX_RANK);
   for (uint64_t i = 0; i < shape->size; ++i) n *= shape->value[i];
   EXPECT(n == x->n, "shape is %s, expected one of the %jd elements of x",
          shape_text(shape->value, (int)shape->size, text), (intmax_t)x->n);
   view from = view_of(x), to = view_of(out), permuted;
   if (transpose_first) {
-    TRY(permute(&from, perm, "perm", &permuted));
+    TRY(permute_view(&from, perm, "perm", &permuted));
     TRY(op_expect_shape(out, "out", shape->value, (int)shape->size));
     plan_reshape(e, &to, &permuted);
     return ST_OK;
   }
-  /* out is permuted back, and then has the shape that x is reshaped to. */
+  /* Permutes out's view back, to the shape that x is reshaped to. */
   view reshaped = {.rank = (int)shape->size, .dtype = x->dtype}, back = {.rank = to.rank, .dtype = to.dtype};
   memcpy(reshaped.dims, shape->value, shape->size * sizeof *shape->value);
-  TRY(permute(&reshaped, perm, "perm", &permuted));
+  TRY(permute_view(&reshaped, perm, "perm", &permuted));
   TRY(op_expect_shape(out, "out", permuted.dims, permuted.rank));
   for (int i = 0; i < to.rank; ++i) {
     int d;

@@ -1,3 +1,4 @@
+/* Planning and running moves, see move.h. */
 #include <string.h>
 
 #include "kernel/engine/level.h"
@@ -8,25 +9,28 @@
 LEVEL_CHOICE(move_loops, moves, move_loops)
 
 enum {
-  ROW_GRAIN = 64,      /* rows that a thread starts at multiples of: whole lines of a transposition's source */
-  COLUMN_GRAIN = 4096, /* the same where a thread gets part of each row */
-  FILL_BYTES = 64,     /* rows of one value: from here on by whole lines, shorter ones as a transposition */
+  /* rows per chunk of a thread: its begins are multiples of this, so transposed
+   * sources are read in whole cache lines */
+  ROW_GRAIN = 64,
+  COLUMN_GRAIN = 4096, /* the same in elements, where threads divide the columns instead */
+  /* minimum bytes of a row of one value to be written by cache lines; shorter ones go as a transposition */
+  FILL_BYTES = 64,
 };
 
 /* ---- spaces ------------------------------------------------------------------------------------------------------ */
 
-void space_of_views(move_space *s, const view *to, const view *from) {
+void move_space_of_views(move_space *s, const view *to, const view *from) {
   const int missing = to->rank - from->rank;
   s->rank = 0;
   s->element_bytes = (int64_t)dtype_bytes(to->dtype);
   for (int d = 0; d < to->rank; ++d) {
     const bool there = d >= missing && from->dims[d - missing] != 1;
-    space_add(s, to->dims[d], to->strides[d], there ? from->strides[d - missing] : 0);
+    move_space_add(s, to->dims[d], to->strides[d], there ? from->strides[d - missing] : 0);
   }
 }
 
-/* Dimensions of 1 dropped, neighbours merged. */
-static view merged(const view *v) {
+/* The view without dimensions of 1, with neighbouring dimensions merged. */
+static view merged_view(const view *v) {
   view m = {.dtype = v->dtype};
   for (int d = 0; d < v->rank; ++d) {
     if (v->dims[d] == 1) continue;
@@ -41,17 +45,18 @@ static view merged(const view *v) {
   return m;
 }
 
-bool space_of_reshape(move_space *s, const view *to, const view *from) {
-  view t = merged(to), f = merged(from);
+bool move_space_of_reshape(move_space *s, const view *to, const view *from) {
+  view t = merged_view(to), f = merged_view(from);
   int64_t dims[MOVE_RANK], to_step[MOVE_RANK], from_step[MOVE_RANK];
   int n = 0;
   s->element_bytes = (int64_t)dtype_bytes(to->dtype);
   s->rank = 0;
   if (view_elements(to) == 0) {
-    space_add(s, 0, 0, 0);
+    move_space_add(s, 0, 0, 0);
     return true;
   }
-  /* From the innermost: the shorter of both dimensions is one, and leaves the longer's quotient. */
+  /* From the innermost dimension on: the smaller of both current sizes becomes a dimension,
+   * the larger keeps the quotient. */
   while (t.rank && f.rank) {
     int64_t *const a = &t.dims[t.rank - 1], *const b = &f.dims[f.rank - 1];
     const int64_t dim = *a < *b ? *a : *b;
@@ -64,7 +69,7 @@ bool space_of_reshape(move_space *s, const view *to, const view *from) {
     if ((*a /= dim) == 1) --t.rank;
     if ((*b /= dim) == 1) --f.rank;
   }
-  while (n--) space_add(s, dims[n], to_step[n], from_step[n]);
+  while (n--) move_space_add(s, dims[n], to_step[n], from_step[n]);
   return true;
 }
 
@@ -72,7 +77,7 @@ bool space_of_reshape(move_space *s, const view *to, const view *from) {
 
 static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
 
-/* Inserts a dimension among those that are there, by the strides of the result, the largest outermost. */
+/* Inserts a dimension; sorts by the strides of the result, largest outermost. */
 static void insert_sorted(move_space *s, int64_t dim, int64_t to, int64_t from) {
   int d = s->rank++;
   for (; d > 0; --d) {
@@ -100,7 +105,7 @@ static void merge_neighbours(move_space *s) {
   s->rank = last + 1;
 }
 
-/* Makes dimension d the one before the last. */
+/* Moves dimension d to the last but one position. */
 static void bring_inside(move_space *s, int d) {
   const int64_t dim = s->dims[d], to = s->to[d], from = s->from[d];
   for (; d < s->rank - 2; ++d) {
@@ -113,15 +118,15 @@ static void bring_inside(move_space *s, int d) {
   s->from[d] = from;
 }
 
-/* The dimension along which the source is dense, other than the last; -1: none. */
+/* Returns a dimension other than the last along which the source is contiguous, or -1. */
 static int dense_in_source(const move_space *s) {
   for (int d = s->rank - 2; d >= 0; --d)
     if (s->from[d] == s->element_bytes) return d;
   return -1;
 }
 
-static plane_loop *choose(move_space *s) {
-  const int last = s->rank - 1, size = element_size_log2(s->element_bytes);
+static plane_loop *move_choose_loop(move_space *s) {
+  const int last = s->rank - 1, size = move_element_size_log2(s->element_bytes);
   if (s->to[last] != s->element_bytes) return moves->strided[size];
   if (s->from[last] == s->element_bytes) return moves->rows;
   const int dense = dense_in_source(s);
@@ -145,7 +150,7 @@ void move_plan_init(move_plan *p, const move_space *given) {
     return;
   }
   if (s->rank > 1) merge_neighbours(s);
-  if (s->rank == 0) space_add(s, 1, s->element_bytes, s->element_bytes);
+  if (s->rank == 0) move_space_add(s, 1, s->element_bytes, s->element_bytes);
   if (s->rank == 1) {
     s->dims[1] = s->dims[0];
     s->to[1] = s->to[0];
@@ -154,9 +159,9 @@ void move_plan_init(move_plan *p, const move_space *given) {
     s->to[0] = s->from[0] = 0;
     s->rank = 2;
   }
-  bool repeats = false; /* the source is a part of the result's size */
+  bool repeats = false; /* the source is smaller than the result */
   for (int d = 0; d < s->rank; ++d) repeats |= s->from[d] == 0 && s->dims[d] > 1;
-  p->loop = choose(s);
+  p->loop = move_choose_loop(s);
   p->rows = n / s->dims[s->rank - 1];
   p->streams = n * s->element_bytes >= (repeats ? STREAM_ALONE_BYTES : STREAM_BYTES);
 }
@@ -169,7 +174,7 @@ typedef struct {
   const char *from;
 } move_job;
 
-/* Rows [begin, end), of each the columns [first, last). */
+/* Moves columns [first, last) of rows [begin, end). */
 static void move_part(const move_job *job, int64_t begin, int64_t end, int64_t first, int64_t last) {
   const move_plan *p = job->plan;
   const move_space *s = &p->space;
@@ -208,12 +213,12 @@ static void move_part(const move_job *job, int64_t begin, int64_t end, int64_t f
   }
 }
 
-static void move_rows(const void *job, int64_t begin, int64_t end) {
+static void move_row_range(const void *job, int64_t begin, int64_t end) {
   const move_space *s = &((const move_job *)job)->plan->space;
   move_part(job, begin, end, 0, s->dims[s->rank - 1]);
 }
 
-static void move_columns(const void *job, int64_t begin, int64_t end) {
+static void move_column_range(const void *job, int64_t begin, int64_t end) {
   move_part(job, 0, ((const move_job *)job)->plan->rows, begin, end);
 }
 
@@ -222,9 +227,9 @@ void move_run(const move_plan *p, void *to, const void *from, uint64_t cost_ns) 
   const move_job job = {p, to, from};
   const int64_t columns = p->space.dims[p->space.rank - 1];
   if (p->rows >= columns || p->rows >= 4 * ROW_GRAIN)
-    rows_parallel(move_rows, &job, p->rows, ROW_GRAIN, cost_ns);
+    rows_parallel(move_row_range, &job, p->rows, ROW_GRAIN, cost_ns);
   else
-    rows_parallel(move_columns, &job, columns, columns > 2 * COLUMN_GRAIN ? COLUMN_GRAIN : ROW_GRAIN, cost_ns);
+    rows_parallel(move_column_range, &job, columns, columns > 2 * COLUMN_GRAIN ? COLUMN_GRAIN : ROW_GRAIN, cost_ns);
 }
 
 bool move_is_run(const move_plan *p) { return p->rows && p->loop == moves->rows && p->space.rank == 2; }
@@ -258,7 +263,7 @@ void move_in_order(const view *to, void *to_base, int64_t to_begin, const view *
                .to = {0, t.strides[0][t.rank - 1]},
                .from = {0, f.strides[0][f.rank - 1]},
                .element_bytes = (int64_t)dtype_bytes(to->dtype)};
-  plane_loop *const loop = moves->strided[element_size_log2(row.element_bytes)];
+  plane_loop *const loop = moves->strided[move_element_size_log2(row.element_bytes)];
   for (int64_t i = 0; i < n; i += row.n[1]) {
     row.n[1] = cursor_row(&of, cursor_row(&at, n - i));
     loop(&row, at.at[0], of.at[0]);
@@ -269,18 +274,18 @@ void move_in_order(const view *to, void *to_base, int64_t to_begin, const view *
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
-void copy_plan_init(copy_plan *p, const view *to, const view *from) {
+void move_copy_plan_init(copy_plan *p, const view *to, const view *from) {
   p->converts = to->dtype != from->dtype;
   if (p->converts) {
     elementwise_copy_plan(&p->convert, to, from);
     return;
   }
   move_space s;
-  space_of_views(&s, to, from);
+  move_space_of_views(&s, to, from);
   move_plan_init(&p->move, &s);
 }
 
-void copy_run(const copy_plan *p, void *to, const void *from, uint64_t cost_ns) {
+void move_copy_run(const copy_plan *p, void *to, const void *from, uint64_t cost_ns) {
   if (p->converts)
     elementwise_run(&p->convert, (void *const[]){to, (void *)(uintptr_t)from}, cost_ns);
   else

@@ -1,4 +1,4 @@
-/* Loops of moves, compiled once per instruction set level. */
+/* Loops of moves (move_loops.h), compiled once per instruction set level. */
 #include "kernel/move/move_loops.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@ typedef struct {
 
 /* ---- rows of bytes ----------------------------------------------------------------------------------------------- */
 
-/* Two copies of a fixed size that overlap make every length between that size and its double without a branch. All is
- * read before anything is written, so a row may be copied onto itself. */
+/* Two overlapping copies of a fixed size handle each length from this size to its double without a branch. Both are
+ * loaded before anything is stored, so a row may be copied onto itself. */
 #define MOVE_TWICE(to, from, bytes, size)                                                                              \
   do {                                                                                                                 \
     char first[size], last[size];                                                                                      \
@@ -25,11 +25,12 @@ typedef struct {
 
 enum {
   LINE = 64,
-  LONG_ROW = 2048,   /* from here on the library's copy is as fast (bench/ops, Slice; Zen 4) */
-  STREAM_ROW = 4096, /* shorter rows would have too many incomplete lines at their ends */
+  LONG_ROW = 2048, /* longer rows use memmove, which is as fast from here on (bench/ops, Slice; Zen 4) */
+  /* minimum row for streaming stores: shorter rows have too many partial cache lines at their ends */
+  STREAM_ROW = 4096,
 };
 
-/* A row of more than a line. */
+/* Copies a row of more than LINE bytes. */
 static inline void move_long(char *to, const char *from, int64_t bytes) {
   if (bytes > LONG_ROW) {
     memmove(to, from, (size_t)bytes);
@@ -45,7 +46,7 @@ static inline void move_long(char *to, const char *from, int64_t bytes) {
   memcpy(to + bytes - LINE, last, LINE);
 }
 
-/* Does `n` rows of `bytes` bytes; TO and FROM are their addresses in terms of i. */
+/* Copies `n` rows of `bytes` bytes; TO and FROM are their addresses as expressions of i. */
 #define FOR_ROWS(body)                                                                                                 \
   for (int64_t i = 0; i < n; ++i) body
 #define MOVE_ONE(T, TO, FROM)                                                                                          \
@@ -91,7 +92,7 @@ static void scattered_rows(char *to, const int64_t *at, const char *from, const 
   MOVE_ROWS(to + at[i], from + of[i])
 }
 
-static void rows(const plane *p, char *to, const char *from) {
+static void byte_rows(const plane *p, char *to, const char *from) {
   const int64_t bytes = p->n[1] * p->element_bytes;
   if (!p->streams || bytes < STREAM_ROW) {
     rows_at_strides(to, p->to[0], from, p->from[0], p->n[0], bytes);
@@ -116,10 +117,10 @@ static void in_turn(const row_run *run, int64_t n, int64_t begin, int64_t end) {
 
 /* ---- strided rows ------------------------------------------------------------------------------------------------ */
 
-/* Rows whose elements lie at constant small steps, which compilers make vectors of, or at any step. */
+/* A row with any strides. Small constant strides, for which compilers vectorise it, are passed as constants. */
 #define STEP_LOOP(T, to_step, from_step)                                                                               \
   for (int64_t j = 0; j < n1; ++j) *(T *)(void *)(t + j * (to_step)) = *(const T *)(const void *)(f + j * (from_step));
-/* Rows of one value each. */
+/* Rows that are filled with one value each. */
 #define FILLED(name, T)                                                                                                \
   static void filled_##name(const plane *p, char *to, const char *from) {                                              \
     const int64_t bytes = p->n[1] * (int64_t)sizeof(T);                                                                \
@@ -169,9 +170,9 @@ STRIDED(w16, word16)
 
 /* ---- transposition ----------------------------------------------------------------------------------------------- */
 
-/* Blocks of 16 / size rows of the result, each a vector wide. A lane of 16 bytes is loaded from each row of the source
- * so that lane l of vector k has source row l * side + k; unpacking within lanes, log2(side) times with the vectors
- * half the block apart, then leaves a whole row of the result in each vector. */
+/* Transposes blocks of SIDE = 16 / size rows of the result, each one vector wide. 16-byte lanes are loaded from the
+ * rows of the source so that lane l of vector k comes from source row l * SIDE + k. Unpacking within lanes, log2(SIDE)
+ * times, with vectors that are half the block apart, then leaves a whole row of the result in each vector. */
 #if defined(__AVX512BW__)
 typedef __m512i vector;
 #  define UNPACK(half, bits, a, b) _mm512_unpack##half##_epi##bits(a, b)
@@ -205,8 +206,8 @@ static inline vector lanes_load(const char *from, int64_t step) {
 }
 #endif
 
-/* What is too small for blocks. A few rows or columns side by side (the channels of a picture) are constant steps, of
- * which compilers make vectors. */
+/* Planes that are too small for blocks. Where there are just a few contiguous rows or columns (such as the channels of
+ * a picture), strides are constants, for which compilers vectorise. */
 #define FEW_COLUMNS(T, count)                                                                                          \
   case count:                                                                                                          \
     for (int64_t i = 0; i < rows; ++i)                                                                                 \
@@ -249,9 +250,9 @@ TRANSPOSE_ELEMENTS(w2, uint16_t)
 TRANSPOSE_ELEMENTS(w4, uint32_t)
 TRANSPOSE_ELEMENTS(w8, uint64_t)
 
-/* The blocks of one tile are done column by column of the source's lines, whose 64 bytes are used up before the next.
- * A last block that does not fit overlaps the one before it. Tiles are TILE_BYTES wide and high: both sides of one stay
- * in L1, and a tile's rows are whole lines. */
+/* Within a tile, the blocks are processed along the rows of the source, so that the 64 bytes of its cache lines are
+ * used up before the next lines. A last block that would not fit overlaps the one before it. Tiles have TILE_BYTES in
+ * both directions: source and destination of a tile stay in L1, and the rows of a tile are whole cache lines. */
 enum { TILE_BYTES = 256 };
 
 #ifdef UNPACK
@@ -319,7 +320,7 @@ TRANSPOSE(w4, uint32_t, 32)
 TRANSPOSE(w8, uint64_t, 64)
 
 const move_loops LEVELED(move_loops) = {
-    .rows = rows,
+    .rows = byte_rows,
     .transpose = {transpose_w1, transpose_w2, transpose_w4, transpose_w8, strided_w16},
     .strided = {strided_w1, strided_w2, strided_w4, strided_w8, strided_w16},
     .scattered_rows = scattered_rows,

@@ -1,5 +1,5 @@
-/* ConstantPadNd, ReflectionPad, ReplicationPad, CircularPad, and PadV3 by name: the result is cut into boxes, each of
- * which is one move. */
+/* ConstantPadNd, ReflectionPad, ReplicationPad, CircularPad, and PadV3 by name. The result is divided into boxes, each
+ * of which is filled by one move. */
 #include "kernel/move/pad.h"
 
 #include <stdlib.h>
@@ -11,20 +11,21 @@
 #include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 
-enum { SMALL_BYTES = 2048 };       /* results up to here are filled as a whole before the centre is copied: two boxes */
-enum { SLICE_BYTES = 128 * 1024 }; /* the boxes of so much of the result are moved while it is in a cache */
+/* in results up to this size the constant is written everywhere, then the centre: two boxes */
+enum { SMALL_BYTES = 2048 };
+enum { SLICE_BYTES = 128 * 1024 }; /* slices of about this size are processed box by box, while they stay in a cache */
 
 typedef struct {
   move_plan plan;
   int64_t to, from; /* offsets in bytes */
-  bool is_border;   /* of a constant */
+  bool is_border;   /* filled with the constant */
 } box;
 
-/* Boxes (in e->heap) are those of a slice: of all dimensions but some leading ones, which are not padded. */
+/* The plan. Slices run over leading dimensions that are not padded; the boxes, in e->heap, cover one slice. */
 typedef struct {
   walk slices; /* operands: 0 out, 1 self */
   int n_boxes;
-  int8_t out, value_from; /* operands, beside self, the first; value_from: -1 where value has it */
+  int8_t out, value_from; /* operand numbers (self is 0); value_from: -1 if the constant is in `value` */
   _Alignas(16) char value[16];
 } pad_plan;
 
@@ -33,7 +34,7 @@ typedef struct {
   const box *boxes;
   const char *value;
   void *at[2];
-  uint64_t cost_ns; /* of a slice, where it may be shared by threads */
+  uint64_t cost_ns; /* cost of a slice, if several threads may share it; otherwise 0 */
 } pad_job;
 
 static void pad_slices(const void *arg, int64_t begin, int64_t end) {
@@ -68,16 +69,16 @@ typedef struct {
   view to, from;
   padding_kind kind;
   padded_dim dims[MAX_RANK];
-  int first; /* dimension of a slice */
+  int first; /* first dimension of a slice */
 } padding;
 
 typedef enum { BEFORE, CENTRE, AFTER } segment;
 
-/* The part of dimension d that is this segment: its size, and where it begins in the result and in the source, whose
- * steps are *step. */
+/* Returns the size of a segment of dimension d, and where it begins in the result and in the source. *step is the
+ * direction in which the source is read: 1, -1, or 0 for one repeated element. */
 static int64_t segment_of(const padding *p, int d, segment which, int64_t *to, int64_t *from, int64_t *step) {
   const padded_dim *dim = &p->dims[d];
-  const int64_t size = padded_size(dim), before = dim->before > 0 ? dim->before : 0;
+  const int64_t size = pad_size(dim), before = dim->before > 0 ? dim->before : 0;
   const int64_t after = dim->after > 0 ? dim->after : 0;
   *step = which == CENTRE ? 1 : p->kind == PADDING_REFLECT ? -1 : p->kind == PADDING_REPLICATE ? 0 : 1;
   *to = which == BEFORE ? 0 : which == CENTRE ? before : size - after;
@@ -85,7 +86,7 @@ static int64_t segment_of(const padding *p, int d, segment which, int64_t *to, i
   return which == BEFORE ? before : which == AFTER ? after : size - before - after;
 }
 
-static void add_box(pad_plan *plan, box *b, const move_space *s, int64_t to, int64_t from, bool is_border) {
+static void pad_add_box(pad_plan *plan, box *b, const move_space *s, int64_t to, int64_t from, bool is_border) {
   for (int d = 0; d < s->rank; ++d)
     if (s->dims[d] <= 0) return;
   b += plan->n_boxes++;
@@ -95,8 +96,8 @@ static void add_box(pad_plan *plan, box *b, const move_space *s, int64_t to, int
   b->is_border = is_border;
 }
 
-/* Every combination of segments of the padded dimensions. */
-static void add_segments(pad_plan *plan, box *boxes, const padding *p, int n_padded) {
+/* Adds one box for each combination of segments of the padded dimensions. */
+static void pad_add_segments(pad_plan *plan, box *boxes, const padding *p, int n_padded) {
   const int rank = p->to.rank;
   int combinations = 1;
   for (int i = 0; i < n_padded; ++i) combinations *= 3;
@@ -108,23 +109,24 @@ static void add_segments(pad_plan *plan, box *boxes, const padding *p, int n_pad
       const bool is_padded = d >= rank - n_padded;
       const int64_t n = segment_of(p, d, is_padded ? (segment)(left % 3) : CENTRE, &to_begin, &from_begin, &step);
       if (is_padded) left /= 3;
-      space_add(&s, n, p->to.strides[d], step * p->from.strides[d]);
+      move_space_add(&s, n, p->to.strides[d], step * p->from.strides[d]);
       to += to_begin * p->to.strides[d];
       from += from_begin * p->from.strides[d];
     }
-    add_box(plan, boxes, &s, to, from, false);
+    pad_add_box(plan, boxes, &s, to, from, false);
   }
 }
 
-/* The centre, and for each dimension two slabs: of the dimensions before only the centre, of those behind all. */
-static void add_constant(pad_plan *plan, box *boxes, const padding *p) {
+/* Adds the centre, and two border slabs for each dimension: these cover only the centre of outer
+ * dimensions and all of inner ones. */
+static void pad_add_constant(pad_plan *plan, box *boxes, const padding *p) {
   const int64_t bytes = (int64_t)dtype_bytes(p->to.dtype);
   const int rank = p->to.rank;
-  int d = p->first; /* rank: the centre */
+  int d = p->first; /* d == rank stands for the centre */
   if (view_elements(&p->to) * bytes <= SMALL_BYTES) {
     move_space whole;
-    space_of_views(&whole, &p->to, &(view){.dtype = p->to.dtype});
-    add_box(plan, boxes, &whole, 0, 0, true);
+    move_space_of_views(&whole, &p->to, &(view){.dtype = p->to.dtype});
+    pad_add_box(plan, boxes, &whole, 0, 0, true);
     d = rank;
   }
   for (; d <= rank; ++d) {
@@ -135,18 +137,18 @@ static void add_constant(pad_plan *plan, box *boxes, const padding *p) {
         int64_t to_begin = 0, from_begin = 0, step = 0;
         const int64_t n =
             i > d ? p->to.dims[i] : segment_of(p, i, i == d ? which : CENTRE, &to_begin, &from_begin, &step);
-        space_add(&s, n, p->to.strides[i], d < rank ? 0 : p->from.strides[i]);
+        move_space_add(&s, n, p->to.strides[i], d < rank ? 0 : p->from.strides[i]);
         to += to_begin * p->to.strides[i];
         from += from_begin * p->from.strides[i];
       }
-      add_box(plan, boxes, &s, to, from, d < rank);
+      pad_add_box(plan, boxes, &s, to, from, d < rank);
       if (d == rank) return;
     }
   }
 }
 
-/* Leading dimensions that are not padded become slices, while what is left is large. */
-static void choose_slices(padding *p) {
+/* Turns leading dimensions that are not padded into slices, until a slice is small enough. */
+static void pad_choose_slices(padding *p) {
   int64_t bytes = view_elements(&p->to) * (int64_t)dtype_bytes(p->to.dtype);
   for (p->first = 0; p->first < p->to.rank && bytes > SLICE_BYTES; ++p->first) {
     const padded_dim *d = &p->dims[p->first];
@@ -167,43 +169,43 @@ static status plan_pad(executor *e, padding *p, int n_padded) {
   if (view_elements(&p->to) == 0) return ST_OK;
   e->heap = malloc((size_t)most * sizeof(box));
   if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d moves", most);
-  choose_slices(p);
+  pad_choose_slices(p);
   plan->n_boxes = 0;
   plan->out = 1;
   plan->value_from = -1;
   walk_init(&plan->slices, (const view *const[]){&p->to, &p->from}, 2, p->first);
   if (p->kind == PADDING_CONSTANT)
-    add_constant(plan, e->heap, p);
+    pad_add_constant(plan, e->heap, p);
   else
-    add_segments(plan, e->heap, p, n_padded);
+    pad_add_segments(plan, e->heap, p, n_padded);
   e->run = run_pad;
   return ST_OK;
 }
 
 /* ---- operators --------------------------------------------------------------------------------------------------- */
 
-static status set_pads(padding *p, const tensor *self, int d, int64_t before, int64_t after, const char *name,
-                       int64_t *dims) {
+static status pad_set_dim(padding *p, const tensor *self, int d, int64_t before, int64_t after, const char *name,
+                          int64_t *dims) {
   p->dims[d] = (padded_dim){self->dims[d], before, after};
-  dims[d] = padded_size(&p->dims[d]);
+  dims[d] = pad_size(&p->dims[d]);
   EXPECT(dims[d] >= 0 && -before <= self->dims[d] && -after <= self->dims[d],
-         "%s takes %jd and %jd from the %jd elements of dimension %d, expected at most as many", name,
+         "%s removes %jd and %jd of the %jd elements of dimension %d, expected at most that many", name,
          (intmax_t)-before, (intmax_t)-after, (intmax_t)self->dims[d], d);
   return ST_OK;
 }
 
-/* pads: pairs of before and after, from the last dimension on. */
-static status read_pads(padding *p, const tensor *self, const char *name, const aclIntArray *pads, int64_t *dims) {
+/* Reads pads: pairs of before and after, from the last dimension on. */
+static status pad_read_list(padding *p, const tensor *self, const char *name, const aclIntArray *pads, int64_t *dims) {
   for (int d = 0; d < self->rank; ++d) {
     const uint64_t i = 2 * (uint64_t)(self->rank - 1 - d);
     const bool given = i < pads->size;
-    TRY(set_pads(p, self, d, given ? pads->value[i] : 0, given ? pads->value[i + 1] : 0, name, dims));
+    TRY(pad_set_dim(p, self, d, given ? pads->value[i] : 0, given ? pads->value[i + 1] : 0, name, dims));
   }
   return ST_OK;
 }
 
-/* Where something is added, no dimension of pad is left empty. */
-static status expect_some(const aclIntArray *pad, const int64_t *dims, int rank) {
+/* If any number of pad is positive, no padded dimension may become empty. */
+static status pad_expect_not_empty(const aclIntArray *pad, const int64_t *dims, int rank) {
   bool adds = false;
   for (uint64_t i = 0; i < pad->size; ++i) adds |= pad->value[i] > 0;
   for (int d = rank - (int)pad->size / 2; adds && d < rank; ++d)
@@ -216,11 +218,11 @@ status prepare_constant_pad(executor *e, const op_arg *a) {
   const aclIntArray *pad = a[1].ints;
   padding p = {.kind = PADDING_CONSTANT};
   int64_t dims[MAX_RANK];
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(pad->size % 2 == 0 && pad->size <= 2 * (uint64_t)self->rank,
          "pad has %ju elements, expected an even number of at most %d", (uintmax_t)pad->size, 2 * self->rank);
-  TRY(read_pads(&p, self, "pad", pad, dims));
-  TRY(expect_some(pad, dims, self->rank));
+  TRY(pad_read_list(&p, self, "pad", pad, dims));
+  TRY(pad_expect_not_empty(pad, dims, self->rank));
   TRY(op_expect_shape(out, "out", dims, self->rank));
   TRY(fill_value_of(self, "self", a[2].scalar, PLAN(e, pad_plan)->value));
   p.from = view_of(self);
@@ -228,8 +230,8 @@ status prepare_constant_pad(executor *e, const op_arg *a) {
   return plan_pad(e, &p, self->rank);
 }
 
-/* x, paddings, constant_values, y, mode, paddings_contiguous: for each dimension what comes before and after it, side by
- * side or all of the first and then all of the second. */
+/* PadV3 by name: x, paddings, constant_values, y, mode, paddings_contiguous. paddings has a pair (before, after) for
+ * each dimension if paddings_contiguous, otherwise all `before` and then all `after`. */
 status prepare_graph_pad(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor, *value = a[2].tensor, *y = a[3].tensor;
   const aclIntArray *pads = a[1].ints;
@@ -237,13 +239,13 @@ status prepare_graph_pad(executor *e, const op_arg *a) {
   padding p = {.kind = PADDING_CONSTANT};
   int64_t dims[MAX_RANK];
   EXPECT(strcmp(a[4].string, "constant") == 0, "mode is \"%.32s\", expected \"constant\"", a[4].string);
-  TRY(expect_same_dtype(x, "x", y, "y"));
+  TRY(move_expect_same_dtype(x, "x", y, "y"));
   EXPECT(pads->size == 2 * (uint64_t)x->rank, "paddings has %ju elements, expected %d", (uintmax_t)pads->size,
          2 * x->rank);
   for (int d = 0; d < x->rank; ++d) {
     const int64_t before = pads->value[by_dimension ? 2 * d : d],
                   after = pads->value[by_dimension ? 2 * d + 1 : x->rank + d];
-    TRY(set_pads(&p, x, d, before, after, "paddings", dims));
+    TRY(pad_set_dim(&p, x, d, before, after, "paddings", dims));
   }
   TRY(op_expect_shape(y, "y", dims, x->rank));
   if (value) TRY(op_expect_one(value, "constant_values", DTYPE_BIT(x->dtype)));
@@ -271,8 +273,8 @@ static const struct {
     [PAD_CIRCULAR_3D] = {PADDING_CIRCULAR, 3, false},   [PAD_CIRCULAR_3D_BACKWARD] = {PADDING_CIRCULAR, 3, true},
 };
 
-/* How far a border may reach. */
-static status expect_reach(const padding *p, int d) {
+/* Checks that a border of dimension d is not larger than its kind allows. */
+static status pad_expect_reach(const padding *p, int d) {
   const padded_dim *dim = &p->dims[d];
   const int64_t most = p->kind == PADDING_REFLECT ? dim->n - 1 : dim->n;
   EXPECT(p->kind == PADDING_REPLICATE || (dim->before <= most && dim->after <= most),
@@ -288,10 +290,10 @@ status pad_expect(const tensor *self, padding_kind kind, int n_padded, const acl
          self->rank, n_padded + 1, n_padded + 2);
   EXPECT(pads->size == 2 * (uint64_t)n_padded, "padding has %ju elements, expected %d", (uintmax_t)pads->size,
          2 * n_padded);
-  TRY(read_pads(&p, self, "padding", pads, dims));
-  for (int d = self->rank - n_padded - 1; d < self->rank; ++d) /* there may be no batches */
+  TRY(pad_read_list(&p, self, "padding", pads, dims));
+  for (int d = self->rank - n_padded - 1; d < self->rank; ++d) /* the batch dimension is optional */
     EXPECT(self->dims[d] > 0, "self has no element in dimension %d, expected 1 or more", d);
-  for (int d = self->rank - n_padded; d < self->rank; ++d) TRY(expect_reach(&p, d));
+  for (int d = self->rank - n_padded; d < self->rank; ++d) TRY(pad_expect_reach(&p, d));
   for (int d = 0; d < self->rank; ++d) padded[d] = p.dims[d];
   return ST_OK;
 }
@@ -302,7 +304,7 @@ status prepare_pad(executor *e, const op_arg *a) {
   if (pad_variants[e->op->variant].is_backward) return prepare_pad_backward(e, a, p.kind, n_padded);
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   int64_t dims[MAX_RANK];
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(pad_expect(self, p.kind, n_padded, a[1].ints, p.dims, dims));
   TRY(op_expect_shape(out, "out", dims, self->rank));
   p.from = view_of(self);

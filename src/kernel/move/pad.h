@@ -1,4 +1,5 @@
-/* Padding: every padded dimension of the result has a centre, the source's elements, and borders on both sides. */
+/* Padding, as shared by pad.c and pad_backward.c. Each padded dimension of the result consists of a border, the centre
+ * (the source's elements) and another border. */
 #ifndef CANNON_KERNEL_MOVE_PAD_H
 #define CANNON_KERNEL_MOVE_PAD_H
 
@@ -6,14 +7,14 @@
 
 typedef enum { PADDING_CONSTANT, PADDING_REFLECT, PADDING_REPLICATE, PADDING_CIRCULAR } padding_kind;
 
-/* One dimension: n elements become before + n + after; negative numbers cut off. */
+/* One dimension: n source elements become before + n + after. Negative numbers remove elements. */
 typedef struct {
   int64_t n, before, after;
 } padded_dim;
 
-static inline int64_t padded_size(const padded_dim *d) { return d->before + d->n + d->after; }
+static inline int64_t pad_size(const padded_dim *d) { return d->before + d->n + d->after; }
 
-/* Where element i of the result comes from; not for constants. */
+/* Index of the source element that element i of the result is copied from; not for PADDING_CONSTANT. */
 static inline int64_t pad_source(padding_kind kind, const padded_dim *d, int64_t i) {
   const int64_t s = i - d->before;
   if (s >= 0 && s < d->n) return s;
@@ -24,11 +25,12 @@ static inline int64_t pad_source(padding_kind kind, const padded_dim *d, int64_t
   }
 }
 
-/* Checks rank and padding; gives every dimension's padding, and the result's size. */
+/* Checks rank and padding of self, whose last n_padded dimensions are padded. Stores each dimension's padding in
+ * padded[] and the result's shape in dims[], both of self's rank. */
 status pad_expect(const tensor *self, padding_kind kind, int n_padded, const aclIntArray *pads, padded_dim *padded,
                   int64_t *dims);
 
-/* gradOutput, self, padding, gradInput. */
+/* Prepares the gradient of a padding operator; arguments: gradOutput, self, padding, gradInput. */
 status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int n_padded);
 
 #endif

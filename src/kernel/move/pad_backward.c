@@ -1,5 +1,6 @@
-/* The gradients of ReflectionPad, ReplicationPad and CircularPad: an element's gradient is the sum of those of the places
- * that it was copied to. They are added row by row, of each the centre first, in double, and rounded once. */
+/* Gradients of ReflectionPad, ReplicationPad and CircularPad: an element's gradient is the sum of the
+ * gradients of all positions that it was copied to. They are added row by row (in each row the centre
+ * first), in double, and rounded once. */
 #include <string.h>
 
 #include "kernel/engine/rows.h"
@@ -7,16 +8,16 @@
 #include "kernel/move/check.h"
 #include "kernel/move/pad.h"
 
-enum { SPACE = 3, COLUMNS = 512 }; /* padded dimensions; columns that are added up at once */
+enum { SPACE = 3, COLUMNS = 512 }; /* maximum number of padded dimensions; columns that are summed at once */
 
 typedef struct {
   walk outer; /* operands: 0 gradInput, 1 gradOutput; over the dimensions that are not padded */
   padding_kind kind;
-  padded_dim dims[SPACE];         /* outermost first; absent ones are of 1 */
+  padded_dim dims[SPACE];         /* outermost first; missing ones have size 1 */
   int64_t to[SPACE], from[SPACE]; /* strides of gradInput and gradOutput */
   load_loop *load;
   store_loop *store;
-  uint8_t imaginary; /* bytes to the imaginary parts; 0: there are none */
+  uint8_t imaginary; /* byte offset of the imaginary part; 0: the type is real */
 } backward_plan;
 
 typedef struct {
@@ -24,14 +25,14 @@ typedef struct {
   void *at[2];
 } backward_job;
 
-static void add_tile(double *sum, const double *tile, int64_t n) {
+static void pad_add_tile(double *sum, const double *tile, int64_t n) {
   static const compute_value one[ELEMENTWISE_PARAMETERS] = {{.f64 = 1}};
   loops->elementwise[EW_add][COMPUTE_F64](sum, (const void *const[]){sum, tile, NULL, NULL}, one, n);
 }
 
-/* Places [begin, end) of a row of gradOutput, all in a border, add to columns [first, first + n) of sum. */
-static void add_border(const backward_plan *p, double *sum, const char *from, int64_t first, int64_t n, int64_t begin,
-                       int64_t end) {
+/* Adds positions [begin, end) of a row of gradOutput, all of them in a border, to columns [first, first + n) of sum. */
+static void pad_add_border(const backward_plan *p, double *sum, const char *from, int64_t first, int64_t n,
+                           int64_t begin, int64_t end) {
   const int64_t step = p->from[SPACE - 1];
   for (int64_t i = begin; i < end; ++i) {
     const int64_t s = pad_source(p->kind, &p->dims[SPACE - 1], i) - first;
@@ -42,10 +43,12 @@ static void add_border(const backward_plan *p, double *sum, const char *from, in
   }
 }
 
-/* What a row of gradOutput has for columns [first, first + n); is_first: sum has nothing yet. */
-static void add_row(const backward_plan *p, double *sum, const char *from, int64_t first, int64_t n, bool is_first) {
+/* Adds what a row of gradOutput contributes to columns [first, first + n) of sum.
+ * is_first: sum is not yet initialised. */
+static void pad_add_row(const backward_plan *p, double *sum, const char *from, int64_t first, int64_t n,
+                        bool is_first) {
   const padded_dim *dim = &p->dims[SPACE - 1];
-  const int64_t size = padded_size(dim), step = p->from[SPACE - 1];
+  const int64_t size = pad_size(dim), step = p->from[SPACE - 1];
   const int64_t centre = dim->before + first, begin = centre > 0 ? centre : 0, end = smaller(centre + n, size);
   double tile[COLUMNS];
   if (is_first && end - begin == n) {
@@ -54,36 +57,36 @@ static void add_row(const backward_plan *p, double *sum, const char *from, int64
     if (is_first) memset(sum, 0, (size_t)n * sizeof *sum);
     if (end > begin) {
       p->load(tile, from + begin * step, step, end - begin);
-      add_tile(sum + (begin - centre), tile, end - begin);
+      pad_add_tile(sum + (begin - centre), tile, end - begin);
     }
   }
-  add_border(p, sum, from, first, n, 0, dim->before);
-  add_border(p, sum, from, first, n, dim->before + dim->n, size);
+  pad_add_border(p, sum, from, first, n, 0, dim->before);
+  pad_add_border(p, sum, from, first, n, dim->before + dim->n, size);
 }
 
-/* The next place from i on in dimension d whose source is s; the padded size where there is none. */
-static int64_t next_place(const backward_plan *p, int d, int64_t s, int64_t i) {
+/* Returns the next position of dimension d, from i on, whose source is s; the padded size if there is none. */
+static int64_t pad_next_use(const backward_plan *p, int d, int64_t s, int64_t i) {
   const padded_dim *dim = &p->dims[d];
-  const int64_t size = padded_size(dim), centre = s + dim->before, behind = dim->before + dim->n;
+  const int64_t size = pad_size(dim), centre = s + dim->before, behind = dim->before + dim->n;
   while (i < size && pad_source(p->kind, dim, i) != s) {
     if (i < dim->before || i >= behind)
       ++i;
-    else /* in the centre: its one place, or what is behind */
+    else /* in the centre: continue at s's position there, or behind the centre */
       i = i < centre ? centre : behind;
   }
   return i < size ? i : size;
 }
 
-/* Row (d, h) of gradInput. */
-static void sum_row(const backward_plan *p, char *to, const char *from, int64_t d, int64_t h) {
+/* Computes row (d, h) of gradInput. */
+static void pad_sum_row(const backward_plan *p, char *to, const char *from, int64_t d, int64_t h) {
   double sum[COLUMNS];
-  const int64_t width = p->dims[2].n, depth = padded_size(&p->dims[0]), height = padded_size(&p->dims[1]);
+  const int64_t width = p->dims[2].n, depth = pad_size(&p->dims[0]), height = pad_size(&p->dims[1]);
   for (int64_t first = 0; first < width; first += COLUMNS) {
     const int64_t n = smaller(COLUMNS, width - first);
     bool is_first = true;
-    for (int64_t i = next_place(p, 0, d, 0); i < depth; i = next_place(p, 0, d, i + 1))
-      for (int64_t j = next_place(p, 1, h, 0); j < height; j = next_place(p, 1, h, j + 1)) {
-        add_row(p, sum, from + i * p->from[0] + j * p->from[1], first, n, is_first);
+    for (int64_t i = pad_next_use(p, 0, d, 0); i < depth; i = pad_next_use(p, 0, d, i + 1))
+      for (int64_t j = pad_next_use(p, 1, h, 0); j < height; j = pad_next_use(p, 1, h, j + 1)) {
+        pad_add_row(p, sum, from + i * p->from[0] + j * p->from[1], first, n, is_first);
         is_first = false;
       }
     if (is_first) memset(sum, 0, (size_t)n * sizeof *sum);
@@ -91,7 +94,7 @@ static void sum_row(const backward_plan *p, char *to, const char *from, int64_t 
   }
 }
 
-static void backward_rows(const void *arg, int64_t begin, int64_t end) {
+static void pad_backward_rows(const void *arg, int64_t begin, int64_t end) {
   const backward_job *job = arg;
   const backward_plan *p = job->plan;
   const int64_t rows = p->dims[0].n * p->dims[1].n;
@@ -99,22 +102,22 @@ static void backward_rows(const void *arg, int64_t begin, int64_t end) {
   cursor_start(&c, &p->outer, job->at, begin / rows);
   for (int64_t row = begin % rows; begin < end; ++begin) {
     const int64_t d = row / p->dims[1].n, h = row % p->dims[1].n;
-    sum_row(p, c.at[0] + d * p->to[0] + h * p->to[1], c.at[1], d, h);
+    pad_sum_row(p, c.at[0] + d * p->to[0] + h * p->to[1], c.at[1], d, h);
     if (++row < rows) continue;
     row = 0;
     cursor_next(&c, 1);
   }
 }
 
-static status run_backward(const executor *e, void *const *view, void *scratch) {
+static status run_pad_backward(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const backward_plan *p = PLAN(e, backward_plan);
   const int64_t rows = p->outer.n * p->dims[0].n * p->dims[1].n;
   backward_job job = {p, {view[2], view[0]}};
-  rows_parallel(backward_rows, &job, rows, 1, e->cost_ns);
+  rows_parallel(pad_backward_rows, &job, rows, 1, e->cost_ns);
   if (!p->imaginary) return ST_OK;
   for (int k = 0; k < 2; ++k) job.at[k] = (char *)job.at[k] + p->imaginary;
-  rows_parallel(backward_rows, &job, rows, 1, e->cost_ns);
+  rows_parallel(pad_backward_rows, &job, rows, 1, e->cost_ns);
   return ST_OK;
 }
 
@@ -125,8 +128,8 @@ status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int
   padded_dim padded[MAX_RANK];
   int64_t dims[MAX_RANK];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | (kind == PADDING_CIRCULAR ? 0 : DTYPES_COMPLEX)));
-  TRY(expect_same_dtype(self, "self", grad, "gradOutput"));
-  TRY(expect_same_dtype(self, "self", out, "gradInput"));
+  TRY(move_expect_same_dtype(self, "self", grad, "gradOutput"));
+  TRY(move_expect_same_dtype(self, "self", out, "gradInput"));
   TRY(pad_expect(self, kind, n_padded, a[2].ints, padded, dims));
   TRY(op_expect_shape(grad, "gradOutput", dims, rank));
   TRY(op_expect_shape(out, "gradInput", self->dims, rank));
@@ -144,6 +147,6 @@ status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int
     p->from[i] = there ? from.strides[d] : 0;
   }
   executor_cost(e, (uint64_t)(grad->n + out->n) * dtype_bytes(self->dtype), (uint64_t)grad->n * 16);
-  e->run = out->n ? run_backward : run_nothing;
+  e->run = out->n ? run_pad_backward : run_nothing;
   return ST_OK;
 }

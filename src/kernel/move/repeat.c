@@ -2,11 +2,11 @@
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 
-/* Every dimension of out is seen as two: the repetitions, along which self stands still, and self's own. */
+/* Each dimension of out is viewed as two: the repetitions, where self has stride 0, and self's own dimension. */
 status prepare_repeat(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   const aclIntArray *repeats = a[1].ints;
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(repeats->size >= self->rank && repeats->size <= MAX_RANK, "repeats has %ju elements, expected %d to %d",
          (uintmax_t)repeats->size, self->rank, MAX_RANK);
   const int rank = (int)repeats->size, missing = rank - self->rank;
@@ -21,10 +21,10 @@ status prepare_repeat(executor *e, const op_arg *a) {
   TRY(op_expect_shape(out, "out", dims, rank));
   for (int d = 0; d < rank; ++d) {
     const int64_t n = d >= missing ? v.dims[d - missing] : 1;
-    space_add(&s, repeats->value[d], o.strides[d] * n, 0);
-    if (d >= missing) space_add(&s, n, o.strides[d], v.strides[d - missing]);
+    move_space_add(&s, repeats->value[d], o.strides[d] * n, 0);
+    if (d >= missing) move_space_add(&s, n, o.strides[d], v.strides[d - missing]);
   }
-  plan_move(e, 1, 0, 0, 0, &s);
+  move_prepare(e, 1, 0, 0, 0, &s);
   return ST_OK;
 }
 
@@ -33,11 +33,11 @@ static status expect_output_size(int64_t is, int64_t expected) {
   return ST_OK;
 }
 
-/* Each element `repeats` times, the result in one dimension. */
+/* Repeats each element `repeats` times; the result has one dimension. */
 status prepare_repeat_interleave_int(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[3].tensor;
   const int64_t repeats = a[1].integer;
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(repeats >= 0, "repeats is %jd, expected 0 or more", (intmax_t)repeats);
   TRY(expect_output_size(a[2].integer, self->n * repeats));
   TRY(op_expect_shape(out, "out", (const int64_t[]){self->n * repeats}, 1));
@@ -46,10 +46,10 @@ status prepare_repeat_interleave_int(executor *e, const op_arg *a) {
   int64_t step = o.strides[0] * repeats * self->n;
   for (int d = 0; d < v.rank; ++d) {
     if (v.dims[d]) step /= v.dims[d];
-    space_add(&s, v.dims[d], step, v.strides[d]);
+    move_space_add(&s, v.dims[d], step, v.strides[d]);
   }
-  space_add(&s, repeats, o.strides[0], 0);
-  plan_move(e, 1, 0, 0, 0, &s);
+  move_space_add(&s, repeats, o.strides[0], 0);
+  move_prepare(e, 1, 0, 0, 0, &s);
   return ST_OK;
 }
 
@@ -58,7 +58,7 @@ status prepare_repeat_interleave_int_dim(executor *e, const op_arg *a) {
   const int64_t repeats = a[1].integer;
   int dim;
   int64_t dims[MAX_RANK];
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(repeats >= 0, "repeats is %jd, expected 0 or more", (intmax_t)repeats);
   EXPECT(self->rank, "self has no dimension, expected 1 or more");
   TRY(op_expect_dim(a[2].integer, "dim", self->rank, &dim));
@@ -67,9 +67,9 @@ status prepare_repeat_interleave_int_dim(executor *e, const op_arg *a) {
   TRY(expect_output_size(a[3].integer, dims[dim]));
   TRY(op_expect_shape(out, "out", dims, v.rank));
   move_space s = {.element_bytes = (int64_t)dtype_bytes(self->dtype)};
-  for (int d = 0; d < v.rank; ++d) space_add(&s, v.dims[d], o.strides[d] * (d == dim ? repeats : 1), v.strides[d]);
-  space_add(&s, repeats, o.strides[dim], 0);
-  plan_move(e, 1, 0, 0, 0, &s);
+  for (int d = 0; d < v.rank; ++d) move_space_add(&s, v.dims[d], o.strides[d] * (d == dim ? repeats : 1), v.strides[d]);
+  move_space_add(&s, repeats, o.strides[dim], 0);
+  move_prepare(e, 1, 0, 0, 0, &s);
   return ST_OK;
 }
 
@@ -77,21 +77,22 @@ status prepare_repeat_interleave_int_dim(executor *e, const op_arg *a) {
 
 typedef struct {
   view to, from;
-  int64_t shift[MAX_RANK]; /* 0 to the dimension's size */
-  bool flat;               /* shift[0] is in row-major order over all */
+  int64_t shift[MAX_RANK]; /* 0 to the dimension's size - 1 */
+  bool flat;               /* shift[0] applies to all elements in row-major order */
 } roll_plan;
 
-/* Every dimension that is rolled has two parts, which change places; part `which` has bit d for the second of d. */
+/* Each rolled dimension has two parts, which are swapped. Moves one combination of parts: bit d of `which` selects the
+ * second part of dimension d. */
 static void roll_part(const roll_plan *p, unsigned which, char *to, const char *from, uint64_t cost_ns) {
   move_space s = {.element_bytes = (int64_t)dtype_bytes(p->to.dtype)};
   for (int d = 0; d < p->to.rank; ++d) {
     const int64_t n = p->to.dims[d], shift = p->shift[d];
-    if (which >> d & 1) { /* the end comes first */
+    if (which >> d & 1) { /* the end of the source comes first */
       from += (n - shift) * p->from.strides[d];
-      space_add(&s, shift, p->to.strides[d], p->from.strides[d]);
+      move_space_add(&s, shift, p->to.strides[d], p->from.strides[d]);
     } else {
       to += shift * p->to.strides[d];
-      space_add(&s, n - shift, p->to.strides[d], p->from.strides[d]);
+      move_space_add(&s, n - shift, p->to.strides[d], p->from.strides[d]);
     }
   }
   move_now(&s, to, from, cost_ns);
@@ -109,20 +110,20 @@ static status run_roll(const executor *e, void *const *at, void *scratch) {
   unsigned rolled = 0;
   for (int d = 0; d < p->to.rank; ++d) rolled |= (unsigned)(p->shift[d] != 0) << d;
   unsigned which = rolled;
-  for (;; which = (which - 1) & rolled) { /* every subset */
+  for (;; which = (which - 1) & rolled) { /* for each subset of the rolled dimensions */
     roll_part(p, which, at[1], at[0], e->cost_ns);
     if (which == 0) return ST_OK;
   }
 }
 
-static int64_t wrapped(int64_t shift, int64_t n) { return n ? (shift % n + n) % n : 0; }
+static int64_t wrapped_shift(int64_t shift, int64_t n) { return n ? (shift % n + n) % n : 0; }
 
-/* Without dims, all elements are rolled in their order. Shifts of one dimension add up. */
+/* Without dims, all elements are rolled in row-major order. Several shifts of one dimension add up. */
 status prepare_roll(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor, *out = a[3].tensor;
   const aclIntArray *shifts = a[1].ints, *dims = a[2].ints;
   roll_plan *p = PLAN(e, roll_plan);
-  TRY(expect_same_dtype(x, "x", out, "out"));
+  TRY(move_expect_same_dtype(x, "x", out, "out"));
   TRY(op_expect_shape(out, "out", x->dims, x->rank));
   EXPECT(shifts->size == (dims->size ? dims->size : 1), "shifts has %ju elements, expected %ju",
          (uintmax_t)shifts->size, (uintmax_t)(dims->size ? dims->size : 1));
@@ -130,9 +131,9 @@ status prepare_roll(executor *e, const op_arg *a) {
   for (uint64_t i = 0; i < dims->size; ++i) {
     int d;
     TRY(op_expect_dim(dims->value[i], "dims", x->rank, &d));
-    if (x->rank) p->shift[d] = wrapped(p->shift[d] + wrapped(shifts->value[i], x->dims[d]), x->dims[d]);
+    if (x->rank) p->shift[d] = wrapped_shift(p->shift[d] + wrapped_shift(shifts->value[i], x->dims[d]), x->dims[d]);
   }
-  if (!dims->size) p->shift[0] = wrapped(shifts->value[0], x->n);
+  if (!dims->size) p->shift[0] = wrapped_shift(shifts->value[0], x->n);
   executor_cost(e, (uint64_t)x->n * dtype_bytes(x->dtype) * 2, p->flat ? (uint64_t)x->n * 8 : 0);
   e->run = x->n ? run_roll : run_nothing;
   return ST_OK;

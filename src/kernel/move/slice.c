@@ -1,18 +1,18 @@
-/* Slice, SliceV2, StridedSlice, StridedSliceAssignV2: a part of a tensor at regular steps. */
+/* Slice, SliceV2, StridedSlice and StridedSliceAssignV2: parts of a tensor at regular steps. */
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 
-/* A view of a part, and where it begins. */
+/* The view of a part of a tensor. */
 typedef struct {
   view v;
-  int64_t offset; /* bytes */
+  int64_t offset; /* of the part's first element in the tensor, in bytes */
 } part;
 
 static int64_t clamped(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
-/* Narrows dimension d to begin, begin + step, ... before end. Negative places count from the end, and what is outside
- * is brought to the nearest place. */
-static status narrow(part *p, int d, int64_t begin, int64_t end, int64_t step, const char *step_name) {
+/* Narrows dimension d to begin, begin + step, ... before end. Negative positions count from the end;
+ * positions out of range are clamped. */
+static status slice_narrow(part *p, int d, int64_t begin, int64_t end, int64_t step, const char *step_name) {
   const int64_t n = p->v.dims[d];
   EXPECT(step > 0, "%s is %jd, expected 1 or more", step_name, (intmax_t)step);
   begin = clamped(begin < 0 ? begin + n : begin, 0, n);
@@ -23,14 +23,14 @@ static status narrow(part *p, int d, int64_t begin, int64_t end, int64_t step, c
   return ST_OK;
 }
 
-/* from (operand 0, at an offset) to out (operand 1). */
-static status plan_part(executor *e, const part *p, const tensor *self, const tensor *out) {
-  TRY(expect_same_dtype(self, "self", out, "out"));
+/* Plans copying part p of self (operand 0) to out (operand 1). */
+static status plan_slice_copy(executor *e, const part *p, const tensor *self, const tensor *out) {
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(op_expect_shape(out, "out", p->v.dims, p->v.rank));
   const view to = view_of(out);
   move_space s;
-  space_of_views(&s, &to, &p->v);
-  plan_move(e, 1, 0, 0, p->offset, &s);
+  move_space_of_views(&s, &to, &p->v);
+  move_prepare(e, 1, 0, 0, p->offset, &s);
   return ST_OK;
 }
 
@@ -40,13 +40,13 @@ status prepare_slice(executor *e, const op_arg *a) {
   TRY(op_expect_dim(a[1].integer, "dim", self->rank, &dim));
   EXPECT(self->rank, "self has no dimension, expected 1 or more");
   part p = {.v = view_of(self)};
-  TRY(narrow(&p, dim, a[2].integer, a[3].integer, a[4].integer, "step"));
-  return plan_part(e, &p, self, a[5].tensor);
+  TRY(slice_narrow(&p, dim, a[2].integer, a[3].integer, a[4].integer, "step"));
+  return plan_slice_copy(e, &p, self, a[5].tensor);
 }
 
-/* Begins, ends and steps for the dimensions of `axes`, or for the first ones where that is NULL. */
-static status narrow_axes(part *p, const aclIntArray *begins, const aclIntArray *ends, const aclIntArray *axes,
-                          const aclIntArray *steps, const char *const *names) {
+/* Narrows the dimensions `axes` (NULL: the first ones) by begins, ends and steps. */
+static status slice_narrow_axes(part *p, const aclIntArray *begins, const aclIntArray *ends, const aclIntArray *axes,
+                                const aclIntArray *steps, const char *const *names) {
   const uint64_t n = begins->size;
   bool used[MAX_RANK] = {false};
   EXPECT(n <= (uint64_t)p->v.rank, "%s has %ju elements, expected at most %d", names[0], (uintmax_t)n, p->v.rank);
@@ -59,7 +59,7 @@ static status narrow_axes(part *p, const aclIntArray *begins, const aclIntArray 
     if (axes) TRY(op_expect_dim(axes->value[i], names[2], p->v.rank, &d));
     EXPECT(!used[d], "%s has dimension %d twice, expected each once", names[2], d);
     used[d] = true;
-    TRY(narrow(p, d, begins->value[i], ends->value[i], steps->value[i], names[3]));
+    TRY(slice_narrow(p, d, begins->value[i], ends->value[i], steps->value[i], names[3]));
   }
   return ST_OK;
 }
@@ -67,21 +67,21 @@ static status narrow_axes(part *p, const aclIntArray *begins, const aclIntArray 
 status prepare_slice_axes(executor *e, const op_arg *a) {
   static const char *const names[] = {"starts", "ends", "axes", "steps"};
   part p = {.v = view_of(a[0].tensor)};
-  TRY(narrow_axes(&p, a[1].ints, a[2].ints, a[3].ints, a[4].ints, names));
-  return plan_part(e, &p, a[0].tensor, a[5].tensor);
+  TRY(slice_narrow_axes(&p, a[1].ints, a[2].ints, a[3].ints, a[4].ints, names));
+  return plan_slice_copy(e, &p, a[0].tensor, a[5].tensor);
 }
 
 status prepare_slice_assign(executor *e, const op_arg *a) {
   static const char *const names[] = {"begin", "end", "axesOptional", "strides"};
   const tensor *var = a[0].tensor, *value = a[1].tensor;
   part p = {.v = view_of(var)};
-  TRY(expect_same_dtype(var, "varRef", value, "inputValue"));
-  TRY(narrow_axes(&p, a[2].ints, a[3].ints, a[5].ints, a[4].ints, names));
+  TRY(move_expect_same_dtype(var, "varRef", value, "inputValue"));
+  TRY(slice_narrow_axes(&p, a[2].ints, a[3].ints, a[5].ints, a[4].ints, names));
   TRY(op_expect_shape(value, "inputValue", p.v.dims, p.v.rank));
   const view from = view_of(value);
   move_space s;
-  space_of_views(&s, &p.v, &from);
-  plan_move(e, 0, p.offset, 1, 0, &s);
+  move_space_of_views(&s, &p.v, &from);
+  move_prepare(e, 0, p.offset, 1, 0, &s);
   return ST_OK;
 }
 
@@ -92,44 +92,46 @@ typedef struct {
   int64_t begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask;
 } slice_spec;
 
-static bool bit(int64_t mask, uint64_t i) { return i < 63 && mask >> i & 1; }
+static bool slice_mask_bit(int64_t mask, uint64_t i) { return i < 63 && mask >> i & 1; }
 
-static void keep(part *result, const view *v, int d) {
+static void slice_keep_dim(part *result, const view *v, int d) {
   result->v.dims[result->v.rank] = v->dims[d];
   result->v.strides[result->v.rank++] = v->strides[d];
 }
 
-/* Entry i of the arrays, on dimension d of v. */
-static status apply(part *result, const slice_spec *s, const view *v, int d, uint64_t i) {
+/* Applies entry i of the arrays to dimension d of v. */
+static status slice_apply_entry(part *result, const slice_spec *s, const view *v, int d, uint64_t i) {
   const int64_t n = v->dims[d], begin = s->begin->value[i], step = s->strides->value[i];
   part one = {.v = {.rank = 1, .dims = {n}, .strides = {v->strides[d]}}};
-  if (bit(s->shrink_axis_mask, i)) {
+  if (slice_mask_bit(s->shrink_axis_mask, i)) {
     EXPECT(begin >= -n && begin < n, "begin[%ju] is %jd, expected %jd to %jd", (uintmax_t)i, (intmax_t)begin,
            (intmax_t)-n, (intmax_t)n - 1);
     result->offset += (begin < 0 ? begin + n : begin) * v->strides[d];
     return ST_OK;
   }
-  TRY(narrow(&one, 0, bit(s->begin_mask, i) ? 0 : begin, bit(s->end_mask, i) ? n : s->end->value[i], step, "strides"));
+  TRY(slice_narrow(&one, 0, slice_mask_bit(s->begin_mask, i) ? 0 : begin,
+                   slice_mask_bit(s->end_mask, i) ? n : s->end->value[i], step, "strides"));
   result->offset += one.offset;
-  keep(result, &one.v, 0);
+  slice_keep_dim(result, &one.v, 0);
   return ST_OK;
 }
 
-static status apply_all(part *result, const slice_spec *s, const view *v) {
+static status slice_apply_entries(part *result, const slice_spec *s, const view *v) {
   uint64_t n_new = 0;
   int d = 0;
   bool seen = false;
-  for (uint64_t i = 0; i < s->begin->size; ++i) n_new += bit(s->new_axis_mask, i) && !bit(s->ellipsis_mask, i);
+  for (uint64_t i = 0; i < s->begin->size; ++i)
+    n_new += slice_mask_bit(s->new_axis_mask, i) && !slice_mask_bit(s->ellipsis_mask, i);
   for (uint64_t i = 0; i < s->begin->size; ++i) {
-    if (bit(s->ellipsis_mask, i)) {
+    if (slice_mask_bit(s->ellipsis_mask, i)) {
       EXPECT(!seen, "ellipsisMask is %jd, expected one bit at most", (intmax_t)s->ellipsis_mask);
       seen = true;
-      /* As many dimensions as the entries behind leave. */
+      /* The ellipsis stands for the dimensions that the entries after it leave. */
       const int64_t behind = (int64_t)(s->begin->size - i - 1);
       int64_t new_behind = 0;
-      for (uint64_t j = i + 1; j < s->begin->size; ++j) new_behind += bit(s->new_axis_mask, j);
-      for (const int64_t end = v->rank - (behind - new_behind); d < end; ++d) keep(result, v, d);
-    } else if (bit(s->new_axis_mask, i)) {
+      for (uint64_t j = i + 1; j < s->begin->size; ++j) new_behind += slice_mask_bit(s->new_axis_mask, j);
+      for (const int64_t end = v->rank - (behind - new_behind); d < end; ++d) slice_keep_dim(result, v, d);
+    } else if (slice_mask_bit(s->new_axis_mask, i)) {
       EXPECT(result->v.rank < MAX_RANK, "newAxisMask is %jd, expected at most %d dimensions",
              (intmax_t)s->new_axis_mask, MAX_RANK);
       result->v.dims[result->v.rank] = 1;
@@ -137,10 +139,10 @@ static status apply_all(part *result, const slice_spec *s, const view *v) {
     } else {
       EXPECT(d < v->rank, "begin has %ju elements, expected at most %ju", (uintmax_t)s->begin->size,
              (uintmax_t)v->rank + n_new);
-      TRY(apply(result, s, v, d++, i));
+      TRY(slice_apply_entry(result, s, v, d++, i));
     }
   }
-  for (; d < v->rank && result->v.rank < VIEW_RANK; ++d) keep(result, v, d);
+  for (; d < v->rank && result->v.rank < VIEW_RANK; ++d) slice_keep_dim(result, v, d);
   EXPECT(result->v.rank <= MAX_RANK, "newAxisMask is %jd, expected at most %d dimensions", (intmax_t)s->new_axis_mask,
          MAX_RANK);
   return ST_OK;
@@ -156,6 +158,6 @@ status prepare_strided_slice(executor *e, const op_arg *a) {
          (uintmax_t)s.begin->size);
   EXPECT(s.strides->size == s.begin->size, "strides has %ju elements, expected %ju", (uintmax_t)s.strides->size,
          (uintmax_t)s.begin->size);
-  TRY(apply_all(&p, &s, &v));
-  return plan_part(e, &p, self, a[9].tensor);
+  TRY(slice_apply_entries(&p, &s, &v));
+  return plan_slice_copy(e, &p, self, a[9].tensor);
 }

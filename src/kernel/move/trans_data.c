@@ -1,4 +1,4 @@
-/* One storage format becomes another: TransData, and Identity, which is the same without saying so. */
+/* TransData converts one storage format to another; Identity does the same without arguments that name the formats. */
 #include <string.h>
 
 #include "kernel/graph_families.h"
@@ -10,12 +10,13 @@ enum { SRC, DST };
 typedef struct {
   storage_layout layout[2];
   int64_t element_bytes;
-  bool pads; /* dst has elements that no element of src becomes */
+  bool pads; /* dst has padding: elements without a source, which are set to 0 */
 } trans_plan;
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-/* A description that was made in a format with blocks says how the tensor lies; what it is, the other one says. */
+/* Returns t with the logical shape and format of `other`, if t's description was created in a blocked format and
+ * therefore has only its storage shape. */
 static tensor with_origin(const tensor *t, const tensor *other) {
   tensor x = *t;
   if (format_is_plain(t->origin_format) || !format_is_plain(other->origin_format)) return x;
@@ -26,30 +27,30 @@ static tensor with_origin(const tensor *t, const tensor *other) {
   return x;
 }
 
-/* Brings the axes of `l` into the order of `axes`, which has the same letters. */
-static void reorder(storage_layout *l, const char *axes) {
+/* Brings the axes of `l` into the order of `axes`, which has the same letters as l->axes. */
+static void layout_reorder(storage_layout *l, const char *axes) {
   const storage_layout old = *l;
   for (int d = 0; d < l->rank; ++d) l->axis[d] = old.axis[strchr(old.axes, axes[d]) - old.axes];
   l->axes = axes;
 }
 
-static bool is_row(const storage_layout *l) { return storage_layout_is_origin(l); }
+static bool layout_is_flat(const storage_layout *l) { return storage_layout_is_origin(l); }
 
-/* As many elements in a row on both sides are the same tensor, whatever its dims. */
-static void make_row(storage_layout *l) {
+/* Replaces the layout by one dimension. Two contiguous layouts with equally many elements are the same tensor. */
+static void layout_flatten(storage_layout *l) {
   *l = (storage_layout){.rank = 1, .axis = {{.dim = l->n_storage, .outer = 1}}, .n_storage = l->n_storage};
 }
 
-static status match(storage_layout l[2], const tensor *src, const tensor *dst) {
+static status match_layouts(storage_layout l[2], const tensor *src, const tensor *dst) {
   char from[SHAPE_TEXT], to[SHAPE_TEXT];
   bool same = l[SRC].rank == l[DST].rank;
   const bool named = src->origin_format != ACL_FORMAT_ND && dst->origin_format != ACL_FORMAT_ND;
   if (same && named && l[SRC].axes && l[DST].axes && strspn(l[SRC].axes, l[DST].axes) == (size_t)l[SRC].rank)
-    reorder(&l[SRC], l[DST].axes);
+    layout_reorder(&l[SRC], l[DST].axes);
   for (int d = 0; same && d < l[DST].rank; ++d) same = l[SRC].axis[d].dim == l[DST].axis[d].dim;
-  if (!same && src->n == dst->n && is_row(&l[SRC]) && is_row(&l[DST])) {
-    make_row(&l[SRC]);
-    make_row(&l[DST]);
+  if (!same && src->n == dst->n && layout_is_flat(&l[SRC]) && layout_is_flat(&l[DST])) {
+    layout_flatten(&l[SRC]);
+    layout_flatten(&l[DST]);
     return ST_OK;
   }
   EXPECT(same, "dst has shape %s, expected that of src, %s", shape_text(dst->dims, dst->rank, to),
@@ -61,7 +62,7 @@ static status match(storage_layout l[2], const tensor *src, const tensor *dst) {
   return ST_OK;
 }
 
-static status check_format(const char *attribute, const char *name, const tensor *t) {
+static status expect_format(const char *attribute, const char *name, const tensor *t) {
   EXPECT(!*attribute || !strcmp(attribute, format_name(t->format)), "%s is \"%.32s\", expected the operand's, %s", name,
          attribute, format_name(t->format));
   return ST_OK;
@@ -75,10 +76,10 @@ status prepare_trans_data(executor *e, const op_arg *a) {
   const tensor src = with_origin(a[SRC].tensor, a[DST].tensor), dst = with_origin(a[DST].tensor, a[SRC].tensor);
   const tensor *const both[] = {&src, &dst};
   trans_plan *p = PLAN(e, trans_plan);
-  TRY(expect_same_dtype(&src, names[SRC], &dst, names[DST]));
+  TRY(move_expect_same_dtype(&src, names[SRC], &dst, names[DST]));
   if (e->op->n_args > 2) {
-    TRY(check_format(a[2].string, "src_format", &src));
-    TRY(check_format(a[3].string, "dst_format", &dst));
+    TRY(expect_format(a[2].string, "src_format", &src));
+    TRY(expect_format(a[3].string, "dst_format", &dst));
     EXPECT(a[4].integer == 1, "groups is %jd, expected 1", (intmax_t)a[4].integer);
   }
   p->element_bytes = (int64_t)dtype_bytes(src.dtype);
@@ -86,7 +87,7 @@ status prepare_trans_data(executor *e, const op_arg *a) {
     TRY(storage_layout_of(both[i], names[i], &p->layout[i]));
     e->operands[i].extent_bytes = (uint64_t)(p->layout[i].n_storage * p->element_bytes);
   }
-  TRY(match(p->layout, &src, &dst));
+  TRY(match_layouts(p->layout, &src, &dst));
   p->pads = p->layout[DST].n_storage != dst.n;
   executor_cost(e, e->operands[SRC].extent_bytes + e->operands[DST].extent_bytes, 0);
   e->run = e->operands[DST].extent_bytes ? run_trans : run_nothing;
@@ -95,34 +96,38 @@ status prepare_trans_data(executor *e, const op_arg *a) {
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
 
-/* From block to block, and within one, of an axis that is cut into blocks on one side or on both. */
-static int64_t across(const storage_axis *a, int64_t block) { return a->block ? a->outer : a->outer * block; }
-static int64_t within(const storage_axis *a) { return a->block ? a->inner : a->outer; }
+/* Steps between blocks, and within a block, along an axis that one or both sides divide into blocks. */
+static int64_t layout_block_step(const storage_axis *a, int64_t block) {
+  return a->block ? a->outer : a->outer * block;
+}
+static int64_t layout_element_step(const storage_axis *a) { return a->block ? a->inner : a->outer; }
 
-static int64_t block_of(const trans_plan *p, int d) {
+static int64_t trans_block_of(const trans_plan *p, int d) {
   return p->layout[SRC].axis[d].block ? p->layout[SRC].axis[d].block : p->layout[DST].axis[d].block;
 }
 
-/* Axes from d on: an axis with blocks is its whole blocks, and then what is left of the last one. */
+/* Moves the axes from d on. An axis with blocks is first moved in whole blocks, then the rest of the last one. */
 static void move_axes(const trans_plan *p, int d, move_space s, const char *from, char *to, uint64_t cost_ns) {
   if (d == p->layout[DST].rank) {
     move_now(&s, to, from, cost_ns);
     return;
   }
   const storage_axis *x = &p->layout[SRC].axis[d], *y = &p->layout[DST].axis[d];
-  const int64_t block = block_of(p, d), size = p->element_bytes;
+  const int64_t block = trans_block_of(p, d), size = p->element_bytes;
   if (!block) {
-    space_add(&s, x->dim, y->outer * size, x->outer * size);
+    move_space_add(&s, x->dim, y->outer * size, x->outer * size);
     move_axes(p, d + 1, s, from, to, cost_ns);
     return;
   }
   const int64_t n = x->dim / block, rest = x->dim % block;
   move_space whole = s;
-  space_add(&whole, n, across(y, block) * size, across(x, block) * size);
-  space_add(&whole, block, within(y) * size, within(x) * size);
+  move_space_add(&whole, n, layout_block_step(y, block) * size, layout_block_step(x, block) * size);
+  move_space_add(&whole, block, layout_element_step(y) * size, layout_element_step(x) * size);
   if (n) move_axes(p, d + 1, whole, from, to, cost_ns);
-  space_add(&s, rest, within(y) * size, within(x) * size);
-  if (rest) move_axes(p, d + 1, s, from + n * across(x, block) * size, to + n * across(y, block) * size, cost_ns);
+  move_space_add(&s, rest, layout_element_step(y) * size, layout_element_step(x) * size);
+  if (rest)
+    move_axes(p, d + 1, s, from + n * layout_block_step(x, block) * size, to + n * layout_block_step(y, block) * size,
+              cost_ns);
 }
 
 static status run_trans(const executor *e, void *const *view, void *scratch) {

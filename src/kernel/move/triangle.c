@@ -10,12 +10,12 @@ static const uint64_t zeros[2];
 /* ---- Tril, Triu -------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  walk matrices; /* operands: 0 out, 1 self; over all dimensions but the last two */
+  walk matrices; /* over all dimensions except the last two; operands: 0 out, 1 self */
   int64_t n[2];  /* rows, columns */
   int64_t to[2], from[2];
   int64_t element_bytes, diagonal;
   bool lower;
-  int operand; /* out's */
+  int operand; /* operand number of out */
 } triangle_plan;
 
 typedef struct {
@@ -23,13 +23,13 @@ typedef struct {
   void *at[2];
 } triangle_job;
 
-/* Row i: columns [begin, end) are kept, the others are zero. */
+/* Writes row i: columns [begin, end) are copied, the others are set to zero. */
 static void triangle_row(const triangle_plan *p, int64_t i, char *to, const char *from) {
-  const int64_t n = p->n[1], first = i + p->diagonal + (p->lower ? 1 : 0); /* the first column beyond the diagonal */
+  const int64_t n = p->n[1], first = i + p->diagonal + (p->lower ? 1 : 0); /* first column beyond the diagonal */
   const int64_t edge = first < 0 ? 0 : first > n ? n : first;
   const int64_t begin = p->lower ? 0 : edge, end = p->lower ? edge : n;
   const int64_t zero_begin = p->lower ? edge : 0, zero_end = p->lower ? n : edge;
-  plane_loop *const strided = moves->strided[element_size_log2(p->element_bytes)];
+  plane_loop *const strided = moves->strided[move_element_size_log2(p->element_bytes)];
   plane row = {.n = {1, end - begin}, .to = {0, p->to[1]}, .from = {0, p->from[1]}, .element_bytes = p->element_bytes};
   to += i * p->to[0];
   from += i * p->from[0];
@@ -73,7 +73,7 @@ status prepare_triangle(executor *e, const op_arg *a) {
   const char *name = in_place ? "selfRef" : "self";
   const int64_t diagonal = a[1].integer;
   triangle_plan *p = PLAN(e, triangle_plan);
-  TRY(expect_same_dtype(self, name, out, "out"));
+  TRY(move_expect_same_dtype(self, name, out, "out"));
   EXPECT(self->rank >= 2, "%s has %d dimensions, expected 2 or more", name, self->rank);
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   const view from = view_of(self), to = view_of(out);
@@ -83,7 +83,7 @@ status prepare_triangle(executor *e, const op_arg *a) {
                        .to = {to.strides[rows], to.strides[columns]},
                        .from = {from.strides[rows], from.strides[columns]},
                        .element_bytes = (int64_t)dtype_bytes(self->dtype),
-                       /* Far outside is as good as just outside, and does not overflow. */
+                       /* Clamped to just outside of the matrix, which has the same effect and cannot overflow. */
                        .diagonal = diagonal < -to.dims[rows] - 1     ? -to.dims[rows] - 1
                                    : diagonal > to.dims[columns] + 1 ? to.dims[columns] + 1
                                                                      : diagonal,
@@ -97,11 +97,11 @@ status prepare_triangle(executor *e, const op_arg *a) {
 
 /* ---- Diag, DiagFlat ---------------------------------------------------------------------------------------------- */
 
-/* A vector becomes a diagonal of a matrix of zeros, or a diagonal becomes a vector. */
+/* Plan of a vector that becomes a diagonal of a matrix of zeros. */
 typedef struct {
-  view out, from; /* out: the whole matrix; from: in row-major order */
-  view diagonal;  /* of out */
-  int64_t offset; /* of the diagonal in out, bytes */
+  view out, from; /* out: the whole matrix; from: read in row-major order */
+  view diagonal;  /* the diagonal of out */
+  int64_t offset; /* of the diagonal in out, in bytes */
 } diagonal_plan;
 
 static status run_make_diagonal(const executor *e, void *const *at, void *scratch) {
@@ -109,18 +109,18 @@ static status run_make_diagonal(const executor *e, void *const *at, void *scratc
   const diagonal_plan *p = PLAN(e, diagonal_plan);
   const view zero = {.dtype = p->out.dtype};
   move_space s;
-  space_of_views(&s, &p->out, &zero);
+  move_space_of_views(&s, &p->out, &zero);
   move_now(&s, at[1], zeros, e->cost_ns);
   if (at[0]) move_in_order(&p->diagonal, (char *)at[1] + p->offset, 0, &p->from, at[0], 0, view_elements(&p->from));
   return ST_OK;
 }
 
-/* The first element of diagonal `diagonal` of a matrix with these strides. */
+/* Byte offset of the first element of diagonal `diagonal` of a matrix v. */
 static int64_t diagonal_offset(const view *v, int64_t diagonal) {
   return diagonal >= 0 ? diagonal * v->strides[1] : -diagonal * v->strides[0];
 }
 
-static status make_diagonal(executor *e, const tensor *self, int64_t diagonal, const tensor *out) {
+static status plan_make_diagonal(executor *e, const tensor *self, int64_t diagonal, const tensor *out) {
   diagonal_plan *p = PLAN(e, diagonal_plan);
   EXPECT(diagonal > INT32_MIN && diagonal < INT32_MAX, "diagonal is %jd, expected less", (intmax_t)diagonal);
   const int64_t side = self->n + (diagonal < 0 ? -diagonal : diagonal), dims[] = {side, side};
@@ -140,9 +140,9 @@ static status make_diagonal(executor *e, const tensor *self, int64_t diagonal, c
 status prepare_diag(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[2].tensor;
   const int64_t diagonal = a[1].integer;
-  TRY(expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(self->rank <= 2, "self has %d dimensions, expected at most 2", self->rank);
-  if (self->rank < 2) return make_diagonal(e, self, diagonal, out);
+  if (self->rank < 2) return plan_make_diagonal(e, self, diagonal, out);
   const view v = view_of(self);
   EXPECT(diagonal >= -v.dims[0] && diagonal <= v.dims[1], "diagonal is %jd, expected %jd to %jd", (intmax_t)diagonal,
          (intmax_t)-v.dims[0], (intmax_t)v.dims[1]);
@@ -154,12 +154,12 @@ status prepare_diag(executor *e, const op_arg *a) {
   TRY(op_expect_shape(out, "out", taken.dims, 1));
   const view o = view_of(out);
   move_space s;
-  space_of_views(&s, &o, &taken);
-  plan_move(e, 1, 0, 0, diagonal_offset(&v, diagonal), &s);
+  move_space_of_views(&s, &o, &taken);
+  move_prepare(e, 1, 0, 0, diagonal_offset(&v, diagonal), &s);
   return ST_OK;
 }
 
 status prepare_diag_flat(executor *e, const op_arg *a) {
-  TRY(expect_same_dtype(a[0].tensor, "self", a[2].tensor, "out"));
-  return make_diagonal(e, a[0].tensor, a[1].integer, a[2].tensor);
+  TRY(move_expect_same_dtype(a[0].tensor, "self", a[2].tensor, "out"));
+  return plan_make_diagonal(e, a[0].tensor, a[1].integer, a[2].tensor);
 }

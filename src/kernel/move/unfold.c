@@ -1,5 +1,5 @@
-/* UnfoldGrad: windows of `size` elements, `step` apart, were taken along a dimension; an element's gradient is the sum
- * over the windows that it is in, in their order, in double. */
+/* UnfoldGrad: Unfold takes windows of `size` elements, `step` apart, along a dimension. An element's gradient is the
+ * sum in double over the windows that contain it, in their order. */
 #include <string.h>
 
 #include "kernel/engine/rows.h"
@@ -9,9 +9,9 @@
 enum { TILE = 512 };
 
 typedef struct {
-  walk rows;                        /* operands: 0 gradIn, 1 gradOut without windows; over the other dimensions */
-  int64_t n, n_windows, size, step; /* of the unfolded dimension */
-  int64_t to, window, inside;       /* strides: in gradIn; from window to window, and inside one */
+  walk rows;                        /* over the other dimensions; operands: 0 gradIn, 1 gradOut without windows */
+  int64_t n, n_windows, size, step; /* sizes of the unfolded dimension */
+  int64_t to, window, inside;       /* strides in bytes: in gradIn, from window to window, and inside a window */
   load_loop *load;
   store_loop *store;
 } unfold_plan;
@@ -21,8 +21,8 @@ typedef struct {
   void *at[2];
 } unfold_job;
 
-/* Elements [first, first + n) of a row. */
-static void sum_tile(const unfold_plan *p, char *to, const char *from, int64_t first, int64_t n) {
+/* Computes elements [first, first + n) of a row of gradIn. */
+static void unfold_sum_tile(const unfold_plan *p, char *to, const char *from, int64_t first, int64_t n) {
   double sum[TILE], tile[TILE];
   static const compute_value one[ELEMENTWISE_PARAMETERS] = {{.f64 = 1}};
   memset(sum, 0, (size_t)n * sizeof *sum);
@@ -43,7 +43,7 @@ static void unfold_rows(const void *arg, int64_t begin, int64_t end) {
   cursor_start(&c, &p->rows, job->at, begin);
   for (; begin < end; ++begin, cursor_next(&c, 1))
     for (int64_t first = 0; first < p->n; first += TILE)
-      sum_tile(p, c.at[0], c.at[1], first, smaller(TILE, p->n - first));
+      unfold_sum_tile(p, c.at[0], c.at[1], first, smaller(TILE, p->n - first));
 }
 
 static status run_unfold(const executor *e, void *const *view, void *scratch) {
@@ -61,7 +61,7 @@ status prepare_unfold_grad(executor *e, const op_arg *a) {
   unfold_plan *p = PLAN(e, unfold_plan);
   int dim;
   TRY(op_expect_dtype(grad, "gradOut", DTYPES_FLOAT));
-  TRY(expect_same_dtype(grad, "gradOut", out, "gradIn"));
+  TRY(move_expect_same_dtype(grad, "gradOut", out, "gradIn"));
   EXPECT(sizes->size > 0 && sizes->size < MAX_RANK, "inputSizes has %ju elements, expected 1 to %d",
          (uintmax_t)sizes->size, MAX_RANK - 1);
   const int rank = (int)sizes->size;

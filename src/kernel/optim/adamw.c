@@ -21,12 +21,12 @@ LEVEL_CHOICE(optim_loops, optim, optim_loops)
 
 enum { VAR, M, V, TOP, GRAD, N_TENSORS };
 enum {
-  TILE = 512,  /* elements converted at a time */
-  BLOCK = 2048 /* elements that need no conversion: they stay in L1 between the loop's passes */
+  TILE = 512,  /* elements that are converted at a time */
+  BLOCK = 2048 /* elements per call without conversion: they stay in L1 between the loop's passes */
 };
 
 typedef struct {
-  walk walk; /* VAR to GRAD; without amsgrad, TOP stands for V and is not looked at */
+  walk walk; /* operands VAR to GRAD; without amsgrad, TOP is the view of V and is not accessed */
   int dtype[N_TENSORS];
   bool amsgrad, maximize, contiguous; /* contiguous: all float in one run */
   int step_dtype;
@@ -35,7 +35,7 @@ typedef struct {
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
 
-static status set_parameters(const adamw_plan *p, const void *step, float *out) {
+static status adamw_set_parameters(const adamw_plan *p, const void *step, float *out) {
   const double done = p->step_dtype == ACL_INT64 ? (double)*(const int64_t *)step : (double)*(const float *)step;
   if (!(done >= 0)) return fail(ST_DEVICE_EXCEPTION, "step is %g, expected 0 or more", done);
   const double t = done + 1, lr = (double)p->lr, beta1 = (double)p->beta1, beta2 = (double)p->beta2;
@@ -51,8 +51,8 @@ static status set_parameters(const adamw_plan *p, const void *step, float *out) 
   return ST_OK;
 }
 
-/* n elements of a row, converted to float and back. */
-static void run_tile(const adamw_plan *p, char *const *at, const float *parameters, int64_t n) {
+/* Processes n elements of a row, converted to float and back. */
+static void adamw_run_tile(const adamw_plan *p, char *const *at, const float *parameters, int64_t n) {
   float tile[N_TENSORS][TILE];
   const int last = p->walk.rank - 1;
   for (int k = 0; k < N_TENSORS; ++k)
@@ -68,7 +68,7 @@ typedef struct {
   const float *parameters;
 } adamw_job;
 
-static void run_share(const void *argument, int64_t begin, int64_t end) {
+static void adamw_run_range(const void *argument, int64_t begin, int64_t end) {
   const adamw_job *job = argument;
   const adamw_plan *p = job->plan;
   const float *parameters = job->parameters;
@@ -85,7 +85,7 @@ static void run_share(const void *argument, int64_t begin, int64_t end) {
   }
   for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, end - i < TILE ? end - i : TILE);
-    run_tile(p, c.at, parameters, n);
+    adamw_run_tile(p, c.at, parameters, n);
   }
 }
 
@@ -94,15 +94,15 @@ static status run_adamw(const executor *e, void *const *view, void *scratch) {
   const adamw_plan *p = PLAN(e, adamw_plan);
   if (p->walk.n == 0) return ST_OK;
   float parameters[ADAMW_PARAMETERS];
-  TRY(set_parameters(p, view[GRAD + 1], parameters));
+  TRY(adamw_set_parameters(p, view[GRAD + 1], parameters));
   const adamw_job job = {p, {view[VAR], view[M], view[V], p->amsgrad ? view[TOP] : view[V], view[GRAD]}, parameters};
-  rows_parallel(run_share, &job, p->walk.n, TILE, e->cost_ns);
+  rows_parallel(adamw_run_range, &job, p->walk.n, TILE, e->cost_ns);
   return ST_OK;
 }
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-static status check_tensors(const executor *e, const op_arg *a, bool amsgrad) {
+static status adamw_check_tensors(const executor *e, const op_arg *a, bool amsgrad) {
   const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
   const tensor *var = a[VAR].tensor;
   if (amsgrad && !a[TOP].tensor)
@@ -127,7 +127,7 @@ status prepare_adamw(executor *e, const op_arg *a) {
                     .amsgrad = scalars[5].boolean,
                     .maximize = scalars[6].boolean,
                     .step_dtype = a[GRAD + 1].tensor->dtype};
-  TRY(check_tensors(e, a, p->amsgrad));
+  TRY(adamw_check_tensors(e, a, p->amsgrad));
   view v[N_TENSORS];
   const view *views[N_TENSORS];
   for (int k = 0; k < N_TENSORS; ++k) {

@@ -1,4 +1,5 @@
-/* The loop of AdamW on contiguous floats; compiled with the other loops, once per instruction set level. */
+/* The loop of AdamW on contiguous floats. Included by adamw.c for the parameters and by optim_level.c, which is
+ * compiled once per instruction set level. */
 #ifndef CANNON_KERNEL_OPTIM_ADAMW_LOOP_H
 #define CANNON_KERNEL_OPTIM_ADAMW_LOOP_H
 
@@ -6,15 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What p[] holds. */
+/* The elements of p[]. */
 enum {
   ADAMW_KEEP,  /* 1 - lr * weightDecay */
-  ADAMW_BETA1, /* share of the old m */
-  ADAMW_NEW1,  /* share of the gradient in m: 1 - beta1 */
-  ADAMW_BETA2, /* of the old v */
-  ADAMW_NEW2,  /* of the gradient's square in v: 1 - beta2 */
-  ADAMW_ROOT,  /* factor on the root of v: 1 / sqrt(1 - beta2^t) */
-  ADAMW_EPS,   /* added to that */
+  ADAMW_BETA1, /* weight of the old m */
+  ADAMW_NEW1,  /* weight of the gradient in m: 1 - beta1 */
+  ADAMW_BETA2, /* weight of the old v */
+  ADAMW_NEW2,  /* weight of the gradient's square in v: 1 - beta2 */
+  ADAMW_ROOT,  /* factor of sqrt(v): 1 / sqrt(1 - beta2^t) */
+  ADAMW_EPS,   /* added to the scaled sqrt(v) */
   ADAMW_STEP,  /* lr / (1 - beta1^t) */
   ADAMW_SIGN,  /* -1: maximise */
   ADAMW_PARAMETERS
@@ -24,10 +25,11 @@ static inline float adamw_var(const float *p, float var, float m, float v) {
   return p[ADAMW_KEEP] * var - p[ADAMW_STEP] * m / (sqrtf(v) * p[ADAMW_ROOT] + p[ADAMW_EPS]);
 }
 
-/* One step on distinct arrays; max_v: the running maximum of v (amsgrad), or NULL. NaN stays NaN in it. */
+/* One step on n elements of arrays that do not overlap. max_v: the running maximum of v (amsgrad),
+ * in which NaN stays NaN, or NULL. */
 static inline void adamw_f32(float *restrict var, float *restrict m, float *restrict v, float *restrict max_v,
                              const float *restrict grad, const float *p, int64_t n) {
-  float q[ADAMW_PARAMETERS]; /* seen not to overlap */
+  float q[ADAMW_PARAMETERS]; /* a local copy, which cannot alias the arrays */
   for (int k = 0; k < ADAMW_PARAMETERS; ++k) q[k] = p[k];
   for (int64_t i = 0; i < n; ++i) {
     const float g = q[ADAMW_SIGN] * grad[i];

@@ -1,5 +1,5 @@
-/* Scaling of losses in mixed precision: gradients are brought back to their scale and looked at for infinities; the scale
- * is then lowered, or raised after a number of steps without one. */
+/* Loss scaling in mixed precision: gradients are unscaled and checked for infinities and NaN; the scale is then
+ * lowered, or raised after a number of steps without any. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,16 +11,16 @@
 
 enum { TILE = 1024 };
 
-/* ---- ForeachNonFiniteCheckAndUnscale: grads *= invScale; foundInf = 1 where one was not finite --------------------- */
+/* ---- ForeachNonFiniteCheckAndUnscale: grads *= invScale; foundInf = 1 if any element was not finite -------------- */
 
 typedef struct {
   walk walk;
   load_loop *load;
   store_loop *store;
-  bool direct; /* floats in one run */
+  bool direct; /* contiguous floats */
 } grad_plan;
 
-/* Elements begin to end of one gradient; whether one was not finite. */
+/* Unscales elements begin to end of one gradient. Returns whether any was not finite. */
 static bool unscale_share(const grad_plan *p, void *at, float scale, int64_t begin, int64_t end) {
   if (begin >= end) return false;
   if (p->direct) return optim->unscale((float *)at + begin, scale, end - begin);
@@ -46,7 +46,7 @@ typedef struct {
   atomic_bool *bad;
 } unscale_job;
 
-/* The part's share of every gradient. */
+/* Unscales one chunk of each gradient. */
 static void unscale_part(const void *job, int64_t part, int thread) {
   (void)thread;
   const unscale_job *j = job;
@@ -95,16 +95,17 @@ status prepare_unscale(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- AmpUpdateScale ------------------------------------------------------------------------------------------------ */
+/* ---- AmpUpdateScale ---------------------------------------------------------------------------------------------- */
 
 typedef struct {
   float growth, backoff;
   int64_t interval;
-  load_loop *load; /* of the scales and foundInf */
+  load_loop *load; /* load and store: for the scales and foundInf */
   store_loop *store;
 } scale_plan;
 
-/* In place where the results are the arguments, as PyTorch calls it. A scale that would overflow stays. */
+/* Operates in place where results are the arguments, as PyTorch calls it. A scale that
+ * would overflow stays unchanged. */
 static status run_update_scale(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const scale_plan *p = PLAN(e, scale_plan);

@@ -1,6 +1,6 @@
-/* Foreach: one elementwise function over the members of lists. Members of one place have one shape and dtype; there is no
- * broadcasting. Parameters come as a scalar for all, a scalar list with one for each, or a tensor in device memory with one
- * for all or for each, which is read when the task runs. */
+/* Foreach operators: one elementwise function over the members of lists of tensors. The i-th members of all lists have
+ * the same shape and dtype; there is no broadcasting. Parameters are a scalar for all members, a scalar list with one
+ * for each, or a tensor in device memory with one for all or for each, which is read when the task runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,13 @@ typedef struct {
 } member;
 
 typedef struct {
-  int n;                            /* members */
-  uint16_t operand[1 + MOST_LISTS]; /* of the executor: the first of out, of each input list */
-  uint16_t parameter;               /* operand of the tensor of parameters */
+  int n;                            /* number of members */
+  uint16_t operand[1 + MOST_LISTS]; /* operand number of the first member of out and of each input list */
+  uint16_t parameter;               /* operand number of the tensor of parameters */
   bool has_parameters;
-  int64_t parameter_step;    /* bytes from member to member; 0: one is for all */
-  load_loop *load_parameter; /* as double */
-  bool rounds;               /* the parameter chooses among the functions of rounding */
+  int64_t parameter_step;    /* bytes between members; 0: one for all */
+  load_loop *load_parameter; /* loads as double */
+  bool rounds;               /* the parameter selects a rounding function */
 } foreach_plan;
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
@@ -36,8 +36,8 @@ static compute_value parameter_value(double x, int compute) {
   }
 }
 
-/* CANN's rounding modes: to the nearest (ties to even), down, up, to the nearest (ties away), to zero, to the nearest (ties
- * to odd), what is behind the point; all others leave a value as it is, and so do these an integer, but for the last. */
+/* CANN's rounding modes from 0 on: keep, to nearest (ties to even), down, up, to nearest (ties away from zero), towards
+ * zero, to nearest (ties to odd), fractional part. Other modes keep the value; so do modes 1 to 6 for integers. */
 static int16_t function_of_rounding(int64_t mode, int compute) {
   static const int16_t functions[] = {EW_copy,       EW_round, EW_floor,     EW_ceil,
                                       EW_round_away, EW_trunc, EW_round_odd, EW_frac};
@@ -71,7 +71,7 @@ static status run_foreach(const executor *e, void *const *view, void *scratch) {
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-/* The call's arguments by what they are here; names as in the schema. */
+/* The call's arguments by their role; names as in the schema. */
 typedef struct {
   const aclTensorList *out, *in[MOST_LISTS];
   const char *out_name, *in_name[MOST_LISTS], *parameter_name;
@@ -81,7 +81,7 @@ typedef struct {
   int n_inputs;
 } arguments;
 
-static void sort_arguments(const op *o, const op_arg *a, foreach_plan *p, arguments *g) {
+static void foreach_sort_arguments(const op *o, const op_arg *a, foreach_plan *p, arguments *g) {
   int operand = 0;
   for (int i = 0; i < o->n_args; ++i) {
     const arg_schema *s = &o->schema[i];
@@ -108,12 +108,12 @@ static void sort_arguments(const op *o, const op_arg *a, foreach_plan *p, argume
   }
 }
 
-/* "x1[3]", for messages. */
+/* A name such as "x1[3]", for messages. */
 typedef struct {
   char text[64];
 } member_name;
 
-static member_name name_of(const char *list, int i) {
+static member_name foreach_member_name(const char *list, int i) {
   member_name n;
   snprintf(n.text, sizeof n.text, "%s[%d]", list, i);
   return n;
@@ -122,11 +122,11 @@ static member_name name_of(const char *list, int i) {
 static status expect_one_dtype(const aclTensorList *list, const char *name) {
   for (uint64_t i = 1; i < list->size; ++i)
     if (list->value[i]->dtype != list->value[0]->dtype)
-      return op_expect_dtype(list->value[i], name_of(name, (int)i).text, DTYPE_BIT(list->value[0]->dtype));
+      return op_expect_dtype(list->value[i], foreach_member_name(name, (int)i).text, DTYPE_BIT(list->value[0]->dtype));
   return ST_OK;
 }
 
-static status check_lists(const arguments *g) {
+static status foreach_check_lists(const arguments *g) {
   TRY(expect_one_dtype(g->out, g->out_name));
   for (int k = 0; k < g->n_inputs; ++k) TRY(expect_one_dtype(g->in[k], g->in_name[k]));
   for (int k = 0; k < g->n_inputs; ++k)
@@ -152,8 +152,8 @@ static status plan_parameter_tensor(foreach_plan *p, const arguments *g) {
   return ST_OK;
 }
 
-/* Exponentials of narrow integers are those of floats, rounded. */
-static int function_of(int function, int dtype, compute_type *compute) {
+/* Exponentials of 8- and 16-bit integers are computed in float and rounded. */
+static int foreach_function(int function, int dtype, compute_type *compute) {
   const bool is_narrow = dtype == ACL_INT8 || dtype == ACL_UINT8 || dtype == ACL_INT16;
   *compute = compute_type_of(dtype);
   if (!is_narrow || (function != EW_exp && function != EW_expm1)) return function;
@@ -161,20 +161,20 @@ static int function_of(int function, int dtype, compute_type *compute) {
   return function == EW_exp ? EW_exp_rounded : EW_expm1_rounded;
 }
 
-/* Member i of all lists. */
-static status plan_member(const arguments *g, int function, int i, member *m) {
+/* Checks and plans member i of all lists. */
+static status foreach_plan_member(const arguments *g, int function, int i, member *m) {
   const tensor *out = g->out->value[i];
   view v[1 + MOST_LISTS];
   const view *in[MOST_LISTS];
   v[0] = view_of(out);
-  TRY(op_expect_dtype(out, name_of(g->out_name, i).text, DTYPES_REAL));
+  TRY(op_expect_dtype(out, foreach_member_name(g->out_name, i).text, DTYPES_REAL));
   compute_type compute;
-  function = function_of(function, out->dtype, &compute);
+  function = foreach_function(function, out->dtype, &compute);
   EXPECT(loops->elementwise[function][compute], "%s[%d] has dtype %s, expected a float", g->out_name, i,
          dtype_name(out->dtype));
   for (int k = 0; k < g->n_inputs; ++k) {
     const tensor *t = g->in[k]->value[i];
-    const member_name name = name_of(g->in_name[k], i);
+    const member_name name = foreach_member_name(g->in_name[k], i);
     TRY(op_expect_dtype(t, name.text, function == EW_copy ? DTYPES_REAL : DTYPE_BIT(out->dtype)));
     TRY(op_expect_shape(t, name.text, out->dims, out->rank));
     v[k + 1] = view_of(t);
@@ -186,18 +186,18 @@ static status plan_member(const arguments *g, int function, int i, member *m) {
     elementwise_plan_init(&m->plan, function, compute, &v[0], in, g->n_inputs);
   const scalar *s = g->scalars ? g->scalars->value[i] : g->scalar;
   if (s) m->plan.parameter[0] = parameter_value(scalar_real(s), compute);
-  m->plan.parameter[1] = parameter_value(1, compute); /* alpha, of those that have one */
+  m->plan.parameter[1] = parameter_value(1, compute); /* alpha, for functions that have one */
   m->cost_ns = (uint64_t)out->n / 4;
   return ST_OK;
 }
 
-static status plan_members(executor *e, foreach_plan *p, const arguments *g, int function) {
+static status foreach_plan_members(executor *e, foreach_plan *p, const arguments *g, int function) {
   member *m = e->heap = malloc((size_t)(p->n ? p->n : 1) * sizeof *m);
   if (!m) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d tensors", p->n);
   uint64_t bytes = 0;
   for (int i = 0; i < p->n; ++i) {
     const tensor *out = g->out->value[i];
-    TRY(plan_member(g, function, i, &m[i]));
+    TRY(foreach_plan_member(g, function, i, &m[i]));
     bytes += (uint64_t)out->n * dtype_bytes(out->dtype) * (uint64_t)(g->n_inputs + 1);
   }
   e->run = run_foreach;
@@ -205,29 +205,29 @@ static status plan_members(executor *e, foreach_plan *p, const arguments *g, int
   return ST_OK;
 }
 
-static status prepare(executor *e, const op_arg *a, int function, bool rounds) {
+static status foreach_prepare(executor *e, const op_arg *a, int function, bool rounds) {
   foreach_plan *p = PLAN(e, foreach_plan);
   arguments g = {0};
   p->has_parameters = false;
   p->rounds = rounds;
-  sort_arguments(e->op, a, p, &g);
+  foreach_sort_arguments(e->op, a, p, &g);
   p->n = (int)g.out->size;
-  TRY(check_lists(&g));
+  TRY(foreach_check_lists(&g));
   if (g.parameter_tensor) TRY(plan_parameter_tensor(p, &g));
-  TRY(plan_members(e, p, &g, function));
+  TRY(foreach_plan_members(e, p, &g, function));
   member *m = e->heap;
   for (int i = 0; rounds && g.scalar && i < p->n; ++i)
     m[i].plan.function = function_of_rounding(scalar_integer(g.scalar), m[i].plan.compute);
   return ST_OK;
 }
 
-status prepare_foreach(executor *e, const op_arg *a) { return prepare(e, a, e->op->variant, false); }
+status prepare_foreach(executor *e, const op_arg *a) { return foreach_prepare(e, a, e->op->variant, false); }
 
-status prepare_foreach_round(executor *e, const op_arg *a) { return prepare(e, a, EW_round, true); }
+status prepare_foreach_round(executor *e, const op_arg *a) { return foreach_prepare(e, a, EW_round, true); }
 
 /* ---- ForeachZeroInplace ------------------------------------------------------------------------------------------ */
 
-static status run_zero(const executor *e, void *const *view, void *scratch) {
+static status run_foreach_zero(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const fill_plan *p = e->heap;
   for (int i = 0; i < e->n_operands; ++i)
@@ -241,12 +241,12 @@ status prepare_foreach_zero(executor *e, const op_arg *a) {
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %ju tensors", (uintmax_t)x->size);
   uint64_t bytes = 0;
   for (uint64_t i = 0; i < x->size; ++i) {
-    TRY(op_expect_dtype(x->value[i], name_of("x", (int)i).text, DTYPES_NUMBER));
+    TRY(op_expect_dtype(x->value[i], foreach_member_name("x", (int)i).text, DTYPES_NUMBER));
     const view v = view_of(x->value[i]);
     fill_plan_init(&p[i], &v, NULL);
     bytes += (uint64_t)x->value[i]->n * dtype_bytes(x->value[i]->dtype);
   }
-  e->run = run_zero;
+  e->run = run_foreach_zero;
   executor_cost(e, bytes, 0);
   return ST_OK;
 }

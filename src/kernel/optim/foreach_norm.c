@@ -1,5 +1,5 @@
-/* ForeachNorm: the p-norm of all elements of each tensor of a list. Norms 1 and 2, which gradients are clipped by, are
- * mapped sums in float; the others go through double, an element at a time. */
+/* ForeachNorm: the p-norm of all elements of each tensor of a list. Norms 1 and 2, which are used for gradient
+ * clipping, are mapped sums in float; the others are computed in double, one element at a time. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,19 +9,19 @@
 enum { TILE = 512 };
 
 typedef struct {
-  mapped_sum sum;    /* norms 1 and 2 */
-  load_loop *load;   /* the others: as double */
-  store_loop *store; /* from double */
+  mapped_sum sum;    /* for norms 1 and 2 */
+  load_loop *load;   /* for other norms: loads as double */
+  store_loop *store; /* stores from double */
   uint64_t cost_ns;
 } member;
 
 typedef struct {
-  int n; /* members; their outputs are the operands behind them */
+  int n; /* number of members; the operands after them are the outputs */
   double p;
 } norm_plan;
 
-/* What an element adds to the sum of which the norm is made; infinite norms are extremes. */
-static double joined(double p, double so_far, double x) {
+/* Adds an element to the sum (or extreme, for infinite p) from which the norm is computed. */
+static double norm_accumulate(double p, double so_far, double x) {
   const double a = fabs(x);
   if (x != x || so_far != so_far) return NAN;
   if (p == 0) return so_far + (x != 0);
@@ -30,7 +30,7 @@ static double joined(double p, double so_far, double x) {
   return so_far + pow(a, p);
 }
 
-static double any_norm(const member *m, double p, void *at) {
+static double general_norm(const member *m, double p, void *at) {
   const walk *w = &m->sum.at;
   double tile[TILE], r = p == -INFINITY && w->n ? INFINITY : 0;
   cursor c;
@@ -38,7 +38,7 @@ static double any_norm(const member *m, double p, void *at) {
   for (int64_t i = 0, n; i < w->n; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, w->n - i < TILE ? w->n - i : TILE);
     m->load(tile, c.at[0], w->strides[0][w->rank - 1], n);
-    for (int64_t k = 0; k < n; ++k) r = joined(p, r, tile[k]);
+    for (int64_t k = 0; k < n; ++k) r = norm_accumulate(p, r, tile[k]);
   }
   return p == 0 || isinf(p) ? r : pow(r, 1 / p);
 }
@@ -53,14 +53,14 @@ static status run_norms(const executor *e, void *const *view, void *scratch) {
       if (m[i].sum.at.n) norm = mapped_sum_run(&m[i].sum, (void *const[]){view[i]}, m[i].cost_ns);
       if (p->p == 2) norm = sqrt(norm);
     } else {
-      norm = any_norm(&m[i], p->p, view[i]);
+      norm = general_norm(&m[i], p->p, view[i]);
     }
     m[i].store(view[p->n + i], 0, &norm, 1);
   }
   return ST_OK;
 }
 
-static status plan_member(member *m, double p, const tensor *x, const tensor *out) {
+static status norm_plan_member(member *m, double p, const tensor *x, const tensor *out) {
   const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
   TRY(op_expect_dtype(x, "x", floats));
   TRY(op_expect_one(out, "a member of out", floats));
@@ -84,7 +84,7 @@ status prepare_foreach_norm(executor *e, const op_arg *a) {
   if (!m) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %ju tensors", (uintmax_t)x->size);
   uint64_t bytes = 0, elements = 0;
   for (int i = 0; i < p->n; ++i) {
-    TRY(plan_member(&m[i], p->p, x->value[i], out->value[i]));
+    TRY(norm_plan_member(&m[i], p->p, x->value[i], out->value[i]));
     bytes += (uint64_t)x->value[i]->n * dtype_bytes(x->value[i]->dtype);
     elements += (uint64_t)x->value[i]->n;
   }

@@ -1,4 +1,4 @@
-/* The loops of optimisers; see optim.h. */
+/* The loops of optim.h, compiled once per instruction set level. */
 #include "kernel/optim/optim.h"
 
 #include <float.h>

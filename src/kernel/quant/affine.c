@@ -1,6 +1,6 @@
-/* Quantisation by given scales: Quantize, AscendQuant, AscendQuantV3, AscendAntiQuant, DequantBias and FakeQuant*. Each
- * is one elementwise function whose scale and offset are broadcast along an axis; float results saturate where they are
- * stored as integers, NaN becomes 0. Int4 goes through a copy of int8 in workspace. */
+/* Quantisation with given scales: Quantize, AscendQuant, AscendQuantV3, AscendAntiQuant, DequantBias and FakeQuant*.
+ * Each is one elementwise function whose scale and offset are broadcast along an axis. Float results saturate when
+ * stored as integers, and NaN becomes 0. Int4 tensors are converted from or to an int8 copy in workspace. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +15,9 @@ enum { MOST_INPUTS = 4, ABSENT = -1, NOT_PACKED = -1 };
 
 typedef struct {
   elementwise_plan plan;
-  int8_t operand[1 + MOST_INPUTS]; /* out, then the inputs; ABSENT: zero */
-  int8_t packed;                   /* which of those is int4 */
-  uint64_t bytes;                  /* its copy, in scratch */
+  int8_t operand[1 + MOST_INPUTS]; /* operand numbers of out and the inputs; ABSENT: zero */
+  int8_t packed;                   /* index in `operand` of the int4 tensor, or NOT_PACKED */
+  uint64_t bytes;                  /* in scratch: its int8 copy */
   int64_t n_packed;
 } affine_plan;
 
@@ -38,19 +38,19 @@ static status run_affine(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* An operand of the function: a view, and where it is; a NULL tensor is zero. */
+/* An operand of the elementwise function: its view and operand number. ABSENT stands for zero. */
 typedef struct {
   view v;
   int8_t operand;
 } part;
 
-static part whole(const tensor *t, int operand) {
+static part part_of_tensor(const tensor *t, int operand) {
   if (!t) return (part){{.dtype = ACL_FLOAT}, ABSENT};
   return (part){view_of(t), (int8_t)operand};
 }
 
-/* part 0 is the result, the others are broadcast to it. */
-static void plan_function(executor *e, int function, compute_type compute, const part *parts, int n_inputs) {
+/* Plans the function. parts[0] is the result; the others are broadcast to it. */
+static void plan_affine(executor *e, int function, compute_type compute, const part *parts, int n_inputs) {
   affine_plan *p = PLAN(e, affine_plan);
   view views[MOST_INPUTS];
   const view *in[MOST_INPUTS];
@@ -68,7 +68,7 @@ static void plan_function(executor *e, int function, compute_type compute, const
   e->run = p->plan.n ? run_affine : run_nothing;
 }
 
-/* Part k, int4, as int8 without gaps, of these dims. */
+/* Returns the int8 copy, in scratch and contiguous, of an int4 operand with these dims. */
 static part int4_part(executor *e, int operand, const int64_t *dims, int rank) {
   affine_plan *p = PLAN(e, affine_plan);
   const part bytes = {view_contiguous(ACL_INT8, rank, dims), (int8_t)operand};
@@ -77,9 +77,9 @@ static part int4_part(executor *e, int operand, const int64_t *dims, int rank) {
   return bytes;
 }
 
-/* A parameter of one element, of one for each index of `axis`, or of that shape with all other dimensions 1: as it lies
- * along x. */
-static status spread_along(const tensor *t, const char *name, const tensor *x, int axis, view *v) {
+/* Sets *v to the view of parameter t along x. t has one element, or one for each index of `axis`, either as a vector or
+ * with all other dimensions 1. */
+static status quant_broadcast_parameter(const tensor *t, const char *name, const tensor *x, int axis, view *v) {
   char text[SHAPE_TEXT];
   const int64_t n = x->rank ? x->dims[axis] : 1;
   bool fits = t->n == 1 || (t->n == n && (t->rank == 1 || t->rank == x->rank));
@@ -100,7 +100,7 @@ static status spread_along(const tensor *t, const char *name, const tensor *x, i
 
 /* ---- to integers ------------------------------------------------------------------------------------------------- */
 
-/* (x, scales, zeroPoints, dtype, axis, out): round(x / scale + zero point). */
+/* (x, scales, zeroPoints, dtype, axis, out): out = round(x / scale + zero point). */
 status prepare_quantize(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor, *scales = a[1].tensor, *zero_points = a[2].tensor, *out = a[5].tensor;
   const int64_t to = a[3].integer;
@@ -113,21 +113,23 @@ status prepare_quantize(executor *e, const op_arg *a) {
   TRY(op_expect_shape(out, "out", x->dims, x->rank));
   TRY(check_rank(scales, "scales", 1));
   if (scales->n != 1) TRY(op_expect_dim(a[4].integer, "axis", x->rank, &axis));
-  part parts[] = {whole(out, 3), whole(x, 0), whole(scales, 1), whole(zero_points, 2)};
-  TRY(spread_along(scales, "scales", x, axis, &parts[2].v));
+  part parts[] = {part_of_tensor(out, 3), part_of_tensor(x, 0), part_of_tensor(scales, 1),
+                  part_of_tensor(zero_points, 2)};
+  TRY(quant_broadcast_parameter(scales, "scales", x, axis, &parts[2].v));
   if (zero_points) {
     TRY(op_expect_dtype(zero_points, "zeroPoints",
                         DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8) | DTYPE_BIT(ACL_FLOAT) |
                             DTYPE_BIT(ACL_BF16)));
     TRY(op_expect_shape(zero_points, "zeroPoints", scales->dims, 1));
-    TRY(spread_along(zero_points, "zeroPoints", x, axis, &parts[3].v));
+    TRY(quant_broadcast_parameter(zero_points, "zeroPoints", x, axis, &parts[3].v));
   }
-  plan_function(e, EW_quantise, COMPUTE_F32, parts, 3);
+  plan_affine(e, EW_quantise, COMPUTE_F32, parts, 3);
   return ST_OK;
 }
 
 static status rounding_of(const char *name, float *rounding) {
-  static const char *const names[] = {"round", "ceil", "floor", "trunc"}; /* in the order of ROUND_BY */
+  /* in the order of ROUND_BY (engine/arithmetic.h) */
+  static const char *const names[] = {"round", "ceil", "floor", "trunc"};
   const char *given = name ? name : "round";
   for (int i = 0; i < 4; ++i)
     if (!strcmp(given, names[i])) {
@@ -137,7 +139,8 @@ static status rounding_of(const char *name, float *rounding) {
   return OP_FAIL("roundMode is \"%.32s\", expected \"round\", \"ceil\", \"floor\" or \"trunc\"", given);
 }
 
-/* (x, scale, offset, sqrtMode, roundMode, dstType, [axis,] y): x scale [scale] + offset, rounded. */
+/* (x, scale, offset, sqrtMode, roundMode, dstType, [axis,] y): y = x * scale + offset, rounded;
+ * sqrtMode multiplies by scale twice. */
 status prepare_ascend_quant(executor *e, const op_arg *a) {
   const bool has_axis = e->op->variant == ASCEND_QUANT_AXIS;
   const tensor *x = a[0].tensor, *scale = a[1].tensor, *offset = a[2].tensor, *y = a[has_axis ? 7 : 6].tensor;
@@ -156,12 +159,13 @@ status prepare_ascend_quant(executor *e, const op_arg *a) {
     EXPECT(axis >= x->rank - 2, "axis is %jd, expected one of the last two dimensions", (intmax_t)a[6].integer);
   }
   const int y_operand = e->n_operands - 1;
-  part parts[] = {{.operand = (int8_t)y_operand}, whole(x, 0), whole(scale, 1), whole(offset, 2)};
-  TRY(spread_along(scale, "scale", x, axis, &parts[2].v));
+  part parts[] = {
+      {.operand = (int8_t)y_operand}, part_of_tensor(x, 0), part_of_tensor(scale, 1), part_of_tensor(offset, 2)};
+  TRY(quant_broadcast_parameter(scale, "scale", x, axis, &parts[2].v));
   if (offset) {
     TRY(op_expect_dtype(offset, "offset", DTYPE_BIT(scale->dtype)));
     TRY(op_expect_shape(offset, "offset", scale->dims, scale->rank));
-    TRY(spread_along(offset, "offset", x, axis, &parts[3].v));
+    TRY(quant_broadcast_parameter(offset, "offset", x, axis, &parts[3].v));
   }
   if (to == ACL_INT8) {
     TRY(op_expect_shape(y, "y", x->dims, x->rank));
@@ -170,7 +174,7 @@ status prepare_ascend_quant(executor *e, const op_arg *a) {
     TRY(nibbles_operand(e, y_operand, y, "y", x->dims, x->rank));
     parts[0] = int4_part(e, y_operand, x->dims, x->rank);
   }
-  plan_function(e, EW_scale_round, COMPUTE_F32, parts, 3);
+  plan_affine(e, EW_scale_round, COMPUTE_F32, parts, 3);
   affine_plan *p = PLAN(e, affine_plan);
   p->plan.parameter[0].f32 = rounding;
   p->plan.parameter[1].f32 = a[3].boolean;
@@ -180,7 +184,7 @@ status prepare_ascend_quant(executor *e, const op_arg *a) {
 
 /* ---- from integers ----------------------------------------------------------------------------------------------- */
 
-/* (x, scale, offset, dstType, sqrtMode, y): (x + offset) scale [scale]. */
+/* (x, scale, offset, dstType, sqrtMode, y): y = (x + offset) * scale; sqrtMode multiplies by scale twice. */
 status prepare_anti_quant(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor, *scale = a[1].tensor, *offset = a[2].tensor, *y = a[5].tensor;
   const int64_t to = a[3].integer;
@@ -199,23 +203,24 @@ status prepare_anti_quant(executor *e, const op_arg *a) {
   const int64_t n = y->rank ? y->dims[axis] : 1;
   EXPECT(scale->rank == 1 && (scale->n == 1 || scale->n == n), "scale has shape %s, expected [1] or [%jd]",
          shape_text(scale->dims, scale->rank, text), (intmax_t)n);
-  part parts[] = {whole(y, y_operand), whole(x, 0), whole(scale, 1), whole(offset, 2)};
-  TRY(spread_along(scale, "scale", y, axis, &parts[2].v));
+  part parts[] = {part_of_tensor(y, y_operand), part_of_tensor(x, 0), part_of_tensor(scale, 1),
+                  part_of_tensor(offset, 2)};
+  TRY(quant_broadcast_parameter(scale, "scale", y, axis, &parts[2].v));
   if (offset) {
     TRY(op_expect_dtype(offset, "offset", DTYPE_BIT(scale->dtype)));
     TRY(op_expect_shape(offset, "offset", scale->dims, scale->rank));
-    TRY(spread_along(offset, "offset", y, axis, &parts[3].v));
+    TRY(quant_broadcast_parameter(offset, "offset", y, axis, &parts[3].v));
   }
   if (packed) parts[1] = int4_part(e, 0, y->dims, y->rank);
-  plan_function(e, EW_anti_quant, COMPUTE_F32, parts, 3);
+  plan_affine(e, EW_anti_quant, COMPUTE_F32, parts, 3);
   affine_plan *p = PLAN(e, affine_plan);
   p->plan.parameter[0].f32 = a[4].boolean;
   p->packed = packed ? 1 : NOT_PACKED;
   return ST_OK;
 }
 
-/* (x, weightScale, activateScaleOptional, biasOptional, outputDtype, out): x [M, N] by the scales of its columns and rows;
- * an int32 bias is added before, another one after. In double, so that int32 is exact. */
+/* (x, weightScale, activateScaleOptional, biasOptional, outputDtype, out): x [M, N] times the scales of its columns and
+ * of its rows. An int32 bias is added before, any other bias after. In double, so that int32 is exact. */
 status prepare_dequant_bias(executor *e, const op_arg *a) {
   const tensor *x = a[0].tensor, *weight_scale = a[1].tensor, *scale = a[2].tensor, *bias = a[3].tensor;
   const tensor *out = a[5].tensor;
@@ -228,24 +233,25 @@ status prepare_dequant_bias(executor *e, const op_arg *a) {
   EXPECT(to == ACL_FLOAT16 || to == ACL_BF16, "outputDtype is %jd, expected 1 (FLOAT16) or 27 (BF16)", (intmax_t)to);
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(to)));
   TRY(op_expect_shape(out, "out", x->dims, x->rank));
-  part parts[] = {whole(out, 4), whole(x, 0), whole(weight_scale, 1), whole(scale, 2), whole(bias, 3)};
+  part parts[] = {part_of_tensor(out, 4), part_of_tensor(x, 0), part_of_tensor(weight_scale, 1),
+                  part_of_tensor(scale, 2), part_of_tensor(bias, 3)};
   if (scale) {
     TRY(op_expect_dtype(scale, "activateScaleOptional", DTYPE_BIT(ACL_FLOAT)));
     TRY(op_expect_shape(scale, "activateScaleOptional", &x->dims[0], 1));
-    TRY(spread_along(scale, "activateScaleOptional", x, 0, &parts[3].v));
+    TRY(quant_broadcast_parameter(scale, "activateScaleOptional", x, 0, &parts[3].v));
   }
   if (bias) {
     TRY(op_expect_dtype(bias, "biasOptional", DTYPES_X | DTYPE_BIT(ACL_INT32)));
     TRY(op_expect_shape(bias, "biasOptional", &x->dims[1], 1));
   }
-  plan_function(e, EW_dequant_bias, COMPUTE_F64, parts, 4);
+  plan_affine(e, EW_dequant_bias, COMPUTE_F64, parts, 4);
   affine_plan *p = PLAN(e, affine_plan);
   p->plan.parameter[0].f64 = bias && bias->dtype == ACL_INT32;
   p->plan.parameter[1].f64 = scale != NULL;
   return ST_OK;
 }
 
-/* ---- FakeQuant: to the integers and back, and whether they were in range ------------------------------------------ */
+/* ---- FakeQuant: quantise to integers and back; the mask tells which values were in range ------------------------- */
 
 typedef struct {
   elementwise_plan out, mask;
@@ -281,8 +287,8 @@ status prepare_fake_quant(executor *e, const op_arg *a) {
   EXPECT(zero_point->n == n && zero_point->rank <= 1, "zeroPoint has %jd elements, expected %jd in one dimension",
          (intmax_t)zero_point->n, (intmax_t)n);
   view s, z;
-  TRY(spread_along(scale, "scale", self, axis, &s));
-  TRY(spread_along(zero_point, "zeroPoint", self, axis, &z));
+  TRY(quant_broadcast_parameter(scale, "scale", self, axis, &s));
+  TRY(quant_broadcast_parameter(zero_point, "zeroPoint", self, axis, &z));
   const bool enabled = per_channel || a[3].real >= 1;
   const view x = view_of(self), to_out = view_of(out), to_mask = view_of(mask);
   const view *const in[] = {&x, &s, &z};
@@ -293,7 +299,7 @@ status prepare_fake_quant(executor *e, const op_arg *a) {
   for (elementwise_plan *each = &p->out; each; each = each == &p->out ? &p->mask : NULL) {
     each->parameter[0].f32 = (float)low;
     each->parameter[1].f32 = (float)high;
-    each->parameter[2].f32 = !enabled; /* nothing is out of range */
+    each->parameter[2].f32 = !enabled; /* then no value is out of range */
   }
   executor_cost(e, (uint64_t)self->n * (2 * dtype_bytes(self->dtype) + 1), (uint64_t)self->n * 16);
   e->run = self->n ? run_fake_quant : run_nothing;

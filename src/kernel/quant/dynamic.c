@@ -1,6 +1,6 @@
-/* DynamicQuant, DynamicQuantV2: rows to integers, by a scale (and an offset) that each row's extremes give; before, a row
- * may be multiplied by smooth scales: of all rows, or of the group that the row is in. GroupQuant: rows to integers by
- * given scales of their groups. */
+/* DynamicQuant and DynamicQuantV2: quantise rows with a scale (and an offset) from each row's extremes. Before that, a
+ * row may be multiplied by smooth scales, common to all rows or to the group of the row. GroupQuant: quantises rows
+ * with given scales of their groups. */
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "kernel/norm/panels.h"
@@ -10,16 +10,16 @@
 enum { TILE = 1024 };
 
 typedef struct {
-  panel_plan rows; /* operands: x, y, the scales, the offsets */
-  float most;      /* of the integers */
+  panel_plan rows; /* tensors: x, y, the scales, the offsets */
+  float most;      /* largest integer of y's type */
   bool asymmetric;
-  load_loop *load_smooth; /* NULL: none */
+  load_loop *load_smooth; /* NULL: no smooth scales */
   int64_t smooth_row, smooth_column;
-  load_loop *load_group; /* NULL: one group */
+  load_loop *load_group; /* NULL: a single group */
   int64_t group_step, n_groups;
   int y_view;
-  int64_t n_packed; /* elements of int4 in y; 0: y is int8 */
-  uint64_t bytes;   /* int8, in scratch */
+  int64_t n_packed; /* number of int4 elements in y; 0: y is int8 */
+  uint64_t bytes;   /* in scratch: int8 copy of y */
 } dynamic_plan;
 
 typedef struct {
@@ -27,7 +27,7 @@ typedef struct {
   const char *smooth, *group;
 } dynamic_job;
 
-/* Groups' rows end where the group index says: of this row, the first group that ends behind it. */
+/* Returns the group of a row: the first one whose end, given by the group index, is greater than `row`. */
 static int64_t group_of(const dynamic_job *j, int64_t row) {
   const dynamic_plan *p = j->plan;
   if (!p->load_group) return 0;
@@ -75,7 +75,7 @@ static status run_dynamic(const executor *e, void *const *view, void *scratch) {
 
 #define DTYPES_X (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
 
-/* smooth [n], or [groups, n] beside a group index [groups]. */
+/* Checks and plans smooth: [n], or [groups, n] with a group index [groups]. */
 static status plan_smooth(dynamic_plan *p, const tensor *x, const tensor *smooth, const tensor *group) {
   char text[SHAPE_TEXT];
   const int64_t n = x->dims[x->rank - 1];
@@ -145,8 +145,8 @@ status prepare_dynamic_quant(executor *e, const op_arg *a) {
 /* ---- GroupQuant -------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  view x, y, scale; /* [rows, n], of which y may be int8 in scratch; [groups, n] */
-  int offset_dtype; /* -1: none */
+  view x, y, scale; /* x, y: [rows, n], where y may be the int8 copy in scratch; scale: [groups, n] */
+  int offset_dtype; /* -1: no offset */
   load_loop *load_group;
   int64_t group_step;
   int64_t n_packed;

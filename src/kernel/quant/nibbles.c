@@ -1,6 +1,6 @@
 #include "kernel/quant/nibbles.h"
 
-enum { WORD = 8 }; /* elements of an INT32 */
+enum { WORD = 8 }; /* int4 elements per INT32 */
 
 status nibbles_operand(executor *e, int operand_index, const tensor *t, const char *name, const int64_t *dims,
                        int rank) {

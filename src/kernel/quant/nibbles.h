@@ -1,5 +1,6 @@
-/* Tensors of int4: two elements to a byte, the low half first, without gaps. As ACL_INT4 a tensor counts elements, as
- * ACL_INT32 words of eight. */
+/* Tensors of int4: two elements per byte, the first one in the low half, without gaps. A tensor of dtype
+ * ACL_INT4 counts elements in its shape; one of ACL_INT32 counts words of eight elements. Used by the
+ * quantisation operators and quantised GEMM. */
 #ifndef CANNON_KERNEL_QUANT_NIBBLES_H
 #define CANNON_KERNEL_QUANT_NIBBLES_H
 
@@ -7,10 +8,11 @@
 
 #define DTYPES_NIBBLES (DTYPE_BIT(ACL_INT4) | DTYPE_BIT(ACL_INT32))
 
-/* t, an operand of such a type, holds a tensor of these dims; its place in the executor becomes one of bytes. */
+/* Checks (phase one) that t, an operand with a dtype of DTYPES_NIBBLES, holds an int4 tensor of these dims without
+ * gaps, and sets the operand's extent and offset in the executor in bytes. */
 status nibbles_operand(executor *e, int operand, const tensor *t, const char *name, const int64_t *dims, int rank);
 
-/* n elements, an even number; packing saturates. */
+/* Conversion of n elements, an even number, to and from int8. Packing saturates. */
 void nibbles_pack(void *to, const int8_t *from, int64_t n);
 void nibbles_unpack(int8_t *to, const void *from, int64_t n);
 

@@ -1,7 +1,8 @@
-/* QuantMatmulV4: out = (x1 @ x2 + bias) * scale * row scale, of int8 (or int4) matrices: sums are exact in int32, what
- * follows is in double and rounded once (sums.h). scale (and offset) are of columns, or one for all: floats, or the words of
- * quant_param.h; an int32 bias is added to the sums, another one at the end. Int8 results are offset and rounded; int32
- * results are the sums themselves, and their scale counts for nothing. */
+/* QuantMatmulV4: out = (x1 @ x2 + bias) * scale * row scale for int8 (or int4) matrices. The GEMM's sums are exact
+ * in int32; the rest is computed in double and rounded once (sums.h). scale (and offset) have one value per column,
+ * or one for all, and are floats or words of quant_param.h. An int32 bias is added to the sums, any other bias at
+ * the end. Int8 results have an offset and are rounded to integers. Int32 results are the sums (with bias)
+ * themselves; their scale is ignored. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,43 +17,43 @@
 
 LEVEL_CHOICE(quant_sums_table, quant_sums, quant_sums_table)
 
-enum { X1, X2, SCALE, OFFSET, ROW_SCALE, BIAS, OUT, N_VIEWS, COLUMNS = N_VIEWS /* among a product's views */ };
+enum { X1, X2, SCALE, OFFSET, ROW_SCALE, BIAS, OUT, N_VIEWS, COLUMNS = N_VIEWS /* among the views of the GEMM */ };
 enum { ABSENT = -1 };
-enum { ONE_FOR_ALL = 1, AS_ROW = 2 }; /* besides [n]: [1], and [1, n] */
+enum { ONE_FOR_ALL = 1, AS_ROW = 2 }; /* shapes accepted besides [n]: [1]; [1, n] */
 
-/* A vector along columns, or one number; to be made doubles. */
+/* A vector along columns, or one number; it is converted to doubles. */
 typedef struct {
-  int8_t dtype; /* ABSENT: none */
-  int64_t step; /* bytes */
+  int8_t dtype; /* ABSENT: not passed */
+  int64_t step; /* stride in bytes; 0: one for all */
 } column_values;
 
 typedef struct {
-  product_plan product; /* a, b, out and their batch */
+  product_plan product; /* the batched GEMM: a, b, out */
   column_values scale, offset, bias, row_scale;
-  int64_t bias_batch; /* bytes between biases of products of the batch; 0: one for all */
+  int64_t bias_batch; /* bytes between biases of the batch; 0: one for all */
   int64_t n_biases;
-  int64_t rows;         /* of a matrix of the batch */
-  bool sums_bias;       /* bias is added to the sums */
-  uint64_t columns;     /* in scratch: doubles of scale, offset and biases */
-  uint64_t unpacked[2]; /* int8 of x1 and x2 */
+  int64_t rows;         /* rows of one matrix of the batch */
+  bool sums_bias;       /* the bias is added to the int32 sums */
+  uint64_t columns;     /* in scratch: scale, offset and biases as doubles */
+  uint64_t unpacked[2]; /* in scratch: x1 and x2 as int8, where they are int4 */
   int64_t n_unpacked[2];
 } quant_matmul_plan;
 
-/* ---- out from sums ------------------------------------------------------------------------------------------------- */
+/* ---- from sums to out -------------------------------------------------------------------------------------------- */
 
-/* What is added in this row, of doubles for each product or for all. */
-static const double *added_in(const double *bias, const product_part *part, int64_t row) {
+/* Returns the bias for this row: one for all matrices, or one per matrix of the batch. */
+static const double *quant_matmul_bias(const double *bias, const product_part *part, int64_t row) {
   const quant_matmul_plan *p = part->executor->heap;
   return bias && p->n_biases > 1 ? bias + (part->batch + row / p->rows) * part->plan->b.cols : bias;
 }
 
-static void store_sums(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols, const char *sums,
-                       int64_t ld) {
+static void quant_matmul_store_sums(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols,
+                                    const char *sums, int64_t ld) {
   const double *const biases = ((const column_scales *)part->view[COLUMNS])->before;
   const matrices *out = &part->plan->out;
   for (int64_t i = row; i < row + rows; ++i, sums += ld * (int64_t)sizeof(int32_t)) {
     const int32_t *const from = (const int32_t *)(const void *)sums;
-    const double *const bias = added_in(biases, part, i);
+    const double *const bias = quant_matmul_bias(biases, part, i);
     char *const to = part->out + i * out->row_stride;
     for (int64_t j = 0; j < cols; ++j) {
       const uint32_t added = bias ? (uint32_t)(int32_t)bias[col + j] : 0;
@@ -61,22 +62,22 @@ static void store_sums(const product_part *part, int64_t row, int64_t rows, int6
   }
 }
 
-static void finish(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols, const char *sums,
-                   int64_t ld) {
+static void quant_matmul_store(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols,
+                               const char *sums, int64_t ld) {
   enum { CHUNK = 512 };
   _Alignas(64) float x[CHUNK];
   const quant_matmul_plan *p = part->executor->heap;
   const column_scales *const all = part->view[COLUMNS];
   const matrices *out = &part->plan->out;
   if (out->dtype == ACL_INT32) {
-    store_sums(part, row, rows, col, cols, sums, ld);
+    quant_matmul_store_sums(part, row, rows, col, cols, sums, ld);
     return;
   }
   store_loop *const store = loops->store[out->dtype][COMPUTE_F32];
   for (int64_t i = row; i < row + rows; ++i, sums += ld * (int64_t)sizeof(int32_t)) {
     float by_row = 1;
-    const double *const before = added_in(all->before, part, i);
-    const double *const after = out->dtype == ACL_INT8 ? all->after : added_in(all->after, part, i);
+    const double *const before = quant_matmul_bias(all->before, part, i);
+    const double *const after = out->dtype == ACL_INT8 ? all->after : quant_matmul_bias(all->after, part, i);
     const char *const scale = part->view[ROW_SCALE];
     if (p->row_scale.dtype != ABSENT) memcpy(&by_row, scale + i % p->rows * p->row_scale.step, sizeof by_row);
     for (int64_t j = 0, n; j < cols; j += n) {
@@ -92,7 +93,8 @@ static void finish(const product_part *part, int64_t row, int64_t rows, int64_t 
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Column values as doubles; of words the scale, or the offset. NULL: there are none. */
+/* Converts column values to doubles; of words the scale, or the offset if `offsets`.
+ * Returns NULL if they are absent. */
 static const double *load_columns(const column_values *c, const char *from, bool offsets, double *to, int64_t n) {
   if (c->dtype == ABSENT) return NULL;
   if (c->dtype != ACL_INT64 && c->dtype != ACL_UINT64) {
@@ -141,10 +143,11 @@ static void exchange_last_two(tensor *t) {
   t->dims[r - 1] = dim, t->strides[r - 1] = stride;
 }
 
-/* x as it lies, or as int8 in scratch; swapped where it is given transposed. Int4 that lie transposed are packed along the
- * dimension before the last: they are the transpose of what lies row by row. */
-static status factor_of(executor *e, quant_matmul_plan *p, const tensor *x, int index, bool transposed,
-                        tensor *as_int8) {
+/* Checks x1 or x2 and sets *as_int8: x itself, or its int8 copy in scratch, with dimensions swapped if it is
+ * transposed. A transposed view of int4 is packed along its last but one dimension; it is treated as the transpose of
+ * the contiguous tensor. */
+static status quant_factor(executor *e, quant_matmul_plan *p, const tensor *x, int index, bool transposed,
+                           tensor *as_int8) {
   const char *name = index ? "x2" : "x1";
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, name, DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
@@ -176,8 +179,9 @@ static status factor_of(executor *e, quant_matmul_plan *p, const tensor *x, int 
   return ST_OK;
 }
 
-/* [n], or another of the forms. */
-static status columns_of(const tensor *t, const char *name, uint64_t dtypes, int64_t n, int forms, column_values *c) {
+/* Checks and plans column values of shape [n] or one of `forms`. */
+static status quant_columns(const tensor *t, const char *name, uint64_t dtypes, int64_t n, int forms,
+                            column_values *c) {
   char text[SHAPE_TEXT];
   c->dtype = ABSENT;
   if (!t) return ST_OK;
@@ -192,12 +196,12 @@ static status columns_of(const tensor *t, const char *name, uint64_t dtypes, int
   return ST_OK;
 }
 
-/* [n], or [batch, 1, n]. */
-static status biases_of(const tensor *bias, uint64_t dtypes, int64_t n, quant_matmul_plan *p) {
+/* Checks and plans the bias, [n] or [batch, 1, n]. */
+static status quant_biases(const tensor *bias, uint64_t dtypes, int64_t n, quant_matmul_plan *p) {
   p->bias.dtype = ABSENT;
   if (!bias) return ST_OK;
   p->n_biases = 1;
-  if (bias->rank != 3) return columns_of(bias, "bias", dtypes, n, 0, &p->bias);
+  if (bias->rank != 3) return quant_columns(bias, "bias", dtypes, n, 0, &p->bias);
   const int64_t dims[] = {p->product.batch_dims[0], 1, n};
   EXPECT(p->product.n_batch_dims == 1, "bias has 3 dimensions, expected 1, as out has not 3");
   TRY(op_expect_dtype(bias, "bias", dtypes));
@@ -216,7 +220,7 @@ static status expect_parameters(quant_matmul_plan *p, const op_arg *a) {
                *bias = a[BIAS].tensor;
   const int out_dtype = p->product.out.dtype;
   const int64_t n = p->product.b.cols;
-  TRY(columns_of(scale, "scale", words | numbers, n, ONE_FOR_ALL | AS_ROW, &p->scale));
+  TRY(quant_columns(scale, "scale", words | numbers, n, ONE_FOR_ALL | AS_ROW, &p->scale));
   const bool has_words = scale->dtype == ACL_INT64 || scale->dtype == ACL_UINT64;
   if (out_dtype == ACL_INT32) {
     EXPECT(!has_words, "scale has dtype %s, expected FLOAT or BF16 where out is INT32", dtype_name(scale->dtype));
@@ -229,19 +233,19 @@ static status expect_parameters(quant_matmul_plan *p, const op_arg *a) {
   }
   EXPECT(has_words || out_dtype != ACL_INT8, "scale has dtype %s, expected INT64 or UINT64 where out is INT8",
          dtype_name(scale->dtype));
-  TRY(columns_of(offset, "offset", DTYPE_BIT(ACL_FLOAT), n, ONE_FOR_ALL, &p->offset));
+  TRY(quant_columns(offset, "offset", DTYPE_BIT(ACL_FLOAT), n, ONE_FOR_ALL, &p->offset));
   EXPECT(!offset || out_dtype == ACL_INT8, "offset is a tensor, expected none where out is %s", dtype_name(out_dtype));
   if (!offset && out_dtype == ACL_INT8) p->offset = p->scale;
-  TRY(biases_of(bias, numbers | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_INT32), n, p));
+  TRY(quant_biases(bias, numbers | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_INT32), n, p));
   p->sums_bias = bias && bias->dtype == ACL_INT32;
   EXPECT(!bias || p->sums_bias || !has_words, "bias has dtype %s, expected INT32 beside a scale of words",
          dtype_name(bias->dtype));
-  TRY(columns_of(row_scale, "pertokenScaleOptional", DTYPE_BIT(ACL_FLOAT), p->product.a.rows, 0, &p->row_scale));
+  TRY(quant_columns(row_scale, "pertokenScaleOptional", DTYPE_BIT(ACL_FLOAT), p->product.a.rows, 0, &p->row_scale));
   EXPECT(!row_scale || !has_words, "pertokenScaleOptional is a tensor, expected none beside a scale of words");
   return ST_OK;
 }
 
-/* [m, 1, n] may stand for [m, n]. */
+/* Returns out, with shape [m, 1, n] reduced to [m, n] where the result has rank 2. */
 static tensor without_middle(const tensor *out, int rank) {
   tensor t = *out;
   if (rank != 2 || t.rank != 3 || t.dims[1] != 1) return t;
@@ -254,11 +258,11 @@ static tensor without_middle(const tensor *out, int rank) {
 status prepare_quant_matmul(executor *e, const op_arg *a) {
   const tensor *out = a[8].tensor;
   quant_matmul_plan *p = e->heap = calloc(1, sizeof *p);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of a product");
+  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of a quantised GEMM");
   product_plan *product = &p->product;
   tensor x[2];
   int64_t dims[MAX_RANK];
-  for (int i = 0; i < 2; ++i) TRY(factor_of(e, p, a[i].tensor, i, a[6 + i].boolean, &x[i]));
+  for (int i = 0; i < 2; ++i) TRY(quant_factor(e, p, a[i].tensor, i, a[6 + i].boolean, &x[i]));
   TRY(op_expect_dtype(out, "out",
                       DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT32)));
   if (!broadcast_batch(&x[0], &x[1], product))
@@ -281,7 +285,7 @@ status prepare_quant_matmul(executor *e, const op_arg *a) {
   const double multiply_adds = batches * (double)product->a.rows * (double)product->b.cols * (double)product->a.cols;
   executor_cost(e, (uint64_t)(x[0].n + x[1].n + out->n * 4), (uint64_t)(multiply_adds / 8));
   executor_products(e, multiply_adds);
-  product->finish = finish;
+  product->finish = quant_matmul_store;
   product->view_a = X1, product->view_b = X2, product->view_out = OUT;
   product_choose(product);
   product->cost_ns = e->cost_ns;

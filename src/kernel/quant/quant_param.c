@@ -1,4 +1,4 @@
-/* TransQuantParamV2 and V3: scales and offsets as words. */
+/* TransQuantParamV2 and TransQuantParamV3: pack scales and offsets into 64-bit words. */
 #include "kernel/quant/quant_param.h"
 
 #include <math.h>
@@ -25,12 +25,12 @@ int quant_param_offset(uint64_t word) {
 
 typedef struct {
   int64_t n;
-  int64_t scale, offset, out; /* steps in bytes; 0: one for all */
+  int64_t scale, offset, out; /* strides in bytes; 0: one value for all */
   bool has_offset, rounds;
 } quant_param_plan;
 
-/* To the 19 bits that count, ties to even. */
-static float rounded(float scale) {
+/* Rounds to the 19 bits that are used, ties to even. */
+static float round_to_19_bits(float scale) {
   const uint32_t bits = bits_of_float(scale), half = (SCALE_CUT >> 1) + (bits >> 13 & 1);
   return float_of_bits(bits + half);
 }
@@ -41,12 +41,14 @@ static status run_quant_param(const executor *e, void *const *view, void *scratc
   for (int64_t i = 0; i < p->n; ++i) {
     const float scale = *(const float *)(const void *)((char *)view[0] + i * p->scale);
     const float offset = p->has_offset ? *(const float *)(const void *)((char *)view[1] + i * p->offset) : 0;
-    *(uint64_t *)(void *)((char *)view[2] + i * p->out) = quant_param_pack(p->rounds ? rounded(scale) : scale, offset);
+    *(uint64_t *)(void *)((char *)view[2] + i * p->out) =
+        quant_param_pack(p->rounds ? round_to_19_bits(scale) : scale, offset);
   }
   return ST_OK;
 }
 
-/* (scale, offset, [roundMode,] out): [n], [1] or [1, n]; without an offset any shape of one or two dimensions. */
+/* (scale, offset, [roundMode,] out). Shapes are [n], [1] or [1, n]; without an offset, any
+ * shape of one or two dimensions. */
 status prepare_trans_quant_param(executor *e, const op_arg *a) {
   const bool has_mode = e->op->variant == QUANT_PARAM_MODE;
   const tensor *scale = a[0].tensor, *offset = a[1].tensor, *out = a[has_mode ? 3 : 2].tensor;
@@ -73,7 +75,7 @@ status prepare_trans_quant_param(executor *e, const op_arg *a) {
     EXPECT(n <= *last, "offset has %jd elements, expected those of scale, %jd", (intmax_t)n, (intmax_t)*last);
   }
   TRY(op_expect_shape(out, "out", dims, scale->rank));
-  /* Both dimensions as one; what has gaps between rows is refused. */
+  /* Both dimensions are treated as one; gaps between rows are refused. */
   const tensor *const all[] = {scale, offset, out};
   int64_t step[3] = {0};
   for (int i = 0; i < 3; ++i) {

@@ -5,11 +5,11 @@
 
 enum { TILE = 1024 };
 
-#define LEAST_SCALE 1e-12f /* of rows whose elements are one number; CANN's kernels' */
+#define LEAST_SCALE 1e-12f /* minimum scale, for rows with all elements equal; as in CANN's kernels */
 
-/* y = function(v, scale or one for all, zero or one for all), by pieces. */
-static void apply(int function, float *y, const float *v, const float *scale, bool one_scale, const float *zero,
-                  bool one_zero, int64_t n) {
+/* y = function(v, scale, zero), in tiles. scale and zero have one value per element, or one for all. */
+static void quant_row_apply(int function, float *y, const float *v, const float *scale, bool one_scale,
+                            const float *zero, bool one_zero, int64_t n) {
   static const compute_value parameter[ELEMENTWISE_PARAMETERS];
   float scales[TILE], zeros[TILE];
   for (int64_t i = 0; i < TILE && i < n; ++i) {
@@ -24,7 +24,7 @@ static void apply(int function, float *y, const float *v, const float *scale, bo
 }
 
 void quant_row(float *y, const float *v, const float *scale, const float *zero, bool divides, int64_t n) {
-  apply(divides ? EW_quantise : EW_scale_round, y, v, scale, false, zero, !zero, n);
+  quant_row_apply(divides ? EW_quantise : EW_scale_round, y, v, scale, false, zero, !zero, n);
 }
 
 void quant_row_smooth(float *y, const float *v, const float *by, int64_t n) {
@@ -32,8 +32,9 @@ void quant_row_smooth(float *y, const float *v, const float *by, int64_t n) {
   loops->elementwise[EW_mul][COMPUTE_F32](y, (const void *const[]){v, by, NULL, NULL, NULL}, parameter, n);
 }
 
-/* A fold of extremes over a row. */
-static void extremes(fold kind, const float *v, int64_t n, double *first, double *second) {
+/* Reduces a row to its extremes: FOLD_MAX_ABS gives *first; FOLD_MIN_MAX gives *first
+ * (minimum) and *second (maximum). */
+static void quant_row_extremes(fold kind, const float *v, int64_t n, double *first, double *second) {
   for (int64_t i = 0, m; i < n; i += m) {
     fold_value a, b;
     m = smaller(FOLD_BLOCK, n - i);
@@ -46,18 +47,18 @@ static void extremes(fold kind, const float *v, int64_t n, double *first, double
 
 float quant_row_dynamic(float *y, const float *v, float most, int64_t n) {
   double largest = 0;
-  extremes(FOLD_MAX_ABS, v, n, &largest, NULL);
+  quant_row_extremes(FOLD_MAX_ABS, v, n, &largest, NULL);
   const float scale = (float)largest / most;
-  apply(EW_quantise, y, v, &scale, true, NULL, true, n);
+  quant_row_apply(EW_quantise, y, v, &scale, true, NULL, true, n);
   return scale;
 }
 
 float quant_row_asymmetric(float *y, const float *v, float most, float *offset, int64_t n) {
   double smallest = 0, largest = 0;
-  extremes(FOLD_MIN_MAX, v, n, &smallest, &largest);
+  quant_row_extremes(FOLD_MIN_MAX, v, n, &smallest, &largest);
   float scale = ((float)largest - (float)smallest) / (2 * most + 1);
   if (scale < LEAST_SCALE) scale = LEAST_SCALE;
   *offset = most - (float)largest / scale;
-  apply(EW_quantise, y, v, &scale, true, offset, true, n);
+  quant_row_apply(EW_quantise, y, v, &scale, true, offset, true, n);
   return scale;
 }

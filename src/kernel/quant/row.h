@@ -1,21 +1,24 @@
-/* A row of floats to integers, which are still floats until they are stored: y may be v. In float, an operation after the
- * other, as CANN's formulas have them. */
+/* Quantisation of one row of floats. Results are integers in float format, which are converted when they are stored; y
+ * may be v. All operations are in float, in the order of CANN's formulas. Used by dynamic.c and by the norm operators
+ * with quantised output; the functions are stateless. */
 #ifndef CANNON_KERNEL_QUANT_ROW_H
 #define CANNON_KERNEL_QUANT_ROW_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* round(v / scale + zero), or v * scale; one of each for every element, zero NULL: 0. */
+/* y = round(v / scale + zero) if `divides`, otherwise round(v * scale + zero). scale and zero have one value per
+ * element; zero may be NULL for 0. */
 void quant_row(float *y, const float *v, const float *scale, const float *zero, bool divides, int64_t n);
 
-/* y = v * by */
+/* y = v * by, elementwise. */
 void quant_row_smooth(float *y, const float *v, const float *by, int64_t n);
 
-/* round(v / scale) with the scale that takes the largest magnitude to `most`, which is returned. */
+/* y = round(v / scale). The scale maps the row's largest magnitude to `most`, and is returned. */
 float quant_row_dynamic(float *y, const float *v, float most, int64_t n);
 
-/* round(v / scale + *offset), with those that take the smallest and the largest to the ends of -most - 1 to most. */
+/* y = round(v / scale + *offset). Scale and offset map the row's smallest and largest value to -most -
+ * 1 and most. Returns the scale. */
 float quant_row_asymmetric(float *y, const float *v, float most, float *offset, int64_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* Compiled once per instruction set level; see sums.h. */
+/* The functions of sums.h, compiled once per instruction set level. */
 #include "kernel/quant/sums.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 enum { LANES = 8, TO_NEAREST = 8 };
 
-/* Towards 0, and odd where that was not exact. */
+/* Converts to float: rounds towards 0, and sets the last bit if the result is not exact. */
 static inline __m256 to_odd(__m512d x) {
   const __m256 f = _mm512_cvt_roundpd_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
   const __mmask8 inexact = _mm512_cmp_pd_mask(_mm512_cvtps_pd(f), x, _CMP_NEQ_UQ);
@@ -34,14 +34,16 @@ static inline __attribute__((always_inline)) void scale_body(float *to, const in
   }
 }
 
-static void scale(float *to, const int32_t *sums, const column_scales *c, double by_row, bool whole, int64_t n) {
+static void quant_sums_scale(float *to, const int32_t *sums, const column_scales *c, double by_row, bool whole,
+                             int64_t n) {
   if (whole)
     scale_body(to, sums, c, by_row, c->before != NULL, true, n);
   else
     scale_body(to, sums, c, by_row, c->before != NULL, false, n);
 }
 #else
-static void scale(float *to, const int32_t *sums, const column_scales *c, double by_row, bool whole, int64_t n) {
+static void quant_sums_scale(float *to, const int32_t *sums, const column_scales *c, double by_row, bool whole,
+                             int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const double x = (sums[i] + (c->before ? c->before[i] : 0)) * c->scale[i] * by_row + (c->after ? c->after[i] : 0);
     to[i] = float_to_odd(whole ? rint(x) : x);
@@ -49,4 +51,4 @@ static void scale(float *to, const int32_t *sums, const column_scales *c, double
 }
 #endif
 
-const quant_sums_table LEVELED(quant_sums_table) = {.scale = scale};
+const quant_sums_table LEVELED(quant_sums_table) = {.scale = quant_sums_scale};

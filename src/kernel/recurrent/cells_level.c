@@ -1,11 +1,11 @@
-/* The loops of recurrent cells; see cells.h. */
+/* The loops of cells.h, compiled once per instruction set level. */
 #include "kernel/recurrent/cells.h"
 
 #include "kernel/engine/level.h"
 #include "kernel/engine/vmath.h"
 
-static void lstm(float *const gate[LSTM_GATES], float forget_bias, float *restrict c, float *restrict tanh_c,
-                 float *restrict h, int64_t n) {
+static void cell_lstm(float *const gate[LSTM_GATES], float forget_bias, float *restrict c, float *restrict tanh_c,
+                      float *restrict h, int64_t n) {
   float *restrict i = gate[LSTM_I], *restrict j = gate[LSTM_J], *restrict f = gate[LSTM_F], *restrict o = gate[LSTM_O];
   INDEPENDENT
   for (int64_t k = 0; k < n; ++k) i[k] = vsigmoid_f32(i[k]);
@@ -23,8 +23,8 @@ static void lstm(float *const gate[LSTM_GATES], float forget_bias, float *restri
   }
 }
 
-static void lstm_grad(const float *const gate[LSTM_GATES], const float *restrict tanh_c, const float *restrict c,
-                      const float *restrict dh, float *restrict dc, float *const d_gate[LSTM_GATES], int64_t n) {
+static void cell_lstm_grad(const float *const gate[LSTM_GATES], const float *restrict tanh_c, const float *restrict c,
+                           const float *restrict dh, float *restrict dc, float *const d_gate[LSTM_GATES], int64_t n) {
   const float *restrict i = gate[LSTM_I], *restrict j = gate[LSTM_J], *restrict f = gate[LSTM_F],
                         *restrict o = gate[LSTM_O];
   float *restrict di = d_gate[LSTM_I], *restrict dj = d_gate[LSTM_J], *restrict df = d_gate[LSTM_F],
@@ -40,7 +40,8 @@ static void lstm_grad(const float *const gate[LSTM_GATES], const float *restrict
   }
 }
 
-static void gru(float *const gate[GRU_GATES], const float *const from_h[GRU_GATES], float *restrict h, int64_t count) {
+static void cell_gru(float *const gate[GRU_GATES], const float *const from_h[GRU_GATES], float *restrict h,
+                     int64_t count) {
   float *restrict r = gate[GRU_R], *restrict z = gate[GRU_Z], *restrict n = gate[GRU_N];
   const float *restrict hr = from_h[GRU_R], *restrict hz = from_h[GRU_Z], *restrict hn = from_h[GRU_N];
   INDEPENDENT
@@ -54,8 +55,9 @@ static void gru(float *const gate[GRU_GATES], const float *const from_h[GRU_GATE
   }
 }
 
-static void gru_grad(const float *const gate[GRU_GATES], const float *restrict n_from_h, const float *restrict h,
-                     float *restrict dh, float *const d_gate[GRU_GATES], float *restrict dn_from_h, int64_t count) {
+static void cell_gru_grad(const float *const gate[GRU_GATES], const float *restrict n_from_h, const float *restrict h,
+                          float *restrict dh, float *const d_gate[GRU_GATES], float *restrict dn_from_h,
+                          int64_t count) {
   const float *restrict r = gate[GRU_R], *restrict z = gate[GRU_Z], *restrict n = gate[GRU_N];
   float *restrict dr = d_gate[GRU_R], *restrict dz = d_gate[GRU_Z], *restrict dn = d_gate[GRU_N];
   INDEPENDENT
@@ -69,22 +71,22 @@ static void gru_grad(const float *const gate[GRU_GATES], const float *restrict n
   }
 }
 
-static void blend(float *restrict to, const float *restrict old, const float *restrict mask, int64_t n) {
+static void cell_blend(float *restrict to, const float *restrict old, const float *restrict mask, int64_t n) {
   for (int64_t k = 0; k < n; ++k) to[k] = old[k] + mask[k] * (to[k] - old[k]);
 }
 
-static void multiply(float *restrict to, const float *restrict x, int64_t n) {
+static void cell_multiply(float *restrict to, const float *restrict x, int64_t n) {
   for (int64_t k = 0; k < n; ++k) to[k] *= x[k];
 }
 
-static void add(float *restrict to, const float *restrict x, int64_t n) {
+static void cell_add(float *restrict to, const float *restrict x, int64_t n) {
   for (int64_t k = 0; k < n; ++k) to[k] += x[k];
 }
 
-const cell_loops LEVELED(cell_loops) = {.lstm = lstm,
-                                        .lstm_grad = lstm_grad,
-                                        .gru = gru,
-                                        .gru_grad = gru_grad,
-                                        .blend = blend,
-                                        .multiply = multiply,
-                                        .add = add};
+const cell_loops LEVELED(cell_loops) = {.lstm = cell_lstm,
+                                        .lstm_grad = cell_lstm_grad,
+                                        .gru = cell_gru,
+                                        .gru_grad = cell_gru_grad,
+                                        .blend = cell_blend,
+                                        .multiply = cell_multiply,
+                                        .add = cell_add};

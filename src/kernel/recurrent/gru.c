@@ -1,4 +1,5 @@
-/* A layer of gated recurrent units, forward (DynamicGRUV2): the reset gate is applied behind the product of the state. */
+/* Forward pass of a layer of gated recurrent units (DynamicGRUV2). The reset gate is applied
+ * after the GEMM with the state. */
 #include <string.h>
 
 #include "kernel/graph_families.h"
@@ -8,14 +9,14 @@ enum { X, W_X, W_H, B_X, B_H, LENGTHS, INIT_H, Y, OUT_H, OUT_Z, OUT_R, OUT_N, OU
 
 typedef struct {
   recurrent r;
-  uint64_t gates, from_h, h, rows, weight; /* in the workspace */
+  uint64_t gates, from_h, h, rows, weight; /* offsets in the workspace */
 } gru_plan;
 
 enum { ROW_MASK, ROW_OLD, ROW_Y, N_ROWS };
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-static status check_operands(gru_plan *p, const executor *e, const op_arg *a) {
+static status gru_check_operands(gru_plan *p, const executor *e, const op_arg *a) {
   recurrent *r = &p->r;
   const int64_t of_x[] = {r->inputs, 3 * r->hidden}, of_h[] = {r->hidden, 3 * r->hidden};
   TRY(recurrent_expect(a[W_X].tensor, "weight_input", of_x, 2));
@@ -30,7 +31,7 @@ static status check_operands(gru_plan *p, const executor *e, const op_arg *a) {
 
 static status run_gru(const executor *e, void *const *view, void *scratch);
 
-/* Of the attributes: ..., reset_after, gate_order, activation. */
+/* Attributes: those of recurrent_attributes, then reset_after, gate_order, activation. */
 status prepare_gru(executor *e, const op_arg *a) {
   gru_plan *p = PLAN(e, gru_plan);
   *p = (gru_plan){0};
@@ -42,7 +43,7 @@ status prepare_gru(executor *e, const op_arg *a) {
   TRY(recurrent_gates(r, attribute[6].string, "rzn"));
   EXPECT(!strcmp(attribute[7].string, "tanh"), "activation is \"%.32s\", expected tanh", attribute[7].string);
   TRY(recurrent_sizes(r, a, N_OPERANDS, a[X].tensor, weight->rank ? weight->dims[weight->rank - 1] : 0, GRU_GATES));
-  TRY(check_operands(p, e, a));
+  TRY(gru_check_operands(p, e, a));
   const uint64_t state = (uint64_t)(r->batch * r->hidden) * sizeof(float);
   p->gates = workspace_intermediate(e, (uint64_t)r->steps * GRU_GATES * state);
   p->from_h = workspace_intermediate(e, GRU_GATES * state);
@@ -66,24 +67,24 @@ typedef struct {
   int64_t step;
 } gru_job;
 
-static float *floats(const gru_job *j, uint64_t offset, int64_t at) {
+static float *gru_floats(const gru_job *j, uint64_t offset, int64_t at) {
   return (float *)(void *)(j->scratch + offset) + at;
 }
 
-/* Masked elements keep their state, and have 0 for y. */
-static void step_row(const gru_job *j, int64_t row) {
+/* Runs the cell of one row. Masked elements keep their state, and y is 0. */
+static void gru_step_row(const gru_job *j, int64_t row) {
   const gru_plan *p = j->p;
   const recurrent *r = &p->r;
   const int64_t n = r->hidden, at = (j->step * r->batch + row) * n;
-  float *const h = floats(j, p->h, row * n), *gate[GRU_GATES], *from_h[GRU_GATES], *y = h;
+  float *const h = gru_floats(j, p->h, row * n), *gate[GRU_GATES], *from_h[GRU_GATES], *y = h;
   for (int g = 0; g < GRU_GATES; ++g) {
-    gate[g] = floats(j, p->gates, at * GRU_GATES + r->order[g] * n);
-    from_h[g] = floats(j, p->from_h, row * n * GRU_GATES + r->order[g] * n);
+    gate[g] = gru_floats(j, p->gates, at * GRU_GATES + r->order[g] * n);
+    from_h[g] = gru_floats(j, p->from_h, row * n * GRU_GATES + r->order[g] * n);
   }
   if (!r->mask) {
     cells->gru(gate, (const float *const *)from_h, h, n);
   } else {
-    float *const rows = floats(j, p->rows, row * n * N_ROWS), *const mask = rows + ROW_MASK * n,
+    float *const rows = gru_floats(j, p->rows, row * n * N_ROWS), *const mask = rows + ROW_MASK * n,
                  *const old = rows + ROW_OLD * n;
     y = rows + ROW_Y * n;
     recurrent_mask_row(r, j->view, j->step, row, mask);
@@ -101,8 +102,8 @@ static void step_row(const gru_job *j, int64_t row) {
   recurrent_store(r, j->view, OUT_N_FROM_H, at, from_h[GRU_N], n);
 }
 
-static void step_rows(const void *job, int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; ++row) step_row(job, row);
+static void gru_step_rows(const void *job, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) gru_step_row(job, row);
 }
 
 static status run_gru(const executor *e, void *const *view, void *scratch) {
@@ -110,22 +111,23 @@ static status run_gru(const executor *e, void *const *view, void *scratch) {
   const recurrent *r = &p->r;
   const int64_t columns = GRU_GATES * r->hidden, rows = r->steps * r->batch;
   gru_job j = {.p = p, .view = view, .scratch = scratch};
-  const matrix w_x = matrix_of(view[W_X], r->dtype[W_X], r->inputs, columns);
-  const matrix w_h = matrix_of(view[W_H], r->dtype[W_H], r->hidden, columns);
-  const matrix from_h = matrix_of(floats(&j, p->from_h, 0), ACL_FLOAT, r->batch, columns);
-  const matrix h = matrix_of(floats(&j, p->h, 0), ACL_FLOAT, r->batch, r->hidden);
+  const matrix w_x = recurrent_matrix(view[W_X], r->dtype[W_X], r->inputs, columns);
+  const matrix w_h = recurrent_matrix(view[W_H], r->dtype[W_H], r->hidden, columns);
+  const matrix from_h = recurrent_matrix(gru_floats(&j, p->from_h, 0), ACL_FLOAT, r->batch, columns);
+  const matrix h = recurrent_matrix(gru_floats(&j, p->h, 0), ACL_FLOAT, r->batch, r->hidden);
   const step_weight weight = step_weight_of(w_h, r, j.scratch + p->weight);
-  matrix b_x = matrix_of(view[B_X], r->dtype[B_X], rows, columns);
+  matrix b_x = recurrent_matrix(view[B_X], r->dtype[B_X], rows, columns);
   b_x.row_stride = 0;
-  TRY(matrix_product(matrix_of(view[X], r->dtype[X], rows, r->inputs), w_x,
-                     matrix_of(floats(&j, p->gates, 0), ACL_FLOAT, rows, columns), b_x.at ? &b_x : NULL));
-  recurrent_load(r, view, INIT_H, 0, floats(&j, p->h, 0), r->batch * r->hidden);
+  TRY(recurrent_matrix_product(recurrent_matrix(view[X], r->dtype[X], rows, r->inputs), w_x,
+                               recurrent_matrix(gru_floats(&j, p->gates, 0), ACL_FLOAT, rows, columns),
+                               b_x.at ? &b_x : NULL));
+  recurrent_load(r, view, INIT_H, 0, gru_floats(&j, p->h, 0), r->batch * r->hidden);
   for (int64_t s = 0; s < r->steps; ++s) {
     j.step = recurrent_step(r, s);
     for (int64_t row = 0; row < r->batch; ++row)
-      recurrent_load(r, view, B_H, 0, floats(&j, p->from_h, row * columns), columns);
+      recurrent_load(r, view, B_H, 0, gru_floats(&j, p->from_h, row * columns), columns);
     TRY(step_weight_multiply(&weight, h, from_h, true));
-    rows_parallel(step_rows, &j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
+    rows_parallel(gru_step_rows, &j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
   }
   return ST_OK;
 }

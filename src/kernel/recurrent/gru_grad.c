@@ -1,5 +1,5 @@
-/* The gradient of a layer of gated recurrent units (DynamicGRUV2Grad), in the way of lstm_grad.c. Sums over the input and
- * over the state have gradients that differ for the candidate. */
+/* Gradient of a layer of gated recurrent units (DynamicGRUV2Grad), structured like lstm_grad.c. The gradients of the
+ * sums over the input and over the state differ for the candidate gate. */
 #include <string.h>
 
 #include "kernel/graph_families.h"
@@ -31,14 +31,14 @@ enum {
 
 typedef struct {
   recurrent r;
-  uint64_t d_gates, d_from_h, dh, rows, weight; /* in the workspace */
+  uint64_t d_gates, d_from_h, dh, rows, weight; /* offsets in the workspace */
 } gru_grad_plan;
 
 enum { ROW_R, ROW_Z, ROW_N, ROW_N_FROM_H, ROW_H, ROW_DH, ROW_MASK, ROW_KEPT, N_ROWS };
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-static status check_operands(gru_grad_plan *p, const executor *e, const op_arg *a) {
+static status gru_grad_check_operands(gru_grad_plan *p, const executor *e, const op_arg *a) {
   static const int8_t weights[][2] = {{W_X, DW_X}, {W_H, DW_H}}, biases[] = {DB_X, DB_H};
   const arg_schema *s = e->op->schema;
   recurrent *r = &p->r;
@@ -58,7 +58,7 @@ static status check_operands(gru_grad_plan *p, const executor *e, const op_arg *
 
 static status run_gru_grad(const executor *e, void *const *view, void *scratch);
 
-/* Of the attributes: ..., reset_after, gate_order. */
+/* Attributes: those of recurrent_attributes, then reset_after, gate_order. */
 status prepare_gru_grad(executor *e, const op_arg *a) {
   gru_grad_plan *p = PLAN(e, gru_grad_plan);
   *p = (gru_grad_plan){0};
@@ -69,7 +69,7 @@ status prepare_gru_grad(executor *e, const op_arg *a) {
   EXPECT(attribute[5].boolean, "reset_after is false, expected true");
   TRY(recurrent_gates(r, attribute[6].string, "rzn"));
   TRY(recurrent_sizes(r, a, N_OPERANDS, a[X].tensor, weight->rank ? weight->dims[weight->rank - 1] : 0, GRU_GATES));
-  TRY(check_operands(p, e, a));
+  TRY(gru_grad_check_operands(p, e, a));
   const uint64_t state = (uint64_t)(r->batch * r->hidden) * sizeof(float);
   p->d_gates = workspace_intermediate(e, (uint64_t)r->steps * GRU_GATES * state);
   p->d_from_h = workspace_intermediate(e, (uint64_t)r->steps * GRU_GATES * state);
@@ -84,20 +84,20 @@ status prepare_gru_grad(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- the state's way back ---------------------------------------------------------------------------------------- */
+/* ---- backward through the steps ---------------------------------------------------------------------------------- */
 
 typedef struct {
   const gru_grad_plan *p;
   void *const *view;
   char *scratch;
-  int64_t step, before; /* the step before: -1: the initial state */
+  int64_t step, before; /* before: the preceding step, -1 for the initial state */
 } grad_job;
 
-static float *floats(const grad_job *j, uint64_t offset, int64_t at) {
+static float *gru_grad_floats(const grad_job *j, uint64_t offset, int64_t at) {
   return (float *)(void *)(j->scratch + offset) + at;
 }
 
-static void load_row(const grad_job *j, int64_t row, float *const buffer[N_ROWS]) {
+static void gru_grad_load_row(const grad_job *j, int64_t row, float *const buffer[N_ROWS]) {
   const recurrent *r = &j->p->r;
   const int64_t n = r->hidden, at = (j->step * r->batch + row) * n;
   recurrent_load(r, j->view, IN_R, at, buffer[ROW_R], n);
@@ -111,16 +111,17 @@ static void load_row(const grad_job *j, int64_t row, float *const buffer[N_ROWS]
     recurrent_load(r, j->view, IN_H, (j->before * r->batch + row) * n, buffer[ROW_H], n);
 }
 
-/* dh is of the state behind this step; of masked elements it passes by the cell. */
-static void step_row(const grad_job *j, int64_t row) {
+/* Runs one row of the backward step. dh is the gradient of the state after this step; for masked
+ * elements it bypasses the cell. */
+static void gru_grad_step_row(const grad_job *j, int64_t row) {
   const gru_grad_plan *p = j->p;
   const recurrent *r = &p->r;
   const int64_t n = r->hidden, at = (j->step * r->batch + row) * n * GRU_GATES;
-  float *const dh = floats(j, p->dh, row * n), *const d_from_h = floats(j, p->d_from_h, at);
+  float *const dh = gru_grad_floats(j, p->dh, row * n), *const d_from_h = gru_grad_floats(j, p->d_from_h, at);
   float *buffer[N_ROWS], *d_gate[GRU_GATES];
-  for (int k = 0; k < N_ROWS; ++k) buffer[k] = floats(j, p->rows, (row * N_ROWS + k) * n);
-  for (int g = 0; g < GRU_GATES; ++g) d_gate[g] = floats(j, p->d_gates, at + r->order[g] * n);
-  load_row(j, row, buffer);
+  for (int k = 0; k < N_ROWS; ++k) buffer[k] = gru_grad_floats(j, p->rows, (row * N_ROWS + k) * n);
+  for (int g = 0; g < GRU_GATES; ++g) d_gate[g] = gru_grad_floats(j, p->d_gates, at + r->order[g] * n);
+  gru_grad_load_row(j, row, buffer);
   cells->add(buffer[ROW_DH], dh, n);
   if (r->mask) {
     recurrent_mask_row(r, j->view, j->step, row, buffer[ROW_MASK]);
@@ -135,29 +136,29 @@ static void step_row(const grad_job *j, int64_t row) {
   if (r->mask) cells->add(dh, buffer[ROW_KEPT], n);
 }
 
-static void step_rows(const void *job, int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; ++row) step_row(job, row);
+static void gru_grad_step_rows(const void *job, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) gru_grad_step_row(job, row);
 }
 
-static status run_steps(grad_job *j, matrix d_from_h, matrix w_h) {
+static status gru_grad_run_steps(grad_job *j, matrix d_from_h, matrix w_h) {
   const recurrent *r = &j->p->r;
-  const matrix dh = matrix_of(floats(j, j->p->dh, 0), ACL_FLOAT, r->batch, r->hidden);
-  const step_weight weight = step_weight_of(matrix_transposed(w_h), r, j->scratch + j->p->weight);
-  recurrent_load(r, j->view, D_H, 0, floats(j, j->p->dh, 0), r->batch * r->hidden);
+  const matrix dh = recurrent_matrix(gru_grad_floats(j, j->p->dh, 0), ACL_FLOAT, r->batch, r->hidden);
+  const step_weight weight = step_weight_of(recurrent_matrix_transposed(w_h), r, j->scratch + j->p->weight);
+  recurrent_load(r, j->view, D_H, 0, gru_grad_floats(j, j->p->dh, 0), r->batch * r->hidden);
   for (int64_t s = r->steps - 1; s >= 0; --s) {
     j->step = recurrent_step(r, s);
     j->before = s ? recurrent_step(r, s - 1) : -1;
-    rows_parallel(step_rows, j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
-    TRY(step_weight_multiply(&weight, matrix_rows(d_from_h, j->step * r->batch, r->batch), dh, true));
+    rows_parallel(gru_grad_step_rows, j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
+    TRY(step_weight_multiply(&weight, recurrent_matrix_rows(d_from_h, j->step * r->batch, r->batch), dh, true));
   }
-  recurrent_store(r, j->view, DH_PREV, 0, floats(j, j->p->dh, 0), r->batch * r->hidden);
+  recurrent_store(r, j->view, DH_PREV, 0, gru_grad_floats(j, j->p->dh, 0), r->batch * r->hidden);
   return ST_OK;
 }
 
 /* ---- all steps at once ------------------------------------------------------------------------------------------- */
 
 static matrix operand_matrix(const grad_job *j, int operand, int64_t rows, int64_t cols) {
-  return matrix_of(j->view[operand], j->p->r.dtype[operand], rows, cols);
+  return recurrent_matrix(j->view[operand], j->p->r.dtype[operand], rows, cols);
 }
 
 static status run_gru_grad(const executor *e, void *const *view, void *scratch) {
@@ -165,13 +166,15 @@ static status run_gru_grad(const executor *e, void *const *view, void *scratch) 
   const recurrent *r = &p->r;
   const int64_t columns = GRU_GATES * r->hidden, rows = r->steps * r->batch;
   grad_job j = {.p = p, .view = view, .scratch = scratch};
-  const matrix d_gates = matrix_of(floats(&j, p->d_gates, 0), ACL_FLOAT, rows, columns);
-  const matrix d_from_h = matrix_of(floats(&j, p->d_from_h, 0), ACL_FLOAT, rows, columns);
+  const matrix d_gates = recurrent_matrix(gru_grad_floats(&j, p->d_gates, 0), ACL_FLOAT, rows, columns);
+  const matrix d_from_h = recurrent_matrix(gru_grad_floats(&j, p->d_from_h, 0), ACL_FLOAT, rows, columns);
   const matrix x = operand_matrix(&j, X, rows, r->inputs), w_x = operand_matrix(&j, W_X, r->inputs, columns);
-  TRY(run_steps(&j, d_from_h, operand_matrix(&j, W_H, r->hidden, columns)));
-  TRY(matrix_product(d_gates, matrix_transposed(w_x), operand_matrix(&j, DX, rows, r->inputs), NULL));
-  TRY(matrix_product(matrix_transposed(x), d_gates, operand_matrix(&j, DW_X, r->inputs, columns), NULL));
+  TRY(gru_grad_run_steps(&j, d_from_h, operand_matrix(&j, W_H, r->hidden, columns)));
+  TRY(recurrent_matrix_product(d_gates, recurrent_matrix_transposed(w_x), operand_matrix(&j, DX, rows, r->inputs),
+                               NULL));
+  TRY(recurrent_matrix_product(recurrent_matrix_transposed(x), d_gates, operand_matrix(&j, DW_X, r->inputs, columns),
+                               NULL));
   TRY(recurrent_state_weights(r, view, INIT_H, IN_H, d_from_h, operand_matrix(&j, DW_H, r->hidden, columns)));
-  TRY(matrix_column_sums(d_gates, operand_matrix(&j, DB_X, 1, columns)));
-  return matrix_column_sums(d_from_h, operand_matrix(&j, DB_H, 1, columns));
+  TRY(recurrent_matrix_column_sums(d_gates, operand_matrix(&j, DB_X, 1, columns)));
+  return recurrent_matrix_column_sums(d_from_h, operand_matrix(&j, DB_H, 1, columns));
 }

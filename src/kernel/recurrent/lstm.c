@@ -1,10 +1,11 @@
-/* A layer of long short-term memory cells, forward: DynamicRNN, DynamicRNNV2. */
+/* Forward pass of a layer of long short-term memory cells: DynamicRNN and DynamicRNNV2. */
 #include <string.h>
 
 #include "kernel/graph_families.h"
 #include "kernel/recurrent/recurrent.h"
 
-/* Operands behind the weights, which are one ([inputs + hidden, 4 hidden]) or two. */
+/* Operands after the weights, relative to lstm_plan.rest. There is one weight ([inputs +
+ * hidden, 4 hidden]) or there are two. */
 enum {
   BIAS,
   LENGTHS,
@@ -28,14 +29,15 @@ enum {
 typedef struct {
   recurrent r;
   float forget_bias;
-  int8_t rest; /* the first operand behind the weights */
+  int8_t rest; /* number of the first operand after the weights */
+  /* one weight for inputs and state */
   bool joined;
-  uint64_t gates, h, c, tanh_c, old, weight; /* in the workspace */
+  uint64_t gates, h, c, tanh_c, old, weight; /* offsets in the workspace */
 } lstm_plan;
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-static status check_weights(const lstm_plan *p, const op_arg *a) {
+static status lstm_check_weights(const lstm_plan *p, const op_arg *a) {
   const recurrent *r = &p->r;
   const int64_t joined[] = {r->inputs + r->hidden, 4 * r->hidden}, of_x[] = {r->inputs, 4 * r->hidden},
                 of_h[] = {r->hidden, 4 * r->hidden};
@@ -45,7 +47,7 @@ static status check_weights(const lstm_plan *p, const op_arg *a) {
   return recurrent_expect(a[2].tensor, "weight_hidden", of_h, 2);
 }
 
-static status check_operands(lstm_plan *p, const executor *e, const op_arg *a) {
+static status lstm_check_operands(lstm_plan *p, const executor *e, const op_arg *a) {
   const op_arg *rest = a + p->rest;
   TRY(recurrent_mask(&p->r, rest[LENGTHS].tensor, "seq_length", p->rest + LENGTHS));
   TRY(recurrent_expect_state(&p->r, rest[INIT_H].tensor, "init_h"));
@@ -58,7 +60,7 @@ static status check_operands(lstm_plan *p, const executor *e, const op_arg *a) {
 
 static status run_lstm(const executor *e, void *const *view, void *scratch);
 
-static void plan_work(executor *e, lstm_plan *p) {
+static void lstm_plan_work(executor *e, lstm_plan *p) {
   const recurrent *r = &p->r;
   const uint64_t state = (uint64_t)(r->batch * r->hidden) * sizeof(float);
   p->gates = workspace_intermediate(e, (uint64_t)r->steps * LSTM_GATES * state);
@@ -74,7 +76,7 @@ static void plan_work(executor *e, lstm_plan *p) {
   e->run = run_lstm;
 }
 
-/* Of the attributes: ..., use_peephole, gate_order, activation, forget_bias. */
+/* Attributes: those of recurrent_attributes, then use_peephole, gate_order, activation, forget_bias. */
 status prepare_lstm(executor *e, const op_arg *a) {
   lstm_plan *p = PLAN(e, lstm_plan);
   *p = (lstm_plan){.joined = e->op->variant == LSTM_JOINED};
@@ -88,9 +90,9 @@ status prepare_lstm(executor *e, const op_arg *a) {
   p->forget_bias = (float)attribute[8].real;
   TRY(recurrent_sizes(&p->r, a, p->rest + N_REST, a[0].tensor, weight->rank ? weight->dims[weight->rank - 1] : 0,
                       LSTM_GATES));
-  TRY(check_weights(p, a));
-  TRY(check_operands(p, e, a));
-  plan_work(e, p);
+  TRY(lstm_check_weights(p, a));
+  TRY(lstm_check_operands(p, e, a));
+  lstm_plan_work(e, p);
   return ST_OK;
 }
 
@@ -103,29 +105,29 @@ typedef struct {
   int64_t step;
 } lstm_job;
 
-static float *floats(const lstm_job *j, uint64_t offset, int64_t at) {
+static float *lstm_floats(const lstm_job *j, uint64_t offset, int64_t at) {
   return (float *)(void *)(j->scratch + offset) + at;
 }
 
-static void gates_of(const lstm_job *j, int64_t row, float *gate[LSTM_GATES]) {
+static void lstm_gates(const lstm_job *j, int64_t row, float *gate[LSTM_GATES]) {
   const recurrent *r = &j->p->r;
-  float *const all = floats(j, j->p->gates, (j->step * r->batch + row) * LSTM_GATES * r->hidden);
+  float *const all = lstm_floats(j, j->p->gates, (j->step * r->batch + row) * LSTM_GATES * r->hidden);
   for (int g = 0; g < LSTM_GATES; ++g) gate[g] = all + r->order[g] * r->hidden;
 }
 
-/* Masked elements keep their state, and have 0 for y. */
-static void step_row(const lstm_job *j, int64_t row, float *const gate[LSTM_GATES]) {
+/* Runs the cell of one row. Masked elements keep their state, and y is 0. */
+static void lstm_step_row(const lstm_job *j, int64_t row, float *const gate[LSTM_GATES]) {
   const lstm_plan *p = j->p;
   const recurrent *r = &p->r;
   const int64_t n = r->hidden, at = (j->step * r->batch + row) * n, state = r->batch * n;
-  float *const h = floats(j, p->h, row * n), *const c = floats(j, p->c, row * n),
-               *const tanh_c = floats(j, p->tanh_c, row * n);
+  float *const h = lstm_floats(j, p->h, row * n), *const c = lstm_floats(j, p->c, row * n),
+               *const tanh_c = lstm_floats(j, p->tanh_c, row * n);
   const int rest = p->rest;
   if (!r->mask) {
     cells->lstm(gate, p->forget_bias, c, tanh_c, h, n);
     recurrent_store(r, j->view, rest + Y, at, h, n);
   } else {
-    float *const old_h = floats(j, p->old, row * n), *const old_c = old_h + state, *const mask = old_c + state;
+    float *const old_h = lstm_floats(j, p->old, row * n), *const old_c = old_h + state, *const mask = old_c + state;
     recurrent_mask_row(r, j->view, j->step, row, mask);
     memcpy(old_h, h, (size_t)n * sizeof *h);
     memcpy(old_c, c, (size_t)n * sizeof *c);
@@ -142,22 +144,22 @@ static void step_row(const lstm_job *j, int64_t row, float *const gate[LSTM_GATE
   for (int g = 0; g < LSTM_GATES; ++g) recurrent_store(r, j->view, rest + OUT_I + g, at, gate[g], n);
 }
 
-static void step_rows(const void *job, int64_t begin, int64_t end) {
+static void lstm_step_rows(const void *job, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     float *gate[LSTM_GATES];
-    gates_of(job, row, gate);
-    step_row(job, row, gate);
+    lstm_gates(job, row, gate);
+    lstm_step_row(job, row, gate);
   }
 }
 
-/* The gates' sums over the inputs, of all steps. */
-static status sum_inputs(const lstm_job *j, matrix w_x, matrix gates) {
+/* The gates' weighted sums over the inputs, of all steps. */
+static status lstm_sum_inputs(const lstm_job *j, matrix w_x, matrix gates) {
   const recurrent *r = &j->p->r;
   const int bias = j->p->rest + BIAS;
-  const matrix x = matrix_of(j->view[0], r->dtype[0], r->steps * r->batch, r->inputs);
-  matrix b = matrix_of(j->view[bias], r->dtype[bias], x.rows, gates.cols);
+  const matrix x = recurrent_matrix(j->view[0], r->dtype[0], r->steps * r->batch, r->inputs);
+  matrix b = recurrent_matrix(j->view[bias], r->dtype[bias], x.rows, gates.cols);
   b.row_stride = 0;
-  return matrix_product(x, w_x, gates, b.at ? &b : NULL);
+  return recurrent_matrix_product(x, w_x, gates, b.at ? &b : NULL);
 }
 
 static status run_lstm(const executor *e, void *const *view, void *scratch) {
@@ -165,19 +167,19 @@ static status run_lstm(const executor *e, void *const *view, void *scratch) {
   const recurrent *r = &p->r;
   const int64_t n_state = r->batch * r->hidden, columns = LSTM_GATES * r->hidden;
   lstm_job j = {.p = p, .view = view, .scratch = scratch};
-  const matrix w = matrix_of(view[1], r->dtype[1], r->inputs + r->hidden, columns);
-  const matrix w_h =
-      p->joined ? matrix_rows(w, r->inputs, r->hidden) : matrix_of(view[2], r->dtype[2], r->hidden, columns);
-  const matrix gates = matrix_of(floats(&j, p->gates, 0), ACL_FLOAT, r->steps * r->batch, columns);
-  const matrix h = matrix_of(floats(&j, p->h, 0), ACL_FLOAT, r->batch, r->hidden);
-  TRY(sum_inputs(&j, matrix_rows(w, 0, r->inputs), gates));
-  recurrent_load(r, view, p->rest + INIT_H, 0, floats(&j, p->h, 0), n_state);
-  recurrent_load(r, view, p->rest + INIT_C, 0, floats(&j, p->c, 0), n_state);
+  const matrix w = recurrent_matrix(view[1], r->dtype[1], r->inputs + r->hidden, columns);
+  const matrix w_h = p->joined ? recurrent_matrix_rows(w, r->inputs, r->hidden)
+                               : recurrent_matrix(view[2], r->dtype[2], r->hidden, columns);
+  const matrix gates = recurrent_matrix(lstm_floats(&j, p->gates, 0), ACL_FLOAT, r->steps * r->batch, columns);
+  const matrix h = recurrent_matrix(lstm_floats(&j, p->h, 0), ACL_FLOAT, r->batch, r->hidden);
+  TRY(lstm_sum_inputs(&j, recurrent_matrix_rows(w, 0, r->inputs), gates));
+  recurrent_load(r, view, p->rest + INIT_H, 0, lstm_floats(&j, p->h, 0), n_state);
+  recurrent_load(r, view, p->rest + INIT_C, 0, lstm_floats(&j, p->c, 0), n_state);
   const step_weight weight = step_weight_of(w_h, r, j.scratch + p->weight);
   for (int64_t s = 0; s < r->steps; ++s) {
     j.step = recurrent_step(r, s);
-    TRY(step_weight_multiply(&weight, h, matrix_rows(gates, j.step * r->batch, r->batch), true));
-    rows_parallel(step_rows, &j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
+    TRY(step_weight_multiply(&weight, h, recurrent_matrix_rows(gates, j.step * r->batch, r->batch), true));
+    rows_parallel(lstm_step_rows, &j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
   }
   return ST_OK;
 }

@@ -1,12 +1,12 @@
-/* The gradient of a layer of long short-term memory cells: DynamicRNNGrad, DynamicRNNV2Grad. From the last step that ran to
- * the first: the gates' gradients, which stay in the workspace, and from them the state's; then, of all steps at once, those
- * of x, the weights and the bias. */
+/* Gradient of a layer of long short-term memory cells: DynamicRNNGrad and DynamicRNNV2Grad. First, from the step that
+ * ran last to the one that ran first: the gradients of the gates, which are kept in workspace, and from them the
+ * gradient of the state. Then, over all steps at once: the gradients of x, the weights and the bias. */
 #include <string.h>
 
 #include "kernel/graph_families.h"
 #include "kernel/recurrent/recurrent.h"
 
-/* Operands behind the weights: those of the joined form, and what differs. */
+/* Operands after the weights (and the bias of the joined form), relative to lstm_grad_plan.rest. */
 enum {
   IN_Y,
   INIT_H,
@@ -28,16 +28,16 @@ enum {
 typedef struct {
   recurrent r;
   bool joined;
-  int8_t rest;                                 /* IN_Y's place */
-  int8_t dw_x, dw_h, db, dx, dh_prev, dc_prev; /* operands */
-  uint64_t d_gates, dh, dc, rows, weight;      /* in the workspace */
+  int8_t rest;                                 /* operand number of IN_Y */
+  int8_t dw_x, dw_h, db, dx, dh_prev, dc_prev; /* operand numbers */
+  uint64_t d_gates, dh, dc, rows, weight;      /* offsets in the workspace */
 } lstm_grad_plan;
 
 enum { ROW_I, ROW_J, ROW_F, ROW_O, ROW_TANH, ROW_C, ROW_DH, ROW_MASK, ROW_KEPT_H, ROW_KEPT_C, N_ROWS };
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-static status check_weights(const lstm_grad_plan *p, const op_arg *a) {
+static status lstm_grad_check_weights(const lstm_grad_plan *p, const op_arg *a) {
   const recurrent *r = &p->r;
   const int64_t joined[] = {r->inputs + r->hidden, 4 * r->hidden}, of_x[] = {r->inputs, 4 * r->hidden},
                 of_h[] = {r->hidden, 4 * r->hidden};
@@ -49,7 +49,7 @@ static status check_weights(const lstm_grad_plan *p, const op_arg *a) {
   return recurrent_expect(a[p->db].tensor, "db", of_x + 1, 1);
 }
 
-static status check_operands(lstm_grad_plan *p, const executor *e, const op_arg *a) {
+static status lstm_grad_check_operands(lstm_grad_plan *p, const executor *e, const op_arg *a) {
   const arg_schema *s = e->op->schema;
   recurrent *r = &p->r;
   for (int i = p->rest; i < p->rest + LENGTHS; ++i) {
@@ -66,7 +66,7 @@ static status check_operands(lstm_grad_plan *p, const executor *e, const op_arg 
 
 static status run_lstm_grad(const executor *e, void *const *view, void *scratch);
 
-static void plan_work(executor *e, lstm_grad_plan *p) {
+static void lstm_grad_plan_work(executor *e, lstm_grad_plan *p) {
   const recurrent *r = &p->r;
   const uint64_t state = (uint64_t)(r->batch * r->hidden) * sizeof(float);
   p->d_gates = workspace_intermediate(e, (uint64_t)r->steps * LSTM_GATES * state);
@@ -81,7 +81,7 @@ static void plan_work(executor *e, lstm_grad_plan *p) {
   e->run = run_lstm_grad;
 }
 
-/* Of the attributes: ..., use_peephole, gate_order[, activation]. */
+/* Attributes: those of recurrent_attributes, then use_peephole, gate_order[, activation]. */
 status prepare_lstm_grad(executor *e, const op_arg *a) {
   lstm_grad_plan *p = PLAN(e, lstm_grad_plan);
   *p = (lstm_grad_plan){.joined = e->op->variant == LSTM_GRAD_JOINED, .rest = 3};
@@ -100,36 +100,37 @@ status prepare_lstm_grad(executor *e, const op_arg *a) {
   if (!p->joined)
     EXPECT(!strcmp(attribute[7].string, "tanh"), "activation is \"%.32s\", expected tanh", attribute[7].string);
   TRY(recurrent_sizes(&p->r, a, out, a[0].tensor, weight->rank ? weight->dims[weight->rank - 1] : 0, LSTM_GATES));
-  TRY(check_weights(p, a));
-  TRY(check_operands(p, e, a));
-  plan_work(e, p);
+  TRY(lstm_grad_check_weights(p, a));
+  TRY(lstm_grad_check_operands(p, e, a));
+  lstm_grad_plan_work(e, p);
   return ST_OK;
 }
 
-/* ---- the state's way back ---------------------------------------------------------------------------------------- */
+/* ---- backward through the steps ---------------------------------------------------------------------------------- */
 
 typedef struct {
   const lstm_grad_plan *p;
   void *const *view;
   char *scratch;
-  int64_t step, before; /* the step before: -1: the initial state */
+  int64_t step, before; /* before: the preceding step, -1 for the initial state */
 } grad_job;
 
-static float *floats(const grad_job *j, uint64_t offset, int64_t at) {
+static float *lstm_grad_floats(const grad_job *j, uint64_t offset, int64_t at) {
   return (float *)(void *)(j->scratch + offset) + at;
 }
 
-/* dh and dc are of the state behind this step; of masked elements they pass by the cell. */
-static void step_row(const grad_job *j, int64_t row) {
+/* Runs one row of the backward step. dh and dc are the gradients of the state after this step; for masked
+ * elements they bypass the cell. */
+static void lstm_grad_step_row(const grad_job *j, int64_t row) {
   const lstm_grad_plan *p = j->p;
   const recurrent *r = &p->r;
   const int64_t n = r->hidden, at = (j->step * r->batch + row) * n, rest = p->rest;
-  float *const dh = floats(j, p->dh, row * n), *const dc = floats(j, p->dc, row * n);
+  float *const dh = lstm_grad_floats(j, p->dh, row * n), *const dc = lstm_grad_floats(j, p->dc, row * n);
   float *buffer[N_ROWS], *d_gate[LSTM_GATES];
-  for (int k = 0; k < N_ROWS; ++k) buffer[k] = floats(j, p->rows, (row * N_ROWS + k) * n);
+  for (int k = 0; k < N_ROWS; ++k) buffer[k] = lstm_grad_floats(j, p->rows, (row * N_ROWS + k) * n);
   for (int g = 0; g < LSTM_GATES; ++g) {
     recurrent_load(r, j->view, (int)rest + IN_I + g, at, buffer[ROW_I + g], n);
-    d_gate[g] = floats(j, p->d_gates, at * LSTM_GATES + r->order[g] * n);
+    d_gate[g] = lstm_grad_floats(j, p->d_gates, at * LSTM_GATES + r->order[g] * n);
   }
   recurrent_load(r, j->view, (int)rest + IN_TANH, at, buffer[ROW_TANH], n);
   if (j->before < 0)
@@ -155,25 +156,25 @@ static void step_row(const grad_job *j, int64_t row) {
   memcpy(dh, buffer[ROW_KEPT_H], (size_t)n * sizeof(float));
 }
 
-static void step_rows(const void *job, int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; ++row) step_row(job, row);
+static void lstm_grad_step_rows(const void *job, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) lstm_grad_step_row(job, row);
 }
 
-static status run_steps(grad_job *j, matrix d_gates, matrix w_h) {
+static status lstm_grad_run_steps(grad_job *j, matrix d_gates, matrix w_h) {
   const recurrent *r = &j->p->r;
-  const matrix dh = matrix_of(floats(j, j->p->dh, 0), ACL_FLOAT, r->batch, r->hidden);
-  const step_weight weight = step_weight_of(matrix_transposed(w_h), r, j->scratch + j->p->weight);
+  const matrix dh = recurrent_matrix(lstm_grad_floats(j, j->p->dh, 0), ACL_FLOAT, r->batch, r->hidden);
+  const step_weight weight = step_weight_of(recurrent_matrix_transposed(w_h), r, j->scratch + j->p->weight);
   const int64_t n_state = r->batch * r->hidden;
-  recurrent_load(r, j->view, j->p->rest + D_H, 0, floats(j, j->p->dh, 0), n_state);
-  recurrent_load(r, j->view, j->p->rest + D_C, 0, floats(j, j->p->dc, 0), n_state);
+  recurrent_load(r, j->view, j->p->rest + D_H, 0, lstm_grad_floats(j, j->p->dh, 0), n_state);
+  recurrent_load(r, j->view, j->p->rest + D_C, 0, lstm_grad_floats(j, j->p->dc, 0), n_state);
   for (int64_t s = r->steps - 1; s >= 0; --s) {
     j->step = recurrent_step(r, s);
     j->before = s ? recurrent_step(r, s - 1) : -1;
-    rows_parallel(step_rows, j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
-    TRY(step_weight_multiply(&weight, matrix_rows(d_gates, j->step * r->batch, r->batch), dh, r->mask));
+    rows_parallel(lstm_grad_step_rows, j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
+    TRY(step_weight_multiply(&weight, recurrent_matrix_rows(d_gates, j->step * r->batch, r->batch), dh, r->mask));
   }
-  recurrent_store(r, j->view, j->p->dh_prev, 0, floats(j, j->p->dh, 0), n_state);
-  recurrent_store(r, j->view, j->p->dc_prev, 0, floats(j, j->p->dc, 0), n_state);
+  recurrent_store(r, j->view, j->p->dh_prev, 0, lstm_grad_floats(j, j->p->dh, 0), n_state);
+  recurrent_store(r, j->view, j->p->dc_prev, 0, lstm_grad_floats(j, j->p->dc, 0), n_state);
   return ST_OK;
 }
 
@@ -184,18 +185,18 @@ static status run_lstm_grad(const executor *e, void *const *view, void *scratch)
   const recurrent *r = &p->r;
   const int64_t columns = LSTM_GATES * r->hidden, rows = r->steps * r->batch;
   grad_job j = {.p = p, .view = view, .scratch = scratch};
-  const matrix d_gates = matrix_of(floats(&j, p->d_gates, 0), ACL_FLOAT, rows, columns);
-  const matrix w = matrix_of(view[1], r->dtype[1], r->inputs + r->hidden, columns);
-  const matrix w_h =
-      p->joined ? matrix_rows(w, r->inputs, r->hidden) : matrix_of(view[2], r->dtype[2], r->hidden, columns);
-  const matrix dw = matrix_of(view[p->dw_x], r->dtype[p->dw_x], r->inputs + r->hidden, columns);
-  const matrix dw_h = p->joined ? matrix_rows(dw, r->inputs, r->hidden)
-                                : matrix_of(view[p->dw_h], r->dtype[p->dw_h], r->hidden, columns);
-  const matrix x = matrix_of(view[0], r->dtype[0], rows, r->inputs);
-  TRY(run_steps(&j, d_gates, w_h));
-  TRY(matrix_product(d_gates, matrix_transposed(matrix_rows(w, 0, r->inputs)),
-                     matrix_of(view[p->dx], r->dtype[p->dx], rows, r->inputs), NULL));
-  TRY(matrix_product(matrix_transposed(x), d_gates, matrix_rows(dw, 0, r->inputs), NULL));
+  const matrix d_gates = recurrent_matrix(lstm_grad_floats(&j, p->d_gates, 0), ACL_FLOAT, rows, columns);
+  const matrix w = recurrent_matrix(view[1], r->dtype[1], r->inputs + r->hidden, columns);
+  const matrix w_h = p->joined ? recurrent_matrix_rows(w, r->inputs, r->hidden)
+                               : recurrent_matrix(view[2], r->dtype[2], r->hidden, columns);
+  const matrix dw = recurrent_matrix(view[p->dw_x], r->dtype[p->dw_x], r->inputs + r->hidden, columns);
+  const matrix dw_h = p->joined ? recurrent_matrix_rows(dw, r->inputs, r->hidden)
+                                : recurrent_matrix(view[p->dw_h], r->dtype[p->dw_h], r->hidden, columns);
+  const matrix x = recurrent_matrix(view[0], r->dtype[0], rows, r->inputs);
+  TRY(lstm_grad_run_steps(&j, d_gates, w_h));
+  TRY(recurrent_matrix_product(d_gates, recurrent_matrix_transposed(recurrent_matrix_rows(w, 0, r->inputs)),
+                               recurrent_matrix(view[p->dx], r->dtype[p->dx], rows, r->inputs), NULL));
+  TRY(recurrent_matrix_product(recurrent_matrix_transposed(x), d_gates, recurrent_matrix_rows(dw, 0, r->inputs), NULL));
   TRY(recurrent_state_weights(r, view, p->rest + INIT_H, p->rest + IN_H, d_gates, dw_h));
-  return matrix_column_sums(d_gates, matrix_of(view[p->db], r->dtype[p->db], 1, columns));
+  return recurrent_matrix_column_sums(d_gates, recurrent_matrix(view[p->db], r->dtype[p->db], 1, columns));
 }

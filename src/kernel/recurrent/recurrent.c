@@ -1,3 +1,4 @@
+/* Checks, operand access and GEMM calls that the recurrent operators share; see recurrent.h. */
 #include "kernel/recurrent/recurrent.h"
 
 #include <string.h>
@@ -54,7 +55,7 @@ status recurrent_sizes(recurrent *r, const op_arg *a, int n_tensors, const tenso
   r->batch = x->dims[x->rank - 2];
   r->inputs = x->dims[x->rank - 1];
   r->hidden = columns / n_gates;
-  r->row_cost_ns = (uint64_t)r->hidden * 6; /* four exponentials and some loads and stores */
+  r->row_cost_ns = (uint64_t)r->hidden * 6; /* ns per element: four exponentials, and some loads and stores */
   for (int i = 0; i < n_tensors; ++i) r->dtype[i] = (int8_t)(a[i].tensor ? a[i].tensor->dtype : ACL_FLOAT);
   return ST_OK;
 }
@@ -84,7 +85,7 @@ status recurrent_mask(recurrent *r, const tensor *t, const char *name, int opera
 }
 
 status recurrent_expect_none(const tensor *t, const char *name) {
-  EXPECT(!t || t->rank == 0, "%s is there, expected none", name);
+  EXPECT(!t || t->rank == 0, "%s is a tensor, expected NULL", name);
   return ST_OK;
 }
 
@@ -114,30 +115,32 @@ void recurrent_mask_row(const recurrent *r, void *const *view, int64_t step, int
   for (int64_t k = 0; k < r->hidden; ++k) to[k] = counts;
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- GEMM -------------------------------------------------------------------------------------------------------- */
 
-matrix matrix_of(const void *at, int dtype, int64_t rows, int64_t cols) {
+matrix recurrent_matrix(const void *at, int dtype, int64_t rows, int64_t cols) {
   const int64_t size = (int64_t)dtype_bytes(dtype);
   return (matrix){at, dtype, rows, cols, cols * size, size};
 }
 
-matrix matrix_transposed(matrix m) { return (matrix){m.at, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride}; }
+matrix recurrent_matrix_transposed(matrix m) {
+  return (matrix){m.at, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride};
+}
 
-matrix matrix_rows(matrix m, int64_t begin, int64_t rows) {
+matrix recurrent_matrix_rows(matrix m, int64_t begin, int64_t rows) {
   m.at = (const char *)m.at + begin * m.row_stride;
   m.rows = rows;
   return m;
 }
 
-static matrices factor_of(const matrix *m) {
+static matrices recurrent_factor(const matrix *m) {
   return (matrices){
       .dtype = m->dtype, .rows = m->rows, .cols = m->cols, .row_stride = m->row_stride, .col_stride = m->col_stride};
 }
 
-status matrix_product(matrix a, matrix b, matrix out, const matrix *add) {
-  product_plan p = {.a = factor_of(&a),
-                    .b = factor_of(&b),
-                    .out = factor_of(&out),
+status recurrent_matrix_product(matrix a, matrix b, matrix out, const matrix *add) {
+  product_plan p = {.a = recurrent_factor(&a),
+                    .b = recurrent_factor(&b),
+                    .out = recurrent_factor(&out),
                     .alpha = 1,
                     .beta = add != NULL,
                     .has_self = add != NULL,
@@ -145,26 +148,27 @@ status matrix_product(matrix a, matrix b, matrix out, const matrix *add) {
                     .view_b = 1,
                     .view_out = 2,
                     .view_self = 3};
-  if (add) p.self = factor_of(add);
+  if (add) p.self = recurrent_factor(add);
   product_choose(&p);
   void *const view[] = {(void *)a.at, (void *)b.at, (void *)out.at, add ? (void *)add->at : NULL};
   return product_run(NULL, &p, view);
 }
 
-status matrix_column_sums(matrix a, matrix out) {
+status recurrent_matrix_column_sums(matrix a, matrix out) {
   static const float one = 1;
   const matrix ones = {&one, ACL_FLOAT, 1, a.rows, 0, 0};
-  return matrix_product(ones, a, out, NULL);
+  return recurrent_matrix_product(ones, a, out, NULL);
 }
 
-/* The states before the steps are the initial one, and all but the last of those behind them. Both sums are rounded to
- * dw_h's dtype, so that of the initial state, one of many, comes first. */
+/* The states before the steps are the initial state, and the states after all steps but the last. Both partial sums are
+ * rounded to dw_h's dtype, so the one of the initial state, which covers a single step, is computed first. */
 status recurrent_state_weights(const recurrent *r, void *const *view, int init_h, int h, matrix d_gates, matrix dw_h) {
   const int64_t first = recurrent_step(r, 0), rest = (r->steps - 1) * r->batch;
-  const matrix states = matrix_of(view[h], r->dtype[h], r->steps * r->batch, r->hidden);
-  const matrix initial = matrix_of(view[init_h], r->dtype[init_h], r->batch, r->hidden);
-  const matrix before = matrix_rows(states, r->reversed ? r->batch : 0, rest);
-  const matrix behind = matrix_rows(d_gates, r->reversed ? 0 : r->batch, rest);
-  TRY(matrix_product(matrix_transposed(initial), matrix_rows(d_gates, first * r->batch, r->batch), dw_h, NULL));
-  return r->steps > 1 ? matrix_product(matrix_transposed(before), behind, dw_h, &dw_h) : ST_OK;
+  const matrix states = recurrent_matrix(view[h], r->dtype[h], r->steps * r->batch, r->hidden);
+  const matrix initial = recurrent_matrix(view[init_h], r->dtype[init_h], r->batch, r->hidden);
+  const matrix before = recurrent_matrix_rows(states, r->reversed ? r->batch : 0, rest);
+  const matrix behind = recurrent_matrix_rows(d_gates, r->reversed ? 0 : r->batch, rest);
+  TRY(recurrent_matrix_product(recurrent_matrix_transposed(initial),
+                               recurrent_matrix_rows(d_gates, first * r->batch, r->batch), dw_h, NULL));
+  return r->steps > 1 ? recurrent_matrix_product(recurrent_matrix_transposed(before), behind, dw_h, &dw_h) : ST_OK;
 }

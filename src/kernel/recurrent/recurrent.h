@@ -1,9 +1,10 @@
-/* What recurrent networks of one layer have in common: x is [steps, batch, inputs], states are [batch, hidden] (where there
- * is one step, tensors may have the dimension of steps or lack it: cells are layers of one step); weights have
- * a row for each input or element of the state, and columns by gates, `hidden` for each. Tensors are contiguous.
+/* What one-layer recurrent networks (LSTM and GRU, forward and gradient) have in common. x is [steps, batch, inputs],
+ * states are [batch, hidden]. With a single step, tensors may have the dimension of steps or lack it: a cell is a layer
+ * of one step. Weights have a row for each input or element of the state, and `hidden` columns for each gate. Tensors
+ * are contiguous.
  *
- * Everything is computed in float, in memory of the workspace: products (product/product.h) over all steps at once where
- * steps do not depend on each other, else one for each step; and cells (cells.h), row by row. */
+ * Everything is computed in float in workspace: GEMMs (product/product.h) over all steps at once where steps do not
+ * depend on each other, otherwise one per step; and the cells (cells.h), row by row. */
 #ifndef CANNON_KERNEL_RECURRENT_RECURRENT_H
 #define CANNON_KERNEL_RECURRENT_RECURRENT_H
 
@@ -13,78 +14,86 @@
 
 enum { RECURRENT_OPERANDS = 28 };
 
-/* Which steps count: all, as many as lengths[row] says, or those elements whose mask is 1. Elsewhere a state stays as it is,
- * and the output is 0. */
+/* Which steps are processed: all, the first lengths[row], or those elements whose mask is 1. Otherwise the state is
+ * kept, and the output is 0. */
 typedef enum { MASK_NONE, MASK_LENGTHS, MASK_ELEMENTS } mask_kind;
 
 typedef struct {
   int64_t steps, batch, inputs, hidden;
-  bool reversed;   /* from the last step to the first */
-  int8_t order[4]; /* of each gate, among the columns */
+  bool reversed;   /* processes the steps from the last to the first */
+  int8_t order[4]; /* position of each gate among the columns of the weights */
   int8_t dtype[RECURRENT_OPERANDS];
   mask_kind mask;
   int8_t mask_operand;
-  uint64_t row_cost_ns; /* of a cell */
+  uint64_t row_cost_ns; /* estimate for one row of a cell */
 } recurrent;
 
-/* The attributes, which come in this order: direction, time_major, num_proj, keep_prob, cell_clip. */
+/* Reads and checks the attributes, which are in this order: direction, time_major, num_proj, keep_prob, cell_clip. */
 status recurrent_attributes(recurrent *r, const op_arg *a);
 
-/* letters: of the gates, such as "rzn"; of those of the order, 'c' is 'j' and 'h' is 'n'. */
+/* Sets r->order from a string such as "rzh". letters: the gates' letters in the order of cells.h, such as "rzn"; in
+ * `order`, 'c' may stand for 'j' and 'h' for 'n'. */
 status recurrent_gates(recurrent *r, const char *order, const char *letters);
 
-/* Sizes, of x and a weight with a row for each element of the state; and the dtypes of all operands. */
+/* Sets the sizes from x and the number of columns of the state's weight, and the dtypes of all n_tensors operands. */
 status recurrent_sizes(recurrent *r, const op_arg *a, int n_tensors, const tensor *x, int64_t columns, int n_gates);
 
-status recurrent_expect(const tensor *t, const char *name, const int64_t *dims, int rank); /* t may be NULL */
+/* Check functions. The tensor may be NULL; otherwise it must be float, float16 or bfloat16 and have the given shape: */
+status recurrent_expect(const tensor *t, const char *name, const int64_t *dims, int rank);
+/* [batch, hidden], or [1, batch, hidden]. */
 status recurrent_expect_state(const recurrent *r, const tensor *t, const char *name);
+/* [steps, batch, hidden], or [batch, hidden] with a single step. */
 status recurrent_expect_steps(const recurrent *r, const tensor *t, const char *name);
-/* Lengths or a mask; NULL or a scalar: all steps count. */
+/* Sets the mask from lengths or a mask tensor; NULL or a scalar: all steps are processed. */
 status recurrent_mask(recurrent *r, const tensor *t, const char *name, int operand);
-/* An operand that must not be there; clients give a scalar instead. */
+/* An operand that must be absent; clients may pass a scalar instead of NULL. */
 status recurrent_expect_none(const tensor *t, const char *name);
 
-/* The step that is s-th, and whether it has one before it. */
+/* The index of the step that is processed s-th. */
 static inline int64_t recurrent_step(const recurrent *r, int64_t s) { return r->reversed ? r->steps - 1 - s : s; }
 
-/* n floats from or to an operand, from its element `at` on. An operand without an address: zeros, nothing. */
+/* Converts n floats from or to an operand, starting at its element `at`. If the operand is absent, loads
+ * give zeros and stores do nothing. */
 void recurrent_load(const recurrent *r, void *const *view, int operand, int64_t at, float *to, int64_t n);
 void recurrent_store(const recurrent *r, void *const *view, int operand, int64_t at, const float *from, int64_t n);
 
-/* The mask of a row of a step, `hidden` floats. */
+/* The mask of one row at one step, as `hidden` floats. */
 void recurrent_mask_row(const recurrent *r, void *const *view, int64_t step, int64_t row, float *to);
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- GEMM -------------------------------------------------------------------------------------------------------- */
 
-/* Strides in bytes. */
+/* A matrix view; strides in bytes. It owns nothing. */
 typedef struct {
   const void *at;
   int dtype;
   int64_t rows, cols, row_stride, col_stride;
 } matrix;
 
-matrix matrix_of(const void *at, int dtype, int64_t rows, int64_t cols); /* row-major */
-matrix matrix_transposed(matrix m);
-matrix matrix_rows(matrix m, int64_t begin, int64_t rows);
+matrix recurrent_matrix(const void *at, int dtype, int64_t rows, int64_t cols); /* a contiguous row-major matrix */
+/* Views of the transpose, and of `rows` rows from `begin` on. */
+matrix recurrent_matrix_transposed(matrix m);
+matrix recurrent_matrix_rows(matrix m, int64_t begin, int64_t rows);
 
-/* out = a b + add; add: NULL, or of out's shape (row_stride may be 0), out itself too. */
-status matrix_product(matrix a, matrix b, matrix out, const matrix *add);
-/* dw_h: the states before all steps, transposed, times the gradients of the gates; both are operands. */
+/* out = a b + add, on the calling thread's team. add may be NULL or has out's shape (row_stride may be 0 to repeat a
+ * row); it may be out itself. */
+status recurrent_matrix_product(matrix a, matrix b, matrix out, const matrix *add);
+/* Gradient of the state's weight: dw_h = (states before all steps)^T d_gates. init_h and h are operand numbers. */
 status recurrent_state_weights(const recurrent *r, void *const *view, int init_h, int h, matrix d_gates, matrix dw_h);
-/* out, a row: the sums of a's columns. */
-status matrix_column_sums(matrix a, matrix out);
+/* out, a single row: the sums of a's columns. */
+status recurrent_matrix_column_sums(matrix a, matrix out);
 
-/* ---- the weight of the state ------------------------------------------------------------------------------------- */
+/* ---- the weight of the state, which each step multiplies by ------------------------------------------------------ */
 
 typedef struct {
   matrix as_it_lies;
-  char *packed; /* or NULL */
+  char *packed; /* packed copy in the caller's workspace, or NULL */
 } step_weight;
 
-/* Of memory for a weight of so many rows and columns; 0: it is better used as it lies. */
+/* Bytes of workspace for the packed copy of a [depth, cols] weight; 0: it is not worth packing. */
 uint64_t step_weight_bytes(const recurrent *r, int64_t depth, int64_t cols);
+/* Packs m into `room` (of step_weight_bytes) if that is worthwhile. */
 step_weight step_weight_of(matrix m, const recurrent *r, void *room);
-/* out = a w, or out + a w; both of floats side by side. */
+/* out = a w, or out + a w if `add`; a and out are row-major floats. */
 status step_weight_multiply(const step_weight *w, matrix a, matrix out, bool add);
 
 #endif

@@ -1,43 +1,47 @@
-/* A weight that every step multiplies by: packed once (tile_gemm.h), where there are steps and rows enough to be worth it.
- * Blocks of WEIGHT_COLS columns, which threads share out, by slices of WEIGHT_DEPTH rows. */
+/* The weight that each step multiplies by. It is packed once (tile_gemm.h) if there are enough steps
+ * and rows to be worth it: in blocks of WEIGHT_COLS columns, which threads divide among themselves,
+ * each in slices of WEIGHT_DEPTH rows. */
 #include "kernel/product/product.h"
 #include "kernel/recurrent/recurrent.h"
 
 enum {
-  WEIGHT_COLS = 128,  /* with a slice's depth: some 256 KB, in L2 */
-  WEIGHT_DEPTH = 512, /* as products have it (product_blocks.c) */
+  WEIGHT_COLS = 128,  /* times WEIGHT_DEPTH: some 256 KB, which stay in L2 */
+  WEIGHT_DEPTH = 512, /* as in GEMM (product_blocks.c) */
   WEIGHT_ROWS = 126,
 };
 
-static int64_t pieces(int64_t n, int64_t of) { return (n + of - 1) / of; }
+static int64_t weight_pieces(int64_t n, int64_t of) { return (n + of - 1) / of; }
 
-static uint64_t block_bytes(int64_t depth) { return tile_b_bytes(TILE_F32, smaller(depth, WEIGHT_DEPTH), WEIGHT_COLS); }
+static uint64_t weight_block_bytes(int64_t depth) {
+  return tile_b_bytes(TILE_F32, smaller(depth, WEIGHT_DEPTH), WEIGHT_COLS);
+}
 
 uint64_t step_weight_bytes(const recurrent *r, int64_t depth, int64_t cols) {
   if (r->steps == 1 || r->batch <= FEW_ROWS) return 0;
-  return (uint64_t)(pieces(depth, WEIGHT_DEPTH) * pieces(cols, WEIGHT_COLS)) * block_bytes(depth);
+  return (uint64_t)(weight_pieces(depth, WEIGHT_DEPTH) * weight_pieces(cols, WEIGHT_COLS)) * weight_block_bytes(depth);
 }
 
-static char *block_at(const step_weight *w, int64_t block, int64_t slice) {
-  return w->packed +
-         (uint64_t)(block * pieces(w->as_it_lies.rows, WEIGHT_DEPTH) + slice) * block_bytes(w->as_it_lies.rows);
+static char *weight_block(const step_weight *w, int64_t block, int64_t slice) {
+  return w->packed + (uint64_t)(block * weight_pieces(w->as_it_lies.rows, WEIGHT_DEPTH) + slice) *
+                         weight_block_bytes(w->as_it_lies.rows);
 }
 
-static void pack_blocks(const void *job, int64_t begin, int64_t end) {
+static void weight_pack_blocks(const void *job, int64_t begin, int64_t end) {
   const step_weight *w = job;
   const matrix *m = &w->as_it_lies;
   for (int64_t block = begin; block < end; ++block)
     for (int64_t row = 0; row < m->rows; row += WEIGHT_DEPTH) {
       const int64_t col = block * WEIGHT_COLS;
       const char *from = (const char *)m->at + row * m->row_stride + col * m->col_stride;
-      tile_pack_b(TILE_F32, block_at(w, block, row / WEIGHT_DEPTH), m->dtype, from, m->row_stride, m->col_stride,
+      tile_pack_b(TILE_F32, weight_block(w, block, row / WEIGHT_DEPTH), m->dtype, from, m->row_stride, m->col_stride,
                   smaller(WEIGHT_DEPTH, m->rows - row), smaller(WEIGHT_COLS, m->cols - col));
     }
 }
 
 step_weight step_weight_of(matrix m, const recurrent *r, void *room) {
   const step_weight w = {.as_it_lies = m, .packed = step_weight_bytes(r, m.rows, m.cols) ? room : NULL};
-  if (w.packed) rows_parallel(pack_blocks, &w, pieces(m.cols, WEIGHT_COLS), 1, (uint64_t)(m.rows * m.cols) / 4);
+  if (w.packed)
+    rows_parallel(weight_pack_blocks, &w, weight_pieces(m.cols, WEIGHT_COLS), 1, (uint64_t)(m.rows * m.cols) / 4);
   return w;
 }
 
@@ -47,7 +51,7 @@ typedef struct {
   bool add;
 } weight_job;
 
-static void multiply_blocks(const void *job, int64_t begin, int64_t end) {
+static void weight_multiply_blocks(const void *job, int64_t begin, int64_t end) {
   const weight_job *j = job;
   const matrix *a = j->a, *out = j->out;
   const int64_t depth = a->cols;
@@ -58,15 +62,16 @@ static void multiply_blocks(const void *job, int64_t begin, int64_t end) {
         const tile_operand x = {(const char *)a->at + row * a->row_stride + k * a->col_stride, a->row_stride};
         char *c = (char *)out->at + row * out->row_stride + col * out->col_stride;
         tile_multiply(TILE_F32, smaller(WEIGHT_ROWS, a->rows - row), smaller(WEIGHT_COLS, out->cols - col),
-                      smaller(WEIGHT_DEPTH, depth - k), x, (tile_operand){block_at(j->w, block, k / WEIGHT_DEPTH), 0},
-                      c, out->row_stride / (int64_t)sizeof(float), j->add || k > 0);
+                      smaller(WEIGHT_DEPTH, depth - k), x,
+                      (tile_operand){weight_block(j->w, block, k / WEIGHT_DEPTH), 0}, c,
+                      out->row_stride / (int64_t)sizeof(float), j->add || k > 0);
       }
 }
 
 status step_weight_multiply(const step_weight *w, matrix a, matrix out, bool add) {
-  if (!w->packed) return matrix_product(a, w->as_it_lies, out, add ? &out : NULL);
+  if (!w->packed) return recurrent_matrix_product(a, w->as_it_lies, out, add ? &out : NULL);
   const weight_job job = {.w = w, .a = &a, .out = &out, .add = add};
-  rows_parallel(multiply_blocks, &job, pieces(out.cols, WEIGHT_COLS), 1,
+  rows_parallel(weight_multiply_blocks, &job, weight_pieces(out.cols, WEIGHT_COLS), 1,
                 product_cost_ns(TILE_F32, out.rows, out.cols, a.cols));
   return ST_OK;
 }

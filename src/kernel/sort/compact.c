@@ -1,5 +1,5 @@
-/* Nonzero and MaskedSelect: how much comes out depends on the data. The caller gives an output for the most there can be
- * and reads its true shape after it has waited; a contiguous output is then contiguous in that shape. */
+/* Nonzero and MaskedSelect: the number of results depends on the data. The caller provides an output for the maximum
+ * number and reads its actual shape after synchronising. A contiguous output is then contiguous in that shape. */
 #include "kernel/sort/compact.h"
 
 #include "kernel/engine/level.h"
@@ -10,10 +10,10 @@
 
 LEVEL_CHOICE(compact_table, compacts, compacts)
 
-/* How elements become bytes that are 0 or not. */
+/* How elements are converted to mask bytes (0 or not 0). */
 typedef struct {
   row_access in;
-  store_loop *to_bool; /* NULL: they are such bytes */
+  store_loop *to_bool; /* NULL: elements are mask bytes already */
 } mask_access;
 
 static mask_access mask_access_of(int dtype, int64_t along) {
@@ -32,29 +32,29 @@ typedef struct {
   int32_t place[COMPACT_BLOCK + COMPACT_SPARE];
 } compact_buffer;
 
-/* n <= COMPACT_BLOCK elements of a row. */
-static const uint8_t *mask_of(const mask_access *m, const char *at, int64_t n, compact_buffer *b) {
+/* Returns the mask bytes of n <= COMPACT_BLOCK elements of a row. */
+static const uint8_t *compact_mask(const mask_access *m, const char *at, int64_t n, compact_buffer *b) {
   if (!m->to_bool) return (const uint8_t *)at;
   m->to_bool(b->mask, 1, row_fetch(&m->in, b->tile, at, 1, n), n);
   return b->mask;
 }
 
-/* Results beyond what the output has room for. */
-static status too_many(int64_t found, int64_t room) {
+/* The error for more results than the output has room for. */
+static status compact_too_many(int64_t found, int64_t room) {
   return OP_FAIL("out has room for %jd results, expected at least %jd", (intmax_t)room, (intmax_t)found);
 }
 
 /* ---- Nonzero ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  view self; /* its dimensions stay as they are: their indices are the result */
+  view self; /* its dimensions are not merged, since the result consists of coordinates */
   mask_access mask;
   int64_t n, room;
-  int64_t out_strides[2]; /* bytes: from result to result, from coordinate to coordinate */
+  int64_t out_strides[2]; /* strides in bytes, by result and by coordinate */
   bool coordinates_first, out_is_contiguous;
 } nonzero_plan;
 
-static int64_t count_nonzero(const nonzero_plan *p, char *at) {
+static int64_t nonzero_count(const nonzero_plan *p, char *at) {
   compact_buffer b;
   walk w;
   cursor c;
@@ -65,21 +65,21 @@ static int64_t count_nonzero(const nonzero_plan *p, char *at) {
   cursor_start(&c, &w, (void *const[]){at}, 0);
   for (int64_t i = 0, n; i < p->n; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, smaller(COMPACT_BLOCK, p->n - i));
-    found += compacts->count(mask_of(&m, c.at[0], n, &b), n);
+    found += compacts->count(compact_mask(&m, c.at[0], n, &b), n);
   }
   return found;
 }
 
-/* The coordinates of the elements at `place` of a row, whose others are in index[]. */
-static void write_coordinates(const nonzero_plan *p, const int64_t *strides, char *to, const int64_t *index,
-                              int64_t first, const int32_t *place, int64_t n) {
+/* Writes the coordinates of the n elements at first + place[i] of a row. index[]: the row's other coordinates. */
+static void nonzero_write_coordinates(const nonzero_plan *p, const int64_t *strides, char *to, const int64_t *index,
+                                      int64_t first, const int32_t *place, int64_t n) {
   const int last = p->self.rank - 1;
   for (int d = 0; d < last; ++d)
     for (int64_t i = 0; i < n; ++i) *(int64_t *)(void *)(to + i * strides[0] + d * strides[1]) = index[d];
   for (int64_t i = 0; i < n; ++i) *(int64_t *)(void *)(to + i * strides[0] + last * strides[1]) = first + place[i];
 }
 
-static status write_nonzero(const nonzero_plan *p, char *at, char *out, const int64_t *strides, int64_t *found) {
+static status nonzero_write(const nonzero_plan *p, char *at, char *out, const int64_t *strides, int64_t *found) {
   compact_buffer b;
   int64_t index[MAX_RANK] = {0};
   const int last = p->self.rank - 1;
@@ -87,10 +87,10 @@ static status write_nonzero(const nonzero_plan *p, char *at, char *out, const in
   for (int64_t done = 0; done < p->n; done += row) {
     for (int64_t i = 0, n; i < row; i += n) {
       n = smaller(COMPACT_BLOCK, row - i);
-      const uint8_t *mask = mask_of(&p->mask, at + i * p->self.strides[last], n, &b);
+      const uint8_t *mask = compact_mask(&p->mask, at + i * p->self.strides[last], n, &b);
       const int64_t here = compacts->places(b.place, mask, n);
-      if (*found + here > p->room) return too_many(*found + here, p->room);
-      write_coordinates(p, strides, out + *found * strides[0], index, i, b.place, here);
+      if (*found + here > p->room) return compact_too_many(*found + here, p->room);
+      nonzero_write_coordinates(p, strides, out + *found * strides[0], index, i, b.place, here);
       *found += here;
     }
     for (int d = last - 1; d >= 0; --d) {
@@ -108,17 +108,17 @@ static status nonzero_run(const executor *e, void *const *view, void *scratch) {
   const nonzero_plan *p = PLAN(e, nonzero_plan);
   const int rank = p->self.rank;
   int64_t found = 0, strides[2] = {p->out_strides[0], p->out_strides[1]};
-  if (p->coordinates_first && p->out_is_contiguous) strides[1] = 8 * count_nonzero(p, view[0]);
+  if (p->coordinates_first && p->out_is_contiguous) strides[1] = 8 * nonzero_count(p, view[0]);
   if (rank == 0)
-    found = p->n && *mask_of(&p->mask, view[0], 1, &(compact_buffer){0}) != 0;
+    found = p->n && *compact_mask(&p->mask, view[0], 1, &(compact_buffer){0}) != 0;
   else
-    TRY(write_nonzero(p, view[0], view[1], strides, &found));
+    TRY(nonzero_write(p, view[0], view[1], strides, &found));
   tensor_set_shape(e->results[0],
                    (const int64_t[]){p->coordinates_first ? rank : found, p->coordinates_first ? found : rank}, 2);
   return ST_OK;
 }
 
-/* (self, out): a row of coordinates for each element that is not 0; or, of NonzeroV2, a column. */
+/* (self, out): one row of coordinates for each element that is not 0; NonzeroV2: one column. */
 status prepare_nonzero(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
   nonzero_plan *p = PLAN(e, nonzero_plan);
@@ -148,7 +148,7 @@ status prepare_nonzero(executor *e, const op_arg *a) {
 /* ---- MaskedSelect ------------------------------------------------------------------------------------------------ */
 
 typedef struct {
-  walk both; /* operand 0: self, 1: mask, in the shape they broadcast to */
+  walk both; /* operands: 0 self, 1 mask, both broadcast to their common shape */
   mask_access mask;
   int64_t room, out_stride;
   int bytes;
@@ -165,8 +165,8 @@ static status masked_select_run(const executor *e, void *const *view, void *scra
   if (p->both.n) cursor_start(&c, &p->both, view, 0);
   for (int64_t i = 0, n; i < p->both.n; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, smaller(COMPACT_BLOCK, p->both.n - i));
-    const int64_t here = compacts->places(b.place, mask_of(&p->mask, c.at[1], n, &b), n);
-    if (found + here > p->room) return too_many(found + here, p->room);
+    const int64_t here = compacts->places(b.place, compact_mask(&p->mask, c.at[1], n, &b), n);
+    if (found + here > p->room) return compact_too_many(found + here, p->room);
     compacts->take(out + found * p->out_stride, p->out_stride, c.at[0], stride, b.place, here, p->bytes);
     found += here;
   }
@@ -174,8 +174,8 @@ static status masked_select_run(const executor *e, void *const *view, void *scra
   return ST_OK;
 }
 
-/* v as if it had these dims; false: it does not broadcast to them. */
-static bool broadcast(view *v, const int64_t *dims, int rank) {
+/* Broadcasts v to these dims. Returns false if that is impossible. */
+static bool compact_broadcast(view *v, const int64_t *dims, int rank) {
   const int missing = rank - v->rank;
   for (int d = rank - 1; d >= 0; --d) {
     const bool is_there = d >= missing;
@@ -204,7 +204,7 @@ status prepare_masked_select(executor *e, const op_arg *a) {
     dims[d] = s < 0 || self->dims[s] == 1 ? (m < 0 ? 1 : mask->dims[m]) : self->dims[s];
   }
   view x = view_of(self), y = view_of(mask);
-  EXPECT(broadcast(&x, dims, rank) && broadcast(&y, dims, rank),
+  EXPECT(compact_broadcast(&x, dims, rank) && compact_broadcast(&y, dims, rank),
          "mask has shape %s, expected one that broadcasts with self's, %s", shape_text(mask->dims, mask->rank, is),
          shape_text(self->dims, self->rank, other));
   walk_init(&p->both, (const view *const[]){&x, &y}, 2, rank);

@@ -1,4 +1,4 @@
-/* The loops of Nonzero and MaskedSelect; see compact.h. */
+/* The loops of compact.h, compiled once per instruction set level. */
 #include "kernel/engine/level.h"
 #include "kernel/sort/compact.h"
 
@@ -6,7 +6,7 @@
 #  include <immintrin.h>
 #endif
 
-static int64_t places(int32_t *to, const uint8_t *mask, int64_t n) {
+static int64_t compact_places(int32_t *to, const uint8_t *mask, int64_t n) {
   int64_t i = 0, found = 0;
 #if defined(__AVX512F__) && defined(__AVX512BW__)
   const __m512i step = _mm512_set1_epi32(16);
@@ -28,7 +28,7 @@ static int64_t places(int32_t *to, const uint8_t *mask, int64_t n) {
   return found;
 }
 
-static int64_t count(const uint8_t *mask, int64_t n) {
+static int64_t compact_count(const uint8_t *mask, int64_t n) {
   int64_t found = 0;
   for (int64_t i = 0; i < n; ++i) found += mask[i] != 0;
   return found;
@@ -42,8 +42,8 @@ typedef struct {
   uint64_t half[2];
 } bytes_16;
 
-static void take(void *to, int64_t to_stride, const void *from, int64_t stride, const int32_t *place, int64_t n,
-                 int bytes) {
+static void compact_take(void *to, int64_t to_stride, const void *from, int64_t stride, const int32_t *place, int64_t n,
+                         int bytes) {
   switch (bytes) {
   case 1: TAKE(uint8_t) break;
   case 2: TAKE(uint16_t) break;
@@ -53,4 +53,4 @@ static void take(void *to, int64_t to_stride, const void *from, int64_t stride, 
   }
 }
 
-const compact_table LEVELED(compacts) = {.places = places, .count = count, .take = take};
+const compact_table LEVELED(compacts) = {.places = compact_places, .count = compact_count, .take = compact_take};

@@ -1,4 +1,4 @@
-/* Bincount and Histc: elements counted by where they fall. */
+/* Bincount and Histc: count elements by the bin they fall in. */
 #include <math.h>
 
 #include "kernel/engine/rows.h"
@@ -12,8 +12,8 @@ typedef struct {
   row_access in, weights;
   store_loop *store;
   int64_t n_bins, out_stride;
-  double low, high; /* of Histc; equal: the elements' own range */
-  uint64_t bins;    /* offset in the workspace: an int64 or a double each */
+  double low, high; /* range of Histc; if equal: the range of the elements */
+  uint64_t bins;    /* offset in the workspace: one int64 or double per bin */
   uint8_t compute;
   bool weighted;
 } histogram_plan;
@@ -45,7 +45,7 @@ static status bincount_run(const executor *e, void *const *view, void *scratch) 
   return ST_OK;
 }
 
-/* (self, weights, minlength, out); out has a bin for each value up to the largest, and minlength at least */
+/* (self, weights, minlength, out): out has a bin for each value up to the largest, and at least minlength bins. */
 status prepare_bincount(executor *e, const op_arg *a) {
   histogram_plan *p = PLAN(e, histogram_plan);
   const tensor *self = a[0].tensor, *weights = a[1].tensor, *out = a[3].tensor;
@@ -81,8 +81,8 @@ typedef double get_element(const char *tile, int64_t i);
 static double get_f32(const char *tile, int64_t i) { return ((const float *)(const void *)tile)[i]; }
 static double get_f64(const char *tile, int64_t i) { return ((const double *)(const void *)tile)[i]; }
 
-/* The smallest and largest element; NaN in both where there is one. */
-static void range_of(const histogram_plan *p, void *const *view, double *low, double *high) {
+/* Finds the smallest and the largest element; NaN in both if there is a NaN. */
+static void histogram_range(const histogram_plan *p, void *const *view, double *low, double *high) {
   _Alignas(64) char tile[BLOCK * sizeof(double)];
   get_element *const get = p->compute == COMPUTE_F32 ? get_f32 : get_f64;
   cursor c;
@@ -100,8 +100,8 @@ static void range_of(const histogram_plan *p, void *const *view, double *low, do
   }
 }
 
-/* Which bin, in the type of the elements as PyTorch does it; the last one has both its ends. */
-static int64_t bin_of(const histogram_plan *p, double v, double low, double high) {
+/* Returns the bin of v, computed in the type of the elements as PyTorch does. The last bin includes its upper end. */
+static int64_t histogram_bin(const histogram_plan *p, double v, double low, double high) {
   const int64_t bin = p->compute == COMPUTE_F32
                           ? (int64_t)(((float)v - (float)low) * (float)p->n_bins / ((float)high - (float)low))
                           : (int64_t)((v - low) * (double)p->n_bins / (high - low));
@@ -115,7 +115,7 @@ static status histc_run(const executor *e, void *const *view, void *scratch) {
   get_element *const get = p->compute == COMPUTE_F32 ? get_f32 : get_f64;
   double low = p->low, high = p->high;
   memset(bins, 0, (size_t)p->n_bins * sizeof *bins);
-  if (low == high && p->elements.n) range_of(p, view, &low, &high);
+  if (low == high && p->elements.n) histogram_range(p, view, &low, &high);
   if (low == high) --low, ++high;
   EXPECT(isfinite(low) && isfinite(high), "self has elements from %g to %g, expected finite ones", low, high);
   cursor c;
@@ -125,7 +125,7 @@ static status histc_run(const executor *e, void *const *view, void *scratch) {
     const char *x = row_gather(&p->in, &c, tile, n);
     for (int64_t k = 0; k < n; ++k) {
       const double v = get(x, k);
-      if (v >= low && v <= high) ++bins[bin_of(p, v, low, high)];
+      if (v >= low && v <= high) ++bins[histogram_bin(p, v, low, high)];
     }
   }
   p->store(view[1], p->out_stride, bins, p->n_bins);

@@ -2,19 +2,20 @@
 #include "kernel/families.h"
 #include "kernel/sort/sort_rows.h"
 
-enum { MOST_ELEMENTS = INT32_MAX }; /* of a row: entries number them by 32 bits, results by int32 */
+enum { MOST_ELEMENTS = INT32_MAX }; /* of a row: entries have 32-bit indices, and results may be int32 */
 
-static status expect_countable(const tensor *self, int dim) {
+static status sort_expect_countable(const tensor *self, int dim) {
   const int64_t n = self->rank ? self->dims[dim] : 1;
   EXPECT(n <= MOST_ELEMENTS, "self has %jd elements along dimension %d, expected at most %jd", (intmax_t)n, dim,
          (intmax_t)MOST_ELEMENTS);
   return ST_OK;
 }
 
-/* CANN has no bfloat16 here where there is nothing to order. */
-static status expect_order(const tensor *self, int dim) {
+/* As in CANN, bfloat16 is refused for rows of a single element, which have no order. */
+static status sort_expect_order(const tensor *self, int dim) {
   EXPECT(self->dtype != ACL_BF16 || !self->rank || self->dims[dim] != 1,
-         "self is %s with one element along dimension %d, expected another type or more", dtype_name(self->dtype), dim);
+         "self is %s with one element along dimension %d, expected another type or more elements",
+         dtype_name(self->dtype), dim);
   return ST_OK;
 }
 
@@ -25,7 +26,7 @@ static void sort_row(const sort_plan *p, const char *in, void *entries, void *sp
   sort_write(p, in, p->sort->sort(entries, spare, p->n), p->n, odd, out);
 }
 
-static int64_t count_nan(const sort_plan *p, const char *entries) {
+static int64_t sort_count_nan(const sort_plan *p, const char *entries) {
   const double nan = __builtin_nan("");
   const float nan_f32 = __builtin_nanf("");
   entry64 one;
@@ -35,21 +36,21 @@ static int64_t count_nan(const sort_plan *p, const char *entries) {
   return count;
 }
 
-/* Ascending, with NaN first. */
+/* Sorts a row ascending, with NaN first. */
 static void sort_row_nan_first(const sort_plan *p, const char *in, void *entries, void *spare, char *const *out) {
   const bool odd = sort_pack(p, in, entries, 0, p->n, false);
   const bool is_float = p->compute == COMPUTE_F32 || p->compute == COMPUTE_F64;
-  const int64_t n_nan = odd && is_float ? count_nan(p, entries) : 0, n = p->n - n_nan;
+  const int64_t n_nan = odd && is_float ? sort_count_nan(p, entries) : 0, n = p->n - n_nan;
   char *const behind[] = {out[0] + n_nan * p->values.along, out[1] + n_nan * p->numbers.along, out[2]};
   const char *const sorted = p->sort->sort(entries, spare, p->n);
   sort_write(p, in, sorted, n, odd, behind);
   sort_write(p, in, sorted + n * p->sort->entry_bytes, n_nan, odd, out);
 }
 
-static status plan_sort(executor *e, sort_request *r, int64_t dim, const char *dim_name) {
+static status plan_row_sort(executor *e, sort_request *r, int64_t dim, const char *dim_name) {
   sort_plan *p = PLAN(e, sort_plan);
   TRY(op_expect_dim(dim, dim_name, r->in->rank, &r->dim));
-  TRY(expect_countable(r->in, r->dim));
+  TRY(sort_expect_countable(r->in, r->dim));
   r->n_results = r->room = r->in->rank ? r->in->dims[r->dim] : 1;
   r->keep_dim = true;
   p->row = sort_row;
@@ -57,8 +58,8 @@ static status plan_sort(executor *e, sort_request *r, int64_t dim, const char *d
   return ST_OK;
 }
 
-/* (self, stable, dim, descending, valuesOut, indicesOut); always stable. The values may be of another type, which they are
- * converted to. */
+/* (self, stable, dim, descending, valuesOut, indicesOut). Always stable. The values are converted to valuesOut's type,
+ * which may differ from self's. */
 status prepare_sort(executor *e, const op_arg *a) {
   sort_request r = {.in = a[0].tensor,
                     .values = a[4].tensor,
@@ -69,7 +70,7 @@ status prepare_sort(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(r.values, "valuesOut", DTYPES_REAL));
   TRY(op_expect_shape(r.values, "valuesOut", r.in->dims, r.in->rank));
   TRY(op_expect_shape(r.numbers, "indicesOut", r.in->dims, r.in->rank));
-  return plan_sort(e, &r, a[2].integer, "dim");
+  return plan_row_sort(e, &r, a[2].integer, "dim");
 }
 
 /* (self, dim, descending, out) */
@@ -77,12 +78,12 @@ status prepare_argsort(executor *e, const op_arg *a) {
   sort_request r = {.in = a[0].tensor, .numbers = a[3].tensor, .operand = {0, 0, 1}, .descending = a[2].boolean};
   TRY(sort_expect_dtypes(r.in, NULL, NULL, r.numbers, "out"));
   TRY(op_expect_shape(r.numbers, "out", r.in->dims, r.in->rank));
-  TRY(plan_sort(e, &r, a[1].integer, "dim"));
-  return expect_order(r.in, r.dim);
+  TRY(plan_row_sort(e, &r, a[1].integer, "dim"));
+  return sort_expect_order(r.in, r.dim);
 }
 
-/* (x, index, axis, descending, stable, valuesOut, indicesOut): the indices are index's elements, as x's are ordered;
- * NaN comes first in either order, as CANN's page has it. */
+/* (x, index, axis, descending, stable, valuesOut, indicesOut): indicesOut gets the elements of index in the order of
+ * x's elements. According to CANN's page NaN comes first in both orders. */
 status prepare_sort_with_index(executor *e, const op_arg *a) {
   sort_request r = {.in = a[0].tensor,
                     .values = a[5].tensor,
@@ -95,14 +96,15 @@ status prepare_sort_with_index(executor *e, const op_arg *a) {
   TRY(op_expect_shape(r.index, "index", r.in->dims, r.in->rank));
   TRY(op_expect_shape(r.values, "valuesOut", r.in->dims, r.in->rank));
   TRY(op_expect_shape(r.numbers, "indicesOut", r.in->dims, r.in->rank));
-  TRY(plan_sort(e, &r, a[2].integer, "axis"));
+  TRY(plan_row_sort(e, &r, a[2].integer, "axis"));
   if (!r.descending) PLAN(e, sort_plan)->row = sort_row_nan_first;
   return ST_OK;
 }
 
 /* ---- the k largest or smallest ----------------------------------------------------------------------------------- */
 
-/* The best k so far tell what need not be looked at. Few pass that filter, unless the row is in order the other way. */
+/* The best k so far determine a limit; only elements below it are collected. Few pass this filter, unless the row is
+ * sorted the other way round. */
 static void topk_row(const sort_plan *p, const char *in, void *entries, void *spare, char *const *out) {
   _Alignas(64) char tile[SORT_BLOCK * sizeof(double)];
   const int64_t k = p->k, at_first = p->room < p->n ? smaller(p->n, p->room / 2) : p->n;
@@ -120,13 +122,13 @@ static void topk_row(const sort_plan *p, const char *in, void *entries, void *sp
       p->sort->smallest(entries, spare, found, k);
       found = k;
     }
-    odd = true; /* not looked at */
+    odd = true; /* `filter` does not tell */
   }
   if (found > k) p->sort->smallest(entries, spare, found, k);
   sort_write(p, in, entries, k, odd, out);
 }
 
-/* (self, k, dim, largest, sorted, valuesOut, indicesOut); always sorted */
+/* (self, k, dim, largest, sorted, valuesOut, indicesOut). Always sorted. */
 status prepare_topk(executor *e, const op_arg *a) {
   enum { LOOK_ROOM = 128, FEW = 8 };
   sort_plan *p = PLAN(e, sort_plan);
@@ -139,7 +141,7 @@ status prepare_topk(executor *e, const op_arg *a) {
   int64_t dims[MAX_RANK];
   TRY(sort_expect_dtypes(r.in, r.values, "valuesOut", r.numbers, "indicesOut"));
   TRY(op_expect_dim(a[2].integer, "dim", r.in->rank, &r.dim));
-  TRY(expect_countable(r.in, r.dim));
+  TRY(sort_expect_countable(r.in, r.dim));
   const int64_t k = a[1].integer, n = r.in->rank ? r.in->dims[r.dim] : 1;
   EXPECT(k >= 0 && k <= n, "k is %jd, expected 0 to %jd, the elements along dimension %d", (intmax_t)k, (intmax_t)n,
          r.dim);
@@ -157,32 +159,33 @@ status prepare_topk(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- one of them ------------------------------------------------------------------------------------------------- */
+/* ---- one element of each row: k-th value, median ----------------------------------------------------------------- */
 
 enum { SELECT_KTH, SELECT_MEDIAN, SELECT_NAN_MEDIAN };
 
-/* Of two medians the lower one. NaN is the median of what has one, but for NAN_MEDIAN, which leaves it out. */
-static int64_t median_place(const sort_plan *p, const char *entries, bool odd) {
+/* Returns the rank (from 1) of the median: of two medians, the lower one. If there are NaNs, the median is NaN;
+ * NAN_MEDIAN leaves NaNs out. */
+static int64_t median_rank(const sort_plan *p, const char *entries, bool odd) {
   const bool is_float = p->compute == COMPUTE_F32 || p->compute == COMPUTE_F64;
-  const int64_t n_nan = odd && is_float ? count_nan(p, entries) : 0, n_numbers = p->n - n_nan;
+  const int64_t n_nan = odd && is_float ? sort_count_nan(p, entries) : 0, n_numbers = p->n - n_nan;
   return n_nan && (p->kind == SELECT_MEDIAN || n_numbers == 0) ? n_numbers + 1 : (n_numbers + 1) / 2;
 }
 
 static void select_row(const sort_plan *p, const char *in, void *entries, void *spare, char *const *out) {
   entry64 found;
   const bool odd = sort_pack(p, in, entries, 0, p->n, false);
-  p->sort->kth(entries, spare, p->n, p->kind == SELECT_KTH ? p->k : median_place(p, entries, odd), &found);
+  p->sort->kth(entries, spare, p->n, p->kind == SELECT_KTH ? p->k : median_rank(p, entries, odd), &found);
   sort_write(p, in, &found, 1, odd, out);
 }
 
-static status plan_select(executor *e, sort_request *r, int64_t dim, int64_t k, int kind) {
+static status plan_row_select(executor *e, sort_request *r, int64_t dim, int64_t k, int kind) {
   sort_plan *p = PLAN(e, sort_plan);
   int64_t dims[MAX_RANK];
   int rank = 0;
   char text[SHAPE_TEXT];
   TRY(sort_expect_dtypes(r->in, r->values, "valuesOut", r->numbers, "indicesOut"));
   TRY(op_expect_dim(dim, "dim", r->in->rank, &r->dim));
-  TRY(expect_countable(r->in, r->dim));
+  TRY(sort_expect_countable(r->in, r->dim));
   const int64_t n = r->in->rank ? r->in->dims[r->dim] : 1;
   EXPECT(n || !r->values->n, "self has shape %s, nothing along dimension %d, expected one element or more",
          shape_text(r->in->dims, r->in->rank, text), r->dim);
@@ -195,7 +198,7 @@ static status plan_select(executor *e, sort_request *r, int64_t dim, int64_t k, 
     r->values = op_one_as(r->values, dims, rank, &room[0]);
     r->numbers = op_one_as(r->numbers, dims, rank, &room[1]);
   } else {
-    TRY(expect_order(r->in, r->dim));
+    TRY(sort_expect_order(r->in, r->dim));
   }
   TRY(op_expect_shape(r->values, "valuesOut", dims, rank));
   TRY(op_expect_shape(r->numbers, "indicesOut", dims, rank));
@@ -213,17 +216,17 @@ static status plan_select(executor *e, sort_request *r, int64_t dim, int64_t k, 
 status prepare_kth(executor *e, const op_arg *a) {
   sort_request r = {
       .in = a[0].tensor, .values = a[4].tensor, .numbers = a[5].tensor, .operand = {0, 1, 2}, .keep_dim = a[3].boolean};
-  return plan_select(e, &r, a[2].integer, a[1].integer, SELECT_KTH);
+  return plan_row_select(e, &r, a[2].integer, a[1].integer, SELECT_KTH);
 }
 
 /* (self, dim, keepDim, valuesOut, indicesOut) */
 status prepare_median_dim(executor *e, const op_arg *a) {
   sort_request r = {
       .in = a[0].tensor, .values = a[3].tensor, .numbers = a[4].tensor, .operand = {0, 1, 2}, .keep_dim = a[2].boolean};
-  return plan_select(e, &r, a[1].integer, 0, e->op->variant == MEDIAN_DIM_NAN ? SELECT_NAN_MEDIAN : SELECT_MEDIAN);
+  return plan_row_select(e, &r, a[1].integer, 0, e->op->variant == MEDIAN_DIM_NAN ? SELECT_NAN_MEDIAN : SELECT_MEDIAN);
 }
 
-/* Of all elements, in whatever order memory has them. */
+/* The median of all elements. They are read in memory order, which does not affect the result. */
 static status median_run(const executor *e, void *const *view, void *scratch) {
   const sort_plan *p = PLAN(e, sort_plan);
   _Alignas(64) char tile[SORT_BLOCK * sizeof(double)];
@@ -237,7 +240,7 @@ static status median_run(const executor *e, void *const *view, void *scratch) {
   }
   entry64 found, value;
   int32_t number;
-  p->sort->kth(entries, spare, p->n, median_place(p, entries, odd), &found);
+  p->sort->kth(entries, spare, p->n, median_rank(p, entries, odd), &found);
   p->sort->unpack(NULL, &number, &found, 1, false);
   cursor_start(&c, &p->rows, view, (int64_t)(uint32_t)number);
   p->in.load(&value, c.at[0], 0, 1);
@@ -245,7 +248,7 @@ static status median_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* Of nothing: NaN, or k for integers. */
+/* An empty tensor has no median: the value is NaN, or `k` for integer types. */
 static status median_of_nothing(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const sort_plan *p = PLAN(e, sort_plan);
@@ -264,7 +267,7 @@ status prepare_median(executor *e, const op_arg *a) {
   sort_plan *p = PLAN(e, sort_plan);
   const view v = view_of(self);
   TRY(sort_expect_dtypes(self, out, out_name, NULL, NULL));
-  TRY(expect_order(self, self->rank - 1));
+  TRY(sort_expect_order(self, self->rank - 1));
   EXPECT(out->n == 1, "%s has %jd elements, expected one", out_name, (intmax_t)out->n);
   EXPECT(self->n <= MOST_ELEMENTS, "self has %jd elements, expected at most %jd", (intmax_t)self->n,
          (intmax_t)MOST_ELEMENTS);

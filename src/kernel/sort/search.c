@@ -1,14 +1,14 @@
-/* SearchSorted, SearchSorteds and IsIn: where values are, and whether. */
+/* SearchSorted, SearchSorteds and IsIn: find the position of values, or whether they occur. */
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 #include "op/executor.h"
 
-/* What two tensors' elements, or a tensor's and a scalar, are compared in. */
-static compute_type comparing(int dtype) {
+/* The compute type in which elements of two tensors, or of a tensor and a scalar, are compared. */
+static compute_type search_compute_of(int dtype) {
   return !dtype_is_float(dtype) ? COMPUTE_I64 : dtype == ACL_DOUBLE ? COMPUTE_F64 : COMPUTE_F32;
 }
 
-/* A scalar as an element of this dtype is, once loaded: rounded to it. */
+/* Returns the scalar rounded to this dtype, in the compute type. */
 static compute_value scalar_as(const scalar *s, int dtype, compute_type compute) {
   _Alignas(16) char stored[16];
   compute_value v = {0};
@@ -24,20 +24,21 @@ static compute_value scalar_as(const scalar *s, int dtype, compute_type compute)
 /* ---- SearchSorted ------------------------------------------------------------------------------------------------ */
 
 typedef struct {
-  walk rows; /* operand 0: values, 1: out, 2: the sequence's rows, 3: the sorter's; the last dimension is the row */
+  walk rows; /* operands: 0 values, 1 out, 2 rows of the sequence, 3 rows of the sorter; one position per value */
   load_loop *load_value, *load_element;
-  load_loop *load_rounded; /* with store_rounded: both types' elements as those of a 16-bit float; NULL: not needed */
+  /* with store_rounded: rounds elements of both tensors to a common 16-bit float type; NULL: not needed */
+  load_loop *load_rounded;
   store_loop *store_rounded;
   store_loop *store;
-  compute_value value; /* of SearchSorteds */
-  int64_t n;           /* elements of a sequence */
+  compute_value value; /* the scalar of SearchSorteds */
+  int64_t n;           /* number of elements of a sequence */
   int64_t along, sorter_along;
   uint8_t compute;
   bool right, has_sorter, is_scalar;
 } search_plan;
 
-/* Whether the place is behind element x: below the value, or, to the right, not above. NaN is behind all. */
-static bool is_before(const search_plan *p, compute_value x, compute_value v) {
+/* Whether the result lies after element x: x is below v, or, with `right`, not above v. NaN comes after everything. */
+static bool search_is_before(const search_plan *p, compute_value x, compute_value v) {
   switch (p->compute) {
   case COMPUTE_F32: return p->right ? !(x.f32 > v.f32) : !(x.f32 >= v.f32);
   case COMPUTE_F64: return p->right ? !(x.f64 > v.f64) : !(x.f64 >= v.f64);
@@ -45,7 +46,7 @@ static bool is_before(const search_plan *p, compute_value x, compute_value v) {
   }
 }
 
-static compute_value element(const search_plan *p, load_loop *load, const char *at) {
+static compute_value search_element(const search_plan *p, load_loop *load, const char *at) {
   compute_value x;
   uint16_t rounded;
   load(&x, at, 0, 1);
@@ -56,12 +57,12 @@ static compute_value element(const search_plan *p, load_loop *load, const char *
   return x;
 }
 
-static int64_t search(const search_plan *p, const char *sequence, const char *sorter, compute_value v) {
+static int64_t search_sequence(const search_plan *p, const char *sequence, const char *sorter, compute_value v) {
   int64_t low = 0, high = p->n;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
     const int64_t at = sorter ? *(const int64_t *)(const void *)(sorter + middle * p->sorter_along) : middle;
-    if (is_before(p, element(p, p->load_element, sequence + at * p->along), v))
+    if (search_is_before(p, search_element(p, p->load_element, sequence + at * p->along), v))
       low = middle + 1;
     else
       high = middle;
@@ -77,10 +78,10 @@ static status check_sorter(const search_plan *p, const char *sorter) {
   return ST_OK;
 }
 
-static status search_run(const executor *e, void *const *view, void *scratch) {
+static status search_sorted_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const search_plan *p = PLAN(e, search_plan);
-  /* the schema's order: sortedSequence, (self,) sorter, out */
+  /* operands in the schema's order: sortedSequence, (self,) sorter, out */
   void *const at[4] = {p->is_scalar ? view[2] : view[1], p->is_scalar ? view[2] : view[3], view[0],
                        p->is_scalar ? view[1] : view[2]};
   cursor c;
@@ -94,15 +95,15 @@ static status search_run(const executor *e, void *const *view, void *scratch) {
       const char *const sorter = p->has_sorter ? c.at[3] + k * p->rows.strides[3][last] : NULL;
       if (sorter && sorter != checked) TRY(check_sorter(p, checked = sorter));
       const compute_value v =
-          p->is_scalar ? p->value : element(p, p->load_value, c.at[0] + k * p->rows.strides[0][last]);
-      const int64_t found = search(p, sequence, sorter, v);
+          p->is_scalar ? p->value : search_element(p, p->load_value, c.at[0] + k * p->rows.strides[0][last]);
+      const int64_t found = search_sequence(p, sequence, sorter, v);
       p->store(c.at[1] + k * p->rows.strides[1][last], 0, &found, 1);
     }
   }
   return ST_OK;
 }
 
-/* The sequence's (or sorter's) rows, seen as if every value had its row: its last dimension does not move. */
+/* Views the rows of the sequence (or sorter) with one row per value; the stride of the last dimension is 0. */
 static view rows_of_values(const tensor *sequence, const tensor *values) {
   view v = view_of(sequence), rows = {.rank = values->rank, .dtype = sequence->dtype};
   for (int d = 0; d < rows.rank; ++d) {
@@ -122,7 +123,7 @@ static status expect_same_rows(const tensor *sequence, const tensor *values) {
   return ST_OK;
 }
 
-/* values: self, or out in its place where a scalar is looked for. */
+/* values: self, or out in its place if the value is a scalar. */
 static status plan_search(executor *e, search_plan *p, const tensor *sequence, const tensor *values,
                           const tensor *sorter, const tensor *out, bool out_int32) {
   const int dtype = out_int32 ? ACL_INT32 : ACL_INT64;
@@ -146,11 +147,11 @@ static status plan_search(executor *e, search_plan *p, const tensor *sequence, c
   p->load_element = loops->load[sequence->dtype][p->compute];
   p->store = loops->store[dtype][COMPUTE_I64];
   executor_cost(e, (uint64_t)values->n * 12, (uint64_t)values->n * 2048);
-  e->run = search_run;
+  e->run = search_sorted_run;
   return ST_OK;
 }
 
-/* (sortedSequence, self, outInt32, right, sorter, out): compared in the type that both promote to */
+/* (sortedSequence, self, outInt32, right, sorter, out): compares in the type to which both promote. */
 status prepare_search_sorted(executor *e, const op_arg *a) {
   search_plan *p = PLAN(e, search_plan);
   const tensor *sequence = a[0].tensor, *self = a[1].tensor;
@@ -158,7 +159,7 @@ status prepare_search_sorted(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
   const int dtype = dtype_promote(sequence->dtype, self->dtype);
   const bool rounds = sequence->dtype != self->dtype && dtype_is_float(dtype) && dtype_bytes(dtype) == 2;
-  p->compute = (uint8_t)comparing(dtype);
+  p->compute = (uint8_t)search_compute_of(dtype);
   p->load_rounded = rounds ? loops->load[dtype][COMPUTE_F32] : NULL;
   p->store_rounded = loops->store[dtype][COMPUTE_F32];
   p->load_value = loops->load[self->dtype][p->compute];
@@ -167,7 +168,7 @@ status prepare_search_sorted(executor *e, const op_arg *a) {
   return plan_search(e, p, sequence, self, a[4].tensor, a[5].tensor, a[2].boolean);
 }
 
-/* (sortedSequence, self, outInt32, right, sorter, out): self is a scalar, the sequence has one dimension */
+/* (sortedSequence, self, outInt32, right, sorter, out): self is a scalar; the sequence has one dimension. */
 status prepare_search_sorteds(executor *e, const op_arg *a) {
   search_plan *p = PLAN(e, search_plan);
   const tensor *sequence = a[0].tensor, *out = a[5].tensor;
@@ -175,7 +176,7 @@ status prepare_search_sorteds(executor *e, const op_arg *a) {
   EXPECT(sequence->rank == 1, "sortedSequence has %d dimensions, expected one", sequence->rank);
   EXPECT(out->n == 1, "out has %jd elements, expected one", (intmax_t)out->n);
   const bool real = dtype_class_of(a[1].scalar->dtype) == CLASS_FLOAT && !dtype_is_float(sequence->dtype);
-  p->compute = (uint8_t)(real ? COMPUTE_F64 : comparing(sequence->dtype));
+  p->compute = (uint8_t)(real ? COMPUTE_F64 : search_compute_of(sequence->dtype));
   p->value = real ? (compute_value){.f64 = scalar_real(a[1].scalar)}
                   : scalar_as(a[1].scalar, sequence->dtype, (compute_type)p->compute);
   p->load_rounded = NULL;
@@ -187,13 +188,13 @@ status prepare_search_sorteds(executor *e, const op_arg *a) {
 /* ---- IsIn -------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  walk elements; /* operand 0: the tensor, 1: out, of the same shape or one element */
+  walk elements; /* operands: 0 the tensor, 1 out (of the same shape, or one element) */
   row_access in;
   compute_value value;
-  double imaginary; /* of the value */
+  double imaginary; /* imaginary part of the value */
   store_loop *store;
-  uint8_t compute, part; /* part: bytes from a real part to the imaginary one, 0: there is none */
-  bool invert, any;      /* one result: whether some element is equal */
+  uint8_t compute, part; /* part: byte offset of the imaginary part, 0 for real types */
+  bool invert, any;      /* any: a single result, whether any element is equal */
 } is_in_plan;
 
 static bool is_equal(const is_in_plan *p, const char *tile, int64_t i) {
@@ -230,7 +231,8 @@ static status is_in_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* The scalar is rounded to the tensor's type; CANN looks for one in many elements in the type that both promote to. */
+/* The scalar is rounded to the tensor's type. CANN, if it searches many elements for a scalar, compares in
+ * the type to which both promote. */
 static status plan_is_in(executor *e, const tensor *t, const char *name, const scalar *s, bool invert,
                          const tensor *out, bool any) {
   enum { MANY = 10 };
@@ -242,7 +244,7 @@ static status plan_is_in(executor *e, const tensor *t, const char *name, const s
   const int common = any && t->n >= MANY ? dtype_part(dtype_promote(t->dtype, s->dtype)) : dtype;
   const bool real = dtype_class_of(s->dtype) >= CLASS_FLOAT && !dtype_is_float(common);
   const bool complex = dtype != t->dtype;
-  p->compute = (uint8_t)(real || complex ? COMPUTE_F64 : comparing(common));
+  p->compute = (uint8_t)(real || complex ? COMPUTE_F64 : search_compute_of(common));
   p->value = real ? (compute_value){.f64 = scalar_real(s)} : scalar_as(s, common, (compute_type)p->compute);
   p->imaginary = !dtype_is_complex(s->dtype) ? 0 : common == ACL_FLOAT ? (float)s->imaginary : s->imaginary;
   p->part = complex ? (uint8_t)dtype_bytes(dtype) : 0;

@@ -1,41 +1,44 @@
-/* The innermost loops of sorting and selecting, by instruction set level (engine/level.h).
+/* The innermost loops of sorting and selecting, one table per instruction set level (engine/level.h). Used by
+ * sort_rows.h and by the operators of kernel/moe, unique.c and top_k_top_p.c; the functions are stateless.
  *
- * Elements become keys: unsigned integers that compare as the elements do, NaN being largest and -0 equal to 0; for
- * descending order the key's complement. An entry is a key and the element's number in its row. Sorting is stable by
- * construction (LSD radix), so entries with equal keys stay in the order of their numbers. Rows have fewer than 2^32
- * elements. */
+ * Elements become keys: unsigned integers that compare as the elements do. NaN is largest, -0 equals 0, and
+ * for descending order the key is complemented. An entry is a key and the element's index in its row.
+ * Sorting is stable (LSD radix sort), so entries with equal keys stay in the order of their indices. Rows
+ * have fewer than 2^32 elements. */
 #ifndef CANNON_KERNEL_SORT_SORT_H
 #define CANNON_KERNEL_SORT_SORT_H
 
 #include "kernel/engine/elementwise.h"
 
-/* Of elements of 4 bytes: the key in the high half, the number in the low half, so that entries compare as they are. */
+/* Entry of a 4-byte element: the key in the high half and the index in the low half, so
+ * that entries compare as integers. */
 typedef uint64_t entry32;
 
-/* Of elements of 8 bytes. */
+/* Entry of an 8-byte element. */
 typedef struct {
   uint64_t key, number;
 } entry64;
 
-/* By compute type: COMPUTE_F32 and COMPUTE_I32 have entry32, the others entry64; "entries" are arrays of these. */
+/* The functions for one compute type: COMPUTE_F32 and COMPUTE_I32 use entry32, the others entry64.
+ * "entries" are arrays of these. */
 typedef struct {
   int entry_bytes;
-  /* Entries of n contiguous elements whose numbers are first, first + 1, ...; whether there was a NaN or a -0, whose
-   * bits entries do not keep. */
+  /* Makes entries of n contiguous elements with the indices first, first + 1, ... Returns whether there was a NaN or a
+   * -0, whose bits are lost in entries. */
   bool (*pack)(void *entries, const void *x, int64_t first, int64_t n, bool descending);
-  /* The elements and numbers back; either may be NULL. */
+  /* Extracts the elements and indices from entries; x or numbers may be NULL. */
   void (*unpack)(void *x, int32_t *numbers, const void *entries, int64_t n, bool descending);
-  /* Sorts; `spare` has the same size. Returns where the result is, entries or spare. */
+  /* Sorts n entries; `spare` has the same size. Returns where the result is: entries or spare. */
   void *(*sort)(void *entries, void *spare, int64_t n);
-  /* Brings the k smallest of n entries to the front, sorted (1 <= k <= n); spare: room for n. */
+  /* Moves the k smallest of n entries to the front, sorted (1 <= k <= n). spare: room for n entries. */
   void (*smallest)(void *entries, void *spare, int64_t n, int64_t k);
-  /* The k-th smallest, in *found; entries are left in disorder. */
+  /* Stores the k-th smallest entry (k >= 1) in *found. The order of `entries` is destroyed. */
   void (*kth)(void *entries, void *spare, int64_t n, int64_t k, void *found);
-  /* Appends entries of x's elements whose key is below that of `limit` to `to` until `room` are there; *n_found counts
-   * them. Returns how many of the n elements were looked at. */
+  /* Appends entries of those elements of x whose key is below that of `limit` to `to`, until it has `room` entries;
+   * *n_found counts them. Returns how many of the n elements were examined. */
   int64_t (*filter)(void *to, int64_t room, int64_t *n_found, const void *limit, const void *x, int64_t first,
                     int64_t n, bool descending);
-  /* Of two entries. */
+  /* Whether two entries have the same key. */
   bool (*same_key)(const void *a, const void *b);
 } sort_loops;
 
@@ -43,6 +46,6 @@ typedef struct {
   sort_loops of[N_COMPUTE];
 } sort_table;
 
-extern const sort_table *sorts; /* set before main */
+extern const sort_table *sorts; /* set before main, for the processor */
 
 #endif

@@ -1,4 +1,4 @@
-/* The loops of sorting and selecting; see sort.h. */
+/* The loops of sort.h, compiled once per instruction set level. */
 #include <math.h>
 #include <string.h>
 
@@ -6,11 +6,11 @@
 #include "kernel/sort/sort.h"
 
 enum {
-  RANK_MOST = 48,      /* entries that are sorted by counting what comes before each */
-  LOOKED_AT = 1024,    /* entries at most, over all passes, when the smallest are found one by one */
-  SHORT_DIGITS = 4096, /* entries from which digits of 11 bits pay: fewer passes, longer histograms */
+  RANK_MOST = 48,      /* up to so many entries are sorted by counting the smaller ones of each */
+  LOOKED_AT = 1024,    /* up to so many entry accesses, over all passes, the smallest are found one by one */
+  SHORT_DIGITS = 4096, /* from so many entries on, 11-bit digits pay off: fewer passes, larger histograms */
   LARGEST_DIGIT = 11,
-  LOOK = 32, /* elements that are compared with a limit at once */
+  LOOK = 32, /* elements that are compared with a limit at a time */
 };
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static inline entry64 entry64_of(uint64_t key, uint64_t number) { return (entry6
 static inline uint64_t entry64_key(entry64 e) { return e.key; }
 static inline uint64_t entry64_number(entry64 e) { return e.number; }
 
-/* In the order of sorting: by key, then by number, which no two share. */
+/* The order of sorting: by key, then by index, which is unique. */
 static inline bool entry32_is_before(entry32 a, entry32 b) { return a < b; }
 static inline bool entry64_is_before(entry64 a, entry64 b) {
   return (a.key < b.key) | ((a.key == b.key) & (a.number < b.number));
@@ -57,7 +57,7 @@ static inline bool entry64_is_before(entry64 a, entry64 b) {
 
 static const entry32 entry32_last = UINT64_MAX;
 static const entry64 entry64_last = {UINT64_MAX, UINT64_MAX};
-/* e where it comes after the other; else the last of all. */
+/* e if it comes after `other`, else the last of all entries */
 static inline entry32 entry32_behind(entry32 e, entry32 other) { return e | -(uint64_t)(e <= other); }
 static inline entry64 entry64_behind(entry64 e, entry64 other) {
   return entry64_is_before(other, e) ? e : entry64_last;
@@ -65,122 +65,122 @@ static inline entry64 entry64_behind(entry64 e, entry64 other) {
 
 /* ---- sorting: E entries with keys of K --------------------------------------------------------------------------- */
 
-#define SORTING(E, K)                                                                                                     \
-  /* Each goes where as many as come before it leave off: n^2 comparisons, but no branch. */                              \
-  static E *rank_##E(const E *a, E *b, int64_t n) {                                                                       \
-    for (int64_t i = 0; i < n; ++i) {                                                                                     \
-      const E e = a[i];                                                                                                   \
-      uint64_t rank = 0;                                                                                                  \
-      for (int64_t j = 0; j < n; ++j) rank += E##_is_before(a[j], e);                                                     \
-      b[rank] = e;                                                                                                        \
-    }                                                                                                                     \
-    return b;                                                                                                             \
-  }                                                                                                                       \
-                                                                                                                          \
-  /* Least significant digit first; a digit that all share needs no pass. */                                              \
-  static inline E *radix_##E(E *a, E *b, int64_t n, const int bits) {                                                     \
-    enum { MOST_DIGITS = (8 * sizeof(K) + 7) / 8 };                                                                       \
-    uint32_t count[MOST_DIGITS << 8 > 6 << LARGEST_DIGIT ? MOST_DIGITS << 8 : 6 << LARGEST_DIGIT];                        \
-    const int n_digits = (int)(8 * sizeof(K) + (size_t)bits - 1) / bits;                                                  \
-    const K mask = ((K)1 << bits) - 1;                                                                                    \
-    memset(count, 0, sizeof *count *((size_t)n_digits << bits));                                                          \
-    for (int64_t i = 0; i < n; ++i)                                                                                       \
-      for (int d = 0; d < n_digits; ++d) ++count[(d << bits) + (int)(E##_key(a[i]) >> (d * bits) & mask)];                \
-    for (int d = 0; d < n_digits; ++d) {                                                                                  \
-      uint32_t *const start = count + (d << bits);                                                                        \
-      if (start[E##_key(a[0]) >> (d * bits) & mask] == n) continue;                                                       \
-      uint32_t sum = 0;                                                                                                   \
-      for (int64_t v = 0; v <= (int64_t)mask; ++v) {                                                                      \
-        const uint32_t c = start[v];                                                                                      \
-        start[v] = sum;                                                                                                   \
-        sum += c;                                                                                                         \
-      }                                                                                                                   \
-      for (int64_t i = 0; i < n; ++i) b[start[E##_key(a[i]) >> (d * bits) & mask]++] = a[i];                              \
-      E *const t = a;                                                                                                     \
-      a = b;                                                                                                              \
-      b = t;                                                                                                              \
-    }                                                                                                                     \
-    return a;                                                                                                             \
-  }                                                                                                                       \
-                                                                                                                          \
-  static void *sort_##E(void *entries, void *spare, int64_t n) {                                                          \
-    if (n <= RANK_MOST) return rank_##E(entries, spare, n);                                                               \
-    return n < SHORT_DIGITS ? radix_##E(entries, spare, n, 8) : radix_##E(entries, spare, n, LARGEST_DIGIT);              \
-  }                                                                                                                       \
-                                                                                                                          \
-  /* Narrows down the k-th key by its digits, most significant first: what is above falls away, what is below is kept. */ \
-  /* a[0..*kept) are among the k smallest and below the *left entries that follow, among which the k-th is; each */       \
-  /* part's equal keys stay in order. */                                                                                  \
-  static void narrow_##E(E *a, E *b, int64_t n, int64_t k, int64_t *kept, int64_t *left) {                                \
-    *kept = 0;                                                                                                            \
-    *left = n;                                                                                                            \
-    for (int shift = (int)(8 * sizeof(K)) - 8; shift >= 0 && *left > k - *kept && *left > RANK_MOST; shift -= 8) {        \
-      uint32_t count[256] = {0};                                                                                          \
-      E *const undecided = a + *kept;                                                                                     \
-      for (int64_t i = 0; i < *left; ++i) ++count[E##_key(undecided[i]) >> shift & 255];                                  \
-      int64_t below = 0, digit = 0;                                                                                       \
-      while (below + count[digit] < k - *kept) below += count[digit++];                                                   \
-      if (count[digit] == *left) continue;                                                                                \
-      int64_t low = 0, equal = 0;                                                                                         \
-      for (int64_t i = 0; i < *left; ++i) {                                                                               \
-        const E e = undecided[i];                                                                                         \
-        const int64_t d = (int64_t)(E##_key(e) >> shift & 255);                                                           \
-        undecided[low] = e;                                                                                               \
-        b[equal] = e;                                                                                                     \
-        low += d < digit;                                                                                                 \
-        equal += d == digit;                                                                                              \
-      }                                                                                                                   \
-      memcpy(undecided + low, b, (size_t)equal * sizeof(E));                                                              \
-      *kept += low;                                                                                                       \
-      *left = equal;                                                                                                      \
-    }                                                                                                                     \
-  }                                                                                                                       \
-                                                                                                                          \
-  static E first_behind_##E(const E *a, int64_t n, E other) {                                                             \
-    E best = E##_last;                                                                                                    \
-    for (int64_t i = 0; i < n; ++i) {                                                                                     \
-      const E e = E##_behind(a[i], other);                                                                                \
-      best = E##_is_before(e, best) ? e : best;                                                                           \
-    }                                                                                                                     \
-    return best;                                                                                                          \
-  }                                                                                                                       \
-                                                                                                                          \
-  static E first_##E(const E *a, int64_t n) {                                                                             \
-    E best = a[0];                                                                                                        \
-    for (int64_t i = 1; i < n; ++i) best = E##_is_before(a[i], best) ? a[i] : best;                                       \
-    return best;                                                                                                          \
-  }                                                                                                                       \
-                                                                                                                          \
-  static void smallest_in_turn_##E(const E *a, E *b, int64_t n, int64_t k) {                                              \
-    b[0] = first_##E(a, n);                                                                                               \
-    for (int64_t r = 1; r < k; ++r) b[r] = first_behind_##E(a, n, b[r - 1]);                                              \
-  }                                                                                                                       \
-                                                                                                                          \
-  static void smallest_##E(void *entries, void *spare, int64_t n, int64_t k) {                                            \
-    int64_t kept, left;                                                                                                   \
-    if (k == 1 || k * n <= LOOKED_AT) {                                                                                   \
-      smallest_in_turn_##E(entries, spare, n, k);                                                                         \
-      memcpy(entries, spare, (size_t)k * sizeof(E));                                                                      \
-      return;                                                                                                             \
-    }                                                                                                                     \
-    narrow_##E(entries, spare, n, k, &kept, &left);                                                                       \
-    const E *const sorted = sort_##E(entries, spare, kept + left);                                                        \
-    if (sorted != (E *)entries) memcpy(entries, sorted, (size_t)k * sizeof(E));                                           \
-  }                                                                                                                       \
-                                                                                                                          \
-  static void kth_##E(void *entries, void *spare, int64_t n, int64_t k, void *found) {                                    \
-    int64_t kept, left;                                                                                                   \
-    narrow_##E(entries, spare, n, k, &kept, &left);                                                                       \
-    const E *const sorted = sort_##E((E *)entries + kept, spare, left);                                                   \
-    memcpy(found, &sorted[k - kept - 1], sizeof(E));                                                                      \
-  }                                                                                                                       \
-                                                                                                                          \
+#define SORTING(E, K)                                                                                                  \
+  /* Writes each entry to the position given by the number of smaller ones: n^2 comparisons, but no branch. */         \
+  static E *rank_##E(const E *a, E *b, int64_t n) {                                                                    \
+    for (int64_t i = 0; i < n; ++i) {                                                                                  \
+      const E e = a[i];                                                                                                \
+      uint64_t rank = 0;                                                                                               \
+      for (int64_t j = 0; j < n; ++j) rank += E##_is_before(a[j], e);                                                  \
+      b[rank] = e;                                                                                                     \
+    }                                                                                                                  \
+    return b;                                                                                                          \
+  }                                                                                                                    \
+                                                                                                                       \
+  /* LSD radix sort; a digit that is the same in all entries needs no pass. */                                         \
+  static inline E *radix_##E(E *a, E *b, int64_t n, const int bits) {                                                  \
+    enum { MOST_DIGITS = (8 * sizeof(K) + 7) / 8 };                                                                    \
+    uint32_t count[MOST_DIGITS << 8 > 6 << LARGEST_DIGIT ? MOST_DIGITS << 8 : 6 << LARGEST_DIGIT];                     \
+    const int n_digits = (int)(8 * sizeof(K) + (size_t)bits - 1) / bits;                                               \
+    const K mask = ((K)1 << bits) - 1;                                                                                 \
+    memset(count, 0, sizeof *count *((size_t)n_digits << bits));                                                       \
+    for (int64_t i = 0; i < n; ++i)                                                                                    \
+      for (int d = 0; d < n_digits; ++d) ++count[(d << bits) + (int)(E##_key(a[i]) >> (d * bits) & mask)];             \
+    for (int d = 0; d < n_digits; ++d) {                                                                               \
+      uint32_t *const start = count + (d << bits);                                                                     \
+      if (start[E##_key(a[0]) >> (d * bits) & mask] == n) continue;                                                    \
+      uint32_t sum = 0;                                                                                                \
+      for (int64_t v = 0; v <= (int64_t)mask; ++v) {                                                                   \
+        const uint32_t c = start[v];                                                                                   \
+        start[v] = sum;                                                                                                \
+        sum += c;                                                                                                      \
+      }                                                                                                                \
+      for (int64_t i = 0; i < n; ++i) b[start[E##_key(a[i]) >> (d * bits) & mask]++] = a[i];                           \
+      E *const t = a;                                                                                                  \
+      a = b;                                                                                                           \
+      b = t;                                                                                                           \
+    }                                                                                                                  \
+    return a;                                                                                                          \
+  }                                                                                                                    \
+                                                                                                                       \
+  static void *sort_##E(void *entries, void *spare, int64_t n) {                                                       \
+    if (n <= RANK_MOST) return rank_##E(entries, spare, n);                                                            \
+    return n < SHORT_DIGITS ? radix_##E(entries, spare, n, 8) : radix_##E(entries, spare, n, LARGEST_DIGIT);           \
+  }                                                                                                                    \
+                                                                                                                       \
+  /* Narrows down the k-th key digit by digit, most significant first. Entries above it are dropped, those below */    \
+  /* are kept in a[0..*kept). The *left entries after them contain the k-th one. Within both parts entries with */     \
+  /* equal keys stay in order. */                                                                                      \
+  static void narrow_##E(E *a, E *b, int64_t n, int64_t k, int64_t *kept, int64_t *left) {                             \
+    *kept = 0;                                                                                                         \
+    *left = n;                                                                                                         \
+    for (int shift = (int)(8 * sizeof(K)) - 8; shift >= 0 && *left > k - *kept && *left > RANK_MOST; shift -= 8) {     \
+      uint32_t count[256] = {0};                                                                                       \
+      E *const undecided = a + *kept;                                                                                  \
+      for (int64_t i = 0; i < *left; ++i) ++count[E##_key(undecided[i]) >> shift & 255];                               \
+      int64_t below = 0, digit = 0;                                                                                    \
+      while (below + count[digit] < k - *kept) below += count[digit++];                                                \
+      if (count[digit] == *left) continue;                                                                             \
+      int64_t low = 0, equal = 0;                                                                                      \
+      for (int64_t i = 0; i < *left; ++i) {                                                                            \
+        const E e = undecided[i];                                                                                      \
+        const int64_t d = (int64_t)(E##_key(e) >> shift & 255);                                                        \
+        undecided[low] = e;                                                                                            \
+        b[equal] = e;                                                                                                  \
+        low += d < digit;                                                                                              \
+        equal += d == digit;                                                                                           \
+      }                                                                                                                \
+      memcpy(undecided + low, b, (size_t)equal * sizeof(E));                                                           \
+      *kept += low;                                                                                                    \
+      *left = equal;                                                                                                   \
+    }                                                                                                                  \
+  }                                                                                                                    \
+                                                                                                                       \
+  static E first_behind_##E(const E *a, int64_t n, E other) {                                                          \
+    E best = E##_last;                                                                                                 \
+    for (int64_t i = 0; i < n; ++i) {                                                                                  \
+      const E e = E##_behind(a[i], other);                                                                             \
+      best = E##_is_before(e, best) ? e : best;                                                                        \
+    }                                                                                                                  \
+    return best;                                                                                                       \
+  }                                                                                                                    \
+                                                                                                                       \
+  static E first_##E(const E *a, int64_t n) {                                                                          \
+    E best = a[0];                                                                                                     \
+    for (int64_t i = 1; i < n; ++i) best = E##_is_before(a[i], best) ? a[i] : best;                                    \
+    return best;                                                                                                       \
+  }                                                                                                                    \
+                                                                                                                       \
+  static void smallest_in_turn_##E(const E *a, E *b, int64_t n, int64_t k) {                                           \
+    b[0] = first_##E(a, n);                                                                                            \
+    for (int64_t r = 1; r < k; ++r) b[r] = first_behind_##E(a, n, b[r - 1]);                                           \
+  }                                                                                                                    \
+                                                                                                                       \
+  static void smallest_##E(void *entries, void *spare, int64_t n, int64_t k) {                                         \
+    int64_t kept, left;                                                                                                \
+    if (k == 1 || k * n <= LOOKED_AT) {                                                                                \
+      smallest_in_turn_##E(entries, spare, n, k);                                                                      \
+      memcpy(entries, spare, (size_t)k * sizeof(E));                                                                   \
+      return;                                                                                                          \
+    }                                                                                                                  \
+    narrow_##E(entries, spare, n, k, &kept, &left);                                                                    \
+    const E *const sorted = sort_##E(entries, spare, kept + left);                                                     \
+    if (sorted != (E *)entries) memcpy(entries, sorted, (size_t)k * sizeof(E));                                        \
+  }                                                                                                                    \
+                                                                                                                       \
+  static void kth_##E(void *entries, void *spare, int64_t n, int64_t k, void *found) {                                 \
+    int64_t kept, left;                                                                                                \
+    narrow_##E(entries, spare, n, k, &kept, &left);                                                                    \
+    const E *const sorted = sort_##E((E *)entries + kept, spare, left);                                                \
+    memcpy(found, &sorted[k - kept - 1], sizeof(E));                                                                   \
+  }                                                                                                                    \
+                                                                                                                       \
   static bool same_key_##E(const void *a, const void *b) { return E##_key(*(const E *)a) == E##_key(*(const E *)b); }
 
 SORTING(entry32, uint32_t)
 SORTING(entry64, uint64_t)
 
-/* ---- elements of bits B to entries ------------------------------------------------------------------------------- */
+/* ---- elements with bits of type B to entries --------------------------------------------------------------------- */
 
 #define ENTRIES(suffix, E, B, is_odd)                                                                                  \
   static bool pack_##suffix(void *entries, const void *x, int64_t first, int64_t n, bool descending) {                 \

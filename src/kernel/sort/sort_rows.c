@@ -1,3 +1,4 @@
+/* Runs sorts and selections over rows, see sort_rows.h. */
 #include "kernel/sort/sort_rows.h"
 
 #include "kernel/engine/level.h"
@@ -6,15 +7,15 @@
 LEVEL_CHOICE(sort_table, sorts, sorts)
 
 enum {
-  STACK_BYTES = 16 << 10, /* of entries, and as much to spare */
+  STACK_BYTES = 16 << 10, /* entries of at most so many bytes are on the stack, with a spare buffer of the same size */
   PARTS_PER_THREAD = 4,
 };
 
 typedef struct {
   const sort_plan *plan;
   void *view[SORT_OPERANDS];
-  char *scratch;   /* a slot for each thread */
-  int64_t n_parts; /* that the rows are cut into */
+  char *scratch;   /* one slot per thread */
+  int64_t n_parts; /* number of chunks of rows */
 } sort_job;
 
 compute_type sort_compute_of(int dtype) {
@@ -33,8 +34,8 @@ bool sort_pack(const sort_plan *p, const char *in, void *entries, int64_t first,
   return odd;
 }
 
-/* NaNs and zeros get the bits that they had. */
-static void restore_odd(const sort_plan *p, const char *in, void *values, const int32_t *numbers, int64_t n) {
+/* Restores the original bits of NaN and zeros from the input. */
+static void sort_restore_odd(const sort_plan *p, const char *in, void *values, const int32_t *numbers, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     char *const to = (char *)values + i * p->in.size;
     const double v = p->compute == COMPUTE_F32 ? *(float *)(void *)to : *(double *)(void *)to;
@@ -42,8 +43,8 @@ static void restore_odd(const sort_plan *p, const char *in, void *values, const 
   }
 }
 
-/* What the index has at the numbers' places. */
-static void write_index(const sort_plan *p, const int32_t *numbers, int64_t n, const char *index, char *to) {
+/* Writes the index tensor's elements at the given indices. */
+static void sort_write_index(const sort_plan *p, const int32_t *numbers, int64_t n, const char *index, char *to) {
   int64_t found[SORT_BLOCK];
   for (int64_t i = 0; i < n; ++i)
     p->index.load(&found[i], index + (int64_t)(uint32_t)numbers[i] * p->index.along, 0, 1);
@@ -63,11 +64,11 @@ void sort_write(const sort_plan *p, const char *in, const void *entries, int64_t
     void *const values = to && p->values.direct ? to : tile;
     p->sort->unpack(to ? values : NULL, numbers, (const char *)entries + i * p->sort->entry_bytes, block,
                     p->descending);
-    if (to && was_odd) restore_odd(p, in, values, numbers, block);
+    if (to && was_odd) sort_restore_odd(p, in, values, numbers, block);
     if (to && values == tile) p->values.store(to, p->values.along, tile, block);
     if (!numbers_out) continue;
     if (p->has_index)
-      write_index(p, numbers, block, out[values_out ? 2 : 1], numbers_out + i * p->numbers.along);
+      sort_write_index(p, numbers, block, out[values_out ? 2 : 1], numbers_out + i * p->numbers.along);
     else
       p->numbers.store(numbers_out + i * p->numbers.along, p->numbers.along, numbers, block);
   }
@@ -101,7 +102,7 @@ static status sort_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-static row_access access_of(const tensor *t, compute_type compute, int64_t along) {
+static row_access sort_access_of(const tensor *t, compute_type compute, int64_t along) {
   return row_access_of(t->dtype, compute, along, 0, SORT_BLOCK);
 }
 
@@ -129,13 +130,13 @@ void sort_rows_plan(executor *e, sort_plan *p, const sort_request *r) {
   const compute_type compute = sort_compute_of(r->in->dtype);
   p->compute = (uint8_t)compute;
   p->sort = &sorts->of[compute];
-  p->in = access_of(r->in, compute, along[0]);
+  p->in = sort_access_of(r->in, compute, along[0]);
   p->values.store = p->numbers.store = NULL;
-  if (r->values) p->values = access_of(r->values, compute, along[place[1]]);
-  if (r->numbers) p->numbers = access_of(r->numbers, COMPUTE_I32, along[place[2]]);
+  if (r->values) p->values = sort_access_of(r->values, compute, along[place[1]]);
+  if (r->numbers) p->numbers = sort_access_of(r->numbers, COMPUTE_I32, along[place[2]]);
   p->has_index = r->index;
   if (r->index) {
-    p->index = access_of(r->index, COMPUTE_I64, along[place[3]]);
+    p->index = sort_access_of(r->index, COMPUTE_I64, along[place[3]]);
     p->index.store = loops->store[r->numbers->dtype][COMPUTE_I64];
   }
   p->n_results = r->n_results;

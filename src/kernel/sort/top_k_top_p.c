@@ -1,5 +1,6 @@
-/* ApplyTopKTopP: of each row of logits, what is smaller than the k-th largest becomes -infinity, and so does what, of the
- * probabilities that are left, makes up no more than 1 - p from the smallest on; the largest stays. Sums are in double. */
+/* ApplyTopKTopP: in each row of logits, values smaller than the k-th largest become -infinity. Of the
+ * probabilities of the others, the smallest ones, whose sum is at most 1 - p, become -infinity as well; the
+ * largest always stays. Sums are in double. */
 #include <math.h>
 
 #include "kernel/engine/rows.h"
@@ -24,7 +25,7 @@ typedef struct {
   status *result;
 } top_k_top_p_job;
 
-/* How many of the sorted values are smaller than the k-th largest. */
+/* Returns how many of the ascending values are smaller than the k-th largest. */
 static int64_t below_top_k(const float *sorted, int64_t n, int64_t k) {
   if (k <= 0 || k >= n) return 0;
   int64_t cut = n - k;
@@ -32,7 +33,8 @@ static int64_t below_top_k(const float *sorted, int64_t n, int64_t k) {
   return cut;
 }
 
-/* How many of them, the first `cut` being left out, are outside of the top p. */
+/* Returns how many of the ascending values are outside of the top p, including the first
+ * `cut`, which are excluded already. */
 static int64_t below_top_p(const float *sorted, int64_t n, int64_t cut, double p) {
   const double most = sorted[n - 1];
   double total = 0, sum = 0;
@@ -44,7 +46,7 @@ static int64_t below_top_p(const float *sorted, int64_t n, int64_t cut, double p
   return cut;
 }
 
-static void filter_row(const top_k_top_p_job *j, int64_t row, char *scratch) {
+static void top_k_top_p_row(const top_k_top_p_job *j, int64_t row, char *scratch) {
   const top_k_top_p_plan *q = j->plan;
   const sort_loops *sort = &sorts->of[COMPUTE_F32];
   const int64_t n = q->n;
@@ -66,7 +68,7 @@ static void filter_row(const top_k_top_p_job *j, int64_t row, char *scratch) {
   q->store(j->out + row * q->to, q->to_column, x, n);
 }
 
-static void filter_range(const void *arg, int64_t begin, int64_t end) {
+static void top_k_top_p_range(const void *arg, int64_t begin, int64_t end) {
   const top_k_top_p_job *j = arg;
   const size_t per_element = 3 * sizeof(float) + 2 * (size_t)sorts->of[COMPUTE_F32].entry_bytes;
   char *const scratch = scratch_take((size_t)j->plan->n * per_element + 64);
@@ -74,7 +76,7 @@ static void filter_range(const void *arg, int64_t begin, int64_t end) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;
   }
-  for (; begin < end; ++begin) filter_row(j, begin, scratch);
+  for (; begin < end; ++begin) top_k_top_p_row(j, begin, scratch);
 }
 
 static status run_top_k_top_p(const executor *e, void *const *view, void *scratch) {
@@ -82,7 +84,7 @@ static status run_top_k_top_p(const executor *e, void *const *view, void *scratc
   const top_k_top_p_plan *q = PLAN(e, top_k_top_p_plan);
   status result = ST_OK;
   const top_k_top_p_job job = {q, view[0], view[1], view[2], view[3], &result};
-  rows_parallel(filter_range, &job, q->n_rows, 1, e->cost_ns);
+  rows_parallel(top_k_top_p_range, &job, q->n_rows, 1, e->cost_ns);
   return result;
 }
 

@@ -1,21 +1,22 @@
-/* Unique, Unique2 and UniqueConsecutive of all elements; and UniqueConsecutive and UniqueDim of the slices along a
- * dimension. Complex numbers, which only UniqueConsecutive takes, are slices of two parts. The values come sorted, whether
- * the caller asks for that or not (but of consecutive ones). NaN is equal to nothing, so each is a value of its own. The
- * number of values is known when the task has run: their tensors, and those of the counts, then have that shape. */
+/* Unique, Unique2 and UniqueConsecutive of all elements; UniqueConsecutive and UniqueDim of the slices along a
+ * dimension. Complex numbers, which only UniqueConsecutive accepts, are treated as slices of two elements.
+ * Values are always sorted, whether requested or not (except those of UniqueConsecutive). NaN equals nothing, so
+ * each NaN is a value of its own. The number of values is known after the task has run; it then sets the shape
+ * of the tensors of values and counts. */
 #include <stdlib.h>
 
 #include "kernel/families.h"
 #include "kernel/sort/sort_rows.h"
 #include "tensor/objects.h"
 
-enum { NO_DIM = 1000 }; /* UniqueConsecutive's dim: all elements */
+enum { NO_DIM = 1000 }; /* UniqueConsecutive's value of dim for all elements */
 
 typedef struct {
-  tensor self, values, inverse, counts; /* copies; without elements where they are not wanted */
+  tensor self, values, inverse, counts; /* descriptions; those not wanted have no elements */
   bool wants_inverse, wants_counts, sorts;
   uint8_t compute;
   int dim;
-  int values_result, counts_result, inverse_result; /* in the executor's results */
+  int values_result, counts_result, inverse_result; /* indices in the executor's results */
   uint64_t entries, spare, order;                   /* offsets in the workspace */
 } unique_plan;
 
@@ -26,7 +27,7 @@ static status unique_set_counts(const executor *e, const unique_plan *p, int64_t
   return ST_OK;
 }
 
-/* inverse[] is contiguous; its tensor need not be. */
+/* Writes inverse[], which is contiguous, to its tensor, which may be strided. */
 static void write_inverse(const unique_plan *p, const int64_t *inverse, void *out) {
   const view to = view_of(&p->inverse), from = view_contiguous(ACL_INT64, p->inverse.rank, p->inverse.dims);
   elementwise_copy(out, &to, inverse, &from, 0);
@@ -52,20 +53,21 @@ static void pack_all(const unique_plan *p, const sort_loops *sort, void *from, c
   }
 }
 
-/* Whether an entry is that of a NaN: the largest keys of floats. */
+/* Whether an entry belongs to a NaN: these have the largest keys of floats. */
 static bool is_nan_entry(const unique_plan *p, const char *entry) {
   if (p->compute == COMPUTE_F32) return *(const entry32 *)(const void *)entry >> 32 == UINT32_MAX;
   return p->compute == COMPUTE_F64 && ((const entry64 *)(const void *)entry)->key == UINT64_MAX;
 }
 
-static int64_t number_of(const unique_plan *p, const char *entry) {
+static int64_t unique_entry_number(const unique_plan *p, const char *entry) {
   if (p->compute == COMPUTE_F32 || p->compute == COMPUTE_I32) return (uint32_t) * (const entry32 *)(const void *)entry;
   return (int64_t)((const entry64 *)(const void *)entry)->number;
 }
 
-/* Entries of distinct values are moved to the front; returns how many. free_bytes: room for an int64 per element. */
-static int64_t distinct(const unique_plan *p, const sort_loops *sort, char *entries, int64_t *inverse,
-                        void *counts_out) {
+/* Moves the entries of distinct values to the front and returns their number. inverse:
+ * room for an int64 per element. */
+static int64_t unique_distinct(const unique_plan *p, const sort_loops *sort, char *entries, int64_t *inverse,
+                               void *counts_out) {
   const int64_t n = p->self.n, bytes = sort->entry_bytes;
   int64_t n_values = 0, first = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -73,10 +75,10 @@ static int64_t distinct(const unique_plan *p, const sort_loops *sort, char *entr
     if (i == 0 || !sort->same_key(entry, entries + (n_values - 1) * bytes) || is_nan_entry(p, entry)) {
       if (i && n_values <= p->counts.n) write_count(p, counts_out, n_values - 1, i - first);
       first = i;
-      inverse[number_of(p, entry)] = n_values;
+      inverse[unique_entry_number(p, entry)] = n_values;
       memmove(entries + n_values++ * bytes, entry, (size_t)bytes);
     } else {
-      inverse[number_of(p, entry)] = n_values - 1;
+      inverse[unique_entry_number(p, entry)] = n_values - 1;
     }
   }
   if (n && n_values <= p->counts.n) write_count(p, counts_out, n_values - 1, n - first);
@@ -94,7 +96,7 @@ static status unique_run(const executor *e, void *const *view, void *scratch) {
     pack_all(p, sort, view[0], entries);
     char *sorted = p->sorts ? sort->sort(entries, spare, n) : entries;
     int64_t *inverse = (int64_t *)(void *)(sorted == entries ? spare : entries);
-    n_values = distinct(p, sort, sorted, inverse, view[3]);
+    n_values = unique_distinct(p, sort, sorted, inverse, view[3]);
     EXPECT(n_values <= p->values.n, "valueOut has %jd elements, expected at least %jd", (intmax_t)p->values.n,
            (intmax_t)n_values);
     for (int64_t i = 0, block; i < n_values; i += block) {
@@ -113,7 +115,7 @@ static status unique_run(const executor *e, void *const *view, void *scratch) {
 /* ---- slices along a dimension ------------------------------------------------------------------------------------ */
 
 typedef struct {
-  const char *rows; /* slices, contiguous in the compute type */
+  const char *rows; /* slices, contiguous, in the compute type */
   int64_t n;        /* elements of a slice */
   compute_type compute;
 } slices;
@@ -128,7 +130,8 @@ typedef struct {
   }                                                                                                                    \
   return 0;
 
-/* Below 0: slice a comes first, by their first elements that differ. NaN is largest and equal to nothing. */
+/* Compares two slices by their first different element; the result is negative if slice a comes first. NaN
+ * is largest and equals nothing. */
 static int compare_slices(const slices *s, int64_t a, int64_t b) {
   switch (s->compute) {
   case COMPUTE_F32: COMPARE_SLICES(float)
@@ -138,7 +141,7 @@ static int compare_slices(const slices *s, int64_t a, int64_t b) {
   }
 }
 
-/* Equal ones stay in order. Bottom-up merging: `order` is sorted with the help of `spare`. */
+/* Stable bottom-up merge sort. Returns where the result is: order or spare. */
 static int64_t *sort_slices(const slices *s, int64_t *order, int64_t *spare, int64_t n) {
   for (int64_t width = 1; width < n; width *= 2) {
     for (int64_t begin = 0; begin < n; begin += 2 * width) {
@@ -154,7 +157,7 @@ static int64_t *sort_slices(const slices *s, int64_t *order, int64_t *spare, int
   return order;
 }
 
-/* Dimension `dim` first. */
+/* Returns a view of t with dimension `dim` moved to the front. */
 static view dim_first(const tensor *t, int dim) {
   view v = view_of(t), moved = v;
   moved.dims[0] = v.dims[dim];
@@ -176,27 +179,27 @@ static void write_slice(const unique_plan *p, const tensor *values, void *const 
   elementwise_copy(target, &out, source, &in, 0);
 }
 
-/* Number `from` of all complex elements, from where it was fetched to. */
+/* Copies the fetched complex number `from` to position `to` of the values. */
 static void write_pair(const unique_plan *p, void *out, const char *rows, int64_t from, int64_t to) {
   const tensor *values = &p->values;
   char *const target = (char *)out + to * values->strides[0] * (int64_t)dtype_bytes(values->dtype);
   memcpy(target, rows + from * (int64_t)dtype_bytes(values->dtype), dtype_bytes(values->dtype));
 }
 
-static int n_parts(const unique_plan *p) { return dtype_is_complex(p->self.dtype) ? 2 : 1; }
+static int parts_per_element(const unique_plan *p) { return dtype_is_complex(p->self.dtype) ? 2 : 1; }
 
 static void fetch_slices(const unique_plan *p, void *const *view_at, char *rows) {
   static const int dtype_of[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
   const view whole = p->dim < 0 ? view_of(&p->self) : dim_first(&p->self, p->dim), in = parts_view(&whole);
   view to = view_contiguous(dtype_of[p->compute], in.rank, in.dims);
-  for (int d = 0; d < to.rank; ++d) to.strides[d] *= n_parts(p);
-  for (int k = 0; k < n_parts(p); ++k) {
+  for (int d = 0; d < to.rank; ++d) to.strides[d] *= parts_per_element(p);
+  for (int k = 0; k < parts_per_element(p); ++k) {
     const int64_t offset = k * (int64_t)part_bytes(p->self.dtype);
     elementwise_copy(rows + offset, &to, (const char *)view_at[0] + offset, &in, 0);
   }
 }
 
-/* How many there are: along the dimension, or of all elements. */
+/* The number of slices: along the dimension, or of all elements for dim < 0. */
 static int64_t n_slices(const tensor *t, int dim) { return dim < 0 ? t->n : t->dims[dim]; }
 
 static status unique_slices_run(const executor *e, void *const *view_at, void *scratch) {
@@ -204,7 +207,7 @@ static status unique_slices_run(const executor *e, void *const *view_at, void *s
   const int64_t n = n_slices(&p->self, p->dim);
   char *const rows = (char *)scratch + p->entries;
   int64_t *order = (int64_t *)(void *)((char *)scratch + p->order), *spare = order + n, *inverse = spare + n;
-  const slices s = {rows, n ? p->self.n / n * n_parts(p) : 0, p->compute};
+  const slices s = {rows, n ? p->self.n / n * parts_per_element(p) : 0, p->compute};
   if (p->self.n) fetch_slices(p, view_at, rows);
   for (int64_t i = 0; i < n; ++i) order[i] = i;
   if (p->sorts) {
@@ -212,7 +215,7 @@ static status unique_slices_run(const executor *e, void *const *view_at, void *s
     spare = sorted == order ? spare : order;
     order = sorted;
   }
-  /* spare[v]: the first slice of value v */
+  /* spare[v]: the first slice with value v */
   int64_t n_values = 0, first = 0;
   for (int64_t i = 0; i < n; ++i) {
     if (i == 0 || compare_slices(&s, order[i], order[i - 1]) != 0) {
@@ -246,8 +249,8 @@ static status unique_slices_run(const executor *e, void *const *view_at, void *s
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  const tensor *self, *values, *inverse, *counts; /* the last two NULL: not wanted */
-  bool sorts, any_shape;                          /* any_shape: as fit_shapes() has it */
+  const tensor *self, *values, *inverse, *counts; /* inverse, counts: NULL if not wanted */
+  bool sorts, any_shape;                          /* any_shape: outputs may have other shapes, see fit_shapes() */
   int dim;                                        /* -1: all elements */
 } unique_call;
 
@@ -270,7 +273,7 @@ static status expect_outputs(const unique_call *c) {
   return ST_OK;
 }
 
-/* In slices, the values' other dimensions are self's. */
+/* Checks that the values' other dimensions are those of self. */
 static status expect_slices(const unique_call *c) {
   int64_t dims[MAX_RANK];
   EXPECT(c->values->rank == c->self->rank, "valueOut has %d dimensions, expected those of self, %d", c->values->rank,
@@ -279,8 +282,8 @@ static status expect_slices(const unique_call *c) {
   return op_expect_shape(c->values, "valueOut", dims, c->self->rank);
 }
 
-/* An output without gaps that has room for all of these dims counts as one of them. */
-static const tensor *fitted(const tensor *t, const int64_t *dims, int rank, tensor *room) {
+/* Returns a contiguous output with enough room as if it had these dims (in *room); otherwise t. */
+static const tensor *fit_output(const tensor *t, const int64_t *dims, int rank, tensor *room) {
   int64_t n = 1;
   for (int d = 0; d < rank; ++d) n *= dims[d];
   if (!t || !t->contiguous || t->n < n) return t;
@@ -289,13 +292,16 @@ static const tensor *fitted(const tensor *t, const int64_t *dims, int rank, tens
   return room;
 }
 
-/* CANN looks at no shape of UniqueConsecutive's and UniqueDim's outputs, since the task sets them; its sample passes others. */
+/* CANN does not check the shapes of UniqueConsecutive's and UniqueDim's outputs, since the task sets them; its sample
+ * passes different ones. */
 static void fit_shapes(unique_call *c, tensor room[3]) {
   const tensor *self = c->self;
   const int64_t n = n_slices(self, c->dim);
-  c->values = c->dim < 0 ? fitted(c->values, &n, 1, &room[0]) : fitted(c->values, self->dims, self->rank, &room[0]);
-  c->inverse = c->dim < 0 ? fitted(c->inverse, self->dims, self->rank, &room[1]) : fitted(c->inverse, &n, 1, &room[1]);
-  c->counts = fitted(c->counts, &n, 1, &room[2]);
+  c->values =
+      c->dim < 0 ? fit_output(c->values, &n, 1, &room[0]) : fit_output(c->values, self->dims, self->rank, &room[0]);
+  c->inverse =
+      c->dim < 0 ? fit_output(c->inverse, self->dims, self->rank, &room[1]) : fit_output(c->inverse, &n, 1, &room[1]);
+  c->counts = fit_output(c->counts, &n, 1, &room[2]);
 }
 
 static status plan_unique(executor *e, const unique_call *given) {
