@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What an installation has besides headers, libraries and tools, so that build files and scripts written for CANN find
 # things where CANN has them. Included by the top CMakeLists.txt; needs CANNON_VERSION and CANN_VERSION. Nothing
 # installed here holds the prefix's path: an installation can be moved.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Included by the Makefile: `make docs` makes the HTML reference of include/cannon in $(BUILD)/docs. Needs Debian's doxygen.
 .PHONY: docs
 docs:

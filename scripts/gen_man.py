@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Generates a manual page, in roff, from the help text of a command.
 
 usage: gen_man.py --name "cannon run" --version VERSION [--see PAGE,...] HELP_TEXT OUTPUT

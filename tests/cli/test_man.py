@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the manual pages of an installed prefix (scripts/gen_man.py): each command has one, which names every option.
 
     CANNON_PREFIX=/path python3 tests/cli/test_man.py
