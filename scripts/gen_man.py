@@ -52,7 +52,7 @@ def dedent(lines):
 
 def blocks(lines, is_text=False):
     """roff for paragraphs and entries. is_text: the first line is known to be text."""
-    out, i, paragraph = [], 0, []
+    out, i, paragraph, after_entry = [], 0, [], False
 
     def flush():
         if paragraph:
@@ -74,9 +74,14 @@ def blocks(lines, is_text=False):
             column = line.index(entry[2], len(term)) if entry else indent(following)
             while i + 1 < len(lines) and indent(lines[i + 1]) > 0:
                 i += 1
-                body.append(lines[i][min(indent(lines[i]), column):])
+                further = indent(lines[i])
+                if further < column and ENTRY.match(lines[i].strip()):  # a list that starts left of the text
+                    body.append('  ' + lines[i].strip())
+                else:
+                    body.append(lines[i][min(further, column):])
             nested = blocks(body, is_text=True)
             out += ['.TP', '\\fB' + literal(term) + '\\fR', *nested]
+            after_entry = True
         elif indent(line) > 0:  # a list within a text
             flush()
             part = [line]
@@ -85,6 +90,9 @@ def blocks(lines, is_text=False):
                 part.append(lines[i])
             out += ['.RS', *blocks(dedent(part)), '.RE']
         else:
+            if after_entry:
+                out.append('.PP')
+                after_entry = False
             if line.startswith('value: '):  # of a variable, in `cannon env --help`
                 flush()
                 out.append('.br')
