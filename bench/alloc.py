@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the allocator's benchmarks beside mimalloc and others and prints Markdown tables.
+"""Runs the benchmarks of the allocator and of mimalloc and others, and prints Markdown tables.
 
-Pairs of allocation and free take turns with the peer inside one process; traces are replayed in a fresh process each time,
-the allocators taking turns within a round. Medians, with the smallest and largest of rounds. Lower is better.
+Pairs of allocation and free alternate with the peer within one process. Each trace is replayed in a fresh process; the
+allocators alternate within a round. Figures are medians, with the smallest and largest of the rounds. Lower is better.
 """
 import argparse
 import json
@@ -17,8 +17,8 @@ from pathlib import Path
 from run import HERE, environment, number, run_json
 
 REPLAYED = ["pool", "aclrt", "tlsf", "pytorch", "mimalloc", "glibc"]
-COUNTED = ["pool"]  # know how long their system calls took
-HAS_NO = 3  # exit status: this allocator isn't there
+COUNTED = ["pool"]  # allocators that measure the time of their system calls
+HAS_NO = 3  # exit status: the allocator is not available
 UNITS = ["B", "KiB", "MiB", "GiB"]
 
 
@@ -30,7 +30,8 @@ def size(n):
 
 
 def pairs_table(rounds):
-    lines = ["| `aclrtMalloc` + `aclrtFree`, ns a pair | ours | mimalloc | ratio: median (min–max) |", "|---|---|---|---|"]
+    lines = ["| `aclrtMalloc` + `aclrtFree`, ns a pair | ours | mimalloc | ratio: median (min–max) |",
+             "|---|---|---|---|"]
     for rows in zip(*rounds):
         what = size(rows[0]["bytes"])
         if rows[0]["threads"] > 1:
@@ -46,7 +47,7 @@ def pairs_table(rounds):
 
 
 def memory_calls(command, env):
-    """System calls on mappings of one run, or None."""
+    """The number of system calls on mappings of one run, or None if strace failed."""
     with tempfile.NamedTemporaryFile("r") as summary:
         trace = ["strace", "-f", "-c", "-U", "calls", "-e", "trace=%memory", "-o", summary.name]
         if subprocess.run(trace + command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
@@ -56,7 +57,8 @@ def memory_calls(command, env):
 
 
 def replay(program, trace, name, rounds, env):
-    """Figures of one allocator on one trace; None where it isn't there. The interface has no say on what is committed."""
+    """Figures of one allocator on one trace; None where it is not available. CANN's interface does not report
+    committed memory."""
     figures = {}
     if name != "aclrt":
         done = subprocess.run([program, "space", str(trace), name], env=env, stdout=subprocess.PIPE,
@@ -72,7 +74,8 @@ def replay(program, trace, name, rounds, env):
 
 
 def count_calls(program, trace, found, env):
-    """For those that don't count their own: what two replays do beyond what tlsf, which does none, does."""
+    """Counts system calls of allocators that do not count them: those of two replays, less those of tlsf, which makes
+    none."""
     if not shutil.which("strace"):
         print("no strace: system calls of peers not counted", file=sys.stderr)
         return
@@ -85,15 +88,16 @@ def count_calls(program, trace, found, env):
 
 
 def replay_table(trace, found):
-    lines = ["| %s | ns per event | once more | of it not in mapping calls | committed | over live | calls |" % trace.name,
-             "|---|---|---|---|---|---|---|"]
+    header = "| %s | ns per event | once more | of it not in mapping calls | committed | over live | calls |"
+    lines = [header % trace.name, "|---|---|---|---|---|---|---|"]
     for name, r in found.items():
         if r:
             known = "committed_bytes" in r
             lines.append("| %s | %s (%s–%s) | %s | %s | %s | %s | %s |" % (
                 name, number(statistics.median(r["cold"])), number(min(r["cold"])), number(max(r["cold"])),
                 number(statistics.median(r["warm"])),
-                number(statistics.median(r["apart"])) if r["apart"] else "–", size(r["committed_bytes"]) if known else "–",
+                number(statistics.median(r["apart"])) if r["apart"] else "–",
+                size(r["committed_bytes"]) if known else "–",
                 "%.3f" % (r["committed_bytes"] / r["live_bytes"]) if known else "–", r.get("calls", "–")))
     return "\n".join(lines)
 
@@ -109,7 +113,8 @@ def main():
     args = parser.parse_args()
 
     env = environment(1, (args.prefix or args.build / "prefix").resolve())
-    pairs, replayer = (str((args.build / "bench" / ("bench_alloc_" + name)).resolve()) for name in ("pairs", "replay_trace"))
+    pairs, replayer = (str((args.build / "bench" / ("bench_alloc_" + name)).resolve())
+                       for name in ("pairs", "replay_trace"))
     results = {"pairs": [], "traces": {}}
     if not args.no_pairs:
         results["pairs"] = [run_json([pairs], env) for _ in range(args.rounds)]

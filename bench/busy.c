@@ -1,6 +1,6 @@
-/* Operators that are worth two threads, for machines that others use too: an addition of 1 MiB tensors, a product of
- * 256 cubed and a softmax of 256 x 1024, of float32. Prints the mean time of a call with both phases and the wait for
- * it, in us: a median would not show the calls that wait for a processor. One line of JSON.
+/* Operators large enough for two threads, to be measured on machines shared with other programs: an addition of 1 MiB
+ * tensors, a GEMM of 256 x 256 x 256 and a softmax of 256 x 1024, all float32. Prints the mean time of a call (both
+ * phases and the wait) in us as one line of JSON; a median would hide calls that wait for a processor.
  *
  *   bench_busy [SECONDS]      for each operator; 0.5 by default */
 #include <acl/acl.h>

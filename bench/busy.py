@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Parallel loops on machines that others use too: bench_busy on two threads beside the same on one, in turn.
+"""Measures parallel loops on machines shared with other programs: bench_busy with two threads and with one,
+alternating.
 
-Prints a Markdown table. What is wanted: on a quiet machine half the time, on a busy one never more than 1.1
-times one thread's.
+Prints a Markdown table. Goal: half the time on a quiet machine, and never more than 1.1 times the time of one thread on
+a busy one.
 
-A busy machine is made of processes that spin; a quota of one processor of a control group, where the user may make
-one. With --before PREFIX another installation takes turns too. A quiet machine is the caller's affair: --realtime
-gives the benchmark the processors before all other programs in the quiet case (chrt, for root).
+A busy machine is simulated by spinning processes, and by a control group with a quota of one processor where the user
+may create one. With --before PREFIX another installation is measured as well. The caller has to provide a quiet
+machine; --realtime gives the benchmark priority over all other programs in the quiet case (chrt, requires root).
 """
 import argparse
 import contextlib
@@ -35,7 +36,7 @@ def spinners(n):
 
 @contextlib.contextmanager
 def quota_group():
-    """The file that takes processes into a group with one processor's time, or None."""
+    """The file to which a process writes its id to join a group with a quota of one processor, or None."""
     name = "cannon_bench_%d" % os.getpid()
     for root, file, text in [("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "100000"),
                              ("/sys/fs/cgroup", "cpu.max", "100000 100000")]:
@@ -63,13 +64,13 @@ def start(args, prefix, threads, prelude=(), group=None):
 
 
 def finish(processes):
-    """The mean of each operator over processes that run side by side."""
+    """The mean of each operator over processes that run concurrently."""
     results = [json.loads(p.communicate()[0]) for p in processes]
     return {key: statistics.mean(r[key] for r in results) for key in OPERATORS}
 
 
 def situations(args):
-    """Name, and a function that measures a prefix with so many threads."""
+    """Yields pairs of a name and a function that measures a prefix with a number of threads."""
     prelude = ("chrt", "-f", "10") if args.realtime else ()
     yield "quiet", lambda prefix, n: finish([start(args, prefix, n, prelude)])
 

@@ -1,12 +1,9 @@
-/*
- * What it costs to get work done when the work is small: operator calls, enqueueing, waiting, allocating,
- * events, overlap with the host, and being idle. Public API only. Figures are medians over batches, in ns
- * unless said.
+/* Costs of small work: operator calls, enqueueing, waiting, allocating, events, overlap with the host, and idling. Uses
+ * the public API only. Figures are medians over batches, in ns unless stated otherwise.
  *
  *   bench_dispatch              one line per figure
  *   bench_dispatch --json       one JSON object
- *   bench_dispatch --launches N only launch and synchronise N times, for counting system calls from outside
- */
+ *   bench_dispatch --launches N only launch and synchronise N times, for counting system calls from outside */
 #include <acl/acl.h>
 #include <aclnn/aclnn_base.h>
 #include <aclnnop/aclnn_add.h>
@@ -23,11 +20,11 @@
 #include "measure.h"
 
 enum {
-  BATCH = 1000,           /* calls between two looks at the clock, which itself costs about 20 ns */
-  QUEUE_BATCH = 256,      /* the same where the queue must not run full */
-  N_BATCHES = 200,        /* the median is of this many */
+  BATCH = 1000,           /* calls between two readings of the clock, each of which costs about 20 ns */
+  QUEUE_BATCH = 256,      /* likewise, where the queue must not become full */
+  N_BATCHES = 200,        /* number of batches of which the median is taken */
   N_SUSTAINED = 10000000, /* small tasks in a row */
-  TASK_NS = 50000,        /* overlap: the device's task and the host's computing, each */
+  TASK_NS = 50000,        /* overlap: time of the device's task, and of the host's computation */
   OVERLAP_ROUNDS = 2000,
   OVERLAP_REPEATS = 5,
   IDLE_STREAMS = 100,
@@ -40,7 +37,7 @@ static void *word; /* four bytes of device memory for the smallest task */
 static aclTensor *a, *b, *out;
 static aclScalar *one;
 
-/* ns per call of `body`; `after` runs between batches, out of the clock's sight. */
+/* Returns ns per call of `body`. `after` runs between batches and is not timed. */
 static double time_calls(void (*body)(void), void (*after)(void), int batch) {
   double per_call[N_BATCHES];
   for (int i = -N_BATCHES / 10; i < N_BATCHES; i++) { /* the first tenth warms up */
@@ -61,7 +58,7 @@ static aclOpExecutor *plan_add(void) {
   uint64_t workspace;
   aclOpExecutor *executor;
   CHECK(aclnnAddGetWorkspaceSize(a, b, one, out, &workspace, &executor));
-  return executor; /* one element needs no workspace: checked once, in setup */
+  return executor; /* one element needs no workspace; setup checks this once */
 }
 
 static void add(void) {
@@ -69,7 +66,7 @@ static void add(void) {
   synchronize();
 }
 
-/* Phase one and phase two by themselves, from the same loop since each plan can be launched only once. */
+/* Times phase one and phase two separately, in one loop, since each executor can be launched only once. */
 static void time_phases(double *one_ns, double *two_ns) {
   static double first[N_BATCHES], second[N_BATCHES];
   aclOpExecutor *plans[QUEUE_BATCH];
@@ -88,7 +85,7 @@ static void time_phases(double *one_ns, double *two_ns) {
   *two_ns = median(second, N_BATCHES);
 }
 
-/* ---- replay ---- */
+/* ---- execution of a graph ---- */
 
 static aclmdlRI graph;
 
@@ -97,7 +94,7 @@ static void execute(void) {
   synchronize();
 }
 
-/* A graph of n one-element additions, executed and waited for: each of them. */
+/* The time per addition of executing a graph of n one-element additions and waiting for it. */
 static double time_replay(int n) {
   CHECK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
   for (int i = 0; i < n; i++) CHECK(aclnnAdd(NULL, 0, plan_add(), stream));
@@ -133,7 +130,7 @@ static void allocate_2m(void) { allocate(2 << 20); }
 
 static aclrtEvent event;
 
-/* One stream's work, seen by another stream, seen by the host. */
+/* A task of one stream that another stream waits for, whose completion the host waits for. */
 static void pass_event(void) {
   enqueue();
   CHECK(aclrtRecordEvent(event, stream));
@@ -151,7 +148,7 @@ static aclTensor *new_vector(int64_t n, void **memory) {
   return t;
 }
 
-static aclTensor *operand; /* as long as makes one aclnnInplaceMuls take TASK_NS */
+static aclTensor *operand; /* its length makes one aclnnInplaceMuls take TASK_NS */
 
 static void submit_task(void) {
   uint64_t workspace;
@@ -166,10 +163,10 @@ static void run_task(void) {
 }
 
 static volatile float sink;
-static int host_steps; /* as many as make one compute() take TASK_NS */
+static int host_steps; /* chosen so that one compute() takes TASK_NS */
 
 static void
-compute(void) { /* a chain of dependent operations: its time doesn't depend on the cache or the other core */
+compute(void) { /* a chain of dependent operations, whose time does not depend on the cache or the other core */
   float x = 1;
   for (int i = 0; i < host_steps; i++) x = x * 0.999f + 0.5f;
   sink = x;
@@ -201,14 +198,14 @@ static double time_rounds(void (*body)(void)) {
   return now_ns() - start;
 }
 
-/* Total time over 1: that of task and computing in turn, 2: that of the longer one alone (perfect overlap).
- */
+/* Gives the total time relative to 1: running task and computation one after the other, and 2: the longer of the two
+ * alone (perfect overlap). */
 static void time_overlap(double *over_serial, double *over_ideal) {
   host_steps = 100000;
   host_steps *= TASK_NS / time_few(compute);
   int64_t n = 1 << 16;
   void *memory;
-  for (int round = 0; round < 3; round++) { /* time isn't quite linear in the length: narrow it down */
+  for (int round = 0; round < 3; round++) { /* time is not quite linear in the length, so approach it iteratively */
     operand = new_vector(n, &memory);
     double scale = TASK_NS / time_few(run_task);
     if (round == 2) break;
@@ -245,15 +242,15 @@ static int n_threads(void) {
   return n;
 }
 
-/* How often threads of the process went to sleep: a library thread that wakes must. CPU time would be the nicer figure,
- * but a process that only sleeps is charged some 0.3 ms per 100 ms for it here. */
+/* How often threads of the process went to sleep; a library thread that wakes must go to sleep again. CPU time is no
+ * substitute: a process that only sleeps is charged about 0.3 ms per 100 ms here. */
 static double n_sleeps(void) {
   struct rusage used;
   getrusage(RUSAGE_SELF, &used);
   return used.ru_nvcsw;
 }
 
-/* Wake-ups of library threads while many streams, each used once, lie idle; and the threads they added. */
+/* Counts wake-ups of library threads while many streams, each used once, are idle, and the threads that were added. */
 static void measure_idle(double *wakeups, double *added_threads) {
   aclrtStream idle[IDLE_STREAMS];
   int threads = n_threads();
@@ -265,12 +262,12 @@ static void measure_idle(double *wakeups, double *added_threads) {
   usleep(SETTLE_MS * 1000);
   double start = n_sleeps();
   usleep(IDLE_MS * 1000);
-  *wakeups = n_sleeps() - start - 1; /* our own */
+  *wakeups = n_sleeps() - start - 1; /* this thread's own */
   *added_threads = n_threads() - threads;
   for (int i = 0; i < IDLE_STREAMS; i++) CHECK(aclrtDestroyStream(idle[i]));
 }
 
-/* ---- the program ---- */
+/* ---- main ---- */
 
 static void *memory[3];
 

@@ -1,4 +1,4 @@
-/* What the benchmarks share: a call that must succeed, the clock, and the median. */
+/* Common parts of the benchmarks: a check of return codes, the clock, and the median. */
 #ifndef CANNON_BENCH_MEASURE_H
 #define CANNON_BENCH_MEASURE_H
 
@@ -29,7 +29,7 @@ static inline int compare_doubles(const void *x, const void *y) {
   return (d > 0) - (d < 0);
 }
 
-/* Sorts the values. */
+/* The median of n values, which are sorted in place. */
 static inline double median(double *values, size_t n) {
   qsort(values, n, sizeof *values, compare_doubles);
   return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;

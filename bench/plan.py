@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Plans the instances of bench/plans and prints a Markdown table beside minimalloc.
+"""Plans the instances of bench/plans and prints a Markdown table with the times of minimalloc.
 
     python3 bench/plan.py [--build BUILD] [--minimalloc PATH] [--seconds S] [--seeds N]
 
-Times are of the processor, not of the clock, from reading the file to the plan, on one core, the median of the seeds, with the
-smallest and the largest. minimalloc is run where its program is given (github.com/google/minimalloc, its CMake build); else its
-column has what it took when it was last run, on a 2-core Xeon.
+Times are processor time on one core from reading the file to the plan: the median over the seeds, with the smallest and
+the largest. minimalloc (github.com/google/minimalloc, its CMake build) is run if its program is given; otherwise its
+column shows the times of an earlier run on a 2-core Xeon.
 """
 import argparse
 import json
@@ -19,15 +19,17 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PLANS = HERE / "plans"
-# Seconds; None: not in 37 s, or not tried.
-MINIMALLOC = {"A": 5.04, "B": 3.62, "C": .68, "D": 3.06, "E": 3.45, "F": 5.34, "G": 1.18, "H": 1.75, "I": 4.00, "J": 1.21,
+# Seconds. None: not solved within 37 s, or not tried.
+MINIMALLOC = {"A": 5.04, "B": 3.62, "C": .68, "D": 3.06, "E": 3.45, "F": 5.34, "G": 1.18, "H": 1.75, "I": 4.00,
+              "J": 1.21,
               "K": .55, "G_1": 1.55, "resnet50": .28, "tiny_bert": .58, "bert_base": None, "pangu_2.6B": None}
 
 
 def timed(command):
-    """Seconds of the processor, and the largest resident size in MiB."""
+    """Runs a command. Returns seconds of processor time and the maximum resident size in MiB."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          universal_newlines=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode not in (0, 1) or done.stderr.startswith("cannon plan"):
         sys.exit("%s: %s" % (" ".join(map(str, command)), done.stderr))
@@ -57,19 +59,22 @@ def minimalloc_seconds(program, path, bound):
 
 
 def instance_table(args):
-    lines = ["| instance | buffers | goal | met | peak / bound | cannon plan, s | minimalloc, s |", "|---|---|---|---|---|---|---|"]
+    lines = ["| instance | buffers | goal | met | peak / bound | cannon plan, s | minimalloc, s |",
+             "|---|---|---|---|---|---|---|"]
     total, totals = 0, 0
     for path in sorted((PLANS / "minimalloc").glob("*.csv")) + sorted((PLANS / "idealloc").glob("*.csv")):
         capacity = capacity_of(path)
         goal = ["--capacity", str(capacity)] if capacity else []
-        runs = [plan(args.cannon, path, "--time", str(args.seconds), "--seed", str(s), *goal) for s in range(args.seeds)]
+        runs = [plan(args.cannon, path, "--time", str(args.seconds), "--seed", str(s), *goal)
+                for s in range(args.seeds)]
         met = sum(r["fits"] if capacity else r["optimal"] for r in runs)
         times = [r["cpu"] for r in runs]
         peer = minimalloc_seconds(args.minimalloc, path, runs[0]["bound_bytes"])
         if capacity:
             total, totals = total + statistics.median(times), totals + (peer or 0)
         lines.append("| %s | %d | %s | %d of %d | %.4f | %.3f (%.3f–%.3f) | %s |" % (
-            path.name.split(".csv")[0].split(".1048576")[0], runs[0]["buffers"], "capacity" if capacity else "bound", met,
+            path.name.split(".csv")[0].split(".1048576")[0], runs[0]["buffers"], "capacity" if capacity else "bound",
+            met,
             args.seeds, max(r["peak_bytes"] / r["bound_bytes"] for r in runs), statistics.median(times), min(times),
             max(times), "–" if peer is None else "%.2f" % peer))
         print(lines[-1], file=sys.stderr, flush=True)
@@ -78,17 +83,19 @@ def instance_table(args):
 
 
 def lowest_table(args):
-    """D and J below the capacity that they come with: nobody knows how low they go."""
+    """C, D and J planned below the capacity that they come with; the minimum of D and J is not known."""
     lines = ["| instance | capacity | bound | lowest peak | peak / capacity | s |", "|---|---|---|---|---|---|"]
     for name in "CDJ":
         r = plan(args.cannon, PLANS / "minimalloc" / (name + ".1048576.csv"), "--time", str(args.lowest))
         lines.append("| %s | 1048576 | %d | %d%s | %.4f | %.1f |" % (
-            name, r["bound_bytes"], r["peak_bytes"], ", optimal" if r["optimal"] else "", r["peak_bytes"] / 1048576, r["cpu"]))
+            name, r["bound_bytes"], r["peak_bytes"], ", optimal" if r["optimal"] else "", r["peak_bytes"] / 1048576,
+            r["cpu"]))
     return "\n".join(lines)
 
 
 def write_random(path, n):
-    """Like a long program: mostly short lives, some of a tenth of it; sizes over five orders of magnitude."""
+    """Writes buffers as of a long program: mostly short lifetimes, some of about a tenth of the program; sizes over
+    five orders of magnitude."""
     chance = random.Random(1)
     with open(path, "w") as f:
         f.write("id,lower,upper,size\n")
@@ -115,7 +122,8 @@ def main():
     parser.add_argument("--minimalloc", type=Path, help="its program, to be run beside")
     parser.add_argument("--seconds", type=float, default=10, help="limit for each plan")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--lowest", type=float, default=60, help="limit for D and J without capacity; 0: leave them out")
+    parser.add_argument("--lowest", type=float, default=60,
+                        help="limit for D and J without capacity; 0: leave them out")
     parser.add_argument("--no-sizes", action="store_true", help="not 20,000 to a million random buffers")
     args = parser.parse_args()
     args.cannon = (args.build / "prefix/bin/cannon").resolve()

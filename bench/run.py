@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the dispatch benchmark beside PyTorch, taking turns, and prints a Markdown table of the ratios; then the table of
-four ways to feed a device.
+"""Runs the dispatch benchmark and PyTorch alternately and prints a Markdown table of the ratios, then the table of
+bench_setups.
 
-Ours and the peer alternate within each round, so that a noisy machine is noisy for both; a ratio is formed per
-round, and the table has its median with the smallest and largest. Everything is "lower is better".
+Both alternate within each round, so that noise of the machine affects both. A ratio is formed per round; the table has
+the median with the smallest and largest. Lower is better in every row.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TORCH_PYTHONS = ["/tmp/torchvenv/bin/python", "python3"]
 
-# What, our key, what it is compared with: a key of torch_dispatch.py, or a goal with its unit.
+# Description, key of bench_dispatch, and the comparison: a key of torch_dispatch.py, or a goal with its unit.
 ROWS = [
     ("`aclnnAdd`, one element, both phases + synchronise / `torch.add(a, b, out=c)`", "add", "torch_add_out"),
     ("the same / `torch.add(a, b)`", "add", "torch_add"),
@@ -51,7 +51,7 @@ def run_json(command, env):
 
 
 def find_torch(python):
-    """A Python with PyTorch, or None."""
+    """A Python interpreter that has PyTorch, or None."""
     for candidate in [python] if python else TORCH_PYTHONS:
         found = shutil.which(candidate)
         if found and subprocess.run([found, "-c", "import torch"], stderr=subprocess.DEVNULL,
@@ -69,7 +69,7 @@ def environment(threads, prefix=None):
 
 
 def count_system_calls(program, env, launches):
-    """All system calls of all threads of one run, by strace; None where that isn't allowed."""
+    """The number of system calls of all threads of one run, by strace; None where strace is not permitted."""
     with tempfile.NamedTemporaryFile("r") as summary:
         command = ["strace", "-f", "-c", "-U", "calls", "-o", summary.name, program, "--launches", str(launches)]
         if subprocess.run(command, env=env, stderr=subprocess.DEVNULL).returncode != 0:
@@ -79,7 +79,7 @@ def count_system_calls(program, env, launches):
 
 
 def system_calls_per_launch(program, env, launches=100000):
-    """What more launches add to a run's count: start and end are in both runs and cancel out."""
+    """System calls per launch from the difference of two runs, in which start and end of the program cancel out."""
     if not shutil.which("strace"):
         print("no strace: system calls not counted", file=sys.stderr)
         return None
@@ -121,7 +121,7 @@ def table(rounds, title):
 
 
 def setups_table(rounds, title):
-    """bench_setups: each figure's median over the rounds."""
+    """The table of bench_setups; each figure is the median over the rounds."""
     lines = ["| %s | allocation | copy | execution | fragmentation |" % title, "|---|---|---|---|---|"]
     for setup in rounds[0]:
         figures = {key: statistics.median(r[setup][key] for r in rounds) for key in rounds[0][setup]}

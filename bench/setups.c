@@ -1,18 +1,17 @@
-/*
- * Four ways to feed a device, on the same work: tensors of varying lengths come from the host, go through a chain of
- * operators with temporaries, and a result goes back.
+/* Four ways to supply a device with data, for the same work: tensors of varying lengths come from the host, pass
+ * through a chain of operators with temporaries, and a result goes back.
  *
- *   plain       each tensor is a block of aclrtMalloc, inputs and results are copied from and to pageable memory
- *   pooled      the same, but tensors are carved out of one block that is there from the start
- *   zero copy   inputs and results are registered memory of the host's, which operators use in place
- *   both        zero copy, temporaries carved
+ *   plain       each tensor is a block of aclrtMalloc; inputs and results are copied from and to pageable memory
+ *   pooled      as plain, but tensors are pieces of one block that is allocated at the start
+ *   zero copy   inputs and results are registered host memory, which operators use in place
+ *   both        zero copy, with pooled temporaries
  *
  *   bench_setups           a Markdown table
  *   bench_setups --json    one JSON object
  *
- * Figures are medians over steps: allocation and free of a step's tensors, its copies, and all of the step. Fragmentation
- * is 1 - asked for / taken from the device, over all steps; the pool is as large as the longest step needs. Public API only.
- */
+ * Figures are medians over steps: allocation and free of a step's tensors, its copies, and the whole step.
+ * Fragmentation is 1 - requested / taken from the device, over all steps; the pool has the size that the longest step
+ * needs. Uses the public API only. */
 #include <acl/acl.h>
 #include <aclnn/aclnn_base.h>
 #include <aclnnop/aclnn_add.h>
@@ -29,8 +28,8 @@ enum {
   STEPS = 300,
   WARM_UP = 20,
   TEMPORARIES = 8,
-  MOST_FLOATS = 1 << 18, /* of a tensor: 1 MiB */
-  RESULT = 6,            /* of inputs that are 1 */
+  MOST_FLOATS = 1 << 18, /* per tensor: 1 MiB */
+  RESULT = 6,            /* expected value for inputs of 1 */
   TENSORS = TEMPORARIES + 3,
   MOST_RANGES = 256,
   PAGE = 4096,
@@ -38,11 +37,11 @@ enum {
 
 static aclrtStream stream;
 static aclScalar *one;
-static float *host[3]; /* two inputs, the result */
+static float *host[3]; /* two inputs and the result */
 
 static double now_us(void) { return now_ns() / 1e3; }
 
-/* ---- a pool over one block: first fit, neighbours become one again ---- */
+/* ---- a pool within one block: first fit, adjacent free ranges merge ---- */
 
 typedef struct {
   size_t start, bytes;
@@ -52,11 +51,11 @@ typedef struct {
 static struct {
   char *block;
   size_t bytes;
-  range range[MOST_RANGES]; /* by address */
+  range range[MOST_RANGES]; /* ascending by address */
   size_t n;
 } pool;
 
-/* CANN's rule for parts of a block. */
+/* The size of a piece of n bytes by CANN's rule for dividing blocks. */
 static size_t part_bytes(size_t n) { return ((((n + 31) & ~(size_t)31) + 32) + 63) & ~(size_t)63; }
 
 static void pool_open(size_t bytes) {
@@ -108,7 +107,7 @@ typedef struct {
 
 typedef struct {
   double allocation_us, copy_us, execution_us;
-  size_t asked, taken; /* bytes */
+  size_t asked, taken; /* bytes requested, and bytes taken from the device */
 } figures;
 
 static size_t device_bytes_in_use(void) {
@@ -151,7 +150,7 @@ static void run(bool product, void *out, void *x, void *y, int64_t n) {
   for (int i = 0; i < 3; i++) CHECK(aclDestroyTensor(tensors[i]));
 }
 
-/* Inputs, temporaries, result: x, y, t0 = x + y, t1 = t0 * y, ..., result = t7 + x. */
+/* One step. Inputs, temporaries and result: x, y, t0 = x + y, t1 = t0 * y, ..., result = t7 + x. */
 static void step(const setup *s, int64_t n, size_t before, figures *f) {
   const size_t bytes = (size_t)n * sizeof(float);
   const int first = s->in_place ? 3 : 0;
@@ -187,7 +186,7 @@ static figures measure(const setup *s) {
   static double allocation[STEPS], copy[STEPS], execution[STEPS];
   figures f;
   size_t asked = 0, taken = 0;
-  unsigned random = 1; /* the same lengths for all */
+  unsigned random = 1; /* the same lengths for all set-ups */
   if (s->pooled) pool_open((size_t)(TENSORS - (s->in_place ? 3 : 0)) * part_bytes(MOST_FLOATS * sizeof(float)));
   const size_t before = device_bytes_in_use();
   for (int i = -WARM_UP; i < STEPS; i++) {

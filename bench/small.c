@@ -1,7 +1,7 @@
-/* What an operator costs when there is next to nothing to compute: both phases and the wait for it, on 16 elements. A line
- * per operator, the slowest last; medians over batches, in ns. The goal is 300 ns for each.
+/* The cost of an operator with very little to compute: both phases and the wait, on 16 elements. Prints one line per
+ * operator, the slowest last; medians over batches, in ns. The goal is 300 ns for each.
  *
- *   bench_small [NAME...]      all, or those whose name contains one of these */
+ *   bench_small [NAME...]      all operators, or those whose name contains one of the names */
 #include <acl/acl.h>
 #include <aclnn/aclnn_base.h>
 #include <stdio.h>
@@ -89,8 +89,8 @@ static aclTensor *tensor_new(aclDataType dtype, int rank, const int64_t *dims) {
   tensor_new(dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
 #define INTS(...) aclCreateIntArray((const int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
-/* Operands by shape: v 16, m 4 x 4, h as halves, q 1 x 4 x 4, im 1 x 1 x 4 x 4, row 1 x 16, s none, k of integers. Outputs
- * have a y behind. */
+/* Operands, named by shape: v 16, m 4 x 4, h 16 half-precision floats, q 1 x 4 x 4, im 1 x 1 x 4 x 4, row 1 x 16, s
+ * scalar, k integers. The suffix y marks outputs. */
 static aclTensor *v, *v2, *vy, *h, *h2, *hy, *m, *m2, *my, *q, *q2, *qy, *im, *imy, *pooled, *s, *sy, *k, *ky, *k4,
     *b16, *by, *four, *foury, *row, *rowy, *stat, *staty, *kernel, *conv_y, *top, *top_k, *big_y, *pad_y, *onehot_y,
     *mask;
@@ -181,7 +181,7 @@ static void make_operands(void) {
   X(InplaceNormal, vy, 0, 1, 1, 0)                                                                                     \
   X(InplaceUniform, vy, 0, 1, 1, 0)
 
-/* A few more operands, for one operator each. */
+/* Further operands, each for a single operator. */
 static aclTensor *vy1, *cat_y, *total, *four_stat;
 static aclIntArray *transpose, *repeats;
 

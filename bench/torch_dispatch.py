@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The peer of bench_dispatch: one-element additions in PyTorch on the CPU, in ns per call, as one JSON object."""
+"""The peer of bench_dispatch: one-element additions in PyTorch on the CPU. Prints ns per call as one JSON object."""
 import json
 import statistics
 import time
@@ -10,7 +10,8 @@ BATCH, N_BATCHES = 1000, 200
 
 
 def ns_per_call(body):
-    """Median over batches; like bench_dispatch, the first tenth warms up. The bare loop's cost is taken off."""
+    """The median over batches. As in bench_dispatch, the first tenth warms up. The cost of the bare loop is
+    subtracted."""
     def batches(f):
         for _ in range(N_BATCHES + N_BATCHES // 10):
             start = time.perf_counter_ns()

@@ -1,8 +1,9 @@
-# find_package(cannon) gives, for programs that use
+# find_package(cannon) defines these targets:
 #   cannon::ascendcl   the runtime (acl/*.h)
 #   cannon::nnopbase   tensors, scalars, executors (aclnn/*.h)
-#   cannon::opapi      operators (aclnnop/*.h); brings the other two
-# The libraries have CANN's names, so what is linked with them runs with the real ones as well. Can be moved.
+#   cannon::opapi      operators (aclnnop/*.h); includes the other two
+# The libraries have CANN's names, so a program that is linked with them also runs with CANN's own. The installation can
+# be moved.
 get_filename_component(_cannon_file "${CMAKE_CURRENT_LIST_FILE}" REALPATH)
 get_filename_component(_cannon_prefix "${_cannon_file}" DIRECTORY)
 get_filename_component(_cannon_prefix "${_cannon_prefix}/../../.." ABSOLUTE)

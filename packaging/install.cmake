@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-# What an installation has besides headers, libraries and tools, so that build files and scripts written for CANN find
-# things where CANN has them. Included by the top CMakeLists.txt; needs CANNON_VERSION and CANN_VERSION. Nothing
-# installed here holds the prefix's path: an installation can be moved.
+# Installs the files besides headers, libraries and tools, so that build files and scripts written for CANN find things
+# where CANN has them. Included by the top CMakeLists.txt; needs CANNON_VERSION and CANN_VERSION. No installed file
+# contains the prefix, so an installation can be moved.
 set(packaging ${CMAKE_CURRENT_LIST_DIR})
-set(packaged ${PROJECT_BINARY_DIR}/packaging) # what is written at configuration
+set(packaged ${PROJECT_BINARY_DIR}/packaging) # files written at configuration
 set(arch ${CMAKE_SYSTEM_PROCESSOR}-linux)
 
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION .)
 install(FILES ${packaging}/set_env.sh DESTINATION .)
 install(FILES ${packaging}/set_env.sh DESTINATION bin RENAME setenv.bash)
 
-# What pip installs beside the torch_npu wheel.
-install(FILES ${PROJECT_SOURCE_DIR}/tests/clients/torch_npu/requirements.txt DESTINATION share/cannon RENAME torch_npu.txt)
+# Packages that pip installs in addition to the torch_npu wheel.
+install(FILES ${PROJECT_SOURCE_DIR}/tests/clients/torch_npu/requirements.txt DESTINATION share/cannon
+  RENAME torch_npu.txt)
 
-# Version files: frameworks and build scripts read them in each package's folder.
+# Version files, which frameworks and build scripts read in each package's folder.
 foreach(PACKAGE runtime compiler opp)
   foreach(file version.info version.cfg)
     configure_file(${packaging}/${file}.in ${packaged}/${PACKAGE}/${file} @ONLY)
@@ -23,9 +24,9 @@ endforeach()
 configure_file(${packaging}/ascend_toolkit_install.info.in ${packaged}/ascend_toolkit_install.info @ONLY)
 install(FILES ${packaged}/ascend_toolkit_install.info DESTINATION ${arch})
 
-# Links: "place>what it points to". runtime, compiler and <arch>-linux are where CANN's own files are; acllib and devlib
-# are older names that samples use; lib64/stub is what cross-building samples link with; share/cmake is where CMake
-# looks on Debian, which leaves lib64 out.
+# Symbolic links, as "link>target". CANN's own files are in runtime, compiler and <arch>-linux; acllib and devlib are
+# older names that samples use; samples that are cross-built link with lib64/stub; CMake on Debian searches share/cmake,
+# but not lib64.
 foreach(link
     "runtime/include>../include" "runtime/lib64>../lib64"
     "compiler/include>../include" "compiler/lib64>../lib64"
@@ -41,7 +42,8 @@ foreach(link
 endforeach()
 install(DIRECTORY ${packaged}/links/ DESTINATION .)
 
-# The profiler's tool. Clients refuse it where others than its owner may write to it, whatever the checkout's umask was.
+# The profiler's tool. The permissions do not depend on the checkout's umask: clients refuse the tool if anyone but its
+# owner may write to it.
 install(PROGRAMS ${packaging}/tools/profiler/bin/msprof DESTINATION tools/profiler/bin)
 file(GLOB msprof_files ${packaging}/tools/profiler/profiler_tool/analysis/msprof/*.py)
 install(FILES ${msprof_files} DESTINATION tools/profiler/profiler_tool/analysis/msprof

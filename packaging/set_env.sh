@@ -1,13 +1,13 @@
-# Source this to use the installation that this file lies in:  . /path/to/set_env.sh
+# Source this file to use the installation that it is in:  . /path/to/set_env.sh
 #
-# For bash, zsh, dash and other POSIX shells; safe under `set -euo pipefail` and when sourced twice. Installed twice, as
-# set_env.sh and as bin/setenv.bash, because scripts written for CANN source either one. The variables and their values
-# come from `cannon env`, which is their only list. Names that begin with _cannon_ are unset again.
+# It works in bash, zsh, dash and other POSIX shells, is safe under `set -euo pipefail`, and may be sourced twice. It is
+# installed as set_env.sh and as bin/setenv.bash, because scripts written for CANN source either one. `cannon env`
+# prints the variables and their values. Names that begin with _cannon_ are unset at the end.
 
-_cannon_folder() { # prints the folder of the sourced file, $1 if the shell has told its path
+_cannon_folder() { # prints the folder of the sourced file; $1 is its path if the shell gives it
   _cannon_file=$1
   if [ -z "$_cannon_file" ]; then
-    # dash tells a sourced file nothing about itself, but has it open while it runs.
+    # dash gives a sourced file no path to itself, but has the file open meanwhile.
     for _cannon_fd in /proc/$$/fd/*; do
       _cannon_target=$(readlink "$_cannon_fd" || :)
       case $_cannon_target in */set_env.sh | */setenv.bash) _cannon_file=$_cannon_target ;; esac
@@ -18,7 +18,8 @@ _cannon_folder() { # prints the folder of the sourced file, $1 if the shell has 
 
 _cannon_setup() {
   if ! _cannon_here=$(CDPATH='' && _cannon_folder "$1"); then
-    echo "set_env.sh: cannot tell which folder it is in; source it from bash, or use: eval \"\$(PREFIX/bin/cannon env)\"" >&2
+    echo "set_env.sh: cannot find the folder of this file; source it from bash, or use:" \
+      "eval \"\$(PREFIX/bin/cannon env)\"" >&2
     return 1
   fi
   for _cannon_tool in "$_cannon_here/bin/cannon" "$_cannon_here/cannon"; do

@@ -1,7 +1,7 @@
-/* What an allocation and its free cost, by size: in one thread, in 8, and where another thread frees. Ours by CANN's public
- * API, mimalloc beside it, taking turns; medians, in ns per pair. One line of JSON.
+/* Measures the time of an allocation and its free by size: in one thread, in 8 threads, and with the free in another
+ * thread. The heap through CANN's public API and mimalloc alternate. Prints medians in ns per pair as one line of JSON.
  *
- * With threads the time is that of a core: elapsed time times the cores that the threads can have, over the pairs. */
+ * With several threads the figure is core time: elapsed time times the usable cores, divided by the number of pairs. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -12,7 +12,8 @@
 #include "peers.h"
 
 enum { ROUNDS = 15, MAX_THREADS = 8, RING = 1024 };
-static const uint64_t BATCH_NS = 2000000; /* a turn: long against the clock, short against other programs */
+/* time of a turn: long against the clock's resolution, short against other programs */
+static const uint64_t BATCH_NS = 2000000;
 
 static const size_t sizes[] = {64,      512,     4 << 10,  16 << 10,  64 << 10, 256 << 10,
                                1 << 20, 2 << 20, 16 << 20, 128 << 20, 1 << 30};
@@ -25,7 +26,7 @@ typedef struct {
   long n_pairs;
   pthread_barrier_t *together;
   uint64_t start_ns, end_ns;
-  struct ring *ring; /* where one thread of two allocates and the other frees */
+  struct ring *ring; /* set where one thread of two allocates and the other frees */
   bool frees;
   bool refused;
 } work;
@@ -89,7 +90,7 @@ static int cores(void) {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* n_threads at once; ns of a core per pair, or a negative number where an allocation was refused. */
+/* Runs n_threads at once. Returns ns of core time per pair, or a negative number if an allocation was refused. */
 static double run_threads(const heap_calls *calls, size_t bytes, long n_pairs, int n_threads, bool crossing) {
   static ring rings[MAX_THREADS / 2];
   pthread_t thread[MAX_THREADS];
@@ -135,12 +136,12 @@ static int by_value(const void *a, const void *b) {
 
 enum { N_PEERS = 2 };
 
-/* Both, alternating. */
+/* Measures both allocators, alternating. */
 static void measure(const heap_calls *const calls[N_PEERS], size_t bytes, int n_threads, bool crossing,
                     double ns[N_PEERS][ROUNDS]) {
   long n[N_PEERS] = {0};
   for (int k = 0; k < N_PEERS && calls[k]; ++k) {
-    const double guess = turn(calls[k], bytes, 100, n_threads, crossing); /* finds out how long a turn is */
+    const double guess = turn(calls[k], bytes, 100, n_threads, crossing); /* estimates the time of a pair */
     n[k] = guess > 0 ? (long)((double)BATCH_NS / guess) + 10 : 10;
   }
   for (int i = 0; i < ROUNDS; ++i)
@@ -151,7 +152,8 @@ static void print_row(size_t bytes, int n_threads, bool crossing, bool is_first)
   static const char *separator = "";
   const heap_calls *const calls[N_PEERS] = {heap_calls_find("aclrt"), heap_calls_find("mimalloc")};
   double ns[N_PEERS][ROUNDS];
-  if (is_first) measure(calls, bytes, n_threads, crossing, ns); /* of its kind: takes longer than when it comes later */
+  /* the first measurement of its kind takes longer, so it is discarded */
+  if (is_first) measure(calls, bytes, n_threads, crossing, ns);
   measure(calls, bytes, n_threads, crossing, ns);
   printf("%s{\"bytes\": %zu, \"threads\": %d, \"crossing\": %s", separator, bytes, n_threads,
          crossing ? "true" : "false");

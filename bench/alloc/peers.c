@@ -55,7 +55,7 @@ const heap_calls *heap_calls_find(const char *name) {
   return NULL;
 }
 
-/* ---- to replay through: one at a time ---------------------------------------------------------------------------- */
+/* ---- adaptors for replaying; only one is in use at a time -------------------------------------------------------- */
 
 static const heap_calls *replayed;
 static uint64_t bytes_before;
@@ -71,7 +71,7 @@ static uint64_t resident_bytes(void) {
 static void *create(uint64_t cap_bytes) {
   (void)cap_bytes;
   bytes_before = resident_bytes();
-  return &bytes_before; /* there is only one of it */
+  return &bytes_before; /* there is only one instance */
 }
 static void destroy(void *self) { (void)self; }
 

@@ -1,8 +1,9 @@
-/* One trace through one allocator, once from nothing and once more, in a process of its own. A line of JSON: ns per event,
- * or bytes committed and live at their peaks and calls for memory, where they are known.
+/* Replays one trace through one allocator twice, from an empty heap and once more, in a process of its own. Prints one
+ * line of JSON: ns per event; or the peaks of committed and live bytes and, where known, the number of calls for
+ * memory.
  *
- *   bench_alloc_replay_trace time|space TRACE NAME      a name of `cannon replay`, or mimalloc, glibc, or (time) aclrt
- */
+ *   bench_alloc_replay_trace time|space TRACE NAME      NAME: as in `cannon replay`, or mimalloc, glibc, or (time)
+ * aclrt */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-"""Attention beside PyTorch's scaled_dot_product_attention, and rotary positions."""
+"""Attention compared with PyTorch's scaled_dot_product_attention, and rotary position embedding."""
 import torch
 import torch.nn.functional as F
 
@@ -18,7 +18,8 @@ def forward(b, dtype, heads, s, d, causal):
             b.empty(F32, (1, heads, s, 8)), b.empty(F32, (1, heads, s, 8)), None, b.empty(dtype, (1, heads, s, d))]
     t = [b.torch(x) for x in (q, k, v)]
     b.compare(f"{dtype} {heads} heads, {s} x {d}{' causal' if causal else ''}", "aclnnFlashAttentionScore", args,
-              lambda: F.scaled_dot_product_attention(*t, is_causal=causal), flops=4 * heads * s * s * d * (0.5 if causal else 1))
+              lambda: F.scaled_dot_product_attention(*t, is_causal=causal),
+              flops=4 * heads * s * s * d * (0.5 if causal else 1))
 
 
 @case("FlashAttentionScore", goal=0.7)
@@ -34,10 +35,11 @@ def flash_grad(b):
     for dtype in (F32, BF16):
         heads, s, d = 8, 1024, 64
         q, k, v, dy = (b.random(dtype, (1, heads, s, d)) for _ in range(4))
-        top, total = b.of(F32, b.np.full((1, heads, s, 8), 5, b.np.float32)), b.of(F32, b.np.full((1, heads, s, 8), 9, b.np.float32))
+        top, total = b.of(F32, b.np.full((1, heads, s, 8), 5, b.np.float32)), b.of(F32, b.np.full((1, heads, s, 8), 9,
+                                                                                                  b.np.float32))
         out, grads = b.random(dtype, (1, heads, s, d)), [b.empty(dtype, (1, heads, s, d)) for _ in range(3)]
-        args = [q, k, v, dy, None, None, None, None, top, total, None, out, None, d ** -0.5, 1.0, FAR, FAR, heads, b"BNSD", 0, 0,
-                *grads, None]
+        args = [q, k, v, dy, None, None, None, None, top, total, None, out, None, d ** -0.5, 1.0, FAR, FAR, heads,
+                b"BNSD", 0, 0, *grads, None]
         t = [b.torch(x).requires_grad_() for x in (q, k, v)]
         with torch.enable_grad():
             y = F.scaled_dot_product_attention(*t)
@@ -53,11 +55,13 @@ def decode(b):
         for heads, kv, keys, d in ((8, 8, 4096, 128), (32, 8, 4096, 128), (32, 8, 4096, 64)):
             q = b.random(dtype, (1, 1, heads, d))
             k, v = (b.random(dtype, (1, keys, kv, d)) for _ in range(2))
-            args = [q, TensorList([k]), TensorList([v])] + [None] * 21 + [heads, d ** -0.5, FAR, FAR, b"BSND", kv, 0, 0, 0, 0, False,
-                                                                         0, 0, b.empty(dtype, (1, 1, heads, d)), None]
+            args = [q, TensorList([k]), TensorList([v])] + [None] * 21 + [heads, d ** -0.5, FAR, FAR, b"BSND", kv, 0, 0,
+                                                                          0, 0, False,
+                                                                          0, 0, b.empty(dtype, (1, 1, heads, d)), None]
             t = [b.torch(x).transpose(1, 2) for x in (q, k, v)]
             b.compare(f"decode {dtype} {heads}/{kv} heads, {keys} x {d}", "aclnnFusedInferAttentionScoreV2", args,
-                      lambda: F.scaled_dot_product_attention(*t, enable_gqa=heads != kv), bytes=2 * keys * kv * d * dtype.size)
+                      lambda: F.scaled_dot_product_attention(*t, enable_gqa=heads != kv),
+                      bytes=2 * keys * kv * d * dtype.size)
 
 
 @case("RotaryPositionEmbedding", goal=1.0)
@@ -75,5 +79,6 @@ def rotary(b):
                 def interleave():
                     a, e = t[..., ::2], t[..., 1::2]
                     return t * c + torch.stack((-e, a), -1).reshape(t.shape) * n
-                b.compare(f"{dtype} {name} {s} x 32 x 128", "aclnnRotaryPositionEmbedding", [x, cos, sin, mode, b.empty(dtype, x.shape)],
+                b.compare(f"{dtype} {name} {s} x 32 x 128", "aclnnRotaryPositionEmbedding",
+                          [x, cos, sin, mode, b.empty(dtype, x.shape)],
                           (half, interleave)[mode], bytes=2 * s * 32 * 128 * dtype.size)

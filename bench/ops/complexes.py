@@ -1,4 +1,4 @@
-"""Complex numbers: functions and sums."""
+"""Complex numbers: elementwise functions and sums."""
 import torch
 
 from acl import Ints, Scalar
@@ -15,7 +15,7 @@ def numbers(b, d, part, shape):
 
 
 def elementwise(name, function, operands, *extra, real=False):
-    """A row of its own for aclnn<name> of so many tensors."""
+    """Registers a case for aclnn<name> with this number of operands."""
     @case("complex " + name, goal=1.0)
     def run(b):
         for d, part in PARTS:
@@ -23,7 +23,8 @@ def elementwise(name, function, operands, *extra, real=False):
                 x = [numbers(b, d, part, (n,)) for _ in range(operands)]
                 out = torch.empty(n, dtype=(b.torch(x[0]).abs() if real else b.torch(x[0])).dtype)
                 b.compare(f"{d} {text}", "aclnn" + name, [*x, *extra, b.empty(part if real else d, (n,))],
-                          lambda t=[b.torch(y) for y in x]: function(*t, out=out), bytes=(operands + (0.5 if real else 1)) * d.size * n)
+                          lambda t=[b.torch(y) for y in x]: function(*t, out=out),
+                          bytes=(operands + (0.5 if real else 1)) * d.size * n)
 
 
 elementwise("Add", torch.add, 2, Scalar(1.0, F32))

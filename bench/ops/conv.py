@@ -1,4 +1,4 @@
-"""Convolutions, pools, interpolation, Im2col."""
+"""Convolutions, pooling, interpolation and Im2col."""
 import torch
 import torch.nn.functional as F
 
@@ -7,9 +7,12 @@ from dtypes import BF16, F16, F32, I64, I8
 from run import case
 
 LAYERS = (  # batch, channels, size, outputs, kernel, stride, padding, groups
-    (1, 64, 56, 64, 3, 1, 1, 1), (1, 64, 56, 256, 1, 1, 0, 1), (1, 256, 56, 64, 1, 1, 0, 1), (1, 128, 28, 128, 3, 1, 1, 1),
-    (1, 256, 14, 256, 3, 1, 1, 1), (1, 512, 7, 512, 3, 1, 1, 1), (1, 512, 7, 2048, 1, 1, 0, 1), (1, 2048, 7, 512, 1, 1, 0, 1),
-    (1, 3, 224, 64, 7, 2, 3, 1), (1, 128, 56, 128, 3, 2, 1, 1), (1, 256, 56, 512, 1, 2, 0, 1), (8, 64, 56, 64, 3, 1, 1, 1),
+    (1, 64, 56, 64, 3, 1, 1, 1), (1, 64, 56, 256, 1, 1, 0, 1), (1, 256, 56, 64, 1, 1, 0, 1),
+    (1, 128, 28, 128, 3, 1, 1, 1),
+    (1, 256, 14, 256, 3, 1, 1, 1), (1, 512, 7, 512, 3, 1, 1, 1), (1, 512, 7, 2048, 1, 1, 0, 1),
+    (1, 2048, 7, 512, 1, 1, 0, 1),
+    (1, 3, 224, 64, 7, 2, 3, 1), (1, 128, 56, 128, 3, 2, 1, 1), (1, 256, 56, 512, 1, 2, 0, 1),
+    (8, 64, 56, 64, 3, 1, 1, 1),
     (8, 512, 7, 512, 3, 1, 1, 1), (1, 96, 56, 96, 3, 1, 1, 96), (1, 384, 14, 384, 3, 1, 1, 384),
 )
 
@@ -44,8 +47,8 @@ def convolution_backward(b):
             b.compare(text, "aclnnConvolutionBackward",
                       [g, x, w, Ints(out[1]), *a, Bools(True, True, True), 0, b.empty(d, x.shape), b.empty(d, w.shape),
                        b.empty(d, out[1:2])],
-                      lambda: torch.ops.aten.convolution_backward(v, t, u, [out[1]], s, p, [1, 1], False, [0, 0], shape[7],
-                                                                  [True, True, True]), flops=2 * flops)
+                      lambda: torch.ops.aten.convolution_backward(v, t, u, [out[1]], s, p, [1, 1], False, [0, 0],
+                                                                  shape[7], [True, True, True]), flops=2 * flops)
 
 
 @case("Convolution1d", goal=0.77)
@@ -61,7 +64,8 @@ def convolution_1d(b):
         x, w = b.random(F32, (1, c, length)), b.random(F32, (c, m, k))
         t, u = b.torch(x), b.torch(w)
         b.compare(f"transposed {c} to {m}, {k}/{s}", "aclnnConvolution",
-                  [x, w, None, Ints(s), Ints(0), Ints(1), True, Ints(0), 1, b.empty(F32, (1, m, (length - 1) * s + k)), 0],
+                  [x, w, None, Ints(s), Ints(0), Ints(1), True, Ints(0), 1, b.empty(F32, (1, m, (length - 1) * s + k)),
+                   0],
                   lambda: F.conv_transpose1d(t, u, None, s))
 
 
@@ -118,8 +122,10 @@ def max_pool(b):
             b.compare(text + " indices", "aclnnMaxPool2dWithIndices", [x, *window, y, i],
                       lambda: F.max_pool2d(t, k, s, p, return_indices=True))
             g, indices = F.max_pool2d(t, k, s, p, return_indices=True)
-            b.compare(text + " mask backward", "aclnnMaxPool2dWithMaskBackward", [y, x, mask, *window, b.empty(d, x.shape)],
-                      lambda: torch.ops.aten.max_pool2d_with_indices_backward(g, t, [k, k], [s, s], [p, p], [1, 1], False, indices))
+            b.compare(text + " mask backward", "aclnnMaxPool2dWithMaskBackward",
+                      [y, x, mask, *window, b.empty(d, x.shape)],
+                      lambda: torch.ops.aten.max_pool2d_with_indices_backward(g, t, [k, k], [s, s], [p, p], [1, 1],
+                                                                              False, indices))
 
 
 @case("Upsample", goal=1.0)
@@ -129,10 +135,11 @@ def upsample(b):
             x, y = b.random(d, (1, c, h, h)), b.empty(d, (1, c, out, out))
             t = b.torch(x)
             text = f"{d} {c}x{h} to {out}"
-            b.compare("nearest " + text, "aclnnUpsampleNearest2d", [x, Ints(out, out), y], lambda: F.interpolate(t, out))
+            b.compare("nearest " + text, "aclnnUpsampleNearest2d", [x, Ints(out, out), y],
+                      lambda: F.interpolate(t, out))
             for name, mode, anti in (("Bilinear2d", "bilinear", False), ("Bicubic2d", "bicubic", False),
                                      ("Bilinear2dAA", "bilinear", True)):
-                if anti and d is BF16:                                  # PyTorch has none
+                if anti and d is BF16:                                  # PyTorch does not support it
                     continue
                 b.compare(f"{name} {text}", "aclnnUpsample" + name, [x, Ints(out, out), False, 0.0, 0.0, y],
                           lambda: F.interpolate(t, out, mode=mode, align_corners=False, antialias=anti))

@@ -1,4 +1,4 @@
-"""Elementwise operators, in cache and beyond."""
+"""Elementwise operators on operands that fit into the cache and on larger ones."""
 import torch
 
 from dtypes import BF16, F16, F32
@@ -17,7 +17,7 @@ def unary(b, op, function, dtypes=(F32, F16, BF16), extra=(), low=-2, high=2):
 
 
 def unary_case(name, goal, function, **how):
-    """A row of its own for aclnn<name>."""
+    """Registers a case for aclnn<name>."""
     case(name, goal)(lambda b: unary(b, "aclnn" + name, function, **how))
 
 
@@ -34,7 +34,7 @@ unary_case("Tan", 1.0, lambda t, out: torch.tan(t, out=out))
 unary_case("Erf", 1.0, lambda t, out: torch.erf(t, out=out))
 unary_case("Mish", 1.0, lambda t, out: aten.mish.out(t, out=out))
 unary_case("Relu", 1.0, lambda t, out: torch.clamp_min(t, 0, out=out))
-# What memory gives: the goal of all that is cheaper to compute
+# Neg is bound by memory bandwidth, as are all operators that are cheaper to compute.
 unary_case("Neg", 1.0, lambda t, out: out.copy_(t))
 
 

@@ -1,4 +1,4 @@
-"""Transforms of rows and of frames; lengths of small primes, and a prime."""
+"""Fourier transforms of rows and of frames; lengths with small prime factors, and a prime length."""
 import torch
 
 from dtypes import F32, F64
@@ -16,10 +16,12 @@ def rfft(b):
 @case("Stft", goal=1.0)
 def stft(b):
     for d in (F32, F64):
-        for batch, size, n, hop in ((1, 400, 400, 160), (1, 16000, 400, 160), (16, 160000, 400, 160), (16, 160000, 1024, 256)):
+        for batch, size, n, hop in ((1, 400, 400, 160), (1, 16000, 400, 160), (16, 160000, 400, 160),
+                                    (16, 160000, 1024, 256)):
             x, w = b.random(d, (batch, size)), b.random(d, (n,), 0, 1)
             out = b.empty(d, (batch, n // 2 + 1, (size - n) // hop + 1, 2))
             tx, tw = b.torch(x), b.torch(w)
             b.compare(f"{d} {batch} x {size} by {n}", "aclStft", [x, w, out, n, hop, n, False, True, False],
-                      lambda tx=tx, tw=tw, n=n, hop=hop: torch.stft(tx, n, hop, window=tw, center=False, return_complex=True),
+                      lambda tx=tx, tw=tw, n=n, hop=hop: torch.stft(tx, n, hop, window=tw, center=False,
+                                                                    return_complex=True),
                       bytes=2 * d.size * (size - n) // hop * n * batch)

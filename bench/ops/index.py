@@ -1,4 +1,4 @@
-"""Gathering and scattering, in cache and beyond."""
+"""Gathering and scattering on operands that fit into the cache and on larger ones."""
 import torch
 
 from dtypes import F16, F32, I32, I64

@@ -1,4 +1,4 @@
-"""Losses beside PyTorch's, in cache and beyond: forward with the mean, gradients as autograd computes them."""
+"""Losses compared with PyTorch's: forward with mean reduction, and gradients as computed by autograd."""
 import torch
 import torch.nn.functional as F
 
@@ -75,8 +75,8 @@ def cross_entropy(b):
             target = b.random(I64, (n,), 0, classes - 1)
             t, u = b.torch(x), b.torch(target)
             b.compare(f"{d} {n} x {classes}", "aclnnCrossEntropyLoss",
-                      [x, target, None, b"mean", -100, 0.0, 0.0, False, b.empty(d, ()), b.empty(d, x.shape), b.empty(d, ()),
-                       b.empty(d, (n,))],
+                      [x, target, None, b"mean", -100, 0.0, 0.0, False, b.empty(d, ()), b.empty(d, x.shape),
+                       b.empty(d, ()), b.empty(d, (n,))],
                       lambda: F.cross_entropy(t, u), bytes=2 * d.size * n * classes)
 
 
@@ -98,5 +98,5 @@ def nll_image(b):
     shape = (4, 21, 256, 256)
     x, target, weight = b.random(F32, shape, -5, 0), b.random(I64, (4, 256, 256), 0, 20), b.random(F32, (21,), 1, 2)
     t, u, w = b.torch(x), b.torch(target), b.torch(weight)
-    b.compare("f32 4 x 21 x 256 x 256", "aclnnNLLLoss2d", [x, target, weight, MEAN, -100, b.empty(F32, ()), b.empty(F32, ())],
-              lambda: F.nll_loss(t, u, w))
+    b.compare("f32 4 x 21 x 256 x 256", "aclnnNLLLoss2d",
+              [x, target, weight, MEAN, -100, b.empty(F32, ()), b.empty(F32, ())], lambda: F.nll_loss(t, u, w))

@@ -1,4 +1,4 @@
-"""Copies, transpositions, lists, repetitions and pads, in cache and beyond."""
+"""Copies, transpositions, lists of tensors, repetitions and padding."""
 import torch
 
 from dtypes import F16, F32, F64, I8
@@ -98,7 +98,8 @@ def pads(b):
         b.compare(f"constant {shape}", "aclnnConstantPadNd",
                   [x, b.acl.Ints(1, 1, 1, 1), b.acl.Scalar(0.0, F32), b.empty(F32, result)],
                   lambda: torch.constant_pad_nd(t, (1, 1, 1, 1), 0.0), bytes=n)
-        for name, f in (("Reflection", torch.ops.aten.reflection_pad2d), ("Replication", torch.ops.aten.replication_pad2d)):
+        for name, f in (("Reflection", torch.ops.aten.reflection_pad2d),
+                        ("Replication", torch.ops.aten.replication_pad2d)):
             b.compare(f"{name} {shape}", f"aclnn{name}Pad2d", [x, b.acl.Ints(1, 1, 1, 1), b.empty(F32, result)],
                       lambda: f(t, (1, 1, 1, 1)), bytes=n)
         g = elements(b, F32, result)
@@ -113,4 +114,5 @@ def triangles(b):
     for n in (64, 512, 4096):
         x = elements(b, F32, (n, n))
         t, o = b.torch(x), torch.empty(n, n)
-        b.compare(f"{n} x {n}", "aclnnTril", [x, 0, b.empty(F32, (n, n))], lambda: torch.tril(t, out=o), bytes=8 * n * n)
+        b.compare(f"{n} x {n}", "aclnnTril", [x, 0, b.empty(F32, (n, n))], lambda: torch.tril(t, out=o),
+                  bytes=8 * n * n)

@@ -1,4 +1,6 @@
-"""Softmax and norms: rows in and out of cache, short ones and far ones, groups and channels; and gradients."""
+"""Softmax and norms: rows that fit into the cache and larger ones, short rows, strided rows, groups and channels; and
+gradients.
+"""
 import torch
 import torch.nn.functional as F
 from acl import Bools, Ints
@@ -45,8 +47,8 @@ def softmax_backward(b):
         for d, shape, x, what, size in rows(b):
             y = b.random(d, shape, -3, -1)
             g, t, dtype = b.torch(x), b.torch(y), b.torch(y).dtype
-            b.compare(f"{op} {what}", f"aclnn{op}Backward", [x, y, 1, b.empty(d, shape)], lambda: function(g, t, 1, dtype),
-                      bytes=3 * size)
+            b.compare(f"{op} {what}", f"aclnn{op}Backward", [x, y, 1, b.empty(d, shape)],
+                      lambda: function(g, t, 1, dtype), bytes=3 * size)
 
 
 @case("LayerNorm", goal=0.6)
@@ -76,8 +78,10 @@ def layer_norm_backward(b):
         _, tm, tr = torch.native_layer_norm(t, n, tw, tw, 1e-5)
         m, r = b.of(F32, tm.float().reshape(-1).numpy()), b.of(F32, tr.float().reshape(-1).numpy())
         b.compare(what, "aclnnLayerNormBackward",
-                  [dy, x, Ints(*n), m, r, w, w, Bools(True, True, True), b.empty(d, shape), b.empty(d, n), b.empty(d, n)],
-                  lambda: torch.ops.aten.native_layer_norm_backward(g, t, n, tm, tr, tw, tw, [True] * 3), bytes=3 * size)
+                  [dy, x, Ints(*n), m, r, w, w, Bools(True, True, True), b.empty(d, shape), b.empty(d, n),
+                   b.empty(d, n)],
+                  lambda: torch.ops.aten.native_layer_norm_backward(g, t, n, tm, tr, tw, tw, [True] * 3),
+                  bytes=3 * size)
 
 
 IMAGES = ((32, 64, 56, 56), (8, 512, 7, 7), (1, 320, 64, 64))
@@ -105,7 +109,8 @@ def group_norm_backward(b):
             _, tm, tr = torch.native_group_norm(t, tw, tw, n, c, hw, g, 1e-5)
             m, r = b.of(F32, tm.float().numpy()), b.of(F32, tr.float().numpy())
             b.compare(f"{d} {shape}", "aclnnGroupNormBackward",
-                      [dy, x, m, r, w, n, c, hw, g, Bools(True, True, True), b.empty(d, shape), b.empty(d, (c,)), b.empty(d, (c,))],
+                      [dy, x, m, r, w, n, c, hw, g, Bools(True, True, True), b.empty(d, shape), b.empty(d, (c,)),
+                       b.empty(d, (c,))],
                       lambda: torch.ops.aten.native_group_norm_backward(tg, t, tm, tr, tw, n, c, hw, g, [True] * 3),
                       bytes=3 * d.size * n * c * hw)
 
@@ -136,8 +141,10 @@ def batch_norm_backward(b):
             t, tg, (tw, tm, tr) = b.torch(x), b.torch(dy), (b.torch(v) for v in vectors)
             w, m, r = vectors
             b.compare(f"{d} {shape}", "aclnnBatchNormBackward",
-                      [dy, x, w, m, r, m, r, True, 1e-5, Bools(True, True, True), b.empty(d, shape), b.empty(F32, (c,)), b.empty(F32, (c,))],
-                      lambda: torch.ops.aten.native_batch_norm_backward(tg, t, tw, tm, tr, tm, tr, True, 1e-5, [True] * 3),
+                      [dy, x, w, m, r, m, r, True, 1e-5, Bools(True, True, True), b.empty(d, shape), b.empty(F32, (c,)),
+                       b.empty(F32, (c,))],
+                      lambda: torch.ops.aten.native_batch_norm_backward(tg, t, tw, tm, tr, tm, tr, True, 1e-5,
+                                                                        [True] * 3),
                       bytes=3 * d.size * x.size)
 
 

@@ -1,4 +1,4 @@
-"""Products: PyTorch, and oneDNN's sgemm where there is one."""
+"""Matrix products compared with PyTorch and, where installed, oneDNN's sgemm."""
 import ctypes as ct
 
 import torch
@@ -10,13 +10,14 @@ CUBES = (64, 128, 256, 512, 1024, 2048, 4096)
 
 
 def onednn_sgemm(a, b, c):
-    """c = a @ b of PyTorch's float matrices; None where the library is not installed."""
+    """Computes c = a @ b for PyTorch float matrices. Returns None if the library is not installed."""
     try:
         sgemm = ct.CDLL("libdnnl.so.2").dnnl_sgemm
     except OSError:
         return None
     size, pointer = ct.c_int64, ct.c_void_p
-    sgemm.argtypes = [ct.c_char, ct.c_char, size, size, size, ct.c_float, pointer, size, pointer, size, ct.c_float, pointer, size]
+    sgemm.argtypes = [ct.c_char, ct.c_char, size, size, size, ct.c_float, pointer, size, pointer, size, ct.c_float,
+                      pointer, size]
     (m, k), n = a.shape, b.shape[1]
     return lambda: sgemm(b"N", b"N", m, n, k, 1.0, a.data_ptr(), k, b.data_ptr(), n, 0.0, c.data_ptr(), n)
 
@@ -50,7 +51,7 @@ def mm_f16(b):
 
 @case("Mm rows", goal=1.0)
 def mm_rows(b):
-    """Few rows: weights as [N, K], then as [K, N]. The rate is of the weights' bytes."""
+    """GEMM with small m: weights stored as [N, K], then as [K, N]. The rate counts the bytes of the weights."""
     for dtype in (F32, F16, BF16):
         for rows in (1, 4, 8):
             for k, n in ((4096, 4096), (4096, 14336)) if rows == 1 else ((4096, 4096),):
@@ -59,28 +60,31 @@ def mm_rows(b):
                 out = torch.empty((rows, n), dtype=t.dtype)
                 y = b.empty(dtype, (rows, n))
                 w.shape, w.strides = (k, n), (1, k)
-                b.compare(f"{dtype} {rows} x {k} x {n} [N, K]", "aclnnMm", [x, w, y, 0], lambda: torch.mm(t, u.T, out=out),
-                          bytes=k * n * dtype.size)
+                b.compare(f"{dtype} {rows} x {k} x {n} [N, K]", "aclnnMm", [x, w, y, 0],
+                          lambda: torch.mm(t, u.T, out=out), bytes=k * n * dtype.size)
                 w.strides = (n, 1)
                 u = u.reshape(k, n)
-                b.compare(f"{dtype} {rows} x {k} x {n} [K, N]", "aclnnMm", [x, w, y, 0], lambda: torch.mm(t, u, out=out),
-                          bytes=k * n * dtype.size)
+                b.compare(f"{dtype} {rows} x {k} x {n} [K, N]", "aclnnMm", [x, w, y, 0],
+                          lambda: torch.mm(t, u, out=out), bytes=k * n * dtype.size)
 
 
 @case("Bmm small", goal=1.0)
 def bmm_small(b):
     for dtype in (F32, F16):
-        for batch, m, k, n in ((1, 1, 1, 1), (1, 16, 16, 16), (256, 16, 64, 16), (1024, 1, 64, 64), (64, 64, 64, 64), (12, 128, 32, 128)):
+        for batch, m, k, n in ((1, 1, 1, 1), (1, 16, 16, 16), (256, 16, 64, 16), (1024, 1, 64, 64), (64, 64, 64, 64),
+                               (12, 128, 32, 128)):
             x, y = b.random(dtype, (batch, m, k)), b.random(dtype, (batch, k, n))
             t, u = b.torch(x), b.torch(y)
             v = torch.empty((batch, m, n), dtype=t.dtype)
-            b.compare(f"{dtype} {batch} of {m} x {k} x {n}", "aclnnBatchMatMul", [x, y, b.empty(dtype, (batch, m, n)), 0],
+            b.compare(f"{dtype} {batch} of {m} x {k} x {n}", "aclnnBatchMatMul",
+                      [x, y, b.empty(dtype, (batch, m, n)), 0],
                       lambda: torch.bmm(t, u, out=v), flops=2 * batch * m * k * n)
 
 
 @case("Quantised rows", goal=None)
 def quantised_rows(b):
-    """One row by int8 and int4 weights in groups of 32, [N, K]; the rate is of the weights' bytes, without the scales'."""
+    """GEMV with int8 and int4 weights [N, K] in groups of 32. The rate counts the bytes of the weights without the
+    scales."""
     from dtypes import I8
     k, n = 4096, 14336
     x, scale, y = b.random(F16, (1, k)), b.random(F16, (n, k // 32)), b.empty(F16, (1, n))
@@ -88,16 +92,17 @@ def quantised_rows(b):
     for bits, code in ((8, I8.code), (4, 29)):
         w = b.random(I8, (n, k), -8, 7)
         w.shape, w.strides, w.code = (k, n), (1, k), code
-        b.compare(f"int{bits} 1 x {k} x {n}", "aclnnWeightQuantBatchMatmulV2", [x, w, scale, None, None, None, None, 32, y], None,
-                  bytes=k * n * bits // 8)
+        b.compare(f"int{bits} 1 x {k} x {n}", "aclnnWeightQuantBatchMatmulV2",
+                  [x, w, scale, None, None, None, None, 32, y], None, bytes=k * n * bits // 8)
 
 
 @case("QuantMatmulV4", goal=0.77)
 def quant_matmul(b):
-    """int8 by int8 to bfloat16, with scales of rows and columns; the peer gives the sums alone."""
+    """GEMM of int8 by int8 to bfloat16 with scales per row and column; the peer computes only the sums."""
     from dtypes import BF16, I8
     for m, k, n in ((64, 4096, 4096), (256, 1024, 1024), (1024, 1024, 1024), (2048, 4096, 1024)):
-        x, w, scale, rows = b.random(I8, (m, k), -127, 127), b.random(I8, (k, n), -127, 127), b.random(F32, (n,)), b.random(F32, (m,))
+        x, w, scale, rows = b.random(I8, (m, k), -127, 127), b.random(I8, (k, n), -127,
+                                                                      127), b.random(F32, (n,)), b.random(F32, (m,))
         t, u = b.torch(x), b.torch(w)
         v = u.T.contiguous().T
         out = b.empty(BF16, (m, n))

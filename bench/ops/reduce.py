@@ -1,4 +1,6 @@
-"""Reductions and scans: in cache and beyond, along the last and the first dimension, and rows of a few elements."""
+"""Reductions and scans: operands that fit into the cache and larger ones, along the last and first dimension, and
+short rows.
+"""
 import torch
 
 from dtypes import BF16, F16, F32, I64
@@ -9,7 +11,7 @@ SHORT = (("250000 x 4", (250000, 4)), ("60000 x 16", (60000, 16)), ("16000 x 64"
 
 
 def each(b, call, dtypes=(F32, BF16, F16), shapes=SHAPES + SHORT, dims=(1, 0)):
-    """call(x, t, dim, n): (operator, arguments, the peer's call)."""
+    """call(x, t, dim, n) returns (operator, arguments, the peer's function)."""
     for d in dtypes:
         for text, shape in shapes:
             for dim in dims:

@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Operators beside PyTorch on the CPU, in one process and in turn: run.py [--prefix DIR] [--threads N] [--markdown FILE] [PATTERN...]
+"""Operators compared with PyTorch on the CPU, in one process and alternating:
 
-Each file beside this one has the cases of a family:
+    run.py [--prefix DIR] [--threads N] [--markdown FILE] [PATTERN...]
+
+Each other file in this folder has the cases of one family:
 
     @case("Softmax", goal=0.6)
     def softmax(b):
         for rows, n in ((128, 1024), (4096, 4096)):
             x = b.random(F32, (rows, n))
-            b.compare(f"{rows} x {n}", "aclnnSoftmax", [x, 1, b.empty(F32, x.shape)], lambda t=b.torch(x): torch.softmax(t, 1),
-                      bytes=2 * 4 * rows * n)
+            b.compare(f"{rows} x {n}", "aclnnSoftmax", [x, 1, b.empty(F32, x.shape)],
+                      lambda t=b.torch(x): torch.softmax(t, 1), bytes=2 * 4 * rows * n)
 
-`compare` calls both phases and synchronises, as a client would; the peer's lambda is called as often, in turn. Times are the
-best of the rounds, by the clock on the wall (workers of ours may do the work). PATTERN: only cases whose name contains one of
-them."""
+`compare` calls both phases and synchronises, as a program would; the peer's function is called equally often,
+alternating. Times are the best of the rounds in wall-clock time, since worker threads of the library may do the work.
+PATTERN: run only cases whose name contains one of the patterns.
+"""
 import argparse
 import importlib
 import os
@@ -23,11 +26,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 CASES = []
 ROUNDS, ROUND_S = 9, 0.03
-SLOW_S = 2  # a call that takes longer is made once
+SLOW_S = 2  # a call that takes longer is made only once
 
 
 def case(family, goal):
-    """goal: the share of the peer's time that we want to stay below."""
+    """Registers a family of cases. goal: the wanted upper bound of the time relative to the peer's."""
     def register(f):
         CASES.append((family, goal, f))
         return f
@@ -53,7 +56,7 @@ class Bench:
         return self.of(dtype, values)
 
     def of(self, dtype, values):
-        """The values rounded to the dtype (by PyTorch, which is fast)."""
+        """A tensor with the values rounded to the dtype (by PyTorch, which is fast)."""
         if str(dtype) in self.halves:
             values = self.pytorch.from_numpy(values).to(self.halves[str(dtype)]).float().numpy()
         return self._place(self.acl.Tensor.of(dtype, values))
@@ -68,7 +71,7 @@ class Bench:
         return t
 
     def torch(self, t):
-        """The same values as a tensor of the peer's."""
+        """The same values as a PyTorch tensor."""
         x = self.pytorch.from_numpy(self.np.ascontiguousarray(t.get()))
         return x.to(self.halves.get(str(t.dtype), x.dtype))
 
@@ -99,13 +102,14 @@ class Bench:
         return (self.clock() - begin) / n
 
     def compare(self, what, op, args, peer, bytes=0, flops=0):
-        """bytes, flops: of one call, to show rates."""
+        """Measures one case. bytes, flops: amounts per call, for printing rates."""
         ours = self.ours(op, args)
         calls = [ours] + ([peer] if peer else [])
         counts, times = [], [[self.once(c, 1)] for c in calls]
         for c, found in zip(calls, times):
             slow = found[0] > SLOW_S
-            counts.append(0 if slow else max(1, min(10000, int(ROUND_S / max(min(self.once(c, 2) for _ in "ab"), 1e-7)))))
+            counts.append(0 if slow
+                          else max(1, min(10000, int(ROUND_S / max(min(self.once(c, 2) for _ in "ab"), 1e-7)))))
         for _ in range(ROUNDS):
             for c, n, found in zip(calls, counts, times):
                 if n:
@@ -149,7 +153,7 @@ def main():
             if not a.patterns or any(p.lower() in family.lower() for p in a.patterns):
                 bench.family, bench.goal = family, goal
                 f(bench)
-    finally:  # also what there is when interrupted
+    finally:  # also writes the results so far when interrupted
         if a.markdown:
             markdown(bench.rows, a.threads, a.markdown)
 

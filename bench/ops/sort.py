@@ -1,4 +1,4 @@
-"""Sorting and selecting, in rows and in one piece."""
+"""Sorting and selection, by rows and over whole tensors."""
 import torch
 
 from dtypes import BF16, BOOL, F32, I32, I64

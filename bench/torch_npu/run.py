@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""torch_npu on Cannon beside PyTorch on the CPU: training steps, single operators, memory. Prints tables in Markdown.
+"""torch_npu on Cannon compared with PyTorch on the CPU: training steps, single operators, memory. Prints Markdown
+tables.
 
   run.py --prefix PREFIX --python VENV/bin/python [--device NAME] [--threads N] [steps] [small] [ops] [memory]
 
-The virtual environment is that of tests/clients/torch_npu/run.py. Both sides run in one process and take turns; times are
-medians, ratios are formed turn by turn (ours / CPU: lower is better)."""
+The virtual environment is that of tests/clients/torch_npu/run.py. Both sides run in one process and alternate. Times
+are medians; ratios (torch_npu / CPU) are formed per round, lower is better.
+"""
 import argparse
 import json
 import os
@@ -16,18 +18,19 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-STEPS = (('mlp', None), ('mlp_adam', None), ('cnn', None), ('lm', None), ('lm', 'bf16'), ('lm', 'fp16'), ('lm_checkpoint', None),
-         ('lm_accumulate', None), ('lstm', None), ('gru', None))
+STEPS = (('mlp', None), ('mlp_adam', None), ('cnn', None), ('lm', None), ('lm', 'bf16'), ('lm', 'fp16'),
+         ('lm_checkpoint', None), ('lm_accumulate', None), ('lstm', None), ('gru', None))
 MODELS = ('mlp', 'mlp_adam', 'cnn', 'lm', 'lm_checkpoint', 'lstm')
 
 
 def empty_operators(prefix, folder):
-    """Makes of the folder one for ASCEND_CUSTOM_OPP_PATH, where torch_npu looks first, with operators of all names that the
-    prefix has and that do nothing. Phase one may leave its results alone: torch_npu has set them to no workspace."""
+    """Fills a folder for ASCEND_CUSTOM_OPP_PATH, which torch_npu searches first, with a library of operators that do
+    nothing, one for every operator of the prefix. Phase one need not set its results, since torch_npu initialises
+    them to "no workspace"."""
     library = os.path.join(folder, 'op_api', 'lib', 'libcust_opapi.so')
     os.makedirs(os.path.dirname(library))
-    names = subprocess.run(['nm', '-D', '--defined-only', os.path.join(prefix, 'lib64', 'libopapi.so')], stdout=subprocess.PIPE,
-                           text=True, check=True).stdout
+    names = subprocess.run(['nm', '-D', '--defined-only', os.path.join(prefix, 'lib64', 'libopapi.so')],
+                           stdout=subprocess.PIPE, text=True, check=True).stdout
     source = ''.join(f'int {name}(void) {{ return 0; }}\n' for name in re.findall(r' T (aclnn\w+)', names))
     subprocess.run(['cc', '-shared', '-fPIC', '-x', 'c', '-', '-o', library], input=source, text=True, check=True)
 
@@ -38,22 +41,24 @@ class Runner:
         self.cannon = os.path.join(a.prefix, 'bin', 'cannon')
 
     def measure(self, *what, options=(), **environment):
-        """The line that steps.py prints, and what `cannon run` counted."""
+        """Runs steps.py under `cannon run`. Returns the line that it prints, and the counters of `cannon run`."""
         with tempfile.NamedTemporaryFile(suffix='.json') as counted:
             env = dict(os.environ, OMP_NUM_THREADS=str(self.a.threads), PYTHONWARNINGS='ignore', **environment)
-            out = subprocess.run([self.cannon, 'run', '--quiet', '--device', self.a.device, '--json', counted.name, *options, '--',
-                                  self.a.python, os.path.join(HERE, 'steps.py'), *what], env=env, stdout=subprocess.PIPE,
-                                 stderr=subprocess.DEVNULL, text=True)
+            out = subprocess.run([self.cannon, 'run', '--quiet', '--device', self.a.device, '--json', counted.name,
+                                  *options, '--',
+                                  self.a.python, os.path.join(HERE, 'steps.py'), *what], env=env,
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             if out.returncode:
                 return None, None
             return json.loads(out.stdout.splitlines()[-1]), json.load(counted)
 
     def free(self, *what, **environment):
-        """The same without anybody counting, as fast as it goes."""
-        env = dict(os.environ, OMP_NUM_THREADS=str(self.a.threads), PYTHONWARNINGS='ignore', CANNON_DEVICE=self.a.device,
-                   **environment)
+        """Runs steps.py without counting, at full speed. Returns the line that it prints."""
+        env = dict(os.environ, OMP_NUM_THREADS=str(self.a.threads), PYTHONWARNINGS='ignore',
+                   CANNON_DEVICE=self.a.device, **environment)
         line = subprocess.run([self.cannon, 'env'], stdout=subprocess.PIPE, text=True, check=True).stdout
-        out = subprocess.run(['sh', '-c', line + '\nexec "$@"', 'sh', self.a.python, os.path.join(HERE, 'steps.py'), *what], env=env,
+        out = subprocess.run(['sh', '-c', line + '\nexec "$@"', 'sh', self.a.python, os.path.join(HERE, 'steps.py'),
+                              *what], env=env,
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         return json.loads(out.stdout.splitlines()[-1]) if not out.returncode else None
 
@@ -75,10 +80,12 @@ class Runner:
             if not r:
                 continue
             inside = sum(op['time_ns'] for p in counted['processes'] for op in p['operators']) * 1e-9 / r['steps']
-            print(f"| {name} | {r['seconds'] * 1e3:.2f} ms | {inside * 1e3:.2f} ms | {100 * inside / r['seconds']:.0f} % |", flush=True)
+            print(f"| {name} | {r['seconds'] * 1e3:.2f} ms | {inside * 1e3:.2f} ms | "
+                  f"{100 * inside / r['seconds']:.0f} % |", flush=True)
 
     def ops(self):
-        """`floor` is the ratio where operators do nothing: what torch_npu and PyTorch themselves need."""
+        """The column `floor` is the ratio with operators that do nothing: the overhead of torch_npu and PyTorch
+        themselves."""
         measured = self.free('ops')
         with tempfile.TemporaryDirectory() as folder:
             empty_operators(self.a.prefix, folder)
@@ -88,13 +95,15 @@ class Runner:
         print('\n| operator | size | npu | cpu | ratio | floor |\n|---|---|---|---|---|---|')
         pairs = [(r, f['ratio']) for r, f in zip(measured, idle)]
         for r, floor in pairs:
-            print(f"| {r['op']} | {r['size']} | {r['npu']:.1f} µs | {r['cpu']:.1f} µs | {r['ratio']:.2f} | {floor:.2f} |")
+            print(f"| {r['op']} | {r['size']} | {r['npu']:.1f} µs | {r['cpu']:.1f} µs | {r['ratio']:.2f} | "
+                  f"{floor:.2f} |")
         over = [floor for r, floor in pairs if r['ratio'] > 1.3]
-        print(f"\nMedian {statistics.median(r['ratio'] for r, _ in pairs):.2f}; {len(over)} of {len(pairs)} over 1.3, of which "
-              f'{sum(floor > 1.3 for floor in over)} would be without any operator.')
+        print(f"\nMedian {statistics.median(r['ratio'] for r, _ in pairs):.2f}; {len(over)} of {len(pairs)} over 1.3, "
+              f'of which {sum(floor > 1.3 for floor in over)} would be without any operator.')
 
     def memory(self):
-        print('\n| memory | allocated, peak | reserved by torch_npu, peak | committed by Cannon, peak | model of the policy / reserved |\n'
+        print('\n| memory | allocated, peak | reserved by torch_npu, peak | committed by Cannon, peak '
+              '| model of the policy / reserved |\n'
               '|---|---|---|---|---|')
         mib = 1 / (1 << 20)
         for name in MODELS:
@@ -105,12 +114,12 @@ class Runner:
             with tempfile.TemporaryDirectory() as folder:
                 trace, figures = os.path.join(folder, 'trace'), os.path.join(folder, 'figures.json')
                 self.measure('memory', name, options=('--record', trace), PYTORCH_NO_NPU_MEMORY_CACHING='1')
-                subprocess.run([self.cannon, 'replay', '--allocator', 'torch_npu', '--repeat', '1', '--json', figures, trace],
-                               stdout=subprocess.DEVNULL, check=True)
+                subprocess.run([self.cannon, 'replay', '--allocator', 'torch_npu', '--repeat', '1', '--json', figures,
+                                trace], stdout=subprocess.DEVNULL, check=True)
                 with open(figures, encoding='utf-8') as f:
                     model = json.load(f)['allocators'][0]['peak_committed_bytes']
-            print(f"| {name} | {r['allocated'] * mib:.1f} MiB | {r['reserved'] * mib:.1f} MiB | {committed * mib:.1f} MiB | "
-                  f"{model / r['reserved']:.3f} |", flush=True)
+            print(f"| {name} | {r['allocated'] * mib:.1f} MiB | {r['reserved'] * mib:.1f} MiB | "
+                  f"{committed * mib:.1f} MiB | {model / r['reserved']:.3f} |", flush=True)
 
 
 def main():

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one process measures for run.py: prints a line of JSON.
+"""The measurements that run.py makes in one process; prints one line of JSON.
 
-  steps.py step MODEL [AMP]       seconds per training step on cpu and npu, taking turns
-  steps.py small MODEL            seconds per step on npu alone, for the share that is spent inside of Cannon
+  steps.py step MODEL [AMP]       seconds per training step on cpu and npu, alternating
+  steps.py small MODEL            seconds per step on npu alone, for the share spent inside Cannon
   steps.py ops                    microseconds of single operators on both, at three sizes
-  steps.py memory MODEL           peaks of device memory, as torch_npu sees them"""
+  steps.py memory MODEL           peaks of device memory as torch_npu reports them
+"""
 import functools
 import json
 import os
@@ -16,10 +17,11 @@ import torch
 import torch_npu  # noqa: F401
 from torch.nn import functional as F
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tests', 'clients', 'torch_npu'))
+sys.path.insert(0,
+                os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tests', 'clients', 'torch_npu'))
 from models import MODELS  # noqa: E402
 
-# Sizes at which a step on the CPU takes 50 ms or more on one core.
+# Sizes for which a step on the CPU takes at least 50 ms on one core.
 LARGE = {
     'mlp': dict(batch=512, width=1536), 'mlp_adam': dict(batch=512, width=1536),
     'cnn': dict(batch=32, size=64, channels=32),
@@ -68,12 +70,13 @@ def small(name):
 
 
 def cases():
-    """(operator, size's name, arguments' maker, function)."""
+    """Yields (operator, name of the size, function that makes the arguments, function)."""
     def elementwise(n):
         return lambda: [torch.randn(n), torch.randn(n)]
 
     sizes = (('1 Ki', 1 << 10), ('256 Ki', 1 << 18), ('16 Mi', 1 << 24))
-    unary = {'relu': F.relu, 'gelu tanh': lambda x: F.gelu(x, approximate='tanh'), 'sigmoid': torch.sigmoid, 'exp': torch.exp,
+    unary = {'relu': F.relu, 'gelu tanh': lambda x: F.gelu(x, approximate='tanh'), 'sigmoid': torch.sigmoid,
+             'exp': torch.exp,
              'sqrt': lambda x: x.abs().sqrt(), 'tanh': torch.tanh, 'silu': F.silu, 'sin': torch.sin, 'neg': torch.neg,
              'half': lambda x: x.half(), 'sum': torch.sum, 'mean': torch.mean, 'max': torch.max, 'argmax': torch.argmax}
     binary = {'add': torch.add, 'mul': torch.mul, 'div': torch.div, 'maximum': torch.maximum, 'gt': torch.gt,
@@ -95,7 +98,8 @@ def cases():
         yield 'cumsum', label, matrix, lambda x, w: x.cumsum(-1)
         yield 'topk', label, matrix, lambda x, w: x.topk(8, -1)[0]
         yield 'cat', label, matrix, lambda x, w: torch.cat([x, x], 1)
-        yield 'index_select', label, matrix, lambda x, w: x.index_select(0, torch.arange(0, x.shape[0], 2, device=x.device))
+        yield 'index_select', label, matrix, lambda x, w: x.index_select(0, torch.arange(0, x.shape[0], 2,
+                                                                                         device=x.device))
     for n in (64, 256, 1024):
         def square(n=n):
             return [torch.randn(n, n), torch.randn(n, n)]
@@ -116,7 +120,8 @@ def cases():
 
 
 def calls_to_time(functions):
-    """How many calls of the slowest take some 20 ms. The first calls initialise: they are not looked at."""
+    """The number of calls of the slowest function that take about 20 ms. The first calls, which initialise, are
+    ignored."""
     once = max(min(timed(f, 3) for _ in range(4)) for f in functions)
     return max(1, min(2000, int(0.02 / once)))
 

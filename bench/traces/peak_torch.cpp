@@ -1,14 +1,15 @@
-/* What PyTorch's own CUDA caching allocator reserves on a trace: the truth that the model in src/replay/caching.c is
- * compared with. The allocator is the one in PyTorch's libraries; the few functions of the CUDA runtime that it calls are
- * replaced here, so that no GPU is needed: memory is addresses only, of as much as the second argument says.
+/* Replays a trace through PyTorch's own CUDA caching allocator and prints what it reserves: the reference for the model
+ * in src/replay/caching.c. The allocator is the one in PyTorch's libraries; the few functions of the CUDA runtime that
+ * it calls are replaced here, so no GPU is needed. Memory consists of addresses only; the first argument limits its
+ * size.
  *
  *   T=/tmp/torchvenv/lib/python3.11/site-packages
- *   g++ -std=c++17 -rdynamic -D_GLIBCXX_USE_CXX11_ABI=1 bench/traces/peak_torch.cpp -o /tmp/peak_torch -I$T/torch/include
- *     -I$T/nvidia/cuda_runtime/include -L$T/torch/lib -lc10_cuda -lc10 -Wl,-rpath,$T/torch/lib
+ *   g++ -std=c++17 -rdynamic -D_GLIBCXX_USE_CXX11_ABI=1 bench/traces/peak_torch.cpp -o /tmp/peak_torch
+ *     -I$T/torch/include -I$T/nvidia/cuda_runtime/include -L$T/torch/lib -lc10_cuda -lc10 -Wl,-rpath,$T/torch/lib
  *     $T/nvidia/cuda_runtime/lib/libcudart.so.12
  *   zcat bench/traces/train.txt.gz | /tmp/peak_torch [CAP_BYTES]
  *
- * Prints the peak of reserved bytes, calls of cudaMalloc and cudaFree, and requests refused. */
+ * Prints the peak of reserved bytes, the calls of cudaMalloc and cudaFree, and the refused requests. */
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <cuda_runtime_api.h>
 
@@ -78,5 +79,5 @@ int main(int argc, char **argv) {
   std::printf("{\"reserved_bytes\": %ld, \"calls\": %lu, \"refused\": %lu}\n",
               allocator::getDeviceStats(0).reserved_bytes[0].peak, n_calls, n_refused);
   std::fflush(stdout);
-  std::_Exit(0); /* PyTorch's own end wants a GPU */
+  std::_Exit(0); /* PyTorch's exit handlers need a GPU */
 }

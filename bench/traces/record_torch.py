@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Records what PyTorch's operators allocate and free, on the CPU, as a plain-text trace for `cannon replay`.
+"""Records the allocations and frees of PyTorch's operators on the CPU as a text trace for `cannon replay`.
 
     record_torch.py {train,infer,moe} OUTPUT.txt.gz     needs PyTorch (2.7.1 was used)
 
-Tensors only: the events are those of PyTorch's own profiler, in the order of their times, from before the model exists
-to after it is gone. Lengths are drawn from a fixed seed, so that the same version records the same trace but for the
-order in which threads free. One line per event: `a ID BYTES`, `f ID`; ids are given out in order, from 0.
+Only tensors are recorded: the events of PyTorch's own profiler, in order of time, from before the model is created
+until it has been destroyed. Lengths are drawn with a fixed seed, so the same version records the same trace except for
+the order in which threads free. One line per event: `a ID BYTES` or `f ID`; ids ascend from 0.
 """
 import argparse
 import gzip
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 
 class Attention(nn.Module):
-    """As a textbook has it: the scores exist, as they do in training with dropout on them."""
+    """Textbook attention: the scores are stored, as in training with dropout on them."""
 
     def __init__(self, width, heads, dropout):
         super().__init__()
@@ -26,7 +26,7 @@ class Attention(nn.Module):
     def forward(self, x, cache=None):
         batch, length, width = x.shape
         q, k, v = (t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
-        if cache is not None:  # grows by concatenation, a new tensor per layer and token
+        if cache is not None:  # the cache grows by concatenation, a new tensor per layer and token
             if cache:
                 k, v = torch.cat([cache[0], k], 2), torch.cat([cache[1], v], 2)
             cache[:] = [k, v]
@@ -48,7 +48,7 @@ class FeedForward(nn.Module):
 
 
 class Experts(nn.Module):
-    """Each token goes to the two experts that its router prefers: as many tokens per expert as it happens."""
+    """Each token goes to the two experts that its router prefers, so the number of tokens per expert varies."""
 
     def __init__(self, width, experts):
         super().__init__()
@@ -94,7 +94,7 @@ class GPT(nn.Module):
 
 
 def train(model, vocabulary, steps, batch, shortest, longest):
-    """Mixed precision, clipping and AdamW, a length of its own for each step."""
+    """Mixed precision, gradient clipping and AdamW, with another length for each step."""
     optimiser = torch.optim.AdamW(model.parameters(), foreach=False)
     for _ in range(steps):
         length = random.randint(shortest, longest)
@@ -110,7 +110,7 @@ def train(model, vocabulary, steps, batch, shortest, longest):
 
 @torch.inference_mode()
 def serve(model, vocabulary, requests, at_once):
-    """Requests of varying lengths take turns, a token each; a finished one makes room for the next."""
+    """Requests of varying lengths alternate, one token each; a finished request is replaced by the next."""
     model.eval()
     waiting = [(random.randint(32, 1000), random.randint(8, 96)) for _ in range(requests)]
     running = []
@@ -139,7 +139,7 @@ def run(what):
 
 
 def allocations(trees):
-    """(time, address, bytes) of each allocation (bytes > 0) and free (< 0), by time."""
+    """(time, address, bytes) of each allocation (bytes > 0) and free (bytes < 0), in order of time."""
     found, pending = [], list(trees)
     while pending:
         node = pending.pop()
@@ -157,7 +157,7 @@ def write(events, path):
                 assert address not in ids, "an address was given out twice"
                 ids[address], n, live = (n, size), n + 1, live + size
                 out.write(b"a %d %d\n" % (n - 1, size))
-            elif address in ids:  # others were there before the profiler
+            elif address in ids:  # other blocks were allocated before the profiler started
                 number, freed = ids.pop(address)
                 live -= freed
                 out.write(b"f %d\n" % number)

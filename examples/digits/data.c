@@ -15,7 +15,7 @@ static samples new_samples(void) {
   return s;
 }
 
-/* Appends a line: 64 pixels of 0 to 16, then the digit. False when it isn't that. */
+/* Appends a line: 64 pixels of 0 to 16, then the digit. Returns 0 if the line has another format. */
 static int parse_sample(samples *s, const char *line) {
   for (int i = 0; i <= N_PIXELS; i++) {
     char *end;

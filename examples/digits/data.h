@@ -1,4 +1,4 @@
-/* The handwritten digits, in pinned host memory, from which the device copies on its own. */
+/* The handwritten digits, in pinned host memory, so that copies to the device are asynchronous. */
 #pragma once
 
 #include <stdint.h>
@@ -9,11 +9,11 @@ typedef struct {
   int64_t rows;
   float *pixels;   /* rows × N_PIXELS, 0 to 1 */
   int64_t *labels; /* rows, 0 to 9 */
-  int64_t *order;  /* rows, the numbers from 0 on: in which order samples are taken */
+  int64_t *order;  /* rows, a permutation of 0 to rows - 1: the order in which samples are used */
 } samples;
 
-/* Reads the gzipped CSV file at `path`; every fifth sample is held out for testing. Ends the program with a
-   message when the file isn't there or isn't what it should be. */
+/* Reads the gzipped CSV file at `path`; every fifth sample is held out for testing. Ends the program with a message if
+ * the file is missing or has another format. */
 void load_digits(const char *path, samples *train, samples *test);
 void free_samples(samples *s);
 void shuffle(samples *s, unsigned *seed);

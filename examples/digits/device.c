@@ -32,7 +32,7 @@ void device_close(device *dev) {
 void *device_workspace(device *dev, uint64_t bytes) {
   if (bytes > dev->workspace_bytes) {
     if (dev->workspace) {
-      CHECK(aclrtSynchronizeStream(dev->stream)); /* a queued operator may still use the old one */
+      CHECK(aclrtSynchronizeStream(dev->stream)); /* a queued operator may still use the old workspace */
       CHECK(aclrtFree(dev->workspace));
     }
     CHECK(aclrtMalloc(&dev->workspace, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -50,7 +50,7 @@ static aclTensor *keep(device *dev, aclTensor *desc, void *memory) {
 
 static aclTensor *new_tensor(device *dev, aclDataType type, int rank, int64_t rows, int64_t cols) {
   void *memory;
-  int64_t dims[] = {rows, cols}, strides[] = {cols, 1}; /* row after row; a vector is one column */
+  int64_t dims[] = {rows, cols}, strides[] = {cols, 1}; /* row-major; a vector has one column */
   CHECK(aclrtMalloc(&memory, aclDataTypeSize(type) * rows * cols, ACL_MEM_MALLOC_HUGE_FIRST));
   return keep(dev, aclCreateTensor(dims, rank, type, strides, 0, ACL_FORMAT_ND, dims, rank, memory), memory);
 }

@@ -1,19 +1,17 @@
-/*
- * Trains a small neural network to read handwritten digits, on an Ascend device or on what stands in for one.
- * Start here; model.c has the network, device.h the few lines that wrap CANN, data.c the file.
+/* Trains a small neural network to read handwritten digits, on an Ascend device or on Cannon. Start reading here;
+ * model.c has the network, device.h the thin layer over CANN, data.c the file.
  *
- *   digits [digits.csv.gz]     exit status 0 when more than 96 % of the held-out digits are read right
- */
+ *   digits [digits.csv.gz]     exit status 0 if more than 96 % of the held-out digits are recognised */
 #include "model.h"
 
 #include <aclnnop/aclnn_zero.h>
 #include <stdio.h>
 
-/* With these, a NumPy replica of the program reaches 97.5 to 98.3 % for each of 17 seeds. */
+/* With these values, a NumPy replica of the program reaches 97.5 to 98.3 % for each of 17 seeds. */
 enum { N_EPOCHS = 40, BATCH = 64, SEED = 1 };
 static const float LEARNING_RATE = 3e-3f, WANTED_PERCENT = 96;
 
-/* Queues an epoch; the last samples of the order, too few for a batch, sit it out. Returns the steps done. */
+/* Queues an epoch. The last samples, too few for a batch, are left out. Returns the number of steps. */
 static int64_t train_epoch(device *dev, model *net, pass *p, const samples *s) {
   int64_t n = s->rows / BATCH;
   RUN(dev, aclnnInplaceZero, net->loss_sum);
@@ -24,7 +22,7 @@ static int64_t train_epoch(device *dev, model *net, pass *p, const samples *s) {
   return n;
 }
 
-/* Returns the percentage of the test samples that are read right in the end. */
+/* Returns the percentage of test samples that are recognised at the end. */
 static float train(device *dev, samples *train_set, const samples *test_set) {
   model net;
   pass batch, test;
@@ -33,7 +31,7 @@ static float train(device *dev, samples *train_set, const samples *test_set) {
   pass_init(&test, dev, test_set, test_set->rows);
   upload(dev, test.index, test_set->order, test_set->rows * sizeof *test_set->order);
 
-  float percent = 0, *result; /* from the device: sum of losses, samples right */
+  float percent = 0, *result; /* copied from the device: sum of losses, number of correct samples */
   CHECK(aclrtMallocHost((void **)&result, 2 * sizeof *result));
   unsigned shuffle_seed = SEED;
   for (int epoch = 1; epoch <= N_EPOCHS; epoch++) {
@@ -42,7 +40,7 @@ static float train(device *dev, samples *train_set, const samples *test_set) {
     model_evaluate(&net, dev, &test);
     download(dev, &result[0], net.loss_sum, sizeof *result);
     download(dev, &result[1], test.n_right, sizeof *result);
-    CHECK(aclrtSynchronizeStream(dev->stream)); /* the only wait: until here, all of it was just queued */
+    CHECK(aclrtSynchronizeStream(dev->stream)); /* the only wait per epoch; everything before was only queued */
 
     percent = 100 * result[1] / test_set->rows;
     printf("epoch %2d/%d   loss %.4f   held-out accuracy %.2f %%\n", epoch, N_EPOCHS, result[0] / n_steps, percent);

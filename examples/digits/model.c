@@ -20,8 +20,8 @@
 #include <aclnnop/aclnn_zero.h>
 #include <math.h>
 
-enum { KEEP_PRECISION = 0 };              /* cubeMathType: multiply floats as floats */
-enum { MEAN = 1, IGNORE_NOTHING = -100 }; /* the loss: mean over the batch; no label is -100 */
+enum { KEEP_PRECISION = 0 };              /* cubeMathType: multiply in float precision */
+enum { MEAN = 1, IGNORE_NOTHING = -100 }; /* for the loss: mean over the batch; -100 is no label */
 
 static aclTensor *zeros(device *dev, aclTensor *t) {
   RUN(dev, aclnnInplaceZero, t);
@@ -102,7 +102,7 @@ void pass_init(pass *p, device *dev, const samples *s, int64_t batch) {
   upload(dev, p->labels, s->labels, s->rows * sizeof *s->labels);
 }
 
-/* From the samples in p->index to the logits. */
+/* Forward pass: from the samples in p->index to the logits. */
 static void forward(model *m, device *dev, pass *p) {
   RUN(dev, aclnnIndexSelect, p->pixels, 0, p->index, p->x);
   RUN(dev, aclnnIndexSelect, p->labels, 0, p->index, p->y);
@@ -117,7 +117,7 @@ static void loss(model *m, device *dev, pass *p) {
   RUN(dev, aclnnInplaceAdd, m->loss_sum, p->loss, m->c1);
 }
 
-/* From the loss back to the gradients of all parameters. */
+/* Backward pass: from the loss to the gradients of all parameters. */
 static void backward(model *m, device *dev, pass *p) {
   RUN(dev, aclnnNLLLossBackward, m->one, p->log_probs, p->y, m->class_weights, MEAN, IGNORE_NOTHING, p->total_weight,
       p->d_log_probs);

@@ -1,16 +1,16 @@
-/* Secondary allocation: many tensors out of one block, by CANN's rules for those who carve blocks up themselves.
+/* Secondary allocation: many tensors within one block, by CANN's rules for programs that divide blocks themselves.
  *
- *   A part of n bytes takes ALIGN_UP(n, 32) + 32: kernels read and write 32 bytes at a time, up to 32 behind the end.
- *   A part starts at a multiple of 64, as what aclrtMalloc gives does.
+ *   A piece of n bytes takes ALIGN_UP(n, 32) + 32: kernels read and write 32 bytes at a time, up to 32 past the end.
+ *   A piece starts at a multiple of 64, as blocks of aclrtMalloc do.
  *
- * One call to the driver instead of hundreds, and all of it is free again by setting a number to 0. */
+ * This takes one call to the driver instead of hundreds, and all pieces are freed by setting a number to 0. */
 #include "common.h"
 
 enum { START_ALIGN = 64, LENGTH_ALIGN = 32, SLACK = 32 };
 
 static size_t align_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* What a part of n bytes takes, up to where the next one may start. */
+/* The distance from a piece of n bytes to the next one. */
 static size_t part_bytes(size_t n) { return align_up(align_up(n, LENGTH_ALIGN) + SLACK, START_ALIGN); }
 
 typedef struct {
@@ -25,7 +25,7 @@ static void arena_open(arena *a, size_t bytes) {
   *a = (arena){.block = block, .bytes = bytes};
 }
 
-/* NULL: the arena is full. */
+/* Returns NULL when the arena is full. */
 static void *arena_take(arena *a, size_t n) {
   const size_t bytes = part_bytes(n);
   if (bytes > a->bytes - a->used) return NULL;
@@ -35,12 +35,12 @@ static void *arena_take(arena *a, size_t n) {
   return part;
 }
 
-/* Everything at once; tasks that still use a part must be done. */
+/* Frees all pieces. Tasks that use them must be done. */
 static void arena_reset(arena *a) { a->used = a->n_parts = 0; }
 
 static void arena_close(arena *a) { CHECK(aclrtFree(a->block)); }
 
-/* A chain of sums in which every vector has a place of its own. */
+/* A chain of sums in which every vector is a piece of the arena. */
 static float chain(arena *a, int64_t n, int length, aclrtStream stream) {
   const size_t bytes = (size_t)n * sizeof(float);
   float *host = malloc(bytes), last;

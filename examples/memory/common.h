@@ -1,4 +1,5 @@
-/* What all of these programs need: an end with CANN's own message when a call fails, float vectors, and an operator. */
+/* Common parts of these programs: a check that ends the program with CANN's own message, float vectors, and one
+ * operator. */
 #pragma once
 
 #include <acl/acl.h>
@@ -17,15 +18,15 @@ static inline void check(int32_t code, const char *call, const char *file, int l
   exit(1);
 }
 
-/* Describes n floats that lie at p. */
+/* A tensor that describes n floats at p. */
 static inline aclTensor *vector(void *p, int64_t n) {
   aclTensor *t = aclCreateTensor(&n, 1, ACL_FLOAT, (int64_t[]){1}, 0, ACL_FORMAT_ND, &n, 1, p);
   if (!t) check(ACL_ERROR_FAILURE, "aclCreateTensor", __FILE__, __LINE__);
   return t;
 }
 
-/* Queues out = x + y, n floats each, and returns at once. An operator that needs workspace
- * gets it here, and then waits for the stream. */
+/* Queues out = x + y, n floats each, and returns at once. If the operator needs a workspace, it is allocated here and
+ * the function waits for the stream. */
 static inline void add(void *out, void *x, void *y, int64_t n, aclrtStream stream) {
   float factor = 1;
   uint64_t bytes;
@@ -36,7 +37,7 @@ static inline void add(void *out, void *x, void *y, int64_t n, aclrtStream strea
   CHECK(aclnnAddGetWorkspaceSize(tx, ty, alpha, tout, &bytes, &executor));
   if (bytes) CHECK(aclrtMalloc(&workspace, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
   CHECK(aclnnAdd(workspace, bytes, executor, stream));
-  CHECK(aclDestroyTensor(tx)); /* the queued task has what it needs */
+  CHECK(aclDestroyTensor(tx)); /* the queued task no longer needs it */
   CHECK(aclDestroyTensor(ty));
   CHECK(aclDestroyTensor(tout));
   CHECK(aclDestroyScalar(alpha));

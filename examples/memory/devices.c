@@ -1,7 +1,8 @@
-/* Memory of several devices: a part of the work on each, and the results gathered on the first.
+/* Memory of several devices: each does a share of the work, and the results are gathered on the first.
  *
- * A thread has one device at a time, the one it named last (aclrtSetDevice); what it allocates lies there. A pointer can be
- * freed, and copied from, whatever the current device is; a copy between devices needs peer access, once for each pair. */
+ * A thread has one current device, chosen by its last aclrtSetDevice; its allocations are made there. A pointer can be
+ * freed, and copied from, whatever the current device is. A copy between devices needs peer access, enabled once per
+ * pair. */
 #include "common.h"
 
 enum { MOST = 16, N = 1 << 18 };
@@ -12,7 +13,7 @@ typedef struct {
   void *values, *sum;
 } share;
 
-/* On device d: sum = values + values, where all values are d + 1. */
+/* Queues on device d: sum = values + values, where all values are d + 1. */
 static void start(share *s, int d, const float *host) {
   CHECK(aclrtSetDevice(d));
   CHECK(aclrtCreateStream(&s->stream));
@@ -22,7 +23,7 @@ static void start(share *s, int d, const float *host) {
   add(s->sum, s->values, s->values, N, s->stream);
 }
 
-/* Adds what device d has to the first one's sum. */
+/* Adds the sum of device d to that of the first device. */
 static void gather(share *first, share *from, int d, void *landing) {
   int32_t possible = 0;
   CHECK(aclrtSetDevice(d));
@@ -59,7 +60,7 @@ int main(void) {
     CHECK(aclrtSetDevice((int)d));
     CHECK(aclrtMallocHost((void **)&host[d], BYTES)); /* pinned for all devices */
     for (int i = 0; i < N; i++) host[d][i] = (float)(d + 1);
-    start(&shares[d], (int)d, host[d]); /* the devices work side by side */
+    start(&shares[d], (int)d, host[d]); /* the devices work concurrently */
     expected += 2 * (float)(d + 1);
   }
   CHECK(aclrtSetDevice(0));

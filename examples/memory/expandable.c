@@ -1,7 +1,6 @@
-/* A segment that grows and shrinks in place: addresses are reserved once, memory is put behind them as it is needed,
- * and taken away from the end. Pointers into it stay what they are, and what it gives back others can have at once. It
- * is what PyTorch calls an expandable segment, and the cure for a vector that has to be copied whenever it outgrows its
- * block. */
+/* A segment that grows and shrinks in place: addresses are reserved once, memory is mapped to them as needed and
+ * unmapped from the end. Pointers into the segment stay valid, and memory that it releases is available to others at
+ * once. PyTorch calls this an expandable segment; it replaces copying a vector whenever it outgrows its block. */
 #include "common.h"
 
 enum { MOST_PIECES = 512 };
@@ -20,13 +19,14 @@ static void segment_open(segment *s, int device) {
                           .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE, .id = (uint32_t)device}}};
   CHECK(aclrtMemGetAllocationGranularity(&s->prop, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED, &s->piece_bytes));
   void *start;
-  CHECK(aclrtReserveMemAddress(&start, MOST_PIECES * s->piece_bytes, 0, NULL, 0)); /* addresses cost no memory */
+  CHECK(aclrtReserveMemAddress(&start, MOST_PIECES * s->piece_bytes, 0, NULL, 0)); /* addresses take no memory */
   s->start = start;
 }
 
 static size_t segment_bytes(const segment *s) { return s->n_pieces * s->piece_bytes; }
 
-/* Until `bytes` fit. False where the device has no more; the segment is as large as it could be then. */
+/* Grows the segment until `bytes` fit. Returns 0 when the device has no more memory; the segment then keeps what it
+ * got. */
 static int segment_grow(segment *s, size_t bytes) {
   while (segment_bytes(s) < bytes) {
     aclrtDrvMemHandle *piece = &s->pieces[s->n_pieces];
@@ -40,7 +40,7 @@ static int segment_grow(segment *s, size_t bytes) {
   return 1;
 }
 
-/* Gives back what lies behind `bytes`; no task may use it any more. */
+/* Releases the memory after the first `bytes`; no task may use it any more. */
 static void segment_shrink(segment *s, size_t bytes) {
   while (s->n_pieces && segment_bytes(s) - s->piece_bytes >= bytes) {
     --s->n_pieces;
@@ -72,7 +72,8 @@ int main(void) {
   printf("reserved %zu MiB of addresses, memory used: %zu MiB\n", MOST_PIECES * s.piece_bytes >> 20,
          before - free_mib());
 
-  /* A sequence that doubles: each part is the sum of what was there and itself, next to it, in one address range. */
+  /* A sequence whose length doubles: each new part is the sum of the earlier part with itself, stored after it in one
+   * address range. */
   size_t n = 1 << 18;
   const float one = 1;
   segment_grow(&s, n * sizeof(float));

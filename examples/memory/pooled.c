@@ -1,8 +1,9 @@
-/* Stream-ordered memory: a pool out of which a stream takes blocks, and to which it gives them back, in the order of its
- * tasks. A temporary is freed in the program where it is used last, while the tasks that use it still wait: the host never
- * stops, and the next temporary gets the same memory. A chain of any length needs as much as two of its links.
+/* Stream-ordered memory: a pool from which a stream takes blocks and to which it returns them, in the order of its
+ * tasks. A temporary is freed right after its last use is submitted, while the tasks that use it are still queued: the
+ * host never waits, and the next temporary gets the same memory. A chain of any length needs the memory of two of its
+ * links.
  *
- * What is free in a pool goes back to the device when the host synchronises, beyond a threshold that the program sets. */
+ * When the host synchronises, free memory of the pool beyond a threshold set by the program returns to the device. */
 #include "common.h"
 
 #include <acl/acl_rt_memory_soma.h>
@@ -31,13 +32,13 @@ static void *take(aclrtMemPool pool, aclrtStream stream) {
   return p;
 }
 
-/* 1 + 1 + ... + 1, each sum in a block of its own; the last block. Nothing here waits. */
+/* Computes 1 + 1 + ... + 1, each sum in a block of its own. Returns the last block. Does not wait. */
 static void *chain(aclrtMemPool pool, void *one, aclrtStream stream) {
   void *sum = one;
   for (int i = 1; i < LENGTH; i++) {
     void *next = take(pool, stream);
     add(next, sum, one, N, stream);
-    if (sum != one) CHECK(aclrtMemPoolFreeAsync(sum, stream)); /* behind the task that reads it */
+    if (sum != one) CHECK(aclrtMemPoolFreeAsync(sum, stream)); /* takes effect after the task that reads it */
     sum = next;
   }
   return sum;

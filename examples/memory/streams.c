@@ -1,8 +1,9 @@
-/* Memory that several streams share: who may touch it when.
+/* Memory shared by several streams, and the events that make this correct.
  *
- * Work of different streams has no order but the one that events give it. So a buffer that one stream fills and another
- * reads needs two: "it is full", and, before it is filled again, "it has been read". Here one stream uploads batches into
- * a ring of buffers, several add them up, each into a sum of its own. The host only submits, and waits once. */
+ * Tasks of different streams are ordered only by events. A buffer that one stream fills and another reads therefore
+ * needs two events: "it is full" and, before it is filled again, "it has been read". Here one stream uploads batches
+ * into a ring of buffers, and several streams add them up, each into its own sum. The host only submits, and waits once
+ * at the end. */
 #include "common.h"
 
 enum { WORKERS = 4, RING = 3, BATCHES = 60, N = 1 << 16 };
@@ -34,7 +35,7 @@ static void open_all(buffer *ring, worker *workers, aclrtStream *upload) {
   }
 }
 
-/* Batch b goes through a buffer of the ring to a worker. */
+/* Queues batch b: upload into a buffer of the ring, then addition by a worker's stream. */
 static void submit(int b, const float *host, buffer *ring, worker *workers, aclrtStream upload) {
   buffer *place = &ring[b % RING];
   worker *w = &workers[b % WORKERS];
@@ -47,7 +48,7 @@ static void submit(int b, const float *host, buffer *ring, worker *workers, aclr
   place->in_use = 1;
 }
 
-/* All sums into that of the first worker. */
+/* Adds all sums to that of the first worker. */
 static void join(worker *workers) {
   for (int i = 1; i < WORKERS; i++) {
     aclrtEvent done;
@@ -55,7 +56,7 @@ static void join(worker *workers) {
     CHECK(aclrtRecordEvent(done, workers[i].stream));
     CHECK(aclrtStreamWaitEvent(workers[0].stream, done));
     add(workers[0].sum, workers[0].sum, workers[i].sum, N, workers[0].stream);
-    CHECK(aclrtDestroyEvent(done)); /* goes when the wait is over */
+    CHECK(aclrtDestroyEvent(done)); /* destroyed when the wait is over */
   }
 }
 
@@ -81,7 +82,8 @@ int main(void) {
   CHECK(aclrtSetDevice(0));
   open_all(ring, workers, &upload);
 
-  /* Pinned, or each copy would hold up the host; all batches at once, since a copy reads when its stream gets there. */
+  /* Pinned, since otherwise each copy would hold up the host. All batches exist at once, since a copy reads its source
+   * only when the stream reaches it. */
   CHECK(aclrtMallocHost((void **)&host, BATCHES * BYTES));
   for (int i = 0; i < BATCHES * N; i++) host[i] = (float)(i / N + 1);
   for (int b = 0; b < BATCHES; b++) submit(b, host + (size_t)b * N, ring, workers, upload);

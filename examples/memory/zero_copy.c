@@ -1,10 +1,10 @@
-/* Three ways to have the device work on data of the host:
+/* Three ways to let the device work on data of the host:
  *
  *   pageable    ordinary memory, copied: the copy goes through a buffer of the driver, and the caller waits for it
- *   pinned      memory of aclrtMallocHost, copied: asynchronous, the host goes on meanwhile
+ *   pinned      memory of aclrtMallocHost, copied asynchronously: the host continues meanwhile
  *   registered  the program's own memory, made visible to the device: nothing is copied
  *
- * Registered memory pays where each byte is read once; what is read again and again is better copied to the device. */
+ * Registered memory is best for data that is read once; data that is read repeatedly should be copied to the device. */
 #include "common.h"
 
 #include <time.h>
@@ -23,7 +23,7 @@ static float *fill(float *p, float value) {
   return p;
 }
 
-/* sum = x + y on the device, and back; *submitted: when the host was free to go on. */
+/* Computes sum = x + y on the device and copies it back. *submitted is the time until the host could continue. */
 static double by_copies(const float *x, const float *y, float *sum, void *device[3], aclrtStream s, double *submitted) {
   const double start = now_us();
   CHECK(aclrtMemcpyAsync(device[0], BYTES, x, BYTES, ACL_MEMCPY_HOST_TO_DEVICE, s));

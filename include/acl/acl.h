@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The header that programs include: initialisation, versions and error messages, and through it the runtime.
- */
+ * The header that programs include: initialisation, versions, error messages, and, through the headers it includes,
+ * the runtime. */
 #ifndef ACL_ACL_H
 #define ACL_ACL_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Version of this interface, which is CANN 8.1's; aclrtGetVersion gives the library's. */
+/* Version of this interface, which is that of CANN 8.1. aclrtGetVersion returns the library's. */
 #define ACL_MAJOR_VERSION 1
 #define ACL_MINOR_VERSION 13
 #define ACL_PATCH_VERSION 0
@@ -32,7 +32,7 @@ typedef enum aclCANNPackageName {
   ACL_PKG_NAME_DRIVER = 7,
 } aclCANNPackageName;
 
-/* A version as text, whole and in parts: "8.1.RC1" is major "8", minor "1", release "RC1", patch "". */
+/* A version as text, in whole and in its components: "8.1.RC1" has major "8", minor "1", release "RC1" and patch "". */
 typedef struct aclCANNPackageVersion {
   char version[ACL_PKG_VERSION_MAX_SIZE];
   char majorVersion[ACL_PKG_VERSION_PARTS_MAX_SIZE];
@@ -42,26 +42,26 @@ typedef struct aclCANNPackageVersion {
   char reserved[ACL_PKG_VERSION_MAX_SIZE];
 } aclCANNPackageVersion;
 
-/* Starts the library. configPath: a JSON file, or NULL for the defaults; the file may be an empty object.
- * Calls are counted for aclFinalizeReference, also those that return ACL_ERROR_REPEAT_INITIALIZE because it
- * runs already, with the first configuration; callers may ignore that code.
- * Errors: ACL_ERROR_INVALID_FILE (not readable), ACL_ERROR_PARSE_FILE (not JSON, or nested deeper than 10),
- * ACL_ERROR_INVALID_DUMP_CONFIG, ACL_ERROR_INVALID_PROFILING_CONFIG. */
+/* Starts the library. configPath: a JSON file, which may hold an empty object, or NULL for the defaults. Each call
+ * counts for aclFinalizeReference, including one that returns ACL_ERROR_REPEAT_INITIALIZE because the library is
+ * running already, with the first configuration; callers may ignore that code. Errors: ACL_ERROR_INVALID_FILE (not
+ * readable), ACL_ERROR_PARSE_FILE (not JSON, or nested deeper than 10), ACL_ERROR_INVALID_DUMP_CONFIG,
+ * ACL_ERROR_INVALID_PROFILING_CONFIG. */
 ACL_FUNC_VISIBILITY aclError aclInit(const char *configPath);
 
-/* Ends what aclInit began, however often that was called; aclInit may follow again.
- * Errors: ACL_ERROR_REPEAT_FINALIZE when it does not run. */
+/* Stops the library, however often aclInit was called; aclInit may be called again afterwards. Errors:
+ * ACL_ERROR_REPEAT_FINALIZE if the library is not running. */
 ACL_FUNC_VISIBILITY aclError aclFinalize(void);
 
-/* The calling thread's error messages since the last call, newest first, or NULL if there are none; takes
- * them away. The text belongs to the library and is valid until the thread calls again. The configuration's
- * "err_msg_mode": "1" makes the store one for all threads. */
+/* Returns the error messages of the calling thread since its last call of this function, newest first, and removes
+ * them; NULL if there are none. The text belongs to the library and is valid until the thread calls this function
+ * again. With "err_msg_mode": "1" in the configuration, all threads share one store of messages. */
 ACL_FUNC_VISIBILITY const char *aclGetRecentErrMsg(void);
 
-/* Version of the runtime interface that the library implements. */
+/* Returns the version of the runtime interface that the library implements. */
 ACL_FUNC_VISIBILITY aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion);
 
-/* Version of an installed package. Errors: ACL_ERROR_INVALID_PARAM for a name that is not in the enum. */
+/* Returns the version of an installed package. Errors: ACL_ERROR_INVALID_PARAM for a name that is not in the enum. */
 ACL_FUNC_VISIBILITY aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every other header of CANN's C interface stands on: handles, error codes, data types, formats, logging
- * and the calls that need no device. */
+ * The base of all other headers of CANN's C interface: handles, error codes, data types, formats, logging, and
+ * functions that need no device. All functions may be called from any thread; an object must not be used by one
+ * thread while another changes it. */
 #ifndef ACL_ACL_BASE_H
 #define ACL_ACL_BASE_H
 
@@ -11,7 +12,7 @@
 #include "error_codes/ge_error_codes.h"
 #include "error_codes/rt_error_codes.h"
 
-/* On every public function: the library itself is built with hidden symbols. */
+/* Visibility of every public function: the library itself is built with hidden symbols. */
 #ifndef ACL_FUNC_VISIBILITY
 #  define ACL_FUNC_VISIBILITY __attribute__((visibility("default")))
 #endif
@@ -20,7 +21,7 @@
 extern "C" {
 #endif
 
-/* Handles. They are opaque, and belong to whoever called the function that created them. */
+/* Handles are opaque, and owned by the caller of the function that created them. */
 typedef void *aclrtStream;
 typedef void *aclrtEvent;
 typedef void *aclrtContext;
@@ -40,11 +41,11 @@ typedef struct aclDataBuffer aclDataBuffer;
 typedef struct aclTensorDesc aclTensorDesc;
 
 typedef int aclError;        /* 0, or one of the codes below or in error_codes/ */
-typedef uint16_t aclFloat16; /* the bits of an IEEE half */
+typedef uint16_t aclFloat16; /* the bits of an IEEE 754 half-precision number */
 
-/* Error codes of the interface's own layer; those of the runtime below it are in
- * error_codes/rt_error_codes.h. As in CANN they are constant variables in C++; C has enumerators, which work
- * in case labels and initialisers. */
+/* Error codes of the interface's own layer; those of the runtime below it are in error_codes/rt_error_codes.h. As in
+ * CANN, they are constant variables in C++; in C they are enumerators, which can be used in case labels and
+ * initialisers. */
 #ifdef __cplusplus
 #  define ACL_ERROR_CODE(name, value) static const int name = value
 #else
@@ -54,7 +55,7 @@ typedef uint16_t aclFloat16; /* the bits of an IEEE half */
 ACL_ERROR_CODE(ACL_SUCCESS, 0);
 ACL_ERROR_CODE(ACL_ERROR_NONE, 0);
 
-/* 1xxxxx: the caller's logic, or its environment */
+/* 1xxxxx: the caller made an error, or its environment is wrong */
 ACL_ERROR_CODE(ACL_ERROR_INVALID_PARAM, 100000);
 ACL_ERROR_CODE(ACL_ERROR_UNINITIALIZE, 100001);
 ACL_ERROR_CODE(ACL_ERROR_REPEAT_INITIALIZE, 100002);
@@ -110,7 +111,7 @@ ACL_ERROR_CODE(ACL_ERROR_RELATIVE_RESOURCE_NOT_CLEARED, 148051);
 ACL_ERROR_CODE(ACL_ERROR_UNSUPPORTED_JPEG, 148052);
 ACL_ERROR_CODE(ACL_ERROR_INVALID_BUNDLE_MODEL_ID, 148053);
 
-/* 2xxxxx: resources, or a thing that this device or version lacks */
+/* 2xxxxx: a resource is exhausted, or this device or version lacks a feature */
 ACL_ERROR_CODE(ACL_ERROR_BAD_ALLOC, 200000);
 ACL_ERROR_CODE(ACL_ERROR_API_NOT_SUPPORT, 200001);
 ACL_ERROR_CODE(ACL_ERROR_INVALID_DEVICE, 200002);
@@ -120,10 +121,10 @@ ACL_ERROR_CODE(ACL_ERROR_INVALID_RESOURCE_HANDLE, 200005);
 ACL_ERROR_CODE(ACL_ERROR_FEATURE_UNSUPPORTED, 200006);
 ACL_ERROR_CODE(ACL_ERROR_PROF_MODULES_UNSUPPORTED, 200007);
 
-/* 3xxxxx: the state of a service */
+/* 3xxxxx: state of a service */
 ACL_ERROR_CODE(ACL_ERROR_STORAGE_OVER_LIMIT, 300000);
 
-/* 5xxxxx: internal */
+/* 5xxxxx: internal errors */
 ACL_ERROR_CODE(ACL_ERROR_INTERNAL_ERROR, 500000);
 ACL_ERROR_CODE(ACL_ERROR_FAILURE, 500001);
 ACL_ERROR_CODE(ACL_ERROR_GE_FAILURE, 500002);
@@ -137,7 +138,7 @@ ACL_ERROR_CODE(ACL_ERROR_PROFILING_FAILURE, 500005);
 #define ACL_TENSOR_VALUE_RANGE_NUM 2
 #define ACL_UNKNOWN_RANK           0xFFFFFFFFFFFFFFFEULL
 
-/* Types of elements. The sub-byte ones are packed, two INT4 or eight UINT1 to a byte. */
+/* Types of elements. Types of less than a byte are packed: two INT4 or eight UINT1 to a byte. */
 typedef enum aclDataType {
   ACL_DT_UNDEFINED = -1,
   ACL_FLOAT = 0,
@@ -169,7 +170,7 @@ typedef enum aclDataType {
   ACL_FLOAT4_E1M2 = 41,
 } aclDataType;
 
-/* What the dimensions of a tensor mean, and how its elements lie in memory. */
+/* Meaning of a tensor's dimensions, and layout of its elements in memory. */
 typedef enum aclFormat {
   ACL_FORMAT_UNDEFINED = -1,
   ACL_FORMAT_NCHW = 0,
@@ -193,14 +194,14 @@ typedef enum aclFormat {
   ACL_FORMAT_FRACTAL_NZ_C0_8 = 54,
 } aclFormat;
 
-/* Where the data of an operand is, for aclTensorDesc. */
+/* Location of an operand's data, for aclTensorDesc. */
 typedef enum aclMemType {
   ACL_MEMTYPE_DEVICE = 0,
   ACL_MEMTYPE_HOST = 1,
   ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT = 2,
 } aclMemType;
 
-/* Levels of aclAppLog. ASCEND_GLOBAL_LOG_LEVEL names the lowest that is written. */
+/* Levels of aclAppLog. The environment variable ASCEND_GLOBAL_LOG_LEVEL names the lowest level that is written. */
 typedef enum aclLogLevel {
   ACL_DEBUG = 0,
   ACL_INFO = 1,
@@ -208,7 +209,7 @@ typedef enum aclLogLevel {
   ACL_ERROR = 3,
 } aclLogLevel;
 
-/* Properties of the software and SoC, each 0 (no) or 1 (yes). */
+/* Properties of the software and of the SoC; each is 0 (no) or 1 (yes). */
 typedef enum aclCannAttr {
   ACL_CANN_ATTR_UNDEFINED = -1,
   ACL_CANN_ATTR_INF_NAN = 0,
@@ -216,7 +217,7 @@ typedef enum aclCannAttr {
   ACL_CANN_ATTR_JIT_COMPILE = 2,
 } aclCannAttr;
 
-/* Quantities of a device: core counts, and L2 cache in bytes. */
+/* Properties of a device: numbers of cores, and the size of the L2 cache in bytes. */
 typedef enum aclDeviceInfo {
   ACL_DEVICE_INFO_UNDEFINED = -1,
   ACL_DEVICE_INFO_AI_CORE_NUM = 0,
@@ -232,15 +233,16 @@ typedef enum aclSysParamOpt {
   ACL_OPT_ENABLE_KERNEL_EARLY_START = 3,
 } aclSysParamOpt;
 
-/* Name of the SoC that is modelled, such as "Ascend910B3". Static. Works before aclInit. */
+/* Returns the name of the SoC that is simulated, such as "Ascend910B3": a static string. Works before aclInit. */
 ACL_FUNC_VISIBILITY const char *aclrtGetSocName(void);
 
-/* Size in bytes of an element; 0 for a type that is not one of aclDataType's. */
+/* Returns the size of an element in bytes; 0 for a type that is not in aclDataType. */
 ACL_FUNC_VISIBILITY size_t aclDataTypeSize(aclDataType dataType);
 
-/* A description of a piece of memory: address and size, which stay the caller's. Create gives a new object, which the
- * caller destroys, or NULL without memory; data may be NULL and size 0. The getters give NULL and 0 for a NULL object.
- * aclGetDataBufferSize is cut to 32 bits. Update replaces both. Errors: ACL_ERROR_INVALID_PARAM for a NULL object. */
+/* A data buffer describes a piece of memory by address and size; the memory stays the caller's. Create returns a new
+ * object, which the caller destroys, or NULL if there is no memory; data may be NULL and size 0. Update replaces
+ * both. The getters return NULL and 0 for a NULL object; aclGetDataBufferSize returns the lower 32 bits of the size.
+ * Errors: ACL_ERROR_INVALID_PARAM for a NULL object. */
 ACL_FUNC_VISIBILITY aclDataBuffer *aclCreateDataBuffer(void *data, size_t size);
 ACL_FUNC_VISIBILITY aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer);
 ACL_FUNC_VISIBILITY aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size);
@@ -248,18 +250,20 @@ ACL_FUNC_VISIBILITY void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer);
 ACL_FUNC_VISIBILITY uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer);
 ACL_FUNC_VISIBILITY size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer);
 
-/* Descriptions of an operand, for the calls of operators by name (acl_op.h, acl_op_compiler.h): data type, dims and
- * format of the tensor as the program sees it, its origin. A dim of -1 is not known yet, and -2 as the only one: nor is
- * their number. Create gives a new object, which the caller destroys (NULL: nothing is done), or NULL without memory or
- * for dims that can't be; numDims 0 is a scalar. Not thread-safe for writes. */
+/* A tensor description describes an operand for the functions that call operators by name (acl_op.h,
+ * acl_op_compiler.h). Its data type, dimensions and format are those of the tensor as the program sees it, its
+ * origin. A dimension of -1 is unknown; a single dimension of -2 says that the rank is unknown, too; numDims 0 is a
+ * scalar. Create returns a new object, or NULL if there is no memory or the dimensions are invalid. The caller
+ * destroys it; destroying NULL has no effect. */
 ACL_FUNC_VISIBILITY aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t *dims,
                                                        aclFormat format);
 ACL_FUNC_VISIBILITY void aclDestroyTensorDesc(const aclTensorDesc *desc);
 
-/* What was given at creation. A NULL desc has no type, no format, no dims, no elements and the name "". NumDims is
- * ACL_UNKNOWN_RANK where that is so; elements (Size: bytes of them) are 0 where a dim is unknown. Dim is -1, and DimV2
- * gives ACL_ERROR_INVALID_PARAM, for an index that is none. DimRange: the index-th pair of aclSetTensorShapeRange into
- * dimRange[dimRangeNum], 2 at least. A name lives until it is replaced. */
+/* Getters of the values given at creation. A NULL desc has no type, format, dimensions or elements, and the name "".
+ * NumDims returns ACL_UNKNOWN_RANK for an unknown rank. ElementCount, and Size in bytes, are 0 if a dimension is
+ * unknown. For an index out of range, Dim returns -1 and DimV2 ACL_ERROR_INVALID_PARAM. DimRange copies the pair of
+ * aclSetTensorShapeRange for one dimension into dimRange, which has dimRangeNum elements, at least 2. A name is
+ * valid until it is replaced. */
 ACL_FUNC_VISIBILITY aclDataType aclGetTensorDescType(const aclTensorDesc *desc);
 ACL_FUNC_VISIBILITY aclFormat aclGetTensorDescFormat(const aclTensorDesc *desc);
 ACL_FUNC_VISIBILITY size_t aclGetTensorDescSize(const aclTensorDesc *desc);
@@ -272,21 +276,22 @@ ACL_FUNC_VISIBILITY aclError aclGetTensorDescDimRange(const aclTensorDesc *desc,
 ACL_FUNC_VISIBILITY const char *aclGetTensorDescName(aclTensorDesc *desc);
 ACL_FUNC_VISIBILITY void aclSetTensorDescName(aclTensorDesc *desc, const char *name);
 
-/* How the tensor lies in memory, if not as its origin says: format and dims, which then count every element there,
- * padding too. The two names of each are the same call. Errors: ACL_ERROR_INVALID_PARAM. */
+/* Set how the tensor is stored in memory, if that differs from its origin: the format, and the dimensions, which
+ * count all stored elements including padding. aclSetTensorFormat is the same as aclSetTensorStorageFormat, and
+ * aclSetTensorShape the same as aclSetTensorStorageShape. Errors: ACL_ERROR_INVALID_PARAM. */
 ACL_FUNC_VISIBILITY aclError aclSetTensorFormat(aclTensorDesc *desc, aclFormat format);
 ACL_FUNC_VISIBILITY aclError aclSetTensorShape(aclTensorDesc *desc, int numDims, const int64_t *dims);
 ACL_FUNC_VISIBILITY aclError aclSetTensorStorageFormat(aclTensorDesc *desc, aclFormat format);
 ACL_FUNC_VISIBILITY aclError aclSetTensorStorageShape(aclTensorDesc *desc, int numDims, const int64_t *dims);
 
-/* Replace what was given at creation. Errors: ACL_ERROR_INVALID_PARAM. */
+/* Replace the format and the dimensions given at creation. Errors: ACL_ERROR_INVALID_PARAM. */
 ACL_FUNC_VISIBILITY aclError aclSetTensorOriginFormat(aclTensorDesc *desc, aclFormat format);
 ACL_FUNC_VISIBILITY aclError aclSetTensorOriginShape(aclTensorDesc *desc, int numDims, const int64_t *dims);
 
-/* Further marks; what is given is copied. Ranges are of unknown dims (a pair for each dim) and of values. Const: the
- * operand's bytes, known from now on. PlaceMent: where the operand's data buffer is; that of an operand in host memory
- * is read when the operator is called. DynamicInput: the operand is one of the input of that name, which may have any
- * number. Errors: ACL_ERROR_INVALID_PARAM. */
+/* Further properties; the arguments are copied. ShapeRange: bounds of unknown dimensions, a pair for each dimension.
+ * ValueRange: bounds of values. Const: the operand's bytes, if they are known in advance. PlaceMent: where the
+ * operand's data buffer is; an operand in host memory is read when the operator is called. DynamicInput: the operand
+ * belongs to the operator's input of that name, which takes any number of tensors. Errors: ACL_ERROR_INVALID_PARAM. */
 ACL_FUNC_VISIBILITY aclError aclSetTensorShapeRange(aclTensorDesc *desc, size_t dimsCount,
                                                     int64_t dimsRange[][ACL_TENSOR_SHAPE_RANGE_NUM]);
 ACL_FUNC_VISIBILITY aclError aclSetTensorValueRange(aclTensorDesc *desc, size_t valueCount,
@@ -295,29 +300,29 @@ ACL_FUNC_VISIBILITY aclError aclSetTensorConst(aclTensorDesc *desc, void *dataBu
 ACL_FUNC_VISIBILITY aclError aclSetTensorPlaceMent(aclTensorDesc *desc, aclMemType memType);
 ACL_FUNC_VISIBILITY aclError aclSetTensorDynamicInput(aclTensorDesc *desc, const char *dynamicInputName);
 
-/* Conversions as the NPU does them, which is not IEEE's way at the edges: infinity and NaN become the largest
- * finite half (65504, with -infinity's sign), and a half whose exponent is all ones is an ordinary number
- * from 65536 up. */
+/* Conversions as the NPU does them, which differ from IEEE 754 at the limits: infinity and NaN become the largest
+ * finite half-precision number (65504, negative for -infinity), and a half-precision number whose exponent bits are
+ * all ones is an ordinary number of 65536 or more. */
 ACL_FUNC_VISIBILITY float aclFloat16ToFloat(aclFloat16 value);
 ACL_FUNC_VISIBILITY aclFloat16 aclFloatToFloat16(float value);
 
-/* The attributes that aclGetCannAttribute can answer. The array belongs to the library and stays. */
+/* Returns the attributes that aclGetCannAttribute can answer. The array is static. */
 ACL_FUNC_VISIBILITY aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num);
 
-/* 1 if the modelled SoC has the attribute, else 0. Errors: ACL_ERROR_INVALID_PARAM for an unknown attribute.
- */
+/* Returns 1 if the simulated SoC has the attribute, else 0. Errors: ACL_ERROR_INVALID_PARAM for an unknown
+ * attribute. */
 ACL_FUNC_VISIBILITY aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value);
 
-/* A quantity of a device. Errors: ACL_ERROR_INVALID_PARAM for an unknown quantity,
+/* Returns a property of a device. Errors: ACL_ERROR_INVALID_PARAM for an unknown property,
  * ACL_ERROR_RT_INVALID_DEVICEID. */
 ACL_FUNC_VISIBILITY aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value);
 
-/* Writes a line to the log, if logLevel is enabled; func, file and line say where it comes from, fmt and what
- * follows are printf's. Cut after 1024 bytes. */
+/* Writes a line to the log if logLevel is enabled. func, file and line say where it comes from; fmt and the
+ * arguments after it are those of printf. The line is cut after 1024 bytes. */
 ACL_FUNC_VISIBILITY void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line,
                                    const char *fmt, ...);
 
-/* aclAppLog from here: ACL_APP_LOG(level, fmt, ...). */
+/* Calls aclAppLog with the current function, file and line: ACL_APP_LOG(level, fmt, ...). */
 #define ACL_APP_LOG(level, ...) aclAppLog(level, __func__, __FILE__, __LINE__, __VA_ARGS__)
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators by name: attributes, and execution. Operands are tensor descriptions and data buffers (acl_base.h). There are
- * few such operators, those that programs still call this way; `docs/operators.md` lists them. */
+ * Operators called by name: their attributes and their execution. Operands are tensor descriptions and data buffers
+ * (acl_base.h). Only the few operators that programs still call in this way are available; docs/operators.md lists
+ * them. */
 #ifndef ACL_ACL_OP_H
 #define ACL_ACL_OP_H
 
@@ -12,19 +13,20 @@
 extern "C" {
 #endif
 
+/* The attributes of a call. */
 typedef struct aclopAttr aclopAttr;
 
-/* Which engine an operator would be compiled for. */
+/* Engine that an operator would be compiled for. Has no effect here. */
 typedef enum aclEngineType {
   ACL_ENGINE_SYS = 0,
   ACL_ENGINE_AICORE = 1,
   ACL_ENGINE_VECTOR = 2,
 } aclopEngineType;
 
-/* Attributes: values by name. Create gives a new object, which the caller destroys (NULL: nothing is done), or NULL
- * without memory. Setting a name again replaces its value, of whatever type; strings and lists are copied. Not
- * thread-safe for writes. Errors: ACL_ERROR_INVALID_PARAM for a NULL object or name, a number of values below 0, or values
- * that are missing; ACL_ERROR_BAD_ALLOC. */
+/* Attributes: values with names. Create returns a new object, which the caller destroys, or NULL if there is no
+ * memory; destroying NULL has no effect. Setting a name again replaces its value, whatever its type. Strings and
+ * lists are copied. An object must not be used while another thread changes it. Errors: ACL_ERROR_INVALID_PARAM for
+ * a NULL object or name, a negative number of values, or NULL values; ACL_ERROR_BAD_ALLOC. */
 ACL_FUNC_VISIBILITY aclopAttr *aclopCreateAttr(void);
 ACL_FUNC_VISIBILITY void aclopDestroyAttr(const aclopAttr *attr);
 ACL_FUNC_VISIBILITY aclError aclopSetAttrBool(aclopAttr *attr, const char *attrName, uint8_t attrValue);
@@ -45,18 +47,19 @@ ACL_FUNC_VISIBILITY aclError aclopSetAttrListDataType(aclopAttr *attr, const cha
 ACL_FUNC_VISIBILITY aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numLists,
                                                      const int *numValues, const int64_t *const values[]);
 
-/* Queues an operator on a stream (NULL: the current context's default one). Operands come in the operator's order; an
- * optional one that is left out in the middle has a desc of ACL_DT_UNDEFINED. An operand may lie in any storage format that
- * its desc names. Memory that the operator needs besides is taken from the device, and given back behind it. All objects
- * may be destroyed when the call has returned, and what lies in host memory has been read. Nothing needs to be loaded
- * before: operators are built in. Any thread. Errors: ACL_ERROR_INVALID_PARAM (a NULL or a negative number),
- * ACL_ERROR_OP_NOT_FOUND (no such operator, or not with such operands or attributes),
- * ACL_ERROR_RT_MEMORY_ALLOCATION. */
+/* Submits an operator to a stream (NULL: the default stream of the current context). Operands are in the operator's
+ * order; an optional operand that is omitted before others has a desc of type ACL_DT_UNDEFINED. An operand may have
+ * any storage format that its desc names. Further memory that the operator needs is allocated on the device and
+ * freed after the operator. All objects may be destroyed when the call returns, and operands in host memory have
+ * been read by then. Operators are built in, so nothing needs to be loaded before. Any thread may call it. Errors:
+ * ACL_ERROR_INVALID_PARAM (NULL, or a negative number); ACL_ERROR_OP_NOT_FOUND (there is no such operator, or none
+ * with such operands or attributes); ACL_ERROR_RT_MEMORY_ALLOCATION. */
 ACL_FUNC_VISIBILITY aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
                                             aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
                                             aclDataBuffer *outputs[], aclopAttr *attr, aclrtStream stream);
 
-/* Would write down what AI cores are called with. There are none: ACL_ERROR_RT_FEATURE_NOT_SUPPORT. */
+/* Would record the arguments of kernels on AI cores. As there are none, both return
+ * ACL_ERROR_RT_FEATURE_NOT_SUPPORT. */
 #define ACL_OP_DUMP_OP_AICORE_ARGS 0x00000001U
 ACL_FUNC_VISIBILITY aclError aclopStartDumpArgs(uint32_t dumpType, const char *path);
 ACL_FUNC_VISIBILITY aclError aclopStopDumpArgs(uint32_t dumpType);

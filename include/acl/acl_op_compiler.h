@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators by name that would be compiled before they run, and the options of that. */
+ * Operators called by name that CANN compiles before it runs them, and the options of its compiler. Nothing is
+ * compiled here. */
 #ifndef ACL_ACL_OP_COMPILER_H
 #define ACL_ACL_OP_COMPILER_H
 
@@ -11,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Whether an operator is one of the system's, or one that is not registered. */
+/* Whether an operator comes with CANN or is not registered. */
 typedef enum aclCompileType {
   ACL_COMPILE_SYS = 0,
   ACL_COMPILE_UNREGISTERED = 1,
@@ -38,15 +39,15 @@ typedef enum {
   ACL_OP_DEBUG_OPTION = 16,
 } aclCompileOpt;
 
-/* How shapes that are not known are compiled. */
+/* How operators with unknown shapes are compiled. */
 typedef enum aclCompileFlag {
   ACL_OP_COMPILE_DEFAULT = 0,
   ACL_OP_COMPILE_FUZZ = 1,
 } aclOpCompileFlag;
 
-/* As aclopExecuteV2 (acl_op.h), but for the code of what can't be compiled: an operator that there is not, or not with
- * such operands or attributes, is ACL_ERROR_GE_FAILURE. opPath: NULL. V2 would write the outputs' true dims into their
- * descs where they depend on the data, as those of no operator here do. */
+/* The same as aclopExecuteV2 (acl_op.h), except for one error code: if there is no such operator, or none with such
+ * operands or attributes, they return ACL_ERROR_GE_FAILURE. opPath: NULL. CANN's V2 writes dimensions that depend on
+ * the data into the outputs' descs; no operator here has such outputs. */
 ACL_FUNC_VISIBILITY aclError aclopCompileAndExecute(
     const char *opType, int numInputs, const aclTensorDesc *const inputDesc[], const aclDataBuffer *const inputs[],
     int numOutputs, const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[], const aclopAttr *attr,
@@ -58,10 +59,10 @@ ACL_FUNC_VISIBILITY aclError aclopCompileAndExecuteV2(const char *opType, int nu
                                                       aclopCompileType compileFlag, const char *opPath,
                                                       aclrtStream stream);
 
-/* Options of the process: kept and told, and otherwise without effect, since nothing is compiled. Size counts the final
- * zero; what was never set is "" (ACL_OP_JIT_COMPILE: "disable"). Any thread. Errors: ACL_ERROR_INVALID_PARAM for an option
- * that there is not (Size: 0), a NULL, a value that an option with a few named values does not have;
- * ACL_ERROR_FAILURE for a length that is too short. */
+/* Options of the process. They are stored and returned, but have no effect otherwise. Size includes the terminating
+ * zero. An option that was never set is "" (ACL_OP_JIT_COMPILE: "disable"). Any thread may call these functions.
+ * Errors: ACL_ERROR_INVALID_PARAM for an unknown option (Size returns 0), for NULL, and for a value that is not
+ * among the named values of an option that has such; ACL_ERROR_FAILURE for a length that is too small. */
 ACL_FUNC_VISIBILITY aclError aclSetCompileopt(aclCompileOpt opt, const char *value);
 ACL_FUNC_VISIBILITY size_t aclGetCompileoptSize(aclCompileOpt opt);
 ACL_FUNC_VISIBILITY aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t length);

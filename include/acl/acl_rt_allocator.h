@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Allocators of the program's own, registered for streams: a framework tells by them where memory for work on a stream
- * shall come from. Cannon's own operators need none; it keeps and hands out what is registered. What is true for all
- * functions says acl_rt.h.
- */
+ * Allocators of the program's own, registered for streams: by them a framework says where memory for work on a
+ * stream comes from. Cannon's operators do not need them; it stores what is registered and returns it. What the
+ * start of acl_rt.h says about all functions applies here, too. */
 #ifndef ACL_ACL_RT_ALLOCATOR_H
 #define ACL_ACL_RT_ALLOCATOR_H
 
@@ -13,15 +12,15 @@
 extern "C" {
 #endif
 
-/* They get the allocator's object, and blocks that only the allocator knows the inside of. Advise: at that address where it
- * can be had. */
+/* Functions of an allocator. They get the allocator's object, and blocks whose contents only the allocator knows.
+ * The advising function allocates at the given address if possible. */
 typedef void *(*aclrtAllocatorAllocFunc)(aclrtAllocator allocator, size_t size);
 typedef void (*aclrtAllocatorFreeFunc)(aclrtAllocator allocator, aclrtAllocatorBlock block);
 typedef void *(*aclrtAllocatorAllocAdviseFunc)(aclrtAllocator allocator, size_t size, aclrtAllocatorAddr addr);
 typedef void *(*aclrtAllocatorGetAddrFromBlockFunc)(aclrtAllocatorBlock block);
 
-/* A descriptor names the object and the functions; NULL where there is no memory. Destroying it leaves registrations as they
- * are. */
+/* A descriptor holds the object and the functions. Create returns NULL if there is no memory. The caller destroys
+ * the descriptor; registrations stay. */
 ACL_FUNC_VISIBILITY aclrtAllocatorDesc aclrtAllocatorCreateDesc(void);
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc);
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator);
@@ -34,14 +33,14 @@ ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocat
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc,
                                                                          aclrtAllocatorGetAddrFromBlockFunc func);
 
-/* Registers what the descriptor says now for a stream, which must not be NULL, in place of what was registered before. All
- * but the advising function must be set. */
+/* Registers the descriptor's current contents for a stream, which must not be NULL, in place of an earlier
+ * registration. All functions except the advising one must be set. */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc);
 
-/* Nothing happens where nothing is registered. A stream's end does the same. */
+/* Removes the registration of a stream, if there is one. Destroying the stream removes it, too. */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorUnregister(aclrtStream stream);
 
-/* What is registered for the stream. Errors: ACL_ERROR_INVALID_PARAM where nothing is. */
+/* Returns what is registered for the stream. Errors: ACL_ERROR_INVALID_PARAM if nothing is registered. */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc *allocatorDesc,
                                                        aclrtAllocator *allocator, aclrtAllocatorAllocFunc *allocFunc,
                                                        aclrtAllocatorFreeFunc *freeFunc,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The types and constants of acl_rt.h, by family and in its order; include that one.
- * All of CANN's enums, flags, handles and callback types are here, also those of families whose functions
- * Cannon has not yet; a struct comes with the functions that take it, unless 8.1 already has it. */
+ * The types and constants of acl_rt.h, by family and in the same order; include that header. All enums, flags,
+ * handles and callback types of CANN's runtime are here, including those of families whose functions Cannon does not
+ * have yet. A struct is added together with the functions that take it, unless CANN 8.1 has it. */
 #ifndef ACL_ACL_RT_TYPES_H
 #define ACL_ACL_RT_TYPES_H
 
@@ -14,7 +14,7 @@ extern "C" {
 
 /* ---- Process ---- */
 
-/* When a callback for aclInit and aclFinalize runs: with which library. */
+/* The library whose initialisation or finalisation a callback of aclInit or aclFinalize accompanies. */
 typedef enum aclRegisterCallbackType {
   ACL_REG_TYPE_ACL_MODEL = 0,
   ACL_REG_TYPE_ACL_OP_EXECUTOR = 1,
@@ -30,12 +30,12 @@ typedef enum aclRegisterCallbackType {
 typedef aclError (*aclInitCallbackFunc)(const char *configStr, size_t len, void *userData);
 typedef aclError (*aclFinalizeCallbackFunc)(void *userData);
 
-/* Whose last error: only the calling thread's exists. */
+/* Whose last error is meant: only the calling thread's is available. */
 typedef enum aclrtLastErrLevel {
   ACL_RT_THREAD_LEVEL = 0,
 } aclrtLastErrLevel;
 
-/* What aclrtGetErrorVerbose finds on a device. */
+/* Errors of a device that aclrtGetErrorVerbose reports. */
 typedef enum aclrtErrorType {
   ACL_RT_NO_ERROR = 0,
   ACL_RT_ERROR_MEMORY = 1,
@@ -52,7 +52,7 @@ typedef enum aclrtAicoreErrorType {
   ACL_RT_AICORE_ERROR_HW_LOCAL = 2,
 } aclrtAicoreErrorType;
 
-/* Snapshots: state of the process, and the steps that callbacks can be hung on. */
+/* Snapshots: state of the process, and stages at which callbacks can be called. */
 typedef enum aclrtProcessState {
   ACL_RT_PROCESS_STATE_RUNNING = 0,
   ACL_RT_PROCESS_STATE_LOCKED = 1,
@@ -71,7 +71,7 @@ typedef uint32_t (*aclrtSnapShotCallBack)(int32_t deviceId, void *args);
 
 /* ---- Device ---- */
 
-/* Where the program runs: on the device's own CPUs, or on the host beside it. */
+/* Where the program runs: on the device's own CPUs, or on the host to which the device is attached. */
 typedef enum aclrtRunMode {
   ACL_DEVICE = 0,
   ACL_HOST = 1,
@@ -89,8 +89,7 @@ typedef enum aclrtTsId {
   ACL_TS_ID_RESERVED = 2,
 } aclrtTsId;
 
-/* Questions for aclrtGetDeviceInfo. Sizes are in bytes; two pairs are one attribute under an old and a new
- * name. */
+/* Attributes for aclrtGetDeviceInfo. Sizes are in bytes. Two attributes have both an old and a new name. */
 typedef enum aclrtDevAttr {
   ACL_DEV_ATTR_AICPU_CORE_NUM = 1,
   ACL_DEV_ATTR_AICORE_CORE_NUM = 101,
@@ -124,7 +123,7 @@ typedef enum aclrtDevAttr {
   ACL_DEV_ATTR_NPU_ARCH = 601,
 } aclrtDevAttr;
 
-/* Answers to ACL_DEV_ATTR_DEVICE_FORM_FACTOR and ACL_DEV_ATTR_HD_CONNECT_TYPE. */
+/* Values of ACL_DEV_ATTR_DEVICE_FORM_FACTOR and ACL_DEV_ATTR_HD_CONNECT_TYPE. */
 #define ACL_DEVICE_FORM_FACTOR_POD        0
 #define ACL_DEVICE_FORM_FACTOR_A_K        1
 #define ACL_DEVICE_FORM_FACTOR_A_X        2
@@ -160,7 +159,7 @@ typedef enum aclrtFloatOverflowMode {
   ACL_RT_OVERFLOW_MODE_UNDEF = 2,
 } aclrtFloatOverflowMode;
 
-/* How two devices are connected; flags. */
+/* Kinds of connection between two devices; bit flags. */
 #define ACL_RT_DEVS_TOPOLOGY_HCCS    1UL
 #define ACL_RT_DEVS_TOPOLOGY_PIX     2UL
 #define ACL_RT_DEVS_TOPOLOGY_PIB     4UL
@@ -169,7 +168,7 @@ typedef enum aclrtFloatOverflowMode {
 #define ACL_RT_DEVS_TOPOLOGY_SIO     32UL
 #define ACL_RT_DEVS_TOPOLOGY_HCCS_SW 64UL
 
-/* Engines of a device, and what atomics between them can do (flags) and do. */
+/* Engines of a device, capabilities of atomic operations between them (bit flags), and the operations. */
 typedef enum aclrtHacType {
   ACL_RT_HAC_TYPE_STARS = 0,
   ACL_RT_HAC_TYPE_AICPU = 1,
@@ -239,13 +238,13 @@ typedef int32_t (*aclrtDeviceTaskAbortCallback)(int32_t deviceId, aclrtDeviceTas
 
 typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
 
-/* Percent; -1 where the device has no such thing. */
+/* Utilisation in percent; -1 if the device has no such unit. */
 typedef struct aclrtUtilizationInfo {
   int32_t cubeUtilization;
   int32_t vectorUtilization;
   int32_t aicpuUtilization;
   int32_t memoryUtilization;
-  aclrtUtilizationExtendInfo *utilizationExtend; /* reserved: NULL */
+  aclrtUtilizationExtendInfo *utilizationExtend; /* reserved; NULL */
 } aclrtUtilizationInfo;
 
 /* Compute groups. */
@@ -262,7 +261,7 @@ typedef enum aclrtGroupAttr {
 
 /* ---- Stream ---- */
 
-/* Flags of a stream; may be combined. */
+/* Flags of a stream; can be combined. */
 #define ACL_STREAM_FAST_LAUNCH     1U
 #define ACL_STREAM_FAST_SYNC       2U
 #define ACL_STREAM_PERSISTENT      4U
@@ -270,7 +269,7 @@ typedef enum aclrtGroupAttr {
 #define ACL_STREAM_CPU_SCHEDULE    16U
 #define ACL_STREAM_DEVICE_USE_ONLY 32U
 
-/* What a stream does with the tasks behind one that failed. */
+/* Whether a stream runs the tasks after one that failed. */
 #define ACL_CONTINUE_ON_FAILURE 0U
 #define ACL_STOP_ON_FAILURE     1U
 
@@ -309,7 +308,7 @@ typedef enum aclrtStreamState {
 
 typedef void (*aclrtStreamStateCallback)(aclrtStream stream, aclrtStreamState state, void *args);
 
-/* Conditions of a wait for a 64-bit value in memory: (int64_t)(*p - v) >= 0, *p == v, *p & v, ~(*p | v). */
+/* Conditions of a wait for a 64-bit value v at address p: (int64_t)(*p - v) >= 0; *p == v; *p & v; ~(*p | v). */
 #define ACL_STREAM_WAIT_VALUE_GEQ 0U
 #define ACL_STREAM_WAIT_VALUE_EQ  1U
 #define ACL_STREAM_WAIT_VALUE_AND 2U
@@ -340,14 +339,14 @@ typedef enum aclrtCompareDataType {
 #define ACL_EVENT_EXTERNAL                32U
 #define ACL_EVENT_IPC                     64U
 
-/* Flags of a record, and of a wait. */
+/* Flags of a record and of a wait. */
 #define ACL_EVENT_RECORD_DEFAULT  0U
 #define ACL_EVENT_RECORD_EXTERNAL 1U
 #define ACL_EVENT_WAIT_DEFAULT    0U
 #define ACL_EVENT_WAIT_EXTERNAL   1U
 
-/* Mind the polarity: in aclrtQueryEvent's and aclrtQueryEventWaitStatus's answer 0 is "complete",
- * in aclrtQueryEventStatus's it is "not ready". */
+/* Note the opposite meanings of 0: "complete" for aclrtQueryEvent and aclrtQueryEventWaitStatus, "not ready" for
+ * aclrtQueryEventStatus. */
 typedef enum aclrtEventStatus {
   ACL_EVENT_STATUS_COMPLETE = 0,
   ACL_EVENT_STATUS_NOT_READY = 1,
@@ -394,7 +393,7 @@ typedef struct aclrtCntNotifyRecordInfo {
   uint32_t value;
 } aclrtCntNotifyRecordInfo;
 
-/* timeout: seconds, 0 for ever. isClear: the number becomes 0 when the wait passes. */
+/* timeout: in seconds; 0: no limit. isClear: the notify's number is set to 0 when the wait ends. */
 typedef struct aclrtCntNotifyWaitInfo {
   aclrtCntNotifyWaitMode mode;
   uint32_t value;
@@ -414,13 +413,13 @@ typedef enum aclrtCallbackBlockType {
   ACL_CALLBACK_BLOCK = 1,
 } aclrtCallbackBlockType;
 
-typedef struct rtExceptionInfo aclrtExceptionInfo; /* lives as long as the callback runs */
+typedef struct rtExceptionInfo aclrtExceptionInfo; /* valid while the callback runs */
 typedef void (*aclrtExceptionInfoCallback)(aclrtExceptionInfo *exceptionInfo);
 typedef void (*aclrtOpExceptionCallback)(aclrtExceptionInfo *exceptionInfo, void *userData);
 
 /* ---- Memory ---- */
 
-/* Pages for a block: huge ones are 2 MiB. The hints on bandwidth are for aclrtMallocWithCfg. */
+/* Pages of a block; huge pages are 2 MiB. The BAND_WIDTH values are hints for aclrtMallocWithCfg. */
 typedef enum aclrtMemMallocPolicy {
   ACL_MEM_MALLOC_HUGE_FIRST = 0,
   ACL_MEM_MALLOC_HUGE_ONLY = 1,
@@ -435,7 +434,7 @@ typedef enum aclrtMemMallocPolicy {
   ACL_MEM_ACCESS_USER_SPACE_READONLY = 0x100000,
 } aclrtMemMallocPolicy;
 
-/* Kinds of device memory: aclrtGetMemInfo, physical allocations. */
+/* Kinds of device memory, for aclrtGetMemInfo and physical allocations. */
 typedef enum aclrtMemAttr {
   ACL_DDR_MEM = 0,
   ACL_HBM_MEM = 1,
@@ -457,7 +456,7 @@ typedef enum aclrtMemAttr {
   ACL_MEM_P2P_HUGE1G = 17,
 } aclrtMemAttr;
 
-/* Directions of a copy, source first. DEFAULT: found from the addresses. */
+/* Directions of a copy: source, then destination. DEFAULT: determined from the addresses. */
 typedef enum aclrtMemcpyKind {
   ACL_MEMCPY_HOST_TO_HOST = 0,
   ACL_MEMCPY_HOST_TO_DEVICE = 1,
@@ -502,11 +501,11 @@ typedef enum aclrtMemLocationType {
 } aclrtMemLocationType;
 
 typedef struct aclrtMemLocation {
-  uint32_t id; /* device, or NUMA node */
+  uint32_t id; /* device or NUMA node */
   aclrtMemLocationType type;
 } aclrtMemLocation;
 
-/* Where the two sides of some copies of a batch are. */
+/* Locations of the source and the destination of some copies of a batch. */
 typedef struct aclrtMemcpyBatchAttr {
   aclrtMemLocation dstLoc;
   aclrtMemLocation srcLoc;
@@ -515,16 +514,16 @@ typedef struct aclrtMemcpyBatchAttr {
 
 typedef struct aclrtPtrAttributes {
   aclrtMemLocation location;
-  uint32_t pageSize; /* bytes */
+  uint32_t pageSize; /* in bytes */
   uint32_t rsv[4];
 } aclrtPtrAttributes;
 
-/* Kinds of memory in an address range; flags. */
+/* Kinds of memory of an address range; bit flags. */
 #define ACL_RT_MEM_TYPE_DEV  2U
 #define ACL_RT_MEM_TYPE_DVPP 8U
 #define ACL_RT_MEM_TYPE_RSVD 16U
 
-/* Registered host memory. */
+/* Ways of registering host memory. */
 typedef enum aclrtHostRegisterType {
   ACL_HOST_REGISTER_MAPPED = 0,
   ACL_HOST_REGISTER_IOMEMORY = 4,
@@ -541,7 +540,7 @@ typedef enum aclrtHostMemMapCapability {
   ACL_RT_HOST_MEM_MAP_SUPPORTED = 1,
 } aclrtHostMemMapCapability;
 
-/* Virtual memory: physical blocks that are mapped into reserved addresses. */
+/* Virtual memory: physical blocks that are mapped at reserved addresses. */
 typedef void *aclrtDrvMemHandle;
 
 typedef enum aclrtMemHandleType {
@@ -579,7 +578,7 @@ typedef struct aclrtPhysicalMemProp {
   uint64_t reserve;
 } aclrtPhysicalMemProp;
 
-/* Shared between processes. */
+/* Sharing of memory between processes. */
 typedef enum aclrtMemSharedHandleType {
   ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT = 1,
   ACL_MEM_SHARE_HANDLE_TYPE_FABRIC = 2,
@@ -589,7 +588,7 @@ typedef struct aclrtMemFabricHandle {
   uint8_t data[128];
 } aclrtMemFabricHandle;
 
-/* Processes of another server. */
+/* Processes on another server. */
 typedef struct aclrtServerPid {
   uint32_t sdid;
   int32_t *pid;
@@ -622,7 +621,7 @@ typedef enum aclrtMemLinkType {
 #define ACL_RT_MEM_LINK_IDX_0 0U
 #define ACL_RT_MEM_LINK_IDX_1 1U
 
-/* Managed memory: one address for host and devices. */
+/* Managed memory: the host and the devices use the same address. */
 #define ACL_RT_MEM_ATTACH_GLOBAL 1U
 
 typedef enum aclrtMemManagedLocationType {
@@ -633,7 +632,7 @@ typedef enum aclrtMemManagedLocationType {
   ACL_MEM_LOCATIONTYPE_HOST_NUMA_CURRENT = 4,
 } aclrtMemManagedLocationType;
 
-/* id: of the device, or the NUMA node; else without meaning. */
+/* id: number of the device or NUMA node; no meaning for other types. */
 typedef struct aclrtMemManagedLocation {
   aclrtMemManagedLocationType type;
   int32_t id;
@@ -659,7 +658,7 @@ typedef enum aclrtMemManagedRangeAttribute {
   ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID = 8,
 } aclrtMemManagedRangeAttribute;
 
-/* Blocks with uncorrectable errors. */
+/* Memory with uncorrectable errors. */
 #define UCE_INFO_RESERVED_SIZE           14
 #define MAX_MEM_UCE_INFO_ARRAY_SIZE      128
 #define ACL_RT_MEM_UCE_INFO_MAX_NUM      20
@@ -667,14 +666,14 @@ typedef enum aclrtMemManagedRangeAttribute {
 
 typedef struct aclrtMemUceInfo {
   void *addr;
-  size_t len; /* bytes */
+  size_t len; /* in bytes */
   size_t reserved[UCE_INFO_RESERVED_SIZE];
 } aclrtMemUceInfo;
 
-/* What a component of CANN's takes of a device's memory. */
+/* Device memory used by a component of CANN. */
 typedef struct aclrtMemUsageInfo {
   char name[32];
-  uint64_t curMemSize; /* bytes */
+  uint64_t curMemSize; /* in bytes */
   uint64_t memPeakSize;
   size_t reserved[8];
 } aclrtMemUsageInfo;
@@ -776,19 +775,19 @@ typedef enum aclrtLaunchKernelAttrId {
 } aclrtLaunchKernelAttrId;
 
 typedef struct aclrtTimeoutUs {
-  uint32_t timeoutLow; /* microseconds, lower and upper half */
+  uint32_t timeoutLow; /* in microseconds, lower and upper 32 bits */
   uint32_t timeoutHigh;
 } aclrtTimeoutUs;
 
 typedef union aclrtLaunchKernelAttrValue {
   uint8_t schemMode;
-  uint32_t localMemorySize; /* bytes, as dynUBufSize, which is its newer name */
+  uint32_t localMemorySize; /* in bytes; dynUBufSize is the newer name */
   uint32_t dynUBufSize;
   aclrtEngineType engineType;
   uint32_t blockDimOffset;
   uint8_t isBlockTaskPrefetch;
   uint8_t isDataDump;
-  uint16_t timeout; /* seconds */
+  uint16_t timeout; /* in seconds */
   aclrtTimeoutUs timeoutUs;
   uint8_t enableProfiling;
   uint32_t rsv[4];
@@ -804,7 +803,7 @@ typedef struct aclrtLaunchKernelCfg {
   size_t numAttrs;
 } aclrtLaunchKernelCfg;
 
-/* Tasks whose parameters can be changed after launch, and built-in random number tasks. */
+/* Tasks whose parameters can be changed after their launch, and built-in random number tasks. */
 typedef enum aclrtUpdateTaskAttrId {
   ACL_RT_UPDATE_RANDOM_TASK = 1,
   ACL_RT_UPDATE_AIC_AIV_TASK = 2,

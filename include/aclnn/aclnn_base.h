@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the header of every operator (aclnnop/) includes. */
+ * Included by the header of every operator (aclnnop/). */
 #ifndef ACLNN_ACLNN_BASE_H
 #define ACLNN_ACLNN_BASE_H
 
@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* Start and end the operators where there is no aclInit. Not needed beside it. configPath may be NULL. */
+/* Start and stop the operators in a program that does not call aclInit; not needed after aclInit. configPath may be
+ * NULL. */
 ACL_FUNC_VISIBILITY aclnnStatus aclnnInit(const char *configPath);
 ACL_FUNC_VISIBILITY aclnnStatus aclnnFinalize(void);
 

@@ -1,13 +1,14 @@
-/* SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
+/** \file
+ * The static memory planner: given buffers with sizes and lifetimes, it finds offsets in one arena such that no two
+ * buffers that are live at the same time overlap, and the arena is as small as possible. It does not depend on the
+ * runtime. In libcannon.so; docs/planner.md describes the algorithms.
  *
- * The static memory planner: given buffers with sizes and lifetimes, offsets in one arena so that no two that live
- * together overlap, and the arena is as small as can be. It depends on nothing of the runtime.
+ * A call keeps no state, and any number of calls may run at the same time. The memory that a call needs is allocated at
+ * its start, in one allocation that is linear in the size of the problem and in the number of threads.
  *
- * A call keeps no state behind it and any number of them may run at once. What it needs it allocates at its start, in one
- * piece linear in the problem and in the number of threads; nothing is allocated per buffer after that.
- *
- * The same problem, seed and max_nodes give the same offsets, whatever the number of threads, as long as neither the
- * time limit nor a cancellation ends the call.
+ * The same problem, seed and max_nodes give the same offsets, whatever the number of threads, unless the time limit or
+ * a cancellation ends the call.
  */
 #ifndef CANNON_PLAN_H
 #define CANNON_PLAN_H
@@ -21,99 +22,127 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define CANNON_PLAN_ANYWHERE  UINT64_MAX /* an offset: the planner's choice */
-#define CANNON_PLAN_NO_BUFFER UINT32_MAX
+#define CANNON_PLAN_ANYWHERE  UINT64_MAX /**< As an offset: the planner may choose it. */
+#define CANNON_PLAN_NO_BUFFER UINT32_MAX /**< As an index of a buffer: none. */
 
-/* A time inside a buffer's life in which it needs only [window_lower, window_upper) of its bytes; an empty window: none.
- * Contents outside of the window are lost. */
+/** A time interval within a buffer's life in which the buffer needs only part of its bytes, the window. The contents
+ * outside the window are lost. */
 typedef struct {
-  uint64_t lower, upper; /* half-open */
-  uint64_t window_lower, window_upper;
+  uint64_t lower;        /**< Start of the interval. */
+  uint64_t upper;        /**< End of the interval, exclusive. */
+  uint64_t window_lower; /**< First byte that is needed, from the buffer's offset. */
+  uint64_t window_upper; /**< End of the needed bytes, exclusive. An empty window: no bytes are needed. */
 } cannon_plan_gap;
 
+/** A buffer to be placed. */
 typedef struct {
-  uint64_t size;         /* in bytes; 0: takes no room */
-  uint64_t lower, upper; /* life, half-open: it is there at times lower to upper - 1; lower < upper */
-  uint64_t alignment;    /* of its offset, any number; 0 is 1 */
-  uint64_t offset;       /* it must lie there, a multiple of alignment; CANNON_PLAN_ANYWHERE */
-  uint32_t in_place_of;  /* it must have the offset of this buffer, with which it may overlap; CANNON_PLAN_NO_BUFFER */
-  uint32_t n_gaps;
-  size_t
-      first_gap; /* its gaps are gaps[first_gap] to gaps[first_gap + n_gaps - 1], ascending, apart, inside its life */
+  uint64_t size;      /**< In bytes. 0: it takes no room. */
+  uint64_t lower;     /**< First time at which it is live; below upper. */
+  uint64_t upper;     /**< End of its life, exclusive; at most 2^62. */
+  uint64_t alignment; /**< The offset is a multiple of this, which may be any number; 0 means 1. */
+  uint64_t offset;    /**< Required offset, a multiple of alignment, or CANNON_PLAN_ANYWHERE. */
+  /** Index of a buffer whose offset this one must share and with which it may overlap, or CANNON_PLAN_NO_BUFFER. */
+  uint32_t in_place_of;
+  uint32_t n_gaps;  /**< Number of its gaps. */
+  size_t first_gap; /**< Index of its first gap in the problem's gaps; they are ascending, disjoint, and in its life. */
 } cannon_plan_buffer;
 
-/* Two buffers that may overlap although they live together. They need not. */
+/** Two buffers that may overlap, but need not, although they are live at the same time. */
 typedef struct {
-  uint32_t a, b;
+  uint32_t a; /**< Index of one buffer. */
+  uint32_t b; /**< Index of the other buffer. */
 } cannon_plan_alias;
 
-/* At most 2^30 buffers and 2^30 gaps; sizes, each rounded up to its alignment, add up to at most 2^61. */
+/** A problem: at most 2^30 buffers, 2^30 gaps and 2^30 alias pairs. The sum of all sizes, each rounded up to its
+ * alignment, is at most 2^61 bytes. The arrays stay the caller's. */
 typedef struct {
-  const cannon_plan_buffer *buffers;
-  size_t n_buffers;
-  const cannon_plan_gap *gaps;
-  size_t n_gaps;
-  const cannon_plan_alias *aliases;
-  size_t n_aliases;
+  const cannon_plan_buffer *buffers; /**< The buffers; may be NULL if there are none. */
+  size_t n_buffers;                  /**< Number of buffers. */
+  const cannon_plan_gap *gaps;       /**< The gaps of all buffers; may be NULL if there are none. */
+  size_t n_gaps;                     /**< Number of gaps. */
+  const cannon_plan_alias *aliases;  /**< The alias pairs; may be NULL if there are none. */
+  size_t n_aliases;                  /**< Number of alias pairs. */
 } cannon_plan_problem;
 
+/** The state of a call. */
 typedef struct {
-  uint64_t peak;      /* of the best plan so far: the largest offset + size (of what is needed at some time) */
-  uint64_t bound;     /* proved: no plan has a lower peak */
-  const char *method; /* what found it: a text that stays */
-  uint64_t nodes;     /* work so far: buffers placed by searches and by greedy passes, roughly */
-  double seconds;     /* since the call */
+  uint64_t peak;      /**< Peak of the best plan so far, in bytes: the maximum of offset + size over what is needed. */
+  uint64_t bound;     /**< Proved lower bound: no plan has a lower peak, in bytes. */
+  const char *method; /**< Name of the method that found the plan: a static string. */
+  uint64_t nodes;     /**< Work so far: approximate number of buffers placed by searches and greedy passes. */
+  double seconds;     /**< Time since the start of the call. */
 } cannon_plan_progress;
 
+/** Options of a call. Zero-initialised options have no limits: the call ends when a plan is proved optimal, which may
+ * never happen. A first plan is always made. */
 typedef struct {
-  uint64_t capacity;  /* the first plan with at most this peak will do; 0: the smallest peak that is found */
-  double seconds;     /* limit, roughly; 0: none. A first plan is always made */
-  uint64_t max_nodes; /* limit on the work (cannon_plan_progress), roughly; 0: none. With no limit a call ends when the
-                         plan is proved optimal, which can be never */
-  uint32_t n_threads; /* 0: 1; at most 256 */
-  uint64_t seed;
-  /* Called by the calling thread for each better plan or bound; false cancels. May be NULL. */
+  uint64_t capacity;  /**< The first plan with at most this peak (bytes) ends the call; 0: look for the lowest peak. */
+  double seconds;     /**< Approximate time limit; 0: none. */
+  uint64_t max_nodes; /**< Approximate limit on the work (cannon_plan_progress.nodes); 0: none. */
+  uint32_t n_threads; /**< Number of threads, including the caller's: at most 256; 0 means 1. */
+  uint64_t seed;      /**< Seed of the random choices. */
+  /** If not NULL, it is called by the calling thread for each better plan or bound. If it returns false, the call is
+   * cancelled. */
   bool (*progress)(void *argument, const cannon_plan_progress *so_far);
-  void *argument;
-  /* Another thread may set it, atomically, to something other than 0, which cancels: the best plan so far is the result. May
-   * be NULL. */
+  void *argument; /**< First argument of progress. */
+  /** If not NULL, another thread may cancel the call by atomically setting *cancel to a value other than 0. The result
+   * is then the best plan so far. */
   const int *cancel;
 } cannon_plan_options;
 
+/** The result of a call. */
 typedef struct {
-  cannon_plan_progress end;
-  bool optimal;      /* peak == bound */
-  bool fits;         /* peak <= capacity; true without one */
-  char message[200]; /* of an error */
+  cannon_plan_progress end; /**< State at the end of the call. */
+  bool optimal;             /**< The plan is proved optimal: peak equals bound. */
+  bool fits;                /**< The peak is at most the capacity; true if there was no capacity. */
+  char message[200];        /**< If the call failed: what is wrong, as text. */
 } cannon_plan_result;
 
+/** Results of cannon_plan() and cannon_plan_check(). */
 typedef enum {
-  CANNON_PLAN_OK = 0,
-  CANNON_PLAN_NULL,       /* a pointer is null */
-  CANNON_PLAN_TOO_LARGE,  /* too many, or sums too high */
-  CANNON_PLAN_BAD_LIFE,   /* lower >= upper */
-  CANNON_PLAN_BAD_GAP,    /* outside of the life, out of order, or its window outside of the buffer */
-  CANNON_PLAN_BAD_OFFSET, /* fixed, and not a multiple of the alignment */
-  CANNON_PLAN_BAD_PAIR,   /* alias or in place: no such buffer, the buffer itself, or a ring */
-  CANNON_PLAN_CONFLICT,   /* fixed buffers, or ones in place of each other, contradict each other */
-  CANNON_PLAN_OVERLAP,    /* checking: two buffers overlap */
-  CANNON_PLAN_MISPLACED,  /* checking: alignment, fixed offset, or in place does not hold */
-  CANNON_PLAN_NO_MEMORY,  /* the host's */
-  CANNON_PLAN_NO_THREAD,  /* the host refused a thread */
-  CANNON_PLAN_BAD_OPTION, /* a limit out of its range */
+  CANNON_PLAN_OK = 0,     /**< Success. */
+  CANNON_PLAN_NULL,       /**< A pointer is NULL. */
+  CANNON_PLAN_TOO_LARGE,  /**< There are too many elements, or a sum, time or offset is too large. */
+  CANNON_PLAN_BAD_LIFE,   /**< A buffer's lower is not below its upper. */
+  CANNON_PLAN_BAD_GAP,    /**< A gap is outside its buffer's life or out of order, or its window outside the buffer. */
+  CANNON_PLAN_BAD_OFFSET, /**< A required offset is not a multiple of the alignment. */
+  CANNON_PLAN_BAD_PAIR,   /**< An alias or in_place_of names no buffer, the buffer itself, or forms a cycle. */
+  CANNON_PLAN_CONFLICT,   /**< Required offsets contradict each other, directly or through in_place_of. */
+  CANNON_PLAN_OVERLAP,    /**< cannon_plan_check(): two buffers overlap. */
+  CANNON_PLAN_MISPLACED,  /**< cannon_plan_check(): an alignment, required offset or in_place_of does not hold. */
+  CANNON_PLAN_NO_MEMORY,  /**< The host has not enough memory. */
+  CANNON_PLAN_NO_THREAD,  /**< The host refused a thread. */
+  CANNON_PLAN_BAD_OPTION, /**< An option is out of its range. */
 } cannon_plan_error;
 
-/* Plans. offsets has an element for each buffer. options NULL: no capacity, one thread, 10 s. Not fitting the capacity is
- * no error: result->fits is false. */
+/** Finds a plan. A peak above the capacity is not an error: result->fits is false then.
+ *
+ * \param problem  The problem.
+ * \param options  Options; NULL: no capacity, one thread, 10 s.
+ * \param offsets  Receives the offset of each buffer, in bytes: problem->n_buffers elements.
+ * \param result   Receives the result, and a message if the call fails.
+ * \return CANNON_PLAN_OK or an error.
+ */
 cannon_plan_error cannon_plan(const cannon_plan_problem *problem, const cannon_plan_options *options, uint64_t *offsets,
                               cannon_plan_result *result);
 
-/* Whether a plan, anyone's, is one: OK, with peak and bound in result->end, or the first thing that is wrong, in words in
- * result->message. Takes time n log n, but for aliases, each of which costs n. */
+/** Checks whether a plan, of whatever origin, is valid. Takes O(n log n) time for n buffers and gaps, and O(n) more for
+ * each buffer in an alias pair.
+ *
+ * \param problem  The problem.
+ * \param offsets  The offset of each buffer, in bytes: problem->n_buffers elements.
+ * \param result   Receives peak and bound in result->end, or a message that says what is wrong first.
+ * \return CANNON_PLAN_OK if the plan is valid; CANNON_PLAN_OVERLAP or CANNON_PLAN_MISPLACED if it is not; or an error
+ *     of the problem itself.
+ */
 cannon_plan_error cannon_plan_check(const cannon_plan_problem *problem, const uint64_t *offsets,
                                     cannon_plan_result *result);
 
-/* "CANNON_PLAN_OVERLAP" and so on. */
+/** Returns the name of an error, such as "CANNON_PLAN_OVERLAP".
+ *
+ * \param error  A result of a function above.
+ * \return A static string; "unknown" for a value that is not in the enum.
+ */
 const char *cannon_plan_error_name(cannon_plan_error error);
 
 #pragma GCC visibility pop

@@ -1,6 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * What the process has done so far, for tests that assert on it. In libcannon.so. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/** \file
+ * Counters of what the process has done so far, for tests that assert on them. In libcannon.so.
+ */
 #ifndef CANNON_TRACE_H
 #define CANNON_TRACE_H
 
@@ -12,8 +13,12 @@
 extern "C" {
 #endif
 
-/* Tasks of operators that have run: one for each aclnn call once its stream has come to it, copies not included. Counted
- * under `cannon run`, or with CANNON_STATS_DIR set to a folder; else 0. Any thread. */
+/** Returns how many operator tasks have run: one for each call of an aclnn function, counted when its stream has
+ * reached it. Copies are not counted. Tasks are counted only under `cannon run`, or if the environment variable
+ * CANNON_STATS_DIR names a folder. May be called from any thread.
+ *
+ * \return Number of tasks; 0 if they are not counted.
+ */
 ACL_FUNC_VISIBILITY uint64_t cannon_operator_launches(void);
 
 #ifdef __cplusplus

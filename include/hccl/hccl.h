@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collective communication. It is not built yet: what is here is what frameworks need to be loaded. Each call returns
- * HCCL_E_NOT_SUPPORT and says so in aclGetRecentErrMsg. Any thread. */
+ * Collective communication. It is not implemented yet: these functions exist so that frameworks that need them can
+ * be loaded. Each returns HCCL_E_NOT_SUPPORT and leaves a message for aclGetRecentErrMsg. Any thread may call them. */
 #ifndef HCCL_HCCL_H
 #define HCCL_HCCL_H
 
@@ -12,11 +12,13 @@
 extern "C" {
 #endif
 
+/* Communicators. */
 ACL_FUNC_VISIBILITY HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo);
 ACL_FUNC_VISIBILITY HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank,
                                                     HcclComm *comm);
 ACL_FUNC_VISIBILITY HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms);
 ACL_FUNC_VISIBILITY HcclResult HcclCommDestroy(HcclComm comm);
+/* Collective operations and transfers, as tasks of a stream. Buffers are device addresses; counts are in elements. */
 ACL_FUNC_VISIBILITY HcclResult HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType,
                                              HcclReduceOp op, HcclComm comm, aclrtStream stream);
 ACL_FUNC_VISIBILITY HcclResult HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType, uint32_t root,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Types of the collective communication library. */
+ * Types and constants of the collective communication library (hccl.h). */
 #ifndef HCCL_HCCL_TYPES_H
 #define HCCL_HCCL_TYPES_H
 
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Constant variables in C++, as in CANN; in C enumerators, which can be sizes of arrays. */
+/* As in CANN, constants are constant variables in C++; in C they are enumerators, which can be array sizes. */
 #ifdef __cplusplus
 #  define HCCL_CONSTANT(name, value) static const uint32_t name = value
 #else
@@ -22,7 +22,7 @@ HCCL_CONSTANT(HCCL_COMM_CONFIG_INFO_BYTES, 24);
 HCCL_CONSTANT(COMM_NAME_MAX_LENGTH, 128);
 HCCL_CONSTANT(UDI_MAX_LENGTH, 128);
 
-/* What an HcclCommConfig says of itself, and its defaults. */
+/* Version of HcclCommConfig, and defaults of its members. */
 HCCL_CONSTANT(HCCL_COMM_CONFIG_VERSION, 5);
 HCCL_CONSTANT(HCCL_COMM_DEFAULT_BUFFSIZE, 200); /* MiB */
 HCCL_CONSTANT(HCCL_COMM_DEFAULT_DETERMINISTIC, 0);
@@ -37,6 +37,7 @@ static const uint32_t HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET = 0xFFFFFFFF;
 static const uint32_t HCCL_COMM_TRAFFIC_CLASS_CONFIG_NOT_SET = 0xFFFFFFFF;
 static const uint32_t HCCL_COMM_SERVICE_LEVEL_CONFIG_NOT_SET = 0xFFFFFFFF;
 
+/* Return values of the functions. */
 typedef enum HcclResult {
   HCCL_SUCCESS = 0,
   HCCL_E_PARA = 1,
@@ -64,9 +65,10 @@ typedef enum HcclResult {
   HCCL_E_RESERVED = 23,
 } HcclResult;
 
+/* Handle of a communicator. */
 typedef void *HcclComm;
 
-/* What rank 0 hands to the others, by whatever means, so that they find each other. */
+/* What rank 0 passes to the other ranks, by any means, so that they can connect. */
 typedef struct HcclRootInfoDef {
   char internal[HCCL_ROOT_INFO_BYTES];
 } HcclRootInfo;
@@ -88,6 +90,7 @@ typedef enum HcclDataType {
   HCCL_DATA_TYPE_RESERVED = 255,
 } HcclDataType;
 
+/* Operations of reductions. */
 typedef enum HcclReduceOp {
   HCCL_REDUCE_SUM = 0,
   HCCL_REDUCE_PROD = 1,
@@ -102,6 +105,7 @@ typedef enum HcclSendRecvType {
   HCCL_SEND_RECV_RESERVED = 2,
 } HcclSendRecvType;
 
+/* One transfer of a batch of sends and receives. */
 typedef struct HcclSendRecvItemDef {
   HcclSendRecvType sendRecvType;
   void *buf;      /* device address */
@@ -119,7 +123,7 @@ typedef union HcclConfigValue {
   int32_t value;
 } HcclConfigValue;
 
-/* Numbers of the bits that HcclGetCommConfigCapability answers with. */
+/* Numbers of the bits in the result of HcclGetCommConfigCapability. */
 typedef enum HcclCommConfigCapability {
   HCCL_COMM_CONFIG_BUFFER_SIZE = 0,
   HCCL_COMM_CONFIG_DETERMINISTIC = 1,

@@ -1,8 +1,12 @@
-/* mstx: what a program does, in words, for a profiler: moments and ranges, on the host and in streams.
+/* SPDX-License-Identifier: Apache-2.0
  *
- * Nothing happens, and starts return 0, but while marks are recorded (ACL_PROF_MSPROFTX of acl_prof.h, or msprof). The
- * functions are found in libms_tools_ext.so when they are first called, so that a program needs to link the dynamic
- * loader only; with MSTX_LINKED defined they are that library's, as any. */
+ * mstx: marks that a program makes for a profiler, in its own words: moments and ranges, on the host and in streams.
+ * Any thread may call the functions.
+ *
+ * They have an effect only while marks are recorded (ACL_PROF_MSPROFTX of acl_prof.h, or msprof); otherwise those
+ * that start a range return 0. The functions are looked up in libms_tools_ext.so when they are first called, so that
+ * a program needs to link only with the dynamic loader. If MSTX_LINKED is defined, they are ordinary functions of
+ * that library. */
 #ifndef MSTX_MS_TOOLS_EXT_H
 #define MSTX_MS_TOOLS_EXT_H
 
@@ -21,10 +25,10 @@ extern "C" {
 
 typedef uint64_t mstxRangeId;
 
-/* A group of marks, by a name. */
+/* A domain: a named group of marks. */
 typedef struct mstxDomainRegistration_st mstxDomainRegistration_t;
 typedef mstxDomainRegistration_t *mstxDomainHandle_t;
-#define globalDomain ((mstxDomainHandle_t)NULL) /* that of functions without one */
+#define globalDomain ((mstxDomainHandle_t)NULL) /* the domain of functions without a domain argument */
 
 #ifdef MSTX_LINKED
 #  define MSTX_FUNCTION_(type, name, parameters, arguments) ACL_FUNC_VISIBILITY type name parameters;
@@ -55,19 +59,21 @@ static inline void *mstxFind_(void **found, const char *name) {
     }
 #endif
 
-/* A moment, with a message of at most 255 bytes; where stream is not NULL, of the stream too, as a task. */
+/* Marks a moment, with a message of at most 255 bytes. If stream is not NULL, also marks it in the stream, as a
+ * task. */
 MSTX_PROCEDURE_(mstxMarkA, (const char *message, aclrtStream stream), (message, stream))
 
-/* A range, which any thread may end: its id; 0 where it failed. With a stream, start and end are moments of it. */
+/* Starts a range, which any thread may end. Returns its id, or 0 on failure. With a stream, start and end are
+ * moments of the stream. */
 MSTX_FUNCTION_(mstxRangeId, mstxRangeStartA, (const char *message, aclrtStream stream), (message, stream))
 MSTX_PROCEDURE_(mstxRangeEnd, (mstxRangeId id), (id))
 
-/* A domain, with a name of at most 1,023 letters, digits and underscores; NULL where it failed. Once destroyed, it must
- * not be used again. */
+/* Creates a domain with a name of at most 1,023 letters, digits and underscores. Returns NULL on failure. A
+ * destroyed domain must not be used. */
 MSTX_FUNCTION_(mstxDomainHandle_t, mstxDomainCreateA, (const char *name), (name))
 MSTX_PROCEDURE_(mstxDomainDestroy, (mstxDomainHandle_t domain), (domain))
 
-/* As those above, in a domain. A range is ended in the domain that it was started in. */
+/* The same as the functions above, in a domain. A range is ended in the domain in which it was started. */
 MSTX_PROCEDURE_(mstxDomainMarkA, (mstxDomainHandle_t domain, const char *message, aclrtStream stream),
                 (domain, message, stream))
 MSTX_FUNCTION_(mstxRangeId, mstxDomainRangeStartA, (mstxDomainHandle_t domain, const char *message, aclrtStream stream),

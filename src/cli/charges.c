@@ -10,22 +10,22 @@
 
 #include "base/variables.h"
 
-/* The process that holds the lock of a place; 0: nobody. Its own word for its number counts only where the kernel has
- * none for us, as of a process in another container. */
+/* Returns the process that holds the lock of a place, or 0 if none does. The number that it claims is used only if
+ * the kernel has no number for us, as for a process in another container. */
 static pid_t owner_of(int fd, uint32_t place, pid_t claimed) {
   struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = MACHINE_PLACE_BYTE + (off_t)place, .l_len = 1};
   if (fcntl(fd, F_GETLK, &l) || l.l_type == F_UNLCK) return 0;
   return l.l_pid > 0 ? l.l_pid : claimed;
 }
 
-static void add(charge_list *list, const charge *c) {
+static void charge_list_add(charge_list *list, const charge *c) {
   list->charge = realloc(list->charge, (list->count + 1) * sizeof *list->charge);
   if (!list->charge) abort();
   list->charge[list->count++] = *c;
 }
 
 static void read_places(int fd, uint64_t size_bytes, charge_list *list) {
-  static machine_file file; /* the exports behind the places are not read */
+  static machine_file file; /* the exports after the places are not read */
   const size_t bytes = offsetof(machine_file, exports);
   struct stat is;
   if (fstat(fd, &is) || !S_ISREG(is.st_mode) || pread(fd, &file, bytes, 0) != (ssize_t)bytes) return;
@@ -34,7 +34,7 @@ static void read_places(int fd, uint64_t size_bytes, charge_list *list) {
     charge c = {.size_bytes = size_bytes};
     if (!file.places[i].pid || !(c.pid = owner_of(fd, i, file.places[i].pid))) continue;
     for (int d = 0; d < SPACE_MAX_DEVICES; d++) c.charged_bytes[d] = file.places[i].charged_bytes[d];
-    add(list, &c);
+    charge_list_add(list, &c);
   }
 }
 
@@ -45,7 +45,7 @@ static void read_file(int folder, const char *path, uint64_t size_bytes, charge_
   close(fd);
 }
 
-/* The size at the end of a machine's name, "cannon-0-Ascend910B3-512M". */
+/* Returns the size at the end of a machine's name, such as "cannon-0-Ascend910B3-512M". */
 static uint64_t size_of_name(const char *name) {
   uint64_t bytes = 0;
   const char *dash = strrchr(name, '-');

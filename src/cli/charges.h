@@ -1,9 +1,12 @@
-/* What processes have charged on devices: read from the files through which they share them (memory/share/machine.h),
- * so every process that uses a device is there, whether it keeps statistics or not. Those of CANNON_LEDGER, where this
- * tool has it, else of all machines in /dev/shm that it may read: root may read all. Where the tool has
- * CANNON_STATS_DIR and no CANNON_LEDGER it is told to look there only, and nothing is read.
+/* The device memory that processes have charged, read from the files through which they share it
+ * (memory/share/machine.h). So every process that uses a device is found, whether it keeps statistics or not. Called
+ * by live.c, `cannon top` and npu-smi.
  *
- * The files are other users': nothing in them is believed but numbers. */
+ * Which files are read: that of CANNON_LEDGER if this tool has the variable; otherwise those of all machines in
+ * /dev/shm that it may read, which for root are all. If the tool has CANNON_STATS_DIR and not CANNON_LEDGER, it has
+ * been told to look only there, and no file is read.
+ *
+ * The files belong to other users, so only numbers are taken from them. */
 #ifndef CANNON_CLI_CHARGES_H
 #define CANNON_CLI_CHARGES_H
 
@@ -15,16 +18,17 @@
 
 typedef struct {
   pid_t pid;
-  uint64_t size_bytes;                       /* of each device; 0: not known */
-  uint64_t charged_bytes[SPACE_MAX_DEVICES]; /* by the machine's device */
+  uint64_t size_bytes;                       /* memory size of each device; 0: unknown */
+  uint64_t charged_bytes[SPACE_MAX_DEVICES]; /* indexed by the machine's device number */
 } charge;
 
 typedef struct {
-  charge *charge; /* of living processes, in no order; malloc'ed */
+  charge *charge; /* of living processes, in no particular order; allocated by malloc */
   size_t count;
 } charge_list;
 
-/* Not to be called by a process that uses a device itself: closing the file would drop its own lock there. */
+/* Must not be called by a process that uses a device itself: closing the file would release its own lock on it. Free
+ * the result with charges_free. */
 charge_list charges_read(void);
 void charges_free(charge_list *list);
 

@@ -1,4 +1,4 @@
-/* cannon env: exports for a POSIX shell. */
+/* cannon env: prints the environment as export commands for a POSIX shell. */
 #include "base/variables.h"
 #include "cli/commands.h"
 #include "cli/environment.h"
@@ -6,20 +6,36 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char help[] =
-    "Usage: eval \"$(cannon env)\"\n\n"
-    "Prints export commands for a POSIX shell: where this installation is (ASCEND_HOME_PATH and its like), "
-    "its\n"
-    "libraries in LD_LIBRARY_PATH, its tools in PATH. Safe under set -eu, and when evaluated twice.\n\n"
-    "Programs, cannon run and the other tools also look at these variables, where they are set:\n\n";
+static const char help[] = "Usage: cannon env [--help]\n"
+                           "\n"
+                           "Prints the environment that programs need as export commands for a POSIX shell.\n"
+                           "\n"
+                           "The commands set ASCEND_HOME_PATH and similar variables to this installation, and\n"
+                           "add its libraries to LD_LIBRARY_PATH and its tools to PATH. They are safe under\n"
+                           "`set -eu`, and may be evaluated twice.\n"
+                           "\n"
+                           "Options:\n"
+                           "  --help  print this help and exit\n"
+                           "\n"
+                           "Exit status:\n"
+                           "  0  success\n"
+                           "  1  the output cannot be written\n"
+                           "  2  the command line is wrong; nothing was done\n"
+                           "\n"
+                           "Examples:\n"
+                           "  eval \"$(cannon env)\"\n"
+                           "\n"
+                           "Environment:\n"
+                           "  Programs, `cannon run` and the other tools use these variables if they are set:\n"
+                           "\n";
 
-static void print_help(void) {
+static void env_print_help(void) {
   fputs(help, stdout);
   for (variable v = 0; v < N_VARIABLES; v++)
     printf("  %s\n      %s\n      value: %s\n", variable_name(v), variable_meaning(v), variable_expected(v).text);
 }
 
-/* A shell word that means text whatever it holds. */
+/* Prints a text as one shell word. */
 static void print_quoted(const char *text) {
   putchar('\'');
   for (; *text; text++)
@@ -32,12 +48,12 @@ static void print_quoted(const char *text) {
 
 static void print_entry(const char *prefix, const environment_variable *v) {
   print_quoted(prefix);
-  fputs(v->folder, stdout); /* plain letters */
+  fputs(v->folder, stdout); /* plain letters, no quoting needed */
 }
 
 int command_env(int argc, char **argv) {
   if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-    print_help();
+    env_print_help();
     return 0;
   }
   if (argc > 1) {

@@ -1,4 +1,4 @@
-/* cannon info: what this installation offers. */
+/* cannon info: shows what this installation offers. */
 #include "cli/commands.h"
 #include "cli/coverage.h"
 #include "cli/device_list.h"
@@ -14,13 +14,28 @@
 #include <stdio.h>
 
 static const char help[] =
-    "Usage: cannon info [--coverage | --rules]\n\n"
-    "Prints the version, the devices that a program would see (ASCEND_RT_VISIBLE_DEVICES counts), the\n"
-    "device profiles for cannon run --device, and how much of CANN's interface is there.\n\n"
-    "  --coverage    instead: each header's functions: + implemented; ! there to be linked, but answers\n"
-    "                that it is not supported; - not there\n"
-    "  --rules       instead: the rules of allocation, and of dividing a block, with their sources\n"
-    "  --help        this text\n";
+    "Usage: cannon info [OPTION]\n"
+    "\n"
+    "Shows the devices, the device profiles, the version, and the coverage of CANN's interface.\n"
+    "\n"
+    "The devices are those that a program would see, so ASCEND_RT_VISIBLE_DEVICES\n"
+    "applies. The profiles are the values of `cannon run --device`.\n"
+    "\n"
+    "Options:\n"
+    "  --coverage  instead, list the functions of each header: + is implemented; ! can\n"
+    "              be linked, but returns that it is not supported; - is missing\n"
+    "  --rules     instead, print the rules for the sizes and addresses of allocations\n"
+    "              and of pieces of a block, with their sources\n"
+    "  --help      print this help and exit\n"
+    "\n"
+    "Exit status:\n"
+    "  0  success\n"
+    "  1  the devices cannot be queried\n"
+    "  2  the command line is wrong; nothing was done\n"
+    "\n"
+    "Examples:\n"
+    "  cannon info\n"
+    "  cannon info --coverage | grep Stream\n";
 
 static void print_version(void) {
   int32_t major = 0, minor = 0, patch = 0;
@@ -82,7 +97,7 @@ static void print_coverage(void) {
   }
 }
 
-/* Sizes with slack: what the default profile adds. */
+/* Sizes include the slack of the default profile. */
 static void print_rules(void) {
   unsigned slack = (unsigned)profile_find(PROFILE_DEFAULT_SOC)->alloc_extra_bytes;
   printf("Allocations: the size is rounded up, then grows by the slack (%s; none for 1 GiB pages);\n"

@@ -1,4 +1,4 @@
-/* cannon plan: offsets in one arena for buffers with known lives, from a table or a recording. */
+/* cannon plan: finds offsets in one arena for buffers with known lifetimes, from a table or a recording. */
 #include "base/size.h"
 #include "cannon/plan.h"
 
@@ -25,63 +25,89 @@ static const uint64_t MAX_FILE_BYTES = (uint64_t)1 << 32, RECORDED_ALIGNMENT = 5
 
 typedef struct {
   const char *path, *check_path;
-  output plan, svg, html, json; /* what to write */
+  output plan, svg, html, json; /* files to write */
   cannon_plan_options options;
-  uint64_t alignment; /* of all buffers; 0: as the file has it */
-  int device;         /* whose blocks of a recording; -1: pinned host memory */
+  uint64_t alignment; /* of all buffers; 0: as in the file */
+  int device;         /* whose blocks of a recording are planned; -1: pinned host memory */
   bool verbose, force, help_wanted;
 } plan_options;
 
-static void print_help(void) {
-  printf(
-      "Usage: cannon plan [OPTIONS] FILE\n"
-      "       cannon plan --check PLAN.csv [FILE.csv]\n\n"
-      "Gives buffers whose lives are known offsets in one arena that is as small as can be found. FILE has a line for\n"
-      "each buffer: id,lower,upper,size and perhaps alignment, offset (fixed), gaps, alias, in_place_of, as the first\n"
-      "line says (docs/planner.md); or it is a recording of `cannon run --record`, or a trace in text. --check looks\n"
-      "whether the plan in the column \"offset\" holds, for the buffers of FILE where it is given.\n\n"
-      "  -o FILE               write the lines with their offsets\n"
-      "  --capacity SIZE       any plan of at most this will do; K, M, G, T are powers of 1024\n"
-      "  --time SECONDS        limit (default %g; 0: none)\n"
-      "  --nodes N             limit on the work, for results that do not depend on time\n"
-      "  --threads N           (default 1) the plan is the same with any number, unless the time ends it\n"
-      "  --seed N              for other plans (default 0)\n"
-      "  --align N             every offset is a multiple of N (default: as in FILE; %" PRIu64 " for recordings)\n"
-      "  --device N            whose blocks of a recording, or \"host\" for pinned memory (default 0)\n"
-      "  --svg FILE, --html FILE, --json FILE   a picture, a page with it, the figures\n"
-      "  --force               let -o and these replace files that cannon did not write\n"
-      "  --verbose             each better plan as it is found\n"
-      "  --help                this text\n\n"
-      "The exit status is 0 if there is a plan, within the capacity, or the plan holds; else 1.\n",
-      DEFAULT_SECONDS, RECORDED_ALIGNMENT);
+static void plan_print_help(void) {
+  printf("Usage: cannon plan [OPTION]... FILE\n"
+         "       cannon plan [OPTION]... --check PLAN [FILE]\n"
+         "\n"
+         "Finds offsets for buffers with known lifetimes in one arena that is as small as possible.\n"
+         "\n"
+         "FILE is a table in CSV format with one line per buffer, whose first line names the\n"
+         "columns: id, lower, upper, size, and optionally alignment, offset (required), gaps,\n"
+         "alias, in_place_of (see docs/planner.md). FILE may also be a recording of\n"
+         "`cannon run --record`, or a trace in text form.\n"
+         "\n"
+         "Options:\n"
+         "  -o FILE          write the table with the offsets to FILE\n"
+         "  --check PLAN     check the offsets in the table PLAN instead of finding new ones;\n"
+         "                   they are for the buffers of FILE if it is given\n"
+         "  --capacity SIZE  accept the first plan with at most this peak, in bytes; K, M, G\n"
+         "                   and T are powers of 1024 (default: find the lowest peak)\n"
+         "  --time SECONDS   time limit, 0 to 1e9 seconds (default: %g; 0: none)\n"
+         "  --nodes N        limit on the work, in placed buffers, for results that do not\n"
+         "                   depend on time (default: 0, none)\n"
+         "  --threads N      number of threads, 1 to 256; the plan does not depend on it,\n"
+         "                   unless the time limit ends the search (default: 1)\n"
+         "  --seed N         seed of the random choices, for other plans (default: 0)\n"
+         "  --align SIZE     alignment of all offsets in bytes (default: as in FILE; %" PRIu64 " for\n"
+         "                   a recording)\n"
+         "  --device N       device whose blocks of a recording are planned, 0 to 15, or\n"
+         "                   \"host\" for pinned memory (default: 0)\n"
+         "  --svg FILE       write a picture of the plan to FILE in SVG\n"
+         "  --html FILE      write a page with the picture to FILE in HTML\n"
+         "  --json FILE      write the results to FILE in JSON\n"
+         "  --force          let -o, --svg, --html and --json replace files that cannon did\n"
+         "                   not write\n"
+         "  --verbose        print each better plan as it is found\n"
+         "  --help           print this help and exit\n"
+         "\n"
+         "Exit status:\n"
+         "  0  there is a plan within the capacity, or the checked plan is valid\n"
+         "  1  there is none, or another error\n"
+         "  2  the command line is wrong; nothing was done\n"
+         "\n"
+         "Examples:\n"
+         "  cannon plan buffers.csv -o plan.csv\n"
+         "  cannon plan --check plan.csv buffers.csv\n"
+         "  cannon run --record step.rec ./train && cannon plan step.rec\n",
+         DEFAULT_SECONDS, RECORDED_ALIGNMENT);
 }
 
-static int bad_option(const char *option, const char *value, const char *expected) {
+static int plan_bad_option(const char *option, const char *value, const char *expected) {
   fprintf(stderr, "cannon plan: %s is '%s', expected %s\n", option, value, expected);
   return EXIT_USAGE;
 }
 
-static bool parse_seconds(const char *text, double *seconds) {
+static bool plan_parse_seconds(const char *text, double *seconds) {
   char *end;
   if (!isdigit((unsigned char)*text) && *text != '.') return false;
   *seconds = strtod(text, &end);
   return end != text && !*end && *seconds >= 0 && *seconds <= 1e9;
 }
 
-/* A number, 0 included. */
-static bool parse_number(const char *text, uint64_t *n) { return size_parse_number(text, 0, UINT64_MAX, n) == SIZE_OK; }
+/* Parses a number, 0 included. */
+static bool plan_parse_number(const char *text, uint64_t *n) {
+  return size_parse_number(text, 0, UINT64_MAX, n) == SIZE_OK;
+}
 
-static bool parse_device(const char *text, int *device) {
+static bool plan_parse_device(const char *text, int *device) {
   uint64_t n;
   *device = -1;
   if (strcmp(text, "host") == 0) return true;
-  if (!parse_number(text, &n) || n >= RECORD_MAX_DEVICES) return false;
+  if (!plan_parse_number(text, &n) || n >= RECORD_MAX_DEVICES) return false;
   *device = (int)n;
   return true;
 }
 
-/* Before the work begins. A table that has offsets is of a plan's kind, but not to be lost by its own plan. */
-static bool check_outputs(plan_options *o) {
+/* Checks the output files before the work begins. A table that has offsets counts as a plan, but must not be
+ * replaced by its own plan. */
+static bool plan_check_outputs(plan_options *o) {
   struct stat in, out;
   o->plan = (output){"cannon plan", o->plan.path, OUTPUT_PLAN, o->force, NULL};
   o->svg = (output){"cannon plan", o->svg.path, OUTPUT_PICTURE, o->force, NULL};
@@ -97,12 +123,12 @@ static bool check_outputs(plan_options *o) {
   return false;
 }
 
-static int parse_option(int option, plan_options *o);
+static int plan_parse_option(int option, plan_options *o);
 
 enum { CHECK = 1, CAPACITY, TIME, NODES, THREADS, SEED, ALIGN, DEVICE, SVG, HTML, JSON, FORCE, VERBOSE, HELP };
 
 /* Returns 0 or the exit status. */
-static int parse(int argc, char **argv, plan_options *o) {
+static int plan_parse(int argc, char **argv, plan_options *o) {
   static const struct option options[] = {
       {"check", required_argument, NULL, CHECK},
       {"capacity", required_argument, NULL, CAPACITY},
@@ -122,7 +148,7 @@ static int parse(int argc, char **argv, plan_options *o) {
   };
   argv[0] = "cannon plan"; /* getopt's messages begin with it */
   for (int option; (option = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
-    const int status = parse_option(option, o);
+    const int status = plan_parse_option(option, o);
     if (status || o->help_wanted) return status;
   }
   if (o->check_path ? optind + 1 < argc : optind + 1 != argc) {
@@ -130,10 +156,10 @@ static int parse(int argc, char **argv, plan_options *o) {
     return EXIT_USAGE;
   }
   o->path = argv[optind];
-  return check_outputs(o) ? 0 : EXIT_USAGE;
+  return plan_check_outputs(o) ? 0 : EXIT_USAGE;
 }
 
-static int parse_option(int option, plan_options *o) {
+static int plan_parse_option(int option, plan_options *o) {
   uint64_t n;
   size_verdict verdict;
   switch (option) {
@@ -154,24 +180,24 @@ static int parse_option(int option, plan_options *o) {
             optarg, size_fault(verdict));
     return EXIT_USAGE;
   case TIME:
-    if (parse_seconds(optarg, &o->options.seconds)) return 0;
-    return bad_option("--time", optarg, "seconds, 0 to 1e9");
+    if (plan_parse_seconds(optarg, &o->options.seconds)) return 0;
+    return plan_bad_option("--time", optarg, "seconds, 0 to 1e9");
   case NODES:
-    if (parse_number(optarg, &o->options.max_nodes)) return 0;
-    return bad_option("--nodes", optarg, "a number");
+    if (plan_parse_number(optarg, &o->options.max_nodes)) return 0;
+    return plan_bad_option("--nodes", optarg, "a number");
   case THREADS:
     if (size_parse_number(optarg, 1, 256, &n) == SIZE_OK) return o->options.n_threads = (uint32_t)n, 0;
-    return bad_option("--threads", optarg, "a number from 1 to 256");
+    return plan_bad_option("--threads", optarg, "a number from 1 to 256");
   case SEED:
-    if (parse_number(optarg, &o->options.seed)) return 0;
-    return bad_option("--seed", optarg, "a number");
+    if (plan_parse_number(optarg, &o->options.seed)) return 0;
+    return plan_bad_option("--seed", optarg, "a number");
   case ALIGN:
     if (size_parse(optarg, 1, INT64_MAX, &o->alignment) == SIZE_OK) return 0;
-    return bad_option("--align", optarg, "a number above 0");
+    return plan_bad_option("--align", optarg, "a number above 0");
   case DEVICE:
-    if (parse_device(optarg, &o->device)) return 0;
-    return bad_option("--device", optarg, "a number from 0 to 15, or host");
-  default: return EXIT_USAGE; /* getopt has said why */
+    if (plan_parse_device(optarg, &o->device)) return 0;
+    return plan_bad_option("--device", optarg, "a number from 0 to 15, or host");
+  default: return EXIT_USAGE; /* getopt has printed a message */
   }
 }
 
@@ -181,10 +207,10 @@ static int parse_option(int option, plan_options *o) {
 typedef struct {
   char *text;
   plan_file file;
-  uint64_t alignment; /* of all buffers; 0: as the file has it */
+  uint64_t alignment; /* of all buffers; 0: as in the file */
 } input;
 
-/* The file's bytes, or NULL with a message. */
+/* Returns the file's bytes, to be freed by the caller, or NULL with a message. */
 static char *read_bytes(const char *path, size_t *n, char error[256]) {
   FILE *f = fopen(path, "re");
   struct stat about;
@@ -195,14 +221,14 @@ static char *read_bytes(const char *path, size_t *n, char error[256]) {
   } else if (!S_ISREG(about.st_mode) || (uint64_t)about.st_size > MAX_FILE_BYTES) {
     snprintf(error, 256, "expected a file of at most 4 GiB");
   } else {
-    text = must_alloc((size_t)about.st_size + 1);
+    text = replay_must_alloc((size_t)about.st_size + 1);
     *n = fread(text, 1, (size_t)about.st_size, f);
   }
   if (f) fclose(f);
   return text;
 }
 
-/* Whether it is something that trace_read() knows. */
+/* Returns whether trace_read can read the text. */
 static bool is_trace(const char *text, size_t n) {
   static const char gzip[] = "\x1f\x8b", mark[] = "\xef\xbb\xbf";
   if (n >= 3 && memcmp(text, mark, 3) == 0) text += 3, n -= 3;
@@ -211,9 +237,9 @@ static bool is_trace(const char *text, size_t n) {
   return n >= sizeof RECORD_MAGIC - 1 && memcmp(text, RECORD_MAGIC, sizeof RECORD_MAGIC - 1) == 0;
 }
 
-/* A trace's blocks as a table; times are events. */
-static char *table_of(const trace *t, size_t *n) {
-  uint64_t *value = must_alloc((3 * (size_t)t->n_blocks + 1) * sizeof *value);
+/* Writes a trace's blocks as a table, in which events are the times. Returns the text, to be freed by the caller. */
+static char *plan_trace_table(const trace *t, size_t *n) {
+  uint64_t *value = replay_must_alloc((3 * (size_t)t->n_blocks + 1) * sizeof *value);
   uint64_t *lower = value, *upper = value + t->n_blocks, *bytes = upper + t->n_blocks;
   for (uint32_t b = 0; b < t->n_blocks; ++b) upper[b] = t->n_events;
   for (size_t i = 0; i < t->n_events; ++i) {
@@ -244,7 +270,7 @@ static bool read_input(const char *path, const plan_options *o, input *in, char 
     free(in->text);
     in->text = NULL;
     if (!trace_read(path, o->device, &t, error)) return false;
-    in->text = table_of(&t, &n);
+    in->text = plan_trace_table(&t, &n);
     trace_free(&t);
     if (!in->alignment) in->alignment = RECORDED_ALIGNMENT;
   }
@@ -262,7 +288,7 @@ static void free_input(input *in) {
   free(in->text);
 }
 
-/* The planner's words, with ids and lines where it counts buffers. */
+/* Prints the planner's message with ids and lines in place of buffer numbers. */
 static void print_error(const char *path, const plan_file *file, const char *message) {
   static const char word[] = "buffer ";
   fprintf(stderr, "cannon plan: %s: ", format_text(path));
@@ -305,7 +331,7 @@ static void print_result(const plan_options *o, const plan_picture *p) {
   printf("  method   %s\n", end->method);
 }
 
-static bool write_json(FILE *f, const plan_picture *p) {
+static bool plan_write_json(FILE *f, const plan_picture *p) {
   const cannon_plan_progress *end = &p->result->end;
   cJSON *o = cJSON_CreateObject();
   cJSON_AddStringToObject(o, OUTPUT_JSON_AUTHOR, "cannon plan");
@@ -324,33 +350,35 @@ static bool write_json(FILE *f, const plan_picture *p) {
   return text && !ferror(f);
 }
 
-static bool write_plan(FILE *f, const plan_picture *p) { return plan_csv_write(f, p->file, p->offsets, p->alignment); }
+static bool plan_write_table(FILE *f, const plan_picture *p) {
+  return plan_csv_write(f, p->file, p->offsets, p->alignment);
+}
 
-/* What was asked for; false with a message where it can't be written. */
-static bool write_file(output *o, const plan_picture *p, bool (*write)(FILE *, const plan_picture *)) {
+/* Writes a file if it was requested. Returns false, after a message, if that fails. */
+static bool plan_write_file(output *o, const plan_picture *p, bool (*write)(FILE *, const plan_picture *)) {
   if (!o->path) return true;
   FILE *f = output_begin(o);
   return f && output_end(o, f, write(f, p));
 }
 
-static bool write_files(plan_options *o, const plan_picture *p) {
-  bool good = write_file(&o->plan, p, write_plan);
-  good &= write_file(&o->svg, p, plan_draw_svg);
-  good &= write_file(&o->html, p, plan_draw_html);
-  return write_file(&o->json, p, write_json) && good;
+static bool plan_write_files(plan_options *o, const plan_picture *p) {
+  bool good = plan_write_file(&o->plan, p, plan_write_table);
+  good &= plan_write_file(&o->svg, p, plan_draw_svg);
+  good &= plan_write_file(&o->html, p, plan_draw_html);
+  return plan_write_file(&o->json, p, plan_write_json) && good;
 }
 
 /* Returns the exit status. */
 static int make_plan(plan_options *o, const input *in) {
   const cannon_plan_problem *problem = &in->file.problem;
   cannon_plan_result result;
-  uint64_t *offsets = must_alloc((problem->n_buffers + 1) * sizeof *offsets);
+  uint64_t *offsets = replay_must_alloc((problem->n_buffers + 1) * sizeof *offsets);
   if (o->verbose) o->options.progress = print_progress;
   const plan_picture picture = {o->path, &in->file, offsets, &result, o->options.capacity, in->alignment};
   bool good = cannon_plan(problem, &o->options, offsets, &result) == CANNON_PLAN_OK;
   if (good) {
     print_result(o, &picture);
-    good = write_files(o, &picture) && result.fits;
+    good = plan_write_files(o, &picture) && result.fits;
   } else {
     print_error(o->path, &in->file, result.message);
   }
@@ -358,13 +386,14 @@ static int make_plan(plan_options *o, const input *in) {
   return good ? 0 : 1;
 }
 
-/* A plan by itself: its offsets are not what its problem asks for. */
+/* Makes all offsets free: when a plan is checked by itself, its offsets are not requirements. */
 static void free_offsets(input *in) {
   cannon_plan_buffer *buffers = (cannon_plan_buffer *)in->file.problem.buffers;
   for (size_t b = 0; b < in->file.problem.n_buffers; ++b) buffers[b].offset = CANNON_PLAN_ANYWHERE;
 }
 
-/* The plan's offsets, in the order of the problem's buffers; NULL with a message. */
+/* Returns the plan's offsets in the order of the problem's buffers, to be freed by the caller, or NULL after a
+ * message. */
 static uint64_t *offsets_of(const plan_options *o, const plan_file *plan, const plan_file *problem) {
   const size_t n = problem->problem.n_buffers;
   if (!plan->has_offsets) {
@@ -372,7 +401,7 @@ static uint64_t *offsets_of(const plan_options *o, const plan_file *plan, const 
             plan->header.line);
     return NULL;
   }
-  uint64_t *offsets = must_alloc((n + 1) * sizeof *offsets);
+  uint64_t *offsets = replay_must_alloc((n + 1) * sizeof *offsets);
   for (size_t b = 0; b < n; ++b) {
     const plan_row *row = &problem->rows[b];
     const uint32_t at = plan_csv_find(plan, row->id, row->id_length);
@@ -398,7 +427,7 @@ static int check_plan(plan_options *o, const input *plan, const input *in) {
   if (good) {
     result.fits = !o->options.capacity || result.end.peak <= o->options.capacity;
     print_result(o, &picture);
-    good = write_files(o, &picture) && result.fits;
+    good = plan_write_files(o, &picture) && result.fits;
   } else {
     print_error(o->check_path, &in->file, result.message);
   }
@@ -410,10 +439,10 @@ int command_plan(int argc, char **argv) {
   plan_options o = {.options.seconds = DEFAULT_SECONDS};
   char error[256];
   input in, plan;
-  int status = parse(argc, argv, &o);
+  int status = plan_parse(argc, argv, &o);
   if (status) return status;
   if (o.help_wanted) {
-    print_help();
+    plan_print_help();
     return 0;
   }
   const char *path = o.path ? o.path : o.check_path;

@@ -1,4 +1,4 @@
-/* cannon replay: a recorded trace through our allocator and others. */
+/* cannon replay: replays a recorded trace through Cannon's allocator and others. */
 #include "base/device_number.h"
 #include "base/size.h"
 #include "cli/commands.h"
@@ -16,52 +16,75 @@ enum { MAX_ALLOCATORS = 16, DEFAULT_REPETITIONS = 5, MAX_REPETITIONS = 101 };
 
 typedef struct {
   const char *path;
-  output json, html; /* what to write */
+  output json, html; /* files to write */
   const allocator *chosen[MAX_ALLOCATORS];
   int n_chosen, repetitions;
-  uint64_t cap_bytes; /* 0: none */
-  int device;         /* or a kind of host memory */
+  uint64_t cap_bytes; /* 0: no cap */
+  int device;         /* device number, or a kind of host memory */
   bool force, help_wanted;
 } replay_options;
 
-static void print_help(void) {
-  printf("Usage: cannon replay [OPTIONS] FILE\n\n"
-         "Replays the allocations that `cannon run --record FILE` wrote, or lines of text (a ID SIZE, f ID, # for\n"
-         "comments), compressed by gzip or not, through allocators: time per event from nothing and on memory that is\n"
-         "there, peak of committed memory over peak of what was live, calls for memory, requests refused.\n\n"
-         "  --allocator NAME,...  which (default: all):\n");
+static void replay_print_help(void) {
+  fputs("Usage: cannon replay [OPTION]... FILE\n"
+        "\n"
+        "Replays a recorded trace of allocations through Cannon's allocator and others.\n"
+        "\n"
+        "FILE is a recording of `cannon run --record`, or text with one event per line\n"
+        "(a ID SIZE; f ID; # for comments); it may be compressed by gzip. The output has,\n"
+        "for each allocator: the time per event, on a new instance and on one that has its\n"
+        "memory already; the peak of committed memory, also divided by the peak of live\n"
+        "memory; the number of calls for memory; and the number of refused requests.\n"
+        "\n"
+        "Options:\n"
+        "  --allocator NAME,...  allocators to use (default: all):\n",
+        stdout);
   for (const allocator *const *a = allocators; *a; ++a) printf("      %-10s %s\n", (*a)->name, (*a)->about);
-  printf("  --cap SIZE            memory that there is; K, M, G, T are powers of 1024 (default: more than enough)\n"
-         "  --device N            whose blocks of a recording, or \"host\" for pinned, \"managed\" for managed memory\n"
-         "                        (default 0)\n"
-         "  --repeat N            repetitions, of whose times the median is shown (default %d)\n"
-         "  --json FILE           write the figures to FILE\n"
-         "  --html FILE           write a page with the map of addresses over time to FILE\n"
-         "  --force               let these replace files that cannon did not write\n"
-         "  --help                this text\n",
-         DEFAULT_REPETITIONS);
+  printf("  --cap SIZE            available memory in bytes; K, M, G and T are powers of 1024\n"
+         "                        (default: more than enough)\n"
+         "  --device N            device whose blocks of a recording are replayed, 0 to 15, or\n"
+         "                        \"host\" for pinned or \"managed\" for managed memory\n"
+         "                        (default: 0)\n"
+         "  --repeat N            number of repetitions, 1 to %d; times are medians of them\n"
+         "                        (default: %d)\n"
+         "  --json FILE           write the results to FILE in JSON\n"
+         "  --html FILE           write a page with a map of addresses over time to FILE\n"
+         "  --force               let --json and --html replace files that cannon did not\n"
+         "                        write\n"
+         "  --help                print this help and exit\n"
+         "\n"
+         "Exit status:\n"
+         "  0  success\n"
+         "  1  FILE cannot be read, an allocator cannot be created, or an output cannot be\n"
+         "     written\n"
+         "  2  the command line is wrong; nothing was done\n"
+         "\n"
+         "Examples:\n"
+         "  cannon run --record step.rec ./train && cannon replay step.rec\n"
+         "  cannon replay --allocator pool,pytorch --html map.html step.rec\n",
+         MAX_REPETITIONS, DEFAULT_REPETITIONS);
 }
 
-static int bad_option(const char *option, const char *value, const char *expected) {
+static int replay_bad_option(const char *option, const char *value, const char *expected) {
   fprintf(stderr, "cannon replay: %s is '%s', expected %s\n", option, value, expected);
   return EXIT_USAGE;
 }
 
-static int bad_size(const char *option, const char *value, size_verdict verdict) {
+static int replay_bad_size(const char *option, const char *value, size_verdict verdict) {
   fprintf(stderr,
           "cannon replay: %s is '%s'%s, expected a size from 1 to 2^63 - 1 such as 512M, 1.5G or 32G (K, M, G or T)\n",
           option, value, size_fault(verdict));
   return EXIT_USAGE;
 }
 
-static int parse_allocators(const char *list, replay_options *o) {
+static int replay_parse_allocators(const char *list, replay_options *o) {
   char text[256];
-  if (snprintf(text, sizeof text, "%s", list) >= (int)sizeof text) return bad_option("--allocator", list, "fewer");
+  if (snprintf(text, sizeof text, "%s", list) >= (int)sizeof text)
+    return replay_bad_option("--allocator", list, "a shorter list");
   o->n_chosen = 0;
   for (char *rest = text, *name; (name = strsep(&rest, ","));) {
     const allocator *a = allocator_find(name);
     if (!a || o->n_chosen == MAX_ALLOCATORS) {
-      bad_option("--allocator", name, "some of");
+      replay_bad_option("--allocator", name, "some of");
       for (const allocator *const *known = allocators; *known; ++known) fprintf(stderr, "  %s\n", (*known)->name);
       return EXIT_USAGE;
     }
@@ -70,7 +93,7 @@ static int parse_allocators(const char *list, replay_options *o) {
   return 0;
 }
 
-static bool parse_device(const char *text, int *device) {
+static bool replay_parse_device(const char *text, int *device) {
   uint64_t n;
   *device = HOST_PINNED;
   if (strcmp(text, "host") == 0) return true;
@@ -83,7 +106,7 @@ static bool parse_device(const char *text, int *device) {
 }
 
 /* Returns 0 or the exit status. */
-static int parse(int argc, char **argv, replay_options *o) {
+static int replay_parse(int argc, char **argv, replay_options *o) {
   enum { ALLOCATOR = 1, CAP, DEVICE, REPEAT, JSON, HTML, FORCE, HELP };
   static const struct option options[] = {
       {"allocator", required_argument, NULL, ALLOCATOR},
@@ -102,26 +125,26 @@ static int parse(int argc, char **argv, replay_options *o) {
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     switch (option) {
     case ALLOCATOR:
-      if (parse_allocators(optarg, o)) return EXIT_USAGE;
+      if (replay_parse_allocators(optarg, o)) return EXIT_USAGE;
       break;
     case CAP:
       verdict = size_parse(optarg, 1, INT64_MAX, &o->cap_bytes);
-      if (verdict != SIZE_OK) return bad_size("--cap", optarg, verdict);
+      if (verdict != SIZE_OK) return replay_bad_size("--cap", optarg, verdict);
       break;
     case DEVICE:
-      if (!parse_device(optarg, &o->device))
-        return bad_option("--device", optarg, "a number from 0 to 15, host or managed");
+      if (!replay_parse_device(optarg, &o->device))
+        return replay_bad_option("--device", optarg, "a number from 0 to 15, host or managed");
       break;
     case REPEAT:
       if (size_parse_number(optarg, 1, MAX_REPETITIONS, &n) != SIZE_OK)
-        return bad_option("--repeat", optarg, "a number from 1 to 101");
+        return replay_bad_option("--repeat", optarg, "a number from 1 to 101");
       o->repetitions = (int)n;
       break;
     case JSON: o->json.path = optarg; break;
     case HTML: o->html.path = optarg; break;
     case FORCE: o->force = true; break;
     case HELP: o->help_wanted = true; return 0;
-    default: return EXIT_USAGE; /* getopt has said why */
+    default: return EXIT_USAGE; /* getopt has printed a message */
     }
   }
   if (optind + 1 != argc) {
@@ -134,15 +157,15 @@ static int parse(int argc, char **argv, replay_options *o) {
   return output_check(&o->json) && output_check(&o->html) ? 0 : EXIT_USAGE;
 }
 
-/* What was asked for; false with a message where it can't be written. */
-static bool write_file(output *o, const replay_report *r, bool (*write)(FILE *, const replay_report *)) {
+/* Writes a file if it was requested. Returns false, after a message, if that fails. */
+static bool replay_write_file(output *o, const replay_report *r, bool (*write)(FILE *, const replay_report *)) {
   if (!o->path) return true;
   FILE *f = output_begin(o);
   return f && output_end(o, f, write(f, r));
 }
 
 /* Returns the exit status. */
-static int replay(replay_options *o, const trace *t) {
+static int replay_run_allocators(replay_options *o, const trace *t) {
   replay_result results[MAX_ALLOCATORS];
   replay_report report = {.path = o->path, .trace = t, .cap_bytes = o->cap_bytes, .result = results};
   bool good = true;
@@ -153,8 +176,8 @@ static int replay(replay_options *o, const trace *t) {
       good = false;
   }
   replay_print(stdout, &report);
-  good &= write_file(&o->json, &report, replay_write_json);
-  return write_file(&o->html, &report, replay_write_html) && good ? 0 : 1;
+  good &= replay_write_file(&o->json, &report, replay_write_json);
+  return replay_write_file(&o->html, &report, replay_write_html) && good ? 0 : 1;
 }
 
 int command_replay(int argc, char **argv) {
@@ -162,17 +185,18 @@ int command_replay(int argc, char **argv) {
   char error[256];
   trace t;
   for (const allocator *const *a = allocators; *a; ++a) o.chosen[o.n_chosen++] = *a;
-  int status = parse(argc, argv, &o);
+  int status = replay_parse(argc, argv, &o);
   if (status) return status;
   if (o.help_wanted) {
-    print_help();
+    replay_print_help();
     return 0;
   }
   if (!trace_read(o.path, o.device, &t, error)) {
-    fprintf(stderr, "cannon replay: %s: %s\n", format_text(o.path), format_text(error)); /* the error quotes lines */
+    /* the message may quote lines of the file */
+    fprintf(stderr, "cannon replay: %s: %s\n", format_text(o.path), format_text(error));
     return 1;
   }
-  status = replay(&o, &t);
+  status = replay_run_allocators(&o, &t);
   trace_free(&t);
   return status;
 }

@@ -1,4 +1,4 @@
-/* cannon run: a program in the right environment, and what it did. */
+/* cannon run: runs a program in the right environment, and reports what it did. */
 #include "base/variables.h"
 #include "check/leaks_options.h"
 #include "cli/commands.h"
@@ -22,39 +22,63 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: cannon run [OPTIONS] [--] PROGRAM [ARGUMENTS]\n\n"
-    "Runs PROGRAM, which may be built against CANN or against Cannon, on simulated devices. It keeps its "
-    "standard\n"
-    "streams and its signals; when it is over, a summary of what it did goes to stderr.\n\n"
-    "  --device NAME    SoC to simulate, with or without \"Ascend\" (cannon info lists them; "
-    "default " PROFILE_DEFAULT_SOC ")\n"
-    "  --devices N      number of devices, 0 to 16 (default 1)\n"
-    "  --mem SIZE       memory of each device, such as 512M or 1.5G: K, M, G, T are powers of 1024, and devices have\n"
-    "                   whole pages of 2 MiB (default: the profile's, or what 80 % of this machine's memory allows)\n"
-    "  --sites          also count allocations by the line of the program that made them\n"
-    "  --leaks[=HOW]    remember every block: a report of those that are live, at the end and on a signal, and the\n"
-    "                   site of the first free in the message of a second one. HOW is a list with commas between:\n"
-    "                   report=PATH (default cannon-leaks.%p.txt, %p is the process), signal=NAME (default USR2),\n"
-    "                   max=BLOCKS (warn at that many live ones), frames=N (of each stack, default 8)\n"
-    "  --alarm PERCENT  of a device's memory in use, from which on the log and the summary say so (default 85,\n"
-    "                   0: never)\n"
-    "  --json FILE      write everything that was counted to FILE\n"
-    "  --record FILE    write every allocation, free and step of a stream or event to FILE, for cannon replay; a "
-    "second\n"
-    "                   process that uses devices writes to FILE.PID\n"
-    "  --force          let --json, --record and --leaks=report replace files that cannon did not write\n"
-    "  --quiet          no summary\n"
-    "  --help           this text\n\n"
-    "Exit status: PROGRAM's; after a signal cannon ends by the same signal, which shells show as 128 + its "
-    "number.\n"
-    "127: PROGRAM was not found; 126: it could not be started; 2: wrong options, nothing was run.\n";
+static const char help[] = "Usage: cannon run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+                           "\n"
+                           "Runs a program on simulated devices, and reports what it did.\n"
+                           "\n"
+                           "PROGRAM may be built against CANN or against Cannon. It has the standard streams\n"
+                           "and receives the signals as if it was started directly. When it has ended, a\n"
+                           "summary is written to the standard error.\n"
+                           "\n"
+                           "Options:\n"
+                           "  --device NAME    SoC to simulate, with or without \"Ascend\"; `cannon info` lists\n"
+                           "                   them (default: " PROFILE_DEFAULT_SOC ")\n"
+                           "  --devices N      number of devices, 0 to 16 (default: 1)\n"
+                           "  --mem SIZE       memory of each device in bytes, such as 512M or 1.5G (K, M, G\n"
+                           "                   and T are powers of 1024), rounded down to whole pages of 2 MiB\n"
+                           "                   (default: the profile's memory, or what 80 % of the host's\n"
+                           "                   memory allows)\n"
+                           "  --sites          also count allocations by the source line that made them\n"
+                           "  --leaks[=LIST]   track every block: report the live ones at the end and on a\n"
+                           "                   signal, and name the place of the first free in the message of\n"
+                           "                   a second one. LIST has these items, separated by commas:\n"
+                           "                     report=PATH  file of the report; %p is the process number\n"
+                           "                                  (default: cannon-leaks.%p.txt)\n"
+                           "                     signal=NAME  signal at which a report is written: USR1, USR2,\n"
+                           "                                  HUP, WINCH, IO, URG, PWR or none (default: USR2)\n"
+                           "                     max=BLOCKS   number of live blocks at which to warn\n"
+                           "                                  (default: no limit)\n"
+                           "                     frames=N     stack frames recorded per block, 1 to 8\n"
+                           "                                  (default: 8)\n"
+                           "  --alarm PERCENT  use of a device's memory from which on the log and the summary\n"
+                           "                   warn, 0 to 100 percent (default: 85; 0: never)\n"
+                           "  --json FILE      write all statistics to FILE in JSON\n"
+                           "  --record FILE    write every allocation, every free, and every operation of a\n"
+                           "                   stream or event to FILE, for `cannon replay` and `cannon plan`;\n"
+                           "                   a second process that uses devices writes to FILE.PID\n"
+                           "  --force          let --json, --record and --leaks=report=PATH replace files that\n"
+                           "                   cannon did not write\n"
+                           "  --quiet          print no summary\n"
+                           "  --help           print this help and exit\n"
+                           "\n"
+                           "Exit status:\n"
+                           "  That of PROGRAM. If PROGRAM is ended by a signal, cannon is ended by the same\n"
+                           "  signal, which shells show as 128 + its number.\n"
+                           "  1    the folder for the statistics cannot be created\n"
+                           "  2    the command line or an environment variable is wrong; nothing was run\n"
+                           "  126  PROGRAM cannot be started\n"
+                           "  127  PROGRAM was not found\n"
+                           "\n"
+                           "Examples:\n"
+                           "  cannon run ./add\n"
+                           "  cannon run --devices 8 --mem 32G --json stats.json python3 train.py\n"
+                           "  cannon run --sites --leaks=max=1000 ./server\n";
 
 typedef struct {
-  const char *value[N_VARIABLES]; /* of the program's environment; NULL: not chosen here */
-  char mem[24];                   /* what value[VARIABLE_MEM] points to */
-  output json, record, report;    /* report: of the debugger, where its name is one for all processes */
-  char record_path[PATH_MAX];     /* absolute, since the program may change its folder */
+  const char *value[N_VARIABLES]; /* values of variables in the program's environment; NULL: not set here */
+  char mem[24];                   /* storage of value[VARIABLE_MEM] */
+  output json, record, report;    /* report: of the memory debugger, if all processes share one file */
+  char record_path[PATH_MAX];     /* absolute, since the program may change its working folder */
   char report_path[sizeof((leaks_options *)0)->report];
   bool force, quiet, help_wanted;
   char *const *program;
@@ -62,18 +86,18 @@ typedef struct {
   stats_folder folder;
 } run_options;
 
-static int bad_option(const char *option, const char *value, const char *expected) {
+static int run_bad_option(const char *option, const char *value, const char *expected) {
   fprintf(stderr, "cannon run: %s is '%s', expected %s\n", option, value, expected);
   return EXIT_USAGE;
 }
 
 static int bad_device(const char *name) {
-  bad_option("--device", name, "one of");
+  run_bad_option("--device", name, "one of");
   for (unsigned i = 0; i < profile_count(); i++) fprintf(stderr, "  %s\n", profile_at(i)->soc_name);
   return EXIT_USAGE;
 }
 
-/* Whether the memory debugger takes the list; else `bad` is its first wrong part. */
+/* Returns whether the memory debugger accepts the list; otherwise `bad` receives its first wrong element. */
 static bool check_leaks(const char *how, leaks_options *checked, char bad[LEAKS_OPTIONS_BAD]) {
   return strcmp(how, "0") == 0 || leaks_options_parse(how, checked, bad);
 }
@@ -83,13 +107,13 @@ static int parse_leaks(const char *how, run_options *o) {
   char bad[LEAKS_OPTIONS_BAD];
   o->value[VARIABLE_LEAKS] = how && *how ? how : "1";
   if (!check_leaks(o->value[VARIABLE_LEAKS], &checked, bad))
-    return bad_option("--leaks", bad, variable_expected(VARIABLE_LEAKS).text);
+    return run_bad_option("--leaks", bad, variable_expected(VARIABLE_LEAKS).text);
   memcpy(o->report_path, checked.report, sizeof o->report_path);
   o->report.path = !*o->report_path || strstr(o->report_path, "%p") ? NULL : o->report_path;
   return 0;
 }
 
-/* An option that is the variable of that name, and takes what that takes. */
+/* Parses an option that sets the variable of the same name and takes the same values. */
 static int parse_value(const char *option, const char *text, variable v, run_options *o, uint64_t *value) {
   variable_words words;
   o->value[v] = text;
@@ -98,7 +122,7 @@ static int parse_value(const char *option, const char *text, variable v, run_opt
   return EXIT_USAGE;
 }
 
-/* Devices have whole pages. */
+/* Parses --mem. Devices have whole pages. */
 static int parse_mem(const char *text, run_options *o) {
   enum { PAGE_BYTES = 2 << 20 };
   uint64_t bytes;
@@ -106,12 +130,12 @@ static int parse_mem(const char *text, run_options *o) {
   snprintf(o->mem, sizeof o->mem, "%" PRIu64, bytes / PAGE_BYTES * PAGE_BYTES);
   o->value[VARIABLE_MEM] = o->mem;
   if (bytes % PAGE_BYTES)
-    fprintf(stderr, "cannon run: --mem is %s; taking %" PRIu64 "M, whole pages of 2 MiB\n", text,
+    fprintf(stderr, "cannon run: --mem is %s; using %" PRIu64 "M, whole pages of 2 MiB\n", text,
             bytes / PAGE_BYTES * PAGE_BYTES >> 20);
   return 0;
 }
 
-/* What the program would find wrong, before it runs: an exit status. */
+/* Reports what the program would find wrong in its environment, before it runs. Returns 0 or an exit status. */
 static int check_environment(const run_options *o) {
   const char *device = variable_text(VARIABLE_DEVICE), *leaks = variable_text(VARIABLE_LEAKS);
   leaks_options checked;
@@ -129,15 +153,15 @@ static int check_environment(const run_options *o) {
   return 0;
 }
 
-/* Once all options are known, and before anything is touched. */
-static bool check_outputs(run_options *o) {
+/* Checks the output files, once all options are known and before anything is changed. */
+static bool run_check_outputs(run_options *o) {
   o->json = (output){"cannon run", o->json.path, OUTPUT_JSON, o->force, NULL};
   o->record = (output){"cannon run", o->record.path, OUTPUT_RECORDING, o->force, NULL};
   o->report = (output){"cannon run", o->report.path, OUTPUT_LEAKS, o->force, NULL};
   return output_check(&o->json) && output_check(&o->record) && output_check(&o->report);
 }
 
-/* The recording's path from the root. */
+/* Makes the recording's path absolute. */
 static bool find_record_path(run_options *o) {
   char copy[PATH_MAX], name[PATH_MAX], folder[PATH_MAX];
   if (!o->record.path) return true;
@@ -153,7 +177,7 @@ static bool find_record_path(run_options *o) {
 }
 
 /* Returns 0 or the exit status. */
-static int parse(int argc, char **argv, run_options *o) {
+static int run_parse(int argc, char **argv, run_options *o) {
   enum { DEVICE = 1, DEVICES, MEM, SITES, LEAKS, ALARM, JSON, RECORD, FORCE, QUIET, HELP };
   static const struct option options[] = {
       {"device", required_argument, NULL, DEVICE}, {"devices", required_argument, NULL, DEVICES},
@@ -191,7 +215,7 @@ static int parse(int argc, char **argv, run_options *o) {
     case FORCE: o->force = true; break;
     case QUIET: o->quiet = true; break;
     case HELP: o->help_wanted = true; return 0;
-    default: return EXIT_USAGE; /* getopt has said why */
+    default: return EXIT_USAGE; /* getopt has printed a message */
     }
   }
   o->program = argv + optind;
@@ -199,24 +223,25 @@ static int parse(int argc, char **argv, run_options *o) {
     fprintf(stderr, "cannon run: no program given, expected cannon run [OPTIONS] PROGRAM [ARGUMENTS]\n");
     return EXIT_USAGE;
   }
-  return check_outputs(o) && find_record_path(o) ? 0 : EXIT_USAGE;
+  return run_check_outputs(o) && find_record_path(o) ? 0 : EXIT_USAGE;
 }
 
-/* In the child, before the program starts. What was not chosen here is left as the caller's environment has
- * it. */
-static void prepare(void *context) {
+/* Sets the program's environment in the child, before the program starts. Variables that were not set here keep the
+ * caller's values. */
+static void run_prepare(void *context) {
   const run_options *o = context;
   for (variable v = 0; v < N_VARIABLES; v++)
     if (o->value[v]) setenv(variable_name(v), o->value[v], 1);
 }
 
-static uint64_t now_ns(void) {
+static uint64_t run_clock_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + now.tv_nsec;
 }
 
-/* Puts source lines into the reports that the debugger wrote: into files, not what went to a terminal or a pipe. */
+/* Adds source lines to the reports that the memory debugger wrote to files; reports on a terminal or a pipe are left
+ * as they are. */
 static void resolve_reports(const stats_list *stats) {
   for (size_t i = 0; i < stats->count; i++) {
     struct stat s;
@@ -235,7 +260,7 @@ static void resolve_reports(const stats_list *stats) {
   }
 }
 
-static void report(run_options *o, run_report *run) {
+static void run_report_results(run_options *o, run_report *run) {
   run->stats = *o->folder.path ? stats_read_folder(o->folder.path) : (stats_list){.n_unreadable = 1};
   resolve_reports(&run->stats);
   if (!o->quiet) summary_print(stderr, run);
@@ -244,7 +269,7 @@ static void report(run_options *o, run_report *run) {
   stats_list_free(&run->stats);
 }
 
-/* Returns the exit status where the program can't be started. */
+/* Returns the exit status for a program that cannot be started. */
 static int not_started(const run_options *o, int error) {
   fprintf(stderr, "cannon run: %s: %s\n", format_text(o->program[0]), strerror(error));
   return error == ENOENT ? 127 : 126;
@@ -252,7 +277,7 @@ static int not_started(const run_options *o, int error) {
 
 int command_run(int argc, char **argv) {
   run_options o = {0};
-  int status = parse(argc, argv, &o);
+  int status = run_parse(argc, argv, &o);
   if (status) return status;
   if (o.help_wanted) {
     fputs(help, stdout);
@@ -261,7 +286,7 @@ int command_run(int argc, char **argv) {
   status = check_environment(&o);
   if (status) return status;
   environment_prefix(o.prefix);
-  environment_apply(o.prefix); /* the program is looked for where it will be */
+  environment_apply(o.prefix); /* the program is looked up in the environment that it will have */
   const int missing = spawn_check(o.program[0]);
   if (missing) return not_started(&o, missing);
   if (!stats_folder_make(&o.folder)) return 1;
@@ -273,10 +298,10 @@ int command_run(int argc, char **argv) {
   o.value[VARIABLE_STATS_DIR] = o.folder.path;
   o.value[VARIABLE_CHECKED] = "1";
 
-  uint64_t started = now_ns();
-  spawn_result child = spawn_and_wait(o.program, prepare, &o);
-  run_report run = {.argv = o.program, .pid = child.pid, .status = child.status, .wall_ns = now_ns() - started};
-  if (!child.error) report(&o, &run);
+  uint64_t started = run_clock_ns();
+  spawn_result child = spawn_and_wait(o.program, run_prepare, &o);
+  run_report run = {.argv = o.program, .pid = child.pid, .status = child.status, .wall_ns = run_clock_ns() - started};
+  if (!child.error) run_report_results(&o, &run);
   stats_folder_remove(&o.folder);
   output_settle(&o.record);
   output_settle(&o.report);

@@ -1,4 +1,4 @@
-/* cannon top: what a program that runs is doing, from the statistics it keeps. */
+/* cannon top: shows what a running program does, from the statistics that it keeps. */
 #include "cli/commands.h"
 #include "cli/figures.h"
 #include "cli/live.h"
@@ -12,24 +12,36 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: cannon top [OPTIONS] [PID]\n\n"
-    "Shows the memory, copies and operators of a program that runs, anew each second until it is over; without PID,\n"
-    "a line for each program. Of one that was not started by cannon run, nor with CANNON_STATS_DIR set to a folder, "
-    "only\n"
-    "the memory that it has taken is known.\n\n"
-    "  --once              once\n"
-    "  --interval SECONDS  not each second (0.1 to 3600)\n"
-    "  --help              this text\n\n"
-    "Exit status: 0; 1: no such program; 2: wrong options.\n";
+static const char help[] = "Usage: cannon top [OPTION]... [PID]\n"
+                           "\n"
+                           "Shows the memory, copies and operators of a running program.\n"
+                           "\n"
+                           "The output is repeated until the program ends. Without PID, there is one line for\n"
+                           "each program that uses a device. Of a program that was not started by `cannon run`,\n"
+                           "nor with CANNON_STATS_DIR set to a folder, only the memory that it has taken is\n"
+                           "known.\n"
+                           "\n"
+                           "Options:\n"
+                           "  --once              print once and exit\n"
+                           "  --interval SECONDS  time between outputs, 0.1 to 3600 seconds (default: 1)\n"
+                           "  --help              print this help and exit\n"
+                           "\n"
+                           "Exit status:\n"
+                           "  0  success\n"
+                           "  1  there is no such program\n"
+                           "  2  the command line is wrong; nothing was done\n"
+                           "\n"
+                           "Examples:\n"
+                           "  cannon top\n"
+                           "  cannon top --interval 5 1234\n";
 
 typedef struct {
   bool once, help_wanted;
   double interval;
-  pid_t pid; /* 0: all */
+  pid_t pid; /* 0: all processes */
 } top_options;
 
-static int parse(int argc, char **argv, top_options *o) {
+static int top_parse(int argc, char **argv, top_options *o) {
   enum { ONCE = 1, INTERVAL, HELP };
   static const struct option options[] = {{"once", no_argument, NULL, ONCE},
                                           {"interval", required_argument, NULL, INTERVAL},
@@ -59,7 +71,7 @@ static int parse(int argc, char **argv, top_options *o) {
   return EXIT_USAGE;
 }
 
-/* What changed between two readings, by the second. */
+/* Prints the changes between two readings as rates per second. */
 static void print_rates(const stats_file *before, const stats_file *now, double seconds) {
   uint64_t allocs = 0, launches = 0, copied = 0, busy_ns = 0;
   for (int i = 0; i < STATS_MAX_DEVICES; i++) allocs += now->device[i].n_allocs - before->device[i].n_allocs;
@@ -78,7 +90,7 @@ static void wait_seconds(double seconds) {
   nanosleep(&t, NULL);
 }
 
-/* Prints what a process that keeps no statistics has charged. Returns the exit status. */
+/* Prints the memory charged by a process that keeps no statistics. Returns the exit status. */
 static int print_charge(pid_t pid) {
   charge_list charges = charges_read();
   stats_list list = live_list(&charges);
@@ -90,9 +102,9 @@ static int print_charge(pid_t pid) {
     for (unsigned d = 0; d < stats_device_count(p); d++)
       if (p->device[d].committed_bytes)
         printf("  memory      device %u  committed %s\n", d, format_bytes(p->device[d].committed_bytes));
-    printf("  It counts nothing else: start it by cannon run, or with CANNON_STATS_DIR set to a folder.\n");
+    printf("  Nothing else is counted: start the program by cannon run, or with CANNON_STATS_DIR set to a folder.\n");
   } else {
-    fprintf(stderr, "cannon top: process %d does not run, is not yours, or uses no device\n", (int)pid);
+    fprintf(stderr, "cannon top: process %d is not running, is not yours, or uses no device\n", (int)pid);
   }
   stats_list_free(&list);
   charges_free(&charges);
@@ -110,7 +122,7 @@ static int watch(const top_options *o) {
   const int status = now ? 0 : 1;
   while (now) {
     state = stats_process_state(now, 0);
-    if (terminal && !o->once) fputs("\033[H\033[2J", stdout); /* home, clear */
+    if (terminal && !o->once) fputs("\033[H\033[2J", stdout); /* cursor home, clear screen */
     summary_print_process(stdout, now, state);
     if (before) print_rates(before, now, o->interval);
     if (fflush(stdout) || o->once || state != PROCESS_RUNNING) break;
@@ -150,7 +162,7 @@ static void print_all(void) {
 
 int command_top(int argc, char **argv) {
   top_options o = {0};
-  const int status = parse(argc, argv, &o);
+  const int status = top_parse(argc, argv, &o);
   if (status) return status;
   if (o.help_wanted) {
     fputs(help, stdout);

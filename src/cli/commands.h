@@ -1,9 +1,9 @@
-/* The subcommands of `cannon`: one file each. argv[0] is the subcommand's name; the result is the exit
+/* The subcommands of `cannon`, one file each. argv[0] is the subcommand's name; the functions return the exit
  * status. */
 #ifndef CANNON_CLI_COMMANDS_H
 #define CANNON_CLI_COMMANDS_H
 
-enum { EXIT_USAGE = 2 }; /* wrong command line, nothing was done */
+enum { EXIT_USAGE = 2 }; /* the command line is wrong; nothing was done */
 
 int command_run(int argc, char **argv);
 int command_top(int argc, char **argv);

@@ -22,7 +22,7 @@ int device_list_query(const char *tool, device_list *list) {
   for (unsigned i = 0; i < list->count; i++) {
     error = aclrtSetDevice((int32_t)i);
     if (error) return fail(tool, "aclrtSetDevice", error);
-    /* Falls back to DDR where the device has no HBM. */
+    /* Reports DDR if the device has no HBM. */
     error = aclrtGetMemInfo(ACL_HBM_MEM, &list->memory[i].free_bytes, &list->memory[i].total_bytes);
     if (error) return fail(tool, "aclrtGetMemInfo", error);
     error = aclrtResetDevice((int32_t)i);

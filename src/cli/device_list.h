@@ -1,4 +1,4 @@
-/* The devices that a program would see now, asked through CANN's own interface. */
+/* The devices that a program would see now, found through CANN's own interface. Called by `cannon info` and npu-smi. */
 #ifndef CANNON_CLI_DEVICE_LIST_H
 #define CANNON_CLI_DEVICE_LIST_H
 
@@ -11,11 +11,11 @@ typedef struct {
 typedef struct {
   const char *soc_name;
   unsigned count;
-  device_memory *memory; /* one a device */
+  device_memory *memory; /* one element per device */
 } device_list;
 
-/* Returns 0 and fills *list, or prints to stderr (beginning with `tool`) which call failed and why, and
- * returns 1. May be called once; the memory is the process's till its end. */
+/* Returns 0 and fills *list, or prints which call failed and why (to stderr, beginning with `tool`) and returns 1.
+ * May be called once; the memory is kept until the process ends. */
 int device_list_query(const char *tool, device_list *list);
 
 #endif

@@ -23,7 +23,7 @@ const char *environment_prefix(char prefix[PATH_MAX]) {
     exit(1);
   }
   prefix[length] = 0;
-  for (int level = 0; level < 2; level++) { /* the file, then bin */
+  for (int level = 0; level < 2; level++) { /* remove the file name, then "bin" */
     char *slash = strrchr(prefix, '/');
     if (slash) *slash = 0;
   }
@@ -37,7 +37,7 @@ static bool list_contains(const char *list, const char *entry) {
   return false;
 }
 
-static void set(const char *name, const char *value) {
+static void environment_set(const char *name, const char *value) {
   if (setenv(name, value, 1)) {
     perror("cannon: setenv");
     exit(1);
@@ -50,11 +50,11 @@ void environment_apply(const char *prefix) {
     snprintf(entry, sizeof entry, "%s%s", prefix, v->folder);
     const char *old = v->is_list ? getenv(v->name) : NULL;
     if (!old || !*old) {
-      set(v->name, entry);
+      environment_set(v->name, entry);
     } else if (!list_contains(old, entry)) {
       char *list = NULL;
       if (asprintf(&list, "%s:%s", entry, old) < 0) abort();
-      set(v->name, list);
+      environment_set(v->name, list);
       free(list);
     }
   }

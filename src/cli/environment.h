@@ -1,5 +1,5 @@
-/* The variables that a program built for CANN needs to find this installation. One table serves `cannon run`,
- * which sets them, and `cannon env`, which prints them (set_env.sh evaluates that). */
+/* The environment variables by which a program built for CANN finds this installation. `cannon run` sets them, and
+ * `cannon env` prints them for set_env.sh to evaluate. */
 #ifndef CANNON_CLI_ENVIRONMENT_H
 #define CANNON_CLI_ENVIRONMENT_H
 
@@ -8,17 +8,17 @@
 
 typedef struct {
   const char *name;
-  const char *folder; /* below the prefix; "" is the prefix itself */
-  bool is_list;       /* put before what the variable has, colons between */
+  const char *folder; /* relative to the prefix; "" is the prefix itself */
+  bool is_list;       /* the folder is prepended to the variable's value, with a colon between */
 } environment_variable;
 
 extern const environment_variable environment_table[]; /* ends with a NULL name */
 
-/* The folder above bin/, where this executable is. Returns prefix; ends the program when /proc does not tell.
- */
+/* Fills prefix with the folder above bin/ of this executable, and returns it. Ends the program if /proc does not
+ * name the executable. */
 const char *environment_prefix(char prefix[PATH_MAX]);
 
-/* Sets all of the table's variables in this process. */
+/* Sets all variables of the table in this process. */
 void environment_apply(const char *prefix);
 
 #endif

@@ -14,7 +14,7 @@ static char *next_buffer(void) {
   return buffers[next++ % N_BUFFERS];
 }
 
-/* As size_in_words, for units that are a thousand of each other. */
+/* Formats a number like size_in_words does, for units in steps of 1000. */
 static const char *format(double value, const char *const *units) {
   int unit = 0;
   for (; value >= 999.5 && units[unit + 1]; unit++) value /= 1000;

@@ -1,5 +1,5 @@
-/* Figures for people: "12.3 MiB", "4.56 ms". Each call returns one of eight or more static buffers in turn, so that
- * one printf can have several; not for several threads. */
+/* Numbers and texts for people: "12.3 MiB", "4.56 ms". Each call returns one of at least eight static buffers in
+ * turn, so that one printf can use several. Not thread-safe. */
 #ifndef CANNON_CLI_FIGURES_H
 #define CANNON_CLI_FIGURES_H
 
@@ -7,9 +7,9 @@
 
 const char *format_bytes(uint64_t bytes);
 const char *format_ns(uint64_t ns);
-const char *format_rate(uint64_t bytes_per_s); /* powers of 1000: "1.6 TB/s" */
+const char *format_rate(uint64_t bytes_per_s); /* in powers of 1000: "1.6 TB/s" */
 
-/* What others wrote, made safe to show (base/text.h), of at most 1,023 bytes. */
+/* A text that somebody else wrote, made safe to print (base/text.h) and cut after 1,023 bytes. */
 const char *format_text(const char *text);
 
 #endif

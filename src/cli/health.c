@@ -4,11 +4,12 @@
 
 static const struct {
   const char *name;
-  double good, bad; /* better than good; worse than bad */
-  uint64_t least;   /* fewer of what the figure is drawn from say nothing */
+  double good, bad; /* better than `good` is good; worse than `bad` is bad */
+  uint64_t least;   /* with fewer events or bytes than this, the figure says nothing */
 } limits[HEALTH_KINDS] = {
     [HEALTH_LATENCY] = {"allocation", 10, 50, 100 /* allocations */},
-    [HEALTH_FRAGMENTATION] = {"fragmentation", 0.10, 0.30, 64 << 20 /* bytes committed: less is granules' rounding */},
+    [HEALTH_FRAGMENTATION] = {"fragmentation", 0.10, 0.30,
+                              64 << 20 /* bytes committed; below, granule rounding dominates */},
     [HEALTH_HIT_RATE] = {"hit rate", 0.90, 0.70, 100 /* allocations */},
     [HEALTH_ZERO_COPY] = {"zero copy", 0.80, 0.50, 1 << 20 /* bytes */},
 };
@@ -43,7 +44,7 @@ double health_internal(const stats_heap *h, bool running) {
 
 double health_hit_rate(const stats_heap *h) { return share(h->n_hits, h->n_allocs); }
 
-/* Of all devices together; what health_of needs of them. */
+/* Sums over all devices, for health_of. */
 typedef struct {
   uint64_t n_allocs, n_hits, alloc_ns, live, committed;
 } device_sums;

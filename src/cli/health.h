@@ -1,4 +1,4 @@
-/* Whether a process's memory is as it should be: four figures and what is good and bad of each. */
+/* Health of a process's memory: four figures, each graded by limits in health.c. Called by the summary. */
 #ifndef CANNON_CLI_HEALTH_H
 #define CANNON_CLI_HEALTH_H
 
@@ -11,26 +11,30 @@ typedef enum { HEALTH_LATENCY, HEALTH_FRAGMENTATION, HEALTH_HIT_RATE, HEALTH_ZER
 typedef enum { HEALTH_UNKNOWN, HEALTH_GOOD, HEALTH_FAIR, HEALTH_BAD } health_grade;
 
 typedef struct {
-  double value; /* us for latency, else a share of 1 */
+  double value; /* in microseconds for latency, otherwise a fraction of 1 */
   health_grade grade;
 } health_verdict;
 
-/* Where value is better than the kind's good limit, worse than its bad one, or between; at a limit it is fair. */
+/* Returns GOOD if the value is better than the kind's good limit, BAD if it is worse than the bad limit, otherwise
+ * FAIR. A value equal to a limit is FAIR. */
 health_grade health_judge(health_kind kind, double value);
 
-/* HEALTH_UNKNOWN where too little happened to tell. running: fragmentation is that of now, else that of the peak. */
+/* Returns HEALTH_UNKNOWN if there are too few events to judge. running: judge the current fragmentation instead of
+ * that at the peak. */
 health_verdict health_of(const stats_file *p, health_kind kind, bool running);
 
+/* Names for people, such as "hit rate" and "good". */
 const char *health_name(health_kind kind);
 const char *health_grade_name(health_grade grade);
 
-/* 1 - live / committed, as of now or as of their peaks; 0 where nothing is committed. */
+/* Fraction of committed memory that is not live, now or at the peaks; 0 if nothing is committed. */
 double health_fragmentation(const stats_heap *h, bool running);
 
-/* 1 - asked for / given, that is, what the rules of allocation add: to what is live now, or to all there ever was. */
+/* Fraction of memory that the rounding of allocation sizes adds: of the blocks that are live now, or of all blocks
+ * so far. */
 double health_internal(const stats_heap *h, bool running);
 
-/* Share of allocations from committed memory, of bytes that needed no copy; 0 without any. */
+/* Fraction of allocations that were served from committed memory; 0 if there were none. */
 double health_hit_rate(const stats_heap *h);
 
 #endif

@@ -8,21 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *base_name(const char *path) {
+static const char *lines_base_name(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? slash + 1 : path;
 }
 
-/* The one session with libdw; NULL where it could not be had. */
+/* Returns the session with libdw; NULL if it cannot be created. */
 static Dwfl *session(void) {
-  static char *debug_path = NULL; /* libdw's usual places */
+  static char *debug_path = NULL; /* NULL: libdw's default path */
   static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_build_id_find_elf,
                                            .find_debuginfo = dwfl_standard_find_debuginfo,
                                            .section_address = dwfl_offline_section_address,
                                            .debuginfo_path = &debug_path};
   static Dwfl *dwfl;
   if (!dwfl) {
-    unsetenv("DEBUGINFOD_URLS"); /* no report waits for a network */
+    unsetenv("DEBUGINFOD_URLS"); /* reports must not wait for the network */
     dwfl = dwfl_begin(&callbacks);
   }
   return dwfl;
@@ -47,8 +47,8 @@ static Dwfl_Module *module_of(const char *path) {
   return known[n++].module;
 }
 
-/* The name as a C++ programmer knows it, if it is one of C++'s and the machine has a library that can tell: C++
- * programs bring libstdc++, which this tool need not link for them. Valid until the next call. */
+/* Returns the demangled form of a C++ name if the machine has libstdc++, which C++ programs bring with them; this
+ * tool does not link it. Valid until the next call. */
 static const char *readable_name(const char *name) {
   enum { LONGEST = 1024 }; /* names of instantiated templates may have many kilobytes */
   static char text[LONGEST];
@@ -73,7 +73,7 @@ source_line lines_find(const char *path, uint64_t offset) {
   GElf_Sym symbol;
   Dwfl_Module *module = module_of(path);
   if (!module || !dwfl_module_getelf(module, &bias)) return found;
-  const GElf_Addr call = offset + bias - 1; /* inside the call that returns there */
+  const GElf_Addr call = offset + bias - 1; /* an address inside the call instruction */
   Dwfl_Line *line = dwfl_module_getsrc(module, call);
   if (line) found.file = dwfl_lineinfo(line, NULL, &found.line, NULL, NULL, NULL);
   found.function = readable_name(dwfl_module_addrinfo(module, call, &found.into, &symbol, NULL, NULL, NULL));
@@ -88,23 +88,25 @@ void lines_describe(const stats_file *p, stats_place place, char *text, size_t b
   if (!path) return;
   const source_line found = lines_find(path, place.offset);
   if (found.file && found.function)
-    snprintf(text, bytes, "%s:%d (%s)", base_name(found.file), found.line, found.function);
+    snprintf(text, bytes, "%s:%d (%s)", lines_base_name(found.file), found.line, found.function);
   else if (found.file)
-    snprintf(text, bytes, "%s:%d", base_name(found.file), found.line);
+    snprintf(text, bytes, "%s:%d", lines_base_name(found.file), found.line);
   else if (found.function)
-    snprintf(text, bytes, "%s(%s+%#" PRIx64 ")", base_name(path), found.function, found.into);
+    snprintf(text, bytes, "%s(%s+%#" PRIx64 ")", lines_base_name(path), found.function, found.into);
   else
-    snprintf(text, bytes, "%s+%#" PRIx64, base_name(path), place.offset);
+    snprintf(text, bytes, "%s+%#" PRIx64, lines_base_name(path), place.offset);
   text_make_safe(text, bytes);
 }
 
-/* "from object+0x1234 [path+0x1234]" with what is known of the place: the function instead of object's offset, since
- * the process itself knows neither static functions nor C++'s names, and the line of source instead of the brackets. */
+/* Writes "from object+0x1234 [path+0x1234]" with what is known of the place: the function in place of the object's
+ * offset, since the process itself knows neither static functions nor C++ names, and the source line in place of the
+ * brackets. */
 static void write_place(FILE *to, const char *line, const char *path, const char *rest, uint64_t offset) {
   const source_line found = lines_find(path, offset);
   const char *from = strstr(line, "from ");
   if (found.function && from)
-    fprintf(to, "%.*s%s(%s+%#" PRIx64 ") ", (int)(from + 5 - line), line, base_name(path), found.function, found.into);
+    fprintf(to, "%.*s%s(%s+%#" PRIx64 ") ", (int)(from + 5 - line), line, lines_base_name(path), found.function,
+            found.into);
   else
     fputs(line, to);
   if (found.file)
@@ -113,7 +115,7 @@ static void write_place(FILE *to, const char *line, const char *path, const char
     fprintf(to, "[%s+%#" PRIx64 "]%s", path, offset, rest);
 }
 
-/* Writes a line of the report, with words for the place in its brackets, if there is one. */
+/* Copies a line of the report, with the place in its brackets described, if there is one. */
 static void copy_line(char *line, FILE *to) {
   char *open = strrchr(line, '['), *close = open ? strrchr(open, ']') : NULL, *plus = NULL;
   if (close) {

@@ -1,5 +1,5 @@
-/* Source lines of code, by the debug information of the file it is in (elfutils' libdw); what the statistics call a
- * place. Files are opened once and stay open. Not for several threads. */
+/* Finds source lines of code addresses in debug information (with elfutils' libdw), and describes the places that
+ * statistics record. Files are opened once and stay open. Not thread-safe. */
 #ifndef CANNON_CLI_LINES_H
 #define CANNON_CLI_LINES_H
 
@@ -9,21 +9,21 @@
 #include <stdio.h>
 
 typedef struct {
-  const char *file; /* as the compiler was given it; NULL: no line is known */
+  const char *file; /* path as the compiler was given it; NULL: no line is known */
   int line;
-  const char *function; /* readable, also of C++; valid until the next call; NULL: not known */
-  uint64_t into;        /* bytes into the function */
+  const char *function; /* demangled if it is C++; valid until the next call; NULL: unknown */
+  uint64_t into;        /* offset in bytes within the function */
 } source_line;
 
-/* offset: a return address; the line is that of the call. */
+/* offset: a return address; the line is that of the call before it. */
 source_line lines_find(const char *module, uint64_t offset);
 
-/* "main.c:12 (function)"; without debug information "object(function+0x12)", without symbols "object+0x1234", "?"
- * where the place is not known. */
+/* Writes "main.c:12 (function)", without debug information "object(function+0x12)", without symbols "object+0x1234",
+ * or "?" if the place is unknown. */
 void lines_describe(const stats_file *p, stats_place place, char *text, size_t bytes);
 
-/* Copies a report of the debugger (check/leaks_report.h) with "object(function+0x12) main.c:12" for each
- * "object+0x1234 [path+0x1234]" of which these are known. */
+/* Copies a report of the memory debugger (check/leaks_report.h), replacing "object+0x1234 [path+0x1234]" by
+ * "object(function+0x12) main.c:12" where function and line are known. */
 void lines_copy_report(FILE *from, FILE *to);
 
 #endif

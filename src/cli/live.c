@@ -14,14 +14,15 @@
 #include "base/text.h"
 #include "base/variables.h"
 
-/* Whether a mapped file's name is that of statistics: digits, then ".stats". */
+/* Returns whether a mapped file has the name of a statistics file: digits, then ".stats". */
 static bool is_stats_path(const char *path) {
   const char *name = strrchr(path, '/');
   const size_t digits = name ? strspn(name + 1, "0123456789") : 0;
   return digits && strcmp(name + 1 + digits, ".stats") == 0;
 }
 
-/* From /proc/PID/maps; lines are "address rights offset device inode path". */
+/* Opens the statistics file that a process maps. Lines of /proc/PID/maps are "address rights offset device inode
+ * path". */
 static int open_mapped(pid_t pid) {
   char name[64], *line = NULL;
   size_t room = 0;
@@ -69,7 +70,7 @@ static void add_mapped(stats_list *list) {
     const int fd = open_mapped(atoi(entry->d_name));
     stats_file *p = fd >= 0 ? stats_read(fd, entry->d_name) : NULL;
     if (p) {
-      p->pid = atoi(entry->d_name); /* in a container it has another number, and it could write any */
+      p->pid = atoi(entry->d_name); /* in a container the process has another number, and it could write any */
       stats_list_add(list, p);
     }
     if (fd >= 0) close(fd);
@@ -77,7 +78,7 @@ static void add_mapped(stats_list *list) {
   if (dir) closedir(dir);
 }
 
-/* Where the program is, or its name alone. */
+/* Finds the path of a process's program, or only its name. */
 static void find_program(pid_t pid, char *text, size_t bytes) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
@@ -94,7 +95,7 @@ static void find_program(pid_t pid, char *text, size_t bytes) {
   text_make_safe(text, bytes);
 }
 
-/* A process that counts nothing, with what it has charged. */
+/* Makes statistics for a process that keeps none, with what it has charged. */
 static stats_file *file_of_charge(const charge *c) {
   stats_file *p = calloc(1, sizeof *p);
   if (!p) abort();
@@ -155,7 +156,8 @@ unsigned live_device_count(const stats_list *list) {
   return last < STATS_MAX_DEVICES ? (unsigned)(last + 1) : STATS_MAX_DEVICES;
 }
 
-/* Operators are counted by process; those of one with several devices count for each it has opened. */
+/* Operators are counted per process, so those of a process with several devices count for each device that it has
+ * opened. */
 live_device live_device_of(const stats_list *list, unsigned device) {
   live_device sum = {0};
   for (size_t i = 0; i < list->count; i++) {

@@ -1,4 +1,4 @@
-/* cannon: finds the subcommand. */
+/* cannon: finds the subcommand and runs it. */
 #include "cli/commands.h"
 #include "cli/standard_output.h"
 
@@ -9,20 +9,42 @@ static const struct {
   const char *name, *about;
   int (*run)(int argc, char **argv);
 } commands[] = {
-    {"run", "run a program on simulated devices and report what it did", command_run},
-    {"top", "show what a program that runs is doing", command_top},
-    {"env", "print the environment that programs need, for a shell's eval", command_env},
-    {"replay", "run a recorded trace of allocations through ours and other allocators", command_replay},
-    {"plan", "plan the memory of buffers whose lives are known", command_plan},
-    {"info", "list devices, profiles, version and coverage of the interface", command_info},
+    {"run", "run a program on simulated devices, and report what it did", command_run},
+    {"top", "show the memory and operators of running programs", command_top},
+    {"env", "print the environment that programs need, as shell commands", command_env},
+    {"replay", "replay a recorded trace of allocations through several allocators", command_replay},
+    {"plan", "find memory offsets for buffers with known lifetimes", command_plan},
+    {"info", "show devices, profiles, version, and coverage of CANN's interface", command_info},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void usage(FILE *out) {
-  fprintf(out, "Usage: cannon COMMAND [ARGUMENTS]\n\n"
-               "Runs programs written for CANN (Huawei Ascend NPUs) on a machine without an NPU.\n\nCommands:\n");
-  for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-7s %s\n", commands[i].name, commands[i].about);
-  fprintf(out, "\ncannon COMMAND --help says more; cannon --version prints the version.\n");
+  fputs("Usage: cannon COMMAND [ARGUMENT]...\n"
+        "       cannon --help\n"
+        "       cannon --version\n"
+        "\n"
+        "Runs programs written for CANN, the software of Huawei's Ascend NPUs, on a machine without an NPU.\n"
+        "\n"
+        "Commands:\n",
+        out);
+  for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-6s  %s\n", commands[i].name, commands[i].about);
+  fputs("\n"
+        "Options:\n"
+        "  --help     print this help and exit\n"
+        "  --version  print the version and exit\n"
+        "\n"
+        "Exit status:\n"
+        "  0  success\n"
+        "  1  the command failed\n"
+        "  2  the command line is wrong; nothing was done\n"
+        "  `cannon run` has the exit status of its program.\n"
+        "\n"
+        "Examples:\n"
+        "  cannon run --devices 2 ./train\n"
+        "  eval \"$(cannon env)\"\n"
+        "\n"
+        "`cannon COMMAND --help` describes a command.\n",
+        out);
 }
 
 static int run_command(int argc, char **argv) {

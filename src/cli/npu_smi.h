@@ -1,4 +1,4 @@
-/* What npu-smi prints, a file per kind. All return the exit status. */
+/* What npu-smi prints, with a file for each kind of output. Functions return the exit status. */
 #ifndef CANNON_CLI_NPU_SMI_H
 #define CANNON_CLI_NPU_SMI_H
 
@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* The devices as this environment has them and as the programs that run use them. */
+/* The devices, as this environment and the running programs have them. */
 typedef struct {
   device_list devices;
   charge_list charges;
@@ -15,24 +15,24 @@ typedef struct {
   bool has_hbm;
 } npu_smi_machine;
 
-/* A device's memory: that of the programs that have opened it, else what this environment would give. */
+/* Memory of a device, as the programs that have opened it have it; otherwise as this environment would have it. */
 typedef struct {
   uint64_t total_bytes, used_bytes;
 } npu_smi_memory;
 npu_smi_memory npu_smi_memory_of(const npu_smi_machine *m, unsigned device);
 
-/* npu-smi info */
+/* Prints the table of `npu-smi info`. */
 int npu_smi_table(const npu_smi_machine *m);
 
-/* npu-smi info -t TYPE -i DEVICE [-c 0] */
+/* Prints `npu-smi info -t TYPE -i DEVICE [-c 0]`. */
 typedef struct {
   const char *type;
   unsigned device;
-  bool chip_given; /* as the real one, then without the lines that say which device it is */
+  bool chip_given; /* like the real tool, omits the lines that name the device */
 } npu_smi_query;
 int npu_smi_info(npu_smi_machine *m, const npu_smi_query *query);
 
-/* The types there are, for messages. */
+/* The types that exist, for messages. */
 extern const char npu_smi_types[];
 
 #endif

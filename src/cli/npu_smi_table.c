@@ -1,5 +1,5 @@
-/* npu-smi info: scripts cut the chip's name and the memory out of it. So the lines, their order and the words' places are
- * those of the real table; the text inside is 98 wide. */
+/* The table of `npu-smi info`. Scripts extract the chip's name and the memory from it, so lines, their order and the
+ * columns of words are those of the real table. The text between the outer borders is 98 characters wide. */
 #include "base/text.h"
 #include "cli/npu_smi.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { NAME_BYTES = 24 }; /* of a process, at most: no character is cut in two */
+enum { NAME_BYTES = 24 }; /* maximum length of a process's name; no character is cut in two */
 
 static const char whole[] =
     "+------------------------------------------------------------------------------------------------+\n";
@@ -20,7 +20,7 @@ static const char processes[] =
     "| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |\n"
     "+===========================+===============+====================================================+\n";
 
-/* Two lines a device. Power, temperature and load have no meaning here; scripts expect numbers. */
+/* Prints two lines per device. Power, temperature and load are not simulated, but scripts expect numbers. */
 static void print_device(unsigned i, const char *chip, npu_smi_memory memory, bool has_hbm) {
   unsigned total = (unsigned)(memory.total_bytes >> 20), used = (unsigned)(memory.used_bytes >> 20);
   printf("| %-5u %-19s | %-13s | %-12s%-18s%-5s/ %-14s|\n", i, chip, "OK", "0.0", "0", "0", "0");

@@ -1,7 +1,9 @@
-/* npu-smi info -t usages and -t memory, as the driver's tool prints them: a tab, the name 30 wide, " : ", a number. What has
- * no meaning without an NPU (clocks, temperature, processors other than the AI cores) is 0, since scripts expect numbers.
+/* `npu-smi info -t usages` and `-t memory`, in the format of the driver's tool: a tab, the name padded to 30
+ * characters, " : ", a number. Values without a meaning here (clocks, temperature, processors other than the AI
+ * cores) are 0, since scripts expect numbers.
  *
- * Source: HDK command reference, "npu-smi info -t usages", "npu-smi info -t memory" and what scripts of the field parse. */
+ * Source: HDK command reference, "npu-smi info -t usages", "npu-smi info -t memory", and what scripts of the field
+ * parse. */
 #include "cli/npu_smi.h"
 #include "runtime/profile.h"
 
@@ -10,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SAMPLE_MS = 100 }; /* over which use is measured */
+enum { SAMPLE_MS = 100 }; /* interval over which the load is measured */
 
 const char npu_smi_types[] = "usages or memory";
 
@@ -21,7 +23,7 @@ static uint64_t percent(double part, double whole) {
   return share < 100 ? (uint64_t)share : 100;
 }
 
-/* How busy a device was between two looks at what runs on it. */
+/* Load of a device during the interval. */
 typedef struct {
   uint64_t cores_percent, bandwidth_percent;
 } device_load;
@@ -37,7 +39,8 @@ static device_load measure_load(npu_smi_machine *m, unsigned device, uint64_t ba
   clock_gettime(CLOCK_MONOTONIC, &end);
   const live_device after = live_device_of(&m->processes, device);
   const double seconds = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
-  if (after.op_time_ns < before.op_time_ns || after.op_bytes < before.op_bytes) return (device_load){0}; /* one ended */
+  /* a process has ended */
+  if (after.op_time_ns < before.op_time_ns || after.op_bytes < before.op_bytes) return (device_load){0};
   return (device_load){
       .cores_percent = percent(1e-9 * (double)(after.op_time_ns - before.op_time_ns), seconds),
       .bandwidth_percent = percent((double)(after.op_bytes - before.op_bytes), seconds * (double)bandwidth_bytes_per_s),
@@ -46,7 +49,7 @@ static device_load measure_load(npu_smi_machine *m, unsigned device, uint64_t ba
 
 static void print_usages(npu_smi_machine *m, unsigned device, const device_profile *profile) {
   const bool hbm = m->has_hbm;
-  const bool vector = profile && profile->npu_arch >= 2201; /* separate vector cores: 910B and later */
+  const bool vector = profile && profile->npu_arch >= 2201; /* 910B and later have separate vector cores */
   const uint64_t bandwidth = !profile ? 0
                              : hbm    ? profile->hbm_bandwidth_bytes_per_s
                                       : profile->ddr_bandwidth_bytes_per_s;
@@ -69,7 +72,7 @@ static void print_usages(npu_smi_machine *m, unsigned device, const device_profi
   if (hbm) line("HBM Bandwidth Usage Rate(%)", load.bandwidth_percent);
 }
 
-static void print_memory(const npu_smi_machine *m, unsigned device, const device_profile *profile) {
+static void npu_smi_print_memory(const npu_smi_machine *m, unsigned device, const device_profile *profile) {
   const npu_smi_memory memory = npu_smi_memory_of(m, device);
   line("DDR Capacity(MB)", m->has_hbm ? 0 : memory.total_bytes >> 20);
   line("DDR Clock Speed(MHz)", 0);
@@ -93,7 +96,7 @@ int npu_smi_info(npu_smi_machine *m, const npu_smi_query *query) {
   if (usages)
     print_usages(m, query->device, profile);
   else
-    print_memory(m, query->device, profile);
+    npu_smi_print_memory(m, query->device, profile);
   if (!query->chip_given) line("Chip ID", 0);
   return 0;
 }

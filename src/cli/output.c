@@ -19,7 +19,7 @@
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
-/* How files of a kind begin; a plan is told by its columns. */
+/* First bytes of the files of each kind. A plan is recognised by its columns. */
 static const struct {
   const char *name, *begins[2];
 } kinds[OUTPUT_N_KINDS] = {
@@ -39,18 +39,18 @@ static bool has_kind(int fd, output_kind kind) {
   return n > 0 && plan_csv_is_plan(first, (size_t)n);
 }
 
-/* ---- what has the name ------------------------------------------------------------------------------------------- */
+/* ---- existing files --------------------------------------------------------------------------------------------- */
 
 typedef enum { NOTHING, A_FILE, AN_EMPTY_FILE, A_STREAM, NOT_TO_WRITE } what_is_there;
 
-static what_is_there refuse(const output *o, const char *why) {
+static what_is_there output_refuse(const output *o, const char *why) {
   fprintf(stderr, "%s: cannot write %s: %s\n", o->command, format_text(o->path), why);
   return NOT_TO_WRITE;
 }
 
-static const char beside_ends[] = ".XXXXXX"; /* what a name beside the path's has more */
+static const char beside_ends[] = ".XXXXXX"; /* suffix of temporary names */
 
-/* Whether a file can be made there, and one beside it; false with errno. */
+/* Returns whether a file can be created there, and a temporary one next to it; false with errno. */
 static bool is_possible(const char *path) {
   char copy[PATH_MAX];
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -60,12 +60,12 @@ static bool is_possible(const char *path) {
   return access(dirname(copy), W_OK | X_OK) == 0;
 }
 
-/* A file of this name, by what is in it. */
-static what_is_there look_into(const output *o, const struct stat *named) {
+/* Examines an existing file's contents. */
+static what_is_there output_look_into(const output *o, const struct stat *named) {
   if (!named->st_size) return AN_EMPTY_FILE;
   if (o->force) return A_FILE;
   const int fd = open(o->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return refuse(o, strerror(errno));
+  if (fd < 0) return output_refuse(o, strerror(errno));
   const bool may = has_kind(fd, o->kind);
   close(fd);
   if (may) return A_FILE;
@@ -74,28 +74,28 @@ static what_is_there look_into(const output *o, const struct stat *named) {
   return NOT_TO_WRITE;
 }
 
-static what_is_there look(const output *o) {
+static what_is_there output_look(const output *o) {
   struct stat s;
   const int descriptor = file_descriptor_of(o->path);
   if (descriptor >= 0 ? fstat(descriptor, &s) : lstat(o->path, &s)) {
-    if (descriptor >= 0 || errno != ENOENT) return refuse(o, strerror(errno));
-    return is_possible(o->path) ? NOTHING : refuse(o, strerror(errno));
+    if (descriptor >= 0 || errno != ENOENT) return output_refuse(o, strerror(errno));
+    return is_possible(o->path) ? NOTHING : output_refuse(o, strerror(errno));
   }
-  if (S_ISLNK(s.st_mode)) return refuse(o, file_error(ELOOP));
-  if (S_ISDIR(s.st_mode)) return refuse(o, file_error(EISDIR));
+  if (S_ISLNK(s.st_mode)) return output_refuse(o, file_error(ELOOP));
+  if (S_ISDIR(s.st_mode)) return output_refuse(o, file_error(EISDIR));
   if (descriptor >= 0 || S_ISCHR(s.st_mode) || S_ISFIFO(s.st_mode)) {
     if (o->kind != OUTPUT_RECORDING) return A_STREAM;
-    return refuse(o, "it is a device or a pipe, expected a file");
+    return output_refuse(o, "it is a device or a pipe, expected a file");
   }
-  if (!S_ISREG(s.st_mode)) return refuse(o, file_error(EINVAL));
-  return is_possible(o->path) ? look_into(o, &s) : refuse(o, strerror(errno));
+  if (!S_ISREG(s.st_mode)) return output_refuse(o, file_error(EINVAL));
+  return is_possible(o->path) ? output_look_into(o, &s) : output_refuse(o, strerror(errno));
 }
 
-bool output_check(const output *o) { return !o->path || look(o) != NOT_TO_WRITE; }
+bool output_check(const output *o) { return !o->path || output_look(o) != NOT_TO_WRITE; }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* A new file of a name like o->path's, which nobody can guess; its descriptor, or -1. */
+/* Creates a temporary file whose name cannot be guessed. Returns its descriptor, or -1. */
 static int make_beside(output *o) {
   if (asprintf(&o->beside, "%s%s", o->path, beside_ends) < 0) abort();
   const int fd = mkostemp(o->beside, O_CLOEXEC);
@@ -105,7 +105,8 @@ static int make_beside(output *o) {
   return -1;
 }
 
-/* mkostemp's files are for their owner alone; these are as the one before, or as any program's. */
+/* Sets the permissions, since mkostemp's files are accessible to their owner only: to those of the previous file, or
+ * to the defaults of new files. */
 static void set_mode(const output *o, int fd) {
   struct stat before;
   const mode_t mask = umask(0);
@@ -119,9 +120,9 @@ static void forget_beside(output *o) {
 }
 
 FILE *output_begin(output *o) {
-  const what_is_there there = look(o);
+  const what_is_there there = output_look(o);
   if (there == NOT_TO_WRITE) return NULL;
-  if (there == A_STREAM) fflush(stdout); /* which may be the same stream */
+  if (there == A_STREAM) fflush(stdout); /* it may be the same stream */
   int fd = there == A_STREAM || there == AN_EMPTY_FILE ? file_open_own(o->path, 0666) : -1;
   if (fd < 0 && there != A_STREAM) {
     fd = make_beside(o);
@@ -129,12 +130,12 @@ FILE *output_begin(output *o) {
   }
   FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
   if (!f) {
-    refuse(o, file_error(errno));
+    output_refuse(o, file_error(errno));
     if (fd >= 0) close(fd);
     if (o->beside) unlink(o->beside);
     forget_beside(o);
   }
-  errno = 0; /* so that output_end finds what writing set */
+  errno = 0; /* so that output_end sees an error of writing */
   return f;
 }
 
@@ -143,7 +144,7 @@ bool output_end(output *o, FILE *f, bool written) {
   if (fclose(f) && !error) error = errno;
   if (!error && o->beside && rename(o->beside, o->path)) error = errno;
   if (error && o->beside) unlink(o->beside);
-  if (error) refuse(o, strerror(error));
+  if (error) output_refuse(o, strerror(error));
   forget_beside(o);
   return !error;
 }
@@ -151,12 +152,12 @@ bool output_end(output *o, FILE *f, bool written) {
 /* ---- files that other processes write ---------------------------------------------------------------------------- */
 
 bool output_move_away(output *o) {
-  const what_is_there there = o->path ? look(o) : NOTHING;
+  const what_is_there there = o->path ? output_look(o) : NOTHING;
   if (there != A_FILE && there != AN_EMPTY_FILE) return there != NOT_TO_WRITE;
   const int fd = make_beside(o);
   if (fd >= 0) close(fd);
   if (fd >= 0 && rename(o->path, o->beside) == 0) return true;
-  refuse(o, strerror(errno));
+  output_refuse(o, strerror(errno));
   if (fd >= 0) unlink(o->beside);
   forget_beside(o);
   return false;
@@ -172,6 +173,6 @@ void output_settle(output *o) {
   if (is_new)
     unlink(o->beside);
   else if (!is_free || rename(o->beside, o->path))
-    fprintf(stderr, "%s: what %s was before is %s now\n", o->command, format_text(o->path), format_text(o->beside));
+    fprintf(stderr, "%s: the previous %s is now named %s\n", o->command, format_text(o->path), format_text(o->beside));
   forget_beside(o);
 }

@@ -1,8 +1,8 @@
-/* Files that a command writes at the user's wish. What has the name already is replaced only if it is empty or begins
- * as something that cannon wrote for the same purpose, or with --force; no symbolic link is followed. A file is
- * written beside its place and renamed once it is complete, so a failure leaves what was there; but an empty one is
- * filled where it is, since whoever made it may hold it open, as Python's NamedTemporaryFile does. Pipes, terminals
- * and descriptors (/dev/stdout, /dev/fd/N) are written to as they are. Messages go to stderr. */
+/* Files that a command writes on request. An existing file is replaced only if it is empty, or begins like a file
+ * that cannon wrote for the same purpose, or with --force. Symbolic links are not followed. A new file is written
+ * next to the old one and renamed when it is complete, so a failure leaves the old one. An empty file is written in
+ * place, since its creator may have it open, as Python's NamedTemporaryFile does. Pipes, terminals and descriptors
+ * (/dev/stdout, /dev/fd/N) are written to directly. Messages go to stderr. */
 #ifndef CANNON_CLI_OUTPUT_H
 #define CANNON_CLI_OUTPUT_H
 
@@ -23,26 +23,27 @@ typedef enum {
 #define OUTPUT_JSON_AUTHOR "written_by"
 
 typedef struct {
-  const char *command; /* "cannon run", for messages */
-  const char *path;    /* NULL: none was asked for */
+  const char *command; /* such as "cannon run", for messages */
+  const char *path;    /* NULL: no file was requested */
   output_kind kind;
   bool force;
-  char *beside; /* the file that is being written, or the one that was moved away; NULL: none */
+  char *beside; /* path of the file being written, or of the file that was moved away; NULL: none */
 } output;
 
-/* Whether the file may be written, as far as can be told without touching anything; said where not. True without a
- * path. */
+/* Returns whether the file may be written, as far as this can be checked without changing anything; prints a message
+ * if not. Returns true if there is no path. */
 bool output_check(const output *o);
 
-/* Checks again, since time has passed, and opens. NULL where it can't be written, which was said. */
+/* Checks again, since time has passed, and opens the file. Returns NULL, after a message, if it cannot be written. */
 FILE *output_begin(output *o);
 
-/* Closes what output_begin gave, and gives it its name. False where it isn't all there, which is said, and what had the
- * name before has it still. written: whether all of it could be written so far. */
+/* Closes the file and gives it its name. written: whether everything could be written so far. Returns false, after a
+ * message, if the file is incomplete; then a file that had the name before is unchanged. */
 bool output_end(output *o, FILE *f, bool written);
 
-/* For a file that another process will make under this name: moves away what has it now. output_settle removes that if
- * there is a new file of the kind, and else moves it back. False where it can't be moved, which was said. */
+/* For a file that another process will create under this name: output_move_away moves an existing file away, and
+ * returns false, after a message, if that fails. output_settle removes the moved file if a new one of the kind
+ * exists, and moves it back otherwise. */
 bool output_move_away(output *o);
 void output_settle(output *o);
 

@@ -5,17 +5,18 @@
 #include "cli/figures.h"
 
 enum { WIDTH = 1200, HEIGHT = 600 };
-static const double LEAST_AREA = 0.01; /* square pixels: less is not seen, and a million of them is no picture */
+/* in square pixels; smaller boxes are invisible, and a picture of a million boxes is of no use */
+static const double LEAST_AREA = 0.01;
 
 typedef struct {
   FILE *f;
   const plan_picture *picture;
-  uint64_t first, last; /* times */
+  uint64_t first, last; /* of the times */
   double per_time, per_byte;
   bool titles;
 } canvas;
 
-static void write_escaped(FILE *f, const char *text) {
+static void plan_write_escaped(FILE *f, const char *text) {
   for (; *text; ++text) {
     switch (*text) {
     case '<': fputs("&lt;", f); break;
@@ -38,12 +39,12 @@ static void draw_box(const canvas *c, size_t b, uint64_t lower, uint64_t upper, 
     return;
   }
   fputs("><title>", c->f);
-  write_escaped(c->f, plan_csv_shown_id(&p->file->rows[b]).text);
+  plan_write_escaped(c->f, plan_csv_shown_id(&p->file->rows[b]).text);
   fprintf(c->f, ": %" PRIu64 " bytes at %" PRIu64 ", times %" PRIu64 " to %" PRIu64 "</title></rect>\n",
           p->file->problem.buffers[b].size, p->offsets[b], lower, upper);
 }
 
-/* A buffer is cut by its gaps. */
+/* Draws a buffer as boxes, divided by its gaps. */
 static void draw_buffer(const canvas *c, size_t b) {
   const cannon_plan_problem *problem = &c->picture->file->problem;
   const cannon_plan_buffer *buffer = &problem->buffers[b];
@@ -62,7 +63,7 @@ static void draw_line(const canvas *c, uint64_t address, const char *colour) {
   fprintf(c->f, "<line x1=\"0\" x2=\"%d\" y1=\"%.2f\" y2=\"%.2f\" stroke=\"%s\"/>\n", WIDTH, y, y, colour);
 }
 
-static void draw(FILE *f, const plan_picture *p, bool titles) {
+static void plan_draw(FILE *f, const plan_picture *p, bool titles) {
   const cannon_plan_problem *problem = &p->file->problem;
   const uint64_t peak = p->result->end.peak, top = p->capacity > peak ? p->capacity : peak;
   canvas c = {.f = f, .picture = p, .first = UINT64_MAX, .titles = titles};
@@ -84,7 +85,7 @@ static void draw(FILE *f, const plan_picture *p, bool titles) {
 }
 
 bool plan_draw_svg(FILE *f, const plan_picture *p) {
-  draw(f, p, false);
+  plan_draw(f, p, false);
   return !ferror(f);
 }
 
@@ -92,13 +93,13 @@ bool plan_draw_html(FILE *f, const plan_picture *p) {
   fputs(PLAN_PAGE_BEGINS
         "<style>body { font: 14px sans-serif; margin: 2em } svg { width: 100%; border: 1px solid #999 }</style>\n<h1>",
         f);
-  write_escaped(f, format_text(p->path));
+  plan_write_escaped(f, format_text(p->path));
   fprintf(f, "</h1>\n<p>%zu buffers; peak %" PRIu64 " bytes (%s, red), bound %" PRIu64 " (%s, green)",
           p->file->problem.n_buffers, p->result->end.peak, format_bytes(p->result->end.peak), p->result->end.bound,
           format_bytes(p->result->end.bound));
   if (p->capacity) fprintf(f, ", capacity %" PRIu64 " (%s, black)", p->capacity, format_bytes(p->capacity));
   fprintf(f, "; %s, %.3f s. Time to the right, addresses upwards.</p>\n", p->result->end.method,
           p->result->end.seconds);
-  draw(f, p, true);
+  plan_draw(f, p, true);
   return !ferror(f);
 }

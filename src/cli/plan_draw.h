@@ -1,10 +1,10 @@
-/* Pictures of plans: time to the right, addresses upwards. */
+/* Pictures of plans: time to the right, addresses upwards. Called by `cannon plan`. */
 #ifndef CANNON_CLI_PLAN_DRAW_H
 #define CANNON_CLI_PLAN_DRAW_H
 
 #include "cli/plan_csv.h"
 
-/* What they begin with, by which they are told from others' files. */
+/* First bytes of the files, by which they are distinguished from other files. */
 #define PLAN_PICTURE_BEGINS "<svg class=\"cannon-plan\" "
 #define PLAN_PAGE_BEGINS    "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>cannon plan</title>\n"
 
@@ -14,10 +14,11 @@ typedef struct {
   const uint64_t *offsets;
   const cannon_plan_result *result;
   uint64_t capacity;  /* 0: none */
-  uint64_t alignment; /* of all buffers; 0: as the file has it */
+  uint64_t alignment; /* of all buffers; 0: as in the file */
 } plan_picture;
 
 bool plan_draw_svg(FILE *f, const plan_picture *p);
-bool plan_draw_html(FILE *f, const plan_picture *p); /* a page with the picture, which tells what the mouse is on */
+/* a page with the picture, which shows details of the buffer under the mouse */
+bool plan_draw_html(FILE *f, const plan_picture *p);
 
 #endif

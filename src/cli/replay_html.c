@@ -1,11 +1,11 @@
-/* The page of `cannon replay --html`: replay_page.html, and behind it a script with the data that the page draws. */
+/* The page of `cannon replay --html`: replay_page.html, followed by a script with the data that it draws. */
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "cli/replay_report.h"
 
-/* The page's text, as it is in the source folder. */
+/* The text of replay_page.html, embedded from the source folder. */
 __asm__(".pushsection .rodata\n"
         ".global replay_page\n"
         "replay_page: .incbin \"" REPLAY_PAGE "\"\n"
@@ -13,13 +13,13 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const char replay_page[];
 
-enum { N_SAMPLES = 1000 }; /* of the curves: no more than a screen shows */
+enum { N_SAMPLES = 1000 }; /* of the curves; a screen shows no more */
 #define NO_EVENT UINT64_MAX
 
 typedef struct {
   size_t n_events;
-  uint64_t *address;                              /* of each block; UINT64_MAX: refused */
-  uint64_t committed[N_SAMPLES], live[N_SAMPLES]; /* highest in each sample's share of the events */
+  uint64_t *address;                              /* of each block; UINT64_MAX: it was refused */
+  uint64_t committed[N_SAMPLES], live[N_SAMPLES]; /* maximum over the events of each sample */
 } picture;
 
 static void raise_sample(uint64_t *sample, uint64_t value) {
@@ -34,7 +34,7 @@ static void note_step(const replay_step *s, void *argument) {
   if (s->alloc) p->address[s->block] = s->bytes ? s->address : UINT64_MAX;
 }
 
-/* A sample without an event is as the one before; the first has one. */
+/* Gives a sample without events the value of the previous one; the first sample has an event. */
 static void fill_gaps(uint64_t *sample) {
   for (int i = 1; i < N_SAMPLES; ++i)
     if (sample[i] == NO_EVENT) sample[i] = sample[i - 1];
@@ -51,9 +51,9 @@ static void write_numbers(FILE *f, const char *name, const uint64_t *value, size
   fputs("],\n", f);
 }
 
-/* When each block came and went, and its size. */
+/* Writes each block's first and last event and its size. */
 static void write_blocks(FILE *f, const trace *t) {
-  uint64_t *value = must_alloc((3 * (size_t)t->n_blocks + 1) * sizeof *value);
+  uint64_t *value = replay_must_alloc((3 * (size_t)t->n_blocks + 1) * sizeof *value);
   uint64_t *start = value, *end = value + t->n_blocks, *bytes = end + t->n_blocks;
   for (uint32_t b = 0; b < t->n_blocks; ++b) end[b] = t->n_events;
   for (size_t i = 0; i < t->n_events; ++i) {
@@ -72,10 +72,10 @@ static void write_blocks(FILE *f, const trace *t) {
 }
 
 static bool write_allocator(FILE *f, const replay_report *r, const allocator *a) {
-  picture *p = must_alloc(sizeof *p);
+  picture *p = replay_must_alloc(sizeof *p);
   p->n_events = r->trace->n_events;
   for (int i = 0; i < N_SAMPLES; ++i) p->committed[i] = p->live[i] = NO_EVENT;
-  p->address = must_alloc((r->trace->n_blocks + (size_t)1) * sizeof *p->address);
+  p->address = replay_must_alloc((r->trace->n_blocks + (size_t)1) * sizeof *p->address);
   const bool good = replay_walk(a, r->trace, replay_cap(r), note_step, p);
   if (good) {
     fill_gaps(p->committed);
@@ -91,8 +91,8 @@ static bool write_allocator(FILE *f, const replay_report *r, const allocator *a)
   return good;
 }
 
-/* JSON inside of a script: a file's name could end the script. */
-static void write_escaped(FILE *f, const char *json) {
+/* Writes JSON inside a script; a file's name must not be able to end the script. */
+static void replay_write_escaped(FILE *f, const char *json) {
   for (; *json; ++json) {
     if (*json == '<')
       fputs("\\u003c", f);
@@ -105,7 +105,7 @@ bool replay_write_html(FILE *f, const replay_report *r) {
   char *json = replay_json(r);
   if (!json) return false;
   fprintf(f, "%s<script>\nshow(", replay_page);
-  write_escaped(f, json);
+  replay_write_escaped(f, json);
   cJSON_free(json);
   fputs(", {\n", f);
   write_blocks(f, r->trace);

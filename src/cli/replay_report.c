@@ -8,7 +8,7 @@
 
 uint64_t replay_cap(const replay_report *r) { return r->cap_bytes ? r->cap_bytes : replay_roomy_cap(r->trace); }
 
-/* "-" where it isn't known. One static buffer. */
+/* Returns "-" for an unknown number. The buffer is static. */
 static const char *calls_text(uint64_t n) {
   static char text[24];
   snprintf(text, sizeof text, "%" PRIu64, n);
@@ -24,7 +24,7 @@ void replay_print(FILE *f, const replay_report *r) {
   fprintf(f, "%s: %zu events, %" PRIu32 " blocks, peak live %s", format_text(r->path), t->n_events, t->n_blocks,
           format_bytes(t->peak_live_bytes));
   if (t->n_streams)
-    fprintf(f, ", %" PRIu64 " streams, %" PRIu64 " steps of events, %" PRIu64 " waits of the host", t->n_streams,
+    fprintf(f, ", %" PRIu64 " streams, %" PRIu64 " event operations, %" PRIu64 " waits by the host", t->n_streams,
             t->n_edges, t->n_waits);
   if (r->cap_bytes) fprintf(f, ", cap %s", format_bytes(r->cap_bytes));
   fprintf(f, "\n\n%-10s %9s %9s %9s %10s %10s %8s %8s\n", "", "ns/event", "warm", "in calls", "committed", "over live",
@@ -38,7 +38,7 @@ void replay_print(FILE *f, const replay_report *r) {
   }
 }
 
-/* cJSON keeps numbers as doubles: exact to 2^53, above any trace's. */
+/* cJSON stores numbers as doubles, which are exact up to 2^53, more than any trace has. */
 static void add_calls(cJSON *o, const char *name, uint64_t n) {
   cJSON_AddItemToObject(o, name, n == UNKNOWN_CALLS ? cJSON_CreateNull() : cJSON_CreateNumber((double)n));
 }

@@ -1,4 +1,4 @@
-/* What `cannon replay` shows: a table for people, JSON for programs, a page with a picture. */
+/* Output of `cannon replay`: a table for people, JSON for programs, and an HTML page with a picture. */
 #ifndef CANNON_CLI_REPLAY_REPORT_H
 #define CANNON_CLI_REPLAY_REPORT_H
 
@@ -17,18 +17,18 @@ typedef struct {
 void replay_print(FILE *f, const replay_report *r);
 bool replay_write_json(FILE *f, const replay_report *r);
 
-/* As replay_page.html begins, by which the page is told from others' files. */
+/* First bytes of replay_page.html, by which such pages are distinguished from other files. */
 #define REPLAY_PAGE_BEGINS                                                                                             \
   "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>cannon replay</title>\n"
 
-/* One file with everything in it: for each allocator, which addresses each block had from when to when, drawn on a
- * canvas. Replays the trace once more for each. */
+/* Writes one self-contained page that draws, for each allocator, the addresses of each block over time. Replays the
+ * trace once more for each allocator. */
 bool replay_write_html(FILE *f, const replay_report *r);
 
-/* The report as one JSON object, to be freed by cJSON_free(); NULL without memory. */
+/* Returns the report as one JSON object, to be freed with cJSON_free(), or NULL if there is no memory. */
 char *replay_json(const replay_report *r);
 
-/* The cap that the allocators got. */
+/* Returns the cap that the allocators got. */
 uint64_t replay_cap(const replay_report *r);
 
 #endif

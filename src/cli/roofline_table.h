@@ -1,4 +1,4 @@
-/* What operators would take on the device, as `cannon run` shows it (the model is in runtime/roofline.h). */
+/* Estimated times of operators on the device, as `cannon run` prints them. The model is in runtime/roofline.h. */
 #ifndef CANNON_CLI_ROOFLINE_TABLE_H
 #define CANNON_CLI_ROOFLINE_TABLE_H
 
@@ -6,12 +6,13 @@
 
 #include "trace/stats.h"
 
-/* A table of the operators that would take longest; nothing where none was launched. */
+/* Prints the operators that would take longest; nothing if none was launched. */
 void roofline_print(FILE *out, const stats_file *p);
 
+/* Name of a bound, such as "HBM". */
 const char *roofline_bound_name(stats_bound bound);
 
-/* What bounds most of the operator's time. */
+/* Returns what bounds most of the operator's estimated time. */
 stats_bound roofline_bound_of(const stats_op *op);
 
 #endif

@@ -32,7 +32,7 @@ static int wait_for(pid_t pid, const sigset_t *watched) {
     if (ended == pid) return status;
     siginfo_t info;
     int number = sigwaitinfo(watched, &info);
-    /* si_code > 0: the kernel's own, that is the terminal's, which the child has got as well. */
+    /* si_code > 0: sent by the kernel, that is, the terminal; the child has received it as well. */
     if (number > 0 && number != SIGCHLD && info.si_code <= 0) kill(pid, number);
   }
 }
@@ -44,8 +44,8 @@ static int check_file(const char *path) {
   return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) ? errno : 0;
 }
 
-/* As execvp: a name with a slash is a path; else the folders of PATH in their order, an empty one being the working
- * folder. One that holds a file which can't be started is passed over, but remembered. */
+/* Searches like execvp: a name with a slash is a path; otherwise the folders of PATH are searched in order, an empty
+ * one being the working folder. A file that cannot be started is skipped, but remembered. */
 int spawn_check(const char *program) {
   char standard[64], path[PATH_MAX];
   bool denied = false;
@@ -68,7 +68,7 @@ int spawn_check(const char *program) {
 
 spawn_result spawn_and_wait(char *const argv[], void (*prepare)(void *context), void *context) {
   spawn_result result = {0};
-  int report[2]; /* the child writes errno here when exec fails; exec itself closes it */
+  int report[2]; /* the child writes errno here if exec fails; a successful exec closes it */
   if (pipe2(report, O_CLOEXEC)) {
     result.error = errno;
     return result;
@@ -76,14 +76,14 @@ spawn_result spawn_and_wait(char *const argv[], void (*prepare)(void *context), 
   sigset_t watched = watched_signals(), before;
   sigprocmask(SIG_BLOCK, &watched, &before);
   struct sigaction child_default = {.sa_handler = SIG_DFL}, child_before;
-  sigaction(SIGCHLD, &child_default, &child_before); /* ignored SIGCHLD would lose the status */
+  sigaction(SIGCHLD, &child_default, &child_before); /* if SIGCHLD were ignored, the status would be lost */
 
   pid_t parent = getpid();
   fflush(NULL);
   result.pid = fork();
   if (result.pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1); /* it died before the line above */
+    if (getppid() != parent) _exit(1); /* the parent died before prctl */
     prepare(context);
     sigaction(SIGCHLD, &child_before, NULL);
     sigprocmask(SIG_SETMASK, &before, NULL);
@@ -97,7 +97,7 @@ spawn_result spawn_and_wait(char *const argv[], void (*prepare)(void *context), 
   if (result.pid < 0) {
     result.error = fork_error;
   } else {
-    signal(SIGPIPE, SIG_IGN); /* the report may go to a pipe that the program's end closed */
+    signal(SIGPIPE, SIG_IGN); /* the report may go to a pipe that was closed when the program ended */
     result.status = wait_for(result.pid, &watched);
     if (read(report[0], &result.error, sizeof result.error) <= 0) result.error = 0;
   }
@@ -109,12 +109,12 @@ _Noreturn void spawn_end_like(int status) {
   fflush(NULL);
   if (WIFEXITED(status)) exit(WEXITSTATUS(status));
   int number = WTERMSIG(status);
-  setrlimit(RLIMIT_CORE, &(struct rlimit){0}); /* the core, if any, is the program's */
+  setrlimit(RLIMIT_CORE, &(struct rlimit){0}); /* a core file, if any, is the program's */
   signal(number, SIG_DFL);
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, number);
   sigprocmask(SIG_UNBLOCK, &set, NULL);
   raise(number);
-  _exit(128 + number); /* as process 1 of a container, which no signal ends */
+  _exit(128 + number); /* reached by process 1 of a container, which no signal ends */
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 int standard_output_end(const char *tool, int status) {
-  const bool failed_before = ferror(stdout); /* its errno is gone, but a flush mostly fails for the same reason */
+  const bool failed_before = ferror(stdout); /* its errno is lost, but a flush usually fails for the same reason */
   const int error = fflush(stdout) ? errno : 0;
   if (!error && !failed_before) return status;
   fprintf(stderr, "%s: cannot write to the standard output: %s\n", tool,

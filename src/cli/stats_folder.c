@@ -18,16 +18,17 @@ static const char *base_folder(void) {
   return base && *base ? base : "/tmp";
 }
 
-/* The file that marks a folder of that name as ours: a folder that somebody copied or renamed has another's. */
+/* Makes the name of the lock file, which contains the folder's name: a folder that somebody copied or renamed
+ * contains another folder's. */
 static void mark_of(const char *name, char mark[MARK_BYTES]) { snprintf(mark, MARK_BYTES, ".%.17s.lock", name); }
 
-/* "<pid>.stats" */
+/* Returns whether the name is "<pid>.stats". */
 static bool is_statistics(const char *name) {
   const size_t digits = strspn(name, "0123456789");
   return digits && strcmp(name + digits, ".stats") == 0;
 }
 
-/* Who calls this holds the mark's lock. */
+/* The caller holds the lock of the lock file. */
 static void remove_files(int folder, const char *mark) {
   const int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
@@ -37,13 +38,13 @@ static void remove_files(int folder, const char *mark) {
   unlinkat(folder, mark, 0);
 }
 
-/* Whether the descriptor is of a file of ours that still has a name. */
+/* Returns whether the descriptor is of a lock file of ours that still has a name. */
 static bool is_mark(int fd) {
   struct stat s;
   return fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() && s.st_nlink == 1;
 }
 
-/* Removes a folder whose run was killed. */
+/* Removes a folder whose `cannon run` was killed. */
 static void remove_if_left(int parent, const char *name) {
   char mark[MARK_BYTES];
   const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -52,7 +53,7 @@ static void remove_if_left(int parent, const char *name) {
   const int lock = openat(folder, mark, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (lock >= 0 && !flock(lock, LOCK_EX | LOCK_NB) && is_mark(lock)) {
     remove_files(folder, mark);
-    unlinkat(parent, name, AT_REMOVEDIR); /* stays if it holds anything else */
+    unlinkat(parent, name, AT_REMOVEDIR); /* fails if the folder contains anything else */
   }
   if (lock >= 0) close(lock);
   close(folder);
@@ -66,7 +67,7 @@ static void remove_left_behind(void) {
   if (dir) closedir(dir);
 }
 
-/* The folder's mark, made and locked; -1 with errno. */
+/* Creates the folder's lock file. Returns its descriptor, or -1 with errno. */
 static int make_mark(const char *path) {
   char mark[MARK_BYTES];
   const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -95,11 +96,11 @@ bool stats_folder_make(stats_folder *folder) {
       break;
     }
     if (!flock(folder->lock, LOCK_EX) && is_mark(folder->lock)) return true;
-    close(folder->lock); /* another run's start removed it before it was locked */
+    close(folder->lock); /* another cannon run removed it before it was locked */
   }
   const bool is_full = errno == ENOSPC || errno == EDQUOT;
-  fprintf(stderr, "cannon run: %s %s: %s (TMPDIR can name a place elsewhere)\n",
-          is_full ? "there are no statistics, for want of a folder" : "cannot make a folder", folder->path,
+  fprintf(stderr, "cannon run: %s %s: %s (set TMPDIR to use another place)\n",
+          is_full ? "no statistics are collected: cannot make a folder" : "cannot make a folder", folder->path,
           strerror(errno));
   folder->path[0] = '\0';
   return is_full;

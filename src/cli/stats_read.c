@@ -15,8 +15,8 @@
 #include "cli/figures.h"
 #include "trace/shards.h"
 
-/* Whatever the writer was doing, or meant to do to whoever reads it: texts end where the format says they do, and can
- * be shown. Paths stay as they are, since files are found by them. */
+/* Makes texts safe, whatever the writer did: each ends within its array and can be printed. Paths are not changed,
+ * since files are found by them. */
 static void check_texts(stats_file *p) {
 #define END(text)   (text)[sizeof(text) - 1] = 0
 #define CHECK(text) text_make_safe(text, sizeof(text))
@@ -40,13 +40,13 @@ static void check_texts(stats_file *p) {
 #undef END
 }
 
-/* What threads keep for their next allocations is in nobody's use, and known to no one else. */
+/* Memory that threads keep for their next allocations is not in use, and counted nowhere else. */
 static void count_cached(stats_heap *h) {
   const uint64_t live = h->live_bytes, committed = h->committed_bytes;
   h->cached_bytes = live < committed ? committed - live : 0;
 }
 
-/* So that a heap's counters are those of all threads. */
+/* Adds the counters of all threads to those of the heaps. */
 static void add_shards(stats_file *p) {
   for (int i = 0; i < STATS_MAX_SHARDS; i++) {
     const stats_shard *s = &p->shards[i];
@@ -70,12 +70,12 @@ stats_file *stats_read(int fd, const char *name) {
     return p;
   }
   if (got >= 2 * sizeof(uint32_t) && p->magic == STATS_MAGIC && p->version != STATS_VERSION)
-    fprintf(stderr, "cannon: %s is of version %u, expected %d: the program loaded another libcannon.so\n",
+    fprintf(stderr, "cannon: %s has version %u, expected %d: the program loaded another libcannon.so\n",
             format_text(name), p->version, STATS_VERSION);
   else if (is_file && !got)
     fprintf(stderr, "cannon: %s is empty: the process had no room for its statistics\n", format_text(name));
   else
-    fprintf(stderr, "cannon: %s is no statistics file of %zu bytes\n", format_text(name), sizeof *p);
+    fprintf(stderr, "cannon: %s is not a statistics file of %zu bytes\n", format_text(name), sizeof *p);
   free(p);
   return NULL;
 }

@@ -16,7 +16,7 @@ enum { TOP_BY_TIME = 15, TOP_BY_WORKSPACE = 6, TOP_LEAKS = 8, TOP_ERRORS = 5, LI
 const char *const stats_direction_names[STATS_N_DIRECTIONS] = {"host to device", "device to host", "device to device",
                                                                "host to host"};
 
-/* The line if the debug information has it, else what the process itself wrote. */
+/* Describes a call site by its line if there is debug information, otherwise by what the process itself wrote. */
 static void describe_site(const stats_file *p, stats_place place, const char *own, char *text, size_t bytes) {
   lines_describe(p, place, text, bytes);
   if (*text == '?') snprintf(text, bytes, "%s", *own ? own : "?");
@@ -51,18 +51,18 @@ static void print_advice(FILE *out, const stats_file *p) {
   }
 }
 
-static int by_time(const void *a, const void *b) {
+static int summary_by_time(const void *a, const void *b) {
   const stats_op *x = *(const stats_op *const *)a, *y = *(const stats_op *const *)b;
   if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? 1 : -1;
   return (x->launches < y->launches) - (x->launches > y->launches);
 }
 
-static int by_workspace(const void *a, const void *b) {
+static int summary_by_workspace(const void *a, const void *b) {
   const stats_op *x = *(const stats_op *const *)a, *y = *(const stats_op *const *)b;
   return (x->workspace_peak_bytes < y->workspace_peak_bytes) - (x->workspace_peak_bytes > y->workspace_peak_bytes);
 }
 
-/* The operators that were launched or asked for a workspace, ordered; returns how many. */
+/* Fills `sorted` with the operators that were launched or requested a workspace. Returns their number. */
 static unsigned sorted_ops(const stats_file *p, const stats_op *sorted[STATS_MAX_OPS],
                            int (*order)(const void *, const void *)) {
   unsigned n = 0;
@@ -74,8 +74,8 @@ static unsigned sorted_ops(const stats_file *p, const stats_op *sorted[STATS_MAX
 
 static void print_time(FILE *out, const stats_file *p) {
   const stats_op *ops[STATS_MAX_OPS];
-  unsigned n = sorted_ops(p, ops, by_time);
-  while (n && !ops[n - 1]->launches) n--; /* no time either, so they are last */
+  unsigned n = sorted_ops(p, ops, summary_by_time);
+  while (n && !ops[n - 1]->launches) n--; /* those without launches have no time, so they are last */
   if (!n) return;
   uint64_t total = 0, rest_ns = 0, rest_launches = 0;
   for (unsigned i = 0; i < n; i++) total += ops[i]->time_ns;
@@ -100,7 +100,7 @@ static void print_time(FILE *out, const stats_file *p) {
 
 static void print_workspaces(FILE *out, const stats_file *p) {
   const stats_op *ops[STATS_MAX_OPS];
-  unsigned n = sorted_ops(p, ops, by_workspace);
+  unsigned n = sorted_ops(p, ops, summary_by_workspace);
   while (n && !ops[n - 1]->workspace_peak_bytes) n--;
   if (!n) {
     fprintf(out, "  workspaces  none\n");
@@ -114,7 +114,7 @@ static void print_workspaces(FILE *out, const stats_file *p) {
   if (n > TOP_BY_WORKSPACE) fprintf(out, "              %u more\n", n - TOP_BY_WORKSPACE);
 }
 
-static int by_count(const void *a, const void *b) {
+static int summary_by_count(const void *a, const void *b) {
   const stats_error *x = *(const stats_error *const *)a, *y = *(const stats_error *const *)b;
   return (x->count < y->count) - (x->count > y->count);
 }
@@ -126,9 +126,9 @@ static void print_errors(FILE *out, const stats_file *p) {
     fprintf(out, "  errors: none\n");
     return;
   }
-  fprintf(out, "  errors: %" PRIu64 " call%s returned one\n", p->n_errors, p->n_errors == 1 ? "" : "s");
+  fprintf(out, "  errors: %" PRIu64 " call%s failed\n", p->n_errors, p->n_errors == 1 ? "" : "s");
   for (unsigned i = 0; i < n; i++) rows[i] = &p->error_rows[i];
-  if (n) qsort(rows, n, sizeof *rows, by_count);
+  if (n) qsort(rows, n, sizeof *rows, summary_by_count);
   for (unsigned i = 0; i < n && i < TOP_ERRORS; i++) {
     char line[LINE_CHARS + 1];
     const stats_error *e = rows[i];
@@ -166,16 +166,16 @@ static void print_leaks(FILE *out, const stats_file *p, process_state state) {
   if (n > shown) fprintf(out, "              %" PRIu64 " more\n", n - shown);
 }
 
-static const char *base_name(const char *path) {
+static const char *summary_base_name(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? slash + 1 : path;
 }
 
 void summary_print_process(FILE *out, const stats_file *p, process_state state) {
   uint64_t n_devices = p->n_devices;
-  fprintf(out, "%s (process %d): %s, %" PRIu64 " device%s", base_name(p->program), p->pid, p->soc_name, n_devices,
-          n_devices == 1 ? "" : "s");
-  unsigned opened = 0; /* all are alike, but those that were not opened have no size */
+  fprintf(out, "%s (process %d): %s, %" PRIu64 " device%s", summary_base_name(p->program), p->pid, p->soc_name,
+          n_devices, n_devices == 1 ? "" : "s");
+  unsigned opened = 0; /* all devices are alike, but those that were not opened have no size */
   while (opened + 1 < stats_device_count(p) && !p->device[opened].size_bytes) opened++;
   if (p->device[opened].size_bytes) fprintf(out, " of %s", format_bytes(p->device[opened].size_bytes));
   if (state != PROCESS_RUNNING && !p->ended_ns)
@@ -197,13 +197,13 @@ void summary_print_process(FILE *out, const stats_file *p, process_state state) 
 }
 
 void summary_print(FILE *out, const run_report *run) {
-  fprintf(out, "\ncannon: %s ", format_text(base_name(run->argv[0])));
+  fprintf(out, "\ncannon: %s ", format_text(summary_base_name(run->argv[0])));
   if (WIFSIGNALED(run->status))
     fprintf(out, "ended by signal %d (%s)", WTERMSIG(run->status), strsignal(WTERMSIG(run->status)));
   else
     fprintf(out, "ended with status %d", WEXITSTATUS(run->status));
   fprintf(out, " after %s\n", format_ns(run->wall_ns));
-  if (!run->stats.count && !run->stats.n_unreadable) fprintf(out, "The program used no Cannon.\n");
+  if (!run->stats.count && !run->stats.n_unreadable) fprintf(out, "The program did not use Cannon.\n");
   for (size_t i = 0; i < run->stats.count; i++) {
     const stats_file *p = run->stats.process[i];
     summary_print_process(out, p, stats_process_state(p, run->pid));

@@ -1,4 +1,4 @@
-/* What `cannon run` tells when the program is over. */
+/* The summary of `cannon run`, and its JSON form. */
 #ifndef CANNON_CLI_SUMMARY_H
 #define CANNON_CLI_SUMMARY_H
 
@@ -6,10 +6,10 @@
 
 #include <stdio.h>
 
-/* For people: about 40 lines a process, the most expensive operators only. */
+/* For people: about 40 lines per process, with the most expensive operators only. */
 void summary_print(FILE *out, const run_report *run);
 
-/* One process of it; also while it runs (cannon top). */
+/* Prints one process; also while it runs (`cannon top`). */
 void summary_print_process(FILE *out, const stats_file *p, process_state state);
 
 /* For programs: everything. Returns 0, or -1 with errno set. */

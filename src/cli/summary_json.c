@@ -16,7 +16,7 @@ typedef struct {
   uint64_t value;
 } figure;
 
-/* cJSON keeps numbers as doubles: exact to 2^53, which bytes and nanoseconds of one run stay below. */
+/* cJSON stores numbers as doubles, which are exact up to 2^53; bytes and nanoseconds of a run are below that. */
 static cJSON *figures(cJSON *object, const figure *list, size_t n) {
   for (size_t i = 0; i < n; i++) cJSON_AddNumberToObject(object, list[i].name, (double)list[i].value);
   return object;
@@ -30,7 +30,7 @@ static cJSON *latency_json(const latency_histogram *h) {
                  {"p100_ns", latency_percentile(h, 100)});
 }
 
-/* Only sizes that occurred. */
+/* Lists only sizes that occurred. */
 static cJSON *sizes_json(const size_histogram *h) {
   cJSON *list = cJSON_CreateArray();
   for (unsigned b = 0; b < SIZE_BUCKETS; b++)
@@ -40,7 +40,7 @@ static cJSON *sizes_json(const size_histogram *h) {
   return list;
 }
 
-/* What calls add up to: of a heap, a pool or a stream. */
+/* Counters of allocations and frees of a heap, a pool or a stream. */
 static cJSON *calls_json(const stats_heap *h, bool running) {
   cJSON *object = FIGURES(cJSON_CreateObject(), {"live_bytes", h->live_bytes}, {"requested_bytes", h->requested_bytes},
                           {"peak_bytes", h->peak_bytes}, {"allocated_bytes", h->allocated_bytes},
@@ -87,7 +87,7 @@ static cJSON *streams_json(const stats_file *p, bool running) {
   return list;
 }
 
-/* module and offset for tools, the line or the symbol for people. */
+/* Adds module and offset for tools, and the line or symbol for people. */
 static void add_place(cJSON *object, const stats_file *p, stats_place place) {
   const char *module = stats_module_path(p, place);
   if (!module) return;
@@ -145,7 +145,7 @@ static cJSON *op_json(const stats_op *op) {
   return object;
 }
 
-/* share: null where nothing went between host and device. */
+/* share is null if nothing was transferred between host and device. */
 static cJSON *zero_copy_json(const stats_file *p, const char *const *directions) {
   cJSON *object = cJSON_CreateObject();
   cJSON *elided = cJSON_AddObjectToObject(object, "elided");
@@ -173,7 +173,7 @@ static cJSON *leak_json(const stats_file *p, const stats_leak *l) {
   if (l->device >= 0)
     cJSON_AddNumberToObject(object, "device", l->device);
   else
-    cJSON_AddNullToObject(object, "device"); /* pinned or managed host memory, as the call says */
+    cJSON_AddNullToObject(object, "device"); /* pinned or managed host memory; "call" tells which */
   FIGURES(object, {"address", l->address}, {"size_bytes", l->size_bytes}, {"number", l->number});
   cJSON_AddStringToObject(object, "call", l->call);
   cJSON_AddStringToObject(object, "site", l->site);
@@ -194,7 +194,7 @@ static void memory_json(cJSON *object, const stats_file *p, bool running) {
   if (*p->leak_report) cJSON_AddStringToObject(object, "memory_report", format_text(p->leak_report));
 }
 
-/* By kind, the first STATS_MAX_ERRORS: `errors` counts all. */
+/* Lists the first STATS_MAX_ERRORS kinds; "errors" counts all errors. */
 static cJSON *error_kinds_json(const stats_file *p) {
   cJSON *kinds = cJSON_CreateArray();
   for (unsigned i = 0; i < stats_error_count(p); i++) {
@@ -233,7 +233,7 @@ static cJSON *process_json(const stats_file *p, process_state state) {
   cJSON_AddItemToObject(object, "advice", advice_json(p));
   cJSON *ops = cJSON_AddArrayToObject(object, "operators");
   for (unsigned i = 0; i < stats_op_count(p); i++) cJSON_AddItemToArray(ops, op_json(&p->ops[i]));
-  if (state != PROCESS_ENDED) { /* nobody knows */
+  if (state != PROCESS_ENDED) { /* unknown */
     cJSON_AddNullToObject(object, "leaks");
     return object;
   }

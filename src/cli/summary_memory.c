@@ -38,7 +38,7 @@ static void print_alarm(FILE *out, const char *name, const stats_heap *h) {
             format_bytes(h->size_bytes));
 }
 
-static void print_memory(FILE *out, int device, const stats_heap *h, bool running) {
+static void summary_print_memory(FILE *out, int device, const stats_heap *h, bool running) {
   const device_words name = device_in_words(device);
   if (!h->size_bytes || (device < 0 && !h->n_allocs && !h->n_refused)) return;
   print_heap(out, name.text, h, running);
@@ -99,9 +99,9 @@ static void print_health(FILE *out, const stats_file *p, bool running) {
 }
 
 void summary_memory(FILE *out, const stats_file *p, bool running) {
-  for (unsigned i = 0; i < stats_device_count(p); i++) print_memory(out, (int)i, &p->device[i], running);
-  print_memory(out, HOST_PINNED, &p->pinned, running);
-  print_memory(out, HOST_MANAGED, &p->managed, running);
+  for (unsigned i = 0; i < stats_device_count(p); i++) summary_print_memory(out, (int)i, &p->device[i], running);
+  summary_print_memory(out, HOST_PINNED, &p->pinned, running);
+  summary_print_memory(out, HOST_MANAGED, &p->managed, running);
   print_pools(out, p, running);
   print_streams(out, p);
   print_health(out, p, running);

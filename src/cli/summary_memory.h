@@ -1,4 +1,4 @@
-/* The part of the summary that is about memory. */
+/* The part of the summary that concerns memory. */
 #ifndef CANNON_CLI_SUMMARY_MEMORY_H
 #define CANNON_CLI_SUMMARY_MEMORY_H
 
@@ -6,13 +6,14 @@
 
 #include <stdio.h>
 
-/* Devices, pinned and managed memory, pools, alarms, health. */
+/* Prints devices, pinned and managed memory, pools, streams, alarms and health. */
 void summary_memory(FILE *out, const stats_file *p, bool running);
 
-/* Where most memory was allocated from, by peak, and by what is live; nothing without CANNON_SITES. */
+/* Prints the call sites with the most memory, by peak and by live bytes; nothing without CANNON_SITES. */
 void summary_sites(FILE *out, const stats_file *p, bool running);
 
-/* The rows of p->sites that are used, by falling peak (by_live: by falling live bytes); returns how many. */
+/* Fills `sorted` with the rows of p->sites in use, in descending order of peak bytes (by_live: of live bytes).
+ * Returns their number. */
 unsigned summary_sorted_sites(const stats_file *p, const stats_site *sorted[STATS_MAX_SITES], bool by_live);
 
 #endif

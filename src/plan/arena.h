@@ -1,5 +1,6 @@
-/* One allocation, cut into arrays. Layout functions run twice: with no memory, to add up what is needed, then to hand it
- * out. */
+/* One allocation that is divided into arrays. A module's layout function takes its arrays from an arena; it is run
+ * twice: first with no memory, to add up the bytes needed, then with the allocation, to assign the pointers. Not
+ * thread-safe. Whoever allocated the memory frees it; the arena owns nothing. */
 #ifndef CANNON_PLAN_ARENA_H
 #define CANNON_PLAN_ARENA_H
 
@@ -7,7 +8,7 @@
 #include <stdint.h>
 
 typedef struct {
-  char *memory; /* NULL: only counting */
+  char *memory; /* NULL while the bytes are only counted */
   size_t used;
 } arena;
 

@@ -1,4 +1,4 @@
-/* cannon_plan_check: whether a plan holds. */
+/* cannon_plan_check: checks whether a plan is valid. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -22,8 +22,8 @@ static cannon_plan_error check_place(const cannon_plan_problem *p, const uint64_
   return CANNON_PLAN_OK;
 }
 
-static cannon_plan_error check(instance *in, const cannon_plan_problem *p, const uint64_t *offsets,
-                               cannon_plan_result *result) {
+static cannon_plan_error check_with_instance(instance *in, const cannon_plan_problem *p, const uint64_t *offsets,
+                                             cannon_plan_result *result) {
   char *message = result->message;
   cannon_plan_error error = instance_build(in, p, message);
   for (size_t i = 0; i < p->n_buffers && !error; ++i) error = check_place(p, offsets, i, message);
@@ -48,8 +48,8 @@ cannon_plan_error cannon_plan_check(const cannon_plan_problem *p, const uint64_t
   if (!result) return CANNON_PLAN_NULL;
   *result = (cannon_plan_result){.fits = true, .end.method = "checked"};
   char *message = result->message;
-  if (!p) return FAIL(CANNON_PLAN_NULL, "problem is null");
-  if (!offsets && p->n_buffers) return FAIL(CANNON_PLAN_NULL, "offsets is null, expected %zu", p->n_buffers);
+  if (!p) return FAIL(CANNON_PLAN_NULL, "problem is NULL");
+  if (!offsets && p->n_buffers) return FAIL(CANNON_PLAN_NULL, "offsets is NULL, expected %zu elements", p->n_buffers);
   cannon_plan_error error = validate_counts(p, message);
   if (error) return error;
   instance in;
@@ -59,7 +59,7 @@ cannon_plan_error cannon_plan_check(const cannon_plan_problem *p, const uint64_t
   if (!memory) return FAIL(CANNON_PLAN_NO_MEMORY, "no memory for %zu bytes to check with", a.used);
   a = (arena){.memory = memory};
   instance_layout(&in, &a, p);
-  error = check(&in, p, offsets, result);
+  error = check_with_instance(&in, p, offsets, result);
   free(memory);
   return error;
 }

@@ -1,4 +1,5 @@
-/* Plans made in one pass over the items of a part. */
+/* Plans made in a single pass over the items of a part. Called by plan.c and rounds.c; each worker thread has a
+ * `greedy` of its own. Peaks are in bytes, bases in units (instance.h). A fixed item always gets its fixed base. */
 #ifndef CANNON_PLAN_GREEDY_H
 #define CANNON_PLAN_GREEDY_H
 
@@ -6,29 +7,32 @@
 #include "plan/slabs.h"
 #include "plan/watch.h"
 
-/* A worker's. */
+/* Buffers of one worker, taken from the planner's arena. */
 typedef struct {
   keyed *order, *spare;
-  int64_t *base; /* of each item of the problem: what the last pass found */
+  int64_t *base; /* bases that the last pass found, indexed by the items of the problem */
   slabs slabs;
   max_tree skyline;
 } greedy;
 
 void greedy_layout(greedy *g, arena *a, const cannon_plan_problem *problem);
 
-/* Each item on top of whatever was placed before it during its life, n log n: room below is never filled. The peak. */
+/* Places each item, in the order of the weights, on top of everything placed before it that overlaps its lifetime.
+ * Takes O(n log n); free room further down is never used. Returns the peak. */
 uint64_t greedy_stack(greedy *g, const instance *in, const part *q, const order_weights *w);
 
-/* g->order holds all items, and g->base where the first n_placed of these are: each of the others at the lowest place that is
- * free. The peak, or UINT64_MAX if it gets above `most` or the watch is over. */
-uint64_t greedy_go_on(greedy *g, const instance *in, const part *q, uint32_t n_placed, uint64_t most, watch *stop);
+/* Continues a pass: g->order holds all items, and g->base the bases of the first n_placed of them. Each of the other
+ * items is placed at the lowest base that is free during its life. Returns the peak, or UINT64_MAX if the peak would
+ * exceed `most` bytes, or the time limit or a cancellation ended the pass. */
+uint64_t greedy_continue(greedy *g, const instance *in, const part *q, uint32_t n_placed, uint64_t most, watch *stop);
 
-/* Each item at the lowest place that is free, likewise. */
+/* Places all items of the part at their lowest free bases, in the order of the weights. Returns as greedy_continue
+ * does. */
 uint64_t greedy_fit(greedy *g, const instance *in, const part *q, const order_weights *w, uint64_t seed, uint64_t most,
                     watch *stop);
 
-/* Passes of greedy_fit in orders that are changed each time: what stuck out above `most` comes earlier. Ends with the first
- * peak of at most that; UINT64_MAX after n_passes. */
+/* Repeats greedy_fit in changed orders: after each pass, items that ended above `most` bytes move towards the front.
+ * Returns the first peak of at most `most`, or UINT64_MAX after n_passes passes or when the watch is over. */
 uint64_t greedy_squeeze(greedy *g, const instance *in, const part *q, const order_weights *w, uint64_t seed,
                         uint64_t most, uint32_t n_passes, watch *stop);
 

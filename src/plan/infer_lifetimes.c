@@ -1,4 +1,4 @@
-/* What follows from where unplaced items can lie, in each section: search.h has the rules. */
+/* Inference for the search: bounds on where unplaced items can lie, section by section. The rules are in search.h. */
 #include <limits.h>
 
 #include "plan/search.h"
@@ -16,31 +16,31 @@ void search_sort(search *s, const search_frame *f) {
   }
 }
 
-static int64_t larger64(int64_t a, int64_t b) { return a > b ? a : b; }
-static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
-static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+static int64_t infer_max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static int32_t infer_max(int32_t a, int32_t b) { return a > b ? a : b; }
+static int32_t infer_min(int32_t a, int32_t b) { return a < b ? a : b; }
 
-/* One item, in order, into the chains of its sections. */
+/* Adds an item to the chains of its sections. Called in ascending order of `low`. */
 static void chain_item(search *s, uint32_t i, int32_t lo, int32_t up) {
   const int64_t low = s->low[i], size = s->size[i], *room = s->room;
   int64_t *chain = s->chain;
   int32_t *candidates = s->candidates;
   for (uint32_t k = s->first[i]; k < s->first[i + 1]; ++k) {
-    const int32_t from = larger(s->interval_lo[k], lo), to = smaller(s->interval_up[k], up);
+    const int32_t from = infer_max(s->interval_lo[k], lo), to = infer_min(s->interval_up[k], up);
     for (int32_t x = from; x < to; ++x) {
-      chain[x] = larger64(chain[x], low) + size;
+      chain[x] = infer_max64(chain[x], low) + size;
       candidates[x] += low <= room[x];
     }
   }
 }
 
-/* One item, in reverse order: the last to come is the lowest. */
+/* Records an item as the lowest of its sections. Called in descending order of `low`, so the last call counts. */
 static void note_lowest(search *s, uint32_t i, int32_t lo, int32_t up) {
   const int64_t low = s->low[i];
   int64_t *lowest = s->lowest, *second = s->second;
   uint32_t *next = s->next;
   for (uint32_t k = s->first[i]; k < s->first[i + 1]; ++k) {
-    const int32_t from = larger(s->interval_lo[k], lo), to = smaller(s->interval_up[k], up);
+    const int32_t from = infer_max(s->interval_lo[k], lo), to = infer_min(s->interval_up[k], up);
     for (int32_t x = from; x < to; ++x) {
       second[x] = lowest[x];
       lowest[x] = low;
@@ -49,8 +49,8 @@ static void note_lowest(search *s, uint32_t i, int32_t lo, int32_t up) {
   }
 }
 
-/* Looks at sections lo to up - 1 anew. */
-static bool look(search *s, const search_frame *f, int32_t lo, int32_t up) {
+/* Recomputes sections lo to up - 1. Returns false if the items of one of them do not fit. */
+static bool infer_sections(search *s, const search_frame *f, int32_t lo, int32_t up) {
   for (int32_t x = lo; x < up; ++x) {
     s->chain[x] = 0;
     s->candidates[x] = 0;
@@ -76,7 +76,7 @@ static bool lives_in(const search *s, uint32_t i, int32_t x) {
   return false;
 }
 
-/* Where only one item can be next, the others are above it. */
+/* Rule "first": where only one item can be the next, raises all others above it. */
 static bool draw_first(search *s, const search_frame *f, int32_t lo, int32_t up) {
   for (int32_t x = lo; x < up; ++x) {
     if (!s->total[x] || s->candidates[x] != 1) continue;
@@ -100,19 +100,19 @@ int64_t search_lowest_top(const search *s, const search_frame *f, uint32_t i) {
   return top;
 }
 
-/* The lowest that an item can lie, given where the others can. */
+/* Returns the lowest base that an item can have, given the bases of the others (rules "support" and "twins"). */
 static int64_t supported_low(const search *s, const search_frame *f, uint32_t i) {
   const uint32_t twin = s->twin[i];
   int64_t low = s->low[i];
   if (s->fixed[i]) return low;
-  if (low > s->sky[i]) low = larger64(low, search_lowest_top(s, f, i));
-  if (twin != NO_ITEM && !s->placed[twin]) low = larger64(low, s->low[twin] + s->size[twin]);
+  if (low > s->sky[i]) low = infer_max64(low, search_lowest_top(s, f, i));
+  if (twin != NO_ITEM && !s->placed[twin]) low = infer_max64(low, s->low[twin] + s->size[twin]);
   return low;
 }
 
-/* Items of sections lo to up - 1 above their support and above their twins. What has got above all that could support it is a
- * failure. One that is raised takes its new place in the slice and is looked at again there: what is lower is final by then,
- * so lows do not creep up by small steps of each other. */
+/* Raises the items of sections lo to up - 1 above their support and above their twins. Returns false if an item can
+ * have no support any more. An item that is raised moves to its new position in the slice and is examined again
+ * there: everything lower is final by then, so bases do not rise by many small steps. */
 static bool draw_support(search *s, const search_frame *f, int32_t lo, int32_t up) {
   for (uint32_t k = f->scope.begin; k < f->live;) {
     const uint32_t i = s->slice[k];
@@ -125,29 +125,29 @@ static bool draw_support(search *s, const search_frame *f, int32_t lo, int32_t u
     uint32_t to = k;
     for (; to + 1 < f->live && comes_before(s, s->slice[to + 1], i); ++to) s->slice[to] = s->slice[to + 1];
     s->slice[to] = i;
-    lo = smaller(lo, s->lo[i]);
-    up = larger(up, s->up[i]);
+    lo = infer_min(lo, s->lo[i]);
+    up = infer_max(up, s->up[i]);
   }
   return true;
 }
 
-/* Sections to look at, taken over. */
+/* Returns the sections to recompute, and marks them as up to date. */
 static void take_dirty(search *s, const search_frame *f, int32_t *lo, int32_t *up) {
-  *lo = larger(s->dirty_lo, f->scope.lo);
-  *up = smaller(s->dirty_up, f->scope.up);
+  *lo = infer_max(s->dirty_lo, f->scope.lo);
+  *up = infer_min(s->dirty_up, f->scope.up);
   s->dirty_lo = INT_MAX;
   s->dirty_up = INT_MIN;
 }
 
 bool search_infer(search *s, const search_frame *f) {
-  int32_t changed_lo = INT_MAX, changed_up = INT_MIN; /* since support was drawn */
+  int32_t changed_lo = INT_MAX, changed_up = INT_MIN; /* sections changed since rule "support" was applied */
   for (int32_t lo, up;;) {
     search_sort(s, f);
     take_dirty(s, f, &lo, &up);
-    changed_lo = smaller(changed_lo, lo);
-    changed_up = larger(changed_up, up);
-    if (lo < up && !(look(s, f, lo, up) && draw_first(s, f, lo, up))) return false;
-    if (s->dirty_lo < s->dirty_up) continue; /* out of order now */
+    changed_lo = infer_min(changed_lo, lo);
+    changed_up = infer_max(changed_up, up);
+    if (lo < up && !(infer_sections(s, f, lo, up) && draw_first(s, f, lo, up))) return false;
+    if (s->dirty_lo < s->dirty_up) continue; /* items were raised: the slice is out of order */
     if (!draw_support(s, f, changed_lo, changed_up)) return false;
     if (s->dirty_lo >= s->dirty_up) return true;
     changed_lo = INT_MAX;

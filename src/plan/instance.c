@@ -5,8 +5,8 @@
 #include "plan/validate.h"
 
 void instance_layout(instance *in, arena *a, const cannon_plan_problem *p) {
-  /* A buffer with g gaps has at most g + 1 stretches and g windows. Where buffers share an item, cutting its n rectangles
-   * at each other's ends makes at most 2n pieces. */
+  /* A buffer with g gaps has at most g + 1 full-size rectangles and g windows. Where buffers share an item, cutting
+   * its n rectangles at each other's ends makes at most 2n pieces. */
   const size_t n_raw = p->n_buffers + 2 * p->n_gaps, n_pieces = 2 * n_raw;
   in->problem = p;
   TAKE(a, in->items, p->n_buffers);
@@ -25,7 +25,7 @@ void instance_layout(instance *in, arena *a, const cannon_plan_problem *p) {
   TAKE(a, in->raw_upper, n_raw);
   TAKE(a, in->keys, 2 * n_pieces);
   TAKE(a, in->spare, 2 * n_pieces);
-  tree_layout(&in->tree, a, n_pieces);
+  max_tree_layout(&in->tree, a, n_pieces);
 }
 
 static uint64_t gcd(uint64_t a, uint64_t b) {
@@ -39,7 +39,7 @@ static uint64_t gcd(uint64_t a, uint64_t b) {
 
 /* ---- items ----------------------------------------------------------------------------------------------------- */
 
-/* Sets item_of to the buffer that each one is, over others, in place of. */
+/* Sets item_of of each buffer to the end of its chain of in_place_of. */
 static cannon_plan_error find_roots(instance *in, char message[200]) {
   const cannon_plan_buffer *buffers = in->problem->buffers;
   const uint32_t n = (uint32_t)in->problem->n_buffers;
@@ -49,8 +49,9 @@ static cannon_plan_error find_roots(instance *in, char message[200]) {
     uint32_t end = i;
     for (; root[end] == CANNON_PLAN_NO_BUFFER && buffers[end].in_place_of != CANNON_PLAN_NO_BUFFER;
          end = buffers[end].in_place_of)
-      root[end] = n; /* on the way */
-    if (root[end] == n) return FAIL(CANNON_PLAN_BAD_PAIR, "buffer %u is in place of itself, over others", end);
+      root[end] = n; /* marks the buffers of the chain */
+    if (root[end] == n)
+      return FAIL(CANNON_PLAN_BAD_PAIR, "buffer %u is in place of itself, through other buffers", end);
     const uint32_t found = root[end] == CANNON_PLAN_NO_BUFFER ? end : root[end];
     root[end] = found;
     for (uint32_t b = i; b != end && root[b] == n; b = buffers[b].in_place_of) root[b] = found;
@@ -58,30 +59,32 @@ static cannon_plan_error find_roots(instance *in, char message[200]) {
   return CANNON_PLAN_OK;
 }
 
-/* Adds a buffer to its item; sizes, alignments and offsets are in bytes yet. */
+/* Adds a buffer to its item. At this stage sizes, alignments and offsets are still in bytes. */
 static cannon_plan_error add_to_item(instance *in, uint32_t b, char message[200]) {
   const cannon_plan_buffer *buffer = &in->problem->buffers[b];
   item *it = &in->items[in->item_of[b]];
   const int64_t align = buffer->alignment ? (int64_t)buffer->alignment : 1;
   const int64_t factor = align / (int64_t)gcd((uint64_t)align, (uint64_t)it->align);
   if (__builtin_mul_overflow(it->align, factor, &it->align) || (uint64_t)it->align > MAX_BYTES)
-    return FAIL(CANNON_PLAN_TOO_LARGE, "buffer %u and what it is in place of have no common alignment below 2^61", b);
+    return FAIL(CANNON_PLAN_TOO_LARGE, "buffer %u and those in whose place it is have no common alignment below 2^61",
+                b);
   if (buffer->offset != CANNON_PLAN_ANYWHERE) {
     if (it->fixed >= 0 && it->fixed != (int64_t)buffer->offset)
-      return FAIL(CANNON_PLAN_CONFLICT, "buffer %u has the offset %" PRIu64 ", but what it is in place of has %" PRId64,
-                  b, buffer->offset, it->fixed);
+      return FAIL(CANNON_PLAN_CONFLICT,
+                  "buffer %u has the offset %" PRIu64 ", but a buffer with which it shares its offset has %" PRId64, b,
+                  buffer->offset, it->fixed);
     it->fixed = (int64_t)buffer->offset;
   }
   if (buffer->size > it->bytes) it->bytes = buffer->size;
   return CANNON_PLAN_OK;
 }
 
-/* Items, numbered as the first of their buffers are. */
+/* Makes the items, in the order of their first buffers. */
 static cannon_plan_error make_items(instance *in, char message[200]) {
   const uint32_t n = (uint32_t)in->problem->n_buffers;
   cannon_plan_error error = find_roots(in, message);
   if (error) return error;
-  uint32_t *number = in->members; /* of a root's item; free until there are parts */
+  uint32_t *number = in->members; /* item number of each chain's end; the array is unused until parts are made */
   for (uint32_t b = 0; b < n; ++b) number[b] = CANNON_PLAN_NO_BUFFER;
   in->n_items = 0;
   for (uint32_t b = 0; b < n; ++b) {
@@ -103,7 +106,7 @@ static cannon_plan_error make_items(instance *in, char message[200]) {
     if (it->fixed >= 0 && it->fixed % it->align)
       return FAIL(CANNON_PLAN_BAD_OFFSET,
                   "buffer %u has the offset %" PRId64 ", expected a multiple of %" PRId64
-                  ", the alignment of what is in place of what",
+                  ", the common alignment of the buffers that share this offset",
                   it->first_buffer, it->fixed, it->align);
   }
   return CANNON_PLAN_OK;
@@ -134,13 +137,13 @@ static void make_raw(instance *in) {
   }
 }
 
-static void add_piece(instance *in, piece p, uint64_t lower, uint64_t upper) {
+static void instance_add_piece(instance *in, piece p, uint64_t lower, uint64_t upper) {
   in->lower[in->n_pieces] = lower;
   in->upper[in->n_pieces] = upper;
   in->pieces[in->n_pieces++] = p;
 }
 
-/* The hull of rectangles that live in a stretch of time. */
+/* Returns the smallest piece that contains all rectangles living in an interval of time. */
 static piece hull(const instance *in, const keyed *live, uint32_t n) {
   piece p = in->raw[live[0].index];
   for (uint32_t i = 1; i < n; ++i) {
@@ -153,9 +156,9 @@ static piece hull(const instance *in, const keyed *live, uint32_t n) {
   return p;
 }
 
-/* Cuts an item's rectangles, ascending by their start, where one begins or ends while another lives. */
+/* Cuts an item's rectangles, which are sorted by their start, at each time at which one begins or ends. */
 static void cut_pieces(instance *in, const keyed *sorted, uint32_t n) {
-  keyed *live = in->spare; /* the key is when it ends */
+  keyed *live = in->spare; /* keys are end times */
   uint32_t n_live = 0, next = 0;
   uint64_t now = 0;
   while (next < n || n_live) {
@@ -165,7 +168,7 @@ static void cut_pieces(instance *in, const keyed *sorted, uint32_t n) {
     uint64_t until = next < n ? in->raw_lower[sorted[next].index] : UINT64_MAX;
     for (uint32_t i = 0; i < n_live; ++i)
       if (live[i].key < until) until = live[i].key;
-    add_piece(in, hull(in, live, n_live), now, until);
+    instance_add_piece(in, hull(in, live, n_live), now, until);
     now = until;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < n_live; ++i)
@@ -178,10 +181,10 @@ static void make_pieces(instance *in) {
   make_raw(in);
   const uint32_t n = in->n_raw;
   for (uint32_t i = 0; i < n; ++i) in->keys[i] = (keyed){in->raw_lower[i], i};
-  if (in->n_items < in->problem->n_buffers) { /* else they are in order */
-    sort_keyed(in->keys, in->spare, n);
+  if (in->n_items < in->problem->n_buffers) { /* otherwise they are already sorted */
+    keyed_sort(in->keys, in->spare, n);
     for (uint32_t i = 0; i < n; ++i) in->keys[i].key = in->raw[in->keys[i].index].item;
-    sort_keyed(in->keys, in->spare, n);
+    keyed_sort(in->keys, in->spare, n);
   }
   in->n_pieces = 0;
   uint32_t begin = 0;
@@ -190,8 +193,8 @@ static void make_pieces(instance *in) {
     in->first[i] = in->n_pieces;
     while (end < n && in->raw[in->keys[end].index].item == i) ++end;
     if (end - begin == 1)
-      add_piece(in, in->raw[in->keys[begin].index], in->raw_lower[in->keys[begin].index],
-                in->raw_upper[in->keys[begin].index]);
+      instance_add_piece(in, in->raw[in->keys[begin].index], in->raw_lower[in->keys[begin].index],
+                         in->raw_upper[in->keys[begin].index]);
     else
       cut_pieces(in, in->keys + begin, end - begin);
     begin = end;
@@ -201,8 +204,9 @@ static void make_pieces(instance *in) {
 
 /* ---- units ----------------------------------------------------------------------------------------------------- */
 
-/* Offsets are multiples of what all alignments have in common, so sizes may be, too. Where no alignment gets in the way,
- * offsets are sums of sizes, which then have a larger divisor. */
+/* Chooses the unit. All offsets are multiples of the common divisor of all alignments, so sizes may be rounded up to
+ * multiples of it, too. Where alignments impose nothing more, offsets are sums of sizes, and the common divisor of
+ * these, which is larger, is the unit. */
 static void choose_unit(instance *in) {
   uint64_t common = 0, unit = 0, before;
   for (uint32_t i = 0; i < in->n_items; ++i) common = gcd(common, (uint64_t)in->items[i].align);
@@ -213,8 +217,8 @@ static void choose_unit(instance *in) {
     item *it = &in->items[p->item];
     if ((uint64_t)p->high > it->bytes) it->bytes = (uint64_t)p->high;
     p->low -= p->low % (int64_t)common;
-    p->high = align_up(p->high, (int64_t)common);
-    p->need = align_up(p->need, (int64_t)common);
+    p->high = instance_align_up(p->high, (int64_t)common);
+    p->need = instance_align_up(p->need, (int64_t)common);
     unit = gcd(gcd(unit, (uint64_t)p->low), gcd((uint64_t)p->need, (uint64_t)p->high));
   }
   for (uint32_t i = 0; i < in->n_items; ++i)
@@ -251,12 +255,12 @@ static void count_in_units(instance *in) {
 
 int32_t instance_sections(instance *in, piece *pieces, const uint64_t *lower, const uint64_t *upper, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
-    in->keys[2 * i] = (keyed){upper[i] << 1, i}; /* ends come before starts of the same time */
+    in->keys[2 * i] = (keyed){upper[i] << 1, i}; /* at equal times, ends sort before starts */
     in->keys[2 * i + 1] = (keyed){lower[i] << 1 | 1, i};
   }
-  sort_keyed(in->keys, in->spare, 2 * (size_t)n);
+  keyed_sort(in->keys, in->spare, 2 * (size_t)n);
   int32_t section = 0;
-  bool ended = false; /* a piece, in this section: no other can join it */
+  bool ended = false; /* a piece has ended in this section, so that a piece that starts now belongs to the next one */
   for (size_t e = 0; e < 2 * (size_t)n; ++e) {
     piece *p = &pieces[in->keys[e].index];
     if (in->keys[e].key & 1) {
@@ -281,8 +285,8 @@ static void sum_loads(instance *in) {
 }
 
 static void span_items(instance *in) {
-  tree_reset(&in->tree, in->n_sections);
-  for (int32_t s = 0; s < in->n_sections; ++s) tree_raise(&in->tree, s, s + 1, in->load[s]);
+  max_tree_reset(&in->tree, in->n_sections);
+  for (int32_t s = 0; s < in->n_sections; ++s) max_tree_raise(&in->tree, s, s + 1, in->load[s]);
   for (uint32_t i = 0; i < in->n_items; ++i) {
     item *it = &in->items[i];
     if (in->first[i] == in->first[i + 1]) continue;
@@ -290,14 +294,14 @@ static void span_items(instance *in) {
     it->up = in->pieces[in->first[i + 1] - 1].up;
     it->life = in->upper[in->first[i + 1] - 1] - in->lower[in->first[i]];
     for (uint32_t k = in->first[i]; k < in->first[i + 1]; ++k) {
-      const int64_t load = tree_max(&in->tree, in->pieces[k].lo, in->pieces[k].up);
+      const int64_t load = max_tree_max(&in->tree, in->pieces[k].lo, in->pieces[k].up);
       if (load > it->load) it->load = load;
     }
   }
 }
 
 static void make_parts(instance *in) {
-  keyed *reach = in->keys; /* of a section: how far its items go; then its part */
+  keyed *reach = in->keys; /* key: end (exclusive) of the items that start in the section; index: its part */
   for (int32_t s = 0; s < in->n_sections; ++s) reach[s].key = 0;
   for (uint32_t i = 0; i < in->n_items; ++i)
     if (in->items[i].height && (uint64_t)in->items[i].up > reach[in->items[i].lo].key)
@@ -339,33 +343,35 @@ static void describe_part(instance *in, part *q) {
 
 /* ---- bounds ----------------------------------------------------------------------------------------------------- */
 
-/* What lives together needs its sum; of buffers in alias pairs only the largest is counted. The uppermost of a section need
- * not be rounded up, nor any if it is the lowest, too. */
+/* Computes lower bounds: the sizes of what lives together add up, with only the largest counted among buffers in
+ * alias pairs. The uppermost item of a section need not be rounded up to units, so the bound is lowered by the
+ * largest rounding of the section. */
 static void bound_parts(instance *in) {
   const size_t n = (size_t)in->n_sections;
-  keyed *largest = in->keys, *pad = in->spare; /* by section: of aliased pieces; bytes that rounding added to a piece */
-  tree_reset(&in->tree, in->n_sections);
+  /* by section: largest aliased piece; bytes that rounding added to a piece */
+  keyed *largest = in->keys, *pad = in->spare;
+  max_tree_reset(&in->tree, in->n_sections);
   memset(in->load, 0, (n + 1) * sizeof *in->load);
   for (uint32_t k = 0; k < in->n_pieces; ++k) {
     const piece *p = &in->pieces[k];
     if (in->items[p->item].aliased) {
-      tree_raise(&in->tree, p->lo, p->up, p->need);
+      max_tree_raise(&in->tree, p->lo, p->up, p->need);
     } else {
       in->load[p->lo] += p->need;
       in->load[p->up] -= p->need;
     }
   }
   for (int32_t s = 0; s < in->n_sections; ++s) {
-    largest[s].key = in->problem->n_aliases ? (uint64_t)tree_max(&in->tree, s, s + 1) : 0;
+    largest[s].key = in->problem->n_aliases ? (uint64_t)max_tree_max(&in->tree, s, s + 1) : 0;
     in->load[s + 1] += in->load[s];
   }
-  tree_reset(&in->tree, in->n_sections);
+  max_tree_reset(&in->tree, in->n_sections);
   for (uint32_t i = 0; i < in->n_items && in->pad; ++i) {
     const uint64_t rounded = (uint64_t)in->items[i].height * in->unit;
     for (uint32_t k = in->first[i]; k < in->first[i + 1]; ++k)
-      tree_raise(&in->tree, in->pieces[k].lo, in->pieces[k].up, (int64_t)(rounded - in->items[i].bytes));
+      max_tree_raise(&in->tree, in->pieces[k].lo, in->pieces[k].up, (int64_t)(rounded - in->items[i].bytes));
   }
-  for (int32_t s = 0; s < in->n_sections; ++s) pad[s].key = in->pad ? (uint64_t)tree_max(&in->tree, s, s + 1) : 0;
+  for (int32_t s = 0; s < in->n_sections; ++s) pad[s].key = in->pad ? (uint64_t)max_tree_max(&in->tree, s, s + 1) : 0;
   for (uint32_t q = 0; q < in->n_parts; ++q) {
     part *here = &in->parts[q];
     for (int32_t s = here->lo; s < here->up; ++s) {
@@ -392,7 +398,7 @@ static void make_aliases(instance *in) {
   }
   for (size_t b = 0, sum = 0; b <= p->n_buffers; ++b) {
     if (b < p->n_buffers) sum += in->alias_first[b];
-    in->alias_first[b] = (uint32_t)sum; /* where it ends: filling goes down */
+    in->alias_first[b] = (uint32_t)sum; /* end of its range: filling proceeds downwards */
   }
   for (size_t i = 0; i < p->n_aliases; ++i) {
     in->alias[--in->alias_first[p->aliases[i].a]] = p->aliases[i].b;

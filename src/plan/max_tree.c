@@ -2,15 +2,15 @@
 
 #include <string.h>
 
-/* Leaves are nodes n to 2n - 1; node i covers nodes 2i and 2i + 1. n need not be a power of two: a range is still the union
- * of the nodes that the loops below visit, and every ancestor of a leaf is reached by halving. */
+/* Leaves are the nodes n to 2n - 1; node i covers nodes 2i and 2i + 1. n need not be a power of two: a range is
+ * still the union of the nodes that the loops below visit, and every ancestor of a leaf is reached by halving. */
 
-void tree_layout(max_tree *t, arena *a, size_t n_most) {
+void max_tree_layout(max_tree *t, arena *a, size_t n_most) {
   TAKE(a, t->tag, 2 * n_most + 2);
   TAKE(a, t->most, 2 * n_most + 2);
 }
 
-void tree_reset(max_tree *t, int32_t n) {
+void max_tree_reset(max_tree *t, int32_t n) {
   t->n = n;
   memset(t->tag, 0, 2 * (size_t)n * sizeof *t->tag);
   memset(t->most, 0, 2 * (size_t)n * sizeof *t->most);
@@ -27,7 +27,7 @@ static void raise_above(max_tree *t, int32_t i, int64_t value) {
   while (i >>= 1) t->most[i] = max64(t->most[i], value);
 }
 
-void tree_raise(max_tree *t, int32_t lower, int32_t upper, int64_t value) {
+void max_tree_raise(max_tree *t, int32_t lower, int32_t upper, int64_t value) {
   int32_t l = lower + t->n, r = upper + t->n;
   for (; l < r; l >>= 1, r >>= 1) {
     if (l & 1) raise_node(t, l++, value);
@@ -43,7 +43,7 @@ static int64_t max_tag_above(const max_tree *t, int32_t i) {
   return most;
 }
 
-int64_t tree_max(const max_tree *t, int32_t lower, int32_t upper) {
+int64_t max_tree_max(const max_tree *t, int32_t lower, int32_t upper) {
   int64_t most = max64(max_tag_above(t, lower + t->n), max_tag_above(t, upper - 1 + t->n));
   for (int32_t l = lower + t->n, r = upper + t->n; l < r; l >>= 1, r >>= 1) {
     if (l & 1) most = max64(most, t->most[l++]);

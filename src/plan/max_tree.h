@@ -1,5 +1,5 @@
-/* The largest value over ranges of places, where values of ranges only ever rise: a segment tree, bottom up, O(log n) for
- * either. */
+/* Maximum over index ranges, for values that only increase: a bottom-up segment tree. An update of a range and a
+ * query take O(log n). Used by instance.c, greedy.c and overlap.c; not thread-safe. */
 #ifndef CANNON_PLAN_MAX_TREE_H
 #define CANNON_PLAN_MAX_TREE_H
 
@@ -8,14 +8,16 @@
 #include "plan/arena.h"
 
 typedef struct {
-  int32_t n;     /* places, 0 to n - 1 */
-  int64_t *tag;  /* of a node: all places below it have at least this */
-  int64_t *most; /* the largest below it, tags above it left out */
+  int32_t n;     /* number of indices, 0 to n - 1 */
+  int64_t *tag;  /* tag[node]: every value below the node is at least this */
+  int64_t *most; /* most[node]: maximum below the node, without the tags of its ancestors */
 } max_tree;
 
-void tree_layout(max_tree *t, arena *a, size_t n_most);
-void tree_reset(max_tree *t, int32_t n); /* all values 0; n at most n_most */
-void tree_raise(max_tree *t, int32_t lower, int32_t upper, int64_t value);
-int64_t tree_max(const max_tree *t, int32_t lower, int32_t upper); /* lower < upper */
+/* Takes memory for up to n_most indices from the arena. */
+void max_tree_layout(max_tree *t, arena *a, size_t n_most);
+void max_tree_reset(max_tree *t, int32_t n); /* sets all values to 0; n is at most the n_most of the layout */
+/* Raises the values of [lower, upper) that are below `value` to it. */
+void max_tree_raise(max_tree *t, int32_t lower, int32_t upper, int64_t value);
+int64_t max_tree_max(const max_tree *t, int32_t lower, int32_t upper); /* maximum over [lower, upper); lower < upper */
 
 #endif

@@ -1,7 +1,8 @@
 #include "plan/overlap.h"
 
-/* Going up by the lower ends of rectangles, the next one overlaps one below exactly if one of those reaches higher during
- * its time. Rectangles that may overlap some others can't be in that picture: each is compared with all. */
+/* Rectangles are visited in ascending order of their lower ends. A rectangle overlaps an earlier one exactly if,
+ * during its time, the highest upper end so far exceeds its lower end. Rectangles that may overlap some others
+ * cannot be handled in this way; each of these is compared with all. */
 
 static uint64_t low_end(const uint64_t *offsets, const piece *p) { return offsets[p->buffer] + (uint64_t)p->low; }
 
@@ -12,7 +13,8 @@ static bool meet(const instance *in, const uint64_t *offsets, const piece *p, co
          low_end(offsets, q) < high_end(offsets, p) && !instance_aliased(in, p->buffer, q->buffer);
 }
 
-/* Of an item of several buffers with windows, one rectangle can be above another at the same time. */
+/* Where several buffers share an item and have windows, one rectangle of the item can be above another at the same
+ * time. */
 static bool is_special(const instance *in, const piece *p) {
   return in->items[p->item].aliased || (p->low && in->n_items < in->problem->n_buffers);
 }
@@ -27,7 +29,7 @@ static bool compare_with_all(const instance *in, const uint64_t *offsets, const 
   return false;
 }
 
-/* The one that piece p, of which it is known that it overlaps something, overlaps. */
+/* Finds a rectangle that overlaps piece p, which is known to overlap one. */
 static bool name_other(const instance *in, const uint64_t *offsets, const piece *p, uint32_t *a, uint32_t *b) {
   *a = p->buffer;
   return compare_with_all(in, offsets, p, b);
@@ -44,19 +46,20 @@ bool overlap_find(instance *in, const uint64_t *offsets, uint32_t *a, uint32_t *
     else if (name_other(in, offsets, p, a, b))
       return true;
   }
-  sort_keyed(in->keys, in->spare, n);
-  tree_reset(&in->tree, n_sections);
-  for (uint32_t begin = 0, end; begin < n; begin = end) { /* an item's rectangles with one lower end may overlap */
+  keyed_sort(in->keys, in->spare, n);
+  max_tree_reset(&in->tree, n_sections);
+  /* rectangles of one item with the same lower end may overlap */
+  for (uint32_t begin = 0, end; begin < n; begin = end) {
     const uint32_t of = in->raw[in->keys[begin].index].item;
     for (end = begin; end < n && in->keys[end].key == in->keys[begin].key && in->raw[in->keys[end].index].item == of;
          ++end) {
       const piece *p = &in->raw[in->keys[end].index];
-      if ((uint64_t)tree_max(&in->tree, p->lo, p->up) > in->keys[end].key && name_other(in, offsets, p, a, b))
+      if ((uint64_t)max_tree_max(&in->tree, p->lo, p->up) > in->keys[end].key && name_other(in, offsets, p, a, b))
         return true;
     }
     for (uint32_t i = begin; i < end; ++i) {
       const piece *p = &in->raw[in->keys[i].index];
-      tree_raise(&in->tree, p->lo, p->up, (int64_t)high_end(offsets, p));
+      max_tree_raise(&in->tree, p->lo, p->up, (int64_t)high_end(offsets, p));
     }
   }
   return false;

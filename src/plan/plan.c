@@ -1,4 +1,4 @@
-/* cannon_plan: from the first plan to the best that its limits allow. */
+/* cannon_plan: makes a first plan and improves it as far as the limits allow. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -11,14 +11,14 @@ typedef struct {
   const cannon_plan_options *options;
   cannon_plan_result *result;
   instance in;
-  part_state *states; /* of parts */
-  uint64_t *fixed;    /* offsets of the buffers that are fixed */
+  part_state *states; /* by part */
+  uint64_t *fixed;    /* offset of each fixed buffer; CANNON_PLAN_ANYWHERE for the others */
   sweep sweep;
   rounds rounds;
   worker *workers;
   crew crew;
   watch watch;
-  uint64_t goal; /* bytes: there is no need to get below */
+  uint64_t goal; /* bytes; there is no need for a lower peak */
   bool cancelled;
 } planner;
 
@@ -38,7 +38,7 @@ static void planner_layout(planner *p, arena *a, const cannon_plan_problem *prob
 
 /* ---- progress --------------------------------------------------------------------------------------------------- */
 
-static bool is_over(planner *p) {
+static bool planner_is_over(planner *p) {
   const uint64_t most = p->options->max_nodes;
   return p->cancelled || (most && p->result->end.nodes >= most) || watch_over(&p->watch);
 }
@@ -50,8 +50,8 @@ static uint32_t highest_part(const planner *p) {
   return highest;
 }
 
-/* Takes note of what the parts have come to. */
-static void report(planner *p, const char *method) {
+/* Updates the result with the state of the parts, and calls the user's progress function. */
+static void planner_report(planner *p, const char *method) {
   cannon_plan_progress *end = &p->result->end;
   const uint64_t peak = p->in.n_parts ? p->states[highest_part(p)].peak : 0;
   const bool news = peak != end->peak;
@@ -69,7 +69,7 @@ static void report(planner *p, const char *method) {
 
 /* ---- stages ----------------------------------------------------------------------------------------------------- */
 
-/* The part's plan becomes the one in the first worker's bases. */
+/* Adopts the plan of a part that is in the first worker's bases. */
 static void adopt(planner *p, const part *here) {
   const int64_t *base = p->workers[0].greedy.base;
   for (uint32_t m = here->begin; m < here->end; ++m) p->rounds.base[p->in.members[m]] = base[p->in.members[m]];
@@ -85,16 +85,16 @@ static void run_sweep(planner *p) {
     p->states[q].peak = peak;
     adopt(p, here);
   }
-  report(p, "sweep");
+  planner_report(p, "sweep");
 }
 
-/* Some plan of everything, at once. */
+/* Makes a plan of everything quickly, so that there is always a result. */
 static void make_first_plan(planner *p) {
   static const order_weights by_life = {.life = 1};
   greedy *g = &p->workers[0].greedy;
   for (uint32_t i = 0; i < p->in.n_items; ++i) {
     const int64_t fixed = p->in.items[i].fixed;
-    p->rounds.base[i] = fixed >= 0 ? fixed : 0; /* for what takes no room */
+    p->rounds.base[i] = fixed >= 0 ? fixed : 0; /* for items that take no room */
   }
   for (uint32_t q = 0; q < p->in.n_parts; ++q) {
     const part *here = &p->in.parts[q];
@@ -102,25 +102,25 @@ static void make_first_plan(planner *p) {
     adopt(p, here);
     p->result->end.nodes += here->end - here->begin;
   }
-  report(p, "stack by life");
+  planner_report(p, "stack by life");
 }
 
 static void run_greedy(planner *p) {
-  for (uint32_t q = 0; q < p->in.n_parts && !is_over(p); ++q) {
+  for (uint32_t q = 0; q < p->in.n_parts && !planner_is_over(p); ++q) {
     if (p->states[q].peak <= p->goal) continue;
     const round_result r = rounds_greedy(&p->rounds, &p->in.parts[q], &p->states[q], p->goal);
     p->result->end.nodes += r.nodes;
-    if (r.better) report(p, r.method);
+    if (r.better) planner_report(p, r.method);
   }
 }
 
-/* Always the highest part: without it the peak does not come down. */
+/* Always works on the part with the highest peak: the problem's peak cannot fall otherwise. */
 static void improve(planner *p) {
-  while (p->result->end.peak > p->goal && !is_over(p)) {
+  while (p->result->end.peak > p->goal && !planner_is_over(p)) {
     const uint32_t q = highest_part(p);
     const round_result r = rounds_improve(&p->rounds, &p->in.parts[q], &p->states[q], p->goal);
     p->result->end.nodes += r.nodes;
-    if (r.better || r.impossible) report(p, r.method);
+    if (r.better || r.impossible) planner_report(p, r.method);
   }
 }
 
@@ -147,7 +147,7 @@ static cannon_plan_error solve(planner *p, uint32_t n_workers, uint64_t *offsets
   if (error) return error;
   make_first_plan(p);
   if (!p->cancelled) run_sweep(p);
-  if (p->result->end.peak > p->goal && !is_over(p)) {
+  if (p->result->end.peak > p->goal && !planner_is_over(p)) {
     char *message = p->result->message;
     if (!crew_start(&p->crew, n_workers)) return FAIL(CANNON_PLAN_NO_THREAD, "the host refused %u threads", n_workers);
     run_greedy(p);
@@ -165,17 +165,17 @@ static cannon_plan_error solve(planner *p, uint32_t n_workers, uint64_t *offsets
 
 static cannon_plan_error check_arguments(const cannon_plan_problem *problem, const cannon_plan_options *o,
                                          const uint64_t *offsets, char message[200]) {
-  if (!problem) return FAIL(CANNON_PLAN_NULL, "problem is null");
+  if (!problem) return FAIL(CANNON_PLAN_NULL, "problem is NULL");
   if (!offsets && problem->n_buffers)
-    return FAIL(CANNON_PLAN_NULL, "offsets is null, expected room for %zu", problem->n_buffers);
-  if (o->n_threads > CREW_MOST)
-    return FAIL(CANNON_PLAN_BAD_OPTION, "n_threads is %u, expected at most %d", o->n_threads, CREW_MOST);
+    return FAIL(CANNON_PLAN_NULL, "offsets is NULL, expected room for %zu", problem->n_buffers);
+  if (o->n_threads > CREW_MAX)
+    return FAIL(CANNON_PLAN_BAD_OPTION, "n_threads is %u, expected at most %d", o->n_threads, CREW_MAX);
   if (!(o->seconds >= 0)) return FAIL(CANNON_PLAN_BAD_OPTION, "seconds is %g, expected 0 or more", o->seconds);
   return validate_counts(problem, message);
 }
 
 static uint64_t end_of(uint64_t start_ns, double seconds) {
-  const double most = 1e9; /* some 30 years */
+  const double most = 1e9; /* about 30 years */
   return seconds > 0 && seconds < most ? start_ns + (uint64_t)(seconds * 1e9) : UINT64_MAX;
 }
 

@@ -4,13 +4,13 @@ enum { DIGIT_BITS = 8, N_DIGITS = 64 / DIGIT_BITS, N_VALUES = 1 << DIGIT_BITS };
 
 static size_t digit_of(uint64_t key, int digit) { return (size_t)(key >> digit * DIGIT_BITS) & (N_VALUES - 1); }
 
-void sort_keyed(keyed *a, keyed *spare, size_t n) {
+void keyed_sort(keyed *a, keyed *spare, size_t n) {
   uint32_t count[N_DIGITS][N_VALUES] = {{0}};
   keyed *from = a, *to = spare;
   for (size_t i = 0; i < n; ++i)
     for (int d = 0; d < N_DIGITS; ++d) ++count[d][digit_of(a[i].key, d)];
   for (int d = 0; d < N_DIGITS; ++d) {
-    if (n && count[d][digit_of(a[0].key, d)] == n) continue; /* all the same */
+    if (n && count[d][digit_of(a[0].key, d)] == n) continue; /* all keys have the same digit */
     uint32_t start = 0;
     for (int v = 0; v < N_VALUES; ++v) {
       const uint32_t here = count[d][v];

@@ -1,4 +1,4 @@
-/* Stable sorting of indices by 64-bit keys: radix sort, linear, without allocation. */
+/* Stable radix sort of indices by 64-bit keys, in linear time and without allocation. */
 #ifndef CANNON_PLAN_RADIX_SORT_H
 #define CANNON_PLAN_RADIX_SORT_H
 
@@ -11,11 +11,11 @@ typedef struct {
   uint32_t index;
 } keyed;
 
-/* Ascending by key; equal keys stay in order. spare has n elements, too. */
-void sort_keyed(keyed *a, keyed *spare, size_t n);
+/* Sorts ascending by key; elements with equal keys keep their order. `spare` is scratch of n elements. */
+void keyed_sort(keyed *a, keyed *spare, size_t n);
 
-/* A key that orders doubles from the largest to the smallest. */
-static inline uint64_t descending_key(double x) {
+/* Returns a key that sorts doubles in descending order. */
+static inline uint64_t keyed_descending(double x) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
   return bits >> 63 ? bits : ~bits & ~((uint64_t)1 << 63);

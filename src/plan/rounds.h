@@ -1,5 +1,6 @@
-/* Rounds of tasks that lower the peak of one part. Each task is one attempt: a greedy pass in some order, a chain of such
- * passes, or a search for a plan within a target. A round's best attempt is kept. */
+/* Rounds of attempts to lower the peak of one part. Each task of a round is one attempt: a greedy pass in some
+ * order, a sequence of such passes, or a search for a plan within a target. The best attempt of a round is kept.
+ * Called by plan.c; the tasks run on the threads of a crew, each with a `worker` of its own. */
 #ifndef CANNON_PLAN_ROUNDS_H
 #define CANNON_PLAN_ROUNDS_H
 
@@ -7,7 +8,7 @@
 #include "plan/greedy.h"
 #include "plan/search.h"
 
-/* A thread's room. */
+/* Data of one thread, taken from the planner's arena. */
 typedef struct {
   greedy greedy;
   search search;
@@ -19,19 +20,19 @@ typedef struct {
 typedef struct {
   uint64_t peak;
   uint64_t nodes;
-  bool impossible; /* proved: nothing within the target */
+  bool impossible; /* it is proved that no plan is within the target */
   const char *method;
 } attempt;
 
 enum { ROUND_TASKS = 16, FIRST_EFFORT = 4 };
 
-/* What is known of a part. */
+/* State of a part between rounds; owned by the planner. */
 typedef struct {
   uint64_t peak;
-  uint64_t step;               /* how far below the peak the next search looks */
-  uint64_t n_rounds, n_greedy; /* of searches, of greedy passes */
-  uint64_t max_cost;           /* of a search (search_limits) */
-  uint64_t effort;             /* of a search, against FIRST_EFFORT; 0: no round yet */
+  uint64_t step;               /* bytes below the peak that the next search aims at */
+  uint64_t n_rounds, n_greedy; /* rounds of searches; rounds of greedy passes */
+  uint64_t max_cost;           /* largest cost of a search (search_limits) */
+  uint64_t effort;             /* budget of a search, relative to FIRST_EFFORT; 0: no round yet */
 } part_state;
 
 typedef struct {
@@ -40,28 +41,29 @@ typedef struct {
   crew *crew;
   watch *stop;
   uint64_t seed;
-  bool only_goal; /* searches look for no less: better plans than the best are worth nothing until it is reached */
-  int64_t *base;  /* best so far, by item */
+  /* a capacity is given: searches aim at it and no lower, since a better plan is worth nothing until it is reached */
+  bool only_goal;
+  int64_t *base; /* best plan so far: base of each item */
 
-  /* The round. */
+  /* The current round. */
   const part *part;
   const part_state *state;
-  uint64_t goal;   /* bytes: no need to get below */
-  uint64_t target; /* bytes: an attempt with at most this wins */
+  uint64_t goal;   /* bytes; there is no need for a lower peak */
+  uint64_t target; /* bytes; an attempt with at most this peak succeeds */
   attempt attempts[ROUND_TASKS];
 } rounds;
 
 typedef struct {
   uint64_t nodes;
-  bool better, impossible; /* impossible: nothing within the target */
+  bool better, impossible; /* impossible: it is proved that no plan is within the target */
   const char *method;
 } round_result;
 
-/* Greedy passes in the best of the usual orders; the second time in the others. */
+/* Makes greedy passes: in the best of the fixed orders the first time, in the other fixed orders the second time. */
 round_result rounds_greedy(rounds *r, part *q, part_state *state, uint64_t goal);
 
-/* Searches and chains of greedy passes; and once, behind the first of these, the other usual orders. May raise the part's
- * bound. */
+/* Makes searches and sequences of greedy passes, or, once after the first round of these, greedy passes in the other
+ * fixed orders. May raise the part's bound. */
 round_result rounds_improve(rounds *r, part *q, part_state *state, uint64_t goal);
 
 #endif

@@ -26,7 +26,7 @@ void search_layout(search *s, arena *a, const cannon_plan_problem *p) {
   TAKE(a, s->second, n_sections);
   TAKE(a, s->candidates, n_sections);
   TAKE(a, s->next, n_sections);
-  TAKE(a, s->reach, 2 * (p->n_buffers + 2 * p->n_gaps) + 1); /* of the whole part */
+  TAKE(a, s->reach, 2 * (p->n_buffers + 2 * p->n_gaps) + 1); /* sized for the whole part */
   TAKE(a, s->slice, n);
   TAKE(a, s->spare, n);
   TAKE(a, s->keys, n);
@@ -37,10 +37,10 @@ void search_layout(search *s, arena *a, const cannon_plan_problem *p) {
   TAKE(a, s->trail, s->max_trail);
 }
 
-/* ---- opening a part --------------------------------------------------------------------------------------------- */
+/* ---- setup for a part -------------------------------------------------------------------------------------------- */
 
-/* Sections of these items: a part's section begins another only where a piece begins after one has ended. Renumbers them
- * in `map`. */
+/* Renumbers the part's sections in `map` for the chosen items: a new section begins only where a piece begins after
+ * another one has ended. Returns the number of sections. */
 static int32_t map_sections(const search *s, int32_t *map) {
   enum { BEGINS = 1, ENDS = 2 };
   const int32_t n = s->of->up - s->of->lo;
@@ -83,19 +83,19 @@ static bool alike(const search *s, uint32_t i, uint32_t j) {
          s->limit[i] == s->limit[j] && s->first[i + 1] - s->first[i] == 1 && s->first[j + 1] - s->first[j] == 1;
 }
 
-/* Items that could change places are held to their order. */
+/* Finds items that are interchangeable, and fixes their order, the first below the second. */
 static void find_twins(search *s) {
   keyed *keys = s->keys;
   for (uint32_t i = 0; i < s->n; ++i) keys[i] = (keyed){(uint64_t)s->up[i], i};
-  sort_keyed(keys, s->spare_keys, s->n);
+  keyed_sort(keys, s->spare_keys, s->n);
   for (uint32_t k = 0; k < s->n; ++k)
     keys[k].key = (uint64_t)s->lo[keys[k].index] << 32 | (uint32_t)s->size[keys[k].index];
-  sort_keyed(keys, s->spare_keys, s->n);
+  keyed_sort(keys, s->spare_keys, s->n);
   for (uint32_t k = 1; k < s->n; ++k)
     if (alike(s, keys[k - 1].index, keys[k].index)) s->twin[keys[k].index] = keys[k - 1].index;
 }
 
-/* False where some item does not fit. */
+/* Returns false if some item does not fit by itself. */
 static bool open_items(search *s) {
   const instance *in = s->in;
   s->n_frames = s->n_scopes = s->n_trail = 0;
@@ -125,7 +125,7 @@ static void sum_totals(search *s) {
       for (int32_t x = s->interval_lo[k]; x < s->interval_up[k]; ++x) s->total[x] += s->size[i];
 }
 
-/* A descent has a node for each item, and a node looks at up to all items and sections. */
+/* A descent has a node for each item, and each node examines up to all items and sections. */
 static uint64_t cost_of_descent(const search *s) {
   uint64_t width = 0;
   for (uint32_t k = 0; k < s->first[s->n]; ++k) width += (uint64_t)(s->interval_up[k] - s->interval_lo[k]);
@@ -148,7 +148,7 @@ bool search_meet(const search *s, uint32_t i, uint32_t j) {
   return false;
 }
 
-/* Room in the trail; without, the search has to end. */
+/* Returns whether the trail has room. If not, the search ends, by lowering its node limit. */
 static bool can_note(search *s) {
   if (s->n_trail < s->max_trail) return true;
   s->max_nodes = s->n_nodes;
@@ -158,7 +158,7 @@ static bool can_note(search *s) {
 bool search_raise(search *s, uint32_t i, int64_t low) {
   if (!can_note(s)) return false;
   s->trail[s->n_trail++] = (search_change){i, s->low[i], s->sky[i]};
-  s->low[i] = align_up(low, s->align[i]);
+  s->low[i] = instance_align_up(low, s->align[i]);
   make_dirty(s, i);
   return s->low[i] <= s->limit[i] - s->size[i];
 }
@@ -169,8 +169,9 @@ static void add_to_totals(search *s, uint32_t i, int64_t size) {
   make_dirty(s, i);
 }
 
-/* Puts an item as low as it can lie, and what else meets it above. False where something gets too high. */
-static bool place(search *s, const search_frame *f, uint32_t i) {
+/* Places an item at its `low`, and raises the other items that share a section with it above its top. Returns false
+ * if one of them no longer fits. */
+static bool search_place(search *s, const search_frame *f, uint32_t i) {
   const int64_t top = s->low[i] + s->size[i];
   s->placed[i] = true;
   add_to_totals(s, i, -s->size[i]);
@@ -178,12 +179,12 @@ static bool place(search *s, const search_frame *f, uint32_t i) {
     const uint32_t j = s->slice[k];
     if (s->placed[j] || s->sky[j] >= top || !search_meet(s, i, j)) continue;
     if (!search_raise(s, j, top > s->low[j] ? top : s->low[j])) return false;
-    s->sky[j] = align_up(top, s->align[j]);
+    s->sky[j] = instance_align_up(top, s->align[j]);
   }
   return true;
 }
 
-static void take_back(search *s, uint32_t i) {
+static void search_unplace(search *s, uint32_t i) {
   s->placed[i] = false;
   add_to_totals(s, i, s->size[i]);
 }
@@ -204,7 +205,7 @@ static void open_frame(search *s, const search_scope *scope) {
   *f = (search_frame){.scope = *scope, .live = scope->end, .trail = s->n_trail};
 }
 
-/* The section where a choice is most needed. */
+/* Returns the section where choosing an item is most urgent, by the focus. */
 static int32_t choose_section(const search *s, const search_frame *f, search_focus focus) {
   int32_t best = f->scope.lo;
   int64_t best_first = INT64_MAX, best_second = INT64_MAX;
@@ -221,23 +222,23 @@ static int32_t choose_section(const search *s, const search_frame *f, search_foc
   return best;
 }
 
-/* Nothing unplaced that meets the result fits below it. */
-static uint32_t choose(const search *s, const search_frame *f, search_focus focus) {
+/* Returns the item to place next: no unplaced item that shares a section with it fits below it. */
+static uint32_t search_choose_item(const search *s, const search_frame *f, search_focus focus) {
   if (focus == SEARCH_LOWEST) return s->slice[f->scope.begin];
   uint32_t i = s->next[choose_section(s, f, focus)];
   for (uint32_t k = f->scope.begin; k < f->live && s->low[s->slice[k]] < s->low[i]; ++k) {
     const uint32_t j = s->slice[k];
     if (s->low[j] + s->size[j] > s->low[i] || !search_meet(s, i, j)) continue;
-    i = j; /* lower than the one before: what was passed could be below it */
+    i = j; /* j is lower than the previous choice, so items already passed may now be below it: start again */
     k = f->scope.begin - 1;
   }
   return i;
 }
 
-/* Cuts the frame's unplaced items into scopes that share no section. */
-static void split(search *s, search_frame *f) {
+/* Divides the frame's unplaced items into scopes that share no section. */
+static void search_split(search *s, search_frame *f) {
   uint32_t live = f->scope.begin;
-  for (uint32_t k = f->scope.begin; k < f->live; ++k) { /* the placed one to the end */
+  for (uint32_t k = f->scope.begin; k < f->live; ++k) { /* moves the item just placed to the end */
     const uint32_t i = s->slice[k];
     if (s->placed[i]) continue;
     s->slice[k] = s->slice[live];
@@ -256,7 +257,7 @@ static void split(search *s, search_frame *f) {
       if (begin < 0) begin = x;
       far = s->reach[x];
     }
-    s->reach[x] = (int32_t)f->n_children; /* from here on: the section's scope */
+    s->reach[x] = (int32_t)f->n_children; /* from here on the index of the section's scope */
     if (begin < 0 || far != x + 1) continue;
     s->scopes[f->first_child + f->n_children++] = (search_scope){.lo = begin, .up = far};
     begin = -1;
@@ -280,21 +281,21 @@ static void split(search *s, search_frame *f) {
     s->slice[scopes[s->reach[s->lo[s->spare[k]]]].end++] = s->spare[k];
 }
 
-/* After a failure below: as before the item was placed. */
+/* Restores the state before the frame's item was placed, after a failure below it. */
 static void retreat(search *s, search_frame *f) {
-  for (uint32_t c = 0; c < f->child; ++c) /* solved already */
+  for (uint32_t c = 0; c < f->child; ++c) /* children that were already solved */
     for (uint32_t k = s->scopes[f->first_child + c].begin; k < s->scopes[f->first_child + c].end; ++k)
-      take_back(s, s->slice[k]);
-  if (f->n_children > 1) { /* their sections were looked at with what is taken back now */
+      search_unplace(s, s->slice[k]);
+  if (f->n_children > 1) { /* the solved children's sections were inferred with items that are now unplaced */
     if (f->scope.lo < s->dirty_lo) s->dirty_lo = f->scope.lo;
     if (f->scope.up > s->dirty_up) s->dirty_up = f->scope.up;
   }
   s->n_scopes = f->first_child;
   undo(s, f->trail_child);
-  take_back(s, f->chosen);
+  search_unplace(s, f->chosen);
 }
 
-/* Something has to come below the chosen item. */
+/* Raises the chosen item: another one has to come below it. Returns false if there is none. */
 static bool postpone(search *s, search_frame *f) {
   search_sort(s, f);
   const int64_t top = search_lowest_top(s, f, f->chosen);
@@ -307,25 +308,27 @@ static void open_child(search *s, search_frame *f) {
   open_frame(s, &s->scopes[f->first_child + f->child]);
 }
 
-typedef enum { ENTER, SOLVED, FAILED } search_state; /* of the last frame: to look at, or what became of its child */
+/* state of the topmost frame: new, or the result of its last child */
+typedef enum { ENTER, SOLVED, FAILED } search_state;
 
-/* Draws what follows in a scope, and places an item. */
-static search_state enter(search *s, search_frame *f, search_focus focus) {
+/* Infers bounds in a scope, and places an item. */
+static search_state search_enter(search *s, search_frame *f, search_focus focus) {
   ++s->n_nodes;
   f->chosen = NO_ITEM;
   if (!search_infer(s, f)) return FAILED;
-  f->chosen = choose(s, f, focus);
+  f->chosen = search_choose_item(s, f, focus);
   f->trail_child = s->n_trail;
   f->first_child = s->n_scopes;
   f->n_children = f->child = 0;
-  if (!place(s, f, f->chosen)) return FAILED;
-  split(s, f);
+  if (!search_place(s, f, f->chosen)) return FAILED;
+  search_split(s, f);
   f->dirty_lo = s->dirty_lo;
   f->dirty_up = s->dirty_up;
   return SOLVED;
 }
 
-/* Depth first. A frame that is done is taken off; the one below it sees what became of it. */
+/* Depth-first search with an explicit stack. A frame that is finished is popped, and the one below it sees the
+ * result in `state`. */
 static search_outcome walk(search *s, search_focus focus) {
   enum { CHECK_EVERY = 64 };
   search_state state = ENTER;
@@ -334,7 +337,7 @@ static search_outcome walk(search *s, search_focus focus) {
     search_frame *f = &s->frames[s->n_frames - 1];
     if (s->n_nodes >= s->max_nodes || (s->n_nodes % CHECK_EVERY == 0 && watch_over(s->stop))) return SEARCH_GAVE_UP;
     if (state == ENTER) {
-      state = enter(s, f, focus);
+      state = search_enter(s, f, focus);
     } else if (state == SOLVED) {
       ++f->child;
     }
@@ -356,8 +359,8 @@ static search_outcome walk(search *s, search_focus focus) {
                                                        : SEARCH_IMPOSSIBLE;
 }
 
-search_outcome search_run(search *s, const instance *in, const part *q, const keyed *order, uint32_t n,
-                          search_focus focus, int64_t units, search_limits limits, watch *stop, int64_t *base) {
+search_outcome search_solve(search *s, const instance *in, const part *q, const keyed *order, uint32_t n,
+                            search_focus focus, int64_t units, search_limits limits, watch *stop, int64_t *base) {
   s->n_nodes = 0;
   if (n > SEARCH_MAX_ITEMS) return SEARCH_TOO_LARGE;
   s->in = in;

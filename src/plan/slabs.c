@@ -36,7 +36,7 @@ void slabs_open(slabs *s, const instance *in, const part *q) {
   }
 }
 
-/* Entries that may meet the piece, slab by slab. Their number. */
+/* Opens a cursor for each slab whose entries may overlap the piece in time. Returns their number. */
 static uint32_t open_cursors(slabs *s, const piece *p) {
   uint32_t n = 0;
   for (int l = 0; l < s->n_levels; ++l) {
@@ -52,20 +52,21 @@ static uint32_t open_cursors(slabs *s, const piece *p) {
   return n;
 }
 
-/* Passes the entries that begin below the piece's top; the base is raised above those that reach above its bottom, there. */
+/* Advances a cursor past the entries that begin below the piece's top, and raises the base above those that overlap
+ * it. */
 static int64_t pass(const slabs *s, slab_cursor *c, const piece *p, int64_t base, const item *it) {
   const slab_entry *e = c->next;
   for (; e < c->end && e->low < base + p->high; ++e) {
     if (e->high <= base + p->low || e->lo >= p->up || p->lo >= e->up) continue;
     if (it->aliased && instance_aliased(s->in, p->buffer, s->in->pieces[e->piece].buffer)) continue;
-    base = align_up(e->high - p->low, it->align);
+    base = instance_align_up(e->high - p->low, it->align);
   }
   c->next = e;
   c->low = e < c->end ? e->low : INT64_MAX;
   return base;
 }
 
-/* Of a heap by `low`, whose place i may be too high up. */
+/* Moves the element at index i down to its position in a binary min-heap by `low`. */
 static void sink(slab_cursor *heap, uint32_t n, uint32_t i) {
   const slab_cursor c = heap[i];
   for (uint32_t child; (child = 2 * i + 1) < n; i = child) {
@@ -76,8 +77,9 @@ static void sink(slab_cursor *heap, uint32_t n, uint32_t i) {
   heap[i] = c;
 }
 
-/* The lowest base that is `base` or more and free for the piece. Going through all slabs again and again is faster than a heap
- * even for thousands (pangu_2.6B: half the time); a long life among a million others meets hundreds of thousands. */
+/* Returns the lowest base that is at least `base` and free for the piece. Going through all slabs repeatedly is
+ * faster than a heap even for thousands of them (pangu_2.6B: half the time); but a long life among a million others
+ * meets hundreds of thousands. */
 static int64_t find_for_piece(slabs *s, const piece *p, int64_t base, const item *it) {
   enum { FEW = 16384 };
   const uint32_t n = open_cursors(s, p);

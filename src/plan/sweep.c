@@ -4,21 +4,21 @@ void sweep_layout(sweep *w, arena *a, const cannon_plan_problem *p) {
   TAKE(a, w->born, p->n_buffers);
   TAKE(a, w->dead, p->n_buffers);
   TAKE(a, w->spare, p->n_buffers);
-  TAKE(a, w->ranges, 4 * p->n_buffers + 4); /* each item's, and at most three free ones for each step of the sweep */
+  TAKE(a, w->ranges, 4 * p->n_buffers + 4); /* one for each item, and at most three free ones for each step */
   TAKE(a, w->spent, 4 * p->n_buffers + 4);
 }
 
-/* ---- free ranges -------------------------------------------------------------------------------------------------- */
+/* ---- free ranges ------------------------------------------------------------------------------------------------- */
 
-/* The class of sizes from 2^k (1 + s / 16) on. */
-static unsigned class_of(int64_t size) {
+/* Returns the size class: sizes from 2^k (1 + s / 16) up to the next class. */
+static unsigned sweep_class(int64_t size) {
   const unsigned log = 63 - (unsigned)__builtin_clzll((unsigned long long)size);
   const uint64_t rest = (uint64_t)size - (1ull << log);
   return log * SWEEP_STEPS + (unsigned)(log >= 4 ? rest >> (log - 4) : rest << (4 - log));
 }
 
-static void list(sweep *w, uint32_t r) {
-  const unsigned c = class_of(w->ranges[r].size);
+static void sweep_list(sweep *w, uint32_t r) {
+  const unsigned c = sweep_class(w->ranges[r].size);
   const uint32_t head = w->first[c];
   w->ranges[r].is_free = true;
   w->ranges[r].free_before = 0;
@@ -28,9 +28,9 @@ static void list(sweep *w, uint32_t r) {
   w->classes[c / 64] |= 1ull << c % 64;
 }
 
-static void unlist(sweep *w, uint32_t r) {
+static void sweep_unlist(sweep *w, uint32_t r) {
   sweep_range *const x = &w->ranges[r];
-  const unsigned c = class_of(x->size);
+  const unsigned c = sweep_class(x->size);
   if (x->free_behind) w->ranges[x->free_behind].free_before = x->free_before;
   if (x->free_before)
     w->ranges[x->free_before].free_behind = x->free_behind;
@@ -39,15 +39,16 @@ static void unlist(sweep *w, uint32_t r) {
   x->is_free = false;
 }
 
-static bool holds(const sweep_range *x, int64_t size, int64_t align) {
-  return x->base + x->size >= align_up(x->base, align) + size;
+static bool sweep_range_holds(const sweep_range *x, int64_t size, int64_t align) {
+  return x->base + x->size >= instance_align_up(x->base, align) + size;
 }
 
-/* A few of the size's own class are looked at; any of a higher one does, but for alignment. What is above everything is
- * free, too; 0: it is too short. */
-static uint32_t find(const sweep *w, int64_t size, int64_t align) {
+/* Returns a free range that can hold the size at the alignment, or 0. In each size class only the first few ranges
+ * are examined: any range of a class above the size's own is long enough, except for alignment. The address range
+ * above all items is free, too. */
+static uint32_t sweep_find(const sweep *w, int64_t size, int64_t align) {
   enum { LOOKS = 8 };
-  for (unsigned c = class_of(size); c < SWEEP_CLASSES; ++c) {
+  for (unsigned c = sweep_class(size); c < SWEEP_CLASSES; ++c) {
     const uint64_t here = w->classes[c / 64] >> c % 64;
     if (!here) {
       c |= 63;
@@ -56,30 +57,31 @@ static uint32_t find(const sweep *w, int64_t size, int64_t align) {
     c += (unsigned)__builtin_ctzll(here);
     uint32_t r = w->first[c];
     for (int look = 0; r && look < LOOKS; ++look, r = w->ranges[r].free_behind)
-      if (holds(&w->ranges[r], size, align)) return r;
+      if (sweep_range_holds(&w->ranges[r], size, align)) return r;
   }
   return 0;
 }
 
-/* ---- ranges by address -------------------------------------------------------------------------------------------- */
+/* ---- ranges by address ------------------------------------------------------------------------------------------- */
 
 static uint32_t new_range(sweep *w) { return w->n_spent ? w->spent[--w->n_spent] : w->n_used++; }
 
-/* A free range of that size behind `before`, which has room for it. */
+/* Inserts a free range of `size` units right after the range `before`. */
 static void insert_free(sweep *w, uint32_t before, int64_t base, int64_t size) {
   if (!size) return;
   const uint32_t r = new_range(w), after = w->ranges[before].after;
   w->ranges[r] = (sweep_range){.base = base, .size = size, .before = before, .after = after};
   w->ranges[before].after = r;
   if (after) w->ranges[after].before = r;
-  list(w, r);
+  sweep_list(w, r);
 }
 
-/* Takes `size` out of a free range for the item's own; what is left on either side stays free. */
-static void take(sweep *w, uint32_t from, uint32_t own, int64_t size, int64_t align) {
-  unlist(w, from);
+/* Takes `size` units out of the free range `from` for the range `own` of an item. The rest on either side stays
+ * free. */
+static void sweep_take(sweep *w, uint32_t from, uint32_t own, int64_t size, int64_t align) {
+  sweep_unlist(w, from);
   const sweep_range x = w->ranges[from];
-  const int64_t base = align_up(x.base, align);
+  const int64_t base = instance_align_up(x.base, align);
   w->spent[w->n_spent++] = from;
   w->ranges[own] = (sweep_range){.base = base, .size = size, .before = x.before, .after = x.after};
   w->ranges[x.before].after = own;
@@ -88,36 +90,36 @@ static void take(sweep *w, uint32_t from, uint32_t own, int64_t size, int64_t al
   insert_free(w, own, base + size, x.base + x.size - base - size);
 }
 
-/* r takes in its free neighbour `other`, which is right behind it. */
-static void join(sweep *w, uint32_t r, uint32_t other) {
+/* Merges the range `other`, which follows r, into r. */
+static void sweep_merge(sweep *w, uint32_t r, uint32_t other) {
   w->ranges[r].size += w->ranges[other].size;
   w->ranges[r].after = w->ranges[other].after;
   if (w->ranges[r].after) w->ranges[w->ranges[r].after].before = r;
   w->spent[w->n_spent++] = other;
 }
 
-static void give_back(sweep *w, uint32_t own) {
+static void sweep_release(sweep *w, uint32_t own) {
   const sweep_range x = w->ranges[own];
-  const uint32_t r = new_range(w); /* the item's number stays its own */
+  const uint32_t r = new_range(w); /* the item keeps its index */
   w->ranges[r] = x;
   w->ranges[x.before].after = r;
   if (x.after) w->ranges[x.after].before = r;
   uint32_t whole = r;
   if (x.after && w->ranges[x.after].is_free) {
-    unlist(w, x.after);
-    join(w, r, x.after);
+    sweep_unlist(w, x.after);
+    sweep_merge(w, r, x.after);
   }
   if (w->ranges[x.before].is_free) {
-    unlist(w, x.before);
-    join(w, x.before, r);
+    sweep_unlist(w, x.before);
+    sweep_merge(w, x.before, r);
     whole = x.before;
   }
-  list(w, whole);
+  sweep_list(w, whole);
 }
 
-/* ---- the sweep ---------------------------------------------------------------------------------------------------- */
+/* ---- the sweep --------------------------------------------------------------------------------------------------- */
 
-static bool start(sweep *w, const instance *in, const part *q) {
+static bool sweep_start(sweep *w, const instance *in, const part *q) {
   const uint32_t n = q->end - q->begin;
   for (uint32_t m = 0; m < n; ++m) {
     const item *it = &in->items[in->members[q->begin + m]];
@@ -125,13 +127,13 @@ static bool start(sweep *w, const instance *in, const part *q) {
     w->born[m] = (keyed){.key = (uint64_t)(INT64_MAX - it->height), .index = m};
     w->dead[m] = (keyed){.key = (uint64_t)it->up, .index = m};
   }
-  sort_keyed(w->born, w->spare, n); /* of those that begin together the highest first */
+  keyed_sort(w->born, w->spare, n); /* among items that begin together, the tallest first */
   for (uint32_t m = 0; m < n; ++m) w->born[m].key = (uint64_t)in->items[in->members[q->begin + w->born[m].index]].lo;
-  sort_keyed(w->born, w->spare, n);
-  sort_keyed(w->dead, w->spare, n);
+  keyed_sort(w->born, w->spare, n);
+  keyed_sort(w->dead, w->spare, n);
   memset(w->first, 0, sizeof w->first);
   memset(w->classes, 0, sizeof w->classes);
-  /* 1 to n are the items', n + 1 is nothing's, before the first address. */
+  /* Ranges 1 to n are those of the items; range n + 1 is empty and precedes the first address. */
   w->n_spent = 0;
   w->n_used = n + 2;
   w->ranges[n + 1] = (sweep_range){0};
@@ -142,14 +144,14 @@ static bool start(sweep *w, const instance *in, const part *q) {
 uint64_t sweep_part(sweep *w, const instance *in, const part *q, int64_t *base) {
   const uint32_t n = q->end - q->begin;
   uint64_t peak = 0;
-  if (!start(w, in, q)) return UINT64_MAX;
+  if (!sweep_start(w, in, q)) return UINT64_MAX;
   for (uint32_t m = 0, gone = 0; m < n; ++m) {
     const uint32_t own = w->born[m].index + 1, i = in->members[q->begin + w->born[m].index];
     const item *it = &in->items[i];
-    for (; (int64_t)w->dead[gone].key <= it->lo; ++gone) give_back(w, w->dead[gone].index + 1);
-    const uint32_t from = find(w, it->height, it->align);
+    for (; (int64_t)w->dead[gone].key <= it->lo; ++gone) sweep_release(w, w->dead[gone].index + 1);
+    const uint32_t from = sweep_find(w, it->height, it->align);
     if (!from) return UINT64_MAX;
-    take(w, from, own, it->height, it->align);
+    sweep_take(w, from, own, it->height, it->align);
     base[i] = w->ranges[own].base;
     const uint64_t top = item_top(in, i, base[i]);
     if (top > peak) peak = top;

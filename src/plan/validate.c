@@ -3,9 +3,11 @@
 #include <inttypes.h>
 
 cannon_plan_error validate_counts(const cannon_plan_problem *p, char message[200]) {
-  if (!p->buffers && p->n_buffers) return FAIL(CANNON_PLAN_NULL, "buffers is null, expected %zu", p->n_buffers);
-  if (!p->gaps && p->n_gaps) return FAIL(CANNON_PLAN_NULL, "gaps is null, expected %zu", p->n_gaps);
-  if (!p->aliases && p->n_aliases) return FAIL(CANNON_PLAN_NULL, "aliases is null, expected %zu", p->n_aliases);
+  if (!p->buffers && p->n_buffers)
+    return FAIL(CANNON_PLAN_NULL, "buffers is NULL, expected %zu elements", p->n_buffers);
+  if (!p->gaps && p->n_gaps) return FAIL(CANNON_PLAN_NULL, "gaps is NULL, expected %zu elements", p->n_gaps);
+  if (!p->aliases && p->n_aliases)
+    return FAIL(CANNON_PLAN_NULL, "aliases is NULL, expected %zu elements", p->n_aliases);
   if (p->n_buffers > MAX_COUNT) return FAIL(CANNON_PLAN_TOO_LARGE, "%zu buffers, expected at most 2^30", p->n_buffers);
   if (p->n_gaps > MAX_COUNT) return FAIL(CANNON_PLAN_TOO_LARGE, "%zu gaps, expected at most 2^30", p->n_gaps);
   if (p->n_aliases > MAX_COUNT)
@@ -53,8 +55,8 @@ static cannon_plan_error validate_buffer(const cannon_plan_problem *p, size_t i,
   return validate_gaps(p, i, message);
 }
 
-/* Adds to a sum; false where that is above MAX_BYTES. */
-static bool add(uint64_t *sum, uint64_t n) {
+/* Adds n to a sum of bytes. Returns false if that would exceed MAX_BYTES. */
+static bool validate_add_bytes(uint64_t *sum, uint64_t n) {
   if (n > MAX_BYTES - *sum) return false;
   *sum += n;
   return true;
@@ -66,7 +68,7 @@ cannon_plan_error validate_values(const cannon_plan_problem *p, char message[200
     const cannon_plan_buffer *b = &p->buffers[i];
     const cannon_plan_error error = validate_buffer(p, i, message);
     if (error) return error;
-    if (!add(&sum, b->size) || !add(&sum, b->alignment))
+    if (!validate_add_bytes(&sum, b->size) || !validate_add_bytes(&sum, b->alignment))
       return FAIL(CANNON_PLAN_TOO_LARGE,
                   "the sizes and alignments up to buffer %zu add up to more than 2^61 (it has %" PRIu64 " bytes)", i,
                   b->size);

@@ -1,4 +1,4 @@
-/* What a problem must be, before anything is computed from it. */
+/* Checks of a problem before anything is computed from it. Called by plan.c, check.c and instance.c. */
 #ifndef CANNON_PLAN_VALIDATE_H
 #define CANNON_PLAN_VALIDATE_H
 
@@ -10,13 +10,13 @@ enum { MAX_COUNT = 1 << 30 };
 #define MAX_BYTES ((uint64_t)1 << 61)
 #define MAX_TIME  ((uint64_t)1 << 62)
 
-/* Leaves a message, which is as printf's, and is the error. */
+/* Formats a message as printf does, into the local variable `message`, and has the value `error`. */
 #define FAIL(error, ...) (snprintf(message, 200, __VA_ARGS__), (error))
 
-/* Counts and null pointers. */
+/* Checks counts and null pointers. */
 cannon_plan_error validate_counts(const cannon_plan_problem *problem, char message[200]);
 
-/* Each buffer, gap and pair by itself, and their sums. */
+/* Checks each buffer, gap and pair by itself, and the sum of sizes and alignments. */
 cannon_plan_error validate_values(const cannon_plan_problem *problem, char message[200]);
 
 #endif

@@ -1,4 +1,5 @@
-/* When to stop: time, cancellation. And random numbers. */
+/* When a call must stop (time limit, cancellation), and random numbers. The functions on `watch` may be called by
+ * any thread. */
 #ifndef CANNON_PLAN_WATCH_H
 #define CANNON_PLAN_WATCH_H
 
@@ -8,9 +9,9 @@
 #include <time.h>
 
 typedef struct {
-  uint64_t start_ns, end_ns; /* end: UINT64_MAX without a limit */
+  uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end_ns is UINT64_MAX without a limit */
   const int *cancel;
-  atomic_bool over; /* sticky */
+  atomic_bool over; /* once true, it stays true */
 } watch;
 
 static inline uint64_t watch_now_ns(void) {
@@ -27,13 +28,15 @@ static inline bool watch_over(watch *w) {
 }
 
 /* splitmix64 (Steele, Lea, Flood 2014) */
-static inline uint64_t random_next(uint64_t *state) {
+static inline uint64_t plan_random_next(uint64_t *state) {
   uint64_t z = *state += 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;
   return z ^ z >> 31;
 }
 
-static inline double random_unit(uint64_t *state) { return (double)(random_next(state) >> 11) * 0x1p-53; } /* [0, 1) */
+static inline double plan_random_unit(uint64_t *state) {
+  return (double)(plan_random_next(state) >> 11) * 0x1p-53;
+} /* [0, 1) */
 
 #endif

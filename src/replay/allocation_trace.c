@@ -12,18 +12,19 @@
 #include "replay/replay_allocator.h"
 #include "trace/record_read.h"
 
-static const uint64_t MAX_FILE_BYTES = (uint64_t)1 << 30; /* unpacked: a packed one of some KiB could be endless */
-static const uint64_t MAX_LIVE_BYTES = (uint64_t)1 << 46; /* 64 TiB: no device is near it, and no sum overflows */
+/* unpacked; a packed file of a few KiB could unpack to any size */
+static const uint64_t MAX_FILE_BYTES = (uint64_t)1 << 30;
+static const uint64_t MAX_LIVE_BYTES = (uint64_t)1 << 46; /* 64 TiB: far above any device, and no sum overflows */
 
-/* ---- live blocks by ID: open addressing, a freed place is closed up at once --------------------------------------- */
+/* ---- live blocks by ID: open addressing with backward-shift deletion --------------------------------------------- */
 
 typedef struct {
   uint64_t *key;
-  uint32_t *block; /* its number + 1; 0: an empty place */
+  uint32_t *block; /* block number + 1; 0: the slot is empty */
   size_t capacity, n;
 } live_ids;
 
-static size_t place_of(const live_ids *ids, uint64_t key) {
+static size_t ids_slot(const live_ids *ids, uint64_t key) {
   size_t i = (size_t)(key * 0x9E3779B97F4A7C15u >> 20) & (ids->capacity - 1);
   while (ids->block[i] && ids->key[i] != key) i = (i + 1) & (ids->capacity - 1);
   return i;
@@ -32,11 +33,11 @@ static size_t place_of(const live_ids *ids, uint64_t key) {
 static void ids_grow(live_ids *ids) {
   const live_ids old = *ids;
   ids->capacity = old.capacity ? 2 * old.capacity : 1024;
-  ids->key = must_alloc(ids->capacity * sizeof *ids->key);
-  ids->block = must_alloc(ids->capacity * sizeof *ids->block);
+  ids->key = replay_must_alloc(ids->capacity * sizeof *ids->key);
+  ids->block = replay_must_alloc(ids->capacity * sizeof *ids->block);
   for (size_t i = 0; i < old.capacity; ++i) {
     if (!old.block[i]) continue;
-    const size_t to = place_of(ids, old.key[i]);
+    const size_t to = ids_slot(ids, old.key[i]);
     ids->key[to] = old.key[i];
     ids->block[to] = old.block[i];
   }
@@ -51,7 +52,7 @@ static void ids_remove(live_ids *ids, size_t i) {
   for (size_t j = (i + 1) & mask; ids->block[j]; j = (j + 1) & mask) {
     const uint32_t block = ids->block[j];
     ids->block[j] = 0;
-    const size_t to = place_of(ids, ids->key[j]);
+    const size_t to = ids_slot(ids, ids->key[j]);
     ids->key[to] = ids->key[j];
     ids->block[to] = block;
   }
@@ -63,7 +64,7 @@ typedef struct {
   trace *trace;
   live_ids ids;
   size_t capacity;
-  uint64_t *bytes; /* of each block */
+  uint64_t *bytes; /* requested size of each block */
   uint64_t live_bytes;
 } builder;
 
@@ -72,7 +73,7 @@ static void append(builder *b, trace_event event) {
   if (t->n_events == b->capacity) {
     b->capacity = b->capacity ? 2 * b->capacity : 4096;
     t->event = realloc(t->event, b->capacity * sizeof *t->event);
-    b->bytes = realloc(b->bytes, b->capacity * sizeof *b->bytes); /* no more blocks than events */
+    b->bytes = realloc(b->bytes, b->capacity * sizeof *b->bytes); /* there are no more blocks than events */
     if (!t->event || !b->bytes) {
       fprintf(stderr, "no memory for a trace of %zu events\n", b->capacity);
       exit(1);
@@ -81,13 +82,13 @@ static void append(builder *b, trace_event event) {
   t->event[t->n_events++] = event;
 }
 
-/* NULL, or what is wrong, as is add_free. */
+/* Appends an allocation. Returns NULL, or a message that says what is wrong; add_free does the same. */
 static const char *add_alloc(builder *b, uint64_t id, uint64_t bytes) {
   trace *t = b->trace;
   if (!bytes || bytes > MAX_LIVE_BYTES - b->live_bytes)
     return "the size is out of range, expected 1 or more and at most 2^46 bytes live";
   if (2 * (b->ids.n + 1) > b->ids.capacity) ids_grow(&b->ids);
-  const size_t place = place_of(&b->ids, id);
+  const size_t place = ids_slot(&b->ids, id);
   if (b->ids.block[place]) return "the block is live already, expected one that is not";
   if (t->n_blocks == UINT32_MAX) return "there are more than 2^32 blocks";
   append(b, (trace_event){bytes, t->n_blocks});
@@ -101,7 +102,7 @@ static const char *add_alloc(builder *b, uint64_t id, uint64_t bytes) {
 }
 
 static const char *add_free(builder *b, uint64_t id) {
-  const size_t place = b->ids.capacity ? place_of(&b->ids, id) : 0;
+  const size_t place = b->ids.capacity ? ids_slot(&b->ids, id) : 0;
   if (!b->ids.capacity || !b->ids.block[place]) return "the block is not live, expected one that is";
   const uint32_t block = b->ids.block[place] - 1;
   append(b, (trace_event){0, block});
@@ -112,8 +113,8 @@ static const char *add_free(builder *b, uint64_t id) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* A number and the blanks behind it. */
-static bool number(const char **at, uint64_t *value) {
+/* Reads a number and the blanks after it. */
+static bool parse_text_number(const char **at, uint64_t *value) {
   char *end;
   while (**at == ' ' || **at == '\t') ++*at;
   if (!isdigit((unsigned char)**at)) return false;
@@ -125,20 +126,21 @@ static bool number(const char **at, uint64_t *value) {
   return true;
 }
 
-/* NULL, or what is wrong with the line. */
+/* Adds the event of a line. Returns NULL, or a message that says what is wrong with the line. */
 static const char *add_line(builder *b, const char *line) {
   uint64_t id, bytes;
   while (isspace((unsigned char)*line)) ++line;
   if (!*line || *line == '#') return NULL;
   const char kind = *line++;
-  if (kind == 'a' && number(&line, &id) && number(&line, &bytes) && !*line) return add_alloc(b, id, bytes);
-  if (kind == 'f' && number(&line, &id) && !*line) return add_free(b, id);
+  if (kind == 'a' && parse_text_number(&line, &id) && parse_text_number(&line, &bytes) && !*line)
+    return add_alloc(b, id, bytes);
+  if (kind == 'f' && parse_text_number(&line, &id) && !*line) return add_free(b, id);
   return "expected \"a ID SIZE\" or \"f ID\"";
 }
 
-/* text ends with a zero byte. */
+/* Reads the events of a text of n bytes, which is followed by a zero byte. Modifies the text. */
 static bool read_text(char *text, size_t n, builder *b, char error[256]) {
-  static const char mark[] = "\xef\xbb\xbf"; /* the byte order mark of UTF-8, which some editors write */
+  static const char mark[] = "\xef\xbb\xbf"; /* byte order mark of UTF-8, which some editors write */
   const size_t skipped = n >= 3 && memcmp(text, mark, 3) == 0 ? 3 : 0;
   size_t number_of_line = 0;
   for (char *line = text + skipped, *end; line < text + n; line = end + 1) {
@@ -158,7 +160,7 @@ static bool read_text(char *text, size_t n, builder *b, char error[256]) {
 
 /* ---- recordings -------------------------------------------------------------------------------------------------- */
 
-/* NULL, or what is wrong. */
+/* Adds a record's event, if it is of the chosen device. Returns NULL, or a message that says what is wrong. */
 static const char *add_record(builder *b, const record *r, int device) {
   const bool chosen = r->device == device;
   switch (r->kind) {
@@ -190,8 +192,9 @@ static bool read_recording(const char *data, size_t n, int device, builder *b, c
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* The file's contents, unpacked, with a zero byte behind; NULL with the reason. */
-static char *read_file(const char *path, size_t *n, char error[256]) {
+/* Returns the unpacked contents of a file, followed by a zero byte, to be freed by the caller; NULL, with the reason
+ * in error, if it cannot be read. */
+static char *unpack_file(const char *path, size_t *n, char error[256]) {
   gzFile file = gzopen(path, "rb");
   if (!file) {
     snprintf(error, 256, "%s", strerror(errno));
@@ -214,7 +217,7 @@ static char *read_file(const char *path, size_t *n, char error[256]) {
   int code = Z_OK;
   if (got < 0) snprintf(error, 256, "offset %zu (unpacked): %s", *n, gzerror(file, &code));
   if (got > 0) snprintf(error, 256, "it is too large, expected at most %" PRIu64 " bytes (unpacked)", MAX_FILE_BYTES);
-  if (gzclose(file) != Z_OK && got == 0) { /* only here zlib tells of an end too soon */
+  if (gzclose(file) != Z_OK && got == 0) { /* zlib reports a premature end only here */
     snprintf(error, 256, "offset %zu (unpacked): the compressed file is cut short", *n);
     got = -1;
   }
@@ -228,7 +231,7 @@ static char *read_file(const char *path, size_t *n, char error[256]) {
 
 bool trace_read(const char *path, int device, trace *out, char error[256]) {
   size_t n;
-  char *data = read_file(path, &n, error);
+  char *data = unpack_file(path, &n, error);
   *out = (trace){0};
   if (!data) return false;
   builder b = {.trace = out};

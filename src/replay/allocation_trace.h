@@ -1,11 +1,13 @@
-/* A trace of allocations in memory, and where it comes from: a recording of `cannon run --record` (trace/record_read.h),
- * or text with a line per event, either of them compressed by gzip or not.
+/* A trace of allocations in memory. It is read from a recording of `cannon run --record` (trace/record_read.h) or
+ * from text with one event per line; either may be compressed by gzip. Called by the commands `cannon replay` and
+ * `cannon plan` and by bench. Functions may be called from any thread; a trace is owned by its caller.
  *
- *   a ID SIZE    allocates SIZE bytes (1 or more) as ID, which is not live
+ *   a ID SIZE    allocates SIZE bytes (1 or more) under ID, which must not be live
  *   f ID         frees it
  *   # ...        a comment; empty lines are skipped, too
  *
- * IDs are numbers, decimal or with 0x: addresses will do, since an ID may be used again once it is free. */
+ * An ID is a number, decimal or with 0x. An ID may be used again after its block is freed, so addresses can serve as
+ * IDs. */
 #ifndef CANNON_REPLAY_ALLOCATION_TRACE_H
 #define CANNON_REPLAY_ALLOCATION_TRACE_H
 
@@ -14,20 +16,22 @@
 #include <stdint.h>
 
 typedef struct {
-  uint64_t bytes; /* 0: a free */
-  uint32_t block; /* each allocation's own, from 0 */
+  uint64_t bytes; /* 0: the event is a free */
+  uint32_t block; /* number of the allocation, from 0; each allocation has its own */
 } trace_event;
 
 typedef struct {
   trace_event *event;
   size_t n_events;
   uint32_t n_blocks;
-  uint64_t peak_live_bytes;             /* live is the sum of what was requested */
-  uint64_t n_streams, n_edges, n_waits; /* of a recording: streams made, event records and waits, synchronisations */
+  uint64_t peak_live_bytes; /* largest sum of the requested bytes that are live at once */
+  /* of a recording: streams created, event records and event waits, synchronisations by the host */
+  uint64_t n_streams, n_edges, n_waits;
 } trace;
 
-/* Reads a file; `device` chooses whose blocks (or which kind of host memory, base/device_number.h), which text does not know.
- * False with a message that has the line or the offset in error. */
+/* Reads a file. In a recording, `device` selects the blocks of one device or one kind of host memory
+ * (base/device_number.h); text has no devices. Returns false, and a message with the line or offset in error, if the
+ * file cannot be read or is malformed. On success the caller frees *out with trace_free. */
 bool trace_read(const char *path, int device, trace *out, char error[256]);
 void trace_free(trace *t);
 

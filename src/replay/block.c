@@ -11,18 +11,19 @@ typedef struct chunk {
   block block[BLOCKS_PER_CHUNK];
 } chunk;
 
-static void add_chunk(block_store *s) {
-  chunk *c = must_alloc(sizeof *c);
+static void block_store_add_chunk(block_store *s) {
+  chunk *c = replay_must_alloc(sizeof *c);
   c->next = s->chunks;
   s->chunks = c;
   for (int i = BLOCKS_PER_CHUNK; i-- > 0;) block_drop(s, &c->block[i]);
 }
 
 block *block_new(block_store *s, uint64_t address, uint64_t bytes) {
-  if (!s->unused) add_chunk(s);
+  if (!s->unused) block_store_add_chunk(s);
   block *b = s->unused;
   s->unused = b->left;
-  s->random = s->random * 1664525 + 1013904223; /* Numerical Recipes' generator: any sequence will do for a treap */
+  /* linear congruential generator of Numerical Recipes; any sequence will do for a treap */
+  s->random = s->random * 1664525 + 1013904223;
   *b = (block){.address = address, .bytes = bytes, .priority = s->random};
   return b;
 }
@@ -57,18 +58,20 @@ void block_join(block_store *s, block *b, block *after) {
   block_drop(s, after);
 }
 
-/* ---- by size ----------------------------------------------------------------------------------------------------- */
+/* ---- sets ordered by size
+ * ----------------------------------------------------------------------------------------- */
 
-static bool is_before(const block *a, const block *b) {
+static bool block_is_before(const block *a, const block *b) {
   return a->bytes != b->bytes ? a->bytes < b->bytes : a->address < b->address;
 }
 
 void block_set_insert(block_set *set, block *b) {
   block **link = set;
-  while (*link && (*link)->priority >= b->priority) link = is_before(b, *link) ? &(*link)->left : &(*link)->right;
-  block *rest = *link, **less = &b->left, **more = &b->right; /* what was here becomes b's two subtrees */
+  while (*link && (*link)->priority >= b->priority) link = block_is_before(b, *link) ? &(*link)->left : &(*link)->right;
+  /* the subtree found here is split into the two subtrees of b */
+  block *rest = *link, **less = &b->left, **more = &b->right;
   while (rest) {
-    if (is_before(rest, b)) {
+    if (block_is_before(rest, b)) {
       *less = rest;
       less = &rest->right;
       rest = rest->right;
@@ -84,7 +87,7 @@ void block_set_insert(block_set *set, block *b) {
 
 void block_set_remove(block_set *set, block *b) {
   block **link = set, *less = b->left, *more = b->right;
-  while (*link != b) link = is_before(b, *link) ? &(*link)->left : &(*link)->right;
+  while (*link != b) link = block_is_before(b, *link) ? &(*link)->left : &(*link)->right;
   while (less && more) {
     if (less->priority > more->priority) {
       *link = less;

@@ -4,11 +4,13 @@
 
 #include "base/sync.h"
 
-uint64_t replay_roomy_cap(const trace *t) { return round_up(16 * t->peak_live_bytes, GRANULE_BYTES) + (1u << 30); }
+uint64_t replay_roomy_cap(const trace *t) {
+  return replay_round_up(16 * t->peak_live_bytes, GRANULE_BYTES) + (1u << 30);
+}
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
-static void *no_create(uint64_t cap_bytes) { return must_alloc(cap_bytes ? 1 : 2); }
+static void *no_create(uint64_t cap_bytes) { return replay_must_alloc(cap_bytes ? 1 : 2); }
 static uintptr_t no_alloc(void *self, uint64_t bytes) {
   (void)self;
   return (uintptr_t)bytes;
@@ -17,7 +19,7 @@ static void no_free(void *self, uintptr_t handle) {
   (void)self;
   (void)handle;
 }
-/* What the loop itself costs, calls through pointers included. */
+/* An allocator that does nothing, to measure the cost of the loop itself, including calls through pointers. */
 static const allocator nothing = {
     .name = "nothing", .create = no_create, .alloc = no_alloc, .free = no_free, .destroy = free};
 
@@ -25,13 +27,13 @@ static allocator_footprint footprint_of(const allocator *a, void *self) {
   return a->footprint ? a->footprint(self) : (allocator_footprint){.n_calls = UNKNOWN_CALLS};
 }
 
-/* What one replay took, per event, and its system calls. */
+/* Times of one replay, per event, and its number of system calls. */
 typedef struct {
   double ns, call_ns;
   uint64_t n_calls;
 } run_times;
 
-static run_times run(const allocator *a, void *self, const trace *t, uintptr_t *handle) {
+static run_times replay_run(const allocator *a, void *self, const trace *t, uintptr_t *handle) {
   const allocator_footprint before = footprint_of(a, self);
   const uint64_t start = thread_ns();
   for (const trace_event *e = t->event, *end = e + t->n_events; e < end; ++e) {
@@ -57,35 +59,36 @@ static void free_rest(const allocator *a, void *self, const trace *t, uintptr_t 
   }
 }
 
-static int by_time(const void *a, const void *b) {
+static int replay_by_time(const void *a, const void *b) {
   const double x = ((const run_times *)a)->ns, y = ((const run_times *)b)->ns;
   return (x > y) - (x < y);
 }
 
-/* The middle one; of the two in the middle the faster one. */
-static run_times median(run_times *times, int n) {
-  qsort(times, (size_t)n, sizeof *times, by_time);
+/* Returns the median; of an even number, the faster of the two in the middle. */
+static run_times replay_median(run_times *times, int n) {
+  qsort(times, (size_t)n, sizeof *times, replay_by_time);
   return times[(n - 1) / 2];
 }
 
-/* As replay_time, the loop's cost included. */
-static bool measure(const allocator *a, const trace *t, uint64_t cap_bytes, int repetitions, replay_times *out) {
-  uintptr_t *handle = must_alloc((t->n_blocks + (size_t)1) * sizeof *handle);
-  run_times *cold = must_alloc((size_t)repetitions * sizeof *cold);
-  run_times *warm = must_alloc((size_t)repetitions * sizeof *warm);
+/* As replay_time, but including the loop's cost. */
+static bool replay_measure_times(const allocator *a, const trace *t, uint64_t cap_bytes, int repetitions,
+                                 replay_times *out) {
+  uintptr_t *handle = replay_must_alloc((t->n_blocks + (size_t)1) * sizeof *handle);
+  run_times *cold = replay_must_alloc((size_t)repetitions * sizeof *cold);
+  run_times *warm = replay_must_alloc((size_t)repetitions * sizeof *warm);
   bool made = true;
   for (int i = 0; i < repetitions && made; ++i) {
     void *self = a->create(cap_bytes);
     made = self;
     if (!made) break;
-    cold[i] = run(a, self, t, handle);
+    cold[i] = replay_run(a, self, t, handle);
     free_rest(a, self, t, handle);
-    warm[i] = run(a, self, t, handle);
+    warm[i] = replay_run(a, self, t, handle);
     free_rest(a, self, t, handle);
     a->destroy(self);
   }
   if (made) {
-    const run_times c = median(cold, repetitions), w = median(warm, repetitions);
+    const run_times c = replay_median(cold, repetitions), w = replay_median(warm, repetitions);
     *out = (replay_times){.cold_ns = c.ns,
                           .warm_ns = w.ns,
                           .cold_call_ns = c.call_ns,
@@ -100,20 +103,22 @@ static bool measure(const allocator *a, const trace *t, uint64_t cap_bytes, int 
 
 bool replay_time(const allocator *a, const trace *t, uint64_t cap_bytes, int repetitions, replay_times *out) {
   replay_times loop;
-  if (!measure(&nothing, t, cap_bytes, repetitions, &loop) || !measure(a, t, cap_bytes, repetitions, out)) return false;
+  if (!replay_measure_times(&nothing, t, cap_bytes, repetitions, &loop) ||
+      !replay_measure_times(a, t, cap_bytes, repetitions, out))
+    return false;
   out->cold_ns -= loop.warm_ns;
   out->warm_ns -= loop.warm_ns;
   return true;
 }
 
-/* ---- space ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 bool replay_walk(const allocator *a, const trace *t, uint64_t cap_bytes, void (*visit)(const replay_step *, void *),
                  void *argument) {
   void *self = a->create(cap_bytes);
   if (!self) return false;
-  uintptr_t *handle = must_alloc((t->n_blocks + (size_t)1) * sizeof *handle);
-  uint64_t *bytes = must_alloc((t->n_blocks + (size_t)1) * sizeof *bytes), live = 0;
+  uintptr_t *handle = replay_must_alloc((t->n_blocks + (size_t)1) * sizeof *handle);
+  uint64_t *bytes = replay_must_alloc((t->n_blocks + (size_t)1) * sizeof *bytes), live = 0;
   for (size_t i = 0; i < t->n_events; ++i) {
     const trace_event *e = &t->event[i];
     replay_step step = {.event = i, .block = e->block, .alloc = e->bytes};

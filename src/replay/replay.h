@@ -1,20 +1,24 @@
-/* A trace through an allocator: what it costs, and what it holds. */
+/* Replays a trace through an allocator, and measures time and memory. Called by `cannon replay`. Measurements run in
+ * the calling thread. */
 #ifndef CANNON_REPLAY_REPLAY_H
 #define CANNON_REPLAY_REPLAY_H
 
 #include "replay/allocation_trace.h"
 #include "replay/replay_allocator.h"
 
-/* ns per event, the loop's own cost taken off: from nothing, and once more on the same instance, whose memory is there.
- * Medians over repetitions, each with an instance of its own; processor time, so that others on the machine don't count. */
+/* Processor time per event in ns, without the cost of the replay loop itself. Cold: on a new instance. Warm: a
+ * second time on the same instance, which has its memory already. Medians over the repetitions, each of which has an
+ * instance of its own. Processor time of the thread is used, so that other processes do not count. */
 typedef struct {
   double cold_ns, warm_ns;
-  double cold_call_ns, warm_call_ns; /* of these, in system calls on mappings; 0 where they are not counted */
-  uint64_t n_warm_calls;             /* of the second time; or UNKNOWN_CALLS */
+  /* part of the times above spent in system calls that map memory; 0 where they are not counted */
+  double cold_call_ns, warm_call_ns;
+  uint64_t n_warm_calls; /* such calls in the second replay, or UNKNOWN_CALLS */
 } replay_times;
 bool replay_time(const allocator *a, const trace *t, uint64_t cap_bytes, int repetitions, replay_times *out);
 
-/* Calls visit behind each event with the block that came or went (bytes 0: it was refused). */
+/* Replays a trace and calls `visit` after each event with the block that was allocated or freed; bytes is 0 if the
+ * allocation was refused. */
 typedef struct {
   size_t event;
   uint32_t block;
@@ -25,18 +29,18 @@ typedef struct {
 bool replay_walk(const allocator *a, const trace *t, uint64_t cap_bytes, void (*visit)(const replay_step *, void *),
                  void *argument);
 
-/* Both. All three are false where the allocator can't be made. */
+/* Measures both time and memory. This function and the two above return false if the allocator cannot be created. */
 typedef struct {
   const allocator *allocator;
   replay_times times;
-  uint64_t peak_committed_bytes, peak_live_bytes; /* live: what was not refused */
+  uint64_t peak_committed_bytes, peak_live_bytes; /* live: without refused allocations */
   uint64_t n_calls;                               /* or UNKNOWN_CALLS */
   uint64_t n_refused;
-  size_t first_refused; /* event; only where n_refused */
+  size_t first_refused; /* index of the event; valid only if n_refused is not 0 */
 } replay_result;
 bool replay_measure(const allocator *a, const trace *t, uint64_t cap_bytes, int repetitions, replay_result *out);
 
-/* What to take as the cap where none is given: no model runs into it, and tables stay small. */
+/* Returns a cap to use where the user gives none: large enough for every model, small enough for their tables. */
 uint64_t replay_roomy_cap(const trace *t);
 
 #endif

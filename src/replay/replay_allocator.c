@@ -16,7 +16,7 @@ const allocator *allocator_find(const char *name) {
   return *a;
 }
 
-void *must_alloc(size_t bytes) {
+void *replay_must_alloc(size_t bytes) {
   void *p = calloc(1, bytes);
   if (p) return p;
   fprintf(stderr, "no memory for %zu bytes\n", bytes);
@@ -24,7 +24,7 @@ void *must_alloc(size_t bytes) {
 }
 
 void committed_init(committed *c, uint64_t cap_bytes) {
-  *c = (committed){.cap_bytes = cap_bytes, .granule = must_alloc(cap_bytes / GRANULE_BYTES + 1)};
+  *c = (committed){.cap_bytes = cap_bytes, .granule = replay_must_alloc(cap_bytes / GRANULE_BYTES + 1)};
 }
 
 void committed_touch(committed *c, uint64_t address, uint64_t bytes) {

@@ -1,4 +1,4 @@
-"""Tests of an installed prefix: cannon, npu-smi, set_env.sh and what build systems find.
+"""Tests of an installed prefix: cannon, npu-smi, set_env.sh, and the files that build systems look for.
 
     CANNON_PREFIX=/path python3 tests/cli/test_cli.py
 """
@@ -20,7 +20,7 @@ CANNON = str(PREFIX / "bin/cannon")
 NPU_SMI = str(PREFIX / "bin/npu-smi")
 MIB = 1 << 20
 
-# A program as for CANN; its argument says how it ends.
+# A program written for CANN; its argument chooses how it ends.
 PROGRAM = r"""
 #include "acl/acl.h"
 #include <signal.h>
@@ -91,7 +91,7 @@ int main(void) {
 }
 """
 
-# Writes statistics as a large program would leave them; its argument is the format's version.
+# Writes a statistics file as a large program would leave it; the argument is the version of the format.
 FORGER = r"""
 #include "trace/stats.h"
 #include <stdio.h>
@@ -113,13 +113,15 @@ int main(int argc, char **argv) {
   s.ops[7].workspace_copies_bytes = 512;
   s.ops[7].workspace_partials_bytes = 192;
   for (int i = 0; i < STATS_MAX_LEAKS; i++)
-    s.leaks[i] = (stats_leak){.size_bytes = 2048, .number = 5 + i, .device = -1, .call = "aclrtMallocHost", .site = "a(b+0x1)"};
+    s.leaks[i] = (stats_leak){
+        .size_bytes = 2048, .number = 5 + i, .device = -1, .call = "aclrtMallocHost", .site = "a(b+0x1)"};
   s.error_rows[0] = (stats_error){.call = "aclrtGetDevice", .code = 107002, .count = 2, .first_words = "no context"};
   s.error_rows[1] = (stats_error){.call = "aclrtMalloc", .code = 207001, .count = 7};
   memset(s.error_rows[1].first_words, 'x', sizeof s.error_rows[1].first_words - 1);
-  if (argc > 2) { /* what a terminal would obey, and no UTF-8; without an end */
+  if (argc > 2) { /* escape sequences and invalid UTF-8, without a terminating zero */
 #define EVIL(text) (memset(text, 'e', sizeof(text)), memcpy(text, "\x1b]0;x\x07\xff<b>", 10))
-    EVIL(s.program), EVIL(s.soc_name), EVIL(s.ops[19].name), EVIL(s.leaks[0].call), EVIL(s.leaks[0].site), EVIL(s.leak_report);
+    EVIL(s.program), EVIL(s.soc_name), EVIL(s.ops[19].name), EVIL(s.leaks[0].call), EVIL(s.leaks[0].site);
+    EVIL(s.leak_report);
     EVIL(s.error_rows[0].call), EVIL(s.error_rows[0].first_words), EVIL(s.modules[0].path), EVIL(s.sites[0].call);
     EVIL(s.pools[0].name), EVIL(s.advice[0].first_site);
     s.n_modules = s.pools[0].state = s.pools[0].memory.n_allocs = s.sites[0].address = s.advice[0].count = 1;
@@ -134,7 +136,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 
 def clean_environment(**more):
-    """Ours without what points at any CANN; what a fresh shell has."""
+    """This process's environment without variables that refer to a CANN installation, as in a fresh shell."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND", "CANNON")) and k != "LD_LIBRARY_PATH"}
     return {**env, **more}
 
@@ -151,20 +153,22 @@ class CliTest(unittest.TestCase):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="cannon-test-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         for name, text, flags in (("program", PROGRAM, (f"-I{PREFIX}/include", f"-L{PREFIX}/lib64", "-lascendcl")),
-                                  ("replayer", REPLAYER, (f"-I{PREFIX}/include", f"-L{PREFIX}/lib64", "-lascendcl", "-lopapi",
-                                                          "-lnnopbase", f"-Wl,-rpath-link,{PREFIX}/lib64")),
+                                  ("replayer", REPLAYER,
+                                   (f"-I{PREFIX}/include", f"-L{PREFIX}/lib64", "-lascendcl", "-lopapi",
+                                    "-lnnopbase", f"-Wl,-rpath-link,{PREFIX}/lib64")),
                                   ("forger", FORGER, (f"-I{SOURCE}/src",))):
             (cls.folder / f"{name}.c").write_text(text)
-            subprocess.run([os.environ.get("CC", "cc"), cls.folder / f"{name}.c", "-o", cls.folder / name, *flags], check=True)
+            subprocess.run([os.environ.get("CC", "cc"), cls.folder / f"{name}.c", "-o", cls.folder / name, *flags],
+                           check=True)
         cls.program, cls.replayer, cls.forger = (cls.folder / name for name in ("program", "replayer", "forger"))
 
     @classmethod
     def compile(cls, name, text, *libraries):
-        """A program as for CANN, from its source."""
+        """Compiles a program written for CANN from its source text."""
         source = cls.folder / f"{name}.c"
         source.write_text(text)
-        subprocess.run([os.environ.get("CC", "cc"), source, "-o", cls.folder / name, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
-                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl", *libraries], check=True)
+        subprocess.run([os.environ.get("CC", "cc"), source, "-o", cls.folder / name, f"-I{PREFIX}/include",
+                        f"-L{PREFIX}/lib64", f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl", *libraries], check=True)
         return cls.folder / name
 
     def run_json(self, *arguments, options=()):
@@ -249,7 +253,7 @@ class Run(CliTest):
             self.assertIn(text, done.stderr)
         self.assertLessEqual(len(done.stderr.splitlines()), 40)
         self.assertEqual(execute(CANNON, "run", "--quiet", self.program).stderr, "")
-        self.assertIn("used no Cannon", execute(CANNON, "run", "true").stderr)
+        self.assertIn("did not use Cannon", execute(CANNON, "run", "true").stderr)
 
     def test_json_of_a_clean_program(self):
         done, report = self.run_json(self.program, "three", options=("--mem", "256M", "--device", "910_9391"))
@@ -257,7 +261,8 @@ class Run(CliTest):
         self.assertEqual(report["command"], [str(self.program), "three"])
         self.assertEqual((report["exit_status"], report["signal"]), (3, None))
         (process,) = report["processes"]
-        self.assertEqual((process["state"], process["soc_name"], process["pid"]), ("ended", "Ascend910_9391", report["pid"]))
+        self.assertEqual((process["state"], process["soc_name"], process["pid"]),
+                         ("ended", "Ascend910_9391", report["pid"]))
         (device,) = process["devices"]
         self.assertEqual((device["size_bytes"], device["allocations"], device["frees"], device["refused"]),
                          (256 * MIB, 1, 1, 0))
@@ -268,7 +273,7 @@ class Run(CliTest):
         self.assertEqual(process["leaks"], {"count": 0, "blocks": []})
         self.assertGreater(process["duration_ns"], 0)
 
-    def test_executions_of_a_graph_count_as_what_they_run(self):
+    def test_executions_of_a_graph_count_as_their_operators(self):
         done, report = self.run_json(self.replayer)
         self.assertEqual(done.returncode, 0, done.stderr)
         (process,) = report["processes"]
@@ -278,7 +283,7 @@ class Run(CliTest):
 
     def test_errors_are_reported_by_kind(self):
         lines = execute(CANNON, "run", self.program, "wrong").stderr.splitlines()
-        at = lines.index("  errors: 5 calls returned one")
+        at = lines.index("  errors: 5 calls failed")
         self.assertRegex(lines[at + 1], r"^ +3  aclrtGetDevice, 107002: no context in this thread, expected ")
         self.assertEqual({line.split(":")[0].strip() for line in lines[at + 2:at + 4]},
                          {"1  aclrtGetDevice, 100000", "1  aclrtMalloc, 100000"})
@@ -324,7 +329,8 @@ class Run(CliTest):
         self.assertEqual(times[0], ["Op19", "2", "20.0", "ms", "9.5", "%", "10.0", "ms"])
         self.assertRegex(text, r"5 more +10 +15\.0 ms +7\.1 %")
         self.assertRegex(text, r"Op07 +704 B +512 B +0 B +192 B")
-        self.assertRegex(text, r"errors: 9 calls returned one\n +7  aclrtMalloc, 207001: x+\.\.\.\n +2  aclrtGetDevice, 107002: no context\n")
+        self.assertRegex(text, r"errors: 9 calls failed\n +7  aclrtMalloc, 207001: x+\.\.\.\n"
+                         r" +2  aclrtGetDevice, 107002: no context\n")
         self.assertIn("leaks: 70 blocks", text)
         self.assertRegex(text, r"2\.00 KiB  pinned, allocation 5, aclrtMallocHost from a\(b\+0x1\)")
         self.assertRegex(text, r"\n +62 more$")
@@ -332,9 +338,10 @@ class Run(CliTest):
         self.assertLessEqual(max(map(len, lines)), 110)
         _, report = self.run_json(self.forger, "5")
         (process,) = report["processes"]
-        self.assertEqual((len(process["operators"]), len(process["leaks"]["blocks"]), process["leaks"]["count"]), (20, 64, 70))
+        self.assertEqual((len(process["operators"]), len(process["leaks"]["blocks"]), process["leaks"]["count"]),
+                         (20, 64, 70))
 
-    def test_what_others_wrote_is_made_safe(self):
+    def test_foreign_text_is_escaped(self):
         path = self.folder / "report\x1b.json"
         name = b"\x1b]0;y\x07\xfe"
         program = os.fsencode(self.folder) + b"/" + name
@@ -359,8 +366,8 @@ class Run(CliTest):
         self.assertNotIn("no Cannon", done.stderr)
 
     def test_environment_of_the_program(self):
-        show = 'for v in ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_OPP_PATH LD_LIBRARY_PATH CANNON_DEVICE CANNON_DEVICES ' \
-               'CANNON_MEM; do eval echo "\\$$v"; done; test -d "$CANNON_STATS_DIR"'
+        show = 'for v in ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_OPP_PATH LD_LIBRARY_PATH CANNON_DEVICE ' \
+               'CANNON_DEVICES CANNON_MEM; do eval echo "\\$$v"; done; test -d "$CANNON_STATS_DIR"'
         done = execute(CANNON, "run", "--quiet", "--device", "910b4", "--devices", "3", "--mem", "3g", "sh", "-c", show,
                        env=clean_environment(LD_LIBRARY_PATH="/before"))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -375,7 +382,8 @@ class Run(CliTest):
 
     def test_wrong_options_run_nothing(self):
         marker = self.folder / "was-run"
-        for options, named in ((("--device", "Ascend999"), "Ascend999"), (("--mem", "12Q"), "12Q"), (("--mem", "0"), "'0'"),
+        for options, named in ((("--device", "Ascend999"), "Ascend999"), (("--mem", "12Q"), "12Q"),
+                               (("--mem", "0"), "'0'"),
                                (("--mem", "-5M"), "-5M"), (("--mem", "99999999999T"), "99999999999T"),
                                (("--devices", "x"), "'x'"), (("--devices", "17"), "17"), (("--nonsense",), "nonsense"),
                                (("--json", "/no/such/folder/x"), "/no/such/folder/x"), (("--leaks=max=0",), "max=0"),
@@ -410,7 +418,8 @@ class OtherCommands(CliTest):
     def test_info(self):
         done = execute(CANNON, "info", env=clean_environment(CANNON_DEVICES="2"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        for text in ("CANN 8.1.RC1", "interface 1.13.0", f"Installed in {PREFIX}", "Devices: 2", "Ascend310P3", "Ascend910A"):
+        for text in ("CANN 8.1.RC1", "interface 1.13.0", f"Installed in {PREFIX}", "Devices: 2", "Ascend310P3",
+                     "Ascend910A"):
             self.assertIn(text, done.stdout)
         self.assertRegex(done.stdout, r"Coverage: [1-9]\d* of [1-9]\d* functions")
 
@@ -421,14 +430,15 @@ class OtherCommands(CliTest):
         missing = {line.split()[1] for line in lines if line.startswith("  - ")}
         self.assertIn("aclInit", implemented)
         self.assertTrue(missing)
-        exported = {line.split()[-1] for line in execute("nm", "-D", "--defined-only", PREFIX / "lib64/libcannon.so").stdout.splitlines()}
+        exported = {line.split()[-1] for line in execute("nm", "-D", "--defined-only",
+                                                         PREFIX / "lib64/libcannon.so").stdout.splitlines()}
         self.assertEqual((implemented | refused) - exported, set())
         self.assertEqual(missing & exported, set())
         heads = [line.split() for line in lines if not line.startswith(" ")]
         known = sum(int(count.split("/")[1]) for _, count in heads)
         self.assertEqual(known, sum(line.startswith(("  + ", "  ! ", "  - ")) for line in lines))
 
-    def test_what_only_refuses_is_no_coverage(self):
+    def test_functions_that_only_refuse_are_not_covered(self):
         text = execute(CANNON, "info", "--coverage").stdout
         part = text[text.index("hccl/hccl.h "):].split("\n  -")[0].splitlines()
         refused = {line[4:] for line in part if line.startswith("  ! ")}
@@ -442,13 +452,15 @@ class OtherCommands(CliTest):
         text = execute(CANNON, "info", "--rules").stdout
         for row in (r"aclrtMalloc +32 +32 +64 +512 +aclrtFree +CANN ", r"aclrtMallocAlign32 +32 +0 +32 +512 ",
                     r"aclrtMallocHost +64 +0 +64 +4096 +aclrtFreeHost ",
-                    r"hi_mpi_dvpp_malloc +32 +32 +128 ", r"6 HUGE1G_ONLY +1\.00 GiB +whole pages", r"DVPP +32 +32 +128 "):
+                    r"hi_mpi_dvpp_malloc +32 +32 +128 ", r"6 HUGE1G_ONLY +1\.00 GiB +whole pages",
+                    r"DVPP +32 +32 +128 "):
             self.assertRegex(text, row)
 
     def test_npu_smi_is_parsed_as_scripts_do(self):
         for soc in ("Ascend910B3", "Ascend910_9391", "Ascend310P3"):
-            alone = {"CANNON_STATS_DIR": str(self.folder)}  # programs that run elsewhere don't count
-            done = execute(NPU_SMI, "info", env=clean_environment(CANNON_DEVICE=soc, CANNON_MEM=str(512 * MIB), **alone))
+            alone = {"CANNON_STATS_DIR": str(self.folder)}  # excludes programs that run elsewhere on this machine
+            done = execute(NPU_SMI, "info",
+                           env=clean_environment(CANNON_DEVICE=soc, CANNON_MEM=str(512 * MIB), **alone))
             self.assertEqual(done.returncode, 0, done.stderr)
             lines = [line for line in done.stdout.splitlines() if line.strip()]
             self.assertEqual("Ascend" + lines[6].split()[2], soc)
@@ -472,13 +484,13 @@ class Shells(CliTest):
         for shell in (bash, dash):
             for set_up in (f'eval "$(\'{CANNON}\' env)"', f". '{PREFIX}/set_env.sh'", f". '{PREFIX}/bin/setenv.bash'"):
                 self.check(shell, set_up)
-                self.check(shell, f"{set_up}\n{set_up}")  # nothing twice
+                self.check(shell, f"{set_up}\n{set_up}")  # sourcing it twice adds nothing twice
                 self.check(shell, set_up, clean_environment(LD_LIBRARY_PATH="/before"),
                            self.EXPECTED.replace("/lib64|", "/lib64:/before|"))
         self.check(bash, f"cd '{PREFIX}/bin'\nsource ../set_env.sh")
         self.check(bash, f"cd '{PREFIX}'\nsource ./bin/setenv.bash", clean_environment(CDPATH="/tmp:."))
 
-    def test_nothing_else_is_left_behind(self):
+    def test_sourcing_leaves_no_other_variables(self):
         done = execute("bash", "-euo", "pipefail", "-c", f"source '{PREFIX}/set_env.sh'; set | grep '^_cannon_' || :")
         self.assertEqual((done.stdout, done.stderr), ("", ""))
 
@@ -491,23 +503,23 @@ class Shells(CliTest):
 
 
 class Layout(CliTest):
-    def test_what_frameworks_look_for(self):
+    def test_files_that_frameworks_look_for(self):
         arch = f"{platform.machine()}-linux"
-        for place in ("runtime/include/acl/acl.h", "runtime/lib64/libascendcl.so", "compiler/lib64/libascendcl.so", "opp",
-                      f"{arch}/include/acl/acl.h", f"{arch}/lib64/libascendcl.so", "lib64/stub/libascendcl.so",
+        for place in ("runtime/include/acl/acl.h", "runtime/lib64/libascendcl.so", "compiler/lib64/libascendcl.so",
+                      "opp", f"{arch}/include/acl/acl.h", f"{arch}/lib64/libascendcl.so", "lib64/stub/libascendcl.so",
                       "acllib/lib64/libascendcl.so", "devlib/libascendcl.so", "LICENSE"):
             self.assertTrue((PREFIX / place).exists(), place)
         for package in ("runtime", "compiler", "opp"):
             self.assertIn("Version=8.1.RC1\n", (PREFIX / package / "version.info").read_text())
             self.assertIn("[8.1.RC1:8.1.RC1]", (PREFIX / package / "version.cfg").read_text())
-        # As torch_npu looks for it: walking, symbolic links refused.
+        # torch_npu searches this way: os.walk, which does not follow symbolic links.
         found = [os.path.join(top, name) for top, _, names in os.walk(PREFIX) for name in names
                  if name.startswith("ascend_") and name.endswith("_install.info")]
         self.assertEqual(len(found), 1)
         self.assertIn("version=8.1.RC1\n", pathlib.Path(found[0]).read_text())
 
     def check_binary(self, binary, *libraries):
-        """It names CANN's libraries and not ours, and runs."""
+        """The binary links CANN's libraries and not libcannon.so, and runs."""
         dynamic = execute("readelf", "-d", binary).stdout
         needed = {line.split("[")[1].rstrip("]") for line in dynamic.splitlines() if "(NEEDED)" in line}
         self.assertLessEqual({f"lib{name}.so" for name in libraries}, needed)
@@ -547,13 +559,15 @@ class Layout(CliTest):
         self.assertEqual(execute("pkg-config", "--modversion", "ascendcl", env=env).stdout.strip(), "8.1.RC1")
         for package in ("ascendcl", "cannon"):
             binary = self.folder / f"with-{package}"
-            done = execute("sh", "-c", f"cc '{self.folder}/program.c' -o '{binary}' $(pkg-config --cflags --libs {package})",
+            done = execute("sh", "-c",
+                           f"cc '{self.folder}/program.c' -o '{binary}' $(pkg-config --cflags --libs {package})",
                            env=env)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.check_binary(binary, "ascendcl")
 
-    def test_headers_of_what_is_not_built(self):
-        """They are there, since programs include more than they call, and declare nothing."""
+    def test_headers_of_components_that_are_not_built(self):
+        """Headers of components that are not built exist, since programs include more than they call, and declare
+        nothing."""
         lines = execute(CANNON, "info", "--coverage").stdout.splitlines()
         headers = [line.split() for line in lines if line.startswith("aclnnop/") and "level2/" not in line]
         missing = [name for name, built in headers if built.startswith("0/")]

@@ -1,4 +1,4 @@
-"""Tests of scripts/gen_devices.py: the project's profiles pass, faulty ones are refused with their name.
+"""Tests of scripts/gen_devices.py: the project's profiles are accepted, and faulty ones are refused by name.
 
     python3 tests/cli/test_devices.py
 """
@@ -38,10 +38,11 @@ class Devices(unittest.TestCase):
         self.assertEqual(faults, "")
         names = [line.split('"')[1] for line in text.splitlines() if ".soc_name" in line]
         self.assertEqual(names[0], "Ascend910B3")
-        self.assertLessEqual({"Ascend910B1", "Ascend910B2", "Ascend910B4", "Ascend910_9391", "Ascend910A", "Ascend310P3"}, set(names))
+        self.assertLessEqual({"Ascend910B1", "Ascend910B2", "Ascend910B4", "Ascend910_9391", "Ascend910A",
+                              "Ascend310P3"}, set(names))
         first = text.split("},\n")[0]
-        self.assertIn(f".hbm_bytes = {64 << 30}ul,", first)  # inherited
-        self.assertIn(".cube_cores = 20u,", first)           # its own
+        self.assertIn(f".hbm_bytes = {64 << 30}ul,", first)  # inherited from another profile
+        self.assertIn(".cube_cores = 20u,", first)           # given in the profile itself
         self.assertIn(f".l2_bandwidth_bytes_per_s = {110 * 20 * 1800000000}ul,", first)
 
     def test_faults(self):
@@ -49,8 +50,10 @@ class Devices(unittest.TestCase):
             return lambda profile: profile["values"].__setitem__(key, {"value": 1, "source": "x", **members})
         for name, edit, expected in (
                 ("class_910b", lambda p: p["values"].pop("hbm_bytes"), "Ascend910B3: hbm_bytes is missing"),
-                ("class_910b", lambda p: p["values"].pop("l2_bytes_per_core_cycle"), "Ascend910B3: l2_bandwidth_bytes_per_s is missing"),
-                ("class_common", entry("alloc_round_bytes", source=" "), "class_common: alloc_round_bytes has no source"),
+                ("class_910b", lambda p: p["values"].pop("l2_bytes_per_core_cycle"),
+                 "Ascend910B3: l2_bandwidth_bytes_per_s is missing"),
+                ("class_common", entry("alloc_round_bytes", source=" "),
+                 "class_common: alloc_round_bytes has no source"),
                 ("class_common", entry("max_streams", value=0), "class_common: max_streams is 0"),
                 ("class_common", entry("max_streams", value="4 KB"), "class_common: max_streams is '4 KB'"),
                 ("class_common", entry("max_streams", value=-1), "class_common: max_streams is -1"),

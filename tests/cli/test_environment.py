@@ -1,4 +1,4 @@
-"""Tests of the variables and options: what is wrong is told, in words, and nothing runs with something else.
+"""Tests of environment variables and options: wrong values are reported, and nothing runs with other values instead.
 
     CANNON_PREFIX=/path python3 tests/cli/test_environment.py
 """
@@ -9,7 +9,7 @@ import unittest
 
 from test_cli import CANNON, MIB, NPU_SMI, SOURCE, CliTest, clean_environment, execute
 
-# Says what it makes of a device.
+# Prints the results of calls that use a device.
 ASKER = r"""
 #include "acl/acl.h"
 #include <stdio.h>
@@ -25,18 +25,24 @@ int main(void) {
   return set || aclrtMalloc(&p, 1000, ACL_MEM_MALLOC_HUGE_FIRST);
 }
 """
-WRONG = {  # a value, what it gives
+WRONG = {  # variable: (wrong value, expected message)
     "CANNON_DEVICE": ("Ascend9", "'Ascend9', expected a profile that `cannon info` lists; no device can be used"),
     "CANNON_DEVICES": ("1.5", "'1.5', expected a number from 0 to 16; no device can be used"),
-    "CANNON_MEM": ("1M", "'1M', which is too small, expected a size from 2M to 1T such as 512M, 1.5G or 32G (K, M, G or T); "
-                         "no device can be used"),
+    "CANNON_MEM": ("1M",
+                   "'1M', which is too small, expected a size from 2M to 1T such as 512M, 1.5G or 32G (K, M, G or T); "
+                   "no device can be used"),
     "CANNON_SITES": ("yes", "'yes', expected one of 0, 1; sites are not counted"),
-    "CANNON_LEAKS": ("frames=9", "'frames=9', expected 0, 1, or some of max=BLOCKS, report=PATH, signal=NAME (USR1, USR2, HUP, "
-                                 "WINCH, IO, URG, PWR or none) and frames=N (1 to 8), with commas between; the rest of it is taken"),
+    "CANNON_LEAKS": ("frames=9",
+                     "'frames=9', expected 0, 1, or some of max=BLOCKS, report=PATH, signal=NAME (USR1, USR2, HUP, "
+                     "WINCH, IO, URG, PWR or none) and frames=N (1 to 8), with commas between; the rest of it is "
+                     "taken"),
     "CANNON_ALARM": ("101", "'101', which is too large, expected a number from 0 to 100; taking 85"),
-    "CANNON_MAX_MAPPINGS": ("many", "'many', expected a number from 0 to 18446744073709551615; taking 7/8 of vm.max_map_count"),
-    "CANNON_SCHEDULE_SEED": ("x", "'x', expected a number from 0 to 18446744073709551615; tasks run in the usual order"),
-    "CANNON_ISA": ("v5", "'v5', expected one of portable, v3, v4, dots; taking the highest level that the processor has"),
+    "CANNON_MAX_MAPPINGS": ("many",
+                            "'many', expected a number from 0 to 18446744073709551615; taking 7/8 of vm.max_map_count"),
+    "CANNON_SCHEDULE_SEED": ("x",
+                             "'x', expected a number from 0 to 18446744073709551615; tasks run in the usual order"),
+    "CANNON_ISA": ("v5",
+                   "'v5', expected one of portable, v3, v4, dots; taking the highest level that the processor has"),
 }
 DECIDING = ("CANNON_DEVICE", "CANNON_DEVICES", "CANNON_MEM")
 
@@ -50,7 +56,7 @@ class Environment(CliTest):
     def ask(self, **env):
         return execute(self.asker, env=clean_environment(**env), cwd=self.folder)
 
-    def test_wrong_values_are_told_once(self):
+    def test_wrong_values_are_reported_once(self):
         for name, (value, told) in WRONG.items():
             with self.subTest(name):
                 done = self.ask(**{name: value})
@@ -58,7 +64,8 @@ class Environment(CliTest):
                 if name in DECIDING:
                     self.assertEqual(done.returncode, 1)
                     why = told.split("; no device")[0]
-                    self.assertIn(f"107001 107001 77 107001 EE1003: aclrtSetDevice: there are no devices: {name} is {why}", done.stdout)
+                    self.assertIn(f"107001 107001 77 107001 EE1003: aclrtSetDevice: there are no devices: "
+                                  f"{name} is {why}", done.stdout)
                 else:
                     self.assertEqual((done.returncode, done.stdout), (0, "0 0 1 0 \n"))
 
@@ -69,11 +76,11 @@ class Environment(CliTest):
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertEqual(done.stderr, f"cannon run: {name} is {told.rsplit('; ', 1)[0]}\n")
 
-    def test_options_go_before_variables(self):
+    def test_options_override_variables(self):
         done = execute(CANNON, "run", "--quiet", "--mem", "64M", self.asker, env=clean_environment(CANNON_MEM="1M"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
-    def test_options_take_what_variables_take(self):
+    def test_options_accept_the_values_of_variables(self):
         for option, name in (("--devices", "CANNON_DEVICES"), ("--mem", "CANNON_MEM"), ("--alarm", "CANNON_ALARM"),
                              ("--leaks", "CANNON_LEAKS")):
             value, told = WRONG[name]
@@ -91,7 +98,8 @@ class Environment(CliTest):
             (process,) = json.loads(path.read_text())["processes"]
             self.assertEqual(process["devices"][0]["size_bytes"], mib * MIB)
         done = execute(CANNON, "run", "--quiet", "--mem", "215M", self.asker)
-        self.assertEqual((done.returncode, done.stderr), (0, "cannon run: --mem is 215M; taking 214M, whole pages of 2 MiB\n"))
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, "cannon run: --mem is 215M; using 214M, whole pages of 2 MiB\n"))
         done = execute(CANNON, "plan", "--capacity", "99999999T", "none")
         self.assertIn("--capacity is '99999999T', which is too large, expected", done.stderr)
 
@@ -99,12 +107,13 @@ class Environment(CliTest):
         for env, why in ((dict(CANNON_DEVICES="0"), "CANNON_DEVICES is 0"),
                          (dict(ASCEND_RT_VISIBLE_DEVICES="3"), "ASCEND_RT_VISIBLE_DEVICES leaves none")):
             done = self.ask(**env)
-            self.assertEqual(done.stdout, f"0 0 0 107001 EE1003: aclrtSetDevice: deviceId is 0, but there are no devices ({why}) "
-                                          "(error 107001)\n")
+            self.assertEqual(done.stdout,
+                             f"0 0 0 107001 EE1003: aclrtSetDevice: deviceId is 0, but there are no devices ({why}) "
+                             "(error 107001)\n")
 
     def test_unknown_names(self):
-        near = "cannon: warning: the environment has CANNON_DEVCES, which Cannon does not know; the nearest that it knows is " \
-               "CANNON_DEVICES (cannon env --help)\n"
+        near = "cannon: warning: the environment has CANNON_DEVCES, which Cannon does not know; " \
+               "the nearest that it knows is CANNON_DEVICES (cannon env --help)\n"
         far = "cannon: warning: the environment has CANNON_FOO, which Cannon does not know (cannon env --help)\n"
         self.assertEqual(self.ask(CANNON_DEVCES="2").stderr, near)
         self.assertEqual(self.ask(CANNON_FOO="2", CANNON_PREFIX="/usr").stderr, far)
@@ -116,12 +125,14 @@ class Environment(CliTest):
         for tool, name in ((CANNON, "cannon info"), (NPU_SMI, "npu-smi")):
             done = execute(tool, "info", env=clean_environment(CANNON_DEVICES="abc"))
             self.assertEqual(done.returncode, 1)
-            self.assertIn(f"{name}: aclInit failed with 107001: EE1003: aclInit: there are no devices: CANNON_DEVICES is 'abc'", done.stderr)
+            self.assertIn(f"{name}: aclInit failed with 107001: EE1003: aclInit: there are no devices: "
+                          "CANNON_DEVICES is 'abc'", done.stderr)
 
     def test_statistics_that_cannot_be_written(self):
         done = self.ask(CANNON_STATS_DIR="/no/such/folder")
-        self.assertRegex(done.stderr, r"^cannon: this process keeps no statistics: /no/such/folder/\d+.stats: No such file or "
-                                      r"directory\n$")
+        self.assertRegex(done.stderr,
+                         r"^cannon: this process keeps no statistics: /no/such/folder/\d+.stats: No such file or "
+                         r"directory\n$")
 
     def test_documentation_has_the_table(self):
         shown = execute(CANNON, "env", "--help").stdout
@@ -132,7 +143,7 @@ class Environment(CliTest):
         self.assertEqual(documented, table)
 
 
-# Lets an operator be worked on by several threads, where there are cores.
+# Runs an operator large enough for several threads, if there are several cores.
 WORKER = r"""
 #include "acl/acl.h"
 #include "aclnnop/aclnn_relu.h"
@@ -155,7 +166,7 @@ int main(void) {
 
 
 class Surroundings(CliTest):
-    """Limits and file systems that leave no room: it works, or says what is missing."""
+    """Resource limits and file systems without room: the program works, or reports what is missing."""
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -167,8 +178,8 @@ class Surroundings(CliTest):
     def test_addresses(self):
         done = self.under("ulimit -v 20000000", self.worker)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("devices need 33.0 TiB of addresses, whatever memory there is, and the process may have 19.1 GiB (ulimit "
-                      "-v), expected no such limit", done.stdout)
+        self.assertIn("devices need 33.0 TiB of addresses, whatever memory there is, and the process may have 19.1 GiB "
+                      "(ulimit -v), expected no such limit", done.stdout)
 
     def test_sizes_of_files(self):
         why = "the process may not have files of that size (ulimit -f), expected no such limit"
@@ -192,23 +203,26 @@ class Surroundings(CliTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "mounts need root")
     def test_file_systems(self):
-        for mounts, warned in (("mount -t tmpfs none /proc", ""), ("mount -t tmpfs -o ro none /dev/shm", "Read-only file system"),
+        for mounts, warned in (("mount -t tmpfs none /proc", ""),
+                               ("mount -t tmpfs -o ro none /dev/shm", "Read-only file system"),
                                ("mount -t tmpfs -o size=4k none /dev/shm", "No space left on device")):
             done = execute("unshare", "-m", "sh", "-c", f'{mounts} && exec "$0"', self.worker)
             if "unshare" in done.stderr or "mount:" in done.stderr:
                 self.skipTest(done.stderr)
             self.assertEqual((done.returncode, done.stdout), (0, ""))
-            self.assertRegex(done.stderr, rf"^cannon: warning: this process shares no device memory with others: /dev/shm/\S+ "
+            self.assertRegex(done.stderr,
+                             rf"^cannon: warning: this process shares no device memory with others: /dev/shm/\S+ "
                              rf"{warned} \(CANNON_LEDGER can name a file elsewhere\)\n$" if warned else "^$")
 
     def test_folders_that_cannot_be_written(self):
         done = execute(CANNON, "run", self.worker, env=clean_environment(TMPDIR="/no/such"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("/no/such/cannon-run-", done.stderr)
-        self.assertIn("(TMPDIR can name a place elsewhere)", done.stderr)
+        self.assertIn("(set TMPDIR to use another place)", done.stderr)
         done = execute(self.worker, env=clean_environment(ASCEND_PROCESS_LOG_PATH="/no/such", CANNON_DEVICES="0"))
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"^cannon: the log /no/such/plog-\d+.log can't be written: No such file or directory\n$")
+        self.assertRegex(done.stderr,
+                         r"^cannon: the log /no/such/plog-\d+.log can't be written: No such file or directory\n$")
 
 
 if __name__ == "__main__":

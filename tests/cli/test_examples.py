@@ -1,4 +1,4 @@
-"""The programs of examples/memory, built as a user builds them, against an installed prefix.
+"""Tests of the programs in examples/memory, built as a user builds them, with an installed prefix.
 
     CANNON_PREFIX=/path python3 tests/cli/test_examples.py
 """
@@ -28,7 +28,7 @@ class Examples(unittest.TestCase):
         cls.folder.cleanup()
 
     def run_program(self, name, **env):
-        """The program's output, under `cannon run`, whose summary says what leaked."""
+        """Runs the program under `cannon run`, whose summary lists leaks, and returns its output."""
         done = subprocess.run([PREFIX / "bin/cannon", "run", f"{self.folder.name}/{name}"], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, env=dict(BUILD_ENV, **env))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -43,8 +43,8 @@ class Examples(unittest.TestCase):
         out = self.run_program("carve")
         self.assertIn("    1093     4372     4416      50", out)
 
-    def test_pool(self):
-        out = self.run_program("pool")
+    def test_pooled(self):
+        out = self.run_program("pooled")
         self.assertRegex(out, "1000 blocks of 1 MiB, never more than [34] MiB in use")
         self.assertIn("in use now: 0 MiB\nheld after trimming: 0 MiB\n", out)
 

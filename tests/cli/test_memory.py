@@ -1,4 +1,4 @@
-"""What `cannon run` tells of copies, zero copy, advice and the roofline.
+"""Tests of the parts of `cannon run`'s report about copies, zero copy, advice and the roofline.
 
     CANNON_PREFIX=/path python3 tests/cli/test_memory.py
 """
@@ -19,7 +19,14 @@ PROGRAM = r"""
 #include "aclnnop/aclnn_exp.h"
 #include "aclnnop/aclnn_matmul.h"
 
-#define CHECK(call) do { int code = (call); if (code) { fprintf(stderr, #call " gave %d: %s\n", code, aclGetRecentErrMsg()); exit(99); } } while (0)
+#define CHECK(call)                                                                      \
+  do {                                                                                   \
+    int code = (call);                                                                   \
+    if (code) {                                                                          \
+      fprintf(stderr, #call " gave %d: %s\n", code, aclGetRecentErrMsg());               \
+      exit(99);                                                                          \
+    }                                                                                    \
+  } while (0)
 enum { N = 1024, BYTES = N * N * 4 };
 
 static aclTensor *matrix(void *data) {
@@ -54,7 +61,7 @@ static void copy_misaligned(char *device, char *pinned) {
     CHECK(aclrtMemcpyAsync(device + 4, 100, pinned, 100, ACL_MEMCPY_HOST_TO_DEVICE, NULL));
 }
 
-/* Between two addresses of the same memory. */
+/* Copies between two addresses of the same memory. */
 static void copy_to_alias(void) {
   void *at[2];
   aclrtDrvMemHandle memory;
@@ -65,7 +72,8 @@ static void copy_to_alias(void) {
     CHECK(aclrtMapMem(at[i], 2 << 20, 0, memory, 0));
   }
   CHECK(aclrtMemcpy((char *)at[0] + 64, 8000, (char *)at[1] + 64, 8000, ACL_MEMCPY_DEVICE_TO_DEVICE));
-  CHECK(aclrtMemcpy(at[0], 32, (char *)at[1] + 64, 32, ACL_MEMCPY_DEVICE_TO_DEVICE)); /* elsewhere in it */
+  /* The offsets differ, so this copy is needed. */
+  CHECK(aclrtMemcpy(at[0], 32, (char *)at[1] + 64, 32, ACL_MEMCPY_DEVICE_TO_DEVICE));
 }
 
 int main(void) {
@@ -80,15 +88,15 @@ int main(void) {
   CHECK(aclrtMemset(a, BYTES, 0, BYTES));
   CHECK(aclrtMemset(b, BYTES, 0, BYTES));
   CHECK(aclrtMemset(d, BYTES, 0, BYTES));
-  /* Copies: one of each kind, and five with an address that is no multiple of 64. */
+  /* Copies: one of each kind, and five whose address is not a multiple of 64. */
   CHECK(aclrtMemcpy(a, BYTES, own, 3000, ACL_MEMCPY_HOST_TO_DEVICE));
   CHECK(aclrtMemcpy(b, BYTES, pinned, 2000, ACL_MEMCPY_HOST_TO_DEVICE));
   CHECK(aclrtMemcpyAsync(pinned, BYTES, a, 1000, ACL_MEMCPY_DEVICE_TO_HOST, NULL));
-  CHECK(aclrtMemcpyAsync(a, BYTES, a, 4000, ACL_MEMCPY_DEVICE_TO_DEVICE, NULL)); /* to itself */
+  CHECK(aclrtMemcpyAsync(a, BYTES, a, 4000, ACL_MEMCPY_DEVICE_TO_DEVICE, NULL)); /* source and target are equal */
   CHECK(aclrtMemcpyAsync(b, BYTES, a, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, NULL));
   copy_misaligned(a, pinned);
   copy_to_alias();
-  /* 12 MiB of device memory; then a is there in L2; then one operand and the result in host memory. */
+  /* Additions: of 12 MiB in device memory; with a in L2; with an operand and the result in host memory. */
   add(a, b, c);
   multiply(a, b, c);
   add(a, pinned, pinned);
@@ -124,9 +132,12 @@ int main(void) {
   if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&table, ROWS * COLUMNS * 4, 0) || aclrtMalloc(&index, 64, 0) ||
       aclrtMalloc(&rows, CHOSEN * COLUMNS * 4, 0) || aclrtMemcpy(index, 24, chosen, 24, ACL_MEMCPY_HOST_TO_DEVICE))
     return 1;
-  aclTensor *t = tensor(2, ROWS, ACL_FLOAT, table), *i = tensor(1, CHOSEN, ACL_INT64, index), *r = tensor(2, CHOSEN, ACL_FLOAT, rows);
+  aclTensor *t = tensor(2, ROWS, ACL_FLOAT, table), *i = tensor(1, CHOSEN, ACL_INT64, index);
+  aclTensor *r = tensor(2, CHOSEN, ACL_FLOAT, rows);
   if (aclnnGatherV2GetWorkspaceSize(t, 0, i, r, &bytes, &e) || aclnnGatherV2(NULL, bytes, e, NULL)) return 2;
-  if (aclnnInplaceIndexCopyGetWorkspaceSize(t, 0, i, r, &bytes, &e) || aclnnInplaceIndexCopy(NULL, bytes, e, NULL)) return 3;
+  if (aclnnInplaceIndexCopyGetWorkspaceSize(t, 0, i, r, &bytes, &e) ||
+      aclnnInplaceIndexCopy(NULL, bytes, e, NULL))
+    return 3;
   return aclrtSynchronizeDevice();
 }
 """
@@ -139,22 +150,22 @@ class Memory(test_cli.CliTest):
         source = cls.folder / "memory.c"
         source.write_text(PROGRAM)
         cls.memory = cls.folder / "memory"
-        subprocess.run([os.environ.get("CC", "cc"), "-g", source, "-o", cls.memory, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
-                        "-lascendcl", "-lnnopbase", "-lopapi"], check=True)
+        subprocess.run([os.environ.get("CC", "cc"), "-g", source, "-o", cls.memory, f"-I{PREFIX}/include",
+                        f"-L{PREFIX}/lib64", "-lascendcl", "-lnnopbase", "-lopapi"], check=True)
         done, report = cls.run_json(cls, cls.memory)
         if done.returncode:
             raise AssertionError(done.stderr)
         (cls.process,) = report["processes"]
         cls.ops = {op["name"]: op for op in cls.process["operators"]}
 
-    def test_pinned_and_pageable_copies_are_counted_apart(self):
+    def test_pinned_and_pageable_copies_are_counted_separately(self):
         self.assertEqual(self.process["copies"], {
             "host_to_device": {"count": 7, "bytes": 5500, "pageable_count": 1, "pageable_bytes": 3000},
             "device_to_host": {"count": 1, "bytes": 1000, "pageable_count": 0, "pageable_bytes": 0},
             "device_to_device": {"count": 2, "bytes": 96, "pageable_count": 0, "pageable_bytes": 0},
             "host_to_host": {"count": 0, "bytes": 0, "pageable_count": 0, "pageable_bytes": 0}})
 
-    def test_copies_that_were_not_needed_are_counted(self):
+    def test_unnecessary_copies_are_counted(self):
         zero_copy = self.process["zero_copy"]
         self.assertEqual(zero_copy["elided"], {
             "host_to_device": {"count": 1, "bytes": MATRIX}, "device_to_host": {"count": 1, "bytes": MATRIX},
@@ -192,15 +203,17 @@ class Memory(test_cli.CliTest):
         self.assertEqual(add["device"]["operations"], 2 * 1024 * 1024)
         self.assertEqual(multiply["device"]["bytes"], 3 * MATRIX)
         self.assertEqual(multiply["device"]["operations"], 2 * 1024**3)
-        # 2 * 4 MiB over a link of 32e9 bytes a second; the other add's 12 MiB out of an HBM of 1.6e12.
+        # 2 * 4 MiB over a link of 32e9 bytes per second; the 12 MiB of the other addition from an HBM of 1.6e12 bytes
+        # per second.
         self.assertEqual(add["device"]["bound_ns"], {"host link": 2000 + 262144, "HBM": 600 + 7864})
         self.assertEqual(add["device"]["bound_by"], "host link")
-        # All three matrices are in L2 (192 MiB): the cube's 1024^3 multiply-adds of floats are what takes time.
+        # All three matrices fit into L2 (192 MiB), so the 1024^3 float multiply-adds of the cube unit determine the
+        # time.
         self.assertEqual(set(multiply["device"]["bound_ns"]), {"cube"})
         cube_ns = 1024**3 * 2 / (4096 * 20 * 1.8e9) * 1e9
         self.assertAlmostEqual(multiply["device"]["time_ns"], 300 + cube_ns, delta=1)
 
-    def test_what_was_prefetched_is_in_l2(self):
+    def test_prefetched_data_is_in_l2(self):
         l2_ns = 2 * MATRIX / (110 * 20 * 1.8e9) * 1e9
         self.assertEqual(self.ops["Exp"]["device"]["bound_ns"], {"L2": 300 + round(l2_ns)})
 
@@ -212,7 +225,7 @@ class Memory(test_cli.CliTest):
         self.assertRegex(text, r"on device +at least +bytes +ops/byte")
         self.assertRegex(text, r"\n +Matmul +12\.0 MiB +170\.7 +14\.9 us +\d+\.\d % +cube +100 %")
         self.assertLessEqual(max(map(len, text.splitlines())), 116)
-        # A program without any of these gets no line about it.
+        # The summary of a program without any of these has no line about them.
         text = execute(CANNON, "run", self.program).stderr
         for word in ("zero copy", "advice", "on device"):
             self.assertNotIn(word, text)

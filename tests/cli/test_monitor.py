@@ -1,4 +1,4 @@
-"""Tests of what watches a program: statistics, call sites, the memory debugger, cannon top, npu-smi info -t.
+"""Tests of the tools that observe a program: statistics, call sites, the memory debugger, cannon top, npu-smi info -t.
 
     CANNON_PREFIX=/path python3 tests/cli/test_monitor.py
 """
@@ -15,7 +15,7 @@ import unittest
 
 from test_cli import CANNON, MIB, NPU_SMI, PREFIX, CliTest, clean_environment, execute
 
-# Allocates in known places, then does what its argument says. Lines are known by their marks.
+# Allocates at known source lines, which are found by their marks, and then does what its argument says.
 WATCHED = r"""
 #include "acl/acl.h"
 #include <signal.h>
@@ -47,12 +47,13 @@ int main(int argc, char **argv) {
   fflush(stdout);
   if (strcmp(mode, "fork") == 0) {
     int status = -1;
-    if (fork() == 0) return aclrtFreeHost(host) || !aclrtFree(&status); /* one works, one fails, neither is the parent's */
+    /* The first free succeeds, the second fails; neither counts for the parent. */
+    if (fork() == 0) return aclrtFreeHost(host) || !aclrtFree(&status);
     wait(&status);
     return status;
   }
   if (strcmp(mode, "kill") == 0) raise(SIGKILL);
-  while (strcmp(mode, "pause") == 0) pause(); /* handlers return from it */
+  while (strcmp(mode, "pause") == 0) pause(); /* a loop, since pause() returns after a signal handler */
   if (strcmp(mode, "clean") == 0) {
     CHECK(aclrtFree(big));
     CHECK(aclrtFreeHost(host));
@@ -62,7 +63,7 @@ int main(int argc, char **argv) {
 """
 
 
-# Runs operators for ever.
+# Runs operators in an endless loop.
 BUSY = r"""
 #include "acl/acl.h"
 #include "aclnnop/aclnn_relu.h"
@@ -83,7 +84,7 @@ int main(void) {
 }
 """
 
-# Uses a pool: ten blocks of which nine are freed, each in the place of the one before.
+# Uses a pool: ten blocks, of which nine are freed; each reuses the memory of the previous one.
 POOLED = r"""
 #include "acl/acl.h"
 #include "cannon/pool.h"
@@ -95,13 +96,15 @@ int main(void) {
   config.initial_bytes = 16 << 20;
   if (aclInit(NULL) || aclrtSetDevice(0) || cannon_pool_create(&pool, &config)) return 1;
   for (int i = 0; i < 10; ++i)
-    if (cannon_pool_alloc(pool, 1 << 20, NULL, &block) || (i < 9 && cannon_pool_free_async(pool, block, NULL))) return 1;
+    if (cannon_pool_alloc(pool, 1 << 20, NULL, &block) ||
+        (i < 9 && cannon_pool_free_async(pool, block, NULL)))
+      return 1;
   return 0;
 }
 """
 
 
-# Leaves a block of each kind, numbered alike; with an argument, on device 1.
+# Leaves a block of each kind, all with the same number; with an argument, on device 1.
 KINDS = r"""
 #include "acl/acl.h"
 
@@ -111,8 +114,9 @@ int main(int argc, char **argv) {
   aclrtDrvMemHandle handle;
   void *pinned, *managed;
   (void)argv;
-  if (aclInit(NULL) || aclrtSetDevice((int)device) || aclrtMallocHost(&pinned, 1000) || aclrtMemAllocManaged(&managed, 1000, 1) ||
-      aclrtFree(managed) || aclrtMemAllocManaged(&managed, 2000, 1) || aclrtMallocPhysical(&handle, 2 << 20, &prop, 0))
+  if (aclInit(NULL) || aclrtSetDevice((int)device) || aclrtMallocHost(&pinned, 1000) ||
+      aclrtMemAllocManaged(&managed, 1000, 1) || aclrtFree(managed) || aclrtMemAllocManaged(&managed, 2000, 1) ||
+      aclrtMallocPhysical(&handle, 2 << 20, &prop, 0))
     return 1;
   prop.location.type = ACL_MEM_LOCATION_TYPE_HOST;
   return aclrtMallocPhysical(&handle, 2 << 20, &prop, 0);
@@ -140,7 +144,7 @@ class MonitorTest(CliTest):
         subprocess.run([compiler, "-s", "-rdynamic", source, "-o", cls.stripped, *flags], check=True)
 
     def start(self, *command, **env):
-        """A program that pauses, once it is ready; it ends with the test."""
+        """Starts a program that prints a line when it is ready and then pauses. The test's clean-up kills it."""
         process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    env=clean_environment(**env))
 
@@ -153,7 +157,7 @@ class MonitorTest(CliTest):
 
 
 class Statistics(MonitorTest):
-    def test_json_has_what_the_heap_did(self):
+    def test_json_has_the_counters_of_the_heap(self):
         _, report = self.run_json(self.watched, "clean", options=("--mem", "100M"))
         (process,) = report["processes"]
         (device,) = process["devices"]
@@ -161,7 +165,8 @@ class Statistics(MonitorTest):
                          (501, 501, 0, 0))
         self.assertEqual(device["sizes"], [{"at_most_bytes": 512, "count": 300}, {"at_most_bytes": 1024, "count": 200},
                                            {"at_most_bytes": 128 * MIB, "count": 1}])
-        for latency in device["allocation_latency"], device["free_latency"]:  # one call in 13 is timed, for 13
+        # one call in 13 is timed and counts for 13
+        for latency in device["allocation_latency"], device["free_latency"]:
             self.assertAlmostEqual(latency["count"], 501, delta=13)
         latency = [device["allocation_latency"][f"p{p}_ns"] for p in ("50", "90", "99", "99_9", "100")]
         self.assertEqual(latency, sorted(latency))
@@ -180,10 +185,12 @@ class Statistics(MonitorTest):
     def test_summary_has_memory_health_and_the_alarm(self):
         text = execute(CANNON, "run", "--mem", "100M", self.watched).stderr
         self.assertRegex(text, r"memory +device 0 +peak 90\.\d MiB of 100 MiB, 501 allocations")
-        self.assertRegex(text, r"committed 9[0-6]\S* MiB, peak 9[0-6]\S* MiB, cached .*; fragmentation \d\.\d %, rounding 0\.\d %; hits 9\d\.\d %")
+        self.assertRegex(text, r"committed 9[0-6]\S* MiB, peak 9[0-6]\S* MiB, cached .*; "
+                         r"fragmentation \d\.\d %, rounding 0\.\d %; hits 9\d\.\d %")
         self.assertRegex(text, r"latency +device 0 +allocation 50 % \S+ \S+, 99 % \S+ \S+; free 50 % \S+ \S+, 99 % ")
         self.assertRegex(text, r"alarm +device 0 +9[02]\.\d MiB of 100 MiB were in use")
-        self.assertRegex(text, r"health +allocation \w+ \(\d+\.\d\d us\), fragmentation good \(\d\.\d %\), hit rate good \(9")
+        self.assertRegex(text,
+                         r"health +allocation \w+ \(\d+\.\d\d us\), fragmentation good \(\d\.\d %\), hit rate good \(9")
         self.assertIn("pinned", text)
 
     def test_alarm_can_be_set_and_is_logged_once(self):
@@ -205,7 +212,7 @@ class Statistics(MonitorTest):
         self.assertEqual(sorted(site["live_bytes"] for site in process["sites"]), [0, 0, 3 * MIB, 90 * MIB])
 
 
-    def test_nothing_stays_behind_beyond_the_next_start(self):
+    def test_the_next_start_removes_folders_of_killed_runs(self):
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         alive = self.start(CANNON, "run", self.watched, "pause", TMPDIR=str(folder))
         (kept,) = folder.iterdir()
@@ -227,7 +234,7 @@ class Statistics(MonitorTest):
         (process,) = report["processes"]
         self.assertEqual((process["errors"], process["pinned"]["frees"]), (0, 0))
 
-    def test_pools_are_told_apart(self):
+    def test_pools_are_counted_separately(self):
         source, program = self.folder / "pooled.c", self.folder / "pooled"
         source.write_text(POOLED)
         subprocess.run([os.environ.get("CC", "cc"), source, "-o", program, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
@@ -252,14 +259,15 @@ class Statistics(MonitorTest):
     def test_every_kind_of_memory_is_counted(self):
         source, program = self.folder / "kinds.c", self.folder / "kinds"
         source.write_text(KINDS)
-        subprocess.run([os.environ.get("CC", "cc"), "-g", source, "-o", program, f"-I{PREFIX}/include", f"-L{PREFIX}/lib64",
-                        f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl"], check=True)
+        subprocess.run([os.environ.get("CC", "cc"), "-g", source, "-o", program, f"-I{PREFIX}/include",
+                        f"-L{PREFIX}/lib64", f"-Wl,-rpath,{PREFIX}/lib64", "-lascendcl"], check=True)
         recording = self.folder / "kinds.rec"
         _, report = self.run_json(program, options=("--mem", "100M", "--sites", "--record", recording))
         (process,) = report["processes"]
         self.assertEqual((process["managed"]["allocations"], process["managed"]["frees"]), (2, 1))
         self.assertEqual(process["managed"]["requested_bytes"], 2000)
-        leaks = {(block["call"], block["device"], block["number"], block["line"]) for block in process["leaks"]["blocks"]}
+        leaks = {(block["call"], block["device"], block["number"], block["line"])
+                 for block in process["leaks"]["blocks"]}
         self.assertEqual(process["leaks"]["count"], 4)
         self.assertEqual({(call, device) for call, device, _, _ in leaks},
                          {("aclrtMallocHost", None), ("aclrtMemAllocManaged", None), ("aclrtMallocPhysical", 0),
@@ -279,7 +287,7 @@ class Statistics(MonitorTest):
             self.assertIn(f" {blocks} blocks, peak live {live}", done.stdout)
 
 
-# Two children that use a device, of a parent that does not.
+# A parent that uses no device, with two children that use one.
 FORKS = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -359,7 +367,7 @@ class Sites(MonitorTest):
             self.assertNotIn("line", site)
 
 
-# Places whose names only the tools know: a static function, and one of C++ with a long name.
+# Call sites whose names only debugging tools know: a static function, and a C++ function with a long name.
 NAMED = r"""
 #include "acl/acl.h"
 
@@ -403,18 +411,21 @@ class Leaks(MonitorTest):
         done = execute(CANNON, "run", f"--leaks=report={path}", self.watched, "twice")
         self.assertIn(f"memory report: {path}", done.stderr)
         self.assertIn("wrong frees: 1", done.stderr)
-        self.assertRegex(done.stdout, r"it was freed by watched\(main\+0x\w+\) \(allocation 9, 1000 bytes, by aclrtMalloc from")
+        self.assertRegex(done.stdout,
+                         r"it was freed by watched\(main\+0x\w+\) \(allocation 9, 1000 bytes, by aclrtMalloc from")
         text = path.read_text()
         self.assertIn(f"Live blocks: 2, {93 * MIB} bytes", text)
-        for mark, before in (("big", f"1 block of {90 * MIB} bytes by aclrtMalloc\n    from "), ("twice", "\n    from "),
+        for mark, before in (("big", f"1 block of {90 * MIB} bytes by aclrtMalloc\n    from "),
+                             ("twice", "\n    from "),
                              ("free", "    freed from "), ("small", "by aclrtMalloc\n    from ")):
             self.assertRegex(text, re.escape(before) + rf"watched\(main\+0x\w+\) \S*/watched\.c:{line_of(mark)}\n")
         self.assertIn(f"watched.c:{line_of('big')} (main)", done.stderr.split("leaks: 2 blocks")[1])
 
-    def test_default_place_and_numbers_of_processes(self):
+    def test_default_path_contains_the_process_id(self):
         folder = self.folder / "reports"
         folder.mkdir()
-        execute(CANNON, "run", "--quiet", "--leaks", "sh", "-c", f"'{self.watched}'; '{self.watched}' clean", cwd=folder)
+        execute(CANNON, "run", "--quiet", "--leaks", "sh", "-c", f"'{self.watched}'; '{self.watched}' clean",
+                cwd=folder)
         names = sorted(path.name for path in folder.iterdir())
         self.assertEqual(len(names), 2, names)
         for name in names:
@@ -444,7 +455,7 @@ class Leaks(MonitorTest):
         self.assertIn("on a signal", text)
         self.assertRegex(text, r"from watched\(main\+0x\w+\) \[" + re.escape(str(self.watched)) + r"\+0x\w+\]")
 
-    def test_a_signal_to_cannon_run_has_a_report_written(self):
+    def test_a_signal_to_cannon_run_writes_a_report(self):
         path = self.folder / "passed.txt"
         process = self.start(CANNON, "run", f"--leaks=report={path}", self.watched, "pause")
         process.send_signal(signal.SIGUSR2)
@@ -470,7 +481,7 @@ class Leaks(MonitorTest):
 
 class Live(MonitorTest):
     def pid_of(self, process):
-        """Of the program under cannon run."""
+        """The process id of the program under `cannon run`."""
         return int(pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
 
     def fields(self, *command, **env):
@@ -481,7 +492,7 @@ class Live(MonitorTest):
         return {k.strip(): v for k, v in (line.split(" : ") for line in done.stdout.splitlines() if line)}
 
     def folder_with_a_program(self, **env):
-        """For npu-smi to look at, without the programs that run elsewhere on this machine; and the program."""
+        """A statistics folder for npu-smi that excludes other programs on this machine, and a program that uses it."""
         folder = tempfile.mkdtemp(dir=self.folder)
         return folder, self.start(self.watched, "pause", CANNON_STATS_DIR=folder, **env)
 
@@ -510,7 +521,7 @@ class Live(MonitorTest):
     def test_npu_smi_measures_load(self):
         folder = tempfile.mkdtemp(dir=self.folder)
         self.start(self.busy, CANNON_STATS_DIR=folder)
-        for _ in range(100):  # each looks for a tenth of a second
+        for _ in range(100):  # each call measures for a tenth of a second
             usages = self.fields(NPU_SMI, "info", "-t", "usages", "-i", "0", CANNON_STATS_DIR=folder)
             if 0 < int(usages["Aicore Usage Rate(%)"]) <= 100:
                 return
@@ -531,7 +542,7 @@ class Live(MonitorTest):
         self.assertNotIn("No running processes found in NPU 0", table)
         self.assertEqual({len(line) for line in table.splitlines()}, {98})
 
-    def test_npu_smi_has_all_devices_that_programs_run_on(self):
+    def test_npu_smi_lists_all_devices_in_use(self):
         folder, _ = self.folder_with_a_program(CANNON_MEM=str(100 * MIB), CANNON_DEVICES="3")
         here = {"CANNON_STATS_DIR": folder, "CANNON_MEM": str(512 * MIB)}
         self.assertEqual(self.fields(NPU_SMI, "info", "-t", "usages", "-i", "2", **here)["HBM Usage Rate(%)"], "0")
@@ -541,11 +552,12 @@ class Live(MonitorTest):
         done = execute(NPU_SMI, "info", "-t", "usages", "-i", "3", env=clean_environment(**here))
         self.assertEqual((done.returncode, done.stderr), (1, "npu-smi: -i is 3, expected a device below 3\n"))
 
-    def test_npu_smi_numbers_devices_as_the_machine_does(self):
+    def test_npu_smi_numbers_physical_devices(self):
         folder, process = self.folder_with_a_program(CANNON_MEM=str(100 * MIB), CANNON_DEVICES="3",
                                                      ASCEND_RT_VISIBLE_DEVICES="1,2")
         here = {"CANNON_STATS_DIR": folder, "CANNON_DEVICES": "3", "ASCEND_RT_VISIBLE_DEVICES": "2"}
-        rates = [self.fields(NPU_SMI, "info", "-t", "usages", "-i", device, **here)["HBM Usage Rate(%)"] for device in "012"]
+        rates = [self.fields(NPU_SMI, "info", "-t", "usages", "-i", device, **here)["HBM Usage Rate(%)"]
+                 for device in "012"]
         self.assertEqual((rates[0], rates[2]), ("0", "0"))
         self.assertRegex(rates[1], r"^9[0-6]$")
         table = execute(NPU_SMI, "info", env=clean_environment(**here)).stdout
@@ -558,7 +570,8 @@ class Live(MonitorTest):
 
     def test_programs_that_cannon_did_not_start_show_their_memory(self):
         ledger = str(self.folder / "machine.ledger")
-        here = {"CANNON_LEDGER": ledger, "CANNON_STATS_DIR": tempfile.mkdtemp(dir=self.folder), "CANNON_MEM": str(512 * MIB)}
+        here = {"CANNON_LEDGER": ledger, "CANNON_STATS_DIR": tempfile.mkdtemp(dir=self.folder),
+                "CANNON_MEM": str(512 * MIB)}
         process = self.start(self.watched, "pause", CANNON_LEDGER=ledger, CANNON_MEM=str(512 * MIB))
         table = execute(NPU_SMI, "info", env=clean_environment(**here)).stdout
         self.assertRegex(table, rf"\n\| 0 +0 +\| {process.pid} +\| watched +\| 9[0-6] +\|\n")
@@ -568,14 +581,16 @@ class Live(MonitorTest):
         self.assertRegex(execute(CANNON, "top", "--once", env=clean_environment(**here)).stdout,
                          rf"\n +{process.pid} +- +9\S* MiB +-  {self.watched}\n")
         one = execute(CANNON, "top", "--once", process.pid, env=clean_environment(**here))
-        self.assertRegex(one.stdout, rf"^{self.watched} \(process {process.pid}\)\n  memory      device 0  committed 9\S* MiB\n")
+        self.assertRegex(one.stdout,
+                         rf"^{self.watched} \(process {process.pid}\)\n  memory      device 0  committed 9\S* MiB\n")
         process.kill()
         process.wait()
-        self.assertIn("No running processes found in NPU 0", execute(NPU_SMI, "info", env=clean_environment(**here)).stdout)
+        self.assertIn("No running processes found in NPU 0",
+                      execute(NPU_SMI, "info", env=clean_environment(**here)).stdout)
         dead = execute(CANNON, "top", "--once", process.pid, env=clean_environment(**here))
-        self.assertEqual((dead.returncode, "does not run" in dead.stderr), (1, True))
+        self.assertEqual((dead.returncode, "is not running" in dead.stderr), (1, True))
 
-    def test_the_machine_of_all_programs_by_default(self):
+    def test_npu_smi_uses_the_default_ledger(self):
         process = self.start(self.watched, "pause", CANNON_MEM=str(514 * MIB))
         self.assertRegex(execute(NPU_SMI, "info").stdout, rf"\n\| 0 +0 +\| {process.pid} +\| watched +\| 9[0-6] +\|\n")
 
@@ -587,7 +602,7 @@ class Live(MonitorTest):
         self.assertEqual(table.count(f" {process.pid} "), 1)
         self.assertRegex(table, r" 9[0-6] +/ 100 +\|\n")
 
-    def test_a_rubbish_machine_is_nothing(self):
+    def test_an_invalid_ledger_is_ignored(self):
         ledger = self.folder / "rubbish.ledger"
         for text in (b"", b"CNNM" + bytes(range(256)) * 4096):
             ledger.write_bytes(text)
@@ -599,10 +614,11 @@ class Live(MonitorTest):
         os.mkfifo(ledger)
         self.assertEqual(execute(CANNON, "top", "--once", env=clean_environment(**here), timeout=20).returncode, 0)
 
-    def test_npu_smi_refuses(self):
+    def test_npu_smi_refuses_wrong_arguments(self):
         for arguments, named in ((("-t", "power", "-i", "0"), "'power'"), (("-t", "usages"), "-i is ''"),
                                  (("-i", "0"), "-t is ''"), (("-t", "usages", "-i", "1"), "-i is 1"),
-                                 (("-t", "usages", "-i", "x"), "'x'"), (("-t", "usages", "-i", "0", "-c", "1"), "-c is '1'"),
+                                 (("-t", "usages", "-i", "x"), "'x'"),
+                                 (("-t", "usages", "-i", "0", "-c", "1"), "-c is '1'"),
                                  (("-t", "usages", "-i", "0", "more"), "'more'"), (("-z",), "'-z'")):
             done = execute(NPU_SMI, "info", *arguments, env=clean_environment(CANNON_STATS_DIR=str(self.folder)))
             self.assertEqual(done.returncode, 1, arguments)
@@ -641,14 +657,14 @@ class Live(MonitorTest):
             process.wait()
             dead = execute(CANNON, "top", "--once", process.pid)
             self.assertEqual(dead.returncode, 1)
-            self.assertIn("does not run", dead.stderr)
+            self.assertIn("is not running", dead.stderr)
             kept = execute(CANNON, "top", "--once", process.pid, env=clean_environment(CANNON_STATS_DIR=folder))
             self.assertIn("501 allocations", kept.stdout)
             self.assertIn("did not reach its end", kept.stdout)
 
-    def test_top_refuses(self):
-        for arguments, status in ((("x",), 2), (("1", "2"), 2), (("-3",), 2), (("--interval", "0"), 2), (("--nonsense",), 2),
-                                  ((str(os.getpid()),), 1)):
+    def test_top_refuses_wrong_arguments(self):
+        for arguments, status in ((("x",), 2), (("1", "2"), 2), (("-3",), 2), (("--interval", "0"), 2),
+                                  (("--nonsense",), 2), ((str(os.getpid()),), 1)):
             done = execute(CANNON, "top", *arguments)
             self.assertEqual(done.returncode, status, arguments)
             self.assertTrue(done.stderr.startswith("cannon top: "), done.stderr)

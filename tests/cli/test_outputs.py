@@ -1,4 +1,4 @@
-"""Tests of the files that the tools and the library write: nothing of the user's is lost, and a full disk is told.
+"""Tests of the files that the tools and the library write: no file of the user is lost, and a full disk is reported.
 
     CANNON_PREFIX=/path python3 tests/cli/test_outputs.py
 """
@@ -19,7 +19,7 @@ FULL = "No space left on device"
 
 
 def tree(folder):
-    """The files in a folder and what they hold."""
+    """The files in a folder with their contents."""
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
@@ -39,7 +39,8 @@ class OutputTest(CliTest):
         return execute(CANNON, *arguments, cwd=self.out, **options)
 
     def unchanged(self, *arguments, status=2, words=()):
-        """The command fails so, says these words, and leaves all files as they are. What it says."""
+        """Expects the command to fail with this status and these words, leaving all files unchanged. Returns its
+        output."""
         before = tree(self.out)
         done = self.cannon(*arguments)
         self.assertEqual(done.returncode, status, done.stderr)
@@ -50,7 +51,7 @@ class OutputTest(CliTest):
 
     @contextlib.contextmanager
     def small_disk(self, options="size=64k"):
-        """A folder with a file system of its own."""
+        """A folder with a small file system of its own."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, text=True)
         if done.returncode:
@@ -62,7 +63,7 @@ class OutputTest(CliTest):
 
 
 class Refused(OutputTest):
-    """An existing file of another kind."""
+    """Outputs do not overwrite an existing file of another kind."""
 
     def commands(self, path):
         run = ("run", "--quiet")
@@ -73,7 +74,8 @@ class Refused(OutputTest):
                 ("plan", "--json", path, "table.csv")]
 
     def test_of_another_kind(self):
-        for text in ("the user's\n", '{"a": 1}\n', "<!DOCTYPE html>\n<title>mine</title>\n", "id,lower,upper,size\nx,0,1,5\n"):
+        for text in ("the user's\n", '{"a": 1}\n', "<!DOCTYPE html>\n<title>mine</title>\n",
+                     "id,lower,upper,size\nx,0,1,5\n"):
             path = self.file(text)
             for command in self.commands(path):
                 self.unchanged(*command, words=(f"cannot write {path}: ", "--force"))
@@ -107,10 +109,11 @@ class Refused(OutputTest):
                 self.unchanged(*command, words=(f"cannot write {path}: ", words))
         self.assertTrue(link.is_symlink())
 
-    def test_names_that_cannot_be(self):
+    def test_impossible_names(self):
         for path in ("", "new/", "x" * 250):
             for command in self.commands(path):
-                if path == "new/" or f"--leaks=report={path}" not in command:  # which the option refuses itself
+                # the option itself refuses the other combinations
+                if path == "new/" or f"--leaks=report={path}" not in command:
                     self.unchanged(*command, words=(f"cannot write {path}: ",))
 
     def test_an_empty_file_that_is_held_open(self):
@@ -130,11 +133,11 @@ class Refused(OutputTest):
         self.assertEqual(self.cannon("replay", "--json", "/dev/null", "trace.txt").returncode, 0)
         self.assertIn(FULL, self.cannon("replay", "--json", "/dev/full", "trace.txt").stderr)
 
-    def test_the_plans_own_table(self):
+    def test_the_planned_table_is_not_overwritten(self):
         plan = self.file("id,lower,upper,size,offset\na,0,2,100,0\n", "fixed.csv")
         self.unchanged("plan", "-o", plan, plan, words=("it is the table that is planned", "--force"))
 
-    def test_standard_streams_are_no_files(self):
+    def test_standard_streams_are_accepted(self):
         done = self.cannon("replay", "--json", "/dev/stdout", "trace.txt")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn('"trace":', done.stdout)
@@ -146,14 +149,14 @@ class Refused(OutputTest):
 
 
 class KeptByFailures(OutputTest):
-    """What was written before, by a later command that fails."""
+    """An output file written earlier is kept when a later command fails."""
 
     def outputs(self):
         done = self.cannon("run", "--quiet", "--record", "old.rec", "--json", "old.json", "--", self.program)
         self.assertEqual(done.returncode, 0, done.stderr)
         return ("run", "--quiet", "--record", "old.rec", "--json", "old.json")
 
-    def test_wrong_options_behind(self):
+    def test_wrong_options_after_the_output(self):
         run = self.outputs()
         self.unchanged(*run, "--mem", "lots", "--", self.program)
         self.unchanged(*run, "--nonsense", "--", self.program)
@@ -164,10 +167,11 @@ class KeptByFailures(OutputTest):
         script = self.file("#!/no/such/interpreter\n", "script")
         script.chmod(0o755)
         text = self.file("x", "text")
-        for name, status in (("no-such-program", 127), ("./no/such", 127), (text, 126), (self.out, 126), (script, 127), ("", 127)):
+        for name, status in (("no-such-program", 127), ("./no/such", 127), (text, 126), (self.out, 126), (script, 127),
+                             ("", 127)):
             self.unchanged(*run, "--", name, status=status)
 
-    def test_programs_of_path(self):
+    def test_programs_found_by_path(self):
         run = self.outputs()
         (self.out / "one").mkdir()
         (self.out / "two").mkdir()
@@ -178,10 +182,11 @@ class KeptByFailures(OutputTest):
         done = self.cannon(*run, "--", "tool", env=clean_environment(PATH=path))
         self.assertEqual(done.returncode, 126, done.stderr)
         self.assertEqual(tree(self.out), before)
-        good.write_text("exit 5\n")  # without #!, which execvp gives to a shell
+        good.write_text("exit 5\n")  # without #!, so execvp runs it by a shell
         good.chmod(0o755)
         self.assertEqual(self.cannon("run", "--quiet", "--", "tool", env=clean_environment(PATH=path)).returncode, 5)
-        self.assertEqual(self.cannon("run", "--quiet", "--", "npu-smi", "-v", env=clean_environment(PATH=path)).returncode, 0)
+        self.assertEqual(self.cannon("run", "--quiet", "--", "npu-smi", "-v",
+                                     env=clean_environment(PATH=path)).returncode, 0)
 
     def test_a_program_that_records_nothing(self):
         self.outputs()
@@ -196,7 +201,7 @@ class KeptByFailures(OutputTest):
 
 
 class Leaks(OutputTest):
-    def test_the_report_follows_no_link(self):
+    def test_the_report_does_not_follow_links(self):
         target = self.file("", "target")
         link = self.out / "link"
         link.symlink_to(target)
@@ -226,8 +231,8 @@ class Leaks(OutputTest):
             self.assertEqual(execute(self.program, "leak", env=environment).stderr, "")
             self.assertEqual(path.read_text().count("Cannon: memory of process "), 1)
 
-    def test_the_log_follows_no_link(self):
-        """Its name is known once the process's number is: exec keeps it."""
+    def test_the_log_does_not_follow_links(self):
+        """The log's name contains the process id, which exec keeps."""
         target = self.file()
         script = f"ln -s {target} {self.out}/plog-$$.log; exec {self.program} wrong"
         done = execute("sh", "-c", script, env=clean_environment(ASCEND_PROCESS_LOG_PATH=str(self.out),
@@ -243,8 +248,8 @@ class Leaks(OutputTest):
         self.assertIn("another user", execute(self.program, "leak", env=environment).stderr)
         self.assertEqual(path.read_text(), "")
 
-    def test_lines_are_put_through_no_link(self):
-        """A name that can be guessed, beside the report."""
+    def test_temporary_files_do_not_follow_links(self):
+        """The file beside the report has a predictable name."""
         target = self.file()
         (self.out / "leaks.txt.lines").symlink_to(target)
         self.assertEqual(self.cannon("run", "--quiet", "--leaks=report=leaks.txt", self.program, "leak").returncode, 0)
@@ -265,7 +270,7 @@ class Temporaries(OutputTest):
         self.assertTrue((self.out / "cannon-run-empty0").is_dir())
 
     def killed(self):
-        """The folder of a run that was killed."""
+        """Returns the folder of a run that was killed."""
         with subprocess.Popen([CANNON, "run", self.program, "pause"], stdout=subprocess.PIPE, text=True,
                               env=clean_environment(TMPDIR=str(self.out))) as process:
             process.stdout.readline()
@@ -282,7 +287,7 @@ class Temporaries(OutputTest):
         self.cannon("run", "true", env=clean_environment(TMPDIR=str(self.out)))
         self.assertEqual({p.name for p in folder.iterdir()}, {"results.txt", "old.stats", "sub"})
 
-    def test_a_copy_is_the_users(self):
+    def test_a_copy_made_by_the_user_is_kept(self):
         folder = self.killed()
         copy = self.out / "cannon-run-backup"
         copy.mkdir()
@@ -300,7 +305,7 @@ class FullDisks(OutputTest):
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertIn(f"cannon: this process keeps no statistics: {disk}/cannon-run-", done.stderr)
             self.assertIn(FULL, done.stderr)
-            self.assertNotIn("no Cannon", done.stderr)
+            self.assertNotIn("did not use Cannon", done.stderr)
             self.assertEqual(list(disk.iterdir()), [])
 
     def test_folder_of_the_statistics(self):
@@ -308,9 +313,9 @@ class FullDisks(OutputTest):
             with self.small_disk(f"size=64k,nr_inodes={inodes}") as disk:
                 done = self.cannon("run", self.program, "three", env=clean_environment(TMPDIR=str(disk)))
                 self.assertEqual(done.returncode, 3, done.stderr)
-                self.assertIn("cannon run: there are no statistics, for want of a folder", done.stderr)
+                self.assertIn("cannon run: no statistics are collected: cannot make a folder", done.stderr)
                 self.assertIn(FULL, done.stderr)
-                self.assertNotIn("no Cannon", done.stderr)
+                self.assertNotIn("did not use Cannon", done.stderr)
                 self.assertEqual(list(disk.iterdir()), [])
 
     def test_reports(self):
@@ -322,7 +327,8 @@ class FullDisks(OutputTest):
             self.assertEqual([p.name for p in disk.iterdir()], ["leaks.txt"])
             (disk / "leaks.txt").unlink()
             (disk / "filler").write_bytes(bytes(4096))
-            environment = clean_environment(CANNON_LEAKS=f"report={disk}/leaks.txt", LD_LIBRARY_PATH=str(PREFIX / "lib64"))
+            environment = clean_environment(CANNON_LEAKS=f"report={disk}/leaks.txt",
+                                            LD_LIBRARY_PATH=str(PREFIX / "lib64"))
             done = execute(self.program, "leak", env=environment)
             self.assertIn(f"the memory report {disk}/leaks.txt can't be written: {FULL}", done.stderr)
 
@@ -347,8 +353,8 @@ class FullDisks(OutputTest):
 
     def test_msprof(self):
         with self.small_disk() as disk:
-            done = subprocess.run([MSPROF, f"--output={self.out}", self.program, "three"], capture_output=True, text=True,
-                                  env=clean_environment(LD_LIBRARY_PATH=str(PREFIX / "lib64")))
+            done = subprocess.run([MSPROF, f"--output={self.out}", self.program, "three"], capture_output=True,
+                                  text=True, env=clean_environment(LD_LIBRARY_PATH=str(PREFIX / "lib64")))
             self.assertEqual(done.returncode, 3, done.stderr)
             (session,) = self.out.glob("PROF_*")
             copy = disk / session.name
@@ -385,7 +391,8 @@ class FullDisks(OutputTest):
     def test_standard_output(self):
         with open("/dev/full", "wb") as full:
             for command in ((CANNON, "info"), (CANNON, "info", "--coverage"), (CANNON, "--version"), (CANNON, "--help"),
-                            (CANNON, "plan", "table.csv"), (CANNON, "replay", "--repeat", "1", "trace.txt"), (CANNON, "env"),
+                            (CANNON, "plan", "table.csv"), (CANNON, "replay", "--repeat", "1", "trace.txt"),
+                            (CANNON, "env"),
                             (CANNON, "run", "--help"), (CANNON, "top", "--help"), (NPU_SMI, "info"), (NPU_SMI, "-v")):
                 done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=self.out,
                                       env=clean_environment())
@@ -394,7 +401,7 @@ class FullDisks(OutputTest):
 
 
 class Exports(OutputTest):
-    def test_a_second_export_keeps_what_is_not_its_own(self):
+    def test_a_second_export_keeps_foreign_files(self):
         done = subprocess.run([MSPROF, f"--output={self.out}", self.program], capture_output=True, text=True,
                               env=clean_environment(LD_LIBRARY_PATH=str(PREFIX / "lib64")))
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ElementTree
 from test_cli import CANNON, SOURCE, CliTest, execute
 
 PLANS = SOURCE / "bench/plans"
-# Live at once: 12; b1 above b4 above b5 does it.
+# The maximum of live bytes is 12; the order b1 above b4 above b5 reaches it.
 SMALL = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
 
 
@@ -29,7 +29,7 @@ class Plan(CliTest):
         self.assertEqual(done.stderr, "")
         return done, json.loads(path.read_text())
 
-    def test_ids_are_made_safe(self):
+    def test_ids_are_escaped(self):
         evil, shown = b"\x1b]0;x\x07\xff<b>", "\\x1b]0;x\\x07\\xff<b>"
         path, page = self.folder / "evil.csv", self.folder / "evil.html"
         path.write_bytes(b"id,lower,upper,size\n" + evil + b",0,2,8\nb,0,2,8\n")
@@ -39,8 +39,10 @@ class Plan(CliTest):
         self.assertIn("<title>" + shown.replace("<", "&lt;") + ": 8 bytes", text)
         for rows, said in ((b"id,lower,upper,size\n" + evil + b",0,2,x" + evil, f"size is 'x{shown}', expected"),
                            (b"id,lower,upper," + evil, f"the column '{shown}' is not known"),
-                           (b"id,lower,upper,size\n" + 2 * (evil + b",0,2,8\n"), f"id is '{shown}', which line 2 has already"),
-                           (b"id,lower,upper,size,offset\n" + evil + b",0,2,8,0\nb,0,2,8,0\n", f"buffer {shown} (line 2)"),
+                           (b"id,lower,upper,size\n" + 2 * (evil + b",0,2,8\n"),
+                            f"id is '{shown}', which line 2 has already"),
+                           (b"id,lower,upper,size,offset\n" + evil + b",0,2,8,0\nb,0,2,8,0\n",
+                            f"buffer {shown} (line 2)"),
                            (b"a 1 5\nq " + evil, shown)):
             path.write_bytes(rows)
             done = self.plan(path)
@@ -64,15 +66,17 @@ class Plan(CliTest):
         out = self.folder / "out.csv"
         done, report = self.plan_json("-o", out, self.write(SMALL))
         self.assertEqual(done.returncode, 0)
-        self.assertEqual((report["buffers"], report["peak_bytes"], report["bound_bytes"], report["optimal"]), (5, 12, 12, True))
-        self.assertRegex(done.stdout, r"(?s)5 buffers\n.*bound +12 .*peak +12 .*gap +0\.0000 %, proved optimal.*time.*method")
+        self.assertEqual((report["buffers"], report["peak_bytes"], report["bound_bytes"], report["optimal"]),
+                         (5, 12, 12, True))
+        self.assertRegex(done.stdout,
+                         r"(?s)5 buffers\n.*bound +12 .*peak +12 .*gap +0\.0000 %, proved optimal.*time.*method")
         rows = self.rows(out)
         self.assertEqual(list(rows[0]), ["id", "lower", "upper", "size", "offset"])
         self.assertEqual([r["id"] for r in rows], ["b1", "b2", "b3", "b4", "b5"])
         live = [(int(r["offset"]), int(r["offset"]) + 4) for r in rows if r["id"] in ("b1", "b3", "b5")]
         self.assertEqual(sorted(live), [(0, 4), (4, 8), (8, 12)])
 
-    def test_an_instance_meets_its_capacity(self):
+    def test_an_instance_is_planned_within_its_capacity(self):
         out = self.folder / "out.csv"
         source = PLANS / "minimalloc/A.1048576.csv"
         done, report = self.plan_json("--capacity", "1M", "--time", "0", "-o", out, source)
@@ -97,7 +101,7 @@ class Plan(CliTest):
             plans.append(out.read_text())
         self.assertEqual(plans[0], plans[1])
 
-    def test_verbose_tells_each_better_plan(self):
+    def test_verbose_prints_each_better_plan(self):
         done = self.plan("--verbose", "--nodes", "20000", PLANS / "minimalloc/A.1048576.csv")
         peaks = [int(line.split()[3]) for line in done.stderr.splitlines()]
         self.assertGreater(len(peaks), 1)
@@ -141,7 +145,8 @@ class Plan(CliTest):
     def test_a_plan_keeps_its_alignment(self):
         for name, text, options in (("trace.txt", "a 1 100\na 2 50\nf 1\na 3 70\nf 2\nf 3\n", ()),
                                     ("in.csv", SMALL, ("--align", "512")),
-                                    ("in.csv", "id,lower,upper,size,alignment,hint\na,0,2,3,8,x\nb,1,3,5,,y\n", ("--align", "64"))):
+                                    ("in.csv", "id,lower,upper,size,alignment,hint\na,0,2,3,8,x\nb,1,3,5,,y\n",
+                                     ("--align", "64"))):
             out = self.folder / "aligned.csv"
             _, made = self.plan_json("-o", out, *options, self.write(text, name))
             self.assertEqual({r["alignment"] for r in self.rows(out)}, {"64" if "64" in options else "512"})
@@ -150,7 +155,7 @@ class Plan(CliTest):
             checked = json.loads((self.folder / "plan.json").read_text())
             self.assertEqual((checked["bound_bytes"], checked["peak_bytes"]), (made["bound_bytes"], made["peak_bytes"]))
 
-    def test_a_byte_order_mark_is_read_over(self):
+    def test_a_byte_order_mark_is_skipped(self):
         out = self.folder / "out.csv"
         path = self.folder / "marked.csv"
         path.write_bytes(b"\xef\xbb\xbf" + SMALL.encode())
@@ -161,7 +166,7 @@ class Plan(CliTest):
 
     # ---- checks ----
 
-    def test_a_wrong_plan_is_told(self):
+    def test_a_wrong_plan_is_reported(self):
         plan = self.write("id,lower,upper,size,offset\nb1,0,3,4,0\nb2,2,9,4,3\n", "plan.csv")
         done = self.plan("--check", plan)
         self.assertEqual(done.returncode, 1)
@@ -169,7 +174,7 @@ class Plan(CliTest):
         self.assertIn("buffer b2 (line 3)", done.stderr)
         self.assertIn("overlap", done.stderr)
 
-    def test_a_plan_of_other_buffers_is_told(self):
+    def test_a_plan_of_other_buffers_is_reported(self):
         plan = self.write("id,lower,upper,size,offset\nb1,0,3,4,0\n", "plan.csv")
         done = self.plan("--check", plan, self.write(SMALL))
         self.assertEqual(done.returncode, 1)
@@ -206,7 +211,7 @@ class Plan(CliTest):
         head = "id,lower,upper,size\n"
         self.refused("", "line 0: the file is empty")
         self.refused("id,lower,upper\n", "line 1: there is no column size")
-        self.refused("id,lower,upper,size,size\n", "line 1: the column size is there twice")
+        self.refused("id,lower,upper,size,size\n", "line 1: the column size appears twice")
         self.refused("id,lower,upper,sice\n", "line 1: the column 'sice' is not known")
         self.refused(head + "a,0,1,1\n\nb,0,1\n", "line 4: there are 3 fields, expected 4")
         self.refused(head + "a,0,1,-1\n", "line 2: size is '-1', expected a whole number")
@@ -219,16 +224,19 @@ class Plan(CliTest):
         self.refused(head + ",0,1,1\n", "line 2: id is ''")
         self.refused(head + f"a,0,1,1\nb,0,1,{1 << 61}\n", "buffer b (line 3)", "add up to more than 2^61")
         self.refused("id,lower,upper,size,gaps\na,0,9,1,2\n", "line 2: a gap is '2', expected LOWER-UPPER")
-        self.refused("id,lower,upper,size,gaps\na,0,9,1,2-12\n", "line 2: a gap is '2-12', expected it inside of the life")
+        self.refused("id,lower,upper,size,gaps\na,0,9,1,2-12\n",
+                     "line 2: a gap is '2-12', expected it within the life")
         self.refused("id,lower,upper,size,alias\na,0,9,1,b\n", "line 2: alias is 'b', expected the id of another line")
         self.refused("id,lower,upper,size,in_place_of\na,0,9,1,a\n", "line 2: in_place_of is 'a'")
         self.refused("id,lower,upper,size,in_place_of\na,0,9,1,b\nb,0,9,1,a\n", "is in place of itself")
-        self.refused("id,lower,upper,size,offset\na,0,9,4,0\nb,0,9,4,3\n", "buffer a (line 2)", "buffer b (line 3)", "overlap")
+        self.refused("id,lower,upper,size,offset\na,0,9,4,0\nb,0,9,4,3\n", "buffer a (line 2)", "buffer b (line 3)",
+                     "overlap")
 
     def test_bad_command_lines(self):
         path = self.write(SMALL)
         for arguments in ([], [path, path], ["--capacity", "0", path], ["--time", "-1", path], ["--threads", "0", path],
-                          ["--threads", "257", path], ["--nodes", "x", path], ["--nothing", path], ["--device", "16", path]):
+                          ["--threads", "257", path], ["--nodes", "x", path], ["--nothing", path],
+                          ["--device", "16", path]):
             done = self.plan(*arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
             self.assertIn("cannon plan: ", done.stderr)

@@ -1,4 +1,4 @@
-"""What the profiler records of a program, and what msprof makes of it.
+"""Tests of the profiler's recordings and of their export by msprof.
 
     CANNON_PREFIX=/path python3 tests/cli/test_profiler.py
 """
@@ -15,7 +15,7 @@ import unittest
 PREFIX = pathlib.Path(os.environ["CANNON_PREFIX"]).resolve()
 MSPROF = PREFIX / "bin/msprof"
 
-# Its arguments: a folder and the switches. In each of three steps: a copy, Add, Matmul, and an event.
+# Arguments: a folder and the switches. Each of three steps has a copy, Add, Matmul and an event.
 PROGRAM = r"""
 #include <pthread.h>
 #include <stdio.h>
@@ -30,7 +30,14 @@ PROGRAM = r"""
 #include "aclnnop/aclnn_matmul.h"
 #include "mstx/ms_tools_ext.h"
 
-#define CHECK(call) do { int code = (call); if (code) { fprintf(stderr, #call " gave %d: %s\n", code, aclGetRecentErrMsg()); exit(99); } } while (0)
+#define CHECK(call)                                                                      \
+  do {                                                                                   \
+    int code = (call);                                                                   \
+    if (code) {                                                                          \
+      fprintf(stderr, #call " gave %d: %s\n", code, aclGetRecentErrMsg());               \
+      exit(99);                                                                          \
+    }                                                                                    \
+  } while (0)
 enum { STEPS = 3 };
 
 static aclTensor *matrix(void *data, int64_t rows, int64_t columns) {
@@ -96,7 +103,7 @@ int main(int argc, char **argv) {
   memset(pinned, 0, 8192);
   aclprofConfig *config = aclprofCreateConfig(&device, 1, ACL_AICORE_NONE, NULL, switches);
   CHECK(aclprofInit(argv[1], strlen(argv[1])));
-  step(a, pinned, stream, event); /* before the start: not recorded */
+  step(a, pinned, stream, event); /* before the start of recording */
   CHECK(aclrtSynchronizeStream(stream));
   CHECK(aclprofStart(config));
   for (int i = 0; i < STEPS; i++) {
@@ -110,9 +117,9 @@ int main(int argc, char **argv) {
   CHECK(aclrtMemsetAsync(a, 64, 1, 64, other));
   if (switches & ACL_PROF_MSPROFTX) mark(stream);
   CHECK(aclrtSynchronizeDevice());
-  if (argc > 3) _exit(7); /* dies in the middle */
+  if (argc > 3) _exit(7); /* ends without stopping the recording */
   CHECK(aclprofStop(config));
-  step(a, pinned, stream, event); /* after the end */
+  step(a, pinned, stream, event); /* after the end of recording */
   CHECK(aclrtSynchronizeStream(stream));
   CHECK(aclprofDestroyConfig(config));
   CHECK(aclprofFinalize());
@@ -144,7 +151,7 @@ def folders(under):
 
 
 class Profile:
-    """A session's exported files."""
+    """The exported files of a session."""
 
     def __init__(self, session):
         self.output = session / "mindstudio_profiler_output"
@@ -209,7 +216,7 @@ class Profiler(unittest.TestCase):
 
     # ---- operators
 
-    def test_every_operator_between_start_and_stop_is_there_once(self):
+    def test_every_operator_between_start_and_stop_is_recorded_once(self):
         rows = self.all.table("op_summary")
         self.assertEqual([r["OP Type"] for r in rows], ["Add", "Matmul"] * 3)
         self.assertEqual([r["Op Name"] for r in rows], ["aclnnAdd", "aclnnMatmul"] * 3)
@@ -230,7 +237,8 @@ class Profiler(unittest.TestCase):
         ended = 0
         for r in rows:
             start = float(r["Task Start Time(us)"])
-            self.assertGreaterEqual(start, ended - 0.5)  # a double holds quarters of a microsecond here
+            # at this magnitude a double resolves a quarter of a microsecond
+            self.assertGreaterEqual(start, ended - 0.5)
             ended = start + float(r["Task Duration(us)"])
 
     def test_statistics_add_up(self):
@@ -245,7 +253,7 @@ class Profiler(unittest.TestCase):
     def test_other_tasks_are_in_the_table_of_tasks(self):
         kinds = [r["kernel_type"] for r in self.all.table("task_time")]
         counts = {kind: kinds.count(kind) for kind in set(kinds)}
-        # Six ends of steps, the mark and the trace in the stream are points.
+        # The points are six ends of steps, the mark, and the trace in the stream.
         self.assertEqual(counts, {"MEMCPY_ASYNC": 3, "AI_VECTOR_CORE": 3, "AI_CORE": 3, "EVENT_RECORD": 3,
                                   "EVENT_WAIT": 1, "MEMSET_ASYNC": 1, "PROFILER_TRACE_EX": 10})
 
@@ -276,14 +284,14 @@ class Profiler(unittest.TestCase):
         start, at = float(outer["ts"]), float(event["ts"])
         return outer["tid"] == event["tid"] and start - 0.5 <= at <= start + outer["dur"] + 0.5
 
-    def test_overlap_says_when_it_computed(self):
+    def test_overlap_shows_times_of_computing(self):
         computing = sum(e["dur"] for e in self.all.slices("Computing"))
         total = sum(float(r["Task Duration(us)"]) for r in self.all.table("op_summary"))
         self.assertAlmostEqual(computing, total, delta=1)
         labels = {e["pid"]: e["args"]["labels"] for e in self.all.events if e["name"] == "process_labels"}
         self.assertEqual(labels[self.all.process("Overlap Analysis")], "NPU 0")
 
-    def test_times_are_of_the_day(self):
+    def test_times_are_wall_clock_times(self):
         session, = folders(self.folder / "all")
         written = (session / "host/start_info").stat().st_mtime
         for e in self.all.events:
@@ -299,7 +307,7 @@ class Profiler(unittest.TestCase):
         self.assertEqual(rows["launch"]["Level"], "node")
         self.assertAlmostEqual(float(rows["aclnnAdd"]["Avg(us)"]) * 3, float(rows["aclnnAdd"]["Time(us)"]), places=1)
 
-    def test_steps_hold_their_tasks(self):
+    def test_steps_contain_their_tasks(self):
         rows = self.all.table("step_trace")
         self.assertEqual([r["Iteration ID"] for r in rows], ["1", "2", "3"])
         ops = self.all.table("op_summary")
@@ -311,9 +319,10 @@ class Profiler(unittest.TestCase):
 
     def test_marks(self):
         rows = {(r["event_type"], r["message"]): r for r in self.all.table("msprof_tx")}
-        self.assertEqual(set(rows), {("push/pop", "outer"), ("push/pop", 'inner, "quoted"'), ("mark", 'inner, "quoted"'),
-                                     ("start/end", "across"), ("marker_ex", "in stream"), ("trace", "01ff" + "00" * 16),
-                                     ("mark", "moment"), ("start/end", "range"), ("start", "range"), ("end", "range")})
+        self.assertEqual(set(rows),
+                         {("push/pop", "outer"), ("push/pop", 'inner, "quoted"'), ("mark", 'inner, "quoted"'),
+                          ("start/end", "across"), ("marker_ex", "in stream"), ("trace", "01ff" + "00" * 16),
+                          ("mark", "moment"), ("start/end", "range"), ("start", "range"), ("end", "range")})
         time = lambda r: (float(r["start_time(us)"]), float(r["end_time(us)"]))
         outer, inner = time(rows["push/pop", "outer"]), time(rows["push/pop", 'inner, "quoted"'])
         self.assertTrue(outer[0] <= inner[0] <= inner[1] - 999 and inner[1] <= outer[1])
@@ -326,24 +335,24 @@ class Profiler(unittest.TestCase):
 
     # ---- switches
 
-    def test_switches_choose(self):
+    def test_switches_choose_the_records(self):
         calls = self.profile("calls", CALLS)
         self.assertEqual(len(calls.slices("AscendCL@aclnnAdd")), 3)
-        self.assertEqual(calls.table("op_summary"), [])  # torch_npu waits until there is a table
+        self.assertEqual(calls.table("op_summary"), [])  # torch_npu waits until the table exists
         tasks = self.profile("tasks", TASKS)
         self.assertEqual(tasks.slices("AscendCL@aclnnAdd"), [])
         self.assertEqual({r["Input Shapes"] for r in tasks.table("op_summary")}, {"N/A"})
         self.assertNotIn("msprof_tx", tasks.names())
         self.assertNotIn("step_trace", tasks.names())
 
-    def test_what_counts_hardware_records_nothing_more(self):
+    def test_hardware_counters_add_no_records(self):
         counters = self.profile("counters", TASKS | 0x4 | 0x10)
         self.assertEqual(len(counters.table("op_summary")), 6)
 
     # ---- the tool
 
-    def test_nobody_else_may_write(self):
-        """What torch_npu refuses."""
+    def test_files_are_not_writable_by_others(self):
+        """torch_npu refuses files that others may write."""
         session, = folders(self.folder / "all")
         paths = [p for p in session.rglob("*")] + [PREFIX / "tools/profiler/profiler_tool/analysis/msprof/msprof.py"]
         for path in paths:
@@ -371,19 +380,19 @@ class Profiler(unittest.TestCase):
     def test_a_program_that_dies_leaves_what_can_be_read(self):
         session = self.record("dies", EVERYTHING, "now", status=7)
         tasks = session / "device_0/data/tasks"
-        tasks.write_bytes(tasks.read_bytes() + bytes(20))  # as if in the middle of a record
+        tasks.write_bytes(tasks.read_bytes() + bytes(20))  # an incomplete record at the end
         self.export(session)
 
-    def test_wrong_arguments_are_told(self):
-        for arguments, words in ((["--export=on", "--output=/nonexistent"], "no PROF_... folder"),
+    def test_wrong_arguments_are_reported(self):
+        for arguments, words in ((["--export=on", "--output=/nonexistent"], "not a PROF_... folder"),
                                  (["--output=/tmp"], "nothing to do"),
-                                 (["--export=on"], "no PROF_... folder"),
+                                 (["--export=on"], "not a PROF_... folder"),
                                  (["--export=on", "--output=/tmp", "--type=db"], "unrecognized arguments: --type=db")):
             done = subprocess.run([MSPROF, *arguments], capture_output=True, text=True, cwd="/proc")
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(words, done.stderr)
 
-    def test_a_program_that_knows_nothing_of_the_profiler(self):
+    def test_a_program_that_does_not_use_the_profiler(self):
         source = self.folder / "plain.c"
         source.write_text(PLAIN)
         plain = self.folder / "plain"
@@ -392,7 +401,7 @@ class Profiler(unittest.TestCase):
         out = self.folder / "run"
         done = subprocess.run([MSPROF, f"--output={out}", plain, "3"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertEqual(done.stdout, "100042\n")  # what aclprofInit says meanwhile
+        self.assertEqual(done.stdout, "100042\n")  # the code that aclprofInit returns while msprof records
         session, = folders(out)
         self.assertIn(str(session), done.stderr)
         self.assertEqual(len(Profile(session).slices("AscendCL@aclrtMalloc")), 1)
@@ -406,7 +415,7 @@ class Profiler(unittest.TestCase):
     def test_help(self):
         done = subprocess.run([MSPROF, "--help"], capture_output=True, text=True, check=True)
         self.assertIn("--export=on", done.stdout)
-        self.assertNotIn("--type", done.stdout)  # torch_npu takes it for the export of a database
+        self.assertNotIn("--type", done.stdout)  # torch_npu interprets the option as support for exporting a database
 
 
 if __name__ == "__main__":

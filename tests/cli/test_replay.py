@@ -9,11 +9,11 @@ import unittest
 from test_cli import CANNON, MIB, PREFIX, SOURCE, CliTest, clean_environment, execute
 
 ALLOCATORS = ["pool", "first-fit", "best-fit", "buddy", "binning", "tlsf", "pytorch", "torch_npu"]
-# Live 3, 6, 3, 13 and 10 MiB.
+# The live bytes after each step are 3, 6, 3, 13 and 10 MiB.
 TEXT = f"a 1 {3 * MIB}\na 2 {3 * MIB}\nf 1\na 3 {10 * MIB}\nf 2\n"
 
-# Trace, cap, and what PyTorch 2.7.1's own allocator gave there (bench/traces/peak_torch.cpp): the peak of reserved bytes,
-# calls of cudaMalloc and cudaFree, refused requests.
+# Trace, cap, and the results of PyTorch 2.7.1's own allocator (bench/traces/peak_torch.cpp): the peak of reserved
+# bytes, the calls of cudaMalloc and cudaFree, and the refused requests.
 PYTORCH = [("train.txt.gz", None, 3388997632, 148, 0), ("train.txt.gz", 2726297600, 2659188736, 262, 2),
            ("train.txt.gz", 1700000000, 1698693120, 444, 142), ("moe.txt.gz", None, 2015363072, 141, 0),
            ("moe.txt.gz", 1700000000, 1690304512, 215, 8), ("infer.txt.gz", None, 362807296, 29, 0),
@@ -33,7 +33,7 @@ class Replay(CliTest):
         return done, json.loads(path.read_text())
 
     def record(self, *command):
-        """What the command recorded: the path of the recording and its end."""
+        """Runs and records the command. Returns the path of the recording and the finished process."""
         path = self.folder / "recording"
         return path, execute(CANNON, "run", "--quiet", "--record", path, "--", *command)
 
@@ -53,7 +53,7 @@ class Replay(CliTest):
         _, report = self.replay_json(path)
         self.assertEqual((report["events"], report["blocks"]), (1, 1))
 
-    def test_further_processes_have_files_of_their_own(self):
+    def test_further_processes_write_separate_files(self):
         path, done = self.record("sh", "-c", f"'{self.program}' & one=$!; wait $one; '{self.program}' three")
         self.assertEqual(done.returncode, 3, done.stderr)
         recordings = sorted(self.folder.glob("recording*"))
@@ -80,7 +80,8 @@ class Replay(CliTest):
         done = execute(CANNON, "run", "--record", "/nowhere/file", "touch", self.folder / "ran")
         self.assertEqual(done.returncode, 2)
         self.assertIn("cannot write /nowhere/file: No such file or directory", done.stderr)
-        self.assertIn("cannot write /dev/null: it is a device or a pipe, expected a file", execute(CANNON, "run", "--record", "/dev/null", "true").stderr)
+        self.assertIn("cannot write /dev/null: it is a device or a pipe, expected a file",
+                      execute(CANNON, "run", "--record", "/dev/null", "true").stderr)
         self.assertFalse((self.folder / "ran").exists())
 
     # ---- replaying ----
@@ -108,7 +109,7 @@ class Replay(CliTest):
         self.assertEqual(report["cap_bytes"], 12 * MIB)
         self.assertIn("first at event 3", done.stdout)
 
-    def test_a_cap_is_kept(self):
+    def test_a_cap_is_respected(self):
         path = self.write("".join(f"a {i} {MIB // 2}\n" for i in range(8)))
         for cap in (3 * MIB, 3 * MIB + 512, MIB):
             _, report = self.replay_json("--cap", str(cap), path)
@@ -117,7 +118,7 @@ class Replay(CliTest):
         _, report = self.replay_json("--cap", "3M", "--allocator", "buddy,first-fit", path)
         self.assertEqual([a["peak_committed_bytes"] for a in report["allocators"]], [3 * MIB, 3 * MIB])
 
-    def test_a_byte_order_mark_is_read_over(self):
+    def test_a_byte_order_mark_is_skipped(self):
         for name, text in (("marked.txt", TEXT), ("marked.gz", TEXT)):
             data = b"\xef\xbb\xbf" + text.encode()
             (self.folder / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
@@ -146,14 +147,15 @@ class Replay(CliTest):
     def test_page(self):
         page = self.folder / "page.html"
         trace = self.write(TEXT, "</script>.txt".replace("/", "_"))
-        done = execute(CANNON, "replay", "--repeat", "1", "--allocator", "best-fit", "--cap", "12M", "--html", page, trace)
+        done = execute(CANNON, "replay", "--repeat", "1", "--allocator", "best-fit", "--cap", "12M", "--html", page,
+                       trace)
         self.assertEqual(done.returncode, 0, done.stderr)
         text = page.read_text()
-        self.assertNotRegex(text, r"https?://|src=|href=")  # nothing from elsewhere
+        self.assertNotRegex(text, r"https?://|src=|href=")  # no references to other sites
         self.assertIn("start:[0,1,3,]", text)
         self.assertIn("end:[2,4,5,]", text)
         self.assertIn(f"bytes:[{3 * MIB},{3 * MIB},{10 * MIB},]", text)
-        self.assertIn(f"address:[0,{3 * MIB},-1,]", text)  # the last was refused
+        self.assertIn(f"address:[0,{3 * MIB},-1,]", text)  # the last allocation was refused
         self.assertEqual(text.count("</script>"), 2)
         live = json.loads("[" + text.partition("live:[")[2].partition(",]")[0] + "]")
         self.assertEqual([live[i * 200 + 100] // MIB for i in range(5)], [3, 6, 3, 3, 0])
@@ -165,7 +167,8 @@ class Replay(CliTest):
         for contents, words in ((b"a 1 1\nf 2\n", 'line 2 is "f 2"'), (b"", "no allocations"),
                                 (recording[:100], "offset 100: the header is cut short"),
                                 (recording[:-1], "the record is cut short"),
-                                (recording[:header] + b"\xff" * 10, f"offset {header}: the record's kind is not known")):
+                                (recording[:header] + b"\xff" * 10,
+                                 f"offset {header}: the record's kind is not known")):
             wrong = self.folder / "wrong"
             wrong.write_bytes(contents)
             done = execute(CANNON, "replay", wrong)

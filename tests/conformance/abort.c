@@ -1,7 +1,7 @@
-/* A device's tasks are aborted: what is queued is dropped, and the streams serve as before. */
+/* aclrtDeviceTaskAbort: queued tasks are dropped, and streams remain usable afterwards. */
 #include "acl_test.h"
 
-/* A stream that waits for what nobody records, and a block that a task behind that would fill. */
+/* A stream that waits for a notify that nobody records, and a block that a task after that wait would fill. */
 typedef struct {
   aclrtStream stream;
   aclrtNotify notify;
@@ -24,7 +24,7 @@ static void stuck_free(stuck *s) {
   CHECK_OK(aclrtFree(s->block));
 }
 
-/* The stream is done, did nothing of what was queued, and takes new tasks. */
+/* Checks that the stream is idle, that none of the queued tasks ran, and that it accepts new tasks. */
 static void check_afresh(stuck *s) {
   CHECK_OK(aclrtSynchronizeStream(s->stream));
   assert_dev_filled(s->block, BEFORE, BLOCK);
@@ -45,8 +45,8 @@ static void queued_tasks_are_dropped(void **state) {
   stuck_free(&b);
 }
 
-/* Nothing behind a wait runs because what it waits for was dropped. */
-static void order_between_streams_lets_nothing_through(void **state) {
+/* Tasks that wait for an aborted task do not run. */
+static void tasks_that_wait_for_a_dropped_record_are_dropped(void **state) {
   (void)state;
   stuck first = stuck_new(), then = {.stream = stream_new(), .block = dev_filled(BEFORE, BLOCK)};
   aclrtEvent event;
@@ -61,7 +61,7 @@ static void order_between_streams_lets_nothing_through(void **state) {
   check_afresh(&then);
   check_afresh(&first);
   CHECK_OK(aclrtSynchronizeDevice());
-  CHECK_OK(aclrtRecordEvent(event, first.stream)); /* the event serves again */
+  CHECK_OK(aclrtRecordEvent(event, first.stream)); /* the event is usable again */
   CHECK_OK(aclrtStreamWaitEvent(then.stream, event));
   CHECK_OK(aclrtSynchronizeStream(then.stream));
   CHECK_OK(aclrtDestroyEvent(event));
@@ -69,8 +69,8 @@ static void order_between_streams_lets_nothing_through(void **state) {
   stuck_free(&then);
 }
 
-/* Streams of all contexts. */
-static void all_contexts_are_served(void **state) {
+/* The abort covers the streams of all contexts of the device. */
+static void abort_covers_streams_of_all_contexts(void **state) {
   (void)state;
   aclrtContext mine, other;
   CHECK_OK(aclrtGetCurrentContext(&mine));
@@ -86,7 +86,7 @@ static void all_contexts_are_served(void **state) {
   stuck_free(&a);
 }
 
-/* ---- the user's functions ---- */
+/* ---- registered callbacks ---- */
 
 enum { MOST_CALLS = 8 };
 
@@ -111,7 +111,7 @@ static int32_t note_stage(int32_t device, aclrtDeviceTaskAbortStage stage, uint3
   return args == &seen ? seen.answer : -1;
 }
 
-static void functions_are_called_before_and_after(void **state) {
+static void callbacks_run_before_and_after_the_abort(void **state) {
   (void)state;
   stuck s = stuck_new();
   memset(&seen, 0, sizeof seen);
@@ -132,11 +132,11 @@ static void functions_are_called_before_and_after(void **state) {
   }
   check_afresh(&s);
   CHECK_OK(aclrtDeviceTaskAbort(0, 0));
-  assert_int_equal(seen.n_calls, 2); /* no more */
+  assert_int_equal(seen.n_calls, 2); /* no further calls */
   stuck_free(&s);
 }
 
-static void a_failing_function_fails_the_abort(void **state) {
+static void a_failing_callback_fails_the_abort(void **state) {
   (void)state;
   stuck s = stuck_new();
   memset(&seen, 0, sizeof seen);
@@ -153,7 +153,7 @@ static void a_failing_function_fails_the_abort(void **state) {
   stuck_free(&s);
 }
 
-static void arguments_are_checked(void **state) {
+static void invalid_arguments_are_refused(void **state) {
   (void)state;
   CHECK_CODE(ACL_ERROR_RT_PARAM_INVALID, aclrtDeviceTaskAbort(0, 36 * 60 * 1000 + 1));
   CHECK_CODE(ACL_ERROR_RT_INVALID_DEVICEID, aclrtDeviceTaskAbort(-1, 0));
@@ -162,7 +162,7 @@ static void arguments_are_checked(void **state) {
   CHECK_FAILS(aclrtSetDeviceTaskAbortCallback("", note_stage, NULL));
 }
 
-static void a_device_that_is_not_set_has_nothing_to_abort(void **state) {
+static void abort_of_a_device_that_is_not_set(void **state) {
   (void)state;
   CHECK_OK(aclrtResetDevice(0));
   CHECK_CODE(ACL_ERROR_RT_CONTEXT_NULL, aclrtDeviceTaskAbort(0, 0));
@@ -172,12 +172,12 @@ static void a_device_that_is_not_set_has_nothing_to_abort(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(queued_tasks_are_dropped),
-      TEST(order_between_streams_lets_nothing_through),
-      TEST(all_contexts_are_served),
-      TEST(functions_are_called_before_and_after),
-      TEST(a_failing_function_fails_the_abort),
-      TEST(arguments_are_checked),
-      TEST(a_device_that_is_not_set_has_nothing_to_abort),
+      TEST(tasks_that_wait_for_a_dropped_record_are_dropped),
+      TEST(abort_covers_streams_of_all_contexts),
+      TEST(callbacks_run_before_and_after_the_abort),
+      TEST(a_failing_callback_fails_the_abort),
+      TEST(invalid_arguments_are_refused),
+      TEST(abort_of_a_device_that_is_not_set),
   };
   return cmocka_run_group_tests_name("abort", tests, device_up, device_down);
 }

@@ -1,4 +1,4 @@
-/* The objects of aclnn: tensors, scalars, lists, executors; their life and what they carry. */
+/* Objects of aclnn (tensors, scalars, lists, executors): their lifetimes and the values they hold. */
 #include "acl_ops.h"
 
 #include <sched.h>
@@ -40,10 +40,10 @@ static void every_dtype_and_format_is_kept(void **state) {
 static void assert_int64s(int64_t *got, uint64_t n, const int64_t *want, uint64_t n_want) {
   assert_int_equal(n, n_want);
   for (uint64_t i = 0; i < n; i++) assert_int_equal(got[i], want[i]);
-  free(got); /* the getters allocate, the caller frees */
+  free(got); /* the getter allocates the array, the caller frees it */
 }
 
-static void getters_tell_what_the_creator_was_told(void **state) {
+static void getters_return_the_values_given_to_the_creator(void **state) {
   (void)state;
   void *dev = dev_new(4096), *got = NULL;
   aclTensor *x = aclCreateTensor(DIMS(4, 3), ACL_FLOAT, (const int64_t[]){1, 8}, 5, ACL_FORMAT_ND, DIMS(64), dev);
@@ -102,13 +102,13 @@ static void impossible_shapes_are_refused(void **state) {
   assert_null(aclCreateTensor(NULL, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, dims, 2, NULL));
   assert_null(aclCreateTensor(dims, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, NULL, 2, NULL));
   aclTensor *x = aclCreateTensor(empty, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, empty, 2, NULL);
-  assert_non_null(x); /* nothing in it, but possible */
+  assert_non_null(x); /* an empty tensor is valid */
   CHECK_OK(aclDestroyTensor(x));
 }
 
 /* ---- lists ---- */
 
-static void lists_know_their_size_and_own_their_members(void **state) {
+static void lists_report_their_size_and_own_their_members(void **state) {
   (void)state;
   const aclTensor *tensors[5];
   const aclScalar *scalars[4];
@@ -126,14 +126,14 @@ static void lists_know_their_size_and_own_their_members(void **state) {
   CHECK_OK(aclGetFloatArraySize(fa, &n[3]));
   CHECK_OK(aclGetBoolArraySize(ba, &n[4]));
   for (int i = 0; i < 5; i++) assert_int_equal(n[i], 5 - i);
-  CHECK_OK(aclDestroyTensorList(tl)); /* with the members: leak checkers see it if not */
+  CHECK_OK(aclDestroyTensorList(tl)); /* destroys its members, too; leak checkers report it if not */
   CHECK_OK(aclDestroyScalarList(sl));
   CHECK_OK(aclDestroyIntArray(ia));
   CHECK_OK(aclDestroyFloatArray(fa));
   CHECK_OK(aclDestroyBoolArray(ba));
 }
 
-static void nothing_can_be_destroyed(void **state) {
+static void destroying_null_is_allowed(void **state) {
   (void)state;
   CHECK_OK(aclDestroyTensor(NULL));
   CHECK_OK(aclDestroyScalar(NULL));
@@ -155,13 +155,14 @@ static void add_scales_broadcasts_and_reads_views(void **state) {
   CHECK_OK(aclrtSynchronizeStream(NULL));
   ASSERT_FLOATS(c, 21, 42, 63, 24, 45, 66);
 
-  /* the last two columns of the first operand, transposed, into a column-wise result */
+  /* the last two columns of the first operand, transposed; the result is column-major */
   aclTensor *view = aclCreateTensor(DIMS(2, 2), ACL_FLOAT, (const int64_t[]){1, 3}, 1, ACL_FORMAT_ND, DIMS(6), a);
   aclTensor *two_of_b = TENSOR(b, ACL_FLOAT, 2);
   aclTensor *columns = aclCreateTensor(DIMS(2, 2), ACL_FLOAT, (const int64_t[]){1, 2}, 2, ACL_FORMAT_ND, DIMS(6), c);
   LAUNCH(NULL, aclnnAdd, view, two_of_b, two, columns);
   CHECK_OK(aclrtSynchronizeStream(NULL));
-  ASSERT_FLOATS(c, 21, 42, 22, 23, 45, 46); /* view is {2,5},{3,6}; the first two elements stay */
+  /* view is {2,5},{3,6}; the first two elements of the storage keep their values */
+  ASSERT_FLOATS(c, 21, 42, 22, 23, 45, 46);
 
   const aclTensor *all[] = {x, row, out, view, two_of_b, columns};
   for (int i = 0; i < 6; i++) CHECK_OK(aclDestroyTensor(all[i]));
@@ -175,7 +176,7 @@ static void mm_multiplies(void **state) {
   (void)state;
   void *a = DEV_FLOATS(1, 2, 3, 4, 5, 6), *b = DEV_FLOATS(1, 0, 2, 1, 0, 3), *c = dev_filled(0, 16);
   aclTensor *x = TENSOR(a, ACL_FLOAT, 2, 3), *y = TENSOR(b, ACL_FLOAT, 3, 2), *out = TENSOR(c, ACL_FLOAT, 2, 2);
-  aclTensor *transposed = /* the same memory as y, read as [2,3] transposed */
+  aclTensor *transposed = /* the memory of y as the transpose of a [2,3] matrix */
       aclCreateTensor(DIMS(3, 2), ACL_FLOAT, (const int64_t[]){1, 3}, 0, ACL_FORMAT_ND, DIMS(6), b);
   LAUNCH(NULL, aclnnMm, x, y, out, 0);
   CHECK_OK(aclrtSynchronizeStream(NULL));
@@ -202,7 +203,7 @@ static void reduce_sum_adds_up(void **state) {
                {{1}, 1, {2, 1}, {6, 15}, 2},
                {{-1}, 1, {2, 1}, {6, 15}, 2},
                {{0, 1}, 2, {1, 1}, {21}, 1},
-               {{0}, 0, {1, 1}, {21}, 1}}; /* no dimensions: all */
+               {{0}, 0, {1, 1}, {21}, 1}}; /* an empty list of dimensions reduces all */
   void *a = DEV_FLOATS(1, 2, 3, 4, 5, 6), *c = dev_filled(0, 12);
   aclTensor *x = TENSOR(a, ACL_FLOAT, 2, 3);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -230,17 +231,17 @@ static void illegal_operands_are_refused_in_phase_one(void **state) {
   CHECK_CODE(NULL_ARGUMENT, aclnnAddGetWorkspaceSize(x, NULL, one, x, &bytes, &executor));
   CHECK_CODE(NULL_ARGUMENT, aclnnAddGetWorkspaceSize(x, x, NULL, x, &bytes, &executor));
   CHECK_CODE(NULL_ARGUMENT, aclnnAddGetWorkspaceSize(x, x, one, NULL, &bytes, &executor));
-  CHECK_CODE(ILLEGAL_ARGUMENT, aclnnAddGetWorkspaceSize(x, y, one, x, &bytes, &executor)); /* 3 against 4 */
+  CHECK_CODE(ILLEGAL_ARGUMENT, aclnnAddGetWorkspaceSize(x, y, one, x, &bytes, &executor)); /* lengths 3 and 4 */
   CHECK_CODE(ILLEGAL_ARGUMENT, aclnnAddGetWorkspaceSize(x, x, one, y, &bytes, &executor));
   CHECK_CODE(ILLEGAL_ARGUMENT, aclnnAddGetWorkspaceSize(z, z, one, z, &bytes, &executor));
-  CHECK_CODE(ILLEGAL_ARGUMENT, aclnnMmGetWorkspaceSize(x, x, x, 0, &bytes, &executor)); /* 2x3 by 2x3 */
+  CHECK_CODE(ILLEGAL_ARGUMENT, aclnnMmGetWorkspaceSize(x, x, x, 0, &bytes, &executor)); /* 2x3 times 2x3 */
   const aclTensor *all[] = {x, y, z};
   for (int i = 0; i < 3; i++) CHECK_OK(aclDestroyTensor(all[i]));
   CHECK_OK(aclDestroyScalar(one));
   CHECK_OK(aclrtFree(a));
 }
 
-/* ---- who owns what, and when ---- */
+/* ---- ownership and lifetimes ---- */
 
 static void creators_copy_what_they_are_given(void **state) {
   (void)state;
@@ -269,7 +270,7 @@ static void creators_copy_what_they_are_given(void **state) {
   CHECK_OK(aclrtFree(c));
 }
 
-/* An addition whose phase one may run on another thread. */
+/* An addition whose first phase may run on another thread. */
 typedef struct {
   aclrtContext context;
   aclTensor *self, *other, *out;
@@ -293,7 +294,7 @@ static void add_objects_destroy(addition *x) {
   CHECK_OK(aclDestroyScalar(x->alpha));
 }
 
-static void objects_may_go_when_phase_two_returned(void **state) {
+static void objects_may_be_destroyed_after_phase_two(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   void *a = DEV_FLOATS(1, 2, 3, 4), *c = dev_filled(0, 16);
@@ -303,11 +304,11 @@ static void objects_may_go_when_phase_two_returned(void **state) {
                 .out = TENSOR(c, ACL_FLOAT, 2, 2),
                 .alpha = float_scalar(9)};
   CHECK_OK(aclrtGetCurrentContext(&x.context));
-  on_thread(add_phase_one, &x); /* and the phases may run on two threads */
+  on_thread(add_phase_one, &x); /* phase one and phase two may run on different threads */
   CHECK_OK(x.code);
   CHECK_OK(aclnnAdd(workspace(x.bytes), x.bytes, x.executor, stream));
   add_objects_destroy(&x);
-  for (int i = 0; i < 100; i++) /* whoever gets their memory next must not matter */
+  for (int i = 0; i < 100; i++) /* reuses the freed objects' memory, which must not affect the queued task */
     CHECK_OK(aclDestroyTensor(TENSOR(NULL, ACL_INT8, 7, 7, 7, 7, 7, 7, 7, 7)));
   ASSERT_FLOATS(c, 0, 0, 0, 0);
   gate_open(g);
@@ -330,8 +331,8 @@ static void *make_chain(void *arg) {
   return arg;
 }
 
-/* One thread runs phases one, another phases two and throws the objects away at once, as frameworks do. */
-static void two_threads_share_the_phases(void **state) {
+/* One thread runs first phases; another runs second phases and destroys the objects at once, as frameworks do. */
+static void phases_may_run_on_two_threads(void **state) {
   (void)state;
   enum { SCRATCH = 1 << 20 };
   void *a = DEV_FLOATS(1, 2), *c = dev_filled(0, 8), *scratch = dev_new(SCRATCH);
@@ -367,7 +368,7 @@ static void two_threads_share_the_phases(void **state) {
 
 /* ---- repeatable executors ---- */
 
-static void repeatable_executor_runs_again_and_reads_anew(void **state) {
+static void a_repeatable_executor_reads_its_inputs_at_each_run(void **state) {
   (void)state;
   void *a = DEV_FLOATS(1, 2), *b = DEV_FLOATS(10, 20), *c = dev_filled(0, 8);
   addition x = {.self = TENSOR(a, ACL_FLOAT, 2),
@@ -392,9 +393,8 @@ static void repeatable_executor_runs_again_and_reads_anew(void **state) {
   CHECK_OK(aclrtFree(c));
 }
 
-/* A launch takes the addresses that the executor has at that moment, so the next one may get others at once.
- */
-static void queued_executor_can_be_readdressed(void **state) {
+/* A launch uses the addresses that the executor has at that moment, so they may be changed immediately afterwards. */
+static void addresses_may_change_between_queued_launches(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   void *a = DEV_FLOATS(1, 2), *b = DEV_FLOATS(10, 20), *other_b = DEV_FLOATS(100, 200);
@@ -414,9 +414,9 @@ static void queued_executor_can_be_readdressed(void **state) {
   CHECK_OK(aclSetOutputTensorAddr(x.executor, 0, x.out, c[1]));
   CHECK_OK(aclnnAdd(scratch, x.bytes, x.executor, stream));
   CHECK_OK(aclSetInputTensorAddr(x.executor, 1, x.other, other_b));
-  CHECK_OK(aclSetTensorAddr(x.executor, 2, x.out, c[2])); /* counts all tensors */
+  CHECK_OK(aclSetTensorAddr(x.executor, 2, x.out, c[2])); /* the index counts inputs and outputs */
   CHECK_OK(aclnnAdd(scratch, x.bytes, x.executor, stream));
-  CHECK_OK(AclSetInputTensorAddr(x.executor, 0, x.self, other_b)); /* the older names do the same */
+  CHECK_OK(AclSetInputTensorAddr(x.executor, 0, x.self, other_b)); /* the older names behave the same */
   CHECK_OK(AclSetOutputTensorAddr(x.executor, 0, x.out, c[3]));
   CHECK_OK(AclSetTensorAddr(x.executor, 1, x.other, b));
   CHECK_OK(aclnnAdd(scratch, x.bytes, x.executor, stream));
@@ -427,7 +427,7 @@ static void queued_executor_can_be_readdressed(void **state) {
   CHECK_CODE(NULL_EXECUTOR, aclSetInputTensorAddr(NULL, 0, x.self, a));
   CHECK_CODE(NULL_EXECUTOR, aclSetInputTensorAddr(x.executor, 0, NULL, a));
 
-  CHECK_OK(aclDestroyAclOpExecutor(x.executor)); /* while its launches still wait */
+  CHECK_OK(aclDestroyAclOpExecutor(x.executor)); /* while its launches are still queued */
   add_objects_destroy(&x);
   gate_open(g);
   CHECK_OK(aclrtSynchronizeStream(stream));
@@ -442,9 +442,9 @@ static void queued_executor_can_be_readdressed(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* The first argument of an in-place operator is the first tensor, and the first input as well as an output, although
- * InplaceCopy reads nothing of it: what frameworks rely on that keep executors in a cache. */
-static void copy_can_be_readdressed(void **state) {
+/* The first argument of an in-place operator is tensor 0, input 0 and an output, although InplaceCopy does not read it.
+ * Frameworks that cache executors rely on this. */
+static void addresses_of_an_in_place_copy_can_be_changed(void **state) {
   (void)state;
   void *to[4], *from[4];
   for (int i = 0; i < 4; i++) to[i] = dev_filled(0, 8), from[i] = DEV_FLOATS((float)(10 * i), (float)(10 * i + 1));
@@ -476,7 +476,7 @@ static void copy_can_be_readdressed(void **state) {
   CHECK_OK(aclDestroyTensor(src));
 }
 
-static void members_of_a_list_can_be_readdressed(void **state) {
+static void addresses_of_list_members_can_be_changed(void **state) {
   (void)state;
   void *p[6], *c = dev_filled(0, 16);
   for (int i = 0; i < 6; i++) p[i] = DEV_FLOATS((float)(10 * i), (float)(10 * i + 1));
@@ -508,7 +508,7 @@ static void members_of_a_list_can_be_readdressed(void **state) {
   CHECK_OK(aclrtSynchronizeStream(NULL));
   ASSERT_FLOATS(c, 40, 41, 50, 51);
 
-  CHECK_FAILS(aclSetDynamicInputTensorAddr(executor, 0, 2, list, p[0])); /* beyond the list */
+  CHECK_FAILS(aclSetDynamicInputTensorAddr(executor, 0, 2, list, p[0])); /* past the end of the list */
   CHECK_FAILS(aclSetDynamicInputTensorAddr(executor, 9, 0, list, p[0]));
   CHECK_FAILS(aclSetDynamicOutputTensorAddr(executor, 9, 0, list, p[0]));
   CHECK_OK(aclDestroyAclOpExecutor(executor));
@@ -518,11 +518,11 @@ static void members_of_a_list_can_be_readdressed(void **state) {
   CHECK_OK(aclrtFree(c));
 }
 
-static void library_can_be_opened_and_closed(void **state) {
+static void operators_work_after_aclnn_finalize(void **state) {
   (void)state;
   CHECK_OK(aclnnInit(NULL));
   CHECK_OK(aclnnFinalize());
-  void *a = DEV_FLOATS(1), *c = dev_filled(0, 4); /* operators need neither */
+  void *a = DEV_FLOATS(1), *c = dev_filled(0, 4); /* operators do not need aclnnInit */
   aclScalar *one = float_scalar(1);
   aclTensor *x = TENSOR(a, ACL_FLOAT, 1), *out = TENSOR(c, ACL_FLOAT, 1);
   LAUNCH(NULL, aclnnAdd, x, x, one, out);
@@ -535,8 +535,8 @@ static void library_can_be_opened_and_closed(void **state) {
   CHECK_OK(aclrtFree(c));
 }
 
-/* What ggml makes of an index of no rows: its computation of the storage ends below 0. */
-static void empty_views_may_have_any_storage(void **state) {
+/* A view without elements may have a negative storage size: ggml computes one for an index of zero rows. */
+static void empty_views_may_have_any_storage_size(void **state) {
   (void)state;
   const int64_t dims[] = {0, 128}, strides[] = {0, 1}, storage[] = {-127};
   aclTensor *t = aclCreateTensor(dims, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, storage, 1, NULL);
@@ -549,24 +549,24 @@ static void empty_views_may_have_any_storage(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       OP_TEST(every_dtype_and_format_is_kept),
-      OP_TEST(getters_tell_what_the_creator_was_told),
+      OP_TEST(getters_return_the_values_given_to_the_creator),
       OP_TEST(rank_is_zero_to_eight),
       OP_TEST(impossible_shapes_are_refused),
-      OP_TEST(lists_know_their_size_and_own_their_members),
-      OP_TEST(nothing_can_be_destroyed),
+      OP_TEST(lists_report_their_size_and_own_their_members),
+      OP_TEST(destroying_null_is_allowed),
       OP_TEST(add_scales_broadcasts_and_reads_views),
       OP_TEST(mm_multiplies),
       OP_TEST(reduce_sum_adds_up),
       OP_TEST(illegal_operands_are_refused_in_phase_one),
       OP_TEST(creators_copy_what_they_are_given),
-      OP_TEST(objects_may_go_when_phase_two_returned),
-      OP_TEST(two_threads_share_the_phases),
-      OP_TEST(repeatable_executor_runs_again_and_reads_anew),
-      OP_TEST(queued_executor_can_be_readdressed),
-      OP_TEST(copy_can_be_readdressed),
-      OP_TEST(members_of_a_list_can_be_readdressed),
-      OP_TEST(library_can_be_opened_and_closed),
-      TEST(empty_views_may_have_any_storage),
+      OP_TEST(objects_may_be_destroyed_after_phase_two),
+      OP_TEST(phases_may_run_on_two_threads),
+      OP_TEST(a_repeatable_executor_reads_its_inputs_at_each_run),
+      OP_TEST(addresses_may_change_between_queued_launches),
+      OP_TEST(addresses_of_an_in_place_copy_can_be_changed),
+      OP_TEST(addresses_of_list_members_can_be_changed),
+      OP_TEST(operators_work_after_aclnn_finalize),
+      TEST(empty_views_may_have_any_storage_size),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

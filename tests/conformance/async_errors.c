@@ -1,5 +1,5 @@
-/* Tasks that fail: the call that launched them returned 0, so a later one tells. The failing task is a
- * look-up with an index that its table does not have. */
+/* Tasks that fail after the launching call has returned 0: a later call reports the failure. The failing task is a
+ * lookup with an index outside its table. */
 #include "acl_ops.h"
 
 #include "aclnnop/aclnn_embedding.h"
@@ -45,15 +45,15 @@ static void launch_embedding(aclrtStream stream) {
 
 static const failing_launch failures[] = {launch_index_select, launch_embedding};
 
-static void failure_is_told_once_and_the_rest_still_runs(void **state) {
+static void failure_is_reported_once_and_later_tasks_run(void **state) {
   (void)state;
   for (int f = 0; f < 2; f++) {
     aclrtStream stream = stream_new();
     void *p = dev_filled(1, 100);
     failures[f](stream);
-    CHECK_OK(aclrtMemsetAsync(p, 100, 2, 100, stream)); /* behind it, and not dropped */
+    CHECK_OK(aclrtMemsetAsync(p, 100, 2, 100, stream)); /* queued after the failing task, and still runs */
     CHECK_FAILS(aclrtSynchronizeStream(stream));
-    assert_dev_filled(p, 2, 100); /* plain copies work, too */
+    assert_dev_filled(p, 2, 100); /* synchronous copies work, too */
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_OK(aclrtMemsetAsync(p, 100, 3, 100, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
@@ -63,7 +63,7 @@ static void failure_is_told_once_and_the_rest_still_runs(void **state) {
   }
 }
 
-static void good_indices_are_no_failure(void **state) {
+static void valid_indices_do_not_fail(void **state) {
   (void)state;
   const int64_t good[] = {2, 0}, bad[] = {0, 99};
   CHECK_OK(aclrtMemcpy(indices, sizeof good, good, sizeof good, ACL_MEMCPY_HOST_TO_DEVICE));
@@ -75,7 +75,7 @@ static void good_indices_are_no_failure(void **state) {
   CHECK_OK(aclrtMemcpy(indices, sizeof bad, bad, sizeof bad, ACL_MEMCPY_HOST_TO_DEVICE));
 }
 
-static void every_way_of_waiting_tells(void **state) {
+static void every_way_of_waiting_reports_the_failure(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   launch_index_select(stream);
@@ -89,7 +89,7 @@ static void every_way_of_waiting_tells(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void other_streams_are_not_blamed(void **state) {
+static void other_streams_report_no_failure(void **state) {
   (void)state;
   aclrtStream bad = stream_new(), good = stream_new();
   void *p = dev_filled(0, 100);
@@ -104,7 +104,7 @@ static void other_streams_are_not_blamed(void **state) {
   CHECK_OK(aclrtDestroyStream(good));
 }
 
-static void failure_is_the_threads_last_error_with_a_text(void **state) {
+static void failure_becomes_the_threads_last_error_with_a_message(void **state) {
   (void)state;
   aclrtGetLastError(ACL_RT_THREAD_LEVEL);
   aclGetRecentErrMsg();
@@ -115,9 +115,9 @@ static void failure_is_the_threads_last_error_with_a_text(void **state) {
   assert_non_null(aclGetRecentErrMsg());
 }
 
-/* ---- stop on failure, in a context of its own since the mode spreads over it ---- */
+/* ---- stop on failure, in a separate context since the mode applies to the whole context ---- */
 
-static void stop_mode_drops_what_follows_in_the_whole_context(void **state) {
+static void stop_mode_drops_later_tasks_of_the_whole_context(void **state) {
   (void)state;
   aclrtContext home = NULL, c = NULL;
   CHECK_OK(aclrtGetCurrentContext(&home));
@@ -125,17 +125,17 @@ static void stop_mode_drops_what_follows_in_the_whole_context(void **state) {
   aclrtStream stream = stream_new(), other = stream_new();
   uint8_t *p = dev_filled(1, 100);
   CHECK_OK(aclrtSetStreamFailureMode(stream, ACL_STOP_ON_FAILURE));
-  gate *g = gate_close(stream); /* so that the set is queued before the failure happens */
+  gate *g = gate_close(stream); /* keeps the tasks queued until all are submitted */
   CHECK_OK(aclrtMemsetAsync(p, 100, 2, 50, stream));
   launch_index_select(stream);
   CHECK_OK(aclrtMemsetAsync(p, 100, 3, 100, stream));
   gate_open(g);
   CHECK_FAILS(aclrtSynchronizeStream(stream));
-  assert_dev_filled(p, 2, 50); /* before the failure: done; behind it: not */
+  assert_dev_filled(p, 2, 50); /* tasks before the failure ran; tasks after it did not */
   assert_dev_filled(p + 50, 1, 50);
   CHECK_FAILS(aclrtSynchronizeStream(other));
 
-  aclrtStream late = stream_new(); /* memory and handles can still be had and given back */
+  aclrtStream late = stream_new(); /* memory and handles can still be created and released */
   void *q = dev_filled(4, 100);
   assert_dev_filled(q, 4, 100);
   CHECK_OK(aclrtFree(q));
@@ -144,7 +144,7 @@ static void stop_mode_drops_what_follows_in_the_whole_context(void **state) {
   CHECK_OK(aclrtDestroyStream(other));
   CHECK_OK(aclrtDestroyStream(stream));
 
-  CHECK_OK(aclrtSetCurrentContext(home)); /* another context knows nothing of it */
+  CHECK_OK(aclrtSetCurrentContext(home)); /* another context is not affected */
   aclrtStream fresh = stream_new();
   void *r = dev_filled(0, 100);
   CHECK_OK(aclrtMemsetAsync(r, 100, 5, 100, fresh));
@@ -157,12 +157,12 @@ static void stop_mode_drops_what_follows_in_the_whole_context(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      OP_TEST(good_indices_are_no_failure),
-      OP_TEST(failure_is_told_once_and_the_rest_still_runs),
-      OP_TEST(every_way_of_waiting_tells),
-      OP_TEST(other_streams_are_not_blamed),
-      OP_TEST(failure_is_the_threads_last_error_with_a_text),
-      OP_TEST(stop_mode_drops_what_follows_in_the_whole_context),
+      OP_TEST(valid_indices_do_not_fail),
+      OP_TEST(failure_is_reported_once_and_later_tasks_run),
+      OP_TEST(every_way_of_waiting_reports_the_failure),
+      OP_TEST(other_streams_report_no_failure),
+      OP_TEST(failure_becomes_the_threads_last_error_with_a_message),
+      OP_TEST(stop_mode_drops_later_tasks_of_the_whole_context),
   };
   return cmocka_run_group_tests(tests, tables_up, tables_down);
 }

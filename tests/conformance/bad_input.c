@@ -1,5 +1,5 @@
-/* Bad input to every function, with the code it must give. Where the documentation fixes no number, any error
- * will do. What needs a longer story (copies, frees, subscriptions) is in the file of its family. */
+/* Invalid input for every function, with the code that it must return. Where the documentation gives no number, any
+ * error is accepted. Cases that need more set-up (copies, frees, subscriptions) are in the file of their family. */
 #include "acl_ops.h"
 
 #include "aclnnop/aclnn_add.h"
@@ -10,7 +10,7 @@ enum {
   NO_SUCH = ACL_ERROR_RT_INVALID_DEVICEID
 };
 
-static int wrong; /* all lines of a table are tried before the test fails */
+static int wrong; /* counts mismatches, so that every line of a table is tried before the test fails */
 
 #define BAD(want, call)                                                                                                \
   do {                                                                                                                 \
@@ -26,7 +26,7 @@ static int table_starts(void **state) {
 
 #define TABLE(function) cmocka_unit_test_setup_teardown(function, table_starts, settle)
 
-static void init_and_base(void **state) {
+static void bad_input_to_init_and_base(void **state) {
   (void)state;
   int32_t i;
   int64_t value;
@@ -34,7 +34,7 @@ static void init_and_base(void **state) {
   const aclCannAttr *list;
   aclCANNPackageVersion version;
   BAD(ACL_ERROR_REPEAT_INITIALIZE, aclInit(NULL));
-  BAD(ACL_SUCCESS, aclFinalizeReference(NULL)); /* takes that one back */
+  BAD(ACL_SUCCESS, aclFinalizeReference(NULL)); /* undoes the aclInit above */
   BAD(NULL_POINTER, aclrtGetVersion(NULL, &i, &i));
   BAD(NULL_POINTER, aclrtGetVersion(&i, NULL, &i));
   BAD(NULL_POINTER, aclrtGetVersion(&i, &i, NULL));
@@ -54,7 +54,7 @@ static void init_and_base(void **state) {
   assert_int_equal(wrong, 0);
 }
 
-static void device(void **state) {
+static void bad_input_to_device(void **state) {
   (void)state;
   int32_t i;
   int64_t value;
@@ -88,11 +88,11 @@ static void device(void **state) {
   BAD(NO_SUCH, aclrtQueryDeviceStatus(-1, &status));
   BAD(NO_SUCH, aclrtQueryDeviceStatus(999, &status));
   assert_int_equal(wrong, 0);
-  BAD(ACL_SUCCESS, aclrtGetDevice(&i)); /* nothing of this moved the thread */
+  BAD(ACL_SUCCESS, aclrtGetDevice(&i)); /* none of these calls changed the thread's current device */
   assert_int_equal(i, 0);
 }
 
-static void context(void **state) {
+static void bad_input_to_context(void **state) {
   (void)state;
   aclrtContext home = NULL, stale = NULL, got = NULL;
   int64_t value;
@@ -128,7 +128,7 @@ static void context(void **state) {
   assert_ptr_equal(got, home);
 }
 
-/* A handle that was destroyed, and a pointer that never was one. */
+/* Handles of destroyed objects, and a pointer that never was a handle. */
 static aclrtStream stale_stream(void) {
   aclrtStream stream = stream_new();
   CHECK_OK(aclrtDestroyStream(stream));
@@ -229,13 +229,13 @@ static void event(void **state) {
   BAD(NULL_POINTER, aclrtDestroyEvent(NULL));
   BAD(STALE, aclrtDestroyEvent(stale));
   BAD(ANY_ERROR, aclrtDestroyEvent(never));
-  BAD(ACL_SUCCESS, aclrtSynchronizeStream(stream)); /* nothing of this was queued */
+  BAD(ACL_SUCCESS, aclrtSynchronizeStream(stream)); /* none of these calls queued anything */
   BAD(ACL_SUCCESS, aclrtDestroyEvent(good));
   BAD(ACL_SUCCESS, aclrtDestroyStream(stream));
   assert_int_equal(wrong, 0);
 }
 
-static void callbacks(void **state) {
+static void bad_input_to_callbacks(void **state) {
   (void)state;
   static atomic_int calls;
   atomic_store(&calls, 0);
@@ -259,7 +259,7 @@ static void callbacks(void **state) {
   assert_int_equal(wrong, 0);
 }
 
-static void memory(void **state) {
+static void bad_input_to_memory(void **state) {
   (void)state;
   size_t n;
   void *p = NULL;
@@ -291,7 +291,7 @@ static void memory(void **state) {
   assert_int_equal(wrong, 0);
 }
 
-static void aclnn(void **state) {
+static void bad_input_to_aclnn(void **state) {
   (void)state;
   int64_t *numbers, offset;
   uint64_t n;
@@ -355,7 +355,7 @@ static void aclnn(void **state) {
   assert_int_equal(wrong, 0);
 }
 
-/* A thread without a context: everything that needs one says so. */
+/* A thread without a context: every function that needs one returns ACL_ERROR_RT_CONTEXT_NULL. */
 static void *without_context(void *arg) {
   aclrtStream stream = NULL;
   aclrtEvent event = NULL;
@@ -364,7 +364,7 @@ static void *without_context(void *arg) {
   int32_t i;
   int64_t value;
   char x = 0;
-  wrong = 0; /* the main thread waits in pthread_join */
+  wrong = 0; /* no race: the main thread waits in pthread_join */
   BAD(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetDevice(&i));
   BAD(ACL_ERROR_RT_CONTEXT_NULL, aclrtCreateStream(&stream));
   BAD(ACL_ERROR_RT_CONTEXT_NULL, aclrtCtxGetCurrentDefaultStream(&stream));
@@ -380,7 +380,7 @@ static void *without_context(void *arg) {
   return NULL;
 }
 
-static void missing_context(void **state) {
+static void functions_that_need_a_context_say_so(void **state) {
   (void)state;
   static atomic_int unused;
   on_thread(without_context, &unused);
@@ -390,8 +390,15 @@ static void missing_context(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TABLE(init_and_base), TABLE(device), TABLE(context), TABLE(stream),          TABLE(event),
-      TABLE(callbacks),     TABLE(memory), TABLE(aclnn),   TABLE(missing_context),
+      TABLE(bad_input_to_init_and_base),
+      TABLE(bad_input_to_device),
+      TABLE(bad_input_to_context),
+      TABLE(stream),
+      TABLE(event),
+      TABLE(bad_input_to_callbacks),
+      TABLE(bad_input_to_memory),
+      TABLE(bad_input_to_aclnn),
+      TABLE(functions_that_need_a_context_say_so),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

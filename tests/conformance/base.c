@@ -1,4 +1,4 @@
-/* Sizes, half precision, what the device is: the calls that need no stream. */
+/* Functions that need no stream: sizes of data types, half precision, device attributes, versions. */
 #include "acl_test.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static void data_types_have_their_sizes(void **state) {
     assert_int_equal(aclDataTypeSize(cases[i].type), cases[i].size);
 }
 
-static void float_becomes_half_the_vendors_way(void **state) {
+static void float_to_half_rounds_as_cann_does(void **state) {
   (void)state;
   static const struct {
     float from;
@@ -26,7 +26,7 @@ static void float_becomes_half_the_vendors_way(void **state) {
     assert_int_equal(aclFloatToFloat16(cases[i].from), cases[i].to);
 }
 
-static void half_becomes_float_the_vendors_way(void **state) {
+static void half_to_float_converts_as_cann_does(void **state) {
   (void)state;
   static const struct {
     unsigned from;
@@ -37,7 +37,7 @@ static void half_becomes_float_the_vendors_way(void **state) {
     assert_true(aclFloat16ToFloat((aclFloat16)cases[i].from) == cases[i].to);
 }
 
-static void every_listed_attribute_can_be_asked(void **state) {
+static void every_listed_attribute_has_a_value(void **state) {
   (void)state;
   const aclCannAttr *list = NULL;
   size_t n = 0;
@@ -59,7 +59,7 @@ static void capabilities_are_positive(void **state) {
   assert_true(cache > 0);
 }
 
-static void long_log_texts_are_cut_not_fatal(void **state) {
+static void long_log_messages_are_truncated(void **state) {
   (void)state;
   char text[5000];
   memset(text, 'x', sizeof text - 1);
@@ -70,7 +70,7 @@ static void long_log_texts_are_cut_not_fatal(void **state) {
   assert_int_equal(strlen(text), sizeof text - 1);
 }
 
-static void data_buffers_hold_what_they_are_given(void **state) {
+static void data_buffers_return_their_address_and_size(void **state) {
   (void)state;
   int a = 0, b = 0;
   aclDataBuffer *buffer = aclCreateDataBuffer(&a, sizeof a);
@@ -95,7 +95,7 @@ static void packages_have_versions(void **state) {
   CHECK_OK(aclsysGetVersionStr(name, text));
   assert_int_equal(sscanf(text, "%d.%d", &major, &minor), 2);
   CHECK_OK(aclsysGetVersionNum(name, &number));
-  /* A pre-release sorts below its release, and above the minor version before. */
+  /* A pre-release has a number below its release and above the previous minor version. */
   const int release = major * 10000000 + minor * 100000;
   assert_true(strstr(text, "RC") ? number < release && number > release - 100000 : number >= release);
   CHECK_FAILS(aclsysGetVersionStr(unknown, text));
@@ -107,12 +107,12 @@ static void packages_have_versions(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(data_types_have_their_sizes),
-      TEST(float_becomes_half_the_vendors_way),
-      TEST(half_becomes_float_the_vendors_way),
-      TEST(every_listed_attribute_can_be_asked),
+      TEST(float_to_half_rounds_as_cann_does),
+      TEST(half_to_float_converts_as_cann_does),
+      TEST(every_listed_attribute_has_a_value),
       TEST(capabilities_are_positive),
-      TEST(long_log_texts_are_cut_not_fatal),
-      TEST(data_buffers_hold_what_they_are_given),
+      TEST(long_log_messages_are_truncated),
+      TEST(data_buffers_return_their_address_and_size),
       TEST(packages_have_versions),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);

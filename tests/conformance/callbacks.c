@@ -1,4 +1,4 @@
-/* User code in streams: host functions on the library's threads, callbacks on the user's. */
+/* User code in streams: host functions, which run on the library's threads, and callbacks, which run on the user's. */
 #include "acl_test.h"
 
 /* ---- aclrtLaunchHostFunc ---- */
@@ -19,7 +19,7 @@ static void read_pinned(void *arg) {
   atomic_store(&r->right, right);
 }
 
-static void host_function_stands_in_the_order_of_its_stream(void **state) {
+static void host_function_runs_in_stream_order(void **state) {
   (void)state;
   enum { SIZE = 10000 };
   static reader r;
@@ -29,12 +29,13 @@ static void host_function_stands_in_the_order_of_its_stream(void **state) {
   void *dev = dev_filled(0x3c, SIZE), *after = dev_filled(0, SIZE);
   aclrtStream stream = stream_new();
   CHECK_OK(aclrtMemcpyAsync(r.pinned, SIZE, dev, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
-  CHECK_OK(aclrtLaunchHostFunc(stream, read_pinned, &r)); /* reads, then overwrites */
+  CHECK_OK(aclrtLaunchHostFunc(stream, read_pinned, &r)); /* checks the contents, then overwrites them */
   CHECK_OK(aclrtMemcpyAsync(after, SIZE, r.pinned, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
   CHECK_OK(aclrtSynchronizeStream(stream));
   assert_true(atomic_load(&r.right));
   assert_dev_filled(after, 0x77, SIZE);
-  assert_false(pthread_equal(r.ran_on, pthread_self())); /* a thread of the library, not the waiter */
+  /* it ran on a thread of the library, not on the waiting thread */
+  assert_false(pthread_equal(r.ran_on, pthread_self()));
   CHECK_OK(aclrtFree(dev));
   CHECK_OK(aclrtFree(after));
   CHECK_OK(aclrtFreeHost(r.pinned));
@@ -49,7 +50,7 @@ static void take_users_lock(void *arg) {
   pthread_mutex_unlock(&users_lock);
 }
 
-static void host_function_may_need_a_lock_that_the_waiter_holds(void **state) {
+static void host_function_may_take_a_lock_that_the_waiting_thread_holds(void **state) {
   (void)state;
   static atomic_int done;
   atomic_store(&done, 0);
@@ -70,11 +71,11 @@ static void host_function_may_need_a_lock_that_the_waiter_holds(void **state) {
   CHECK_OK(aclrtDestroyStream(other));
 }
 
-/* ---- aclrtLaunchCallback: this thread subscribes and serves ---- */
+/* ---- aclrtLaunchCallback: this thread subscribes and processes callbacks ---- */
 
 static uint64_t this_thread(void) { return (uint64_t)pthread_self(); }
 
-/* Serves until `count` reaches `n`. */
+/* Processes callbacks until `count` reaches `n`. */
 static void serve(atomic_int *count, int n) {
   for (int tries = 0; atomic_load(count) < n && tries < 100; tries++) {
     aclError code = aclrtProcessReport(1000);
@@ -100,14 +101,14 @@ static void callback_runs_in_the_subscribed_thread(void **state) {
   aclrtStream stream = stream_new();
   CHECK_OK(aclrtSubscribeReport(this_thread(), stream));
   CHECK_OK(aclrtLaunchCallback(note_call, &note, ACL_CALLBACK_NO_BLOCK, stream));
-  CHECK_OK(aclrtSynchronizeStream(stream)); /* it does not hold the stream */
+  CHECK_OK(aclrtSynchronizeStream(stream)); /* the callback does not hold up the stream */
   serve(&note.calls, 1);
   assert_true(pthread_equal(note.ran_on, pthread_self()));
   CHECK_OK(aclrtUnSubscribeReport(this_thread(), stream));
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void blocking_callback_holds_later_tasks(void **state) {
+static void blocking_callback_delays_later_tasks(void **state) {
   (void)state;
   callback_note note = {.calls = 0};
   aclrtStream stream = stream_new();
@@ -150,8 +151,8 @@ typedef struct {
   aclError unexpected;
 } server;
 
-/* As in the samples: the loop runs before anyone subscribes the thread, and passes over the codes for
- * "nothing". */
+/* As in CANN's samples, the loop starts before anyone subscribes the thread and ignores the codes for "nothing to
+ * do". */
 static void *serve_loop(void *arg) {
   server *s = arg;
   aclrtSetCurrentContext(s->context);
@@ -185,7 +186,7 @@ static void serving_thread_may_start_before_it_is_subscribed(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* ---- codes ---- */
+/* ---- error codes ---- */
 
 static void assert_subscription_error(aclError code) {
   assert_true(code == ACL_ERROR_RT_STREAM_SUBSCRIBE || code == ACL_ERROR_RT_THREAD_SUBSCRIBE);
@@ -201,7 +202,7 @@ static void callbacks_need_a_subscription(void **state) {
 
   CHECK_OK(aclrtSubscribeReport(this_thread(), stream));
   CHECK_CODE(ACL_ERROR_RT_REPORT_TIMEOUT, aclrtProcessReport(5));
-  assert_subscription_error(aclrtSubscribeReport(this_thread() + 1, stream)); /* the stream has its thread */
+  assert_subscription_error(aclrtSubscribeReport(this_thread() + 1, stream)); /* the stream is subscribed already */
   CHECK_OK(aclrtUnSubscribeReport(this_thread(), stream));
 
   CHECK_CODE(ACL_ERROR_RT_STREAM_NO_CB_REG, aclrtLaunchCallback(note_call, &note, ACL_CALLBACK_NO_BLOCK, stream));
@@ -212,12 +213,9 @@ static void callbacks_need_a_subscription(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(host_function_stands_in_the_order_of_its_stream),
-      TEST(host_function_may_need_a_lock_that_the_waiter_holds),
-      TEST(callback_runs_in_the_subscribed_thread),
-      TEST(blocking_callback_holds_later_tasks),
-      TEST(one_thread_serves_many_streams),
-      TEST(serving_thread_may_start_before_it_is_subscribed),
+      TEST(host_function_runs_in_stream_order),     TEST(host_function_may_take_a_lock_that_the_waiting_thread_holds),
+      TEST(callback_runs_in_the_subscribed_thread), TEST(blocking_callback_delays_later_tasks),
+      TEST(one_thread_serves_many_streams),         TEST(serving_thread_may_start_before_it_is_subscribed),
       TEST(callbacks_need_a_subscription),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);

@@ -1,11 +1,12 @@
-/* Capture of streams into model running instances: what is recorded, what an execution does, what is forbidden. */
+/* Capture of streams into models: the tasks that are recorded, the effect of an execution, and the calls that a capture
+ * forbids. */
 #include "acl_capture.h"
 
 /* ---- record and execute ---- */
 
 static void captured_tasks_run_when_executed(void **state) {
   (void)state;
-  add(stream, 1); /* before: runs */
+  add(stream, 1); /* before the capture: runs at once */
   begin(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
   add(stream, 10);
   add(stream, 100);
@@ -16,13 +17,13 @@ static void captured_tasks_run_when_executed(void **state) {
     execute(model, i % 2 ? stream : other);
     assert_all(numbers, (float)(1 + 110 * i));
   }
-  add(stream, 1000); /* and afterwards the stream is one as any */
+  add(stream, 1000); /* after the capture the stream runs tasks at once again */
   CHECK_OK(aclrtSynchronizeStream(stream));
   assert_all(numbers, 1551);
   CHECK_OK(aclmdlRIDestroy(model));
 }
 
-static void executions_take_the_data_of_their_time(void **state) {
+static void executions_read_the_data_present_when_they_run(void **state) {
   (void)state;
   float *in = dev_filled(0, BYTES), *out = dev_filled(0, BYTES), *host = pinned_new(BYTES), *back = pinned_new(BYTES);
   begin(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
@@ -42,7 +43,7 @@ static void executions_take_the_data_of_their_time(void **state) {
   CHECK_OK(aclrtFreeHost(back));
 }
 
-static void all_that_can_be_submitted_is_captured(void **state) {
+static void all_kinds_of_tasks_are_captured(void **state) {
   (void)state;
   static atomic_int calls;
   uint8_t *p = dev_filled(0, 64), *q = dev_filled(0, 64);
@@ -80,7 +81,7 @@ static void all_that_can_be_submitted_is_captured(void **state) {
   CHECK_OK(aclrtFree(word));
 }
 
-static void an_empty_capture_is_an_instance(void **state) {
+static void an_empty_capture_gives_a_model(void **state) {
   (void)state;
   begin(ACL_MODEL_RI_CAPTURE_MODE_RELAXED);
   aclmdlRI model = end();
@@ -88,8 +89,8 @@ static void an_empty_capture_is_an_instance(void **state) {
   CHECK_OK(aclmdlRIDestroy(model));
 }
 
-/* Executions of one instance do not overlap, whatever streams they are in. */
-static void executions_in_two_streams_come_one_after_the_other(void **state) {
+/* Executions of one model never overlap, whichever streams they run in. */
+static void executions_in_two_streams_do_not_overlap(void **state) {
   (void)state;
   enum { ROUNDS = 200 };
   begin(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
@@ -101,7 +102,7 @@ static void executions_in_two_streams_come_one_after_the_other(void **state) {
   CHECK_OK(aclmdlRIDestroy(model));
 }
 
-static void the_default_stream_executes(void **state) {
+static void the_default_stream_can_execute_a_model(void **state) {
   (void)state;
   begin(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
   add(stream, 3);
@@ -113,8 +114,9 @@ static void the_default_stream_executes(void **state) {
 
 /* ---- other streams ---- */
 
-/* The stream makes two more work, the second through the first, and takes them back. */
-static void streams_join_and_come_back(void **state) {
+/* The captured stream makes two more streams join the capture, the second through the first, and joins them again at
+ * the end. */
+static void streams_join_a_capture_and_return(void **state) {
   (void)state;
   aclrtStream third = stream_new();
   aclrtEvent fork = event_new(), on = event_new(), back = event_new(), home = event_new();
@@ -151,7 +153,7 @@ static void streams_join_and_come_back(void **state) {
   CHECK_OK(aclrtFree(c));
 }
 
-/* An event that is recorded again while it is captured stands for the later one. */
+/* After an event has been recorded twice in a capture, waits refer to the second record. */
 static void a_captured_event_may_be_used_again(void **state) {
   (void)state;
   aclrtEvent event = event_new();
@@ -169,7 +171,7 @@ static void a_captured_event_may_be_used_again(void **state) {
     execute(model, stream);
     assert_all(numbers, (float)(33 * i));
   }
-  CHECK_OK(aclrtRecordEvent(event, stream)); /* and is one as any again */
+  CHECK_OK(aclrtRecordEvent(event, stream)); /* outside the capture the event is an ordinary one again */
   CHECK_OK(aclrtSynchronizeEvent(event));
   CHECK_OK(aclmdlRIDestroy(model));
   CHECK_OK(aclrtDestroyEvent(event));
@@ -177,7 +179,7 @@ static void a_captured_event_may_be_used_again(void **state) {
 
 typedef enum { NEVER_BACK, RECORD_ONLY, TASK_AFTER_RECORD, BACK_TO_OTHER_ONLY } unjoined_kind;
 
-static void streams_that_do_not_come_back_fail_the_end(void **state) {
+static void unjoined_streams_fail_the_end_of_the_capture(void **state) {
   (void)state;
   for (unjoined_kind kind = NEVER_BACK; kind <= BACK_TO_OTHER_ONLY; kind++) {
     aclrtStream third = stream_new();
@@ -195,7 +197,7 @@ static void streams_that_do_not_come_back_fail_the_end(void **state) {
     assert_null(model);
     assert_int_equal(state_of(stream), ACL_MODEL_RI_CAPTURE_STATUS_NONE);
     assert_int_equal(state_of(other), ACL_MODEL_RI_CAPTURE_STATUS_NONE);
-    add(other, 1); /* which runs again */
+    add(other, 1); /* which runs tasks at once again */
     CHECK_OK(aclrtSynchronizeStream(other));
     assert_all(numbers, (float)(kind + 1));
     CHECK_OK(aclrtDestroyStream(third));
@@ -204,7 +206,7 @@ static void streams_that_do_not_come_back_fail_the_end(void **state) {
   }
 }
 
-/* ---- what is forbidden ---- */
+/* ---- forbidden calls ---- */
 
 static aclrtEvent captured_event;
 static void *pageable, *pinned;
@@ -231,28 +233,28 @@ static aclError allocate(void) {
   return error ? error : aclrtFree(p);
 }
 
-enum { SPOILED, UNHARMED, EITHER };
+enum { INVALIDATED, STILL_VALID, EITHER };
 
-/* What a call gives while `stream` is captured in each mode, and what that does to the capture. */
+/* The code that each call returns while `stream` is being captured in each mode, and the effect on the capture. */
 static const struct {
   const char *name;
   aclError (*call)(void);
   aclError want[3]; /* global, thread local, relaxed */
-  int then;         /* where it failed */
+  int then;         /* state of the capture when the call failed */
 } calls[] = {
-    {"wait for the stream", sync_stream, {107027, 107027, 107027}, SPOILED},
-    {"wait for the stream for a while", sync_stream_timeout, {107027, 107027, 107027}, SPOILED},
-    {"ask for the stream's state", query_stream, {107027, 107027, 107027}, SPOILED},
-    {"wait for the device", sync_device, {107027, 107027, 107027}, SPOILED},
-    {"wait for a captured event", sync_event, {107028, 107028, 107028}, SPOILED},
-    {"ask for a captured event's state", query_event, {107028, 107028, 107028}, SPOILED},
-    {"begin once more", begin_again, {107027, 107027, 107027}, UNHARMED},
+    {"wait for the stream", sync_stream, {107027, 107027, 107027}, INVALIDATED},
+    {"wait for the stream for a while", sync_stream_timeout, {107027, 107027, 107027}, INVALIDATED},
+    {"ask for the stream's state", query_stream, {107027, 107027, 107027}, INVALIDATED},
+    {"wait for the device", sync_device, {107027, 107027, 107027}, INVALIDATED},
+    {"wait for a captured event", sync_event, {107028, 107028, 107028}, INVALIDATED},
+    {"ask for a captured event's state", query_event, {107028, 107028, 107028}, INVALIDATED},
+    {"begin once more", begin_again, {107027, 107027, 107027}, STILL_VALID},
     {"copy", copy_now, {107030, 107030, 0}, EITHER},
     {"copy rows", copy_2d_now, {107030, 107030, 0}, EITHER},
     {"fill", fill_now, {107030, 107030, 0}, EITHER},
     {"copy pageable memory in another stream", copy_pageable, {107041, 107041, 0}, EITHER},
-    {"copy pinned memory in another stream", copy_pinned, {0, 0, 0}, UNHARMED},
-    {"allocate and free", allocate, {0, 0, 0}, UNHARMED},
+    {"copy pinned memory in another stream", copy_pinned, {0, 0, 0}, STILL_VALID},
+    {"allocate and free", allocate, {0, 0, 0}, STILL_VALID},
 };
 enum { N_CALLS = sizeof calls / sizeof *calls };
 
@@ -267,9 +269,9 @@ static void forbidden_calls_give_their_codes(void **state) {
       begin((aclmdlRICaptureMode)mode);
       CHECK_OK(aclrtRecordEvent(captured_event, stream));
       CHECK_CODE(calls[i].want[mode], calls[i].call());
-      if (calls[i].want[mode] == 0 || calls[i].then == UNHARMED)
+      if (calls[i].want[mode] == 0 || calls[i].then == STILL_VALID)
         CHECK_OK(aclmdlRIDestroy(end()));
-      else if (calls[i].then == SPOILED)
+      else if (calls[i].then == INVALIDATED)
         end_invalid();
       else
         end_any();
@@ -280,7 +282,7 @@ static void forbidden_calls_give_their_codes(void **state) {
   free(pageable);
 }
 
-/* ---- modes of threads ---- */
+/* ---- capture modes of threads ---- */
 
 typedef struct {
   aclmdlRICaptureMode own;
@@ -297,11 +299,11 @@ static void *copy_in_mode(void *arg) {
   return NULL;
 }
 
-/* Rows: the capture's mode. Columns: the own mode of the thread that copies: global, thread local, relaxed. */
+/* Row: mode of the capture. Column: mode of the thread that copies (global, thread local, relaxed). */
 static const aclError in_capturing_thread[3][3] = {{107030, 107030, 0}, {107030, 107030, 0}, {0, 0, 0}};
 static const aclError in_another_thread[3][3] = {{107030, 0, 0}, {0, 0, 0}, {0, 0, 0}};
 
-static void modes_forbid_by_thread(void **state) {
+static void forbidden_calls_depend_on_the_threads_mode(void **state) {
   (void)state;
   pinned = pinned_new(BYTES);
   for (int mode = 0; mode < 3; mode++)
@@ -323,13 +325,13 @@ static void modes_forbid_by_thread(void **state) {
   CHECK_OK(aclrtFreeHost(pinned));
 }
 
-static void a_relaxed_moment_leaves_the_capture_whole(void **state) {
+static void a_call_in_relaxed_mode_keeps_the_capture_valid(void **state) {
   (void)state;
   aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
   const float ones[N] = {[0 ... N - 1] = 1};
   begin(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
   CHECK_OK(aclmdlRICaptureThreadExchangeMode(&mode));
-  CHECK_OK(aclrtMemcpy(numbers, BYTES, ones, BYTES, ACL_MEMCPY_HOST_TO_DEVICE)); /* now, and once */
+  CHECK_OK(aclrtMemcpy(numbers, BYTES, ones, BYTES, ACL_MEMCPY_HOST_TO_DEVICE)); /* runs now and is not captured */
   CHECK_OK(aclmdlRICaptureThreadExchangeMode(&mode));
   add(stream, 1);
   aclmdlRI model = end();
@@ -379,7 +381,7 @@ static void *submit_elsewhere(void *result) {
   return NULL;
 }
 
-static void any_thread_submits_to_a_captured_stream(void **state) {
+static void any_thread_may_submit_to_a_captured_stream(void **state) {
   (void)state;
   aclError result = -1;
   begin(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
@@ -392,7 +394,7 @@ static void any_thread_submits_to_a_captured_stream(void **state) {
   CHECK_OK(aclmdlRIDestroy(model));
 }
 
-static void begin_and_end_belong_together(void **state) {
+static void begin_and_end_must_be_paired(void **state) {
   (void)state;
   aclmdlRI model = NULL;
   aclrtEvent fork = event_new();
@@ -429,9 +431,9 @@ static void information_follows_the_capture(void **state) {
   CHECK_OK(aclmdlRIDestroy(model));
 }
 
-/* ---- instances ---- */
+/* ---- models ---- */
 
-static void an_instance_that_is_executed_cannot_be_destroyed(void **state) {
+static void a_model_being_executed_cannot_be_destroyed(void **state) {
   (void)state;
   begin(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
   add(stream, 1);
@@ -440,12 +442,12 @@ static void an_instance_that_is_executed_cannot_be_destroyed(void **state) {
   CHECK_OK(aclmdlRIExecuteAsync(model, stream));
   CHECK_CODE(107037, aclmdlRIDestroy(model));
   gate_open(g);
-  CHECK_OK(aclmdlRIDestroy(model)); /* waits for what is only not done yet */
+  CHECK_OK(aclmdlRIDestroy(model)); /* waits for an execution that has not finished */
   CHECK_OK(aclrtSynchronizeStream(stream));
   assert_all(numbers, 1);
 }
 
-static void bad_instances_are_refused(void **state) {
+static void bad_model_handles_are_refused(void **state) {
   (void)state;
   begin(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
   aclmdlRI model = end();
@@ -458,24 +460,24 @@ static void bad_instances_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       CAPTURE_TEST(captured_tasks_run_when_executed),
-      CAPTURE_TEST(executions_take_the_data_of_their_time),
-      CAPTURE_TEST(all_that_can_be_submitted_is_captured),
-      CAPTURE_TEST(an_empty_capture_is_an_instance),
-      CAPTURE_TEST(executions_in_two_streams_come_one_after_the_other),
-      CAPTURE_TEST(the_default_stream_executes),
-      CAPTURE_TEST(streams_join_and_come_back),
+      CAPTURE_TEST(executions_read_the_data_present_when_they_run),
+      CAPTURE_TEST(all_kinds_of_tasks_are_captured),
+      CAPTURE_TEST(an_empty_capture_gives_a_model),
+      CAPTURE_TEST(executions_in_two_streams_do_not_overlap),
+      CAPTURE_TEST(the_default_stream_can_execute_a_model),
+      CAPTURE_TEST(streams_join_a_capture_and_return),
       CAPTURE_TEST(a_captured_event_may_be_used_again),
-      CAPTURE_TEST(streams_that_do_not_come_back_fail_the_end),
+      CAPTURE_TEST(unjoined_streams_fail_the_end_of_the_capture),
       CAPTURE_TEST(forbidden_calls_give_their_codes),
-      CAPTURE_TEST(modes_forbid_by_thread),
-      CAPTURE_TEST(a_relaxed_moment_leaves_the_capture_whole),
+      CAPTURE_TEST(forbidden_calls_depend_on_the_threads_mode),
+      CAPTURE_TEST(a_call_in_relaxed_mode_keeps_the_capture_valid),
       CAPTURE_TEST(bad_modes_are_refused),
       CAPTURE_TEST(another_thread_ends_only_relaxed_captures),
-      CAPTURE_TEST(any_thread_submits_to_a_captured_stream),
-      CAPTURE_TEST(begin_and_end_belong_together),
+      CAPTURE_TEST(any_thread_may_submit_to_a_captured_stream),
+      CAPTURE_TEST(begin_and_end_must_be_paired),
       CAPTURE_TEST(information_follows_the_capture),
-      CAPTURE_TEST(an_instance_that_is_executed_cannot_be_destroyed),
-      CAPTURE_TEST(bad_instances_are_refused),
+      CAPTURE_TEST(a_model_being_executed_cannot_be_destroyed),
+      CAPTURE_TEST(bad_model_handles_are_refused),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,4 +1,5 @@
-/* Capture of streams: events across their border, and groups of tasks that are updated. */
+/* Capture of streams: events recorded outside and waited for inside a capture or the reverse, and task groups that are
+ * updated. */
 #include "acl_capture.h"
 
 /* ---- events ---- */
@@ -8,14 +9,14 @@ static void events_from_outside_are_refused(void **state) {
   aclrtEvent event = event_new(), never = event_new();
   CHECK_OK(aclrtRecordEvent(event, other));
   begin(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
-  CHECK_OK(aclrtStreamWaitEvent(stream, never)); /* never recorded: lets pass */
+  CHECK_OK(aclrtStreamWaitEvent(stream, never)); /* an event that was never recorded does not block */
   CHECK_CODE(107024, aclrtStreamWaitEvent(stream, event));
   end_any();
   CHECK_OK(aclrtDestroyEvent(event));
   CHECK_OK(aclrtDestroyEvent(never));
 }
 
-static void two_captures_do_not_mix(void **state) {
+static void events_do_not_connect_two_captures(void **state) {
   (void)state;
   aclrtEvent event = event_new();
   aclmdlRI model = NULL;
@@ -28,7 +29,7 @@ static void two_captures_do_not_mix(void **state) {
   CHECK_OK(aclrtDestroyEvent(event));
 }
 
-static void two_captures_at_once_make_two_instances(void **state) {
+static void two_captures_at_once_give_two_models(void **state) {
   (void)state;
   aclmdlRI second = NULL;
   begin(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
@@ -71,8 +72,8 @@ static void only_some_events_are_captured(void **state) {
   CHECK_OK(aclrtDestroyEvent(with_flag));
 }
 
-/* An execution waits for the event again and again, and another stream lets it go on. */
-static void external_events_let_executions_wait(void **state) {
+/* Each execution waits for the external event, which another stream records. */
+static void executions_wait_for_external_events(void **state) {
   (void)state;
   aclrtEvent go = NULL, reached = NULL;
   CHECK_OK(aclrtCreateEventWithFlag(&go, ACL_EVENT_EXTERNAL));
@@ -100,8 +101,9 @@ static void external_events_let_executions_wait(void **state) {
   CHECK_OK(aclrtDestroyEvent(reached));
 }
 
-/* By flag: an execution waits for what was recorded before it was submitted, and records for those that wait after. */
-static void events_cross_the_border_by_flag(void **state) {
+/* With the flag "external", an execution waits for the record submitted before it, and its own record serves waits
+ * submitted after it. */
+static void external_flags_connect_a_capture_with_other_streams(void **state) {
   (void)state;
   aclrtEvent in = event_new(), out = event_new();
   begin(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
@@ -137,20 +139,22 @@ static void flags_of_events_are_checked(void **state) {
   CHECK_OK(aclrtSynchronizeStream(stream));
   CHECK_FAILS(aclrtRecordEventWithFlag(fresh, stream, ACL_EVENT_RECORD_EXTERNAL)); /* not captured */
   begin(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
-  CHECK_FAILS(aclrtRecordEventWithFlag(event, stream, ACL_EVENT_RECORD_EXTERNAL)); /* was DEFAULT before */
+  /* recorded with the default flag before */
+  CHECK_FAILS(aclrtRecordEventWithFlag(event, stream, ACL_EVENT_RECORD_EXTERNAL));
   CHECK_FAILS(aclrtRecordEventWithFlag(other_kind, stream, ACL_EVENT_RECORD_EXTERNAL));
   CHECK_FAILS(aclrtStreamWaitEventWithFlag(stream, fresh, 1, ACL_EVENT_WAIT_EXTERNAL));
   CHECK_OK(aclrtRecordEventWithFlag(fresh, stream, ACL_EVENT_RECORD_EXTERNAL));
-  CHECK_FAILS(aclrtRecordEventWithFlag(fresh, stream, ACL_EVENT_RECORD_EXTERNAL)); /* once in a capture */
+  CHECK_FAILS(aclrtRecordEventWithFlag(fresh, stream, ACL_EVENT_RECORD_EXTERNAL)); /* only once per capture */
   end_any();
   CHECK_OK(aclrtDestroyEvent(event));
   CHECK_OK(aclrtDestroyEvent(fresh));
   CHECK_OK(aclrtDestroyEvent(other_kind));
 }
 
-/* ---- groups ---- */
+/* ---- task groups ---- */
 
-/* As in the documentation's example: the execution has begun when the update is submitted, and picks it up. */
+/* As in the documentation's example: the execution has begun when the update is submitted, and uses the updated
+ * parameters. */
 static void an_execution_takes_the_updated_parameters(void **state) {
   (void)state;
   aclrtEvent updated = NULL;
@@ -182,7 +186,7 @@ static void an_execution_takes_the_updated_parameters(void **state) {
   CHECK_OK(aclrtDestroyEvent(updated));
 }
 
-static void an_update_before_the_execution_holds_for_those_after(void **state) {
+static void an_update_applies_to_later_executions(void **state) {
   (void)state;
   aclrtTaskGrp group = NULL;
   float *elsewhere = dev_filled(0, BYTES);
@@ -203,8 +207,8 @@ static void an_update_before_the_execution_holds_for_those_after(void **state) {
   CHECK_OK(aclrtFree(elsewhere));
 }
 
-/* Operators only, in their own stream. */
-static void groups_refuse_what_does_not_belong(void **state) {
+/* A group may hold only operators, all in one stream. */
+static void groups_refuse_tasks_that_are_not_allowed(void **state) {
   (void)state;
   aclrtTaskGrp group = NULL;
   aclrtEvent fork = event_new();
@@ -223,7 +227,7 @@ static void groups_refuse_what_does_not_belong(void **state) {
   CHECK_OK(aclrtDestroyEvent(fork));
 }
 
-static void groups_are_begun_and_ended_in_turn(void **state) {
+static void begin_and_end_of_groups_must_be_paired(void **state) {
   (void)state;
   aclrtTaskGrp group = NULL;
   aclmdlRI model = NULL;
@@ -237,7 +241,7 @@ static void groups_are_begun_and_ended_in_turn(void **state) {
   assert_null(model);
 }
 
-static void updates_are_begun_and_ended_in_turn(void **state) {
+static void begin_and_end_of_updates_must_be_paired(void **state) {
   (void)state;
   aclrtTaskGrp group = NULL;
   aclrtStream third = stream_new();
@@ -251,7 +255,7 @@ static void updates_are_begun_and_ended_in_turn(void **state) {
   CHECK_OK(aclmdlRICaptureTaskUpdateBegin(other, group));
   CHECK_CODE(107033, aclmdlRICaptureTaskUpdateBegin(other, group));
   CHECK_CODE(107033, aclmdlRICaptureTaskUpdateBegin(third, group));
-  CHECK_FAILS(aclmdlRICaptureTaskUpdateEnd(other)); /* one task is missing */
+  CHECK_FAILS(aclmdlRICaptureTaskUpdateEnd(other)); /* one task of the group is missing */
   CHECK_OK(aclmdlRICaptureTaskUpdateBegin(third, group));
   add(third, 5);
   CHECK_OK(aclmdlRICaptureTaskUpdateEnd(third));
@@ -268,18 +272,18 @@ static void updates_are_begun_and_ended_in_turn(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       CAPTURE_TEST(events_from_outside_are_refused),
-      CAPTURE_TEST(two_captures_do_not_mix),
-      CAPTURE_TEST(two_captures_at_once_make_two_instances),
+      CAPTURE_TEST(events_do_not_connect_two_captures),
+      CAPTURE_TEST(two_captures_at_once_give_two_models),
       CAPTURE_TEST(the_default_stream_cannot_join),
       CAPTURE_TEST(only_some_events_are_captured),
-      CAPTURE_TEST(external_events_let_executions_wait),
-      CAPTURE_TEST(events_cross_the_border_by_flag),
+      CAPTURE_TEST(executions_wait_for_external_events),
+      CAPTURE_TEST(external_flags_connect_a_capture_with_other_streams),
       CAPTURE_TEST(flags_of_events_are_checked),
       CAPTURE_TEST(an_execution_takes_the_updated_parameters),
-      CAPTURE_TEST(an_update_before_the_execution_holds_for_those_after),
-      CAPTURE_TEST(groups_refuse_what_does_not_belong),
-      CAPTURE_TEST(groups_are_begun_and_ended_in_turn),
-      CAPTURE_TEST(updates_are_begun_and_ended_in_turn),
+      CAPTURE_TEST(an_update_applies_to_later_executions),
+      CAPTURE_TEST(groups_refuse_tasks_that_are_not_allowed),
+      CAPTURE_TEST(begin_and_end_of_groups_must_be_paired),
+      CAPTURE_TEST(begin_and_end_of_updates_must_be_paired),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,4 +1,4 @@
-/* Contexts: current per thread, isolated from each other; system parameters. */
+/* Contexts: each thread has its own current one, contexts are isolated from each other; system parameters. */
 #include "acl_test.h"
 
 static aclrtContext current(void) {
@@ -14,7 +14,7 @@ static aclrtContext context_new(void) {
   return c;
 }
 
-/* Each test leaves the thread in the default context of device 0. */
+/* The default context of device 0, in which each test leaves the thread. */
 static aclrtContext home;
 
 static int find_home(void **state) {
@@ -28,7 +28,7 @@ static void go_home(aclrtContext leave) {
   CHECK_OK(aclrtDestroyContext(leave));
 }
 
-static void create_makes_current(void **state) {
+static void create_makes_the_context_current(void **state) {
   (void)state;
   aclrtContext c = context_new();
   assert_ptr_equal(current(), c);
@@ -59,7 +59,7 @@ static void create_needs_no_set_device(void **state) {
   CHECK_CODE(ACL_ERROR_RT_CONTEXT_NULL, code[5]);
 }
 
-static void destroying_the_current_one_leaves_none(void **state) {
+static void destroying_the_current_context_leaves_none(void **state) {
   (void)state;
   aclrtContext c = context_new(), got = NULL;
   CHECK_OK(aclrtDestroyContext(c));
@@ -125,7 +125,7 @@ static void streams_and_events_stay_in_their_context(void **state) {
   CHECK_CODE(ACL_ERROR_RT_STREAM_CONTEXT, aclrtDestroyStream(in_a));
   CHECK_OK(aclrtDestroyStream(in_b));
 
-  CHECK_OK(aclrtSetCurrentContext(a)); /* and are whole there */
+  CHECK_OK(aclrtSetCurrentContext(a)); /* they work in their own context */
   CHECK_OK(aclrtRecordEvent(event_a, in_a));
   CHECK_OK(aclrtSynchronizeEvent(event_a));
   CHECK_OK(aclrtDestroyEvent(event_a));
@@ -143,14 +143,14 @@ static void memory_outlives_the_context_it_was_made_in(void **state) {
   CHECK_OK(aclrtFree(p));
 }
 
-static void synchronize_device_minds_the_current_context_only(void **state) {
+static void synchronize_device_waits_for_the_current_context_only(void **state) {
   (void)state;
   aclrtContext a = context_new();
   aclrtStream in_a = stream_new();
   gate *g = gate_close(in_a);
   CHECK_CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeDeviceWithTimeout(10));
   CHECK_OK(aclrtSetCurrentContext(home));
-  CHECK_OK(aclrtSynchronizeDevice()); /* would hang if it minded a */
+  CHECK_OK(aclrtSynchronizeDevice()); /* would hang if it waited for the stream of context a */
   CHECK_OK(aclrtSetCurrentContext(a));
   gate_open(g);
   CHECK_OK(aclrtSynchronizeDevice());
@@ -158,7 +158,7 @@ static void synchronize_device_minds_the_current_context_only(void **state) {
   go_home(a);
 }
 
-static void default_stream_has_a_handle_that_means_the_same(void **state) {
+static void default_stream_has_a_handle_equal_to_null(void **state) {
   (void)state;
   aclrtStream named = NULL, again = NULL, other = NULL;
   CHECK_OK(aclrtCtxGetCurrentDefaultStream(&named));
@@ -171,7 +171,7 @@ static void default_stream_has_a_handle_that_means_the_same(void **state) {
   CHECK_OK(aclrtSynchronizeStream(named));
   assert_int_equal(stream_status(NULL), ACL_STREAM_STATUS_COMPLETE);
 
-  aclrtContext c = context_new(); /* each context has its own */
+  aclrtContext c = context_new(); /* each context has its own default stream */
   CHECK_OK(aclrtCtxGetCurrentDefaultStream(&other));
   assert_ptr_not_equal(other, named);
   go_home(c);
@@ -187,7 +187,7 @@ static void process_parameters_start_at_zero(void **state) {
   CHECK_OK(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
   CHECK_OK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
   assert_int_equal(value, 1);
-  CHECK_FAILS(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 4)); /* 0..3 */
+  CHECK_FAILS(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 4)); /* valid values are 0 to 3 */
   CHECK_FAILS(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, -1));
   CHECK_OK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
   assert_int_equal(value, 1);
@@ -202,14 +202,14 @@ static void context_parameters_must_be_set_before_they_are_read(void **state) {
   CHECK_OK(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
   CHECK_OK(aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
   assert_int_equal(value, 1);
-  aclrtContext b = context_new(); /* another context knows nothing of it */
+  aclrtContext b = context_new(); /* another context does not have the value */
   CHECK_CODE(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
   CHECK_OK(aclrtSetCurrentContext(a));
   CHECK_OK(aclrtDestroyContext(b));
   go_home(a);
 }
 
-/* ---- the default context comes and goes with the device ---- */
+/* ---- lifetime of the default context ---- */
 
 static int32_t primary_is_active(void) {
   int32_t active = -1;
@@ -221,7 +221,7 @@ static void primary_context_lives_from_set_to_reset(void **state) {
   (void)state;
   assert_int_equal(primary_is_active(), 0);
   CHECK_OK(aclrtSetDevice(0));
-  stream_new(); /* the first use at the latest creates it; the reset takes the stream along */
+  stream_new(); /* at the latest, this use of the device creates the context; the reset destroys the stream */
   assert_int_equal(primary_is_active(), 1);
   CHECK_OK(aclrtResetDevice(0));
   assert_int_equal(primary_is_active(), 0);
@@ -229,15 +229,15 @@ static void primary_context_lives_from_set_to_reset(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(create_makes_current),
+      TEST(create_makes_the_context_current),
       TEST(create_needs_no_set_device),
-      TEST(destroying_the_current_one_leaves_none),
+      TEST(destroying_the_current_context_leaves_none),
       TEST(current_is_per_thread_and_the_last_set_wins),
       TEST(default_context_is_stable_and_not_destroyed),
       TEST(streams_and_events_stay_in_their_context),
       TEST(memory_outlives_the_context_it_was_made_in),
-      TEST(synchronize_device_minds_the_current_context_only),
-      TEST(default_stream_has_a_handle_that_means_the_same),
+      TEST(synchronize_device_waits_for_the_current_context_only),
+      TEST(default_stream_has_a_handle_equal_to_null),
       TEST(process_parameters_start_at_zero),
       TEST(context_parameters_must_be_set_before_they_are_read),
   };

@@ -1,12 +1,11 @@
-/* Copies and sets: every direction, synchronous and in a stream, sizes, rectangles, and what is refused. */
+/* Copies and fills: all directions, synchronous and asynchronous, sizes, rectangles, and refused arguments. */
 #include "acl_test.h"
 
 static void number(uint8_t *p, size_t n, unsigned seed) {
   for (size_t i = 0; i < n; i++) p[i] = (uint8_t)((i * 131 + seed * 17) >> 3 ^ i);
 }
 
-/* Copies are tried through two functions with one shape; the asynchronous one is followed by a synchronise.
- */
+/* Each test of copies runs with two functions of one signature; the asynchronous one is followed by a synchronise. */
 typedef aclError (*copier)(void *dst, size_t max, const void *src, size_t count, aclrtMemcpyKind kind);
 
 static aclError copy_in_stream(void *dst, size_t max, const void *src, size_t count, aclrtMemcpyKind kind) {
@@ -17,7 +16,8 @@ static aclError copy_in_stream(void *dst, size_t max, const void *src, size_t co
 static const copier copiers[] = {aclrtMemcpy, copy_in_stream};
 enum { N_COPIERS = 2, MAX_SIZE = 70000, SLACK = 64 };
 
-/* Up, across and down again, from and to odd addresses; the bytes around the target stay as they were. */
+/* Copies n bytes to the device, within it and back to the host, from and to odd addresses. The bytes around the target
+ * must keep their values. */
 static void round_trip(copier copy, size_t n, uint8_t *host, uint8_t *back, uint8_t *dev_a, uint8_t *dev_b, bool hint) {
   size_t from = n % 7, to = n % 13 + 1;
   number(host, MAX_SIZE, (unsigned)n);
@@ -33,7 +33,7 @@ static void round_trip(copier copy, size_t n, uint8_t *host, uint8_t *back, uint
   assert_int_equal(dev_byte(dev_b, to + n), 0xee);
 }
 
-static void all_sizes_and_directions_arrive_whole(void **state) {
+static void all_sizes_and_directions_are_copied(void **state) {
   (void)state;
   uint8_t *heap = malloc(MAX_SIZE), *heap_back = malloc(MAX_SIZE + SLACK);
   uint8_t *pinned = pinned_new(MAX_SIZE), *pinned_back = pinned_new(MAX_SIZE + SLACK);
@@ -84,7 +84,7 @@ static void synchronous_copy_waits_for_no_stream(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   gate *a = gate_close(NULL), *b = gate_close(stream);
-  void *p = dev_filled(0x31, 5000); /* sets and copies, without a stream */
+  void *p = dev_filled(0x31, 5000); /* fills and copies synchronously */
   assert_dev_filled(p, 0x31, 5000);
   gate_open(a);
   gate_open(b);
@@ -101,7 +101,7 @@ static void copy_of_pinned_memory_does_not_wait(void **state) {
   memset(down, 0, 1000);
   void *dev = dev_filled(0, 1000);
   gate *g = gate_close(stream);
-  CHECK_OK(aclrtMemcpyAsync(dev, 1000, up, 1000, ACL_MEMCPY_HOST_TO_DEVICE, stream)); /* would hang if it did */
+  CHECK_OK(aclrtMemcpyAsync(dev, 1000, up, 1000, ACL_MEMCPY_HOST_TO_DEVICE, stream)); /* would hang if it waited */
   CHECK_OK(aclrtMemcpyAsync(down, 1000, dev, 1000, ACL_MEMCPY_DEVICE_TO_HOST, stream));
   assert_dev_filled(dev, 0, 1000);
   gate_open(g);
@@ -135,8 +135,8 @@ static void *copy_pageable(void *arg) {
   return NULL;
 }
 
-/* The call comes back only when the copy has run, and it runs behind what its stream had before. */
-static void copy_of_pageable_memory_waits_its_turn(void **state) {
+/* The call returns only when the copy has run, after the earlier tasks of its stream. */
+static void copy_of_pageable_memory_returns_when_done(void **state) {
   (void)state;
   static pageable_copy c;
   CHECK_OK(aclrtGetCurrentContext(&c.context));
@@ -159,7 +159,7 @@ static void copy_of_pageable_memory_waits_its_turn(void **state) {
       assert_int_equal(c.host[0], 5);
       assert_int_equal(c.host[999], 5);
     } else {
-      memset(c.host, 1, 1000); /* it has been read already */
+      memset(c.host, 1, 1000); /* the source has been read already */
       assert_dev_filled(c.dev, 9, 1000);
     }
     CHECK_OK(aclrtFree(c.dev));
@@ -169,7 +169,7 @@ static void copy_of_pageable_memory_waits_its_turn(void **state) {
 
 /* ---- refused ---- */
 
-static void impossible_copies_are_refused(void **state) {
+static void invalid_copies_are_refused(void **state) {
   (void)state;
   char host[100] = {0};
   char *dev = dev_filled(8, 100);
@@ -193,14 +193,14 @@ static void impossible_copies_are_refused(void **state) {
 
 enum { PITCH_A = 37, PITCH_B = 50, WIDTH = 29, HEIGHT = 11 };
 
-/* Is `dst` what it was (`before` everywhere) but for the rectangle, which is that of `src`? */
+/* Asserts that the rectangle in `dst` equals that of `src` and that all other bytes are still `before`. */
 static void assert_rectangle(const uint8_t *dst, size_t dpitch, uint8_t before, const uint8_t *src, size_t spitch) {
   for (size_t y = 0; y < HEIGHT; y++) {
     for (size_t x = 0; x < dpitch; x++) assert_int_equal(dst[y * dpitch + x], x < WIDTH ? src[y * spitch + x] : before);
   }
 }
 
-static void rectangles_arrive_and_the_rest_stays(void **state) {
+static void rectangles_are_copied_and_other_bytes_kept(void **state) {
   (void)state;
   uint8_t *host = pinned_new(PITCH_A * HEIGHT), *back = pinned_new(PITCH_B * HEIGHT);
   uint8_t look[PITCH_B * HEIGHT];
@@ -229,7 +229,7 @@ static void rectangles_arrive_and_the_rest_stays(void **state) {
   CHECK_OK(aclrtFreeHost(back));
 }
 
-static void impossible_rectangles_are_refused(void **state) {
+static void invalid_rectangles_are_refused(void **state) {
   (void)state;
   enum { MAX_WIDTH = 5000000, MAX_HEIGHT = 5242880 };
   uint8_t *host = pinned_new(1000), *dev = dev_filled(8, 1000);
@@ -255,9 +255,9 @@ static void impossible_rectangles_are_refused(void **state) {
 
 /* ---- memset ---- */
 
-static void sets_fill_exactly_what_they_are_told(void **state) {
+static void memset_fills_exactly_the_given_range(void **state) {
   (void)state;
-  static const int values[] = {0, 1, 0xff, 0x1ab, -1}; /* the low byte counts */
+  static const int values[] = {0, 1, 0xff, 0x1ab, -1}; /* only the low byte is used */
   uint8_t *p = dev_filled(0x77, 1000);
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
     size_t n = 1 + i * 111;
@@ -283,7 +283,7 @@ static void host_memory_can_be_set(void **state) {
   CHECK_OK(aclrtFreeHost(pinned));
 }
 
-static void impossible_sets_are_refused(void **state) {
+static void invalid_memsets_are_refused(void **state) {
   (void)state;
   void *p = dev_filled(8, 100);
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtMemset(NULL, 100, 1, 100));
@@ -297,18 +297,18 @@ static void impossible_sets_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(all_sizes_and_directions_arrive_whole),
+      TEST(all_sizes_and_directions_are_copied),
       TEST(ranges_of_one_block_can_be_copied),
       TEST(host_to_host_is_for_the_synchronous_copy),
       TEST(synchronous_copy_waits_for_no_stream),
       TEST(copy_of_pinned_memory_does_not_wait),
-      TEST(copy_of_pageable_memory_waits_its_turn),
-      TEST(impossible_copies_are_refused),
-      TEST(rectangles_arrive_and_the_rest_stays),
-      TEST(impossible_rectangles_are_refused),
-      TEST(sets_fill_exactly_what_they_are_told),
+      TEST(copy_of_pageable_memory_returns_when_done),
+      TEST(invalid_copies_are_refused),
+      TEST(rectangles_are_copied_and_other_bytes_kept),
+      TEST(invalid_rectangles_are_refused),
+      TEST(memset_fills_exactly_the_given_range),
       TEST(host_memory_can_be_set),
-      TEST(impossible_sets_are_refused),
+      TEST(invalid_memsets_are_refused),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

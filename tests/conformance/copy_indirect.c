@@ -1,4 +1,4 @@
-/* Copies whose parameters are in device memory and are read when the task runs. */
+/* Copies whose parameters lie in device memory and are read when the task runs. */
 #include "acl_test.h"
 
 enum { BYTES = 1000 };
@@ -33,7 +33,8 @@ static void wrong_pointers_fail_the_task(void **state) {
   void **dst = pointer_on_device(to), **nothing = pointer_on_device(NULL);
   CHECK_OK(aclrtMemcpyAsyncWithOffset(dst, BYTES, 0, (const void **)nothing, 100, 0, inner, NULL));
   CHECK_FAILS(aclrtSynchronizeStream(NULL));
-  CHECK_OK(aclrtMemcpyAsyncWithOffset(dst, 2 * BYTES, BYTES, (const void **)dst, 100, 0, inner, NULL)); /* beyond it */
+  /* the offset is past the end of the block */
+  CHECK_OK(aclrtMemcpyAsyncWithOffset(dst, 2 * BYTES, BYTES, (const void **)dst, 100, 0, inner, NULL));
   CHECK_FAILS(aclrtSynchronizeStream(NULL));
   assert_dev_filled(to, 3, BYTES);
   CHECK_OK(aclrtFree(to));
@@ -77,7 +78,7 @@ static void descriptors_are_read_when_the_task_runs(void **state) {
   assert_dev_filled(second, 5, BYTES - 1);
   assert_int_equal(dev_byte(second, BYTES - 1), 0);
   CHECK_OK(aclrtMemset(second, BYTES, 0, BYTES));
-  CHECK_OK(aclrtMemcpyAsyncWithDesc(d, inner, stream)); /* again */
+  CHECK_OK(aclrtMemcpyAsyncWithDesc(d, inner, stream)); /* the descriptor is used again */
   CHECK_OK(aclrtSynchronizeStream(stream));
   assert_dev_filled(second, 5, BYTES - 1);
   CHECK_OK(aclrtFree(from));
@@ -105,7 +106,7 @@ static void impossible_descriptors_are_refused(void **state) {
   CHECK_OK(aclrtFree(d));
 }
 
-static void what_is_no_descriptor_fails_the_task(void **state) {
+static void an_invalid_descriptor_fails_the_task(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   void *d = descriptor_new();
@@ -120,7 +121,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(pointers_are_followed_when_the_task_runs), TEST(wrong_pointers_fail_the_task),
       TEST(impossible_offsets_are_refused),           TEST(descriptors_are_read_when_the_task_runs),
-      TEST(impossible_descriptors_are_refused),       TEST(what_is_no_descriptor_fails_the_task),
+      TEST(impossible_descriptors_are_refused),       TEST(an_invalid_descriptor_fails_the_task),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,4 +1,4 @@
-/* Batches of copies, and fills with words. */
+/* Batches of copies, and fills with 32-bit words. */
 #include "acl_test.h"
 
 enum { N = 5, BYTES = 1000 };
@@ -12,7 +12,7 @@ typedef struct {
   aclrtMemcpyBatchAttr attrs[N];
 } batch;
 
-/* N copies of different lengths up to the device, or down; every second one from or to pinned memory. */
+/* N copies of different lengths to the device (`up`) or from it; every second host buffer is pinned memory. */
 static void batch_init(batch *b, void *const *device, void *const *host, bool up) {
   *b = (batch){.starts = {0, 2}, .failed = 99};
   for (int i = 0; i < N; ++i) {
@@ -56,7 +56,7 @@ static aclError run(batch *b, int way) {
   }
 }
 
-static void batches_arrive_whole(void **state) {
+static void batches_copy_every_buffer(void **state) {
   (void)state;
   for (int way = 0; way < 4; ++way) {
     buffers x;
@@ -83,8 +83,8 @@ static void batches_arrive_whole(void **state) {
   }
 }
 
-/* The third copy is wrong in some way: it is told, and no copy is made. */
-static void the_wrong_copy_is_named(void **state) {
+/* The third copy of a batch is invalid: its index is reported, and none of the copies is made. */
+static void the_index_of_the_invalid_copy_is_reported(void **state) {
   (void)state;
   buffers x;
   batch b;
@@ -93,9 +93,9 @@ static void the_wrong_copy_is_named(void **state) {
     for (int wrong = 0; wrong < 3; ++wrong) {
       batch_init(&b, x.device, x.host, true);
       b.starts[1] = 2;
-      if (wrong == 0) b.attrs[1].dstLoc = on_host;                            /* is on the device */
-      if (wrong == 1) b.srcs[2] = x.device[2], b.attrs[1].srcLoc = on_device; /* from device to device */
-      if (wrong == 2)                                                         /* the other direction */
+      if (wrong == 0) b.attrs[1].dstLoc = on_host;                            /* the target is on the device */
+      if (wrong == 1) b.srcs[2] = x.device[2], b.attrs[1].srcLoc = on_device; /* device to device */
+      if (wrong == 2)                                                         /* opposite direction */
         b.srcs[2] = x.device[2], b.dsts[2] = x.host[2],
         b.attrs[1] = (aclrtMemcpyBatchAttr){.dstLoc = on_host, .srcLoc = on_device};
       CHECK_FAILS(run(&b, way));
@@ -107,7 +107,7 @@ static void the_wrong_copy_is_named(void **state) {
   buffers_free(&x);
 }
 
-static void impossible_batches_are_refused(void **state) {
+static void invalid_batches_are_refused(void **state) {
   (void)state;
   buffers x;
   batch b;
@@ -128,7 +128,7 @@ static void impossible_batches_are_refused(void **state) {
     memcpy(b.starts, bad_starts[i], sizeof *bad_starts);
     b.failed = 99;
     CHECK_FAILS(run(&b, 0));
-    assert_true(b.failed == SIZE_MAX); /* no copy's fault */
+    assert_true(b.failed == SIZE_MAX); /* the failure is not that of one copy */
   }
   batch_init(&b, x.device, x.host, true);
   b.sizes[1] = BYTES + 1;
@@ -137,9 +137,9 @@ static void impossible_batches_are_refused(void **state) {
   buffers_free(&x);
 }
 
-/* ---- words ---- */
+/* ---- 32-bit words ---- */
 
-static void words_are_filled(void **state) {
+static void memset_d32_fills_words(void **state) {
   (void)state;
   uint32_t *dev = dev_filled(0x77, 400), *pinned = pinned_new(400), back[100];
   CHECK_OK(aclrtMemsetD32(dev + 1, 396, 0xdeadbeef, 50));
@@ -155,8 +155,8 @@ static void words_are_filled(void **state) {
   CHECK_OK(aclrtFreeHost(pinned));
 }
 
-/* Pinned memory is set when the call returns, whatever the stream does. */
-static void words_of_host_memory_are_set_at_once(void **state) {
+/* Pinned memory is filled when the call returns, even while the stream is blocked. */
+static void memset_d32_of_host_memory_is_immediate(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   uint32_t *pinned = pinned_new(400);
@@ -168,7 +168,7 @@ static void words_of_host_memory_are_set_at_once(void **state) {
   CHECK_OK(aclrtFreeHost(pinned));
 }
 
-static void impossible_words_are_refused(void **state) {
+static void invalid_memset_d32_is_refused(void **state) {
   (void)state;
   char *dev = dev_filled(8, 100);
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtMemsetD32(NULL, 100, 1, 1));
@@ -184,12 +184,12 @@ static void impossible_words_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(batches_arrive_whole),
-      TEST(the_wrong_copy_is_named),
-      TEST(impossible_batches_are_refused),
-      TEST(words_are_filled),
-      TEST(words_of_host_memory_are_set_at_once),
-      TEST(impossible_words_are_refused),
+      TEST(batches_copy_every_buffer),
+      TEST(the_index_of_the_invalid_copy_is_reported),
+      TEST(invalid_batches_are_refused),
+      TEST(memset_d32_fills_words),
+      TEST(memset_d32_of_host_memory_is_immediate),
+      TEST(invalid_memset_d32_is_refused),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,4 +1,4 @@
-/* Devices: which there are, the counter of set and reset, what a reset takes away. */
+/* Devices: their number and properties, the counter of set and reset, and the objects that a reset destroys. */
 #include "acl_test.h"
 #include "self.h"
 
@@ -14,7 +14,7 @@ static void soc_name_needs_no_init(void **state) {
   for (const char *c = name; *c; c++) assert_true(isalnum((unsigned char)*c) || *c == '_' || *c == '-');
 }
 
-/* Child mode "count": exits with the number of devices, or 100 where asking fails. */
+/* Child mode "count": exits with the number of devices, or 100 when the query fails. */
 static int count_mode(void) {
   uint32_t n = 0;
   return aclInit(NULL) || aclrtGetDeviceCount(&n) ? 100 : (int)n;
@@ -29,7 +29,7 @@ static int count_with(char *setting) {
 
 static void visible_devices_choose_what_is_counted(void **state) {
   (void)state;
-  /* The list is ascending; parsing stops at the first entry that is not, or at a foreign character. */
+  /* The list must ascend; parsing stops at the first entry that does not, or at any other character. */
   static char *const one[] = {"ASCEND_RT_VISIBLE_DEVICES=0", "ASCEND_RT_VISIBLE_DEVICES=0,x",
                               "ASCEND_RT_VISIBLE_DEVICES=0 ,1", "ASCEND_RT_VISIBLE_DEVICES=0,0",
                               "ASCEND_RT_VISIBLE_DEVICES=0,999"};
@@ -59,7 +59,7 @@ static void assert_no_device(void) {
   CHECK_CODE(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetDevice(&id));
 }
 
-static void ids_out_of_range_choose_nothing(void **state) {
+static void ids_out_of_range_are_refused(void **state) {
   (void)state;
   assert_true(device_count() >= 1);
   assert_no_device();
@@ -69,7 +69,8 @@ static void ids_out_of_range_choose_nothing(void **state) {
   assert_no_device();
 }
 
-/* s set, r reset, f force: accepted; R, F: refused. Each ends with the device released. */
+/* s = set, r = reset, f = forced reset, all accepted; R and F are refused. Each sequence ends with the device
+ * released. */
 static void set_and_reset_follow_a_counter(void **state) {
   (void)state;
   static const char *const sequences[] = {"R",    "F",    "sr",   "srR",   "srF",  "ssrr",  "ssrrR", "ssf",
@@ -94,7 +95,7 @@ static void set_and_reset_follow_a_counter(void **state) {
       case 'R': CHECK_FAILS(aclrtResetDevice(0)); break;
       default: CHECK_FAILS(aclrtResetDeviceForce(0));
       }
-      void *p = NULL; /* effect: memory can be had exactly while the count is above zero */
+      void *p = NULL; /* memory can be allocated exactly while the count is above zero */
       if (count == 0) {
         CHECK_CODE(ACL_ERROR_RT_CONTEXT_NULL, aclrtMalloc(&p, 64, ACL_MEM_MALLOC_HUGE_FIRST));
       } else {
@@ -112,7 +113,7 @@ static void *force_reset(void *out) {
   return NULL;
 }
 
-static void second_threads_force_is_refused(void **state) {
+static void forced_reset_by_another_thread_is_refused(void **state) {
   (void)state;
   aclError code = 0;
   CHECK_OK(aclrtSetDevice(0));
@@ -135,8 +136,8 @@ static void last_reset_waits_for_the_work(void **state) {
   assert_int_equal(atomic_load(&done), 4);
 }
 
-/* Clients give things back after they reset the device, and check the codes. */
-static void handles_can_be_given_back_after_reset(void **state) {
+/* Programs release objects after they have reset the device, and check the codes. */
+static void handles_can_be_destroyed_after_reset(void **state) {
   (void)state;
   CHECK_OK(aclrtSetDevice(0));
   aclrtStream stream = stream_new();
@@ -148,7 +149,7 @@ static void handles_can_be_given_back_after_reset(void **state) {
   CHECK_OK(aclrtFreeHost(host));
 }
 
-static void reset_takes_the_context_away(void **state) {
+static void reset_leaves_no_current_context(void **state) {
   (void)state;
   CHECK_OK(aclrtSetDevice(0));
   CHECK_OK(aclrtResetDevice(0));
@@ -198,7 +199,7 @@ static void current_device_is_per_thread_and_its_context_shared(void **state) {
   CHECK_OK(aclrtResetDevice(0));
 }
 
-/* ---- what the device says ---- */
+/* ---- properties ---- */
 
 static void run_mode_is_host(void **state) {
   (void)state;
@@ -207,7 +208,7 @@ static void run_mode_is_host(void **state) {
   assert_int_equal(mode, ACL_HOST);
 }
 
-static void a_device_tells_how_busy_it_is(void **state) {
+static void utilization_of_a_device_is_reported(void **state) {
   (void)state;
   aclrtUtilizationInfo info;
   memset(&info, 0x77, sizeof info);
@@ -215,16 +216,16 @@ static void a_device_tells_how_busy_it_is(void **state) {
   CHECK_OK(aclrtSetDevice(0));
   CHECK_OK(aclrtGetDeviceUtilizationRate(0, &info));
   assert_true(info.cubeUtilization >= 0 && info.cubeUtilization <= 100);
-  assert_true(info.vectorUtilization >= -1 && info.vectorUtilization <= 100); /* -1: no vector cores */
+  assert_true(info.vectorUtilization >= -1 && info.vectorUtilization <= 100); /* -1: the device has no vector cores */
   assert_true(info.aicpuUtilization >= 0 && info.aicpuUtilization <= 100);
-  assert_int_equal(info.memoryUtilization, -1); /* is not told */
+  assert_int_equal(info.memoryUtilization, -1); /* not reported */
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtGetDeviceUtilizationRate(0, NULL));
   info.utilizationExtend = (aclrtUtilizationExtendInfo *)&info;
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtGetDeviceUtilizationRate(0, &info));
   CHECK_OK(aclrtResetDevice(0));
 }
 
-static void device_describes_itself(void **state) {
+static void device_attributes_are_reported(void **state) {
   (void)state;
   CHECK_OK(aclrtSetDevice(0));
   aclrtDeviceStatus status = ACL_RT_DEVICE_STATUS_END;
@@ -240,7 +241,7 @@ static void device_describes_itself(void **state) {
   CHECK_OK(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_AICORE_CORE_NUM, &value));
   assert_true(value > 0);
   value = -1;
-  CHECK_OK(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_WARP_SIZE, &value)); /* of no meaning here: 0 */
+  CHECK_OK(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_WARP_SIZE, &value)); /* has no meaning here: 0 */
   assert_int_equal(value, 0);
   CHECK_OK(aclrtResetDevice(0));
 }
@@ -267,17 +268,17 @@ static void synchronize_device_waits_for_every_stream(void **state) {
 
 /* ---- more than one device ---- */
 
-static void memory_is_mapped_for_a_peer(void **state) {
+static void memory_can_be_mapped_for_a_peer_device(void **state) {
   (void)state;
   uint32_t count = 0;
   CHECK_OK(aclrtSetDevice(0));
   void *p = dev_new(1000), *host = pinned_new(1000);
   CHECK_OK(aclrtGetDeviceCount(&count));
   CHECK_CODE(100000, aclrtMemP2PMap(NULL, 1000, 1, 0));
-  CHECK_FAILS(aclrtMemP2PMap(p, 1000, 0, 0)); /* its own */
+  CHECK_FAILS(aclrtMemP2PMap(p, 1000, 0, 0)); /* the device itself is no peer */
   CHECK_FAILS(aclrtMemP2PMap(p, 1000, 1000, 0));
   if (count > 1) {
-    CHECK_FAILS(aclrtMemP2PMap(p, 1000, 1, 0)); /* not enabled */
+    CHECK_FAILS(aclrtMemP2PMap(p, 1000, 1, 0)); /* peer access is not enabled */
     CHECK_OK(aclrtDeviceEnablePeerAccess(1, 0));
     CHECK_OK(aclrtMemP2PMap(p, 1000, 1, 0));
     CHECK_FAILS(aclrtMemP2PMap(p, 0, 1, 0));
@@ -312,7 +313,7 @@ static void peer_access_is_between_two_devices(void **state) {
   CHECK_OK(aclrtResetDevice(0));
 }
 
-static void thread_moves_with_the_context_it_sets(void **state) {
+static void setting_a_context_changes_the_threads_device(void **state) {
   (void)state;
   if (device_count() < 2) skip();
   int32_t id = -1;
@@ -326,7 +327,7 @@ static void thread_moves_with_the_context_it_sets(void **state) {
   CHECK_OK(aclrtGetDevice(&id));
   assert_int_equal(id, 0);
   CHECK_OK(aclrtResetDevice(1));
-  CHECK_OK(aclrtGetDevice(&id)); /* another device's reset leaves this one */
+  CHECK_OK(aclrtGetDevice(&id)); /* resetting another device leaves this one current */
   assert_int_equal(id, 0);
   CHECK_OK(aclrtResetDevice(0));
 }
@@ -338,20 +339,20 @@ int main(int argc, char **argv) {
       TEST(visible_devices_choose_what_is_counted),
   };
   const struct CMUnitTest tests[] = {
-      TEST(ids_out_of_range_choose_nothing),
+      TEST(ids_out_of_range_are_refused),
       TEST(set_and_reset_follow_a_counter),
-      TEST(second_threads_force_is_refused),
+      TEST(forced_reset_by_another_thread_is_refused),
       TEST(last_reset_waits_for_the_work),
-      TEST(handles_can_be_given_back_after_reset),
-      TEST(reset_takes_the_context_away),
+      TEST(handles_can_be_destroyed_after_reset),
+      TEST(reset_leaves_no_current_context),
       TEST(current_device_is_per_thread_and_its_context_shared),
       TEST(run_mode_is_host),
-      TEST(device_describes_itself),
-      TEST(a_device_tells_how_busy_it_is),
+      TEST(device_attributes_are_reported),
+      TEST(utilization_of_a_device_is_reported),
       TEST(synchronize_device_waits_for_every_stream),
       TEST(peer_access_is_between_two_devices),
-      TEST(memory_is_mapped_for_a_peer),
-      TEST(thread_moves_with_the_context_it_sets),
+      TEST(memory_can_be_mapped_for_a_peer_device),
+      TEST(setting_a_context_changes_the_threads_device),
   };
   return cmocka_run_group_tests_name("before init", early, NULL, NULL) +
          cmocka_run_group_tests_name("device", tests, acl_up, acl_down);

@@ -1,4 +1,4 @@
-/* Dumps of operators' tensors: the order of the calls, and their configuration. */
+/* Dumps of operators' tensors: the order of the calls and the configuration. */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ static int settle_dump(void **state) {
 
 #define DUMP_TEST(function) cmocka_unit_test_teardown(function, settle_dump)
 
-/* A configuration with %s for the folder. */
+/* Writes a configuration file, with the folder in place of %s, and returns its path. */
 static const char *config(const char *format) {
   FILE *f = fopen(file, "w");
   assert_non_null(f);
@@ -49,14 +49,14 @@ static void the_order_of_calls_is_checked(void **state) {
   CHECK_OK(aclmdlInitDump());
   CHECK_CODE(ACL_ERROR_REPEAT_INITIALIZE, aclmdlInitDump());
   CHECK_OK(aclmdlSetDump(operators));
-  CHECK_OK(aclmdlSetDump(operators)); /* in its place */
+  CHECK_OK(aclmdlSetDump(operators)); /* replaces the earlier configuration */
   CHECK_OK(aclmdlFinalizeDump());
   CHECK_CODE(ACL_ERROR_DUMP_NOT_RUN, aclmdlFinalizeDump());
-  CHECK_OK(aclmdlInitDump()); /* again */
+  CHECK_OK(aclmdlInitDump()); /* may be initialised again */
   CHECK_OK(aclmdlFinalizeDump());
 }
 
-static void the_configuration_of_init_comes_first(void **state) {
+static void dumps_configured_by_aclinit_exclude_aclmdlinitdump(void **state) {
   (void)state;
   CHECK_OK(aclInit(config("{\"dump\":{\"dump_path\":\"%s\",\"dump_list\":[{}],\"dump_op_switch\":\"on\"}}")));
   CHECK_CODE(ACL_ERROR_DUMP_ALREADY_RUN, aclmdlInitDump());
@@ -65,7 +65,7 @@ static void the_configuration_of_init_comes_first(void **state) {
   CHECK_OK(aclmdlInitDump());
 }
 
-static void dumps_of_exceptions_leave_the_rest_free(void **state) {
+static void exception_dumps_allow_aclmdlinitdump(void **state) {
   (void)state;
   CHECK_OK(aclInit(config("{\"dump\":{\"dump_scene\":\"lite_exception\"}}"))); /* as torch_npu does */
   CHECK_OK(aclmdlInitDump());
@@ -101,7 +101,7 @@ static void configurations_are_checked(void **state) {
   CHECK_CODE(ACL_ERROR_INVALID_FILE, aclmdlSetDump("/no/such/file.json"));
   for (size_t i = 0; i < sizeof configs / sizeof *configs; ++i) {
     const aclError got = aclmdlSetDump(config(configs[i].text));
-    if (got != configs[i].code) print_error("%s\n", configs[i].text);
+    if (got != configs[i].code) print_error("configuration: %s\n", configs[i].text);
     CHECK_CODE(configs[i].code, got);
   }
 }
@@ -109,8 +109,8 @@ static void configurations_are_checked(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       DUMP_TEST(the_order_of_calls_is_checked),
-      DUMP_TEST(the_configuration_of_init_comes_first),
-      DUMP_TEST(dumps_of_exceptions_leave_the_rest_free),
+      DUMP_TEST(dumps_configured_by_aclinit_exclude_aclmdlinitdump),
+      DUMP_TEST(exception_dumps_allow_aclmdlinitdump),
       DUMP_TEST(configurations_are_checked),
   };
   return cmocka_run_group_tests(tests, folder_up, folder_down);

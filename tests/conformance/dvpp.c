@@ -1,4 +1,4 @@
-/* Memory for media processing, by both interfaces. */
+/* Memory for media processing, through both interfaces (hi_mpi and acldvpp). */
 #include "acl_test.h"
 
 #include "acl/dvpp/hi_media_common.h"
@@ -23,7 +23,7 @@ static void blocks_are_aligned_and_usable(void **state) {
   }
 }
 
-static void bad_arguments(void **state) {
+static void bad_arguments_are_refused(void **state) {
   (void)state;
   char *p = NULL, on_stack[8];
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, acldvppMalloc(NULL, 100));
@@ -54,8 +54,9 @@ static void a_context_is_needed(void **state) {
   assert_int_equal(code, (int)0xA0028009);
 }
 
-/* Memory that was a media block's, or the reverse, is what it was allocated as last. */
-static void memory_changes_its_kind(void **state) {
+/* A block of media memory can become ordinary device memory after its free, and the reverse; its kind is that of its
+ * last allocation. */
+static void freed_media_memory_serves_other_allocations(void **state) {
   (void)state;
   enum { N = 8, ROUNDS = 50 };
   for (int r = 0; r < ROUNDS; ++r) {
@@ -75,7 +76,7 @@ static void memory_changes_its_kind(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(blocks_are_aligned_and_usable), TEST(bad_arguments),
-                                     TEST(a_context_is_needed), TEST(memory_changes_its_kind)};
+  const struct CMUnitTest tests[] = {TEST(blocks_are_aligned_and_usable), TEST(bad_arguments_are_refused),
+                                     TEST(a_context_is_needed), TEST(freed_media_memory_serves_other_allocations)};
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,4 +1,4 @@
-/* The thread's last error and the text of recent ones. */
+/* The thread's last error code and the texts of recent errors. */
 #include "acl_test.h"
 
 #include <ctype.h>
@@ -52,7 +52,8 @@ static void errors_and_texts_are_per_thread(void **state) {
   assert_false(e.message_before);
   assert_int_equal(e.after, ACL_ERROR_RT_INVALID_DEVICEID);
   assert_true(e.message_after);
-  assert_int_equal(peek(), ACL_ERROR_RT_PARAM_INVALID); /* and theirs did not touch ours */
+  /* the other thread's failures did not change this thread's error */
+  assert_int_equal(peek(), ACL_ERROR_RT_PARAM_INVALID);
   assert_non_null(aclGetRecentErrMsg());
 }
 
@@ -62,18 +63,18 @@ static void reading_the_text_empties_it(void **state) {
   CHECK_FAILS(aclrtGetRunMode(NULL));
   assert_non_null(aclGetRecentErrMsg());
   assert_null(aclGetRecentErrMsg());
-  CHECK_OK(aclrtSynchronizeDevice()); /* a success adds nothing */
+  CHECK_OK(aclrtSynchronizeDevice()); /* a successful call adds no text */
   assert_null(aclGetRecentErrMsg());
 }
 
-/* Each entry names a code of the form E, letter, four digits. */
+/* Whether a text has an error code: E, a capital letter, and digits. */
 static bool has_code(const char *text) {
   for (const char *c = text; (c = strchr(c, 'E')); c++)
     if (isupper((unsigned char)c[1]) && isalnum((unsigned char)c[2]) && strspn(c + 3, "0123456789") >= 3) return true;
   return false;
 }
 
-static void texts_name_a_code_the_function_and_the_argument(void **state) {
+static void texts_contain_a_code_the_function_and_the_argument(void **state) {
   (void)state;
   CHECK_FAILS(aclrtGetRunMode(NULL));
   const char *text = aclGetRecentErrMsg();
@@ -98,7 +99,7 @@ static void newest_text_comes_first(void **state) {
   assert_null(aclGetRecentErrMsg());
 }
 
-static void pile_of_failures_is_kept_in_bounds(void **state) {
+static void number_of_kept_texts_is_limited(void **state) {
   (void)state;
   for (int i = 0; i < 10000; i++) aclrtGetRunMode(NULL);
   const char *text = aclGetRecentErrMsg();
@@ -113,9 +114,9 @@ int main(void) {
       TEST(success_does_not_clear_and_a_new_failure_replaces),
       TEST(errors_and_texts_are_per_thread),
       TEST(reading_the_text_empties_it),
-      TEST(texts_name_a_code_the_function_and_the_argument),
+      TEST(texts_contain_a_code_the_function_and_the_argument),
       TEST(newest_text_comes_first),
-      TEST(pile_of_failures_is_kept_in_bounds),
+      TEST(number_of_kept_texts_is_limited),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

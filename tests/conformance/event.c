@@ -1,4 +1,4 @@
-/* Events: the kinds and what each may do, record, wait, reset, times. */
+/* Events: the kinds of events and the operations that each permits; record, wait, reset and timestamps. */
 #include "acl_test.h"
 
 typedef aclError (*event_creator)(aclrtEvent *event, uint32_t flag);
@@ -12,11 +12,11 @@ typedef struct {
   const char *name;
   event_creator create;
   uint32_t flag;
-  int fresh;                                 /* aclrtQueryEventStatus before the first record */
-  bool waits, resets, old_queries, has_time; /* what is allowed */
+  int fresh;                                 /* result of aclrtQueryEventStatus before the first record */
+  bool waits, resets, old_queries, has_time; /* permitted operations */
 } event_kind;
 
-/* Rows: how an event is made. Columns: what may then be done with it. */
+/* Each row is a way to create an event; the columns are the operations that it permits. */
 static const event_kind kinds[] = {
     {"plain", create_plain, 0, 0, true, false, true, true},
     {"sync", aclrtCreateEventWithFlag, ACL_EVENT_SYNC, 0, true, true, true, false},
@@ -64,7 +64,7 @@ static int no_streams(void **state) {
 
 static const aclError allowed_code[] = {ANY_ERROR, ACL_SUCCESS};
 
-static void each_kind_does_what_its_row_says(void **state) {
+static void each_kind_permits_the_operations_of_its_row(void **state) {
   (void)state;
   for (int k = 0; k < N_KINDS; k++) {
     const event_kind *kind = &kinds[k];
@@ -79,7 +79,7 @@ static void each_kind_does_what_its_row_says(void **state) {
     CHECK_CODE(allowed_code[kind->waits], aclrtStreamWaitEvent(other, event));
     CHECK_OK(aclrtSynchronizeStream(other));
 
-    aclrtEventStatus old = ACL_EVENT_STATUS_RESERVED; /* its polarity is the opposite */
+    aclrtEventStatus old = ACL_EVENT_STATUS_RESERVED; /* its enumerators have the opposite order */
     CHECK_CODE(allowed_code[kind->old_queries], aclrtQueryEvent(event, &old));
     if (kind->old_queries) assert_int_equal(old, ACL_EVENT_STATUS_COMPLETE);
 
@@ -99,14 +99,14 @@ static void each_kind_does_what_its_row_says(void **state) {
   }
 }
 
-static void exclusive_flags_refuse_company(void **state) {
+static void exclusive_flags_cannot_be_combined(void **state) {
   (void)state;
   aclrtEvent event = NULL;
   CHECK_FAILS(aclrtCreateEventWithFlag(&event, ACL_EVENT_EXTERNAL | ACL_EVENT_SYNC));
   CHECK_FAILS(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC | ACL_EVENT_SYNC));
 }
 
-/* A device has 65,536; what is destroyed makes room. */
+/* A device has 65,536 events; destroying one makes room for another. */
 static void events_of_a_device_are_limited(void **state) {
   (void)state;
   enum { MOST = 65536 };
@@ -123,8 +123,8 @@ static void events_of_a_device_are_limited(void **state) {
   free(events);
 }
 
-/* The query says "not ready" of most kinds then, but a synchronise finds nothing to wait for: CANN's runtime returns at
- * once, with and without a timeout. */
+/* Most kinds of events report "not ready" before their first record, but synchronising with them returns at once, with
+ * and without a timeout, as in CANN's runtime. */
 static void synchronize_without_a_record_returns(void **state) {
   (void)state;
   for (int k = 0; k < N_KINDS; k++) {
@@ -137,7 +137,7 @@ static void synchronize_without_a_record_returns(void **state) {
 
 /* ---- record ---- */
 
-static void record_stands_for_all_work_before_it(void **state) {
+static void record_completes_after_all_earlier_tasks(void **state) {
   (void)state;
   for (int k = 0; k < N_KINDS; k++) {
     aclrtEvent event = event_new(k);
@@ -198,7 +198,7 @@ static void other_threads_can_wait_for_an_event(void **state) {
 
 /* ---- wait ---- */
 
-static void wait_before_record_blocks_all_but_ex(void **state) {
+static void wait_before_the_first_record_blocks_except_for_ex_events(void **state) {
   (void)state;
   for (int k = 0; k < N_KINDS; k++) {
     if (!kinds[k].waits) continue;
@@ -214,7 +214,7 @@ static void wait_before_record_blocks_all_but_ex(void **state) {
   }
 }
 
-static void waits_carry_order_across_streams(void **state) {
+static void waits_order_tasks_across_streams(void **state) {
   (void)state;
   enum { LINKS = 6, SIZE = 1000 };
   aclrtStream s[LINKS];
@@ -222,35 +222,35 @@ static void waits_carry_order_across_streams(void **state) {
   gate *g = gate_close(stream);
   CHECK_OK(aclrtMemsetAsync(p, SIZE, 7, SIZE, stream));
   aclrtStream before = stream;
-  for (int i = 1; i < LINKS; i++) { /* each link copies what the one before has written */
+  for (int i = 1; i < LINKS; i++) { /* each stream copies what the previous one has written */
     s[i] = stream_new();
     aclrtEvent event = event_new(i % 2 ? SYNC : EX_SYNC);
     CHECK_OK(aclrtRecordEvent(event, before));
     CHECK_OK(aclrtStreamWaitEvent(s[i], event));
-    CHECK_OK(aclrtDestroyEvent(event)); /* straight after the wait, as clients do */
+    CHECK_OK(aclrtDestroyEvent(event)); /* directly after the wait, as programs do */
     CHECK_OK(aclrtMemcpyAsync(p + i * SIZE, SIZE, p + (i - 1) * SIZE, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, s[i]));
     before = s[i];
   }
   assert_dev_filled(p, 0, SIZE * LINKS);
   assert_int_equal(stream_status(before), ACL_STREAM_STATUS_NOT_READY);
-  CHECK_OK(aclrtSynchronizeStream(other)); /* one outside the chain is not concerned */
+  CHECK_OK(aclrtSynchronizeStream(other)); /* a stream outside the chain is not held up */
   gate_open(g);
-  CHECK_OK(aclrtSynchronizeStream(before)); /* waiting for the last link runs all of them */
+  CHECK_OK(aclrtSynchronizeStream(before)); /* waiting for the last stream makes all of them run */
   assert_dev_filled(p, 7, SIZE * LINKS);
   for (int i = 1; i < LINKS; i++) CHECK_OK(aclrtDestroyStream(s[i]));
   CHECK_OK(aclrtFree(p));
 }
 
-static void wait_keeps_the_capture_it_was_submitted_with(void **state) {
+static void wait_refers_to_the_last_record_before_it(void **state) {
   (void)state;
   aclrtEvent event = event_new(EX_SYNC);
   CHECK_OK(aclrtRecordEvent(event, stream));
   CHECK_OK(aclrtStreamWaitEvent(other, event));
   gate *g = gate_close(stream);
-  CHECK_OK(aclrtRecordEvent(event, stream)); /* a new capture, behind the gate */
-  CHECK_OK(aclrtSynchronizeStream(other));   /* the wait meant the old one */
+  CHECK_OK(aclrtRecordEvent(event, stream)); /* a second record, which the gate holds up */
+  CHECK_OK(aclrtSynchronizeStream(other));   /* the wait refers to the first record */
   assert_int_equal(recorded(event), ACL_EVENT_RECORDED_STATUS_NOT_READY);
-  CHECK_OK(aclrtStreamWaitEvent(other, event)); /* this one means the new */
+  CHECK_OK(aclrtStreamWaitEvent(other, event)); /* this wait refers to the second */
   CHECK_CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(other, 10));
   gate_open(g);
   CHECK_OK(aclrtSynchronizeStream(other));
@@ -294,7 +294,7 @@ static void reset_makes_an_event_wait_again(void **state) {
   aclrtEvent event = event_new(SYNC);
   for (int round = 0; round < 3; round++) {
     CHECK_OK(aclrtStreamWaitEvent(other, event));
-    CHECK_OK(aclrtResetEvent(event, other)); /* a task, behind the wait */
+    CHECK_OK(aclrtResetEvent(event, other)); /* a task, queued after the wait */
     CHECK_CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(other, 5));
     CHECK_OK(aclrtRecordEvent(event, stream));
     CHECK_OK(aclrtSynchronizeStream(other));
@@ -303,28 +303,28 @@ static void reset_makes_an_event_wait_again(void **state) {
   CHECK_OK(aclrtDestroyEvent(event));
 }
 
-static void expired_wait_is_told_by_the_streams_synchronise(void **state) {
+static void expired_wait_is_reported_by_synchronize(void **state) {
   (void)state;
   aclrtEvent event = event_new(PLAIN);
-  CHECK_OK(aclrtStreamWaitEventWithTimeout(other, event, 1)); /* seconds */
+  CHECK_OK(aclrtStreamWaitEventWithTimeout(other, event, 1)); /* in seconds */
   CHECK_FAILS(aclrtSynchronizeStream(other));
-  CHECK_OK(aclrtSynchronizeStream(other)); /* told once */
+  CHECK_OK(aclrtSynchronizeStream(other)); /* reported once */
 
-  CHECK_OK(aclrtSetOpWaitTimeout(1)); /* the same for all waits to come */
+  CHECK_OK(aclrtSetOpWaitTimeout(1)); /* the limit for all later waits */
   CHECK_OK(aclrtStreamWaitEvent(other, event));
   CHECK_FAILS(aclrtSynchronizeStream(other));
   CHECK_OK(aclrtSetOpWaitTimeout(0));
 
   CHECK_OK(aclrtRecordEvent(event, stream));
-  CHECK_OK(aclrtStreamWaitEventWithTimeout(other, event, 1)); /* in time */
-  CHECK_OK(aclrtStreamWaitEventWithTimeout(other, event, 0)); /* for ever */
+  CHECK_OK(aclrtStreamWaitEventWithTimeout(other, event, 1)); /* recorded in time */
+  CHECK_OK(aclrtStreamWaitEventWithTimeout(other, event, 0)); /* 0: no limit */
   CHECK_OK(aclrtSynchronizeStream(other));
   CHECK_OK(aclrtDestroyEvent(event));
 }
 
-/* ---- times ---- */
+/* ---- timestamps ---- */
 
-static void times_grow_along_a_stream(void **state) {
+static void timestamps_increase_along_a_stream(void **state) {
   (void)state;
   static atomic_int ignored;
   aclrtEvent start = event_new(PLAIN), end = event_new(PLAIN);
@@ -344,7 +344,7 @@ static void times_grow_along_a_stream(void **state) {
   CHECK_OK(aclrtDestroyEvent(end));
 }
 
-static void missing_times_have_their_code(void **state) {
+static void missing_timestamps_give_their_error_code(void **state) {
   (void)state;
   aclrtEvent done = event_new(PLAIN), never = event_new(PLAIN);
   float ms = -1;
@@ -358,9 +358,9 @@ static void missing_times_have_their_code(void **state) {
   CHECK_OK(aclrtDestroyEvent(never));
 }
 
-/* ---- numbers ---- */
+/* ---- ids and many events ---- */
 
-static void ids_tell_events_apart(void **state) {
+static void events_have_distinct_ids(void **state) {
   (void)state;
   aclrtEvent a = event_new(SYNC), b = event_new(SYNC);
   uint32_t ids[3] = {0, 0, 0};
@@ -379,7 +379,7 @@ static void thousands_of_records_and_waits_keep_order(void **state) {
   (void)state;
   enum { N = 2000 };
   uint8_t *p = dev_filled(0, 64);
-  for (int i = 1; i <= N; i++) { /* a ball thrown between two streams */
+  for (int i = 1; i <= N; i++) { /* the order alternates between two streams */
     aclrtStream from = i % 2 ? stream : other, to = i % 2 ? other : stream;
     aclrtEvent event = event_new(i % 3 ? EX_SYNC : SYNC);
     CHECK_OK(aclrtMemsetAsync(p, 64, i % 256, 64, from));
@@ -394,23 +394,23 @@ static void thousands_of_records_and_waits_keep_order(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      EVENT_TEST(each_kind_does_what_its_row_says),
-      EVENT_TEST(exclusive_flags_refuse_company),
+      EVENT_TEST(each_kind_permits_the_operations_of_its_row),
+      EVENT_TEST(exclusive_flags_cannot_be_combined),
       EVENT_TEST(events_of_a_device_are_limited),
       EVENT_TEST(synchronize_without_a_record_returns),
-      EVENT_TEST(record_stands_for_all_work_before_it),
+      EVENT_TEST(record_completes_after_all_earlier_tasks),
       EVENT_TEST(old_query_sees_a_pending_record),
       EVENT_TEST(other_threads_can_wait_for_an_event),
-      EVENT_TEST(wait_before_record_blocks_all_but_ex),
-      EVENT_TEST(waits_carry_order_across_streams),
-      EVENT_TEST(wait_keeps_the_capture_it_was_submitted_with),
+      EVENT_TEST(wait_before_the_first_record_blocks_except_for_ex_events),
+      EVENT_TEST(waits_order_tasks_across_streams),
+      EVENT_TEST(wait_refers_to_the_last_record_before_it),
       EVENT_TEST(destroy_does_not_wait),
       EVENT_TEST(wait_status_follows_the_wait),
       EVENT_TEST(reset_makes_an_event_wait_again),
-      EVENT_TEST(expired_wait_is_told_by_the_streams_synchronise),
-      EVENT_TEST(times_grow_along_a_stream),
-      EVENT_TEST(missing_times_have_their_code),
-      EVENT_TEST(ids_tell_events_apart),
+      EVENT_TEST(expired_wait_is_reported_by_synchronize),
+      EVENT_TEST(timestamps_increase_along_a_stream),
+      EVENT_TEST(missing_timestamps_give_their_error_code),
+      EVENT_TEST(events_have_distinct_ids),
       EVENT_TEST(thousands_of_records_and_waits_keep_order),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);

@@ -1,4 +1,4 @@
-/* Registered host memory, allocations with attributes, and what an address is. */
+/* Registered host memory, allocations with attributes, and queries about addresses. */
 #include "acl_ops.h"
 #include "acl_test.h"
 
@@ -45,7 +45,7 @@ static void kernels_reach_registered_memory(void **state) {
   for (int i = 0; i < 16; ++i) assert_true(p[16 + i] == 2 * (float)i);
   CHECK_OK(aclrtHostUnregister(p));
   CHECK_OK(aclnnAddGetWorkspaceSize(x, x, one, y, &bytes, &executor));
-  CHECK_FAILS(aclnnAdd(NULL, 0, executor, NULL)); /* ordinary memory again */
+  CHECK_FAILS(aclnnAdd(NULL, 0, executor, NULL)); /* not registered any more */
   CHECK_OK(aclDestroyAclOpExecutor(executor));
   CHECK_FAILS(aclrtHostGetDevicePointer(p, (void **)&d, 0));
   CHECK_OK(aclDestroyTensor(x));
@@ -54,8 +54,8 @@ static void kernels_reach_registered_memory(void **state) {
   free(p);
 }
 
-/* A copy from memory that was registered as pinned does not wait for what is before it in the stream. */
-static void pinned_by_registration(void **state) {
+/* A copy from memory registered as pinned returns without waiting for earlier tasks of its stream. */
+static void registration_can_pin_memory(void **state) {
   (void)state;
   char *p = page_new(PAGE);
   void *d = dev_filled(0, PAGE);
@@ -63,11 +63,12 @@ static void pinned_by_registration(void **state) {
   CHECK_OK(aclrtHostRegisterV2(p, PAGE, ACL_HOST_REG_PINNED));
   gate *g = gate_close(stream);
   memset(p, 1, PAGE);
-  CHECK_OK(aclrtMemcpyAsync(d, PAGE, p, PAGE, ACL_MEMCPY_HOST_TO_DEVICE, stream)); /* returns, though held up */
+  /* returns although the stream is blocked */
+  CHECK_OK(aclrtMemcpyAsync(d, PAGE, p, PAGE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
   memset(p, 2, PAGE);
   gate_open(g);
   CHECK_OK(aclrtSynchronizeStream(stream));
-  assert_dev_filled(d, 2, PAGE); /* read when it ran */
+  assert_dev_filled(d, 2, PAGE); /* it was read when the task ran */
   CHECK_OK(aclrtHostUnregister(p));
   CHECK_OK(aclrtDestroyStream(stream));
   CHECK_OK(aclrtFree(d));
@@ -92,9 +93,9 @@ static void *upload_run(void *arg) {
   return NULL;
 }
 
-/* Whether an upload waits for what is before it in its stream. */
+/* Whether an asynchronous copy to the device waits in the call for earlier tasks of its stream. */
 static bool upload_waits(void *host, size_t bytes) {
-  static upload u; /* static, since a failed test leaves its stack while the thread still runs */
+  static upload u; /* static, because a failed test leaves its stack frame while the thread still runs */
   u = (upload){.stream = stream_new(), .device = dev_filled(0, bytes), .host = host, .bytes = bytes};
   CHECK_OK(aclrtGetCurrentContext(&u.context));
   memset(host, 1, bytes);
@@ -112,8 +113,9 @@ static bool upload_waits(void *host, size_t bytes) {
   return waits;
 }
 
-/* Mapped is not pinned, pinned ends with the registration, and a part that is pinned does not make the whole so. */
-static void what_counts_as_pinned(void **state) {
+/* Registering as mapped does not pin memory; pinning ends with the registration; a range that is only partly pinned
+ * counts as pageable. */
+static void only_wholly_pinned_ranges_count_as_pinned(void **state) {
   (void)state;
   char *p = page_new(3 * PAGE);
   assert_true(upload_waits(p, PAGE));
@@ -122,8 +124,8 @@ static void what_counts_as_pinned(void **state) {
   CHECK_OK(aclrtHostUnregister(p));
   CHECK_OK(aclrtHostRegisterV2(p, PAGE, ACL_HOST_REG_PINNED));
   CHECK_OK(aclrtHostRegisterV2(p + PAGE, PAGE, ACL_HOST_REG_PINNED | ACL_HOST_REG_MAPPED));
-  assert_false(upload_waits(p + 100, PAGE)); /* over both */
-  assert_true(upload_waits(p, 3 * PAGE));    /* the last page is not */
+  assert_false(upload_waits(p + 100, PAGE)); /* spans both registrations */
+  assert_true(upload_waits(p, 3 * PAGE));    /* the last page is not pinned */
   CHECK_OK(aclrtHostUnregister(p));
   CHECK_OK(aclrtHostUnregister(p + PAGE));
   assert_true(upload_waits(p, PAGE));
@@ -133,7 +135,7 @@ static void what_counts_as_pinned(void **state) {
   free(p);
 }
 
-static void what_cannot_be_registered(void **state) {
+static void invalid_registrations_are_refused(void **state) {
   (void)state;
   char *p = page_new(PAGE), *pinned = pinned_new(PAGE), *dev = dev_new(PAGE);
   void *d = NULL;
@@ -142,11 +144,11 @@ static void what_cannot_be_registered(void **state) {
   CHECK_FAILS(aclrtHostRegister(p, 0, ACL_HOST_REGISTER_MAPPED, &d));
   CHECK_FAILS(aclrtHostRegister(p, PAGE, (aclrtHostRegisterType)9, &d));
   CHECK_FAILS(aclrtHostRegister(dev, PAGE, ACL_HOST_REGISTER_MAPPED, &d));
-  CHECK_FAILS(aclrtHostRegister((void *)PAGE, PAGE, ACL_HOST_REGISTER_MAPPED, &d)); /* nothing there */
+  CHECK_FAILS(aclrtHostRegister((void *)PAGE, PAGE, ACL_HOST_REGISTER_MAPPED, &d)); /* nothing is mapped there */
   CHECK_FAILS(aclrtHostRegisterV2(p, PAGE, 0));
   CHECK_CODE(207000, aclrtHostRegisterV2(p, PAGE, ACL_HOST_REG_READONLY));
-  CHECK_FAILS(aclrtHostRegisterV2(pinned, PAGE, ACL_HOST_REG_PINNED)); /* is pinned */
-  CHECK_OK(aclrtHostRegisterV2(pinned, PAGE, ACL_HOST_REG_MAPPED));    /* normal use */
+  CHECK_FAILS(aclrtHostRegisterV2(pinned, PAGE, ACL_HOST_REG_PINNED)); /* pinned already */
+  CHECK_OK(aclrtHostRegisterV2(pinned, PAGE, ACL_HOST_REG_MAPPED));    /* the ordinary use */
   CHECK_OK(aclrtHostGetDevicePointer(pinned, &d, 0));
   CHECK_FAILS(aclrtHostGetDevicePointer(pinned, &d, 1));
   CHECK_OK(aclrtHostUnregister(pinned));
@@ -155,7 +157,7 @@ static void what_cannot_be_registered(void **state) {
   free(p);
 }
 
-static void attributes_of_addresses(void **state) {
+static void addresses_have_attributes(void **state) {
   (void)state;
   char *small = dev_new(100), *large = dev_new(5 << 20), *pinned = pinned_new(100), here = 0;
   aclrtPtrAttributes a;
@@ -187,7 +189,7 @@ static void attributes_of_addresses(void **state) {
   CHECK_OK(aclrtFreeHost(pinned));
 }
 
-static void ranges_of_addresses(void **state) {
+static void addresses_belong_to_ranges(void **state) {
   (void)state;
   char *block = dev_new(1000);
   void *base = NULL;
@@ -203,7 +205,7 @@ static void ranges_of_addresses(void **state) {
   CHECK_OK(aclrtFree(block));
 }
 
-static void allocations_with_attributes(void **state) {
+static void allocations_accept_attributes(void **state) {
   (void)state;
   void *p = NULL;
   aclrtMallocAttribute attributes[] = {{.attr = ACL_RT_MEM_ATTR_MODULE_ID, .value.moduleId = 33},
@@ -231,12 +233,12 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(registered_memory_is_known_until_unregistered),
       TEST(kernels_reach_registered_memory),
-      TEST(pinned_by_registration),
-      TEST(what_counts_as_pinned),
-      TEST(what_cannot_be_registered),
-      TEST(attributes_of_addresses),
-      TEST(ranges_of_addresses),
-      TEST(allocations_with_attributes),
+      TEST(registration_can_pin_memory),
+      TEST(only_wholly_pinned_ranges_count_as_pinned),
+      TEST(invalid_registrations_are_refused),
+      TEST(addresses_have_attributes),
+      TEST(addresses_belong_to_ranges),
+      TEST(allocations_accept_attributes),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

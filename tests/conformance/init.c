@@ -1,4 +1,4 @@
-/* aclInit, aclFinalize and their counting; the configuration file. */
+/* aclInit and aclFinalize with their reference count; the configuration file. */
 #include "acl_test.h"
 
 #include <unistd.h>
@@ -9,22 +9,23 @@ static uint64_t release(void) {
   return left;
 }
 
-static void second_init_is_told_and_counted(void **state) {
+static void second_init_is_reported_and_counted(void **state) {
   (void)state;
   CHECK_OK(aclInit(NULL));
   CHECK_CODE(ACL_ERROR_REPEAT_INITIALIZE, aclInit(NULL));
   CHECK_CODE(ACL_ERROR_REPEAT_INITIALIZE, aclInit(NULL));
   assert_int_equal(release(), 2);
   assert_int_equal(release(), 1);
-  CHECK_CODE(ACL_ERROR_REPEAT_INITIALIZE, aclInit(NULL)); /* still initialised: only zero finalises */
+  /* still initialised: the library is finalised only at zero */
+  CHECK_CODE(ACL_ERROR_REPEAT_INITIALIZE, aclInit(NULL));
   assert_int_equal(release(), 1);
   assert_int_equal(release(), 0);
-  CHECK_OK(aclInit(NULL)); /* so this is a first one */
+  CHECK_OK(aclInit(NULL)); /* the count was zero, so this is a first initialisation */
   CHECK_OK(aclFinalizeReference(NULL));
   CHECK_CODE(ACL_ERROR_REPEAT_FINALIZE, aclFinalize());
 }
 
-static void finalize_drops_to_zero_whatever_the_count(void **state) {
+static void finalize_sets_the_count_to_zero(void **state) {
   (void)state;
   CHECK_OK(aclInit(NULL));
   CHECK_CODE(ACL_ERROR_REPEAT_INITIALIZE, aclInit(NULL));
@@ -39,7 +40,7 @@ static void finalize_without_init_is_refused(void **state) {
   CHECK_FAILS(aclFinalizeReference(&left));
 }
 
-static void init_can_follow_finalize_and_devices_work_each_time(void **state) {
+static void devices_work_after_repeated_init_and_finalize(void **state) {
   (void)state;
   for (int i = 0; i < 3; i++) {
     CHECK_OK(aclInit(NULL));
@@ -94,7 +95,7 @@ static void missing_file_is_a_path_error(void **state) {
   (void)state;
   CHECK_CODE(ACL_ERROR_INVALID_FILE, aclInit("/nonexistent/acl.json"));
   CHECK_FAILS(aclInit("/tmp")); /* a folder */
-  CHECK_OK(aclInit(NULL));      /* a failed init does not count */
+  CHECK_OK(aclInit(NULL));      /* a failed aclInit does not count */
   CHECK_OK(aclFinalize());
 }
 
@@ -109,7 +110,7 @@ static void text_that_is_not_json_is_a_parse_error(void **state) {
   CHECK_OK(aclFinalize());
 }
 
-/* {"a":{"a": ... "n":[[...]] }}, with so many braces and brackets open at once. */
+/* Returns {"a":{"a": ... "n":[[...]] }} with the given depths of braces and brackets. */
 static const char *nested(int braces, int brackets) {
   static char text[512];
   char *end = text;
@@ -187,7 +188,7 @@ static void default_device_serves_threads_that_set_none(void **state) {
 
 /* ---- versions ---- */
 
-static void version_is_that_of_the_headers(void **state) {
+static void version_equals_that_of_the_headers(void **state) {
   (void)state;
   int32_t major = -1, minor = -1, patch = -1;
   CHECK_OK(aclrtGetVersion(&major, &minor, &patch));
@@ -196,7 +197,7 @@ static void version_is_that_of_the_headers(void **state) {
   assert_int_equal(patch, ACL_PATCH_VERSION);
 }
 
-static void cann_version_agrees_with_its_parts(void **state) {
+static void cann_version_agrees_with_its_components(void **state) {
   (void)state;
   aclCANNPackageVersion v;
   memset(&v, 0xee, sizeof v);
@@ -210,9 +211,9 @@ static void cann_version_agrees_with_its_parts(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(finalize_without_init_is_refused),
-      TEST(second_init_is_told_and_counted),
-      TEST(finalize_drops_to_zero_whatever_the_count),
-      TEST(init_can_follow_finalize_and_devices_work_each_time),
+      TEST(second_init_is_reported_and_counted),
+      TEST(finalize_sets_the_count_to_zero),
+      TEST(devices_work_after_repeated_init_and_finalize),
       TEST(every_documented_key_is_accepted),
       TEST(missing_file_is_a_path_error),
       TEST(text_that_is_not_json_is_a_parse_error),
@@ -220,8 +221,8 @@ int main(void) {
       TEST(err_msg_mode_chooses_thread_or_process),
       TEST(second_init_keeps_the_first_configuration),
       TEST(default_device_serves_threads_that_set_none),
-      TEST(version_is_that_of_the_headers),
-      TEST(cann_version_agrees_with_its_parts),
+      TEST(version_equals_that_of_the_headers),
+      TEST(cann_version_agrees_with_its_components),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

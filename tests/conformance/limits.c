@@ -1,4 +1,4 @@
-/* Settings for later tasks: shares of the cores, overflow, operators' time. */
+/* Settings for later tasks: limits of cores, the handling of overflow, and operators' time-out. */
 #include "acl_test.h"
 
 static uint32_t cores_of(aclrtDevResLimitType type) {
@@ -27,7 +27,7 @@ static uint32_t thread_limit(void) {
   return n;
 }
 
-static void a_thread_has_the_limit_of_the_stream_that_it_uses(void **state) {
+static void a_thread_can_adopt_the_limits_of_a_stream(void **state) {
   (void)state;
   uint32_t n;
   aclrtStream stream = stream_new();
@@ -46,7 +46,7 @@ static void a_thread_has_the_limit_of_the_stream_that_it_uses(void **state) {
   CHECK_OK(aclrtUnuseStreamResInCurrentThread(stream));
   assert_int_equal(thread_limit(), 6);
   CHECK_OK(aclrtUseStreamResInCurrentThread(stream));
-  CHECK_OK(aclrtDestroyStream(stream)); /* and its limits with it */
+  CHECK_OK(aclrtDestroyStream(stream)); /* its limits are destroyed with it */
   assert_int_equal(thread_limit(), 6);
   CHECK_OK(aclrtResetDeviceResLimit(0));
 }
@@ -74,7 +74,7 @@ static void overflow_gives_infinities(void **state) {
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtGetDeviceSatMode(NULL));
 }
 
-static void overflow_switch_is_of_a_stream(void **state) {
+static void overflow_switch_is_per_stream(void **state) {
   (void)state;
   uint32_t flag = 9;
   aclrtStream stream = stream_new();
@@ -89,8 +89,8 @@ static void overflow_switch_is_of_a_stream(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* Rounded up to whole steps, so what reads is at least what was set, but for the most there is. */
-static void operator_time_is_rounded_up(void **state) {
+/* The time is rounded up to whole steps. A value read is at least the value set, except above the maximum. */
+static void operator_timeout_is_rounded_up(void **state) {
   (void)state;
   uint32_t ms;
   uint64_t us;
@@ -112,11 +112,11 @@ static void operator_time_is_rounded_up(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(device_limits_read_back_until_they_are_reset),
-      TEST(a_thread_has_the_limit_of_the_stream_that_it_uses),
+      TEST(a_thread_can_adopt_the_limits_of_a_stream),
       TEST(wrong_limits_are_refused),
       TEST(overflow_gives_infinities),
-      TEST(overflow_switch_is_of_a_stream),
-      TEST(operator_time_is_rounded_up),
+      TEST(overflow_switch_is_per_stream),
+      TEST(operator_timeout_is_rounded_up),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,11 +1,12 @@
-/* Managed memory: one address for host and device, advice, prefetching, attributes. Products without it say so. */
+/* Managed memory: one address for host and device, advice, prefetching, attributes. On products that lack it, the calls
+ * report that it is not supported. */
 #include "acl_ops.h"
 #include "acl_test.h"
 
 #include "aclnnop/aclnn_add.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#  define WINDOW_MOVES 1 /* a sanitizer has the addresses */
+#  define WINDOW_MOVES 1 /* a sanitizer occupies the usual addresses */
 #else
 #  define WINDOW_MOVES 0
 #endif
@@ -63,7 +64,7 @@ static void host_and_device_use_one_address(void **state) {
   CHECK_OK(aclrtFree(p));
 }
 
-static void it_is_copied_and_set_as_either(void **state) {
+static void managed_memory_is_copied_and_filled_as_host_or_device(void **state) {
   (void)state;
   unsigned char *p = managed_new(MIB2), bytes[100];
   void *d = dev_filled(0x31, 100);
@@ -88,7 +89,7 @@ static void it_is_copied_and_set_as_either(void **state) {
   CHECK_OK(aclrtFree(p));
 }
 
-static void its_kind_is_told(void **state) {
+static void attributes_identify_managed_memory(void **state) {
   (void)state;
   aclrtPtrAttributes attributes;
   void *p = managed_new(1), *base = NULL;
@@ -116,9 +117,9 @@ static void bad_allocations_are_refused(void **state) {
   CHECK_FAILS(aclrtMemAllocManaged(&p, UINT64_MAX, ACL_RT_MEM_ATTACH_GLOBAL));
 }
 
-/* ---- what is said of it ---- */
+/* ---- advice ---- */
 
-static void read_mostly_is_of_all_pages(void **state) {
+static void read_mostly_holds_if_all_pages_have_it(void **state) {
   (void)state;
   char *p = managed_new(4 * MIB2);
   assert_int_equal(attribute(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, 4 * MIB2), 0);
@@ -131,13 +132,13 @@ static void read_mostly_is_of_all_pages(void **state) {
   assert_int_equal(attribute(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p + MIB2, MIB2), 0);
   assert_int_equal(attribute(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p + 2 * MIB2, MIB2), 1);
   CHECK_OK(aclrtFree(p));
-  p = managed_new(4 * MIB2); /* nothing stays with the addresses */
+  p = managed_new(4 * MIB2); /* advice ends with the allocation, even at the same address */
   for (int i = 0; i < 4; i++)
     assert_int_equal(attribute(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p + (size_t)i * MIB2, MIB2), 0);
   CHECK_OK(aclrtFree(p));
 }
 
-static void preferred_location_is_of_all_pages(void **state) {
+static void preferred_location_holds_if_all_pages_have_it(void **state) {
   (void)state;
   char *p = managed_new(2 * MIB2);
   assert_prefers(p, 2 * MIB2, ACL_MEM_LOCATIONTYPE_INVALID, -2);
@@ -152,14 +153,14 @@ static void preferred_location_is_of_all_pages(void **state) {
   assert_prefers(p, 2 * MIB2, ACL_MEM_LOCATIONTYPE_INVALID, -2);
   CHECK_OK(aclrtMemManagedAdvise(p, 2 * MIB2, ACL_MEM_ADVISE_SET_PREFERRED_LOCATION, node));
   assert_prefers(p, 2 * MIB2, ACL_MEM_LOCATIONTYPE_HOST_NUMA, 0);
-  CHECK_OK(aclrtMemManagedAdvise(p, 2 * MIB2, ACL_MEM_ADVISE_SET_PREFERRED_LOCATION, here)); /* its id means nothing */
+  CHECK_OK(aclrtMemManagedAdvise(p, 2 * MIB2, ACL_MEM_ADVISE_SET_PREFERRED_LOCATION, here)); /* the id is ignored */
   assert_int_equal(attribute(ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE, p, 2 * MIB2),
                    ACL_MEM_LOCATIONTYPE_HOST_NUMA);
   assert_true(attribute(ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID, p, 2 * MIB2) >= 0);
   CHECK_OK(aclrtFree(p));
 }
 
-static void who_accesses_it_is_listed(void **state) {
+static void accessing_devices_are_listed(void **state) {
   (void)state;
   int who[3] = {9, 9, 9};
   char *p = managed_new(2 * MIB2);
@@ -176,11 +177,11 @@ static void who_accesses_it_is_listed(void **state) {
   who[1] = 9;
   CHECK_OK(aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, p + MIB2, MIB2, who, sizeof who[0]));
   assert_true(who[0] == -1 || who[0] == 0);
-  assert_int_equal(who[1], 9); /* no room given */
+  assert_int_equal(who[1], 9); /* beyond the given size */
   CHECK_OK(aclrtFree(p));
 }
 
-static void several_attributes_at_once(void **state) {
+static void several_attributes_can_be_read_at_once(void **state) {
   (void)state;
   void *p = managed_new(MIB2);
   int mostly = 9, who[2] = {9, 9};
@@ -207,8 +208,8 @@ static void bad_advice_is_refused(void **state) {
   CHECK_CODE(100000, aclrtMemManagedAdvise(NULL, MIB2, ACL_MEM_ADVISE_SET_READ_MOSTLY, host));
   CHECK_FAILS(aclrtMemManagedAdvise(p, 0, ACL_MEM_ADVISE_SET_READ_MOSTLY, host));
   CHECK_FAILS(aclrtMemManagedAdvise(p, MIB2 / 2, ACL_MEM_ADVISE_SET_READ_MOSTLY, host));
-  CHECK_FAILS(aclrtMemManagedAdvise(p, 4 * MIB2, ACL_MEM_ADVISE_SET_READ_MOSTLY, host)); /* more than the block */
-  CHECK_FAILS(aclrtMemManagedAdvise(d, MIB2, ACL_MEM_ADVISE_SET_READ_MOSTLY, host));     /* not managed */
+  CHECK_FAILS(aclrtMemManagedAdvise(p, 4 * MIB2, ACL_MEM_ADVISE_SET_READ_MOSTLY, host)); /* larger than the block */
+  CHECK_FAILS(aclrtMemManagedAdvise(d, MIB2, ACL_MEM_ADVISE_SET_READ_MOSTLY, host));     /* not managed memory */
   CHECK_FAILS(aclrtMemManagedAdvise(&local, MIB2, ACL_MEM_ADVISE_SET_READ_MOSTLY, host));
   CHECK_FAILS(aclrtMemManagedAdvise(p, MIB2, (aclrtMemManagedAdviseType)6, host));
   CHECK_FAILS(aclrtMemManagedAdvise(p, MIB2, ACL_MEM_ADVISE_SET_PREFERRED_LOCATION, nowhere));
@@ -225,13 +226,13 @@ static void bad_advice_is_refused(void **state) {
 
 /* ---- prefetching ---- */
 
-static void prefetching_keeps_contents_and_is_noted(void **state) {
+static void prefetching_keeps_contents_and_sets_the_attribute(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   unsigned char *p = managed_new(4 * MIB2);
   memset(p, 0x5c, 4 * MIB2);
   CHECK_OK(aclrtMemManagedPrefetchAsync(p, 4 * MIB2, device, 0, stream));
-  CHECK_OK(aclrtMemsetAsync(p, 1, 0x5d, 1, stream)); /* in order */
+  CHECK_OK(aclrtMemsetAsync(p, 1, 0x5d, 1, stream)); /* in stream order */
   CHECK_OK(aclrtSynchronizeStream(stream));
   assert_int_equal(p[0], 0x5d);
   assert_int_equal(p[4 * MIB2 - 1], 0x5c);
@@ -246,7 +247,7 @@ static void prefetching_keeps_contents_and_is_noted(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void a_batch_has_a_location_per_group(void **state) {
+static void a_batch_has_one_location_per_group(void **state) {
   (void)state;
   enum { N = 5 };
   char *p = managed_new(N * MIB2);
@@ -272,7 +273,7 @@ static void a_batch_has_a_location_per_group(void **state) {
   sizes[N - 1] = 1;
   CHECK_FAILS(aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, N, locations, firsts, 2, 0, NULL));
   CHECK_CODE(100000, aclrtMemManagedPrefetchBatchAsync(NULL, sizes, N, locations, firsts, 2, 0, NULL));
-  assert_int_equal(attribute(ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, p, 3 * MIB2), 0); /* as it was */
+  assert_int_equal(attribute(ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, p, 3 * MIB2), 0); /* unchanged */
   CHECK_OK(aclrtFree(p));
 }
 
@@ -284,7 +285,7 @@ static void bad_prefetches_are_refused(void **state) {
   CHECK_FAILS(aclrtMemManagedPrefetchAsync(p, MIB2 + 1, host, 0, NULL));
   CHECK_FAILS(aclrtMemManagedPrefetchAsync(p, MIB2, nowhere, 0, NULL));
   CHECK_FAILS(aclrtMemManagedPrefetchAsync(d, MIB2, host, 0, NULL));
-  CHECK_FAILS(aclrtMemManagedPrefetchAsync(at(p, 64), MIB2, host, 0, NULL)); /* beyond the block */
+  CHECK_FAILS(aclrtMemManagedPrefetchAsync(at(p, 64), MIB2, host, 0, NULL)); /* past the end of the block */
   CHECK_OK(aclrtFree(d));
   CHECK_OK(aclrtFree(p));
 }
@@ -292,16 +293,16 @@ static void bad_prefetches_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(host_and_device_use_one_address),
-      TEST(it_is_copied_and_set_as_either),
-      TEST(its_kind_is_told),
+      TEST(managed_memory_is_copied_and_filled_as_host_or_device),
+      TEST(attributes_identify_managed_memory),
       TEST(bad_allocations_are_refused),
-      TEST(read_mostly_is_of_all_pages),
-      TEST(preferred_location_is_of_all_pages),
-      TEST(who_accesses_it_is_listed),
-      TEST(several_attributes_at_once),
+      TEST(read_mostly_holds_if_all_pages_have_it),
+      TEST(preferred_location_holds_if_all_pages_have_it),
+      TEST(accessing_devices_are_listed),
+      TEST(several_attributes_can_be_read_at_once),
       TEST(bad_advice_is_refused),
-      TEST(prefetching_keeps_contents_and_is_noted),
-      TEST(a_batch_has_a_location_per_group),
+      TEST(prefetching_keeps_contents_and_sets_the_attribute),
+      TEST(a_batch_has_one_location_per_group),
       TEST(bad_prefetches_are_refused),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);

@@ -1,5 +1,5 @@
-/* Stream-ordered pools, and allocators registered for streams: what each call returns, what attributes say, and that a
- * block serves the streams that may have it. */
+/* Stream-ordered memory pools, and allocators registered for streams: return codes, attributes, and the streams that
+ * may reuse a freed block. */
 #include "acl/acl_rt_memory_soma.h"
 
 #include "acl/acl_rt_allocator.h"
@@ -14,7 +14,7 @@ static aclrtMemPoolProps props(size_t max_size) {
                              .maxSize = max_size};
 }
 
-/* One that keeps all it has. */
+/* Creates a pool that keeps all its free memory. */
 static aclrtMemPool pool_new(size_t max_size) {
   const aclrtMemPoolProps p = props(max_size);
   uint64_t threshold = UINT64_MAX;
@@ -49,7 +49,7 @@ static void set_switch(aclrtMemPool pool, aclrtMemPoolAttr attr, uint32_t on) {
   CHECK_OK(aclrtMemPoolSetAttr(pool, attr, &on));
 }
 
-/* Of all ways to reuse, only those of one stream and of the host's waiting. */
+/* Leaves only two ways of reuse: in the same stream, and after the host has waited for the free. */
 static void set_strict(aclrtMemPool pool) {
   set_switch(pool, ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, 0);
   set_switch(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC, 0);
@@ -85,7 +85,7 @@ static void pools_are_made_of_pinned_device_memory(void **state) {
   CHECK_FAILS(aclrtMemPoolDestroy(NULL));
 }
 
-static void a_block_is_used_in_the_order_of_its_stream(void **state) {
+static void a_block_is_used_in_stream_order(void **state) {
   (void)state;
   aclrtMemPool pool = pool_new(POOL);
   aclrtStream stream = stream_new();
@@ -131,7 +131,7 @@ static void bad_arguments_of_blocks_are_errors(void **state) {
   CHECK_FAILS(aclrtMemPoolMallocAsync(&p, 64, pool, NULL));
 }
 
-static void a_full_pool_refuses_and_goes_on(void **state) {
+static void a_full_pool_refuses_and_remains_usable(void **state) {
   (void)state;
   aclrtMemPool pool = pool_new(POOL);
   void *p[POOL / BLOCK], *q = NULL;
@@ -145,7 +145,7 @@ static void a_full_pool_refuses_and_goes_on(void **state) {
   CHECK_OK(aclrtMemPoolDestroy(pool));
 }
 
-static void a_destroyed_pool_lasts_as_long_as_its_blocks(void **state) {
+static void a_destroyed_pool_lives_until_its_last_block_is_freed(void **state) {
   (void)state;
   aclrtMemPool pool = pool_new(POOL);
   void *p = block_new(pool, BLOCK, NULL);
@@ -177,7 +177,7 @@ static void switches_are_0_or_1(void **state) {
   CHECK_OK(aclrtMemPoolDestroy(pool));
 }
 
-static void use_is_counted_with_its_peak(void **state) {
+static void used_bytes_and_their_peak_are_counted(void **state) {
   (void)state;
   aclrtMemPool pool = pool_new(POOL);
   uint64_t zero = 0, one = 1;
@@ -202,7 +202,7 @@ static void use_is_counted_with_its_peak(void **state) {
   CHECK_OK(aclrtMemPoolDestroy(pool));
 }
 
-static void free_memory_above_the_threshold_goes_at_a_synchronisation(void **state) {
+static void synchronisation_releases_memory_above_the_threshold(void **state) {
   (void)state;
   aclrtMemPool pool = NULL;
   const aclrtMemPoolProps p = props(POOL);
@@ -219,7 +219,7 @@ static void free_memory_above_the_threshold_goes_at_a_synchronisation(void **sta
   CHECK_OK(aclrtMemPoolDestroy(pool));
 }
 
-static void trimming_keeps_what_it_is_told(void **state) {
+static void trimming_keeps_the_requested_bytes(void **state) {
   (void)state;
   aclrtMemPool pool = pool_new(POOL);
   void *live = block_new(pool, BLOCK, NULL), *p = block_new(pool, POOL / 2, NULL);
@@ -237,9 +237,9 @@ static void trimming_keeps_what_it_is_told(void **state) {
   CHECK_OK(aclrtMemPoolDestroy(pool));
 }
 
-/* ---- passing blocks on ---- */
+/* ---- reuse by other streams ---- */
 
-/* A pool with room for one block, which is freed in a stream that is held. */
+/* A pool with room for one block, which is freed in a stream that a gate holds. */
 typedef struct {
   aclrtMemPool pool;
   aclrtStream first, second;
@@ -275,7 +275,7 @@ static bool second_gets_a_block(passing *t) {
   return true;
 }
 
-static void another_stream_gets_a_block_only_behind_its_free(void **state) {
+static void another_stream_gets_a_block_only_after_its_free(void **state) {
   (void)state;
   passing t;
   passing_up(&t);
@@ -289,7 +289,7 @@ static void another_stream_gets_a_block_only_behind_its_free(void **state) {
   passing_down(&t);
 }
 
-static void events_pass_blocks_on(void **state) {
+static void an_event_after_the_free_allows_reuse(void **state) {
   (void)state;
   passing t;
   passing_up(&t);
@@ -301,7 +301,7 @@ static void events_pass_blocks_on(void **state) {
   passing_down(&t);
 }
 
-static void an_event_recorded_before_the_free_passes_nothing_on(void **state) {
+static void an_event_before_the_free_allows_no_reuse(void **state) {
   (void)state;
   passing t;
   passing_up(&t);
@@ -315,7 +315,7 @@ static void an_event_recorded_before_the_free_passes_nothing_on(void **state) {
   passing_down(&t);
 }
 
-static void what_happens_to_be_free_is_passed_on_where_allowed(void **state) {
+static void completed_frees_are_reused_if_allowed(void **state) {
   (void)state;
   passing t;
   passing_up(&t);
@@ -329,7 +329,7 @@ static void what_happens_to_be_free_is_passed_on_where_allowed(void **state) {
   passing_down(&t);
 }
 
-static void a_wait_is_inserted_where_allowed(void **state) {
+static void a_wait_is_inserted_if_allowed(void **state) {
   (void)state;
   passing t;
   passing_up(&t);
@@ -345,7 +345,7 @@ static void a_wait_is_inserted_where_allowed(void **state) {
   passing_down(&t);
 }
 
-static void a_destroyed_stream_leaves_its_blocks(void **state) {
+static void blocks_of_a_destroyed_stream_are_reused(void **state) {
   (void)state;
   aclrtMemPool pool = pool_new(BLOCK + 2 * MIB);
   set_strict(pool);
@@ -360,13 +360,13 @@ static void a_destroyed_stream_leaves_its_blocks(void **state) {
   CHECK_OK(aclrtMemPoolDestroy(pool));
 }
 
-static void the_closest_fit_is_reused(void **state) {
+static void the_best_fit_is_reused(void **state) {
   (void)state;
   aclrtMemPool pool = pool_new(POOL);
   void *p[5];
   for (int i = 0; i < 5; i++)
     p[i] = block_new(pool, (size_t)(i == 2 ? 3 : i == 3 ? 8 : i == 4 ? 1 : 6 - i) * 2 * MIB, NULL);
-  CHECK_OK(aclrtMemPoolFreeAsync(p[0], NULL)); /* 12, 6 and 16 MiB, each between live ones or at an end */
+  CHECK_OK(aclrtMemPoolFreeAsync(p[0], NULL)); /* free areas of 12, 6 and 16 MiB, between live blocks or at an end */
   CHECK_OK(aclrtMemPoolFreeAsync(p[2], NULL));
   void *again = block_new(pool, 6 * MIB, NULL);
   assert_ptr_equal(again, p[2]);
@@ -459,21 +459,21 @@ static void bad_arguments_of_allocators_are_errors(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(pools_are_made_of_pinned_device_memory),
-      TEST(a_block_is_used_in_the_order_of_its_stream),
+      TEST(a_block_is_used_in_stream_order),
       TEST(bad_arguments_of_blocks_are_errors),
-      TEST(a_full_pool_refuses_and_goes_on),
-      TEST(a_destroyed_pool_lasts_as_long_as_its_blocks),
+      TEST(a_full_pool_refuses_and_remains_usable),
+      TEST(a_destroyed_pool_lives_until_its_last_block_is_freed),
       TEST(switches_are_0_or_1),
-      TEST(use_is_counted_with_its_peak),
-      TEST(free_memory_above_the_threshold_goes_at_a_synchronisation),
-      TEST(trimming_keeps_what_it_is_told),
-      TEST(another_stream_gets_a_block_only_behind_its_free),
-      TEST(events_pass_blocks_on),
-      TEST(an_event_recorded_before_the_free_passes_nothing_on),
-      TEST(what_happens_to_be_free_is_passed_on_where_allowed),
-      TEST(a_wait_is_inserted_where_allowed),
-      TEST(a_destroyed_stream_leaves_its_blocks),
-      TEST(the_closest_fit_is_reused),
+      TEST(used_bytes_and_their_peak_are_counted),
+      TEST(synchronisation_releases_memory_above_the_threshold),
+      TEST(trimming_keeps_the_requested_bytes),
+      TEST(another_stream_gets_a_block_only_after_its_free),
+      TEST(an_event_after_the_free_allows_reuse),
+      TEST(an_event_before_the_free_allows_no_reuse),
+      TEST(completed_frees_are_reused_if_allowed),
+      TEST(a_wait_is_inserted_if_allowed),
+      TEST(blocks_of_a_destroyed_stream_are_reused),
+      TEST(the_best_fit_is_reused),
       TEST(allocators_are_found_by_their_stream),
       TEST(bad_arguments_of_allocators_are_errors),
   };

@@ -1,4 +1,4 @@
-/* Device and pinned host memory: alignment, policies, what may be freed, running out. */
+/* Device memory and pinned host memory: alignment, policies, invalid frees, exhaustion. */
 #include "acl_test.h"
 
 typedef aclError (*allocator)(void **p, size_t size, aclrtMemMallocPolicy policy);
@@ -53,7 +53,7 @@ static void policies_are_hints(void **state) {
   }
 }
 
-static void cached_memory_knows_fewer_policies(void **state) {
+static void cached_memory_accepts_fewer_policies(void **state) {
   (void)state;
   void *p = NULL;
   CHECK_FAILS(aclrtMallocCached(&p, 100, ACL_MEM_MALLOC_HUGE_FIRST_P2P));
@@ -73,7 +73,7 @@ static void live_blocks_never_share_a_byte(void **state) {
     random = random * 1664525 + 1013904223;
     int slot = (int)((random >> 8) % N);
     if (live[slot].p) {
-      /* both ends still hold their mark: nobody else was given them */
+      /* both ends still hold their mark, so no other block overlaps */
       assert_int_equal(dev_byte(live[slot].p, 0), live[slot].mark);
       assert_int_equal(dev_byte(live[slot].p, live[slot].size - 1), live[slot].mark);
       CHECK_OK(aclrtFree(live[slot].p));
@@ -107,7 +107,7 @@ static void allocation_needs_a_context(void **state) {
 
 /* ---- free ---- */
 
-static void only_a_live_blocks_start_can_be_freed(void **state) {
+static void only_the_start_of_a_live_block_can_be_freed(void **state) {
   (void)state;
   char *p = dev_filled(1, 1000), *neighbour = dev_filled(2, 1000), on_stack[64];
   void *host = pinned_new(1000);
@@ -117,7 +117,7 @@ static void only_a_live_blocks_start_can_be_freed(void **state) {
   CHECK_FAILS(aclrtFree(on_stack));
   CHECK_FAILS(aclrtFree(host));
   CHECK_FAILS(aclrtFreeWithDevSync(p + 64));
-  assert_dev_filled(p, 1, 1000); /* it is still whole */
+  assert_dev_filled(p, 1, 1000); /* its contents are unchanged */
   CHECK_OK(aclrtFree(p));
   CHECK_FAILS(aclrtFree(p));
   CHECK_FAILS(aclrtFreeWithDevSync(p));
@@ -126,7 +126,7 @@ static void only_a_live_blocks_start_can_be_freed(void **state) {
   CHECK_OK(aclrtFreeHost(host));
 }
 
-static void only_a_live_host_blocks_start_can_be_freed(void **state) {
+static void only_the_start_of_a_live_host_block_can_be_freed(void **state) {
   (void)state;
   char *host = pinned_new(1000), on_stack[64];
   void *device = dev_new(1000);
@@ -187,13 +187,13 @@ static void any_thread_may_free(void **state) {
   parcel x = {.device = dev_new(5000), .host = pinned_new(5000)};
   on_thread(free_elsewhere, &x);
   for (int i = 0; i < 4; i++) CHECK_OK(x.codes[i]);
-  CHECK_FAILS(aclrtFree(x.device)); /* it really went */
+  CHECK_FAILS(aclrtFree(x.device)); /* it has been freed */
   CHECK_FAILS(aclrtFreeHost(x.host));
 }
 
-/* ---- how much there is ---- */
+/* ---- amounts of memory ---- */
 
-static void free_memory_drops_and_returns(void **state) {
+static void free_memory_decreases_and_recovers(void **state) {
   (void)state;
   enum { SIZE = 64 << 20 };
   size_t before = free_memory();
@@ -204,7 +204,7 @@ static void free_memory_drops_and_returns(void **state) {
   assert_true(free_memory() >= during + SIZE);
 }
 
-static void each_kind_of_memory_can_be_asked_for(void **state) {
+static void each_kind_of_memory_has_its_size(void **state) {
   (void)state;
   static const aclrtMemAttr kinds[] = {ACL_HBM_MEM, ACL_HBM_MEM_HUGE, ACL_HBM_MEM_NORMAL};
   size_t free_bytes, total;
@@ -214,12 +214,12 @@ static void each_kind_of_memory_can_be_asked_for(void **state) {
     assert_true(total > 0 && free_bytes <= total);
   }
   free_bytes = total = 77;
-  CHECK_OK(aclrtGetMemInfo((aclrtMemAttr)999, &free_bytes, &total)); /* unknown: zeros */
+  CHECK_OK(aclrtGetMemInfo((aclrtMemAttr)999, &free_bytes, &total)); /* unknown attribute: zeros */
   assert_int_equal(free_bytes, 0);
   assert_int_equal(total, 0);
 }
 
-static void running_out_has_its_code_and_changes_nothing(void **state) {
+static void exhaustion_returns_its_code_and_changes_nothing(void **state) {
   (void)state;
   void *p = NULL, *kept = dev_filled(6, 1000);
   size_t before = free_memory();
@@ -234,7 +234,7 @@ static void running_out_has_its_code_and_changes_nothing(void **state) {
   CHECK_OK(aclrtFree(kept));
 }
 
-static void all_of_it_can_be_had_and_comes_back(void **state) {
+static void all_memory_can_be_allocated_and_freed(void **state) {
   (void)state;
   enum { N = 64 };
   void *blocks[N];
@@ -243,8 +243,8 @@ static void all_of_it_can_be_had_and_comes_back(void **state) {
   int n = 0;
   while (n < N && (code = aclrtMalloc(&blocks[n], size, ACL_MEM_MALLOC_HUGE_FIRST)) == 0) n++;
   CHECK_CODE(ACL_ERROR_RT_MEMORY_ALLOCATION, code);
-  assert_true(n >= 2);              /* others may use the host, too */
-  CHECK_OK(aclrtFree(blocks[--n])); /* what a client does when it is out: give back, try again */
+  assert_true(n >= 2);              /* fewer than expected are possible, since other programs use the host, too */
+  CHECK_OK(aclrtFree(blocks[--n])); /* a program's reaction to exhaustion: free a block and try again */
   CHECK_OK(aclrtMalloc(&blocks[n++], size, ACL_MEM_MALLOC_HUGE_FIRST));
   while (n > 0) CHECK_OK(aclrtFree(blocks[--n]));
   assert_true(free_memory() >= before - size);
@@ -252,7 +252,7 @@ static void all_of_it_can_be_had_and_comes_back(void **state) {
 
 /* ---- host memory ---- */
 
-static void host_memory_is_the_hosts_and_a_copys(void **state) {
+static void host_memory_serves_the_program_and_copies(void **state) {
   (void)state;
   static const size_t sizes[] = {1, 63, 4096, 100001, 3 << 20};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -270,7 +270,7 @@ static void host_memory_is_the_hosts_and_a_copys(void **state) {
   }
 }
 
-/* ---- after the reset: a group of its own, without the device fixture ---- */
+/* ---- after the reset: a separate group without the device fixture ---- */
 
 static void memory_can_be_freed_after_reset_without_a_context(void **state) {
   (void)state;
@@ -287,19 +287,19 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(blocks_are_aligned_and_usable_to_the_last_byte),
       TEST(policies_are_hints),
-      TEST(cached_memory_knows_fewer_policies),
+      TEST(cached_memory_accepts_fewer_policies),
       TEST(live_blocks_never_share_a_byte),
       TEST(allocation_needs_a_context),
-      TEST(only_a_live_blocks_start_can_be_freed),
-      TEST(only_a_live_host_blocks_start_can_be_freed),
+      TEST(only_the_start_of_a_live_block_can_be_freed),
+      TEST(only_the_start_of_a_live_host_block_can_be_freed),
       TEST(free_does_not_wait),
       TEST(free_with_dev_sync_waits),
       TEST(any_thread_may_free),
-      TEST(free_memory_drops_and_returns),
-      TEST(each_kind_of_memory_can_be_asked_for),
-      TEST(running_out_has_its_code_and_changes_nothing),
-      TEST(all_of_it_can_be_had_and_comes_back),
-      TEST(host_memory_is_the_hosts_and_a_copys),
+      TEST(free_memory_decreases_and_recovers),
+      TEST(each_kind_of_memory_has_its_size),
+      TEST(exhaustion_returns_its_code_and_changes_nothing),
+      TEST(all_memory_can_be_allocated_and_freed),
+      TEST(host_memory_serves_the_program_and_copies),
   };
   const struct CMUnitTest after[] = {TEST(memory_can_be_freed_after_reset_without_a_context)};
   return cmocka_run_group_tests_name("memory", tests, device_up, device_down) +

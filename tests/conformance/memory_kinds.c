@@ -1,4 +1,4 @@
-/* What memory is: kinds of addresses, accounts of components, caches. */
+/* Kinds of addresses, memory usage by component, and cache operations. */
 #include "acl_test.h"
 
 #include "acl/ops/acl_dvpp.h"
@@ -10,7 +10,7 @@ static uint32_t checked(void **list, uint32_t n, uint32_t type) {
   return result;
 }
 
-static void kinds_of_addresses(void **state) {
+static void addresses_are_classified(void **state) {
   (void)state;
   void *device = dev_new(100), *media = NULL, *reserved = NULL, *pinned = pinned_new(100);
   CHECK_OK(acldvppMalloc(&media, 100));
@@ -53,7 +53,7 @@ static uint64_t used(void) {
   return sum;
 }
 
-static void accounts_of_components(void **state) {
+static void usage_is_reported_by_component(void **state) {
   (void)state;
   enum { SIZE = 32 << 20 };
   aclrtMemUsageInfo info;
@@ -71,7 +71,7 @@ static void accounts_of_components(void **state) {
   CHECK_FAILS(aclrtGetMemUsageInfo(-1, &info, 1, &n));
 }
 
-static void engines_that_reach_registered_memory(void **state) {
+static void capabilities_of_registered_memory(void **state) {
   (void)state;
   aclrtHostMemMapCapability c = (aclrtHostMemMapCapability)9;
   CHECK_OK(aclrtHostMemMapCapabilities(0, ACL_RT_HAC_TYPE_AIC, &c));
@@ -124,7 +124,7 @@ static void memory_can_be_prefetched(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* Products of this class have none. */
+/* Products of this class have no barriers. */
 static void barriers_are_not_supported(void **state) {
   (void)state;
   char *p = dev_new(1000);
@@ -136,8 +136,8 @@ static void barriers_are_not_supported(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(kinds_of_addresses),    TEST(accounts_of_components),   TEST(engines_that_reach_registered_memory),
-      TEST(caches_can_be_flushed), TEST(memory_can_be_prefetched), TEST(barriers_are_not_supported),
+      TEST(addresses_are_classified), TEST(usage_is_reported_by_component), TEST(capabilities_of_registered_memory),
+      TEST(caches_can_be_flushed),    TEST(memory_can_be_prefetched),       TEST(barriers_are_not_supported),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

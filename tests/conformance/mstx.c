@@ -1,4 +1,4 @@
-/* mstx: marks and ranges of the program's own, recorded or not. */
+/* mstx: the program's own marks and ranges, with and without recording. */
 #include "acl_test.h"
 #include "folder.h"
 
@@ -31,7 +31,7 @@ static void recording_ends(aclprofConfig *c) {
   CHECK_OK(aclprofDestroyConfig(c));
 }
 
-static void nothing_happens_while_nothing_is_recorded(void **state) {
+static void calls_do_nothing_while_nothing_is_recorded(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   mstxMarkA("moment", NULL);
@@ -46,14 +46,14 @@ static void *end_range(void *id) {
   return NULL;
 }
 
-static void ranges_have_ids_of_their_own(void **state) {
+static void ranges_have_distinct_ids(void **state) {
   (void)state;
   aclprofConfig *c = recording_starts();
   aclrtStream stream = stream_new();
   mstxRangeId outer = mstxRangeStartA("outer", NULL), inner = mstxRangeStartA("inner", stream);
   assert_true(outer && inner && outer != inner);
   mstxMarkA("moment", stream);
-  on_thread(end_range, &outer); /* not nested, and by another thread */
+  on_thread(end_range, &outer); /* not nested, and ended by another thread */
   mstxRangeEnd(inner);
   CHECK_OK(aclrtSynchronizeStream(stream));
   CHECK_OK(aclrtDestroyStream(stream));
@@ -85,8 +85,8 @@ static void a_range_needs_a_message(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(nothing_happens_while_nothing_is_recorded),
-      TEST(ranges_have_ids_of_their_own),
+      TEST(calls_do_nothing_while_nothing_is_recorded),
+      TEST(ranges_have_distinct_ids),
       TEST(domains_hold_marks),
       TEST(a_range_needs_a_message),
   };

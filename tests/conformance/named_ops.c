@@ -1,11 +1,11 @@
-/* Operators by name: attributes, options of the compiler, and calls. */
+/* Operators called by name: attributes, compiler options and calls. */
 #include "acl_test.h"
 
 #include "acl/acl_op_compiler.h"
 
 /* ---- attributes ---- */
 
-static void every_kind_of_attribute_is_taken(void **state) {
+static void every_type_of_attribute_is_accepted(void **state) {
   (void)state;
   const int64_t ints[] = {1, 2, 3}, *lists[] = {ints, ints};
   const uint8_t bools[] = {1, 0};
@@ -26,13 +26,13 @@ static void every_kind_of_attribute_is_taken(void **state) {
   CHECK_OK(aclopSetAttrListDataType(a, "types", 2, types));
   CHECK_OK(aclopSetAttrListListInt(a, "lists", 2, (const int[]){3, 2}, lists));
   CHECK_OK(aclopSetAttrListInt(a, "none", 0, NULL));
-  CHECK_OK(aclopSetAttrInt(a, "string", 3)); /* of another kind now */
+  CHECK_OK(aclopSetAttrInt(a, "string", 3)); /* replaces a value of another type */
   CHECK_OK(aclopSetAttrString(a, "ints", "text"));
   aclopDestroyAttr(a);
   aclopDestroyAttr(NULL);
 }
 
-static void attributes_need_object_name_and_values(void **state) {
+static void attributes_with_null_arguments_are_refused(void **state) {
   (void)state;
   const int64_t ints[] = {1};
   aclopAttr *a = aclopCreateAttr();
@@ -54,7 +54,7 @@ static void attributes_need_object_name_and_values(void **state) {
 
 /* ---- options ---- */
 
-static void options_are_kept(void **state) {
+static void options_can_be_set_and_read(void **state) {
   (void)state;
   char value[64] = "";
   CHECK_OK(aclSetCompileopt(ACL_PRECISION_MODE, "allow_fp32_to_fp16"));
@@ -71,7 +71,7 @@ static void options_are_kept(void **state) {
   CHECK_OK(aclopSetCompileFlag(ACL_OP_COMPILE_DEFAULT));
 }
 
-static void just_in_time_compilation_can_be_asked_for(void **state) {
+static void just_in_time_compilation_can_be_chosen(void **state) {
   (void)state;
   char value[16] = "";
   assert_true(aclGetCompileoptSize(ACL_OP_JIT_COMPILE) > 1);
@@ -95,7 +95,7 @@ static void other_options_are_refused(void **state) {
 
 /* ---- calls ---- */
 
-/* Identity of n floats. */
+/* A call of Identity on n floats. */
 typedef struct {
   aclTensorDesc *desc[2];
   aclDataBuffer *buffer[2];
@@ -131,8 +131,8 @@ static aclError copy_run(const copy_call *c, const char *name, int n_in, int n_o
                                 ACL_ENGINE_SYS, ACL_COMPILE_SYS, NULL, stream);
 }
 
-/* Everything but the device's memory may go before the operator runs. */
-static void a_call_keeps_what_it_needs(void **state) {
+/* All host objects of a call may be destroyed before the operator runs. */
+static void a_call_copies_its_arguments(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   gate *g = gate_close(stream);
@@ -150,7 +150,7 @@ static void a_call_keeps_what_it_needs(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void both_forms_run(void **state) {
+static void both_forms_of_the_call_run(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   copy_call c = copy_new(64);
@@ -163,7 +163,7 @@ static void both_forms_run(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void a_null_stream_is_the_default_one(void **state) {
+static void a_null_stream_is_the_default_stream(void **state) {
   (void)state;
   copy_call c = copy_new(64);
   CHECK_OK(copy_run(&c, "Identity", 1, 1, NULL, NULL));
@@ -196,14 +196,10 @@ static void illegal_calls_change_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(every_kind_of_attribute_is_taken),
-      TEST(attributes_need_object_name_and_values),
-      TEST(options_are_kept),
-      TEST(just_in_time_compilation_can_be_asked_for),
-      TEST(other_options_are_refused),
-      TEST(a_call_keeps_what_it_needs),
-      TEST(both_forms_run),
-      TEST(a_null_stream_is_the_default_one),
+      TEST(every_type_of_attribute_is_accepted), TEST(attributes_with_null_arguments_are_refused),
+      TEST(options_can_be_set_and_read),         TEST(just_in_time_compilation_can_be_chosen),
+      TEST(other_options_are_refused),           TEST(a_call_copies_its_arguments),
+      TEST(both_forms_of_the_call_run),          TEST(a_null_stream_is_the_default_stream),
       TEST(illegal_calls_change_nothing),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);

@@ -1,4 +1,4 @@
-/* Notifies, binary and counting: one record lets one wait pass, in any order of the two. */
+/* Notifies, binary and counting. Each record of a binary notify lets one wait pass, whichever comes first. */
 #include "acl_test.h"
 
 static aclrtNotify notify_new(void) {
@@ -72,7 +72,7 @@ static void a_record_is_remembered_and_lets_one_wait_pass(void **state) {
   aclrtStream s = stream_new();
   aclrtNotify n = notify_new();
   CHECK_OK(aclrtRecordNotify(n, s));
-  CHECK_OK(aclrtRecordNotify(n, s)); /* it is 1 already */
+  CHECK_OK(aclrtRecordNotify(n, s)); /* its value is 1 already */
   CHECK_OK(aclrtWaitAndResetNotify(n, s, 0));
   CHECK_OK(aclrtSynchronizeStream(s));
   CHECK_OK(aclrtWaitAndResetNotify(n, s, 0));
@@ -83,7 +83,7 @@ static void a_record_is_remembered_and_lets_one_wait_pass(void **state) {
   CHECK_OK(aclrtDestroyStream(s));
 }
 
-static void of_two_waits_each_takes_a_record(void **state) {
+static void each_of_two_waits_consumes_a_record(void **state) {
   (void)state;
   aclrtStream first = stream_new(), second = stream_new();
   aclrtNotify n = notify_new();
@@ -103,7 +103,7 @@ static void of_two_waits_each_takes_a_record(void **state) {
   CHECK_OK(aclrtDestroyStream(second));
 }
 
-static void a_token_goes_round(void **state) {
+static void a_token_passes_through_a_ring_of_streams(void **state) {
   (void)state;
   enum { STREAMS = 4, ROUNDS = 50 };
   aclrtStream s[STREAMS];
@@ -111,7 +111,7 @@ static void a_token_goes_round(void **state) {
   aclrtCntNotify turns = count_new();
   for (int i = 0; i < STREAMS; ++i) s[i] = stream_new(), n[i] = notify_new();
   for (int r = 0; r < ROUNDS; ++r)
-    for (int i = STREAMS; i-- > 0;) { /* the last first: nobody can run in the order of submission */
+    for (int i = STREAMS; i-- > 0;) { /* the last stream first, so no stream can run in the order of submission */
       CHECK_OK(aclrtWaitAndResetNotify(n[i], s[i], 0));
       count_record(turns, s[i], ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE, 1);
       CHECK_OK(aclrtRecordNotify(n[(i + 1) % STREAMS], s[i]));
@@ -127,7 +127,7 @@ static void a_token_goes_round(void **state) {
   CHECK_OK(aclrtCntNotifyDestroy(turns));
 }
 
-static void a_wait_that_is_late_fails_and_the_stream_goes_on(void **state) {
+static void an_expired_wait_fails_and_the_stream_continues(void **state) {
   (void)state;
   aclrtStream s = stream_new();
   aclrtNotify n = notify_new();
@@ -136,7 +136,7 @@ static void a_wait_that_is_late_fails_and_the_stream_goes_on(void **state) {
   CHECK_OK(aclrtMemsetAsync(p, 4, 1, 4, s));
   CHECK_FAILS(aclrtSynchronizeStream(s));
   assert_int_equal(dev_byte(p, 0), 1);
-  CHECK_OK(aclrtRecordNotify(n, s)); /* for the next wait: the late one has left */
+  CHECK_OK(aclrtRecordNotify(n, s)); /* for the next wait, since the expired one has ended */
   CHECK_OK(aclrtWaitAndResetNotify(n, s, 1));
   CHECK_OK(aclrtSynchronizeStream(s));
   CHECK_OK(aclrtFree(p));
@@ -144,7 +144,7 @@ static void a_wait_that_is_late_fails_and_the_stream_goes_on(void **state) {
   CHECK_OK(aclrtDestroyStream(s));
 }
 
-static void the_host_resets_many(void **state) {
+static void the_host_can_reset_several_notifies(void **state) {
   (void)state;
   aclrtStream s = stream_new();
   aclrtNotify n[] = {notify_new(), notify_new()};
@@ -169,12 +169,12 @@ static void a_stream_that_waits_can_be_destroyed_by_force(void **state) {
   assert_waits(s);
   CHECK_OK(aclrtDestroyStreamForce(s));
   CHECK_OK(aclrtRecordNotify(n, NULL));
-  CHECK_OK(aclrtWaitAndResetNotify(n, NULL, 0)); /* nobody took it */
+  CHECK_OK(aclrtWaitAndResetNotify(n, NULL, 0)); /* the destroyed wait did not consume the record */
   CHECK_OK(aclrtSynchronizeStream(NULL));
   CHECK_OK(aclrtDestroyNotify(n));
 }
 
-static void there_is_an_end_of_them(void **state) {
+static void the_number_of_notifies_is_limited(void **state) {
   (void)state;
   enum { MOST = 70000 };
   static aclrtNotify n[MOST];
@@ -193,7 +193,7 @@ static void there_is_an_end_of_them(void **state) {
 
 /* ---- counting ---------------------------------------------------------------------------------------------------- */
 
-static void records_change_the_number(void **state) {
+static void records_change_the_value_by_mode(void **state) {
   (void)state;
   static const struct {
     aclrtCntNotifyRecordMode mode;
@@ -220,7 +220,7 @@ static void records_change_the_number(void **state) {
   CHECK_OK(aclrtDestroyStream(s));
 }
 
-static void waits_end_with_their_condition(void **state) {
+static void waits_end_when_their_condition_holds(void **state) {
   (void)state;
   static const struct {
     aclrtCntNotifyWaitMode mode;
@@ -229,7 +229,7 @@ static void waits_end_with_their_condition(void **state) {
       {ACL_RT_CNT_NOTIFY_WAIT_LESS_MODE, 10, 10, 9},
       {ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE, 10, 11, 10},
       {ACL_RT_CNT_NOTIFY_WAIT_BIGGER_MODE, 10, 10, 11},
-      {ACL_RT_CNT_NOTIFY_WAIT_BIGGER_MODE, 0x7fffffff, 1, 0x80000000}, /* unsigned */
+      {ACL_RT_CNT_NOTIFY_WAIT_BIGGER_MODE, 0x7fffffff, 1, 0x80000000}, /* unsigned comparison */
       {ACL_RT_CNT_NOTIFY_WAIT_BIGGER_OR_EQUAL_MODE, 10, 9, 10},
       {ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE, 6, 4, 15},
   };
@@ -252,8 +252,8 @@ static void waits_end_with_their_condition(void **state) {
   CHECK_OK(aclrtDestroyStream(records));
 }
 
-/* Many producers, one consumer that waits for all of them. */
-static void a_number_joins_many_streams(void **state) {
+/* Many producers, and one consumer that waits for all of them. */
+static void one_counting_notify_joins_many_streams(void **state) {
   (void)state;
   enum { PRODUCERS = 6, ROUNDS = 10 };
   aclrtStream consumer = stream_new(), producer[PRODUCERS];
@@ -273,7 +273,7 @@ static void a_number_joins_many_streams(void **state) {
   CHECK_OK(aclrtDestroyStream(consumer));
 }
 
-static void a_counting_wait_can_be_late(void **state) {
+static void a_counting_wait_can_expire(void **state) {
   (void)state;
   aclrtStream s = stream_new();
   aclrtCntNotify n = count_new();
@@ -286,7 +286,7 @@ static void a_counting_wait_can_be_late(void **state) {
 
 /* ---- bad input --------------------------------------------------------------------------------------------------- */
 
-static void arguments_are_checked(void **state) {
+static void invalid_arguments_are_refused(void **state) {
   (void)state;
   aclrtNotify n = notify_new(), none = NULL;
   aclrtCntNotify count = count_new();
@@ -318,17 +318,17 @@ int main(void) {
       TEST(a_wait_is_passed_by_a_record_of_another_stream),
       TEST(a_record_waits_for_its_stream),
       TEST(a_record_is_remembered_and_lets_one_wait_pass),
-      TEST(of_two_waits_each_takes_a_record),
-      TEST(a_token_goes_round),
-      TEST(a_wait_that_is_late_fails_and_the_stream_goes_on),
-      TEST(the_host_resets_many),
+      TEST(each_of_two_waits_consumes_a_record),
+      TEST(a_token_passes_through_a_ring_of_streams),
+      TEST(an_expired_wait_fails_and_the_stream_continues),
+      TEST(the_host_can_reset_several_notifies),
       TEST(a_stream_that_waits_can_be_destroyed_by_force),
-      TEST(there_is_an_end_of_them),
-      TEST(records_change_the_number),
-      TEST(waits_end_with_their_condition),
-      TEST(a_number_joins_many_streams),
-      TEST(a_counting_wait_can_be_late),
-      TEST(arguments_are_checked),
+      TEST(the_number_of_notifies_is_limited),
+      TEST(records_change_the_value_by_mode),
+      TEST(waits_end_when_their_condition_holds),
+      TEST(one_counting_notify_joins_many_streams),
+      TEST(a_counting_wait_can_expire),
+      TEST(invalid_arguments_are_refused),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

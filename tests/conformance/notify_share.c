@@ -1,4 +1,4 @@
-/* Notifies between processes: one creates and waits, others record. */
+/* Notifies shared between processes: one process creates and waits, others record. */
 #include "acl_test.h"
 #include "peer_process.h"
 
@@ -43,7 +43,7 @@ static int recorder_main(void) {
   return 0;
 }
 
-/* ---- this one ---- */
+/* ---- this process ---- */
 
 static report tell(peer *p, order o) {
   report r;
@@ -72,7 +72,7 @@ static aclrtNotify exported(char key[KEY_LENGTH]) {
   return notify;
 }
 
-static void each_record_elsewhere_lets_one_wait_pass(void **state) {
+static void each_record_of_another_process_lets_one_wait_pass(void **state) {
   (void)state;
   char key[KEY_LENGTH];
   peer p = peer_start("recorder", NULL);
@@ -86,7 +86,8 @@ static void each_record_elsewhere_lets_one_wait_pass(void **state) {
     nap_ms(2);
     assert_int_equal(stream_status(stream), ACL_STREAM_STATUS_NOT_READY);
     assert_int_equal(dev_byte(after, 0), i - 1);
-    /* Tells ThreadSanitizer that what runs then comes after the look; it sees none through processes. */
+    /* Gives ThreadSanitizer an order between the earlier check and this task; it cannot see order that goes through
+     * another process. */
     CHECK_OK(aclrtMemsetAsync(after + 32, 32, i, 32, stream));
     CHECK_OK(told(&p, RECORD));
     CHECK_OK(aclrtSynchronizeStream(stream));
@@ -95,7 +96,7 @@ static void each_record_elsewhere_lets_one_wait_pass(void **state) {
   CHECK_OK(told(&p, RECORD)); /* before the wait */
   CHECK_OK(aclrtWaitAndResetNotify(notify, stream, 0));
   CHECK_OK(aclrtSynchronizeStream(stream));
-  CHECK_OK(aclrtRecordNotify(notify, NULL)); /* here, as ever */
+  CHECK_OK(aclrtRecordNotify(notify, NULL)); /* records in this process work as before */
   CHECK_OK(aclrtWaitAndResetNotify(notify, stream, 0));
   CHECK_OK(aclrtSynchronizeStream(stream));
   CHECK_OK(told(&p, DESTROY));
@@ -105,7 +106,7 @@ static void each_record_elsewhere_lets_one_wait_pass(void **state) {
   peer_end(&p);
 }
 
-static void what_is_recorded_or_waited_for_already_is_kept(void **state) {
+static void sharing_keeps_earlier_records_and_waits(void **state) {
   (void)state;
   char key[KEY_LENGTH];
   peer p = peer_start("recorder", NULL);
@@ -129,7 +130,7 @@ static void what_is_recorded_or_waited_for_already_is_kept(void **state) {
   peer_end(&p);
 }
 
-static void processes_must_be_named(void **state) {
+static void only_named_processes_can_import(void **state) {
   (void)state;
   char key[KEY_LENGTH];
   peer p = peer_start("recorder", NULL);
@@ -145,7 +146,7 @@ static void processes_must_be_named(void **state) {
   peer_end(&p);
 }
 
-static void only_its_creator_waits(void **state) {
+static void only_the_creator_may_wait(void **state) {
   (void)state;
   char key[KEY_LENGTH];
   peer p = peer_start("recorder", NULL);
@@ -158,7 +159,7 @@ static void only_its_creator_waits(void **state) {
   peer_end(&p);
 }
 
-/* The notify is gone when all have destroyed it. */
+/* The notify exists until all processes have destroyed it. */
 static void any_process_may_destroy_it_first(void **state) {
   (void)state;
   char key[KEY_LENGTH], other[KEY_LENGTH];
@@ -169,7 +170,7 @@ static void any_process_may_destroy_it_first(void **state) {
   CHECK_OK(aclrtDestroyNotify(notify));
   CHECK_OK(told(&p, RECORD));
   assert_int_not_equal(import(&late, key), ACL_SUCCESS);
-  notify = exported(other); /* not what the first process still records */
+  notify = exported(other); /* not the notify that the first process still records */
   CHECK_OK(told(&p, RECORD));
   CHECK_OK(aclrtWaitAndResetNotify(notify, NULL, 0));
   nap_ms(2);
@@ -183,7 +184,7 @@ static void any_process_may_destroy_it_first(void **state) {
   peer_end(&late);
 }
 
-static void arguments_are_checked(void **state) {
+static void invalid_arguments_are_refused(void **state) {
   (void)state;
   char key[2 * KEY_LENGTH] = {0};
   int32_t pid = 1;
@@ -206,12 +207,12 @@ static void arguments_are_checked(void **state) {
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "recorder")) return recorder_main();
   const struct CMUnitTest tests[] = {
-      TEST(each_record_elsewhere_lets_one_wait_pass),
-      TEST(what_is_recorded_or_waited_for_already_is_kept),
-      TEST(processes_must_be_named),
-      TEST(only_its_creator_waits),
+      TEST(each_record_of_another_process_lets_one_wait_pass),
+      TEST(sharing_keeps_earlier_records_and_waits),
+      TEST(only_named_processes_can_import),
+      TEST(only_the_creator_may_wait),
       TEST(any_process_may_destroy_it_first),
-      TEST(arguments_are_checked),
+      TEST(invalid_arguments_are_refused),
   };
   return cmocka_run_group_tests_name("notifies between processes", tests, device_up, device_down);
 }

@@ -1,4 +1,4 @@
-/* The profiler: the order of its calls, its configs, marks, ranges and steps. */
+/* The profiler: the order of its calls, its configurations, marks, ranges and steps. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <regex.h>
@@ -21,7 +21,7 @@ static int folder_down(void **state) {
   return device_down(state);
 }
 
-/* After each test no session is left. */
+/* After each test no session is open. */
 static int settle_session(void **state) {
   aclprofFinalize();
   return settle(state);
@@ -38,7 +38,7 @@ static aclprofConfig *config_of(uint64_t switches) {
   return c;
 }
 
-/* A session that records; ends with session_close. */
+/* Starts a session that records; session_close ends it. */
 static aclprofConfig *session_open(uint64_t switches) {
   aclprofConfig *c = config_of(switches);
   CHECK_OK(init());
@@ -52,7 +52,7 @@ static void session_close(aclprofConfig *c) {
   CHECK_OK(aclprofFinalize());
 }
 
-/* How many entries of a folder match. */
+/* Counts the entries of a folder whose names match; stores the path of the last one in `last`. */
 static int n_matching(const char *path, const char *expression, char *last, size_t size) {
   regex_t pattern;
   int n = 0;
@@ -70,7 +70,7 @@ static int n_matching(const char *path, const char *expression, char *last, size
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
-static void a_session_leaves_its_folder(void **state) {
+static void a_session_writes_its_folder(void **state) {
   (void)state;
   char session[512], part[600];
   aclprofConfig *c = session_open(ACL_PROF_ACL_API | ACL_PROF_TASK_TIME);
@@ -94,7 +94,7 @@ static void the_order_of_calls_is_checked(void **state) {
   CHECK_FAILS(aclprofStart(same_device));
   CHECK_OK(aclprofDestroyConfig(same_device));
   CHECK_OK(aclprofStop(c));
-  CHECK_OK(aclprofStart(c)); /* again */
+  CHECK_OK(aclprofStart(c)); /* may be started again */
   CHECK_OK(aclprofStop(c));
   CHECK_OK(aclprofFinalize());
   CHECK_OK(init()); /* another session */
@@ -123,7 +123,7 @@ static void the_path_is_checked(void **state) {
   CHECK_FAILS(aclprofInit("/proc/no/such", 13));
 }
 
-static void relative_paths_are_of_the_working_folder(void **state) {
+static void relative_paths_start_at_the_working_folder(void **state) {
   (void)state;
   char before[4096], session[512], made[128];
   assert_non_null(getcwd(before, sizeof before));
@@ -138,7 +138,7 @@ static void relative_paths_are_of_the_working_folder(void **state) {
   assert_int_equal(n_matching(made, "^PROF_", session, sizeof session), 1);
 }
 
-static void the_end_of_a_session_ends_what_records(void **state) {
+static void the_end_of_a_session_stops_recording(void **state) {
   (void)state;
   aclprofConfig *c = session_open(ACL_PROF_TASK_TIME_L0 | ACL_PROF_MSPROFTX);
   CHECK_OK(aclprofFinalize());
@@ -146,7 +146,7 @@ static void the_end_of_a_session_ends_what_records(void **state) {
   CHECK_OK(aclprofDestroyConfig(c));
 }
 
-static void a_configuration_that_profiles_comes_first(void **state) {
+static void profiling_configured_by_aclinit_excludes_aclprof(void **state) {
   (void)state;
   char file[80], output[80], session[512];
   snprintf(file, sizeof file, "%s/acl.json", folder);
@@ -171,7 +171,7 @@ static void a_configuration_that_profiles_comes_first(void **state) {
   assert_int_equal(n_matching(output, "^PROF_", session, sizeof session), 1);
 }
 
-/* ---- configs ----------------------------------------------------------------------------------------------------- */
+/* ---- configurations ---------------------------------------------------------------------------------------------- */
 
 static void configs_are_checked(void **state) {
   (void)state;
@@ -199,7 +199,7 @@ static void marks_need_no_device(void **state) {
   session_close(c);
 }
 
-static void switches_that_are_none_are_refused(void **state) {
+static void unknown_switches_are_refused(void **state) {
   (void)state;
   aclprofConfig *c = config_of(ACL_PROF_TASK_TIME | UINT64_C(1) << 62);
   CHECK_OK(init());
@@ -247,7 +247,7 @@ static void marks_in_streams(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void traces_are_of_18_bytes(void **state) {
+static void traces_must_have_18_bytes(void **state) {
   (void)state;
   uint8_t data[32] = {1};
   aclrtStream stream = stream_new();
@@ -261,7 +261,7 @@ static void traces_are_of_18_bytes(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void stamps_exist_while_marks_are_recorded(void **state) {
+static void stamps_can_be_created_only_while_marks_are_recorded(void **state) {
   (void)state;
   assert_null(aclprofCreateStamp());
   aclprofConfig *c = session_open(ACL_PROF_MSPROFTX);
@@ -288,7 +288,7 @@ static void spans_of_a_thread_nest(void **state) {
   CHECK_OK(aclprofPop());
   CHECK_OK(aclprofPop());
   CHECK_FAILS(aclprofPop());
-  CHECK_OK(aclprofPush(outer)); /* once more */
+  CHECK_OK(aclprofPush(outer)); /* the same stamp again */
   CHECK_OK(aclprofPop());
   aclprofDestroyStamp(outer);
   aclprofDestroyStamp(inner);
@@ -305,7 +305,7 @@ static void *stop_elsewhere(void *arg) {
   return NULL;
 }
 
-static void ranges_end_in_other_threads_and_spans_do_not(void **state) {
+static void ranges_may_end_in_other_threads_and_spans_may_not(void **state) {
   (void)state;
   aclprofConfig *c = session_open(ACL_PROF_MSPROFTX);
   void *a = aclprofCreateStamp(), *b = aclprofCreateStamp();
@@ -349,9 +349,9 @@ static void steps_begin_and_end_once(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* ---- what frameworks look up in libmsprofiler.so ----------------------------------------------------------------- */
+/* ---- functions that frameworks look up in libmsprofiler.so ------------------------------------------------------- */
 
-static void the_profilers_library_has_what_clients_look_up(void **state) {
+static void libmsprofiler_exports_the_functions_clients_look_up(void **state) {
   (void)state;
   void *library = dlopen("libmsprofiler.so", RTLD_LAZY | RTLD_GLOBAL);
   if (!library) fail_msg("%s", dlerror());
@@ -382,24 +382,24 @@ static void the_profilers_library_has_what_clients_look_up(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      PROF_TEST(a_session_leaves_its_folder),
+      PROF_TEST(a_session_writes_its_folder),
       PROF_TEST(the_order_of_calls_is_checked),
       PROF_TEST(nothing_works_without_a_session),
       PROF_TEST(the_path_is_checked),
-      PROF_TEST(relative_paths_are_of_the_working_folder),
-      PROF_TEST(the_end_of_a_session_ends_what_records),
-      PROF_TEST(a_configuration_that_profiles_comes_first),
+      PROF_TEST(relative_paths_start_at_the_working_folder),
+      PROF_TEST(the_end_of_a_session_stops_recording),
+      PROF_TEST(profiling_configured_by_aclinit_excludes_aclprof),
       PROF_TEST(configs_are_checked),
       PROF_TEST(marks_need_no_device),
-      PROF_TEST(switches_that_are_none_are_refused),
+      PROF_TEST(unknown_switches_are_refused),
       PROF_TEST(options_are_checked),
       PROF_TEST(marks_in_streams),
-      PROF_TEST(traces_are_of_18_bytes),
-      PROF_TEST(stamps_exist_while_marks_are_recorded),
+      PROF_TEST(traces_must_have_18_bytes),
+      PROF_TEST(stamps_can_be_created_only_while_marks_are_recorded),
       PROF_TEST(spans_of_a_thread_nest),
-      PROF_TEST(ranges_end_in_other_threads_and_spans_do_not),
+      PROF_TEST(ranges_may_end_in_other_threads_and_spans_may_not),
       PROF_TEST(steps_begin_and_end_once),
-      PROF_TEST(the_profilers_library_has_what_clients_look_up),
+      PROF_TEST(libmsprofiler_exports_the_functions_clients_look_up),
   };
   return cmocka_run_group_tests(tests, folder_up, folder_down);
 }

@@ -1,4 +1,4 @@
-/* Streams: order inside, independence between, waiting with and without a limit. */
+/* Streams: order within a stream, independence of different streams, waiting with and without a limit. */
 #include "acl_test.h"
 
 /* ---- order ---- */
@@ -27,7 +27,7 @@ static void tasks_of_a_stream_run_in_order(void **state) {
   aclrtStream stream = stream_new();
   uint8_t *dev = dev_filled(0, 64), *host = pinned_new(N_STEPS);
   atomic_store(&j.n, 0);
-  for (int i = 0; i < N_STEPS; i++) { /* three kinds of task, each relying on the one before */
+  for (int i = 0; i < N_STEPS; i++) { /* three kinds of task, each of which depends on the previous one */
     entries[i] = (entry){&j, i};
     CHECK_OK(aclrtMemsetAsync(dev, 64, i, 64, stream));
     CHECK_OK(aclrtMemcpyAsync(host + i, 1, dev + i % 64, 1, ACL_MEMCPY_DEVICE_TO_HOST, stream));
@@ -59,7 +59,7 @@ static void host_function_holds_up_its_own_stream_only(void **state) {
   aclrtStream held = stream_new(), free_one = stream_new();
   gate *g = gate_close(held);
   assert_stream_works(free_one);
-  assert_stream_works(NULL); /* the default stream is one like the others */
+  assert_stream_works(NULL); /* the default stream behaves as any other */
   assert_int_equal(stream_status(held), ACL_STREAM_STATUS_NOT_READY);
   gate_open(g);
   CHECK_OK(aclrtSynchronizeStream(held));
@@ -80,7 +80,7 @@ static void held_default_stream_holds_up_no_other(void **state) {
 
 static void event_waits_hold_up_their_own_streams_only(void **state) {
   (void)state;
-  enum { N_HELD = 40 }; /* more than any machine's threads that might be blocked by them */
+  enum { N_HELD = 40 }; /* more than the number of threads that they could block on any machine */
   static atomic_int passed;
   atomic_store(&passed, 0);
   aclrtStream held[N_HELD], recorder = stream_new();
@@ -105,7 +105,7 @@ static void event_waits_hold_up_their_own_streams_only(void **state) {
 
 /* ---- attributes ---- */
 
-static void ids_tell_streams_apart(void **state) {
+static void streams_have_distinct_ids(void **state) {
   (void)state;
   int32_t ids[3] = {-1, -1, -1};
   aclrtStream a = stream_new(), b = stream_new();
@@ -133,7 +133,7 @@ static void flags_and_priority_read_back(void **state) {
   aclrtStream plain = stream_new();
   CHECK_OK(aclrtStreamGetFlags(plain, &got));
   assert_int_equal(got, 0);
-  CHECK_OK(aclrtStreamGetPriority(plain, &got)); /* the highest */
+  CHECK_OK(aclrtStreamGetPriority(plain, &got)); /* 0 is the highest priority */
   assert_int_equal(got, 0);
   got = 99;
   CHECK_OK(aclrtStreamGetPriority(NULL, &got));
@@ -149,7 +149,7 @@ static void unknown_flags_make_a_plain_stream(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
 static void destroy_waits_for_the_work(void **state) {
   (void)state;
@@ -201,9 +201,9 @@ static void hundreds_of_streams_work_at_once(void **state) {
   CHECK_OK(aclrtFree(p));
 }
 
-static void streams_run_out_and_come_back(void **state) {
+static void number_of_streams_is_limited(void **state) {
   (void)state;
-  enum { LIMIT = 1984 }; /* of a device, default streams included */
+  enum { LIMIT = 1984 }; /* per device, including default streams */
   static aclrtStream streams[LIMIT + 1];
   int n = 0;
   aclError code = 0;
@@ -230,7 +230,7 @@ static void *submit_many(void *arg) {
   return NULL;
 }
 
-static void several_threads_may_fill_one_stream(void **state) {
+static void several_threads_may_submit_to_one_stream(void **state) {
   (void)state;
   static atomic_int count;
   atomic_store(&count, 0);
@@ -256,7 +256,7 @@ static void expired_synchronise_leaves_the_stream_usable(void **state) {
   CHECK_OK(aclrtMemsetAsync(p, 256, 9, 256, stream));
   CHECK_CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stream, 10));
   CHECK_CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stream, 1));
-  assert_dev_filled(p, 0, 256); /* what is queued stays queued */
+  assert_dev_filled(p, 0, 256); /* queued tasks stay queued */
   gate_open(g);
   CHECK_OK(aclrtSynchronizeStreamWithTimeout(stream, 10000));
   assert_dev_filled(p, 9, 256);
@@ -265,7 +265,7 @@ static void expired_synchronise_leaves_the_stream_usable(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void only_minus_one_and_positive_limits_exist(void **state) {
+static void only_minus_one_and_positive_limits_are_valid(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   CHECK_CODE(ACL_ERROR_RT_PARAM_INVALID, aclrtSynchronizeStreamWithTimeout(stream, 0));
@@ -273,11 +273,11 @@ static void only_minus_one_and_positive_limits_exist(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* ---- failure mode (its effect is in async_errors.c) ---- */
+/* ---- failure mode (async_errors.c tests its effect) ---- */
 
 static void failure_mode_is_set_once(void **state) {
   (void)state;
-  aclrtContext home = NULL, c = NULL; /* the mode spreads over its context: take one of our own */
+  aclrtContext home = NULL, c = NULL; /* the mode applies to a whole context, so this test uses its own */
   CHECK_OK(aclrtGetCurrentContext(&home));
   CHECK_OK(aclrtCreateContext(&c, 0));
   aclrtStream stream = stream_new();
@@ -298,17 +298,17 @@ int main(void) {
       TEST(host_function_holds_up_its_own_stream_only),
       TEST(held_default_stream_holds_up_no_other),
       TEST(event_waits_hold_up_their_own_streams_only),
-      TEST(ids_tell_streams_apart),
+      TEST(streams_have_distinct_ids),
       TEST(flags_and_priority_read_back),
       TEST(unknown_flags_make_a_plain_stream),
       TEST(destroy_waits_for_the_work),
       TEST(forced_destroy_neither_waits_nor_runs_the_rest),
       TEST(default_stream_is_not_destroyed),
       TEST(hundreds_of_streams_work_at_once),
-      TEST(streams_run_out_and_come_back),
-      TEST(several_threads_may_fill_one_stream),
+      TEST(number_of_streams_is_limited),
+      TEST(several_threads_may_submit_to_one_stream),
       TEST(expired_synchronise_leaves_the_stream_usable),
-      TEST(only_minus_one_and_positive_limits_exist),
+      TEST(only_minus_one_and_positive_limits_are_valid),
       TEST(failure_mode_is_set_once),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);

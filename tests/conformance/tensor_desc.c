@@ -1,10 +1,10 @@
-/* Tensor descriptions: what they are told, and what they tell. */
+/* Tensor descriptions (aclTensorDesc): the values given at creation and the values returned by getters. */
 #include "acl_test.h"
 
 #define DIMS(...)                                                                                                      \
   (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 
-static void getters_tell_what_the_creator_was_told(void **state) {
+static void getters_return_the_values_given_to_the_creator(void **state) {
   (void)state;
   aclTensorDesc *d = aclCreateTensorDesc(ACL_FLOAT16, DIMS(2, 3, 4, 5), ACL_FORMAT_NCHW);
   assert_non_null(d);
@@ -41,7 +41,7 @@ static void a_scalar_has_one_element(void **state) {
   aclDestroyTensorDesc(d);
 }
 
-static void an_absent_operand_has_no_type(void **state) {
+static void an_absent_operand_has_undefined_type(void **state) {
   (void)state;
   aclTensorDesc *d = aclCreateTensorDesc(ACL_DT_UNDEFINED, 0, NULL, ACL_FORMAT_UNDEFINED);
   assert_non_null(d);
@@ -57,7 +57,7 @@ static void impossible_descriptions_are_refused(void **state) {
   assert_null(aclCreateTensorDesc(ACL_FLOAT, 2, NULL, ACL_FORMAT_ND));
 }
 
-static void unknown_dims_are_no_elements(void **state) {
+static void unknown_dimensions_give_zero_elements(void **state) {
   (void)state;
   aclTensorDesc *d = aclCreateTensorDesc(ACL_FLOAT, DIMS(2, -1), ACL_FORMAT_ND);
   assert_non_null(d);
@@ -71,7 +71,7 @@ static void unknown_dims_are_no_elements(void **state) {
   aclDestroyTensorDesc(d);
 }
 
-static void nothing_is_told_of_nothing(void **state) {
+static void getters_accept_a_null_description(void **state) {
   (void)state;
   int64_t dim = 0;
   aclDestroyTensorDesc(NULL);
@@ -109,8 +109,8 @@ static void names_are_copied(void **state) {
   aclDestroyTensorDesc(d);
 }
 
-/* How a tensor lies in memory changes nothing of what it is. */
-static void storage_leaves_the_origin_alone(void **state) {
+/* Setting the storage format and shape does not change the format and shape of the tensor itself. */
+static void storage_format_does_not_change_the_origin_format(void **state) {
   (void)state;
   aclTensorDesc *d = aclCreateTensorDesc(ACL_FLOAT16, DIMS(2, 3, 4, 5), ACL_FORMAT_NCHW);
   CHECK_OK(aclSetTensorFormat(d, ACL_FORMAT_NC1HWC0));
@@ -129,7 +129,7 @@ static void storage_leaves_the_origin_alone(void **state) {
   aclDestroyTensorDesc(d);
 }
 
-static void ranges_come_back_by_dimension(void **state) {
+static void shape_ranges_are_returned_by_dimension(void **state) {
   (void)state;
   int64_t ranges[2][ACL_TENSOR_SHAPE_RANGE_NUM] = {{1, 10}, {4, 4}}, got[2] = {0, 0};
   aclTensorDesc *d = aclCreateTensorDesc(ACL_FLOAT, DIMS(-1, 4), ACL_FORMAT_ND);
@@ -148,7 +148,7 @@ static void ranges_come_back_by_dimension(void **state) {
   aclDestroyTensorDesc(d);
 }
 
-static void marks_are_taken(void **state) {
+static void placement_and_const_marks_are_accepted(void **state) {
   (void)state;
   int32_t values[] = {1, 2};
   aclTensorDesc *d = aclCreateTensorDesc(ACL_INT32, DIMS(2), ACL_FORMAT_ND);
@@ -165,16 +165,16 @@ static void marks_are_taken(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(getters_tell_what_the_creator_was_told),
+      TEST(getters_return_the_values_given_to_the_creator),
       TEST(a_scalar_has_one_element),
-      TEST(an_absent_operand_has_no_type),
+      TEST(an_absent_operand_has_undefined_type),
       TEST(impossible_descriptions_are_refused),
-      TEST(unknown_dims_are_no_elements),
-      TEST(nothing_is_told_of_nothing),
+      TEST(unknown_dimensions_give_zero_elements),
+      TEST(getters_accept_a_null_description),
       TEST(names_are_copied),
-      TEST(storage_leaves_the_origin_alone),
-      TEST(ranges_come_back_by_dimension),
-      TEST(marks_are_taken),
+      TEST(storage_format_does_not_change_the_origin_format),
+      TEST(shape_ranges_are_returned_by_dimension),
+      TEST(placement_and_const_marks_are_accepted),
   };
   return cmocka_run_group_tests(tests, acl_up, acl_down);
 }

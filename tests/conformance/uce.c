@@ -1,19 +1,19 @@
-/* Uncorrectable errors of device memory: a device in order has none, and nothing to repair. */
+/* Uncorrectable errors of device memory: an intact device reports none and has nothing to repair. */
 #include "acl_test.h"
 
 static aclrtMemUceInfo entries[MAX_MEM_UCE_INFO_ARRAY_SIZE + 1];
 
-static void a_device_in_order_lists_none(void **state) {
+static void an_intact_device_reports_none(void **state) {
   (void)state;
   size_t n = 99;
   CHECK_OK(aclrtGetMemUceInfo(0, entries, MAX_MEM_UCE_INFO_ARRAY_SIZE, &n));
   assert_int_equal(n, 0);
   n = 99;
-  CHECK_OK(aclrtGetMemUceInfo(0, entries, 0, &n)); /* room for all that there are */
+  CHECK_OK(aclrtGetMemUceInfo(0, entries, 0, &n)); /* room for all zero of them */
   assert_int_equal(n, 0);
 }
 
-static void what_is_listed_can_be_repaired(void **state) {
+static void reported_errors_can_be_repaired(void **state) {
   (void)state;
   uint8_t *block = dev_filled(7, 4096);
   size_t n = 99;
@@ -23,7 +23,7 @@ static void what_is_listed_can_be_repaired(void **state) {
   CHECK_OK(aclrtFree(block));
 }
 
-static void arguments_are_checked(void **state) {
+static void invalid_arguments_are_refused(void **state) {
   (void)state;
   size_t n;
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtGetMemUceInfo(0, NULL, 1, &n));
@@ -53,9 +53,9 @@ static void a_thread_needs_a_device(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(a_device_in_order_lists_none),
-      TEST(what_is_listed_can_be_repaired),
-      TEST(arguments_are_checked),
+      TEST(an_intact_device_reports_none),
+      TEST(reported_errors_can_be_repaired),
+      TEST(invalid_arguments_are_refused),
       TEST(a_thread_needs_a_device),
   };
   return cmocka_run_group_tests_name("uce", tests, device_up, device_down);

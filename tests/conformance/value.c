@@ -1,4 +1,4 @@
-/* Words of device memory that streams write and wait for. */
+/* Words of device memory that streams write and wait for (aclrtValueWrite, aclrtValueWait). */
 #include "acl_test.h"
 
 static uint64_t *word_new(uint64_t value) { return dev_from(&value, sizeof value); }
@@ -9,7 +9,7 @@ static uint64_t word_of(const uint64_t *word) {
   return value;
 }
 
-static void a_write_is_a_task(void **state) {
+static void a_write_runs_in_stream_order(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   uint64_t *word = word_new(1);
@@ -32,15 +32,15 @@ static const struct {
 } conditions[] = {
     {ACL_STREAM_WAIT_VALUE_GEQ, 10, 9, 10},
     {ACL_STREAM_WAIT_VALUE_GEQ, 10, 0, 1000},
-    {ACL_STREAM_WAIT_VALUE_GEQ, 0, UINT64_MAX, 0}, /* as a signed difference */
+    {ACL_STREAM_WAIT_VALUE_GEQ, 0, UINT64_MAX, 0}, /* compared as a signed difference */
     {ACL_STREAM_WAIT_VALUE_EQ, 10, 11, 10},
     {ACL_STREAM_WAIT_VALUE_AND, 6, 9, 4},
     {ACL_STREAM_WAIT_VALUE_NOR, UINT64_C(0xfffffffffffffff0), 15, 14},
 };
 enum { N_CONDITIONS = sizeof conditions / sizeof *conditions };
 
-/* A wait lets pass what its condition says, at once or when another stream has written it. */
-static void waits_end_with_their_condition(void **state) {
+/* A wait ends when its condition holds, at once or after another stream has written the word. */
+static void waits_end_when_their_condition_holds(void **state) {
   (void)state;
   aclrtStream waits = stream_new(), writes = stream_new();
   for (int i = 0; i < N_CONDITIONS; ++i) {
@@ -66,10 +66,10 @@ static void waits_end_with_their_condition(void **state) {
   CHECK_OK(aclrtDestroyStream(writes));
 }
 
-/* Whoever changes the word: a copy by the host, a task of another stream. */
-static void any_change_is_seen(void **state) {
+/* The change may come from the host's copy or from another stream's task. */
+static void changes_by_copies_and_tasks_end_waits(void **state) {
   (void)state;
-#if !defined(__SANITIZE_THREAD__) /* to which a plain store beside a wait is a race */
+#if !defined(__SANITIZE_THREAD__) /* ThreadSanitizer reports a plain store beside a wait as a race */
   aclrtStream waits = stream_new(), other = stream_new();
   uint64_t *word = word_new(0), one = 1;
   CHECK_OK(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, waits));
@@ -86,15 +86,15 @@ static void any_change_is_seen(void **state) {
 #endif
 }
 
-/* Many streams wait for one word; a relay of streams passes a token by words. */
-static void streams_meet_by_words(void **state) {
+/* Many streams wait for one word and pass a token through it. */
+static void many_streams_synchronize_through_one_word(void **state) {
   (void)state;
   enum { STREAMS = 8, ROUNDS = 20 };
   aclrtStream streams[STREAMS];
   uint64_t *word = word_new(0);
   for (int i = 0; i < STREAMS; ++i) streams[i] = stream_new();
   for (int r = 0; r < ROUNDS; ++r)
-    for (int i = STREAMS; i-- > 0;) { /* the last first: nobody can run in the order of submission */
+    for (int i = STREAMS; i-- > 0;) { /* the last stream first, so no stream can run in the order of submission */
       CHECK_OK(aclrtValueWait(word, (uint64_t)(r * STREAMS + i), ACL_STREAM_WAIT_VALUE_EQ, streams[i]));
       CHECK_OK(aclrtValueWrite(word, (uint64_t)(r * STREAMS + i + 1), 0, streams[i]));
     }
@@ -104,7 +104,7 @@ static void streams_meet_by_words(void **state) {
   for (int i = 0; i < STREAMS; ++i) CHECK_OK(aclrtDestroyStream(streams[i]));
 }
 
-static void a_timed_wait_for_a_stream_that_waits_ends(void **state) {
+static void synchronize_of_a_waiting_stream_can_expire(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   uint64_t *word = word_new(0);
@@ -126,7 +126,7 @@ static void a_stream_that_waits_can_be_destroyed_by_force(void **state) {
   CHECK_OK(aclrtFree(word));
 }
 
-static void impossible_values_are_refused(void **state) {
+static void invalid_arguments_are_refused(void **state) {
   (void)state;
   uint64_t *word = word_new(3), *pinned = pinned_new(8), here = 0;
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtValueWrite(NULL, 1, 0, NULL));
@@ -144,13 +144,13 @@ static void impossible_values_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(a_write_is_a_task),
-      TEST(waits_end_with_their_condition),
-      TEST(any_change_is_seen),
-      TEST(streams_meet_by_words),
-      TEST(a_timed_wait_for_a_stream_that_waits_ends),
+      TEST(a_write_runs_in_stream_order),
+      TEST(waits_end_when_their_condition_holds),
+      TEST(changes_by_copies_and_tasks_end_waits),
+      TEST(many_streams_synchronize_through_one_word),
+      TEST(synchronize_of_a_waiting_stream_can_expire),
       TEST(a_stream_that_waits_can_be_destroyed_by_force),
-      TEST(impossible_values_are_refused),
+      TEST(invalid_arguments_are_refused),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

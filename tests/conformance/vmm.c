@@ -1,4 +1,5 @@
-/* Virtual memory: reservations, physical memory, mappings, access rights; in the orders that programs use. */
+/* Virtual memory management: reservations, physical memory, mappings and access rights, in the orders that programs
+ * use. */
 #include "acl_ops.h"
 #include "acl_test.h"
 
@@ -36,7 +37,7 @@ static size_t free_memory(void) {
 
 static void *at(void *p, size_t offset) { return (char *)p + offset; }
 
-static void granularity_is_that_of_the_pages(void **state) {
+static void granularity_equals_the_page_size(void **state) {
   (void)state;
   aclrtPhysicalMemProp prop = device_memory();
   size_t granularity = 0;
@@ -57,9 +58,9 @@ static void mapped_memory_is_device_memory(void **state) {
   aclrtDrvMemHandle a = physical(MIB2), b = physical(2 * MIB2);
   CHECK_OK(aclrtMapMem(p, MIB2, 0, a, 0));
   CHECK_OK(aclrtMapMem(at(p, MIB2), 2 * MIB2, 0, b, 0));
-  CHECK_OK(aclrtMemset(p, 3 * MIB2, 0x5a, 3 * MIB2)); /* across both */
+  CHECK_OK(aclrtMemset(p, 3 * MIB2, 0x5a, 3 * MIB2)); /* across both mappings */
   assert_dev_filled(p, 0x5a, 3 * MIB2);
-  CHECK_FAILS(aclrtMemset(p, 4 * MIB2, 1, 3 * MIB2 + 1)); /* nothing is mapped behind */
+  CHECK_FAILS(aclrtMemset(p, 4 * MIB2, 1, 3 * MIB2 + 1)); /* nothing is mapped after it */
   CHECK_OK(aclrtUnmapMem(p));
   CHECK_FAILS(aclrtMemset(p, 1, 1, 1));
   CHECK_OK(aclrtUnmapMem(at(p, MIB2)));
@@ -68,7 +69,7 @@ static void mapped_memory_is_device_memory(void **state) {
   CHECK_OK(aclrtReleaseMemAddress(p));
 }
 
-static void memory_goes_with_its_last_reference(void **state) {
+static void memory_is_released_with_its_last_reference(void **state) {
   (void)state;
   const size_t before = free_memory();
   void *p = reserve(2 * MIB2);
@@ -76,13 +77,13 @@ static void memory_goes_with_its_last_reference(void **state) {
   assert_true(free_memory() <= before - MIB2);
   CHECK_OK(aclrtMapMem(p, MIB2, 0, handle, 0));
   CHECK_OK(aclrtMemset(p, MIB2, 7, MIB2));
-  CHECK_OK(aclrtFreePhysical(handle)); /* legal before the unmapping */
+  CHECK_OK(aclrtFreePhysical(handle)); /* allowed before the memory is unmapped */
   CHECK_FAILS(aclrtFreePhysical(handle));
   assert_int_equal(dev_byte(p, MIB2 - 1), 7);
   CHECK_OK(aclrtMemRetainAllocationHandle(at(p, 12345), &again));
   CHECK_OK(aclrtUnmapMem(p));
   assert_true(free_memory() <= before - MIB2);
-  CHECK_OK(aclrtMapMem(at(p, MIB2), MIB2, 0, again, 0)); /* the same memory elsewhere */
+  CHECK_OK(aclrtMapMem(at(p, MIB2), MIB2, 0, again, 0)); /* the same memory at another address */
   assert_int_equal(dev_byte(at(p, MIB2), 0), 7);
   CHECK_OK(aclrtUnmapMem(at(p, MIB2)));
   CHECK_OK(aclrtFreePhysical(again));
@@ -104,7 +105,7 @@ static void memory_may_be_mapped_twice(void **state) {
   CHECK_OK(aclrtReleaseMemAddress(p));
 }
 
-/* While anything is pending, unmapped memory may be kept; not longer. */
+/* While tasks are pending, unmapped memory may be kept, but no longer. */
 static void memory_unmapped_under_load_is_free_afterwards(void **state) {
   (void)state;
   const size_t before = free_memory();
@@ -129,20 +130,20 @@ static void reservations_do_not_overlap(void **state) {
   assert_int_equal((uintptr_t)b % MIB2, 0);
   CHECK_FAILS(aclrtReserveMemAddress(&c, MIB2, 0, at(a, MIB2), 0));
   CHECK_OK(aclrtReleaseMemAddress(a));
-  CHECK_OK(aclrtReserveMemAddress(&c, MIB2, 0, at(a, MIB2), 0)); /* free now */
+  CHECK_OK(aclrtReserveMemAddress(&c, MIB2, 0, at(a, MIB2), 0)); /* free by now */
   assert_ptr_equal(c, at(a, MIB2));
   CHECK_OK(aclrtReleaseMemAddress(c));
   CHECK_OK(aclrtReleaseMemAddress(b));
   CHECK_FAILS(aclrtReleaseMemAddress(b));
 }
 
-static void more_can_be_reserved_than_there_is(void **state) {
+static void more_can_be_reserved_than_memory_exists(void **state) {
   (void)state;
   size_t free_bytes = 0, total = 0;
   CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
   void *p = reserve(4 * total);
   CHECK_OK(aclrtReleaseMemAddress(p));
-  CHECK_OK(aclrtReserveMemAddress(&p, free_bytes, 0, NULL, 1)); /* flags of older releases */
+  CHECK_OK(aclrtReserveMemAddress(&p, free_bytes, 0, NULL, 1)); /* a flag of older releases */
   CHECK_OK(aclrtReleaseMemAddress(p));
 }
 
@@ -151,7 +152,7 @@ static void bad_reservations_are_refused(void **state) {
   void *p = NULL;
   CHECK_CODE(100000, aclrtReserveMemAddress(NULL, MIB2, 0, NULL, 0));
   CHECK_CODE(107000, aclrtReserveMemAddress(&p, 0, 0, NULL, 0));
-  CHECK_FAILS(aclrtReserveMemAddress(&p, MIB2, 0, (void *)MIB2, 0)); /* outside of the window */
+  CHECK_FAILS(aclrtReserveMemAddress(&p, MIB2, 0, (void *)MIB2, 0)); /* outside the window of reservations */
   CHECK_FAILS(aclrtReserveMemAddress(&p, (size_t)1 << 60, 0, NULL, 0));
   CHECK_CODE(100000, aclrtReleaseMemAddress(NULL));
   CHECK_FAILS(aclrtReleaseMemAddress(&p));
@@ -161,14 +162,14 @@ static void mappings_must_fit(void **state) {
   (void)state;
   void *p = reserve(2 * MIB2), *block = dev_new(100);
   aclrtDrvMemHandle handle = physical(MIB2);
-  CHECK_CODE(107000, aclrtMapMem(p, 2 * MIB2, 0, handle, 0));       /* not the memory's size */
+  CHECK_CODE(107000, aclrtMapMem(p, 2 * MIB2, 0, handle, 0));       /* differs from the memory's size */
   CHECK_CODE(107000, aclrtMapMem(p, MIB2, MIB2, handle, 0));        /* offset */
   CHECK_CODE(107000, aclrtMapMem(p, MIB2, 0, handle, 1));           /* flags */
-  CHECK_CODE(107000, aclrtMapMem(at(p, 4096), MIB2, 0, handle, 0)); /* no granule's start */
-  CHECK_CODE(107000, aclrtMapMem(block, MIB2, 0, handle, 0));       /* no reservation */
+  CHECK_CODE(107000, aclrtMapMem(at(p, 4096), MIB2, 0, handle, 0)); /* not the start of a granule */
+  CHECK_CODE(107000, aclrtMapMem(block, MIB2, 0, handle, 0));       /* not a reservation */
   CHECK_CODE(107000, aclrtMapMem(p, MIB2, 0, (aclrtDrvMemHandle)&handle, 0));
   CHECK_OK(aclrtMapMem(p, MIB2, 0, handle, 0));
-  CHECK_CODE(107000, aclrtMapMem(p, MIB2, 0, handle, 0)); /* taken */
+  CHECK_CODE(107000, aclrtMapMem(p, MIB2, 0, handle, 0)); /* mapped already */
   CHECK_FAILS(aclrtReleaseMemAddress(p));                 /* not empty */
   CHECK_FAILS(aclrtFree(p));
   CHECK_OK(aclrtUnmapMem(p));
@@ -216,7 +217,7 @@ static void access_rights_hold(void **state) {
   assert_int_equal(flags, ACL_RT_MEM_ACCESS_FLAGS_READ);
   assert_int_equal(dev_byte(p, 100), 9);
   CHECK_FAILS(aclrtMemcpy(p, 1, &byte, 1, ACL_MEMCPY_HOST_TO_DEVICE));
-  CHECK_FAILS(aclrtMemSetAccess(p, MIB2 / 2, &desc, 1)); /* no whole mapping */
+  CHECK_FAILS(aclrtMemSetAccess(p, MIB2 / 2, &desc, 1)); /* not a whole mapping */
   desc.flags = (aclrtMemAccessFlags)2;
   CHECK_FAILS(aclrtMemSetAccess(p, MIB2, &desc, 1));
   CHECK_OK(aclrtUnmapMem(p));
@@ -225,8 +226,8 @@ static void access_rights_hold(void **state) {
   CHECK_OK(aclrtReleaseMemAddress(p));
 }
 
-/* An operator whose output may only be read is refused when it is launched. */
-static void operators_keep_to_access_rights(void **state) {
+/* An operator that would write memory mapped read-only is refused at launch. */
+static void operators_respect_access_rights(void **state) {
   (void)state;
   void *p = reserve(MIB2);
   aclrtDrvMemHandle handle = physical(MIB2);
@@ -252,7 +253,7 @@ static void operators_keep_to_access_rights(void **state) {
   CHECK_OK(aclrtReleaseMemAddress(p));
 }
 
-static void properties_come_back(void **state) {
+static void properties_can_be_read_back(void **state) {
   (void)state;
   aclrtDrvMemHandle handle = physical(MIB2);
   aclrtPhysicalMemProp prop = {0};
@@ -264,7 +265,7 @@ static void properties_come_back(void **state) {
 }
 
 /* Host memory has one address for kernels, copies and the program. */
-static void host_memory_is_reached_by_both(void **state) {
+static void host_memory_has_one_address_for_all(void **state) {
   (void)state;
   aclrtPhysicalMemProp prop = device_memory();
   aclrtDrvMemHandle handle = NULL;
@@ -283,8 +284,8 @@ static void host_memory_is_reached_by_both(void **state) {
   CHECK_OK(aclrtReleaseMemAddress(p));
 }
 
-/* As ggml's pool does: one large reservation, memory mapped at its end as it grows; and what tasks use is unmapped only
- * when they are done, other memory being mapped in its place before. */
+/* As ggml's pool does: one large reservation, at whose end memory is mapped as it grows. Memory that tasks use is
+ * released only when they are done, even if it was unmapped and other memory mapped in its place before. */
 static void memory_under_a_pending_task_stays(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
@@ -307,8 +308,9 @@ static void memory_under_a_pending_task_stays(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* Beyond what the system allows, mapping fails with words; everything else goes on. */
-static void many_mappings(void **state) {
+/* Thousands of mappings are possible. Where the system's limit is reached, a call fails with a message
+ * (tests/own/sharing.c). */
+static void thousands_of_mappings_are_possible(void **state) {
   (void)state;
   enum { N = 4000 };
   void *p = reserve(N * 2 * MIB2);
@@ -323,22 +325,22 @@ static void many_mappings(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(granularity_is_that_of_the_pages),
+      TEST(granularity_equals_the_page_size),
       TEST(mapped_memory_is_device_memory),
-      TEST(memory_goes_with_its_last_reference),
+      TEST(memory_is_released_with_its_last_reference),
       TEST(memory_may_be_mapped_twice),
       TEST(memory_unmapped_under_load_is_free_afterwards),
       TEST(reservations_do_not_overlap),
-      TEST(more_can_be_reserved_than_there_is),
+      TEST(more_can_be_reserved_than_memory_exists),
       TEST(bad_reservations_are_refused),
       TEST(mappings_must_fit),
       TEST(bad_memory_is_refused),
       TEST(access_rights_hold),
-      TEST(operators_keep_to_access_rights),
-      TEST(properties_come_back),
-      TEST(host_memory_is_reached_by_both),
+      TEST(operators_respect_access_rights),
+      TEST(properties_can_be_read_back),
+      TEST(host_memory_has_one_address_for_all),
       TEST(memory_under_a_pending_task_stays),
-      TEST(many_mappings),
+      TEST(thousands_of_mappings_are_possible),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

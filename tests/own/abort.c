@@ -1,4 +1,5 @@
-/* Aborts meet what a device of Cannon's does besides: tasks that run, waiters, users' functions, failures, memory. */
+/* aclrtDeviceTaskAbort together with what Cannon adds or leaves open: running tasks, waiting threads, callbacks, graphs
+ * and memory. */
 #include "acl_test.h"
 
 enum { BLOCK = 4096 };
@@ -10,9 +11,9 @@ static aclrtNotify hold(aclrtStream stream) {
   return notify;
 }
 
-/* ---- what runs ---- */
+/* ---- running tasks ---- */
 
-static void a_task_that_runs_is_waited_for_in_time(void **state) {
+static void an_abort_waits_for_a_running_task_up_to_its_limit(void **state) {
   (void)state;
   static atomic_int n;
   atomic_store(&n, 0);
@@ -20,10 +21,10 @@ static void a_task_that_runs_is_waited_for_in_time(void **state) {
   gate *g = gate_close(stream);
   CHECK_OK(aclrtLaunchHostFunc(stream, count_one, &n));
   CHECK_CODE(ACL_ERROR_RT_WAIT_TIMEOUT, aclrtDeviceTaskAbort(0, 5));
-  CHECK_OK(aclrtLaunchHostFunc(stream, count_one, &n)); /* the abort is over */
+  CHECK_OK(aclrtLaunchHostFunc(stream, count_one, &n)); /* the abort is over, so this task is not dropped */
   gate_open(g);
   CHECK_OK(aclrtSynchronizeStream(stream));
-  assert_int_equal(atomic_load(&n), 1); /* what was queued was dropped all the same */
+  assert_int_equal(atomic_load(&n), 1); /* the tasks queued before the abort were dropped although it timed out */
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
@@ -68,7 +69,7 @@ static void *serve(void *arg) {
   return NULL;
 }
 
-static void callbacks_are_dropped_whether_called_or_not(void **state) {
+static void running_and_queued_callbacks_are_dropped(void **state) {
   (void)state;
   static server one;
   memset(&one, 0, sizeof one);
@@ -78,10 +79,11 @@ static void callbacks_are_dropped_whether_called_or_not(void **state) {
   CHECK_OK(aclrtSubscribeReport((uint64_t)thread, other));
   CHECK_OK(aclrtLaunchCallback(stay, &one, ACL_CALLBACK_BLOCK, stream));
   while (!atomic_load(&one.entered)) {
-    stream_status(stream); /* nobody waits: a query has it begin */
+    stream_status(stream); /* no thread waits for the stream, so a query starts the callback */
     nap_ms(1);
   }
-  CHECK_OK(aclrtLaunchCallback(count_one, &one.n, ACL_CALLBACK_BLOCK, other)); /* behind it, in the same thread */
+  /* queued after the running callback, for the same serving thread */
+  CHECK_OK(aclrtLaunchCallback(count_one, &one.n, ACL_CALLBACK_BLOCK, other));
   CHECK_OK(aclrtLaunchCallback(count_one, &one.n, ACL_CALLBACK_BLOCK, stream));
   CHECK_CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(other, 20));
   CHECK_OK(aclrtDeviceTaskAbort(0, 0));
@@ -89,7 +91,7 @@ static void callbacks_are_dropped_whether_called_or_not(void **state) {
   CHECK_OK(aclrtSynchronizeStream(other));
   CHECK_OK(aclrtLaunchCallback(count_one, &one.n, ACL_CALLBACK_BLOCK, stream));
   atomic_store(&one.open, 1);
-  CHECK_OK(aclrtSynchronizeStream(stream)); /* by the one callback that was launched since */
+  CHECK_OK(aclrtSynchronizeStream(stream)); /* completed by the one callback launched after the abort */
   assert_int_equal(atomic_load(&one.n), 1);
   CHECK_OK(aclrtUnSubscribeReport((uint64_t)thread, stream));
   CHECK_OK(aclrtUnSubscribeReport((uint64_t)thread, other));
@@ -101,8 +103,8 @@ static void callbacks_are_dropped_whether_called_or_not(void **state) {
 
 /* ---- graphs ---- */
 
-/* Its lanes, and its executions, which wait for each other, are as they were. */
-static void a_graph_is_executed_again(void **state) {
+/* After an abort, a graph's internal streams and the order of its executions are intact. */
+static void a_graph_can_be_executed_after_an_abort(void **state) {
   (void)state;
   aclrtStream stream = stream_new(), second = stream_new();
   uint8_t *block = dev_filled(0, 2 * BLOCK);
@@ -121,7 +123,7 @@ static void a_graph_is_executed_again(void **state) {
   CHECK_OK(aclrtMemsetAsync(block + BLOCK, BLOCK, 2, BLOCK, stream));
   CHECK_OK(aclmdlRICaptureEnd(stream, &graph));
   CHECK_OK(aclmdlRIExecuteAsync(graph, stream));
-  CHECK_OK(aclmdlRIExecuteAsync(graph, second)); /* waits for the first, which waits for the word */
+  CHECK_OK(aclmdlRIExecuteAsync(graph, second)); /* waits for the first execution, which waits for the word */
   CHECK_OK(aclrtDeviceTaskAbort(0, 0));
   CHECK_OK(aclrtSynchronizeDevice());
   assert_dev_filled(block, 0, 2 * BLOCK);
@@ -147,8 +149,8 @@ static size_t free_bytes(void) {
   return n;
 }
 
-/* Memory that dropped tasks would have used is free for others. */
-static void freed_memory_comes_back(void **state) {
+/* Memory freed after tasks that an abort dropped becomes available to others. */
+static void memory_freed_after_dropped_tasks_becomes_available(void **state) {
   (void)state;
   enum { BIG = 64 << 20 };
   aclrtStream stream = stream_new();
@@ -158,7 +160,7 @@ static void freed_memory_comes_back(void **state) {
   CHECK_OK(aclrtMemsetAsync(p, BIG, 1, BIG, stream));
   CHECK_OK(aclrtFree(p));
   CHECK_OK(aclrtDeviceTaskAbort(0, 0));
-  for (int i = 0; i < 4; ++i) { /* a new block makes the heap look at what is over */
+  for (int i = 0; i < 4; ++i) { /* a new allocation makes the heap check for completed frees */
     p = dev_new(BIG);
     CHECK_OK(aclrtFree(p));
   }
@@ -167,14 +169,14 @@ static void freed_memory_comes_back(void **state) {
   CHECK_OK(aclrtDestroyNotify(notify));
 }
 
-/* ---- everything at once ---- */
+/* ---- aborts under load ---- */
 
 enum { SUBMITTERS = 3, ROUNDS = 300, ABORTS = 60 };
 
 typedef struct {
   aclrtStream stream, next;
   aclrtEvent event;
-  void *block; /* a part for each stream */
+  void *block; /* each stream has its own range */
   atomic_int n_wrong;
 } submitter;
 
@@ -205,7 +207,7 @@ static void *submit_much(void *arg) {
   return NULL;
 }
 
-static void threads_go_on_through_aborts(void **state) {
+static void threads_can_submit_during_aborts(void **state) {
   (void)state;
   static submitter s[SUBMITTERS];
   pthread_t thread[SUBMITTERS];
@@ -237,12 +239,9 @@ static void threads_go_on_through_aborts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(a_task_that_runs_is_waited_for_in_time),
-      TEST(an_abort_without_a_limit_waits),
-      TEST(callbacks_are_dropped_whether_called_or_not),
-      TEST(a_graph_is_executed_again),
-      TEST(freed_memory_comes_back),
-      TEST(threads_go_on_through_aborts),
+      TEST(an_abort_waits_for_a_running_task_up_to_its_limit),  TEST(an_abort_without_a_limit_waits),
+      TEST(running_and_queued_callbacks_are_dropped),           TEST(a_graph_can_be_executed_after_an_abort),
+      TEST(memory_freed_after_dropped_tasks_becomes_available), TEST(threads_can_submit_during_aborts),
   };
   return cmocka_run_group_tests_name("abort", tests, device_up, device_down);
 }

@@ -1,5 +1,5 @@
-/* Pools of our own: their configuration, what they count, what they do when memory is short, and what they say. The device
- * has 256 MiB. */
+/* Cannon's own pool interface (cannon/pool.h): configuration, statistics, behaviour when memory is short, and messages.
+ * The device has 256 MiB. */
 #include "cannon/pool.h"
 
 #include "acl/acl_rt_memory_soma.h"
@@ -67,7 +67,7 @@ static void refused(cannon_pool_config config, const char *words) {
   expect_words(words);
 }
 
-static void values_outside_of_their_range_are_told(void **state) {
+static void values_out_of_range_are_refused_with_a_message(void **state) {
   (void)state;
   const cannon_pool_config good = cannon_pool_default_config();
   cannon_pool_config c = good;
@@ -96,12 +96,13 @@ static void values_outside_of_their_range_are_told(void **state) {
   c.device = 1000;
   CHECK_CODE(107001, cannon_pool_create(&pool, &c));
   CHECK_CODE(100000, cannon_pool_create(NULL, &good));
-  CHECK_CODE(207001, cannon_pool_create(&pool, NULL)); /* all of the device, and the reserve */
+  /* the default takes all of the device, and its reserve comes on top */
+  CHECK_CODE(207001, cannon_pool_create(&pool, NULL));
   assert_null(pool);
   assert_int_equal(device_free(), DEVICE);
 }
 
-static void the_initial_size_is_taken_at_once(void **state) {
+static void the_initial_size_is_allocated_at_creation(void **state) {
   (void)state;
   cannon_pool *pool = pool_new(64 * MIB);
   assert_int_equal(stats_of(pool).held_bytes, 65 * MIB);
@@ -135,7 +136,7 @@ static void blocks_have_the_alignment(void **state) {
 
 /* ---- blocks ---- */
 
-static void use_is_counted(void **state) {
+static void used_bytes_are_counted(void **state) {
   (void)state;
   cannon_pool *pool = pool_new(0);
   void *p = block_new(pool, MIB, NULL), *q = block_new(pool, MIB, NULL);
@@ -156,7 +157,7 @@ static void use_is_counted(void **state) {
   CHECK_OK(cannon_pool_destroy(pool));
 }
 
-static void bad_arguments_are_told(void **state) {
+static void bad_arguments_are_refused_with_a_message(void **state) {
   (void)state;
   cannon_pool *pool = pool_new(0), *other = pool_new(0);
   void *p = NULL, *device = dev_new(64);
@@ -167,7 +168,7 @@ static void bad_arguments_are_told(void **state) {
   CHECK_CODE(107000, cannon_pool_alloc(pool, 64, (aclrtStream)&p, &p));
   CHECK_CODE(107000, cannon_pool_alloc((cannon_pool *)&p, 64, NULL, &p));
   expect_words("no pool of cannon_pool_create");
-  CHECK_CODE(107000, aclrtMemPoolTrimTo(pool, 0)); /* not of that interface */
+  CHECK_CODE(107000, aclrtMemPoolTrimTo(pool, 0)); /* this call is for pools of another interface */
   CHECK_CODE(107000, cannon_pool_free(pool, device));
   expect_words("a block of aclrtMalloc");
   p = block_new(pool, 1000, NULL);
@@ -189,7 +190,7 @@ static void bad_arguments_are_told(void **state) {
   CHECK_OK(aclrtFree(device));
 }
 
-static void the_general_free_takes_blocks_of_pools(void **state) {
+static void aclrt_free_accepts_blocks_of_pools(void **state) {
   (void)state;
   cannon_pool *pool = pool_new(0);
   void *p = block_new(pool, MIB, NULL);
@@ -198,8 +199,8 @@ static void the_general_free_takes_blocks_of_pools(void **state) {
   CHECK_OK(cannon_pool_destroy(pool));
 }
 
-/* A free without a stream is behind the tasks of all. */
-static void a_block_freed_without_a_stream_waits_for_all(void **state) {
+/* A free without a stream takes effect after the earlier tasks of all streams. */
+static void a_block_freed_without_a_stream_waits_for_all_streams(void **state) {
   (void)state;
   cannon_pool_config c = cannon_pool_default_config();
   c.initial_bytes = 0;
@@ -221,7 +222,7 @@ static void a_block_freed_without_a_stream_waits_for_all(void **state) {
 
 /* ---- when memory is short ---- */
 
-static void a_refusal_names_the_largest_and_what_would_fit(void **state) {
+static void a_refusal_names_the_largest_blocks_and_the_size_that_fits(void **state) {
   (void)state;
   cannon_pool_config c = cannon_pool_default_config();
   c.initial_bytes = 0;
@@ -245,7 +246,7 @@ static void a_refusal_names_the_largest_and_what_would_fit(void **state) {
   CHECK_OK(cannon_pool_destroy(other));
 }
 
-/* The number behind the last "at most" of the refusal. */
+/* Returns the number after the last "at most" in the message of a refused allocation. */
 static size_t said_to_fit(aclError code) {
   assert_int_equal(code, 207001);
   const char *message = aclGetRecentErrMsg(), *at = NULL;
@@ -254,7 +255,7 @@ static size_t said_to_fit(aclError code) {
   return strtoull(at + strlen("at most "), NULL, 10);
 }
 
-static void what_is_said_to_fit_fits_and_no_more(void **state) {
+static void the_size_reported_to_fit_is_exact(void **state) {
   (void)state;
   static const aclrtMemMallocPolicy policies[] = {ACL_MEM_MALLOC_HUGE_FIRST, ACL_MEM_MALLOC_HUGE_ONLY};
   cannon_pool_config c = cannon_pool_default_config();
@@ -277,7 +278,7 @@ static void what_is_said_to_fit_fits_and_no_more(void **state) {
   CHECK_OK(cannon_pool_destroy(pool));
 }
 
-static void idle_memory_serves_whoever_needs_it(void **state) {
+static void idle_memory_serves_other_pools_and_allocations(void **state) {
   (void)state;
   cannon_pool *pool = pool_new(0), *other = pool_new(0);
   void *p = block_new(pool, 200 * MIB, NULL);
@@ -290,7 +291,7 @@ static void idle_memory_serves_whoever_needs_it(void **state) {
   CHECK_OK(cannon_pool_destroy(other));
 }
 
-static void the_reserve_is_opened_last(void **state) {
+static void the_reserve_is_used_last(void **state) {
   (void)state;
   cannon_pool_config c = cannon_pool_default_config();
   c.initial_bytes = c.max_bytes = 128 * MIB;
@@ -306,7 +307,7 @@ static void the_reserve_is_opened_last(void **state) {
   CHECK_OK(cannon_pool_destroy(pool));
 }
 
-static void a_stream_is_made_to_wait_rather_than_refused(void **state) {
+static void a_wait_is_inserted_instead_of_a_refusal(void **state) {
   (void)state;
   cannon_pool_config c = cannon_pool_default_config();
   c.initial_bytes = 0;
@@ -329,8 +330,8 @@ static void a_stream_is_made_to_wait_rather_than_refused(void **state) {
   CHECK_OK(aclrtDestroyStream(second));
 }
 
-/* What was unmapped while tasks were pending is given back by the next call that looks, whichever thread's that is, and at any
- * moment of another's allocation. */
+/* The other thread queries free memory all the time. Such a query returns memory that was unmapped while tasks were
+ * pending, at any point of the main thread's allocations. */
 static _Atomic bool asking;
 
 static void *ask(void *unused) {
@@ -340,7 +341,7 @@ static void *ask(void *unused) {
   return unused;
 }
 
-static void what_others_give_back_is_not_missing(void **state) {
+static void memory_returned_by_another_thread_can_be_allocated(void **state) {
   (void)state;
   enum { N = 3000 };
   const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
@@ -377,13 +378,13 @@ static uint64_t draw(uint64_t *seed) {
   return *seed >> 33;
 }
 
-/* 3 KiB to 3 MiB, each octave with the same chance. */
+/* A random size from 3 KiB to 3 MiB; each power of two is equally likely. */
 static size_t any_size(uint64_t *seed) {
   const size_t octave = (size_t)(3 * KIB) << draw(seed) % 10;
   return octave + draw(seed) % octave;
 }
 
-static void defragmenting_leaves_what_is_live_as_it_was(void **state) {
+static void defragmentation_keeps_live_blocks(void **state) {
   (void)state;
   static void *block[MOST_BLOCKS];
   static size_t size[MOST_BLOCKS];
@@ -418,8 +419,8 @@ static void defragmenting_leaves_what_is_live_as_it_was(void **state) {
   CHECK_OK(cannon_pool_destroy(pool));
 }
 
-/* More than fits is asked for in one piece, while the free memory is scattered. */
-static void scattered_memory_serves_a_large_block(void **state) {
+/* A request for one block larger than any free area succeeds while the free memory is scattered. */
+static void scattered_free_memory_serves_a_large_block(void **state) {
   (void)state;
   enum { N = 100 };
   void *block[N];
@@ -443,21 +444,21 @@ static void scattered_memory_serves_a_large_block(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(defaults_are_as_documented),
-      TEST(values_outside_of_their_range_are_told),
-      TEST(the_initial_size_is_taken_at_once),
+      TEST(values_out_of_range_are_refused_with_a_message),
+      TEST(the_initial_size_is_allocated_at_creation),
       TEST(blocks_have_the_alignment),
-      TEST(use_is_counted),
-      TEST(bad_arguments_are_told),
-      TEST(the_general_free_takes_blocks_of_pools),
-      TEST(a_block_freed_without_a_stream_waits_for_all),
-      TEST(a_refusal_names_the_largest_and_what_would_fit),
-      TEST(what_is_said_to_fit_fits_and_no_more),
-      TEST(idle_memory_serves_whoever_needs_it),
-      TEST(the_reserve_is_opened_last),
-      TEST(a_stream_is_made_to_wait_rather_than_refused),
-      TEST(what_others_give_back_is_not_missing),
-      TEST(defragmenting_leaves_what_is_live_as_it_was),
-      TEST(scattered_memory_serves_a_large_block),
+      TEST(used_bytes_are_counted),
+      TEST(bad_arguments_are_refused_with_a_message),
+      TEST(aclrt_free_accepts_blocks_of_pools),
+      TEST(a_block_freed_without_a_stream_waits_for_all_streams),
+      TEST(a_refusal_names_the_largest_blocks_and_the_size_that_fits),
+      TEST(the_size_reported_to_fit_is_exact),
+      TEST(idle_memory_serves_other_pools_and_allocations),
+      TEST(the_reserve_is_used_last),
+      TEST(a_wait_is_inserted_instead_of_a_refusal),
+      TEST(memory_returned_by_another_thread_can_be_allocated),
+      TEST(defragmentation_keeps_live_blocks),
+      TEST(scattered_free_memory_serves_a_large_block),
   };
   setenv("CANNON_MEM", "268435456", 1);
   return cmocka_run_group_tests(tests, device_up, device_down);

@@ -1,5 +1,6 @@
-/* Order between streams, as pools know it: by the ways of events and notifies, and not by what only looks like one. Each test has a pool
- * with room for one block and no way of reuse but the one it is about. */
+/* The order between streams that pools derive from events and notifies: which waits allow a pool to reuse a block in
+ * another stream, and which do not. Each test has a pool with room for one block, in which only the way of reuse under
+ * test is enabled. */
 #include "acl/acl_rt_memory_soma.h"
 #include "acl_test.h"
 
@@ -16,7 +17,7 @@ static void set_switch(setting *t, aclrtMemPoolAttr attr, uint32_t on) {
   CHECK_OK(aclrtMemPoolSetAttr(t->pool, attr, &on));
 }
 
-/* The first stream is held, and has freed the block behind that. */
+/* A gate holds the first stream, and after that the block was freed in it. */
 static void set_up(setting *t) {
   const aclrtMemPoolProps props = {.location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}, .maxSize = BLOCK + 2 * MIB};
   uint64_t all = UINT64_MAX;
@@ -44,7 +45,7 @@ static void tear_down(setting *t) {
   }
 }
 
-/* The block stays the pool's, freed in the same stream. */
+/* Whether the stream gets the block; if it does, it is freed in the same stream. */
 static bool gets_the_block(setting *t, int stream) {
   void *p = NULL;
   if (aclrtMemPoolMallocAsync(&p, BLOCK, t->pool, t->stream[stream]) != ACL_SUCCESS) return false;
@@ -60,7 +61,7 @@ static void wait_for(setting *t, int stream, int event) {
   CHECK_OK(aclrtStreamWaitEvent(t->stream[stream], t->event[event]));
 }
 
-static void order_is_passed_on_from_stream_to_stream(void **state) {
+static void order_is_transitive_across_streams(void **state) {
   (void)state;
   setting t;
   set_up(&t);
@@ -73,12 +74,12 @@ static void order_is_passed_on_from_stream_to_stream(void **state) {
   assert_false(gets_the_block(&t, 3));
   wait_for(&t, 3, 2);
   assert_true(gets_the_block(&t, 3));
-  assert_false(gets_the_block(&t, 2)); /* now it is behind the last stream */
+  assert_false(gets_the_block(&t, 2)); /* the block is now free only in the order of the last stream */
   assert_false(gets_the_block(&t, 0));
   tear_down(&t);
 }
 
-static void a_record_before_the_wait_passes_nothing_on(void **state) {
+static void a_record_before_the_wait_gives_no_order(void **state) {
   (void)state;
   setting t;
   set_up(&t);
@@ -91,7 +92,7 @@ static void a_record_before_the_wait_passes_nothing_on(void **state) {
   tear_down(&t);
 }
 
-static void a_wait_is_for_the_record_at_its_time(void **state) {
+static void a_wait_refers_to_the_last_record_before_it(void **state) {
   (void)state;
   setting t;
   set_up(&t);
@@ -104,7 +105,7 @@ static void a_wait_is_for_the_record_at_its_time(void **state) {
   tear_down(&t);
 }
 
-static void a_wait_that_may_give_up_passes_nothing_on(void **state) {
+static void a_wait_with_a_time_limit_gives_no_order(void **state) {
   (void)state;
   setting t;
   set_up(&t);
@@ -114,7 +115,7 @@ static void a_wait_that_may_give_up_passes_nothing_on(void **state) {
   tear_down(&t);
 }
 
-static void a_wait_for_a_record_to_come_passes_nothing_on(void **state) {
+static void a_wait_before_the_record_gives_no_order(void **state) {
   (void)state;
   setting t;
   aclrtEvent event;
@@ -133,7 +134,7 @@ static aclrtNotify notify_new(void) {
   return n;
 }
 
-static void a_notify_passes_order_on(void **state) {
+static void a_notify_orders_two_streams(void **state) {
   (void)state;
   setting t;
   aclrtNotify n = notify_new();
@@ -146,8 +147,8 @@ static void a_notify_passes_order_on(void **state) {
   CHECK_OK(aclrtDestroyNotify(n));
 }
 
-/* Which record lets a wait pass is known as long as there is one stream on each side. */
-static void a_notify_of_many_passes_nothing_on(void **state) {
+/* The record that a wait consumes is known only while one stream records and one waits. */
+static void a_notify_with_several_streams_gives_no_order(void **state) {
   (void)state;
   setting t;
   aclrtNotify ahead = notify_new(), two = notify_new(), late = notify_new();
@@ -168,7 +169,7 @@ static void a_notify_of_many_passes_nothing_on(void **state) {
   CHECK_OK(aclrtDestroyNotify(late));
 }
 
-static void what_the_host_saw_is_free_for_all(void **state) {
+static void completion_seen_by_the_host_allows_reuse_by_all(void **state) {
   (void)state;
   setting t;
   set_up(&t);
@@ -188,8 +189,8 @@ static void what_the_host_saw_is_free_for_all(void **state) {
   tear_down(&t);
 }
 
-/* An inserted wait could be for a stream that waits for what this one has yet to record. */
-static void no_wait_is_inserted_that_could_hang(void **state) {
+/* The pool must not insert a wait for a stream that itself waits for a later record of this stream. */
+static void no_wait_is_inserted_that_could_deadlock_on_an_event(void **state) {
   (void)state;
   setting t;
   aclrtEvent event;
@@ -207,7 +208,7 @@ static void no_wait_is_inserted_that_could_hang(void **state) {
   CHECK_OK(aclrtDestroyEvent(event));
 }
 
-static void nor_one_that_could_hang_for_a_value(void **state) {
+static void no_wait_is_inserted_that_could_deadlock_on_a_value(void **state) {
   (void)state;
   setting t;
   void *p = NULL;
@@ -224,8 +225,9 @@ static void nor_one_that_could_hang_for_a_value(void **state) {
   CHECK_OK(aclrtFree(word));
 }
 
-/* Lanes are handed on from destroyed streams: what was said of those is not taken for their heirs'. */
-static void new_streams_inherit_nothing(void **state) {
+/* The internal numbers of destroyed streams are reused. Order known for a destroyed stream must not apply to the new
+ * one. */
+static void new_streams_do_not_inherit_order(void **state) {
   (void)state;
   setting t;
   aclrtEvent hold;
@@ -255,17 +257,17 @@ static void new_streams_inherit_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(order_is_passed_on_from_stream_to_stream),
-      TEST(a_record_before_the_wait_passes_nothing_on),
-      TEST(a_wait_is_for_the_record_at_its_time),
-      TEST(a_wait_that_may_give_up_passes_nothing_on),
-      TEST(a_wait_for_a_record_to_come_passes_nothing_on),
-      TEST(a_notify_passes_order_on),
-      TEST(a_notify_of_many_passes_nothing_on),
-      TEST(what_the_host_saw_is_free_for_all),
-      TEST(no_wait_is_inserted_that_could_hang),
-      TEST(nor_one_that_could_hang_for_a_value),
-      TEST(new_streams_inherit_nothing),
+      TEST(order_is_transitive_across_streams),
+      TEST(a_record_before_the_wait_gives_no_order),
+      TEST(a_wait_refers_to_the_last_record_before_it),
+      TEST(a_wait_with_a_time_limit_gives_no_order),
+      TEST(a_wait_before_the_record_gives_no_order),
+      TEST(a_notify_orders_two_streams),
+      TEST(a_notify_with_several_streams_gives_no_order),
+      TEST(completion_seen_by_the_host_allows_reuse_by_all),
+      TEST(no_wait_is_inserted_that_could_deadlock_on_an_event),
+      TEST(no_wait_is_inserted_that_could_deadlock_on_a_value),
+      TEST(new_streams_do_not_inherit_order),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

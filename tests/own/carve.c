@@ -1,4 +1,4 @@
-/* Dividing a block oneself: the rule that is broken is named, through the public header. */
+/* cannon_check_carved: dividing a block into pieces. Each violation is reported by the name of its rule. */
 #include "acl_test.h"
 
 #include "cannon/memory.h"
@@ -12,9 +12,9 @@ static void expect_rule(const char *rule, const char *piece) {
     fail_msg("\"%s\" and \"%s\" are not in: %s", rule, piece, message);
 }
 
-static void pieces_of_a_device_block(void **state) {
+static void pieces_of_a_device_block_are_checked(void **state) {
   (void)state;
-  char *block = dev_new(1024); /* 1056 bytes */
+  char *block = dev_new(1024); /* 1024 bytes occupy 1056 */
   cannonPiece good[] = {PIECE(block, 0, 200, CANNON_USE_DEVICE), PIECE(block, 256, 300, CANNON_USE_DVPP),
                         PIECE(block, 640, 384, CANNON_USE_DEVICE)};
   size_t failed = 99;
@@ -35,8 +35,8 @@ static void pieces_of_a_device_block(void **state) {
   CHECK_OK(aclrtFree(block));
 }
 
-/* aclrtMallocAlign32 leaves no room for the slack of a piece as long as the block. */
-static void the_allocator_makes_a_difference(void **state) {
+/* A block of aclrtMallocAlign32 has no room for the slack of a piece as long as the block. */
+static void rules_depend_on_the_allocation_function(void **state) {
   (void)state;
   void *block = NULL;
   CHECK_OK(aclrtMallocAlign32(&block, 1024, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -48,14 +48,14 @@ static void the_allocator_makes_a_difference(void **state) {
   CHECK_OK(aclrtFree(block));
 }
 
-static void pinned_and_registered_blocks(void **state) {
+static void pieces_of_host_blocks_are_checked(void **state) {
   (void)state;
   char *pinned = pinned_new(4096), *own = aligned_alloc(4096, 4096);
   cannonPiece halves[] = {PIECE(pinned, 0, 2048, CANNON_USE_ASYNC_COPY),
                           PIECE(pinned, 2048, 2048, CANNON_USE_ASYNC_COPY)};
   CHECK_OK(cannon_check_carved(pinned, halves, 2, NULL));
   cannonPiece piece = PIECE(own, 0, 4096, CANNON_USE_ASYNC_COPY);
-  CHECK_FAILS(cannon_check_carved(own, &piece, 1, NULL)); /* nothing of ours */
+  CHECK_FAILS(cannon_check_carved(own, &piece, 1, NULL)); /* not memory of the library */
   CHECK_OK(aclrtHostRegisterV2(own, 4096, ACL_HOST_REG_PINNED));
   CHECK_OK(cannon_check_carved(own, &piece, 1, NULL));
   CHECK_OK(aclrtHostUnregister(own));
@@ -63,7 +63,7 @@ static void pinned_and_registered_blocks(void **state) {
   free(own);
 }
 
-static void what_is_no_block(void **state) {
+static void addresses_that_are_no_block_are_refused(void **state) {
   (void)state;
   char *block = dev_new(1024);
   cannonPiece piece = PIECE(block, 0, 1, CANNON_USE_DEVICE);
@@ -76,7 +76,8 @@ static void what_is_no_block(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(pieces_of_a_device_block), TEST(the_allocator_makes_a_difference),
-                                     TEST(pinned_and_registered_blocks), TEST(what_is_no_block)};
+  const struct CMUnitTest tests[] = {
+      TEST(pieces_of_a_device_block_are_checked), TEST(rules_depend_on_the_allocation_function),
+      TEST(pieces_of_host_blocks_are_checked), TEST(addresses_that_are_no_block_are_refused)};
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,6 +1,6 @@
-/* Calls while the process ends: exit handlers that were registered before aclInit, and destructors, run after the
- * library's own exit handler, and what they wait for still comes to its end, user functions too. Each case is a victim:
- * this program run again with the case's name, with a watchdog. */
+/* Calls while the process exits. Exit handlers registered before aclInit, and destructors, run after the library's own
+ * exit handler; the work that they wait for must still complete, user functions included. Each case runs in a child
+ * process (this program with the case's name as argument) under a watchdog. */
 #include "acl_test.h"
 #include "self.h"
 
@@ -13,14 +13,14 @@ static void *block;
 static aclError (*end)(void);
 static bool ends_in_destructor;
 
-/* The subscribed thread lives on while the process exits. */
+/* The subscribed thread keeps running while the process exits. */
 static void *serve_callbacks(void *unused) {
   for (;;) aclrtProcessReport(100);
   return unused;
 }
 
-/* Leaves in the streams: a host function that has started and one behind it, then a wait for those, and a callback, a
- * host function and a fill behind the wait. */
+/* Leaves work in the streams: a host function that has started and one after it; a wait for those; and after the wait a
+ * callback, a host function and a fill. */
 static int leave_work(void) {
   aclrtEvent e;
   pthread_t server;
@@ -34,7 +34,7 @@ static int leave_work(void) {
   return 0;
 }
 
-/* When library threads have been stopped: what was left, and more of it. */
+/* Runs after the library's threads have been stopped: adds work and waits for all of it. */
 static void finish(void) {
   aclrtEvent e;
   gate_open(held);
@@ -66,7 +66,7 @@ static aclError synchronize_in_steps(void) {
   return error ? error : aclrtSynchronizeStream(first);
 }
 
-/* A thread of the program's that already waits when the process ends, and that an exit handler joins. */
+/* A thread of the program that already waits when the process exits, and that an exit handler joins. */
 static pthread_t waiter;
 
 static void *wait_for_second(void *unused) {

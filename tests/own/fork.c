@@ -1,5 +1,5 @@
-/* A forked child inherits no device memory, keeps pinned host memory, and ends cleanly if it never calls
- * Cannon; system calls that are given a device address answer EFAULT. */
+/* Forked children: a child has no device memory, keeps pinned host memory, and ends cleanly if it never calls Cannon.
+ * System calls that get a device address fail with EFAULT. */
 #include "acl_test.h"
 #include "self.h"
 
@@ -27,7 +27,7 @@ static int blocks_down(void **state) {
   return device_down(state);
 }
 
-/* After each fork: is the parent as it was? */
+/* Checks after each fork that the parent still works. */
 static void assert_parent_works(void) {
   assert_dev_filled(device_block, 0x44, SIZE);
   CHECK_OK(aclrtMemsetAsync(device_block, SIZE, 0x45, SIZE, NULL));
@@ -37,7 +37,7 @@ static void assert_parent_works(void) {
   assert_int_equal(host_block[SIZE - 1], 0x55);
 }
 
-/* Runs `body` in a forked child and returns its status. In the child nothing of cmocka may run. */
+/* Runs `body` in a forked child and returns its exit status. No cmocka code may run in the child. */
 static int status_of(int (*body)(void)) {
   fflush(NULL);
   pid_t pid = fork();
@@ -81,8 +81,8 @@ static void child_of_a_busy_parent_ends_cleanly(void **state) {
   assert_parent_works();
 }
 
-/* The errno of writing one byte of `p` into a pipe, or of reading one into it; 0 where it works. The raw
- * system calls: a sanitizer's wrappers would touch the memory. */
+/* The errno of writing one byte of `p` into a pipe, or of reading one byte into it; 0 on success. Uses raw system
+ * calls, since a sanitizer's wrappers would access the memory. */
 static int errno_of(long call, const void *p) {
   int fds[2];
   if (pipe(fds)) return -1;
@@ -101,7 +101,7 @@ static void system_calls_refuse_device_addresses(void **state) {
     assert_int_equal(errno_of(SYS_write, device_block + places[i]), EFAULT);
     assert_int_equal(errno_of(SYS_read, device_block + places[i]), EFAULT);
   }
-  assert_int_equal(errno_of(SYS_write, host_block), 0); /* pinned memory is ordinary memory */
+  assert_int_equal(errno_of(SYS_write, host_block), 0); /* pinned memory behaves as ordinary memory */
   assert_parent_works();
 }
 
@@ -110,7 +110,7 @@ static void *page_of(void *p) { return (void *)((uintptr_t)p & ~(uintptr_t)4095)
 static int look_for_device_memory(void) {
   unsigned char there;
   if (errno_of(SYS_write, device_block) != EFAULT) return 1;
-  if (mincore(page_of(device_block), 4096, &there) == 0) return 2; /* not even the reservation */
+  if (mincore(page_of(device_block), 4096, &there) == 0) return 2; /* not even the reservation exists */
   return errno == ENOMEM ? 0 : 3;
 }
 
@@ -122,10 +122,10 @@ static void child_has_no_device_memory(void **state) {
 
 static int touch_device_memory(void) { return *(volatile char *)device_block; }
 
-static void child_that_touches_device_memory_dies(void **state) {
+static void child_that_accesses_device_memory_dies(void **state) {
   (void)state;
   int status = status_of(touch_device_memory);
-  assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) != 0x44); /* it never sees the data */
+  assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) != 0x44); /* it must not read the data */
   assert_int_not_equal(status, 0);
   assert_parent_works();
 }
@@ -155,9 +155,9 @@ static void child_may_start_another_program(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(system_calls_refuse_device_addresses),  TEST(child_that_never_calls_ends_cleanly),
-      TEST(child_of_a_busy_parent_ends_cleanly),   TEST(child_has_no_device_memory),
-      TEST(child_that_touches_device_memory_dies), TEST(child_reads_pinned_memory),
+      TEST(system_calls_refuse_device_addresses),   TEST(child_that_never_calls_ends_cleanly),
+      TEST(child_of_a_busy_parent_ends_cleanly),    TEST(child_has_no_device_memory),
+      TEST(child_that_accesses_device_memory_dies), TEST(child_reads_pinned_memory),
       TEST(child_may_start_another_program),
   };
   return cmocka_run_group_tests(tests, blocks_up, blocks_down);

@@ -1,6 +1,6 @@
-/* What a forked child gets from each call: 107002 with words where it would need the device, or its parent's handles
- * and memory; the usual answer where it needs neither. No call crashes or hangs, whatever other threads of the parent
- * were in when it was forked. */
+/* The result of each call in a forked child: 107002 with a message where the call needs the device, or handles or
+ * memory of the parent; the usual result where it does not. No call crashes or hangs, even if other threads of the
+ * parent were inside the library during the fork. */
 #include "acl_capture.h"
 #include "self.h"
 
@@ -16,7 +16,7 @@
 
 enum { SIZE = 4096, PATIENCE_S = 30, MIB2 = 2 << 20 };
 
-/* ---- what the parent has ---- */
+/* ---- objects of the parent ---- */
 
 static void *block, *large, *pinned, *managed, *reserved, *media, *registered;
 static aclrtContext context;
@@ -86,7 +86,7 @@ static int parent_down(void **state) {
   return device_down(state);
 }
 
-/* ---- what a child gets; it writes on stderr what was wrong, which its parent prints ---- */
+/* ---- the child; it writes mismatches to stderr, which the parent prints ---- */
 
 static int wrong;
 
@@ -282,7 +282,7 @@ static void copy(void) {
   copy_to(registered);
 }
 
-/* Objects on the host, queries and settings work as before. */
+/* Host objects, queries and settings work as before. */
 static void use_the_host(void) {
   aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
   void *stamp = aclprofCreateStamp();
@@ -319,7 +319,7 @@ static void operate(void) {
   aclScalar *one = aclCreateScalar(&value, ACL_FLOAT);
   uint64_t bytes;
   aclOpExecutor *e = NULL;
-  aclnnAddsGetWorkspaceSize(x, one, one, x, &bytes, &e); /* what it says of an address means nothing here */
+  aclnnAddsGetWorkspaceSize(x, one, one, x, &bytes, &e); /* its verdict on the address has no meaning here */
   aclGetRecentErrMsg();
   if (e) REFUSED(aclnnAdds(NULL, 0, e, stream));
   aclDestroyTensor(x);
@@ -365,7 +365,7 @@ static void each_call_is_refused_or_harmless(void **state) {
   assert_dev_filled(block, 1, SIZE);
 }
 
-/* Threads that are mostly inside the library, with its locks. */
+/* Threads that spend most of their time inside the library, holding its locks. */
 static atomic_int is_over, n_called;
 
 static void *be_busy(void *unused) {
@@ -395,7 +395,7 @@ static void *be_busy(void *unused) {
   return NULL;
 }
 
-static void locks_of_the_parents_threads_hang_nothing(void **state) {
+static void calls_do_not_hang_on_locks_held_during_the_fork(void **state) {
   (void)state;
   enum { THREADS = 3, FORKS = 20 };
   pthread_t threads[THREADS];
@@ -408,7 +408,7 @@ static void locks_of_the_parents_threads_hang_nothing(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_call_is_refused_or_harmless),
-      cmocka_unit_test(locks_of_the_parents_threads_hang_nothing),
+      cmocka_unit_test(calls_do_not_hang_on_locks_held_during_the_fork),
   };
   return cmocka_run_group_tests(tests, parent_up, parent_down);
 }

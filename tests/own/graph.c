@@ -1,4 +1,5 @@
-/* Captured graphs, where CANN's documentation is silent: what they check, what they keep, what becomes of them. */
+/* Captured graphs where CANN's documentation is silent: checks before an execution, the memory that a graph keeps,
+ * failures, and lifetimes. */
 #include "acl_capture.h"
 
 #include "acl/acl_rt_memory_soma.h"
@@ -8,8 +9,8 @@
 
 /* ---- memory ---- */
 
-/* Rows: what a captured task uses that is gone when the graph is executed. */
-static void freed_memory_is_told_before_anything_runs(void **state) {
+/* Each row is a kind of task whose memory is freed between capture and execution. */
+static void freed_memory_is_reported_before_anything_runs(void **state) {
   (void)state;
   enum { OPERATOR, COPY_FROM_DEVICE, COPY_FROM_PINNED, FILL, VALUE, N_KINDS };
   aclrtStream stream = stream_new();
@@ -41,9 +42,9 @@ static void freed_memory_is_told_before_anything_runs(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* A capture of three streams takes two of the graph's own. Where the second is refused, the first goes again, and the
- * words are still those of the refusal. */
-static void a_graph_that_gets_no_stream_says_why(void **state) {
+/* A graph captured from three streams creates two internal streams. Here the second cannot be created: the first is
+ * destroyed again, and the message is that of the refusal. */
+static void failure_to_create_internal_streams_has_a_message(void **state) {
   (void)state;
   enum { MOST = 4096, LANES = 3 };
   static aclrtStream streams[MOST];
@@ -72,8 +73,8 @@ static void a_graph_that_gets_no_stream_says_why(void **state) {
   CHECK_OK(aclrtFree(p));
 }
 
-/* What an update put in place of freed memory is what counts. */
-static void a_group_uses_only_its_present_memory(void **state) {
+/* After an update has replaced freed memory, only the new memory matters. */
+static void an_update_can_replace_freed_memory(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   aclrtTaskGrp group = NULL;
@@ -85,7 +86,7 @@ static void a_group_uses_only_its_present_memory(void **state) {
   aclmdlRI model = end_in(stream);
   CHECK_OK(aclrtFree(first));
   CHECK_OK(aclmdlRIExecuteAsync(model, stream));
-  CHECK_FAILS(aclrtSynchronizeStream(stream)); /* told when the task is reached */
+  CHECK_FAILS(aclrtSynchronizeStream(stream)); /* reported when the task runs */
   assert_non_null(strstr(aclGetRecentErrMsg(), "freed"));
   CHECK_OK(aclmdlRICaptureTaskUpdateBegin(stream, group));
   add_to(stream, second, 2, second);
@@ -99,8 +100,8 @@ static void a_group_uses_only_its_present_memory(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* In mode relaxed ordinary memory is captured as it is, and read when the graph is executed. */
-static void relaxed_captures_use_ordinary_memory_where_it_is(void **state) {
+/* In relaxed mode, pageable host memory is captured by address and read when the graph is executed. */
+static void relaxed_captures_read_pageable_memory_at_execution(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   float *numbers = dev_filled(0, BYTES), host[N];
@@ -124,8 +125,8 @@ static uint64_t used_bytes(aclrtMemPool pool) {
   return bytes;
 }
 
-/* A block that a captured stream allocates and frees serves every execution, and is nobody else's meanwhile. */
-static void pools_leave_a_graph_its_blocks(void **state) {
+/* A block that a captured stream allocates and frees is used by every execution and stays reserved for the graph. */
+static void pool_blocks_of_a_graph_stay_reserved(void **state) {
   (void)state;
   const aclrtMemPoolProps props = {.allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
                                    .handleType = ACL_MEM_HANDLE_TYPE_NONE,
@@ -162,7 +163,7 @@ static void pools_leave_a_graph_its_blocks(void **state) {
 
 /* ---- operators ---- */
 
-/* More tensors than a task and an executor have room for. */
+/* More tensors than fit into a task and an executor. */
 static void operators_of_many_tensors_are_captured(void **state) {
   (void)state;
   enum { MOST = 24 };
@@ -190,7 +191,7 @@ static void operators_of_many_tensors_are_captured(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* The caller's tensor gets the shape that the latest execution found. */
+/* After each execution, the caller's tensor has the shape that this execution computed. */
 static void shapes_that_depend_on_data_follow_each_execution(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
@@ -219,12 +220,12 @@ static void shapes_that_depend_on_data_follow_each_execution(void **state) {
 
 /* ---- failures ---- */
 
-/* A task that fails when it runs: its parameters, in device memory, are addresses of nothing. */
+/* Submits a copy that fails when it runs: its parameters in device memory are invalid addresses. */
 static void submit_failing(aclrtStream stream, void *pointers) {
   CHECK_OK(aclrtMemcpyAsyncWithOffset(pointers, 8, 0, pointers, 8, 0, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, stream));
 }
 
-static void tasks_behind_a_failed_one_run(void **state) {
+static void tasks_after_a_failed_one_run(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   void *pointers = dev_filled(0, 64);
@@ -250,8 +251,8 @@ static void tasks_behind_a_failed_one_run(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* In whichever stream of the graph it was: the failure is of the stream that it was executed in. */
-static void a_failure_in_another_lane_is_told(void **state) {
+/* A failure in any stream of a graph is reported by the stream in which the graph was executed. */
+static void a_failure_in_an_internal_stream_is_reported(void **state) {
   (void)state;
   aclrtStream stream = stream_new(), other = stream_new();
   aclrtEvent event = NULL;
@@ -277,7 +278,7 @@ static void a_failure_in_another_lane_is_told(void **state) {
   CHECK_OK(aclrtDestroyStream(other));
 }
 
-static void a_stopped_context_runs_nothing_behind_a_failed_task(void **state) {
+static void stop_mode_drops_tasks_after_a_failed_one(void **state) {
   (void)state;
   aclrtContext context = NULL;
   CHECK_OK(aclrtCreateContext(&context, 0));
@@ -297,15 +298,16 @@ static void a_stopped_context_runs_nothing_behind_a_failed_task(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
   CHECK_OK(aclrtDestroyContext(context));
   CHECK_OK(aclrtSetDevice(0));
-  CHECK_OK(aclrtResetDevice(0)); /* the context is this thread's again, its count what it was */
+  /* this thread leaves and enters the context again, so the reference count is unchanged */
+  CHECK_OK(aclrtResetDevice(0));
   CHECK_OK(aclrtFree(pointers));
   CHECK_OK(aclrtFree(numbers));
 }
 
 /* ---- other streams ---- */
 
-/* torch_npu leaves streams that way: they wait, and get nothing to do. */
-static void a_wait_that_nothing_follows_need_not_come_back(void **state) {
+/* torch_npu leaves streams in this state: they wait for an event and get no further task. */
+static void a_stream_that_only_waits_need_not_be_joined(void **state) {
   (void)state;
   aclrtStream stream = stream_new(), other = stream_new();
   aclrtEvent event = NULL;
@@ -334,9 +336,9 @@ static void a_wait_that_nothing_follows_need_not_come_back(void **state) {
   CHECK_OK(aclrtDestroyStream(other));
 }
 
-/* ---- ends ---- */
+/* ---- lifetimes ---- */
 
-/* A graph of two lanes. */
+/* A graph captured from two streams. */
 static aclmdlRI two_lanes(aclrtStream stream, aclrtStream other, float *numbers) {
   aclrtEvent fork = NULL, back = NULL;
   CHECK_OK(aclrtCreateEventExWithFlag(&fork, ACL_EVENT_SYNC));
@@ -354,7 +356,7 @@ static aclmdlRI two_lanes(aclrtStream stream, aclrtStream other, float *numbers)
   return end_in(stream);
 }
 
-static void executing_alone_waits(void **state) {
+static void synchronous_execution_waits(void **state) {
   (void)state;
   aclrtStream stream = stream_new(), other = stream_new();
   float *numbers = dev_filled(0, BYTES);
@@ -364,7 +366,7 @@ static void executing_alone_waits(void **state) {
   assert_all(numbers, 3);
   gate *g = gate_close(stream);
   CHECK_OK(aclmdlRIExecuteAsync(model, stream));
-  CHECK_CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclmdlRIExecute(model, 10)); /* behind the one before */
+  CHECK_CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclmdlRIExecute(model, 10)); /* waits for the execution before it */
   gate_open(g);
   CHECK_OK(aclmdlRIExecute(model, -1));
   assert_all(numbers, 12);
@@ -374,7 +376,7 @@ static void executing_alone_waits(void **state) {
   CHECK_OK(aclrtDestroyStream(other));
 }
 
-static void a_stream_dropped_under_an_execution_leaves_the_graph_whole(void **state) {
+static void a_graph_survives_destruction_of_the_executing_stream(void **state) {
   (void)state;
   float *numbers = dev_filled(0, BYTES);
   aclrtStream stream = stream_new(), other = stream_new();
@@ -410,8 +412,9 @@ static void pass_when_open(void *arg) {
   while (atomic_load(&p->open) <= turn) nap_ms(1);
 }
 
-/* What a lane of the graph's own still has to do when the caller's stream goes, comes before the next execution. */
-static void a_lane_that_goes_on_is_waited_for(void **state) {
+/* When the caller's stream is destroyed by force, work that remains in an internal stream of the graph still precedes
+ * the next execution. */
+static void the_next_execution_waits_for_remaining_work(void **state) {
   (void)state;
   passage p = {0};
   aclrtEvent fork = NULL, back = NULL;
@@ -430,7 +433,7 @@ static void a_lane_that_goes_on_is_waited_for(void **state) {
   while (!atomic_load(&p.entered)) nap_ms(1);
   CHECK_OK(aclrtDestroyStreamForce(dropped));
   CHECK_OK(aclmdlRIExecuteAsync(model, stream));
-  nap_ms(20); /* in which it would start */
+  nap_ms(20); /* time in which the second execution would start if it did not wait */
   atomic_store(&p.open, 1);
   while (atomic_load(&p.entered) < 2) nap_ms(1);
   atomic_store(&p.open, 2);
@@ -443,7 +446,7 @@ static void a_lane_that_goes_on_is_waited_for(void **state) {
   CHECK_OK(aclrtDestroyStream(other));
 }
 
-static void a_graph_goes_after_its_context(void **state) {
+static void a_graph_can_be_destroyed_after_its_context(void **state) {
   (void)state;
   aclrtContext context = NULL;
   CHECK_OK(aclrtCreateContext(&context, 0));
@@ -462,8 +465,8 @@ static void a_graph_goes_after_its_context(void **state) {
   CHECK_OK(aclrtFree(numbers));
 }
 
-/* A context that goes takes its captures along, and other captures don't mind. */
-static void a_capture_goes_with_its_context(void **state) {
+/* Destroying a context destroys its captures; other captures are not affected. */
+static void a_capture_ends_with_its_context(void **state) {
   (void)state;
   aclrtContext context = NULL;
   aclmdlRI making = NULL;
@@ -478,11 +481,11 @@ static void a_capture_goes_with_its_context(void **state) {
   CHECK_OK(aclrtResetDevice(0));
   CHECK_CODE(ACL_ERROR_RT_PARAM_INVALID, aclmdlRIDestroy(making));
   CHECK_OK(aclrtDestroyStream(stream));
-  CHECK_OK(aclrtMemset(numbers, BYTES, 0, BYTES)); /* nothing is captured any more */
+  CHECK_OK(aclrtMemset(numbers, BYTES, 0, BYTES)); /* no capture is active any more */
   CHECK_OK(aclrtFree(numbers));
 }
 
-static void a_stream_may_go_in_the_middle_of_an_update(void **state) {
+static void a_stream_may_be_destroyed_during_an_update(void **state) {
   (void)state;
   aclrtStream stream = stream_new(), updating = stream_new();
   aclrtTaskGrp group = NULL;
@@ -494,10 +497,10 @@ static void a_stream_may_go_in_the_middle_of_an_update(void **state) {
   aclmdlRI model = end_in(stream);
   CHECK_OK(aclmdlRICaptureTaskUpdateBegin(updating, group));
   add_to(updating, numbers, 5, numbers);
-  CHECK_OK(aclrtDestroyStream(updating)); /* reaches the update first */
+  CHECK_OK(aclrtDestroyStream(updating)); /* the destroyed stream ran its tasks first, which reach the update */
   CHECK_OK(aclmdlRICaptureTaskUpdateBegin(stream, group));
   CHECK_OK(aclmdlRIDestroy(model));
-  add_to(stream, numbers, 7, numbers); /* of a graph whose handle is gone: harmless */
+  add_to(stream, numbers, 7, numbers); /* updates a graph whose handle has been destroyed, which is harmless */
   CHECK_OK(aclmdlRICaptureTaskUpdateEnd(stream));
   CHECK_OK(aclrtSynchronizeStream(stream));
   assert_all(numbers, 0);
@@ -505,7 +508,7 @@ static void a_stream_may_go_in_the_middle_of_an_update(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
-/* ---- words and numbers ---- */
+/* ---- printing ---- */
 
 static int print_a_graph(void) {
   CHECK_OK(aclInit(NULL));
@@ -518,7 +521,7 @@ static int print_a_graph(void) {
   return 0;
 }
 
-static void printing_names_streams_and_tasks(void **state) {
+static void printing_lists_streams_and_tasks(void **state) {
   (void)state;
   static child_end end;
   run_self(&end, "print", NULL);
@@ -530,24 +533,24 @@ static void printing_names_streams_and_tasks(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      OP_TEST(freed_memory_is_told_before_anything_runs),
-      OP_TEST(a_graph_that_gets_no_stream_says_why),
-      OP_TEST(a_group_uses_only_its_present_memory),
-      OP_TEST(relaxed_captures_use_ordinary_memory_where_it_is),
-      OP_TEST(pools_leave_a_graph_its_blocks),
+      OP_TEST(freed_memory_is_reported_before_anything_runs),
+      OP_TEST(failure_to_create_internal_streams_has_a_message),
+      OP_TEST(an_update_can_replace_freed_memory),
+      OP_TEST(relaxed_captures_read_pageable_memory_at_execution),
+      OP_TEST(pool_blocks_of_a_graph_stay_reserved),
       OP_TEST(operators_of_many_tensors_are_captured),
       OP_TEST(shapes_that_depend_on_data_follow_each_execution),
-      OP_TEST(tasks_behind_a_failed_one_run),
-      OP_TEST(a_failure_in_another_lane_is_told),
-      OP_TEST(a_stopped_context_runs_nothing_behind_a_failed_task),
-      OP_TEST(a_wait_that_nothing_follows_need_not_come_back),
-      OP_TEST(executing_alone_waits),
-      OP_TEST(a_stream_dropped_under_an_execution_leaves_the_graph_whole),
-      OP_TEST(a_lane_that_goes_on_is_waited_for),
-      OP_TEST(a_graph_goes_after_its_context),
-      OP_TEST(a_capture_goes_with_its_context),
-      OP_TEST(a_stream_may_go_in_the_middle_of_an_update),
-      OP_TEST(printing_names_streams_and_tasks),
+      OP_TEST(tasks_after_a_failed_one_run),
+      OP_TEST(a_failure_in_an_internal_stream_is_reported),
+      OP_TEST(stop_mode_drops_tasks_after_a_failed_one),
+      OP_TEST(a_stream_that_only_waits_need_not_be_joined),
+      OP_TEST(synchronous_execution_waits),
+      OP_TEST(a_graph_survives_destruction_of_the_executing_stream),
+      OP_TEST(the_next_execution_waits_for_remaining_work),
+      OP_TEST(a_graph_can_be_destroyed_after_its_context),
+      OP_TEST(a_capture_ends_with_its_context),
+      OP_TEST(a_stream_may_be_destroyed_during_an_update),
+      OP_TEST(printing_lists_streams_and_tasks),
   };
   if (argc == 2 && strcmp(argv[1], "print") == 0) return print_a_graph();
   return cmocka_run_group_tests(tests, device_up, device_down);

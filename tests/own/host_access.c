@@ -1,6 +1,6 @@
-/* A host access to device memory ends the program with a message that says which block it was, and a copy by a host
- * pointer that leads nowhere with one that says which call and pointer. Each case is a victim: this program run again
- * with the case's name, which writes down what it is about to do and does it. */
+/* Invalid host accesses. An access of the host to device memory ends the program with a message that names the block; a
+ * copy with an invalid host pointer ends it with a message that names the call and the pointer. Each case runs in a
+ * child process (this program with the case's name as argument), which prints the address and then makes the access. */
 #include "acl_ops.h"
 #include "self.h"
 
@@ -17,7 +17,7 @@
 #  endif
 #endif
 #ifndef SANITIZED
-#  define SANITIZED 0 /* 1: the sanitizer's own handler ends the program, by exit and not by the signal */
+#  define SANITIZED 0 /* 1: the sanitizer's handler ends the program by exit instead of the signal */
 #endif
 
 typedef aclError (*allocator)(void **p, size_t size, aclrtMemMallocPolicy policy);
@@ -51,7 +51,7 @@ static void own_handler(int number) {
   _exit(42);
 }
 
-/* Faults that are the program's own reach whoever handled them before. */
+/* Faults that the program itself causes reach the handler that was installed before. */
 static int fault_of_ones_own(void) {
   signal(SIGSEGV, own_handler);
   if (aclInit(NULL) || aclrtSetDevice(0)) return 3;
@@ -59,7 +59,7 @@ static int fault_of_ones_own(void) {
   return 5;
 }
 
-static void message_names_address_block_and_allocation(void **state) {
+static void message_names_the_address_block_and_allocation(void **state) {
   (void)state;
   static child_end end;
   for (int i = 0; i < N_VICTIMS; i++) {
@@ -91,18 +91,18 @@ static void other_faults_are_passed_on(void **state) {
   assert_int_equal(WEXITSTATUS(end.status), 42);
 }
 
-/* ---- copies by bad host pointers ---- */
+/* ---- copies with invalid host pointers ---- */
 
 enum { PAGE = 4096, OFFSET = 100, COUNT = 2 * PAGE };
 
-/* Pages: one to be read and written, one with that protection. */
+/* Maps two pages: a readable and writable one, then one with the given protection. */
 static char *pages_with(int protection) {
   char *p = mmap(NULL, COUNT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED || mprotect(p + PAGE, PAGE, protection)) _exit(6);
   return p;
 }
 
-/* A device block of COUNT bytes and a host range whose bytes from `at` on can't be reached. */
+/* A device block of COUNT bytes and a host range whose bytes from `at` on are inaccessible. */
 typedef struct {
   char *device, *host, *at;
 } ranges;
@@ -118,7 +118,7 @@ static void read_back_later(const ranges *r) {
 }
 static void fill_host_later(const ranges *r) { aclrtMemsetAsync(r->host, COUNT, 1, COUNT, NULL); }
 
-/* By a library thread: registered memory, and nobody waits. */
+/* Runs on a library thread, because the memory is registered as pinned and no thread waits. */
 static void read_back_in_worker(const ranges *r) {
   if (aclrtHostRegisterV2(r->host, COUNT, ACL_HOST_REG_PINNED)) _exit(7);
   read_back_later(r);
@@ -143,7 +143,7 @@ static const struct bad_copy {
 enum { N_BAD_COPIES = sizeof bad_copies / sizeof *bad_copies };
 
 static int die_by_copy(const struct bad_copy *b, bool own) {
-  ranges r = {.host = (char *)(uintptr_t)0x5500000000000000}; /* not canonical */
+  ranges r = {.host = (char *)(uintptr_t)0x5500000000000000}; /* not a canonical address */
   if (own) signal(SIGSEGV, own_handler);
   if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc((void **)&r.device, COUNT, ACL_MEM_MALLOC_HUGE_FIRST)) return 3;
   if (b->protection != -2) r.host = pages_with(b->protection < 0 ? PROT_READ : b->protection);
@@ -154,7 +154,7 @@ static int die_by_copy(const struct bad_copy *b, bool own) {
   return 5; /* not reached */
 }
 
-static void copies_name_call_and_pointer(void **state) {
+static void faults_of_copies_name_the_call_and_the_pointer(void **state) {
   (void)state;
   static child_end end;
   for (int i = 0; i < N_BAD_COPIES; i++) {
@@ -163,14 +163,14 @@ static void copies_name_call_and_pointer(void **state) {
     run_self(&end, b->name, NULL);
     print_message("%s: %s\n", b->name, end.text);
     assert_true(end.status != 0);
-    if (SANITIZED) continue; /* its copies look at its own memory first */
+    if (SANITIZED) continue; /* the sanitizer's copy functions check its own shadow memory first */
     assert_true(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGSEGV);
     assert_int_equal(sscanf(end.text, "%23s %23s", host, at), 2);
     const char *message = strstr(end.text, "cannon: ");
     assert_non_null(message);
     assert_non_null(strstr(message, b->words));
     assert_non_null(strstr(message, host));
-    /* Where exactly it faults first is up to the copy. */
+    /* The copy decides which byte of the page faults first. */
     if (b->protection != -2) at[strlen(at) - 3] = 0;
     snprintf(words, sizeof words, "the host memory at 0x%s", at);
     assert_non_null(strstr(message, words));
@@ -180,7 +180,7 @@ static void copies_name_call_and_pointer(void **state) {
   }
 }
 
-/* By an operator, in memory that was unmapped while it is registered. */
+/* An operator accesses memory that was unmapped while registered. */
 static int die_by_operator(void) {
   char *p = pages_with(PROT_READ);
   if (aclInit(NULL) || aclrtSetDevice(0) || aclrtHostRegisterV2(p, COUNT, ACL_HOST_REG_MAPPED)) return 3;
@@ -193,7 +193,7 @@ static int die_by_operator(void) {
   return 5; /* not reached */
 }
 
-static void operators_name_registered_memory(void **state) {
+static void faults_of_operators_name_registered_memory(void **state) {
   (void)state;
   static child_end end;
   char host[24], words[128];
@@ -205,7 +205,7 @@ static void operators_name_registered_memory(void **state) {
   if (!SANITIZED) assert_non_null(strstr(end.text, words));
 }
 
-static void the_programs_handler_gets_faults_of_copies(void **state) {
+static void the_programs_handler_receives_faults_of_copies(void **state) {
   (void)state;
   static child_end end;
   run_self(&end, "own_copy", NULL);
@@ -223,11 +223,11 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], victims[i].name)) return die_by_device_memory(&victims[i]);
   if (argc == 2 && !strcmp(argv[1], "own")) return fault_of_ones_own();
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(message_names_address_block_and_allocation),
+      cmocka_unit_test(message_names_the_address_block_and_allocation),
       cmocka_unit_test(other_faults_are_passed_on),
-      cmocka_unit_test(copies_name_call_and_pointer),
-      cmocka_unit_test(operators_name_registered_memory),
-      cmocka_unit_test(the_programs_handler_gets_faults_of_copies),
+      cmocka_unit_test(faults_of_copies_name_the_call_and_the_pointer),
+      cmocka_unit_test(faults_of_operators_name_registered_memory),
+      cmocka_unit_test(the_programs_handler_receives_faults_of_copies),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

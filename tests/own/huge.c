@@ -1,4 +1,5 @@
-/* Huge pages behind device memory: they come with the first task that writes a whole granule, where the host has them. */
+/* Huge pages for device memory: where the host supports them, they are allocated by the first task that writes a whole
+ * granule. */
 #include "acl_test.h"
 #include "cannon/memory.h"
 
@@ -11,7 +12,7 @@
 
 enum { MIB = 1 << 20, GRANULE = 2 * MIB };
 
-/* Whether this kernel makes huge pages of a shared file's when it is asked (Linux 6.1). */
+/* Whether this kernel turns pages of a shared file into huge pages on request (Linux 6.1 or later). */
 static bool host_has_them(void) {
   const int file = memfd_create("try", MFD_CLOEXEC);
   char *p = MAP_FAILED, *at = NULL;
@@ -28,7 +29,7 @@ static bool host_has_them(void) {
   return has;
 }
 
-/* A file of /proc/self: the sum, in bytes, of its lines that begin so. */
+/* The sum, in bytes, of those lines of a file of /proc/self that begin with `what`. */
 static size_t sum_of(const char *path, const char *what) {
   char line[256];
   size_t sum = 0, kib;
@@ -44,7 +45,7 @@ static size_t sum_of(const char *path, const char *what) {
 static size_t huge_bytes(void) { return sum_of("/proc/self/smaps", "ShmemPmdMapped:"); }
 static size_t shared_bytes(void) { return sum_of("/proc/self/status", "RssShmem:"); }
 
-static void whole_granules_become_huge_when_they_are_written(void **state) {
+static void whole_granules_become_huge_pages_when_written(void **state) {
   (void)state;
   enum { BYTES = 16 * MIB };
   if (!host_has_them()) skip();
@@ -53,7 +54,7 @@ static void whole_granules_become_huge_when_they_are_written(void **state) {
   assert_int_equal(huge_bytes(), before);
   CHECK_OK(aclrtMemsetAsync(p, BYTES, 0x5a, BYTES, NULL));
   CHECK_OK(aclrtSynchronizeStream(NULL));
-  assert_true(huge_bytes() >= before + BYTES - GRANULE); /* it may begin and end within a granule */
+  assert_true(huge_bytes() >= before + BYTES - GRANULE); /* the block may begin and end within a granule */
   assert_int_equal(dev_byte(p, 0), 0x5a);
   assert_int_equal(dev_byte(p, BYTES - 1), 0x5a);
   CHECK_OK(aclrtMemcpy(q, BYTES, p, BYTES, ACL_MEMCPY_DEVICE_TO_DEVICE));
@@ -65,8 +66,8 @@ static void whole_granules_become_huge_when_they_are_written(void **state) {
   assert_true(huge_bytes() <= before);
 }
 
-/* What was there before stays, and what is not written stays away. */
-static void nothing_comes_that_is_not_written(void **state) {
+/* Existing contents are kept, and memory that is not written is not committed. */
+static void memory_that_is_not_written_is_not_committed(void **state) {
   (void)state;
   enum { BYTES = 64 * MIB, WRITTEN = MIB };
   const size_t huge = huge_bytes(), there = shared_bytes();
@@ -83,8 +84,8 @@ static void nothing_comes_that_is_not_written(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(whole_granules_become_huge_when_they_are_written),
-      TEST(nothing_comes_that_is_not_written),
+      TEST(whole_granules_become_huge_pages_when_written),
+      TEST(memory_that_is_not_written_is_not_committed),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,4 +1,4 @@
-/* The memory debugger, on programs that are wrong on purpose: each runs in a process of its own, with CANNON_LEAKS. */
+/* The memory debugger (CANNON_LEAKS), applied to programs with deliberate errors, each in a process of its own. */
 #include "acl_test.h"
 #include "self.h"
 
@@ -9,9 +9,9 @@ static char report_path[] = "/tmp/cannon-own-leaks-XXXXXX";
 static child_end end;
 static char report[65536];
 
-/* ---- the programs ---- */
+/* ---- programs under test ---- */
 
-/* Not inlined, so that each is a place of its own. */
+/* Not inlined, so that each function is a separate call site. */
 #define PLACE __attribute__((noinline)) static
 
 PLACE void *allocate(size_t size) {
@@ -26,7 +26,7 @@ static void say_message(void) {
 }
 
 static void leak_three(void) {
-  for (volatile int i = 0; i < 2; i++) allocate(1000); /* one place: not unrolled */
+  for (volatile int i = 0; i < 2; i++) allocate(1000); /* volatile prevents unrolling, so there is one call site */
   void *pinned;
   CHECK_OK(aclrtMallocHost(&pinned, 70000));
   CHECK_OK(aclrtFree(allocate(5)));
@@ -54,7 +54,8 @@ PLACE aclrtDrvMemHandle physical(aclrtMemLocationType where) {
   return handle;
 }
 
-/* Memory without an address lives while there is a handle or a mapping; what tasks still use is the library's. */
+/* Memory without an address is live while a handle or a mapping exists; memory that only pending tasks still use is not
+ * the program's. */
 static void other_kinds(void) {
   void *p, *at;
   aclrtDrvMemHandle kept, mapped = physical(ACL_MEM_LOCATION_TYPE_DEVICE),
@@ -84,7 +85,7 @@ static void many_blocks(void) {
 static volatile sig_atomic_t own_handler_ran;
 static void own_handler(int number) { own_handler_ran = number; }
 
-/* Reports once on a signal, when two blocks are live, and once at exit, when one is. */
+/* Reports once on a signal, with two live blocks, and once at exit, with one. */
 static void signal_and_exit(void) {
   void *p = allocate(100);
   allocate(200);
@@ -96,18 +97,19 @@ static void signal_and_exit(void) {
 
 static void handler_of_the_program(void) {
   allocate(100);
-  signal(SIGUSR2, own_handler); /* as a program that knows nothing of the debugger */
+  signal(SIGUSR2, own_handler); /* as in a program that does not know the debugger */
   raise(SIGUSR2);
   fprintf(stderr, "own handler: %d\n", own_handler_ran == SIGUSR2);
 }
 
 static void fork_a_child(void) {
   void *p = allocate(100);
-  nap_ms(50); /* the debugger's thread has started: ASan does not survive a fork while another thread allocates */
+  /* wait until the debugger's thread has started: ASan does not survive a fork while another thread allocates */
+  nap_ms(50);
   fflush(NULL);
   const pid_t pid = fork();
   if (pid == 0) {
-    aclrtFree(p); /* counts an error, and has no memory of the parent's */
+    aclrtFree(p); /* counts as an error; the child does not have the parent's memory */
     exit(0);
   }
   int status = -1;
@@ -156,7 +158,7 @@ static int run_program(const char *name) {
   return 1;
 }
 
-/* Runs a program with the debugger and reads what it reports. */
+/* Runs a program with the debugger and reads its report. */
 static void debug(const char *program, const char *options) {
   char setting[256];
   setenv("REPORT", report_path, 1);
@@ -184,18 +186,18 @@ static int count_of(const char *text, const char *part) {
 
 /* ---- tests ---- */
 
-static void live_blocks_are_listed_with_size_place_and_stack(void **state) {
+static void live_blocks_are_listed_with_size_and_stack(void **state) {
   (void)state;
   debug("leak_three", "");
   assert_has(report, "at exit");
   assert_has(report, "Live blocks: 3, 72000 bytes; allocations: 4, frees: 1\n");
   assert_has(report, "1 block of 70000 bytes by aclrtMallocHost\n");
-  assert_has(report, "2 blocks of 2000 bytes by aclrtMalloc\n"); /* one stack */
+  assert_has(report, "2 blocks of 2000 bytes by aclrtMalloc\n"); /* one common stack */
   assert_true(strstr(report, "70000 bytes by") < strstr(report, "2000 bytes by"));
   assert_has(report, "1000 bytes, device 0, allocation 1, ");
   assert_has(report, "1000 bytes, device 0, allocation 2, ");
   assert_has(report, "70000 bytes, pinned, allocation 1, ");
-  assert_true(count_of(report, "    from self(") >= 6); /* stacks of three functions of this program */
+  assert_true(count_of(report, "    from self(") >= 6); /* stacks through three functions of this program */
   assert_null(strstr(report, "Wrong frees"));
 }
 
@@ -222,7 +224,7 @@ static void depth_of_stacks_can_be_set(void **state) {
   assert_int_equal(count_of(report, "    from "), 2);
 }
 
-static void wrong_frees_name_the_first_one(void **state) {
+static void wrong_frees_name_the_first_free(void **state) {
   (void)state;
   debug("free_wrongly", "");
   assert_has(end.text, "it was freed by self(");
@@ -238,7 +240,7 @@ static void wrong_frees_name_the_first_one(void **state) {
   assert_has(report, "Live blocks: 0, 0 bytes");
 }
 
-static void without_it_there_is_nothing_to_tell(void **state) {
+static void messages_without_the_debugger_have_no_history(void **state) {
   (void)state;
   setenv("REPORT", report_path, 1);
   unsetenv("CANNON_LEAKS");
@@ -250,7 +252,7 @@ static void without_it_there_is_nothing_to_tell(void **state) {
   assert_int_equal(access(report_path, F_OK), -1);
 }
 
-static void many_live_blocks_are_warned_of_once(void **state) {
+static void many_live_blocks_cause_one_warning(void **state) {
   (void)state;
   debug("many_blocks", ",max=20");
   assert_int_equal(count_of(end.text, "warning: 20 blocks were live at once"), 1);
@@ -267,7 +269,7 @@ static void reports_on_a_signal_and_at_exit(void **state) {
   assert_has(second, "Live blocks: 1, 200 bytes");
 }
 
-static void a_handler_of_the_program_stays(void **state) {
+static void a_signal_handler_of_the_program_is_kept(void **state) {
   (void)state;
   debug("handler_of_the_program", "");
   assert_has(end.text, "own handler: 1");
@@ -289,7 +291,7 @@ static void threads_and_reports_at_the_same_time(void **state) {
   assert_has(report, "Live blocks: 0, 0 bytes; allocations: 2000, frees: 2000\n");
 }
 
-static void what_is_wrong_in_the_options_is_said(void **state) {
+static void invalid_options_are_reported(void **state) {
   (void)state;
   debug("many_blocks", ",max=x,frames=1");
   assert_has(end.text, "CANNON_LEAKS has 'max=x', expected");
@@ -299,17 +301,17 @@ static void what_is_wrong_in_the_options_is_said(void **state) {
 int main(int argc, char **argv) {
   if (argc > 1) return run_program(argv[1]);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(live_blocks_are_listed_with_size_place_and_stack),
+      cmocka_unit_test(live_blocks_are_listed_with_size_and_stack),
       cmocka_unit_test(every_kind_of_memory_is_listed),
       cmocka_unit_test(depth_of_stacks_can_be_set),
-      cmocka_unit_test(wrong_frees_name_the_first_one),
-      cmocka_unit_test(without_it_there_is_nothing_to_tell),
-      cmocka_unit_test(many_live_blocks_are_warned_of_once),
+      cmocka_unit_test(wrong_frees_name_the_first_free),
+      cmocka_unit_test(messages_without_the_debugger_have_no_history),
+      cmocka_unit_test(many_live_blocks_cause_one_warning),
       cmocka_unit_test(reports_on_a_signal_and_at_exit),
-      cmocka_unit_test(a_handler_of_the_program_stays),
+      cmocka_unit_test(a_signal_handler_of_the_program_is_kept),
       cmocka_unit_test(a_forked_child_reports_nothing),
       cmocka_unit_test(threads_and_reports_at_the_same_time),
-      cmocka_unit_test(what_is_wrong_in_the_options_is_said),
+      cmocka_unit_test(invalid_options_are_reported),
   };
   close(mkstemp(report_path));
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);

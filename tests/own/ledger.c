@@ -1,5 +1,6 @@
-/* Processes of one machine share its devices' memory: what one has charged the other can't have, until it ends,
- * however it ends; other machines know nothing of it. Whatever the machine's file holds, no process falls over it. */
+/* Processes on one machine share its devices' memory through the ledger file. Memory charged by one process is
+ * unavailable to others until it ends, however it ends; processes with another ledger are not affected. No content of
+ * the file may crash a process. */
 #include "acl_test.h"
 #include "peer_process.h"
 #include "self.h"
@@ -16,13 +17,13 @@ static char bad_path[64], bad_setting[96];
 
 typedef struct {
   enum { TAKE, TAKE_ALL, GIVE, FORK, ASK } what;
-  size_t bytes; /* TAKE: of the block */
+  size_t bytes; /* TAKE: bytes of the block */
 } order;
 
 typedef struct {
   aclError code;
-  size_t n, free_bytes; /* blocks; as aclrtGetMemInfo says */
-  pid_t pid;            /* FORK */
+  size_t n, free_bytes; /* number of blocks; free bytes from aclrtGetMemInfo */
+  pid_t pid;            /* FORK: the child */
   char message[400];
 } report;
 
@@ -77,7 +78,7 @@ static bool exists(const char *path) {
 
 /* ---- sharing ---- */
 
-static void memory_that_another_process_holds_is_missing(void **state) {
+static void memory_held_by_another_process_is_unavailable(void **state) {
   (void)state;
   const size_t before = free_memory();
   peer p = peer_start("serve", NULL), q = peer_start("serve", NULL);
@@ -88,7 +89,7 @@ static void memory_that_another_process_holds_is_missing(void **state) {
   assert_int_equal(free_memory(), before - 128 * MIB);
   const report r = tell(&p, (order){TAKE, 2 * MIB - 64});
   assert_int_equal(r.code, 207001);
-  assert_non_null(strstr(r.message, "64.0 MiB in other processes")); /* what the first has */
+  assert_non_null(strstr(r.message, "64.0 MiB in other processes")); /* the memory of the first process */
   assert_int_equal(r.free_bytes, 0);
   peer_end(&q);
   assert_int_equal(tell(&p, (order){TAKE, 2 * MIB - 64}).code, ACL_SUCCESS);
@@ -121,22 +122,22 @@ static void a_forked_child_does_not_keep_its_parents_memory(void **state) {
   assert_int_equal(kill(r.pid, SIGKILL), 0);
 }
 
-/* What a process only keeps for reuse is another's when that needs it, even if the first does nothing. */
-static void what_is_only_kept_goes_to_who_needs_it(void **state) {
+/* Memory that a process only keeps for reuse goes to another one that needs it, even while the first is idle. */
+static void cached_memory_goes_to_a_process_that_needs_it(void **state) {
   (void)state;
   peer p = peer_start("serve", NULL), q = peer_start("serve", NULL);
   for (int i = 0; i < 3; i++) {
     assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
     assert_int_equal(tell(&p, (order){GIVE, 0}).code, ACL_SUCCESS);
     assert_int_equal(tell(&q, (order){TAKE, 100 * MIB}).code, ACL_SUCCESS);
-    assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, 207001); /* not what is used */
+    assert_int_equal(tell(&p, (order){TAKE, 100 * MIB}).code, 207001); /* memory in use does not go to others */
     assert_int_equal(tell(&q, (order){GIVE, 0}).code, ACL_SUCCESS);
   }
   peer_end(&p);
   peer_end(&q);
 }
 
-/* Nobody waits for ever for a process that does not answer. */
+/* No process waits indefinitely for one that does not answer. */
 static void a_stopped_process_is_not_waited_for(void **state) {
   (void)state;
   peer p = peer_start("serve", NULL), q = peer_start("serve", NULL);
@@ -151,8 +152,8 @@ static void a_stopped_process_is_not_waited_for(void **state) {
   peer_end(&q);
 }
 
-/* However they race: together they get exactly what there is. */
-static void racing_processes_get_what_there_is(void **state) {
+/* Racing processes together get exactly the memory of the device. */
+static void racing_processes_get_exactly_the_devices_memory(void **state) {
   (void)state;
   enum { N = 4 };
   const order all = {TAKE_ALL, 0};
@@ -171,7 +172,7 @@ static void racing_processes_get_what_there_is(void **state) {
   for (int i = 0; i < N; i++) peer_kill(&p[i]);
 }
 
-static void other_machines_do_not_count(void **state) {
+static void other_ledgers_are_independent(void **state) {
   (void)state;
   static char other[sizeof ledger_setting + 8];
   snprintf(other, sizeof other, "%s.other", ledger_setting);
@@ -182,8 +183,8 @@ static void other_machines_do_not_count(void **state) {
   peer_end(&q);
 }
 
-/* Without a file of their own, processes are on one machine if they have the same device with the same memory. */
-static void machines_are_told_apart_by_their_devices(void **state) {
+/* Without an explicit ledger file, processes share a ledger if they have the same device with the same memory size. */
+static void default_ledgers_differ_by_device_and_memory(void **state) {
   (void)state;
   char path[64];
   if (access("/dev/shm", W_OK)) skip();
@@ -201,8 +202,9 @@ static void machines_are_told_apart_by_their_devices(void **state) {
   assert_false(exists(path));
 }
 
-/* What the killed leave is removed at the next start, even if that is of another machine; what is in use is not. */
-static void files_of_the_dead_are_removed(void **state) {
+/* The files of killed processes are removed when the next process starts, even for another device; files in use are
+ * kept. */
+static void files_of_killed_processes_are_removed(void **state) {
   (void)state;
   char dead[64], alive[64];
   if (access("/dev/shm", W_OK)) skip();
@@ -219,14 +221,14 @@ static void files_of_the_dead_are_removed(void **state) {
   assert_false(exists(dead));
   assert_true(exists(alive));
   peer s = peer_start("serve_by_default", "CANNON_MEM=150994944");
-  assert_int_equal(tell(&s, (order){TAKE, 100 * MIB}).code, 207001); /* both are on one machine still */
+  assert_int_equal(tell(&s, (order){TAKE, 100 * MIB}).code, 207001); /* both processes still share one ledger */
   peer_end(&r);
   peer_end(&s);
   peer_end(&q);
   assert_false(exists(alive));
 }
 
-/* One that was stopped while it held the file's lock is waited for, and named. */
+/* A process that was stopped while holding the file's lock is waited for and named on stderr. */
 static int allocate_beside_a_stopped_holder(void) {
   enum { STOPPED_MS = 2300 };
   const int fd = open(getenv("CANNON_LEDGER"), O_RDWR);
@@ -257,15 +259,15 @@ static void a_stopped_holder_of_the_lock_is_named(void **state) {
   int holder = 0;
   char words[64];
   run_self(&end, "beside", NULL);
-  if (end.status) print_error("%s\n", end.text);
+  if (end.status) print_error("stderr of the child: %s\n", end.text);
   assert_int_equal(end.status, 0);
   assert_int_equal(sscanf(end.text, "holder %d", &holder), 1);
   snprintf(words, sizeof words, "cannon: process %d (exe), which is stopped, keeps /", holder);
   assert_non_null(strstr(end.text, words));
 }
 
-/* Devices are the machine's, whatever numbers a process has for them. */
-static void devices_are_told_apart(void **state) {
+/* Charges are per physical device, whatever id a process has for it. */
+static void devices_are_charged_separately(void **state) {
   (void)state;
   peer p = peer_start("serve", "ASCEND_RT_VISIBLE_DEVICES=1"), q = peer_start("serve", "ASCEND_RT_VISIBLE_DEVICES=0"),
        r = peer_start("serve", "ASCEND_RT_VISIBLE_DEVICES=1");
@@ -278,7 +280,8 @@ static void devices_are_told_apart(void **state) {
   peer_end(&r);
 }
 
-/* A program that closes all descriptors, as daemons do, goes on alone; what it opens then is not touched. */
+/* A program that closes all its descriptors, as daemons do, continues without sharing. Files that it opens later are
+ * not touched. */
 static int close_everything(void) {
   void *p = NULL;
   char path[] = "/tmp/cannon-test-XXXXXX";
@@ -286,26 +289,28 @@ static int close_everything(void) {
   device_up(NULL);
   for (int fd = 3; fd < 256; fd++) close(fd);
   int last = -1;
-  for (int i = 0; i < 32; i++) last = i ? dup(last) : mkstemp(path); /* whatever number the library had */
+  /* reuses every number that the library's descriptors had */
+  for (int i = 0; i < 32; i++) last = i ? dup(last) : mkstemp(path);
   unlink(path);
   for (int i = 0; i < 3; i++) CHECK_OK(aclrtMalloc(&p, MIB, ACL_MEM_MALLOC_HUGE_FIRST));
   assert_int_equal(fstat(last, &s), 0);
   assert_int_equal(s.st_size, 0);
-  _exit(0); /* device memory has lost its file, too */
+  _exit(0); /* device memory has lost its file, too, so skip the exit handlers */
 }
 
-static void closed_descriptors_are_survived(void **state) {
+static void closing_all_descriptors_is_tolerated(void **state) {
   (void)state;
   static child_end end;
   run_self(&end, "close", NULL);
-  if (end.status) print_error("%s\n", end.text);
+  if (end.status) print_error("stderr of the child: %s\n", end.text);
   assert_int_equal(end.status, 0);
   assert_non_null(strstr(end.text, "its descriptor was closed by the program"));
 }
 
-/* ---- the host ---- */
+/* ---- memory of the host ---- */
 
-/* Nothing of it is touched: it is promised. A sanitizer's windows make devices small, so it takes some. */
+/* Memory is only promised, never touched. A sanitizer's address layout makes devices small, so the test uses
+ * several. */
 static int promise_the_host_once(void) {
   enum { DEVICES = 16 };
   void *first = NULL, *other = NULL;
@@ -319,11 +324,11 @@ static int promise_the_host_once(void) {
   aclGetRecentErrMsg();
   CHECK_OK(aclrtSetDevice(device));
   while (device < DEVICES && !aclrtMalloc(&other, bytes, ACL_MEM_MALLOC_HUGE_FIRST)) aclrtSetDevice(++device);
-  if (device == DEVICES) return 0; /* the host has memory for them all */
+  if (device == DEVICES) return 0; /* the host has memory for all of them */
   assert_non_null(strstr(aclGetRecentErrMsg(), "has left: 0 B of"));
   CHECK_CODE(207001, aclrtMallocHost(&other, bytes));
   CHECK_CODE(207001, aclrtMemAllocManaged(&other, bytes, ACL_RT_MEM_ATTACH_GLOBAL));
-  CHECK_OK(aclrtFree(first)); /* and kept, by the other device */
+  CHECK_OK(aclrtFree(first)); /* now cached by the first device's heap */
   CHECK_OK(aclrtMalloc(&other, bytes / 2, ACL_MEM_MALLOC_HUGE_FIRST));
   CHECK_OK(aclrtFree(other));
   CHECK_OK(aclrtMallocHost(&other, bytes / 2));
@@ -331,17 +336,17 @@ static int promise_the_host_once(void) {
   return 0;
 }
 
-static void the_hosts_memory_is_promised_once(void **state) {
+static void host_memory_is_promised_only_once(void **state) {
   (void)state;
   static child_end end;
   run_self(&end, "promise", NULL);
-  if (end.status) print_error("%s\n", end.text);
+  if (end.status) print_error("stderr of the child: %s\n", end.text);
   assert_int_equal(end.status, 0);
 }
 
-/* ---- the file ---- */
+/* ---- contents of the file ---- */
 
-/* This program as a process by itself, on the machine whose file is at bad_path. */
+/* Runs in a child: takes all memory of the machine whose ledger is at bad_path. */
 static aclError take_all_of(void) {
   return aclInit(NULL) || aclrtSetDevice(0) ? 1 : take((DEVICE_MIB - 1) * MIB) == ACL_SUCCESS ? 0 : 2;
 }
@@ -358,7 +363,7 @@ static void put_file(const void *content, size_t n, mode_t mode) {
 static void assert_runs(bool leaves_file) {
   static child_end end;
   run_self(&end, "all", bad_setting);
-  if (end.status) print_error("%s\n", end.text);
+  if (end.status) print_error("stderr of the child: %s\n", end.text);
   assert_int_equal(end.status, 0);
   assert_int_equal(exists(bad_path), leaves_file);
   assert_int_equal(!!strstr(end.text, "shares no device memory with others"), leaves_file);
@@ -371,7 +376,7 @@ static void the_last_process_removes_the_file(void **state) {
   assert_runs(false);
 }
 
-static void a_broken_file_is_made_anew(void **state) {
+static void a_broken_file_is_replaced(void **state) {
   (void)state;
   static unsigned char rubbish[300000];
   put_file("", 0, 0600);
@@ -386,8 +391,8 @@ static void a_broken_file_is_made_anew(void **state) {
   assert_runs(false);
 }
 
-/* The right start, and rubbish behind: charges and exports of processes that are not alive. */
-static void rubbish_of_the_dead_does_not_count(void **state) {
+/* A valid header followed by garbage: charges and exports of processes that do not exist. */
+static void garbage_entries_of_dead_processes_are_ignored(void **state) {
   (void)state;
   static unsigned char image[300000];
   const int fd = open(ledger_path, O_RDONLY);
@@ -399,7 +404,7 @@ static void rubbish_of_the_dead_does_not_count(void **state) {
   assert_runs(false);
 }
 
-/* What is not ours to use is left alone; the process says so and goes on by itself. */
+/* A file that this user must not use is left alone; the process reports it and continues without sharing. */
 static void a_foreign_file_is_refused(void **state) {
   (void)state;
   put_file("", 0, 0666);
@@ -433,22 +438,22 @@ int main(int argc, char **argv) {
   snprintf(bad_setting, sizeof bad_setting, "CANNON_LEDGER=%s", bad_path);
   putenv(ledger_setting);
   const struct CMUnitTest tests[] = {
-      TEST(memory_that_another_process_holds_is_missing),
+      TEST(memory_held_by_another_process_is_unavailable),
       TEST(a_killed_process_holds_nothing),
       TEST(a_forked_child_does_not_keep_its_parents_memory),
-      TEST(what_is_only_kept_goes_to_who_needs_it),
+      TEST(cached_memory_goes_to_a_process_that_needs_it),
       TEST(a_stopped_process_is_not_waited_for),
       TEST(a_stopped_holder_of_the_lock_is_named),
-      TEST(racing_processes_get_what_there_is),
-      TEST(other_machines_do_not_count),
-      TEST(machines_are_told_apart_by_their_devices),
-      TEST(files_of_the_dead_are_removed),
-      TEST(devices_are_told_apart),
-      TEST(closed_descriptors_are_survived),
-      TEST(the_hosts_memory_is_promised_once),
+      TEST(racing_processes_get_exactly_the_devices_memory),
+      TEST(other_ledgers_are_independent),
+      TEST(default_ledgers_differ_by_device_and_memory),
+      TEST(files_of_killed_processes_are_removed),
+      TEST(devices_are_charged_separately),
+      TEST(closing_all_descriptors_is_tolerated),
+      TEST(host_memory_is_promised_only_once),
       TEST(the_last_process_removes_the_file),
-      TEST(a_broken_file_is_made_anew),
-      TEST(rubbish_of_the_dead_does_not_count),
+      TEST(a_broken_file_is_replaced),
+      TEST(garbage_entries_of_dead_processes_are_ignored),
       TEST(a_foreign_file_is_refused),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);

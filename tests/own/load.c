@@ -1,5 +1,5 @@
-/* How busy a device is: by what runs on it, in time. Whatever a sample happens to see, work that goes on is seen at
- * last, and so is its end. */
+/* The utilization of a device, measured by the time that operators run. A single sample may miss work, but continued
+ * work is seen eventually, and so is its end. */
 #include "acl_ops.h"
 
 #include "aclnnop/aclnn_add.h"
@@ -52,7 +52,7 @@ static aclrtUtilizationInfo load_now(void) {
   return info;
 }
 
-static void work_is_seen_on_its_unit(void **state) {
+static void work_is_reported_for_its_unit(void **state) {
   (void)state;
   for (int products = 0; products < 2; ++products) {
     static work w;
@@ -64,13 +64,13 @@ static void work_is_seen_on_its_unit(void **state) {
     atomic_store(&w.stop, 1);
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&w.failed), 0);
-    load_now(); /* of the time until here */
+    load_now(); /* restarts the measurement here */
     info = load_now();
     assert_int_equal(info.cubeUtilization + info.vectorUtilization, 0);
   }
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(work_is_seen_on_its_unit)};
+  const struct CMUnitTest tests[] = {TEST(work_is_reported_for_its_unit)};
   return cmocka_run_group_tests_name("load", tests, device_up, device_down);
 }

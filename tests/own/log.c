@@ -1,5 +1,5 @@
-/* The log: levels by ASCEND_GLOBAL_LOG_LEVEL, to stdout by ASCEND_SLOG_PRINT_TO_STDOUT, to a file by
- * ASCEND_PROCESS_LOG_PATH; otherwise nowhere. */
+/* The log: ASCEND_GLOBAL_LOG_LEVEL chooses the level, ASCEND_SLOG_PRINT_TO_STDOUT prints to stdout,
+ * ASCEND_PROCESS_LOG_PATH writes a file. Without the latter two nothing is written. */
 #include "acl_test.h"
 #include "folder.h"
 #include "self.h"
@@ -7,7 +7,7 @@
 #include <dirent.h>
 #include <limits.h>
 
-/* The child: one failing call and a line of each level. Its stdout is its stderr, which run_self reads. */
+/* The child: one failing call, and one line of each level. Its stdout goes to its stderr, which run_self reads. */
 static int write_lines(void) {
   dup2(STDERR_FILENO, STDOUT_FILENO);
   aclrtFree(NULL);
@@ -28,7 +28,7 @@ static void assert_lines(const char *text, int lowest) {
 
 enum { NOTHING = 4 };
 
-static void nothing_is_printed_unasked(void **state) {
+static void nothing_is_printed_by_default(void **state) {
   (void)state;
   static child_end end;
   unsetenv("ASCEND_SLOG_PRINT_TO_STDOUT");
@@ -49,7 +49,7 @@ static void level_decides_what_is_printed(void **state) {
     assert_lines(end.text, lowest);
     if (lowest <= ACL_ERROR) assert_non_null(strstr(end.text, "file.c:42"));
   }
-  run_self(&end, "write", NULL); /* errors only */
+  run_self(&end, "write", NULL); /* by default errors only */
   assert_lines(end.text, ACL_ERROR);
   unsetenv("ASCEND_SLOG_PRINT_TO_STDOUT");
 }
@@ -80,7 +80,7 @@ static void folder_gets_a_file(void **state) {
 
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "write") == 0) return write_lines();
-  const struct CMUnitTest tests[] = {TEST(nothing_is_printed_unasked), TEST(level_decides_what_is_printed),
+  const struct CMUnitTest tests[] = {TEST(nothing_is_printed_by_default), TEST(level_decides_what_is_printed),
                                      TEST(folder_gets_a_file)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

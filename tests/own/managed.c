@@ -1,4 +1,4 @@
-/* What managed memory promises beyond CANN. */
+/* Properties of managed memory that go beyond CANN's. */
 #include "acl_test.h"
 #include "self.h"
 
@@ -16,11 +16,11 @@ static int without(void) {
   return device_down(NULL);
 }
 
-static void devices_without_it_say_so(void **state) {
+static void devices_without_managed_memory_say_so(void **state) {
   (void)state;
   static child_end end;
   run_self(&end, "without", "CANNON_DEVICE=Ascend910_9392");
-  if (end.status) print_error("%s\n", end.text);
+  if (end.status) print_error("stderr of the child: %s\n", end.text);
   assert_int_equal(end.status, 0);
 }
 
@@ -32,7 +32,7 @@ static size_t resident_pages(void *p, size_t bytes) {
   return n;
 }
 
-static void prefetched_pages_are_there(void **state) {
+static void prefetched_pages_are_resident(void **state) {
   (void)state;
   const aclrtMemManagedLocation host = {ACL_MEM_LOCATIONTYPE_HOST, 0};
   char *p = NULL;
@@ -43,7 +43,7 @@ static void prefetched_pages_are_there(void **state) {
   CHECK_OK(aclrtFree(p));
 }
 
-/* A block in use by tasks stays what it is until they are done. */
+/* A freed block keeps its contents until the tasks that use it are done. */
 static void memory_of_pending_tasks_stays(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
@@ -51,7 +51,8 @@ static void memory_of_pending_tasks_stays(void **state) {
   CHECK_OK(aclrtMemAllocManaged(&p, MIB2, ACL_RT_MEM_ATTACH_GLOBAL));
   memset(p, 0x77, 100);
   gate *g = gate_close(stream);
-  CHECK_OK(aclrtMemcpyAsync(d, 100, p, 100, ACL_MEMCPY_HOST_TO_DEVICE, stream)); /* does not wait: not pageable */
+  /* does not wait, since managed memory is not pageable */
+  CHECK_OK(aclrtMemcpyAsync(d, 100, p, 100, ACL_MEMCPY_HOST_TO_DEVICE, stream));
   CHECK_OK(aclrtFree(p));
   CHECK_OK(aclrtMemAllocManaged(&q, MIB2, ACL_RT_MEM_ATTACH_GLOBAL));
   memset(q, 0, MIB2);
@@ -66,8 +67,8 @@ static void memory_of_pending_tasks_stays(void **state) {
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "without")) return without();
   const struct CMUnitTest tests[] = {
-      TEST(devices_without_it_say_so),
-      TEST(prefetched_pages_are_there),
+      TEST(devices_without_managed_memory_say_so),
+      TEST(prefetched_pages_are_resident),
       TEST(memory_of_pending_tasks_stays),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);

@@ -1,12 +1,12 @@
-/* The text of an error names the function, the argument, what it was and what was expected. */
+/* The text of an error names the function, the argument, its value and the expected value. */
 #include "acl_ops.h"
 
 #include "aclnnop/aclnn_add.h"
 #include "aclnnop/aclnn_mm.h"
 
-static int wrong; /* every call is tried before the test fails */
+static int wrong; /* counts failures, so that every call is tried before the test fails */
 
-/* The failing call's message must hold each of the words. */
+/* Checks that the message of the failing call contains each of the words. */
 static void look_for(const char *call, aclError code, const char *const *words) {
   const char *message = aclGetRecentErrMsg();
   bool good = code != 0 && message;
@@ -49,7 +49,7 @@ static void runtime_messages_name_the_argument(void **state) {
   SAYS(aclrtMalloc(&p, 0, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc", "size");
   SAYS(aclrtMalloc(&p, (size_t)1 << 60, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc", "1152921504606846976");
   SAYS(aclrtFree(NULL), "aclrtFree", "devPtr");
-  SAYS(aclrtFree(dev + 64), "aclrtFree", "devPtr", "100"); /* the block that it is inside of */
+  SAYS(aclrtFree(dev + 64), "aclrtFree", "devPtr", "100"); /* the size of the block that contains the address */
   SAYS(aclrtMemcpy(NULL, 10, host, 10, ACL_MEMCPY_HOST_TO_DEVICE), "aclrtMemcpy", "dst");
   SAYS(aclrtMemcpy(dev, 10, NULL, 10, ACL_MEMCPY_HOST_TO_DEVICE), "aclrtMemcpy", "src");
   SAYS(aclrtMemcpy(dev, 5, host, 6, ACL_MEMCPY_HOST_TO_DEVICE), "count", "6", "5");
@@ -61,7 +61,7 @@ static void runtime_messages_name_the_argument(void **state) {
   assert_int_equal(wrong, 0);
 }
 
-/* Clients ignore the code of a repeated aclInit: its words must not stand before those of a later error. */
+/* Programs ignore the code of a repeated aclInit, so its message must not precede that of a later error. */
 static void repeated_init_leaves_no_message(void **state) {
   (void)state;
   (void)aclGetRecentErrMsg();

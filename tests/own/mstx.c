@@ -1,4 +1,4 @@
-/* mstx: what Cannon says of wrong calls, which return no code; and the library's functions without the header's. */
+/* mstx: messages for wrong calls, which return no code, and the library's functions without the inline header. */
 #define MSTX_LINKED
 #include "acl_test.h"
 #include "folder.h"
@@ -24,9 +24,9 @@ static int recording_down(void **state) {
   return device_down(state);
 }
 
-static void said(const char *words) {
+static void expect_message(const char *words) {
   const char *message = aclGetRecentErrMsg();
-  if (!message || !strstr(message, words)) fail_msg("%s: no '%s'", message ? message : "(none)", words);
+  if (!message || !strstr(message, words)) fail_msg("message '%s' lacks '%s'", message ? message : "(none)", words);
 }
 
 static void messages_are_checked(void **state) {
@@ -35,26 +35,26 @@ static void messages_are_checked(void **state) {
   memset(text, 'x', sizeof text);
   text[256] = 0;
   assert_true(mstxRangeStartA(text, NULL) == 0);
-  said("message has at least 256 bytes, expected 1 to 255");
+  expect_message("message has at least 256 bytes, expected 1 to 255");
   text[255] = 0;
   const mstxRangeId id = mstxRangeStartA(text, NULL);
   assert_true(id);
   mstxRangeEnd(id);
   assert_null(aclGetRecentErrMsg());
   mstxMarkA("", NULL);
-  said("message has 0 bytes");
+  expect_message("message has 0 bytes");
 }
 
-static void ranges_end_once_and_where_they_began(void **state) {
+static void ranges_end_once_and_in_their_domain(void **state) {
   (void)state;
   mstxDomainHandle_t domain = mstxDomainCreateA("one");
   const mstxRangeId id = mstxDomainRangeStartA(domain, "range", NULL);
   mstxRangeEnd(id);
-  said("expected that of a range that is open in the domain");
+  expect_message("expected that of a range that is open in the domain");
   mstxDomainRangeEnd(domain, id);
   assert_null(aclGetRecentErrMsg());
   mstxDomainRangeEnd(domain, id);
-  said("expected that of a range that is open in the domain");
+  expect_message("expected that of a range that is open in the domain");
   mstxDomainDestroy(domain);
 }
 
@@ -64,7 +64,7 @@ static void domains_are_checked(void **state) {
   memset(name, 'x', sizeof name);
   name[1024] = 0;
   assert_null(mstxDomainCreateA(name));
-  said("expected 1 to 1023 letters, digits and underscores");
+  expect_message("expected 1 to 1023 letters, digits and underscores");
   assert_null(mstxDomainCreateA("a-b"));
   assert_null(mstxDomainCreateA(""));
   mstxDomainHandle_t domain = mstxDomainCreateA("gone");
@@ -72,23 +72,23 @@ static void domains_are_checked(void **state) {
   mstxDomainDestroy(domain);
   aclGetRecentErrMsg();
   mstxDomainMarkA(domain, "moment", NULL);
-  said("no domain (destroyed?)");
+  expect_message("no domain (destroyed?)");
   mstxDomainRangeEnd(domain, id);
-  said("no domain (destroyed?)");
+  expect_message("no domain (destroyed?)");
 }
 
-static void a_stream_that_is_none_opens_no_range(void **state) {
+static void an_invalid_stream_opens_no_range(void **state) {
   (void)state;
   assert_true(mstxRangeStartA("range", &config) == 0);
-  said("is no stream");
+  expect_message("is no stream");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(messages_are_checked),
-      TEST(ranges_end_once_and_where_they_began),
+      TEST(ranges_end_once_and_in_their_domain),
       TEST(domains_are_checked),
-      TEST(a_stream_that_is_none_opens_no_range),
+      TEST(an_invalid_stream_opens_no_range),
   };
   return cmocka_run_group_tests_name("mstx", tests, recording_up, recording_down);
 }

@@ -1,4 +1,4 @@
-/* Operators by name: what of them is ours to promise, and not CANN's. */
+/* Operators called by name, as far as Cannon's behaviour goes beyond CANN's documentation. */
 #include "acl_test.h"
 
 #include "acl/acl_op_compiler.h"
@@ -11,7 +11,7 @@ typedef struct {
   void *dev[2];
 } call;
 
-/* x: [n, 3, 4, 5] in NCHW, y the same in NC1HWC0, 16 / 3 times as large. */
+/* x is [n, 3, 4, 5] in NCHW; y is the same tensor in NC1HWC0, 16 / 3 times as large. */
 static call call_new(int64_t n) {
   const int64_t dims[] = {n, 3, 4, 5}, blocks[] = {n, 1, 4, 5, 16};
   call c = {.dev = {dev_filled(1, (size_t)n * 60), dev_filled(2, (size_t)n * 320)}};
@@ -55,8 +55,8 @@ static void operators_are_built_in(void **state) {
   call_free(&c);
 }
 
-/* Of operators that want plain operands, in the device's memory between the tasks: nothing stays. */
-static void memory_between_tasks_is_given_back(void **state) {
+/* Operators that need contiguous operands allocate temporary device memory; none of it remains. */
+static void temporary_memory_is_released(void **state) {
   (void)state;
   call c = call_new(1000);
   const size_t before = free_bytes();
@@ -64,13 +64,13 @@ static void memory_between_tasks_is_given_back(void **state) {
     CHECK_OK(execute("Relu", &c, NULL));
     CHECK_FAILS(execute("Fill", &c, NULL));
   }
-  assert_true(free_bytes() + (2u << 20) > before); /* 100 of them would be 6 MB */
+  assert_true(free_bytes() + (2u << 20) > before); /* if it leaked, 100 calls would hold 6 MB */
   assert_int_equal(dev_byte(c.dev[1], 0), 1);
   call_free(&c);
 }
 
-/* The memory between its tasks is nobody else's as long as the graph lives, and then is given back. */
-static void a_graph_keeps_memory_between_tasks(void **state) {
+/* The temporary memory of a captured operator stays reserved while the graph lives and is then released. */
+static void a_graph_keeps_temporary_memory_of_its_operators(void **state) {
   (void)state;
   enum { N = 50000, N_OTHERS = 8, BYTES = N * 60 };
   call c = call_new(N);
@@ -99,8 +99,8 @@ static void a_graph_keeps_memory_between_tasks(void **state) {
   call_free(&c);
 }
 
-/* Nobody would own the memory that the update needs. */
-static void groups_are_not_updated_by_what_needs_memory(void **state) {
+/* No object would own the memory that such an update needs. */
+static void updates_that_need_temporary_memory_are_refused(void **state) {
   (void)state;
   call c = call_new(2);
   aclrtStream stream;
@@ -109,7 +109,7 @@ static void groups_are_not_updated_by_what_needs_memory(void **state) {
   CHECK_OK(aclrtCreateStream(&stream));
   CHECK_OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
   CHECK_OK(aclmdlRICaptureTaskGrpBegin(stream));
-  CHECK_OK(execute_in(stream, "Relu", &c, NULL)); /* two tasks */
+  CHECK_OK(execute_in(stream, "Relu", &c, NULL)); /* consists of two tasks */
   CHECK_OK(aclmdlRICaptureTaskGrpEnd(stream, &group));
   CHECK_OK(aclmdlRICaptureEnd(stream, &graph));
   CHECK_OK(aclmdlRICaptureTaskUpdateBegin(stream, group));
@@ -125,7 +125,7 @@ static void groups_are_not_updated_by_what_needs_memory(void **state) {
   call_free(&c);
 }
 
-static void a_constant_is_read_when_it_is_set(void **state) {
+static void a_constant_is_copied_when_it_is_set(void **state) {
   (void)state;
   int64_t axes[] = {0}, dims[] = {2, 2}, one = 1, two = 2;
   const float x[] = {1, 2, 3, 4};
@@ -152,7 +152,7 @@ static void a_constant_is_read_when_it_is_set(void **state) {
   CHECK_OK(aclrtFree(out));
 }
 
-static void messages_name_operator_and_operand(void **state) {
+static void messages_name_the_operator_and_the_operand(void **state) {
   (void)state;
   call c = call_new(1);
   aclopAttr *attr = aclopCreateAttr();
@@ -166,7 +166,7 @@ static void messages_name_operator_and_operand(void **state) {
   call_free(&c);
 }
 
-static void arguments_of_ai_cores_are_not_dumped(void **state) {
+static void dumps_of_ai_core_arguments_are_refused(void **state) {
   (void)state;
   CHECK_CODE(207000, aclopStartDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS, "/tmp"));
   CHECK_CODE(207000, aclopStopDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS));
@@ -177,12 +177,12 @@ static void arguments_of_ai_cores_are_not_dumped(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(operators_are_built_in),
-      TEST(memory_between_tasks_is_given_back),
-      TEST(a_graph_keeps_memory_between_tasks),
-      TEST(groups_are_not_updated_by_what_needs_memory),
-      TEST(a_constant_is_read_when_it_is_set),
-      TEST(messages_name_operator_and_operand),
-      TEST(arguments_of_ai_cores_are_not_dumped),
+      TEST(temporary_memory_is_released),
+      TEST(a_graph_keeps_temporary_memory_of_its_operators),
+      TEST(updates_that_need_temporary_memory_are_refused),
+      TEST(a_constant_is_copied_when_it_is_set),
+      TEST(messages_name_the_operator_and_the_operand),
+      TEST(dumps_of_ai_core_arguments_are_refused),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

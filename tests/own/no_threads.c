@@ -1,5 +1,5 @@
-/* No thread can be started (ulimit -u, pids.max): the library says so once, and whoever waits does all the work. Each
- * case runs in a child of its own, under RLIMIT_NPROC, as an ordinary user, with a watchdog. */
+/* Operation when no thread can be started (ulimit -u, pids.max): the library reports it once, and waiting threads do
+ * all the work. Each case runs in a child process as an ordinary user under RLIMIT_NPROC, with a watchdog. */
 #include "acl_test.h"
 #include "self.h"
 
@@ -16,7 +16,7 @@ static int limit_threads(rlim_t most) {
 
 static void *nothing(void *unused) { return unused; }
 
-/* False where threads can be started nevertheless. */
+/* Returns false if threads can still be started. */
 static bool give_up_threads(void) {
   pthread_t thread;
   if (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY)) return false;
@@ -51,7 +51,8 @@ static int run_host_functions(void) {
   return 0;
 }
 
-/* What nobody waits for, but what a waiter waits for depends on it; and what the ticker would look at. */
+/* Work in streams that no thread waits for, on which an awaited stream depends, and timeouts that the ticker would
+ * handle. */
 static int wait_for_others(void) {
   aclrtStream a = stream_new(), b = stream_new(), c = stream_new();
   aclrtNotify n = NULL;
@@ -88,7 +89,7 @@ static int process_callbacks(void) {
   return 0;
 }
 
-/* As soon as there is room again, library threads run what nobody waits for. */
+/* As soon as threads can be started again, library threads run the work that no thread waits for. */
 static int go_on_with_threads(void) {
   aclrtStream s = stream_new();
   CHECK_OK(aclrtLaunchHostFunc(s, count_one, &n_run));
@@ -110,7 +111,8 @@ enum { N_VICTIMS = sizeof victims / sizeof *victims, SKIPPED = 77 };
 
 static int be(const char *name) {
   alarm(PATIENCE_S);
-  setenv("CANNON_LEDGER", "/dev/null", 1); /* the test's is another user's: alone, with a warning */
+  /* the test's ledger belongs to another user; /dev/null disables sharing, with a warning */
+  setenv("CANNON_LEDGER", "/dev/null", 1);
   if (!give_up_threads()) _exit(SKIPPED);
   device_up(NULL);
   for (int i = 0; i < N_VICTIMS; i++)

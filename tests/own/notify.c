@@ -1,4 +1,5 @@
-/* Notifies, as far as only Cannon promises it: in graphs, between threads, and what misuse is told. */
+/* Notifies, as far as Cannon's behaviour goes beyond CANN's documentation: in graphs, between threads, and messages for
+ * misuse. */
 #include "acl_capture.h"
 
 enum { ROUNDS = 2000 };
@@ -9,7 +10,7 @@ static aclrtNotify notify_new(void) {
   return n;
 }
 
-/* Each execution waits and records anew. */
+/* Each execution waits and records again. */
 static void a_graph_waits_and_records(void **state) {
   (void)state;
   aclrtNotify go = notify_new(), gone = notify_new();
@@ -28,7 +29,7 @@ static void a_graph_waits_and_records(void **state) {
     CHECK_OK(aclrtSynchronizeStream(stream));
     assert_all(numbers, (float)i);
   }
-  CHECK_OK(aclrtDestroyNotify(go)); /* the graph keeps them */
+  CHECK_OK(aclrtDestroyNotify(go)); /* the graph keeps a reference */
   CHECK_OK(aclrtDestroyNotify(gone));
   CHECK_OK(aclmdlRIDestroy(model));
 }
@@ -53,7 +54,7 @@ static void *play(void *argument) {
   return NULL;
 }
 
-static void threads_pass_a_ball(void **state) {
+static void threads_alternate_through_notifies(void **state) {
   (void)state;
   aclrtNotify a = notify_new(), b = notify_new();
   player one = {a, b, 0}, two = {b, a, 0};
@@ -72,10 +73,10 @@ static void message_has(aclError code, aclError want, const char *words) {
   const char *message = aclGetRecentErrMsg();
   assert_int_equal(code, want);
   assert_non_null(message);
-  if (!strstr(message, words)) fail_msg("%s: no '%s'", message, words);
+  if (!strstr(message, words)) fail_msg("message '%s' lacks '%s'", message, words);
 }
 
-static void misuse_is_told(void **state) {
+static void misuse_is_reported(void **state) {
   (void)state;
   aclrtNotify n = notify_new(), stale = notify_new();
   aclrtCntNotify count;
@@ -96,8 +97,8 @@ static void misuse_is_told(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       CAPTURE_TEST(a_graph_waits_and_records),
-      CAPTURE_TEST(threads_pass_a_ball),
-      CAPTURE_TEST(misuse_is_told),
+      CAPTURE_TEST(threads_alternate_through_notifies),
+      CAPTURE_TEST(misuse_is_reported),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

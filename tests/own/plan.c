@@ -1,4 +1,4 @@
-/* The planner's interface: what it promises of plans, limits and errors. */
+/* The planner's public interface (cannon/plan.h): plans, limits, cancellation and errors. */
 #include "cannon/plan.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include "plan_cases.h"
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { LAST_INSTANCE = 'C', N_MODELS = 1 }; /* some 10 times slower */
+enum { LAST_INSTANCE = 'C', N_MODELS = 1 }; /* sanitizer builds are about 10 times slower */
 #else
 enum { LAST_INSTANCE = 'K', N_MODELS = 3 };
 #endif
@@ -22,7 +22,7 @@ static cannon_plan_error plan(const cannon_plan_options *options) {
   return cannon_plan(&c.problem, options, offsets, &result);
 }
 
-/* Reads one of bench/plans into the case. */
+/* Reads an instance of bench/plans into the case. */
 static void load(const char *name) {
   char path[512], line[256];
   snprintf(path, sizeof path, "%s/%s.csv", PLANS, name);
@@ -38,7 +38,7 @@ static void load(const char *name) {
   fclose(f);
 }
 
-static void nothing_needs_nothing(void **state) {
+static void an_empty_problem_has_peak_zero(void **state) {
   (void)state;
   case_clear(&c);
   assert_int_equal(plan(NULL), CANNON_PLAN_OK);
@@ -51,7 +51,8 @@ static void nothing_needs_nothing(void **state) {
   assert_int_equal(cannon_plan_check(&c.problem, offsets, &result), CANNON_PLAN_OK);
 }
 
-/* minimalloc's instances are made to need nearly all of their capacity. Nodes are the limit: no clock decides. */
+/* minimalloc's instances need nearly all of their capacity. The limit is a number of nodes, so the result does not
+ * depend on time. */
 static void instances_meet_their_capacity(void **state) {
   (void)state;
   for (char name[] = "minimalloc/A.1048576"; name[11] <= LAST_INSTANCE; ++name[11]) {
@@ -62,8 +63,8 @@ static void instances_meet_their_capacity(void **state) {
   }
 }
 
-/* The sum of what lives at once is reached. */
-static void models_are_planned_at_the_bound(void **state) {
+/* The peak equals the lower bound, which is the maximum of live bytes at any time. */
+static void plans_of_models_reach_the_bound(void **state) {
   (void)state;
   static const char *const names[] = {"idealloc/G_1", "idealloc/tiny_bert", "idealloc/resnet50"};
   for (int i = 0; i < N_MODELS; ++i) {
@@ -74,8 +75,8 @@ static void models_are_planned_at_the_bound(void **state) {
   }
 }
 
-/* What comes before the first greedy pass is no use if it is far from the bound: with many buffers it is all there is. */
-static void many_buffers_are_planned_at_once(void **state) {
+/* With many buffers only the first pass ("sweep") runs, so its result must be near the bound. */
+static void many_buffers_are_planned_by_the_sweep(void **state) {
   (void)state;
   enum { N = 2000 };
   uint64_t random = 7;
@@ -91,7 +92,7 @@ static void many_buffers_are_planned_at_once(void **state) {
   assert_string_equal(result.end.method, "sweep");
 }
 
-static void threads_and_seeds(void **state) {
+static void results_are_the_same_for_any_number_of_threads(void **state) {
   (void)state;
   static uint64_t one[CASE_MOST];
   load("minimalloc/F.1048576");
@@ -120,7 +121,7 @@ static bool watch_progress(void *argument, const cannon_plan_progress *p) {
   return ++w->calls < w->most;
 }
 
-static void progress_only_gets_better_and_can_cancel(void **state) {
+static void progress_improves_monotonically_and_can_cancel(void **state) {
   (void)state;
   watcher w = {.most = 1000, .peak = UINT64_MAX};
   load("minimalloc/A.1048576");
@@ -138,8 +139,8 @@ static void *cancel_soon(void *argument) {
   return NULL;
 }
 
-/* Without any limit it would look for a better plan of D for ever. */
-static void another_thread_cancels(void **state) {
+/* Without a limit, the search for a better plan of instance D would not end. */
+static void another_thread_can_cancel(void **state) {
   (void)state;
   static int cancel;
   pthread_t thread;
@@ -150,14 +151,14 @@ static void another_thread_cancels(void **state) {
   assert_true(case_holds(&c, offsets));
 }
 
-static void a_capacity_below_the_bound_is_not_met(void **state) {
+static void a_capacity_below_the_bound_is_infeasible(void **state) {
   (void)state;
   load("minimalloc/B.1048576");
   assert_int_equal(plan(&(cannon_plan_options){.capacity = 1048575}), CANNON_PLAN_OK);
   assert_true(!result.fits && result.end.peak >= 1048576 && case_holds(&c, offsets));
 }
 
-/* Three that can't be below 7 though only 6 live at once: found by trying everything. */
+/* Three buffers whose peak cannot be below 7 although at most 6 bytes are live at once; proved by exhaustive search. */
 static void a_bound_is_proved(void **state) {
   (void)state;
   case_clear(&c);
@@ -173,7 +174,7 @@ static void a_bound_is_proved(void **state) {
   assert_true(result.optimal && result.end.peak == least_peak(&c, offsets, 0, UINT64_MAX));
 }
 
-static void what_is_asked_for_is_given(void **state) {
+static void all_kinds_of_constraints_are_met(void **state) {
   (void)state;
   case_clear(&c);
   case_add(&c, 0, 10, 100)->alignment = 64;
@@ -188,10 +189,11 @@ static void what_is_asked_for_is_given(void **state) {
   assert_true(case_holds(&c, offsets));
   assert_int_equal(offsets[2], 1000);
   assert_int_equal(offsets[3], offsets[1]);
-  assert_int_equal(result.end.peak, 1010); /* the rest fits below */
+  assert_int_equal(result.end.peak, 1010); /* all other buffers fit below the fixed one */
 }
 
-/* Of planning; checking sees the same, or else that 0 is no place for what is fixed. */
+/* Expects an error of planning. Checking must report the same error, or that offset 0 is wrong for a buffer with a
+ * fixed offset. */
 static void expect(cannon_plan_error error, const char *words) {
   for (size_t i = 0; i < CASE_MOST; ++i) offsets[i] = 0;
   assert_string_equal(cannon_plan_error_name(plan(NULL)), cannon_plan_error_name(error));
@@ -245,7 +247,7 @@ static void errors_name_the_buffer(void **state) {
   expect(CANNON_PLAN_CONFLICT, "buffer 1 has the offset 16");
 }
 
-static void bad_arguments(void **state) {
+static void bad_arguments_are_refused(void **state) {
   (void)state;
   two();
   assert_int_equal(cannon_plan(NULL, NULL, offsets, &result), CANNON_PLAN_NULL);
@@ -259,7 +261,7 @@ static void bad_arguments(void **state) {
   assert_string_equal(cannon_plan_error_name((cannon_plan_error)99), "unknown");
 }
 
-static void a_check_names_what_is_wrong(void **state) {
+static void a_check_names_the_violation(void **state) {
   (void)state;
   two();
   offsets[0] = 0;
@@ -278,19 +280,19 @@ static void a_check_names_what_is_wrong(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_needs_nothing),
+      cmocka_unit_test(an_empty_problem_has_peak_zero),
       cmocka_unit_test(instances_meet_their_capacity),
-      cmocka_unit_test(models_are_planned_at_the_bound),
-      cmocka_unit_test(many_buffers_are_planned_at_once),
-      cmocka_unit_test(threads_and_seeds),
-      cmocka_unit_test(progress_only_gets_better_and_can_cancel),
-      cmocka_unit_test(another_thread_cancels),
-      cmocka_unit_test(a_capacity_below_the_bound_is_not_met),
+      cmocka_unit_test(plans_of_models_reach_the_bound),
+      cmocka_unit_test(many_buffers_are_planned_by_the_sweep),
+      cmocka_unit_test(results_are_the_same_for_any_number_of_threads),
+      cmocka_unit_test(progress_improves_monotonically_and_can_cancel),
+      cmocka_unit_test(another_thread_can_cancel),
+      cmocka_unit_test(a_capacity_below_the_bound_is_infeasible),
       cmocka_unit_test(a_bound_is_proved),
-      cmocka_unit_test(what_is_asked_for_is_given),
+      cmocka_unit_test(all_kinds_of_constraints_are_met),
       cmocka_unit_test(errors_name_the_buffer),
-      cmocka_unit_test(bad_arguments),
-      cmocka_unit_test(a_check_names_what_is_wrong),
+      cmocka_unit_test(bad_arguments_are_refused),
+      cmocka_unit_test(a_check_names_the_violation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

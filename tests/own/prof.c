@@ -1,5 +1,5 @@
-/* The profiler, as far as only Cannon promises it: sessions begin and end while others work, what can't be recorded is
- * refused in words, a child of a fork records nothing. */
+/* The profiler, as far as Cannon's behaviour goes beyond CANN's documentation: sessions start and stop while other
+ * threads work, data that cannot be recorded is refused with a message, and a forked child records nothing. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <ftw.h>
@@ -66,10 +66,10 @@ static void message_has(aclError code, aclError want, const char *words) {
   const char *message = aclGetRecentErrMsg();
   assert_int_equal(code, want);
   assert_non_null(message);
-  if (!strstr(message, words)) fail_msg("%s: no '%s'", message, words);
+  if (!strstr(message, words)) fail_msg("message '%s' lacks '%s'", message, words);
 }
 
-static void samples_of_hardware_are_refused_in_words(void **state) {
+static void hardware_samples_are_refused_with_a_message(void **state) {
   (void)state;
   CHECK_OK(aclprofInit(folder, strlen(folder)));
   for (int type = ACL_PROF_AIV_METRICS; type < ACL_PROF_ARGS_MAX; ++type)
@@ -77,7 +77,7 @@ static void samples_of_hardware_are_refused_in_words(void **state) {
   CHECK_OK(aclprofFinalize());
 }
 
-static void stale_objects_are_told(void **state) {
+static void destroyed_objects_are_reported(void **state) {
   (void)state;
   aclprofConfig *c = config_of(ACL_PROF_MSPROFTX), *gone = config_of(ACL_PROF_ACL_API);
   CHECK_OK(aclprofDestroyConfig(gone));
@@ -87,7 +87,7 @@ static void stale_objects_are_told(void **state) {
   void *stamp = aclprofCreateStamp();
   CHECK_OK(aclprofPush(stamp));
   message_has(aclprofPush(stamp), ACL_ERROR_INVALID_PARAM, "open span");
-  aclprofDestroyStamp(stamp); /* its span goes with it */
+  aclprofDestroyStamp(stamp); /* destroying the stamp ends its span */
   message_has(aclprofPop(), ACL_ERROR_INVALID_PARAM, "no span");
   message_has(aclprofMark(stamp), ACL_ERROR_INVALID_PARAM, "destroyed?");
   aclprofStepInfo *step = aclprofCreateStepInfo();
@@ -97,7 +97,7 @@ static void stale_objects_are_told(void **state) {
   CHECK_OK(aclprofDestroyConfig(c));
 }
 
-static void a_config_that_differs_does_not_stop(void **state) {
+static void stopping_with_another_configuration_is_refused(void **state) {
   (void)state;
   aclprofConfig *c = config_of(ACL_PROF_TASK_TIME), *equal = config_of(ACL_PROF_TASK_TIME),
                 *other = config_of(ACL_PROF_ACL_API);
@@ -117,7 +117,8 @@ static void a_child_of_a_fork_records_nothing(void **state) {
   session_open(c);
   int32_t device;
   CHECK_OK(aclrtGetDevice(&device));
-  nap_ms(100); /* the library's threads have started: ASan does not survive a fork while another thread allocates */
+  /* wait until the library's threads have started: ASan does not survive a fork while another thread allocates */
+  nap_ms(100);
   const pid_t child = fork();
   if (!child) {
     aclrtGetDevice(&device);
@@ -126,12 +127,13 @@ static void a_child_of_a_fork_records_nothing(void **state) {
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   const off_t before = bytes_of_all_sessions();
-  session_close(c); /* writes what is buffered: the one call, once */
+  session_close(c); /* writes the buffered data: the one call, once */
   assert_true(bytes_of_all_sessions() > before);
   CHECK_OK(aclprofDestroyConfig(c));
 }
 
-/* ---- while others work ------------------------------------------------------------------------------------------- */
+/* ---- sessions during activity
+ * ------------------------------------------------------------------------------------- */
 
 static atomic_bool over;
 
@@ -164,7 +166,7 @@ static void *work(void *unused) {
   return (void *)(intptr_t)failures;
 }
 
-static void sessions_begin_and_end_while_others_work(void **state) {
+static void sessions_start_and_stop_during_activity(void **state) {
   (void)state;
   enum { THREADS = 3, SESSIONS = 30 };
   pthread_t threads[THREADS];
@@ -189,7 +191,7 @@ static void sessions_begin_and_end_while_others_work(void **state) {
 
 /* ---- the driver's library ---------------------------------------------------------------------------------------- */
 
-static void the_drivers_library_answers_what_clients_ask(void **state) {
+static void libascend_hal_answers_the_queries_of_clients(void **state) {
   (void)state;
   void *library = dlopen("libascend_hal.so", RTLD_NOW);
   if (!library) fail_msg("%s", dlerror());
@@ -203,12 +205,12 @@ static void the_drivers_library_answers_what_clients_ask(void **state) {
   CHECK_OK(version(&number));
   assert_true(number >= 0x070000);
   assert_int_not_equal(version(NULL), 0);
-  CHECK_OK(info(0, 0, 14, &value)); /* the device's clock */
+  CHECK_OK(info(0, 0, 14, &value)); /* time of the device's clock */
   CHECK_OK(info(0, 0, 14, &later));
   assert_true(value > 0 && later >= value);
-  CHECK_OK(info(0, 4, 3, &value)); /* AI cores */
+  CHECK_OK(info(0, 4, 3, &value)); /* number of AI cores */
   assert_true(value > 0 && value < 100);
-  assert_int_equal(info(0, 0, 24, &value), 0xfffe); /* the counter's frequency: not known exactly */
+  assert_int_equal(info(0, 0, 24, &value), 0xfffe); /* the counter's frequency is not known exactly */
   assert_int_equal(info(99, 0, 14, &value), 2);
   assert_int_not_equal(info(0, 0, 14, NULL), 0);
   dlclose(library);
@@ -216,9 +218,12 @@ static void the_drivers_library_answers_what_clients_ask(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      PROF_TEST(samples_of_hardware_are_refused_in_words), PROF_TEST(stale_objects_are_told),
-      PROF_TEST(a_config_that_differs_does_not_stop),      PROF_TEST(a_child_of_a_fork_records_nothing),
-      PROF_TEST(sessions_begin_and_end_while_others_work), PROF_TEST(the_drivers_library_answers_what_clients_ask),
+      PROF_TEST(hardware_samples_are_refused_with_a_message),
+      PROF_TEST(destroyed_objects_are_reported),
+      PROF_TEST(stopping_with_another_configuration_is_refused),
+      PROF_TEST(a_child_of_a_fork_records_nothing),
+      PROF_TEST(sessions_start_and_stop_during_activity),
+      PROF_TEST(libascend_hal_answers_the_queries_of_clients),
   };
   return cmocka_run_group_tests(tests, folder_up, folder_down);
 }

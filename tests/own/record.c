@@ -1,5 +1,5 @@
-/* CANNON_RECORD: what several threads allocate and order is in the file, in an order that could have happened, and all of
- * it stays there when the process is killed. */
+/* Recordings (CANNON_RECORD): the allocations and order of several threads are recorded in a possible order, and the
+ * records remain in the file when the process is killed. */
 #include "acl_test.h"
 #include "folder.h"
 #include "self.h"
@@ -41,7 +41,7 @@ static void *allocate(void *unused) {
     if (aclrtMalloc(&block[i % 8], 1 + (size_t)i * i * 37, ACL_MEM_MALLOC_HUGE_FIRST)) return NULL;
   }
   for (int i = 0; i < 8; ++i) aclrtFree(block[i]);
-  return folder; /* not NULL: all went well */
+  return folder; /* not NULL: success */
 }
 
 static int child_threads(void) {
@@ -74,11 +74,12 @@ static int child_streams(void) {
          aclrtFreeHost(p) || aclrtDestroyStream(first) || aclrtDestroyStream(second) || aclrtDestroyEvent(event);
 }
 
-/* The forked child has no device, whatever it tries. */
+/* The forked child has no device, so its calls add no records. */
 static int child_forked(void) {
   void *p;
   if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&p, 512, ACL_MEM_MALLOC_HUGE_FIRST)) return 1;
-  nap_ms(100); /* the ledger's thread has started: ASan does not survive a fork while another thread allocates */
+  /* wait until the ledger's thread has started: ASan does not survive a fork while another thread allocates */
+  nap_ms(100);
   const pid_t pid = fork();
   if (pid == 0) {
     aclrtFree(p);
@@ -88,7 +89,7 @@ static int child_forked(void) {
   return pid < 0 || waitpid(pid, &status, 0) != pid || status || aclrtFree(p);
 }
 
-/* An operator by name, for whose operand in host memory the library takes a block of its own. */
+/* An operator called by name with an operand in host memory, for which the library allocates a block itself. */
 static int child_operators(void) {
   float two = 2;
   const int64_t n = 1 << 20;
@@ -110,7 +111,7 @@ static int child_operators(void) {
   return bad;
 }
 
-/* Blocks of every kind, which are numbered apart. */
+/* Blocks of every kind; each kind has its own sequence of numbers. */
 static int child_kinds(void) {
   const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
   aclrtDrvMemHandle handle;
@@ -121,7 +122,7 @@ static int child_kinds(void) {
          aclrtFreePhysical(handle) || aclrtFree(managed) || aclrtFreeHost(pinned) || aclrtFree(p);
 }
 
-/* A block of a pool for one stream, which another one frees, and one that is freed in nobody's order. */
+/* Two blocks of a pool: one allocated for a stream and freed in another, and one freed without a stream. */
 static int child_pool(void) {
   const aclrtMemPoolProps props = {.location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
   aclrtMemPool pool;
@@ -171,7 +172,7 @@ static void every_thread_is_recorded(void **state) {
   assert_string_equal(end.text, "");
   assert_int_equal(end.status, 0);
   read_back(path, &recorded);
-  assert_int_equal(recorded.n_bytes, recorded.reader.offset); /* nothing behind the last */
+  assert_int_equal(recorded.n_bytes, recorded.reader.offset); /* nothing follows the last record */
   assert_int_equal(recorded.reader.header.n_devices, 1);
   for (int i = 0; i < recorded.n; ++i) {
     const record *r = &recorded.is[i];
@@ -191,7 +192,7 @@ static void every_thread_is_recorded(void **state) {
   assert_int_equal(frees, N_THREADS * N_BLOCKS);
 }
 
-/* The file of the test before is in the way, so this one gets a name of its own. */
+/* The previous test's file exists, so this process writes to another name. */
 static void a_killed_process_leaves_its_records(void **state) {
   (void)state;
   char pattern[80];
@@ -209,11 +210,11 @@ static void a_killed_process_leaves_its_records(void **state) {
   assert_int_equal(allocs, N_BLOCKS);
 }
 
-static void steps_of_streams_and_events_are_recorded(void **state) {
+static void operations_of_streams_and_events_are_recorded(void **state) {
   (void)state;
   static const struct {
     record_kind kind;
-    int stream; /* 1, 2: the first or second made; 0: any */
+    int stream; /* 1 or 2: the first or second stream created; 0: any */
   } expected[] = {{RECORD_STREAM_CREATED, 1},  {RECORD_STREAM_CREATED, 2}, {RECORD_ALLOC, 0},
                   {RECORD_EVENT_RECORDED, 1},  {RECORD_EVENT_AWAITED, 2},  {RECORD_STREAM_DONE, 2},
                   {RECORD_EVENT_DONE, 0},      {RECORD_FREE, 0},           {RECORD_STREAM_DESTROYED, 1},
@@ -226,7 +227,7 @@ static void steps_of_streams_and_events_are_recorded(void **state) {
   assert_int_equal(end.status, 0);
   read_back(path, &recorded);
   assert_true(recorded.n > N);
-  const record *r = recorded.is + 1; /* behind the context's default stream */
+  const record *r = recorded.is + 1; /* after the record of the context's default stream */
   for (int i = 0; i < N; ++i) {
     assert_int_equal(r[i].kind, expected[i].kind);
     assert_int_equal(r[i].device, r[i].kind == RECORD_ALLOC || r[i].kind == RECORD_FREE ? -1 : 0);
@@ -248,7 +249,7 @@ static void a_forked_child_adds_nothing(void **state) {
   assert_int_equal(frees, 1);
 }
 
-static void memory_of_operators_is_left_out(void **state) {
+static void internal_memory_of_operators_is_not_recorded(void **state) {
   (void)state;
   child_end end;
   int allocs = 0, frees = 0;
@@ -288,7 +289,7 @@ static void every_kind_of_memory_is_recorded(void **state) {
   assert_int_equal(frees, 4);
 }
 
-static void streams_of_pools_blocks_are_recorded(void **state) {
+static void streams_of_pool_blocks_are_recorded(void **state) {
   (void)state;
   enum { FIRST, SECOND, N_STREAMS };
   int64_t stream[1 + N_STREAMS], of_block[4];
@@ -303,7 +304,7 @@ static void streams_of_pools_blocks_are_recorded(void **state) {
     if (r->kind == RECORD_STREAM_CREATED && created < 1 + N_STREAMS) stream[created++] = r->stream;
     if ((r->kind == RECORD_ALLOC || r->kind == RECORD_FREE) && n < 4) of_block[n++] = r->stream;
   }
-  assert_int_equal(created, 1 + N_STREAMS); /* the context's default one before */
+  assert_int_equal(created, 1 + N_STREAMS); /* one more than created here: the context's default stream */
   assert_int_equal(n, 4);
   assert_int_equal(of_block[0], stream[1 + FIRST]);
   assert_int_equal(of_block[1], stream[1 + SECOND]);
@@ -311,7 +312,7 @@ static void streams_of_pools_blocks_are_recorded(void **state) {
   assert_int_equal(of_block[3], RECORD_NO_STREAM);
 }
 
-static void a_file_that_cannot_be_written_is_said(void **state) {
+static void an_unwritable_file_is_reported(void **state) {
   (void)state;
   child_end end;
   run_self(&end, "streams", "CANNON_RECORD=/nowhere/trace");
@@ -326,12 +327,12 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_thread_is_recorded),
       cmocka_unit_test(a_killed_process_leaves_its_records),
-      cmocka_unit_test(steps_of_streams_and_events_are_recorded),
+      cmocka_unit_test(operations_of_streams_and_events_are_recorded),
       cmocka_unit_test(a_forked_child_adds_nothing),
-      cmocka_unit_test(memory_of_operators_is_left_out),
+      cmocka_unit_test(internal_memory_of_operators_is_not_recorded),
       cmocka_unit_test(every_kind_of_memory_is_recorded),
-      cmocka_unit_test(streams_of_pools_blocks_are_recorded),
-      cmocka_unit_test(a_file_that_cannot_be_written_is_said),
+      cmocka_unit_test(streams_of_pool_blocks_are_recorded),
+      cmocka_unit_test(an_unwritable_file_is_reported),
   };
   return cmocka_run_group_tests(tests, folder_up, folder_down);
 }

@@ -1,10 +1,10 @@
-/* What Cannon's runtime promises where CANN leaves it open. */
+/* Behaviour of Cannon's runtime where CANN's documentation leaves it open. */
 #include "acl_test.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void claims_are_those_of_the_project(void **state) {
+static void reported_versions_and_device_are_as_documented(void **state) {
   (void)state;
   int32_t v[3] = {0};
   aclCANNPackageVersion package;
@@ -26,7 +26,7 @@ static void wait_for_all(void *arg) {
   while (atomic_load(&arrived) < N_MEETING) nap_ms(1);
 }
 
-/* More host functions than cores, each of which ends only when all have begun. */
+/* More host functions than cores; each ends only when all have begun. */
 static void host_functions_of_many_streams_run_at_once(void **state) {
   (void)state;
   aclrtStream streams[N_MEETING];
@@ -42,7 +42,7 @@ static void host_functions_of_many_streams_run_at_once(void **state) {
   assert_int_equal(atomic_load(&arrived), N_MEETING);
 }
 
-static void work_that_nobody_waits_for_is_done(void **state) {
+static void work_is_done_although_no_thread_waits(void **state) {
   (void)state;
   static atomic_int done;
   atomic_store(&done, 0);
@@ -67,10 +67,11 @@ static void every_priority_of_the_range_is_kept(void **state) {
   }
 }
 
-/* ---- streams that go by force ---- */
+/* ---- streams destroyed by force ---- */
 
-/* A device would have begun the first tasks before the next call: so they run, however lazily streams are run here. */
-static void what_had_begun_is_done_though_the_stream_goes(void **state) {
+/* A device would have begun the first tasks before the next call, so they must run although streams are run lazily
+ * here. */
+static void tasks_that_would_have_begun_run_despite_forced_destruction(void **state) {
   (void)state;
   static atomic_int done;
   void *p = dev_filled(0, 1000);
@@ -93,7 +94,7 @@ static void *synchronize(void *arg) {
   return (void *)(intptr_t)got;
 }
 
-static void waiter_is_told_that_its_tasks_were_dropped(void **state) {
+static void a_waiting_thread_learns_that_its_tasks_were_dropped(void **state) {
   (void)state;
   aclrtStream stream = stream_new();
   aclrtEvent never = NULL;
@@ -101,7 +102,7 @@ static void waiter_is_told_that_its_tasks_were_dropped(void **state) {
   CHECK_OK(aclrtCreateEvent(&never));
   CHECK_OK(aclrtStreamWaitEvent(stream, never));
   const pthread_t waiter = thread_start(synchronize, stream);
-  nap_ms(20); /* mostly it waits then; else it gets the error of a stale handle */
+  nap_ms(20); /* usually the thread waits by then; otherwise it gets the error for a stale handle */
   CHECK_OK(aclrtDestroyStreamForce(stream));
   assert_int_equal(pthread_join(waiter, &got), 0);
   assert_int_equal((intptr_t)got, 107000);
@@ -110,7 +111,7 @@ static void waiter_is_told_that_its_tasks_were_dropped(void **state) {
 
 /* ---- memory ---- */
 
-static void pinned_memory_starts_a_page(void **state) {
+static void pinned_memory_is_aligned_to_pages(void **state) {
   (void)state;
   void *p[10];
   for (int i = 0; i < 10; i++) {
@@ -120,7 +121,7 @@ static void pinned_memory_starts_a_page(void **state) {
   for (int i = 0; i < 10; i++) CHECK_OK(aclrtFreeHost(p[i]));
 }
 
-static void block_freed_under_a_queued_task_stays_till_it_ran(void **state) {
+static void a_freed_block_is_kept_until_queued_tasks_ran(void **state) {
   (void)state;
   enum { SIZE = 5 << 20 };
   aclrtStream stream = stream_new();
@@ -128,7 +129,7 @@ static void block_freed_under_a_queued_task_stays_till_it_ran(void **state) {
   gate *g = gate_close(stream);
   CHECK_OK(aclrtMemcpyAsync(to, SIZE, from, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
   CHECK_OK(aclrtFree(from));
-  void *next = dev_filled(0x99, 1000); /* has other memory to be made from */
+  void *next = dev_filled(0x99, 1000); /* must be taken from other memory */
   gate_open(g);
   CHECK_OK(aclrtSynchronizeStream(stream));
   assert_dev_filled(to, 0x21, SIZE);
@@ -147,7 +148,7 @@ static void addresses_beyond_any_block_are_refused(void **state) {
   CHECK_FAILS(aclrtMemset(p, SIZE_MAX, 1, SIZE_MAX));
   CHECK_FAILS(aclrtMemset(p, total * 2, 1, total * 2));
   assert_dev_filled(p, 3, 64);
-  char *big = dev_new(256 << 20); /* large enough to be a mapping of its own, which goes with it */
+  char *big = dev_new(256 << 20); /* large enough for a mapping of its own, which the free removes */
   CHECK_OK(aclrtFree(big));
   CHECK_FAILS(aclrtMemcpy(big + (100 << 20), 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE));
   CHECK_FAILS(aclrtMemset(big + (100 << 20), 64, 1, 64));
@@ -156,7 +157,7 @@ static void addresses_beyond_any_block_are_refused(void **state) {
 
 /* ---- after a reset ---- */
 
-static void everything_can_be_given_back_after_reset(void **state) {
+static void all_objects_can_be_destroyed_after_reset(void **state) {
   (void)state;
   CHECK_OK(aclrtSetDevice(0));
   aclrtContext primary = NULL, context = NULL;
@@ -178,7 +179,7 @@ static void everything_can_be_given_back_after_reset(void **state) {
   CHECK_OK(aclrtDestroyContext(context));
   CHECK_OK(aclrtFreeHost(b));
 
-  CHECK_OK(aclrtSetDevice(0)); /* and the device can be had again */
+  CHECK_OK(aclrtSetDevice(0)); /* and the device can be used again */
   void *c = dev_filled(5, 100);
   assert_dev_filled(c, 5, 100);
   CHECK_OK(aclrtFree(c));
@@ -187,8 +188,8 @@ static void everything_can_be_given_back_after_reset(void **state) {
 
 /* ---- configuration ---- */
 
-/* A pipe would be waited for, a device read without end. */
-static void a_configuration_that_is_no_file_is_refused_at_once(void **state) {
+/* Reading a pipe would block, and reading a device would not end. */
+static void a_configuration_that_is_not_a_regular_file_is_refused(void **state) {
   (void)state;
   char folder[] = "/tmp/acl_config_XXXXXX", pipe[64];
   assert_non_null(mkdtemp(folder));
@@ -211,18 +212,18 @@ static void a_configuration_that_is_no_file_is_refused_at_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(claims_are_those_of_the_project),
+      TEST(reported_versions_and_device_are_as_documented),
       TEST(host_functions_of_many_streams_run_at_once),
-      TEST(work_that_nobody_waits_for_is_done),
+      TEST(work_is_done_although_no_thread_waits),
       TEST(every_priority_of_the_range_is_kept),
-      TEST(what_had_begun_is_done_though_the_stream_goes),
-      TEST(waiter_is_told_that_its_tasks_were_dropped),
-      TEST(pinned_memory_starts_a_page),
-      TEST(block_freed_under_a_queued_task_stays_till_it_ran),
+      TEST(tasks_that_would_have_begun_run_despite_forced_destruction),
+      TEST(a_waiting_thread_learns_that_its_tasks_were_dropped),
+      TEST(pinned_memory_is_aligned_to_pages),
+      TEST(a_freed_block_is_kept_until_queued_tasks_ran),
       TEST(addresses_beyond_any_block_are_refused),
   };
-  const struct CMUnitTest after[] = {TEST(everything_can_be_given_back_after_reset),
-                                     TEST(a_configuration_that_is_no_file_is_refused_at_once)};
+  const struct CMUnitTest after[] = {TEST(all_objects_can_be_destroyed_after_reset),
+                                     TEST(a_configuration_that_is_not_a_regular_file_is_refused)};
   return cmocka_run_group_tests_name("runtime", tests, device_up, device_down) +
          cmocka_run_group_tests_name("after reset", after, acl_up, acl_down);
 }

@@ -1,11 +1,12 @@
-/* The random mode of the scheduler: other legal orders, the same for the same seed. Each seed is a child process. */
+/* The scheduler's random mode (CANNON_SCHEDULE_SEED): it runs tasks in other legal orders, and the same seed gives the
+ * same order. Each seed runs in a child process. */
 #include "acl_test.h"
 #include "self.h"
 
 enum { SEEDS = 24, STREAMS = 6, STEPS = 8 };
 
-/* One stream adds to a word what it finds in another's, without or with the event that should order them. Prints what
- * came out. */
+/* One stream copies bytes that another writes, with or without the event that orders the two. Prints how many written
+ * bytes each copy saw. */
 static int run_program(bool ordered) {
   uint8_t *p, *q, seen[STREAMS] = {0};
   aclrtStream first, second;
@@ -46,7 +47,7 @@ static void run_seed(child_end *end, const char *mode, int seed) {
   assert_int_equal(end->status, 0);
 }
 
-static void seeds_show_missing_synchronisation(void **state) {
+static void seeds_reveal_missing_synchronisation(void **state) {
   (void)state;
   static child_end usual, end, again;
   run_self(&usual, "race", NULL);
@@ -60,7 +61,7 @@ static void seeds_show_missing_synchronisation(void **state) {
   assert_true(different > SEEDS / 2);
 }
 
-static void ordered_programs_do_not_change(void **state) {
+static void synchronised_programs_give_the_same_result(void **state) {
   (void)state;
   static child_end usual, end;
   run_self(&usual, "order", NULL);
@@ -71,7 +72,8 @@ static void ordered_programs_do_not_change(void **state) {
   }
 }
 
-/* A token that goes round streams by words: each waits for its number and writes the next, the last submitted first. */
+/* A token passes through streams by values of a word: each stream waits for its number and writes the next; the last is
+ * submitted first. */
 static int run_relay(void) {
   enum { ROUNDS = 5 };
   aclrtStream streams[STREAMS];
@@ -93,7 +95,7 @@ static int run_relay(void) {
   return 0;
 }
 
-static void words_order_streams_in_any_schedule(void **state) {
+static void value_waits_order_streams_in_any_schedule(void **state) {
   (void)state;
   static child_end end;
   for (int seed = 0; seed <= SEEDS; seed++) { /* 0: the usual order */
@@ -106,7 +108,8 @@ int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "relay") == 0) return run_relay();
   if (argc > 1 && strcmp(argv[1], "race") == 0) return run_program(false);
   if (argc > 1 && strcmp(argv[1], "order") == 0) return run_program(true);
-  const struct CMUnitTest tests[] = {TEST(seeds_show_missing_synchronisation), TEST(ordered_programs_do_not_change),
-                                     TEST(words_order_streams_in_any_schedule)};
+  const struct CMUnitTest tests[] = {TEST(seeds_reveal_missing_synchronisation),
+                                     TEST(synchronised_programs_give_the_same_result),
+                                     TEST(value_waits_order_streams_in_any_schedule)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* What sharing promises beyond CANN: order of closing, limits with words, and that the kernel's mappings are not
- * used up. */
+/* Sharing between processes, beyond CANN's documentation: order of closing, limits with messages, and economical use of
+ * the kernel's mappings. */
 #include "acl_test.h"
 #include "sharer.h"
 
@@ -9,7 +9,7 @@
 static void assert_says(const char *words) {
   const char *message = aclGetRecentErrMsg();
   assert_non_null(message);
-  if (!strstr(message, words)) print_error("%s\n", message);
+  if (!strstr(message, words)) print_error("message: %s\nlacks: %s\n", message, words);
   assert_non_null(strstr(message, words));
 }
 
@@ -21,7 +21,7 @@ static void assert_says(const char *words) {
 
 /* ---- between processes ---- */
 
-static void a_block_is_kept_for_who_imported_it(void **state) {
+static void a_block_cannot_be_freed_while_imported(void **state) {
   (void)state;
   peer p = sharer_start();
   char key[KEY_LENGTH], words[32];
@@ -32,14 +32,14 @@ static void a_block_is_kept_for_who_imported_it(void **state) {
   CHECK_SAYS(107000, words, aclrtIpcMemClose(key));
   CHECK_SAYS(107000, words, aclrtFree(block));
   assert_int_equal(READS(&p, 0), 3);
-  CHECK_OK(aclrtMemset(block, MIB2, 4, MIB2)); /* all is as before */
+  CHECK_OK(aclrtMemset(block, MIB2, 4, MIB2)); /* everything works as before */
   assert_int_equal(READS(&p, MIB2 - 1), 4);
   peer_kill(&p);
-  CHECK_OK(aclrtFree(block)); /* closes the key */
+  CHECK_OK(aclrtFree(block)); /* also closes the key */
   CHECK_SAYS(107000, "closed before", aclrtIpcMemClose(key));
 }
 
-static void pages_inside_of_a_block_are_exported(void **state) {
+static void pages_within_a_block_can_be_exported(void **state) {
   (void)state;
   peer p = sharer_start();
   char key[KEY_LENGTH], *block = dev_filled(0, 3 * MIB2);
@@ -48,14 +48,15 @@ static void pages_inside_of_a_block_are_exported(void **state) {
   tell_ok(&p, imports_block(key));
   assert_int_equal(READS(&p, 0), 9);
   assert_int_equal(READS(&p, 2 * 4096), 9);
-  assert_int_equal(tell(&p, (order){.deed = READ, .offset = 2 * 4096 + 1}).code, 107000); /* not exported */
+  /* this page was not exported */
+  assert_int_equal(tell(&p, (order){.deed = READ, .offset = 2 * 4096 + 1}).code, 107000);
   tell_ok(&p, (order){.deed = DROP});
   CHECK_OK(aclrtFree(block));
   peer_end(&p);
 }
 
-/* A block that the library has put together from what was free here and there. */
-static void a_block_in_pieces_is_shared(void **state) {
+/* A block that the library has assembled from scattered free memory. */
+static void a_block_of_scattered_memory_can_be_shared(void **state) {
   (void)state;
   enum { MOST = 256 };
   void *small[MOST];
@@ -82,7 +83,7 @@ static void a_block_in_pieces_is_shared(void **state) {
   for (int i = 1; i < n; i += 2) CHECK_OK(aclrtFree(small[i]));
 }
 
-static void imported_addresses_are_the_librarys(void **state) {
+static void imported_addresses_are_protected(void **state) {
   (void)state;
   peer p = sharer_start();
   const report r = tell_ok(&p, (order){.deed = OFFER_BLOCK, .byte = 7, .bytes = MIB2});
@@ -103,7 +104,7 @@ static void imported_addresses_are_the_librarys(void **state) {
   peer_end(&p);
 }
 
-/* Keys of the dead are dropped for those of the living; more than there is room for are refused. */
+/* Entries of dead processes are replaced by new ones; when the table is full, exports are refused. */
 static void exports_are_limited(void **state) {
   (void)state;
   enum { MOST = 2048 };
@@ -115,11 +116,11 @@ static void exports_are_limited(void **state) {
   CHECK_SAYS(207001, "2048", aclrtIpcMemGetExportKey(block, 4096, keys[MOST - 1], KEY_LENGTH, 1));
   peer_kill(&p);
   CHECK_OK(aclrtIpcMemGetExportKey(block, 4096, keys[MOST - 1], KEY_LENGTH, 1));
-  CHECK_OK(aclrtFree(block)); /* closes them all */
+  CHECK_OK(aclrtFree(block)); /* closes all keys */
   CHECK_FAILS(aclrtIpcMemClose(keys[0]));
 }
 
-static void processes_named_are_limited(void **state) {
+static void the_number_of_named_processes_is_limited(void **state) {
   (void)state;
   int32_t pids[65], none = 0;
   uint64_t key;
@@ -128,13 +129,13 @@ static void processes_named_are_limited(void **state) {
   CHECK_OK(aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &key));
   CHECK_SAYS(107000, "pid[0] is 0", aclrtMemSetPidToShareableHandle(key, &none, 1));
   CHECK_OK(aclrtMemSetPidToShareableHandle(key, pids, 64));
-  CHECK_OK(aclrtMemSetPidToShareableHandle(key, pids, 64)); /* the same once more */
+  CHECK_OK(aclrtMemSetPidToShareableHandle(key, pids, 64)); /* naming the same processes again adds nothing */
   CHECK_SAYS(107000, "pid[64] is 1064", aclrtMemSetPidToShareableHandle(key, pids, 65));
   CHECK_OK(aclrtFreePhysical(handle));
 }
 
-/* Memory that waits for another process comes back before an allocation is refused. */
-static void lent_memory_comes_back_when_it_is_needed(void **state) {
+/* Memory that another process has imported is recovered, once released, before an allocation is refused. */
+static void memory_released_by_an_importer_can_be_allocated(void **state) {
   (void)state;
   peer p = sharer_start();
   const size_t bytes = free_memory() / 4 * 3 / MIB2 * MIB2;
@@ -151,10 +152,10 @@ static void lent_memory_comes_back_when_it_is_needed(void **state) {
   peer_end(&p);
 }
 
-/* Whatever is in the file that describes an export, importing it works or is refused; nobody falls over. */
-static void a_broken_description_is_survived(void **state) {
+/* Whatever the file says about an export, importing it succeeds or is refused, and no process crashes. */
+static void a_broken_export_description_is_tolerated(void **state) {
   (void)state;
-  enum { TAIL = 480 }; /* bytes at the end of the file, where the only export's description is */
+  enum { TAIL = 480 }; /* bytes at the end of the file, which hold the description of the only export */
   static const unsigned char values[] = {0, 1, 0x7f, 0xff};
   struct stat s;
   int n_refused = 0;
@@ -176,15 +177,15 @@ static void a_broken_description_is_survived(void **state) {
       assert_int_equal(pwrite(fd, &was, 1, at), 1);
     }
   assert_true(n_refused > 0);
-  tell_ok(&p, IMPORTS_PHYSICAL(key, MIB2)); /* as it was */
+  tell_ok(&p, IMPORTS_PHYSICAL(key, MIB2)); /* the original contents */
   peer_end(&p);
   CHECK_OK(aclrtFreePhysical(handle));
-  /* The descriptor stays open: closing it would drop this process's locks on the file. */
+  /* The descriptor stays open, because closing it would drop this process's locks on the file. */
 }
 
 /* ---- the kernel's mappings ---- */
 
-/* Of devices' memory and of reservations: a sanitizer maps its own as it goes. */
+/* Counts mappings of devices' memory and of reservations only, since a sanitizer creates mappings of its own. */
 static int count_mappings(void) {
   FILE *f = fopen("/proc/self/maps", "r");
   char line[512];
@@ -195,9 +196,9 @@ static int count_mappings(void) {
   return n;
 }
 
-/* Memory that is made and mapped piece by piece, as frameworks grow a pool, is one mapping; and what is unmapped, in
- * whatever order, leaves none behind. */
-static void neighbours_are_one_mapping(void **state) {
+/* Memory that is allocated and mapped piece by piece, as frameworks grow a pool, is one mapping; unmapping in any order
+ * leaves none. */
+static void adjacent_pieces_form_one_mapping(void **state) {
   (void)state;
   enum { N = 64 };
   aclrtDrvMemHandle handles[N];
@@ -205,7 +206,8 @@ static void neighbours_are_one_mapping(void **state) {
   CHECK_OK(aclrtReserveMemAddress((void **)&p, N * MIB2, 0, NULL, 0));
   const int before = count_mappings();
   for (int i = 0; i < N; i++) handles[i] = physical_new(MIB2);
-  for (int i = 0; i < N; i += 2) CHECK_OK(aclrtMapMem(p + (size_t)i * MIB2, MIB2, 0, handles[i], 0)); /* apart */
+  /* every second piece, so they cannot merge */
+  for (int i = 0; i < N; i += 2) CHECK_OK(aclrtMapMem(p + (size_t)i * MIB2, MIB2, 0, handles[i], 0));
   assert_true(count_mappings() >= before + N - 2);
   for (int i = 0; i < N; i += 2) CHECK_OK(aclrtUnmapMem(p + (size_t)i * MIB2));
   assert_true(count_mappings() <= before + 2);
@@ -219,8 +221,8 @@ static void neighbours_are_one_mapping(void **state) {
   CHECK_OK(aclrtReleaseMemAddress(p));
 }
 
-/* With few mappings allowed: a refusal in words, and all goes on. One piece alone takes two, itself and what is
- * behind. */
+/* With few mappings allowed, mapping is refused with a message and everything else continues. A single piece takes two
+ * mappings: itself and the rest of the reservation after it. */
 static int run_short_of_mappings(void) {
   enum { N = 40, LIMIT = 50 };
   char *p = NULL;
@@ -230,9 +232,9 @@ static int run_short_of_mappings(void) {
   for (int round = 0; round < 2; round++) {
     for (int i = 0; i < LIMIT / 2; i++) CHECK_OK(aclrtMapMem(p + (size_t)2 * i * MIB2, MIB2, 0, handle, 0));
     CHECK_SAYS(207001, "of 50 are in use", aclrtMapMem(p + (size_t)LIMIT * MIB2, MIB2, 0, handle, 0));
-    CHECK_OK(aclrtMemset(p, MIB2, 5, MIB2)); /* what is mapped works */
+    CHECK_OK(aclrtMemset(p, MIB2, 5, MIB2)); /* mapped memory still works */
     assert_int_equal(dev_byte(p + (size_t)(LIMIT - 2) * MIB2, 0), 5);
-    CHECK_FAILS(aclrtMemset(p + (size_t)LIMIT * MIB2, 1, 0, 1)); /* nothing of what was refused is there */
+    CHECK_FAILS(aclrtMemset(p + (size_t)LIMIT * MIB2, 1, 0, 1)); /* the refused mapping left nothing */
     for (int i = 0; i < LIMIT / 2; i++) CHECK_OK(aclrtUnmapMem(p + (size_t)2 * i * MIB2));
   }
   CHECK_OK(aclrtFreePhysical(handle));
@@ -240,7 +242,7 @@ static int run_short_of_mappings(void) {
   return device_down(NULL);
 }
 
-static void too_many_mappings_are_refused_in_words(void **state) {
+static void too_many_mappings_are_refused_with_a_message(void **state) {
   (void)state;
   peer p = peer_start("short", "CANNON_MAX_MAPPINGS=50");
   peer_end(&p);
@@ -254,12 +256,12 @@ int main(int argc, char **argv) {
   setenv("CANNON_LEDGER", ledger, 1);
   setenv("CANNON_MEM", "268435456", 1);
   const struct CMUnitTest tests[] = {
-      TEST(a_broken_description_is_survived), /* first: the file ends with it */
-      TEST(a_block_is_kept_for_who_imported_it), TEST(pages_inside_of_a_block_are_exported),
-      TEST(imported_addresses_are_the_librarys), TEST(exports_are_limited),
-      TEST(processes_named_are_limited),         TEST(lent_memory_comes_back_when_it_is_needed),
-      TEST(neighbours_are_one_mapping),          TEST(too_many_mappings_are_refused_in_words),
-      TEST(a_block_in_pieces_is_shared), /* last: this process keeps what it frees */
+      TEST(a_broken_export_description_is_tolerated), /* first, so that its export is the last in the file */
+      TEST(a_block_cannot_be_freed_while_imported),    TEST(pages_within_a_block_can_be_exported),
+      TEST(imported_addresses_are_protected),          TEST(exports_are_limited),
+      TEST(the_number_of_named_processes_is_limited),  TEST(memory_released_by_an_importer_can_be_allocated),
+      TEST(adjacent_pieces_form_one_mapping),          TEST(too_many_mappings_are_refused_with_a_message),
+      TEST(a_block_of_scattered_memory_can_be_shared), /* last, because this process keeps the memory that it frees */
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,4 +1,4 @@
-/* Memory that is only kept for reuse goes back on request; what is in use stays as it is. */
+/* cannon_trim: memory kept only for reuse is returned on request; memory in use is not affected. */
 #include "acl_test.h"
 
 #include "cannon/memory.h"
@@ -11,7 +11,7 @@ static size_t committed(void) {
   return bytes;
 }
 
-static void free_memory_goes_back_and_blocks_stay(void **state) {
+static void trim_returns_free_memory_and_keeps_blocks(void **state) {
   (void)state;
   void *large[N], *small[N];
   static unsigned char back[SMALL];
@@ -39,7 +39,7 @@ static void free_memory_goes_back_and_blocks_stay(void **state) {
   }
 }
 
-static void what_is_no_device_is_said(void **state) {
+static void an_invalid_device_is_reported(void **state) {
   (void)state;
   CHECK_CODE(ACL_ERROR_RT_INVALID_DEVICEID, cannon_trim(-1, 0, NULL));
   CHECK_CODE(ACL_ERROR_RT_INVALID_DEVICEID, cannon_trim(4096, 0, NULL));
@@ -47,8 +47,8 @@ static void what_is_no_device_is_said(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(free_memory_goes_back_and_blocks_stay),
-      cmocka_unit_test(what_is_no_device_is_said),
+      cmocka_unit_test(trim_returns_free_memory_and_keeps_blocks),
+      cmocka_unit_test(an_invalid_device_is_reported),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,4 +1,4 @@
-/* Phase one says what workspace it needs, in steps of 64; phase two refuses anything less. */
+/* Workspaces: phase one reports the size in multiples of 64 bytes; phase two refuses anything smaller. */
 #include "acl_ops.h"
 
 #include "aclnnop/aclnn_add.h"
@@ -6,7 +6,7 @@
 
 enum { BIG = 1 << 20 };
 
-/* A sum of many elements, whose pieces' results need room. */
+/* A sum over so many elements that the partial sums need a workspace. */
 static uint64_t long_sum(void *in, void *out, aclOpExecutor **executor) {
   uint64_t bytes = 0;
   aclTensor *x = TENSOR(in, ACL_FLOAT, 1024, BIG / 1024), *sum = TENSOR(out, ACL_FLOAT, 1, 1);
@@ -28,7 +28,7 @@ static void *ones(size_t n) {
   return dev;
 }
 
-static void short_and_foreign_workspaces_are_refused(void **state) {
+static void short_and_non_device_workspaces_are_refused(void **state) {
   (void)state;
   void *in = ones(BIG), *out = dev_filled(0, 4);
   aclOpExecutor *executor = NULL;
@@ -44,7 +44,7 @@ static void short_and_foreign_workspaces_are_refused(void **state) {
   CHECK_OK(aclrtSynchronizeStream(NULL)); /* nothing was launched */
   assert_dev_filled(out, 0, 4);
 
-  CHECK_OK(aclnnReduceSum(good, bytes, executor, NULL)); /* and the executor is still good */
+  CHECK_OK(aclnnReduceSum(good, bytes, executor, NULL)); /* and the executor is still valid */
   CHECK_OK(aclrtSynchronizeStream(NULL));
   ASSERT_FLOATS(out, BIG);
   CHECK_OK(aclDestroyAclOpExecutor(executor));
@@ -54,8 +54,8 @@ static void short_and_foreign_workspaces_are_refused(void **state) {
   CHECK_OK(aclrtFree(out));
 }
 
-/* The task writes into its workspace and nowhere else: the bytes around it stay. */
-static void workspace_is_enough_and_not_overrun(void **state) {
+/* The task writes only into its workspace; the bytes around it keep their values. */
+static void workspace_suffices_and_is_not_overrun(void **state) {
   (void)state;
   enum { GUARD = 4096 };
   void *in = ones(BIG), *out = dev_filled(0, 4);
@@ -79,7 +79,7 @@ static void workspace_is_enough_and_not_overrun(void **state) {
   CHECK_OK(aclrtFree(around));
 }
 
-static void simple_operators_need_none(void **state) {
+static void simple_operators_need_no_workspace(void **state) {
   (void)state;
   void *a = ones(64);
   aclScalar *one = float_scalar(1);
@@ -98,9 +98,9 @@ static void simple_operators_need_none(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      OP_TEST(short_and_foreign_workspaces_are_refused),
-      OP_TEST(workspace_is_enough_and_not_overrun),
-      OP_TEST(simple_operators_need_none),
+      OP_TEST(short_and_non_device_workspaces_are_refused),
+      OP_TEST(workspace_suffices_and_is_not_overrun),
+      OP_TEST(simple_operators_need_no_workspace),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

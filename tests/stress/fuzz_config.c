@@ -1,9 +1,9 @@
-/* aclInit's configuration file with random contents: it is taken or refused with one of its codes, and leaves the
- * library as it was. LLVMFuzzerTestOneInput is what libFuzzer wants; without libFuzzer, main() mutates a few seeds:
+/* Fuzz test of aclInit's configuration file: any content is accepted or refused with one of the documented codes, and
+ * the library remains usable. LLVMFuzzerTestOneInput is libFuzzer's entry point; without libFuzzer, main() mutates a
+ * few seeds:
  *
  *   stress_fuzz_config [INPUTS]
- *   clang -fsanitize=fuzzer -DWITH_LIBFUZZER ...
- */
+ *   clang -fsanitize=fuzzer -DWITH_LIBFUZZER ... */
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ enum {
   NO_DEVICE = 107001,
   NO_SUCH_DUMP = 207000,
 };
-enum { ANY_ERROR = -1 }; /* of the above, as what a seed must give */
+enum { ANY_ERROR = -1 }; /* as the expected code of a seed: any of the above */
 
 static aclError init_with(const void *data, size_t size) {
   static int file = -1;
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   HOLDS(got == ACL_SUCCESS || got == NO_FILE || got == NO_JSON || got == BAD_VALUE || got == BAD_DUMP ||
         got == BAD_PROFILER || got == NO_DEVICE || got == NO_SUCH_DUMP);
   HOLDS((got == ACL_SUCCESS) == !message);
-  HOLDS((aclFinalize() == ACL_SUCCESS) == (got == ACL_SUCCESS)); /* refused is not initialised */
+  HOLDS((aclFinalize() == ACL_SUCCESS) == (got == ACL_SUCCESS)); /* after a refusal the library is not initialised */
   aclGetRecentErrMsg();
   return 0;
 }
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 #  define TEN(x) x x x x x x x x x x
 
-/* Seeds, and what they must give. */
+/* Seeds, and the code that each must give. */
 static const struct {
   const char *text;
   aclError code;
@@ -138,7 +138,8 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 int main(int argc, char **argv) {
   static char text[MAX_BYTES];
-  char folder[] = "/tmp/fuzz-config-XXXXXX"; /* where a configuration that profiles leaves its files */
+  /* working folder, in which configurations that enable profiling write their files */
+  char folder[] = "/tmp/fuzz-config-XXXXXX";
   HOLDS(mkdtemp(folder) && chdir(folder) == 0);
   const long inputs = argc > 1 ? atol(argv[1]) : 10000;
   int wrong = 0;

@@ -1,9 +1,8 @@
-/* Tables for `cannon plan` with random contents: each is read, or refused with its line; what was read is planned or refused
- * by the planner; a plan holds, and written and read again it is the same. LLVMFuzzerTestOneInput is what libFuzzer wants;
- * without it, main() mutates a few seeds:
+/* Fuzz test of the tables for `cannon plan`: each is read, or refused with its line number; what was read is planned,
+ * or refused by the planner; a plan is valid, and unchanged after writing and reading it. LLVMFuzzerTestOneInput is
+ * libFuzzer's entry point; without libFuzzer, main() mutates a few seeds:
  *
- *   stress_fuzz_plan [INPUTS]
- */
+ *   stress_fuzz_plan [INPUTS] */
 #include "cli/plan_csv.h"
 #include "fuzz.h"
 
@@ -11,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MAX_BYTES = 1 << 12 };
 
-/* Written with its offsets, a table is one again, with the same buffers at these offsets. */
+/* Written with its offsets and read again, a table has the same buffers at these offsets. */
 static void check_written(const plan_file *file, const uint64_t *offsets) {
   char *text = NULL, error[256] = "";
   size_t n = 0;
@@ -43,7 +42,7 @@ static void check_planned(const plan_file *file) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   plan_file file;
   char error[256] = "";
-  char *text = malloc(size + 1); /* so that a sanitizer sees reads behind it */
+  char *text = malloc(size + 1); /* exact size, so that a sanitizer detects reads past the end */
   HOLDS(text);
   memcpy(text, data, size);
   if (plan_csv_read(text, size, &file, error)) {
@@ -98,7 +97,7 @@ int main(int argc, char **argv) {
     const char *from = seeds[fuzz_below(N_SEEDS)];
     size_t size = strlen(from);
     memcpy(text, from, size);
-    /* A first line that is wrong ends it: mostly that one stays. */
+    /* A wrong first line ends the parsing, so in most cases the first line is not mutated. */
     const size_t kept = fuzz_below(8) ? strcspn(from, "\n") + 1 : 0;
     for (uint32_t n = 1 + fuzz_below(3); n; --n)
       size = kept + fuzz_mutate(text + kept, size - kept, MAX_BYTES - kept, words);

@@ -1,8 +1,8 @@
-/* Files for `cannon replay` with random contents, binary and text: each is read or refused with its line or offset, and
- * what was read can be replayed. LLVMFuzzerTestOneInput is what libFuzzer wants; without it, main() mutates a few seeds:
+/* Fuzz test of the files for `cannon replay`, binary and text: each is read, or refused with its line or offset, and
+ * what was read can be replayed. LLVMFuzzerTestOneInput is libFuzzer's entry point; without libFuzzer, main() mutates a
+ * few seeds:
  *
- *   stress_fuzz_trace [INPUTS]
- */
+ *   stress_fuzz_trace [INPUTS] */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ static void check_step(const replay_step *s, void *argument) {
   if (s->live_bytes > sum->peak_bytes) sum->peak_bytes = s->live_bytes;
 }
 
-/* Each event allocates the next block, or frees one that is live. */
+/* Each event allocates the next block or frees a live one. */
 static void check_events(const trace *t) {
   bool *live = calloc(t->n_blocks + (size_t)1, sizeof *live);
   uint32_t n = 0;
@@ -101,7 +101,7 @@ int main(int argc, char **argv) {
   const long inputs = argc > 1 ? atol(argv[1]) : 10000;
   for (long i = 0; i < inputs; ++i) {
     size_t size = i % 2 ? text_seed(text) : recording_seed(text);
-    if (i < 20) { /* seeds as such are read */
+    if (i < 20) { /* the unmodified seeds must be readable */
       HOLDS(read_bytes(text, size, &t, error));
       trace_free(&t);
     }

@@ -1,9 +1,8 @@
-/* The planner on problems by chance: every plan holds, by a checker that compares each pair; no bound is above the least
- * peak that trying all orders finds, which is reached where it may work long enough; no peak is above that of eight greedy
- * orders; the number of threads changes nothing.
+/* The planner on random problems. Each plan is valid according to a checker that compares every pair of buffers. No
+ * bound exceeds the minimum peak found by exhaustive search, and small problems reach that minimum. No peak exceeds the
+ * best of eight greedy orders. The number of threads does not change the result.
  *
- *   stress_plan [PROBLEMS]
- */
+ *   stress_plan [PROBLEMS] */
 #include <stdio.h>
 
 #include "plan_cases.h"
@@ -22,7 +21,7 @@ static void plan(const cannon_plan_options *options, uint64_t *offsets, cannon_p
 
 static void add_optimum(uint64_t *optimal, uint64_t *offsets) {
   for (uint32_t b = 0; b < c.problem.n_buffers; ++b) offsets[b] = CANNON_PLAN_ANYWHERE;
-  /* Those that are fixed are there first. */
+  /* Buffers with fixed offsets are placed first. */
   uint32_t n = 0;
   for (uint32_t b = 0; b < c.problem.n_buffers; ++b)
     if (c.buffers[b].offset != CANNON_PLAN_ANYWHERE) {
@@ -32,7 +31,7 @@ static void add_optimum(uint64_t *optimal, uint64_t *offsets) {
   *optimal = least_peak(&c, offsets, n, UINT64_MAX);
 }
 
-/* Small enough to try all orders. */
+/* A problem small enough for exhaustive search. */
 static void small_problem(int kinds) {
   uint64_t offsets[CASE_MOST], optimal;
   cannon_plan_result r;
@@ -48,7 +47,7 @@ static void small_problem(int kinds) {
   HOLDS(!r.fits);
 }
 
-/* Anything that can be asked for. */
+/* A problem with any combination of features. */
 static void any_problem(int kinds) {
   uint64_t offsets[CASE_MOST], again[CASE_MOST];
   cannon_plan_result r, s;
@@ -63,7 +62,7 @@ static void any_problem(int kinds) {
   if (!(kinds & ~(WITH_ALIGNMENT | WITH_GAPS))) HOLDS(r.end.peak <= best_of_eight(&c));
 }
 
-/* A plan with one offset changed is told apart as the pairs tell it. */
+/* After changing one offset of a plan, cannon_plan_check agrees with the pairwise checker. */
 static void wrong_plan(int kinds) {
   uint64_t offsets[CASE_MOST];
   cannon_plan_result r;

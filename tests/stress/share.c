@@ -1,5 +1,5 @@
-/* Processes that share memory at random, and are killed at random, against a model that knows every byte; many at
- * once; and many threads of one.
+/* Processes that share memory and are killed, both at random, compared with a model of every byte; then many processes
+ * at once, and many threads of one process.
  *
  *   stress_share SEED|random STEPS */
 #include "sharer.h"
@@ -18,18 +18,18 @@ static unsigned pick(unsigned n) { /* splitmix64 */
 
 /* ---- the model ---- */
 
-/* Memory that somebody has offered. */
+/* Memory that a process has offered. */
 typedef struct {
   report key;
   bool block, offered; /* offered: its owner lives and has not dropped it */
-  int byte, users;     /* users: who imported it */
+  int byte, users;     /* users: number of processes that have imported it */
   size_t bytes;
 } item;
 
 typedef struct {
   peer p;
   item *has;
-  bool owner; /* of what it has */
+  bool owner; /* owns the memory that it holds */
 } actor;
 
 static item items[ITEMS];
@@ -51,12 +51,12 @@ static void offer_something(actor *a) {
   a->owner = true;
 }
 
-/* Of anything that was ever offered: only what still is can be had. */
+/* Imports any item ever offered; this succeeds only for items still offered. */
 static void import_something(actor *a) {
   if (!n_items) return;
   item *x = &items[pick(n_items)];
   const report r = tell(&a->p, import_of(x));
-  if (!r.code != x->offered) print_error("import: %d, %s\n", r.code, r.message);
+  if (!r.code != x->offered) print_error("import returned %d, message: %s\n", r.code, r.message);
   assert_int_equal(!r.code, x->offered);
   if (!x->offered) return;
   ++x->users;
@@ -72,11 +72,11 @@ static void use(actor *a) {
   tell_ok(&a->p, (order){.deed = FILL, .byte = a->has->byte, .bytes = a->has->bytes});
 }
 
-/* A block goes only when nobody has it any more; physical memory is lent. */
+/* A block cannot be freed while others have imported it; physical memory can. */
 static void let_go(actor *a) {
   const bool refused = a->owner && a->has->block && a->has->users;
   const report r = tell(&a->p, (order){.deed = DROP});
-  if (!r.code == refused) print_error("drop: %d, %s\n", r.code, r.message);
+  if (!r.code == refused) print_error("drop returned %d, message: %s\n", r.code, r.message);
   assert_int_equal(!r.code, !refused);
   if (refused) return;
   if (a->owner)
@@ -103,7 +103,7 @@ static void forget_old_items(void) {
   n_items = 0;
 }
 
-static void at_random(void **state) {
+static void random_sharing_agrees_with_a_model(void **state) {
   (void)state;
   const size_t before = free_memory();
   print_message("seed %ju\n", (uintmax_t)seed);
@@ -126,9 +126,9 @@ static void at_random(void **state) {
   assert_int_equal(free_memory(), before);
 }
 
-/* ---- all at once ---- */
+/* ---- many processes at once ---- */
 
-static void all_at_once(void **state) {
+static void processes_share_concurrently(void **state) {
   (void)state;
   const size_t n = (size_t)n_steps / 10;
   peer p[PEERS];
@@ -166,7 +166,7 @@ static bool share_once(unsigned round) {
          !aclrtMemSetPidToShareableHandle(handle_key, &pid, 1) && !map_new(handle, MIB2, &at) &&
          !aclrtMemset(at, MIB2, (int)round, MIB2) && !aclrtMalloc(&block, MIB2, ACL_MEM_MALLOC_HUGE_FIRST) &&
          !aclrtIpcMemGetExportKey(block, MIB2, key, KEY_LENGTH, 0) && !aclrtIpcMemSetImportPid(key, &pid, 1) &&
-         aclrtIpcMemImportByKey(&block, key, 0) /* its own */ &&
+         aclrtIpcMemImportByKey(&block, key, 0) /* must fail: the process's own block */ &&
          !aclrtMemcpy(&byte, 1, at, 1, ACL_MEMCPY_DEVICE_TO_HOST) && byte == (unsigned char)round &&
          !unmap_all(at, handle) && (round % 2 || !aclrtIpcMemClose(key)) && !aclrtFree(block);
 }
@@ -184,7 +184,7 @@ static void *share_often(void *arg) {
   return NULL;
 }
 
-static void many_threads_of_one_process(void **state) {
+static void threads_of_one_process_share_concurrently(void **state) {
   (void)state;
   const size_t before = free_memory();
   pthread_t threads[THREADS];
@@ -200,9 +200,9 @@ int main(int argc, char **argv) {
   seed = strcmp(argv[1], "random") ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
   n_steps = strtol(argv[2], NULL, 10);
   const struct CMUnitTest tests[] = {
-      TEST(at_random),
-      TEST(all_at_once),
-      TEST(many_threads_of_one_process),
+      TEST(random_sharing_agrees_with_a_model),
+      TEST(processes_share_concurrently),
+      TEST(threads_of_one_process_share_concurrently),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,5 +1,5 @@
-/* What the stress programs share: numbers from a seed, and checks that say where in the sequence something went
- * wrong. */
+/* Common parts of the stress programs: random numbers from a seed, and checks that report the position in the sequence
+ * when they fail. */
 #ifndef CANNON_TESTS_STRESS_STRESS_H
 #define CANNON_TESTS_STRESS_STRESS_H
 
@@ -14,7 +14,7 @@
 static uint64_t seed;
 static long n_steps;
 
-/* Of the calling thread. */
+/* Current operation of the calling thread, for messages. */
 static _Thread_local const char *doing = "setting up";
 static _Thread_local int thread_number = -1;
 static _Thread_local long step;
@@ -46,7 +46,7 @@ static inline _Noreturn void give_up(const char *file, int line, const char *wha
     if (!(condition)) give_up(__FILE__, __LINE__, #condition, 0);                                                      \
   } while (0)
 
-/* splitmix64; 0 to n - 1. */
+/* A random number from 0 to n - 1 (splitmix64). */
 static inline uint32_t random_below(uint64_t *state, uint32_t n) {
   uint64_t z = *state += 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -54,7 +54,7 @@ static inline uint32_t random_below(uint64_t *state, uint32_t n) {
   return (uint32_t)((z ^ z >> 31) >> 32) % n;
 }
 
-/* Arguments SEED|random STEPS; STRESS_STEPS in the environment sets another number of steps. */
+/* Parses the arguments SEED|random STEPS. STRESS_STEPS in the environment overrides the number of steps. */
 static inline void read_arguments(int argc, char **argv) {
   const char *other = getenv("STRESS_STEPS");
   if (argc != 3) {

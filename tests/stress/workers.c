@@ -1,5 +1,5 @@
-/* Streams that can't go on must stop nobody else: blocked in events and host functions, dropped with work in them,
- * reset under way, waited for from many threads, forked. */
+/* Streams that cannot proceed must not stop others: streams blocked by events and host functions, destroyed while they
+ * hold tasks, reset during work, awaited by many threads, and present during a fork. */
 #include "acl_test.h"
 
 #include <signal.h>
@@ -22,7 +22,7 @@ static void streams_destroy(aclrtStream *streams, int n) {
 
 static gate shared_gate;
 
-static void blocked_streams_stop_nobody(void **state) {
+static void blocked_streams_do_not_stop_others(void **state) {
   (void)state;
   static atomic_int done, naps;
   aclrtStream waiting[MANY], sitting[2 * FEW], free_ones[FEW];
@@ -35,7 +35,7 @@ static void blocked_streams_stop_nobody(void **state) {
     CHECK_OK(aclrtStreamWaitEvent(waiting[i], event));
     CHECK_OK(aclrtLaunchHostFunc(waiting[i], count_one, &done));
   }
-  for (int i = 0; i < 2 * FEW; i++) { /* more than there are cores, as a rule */
+  for (int i = 0; i < 2 * FEW; i++) { /* usually more than there are cores */
     sitting[i] = stream_new();
     CHECK_OK(aclrtLaunchHostFunc(sitting[i], gate_wait, &shared_gate));
     CHECK_OK(aclrtLaunchHostFunc(sitting[i], count_one, &done));
@@ -62,9 +62,9 @@ static void blocked_streams_stop_nobody(void **state) {
   CHECK_OK(aclrtFree(p));
 }
 
-/* ---- dropped streams ---- */
+/* ---- streams destroyed by force ---- */
 
-static void forced_destruction_drops_what_waits(void **state) {
+static void forced_destruction_drops_waiting_tasks(void **state) {
   (void)state;
   void *p = dev_filled(1, SIZE);
   for (int round = 0; round < 20; round++) {
@@ -74,12 +74,12 @@ static void forced_destruction_drops_what_waits(void **state) {
     if (!g) CHECK_OK(aclrtStreamWaitEvent(dropped, never));
     for (int i = 0; i < 300; i++) CHECK_OK(aclrtMemsetAsync(p, SIZE, 2, SIZE, dropped));
     CHECK_OK(aclrtRecordEvent(recorded, dropped));
-    CHECK_OK(aclrtStreamWaitEvent(other, recorded)); /* must not wait for what will never be */
+    CHECK_OK(aclrtStreamWaitEvent(other, recorded)); /* must not wait for a record that never happens */
     CHECK_OK(aclrtDestroyStreamForce(dropped));
     CHECK_FAILS(aclrtStreamQuery(dropped, &(aclrtStreamStatus){0}));
     if (g) gate_open(g);
     CHECK_OK(aclrtSynchronizeStream(other));
-    CHECK_OK(aclrtRecordEvent(never, other)); /* nobody is left to be woken */
+    CHECK_OK(aclrtRecordEvent(never, other)); /* no waiting stream is left */
     CHECK_OK(aclrtSynchronizeStream(other));
     CHECK_OK(aclrtDestroyStream(other));
     CHECK_OK(aclrtDestroyEvent(never));
@@ -92,7 +92,7 @@ static void forced_destruction_drops_what_waits(void **state) {
 
 /* ---- reset ---- */
 
-static void forced_reset_drops_what_waits(void **state) {
+static void forced_reset_drops_waiting_tasks(void **state) {
   (void)state;
   for (int round = 0; round < 10; round++) {
     CHECK_OK(aclrtSetDevice(0));
@@ -113,7 +113,7 @@ static void forced_reset_drops_what_waits(void **state) {
     CHECK_OK(aclrtResetDeviceForce(0));
     CHECK_FAILS(aclrtSynchronizeDevice());
     gate_open(&shared_gate);
-    CHECK_OK(aclrtSetDevice(0)); /* it can be had again at once */
+    CHECK_OK(aclrtSetDevice(0)); /* the device can be used again at once */
     void *q = dev_filled(3, SIZE);
     CHECK_OK(aclrtMemsetAsync(q, SIZE, 4, SIZE, NULL));
     CHECK_OK(aclrtSynchronizeDevice());
@@ -151,7 +151,8 @@ static void reset_waits_for_work(void **state) {
   CHECK_OK(aclrtResetDevice(0));
 }
 
-/* Threads that come and go with work of their own in one context, all of which is there after aclrtSynchronizeDevice. */
+/* Threads that start and stop using a shared context, each with its own work, all of which is complete after
+ * aclrtSynchronizeDevice. */
 static atomic_int lost;
 
 static void *set_work_reset(void *unused) {
@@ -229,8 +230,8 @@ static void threads_wait_with_a_limit(void **state) {
 
 /* ---- events recorded in several streams ---- */
 
-/* What a wait captured is the record of then, whatever is recorded, and reached, later. */
-static void wait_is_for_the_record_that_it_captured(void **state) {
+/* A wait refers to the last record before it, whatever is recorded and completed later. */
+static void wait_refers_to_the_last_record_before_it(void **state) {
   (void)state;
   for (int kind = 0; kind < 2; kind++) {
     aclrtStream slow = stream_new(), quick = stream_new(), waiting = stream_new();
@@ -326,7 +327,7 @@ static void *be_active(void *context) {
   return NULL;
 }
 
-/* Locks that other threads held at the fork are held for ever in the child, so it must need none. */
+/* Locks that other threads held during the fork stay locked in the child, so it must need none. */
 static void children_of_busy_threads_end(void **state) {
   (void)state;
   pthread_t threads[3];
@@ -342,7 +343,7 @@ static void children_of_busy_threads_end(void **state) {
     if (pid == 0) {
       signal(SIGALRM, SIG_DFL);
       alarm(20);
-#ifndef SANITIZED /* whose own exit handlers need locks */
+#ifndef SANITIZED /* a sanitizer's own exit handlers need locks */
       if (i % 2) exit(0);
 #endif
       _exit(0);
@@ -360,12 +361,12 @@ static void children_of_busy_threads_end(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(blocked_streams_stop_nobody),    TEST(forced_destruction_drops_what_waits),
-      TEST(threads_wait_with_a_limit),      TEST(wait_is_for_the_record_that_it_captured),
-      TEST(one_thread_serves_many_streams), TEST(children_of_busy_threads_end),
+      TEST(blocked_streams_do_not_stop_others), TEST(forced_destruction_drops_waiting_tasks),
+      TEST(threads_wait_with_a_limit),          TEST(wait_refers_to_the_last_record_before_it),
+      TEST(one_thread_serves_many_streams),     TEST(children_of_busy_threads_end),
   };
   const struct CMUnitTest resets[] = {
-      TEST(forced_reset_drops_what_waits),
+      TEST(forced_reset_drops_waiting_tasks),
       TEST(reset_waits_for_work),
       TEST(threads_synchronize_a_shared_device),
   };

@@ -1,4 +1,5 @@
-/* Streams that are captured: a fixture with two of them and a buffer of floats, and what captures are made of. */
+/* Support for tests that capture streams: a fixture with two streams and a device buffer of floats, and helpers that
+ * begin, end, fill and execute captures. */
 #ifndef CANNON_TESTS_SUPPORT_ACL_CAPTURE_H
 #define CANNON_TESTS_SUPPORT_ACL_CAPTURE_H
 
@@ -23,7 +24,8 @@ static inline int captures_down(void **state) {
   aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
   aclmdlRI left = NULL;
   aclmdlRICaptureThreadExchangeMode(&mode);
-  if (aclmdlRICaptureEnd(stream, &left) == ACL_SUCCESS && left) aclmdlRIDestroy(left); /* of a test that failed */
+  /* left over from a failed test */
+  if (aclmdlRICaptureEnd(stream, &left) == ACL_SUCCESS && left) aclmdlRIDestroy(left);
   settle_ops(state);
   CHECK_OK(aclrtDestroyStream(other));
   CHECK_OK(aclrtDestroyStream(stream));
@@ -50,7 +52,8 @@ static inline void execute(aclmdlRI model, aclrtStream in) {
   CHECK_OK(aclrtSynchronizeStream(in));
 }
 
-/* Everything of the call but the numbers themselves is gone when it returns. */
+/* Launches aclnnAdds in the stream `to`: result = from + value. The tensors and scalars are destroyed before it
+ * returns; only the device buffers must stay. */
 static inline void add_to(aclrtStream to, float *from, float value, float *result) {
   aclTensor *self = TENSOR(from, ACL_FLOAT, N), *out = TENSOR(result, ACL_FLOAT, N);
   aclScalar *scalar = float_scalar(value), *one = float_scalar(1);
@@ -84,7 +87,7 @@ static inline aclmdlRICaptureStatus state_of(aclrtStream s) {
   return status;
 }
 
-/* Ends a capture that was made invalid. */
+/* Ends a capture that an earlier call has invalidated. */
 static inline void end_invalid(void) {
   aclmdlRI model = &model;
   assert_int_equal(state_of(stream), ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED);
@@ -93,7 +96,7 @@ static inline void end_invalid(void) {
   assert_int_equal(state_of(stream), ACL_MODEL_RI_CAPTURE_STATUS_NONE);
 }
 
-/* Ends one whose state the documentation leaves open. */
+/* Ends a capture whose validity the documentation leaves open. */
 static inline void end_any(void) {
   aclmdlRI model = NULL;
   if (aclmdlRICaptureEnd(stream, &model) == ACL_SUCCESS) CHECK_OK(aclmdlRIDestroy(model));

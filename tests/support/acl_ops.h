@@ -1,4 +1,4 @@
-/* Tensors over device memory, and an operator's two phases in one line. */
+/* Helpers for tests of operators: tensors over device memory, and both phases of an operator in one line. */
 #ifndef CANNON_TESTS_SUPPORT_ACL_OPS_H
 #define CANNON_TESTS_SUPPORT_ACL_OPS_H
 
@@ -7,13 +7,13 @@
 #include "aclnn/acl_meta.h"
 #include "aclnn/aclnn_base.h"
 
-/* What aclnn gives back for a null argument, an illegal one, and a null executor. */
+/* Codes that aclnn functions return for a null argument, an illegal argument and a null executor. */
 enum { NULL_ARGUMENT = 161001, ILLEGAL_ARGUMENT = 161002, NULL_EXECUTOR = 561103 };
 
-/* Dimensions as two arguments: DIMS(2, 3). */
+/* The dimensions as two arguments, a pointer and a count: DIMS(2, 3). */
 #define DIMS(...) (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)
 
-/* A contiguous tensor. */
+/* Creates a contiguous tensor. */
 static inline aclTensor *tensor_new(void *dev, aclDataType type, const int64_t *dims, size_t n) {
   int64_t strides[8], size = 1;
   assert_true(n <= 8);
@@ -31,7 +31,7 @@ static inline aclScalar *float_scalar(float value) {
   return s;
 }
 
-/* ---- workspaces: kept until the end of the test, since a task may still wait ---- */
+/* ---- workspaces: freed at the end of the test, since queued tasks may still use them ---- */
 
 static void *the_workspaces[64];
 static int workspaces_used;
@@ -50,7 +50,7 @@ static inline int settle_ops(void **state) {
 
 #define OP_TEST(function) cmocka_unit_test_teardown(function, settle_ops)
 
-/* LAUNCH(stream, aclnnAdd, self, other, alpha, out) */
+/* Runs both phases of an operator in a stream: LAUNCH(stream, aclnnAdd, self, other, alpha, out) */
 #define LAUNCH(stream, op, ...)                                                                                        \
   do {                                                                                                                 \
     uint64_t bytes_ = 0;                                                                                               \

@@ -1,9 +1,8 @@
-/* What every test of the runtime API uses: cmocka, checks that print CANN's own message when they fail, a
- * device fixture, gates that hold a stream, threads, and device buffers.
+/* Common parts of all tests of the runtime API: cmocka, checks that print CANN's own message when they fail, a device
+ * fixture, gates that hold a stream, threads, and device buffers.
  *
- * Rules that keep the tests meaningful: asserts only on the main thread (cmocka jumps out of them), results
- * of other threads and of host functions come back through atomics or through pthread_join; nothing is
- * asserted about how fast something is. */
+ * Rules for tests: assert only on the main thread, because a failed cmocka assertion is a longjmp. Other threads and
+ * host functions return their results through atomics or pthread_join. No test asserts how fast something is. */
 #ifndef CANNON_TESTS_SUPPORT_ACL_TEST_H
 #define CANNON_TESTS_SUPPORT_ACL_TEST_H
 
@@ -26,7 +25,7 @@
 
 /* ---- checks ---- */
 
-enum { ANY_ERROR = -1 }; /* as an expected code: anything but 0 */
+enum { ANY_ERROR = -1 }; /* as an expected code: any code other than 0 */
 
 static inline bool code_is(aclError got, aclError want) { return want == ANY_ERROR ? got != 0 : got == want; }
 
@@ -53,14 +52,15 @@ static inline void nap_ms(long ms) {
   nanosleep(&t, NULL);
 }
 
-/* ---- gates: a host function that stays in its stream until the test lets it go ---- */
+/* ---- gates: a gate is a host function that blocks its stream until the test opens it ---- */
 
 typedef struct {
   atomic_int entered, open;
 } gate;
 
 enum { N_GATES = 8 };
-static gate the_gates[N_GATES]; /* static, since a failed test leaves its stack while a stream still waits */
+/* static, because a failed test leaves its stack frame while a stream still waits on the gate */
+static gate the_gates[N_GATES];
 static int gates_used;
 
 static inline void gate_wait(void *arg) {
@@ -71,7 +71,7 @@ static inline void gate_wait(void *arg) {
 
 static inline void gate_open(gate *g) { atomic_store(&g->open, 1); }
 
-/* Holds `stream` and returns when the stream is being held. */
+/* Blocks `stream` with a gate. Returns once the gate's host function is running. */
 static inline gate *gate_close(aclrtStream stream) {
   assert_true(gates_used < N_GATES);
   gate *g = &the_gates[gates_used++];
@@ -128,11 +128,12 @@ static inline int device_down(void **state) {
   return acl_down(state);
 }
 
-/* After each test: nothing is left running and no message is left for the next one. */
+/* Teardown of each test: lets all tasks finish and clears the thread's error and messages for the next test. */
 static inline int settle(void **state) {
   (void)state;
   for (int i = 0; i < gates_used; i++) gate_open(&the_gates[i]);
-  aclrtSynchronizeDeviceWithTimeout(2000); /* a failed test may have left a wait that never ends */
+  /* with a limit, since a failed test may have left a wait that never ends */
+  aclrtSynchronizeDeviceWithTimeout(2000);
   gates_used = 0;
   aclrtGetLastError(ACL_RT_THREAD_LEVEL);
   aclGetRecentErrMsg();
@@ -179,7 +180,7 @@ static inline uint8_t dev_byte(const void *dev, size_t at) {
   return byte;
 }
 
-/* Is every byte of a device range `byte`? */
+/* Asserts that every byte of a device range equals `byte`. */
 static inline void assert_dev_filled(const void *dev, int byte, size_t size) {
   uint8_t *host = malloc(size);
   assert_non_null(host);

@@ -1,6 +1,6 @@
-/* AMX in C, for sources compiled with `-include` of this: their kernels then run on any processor with AVX-512's bfloat16.
- * Tiles as Intel's manual has them (Architecture Instruction Set Extensions, chapter 3), all of 16 rows of 64 bytes, which is
- * what the project configures. Slow: a hundredth of the real ones' speed. */
+/* Emulation of AMX in C. Compiling a kernel with `-include` of this header makes it run on any processor that has
+ * AVX-512 and AVX512_BF16. The tiles follow Intel's manual (Architecture Instruction Set Extensions, chapter 3); all
+ * have 16 rows of 64 bytes, the only configuration that the project uses. About 100 times slower than the hardware. */
 #ifndef CANNON_TESTS_SUPPORT_AMX_EMULATED_H
 #define CANNON_TESTS_SUPPORT_AMX_EMULATED_H
 
@@ -13,7 +13,7 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-/* ---- the processor has it, and the system lets the process use it ---- */
+/* ---- detection: the processor reports AMX, and the system permits its use ---- */
 
 static inline int emulated_cpuid(unsigned leaf, unsigned part, unsigned *a, unsigned *b, unsigned *c, unsigned *d) {
   const int known = __get_cpuid_count(leaf, part, a, b, c, d);
@@ -33,10 +33,10 @@ typedef union {
   int8_t i8[16][64];
 } emulated_tile;
 
-/* Eight, while they are configured; of all sources together. */
+/* The thread's eight tiles, or NULL while tiles are not configured. Weak, so that all sources share one definition. */
 __attribute__((weak)) _Thread_local emulated_tile *emulated_tiles;
 
-/* A program that uses tiles without having configured them dies on a real processor, too. */
+/* Returns tile t. Traps when tiles are not configured, as a real processor raises a fault. */
 static inline emulated_tile *emulated(int t) {
   if (!emulated_tiles) __builtin_trap();
   return &emulated_tiles[t];
@@ -65,7 +65,7 @@ static inline void emulated_store(int t, void *to, int64_t pitch) {
   for (int i = 0; i < 16; i++) memcpy((char *)to + i * pitch, emulated(t)->row[i], 64);
 }
 
-/* Denormals count as zeros. */
+/* Converts bfloat16 to float; denormals become zeros. */
 static inline float emulated_float(uint16_t bf16) {
   const uint32_t bits = bf16 & 0x7f80 ? (uint32_t)bf16 << 16 : (uint32_t)(bf16 & 0x8000) << 16;
   float x;

@@ -1,4 +1,4 @@
-/* A folder of a test's own under /tmp, and its removal with all that is in it. */
+/* A temporary folder under /tmp for one test program, and its recursive removal. */
 #ifndef CANNON_TESTS_SUPPORT_FOLDER_H
 #define CANNON_TESTS_SUPPORT_FOLDER_H
 

@@ -1,4 +1,5 @@
-/* Mutations of seeds for fuzz tests that run without libFuzzer: the same inputs in every run. */
+/* Mutation of seed inputs for fuzz tests that run without libFuzzer. The random sequence is fixed, so every run sees
+ * the same inputs. */
 #ifndef CANNON_TESTS_SUPPORT_FUZZ_H
 #define CANNON_TESTS_SUPPORT_FUZZ_H
 
@@ -25,7 +26,8 @@ static inline uint32_t fuzz_below(uint32_t n) {
   return (uint32_t)((z ^ z >> 31) >> 32) % n;
 }
 
-/* Puts `n` bytes in the place of `gone` at `at`, as far as there is room. */
+/* Replaces the `gone` bytes at offset `at` by the `n` bytes at `bytes`, unless the result exceeds `most` bytes. Returns
+ * the new size. */
 static inline size_t fuzz_replace(char *text, size_t size, size_t most, size_t at, size_t gone, const char *bytes,
                                   size_t n) {
   if (gone > size - at) gone = size - at;
@@ -35,15 +37,16 @@ static inline size_t fuzz_replace(char *text, size_t size, size_t most, size_t a
   return size - gone + n;
 }
 
-/* One change of any kind; words, ended by NULL, are what means something to the reader. The new size. */
+/* Applies one random mutation. `words` is a NULL-terminated list of strings that have a meaning in the format. Returns
+ * the new size. */
 static inline size_t fuzz_mutate(char *text, size_t size, size_t most, const char *const *words) {
   const size_t at = fuzz_below((uint32_t)size + 1);
   char copy[64], byte = (char)fuzz_below(256);
   switch (fuzz_below(6)) {
   case 0: return fuzz_replace(text, size, most, at, 1, &byte, 1);
   case 1: return fuzz_replace(text, size, most, at, 1 + fuzz_below(4), "", 0);
-  case 2: return at; /* the end is missing */
-  case 3: {          /* a piece again, elsewhere */
+  case 2: return at; /* truncates the input */
+  case 3: {          /* copies a piece to another position */
     size_t n = 1 + fuzz_below(sizeof copy - 1);
     if (n > size - at) n = size - at;
     memcpy(copy, text + at, n);

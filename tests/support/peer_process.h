@@ -1,6 +1,6 @@
-/* Another process of this test program, which does what it is told: both sides exchange messages of fixed size through
- * pipes, so that a test says in which order two processes act. The child is a fresh one (exec), and ends when the test
- * does. */
+/* A second process of the same test program, controlled by the test. Both sides exchange messages of fixed size through
+ * pipes, so the test decides in which order the two processes act. The child is started by exec and ends when the test
+ * ends. */
 #ifndef CANNON_TESTS_SUPPORT_PEER_PROCESS_H
 #define CANNON_TESTS_SUPPORT_PEER_PROCESS_H
 
@@ -11,14 +11,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PEER_IN = 500, PEER_OUT = 501 }; /* the child's ends; above all that a test has open */
+#include "self_exec.h"
+
+/* the child's ends of the pipes; higher than any descriptor that a test opens */
+enum { PEER_IN = 500, PEER_OUT = 501 };
 
 typedef struct {
   pid_t pid;
   int to, from;
 } peer;
 
-/* Starts this program again with the argument `mode`, and NAME=VALUE in its environment if setting is not NULL. */
+/* Starts this program again with the argument `mode`. `setting` is a NAME=VALUE for its environment, or NULL. */
 static inline peer peer_start(const char *mode, char *setting) {
   int down[2], up[2];
   assert_int_equal(pipe2(down, O_CLOEXEC), 0);
@@ -30,15 +33,14 @@ static inline peer peer_start(const char *mode, char *setting) {
     dup2(down[0], PEER_IN);
     dup2(up[1], PEER_OUT);
     if (setting) putenv(setting);
-    execl("/proc/self/exe", "self", mode, (char *)NULL);
-    _exit(127);
+    self_exec(mode);
   }
   close(down[0]);
   close(up[1]);
   return (peer){pid, down[1], up[0]};
 }
 
-/* All of the bytes; false where the other side has gone. */
+/* Reads or writes all n bytes. Returns false when the other side has gone. */
 static inline bool move_all(ssize_t (*move)(int, void *, size_t), int fd, void *data, size_t n) {
   for (size_t done = 0; done < n;) {
     const ssize_t got = move(fd, (char *)data + done, n - done);
@@ -50,7 +52,7 @@ static inline bool move_all(ssize_t (*move)(int, void *, size_t), int fd, void *
 
 static inline ssize_t write_some(int fd, void *data, size_t n) { return write(fd, data, n); }
 
-/* The test's side: both fail the test where the child has gone. */
+/* ---- the test's side: both functions fail the test when the child has gone ---- */
 static inline void peer_tell(peer *p, const void *message, size_t n) {
   assert_true(move_all(write_some, p->to, (void *)(uintptr_t)message, n));
 }
@@ -58,17 +60,17 @@ static inline void peer_hear(peer *p, void *message, size_t n) {
   int status = 0;
   if (move_all(read, p->from, message, n)) return;
   waitpid(p->pid, &status, 0);
-  print_error("the other process, %d, ended with status %#x\n", p->pid, (unsigned)status);
+  print_error("the peer process %d ended with status %#x\n", p->pid, (unsigned)status);
   fail();
 }
 
-/* The child's side. */
+/* ---- the child's side ---- */
 static inline bool peer_next(void *message, size_t n) { return move_all(read, PEER_IN, message, n); }
 static inline void peer_answer(const void *message, size_t n) {
   if (!move_all(write_some, PEER_OUT, (void *)(uintptr_t)message, n)) _exit(3);
 }
 
-/* Lets the child end (its next message does not come), or kills it; what waitpid says. */
+/* Lets the child end: closing its pipes ends its loop of peer_next. Returns the status from waitpid. */
 static inline int peer_wait(peer *p) {
   int status = -1;
   close(p->to);

@@ -1,5 +1,5 @@
-/* For tests of the planner: problems by chance, and a checker, greedy passes and an exhaustive planner that know nothing of
- * it. All compare every pair. */
+/* Support for tests of the planner: random problems, a checker, greedy passes and an exhaustive planner. None of them
+ * shares code with the planner, and all compare every pair of buffers. */
 #ifndef CANNON_TESTS_SUPPORT_PLAN_CASES_H
 #define CANNON_TESTS_SUPPORT_PLAN_CASES_H
 
@@ -44,9 +44,9 @@ static inline void case_alias(plan_case *c, uint32_t a, uint32_t b) {
   c->aliases[c->problem.n_aliases++] = (cannon_plan_alias){a, b};
 }
 
-/* ---- what a plan is --------------------------------------------------------------------------------------------- */
+/* ---- validity of a plan ------------------------------------------------------------------------------------------ */
 
-/* The bytes that a buffer needs at a time; false: none. */
+/* Gives the range of bytes [low, high) that buffer b needs at a time. Returns false when it needs none. */
 static inline bool needs(const plan_case *c, uint32_t b, uint64_t time, uint64_t *low, uint64_t *high) {
   const cannon_plan_buffer *x = &c->buffers[b];
   *low = 0;
@@ -73,8 +73,8 @@ static inline bool may_overlap(const plan_case *c, uint32_t a, uint32_t b) {
   return false;
 }
 
-/* Whether a and b overlap at these offsets. What a buffer needs changes only at ends of lives and gaps: the times at which
- * something of a or b begins are all that count. */
+/* Whether a and b overlap at the offsets oa and ob. The needs of a buffer change only at the ends of lifetimes and
+ * gaps, so it is enough to test the times at which a lifetime or gap of a or b begins or ends. */
 static inline bool overlap_at(const plan_case *c, uint32_t a, uint32_t b, uint64_t time, uint64_t oa, uint64_t ob) {
   uint64_t la, ha, lb, hb;
   return needs(c, a, time, &la, &ha) && needs(c, b, time, &lb, &hb) && oa + la < ob + hb && ob + lb < oa + ha;
@@ -95,7 +95,7 @@ static inline bool overlap(const plan_case *c, uint32_t a, uint32_t b, uint64_t 
   return false;
 }
 
-/* How many of its bytes, from the first, it ever needs. */
+/* The number of bytes, counted from the buffer's first byte, that it ever needs. */
 static inline uint64_t height_of(const plan_case *c, uint32_t b) {
   const cannon_plan_buffer *x = &c->buffers[b];
   uint64_t low, high, height = 0, time = x->lower;
@@ -127,14 +127,15 @@ static inline bool case_holds(const plan_case *c, const uint64_t *offsets) {
   return true;
 }
 
-/* ---- greedy, exhaustive ------------------------------------------------------------------------------------------ */
+/* ---- greedy and exhaustive planners ------------------------------------------------------------------------------ */
 
-/* The lowest offset for a buffer (of a problem without pairs) beside those that have one: each of the others' tops is tried. */
+/* The lowest valid offset for a buffer beside those already placed, for a problem without aliases. The candidates are 0
+ * and the upper end of each placed buffer. */
 static inline uint64_t lowest_free(const plan_case *c, const uint64_t *offsets, uint32_t b) {
   const uint64_t align = c->buffers[b].alignment;
   uint64_t best = UINT64_MAX;
   if (c->buffers[b].offset != CANNON_PLAN_ANYWHERE) return c->buffers[b].offset;
-  for (uint32_t over = 0; over <= c->problem.n_buffers; ++over) { /* the last: the ground */
+  for (uint32_t over = 0; over <= c->problem.n_buffers; ++over) { /* the last iteration stands for offset 0 */
     const bool ground = over == c->problem.n_buffers;
     if (!ground && (offsets[over] == CANNON_PLAN_ANYWHERE || over == b)) continue;
     uint64_t at = ground ? 0 : offsets[over] + c->buffers[over].size;
@@ -154,7 +155,7 @@ static inline uint64_t greedy_peak(const plan_case *c, const uint32_t *order) {
   return case_peak(c, offsets);
 }
 
-/* What an order goes by, largest first. */
+/* The sort key of a greedy order; larger keys are placed first. */
 static inline double greedy_key(const cannon_plan_buffer *b, int order) {
   const double life = (double)(b->upper - b->lower), size = (double)b->size;
   const double keys[] = {
@@ -179,8 +180,9 @@ static inline uint64_t best_of_eight(const plan_case *c) {
   return best;
 }
 
-/* The least peak of all, by every order of placing: some order is that of an optimal plan's offsets, in which each buffer
- * comes to lie no higher than there. Not for pairs in place or windows. */
+/* The minimum peak over all orders of placement. One order sorts the buffers by their offsets in an optimal plan;
+ * placed in that order, no buffer lies higher than there. Not valid for problems with in-place pairs or gaps with
+ * windows. */
 static inline uint64_t least_peak(const plan_case *c, uint64_t *offsets, uint32_t n_placed, uint64_t best) {
   if (n_placed == c->problem.n_buffers) {
     const uint64_t peak = case_peak(c, offsets);
@@ -195,7 +197,7 @@ static inline uint64_t least_peak(const plan_case *c, uint64_t *offsets, uint32_
   return best;
 }
 
-/* ---- problems by chance ------------------------------------------------------------------------------------------ */
+/* ---- random problems --------------------------------------------------------------------------------------------- */
 
 enum {
   WITH_ALIGNMENT = 1,
@@ -218,7 +220,8 @@ static inline void add_gaps(plan_case *c, cannon_plan_buffer *b, int kinds) {
   }
 }
 
-/* n buffers in that many times, sizes up to `most`. Fixed ones lie above each other. */
+/* Makes a problem of n buffers whose lifetimes lie in [0, times), with sizes up to `most`. Buffers with fixed offsets
+ * are stacked on top of each other. */
 static inline void case_random(plan_case *c, uint32_t n, uint32_t times, uint32_t most, int kinds) {
   uint64_t ground = 0;
   case_clear(c);

@@ -1,5 +1,6 @@
-/* Runs this test program again as a child with a mode word as its argument, so that something can be tried in
- * a fresh process (environment, a fatal fault) without cmocka's signal handlers in between. */
+/* Runs this test program again as a child process with a mode word as its argument. Used for tests that need a fresh
+ * process, such as those that set the environment or expect a fatal signal, which cmocka's signal handlers would
+ * catch. */
 #ifndef CANNON_TESTS_SUPPORT_SELF_H
 #define CANNON_TESTS_SUPPORT_SELF_H
 
@@ -7,9 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "self_exec.h"
+
 typedef struct {
-  int status;       /* as from waitpid */
-  char text[16384]; /* what it wrote on stderr */
+  int status;       /* as returned by waitpid */
+  char text[16384]; /* the child's output on stderr */
 } child_end;
 
 static inline void child_wait(child_end *end, pid_t pid, int fd) {
@@ -21,7 +24,8 @@ static inline void child_wait(child_end *end, pid_t pid, int fd) {
   assert_int_equal(waitpid(pid, &end->status, 0), pid);
 }
 
-/* `setting` is one NAME=VALUE for the child's environment, or NULL. */
+/* Runs this program with the argument `mode` and waits for it. `setting` is a NAME=VALUE for its environment, or
+ * NULL. */
 static inline void run_self(child_end *end, const char *mode, char *setting) {
   int fds[2];
   assert_int_equal(pipe(fds), 0);
@@ -31,8 +35,7 @@ static inline void run_self(child_end *end, const char *mode, char *setting) {
   if (pid == 0) {
     dup2(fds[1], STDERR_FILENO);
     if (setting) putenv(setting);
-    execl("/proc/self/exe", "self", mode, (char *)NULL);
-    _exit(127);
+    self_exec(mode);
   }
   close(fds[1]);
   child_wait(end, pid, fds[0]);

@@ -1,5 +1,5 @@
-/* A peer that shares memory with the test: it exports, imports, reads and fills as it is told, one piece of memory
- * at a time. Codes come back; what they must be is the test's to say. */
+/* A peer process that shares memory with the test: it exports, imports, reads and fills one piece of memory at a time,
+ * as the test orders. It returns codes without judging them; the test compares them with what it expects. */
 #ifndef CANNON_TESTS_SUPPORT_SHARER_H
 #define CANNON_TESTS_SUPPORT_SHARER_H
 
@@ -10,16 +10,16 @@ enum { MIB2 = 2 << 20, KEY_LENGTH = 65 };
 
 typedef enum {
   NOTHING,
-  OFFER_PHYSICAL, /* makes, fills with `byte` and exports to all */
+  OFFER_PHYSICAL, /* allocates physical memory, fills it with `byte` and exports it to all processes */
   OFFER_BLOCK,
-  IMPORT_PHYSICAL, /* imports and maps */
+  IMPORT_PHYSICAL, /* imports physical memory and maps it */
   IMPORT_BLOCK,
-  DROP,       /* frees or closes what it has; its reservation, too */
-  FREE_BLOCK, /* what it offers, without closing it */
+  DROP,       /* frees or closes the memory it holds, and its reservation */
+  FREE_BLOCK, /* frees the block it offers without closing its key */
   FILL,
-  READ,         /* the byte at `offset` */
-  OFFER_OFTEN,  /* `bytes` times: offers a block and takes it back */
-  IMPORT_OFTEN, /* `bytes` times: imports the block, looks for `byte` in it, closes it */
+  READ,         /* returns the byte at `offset` */
+  OFFER_OFTEN,  /* `bytes` times: offers a block and withdraws it */
+  IMPORT_OFTEN, /* `bytes` times: imports the block, compares its contents with `byte`, closes it */
 } deed;
 
 typedef struct {
@@ -39,7 +39,7 @@ typedef struct {
   char key[KEY_LENGTH], message[400];
 } report;
 
-/* ---- what both sides do ---- */
+/* ---- common to both sides ---- */
 
 static inline aclrtDrvMemHandle physical_new(size_t bytes) {
   const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
@@ -72,7 +72,7 @@ static inline size_t free_memory(void) {
 static struct {
   void *at;
   size_t bytes;
-  aclrtDrvMemHandle handle; /* NULL: a block */
+  aclrtDrvMemHandle handle; /* NULL when a block is held */
   char key[KEY_LENGTH];
   bool offered;
 } held;
@@ -155,7 +155,7 @@ static inline aclError obey(const order *o, report *r) {
   case IMPORT_BLOCK: return import(o);
   case DROP: return drop();
   case FREE_BLOCK: return aclrtFree(held.at);
-  case FILL: /* as tasks do: in a stream */
+  case FILL: /* by a task in a stream */
     code = aclrtMemsetAsync(held.at, o->bytes, o->byte, o->bytes, NULL);
     return code ? code : aclrtSynchronizeStream(NULL);
   case READ:
@@ -168,7 +168,7 @@ static inline aclError obey(const order *o, report *r) {
   return 1;
 }
 
-/* main() of the peer. */
+/* The peer's main function. */
 static inline int sharer_main(void) {
   if (aclInit(NULL) || aclrtSetDevice(0)) return 2;
   for (order o; peer_next(&o, sizeof o);) {
@@ -194,10 +194,10 @@ static inline report tell(peer *p, order o) {
   return r;
 }
 
-/* Fails the test, with the peer's message, where the deed does. */
+/* Sends an order. Fails the test with the peer's message when the order fails. */
 static inline report tell_ok(peer *p, order o) {
   report r = tell(p, o);
-  if (r.code) print_error("the peer: %d, %s\n", r.code, r.message);
+  if (r.code) print_error("the peer returned %d, message: %s\n", r.code, r.message);
   assert_int_equal(r.code, 0);
   return r;
 }

@@ -1,5 +1,5 @@
-/* Caches of objects: what a thread frees, makes and leaves behind. Sanitizer builds malloc every object, so that only
- * the use as such is checked there. */
+/* Thread caches of objects: reuse by the same thread, by other threads, and after a thread has ended. Sanitizer builds
+ * allocate every object with malloc, so only correct use is checked there. */
 #include "base/cache.h"
 
 #include <pthread.h>
@@ -32,7 +32,7 @@ static void assert_distinct(void **o, int n) {
   for (int i = 0; i < n; i++) assert_false(contains(o + i + 1, n - i - 1, o[i]));
 }
 
-static void objects_are_apart_and_used_again(void **state) {
+static void objects_are_distinct_and_reused(void **state) {
   (void)state;
   void *a[MANY], *b[MANY];
   get(a, MANY);
@@ -47,7 +47,7 @@ static void objects_are_apart_and_used_again(void **state) {
   put(b, MANY);
 }
 
-static void kinds_are_apart(void **state) {
+static void kinds_do_not_share_objects(void **state) {
   (void)state;
   void *p = cache_get(CACHE_TENSOR, BYTES);
   cache_put(CACHE_TENSOR, p);
@@ -62,7 +62,7 @@ static void *get_and_put(void *o) {
   return NULL;
 }
 
-/* What a thread has kept is in the depot when it has ended. */
+/* The objects that a thread has cached are in the depot after it has ended. */
 static void ended_thread_leaves_its_objects(void **state) {
   (void)state;
   void *theirs[SOME], *all[MANY];
@@ -76,7 +76,7 @@ static void ended_thread_leaves_its_objects(void **state) {
   put(all, MANY);
 }
 
-/* ---- one thread makes, another destroys ---- */
+/* ---- one thread allocates, another frees ---- */
 
 enum { ROUND = 64 };
 static void *_Atomic mailbox[ROUND];
@@ -93,7 +93,7 @@ static void *destroy_what_comes(void *unused) {
   return NULL;
 }
 
-static void objects_go_from_thread_to_thread(void **state) {
+static void objects_are_reused_across_threads(void **state) {
   (void)state;
   pthread_t thread;
   enum { MOST = 20000 };
@@ -111,17 +111,17 @@ static void objects_go_from_thread_to_thread(void **state) {
     }
   }
   pthread_join(thread, NULL);
-  /* They come back through the depot: what is under way, and in the two magazines, is all that exists. */
+  /* Freed objects return through the depot: the objects in flight and in the two magazines are all that exist. */
   for (int i = 0; i < n_made && n_distinct < MANY; i++) n_distinct += !contains(made, i, made[i]);
   if (CACHED) assert_true(n_distinct <= ROUND + 3 * 64);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(objects_are_apart_and_used_again),
-      cmocka_unit_test(kinds_are_apart),
+      cmocka_unit_test(objects_are_distinct_and_reused),
+      cmocka_unit_test(kinds_do_not_share_objects),
       cmocka_unit_test(ended_thread_leaves_its_objects),
-      cmocka_unit_test(objects_go_from_thread_to_thread),
+      cmocka_unit_test(objects_are_reused_across_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

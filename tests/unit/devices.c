@@ -1,4 +1,5 @@
-/* What the environment says of the devices. Read once in a process, so each case is a process of its own. */
+/* The environment variables that describe the devices. They are read once per process, so each case runs in a child
+ * process. */
 #include "runtime/device.h"
 
 #include <sys/wait.h>
@@ -16,7 +17,7 @@ static void set(const char *name, const char *value) {
     unsetenv(name);
 }
 
-/* In a child: exits with what `answer` says. */
+/* Runs `answer` in a child with these variables set and returns its exit status. */
 static int ask(const char *n_devices, const char *visible, const char *device, const char *memory,
                int (*answer)(void)) {
   fflush(NULL);
@@ -57,8 +58,9 @@ static void visible_devices_are_counted_up_to_the_first_error(void **state) {
   for (size_t i = 0; i < COUNT(cases); i++) {
     const int got = ask(cases[i].n_devices, cases[i].visible, NULL, NULL, device_count);
     if (got != cases[i].count)
-      print_error("of %s devices, \"%s\" are visible\n", cases[i].n_devices,
-                  cases[i].visible ? cases[i].visible : "(unset)");
+      print_error("CANNON_DEVICES=%s ASCEND_RT_VISIBLE_DEVICES=%s: %d devices, expected %d\n",
+                  cases[i].n_devices ? cases[i].n_devices : "(unset)", cases[i].visible ? cases[i].visible : "(unset)",
+                  got, cases[i].count);
     assert_int_equal(got, cases[i].count);
   }
 }
@@ -74,14 +76,14 @@ static void device_is_found_by_name(void **state) {
   assert_true(ask(NULL, NULL, "310P3", NULL, is_310p3));
 }
 
-/* In granules of 2 MiB. */
+/* The device's memory in granules of 2 MiB. */
 static int granules(void) { return (int)(device_memory_bytes() / (2 * MIB)); }
 static int is_two_gib(void) { return device_memory_bytes() == (uint64_t)2048 * MIB; }
 static int fits_the_host(void) {
   return device_memory_bytes() <= host_total_bytes() / 10 * 8 && device_memory_bytes() % (2 * MIB) == 0;
 }
 
-static void memory_is_what_is_asked_for_or_fits(void **state) {
+static void memory_is_as_requested_or_fits_the_host(void **state) {
   (void)state;
   assert_int_equal(ask(NULL, NULL, NULL, "8388608", granules), 4);
   assert_int_equal(ask(NULL, NULL, NULL, "8388607", granules), 3);
@@ -101,7 +103,7 @@ static int no_devices(void) {
          strstr(fail_take(), "there are no devices: CANNON_");
 }
 
-/* What the process says on stderr, up to a whole buffer. */
+/* Returns what the process writes to stderr, up to the size of the buffer. */
 static const char *words_about(const char *n_devices, const char *device, const char *memory, int (*answer)(void)) {
   static char words[400];
   int ends[2];
@@ -119,7 +121,7 @@ static const char *words_about(const char *n_devices, const char *device, const 
   return words;
 }
 
-static void bad_values_are_said(void **state) {
+static void bad_values_are_reported(void **state) {
   (void)state;
   static const struct {
     const char *text, *fault;
@@ -160,7 +162,7 @@ static int ids_are_checked(void) {
          device_check(-1, "id") == ST_INVALID_DEVICE;
 }
 
-static void ids_are_indices_of_the_visible(void **state) {
+static void ids_are_indices_of_visible_devices(void **state) {
   (void)state;
   assert_true(ask("8", "2,5,7", NULL, NULL, ids_are_checked));
 }
@@ -169,9 +171,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(visible_devices_are_counted_up_to_the_first_error),
       cmocka_unit_test(device_is_found_by_name),
-      cmocka_unit_test(memory_is_what_is_asked_for_or_fits),
-      cmocka_unit_test(bad_values_are_said),
-      cmocka_unit_test(ids_are_indices_of_the_visible),
+      cmocka_unit_test(memory_is_as_requested_or_fits_the_host),
+      cmocka_unit_test(bad_values_are_reported),
+      cmocka_unit_test(ids_are_indices_of_visible_devices),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

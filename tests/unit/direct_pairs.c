@@ -1,5 +1,5 @@
-/* Sums over channels and taps, and products over positions, of words of two channels: images, packed weights, kernels and
- * stores together, against sums in double. */
+/* Direct convolution on words of two channels: sums over channels and kernel taps, and products over positions. Tests
+ * the im2col buffer, packed weights, kernels and stores together, against sums in double. */
 #include "kernel/conv/direct_pairs.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 enum { MOST_CHANNELS = 70, MOST_POSITIONS = 200, MOST_TAPS = 5 };
 
-/* Numbers of a type, as floats and as they are stored. */
+/* Values of a dtype, as floats and as stored. */
 typedef struct {
   float *value;
   char *stored;
@@ -38,13 +38,14 @@ static char *room(int64_t bytes) {
 }
 
 static void expect_near(float got, double want, double magnitude, int64_t terms) {
-  const double bound = 0x1p-24 * magnitude * (double)(6 * terms + 8); /* of floats' parts there are six products */
+  /* one product of floats consists of six products of their bfloat16 parts */
+  const double bound = 0x1p-24 * magnitude * (double)(6 * terms + 8);
   if (!(fabs((double)got - want) <= bound))
     print_error("%g, expected %g, %jd terms\n", (double)got, want, (intmax_t)terms);
   assert_true(fabs((double)got - want) <= bound);
 }
 
-/* positions + taps elements of each channel; tap t of position p is element p + t. */
+/* Sums over channels and taps. Each channel has positions + taps elements; tap t of position p is element p + t. */
 static void check_sums(random_source *random, const pair_kernel *kernel, int dtype) {
   const int64_t channels = 1 + random_below(random, MOST_CHANNELS), taps = 1 + random_below(random, MOST_TAPS);
   const int64_t n = 1 + random_below(random, MOST_POSITIONS), line = n + taps, steps = pair_steps(channels);
@@ -101,7 +102,7 @@ static void check_sums(random_source *random, const pair_kernel *kernel, int dty
   drop(x), drop(w), free(image), free(packed);
 }
 
-/* Channels' lines from element `tap` on by rows' lines. */
+/* Products over positions: each channel's row, from element `tap` on, times each row of the other operand. */
 static void check_products(random_source *random, const pair_kernel *kernel, int dtype) {
   const int64_t n = 1 + random_below(random, MOST_POSITIONS), tap = random_below(random, MOST_TAPS);
   const int64_t steps = (n + PAIR_CHANNELS - 1) / PAIR_CHANNELS, line = steps * PAIR_CHANNELS + MOST_TAPS;
@@ -147,7 +148,7 @@ static void check_products(random_source *random, const pair_kernel *kernel, int
   drop(x), drop(y), free(lines[0]), free(lines[1]), free(tiles);
 }
 
-static void kernel_of_the_processor(void **state) {
+static void kernels_compute_sums_and_products(void **state) {
   (void)state;
   const pair_kernel *const kernel = direct_pairs();
   if (!kernel) skip();
@@ -159,7 +160,7 @@ static void kernel_of_the_processor(void **state) {
   }
 }
 
-static void least_and_most(void **state) {
+static void exponents_decide_whether_float_parts_suffice(void **state) {
   (void)state;
   const float_exponents ones = {127, 127}, small = {127 - 60, 127}, tiny = {127 - 101, 127};
   const float_exponents large = {127, 127 + 60}, infinite = {127, 255}, empty = float_no_exponents;
@@ -167,13 +168,14 @@ static void least_and_most(void **state) {
   assert_true(float_parts_suffice(ones, small));
   assert_true(float_parts_suffice(ones, large));
   assert_true(float_parts_suffice(ones, empty));
-  assert_false(float_parts_suffice(small, small)); /* products' last bits would be denormal */
+  assert_false(float_parts_suffice(small, small)); /* the last bits of the products would be denormal */
   assert_false(float_parts_suffice(tiny, ones));
-  assert_false(float_parts_suffice(large, large)); /* sums may be infinite */
+  assert_false(float_parts_suffice(large, large)); /* sums may overflow */
   assert_false(float_parts_suffice(infinite, empty));
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(kernel_of_the_processor), cmocka_unit_test(least_and_most)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_compute_sums_and_products),
+                                     cmocka_unit_test(exponents_decide_whether_float_parts_suffice)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

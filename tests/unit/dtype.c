@@ -1,4 +1,4 @@
-/* Half precision conversions, exhaustively, and the tables of promotion and casting. */
+/* Conversions of half-precision types, tested exhaustively, and the tables of type promotion and casts. */
 #include "tensor/dtype.h"
 
 #include <float.h>
@@ -6,7 +6,7 @@
 
 #include "unit.h"
 
-/* ---- formats, from their definition ---- */
+/* ---- the formats by their definition ---- */
 
 typedef struct {
   int exponent_bits, mantissa_bits;
@@ -18,7 +18,8 @@ static const format half = {5, 10, half_to_float, half_from_float}, bf16 = {8, 7
 
 static unsigned infinity_of(const format *f) { return ((1u << f->exponent_bits) - 1) << f->mantissa_bits; }
 
-/* The value of a finite, positive pattern; at that of infinity, what would come after the largest. Exact. */
+/* The value of a finite, non-negative bit pattern. The pattern of infinity gives the value that would follow the
+ * largest finite one. Exact. */
 static double value_of(const format *f, unsigned bits) {
   const int bias = (1 << (f->exponent_bits - 1)) - 1, exponent = (int)(bits >> f->mantissa_bits);
   const unsigned mantissa = bits & ((1u << f->mantissa_bits) - 1);
@@ -53,7 +54,7 @@ static void check_narrow(const format *f, float x, unsigned want) {
   }
 }
 
-/* Every float at which rounding changes: between neighbours, and the floats beside it. */
+/* Checks every float at which rounding changes: the midpoint of each two neighbours, and the adjacent floats. */
 static void check_every_boundary(const format *f) {
   for (unsigned bits = 0; bits < infinity_of(f); bits++) {
     const double low = value_of(f, bits), high = value_of(f, bits + 1), middle = (low + high) / 2;
@@ -80,12 +81,12 @@ static void bf16_is_exact_for_every_pattern(void **state) {
   check_every_pattern(&bf16);
 }
 
-static void half_rounds_right_at_every_boundary(void **state) {
+static void half_rounds_correctly_at_every_boundary(void **state) {
   (void)state;
   check_every_boundary(&half);
 }
 
-static void bf16_rounds_right_at_every_boundary(void **state) {
+static void bf16_rounds_correctly_at_every_boundary(void **state) {
   (void)state;
   check_every_boundary(&bf16);
 }
@@ -102,7 +103,7 @@ static void nan_stays_nan(void **state) {
 
 /* ---- rounding to odd ---- */
 
-/* By definition: cut off, and the last bit set where anything was. */
+/* Round to odd by definition: truncate, and set the last bit if the result is inexact. */
 static uint32_t odd_by_definition(double d) {
   float cut = (float)d;
   if (fabs((double)cut) > fabs(d)) cut = nextafterf(cut, 0);
@@ -117,7 +118,7 @@ static void check_odd(double d) {
     }
 }
 
-static void round_to_odd_is_as_defined(void **state) {
+static void round_to_odd_follows_its_definition(void **state) {
   (void)state;
   const double edges[] = {
       0,        1,         0x1p-149, 0x1p-150,       0x1.8p-149, 0x1p-126, 0x1.ffffffp-127, 0x1p-1074,
@@ -135,12 +136,13 @@ static void round_to_odd_is_as_defined(void **state) {
     double d;
     memcpy(&d, &bits, sizeof d);
     if (!isnan(d)) check_odd(d);
-    check_odd(ldexp(1 + (double)(bits >> 11) * 0x1p-52, (int)(bits % 300) - 160)); /* where floats are */
+    check_odd(ldexp(1 + (double)(bits >> 11) * 0x1p-52, (int)(bits % 300) - 160)); /* within the range of floats */
   }
 }
 
-/* What it is for: a double becomes the right half, also where it is a hair beside the middle of two. */
-static void double_becomes_half_in_two_steps(void **state) {
+/* The purpose of rounding to odd: a double converts to half precision through float with the correct rounding, also
+ * when it is very close to a midpoint. */
+static void double_to_half_through_float_rounds_correctly(void **state) {
   (void)state;
   const format *formats[] = {&half, &bf16};
   for (size_t i = 0; i < COUNT(formats); i++) {
@@ -160,7 +162,7 @@ static const int numbers[] = {ACL_BOOL,   ACL_UINT8,     ACL_INT8,      ACL_INT1
                               ACL_UINT32, ACL_INT64,     ACL_UINT64,    ACL_FLOAT16,   ACL_BF16,   ACL_FLOAT,
                               ACL_DOUBLE, ACL_COMPLEX32, ACL_COMPLEX64, ACL_COMPLEX128};
 
-static void promotion_is_symmetric_and_settles(void **state) {
+static void promotion_is_symmetric_and_idempotent(void **state) {
   (void)state;
   for (int a = -1; a <= DTYPE_END; a++) {
     for (int b = -1; b <= DTYPE_END; b++) {
@@ -175,7 +177,7 @@ static void promotion_is_symmetric_and_settles(void **state) {
   }
 }
 
-static void promotion_is_as_in_pytorch(void **state) {
+static void promotion_agrees_with_pytorch(void **state) {
   (void)state;
   static const int rows[][3] = {
       {ACL_BOOL, ACL_UINT8, ACL_UINT8},
@@ -199,13 +201,13 @@ static void promotion_is_as_in_pytorch(void **state) {
   };
   for (size_t i = 0; i < COUNT(rows); i++) {
     if (dtype_promote(rows[i][0], rows[i][1]) != rows[i][2])
-      print_error("%s, %s\n", dtype_name(rows[i][0]), dtype_name(rows[i][1]));
+      print_error("promotion of %s and %s\n", dtype_name(rows[i][0]), dtype_name(rows[i][1]));
     assert_int_equal(dtype_promote(rows[i][0], rows[i][1]), rows[i][2]);
   }
 }
 
-/* No complex to real, no float to integer, nothing but bool to bool. */
-static void casts_go_upwards_only(void **state) {
+/* Allowed casts: not from complex to real, not from float to integer, and to bool only from bool. */
+static void casts_never_narrow_the_category(void **state) {
   (void)state;
   for (size_t i = 0; i < COUNT(numbers); i++)
     for (size_t k = 0; k < COUNT(numbers); k++) {
@@ -226,14 +228,14 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(half_is_exact_for_every_pattern),
       cmocka_unit_test(bf16_is_exact_for_every_pattern),
-      cmocka_unit_test(half_rounds_right_at_every_boundary),
-      cmocka_unit_test(bf16_rounds_right_at_every_boundary),
+      cmocka_unit_test(half_rounds_correctly_at_every_boundary),
+      cmocka_unit_test(bf16_rounds_correctly_at_every_boundary),
       cmocka_unit_test(nan_stays_nan),
-      cmocka_unit_test(round_to_odd_is_as_defined),
-      cmocka_unit_test(double_becomes_half_in_two_steps),
-      cmocka_unit_test(promotion_is_symmetric_and_settles),
-      cmocka_unit_test(promotion_is_as_in_pytorch),
-      cmocka_unit_test(casts_go_upwards_only),
+      cmocka_unit_test(round_to_odd_follows_its_definition),
+      cmocka_unit_test(double_to_half_through_float_rounds_correctly),
+      cmocka_unit_test(promotion_is_symmetric_and_idempotent),
+      cmocka_unit_test(promotion_agrees_with_pytorch),
+      cmocka_unit_test(casts_never_narrow_the_category),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

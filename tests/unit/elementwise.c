@@ -1,5 +1,5 @@
-/* The elementwise engine on random views, against a loop over indices. The loops that convert and compute single
- * elements are the engine's own (tests/unit/loops.c checks them); what is tested here is where elements come from. */
+/* The elementwise engine on random views, compared with a loop over indices. The loops that convert and compute single
+ * elements are the engine's own (tests/unit/loops.c checks them); this test checks the addressing of elements. */
 #include "kernel/engine/elementwise.h"
 
 #include "kernel/engine/loops.h"
@@ -10,11 +10,11 @@ static const int dtypes[] = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16,  ACL_DOUBLE, ACL_
 
 enum { MAX_ELEMENTS = 200000, BUFFER_BYTES = 32 << 20 };
 
-/* A view and its memory: buffer + origin is the element at index 0. */
+/* A view and its memory. The element with index 0 is at buffer + origin. */
 typedef struct {
   view v;
   char *buffer;
-  int64_t origin, bytes; /* of the buffer that are used */
+  int64_t origin, bytes; /* bytes of the buffer in use */
 } operand;
 
 static char *buffers[1 + ELEMENTWISE_INPUTS], *expected;
@@ -35,7 +35,7 @@ static int free_buffers(void **state) {
 
 /* ---- random views ---- */
 
-/* Shapes of many small dimensions, of few large ones, with a dimension of 0 now and then. */
+/* Shapes with many small dimensions or few large ones, and occasionally a dimension of 0. */
 static int random_shape(random_source *r, int64_t *dims) {
   static const int64_t large[] = {63, 64, 255, 256, 257, 1023, 1024, 1025, 3000, 40000};
   const int rank = (int)random_below(r, 9);
@@ -58,7 +58,7 @@ static void shuffle(random_source *r, int *order, int n) {
   }
 }
 
-/* Strides in a random order of dimensions, with gaps, backwards now and then; the elements don't overlap. */
+/* Chooses strides: dimensions in random order, with gaps, occasionally negative. The elements do not overlap. */
 static void lay_out(random_source *r, operand *o, bool plain) {
   const int64_t size = (int64_t)dtype_bytes(o->v.dtype);
   int order[VIEW_RANK];
@@ -79,7 +79,7 @@ static void lay_out(random_source *r, operand *o, bool plain) {
   assert_true(o->bytes <= BUFFER_BYTES);
 }
 
-/* An input that broadcasts to out: leading dimensions missing, others 1 or walked with stride 0. */
+/* An input that broadcasts to out: leading dimensions are missing, others are 1 or have stride 0. */
 static void make_input(random_source *r, operand *o, const view *out, bool plain) {
   const int missing = !plain && random_below(r, 3) == 0 ? (int)random_below(r, (uint32_t)out->rank + 1) : 0;
   o->v.rank = out->rank - missing;
@@ -97,7 +97,7 @@ static void fill(random_source *r, const operand *o) {
     o->buffer[i] = (char)(o->v.dtype == ACL_BOOL ? i & 1 : (int64_t)random_next(r));
 }
 
-/* ---- by definition ---- */
+/* ---- reference by definition ---- */
 
 static int64_t offset_of(const operand *o, const int64_t *index, int rank) {
   int64_t offset = o->origin;
@@ -127,7 +127,8 @@ static void run_by_definition(int function, int compute, const compute_value *pa
   }
 }
 
-/* Two results of one engine: bits, as a NaN's sign and payload come from the same instruction in most cases only. */
+/* Compares two results of one engine bitwise, except for NaNs, whose sign and payload may depend on the instruction
+ * used. */
 static bool same_result(const operand *out, const char *got, const char *want) {
   if (!memcmp(got, want, (size_t)out->bytes)) return true;
   if (!dtype_is_float(out->v.dtype)) return false;
@@ -169,7 +170,7 @@ static void random_case(uint64_t seed) {
     make_input(&r, &o[k], &o[0].v, plain);
     fill(&r, &o[k]);
   }
-  /* In place now and then. */
+  /* In some cases the output is in place. */
   if (random_below(&r, 6) == 0) {
     o[0].v.dtype = o[1].v.dtype;
     lay_out(&r, &o[0], plain);
@@ -195,7 +196,7 @@ static void random_case(uint64_t seed) {
   if (compute >= COMPUTE_I32 && random_below(&r, 3) == 0) {
     static const int8_t narrow[] = {ACL_INT8, ACL_UINT8, ACL_INT16, ACL_INT32};
     p.narrow = narrow[random_below(&r, compute == COMPUTE_I64 ? 4 : 3)];
-    p.linear = false; /* as the operators do: what wraps goes through tiles */
+    p.linear = false; /* as in the operators: broadcast operands go through tiles */
   }
   run_by_definition(function, compute, p.parameter, p.narrow, expected, o, n_inputs);
   elementwise_run(&p, at, random_below(&r, 2) ? 0 : 1000000);
@@ -211,13 +212,13 @@ static void random_case(uint64_t seed) {
   }
 }
 
-static void random_views_give_what_a_loop_gives(void **state) {
+static void random_views_agree_with_a_plain_loop(void **state) {
   (void)state;
   for (uint64_t seed = 1; seed <= ROUNDS(2500u); seed++) random_case(seed);
 }
 
-/* Copies keep every bit where the types agree, complex numbers included, and convert where they don't. */
-static void random_copies(void **state) {
+/* Copies preserve every bit when the types agree, also of complex numbers, and convert otherwise. */
+static void random_copies_preserve_or_convert_values(void **state) {
   (void)state;
   static const int copied[] = {ACL_COMPLEX128, ACL_COMPLEX64, ACL_COMPLEX32, ACL_FLOAT16,
                                ACL_FLOAT,      ACL_BOOL,      ACL_UINT64,    ACL_INT8};
@@ -247,8 +248,8 @@ static void random_copies(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(random_views_give_what_a_loop_gives),
-      cmocka_unit_test(random_copies),
+      cmocka_unit_test(random_views_agree_with_a_plain_loop),
+      cmocka_unit_test(random_copies_preserve_or_convert_values),
   };
   return cmocka_run_group_tests(tests, make_buffers, free_buffers);
 }

@@ -1,5 +1,5 @@
-/* A process that was stopped while it holds the lock on the machine's file: the others say so, wait, and in the end
- * refuse to allocate, in words that name it. */
+/* A process that is stopped while holding the lock on the machine's file: other processes report it, wait, and after a
+ * limit refuse allocations with a message that names it. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static int machine_down(void **state) {
   return rmdir(folder);
 }
 
-/* From here on stderr goes to a file, whose content the second returns. */
+/* listen() redirects stderr to a file; heard() restores it and returns the file's content. */
 static void listen(void) {
   fflush(stderr);
   kept_stderr = dup(STDERR_FILENO);
@@ -62,15 +62,16 @@ static int times_in(const char *text, const char *words) {
   return n;
 }
 
-/* A process of this machine that stops with the lock, under a name that a terminal must not see. */
+/* Starts a process on this machine that stops while holding the lock. Its name contains characters that must not reach
+ * a terminal. */
 static pid_t start_holder(void) {
   int status = 0;
   const pid_t pid = fork();
   assert_true(pid >= 0);
   if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no stopped process */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* leaves no stopped process when a test fails */
     prctl(PR_SET_NAME, "a\x1b[2Jb)");
-    if (!machine_enter()) _exit(2); /* a lock of its own, by the parent's descriptor */
+    if (!machine_enter()) _exit(2); /* its own lock, through the parent's descriptor */
     raise(SIGSTOP);
     machine_leave();
     _exit(0);
@@ -113,7 +114,7 @@ static void a_stopped_holder_is_named_and_waited_for(void **state) {
   ledger_return(0, 4096);
 }
 
-static void a_holder_that_stays_stopped_makes_charges_fail(void **state) {
+static void charges_fail_while_the_holder_stays_stopped(void **state) {
   (void)state;
   char words[256] = "", name[32];
   file_lock_patience = (file_lock_times){.until_words_ms = 100, .until_failure_ms = 500};
@@ -122,7 +123,7 @@ static void a_holder_that_stays_stopped_makes_charges_fail(void **state) {
   assert_false(ledger_is_busy(words, sizeof words));
   listen();
   const bool first = ledger_charge(0, 4096, LIMIT), second = ledger_charge(0, 4096, LIMIT);
-  ledger_return(0, 0); /* these wait for nobody */
+  ledger_return(0, 0); /* these calls wait for no lock */
   const bool busy = ledger_is_busy(words, sizeof words);
   const uint64_t others = ledger_others(0);
   const char *text = heard();
@@ -131,15 +132,15 @@ static void a_holder_that_stays_stopped_makes_charges_fail(void **state) {
   assert_true(busy);
   assert_int_equal(others, 0);
   assert_non_null(strstr(words, name));
-  assert_int_equal(times_in(text, name), 1); /* not at each charge */
+  assert_int_equal(times_in(text, name), 1); /* reported once, not for each charge */
   let_go(pid);
   assert_true(ledger_charge(0, 4096, LIMIT));
   assert_false(ledger_is_busy(words, sizeof words));
   ledger_return(0, 4096);
 }
 
-/* The end does not wait for long, and leaves the file to the other. */
-static void the_end_waits_for_little(void **state) {
+/* Process exit waits only briefly and leaves the file to the other process. */
+static void exit_waits_only_briefly(void **state) {
   (void)state;
   file_lock_patience = (file_lock_times){.until_words_ms = 100, .until_failure_ms = 60000};
   const pid_t pid = start_holder();
@@ -153,8 +154,8 @@ static void the_end_waits_for_little(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_stopped_holder_is_named_and_waited_for),
-      cmocka_unit_test(a_holder_that_stays_stopped_makes_charges_fail),
-      cmocka_unit_test(the_end_waits_for_little),
+      cmocka_unit_test(charges_fail_while_the_holder_stays_stopped),
+      cmocka_unit_test(exit_waits_only_briefly),
   };
   return cmocka_run_group_tests(tests, machine_up, machine_down);
 }

@@ -1,10 +1,10 @@
-/* Verdicts on memory: the limits, what is too little to tell, and the figures they are drawn from. */
+/* Ratings of a program's memory use: limits of the grades, insufficient data, and the figures that are rated. */
 #include "cli/health.h"
 #include "unit.h"
 
 enum { MIB = 1 << 20 };
 
-static void limits_are_where_they_should_be(void **state) {
+static void limits_of_grades_are_as_documented(void **state) {
   (void)state;
   static const struct {
     health_kind kind;
@@ -31,7 +31,7 @@ static stats_file *of(void) {
   return &p;
 }
 
-static void nothing_happened_nothing_is_said(void **state) {
+static void without_events_the_grade_is_unknown(void **state) {
   (void)state;
   for (health_kind kind = 0; kind < HEALTH_KINDS; kind++) {
     const health_verdict v = health_of(of(), kind, false);
@@ -46,7 +46,7 @@ static void assert_verdict(const stats_file *p, health_kind kind, bool running, 
   assert_int_equal(v.grade, grade);
 }
 
-static void figures_are_of_all_devices(void **state) {
+static void figures_combine_all_devices(void **state) {
   (void)state;
   stats_file *p = of();
   p->device[0].n_allocs = 150;
@@ -60,18 +60,19 @@ static void figures_are_of_all_devices(void **state) {
   p->device[0].peak_bytes = 95 * MIB;
   p->device[0].peak_committed_bytes = 100 * MIB;
   p->copies[STATS_H2D].bytes = 6 * MIB;
-  p->copies[STATS_D2D].bytes = 100 * MIB; /* within the device: nothing to save */
+  p->copies[STATS_D2D].bytes = 100 * MIB; /* copies within the device cannot be saved */
   p->elided[STATS_H2D].bytes = 14 * MIB;
   assert_verdict(p, HEALTH_LATENCY, true, 60, HEALTH_BAD);
   assert_verdict(p, HEALTH_HIT_RATE, true, 0.8, HEALTH_FAIR);
   assert_verdict(p, HEALTH_FRAGMENTATION, true, 0.4, HEALTH_BAD);
-  assert_verdict(p, HEALTH_FRAGMENTATION, false, 0.05, HEALTH_GOOD); /* of the peaks */
+  assert_verdict(p, HEALTH_FRAGMENTATION, false, 0.05, HEALTH_GOOD); /* computed from the peaks */
   assert_verdict(p, HEALTH_ZERO_COPY, true, 0.7, HEALTH_FAIR);
   p->device[0].n_allocs = 0;
-  assert_int_equal(health_of(p, HEALTH_HIT_RATE, true).grade, HEALTH_UNKNOWN); /* 50 say nothing */
+  /* 50 allocations are too few for a rating */
+  assert_int_equal(health_of(p, HEALTH_HIT_RATE, true).grade, HEALTH_UNKNOWN);
 }
 
-static void fragmentation_of_one_heap(void **state) {
+static void fragmentation_of_one_heap_is_computed(void **state) {
   (void)state;
   static stats_heap h = {.live_bytes = 90,
                          .requested_bytes = 45,
@@ -82,15 +83,15 @@ static void fragmentation_of_one_heap(void **state) {
   assert_true(health_internal(&h, true) == 0.5);
   assert_true(health_internal(&h, false) == 0.25);
   assert_true(health_fragmentation(&h, true) > 0.099 && health_fragmentation(&h, true) < 0.101);
-  assert_true(health_fragmentation(&h, false) == 0); /* nothing committed at its peak: not known */
+  assert_true(health_fragmentation(&h, false) == 0); /* nothing was committed at its peak: unknown */
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(limits_are_where_they_should_be),
-      cmocka_unit_test(nothing_happened_nothing_is_said),
-      cmocka_unit_test(figures_are_of_all_devices),
-      cmocka_unit_test(fragmentation_of_one_heap),
+      cmocka_unit_test(limits_of_grades_are_as_documented),
+      cmocka_unit_test(without_events_the_grade_is_unknown),
+      cmocka_unit_test(figures_combine_all_devices),
+      cmocka_unit_test(fragmentation_of_one_heap_is_computed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The debugger's parts: its options, and its tables against a model. */
+/* Components of the memory debugger: its options, and its tables compared with a model. */
 #include <signal.h>
 
 #include "check/block_table.h"
@@ -7,7 +7,7 @@
 
 /* ---- options ---- */
 
-static void defaults_and_every_option(void **state) {
+static void options_and_their_defaults_are_parsed(void **state) {
   (void)state;
   leaks_options o;
   char bad[LEAKS_OPTIONS_BAD];
@@ -28,7 +28,7 @@ static void defaults_and_every_option(void **state) {
   assert_int_equal(o.signal, 0);
 }
 
-static void wrong_options_are_named_and_the_rest_is_taken(void **state) {
+static void invalid_options_are_named_and_the_others_applied(void **state) {
   (void)state;
   static const char *const wrong[] = {
       "max",      "max=",     "max=0",       "max=-1",     "max=1x",      "max=99999999999999999999",
@@ -56,7 +56,7 @@ static void wrong_options_are_named_and_the_rest_is_taken(void **state) {
 
 enum { PLACES = 3000 };
 
-static uint64_t live[PLACES]; /* number of the block there, or 0 */
+static uint64_t live[PLACES]; /* number of the block at this address, or 0 */
 
 static hook_block block_at(unsigned place, uint64_t number) {
   return (hook_block){.address = 0x200000000000 + 512 * (uintptr_t)place,
@@ -81,12 +81,12 @@ static void assert_table_is_the_model(uint64_t n_live, uint64_t bytes) {
   free(copy);
 }
 
-static void table_is_the_model_after_any_sequence(void **state) {
+static void table_agrees_with_a_model(void **state) {
   (void)state;
   random_source random = {7};
   uint64_t n_live = 0, bytes = 0;
   for (uint64_t number = 1; number <= ROUNDS(200000); number++) {
-    /* Few places first, then many and then few again: it grows and closes up. */
+    /* Alternates between few and many addresses, so that the table grows and is compacted. */
     const unsigned place = random_below(&random, number % 50000 < 25000 ? PLACES : 50);
     hook_block b = block_at(place, live[place] ? live[place] : number);
     if (live[place]) {
@@ -110,8 +110,9 @@ static void table_is_the_model_after_any_sequence(void **state) {
   assert_table_is_the_model(n_live, bytes);
 }
 
-/* Handles of physical memory are no addresses: one may have the number of a block's, and nothing lies behind it. */
-static void handles_are_no_addresses(void **state) {
+/* Handles of physical memory are not addresses: one may have the value of a block's address, and no range follows
+ * it. */
+static void handles_are_not_addresses(void **state) {
   (void)state;
   freed_record r;
   hook_block block = block_at(200001, 1), handle = block;
@@ -132,7 +133,7 @@ static void handles_are_no_addresses(void **state) {
   assert_int_equal(r.number, 1);
 }
 
-static void only_the_last_freed_are_remembered(void **state) {
+static void only_the_most_recent_frees_are_kept(void **state) {
   (void)state;
   freed_record r;
   hook_block first = block_at(100000, 1);
@@ -152,11 +153,11 @@ static void only_the_last_freed_are_remembered(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(defaults_and_every_option),
-      cmocka_unit_test(wrong_options_are_named_and_the_rest_is_taken),
-      cmocka_unit_test(table_is_the_model_after_any_sequence),
-      cmocka_unit_test(handles_are_no_addresses),
-      cmocka_unit_test(only_the_last_freed_are_remembered),
+      cmocka_unit_test(options_and_their_defaults_are_parsed),
+      cmocka_unit_test(invalid_options_are_named_and_the_others_applied),
+      cmocka_unit_test(table_agrees_with_a_model),
+      cmocka_unit_test(handles_are_not_addresses),
+      cmocka_unit_test(only_the_most_recent_frees_are_kept),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

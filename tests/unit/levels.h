@@ -1,4 +1,4 @@
-/* The loops of every instruction set level that this processor has. */
+/* The loops of each instruction set level that this processor supports. */
 #ifndef CANNON_TESTS_UNIT_LEVELS_H
 #define CANNON_TESTS_UNIT_LEVELS_H
 
@@ -11,7 +11,7 @@ LEVEL_IF_V4(extern const kernel_loops loops_v4;)
 
 enum { MAX_LEVELS = 3 };
 
-/* The levels, lowest first; returns how many. */
+/* Fills in the levels, lowest first, and returns their number. */
 static inline int levels_here(const kernel_loops *level[MAX_LEVELS]) {
   int n = 0;
   level[n++] = &loops_portable;

@@ -1,5 +1,5 @@
-/* The innermost loops: conversions by their definition, sums whatever the alignment, and the same results at every
- * level. */
+/* The innermost loops of the engine: conversions compared with their definition, sums for any alignment, and equal
+ * results at all levels. */
 #include "kernel/engine/loops.h"
 
 #include <float.h>
@@ -25,7 +25,7 @@ static int find_levels(void **state) {
 
 /* ---- load and store --------------------------------------------------------------------------------------- */
 
-/* Whether every value of the dtype has a place of its own in the compute type. */
+/* Whether the compute type represents every value of the dtype exactly. */
 static bool holds_all(int compute, int dtype) {
   const size_t bytes = dtype_bytes(dtype);
   const bool is_signed = dtype == ACL_INT8 || dtype == ACL_INT16 || dtype == ACL_INT32 || dtype == ACL_INT64;
@@ -37,7 +37,7 @@ static bool holds_all(int compute, int dtype) {
   }
 }
 
-/* Values of a dtype: all where there are few, else the ends and random bits. */
+/* The i-th test pattern of a dtype: all patterns if there are few, else limits and random bits. */
 static uint64_t pattern(random_source *random, int dtype, uint32_t i) {
   static const uint64_t ends[] = {0,          1,          UINT64_MAX,    INT64_MAX,  UINT64_C(1) << 63,
                                   0x7fffffff, 0x80000000, 0x7f800000,    0x3f800000, 0x7f7fffff,
@@ -72,7 +72,7 @@ static void values_survive_a_round_trip(void **state) {
         if (!holds_all(c, dtype)) continue;
         for (uint32_t i = 0; i < N; i++) {
           const uint64_t bits = pattern(&random, dtype, i);
-          memcpy(from + i * bytes, &bits, bytes); /* little endian, as all that we run on */
+          memcpy(from + i * bytes, &bits, bytes); /* assumes little endian, as on all supported processors */
         }
         level[l]->load[dtype][c](middle, from, (int64_t)bytes, N);
         level[l]->store[dtype][c](to, (int64_t)bytes, middle, N);
@@ -86,15 +86,15 @@ static void values_survive_a_round_trip(void **state) {
       }
 }
 
-/* Many together are converted by other instructions than one. */
-static void halves_are_the_same_together(void **state) {
+/* Vectors of halves are converted by other instructions than single elements. */
+static void vectors_of_halves_convert_as_single_elements(void **state) {
   (void)state;
   enum { N = 1 << 14, REST = 13 };
   static uint32_t bits[N];
   static uint16_t together[N], alone[N];
   static const int halves[] = {ACL_FLOAT16, ACL_BF16};
   random_source random = {12};
-  for (int i = 0; i < N; i++) /* a NaN in 128, ties among those with short fractions */
+  for (int i = 0; i < N; i++) /* one NaN in 128; short fractions give ties */
     bits[i] = (uint32_t)random_next(&random) & (i % 3 ? UINT32_MAX : 0xffffd000);
   for (int l = 0; l < n_levels; l++)
     for (size_t t = 0; t < COUNT(halves); t++) {
@@ -111,8 +111,8 @@ static uint16_t half_of(int dtype, const float *x) {
   return bits;
 }
 
-/* A function of halves as they are stored is that of floats, with a conversion before and behind it. */
-static void functions_of_halves_are_those_of_floats(void **state) {
+/* A function computed on stored halves equals that on floats with conversions before and after. */
+static void functions_of_halves_equal_those_of_floats(void **state) {
   (void)state;
   enum { N = 32 * HALVES_AT_ONCE };
   static const int halves[] = {ACL_FLOAT16, ACL_BF16};
@@ -128,7 +128,7 @@ static void functions_of_halves_are_those_of_floats(void **state) {
         for (int k = 0; k < ELEMENTWISE_INPUTS; k++) {
           from[k] = in[k];
           from_floats[k] = floats[k];
-          for (int i = 0; i < N; i++) { /* any bits, or a number of a size at which functions are at work */
+          for (int i = 0; i < N; i++) { /* random bits, or a number in the range where functions are not constant */
             const float x = (float)random_below(&random, 1 << 16) / 4096 - 8;
             in[k][i] = i % 4 ? half_of(halves[t], &x) : (uint16_t)random_next(&random);
           }
@@ -146,7 +146,7 @@ static void functions_of_halves_are_those_of_floats(void **state) {
       }
 }
 
-/* Stored types as C has them, with their limits. */
+/* The stored integer types in C, with their limits. */
 #define INTEGERS(X)                                                                                                    \
   X(ACL_INT8, int8_t, INT8_MIN, INT8_MAX)                                                                              \
   X(ACL_INT16, int16_t, INT16_MIN, INT16_MAX)                                                                          \
@@ -199,7 +199,7 @@ static const double doubles[] = {0,
                                  -INFINITY,
                                  NAN};
 
-/* Towards zero; beyond the ends, the nearer end; NaN is 0. */
+/* Conversion truncates towards zero, saturates at the limits, and maps NaN to 0. */
 #define SATURATED(type, low, high)                                                                                     \
   static type type##_of(long double x) {                                                                               \
     if (isnan(x)) return 0;                                                                                            \
@@ -226,7 +226,7 @@ static void floats_truncate_and_saturate(void **state) {
   INTEGERS(CHECK_STORE)
 }
 
-static void integers_wrap(void **state) {
+static void integer_conversions_wrap(void **state) {
   (void)state;
   enum { N = 1000 };
   int64_t wide[N];
@@ -249,7 +249,7 @@ static void integers_wrap(void **state) {
   INTEGERS(CHECK_WRAP)
 }
 
-/* Integers and doubles become halves with one rounding. */
+/* Integers and doubles are rounded to half precision only once. */
 static void stores_to_half_round_once(void **state) {
   (void)state;
   static const struct {
@@ -259,15 +259,15 @@ static void stores_to_half_round_once(void **state) {
       {0, 0, 0},
       {1, 0x3c00, 0x3f80},
       {-1, 0xbc00, 0xbf80},
-      {2049, 0x6800, 0x4500}, /* the middle of two halves goes to the even one */
+      {2049, 0x6800, 0x4500}, /* ties to even */
       {2051, 0x6802, 0x4500},
       {65504, 0x7bff, 0x4780},
       {65519, 0x7bff, 0x4780},
       {65520, 0x7c00, 0x4780},
       {-65520, 0xfc00, 0xc780},
-      {0x1010000, 0x7c00, 0x4b80},                  /* the middle of two bf16 */
-      {0x1010001, 0x7c00, 0x4b81},                  /* a float would lose this 1 */
-      {INT64_C(0x101000000000001), 0x7c00, 0x5b81}, /* and a double this one */
+      {0x1010000, 0x7c00, 0x4b80},                  /* midpoint of two bfloat16 values */
+      {0x1010001, 0x7c00, 0x4b81},                  /* the last 1 would be lost in a float */
+      {INT64_C(0x101000000000001), 0x7c00, 0x5b81}, /* the last 1 would be lost even in a double */
       {INT64_MAX, 0x7c00, 0x5f00},
       {INT64_MIN, 0xfc00, 0xdf00},
   };
@@ -296,8 +296,8 @@ static void stores_to_half_round_once(void **state) {
     }
 }
 
-/* A stride changes nothing but the place; what lies between stays. */
-static void strides_only_move(void **state) {
+/* A stride changes only the addresses; the bytes between the elements keep their values. */
+static void strides_change_only_addresses(void **state) {
   (void)state;
   enum { N = 41, ROOM = N * 3 * 8 };
   static const int steps[] = {0, 1, 2, 3, -1, -2};
@@ -327,11 +327,11 @@ static void strides_only_move(void **state) {
         }
 }
 
-/* ---- levels ----------------------------------------------------------------------------------------------- */
+/* ---- equality of levels ----------------------------------------------------------------------------------- */
 
 static bool same_float(double a, double b) { return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b)); }
 
-/* Special values among ordinary ones, in all four types. */
+/* Fills an operand with ordinary and special values of any of the four compute types. */
 static void fill_operand(random_source *random, int c, void *to, int n) {
   static const double special[] = {0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 1e30, -1e-30, 5e-324, 1e-40};
   for (int i = 0; i < n; i++) {
@@ -356,7 +356,7 @@ static bool same_element(int c, const void *a, const void *b, int i) {
   }
 }
 
-/* What elementwise.def says, in words. */
+/* The expressions of elementwise.def as strings. */
 static const char *const expressions[] = {
 #define EACH_ALL(n, name, expression)    #expression,
 #define EACH_FLOAT                       EACH_ALL
@@ -365,7 +365,7 @@ static const char *const expressions[] = {
 #include "kernel/engine/elementwise_each.h"
 };
 
-/* Whether an expression uses functions of vmath.h, by name or by a macro for one. */
+/* Whether an expression uses functions of vmath.h, directly or by a macro. */
 static bool is_bounded(const char *expression) {
   static const char *const names[] = {"V(", "EXP(", "LOG(", "LOG1P", "LOG_ADD", "POWER(", "ATAN2(", "SIGMOID("};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -373,9 +373,9 @@ static bool is_bounded(const char *expression) {
   return false;
 }
 
-/* Operations that round correctly have one result, so it is the same everywhere, for all lengths, and in place. The
- * others have bounds of their own (vmath.c); in the same level they too don't depend on an element's position. */
-static void functions_give_the_same_at_every_level_and_position(void **state) {
+/* Correctly rounded operations give the same result at every level, for all lengths, and in place. Functions of vmath.h
+ * have error bounds instead (vmath.c); within one level they, too, do not depend on the position of an element. */
+static void results_are_the_same_at_every_level_and_position(void **state) {
   (void)state;
   enum { N = 300 };
   random_source random = {14};
@@ -383,12 +383,13 @@ static void functions_give_the_same_at_every_level_and_position(void **state) {
     for (int c = 0; c < N_COMPUTE; c++) {
       const bool bounded = is_bounded(expressions[f]);
       for (int l = 0; l < n_levels; l++) assert_int_equal(!level[l]->elementwise[f][c], !level[0]->elementwise[f][c]);
-      if (!level[0]->elementwise[f][c] || f == EW_product_of_complex128) continue; /* of which two make an element */
+      /* each of its elements consists of two values */
+      if (!level[0]->elementwise[f][c] || f == EW_product_of_complex128) continue;
       for (int n = 0; n <= N; n += 1 + n / 4) {
         _Alignas(64) char x[ELEMENTWISE_INPUTS][N * 8 + 64], want[N * 8], got[N * 8], one[8];
         compute_value parameter[ELEMENTWISE_PARAMETERS] = {{0}};
         for (int k = 0; k < 2; k++) fill_operand(&random, c, &parameter[k], 1);
-        /* At addresses that are aligned to an element only. */
+        /* addresses aligned to an element only */
         const int shift = (int)random_below(&random, 8) * compute_size[c];
         const void *in[ELEMENTWISE_INPUTS] = {x[0] + shift, x[1] + 8, x[2], x[3], x[4]};
         for (int k = 0; k < ELEMENTWISE_INPUTS; k++) fill_operand(&random, c, (void *)(uintptr_t)in[k], N);
@@ -414,16 +415,16 @@ static void functions_give_the_same_at_every_level_and_position(void **state) {
 
 /* ---- reductions ------------------------------------------------------------------------------------------- */
 
-/* As documented: 16 lanes, then a tree. */
+/* The documented order of additions: 16 lanes, then a tree. */
 static float sum_by_definition(const float *x, int64_t n) {
-  volatile float lane[16] = {0}; /* one rounding after each addition */
+  volatile float lane[16] = {0}; /* volatile: each addition rounds to float */
   for (int64_t i = 0; i < n; i++) lane[i % 16] += x[i];
   for (int half = 8; half; half /= 2)
     for (int l = 0; l < half; l++) lane[l] += lane[l + half];
   return lane[0];
 }
 
-static void sums_depend_on_the_elements_alone(void **state) {
+static void sums_depend_only_on_the_elements(void **state) {
   (void)state;
   random_source random = {15};
   _Alignas(64) static float x[REDUCE_BLOCK], shifted[REDUCE_BLOCK + 16];
@@ -473,9 +474,9 @@ static void maxima_keep_nan(void **state) {
       }
 }
 
-/* ---- choice ----------------------------------------------------------------------------------------------- */
+/* ---- choice of the level ---------------------------------------------------------------------------------- */
 
-static void level_is_the_one_that_is_asked_for(void **state) {
+static void level_can_be_chosen_by_environment(void **state) {
   (void)state;
   for (int l = 0; l < n_levels; l++) {
     child_end end;
@@ -493,17 +494,17 @@ int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "name")) return fprintf(stderr, "%s", loops->name) < 0;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_survive_a_round_trip),
-      cmocka_unit_test(halves_are_the_same_together),
-      cmocka_unit_test(functions_of_halves_are_those_of_floats),
+      cmocka_unit_test(vectors_of_halves_convert_as_single_elements),
+      cmocka_unit_test(functions_of_halves_equal_those_of_floats),
       cmocka_unit_test(floats_truncate_and_saturate),
-      cmocka_unit_test(integers_wrap),
+      cmocka_unit_test(integer_conversions_wrap),
       cmocka_unit_test(stores_to_half_round_once),
-      cmocka_unit_test(strides_only_move),
-      cmocka_unit_test(functions_give_the_same_at_every_level_and_position),
-      cmocka_unit_test(sums_depend_on_the_elements_alone),
+      cmocka_unit_test(strides_change_only_addresses),
+      cmocka_unit_test(results_are_the_same_at_every_level_and_position),
+      cmocka_unit_test(sums_depend_only_on_the_elements),
       cmocka_unit_test(integer_sums_wrap),
       cmocka_unit_test(maxima_keep_nan),
-      cmocka_unit_test(level_is_the_one_that_is_asked_for),
+      cmocka_unit_test(level_can_be_chosen_by_environment),
   };
   return cmocka_run_group_tests(tests, find_levels, NULL);
 }

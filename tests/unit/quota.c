@@ -1,4 +1,4 @@
-/* Control groups' quotas, read from files as Linux, Docker and systemd lay them out. */
+/* CPU quotas of control groups, read from files laid out as by Linux, Docker and systemd. */
 #include "base/quota.h"
 
 #include <limits.h>
@@ -23,7 +23,7 @@ static int remove_root(void **state) {
   return system(command);
 }
 
-/* A file below the root, and the folders that it is in; every %R in the text is the root. */
+/* Writes a file below the root and creates its folders; each %R in the text stands for the root. */
 static void put(const char *path, const char *text) {
   char full[256], folder[256];
   snprintf(full, sizeof full, "%s/%s", root, path);
@@ -52,7 +52,7 @@ static int quota(void) {
   OTHERS "31 21 0:27 / %R/cpuset rw - cgroup cgroup rw,cpuset\n"                                                       \
          "32 21 0:28 / %R/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
 
-static void no_files_and_no_quota(void **state) {
+static void missing_files_and_quotas_give_no_limit(void **state) {
   (void)state;
   assert_int_equal(quota(), INT_MAX);
   put("mountinfo", OTHERS);
@@ -66,7 +66,7 @@ static void no_files_and_no_quota(void **state) {
   assert_int_equal(quota(), INT_MAX);
 }
 
-static void version_2_least_of_all_ancestors(void **state) {
+static void version_2_takes_the_minimum_of_all_ancestors(void **state) {
   (void)state;
   put("mountinfo", MOUNT_V2);
   put("cgroup", "0::/a.slice/b.scope\n");
@@ -75,12 +75,12 @@ static void version_2_least_of_all_ancestors(void **state) {
   assert_int_equal(quota(), 3);
   put("v2/a.slice/b.scope/cpu.max", "400000 200000\n");
   assert_int_equal(quota(), 2);
-  put("v2/a.slice/cpu.max", "50000 100000\n"); /* half a processor is one thread's */
+  put("v2/a.slice/cpu.max", "50000 100000\n"); /* half a processor counts as one thread */
   assert_int_equal(quota(), 1);
 }
 
-/* In a container with a namespace of its own: the root is its group. */
-static void version_2_at_the_mount_point(void **state) {
+/* In a container with its own cgroup namespace, the mount point is its group. */
+static void version_2_in_a_namespace_uses_the_mount_point(void **state) {
   (void)state;
   put("mountinfo", MOUNT_V2);
   put("cgroup", "0::/\n");
@@ -90,7 +90,7 @@ static void version_2_at_the_mount_point(void **state) {
   assert_int_equal(quota(), INT_MAX);
 }
 
-static void version_1(void **state) {
+static void version_1_reads_quota_and_period(void **state) {
   (void)state;
   put("mountinfo", MOUNT_V1);
   put("cgroup", "12:cpuset:/other\n5:cpu,cpuacct:/docker/id\n0::/unified\n");
@@ -106,8 +106,8 @@ static void version_1(void **state) {
   assert_int_equal(quota(), 2);
 }
 
-/* Docker with version 1 mounts the container's group, whose path is the host's. */
-static void version_1_of_a_container(void **state) {
+/* With version 1, Docker mounts the container's group, whose path is that of the host. */
+static void version_1_in_a_container_uses_the_mounted_group(void **state) {
   (void)state;
   put("mountinfo", "32 21 0:28 /docker/id %R/seen ro shared:9 - cgroup cgroup rw,cpu,cpuacct\n");
   put("cgroup", "5:cpu,cpuacct:/docker/id\n");
@@ -118,15 +118,17 @@ static void version_1_of_a_container(void **state) {
   put("seen/inner/cpu.cfs_quota_us", "200000\n");
   put("seen/inner/cpu.cfs_period_us", "100000\n");
   assert_int_equal(quota(), 2);
-  put("cgroup", "5:cpu,cpuacct:/docker/idle\n"); /* not below what is mounted */
+  put("cgroup", "5:cpu,cpuacct:/docker/idle\n"); /* not below the mounted group */
   assert_int_equal(quota(), 3);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(no_files_and_no_quota),        cmocka_unit_test(version_2_least_of_all_ancestors),
-      cmocka_unit_test(version_2_at_the_mount_point), cmocka_unit_test(version_1),
-      cmocka_unit_test(version_1_of_a_container),
+      cmocka_unit_test(missing_files_and_quotas_give_no_limit),
+      cmocka_unit_test(version_2_takes_the_minimum_of_all_ancestors),
+      cmocka_unit_test(version_2_in_a_namespace_uses_the_mount_point),
+      cmocka_unit_test(version_1_reads_quota_and_period),
+      cmocka_unit_test(version_1_in_a_container_uses_the_mounted_group),
   };
   return cmocka_run_group_tests(tests, make_root, remove_root);
 }

@@ -1,4 +1,5 @@
-/* The format of recordings: what is written is read again, and what is wrong is said with its place. */
+/* The format of recordings: written records are read back unchanged, and invalid files are reported with the offset of
+ * the error. */
 #include "trace/record_read.h"
 
 #include "base/device_number.h"
@@ -8,7 +9,7 @@ enum { N_RECORDS = 200 };
 
 static uint64_t random_value(random_source *r) { return random_next(r) >> random_below(r, 64); }
 
-/* A kind's fields; others stay as the reader leaves them. */
+/* A random record with the fields of its kind; the others have the reader's defaults. */
 static record random_record(random_source *r, uint64_t time_ns) {
   record it = {.kind = (record_kind)(1 + random_below(r, RECORD_N_KINDS - 1)), .time_ns = time_ns};
   it.device = (int)random_below(r, RECORD_MAX_DEVICES + 2) + HOST_MANAGED;
@@ -46,7 +47,7 @@ static void write_all(recording *r, uint64_t seed) {
   random_source source = {seed};
   uint64_t time_ns = 0;
   memcpy(h.magic, RECORD_MAGIC, sizeof h.magic);
-  memset(h.program, 'x', sizeof h.program); /* no zero at the end */
+  memset(h.program, 'x', sizeof h.program); /* no terminating zero */
   memcpy(r->data, &h, sizeof h);
   r->n = sizeof h;
   for (int i = 0; i < N_RECORDS; ++i) {
@@ -59,7 +60,7 @@ static void write_all(recording *r, uint64_t seed) {
   r->start[N_RECORDS] = r->n;
 }
 
-static void what_is_written_is_read(void **state) {
+static void written_records_are_read_back(void **state) {
   (void)state;
   static recording r;
   for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(200); ++seed) {
@@ -78,8 +79,8 @@ static void what_is_written_is_read(void **state) {
   }
 }
 
-/* The common records are short: that is what the format is for. */
-static void a_usual_record_takes_few_bytes(void **state) {
+/* The most frequent records are short, which is the purpose of the format. */
+static void frequent_records_take_few_bytes(void **state) {
   (void)state;
   uint8_t out[RECORD_MAX_BYTES];
   record_history h = {0};
@@ -89,7 +90,7 @@ static void a_usual_record_takes_few_bytes(void **state) {
   assert_int_equal(record_encode(&h, &it, out), 6);
 }
 
-/* Reads all; the number of records, and the message where there is one. */
+/* Reads all records. Returns their number; an error message is left in reader->error. */
 static int read_all(const uint8_t *data, size_t n, record_reader *reader) {
   record it;
   int count = 0;
@@ -98,7 +99,7 @@ static int read_all(const uint8_t *data, size_t n, record_reader *reader) {
   return count;
 }
 
-static void a_cut_file_is_read_up_to_the_cut(void **state) {
+static void a_truncated_file_is_read_up_to_its_end(void **state) {
   (void)state;
   static recording r;
   write_all(&r, 3);
@@ -113,7 +114,7 @@ static void a_cut_file_is_read_up_to_the_cut(void **state) {
   }
 }
 
-static void zeros_are_the_end(void **state) {
+static void zeros_end_a_recording(void **state) {
   (void)state;
   static recording r;
   record_reader reader;
@@ -175,9 +176,12 @@ static void wrong_records_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_is_written_is_read),          cmocka_unit_test(a_usual_record_takes_few_bytes),
-      cmocka_unit_test(a_cut_file_is_read_up_to_the_cut), cmocka_unit_test(zeros_are_the_end),
-      cmocka_unit_test(wrong_headers_are_refused),        cmocka_unit_test(wrong_records_are_refused),
+      cmocka_unit_test(written_records_are_read_back),
+      cmocka_unit_test(frequent_records_take_few_bytes),
+      cmocka_unit_test(a_truncated_file_is_read_up_to_its_end),
+      cmocka_unit_test(zeros_end_a_recording),
+      cmocka_unit_test(wrong_headers_are_refused),
+      cmocka_unit_test(wrong_records_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The tables of the statistics file: who gets a row, and who does when they are full. */
+/* The tables of the statistics file: assignment of rows to pools, streams and call sites, also when a table is full. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -26,15 +26,15 @@ static void pools_keep_their_row_until_others_need_it(void **state) {
     row[i]->memory.n_allocs = 1;
   }
   trace_pool_close(row[5]);
-  assert_int_equal(row[5]->memory.n_allocs, 1); /* still to be read */
+  assert_int_equal(row[5]->memory.n_allocs, 1); /* the row of the closed pool can still be read */
   stats_pool *again = trace_pool_open("again", 0);
   assert_ptr_equal(again, row[5]);
   assert_int_equal(again->memory.n_allocs, 0);
-  trace_pool_close(row[STATS_MAX_POOLS]); /* the last row is everybody's */
+  trace_pool_close(row[STATS_MAX_POOLS]); /* the last row is shared by all further pools */
   assert_int_equal(row[STATS_MAX_POOLS]->state, STATS_ROW_OPEN);
 }
 
-static void streams_are_found_again(void **state) {
+static void a_stream_gets_the_same_row_again(void **state) {
   (void)state;
   stats_stream *a = trace_stream_row(0, 7), *b = trace_stream_row(1, 7);
   assert_ptr_not_equal(a, b);
@@ -51,18 +51,18 @@ static void streams_are_found_again(void **state) {
   assert_ptr_equal(trace_stream_row(1, 7), b);
 }
 
-static void rows_of_streams_close_with_them(void **state) {
+static void rows_of_streams_close_after_stream_and_blocks(void **state) {
   (void)state;
   enum { FIRST = 1000, MANY = 4 * STATS_MAX_STREAMS };
   stats_stream *kept = NULL;
-  for (uint32_t i = 0; i < 2 * STATS_MAX_STREAMS; i++) trace_stream_end(2, i); /* of the test before */
+  for (uint32_t i = 0; i < 2 * STATS_MAX_STREAMS; i++) trace_stream_end(2, i); /* rows left by the previous test */
   for (uint32_t id = FIRST; id < FIRST + MANY; id++) {
     stats_stream *row = trace_stream_row(5, id);
-    assert_int_equal(row->id, id); /* its own */
+    assert_int_equal(row->id, id); /* a row of its own */
     assert_int_equal(row->memory.n_allocs, 0);
     heap_stats_stream_alloc(row, 0, 100, 100, false);
     if (id == FIRST) kept = row;
-    if (id % 2 && row != kept) heap_stats_stream_free(row, 0, 100, 100); /* before the stream ends, or behind it */
+    if (id % 2 && row != kept) heap_stats_stream_free(row, 0, 100, 100); /* before the stream ends, or after it */
     trace_stream_end(5, id);
     if (row != kept && id % 2 == 0) {
       assert_int_equal(row->state, STATS_ROW_ENDED);
@@ -70,14 +70,14 @@ static void rows_of_streams_close_with_them(void **state) {
     }
     assert_int_equal(row->state, row == kept ? STATS_ROW_ENDED : STATS_ROW_CLOSED);
   }
-  assert_int_equal(kept->id, FIRST);                      /* a block of its is live */
-  assert_ptr_not_equal(trace_stream_row(5, FIRST), kept); /* a new stream of that number */
+  assert_int_equal(kept->id, FIRST);                      /* still has a live block */
+  assert_ptr_not_equal(trace_stream_row(5, FIRST), kept); /* a new stream with that id gets another row */
   heap_stats_stream_free(kept, 0, 100, 100);
   assert_int_equal(kept->state, STATS_ROW_CLOSED);
-  trace_stream_end(6, 1); /* never had one */
+  trace_stream_end(6, 1); /* this stream never had a row */
 }
 
-/* ---- threads' counters ---- */
+/* ---- counters of threads ---- */
 
 enum { THREADS = 4, PAIRS = 20000 };
 static heap *counted;
@@ -92,7 +92,7 @@ static void *allocate_and_free(void *failures) {
     const uint64_t bytes = 32 + (uint64_t)(i % 5) * 1000;
     *(int *)failures += heap_alloc(counted, bytes, bytes - 32 + 1, "test", NULL, at) != ST_OK;
   }
-  pthread_barrier_wait(&together); /* all have counters of their own */
+  pthread_barrier_wait(&together); /* all threads have their own counters */
   pthread_barrier_wait(&together);
   for (int i = 0; i < 3; i++) *(int *)failures += heap_free(counted, (uintptr_t)p[i], "p", NULL) != ST_OK;
   return NULL;
@@ -111,8 +111,8 @@ static uint64_t sizes_counted(const stats_heap *s) {
   return n;
 }
 
-/* Threads keep blocks while they are counted, each in a shard of its own, and the sum is exact. */
-static void threads_count_in_shards_of_their_own(void **state) {
+/* Threads allocate and free blocks while counting is on, each in its own shard, and the sum is exact. */
+static void threads_count_in_separate_shards(void **state) {
   (void)state;
   enum { DEVICE = 3 };
   const heap_config config = {.name = "device 3",
@@ -136,7 +136,7 @@ static void threads_count_in_shards_of_their_own(void **state) {
   int n_open = 0;
   for (int i = 0; i < STATS_MAX_SHARDS; i++) n_open += trace_stats()->shards[i].state == STATS_ROW_OPEN;
   assert_int_equal(n_open, THREADS);
-  assert_true(trace_stats()->device[DEVICE].n_allocs < THREADS * PAIRS / 2); /* most are in the shards */
+  assert_true(trace_stats()->device[DEVICE].n_allocs < THREADS * PAIRS / 2); /* most counts are in the shards */
   assert_int_equal(running.n_allocs, THREADS * PAIRS);
   assert_int_equal(running.n_frees, THREADS * (PAIRS - 3));
   uint64_t live = 0;
@@ -148,7 +148,7 @@ static void threads_count_in_shards_of_their_own(void **state) {
     pthread_join(thread[i], NULL);
     assert_int_equal(failures[i], 0);
   }
-  const stats_heap *all = &trace_stats()->device[DEVICE]; /* what shards had is the heap's now */
+  const stats_heap *all = &trace_stats()->device[DEVICE]; /* the shards have been added to the heap's counters */
   assert_int_equal(all->n_allocs, THREADS * PAIRS);
   assert_int_equal(all->n_frees, THREADS * PAIRS);
   assert_int_equal(all->live_bytes, 0);
@@ -184,9 +184,9 @@ int main(void) {
   setenv("CANNON_STATS_DIR", folder, 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pools_keep_their_row_until_others_need_it),
-      cmocka_unit_test(streams_are_found_again),
-      cmocka_unit_test(rows_of_streams_close_with_them),
-      cmocka_unit_test(threads_count_in_shards_of_their_own),
+      cmocka_unit_test(a_stream_gets_the_same_row_again),
+      cmocka_unit_test(rows_of_streams_close_after_stream_and_blocks),
+      cmocka_unit_test(threads_count_in_separate_shards),
       cmocka_unit_test(call_sites_have_a_row_each_until_the_table_is_full),
   };
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The rules of allocation and of dividing a block: numbers worked by hand. */
+/* The rules of allocation and of dividing blocks, on numbers computed by hand. */
 #include "memory/rules.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static uint64_t bytes_of(rule_kind rule, uint64_t size, int policy) {
   return rule_bytes(&alloc_rules[rule], size, SLACK, policy);
 }
 
-static void sizes_are_rounded_and_grow(void **state) {
+static void sizes_are_rounded_up_and_get_slack(void **state) {
   (void)state;
   static const struct {
     rule_kind rule;
@@ -35,7 +35,7 @@ static void sizes_are_rounded_and_grow(void **state) {
     assert_int_equal(bytes_of(cases[i].rule, cases[i].size, POLICY_HUGE_FIRST), cases[i].bytes);
 }
 
-static void sizes_that_overflow_are_told(void **state) {
+static void overflowing_sizes_are_reported(void **state) {
   (void)state;
   assert_int_equal(bytes_of(RULE_MALLOC, UINT64_MAX, POLICY_HUGE_FIRST), 0);
   assert_int_equal(bytes_of(RULE_MALLOC, UINT64_MAX - 62, POLICY_HUGE_FIRST), 0);
@@ -44,8 +44,8 @@ static void sizes_that_overflow_are_told(void **state) {
   assert_int_equal(bytes_of(RULE_MALLOC_ALIGN32, UINT64_MAX - 30, POLICY_HUGE_FIRST), 0);
 }
 
-/* The 950 class: its profile says 0. */
-static void the_device_decides_on_slack(void **state) {
+/* For devices of the 950 class the profile gives a slack of 0. */
+static void slack_depends_on_the_device(void **state) {
   (void)state;
   assert_int_equal(rule_bytes(&alloc_rules[RULE_MALLOC], 33, 0, POLICY_HUGE_FIRST), 64);
   assert_int_equal(rule_bytes(&alloc_rules[RULE_DVPP], 33, 0, POLICY_HUGE_FIRST), 64);
@@ -56,7 +56,7 @@ static void policies_choose_pages(void **state) {
   (void)state;
   static const struct {
     int policy;
-    page_kind small, large; /* of 1 MiB, and of one byte more */
+    page_kind small, large; /* pages for 1 MiB, and for one byte more */
   } cases[] = {
       {POLICY_HUGE_FIRST, PAGES_SMALL, PAGES_HUGE},
       {POLICY_HUGE_ONLY, PAGES_HUGE, PAGES_HUGE},
@@ -80,14 +80,15 @@ static void policies_choose_pages(void **state) {
   assert_int_equal(policy_pages(-1, 2 * MIB), PAGES_HUGE);
 }
 
-static void only_policies_take_whole_pages(void **state) {
+static void whole_pages_are_taken_only_by_policies(void **state) {
   (void)state;
   assert_int_equal(bytes_of(RULE_MALLOC, 100, POLICY_HUGE_ONLY), 2 * MIB);
   assert_int_equal(bytes_of(RULE_MALLOC, 100, POLICY_NORMAL_ONLY), 160);
   assert_int_equal(bytes_of(RULE_MALLOC, 3 * MIB, POLICY_HUGE_ONLY), 4 * MIB);
-  assert_int_equal(bytes_of(RULE_MALLOC, 2 * MIB, POLICY_HUGE_ONLY_P2P), 4 * MIB); /* and 32 */
+  /* the added 32 bytes need another page */
+  assert_int_equal(bytes_of(RULE_MALLOC, 2 * MIB, POLICY_HUGE_ONLY_P2P), 4 * MIB);
   assert_int_equal(bytes_of(RULE_MALLOC, 1, POLICY_GIANT_ONLY), GIB);
-  assert_int_equal(bytes_of(RULE_MALLOC, GIB, POLICY_GIANT_ONLY), GIB); /* nothing is added */
+  assert_int_equal(bytes_of(RULE_MALLOC, GIB, POLICY_GIANT_ONLY), GIB); /* giant pages add nothing */
   assert_int_equal(bytes_of(RULE_MALLOC, (uint64_t)GIB + 1, POLICY_GIANT_ONLY_P2P), 2 * (uint64_t)GIB);
 }
 
@@ -97,7 +98,7 @@ static void tables_are_complete(void **state) {
     const alloc_rule *r = &alloc_rules[i];
     assert_true(r->call[0][0] && r->source && r->round_bytes && r->promised_align);
     const uint32_t unit = 1u << (r->place == ALLOC_DEVICE ? RULE_DEVICE_UNIT_SHIFT : RULE_PINNED_UNIT_SHIFT);
-    assert_int_equal(unit % r->promised_align, 0); /* the heap keeps the promise */
+    assert_int_equal(unit % r->promised_align, 0); /* the heap's unit satisfies the promised alignment */
     for (page_kind k = 0; k < N_PAGE_KINDS; ++k) {
       page_kind pages = N_PAGE_KINDS;
       assert_string_equal(r->call[k], r->call[0]);
@@ -106,20 +107,20 @@ static void tables_are_complete(void **state) {
     }
   }
   page_kind pages;
-  assert_null(rule_of_call("aclrtMalloc", &pages)); /* another one's text */
+  assert_null(rule_of_call("aclrtMalloc", &pages)); /* an equal string at another address is not found */
   assert_null(rule_of_call(NULL, &pages));
   for (int i = 0; i < N_POLICIES; ++i) assert_true(page_policies[i].name && page_policies[i].source);
   for (int i = 0; i < N_CARVE_USES; ++i) assert_true(carve_rules[i].use && carve_rules[i].source);
 }
 
-/* ---- pieces of a block of 1056 bytes at 0x10000 ---- */
+/* ---- pieces of a block of 1056 bytes at address 0x10000 ---- */
 
 enum { BLOCK = 0x10000, BLOCK_BYTES = 1024 + 32 };
 
 static const char *checked(status want, carve_piece piece, const carve_piece *next) {
   const status st = carve_check(BLOCK, BLOCK_BYTES, SLACK, &piece, next, "piece");
   const char *words = fail_take();
-  if (st != want) print_error("%d instead of %d: %s\n", st, want, words);
+  if (st != want) print_error("status %d, expected %d; message: %s\n", st, want, words);
   assert_int_equal(st, want);
   return words;
 }
@@ -128,22 +129,23 @@ static const char *checked(status want, carve_piece piece, const carve_piece *ne
 #define BREAKS(rule, code, piece, next)                                                                                \
   do {                                                                                                                 \
     const char *words_ = checked(code, piece, next);                                                                   \
-    if (strncmp(words_, "rule " rule ":", strlen("rule " rule ":")) != 0) print_error("%s\n", words_);                 \
+    if (strncmp(words_, "rule " rule ":", strlen("rule " rule ":")) != 0)                                              \
+      print_error("expected rule " rule ", message: %s\n", words_);                                                    \
     assert_memory_equal(words_, "rule " rule ":", strlen("rule " rule ":"));                                           \
   } while (0)
 
-static void pieces_that_keep_to_the_rules(void **state) {
+static void pieces_that_obey_the_rules_are_accepted(void **state) {
   (void)state;
   const carve_piece next = PIECE(512, 1, CARVE_DEVICE);
-  checked(ST_OK, PIECE(0, 1024, CARVE_DEVICE), NULL); /* all of it, as aclrtMalloc gave it */
-  checked(ST_OK, PIECE(0, 480, CARVE_DEVICE), &next); /* 480 + 32 */
+  checked(ST_OK, PIECE(0, 1024, CARVE_DEVICE), NULL); /* all of the block, as requested from aclrtMalloc */
+  checked(ST_OK, PIECE(0, 480, CARVE_DEVICE), &next); /* 480 + 32 bytes up to the next piece */
   checked(ST_OK, PIECE(64, 416, CARVE_DEVICE), &next);
   checked(ST_OK, PIECE(128, 352, CARVE_DVPP), &next);
-  checked(ST_OK, PIECE(64, 448, CARVE_ASYNC_COPY), &next); /* up to the next one, no slack */
+  checked(ST_OK, PIECE(64, 448, CARVE_ASYNC_COPY), &next); /* up to the next piece, since copies need no slack */
   checked(ST_OK, PIECE(1024, 32, CARVE_ASYNC_COPY), NULL);
 }
 
-static void each_rule_that_is_broken_is_named(void **state) {
+static void each_broken_rule_is_named(void **state) {
   (void)state;
   const carve_piece next = PIECE(512, 1, CARVE_DEVICE), before = PIECE(0, 1, CARVE_DEVICE),
                     beyond = PIECE(4096, 1, CARVE_DEVICE);
@@ -159,7 +161,7 @@ static void each_rule_that_is_broken_is_named(void **state) {
   assert_int_equal(rule_most(32, 4096, 1056, 1000), 4064);
   assert_int_equal(rule_most(1, 4096, 1056, 1000), 4040);
   assert_int_equal(rule_most(32, 31, 1056, 1000), 0);
-  BREAKS("room", ST_INVALID_VALUE, PIECE(64, 1, CARVE_DEVICE), &before); /* not ascending */
+  BREAKS("room", ST_INVALID_VALUE, PIECE(64, 1, CARVE_DEVICE), &before); /* the pieces do not ascend */
   BREAKS("inside", ST_INVALID_VALUE, PIECE(-64, 10, CARVE_DEVICE), NULL);
   BREAKS("inside", ST_INVALID_VALUE, PIECE(BLOCK_BYTES, 10, CARVE_DEVICE), NULL);
   BREAKS("length", ST_INVALID_VALUE, PIECE(0, 0, CARVE_DEVICE), NULL);
@@ -169,10 +171,14 @@ static void each_rule_that_is_broken_is_named(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sizes_are_rounded_and_grow),     cmocka_unit_test(sizes_that_overflow_are_told),
-      cmocka_unit_test(the_device_decides_on_slack),    cmocka_unit_test(policies_choose_pages),
-      cmocka_unit_test(only_policies_take_whole_pages), cmocka_unit_test(tables_are_complete),
-      cmocka_unit_test(pieces_that_keep_to_the_rules),  cmocka_unit_test(each_rule_that_is_broken_is_named),
+      cmocka_unit_test(sizes_are_rounded_up_and_get_slack),
+      cmocka_unit_test(overflowing_sizes_are_reported),
+      cmocka_unit_test(slack_depends_on_the_device),
+      cmocka_unit_test(policies_choose_pages),
+      cmocka_unit_test(whole_pages_are_taken_only_by_policies),
+      cmocka_unit_test(tables_are_complete),
+      cmocka_unit_test(pieces_that_obey_the_rules_are_accepted),
+      cmocka_unit_test(each_broken_rule_is_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What is counted: histograms and their percentiles, a heap's counters, the alarm. */
+/* Statistics: histograms and their percentiles, the counters of a heap, and the alarm. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ enum { KIB = 1 << 10, MIB = 1 << 20 };
 
 /* ---- histograms ---- */
 
-static void sizes_go_by_powers_of_two(void **state) {
+static void size_buckets_are_powers_of_two(void **state) {
   (void)state;
   assert_int_equal(size_bucket(0), 0);
   assert_int_equal(size_bucket(1), 0);
@@ -31,7 +31,7 @@ static void every_latency_lies_in_its_bucket(void **state) {
     assert_true(start < end);
     assert_int_equal(latency_bucket(start), b);
     assert_int_equal(latency_bucket(end - 1), b);
-    assert_true(end - start <= 1 || (end - start) * 8 <= start); /* an eighth */
+    assert_true(end - start <= 1 || (end - start) * 8 <= start); /* a bucket spans at most an eighth of its start */
   }
   assert_int_equal(latency_bucket(UINT64_MAX), LATENCY_BUCKETS - 1);
 }
@@ -51,7 +51,7 @@ static void percentiles_are_within_an_eighth(void **state) {
   }
 }
 
-static void one_outlier_is_the_last_percentile_only(void **state) {
+static void one_outlier_affects_only_the_last_percentile(void **state) {
   (void)state;
   static latency_histogram h;
   for (int i = 0; i < 999; i++) latency_add(&h, 4);
@@ -91,7 +91,7 @@ static void allocations_and_frees_are_counted(void **state) {
   assert_int_equal(latency_count(&c.free), 1);
 }
 
-static void nobody_reads_nothing_is_counted(void **state) {
+static void nothing_is_counted_without_a_reader(void **state) {
   (void)state;
   heap_stats s;
   heap_stats_init(&s, NULL, "the heap", 64 * MIB);
@@ -105,11 +105,11 @@ static void nobody_reads_nothing_is_counted(void **state) {
   assert_null(trace_pool_open("none", 0));
 }
 
-static void pages_and_the_alarm(void **state) {
+static void committed_memory_sets_the_alarm(void **state) {
   (void)state;
   static const struct {
     const char *percent;
-    uint64_t quiet, loud; /* MiB of 100 */
+    uint64_t quiet, loud; /* in MiB, out of 100 */
   } cases[] = {{"", 84, 85}, {"50", 49, 50}, {"100", 99, 100}, {"101", 84, 85}, {"-1", 84, 85}, {"5x", 84, 85}};
   for (size_t i = 0; i < COUNT(cases); i++) {
     stats_heap *c = calloc(1, sizeof *c);
@@ -121,7 +121,7 @@ static void pages_and_the_alarm(void **state) {
     assert_int_equal(c->cached_bytes, (100 - cases[i].quiet) * MIB);
     heap_stats_pages(&s, 100 * (uint64_t)MIB, cases[i].loud * MIB);
     assert_int_equal(c->alarm_bytes, cases[i].loud * MIB);
-    heap_stats_pages(&s, 100 * (uint64_t)MIB, 100 * (uint64_t)MIB); /* once */
+    heap_stats_pages(&s, 100 * (uint64_t)MIB, 100 * (uint64_t)MIB); /* the alarm is set only once */
     assert_int_equal(c->alarm_bytes, cases[i].loud * MIB);
     heap_stats_pages(&s, 10 * MIB, 0);
     assert_int_equal(c->committed_bytes, 10 * MIB);
@@ -171,13 +171,13 @@ static void threads_lose_no_count(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sizes_go_by_powers_of_two),
+      cmocka_unit_test(size_buckets_are_powers_of_two),
       cmocka_unit_test(every_latency_lies_in_its_bucket),
       cmocka_unit_test(percentiles_are_within_an_eighth),
-      cmocka_unit_test(one_outlier_is_the_last_percentile_only),
+      cmocka_unit_test(one_outlier_affects_only_the_last_percentile),
       cmocka_unit_test(allocations_and_frees_are_counted),
-      cmocka_unit_test(nobody_reads_nothing_is_counted),
-      cmocka_unit_test(pages_and_the_alarm),
+      cmocka_unit_test(nothing_is_counted_without_a_reader),
+      cmocka_unit_test(committed_memory_sets_the_alarm),
       cmocka_unit_test(threads_lose_no_count),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

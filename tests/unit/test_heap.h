@@ -1,5 +1,5 @@
-/* Heaps of the tests' own. A heap can't be destroyed, so each has the window of a device of its own; all are kept
- * for leak checkers. */
+/* Heaps for unit tests. A heap cannot be destroyed, so each uses the address window of another device; all stay
+ * reachable for leak checkers. */
 #ifndef CANNON_TESTS_UNIT_TEST_HEAP_H
 #define CANNON_TESTS_UNIT_TEST_HEAP_H
 
@@ -18,7 +18,7 @@ typedef struct {
   stats_heap stats;
 } test_heap;
 
-/* counted: with statistics, and so without threads' caches. */
+/* counted: statistics are on, which also turns the threads' caches off. */
 static inline void prepare_heap(test_heap *t, uint64_t size_bytes, const heap_fences *fences, bool counted) {
   assert_int_equal(space_check(), ST_OK);
   assert_true(devices_used < SPACE_MAX_DEVICES);

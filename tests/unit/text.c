@@ -1,4 +1,4 @@
-/* What others wrote is made safe to show; numbers and sizes in words. */
+/* Text from foreign sources is escaped for display; parsing and printing of numbers and sizes. */
 #include "base/text.h"
 
 #include "base/size.h"
@@ -10,14 +10,14 @@ static void expect_safe(const char *text, const char *safe) {
   assert_string_equal(out, safe);
 }
 
-static void what_can_be_shown_stays(void **state) {
+static void printable_text_is_unchanged(void **state) {
   (void)state;
   expect_safe("", "");
   expect_safe("a program (1) \"<&>\"", "a program (1) \"<&>\"");
   expect_safe("\xc3\xbc\xe4\xb8\xad\xf0\x9f\x9a\x80", "\xc3\xbc\xe4\xb8\xad\xf0\x9f\x9a\x80");
 }
 
-static void controls_and_broken_utf8_are_spelled_out(void **state) {
+static void control_characters_and_invalid_utf8_are_escaped(void **state) {
   (void)state;
   expect_safe("\x1b]0;title\a", "\\x1b]0;title\\x07");
   expect_safe("a\nb\tc\x7f", "a\\x0a"
@@ -27,14 +27,14 @@ static void controls_and_broken_utf8_are_spelled_out(void **state) {
               "31m",
               "\\xc2\\x9b"
               "31m");                                      /* the control sequence introducer as one character */
-  expect_safe("\xe2\x80\xae", "\\xe2\\x80\\xae");          /* right to left from here on */
-  expect_safe("\xff\xc0\x80\xc3", "\\xff\\xc0\\x80\\xc3"); /* never, too long a form, cut short */
+  expect_safe("\xe2\x80\xae", "\\xe2\\x80\\xae");          /* switches to right-to-left text */
+  expect_safe("\xff\xc0\x80\xc3", "\\xff\\xc0\\x80\\xc3"); /* never valid, overlong form, truncated */
   expect_safe("\xed\xa0\x80", "\\xed\\xa0\\x80");          /* a surrogate */
-  expect_safe("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"); /* beyond the last character */
+  expect_safe("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"); /* beyond the last code point */
   expect_safe("\xe0\x9f\xbf", "\\xe0\\x9f\\xbf");
 }
 
-static void nothing_is_cut_in_two(void **state) {
+static void truncation_keeps_characters_whole(void **state) {
   (void)state;
   char out[8];
   assert_int_equal(text_safe(out, 1, "abc", 3), 0);
@@ -61,7 +61,7 @@ static void sizes_are_read_exactly(void **state) {
       {"1.5G", SIZE_OK, UINT64_C(3) << 29},
       {"0.5M", SIZE_OK, 1 << 19},
       {"1.25k", SIZE_OK, 1280},
-      {"1.1M", SIZE_OK, 1153433}, /* 1153433.6 */
+      {"1.1M", SIZE_OK, 1153433}, /* rounded down from 1153433.6 */
       {"1.1T", SIZE_OK, UINT64_C(1209462790553)},
       {"1.10000000000000000000000001T", SIZE_OK, UINT64_C(1209462790553)},
       {"2.0000000000001T", SIZE_OK, UINT64_C(2) << 40},
@@ -90,7 +90,7 @@ static void sizes_are_read_exactly(void **state) {
   }
 }
 
-static void numbers_have_ends(void **state) {
+static void numbers_are_limited_to_their_range(void **state) {
   (void)state;
   uint64_t n = 7;
   assert_int_equal(size_parse_number("16", 0, 16, &n), SIZE_OK);
@@ -106,7 +106,7 @@ static void numbers_have_ends(void **state) {
   assert_int_equal(size_parse_number("18446744073709551616", 0, UINT64_MAX, &n), SIZE_TOO_LARGE);
 }
 
-static void sizes_are_said_in_three_digits(void **state) {
+static void sizes_are_printed_with_three_digits(void **state) {
   (void)state;
   assert_string_equal(size_in_words(0).text, "0 B");
   assert_string_equal(size_in_words(1023).text, "1023 B");
@@ -117,9 +117,12 @@ static void sizes_are_said_in_three_digits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_can_be_shown_stays), cmocka_unit_test(controls_and_broken_utf8_are_spelled_out),
-      cmocka_unit_test(nothing_is_cut_in_two),   cmocka_unit_test(sizes_are_read_exactly),
-      cmocka_unit_test(numbers_have_ends),       cmocka_unit_test(sizes_are_said_in_three_digits),
+      cmocka_unit_test(printable_text_is_unchanged),
+      cmocka_unit_test(control_characters_and_invalid_utf8_are_escaped),
+      cmocka_unit_test(truncation_keeps_characters_whole),
+      cmocka_unit_test(sizes_are_read_exactly),
+      cmocka_unit_test(numbers_are_limited_to_their_range),
+      cmocka_unit_test(sizes_are_printed_with_three_digits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Blocks of products, packed from any strides, against sums in double; nothing outside C is touched. */
+/* The blocks of GEMM, packed from operands with any strides, compared with sums in double. Nothing outside C may be
+ * written. */
 #include "kernel/product/tile_gemm.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@ enum { MOST = 70, MOST_K = 300, GUARD = 0x5a };
 
 typedef struct {
   int dtype, size;
-  int64_t row, col; /* strides, bytes */
+  int64_t row, col; /* strides in bytes */
   char *memory, *first;
 } operand;
 
@@ -40,7 +41,7 @@ static void set(const operand *x, int64_t i, int64_t j, double value) {
   }
 }
 
-/* rows x cols, exactly as much memory as they need, so that AddressSanitizer sees what is read beside them. */
+/* A random rows x cols matrix in exactly the memory that it needs, so that AddressSanitizer detects reads beyond it. */
 static operand make(random_source *random, int dtype, int64_t rows, int64_t cols) {
   operand x = {.dtype = dtype, .size = (int)dtype_bytes(dtype)};
   const int64_t gap = random_below(random, 3) == 0 ? random_below(random, 5) : 0;
@@ -90,7 +91,7 @@ static void check(random_source *random, size_t kind, int64_t m, int64_t n, int6
   void *packed_a = aligned_alloc(64, tile_a_bytes(type, m, k)), *packed_b = aligned_alloc(64, tile_b_bytes(type, k, n));
   char *c = malloc(c_bytes), *before = malloc(c_bytes);
   memset(c, 0, c_bytes);
-  for (int64_t i = 0; i < m * ldc + 8; i++) c[(size_t)i * size] = 3; /* as an integer 3, as a float next to nothing */
+  for (int64_t i = 0; i < m * ldc + 8; i++) c[(size_t)i * size] = 3; /* as an integer 3; as a float practically 0 */
   memcpy(before, c, c_bytes);
   tile_pack_a(type, packed_a, a.dtype, a.first, a.row, a.col, m, k);
   tile_pack_b(type, packed_b, b.dtype, b.first, b.row, b.col, k, n);
@@ -116,8 +117,8 @@ static void check(random_source *random, size_t kind, int64_t m, int64_t n, int6
   free(c), free(before), free(packed_a), free(packed_b), free(a.memory), free(b.memory);
 }
 
-/* The processor's own kernels are taken where CANNON_ISA doesn't exclude them. */
-static void kernels_of_the_processor(void **state) {
+/* The processor's own kernels are used unless CANNON_ISA excludes them. */
+static void the_processors_kernels_are_chosen(void **state) {
   (void)state;
 #ifdef CANNON_LEVEL_V4
   const char *const level = getenv("CANNON_ISA");
@@ -135,7 +136,7 @@ static void kernels_of_the_processor(void **state) {
 
 static bool usable(tile_type type) { return type < TILE_BF16 || tile_has(type); }
 
-static void any_size_and_stride(void **state) {
+static void all_sizes_and_strides_agree_with_double(void **state) {
   (void)state;
   random_source random = {31};
   static const int sizes[] = {1, 2, 3, 7, 14, 15, 16, 17, 31, 32, 33, 48, 64, MOST};
@@ -145,9 +146,9 @@ static void any_size_and_stride(void **state) {
             1 + random_below(&random, random_below(&random, 4) ? MOST : MOST_K));
 }
 
-/* Results rounded by the kernel: the same bits as C's, rounded afterwards, where nothing is added to; in bounds where
- * sums are. */
-static void rounded(void **state) {
+/* Results that the kernel rounds to 16 bits: without accumulation, bitwise equal to C rounded afterwards; with
+ * accumulation, within bounds. */
+static void rounding_kernels_agree_with_rounding_afterwards(void **state) {
   (void)state;
   random_source random = {33};
   for (int i = 0; tile_has(TILE_BF16) && i < ROUNDS(300); i++) {
@@ -188,8 +189,8 @@ static void rounded(void **state) {
   }
 }
 
-/* Infinities and NaN are what float arithmetic makes of them, split or not. */
-static void infinities(void **state) {
+/* Infinities and NaNs give the results of float arithmetic, whether operands are split into parts or not. */
+static void infinities_and_nans_follow_float_arithmetic(void **state) {
   (void)state;
   static const uint16_t odd[] = {0, 0x8000, 0x3c00, 0xbc00, 0x0001, 0x7bff, 0x7c00, 0xfc00, 0x7e00, 0x3555};
   enum { N = COUNT(odd), K = 32 };
@@ -218,8 +219,8 @@ static void infinities(void **state) {
   }
 }
 
-/* No products: sums are 0, or what they are added to. */
-static void nothing_to_sum(void **state) {
+/* With k = 0 the sums are 0, or the values accumulated to. */
+static void empty_sums_are_zero_or_keep_c(void **state) {
   (void)state;
   enum { M = 33, N = 40 };
   _Alignas(64) static char none[64];
@@ -232,8 +233,8 @@ static void nothing_to_sum(void **state) {
     }
 }
 
-/* Packing tells the exponents of what it has seen, wherever that is and however it lies. */
-static void exponents(void **state) {
+/* Packing returns the range of exponents of the elements, for any strides. */
+static void packing_returns_the_range_of_exponents(void **state) {
   (void)state;
   enum { ROWS = 40, DEPTH = 70 };
   static const float values[] = {0, 1, -0x1p-30f, 0x1.8p-120f, 0x1p-149f, -0x1p127f, INFINITY, NAN};
@@ -247,19 +248,20 @@ static void exponents(void **state) {
                   k = 1 + random_below(&random, DEPTH);
     const bool along = random_below(&random, 2);
     const int64_t across = 4 * (along ? k * gap : gap), deep = 4 * (along ? gap : rows * gap);
-    for (int64_t j = 0; j < ROWS * DEPTH * 2; j++) x[j] = j % gap ? NAN : 1; /* between the elements: not looked at */
+    /* values between the elements must be ignored */
+    for (int64_t j = 0; j < ROWS * DEPTH * 2; j++) x[j] = j % gap ? NAN : 1;
     x[random_below(&random, rows * k) * gap] = values[v];
     void *to = aligned_alloc(64, is_b ? tile_b_bytes(TILE_F32_PARTS, k, rows) : tile_a_bytes(TILE_F32_PARTS, rows, k));
     const float_exponents seen = is_b ? tile_pack_b(TILE_F32_PARTS, to, ACL_FLOAT, x, deep, across, k, rows)
                                       : tile_pack_a(TILE_F32_PARTS, to, ACL_FLOAT, x, across, deep, rows, k);
     free(to);
     if (rows * k == 1) continue;
-    assert_in_range(seen.least, least[v] ? least[v] - 1 : 0, least[v]); /* of powers of 2, the one below */
+    assert_in_range(seen.least, least[v] ? least[v] - 1 : 0, least[v]); /* for a power of 2, one less is allowed */
     assert_int_equal(seen.most, most[v]);
   }
 }
 
-static void what_splits(void **state) {
+static void exponents_decide_whether_operands_can_be_split(void **state) {
   (void)state;
   const float_exponents one = {127, 127}, tiny = {26, 127}, small = {60, 127}, denormal = {0, 127}, odd = {127, 255},
                         huge = {127, 254}, large = {127, 220};
@@ -268,18 +270,18 @@ static void what_splits(void **state) {
   assert_true(float_parts_suffice(float_no_exponents, float_no_exponents));
   assert_false(float_parts_suffice(tiny, one));
   assert_false(float_parts_suffice(one, denormal));
-  assert_false(float_parts_suffice(small, small)); /* products of parts would be lost */
+  assert_false(float_parts_suffice(small, small)); /* products of the low parts would be lost */
   assert_false(float_parts_suffice(one, odd));
   assert_false(float_parts_suffice(huge, one));
   assert_true(float_parts_suffice(large, one) && !float_parts_suffice(large, large));
 }
 
-/* Every instruction set level's kernels, whichever this process would choose. */
+/* Runs the kernels of every instruction set level, whichever this process would choose. */
 extern const tile_kernels tile_kernels_portable;
 LEVEL_IF_V3(extern const tile_kernels tile_kernels_v3;)
 LEVEL_IF_V4(extern const tile_kernels tile_kernels_v4;)
 
-static void every_level(void **state) {
+static void kernels_of_every_level_agree(void **state) {
   (void)state;
   const tile_kernels *const chosen = tile_vector;
   random_source random = {32};
@@ -299,14 +301,14 @@ static void every_level(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(kernels_of_the_processor),
-      cmocka_unit_test(any_size_and_stride),
-      cmocka_unit_test(rounded),
-      cmocka_unit_test(infinities),
-      cmocka_unit_test(nothing_to_sum),
-      cmocka_unit_test(exponents),
-      cmocka_unit_test(what_splits),
-      cmocka_unit_test(every_level),
+      cmocka_unit_test(the_processors_kernels_are_chosen),
+      cmocka_unit_test(all_sizes_and_strides_agree_with_double),
+      cmocka_unit_test(rounding_kernels_agree_with_rounding_afterwards),
+      cmocka_unit_test(infinities_and_nans_follow_float_arithmetic),
+      cmocka_unit_test(empty_sums_are_zero_or_keep_c),
+      cmocka_unit_test(packing_returns_the_range_of_exponents),
+      cmocka_unit_test(exponents_decide_whether_operands_can_be_split),
+      cmocka_unit_test(kernels_of_every_level_agree),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The timeline's files: what is in them, and what is left out. */
+/* The files of the timeline: their contents, and what is left out. */
 #include "trace/timeline.h"
 
 #include <sys/stat.h>
@@ -30,7 +30,7 @@ static int files_down(void **state) {
 
 #define FILES_TEST(function) cmocka_unit_test_setup_teardown(function, files_up, files_down)
 
-/* The file's bytes, at most `most`. */
+/* Reads a file, at most `most` bytes. Returns the number of bytes. */
 static size_t read_file(const char *name, void *bytes, size_t most) {
   char path[96];
   snprintf(path, sizeof path, "%s/data/%s", folder, name);
@@ -61,7 +61,7 @@ static void a_text_has_one_number(void **state) {
   assert_int_equal(exp, add + 1);
   assert_int_equal(name("Add"), add);
   assert_int_equal(timeline_name("Address", 3), add);
-  for (int i = 0; i < 2000; ++i) { /* the table grows */
+  for (int i = 0; i < 2000; ++i) { /* makes the table grow */
     snprintf(text, sizeof text, "op %d", i);
     assert_int_equal(name(text), exp + 1 + (uint32_t)i);
   }
@@ -86,8 +86,8 @@ static void names_are_written_with_their_numbers(void **state) {
   assert_memory_equal(bytes + 15, "Ex", 2);
 }
 
-/* Who kept a number of an earlier recording does not name something else with it. */
-static void numbers_are_not_used_again(void **state) {
+/* Numbers are not reused in the next recording, so a number kept from an earlier one never names something else. */
+static void numbers_are_not_reused(void **state) {
   const uint32_t before = name("Add");
   files_down(state);
   assert_int_equal(name("Add"), 0); /* closed */
@@ -95,11 +95,11 @@ static void numbers_are_not_used_again(void **state) {
   assert_true(name("Mul") > before);
 }
 
-static void tasks_go_to_their_devices_file(void **state) {
+static void tasks_are_written_to_the_file_of_their_device(void **state) {
   (void)state;
   timeline_record read[4];
   add_task(DEVICE, 1);
-  add_task(DEVICE + 1, 2); /* not recorded */
+  add_task(DEVICE + 1, 2); /* this device is not recorded */
   add_task(DEVICE, 3);
   timeline_call("aclrtMalloc", 1);
   flush(0);
@@ -113,19 +113,19 @@ static void tasks_go_to_their_devices_file(void **state) {
   assert_int_equal(read[0].device, -1);
 }
 
-static void no_more_is_written_than_the_limit(void **state) {
+static void the_size_limit_is_respected(void **state) {
   (void)state;
   timeline_record read[16];
-  timeline_limit(4 + 10 * sizeof(timeline_record)); /* with the first number of the names */
+  timeline_limit(4 + 10 * sizeof(timeline_record)); /* including the first number in the file of names */
   for (uint32_t i = 0; i < 25; ++i) add_task(DEVICE, i);
   flush(15);
   assert_int_equal(read_file("tasks", read, sizeof read), 10 * sizeof *read);
   assert_int_equal(read[9].task, 9);
 }
 
-static void many_records_come_whole(void **state) {
+static void many_records_are_written_completely(void **state) {
   (void)state;
-  enum { N = 20000 }; /* more than a buffer */
+  enum { N = 20000 }; /* more than one buffer */
   for (uint32_t i = 0; i < N; ++i) add_task(DEVICE, i);
   flush(0);
   timeline_record *read = malloc((N + 1) * sizeof *read);
@@ -135,7 +135,7 @@ static void many_records_come_whole(void **state) {
   free(read);
 }
 
-static void a_folder_that_is_missing_is_told(void **state) {
+static void a_missing_folder_is_reported(void **state) {
   (void)state;
   assert_int_equal(timeline_open_device("/nonexistent", 0), ST_CONFIG_PATH);
   assert_non_null(strstr(fail_take(), "/nonexistent/data/tasks"));
@@ -143,13 +143,10 @@ static void a_folder_that_is_missing_is_told(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      FILES_TEST(a_text_has_one_number),
-      FILES_TEST(names_are_written_with_their_numbers),
-      FILES_TEST(numbers_are_not_used_again),
-      FILES_TEST(tasks_go_to_their_devices_file),
-      FILES_TEST(no_more_is_written_than_the_limit),
-      FILES_TEST(many_records_come_whole),
-      FILES_TEST(a_folder_that_is_missing_is_told),
+      FILES_TEST(a_text_has_one_number),        FILES_TEST(names_are_written_with_their_numbers),
+      FILES_TEST(numbers_are_not_reused),       FILES_TEST(tasks_are_written_to_the_file_of_their_device),
+      FILES_TEST(the_size_limit_is_respected),  FILES_TEST(many_records_are_written_completely),
+      FILES_TEST(a_missing_folder_is_reported),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

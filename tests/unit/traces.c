@@ -1,4 +1,4 @@
-/* Traces from files, and what a replay of them says. */
+/* Traces of allocations read from files, and the results of replaying them. */
 #include "replay/replay.h"
 
 #include <sys/mman.h>
@@ -43,7 +43,7 @@ static void assert_event(const trace *t, size_t i, uint64_t bytes, uint32_t bloc
   assert_int_equal(t->event[i].block, block);
 }
 
-static void lines_of_text_become_events(void **state) {
+static void text_lines_are_parsed_to_events(void **state) {
   (void)state;
   trace t = read_text("# a comment\n\na 7 100\r\n  a 0x10\t200 \nf 7\na 7 50\nf 16\n");
   assert_int_equal(t.n_events, 5);
@@ -57,7 +57,7 @@ static void lines_of_text_become_events(void **state) {
   trace_free(&t);
 }
 
-static void wrong_lines_are_named(void **state) {
+static void wrong_lines_are_reported_by_number(void **state) {
   (void)state;
   static const struct {
     const char *text, *words;
@@ -83,7 +83,7 @@ static void wrong_lines_are_named(void **state) {
   assert_refused("\033[2J\n", 5, "line 1 is \"\\x1b[2J\"");
 }
 
-static void a_missing_file_is_said(void **state) {
+static void a_missing_file_is_reported(void **state) {
   (void)state;
   trace t;
   char error[256] = "";
@@ -152,7 +152,7 @@ static void recordings_are_read_by_device(void **state) {
   add(&r, (record){RECORD_STREAM_DONE, .device = 1, .stream = 0});
   add_free(&r, 1, 1);
   const size_t n = r.n;
-  r.n += 100; /* what a killed writer leaves */
+  r.n += 100; /* zeros, as a killed writer leaves them */
   assert_true(read_bytes(r.data, r.n, 1, &t, error));
   assert_int_equal(t.n_events, 2);
   assert_event(&t, 0, 1000, 0);
@@ -168,7 +168,7 @@ static void recordings_are_read_by_device(void **state) {
   assert_string_equal(error, "there are no allocations in it by this device");
 }
 
-static void a_recording_that_makes_no_sense_is_refused(void **state) {
+static void inconsistent_recordings_are_refused(void **state) {
   (void)state;
   recording r;
   char words[64];
@@ -189,10 +189,10 @@ static void a_recording_that_makes_no_sense_is_refused(void **state) {
 
 /* ---- replaying ---- */
 
-/* Live 3, 6, 3, 13 and 10 MiB. */
+/* The live bytes after each step are 3, 6, 3, 13 and 10 MiB. */
 static const char *const steps_text = "a 1 3145728\na 2 3145728\nf 1\na 3 10485760\nf 2\n";
 
-static void a_replay_has_the_peaks(void **state) {
+static void a_replay_measures_the_peaks(void **state) {
   (void)state;
   trace t = read_text(steps_text);
   replay_result r;
@@ -205,7 +205,7 @@ static void a_replay_has_the_peaks(void **state) {
   trace_free(&t);
 }
 
-static void refusals_are_counted_and_left_out(void **state) {
+static void refusals_are_counted_and_excluded(void **state) {
   (void)state;
   trace t = read_text(steps_text);
   replay_result r;
@@ -218,7 +218,7 @@ static void refusals_are_counted_and_left_out(void **state) {
 
 static void note(const replay_step *s, void *argument) { ((replay_step *)argument)[s->event] = *s; }
 
-static void a_walk_tells_each_step(void **state) {
+static void a_walk_reports_each_step(void **state) {
   (void)state;
   trace t = read_text("a 1 1024\na 2 4194304\nf 1\na 3 512\n");
   replay_step step[4];
@@ -236,11 +236,11 @@ static void a_walk_tells_each_step(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(lines_of_text_become_events),   cmocka_unit_test(wrong_lines_are_named),
-      cmocka_unit_test(a_missing_file_is_said),        cmocka_unit_test(compressed_files_are_unpacked),
-      cmocka_unit_test(recordings_are_read_by_device), cmocka_unit_test(a_recording_that_makes_no_sense_is_refused),
-      cmocka_unit_test(a_replay_has_the_peaks),        cmocka_unit_test(refusals_are_counted_and_left_out),
-      cmocka_unit_test(a_walk_tells_each_step),
+      cmocka_unit_test(text_lines_are_parsed_to_events), cmocka_unit_test(wrong_lines_are_reported_by_number),
+      cmocka_unit_test(a_missing_file_is_reported),      cmocka_unit_test(compressed_files_are_unpacked),
+      cmocka_unit_test(recordings_are_read_by_device),   cmocka_unit_test(inconsistent_recordings_are_refused),
+      cmocka_unit_test(a_replay_measures_the_peaks),     cmocka_unit_test(refusals_are_counted_and_excluded),
+      cmocka_unit_test(a_walk_reports_each_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Trees against a list of what is in them. */
+/* Balanced trees compared with an array of their items. */
 #include "base/tree.h"
 
 #include "unit.h"
@@ -14,7 +14,7 @@ static item items[N];
 
 static bool is_less(tree_key a, tree_key b) { return a.major != b.major ? a.major < b.major : a.minor < b.minor; }
 
-/* The first that is in at or after the key, or the last before it. */
+/* The reference: the first item at or after the key, or the last one before it. */
 static tree_node *expected(tree_key key, bool before) {
   tree_node *best = NULL;
   for (int i = 0; i < N; i++) {
@@ -54,8 +54,8 @@ static void a_tree_is_a_sorted_set(void **state) {
   assert_int_equal(n, in);
 }
 
-/* In order, and by many: it must not become a list. */
-static void a_tree_stays_flat(void **state) {
+/* Many items inserted in ascending order: the tree must stay balanced. */
+static void a_tree_stays_balanced(void **state) {
   (void)state;
   enum { MANY = 1 << 16, MOST_DEPTH = 64 };
   tree t = {0};
@@ -76,7 +76,7 @@ static void a_tree_stays_flat(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_tree_is_a_sorted_set),
-      cmocka_unit_test(a_tree_stays_flat),
+      cmocka_unit_test(a_tree_stays_balanced),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

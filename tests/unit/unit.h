@@ -1,4 +1,4 @@
-/* What the unit tests share: cmocka, and random numbers that are the same in every run. */
+/* Common parts of the unit tests: cmocka, and random numbers that are the same in every run. */
 #ifndef CANNON_TESTS_UNIT_UNIT_H
 #define CANNON_TESTS_UNIT_UNIT_H
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The library has a macro of the name, too, and a better use for it. */
+/* The library defines a macro `fail`, too; the tests keep the library's and hide cmocka's. */
 #pragma push_macro("fail")
 #undef fail
 #include <cmocka.h>
@@ -20,7 +20,7 @@
 
 #include "base/sanitizer.h"
 
-/* Sanitizers cost a factor of 5 to 20: their builds do a part of the random work. */
+/* Sanitizers slow down by a factor of 5 to 20, so their builds run fewer random cases. */
 #define ROUNDS(n) (WITH_ASAN || WITH_TSAN ? (n) / 10 : (n))
 
 /* splitmix64 */
@@ -35,7 +35,7 @@ static inline uint64_t random_next(random_source *r) {
   return z ^ z >> 31;
 }
 
-/* 0 to n - 1. */
+/* A random number from 0 to n - 1. */
 static inline uint32_t random_below(random_source *r, uint32_t n) { return (uint32_t)(random_next(r) >> 32) % n; }
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -1,5 +1,5 @@
-/* How far the vector functions are from the truth, in ULP, at every level. By default a sample of all floats, evenly
- * spread over their bit patterns; `unit_vmath 1` takes each of the 2^32 (some hours with the C library's long double). */
+/* Errors of the vector math functions in ULP, at every level. By default the test samples floats evenly over their bit
+ * patterns; `unit_vmath 1` tests all 2^32 (some hours with the C library's long double). */
 #include <float.h>
 #include <math.h>
 
@@ -8,10 +8,11 @@
 
 enum { BATCH = REDUCE_BLOCK };
 
-/* A prime, so that low and high bits vary. */
+/* A prime, so that both low and high bits vary. */
 static uint32_t stride = WITH_ASAN || WITH_TSAN ? 20011 : 2003;
 
-/* ---- what is right ------------------------------------------------------------------------------------------------ */
+/* ---- reference functions
+ * ------------------------------------------------------------------------------------------ */
 
 static const long double PI = 3.14159265358979323846264338327950288L;
 
@@ -32,7 +33,7 @@ static long double sinc(long double x) {
   const long double turn = remainderl(x, 2), a = fabsl(turn);
   return x == 0 ? 1 : isinf(x) ? 0 : copysignl(sinl(PI * (a > 0.5L ? 1 - a : a)), turn) / (PI * x);
 }
-/* erf(y) = x by Newton's method, from a start that the C library's double functions give. */
+/* Solves erf(y) = x by Newton's method, starting from a value computed by the C library's double functions. */
 static long double erfinv(long double x) {
   const long double a = fabsl(x);
   if (!(a < 1)) return a == 1 ? copysignl(INFINITY, x) : NAN;
@@ -47,7 +48,7 @@ static long double erfinv(long double x) {
   return copysignl(y, x);
 }
 
-/* Slopes; beyond what long double can square, their limits. */
+/* Derivatives; where the intermediate squares exceed long double, their limits. */
 static long double at_ends(long double x, long double low, long double slope, long double high) {
   return x < -12000 ? low : x > 12000 ? high : slope;
 }
@@ -66,8 +67,9 @@ static long double mish_slope(long double x) {
   return at_ends(x, -0.0L, t + x * (1 - t) * (1 + t) * sigmoid(x), 1);
 }
 
-/* Bounds as vmath.h promises, and no more than is needed by much. every: of the sample, for what is slow to judge.
- * operand: which of the inputs x is; the one before it is what the truth is multiplied by. root: where terms cancel, or 0. */
+/* Error bounds, as promised in vmath.h and not much larger than needed. every: the sample is thinned by this factor for
+ * functions with a slow reference. operand: the index of the input that x is; the input before it is the factor by
+ * which the reference is multiplied. root: a root near which terms cancel, or 0. */
 static const struct {
   const char *name;
   int function;
@@ -130,7 +132,7 @@ static float float_at(uint32_t bits) {
 static double error_ulp(float got, long double truth) {
   if (isnan(truth)) return isnan(got) ? 0 : INFINITY;
   if (isinf(truth) || isinf(got)) {
-    /* What rounds to infinity may be it. */
+    /* A reference that rounds to infinity permits infinity. */
     const bool large = fabsl(truth) >= FLT_MAX + 0x1p103l * 0.99l;
     return isinf(got) && large && !signbit(got) == !signbit(truth) ? 0 : INFINITY;
   }
@@ -140,14 +142,14 @@ static double error_ulp(float got, long double truth) {
   return (double)fabsl(ldexpl((long double)got - truth, 23 - exponent));
 }
 
-/* Of what the product is just below a power of 2, where a relative error is most ULP. */
+/* A factor that puts the product just below a power of 2, where a relative error is largest in ULP. */
 static float worst_factor(long double truth) {
   int exponent;
   const long double mantissa = fabsl(frexpl(truth, &exponent));
   return mantissa >= 0.5L && mantissa < 1 ? (float)((1 - 0x1p-21l) / mantissa) : 1;
 }
 
-/* The bits of the sample's next float: every stride-th, and each of some around the root. */
+/* The bit pattern of the next sampled float: every stride-th one, and all of those around the root. */
 static uint64_t next_sample(uint64_t bits, uint32_t step, float root) {
   enum { AROUND = 3000 };
   uint32_t place;
@@ -198,8 +200,8 @@ static void errors_stay_within_their_bounds(void **state) {
   }
 }
 
-/* What is exact: the ends, and beyond them. */
-static void edges_are_exact(void **state) {
+/* Results that must be exact: limits and special values. */
+static void special_values_are_exact(void **state) {
   (void)state;
   static const struct {
     int function;
@@ -255,7 +257,7 @@ static void edges_are_exact(void **state) {
   const int n_levels = levels_here(level);
   for (int l = 0; l < n_levels; l++)
     for (size_t i = 0; i < COUNT(edges); i++) {
-      /* In every lane of a vector, and in what is left over. */
+      /* in every lane of a vector, and in the remainder */
       float x[37], y[37];
       for (size_t k = 0; k < COUNT(x); k++) x[k] = edges[i].x;
       level[l]->elementwise[edges[i].function][COMPUTE_F32](y, (const void *[ELEMENTWISE_INPUTS]){x},
@@ -271,15 +273,15 @@ static void edges_are_exact(void **state) {
     }
 }
 
-/* exp of what softmax passes: its sum is that of the stored values, by sum_f32. */
-static void exp_sum_is_exp_and_sum(void **state) {
+/* exp_sum_f32, which softmax uses: the sum equals sum_f32 of the stored values. */
+static void exp_sum_equals_exp_then_sum(void **state) {
   (void)state;
   const kernel_loops *level[MAX_LEVELS];
   const int n_levels = levels_here(level);
   random_source random = {9};
   for (int l = 0; l < n_levels; l++)
     for (int64_t n = 0; n <= REDUCE_BLOCK; n += 1 + n / 8) {
-      float x[REDUCE_BLOCK + 1], y[REDUCE_BLOCK + 1];
+      float x[REDUCE_BLOCK + 1] = {0}, y[REDUCE_BLOCK + 1];
       for (int64_t i = 0; i < n; i++) x[i] = (float)random_below(&random, 2000) / 64 - 20;
       y[n] = 77;
       const float sum = level[l]->exp_sum_f32(y, x, 3, n);
@@ -293,8 +295,8 @@ static void exp_sum_is_exp_and_sum(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(errors_stay_within_their_bounds),
-      cmocka_unit_test(edges_are_exact),
-      cmocka_unit_test(exp_sum_is_exp_and_sum),
+      cmocka_unit_test(special_values_are_exact),
+      cmocka_unit_test(exp_sum_equals_exp_then_sum),
   };
   if (argc > 1 && atoi(argv[1]) > 0) stride = (uint32_t)atoi(argv[1]);
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Error codes of the graph engine: what loading and executing models can return. */
+ * Error codes of the graph engine, for loading and executing models. */
 #ifndef ACL_ERROR_CODES_GE_ERROR_CODES_H
 #define ACL_ERROR_CODES_GE_ERROR_CODES_H
 
@@ -13,7 +13,7 @@
 #  define ACL_GE_ERROR_CODE(name, value) enum { name = value }
 #endif
 
-/* 1xxxxx: the caller's */
+/* 1xxxxx: the caller made an error */
 ACL_GE_ERROR_CODE(ACL_ERROR_GE_PARAM_INVALID, 145000);
 ACL_GE_ERROR_CODE(ACL_ERROR_GE_EXEC_NOT_INIT, 145001);
 ACL_GE_ERROR_CODE(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID, 145002);
@@ -40,12 +40,12 @@ ACL_GE_ERROR_CODE(ACL_ERROR_GE_MEMORY_ALLOCATION, 245000);
 ACL_GE_ERROR_CODE(ACL_ERROR_GE_MEMORY_OPERATE_FAILED, 245001);
 ACL_GE_ERROR_CODE(ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED, 245002);
 
-/* 3xxxxx: the state of a service */
+/* 3xxxxx: state of a service */
 ACL_GE_ERROR_CODE(ACL_ERROR_GE_SUBHEALTHY, 345102);
 ACL_GE_ERROR_CODE(ACL_ERROR_GE_USER_RAISE_EXCEPTION, 345103);
 ACL_GE_ERROR_CODE(ACL_ERROR_GE_DATA_NOT_ALIGNED, 345104);
 
-/* 5xxxxx: something failed while it ran */
+/* 5xxxxx: failures at run time */
 ACL_GE_ERROR_CODE(ACL_ERROR_GE_INTERNAL_ERROR, 545000);
 ACL_GE_ERROR_CODE(ACL_ERROR_GE_LOAD_MODEL, 545001);
 ACL_GE_ERROR_CODE(ACL_ERROR_GE_EXEC_LOAD_MODEL_PARTITION_FAILED, 545002);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Error codes of the runtime. The first digit says whose matter it is. */
+ * Error codes of the runtime. The first digit tells the kind of error. */
 #ifndef ACL_ERROR_CODES_RT_ERROR_CODES_H
 #define ACL_ERROR_CODES_RT_ERROR_CODES_H
 
 #define ACL_RT_SUCCESS 0
 
-/* 1xxxxx: the caller's */
+/* 1xxxxx: the caller made an error */
 #define ACL_ERROR_RT_PARAM_INVALID               107000
 #define ACL_ERROR_RT_INVALID_DEVICEID            107001
 #define ACL_ERROR_RT_CONTEXT_NULL                107002
@@ -54,7 +54,7 @@
 #define ACL_ERROR_RT_INVALID_DEVICE_FUNCTION     107044
 #define ACL_ERROR_RT_SUB_ACLGRAPH_IS_CAPTURING   107045
 
-/* 2xxxxx: resources used up, or something that this device or version cannot do */
+/* 2xxxxx: a resource is exhausted, or this device or version lacks a feature */
 #define ACL_ERROR_RT_FEATURE_NOT_SUPPORT           207000
 #define ACL_ERROR_RT_MEMORY_ALLOCATION             207001
 #define ACL_ERROR_RT_MEMORY_FREE                   207002
@@ -78,7 +78,7 @@
 #define ACL_ERROR_RT_TIMEOUT                       207020
 #define ACL_ERROR_RT_LINK_TYPE_NOT_SUPPORTED       207021
 
-/* 5xxxxx: something failed while it ran */
+/* 5xxxxx: failures at run time */
 #define ACL_ERROR_RT_INTERNAL_ERROR                  507000
 #define ACL_ERROR_RT_TS_ERROR                        507001
 #define ACL_ERROR_RT_STREAM_TASK_FULL                507002

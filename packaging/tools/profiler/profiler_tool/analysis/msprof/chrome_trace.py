@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timeline in Chrome's trace event format, with CANN's names for processes, events and flows: clients such as
-torch_npu look for them.
+"""Writes the timeline in Chrome's trace event format. Processes, events and flows have CANN's names, since clients such
+as torch_npu look for them.
 
   CANN              threads of the program: calls ("AscendCL@..."), submissions ("Node@launch") and marks
-  Ascend Hardware   streams of a device: tasks; a flow "HostToDevice" leads from each submission to its task
-  Overlap Analysis  of a device: when it computed, and when it was free"""
+  Ascend Hardware   streams of a device, with their tasks; a flow "HostToDevice" links each submission to its task
+  Overlap Analysis  per device: when it computed, and when it was free"""
 import json
 
 from units import is_operator, mark_domain, mark_type, task_name, task_type
 
 CANN, HARDWARE, OVERLAP = range(3)  # also the order in which viewers show them
-HOST = 31                           # the host's number among the devices
+HOST = 31                           # device number that stands for the host
 
 
 def us(ns):
@@ -69,7 +69,7 @@ def task_events(t, device, tasks):
 
 
 def overlap_events(t, device, tasks):
-    """Spans in which any operator ran, and those between."""
+    """Yields the spans in which any operator ran, and the spans between them."""
     pid = process_id(t, OVERLAP, device)
     yield from process(pid, 'Overlap Analysis', f'NPU {device}', OVERLAP)
     names = ('Computing', 'Free')

@@ -1,36 +1,58 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run a program under Cannon's profiler, or turn what it has recorded into a timeline and tables, as the tool of this
-name of CANN does.
-
-  msprof [--output=FOLDER] PROGRAM [ARGUMENTS]
-                                         run PROGRAM, put a PROF_... of each of its processes that uses a device into
-                                         FOLDER (default: the working folder), and export them; its exit status
-  msprof --export=on --output=FOLDER     write FOLDER/mindstudio_profiler_output/:
-                                           msprof_<time>.json          timeline, for Chrome's or Perfetto's viewer
-                                           op_summary_<time>.csv       each operator's task
-                                           op_statistic_<time>.csv     operators by type
-                                           task_time_<time>.csv        every task
-                                           api_statistic_<time>.csv    calls by name
-                                           step_trace_<time>.csv       steps, where the program marks them
-                                           msprof_tx_<time>.csv        marks, where the program makes them
-  msprof --analyze=on --output=FOLDER    write FOLDER/analyze/: nothing as yet, there is no communication
-
-FOLDER is a PROF_... that aclprofInit's path has got, or a folder with some of them."""
+"""msprof: runs a program under Cannon's profiler, or converts a recording into a timeline and tables, like CANN's tool
+of the same name. HELP describes its use. Clients such as torch_npu call it, too."""
 import argparse, errno, os, re, shutil, subprocess, sys, time
 
 import chrome_trace, tables
 from timeline import Timeline
 
+HELP = """\
+Usage: msprof [--output=FOLDER] PROGRAM [ARGUMENT]...
+       msprof [--export=on] [--analyze=on] --output=FOLDER
+
+Runs a program under Cannon's profiler, or converts a recording into a timeline and tables.
+
+The first form runs PROGRAM, creates a folder PROF_... in FOLDER for each of its
+processes that uses a device, and exports each of these. The second form exports
+FOLDER, which is a PROF_... folder, as the profiler (aclprofInit) creates them, or
+contains some.
+
+Options:
+  --output=FOLDER  folder of the recordings (default: the working folder)
+  --export=on      write FOLDER/mindstudio_profiler_output/ (default: off), with
+                     msprof_<time>.json         timeline, for the trace viewers of
+                                                Chrome and Perfetto
+                     op_summary_<time>.csv      task of each operator
+                     op_statistic_<time>.csv    operators by type
+                     task_time_<time>.csv       all tasks
+                     api_statistic_<time>.csv   calls by name
+                     step_trace_<time>.csv      steps, if the program marks them
+                     msprof_tx_<time>.csv       marks, if the program makes any
+  --analyze=on     create FOLDER/analyze/ (default: off), which stays empty, since
+                   there is no communication to analyse
+  -h, --help       print this help and exit
+
+Exit status:
+  That of PROGRAM; 128 + the number of the signal that ended it. Without PROGRAM:
+  0  success
+  1  a recording cannot be exported; also in place of PROGRAM's 0
+  2  the command line is wrong; nothing was done
+
+Examples:
+  msprof --output=profiles ./train
+  msprof --export=on --output=profiles
+"""
 OUTPUT = 'mindstudio_profiler_output'
-# torch_npu looks for tables every 0.1 s while this runs, and leaves its own half made when this ends before it has seen them.
+# While this tool runs, torch_npu looks for its tables every 0.1 s. If it ends before they were seen, torch_npu's own
+# output remains incomplete.
 SEEN_SECONDS = 1
-# Of a session that can't be read or a disk that is full.
+# Errors of a recording that cannot be read, or of a full disk.
 UNUSABLE = (OSError, ValueError, KeyError)
 
 
 def sessions(folder):
-    """The PROF_... folders meant by a folder: itself, or those in it."""
+    """Returns the PROF_... folders that a folder stands for: itself, or those in it."""
     is_session = lambda path: re.match(r'PROF_', os.path.basename(path)) and os.path.isdir(os.path.join(path, 'host'))
     path = os.path.realpath(folder)
     if is_session(path):
@@ -40,19 +62,20 @@ def sessions(folder):
 
 
 def remove_export(folder):
-    """What an earlier export has written. Other files are the user's: OSError, and nothing is removed."""
+    """Removes what an earlier export wrote. Other files are the user's: raises OSError, and removes nothing."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
     made = '|'.join(['msprof', *tables.ALL])
     for name in names:
         if not re.fullmatch(rf'(?:{made})_\d{{14}}\.(?:json|csv)', name):
-            raise FileExistsError(errno.EEXIST, 'it is not of an export, which would replace the folder',
+            raise FileExistsError(errno.EEXIST, 'the file was not written by an export, which would replace the folder',
                                   os.path.join(folder, name))
     for name in names:
         os.remove(os.path.join(folder, name))
 
 
 def export(session):
-    """The folder comes into being with all its files: torch_npu reads them as soon as it sees one."""
+    """Exports a recording. The folder appears with all its files at once, since torch_npu reads them as soon as it sees
+    one."""
     timeline = Timeline(session)
     folder = os.path.join(session, OUTPUT)
     growing = f'{folder}.{os.getpid()}'
@@ -73,11 +96,12 @@ def analyze(session):
 
 
 def run(program, folder):
-    """The program's exit status; after a signal as shells have it; 1 for 0 where something can't be exported."""
+    """Runs a program and exports its recordings. Returns its exit status, 128 + the number of the signal that ended it,
+    or 1 in place of 0 if an export failed."""
     try:
         os.makedirs(folder, mode=0o750, exist_ok=True)
     except OSError as e:
-        sys.exit(f'msprof: {folder} cannot be made: {e.strerror}')
+        sys.exit(f'msprof: cannot create {folder}: {e.strerror}')
     if not os.access(folder, os.W_OK | os.X_OK):
         sys.exit(f'msprof: {folder} cannot be written to')
     before = set(sessions(folder))
@@ -101,13 +125,13 @@ def run(program, folder):
 
 def main():
     parser = argparse.ArgumentParser(prog='msprof', usage='msprof [--export=on] [--analyze=on] --output=FOLDER\n'
-                                           '       msprof [--output=FOLDER] PROGRAM [ARGUMENTS]',
-                                     description=__doc__, allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--export', choices=('on', 'off'), default='off', help=argparse.SUPPRESS)
-    parser.add_argument('--analyze', choices=('on', 'off'), default='off', help=argparse.SUPPRESS)
-    parser.add_argument('--output', default='.', metavar='FOLDER', help=argparse.SUPPRESS)
-    parser.add_argument('program', nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+                                           '       msprof [--output=FOLDER] PROGRAM [ARGUMENT]...',
+                                     allow_abbrev=False)
+    parser.format_help = lambda: HELP
+    parser.add_argument('--export', choices=('on', 'off'), default='off')
+    parser.add_argument('--analyze', choices=('on', 'off'), default='off')
+    parser.add_argument('--output', default='.', metavar='FOLDER')
+    parser.add_argument('program', nargs=argparse.REMAINDER)
     a = parser.parse_args()
     if a.program:
         sys.exit(run(a.program, a.output))
@@ -115,7 +139,7 @@ def main():
         parser.error('nothing to do, expected --export=on, --analyze=on or a program')
     found = sessions(a.output)
     if not found:
-        sys.exit(f'msprof: {a.output} is no PROF_... folder, and has none')
+        sys.exit(f'msprof: {a.output} is not a PROF_... folder and contains none')
     for session in found:
         try:
             if a.export == 'on':

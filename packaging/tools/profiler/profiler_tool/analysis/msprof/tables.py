@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables, with CANN's names of files and columns. N/A stands for what was not recorded."""
+"""Writes the tables. Files and columns have CANN's names; N/A stands for what was not recorded. Times are in
+microseconds; a tab after a number makes spreadsheets treat it as text."""
 import collections, csv, math
 
 from timeline import MARK_EX

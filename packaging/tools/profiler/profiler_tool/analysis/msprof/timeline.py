@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the profiler has recorded: reads the files of a folder PROF_..., whose format is in src/trace/timeline_format.h."""
+"""Reads what the profiler recorded: the files of a PROF_... folder. Their format is in src/trace/timeline_format.h."""
 import dataclasses, json, os, re, struct
 
 CALL, SUBMISSION, TASK, MARK, MARK_EX, STEP = range(1, 7)
@@ -12,23 +12,23 @@ class Record:
     thread: int
     name: str
     type: str
-    detail: str  # of a task, the name behind the number; of a range or step, the number itself
+    detail: str  # for a task, a name; for a range or step, its number as text
     device: int
     stream: int
     task: int
     bytes: int
     start: int   # nanoseconds since 1970
     end: int
-    domain: str = ''  # of a mark
+    domain: str = ''  # for a mark
 
     @property
     def key(self):
-        """Of a task, and of the submission or mark that it belongs to."""
+        """Identifies a task, and the submission or mark that belongs to it."""
         return self.device, self.stream, self.task
 
 
 class Timeline:
-    """calls, submissions and marks of the host; tasks by device, by their start."""
+    """Calls, submissions, marks and steps of the host; tasks by device, in the order of their start."""
 
     def __init__(self, folder):
         host = os.path.join(folder, 'host')
@@ -55,7 +55,7 @@ class Timeline:
         with open(path, 'rb') as f:
             data = f.read()
         at, number = 0, None
-        while at + 4 <= len(data):  # a process that was killed may have left part of what it wrote
+        while at + 4 <= len(data):  # a process that was killed may have left an incomplete record
             value, = struct.unpack_from('<I', data, at)
             at += 4
             if number is None:

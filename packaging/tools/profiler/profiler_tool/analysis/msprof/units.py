@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CANN's names for what runs a task. The profiler says "cube" and "vector" of operators, by the cores that they would
-run on, and the kind of other tasks."""
+"""CANN's names for the unit that runs a task. The profiler records "cube" or "vector" for an operator, by the cores
+that it would run on, and the kind of any other task."""
 
 _TYPES = {'cube': 'AI_CORE', 'vector': 'AI_VECTOR_CORE', 'memcpy': 'MEMCPY_ASYNC', 'memset': 'MEMSET_ASYNC',
           'event record': 'EVENT_RECORD', 'event wait': 'EVENT_WAIT', 'mark': 'PROFILER_TRACE_EX'}
@@ -16,7 +16,7 @@ def is_operator(record):
 
 
 def task_name(record):
-    """An operator's is that of the call which launched it."""
+    """Returns the task's name; that of an operator is the call that launched it."""
     return f'aclnn{record.name}' if is_operator(record) else task_type(record)
 
 

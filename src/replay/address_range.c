@@ -1,26 +1,26 @@
-#include "replay/line.h"
+#include "replay/address_range.h"
 
 #include <stdlib.h>
 
-void line_init(line *l, uint64_t cap_bytes) {
-  *l = (line){.cap_bytes = cap_bytes};
+void address_range_init(address_range *l, uint64_t cap_bytes) {
+  *l = (address_range){.cap_bytes = cap_bytes};
   committed_init(&l->committed, cap_bytes);
 }
 
-void line_free(line *l) {
+void address_range_free(address_range *l) {
   block_store_free(&l->store);
   free(l->committed.granule);
 }
 
-static block *find(const line *l, uint64_t bytes, line_fit fit) {
+static block *address_range_find(const address_range *l, uint64_t bytes, address_range_fit fit) {
   if (fit == BEST_FIT) return block_set_best(&l->holes, bytes);
   block *b = l->first;
   while (b && (b->used || b->bytes < bytes)) b = b->next;
   return b;
 }
 
-/* A hole of at least `bytes` at the end: what is free there grows. */
-static block *grow(line *l, uint64_t bytes) {
+/* Makes a hole of at least `bytes` at the end of the range; a hole that is already there is extended. */
+static block *address_range_grow(address_range *l, uint64_t bytes) {
   block *last = l->last;
   const uint64_t there = last && !last->used ? last->bytes : 0;
   if (bytes - there > l->cap_bytes - l->end) return NULL;
@@ -38,9 +38,9 @@ static block *grow(line *l, uint64_t bytes) {
   return l->last;
 }
 
-block *line_alloc(line *l, uint64_t bytes, line_fit fit) {
-  block *b = find(l, bytes, fit);
-  if (!b) b = grow(l, bytes);
+block *address_range_alloc(address_range *l, uint64_t bytes, address_range_fit fit) {
+  block *b = address_range_find(l, bytes, fit);
+  if (!b) b = address_range_grow(l, bytes);
   if (!b) return NULL;
   block_set_remove(&l->holes, b);
   if (b->bytes > bytes) {
@@ -53,7 +53,7 @@ block *line_alloc(line *l, uint64_t bytes, line_fit fit) {
   return b;
 }
 
-void line_give(line *l, block *b) {
+void address_range_release(address_range *l, block *b) {
   block *before = b->previous, *after = b->next;
   b->used = false;
   if (after && !after->used) {
