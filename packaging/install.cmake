@@ -68,9 +68,9 @@ write_basic_package_version_file(${packaged}/cannon-config-version.cmake
 install(FILES ${packaging}/cannon-config.cmake ${packaged}/cannon-config-version.cmake
   DESTINATION lib64/cmake/cannon)
 
-# Manual pages, made of the help texts: one for cannon and for each of its commands, which are the lines of the table in
-# src/cli/main.c, one for npu-smi and one for msprof. CMake runs a target's program by the emulator where it is built for
-# another processor. Builds with a sanitizer are not for installing. man finds the pages by the bin folder on PATH.
+# Manual pages, generated from the help texts: one for cannon and for each of its commands, which are the lines of the
+# table in src/cli/main.c, one for npu-smi and one for msprof. When cross-compiling, CMake runs the programs by the
+# emulator. Builds with a sanitizer are not meant to be installed and have none. man finds the pages since bin is on PATH.
 if(NOT CANNON_SANITIZE)
   file(STRINGS ${PROJECT_SOURCE_DIR}/src/cli/main.c table REGEX "^ *{\"[a-z]+\", \".*, command_[a-z]+},$")
   if(NOT table)

@@ -4,10 +4,10 @@
 
 usage: gen_man.py --name "cannon run" --version VERSION [--see PAGE,...] HELP_TEXT OUTPUT
 
-A help text begins with `Usage:` lines. Behind a blank line follow a sentence, which becomes the page's NAME, paragraphs,
-and sections. A section begins with a line such as `Options:` in the first column. Its lines are indented by two spaces;
-an entry is a term, two or more spaces and a text, whose further lines are indented more. Lines under `Examples:` are kept
-as they are. A text without usage or sentence is an error."""
+A help text begins with `Usage:` lines. After a blank line follow a sentence, which becomes the page's NAME, paragraphs,
+and sections. A section begins with a line such as `Options:` in the first column. Its lines are indented by two
+spaces; an entry is a term, two or more spaces and a text, whose further lines are indented more. Lines under
+`Examples:` are kept as they are. A text without usage or sentence is an error."""
 import argparse
 import re
 import sys

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the manual pages of an installed prefix (scripts/gen_man.py): each command has one, which names every option.
+"""Tests of the manual pages of an installed prefix (scripts/gen_man.py): each command has a page, which names all its
+options.
 
     CANNON_PREFIX=/path python3 tests/cli/test_man.py
 """
