@@ -70,7 +70,7 @@ install(FILES ${packaging}/cannon-config.cmake ${packaged}/cannon-config-version
 
 # Manual pages, generated from the help texts: one for cannon and for each of its commands, which are the lines of the
 # table in src/cli/main.c, one for npu-smi and one for msprof. When cross-compiling, CMake runs the programs by the
-# emulator. Builds with a sanitizer are not meant to be installed and have none. man finds the pages since bin is on PATH.
+# emulator. Builds with a sanitizer are not meant to be installed and have none. man finds the pages as bin is on PATH.
 if(NOT CANNON_SANITIZE)
   file(STRINGS ${PROJECT_SOURCE_DIR}/src/cli/main.c table REGEX "^ *{\"[a-z]+\", \".*, command_[a-z]+},$")
   if(NOT table)
