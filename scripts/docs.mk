@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Included by the Makefile: `make docs` makes the HTML reference of include/cannon in $(BUILD)/docs. Needs Debian's doxygen.
+# Included by the Makefile: `make docs` makes the HTML reference of include/cannon in $(BUILD)/docs. It needs doxygen, a
+# package of Debian.
 .PHONY: docs
 docs:
 	@command -v doxygen >/dev/null || { echo "missing package: doxygen" >&2; exit 1; }
