@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Installs the files besides headers, libraries and tools, so that build files and scripts written for CANN find things
 # where CANN has them. Included by the top CMakeLists.txt; needs CANNON_VERSION and CANN_VERSION. No installed file
 # contains the prefix, so an installation can be moved.
@@ -66,3 +67,47 @@ write_basic_package_version_file(${packaged}/cannon-config-version.cmake
   VERSION ${CANNON_VERSION} COMPATIBILITY SameMinorVersion)
 install(FILES ${packaging}/cannon-config.cmake ${packaged}/cannon-config-version.cmake
   DESTINATION lib64/cmake/cannon)
+
+# Manual pages, generated from the help texts: one for cannon and for each of its commands, which are the lines of the
+# table in src/cli/main.c, one for npu-smi and one for msprof. When cross-compiling, CMake runs the programs by the
+# emulator. Builds with a sanitizer are not meant to be installed and have none. man finds the pages as bin is on PATH.
+if(NOT CANNON_SANITIZE)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/src/cli/main.c table REGEX "^ *{\"[a-z]+\", \".*, command_[a-z]+},$")
+  if(NOT table)
+    message(FATAL_ERROR "packaging/install.cmake: found no command in src/cli/main.c")
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/main.c)
+  set(man_folder ${PROJECT_BINARY_DIR}/man)
+  set(man_names cannon)
+  foreach(line IN LISTS table)
+    string(REGEX REPLACE "^ *{\"([a-z]+)\".*" "cannon-\\1" name "${line}")
+    list(APPEND man_names ${name})
+  endforeach()
+  list(APPEND man_names npu-smi msprof)
+  foreach(name IN LISTS man_names)
+    string(REGEX REPLACE "^cannon-" "cannon;" command ${name})
+    string(REPLACE ";" " " words "${command}")
+    set(depends "")
+    set(see ${man_names})
+    if(name STREQUAL "msprof")
+      set(command ${Python3_EXECUTABLE} -B ${packaging}/tools/profiler/profiler_tool/analysis/msprof/msprof.py)
+      set(depends ${msprof_files})
+    endif()
+    if(name MATCHES "^cannon-")
+      set(see cannon)
+    else()
+      list(REMOVE_ITEM see ${name})
+    endif()
+    list(JOIN see "," see)
+    set(page ${man_folder}/${name}.1)
+    add_custom_command(OUTPUT ${page}
+      COMMAND ${command} --help > ${man_folder}/${name}.txt
+      COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/gen_man.py --name ${words} --version ${CANNON_VERSION}
+        --see ${see} ${man_folder}/${name}.txt ${page}
+      DEPENDS cannon npu-smi scripts/gen_man.py ${depends} VERBATIM)
+    list(APPEND man_pages ${page})
+  endforeach()
+  file(MAKE_DIRECTORY ${man_folder})
+  add_custom_target(man ALL DEPENDS ${man_pages})
+  install(FILES ${man_pages} DESTINATION share/man/man1)
+endif()
