@@ -10,6 +10,7 @@
 #   make coverage             which lines of src the tests reach, by folder
 #   make check-clients        clients' software, whole: PyTorch's operator database on torch_npu
 #   make bench                ours beside the peers
+#   make docs                 the HTML reference of include/cannon, in build/docs
 #   make format               rewrite the sources in the project's format
 #
 # demo, check and packages are the only ones that install packages; the others stop where one is missing.
@@ -98,7 +99,7 @@ test: $(BUILD)/prefix
 
 TORCH_NPU = python3 tests/clients/torch_npu/run.py --prefix $(BUILD)/prefix --venv $(BUILD)/torch_npu
 check-clients: $(BUILD)/prefix
-	$(TORCH_NPU) --whole --table docs/torch_npu.md
+	$(TORCH_NPU) --whole --table docs/reports/torch_npu.md
 
 # Every configuration, the release build last. Installs missing packages.
 check: packages begin-check check-clang timed-style check-asan check-tsan check-coverage check-release
@@ -145,6 +146,8 @@ format: have-packages
 check-style: build-clang
 	scripts/check-style --self-test
 	scripts/check-style layers lines names entries format tidy=$(BUILD)/clang
+
+include scripts/docs.mk
 
 clean:
 	rm -rf $(BUILD)

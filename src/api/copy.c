@@ -116,7 +116,7 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
   NEED_OK(device_check_child());
   NEED_OK(check_fill(maxCount, count));
   NEED_OK(capture_allow_unsafe(false));
-  API_RETURN(fill_now(devPtr, fill_byte(value), count, __func__));
+  API_RETURN(copy_fill_now(devPtr, copy_fill_byte(value), count, __func__));
 }
 
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream handle) {
@@ -125,7 +125,7 @@ aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t c
   NEED(devPtr);
   NEED_OK(check_fill(maxCount, count));
   NEED_OK(context_stream(handle, &s));
-  API_RETURN(fill_in_stream(devPtr, fill_byte(value), count, s));
+  API_RETURN(copy_fill_in_stream(devPtr, copy_fill_byte(value), count, s));
 }
 
 /* Checks that ptr is aligned, has room for n 32-bit words, and is device or pinned memory. */
@@ -145,7 +145,7 @@ aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N) {
   NEED_OK(device_check_child());
   NEED_OK(check_words(ptr, memSize, N));
   NEED_OK(capture_allow_unsafe(false));
-  API_RETURN(fill_now(ptr, value, N * sizeof value, __func__));
+  API_RETURN(copy_fill_now(ptr, value, N * sizeof value, __func__));
 }
 
 aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream handle) {
@@ -157,6 +157,6 @@ aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N
   NEED_OK(check_words(ptr, memSize, N));
   NEED_OK(context_stream(handle, &s));
   if (memory_place_of(ptr) == PLACE_PINNED && !capture_records(s)) /* filled before the call returns, as documented */
-    API_RETURN(fill_now(ptr, value, N * sizeof value, __func__));
-  API_RETURN(fill_in_stream(ptr, value, N * sizeof value, s));
+    API_RETURN(copy_fill_now(ptr, value, N * sizeof value, __func__));
+  API_RETURN(copy_fill_in_stream(ptr, value, N * sizeof value, s));
 }

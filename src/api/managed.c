@@ -71,7 +71,7 @@ static status check_prefetch(const void *ptr, size_t size, managed_location *loc
 }
 
 static status prefetch_managed(const void *ptr, size_t size, managed_location location, stream *s) {
-  TRY(prefetch_in_stream(ptr, size, s));
+  TRY(copy_prefetch_in_stream(ptr, size, s));
   managed_note_prefetch(ptr, size, location);
   return ST_OK;
 }

@@ -140,7 +140,7 @@ static inline uint64_t rule_bytes(const alloc_rule *rule, uint64_t size, uint32_
 
 /* The largest request whose block has at most `room` bytes, given that a request of `requested` bytes was rounded up to
  * a multiple of `round`, a power of two, and then enlarged to `bytes` by adding a constant. */
-static inline uint64_t rule_most(uint64_t round, uint64_t room, uint64_t bytes, uint64_t requested) {
+static inline uint64_t rule_largest_request(uint64_t round, uint64_t room, uint64_t bytes, uint64_t requested) {
   const uint64_t more = bytes - ((requested + round - 1) & -round);
   return room > more ? (room - more) & -round : 0;
 }

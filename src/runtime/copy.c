@@ -145,7 +145,7 @@ static status copy_task_run(task *t, stream *s) {
 
 static void fill_bytes(void *dst, uint32_t pattern, size_t bytes) {
   huge_before_write(dst, bytes);
-  if (pattern == fill_byte((int)pattern)) {
+  if (pattern == copy_fill_byte((int)pattern)) {
     memset(dst, (int)(pattern & 0xff), bytes);
     return;
   }
@@ -247,7 +247,7 @@ status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   return wait_if_pageable(facts.pageable, s);
 }
 
-status fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call) {
+status copy_fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call) {
   memory_place place;
   void *view;
   TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
@@ -255,7 +255,7 @@ status fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call) {
   return ST_OK;
 }
 
-status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s) {
+status copy_fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s) {
   memory_place place;
   void *view;
   task *t;
@@ -270,7 +270,7 @@ status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s) {
   return wait_if_pageable(place == PLACE_PAGEABLE, s);
 }
 
-status prefetch_in_stream(const void *p, size_t bytes, stream *s) {
+status copy_prefetch_in_stream(const void *p, size_t bytes, stream *s) {
   void *view;
   task *t;
   TRY(memory_view(p, bytes, VMM_READ, "ptr", &view));

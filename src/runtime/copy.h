@@ -31,11 +31,11 @@ uint32_t copy_cost_ns(size_t bytes);
 
 /* Fill `bytes` bytes with the four bytes of the pattern, over and over; at once, or in a stream, where the caller waits
  * if the memory is pageable. call: the name of the API function, for messages. */
-status fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call);
-status fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s);
-static inline uint32_t fill_byte(int value) { return (uint8_t)value * 0x01010101u; }
+status copy_fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call);
+status copy_fill_in_stream(void *dst, uint32_t pattern, size_t bytes, stream *s);
+static inline uint32_t copy_fill_byte(int value) { return (uint8_t)value * 0x01010101u; }
 
 /* Submits a task that populates the pages of managed memory, in one live block, before later tasks touch them. */
-status prefetch_in_stream(const void *p, size_t bytes, stream *s);
+status copy_prefetch_in_stream(const void *p, size_t bytes, stream *s);
 
 #endif

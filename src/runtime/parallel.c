@@ -200,7 +200,7 @@ static int allowed_threads(void) {
   return n;
 }
 
-int parallel_most(uint64_t cost_ns) {
+int parallel_max_threads(uint64_t cost_ns) {
   if (likely(cost_ns < PARALLEL_LEAST_NS)) return 1;
   const uint64_t worth = cost_ns / (PARALLEL_LEAST_NS / 2), most = (uint64_t)allowed_threads();
   return (int)(worth < most ? worth : most);
@@ -213,7 +213,7 @@ static int awake_threads(int n) {
 }
 
 parallel_team parallel_take(uint64_t cost_ns) {
-  parallel_team t = {.n_threads = parallel_most(cost_ns), .cost_ns = cost_ns};
+  parallel_team t = {.n_threads = parallel_max_threads(cost_ns), .cost_ns = cost_ns};
   /* The calling task is one of the long ones itself if its estimate says so. */
   if (t.n_threads == 1 || scheduler_n_long() > 1 || !spin_trylock(&team.lock)) return (parallel_team){.n_threads = 1};
   t.is_held = true;

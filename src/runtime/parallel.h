@@ -53,7 +53,7 @@ void parallel_ranges(const parallel_team *team, parallel_range *body, const void
 
 /* The maximum number of threads that a loop of cost_ns gets, for workspace that each thread needs. Always
  * the same for the same cost. */
-int parallel_most(uint64_t cost_ns);
+int parallel_max_threads(uint64_t cost_ns);
 
 /* The range [*begin, *end) of `total` items that chunk t of n has, with bounds at multiples of grain. */
 static inline void parallel_share(int64_t total, int64_t grain, int64_t t, int64_t n, int64_t *begin, int64_t *end) {

@@ -95,7 +95,7 @@ int64_t scalar_integer(const scalar *s);
 enum { SHAPE_TEXT = 192 };
 const char *shape_text(const int64_t *dims, int rank, char *text);
 
-static inline bool same_dims(const tensor *a, const tensor *b) {
+static inline bool tensor_same_dims(const tensor *a, const tensor *b) {
   if (a->rank != b->rank) return false;
   for (int d = 0; d < a->rank; ++d)
     if (a->dims[d] != b->dims[d]) return false;

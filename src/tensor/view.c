@@ -19,9 +19,9 @@ view view_of(const tensor *t) {
   return v;
 }
 
-view view_of_parts(const tensor *t) {
+view view_of_real_parts(const tensor *t) {
   const view v = view_of(t);
-  return parts_view(&v);
+  return view_real_parts(&v);
 }
 
 int64_t view_elements(const view *v) {

@@ -23,16 +23,16 @@ int64_t view_elements(const view *v);
 
 /* The view of the real parts of complex numbers; of any other type, of the numbers. Kernels that treat
  * real and imaginary parts separately, as sums do, run a second time over such views with addresses
- * that are part_bytes() larger. */
-view view_of_parts(const tensor *t);
-static inline view parts_view(const view *v) {
+ * that are dtype_part_bytes() larger. */
+view view_of_real_parts(const tensor *t);
+static inline view view_real_parts(const view *v) {
   view parts = *v;
   parts.dtype = dtype_part(v->dtype);
   return parts;
 }
 
 /* The distance of the imaginary part of a complex number from its real part, in bytes; 0 for other types. */
-static inline uint8_t part_bytes(int dtype) {
+static inline uint8_t dtype_part_bytes(int dtype) {
   return dtype_is_complex(dtype) ? (uint8_t)dtype_bytes(dtype_part(dtype)) : 0;
 }
 

@@ -127,8 +127,9 @@ static void check_products(random_source *random, const pair_kernel *kernel, int
   }
   for (int p = 0; p < parts; p++)
     for (int tile = 0; tile < 2; tile++)
-      pair_turn(tiles + (p * 2 + tile) * y_tile,
-                (const uint16_t *)(const void *)(lines[1] + p * part) + tile * PAIR_TILE_ROWS * line, line * 2, steps);
+      pair_transpose(tiles + (p * 2 + tile) * y_tile,
+                     (const uint16_t *)(const void *)(lines[1] + p * part) + tile * PAIR_TILE_ROWS * line, line * 2,
+                     steps);
   const pair_products p = {lines[0] + tap * 2, tiles, line * 2, y_tile, part, 2 * y_tile, parts};
   _Alignas(64) float c[PAIR_ROWS * PAIR_ROWS];
   if (kernel->begin) kernel->begin();

@@ -71,9 +71,9 @@ static void short_loops_have_no_team(void **state) {
   (void)state;
   const parallel_team team = parallel_begin(PARALLEL_LEAST_NS - 1);
   assert_int_equal(team.n_threads, 1);
-  assert_int_equal(parallel_most(PARALLEL_LEAST_NS - 1), 1);
-  assert_int_equal(parallel_most(PARALLEL_LEAST_NS), 2);
-  assert_int_equal(parallel_most(LONG_NS), N_THREADS);
+  assert_int_equal(parallel_max_threads(PARALLEL_LEAST_NS - 1), 1);
+  assert_int_equal(parallel_max_threads(PARALLEL_LEAST_NS), 2);
+  assert_int_equal(parallel_max_threads(LONG_NS), N_THREADS);
   parallel_end(&team);
 }
 

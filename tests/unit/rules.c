@@ -159,9 +159,9 @@ static void each_broken_rule_is_named(void **state) {
   BREAKS("room", ST_INVALID_VALUE, PIECE(0, 1025, CARVE_DEVICE), &beyond);
   BREAKS("room", ST_INVALID_VALUE, PIECE(0, 513, CARVE_ASYNC_COPY), &next);
   BREAKS("room", ST_INVALID_VALUE, PIECE(0, UINT64_MAX, CARVE_DEVICE), NULL);
-  assert_int_equal(rule_most(32, 4096, 1056, 1000), 4064);
-  assert_int_equal(rule_most(1, 4096, 1056, 1000), 4040);
-  assert_int_equal(rule_most(32, 31, 1056, 1000), 0);
+  assert_int_equal(rule_largest_request(32, 4096, 1056, 1000), 4064);
+  assert_int_equal(rule_largest_request(1, 4096, 1056, 1000), 4040);
+  assert_int_equal(rule_largest_request(32, 31, 1056, 1000), 0);
   BREAKS("room", ST_INVALID_VALUE, PIECE(64, 1, CARVE_DEVICE), &before); /* the pieces do not ascend */
   BREAKS("inside", ST_INVALID_VALUE, PIECE(-64, 10, CARVE_DEVICE), NULL);
   BREAKS("inside", ST_INVALID_VALUE, PIECE(BLOCK_BYTES, 10, CARVE_DEVICE), NULL);

@@ -12,7 +12,7 @@ status attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
   const uint64_t bytes = size * (uint64_t)(p->d + p->dv) * (n * (uint64_t)p->max_rows + kv * (uint64_t)p->max_keys);
   executor_cost(e, bytes, operations);
   p->blocks.scratch_bytes = (per_thread(p) + 63) / 64 * 64;
-  p->blocks.max_threads = (int32_t)attention_min(parallel_most(e->cost_ns), attention_max(n_units, 1));
+  p->blocks.max_threads = (int32_t)attention_min(parallel_max_threads(e->cost_ns), attention_max(n_units, 1));
   workspace_intermediate(e, p->blocks.scratch_bytes * (uint64_t)p->blocks.max_threads);
   return ST_OK;
 }

@@ -64,6 +64,6 @@ status prepare_bias_rescale_qkv(executor *e, const op_arg *a) {
       p->part[i].parameter[0].f32 = (float)factor;
   }
   executor_cost(e, (uint64_t)qkv->n * 2 * dtype_bytes(qkv->dtype), 0);
-  e->run = qkv->n ? run_rescale : run_nothing;
+  e->run = qkv->n ? run_rescale : move_run_nothing;
   return ST_OK;
 }

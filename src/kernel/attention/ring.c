@@ -43,7 +43,7 @@ static void ring_join_row(const ring_job *j, const int64_t *at) {
   }
   for (int s = 0; s < 2; ++s) share[s] = sum == 0 ? 0 : share[s] / sum;
   for (int64_t i = 0, n; i < p->d; i += n) {
-    n = smaller(TILE, p->d - i);
+    n = i64_min(TILE, p->d - i);
     for (int s = 0; s < 2; ++s)
       loops->load[p->out[s].dtype][COMPUTE_F32](x[s], row_at(j, &p->out[s], at) + i * p->out[s].col, p->out[s].col, n);
     attention_rows->axpby(x[0], share[0], x[1], share[1], n);

@@ -84,7 +84,7 @@ static void rotate_range(const void *job, int64_t begin, int64_t end) {
   cursor c;
   cursor_start(&c, &p->rows, j->base, begin);
   for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(end - i, TILE / p->d));
+    n = cursor_row(&c, i64_min(end - i, TILE / p->d));
     rotary_rows r = {.d = p->d, .rows = n, .ld_out = p->d};
     const float *in = rotary_fetch(p, IN, c.at[IN], *strides[IN], n, !moves(p), tile[IN], &r.ld_in);
     const float *cos = rotary_fetch(p, COS, c.at[COS], *strides[COS], n, true, tile[COS], &r.ld_cos);
@@ -293,7 +293,7 @@ static void rotary_sum_row(const table_gradient *p, void *const *at) {
   for (int64_t i = 0; i < p->summed.n;) {
     memset(blocks[0], 0, (size_t)p->d * sizeof **blocks);
     memset(blocks[1], 0, (size_t)p->d * sizeof **blocks);
-    for (int64_t end = smaller(i + BLOCK, p->summed.n); i < end; ++i, cursor_next(&c, 1)) {
+    for (int64_t end = i64_min(i + BLOCK, p->summed.n); i < end; ++i, cursor_next(&c, 1)) {
       const char *dy = row_fetch(&p->dy, (char *)tile[0], c.at[0], 1, p->d);
       const char *x = row_fetch(&p->x, (char *)tile[1], c.at[1], 1, p->d);
       rotary->tables[p->mode](blocks[0], blocks[1], (const float *)(const void *)dy, (const float *)(const void *)x,

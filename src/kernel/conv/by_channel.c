@@ -50,7 +50,7 @@ static void by_channel_run_across(const void *job, int64_t begin, int64_t end) {
     channel_loops->across(b->window, b->out + image * b->to->outer + group * b->to->inner,
                           b->x + image * b->from->outer + group * b->from->inner, b->from->inner,
                           b->w + group * b->w_group, b->w_group, b->bias ? b->bias + group : zero,
-                          (int)smaller(ACROSS, b->groups - group));
+                          (int)i64_min(ACROSS, b->groups - group));
   }
 }
 

@@ -16,7 +16,7 @@ enum { LANES = 16, ROWS = 8, COLUMNS = 4, TAPS = 4, MOST_TAPS = CHANNEL_MOST_TAP
 /* ---- loads and stores -------------------------------------------------------------------------------------------- */
 
 /* The mask of those of the elements i to i + 15 that are in [0, n). */
-INLINE __mmask16 channel_inside(int64_t i, int64_t n) { return (__mmask16)(first_lanes(n - i) & ~first_lanes(-i)); }
+INLINE __mmask16 channel_inside(int64_t i, int64_t n) { return (__mmask16)(lanes_first(n - i) & ~lanes_first(-i)); }
 
 INLINE int64_t size_of(int dtype) { return dtype == ACL_FLOAT ? 4 : 2; }
 
@@ -97,7 +97,7 @@ INLINE void channel_block(const channel_window *c, char *to, const char *from, c
   to += o[0] * c->to_axis[0] + o[1] * c->to_axis[1] + o[2] * size_of(dtype);
   UNROLL for (int r = 0; r < rows; ++r) UNROLL for (int v = 0; v < columns; ++v)
       channel_store(to + r * c->to_axis[1] + v * LANES * size_of(dtype), sum[r * columns + v],
-                    first_lanes(c->out[2] - o[2] - v * LANES), dtype);
+                    lanes_first(c->out[2] - o[2] - v * LANES), dtype);
 }
 
 /* Computes a plane that is a single line, by several vectors at a time. */
@@ -196,10 +196,10 @@ INLINE void channel_across_of(const channel_window *c, char *to, const char *fro
         else
           add_channels(sum, c, from, w, &at, o, NULL, dtype);
         UNROLL for (int i = 0; i < LANES; ++i) r[i] = _mm512_castps_si512(sum[i]);
-        transpose_16x16(r);
+        tile_transpose_16x16(r);
         char *const out = to + o[0] * c->to_axis[0] + o[1] * c->to_axis[1] + o[2] * c->to_axis[2];
         UNROLL for (int i = 0; i < LANES; ++i) if (i < n)
-            channel_store(out + i * c->to_axis[2], _mm512_castsi512_ps(r[i]), first_lanes(channels), dtype);
+            channel_store(out + i * c->to_axis[2], _mm512_castsi512_ps(r[i]), lanes_first(channels), dtype);
       }
 }
 
@@ -228,7 +228,7 @@ INLINE void channel_add_products(const channel_window *c, const char *to, const 
       const int64_t begin = shift < 0 ? -shift : 0, rest = c->in[1] - shift, end = rest < c->out[1] ? rest : c->out[1];
       __mmask16 lanes[TAPS];
       UNROLL for (int k = 0; k < n; ++k) lanes[k] = channel_inside(i + k * c->dilation[2], c->in[2]);
-      const __mmask16 used = first_lanes(c->out[2] - x);
+      const __mmask16 used = lanes_first(c->out[2] - x);
       for (int64_t y = begin; y < end; ++y) {
         const __m512 g = channel_load(to + z * c->to_axis[0] + y * c->to_axis[1], x, used, dtype);
         const char *const row = from + plane * c->from_axis[0] + (y + shift) * c->from_axis[1];

@@ -69,7 +69,7 @@ static void fetch_row(const conv_columns *c, char *to, place at, const int64_t *
   }
   const int64_t step = a[2].step * c->x.axis[2], line = a[1].step * c->x.axis[1];
   while (n > 0) {
-    const int64_t m = smaller(width - at.w, n), count = m == n || m < width ? 1 : smaller(lines - at.h, n / width);
+    const int64_t m = i64_min(width - at.w, n), count = m == n || m < width ? 1 : i64_min(lines - at.h, n / width);
     const int64_t begin = columns_clamp(low[2] - at.w, 0, m), end = columns_clamp(high[2] - at.w, begin, m);
     const int64_t top = columns_clamp(low[1] - at.h, 0, count);
     const int64_t bottom =

@@ -138,7 +138,7 @@ static void split_32(char *to, int64_t to_step, const char *from, int64_t taps) 
     const __mmask16 mask = (__mmask16)((1u << n) - 1);
     __m512i r[LANES];
     for (int i = 0; i < LANES; ++i) r[i] = _mm512_maskz_loadu_epi32(mask, from + (i * taps + t) * 4);
-    transpose_16x16(r);
+    tile_transpose_16x16(r);
     for (int i = 0; i < n; ++i) _mm512_storeu_si512(to + (t + i) * to_step, r[i]);
   }
 }

@@ -89,7 +89,7 @@ status prepare_convolution(executor *e, const op_arg *a) {
                             .transposed = a[6].boolean,
                             .output_padding = a[7].ints,
                             .groups = a[8].integer};
-  TRY(check_cube_math(a[10].integer, 4));
+  TRY(factors_check_cube_math(a[10].integer, 4));
   if (c.transposed && !c.output_padding)
     return fail(ST_OP_NULL, "outputPadding is NULL, expected an array, as transposed is true");
   return conv_prepare_call(e, a[0].tensor, a[1].tensor, a[2].tensor, a[9].tensor, &c, "output");
@@ -102,7 +102,7 @@ status prepare_conv_depthwise(executor *e, const op_arg *a) {
   EXPECT(weight->rank == 4 && weight->dims[1] == 1, "weight has shape %s, expected [channels, 1, H, W]",
          shape_text(weight->dims, weight->rank, text));
   EXPECT(self->rank == 4, "self has shape %s, expected 4 dimensions", shape_text(self->dims, self->rank, text));
-  TRY(check_cube_math(a[8].integer, 4));
+  TRY(factors_check_cube_math(a[8].integer, 4));
   EXPECT(a[2].ints->size == 2 && a[2].ints->value[0] == weight->dims[2] && a[2].ints->value[1] == weight->dims[3],
          "kernelSize is not [%jd, %jd], expected the weight's", (intmax_t)weight->dims[2], (intmax_t)weight->dims[3]);
   const conv_arguments c = {.stride = a[4].ints, .padding = a[5].ints, .dilation = a[6].ints, .groups = self->dims[1]};
@@ -150,7 +150,7 @@ status prepare_conv_tbc(executor *e, const op_arg *a) {
   TRY(expect_three(a[0].tensor, "self"));
   TRY(expect_three(a[1].tensor, "weight"));
   TRY(expect_three(a[4].tensor, "output"));
-  TRY(check_cube_math(a[5].integer, 4));
+  TRY(factors_check_cube_math(a[5].integer, 4));
   const tensor self = permuted(a[0].tensor, tbc_data), weight = permuted(a[1].tensor, tbc_weight),
                output = permuted(a[4].tensor, tbc_data);
   one_int room[2];
@@ -194,7 +194,7 @@ static void sum_channels(const void *job, int64_t begin, int64_t end) {
       const char *from = j->grad + n * p->grad.outer + c * p->grad.inner + d * p->grad.axis[0] + h * p->grad.axis[1];
       for (int64_t w = 0, m; w < p->dims[2]; w += m, fill += m, from += m * p->grad.axis[2]) {
         if (fill == REDUCE_BLOCK) sum += loops->sum_f32(tile, fill), fill = 0;
-        m = smaller(REDUCE_BLOCK - fill, p->dims[2] - w);
+        m = i64_min(REDUCE_BLOCK - fill, p->dims[2] - w);
         load(tile + fill, from, p->grad.axis[2], m);
       }
     }
@@ -307,7 +307,7 @@ status prepare_convolution_backward(executor *e, const op_arg *a) {
                             .transposed = a[7].boolean,
                             .output_padding = a[8].ints,
                             .groups = a[9].integer};
-  TRY(check_cube_math(a[11].integer, 3));
+  TRY(factors_check_cube_math(a[11].integer, 3));
   TRY(expect_output_padding(&c));
   return conv_prepare_gradients(e, &b, &c);
 }
@@ -317,7 +317,7 @@ status prepare_conv_tbc_backward(executor *e, const op_arg *a) {
   const tensor *const given[] = {a[0].tensor, a[1].tensor, a[2].tensor, a[6].tensor, a[7].tensor, a[8].tensor};
   tensor t[5];
   conv_backward b = {.operand = {0, 1, 2, 4, 5, 6}};
-  TRY(check_cube_math(a[5].integer, 3));
+  TRY(factors_check_cube_math(a[5].integer, 3));
   memcpy(b.name, names, sizeof names);
   for (int i = 0; i < 5; ++i) {
     TRY(expect_three(given[i], names[i]));

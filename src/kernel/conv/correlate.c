@@ -58,7 +58,7 @@ static void correlation_store_tile(const phase *f, char *to, const float *c, int
   if (p) w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
   for (int64_t i = 0, count; i < n; i += count) {
     if (copies && w == 0 && n - i >= pitch && h < f->axis[1].out) {
-      const int64_t whole = smaller((n - i) / pitch, f->axis[1].out - h);
+      const int64_t whole = i64_min((n - i) / pitch, f->axis[1].out - h);
       char *at = to + d * f->to_axis[0] + h * f->to_axis[1];
       for (int64_t r = 0; r < rows; ++r, at += f->c->to.inner)
         conv_loops->lines(at, f->to_axis[1], c + r * c_row + i, pitch * (int64_t)sizeof *c, whole, 1, sizeof *c, width);
@@ -67,8 +67,8 @@ static void correlation_store_tile(const phase *f, char *to, const float *c, int
       if (h == lines) h = 0, ++d;
       continue;
     }
-    count = smaller(pitch - w, n - i);
-    const int64_t used = smaller(width - w, count);
+    count = i64_min(pitch - w, n - i);
+    const int64_t used = i64_min(width - w, count);
     if (used > 0 && h < f->axis[1].out) {
       char *at = to + d * f->to_axis[0] + h * f->to_axis[1] + w * f->to_axis[2];
       for (int64_t r = 0; r < rows; ++r, at += f->c->to.inner) {
@@ -106,8 +106,8 @@ static void correlation_make_tile(const phase *f, int64_t image, int64_t group, 
   _Alignas(64) float out[MOST_ROWS * MOST_WIDTH];
   const correlation *c = f->c;
   const int64_t row = row_tile * direct_loops->rows, p = tile * f->width;
-  const int rows = (int)smaller(direct_loops->rows, f->rows - row);
-  const int64_t n = smaller(f->width, f->positions - p);
+  const int rows = (int)i64_min(direct_loops->rows, f->rows - row);
+  const int64_t n = i64_min(f->width, f->positions - p);
   direct_sums s = f->sums;
   s.w += group * f->w_group + row * s.w_row;
   s.x = f->x + image * f->x_image + group * f->x_group + p;
@@ -154,7 +154,7 @@ static void make_singles(const void *job, int64_t begin, int64_t end) {
     const int64_t tile = conv_remainder(i, f->position_tiles), channel = conv_quotient(i, f->position_tiles);
     const int64_t group = conv_remainder(channel, c->g.groups), image = conv_quotient(channel, c->g.groups);
     const int64_t p = tile * f->width;
-    const int64_t n = smaller(f->width, f->positions - p);
+    const int64_t n = i64_min(f->width, f->positions - p);
     make_single(f, image, group, p, n, out);
     correlation_store_tile(f, f->to + image * c->to.outer + group * c->to.inner, out, 0, 1, p, n);
   }
@@ -167,9 +167,9 @@ static void make_singles_across(const void *job, int64_t begin, int64_t end) {
   const correlation *c = f->c;
   const int64_t blocks = (c->g.groups + ACROSS - 1) / ACROSS;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t group = i % blocks * ACROSS, n_groups = smaller(ACROSS, c->g.groups - group);
+    const int64_t group = i % blocks * ACROSS, n_groups = i64_min(ACROSS, c->g.groups - group);
     const int64_t image = i / blocks / f->position_tiles, p = i / blocks % f->position_tiles * f->width;
-    const int64_t n = smaller(f->width, f->positions - p);
+    const int64_t n = i64_min(f->width, f->positions - p);
     for (int64_t k = 0; k < n_groups; ++k) make_single(f, image, group + k, p, n, out[k]);
     direct_loops->transpose(tile, ACROSS, out[0], ACROSS_WIDTH + MOST_WIDTH, n);
     correlation_store_across(f, f->to + image * c->to.outer + group * c->to.inner, tile, n_groups, p, n);
@@ -351,8 +351,8 @@ static bool needs_floats(const correlation *c) { return !c->products && (!c->pai
 
 static int64_t correlation_image_bytes(const correlation *c) {
   const int64_t channels = c->g.groups * (c->backward ? c->g.rows : c->g.channels);
-  return larger(c->pairs ? (int64_t)pairs_image_bytes(c, 1) : 0,
-                needs_floats(c) ? (channels * c->image.channel + 1) * (int64_t)sizeof(float) : 0);
+  return i64_max(c->pairs ? (int64_t)pairs_image_bytes(c, 1) : 0,
+                 needs_floats(c) ? (channels * c->image.channel + 1) * (int64_t)sizeof(float) : 0);
 }
 
 /* Returns whether the call's weights can be read in place: they must be floats and, for packing into tiles,
@@ -405,7 +405,7 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
   const int64_t bytes = c->by_channel ? 0 : correlation_image_bytes(c);
   const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
   const int64_t room = weights * (int64_t)sizeof(float) > WEIGHT_BYTES ? MANY_IMAGE_BYTES : IMAGE_BYTES;
-  c->n_images = g->batch == 1 || c->products || c->by_channel || bytes > room ? 1 : smaller(g->batch, room / bytes);
+  c->n_images = g->batch == 1 || c->products || c->by_channel || bytes > room ? 1 : i64_min(g->batch, room / bytes);
   if (!c->products && !c->by_channel)
     c->image_at = workspace_copy(e, (uint64_t)(c->n_images * bytes) + IMAGE_SLACK * sizeof(float));
   if (c->pairs) c->packed_at = workspace_copy(e, pairs_weight_bytes(c));
@@ -622,7 +622,7 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
   f.one_pass = c->n_images == g->batch && c->band == all;
   for (int64_t i = 0; i < g->batch; i += c->n_images)
     for (int64_t b = 0; b < all; b += c->band) {
-      const int64_t n = smaller(c->n_images, g->batch - i);
+      const int64_t n = i64_min(c->n_images, g->batch - i);
       if (b) {
         banded = c->image;
         banded.low[c->band_axis] += b * (c->backward ? 1 : g->stride[c->band_axis]);
@@ -630,7 +630,7 @@ status correlation_run(const correlation *c, const void *from, void *to, const v
       f.image = b ? &banded : &c->image;
       prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);
       f.outputs = (char *)to + i * c->to.outer + b * c->to.axis[c->band_axis];
-      run_images(c, &f, n, smaller(c->band, all - b), (int64_t *)(void *)(scratch + c->taps_at));
+      run_images(c, &f, n, i64_min(c->band, all - b), (int64_t *)(void *)(scratch + c->taps_at));
     }
   return ST_OK;
 }

@@ -68,12 +68,12 @@ static void fill_steps(const void *job, int64_t begin, int64_t end) {
   float_exponents range = float_no_exponents;
   for (int64_t i = begin, n; i < end; i += n) {
     const int64_t row = i % rows, at = i / rows, step = at % steps, group = at / steps % c->g.groups;
-    n = smaller(rows - row, end - i);
+    n = i64_min(rows - row, end - i);
     const int64_t first = step * PAIR_CHANNELS;
     const char *const from =
         j->from + at / steps / c->g.groups * c->from.outer + (group * channels + first) * c->from.inner;
     image_fill_step(j->image, j->to + at * step_bytes(c), j->part, from, &c->from, c->backward ? c->g.out : c->g.in,
-                    (int)smaller(PAIR_CHANNELS, channels - first), row, row + n, &range);
+                    (int)i64_min(PAIR_CHANNELS, channels - first), row, row + n, &range);
   }
   float_join_exponents(j->range, range);
 }
@@ -120,7 +120,7 @@ static void pairs_place_outputs(const phase *f, int64_t p, int64_t n, int64_t *p
   const int64_t pitch = f->image->size[2], width = f->axis[2].out, line = p / width;
   int64_t w = p % width, h = line % f->axis[1].out, d = line / f->axis[1].out;
   for (int64_t i = 0; i < n;) {
-    const int64_t at = (d * f->image->size[1] + h) * pitch + w, m = smaller(width - w, n - i);
+    const int64_t at = (d * f->image->size[1] + h) * pitch + w, m = i64_min(width - w, n - i);
     for (int64_t k = 0; k < m; ++k) place[i + k] = at + k;
     i += m;
     w = 0;
@@ -133,7 +133,7 @@ static void pairs_store_outputs(const phase *f, pair_outputs *o, char *to, const
                                 int64_t p, int64_t n) {
   int64_t w = p % f->pitch, line = p / f->pitch;
   for (int64_t i = 0, m; i < n; i += m, w = 0, ++line) {
-    m = smaller(f->pitch - w, n - i);
+    m = i64_min(f->pitch - w, n - i);
     o->to = to + line / f->lines * f->to_axis[0] + line % f->lines * f->to_axis[1] + w * f->to_axis[2];
     pair_store(o, c, index + i, m);
   }
@@ -145,7 +145,7 @@ static void make_strip(const phase *f, const char *w, int64_t image, int64_t gro
   int32_t index[PAIR_SUMS + PAIR_STORE_AHEAD];
   int64_t place[STRIP];
   const conv_operand *const to = &f->c->to;
-  const int64_t row = row_tile * PAIR_ROWS, p = strip * f->width, n = smaller(f->width, f->positions - p);
+  const int64_t row = row_tile * PAIR_ROWS, p = strip * f->width, n = i64_min(f->width, f->positions - p);
   const pair_sums s = {.w = w,
                        .x = (const char *)f->x + image * f->x_image + group * f->x_group,
                        .x_step = f->sums.x_channel,
@@ -160,7 +160,7 @@ static void make_strip(const phase *f, const char *w, int64_t image, int64_t gro
   pair_outputs o = {.row = to->inner,
                     .position = f->to_axis[2],
                     .dtype = to->dtype,
-                    .rows = (int)smaller(PAIR_ROWS, f->rows - row),
+                    .rows = (int)i64_min(PAIR_ROWS, f->rows - row),
                     .bias = f->bias ? f->bias + group * f->rows + row : NULL};
   pairs_place_outputs(f, p, n, place);
   for (int64_t i = 0, m; i < n; i += m) {
@@ -246,7 +246,7 @@ void pairs_run_phase(phase *f, uint64_t cost_ns) {
   const int64_t row_blocks = c->g.groups * f->row_tiles;
   f->rows_outer = part_of_weights(c) * pairs_terms(c) / c->g.groups > WEIGHT_BYTES;
   const bool one_phase = !c->backward || conv_volume(c->g.stride) == 1;
-  if (f->rows_outer && one_phase && f->one_pass && row_blocks >= parallel_most(cost_ns)) {
+  if (f->rows_outer && one_phase && f->one_pass && row_blocks >= parallel_max_threads(cost_ns)) {
     rows_parallel(pairs_make_row_blocks, f, row_blocks, 1, cost_ns);
     return;
   }

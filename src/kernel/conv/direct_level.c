@@ -121,7 +121,7 @@ static void direct_transpose(float *to, int64_t to_row, const float *from, int64
   for (; j + 16 <= n; j += 16) {
     __m512i r[16];
     for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_si512(from + i * from_row + j);
-    transpose_16x16(r);
+    tile_transpose_16x16(r);
     for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + (j + i) * to_row, r[i]);
   }
 #endif

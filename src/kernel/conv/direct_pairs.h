@@ -41,7 +41,7 @@ typedef struct {
 } pair_sums;
 
 /* A GEMM of channels of x by rows of y over positions, in steps of 32: for the gradient of w. x has a line of
- * bfloat16 for each channel, and another tap starts at another element of it; y is tiles of 16 rows as pair_turn
+ * bfloat16 for each channel, and another tap starts at another element of it; y is tiles of 16 rows as pair_transpose
  * makes them. parts as above. Strides in bytes. */
 typedef struct {
   const char *x, *y;
@@ -115,7 +115,7 @@ void pair_copy_lines(const pair_lines *l, float_exponents *range);
 void pair_range_bf16(float_exponents *range, const uint16_t *x, int64_t n);
 /* Transposes 16 rows of 32 * steps elements, `pitch` bytes apart, into tiles of VNNI pairs: each tile row holds two
  * neighbouring elements of all 16 rows. */
-void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps);
+void pair_transpose(char *to, const uint16_t *from, int64_t pitch, int64_t steps);
 /* Extends *range by the exponents of n floats. */
 void pair_range_floats(float_exponents *range, const float *from, int64_t n);
 

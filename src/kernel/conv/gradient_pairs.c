@@ -85,7 +85,7 @@ void gradient_pairs_init(weight_gradient *c, executor *e) {
   if (positions_of(c) > 2 * conv_volume(g->out)) return; /* most of the GEMM would multiply zeros */
   gradient_cut_bands(c);
   c->pairs = kernel;
-  c->n_images = smaller(g->batch, IMAGE_BYTES / gradient_image_bytes(c) + 1);
+  c->n_images = i64_min(g->batch, IMAGE_BYTES / gradient_image_bytes(c) + 1);
   const int64_t volume = conv_volume(g->kernel);
   c->x_at = workspace_copy(e, (uint64_t)(c->n_images * gradient_terms(c) * x_bytes(c) + x_slack(c)));
   c->y_at = workspace_copy(e, (uint64_t)(c->n_images * gradient_terms(c) * y_bytes(c)));
@@ -147,14 +147,14 @@ static void fill_y(const void *job, int64_t begin, int64_t end) {
                   image = i / row_tiles(c) / c->g.groups;
     const int64_t row = tile * PAIR_TILE_ROWS;
     const char *from = j->from_y + image * c->y.outer + (group * c->g.rows + row) * c->y.inner;
-    for (int64_t r = 0; r < smaller(PAIR_TILE_ROWS, c->g.rows - row); ++r, from += c->y.inner) {
+    for (int64_t r = 0; r < i64_min(PAIR_TILE_ROWS, c->g.rows - row); ++r, from += c->y.inner) {
       image_fill_lines(&j->y_image, stage + r * pitch, stage_part, from, &c->y, c->g.out, &range);
       for (int p = 0; p < gradient_terms(c); ++p)
         memset((char *)(stage + r * pitch + used) + p * stage_part, 0, (size_t)(pitch - used) * 2);
     }
     for (int p = 0; p < gradient_terms(c); ++p)
-      pair_turn(j->y + p * j->n_images * y_bytes(c) + i * y_tile(c), stage + p * stage_part / 2, pitch * 2,
-                gradient_steps(c));
+      pair_transpose(j->y + p * j->n_images * y_bytes(c) + i * y_tile(c), stage + p * stage_part / 2, pitch * 2,
+                     gradient_steps(c));
   }
   float_join_exponents(j->of_y, range);
 }
@@ -216,8 +216,8 @@ static void gradient_make_blocks(const void *job, int64_t begin, int64_t end) {
     const gradient_block b = {.group = i / channel_blocks / row_blocks,
                               .channel = channel,
                               .row = row,
-                              .channels = (int)smaller(BLOCK, g->channels - channel),
-                              .rows = (int)smaller(BLOCK, g->rows - row)};
+                              .channels = (int)i64_min(BLOCK, g->channels - channel),
+                              .rows = (int)i64_min(BLOCK, g->rows - row)};
     float *const sums = own ? own : j->sums + i * volume * BLOCK_SUMS;
     for (int64_t image = 0; image < j->n_images; ++image)
       for (int64_t t = 0; t < volume; ++t) gradient_multiply(j, &b, image, j->taps[t], sums + t * BLOCK_SUMS);
@@ -267,7 +267,7 @@ status gradient_pairs_run(const weight_gradient *c, const void *x, const void *y
   const int axis = band_axis(c);
   for (int64_t i = 0; i < g->batch; i += j.n_images)
     for (int64_t b = 0; b < g->out[axis]; b += c->band[axis]) {
-      j.n_images = smaller(c->n_images, g->batch - i);
+      j.n_images = i64_min(c->n_images, g->batch - i);
       j.first = i == 0 && b == 0;
       j.last = i + j.n_images == g->batch && b + c->band[axis] >= g->out[axis];
       j.x_image = c->x_image, j.y_image = c->y_image;

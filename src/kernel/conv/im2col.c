@@ -138,7 +138,7 @@ static void image_rows(const void *job, int64_t begin, int64_t end) {
     const char *matrix =
         (const char *)j->view[0] + n * p->column_step[0] + c * h->kernel * w->kernel * p->column_step[1];
     for (int64_t x = 0, count; x < w->image; x += count) {
-      count = smaller(TILE, w->image - x);
+      count = i64_min(TILE, w->image - x);
       char *sum = p->direct ? image + x * p->size : tile;
       memset(sum, 0, (size_t)(count * p->size));
       add_windows(p, sum, matrix, y, x, x + count);

@@ -16,7 +16,7 @@ void image_init(conv_image *i, const int64_t *low, const int64_t *out, const int
     i->stride[a] = stride[a];
     i->dilation[a] = dilation[a];
     /* remainders repeat after that many taps */
-    i->parts[a] = stride[a] == 1 ? 1 : smaller(taps[a], stride[a] / divisor(stride[a], dilation[a]));
+    i->parts[a] = stride[a] == 1 ? 1 : i64_min(taps[a], stride[a] / divisor(stride[a], dilation[a]));
     i->size[a] = out[a] + conv_quotient((taps[a] - 1) * dilation[a], stride[a]);
     i->rows *= a < 2 ? i->parts[a] * i->size[a] : i->parts[a];
   }
@@ -45,8 +45,8 @@ static void span_inside(int64_t first, int64_t stride, int64_t n, int64_t in, in
     begin = (begin + stride - 1) / stride;
     end = (end + stride - 1) / stride;
   }
-  *low = smaller(begin, n);
-  *high = smaller(end, n);
+  *low = i64_min(begin, n);
+  *high = i64_min(end, n);
   if (*low >= *high) *low = *high = n;
 }
 

@@ -39,7 +39,7 @@ INLINE void fill_bf16(char *to, const pair_line *l, int every, int64_t n) {
       if (2 * g + 1 < l->channels)
         r[g] = _mm512_or_si512(r[g], _mm512_slli_epi32(load_words(from + l->channel, every, m), 16));
     }
-    transpose_16x16(r);
+    tile_transpose_16x16(r);
     if (m == LANES)
       UNROLL for (int k = 0; k < LANES; ++k) _mm512_storeu_si512(to + k * PAIR_BYTES, r[k]);
     else
@@ -113,7 +113,7 @@ INLINE void fill_f32(char *to, int64_t part, const pair_line *l, int every, int6
     for (int p = 0; p < PAIR_PARTS; ++p) {
       __m512i r[LANES];
       UNROLL for (int g = 0; g < PAIR_STEP; ++g) r[g] = words[p][g];
-      transpose_16x16(r);
+      tile_transpose_16x16(r);
       UNROLL for (int k = 0; k < LANES; ++k) if (k < m) _mm512_storeu_si512(to + p * part + k * PAIR_BYTES, r[k]);
     }
   }
@@ -222,11 +222,11 @@ void pair_copy_lines(const pair_lines *l, float_exponents *range) {
     copy_parts(l, range);
 }
 
-void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
+void pair_transpose(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
   for (int64_t s = 0; s < steps; ++s, to += PAIR_TILE_BYTES, from += PAIR_CHANNELS) {
     __m512i r[LANES];
     UNROLL for (int i = 0; i < LANES; ++i) r[i] = _mm512_loadu_si512((const char *)from + i * pitch);
-    transpose_16x16(r);
+    tile_transpose_16x16(r);
     UNROLL for (int i = 0; i < LANES; ++i) _mm512_storeu_si512(to + i * PAIR_BYTES, r[i]);
   }
 }
@@ -272,7 +272,7 @@ void pair_split_floats(uint16_t *to, int64_t part, const float *from, int64_t n,
 }
 void pair_copy_lines(const pair_lines *l, float_exponents *range) { (void)l, (void)range; }
 void pair_range_bf16(float_exponents *range, const uint16_t *x, int64_t n) { (void)range, (void)x, (void)n; }
-void pair_turn(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
+void pair_transpose(char *to, const uint16_t *from, int64_t pitch, int64_t steps) {
   (void)to, (void)from, (void)pitch, (void)steps;
 }
 void pair_range_floats(float_exponents *range, const float *from, int64_t n) { (void)range, (void)from, (void)n; }

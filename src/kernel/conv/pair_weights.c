@@ -130,12 +130,12 @@ void pair_weights_pack(const pair_weights *p, char *to, int64_t group, int64_t r
   step s = {.to = (uint32_t *)(void *)to,
             .row_stride = p->row_stride,
             .channel_stride = p->channel_stride,
-            .rows = smaller(PAIR_ROWS, p->rows - row)};
+            .rows = i64_min(PAIR_ROWS, p->rows - row)};
   s.tiles = pair_tiles(s.rows);
   const int64_t words = s.tiles * conv_volume(p->kernel) * TILE_WORDS;
   for (int64_t channel = 0; channel < p->channels; channel += PAIR_CHANNELS, s.to += words) {
     const int64_t first = group * p->group_stride + row * p->row_stride + channel * p->channel_stride;
-    s.channels = smaller(PAIR_CHANNELS, p->channels - channel);
+    s.channels = i64_min(PAIR_CHANNELS, p->channels - channel);
     s.from = (const uint16_t *)p->w + first;
     if (p->part)
       pair_pack_floats(p, &s, (const float *)p->w + first);

@@ -95,7 +95,7 @@ static void phase_products_add(const products_job *j, const products_part *t, co
   tile_type type = j->type;
   factor columns = get_columns(j, type, t, room, k, n);
   for (int64_t r = 0, m; r < t->rows; r += m) {
-    m = smaller(j->block_rows, t->rows - r);
+    m = i64_min(j->block_rows, t->rows - r);
     factor weights = get_weights(j, type, t, room, t->row + r, m, k, n);
     if (type == TILE_F32_PARTS && !float_parts_suffice(weights.exponents, columns.exponents)) {
       type = TILE_F32;
@@ -117,7 +117,7 @@ static void phase_products_store(const products_job *j, const products_part *t, 
     const int64_t line = in_image / width, h = line % a[1].positions, d = line / a[1].positions;
     char *to = t->out + image * p->to->outer + t->row * p->to->inner + w * p->to_axis[2];
     if (!j->to.direct) to += h * p->to_axis[1] + d * p->to_axis[0];
-    m = smaller(width - w, t->positions - i);
+    m = i64_min(width - w, t->positions - i);
     for (int64_t r = 0; r < t->rows; ++r, to += p->to->inner) j->store(to, p->to_axis[2], sums + r * ld + i, m);
   }
 }
@@ -162,7 +162,7 @@ static status phase_products_make_chunk(const products_job *j, const products_pa
   for (int64_t r = 0; t->bias && r < t->rows; ++r) conv_loops->fill(sums + r * ld, t->bias[t->row + r], t->positions);
   const int64_t products = p->channels * j->from.n_taps;
   for (int64_t k = 0, n; k < products; k += n) {
-    n = smaller(j->depth, products - k);
+    n = i64_min(j->depth, products - k);
     phase_products_add(j, t, &room, k, n, sums, ld);
   }
   if (!direct) phase_products_store(j, t, sums, ld);
@@ -181,9 +181,9 @@ static void phase_products_make_chunks(const void *job, int64_t begin, int64_t e
                              .out = p->out + group * p->rows * p->to->inner,
                              .bias = p->bias ? p->bias + group * p->rows : NULL,
                              .row = row,
-                             .rows = smaller(j->part_rows, p->rows - row),
+                             .rows = i64_min(j->part_rows, p->rows - row),
                              .first = first,
-                             .positions = smaller(j->part_positions, positions - first)};
+                             .positions = i64_min(j->part_positions, positions - first)};
     const status result = phase_products_make_chunk(j, &t);
     if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   }
@@ -238,7 +238,7 @@ status phase_products_run(const phase_products *p) {
   j.depth = columns_chunk(products, j.type == TILE_F32 ? DEPTH : DEPTH_AMX, 32);
   j.part_positions = columns_chunk(positions, PART_POSITIONS, 32);
   j.position_parts = (positions + j.part_positions - 1) / j.part_positions;
-  const bool few = j.position_parts * p->g->groups < FEW_PARTS && parallel_most(p->cost_ns) > 1;
+  const bool few = j.position_parts * p->g->groups < FEW_PARTS && parallel_max_threads(p->cost_ns) > 1;
   j.part_rows = columns_chunk(p->rows, few ? PART_ROWS : SUMS_ROWS, 32);
   j.block_rows =
       columns_chunk(j.part_rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);

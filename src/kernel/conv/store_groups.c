@@ -34,7 +34,7 @@ INLINE void store_bf16(const pair_outputs *o, const float *c, const int32_t *ind
     const __m512 y = _mm512_load_ps(c + index[i + 2 * k + 1] * PAIR_ROWS + row);
     r[k] = _mm512_permutexvar_epi16(both, (__m512i)_mm512_cvtne2ps_pbh(_mm512_add_ps(y, bias), _mm512_add_ps(x, bias)));
   }
-  transpose_16x16(r);
+  tile_transpose_16x16(r);
   char *to = o->to + row * o->row + i * 2;
   UNROLL for (int k = 0; k < LANES; ++k, to += o->row) if (row + k < o->rows) _mm512_mask_storeu_epi16(to, mask, r[k]);
 }
@@ -45,7 +45,7 @@ INLINE void pair_transpose_sums(__m512i r[LANES], const pair_outputs *o, const f
   const __m512 bias = bias_of(o, row);
   UNROLL for (int k = 0; k < LANES; ++k) r[k] =
       _mm512_castps_si512(_mm512_add_ps(_mm512_load_ps(c + index[k] * PAIR_ROWS + row), bias));
-  transpose_16x16(r);
+  tile_transpose_16x16(r);
 }
 
 INLINE void store_f32(const pair_outputs *o, const float *c, const int32_t *index, int row, int64_t i, int64_t n) {

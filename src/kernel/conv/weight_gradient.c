@@ -45,8 +45,8 @@ static void gradient_dot_tile(const dots_job *j, int64_t group, int64_t row, int
   const weight_gradient *c = j->c;
   const conv_geometry *g = &c->g;
   const int64_t columns = g->channels * j->n_taps, positions = c->y_image.channel;
-  const int rows = (int)smaller(direct_loops->dot_rows, g->rows - row);
-  const int n = (int)smaller(direct_loops->dot_columns, columns - column);
+  const int rows = (int)i64_min(direct_loops->dot_rows, g->rows - row);
+  const int n = (int)i64_min(direct_loops->dot_columns, columns - column);
   float sum[MOST_SUMS] = {0};
   for (int64_t i = 0; i < j->n_images; ++i) {
     const float *y = j->y + ((i * g->groups + group) * g->rows + row) * positions;
@@ -56,7 +56,7 @@ static void gradient_dot_tile(const dots_job *j, int64_t group, int64_t row, int
       x[k] = j->x + ((i * g->groups + group) * g->channels + channel) * c->x_image.channel + j->taps[tap];
     }
     for (int64_t p = 0, m; p < positions; p += m) {
-      m = smaller(PIECE, positions - p);
+      m = i64_min(PIECE, positions - p);
       direct_loops->dots(y + p, positions, rows, x, n, m, sum);
       for (int k = 0; k < n; ++k) x[k] += m;
     }
@@ -104,7 +104,7 @@ static void dots_init(weight_gradient *c, executor *e) {
   image_init(&c->y_image, zero, size, one, one, one);
   const int64_t x_floats = g->groups * g->channels * c->x_image.channel,
                 y_floats = g->groups * g->rows * c->y_image.channel;
-  c->n_images = smaller(g->batch, IMAGE_BYTES / ((x_floats + y_floats) * (int64_t)sizeof(float)) + 1);
+  c->n_images = i64_min(g->batch, IMAGE_BYTES / ((x_floats + y_floats) * (int64_t)sizeof(float)) + 1);
   c->x_at = workspace_copy(e, (uint64_t)(c->n_images * x_floats + IMAGE_SLACK) * sizeof(float));
   c->y_at = workspace_copy(e, (uint64_t)(c->n_images * y_floats + IMAGE_SLACK) * sizeof(float));
   c->taps_at = workspace_intermediate(e, (uint64_t)conv_volume(g->kernel) * sizeof(int64_t));
@@ -126,7 +126,7 @@ static void run_dots(const weight_gradient *c, const char *x, const char *y, flo
   const int64_t x_floats = g->groups * g->channels * c->x_image.channel;
   memset(x_to + c->n_images * x_floats, 0, IMAGE_SLACK * sizeof *x_to);
   for (int64_t i = 0; i < g->batch; i += job.n_images) {
-    job.n_images = smaller(c->n_images, g->batch - i);
+    job.n_images = i64_min(c->n_images, g->batch - i);
     const fill_job fills[] = {{&c->x_image, &c->x, g->in, g->groups * g->channels, x + i * c->x.outer, x_to},
                               {&c->y_image, &c->y, g->out, g->groups * g->rows, y + i * c->y.outer, y_to}};
     for (int k = 0; k < 2; ++k) {
@@ -198,7 +198,7 @@ static void gradient_pack_columns(const weight_gradient *c, const products_part 
     return;
   }
   for (int64_t i = 0, m; i < t->columns; i += m, to += tile_b_bytes(c->type, n, m)) {
-    m = smaller(AT_ONCE, t->columns - i);
+    m = i64_min(AT_ONCE, t->columns - i);
     columns_fetch(&c->x_columns, stage, c->pitch, t->x, t->column + i, m, first, n);
     tile_pack_b(c->type, to, c->x.dtype, stage, c->x_columns.size, c->pitch, n, m);
   }
@@ -217,16 +217,16 @@ static status gradient_make_chunk(const weight_gradient *c, const products_part 
   const int64_t ld = t->sum ? c->g.channels * conv_volume(c->g.kernel) : t->columns;
   const size_t b_bytes = tile_b_bytes(c->type, c->depth, t->columns);
   const size_t a_bytes = tile_a_bytes(c->type, c->block_rows, c->depth);
-  const size_t stage_bytes = (size_t)(larger(c->block_rows, AT_ONCE) * c->pitch);
+  const size_t stage_bytes = (size_t)(i64_max(c->block_rows, AT_ONCE) * c->pitch);
   char *const b = scratch_take(a_bytes + b_bytes + stage_bytes + (t->sum ? 0 : (size_t)(t->rows * ld) * sizeof(float)));
   if (!b) return ST_NO_MEMORY;
   char *const a = b + b_bytes, *const stage = a + a_bytes;
   float *const sum = t->sum ? t->sum + t->row * ld + t->column : (float *)(void *)(stage + stage_bytes);
   for (int64_t p = 0, n; p < positions; p += n) {
-    n = smaller(c->depth, positions - p);
+    n = i64_min(c->depth, positions - p);
     gradient_pack_columns(c, t, b, stage, p, n);
     for (int64_t r = 0, m; r < t->rows; r += m) {
-      m = smaller(c->block_rows, t->rows - r);
+      m = i64_min(c->block_rows, t->rows - r);
       gradient_pack_rows(c, t, a, stage, t->row + r, m, p, n);
       tile_gemm(c->type, m, t->columns, n, a, b, sum + r * ld, ld, p > 0);
     }
@@ -251,9 +251,9 @@ static void gradient_make_chunks(const void *job, int64_t begin, int64_t end) {
                              .w = j->w + group * g->rows * c->w.outer,
                              .sum = j->sum ? j->sum + group * g->rows * columns : NULL,
                              .row = row,
-                             .rows = smaller(c->part_rows, g->rows - row),
+                             .rows = i64_min(c->part_rows, g->rows - row),
                              .column = column,
-                             .columns = smaller(c->part_columns, columns - column)};
+                             .columns = i64_min(c->part_columns, columns - column)};
     const status result = gradient_make_chunk(c, &t);
     if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   }
@@ -266,7 +266,7 @@ static void products_init(weight_gradient *c) {
   columns_of_output(&c->y_columns, g, &c->y);
   c->depth = columns_chunk(positions, c->type == TILE_F32 ? DEPTH : DEPTH_AMX, 64);
   c->part_columns = columns_chunk(columns, PART_COLUMNS, AT_ONCE);
-  c->part_rows = columns > FEW_PARTS * PART_COLUMNS || parallel_most(c->cost_ns) < 2
+  c->part_rows = columns > FEW_PARTS * PART_COLUMNS || parallel_max_threads(c->cost_ns) < 2
                      ? g->rows
                      : columns_chunk(g->rows, PART_ROWS, AT_ONCE);
   c->block_rows =

@@ -67,17 +67,17 @@ static int64_t cut_lines(winograd *w, int64_t most) {
 /* Both return the number of vectors of all tiles. */
 static int64_t cut_by_tiles(winograd *w) {
   const int64_t per_tile = WINOGRAD_PRODUCTS * (w->channels + w->rows) * (int64_t)sizeof(float);
-  const int64_t most = larger(LEAST_TILES, smaller(MOST_TILES, TILES_BYTES / per_tile));
+  const int64_t most = i64_max(LEAST_TILES, i64_min(MOST_TILES, TILES_BYTES / per_tile));
   w->grid = winograd_grid_of(w->g->batch, w->out, most);
   const int64_t all = winograd_segments(&w->grid);
-  const int64_t share = winograd_div_up(all * w->g->groups, parallel_most(w->cost_ns));
-  return cut_lines(w, smaller(share, most / w->grid.width));
+  const int64_t share = winograd_div_up(all * w->g->groups, parallel_max_threads(w->cost_ns));
+  return cut_lines(w, i64_min(share, most / w->grid.width));
 }
 static int64_t cut_by_rows(winograd *w) {
   const int64_t row_bytes = WINOGRAD_PRODUCTS * weight_pitch(w) * (int64_t)sizeof(float);
   w->grid = winograd_grid_of(w->g->batch, w->out, BLOCK_TILES);
-  w->rows_at_once = larger(ROWS_BYTES / row_bytes / WINOGRAD_LANES, 1) * WINOGRAD_LANES;
-  return cut_lines(w, smaller(winograd_segments(&w->grid), BLOCK_TILES / w->grid.width));
+  w->rows_at_once = i64_max(ROWS_BYTES / row_bytes / WINOGRAD_LANES, 1) * WINOGRAD_LANES;
+  return cut_lines(w, i64_min(winograd_segments(&w->grid), BLOCK_TILES / w->grid.width));
 }
 
 void winograd_init(winograd *w, executor *e, const conv_geometry *g, const conv_operand *from, const conv_operand *to,
@@ -116,7 +116,7 @@ typedef struct {
 static void winograd_transform_run(const weight_job *j, int64_t row, int64_t c, float *to, int64_t step) {
   enum { RUN = WINOGRAD_LANES * WINOGRAD_TAPS, AHEAD = 4 * RUN };
   _Alignas(64) float taps[RUN], rest[RUN];
-  const int64_t channels = j->w->g->channels, n = smaller(channels - c, WINOGRAD_LANES);
+  const int64_t channels = j->w->g->channels, n = i64_min(channels - c, WINOGRAD_LANES);
   const float *from = j->from + (row * channels + c) * WINOGRAD_TAPS;
   for (int i = 0; i < RUN; i += WINOGRAD_LANES) __builtin_prefetch(from + AHEAD + i);
   if (n < WINOGRAD_LANES) {
@@ -143,12 +143,12 @@ static void winograd_transform_square(const weight_job *j, int64_t group, int64_
   enum { LANES = WINOGRAD_LANES, SQUARE = LANES * LANES };
   _Alignas(64) float square[WINOGRAD_PRODUCTS * SQUARE];
   const winograd *w = j->w;
-  const int64_t n = smaller(w->channels - channel, LANES);
+  const int64_t n = i64_min(w->channels - channel, LANES);
   if (n < LANES) memset(square, 0, sizeof square);
   for (int64_t k = 0; k < n; ++k)
     winograd_transform_run(j, group * w->channels + channel + k, row, square + k * LANES, SQUARE);
   for (int64_t p = 0; p < WINOGRAD_PRODUCTS; ++p)
-    direct_loops->transpose(to + p * step, weight_pitch(w), square + p * SQUARE, LANES, smaller(w->rows - row, LANES));
+    direct_loops->transpose(to + p * step, weight_pitch(w), square + p * SQUARE, LANES, i64_min(w->rows - row, LANES));
 }
 
 static void winograd_transform_weights(const void *job, int64_t begin, int64_t end) {
@@ -214,7 +214,7 @@ static void winograd_multiply(const winograd *w, const block *b) {
         s.w = b->weights + p * b->weight_step + row * s.w_row;
         s.x = b->inputs.at + p * b->inputs.product + t;
         direct_loops->tile(
-            &s, (int)smaller(direct_loops->rows, b->rows - row), (int)winograd_div_up(smaller(width, tiles - t), lanes),
+            &s, (int)i64_min(direct_loops->rows, b->rows - row), (int)winograd_div_up(i64_min(width, tiles - t), lanes),
             b->products.at + p * b->products.product + row * b->products.channel + t, b->products.channel);
       }
 }
@@ -227,7 +227,7 @@ static bool winograd_transform_outputs(const tile_job *j, const block *b) {
   winograd_stack s;
   for (int64_t i = 0; i < b->n; i += s.n) {
     s = winograd_stack_at(&w->grid, b->first + i, b->first + b->n);
-    const int64_t x = 2 * s.segment * width, n = smaller(2 * width, w->out[1] - x);
+    const int64_t x = 2 * s.segment * width, n = i64_min(2 * width, w->out[1] - x);
     char *const image = j->to + s.image * w->to->outer + x * axis[2];
     for (int64_t r = 0; r < b->rows; ++r)
       for (int64_t l = 0; l < s.n; ++l) {
@@ -258,7 +258,7 @@ static bool winograd_goes_on(const tile_job *j, status result) {
 /* The group and the segments of block number i, counted over all groups. */
 static block winograd_block_at(const winograd *w, int64_t i) {
   block b = {.group = i / n_blocks(w), .first = i % n_blocks(w) * w->at_once};
-  b.n = smaller(w->at_once, winograd_segments(&w->grid) - b.first);
+  b.n = i64_min(w->at_once, winograd_segments(&w->grid) - b.first);
   return b;
 }
 
@@ -320,7 +320,7 @@ static void winograd_transform_blocks(const void *job, int64_t begin, int64_t en
 static status winograd_make_row_block(const tile_job *j, int64_t i) {
   const winograd *w = j->w;
   const int64_t parts = winograd_div_up(w->rows, w->rows_at_once), group = i / parts, row = i % parts * w->rows_at_once;
-  const int64_t rows = smaller(w->rows_at_once, w->rows - row), step = weight_step(w, rows);
+  const int64_t rows = i64_min(w->rows_at_once, w->rows - row), step = weight_step(w, rows);
   winograd_tiles products = winograd_tiles_of(w, w->at_once, rows);
   const int64_t all = WINOGRAD_PRODUCTS * (step + products.product) + line_floats(w);
   float *const weights = (float *)(void *)scratch_take((size_t)all * sizeof(float));

@@ -26,12 +26,12 @@ void winograd_gradient_init(winograd_gradient *w, executor *e, const conv_geomet
                            .y = {.operand = y, .size = g->out, .taps = 2},
                            .cost_ns = conv_cost_ns(conv_multiply_adds(g), 150)};
   const int64_t per_tile = WINOGRAD_PRODUCTS * (g->channels + g->rows) * FLOAT;
-  const int64_t most = larger(LEAST_TILES, smaller(MOST_TILES, TILES_BYTES / per_tile));
+  const int64_t most = i64_max(LEAST_TILES, i64_min(MOST_TILES, TILES_BYTES / per_tile));
   w->grid = winograd_grid_of(g->batch, g->out + 1, most);
   const int64_t all = winograd_segments(&w->grid);
   w->fits = winograd_pays_off(g, g->out[1] * g->out[2], winograd_div_up(all * w->grid.width, WINOGRAD_LANES));
   if (!w->fits) return;
-  w->at_once = smaller(all, most / w->grid.width);
+  w->at_once = i64_min(all, most / w->grid.width);
   const int64_t pitch = winograd_round_up(w->at_once * w->grid.width + WINOGRAD_LANES - 1);
   const int64_t channels = winograd_round_up(g->channels);
   w->x_tiles = (winograd_tiles){.channel = pitch, .product = winograd_stride(g->channels * pitch)};
@@ -59,14 +59,14 @@ static void winograd_gradient_transform(const void *job, int64_t begin, int64_t 
   const gradient_job *j = job;
   const winograd_gradient *w = j->w;
   const int64_t channels = w->g->channels, rows = w->g->rows;
-  const int64_t floats = larger(winograd_scratch(&w->grid, &w->x, j->n), winograd_scratch(&w->grid, &w->y, j->n));
+  const int64_t floats = i64_max(winograd_scratch(&w->grid, &w->x, j->n), winograd_scratch(&w->grid, &w->y, j->n));
   float *const scratch = (float *)(void *)scratch_take((size_t)floats * FLOAT);
   if (!scratch) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;
   }
-  winograd_transform(&w->grid, &w->x, j->x, j->first, j->n, begin, smaller(end, channels), &j->x_tiles, scratch);
-  winograd_transform(&w->grid, &w->y, j->y, j->first, j->n, larger(begin - channels, 0), smaller(end - channels, rows),
+  winograd_transform(&w->grid, &w->x, j->x, j->first, j->n, begin, i64_min(end, channels), &j->x_tiles, scratch);
+  winograd_transform(&w->grid, &w->y, j->y, j->first, j->n, i64_max(begin - channels, 0), i64_min(end - channels, rows),
                      &j->y_tiles, scratch);
 }
 
@@ -80,7 +80,7 @@ static status winograd_gradient_multiply_part(const gradient_job *j, int64_t p, 
   tile_pack_b(TILE_F32, b, ACL_FLOAT, j->x_tiles.at + p * j->x_tiles.product + first * j->x_tiles.channel, FLOAT,
               j->x_tiles.channel * FLOAT, tiles, n);
   for (int64_t row = 0, m; row < rows; row += m) {
-    m = smaller(BLOCK_ROWS, rows - row);
+    m = i64_min(BLOCK_ROWS, rows - row);
     tile_pack_a(TILE_F32, b + b_bytes, ACL_FLOAT, j->y_tiles.at + p * j->y_tiles.product + row * j->y_tiles.channel,
                 j->y_tiles.channel * FLOAT, FLOAT, m, tiles);
     tile_gemm(TILE_F32, m, n, tiles, b + b_bytes, b, j->sums.at + p * j->sums.product + row * j->sums.channel + first,
@@ -95,7 +95,7 @@ static void winograd_gradient_multiply(const void *job, int64_t begin, int64_t e
   for (int64_t i = begin; i < end; ++i) {
     const int64_t first = i % parts * PART_CHANNELS;
     const status result =
-        winograd_gradient_multiply_part(j, i / parts, first, smaller(PART_CHANNELS, channels - first));
+        winograd_gradient_multiply_part(j, i / parts, first, i64_min(PART_CHANNELS, channels - first));
     if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   }
 }
@@ -110,7 +110,7 @@ static void winograd_gradient_transform_sums(const void *job, int64_t begin, int
   bool finite = true;
   for (int64_t row = begin; row < end; ++row)
     for (int64_t c = 0, n; c < channels; c += n) {
-      n = smaller(LANES, channels - c);
+      n = i64_min(LANES, channels - c);
       float *to = j->to + (row * channels + c) * WINOGRAD_TAPS;
       finite &= winograd_loops->taps(taps, j->sums.at + row * j->sums.channel + c, j->sums.product, n);
       direct_loops->transpose(runs, LANES, taps, LANES, n);
@@ -141,7 +141,7 @@ status winograd_gradient_run(const winograd_gradient *w, const void *x, const vo
     job.y = (const char *)y + group * g->rows * w->y.operand->inner;
     job.to = to + group * g->rows * g->channels * WINOGRAD_TAPS;
     for (job.first = 0; job.first < all && result == ST_OK; job.first += job.n) {
-      job.n = smaller(w->at_once, all - job.first);
+      job.n = i64_min(w->at_once, all - job.first);
       const uint64_t cost = w->cost_ns / (uint64_t)g->groups * (uint64_t)job.n / (uint64_t)all;
       rows_parallel(winograd_gradient_transform, &job, g->channels + g->rows, 1, cost / 4);
       if (result == ST_OK) rows_parallel(winograd_gradient_multiply, &job, WINOGRAD_PRODUCTS * parts, 1, cost);

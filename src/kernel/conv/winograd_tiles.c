@@ -35,7 +35,7 @@ winograd_stack winograd_stack_at(const winograd_grid *g, int64_t i, int64_t end)
   return (winograd_stack){.image = i / g->lines / g->segments,
                           .segment = i / g->lines % g->segments,
                           .line = line,
-                          .n = smaller(g->lines - line, end - i)};
+                          .n = i64_min(g->lines - line, end - i)};
 }
 
 static conv_image image_of(const winograd_grid *g, const winograd_side *s, const winograd_stack *stack) {
@@ -48,7 +48,7 @@ static conv_image image_of(const winograd_grid *g, const winograd_side *s, const
 }
 
 int64_t winograd_scratch(const winograd_grid *g, const winograd_side *s, int64_t lines) {
-  const winograd_stack most = {.n = smaller(lines, g->lines)};
+  const winograd_stack most = {.n = i64_min(lines, g->lines)};
   return image_of(g, s, &most).channel + IMAGE_SLACK;
 }
 

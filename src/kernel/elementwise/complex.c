@@ -65,7 +65,7 @@ static void complex_run_range(const void *job, int64_t begin, int64_t end) {
   }
   cursor_start(&c, &p->at, j->at, begin);
   for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(TILE, end - i));
+    n = cursor_row(&c, i64_min(TILE, end - i));
     for (int k = 1; k <= p->n_inputs; ++k)
       complex_load_tile(&p->access[k], &tile[k], c.at[k], p->at.strides[k][last], n);
     p->function(&tile[0], &tile[1], p->parameter, n);
@@ -86,7 +86,7 @@ static complex_access complex_access_of(int dtype) {
   const int part = dtype_part(dtype);
   return (complex_access){.load = loops->load[part][COMPUTE_F64],
                           .store = loops->store[part][COMPUTE_F64],
-                          .part = part_bytes(dtype),
+                          .part = dtype_part_bytes(dtype),
                           .whole = dtype == ACL_COMPLEX64    ? 0
                                    : dtype == ACL_COMPLEX128 ? 1
                                                              : -1};

@@ -14,7 +14,7 @@ static status real_run(const executor *e, void *const *view, void *scratch) {
 status prepare_real(executor *e, const op_arg *a) {
   const tensor *self = a[0].tensor, *out = a[1].tensor;
   TRY(op_expect_dtype(self, "self", DTYPES_REAL | DTYPES_COMPLEX_ANY));
-  const view to = view_of(out), from = view_of_parts(self);
+  const view to = view_of(out), from = view_of_real_parts(self);
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(from.dtype)));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   elementwise_copy_plan(PLAN(e, elementwise_plan), &to, &from);
@@ -73,7 +73,7 @@ status prepare_complex(executor *e, const op_arg *a) {
   for (int i = 0; i < 2; ++i) TRY(op_expect_dtype(a[i].tensor, schema[i].name, DTYPE_BIT(dtype_part(out->dtype))));
   TRY(broadcast_pair(schema, a[0].tensor, a[1].tensor, dims, &rank));
   TRY(op_expect_shape(out, "out", dims, rank));
-  *PLAN(e, complex_plan) = (complex_plan){view_of_parts(out), {view_of(a[0].tensor), view_of(a[1].tensor)}};
+  *PLAN(e, complex_plan) = (complex_plan){view_of_real_parts(out), {view_of(a[0].tensor), view_of(a[1].tensor)}};
   executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 2, polar ? (uint64_t)out->n * 128 : 0);
   e->run = polar ? polar_run : complex_run;
   return ST_OK;

@@ -51,7 +51,7 @@ static void cross_range(const void *arg, int64_t begin, int64_t end) {
   cursor c;
   cursor_start(&c, &p->others, job->at, begin);
   for (int64_t n; begin < end; begin += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(TILE, end - begin));
+    n = cursor_row(&c, i64_min(TILE, end - begin));
     load_vectors(p, SELF, c.at[SELF], n, &a);
     load_vectors(p, OTHER, c.at[OTHER], n, &b);
     for (int i = 0; i < 3; ++i) {
@@ -88,7 +88,7 @@ static status expect_cross(const arg_schema *schema, const op_arg *a, int *dim) 
   TRY(op_expect_dim(a[2].integer, "dim", self->rank, dim));
   *dim += rank - self->rank;
   for (int i = 0; i < 2; ++i)
-    EXPECT(broadcasts_to(a[i].tensor, out), "%s has shape %s, expected one that broadcasts to out's, %s",
+    EXPECT(move_broadcasts_to(a[i].tensor, out), "%s has shape %s, expected one that broadcasts to out's, %s",
            schema[i].name, shape_text(a[i].tensor->dims, a[i].tensor->rank, is), shape_text(out->dims, out->rank, of));
   EXPECT(out->rank == rank && rank && out->dims[*dim] == 3,
          "out has shape %s, expected %d dimensions, of 3 at dimension %d", shape_text(out->dims, out->rank, is), rank,
@@ -111,6 +111,6 @@ status prepare_cross(executor *e, const op_arg *a) {
   p->load = loops->load[part][p->compute];
   p->store = loops->store[part][p->compute];
   executor_cost(e, (uint64_t)out->n * 3 * dtype_bytes(out->dtype), (uint64_t)out->n * (complex ? 32 : 8));
-  e->run = out->n ? run_cross : run_nothing;
+  e->run = out->n ? run_cross : move_run_nothing;
   return ST_OK;
 }

@@ -190,7 +190,7 @@ status prepare_eye(executor *e, const op_arg *a) {
   EXPECT(a[0].integer >= 0 && a[1].integer >= 0, "n is %jd and m is %jd, expected 0 or more", (intmax_t)a[0].integer,
          (intmax_t)a[1].integer);
   TRY(op_expect_shape(out, "out", (const int64_t[]){a[0].integer, a[1].integer}, 2));
-  plan_diagonal(e, p, out, smaller(a[0].integer, a[1].integer));
+  plan_diagonal(e, p, out, i64_min(a[0].integer, a[1].integer));
   TRY(fill_value_of(out, "out", &one, p->value));
   view_init(&p->all, out);
   executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), 0);
@@ -207,7 +207,7 @@ static void wrap_diagonal(diagonal_plan *p, const tensor *t) {
   p->diagonal[0].strides[0] = again * t->strides[0] * bytes;
   p->diagonal[0].dims[1] = columns;
   p->diagonal[0].strides[1] = along;
-  p->diagonal[1] = main_diagonal(t, smaller(rows - whole * again, columns));
+  p->diagonal[1] = main_diagonal(t, i64_min(rows - whole * again, columns));
   p->offset[1] = whole * p->diagonal[0].strides[0];
 }
 
@@ -231,7 +231,7 @@ status prepare_fill_diagonal(executor *e, const op_arg *a) {
          shape_text(t->dims, t->rank, text));
   EXPECT(!overflows(scalar_real(a[1].scalar), t->dtype), "fillValue is %g, expected a number that %s has",
          scalar_real(a[1].scalar), dtype_name(t->dtype));
-  plan_diagonal(e, p, t, smaller(t->dims[0], t->dims[1]));
+  plan_diagonal(e, p, t, i64_min(t->dims[0], t->dims[1]));
   TRY(fill_value_of(t, "selfRef", a[1].scalar, p->value));
   if (a[2].boolean && t->rank == 2 && t->dims[0] > t->dims[1] && t->dims[1]) wrap_diagonal(p, t);
   return ST_OK;

@@ -38,7 +38,7 @@ static void put_range(const void *job, int64_t begin, int64_t end) {
   cursor c;
   cursor_start(&c, &p->at, j->at, begin);
   for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(TILE, end - i));
+    n = cursor_row(&c, i64_min(TILE, end - i));
     p->load(index, c.at[0], p->at.strides[0][last], n);
     for (int64_t k = 0; k < n; ++k)
       if (index[k] >= 0 && index[k] < p->classes)

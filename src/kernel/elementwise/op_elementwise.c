@@ -220,7 +220,7 @@ static bool plan_contiguous(elementwise_plan *p, const elementwise_call *g, int 
   bool linear = g->out->dtype == native[compute];
   if (!g->out->contiguous || dtype_is_complex(g->out->dtype)) return false;
   for (int k = 0; k < g->n_inputs; ++k) {
-    if (!g->in[k]->contiguous || !same_dims(g->in[k], g->out)) return false;
+    if (!g->in[k]->contiguous || !tensor_same_dims(g->in[k], g->out)) return false;
     linear &= g->in[k]->dtype == native[compute];
   }
   p->function = (int16_t)function;
@@ -345,12 +345,12 @@ static void plan_parts(executor *e, int function, const elementwise_call *g) {
   view views[1 + ELEMENTWISE_INPUTS];
   for (int k = 0; k <= g->n_inputs; ++k) {
     const view v = view_of(k ? g->in[k - 1] : g->out);
-    views[k] = parts_view(&v);
+    views[k] = view_real_parts(&v);
     if (k) views[k] = view_broadcast(&views[k], views[0].dims, g->out->rank);
   }
   for (int k = 0; k <= g->n_inputs; ++k) {
     views[k].dims[views[k].rank] = 2;
-    views[k].strides[views[k].rank++] = part_bytes(g->out->dtype);
+    views[k].strides[views[k].rank++] = dtype_part_bytes(g->out->dtype);
   }
   elementwise_plan_views(e, function, g, views);
 }

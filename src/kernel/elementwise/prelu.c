@@ -73,7 +73,8 @@ static status expect_prelu_backward(const op_arg *a, const arg_schema *schema) {
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   for (int i = 0; i <= GRAD_WEIGHT; ++i) TRY(op_expect_dtype(a[i].tensor, schema[i].name, DTYPE_BIT(self->dtype)));
-  EXPECT(broadcasts_to(a[GRAD].tensor, self), "gradOutput has shape %s, expected one that broadcasts to self's, %s",
+  EXPECT(move_broadcasts_to(a[GRAD].tensor, self),
+         "gradOutput has shape %s, expected one that broadcasts to self's, %s",
          shape_text(a[GRAD].tensor->dims, a[GRAD].tensor->rank, is), shape_text(self->dims, self->rank, of));
   TRY(op_expect_shape(a[GRAD_INPUT].tensor, "gradInput", self->dims, self->rank));
   return op_expect_shape(a[GRAD_WEIGHT].tensor, "gradWeight", weight->dims, weight->rank);

@@ -30,7 +30,7 @@ static void integers(const sequence_plan *p, compute_value *tile, int64_t first,
 }
 
 static void reals(const sequence_plan *p, compute_value *tile, int64_t first, int64_t n) {
-  const int64_t turn = p->from_end < first ? first : smaller(p->from_end, first + n);
+  const int64_t turn = p->from_end < first ? first : i64_min(p->from_end, first + n);
   for (int64_t i = first; i < turn; ++i) tile[i - first].f64 = p->start.f64 + (double)i * p->step.f64;
   for (int64_t i = turn; i < first + n; ++i) tile[i - first].f64 = p->end.f64 - (double)(p->at.n - 1 - i) * p->step.f64;
   for (int64_t k = 0; k < n && p->base != 0; ++k) tile[k].f64 = pow(p->base, tile[k].f64);
@@ -44,7 +44,7 @@ static void sequence_range(const void *job, int64_t begin, int64_t end) {
   cursor c;
   cursor_start(&c, &p->at, &j->at, begin);
   for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(SEQUENCE_TILE, end - i));
+    n = cursor_row(&c, i64_min(SEQUENCE_TILE, end - i));
     (p->exact ? integers : reals)(p, tile, i, n);
     p->store(c.at[0], stride, tile, n);
   }

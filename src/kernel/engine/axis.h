@@ -6,7 +6,7 @@
 
 /* Removes dimension dim from a view. Returns its stride in bytes; for a view without dimensions, the size of an
  * element. */
-static inline int64_t view_take_dim(view *v, int dim) {
+static inline int64_t axis_take_dim(view *v, int dim) {
   if (!v->rank) return (int64_t)dtype_bytes(v->dtype);
   const int64_t stride = v->strides[dim];
   --v->rank;
@@ -21,7 +21,7 @@ static inline int64_t view_take_dim(view *v, int dim) {
  * *rows walks the other dimensions, sorted so that those with the smallest strides are innermost; along[k] is the
  * distance in bytes between neighbouring elements of a row of view k. The views are modified. */
 static inline void axis_init(walk *rows, int64_t *along, view *const *v, int n_views, int dim) {
-  for (int k = 0; k < n_views; ++k) along[k] = view_take_dim(v[k], dim);
+  for (int k = 0; k < n_views; ++k) along[k] = axis_take_dim(v[k], dim);
   rows_sort(v, n_views);
   walk_init(rows, (const view *const *)v, n_views, v[0]->rank);
 }

@@ -8,6 +8,6 @@
 #include "kernel/engine/unroll.h"
 
 /* A mask of the first n lanes: none for n < 0, all for n > 16. */
-INLINE __mmask16 first_lanes(int64_t n) { return (__mmask16)_bzhi_u32(0xffff, n > 16 ? 16 : n < 0 ? 0 : (unsigned)n); }
+INLINE __mmask16 lanes_first(int64_t n) { return (__mmask16)_bzhi_u32(0xffff, n > 16 ? 16 : n < 0 ? 0 : (unsigned)n); }
 
 #endif

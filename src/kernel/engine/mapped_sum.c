@@ -74,7 +74,7 @@ static compute_value mapped_sum_range(const mapped_sum *p, void *const *at, int6
   cursor c;
   cursor_start(&c, &p->at, at, begin);
   for (int64_t i = begin, n; i < end; i += n) {
-    n = smaller(REDUCE_BLOCK, end - i);
+    n = i64_min(REDUCE_BLOCK, end - i);
     mapped_sum_fetch(p, &c, n, &t, in);
     map(t.value, in, p->parameter, n);
     mapped_sum_add(p, &sum, block_sum(p, t.value, n));
@@ -92,7 +92,7 @@ static void mapped_sum_chunks(const void *job, int64_t begin, int64_t end) {
   const sum_job *j = job;
   const mapped_sum *p = j->plan;
   for (int64_t k = begin; k < end; ++k)
-    j->partial[k] = mapped_sum_range(p, j->at, k * p->chunk, smaller((k + 1) * p->chunk, p->at.n));
+    j->partial[k] = mapped_sum_range(p, j->at, k * p->chunk, i64_min((k + 1) * p->chunk, p->at.n));
 }
 
 static compute_value sum_all(const mapped_sum *p, void *const *at, uint64_t cost_ns) {

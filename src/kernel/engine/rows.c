@@ -56,8 +56,8 @@ static inline void prefetch_lines(const char *at, int64_t along, int64_t bytes, 
 static void rows_load_across(const row_access *a, char *tile, const char *from, int width, int64_t n) {
   _Alignas(64) char line[LINES][LINE_BYTES];
   for (int64_t i = 0, m; i < n; i += m) {
-    m = smaller(LINES, n - i);
-    prefetch_lines(from + (i + m) * a->along, a->along, width * a->across, smaller(LINES, n - i - m), false);
+    m = i64_min(LINES, n - i);
+    prefetch_lines(from + (i + m) * a->along, a->along, width * a->across, i64_min(LINES, n - i - m), false);
     for (int64_t k = 0; k < m; ++k) a->load(line[k], from + (i + k) * a->along, a->across, width);
     if (a->size == 4)
       rows_level->transpose32(tile + i * 4, a->pitch, line, LINE_BYTES, m, width);
@@ -69,8 +69,8 @@ static void rows_load_across(const row_access *a, char *tile, const char *from, 
 static void rows_store_across(const row_access *a, char *to, const char *tile, int width, int64_t n) {
   _Alignas(64) char line[LINES][LINE_BYTES];
   for (int64_t i = 0, m; i < n; i += m) {
-    m = smaller(LINES, n - i);
-    prefetch_lines(to + (i + m) * a->along, a->along, width * a->across, smaller(LINES, n - i - m), true);
+    m = i64_min(LINES, n - i);
+    prefetch_lines(to + (i + m) * a->along, a->along, width * a->across, i64_min(LINES, n - i - m), true);
     if (a->size == 4)
       rows_level->transpose32(line, LINE_BYTES, tile + i * 4, a->pitch, width, m);
     else

@@ -64,7 +64,7 @@ void rows_sort(view *const *v, int n_views);
 typedef void range_body(const void *job, int64_t begin, int64_t end);
 void rows_parallel(range_body *body, const void *job, int64_t total, int64_t grain, uint64_t cost_ns);
 
-static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t i64_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t i64_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 #endif

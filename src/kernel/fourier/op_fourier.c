@@ -37,7 +37,7 @@ status prepare_rfft(executor *e, const op_arg *a) {
   *PLAN(e, spectrum) = (spectrum){.out = number_access_of(ACL_FLOAT, to.strides[dim]),
                                   .self = number_access_of(ACL_FLOAT, from.strides[dim]),
                                   .n = n,
-                                  .count = smaller(n, self->dims[dim]),
+                                  .count = i64_min(n, self->dims[dim]),
                                   .n_out = n / 2 + 1,
                                   .factor = fourier_factor(norm, n)};
   PLAN(e, spectrum)->out.part = to.strides[self->rank];

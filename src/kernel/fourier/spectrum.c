@@ -24,7 +24,7 @@ typedef struct {
 } spectrum_job;
 
 number_access number_access_of(int dtype, int64_t along) {
-  return (number_access){.along = along, .part = part_bytes(dtype), .real = dtype_part(dtype)};
+  return (number_access){.along = along, .part = dtype_part_bytes(dtype), .real = dtype_part(dtype)};
 }
 
 static compute_type compute_of(const spectrum *p) { return p->transform.single ? COMPUTE_F32 : COMPUTE_F64; }
@@ -78,7 +78,7 @@ static void spectrum_load_complex(const spectrum *p, const char *from, int64_t a
   plane_loop *const turn = transposing_loop(along, number);
   char tile[2 * PANEL_VECTORS * TILE];
   for (int64_t k = 0, m; k < n; k += m) {
-    m = smaller(TILE, n - k);
+    m = i64_min(TILE, n - k);
     const plane block = {
         .n = {m, rows}, .to = {rows * number, number}, .from = {along, across}, .element_bytes = number};
     const bool direct = rows == 1 && along == number;
@@ -95,7 +95,7 @@ static void spectrum_store_complex(const spectrum *p, char *to, int64_t across, 
   plane_loop *const turn = transposing_loop(along, number);
   char tile[2 * PANEL_VECTORS * TILE];
   for (int64_t k = 0, m; k < p->n_out; k += m) {
-    m = smaller(TILE, p->n_out - k);
+    m = i64_min(TILE, p->n_out - k);
     const plane block = {
         .n = {rows, m}, .to = {across, along}, .from = {number, rows * number}, .element_bytes = number};
     const bool direct = rows == 1 && along == number;
@@ -110,8 +110,8 @@ static void spectrum_load_elements(const spectrum *p, const char *from, int64_t 
                                    int64_t rows, const char *weight, char *to) {
   const int64_t size = transform_number_bytes(&p->transform), column = rows * size;
   const int64_t n = (p->n - offset + step - 1) / step;
-  const int64_t begin = (larger(p->first - offset, 0) + step - 1) / step;
-  const int64_t end = (larger(p->first + p->count - offset, 0) + step - 1) / step;
+  const int64_t begin = (i64_max(p->first - offset, 0) + step - 1) / step;
+  const int64_t end = (i64_max(p->first + p->count - offset, 0) + step - 1) / step;
   const int64_t along = p->self.along, first = begin * step + offset;
   memset(to, 0, (size_t)(begin * column));
   spectrum_load_part(p, from + first * along, step * along, across, end - begin, rows, to + begin * column);
@@ -177,7 +177,7 @@ static void spectrum_rows(const void *arg, int64_t begin, int64_t end) {
   const int last = p->rows.rank - 1;
   for (int64_t rows; begin < end; begin += rows, cursor_next(&c, rows)) {
     parts x = {room, room + part}, spare = {room + 2 * part, room + 3 * part};
-    rows = cursor_row(&c, smaller(p->panel, end - begin));
+    rows = cursor_row(&c, i64_min(p->panel, end - begin));
     spectrum_load_rows(p, c.at[1], p->rows.strides[1][last], rows, p->weighted ? weight : NULL, x);
     p->transform.loops->run(&p->transform, rows, &x, &spare);
     if (p->pairs) p->transform.loops->unpair(p->turn, p->n / 2, rows, spare, x);
@@ -208,7 +208,7 @@ static status spectrum_make_tables(executor *e, spectrum *p) {
 status spectrum_plan(executor *e, const view *out, const view *self, int rank) {
   spectrum *p = PLAN(e, spectrum);
   walk_init(&p->rows, (const view *const[]){out, self}, 2, rank);
-  e->run = p->rows.n ? run_spectrum : run_nothing;
+  e->run = p->rows.n ? run_spectrum : move_run_nothing;
   if (!p->rows.n) return ST_OK;
   p->weighted = p->windowed || p->factor != 1;
   p->pairs = p->n % 2 == 0 && !p->self.part && p->n_out == p->n / 2 + 1;
@@ -219,7 +219,7 @@ status spectrum_plan(executor *e, const view *out, const view *self, int rank) {
   p->whole_out = same && p->out.part == size;
   p->whole_in =
       same && (p->pairs ? p->self.along == size && p->first % 2 == 0 && p->count % 2 == 0 : p->self.part == size);
-  p->panel = larger(1, smaller(PANEL_VECTORS / size, PANEL_ROOM / (p->transform.inner * size)));
+  p->panel = i64_max(1, i64_min(PANEL_VECTORS / size, PANEL_ROOM / (p->transform.inner * size)));
   const uint64_t numbers = (uint64_t)(p->rows.n * (p->n + p->n_out));
   executor_cost(e, numbers * dtype_bytes(out->dtype), numbers * (uint64_t)(32 + 8 * p->transform.n_stages));
   return ST_OK;

@@ -36,10 +36,10 @@ void transform_turns(const transform *t, void *table, int64_t count, int64_t n) 
   /* Products of two factors, k % NEAR and the rest, since libm takes 40 times as long for each number. */
   enum { NEAR = 256 };
   turn near[NEAR];
-  for (int64_t k = 0; k < smaller(NEAR, count); ++k) near[k] = turn_of(k, n);
+  for (int64_t k = 0; k < i64_min(NEAR, count); ++k) near[k] = turn_of(k, n);
   for (int64_t k = 0; k < count; k += NEAR) {
     const turn far = turn_of(k, n);
-    for (int64_t i = 0; i < smaller(NEAR, count - k); ++i) {
+    for (int64_t i = 0; i < i64_min(NEAR, count - k); ++i) {
       transform_put(t, table, 2 * (k + i), far.cosine * near[i].cosine - far.sine * near[i].sine);
       transform_put(t, table, 2 * (k + i) + 1, far.cosine * near[i].sine + far.sine * near[i].cosine);
     }

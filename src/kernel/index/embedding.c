@@ -214,7 +214,7 @@ static double row_norm(const renorm_plan *p, const char *row) {
   const int64_t n = p->table.dims[1], step = p->table.strides[1];
   double tile[TILE], sum = 0;
   for (int64_t i = 0; i < n; i += TILE) {
-    const int64_t m = smaller(TILE, n - i);
+    const int64_t m = i64_min(TILE, n - i);
     p->load(tile, row + i * step, step, m);
     for (int64_t k = 0; k < m; ++k) {
       const double x = fabs(tile[k]);
@@ -231,7 +231,7 @@ static void scale_table_row(const renorm_plan *p, char *row, double by) {
   const int64_t n = p->table.dims[1], step = p->table.strides[1];
   double tile[TILE];
   for (int64_t i = 0; i < n; i += TILE) {
-    const int64_t m = smaller(TILE, n - i);
+    const int64_t m = i64_min(TILE, n - i);
     p->load(tile, row + i * step, step, m);
     for (int64_t k = 0; k < m; ++k) tile[k] *= by;
     p->store(row + i * step, step, tile, m);
@@ -279,6 +279,6 @@ status prepare_embedding_renorm(executor *e, const op_arg *a) {
   const uint64_t touched = (uint64_t)(indices->n < self->dims[0] ? indices->n : self->dims[0]);
   const uint64_t width = (uint64_t)self->dims[1];
   executor_cost(e, 2 * touched * width * dtype_bytes(self->dtype), touched * width * 32);
-  e->run = indices->n ? run_renorm : run_nothing;
+  e->run = indices->n ? run_renorm : move_run_nothing;
   return ST_OK;
 }

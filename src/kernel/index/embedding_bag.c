@@ -107,7 +107,7 @@ static void do_bags(const void *arg, int64_t begin, int64_t end) {
   const bag_job *job = arg;
   for (int64_t bag = begin; bag < end; ++bag)
     for (int64_t first = 0; first < job->p->width; first += COLUMNS)
-      do_columns(job->p, job->at, bag, first, smaller(COLUMNS, job->p->width - first));
+      do_columns(job->p, job->at, bag, first, i64_min(COLUMNS, job->p->width - first));
 }
 
 static status run_bags(const executor *e, void *const *at, void *scratch) {

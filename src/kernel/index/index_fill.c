@@ -96,6 +96,6 @@ status prepare_index_fill(executor *e, const op_arg *a) {
   move_space_of_views(&s, &to, &value);
   move_plan_init(&f->slice, &s);
   executor_cost(e, (uint64_t)(out->n * (in_place ? 0 : 2) + view_elements(&to) * f->n) * dtype_bytes(self->dtype), 0);
-  e->run = out->n ? run_index_fill : run_nothing;
+  e->run = out->n ? run_index_fill : move_run_nothing;
   return ST_OK;
 }

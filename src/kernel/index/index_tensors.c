@@ -332,7 +332,7 @@ status prepare_index(executor *e, const op_arg *a) {
   add_sources(e, x, &m, &from, 1, x->masks.expected);
   add_place_dims(x, &m, &from, &to);
   executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 2, (uint64_t)out->n * 8);
-  e->run = out->n ? run_index : run_nothing;
+  e->run = out->n ? run_index : move_run_nothing;
   return ST_OK;
 }
 
@@ -419,6 +419,7 @@ status prepare_index_put(executor *e, const op_arg *a) {
   uint64_t n = 1;
   for (int d = result_dims(&m, dims); d > 0; --d) n *= (uint64_t)dims[d - 1];
   executor_cost(e, n * dtype_bytes(self->dtype) * 3 + (s->in_float ? (uint64_t)self->n * 12 : 0), n * 8);
-  e->run = self->n && values->n && m.n_sources ? run_index_put : run_nothing; /* a list of ":" alone changes nothing */
+  e->run =
+      self->n && values->n && m.n_sources ? run_index_put : move_run_nothing; /* a list of ":" alone changes nothing */
   return ST_OK;
 }

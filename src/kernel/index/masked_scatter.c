@@ -60,7 +60,7 @@ status prepare_masked_scatter(executor *e, const op_arg *a) {
   masked_scatter *p = PLAN(e, masked_scatter);
   TRY(move_expect_same_dtype(self, "selfRef", source, "source"));
   TRY(op_expect_dtype(mask, "mask", DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8)));
-  EXPECT(broadcasts_to(mask, self), "mask has shape %s, expected one that broadcasts to selfRef's, %s",
+  EXPECT(move_broadcasts_to(mask, self), "mask has shape %s, expected one that broadcasts to selfRef's, %s",
          shape_text(mask->dims, mask->rank, is), shape_text(self->dims, self->rank, of));
   const view to = view_of(self), m = view_of(mask);
   view marks = {.rank = to.rank, .dtype = m.dtype};
@@ -74,6 +74,6 @@ status prepare_masked_scatter(executor *e, const op_arg *a) {
   p->n_source = source->n;
   p->element_bytes = (int64_t)dtype_bytes(self->dtype);
   executor_cost(e, (uint64_t)(self->n * (2 * p->element_bytes + 1)), (uint64_t)self->n * 16);
-  e->run = self->n ? run_masked_scatter : run_nothing;
+  e->run = self->n ? run_masked_scatter : move_run_nothing;
   return ST_OK;
 }

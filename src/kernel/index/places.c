@@ -326,7 +326,7 @@ static void do_elements(const places_job *job, const share *part, element_loop *
       row.side += c.index[d] * p->side_step[d];
       row.index += c.index[d] * s->step[d];
     }
-    row.n = smaller(part->place_end - i, p->dims[last] - c.index[last]);
+    row.n = i64_min(part->place_end - i, p->dims[last] - c.index[last]);
     const int64_t good = loop(&row);
     if (unlikely(good < row.n)) {
       wrong_index(0, s, row.index + good * row.index_step, bad);
@@ -349,7 +349,7 @@ static void run_places_share(const places_job *job, const share *part, bad_index
   if (by_slice) slice_plan(job->p, job->kind == PLACES_GATHER, &plan);
   cursor_at(job->p, part->place, &c);
   for (int64_t i = part->place; i < part->place_end; i += PLACES_BLOCK) {
-    const int64_t n = smaller(PLACES_BLOCK, part->place_end - i), good = block_offsets(job, &c, n, &b, bad);
+    const int64_t n = i64_min(PLACES_BLOCK, part->place_end - i), good = block_offsets(job, &c, n, &b, bad);
     if (by_slice && job->kind == PLACES_GATHER)
       for (int64_t k = 0; k < good; ++k) move_run(&plan, job->side + b.side[k], job->target + b.target[k], 0);
     else if (by_slice)

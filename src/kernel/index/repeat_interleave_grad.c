@@ -61,7 +61,7 @@ static void interleave_sum_range(const void *arg, int64_t begin, int64_t end) {
   cursor c;
   cursor_start(&c, &p->others, job->at, begin);
   for (int64_t n; begin < end; begin += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(TILE, end - begin));
+    n = cursor_row(&c, i64_min(TILE, end - begin));
     for (int64_t k = 0; k < p->n_out; ++k)
       interleave_sum_tile(p, c.at[0] + k * p->along[0], c.at[1] + job->begin[k] * p->along[1],
                           job->begin[k + 1] - job->begin[k], n);
@@ -119,6 +119,6 @@ status prepare_repeat_interleave_grad(executor *e, const op_arg *a) {
   p->begins = workspace_intermediate(e, (uint64_t)(n_out + 1) * sizeof(int64_t));
   axis_init(&p->others, p->along, (view *const[]){&to, &from}, 2, axis);
   executor_cost(e, (uint64_t)(a[0].tensor->n + out->n) * dtype_bytes(out->dtype), (uint64_t)a[0].tensor->n * 8);
-  e->run = others ? run_interleave_grad : run_nothing;
+  e->run = others ? run_interleave_grad : move_run_nothing;
   return ST_OK;
 }

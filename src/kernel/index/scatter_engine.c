@@ -90,5 +90,5 @@ void scatter_finish(executor *e, int side_operand) {
   places_finish(&s->p, false);
   if (s->self_operand == s->out_operand) account_indexed(e, s->out_operand, side, bytes);
   executor_cost(e, copied + 3 * side * bytes + (uint64_t)s->p.n * 8, (uint64_t)s->p.n * 64);
-  e->run = n ? scatter_run : run_nothing;
+  e->run = n ? scatter_run : move_run_nothing;
 }

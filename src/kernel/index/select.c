@@ -30,7 +30,7 @@ static void finish_gather(executor *e, const tensor *out, int out_operand) {
   gather_plan *g = PLAN(e, gather_plan);
   const uint64_t bytes = dtype_bytes(out->dtype), n = (uint64_t)out->n;
   g->out = out_operand;
-  e->run = run_nothing;
+  e->run = move_run_nothing;
   if (n) {
     places_finish(&g->p, true);
     e->run = run_gather;

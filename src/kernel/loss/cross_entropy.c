@@ -97,13 +97,13 @@ static void entropy_row_scale(const entropy_plan *p, const char *row, float *til
   block exps;
   *top = -INFINITY;
   for (int64_t k = 0, n; k < p->classes; k += n) {
-    n = smaller(BLOCK, p->classes - k);
+    n = i64_min(BLOCK, p->classes - k);
     x = entropy_fetch(&p->in, row, tile, k, n);
     const float most = loops->max_f32(x, n);
     *top = most != most || most > *top ? most : *top;
   }
   for (int64_t k = 0, n; k < p->classes; k += n) {
-    n = smaller(BLOCK, p->classes - k);
+    n = i64_min(BLOCK, p->classes - k);
     if (p->classes > BLOCK) x = entropy_fetch(&p->in, row, tile, k, n);
     sum += loops->exp_sum_f32(exps, x, *top, n);
   }
@@ -139,7 +139,7 @@ static double sum_of_all(const entropy_job *j, const float *log_p) {
   block weights;
   double sum = 0;
   for (int64_t k = 0, n; k < p->classes; k += n) {
-    n = smaller(BLOCK, p->classes - k);
+    n = i64_min(BLOCK, p->classes - k);
     sum += cross_entropy->weighted_sum(weights_at(j, weights, k, n), log_p + k, n);
   }
   return sum;
@@ -211,7 +211,7 @@ static inline void entropy_run_chunks(const entropy_job *j, int64_t begin, int64
   for (int64_t chunk = begin; chunk < end; ++chunk) {
     entropy_chunk *sums = &j->chunks[chunk];
     *sums = (entropy_chunk){.bad.place = -1};
-    for (int64_t i = chunk * p->chunk; i < smaller((chunk + 1) * p->chunk, p->n); ++i) {
+    for (int64_t i = chunk * p->chunk; i < i64_min((chunk + 1) * p->chunk, p->n); ++i) {
       int64_t class = NO_CLASS;
       if (j->target && !targets_read(&p->target, j->target + i * p->target_stride, 0, i, 1, &class, &sums->bad)) break;
       each_row(j, i, class, sums);
@@ -244,7 +244,7 @@ static void gradient_row(const entropy_job *j, int64_t i, int64_t class, entropy
   }
   const float scale = (float)(of_target + smooth * j->weight_sum);
   for (int64_t k = 0, n; k < p->classes; k += n) {
-    n = smaller(BLOCK, p->classes - k);
+    n = i64_min(BLOCK, p->classes - k);
     const float *x = entropy_fetch(&p->in, row, tile, k, n);
     float *y = entropy_place(&p->out, out, tile, k);
     if (class == NO_CLASS)
@@ -303,7 +303,7 @@ static void softmax_loss_row(const entropy_job *j, int64_t i, int64_t class, ent
   double loss = 0;
   entropy_row_scale(p, row, tile, &top, &log_sum);
   for (int64_t k = 0, n; k < p->classes; k += n) {
-    n = smaller(BLOCK, p->classes - k);
+    n = i64_min(BLOCK, p->classes - k);
     const float *x = entropy_fetch(&p->in, row, tile, k, n),
                 *label = entropy_fetch(&p->labels, labels, label_tile, k, n);
     float *y = entropy_place(&p->out, out, tile, k);

@@ -326,7 +326,7 @@ static status ctc_prepare_backward(executor *e, const op_arg *a) {
   p->out_time = v.strides[0];
   p->out_sample = v.strides[1];
   p->out_class = v.strides[v.rank - 1];
-  e->run = out->n ? run_ctc : run_nothing;
+  e->run = out->n ? run_ctc : move_run_nothing;
   return ST_OK;
 }
 

@@ -24,7 +24,7 @@ status prepare_equal(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(other, "other", DTYPES_REAL));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_BOOL)));
   TRY(op_expect_shape(out, "out", (const int64_t[]){1}, 1));
-  p->same_shape = same_dims(self, other);
+  p->same_shape = tensor_same_dims(self, other);
   p->store = loops->store[ACL_BOOL][COMPUTE_F64];
   if (p->same_shape) {
     const view x = view_of(self), y = view_of(other);

@@ -108,7 +108,7 @@ static void run_chunk(const nll_job *j, int64_t begin, int64_t end, nll_chunk *c
   *chunk = (nll_chunk){.bad.place = -1};
   cursor_start(&c, &p->at, j->at, begin);
   for (int64_t i = begin, n; i < end; i += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(TILE, end - i));
+    n = cursor_row(&c, i64_min(TILE, end - i));
     if (!targets_read(&p->target, c.at[AT_TARGET], p->at.strides[AT_TARGET][last], i, n, class, &chunk->bad)) return;
     if (!j->backward) {
       add_losses(j, c.at[AT_SCORES], scores, c.at[AT_RESULT], result, class, n, chunk);
@@ -122,7 +122,7 @@ static void run_chunk(const nll_job *j, int64_t begin, int64_t end, nll_chunk *c
 static void nll_run_chunks(const void *job, int64_t begin, int64_t end) {
   const nll_job *j = job;
   for (int64_t k = begin; k < end; ++k)
-    run_chunk(j, k * j->plan->chunk, smaller((k + 1) * j->plan->chunk, j->plan->at.n), &j->chunks[k]);
+    run_chunk(j, k * j->plan->chunk, i64_min((k + 1) * j->plan->chunk, j->plan->at.n), &j->chunks[k]);
 }
 
 /* Runs all positions; *sum receives their sums. */

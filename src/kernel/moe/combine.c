@@ -62,7 +62,7 @@ static status combine_token(const combine_job *j, int64_t token) {
   const combine_plan *p = j->plan;
   double sum[TILE];
   for (int64_t column = 0, n; column < p->width; column += n) {
-    n = smaller(TILE, p->width - column);
+    n = i64_min(TILE, p->width - column);
     memset(sum, 0, (size_t)n * sizeof *sum);
     for (int i = 0; i < SKIPS; ++i)
       if (p->skip[i].operand != ABSENT) combine_add_row(j, &p->skip[i], token, column, n, 1, sum);
@@ -134,7 +134,7 @@ static status combine_begin(executor *e, const tensor *rows, const char *rows_na
   p->out = e->n_operands - 1;
   p->store = loops->store[out->dtype][COMPUTE_F64];
   executor_cost(e, (uint64_t)(out->n * (n_choices + 1)) * dtype_bytes(out->dtype), (uint64_t)(out->n * n_choices) * 4);
-  e->run = out->n ? run_combine : run_nothing;
+  e->run = out->n ? run_combine : move_run_nothing;
   return ST_OK;
 }
 

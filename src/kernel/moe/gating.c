@@ -111,6 +111,6 @@ status prepare_moe_gating_softmax(executor *e, const op_arg *a) {
   }
   walk_init(&p->tokens, views, OPERANDS, last);
   executor_cost(e, (uint64_t)x->n * dtype_bytes(x->dtype), (uint64_t)x->n * 96);
-  e->run = x->n ? run_gating_softmax : run_nothing;
+  e->run = x->n ? run_gating_softmax : move_run_nothing;
   return ST_OK;
 }

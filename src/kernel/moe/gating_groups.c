@@ -196,6 +196,6 @@ status prepare_moe_gating_groups(executor *e, const op_arg *a) {
   }
   walk_init(&p->tokens, views, OPERANDS, last);
   executor_cost(e, (uint64_t)x->n * 2 * dtype_bytes(x->dtype), (uint64_t)x->n * 128);
-  e->run = x->n ? run_gating_groups : run_nothing;
+  e->run = x->n ? run_gating_groups : move_run_nothing;
   return ST_OK;
 }

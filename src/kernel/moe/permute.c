@@ -144,7 +144,7 @@ status prepare_moe_permute(executor *e, const op_arg *a) {
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
   plan_slot_sort(e, &p->sort, indices);
   plan_token_gather(e, tokens, out, "indices", n);
-  e->run = n ? run_permute : run_nothing;
+  e->run = n ? run_permute : move_run_nothing;
   return ST_OK;
 }
 
@@ -183,7 +183,7 @@ status prepare_moe_init_routing(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(rows, "rowIdx", DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_shape(rows, "rowIdx", experts->dims, 2));
   EXPECT(active >= 0, "activeNum is %jd, expected 0 or more", (intmax_t)active);
-  const int64_t n_active = smaller(active, x->dims[0]) * experts->dims[1];
+  const int64_t n_active = i64_min(active, x->dims[0]) * experts->dims[1];
   TRY(op_expect_dtype(a[4].tensor, "expandedXOut", DTYPE_BIT(x->dtype)));
   TRY(op_expect_shape(a[4].tensor, "expandedXOut", (const int64_t[]){n_active, x->dims[1]}, 2));
   for (int i = 5; i < 7; ++i) {
@@ -197,7 +197,7 @@ status prepare_moe_init_routing(executor *e, const op_arg *a) {
   plan_slot_sort(e, &p->sort, experts);
   plan_token_gather(e, x, a[4].tensor, "rowIdx", experts->n);
   p->slots = view_of(rows);
-  e->run = experts->n ? run_init_routing : run_nothing;
+  e->run = experts->n ? run_init_routing : move_run_nothing;
   return ST_OK;
 }
 

@@ -27,7 +27,7 @@ static double spread_row(const unpermute_grad_job *j, int64_t token, int64_t row
   const compute_value factor[ELEMENTWISE_PARAMETERS] = {{.f64 = weight}};
   double grad[TILE], tile[TILE], dot = 0;
   for (int64_t column = 0, n; column < p->width; column += n) {
-    n = smaller(TILE, p->width - column);
+    n = i64_min(TILE, p->width - column);
     p->load(grad, (char *)j->view[GRAD] + token * p->grad[0] + column * p->grad[1], p->grad[1], n);
     if (p->has_probs) {
       p->load(tile, (char *)j->view[TOKENS] + row * p->tokens[0] + column * p->tokens[1], p->tokens[1], n);
@@ -118,6 +118,6 @@ status prepare_moe_unpermute_grad(executor *e, const op_arg *a) {
   p->load = loops->load[tokens->dtype][COMPUTE_F64];
   p->store = loops->store[tokens->dtype][COMPUTE_F64];
   executor_cost(e, (uint64_t)tokens->n * 3 * dtype_bytes(tokens->dtype), (uint64_t)tokens->n * 8);
-  e->run = index->n ? run_unpermute_grad : run_nothing;
+  e->run = index->n ? run_unpermute_grad : move_run_nothing;
   return ST_OK;
 }

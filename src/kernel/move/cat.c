@@ -39,7 +39,7 @@ static void run_list_in_turn(const void *job, int64_t begin, int64_t end) {
   const list_job *j = job;
   row_run run[RUNS];
   for (int64_t i = 0, n; i < j->n; i += n) {
-    n = smaller(RUNS, j->n - i);
+    n = i64_min(RUNS, j->n - i);
     for (int64_t k = 0; k < n; ++k) {
       const list_copy *c = &j->copies[i + k];
       run[k] = move_run_of(&c->plan.move, copy_to(c, j->view), copy_from(c, j->view));
@@ -206,8 +206,8 @@ status prepare_stack(executor *e, const op_arg *a) {
   for (uint64_t i = 0; i < list->size; ++i) {
     const tensor *t = list->value[i];
     TRY(cat_join_dtype(&r, t, (int)i));
-    EXPECT(same_dims(t, first), "tensors[%d] has shape %s, expected %s", (int)i, shape_text(t->dims, t->rank, is),
-           shape_text(first->dims, first->rank, expected));
+    EXPECT(tensor_same_dims(t, first), "tensors[%d] has shape %s, expected %s", (int)i,
+           shape_text(t->dims, t->rank, is), shape_text(first->dims, first->rank, expected));
   }
   tensor room;
   out = op_one_as(out, r.dims, r.rank, &room);

@@ -14,7 +14,7 @@ status move_expect_same_dtype(const tensor *self, const char *self_name, const t
 status move_expect_conversion(const tensor *from, const char *name, int to);
 
 /* Whether from's shape can be broadcast to to's. */
-bool broadcasts_to(const tensor *from, const tensor *to);
+bool move_broadcasts_to(const tensor *from, const tensor *to);
 
 /* Plans copying one tensor into another, as the whole operator e: sets its plan, cost and run function. The operand
  * numbers are those of the two tensors. Converts where dtypes differ. */
@@ -25,6 +25,6 @@ void move_prepare(executor *e, int to_operand, int64_t to_offset, int from_opera
                   const move_space *s);
 
 /* A run function that does nothing, for operators without elements. */
-status run_nothing(const executor *e, void *const *view, void *scratch);
+status move_run_nothing(const executor *e, void *const *view, void *scratch);
 
 #endif

@@ -23,7 +23,7 @@ status move_expect_conversion(const tensor *from, const char *name, int to) {
   return ST_OK;
 }
 
-bool broadcasts_to(const tensor *from, const tensor *to) {
+bool move_broadcasts_to(const tensor *from, const tensor *to) {
   const int missing = to->rank - from->rank;
   for (int d = 0; d < from->rank; ++d)
     if (missing < 0 || (from->dims[d] != 1 && from->dims[d] != to->dims[missing + d])) return false;
@@ -43,7 +43,7 @@ static status run_tensor_copy(const executor *e, void *const *view, void *scratc
   return ST_OK;
 }
 
-status run_nothing(const executor *e, void *const *view, void *scratch) {
+status move_run_nothing(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
 }
@@ -56,7 +56,7 @@ void move_prepare_copy(executor *e, int to_operand, const view *to, int from_ope
   p->from = from_operand;
   p->to_offset = p->from_offset = 0;
   executor_cost(e, (uint64_t)n * (dtype_bytes(to->dtype) + dtype_bytes(from->dtype)), 0);
-  e->run = n ? run_tensor_copy : run_nothing;
+  e->run = n ? run_tensor_copy : move_run_nothing;
 }
 
 void move_prepare(executor *e, int to_operand, int64_t to_offset, int from_operand, int64_t from_offset,
@@ -71,7 +71,7 @@ void move_prepare(executor *e, int to_operand, int64_t to_offset, int from_opera
   p->to_offset = to_offset;
   p->from_offset = from_offset;
   executor_cost(e, (uint64_t)(2 * n * s->element_bytes), 0);
-  e->run = n ? run_tensor_copy : run_nothing;
+  e->run = n ? run_tensor_copy : move_run_nothing;
 }
 
 /* The tensor `from`, broadcast to the shape of `to`. */
@@ -124,7 +124,7 @@ status prepare_copy(executor *e, const op_arg *a) {
   char from[SHAPE_TEXT], to[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "selfRef", DTYPES_NUMBER));
   TRY(op_expect_dtype(src, "src", DTYPES_NUMBER));
-  EXPECT(broadcasts_to(src, self), "src has shape %s, expected one that broadcasts to selfRef's, %s",
+  EXPECT(move_broadcasts_to(src, self), "src has shape %s, expected one that broadcasts to selfRef's, %s",
          shape_text(src->dims, src->rank, from), shape_text(self->dims, self->rank, to));
   return plan_conversion(e, 0, self, "selfRef", 1, src, "src");
 }
@@ -152,7 +152,7 @@ status prepare_expand(executor *e, const op_arg *a) {
   for (int d = 0; d < rank; ++d)
     dims[d] = size->value[d] == -1 && d >= missing ? self->dims[d - missing] : size->value[d];
   TRY(op_expect_shape(out, "out", dims, rank));
-  EXPECT(broadcasts_to(self, out), "self has shape %s, expected one that broadcasts to size, %s",
+  EXPECT(move_broadcasts_to(self, out), "self has shape %s, expected one that broadcasts to size, %s",
          shape_text(self->dims, self->rank, from), shape_text(dims, rank, to));
   const view v = view_of(self), o = view_of(out);
   move_prepare_copy(e, 1, &o, 0, &v);

@@ -197,7 +197,7 @@ static void move_part(const move_job *job, int64_t begin, int64_t end, int64_t f
     from += index[d] * s->from[d];
   }
   for (;;) {
-    part.n[0] = smaller(end - begin, plane_rows - row);
+    part.n[0] = i64_min(end - begin, plane_rows - row);
     p->loop(&part, to + row * part.to[0], from + row * part.from[0]);
     begin += part.n[0];
     if (begin == end) return;

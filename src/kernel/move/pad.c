@@ -164,7 +164,7 @@ static status plan_pad(executor *e, padding *p, int n_padded) {
     for (int i = 0; i < n_padded; ++i) combinations *= 3;
     most = combinations;
   }
-  e->run = run_nothing;
+  e->run = move_run_nothing;
   executor_cost(e, (uint64_t)(2 * view_elements(&p->to)) * dtype_bytes(p->to.dtype), 0);
   if (view_elements(&p->to) == 0) return ST_OK;
   e->heap = malloc((size_t)most * sizeof(box));

@@ -49,7 +49,7 @@ static void pad_add_row(const backward_plan *p, double *sum, const char *from, i
                         bool is_first) {
   const padded_dim *dim = &p->dims[SPACE - 1];
   const int64_t size = pad_size(dim), step = p->from[SPACE - 1];
-  const int64_t centre = dim->before + first, begin = centre > 0 ? centre : 0, end = smaller(centre + n, size);
+  const int64_t centre = dim->before + first, begin = centre > 0 ? centre : 0, end = i64_min(centre + n, size);
   double tile[COLUMNS];
   if (is_first && end - begin == n) {
     p->load(sum, from + begin * step, step, n);
@@ -82,7 +82,7 @@ static void pad_sum_row(const backward_plan *p, char *to, const char *from, int6
   double sum[COLUMNS];
   const int64_t width = p->dims[2].n, depth = pad_size(&p->dims[0]), height = pad_size(&p->dims[1]);
   for (int64_t first = 0; first < width; first += COLUMNS) {
-    const int64_t n = smaller(COLUMNS, width - first);
+    const int64_t n = i64_min(COLUMNS, width - first);
     bool is_first = true;
     for (int64_t i = pad_next_use(p, 0, d, 0); i < depth; i = pad_next_use(p, 0, d, i + 1))
       for (int64_t j = pad_next_use(p, 1, h, 0); j < height; j = pad_next_use(p, 1, h, j + 1)) {
@@ -138,7 +138,7 @@ status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int
   p->kind = kind;
   p->load = loops->load[dtype_part(self->dtype)][COMPUTE_F64];
   p->store = loops->store[dtype_part(self->dtype)][COMPUTE_F64];
-  p->imaginary = part_bytes(self->dtype);
+  p->imaginary = dtype_part_bytes(self->dtype);
   for (int i = 0; i < SPACE; ++i) {
     const int d = rank - SPACE + i;
     const bool there = i >= SPACE - n_padded;
@@ -147,6 +147,6 @@ status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int
     p->from[i] = there ? from.strides[d] : 0;
   }
   executor_cost(e, (uint64_t)(grad->n + out->n) * dtype_bytes(self->dtype), (uint64_t)grad->n * 16);
-  e->run = out->n ? run_pad_backward : run_nothing;
+  e->run = out->n ? run_pad_backward : move_run_nothing;
   return ST_OK;
 }

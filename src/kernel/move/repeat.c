@@ -135,6 +135,6 @@ status prepare_roll(executor *e, const op_arg *a) {
   }
   if (!dims->size) p->shift[0] = wrapped_shift(shifts->value[0], x->n);
   executor_cost(e, (uint64_t)x->n * dtype_bytes(x->dtype) * 2, p->flat ? (uint64_t)x->n * 8 : 0);
-  e->run = x->n ? run_roll : run_nothing;
+  e->run = x->n ? run_roll : move_run_nothing;
   return ST_OK;
 }

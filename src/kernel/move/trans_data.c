@@ -90,7 +90,7 @@ status prepare_trans_data(executor *e, const op_arg *a) {
   TRY(match_layouts(p->layout, &src, &dst));
   p->pads = p->layout[DST].n_storage != dst.n;
   executor_cost(e, e->operands[SRC].extent_bytes + e->operands[DST].extent_bytes, 0);
-  e->run = e->operands[DST].extent_bytes ? run_trans : run_nothing;
+  e->run = e->operands[DST].extent_bytes ? run_trans : move_run_nothing;
   return ST_OK;
 }
 

@@ -91,7 +91,7 @@ status prepare_triangle(executor *e, const op_arg *a) {
                        .operand = in_place ? 0 : 1};
   walk_init(&p->matrices, walked, 2, rows);
   executor_cost(e, (uint64_t)(2 * self->n * p->element_bytes), 0);
-  e->run = self->n ? run_triangle : run_nothing;
+  e->run = self->n ? run_triangle : move_run_nothing;
   return ST_OK;
 }
 
@@ -133,7 +133,7 @@ static status plan_make_diagonal(executor *e, const tensor *self, int64_t diagon
   p->diagonal =
       (view){.rank = 1, .dtype = out->dtype, .dims = {self->n}, .strides = {p->out.strides[0] + p->out.strides[1]}};
   executor_cost(e, (uint64_t)(out->n + self->n * 2) * dtype_bytes(out->dtype), 0);
-  e->run = out->n ? run_make_diagonal : run_nothing;
+  e->run = out->n ? run_make_diagonal : move_run_nothing;
   return ST_OK;
 }
 

@@ -28,7 +28,7 @@ static void unfold_sum_tile(const unfold_plan *p, char *to, const char *from, in
   memset(sum, 0, (size_t)n * sizeof *sum);
   const int64_t reach = first - p->size + 1, earliest = reach > 0 ? (reach + p->step - 1) / p->step : 0;
   for (int64_t w = earliest; w < p->n_windows && w * p->step < first + n; ++w) {
-    const int64_t begin = w * p->step > first ? w * p->step : first, end = smaller(w * p->step + p->size, first + n);
+    const int64_t begin = w * p->step > first ? w * p->step : first, end = i64_min(w * p->step + p->size, first + n);
     double *at = sum + (begin - first);
     p->load(tile, from + w * p->window + (begin - w * p->step) * p->inside, p->inside, end - begin);
     loops->elementwise[EW_add][COMPUTE_F64](at, (const void *const[]){at, tile, NULL, NULL}, one, end - begin);
@@ -43,7 +43,7 @@ static void unfold_rows(const void *arg, int64_t begin, int64_t end) {
   cursor_start(&c, &p->rows, job->at, begin);
   for (; begin < end; ++begin, cursor_next(&c, 1))
     for (int64_t first = 0; first < p->n; first += TILE)
-      unfold_sum_tile(p, c.at[0], c.at[1], first, smaller(TILE, p->n - first));
+      unfold_sum_tile(p, c.at[0], c.at[1], first, i64_min(TILE, p->n - first));
 }
 
 static status run_unfold(const executor *e, void *const *view, void *scratch) {
@@ -87,6 +87,6 @@ status prepare_unfold_grad(executor *e, const op_arg *a) {
   to.dims[dim] = from.dims[dim] = 1;
   walk_init(&p->rows, (const view *const[]){&to, &from}, 2, rank);
   executor_cost(e, (uint64_t)(grad->n + out->n) * dtype_bytes(out->dtype), (uint64_t)grad->n * 8);
-  e->run = out->n ? run_unfold : run_nothing;
+  e->run = out->n ? run_unfold : move_run_nothing;
   return ST_OK;
 }

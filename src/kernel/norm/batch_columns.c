@@ -139,7 +139,7 @@ norm_moments columns_channel_moments(const batch_run *r, int64_t channel) {
   norm_moments m = {0};
   for (int64_t k = 0; k < b->n_blocks; ++k) {
     const block_sums s = columns_block_at(r, k);
-    const double n = (double)smaller(b->block_rows, b->n - k * b->block_rows), shift = s.first[channel] / n;
+    const double n = (double)i64_min(b->block_rows, b->n - k * b->block_rows), shift = s.first[channel] / n;
     const double m2 = s.second[channel] - s.first[channel] * shift;
     m = norm_moments_join(m, (norm_moments){.n = n, .mean = s.about[channel] + shift, .m2 = m2 < 0 ? 0 : m2});
   }

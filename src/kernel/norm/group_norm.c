@@ -80,7 +80,7 @@ static void apply_channels(const group_norm_job *j, int64_t row, float *y, const
   const int64_t first = group_first_channel(&g->shape, row), n = g->shape.channels / g->shape.groups;
   double gamma[SOME_CHANNELS], beta[SOME_CHANNELS];
   for (int64_t begin = 0, some; begin < n; begin += some) {
-    some = smaller(SOME_CHANNELS, n - begin);
+    some = i64_min(SOME_CHANNELS, n - begin);
     channel_get_some(&g->gamma, j->view, first + begin, some, gamma);
     channel_get_some(&g->beta, j->view, first + begin, some, beta);
     for (int64_t c = 0; c < some; ++c, x += g->shape.positions, y += g->shape.positions)

@@ -31,7 +31,7 @@ static void mask_piece(const masked_plan *m, const panel *p, int operand, int i,
 static void mask_row(const masked_plan *m, const panel *p, int operand, int i, float *y, const float *x, float fill) {
   uint8_t mask[PIECE];
   for (int64_t begin = 0, n; begin < p->n; begin += n) {
-    n = smaller(PIECE, p->n - begin);
+    n = i64_min(PIECE, p->n - begin);
     mask_piece(m, p, operand, i, begin, n, mask);
     softmax->masked_scale(y + begin, x + begin, mask, m->scale, fill, n);
   }

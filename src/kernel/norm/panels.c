@@ -323,7 +323,7 @@ static void run_panels(panel_walk *w, const panel_job *j, int64_t begin, int64_t
     const int64_t grain_end = j->grain ? (row / j->grain + 1) * j->grain : end;
     const int64_t left = p->dims[p->n_outer - 1] - w->index[p->n_outer - 1];
     pa.row = row;
-    pa.width = (int)smaller(smaller(w->width, left), smaller(end, grain_end) - row);
+    pa.width = (int)i64_min(i64_min(w->width, left), i64_min(end, grain_end) - row);
     for (int k = 0; k < p->n_operands; ++k)
       if (!(j->unused >> k & 1)) open_operand(w, k, &pa, numbers[k]);
     j->body(j->op, &pa);

@@ -105,6 +105,6 @@ status prepare_rel_pos_softmax(executor *e, const op_arg *a) {
   }
   panel_plan_end(&r->rows, false);
   executor_cost(e, 4 * norm_tensor_bytes(x), (uint64_t)x->n * 24);
-  e->run = x->n ? run_rel_pos : run_nothing;
+  e->run = x->n ? run_rel_pos : move_run_nothing;
   return ST_OK;
 }

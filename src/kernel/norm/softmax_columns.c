@@ -58,7 +58,7 @@ static void run_strips(const void *job, int64_t begin, int64_t end) {
     return;
   }
   for (int64_t u = begin; u < end; ++u) {
-    s.width = smaller(j->width, p->dims[column] - u % j->n_strips * j->width);
+    s.width = i64_min(j->width, p->dims[column] - u % j->n_strips * j->width);
     s.x = strip_at(j, 0, u);
     s.y = strip_at(j, 1, u);
     j->body(&s);
@@ -72,7 +72,7 @@ status softmax_columns_run(const panel_plan *p, softmax_columns *body, void *con
   columns_job j = {.plan = p,
                    .body = body,
                    .view = view,
-                   .width = smaller(fit < STRIP_WIDE ? STRIP_WIDE : fit, STRIP_MOST),
+                   .width = i64_min(fit < STRIP_WIDE ? STRIP_WIDE : fit, STRIP_MOST),
                    .failed = &failed};
   j.n_strips = (columns + j.width - 1) / j.width;
   rows_parallel(run_strips, &j, p->n_rows / columns * j.n_strips, 1, cost_ns);

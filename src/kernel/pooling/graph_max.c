@@ -49,7 +49,7 @@ static void graph_max_encode(const void *arg, int64_t begin, int64_t end) {
   const graph_max *g = j->g;
   for (int64_t b = begin; b < end; ++b) {
     uint16_t *const bits = j->bits + b * g->taps * g->words;
-    const int64_t first = b % g->blocks * CHANNELS, n = smaller(CHANNELS, g->channels - first);
+    const int64_t first = b % g->blocks * CHANNELS, n = i64_min(CHANNELS, g->channels - first);
     memset(bits, 0, (size_t)(g->taps * g->words) * sizeof *bits);
     for (int64_t c = 0; c < n; ++c) {
       const int32_t *position = j->positions + (b / g->blocks * g->channels + first + c) * g->outputs;
@@ -69,7 +69,7 @@ static void graph_max_decode(const void *arg, int64_t begin, int64_t end) {
   const graph_max *g = j->g;
   for (int64_t b = begin; b < end; ++b) {
     const uint16_t *const bits = j->bits + b * g->taps * g->words;
-    const int64_t first = b % g->blocks * CHANNELS, n = smaller(CHANNELS, g->channels - first);
+    const int64_t first = b % g->blocks * CHANNELS, n = i64_min(CHANNELS, g->channels - first);
     for (int64_t c = 0; c < n; ++c) {
       int32_t *position = j->positions + (b / g->blocks * g->channels + first + c) * g->outputs;
       for (int64_t o = 0; o < g->outputs; ++o) {

@@ -42,7 +42,7 @@ typedef struct {
 static tap_outputs tap_outputs_of(const window_axis *w, int64_t k) {
   const int64_t shift = k * w->dilation - w->pad; /* input = output * stride + shift */
   const int64_t high = shift < w->in ? (w->in - 1 - shift) / w->stride + 1 : 0;
-  return (tap_outputs){.low = shift < 0 ? (-shift + w->stride - 1) / w->stride : 0, .high = smaller(high, w->out)};
+  return (tap_outputs){.low = shift < 0 ? (-shift + w->stride - 1) / w->stride : 0, .high = i64_min(high, w->out)};
 }
 
 /* A chunk of an output row: outputs o to o + n. */
@@ -81,7 +81,7 @@ static void compare_taps(const max_part *j, const char *x, int64_t begin) {
   const window_axis *w = &j->p->axis[2];
   for (int64_t k = 0; k < w->kernel; ++k) {
     const tap_outputs tap = k < FEW_TAPS ? j->taps[k] : tap_outputs_of(w, k);
-    const int64_t low = larger(tap.low, j->o), high = smaller(tap.high, j->o + j->n);
+    const int64_t low = i64_max(tap.low, j->o), high = i64_min(tap.high, j->o + j->n);
     if (low >= high) continue;
     const int64_t at = low * w->stride + k * w->dilation - w->pad;
     j->loops->step((char *)j->best + (low - j->o) * j->p->element, j->at ? j->at + (low - j->o) : NULL,
@@ -109,7 +109,7 @@ static void compare_wide(const max_part *j) {
   int32_t unused = 0;
   window_inputs(w, j->o, &first, &count);
   for (int64_t k = 0, n; k < count; k += n) {
-    n = smaller(ROW_TILE, count - k);
+    n = i64_min(ROW_TILE, count - k);
     const int64_t at = first + k * w->dilation;
     p->load(j->tile, j->row + at * p->stride[0][2], p->stride[0][2] * w->dilation, n);
     j->loops->scan(j->best, j->at ? j->at : &unused, j->tile, j->row_position + (int32_t)at, (int32_t)w->dilation, n);
@@ -136,12 +136,12 @@ static void compare_row(const max_part *j) {
 /* Returns the number of outputs from o on, at least 1, whose inputs fit a tile. */
 static int64_t part_length(const max_plan *p, int64_t o) {
   const window_axis *w = &p->axis[2];
-  const int64_t most = smaller(TILE, w->out - o);
+  const int64_t most = i64_min(TILE, w->out - o);
   if (p->direct_in || w->in <= ROW_TILE) return most;
   const int64_t step = w->adaptive ? w->in / w->out + 1 : w->stride;
   const int64_t window = w->adaptive ? w->in / w->out + 2 : (w->kernel - 1) * w->dilation + 1;
   const int64_t fit = window >= ROW_TILE ? 1 : (ROW_TILE - window) / step + 1;
-  return smaller(most, fit);
+  return i64_min(most, fit);
 }
 
 typedef struct {

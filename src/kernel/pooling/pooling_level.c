@@ -96,7 +96,7 @@ INLINE void max_row_of(const max_row *r, int stride, bool has_positions) {
     int32_t position = r->position + (int32_t)o * stride;
     for (int64_t l = 0; l < r->lines; ++l, line += r->line, position += r->position_line)
       for (int64_t t = 0; t < r->n_taps; ++t) {
-        const __mmask16 lanes = first_lanes(r->taps[t].high - o) & (__mmask16)~first_lanes(r->taps[t].low - o);
+        const __mmask16 lanes = lanes_first(r->taps[t].high - o) & (__mmask16)~lanes_first(r->taps[t].low - o);
         const __m512 v = read_lanes(line + t * r->dilation, lanes, stride);
         __mmask16 take = _mm512_mask_cmp_ps_mask(lanes, v, best, _CMP_GT_OQ);
         take |= _mm512_mask_cmp_ps_mask(lanes, v, v, _CMP_UNORD_Q);
@@ -106,8 +106,8 @@ INLINE void max_row_of(const max_row *r, int stride, bool has_positions) {
         }
         best = _mm512_mask_mov_ps(best, take, v);
       }
-    _mm512_mask_storeu_ps(r->best + o, first_lanes(r->n - o), best);
-    if (has_positions) _mm512_mask_storeu_epi32(r->at + o, first_lanes(r->n - o), at);
+    _mm512_mask_storeu_ps(r->best + o, lanes_first(r->n - o), best);
+    if (has_positions) _mm512_mask_storeu_epi32(r->at + o, lanes_first(r->n - o), at);
   }
 }
 

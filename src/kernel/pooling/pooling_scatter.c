@@ -107,7 +107,7 @@ static int64_t max_scatter_plane(const scatter_plan *p, char *const at[3], char 
   for (int64_t d = 0; d < p->dims[SMALL][0]; ++d)
     for (int64_t h = 0; h < p->dims[SMALL][1]; ++h)
       for (int64_t w = 0, n; w < p->dims[SMALL][2]; w += n) {
-        n = smaller(TILE, p->dims[SMALL][2] - w);
+        n = i64_min(TILE, p->dims[SMALL][2] - w);
         const int64_t *s = p->stride[SMALL];
         max_scatter_load_index(p, at[INDEX], d, h, w, index, n);
         const int64_t done = max_scatter_part(p, large, at[SMALL] + d * s[0] + h * s[1] + w * s[2], index, n, tile);

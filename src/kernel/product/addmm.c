@@ -58,12 +58,12 @@ typedef struct {
 } sum_form;
 
 static status expect_stacks(const executor *e, const sum_form *f, const tensor *a, const tensor *b, product_plan *p) {
-  const bool broadcasts = broadcast_batch(a, b, p);
+  const bool broadcasts = factors_broadcast_batch(a, b, p);
   const int64_t n = p->batch_dims[0];
   if (broadcasts &&
       (p->n_batch_dims == 0 || ((a->dims[0] == n || f->broadcasts_first) && (b->dims[0] == n || f->broadcasts_second))))
     return ST_OK;
-  return fail_factors(e, 1, a, b,
+  return factors_fail(e, 1, a, b,
                       f->broadcasts_first    ? "first dimensions that broadcast"
                       : f->broadcasts_second ? "the same first dimension, or 1 in the second"
                                              : "the same first dimension");
@@ -79,12 +79,12 @@ static status addmm_plan(executor *e, const op_arg *a, const sum_form *f, double
   p->view_out = in_place ? 0 : 3;
   for (int i = 0; i <= 2; ++i) TRY(op_expect_dtype(a[i].tensor, s[i].name, f->types));
   TRY(op_expect_dtype(f->out, f->out_name, f->types & ~DTYPE_BIT(ACL_BOOL)));
-  for (int i = 1; i <= 2; ++i) TRY(check_rank(a[i].tensor, s[i].name, f->ranks[i - 1]));
+  for (int i = 1; i <= 2; ++i) TRY(factors_check_rank(a[i].tensor, s[i].name, f->ranks[i - 1]));
   TRY(expect_stacks(e, f, first, second, p));
   matrices_init(&p->a, first, true, p->n_batch_dims);
   matrices_init(&p->b, second, false, p->n_batch_dims);
   if (p->a.cols != p->b.rows)
-    return fail_factors(e, 1, first, second, "as many columns of the first as rows of the second");
+    return factors_fail(e, 1, first, second, "as many columns of the first as rows of the second");
   int64_t dims[3] = {p->batch_dims[0]};
   if (f->sums_batch) sum_batch(p);
   if (alpha == 0 && !f->adds_product_times_0) p->a.cols = p->b.rows = 0;
@@ -93,7 +93,7 @@ static status addmm_plan(executor *e, const op_arg *a, const sum_form *f, double
   if (f->ranks[1] > 1) dims[rank++] = p->b.cols;
   TRY(self_matrices(self, s[0].name, dims, rank, p));
   TRY(op_expect_shape(f->out, f->out_name, dims, rank));
-  out_matrices(f->out, true, f->ranks[1] > 1, p);
+  factors_out_matrices(f->out, true, f->ranks[1] > 1, p);
   return ST_OK;
 }
 
@@ -105,7 +105,7 @@ status prepare_addmm(executor *e, const op_arg *a) {
   char self[SHAPE_TEXT], product[SHAPE_TEXT];
   TRY(real_of(a[3].scalar, "beta", &beta));
   TRY(real_of(a[4].scalar, "alpha", &alpha));
-  TRY(check_cube_math(a[in_place ? 5 : 6].integer, 4));
+  TRY(factors_check_cube_math(a[in_place ? 5 : 6].integer, 4));
   const sum_form f = {.out = in_place ? a[0].tensor : a[5].tensor,
                       .out_name = in_place ? e->op->schema[0].name : "out",
                       .ranks = {rank, rank},
@@ -136,7 +136,7 @@ status prepare_addmv(executor *e, const op_arg *a) {
   char text[SHAPE_TEXT];
   TRY(real_of(alpha, "alpha", &alpha_real));
   TRY(real_of(beta, "beta", &beta_real));
-  TRY(check_cube_math(a[6].integer, 4));
+  TRY(factors_check_cube_math(a[6].integer, 4));
   TRY(addmm_plan(e, a, &(sum_form){.out = out, .out_name = "out", .ranks = {2, 1}, .types = DTYPES_REAL}, alpha_real,
                  beta_real));
   EXPECT(alpha_real != 0 || self->rank == 0 || self->dims[0] == out->dims[0],
@@ -169,19 +169,19 @@ status prepare_gemm(executor *e, const op_arg *a) {
   p->view_a = 0, p->view_b = 1, p->view_self = 2, p->view_out = 3;
   for (int i = 0; i < 3; ++i) TRY(op_expect_dtype(a[i].tensor, e->op->schema[i].name, DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
-  for (int i = 0; i < 2; ++i) TRY(check_rank(a[i].tensor, e->op->schema[i].name, 2));
-  TRY(check_cube_math(a[8].integer, 4));
+  for (int i = 0; i < 2; ++i) TRY(factors_check_rank(a[i].tensor, e->op->schema[i].name, 2));
+  TRY(factors_check_cube_math(a[8].integer, 4));
   matrices_init(&p->a, a[0].tensor, true, 0);
   matrices_init(&p->b, a[1].tensor, false, 0);
   if (a[5].integer) p->a = transposed(p->a);
   if (a[6].integer) p->b = transposed(p->b);
   if (p->a.cols != p->b.rows)
-    return fail_factors(e, 0, a[0].tensor, a[1].tensor,
+    return factors_fail(e, 0, a[0].tensor, a[1].tensor,
                         "as many columns of the first as rows of the second, after transA and transB");
   const int64_t dims[] = {p->a.rows, p->b.cols};
   TRY(self_matrices(a[2].tensor, "C", dims, 2, p));
   TRY(op_expect_shape(out, "out", dims, 2));
-  out_matrices(out, true, true, p);
+  factors_out_matrices(out, true, true, p);
   product_plan_finish(e);
   return ST_OK;
 }
@@ -205,14 +205,14 @@ status prepare_graph_matmul(executor *e, const op_arg *a) {
   for (int i = 0; i < 2; ++i)
     EXPECT(a[i].tensor->rank >= 2, "%s has shape %s, expected 2 or more dimensions", s[i].name,
            shape_text(a[i].tensor->dims, a[i].tensor->rank, text));
-  if (!broadcast_batch(a[0].tensor, a[1].tensor, p))
-    return fail_factors(e, 0, a[0].tensor, a[1].tensor, "batch dimensions that broadcast");
+  if (!factors_broadcast_batch(a[0].tensor, a[1].tensor, p))
+    return factors_fail(e, 0, a[0].tensor, a[1].tensor, "batch dimensions that broadcast");
   matrices_init(&p->a, a[0].tensor, true, p->n_batch_dims);
   matrices_init(&p->b, a[1].tensor, false, p->n_batch_dims);
   if (a[y + 1].boolean) p->a = transposed(p->a);
   if (a[y + 2].boolean) p->b = transposed(p->b);
   if (p->a.cols != p->b.rows)
-    return fail_factors(e, 0, a[0].tensor, a[1].tensor,
+    return factors_fail(e, 0, a[0].tensor, a[1].tensor,
                         "as many columns of the first as rows of the second, transposed as asked");
   int64_t dims[MAX_RANK];
   int rank = p->n_batch_dims;
@@ -222,7 +222,7 @@ status prepare_graph_matmul(executor *e, const op_arg *a) {
   if (bias) TRY(self_matrices(bias, "bias", dims, rank, p));
   const bool has_cols = p->b.cols != 1 || out->rank == rank;
   TRY(op_expect_shape(out, "y", dims, rank - !has_cols));
-  out_matrices(out, true, has_cols, p);
+  factors_out_matrices(out, true, has_cols, p);
   product_plan_finish(e);
   return ST_OK;
 }

@@ -47,7 +47,7 @@ static void factorise_move_matrix(const factorise_plan *p, const matrix_access *
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0, n; j < cols; j += n)
       for (int part = 0; part < parts; ++part) {
-        n = smaller(TILE, cols - j);
+        n = i64_min(TILE, cols - j);
         char *from = at + i * x->row + j * x->column + part * x->part;
         double *to = buffer + (i * cols + j) * parts + part;
         if (!to_buffer)
@@ -60,14 +60,14 @@ static void factorise_move_matrix(const factorise_plan *p, const matrix_access *
 }
 
 static void clear_below(double *r, int64_t rows, int64_t cols, int parts) {
-  for (int64_t i = 1; i < rows; ++i) memset(r + i * cols * parts, 0, (size_t)(smaller(i, cols) * parts) * sizeof *r);
+  for (int64_t i = 1; i < rows; ++i) memset(r + i * cols * parts, 0, (size_t)(i64_min(i, cols) * parts) * sizeof *r);
 }
 
 static void qr_range(const void *arg, int64_t begin, int64_t end) {
   const factorise_job *j = arg;
   const factorise_plan *p = j->plan;
   const int64_t parts = p->complex ? 2 : 1, in_a = p->m * p->n, in_q = p->m * p->k;
-  const int64_t in_room = smaller(p->m, p->n) + (p->n > p->k ? p->n : p->k);
+  const int64_t in_room = i64_min(p->m, p->n) + (p->n > p->k ? p->n : p->k);
   double *const a = (double *)(void *)scratch_take((size_t)((in_a + in_q + in_room) * parts) * sizeof *a);
   if (!a) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
@@ -178,7 +178,7 @@ status prepare_qr(executor *e, const op_arg *a) {
   plan_stacks(p, (const tensor *const[]){self, q, r}, self->rank - 2);
   executor_cost(e, (uint64_t)(self->n + q->n + r->n) * dtype_bytes(self->dtype),
                 (uint64_t)self->n * (uint64_t)(least + p->k) * 4);
-  e->run = q->n || r->n ? run_factorise : run_nothing;
+  e->run = q->n || r->n ? run_factorise : move_run_nothing;
   return ST_OK;
 }
 
@@ -199,6 +199,6 @@ status prepare_slogdet(executor *e, const op_arg *a) {
   *p = (factorise_plan){.n = n, .complex = dtype_is_complex(self->dtype)};
   plan_stacks(p, (const tensor *const[]){self, sign, log}, self->rank - 2);
   executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype), (uint64_t)(self->n * n));
-  e->run = sign->n ? run_factorise : run_nothing;
+  e->run = sign->n ? run_factorise : move_run_nothing;
   return ST_OK;
 }

@@ -8,19 +8,19 @@
 /* Checks CANN's cubeMathType: 0 keeps the precision, 1 to 3 allow less, and 4, which not all operators have,
  * accumulates in float32. All are accepted since our precision is never below what is asked for. most: the largest
  * value that the operator knows. */
-static inline status check_cube_math(int64_t type, int most) {
+static inline status factors_check_cube_math(int64_t type, int most) {
   EXPECT(type >= 0 && type <= most, "cubeMathType is %jd, expected 0 to %d", (intmax_t)type, most);
   return ST_OK;
 }
 
-static inline status check_rank(const tensor *t, const char *name, int rank) {
+static inline status factors_check_rank(const tensor *t, const char *name, int rank) {
   char text[SHAPE_TEXT];
   EXPECT(t->rank == rank, "%s has shape %s, expected %d dimensions", name, shape_text(t->dims, t->rank, text), rank);
   return ST_OK;
 }
 
 /* Fails because arguments a_at and a_at + 1 do not fit each other; `what` says what was expected. */
-status fail_factors(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what);
+status factors_fail(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what);
 
 /* Describes the last two dimensions of t as matrices. A vector is one row (left factor) or one column (right factor).
  * Leading dimensions are aligned at the right with the GEMM's n_batch_dims batch dimensions; those of size 1, and
@@ -28,10 +28,10 @@ status fail_factors(const executor *e, int a_at, const tensor *a, const tensor *
 void matrices_init(matrices *x, const tensor *t, bool left, int n_batch_dims);
 
 /* Sets the batch dimensions of p to the broadcast of those of a and b. Returns false if they do not broadcast. */
-bool broadcast_batch(const tensor *a, const tensor *b, product_plan *p);
+bool factors_broadcast_batch(const tensor *a, const tensor *b, product_plan *p);
 
 /* Sets p->out; batch dimensions, a and b of p must be set. The result has no row (column) dimension where the left
  * (right) factor is a vector. */
-void out_matrices(const tensor *out, bool has_rows, bool has_cols, product_plan *p);
+void factors_out_matrices(const tensor *out, bool has_rows, bool has_cols, product_plan *p);
 
 #endif

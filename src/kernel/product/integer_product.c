@@ -48,7 +48,7 @@ static int64_t dot(const integer_plan *p, const char *a, const char *b) {
   uint64_t sum = 0;
   for (int64_t k = 0, n; k < p->cols; k += n) {
     fold_value part, none;
-    n = smaller(BLOCK, p->cols - k);
+    n = i64_min(BLOCK, p->cols - k);
     p->load[A](x, a + k * p->a_col, p->a_col, n);
     p->load[B](y, b + k * p->b_row, p->b_row, n);
     loops->elementwise[EW_mul][COMPUTE_I64](x, (const void *const[]){x, y, NULL, NULL}, NULL, n);

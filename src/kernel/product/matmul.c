@@ -6,7 +6,7 @@
 #include "kernel/product/integer_product.h"
 
 /* Some schemas name the second factor differently, so its name is taken from the schema. */
-status fail_factors(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what) {
+status factors_fail(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what) {
   char a_text[SHAPE_TEXT], b_text[SHAPE_TEXT];
   return OP_FAIL("%s has shape %s and %s %s, expected %s", e->op->schema[a_at].name,
                  shape_text(a->dims, a->rank, a_text), e->op->schema[a_at + 1].name,
@@ -26,7 +26,7 @@ void matrices_init(matrices *x, const tensor *t, bool left, int n_batch_dims) {
     x->batch_strides[d] = d < missing || t->dims[d - missing] == 1 ? 0 : t->strides[d - missing] * size;
 }
 
-bool broadcast_batch(const tensor *a, const tensor *b, product_plan *p) {
+bool factors_broadcast_batch(const tensor *a, const tensor *b, product_plan *p) {
   const int na = a->rank > 2 ? a->rank - 2 : 0, nb = b->rank > 2 ? b->rank - 2 : 0;
   const int n = p->n_batch_dims = na > nb ? na : nb;
   for (int d = 0; d < n; ++d) {
@@ -37,7 +37,7 @@ bool broadcast_batch(const tensor *a, const tensor *b, product_plan *p) {
   return true;
 }
 
-void out_matrices(const tensor *out, bool has_rows, bool has_cols, product_plan *p) {
+void factors_out_matrices(const tensor *out, bool has_rows, bool has_cols, product_plan *p) {
   const int64_t size = (int64_t)dtype_bytes(out->dtype);
   matrices *const x = &p->out;
   int d = p->n_batch_dims;
@@ -67,7 +67,7 @@ status prepare_matmul(executor *e, const op_arg *a) {
   for (int i = 0; i < 2; ++i) {
     const int rank = forms[e->op->variant].ranks[i];
     TRY(op_expect_dtype(a[i].tensor, names[i], types));
-    if (rank >= 0) TRY(check_rank(a[i].tensor, names[i], rank));
+    if (rank >= 0) TRY(factors_check_rank(a[i].tensor, names[i], rank));
     EXPECT(a[i].tensor->rank >= 1 && a[i].tensor->rank <= 6, "%s has %d dimensions, expected 1 to 6", names[i],
            a[i].tensor->rank);
   }
@@ -75,12 +75,12 @@ status prepare_matmul(executor *e, const op_arg *a) {
   if (e->op->variant == MATMUL_MV || e->op->variant == MATMUL_DOT)
     EXPECT(mat2->dtype == self->dtype && out->dtype == self->dtype, "%s has dtype %s and out %s, expected self's %s",
            names[1], dtype_name(mat2->dtype), dtype_name(out->dtype), dtype_name(self->dtype));
-  if (forms[e->op->variant].has_cube_math) TRY(check_cube_math(a[3].integer, 4));
-  if (!broadcast_batch(self, mat2, p)) return fail_factors(e, 0, self, mat2, "batch dimensions that broadcast");
+  if (forms[e->op->variant].has_cube_math) TRY(factors_check_cube_math(a[3].integer, 4));
+  if (!factors_broadcast_batch(self, mat2, p)) return factors_fail(e, 0, self, mat2, "batch dimensions that broadcast");
   matrices_init(&p->a, self, true, p->n_batch_dims);
   matrices_init(&p->b, mat2, false, p->n_batch_dims);
   if (p->a.cols != p->b.rows)
-    return fail_factors(e, 0, self, mat2, "as many columns of the first as rows of the second");
+    return factors_fail(e, 0, self, mat2, "as many columns of the first as rows of the second");
   const bool has_rows = self->rank > 1, has_cols = mat2->rank > 1;
   int64_t dims[MAX_RANK];
   int rank = 0;
@@ -88,7 +88,7 @@ status prepare_matmul(executor *e, const op_arg *a) {
   if (has_rows) dims[rank++] = p->a.rows;
   if (has_cols) dims[rank++] = p->b.cols;
   TRY(op_expect_shape(out, "out", dims, rank));
-  out_matrices(out, has_rows, has_cols, p);
+  factors_out_matrices(out, has_rows, has_cols, p);
   if (integers)
     integer_product_plan(e, p, (integer_steps){self->dtype, self->dtype}, NULL, NULL);
   else

@@ -22,8 +22,8 @@ static status check_outer(const executor *e, const tensor *first, const tensor *
   TRY(op_expect_dtype(first, e->op->schema[at].name, allowed));
   TRY(op_expect_dtype(second, e->op->schema[at + 1].name, allowed));
   TRY(op_expect_dtype(out, out_name, allowed));
-  TRY(check_rank(first, e->op->schema[at].name, 1));
-  TRY(check_rank(second, e->op->schema[at + 1].name, 1));
+  TRY(factors_check_rank(first, e->op->schema[at].name, 1));
+  TRY(factors_check_rank(second, e->op->schema[at + 1].name, 1));
   const int64_t dims[] = {first->dims[0], second->dims[0]};
   *common = dtype_promote(first->dtype, second->dtype);
   return op_expect_shape(out, out_name, dims, 2);
@@ -100,7 +100,7 @@ static status addr_floats(executor *e, const op_arg *a, const tensor *out, doubl
   p->self = (matrices){.dtype = s.dtype, .rows = p->a.rows, .cols = p->b.cols};
   if (s.rank > 0 && s.dims[s.rank - 1] != 1) p->self.col_stride = s.strides[s.rank - 1];
   if (s.rank > 1 && s.dims[0] != 1) p->self.row_stride = s.strides[0];
-  out_matrices(out, true, true, p);
+  factors_out_matrices(out, true, true, p);
   product_plan_finish(e);
   return ST_OK;
 }

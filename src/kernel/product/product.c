@@ -262,7 +262,7 @@ void product_finish(const product_part *part, int64_t row, int64_t rows, int64_t
   const int64_t runs = in_a_run ? 1 : rows, run = in_a_run ? rows * cols : cols;
   for (int64_t i = row; i < row + runs; ++i, sums += ld * size)
     for (int64_t j = col, n; j < col + run; j += n) {
-      n = smaller(most, col + run - j);
+      n = i64_min(most, col + run - j);
       char *const x = sums + (j - col) * size;
       if (p->alpha != 1) loops->elementwise[EW_muls][compute](x, (const void *const[]){x, x, x}, &alpha, n);
       if (p->has_self) {

@@ -126,14 +126,14 @@ static status blocks_allocate(blocks *s) {
 }
 
 static int64_t slice_begin(const blocks *s, int64_t slice) { return slice % s->slices_per_term * s->depth; }
-static int64_t slice_depth(const blocks *s, int64_t slice) { return smaller(s->depth, s->k - slice_begin(s, slice)); }
+static int64_t slice_depth(const blocks *s, int64_t slice) { return i64_min(s->depth, s->k - slice_begin(s, slice)); }
 
 /* Packs a B that is computed on the fly, some columns at a time by way of a buffer. */
 static void pack_made_b(const blocks *s, char *to, int64_t row, int64_t rows, int64_t col, int64_t cols) {
   enum { AT_ONCE = 32, MOST = AT_ONCE * (SHALLOW_BYTES / sizeof(float)) };
   float made[MOST];
   for (int64_t j = 0, n; j < cols; j += n, to += tile_b_bytes(TILE_F32, rows, n)) {
-    n = smaller(AT_ONCE, cols - j);
+    n = i64_min(AT_ONCE, cols - j);
     s->part->plan->made_b->fetch(s->part, made, row, rows, col + j, n);
     tile_pack_b(TILE_F32, to, ACL_FLOAT, made, n * (int64_t)sizeof *made, sizeof *made, rows, n);
   }
@@ -193,7 +193,7 @@ static void multiply_plain(const blocks *s, int64_t slice, block o, float *c, in
   char *const plain_b = s->plain + tile_a_bytes(TILE_F32, o.rows, k);
   tile_pack_a(TILE_F32, s->plain, a->dtype, a_of(s, slice, o.row), a->row_stride, a->col_stride, o.rows, k);
   for (int64_t j = 0; j < o.cols; j += PLAIN_COLS) {
-    const int64_t n = smaller(PLAIN_COLS, o.cols - j);
+    const int64_t n = i64_min(PLAIN_COLS, o.cols - j);
     tile_pack_b(TILE_F32, plain_b, b->dtype, b_of(s, slice, o.col + j), b->row_stride, b->col_stride, k, n);
     tile_gemm(TILE_F32, o.rows, n, k, s->plain, plain_b, c + j, ldc, slice > 0);
   }
@@ -243,7 +243,7 @@ static void run_empty(const blocks *s) {
   for (int64_t i = part->row; i < part->row + part->rows; ++i)
     for (int64_t j = part->col, n; j < part->col + part->cols; j += n) {
       _Alignas(64) char zeros[512] = {0};
-      n = smaller((int64_t)(sizeof zeros / tile_c_bytes(s->type)), part->col + part->cols - j);
+      n = i64_min((int64_t)(sizeof zeros / tile_c_bytes(s->type)), part->col + part->cols - j);
       product_finish(part, i, 1, j, n, zeros, 0);
     }
 }
@@ -262,7 +262,7 @@ status product_blocks(const product_part *part) {
     for (int64_t slice = 0; slice < s.n_slices; slice += s.at_once) {
       s.b_exponents = float_no_exponents;
       for (int64_t row = part->row; row < row_end; row += s.rows)
-        run_block(&s, slice, (block){row, smaller(s.rows, row_end - row), col, smaller(s.cols, col_end - col)},
+        run_block(&s, slice, (block){row, i64_min(s.rows, row_end - row), col, i64_min(s.cols, col_end - col)},
                   row == part->row || !s.keeps_strip);
     }
   return ST_OK;

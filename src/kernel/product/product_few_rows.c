@@ -48,9 +48,9 @@ static void by_dots(const product_part *part, const rows_of_a *a, int weight) {
   const product_plan *p = part->plan;
   const int64_t end = part->col + part->cols;
   for (int64_t col = part->col, n; col < end; col += n) {
-    n = smaller(DOT_CHUNK, end - col);
+    n = i64_min(DOT_CHUNK, end - col);
     for (int64_t j = 0; j < n; j += DOT_COLS)
-      few_rows->dots[weight]((int)part->rows, (int)smaller(DOT_COLS, n - j), p->a.cols, a->at, a->pitch,
+      few_rows->dots[weight]((int)part->rows, (int)i64_min(DOT_COLS, n - j), p->a.cols, a->at, a->pitch,
                              part->b + (col + j) * p->b.col_stride, p->b.col_stride, sums + j, DOT_CHUNK);
     product_finish(part, 0, part->rows, col, n, (char *)sums, DOT_CHUNK);
   }
@@ -62,10 +62,10 @@ static void by_axpys(const product_part *part, const rows_of_a *a, int weight) {
   const product_plan *p = part->plan;
   const int64_t end = part->col + part->cols, k = p->a.cols, most = AXPY_FLOATS / part->rows / 64 * 64;
   for (int64_t col = part->col, n; col < end; col += n) {
-    n = smaller(most, end - col);
+    n = i64_min(most, end - col);
     memset(sums, 0, (size_t)(part->rows * n) * sizeof *sums);
     for (int64_t l = 0; l < k; l += AXPY_DEPTH)
-      few_rows->axpys[weight]((int)part->rows, (int)smaller(AXPY_DEPTH, k - l), n, a->at + l, a->pitch,
+      few_rows->axpys[weight]((int)part->rows, (int)i64_min(AXPY_DEPTH, k - l), n, a->at + l, a->pitch,
                               part->b + l * p->b.row_stride + col * p->b.col_stride, p->b.row_stride, sums, n);
     product_finish(part, 0, part->rows, col, n, (char *)sums, n);
   }
@@ -78,10 +78,10 @@ static void by_stage(const product_part *part, const rows_of_a *a) {
   const matrices *b = &part->plan->b;
   const int64_t end = part->col + part->cols, k = b->rows, most = STAGE_FLOATS / AXPY_DEPTH;
   for (int64_t col = part->col, n; col < end; col += n) {
-    n = smaller(most, end - col);
+    n = i64_min(most, end - col);
     memset(sums, 0, sizeof sums);
     for (int64_t l = 0; l < k; l += AXPY_DEPTH) {
-      const int depth = (int)smaller(AXPY_DEPTH, k - l);
+      const int depth = (int)i64_min(AXPY_DEPTH, k - l);
       for (int d = 0; d < depth; ++d)
         loops->load[b->dtype][COMPUTE_F32](stage + d * most, part->b + (l + d) * b->row_stride + col * b->col_stride,
                                            b->col_stride, n);

@@ -118,7 +118,7 @@ static void solve_range(const void *data, int64_t begin, int64_t end) {
   for (int64_t batch = begin; batch < end; ++batch) {
     for (int64_t k = 0; k < parts; ++k) take_triangle(job, batch, k * p->imaginary, a + k * n * n * size);
     for (int64_t col = 0; col < p->stack[SELF].cols; col += SOLVE_COLS)
-      solve_columns(job, batch, col, smaller(SOLVE_COLS, p->stack[SELF].cols - col), a, a + n * n * size * parts);
+      solve_columns(job, batch, col, i64_min(SOLVE_COLS, p->stack[SELF].cols - col), a, a + n * n * size * parts);
   }
 }
 
@@ -130,7 +130,7 @@ static status run_solve(const executor *e, void *const *view, void *scratch) {
 /* Broadcasts the batch dimensions of the two inputs. */
 static bool broadcast_stacks(const tensor *self, const tensor *a, solve_plan *p) {
   product_plan both;
-  if (!broadcast_batch(self, a, &both)) return false;
+  if (!factors_broadcast_batch(self, a, &both)) return false;
   p->n_batch_dims = both.n_batch_dims;
   p->n_batches = 1;
   for (int d = 0; d < p->n_batch_dims; ++d) p->n_batches *= p->batch_dims[d] = both.batch_dims[d];
@@ -179,7 +179,7 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
   p->form =
       (triangular_form){.n = n, .backwards = p->upper != a[3].boolean, .transpose = a[3].boolean, .unit = a[4].boolean};
   p->compute = self->dtype == ACL_FLOAT ? COMPUTE_F32 : COMPUTE_F64;
-  p->imaginary = part_bytes(self->dtype);
+  p->imaginary = dtype_part_bytes(self->dtype);
   const uint64_t work = (uint64_t)p->n_batches * (uint64_t)(n * n) * (uint64_t)(cols + 4);
   executor_cost(e, (uint64_t)(a[5].tensor->n + p->n_batches * n * n) * 2 * dtype_bytes(self->dtype),
                 p->imaginary ? 4 * work : work);

@@ -197,6 +197,6 @@ status prepare_graph_svd(executor *e, const op_arg *a) {
   }
   executor_cost(e, (uint64_t)x->n * 3 * (uint64_t)p->bytes,
                 (uint64_t)(p->n_matrices * p->n * p->n) * (uint64_t)p->m * 64);
-  e->run = p->n_matrices ? run_svd : run_nothing;
+  e->run = p->n_matrices ? run_svd : move_run_nothing;
   return ST_OK;
 }

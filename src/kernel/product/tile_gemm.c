@@ -71,7 +71,7 @@ static void pack_a(const source *s, char *to, int64_t pitch, int64_t m, int64_t 
     _Alignas(64) char stage[STAGE_BYTES];
     for (int64_t i = 0; i < m; i += STAGE)
       for (int64_t l = 0; l < k; l += STAGE) {
-        const int64_t rows = smaller(STAGE, m - i), depth = smaller(STAGE, k - l);
+        const int64_t rows = i64_min(STAGE, m - i), depth = i64_min(STAGE, k - l);
         for (int64_t d = 0; d < depth; ++d)
           s->load(stage + d * STAGE * s->size, s->from + i * s->across + (l + d) * s->along, s->across, rows);
         s->kernel->pack_across(to + i * pitch + l * s->size, pitch / s->size, depth, stage, STAGE, depth, rows);
@@ -88,14 +88,14 @@ static void pack_b(const source *s, char *to, int64_t n, int64_t k) {
   const bool columns = dense(s, s->along) && s->across % s->size == 0;
   for (int64_t j = 0; j < n; j += panel, to += panel * k * s->size) {
     const char *const from = s->from + j * s->across;
-    const int64_t cols = smaller(panel, n - j);
+    const int64_t cols = i64_min(panel, n - j);
     if (columns) {
       s->kernel->pack_across(to, panel, panel, from, s->across / s->size, cols, k);
       continue;
     }
     _Alignas(64) char stage[STAGE_BYTES];
     for (int64_t l = 0; l < k; l += STAGE) {
-      const int64_t depth = smaller(STAGE, k - l);
+      const int64_t depth = i64_min(STAGE, k - l);
       if (llabs(s->along) <= llabs(s->across)) {
         for (int64_t i = 0; i < cols; ++i)
           s->load(stage + i * STAGE * s->size, from + i * s->across + l * s->along, s->along, depth);

@@ -112,7 +112,7 @@ INLINE __m512i groups_split_halves(__m512i halves, __m512i *low) {
 }
 
 INLINE void groups_store_tile(char *to, __m512i r[16], bool transposed) {
-  if (transposed) transpose_16x16(r);
+  if (transposed) tile_transpose_16x16(r);
   UNROLL for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * 64, r[i]);
 }
 

@@ -25,7 +25,7 @@ static void transpose_words(void *to, int64_t step, const void *from, int64_t st
   __m512i r[16];
   for (int i = 0; i < 16; ++i)
     r[i] = i < rows ? _mm512_loadu_si512((const int32_t *)from + i * stride) : _mm512_setzero_si512();
-  transpose_16x16(r);
+  tile_transpose_16x16(r);
   for (int l = 0; l < 16; ++l) _mm512_storeu_si512((int32_t *)to + l * step, r[l]);
 }
 #  define TRANSPOSE transpose_words

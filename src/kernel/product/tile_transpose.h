@@ -4,7 +4,7 @@
 
 #include <immintrin.h>
 
-static inline __attribute__((always_inline)) void transpose_16x16(__m512i r[16]) {
+static inline __attribute__((always_inline)) void tile_transpose_16x16(__m512i r[16]) {
   __m512i t[16];
   for (int i = 0; i < 16; i += 2) { /* pairs of words */
     t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);

@@ -87,7 +87,7 @@ static status make_scratch(const product_part *p, const weight_quant *q, few_row
     for (int64_t g = 0; q->has_offset && g < q->n_groups; ++g) {
       float sum = 0;
       for (int64_t l = g * q->group; l < k && l < (g + 1) * q->group; l += REDUCE_BLOCK)
-        sum += loops->sum_f32(to + l, smaller(REDUCE_BLOCK, smaller(k, (g + 1) * q->group) - l));
+        sum += loops->sum_f32(to + l, i64_min(REDUCE_BLOCK, i64_min(k, (g + 1) * q->group) - l));
       s->x_sums[i * q->n_groups + g] = sum;
     }
     if (q->is_int4) few_rows->split_pairs(s->x + i * s->x_pitch, to, s->x_pitch);
@@ -101,7 +101,7 @@ static status run_few_rows(const product_part *p) {
   TRY(make_scratch(p, q, &s));
   const int64_t end = p->col + p->cols;
   for (int64_t col = p->col, n; col < end; col += n) {
-    n = smaller(CHUNK, end - col);
+    n = i64_min(CHUNK, end - col);
     for (int64_t j = col; j < col + n; ++j) {
       load_parameters(&q->scale, p->view[SCALE], 0, q->n_groups, j, s.scale);
       if (q->has_offset) load_parameters(&q->offset, p->view[OFFSET], 0, q->n_groups, j, s.offset);
@@ -217,8 +217,8 @@ status prepare_weight_quant(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(y, "y", halves | DTYPE_BIT(ACL_FLOAT)));
   TRY(check_absent(a[QUANT_SCALE].tensor, "quantScaleOptional"));
   TRY(check_absent(a[QUANT_OFFSET].tensor, "quantOffsetOptional"));
-  TRY(check_rank(x, "x", 2));
-  TRY(check_rank(weight, "weight", 2));
+  TRY(factors_check_rank(x, "x", 2));
+  TRY(factors_check_rank(weight, "weight", 2));
   if (weight->dtype == ACL_INT32) {
     TRY(int4_of_words(weight, x, &unpacked));
     weight = &unpacked;

@@ -65,7 +65,7 @@ static void plan_affine(executor *e, int function, compute_type compute, const p
   elementwise_plan_init(&p->plan, function, compute, &parts[0].v, in, n_inputs);
   p->packed = NOT_PACKED;
   executor_cost(e, bytes, (uint64_t)p->plan.n * 4);
-  e->run = p->plan.n ? run_affine : run_nothing;
+  e->run = p->plan.n ? run_affine : move_run_nothing;
 }
 
 /* Returns the int8 copy, in scratch and contiguous, of an int4 operand with these dims. */
@@ -111,7 +111,7 @@ status prepare_quantize(executor *e, const op_arg *a) {
          (intmax_t)to);
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(to)));
   TRY(op_expect_shape(out, "out", x->dims, x->rank));
-  TRY(check_rank(scales, "scales", 1));
+  TRY(factors_check_rank(scales, "scales", 1));
   if (scales->n != 1) TRY(op_expect_dim(a[4].integer, "axis", x->rank, &axis));
   part parts[] = {part_of_tensor(out, 3), part_of_tensor(x, 0), part_of_tensor(scales, 1),
                   part_of_tensor(zero_points, 2)};
@@ -302,6 +302,6 @@ status prepare_fake_quant(executor *e, const op_arg *a) {
     each->parameter[2].f32 = !enabled; /* then no value is out of range */
   }
   executor_cost(e, (uint64_t)self->n * (2 * dtype_bytes(self->dtype) + 1), (uint64_t)self->n * 16);
-  e->run = self->n ? run_fake_quant : run_nothing;
+  e->run = self->n ? run_fake_quant : move_run_nothing;
   return ST_OK;
 }

@@ -48,7 +48,7 @@ static void quantise_panel(const void *op, const panel *panel) {
     float *y = panel_floats(panel, 1, i);
     const int64_t group = group_of(j, panel->row + i);
     for (int64_t k = 0, n; p->load_smooth && group < p->n_groups && k < panel->n; k += n) {
-      n = smaller(TILE, panel->n - k);
+      n = i64_min(TILE, panel->n - k);
       p->load_smooth(smooth, j->smooth + group * p->smooth_row + k * p->smooth_column, p->smooth_column, n);
       quant_row_smooth(y + k, x + k, smooth, n);
     }
@@ -138,7 +138,7 @@ status prepare_dynamic_quant(executor *e, const op_arg *a) {
   if (offset) panel_add_tensor(&p->rows, PANEL_ROW_WRITTEN, y_view + 2, offset, NULL);
   panel_plan_end(&p->rows, true);
   executor_cost(e, (uint64_t)x->n * (dtype_bytes(x->dtype) + 1), (uint64_t)x->n * 8);
-  e->run = x->n ? run_dynamic : run_nothing;
+  e->run = x->n ? run_dynamic : move_run_nothing;
   return ST_OK;
 }
 
@@ -216,6 +216,6 @@ status prepare_group_quant(executor *e, const op_arg *a) {
     p->bytes = workspace_intermediate(e, (uint64_t)x->n);
   }
   executor_cost(e, (uint64_t)x->n * (dtype_bytes(x->dtype) + 1), (uint64_t)x->n * 8);
-  e->run = x->n ? run_groups : run_nothing;
+  e->run = x->n ? run_groups : move_run_nothing;
   return ST_OK;
 }

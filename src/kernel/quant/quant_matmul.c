@@ -81,7 +81,7 @@ static void quant_matmul_store(const product_part *part, int64_t row, int64_t ro
     const char *const scale = part->view[ROW_SCALE];
     if (p->row_scale.dtype != ABSENT) memcpy(&by_row, scale + i % p->rows * p->row_scale.step, sizeof by_row);
     for (int64_t j = 0, n; j < cols; j += n) {
-      n = smaller(CHUNK, cols - j);
+      n = i64_min(CHUNK, cols - j);
       const int64_t at = col + j;
       const column_scales c = {
           .before = before ? before + at : NULL, .scale = all->scale + at, .after = after ? after + at : NULL};
@@ -265,12 +265,12 @@ status prepare_quant_matmul(executor *e, const op_arg *a) {
   for (int i = 0; i < 2; ++i) TRY(quant_factor(e, p, a[i].tensor, i, a[6 + i].boolean, &x[i]));
   TRY(op_expect_dtype(out, "out",
                       DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT32)));
-  if (!broadcast_batch(&x[0], &x[1], product))
-    return fail_factors(e, 0, &x[0], &x[1], "batch dimensions that broadcast");
+  if (!factors_broadcast_batch(&x[0], &x[1], product))
+    return factors_fail(e, 0, &x[0], &x[1], "batch dimensions that broadcast");
   matrices_init(&product->a, &x[0], true, product->n_batch_dims);
   matrices_init(&product->b, &x[1], false, product->n_batch_dims);
   if (product->a.cols != product->b.rows)
-    return fail_factors(e, 0, &x[0], &x[1], "as many columns of the first as rows of the second");
+    return factors_fail(e, 0, &x[0], &x[1], "as many columns of the first as rows of the second");
   int rank = 0;
   double batches = 1;
   for (; rank < product->n_batch_dims; ++rank) batches *= (double)(dims[rank] = product->batch_dims[rank]);
@@ -278,7 +278,7 @@ status prepare_quant_matmul(executor *e, const op_arg *a) {
   dims[rank++] = product->b.cols;
   const tensor plain = without_middle(out, rank);
   TRY(op_expect_shape(&plain, "out", dims, rank));
-  out_matrices(&plain, true, true, product);
+  factors_out_matrices(&plain, true, true, product);
   p->rows = product->a.rows;
   TRY(expect_parameters(p, a));
   p->columns = workspace_intermediate(e, (uint64_t)(2 + p->n_biases) * sizeof(double) * (uint64_t)product->b.cols);
@@ -289,6 +289,6 @@ status prepare_quant_matmul(executor *e, const op_arg *a) {
   product->view_a = X1, product->view_b = X2, product->view_out = OUT;
   product_choose(product);
   product->cost_ns = e->cost_ns;
-  e->run = out->n ? run_quant_matmul : run_nothing;
+  e->run = out->n ? run_quant_matmul : move_run_nothing;
   return ST_OK;
 }

@@ -17,7 +17,7 @@ static void quant_row_apply(int function, float *y, const float *v, const float 
     if (one_zero) zeros[i] = zero ? *zero : 0;
   }
   for (int64_t i = 0, m; i < n; i += m) {
-    m = smaller(TILE, n - i);
+    m = i64_min(TILE, n - i);
     const void *const in[ELEMENTWISE_INPUTS] = {v + i, one_scale ? scales : scale + i, one_zero ? zeros : zero + i};
     loops->elementwise[function][COMPUTE_F32](y + i, in, parameter, m);
   }
@@ -37,7 +37,7 @@ void quant_row_smooth(float *y, const float *v, const float *by, int64_t n) {
 static void quant_row_extremes(fold kind, const float *v, int64_t n, double *first, double *second) {
   for (int64_t i = 0, m; i < n; i += m) {
     fold_value a, b;
-    m = smaller(FOLD_BLOCK, n - i);
+    m = i64_min(FOLD_BLOCK, n - i);
     fold_row(&reduction->fold[kind][COMPUTE_F32], v + i, m, 0, &a, &b);
     const bool is_pair = kind == FOLD_MIN_MAX;
     if (!i || (is_pair ? a.f64 < *first : a.f64 > *first) || a.f64 != a.f64) *first = a.f64;

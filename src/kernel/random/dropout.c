@@ -86,13 +86,13 @@ static void dropout_run_share(const void *job, int64_t begin, int64_t end) {
   cursor from;
   if (begin < n_values) cursor_start(&from, &p->values, (void *const[]){j->view[p->out], j->view[p->in]}, begin);
   for (int64_t i = begin, n; i < end; i += n) {
-    n = smaller(RANDOM_TILE, end - i);
+    n = i64_min(RANDOM_TILE, end - i);
     const uint8_t *m = make_mask(p, j->key, mask, i, n, bits);
     if (p->keeps_mask)
       for (int64_t k = 0; k < (n + 7) / 8; ++k) mask[(i / 8 + k) * p->mask_step] = m[k];
     if (i >= n_values) continue;
     cursor to = from;
-    const int64_t n_here = smaller(n_values - i, n);
+    const int64_t n_here = i64_min(n_values - i, n);
     dropout_load_tile(p, &from, x, n_here);
     random_level->drop(x, x, m, p->scale, n_here);
     dropout_store_tile(p, &to, x, n_here);
@@ -262,7 +262,7 @@ static void rrelu_share(const void *job, int64_t begin, int64_t end) {
   cursor c;
   cursor_start(&c, &p->walk, j->at, begin);
   for (int64_t i = begin; i < end; i += RANDOM_TILE) {
-    const int64_t n = smaller(RANDOM_TILE, end - i);
+    const int64_t n = i64_min(RANDOM_TILE, end - i);
     if (p->training) random_level->words(words, j->key->seed, j->key->offset, (uint64_t)i / 4, (n + 3) / 4);
     for (int64_t k = 0, row; k < n; k += row, cursor_next(&c, row)) {
       row = cursor_row(&c, n - k);

@@ -175,7 +175,7 @@ static void random_run_share(const void *job, int64_t begin, int64_t end) {
   cursor c;
   cursor_start(&c, &p->walk, j->at, begin);
   for (int64_t i = begin; i < end; i += RANDOM_TILE) {
-    const int64_t n = smaller(RANDOM_TILE, end - i);
+    const int64_t n = i64_min(RANDOM_TILE, end - i);
     random_make(p, j->key, j->kind, i, n, &tile);
     for (int64_t k = 0, row; k < n; k += row, cursor_next(&c, row)) {
       row = cursor_row(&c, n - k);
@@ -409,7 +409,7 @@ static status plan_walk(random_plan *p, const arguments *g, int kind) {
   walk_init(&p->walk, views, n, v[0].rank);
   /* elements without a probability are unchanged */
   if (kind == RANDOM_BERNOULLI && g->parameter[0] && g->parameter[0]->n != 1)
-    p->walk.n = smaller(p->walk.n, g->parameter[0]->n);
+    p->walk.n = i64_min(p->walk.n, g->parameter[0]->n);
   return ST_OK;
 }
 

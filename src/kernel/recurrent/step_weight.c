@@ -13,7 +13,7 @@ enum {
 static int64_t weight_pieces(int64_t n, int64_t of) { return (n + of - 1) / of; }
 
 static uint64_t weight_block_bytes(int64_t depth) {
-  return tile_b_bytes(TILE_F32, smaller(depth, WEIGHT_DEPTH), WEIGHT_COLS);
+  return tile_b_bytes(TILE_F32, i64_min(depth, WEIGHT_DEPTH), WEIGHT_COLS);
 }
 
 uint64_t step_weight_bytes(const recurrent *r, int64_t depth, int64_t cols) {
@@ -34,7 +34,7 @@ static void weight_pack_blocks(const void *job, int64_t begin, int64_t end) {
       const int64_t col = block * WEIGHT_COLS;
       const char *from = (const char *)m->at + row * m->row_stride + col * m->col_stride;
       tile_pack_b(TILE_F32, weight_block(w, block, row / WEIGHT_DEPTH), m->dtype, from, m->row_stride, m->col_stride,
-                  smaller(WEIGHT_DEPTH, m->rows - row), smaller(WEIGHT_COLS, m->cols - col));
+                  i64_min(WEIGHT_DEPTH, m->rows - row), i64_min(WEIGHT_COLS, m->cols - col));
     }
 }
 
@@ -61,8 +61,8 @@ static void weight_multiply_blocks(const void *job, int64_t begin, int64_t end) 
         const int64_t col = block * WEIGHT_COLS;
         const tile_operand x = {(const char *)a->at + row * a->row_stride + k * a->col_stride, a->row_stride};
         char *c = (char *)out->at + row * out->row_stride + col * out->col_stride;
-        tile_multiply(TILE_F32, smaller(WEIGHT_ROWS, a->rows - row), smaller(WEIGHT_COLS, out->cols - col),
-                      smaller(WEIGHT_DEPTH, depth - k), x,
+        tile_multiply(TILE_F32, i64_min(WEIGHT_ROWS, a->rows - row), i64_min(WEIGHT_COLS, out->cols - col),
+                      i64_min(WEIGHT_DEPTH, depth - k), x,
                       (tile_operand){weight_block(j->w, block, k / WEIGHT_DEPTH), 0}, c,
                       out->row_stride / (int64_t)sizeof(float), j->add || k > 0);
       }

@@ -76,7 +76,7 @@ static void grad_range(const void *arg, int64_t begin, int64_t end) {
     const int64_t first = walk_place(&p->of_y, row);
     for (int64_t column = 0, n; column < p->n_columns; column += n) {
       double sum[TILE] = {0};
-      n = smaller(TILE, p->n_columns - column);
+      n = i64_min(TILE, p->n_columns - column);
       for (int64_t i = 0; i < p->n_sums; ++i) add_pairs(j, first + walk_place(&p->summed, i), column, n, sum);
       p->store(j->out + (row * p->n_columns + column) * p->bytes, p->bytes, sum, n);
     }
@@ -131,6 +131,6 @@ status prepare_graph_cdist_grad(executor *e, const op_arg *a) {
                          .p = given < 0 ? INFINITY : given};
   TRY(plan_y(p, x1, y));
   executor_cost(e, (uint64_t)(N_INPUTS * x1->n + y->n) * (uint64_t)p->bytes, (uint64_t)x1->n * 64);
-  e->run = y->n ? run_cdist_grad : run_nothing;
+  e->run = y->n ? run_cdist_grad : move_run_nothing;
   return ST_OK;
 }

@@ -38,7 +38,7 @@ static complex_pair product_of(const complex_product *p, const walk *reduced, vo
   if (!p->reduced.n) return all;
   cursor_start(&c, reduced, &from, 0);
   for (int64_t i = 0, n; i < p->reduced.n; i += n) {
-    n = smaller(BLOCK, p->reduced.n - i);
+    n = i64_min(BLOCK, p->reduced.n - i);
     complex_product_gather(p, &c, n, real, imaginary);
     const complex_pair block = reduction->complex_product(real, imaginary, n);
     all = i ? complex_times(all, block) : block;
@@ -73,8 +73,8 @@ void complex_product_plan(executor *e, const reduction_request *r) {
   reduction_walks(r, &p->outputs, &p->reduced, p->operand);
   p->load = loops->load[dtype_part(in)][COMPUTE_F64];
   p->store = loops->store[dtype_part(out)][COMPUTE_F64];
-  p->imaginary[0] = part_bytes(in);
-  p->imaginary[1] = part_bytes(out);
+  p->imaginary[0] = dtype_part_bytes(in);
+  p->imaginary[1] = dtype_part_bytes(out);
   const uint64_t read = (uint64_t)(p->reduced.n * p->outputs.n);
   executor_cost(e, read * dtype_bytes(in) + (uint64_t)p->outputs.n * dtype_bytes(out), read * 32);
   e->run = complex_product_run;

@@ -28,7 +28,7 @@ typedef struct {
 
 INLINE row_extent fold_extent(int64_t n) {
   const int64_t whole = n - n % FOLD_LANES;
-  return (row_extent){whole, {first_lanes(n - whole), first_lanes(n - whole - 16)}};
+  return (row_extent){whole, {lanes_first(n - whole), lanes_first(n - whole - 16)}};
 }
 
 /* ---- 32 elements in two registers: _pair loads in an order that _ordered undoes and _paired restores ------------- */
@@ -110,7 +110,7 @@ TREE_16(join_max)
 TREE_16(join_min)
 
 INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
-  const __mmask16 some = first_lanes(n);
+  const __mmask16 some = lanes_first(n);
   _mm512_mask_storeu_pd(value, (__mmask8)some, _mm512_cvtps_pd(_mm512_castps512_ps256(v)));
   if (n > 8) _mm512_mask_storeu_pd(value + 8, (__mmask8)(some >> 8), _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)));
 }
@@ -184,7 +184,7 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
   }                                                                                                                    \
   /* The same for up to 16 columns. */                                                                                 \
   INLINE void name##_few(float *lane, bool is_new, const char *x, int64_t pitch, int64_t n, int64_t columns) {         \
-    const __mmask16 some = first_lanes(columns);                                                                       \
+    const __mmask16 some = lanes_first(columns);                                                                       \
     __m512 all = is_new ? _mm512_set1_ps(INIT) : _mm512_maskz_loadu_ps(some, lane);                                    \
     for (int64_t i = 0; i < n; ++i, x += pitch)                                                                        \
       all = hold_##join(all, type##_load_16((const T *)(const void *)x, some));                                        \
@@ -300,7 +300,7 @@ static void sum_square_of_f32_rows(const fold_rows *of, const double *shift, fol
       v[k] = of->is_far ? fold_square_lanes(row, n, true) : fold_square_lanes(row, n, false);
     }
     for (int64_t k = count; k < 8; ++k) v[k] = _mm512_setzero_pd();
-    _mm512_mask_storeu_pd(value + r, (__mmask8)first_lanes(count), tree_squares(v));
+    _mm512_mask_storeu_pd(value + r, (__mmask8)lanes_first(count), tree_squares(v));
   }
 }
 
@@ -310,7 +310,7 @@ static void sum_square_of_f32_rows(const fold_rows *of, const double *shift, fol
  * within 0.51 ULP in a fifth of the time of sqrt on a Zen 4. Elements that might leave its range use sqrt. An element's
  * root does not depend on the others. */
 INLINE void fold_roots_of_8(fold_value *value, int64_t n) {
-  const __mmask8 some = (__mmask8)first_lanes(n < 8 ? n : 8);
+  const __mmask8 some = (__mmask8)lanes_first(n < 8 ? n : 8);
   const __m512d x = _mm512_mask_loadu_pd(_mm512_set1_pd(1), some, value), half = _mm512_set1_pd(0.5);
   const __m512d r = _mm512_rsqrt14_pd(x), g = _mm512_mul_pd(x, r), h = _mm512_mul_pd(r, half);
   const __m512d e = _mm512_fnmadd_pd(g, h, half), near = _mm512_fmadd_pd(g, e, g);

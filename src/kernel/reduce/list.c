@@ -29,7 +29,7 @@ static void list_elements(const list_plan *p, void *const *view, int64_t begin, 
   _Alignas(64) char all[BLOCK * sizeof(double)], tile[BLOCK * sizeof(double)];
   elementwise_loop *const join = loops->elementwise[p->function][p->compute];
   for (int64_t i = begin, n; i < end; i += n) {
-    n = smaller(BLOCK, end - i);
+    n = i64_min(BLOCK, end - i);
     for (uint64_t k = 0; k < p->n_members; ++k) {
       cursor c;
       cursor_start(&c, &p->member[k].elements, &view[k], i);

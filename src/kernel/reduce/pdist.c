@@ -30,7 +30,7 @@ static double pdist_distance(const pdist_plan *p, const char *x, const char *y) 
   _Alignas(64) char tile[2][FOLD_BLOCK * sizeof(double)];
   double norm = 0;
   for (int64_t i = 0, n; i < p->n_columns; i += n) {
-    n = smaller(FOLD_BLOCK, p->n_columns - i);
+    n = i64_min(FOLD_BLOCK, p->n_columns - i);
     const void *const in[ELEMENTWISE_INPUTS] = {row_fetch(&p->access, tile[0], x + i * p->access.along, 1, n),
                                                 row_fetch(&p->access, tile[1], y + i * p->access.along, 1, n)};
     fold_value value, second;
@@ -102,7 +102,7 @@ status prepare_pdist(executor *e, const op_arg *a) {
   p->row = from.strides[0];
   p->to = to.strides[0];
   executor_cost(e, (uint64_t)(self->n + out->n) * dtype_bytes(self->dtype), (uint64_t)(pairs * self->dims[1]) * 4);
-  e->run = pairs ? run_pdist : run_nothing;
+  e->run = pairs ? run_pdist : move_run_nothing;
   return ST_OK;
 }
 
@@ -144,6 +144,6 @@ status prepare_graph_cdist(executor *e, const op_arg *a) {
   p->row = p->n_columns * bytes;
   p->to = bytes;
   executor_cost(e, (uint64_t)(2 * x1->n + y->n) * (uint64_t)bytes, (uint64_t)x1->n * 4);
-  e->run = y->n ? run_cdist : run_nothing;
+  e->run = y->n ? run_cdist : move_run_nothing;
   return ST_OK;
 }

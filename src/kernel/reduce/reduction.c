@@ -243,7 +243,7 @@ static void reduction_settle(const reduce_plan *p, const double *shift, fold_val
 /* How many rows are reduced together. */
 static int64_t rows_at_once(const reduce_plan *p, int64_t n) {
   if (!p->second) return FOLD_WIDTH;
-  return n >= NEAR_ELEMENTS ? 1 : smaller(NEAR_ELEMENTS / n, FOLD_WIDTH);
+  return n >= NEAR_ELEMENTS ? 1 : i64_min(NEAR_ELEMENTS / n, FOLD_WIDTH);
 }
 
 static void fold_rows_of(const reduce_plan *p, const fold_rows *rows, reduce_buffer *b, fold_value *value,
@@ -269,7 +269,7 @@ static void fold_strip_once(const reduce_plan *p, const fold_loops *f, cursor c,
     int64_t pitch = p->in.along;
     rows = cursor_row(&c, n - k);
     if (!p->across_is_direct) {
-      rows = smaller(rows, larger(TILE_ROWS, adjoin ? TILE_ELEMENTS / width / FOLD_LANES * FOLD_LANES : 0));
+      rows = i64_min(rows, i64_max(TILE_ROWS, adjoin ? TILE_ELEMENTS / width / FOLD_LANES * FOLD_LANES : 0));
       pitch = width * p->in.size;
       if (adjoin)
         p->in.load(b->tile, x, p->in.across, rows * width);
@@ -350,8 +350,8 @@ static void reduce_run_of_blocks(const reduce_plan *p, const char *x, int64_t be
   results blocks;
   const int64_t most = rows_at_once(p, FOLD_BLOCK);
   for (int64_t i = begin, n, count; i < end; i += n * count) {
-    n = smaller(FOLD_BLOCK, end - i);
-    count = smaller(most, (end - i) / n);
+    n = i64_min(FOLD_BLOCK, end - i);
+    count = i64_min(most, (end - i) / n);
     const fold_rows rows = {.x = x + (i - begin) * p->element_bytes,
                             .pitch = FOLD_BLOCK * p->element_bytes,
                             .n = n,
@@ -366,7 +366,7 @@ static void reduce_run_of_blocks(const reduce_plan *p, const char *x, int64_t be
 /* Reduces one chunk of an output whose first element is at `from`. */
 static void reduce_row_chunk(const reduce_plan *p, const walk *reduced, void *from, int64_t chunk, reduce_buffer *b,
                              results *r) {
-  const int64_t first = chunk * CHUNK, end = smaller(first + CHUNK, p->n);
+  const int64_t first = chunk * CHUNK, end = i64_min(first + CHUNK, p->n);
   partial all = {0};
   if (p->row_is_direct && reduced->rank == 1) {
     reduce_run_of_blocks(p, (const char *)from + first * p->element_bytes, first, end, 0, b, &all);
@@ -374,7 +374,7 @@ static void reduce_row_chunk(const reduce_plan *p, const walk *reduced, void *fr
     cursor c;
     cursor_start(&c, reduced, &from, first);
     for (int64_t i = first, n; i < end; i += n) {
-      n = smaller(FOLD_BLOCK, end - i);
+      n = i64_min(FOLD_BLOCK, end - i);
       reduce_run_of_blocks(p, row_gather(&p->in, &c, b->tile, n), i, i + n, i - first, b, &all);
     }
   }
@@ -389,12 +389,12 @@ static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, 
     reduce_row_chunk(p, reduced, from, chunk, b, r);
     return;
   }
-  const int64_t first = chunk * CHUNK, end = smaller(first + CHUNK, p->n);
+  const int64_t first = chunk * CHUNK, end = i64_min(first + CHUNK, p->n);
   results next;
   cursor c;
   for (int64_t i = first, n; i < end; i += n) {
     results *const block = i == first ? r : &next;
-    n = smaller(FOLD_BLOCK, end - i);
+    n = i64_min(FOLD_BLOCK, end - i);
     cursor_start(&c, reduced, &from, i);
     fold_strip(p, &c, n, width, b, block);
     if (block == &next) merge_results(p, r, &next, width, i - first, n);
@@ -408,7 +408,7 @@ static void reduce_all_chunks(const reduce_plan *p, const walk *reduced, char *f
   reduce_chunk(p, reduced, from, width, 0, b, r);
   for (int64_t chunk = 1; chunk < p->n_chunks; ++chunk) {
     reduce_chunk(p, reduced, from, width, chunk, b, &next);
-    merge_results(p, r, &next, width, chunk * CHUNK, smaller(CHUNK, p->n - chunk * CHUNK));
+    merge_results(p, r, &next, width, chunk * CHUNK, i64_min(CHUNK, p->n - chunk * CHUNK));
   }
 }
 
@@ -417,10 +417,10 @@ static void reduce_all_chunks(const reduce_plan *p, const walk *reduced, char *f
 static void reduce_short_rows(const reduce_plan *p, const char *from, int64_t width, reduce_buffer *b, results *r) {
   const bool adjoin = p->in.across == p->n * p->in.along;
   const int64_t together = p->row_is_direct ? FOLD_WIDTH : adjoin ? FOLD_BLOCK / p->n : 1;
-  const int64_t most = smaller(together, rows_at_once(p, p->n));
+  const int64_t most = i64_min(together, rows_at_once(p, p->n));
   fold_rows rows = {.pitch = p->row_is_direct ? p->in.across : p->n * p->in.size, .n = p->n, .is_far = p->is_far};
   for (int64_t i = 0; i < width; i += rows.count, from += rows.count * p->in.across) {
-    rows.count = smaller(most, width - i);
+    rows.count = i64_min(most, width - i);
     rows.x = p->row_is_direct ? from : row_fetch(&p->in, b->tile, from, 1, rows.count * p->n);
     fold_rows_of(p, &rows, b, r->value + i, r->second + i);
   }
@@ -479,7 +479,7 @@ static void reduce_outputs(const void *job, int64_t begin, int64_t end) {
   set_exponent(p, &b);
   cursor_start(&c, &p->outputs, (void *const *)j->at, begin);
   for (int64_t i = begin, width; i < end; i += width, cursor_next(&c, width)) {
-    width = cursor_row(&c, smaller(width_of(p), end - i));
+    width = cursor_row(&c, i64_min(width_of(p), end - i));
     if (p->n == 0)
       of_nothing(p, width, &r);
     else if (p->way == BY_TURNING)
@@ -504,7 +504,7 @@ static void reduce_parts(const void *job, int64_t begin, int64_t end) {
     const int64_t chunk = i / p->outputs.n, output = i % p->outputs.n;
     cursor c;
     cursor_start(&c, &p->outputs, (void *const *)j->at, output);
-    width = p->way == BY_COLUMNS ? cursor_row(&c, smaller(FOLD_WIDTH, end - i)) : 1;
+    width = p->way == BY_COLUMNS ? cursor_row(&c, i64_min(FOLD_WIDTH, end - i)) : 1;
     reduce_chunk(p, &reduced, c.at[0], width, chunk, &b, &r);
     for (int64_t k = 0; k < width; ++k)
       j->partials[(output + k) * p->n_chunks + chunk] = (partial){r.value[k], r.second[k]};
@@ -516,7 +516,7 @@ static void merge_parts(const reduce_job *j) {
   for (int64_t i = 0; i < p->outputs.n; ++i) {
     partial all = j->partials[i * p->n_chunks];
     for (int64_t k = 1; k < p->n_chunks; ++k)
-      merge(p, &all, &j->partials[i * p->n_chunks + k], k * CHUNK, smaller(CHUNK, p->n - k * CHUNK));
+      merge(p, &all, &j->partials[i * p->n_chunks + k], k * CHUNK, i64_min(CHUNK, p->n - k * CHUNK));
     results r;
     r.value[0] = all.value;
     r.second[0] = all.second;
@@ -543,7 +543,7 @@ static void clear_outputs(const walk *outputs, char *const *at, store_loop *stor
   cursor c;
   cursor_start(&c, outputs, (void *const *)at, 0);
   for (int64_t i = 0, n; i < outputs->n; i += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(FOLD_WIDTH, outputs->n - i));
+    n = cursor_row(&c, i64_min(FOLD_WIDTH, outputs->n - i));
     store(c.at[1], outputs->strides[1][outputs->rank - 1], zero, n);
   }
 }
@@ -695,9 +695,9 @@ static bool parts_are_columns(const reduction_request *r) {
 }
 
 static view with_parts(const view *complex) {
-  view v = parts_view(complex);
+  view v = view_real_parts(complex);
   v.dims[v.rank] = 2;
-  v.strides[v.rank++] = part_bytes(complex->dtype);
+  v.strides[v.rank++] = dtype_part_bytes(complex->dtype);
   return v;
 }
 
@@ -707,8 +707,8 @@ void reduction_plan(executor *e, const reduction_request *r) {
     return;
   }
   const bool columns = parts_are_columns(r), of_reals = !dtype_is_complex(r->in->dtype);
-  const view in = columns ? with_parts(r->in) : parts_view(r->in);
-  const view out = columns ? with_parts(r->out[0]) : parts_view(r->out[0]);
+  const view in = columns ? with_parts(r->in) : view_real_parts(r->in);
+  const view out = columns ? with_parts(r->out[0]) : view_real_parts(r->out[0]);
   bool is_reduced[VIEW_RANK] = {false};
   memcpy(is_reduced, r->is_reduced, (size_t)r->in->rank);
   reduction_request parts = *r;
@@ -718,6 +718,6 @@ void reduction_plan(executor *e, const reduction_request *r) {
   plan_reals(e, &parts, columns || of_reals ? 1 : 2);
   if (columns) return;
   reduce_plan *p = PLAN(e, reduce_plan);
-  p->imaginary[0] = part_bytes(r->in->dtype);
-  p->imaginary[1] = part_bytes(r->out[0]->dtype);
+  p->imaginary[0] = dtype_part_bytes(r->in->dtype);
+  p->imaginary[1] = dtype_part_bytes(r->out[0]->dtype);
 }

@@ -47,8 +47,8 @@ typedef struct {
 static scan_value scan_chunk(const scan_plan *p, const char *in, char *out, int64_t first, scan_value base) {
   _Alignas(64) char tile[BLOCK * sizeof(double)];
   scan_value carry = base, total = p->unit;
-  for (int64_t k = first, n, end = smaller(first + CHUNK, p->n); k < end; k += n) {
-    n = smaller(BLOCK, end - k);
+  for (int64_t k = first, n, end = i64_min(first + CHUNK, p->n); k < end; k += n) {
+    n = i64_min(BLOCK, end - k);
     const char *x = row_fetch(&p->in, tile, in + k * p->in.along, 1, n);
     char *to = out && p->out.direct ? out + k * p->out.along : tile;
     p->loops->row(to, x, n, &carry, &total);
@@ -91,7 +91,7 @@ static void scan_strip(const scan_plan *p, const char *in, char *out, int64_t wi
   const int64_t pitch = width * p->in.size, most = direct ? BLOCK : SCAN_WIDTH / width * STRIP_ROWS;
   for (int64_t j = 0; j < width; ++j) carry[j] = base[j] = total[j] = p->unit;
   for (int64_t k = 0, rows; k < p->n; k += rows) {
-    rows = smaller(smaller(most, CHUNK - k % CHUNK), p->n - k);
+    rows = i64_min(i64_min(most, CHUNK - k % CHUNK), p->n - k);
     if (k && k % CHUNK == 0)
       for (int64_t j = 0; j < width; ++j) {
         carry[j] = base[j] = scan_joined(p, base[j], total[j]);
@@ -156,7 +156,7 @@ static void extreme_strip(const scan_plan *p, const char *in, char *out, char *p
   int64_t place[SCAN_WIDTH], found[STRIP_ROWS * SCAN_WIDTH];
   const int64_t pitch = width * p->in.size, places_pitch = width * (int64_t)sizeof *found;
   for (int64_t k = 0, rows; k < p->n; k += rows) {
-    rows = smaller(STRIP_ROWS, p->n - k);
+    rows = i64_min(STRIP_ROWS, p->n - k);
     for (int64_t i = 0; i < rows; ++i) p->in.load(tile + i * pitch, in + (k + i) * p->in.along, p->in.across, width);
     p->extreme(tile, found, pitch, places_pitch, tile, pitch, k, rows, width, best, place);
     for (int64_t i = 0; i < rows; ++i) {
@@ -172,7 +172,7 @@ static void extreme_row(const scan_plan *p, const char *in, char *out, char *pla
   int64_t place, found[BLOCK];
   double best;
   for (int64_t k = 0, n; k < p->n; k += n) {
-    n = smaller(BLOCK, p->n - k);
+    n = i64_min(BLOCK, p->n - k);
     p->in.load(tile, in + k * p->in.along, p->in.along, n);
     p->extreme(tile, found, p->in.size, sizeof *found, tile, p->in.size, k, n, 1, &best, &place);
     p->out.store(out + k * p->out.along, p->out.along, tile, n);
@@ -190,7 +190,7 @@ static void scan_rows(const void *job, int64_t begin, int64_t end) {
   cursor c;
   cursor_start(&c, &p->rows, j->view, begin);
   for (int64_t i = begin, width; i < end; i += width, cursor_next(&c, width)) {
-    width = p->by_columns || p->are_short ? cursor_row(&c, smaller(SCAN_WIDTH, end - i)) : 1;
+    width = p->by_columns || p->are_short ? cursor_row(&c, i64_min(SCAN_WIDTH, end - i)) : 1;
     const char *in = c.at[0] + p->first_in;
     char *out = c.at[1] + p->first_out;
     if (p->exclusive) {
@@ -269,7 +269,7 @@ static void clear_rows(const void *job, int64_t begin, int64_t end) {
   cursor_start(&c, &p->rows, j->view, begin);
   for (int64_t i = begin; i < end; ++i, cursor_next(&c, 1))
     for (int64_t k = 0, some; k < n; k += some) {
-      some = smaller(BLOCK, n - k);
+      some = i64_min(BLOCK, n - k);
       p->store_unit(c.at[1] + p->first_out + (k - p->exclusive) * p->out.along, p->out.along, zero, some);
     }
 }
@@ -300,8 +300,8 @@ typedef struct {
 /* Completes a plan whose `compute` and loops are set. */
 static void plan_scan(executor *e, scan_plan *p, const scan_call *c) {
   view in = view_of(c->self), out = view_of(c->out), places = c->places ? view_of(c->places) : in;
-  p->imaginary[0] = part_bytes(in.dtype);
-  p->imaginary[1] = part_bytes(out.dtype);
+  p->imaginary[0] = dtype_part_bytes(in.dtype);
+  p->imaginary[1] = dtype_part_bytes(out.dtype);
   in.dtype = dtype_part(in.dtype);
   out.dtype = dtype_part(out.dtype);
   p->n = c->self->rank ? c->self->dims[c->dim] : 1;

@@ -39,7 +39,7 @@ static void affine_rows(const void *arg, int64_t begin, int64_t end) {
     const double y = affine_coordinate(h, height, p->align_corners), z = affine_coordinate(d, depth, p->align_corners);
     char *row = j->out + batch * p->to[0] + d * p->to[1] + h * p->to[2];
     for (int64_t w = 0, n; w < width; w += n) {
-      n = smaller(TILE, width - w);
+      n = i64_min(TILE, width - w);
       for (int64_t i = 0; i < n; ++i) x[i] = affine_coordinate(w + i, width, p->align_corners);
       for (int k = 0; k < p->n_axes; ++k) {
         p->load(theta, j->theta + batch * p->theta_batch + k * p->theta_row, p->theta_column, p->n_axes + 1);

@@ -55,7 +55,7 @@ static bool grid_next_block(const grid_sampler *g, block *b) {
     b->at[a] = 0;
     ++b->at[a - 1];
   }
-  b->n = smaller(POINTS_BLOCK, g->out[2] - b->at[2]);
+  b->n = i64_min(POINTS_BLOCK, g->out[2] - b->at[2]);
   return b->at[0] < g->out[0];
 }
 
@@ -93,7 +93,7 @@ static void sample_planes(const void *arg, int64_t begin, int64_t end) {
   const grid_job *j = arg;
   const int64_t channels = j->plan->n_channels;
   for (int64_t n; begin < end; begin += n) {
-    n = smaller(channels - begin % channels, end - begin);
+    n = i64_min(channels - begin % channels, end - begin);
     sample_channels(j, begin / channels, begin % channels, begin % channels + n);
   }
 }
@@ -121,7 +121,7 @@ static void grid_rows(const void *arg, int64_t begin, int64_t end) {
     const int64_t batch = begin / rows;
     block b = {.at = {begin % rows / g->out[1], begin % g->out[1]}};
     for (; b.at[2] < g->out[2]; b.at[2] += b.n) {
-      b.n = smaller(POINTS_BLOCK, g->out[2] - b.at[2]);
+      b.n = i64_min(POINTS_BLOCK, g->out[2] - b.at[2]);
       grid_table_fill(g, &table, j->grid + batch * g->grid_row[0] + grid_offset(&b, g->grid_row + 1), b.n, p->in.stride,
                       true);
       memset(sum, 0, sizeof sum);
@@ -228,7 +228,7 @@ status prepare_grid_sampler(executor *e, const op_arg *a) {
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
   TRY(plan_sampler(p, in, a[1].tensor, out, a + 2));
   executor_cost(e, (uint64_t)(in->n + out->n) * dtype_bytes(in->dtype), (uint64_t)out->n * 256);
-  e->run = out->n ? grid_run_forward : run_nothing;
+  e->run = out->n ? grid_run_forward : move_run_nothing;
   return ST_OK;
 }
 
@@ -264,6 +264,6 @@ status prepare_grid_sampler_backward(executor *e, const op_arg *a) {
   TRY(plan_sampler(p, in, grid, gradient, a + 3));
   TRY(plan_gradients(e, p, a));
   executor_cost(e, (uint64_t)(in->n * 2 + gradient->n) * dtype_bytes(in->dtype), (uint64_t)gradient->n * 512);
-  e->run = in->n + grid->n ? grid_run_gradients : run_nothing;
+  e->run = in->n + grid->n ? grid_run_gradients : move_run_nothing;
   return ST_OK;
 }

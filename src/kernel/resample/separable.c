@@ -80,7 +80,7 @@ static double separable_sum(const row_job *j, const char *x, const char *w, int6
   double sum = 0;
   const int size = j->p->element;
   for (int64_t i = 0, m; i < n; i += m) {
-    m = smaller(REDUCE_BLOCK, n - i);
+    m = i64_min(REDUCE_BLOCK, n - i);
     if (w)
       sum += j->loops->dot(x + i * size, w + i * size, m);
     else if (j->p->is_double)
@@ -122,7 +122,7 @@ static void separable_wide_column(const row_job *j, row_tiles *t, char *to, int6
   const char *w = b->typed ? (const char *)b->typed + o * b->taps * p->element : NULL;
   double sum = 0;
   for (int64_t i = 0, n; i < b->count[o]; i += n) {
-    n = smaller(TILE, b->count[o] - i);
+    n = i64_min(TILE, b->count[o] - i);
     sum += separable_sum(j, separable_combine_rows(j, t, b->first[o] + i, n), w ? w + i * p->element : NULL, n);
   }
   separable_put(p, to, sum);
@@ -133,7 +133,7 @@ static void separable_row(const row_job *j, row_tiles *t) {
   const band *b = &p->axis[2];
   const bool tiled = !p->direct_in || j->count[0] * j->count[1] != 1 || j->weight[0] || j->weight[1];
   for (int64_t o = 0, end; o < b->out; o = end) {
-    const int64_t most = p->direct_out ? b->out : smaller(o + TILE, b->out), begin = b->first[o];
+    const int64_t most = p->direct_out ? b->out : i64_min(o + TILE, b->out), begin = b->first[o];
     end = most;
     if (tiled && b->end[end - 1] - begin > TILE)
       for (end = o; end < most && b->end[end] - begin <= TILE;) ++end;
@@ -202,7 +202,7 @@ static void separable_totals(const void *job, int64_t begin, int64_t end) {
     double total = 0;
     j.in = c.at[0];
     for (int64_t i = 0, n; i < b->in; i += n) {
-      n = smaller(TILE, b->in - i);
+      n = i64_min(TILE, b->in - i);
       total += separable_sum(&j, separable_combine_rows(&j, &tiles, i, n), NULL, n);
     }
     total /= b->divisor ? b->divisor[0] : 1;

@@ -64,7 +64,7 @@ static int64_t nonzero_count(const nonzero_plan *p, char *at) {
   const mask_access m = mask_access_of(p->self.dtype, w.strides[0][w.rank - 1]);
   cursor_start(&c, &w, (void *const[]){at}, 0);
   for (int64_t i = 0, n; i < p->n; i += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(COMPACT_BLOCK, p->n - i));
+    n = cursor_row(&c, i64_min(COMPACT_BLOCK, p->n - i));
     found += compacts->count(compact_mask(&m, c.at[0], n, &b), n);
   }
   return found;
@@ -86,7 +86,7 @@ static status nonzero_write(const nonzero_plan *p, char *at, char *out, const in
   const int64_t row = p->self.dims[last];
   for (int64_t done = 0; done < p->n; done += row) {
     for (int64_t i = 0, n; i < row; i += n) {
-      n = smaller(COMPACT_BLOCK, row - i);
+      n = i64_min(COMPACT_BLOCK, row - i);
       const uint8_t *mask = compact_mask(&p->mask, at + i * p->self.strides[last], n, &b);
       const int64_t here = compacts->places(b.place, mask, n);
       if (*found + here > p->room) return compact_too_many(*found + here, p->room);
@@ -164,7 +164,7 @@ static status masked_select_run(const executor *e, void *const *view, void *scra
   cursor c;
   if (p->both.n) cursor_start(&c, &p->both, view, 0);
   for (int64_t i = 0, n; i < p->both.n; i += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(COMPACT_BLOCK, p->both.n - i));
+    n = cursor_row(&c, i64_min(COMPACT_BLOCK, p->both.n - i));
     const int64_t here = compacts->places(b.place, compact_mask(&p->mask, c.at[1], n, &b), n);
     if (found + here > p->room) return compact_too_many(found + here, p->room);
     compacts->take(out + found * p->out_stride, p->out_stride, c.at[0], stride, b.place, here, p->bytes);

@@ -29,7 +29,7 @@ static status bincount_run(const executor *e, void *const *view, void *scratch) 
   if (p->n_bins) memset(bins, 0, (size_t)p->n_bins * sizeof *bins);
   if (p->elements.n) cursor_start(&c, &p->elements, view, 0);
   for (int64_t i = 0, n; i < p->elements.n; i += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(BLOCK, p->elements.n - i));
+    n = cursor_row(&c, i64_min(BLOCK, p->elements.n - i));
     const int64_t *value = (const int64_t *)(const void *)row_fetch(&p->in, (char *)tile, c.at[0], 1, n);
     if (p->weighted) p->weights.load(weight, c.at[1], p->weights.along, n);
     for (int64_t k = 0; k < n; ++k) {
@@ -90,7 +90,7 @@ static void histogram_range(const histogram_plan *p, void *const *view, double *
   *high = -INFINITY;
   cursor_start(&c, &p->elements, view, 0);
   for (int64_t i = 0, n; i < p->elements.n; i += n) {
-    n = smaller(BLOCK, p->elements.n - i);
+    n = i64_min(BLOCK, p->elements.n - i);
     const char *x = row_gather(&p->in, &c, tile, n);
     for (int64_t k = 0; k < n; ++k) {
       const double v = get(x, k);
@@ -121,7 +121,7 @@ static status histc_run(const executor *e, void *const *view, void *scratch) {
   cursor c;
   if (p->elements.n) cursor_start(&c, &p->elements, view, 0);
   for (int64_t i = 0, n; i < p->elements.n; i += n) {
-    n = smaller(BLOCK, p->elements.n - i);
+    n = i64_min(BLOCK, p->elements.n - i);
     const char *x = row_gather(&p->in, &c, tile, n);
     for (int64_t k = 0; k < n; ++k) {
       const double v = get(x, k);

@@ -107,13 +107,13 @@ status prepare_sort_with_index(executor *e, const op_arg *a) {
  * sorted the other way round. */
 static void topk_row(const sort_plan *p, const char *in, void *entries, void *spare, char *const *out) {
   _Alignas(64) char tile[SORT_BLOCK * sizeof(double)];
-  const int64_t k = p->k, at_first = p->room < p->n ? smaller(p->n, p->room / 2) : p->n;
+  const int64_t k = p->k, at_first = p->room < p->n ? i64_min(p->n, p->room / 2) : p->n;
   const char *const limit = (char *)entries + (k - 1) * p->sort->entry_bytes;
   bool odd = sort_pack(p, in, entries, 0, at_first, p->descending);
   p->sort->smallest(entries, spare, at_first, k);
   int64_t found = k;
   for (int64_t i = at_first, block; i < p->n; i += block) {
-    block = smaller(SORT_BLOCK, p->n - i);
+    block = i64_min(SORT_BLOCK, p->n - i);
     const char *x = row_fetch(&p->in, tile, in + i * p->in.along, 1, block);
     for (int64_t done = 0; done < block;) {
       done += p->sort->filter(entries, p->room, &found, limit, x + done * p->in.size, i + done, block - done,
@@ -235,7 +235,7 @@ static status median_run(const executor *e, void *const *view, void *scratch) {
   cursor c;
   cursor_start(&c, &p->rows, view, 0);
   for (int64_t i = 0, n; i < p->n; i += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(SORT_BLOCK, p->n - i));
+    n = cursor_row(&c, i64_min(SORT_BLOCK, p->n - i));
     odd |= p->sort->pack(entries + i * p->sort->entry_bytes, row_fetch(&p->in, tile, c.at[0], 1, n), i, n, false);
   }
   entry64 found, value;

@@ -215,7 +215,7 @@ static status is_in_run(const executor *e, void *const *view, void *scratch) {
   cursor c;
   if (p->elements.n) cursor_start(&c, &p->elements, view, 0);
   for (int64_t i = 0, n; i < p->elements.n && !any; i += n, cursor_next(&c, n)) {
-    n = cursor_row(&c, smaller(BLOCK, p->elements.n - i));
+    n = cursor_row(&c, i64_min(BLOCK, p->elements.n - i));
     const char *x = row_fetch(&p->in, tile, c.at[0], 1, n);
     const double *imaginary = p->part ? (const void *)row_fetch(&p->in, second, c.at[0] + p->part, 1, n) : NULL;
     for (int64_t k = 0; k < n; ++k) {
@@ -248,7 +248,7 @@ static status plan_is_in(executor *e, const tensor *t, const char *name, const s
   p->value = real ? (compute_value){.f64 = scalar_real(s)} : scalar_as(s, common, (compute_type)p->compute);
   p->imaginary = !dtype_is_complex(s->dtype) ? 0 : common == ACL_FLOAT ? (float)s->imaginary : s->imaginary;
   p->part = complex ? (uint8_t)dtype_bytes(dtype) : 0;
-  const view in = view_of_parts(t);
+  const view in = view_of_real_parts(t);
   view o = view_of(out);
   if (any) {
     o = in;

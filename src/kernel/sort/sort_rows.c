@@ -27,7 +27,7 @@ bool sort_pack(const sort_plan *p, const char *in, void *entries, int64_t first,
   _Alignas(64) char tile[SORT_BLOCK * sizeof(double)];
   bool odd = false;
   for (int64_t i = 0, block; i < n; i += block) {
-    block = smaller(SORT_BLOCK, n - i);
+    block = i64_min(SORT_BLOCK, n - i);
     const char *x = row_fetch(&p->in, tile, in + (first + i) * p->in.along, 1, block);
     odd |= p->sort->pack((char *)entries + i * p->sort->entry_bytes, x, first + i, block, descending);
   }
@@ -59,7 +59,7 @@ void sort_write(const sort_plan *p, const char *in, const void *entries, int64_t
   char *const numbers_out = p->numbers.store ? out[values_out ? 1 : 0] : NULL;
   was_odd &= p->compute == COMPUTE_F32 || p->compute == COMPUTE_F64;
   for (int64_t i = 0, block; i < n; i += block) {
-    block = smaller(SORT_BLOCK, n - i);
+    block = i64_min(SORT_BLOCK, n - i);
     char *to = values_out ? values_out + i * p->values.along : NULL;
     void *const values = to && p->values.direct ? to : tile;
     p->sort->unpack(to ? values : NULL, numbers, (const char *)entries + i * p->sort->entry_bytes, block,
@@ -96,7 +96,7 @@ static status sort_run(const executor *e, void *const *view, void *scratch) {
   for (int k = 0; k < p->rows.n_operands; ++k) job.view[k] = view[p->operand[k]];
   if (!p->n || !p->n_results || !p->rows.n) return ST_OK;
   const parallel_team team = parallel_begin(e->cost_ns);
-  job.n_parts = smaller(p->rows.n, team.n_threads == 1 ? 1 : PARTS_PER_THREAD * team.n_threads);
+  job.n_parts = i64_min(p->rows.n, team.n_threads == 1 ? 1 : PARTS_PER_THREAD * team.n_threads);
   parallel_run(&team, sort_part, &job, job.n_parts);
   parallel_end(&team);
   return ST_OK;
@@ -122,7 +122,7 @@ void sort_rows_plan(executor *e, sort_plan *p, const sort_request *r) {
   p->n = r->in->rank ? r->in->dims[r->dim] : 1;
   for (int k = 0; k < n_used; ++k) {
     const bool has_dim = k == 0 || r->keep_dim || (r->index && k == place[3]);
-    if (has_dim) along[k] = view_take_dim(used[k], r->dim);
+    if (has_dim) along[k] = axis_take_dim(used[k], r->dim);
   }
   rows_sort(used, n_used);
   walk_init(&p->rows, (const view *const *)used, n_used, views[0].rank);
@@ -146,9 +146,9 @@ void sort_rows_plan(executor *e, sort_plan *p, const sort_request *r) {
   p->on_stack = bytes <= STACK_BYTES;
   p->scratch = 0;
   if (!p->on_stack) {
-    const int64_t most = parallel_most(UINT64_MAX);
+    const int64_t most = parallel_max_threads(UINT64_MAX);
     p->slot_bytes = 2 * ((bytes + 63) / 64 * 64);
-    p->scratch = workspace_intermediate(e, p->slot_bytes * (uint64_t)smaller(most, p->rows.n));
+    p->scratch = workspace_intermediate(e, p->slot_bytes * (uint64_t)i64_min(most, p->rows.n));
   }
   executor_cost(e, (uint64_t)r->in->n * dtype_bytes(r->in->dtype) + (uint64_t)(p->rows.n * r->n_results) * 12,
                 (uint64_t)(p->rows.n * p->n) * (r->room == p->n ? 256 : 16));

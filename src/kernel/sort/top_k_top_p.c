@@ -119,6 +119,6 @@ status prepare_top_k_top_p(executor *e, const op_arg *a) {
                                                   .load = loops->load[from.dtype][COMPUTE_F32],
                                                   .store = loops->store[from.dtype][COMPUTE_F32]};
   executor_cost(e, (uint64_t)logits->n * 2 * dtype_bytes(from.dtype), (uint64_t)logits->n * 512);
-  e->run = logits->n ? run_top_k_top_p : run_nothing;
+  e->run = logits->n ? run_top_k_top_p : move_run_nothing;
   return ST_OK;
 }

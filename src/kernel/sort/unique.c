@@ -48,7 +48,7 @@ static void pack_all(const unique_plan *p, const sort_loops *sort, void *from, c
   const row_access in = row_access_of(p->self.dtype, p->compute, w.strides[0][w.rank - 1], 0, SORT_BLOCK);
   cursor_start(&c, &w, &from, 0);
   for (int64_t i = 0, n; i < p->self.n; i += n) {
-    n = smaller(SORT_BLOCK, p->self.n - i);
+    n = i64_min(SORT_BLOCK, p->self.n - i);
     sort->pack(entries + i * sort->entry_bytes, row_gather(&in, &c, tile, n), i, n, false);
   }
 }
@@ -100,7 +100,7 @@ static status unique_run(const executor *e, void *const *view, void *scratch) {
     EXPECT(n_values <= p->values.n, "valueOut has %jd elements, expected at least %jd", (intmax_t)p->values.n,
            (intmax_t)n_values);
     for (int64_t i = 0, block; i < n_values; i += block) {
-      block = smaller(SORT_BLOCK, n_values - i);
+      block = i64_min(SORT_BLOCK, n_values - i);
       sort->unpack(tile, NULL, sorted + i * sort->entry_bytes, block, false);
       loops->store[p->values.dtype][p->compute]((char *)view[1] + i * step, step, tile, block);
     }
@@ -145,7 +145,7 @@ static int compare_slices(const slices *s, int64_t a, int64_t b) {
 static int64_t *sort_slices(const slices *s, int64_t *order, int64_t *spare, int64_t n) {
   for (int64_t width = 1; width < n; width *= 2) {
     for (int64_t begin = 0; begin < n; begin += 2 * width) {
-      const int64_t middle = smaller(begin + width, n), end = smaller(begin + 2 * width, n);
+      const int64_t middle = i64_min(begin + width, n), end = i64_min(begin + 2 * width, n);
       int64_t a = begin, b = middle;
       for (int64_t k = begin; k < end; ++k)
         spare[k] = b == end || (a < middle && compare_slices(s, order[a], order[b]) <= 0) ? order[a++] : order[b++];
@@ -190,11 +190,11 @@ static int parts_per_element(const unique_plan *p) { return dtype_is_complex(p->
 
 static void fetch_slices(const unique_plan *p, void *const *view_at, char *rows) {
   static const int dtype_of[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
-  const view whole = p->dim < 0 ? view_of(&p->self) : dim_first(&p->self, p->dim), in = parts_view(&whole);
+  const view whole = p->dim < 0 ? view_of(&p->self) : dim_first(&p->self, p->dim), in = view_real_parts(&whole);
   view to = view_contiguous(dtype_of[p->compute], in.rank, in.dims);
   for (int d = 0; d < to.rank; ++d) to.strides[d] *= parts_per_element(p);
   for (int k = 0; k < parts_per_element(p); ++k) {
-    const int64_t offset = k * (int64_t)part_bytes(p->self.dtype);
+    const int64_t offset = k * (int64_t)dtype_part_bytes(p->self.dtype);
     elementwise_copy(rows + offset, &to, (const char *)view_at[0] + offset, &in, 0);
   }
 }

@@ -64,9 +64,9 @@ static uint64_t could_ask_for(uint64_t fits, uint64_t bytes, uint64_t requested,
   const page_kind pages = origin_pages(origin);
   const alloc_rule *rule = origin_rule(origin);
   if (origin_kind(origin) == RULE_PHYSICAL) return fits - fits % GRANULE_BYTES;
-  if (!rule) return rule_most(1, fits, bytes, requested);
+  if (!rule) return rule_largest_request(1, fits, bytes, requested);
   if (pages == PAGES_SMALL || bytes - requested < 2 * RULE_ROUND_BYTES)
-    return rule_most(rule->round_bytes, fits, bytes, requested);
+    return rule_largest_request(rule->round_bytes, fits, bytes, requested);
   const uint64_t whole = fits - fits % page_bytes[pages]; /* the policy allows only these pages */
   return pages == PAGES_HUGE && whole ? whole - 2 * RULE_ROUND_BYTES : whole;
 }

@@ -247,7 +247,7 @@ __attribute__((cold)) static status pool_refuse(pool *p, const request *r, uint6
   if (store_units(pool_room(p, r), PAGE_SHIFT) << PAGE_SHIFT <= left)
     return heap_refuse(p->config.heap, pool_room(p, r), requested, origin_of(RULE_MALLOC, PAGES_SMALL));
   heap_largest(p->config.heap, pool_number(p), &holders);
-  const uint64_t fits = rule_most(RULE_ROUND_BYTES, left, pool_room(p, r), requested);
+  const uint64_t fits = rule_largest_request(RULE_ROUND_BYTES, left, pool_room(p, r), requested);
   return fail(
       ST_NO_MEMORY,
       "size is %ju bytes (%s), more than the pool has left: %s of at most %s are in use, %s wait for tasks, at most "
