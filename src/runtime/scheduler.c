@@ -119,7 +119,7 @@ static bool is_runnable(stream *s) {
 }
 
 /* A listed stream that a worker can run, with a further reference. It is moved to the end of the list, for fairness. */
-static stream *pick(void) {
+static stream *scheduler_pick(void) {
   for (stream *s = scheduler.first; s; s = s->next_listed) {
     if (!is_runnable(s)) continue;
     scheduler_list_remove(s);
@@ -186,7 +186,7 @@ static void *worker(void *unused) {
   mutex_lock(&scheduler.lock);
   for (;;) {
     stream *s;
-    while (rest || scheduler.stopped || !(s = pick())) {
+    while (rest || scheduler.stopped || !(s = scheduler_pick())) {
       rest = false;
       ++scheduler.n_idle;
       mutex_wait(&scheduler.lock, &scheduler.work, NULL);

@@ -102,7 +102,7 @@ static inline float vexp_f32(float x) {
 /* w / (1 + e^-x), given s and shifted of e^-x, for x from -LOGISTIC_RANGE to 60; w is 1 or proportional to x. The
  * denominator is scaled by 2^-40, so that the last multiplication rounds denormal results. The sum of 1 and the power
  * of 2 is exact unless the power is far above 1. */
-static inline float vlogistic(core w, core s, core shifted) {
+static inline float vmath_logistic(core w, core s, core shifted) {
   const core unit = (core)0x1p-40;
   const core power = core_of_bits((bits_of_core(shifted) + CORE_BIAS - 40) << CORE_MANTISSA);
   const int is_large = power > (core)0x1p-20;
@@ -119,14 +119,14 @@ static inline float vsigmoid_f32(float x) {
   const float below = LOGISTIC_IS_1 < x ? LOGISTIC_IS_1 : x, c = -LOGISTIC_RANGE > below ? -LOGISTIC_RANGE : below;
   core shifted;
   const core s = vexp_s_at(-c, &shifted);
-  return vlogistic(1, s, shifted);
+  return vmath_logistic(1, s, shifted);
 }
 
 static inline float vsilu_f32(float x) {
   const float w = -LOGISTIC_RANGE > x ? -LOGISTIC_RANGE : x, c = LOGISTIC_IS_1 < w ? LOGISTIC_IS_1 : w;
   core shifted;
   const core s = vexp_s_at(-c, &shifted);
-  const float y = vlogistic(w, s, shifted);
+  const float y = vmath_logistic(w, s, shifted);
   return LOGISTIC_IS_1 < x ? x : y;
 }
 
@@ -136,7 +136,7 @@ static inline float vgelu_tanh_f32(float x) {
   const float w = -11 > x ? -11 : x; /* y is -112 at x = -11 and 49 at x = 8 */
   const double wide = 8 < w ? 8 : w, y = wide * WIDE_MAD(wide * wide, -0x1.2444f2a4d8b4bp-4, -0x1.9884533d43651p0);
   const double shifted = WIDE_MAD(y, LOG2E, 0x1.8p52), n = shifted - 0x1.8p52;
-  const float z = vlogistic(w, vexp_s((core)WIDE_MAD(n, -LN2, y)), (core)n + CORE_ROUND);
+  const float z = vmath_logistic(w, vexp_s((core)WIDE_MAD(n, -LN2, y)), (core)n + CORE_ROUND);
   return 8 < x ? x : z;
 }
 
