@@ -80,6 +80,13 @@ static bool is_non_canonical(uintptr_t address) {
 static bool is_write(const void *context) {
 #if defined(__x86_64__)
   return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2;
+#elif defined(__aarch64__)
+  /* Records of varying size follow the registers; one of them has the exception syndrome, whose bit 6 is WnR. */
+  enum { SYNDROME_WRITE = 1 << 6 };
+  const char *at = (const char *)((const ucontext_t *)context)->uc_mcontext.__reserved;
+  for (const struct _aarch64_ctx *head; (head = (const void *)at)->magic && head->size; at += head->size)
+    if (head->magic == ESR_MAGIC) return ((const struct esr_context *)(const void *)at)->esr & SYNDROME_WRITE;
+  return true;
 #else
   (void)context;
   return true;

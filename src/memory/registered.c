@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "base/host_page.h"
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "memory/intervals.h"
@@ -20,7 +21,7 @@ static struct {
 } all = {.lock = RWLOCK_INITIALIZER(REGISTERED), .ranges = {.item_bytes = sizeof(range)}};
 
 static bool is_memory(uintptr_t start, uint64_t bytes) {
-  const uintptr_t page = start & -(uintptr_t)4096;
+  const uintptr_t page = start & -(uintptr_t)PAGE_BYTES;
   return msync((void *)page, start + bytes - page, MS_ASYNC) == 0 || errno != ENOMEM;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/host_page.h"
 #include "base/invariant.h"
 #include "memory/fault.h"
 #include "memory/huge.h"

@@ -83,7 +83,7 @@ bool notify_is_valid(const notify *n) {
     if (!atomic_load(&s->o.refs) || !t || t->notify.notify != n || s->next_waiter == s) return false;
     if (!n->share && notify_holds(n, t)) return false;
   }
-  return atomic_load(&n->o.lock) && n_waiters <= atomic_load(&notify_n_waiting) &&
+  return spin_is_held(&n->o.lock, memory_order_relaxed) && n_waiters <= atomic_load(&notify_n_waiting) &&
          (n->counts || n->share || n->value <= 1) && (n->unordered || !n->share);
 }
 #endif

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/host_page.h"
 #include "base/invariant.h"
 #include "base/lock.h"
-#include "memory/heap/pages.h"
 #include "memory/share/machine.h"
 #include "runtime/notify.h"
 #include "runtime/scheduler.h"

@@ -39,7 +39,7 @@ static bool stream_home_is_valid(const stream *s) {
 bool stream_submission_is_valid(const stream *s) {
   const bool diverted = s->closed || s->recording || s->update || scheduler_is_random;
   const uint64_t retired_ns = atomic_load(&s->retired_cost_ns);
-  return atomic_load(&s->submit_lock) && queue_producer_is_valid(&s->q) && (!diverted || s->diverted) &&
+  return spin_is_held(&s->submit_lock, memory_order_relaxed) && queue_producer_is_valid(&s->q) && (!diverted || s->diverted) &&
          !(s->recording && s->update) && retired_ns <= atomic_load(&s->submitted_cost_ns) && stream_home_is_valid(s);
 }
 
@@ -49,7 +49,7 @@ bool stream_running_is_valid(const stream *s) {
   const bool blocked = atomic_load(&s->blocked);
   const uint64_t deadline_ns = atomic_load(&s->wait_deadline_ns);
   const bool waits = blocked || atomic_load(&s->waits_for) || deadline_ns;
-  return atomic_load(&s->run_lock) && queue_consumer_is_valid(&s->q) &&
+  return spin_is_held(&s->run_lock, memory_order_relaxed) && queue_consumer_is_valid(&s->q) &&
          (!waits || s->q.next < atomic_load(&s->q.submitted)) &&
          (!atomic_load(&s->waits_for) || blocked || deadline_ns) &&
          atomic_load(&s->kept_below) <= atomic_load(&s->dropped_below) && stream_home_is_valid(s);

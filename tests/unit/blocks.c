@@ -58,7 +58,7 @@ static void look(uintptr_t address) {
 
 /* At both ends, and on both sides of the granules' and the strides' borders next to them. */
 static void look_around(uintptr_t address, uint64_t bytes) {
-  static const uint64_t steps[] = {1, 1 << UNIT_SHIFT, PAGE_BYTES, GRANULE_BYTES, STRIDE_BYTES};
+  const uint64_t steps[] = {1, 1 << UNIT_SHIFT, PAGE_BYTES, GRANULE_BYTES, STRIDE_BYTES};
   const uintptr_t ends[] = {address, address + bytes};
   for (size_t i = 0; i < COUNT(ends); i++)
     for (size_t k = 0; k < COUNT(steps); k++) {

@@ -538,14 +538,14 @@ static void stream_checks_find_what_does_not_agree(void **state) {
   FINDS(stream_submission_is_valid(s), s->retired_cost_ns, 1000);
   FINDS(stream_submission_is_valid(s), s->q.tail_index, 1);
   FINDS(stream_submission_is_valid(s), s->device, 1);
-  FINDS(stream_submission_is_valid(s), s->submit_lock, 0);
+  FINDS(stream_submission_is_valid(s), s->submit_lock.held, 0);
   spin_unlock(&s->submit_lock);
   while (!spin_trylock(&s->run_lock)) usleep(100);
   assert_true(stream_running_is_valid(s));
   FINDS(stream_running_is_valid(s), s->q.next, 2);
   FINDS(stream_running_is_valid(s), s->q.completed, 1);
   FINDS(stream_running_is_valid(s), s->kept_below, 1);
-  FINDS(stream_running_is_valid(s), s->run_lock, 0);
+  FINDS(stream_running_is_valid(s), s->run_lock.held, 0);
   atomic_store(&s->blocked, false);
   FINDS(stream_running_is_valid(s), s->waits_for, (event *)s);
   atomic_store(&r.let_go, 1);

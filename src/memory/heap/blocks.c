@@ -24,9 +24,14 @@ static void close_map(block_map *m) {
   sparse_drop(m->stride, blocks_n_strides(m) * sizeof *m->stride);
 }
 
-static bool open_map(block_map *m, uintptr_t start, uint64_t bytes, unsigned unit_shift) {
-  *m = (block_map){
-      .start = start, .bytes = bytes, .unit_shift = unit_shift, .words_shift = GRANULE_SHIFT - unit_shift - WORD_SHIFT};
+static bool open_map(block_map *m, uintptr_t start, uint64_t bytes, unsigned length_shift) {
+  const unsigned max_shift = GRANULE_SHIFT - WORD_SHIFT,
+                 unit_shift = length_shift < max_shift ? length_shift : max_shift;
+  *m = (block_map){.start = start,
+                   .bytes = bytes,
+                   .length_shift = length_shift,
+                   .unit_shift = unit_shift,
+                   .words_shift = max_shift - unit_shift};
   if (!bytes) return true;
   m->starts = sparse_new(blocks_n_words(m) * sizeof *m->starts);
   m->words = sparse_new(blocks_n_granules(m) * sizeof *m->words);
@@ -97,7 +102,7 @@ void blocks_enter(blocks *t, block_id id, uintptr_t address, uint64_t bytes) {
   INVARIANT(id && id < t->n_blocks && bytes > 0);
   INVARIANT((address - m->start) % (UINT64_C(1) << m->unit_shift) == 0 && bytes % (UINT64_C(1) << m->unit_shift) == 0);
   INVARIANT(address - m->start < m->bytes && bytes <= m->bytes - (address - m->start));
-  INVARIANT((m == &t->map[0]) == t->block[id].large && t->block[id].n_units == bytes >> m->unit_shift);
+  INVARIANT((m == &t->map[0]) == t->block[id].large && t->block[id].n_units == bytes >> m->length_shift);
   const uint64_t offset = address - m->start, unit = offset >> m->unit_shift, word = unit >> WORD_SHIFT;
   const uint64_t g = offset >> GRANULE_SHIFT;
   const uint64_t starts = atomic_load_explicit(&m->starts[word], memory_order_relaxed);
@@ -187,7 +192,7 @@ bool blocks_is_entered(const blocks *t, block_id id) {
 static bool blocks_is_found(const blocks *t, block_id id) {
   const heap_block *b = &t->block[id];
   const block_map *m = &t->map[!b->large];
-  const uint64_t start = b->address - m->start, end = start + ((uint64_t)b->n_units << m->unit_shift);
+  const uint64_t start = b->address - m->start, end = start + ((uint64_t)b->n_units << m->length_shift);
   if (b->bytes > end - start || end > m->bytes) return false;
   for (uint64_t at = start, next; at < end; at = next) {
     next = ((at >> GRANULE_SHIFT) + 1) << GRANULE_SHIFT;

@@ -48,7 +48,8 @@ static inline unsigned block_mark_bucket(block_mark m) { return m >> BLOCK_ID_BI
 typedef struct {
   uintptr_t start;
   uint64_t bytes;
-  unsigned unit_shift;
+  unsigned length_shift;     /* of the lengths in descriptions, n_units */
+  unsigned unit_shift;       /* the same, but at most 15, so that a granule has at least one word of `starts` */
   unsigned words_shift;      /* a granule has 1 << words_shift words of `starts`, at most 64 */
   _Atomic uint64_t *starts;  /* bit per unit: a block starts there */
   _Atomic uint64_t *words;   /* word per granule, with a bit for each word of `starts` that is not 0 */

@@ -1,5 +1,5 @@
-/* Manages the memory behind a heap's addresses, in pages of 4 KiB. Used by store.c and heap_whole.c; calls mapping.h,
- * huge.h, host.h and the ledger of all processes. Terms:
+/* Manages the memory behind a heap's addresses, in the host's pages (base/host_page.h). Used by store.c and heap_whole.c;
+ * calls mapping.h, huge.h, host.h and the ledger of all processes. Terms:
  *
  *   window   the heap's addresses, many times the memory; the kernels' view of it is one contiguous address range
  *   granule  2 MiB of the window, aligned; the unit in which memory moves
@@ -18,15 +18,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/host_page.h"
 #include "base/status.h"
 
-enum {
-  PAGE_SHIFT = 12,
-  PAGE_BYTES = 1 << PAGE_SHIFT,
-  GRANULE_SHIFT = 21,
-  GRANULE_BYTES = 1 << GRANULE_SHIFT,
-  GRANULE_PAGES = GRANULE_BYTES / PAGE_BYTES,
-};
+enum { GRANULE_SHIFT = 21, GRANULE_BYTES = 1 << GRANULE_SHIFT };
+#define GRANULE_PAGES (GRANULE_BYTES / PAGE_BYTES)
 
 typedef struct {
   int device;     /* the device in the ledger of all processes (ledger.h); negative: host memory, not in the ledger */

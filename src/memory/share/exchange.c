@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/host_page.h"
 #include "base/invariant.h"
 #include "memory/share/machine.h"
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/host_page.h"
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "memory/memory.h"
