@@ -11,7 +11,7 @@
 #if defined(__x86_64__)
 enum { PAGE_SHIFT = 12 };
 #else
-extern INTERNAL int host_page_shift;
+extern INTERNAL unsigned host_page_shift;
 #  define PAGE_SHIFT host_page_shift
 #endif
 #define PAGE_BYTES (1 << PAGE_SHIFT)

@@ -14,6 +14,7 @@ function(acl_tests label)
     # A machine of its own: tests that run at the same time do not share devices' memory.
     set_tests_properties(${label}.${name} PROPERTIES LABELS ${label}
       ENVIRONMENT CANNON_LEDGER=${CMAKE_CURRENT_BINARY_DIR}/${name}.ledger)
+    test_emulator(${label}.${name})
     test_limits(${label}.${name})
     if(CANNON_SANITIZE STREQUAL "thread") # it would wait a second for other threads at each exit
       set_property(TEST ${label}.${name} APPEND PROPERTY ENVIRONMENT TSAN_OPTIONS=atexit_sleep_ms=0)

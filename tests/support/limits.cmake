@@ -40,6 +40,17 @@ function(test_limits)
     if(timeout LESS 60)
       set(timeout 60)
     endif()
+    if(CMAKE_CROSSCOMPILING) # emulated processors are some 10 times slower
+      math(EXPR timeout "${timeout} * 4")
+    endif()
     set_tests_properties(${name} PROPERTIES COST ${cost} TIMEOUT ${timeout})
   endforeach()
+endfunction()
+
+# test_emulator(name): tells a test how it starts itself again where programs run through an emulator (self_exec.h).
+function(test_emulator name)
+  if(CMAKE_CROSSCOMPILING)
+    list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "TEST_EMULATOR=${emulator}")
+  endif()
 endfunction()

@@ -609,14 +609,14 @@ static void notify_check_finds_what_does_not_agree(void **state) {
 static void list_checks_find_what_does_not_agree(void **state) {
   (void)state;
   stream *s = stream_new();
-  pthread_mutex_lock(&the_context->lock);
+  mutex_lock(&the_context->lock);
   assert_true(context_is_valid(the_context));
   FINDS(context_is_valid(the_context), s->home, NULL);
   FINDS(context_is_valid(the_context), s->context, NULL);
   FINDS(context_is_valid(the_context), s->next_in_context, s);
   FINDS(context_is_valid(the_context), s->device, 1);
   FINDS(context_is_valid(the_context), the_context->default_stream, (stream *)the_context);
-  pthread_mutex_unlock(&the_context->lock);
+  mutex_unlock(&the_context->lock);
   assert_true(thread_is_valid());
   FINDS(thread_is_valid(), thread_own.streams[0],
         thread_place(s) == &thread_own.streams[0] ? (stream *)((char *)s + 512) : s);

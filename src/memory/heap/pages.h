@@ -22,7 +22,7 @@
 #include "base/status.h"
 
 enum { GRANULE_SHIFT = 21, GRANULE_BYTES = 1 << GRANULE_SHIFT };
-#define GRANULE_PAGES (GRANULE_BYTES / PAGE_BYTES)
+#define GRANULE_PAGES (1u << (GRANULE_SHIFT - PAGE_SHIFT))
 
 typedef struct {
   int device;     /* the device in the ledger of all processes (ledger.h); negative: host memory, not in the ledger */

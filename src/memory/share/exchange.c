@@ -216,7 +216,7 @@ static bool are_sound(const heap_piece *pieces, size_t n, uint64_t bytes, uint64
       return false;
     sum += pieces[i].bytes;
   }
-  return bytes && sum >= bytes && sum - bytes < PAGE_BYTES;
+  return bytes && sum >= bytes && sum - bytes < (uint64_t)PAGE_BYTES;
 }
 
 static status read_pieces(uint32_t slot, const record *r, uint64_t file_bytes, heap_piece *pieces) {
