@@ -182,7 +182,7 @@ class Activations(unittest.TestCase):
 
     def test_log_sigmoid_forward_leaves_the_buffer(self):
         x, y = Tensor.of(F16, np.linspace(-9, 9, 50)), Tensor.empty(F16, (50,))
-        for buffer in (Tensor.of(F16, np.full(50, 7)), Tensor.empty(F16, (0,)), None):  # torch_npu: empty
+        for buffer in (Tensor.of(F16, np.full(50, 7)), Tensor.empty(F16, (0,)), None):  # torch_npu passes an empty one
             run("aclnnLogSigmoidForward", x, y, buffer)
             ref.check(y.get(), -softplus(-x.get().astype(LD)), F16)
 
@@ -216,7 +216,8 @@ class Activations(unittest.TestCase):
                 ("Shrink", (x, less, one, out), "lambd is -1, expected 0 or more"),
                 ("Hardtanh", (x, one, less, out), "clipValueMax is -1, expected clipValueMin, which is 1, or more"),
                 ("InplaceHardtanh", (x, Scalar(1, I32), Scalar(0, I32)), "clipValueMax is 0"),
-                ("EluBackward", (x, less, one, one, True, x, out), "alpha is -1, expected 0 or more as isResult is true"),
+                ("EluBackward", (x, less, one, one, True, x, out),
+                 "alpha is -1, expected 0 or more as isResult is true"),
                 ("LeakyReluBackward", (x, x, less, True, out),
                  "negativeSlope is -1, expected 0 or more as selfIsResult is true")):
             code, message = refused("aclnn" + op, *args)

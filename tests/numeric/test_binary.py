@@ -111,8 +111,8 @@ ROWS = (
 )
 INPLACE = {"FloorDivide", "FloorDivides", "FmodTensor", "FmodScalar", "RemainderTensorTensor", "RemainderTensorScalar",
            "PowTensorTensor", "Atan2", "XLogYTensor", "XLogYScalarOther", "BitwiseAndTensor", "BitwiseAndTensorOut",
-           "BitwiseAndScalar", "BitwiseOrTensor", "BitwiseOrScalar", "BitwiseXorTensor", "BitwiseXorScalar", "LogicalOr",
-           "LogicalAnd", "ClampMinTensor", "ClampMaxTensor", "ClampMax"} | {
+           "BitwiseAndScalar", "BitwiseOrTensor", "BitwiseOrScalar", "BitwiseXorTensor", "BitwiseXorScalar",
+           "LogicalOr", "LogicalAnd", "ClampMinTensor", "ClampMaxTensor", "ClampMax"} | {
                c + kind for c in ("Ne", "Eq", "Gt", "Lt", "Ge", "Le") for kind in ("Tensor", "Scalar")}
 
 # An integer tensor and an integer scalar promote to a type that holds both.
