@@ -24,8 +24,8 @@ static inline void invariant_fail(const char *expression, const char *function, 
 }
 
 /* Whether the calling thread shall check a whole state now: the first 32 times, then every 61st time, so that long
- * stress tests stay linear in their number of calls. All callers share the thread's count. 61 is a prime, so that a loop
- * does not always skip the same callers. */
+ * stress tests stay linear in their number of calls. All callers share the thread's count. 61 is a prime, so that a
+ * loop does not always skip the same callers. */
 static inline bool invariant_walk_due(void) {
 #ifdef CANNON_INVARIANTS
   static _Thread_local unsigned n_calls;
