@@ -1,4 +1,5 @@
-/* Runs one operator a number of times, on operands that stay in the cache, for bench/instructions.py, which counts instructions.
+/* Runs one operator a number of times on operands that stay in the cache, for bench/instructions.py, which counts
+ * instructions.
  *
  *   bench_instructions NAME ROUNDS      prints how many elements (of GEMM: multiply-adds) a round computes */
 #include <acl/acl.h>

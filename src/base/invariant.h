@@ -23,9 +23,9 @@ static inline void invariant_fail(const char *expression, const char *function, 
   abort();
 }
 
-/* Whether the calling thread shall walk a whole state now: the first 32 times, then every 61st time, so that long stress
- * tests stay linear in their number of calls. All places share the count; a prime keeps loops from always skipping the
- * same ones. */
+/* Whether the calling thread shall check a whole state now: the first 32 times, then every 61st time, so that long
+ * stress tests stay linear in their number of calls. All callers share the thread's count. 61 is a prime, so that a
+ * loop does not always skip the same callers. */
 static inline bool invariant_walk_due(void) {
 #ifdef CANNON_INVARIANTS
   static _Thread_local unsigned n_calls;

@@ -1,11 +1,11 @@
-"""The public libraries through ctypes: device memory, aclnn objects and the two-phase call.
+"""Calls the public libraries through ctypes: device memory, aclnn objects and the two-phase call.
 
     x = Tensor.of(F32, values); out = Tensor.empty(F32, x.shape)
     run("aclnnAdds", x, Scalar(2.0, F64), Scalar(1, I64), out)
 
 `run` takes an operator's own arguments in the order of its signature in abi/aclnn_ops.tsv, creates the aclnn objects,
-calls both phases with a workspace of exactly the size asked for, destroys the objects before it waits, and then looks
-at every byte: nothing outside the view of a tensor that the operator writes may have changed.
+calls both phases with a workspace of exactly the requested size, destroys the objects before it waits, and then checks
+every byte: nothing outside the view of a tensor that the operator writes may have changed.
 """
 import atexit
 import csv
@@ -27,9 +27,9 @@ H2D, D2H = 1, 2
 NULLPTR, INVALID, OUT_OF_MEMORY = 161001, 161002, 207001
 FORMAT_ND = 2
 GUARD = 64                       # bytes of pattern before and after each tensor and workspace
-ARENA_BYTES = 16 << 20           # small tensors are cut from one allocation, so that a case costs no aclrtMalloc
-TRACE = bool(os.environ.get("CANNON_TRACE"))    # names each call on stderr before it is made, to find a crash
-CALLED = os.environ.get("CANNON_CALLED")        # a folder: the operators that were called are written there
+ARENA_BYTES = 16 << 20           # small tensors are cut from one allocation, so that cases don't call aclrtMalloc
+TRACE = bool(os.environ.get("CANNON_TRACE"))    # prints each call's name on stderr before the call, to find a crash
+CALLED = os.environ.get("CANNON_CALLED")        # a folder; the names of the operators that were called go there
 
 
 class AclError(Exception):
@@ -44,8 +44,8 @@ _called = set()
 
 
 def record_call(operator):
-    """Notes an operator whose call succeeded, once per process, in a file of this process in the folder CALLED.
-    called_operators.py compares the notes with the schemas."""
+    """Records, once per process, that a call of the operator succeeded, in a file of this process in the folder CALLED.
+    called_operators.py compares these files with the schemas."""
     if CALLED and operator not in _called:
         _called.add(operator)
         os.makedirs(CALLED, exist_ok=True)
@@ -62,7 +62,7 @@ _CTYPES = {
 
 
 class Param:
-    """One parameter of a phase-one signature. `ctype` is None for the two results."""
+    """One parameter of a phase-one signature. `ctype` is None for workspaceSize and executor."""
 
     def __init__(self, text):
         words = text.replace("*", " * ").split()
@@ -84,7 +84,7 @@ def _read_signatures():
 
 
 def _read_schemas():
-    """{op: the schema's arguments}: "Tensor& selfRef" and the like."""
+    """{operator: the schema's arguments}, the arguments like "Tensor& selfRef"."""
     schemas = {}
     for path in glob.glob(os.path.join(ROOT, "ops", "*.ops")):
         with open(path, encoding="utf-8") as f:
@@ -99,7 +99,7 @@ _schemas = _read_schemas()
 
 
 def variants(name):
-    """The functions of an operator: aclnn<name>, and aclnnInplace<name> where CANN has that too. A function that CANN has
+    """The functions of an operator: aclnn<name>, and aclnnInplace<name> if CANN has that too. A function that CANN has
     and the schemas lack is an error."""
     found = [op for op in (f"aclnn{name}", f"aclnnInplace{name}") if op in _signatures]
     missing = [op for op in found if op not in _schemas]
@@ -119,11 +119,11 @@ def params(op):
 
 
 class _Libraries:
-    """Each name is looked up in the library that CANN has it in."""
+    """Looks up each name in the library in which CANN has it."""
 
     def __init__(self):
-        lib64 = os.path.join(os.environ["CANNON_PREFIX"], "lib64")      # unset: an error, never a skipped test
-        # RTLD_GLOBAL is how frameworks get them too: by their DT_NEEDED entries
+        lib64 = os.path.join(os.environ["CANNON_PREFIX"], "lib64")      # an error if unset, so that no test is skipped
+        # Frameworks load them globally too, by their DT_NEEDED entries.
         names = ("libascendcl.so", "libnnopbase.so", "libopapi.so")
         self.acl, self.base, self.op = (ct.CDLL(os.path.join(lib64, n), ct.RTLD_GLOBAL) for n in names)
         v, sz, i64 = ct.c_void_p, ct.c_size_t, ct.c_int64
@@ -234,8 +234,8 @@ def lib():
 
 
 class Block:
-    """Device bytes between two guards, and what the host has put or found there. Small blocks get their address from
-    `place`, for one run; large ones own an allocation."""
+    """Device bytes between two guards, and the bytes that the host has put there or fetched. Small blocks get their
+    address from `place`, for one run; large blocks own an allocation."""
 
     def __init__(self, n_bytes):
         self.sent = np.full(n_bytes + 2 * GUARD, 0xA5, np.uint8)
@@ -279,7 +279,7 @@ def contiguous(shape):
 
 
 class Tensor:
-    """A view in device memory: shape, strides and offset in elements within a storage of n_storage elements."""
+    """A view in device memory: shape, strides and offset in elements, within a storage of n_storage elements."""
 
     def __init__(self, dtype, shape, strides=None, offset=0, n_storage=None, format=FORMAT_ND):
         self.format = format
@@ -321,14 +321,14 @@ class Tensor:
         return self
 
     def get(self):
-        """The values that the last `run` left (or what was set)."""
+        """The values that the last `run` left, or those that were set."""
         return self.dtype.load(self.view(self.block.body).copy())
 
     def bits(self):
         return self.view(self.block.body).copy()
 
     def create(self):
-        # 1-D storage dims are what frameworks pass; a plain tensor gets its own shape as the samples do
+        # Frameworks pass 1-D storage dims; a plain tensor passes its own shape, as CANN's samples do.
         plain = self.offset == 0 and self.n_storage == self.size and self.strides == contiguous(self.shape)
         dims, steps = _int64s(self.shape), _int64s(self.strides)
         storage = _int64s(self.shape if plain else (self.n_storage,))
@@ -338,7 +338,7 @@ class Tensor:
     destroy = "aclDestroyTensor"
 
     def with_code(self, code):
-        """The same memory under another data type code: for calls that must be refused."""
+        """The same memory with another data type code, for calls that must be refused."""
         twin = object.__new__(Tensor)
         twin.__dict__.update(self.__dict__, code=code)
         return twin
@@ -412,7 +412,7 @@ class ScalarList:
         handles = (ct.c_void_p * len(self.scalars))(*(s.create() for s in self.scalars))
         return lib().aclCreateScalarList(handles, len(self.scalars))
 
-    destroy = "aclDestroyScalarList"            # takes its members with it
+    destroy = "aclDestroyScalarList"            # destroys its members too
 
 
 class TensorList:
@@ -426,7 +426,7 @@ class TensorList:
         handles = (ct.c_void_p * len(self.tensors))(*(t.create() for t in self.tensors))
         return lib().aclCreateTensorList(handles, len(self.tensors))
 
-    destroy = "aclDestroyTensorList"            # takes its members with it
+    destroy = "aclDestroyTensorList"            # destroys its members too
 
 
 # ---- the two-phase call
@@ -440,7 +440,7 @@ def _tensors(args, signature):
 
 
 def place(args, signature):
-    """Puts the tensors of a call on the device; returns for each block the views that may be written."""
+    """Puts the tensors of a call on the device. Returns, for each block, the views that may be written."""
     device().top = 0
     touched = {}
     for t, written in _tensors(args, signature):
@@ -451,7 +451,7 @@ def place(args, signature):
 
 
 def call_phase_one(op, args, workspace_size, executor):
-    """Creates the objects, calls phase one and returns (code, destroy)."""
+    """Creates the objects, calls phase one and returns (code, function that destroys the objects)."""
     if TRACE:
         print(op, *args, file=sys.stderr, flush=True)
     one, _ = lib().pair(op)
@@ -481,12 +481,12 @@ def _view_shape(handle):
     return shape
 
 
-_readdressed = set()                            # operators
+_readdressed = set()                            # names of operators
 
 
 def _readdress(op, executor, args, handles):
-    """Makes the executor repeatable and sets every tensor's address to what it is already, counting arguments as the
-    signature does: an operator that counts otherwise computes something else."""
+    """Makes the executor repeatable and sets every tensor's address to its present one. Arguments are counted as in the
+    signature: an operator that counts them otherwise computes a wrong result."""
     check(op, lib().aclSetAclOpExecutorRepeatable(executor))
     handles, index = iter(handles), 0
     for a, p in zip(args, params(op)):
@@ -501,9 +501,9 @@ def _readdress(op, executor, args, handles):
 
 
 def run(op, *args, shapes=None):
-    """Both phases and the synchronisation; tensors carry the results afterwards. With a list `shapes` the objects live
-    until the task has run, and the list gets the shapes that the tensors of args have then: for outputs whose shape
-    depends on the data. An operator's first call is by an executor that gets its addresses one by one."""
+    """Calls both phases and synchronises; afterwards the tensors hold the results. With a list `shapes` the objects
+    live until the task has run, and the list gets the shapes that the tensors of args have then: for outputs whose
+    shape depends on the data. The first call of an operator sets the executor's addresses one by one (_readdress)."""
     signature = params(op)
     assert len(args) == len(signature), f"{op} takes {[p.name for p in signature]}"
     touched = place(args, signature)
@@ -524,7 +524,7 @@ def run(op, *args, shapes=None):
     _, two = lib().pair(op)
     code = two(workspace.address if workspace else None, size.value, executor, device().stream)
     if shapes is None or code:
-        destroy()                               # as clients do: before the task has run
+        destroy()                               # before the task has run, as clients do
     if repeatable:
         check("aclDestroyAclOpExecutor", lib().aclDestroyAclOpExecutor(executor))
     check(op, code)
@@ -559,7 +559,7 @@ def _take_back(op, block, views):
 
 
 def refused(op, *args, workspace_size=True, executor=True):
-    """Phase one of a call that must fail: (code, message). False for a result pointer passes null."""
+    """Calls phase one, which must fail. Returns (code, message). False for a result's pointer passes null."""
     size, handle = ct.c_uint64(0), ct.c_void_p()
     place(args, params(op))
     recent_message()

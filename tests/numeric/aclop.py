@@ -1,9 +1,9 @@
-"""Operators by name: aclopCompileAndExecute on descriptions, and storage formats in NumPy.
+"""Calls operators by name: aclopCompileAndExecute on descriptions, and storage formats in NumPy.
 
     x = Operand.of(F16, values, NZ); y = Operand.empty(F16, values.shape, NCHW)
     execute("Identity", [x], [y], {"_any": True})
 
-`execute` destroys every object before it waits, and then looks at every byte as acl.run does.
+`execute` destroys every object before it waits, and then checks every byte as acl.run does.
 """
 import ctypes as ct
 
@@ -11,13 +11,14 @@ import numpy as np
 
 from acl import AclError, Tensor, _take_back, check, device, lib, recent_message, record_call
 
-NCHW, NHWC, ND, NC1HWC0, FRACTAL_Z, HWCN, NDHWC, NZ, NCDHW, NDC1HWC0, FRACTAL_Z_3D = 0, 1, 2, 3, 4, 16, 27, 29, 30, 32, 33
+NCHW, NHWC, ND, NC1HWC0, FRACTAL_Z = 0, 1, 2, 3, 4
+HWCN, NDHWC, NZ, NCDHW, NDC1HWC0, FRACTAL_Z_3D = 16, 27, 29, 30, 32, 33
 COMPILE_FAILED = 500002
 BLOCK = 16
 
 
 def _cut(x, axis, block=BLOCK):
-    """The axis as blocks and places in them, padded with zeros."""
+    """Splits the axis into blocks and positions within a block, padded with zeros."""
     pad = [(0, 0)] * x.ndim
     pad[axis] = (0, -x.shape[axis] % block)
     x = np.pad(x, pad)
@@ -25,7 +26,7 @@ def _cut(x, axis, block=BLOCK):
 
 
 def _image(x):
-    """Of fewer than four dimensions: C, CH, CHW."""
+    """x with four dimensions, if it has fewer: it is C, CH or CHW."""
     shape = {0: (1, 1, 1, 1), 1: (1, *x.shape, 1, 1), 2: (1, *x.shape, 1), 3: (1, *x.shape)}.get(x.ndim)
     return x.reshape(shape) if shape else x
 
@@ -55,19 +56,21 @@ PACK = {
 
 
 def pack(x, format):
-    """The storage of x: as torch_npu's FormatHelper has it."""
+    """The stored form of x, as in torch_npu's FormatHelper."""
     return np.ascontiguousarray(PACK.get(format, lambda v: v)(x))
 
 
 class Operand:
-    """A tensor of `shape` in `origin` format, stored in `format`; or host numbers; or nothing."""
+    """A tensor of `shape` in `origin` format, stored in `format`; or host numbers; or an absent operand."""
 
     def __init__(self, dtype, shape, format=ND, origin=None):
         self.dtype, self.shape, self.format = dtype, tuple(shape), format
-        self.origin = origin if origin is not None else {NZ: ND, NDC1HWC0: NCDHW, FRACTAL_Z_3D: NCDHW}.get(format, NCHW) \
-            if format in PACK else format
+        if origin is None:
+            of_packed = {NZ: ND, NDC1HWC0: NCDHW, FRACTAL_Z_3D: NCDHW}.get(format, NCHW)
+            origin = of_packed if format in PACK else format
+        self.origin = origin
         marks = np.arange(1, 1 + int(np.prod(self.shape)), dtype=np.int64).reshape(self.shape)
-        self.places = pack(marks, format)                          # of each element: its number; padding: 0
+        self.places = pack(marks, format)                          # the number of each stored element; padding: 0
         self.storage = Tensor.empty(dtype, self.places.shape)
 
     @classmethod
@@ -135,7 +138,7 @@ _calls = None
 
 
 def calls():
-    """The functions of these calls, each with its types."""
+    """The C functions for operators by name, with their types."""
     global _calls
     if _calls is None:
         v, i, s, f = ct.c_void_p, ct.c_int, ct.c_char_p, ct.c_float
@@ -149,7 +152,8 @@ def calls():
                 (acl, "aclCreateTensorDesc", v, [i, i, v, i]), (acl, "aclDestroyTensorDesc", None, [v]),
                 (acl, "aclSetTensorFormat", i, [v, i]), (acl, "aclSetTensorShape", i, [v, i, v]),
                 (acl, "aclSetTensorPlaceMent", i, [v, i]), (acl, "aclCreateDataBuffer", v, [v, ct.c_size_t]),
-                (acl, "aclDestroyDataBuffer", i, [v]), (acl, "aclopCreateAttr", v, []), (acl, "aclopDestroyAttr", None, [v]),
+                (acl, "aclDestroyDataBuffer", i, [v]), (acl, "aclopCreateAttr", v, []),
+                (acl, "aclopDestroyAttr", None, [v]),
                 (acl, "aclopSetAttrBool", i, [v, s, ct.c_uint8]), (acl, "aclopSetAttrInt", i, [v, s, ct.c_int64]),
                 (acl, "aclopSetAttrFloat", i, [v, s, f]), (acl, "aclopSetAttrString", i, [v, s, s]),
                 (acl, "aclopSetAttrListInt", i, [v, s, i, v]),

@@ -1,7 +1,7 @@
 """Random cases: shapes, views and values from one seeded generator, and the loop that runs them.
 
-Environment: CANNON_SEED (random if unset, of the git tree in `make check`; every failure prints it), CANNON_CASES (small,
-large or a factor), and CANNON_TRACE (acl.py) to see the call that crashed.
+Environment: CANNON_SEED (random if unset, derived from the git tree in `make check`; every failure prints it),
+CANNON_CASES (small, large or a factor), and CANNON_TRACE (acl.py) to see the call that crashed.
 """
 import os
 import zlib
@@ -17,7 +17,7 @@ SCALE = {"": 1.0, "small": 0.1, "large": 10.0}.get(os.environ.get("CANNON_CASES"
 
 
 def each_case(test, name, n, body):
-    """Runs body(Gen) for n random cases; the first that fails is reported with what repeats it."""
+    """Runs body(Gen) for n random cases. Reports the first that fails, and how to repeat it."""
     with test.subTest(name):
         for i in range(max(2, round(n * SCALE))):
             gen = Gen([SEED, zlib.crc32(name.encode()), i])
@@ -45,7 +45,7 @@ class Gen:
     # ---- shapes
 
     def shape(self, max_rank=8, min_rank=0, numel=600, empty=0.05):
-        """Mostly small ranks; now and then a long row, to get past vector widths and thread thresholds."""
+        """Mostly small ranks; sometimes a long row, to exceed vector widths and thread thresholds."""
         rank = self.integer(min_rank, max_rank) if self.chance(0.3) else self.integer(min_rank, min(max_rank, 4))
         if rank >= 1 and self.chance(0.1):
             numel *= 20
@@ -87,7 +87,7 @@ class Gen:
         gaps = kind in ("gapped", "all")
         strides, step = [0] * len(shape), 1
         if gaps and self.chance(0.5):
-            step = self.integer(2, 3)                          # an inner stride
+            step = self.integer(2, 3)                          # the stride of the innermost axis
         for axis in order:
             if repeat and self.chance(0.15):
                 continue                                        # stride 0: expanded
@@ -117,7 +117,7 @@ class Gen:
         return self.keep(t.set(draw(base)))
 
     def out(self, dtype, shape, values=None):
-        """A tensor to be written: any layout without overlap; holds a pattern or values."""
+        """A tensor to be written: any layout without overlap; it holds a pattern, or values if given."""
         t = Tensor(dtype, shape, *self.layout(shape))
         return self.keep(t if values is None else t.set(values))
 
@@ -128,7 +128,7 @@ class Gen:
     # ---- values
 
     def values(self, dtype, shape, special=True, limit=None):
-        """All of the type's range, with its odd values among them; with `limit` only numbers up to that magnitude."""
+        """Values of the type's whole range, special ones among them; with `limit` only numbers up to that magnitude."""
         rng = self.rng
         if dtype.kind == "c":
             v = np.empty(shape, dtype.values)

@@ -1,10 +1,10 @@
-"""What results are right.
+"""Decides which results are right.
 
-A reference is computed in long double (or exact integers) and never by the way that the library goes. `check` then
-asks for the set of values that one correct computation can give: every value of the computing type within `ulps` of
-its units (plus `slack`, an absolute term for intermediate results) of the exact one, rounded once more to the type of
-the output (of `via` before that, where it is given). So float32 results are within `ulps`, halves are correctly rounded
-from such a float32, and 0.5 means correctly rounded arithmetic.
+A reference is computed in long double (or exact integers), and never by the method that the library uses. `check` then
+accepts every value that a correct computation can give: any value of the computing type within `ulps` of its units
+(plus `slack`, an absolute term for intermediate results) of the exact one, rounded once more to the type of the output
+(and to `via` before that, if it is given). So float32 results are within `ulps`, halves are correctly rounded from such
+a float32, and 0.5 means correctly rounded arithmetic.
 """
 import numpy as np
 
@@ -17,7 +17,7 @@ def bounds(exact, computing, out, ulps, slack=0, via=None):
     exact = np.asarray(exact, LD)
     err = ulps * computing.ulp(exact) + slack
     lo, hi = exact - err, exact + err
-    # the computing type's values in [lo, hi]; the exact value itself may also be rounded at once
+    # The computing type's values in [lo, hi]; the exact value itself may also be rounded directly to the output's type.
     lo = np.minimum(computing.round(lo, np.ceil).astype(LD), exact)
     hi = np.maximum(computing.round(hi, np.floor).astype(LD), exact)
     return out.round((via or out).round(lo)), out.round((via or out).round(hi))
@@ -35,17 +35,18 @@ def check(got, exact, out, computing=None, ulps=2, slack=0, zero_sign=False, wha
 
 
 def check_truncated(got, exact, target, ulps=2, slack=0, what="result"):
-    """A float stored as an integer, which it saturates, or as a truth value; NaN is 0, and true."""
+    """A float result stored as an integer, which saturates, or as a truth value. NaN becomes 0, or true."""
     if target.kind == "b":
         check_equal(got, exact != 0, what)
         return
     lo, hi = bounds(exact, F32, F32, ulps, slack)
     lo, hi = (np.clip(np.trunc(np.where(np.isnan(exact), 0, v).astype(LD)), target.min, target.max) for v in (lo, hi))
-    complain(got, exact, (lo <= got.astype(LD)) & (got.astype(LD) <= hi), what, lambda i: f"between {lo[i]!r} and {hi[i]!r}")
+    good = (lo <= got.astype(LD)) & (got.astype(LD) <= hi)
+    complain(got, exact, good, what, lambda i: f"between {lo[i]!r} and {hi[i]!r}")
 
 
 def check_parts(got, exact, out, ulps=2, slack=0, what="result"):
-    """The same of complex numbers: each part by itself; slack is of both, or (of real parts, of imaginary ones)."""
+    """As `check`, for real and imaginary part separately. slack: one for both, or (for the real, for the imaginary)."""
     of = slack if isinstance(slack, tuple) else (slack, slack)
     for name, s in zip(("real", "imag"), of):
         check(getattr(got, name), getattr(exact, name), PART[out], PART[out], ulps, s, what=f"{what}: {name}")
@@ -67,7 +68,7 @@ def complain(got, expected, good, what, wanted):
 
 
 def to_type(values, source, target):
-    """Conversion as PyTorch does it: floats truncate, integers wrap, anything but 0 is true."""
+    """Conversion as in PyTorch: floats truncate, integers wrap, any number but 0 is true."""
     if target.kind == "b":
         return values != 0
     if target.kind == "i":
@@ -78,12 +79,12 @@ def to_type(values, source, target):
 
 
 def in_range(values, target):
-    """Where a float converts to the integer type without leaving it."""
+    """Where a float converts to the integer type without leaving its range."""
     t = np.trunc(values.astype(LD))
     return np.isfinite(values) & (t >= target.min) & (t <= target.max)
 
 
-# ---- functions in long double that NumPy has not by that name
+# ---- functions in long double that NumPy lacks
 
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
@@ -103,7 +104,7 @@ def log_softmax(x, axis):
 
 
 def sum_slack(magnitudes, n, computing):
-    """Error bound of a sum of n terms added as a tree with leaves of some tens: not the n * eps of a running sum."""
+    """Error bound of a sum of n terms added as a tree with leaves of some tens: less than a running sum's n * eps."""
     eps = LD(2) ** (1 - computing.digits)
     return (8 + np.log2(max(n, 1))) * eps * magnitudes
 

@@ -1,5 +1,5 @@
-"""Activations, the gradients that they have, and gated units: rows of functions; gradients against differences of the
-function in long double, never against the formula that the library uses."""
+"""Activations, their gradients, and gated units, each a row of a table. Gradients are compared with differences of the
+function in long double, never with the formula that the library uses."""
 import unittest
 from collections import namedtuple
 
@@ -19,7 +19,8 @@ PI = LD("3.14159265358979323846264338327950288")
 # ---- references
 
 def normal_cdf(x):
-    """Phi: the C library's erfc is a double's, so near it goes by the series, for derivatives."""
+    """Phi. The C library's erfc has only a double's precision, which is too little for derivatives, so small arguments
+    use the series."""
     x = np.asarray(x, LD)
     term, total, small = x.copy(), x.copy(), np.abs(x) < 5
     for n in range(1, 90):
@@ -32,7 +33,7 @@ def normal_cdf(x):
 
 
 def limit(y, x):
-    """What x times nothing is at minus infinity."""
+    """y = f(x), or -0 at x = -inf, where x times a factor that vanishes would be NaN."""
     return np.where(np.isneginf(x), LD(-0.0), y)
 
 
@@ -73,7 +74,7 @@ def nan_or(x, y):
 
 
 def logit(x, eps):
-    """The clamped argument as the type that is computed in has it."""
+    """logit, with the bounds of the argument rounded as the library computes with them."""
     z = x if eps < 0 else np.clip(x, LD(eps), LD(1) - LD(eps))
     return np.where((z > 0.25) & (z < 0.75), np.log1p((2 * z - 1) / (1 - z)), np.log(z / (1 - z)))
 
@@ -82,17 +83,18 @@ Row = namedtuple("Row", "function draws ulps ulps64")
 
 
 def quarter(low, high):
-    """A parameter that every type holds."""
+    """A parameter that is a multiple of a quarter, which every type holds exactly."""
     return lambda gen: gen.integer(4 * low, 4 * high) / 4
 
 
-# In double x beta, or the cubic of gelu, is rounded before it is an exponent, which may be 700.
+# ulps64: for double, where x beta, or gelu's cubic, is rounded before it becomes an exponent, which may be 700.
 def row(function, *draws, ulps=2, ulps64=8):
     return Row(function, draws, ulps, ulps64)
 
 
 ACTIVATIONS = {
-    "Gelu": row(gelu_tanh, ulps64=2000), "Silu": row(swish), "Mish": row(mish), "LogSigmoid": row(lambda x: -softplus(-x)),
+    "Gelu": row(gelu_tanh, ulps64=2000), "Silu": row(swish), "Mish": row(mish),
+    "LogSigmoid": row(lambda x: -softplus(-x)),
     "Softplus": row(softplus, lambda gen: gen.pick((0.5, 1, 2, 3)), quarter(1, 25), ulps64=2000), "Selu": row(selu),
     "Elu": row(elu, lambda gen: gen.pick((0.5, 1, 2)), lambda gen: gen.pick((1, 2)), lambda gen: gen.pick((1, 0.5))),
     "Celu": row(lambda x, a: np.where(x > 0, x, a * np.expm1(np.minimum(x, 0) / a)), lambda gen: gen.pick((0.5, 1, 4))),
@@ -111,13 +113,13 @@ ACTIVATIONS = {
 
 
 def parameters(row_, gen):
-    """The values drawn, and scalars of them."""
+    """Random parameters, as numbers and as scalars."""
     values = [draw(gen) for draw in row_.draws]
     return values, [Scalar(v, gen.pick((F32, F64))) for v in values]
 
 
 def rounded(values, d):
-    """Scalars as they are computed with."""
+    """The parameters rounded to the type that the library computes in."""
     return [computed_in(d).round(LD(v)).astype(LD) for v in values]
 
 
@@ -145,7 +147,7 @@ class Activations(unittest.TestCase):
             same_bits_elsewhere(gen, op, [x] + scalars, y)
 
     def test_of_integers(self):
-        """Floats, truncated where integers store them."""
+        """Integers are computed in float; integer outputs truncate the result."""
         def case(gen):
             d, shape, name = gen.pick((I8, I32)), gen.shape(), gen.pick(("Selu", "Hardsigmoid", "SeluBackward"))
             inplace = name != "SeluBackward" and gen.chance(0.4)
@@ -153,8 +155,10 @@ class Activations(unittest.TestCase):
             y = gen.tensor(d, shape, gen.values(d, shape, limit=100))
             before, out = x.get().astype(LD), x if inplace else gen.out(d, shape)
             backward = name == "SeluBackward"
-            run(f"aclnn{'Inplace' if inplace else ''}{name}", x, *([y] if backward else []), *([] if inplace else [out]))
-            exact = GRADIENTS[name].function(before, y.get().astype(LD)) if backward else ACTIVATIONS[name].function(before)
+            run(f"aclnn{'Inplace' if inplace else ''}{name}", x, *([y] if backward else []),
+                *([] if inplace else [out]))
+            exact = GRADIENTS[name].function(before, y.get().astype(LD)) if backward else \
+                ACTIVATIONS[name].function(before)
             ref.check_truncated(out.get(), exact, d, what=name)
         each_case(self, "activations of integers", 2 * CASES, case)
 
@@ -193,31 +197,36 @@ class Activations(unittest.TestCase):
         each_case(self, "aclnnInplaceThreshold", CASES, case)
 
     def test_negative_thresholds(self):
-        """Softshrink and its gradient have none; hard ones do."""
+        """Softshrink and its gradient refuse a negative threshold; Hardshrink and its gradient accept it."""
         x, out, less = Tensor.of(F32, [-3.0, 0.5, 2.0]), Tensor.empty(F32, (3,)), Scalar(-0.5, F32)
         for op, args, name in (("Softshrink", (x,), "lambd"), ("SoftshrinkBackward", (x, x), "lambda")):
             code, message = refused("aclnn" + op, *args, less, out)
             self.assertEqual((code, f"{name} is -0.5, expected 0 or more" in message), (INVALID, True), message)
         run("aclnnHardshrink", x, less, out)
         ref.check_equal(out.get(), x.get())
-        run("aclnnHardshrinkBackward", x, Tensor.of(F32, [-0.25, 0, 2]), less, out)     # as by 0
+        run("aclnnHardshrinkBackward", x, Tensor.of(F32, [-0.25, 0, 2]), less, out)     # as with a threshold of 0
         ref.check_equal(out.get(), [-3, 0, 2])
 
     def test_limits_of_scalars(self):
-        x, out, one, zero, less = Tensor.of(F32, [-3.0, 0.5, 2.0]), Tensor.empty(F32, (3,)), *(Scalar(v, F32) for v in (1, 0, -1))
+        x, out = Tensor.of(F32, [-3.0, 0.5, 2.0]), Tensor.empty(F32, (3,))
+        one, zero, less = (Scalar(v, F32) for v in (1, 0, -1))
         for op, args, words in (
                 ("Celu", (x, zero, out), "alpha is 0, expected a number that is not 0"),
                 ("InplaceCelu", (x, Scalar(np.nan, F32)), "alpha is nan"),
                 ("Shrink", (x, less, one, out), "lambd is -1, expected 0 or more"),
                 ("Hardtanh", (x, one, less, out), "clipValueMax is -1, expected clipValueMin, which is 1, or more"),
                 ("InplaceHardtanh", (x, Scalar(1, I32), Scalar(0, I32)), "clipValueMax is 0"),
-                ("EluBackward", (x, less, one, one, True, x, out), "alpha is -1, expected 0 or more as isResult is true"),
+                ("EluBackward", (x, less, one, one, True, x, out),
+                 "alpha is -1, expected 0 or more as isResult is true"),
                 ("LeakyReluBackward", (x, x, less, True, out),
                  "negativeSlope is -1, expected 0 or more as selfIsResult is true")):
             code, message = refused("aclnn" + op, *args)
             self.assertEqual((code, words in message), (INVALID, True), message)
-        for op, args in (("Celu", (x, less, out)), ("Shrink", (x, one, less, out)), ("Hardtanh", (x, one, one, out)),
-                         ("EluBackward", (x, less, one, one, False, x, out)), ("LeakyReluBackward", (x, x, less, False, out)),
+        for op, args in (("Celu", (x, less, out)),
+                         ("Shrink", (x, one, less, out)),
+                         ("Hardtanh", (x, one, one, out)),
+                         ("EluBackward", (x, less, one, one, False, x, out)),
+                         ("LeakyReluBackward", (x, x, less, False, out)),
                          ("HardtanhBackward", (x, x, one, less, out))):
             run("aclnn" + op, *args)
 
@@ -238,7 +247,7 @@ class Activations(unittest.TestCase):
         self.assertIn("weight has shape [2]", message)
 
     def test_prelu_of_weights_in_other_shapes(self):
-        """Only how many there are counts."""
+        """Only the number of weights matters, not their shape."""
         x, y = Tensor.of(F32, -np.ones((2, 6, 2))), Tensor.empty(F32, (2, 6, 2))
         for weights in ((6,), (1, 6), (6, 1), (2, 3), (1, 1, 6), (1, 6, 1), (3, 1, 2, 1), (1,) * 7 + (6,)):
             for step in (1, 2):
@@ -280,7 +289,7 @@ class Activations(unittest.TestCase):
 # ---- gradients
 
 def slope(function, x):
-    """By Richardson's extrapolation of central differences: about 14 digits, in long double."""
+    """The derivative, by Richardson extrapolation of central differences: about 14 digits in long double."""
     def difference(h):
         return (function(x + h) - function(x - h)) / (2 * h)
     h = LD(2) ** -7
@@ -291,13 +300,14 @@ def slope(function, x):
 
 
 def smooth(function):
-    """(gradient, input) -> gradient, away from kinks."""
+    """The gradient as a function of (gradient of the output, input), for functions without kinks."""
     return lambda g, x, *p: g * slope(lambda t: function(t, *p), x)
 
 
-# Where a function has a kink, what its gradient is there is said outright.
+# If a function has a kink, its gradient there is given explicitly.
 GRADIENTS = {
-    "GeluBackward": row(smooth(gelu_tanh), ulps=3), "SiluBackward": row(smooth(swish)), "MishBackward": row(smooth(mish)),
+    "GeluBackward": row(smooth(gelu_tanh), ulps=3), "SiluBackward": row(smooth(swish)),
+    "MishBackward": row(smooth(mish)),
     "SwishBackward": row(smooth(swish), lambda gen: gen.pick((1, 0.5, 1.75))),
     "SoftplusBackward": row(lambda g, x, b, t: g * np.where(x * b > t, 1, ref.sigmoid(x * b)),
                             lambda gen: gen.pick((0.5, 1, 3)), quarter(1, 20)),
@@ -334,13 +344,14 @@ class Gradients(unittest.TestCase):
         first, second = (x, g) if name in ("SqrtBackward", "LogitGrad") else (g, x)
         run(f"aclnn{name}", first, second, *(values if name == "LogitGrad" else scalars), out)
         exact = r.function(first.get().astype(LD), second.get().astype(LD), *rounded(values, d))
-        # differences are good to 1e-13 of what the slope is made of; of a product of two, each rounds
+        # The differences are accurate to 1e-13 of the values that the slope is computed from. In a product, each of the
+        # two factors is rounded.
         computing = computed_in(d)
         slack = np.abs(g.get().astype(LD)) * (LD(2e-13) if d is not F64 else LD(1e-12))
         ref.check(out.get(), exact, d, computing, ulps=r.ulps, slack=slack, what=f"{name} {values}")
 
     def test_root_of_nothing(self):
-        """No gradient gives none, even where the root is 0."""
+        """A gradient of 0 gives 0 even where the root is 0."""
         out = Tensor.empty(F32, (4,))
         run("aclnnSqrtBackward", Tensor.of(F32, [0, 0, np.nan, 2]), Tensor.of(F32, [0, 1, 0, 3]), out)
         ref.check_equal(out.get(), [0, np.inf, 0, 0.75])
@@ -350,9 +361,11 @@ class Gradients(unittest.TestCase):
         scalars = {"EluBackward": 3, "SwishBackward": 1, "SoftplusBackward": 2, "HardtanhBackward": 2}
         for name in ("Selu", "Swish", "Softplus", "Hardtanh", "Hardsigmoid", "Hardswish", "Silu", "Sqrt"):
             for first, second in ((whole, row_), (row_, whole)):
-                code, message = refused(f"aclnn{name}Backward", first, second, *[s] * scalars.get(name + "Backward", 0), out)
+                n_scalars = scalars.get(name + "Backward", 0)
+                code, message = refused(f"aclnn{name}Backward", first, second, *[s] * n_scalars, out)
                 self.assertEqual((code, "has shape" in message), (INVALID, True), f"{name}: {message}")
-        for op, args in (("EluBackward", (row_, s, s, s, False, whole, out)), ("LogSigmoidBackward", (row_, whole, whole, out)),
+        for op, args in (("EluBackward", (row_, s, s, s, False, whole, out)),
+                         ("LogSigmoidBackward", (row_, whole, whole, out)),
                          ("LogitGrad", (row_, whole, -1.0, out))):
             code, message = refused("aclnn" + op, *args)
             self.assertEqual((code, "has shape" in message), (INVALID, True), f"{op}: {message}")
@@ -402,7 +415,8 @@ class Gradients(unittest.TestCase):
             run("aclnnGeluBackwardV2", g, x, approximate.encode(), out)
             gg = g.get().astype(LD)
             exact = gg * slope(gelu_tanh if approximate == "tanh" else gelu, x.get().astype(LD))
-            ref.check(out.get(), exact, d, ulps=2.3, slack=np.abs(gg) * LD(2e-13), what=approximate)  # as unit/vmath
+            slack = np.abs(gg) * LD(2e-13)
+            ref.check(out.get(), exact, d, ulps=2.3, slack=slack, what=approximate)  # ulps as in unit/vmath
         each_case(self, "aclnnGeluBackwardV2", CASES, case)
         x = Tensor.empty(F32, (3,))
         code, message = refused("aclnnGeluBackwardV2", x, x, b"sigmoid", Tensor.empty(F32, (3,)))
@@ -412,13 +426,13 @@ class Gradients(unittest.TestCase):
 
 # ---- gated units
 
-# Two units of the least float: what a factor that is denormal may be off by, before it is multiplied by the other.
+# Two units of the smallest float: the error that a denormal factor may have before it is multiplied by the other one.
 DENORMAL = LD(2) ** -148
 
 
 class Gated(unittest.TestCase):
     def halved(self, gen):
-        """A shape, a dimension of it with an even size, and the shape of a half."""
+        """A shape, a dimension in which its size is even, and the shape with half that size."""
         shape = list(gen.shape(min_rank=1, numel=150))
         dim = gen.integer(0, len(shape) - 1)
         half = tuple(shape)

@@ -1,4 +1,4 @@
-"""Elementwise operators of two and three operands beyond test_elementwise.py's: a table row each."""
+"""Elementwise operators of two and three operands that test_elementwise.py does not cover, each a row of a table."""
 import unittest
 from collections import namedtuple
 
@@ -6,8 +6,8 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, NULLPTR, AclError, Scalar, Tensor, run
-from dtypes import (ALL, BF16, BOOL, F16, F32, F64, FLOATS, FLOATS64, I8, I16, I32, I64, INTS, LD, U8, computed_in, promote,
-                    promote_scalar)
+from dtypes import (ALL, BF16, BOOL, F16, F32, F64, FLOATS, FLOATS64, I8, I16, I32, I64, INTS, LD, U8, computed_in,
+                    promote, promote_scalar)
 from gen import each_case
 
 CASES = 60
@@ -17,7 +17,7 @@ NUMBERS = FLOATS64 + INTS
 # ---- the functions, in long double or exact integers
 
 def by_parts(integers, floats):
-    """A function of numbers: one way for Python's integers (wrapped afterwards), another for long double."""
+    """A function of two arrays: `integers` of Python's integers (wrapped afterwards), or `floats` of long doubles."""
     def function(x, y):
         if x.dtype == LD:
             return floats(x, y)
@@ -67,8 +67,8 @@ def shift_right(a, b):
     return a >> min(max(b, 0), 63)
 
 
-# limit: of the magnitude of float operands; slack(x, y, result, unit): of intermediate roundings, unit the type's ulp
-# small: of integers on the right
+# limit: maximum magnitude of float operands; slack(x, y, result, unit): error of intermediate roundings, where unit is
+# the type's ulp; small: maximum magnitude of integers as right operands
 Row = namedtuple("Row", "tensors scalar swapped function dtypes result ulps limit slack small")
 
 
@@ -111,20 +111,20 @@ ROWS = (
 )
 INPLACE = {"FloorDivide", "FloorDivides", "FmodTensor", "FmodScalar", "RemainderTensorTensor", "RemainderTensorScalar",
            "PowTensorTensor", "Atan2", "XLogYTensor", "XLogYScalarOther", "BitwiseAndTensor", "BitwiseAndTensorOut",
-           "BitwiseAndScalar", "BitwiseOrTensor", "BitwiseOrScalar", "BitwiseXorTensor", "BitwiseXorScalar", "LogicalOr",
-           "LogicalAnd", "ClampMinTensor", "ClampMaxTensor", "ClampMax"} | {
+           "BitwiseAndScalar", "BitwiseOrTensor", "BitwiseOrScalar", "BitwiseXorTensor", "BitwiseXorScalar",
+           "LogicalOr", "LogicalAnd", "ClampMinTensor", "ClampMaxTensor", "ClampMax"} | {
                c + kind for c in ("Ne", "Eq", "Gt", "Lt", "Ge", "Le") for kind in ("Tensor", "Scalar")}
 
-# integers and an integer scalar make a type that has both
-WIDENED = {"FloorDivides", "FmodScalar", "BitwiseAndScalar", "BitwiseOrScalar", "BitwiseXorScalar", "LeftShifts", "GtScalar",
-           "LtScalar", "GeScalar", "LeScalar"}
-# a scalar has all bits of a float beside 16-bit floats, else theirs
+# An integer tensor and an integer scalar promote to a type that holds both.
+WIDENED = {"FloorDivides", "FmodScalar", "BitwiseAndScalar", "BitwiseOrScalar", "BitwiseXorScalar", "LeftShifts",
+           "GtScalar", "LtScalar", "GeScalar", "LeScalar"}
+# Beside 16-bit floats the scalar is used as a float; for other operators it is rounded to the tensor's type.
 WHOLE = {"FloorDivides", "FmodScalar", "XLogYScalarOther", "XLogYScalarSelf", "GtScalar", "GeScalar", "ClampMin",
          "ClampMax"}
 
 
 def result_of(r, common):
-    """(type that is computed in, type of the result)."""
+    """(type that the library computes in, type of the result)."""
     if r.result == "bool":
         return common, BOOL
     if r.result == "float" and common.kind != "f":
@@ -133,7 +133,7 @@ def result_of(r, common):
 
 
 def exactly(values, source, common):
-    """An operand as the function sees it: in the common type, floats as long double (which scalars are already)."""
+    """An operand in the common type, floats as long double; scalars are long doubles already."""
     if np.asarray(values).dtype == LD:
         return values
     v = ref.to_type(np.asarray(values), source, common)
@@ -141,7 +141,7 @@ def exactly(values, source, common):
 
 
 def wrapped(values, d):
-    """Python integers, or a NumPy array, as d holds them."""
+    """Python integers, or a NumPy array, converted to d; integers wrap."""
     values = np.asarray(values)
     if values.dtype == object and d.kind == "i":
         bits = 8 * d.size
@@ -163,7 +163,8 @@ class Functions(unittest.TestCase):
             if r.scalar:
                 each_case(self, r.scalar, CASES, lambda gen, r=r: self.scalars(gen, r, False, False))
                 if r.scalar in INPLACE:
-                    each_case(self, "Inplace" + r.scalar, CASES // 2, lambda gen, r=r: self.scalars(gen, r, False, True))
+                    each_case(self, "Inplace" + r.scalar, CASES // 2,
+                              lambda gen, r=r: self.scalars(gen, r, False, True))
             if r.swapped:
                 each_case(self, r.swapped, CASES, lambda gen, r=r: self.scalars(gen, r, True, False))
 
@@ -243,7 +244,7 @@ class Functions(unittest.TestCase):
 
 class Powers(unittest.TestCase):
     def scalar(self, gen):
-        """PowTensorScalar, also by the exponents that have functions of their own."""
+        """PowTensorScalar, including the exponents that have functions of their own."""
         d = gen.pick(NUMBERS)
         integer = d.kind == "i" and gen.chance(0.6)
         exponent = gen.integer(0, 9) if integer else gen.pick((2, 0.5, -1, 3, -0.5, 1.75, 0, -2.5))
@@ -268,9 +269,9 @@ class Powers(unittest.TestCase):
         each_case(self, "aclnnPowTensorScalar", 2 * CASES, self.scalar)
 
     def test_special(self):
-        """C's pow, for every pair of odd numbers."""
-        odd = np.array([0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 1e-40, np.inf, -np.inf, np.nan, 2.0 ** 24, 2.0 ** 24 - 1,
-                        -1.0000001, 1e38, -1e38], np.float32)
+        """pow agrees with C's for every pair of special values."""
+        odd = np.array([0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 1e-40, np.inf, -np.inf, np.nan, 2.0 ** 24,
+                        2.0 ** 24 - 1, -1.0000001, 1e38, -1e38], np.float32)
         x, y = (v.ravel() for v in np.meshgrid(odd, odd))
         for d in (F32, F64):
             out = Tensor.empty(d, x.shape)
@@ -285,7 +286,7 @@ class Powers(unittest.TestCase):
         ref.check_equal(out.get(), [0, 1, -1, 1, 0])
 
     def test_ggml_slopes(self):
-        """ggml's ALiBi: a scalar to the power of float16 numbers."""
+        """The slopes of ggml's ALiBi: a scalar to the power of float16 values."""
         out = Tensor.empty(F16, (8,))
         run("aclnnPowScalarTensor", Scalar(0.25, F32), Tensor.of(F16, np.arange(1, 9, dtype=np.float16)), out)
         ref.check_equal(out.get(), F16.round(LD(0.25) ** np.arange(1, 9)))
@@ -317,7 +318,7 @@ class Divisions(unittest.TestCase):
         quotient = np.broadcast_to(a / b, shape)
         if mode == 2:
             quotient = np.broadcast_to(float_floor(a, b), shape)
-        elif mode == 1:                                 # of the rounded quotient, as in PyTorch
+        elif mode == 1:                                 # truncates the rounded quotient, as PyTorch does
             quotient = np.trunc(computing.round(quotient).astype(LD))
         ref.check(out.get(), quotient, common, computing, ulps=0.5, what=f"{op} mode {mode}")
 
@@ -334,7 +335,7 @@ class Divisions(unittest.TestCase):
             ref.check_equal(out.get(), [nan, nan, 0, -1, 0, inf, -inf, nan, nan, nan, nan, -1])
 
     def test_smallest_integer(self):
-        """Its quotient by -1 wraps; nothing traps."""
+        """The quotient of the smallest integer and -1 wraps; nothing traps."""
         for d in (I32, I64, I8):
             for op, expected in (("FloorDivide", d.min), ("FmodTensor", 0), ("RemainderTensorTensor", 0)):
                 out = Tensor.empty(d, (1,))
@@ -342,7 +343,7 @@ class Divisions(unittest.TestCase):
                 ref.check_equal(out.get(), [expected], f"{op} of {d}")
 
     def into_integers(self, gen):
-        """Quotients, angles and logarithms of integers are floats, which integers may store: truncated."""
+        """Quotients, angles and logarithms of integers are floats; an integer output truncates them."""
         op, exact = gen.pick((("Div", np.divide), ("Divs", np.divide), ("DivMod", np.divide), ("DivMods", np.divide),
                               ("Atan2", np.arctan2), ("XLogYTensor", xlogy)))
         d, shape, inplace = gen.pick(INTS + (BOOL,)), gen.shape(), gen.chance(0.4)
@@ -355,12 +356,13 @@ class Divisions(unittest.TestCase):
             y = gen.drawn(d, gen.shrunk(shape), lambda s: gen.values(d, s, limit=50))
             b = y.get()
         out = x if inplace else gen.out(gen.pick(INTS + (BOOL,) if d is BOOL else INTS), shape)
-        run(f"aclnn{'Inplace' if inplace else ''}{op}", x, y, *([0] if "Mod" in op else []), *([] if inplace else [out]))
+        run(f"aclnn{'Inplace' if inplace else ''}{op}", x, y, *([0] if "Mod" in op else []),
+            *([] if inplace else [out]))
         result = np.broadcast_to(exact(*(v.astype(np.float32).astype(LD) for v in (a, b))), shape)
         ref.check_truncated(out.get(), result, out.dtype, 0.5 if exact is np.divide else 2, what=f"{op} of {d}")
 
     def floors_of_bools(self, gen):
-        """In floats, stored as anything."""
+        """Rounded quotients of bools are computed in float and stored in any type."""
         op, mode = gen.pick((("FloorDivide", None), ("FloorDivides", None), ("DivMod", 1), ("DivMods", 2)))
         shape, inplace = gen.shape(), gen.chance(0.3)
         x = gen.out(BOOL, shape, gen.values(BOOL, shape))
@@ -412,7 +414,7 @@ class Ternary(unittest.TestCase):
         ref.check(out.get(), exact, d, computed_in(d), slack=slack, what=op)
 
     def alphas(self, gen):
-        """Rsub, Rsubs, AddRelu, AddV3, InplaceSubs: with a factor."""
+        """Rsub, Rsubs, AddRelu, AddV3 and InplaceSubs with an alpha."""
         op = gen.pick(("Rsub", "Rsubs", "AddRelu", "InplaceAddRelu", "AddV3", "InplaceSubs"))
         d, shape = gen.pick(NUMBERS), gen.shape()
         alpha, value = gen.integer(0, 3), gen.integer(0, 20)
@@ -441,7 +443,7 @@ class Ternary(unittest.TestCase):
             ref.check(out.get(), exact, d, computed_in(d), ulps=0.5, slack=computed_in(d).ulp(LD(300)), what=op)
 
     def of_integers(self, gen):
-        """Addcdiv that stays in integers: a quotient is truncated, by 0 it is 0."""
+        """Addcdiv of integers stays in integers: the quotient is truncated, and a quotient by 0 is 0."""
         d, shape, inplace = gen.pick(INTS), gen.shape(), gen.chance(0.4)
         x = gen.out(d, shape, gen.values(d, shape))
         y, z = (gen.drawn(d, gen.shrunk(shape), lambda s, n=n: gen.values(d, s, limit=n)) for n in (10000, 9))
@@ -450,7 +452,8 @@ class Ternary(unittest.TestCase):
         out = x if inplace else gen.out(d, shape)
         run(f"aclnn{'Inplace' if inplace else ''}Addcdiv", x, y, z, Scalar(factor, I64), *([] if inplace else [out]))
         quotient = by_parts(int_trunc, None)(b, c)
-        ref.check_equal(out.get(), wrapped(np.asarray(a + factor * np.broadcast_to(quotient, shape), object), d), "Addcdiv")
+        sums = np.asarray(a + factor * np.broadcast_to(quotient, shape), object)
+        ref.check_equal(out.get(), wrapped(sums, d), "Addcdiv")
 
     def clamps(self, gen):
         op = gen.pick(("Clamp", "ClampTensor"))
@@ -466,7 +469,8 @@ class Ternary(unittest.TestCase):
             if d.kind == "i":
                 lows, highs = (np.asarray(b.value if b else v) for b, v in zip(bounds, (d.min, d.max)))
         else:
-            bounds = [gen.drawn(d, gen.shrunk(shape), lambda s: gen.values(d, s)) if which != k else None for k in (1, 0)]
+            bounds = [gen.drawn(d, gen.shrunk(shape), lambda s: gen.values(d, s)) if which != k else None
+                      for k in (1, 0)]
             ends = (d.min, d.max) if d.kind == "i" else (-np.inf, np.inf)
             lows, highs = (b.get() if b else np.asarray(v) for b, v in zip(bounds, ends))
         run("aclnn" + op, x, *bounds, out)
@@ -482,8 +486,9 @@ class Ternary(unittest.TestCase):
         if op == "SWhere":
             other = gen.pick(ALL) if gen.chance(0.3) else d
             common = promote(d, other)
+            limits = {F32: 2 ** 20, F64: 2 ** 50}       # of integers that a float type holds exactly
             x, y = (gen.drawn(t, gen.shrunk(shape), lambda s, t=t: gen.values(
-                t, s, limit={F32: 2 ** 20, F64: 2 ** 50}.get(common, 100) if t.kind == "i" and common.kind == "f" else None))
+                t, s, limit=limits.get(common, 100) if t.kind == "i" and common.kind == "f" else None))
                     for t in (d, other))
             shape = np.broadcast_shapes(mask.shape, x.shape, y.shape)
             out = gen.out(common, shape)
@@ -518,7 +523,10 @@ class Ternary(unittest.TestCase):
         each_case(self, "aclnnMaskedScale", CASES // 2, self.masked_scale)
 
     def test_bounds_of_integers_are_cut(self):
-        for op, bounds, expected in (("Clamp", (1.5, 3.7), [1, 3]), ("Clamp", (None, 3.7), [0, 3]), ("ClampMin", (2.7,), [2, 5]), ("ClampMax", (2.7,), [0, 2]),
+        for op, bounds, expected in (("Clamp", (1.5, 3.7), [1, 3]),
+                                     ("Clamp", (None, 3.7), [0, 3]),
+                                     ("ClampMin", (2.7,), [2, 5]),
+                                     ("ClampMax", (2.7,), [0, 2]),
                                      ("Clamp", (-np.inf, 1e10), [0, 5])):
             out = Tensor.empty(I32, (2,))
             given = (Scalar(v, F32) if v is not None else None for v in bounds)
@@ -548,7 +556,7 @@ class Comparisons(unittest.TestCase):
         c = computed_in(d)
         allowed = c.values.type(atol).astype(LD) + abs(c.values.type(rtol).astype(LD) * b)
         expected = (a == b) | (np.isfinite(b) & (abs(a - b) <= allowed)) | (equal_nan & np.isnan(a) & np.isnan(b))
-        # where the difference is within rounding of the bound, either is right
+        # If the difference is within rounding of the bound, both answers are right.
         doubtful = abs(abs(a - b) - allowed) <= abs(b) * LD(2) ** (-20 if c is F32 and d.kind == "f" else -48)
         doubtful &= a != b
         ref.check_equal(np.where(doubtful, expected, out.get()), expected, f"rtol {rtol} atol {atol}")
@@ -573,10 +581,14 @@ class Comparisons(unittest.TestCase):
         ref.check_equal(out.get()[0], expected, change)
 
     def test_equal_of_two_types(self):
-        """They are compared as the type that they promote to."""
-        for d, other, v, expected in ((F32, I64, [1, 2], True), (I64, F32, [1, 2.5], False), (I32, I64, [1, 1 << 32], False),
-                                      (BOOL, F16, [1, 0], True), (F64, F32, [0.5, 0.1], False)):
-            x, y, out = Tensor.of(d, np.array(v, LD).astype(d.values)), Tensor.of(other, np.array(v, LD).astype(other.values)), Tensor.empty(BOOL, (1,))
+        """The operands are compared in the type that they promote to."""
+        for d, other, v, expected in ((F32, I64, [1, 2], True),
+                                      (I64, F32, [1, 2.5], False),
+                                      (I32, I64, [1, 1 << 32], False),
+                                      (BOOL, F16, [1, 0], True),
+                                      (F64, F32, [0.5, 0.1], False)):
+            x, y = (Tensor.of(t, np.array(v, LD).astype(t.values)) for t in (d, other))
+            out = Tensor.empty(BOOL, (1,))
             run("aclnnEqual", x, y, out)
             self.assertEqual(bool(out.get()[0]), expected, f"{d} {other}")
 
@@ -614,7 +626,8 @@ class Refusals(unittest.TestCase):
                 ("out has dtype BOOL", "Div", [i, i, b]),
                 ("out has dtype INT32", "FloorDivide", [f, b, i]),
                 ("self has dtype BOOL", "AddRelu", [b, b, Scalar(1, I64), b]),
-                *(("alpha is FLOAT, expected an integer as what it multiplies is INT32", op, [*args, Scalar(1.5, F32), i])
+                *(("alpha is FLOAT, expected an integer as what it multiplies is INT32", op,
+                   [*args, Scalar(1.5, F32), i])
                   for op, args in (("Add", [i, i]), ("Sub", [i, i]), ("Rsub", [i, i]), ("AddRelu", [i, i]),
                                    ("Adds", [i, one]), ("Subs", [i, one]), ("Rsubs", [i, one]), ("AddV3", [one, i]))),
                 ("alpha is DOUBLE, expected an integer as what it multiplies is INT8", "InplaceAddRelu",
@@ -622,10 +635,14 @@ class Refusals(unittest.TestCase):
                 ("alpha is FLOAT", "InplaceSubs", [i, one, Scalar(1, F32)]),
                 ("alpha is FLOAT, .* is BOOL", "Add", [b, b, Scalar(1, F32), b]),
                 *((f"{name} has dtype INT32, expected one of FLOAT", op, args) for name, op, args in (
-                    ("other", "IsClose", [f, i, 0.0, 0.0, False, b]), ("end", "Lerp", [f, i, f, f]),
-                    ("weight", "Lerp", [f, f, i, f]), ("end", "InplaceLerp", [f, i, f]), ("end", "Lerps", [f, i, one, f]))),
-                *((r"selfRef has dtype U?INT\d+, expected another: the result's FLOAT can't be cast", op, args) for d in INTS
-                  for t in (Tensor.of(d, [1]),) for op, args in (("InplaceLerp", [t, t, t]), ("InplaceLerps", [t, t, one]))),
+                    ("other", "IsClose", [f, i, 0.0, 0.0, False, b]),
+                    ("end", "Lerp", [f, i, f, f]),
+                    ("weight", "Lerp", [f, f, i, f]),
+                    ("end", "InplaceLerp", [f, i, f]),
+                    ("end", "Lerps", [f, i, one, f]))),
+                *((r"selfRef has dtype U?INT\d+, expected another: the result's FLOAT can't be cast", op, args)
+                  for d in INTS for t in (Tensor.of(d, [1]),)
+                  for op, args in (("InplaceLerp", [t, t, t]), ("InplaceLerps", [t, t, one]))),
                 ("mask has shape", "MaskedScale", [Tensor.empty(F32, (2, 2)), Tensor.empty(F32, (2,)), 1.0,
                                                    Tensor.empty(F32, (2, 2))]),
                 ("value has 1 dimensions", "InplaceMaskedFillTensor", [f, b, f]),
@@ -638,7 +655,9 @@ class Refusals(unittest.TestCase):
 
     def test_null(self):
         f = Tensor.of(F32, [1])
-        for op, args in (("PowTensorScalar", [f, None, f]), ("Clamp", [f, None, None, f]), ("ClampTensor", [f, None, None, f])):
+        for op, args in (("PowTensorScalar", [f, None, f]),
+                         ("Clamp", [f, None, None, f]),
+                         ("ClampTensor", [f, None, None, f])):
             with self.assertRaises(AclError) as caught:
                 run("aclnn" + op, *args)
             self.assertEqual(caught.exception.code, NULLPTR)

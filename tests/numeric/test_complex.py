@@ -1,4 +1,4 @@
-"""Elementwise functions of complex numbers, against long double."""
+"""Elementwise functions of complex numbers, compared with long double."""
 import unittest
 from collections import namedtuple
 
@@ -21,11 +21,11 @@ def draw(gen, d, shape):
 
 
 def check(got, exact, d, scale, what, ulps=1):
-    """Each part within some roundings of the numbers that it is made of."""
+    """Real and imaginary part are within some roundings of `scale`, the magnitude of the terms of their sums."""
     unit = PART[d].ulp
     for part in ("real", "imag"):
-        ref.check(getattr(got, part), getattr(exact, part), PART[d], ulps=ulps, slack=8 * F64.ulp(scale) if d is C64 else
-                  8 * unit(scale), what=f"{what}: {part}")
+        slack = 8 * F64.ulp(scale) if d is C64 else 8 * unit(scale)
+        ref.check(getattr(got, part), getattr(exact, part), PART[d], ulps=ulps, slack=slack, what=f"{what}: {part}")
 
 
 BINARY = {
@@ -66,8 +66,8 @@ class Arithmetic(unittest.TestCase):
         check(out.get(), exact, d, np.broadcast_to(scale, shape), name, ulps=1.5 if name == "Mul" else 1)
 
     def test_products_far_from_1(self):
-        """Real and imaginary parts are those of a computation in double, though their terms overflow or underflow as
-        floats."""
+        """Real and imaginary parts are those of a computation in double, even if their terms overflow or underflow in
+        float."""
         parts = np.array([0, -0.0, 1, -3, 1e-45, 2e-38, 1e-23, 3.0000001e19, -1e20, 3e38, np.inf, np.nan], np.float32)
         numbers = (parts[:, None] + np.zeros_like(parts)).astype(np.complex64)
         numbers.imag = parts[None, :]
@@ -103,9 +103,11 @@ class Arithmetic(unittest.TestCase):
 
     def compare(self, gen):
         d, shape, ne = gen.pick((C64, C128)), gen.shape(), gen.chance(0.5)
-        x = gen.drawn(d, shape, lambda s: (gen.rng.integers(0, 2, s) + 1j * gen.rng.integers(0, 2, s)).astype(d.values))
+        def of_zeros_and_ones(s):
+            return (gen.rng.integers(0, 2, s) + 1j * gen.rng.integers(0, 2, s)).astype(d.values)
+        x = gen.drawn(d, shape, of_zeros_and_ones)
         if gen.chance(0.5):
-            y = gen.drawn(d, shape, lambda s: (gen.rng.integers(0, 2, s) + 1j * gen.rng.integers(0, 2, s)).astype(d.values))
+            y = gen.drawn(d, shape, of_zeros_and_ones)
             other, op = y.get(), "Tensor"
         else:
             y, other, op = Scalar(np.complex64(1j), C64), 1j, "Scalar"
@@ -134,7 +136,7 @@ class Arithmetic(unittest.TestCase):
         each_case(self, "selections", CASES, self.select)
 
     def test_large_division(self):
-        """No overflow halfway."""
+        """Division of large numbers does not overflow in between."""
         x = Tensor.of(C128, np.array([1e300 + 1e300j, 1e-300 + 0j]))
         y, out = Tensor.of(C128, np.array([1e300 - 1e300j, 0 + 1e-300j])), Tensor.empty(C128, (2,))
         run("aclnnDiv", x, y, out)
@@ -157,8 +159,8 @@ class Arithmetic(unittest.TestCase):
             self.assertEqual(caught.exception.code, INVALID)
 
 
-# Of complex64 computed in double and rounded once; of complex128 within eight units of each part, or of the magnitude
-# where parts come from sums that cancel: then the bound's magnitude is given.
+# complex64 is computed in double and rounded once. complex128 is within eight units of each of real and imaginary part,
+# or of `magnitude`, if these come from sums that cancel.
 Function = namedtuple("Function", "exact magnitude inplace")
 
 
@@ -176,7 +178,7 @@ FUNCTIONS = {
     "Rsqrt": function(lambda x: 1 / np.sqrt(x)), "Sin": function(np.sin), "Cos": function(np.cos),
     "Tan": function(np.tan), "Sinh": function(np.sinh), "Cosh": function(np.cosh), "Asinh": function(np.arcsinh),
     "Acosh": function(np.arccosh), "Atanh": function(np.arctanh),
-    # near a pole e^-x's error is divided by what is left of 1 + e^-x
+    # Near a pole the error of e^-x is divided by what is left of 1 + e^-x.
     "Sigmoid": function(sigmoid, lambda result, x: abs(result) * (1 + abs(result))),
     "Sign": function(lambda x: np.where(x == 0, 0, x / np.where(x == 0, 1, abs(x))), inplace=False),
 }
@@ -206,7 +208,7 @@ class Functions(unittest.TestCase):
                 each_case(self, "aclnnInplace" + name, CASES // 2, lambda g, n=name: self.unary(g, n, True))
 
     def test_special_values(self):
-        """Infinities, NaN, zeros with signs and both sides of the branch cuts, as C99 has them."""
+        """Infinities, NaN, signed zeros and both sides of the branch cuts give the results of C99."""
         inf, nan = np.inf, np.nan
         odd = (-inf, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, inf, nan)
         x = np.array([complex(a, b) for a in odd for b in odd])
@@ -219,7 +221,8 @@ class Functions(unittest.TestCase):
             for part in ("real", "imag"):
                 a, b = getattr(got, part), getattr(expected, part)
                 np.testing.assert_allclose(a, b, rtol=2e-15, err_msg=name)
-                np.testing.assert_array_equal(np.signbit(a)[~np.isnan(b)], np.signbit(b)[~np.isnan(b)], f"{name} {part}")
+                signs = np.signbit(a)[~np.isnan(b)], np.signbit(b)[~np.isnan(b)]
+                np.testing.assert_array_equal(*signs, f"{name} {part}")
 
     def test_limits(self):
         def of(name, *x):
@@ -228,11 +231,12 @@ class Functions(unittest.TestCase):
             return out.get()
         np.testing.assert_array_equal(of("Sigmoid", 1000 + 1j, -1000 + 1j, np.inf, -np.inf, 0), [1, 0, 1, 0, 0.5])
         np.testing.assert_array_equal(of("Sign", 0, 3 + 4j, -5, 2j, complex(0, -1e308)), [0, 0.6 + 0.8j, -1, 1j, -1j])
-        np.testing.assert_allclose(of("Sign", 1e308 + 1e308j, 1e-310 - 1e-310j), np.sqrt(0.5) * np.array([1 + 1j, 1 - 1j]),
-                                   rtol=1e-15)
-        np.testing.assert_array_equal(of("Rsqrt", 4, complex(-4, 0.0), complex(-4, -0.0), np.inf), [0.5, -0.5j, 0.5j, 0])
-        np.testing.assert_allclose(of("Log2", 8, -8, 0.5j), [3, 3 + 1j * np.pi / np.log(2), -1 + 0.5j * np.pi / np.log(2)],
-                                   rtol=1e-15)
+        np.testing.assert_allclose(of("Sign", 1e308 + 1e308j, 1e-310 - 1e-310j),
+                                   np.sqrt(0.5) * np.array([1 + 1j, 1 - 1j]), rtol=1e-15)
+        np.testing.assert_array_equal(of("Rsqrt", 4, complex(-4, 0.0), complex(-4, -0.0), np.inf),
+                                      [0.5, -0.5j, 0.5j, 0])
+        np.testing.assert_allclose(of("Log2", 8, -8, 0.5j),
+                                   [3, 3 + 1j * np.pi / np.log(2), -1 + 0.5j * np.pi / np.log(2)], rtol=1e-15)
         np.testing.assert_allclose(of("Log10", 1000, 0.001), [3, -3], rtol=1e-15)
 
     def sigmoid_backward(self, gen):
@@ -254,7 +258,7 @@ class Powers(unittest.TestCase):
         x, y = (np.broadcast_to(np.asarray(v).astype(CLD), shape) for v in (x, y))
         log = np.log(np.where(x == 0, 1, x))
         exact = np.where(y == 0, 1, np.where(x == 0, 0, np.exp(y * log)))
-        # the exponent's error, in long double or of floats in double, is the result's
+        # The exponent's error (in long double, or of floats computed in double) is the result's relative error.
         slack = abs(exact) * (2 + abs(y) * (2 + abs(log))) * LD(2) ** (-51 if d is C64 else -60)
         kept = (x != 0) | (y.real > 0) | (y == 0)
         slack = np.where(kept, slack + F64.ulp(abs(exact)), 0)
@@ -279,7 +283,7 @@ class Powers(unittest.TestCase):
         return v.astype(d.values)
 
     def scalar(self, gen):
-        """Exponents that have functions of their own among them."""
+        """PowTensorScalar of complex numbers, including the exponents that have functions of their own."""
         d, shape = gen.pick(COMPLEX), gen.shape()
         value = gen.pick((0, 2, 3, 0.5, -1, -2, 2 + 1j, 0.5 - 2j, 1j, -0.5))
         real = not isinstance(value, complex)
@@ -323,7 +327,7 @@ class Powers(unittest.TestCase):
         self.assertEqual(out.get()[6].real, np.inf)
 
     def test_whole_powers(self):
-        """Of whole numbers: exact."""
+        """Whole powers of whole numbers are exact."""
         x, out = Tensor.of(C128, np.array([1 + 2j, 3 - 1j, -2 + 1j])), Tensor.empty(C128, (3,))
         for n in range(8):
             run("aclnnPowTensorScalar", x, Scalar(n, I64), out)
@@ -334,7 +338,7 @@ class Powers(unittest.TestCase):
 
 
 class IntoComplex(unittest.TestCase):
-    """Truth values, and real results, as complex numbers: without an imaginary part."""
+    """Truth values and real results that are stored as complex numbers have an imaginary part of 0."""
 
     def numbers(self, gen, d, shape):
         v = gen.values(PART.get(d, d), shape, limit=2)
@@ -368,7 +372,7 @@ class IntoComplex(unittest.TestCase):
         ref.check_equal(out.get(), expected.astype(out.dtype.values), kind)
 
     def comparison(self, gen):
-        """In the real numbers' own type: int64 has more digits than a part."""
+        """Real operands are compared in their own type: int64 has more digits than the parts of a complex number."""
         name = gen.pick(("Ge", "Gt", "Le", "Lt", "Eq", "Ne"))
         function = {"Ge": np.greater_equal, "Gt": np.greater, "Le": np.less_equal, "Lt": np.less, "Eq": np.equal,
                     "Ne": np.not_equal}[name]
@@ -385,7 +389,7 @@ class IntoComplex(unittest.TestCase):
         ref.check_equal(z.get(), function(x.get(), value).astype(z.dtype.values), name)
 
     def numbers_of(self, gen):
-        """Results of real functions; integers wrap as themselves before they are stored."""
+        """Results of real functions that are stored as complex numbers; integers wrap in their own type before that."""
         d, shape = gen.pick(INTS + (F32, F64)), gen.shape()
         c = C128 if d in (F64, I32, I64) else gen.pick(COMPLEX)
         x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=100))
@@ -409,7 +413,7 @@ class IntoComplex(unittest.TestCase):
         each_case(self, "real results", CASES, self.numbers_of)
 
     def test_scalar_is_rounded(self):
-        """To the tensor's type, as where a real one is compared."""
+        """The scalar is rounded to the tensor's type, as it is for real tensors."""
         x, out = Tensor.of(C64, np.array([0.1, 0.1j], np.complex64)), Tensor.empty(BOOL, (2,))
         run("aclnnEqScalar", x, Scalar(0.1, F64), out)
         np.testing.assert_array_equal(out.get(), [True, False])
@@ -435,7 +439,7 @@ class IntoComplex(unittest.TestCase):
         self.assertTrue(out.get()[0])
 
     def conversion(self, gen):
-        """The real part, and nothing beside it; a truth value is whether a number is not 0."""
+        """Conversion to real takes the real part alone; conversion to bool asks whether the number is not 0."""
         complex_one, other = gen.pick(COMPLEX), gen.pick((*COMPLEX, *ALL))
         source, target = gen.pick(((complex_one, other), (other, complex_one)))
         shape = gen.shape()
@@ -455,7 +459,7 @@ class IntoComplex(unittest.TestCase):
         each_case(self, "aclnnCast and aclnnInplaceCopy", 6 * CASES, self.conversion)
 
     def random(self, gen):
-        """The numbers that a real tensor gets."""
+        """Random complex numbers have the real parts that a real tensor gets."""
         d, shape = gen.pick(COMPLEX), gen.shape()
         out, real = gen.out(d, shape, np.full(shape, 7 + 7j, d.values)), gen.out(PART[d], shape)
         seed, offset, low = gen.integer(0, 99), gen.integer(0, 99), gen.integer(-9, 9)

@@ -1,4 +1,4 @@
-"""CtcLoss and its gradient, against sums over paths in long double and their differences."""
+"""CtcLoss and its gradient, compared with sums over paths in long double and with their differences."""
 import unittest
 
 import numpy as np
@@ -12,7 +12,7 @@ CASES = 40
 
 
 def path_sums(probs, labels, blank):
-    """[T, 2 L + 1]: the probability of all paths that end at a label, by probabilities themselves."""
+    """[T, 2 L + 1]: the probability of all paths that end at a label, summed as probabilities, not as logarithms."""
     extended = [blank]
     for label in labels:
         extended += [label, blank]
@@ -36,7 +36,7 @@ def loss_of(log_probs, labels, blank):
 
 
 def posterior(log_probs, labels, blank):
-    """By Richardson's extrapolation of differences of the loss."""
+    """The gradient by Richardson extrapolation of differences of the loss."""
     out = np.zeros(log_probs.shape, LD)
     for at in np.ndindex(log_probs.shape):
         def slope(h):
@@ -120,10 +120,13 @@ class Ctc(unittest.TestCase):
         for name, args in (("blank", (x, targets, Ints(4, 4), Ints(3, 2), 5, False, loss, alpha)),
                            ("inputLengths[1]", (x, targets, Ints(4, 5), Ints(3, 2), 0, False, loss, alpha)),
                            ("targetLengths[0]", (x, targets, Ints(4, 4), Ints(4, 2), 0, False, loss, alpha)),
-                           ("logAlphaOut", (x, targets, Ints(4, 4), Ints(3, 2), 0, False, loss, Tensor.empty(F32, (2, 4, 7)))),
-                           ("targetLengths has a sum of 5, expected 6", (x, Tensor.empty(I64, (6,)), Ints(4, 4), Ints(3, 2), 0, False, loss, alpha)),
-                           ("logProbs has shape [0, 2, 5]", (Tensor.empty(F32, (0, 2, 5)), targets, Ints(0, 0), Ints(3, 2), 0, False, loss,
-                                                             Tensor.empty(F32, (2, 0, 8)))),
+                           ("logAlphaOut", (x, targets, Ints(4, 4), Ints(3, 2), 0, False, loss,
+                                            Tensor.empty(F32, (2, 4, 7)))),
+                           ("targetLengths has a sum of 5, expected 6",
+                            (x, Tensor.empty(I64, (6,)), Ints(4, 4), Ints(3, 2), 0, False, loss, alpha)),
+                           ("logProbs has shape [0, 2, 5]",
+                            (Tensor.empty(F32, (0, 2, 5)), targets, Ints(0, 0), Ints(3, 2), 0, False, loss,
+                             Tensor.empty(F32, (2, 0, 8)))),
                            ("negLogLikelihoodOut has dtype", (x, targets, Ints(4, 4), Ints(3, 2), 0, False,
                                                               Tensor.empty(F64, (2,)), alpha))):
             with self.subTest(name):

@@ -1,5 +1,5 @@
-"""Random integers and booleans, dropout, multinomial, permutations: their distributions, and that they depend on seed and
-offset alone. Statistical bounds lie six standard deviations out or further."""
+"""Random integers and booleans, dropout, multinomial, permutations: checks their distributions, and that they depend on
+nothing but seed and offset. Statistical bounds lie six standard deviations out or further."""
 import math
 import unittest
 
@@ -34,7 +34,7 @@ class Case(unittest.TestCase):
         self.assertLess(abs(value - expected), SIX * sigma, f"{what}: {value}, expected {expected}; CANNON_SEED={SEED}")
 
     def even(self, counts, shares, what):
-        """Chi-squared of counts against shares, within six sigma of its mean."""
+        """Chi-squared test of counts against shares, within six sigma of its mean."""
         expected = counts.sum() * np.asarray(shares)
         chi2, freedom = ((counts - expected) ** 2 / expected).sum(), len(counts) - 1
         self.within(chi2, freedom, math.sqrt(2 * freedom) + 1, what)
@@ -58,8 +58,8 @@ class Integers(Case):
             self.even(np.histogram(u, 64, (0, 1))[0], np.full(64, 1 / 64), f"{low} to {high}")
 
     def test_whole_type(self):
-        last = {BOOL: 1, I8: 127, U8: 255, I16: 2 ** 15 - 1, I32: 2 ** 31 - 1, I64: 2 ** 63 - 1, F16: 2 ** 11, BF16: 2 ** 8,
-                F32: 2 ** 24, F64: 2 ** 53}
+        last = {BOOL: 1, I8: 127, U8: 255, I16: 2 ** 15 - 1, I32: 2 ** 31 - 1, I64: 2 ** 63 - 1,
+                F16: 2 ** 11, BF16: 2 ** 8, F32: 2 ** 24, F64: 2 ** 53}
         for d in ALL:
             t = Tensor.empty(d, (N,))
             run("aclnnInplaceRandomWithoutFromTo", t, self.seed, 0)
@@ -69,7 +69,7 @@ class Integers(Case):
             self.within(x.mean() / (last[d] + 1), 0.5 * last[d] / (last[d] + 1), 0.3 / math.sqrt(N), str(d))
 
     def test_tensors_of_seeds(self):
-        """The same numbers as with the seed and the whole offset given as numbers."""
+        """Seed and offset in tensors give the same numbers as the seed and the sum of the offsets as arguments."""
         for op, extra in (("aclnnInplaceRandom", (0, 99)), ("aclnnInplaceRandomWithoutFromTo", ()),
                           ("aclnnInplaceNormal", (0.5, 2.0)), ("aclnnInplaceUniform", (-1.0, 1.0))):
             a, b = Tensor.empty(F32, (1000,)), Tensor.empty(F32, (1000,))
@@ -97,7 +97,8 @@ class Normals(Case):
             run("aclnnNormalFloatFloat", 0.0, 1.0, self.seed, 3, plain)
             z = plain.get().astype(np.float64)
             for op, args, m, s in (("TensorTensor", (mean, std), mean.get(), std.get()),
-                                   ("TensorTensor", (wide, narrow), wide.get(), narrow.get()), ("TensorFloat", (mean, 2.0), mean.get(), 2.0),
+                                   ("TensorTensor", (wide, narrow), wide.get(), narrow.get()),
+                                   ("TensorFloat", (mean, 2.0), mean.get(), 2.0),
                                    ("FloatTensor", (0.5, std), 0.5, std.get())):
                 out = gen.out(d, shape)
                 run("aclnnNormal" + op, *args, self.seed, 3, out)
@@ -108,7 +109,7 @@ class Normals(Case):
         each_case(self, "normals with tensors", 20, body)
 
     def test_deviations(self):
-        """Below 0 they are refused of the operators that work in place only, as CANN does."""
+        """Only the operators that work in place refuse a negative deviation, as CANN does."""
         for op, args in (("FloatFloat", (0.0,)), ("TensorFloat", (Tensor.of(F32, np.zeros(9)),))):
             minus, plus = Tensor.empty(F32, (9,)), Tensor.empty(F32, (9,))
             run("aclnnNormal" + op, *args, -2.0, self.seed, 3, minus)
@@ -118,8 +119,10 @@ class Normals(Case):
         def a(*shape):
             return Tensor.empty(F32, shape)
         for op, args, words in (("aclnnInplaceNormal", (a(3), 0.0, -1.0, 0, 0), "std is -1, expected 0 or more"),
-                                ("aclnnNormalFloatTensor", (0.0, a(3, 1), 0, 0, a(3, 4)), r"std has shape \[3, 1\], expected \[3, 4\]"),
-                                ("aclnnNormalTensorTensor", (a(3), a(1), 0, 0, a(2, 3)), r"out has shape \[2, 3\], expected \[3\]"),
+                                ("aclnnNormalFloatTensor", (0.0, a(3, 1), 0, 0, a(3, 4)),
+                                 r"std has shape \[3, 1\], expected \[3, 4\]"),
+                                ("aclnnNormalTensorTensor", (a(3), a(1), 0, 0, a(2, 3)),
+                                 r"out has shape \[2, 3\], expected \[3\]"),
                                 ("aclnnNormalTensorTensor", (a(3), a(2, 1), 0, 0, a(1, 2, 3)), r"expected \[2, 3\]")):
             code, message = refused(op, *args)
             self.assertEqual(code, INVALID)
@@ -147,10 +150,11 @@ class Bernoulli(Case):
             t = Tensor.empty(F16, (5, N))
             run(op, *args(t))
             for share, row in zip(p[:, 0], t.get()):
-                self.within(row.mean(dtype=np.float64), share, math.sqrt(share * (1 - share) / N) + 1e-12, f"{op} {share}")
+                self.within(row.mean(dtype=np.float64), share, math.sqrt(share * (1 - share) / N) + 1e-12,
+                            f"{op} {share}")
 
     def test_probabilities_by_place(self):
-        """Of another shape than self they go with its elements in order; those without one are left alone."""
+        """Probabilities of another shape than self are used in the order of elements; the rest of self is unchanged."""
         def body(gen):
             shape = gen.shape(min_rank=1, numel=2000, empty=0)
             n, m = int(np.prod(shape)), gen.pick((0, 1, 2, 100, 3000))
@@ -164,7 +168,8 @@ class Bernoulli(Case):
         each_case(self, "probabilities by place", 40, body)
 
     def test_refused(self):
-        for args, words in (((Tensor.empty(F16, (3,)), Tensor.empty(F32, (3,)), 0, 0, Tensor.empty(F32, (3,))), "out has dtype FLOAT"),
+        for args, words in (((Tensor.empty(F16, (3,)), Tensor.empty(F32, (3,)), 0, 0, Tensor.empty(F32, (3,))),
+                             "out has dtype FLOAT"),
                             ((Tensor.empty(F32, (3,)), Tensor(F32, (4, 2), (4, 2)), 0, 0, Tensor.empty(F32, (3,))),
                              r"prob has shape \[4, 2\] and gaps")):
             code, message = refused("aclnnBernoulliTensor", *args)
@@ -206,7 +211,8 @@ class Dropout(Case):
         each_case(self, "dropout with a mask", 60, body)
 
     def test_forward(self):
-        """The output matches the mask, and the mask is that of DropoutGenMask. A mask of only 0 or only 1 is not written."""
+        """The output matches the mask, and the mask is that of DropoutGenMask. A mask of only 0 or only 1 is not
+        written."""
         def body(gen):
             d, shape = gen.pick(FLOATS), gen.shape(numel=3000, min_rank=1)
             x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=100))
@@ -238,13 +244,14 @@ class Dropout(Case):
         for op, args, words in (("DoMask", (x, mask, 1.5, out), "prob is 1.5"),
                                 ("Backward", (x, mask, 0.5, out), "scale is 0.5, expected 0, or 1 or more"),
                                 ("Backward", (x, mask, -2.0, out), "scale is -2"),
-                                ("Backward", (x, Tensor.empty(U8, (17,)), 2.0, out), "mask has 17 elements, expected 16"),
+                                ("Backward", (x, Tensor.empty(U8, (17,)), 2.0, out),
+                                 "mask has 17 elements, expected 16"),
                                 ("GenMaskV2", (Ints(100), 0.5, 0, 0, I32, mask), "probDataType is INT32")):
             code, message = refused("aclnnDropout" + op, *args)
             self.assertEqual((code, words in message), (INVALID, True), message)
 
     def test_masks_of_other_sizes(self):
-        """A longer mask is as good; with none at all nothing is done."""
+        """A mask that is too long gives the same result; with an empty mask nothing is done."""
         x, long = np.arange(100, dtype=np.float32), np.arange(48, dtype=np.uint8)
         a, b = Tensor.empty(F32, (100,)), Tensor.empty(F32, (100,))
         run("aclnnDropoutDoMask", Tensor.of(F32, x), Tensor.of(U8, long), 0.5, a)
@@ -271,7 +278,7 @@ class Dropout(Case):
         np.testing.assert_array_equal(kept.get(), 3)
 
     def test_rrelu_noise_of_other_shapes(self):
-        """Elements go by place, and what is more of the noise stays; without training there may be less."""
+        """Noise is used in the order of elements, and surplus noise is unchanged; it may be short if not training."""
         lower, upper, x = Scalar(0.125, F32), Scalar(0.375, F32), np.float32([-1, 2, -3, 4])
         expected, noise = Tensor.empty(F32, (4,)), Tensor.of(F32, np.full((2, 3), 9))
         run("aclnnInplaceRReluWithNoise", Tensor.of(F32, x), expected, lower, upper, True, self.seed, 0)
@@ -305,7 +312,7 @@ class Multinomial(Case):
                     self.even(counts[weights > 0], shares[weights > 0], f"{d} {weights}")
 
     def test_without(self):
-        """Orders of two of three: by weight among what is left."""
+        """Draws of two out of three without replacement: the second by the weights of those that are left."""
         w = np.array([1.0, 2, 5], np.float32)
         drawn = self.draw(F32, np.tile(w, (N // 4, 1)), 2, False)
         shares = {(i, j): w[i] / 8 * w[j] / (8 - w[i]) for i in range(3) for j in range(3) if i != j}
@@ -318,10 +325,11 @@ class Multinomial(Case):
         for _ in range(10):
             weights = np.abs(gen.values(F32, (4, 9), limit=8)) + 1
             for n, replacement in ((5, True), (9, False)):
-                np.testing.assert_array_equal(self.draw(F32, weights, n, replacement, gen), self.draw(F32, weights, n, replacement))
+                np.testing.assert_array_equal(self.draw(F32, weights, n, replacement, gen),
+                                              self.draw(F32, weights, n, replacement))
 
     def test_seed_and_offset_in_tensors(self):
-        """They mean the numbers of aclnnMultinomial; the two offsets are added."""
+        """Seed and offset in tensors give the numbers of aclnnMultinomial; the two offsets are added."""
         expected, out = Tensor.empty(I64, (3, 50)), Tensor.empty(I64, (3, 50))
         weights = Tensor.of(F32, self.weights)
         run("aclnnMultinomial", weights, 50, True, self.seed, 11, expected)
@@ -333,7 +341,9 @@ class Multinomial(Case):
         np.testing.assert_array_equal(np.sort(drawn), np.arange(1000))
 
     def test_bad_weights(self):
-        for weights, words in (([1, -1, 2], r"self\[0, 1\] is -1"), ([0, 0, 0], "row 0"), ([1, np.nan, 0], r"self\[0, 1\] is")):
+        for weights, words in (([1, -1, 2], r"self\[0, 1\] is -1"),
+                               ([0, 0, 0], "row 0"),
+                               ([1, np.nan, 0], r"self\[0, 1\] is")):
             with self.assertRaisesRegex(AclError, words):
                 self.draw(F32, np.array(weights, np.float32), 2, True)
         with self.assertRaisesRegex(AclError, "has 2 weights above 0"):
@@ -355,7 +365,7 @@ class Permutations(Case):
                 np.testing.assert_array_equal(np.sort(out.get()), np.arange(n))
 
     def test_even(self):
-        """All orders of four, and every place equally often for a long one."""
+        """All orders of four are equally frequent; in a long permutation position and number are uncorrelated."""
         counts = {}
         for k in range(N // 64):
             out = Tensor.empty(I64, (4,))

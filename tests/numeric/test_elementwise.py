@@ -1,4 +1,5 @@
-"""Unary, binary and ternary elementwise operators: a table row each, random types, shapes, views and broadcasts."""
+"""Unary, binary and ternary elementwise operators, each a row of a table, with random types, shapes, views and
+broadcasts."""
 import unittest
 from collections import namedtuple
 
@@ -14,24 +15,24 @@ CASES = 200
 
 
 def out_type(gen, result):
-    """Mostly the result's own type, now and then another that it converts to."""
+    """Mostly the result's own type, sometimes another that it converts to."""
     if gen.chance(0.75):
         return result
     return gen.pick({"f": FLOATS64, "i": INTS + (F32, F64), "b": ALL}[result.kind])
 
 
 def exactly(dtype, values):
-    """Values as the engine computes with them, in numbers that hold them: long double for floats."""
+    """Values as the library computes with them, in a type that holds them: long double for floats."""
     return values.astype(LD) if dtype.kind == "f" else values
 
 
 def limit_for(dtype, common):
-    """Integers that meet a float or double must be exact in it: how they are rounded otherwise is not specified."""
+    """Integers that are converted to float or double must be exact in it: their rounding is not specified."""
     return {F32: 2 ** 20, F64: 2 ** 50}.get(common) if dtype.kind == "i" else None
 
 
 def verify(got, expected, common, out, what, **bound):
-    """expected: long double where common is a float type, else exact values of common."""
+    """expected: long double if common is a float type, else exact values of common."""
     if common.kind == "f" and out.kind == "f":
         ref.check(got, expected, out, computed_in(common), what=what, via=common, **bound)
     else:
@@ -39,7 +40,7 @@ def verify(got, expected, common, out, what, **bound):
 
 
 def same_bits_elsewhere(gen, op, args, out):
-    """Elementwise results may not depend on layout: not on tails of vectors, not on offsets."""
+    """Elementwise results may not depend on the layout: not on tails of vectors, not on offsets."""
     if gen.chance(0.25):
         moved = [gen.again(a) if isinstance(a, Tensor) else a for a in args]
         other = gen.out(out.dtype, out.shape)
@@ -48,7 +49,7 @@ def same_bits_elsewhere(gen, op, args, out):
 
 
 def common_of_integers(op, dtype, out):
-    """What CANN computes functions of integers in, where they are functions of floats."""
+    """The type in which CANN computes functions of integers whose result is a float."""
     name = op.removeprefix("aclnn")
     in_double = dtype is I64 if name == "Sqrt" else out is F64 and name in ("Rsqrt", "Sigmoid", "Log1p", "Sinh")
     return F64 if in_double else F32
@@ -63,7 +64,7 @@ def unary_row(op, function, dtypes=FLOATS64 + INTS, ulps=2, slack=None, zero_sig
     return Unary("aclnn" + op, function, dtypes, ulps, slack, zero_sign)
 
 
-INTEGER_UNARY = {"aclnnAbs", "aclnnNeg", "aclnnSquare", "aclnnRelu", "aclnnInplaceRelu"}     # stay in the type, wrap
+INTEGER_UNARY = {"aclnnAbs", "aclnnNeg", "aclnnSquare", "aclnnRelu", "aclnnInplaceRelu"}     # keep the type and wrap
 UNARY = (
     unary_row("Abs", np.abs, ulps=0.5),
     unary_row("Neg", np.negative, ulps=0.5),
@@ -75,7 +76,7 @@ UNARY = (
     unary_row("Rsqrt", ref.rsqrt),
     unary_row("Exp", np.exp),
     unary_row("Log", np.log),
-    # 1 / (1 + exp(-x)): three roundings and exp's own error; results below the normal range may vanish
+    # 1 / (1 + exp(-x)): three roundings and exp's own error; results below the normal range may become 0.
     unary_row("Sigmoid", ref.sigmoid, ulps=4, slack=lambda c: c.tiny),
     unary_row("Tanh", np.tanh, ulps=4),
 )
@@ -111,7 +112,7 @@ class UnaryOperators(unittest.TestCase):
             same_bits_elsewhere(gen, row.op, [x], y)
 
 
-# ---- arithmetic of two
+# ---- binary arithmetic
 
 Binary = namedtuple("Binary", "function boolean has_alpha zero_sign")
 BINARY = {
@@ -119,7 +120,7 @@ BINARY = {
     "Sub": Binary(np.subtract, np.logical_xor, True, True),
     "Mul": Binary(np.multiply, np.logical_and, False, True),
     "Div": Binary(np.divide, None, False, True),                   # integers and bools give floats
-    "Maximum": Binary(np.maximum, np.logical_or, False, False),    # of NaN and a number: NaN
+    "Maximum": Binary(np.maximum, np.logical_or, False, False),    # a NaN gives NaN
     "Minimum": Binary(np.minimum, np.logical_and, False, False),
 }
 TENSOR_OPS = ("Add", "Sub", "Mul", "Div", "Maximum", "Minimum", "InplaceAdd", "InplaceSub", "InplaceMul", "InplaceDiv")
@@ -131,14 +132,14 @@ def result_type(base, common):
 
 
 def legal(base, common, self_type, inplace):
-    """Whether the operator takes these: in place no result that self's kind cannot hold."""
+    """Whether the operator takes these types: in place, self's kind must hold the result."""
     kinds = "bif"
     result = result_type(base, common)
     return not (inplace and kinds.index(result.kind) > kinds.index(self_type.kind))
 
 
 def pick_alpha(gen, common):
-    """alpha in any scalar type that holds it."""
+    """An alpha of any scalar type that holds it."""
     if common is BOOL or gen.chance(0.4):
         return Scalar(1, gen.pick((I64, BOOL) if common.kind != "f" else (F32, F64, I64, BOOL)))
     if common.kind == "i":
@@ -148,7 +149,7 @@ def pick_alpha(gen, common):
 
 
 def pick_scalar(gen, d):
-    """A scalar operand of any type, exact in the type that it is computed in; the sum's type with it."""
+    """A scalar operand of any type, exact in the type that is computed in, and that type."""
     s = gen.pick((F64, F32, I64, BOOL))
     common = promote_scalar(d, s)
     low = 0 if common is U8 else -20
@@ -170,7 +171,7 @@ class BinaryOperators(unittest.TestCase):
         base, inplace = op.replace("Inplace", ""), op.startswith("Inplace")
         shape = gen.shape()
         sa, sb = (shape, gen.shrunk(shape)) if inplace else gen.broadcast_pair(shape)
-        # tensors of rank 0 promote by rules of their own: types are mixed only where both have axes or none has
+        # Tensors of rank 0 have promotion rules of their own: types are mixed only if both have axes or neither has.
         mixed = gen.chance(0.4) and (not sa) == (not sb)
         while True:
             a = gen.pick(ALL)
@@ -204,13 +205,13 @@ class BinaryOperators(unittest.TestCase):
         row, result = BINARY[base], result_type(base, common)
         computing = computed_in(result)
         if result.kind == "f" and alpha and abs(float(alpha.value)) != 1 and isinstance(y, Tensor):
-            # alpha * other must not leave the range: where it does, the order of operations shows
+            # alpha * other must stay in range: otherwise the order of operations would show.
             big = np.isfinite(y_values) & (np.abs(y_values.astype(LD)) > LD(computing.max) / 16)
             if big.any():
                 y_values = np.where(big, np.ones_like(y_values), y_values)
                 y = gen.tensor(y.dtype, y_values.shape, y_values)
         x_values = x.get()
-        # the library sees x again as output: of the same buffer, of another type, or in place
+        # The library may get x again as output: in place, as the same tensor, or in another type.
         if inplace:
             out = x
         elif x.dtype is result and x.shape == shape and 0 not in x.strides and gen.chance(0.2):
@@ -222,7 +223,8 @@ class BinaryOperators(unittest.TestCase):
 
         slack, operands = 0, ((x_values, x), (np.asarray(y_values), y))
         if result.kind == "f":
-            a, b = (ref.to_type(v, t.dtype, result if isinstance(t, Tensor) else computing).astype(LD) for v, t in operands)
+            a, b = (ref.to_type(v, t.dtype, result if isinstance(t, Tensor) else computing).astype(LD)
+                    for v, t in operands)
             if alpha:
                 b = b * LD(float(alpha.value))
                 slack = 0 if abs(float(alpha.value)) == 1 else computing.ulp(b)
@@ -244,9 +246,14 @@ class BinaryOperators(unittest.TestCase):
 class MixedTypes(unittest.TestCase):
     def test_integers_become_the_16_bit_float_beside_them(self):
         for op, integer, half, value, expected in (
-                ("EqTensor", 2049, F16, 2048, True), ("NeTensor", 257, BF16, 256, False), ("GtTensor", 257, BF16, 256, False),
-                ("LeTensor", 2049, F16, 2048, True), ("Mul", 70000, F16, 0.5, np.inf), ("Maximum", 70000, F16, 1, np.inf),
-                ("Div", 2049, F16, 2, 1024), ("Mul", 2 ** 24 + 2 ** 16 + 1, BF16, 1, 2 ** 24 + 2 ** 17)):
+                ("EqTensor", 2049, F16, 2048, True),
+                ("NeTensor", 257, BF16, 256, False),
+                ("GtTensor", 257, BF16, 256, False),
+                ("LeTensor", 2049, F16, 2048, True),
+                ("Mul", 70000, F16, 0.5, np.inf),
+                ("Maximum", 70000, F16, 1, np.inf),
+                ("Div", 2049, F16, 2, 1024),
+                ("Mul", 2 ** 24 + 2 ** 16 + 1, BF16, 1, 2 ** 24 + 2 ** 17)):
             for d in (I32, I64):
                 out = Tensor.empty(BOOL if isinstance(expected, bool) else half, (3,))
                 run("aclnn" + op, Tensor.of(d, [integer] * 3), Tensor.of(half, [value] * 3), out)
@@ -298,7 +305,7 @@ class Comparisons(unittest.TestCase):
         a = gen.pick(ALL)
         b = gen.pick(ALL) if gen.chance(0.4) and (not sa) == (not sb) else a
         common = promote(a, b)
-        near = 3 if gen.chance(0.5) else None                     # few different values: equal ones among them
+        near = 3 if gen.chance(0.5) else None                     # few different values, so that some are equal
         x, y = (gen.drawn(d, s, lambda s, d=d: gen.values(d, s, limit=near or limit_for(d, common)))
                 for d, s in ((a, sa), (b, sb)))
         out = self.out(gen, shape)
@@ -361,7 +368,7 @@ def lerp(s, e, w):
 
 
 class TernaryOperators(unittest.TestCase):
-    """selfRef op= others: the second value of each reference is what intermediate roundings are relative to."""
+    """selfRef op= others. Each reference returns the result and the magnitude that bounds intermediate roundings."""
 
     def test_all(self):
         for op, function, n_tensors in (("aclnnInplaceAddcmul", addcmul, 2), ("aclnnInplaceAddcdiv", addcdiv, 2),
@@ -373,7 +380,7 @@ class TernaryOperators(unittest.TestCase):
         shape = gen.shape()
         target = gen.out(d, shape, gen.values(d, shape, limit=100))
         others = [gen.drawn(d, gen.shrunk(shape), lambda s: gen.values(d, s, limit=100)) for _ in range(n_tensors)]
-        if op == "aclnnInplaceAddcdiv":                            # a divisor away from 0
+        if op == "aclnnInplaceAddcdiv":                            # the divisor must not be near 0
             away = np.where(np.abs(others[1].get()) < 0.1, d.round(LD(0.75)), others[1].get()).astype(d.values)
             others[1] = gen.tensor(d, others[1].shape, away)
         value = Scalar(gen.integer(-16, 16) / 8, gen.pick((F32, F64)))
@@ -412,12 +419,12 @@ class Thresholds(unittest.TestCase):
         each_case(self, "aclnnThresholdBackward", CASES, backward)
 
 
-# ---- results too large for the caches
+# ---- results that exceed the caches
 
 
 class Large(unittest.TestCase):
-    """Results of 8 MiB and more are stored in another way where they are side by side: to the last element, whatever
-    the type, tail, offset or broadcast, they are what smaller ones are."""
+    """Contiguous results of 8 MiB and more are stored differently. They must equal smaller results to the last element,
+    for all types, tails, offsets and broadcasts."""
 
     def check(self, op, inputs, out, expected, *scalars):
         run(op, *inputs, *scalars, out)
@@ -428,7 +435,8 @@ class Large(unittest.TestCase):
         return (count % 251 - 125).astype(np.float32 if dtype.kind == "f" else dtype.storage)
 
     def test_unary(self):
-        for dtype, n in ((F32, (2 << 20) + 37), (BF16, (4 << 20) + 1001), (F16, 4 << 20), (I32, (2 << 20) + 1), (I64, 1 << 20)):
+        for dtype, n in ((F32, (2 << 20) + 37), (BF16, (4 << 20) + 1001), (F16, 4 << 20),
+                         (I32, (2 << 20) + 1), (I64, 1 << 20)):
             for offset in (0, 3, 64):
                 x = self.values(dtype, (n,))
                 out = Tensor(dtype, (n,), offset=offset)

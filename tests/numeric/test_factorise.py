@@ -17,7 +17,7 @@ def wide(t):
 
 
 def unit(d):
-    """Half a unit in the last place of 1 of what results are rounded to."""
+    """Half a unit in the last place of 1, in the type to which results are rounded."""
     return LD(2) ** -({C64: F32, C128: F64}.get(d, d).digits)
 
 
@@ -61,8 +61,8 @@ class Qr(unittest.TestCase):
         each_case(self, "aclnnLinalgQr", 3 * CASES, body)
 
     def test_equal_columns(self):
-        """After the first column only rounding errors are left, of smaller and smaller size down to denormals. Q is orthogonal
-        all the same."""
+        """After the first column only rounding errors are left, of smaller and smaller magnitude down to denormals. Q
+        is orthogonal all the same."""
         m, n = 295, 195
         for seed, d in itertools.product(range(2), (F64, C128)):
             rng = np.random.default_rng(seed)
@@ -73,10 +73,10 @@ class Qr(unittest.TestCase):
             self.assertLess(np.abs(q.get() @ r.get() - a.get()).max(), 1e-12)
 
     def test_lapack_signs(self):
-        """The diagonal of R has the sign that LAPACK gives it."""
+        """The diagonal of R has the signs that LAPACK gives it."""
         rng = np.random.default_rng(4)
         a = rng.standard_normal((7, 5))
-        a[1:, 0] = 0                            # nothing to reflect
+        a[1:, 0] = 0                            # the first column needs no reflection
         q, r = Tensor.empty(F64, (7, 5)), Tensor.empty(F64, (5, 5))
         run("aclnnLinalgQr", Tensor.of(F64, a), 0, q, r)
         expected = np.linalg.qr(a)
@@ -85,7 +85,10 @@ class Qr(unittest.TestCase):
 
     def test_refused(self):
         a, q, r = Tensor.empty(F32, (4, 3)), Tensor.empty(F32, (4, 3)), Tensor.empty(F32, (3, 3))
-        for name, args in (("mode", (a, 3, q, r)), ("Q", (a, 1, q, r)), ("R", (a, 0, q, q)), ("Q has shape", (a, 2, q, r)),
+        for name, args in (("mode", (a, 3, q, r)),
+                           ("Q", (a, 1, q, r)),
+                           ("R", (a, 0, q, q)),
+                           ("Q has shape", (a, 2, q, r)),
                            ("self", (Tensor.empty(F32, (3,)), 0, q, r))):
             code, message = refused("aclnnLinalgQr", *args)
             self.assertEqual(code, INVALID)
@@ -129,8 +132,12 @@ class Pdist(unittest.TestCase):
             v = x.get().astype(LD)
             i, j = np.triu_indices(n, 1)
             difference = np.abs(v[i] - v[j])
-            exact = np.max(difference, -1, initial=0) if p == np.inf else (difference != 0).sum(-1).astype(LD) if p == 0 else \
-                (difference ** LD(p)).sum(-1) ** (1 / LD(p))
+            if p == np.inf:
+                exact = np.max(difference, -1, initial=0)
+            elif p == 0:
+                exact = (difference != 0).sum(-1).astype(LD)
+            else:
+                exact = (difference ** LD(p)).sum(-1) ** (1 / LD(p))
             slack = ref.sum_slack(exact * max(1, 1 / p if p else 1) + 1e-30, m, F64 if d is F64 else F32)
             ref.check(out.get(), exact, d, slack=slack, what=f"p = {p}: ")
         each_case(self, "aclnnPdist", 3 * CASES, body)

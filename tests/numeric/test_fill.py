@@ -1,5 +1,6 @@
-"""Tensors made of scalars: Linspace, LogSpace, Range, Eye, fills by tensor and of diagonals, OneHot; parts of complex
-numbers. InplaceFillScalar, InplaceZero, InplaceOne and Arange are in test_move.py."""
+"""Operators that fill tensors from scalars: Linspace, LogSpace, Range, Eye, fills by tensor and of diagonals, OneHot;
+and real and imaginary parts of complex numbers. InplaceFillScalar, InplaceZero, InplaceOne and Arange are in
+test_move.py."""
 import unittest
 
 import numpy as np
@@ -28,7 +29,7 @@ class Sequences(unittest.TestCase):
             if n > 1:
                 ref.check_equal(out.get()[[0, -1]], d.round([low, high]), "ends")
         else:
-            # where the exact number is an integer, double may be on either side of it
+            # If the exact number is an integer, the library's double may be just below or above it.
             near = abs(exact - np.rint(exact)) < 1e-9
             good = np.where(near, abs(out.get() - np.rint(exact)) <= 1, out.get() == np.trunc(exact))
             ref.complain(out.get(), np.trunc(exact), good, "linspace", lambda k: "that")
@@ -43,7 +44,7 @@ class Sequences(unittest.TestCase):
         ref.check(out.get(), exact, d, computed_in(d), ulps=1, slack=1e-13 * exact)
 
     def range(self, gen):
-        """The end is included where a step meets it."""
+        """The end is included if a step meets it."""
         d = gen.pick((F32, F16, BF16, F64, I32, I64))
         integer = d.kind == "i"
         step = gen.pick((1, 2, 3, -1, -5) if integer else (0.25, 0.5, 1, 3, -0.5))
@@ -60,13 +61,15 @@ class Sequences(unittest.TestCase):
             ref.check(out.get(), exact, d, computed_in(d), ulps=1)
 
     def test_cut_first(self):
-        """As INT64 the bounds and the step are integers before anything is computed."""
-        for op, numbers, expected in (("aclnnArange", (0.6, 5, 1.5), np.arange(5)), ("aclnnArange", (2, -2.9, -1.5), [2, 1, 0, -1]),
-                                      ("aclnnRange", (0.6, 5.9, 1.5), np.arange(6)), ("aclnnArange", (0.9, 0.1, 1), [])):
+        """For INT64 the bounds and the step are truncated to integers before anything is computed."""
+        for op, numbers, expected in (("aclnnArange", (0.6, 5, 1.5), np.arange(5)),
+                                      ("aclnnArange", (2, -2.9, -1.5), [2, 1, 0, -1]),
+                                      ("aclnnRange", (0.6, 5.9, 1.5), np.arange(6)),
+                                      ("aclnnArange", (0.9, 0.1, 1), [])):
             out = Tensor.empty(I64, (len(expected),))
             run(op, *(Scalar(v, F64) for v in numbers), out)
             ref.check_equal(out.get(), np.array(expected, np.int64), f"{op} of {numbers}")
-        out = Tensor.empty(I32, (3,))                                    # of the other types when they are stored
+        out = Tensor.empty(I32, (3,))                                    # other types truncate when they are stored
         run("aclnnArange", *(Scalar(v, F64) for v in (0.6, 5, 1.5)), out)
         ref.check_equal(out.get(), [0, 2, 3])
 
@@ -76,16 +79,16 @@ class Sequences(unittest.TestCase):
         each_case(self, "aclnnRange", CASES, self.range)
 
     def test_wrong(self):
-        for op, args, word in (("aclnnLinspace", [Scalar(0, F32), Scalar(1, F32), 3, Tensor.empty(F32, (4,))], "steps"),
-                               ("aclnnLinspace", [Scalar(0, F32), Scalar(1, F32), -1, Tensor.empty(F32, (0,))], "steps"),
-                               ("aclnnRange", [Scalar(0, I64), Scalar(4, I64), Scalar(1, I64), Tensor.empty(F32, (4,))],
-                                "out has 4 elements, expected 5"),
-                               ("aclnnRange", [Scalar(0, I64), Scalar(4, I64), Scalar(0, I64), Tensor.empty(F32, (4,))],
-                                "step"),
-                               ("aclnnArange", [Scalar(0, I64), Scalar(2, I64), Scalar(0.5, F32), Tensor.empty(I32, (4,))],
-                                "step is 0.5, expected a number that is not 0, nor when it is cut"),
-                               ("aclnnArange", [Scalar(0, I64), Scalar(np.inf, F32), Scalar(1, I64), Tensor.empty(I64, (4,))],
-                                "end is inf")):
+        for op, args, word in (
+                ("aclnnLinspace", [Scalar(0, F32), Scalar(1, F32), 3, Tensor.empty(F32, (4,))], "steps"),
+                ("aclnnLinspace", [Scalar(0, F32), Scalar(1, F32), -1, Tensor.empty(F32, (0,))], "steps"),
+                ("aclnnRange", [Scalar(0, I64), Scalar(4, I64), Scalar(1, I64), Tensor.empty(F32, (4,))],
+                 "out has 4 elements, expected 5"),
+                ("aclnnRange", [Scalar(0, I64), Scalar(4, I64), Scalar(0, I64), Tensor.empty(F32, (4,))], "step"),
+                ("aclnnArange", [Scalar(0, I64), Scalar(2, I64), Scalar(0.5, F32), Tensor.empty(I32, (4,))],
+                 "step is 0.5, expected a number that is not 0, nor when it is cut"),
+                ("aclnnArange", [Scalar(0, I64), Scalar(np.inf, F32), Scalar(1, I64), Tensor.empty(I64, (4,))],
+                 "end is inf")):
             with self.assertRaisesRegex(AclError, word) as caught:
                 run(op, *args)
             self.assertEqual(caught.exception.code, INVALID)
@@ -126,7 +129,8 @@ class Fills(unittest.TestCase):
         classes = gen.integer(1, 9)
         index = gen.drawn(kind, shape, lambda s: gen.rng.integers(0 if kind is U8 or gen.chance(0.7) else -2,
                                                                   classes + 2, s))
-        on, off = (gen.tensor(d, (1,), d.round([v]) if d.kind == "f" else np.array([v])) for v in (gen.integer(1, 9), 0))
+        on, off = (gen.tensor(d, (1,), d.round([v]) if d.kind == "f" else np.array([v]))
+                   for v in (gen.integer(1, 9), 0))
         axis = gen.integer(-1, len(shape))
         place = len(shape) if axis < 0 else axis
         out = gen.out(d, shape[:place] + (classes,) + shape[place:])
@@ -143,12 +147,17 @@ class Fills(unittest.TestCase):
 
     def test_wrong(self):
         for words, op, args in (
-                ("value has 1 elements in 2 dimensions", "InplaceFillTensor", [Tensor.of(F32, [1]), Tensor.of(F32, [[1]])]),
+                ("value has 1 elements in 2 dimensions", "InplaceFillTensor",
+                 [Tensor.of(F32, [1]), Tensor.of(F32, [[1]])]),
                 ("value has 2 elements in 1 dim", "InplaceFillTensor", [Tensor.of(F32, [1]), Tensor.of(F32, [1, 2])]),
                 *((f"fillValue is .*, expected a number that {name} has", "InplaceFillDiagonal",
                    [Tensor.empty(d, (2, 2)), Scalar(v, s), False])
-                  for d, v, s, name in ((I8, 300, I64, "INT8"), (I8, -129, I64, "INT8"), (U8, 256, F32, "UINT8"),
-                                        (I64, 1e19, F64, "INT64"), (F16, 1e6, F32, "FLOAT16"), (F32, 1e40, F64, "FLOAT")))):
+                  for d, v, s, name in ((I8, 300, I64, "INT8"),
+                                        (I8, -129, I64, "INT8"),
+                                        (U8, 256, F32, "UINT8"),
+                                        (I64, 1e19, F64, "INT64"),
+                                        (F16, 1e6, F32, "FLOAT16"),
+                                        (F32, 1e40, F64, "FLOAT")))):
             with self.subTest(words), self.assertRaisesRegex(AclError, words) as caught:
                 run("aclnn" + op, *args)
             self.assertEqual(caught.exception.code, INVALID)
@@ -161,7 +170,9 @@ class Fills(unittest.TestCase):
             on = on or Tensor.of(F32, [1.0])
             run("aclnnOneHot", Tensor.of(I64, [0, 2]), classes, on, Tensor.of(F32, [0.0]), axis,
                 out or Tensor.empty(F32, (2, 3)))
-        for word, args in (("numClasses", dict(classes=-1)), ("axis", dict(axis=2)), ("onValue", dict(on=Tensor.of(I32, [1]))),
+        for word, args in (("numClasses", dict(classes=-1)),
+                           ("axis", dict(axis=2)),
+                           ("onValue", dict(on=Tensor.of(I32, [1]))),
                            ("out", dict(out=Tensor.empty(F32, (3, 2))))):
             with self.assertRaisesRegex(AclError, word) as caught:
                 call(**args)

@@ -1,4 +1,4 @@
-"""Foreach*: one elementwise function over lists, and the scaling of losses."""
+"""Foreach*: one elementwise function applied to lists of tensors; and the scaling of losses."""
 import unittest
 
 import numpy as np
@@ -12,7 +12,7 @@ CASES = 12
 erf = np.frompyfunc(lambda x: LD(__import__("math").erf(float(x))), 1, 1)
 erfc = np.frompyfunc(lambda x: LD(__import__("math").erfc(float(x))), 1, 1)
 
-# name: function in long double, domain
+# name: (function in long double, its domain or None)
 UNARY = {
     "Abs": (np.abs, None), "Acos": (np.arccos, (-1, 1)), "Asin": (np.arcsin, (-1, 1)), "Atan": (np.arctan, None),
     "Cos": (np.cos, None), "Cosh": (np.cosh, (-8, 8)), "Erf": (lambda x: erf(x).astype(LD), None),
@@ -22,7 +22,7 @@ UNARY = {
     "Sigmoid": (ref.sigmoid, None), "Sign": (np.sign, None), "Sin": (np.sin, None), "Sinh": (np.sinh, (-8, 8)),
     "Sqrt": (np.sqrt, (0, 50)), "Tan": (np.tan, (-1.4, 1.4)), "Tanh": (np.tanh, None),
 }
-# name: with x and a number, with x and y (and alpha)
+# name: function of x and a number, or of x and y (and alpha)
 BINARY = {
     "Add": lambda x, y, a=1: x + a * y, "Sub": lambda x, y, a=1: x - a * y, "Mul": lambda x, y: x * y,
     "Div": lambda x, y: x / y, "Maximum": np.maximum, "Minimum": np.minimum, "Pow": lambda x, y: np.power(x, y),
@@ -34,7 +34,7 @@ TERNARY = {
 
 
 def lists(gen, d, n_lists, low=-50, high=50):
-    """n_lists lists of the same shapes, some of their members empty, and an output list."""
+    """n_lists lists of tensors with the same shapes, some of them empty, and an output list."""
     shapes = [gen.shape(numel=300) for _ in range(gen.integer(1, 5))]
 
     def values(s):
@@ -63,14 +63,15 @@ class Foreach(unittest.TestCase):
         for a, b, o in zip(x, y, out):
             b = np.asarray(b, LD)
             if d.kind == "i":
-                ref.check_equal(o.get(), BINARY[name](a.get(), b.astype(np.int64).astype(d.values)).astype(d.values), name)
+                expected = BINARY[name](a.get(), b.astype(np.int64).astype(d.values))
+                ref.check_equal(o.get(), expected.astype(d.values), name)
                 continue
             exact = BINARY[name](wide(a), b) if alpha is None else BINARY[name](wide(a), b, LD(alpha))
             slack = 0 if alpha in (None, 1) else computed_in(d).ulp(LD(alpha) * b)
             ref.check(o.get(), exact, d, ulps=2 if name == "Pow" else 0.5, slack=slack, what=name)
 
     def test_numbers(self):
-        """One for all, as a scalar and as a tensor, and one for each."""
+        """One number for all tensors, as a scalar and as a tensor, and one number for each."""
         for name in BINARY:
             def body(gen):
                 d = gen.pick(FLOATS + ((I32,) if name not in ("Div", "Pow") else ()))
@@ -97,10 +98,14 @@ class Foreach(unittest.TestCase):
                 (x, y), out = lists(gen, d, 2, low, high)
                 alpha = gen.integer(1, 3)
                 if name in ("Add", "Sub"):
-                    for op, a in (("ListV2", Scalar(alpha, F32)), ("List", Tensor.of(I32 if d is I32 else F32, np.array([alpha])))):
+                    alpha_tensor = Tensor.of(I32 if d is I32 else F32, np.array([alpha]))
+                    for op, a in (("ListV2", Scalar(alpha, F32)), ("List", alpha_tensor)):
                         run(f"aclnnForeach{name}{op}", TensorList(x), TensorList(y), a, TensorList(out))
-                        self.check_binary(name, d, x, [b.get() if d is I32 else wide(b) for b in y] if alpha == 1 or d.kind == "f"
-                                          else [b.get() * alpha for b in y], out, alpha if d.kind == "f" else None)
+                        if alpha == 1 or d.kind == "f":
+                            others = [b.get() if d is I32 else wide(b) for b in y]
+                        else:
+                            others = [b.get() * alpha for b in y]
+                        self.check_binary(name, d, x, others, out, alpha if d.kind == "f" else None)
                 else:
                     run(f"aclnnForeach{name}List", TensorList(x), TensorList(y), TensorList(out))
                     self.check_binary(name, d, x, [wide(b) for b in y], out)
@@ -122,9 +127,11 @@ class Foreach(unittest.TestCase):
                 (x, y, z), out = lists(gen, d, 3, 0.25, 20)
                 numbers = [gen.integer(-8, 8) / 4 for _ in x]
                 each = Tensor.of(F32, np.array(numbers, np.float32))
-                for op, w, values in (("ScalarV2", Scalar(numbers[0], F32), [numbers[0]] * len(x)),
-                                      ("Scalar", Tensor.of(F32, np.array(numbers[:1], np.float32)), [numbers[0]] * len(x)),
-                                      ("List", each, numbers), ("ScalarList", each, numbers)):
+                first = numbers[:1]
+                for op, w, values in (("ScalarV2", Scalar(numbers[0], F32), first * len(x)),
+                                      ("Scalar", Tensor.of(F32, np.array(first, np.float32)), first * len(x)),
+                                      ("List", each, numbers),
+                                      ("ScalarList", each, numbers)):
                     run(f"aclnnForeach{name}{op}", *map(TensorList, (x, y, z)), w, TensorList(out))
                     for a, b, c, o, v in zip(x, y, z, out, values):
                         exact, scale = function(wide(a), wide(b), wide(c), LD(v))
@@ -135,17 +142,20 @@ class Foreach(unittest.TestCase):
         def body(gen):
             d = gen.pick(FLOATS)
             (x, y, w), out = lists(gen, d, 3, 0, 1)
-            for op, args, weights in (("Scalar", Scalar(0.75, F32), [LD(0.75)] * len(x)), ("List", TensorList(w), list(map(wide, w)))):
+            for op, args, weights in (("Scalar", Scalar(0.75, F32), [LD(0.75)] * len(x)),
+                                      ("List", TensorList(w), list(map(wide, w)))):
                 run("aclnnForeachLerp" + op, TensorList(x), TensorList(y), args, TensorList(out))
                 for a, b, v, o in zip(x, y, weights, out):
                     a, b = wide(a), wide(b)
-                    ref.check(o.get(), a + v * (b - a), d, ulps=1, slack=4 * computed_in(d).ulp(np.abs(a) + np.abs(b)), what=op)
+                    slack = 4 * computed_in(d).ulp(np.abs(a) + np.abs(b))
+                    ref.check(o.get(), a + v * (b - a), d, ulps=1, slack=slack, what=op)
         each_case(self, "aclnnForeachLerp", CASES, body)
 
     def test_round(self):
         def nearest_odd(x):
             return np.where(np.abs(x - np.trunc(x)) == LD(0.5), 2 * x - np.rint(x), np.rint(x))
-        modes = {0: lambda x: x, 6: nearest_odd, 8: lambda x: x, -1: lambda x: x, 1: np.rint, 2: np.floor, 3: np.ceil, 4: lambda x: np.copysign(np.floor(np.abs(x) + LD(0.5)), x), 5: np.trunc,
+        modes = {0: lambda x: x, 6: nearest_odd, 8: lambda x: x, -1: lambda x: x, 1: np.rint, 2: np.floor, 3: np.ceil,
+                 4: lambda x: np.copysign(np.floor(np.abs(x) + LD(0.5)), x), 5: np.trunc,
                  7: lambda x: x - np.trunc(x)}
 
         def body(gen):
@@ -168,7 +178,7 @@ class Foreach(unittest.TestCase):
                 ref.check_equal(out.get(), values * (mode != 7), f"mode {mode}")
 
     def test_exponentials_of_integers(self):
-        """Those of floats, rounded and saturated."""
+        """Integers give the exponentials of floats, rounded and saturated."""
         for d in (I8, U8, I16):
             values = np.arange(max(int(d.min), -20), 20)
             for name, function in (("Exp", np.exp), ("Expm1", np.expm1)):
@@ -192,7 +202,8 @@ class Foreach(unittest.TestCase):
                     exact = (a.max() if p > 0 else a.min()) if a.size else LD(0)
                 else:
                     exact = (a ** LD(p)).sum() ** (1 / LD(p))
-                ref.check(o.get(), np.full(o.shape, exact), d, ulps=1, slack=ref.sum_slack(exact, a.size, computed_in(d)), what=f"norm {p}")
+                slack = ref.sum_slack(exact, a.size, computed_in(d))
+                ref.check(o.get(), np.full(o.shape, exact), d, ulps=1, slack=slack, what=f"norm {p}")
         each_case(self, "aclnnForeachNorm", 40, body)
 
     def test_copy_and_zero(self):
@@ -219,17 +230,27 @@ class Foreach(unittest.TestCase):
         def a(*shape, d=F32):
             return Tensor.empty(d, shape)
         for op, args, words in (
-                ("MulScalarV2", (TensorList([a(2)]), Scalar(1, F32), TensorList([a(2), a(2)])), "x has 1 tensors, expected those of out, 2"),
-                ("MulScalarV2", (TensorList([a(2), a(3)]), Scalar(1, F32), TensorList([a(2), a(2)])), r"x\[1\] has shape \[3\], expected \[2\]"),
-                ("MulScalarV2", (TensorList([a(2, d=F16)]), Scalar(1, F32), TensorList([a(2)])), r"x\[0\] has dtype FLOAT16"),
+                ("MulScalarV2", (TensorList([a(2)]), Scalar(1, F32), TensorList([a(2), a(2)])),
+                 "x has 1 tensors, expected those of out, 2"),
+                ("MulScalarV2", (TensorList([a(2), a(3)]), Scalar(1, F32), TensorList([a(2), a(2)])),
+                 r"x\[1\] has shape \[3\], expected \[2\]"),
+                ("MulScalarV2", (TensorList([a(2, d=F16)]), Scalar(1, F32), TensorList([a(2)])),
+                 r"x\[0\] has dtype FLOAT16"),
                 ("MulScalarList", (TensorList([a(2)]), ScalarList([]), TensorList([a(2)])), "scalars has 0 scalars"),
-                ("DivList", (TensorList([a(2, d=I32)]), TensorList([a(2, d=I32)]), TensorList([a(2, d=I32)])), r"out\[0\] has dtype INT32"),
-                ("AddcmulList", (*[TensorList([a(2), a(2), a(2)])] * 3, a(2), TensorList([a(2), a(2), a(2)])), "scalars has 2 elements, expected 3, one for each tensor"),
-                ("AddcmulList", (*[TensorList([a(2), a(2), a(2)])] * 3, a(1), TensorList([a(2), a(2), a(2)])), "scalars has 1 elements"),
-                ("AddScalar", (TensorList([a(2), a(2)]), a(2), TensorList([a(2), a(2)])), "scalar has 2 elements, expected 1"),
-                ("AddList", (*[TensorList([a(2), a(2)])] * 2, a(2), TensorList([a(2), a(2)])), "alpha has 2 elements, expected 1"),
-                ("Neg", (TensorList([a(2), a(2, d=F16)]), TensorList([a(2), a(2, d=F16)])), r"out\[1\] has dtype FLOAT16, expected one of FLOAT"),
-                ("Copy", (TensorList([a(2), a(2, d=F16)]), TensorList([a(2), a(2)])), r"x\[1\] has dtype FLOAT16, expected one of FLOAT")):
+                ("DivList", (TensorList([a(2, d=I32)]), TensorList([a(2, d=I32)]), TensorList([a(2, d=I32)])),
+                 r"out\[0\] has dtype INT32"),
+                ("AddcmulList", (*[TensorList([a(2), a(2), a(2)])] * 3, a(2), TensorList([a(2), a(2), a(2)])),
+                 "scalars has 2 elements, expected 3, one for each tensor"),
+                ("AddcmulList", (*[TensorList([a(2), a(2), a(2)])] * 3, a(1), TensorList([a(2), a(2), a(2)])),
+                 "scalars has 1 elements"),
+                ("AddScalar", (TensorList([a(2), a(2)]), a(2), TensorList([a(2), a(2)])),
+                 "scalar has 2 elements, expected 1"),
+                ("AddList", (*[TensorList([a(2), a(2)])] * 2, a(2), TensorList([a(2), a(2)])),
+                 "alpha has 2 elements, expected 1"),
+                ("Neg", (TensorList([a(2), a(2, d=F16)]), TensorList([a(2), a(2, d=F16)])),
+                 r"out\[1\] has dtype FLOAT16, expected one of FLOAT"),
+                ("Copy", (TensorList([a(2), a(2, d=F16)]), TensorList([a(2), a(2)])),
+                 r"x\[1\] has dtype FLOAT16, expected one of FLOAT")):
             code, message = refused("aclnnForeach" + op, *args)
             self.assertEqual(code, INVALID)
             self.assertRegex(message, words)

@@ -1,4 +1,4 @@
-"""Rfft1D and Stft, against sums in long double."""
+"""Rfft1D and Stft, compared with sums in long double."""
 import unittest
 
 import numpy as np
@@ -13,7 +13,7 @@ CASES = 60
 
 
 def turns(frequencies, n):
-    """e^(-2 pi i j k / n), by frequency and element; the product is reduced while it is an integer."""
+    """e^(-2 pi i j k / n), by frequency and element; the product j k is reduced modulo n while it is an integer."""
     angle = -2 * np.arccos(LD(-1)) * (np.outer(frequencies, np.arange(n)) % n).astype(LD) / n
     return np.cos(angle) + 1j * np.sin(angle)
 
@@ -26,7 +26,7 @@ def smooth(n):
 
 
 def check(got, exact, rows, n, d):
-    """got, exact: [..., frequency]; rows [..., element]: what was transformed. The bound is docs/operators.md's."""
+    """got, exact: [..., frequency]; rows [..., element]: the input. The bound is that of docs/operators.md."""
     single = smooth(n) and PART.get(d, d) == F32
     unit = 2 * (1 + np.log2(n)) * LD(2) ** (-24 if single else -53) * (1 if smooth(n) else np.sqrt(LD(n)))
     bound = unit * np.abs(rows).sum(-1, keepdims=True)
@@ -37,7 +37,7 @@ def check(got, exact, rows, n, d):
 
 
 def length(gen, most):
-    """Products of small primes, and any."""
+    """A random length, or a product of small primes."""
     if gen.chance(0.5):
         return gen.integer(1, most)
     n = 1
@@ -57,7 +57,8 @@ class Rfft(unittest.TestCase):
             norm = gen.integer(1, 3)
             x = gen.drawn(F32, shape, lambda s: gen.values(F32, s, special=False, limit=50))
             out = gen.out(F32, (*shape[:dim], n // 2 + 1, *shape[dim + 1:], 2))
-            run("aclRfft1D", x, -1 if n == shape[dim] and gen.chance(0.5) else n, dim - gen.pick((0, len(shape))), norm, out)
+            run("aclRfft1D", x, -1 if n == shape[dim] and gen.chance(0.5) else n, dim - gen.pick((0, len(shape))), norm,
+                out)
             rows = np.moveaxis(x.get().astype(LD), dim, -1)[..., :n]
             rows = rows / (1, LD(n), np.sqrt(LD(n)))[norm - 1]
             exact = rows @ turns(np.arange(n // 2 + 1), n)[:, :rows.shape[-1]].T
@@ -66,7 +67,7 @@ class Rfft(unittest.TestCase):
         each_case(self, "aclRfft1D", 2 * CASES, body)
 
     def test_long(self):
-        """A few frequencies of the longest there are: stages alone, a prime length, and one that is twice a prime."""
+        """Some frequencies of the longest transforms: lengths of small factors, a prime, and twice a prime."""
         for n in (262144, 262139, 2 * 130003, 65536 * 3):
             x = Tensor.of(F32, np.random.default_rng(n).standard_normal((3, n)).astype(np.float32))
             out = Tensor.empty(F32, (3, n // 2 + 1, 2))
@@ -77,7 +78,7 @@ class Rfft(unittest.TestCase):
             check(y[..., 0] + 1j * y[..., 1].astype(CLD), exact, x.get(), n, F32)
 
     def test_rows_are_apart(self):
-        """A row's bits are its own: whatever lies beside it, and however many there are."""
+        """The bits of a row's result depend neither on other rows nor on their number."""
         rng = np.random.default_rng(3)
         for n in (400, 401, 22, 1024):          # 1024: rows that share cache sets are read piece by piece
             x = rng.standard_normal((37, n)).astype(np.float32)
@@ -139,7 +140,8 @@ class Stft(unittest.TestCase):
         z = Tensor.of(C64, np.zeros((2, 20)))
         for args, words in (
                 ((Tensor.of(I32, np.zeros(20)), None, out, 8, 4, 8, False, True, True), "self"),
-                ((Tensor.of(F32, np.zeros((1, 2, 20))), None, out, 8, 4, 8, False, True, True), "self has 3 dimensions"),
+                ((Tensor.of(F32, np.zeros((1, 2, 20))), None, out, 8, 4, 8, False, True, True),
+                 "self has 3 dimensions"),
                 ((x, None, out, 0, 4, 8, False, True, True), "nFft is 0, expected 1 to 20"),
                 ((x, None, out, 21, 4, 8, False, True, True), "nFft is 21, expected 1 to 20"),
                 ((x, None, out, 8, 0, 8, False, True, True), "hopLength is 0, expected 1 or more"),

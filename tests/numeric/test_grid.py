@@ -1,4 +1,4 @@
-"""AffineGrid, GridSampler and its gradients, against sums over taps in long double."""
+"""AffineGrid, GridSampler and its gradients, compared with sums over taps in long double."""
 import itertools
 import unittest
 
@@ -15,7 +15,7 @@ ZEROS, BORDER, REFLECTION = range(3)
 
 
 def mirrored(x, size, align):
-    """Into the image by mirrors at its borders, then by its border."""
+    """The coordinate reflected at the borders until it is inside the image."""
     low, span = (LD(0), LD(size - 1)) if align else (LD(-0.5), LD(size))
     if span == 0:
         return LD(0)
@@ -36,7 +36,7 @@ def cubic(d, a=LD(-0.75)):
 
 
 def place(at, size, align, d):
-    """Where a coordinate from -1 to 1 is; in float, but for double, as PyTorch has it."""
+    """The position of a coordinate from -1 to 1, computed in float (in double for doubles), as in PyTorch."""
     T = np.float64 if d is F64 else np.float32
     scale = T((size - 1) if align else size) / T(2)
     return LD(T(T(T(at) + T(1)) * scale) - T(0 if align else 0.5)) if d is not None else \
@@ -44,7 +44,7 @@ def place(at, size, align, d):
 
 
 def axis_weights(at, size, mode, padding, align, d):
-    """[(index, weight)] along an axis."""
+    """[(index, weight)] of the taps along an axis."""
     x = place(at, size, align, d)
     if mode == CUBIC:
         base = np.floor(x)
@@ -57,7 +57,7 @@ def axis_weights(at, size, mode, padding, align, d):
 
 
 def matrix(grid, sizes, mode, padding, align, d):
-    """[places, elements of a plane], for a batch's grid [places, axes], whose components are x, y(, z)."""
+    """[points, elements of a plane], for a batch's grid [points, axes], whose components are x, y(, z)."""
     m = np.zeros((len(grid), int(np.prod(sizes))), LD)
     for row, at in zip(m, grid):
         axes = [axis_weights(c, n, mode, padding, align, d) for c, n in zip(at[::-1], sizes)]
@@ -112,7 +112,7 @@ class Sampler(unittest.TestCase):
                 self.check_slopes(to_grid.get()[b].reshape(-1, axes), places, sizes, mode, padding, align, d, top, flat)
 
     def check_slopes(self, got, places, sizes, mode, padding, align, d, top, flat):
-        """Differences of the weights, away from where they have corners."""
+        """Compares gradients by the grid with differences of the weights, away from the kinks of the weights."""
         h = LD(2) ** -16
         size = np.abs(flat).max() * np.abs(top).max() * len(top) * 40 * max(sizes)
         for k in range(got.shape[1]):
@@ -139,9 +139,10 @@ class Sampler(unittest.TestCase):
             each_case(self, f"aclnnGridSampler{axes}DBackward", 2 * CASES, lambda g, n=axes: self.backward(g, n))
 
     def test_no_numbers(self):
-        """Places that are no numbers, or far away, are outside; what is outside adds nothing, whatever is inside."""
+        """Points that are NaN or far away are outside; points outside add nothing, whatever the image holds."""
         x = Tensor.of(F32, np.full((1, 1, 2, 2), np.inf))
-        grid = Tensor.of(F32, np.float32([[np.nan, 0], [np.inf, 0], [0, -np.inf], [1e30, 1e30], [3, 3]]).reshape(1, 1, 5, 2))
+        points = [[np.nan, 0], [np.inf, 0], [0, -np.inf], [1e30, 1e30], [3, 3]]
+        grid = Tensor.of(F32, np.float32(points).reshape(1, 1, 5, 2))
         out = Tensor.empty(F32, (1, 1, 1, 5))
         for mode in (LINEAR, NEAREST):
             run("aclnnGridSampler2D", x, grid, mode, ZEROS, False, out)
@@ -149,7 +150,8 @@ class Sampler(unittest.TestCase):
 
     def test_refused(self):
         x, grid, out = (Tensor.empty(F32, s) for s in ((1, 2, 3, 4), (1, 5, 6, 2), (1, 2, 5, 6)))
-        for name, args in (("interpolationMode", (x, grid, 3, 0, True, out)), ("paddingMode", (x, grid, 0, 3, True, out)),
+        for name, args in (("interpolationMode", (x, grid, 3, 0, True, out)),
+                           ("paddingMode", (x, grid, 0, 3, True, out)),
                            ("grid has shape", (x, Tensor.empty(F32, (1, 5, 6, 3)), 0, 0, True, out)),
                            ("grid has dtype", (x, Tensor.empty(F16, (1, 5, 6, 2)), 0, 0, True, out)),
                            ("out", (x, grid, 0, 0, True, x)),
@@ -159,7 +161,8 @@ class Sampler(unittest.TestCase):
                 self.assertEqual(code, INVALID)
                 self.assertIn(name, message)
         for wanted in (True, False):
-            code, message = refused("aclnnGridSampler2DBackward", out, x, grid, 0, 0, True, Bools(wanted, True), None, grid)
+            code, message = refused("aclnnGridSampler2DBackward", out, x, grid, 0, 0, True, Bools(wanted, True), None,
+                                    grid)
             self.assertEqual(code, NULLPTR)
             self.assertIn("inputGrad", message)
         wide = [Tensor.empty(F64, t.shape) for t in (x, grid, out)]
@@ -175,7 +178,8 @@ class Affine(unittest.TestCase):
             n, outs = gen.integer(1, 3), [gen.integer(1, 7) for _ in range(axes)]
             if gen.chance(0.1):
                 outs[-1] = 600
-            theta, out = gen.drawn(d, (n, axes, axes + 1), lambda s: gen.values(d, s, limit=4)), gen.out(d, (n, *outs, axes))
+            theta = gen.drawn(d, (n, axes, axes + 1), lambda s: gen.values(d, s, limit=4))
+            out = gen.out(d, (n, *outs, axes))
             run("aclnnAffineGrid", theta, Ints(n, gen.integer(1, 9), *outs), align, out)
             lines = [(2 * np.arange(k, dtype=LD) + 1 - k) / max(k - 1 if align else k, 1) for k in outs]
             points = np.stack(np.meshgrid(*lines, indexing="ij")[::-1] + [np.ones(outs, LD)], -1)

@@ -1,4 +1,4 @@
-"""Operators that gather from or scatter to places that index tensors say."""
+"""Operators that gather from or scatter to positions given by index tensors."""
 import os
 import subprocess
 import sys
@@ -22,12 +22,12 @@ def given(gen, d, shape):
 
 
 def summands(gen, d, shape):
-    """Numbers whose sums of some tens overflow nothing but small integers, which wrap."""
+    """Values of which some tens can be added without overflow, except in small integer types, which wrap."""
     return gen.drawn(d, shape, lambda s: gen.values(d, s, limit=50))
 
 
 def indices(gen, shape, n, negative=False):
-    """Places of a dimension of n; none where it is empty."""
+    """Indices into a dimension of size n; zeros if n is 0."""
     d = gen.pick((I32, I64))
     low = -n if negative and gen.chance(0.5) else 0
     return gen.drawn(d, shape, lambda s: gen.rng.integers(low, max(n, 1), s) if n else np.zeros(s, d.values))
@@ -49,7 +49,7 @@ def wide(d, v):
 
 
 class Sums:
-    """What adding (or multiplying) in order gives: exact for integers, long double and a bound for floats."""
+    """The result of adding in order: exact for integers, long double with an error bound for floats."""
 
     def __init__(self, d, start):
         self.d = d
@@ -77,7 +77,7 @@ class Sums:
         if self.d.kind not in "fc":
             ref.check_equal(got, self.exact, what)
             return
-        if self.d.kind == "c":    # a product's parts are off by sqrt(5) half ulps of its magnitude
+        if self.d.kind == "c":    # parts of a complex product are off by sqrt(5) half ulps of its magnitude
             slack = (self.count + 1) * LD(2) ** (1 - PART[self.d].digits) * self.size * LD(5) ** 0.5
             ref.check_parts(got, self.exact, self.d, 1, slack, what)
             return
@@ -112,8 +112,8 @@ class Gathers(unittest.TestCase):
         each_case(self, "aclnnGatherV2", 2 * CASES, body)
 
     def test_no_dimensions(self):
-        """An index without dimensions may leave a dimension of 1 in out; where self has no dimensions, out has none, however
-        many indices there are."""
+        """If the index has no dimensions, out may keep a dimension of 1 or drop it. If self has no dimensions, out has
+        none either, however many indices there are."""
         x, one = Tensor.of(F32, np.arange(6.0).reshape(2, 3)), Tensor.of(F32, np.float32(7))
         for op in ("aclnnGatherV2", "aclnnIndexSelect"):
             for shape in ((1, 3), (3,)) if op == "aclnnGatherV2" else ((1, 3),):
@@ -126,7 +126,7 @@ class Gathers(unittest.TestCase):
                 ref.check_equal(out.get(), np.full(shape, 7, np.float32), op)
 
     def test_large_slices(self):
-        """Slices that are moved by plans of their own: crosswise, and more than a run each."""
+        """Slices that are moved by plans of their own: transposed ones, and ones of several runs."""
         rng = np.random.default_rng(1)
         x = Tensor(F32, (40, 30, 50), (1, 2000, 40)).set(rng.standard_normal((40, 30, 50)))
         for axis, n in ((0, 40), (1, 30), (2, 50)):
@@ -210,8 +210,8 @@ class Lists(unittest.TestCase):
     """Index and IndexPutImpl."""
 
     def index_list(self, gen, d, shape):
-        """A list of index tensors for a tensor of type d, and the same as NumPy takes it."""
-        places = gen.shape(max_rank=2, numel=30, empty=0 if d in (I32, I64) else 0.05)  # else see test_no_places
+        """A list of index tensors for a tensor of type d, and the same index for NumPy."""
+        places = gen.shape(max_rank=2, numel=30, empty=0 if d in (I32, I64) else 0.05)  # see test_no_places
         entries, key, axis, masked = [], [], 0, False
         while axis < len(shape) and len(entries) < 5:
             kind = gen.pick(("whole", "ints", "ints", "mask", "stop"))
@@ -260,14 +260,15 @@ class Lists(unittest.TestCase):
             if number.ndim > 8 or all(isinstance(k, slice) for k in key):
                 return
             x = gen.again(summands(gen, d, shape) if accumulate else given(gen, d, shape))
-            values = summands(gen, d, gen.shrunk(number.shape)) if accumulate else given(gen, d, gen.shrunk(number.shape))
+            values = summands(gen, d, gen.shrunk(number.shape)) if accumulate else \
+                given(gen, d, gen.shrunk(number.shape))
             start, flat = x.get(), np.broadcast_to(values.get(), number.shape).ravel()
             if accumulate:
                 sums = Sums(d, start.ravel())
                 sums.add(number.ravel(), flat)
             else:
                 expected = start.ravel().copy()
-                for i, v in zip(number.ravel(), flat):          # the later wins
+                for i, v in zip(number.ravel(), flat):          # the last one wins
                     expected[i] = v
             run("aclnnIndexPutImpl", x, TensorList(entries), values, accumulate, gen.chance(0.5))
             if accumulate:
@@ -277,7 +278,7 @@ class Lists(unittest.TestCase):
         each_case(self, "aclnnIndexPutImpl", 5 * CASES, body)
 
     def test_no_places(self):
-        """An empty tensor of the type of self, where that is a type of indices: an index, or ":"?"""
+        """An empty tensor of self's type, if that is an index type, is either an index without positions or ":"."""
         start, nothing = np.arange(12).reshape(3, 4), Tensor.empty(I64, (0,))
         for entries, written in (([Tensor.empty(F32, (0,)), nothing], ()),  # ":" is float32 here
                                  ([nothing, nothing], ()),                  # ":" alone is no indexing
@@ -290,7 +291,7 @@ class Lists(unittest.TestCase):
             ref.check_equal(x.get(), expected, f"{entries}")
 
     def test_empty_is_whole(self):
-        """Any tensor without elements is ":" where an index of no places does not fit, whatever its type and rank."""
+        """Any empty tensor, whatever its type and rank, is ":" if an index without positions does not fit."""
         x = Tensor.of(F32, np.arange(12.0).reshape(3, 4))
         for empty in (Tensor.empty(I64, (0,)), Tensor.empty(F32, (0, 3)), Tensor.empty(BOOL, (0,))):
             out, put = Tensor.empty(F32, (3, 2)), Tensor.of(F32, x.get())
@@ -304,7 +305,7 @@ class Lists(unittest.TestCase):
             ref.check_equal(put.get(), expected, f"{empty}")
 
     def test_mask_alone(self):
-        """torch_npu's x[mask], x[mask] = 0."""
+        """x[mask] and x[mask] = 0 as torch_npu calls them."""
         x = Tensor.of(F32, np.arange(12.0).reshape(3, 4))
         mask = Tensor.of(BOOL, x.get() % 3 == 1)
         out = Tensor.empty(F32, (4,))
@@ -369,7 +370,8 @@ class Scatters(unittest.TestCase):
             value = {"f": 1.5, "i": 3, "b": True, "c": 1.5 - 1j}[d.kind]
             for values, source, name in ((values, src, "Scatter"),
                                          (np.full(index.shape, value, d.values),
-                                          Scalar(value, {"f": F32, "i": I64, "b": BOOL, "c": C64}[d.kind]), "ScatterValue")):
+                                          Scalar(value, {"f": F32, "i": I64, "b": BOOL, "c": C64}[d.kind]),
+                                          "ScatterValue")):
                 sums = self.expected(d, x.get(), where, values, reduce)
                 out, ref_ = gen.out(d, shape), gen.again(x)
                 run("aclnn" + name, x, dim, index, source, reduce, out)
@@ -406,7 +408,7 @@ class Scatters(unittest.TestCase):
             for i in np.ndindex(places):
                 expected[tuple(at[i])] = v[i]
             out, var = gen.out(d, shape), gen.again(x)
-            if updates.shape:                                     # CANN refuses an element by itself, to be one of out's
+            if updates.shape:                                     # CANN refuses a single element that is one of out's
                 run("aclnnScatterNd", x, index, updates, out)
                 ref.check_equal(out.get(), expected)
             run("aclnnScatterNdUpdate", var, index, updates)
@@ -524,7 +526,7 @@ class Slices(unittest.TestCase):
         each_case(self, "aclnnIndexFillTensor", 2 * CASES, body)
 
     def test_ggml_set_rows(self):
-        """An index without elements and a source of stride 0; halves into rows of a cache."""
+        """An index without elements with a source of stride 0; writing halves into rows of a cache."""
         x = Tensor.of(F16, np.zeros((6, 4)))
         run("aclnnInplaceIndexCopy", x, 0, Tensor.empty(I64, (0,)), Tensor(F16, (0, 4), (0, 1)))
         ref.check_equal(x.get(), np.zeros((6, 4), np.float32))
@@ -559,10 +561,11 @@ for d in (F32, F16):
 
 class Threads(unittest.TestCase):
     def test_sums_are_the_same(self):
-        """Bit for bit, for any number of threads."""
+        """Sums have the same bits for any number of threads."""
         def with_threads(n):
-            return subprocess.run([sys.executable, "-c", SUMS], env={**os.environ, "OMP_NUM_THREADS": str(n)},
-                                  cwd=os.path.dirname(os.path.abspath(__file__)), check=True, capture_output=True).stdout
+            p = subprocess.run([sys.executable, "-c", SUMS], env={**os.environ, "OMP_NUM_THREADS": str(n)},
+                               cwd=os.path.dirname(os.path.abspath(__file__)), check=True, capture_output=True)
+            return p.stdout
         self.assertEqual(with_threads(1), with_threads(2))
 
 
@@ -571,14 +574,14 @@ class Embeddings(unittest.TestCase):
         def body(gen):
             d, n, width = gen.pick(FLOATS), gen.integer(1, 12), gen.integer(1, 40)
             index = indices(gen, gen.shape(max_rank=3, numel=60), n)
-            rows = gen.pick((index.shape, index.shape, (1,) + index.shape, (index.size,), ()))   # as many as indices
+            rows = gen.pick((index.shape, index.shape, (1,) + index.shape, (index.size,), ()))   # one row per index
             rows = index.shape if np.prod(rows) != index.size else rows
             if gen.chance(0.3):
                 other = gen.pick((I8, U8, I16, F16, F32, F64, BOOL))
                 index = gen.out(other, index.shape, index.get() % 2 if other is BOOL else index.get())
                 n = max(n, 2)
             grad = gen.drawn(d, rows + (width,), lambda s: gen.values(d, s, limit=100))
-            padding = gen.integer(0, n - 1) if gen.chance(0.5) else 2 ** 64 - 1      # -1 as clients pass it: none
+            padding = gen.integer(0, n - 1) if gen.chance(0.5) else 2 ** 64 - 1      # clients pass -1 for none
             scale, i = gen.chance(0.5), index.get().ravel().astype(np.int64)
             out = gen.out(gen.pick((d, F32)), (n, width))
             run("aclnnEmbeddingDenseBackward", grad, index, n, padding, scale, out)
@@ -588,7 +591,7 @@ class Embeddings(unittest.TestCase):
             exact, magnitude = np.zeros((n, width), LD), np.zeros((n, width), LD)
             np.add.at(exact, i, terms)
             np.add.at(magnitude, i, np.abs(terms))
-            # a running sum per row: count additions, and the division
+            # A running sum per row: its error grows with the number of additions, and the division adds to it.
             slack = (count[:, None] + 2) * LD(2) ** -24 * magnitude
             ref.check(out.get(), exact, out.dtype, F32, ulps=1, slack=slack, what=f"padding {padding} scale {scale}")
         each_case(self, "aclnnEmbeddingDenseBackward", 2 * CASES, body)
@@ -601,14 +604,19 @@ class Embeddings(unittest.TestCase):
             most, kind = gen.pick((0.5, 3.0, 40.0)), gen.pick((0.0, 1.0, 2.0, 3.0, np.inf))
             v = x.get().astype(LD)
             with np.errstate(all="ignore"):
-                norm = np.abs(v).max(1) if np.isinf(kind) else (v != 0).sum(1) if kind == 0 else (np.abs(v) ** LD(kind)).sum(1) ** (1 / LD(kind))
+                if np.isinf(kind):
+                    norm = np.abs(v).max(1)
+                elif kind == 0:
+                    norm = (v != 0).sum(1)
+                else:
+                    norm = (np.abs(v) ** LD(kind)).sum(1) ** (1 / LD(kind))
             scale = np.where(np.isin(np.arange(n), index.get()) & (norm > most), most / (norm + LD(1e-7)), 1)
             run("aclnnEmbeddingRenorm", x, index, most, kind)
             ref.check(x.get(), v * scale[:, None], d, F64, ulps=0.5, slack=np.abs(v * scale[:, None]) * LD(2) ** -45)
         each_case(self, "aclnnEmbeddingRenorm", CASES, body)
 
     def test_renorm_to_nan(self):
-        """NaN is no limit."""
+        """A limit of NaN limits nothing."""
         x = Tensor.of(F32, np.float32([[3, 4], [5, 12]]))
         run("aclnnEmbeddingRenorm", x, Tensor.of(I64, [0, 1]), float("nan"), 2.0)
         ref.check_equal(x.get(), np.float32([[3, 4], [5, 12]]))
@@ -631,8 +639,8 @@ class Embeddings(unittest.TestCase):
             told = gen.chance(0.7)
             of_bag, size = gen.out(I64, (index.size * told,), np.full(index.size * told, -5)), gen.out(I64, (bags,))
             largest = gen.out(I64, (bags, width) if mode == 2 else (bags,))
-            run("aclnnEmbeddingBag", weight, index, offsets, False, mode, False, samples, last, padding, out, of_bag, size,
-                largest)
+            run("aclnnEmbeddingBag", weight, index, offsets, False, mode, False, samples, last, padding,
+                out, of_bag, size, largest)
             w, i = weight.get().astype(LD), index.get()
             exact, magnitude = np.zeros((bags, width), LD), np.zeros((bags, width), LD)
             for b in range(bags):
@@ -660,7 +668,7 @@ def t(*shape, d=F32):
 
 class Failures(unittest.TestCase):
     def test_out_of_range(self):
-        """The task fails, and names the index and the range; nothing outside is touched."""
+        """The task fails with a message that names the index and its range; nothing outside the range is touched."""
         x, ints = t(3, 4), lambda *v: Tensor.of(I64, np.array(v))
         for op, name, *args in (
                 ("IndexSelect", "index[1] is 3", x, 0, ints(0, 3), t(2, 4)),

@@ -1,4 +1,4 @@
-"""Losses against formulas in long double, and their gradients against finite differences of those."""
+"""Losses compared with formulas in long double, and their gradients with finite differences of those."""
 import unittest
 from collections import namedtuple
 
@@ -37,8 +37,8 @@ def kl(x, y, log):
     return np.where(y == 0, 0, y * np.log(np.where(y == 0, 1, y))) - y * x
 
 
-# the value; weights: how many optional ones follow the target; extra: what follows the reduction; scale: of the terms
-# that the value is made of, whose roundings it may show
+# function: the loss; weights: number of optional tensors after the target; extra: argument after the reduction; x, y:
+# kinds of values; scale: magnitude of the terms that the loss is computed from, whose rounding may show in the result
 Loss = namedtuple("Loss", "op function weights extra x y scale")
 LOSSES = (
     Loss("Mse", lambda x, y: (x - y) ** 2, 0, None, "real", "real", lambda x, y: abs(x - y) * (abs(x) + abs(y))),
@@ -51,8 +51,8 @@ LOSSES = (
     Loss("BinaryCrossEntropyWithLogits", bce_logits, 2, None, "real", "unit",
          lambda x, y, w, p: abs(w) * (1 + abs(x)) * (1 + abs(p))),
 )
-LIKE_SELF = ("BinaryCrossEntropy", "BinaryCrossEntropyWithLogits")     # the target, in the forward direction
-GRAD_GROWS = ("Mse", "L1", "SmoothL1", "SoftMargin")                   # beyond self and target
+LIKE_SELF = ("BinaryCrossEntropy", "BinaryCrossEntropyWithLogits")     # the forward target must have self's shape
+GRAD_GROWS = ("Mse", "L1", "SmoothL1", "SoftMargin")                   # the gradient may exceed self and target
 FORWARD = {"Mse": "MseLoss", "L1": "L1Loss", "SmoothL1": "SmoothL1Loss", "SoftMargin": "SoftMarginLoss"}
 
 
@@ -115,16 +115,18 @@ class Elementwise(unittest.TestCase):
             ref.check_equal(other.bits(), out.bits(), "bits in another layout")
 
     def integers(self, gen):
-        """L1Loss of INT64: differences, or their sum, which wrap; beside a float, as floats."""
+        """L1Loss of INT64 gives differences or their sum, which wrap; with a float operand it computes in float."""
         shape = gen.shape()
         sa, sb = gen.broadcast_pair(shape) if gen.chance(0.3) else (shape, shape)
         x, reduction = gen.tensor(I64, sa), gen.pick((NONE, SUM))
         if gen.chance(0.3):
-            x, y = (gen.tensor(d, s, gen.rng.integers(-1000, 1000, s).astype(d.values)) for d, s in ((I64, sa), (F32, sb)))
+            x, y = (gen.tensor(d, s, gen.rng.integers(-1000, 1000, s).astype(d.values))
+                    for d, s in ((I64, sa), (F32, sb)))
             out = gen.out(F32, ())
             run("aclnnL1Loss", x, y, MEAN, out)
             each = abs(x.get().astype(LD) - y.get())
-            ref.check(out.get(), np.reshape(each.sum() / max(each.size, 1) if each.size else np.nan, ()), F32, slack=each.max(initial=0) * 1e-6)
+            exact = np.reshape(each.sum() / max(each.size, 1) if each.size else np.nan, ())
+            ref.check(out.get(), exact, F32, slack=each.max(initial=0) * 1e-6)
             return
         y = gen.tensor(I64, sb)
         out = gen.out(gen.pick((I64, F64)), shape if reduction == NONE else ())
@@ -145,20 +147,23 @@ class Elementwise(unittest.TestCase):
 
     def test_shapes(self):
         row, all_, one = Tensor.empty(F32, (1, 4)), Tensor.empty(F32, (3, 4)), Tensor.empty(F32, ())
-        for op, *args in (("BinaryCrossEntropy", row, all_, None, MEAN, one), ("BinaryCrossEntropy", all_, row, None, MEAN, one),
+        for op, *args in (("BinaryCrossEntropy", row, all_, None, MEAN, one),
+                          ("BinaryCrossEntropy", all_, row, None, MEAN, one),
                           ("BinaryCrossEntropyWithLogits", row, all_, None, None, NONE, all_),
                           ("BinaryCrossEntropyWithLogitsBackward", one, all_, row, None, None, MEAN, all_)):
             with self.assertRaisesRegex(AclError, "target has shape"):
                 run("aclnn" + op, *args)
-        for op, *args in (("KlDivBackward", one, row, all_, SUM, False, all_), ("MseLossBackward", all_, row, row, NONE, row)):
+        for op, *args in (("KlDivBackward", one, row, all_, SUM, False, all_),
+                          ("MseLossBackward", all_, row, row, NONE, row)):
             with self.assertRaisesRegex(AclError, "out has shape"):
                 run("aclnn" + op, *args)
 
     def backward(self, gen, loss, target_too=False):
         of_target = target_too and gen.chance(0.5)
         grown = loss.op in GRAD_GROWS and gen.chance(0.2)
-        x, y, weights, extra, shape, d = self.operands(gen, loss, edges=False, alike=target_too and not of_target, smaller=grown)
-        if loss.extra == "beta" or loss.op == "L1":       # away from the corners
+        x, y, weights, extra, shape, d = self.operands(gen, loss, edges=False, alike=target_too and not of_target,
+                                                       smaller=grown)
+        if loss.extra == "beta" or loss.op == "L1":       # away from the kinks
             extra = [0.5] if extra else []
         reduction = gen.pick((NONE, MEAN, SUM) + ((BATCH_MEAN,) if loss.op == "KlDiv" else ()))
         g = gen.drawn(d, shape if reduction == NONE or grown else gen.pick(((), (1,), shape)) if shape else (),
@@ -185,12 +190,13 @@ class Elementwise(unittest.TestCase):
         size = (1 + abs(wide[0]) + abs(wide[1])) * w * p * (20 if loss.op == "BinaryCrossEntropy" else 1)
         size = size * (np.exp(wide[1]) if loss.extra == "log" else 1)
         slack = abs(grad) / n * size * (4 * max(eps, LD(2) ** -38))        # the difference quotient's own error
-        if loss.op == "KlDiv":                            # self's shape: sums over what it is broadcast along
+        if loss.op == "KlDiv":                            # of self's shape: summed along the axes that are broadcast
             lost = tuple(range(len(shape) - len(x.shape)))
             lost += tuple(i + len(lost) for i, k in enumerate(x.shape) if k != shape[i + len(lost)])
             slack = slack + abs(exact) * eps * (12 if lost else 0)
             exact, slack = (np.reshape(v.sum(lost), x.shape) for v in (exact, slack))
-        ref.check(out.get(), exact, d, computed_in(d), ulps=4, slack=slack, what=f"{name} reduction {reduction} {extra}")
+        ref.check(out.get(), exact, d, computed_in(d), ulps=4, slack=slack,
+                  what=f"{name} reduction {reduction} {extra}")
 
     def test_forward(self):
         for loss in LOSSES:
@@ -203,7 +209,7 @@ class Elementwise(unittest.TestCase):
 
 
 def same_elsewhere(test, gen, op, args, outs):
-    """The same call in other layouts gives the same bits."""
+    """The same call with other layouts gives the same bits."""
     others = [gen.out(o.dtype, o.shape) for o in outs]
     moved = [gen.again(a) if isinstance(a, Tensor) and a not in outs else
              others[outs.index(a)] if a in outs else a for a in args]
@@ -306,14 +312,15 @@ class CrossEntropy(unittest.TestCase):
         kept = w[t] * (t != ignore)
         terms = 2 * max(w.max(), 1) * (1 if REDUCTIONS[reduction] != SUM else n)
         slack = 4 * eps * scale * terms * (n / max(kept.sum(), LD(0.01)) if REDUCTIONS[reduction] == MEAN else 1)
-        ref.check(loss.get(), np.reshape(expected, loss.shape), d, F32, slack=slack, what=f"loss {reduction} {smoothing}")
+        ref.check(loss.get(), np.reshape(expected, loss.shape), d, F32, slack=slack,
+                  what=f"loss {reduction} {smoothing}")
         for a, before in zip(args[-2:], z_outputs):
             ref.check_equal(a.bits(), before, "z-loss")
         if gen.chance(0.3):
             same_elsewhere(self, gen, "aclnnCrossEntropyLoss", args, [loss, log_prob])
 
     def backward(self, gen):
-        """Against finite differences of the loss in long double."""
+        """Compares the gradient with a formula in long double; `differences` compares both with the loss."""
         d, n, classes, target, weight, ignore, t, w, smoothing, reduction = self.problem(gen)
         n, classes = min(n, 12), min(classes, 1500)
         t = t[:n]
@@ -325,8 +332,8 @@ class CrossEntropy(unittest.TestCase):
             return                                       # a mean over nothing
         grad = gen.drawn(d, (n,) if each else (), lambda s: gen.values(d, s, limit=5))
         out = gen.out(d, (n, classes))
-        run("aclnnCrossEntropyLossGrad", grad, log_p, target, weight, None, None, reduction, ignore, smoothing, 0.0, out)
-        # rows don't meet: one class at a time is moved in all of them, from the scores that log_p itself is
+        run("aclnnCrossEntropyLossGrad", grad, log_p, target, weight, None, None, reduction, ignore, smoothing, 0.0,
+            out)
         rows = "sum" if not each else "none"
         base, g = log_p.get().astype(LD), np.broadcast_to(grad.get().astype(LD), (n,))
         divisor = (w[t] * (t != ignore)).sum() if REDUCTIONS[reduction] == MEAN else 1
@@ -340,7 +347,7 @@ class CrossEntropy(unittest.TestCase):
         ref.check(out.get(), exact, d, F32, ulps=2, slack=LD(2) ** -22 * scale, what=f"{rows} {reduction} {smoothing}")
 
     def differences(self, gen):
-        """The gradient's formula above is itself the slope of the loss."""
+        """The gradient is the slope of the loss, by finite differences in long double."""
         n, classes, h = 3, gen.integer(1, 6), LD(2) ** -20
         x, w = gen.rng.standard_normal((n, classes)).astype(LD), gen.rng.uniform(0.5, 2, classes).astype(LD)
         w = F32.round(w).astype(LD)
@@ -357,7 +364,7 @@ class CrossEntropy(unittest.TestCase):
             self.assertAlmostEqual(float(out.get()[i]), float((slope[0] - slope[1]) / (2 * h)), delta=2e-6)
 
     def logits(self, gen):
-        """SoftmaxCrossEntropyWithLogits: labels are probabilities."""
+        """SoftmaxCrossEntropyWithLogits, where labels are probabilities."""
         d = gen.pick(FLOATS)
         n, classes = gen.integer(0, 40), gen.integer(1, 50) if gen.chance(0.8) else 2100
         x = gen.drawn(d, (n, classes), lambda s: gen.values(d, s, limit=30))
@@ -388,11 +395,12 @@ class CrossEntropy(unittest.TestCase):
         with self.assertRaisesRegex(AclError, r"target\[77\] is -2, expected 0 to 3"):
             run("aclnnCrossEntropyLoss", x, t, None, b"mean", -100, 0.0, 0.0, False, Tensor.empty(F32, ()), out, *z)
         with self.assertRaisesRegex(AclError, "lseForZlossOut") as caught:
-            run("aclnnCrossEntropyLoss", x, t, None, b"mean", -100, 0.0, 0.0, False, Tensor.empty(F32, ()), out, z[0], None)
+            run("aclnnCrossEntropyLoss", x, t, None, b"mean", -100, 0.0, 0.0, False, Tensor.empty(F32, ()), out, z[0],
+                None)
         self.assertEqual(caught.exception.code, NULLPTR)
         with self.assertRaisesRegex(AclError, r"target\[77\] is -2, expected 0 to 3"):
-            run("aclnnCrossEntropyLossGrad", Tensor.of(F32, np.ones(())), x, t, None, None, None, b"sum", -100, 0.0, 0.0,
-                out)
+            run("aclnnCrossEntropyLossGrad", Tensor.of(F32, np.ones(())), x, t, None, None, None, b"sum", -100, 0.0,
+                0.0, out)
 
 
 class Multilabel(unittest.TestCase):
@@ -413,7 +421,8 @@ class Multilabel(unittest.TestCase):
             row, t = x.get()[i].astype(LD), target.get()[i]
             of = [int(j) for j in t[:list(t).index(-1) if -1 in t else None]]
             expected[i][of] = 1
-            losses[i] = sum(max(LD(0), 1 - row[j] + row[k]) for j in of for k in range(classes) if k not in of) / classes
+            losses[i] = sum(max(LD(0), 1 - row[j] + row[k])
+                            for j in of for k in range(classes) if k not in of) / classes
         exact = {NONE: losses, SUM: losses.sum(), MEAN: losses.sum() / (losses.size or LD(np.nan))}[reduction]
         ref.check(out.get(), exact, d, F32, ulps=1, slack=1e-12, what=f"reduction {reduction}")
         ref.check_equal(flags.get(), expected, "isTarget")
@@ -424,7 +433,8 @@ class Multilabel(unittest.TestCase):
     def test_target_out_of_range(self):
         f = [Tensor.empty(F32, s) for s in ((), (2, 3))]
         with self.assertRaisesRegex(AclError, r"target\[1, 1\] is 3, expected -1 to 2"):
-            run("aclnnMultilabelMarginLoss", Tensor.of(F32, np.zeros((2, 3))), Tensor.of(I64, [[0, -1, 9], [1, 3, -1]]), SUM, *f)
+            run("aclnnMultilabelMarginLoss", Tensor.of(F32, np.zeros((2, 3))),
+                Tensor.of(I64, [[0, -1, 9], [1, 3, -1]]), SUM, *f)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Mixtures of experts: tokens by their experts and back, gates; against NumPy."""
+"""Mixtures of experts: tokens sorted by their experts and back, and gates, compared with NumPy."""
 import unittest
 
 import numpy as np
@@ -16,7 +16,7 @@ def tokens_of(gen, d, shape):
 
 
 def slots_of(experts):
-    """Where each slot's token is when slots are sorted by experts."""
+    """The order of slots sorted by experts, and the position of each slot in it."""
     order = np.argsort(experts.ravel(), kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(order.size)
@@ -119,8 +119,8 @@ class Routing(unittest.TestCase):
         each_case(self, "aclnnMoeInitRouting", CASES, body)
         x = Tensor.of(F32, np.ones((2, 3)))
         with self.assertRaises(AclError) as error:
-            run("aclnnMoeInitRouting", x, Tensor.of(I32, [[0], [2]]), Tensor.of(I32, [[0], [1]]), 2, Tensor.empty(F32, (2, 3)),
-                Tensor.empty(I32, (2,)), Tensor.empty(I32, (2,)))
+            run("aclnnMoeInitRouting", x, Tensor.of(I32, [[0], [2]]), Tensor.of(I32, [[0], [1]]), 2,
+                Tensor.empty(F32, (2, 3)), Tensor.empty(I32, (2,)), Tensor.empty(I32, (2,)))
         self.assertIn("rowIdx[1] is 2", error.exception.message)
 
     def test_expert_tokens(self):
@@ -194,7 +194,7 @@ class Gating(unittest.TestCase):
             gone = finished.get()[..., None] if finished else np.zeros((*lead, 1), bool)
             got = outs[1].get()
             self.assertTrue(np.all(np.where(gone, got == experts, True)))
-            chosen = np.take_along_axis(soft, np.where(gone, 0, got), -1)      # of almost equal ones either
+            chosen = np.take_along_axis(soft, np.where(gone, 0, got), -1)      # any of almost equal ones is right
             self.assertTrue(np.all(gone | (np.abs(chosen - best) <= 1e-5 * best)))
             n = int(np.prod(lead))
             ref.check_equal(outs[2].get(), np.arange(n * k).reshape(k, n).T.reshape(*lead, k))
@@ -215,8 +215,8 @@ class Gating(unittest.TestCase):
             bias = gen.drawn(d, (experts,), lambda s: d.round(gen.rng.standard_normal(s))) if gen.chance(0.6) else None
             y, index = gen.out(d, (n, k)), gen.out(I32, (n, k))
             scores = gen.out(F32, (n, experts)) if gen.chance(0.5) else None
-            run("aclnnMoeGatingTopK", x, bias, k, k_groups, groups, mode, 0, kind, scores is not None, 2.5, 1e-20, y, index,
-                scores)
+            run("aclnnMoeGatingTopK", x, bias, k, k_groups, groups, mode, 0, kind, scores is not None, 2.5, 1e-20,
+                y, index, scores)
             v = x.get().astype(LD)
             exact = np.exp(ref.log_softmax(v, -1)) if kind == 0 else ref.sigmoid(v)
             if scores:
@@ -232,7 +232,7 @@ class Gating(unittest.TestCase):
             np.put_along_axis(kept, order[:, :k_groups], True, -1)
             allowed = np.where(np.repeat(kept, size, -1), biased, -np.inf)
             got = index.get().astype(np.int64)
-            clear = gap > 1e-5                                  # groups that float tells from each other
+            clear = gap > 1e-5                                  # the chosen groups differ clearly in float
             top = -np.sort(-allowed, -1)[:, :k]
             chosen = np.take_along_axis(allowed, got, -1)
             self.assertTrue(np.all(np.abs(chosen - top)[clear] <= 1e-5))
@@ -243,8 +243,11 @@ class Gating(unittest.TestCase):
             ref.check(y.get(), values * LD(2.5), d, slack=4e-6 * values)
         each_case(self, "aclnnMoeGatingTopK", 3 * CASES, body)
         x, y, i = Tensor.empty(F32, (3, 8)), Tensor.empty(F32, (3, 2)), Tensor.empty(I32, (3, 2))
-        for name, args in (("groupCount", (2, 1, 3, 0, 0, 1)), ("kGroup", (2, 3, 2, 0, 0, 1)), ("k is 5", (5, 1, 2, 0, 0, 1)),
-                           ("renorm", (2, 1, 2, 0, 1, 1)), ("normType", (2, 1, 2, 0, 0, 2))):
+        for name, args in (("groupCount", (2, 1, 3, 0, 0, 1)),
+                           ("kGroup", (2, 3, 2, 0, 0, 1)),
+                           ("k is 5", (5, 1, 2, 0, 0, 1)),
+                           ("renorm", (2, 1, 2, 0, 1, 1)),
+                           ("normType", (2, 1, 2, 0, 0, 2))):
             with self.subTest(name):
                 code, message = refused("aclnnMoeGatingTopK", x, None, *args, False, 1.0, 0.0, y, i, None)
                 self.assertEqual(code, INVALID)

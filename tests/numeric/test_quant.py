@@ -1,4 +1,4 @@
-"""Quantisation by given scales: the formulas, an operation of float32 after the other."""
+"""Quantisation by given scales: the formulas, evaluated in float32 one operation after the other."""
 import unittest
 
 import numpy as np
@@ -15,13 +15,13 @@ f32 = np.float32
 
 
 def saturated(v, d):
-    """A float as the integer type: NaN is 0."""
+    """A float converted to the integer type with saturation; NaN becomes 0."""
     v = np.where(np.isnan(v), 0, v).astype(LD)
     return np.clip(v, d.min, d.max).astype(d.values)
 
 
 def packed_int4(values, words):
-    """An int4 tensor of these values: by elements, or by words of eight; its bytes hold two, the low half first."""
+    """An int4 tensor of these values, by elements or by words of eight. A byte holds two values, the low half first."""
     flat = np.asarray(values, np.int8).reshape(-1)
     raw = (flat[::2] & 15) | (flat[1::2] & 15) << 4
     shape = np.shape(values)
@@ -41,7 +41,7 @@ def unpacked_int4(t, shape):
 
 
 def parameter(gen, d, n, rank, axis, draw):
-    """[n], or of as many dimensions as x, in a random layout; and its values along the axis."""
+    """A parameter in a random layout, of shape [n] or of as many dimensions as x; and its values along the axis."""
     values = d.round(draw(n)) if d.kind == "f" else draw(n).astype(d.values)
     spread = [1] * rank
     spread[axis] = n
@@ -104,9 +104,11 @@ class Quantise(unittest.TestCase):
     def test_refused(self):
         x, s, y = Tensor.empty(F32, (2, 4)), Tensor.empty(F32, (4,)), Tensor.empty(I8, (2, 4))
         for name, args in (("scale has shape", (x, Tensor.empty(F32, (3,)), None, False, b"round", 2, y)),
-                           ("roundMode", (x, s, None, False, b"up", 2, y)), ("dstType", (x, s, None, False, b"round", 4, y)),
+                           ("roundMode", (x, s, None, False, b"up", 2, y)),
+                           ("dstType", (x, s, None, False, b"round", 4, y)),
                            ("y has dtype", (x, s, None, False, b"round", 2, x)),
-                           ("y has dtype INT32, expected a last", (x, s, None, False, b"round", 3, Tensor.empty(I32, (2, 1)))),
+                           ("y has dtype INT32, expected a last",
+                            (x, s, None, False, b"round", 3, Tensor.empty(I32, (2, 1)))),
                            ("offset", (x, s, Tensor.empty(F16, (4,)), False, b"round", 2, y))):
             with self.subTest(name):
                 code, message = refused("aclnnAscendQuant", *args)
@@ -115,9 +117,11 @@ class Quantise(unittest.TestCase):
         code, message = refused("aclnnQuantize", x, s, None, F32.code, 1, y)
         self.assertEqual(code, INVALID)
         self.assertIn("dtype is 0", message)
-        for scales, zeros, words in (((), None, "scales has shape [], expected 1 dimensions"), ((1, 4), None, "scales has shape [1, 4]"),
+        for scales, zeros, words in (((), None, "scales has shape [], expected 1 dimensions"),
+                                     ((1, 4), None, "scales has shape [1, 4]"),
                                      ((4,), (1, 4), "zeroPoints has shape [1, 4], expected [4]")):
-            code, message = refused("aclnnQuantize", x, Tensor.empty(F32, scales), zeros and Tensor.empty(I32, zeros), I8.code, 1, y)
+            code, message = refused("aclnnQuantize", x, Tensor.empty(F32, scales), zeros and Tensor.empty(I32, zeros),
+                                    I8.code, 1, y)
             self.assertEqual(code, INVALID)
             self.assertIn(words, message)
 
@@ -175,7 +179,8 @@ class FakeQuant(unittest.TestCase):
             shape = gen.shape(min_rank=1)
             axis = gen.integer(0, len(shape) - 1)
             n = shape[axis] if per_channel else 1
-            x = gen.drawn(d, shape, lambda s: np.where(gen.rng.random(s) < 0.05, d.values.type(np.nan), gen.values(d, s, limit=100)))
+            x = gen.drawn(d, shape, lambda s: np.where(gen.rng.random(s) < 0.05, d.values.type(np.nan),
+                                                       gen.values(d, s, limit=100)))
             scale = gen.tensor(d, (n,), d.round(gen.rng.uniform(0.05, 3, n)))
             zero = gen.tensor(I32, (n,), gen.rng.integers(-5, 20, n).astype(np.int32))
             low, high, enabled = gen.pick(((0, 255), (-128, 127), (-8, 7))) + (gen.pick((1.0, 1.0, 0.0)),)
@@ -193,7 +198,8 @@ class FakeQuant(unittest.TestCase):
             ref.check_equal(mask.get(), (q >= low) & (q <= high))
         each_case(self, "aclnnFakeQuant", 3 * CASES, body)
         x, s, z = Tensor.empty(F32, (2, 4)), Tensor.empty(F32, (1,)), Tensor.empty(I32, (1,))
-        code, message = refused("aclnnFakeQuantPerTensorAffineCachemask", x, s, z, 1.0, 5, 4, x, Tensor.empty(BOOL, (2, 4)))
+        code, message = refused("aclnnFakeQuantPerTensorAffineCachemask", x, s, z, 1.0, 5, 4, x,
+                                Tensor.empty(BOOL, (2, 4)))
         self.assertEqual(code, INVALID)
         self.assertIn("quantMin is 5", message)
 

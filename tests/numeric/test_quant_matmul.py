@@ -1,4 +1,4 @@
-"""QuantMatmulV4, the words of its scales, and small fused operators of attention."""
+"""QuantMatmulV4, the packed words of its scales, and small fused operators of attention."""
 import unittest
 
 import numpy as np
@@ -13,7 +13,7 @@ CASES = 60
 
 
 def words(scale, offset, rounds=False):
-    """CANN's formula."""
+    """Scale and offset packed into 64-bit words by CANN's formula."""
     bits = np.asarray(scale, np.float32).view(np.uint32).astype(np.uint64)
     if rounds:
         bits = bits + np.uint64(0xfff) + (bits >> np.uint64(13) & np.uint64(1))
@@ -31,7 +31,8 @@ class Parameters(unittest.TestCase):
             lead = (1,) if gen.chance(0.3) else ()
             scale = gen.tensor(F32, (*lead, n), F32.round(gen.rng.uniform(-4, 4, (*lead, n))))
             m, other = gen.pick((n, 1)), gen.pick(((), (1,)))
-            offset = gen.tensor(F32, (*other, m), F32.round(gen.rng.uniform(-300, 300, (*other, m)))) if gen.chance(0.6) else None
+            offset = gen.tensor(F32, (*other, m), F32.round(gen.rng.uniform(-300, 300, (*other, m)))) \
+                if gen.chance(0.6) else None
             out, mode = gen.out(gen.pick((U64, I64)), (*lead, n)), gen.integer(0, 1) if v3 else 0
             run("aclnnTransQuantParam" + ("V3" if v3 else "V2"), scale, offset, *([mode] if v3 else []), out)
             expected = words(scale.get().ravel(), offset.get().ravel() if offset else None, mode == 1)
@@ -45,13 +46,14 @@ class Parameters(unittest.TestCase):
 
 class Product(unittest.TestCase):
     def factor(self, gen, kind, shape, transposed):
-        """A matrix stack of this shape, given as it is or transposed; its values, and the tensor."""
+        """The values of a stack of matrices of this shape, and its tensor, which may be transposed."""
         most = 127 if kind == "i8" else 7
         values = gen.rng.integers(-most - 1, most + 1, shape).astype(np.int8)
         given = np.swapaxes(values, -1, -2) if transposed else values
         if kind == "i8":
             return values.astype(np.int64), gen.out(I8, given.shape, given)
-        if len(shape) == 2 and kind == "words" and given.shape[0] > 8 and gen.chance(0.4):     # a view of words that lie the other way
+        # A view whose words were packed along the other dimension.
+        if len(shape) == 2 and kind == "words" and given.shape[0] > 8 and gen.chance(0.4):
             lies = packed_int4(np.ascontiguousarray(given.T), True)
             view = object.__new__(Tensor)
             view.__dict__.update(lies.__dict__, shape=lies.shape[::-1], strides=lies.strides[::-1])
@@ -70,7 +72,8 @@ class Product(unittest.TestCase):
         to = gen.pick((F16, BF16, I8))
         form = "words" if to is I8 else gen.pick(("words", "numbers", "rows"))
         s_n = gen.pick((1, n))
-        numbers = F32.round(gen.rng.uniform(0.5, 2, s_n) * (127 if to is I8 else 200) / (k ** 0.5 * (5000 if kind == "i8" else 20)))
+        numbers = F32.round(gen.rng.uniform(0.5, 2, s_n) * (127 if to is I8 else 200)
+                            / (k ** 0.5 * (5000 if kind == "i8" else 20)))
         shift = None
         if form == "words":
             shift = np.rint(gen.rng.uniform(-20, 20, s_n)) if to is I8 and gen.chance(0.5) else None
@@ -109,7 +112,7 @@ class Product(unittest.TestCase):
         each_case(self, "aclnnQuantMatmulV4", 4 * CASES, self.case)
 
     def test_sums(self):
-        """An int32 result is the sums and their bias, whatever the scale."""
+        """An int32 result holds the sums with their bias, whatever the scale."""
         def body(gen):
             m, k, n = (gen.integer(1, 40) for _ in "mkn")
             batch = gen.shape(max_rank=2, numel=6, empty=0) if gen.chance(0.4) else ()
@@ -118,14 +121,18 @@ class Product(unittest.TestCase):
             x2, b = self.factor(gen, "i8", (k, n), t2)
             d = gen.pick((F32, BF16))
             scale = gen.tensor(d, (gen.pick((1, n)),))
-            bias = gen.tensor(I32, (*batch, 1, n) if len(batch) == 1 and gen.chance(0.5) else (n,)) if gen.chance(0.6) else None
+            bias = gen.tensor(I32, (*batch, 1, n) if len(batch) == 1 and gen.chance(0.5) else (n,)) \
+                if gen.chance(0.6) else None
             out = gen.out(I32, (*batch, m, n))
             run("aclnnQuantMatmulV4", a, b, scale, None, None, bias, t1, t2, out)
             ref.check_equal(out.get(), (x1 @ x2 + (bias.get() if bias else 0)).astype(np.int32))
         each_case(self, "aclnnQuantMatmulV4 into int32", CASES, body)
 
     def test_refused(self):
-        x, y, s, out = Tensor.empty(I8, (4, 8)), Tensor.empty(I8, (8, 6)), Tensor.empty(F32, (6,)), Tensor.empty(F16, (4, 6))
+        x, y, s = Tensor.empty(I8, (4, 8)), Tensor.empty(I8, (8, 6)), Tensor.empty(F32, (6,))
+        out, empty_out = Tensor.empty(F16, (4, 6)), Tensor.empty(F16, (0, 6))
+        x4, y4 = packed_int4(np.zeros((4, 8)), False), packed_int4(np.zeros((1, 8, 6)), False)
+        x4t, y4t = packed_int4(np.zeros((8, 4)), False), packed_int4(np.zeros((8, 6)), False)
         sums, one, words_ = Tensor.empty(I32, (4, 6)), Tensor.empty(F32, (1,)), Tensor.empty(I64, (6,))
         for name, args in (("x1 has shape", (x, x, s, None, None, None, False, False, out)),
                            ("scale has shape", (x, y, Tensor.empty(F32, (5,)), None, None, None, False, False, out)),
@@ -133,22 +140,26 @@ class Product(unittest.TestCase):
                            ("offset", (x, y, s, s, None, None, False, False, out)),
                            ("pertokenScaleOptional", (x, y, s, None, s, None, False, False, out)),
                            ("out has shape", (x, y, s, None, None, None, False, False, Tensor.empty(F16, (4, 5)))),
-                           ("scale has dtype INT64", (x, y, Tensor.empty(I64, (6,)), None, None, None, False, False, sums)),
+                           ("scale has dtype INT64",
+                            (x, y, Tensor.empty(I64, (6,)), None, None, None, False, False, sums)),
                            ("bias has dtype FLOAT", (x, y, s, None, None, s, False, False, sums)),
-                           ("pertokenScaleOptional", (x, y, s, None, Tensor.empty(F32, (4,)), None, False, False, sums)),
+                           ("pertokenScaleOptional",
+                            (x, y, s, None, Tensor.empty(F32, (4,)), None, False, False, sums)),
                            ("out has dtype", (x, y, s, None, None, None, False, False, Tensor.empty(F32, (4, 6)))),
-                           ("pertokenScaleOptional has shape [1], expected [4]", (x, y, s, None, one, None, False, False, out)),
+                           ("pertokenScaleOptional has shape [1], expected [4]",
+                            (x, y, s, None, one, None, False, False, out)),
                            ("bias has shape [1], expected [6]", (x, y, s, None, None, one, False, False, out)),
-                           ("bias has 3 dimensions, expected 1", (x, y, s, None, None, Tensor.empty(F32, (1, 1, 6)), False, False, out)),
+                           ("bias has 3 dimensions, expected 1",
+                            (x, y, s, None, None, Tensor.empty(F32, (1, 1, 6)), False, False, out)),
                            ("offset has shape [1, 6], expected [6] or [1]",
-                            (x, y, words_, Tensor.empty(F32, (1, 6)), None, None, False, False, Tensor.empty(I8, (4, 6)))),
+                            (x, y, words_, Tensor.empty(F32, (1, 6)), None, None, False, False,
+                             Tensor.empty(I8, (4, 6)))),
                            ("x1 has shape [0, 8], expected 2 to 6 dimensions, and elements",
-                            (Tensor.empty(I8, (0, 8)), y, s, None, None, None, False, False, Tensor.empty(F16, (0, 6)))),
+                            (Tensor.empty(I8, (0, 8)), y, s, None, None, None, False, False, empty_out)),
                            ("transposeX1 is true, expected false as x1 is int4",
-                            (packed_int4(np.zeros((8, 4)), False), packed_int4(np.zeros((8, 6)), False), s, None, None, None, True, False, out)),
+                            (x4t, y4t, s, None, None, None, True, False, out)),
                            ("x2 has shape [1, 8, 6], expected 2 dimensions",
-                            (packed_int4(np.zeros((4, 8)), False), packed_int4(np.zeros((1, 8, 6)), False), s, None, None, None, False, False,
-                             Tensor.empty(F16, (1, 4, 6))))):
+                            (x4, y4, s, None, None, None, False, False, Tensor.empty(F16, (1, 4, 6))))):
             with self.subTest(name):
                 code, message = refused("aclnnQuantMatmulV4", *args)
                 self.assertEqual(code, INVALID)
@@ -179,9 +190,11 @@ class Fused(unittest.TestCase):
             b, w, n, s1, s2 = (gen.integer(1, k) for k in (3, 3, 3, 5, 40))
             whole, scale = gen.chance(0.5), gen.pick((1.0, 0.125, -2.0))
             x = gen.drawn(d, (b, w, n, s1, s2) if whole else (b * w, n, s1, s2), lambda s: gen.values(d, s, limit=8))
-            bias = gen.drawn(d, gen.pick(((n, s1, s2), (1, n, s1, s2), (1, 1, n, s1, s2))), lambda s: gen.values(d, s, limit=8))
+            bias = gen.drawn(d, gen.pick(((n, s1, s2), (1, n, s1, s2), (1, 1, n, s1, s2))),
+                             lambda s: gen.values(d, s, limit=8))
             mask = gen.drawn(d, gen.pick(((w, s1, s2), (w, 1, s1, s2), (1, w, 1, s1, s2))),
-                             lambda s: d.round(np.where(gen.rng.random(s) < 0.3, -100.0, 0))) if gen.chance(0.7) else None
+                             lambda s: d.round(np.where(gen.rng.random(s) < 0.3, -100.0, 0))) \
+                if gen.chance(0.7) else None
             out = gen.out(d, x.shape)
             run("aclnnMaskedSoftmaxWithRelPosBias", x, mask, bias, scale, 0, out)
             v = x.get().astype(LD).reshape(b, w, n, s1, s2) * LD(scale) + bias.get().astype(LD).reshape(n, s1, s2)
@@ -191,8 +204,8 @@ class Fused(unittest.TestCase):
             ref.check(out.get(), exact, d, slack=2e-6 * exact * (1 + np.abs(v).max() / 8))
         each_case(self, "aclnnMaskedSoftmaxWithRelPosBias", CASES, body)
         x = Tensor.empty(F32, (4, 2, 3, 5))
-        code, message = refused("aclnnMaskedSoftmaxWithRelPosBias", x, Tensor.empty(F32, (3, 3, 5)), Tensor.empty(F32, (2, 3, 5)),
-                                1.0, 0, x)
+        code, message = refused("aclnnMaskedSoftmaxWithRelPosBias", x, Tensor.empty(F32, (3, 3, 5)),
+                                Tensor.empty(F32, (2, 3, 5)), 1.0, 0, x)
         self.assertEqual(code, INVALID)
         self.assertIn("attenMaskOptional has 3 windows", message)
 

@@ -1,4 +1,4 @@
-"""Quantisation of rows by their own extremes, by groups of rows, and behind an RmsNorm."""
+"""Quantisation of rows by their own extremes, of groups of rows, and after an RmsNorm."""
 import unittest
 
 import numpy as np
@@ -10,11 +10,11 @@ from gen import each_case
 from test_quant import packed_int4, unpacked_int4
 
 CASES = 60
-NEAR = 2e-5                                  # of a row's largest magnitude: roundings of float before the last
+NEAR = 2e-5                                  # error before the last rounding, relative to a row's largest magnitude
 
 
 def check_integers(got, exact, size, most, what="integers"):
-    """Each is a rounding of what it may be; size: the magnitudes that exact is made of."""
+    """Each integer is a rounding of a value near `exact`. size: the magnitudes that exact is computed from."""
     exact = np.clip(exact, -most - 1, most)
     good = np.abs(got.astype(LD) - exact) <= 0.5 + NEAR * (np.abs(size) + 1)
     ref.complain(got, exact, good, what, lambda i: "its rounding")
@@ -38,7 +38,7 @@ class Dynamic(unittest.TestCase):
             if groups or gen.chance(0.5) else None
         ends = np.sort(gen.rng.integers(0, rows + 1, groups))
         x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=50))
-        if gen.chance(0.2):                                                     # rows of one number
+        if gen.chance(0.2):                                                     # all elements of a row are equal
             x.set(np.full(shape, gen.pick((0.0, 1.0, -3.0)), d.values))
         kind, y = self.outputs(gen, shape)
         scale, offset = gen.out(F32, shape[:-1]), gen.out(F32, shape[:-1]) if v2 and gen.chance(0.5) else None
@@ -75,9 +75,11 @@ class Dynamic(unittest.TestCase):
     def test_refused(self):
         x, y, s = Tensor.empty(F16, (2, 8)), Tensor.empty(I8, (2, 8)), Tensor.empty(F32, (2,))
         for name, args in (("smoothScalesOptional has shape", (x, Tensor.empty(F16, (7,)), y, s)),
-                           ("yOut", (x, None, Tensor.empty(I8, (2, 7)), s)), ("scaleOut", (x, None, y, Tensor.empty(F32, (3,)))),
+                           ("yOut", (x, None, Tensor.empty(I8, (2, 7)), s)),
+                           ("scaleOut", (x, None, y, Tensor.empty(F32, (3,)))),
                            ("smoothScalesOptional has dtype", (x, Tensor.empty(F32, (8,)), y, s)),
-                           ("x has shape [8], expected 2", (Tensor.empty(F16, (8,)), None, Tensor.empty(I8, (8,)), Tensor.empty(F32, ())))):
+                           ("x has shape [8], expected 2",
+                            (Tensor.empty(F16, (8,)), None, Tensor.empty(I8, (8,)), Tensor.empty(F32, ())))):
             with self.subTest(name):
                 code, message = refused("aclnnDynamicQuant", *args)
                 self.assertEqual(code, INVALID)
@@ -104,8 +106,8 @@ class Dynamic(unittest.TestCase):
             ref.check_equal(got, np.clip(whole, -most - 1, most).astype(np.int8))
         each_case(self, "aclnnGroupQuant", CASES, body)
         with self.assertRaises(AclError) as error:
-            run("aclnnGroupQuant", Tensor.of(F32, np.ones((3, 8))), Tensor.of(F32, np.ones((2, 8))), Tensor.of(I32, [2, 1]),
-                None, 2, Tensor.empty(I8, (3, 8)))
+            run("aclnnGroupQuant", Tensor.of(F32, np.ones((3, 8))), Tensor.of(F32, np.ones((2, 8))),
+                Tensor.of(I32, [2, 1]), None, 2, Tensor.empty(I8, (3, 8)))
         self.assertIn("groupIndex[1] is 1", error.exception.message)
 
 
@@ -127,7 +129,8 @@ class Norms(unittest.TestCase):
         def body(gen):
             d, shape, tail, _ = self.drawn(gen, 1)
             x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4))
-            gamma, beta = (gen.drawn(d, gen.pick((tail, [1, *tail])), lambda s: gen.values(d, s, limit=4)) for _ in "gb")
+            gamma, beta = (gen.drawn(d, gen.pick((tail, [1, *tail])), lambda s: gen.values(d, s, limit=4))
+                           for _ in "gb")
             scale = Tensor.of(d, d.round([gen.rng.uniform(0.02, 0.5)]))
             offset = Tensor.of(*gen.pick(((I8, [3]), (d, [-2.0]))))
             y = gen.out(I8, shape)
@@ -151,8 +154,8 @@ class Norms(unittest.TestCase):
         out, y2, total = gen.out(I8, shape), gen.out(I8, shape), gen.out(d, shape)
         norm = gen.out(d, shape) if v2 and gen.chance(0.5) else None
         args = [x1, x2, gamma, scales[0], scales[1] if two else None, zeros[0], zeros[1] if two else None]
-        run("aclnnAddRmsNormQuant" + ("V2" if v2 else ""), *args, *([beta] if v2 else []), -1, 1e-5, divides, out, y2, total,
-            *([norm] if v2 else []))
+        run("aclnnAddRmsNormQuant" + ("V2" if v2 else ""), *args, *([beta] if v2 else []), -1, 1e-5, divides,
+            out, y2, total, *([norm] if v2 else []))
         v = x1.get().astype(LD) + x2.get().astype(LD)
         ref.check(total.get(), v, d, ulps=0.5)
         plain, v = self.norm(v, gamma.get().astype(LD), beta.get().astype(LD) if beta else LD(0), k)
@@ -173,8 +176,8 @@ class Norms(unittest.TestCase):
         gamma = gen.drawn(d, tail, lambda s: gen.values(d, s, limit=4))
         mask = gen.pick((None, (True, False), (False, True), (True, True))) if v2 else None
         n = gen.integer(0, 2) if mask is None else 2
-        smooth = [gen.drawn(d, tail, lambda s: d.round(gen.rng.uniform(0.2, 2, s))) if i < n and (not mask or mask[i]) else None
-                  for i in range(2)]
+        smooth = [gen.drawn(d, tail, lambda s: d.round(gen.rng.uniform(0.2, 2, s)))
+                  if i < n and (not mask or mask[i]) else None for i in range(2)]
         wanted = mask or (True, n == 2)
         beta = gen.drawn(d, tail, lambda s: gen.values(d, s, limit=4)) if v2 and gen.chance(0.5) else None
         ys = [gen.out(I8, shape) if w else Tensor.empty(I8, (1,)) for w in wanted]
@@ -216,7 +219,8 @@ class Norms(unittest.TestCase):
         each_case(self, "aclnnAddRmsNormCast", CASES, body)
 
     def test_refused(self):
-        x, g, y, s = Tensor.empty(F16, (2, 8)), Tensor.empty(F16, (8,)), Tensor.empty(I8, (2, 8)), Tensor.empty(F32, (2,))
+        x, g = Tensor.empty(F16, (2, 8)), Tensor.empty(F16, (8,))
+        y, s = Tensor.empty(I8, (2, 8)), Tensor.empty(F32, (2,))
         op = "aclnnAddRmsNormDynamicQuant"
         for name, args in (("smoothScale2Optional", (x, x, g, None, g, 1e-5, y, y, x, s, s)),
                            ("scale1Out has dtype", (x, x, g, None, None, 1e-5, y, y, x, Tensor.empty(F16, (2,)), s)),
@@ -227,8 +231,10 @@ class Norms(unittest.TestCase):
                 self.assertIn(name, message)
         for name, op, args in (("y2Out", op, (x, x, g, None, None, 1e-5, y, None, x, s, s)),
                                ("scale2Out", op, (x, x, g, None, None, 1e-5, y, y, x, s, None)),
-                               ("scale2Out", op + "V2", (x, x, g, None, None, None, 1e-5, Bools(True, True), y, y, x, s, None)),
-                               ("y2Out", "aclnnAddRmsNormQuant", (x, x, g, g, None, None, None, -1, 1e-5, True, y, None, x))):
+                               ("scale2Out", op + "V2",
+                                (x, x, g, None, None, None, 1e-5, Bools(True, True), y, y, x, s, None)),
+                               ("y2Out", "aclnnAddRmsNormQuant",
+                                (x, x, g, g, None, None, None, -1, 1e-5, True, y, None, x))):
             with self.subTest(name):
                 code, message = refused(op, *args)
                 self.assertEqual(code, NULLPTR)

@@ -1,4 +1,4 @@
-"""InplaceNormal and InplaceUniform: reproducible, independent, and of the distribution asked for.
+"""InplaceNormal and InplaceUniform: reproducible, independent, and of the requested distribution.
 
 Every statistical bound lies six standard deviations out or further: a failure is a defect, not chance.
 """
@@ -26,7 +26,7 @@ def uniform(t, seed, offset, low=0.0, high=1.0):
 
 
 def phi(x):
-    """The normal distribution function, from a table of erf."""
+    """The normal distribution function, interpolated in a table of erf."""
     grid = np.linspace(-8, 8, 4001)
     return np.interp(x, grid, [0.5 * (1 + math.erf(g / math.sqrt(2))) for g in grid])
 
@@ -55,7 +55,7 @@ class Random(unittest.TestCase):
         self.assertLess(distance * math.sqrt(n), 4.3, f"{what} distribution; {self.where}")
 
     def test_uniform_integers(self):
-        """Real numbers, of which the fraction is cut off."""
+        """Uniform integers are uniform real numbers whose fraction is cut off."""
         for d in INTS:
             for low, high in ((0.0, 100.0), (2.4, 5.7), (-3.5, 3.5), (7.0, 7.0), (0.0, float(min(d.max, 2 ** 62)))):
                 if d is U8 and low < 0:
@@ -69,7 +69,7 @@ class Random(unittest.TestCase):
         self.assertIn("from is -1", message)
 
     def test_integers_beyond_the_type(self):
-        """They wrap, as all integers do."""
+        """Random integers wrap if the type is too small, as all integers do."""
         for d in INTS:
             x, wide = Tensor.empty(d, (N // 16,)), Tensor.empty(I64, (N // 16,))
             for t in (x, wide):
@@ -77,7 +77,7 @@ class Random(unittest.TestCase):
             np.testing.assert_array_equal(x.get(), wide.get().astype(d.values), f"{d}; {self.where}")
 
     def test_integers_are_less_than_to(self):
-        """Also where the type has not all of them."""
+        """Random integers are less than `to`, even if the type can't hold all integers below it."""
         for d in (F16, BF16, F32):
             for low, high in ((0, 4000), (-42, 65504), (-2 ** 30, 2 ** 30 + 1), (5, 6)):
                 if d is F16 and abs(low) > 65504:
@@ -85,7 +85,8 @@ class Random(unittest.TestCase):
                 x = Tensor.empty(d, (N,))
                 run("aclnnInplaceRandom", x, low, high, self.seed, 4)
                 v = x.get().astype(np.float64)
-                self.assertTrue((v >= low).all() and (v < high).all(), f"{d} {low} {high}: {v.min()} {v.max()}; {self.where}")
+                self.assertTrue((v >= low).all() and (v < high).all(),
+                                f"{d} {low} {high}: {v.min()} {v.max()}; {self.where}")
                 self.assertGreaterEqual(v.max(), high - max(1, (high - low) / 100))
 
     def test_seed_of_either_sign(self):
@@ -112,7 +113,7 @@ class Random(unittest.TestCase):
                 x = uniform(Tensor.empty(d, (N,)), self.seed, 0, low, high)
                 self.assertGreaterEqual(x.min(), low, f"{d}; {self.where}")
                 self.assertLess(x.max(), high, f"{d}: `to` is exclusive, after rounding to the type too; {self.where}")
-                # halves: excluding `to` after rounding moves the mean by a fraction of their unit
+                # In 16-bit floats, excluding `to` after rounding moves the mean by a fraction of their unit.
                 self.moments(x, (low + high) / 2, (high - low) / math.sqrt(12), 1.8, f"uniform {d}") \
                     if d in (F32, F64) else None
                 if d in (F32, F64):
@@ -127,11 +128,11 @@ class Random(unittest.TestCase):
             for d in FLOATS64:
                 shape = gen.shape(min_rank=1, empty=0)
                 first = draw(Tensor.empty(d, shape), self.seed, 24)
-                for t in (Tensor.empty(d, shape), gen.out(d, shape)):        # the same again, and in another layout
+                for t in (Tensor.empty(d, shape), gen.out(d, shape)):        # repeated, and in another layout
                     np.testing.assert_array_equal(draw(t, self.seed, 24), first, f"{draw.__name__} {t}; {self.where}")
 
     def test_different(self):
-        """Another seed or offset: other numbers, unrelated, and not the same stream shifted a little."""
+        """Another seed or offset gives other numbers: uncorrelated, and not the same stream slightly shifted."""
         for draw, centre, std in ((normal, 0, 1), (uniform, 0.5, 1 / math.sqrt(12))):
             a = (draw(Tensor.empty(F32, (N,)), self.seed, 0) - centre) / std
             for seed, offset in ((self.seed + 1, 0), (self.seed, 1), (self.seed, 12), (self.seed ^ 1 << 40, 0)):

@@ -1,4 +1,4 @@
-"""Reductions: sums within the stated bound, the same bits for every layout, order statistics exact."""
+"""Reductions: sums are within the stated bound, bits are the same for every layout, order statistics are exact."""
 import unittest
 
 import numpy as np
@@ -20,14 +20,14 @@ LONG = ((5000,), (3, 2001), (2001, 3), (40, 5, 40), (70000,), (2, 66000), (66000
 
 
 def pick_dims(gen, rank):
-    """(dims as passed, sorted axes): {} stands for all, and any axis may be negative."""
+    """(dims as passed, sorted axes): {} stands for all axes, and any axis may be passed as negative."""
     axes = [int(i) for i in gen.rng.permutation(rank)[:gen.integer(0, rank)]]
     passed = [i - (rank if gen.chance(0.3) else 0) for i in axes]
     return passed, tuple(sorted(axes)) if axes else tuple(range(rank))
 
 
 def reducible(gen, empty=0.05, min_rank=0):
-    """Mostly small; now and then long or many rows and columns, past blocks, chunks and strips."""
+    """Mostly small shapes; sometimes long or many rows and columns, beyond blocks, chunks and strips."""
     return gen.pick(LONG) if gen.chance(0.2) else gen.shape(empty=empty, min_rank=min_rank)
 
 
@@ -57,7 +57,7 @@ class Sums(SameBits, unittest.TestCase):
         each_case(self, "whether there is any", CASES // 4, self.any)
 
     def any(self, gen):
-        """A sum as a truth value."""
+        """A sum that is stored as a truth value."""
         x = limited(gen, gen.pick(ALL), reducible(gen), limit=1)
         dims, axes = pick_dims(gen, len(x.shape))
         out = gen.out(BOOL, np.any(x.get(), axes).shape)
@@ -108,9 +108,9 @@ class Sums(SameBits, unittest.TestCase):
             magnitude = np.abs(values.astype(wide)).sum(axes, LD, keepdims=keep)
         n = count(shape, axes)
         if "Mean" in op and target.kind == "i":
-            exact = np.sign(exact) * (np.abs(exact) // max(n, 1))     # cut; of nothing 0
+            exact = np.sign(exact) * (np.abs(exact) // max(n, 1))     # truncated; 0 for an empty row
         elif "Mean" in op:
-            exact, magnitude = exact / LD(n), magnitude / LD(n)      # of nothing: NaN
+            exact, magnitude = exact / LD(n), magnitude / LD(n)      # NaN for an empty row
         if op == "aclnnReduceLogSum":
             if copied:
                 exact, magnitude = values.astype(LD), LD(0)
@@ -133,7 +133,7 @@ class Sums(SameBits, unittest.TestCase):
     def test_special_values(self):
         def body(gen):
             d = gen.pick(FLOATS)
-            v = gen.values(d, (7, 40), limit=10)                     # finite sums that stay finite
+            v = gen.values(d, (7, 40), limit=10)                     # finite numbers whose sums are finite
             odd = gen.rng.choice([np.inf, -np.inf, np.nan], v.shape)
             x = gen.tensor(d, v.shape, np.where(gen.rng.random(v.shape) < 0.02, odd, v))
             out = gen.out(d, (7,))
@@ -180,13 +180,13 @@ class Sums(SameBits, unittest.TestCase):
             out = self.run_twice(gen, op, x, lambda o: (*((axis, keep) if one_dim else ()), target, *o),
                                  [(target, np.shape(exact))], op)
             n = shape[axis] if one_dim else x.size
-            # each of n products is off by sqrt(5) half ulps of its magnitude (Brent, Percival and Zimmermann)
+            # Each of n products is off by sqrt(5) half ulps of its magnitude (Brent, Percival and Zimmermann).
             slack = np.abs(exact) * (LD(5) ** 0.5 * LD(2) ** -53 * (n + 1))
             ref.check_parts(out.get(), exact, target, 1, slack, what=op)
         each_case(self, "products of complex numbers", CASES, body)
 
     def test_complex_prod_special(self):
-        """A product of one number is that number; real numbers stay real."""
+        """The product of one number is that number; the product of real numbers stays real."""
         for d in (C64, C128):
             v = np.array([complex(np.inf, 0), complex(np.nan, 1), complex(-0.0, 2)], d.values)
             out = Tensor.empty(d, (3,))
@@ -227,7 +227,7 @@ class Orders(SameBits, unittest.TestCase):
                               if logic else gen.values(d, s))
                 dims, axes = pick_dims(gen, len(shape))
                 keep = gen.chance(0.5)
-                expected = numpy_of(x.get(), axis=axes, keepdims=keep)      # NaN wins here too
+                expected = numpy_of(x.get(), axis=axes, keepdims=keep)      # NaN wins in NumPy too
                 out_type = gen.pick((BOOL, U8)) if logic else d
                 tail = (False,) if op == "aclnnMaxV2" else ()
                 out = self.run_twice(gen, op, x, lambda o: (Ints(*dims), keep, *tail, *o),
@@ -247,7 +247,7 @@ class Orders(SameBits, unittest.TestCase):
         each_case(self, "aclnnMax", CASES, body)
 
     def test_signs_of_zeros(self):
-        """What is noted of equal elements is the first one, in every layout: its sign tells which."""
+        """Of equal elements the first one is taken, in every layout: the sign of zero shows which it was."""
         for d, n, op in ((d, n, op) for d in FLOATS64 for n in (3, 17, 70) for op in ("aclnnMaxDim", "aclnnMinDim")):
             values = np.random.default_rng(n).choice((-1.0, 0.0, -0.0), (300, n)) * (1 if op == "aclnnMaxDim" else -1)
             place = np.argmax(values == 0, 1)
@@ -281,7 +281,7 @@ class Orders(SameBits, unittest.TestCase):
             each_case(self, op, CASES, body)
 
     def test_places_in_narrow_columns(self):
-        """The first of equal ones, across lanes that are looked at side by side; NaN before all."""
+        """The first of equal elements is found when several lanes are scanned at once; a NaN precedes all others."""
         rng = np.random.default_rng(11)
         for d in (F32, F64, F16, I32, I64):
             for n in (31, 32, 33, 64, 100, 1024, 1100, 2500):
@@ -315,7 +315,7 @@ class Orders(SameBits, unittest.TestCase):
 
 
 class Ways(unittest.TestCase):
-    """Rows side by side, apart, and as columns are read by loops of their own, by vectors where they are whole."""
+    """Rows that are contiguous, strided, or columns have loops of their own, with vectors if they are contiguous."""
     LENGTHS = (*range(1, 41), 63, 64, 65, 96, 127, 1000, 1023, 1024, 1025, 2050, 4096, 5000)
     WIDTHS = (1, 2, 3, 8, 15, 16, 17, 31, 33, 64, 100, 130)
 
@@ -323,7 +323,7 @@ class Ways(unittest.TestCase):
     def layouts(d, rows, n):
         yield Tensor(d, (rows, n))
         yield Tensor(d, (rows, n), (n + 3, 1))
-        yield Tensor(d, (rows, n), (2 * n + 1, 2))                       # nobody's elements are side by side
+        yield Tensor(d, (rows, n), (2 * n + 1, 2))                       # no two elements are adjacent
         yield Tensor(d, (rows, n), (1, rows))
         yield Tensor(d, (rows, n), (1, rows + 5), 3)
 
@@ -374,7 +374,7 @@ class Norms(SameBits, unittest.TestCase):
                 keep = gen.chance(0.5)
                 v = np.abs(x.get().astype(LD))
                 if not count(shape, axes):
-                    exact = v.sum(axes, keepdims=keep)                       # of nothing: 0
+                    exact = v.sum(axes, keepdims=keep)                       # 0 for an empty row
                 elif p == 0:
                     exact = (v != 0).sum(axes, LD, keepdims=keep)
                 elif np.isinf(p):
@@ -382,7 +382,8 @@ class Norms(SameBits, unittest.TestCase):
                 else:
                     exact = (v ** LD(p)).sum(axes, LD, keepdims=keep) ** (1 / LD(p))
                 tail = (d,) if op == "aclnnLinalgVectorNorm" else ()
-                out = self.run_twice(gen, op, x, lambda o: (Scalar(named, gen.pick((F32, F64))), Ints(*dims), keep, *tail, *o),
+                out = self.run_twice(gen, op, x,
+                                     lambda o: (Scalar(named, gen.pick((F32, F64))), Ints(*dims), keep, *tail, *o),
                                      [(d, np.shape(exact))], f"{op} {p}")
                 slack = np.abs(exact) * LD(2) ** -46 if d is F64 else 0
                 if p == 1:
@@ -391,7 +392,7 @@ class Norms(SameBits, unittest.TestCase):
             each_case(self, op, CASES, body)
 
     def test_large_and_special(self):
-        x = Tensor.of(F32, np.full(100, 1e30, np.float32))              # squares leave float32, not the sum's double
+        x = Tensor.of(F32, np.full(100, 1e30, np.float32))              # squares overflow float32, but not double
         out = Tensor.empty(F32, ())
         run("aclnnNorm", x, Scalar(2.0, F32), Ints(0), False, out)
         np.testing.assert_allclose(out.get(), 1e31, rtol=1e-6)
@@ -433,7 +434,7 @@ class Moments(SameBits, unittest.TestCase):
                 d = gen.pick(FLOATS64)
                 shape = reducible(gen)
                 x = limited(gen, d, shape)
-                offset = gen.pick((0, 0, 1e4, -3e5)) if d in (F32, F64) else 0    # means far from 0
+                offset = gen.pick((0, 0, 1e4, -3e5)) if d in (F32, F64) else 0    # the mean may be far from 0
                 if offset:
                     x = gen.tensor(d, shape, x.get() + offset)
                 dims, axes = pick_dims(gen, len(shape))
@@ -449,8 +450,8 @@ class Moments(SameBits, unittest.TestCase):
                 dims_arg = Ints(*dims)
                 got = self.run_twice(gen, op, x, lambda o: (dims_arg, arg, keep, *o),
                                      [(d, np.shape(exact))] * (1 + has_mean), op)
-                # The estimate of the mean is off by some 2^-20 of it. Its square is subtracted again to within 2^-52, which
-                # is 2^-46 of the root.
+                # The estimate of the mean is off by about 2^-20 of it. The square of that error is subtracted again to
+                # within 2^-52, which is 2^-46 of the root.
                 absolute = LD(2) ** (-46 if root else -48) * np.abs(v[np.isfinite(v)]).max(initial=0)
                 relative = LD(2) ** -44 * np.abs(exact) + absolute
                 var = got[0] if has_mean else got
@@ -462,13 +463,13 @@ class Moments(SameBits, unittest.TestCase):
 
     def test_constant(self):
         x, out = Tensor.of(F32, np.full(5000, 12345.678, np.float32)), Tensor.empty(F32, ())
-        run("aclnnVarCorrection", x, None, 1, False, out)                  # no dims: all
+        run("aclnnVarCorrection", x, None, 1, False, out)                  # no dims: all axes
         assert out.get() == 0, out.get()
 
 
 class Clients(unittest.TestCase):
     def test_scalar_with_a_dimension(self):
-        """ggml's loss: everything summed into a vector of one."""
+        """ggml's loss: everything is summed into a vector of one element."""
         x = np.arange(12, dtype=np.float32).reshape(1, 3, 2, 2)
         out = Tensor.empty(F32, (1,))
         run("aclnnReduceSum", Tensor.of(F32, x), Ints(0, 1, 2, 3), False, F32, out)
@@ -487,14 +488,17 @@ class Errors(unittest.TestCase):
                 (("dtype is FLOAT16", "FLOAT"), "aclnnReduceSum", x, Ints(1), False, F16, out),
                 (("out has shape [2]", "[2, 1]"), "aclnnAmax", x, Ints(1), True, out),
                 (("self has shape [2, 0]", "one element"), "aclnnAmax", empty, Ints(1), False, out),
-                (("self has shape [2, 0]", "one element"), "aclnnMaxDim", empty, 1, False, out, Tensor.empty(I64, (2,))),
+                (("self has shape [2, 0]", "one element"), "aclnnMaxDim", empty, 1, False, out,
+                 Tensor.empty(I64, (2,))),
                 (("indices has dtype FLOAT", "INT32"), "aclnnMaxDim", x, 1, False, out, Tensor.empty(F32, (2,))),
                 (("out has dtype INT32", "BOOL"), "aclnnAny", x, Ints(1), False, Tensor.empty(I32, (2,))),
                 (("self has shape [2]", "two dimensions"), "aclnnTrace", out, Tensor.empty(F32, ())),
                 (("out has dtype FLOAT", "complex"), "aclnnReduceSum", complex_x, Ints(1), False, F32, out),
                 (("out has dtype FLOAT", "complex"), "aclnnProd", complex_x, F32, Tensor.empty(F32, ())),
-                (("out has dtype INT32", "FLOAT can be cast"), "aclnnMean", x, Ints(1), False, I32, Tensor.empty(I32, (2,))),
-                (("self has dtype COMPLEX64",), "aclnnReduceNansum", complex_x, Ints(1), False, C64, Tensor.empty(C64, (2,))),
+                (("out has dtype INT32", "FLOAT can be cast"), "aclnnMean", x, Ints(1), False, I32,
+                 Tensor.empty(I32, (2,))),
+                (("self has dtype COMPLEX64",), "aclnnReduceNansum", complex_x, Ints(1), False, C64,
+                 Tensor.empty(C64, (2,))),
                 *((("self has no element",), op, Tensor.empty(C64, (2, 0)), *args) for op, *args in (
                     ("aclnnMean", Ints(1), False, C64, Tensor.empty(C64, (2,))),
                     ("aclnnReduceSum", Ints(1), False, C64, Tensor.empty(C64, (2,))),
@@ -503,8 +507,8 @@ class Errors(unittest.TestCase):
                 (("dtype is FLOAT", "out's INT32"), "aclnnMean", i, Ints(1), False, F32, Tensor.empty(I32, (2,))),
                 (("dtype is INT32", "self's FLOAT"), "aclnnMean", x, Ints(1), False, I32, out),
                 (("dtype is BOOL",), "aclnnMean", Tensor.of(BOOL, [[1], [1]]), Ints(1), False, BOOL, out),
-                *((("out has dtype", "FLOAT can be cast"), "aclnnReduceNansum", x, Ints(1), False, d, Tensor.empty(d, (2,)))
-                  for d in (I32, I64, I8)),
+                *((("out has dtype", "FLOAT can be cast"), "aclnnReduceNansum", x, Ints(1), False, d,
+                   Tensor.empty(d, (2,))) for d in (I32, I64, I8)),
                 (("out has dtype FLOAT", "INT64"), "aclnnTrace", i, Tensor.empty(F32, ())),
                 (("out has dtype FLOAT16", "FLOAT"), "aclnnTrace", x, Tensor.empty(F16, ())),
                 *((("self has shape [0, 0]", "one element"), op, none, *args) for op, *args in (
@@ -515,7 +519,7 @@ class Errors(unittest.TestCase):
             assert code == INVALID and all(w in message for w in words), (op, code, message)
 
     def test_long(self):
-        """Sums by threads, over rows and over columns, are the same bits as those of another layout."""
+        """Sums that several threads compute, over rows and over columns, have the same bits as in another layout."""
         v = np.random.default_rng(7).standard_normal((3, 700_000)).astype(np.float32)
         x, turned = Tensor.of(F32, v), Tensor(F32, v.shape, (1, 3)).set(v)
         out, other = Tensor.empty(F32, (3,)), Tensor.empty(F32, (3,))
@@ -538,7 +542,7 @@ class Errors(unittest.TestCase):
             np.testing.assert_allclose(out.get(), expected, rtol=1e-6, atol=1e-2 if op == "aclnnReduceSum" else 0)
 
     def test_rows_of_complex(self):
-        """Both parts of a long row are read at once, those of others one after the other."""
+        """In a long row, real and imaginary parts are read together; in other rows, one after the other."""
         rng = np.random.default_rng(9)
         for n in (1, 40, 255, 256, 257, 1024, 1100, 2500):
             for d in (C64, C128):
@@ -554,7 +558,7 @@ class Errors(unittest.TestCase):
                                            atol=2e-4 if d is C64 else 1e-12)
 
     def test_no_outputs_of_nothing(self):
-        """No place is missed where there is no output either."""
+        """A reduction of empty rows is legal if there is no output either."""
         x, out = Tensor.of(F32, np.zeros((0, 0), np.float32)), Tensor.empty(F32, (0,))
         run("aclnnMaxDim", x, 1, False, out, Tensor.empty(I64, (0,)))
 

@@ -1,4 +1,4 @@
-"""Upsample* and their gradients, Resize: against dense matrices of weights, one for each axis."""
+"""Upsample* and their gradients, and Resize, compared with dense matrices of weights, one for each axis."""
 import unittest
 
 import numpy as np
@@ -24,7 +24,7 @@ def cubic(x, a):
 
 
 def nearest_index(o, n_in, n_out, scale, exact):
-    """In float32, as PyTorch has it."""
+    """The index that an output element copies, computed in float32 as in PyTorch."""
     if not exact and n_in == n_out:
         return o
     if not exact and 2 * n_in == n_out:
@@ -35,7 +35,7 @@ def nearest_index(o, n_in, n_out, scale, exact):
 
 
 def matrix(kind, n_in, n_out, align=False, given=0.0):
-    """[n_out, n_in] weights."""
+    """The [n_out, n_in] matrix of weights."""
     m, scale = np.zeros((n_out, n_in), LD), scale_of(n_in, n_out, align, given)
     for o in range(n_out):
         x = scale * o if align else scale * (o + 0.5) - 0.5
@@ -63,7 +63,7 @@ def matrix(kind, n_in, n_out, align=False, given=0.0):
 
 
 def apply(matrices, x):
-    """Each matrix along one of the last dimensions."""
+    """Applies each matrix along one of the last dimensions."""
     for axis, m in enumerate(matrices):
         at = x.ndim - len(matrices) + axis
         x = np.moveaxis(np.tensordot(m, x, (1, at)), 0, at)
@@ -93,20 +93,22 @@ def sizes(gen, n):
 
 
 def options(gen, op, n_in, n_out):
-    """The arguments between sizes and result, and the matrices that they mean."""
+    """Random arguments between sizes and result, and the matrices that belong to them."""
     args, align, scales = [], False, []
-    by_sizes = "Bilinear2d" in op and "AA" not in op  # where the scales do not give them
+    by_sizes = "Bilinear2d" in op and "AA" not in op  # the sizes count if the scales do not give them
     for p in params(op):
         if p.type == "bool":
             align = gen.chance(0.5)
             args.append(align)
         elif p.type in ("double", "float"):
             i = len(scales)
-            scales.append(n_out[i] / n_in[i] * gen.pick((1, 1.04)) if gen.chance(0.3) else float(by_sizes and gen.chance(0.5)))
+            follows_sizes = gen.chance(0.3)
+            scales.append(n_out[i] / n_in[i] * gen.pick((1, 1.04)) if follows_sizes else
+                          float(by_sizes and gen.chance(0.5)))
             scales[-1] = float(np.float32(scales[-1]))
             args.append(scales[-1])
     if op in ("aclnnUpsampleLinear1d", "aclnnUpsampleBicubic2d"):
-        none = -1.0 if op.endswith("1d") else 0.0          # unless they give the sizes
+        none = -1.0 if op.endswith("1d") else 0.0          # for scales that do not give the sizes
         scales = [s if int(i * s) == o else none for i, s, o in zip(n_in, scales, n_out)]
         args[1:] = scales
     if by_sizes and [int(i * s) for i, s in zip(n_in, scales)] != list(n_out):
@@ -136,7 +138,7 @@ class Upsample(unittest.TestCase):
             ref.check(out.get(), exact, d, slack=2e-6 * 8 if d is not F64 else 1e-13, what=op)
 
     def test_nearest_moves_bits(self):
-        """Any type; odd values stay."""
+        """Nearest neighbours are copied bit by bit for any type, special values included."""
         def body(gen):
             d = gen.pick(ALL)
             x = gen.tensor(d, (2, 3, gen.integer(1, 9), gen.integer(1, 40)))
@@ -162,12 +164,12 @@ class Upsample(unittest.TestCase):
         run(op, grad, Ints(*n_out), Ints(*lead, *n_in), *args, out)
         m = [matrix(kind, i, o, align, s).T for i, o, s in zip(n_in, n_out, scales)]
         exact = apply(m, grad.get().astype(LD))
-        # each weight is off by some 2**-24 of 1, whatever its size, and gradients are at most 4
+        # Each weight is off by about 2**-24 of 1, whatever its size, and gradients are at most 4.
         slack = (3e-5 if d is not F64 else 1e-13) * max(np.prod([len(x.T) / len(x) + 1 for x in m]), 1)
         ref.check(out.get(), exact, d, slack=slack, what=op)
 
     def test_special_values(self):
-        """An infinity or a NaN changes only what it counts in."""
+        """An infinity or a NaN affects only the outputs that it has a weight in."""
         x = np.ones((1, 1, 1, 40), np.float32)
         x[..., 20] = np.inf
         out = Tensor.empty(F32, (1, 1, 1, 80))
@@ -195,7 +197,8 @@ class Upsample(unittest.TestCase):
                             ((x, Ints(6, 9), out), "out has shape [1, 2, 6, 8], expected [1, 2, 6, 9]"),
                             ((x, Ints(6, 8), Tensor.empty(F16, out.shape)), "out"),
                             ((Tensor.empty(F32, (2, 3, 4)), Ints(6, 8), out), "self has shape [2, 3, 4], expected 4"),
-                            ((Tensor.empty(F32, (1, 2, 0, 4)), Ints(6, 8), out), "self has no element along dimension 2"),
+                            ((Tensor.empty(F32, (1, 2, 0, 4)), Ints(6, 8), out),
+                             "self has no element along dimension 2"),
                             ((x.with_code(STRING_CODE), Ints(6, 8), out), "self")):
             code, message = refused("aclnnUpsampleNearest2d", *args)
             self.assertEqual(code, INVALID)
@@ -203,13 +206,16 @@ class Upsample(unittest.TestCase):
         code, message = refused("aclnnUpsampleBilinear2dBackward", out, Ints(6, 8), Ints(1, 2, 3), False, 0.0, 0.0, x)
         self.assertIn("inputSize has 3 elements, expected 4", message)
         line, long = Tensor.empty(F32, (1, 2, 3)), Tensor.empty(F32, (1, 2, 6))
-        for op, args, words in (("Nearest2d", (x, Ints(6, 0), Tensor.empty(F32, (1, 2, 6, 0))), "outputSize[1] is 0, expected 1 to"),
-                                ("Bilinear2d", (x, Ints(6, 8), False, 0.0, -1.0, out), "scalesW is -1, expected 0 or more"),
-                                ("Bilinear2dAA", (x, Ints(6, 8), False, -1.0, 0.0, out), "scalesH is -1, expected 0 or more"),
-                                ("Bicubic2dAAGrad", (out, Ints(6, 8), Ints(1, 2, 3, 4), False, -1.0, 0.0, x), "scalesH is -1"),
-                                ("Bicubic2d", (x, Ints(6, 8), False, 2.0, 2.5, out), "scalesW is 2.5, expected one that makes 4 elements outputSize's 8"),
-                                ("Linear1d", (line, Ints(6), False, 5.0, long), "scales is 5, expected one that makes 3 elements outputSize's 6"),
-                                ("Linear1d", (line, Ints(6), False, 0.0, long), "scales is 0")):
+        for op, args, words in (
+                ("Nearest2d", (x, Ints(6, 0), Tensor.empty(F32, (1, 2, 6, 0))), "outputSize[1] is 0, expected 1 to"),
+                ("Bilinear2d", (x, Ints(6, 8), False, 0.0, -1.0, out), "scalesW is -1, expected 0 or more"),
+                ("Bilinear2dAA", (x, Ints(6, 8), False, -1.0, 0.0, out), "scalesH is -1, expected 0 or more"),
+                ("Bicubic2dAAGrad", (out, Ints(6, 8), Ints(1, 2, 3, 4), False, -1.0, 0.0, x), "scalesH is -1"),
+                ("Bicubic2d", (x, Ints(6, 8), False, 2.0, 2.5, out),
+                 "scalesW is 2.5, expected one that makes 4 elements outputSize's 8"),
+                ("Linear1d", (line, Ints(6), False, 5.0, long),
+                 "scales is 5, expected one that makes 3 elements outputSize's 6"),
+                ("Linear1d", (line, Ints(6), False, 0.0, long), "scales is 0")):
             code, message = refused("aclnnUpsample" + op, *args)
             self.assertEqual(code, INVALID, words)
             self.assertIn(words, message)

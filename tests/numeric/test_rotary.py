@@ -1,4 +1,4 @@
-"""RotaryPositionEmbedding and its kin, and RingAttentionUpdate, in long double."""
+"""RotaryPositionEmbedding and related operators, and RingAttentionUpdate, compared with long double."""
 import unittest
 
 import numpy as np
@@ -13,7 +13,7 @@ HALF, INTERLEAVE, QUARTER, INTERLEAVE_HALF = range(4)
 
 
 def parts(x, mode):
-    """What cos and what sin multiply."""
+    """The factors of cos and of sin."""
     d = x.shape[-1]
     if mode == HALF:
         return x, np.concatenate([-x[..., d // 2:], x[..., :d // 2]], -1)
@@ -26,13 +26,13 @@ def parts(x, mode):
 
 
 def rotate(x, cos, sin, mode):
-    """The result and the sum of magnitudes."""
+    """The result, and the sum of the magnitudes of its terms."""
     a, b = (p * t for p, t in zip(parts(x, mode), (cos, sin)))
     return a + b, np.abs(a) + np.abs(b)
 
 
 def matrix(d, mode):
-    """The parts as matrices: part = matrix @ x."""
+    """The factors of cos and of sin as matrices: factor = matrix @ x."""
     eye = np.eye(d, dtype=LD)
     return [p.T for p in parts(eye, mode)]
 
@@ -55,7 +55,8 @@ class Rotary(unittest.TestCase):
             dtype = gen.pick((F32, F16, BF16))
             mixed = gen.chance(0.2)
             x = gen.tensor(dtype, shape, dtype.round(gen.rng.standard_normal(shape)))
-            cos, sin = (gen.drawn(F32 if mixed else dtype, table, lambda s: dtype.round(gen.rng.uniform(-1, 1, s))) for _ in range(2))
+            cos, sin = (gen.drawn(F32 if mixed else dtype, table, lambda s: dtype.round(gen.rng.uniform(-1, 1, s)))
+                        for _ in range(2))
             exact, size = rotate(*(t.get().astype(LD) for t in (x, cos, sin)), mode)
             in_place = gen.chance(0.3)
             out = x if in_place else gen.out(dtype, shape)
@@ -66,7 +67,7 @@ class Rotary(unittest.TestCase):
         run("aclnnRotaryPositionEmbedding", out, Tensor.empty(F32, (5,)), Tensor.empty(F32, (1, 4)), HALF, out)
 
     def test_backward(self):
-        """By the transposed matrices of the two parts."""
+        """The gradient is computed with the transposed matrices of the two factors."""
         def body(gen):
             mode, shape, table = problem(gen, 64)
             dtype = gen.pick((F32, F16, BF16))
@@ -75,12 +76,13 @@ class Rotary(unittest.TestCase):
             cos, sin = (gen.drawn(dtype, table, draw) for _ in range(2))
             dx, dcos, dsin = gen.out(dtype, shape), gen.out(dtype, table), gen.out(dtype, table)
             with_x = gen.chance(0.7)
-            run("aclnnRotaryPositionEmbeddingGrad", dy, cos, sin, x if with_x else None, mode, dx, dcos if with_x else None,
-                dsin if with_x else None)
+            run("aclnnRotaryPositionEmbeddingGrad", dy, cos, sin, x if with_x else None, mode,
+                dx, dcos if with_x else None, dsin if with_x else None)
             g, c, s, v = (t.get().astype(LD) for t in (dy, cos, sin, x))
             m1, m2 = matrix(shape[-1], mode)
             terms = (g * c) @ m1, (g * s) @ m2
-            ref.check(dx.get(), sum(terms), dtype, F32, ulps=1, slack=2 * EPS * sum(map(np.abs, terms)), what=f"dx {mode}")
+            ref.check(dx.get(), sum(terms), dtype, F32, ulps=1, slack=2 * EPS * sum(map(np.abs, terms)),
+                      what=f"dx {mode}")
             if not with_x:
                 return
             axes = tuple(i for i, (a, b) in enumerate(zip(shape, table)) if a != b)
@@ -105,13 +107,15 @@ class Rotary(unittest.TestCase):
 
     def test_apply_by_name(self):
         def body(gen):
-            b, s, nq, nk, d = gen.integer(1, 3), gen.integer(1, 9), gen.integer(1, 4), gen.integer(1, 2), gen.pick((8, 64, 128))
+            b, s, nq, nk = gen.integer(1, 3), gen.integer(1, 9), gen.integer(1, 4), gen.integer(1, 2)
+            d = gen.pick((8, 64, 128))
             mode, name = gen.pick(((HALF, b"half"), (INTERLEAVE, b"interleave"), (QUARTER, b"quarter")))
             layout = gen.integer(1, 3)
             order = {1: (0, 1, 2), 2: (1, 0, 2), 3: (0, 2, 1)}[layout]
             shape = lambda heads: (*np.array((b, s, heads))[list(order)], d)  # noqa: E731
             dtype = gen.pick((F32, F16, BF16))
-            draw = lambda heads: gen.out(dtype, shape(heads), dtype.round(gen.rng.standard_normal(shape(heads))))  # noqa: E731
+            draw = lambda heads: gen.out(  # noqa: E731
+                dtype, shape(heads), dtype.round(gen.rng.standard_normal(shape(heads))))
             q, k, cos, sin = draw(nq), draw(nk), draw(1), draw(1)
             exact = [rotate(*(t.get().astype(LD) for t in (x, cos, sin)), mode) for x in (q, k)]
             run("aclnnApplyRotaryPosEmbV2", q, k, cos, sin, layout, name)
@@ -134,7 +138,7 @@ class Rotary(unittest.TestCase):
         each_case(self, "aclnnInterleaveRope", 40, body)
 
     def test_large(self):
-        """Several threads."""
+        """Large enough for several threads."""
         def body(gen):
             x = Tensor.of(F32, gen.rng.standard_normal((1, 900, 24, 64)).astype(np.float32))
             cos, sin = (Tensor.of(F32, gen.rng.standard_normal((1, 900, 1, 64)).astype(np.float32)) for _ in range(2))
@@ -152,20 +156,25 @@ class Rotary(unittest.TestCase):
                 ((z(1, 2, 3, 898), z(1, 2, 1, 898), z(1, 2, 1, 898), 0, z(1, 2, 3, 898)), ("x", "898", "896")),
                 ((z(1, 2, 3, 6), z(1, 2, 1, 6), z(1, 2, 1, 6), 2, z(1, 2, 3, 6)), ("x", "6", "4")),
                 ((z(1, 2, 3, 8), z(1, 3, 1, 8), z(1, 2, 1, 8), 0, z(1, 2, 3, 8)), ("cos", "[1, 3, 1, 8]")),
-                ((z(1, 2, 3, 8), z(1, 2, 1, 8), z(1, 1, 1, 8), 0, z(1, 2, 3, 8)), ("sin has shape [1, 1, 1, 8], expected [1, 2, 1, 8]",)),
-                ((z(4, 2, 3, 8), z(1, 2, 3, 8), z(1, 2, 3, 8), 0, z(4, 2, 3, 8)), ("cos has shape [1, 2, 3, 8], expected one that is not",)),
+                ((z(1, 2, 3, 8), z(1, 2, 1, 8), z(1, 1, 1, 8), 0, z(1, 2, 3, 8)),
+                 ("sin has shape [1, 1, 1, 8], expected [1, 2, 1, 8]",)),
+                ((z(4, 2, 3, 8), z(1, 2, 3, 8), z(1, 2, 3, 8), 0, z(4, 2, 3, 8)),
+                 ("cos has shape [1, 2, 3, 8], expected one that is not",)),
                 ((z(2, 3, 8), z(2, 1, 8), z(2, 1, 8), 0, z(2, 3, 8)), ("x has 3 dimensions, expected 4",)),
                 ((z(1, 2, 3, 8), z(1, 2, 1, 8), z(1, 2, 1, 8), 0, z(2, 8)), ("out", "[2, 8]")),
                 ((z(1, 2, 3, 8, t=I64), z(1, 2, 1, 8), z(1, 2, 1, 8), 0, z(1, 2, 3, 8)), ("x", "INT64"))):
             code, message = refused("aclnnRotaryPositionEmbedding", *args)
             assert code == INVALID and all(w in message for w in words), (code, message)
         q, t = z(1, 2, 3, 128), z(1, 2, 1, 128)
-        for args, words in (((q, t, t, t, 2), "layout"), ((q, t, z(1, 1, 1, 128), t, 1), "cos has shape [1, 1, 1, 128], expected [1, 2, 1, 128]"),
+        for args, words in (((q, t, t, t, 2), "layout"),
+                            ((q, t, z(1, 1, 1, 128), t, 1), "cos has shape [1, 1, 1, 128], expected [1, 2, 1, 128]"),
                             ((q, z(1, 1, 2, 128), t, t, 1), "keyRef has shape [1, 1, 2, 128], expected [1, 2, 2, 128]"),
-                            ((z(1, 2, 3, 64), t, t, t, 1), "queryRef has 4 dimensions and 64 components, expected 4 and 128")):
+                            ((z(1, 2, 3, 64), t, t, t, 1),
+                             "queryRef has 4 dimensions and 64 components, expected 4 and 128")):
             code, message = refused("aclnnApplyRotaryPosEmb", *args)
             assert code == INVALID and words in message, (code, message)
-        code, message = refused("aclnnRotaryPositionEmbeddingGrad", *[z(1, 1, 2, 8)] * 4, 0, z(1, 1, 2, 8), None, z(1, 1, 2, 8))
+        code, message = refused("aclnnRotaryPositionEmbeddingGrad", *[z(1, 1, 2, 8)] * 4, 0, z(1, 1, 2, 8), None,
+                                z(1, 1, 2, 8))
         assert code == INVALID and "dcosOut" in message
 
 
@@ -179,7 +188,7 @@ class Ring(unittest.TestCase):
             outs = [gen.out(dtype, shape, dtype.round(gen.rng.standard_normal(shape))) for _ in range(2)]
             tops = [np.float32(gen.rng.standard_normal((*stats[:-1], 1)) * 3) for _ in range(2)]
             sums = [np.float32(gen.rng.uniform(1, 9, (*stats[:-1], 1))) for _ in range(2)]
-            if gen.chance(0.3):                                     # a row that saw nothing
+            if gen.chance(0.3):                                     # rows that attended to nothing
                 tops[0][...], sums[0][...] = -np.inf, 0
             made = [[gen.out(F32, stats, np.broadcast_to(x, stats)) for x in pair] for pair in (tops, sums)]
             results = gen.out(dtype, shape), gen.out(F32, stats), gen.out(F32, stats)
@@ -191,10 +200,11 @@ class Ring(unittest.TestCase):
             total = sum(share)
 
             def as_rows(x):
-                """[.., 1] of the softmax as what multiplies out."""
+                """Statistics [.., 1] of the softmax in a shape that the result can be multiplied by."""
                 return x if flat else np.repeat(x.transpose(2, 0, 1, 3), d, -1).reshape(shape)
             terms = [o.get().astype(LD) * as_rows(w / total) for o, w in zip(outs, share)]
-            ref.check(results[0].get(), sum(terms), dtype, F32, ulps=1, slack=12 * EPS * sum(map(np.abs, terms)), what="out")
+            ref.check(results[0].get(), sum(terms), dtype, F32, ulps=1, slack=12 * EPS * sum(map(np.abs, terms)),
+                      what="out")
             ref.check_equal(results[1].get(), np.broadcast_to(top, stats).astype(np.float32), "max")
             ref.check(results[2].get(), np.broadcast_to(total, stats), F32, F32, ulps=6, what="sum")
         each_case(self, "ring", 40, body)

@@ -1,4 +1,4 @@
-"""Running sums, products, maxima and minima: rounded once, the same bits for every layout."""
+"""Running sums, products, maxima and minima: rounded once, with the same bits for every layout."""
 import unittest
 
 import numpy as np
@@ -50,7 +50,7 @@ class Scans(unittest.TestCase):
         each_case(self, "aclnnCumsum", CASES, body)
 
     def test_short_rows(self):
-        """Many rows of each short length: side by side, apart, and as columns; exclusive ones of nothing, too."""
+        """Many rows of each short length: contiguous, strided, and as columns; exclusive scans of empty rows too."""
         rng = np.random.default_rng(8)
         for n in range(1, 36):
             for d in (F32, BF16):
@@ -111,7 +111,7 @@ class Scans(unittest.TestCase):
                 axis, passed = axis_of(gen, shape)
                 v = np.moveaxis(np.atleast_1d(x.get()), axis, 0)
                 values, places = v.copy(), np.zeros(v.shape, np.int64)
-                for k in range(1, len(v)):                       # the last of equals; NaN stays, the last of them
+                for k in range(1, len(v)):                       # the last of equal ones wins; so does the last NaN
                     takes = better(v[k], values[k - 1]) | (v[k] != v[k])
                     values[k] = np.where(takes, v[k], values[k - 1])
                     places[k] = np.where(takes, k, places[k - 1])
@@ -122,7 +122,7 @@ class Scans(unittest.TestCase):
             each_case(self, op, CASES, body)
 
     def test_special_values(self):
-        """Infinities and NaN reach what follows, and nothing before."""
+        """Infinities and NaN affect what follows them, and nothing before."""
         v = np.ones(100, np.float32)
         v[37], v[61] = np.inf, -np.inf
         x, out = Tensor.of(F32, v), Tensor.empty(F32, (100,))
@@ -132,14 +132,16 @@ class Scans(unittest.TestCase):
         assert np.isposinf(got[37:61]).all() and np.isnan(got[61:]).all()
 
     def test_long(self):
-        """A row that is long enough for threads, by chunks, against the same row among columns, which is not."""
+        """A row that is long enough for threads is scanned in chunks, and equals the same row among columns, which is
+        not."""
         v = np.random.default_rng(5).standard_normal(1_500_000).astype(np.float32)
         x, out = Tensor.of(F32, v), Tensor.empty(F32, v.shape)
         run("aclnnCumsum", x, 0, F32, out)
         np.testing.assert_allclose(out.get(), v.astype(np.float64).cumsum(), rtol=1e-6, atol=1e-6)
         pairs, sums = Tensor.of(C64, v.view(np.complex64)), Tensor.empty(C64, (v.size // 2,))
         run("aclnnCumsum", pairs, 0, C64, sums)
-        np.testing.assert_allclose(sums.get(), v.view(np.complex64).astype(np.complex128).cumsum(), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(sums.get(), v.view(np.complex64).astype(np.complex128).cumsum(),
+                                   rtol=1e-6, atol=1e-6)
         two, both = Tensor.of(F32, np.stack([v, v], 1)), Tensor.empty(F32, (v.size, 2))
         run("aclnnCumsum", two, 0, F32, both)
         ref.check_equal(both.bits()[:, 1], out.bits(), "bits by columns and by chunks")

@@ -45,7 +45,7 @@ class Gather(unittest.TestCase):
 
 class Fill(unittest.TestCase):
     def test_index_fill(self):
-        """Indices beyond the dimension are no places."""
+        """Indices outside the dimension are ignored."""
         def body(gen):
             shape, d = gen.shape(empty=0), gen.pick(ALL)
             axis, dim = axis_of(gen, shape)
@@ -80,7 +80,8 @@ class Add(unittest.TestCase):
             mode = gen.integer(0, 1)
             shape = (gen.integer(1, 30), gen.integer(1, 30)) if mode == 0 else gen.shape(min_rank=1, empty=0)
             axis, dim = (0, gen.pick((0, -2))) if mode == 0 else axis_of(gen, shape)
-            d = gen.pick([d for d in SUMMED if d.kind != "c" and (mode or d.name in ("f32", "f16", "bf16", "i32", "i16"))])
+            d = gen.pick([d for d in SUMMED
+                          if d.kind != "c" and (mode or d.name in ("f32", "f16", "bf16", "i32", "i16"))])
             x = summands(gen, d, shape)
             index = indices(gen, (gen.integer(0, 40),), shape[axis])
             source = summands(gen, d, [index.size if i == axis else k for i, k in enumerate(shape)])

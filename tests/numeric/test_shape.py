@@ -1,4 +1,4 @@
-"""Operators that rearrange elements, pad, cut or repeat: bits arrive as they were, so results are compared exactly."""
+"""Operators that rearrange elements, pad, cut or repeat. They copy bits unchanged, so results are compared exactly."""
 import itertools
 import unittest
 
@@ -24,7 +24,7 @@ def signed(gen, axis, rank):
 
 class Orders(unittest.TestCase):
     def test_transposes(self):
-        """Planes around the sizes of blocks, tiles and vectors, for every element size."""
+        """Planes near the sizes of blocks, tiles and vectors, for every element size."""
         def body(gen):
             d = gen.pick((I8, F16, F32, F64, C128))
             sizes = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 70, 100, 127, 128, 130)
@@ -38,7 +38,7 @@ class Orders(unittest.TestCase):
         each_case(self, "transposes", 4 * CASES, body)
 
     def test_large_transposes(self):
-        """Beyond the size from which stores go past the caches, at odd alignments too."""
+        """Results above the size from which stores bypass the caches, at odd alignments too."""
         rng = np.random.default_rng(1)
         for d, n, m, offset in ((I8, 3001, 2999, 3), (F16, 2048, 2304, 0), (F32, 1601, 1600, 1), (F64, 1024, 1200, 0)):
             x = Tensor.of(d, rng.integers(0, 100, (n, m)).astype(d.values))
@@ -157,7 +157,7 @@ class Lists(unittest.TestCase):
         each_case(self, "aclnnStack", 2 * CASES, body)
 
     def test_rows_in_turn(self):
-        """Rows of several tensors that are long enough to be moved one of each in turn."""
+        """Rows of several tensors that are long enough to be copied in turn, one row of each tensor."""
         def body(gen):
             d, rows = gen.pick((I8, F16, F32, C128)), gen.integer(2, 40)
             least = 256 // d.size
@@ -178,7 +178,7 @@ class Lists(unittest.TestCase):
         each_case(self, "rows in turn", CASES // 2, body)
 
     def test_rows_past_the_caches(self):
-        """Results of 8 MiB and more are streamed, where rows are long."""
+        """Results of 8 MiB and more are stored past the caches if their rows are long."""
         x = np.arange(2 * 2048 * 1031, dtype=np.float32).reshape(2, 2048, 1031)
         parts = [Tensor.of(F32, p) for p in x]
         out = Tensor.empty(F32, (2048, 2062))
@@ -193,17 +193,22 @@ class Lists(unittest.TestCase):
             ref.check_equal(out.get(), np.array([[1, 2], [0.5, 3]]).reshape(shape))
 
     def test_old_empties(self):
-        """Empty vectors join anything, and have no say in the type."""
+        """Empty vectors can be concatenated with anything, and do not affect the type."""
         x, out = Tensor.of(I32, [[1, 2]]), Tensor.empty(I32, (1, 2))
         run("aclnnCat", TensorList([Tensor.empty(F32, (0,)), x]), 0, out)
         ref.check_equal(out.get(), x.get())
 
     def test_one_element(self):
-        """A result of one element may have any shape of one."""
+        """A result of one element may have any shape of one element."""
         x, vector = Tensor.of(F32, [[7]]), Tensor.of(F32, [7])
         for shape in ((), (1,), (1, 1), (1, 1, 1)):
-            for op, *args in (("Cat", TensorList([vector]), 0), ("Stack", TensorList([vector]), 0), ("Permute", x, Ints(1, 0)),
-                              ("Diag", x, 0), ("Diag", vector, 0), ("SplitTensor", x, 1, 0), ("SplitWithSize", x, Ints(1), 0)):
+            for op, *args in (("Cat", TensorList([vector]), 0),
+                              ("Stack", TensorList([vector]), 0),
+                              ("Permute", x, Ints(1, 0)),
+                              ("Diag", x, 0),
+                              ("Diag", vector, 0),
+                              ("SplitTensor", x, 1, 0),
+                              ("SplitWithSize", x, Ints(1), 0)):
                 out = Tensor.empty(F32, shape)
                 run("aclnn" + op, *args, TensorList([out]) if op.startswith("Split") else out)
                 ref.check_equal(out.get(), np.full(shape, 7, np.float32), op)
@@ -253,18 +258,21 @@ class Lists(unittest.TestCase):
         each_case(self, "aclnnChunkCat", CASES, body)
 
     def test_refused_types(self):
-        """ggml passes quantised blocks as a type without name, and as int4: refused, not crashed."""
+        """ggml passes quantised blocks as an unnamed type, and as int4: both are refused, without a crash."""
         t = Tensor.of(I8, np.zeros((2, 3)))
         for code in (UNDEFINED, INT4):
             made = t.with_code(code)
-            got, message = refused("aclnnCat", TensorList([made, made]), 0, Tensor.of(I8, np.zeros((4, 3))).with_code(code))
+            got, message = refused("aclnnCat", TensorList([made, made]), 0,
+                                   Tensor.of(I8, np.zeros((4, 3))).with_code(code))
             self.assertEqual(got, INVALID)
             self.assertIn("tensors", message)
 
 
 class Slices(unittest.TestCase):
     def bounds(self, gen, n):
-        return gen.integer(-n - 2, n + 2), gen.integer(-n - 2, n + 2) if gen.chance(0.8) else 2 ** 63 - 1, gen.integer(1, 4)
+        begin = gen.integer(-n - 2, n + 2)
+        end = gen.integer(-n - 2, n + 2) if gen.chance(0.8) else 2 ** 63 - 1
+        return begin, end, gen.integer(1, 4)
 
     def cut(self, n, begin, end, step):
         begin = min(max(begin + n if begin < 0 else begin, 0), n)
@@ -331,7 +339,7 @@ class Slices(unittest.TestCase):
                     ellipsis, keep = True, gen.integer(0, len(left))
                     masks[2] |= bit
                     index.append(Ellipsis)
-                    left = left[len(left) - keep:]                  # entries for just as many must follow
+                    left = left[len(left) - keep:]                  # entries for as many dimensions must follow
                 elif kind == "shrink":
                     n = left.pop(0)
                     entry = (gen.integer(-n, n - 1), 0, 1)
@@ -410,7 +418,7 @@ class Triangles(unittest.TestCase):
         each_case(self, "aclnnTril aclnnTriu", 2 * CASES, body)
 
     def test_infinities_become_zero(self):
-        """ggml's masks: -inf above the diagonal, and not NaN below."""
+        """ggml's masks: -inf above the diagonal, and 0, not NaN, below."""
         t = Tensor.of(F32, np.full((2, 4, 4), -np.inf))
         run("aclnnInplaceTriu", t, 1)
         ref.check_equal(t.get(), np.where(np.triu(np.ones((4, 4)), 1), -np.inf, 0) * np.ones((2, 1, 1)))
@@ -471,7 +479,8 @@ class Pads(unittest.TestCase):
         ref.check_equal(out.get(), np.pad(x.get(), ((0, 0), (0, 0), (0, 2), (1, 2)), constant_values=-np.inf))
 
     def shapes(self, gen, mode, dims):
-        inner = [gen.integer(1, 6) if gen.chance(0.8) else gen.integer(20, 700 if dims == 1 else 40) for _ in range(dims)]
+        inner = [gen.integer(1, 6) if gen.chance(0.8) else gen.integer(20, 700 if dims == 1 else 40)
+                 for _ in range(dims)]
         shape = [gen.integer(1, 3) for _ in range(gen.integer(1, 2))] + inner
         most = [n - 1 if mode == "reflect" else n if mode == "wrap" else 5 for n in inner]
         return shape, [(min(gen.integer(0, 5), m), min(gen.integer(0, 5), m)) for m in most]
@@ -494,7 +503,7 @@ class Pads(unittest.TestCase):
                 each_case(self, op, CASES, body)
 
     def test_backward(self):
-        """The gradient is the transposed map: places are counted by padding the elements' numbers."""
+        """The gradient is the transposed map, which padding the elements' numbers shows."""
         for name, mode, ranks in MODES:
             for dims in ranks:
                 op = f"aclnn{name}Pad{dims}dBackward"
@@ -519,7 +528,7 @@ class Pads(unittest.TestCase):
                 each_case(self, op, CASES // 2, body)
 
     def test_ggml(self):
-        """PAD_REFLECT_1D of a 3-dimensional tensor by 10 and 9; FLASH_ATTN's negative reach is refused."""
+        """PAD_REFLECT_1D of a 3-dimensional tensor by 10 and 9; padding by the whole width is refused."""
         x = Tensor.of(F32, np.random.default_rng(4).standard_normal((3, 5, 50)))
         out = Tensor.empty(F32, (3, 5, 69))
         run("aclnnReflectionPad1d", x, Ints(10, 9), out)
@@ -552,7 +561,7 @@ def t(*shape, d=F32):
 
 
 class Errors(unittest.TestCase):
-    """What does not fit is refused in phase one, by name."""
+    """Arguments that do not fit are refused in phase one, with a message that names them."""
 
     def test_all(self):
         for op, name, *args in (

@@ -1,4 +1,4 @@
-"""Sorting and selecting: exact, stable, NaN largest."""
+"""Sorting and selecting: exact, stable, and NaN is largest."""
 import unittest
 
 import numpy as np
@@ -24,12 +24,12 @@ def axis_of(gen, shape):
 
 
 def unordered(x, axis):
-    """CANN refuses bfloat16 where there is nothing to order."""
+    """Whether there is nothing to order, which CANN refuses for bfloat16."""
     return x.dtype is BF16 and x.shape and x.shape[axis] == 1
 
 
 def order(v, descending, axis=-1, nan_first=False):
-    """A stable order of v along the axis: by rank among the sorted distinct values, NaN last (first, descending)."""
+    """The indices of a stable sort of v along the axis. NaN is last (first if descending), or first with nan_first."""
     nan = v != v
     distinct, rank = np.unique(np.where(nan, v.dtype.type(0), v), return_inverse=True)
     rank = np.where(nan, -1 if nan_first else len(distinct), rank.reshape(v.shape)).astype(np.int64)
@@ -38,10 +38,11 @@ def order(v, descending, axis=-1, nan_first=False):
 
 class Sorts(unittest.TestCase):
     def same(self, got, expected, what):
-        """Bits: -0 stays -0."""
+        """Compares bits: -0 stays -0."""
         ref.check_equal(got, expected, what)
         if got.dtype.kind == "f":
-            ref.check_equal(np.signbit(got) | (got != got), np.signbit(expected) | (expected != expected), what + " signs")
+            signs, expected_signs = (np.signbit(v) | (v != v) for v in (got, expected))
+            ref.check_equal(signs, expected_signs, what + " signs")
 
     def test_sort(self):
         def body(gen):
@@ -84,7 +85,7 @@ class Sorts(unittest.TestCase):
             axis, passed = axis_of(gen, x.shape)
             largest = gen.chance(0.5)
             v = np.atleast_1d(x.get())
-            if gen.chance(0.15):                                  # in order the other way: every element passes
+            if gen.chance(0.15):                                  # sorted the opposite way: every element passes
                 v = np.sort(v, axis)
                 v = v if largest else np.flip(v, axis)
                 x = gen.tensor(x.dtype, x.shape, v.reshape(x.shape))
@@ -132,7 +133,7 @@ class Sorts(unittest.TestCase):
             x = drawn(gen, empty=0)
             if unordered(x, -1):
                 return
-            v = np.sort(x.get().ravel())                                   # NaN last
+            v = np.sort(x.get().ravel())                                   # NaN is last
             numbers = v[v == v]
             plain, without = gen.out(x.dtype, ()), gen.out(x.dtype, ())
             run("aclnnMedian", x, plain)
@@ -149,7 +150,7 @@ class Sorts(unittest.TestCase):
                 ref.check_equal(out.get(), np.array(expected, d.values), op)
 
     def test_one_element(self):
-        """A result of one element may have any shape of one."""
+        """A result of one element may have any shape of one element."""
         x = Tensor.of(F32, np.float32([4, 1, 3]))
         for shape in ((), (1,), (1, 1)):
             def out(d):
@@ -174,7 +175,8 @@ class Sorts(unittest.TestCase):
                 (("valuesOut has dtype",), "aclnnMedian", x, Tensor.empty(F16, ())),
                 (("valuesOut has 2 elements",), "aclnnMedian", x, Tensor.empty(F32, (2,))),
                 (("self is BF16",), "aclnnMedian", half, Tensor.empty(BF16, ())),
-                (("self is BF16",), "aclnnMedianDim", half, 1, False, Tensor.empty(BF16, (2,)), Tensor.empty(I64, (2,))),
+                (("self is BF16",), "aclnnMedianDim", half, 1, False, Tensor.empty(BF16, (2,)),
+                 Tensor.empty(I64, (2,))),
                 (("self is BF16",), "aclnnArgsort", half, 1, False, Tensor.empty(I64, (2, 1)))):
             code, message = refused(op, *args)
             assert code == INVALID and all(w in message for w in words), (op, code, message)

@@ -1,4 +1,4 @@
-"""Functions of one tensor: a row each, random types, shapes and views, in place where CANN has that too."""
+"""Functions of one tensor, each a row of a table, with random types, shapes and views; in place if CANN has that."""
 import math
 import unittest
 from collections import namedtuple
@@ -14,14 +14,14 @@ from test_elementwise import common_of_integers, exactly, same_bits_elsewhere, v
 CASES = 40
 
 
-# ---- references in long double, or in the C library's double where NumPy has nothing longer
+# ---- references in long double, or in the C library's double where NumPy has nothing more precise
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
 erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def erfinv(x):
-    """By bisection."""
+    """The inverse of erf, by bisection."""
     a = np.abs(np.asarray(x, np.float64))
     low, high = np.zeros_like(a), np.full_like(a, 7.0)
     for _ in range(120):
@@ -35,7 +35,7 @@ def erfinv(x):
 def sinc(x):
     whole = np.isfinite(x) & (np.rint(x) == x)
     half_turns = np.rint(x)
-    rest = x - half_turns                               # exact: x near whole numbers, and large x, keep their phase
+    rest = x - half_turns                               # exact near whole numbers and for large x, so the phase is kept
     pi = LD("3.14159265358979323846264338327950288")
     y = np.where(np.fmod(half_turns, LD(2)) == 0, 1, -1) * np.sin(pi * rest) / (pi * x)
     return np.where(x == 0, LD(1), np.where(whole | np.isinf(x), LD(0), y))
@@ -53,7 +53,7 @@ def row(function, ulps64=3, zero_sign=True):
     return Row(function, ulps64, zero_sign)
 
 
-# Functions of floats: integers and bools are brought to float32. ulps64: of the double results.
+# Functions of floats: integers and bools are converted to float32. ulps64: of double results.
 FLOAT_FUNCTIONS = {
     "Exp": row(np.exp), "Exp2": row(np.exp2), "Expm1": row(np.expm1), "Log": row(np.log), "Log2": row(np.log2),
     "Log10": row(np.log10), "Log1p": row(np.log1p), "Sqrt": row(np.sqrt), "Rsqrt": row(ref.rsqrt),
@@ -72,7 +72,7 @@ class FloatFunctions(unittest.TestCase):
                 each_case(self, op, CASES, lambda gen, op=op, r=r: self.case(gen, op, r))
 
     def values(self, gen, d, shape):
-        """Now and then where arccosh, erfinv and the like have their domain."""
+        """Random values, sometimes from -1 to 1, the domain of functions such as erfinv."""
         if d.kind == "f" and gen.chance(0.3):
             return d.round(gen.rng.uniform(-1, 1, shape)).astype(d.values)
         return gen.values(d, shape)
@@ -97,7 +97,7 @@ class FloatFunctions(unittest.TestCase):
             same_bits_elsewhere(gen, op, [x], y)
 
     def test_large_arguments(self):
-        """Sine and its kin of numbers whose neighbours are turns apart."""
+        """Sine, cosine and tangent of arguments so large that neighbouring floats are several periods apart."""
         rng = np.random.default_rng(5)
         x = np.ldexp(rng.uniform(0.5, 1, 4000), rng.integers(20, 129, 4000)).astype(np.float32)
         x = np.where(np.isfinite(x), x, np.float32(1e38)) * rng.choice([-1, 1], 4000).astype(np.float32)
@@ -107,7 +107,7 @@ class FloatFunctions(unittest.TestCase):
             ref.check(b.get(), function(x.astype(LD)), F32, what=op)
 
     def test_large_arguments_of_logarithms(self):
-        """Beyond 2^52, 1 + x has no place for the 1."""
+        """Logarithms of arguments so large that 1 + x is rounded to x, beyond 2^52."""
         rng = np.random.default_rng(6)
         x = np.ldexp(rng.uniform(0.5, 1, 4000), rng.integers(20, 128, 4000)).astype(np.float32)
         x[:40] = 2.0 ** np.arange(30, 70)
@@ -117,7 +117,7 @@ class FloatFunctions(unittest.TestCase):
             ref.check(b.get(), function(x.astype(LD)), F32, what=op)
 
 
-# ---- what keeps the type
+# ---- functions whose result has the argument's type
 
 SAME_TYPE = {
     "Abs": np.abs, "Neg": np.negative, "Square": np.square, "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint,
@@ -226,7 +226,7 @@ class RoundDecimals(unittest.TestCase):
         def case(gen, op):
             d, decimals = gen.pick(FLOATS64), gen.integer(-2, 3)
             shape = gen.shape()
-            # away from ties, which the scaled value decides only roughly
+            # Away from ties, which rounding of the scaled value may decide either way.
             x = gen.out(d, shape, d.round(gen.rng.integers(-4000, 4000, shape) / LD(8) + LD(0.013)).astype(d.values))
             y = x if "Inplace" in op else gen.out(d, shape)
             values = x.get().astype(LD)
@@ -240,7 +240,7 @@ class RoundDecimals(unittest.TestCase):
             each_case(self, op, CASES, lambda gen, op=op: case(gen, op))
 
     def test_integers(self):
-        """They have no decimals; ties go to the even multiple."""
+        """Integers have no decimals to round; ties go to the even multiple."""
         def case(gen, op):
             d, decimals = gen.pick((I32, I64)), gen.integer(-4, 2)
             shape = gen.shape()
@@ -253,8 +253,11 @@ class RoundDecimals(unittest.TestCase):
         for op in ("aclnnRoundDecimals", "aclnnInplaceRoundDecimals"):
             each_case(self, op, CASES, lambda gen, op=op: case(gen, op))
         for d, decimals, values, expected in (
-                (I32, -9, [d_ * 10 ** 8 for d_ in (5, -5, 15, -15, 20, 1)], [0, 0, 2 * 10 ** 9, -2 * 10 ** 9, 2 * 10 ** 9, 0]),
-                (I32, -10, [2 ** 31 - 1, -2 ** 31], [0, 0]), (I64, -19, [2 ** 63 - 1], [0]), (I64, -2 ** 63, [7], [0]),
+                (I32, -9, [d_ * 10 ** 8 for d_ in (5, -5, 15, -15, 20, 1)],
+                 [0, 0, 2 * 10 ** 9, -2 * 10 ** 9, 2 * 10 ** 9, 0]),
+                (I32, -10, [2 ** 31 - 1, -2 ** 31], [0, 0]),
+                (I64, -19, [2 ** 63 - 1], [0]),
+                (I64, -2 ** 63, [7], [0]),
                 (I64, -18, [2 ** 63 - 1, 5 * 10 ** 17, 15 * 10 ** 17 - 1], [9 * 10 ** 18, 0, 10 ** 18])):
             y = Tensor.empty(d, (len(values),))
             run("aclnnRoundDecimals", Tensor.of(d, np.array(values)), decimals, y)

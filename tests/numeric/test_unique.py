@@ -1,4 +1,4 @@
-"""Outputs whose shape depends on the data: Nonzero, MaskedSelect, Unique; and searching and counting."""
+"""Operators whose output shape depends on the data: Nonzero, MaskedSelect, Unique; and searching and counting."""
 import unittest
 
 import numpy as np
@@ -12,7 +12,7 @@ CASES = 120
 
 
 def result(t, shape):
-    """What an output holds in its true shape: without gaps where it had none, else by its strides."""
+    """The elements of an output in its true shape: packed if the tensor was contiguous, else by its strides."""
     flat = t.view(t.block.body)
     if all(n == 1 or a == b for n, a, b in zip(t.shape, t.strides, contiguous(t.shape))):
         values = t.block.body.view(t.dtype.storage)[t.offset:][:int(np.prod(shape, dtype=np.int64))].reshape(shape)
@@ -70,7 +70,7 @@ class Shaped(unittest.TestCase):
         ref.check_equal(result(out, (6, 1)).ravel(), np.array([0, 1, 2, 4, 5, 6]))
 
     def test_merged_dimensions(self):
-        """Counting walks merged dimensions: here a row of stride 0 whose last dimension, of 1, has stride 1."""
+        """Counting works on merged dimensions: here a row of stride 0 whose last dimension, of size 1, has stride 1."""
         x = Tensor(I64, (3, 4, 1), (0, 0, 1)).set(np.full((3, 4, 1), 5))
         out, shapes = Tensor.empty(I64, (3, 20)), []
         run("aclnnNonzeroV2", x, out, shapes=shapes)
@@ -89,7 +89,7 @@ class Shaped(unittest.TestCase):
 
 
 def distinct(v):
-    """(values, inverse, counts) with each NaN a value of its own, at the end."""
+    """(values, inverse, counts), where each NaN is a value of its own, at the end."""
     flat = v.ravel()
     key = np.where(flat == 0, 0, flat)
     nan = np.flatnonzero(flat != flat)
@@ -124,7 +124,7 @@ class Uniques(unittest.TestCase):
         each_case(self, "aclnnUnique2", CASES, body)
 
     def test_unwanted(self):
-        """torch_npu passes tensors of other shapes for what it does not want."""
+        """torch_npu passes tensors of other shapes for outputs that it does not want."""
         x, out = Tensor.of(I64, np.array([3, 1, 3])), Tensor.empty(I64, (3,))
         run("aclnnUnique2", x, True, False, False, out, Tensor.empty(I64, (0,)), Tensor.empty(I64, (1,)))
         ref.check_equal(result(out, (2,)), np.array([1, 3]))
@@ -134,12 +134,13 @@ class Uniques(unittest.TestCase):
             self.assertEqual(refused(op, x, *args)[0], NULLPTR, op)
 
     def test_other_shapes(self):
-        """CANN's sample of UniqueConsecutive."""
+        """Outputs of other shapes, as in CANN's sample of UniqueConsecutive."""
         x = Tensor.of(F32, np.float32([[1, 2], [1, 2], [3, 4], [1, 2]]))
         for op, values, inverse, counts, *args in (
                 ("aclnnUniqueConsecutive", [[1, 2], [3, 4], [1, 2]], [0, 0, 1, 2], [2, 1, 1], True, True),
                 ("aclnnUniqueDim", [[1, 2], [3, 4]], [0, 0, 1, 0], [3, 1], True, True)):
-            out, where, how_often, shapes = Tensor.empty(F32, (8,)), Tensor.empty(I64, (4, 2)), Tensor.empty(I64, (8,)), []
+            out, shapes = Tensor.empty(F32, (8,)), []
+            where, how_often = Tensor.empty(I64, (4, 2)), Tensor.empty(I64, (8,))
             run(op, x, *args, 0, out, where, how_often, shapes=shapes)
             assert shapes[1:] == [(len(counts), 2), (4,), (len(counts),)], shapes
             for got, expected in ((out, np.float32(values)), (where, np.array(inverse)), (how_often, np.array(counts))):
@@ -149,8 +150,9 @@ class Uniques(unittest.TestCase):
         def body(gen):
             d = gen.pick(ALL + COMPLEX)
             shape = gen.shape(empty=0)
-            x = gen.drawn(d, shape, lambda s: gen.rng.choice((0, -0.0, 1j, 1, complex(np.nan, 1)), s, p=(0.3, 0.3, 0.1, 0.2, 0.1))
-                          .astype(d.values) if d in COMPLEX else gen.values(d, s, limit=1))
+            numbers = (0, -0.0, 1j, 1, complex(np.nan, 1))
+            x = gen.drawn(d, shape, lambda s: gen.rng.choice(numbers, s, p=(0.3, 0.3, 0.1, 0.2, 0.1)).astype(d.values)
+                          if d in COMPLEX else gen.values(d, s, limit=1))
             v = x.get()
             axis = gen.integer(0, len(shape) - 1) if shape and gen.chance(0.5) else None
             flat = v.ravel() if axis is None else np.moveaxis(v, axis, 0).reshape(shape[axis], -1)
@@ -229,8 +231,8 @@ class Searches(unittest.TestCase):
                 (I32, [1, 2, 3], F32, [1.5, 3, 9], [1, 2, 3]), (F32, [1, 1.5, 2], I64, [1, 2, 3], [0, 2, 3]),
                 (U8, [1, 200], I8, [-1, 100], [0, 1]), (F16, [1, 2048], I32, [2049, 2051], [1, 2])):
             out = Tensor.empty(I64, (len(values),))
-            run("aclnnSearchSorted", Tensor.of(d, np.array(sequence)), Tensor.of(other, np.array(values)), False, False, None,
-                out)
+            run("aclnnSearchSorted", Tensor.of(d, np.array(sequence)), Tensor.of(other, np.array(values)), False,
+                False, None, out)
             ref.check_equal(out.get(), np.array(expected), f"{d} {other}")
 
     def test_is_in(self):
@@ -247,7 +249,7 @@ class Searches(unittest.TestCase):
             ref.check_equal(one.get(), equal.any() != invert)
         each_case(self, "aclnnIsIn", CASES, body)
         x, out = Tensor.of(F16, np.float32([0.1, 0.2])), Tensor.empty(BOOL, (2,))
-        run("aclnnIsInTensorScalar", x, Scalar(0.1, F64), False, False, out)     # 0.1 as a half
+        run("aclnnIsInTensorScalar", x, Scalar(0.1, F64), False, False, out)     # 0.1 is rounded to a half
         ref.check_equal(out.get(), np.array([True, False]))
         for value, d, stored, n, found in ((0.1, F16, 0.1, 9, True), (0.1, F16, 0.1, 10, False), (300, I8, 44, 9, True),
                                            (300, I8, 44, 10, False), (3, I8, 3, 10, True)):
@@ -257,7 +259,8 @@ class Searches(unittest.TestCase):
 
     def test_bincount(self):
         def body(gen):
-            x = gen.drawn(gen.pick((I32, I64, U8, I8, I16)), (gen.integer(0, 200),), lambda s: gen.rng.integers(0, 20, s))
+            x = gen.drawn(gen.pick((I32, I64, U8, I8, I16)), (gen.integer(0, 200),),
+                          lambda s: gen.rng.integers(0, 20, s))
             length = gen.integer(0, 30)
             n = max([length] + [int(v) + 1 for v in x.get()])
             if gen.chance(0.5):
@@ -293,7 +296,7 @@ class Searches(unittest.TestCase):
             ref.check_equal(out.get(), out.dtype.round(expected.astype(LD)) if out.dtype.kind == "f" else expected)
         each_case(self, "aclnnHistc", CASES, body)
         x, out = Tensor.of(I32, np.array([0, 1, 2, 3])), Tensor.empty(I32, (2,))
-        for low, high, expected in ((0.2, 0.8, (2, 2)), (0.9, 2.9, (1, 2))):          # 0 to 0: all; 0 to 2
+        for low, high, expected in ((0.2, 0.8, (2, 2)), (0.9, 2.9, (1, 2))):     # 0 to 0, the whole range; and 0 to 2
             run("aclnnHistc", x, 2, Scalar(low, F32), Scalar(high, F32), out)
             ref.check_equal(out.get(), np.int32(expected))
 
@@ -329,8 +332,10 @@ class Errors(unittest.TestCase):
                 (("out has shape [6, 2]", "most results"), "aclnnNonzeroV2", x, i),
                 (("out has dtype FLOAT", "INT64"), "aclnnNonzero", x, x),
                 (("mask has dtype FLOAT",), "aclnnMaskedSelect", x, x, row),
-                (("out has 5 elements", "6"), "aclnnMaskedSelect", x, Tensor.empty(BOOL, (3,)), Tensor.empty(F32, (5,))),
-                (("out has 7 elements", "6"), "aclnnMaskedSelect", x, Tensor.empty(BOOL, (3,)), Tensor.empty(F32, (7,))),
+                (("out has 5 elements", "6"), "aclnnMaskedSelect", x, Tensor.empty(BOOL, (3,)),
+                 Tensor.empty(F32, (5,))),
+                (("out has 7 elements", "6"), "aclnnMaskedSelect", x, Tensor.empty(BOOL, (3,)),
+                 Tensor.empty(F32, (7,))),
                 (("mask has shape [4]", "[2, 3]"), "aclnnMaskedSelect", x, Tensor.empty(BOOL, (4,)), row),
                 (("valueOut has shape [2, 3]",), "aclnnUnique", x, True, False, x, i),
                 (("inverseOut has shape [6, 2]",), "aclnnUnique", x, True, True, row, i),
@@ -338,12 +343,14 @@ class Errors(unittest.TestCase):
                 (("out has dtype INT64", "INT32"), "aclnnSearchSorted", row, x, True, False, None,
                  Tensor.empty(I64, (2, 3))),
                 (("bins is 0",), "aclnnHistc", x, 0, Scalar(0, F32), Scalar(1, F32), row),
-                (("out has dtype FLOAT", "INT32"), "aclnnHistc", Tensor.empty(I32, (3,)), 6, Scalar(0, F32), Scalar(1, F32),
-                 row),
+                (("out has dtype FLOAT", "INT32"), "aclnnHistc", Tensor.empty(I32, (3,)), 6, Scalar(0, F32),
+                 Scalar(1, F32), row),
                 (("min is 2",), "aclnnHistc", x, 6, Scalar(2, F32), Scalar(1, F32), row),
                 (("tensors[0] has shape [6]",), "aclnnSum", TensorList([row]), x),
                 *((("out has shape [2, 3]", "dimension 0"), op, TensorList([Tensor.empty(F32, s) for s in shapes]), x)
-                  for op, shapes in (("aclnnSum", ((1, 3), (1, 3))), ("aclnnMaxN", ((3,), ())), ("aclnnMinN", ((), (1, 3))))),
+                  for op, shapes in (("aclnnSum", ((1, 3), (1, 3))),
+                                     ("aclnnMaxN", ((3,), ())),
+                                     ("aclnnMinN", ((), (1, 3))))),
                 (("tensors has dtype INT64", "FLOAT"), "aclnnMaxN", TensorList([x, Tensor.empty(I64, (2, 3))]), x),
                 (("minlength is -1",), "aclnnBincount", Tensor.empty(I32, (3,)), None, -1, Tensor.empty(I64, (3,)))):
             code, message = refused(op, *args)

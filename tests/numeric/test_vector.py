@@ -61,7 +61,7 @@ class Cross(unittest.TestCase):
             short = x if gen.chance(0.5) else y
             while short[0] == 1 and len(short) > 1 and gen.chance(0.7) and axis > len(shape) - len(short):
                 short.pop(0)
-            dim = axis - len(shape) + (len(x) if gen.chance(0.5) else 0)      # of self's, which may have fewer
+            dim = axis - len(shape) + (len(x) if gen.chance(0.5) else 0)      # of self, which may have fewer dimensions
             a, b = (gen.drawn(d, s, lambda s: draw(gen, d, s)) for s in (x, y))
             out = gen.out(d, shape)
             run("aclnnLinalgCross", a, b, dim, out)
@@ -81,9 +81,13 @@ class Cross(unittest.TestCase):
 
     def test_refused(self):
         x = Tensor.empty(F32, (2, 3))
-        for name, args in (("dim", (x, x, 2, x)), ("out", (x, x, 0, x)), ("other", (x, Tensor.empty(F64, (2, 3)), 1, x)),
-                           ("self", (Tensor.empty(F32, (4, 3)), x, 1, x)), ("dim", (Tensor.empty(F32, (3,)), x, 1, x)),
-                           ("dim", (Tensor.empty(F32, (3,)), x, -2, x)), ("self", (Tensor.empty(F32, ()), x, 0, x))):
+        for name, args in (("dim", (x, x, 2, x)),
+                           ("out", (x, x, 0, x)),
+                           ("other", (x, Tensor.empty(F64, (2, 3)), 1, x)),
+                           ("self", (Tensor.empty(F32, (4, 3)), x, 1, x)),
+                           ("dim", (Tensor.empty(F32, (3,)), x, 1, x)),
+                           ("dim", (Tensor.empty(F32, (3,)), x, -2, x)),
+                           ("self", (Tensor.empty(F32, ()), x, 0, x))):
             with self.subTest(name):
                 code, message = refused("aclnnLinalgCross", *args)
                 self.assertEqual(code, INVALID)

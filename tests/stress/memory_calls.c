@@ -1,12 +1,13 @@
-/* Random use of all memory calls from several threads, with wrong calls mixed in, against a model that knows every block.
+/* Calls all memory functions at random from several threads, with wrong calls mixed in, and compares the outcome with a
+ * model that knows every block.
  *
  *   stress_memory_calls SEED|random STEPS        (steps of each of the threads)
  *
- * With an even seed memory is so scarce that some is refused. With an odd one it is ample, and blocks are freed with work
- * in flight, which is safe only where nothing has to be refused. A block's ends hold a byte of its own (all of it where it
- * is short), which is looked at again and again: blocks that overlap, memory that is lost while it moves, and memory that
- * is handed out while a task still uses it show there. Each thread has one stream and does in the model at once what it
- * submits. Blocks go from thread to thread. */
+ * With an even seed memory is so scarce that some requests are refused. With an odd seed it is ample, and blocks are
+ * freed with work in flight, which is safe only where nothing has to be refused. Both ends of a block (all of a short
+ * block) hold a byte value of its own, which is checked repeatedly: this finds blocks that overlap, memory that is lost
+ * while it moves, and memory that is handed out while a task still uses it. Each thread has one stream, and updates the
+ * model when it submits a task. Blocks are passed from thread to thread. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
-/* Pools under pressure: threads with several streams each take blocks of one pool, write a pattern into them, read it back
- * after a while and free them, in this stream or that. A block that reached another stream too early has a wrong pattern.
- * Stdout: what was done. */
+/* Pools under pressure. Several threads, each with several streams, allocate blocks from one pool, write a pattern into
+ * them, read it back after a while and free them in the same or another stream. A block that was handed to another
+ * stream too early has a wrong pattern. Prints on stdout what was done. */
 #include "cannon/pool.h"
 
 #include "acl/acl_rt_memory_soma.h"

@@ -1,4 +1,5 @@
-/* The check of the order of locks (base/lock.h). Builds without CANNON_INVARIANTS check nothing, and the tests are skipped. */
+/* The check of the order of locks (base/lock.h). Builds without CANNON_INVARIANTS check nothing, and the tests are
+ * skipped. */
 #include "base/lock.h"
 
 #include <setjmp.h>

@@ -51,7 +51,8 @@ WRAP(int, pthread_create, (pthread_t * thread, const pthread_attr_t *attr, void 
 WRAP(int, pthread_setspecific, (pthread_key_t key, const void *value),
      return fails_now() ? ENOMEM : __real_pthread_setspecific(key, value);)
 
-/* After a move the kernel has the mapping that the addresses it left need: that one can't fail (memory/heap/pages.c). */
+/* mremap leaves a mapping at the addresses that it moves from. The mmap that replaces it needs no new mapping from the
+ * kernel and so can't fail (memory/heap/mapping.c). */
 static _Thread_local bool has_moved;
 WRAP(void *, mmap, (void *at, size_t n, int protection, int flags, int file, off_t offset),
      const bool spared = has_moved && flags & MAP_FIXED;

@@ -429,7 +429,8 @@ static void run_round(program *p) {
   }
 }
 
-/* What has memory does not fall to ever smaller pieces. Where its borders lay inside granules, late rounds took 110 calls. */
+/* Backed memory does not break into ever smaller pieces. When its borders lay inside granules, late rounds took 110
+ * calls. */
 static void moving_costs_no_more_after_many_rounds(void **state) {
   (void)state;
   enum { EARLY = 60, LATE = 80, MOST_CALLS = 60, SIZE = 1 << 30 };

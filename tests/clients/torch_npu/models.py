@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models of the kinds that people train, each with its data and optimiser, the same on every device.
 
-MODELS[name]() makes a Job: a model, and step(), which trains one step and returns its loss. All random numbers are drawn
-on the CPU from fixed seeds, so that the job sees the same numbers on every device."""
+MODELS[name]() makes a Job: a model and step(), which trains one step and returns its loss. All random numbers are
+drawn on the CPU from fixed seeds, so that the job sees the same numbers on every device."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -10,8 +10,8 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Job:
-    """A model that trains; subclasses say on what. device: where; amp: None, torch.bfloat16 or torch.float16 (with a
-    scaler)."""
+    """A model that trains; subclasses define the model and its data. device: where it trains; amp: None, torch.bfloat16
+    or torch.float16 (with a scaler)."""
     steps = 20
     classes = 10
 
@@ -35,7 +35,8 @@ class Job:
         return F.cross_entropy(out.float().flatten(0, -2), target.flatten())
 
     def autocast(self):
-        return torch.autocast(torch.device(self.device).type, dtype=self.amp or torch.bfloat16, enabled=self.amp is not None)
+        return torch.autocast(torch.device(self.device).type, dtype=self.amp or torch.bfloat16,
+                              enabled=self.amp is not None)
 
     def backward(self, loss):
         (self.scaler.scale(loss) if self.scaler else loss).backward()
@@ -99,7 +100,7 @@ class Block(nn.Module):
         q, k, v = self.qkv(self.norm1(x)).view(b, n, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
         a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(a.transpose(1, 2).reshape(b, n, w))
-        # aclnnGelu is the form by tanh, whatever `approximate` says.
+        # aclnnGelu computes the tanh form, whatever `approximate` says.
         return x + self.down(F.gelu(self.up(self.norm2(x)), approximate='tanh'))
 
 

@@ -1,34 +1,33 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's operator database on `npu` beside `cpu`: forward and backward, by dtype.
+"""Compares PyTorch's operator database on `npu` with `cpu`: forward and backward, by dtype.
 
-Each entry of op_db is an operator with a generator of sample inputs. For each dtype that PyTorch has it for on the CPU,
-the samples run on both devices and what comes out must agree. An outcome is one of
+Each entry of op_db is an operator with a generator of sample inputs. For each dtype that PyTorch supports for it on
+the CPU, the samples run on both devices, and the results must agree. An outcome is one of
 
-  pass      the same results, computed by kernels of Cannon's
-  fail      another result, or an error; crash, hang
+  pass      the same results, computed by Cannon's kernels
+  fail      another result, or an error; crash and hang are outcomes of their own
   absent    the library has no operator of a name that torch_npu asks for
-  refused   the operator is there and says (161002; 500002 by name) that it does not take the dtype or shape, as CANN's
-            does not
+  refused   the operator exists and refuses the dtype or shape (161002; 500002 by name), as CANN's does
   client    torch_npu itself refuses, before it asks the library
-  fallback  torch_npu has no kernel for some step, and computed on the CPU
-  view      right, but no kernel ran: there is nothing to compute
+  fallback  torch_npu has no kernel for some step, and computed it on the CPU
+  view      the right result, but no kernel ran: there is nothing to compute
 
-and the worst of its samples', but that refusals of some samples do not count where others pass. Entries run in processes
-of a few each; one that dies, whose queue of tasks stopped at an error, or in which torch_npu fell back, is followed by
-another for the rest.
+The outcome of an entry is the worst of its samples; but if some samples pass, refusals of others do not count. Each
+process runs a few entries. If it dies, if its task queue stopped at an error, or if torch_npu fell back, another
+process runs the remaining entries.
 
   op_db.py [--out FILE.json] [--verbose] [--sample FRACTION --seed N] [PATTERN...]    run
   op_db.py --report FILE.json > docs/reports/torch_npu.md                           the table"""
 import argparse, collections, fnmatch, itertools, json, os, random, subprocess, sys, tempfile, threading
 
 DTYPES = ('float32', 'float16', 'bfloat16', 'int64', 'int32', 'uint8', 'bool')
-MAX_SAMPLES = 12       # of an entry and dtype; the database's first ones are the most different
-CHUNK = 12             # entries to a process
-ENTRY_SECONDS = 90     # for all dtypes of one
+MAX_SAMPLES = 12       # per entry and dtype; the database's first samples differ most
+CHUNK = 12             # entries per process
+ENTRY_SECONDS = 90     # for all dtypes of an entry
 STOPPED = 'The Inner error is reported as above'
-QUEUE_STOPPED = 3      # a child's status: torch_npu runs nothing any more after an error of a task
-FELL_BACK = 4          # likewise: torch_npu says once in a process that an operator falls back
+QUEUE_STOPPED = 3      # exit status of a child: torch_npu runs nothing any more after an error of a task
+FELL_BACK = 4          # exit status of a child: torch_npu says only once per process that an operator falls back
 TOLERANCE = {'float32': (1e-4, 1e-5), 'float16': (2e-3, 1e-3), 'bfloat16': (1.6e-2, 8e-3)}
 
 
@@ -56,10 +55,11 @@ def tensors(x):
 
 
 def moved(x, device):
-    """x with every tensor copied, layout kept, as a leaf that wants a gradient where the original did."""
+    """x with every tensor copied, its layout kept, as a leaf that requires a gradient where the original did."""
     import torch
     if isinstance(x, torch.Tensor):
-        y = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device) if x.layout == torch.strided else x.to(device)
+        y = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device) if x.layout == torch.strided \
+            else x.to(device)
         with torch.no_grad():
             y.copy_(x)
         return y.requires_grad_(x.requires_grad)
@@ -73,7 +73,7 @@ def moved(x, device):
 
 
 def run(op, sample, device, backward, launches=int, grads_as=None):
-    """What the sample gives on a device: results, and gradients of what wants one; and how many kernels that took."""
+    """Runs the sample on a device. Returns its results with the gradients, and the number of kernels that ran."""
     import torch
     s = [moved(x, device) for x in (sample.input, sample.args, sample.kwargs)]
     torch.manual_seed(1)
@@ -85,7 +85,7 @@ def run(op, sample, device, backward, launches=int, grads_as=None):
         of = [t for t in tensors(out) if t.requires_grad]
         if want and of:
             torch.manual_seed(2)
-            # Rounded to grads_as, where that is what another run is given.
+            # Rounded to grads_as, if another run gets its gradients in that type.
             grads = [torch.randn(t.shape).to(grads_as or t.dtype).to(t.dtype).to(device) for t in of]
             given = torch.autograd.grad(of, want, grads, allow_unused=True)
             results += [g for g in given if g is not None]
@@ -109,20 +109,20 @@ def close(got, want, tolerance):
     import torch
     exact = not (want.dtype.is_floating_point or want.dtype.is_complex)
     rtol, atol = (0, 0) if exact else tolerance
-    if want.dtype.itemsize == 2 and not exact and want.numel():  # sums that cancel keep their terms' rounding
+    if want.dtype.itemsize == 2 and not exact and want.numel():  # sums that cancel keep the rounding of their terms
         finite = want[want.isfinite()].abs()
         atol = max(atol, rtol / 2 * finite.max().item()) if finite.numel() else atol
     torch.testing.assert_close(got.cpu().to(want.dtype), want, rtol=rtol, atol=atol, equal_nan=True, check_stride=False)
 
 
 def compare(op, sample, want, got, dtype, backward):
-    """Each result beside the CPU's; it may instead be close to what a wider type gives, which is nearer the truth."""
+    """Compares each result with the CPU's, or with the more exact result in a wider type: it must be close to one."""
     import torch
     if len(want) != len(got):
-        raise Outcome('client', f'{len(got)} results, expected {len(want)}')  # some gradients torch_npu does not give
+        raise Outcome('client', f'{len(got)} results, expected {len(want)}')  # torch_npu lacks some gradients
     tolerance = LOOSER.get((op.name, dtype), TOLERANCE.get(dtype, TOLERANCE['float32']))
     exact = None
-    if op.name == 'argsort':  # equal values in any order
+    if op.name == 'argsort':  # equal values may come in any order
         place = dict(zip(('dim', 'descending', 'stable'), sample.args), **sample.kwargs).get('dim', -1)
         values = sample.input.detach() if sample.input.dim() else sample.input.detach()[None]
         want, got = ([torch.take_along_dim(values, r[0].cpu().view_as(values), place)] for r in (want, got))
@@ -132,7 +132,7 @@ def compare(op, sample, want, got, dtype, backward):
         if w.dtype != g.dtype and op.name in OTHER_INDICES:
             continue
         if g.dtype != w.dtype and {w.dtype, g.dtype} - {torch.float64, torch.float32, torch.float16, torch.bfloat16}:
-            raise Outcome('client', f'dtype {g.dtype}, expected {w.dtype}')  # torch_npu makes the tensors for results
+            raise Outcome('client', f'dtype {g.dtype}, expected {w.dtype}')  # torch_npu makes the output tensors
         try:
             close(g, w, tolerance)
         except AssertionError as e:
@@ -150,32 +150,34 @@ def compare(op, sample, want, got, dtype, backward):
 
 
 def judge(error):
-    """What an exception on npu means."""
+    """The outcome that an exception on npu stands for."""
     words = str(error)
     if 'not in libopapi.so' in words or 'there is no operator' in words:
         return Outcome('absent', words)
-    if 'error 500002' in words:  # by name: the task queue has stopped, which the first words say
+    if 'error 500002' in words:  # of an operator by name: its first words say that the task queue has stopped
         return Outcome('refused', words)
     if '161002' in words or '161001' in words:
         return Outcome('refused', words[words.find('EZ1001'):] if 'EZ1001' in words else words)
-    if 'cannot reshape tensor of 0 elements' in words or 'to be on cpu' in words or 'is not differentiable' in words or 'ERR01' in words or isinstance(error, NotImplementedError) or 'Could not run' in words:
+    if ('cannot reshape tensor of 0 elements' in words or 'to be on cpu' in words
+            or 'is not differentiable' in words or 'ERR01' in words
+            or isinstance(error, NotImplementedError) or 'Could not run' in words):
         return Outcome('client', words)
     return Outcome('fail', f'{type(error).__name__}: {words}')
 
 
 def fallbacks_since(position):
-    """What torch_npu said of falling back to the CPU, behind the position in what standard error writes to."""
+    """What torch_npu wrote about falling back to the CPU, after the given position in the file of standard error."""
     said = os.pread(2, 1 << 16, position).decode(errors='replace')
     return [line for line in said.splitlines() if 'fall back' in line]
 
 
 def check_sample(op, sample, dtype, backward, launches):
-    """Runs a sample; returns how many kernels of Cannon's did, None where there is nothing to compare with."""
+    """Runs a sample; returns how many of Cannon's kernels ran, or None if there is nothing to compare with."""
     import torch
     try:
         want, _ = run(op, sample, 'cpu', backward)
     except Exception:
-        return None  # not on the CPU either
+        return None  # the CPU can't run it either
     if sum(t.numel() for t in want) > 1 << 22 or any(t.layout != torch.strided for t in want):
         return None
     said_before = os.fstat(2).st_size
@@ -225,16 +227,17 @@ def check(op, dtype, launches):
     return worst
 
 
-# Where a larger error is documented or inherent.
+# Where a larger error is documented or inherent, its tolerance.
 LOOSER = {
-    # aclnnGelu is the form by tanh, whatever `approximate` says: its derivative is up to 1.8e-3 off.
+    # aclnnGelu computes the tanh form, whatever `approximate` says: its derivative is off by up to 1.8e-3.
     ('nn.functional.gelu', 'float32'): (1e-4, 2e-3),
-    # Several operators, with 16 bits between them, and terms that cancel: 0.5 off on both devices, and 1.6e-2 apart.
+    # Several operators with results rounded to 16 bits between them, and terms that cancel: both devices are off by
+    # 0.5, and they differ by 1.6e-2.
     ('nn.functional.normalize', 'bfloat16'): (1.6e-2, 3e-2),
-    # The gradient of a weight is a sum of 16-bit ones over the batch: on the CPU up to 2.9e-3 off, here up to 2.8e-3.
+    # The gradient of a weight is a sum of 16-bit values over the batch: off by up to 2.9e-3 on the CPU, 2.8e-3 here.
     ('nn.functional.instance_norm', 'float16'): (2e-3, 5e-3),
 }
-# Entries whose difference is not the library's, by dtype ('' is any): their outcome is `client`.
+# Entries whose difference is not the library's fault, by dtype ('' is any dtype): their outcome is `client`.
 KNOWN = {
     ('arange', 'uint8'): "CANN's casts of negative numbers to uint8 saturate",
     **{(name, 'bfloat16'): "PyTorch's vector code gives NaN on the CPU where the quotient is beyond 2^128"
@@ -248,20 +251,21 @@ KNOWN = {
     **{(name, ''): 'op-plugin folds the batch of a gradient into the rows of the other factor without turning it'
        for name in ('matmul', '__rmatmul__')},
 }
-# Where values are equal, the index may be any one's, and so may the gradient; in 16 bits many are.
+# If values are equal, the index of any of them is right, and so is the gradient; in 16 bits many values are equal.
 ANY_OF_EQUALS = {'sort', 'msort', 'topk', 'kthvalue', 'median', 'nanmedian', 'mode', 'max', 'min', 'cummax', 'cummin'}
-# torch_npu hands out indices of a kind of its own, for its backward alone.
+# torch_npu returns indices in a format of its own, which only its backward pass reads.
 OTHER_INDICES = {f'nn.functional.{kind}_pool{n}d' for kind in ('max', 'adaptive_max') for n in (1, 2, 3)}
-# Their numbers are drawn: only shapes and dtypes are compared.
+# Their results are random: only shapes and dtypes are compared.
 RANDOM = {'bernoulli', 'cauchy', 'exponential', 'geometric', 'log_normal', 'multinomial', 'normal', 'rand_like',
-          'randint', 'randint_like', 'randn', 'randn_like', 'uniform', 'nn.functional.dropout', 'nn.functional.dropout2d',
-          'nn.functional.dropout3d', 'nn.functional.alpha_dropout', 'nn.functional.feature_alpha_dropout', 'empty',
-          'empty_like', 'empty_strided', 'empty_permuted', 'new_empty', 'new_empty_strided', 'svd_lowrank', 'pca_lowrank',
-          'nn.functional.rrelu', 'nn.functional.fractional_max_pool2d', 'nn.functional.fractional_max_pool3d',
-          'resize_', 'resize_as_', 'nn.functional.scaled_dot_product_attention_dropout', 'torch.ops.aten._efficient_attention_forward'}
+          'randint', 'randint_like', 'randn', 'randn_like', 'uniform', 'nn.functional.dropout',
+          'nn.functional.dropout2d', 'nn.functional.dropout3d', 'nn.functional.alpha_dropout',
+          'nn.functional.feature_alpha_dropout', 'empty', 'empty_like', 'empty_strided', 'empty_permuted', 'new_empty',
+          'new_empty_strided', 'svd_lowrank', 'pca_lowrank', 'nn.functional.rrelu',
+          'nn.functional.fractional_max_pool2d', 'nn.functional.fractional_max_pool3d', 'resize_', 'resize_as_',
+          'nn.functional.scaled_dot_product_attention_dropout', 'torch.ops.aten._efficient_attention_forward'}
 
 
-# Of these, samples that ask for dropout.
+# The samples of these entries that ask for dropout, whose results are random too.
 DROPS = {
     'nn.functional.scaled_dot_product_attention': lambda s: s.kwargs.get('dropout_p', 0) > 0,
     'nn.functional.multi_head_attention_forward': lambda s: s.kwargs['training'] and any(
@@ -299,7 +303,7 @@ def child(names):
             if td not in op.supported_dtypes('cpu'):
                 continue
             try:
-                o = fallback or check(op, dtype, launches)  # what has no kernel has none for any dtype
+                o = fallback or check(op, dtype, launches)  # an operator without a kernel has none for any dtype
             except Exception as e:
                 o = Outcome('fail', f'{type(e).__name__}: {e}')
             print(json.dumps({'name': name, 'dtype': dtype, 'outcome': o.kind, 'words': o.words}), flush=True)
@@ -314,9 +318,9 @@ def child(names):
 # ---- all entries, in the parent --------------------------------------------------------------------------------------
 
 def run_chunk(names, results, verbose):
-    """One child for the names; again for what is left where it dies or hangs."""
+    """Runs a child for the names, and another for the remaining ones whenever a child dies or hangs."""
     left = list(names)
-    while left:  # name, or name@dtype: what comes after that dtype
+    while left:  # of name, or of name@dtype, which stands for the dtypes after that one
         p = subprocess.Popen([sys.executable, __file__, '--child', *left], stdout=subprocess.PIPE, text=True,
                              stderr=subprocess.DEVNULL if not verbose else None)
         current, reason = None, 'crash'
@@ -360,13 +364,13 @@ def run_chunk(names, results, verbose):
 
 # ---- the report ------------------------------------------------------------------------------------------------------
 
-MARKS = {'pass': '✓', 'view': '·', 'refused': '–', 'client': '–', 'fallback': 'c', 'absent': 'a', 'fail': '✗', 'crash': '✗',
-         'hang': '✗'}
-COUNTED = ('pass', 'fail', 'crash', 'hang', 'absent')  # what torch_npu has kernels for and hands to the library
+MARKS = {'pass': '✓', 'view': '·', 'refused': '–', 'client': '–', 'fallback': 'c', 'absent': 'a', 'fail': '✗',
+         'crash': '✗', 'hang': '✗'}
+COUNTED = ('pass', 'fail', 'crash', 'hang', 'absent')  # torch_npu has kernels for these and calls the library
 
 
 def of_entry(outcomes):
-    """The outcome of an entry: its dtypes' worst of those that count."""
+    """The outcome of an entry: the worst of its dtypes' outcomes that count."""
     for kind in ('crash', 'hang', 'fail', 'absent', 'fallback', 'pass', 'view', 'refused', 'client'):
         if kind in outcomes.values():
             return kind
@@ -384,18 +388,22 @@ def report(file):
     counted = [r for r in results if r['outcome'] in COUNTED]
     passed = sum(r['outcome'] == 'pass' for r in counted)
     n = sum(kinds[k] for k in COUNTED)
+    entries_passed = f"{100 * kinds['pass'] / n:.1f} %"
+    dtypes_passed = f'{100 * passed / len(counted):.1f} %'
+    n_refused = kinds['refused'] + kinds['client']
     print(f'''# PyTorch's operator database on torch_npu
 
-Generated by `tests/clients/torch_npu/op_db.py`, whose first lines define the outcomes. Of {len(entries)} entries, torch_npu 2.7.1
-computes {n} on the device for every dtype that it takes of them. {kinds['pass']} of these pass for every dtype
-({100 * kinds['pass'] / n:.1f} %); counted by entry and dtype, {passed} of {len(counted)} pass ({100 * passed / len(counted):.1f} %). {kinds['view']} entries are views, {kinds['fallback']}
-fall back to the CPU in some step because torch_npu has no kernel, {kinds['refused'] + kinds['client']} are refused for every dtype, and {kinds['skip']} have
-no sample for a CPU.
+Generated by `tests/clients/torch_npu/op_db.py`, whose first lines define the outcomes. Of {len(entries)} entries,
+torch_npu 2.7.1 computes {n} on the device for every dtype that it takes of them. {kinds['pass']} of these pass for
+every dtype ({entries_passed}); counted by entry and dtype, {passed} of {len(counted)} pass ({dtypes_passed}).
+{kinds['view']} entries are views, {kinds['fallback']} fall back to the CPU in some step because torch_npu has no
+kernel, {n_refused} are refused for every dtype, and {kinds['skip']} have no sample for a CPU.
 
 ✓ passes, ✗ fails, a: the library lacks an operator, c: torch_npu falls back to the CPU, – refused as on a device,
 · nothing to compute, blank: PyTorch has no such dtype for it.
 ''')
-    short = {'float32': 'f32', 'float16': 'f16', 'bfloat16': 'bf16', 'int64': 'i64', 'int32': 'i32', 'uint8': 'u8', 'bool': 'b'}
+    short = {'float32': 'f32', 'float16': 'f16', 'bfloat16': 'bf16', 'int64': 'i64', 'int32': 'i32', 'uint8': 'u8',
+             'bool': 'b'}
     print('| entry | ' + ' | '.join(short.values()) + ' | |\n|---|' + '---|' * (len(short) + 1))
     for name in sorted(entries):
         e = entries[name]

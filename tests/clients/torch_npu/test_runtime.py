@@ -14,8 +14,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def in_a_process(code, **environment):
-    """What a Python of its own prints; fails where it does."""
-    p = subprocess.run([sys.executable, '-c', 'import torch, torch_npu\n' + code], env={**os.environ, **environment}, cwd=HERE,
+    """Runs code in a Python process of its own and returns its output; fails if the process fails."""
+    p = subprocess.run([sys.executable, '-c', 'import torch, torch_npu\n' + code],
+                       env={**os.environ, **environment}, cwd=HERE,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
     if p.returncode:
         raise AssertionError(f'status {p.returncode}\n{p.stdout}\n{p.stderr[-3000:]}')
@@ -48,8 +49,9 @@ class Tensors(unittest.TestCase):
     def test_index(self):
         x = torch.arange(60.).view(3, 4, 5)
         y = x.npu()
-        for i in (1, (slice(None), 2), (..., slice(1, 4, 2)), (None, 2), torch.tensor([2, 0, 1]), x > 30, (x > 30).any(2),
-                  (torch.tensor([0, 1]), slice(None), torch.tensor([3, 4])), (slice(None), torch.tensor([[0, 3], [1, 2]]))):
+        for i in (1, (slice(None), 2), (..., slice(1, 4, 2)), (None, 2), torch.tensor([2, 0, 1]), x > 30,
+                  (x > 30).any(2), (torch.tensor([0, 1]), slice(None), torch.tensor([3, 4])),
+                  (slice(None), torch.tensor([[0, 3], [1, 2]]))):
             of_npu = tuple(j.npu() if isinstance(j, torch.Tensor) else j for j in i) if isinstance(i, tuple) else \
                 i.npu() if isinstance(i, torch.Tensor) else i
             self.assertTrue(torch.equal(y[of_npu].cpu(), x[i]), f'{i}')
@@ -90,7 +92,7 @@ class Tensors(unittest.TestCase):
         self.assertTrue(torch.equal(x.grad, y.detach()))  # the same mask, the same scale
 
     def test_operators_of_python(self):
-        """Some of them have no name in the database: `<<` and `>>` come as operators by name."""
+        """Some of them have no name in the database: `<<` and `>>` are called as operators by name."""
         x, y = torch.arange(-20, 20, dtype=torch.int32), torch.arange(40, dtype=torch.int32) % 7 + 1
         for symbol in ('+', '-', '*', '//', '%', '<<', '>>', '&', '|', '^'):
             for other in ('y', '3'):
@@ -102,7 +104,7 @@ class Tensors(unittest.TestCase):
                 self.assertTrue(torch.equal(in_place[1].cpu(), in_place[0]), symbol)
 
     def agrees(self, function, *inputs):
-        """The same on npu as on cpu: the result and the gradients of what is real."""
+        """The results, and the gradients of real inputs, are the same on npu as on cpu."""
         outcomes = []
         for device in ('cpu', 'npu'):
             here = [t.to(device).requires_grad_(t.is_floating_point()) for t in inputs]
@@ -113,13 +115,15 @@ class Tensors(unittest.TestCase):
             torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
 
     def test_what_the_database_has_not(self):
-        """Cases that op_db.py does not reach: embedding bags, of which `sum` has no offset2bag; pads of negative width,
-        which torch_npu calls by name; complex numbers, which are not among the types there."""
+        """Cases that op_db.py does not reach: embedding bags, where `sum` has no offset2bag; pads of negative width,
+        which torch_npu calls by name; complex numbers, which are not among its dtypes."""
         words, starts = torch.tensor([1, 2, 3, 3, 5, 9, 0]), torch.tensor([0, 3, 5])
         for mode in ('sum', 'mean', 'max'):
-            self.agrees(lambda w, i, o, mode=mode: nn.functional.embedding_bag(i, w, o, mode=mode), torch.randn(10, 6), words, starts)
+            self.agrees(lambda w, i, o, mode=mode: nn.functional.embedding_bag(i, w, o, mode=mode),
+                        torch.randn(10, 6), words, starts)
         self.agrees(lambda x: nn.functional.pad(x, (-1, 2, 3, -2), value=0.5), torch.randn(2, 5, 6))
-        self.agrees(lambda x, y: torch.view_as_real(torch.complex(x, y).exp().sum(0)), torch.randn(4, 3), torch.randn(4, 3))
+        self.agrees(lambda x, y: torch.view_as_real(torch.complex(x, y).exp().sum(0)),
+                    torch.randn(4, 3), torch.randn(4, 3))
         self.agrees(lambda x: nn.functional.gelu(x, approximate='tanh'), torch.randn(100))
 
     def test_copies(self):
@@ -260,7 +264,8 @@ class TaskQueue(unittest.TestCase):
         self.assertEqual(len(outs), 1, outs)
 
     def test_blocking_launches(self):
-        out = in_a_process('from models import train\nprint(len(train("mlp", "npu", steps=2)))', ASCEND_LAUNCH_BLOCKING='1')
+        out = in_a_process('from models import train\nprint(len(train("mlp", "npu", steps=2)))',
+                           ASCEND_LAUNCH_BLOCKING='1')
         self.assertEqual(out.strip(), '2')
 
 

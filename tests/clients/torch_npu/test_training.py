@@ -13,7 +13,8 @@ class Training(unittest.TestCase):
     def losses_agree(self, name, amp=None):
         want, got = train(name, 'cpu', amp), train(name, 'npu', amp)
         for step, (w, g) in enumerate(zip(want, got)):
-            self.assertLessEqual(abs(g - w), TOLERANCE[amp] * abs(w), f'step {step}: {g} on npu, {w} on cpu; all: {got}')
+            self.assertLessEqual(abs(g - w), TOLERANCE[amp] * abs(w),
+                                 f'step {step}: {g} on npu, {w} on cpu; all: {got}')
         self.assertLess(got[-1], got[0], 'the loss goes down')
 
 
