@@ -175,7 +175,7 @@ static void neighbours_are_told_apart(void **state) {
       3 * 512, 67 * 4096, GRANULE_BYTES, GRANULE_BYTES + 4096, STRIDE_BYTES, 2 * (uint64_t)STRIDE_BYTES - 4096};
   for (size_t i = 0; i < COUNT(lengths); i++) {
     open_model();
-    const part *p = &m.part[lengths[i] < PAGE_BYTES];
+    const part *p = &m.part[lengths[i] < (uint64_t)PAGE_BYTES];
     const uint64_t n = units(p, lengths[i]);
     for (uint64_t u = 0; u + n <= units(p, p->bytes) && m.n < MOST; u += n) enter(p, u, lengths[i]);
     for (uint32_t b = 0; b < m.n; b++) look_around(m.block[b].address, m.block[b].bytes);

@@ -143,17 +143,18 @@ static void caches_go_back_before_anything_is_refused(void **state) {
 
 /* A page of which one unit is used is no room for a large block. The heap has 8 MiB, all free. */
 static void expect_partly_used_pages_not_to_fit(test_heap *t) {
-  enum { N = 32, UNITS = PAGE_BYTES / 512 };
-  char *small[N], *p = alloc(t, 3 * MIB), want[64];
-  for (int i = 0; i < N; i++) small[i] = alloc(t, 512);
-  for (int i = 0; i < N; i++)
-    if (i % UNITS) release(t, small[i]);
-  const uint64_t fits = 5 * MIB - (uint64_t)N / UNITS * PAGE_BYTES;
+  enum { MOST = 4 * (65536 / 512) }; /* pages have 64 KiB at most */
+  const int n_units = (int)PAGE_BYTES / 512, n = 4 * n_units;
+  char *small[MOST], *p = alloc(t, 3 * MIB), want[64];
+  for (int i = 0; i < n; i++) small[i] = alloc(t, 512);
+  for (int i = 0; i < n; i++)
+    if (i % n_units) release(t, small[i]);
+  const uint64_t fits = 5 * MIB - 4 * (uint64_t)PAGE_BYTES;
   snprintf(want, sizeof want, "at most %ju bytes (", (uintmax_t)fits);
   assert_null(try_alloc(t, fits + 1));
   assert_non_null(strstr(fail_take(), want));
   release(t, alloc(t, fits));
-  for (int i = 0; i < N; i += UNITS) release(t, small[i]);
+  for (int i = 0; i < n; i += n_units) release(t, small[i]);
   release(t, p);
 }
 

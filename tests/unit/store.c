@@ -48,7 +48,7 @@ static struct {
   char *reserved, *view;
   taken *block;
   uint32_t n;
-  uint16_t users[WINDOW_BYTES / PAGE_BYTES]; /* blocks that have a part of the page */
+  uint16_t users[WINDOW_BYTES / 4096]; /* blocks that have a part of the page */
   uint64_t n_pages, used_bytes;
 } m;
 
@@ -135,7 +135,7 @@ static void contents_stay_while_memory_moves(void **state) {
       give(random_below(&random, m.n));
     } else if (!take(bytes, random_next(&random))) {
       const uint64_t pages = (bytes + PAGE_BYTES - 1) / PAGE_BYTES + 1; /* it may start inside one */
-      assert_true(m.n == MOST || m.n_pages + pages > STORE_BYTES / PAGE_BYTES);
+      assert_true(m.n == MOST || m.n_pages + pages > (uint64_t)STORE_BYTES / PAGE_BYTES);
       refused++;
       for (int k = 0; k < 20 && m.n; k++) give(random_below(&random, m.n));
     }

@@ -158,7 +158,7 @@ static block_id last_start(const block_map *m, uint64_t offset) {
 
 const heap_block *blocks_find(const blocks *t, uintptr_t address) {
   const block_map *m = blocks_map(t, address);
-  const uint64_t offset = address - m->start, unit = UINT64_C(1) << m->unit_shift;
+  const uint64_t offset = address - m->start, unit = UINT64_C(1) << m->length_shift;
   if (offset >= m->bytes) return NULL;
   const block_id id = last_start(m, offset);
   if (!id) return NULL;
