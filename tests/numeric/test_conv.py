@@ -309,6 +309,7 @@ class Convolutions(unittest.TestCase):
             (2, 64, 15, 13, 48, 3, 1, 1),
             (1, 48, 13, 15, 64, 2, 1, 1))
         for (b, ci, h, w, co, k, s, p), d in itertools.product(sizes, (F32, BF16)):
+            c = object.__new__(Case)
             c.g, c.n, c.groups, c.batch = object.__new__(Geometry), 2, 1, b
             c.g.size, c.g.kernel, c.g.stride, c.g.pad, c.g.dilation = [h, w], [k, k], [s, s], [p, p], [1, 1]
             c.g.out = [(i + 2 * p - k) // s + 1 for i in (h, w)]

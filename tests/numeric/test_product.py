@@ -357,8 +357,8 @@ class Vectors(unittest.TestCase):
 
 
 def int4_weight(gen, values, by_columns):
-    """An int4 weight [K, N] with values from -8 to 7, two to a byte. In memory it is [N, K] if by_columns, as frameworks
-    pass it, and [K, N] otherwise."""
+    """An int4 weight [K, N] with values from -8 to 7, two to a byte. In memory it is [N, K] if by_columns, as
+    frameworks pass it, and [K, N] otherwise."""
     k, n = values.shape
     flat = (values.T if by_columns else values).reshape(-1) & 15
     flat = np.append(flat, [0] * (flat.size & 1)).astype(np.uint8)
