@@ -411,7 +411,7 @@ class Training(unittest.TestCase):
         each_case(self, "far from one", 24, body)
 
     def test_special_values(self):
-        """NaN in a query stays in its row of the result. A bias of -inf hides keys, or all of them."""
+        """NaN in a query stays in its row of the result. A bias of -inf hides some keys of a query, or all."""
         q, k, v = (np.random.default_rng(5).standard_normal((1, 1, 5, 16)).astype(np.float32) for _ in range(3))
         q[0, 0, 1, 3] = np.nan
         bias = np.zeros((1, 1, 5, 5), np.float32)

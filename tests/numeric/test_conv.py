@@ -143,7 +143,7 @@ class Case:
         self.y = (*self.y[:2], *g.out)
 
     def pad_unevenly(self, gen):
-        """Draws a padding of the high ends that differs from that of the low ends."""
+        """Draws the padding of the high ends independently of that of the low ends."""
         g = self.g
         least = [d * (k - 1) + 1 - s - p for d, k, s, p in zip(g.dilation, g.kernel, g.size, g.pad)]
         self.end = [gen.integer(max(0, low), max(0, low) + 3) for low in least]

@@ -240,7 +240,7 @@ def max_reference(x, axes):
         where = numbers[window].ravel()
         for n, plane in enumerate(flat):
             w = plane[window].ravel()
-            if not w.size:                      # a window of padding only: the lowest value of the type
+            if not w.size:                      # only padding: the lowest value of the type
                 values[(n, *o)] = -np.inf if w.dtype.kind == "f" else np.iinfo(w.dtype).min
                 continue
             bad = np.flatnonzero(np.isnan(w)) if w.dtype.kind == "f" else []

@@ -248,7 +248,8 @@ class Sums(unittest.TestCase):
         each_case(self, "infinities in float16", 10, body)
 
     def test_floats_that_do_not_split(self):
-        """Floats that have no exact split into bfloat16, in one of several blocks, where GEMMs multiply such terms."""
+        """GEMMs that may split floats into three bfloat16 terms. One of several blocks has
+        values without such a split."""
         def body(gen):
             m, k, n = gen.pick(((300, 700, 90), (70, 64, 140), (33, 1300, 64)))
             a, b = (gen.out(F32, s, F32.round(gen.rng.standard_normal(s))) for s in ((m, k), (k, n)))
