@@ -1,4 +1,5 @@
-"""Operators by name: format casts, convolutions and sums, in the formats that torch_npu gives them."""
+"""Operators called by name, with the formats that torch_npu passes: conversions of formats, convolutions, GEMMs,
+reductions, norms, pooling and others."""
 import itertools
 import unittest
 
@@ -6,8 +7,8 @@ import numpy as np
 
 import reference as ref
 from acl import AclError
-from aclop import (COMPILE_FAILED, FRACTAL_Z, FRACTAL_Z_3D, HWCN, NC1HWC0, NCDHW, NCHW, ND, NDC1HWC0, NDHWC, NHWC, NZ, Host,
-                   Missing, Operand, execute)
+from aclop import (COMPILE_FAILED, FRACTAL_Z, FRACTAL_Z_3D, HWCN, NC1HWC0, NCDHW, NCHW, ND, NDC1HWC0, NDHWC, NHWC, NZ,
+                   Host, Missing, Operand, execute)
 from dtypes import ALL, BOOL, F16, F32, F64, FLOATS, I8, I64, LD, U16
 from gen import each_case
 from test_conv import Case, checked
@@ -35,8 +36,11 @@ class Formats(unittest.TestCase):
         ref.check_equal(back.get(), x.get(), "back")
 
     def test_round_trips(self):
-        cases = [(NC1HWC0, rank, NCHW) for rank in (1, 2, 3, 4)] + [(FRACTAL_Z, rank, NCHW) for rank in (2, 4)] \
-            + [(NZ, rank, ND) for rank in range(7)] + [(NDC1HWC0, 5, NCDHW), (FRACTAL_Z_3D, 5, NCDHW), (NZ, 4, NCHW)]
+        cases = [
+            *((NC1HWC0, rank, NCHW) for rank in (1, 2, 3, 4)),
+            *((FRACTAL_Z, rank, NCHW) for rank in (2, 4)),
+            *((NZ, rank, ND) for rank in range(7)),
+            (NDC1HWC0, 5, NCDHW), (FRACTAL_Z_3D, 5, NCDHW), (NZ, 4, NCHW)]
         for format, rank, origin in cases:
             each_case(self, f"format {format} of {rank} dims", CASES // 4,
                       lambda g, f=format, r=rank, o=origin: self.there_and_back(g, f, r, o))
@@ -48,7 +52,7 @@ class Formats(unittest.TestCase):
         ref.check_equal(y.get(), values)
 
     def test_order_of_axes(self):
-        """NCHW, NHWC and HWCN are the same tensor, blocked or not."""
+        """NCHW, NHWC and HWCN describe the same tensor in another order of axes, blocked or not."""
         values = np.random.default_rng(2).standard_normal((5, 18, 3, 4)).astype(np.float16).astype(np.float32)
         order = {NCHW: (0, 1, 2, 3), NHWC: (0, 2, 3, 1), HWCN: (2, 3, 1, 0)}
         for a, b in itertools.product(order, order):
@@ -65,7 +69,7 @@ class Formats(unittest.TestCase):
         ref.check_equal(y.get(), wide.transpose(0, 2, 3, 4, 1))
 
     def test_plain_copies(self):
-        """Base formats: the bytes as they are, whatever the dims are called."""
+        """Conversions between base formats copy the bytes unchanged, whatever the axes are called."""
         values = np.arange(24, dtype=np.float32)
         x, y = Operand.of(F32, values.reshape(2, 12), ND), Operand.empty(F32, (1, 2, 3, 4), NCHW)
         execute("Identity", [x], [y], {})
@@ -74,7 +78,7 @@ class Formats(unittest.TestCase):
         execute("Identity", [empty], [Operand.empty(F32, (0, 3), ND)], {})
 
     def test_description_in_blocks(self):
-        """A description made in a blocked format, without an origin: the other one says what it is."""
+        """A description that was made in a blocked format and has no original format: the other operand's gives it."""
         values = np.random.default_rng(3).standard_normal((2, 20, 3, 4)).astype(np.float32)
         x, y = Operand.of(F32, values, NC1HWC0), Operand.empty(F32, values.shape, NCHW)
         x.shape, x.origin = x.places.shape, NC1HWC0
@@ -91,9 +95,11 @@ class Formats(unittest.TestCase):
         x = Operand.of(F32, np.ones((2, 20, 3, 4), np.float32), NCHW)
         y = Operand.empty(F32, (2, 20, 3, 4), NC1HWC0)
         self.refused("there is no operator Nothing", "Nothing", [x], [y], {})
-        self.refused("dst has dtype FLOAT16, expected that of src, FLOAT", "TransData", [x], [Operand.empty(F16, x.shape, NCHW)], {})
+        self.refused("dst has dtype FLOAT16, expected that of src, FLOAT",
+                     "TransData", [x], [Operand.empty(F16, x.shape, NCHW)], {})
         self.refused("dst has shape [2, 19, 3, 4]", "TransData", [x], [Operand.empty(F32, (2, 19, 3, 4), NC1HWC0)], {})
-        self.refused("src_format is \"NHWC\", expected the operand's, NCHW", "TransData", [x], [y], {"src_format": "NHWC"})
+        self.refused("src_format is \"NHWC\", expected the operand's, NCHW",
+                     "TransData", [x], [y], {"src_format": "NHWC"})
         self.refused("groups is 2, expected 1", "TransData", [x], [y], {"groups": 2})
         self.refused("attribute groups is a string, expected an integer", "TransData", [x], [y], {"groups": "2"})
         self.refused("there is no attribute axis", "TransData", [x], [y], {"axis": 2})
@@ -103,17 +109,19 @@ class Formats(unittest.TestCase):
         self.refused("y lies in host memory", "Relu", [Host([1, 2])], [Host([1, 2])], {})
         wrong = Operand.empty(F32, (2, 20, 3, 4), NC1HWC0)
         wrong.places = wrong.places[:, :1]
-        self.refused("has storage dims [2, 1, 3, 4, 16] in format NC1HWC0, expected 768 elements", "TransData", [x], [wrong], {})
+        self.refused("has storage dims [2, 1, 3, 4, 16] in format NC1HWC0, expected 768 elements",
+                     "TransData", [x], [wrong], {})
 
 
 class Others(unittest.TestCase):
-    """Operators that are others' by another name."""
+    """Operators that do the same as an aclnn operator of another name."""
 
     def test_elementwise(self):
-        functions = {"Abs": np.abs, "Neg": np.negative, "Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt, "Rsqrt": ref.rsqrt,
-                     "Reciprocal": lambda x: 1 / x, "Relu": ref.relu, "Sigmoid": ref.sigmoid, "Tanh": np.tanh, "Square": np.square,
-                     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "RealDiv": np.divide, "Maximum": np.maximum,
-                     "Minimum": np.minimum}
+        functions = {
+            "Abs": np.abs, "Neg": np.negative, "Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt, "Rsqrt": ref.rsqrt,
+            "Reciprocal": lambda x: 1 / x, "Relu": ref.relu, "Sigmoid": ref.sigmoid, "Tanh": np.tanh,
+            "Square": np.square, "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "RealDiv": np.divide,
+            "Maximum": np.maximum, "Minimum": np.minimum}
 
         def body(gen, name):
             f, d = functions[name], gen.pick(FLOATS)
@@ -130,9 +138,11 @@ class Others(unittest.TestCase):
     def test_gradients(self):
         gen = np.random.default_rng(9)
         a, b = (gen.standard_normal((3, 20)).astype(np.float32) for _ in range(2))
-        for name, attributes, exact in (("ReluGrad", {}, np.where(b > 0, a, 0)), ("SigmoidGrad", {}, b * (a * (1 - a.astype(LD)))),
-                                        ("TanhGrad", {}, b * (1 - a.astype(LD) ** 2)),
-                                        ("LeakyReluGrad", {"negative_slope": 0.25}, np.where(b > 0, a, a * 0.25))):
+        for name, attributes, exact in (
+                ("ReluGrad", {}, np.where(b > 0, a, 0)),
+                ("SigmoidGrad", {}, b * (a * (1 - a.astype(LD)))),
+                ("TanhGrad", {}, b * (1 - a.astype(LD) ** 2)),
+                ("LeakyReluGrad", {"negative_slope": 0.25}, np.where(b > 0, a, a * 0.25))):
             y = Operand.empty(F32, a.shape, NZ)
             execute(name, [Operand.of(F32, a, NZ), Operand.of(F32, b, NZ)], [y], attributes)
             ref.check(y.get(), exact, F32)
@@ -212,7 +222,8 @@ class Sums(unittest.TestCase):
             exact = x.get().astype(LD).sum(tuple(axes), keepdims=keep)
             out = Operand.empty(d, exact.shape)
             execute("ReduceSum", [x, Host(axes, kind)], [out], {"keep_dims": keep})
-            ref.check(out.get(), exact, d, slack=np.abs(x.get()).astype(LD).sum(tuple(axes), keepdims=keep) * 40 * 2.0 ** -24)
+            size = np.abs(x.get()).astype(LD).sum(tuple(axes), keepdims=keep)
+            ref.check(out.get(), exact, d, slack=size * 40 * 2.0 ** -24)
         each_case(self, "ReduceSum", CASES, body)
 
     def test_others(self):
@@ -224,25 +235,32 @@ class Sums(unittest.TestCase):
             axes, keep = [i for i in range(len(shape)) if gen.chance(0.4)] or [0], gen.chance(0.5)
             values = gen.values(d, shape) if d is BOOL else gen.values(d, shape, limit=1)
             x = Operand.of(d, values, gen.pick((ND, NZ)))
-            f, exact = functions[name], x.get() if d is BOOL else x.get().astype(LD)
-            out = Operand.empty(d, f(exact, axis=tuple(axes), keepdims=keep).shape)
+            exact = x.get() if d is BOOL else x.get().astype(LD)
+
+            def reduced(v):
+                return functions[name](v, axis=tuple(axes), keepdims=keep)
+
+            out = Operand.empty(d, reduced(exact).shape)
             execute("Reduce" + name, [x, Host(axes)], [out], {"keep_dims": keep})
             if d is BOOL:
-                ref.check_equal(out.get(), f(exact, axis=tuple(axes), keepdims=keep))
+                ref.check_equal(out.get(), reduced(exact))
             else:
-                ref.check(out.get(), f(exact, axis=tuple(axes), keepdims=keep), d, slack=f(np.abs(exact), axis=tuple(axes), keepdims=keep) * 1e-4)
+                ref.check(out.get(), reduced(exact), d, slack=reduced(np.abs(exact)) * 1e-4)
         for name in functions:
             each_case(self, "Reduce" + name, 8, lambda g, n=name: body(g, n))
         x = Operand.of(F32, np.arange(6).reshape(2, 3))
         for name in ("Sum", "Mean", "Prod", "Max", "Min"):
             expected = functions.get(name, np.sum)(x.get())
-            for attributes, result in (({}, x.get()), ({"noop_with_empty_axes": True}, x.get()), ({"noop_with_empty_axes": False}, expected)):
+            for attributes, result in (
+                    ({}, x.get()),
+                    ({"noop_with_empty_axes": True}, x.get()),
+                    ({"noop_with_empty_axes": False}, expected)):
                 out = Operand.empty(F32, result.shape)
                 execute("Reduce" + name, [x, Host([])], [out], attributes)
                 ref.check_equal(out.get(), result)
 
     def test_gradient_of_a_bias(self):
-        """As a convolution on NC1HWC0 leaves it."""
+        """The sum that gives a convolution's gradient of the bias, on a tensor in NC1HWC0."""
         values = F16.round(np.random.default_rng(4).standard_normal((3, 20, 5, 7)))
         out = Operand.empty(F16, (20,), NCHW)
         execute("ReduceSum", [Operand.of(F16, values, NC1HWC0), Host([0, 2, 3])], [out], {"keep_dims": False})
@@ -250,16 +268,19 @@ class Sums(unittest.TestCase):
 
     def test_errors(self):
         x, out = Operand.of(F32, np.ones((2, 3), np.float32)), Operand.empty(F32, (2,))
-        for axes, words in ((Host([2]), "axes is 2, expected -2 to 1"), (Host([1, 1]), "axes has 1 twice"),
-                            (Missing(), "axes is missing"), (x, "axes has dtype FLOAT, expected INT32 or INT64"),
-                            (Host([0]), "has shape [2], expected [3]")):
+        for axes, words in (
+                (Host([2]), "axes is 2, expected -2 to 1"),
+                (Host([1, 1]), "axes has 1 twice"),
+                (Missing(), "axes is missing"),
+                (x, "axes has dtype FLOAT, expected INT32 or INT64"),
+                (Host([0]), "has shape [2], expected [3]")):
             with self.assertRaises(AclError) as caught:
                 execute("ReduceSum", [x, axes], [out], {"keep_dims": False})
             self.assertIn(words, caught.exception.message)
 
 
 class Convolutions(unittest.TestCase):
-    """By name: Conv2D and Conv3D as op-plugin calls them."""
+    """Conv2D and Conv3D and their gradients, with the arguments that op-plugin passes."""
 
     def setting(self, gen, n):
         c = Case(gen, n)
@@ -274,7 +295,8 @@ class Convolutions(unittest.TestCase):
     def forward(self, gen, n):
         c, data, weight, a = self.setting(gen, n)
         d = gen.pick(FLOATS)
-        x, w = Operand.of(d, gen.values(d, c.x, limit=4), data), Operand.of(d, gen.values(d, c.weight, limit=4), weight)
+        x = Operand.of(d, gen.values(d, c.x, limit=4), data)
+        w = Operand.of(d, gen.values(d, c.weight, limit=4), weight)
         bias = Operand.of(d, gen.values(d, c.y[1:2], limit=4)) if gen.chance(0.5) else None
         y = Operand.empty(d, c.y, data)
         execute(f"Conv{n}D", [x, w] + ([bias] if bias else []), [y], a)
@@ -285,7 +307,8 @@ class Convolutions(unittest.TestCase):
     def of_input(self, gen, n, name):
         c, data, weight, a = self.setting(gen, n)
         d = gen.pick(FLOATS)
-        grad, w = Operand.of(d, gen.values(d, c.y, limit=4), data), Operand.of(d, gen.values(d, c.weight, limit=4), weight)
+        grad = Operand.of(d, gen.values(d, c.y, limit=4), data)
+        w = Operand.of(d, gen.values(d, c.weight, limit=4), weight)
         y, size = Operand.empty(d, c.x, data), Host(c.x, np.int32)
         if name == "Transpose":
             a["output_padding"] = (0, 0, *c.more)
@@ -302,30 +325,36 @@ class Convolutions(unittest.TestCase):
 
     def test_passes(self):
         for n in (2, 3):
-            for name, body in (("forward", self.forward), ("filter", self.of_filter),
-                               ("input", lambda g, k: self.of_input(g, k, "BackpropInput")),
-                               ("transpose", lambda g, k: self.of_input(g, k, "Transpose"))):
+            for name, body in (
+                    ("forward", self.forward),
+                    ("filter", self.of_filter),
+                    ("input", lambda g, k: self.of_input(g, k, "BackpropInput")),
+                    ("transpose", lambda g, k: self.of_input(g, k, "Transpose"))):
                 each_case(self, f"Conv{n}D {name}", CASES // 2, lambda g, b=body, k=n: b(g, k))
 
     def test_channels_last(self):
         rng = np.random.default_rng(7)
-        x, w = rng.standard_normal((2, 3, 6, 5)).astype(np.float32), rng.standard_normal((4, 3, 3, 2)).astype(np.float32)
+        x = rng.standard_normal((2, 3, 6, 5)).astype(np.float32)
+        w = rng.standard_normal((4, 3, 3, 2)).astype(np.float32)
         y = Operand.empty(F32, (2, 2, 4, 4), NHWC)
-        execute("Conv2D", [Operand.of(F32, x.transpose(0, 2, 3, 1), NHWC), Operand.of(F32, w.transpose(2, 3, 1, 0), HWCN)], [y],
-                {"strides": (1, 2, 1, 1), "pads": (0, 0, 0, 0)})
+        operands = [Operand.of(F32, x.transpose(0, 2, 3, 1), NHWC), Operand.of(F32, w.transpose(2, 3, 1, 0), HWCN)]
+        execute("Conv2D", operands, [y], {"strides": (1, 2, 1, 1), "pads": (0, 0, 0, 0)})
         windows = np.lib.stride_tricks.sliding_window_view(x.astype(LD), (3, 2), (2, 3))[:, :, ::2]
         ref.check(y.get(), np.einsum("nchwij,ocij->nhwo", windows, w.astype(LD)), F32, slack=1e-5)
 
     def test_errors(self):
-        x, w = Operand.of(F32, np.ones((1, 2, 5, 5), np.float32), NCHW), Operand.of(F32, np.ones((3, 2, 3, 3), np.float32), NCHW)
-        y, a = Operand.empty(F32, (1, 3, 3, 3), NCHW), {"strides": (1, 1, 1, 1), "pads": (0, 0, 0, 0), "data_format": "NCHW"}
-        for change, words in (({"strides": (2, 1, 1, 1)}, "strides has 2 for axis N, expected 1"),
-                              ({"strides": (1, 1)}, "strides has 2 elements, expected 4"),
-                              ({"pads": (1, 0)}, "pads has 2 elements, expected 4"),
-                              ({"data_format": "NHWC"}, "x has format NCHW, expected that of data_format, NHWC"),
-                              ({"data_format": "ABCD"}, "data_format is \"ABCD\""),
-                              ({"offset_x": 1}, "offset_x is 1, expected 0"),
-                              ({"groups": 2}, "expected a multiple of 2 groups")):
+        x = Operand.of(F32, np.ones((1, 2, 5, 5), np.float32), NCHW)
+        w = Operand.of(F32, np.ones((3, 2, 3, 3), np.float32), NCHW)
+        y = Operand.empty(F32, (1, 3, 3, 3), NCHW)
+        a = {"strides": (1, 1, 1, 1), "pads": (0, 0, 0, 0), "data_format": "NCHW"}
+        for change, words in (
+                ({"strides": (2, 1, 1, 1)}, "strides has 2 for axis N, expected 1"),
+                ({"strides": (1, 1)}, "strides has 2 elements, expected 4"),
+                ({"pads": (1, 0)}, "pads has 2 elements, expected 4"),
+                ({"data_format": "NHWC"}, "x has format NCHW, expected that of data_format, NHWC"),
+                ({"data_format": "ABCD"}, "data_format is \"ABCD\""),
+                ({"offset_x": 1}, "offset_x is 1, expected 0"),
+                ({"groups": 2}, "expected a multiple of 2 groups")):
             with self.assertRaises(AclError) as caught:
                 execute("Conv2D", [x, w], [y], {**a, **change})
             self.assertEqual(caught.exception.code, COMPILE_FAILED)
@@ -340,16 +369,18 @@ class Convolutions(unittest.TestCase):
 
 class Products(unittest.TestCase):
     def product(self, gen, name):
-        d, flags = gen.pick(FLOATS), ("transpose_x1", "transpose_x2") if name.startswith("MatMul") else ("adj_x1", "adj_x2")
-        batch = () if name.startswith("MatMul") else tuple(gen.integer(1, 3) for _ in range(gen.integer(0, 2)))
+        d, is_batch = gen.pick(FLOATS), not name.startswith("MatMul")
+        flags = ("adj_x1", "adj_x2") if is_batch else ("transpose_x1", "transpose_x2")
+        batch = tuple(gen.integer(1, 3) for _ in range(gen.integer(0, 2))) if is_batch else ()
         m, k, n = (gen.integer(1, 40) for _ in range(3))
-        turned = [gen.chance(0.5), gen.chance(0.5)]
-        values = [gen.values(d, batch + (s[::-1] if t else s), limit=4) for s, t in zip(((m, k), (k, n)), turned)]
+        transposed = [gen.chance(0.5), gen.chance(0.5)]
+        values = [gen.values(d, batch + (s[::-1] if t else s), limit=4) for s, t in zip(((m, k), (k, n)), transposed)]
         x = [Operand.of(d, v, gen.pick((ND, NZ))) for v in values]
         bias = Operand.of(d, gen.values(d, (n,), limit=4)) if name != "BatchMatMul" and gen.chance(0.5) else None
         y = Operand.empty(d, batch + (m, n), gen.pick((ND, NZ)))
-        execute(name, x + ([bias] if bias else []), [y], dict(zip(flags, turned)))
-        a, b = (o.get().astype(LD).swapaxes(-1, -2) if t else o.get().astype(LD) for o, t in zip(x, turned))
+        execute(name, x + ([bias] if bias else []), [y], dict(zip(flags, transposed)))
+        exact = [o.get().astype(LD) for o in x]
+        a, b = (v.swapaxes(-1, -2) if t else v for v, t in zip(exact, transposed))
         add = bias.get().astype(LD) if bias else LD(0)
         ref.check(y.get(), a @ b + add, d, slack=(np.abs(a) @ np.abs(b) + np.abs(add)) * (k + 1) * 2.0 ** -23)
         self.assertFalse(y.padding().any(), "padding is not zero")
@@ -359,8 +390,9 @@ class Products(unittest.TestCase):
             each_case(self, name, CASES // 2, lambda g, n=name: self.product(g, n))
 
     def test_with_a_vector(self):
-        """The result without its last dimension, as op-plugin's mv has it."""
-        x, v, y = Operand.of(F32, np.arange(6).reshape(2, 3)), Operand.of(F32, np.ones((3, 1))), Operand.empty(F32, (2,))
+        """A matrix times a column: the result has only one dimension, as op-plugin's mv describes it."""
+        x, v = Operand.of(F32, np.arange(6).reshape(2, 3)), Operand.of(F32, np.ones((3, 1)))
+        y = Operand.empty(F32, (2,))
         execute("MatMul", [x, v], [y], {"transpose_x1": False, "transpose_x2": False})
         ref.check_equal(y.get(), np.float32([3, 12]))
 
@@ -368,7 +400,8 @@ class Products(unittest.TestCase):
         x, y, out = Operand.of(F32, np.ones((2, 3))), Operand.of(F32, np.ones((2, 4))), Operand.empty(F32, (3, 4))
         for name, operands, change, words in (
                 ("MatMul", [x, y], {}, "x1 has shape [2, 3] and x2 [2, 4], expected as many columns"),
-                ("MatMul", [x, y, x], {"transpose_x1": True}, "bias has shape [2, 3], expected one that broadcasts to [3, 4]"),
+                ("MatMul", [x, y, x], {"transpose_x1": True},
+                 "bias has shape [2, 3], expected one that broadcasts to [3, 4]"),
                 ("BatchMatMul", [x, y], {"adj_x1": True, "adj_x2": True}, "transposed as asked"),
                 ("MatMulV2", [x, y, Missing(), x], {"transpose_x1": True}, "offset_w is there, expected none"),
                 ("MatMulV2", [x, y], {"transpose_x1": True, "offset_x": 3}, "offset_x is 3, expected 0"),
@@ -382,7 +415,7 @@ class Products(unittest.TestCase):
 
 
 class BatchNorms(unittest.TestCase):
-    """The steps, against what they are made to be together."""
+    """The operators that are the steps of a batch norm, each compared with its part of the definition."""
     EPS = 1e-3
 
     def case(self, gen, axes):
@@ -408,11 +441,13 @@ class BatchNorms(unittest.TestCase):
         ref.check(sums[0].get(), exact.sum(over), F32, slack=np.abs(exact).sum(over) * 2.0 ** -19)
         ref.check(sums[1].get(), (exact ** 2).sum(over), F32, slack=(exact ** 2).sum(over) * 2.0 ** -19)
         y, outs = Operand.empty(d, shape, format), [Operand.empty(F32, (c,), kind) for _ in range(4)]
-        execute(name + "TrainingUpdate", [x, *sums, scale, offset, mean, variance], [y, *outs], {"epsilon": self.EPS, "factor": 0.25})
+        execute(name + "TrainingUpdate", [x, *sums, scale, offset, mean, variance], [y, *outs],
+                {"epsilon": self.EPS, "factor": 0.25})
         m, v = exact.mean(over), exact.var(over)
         error = 4e-6 * (exact ** 2).mean(over)
-        for out, expected in zip(outs, (0.75 * mean.get().astype(LD) + 0.25 * m,
-                                        0.75 * variance.get().astype(LD) + 0.25 * (v * n / (n - 1) if n > 1 else 0 * v), m, v)):
+        unbiased = v * n / (n - 1) if n > 1 else 0 * v
+        running = (0.75 * mean.get().astype(LD) + 0.25 * m, 0.75 * variance.get().astype(LD) + 0.25 * unbiased)
+        for out, expected in zip(outs, (*running, m, v)):
             ref.check(out.get(), expected, F32, slack=2 * error + 1e-5)
         xhat = (exact - self.wide(m, axes)) / np.sqrt(self.wide(v, axes) + self.EPS)
         expected = xhat * self.wide(scale.get(), axes) + self.wide(offset.get(), axes)
@@ -448,7 +483,8 @@ class BatchNorms(unittest.TestCase):
         rstd = 1 / np.sqrt(self.wide(variance.get(), 2) + self.EPS)
         execute("BNInfer", [x, scale, offset, mean, variance], [y], {"epsilon": self.EPS})
         exact = x.get().astype(LD)
-        ref.check(y.get(), (exact - m) * rstd * s + o, d, slack=((np.abs(exact) + np.abs(m)) * rstd * np.abs(s) + np.abs(o)) * 1e-5)
+        size = (np.abs(exact) + np.abs(m)) * rstd * np.abs(s) + np.abs(o)
+        ref.check(y.get(), (exact - m) * rstd * s + o, d, slack=size * 1e-5)
         execute("BNInferGrad", [x, scale, variance], [y], {"epsilon": self.EPS})
         ref.check(y.get(), exact * rstd * s, d, slack=np.abs(exact * rstd * s) * 1e-5)
 
@@ -464,8 +500,10 @@ class BatchNorms(unittest.TestCase):
         for name, inputs, outputs, a, words in (
                 ("BNInfer", [x, c, c, four, c], [y], {"epsilon": 0.0}, "mean has shape [4]"),
                 ("BNInfer", [x, c, c, c, c], [y], {}, "attribute epsilon is missing"),
-                ("BNTrainingReduce", [Operand.of(F32, np.ones((2, 4, 5, 3)), NHWC)], [c, c], {}, "x has its channels last"),
-                ("BNTrainingUpdate", [x, c, c, c, c, c, c], [y, c, c, c], {"epsilon": 0.0, "factor": 0.1}, "batch_variance is missing"),
+                ("BNTrainingReduce", [Operand.of(F32, np.ones((2, 4, 5, 3)), NHWC)], [c, c], {},
+                 "x has its channels last"),
+                ("BNTrainingUpdate", [x, c, c, c, c, c, c], [y, c, c, c], {"epsilon": 0.0, "factor": 0.1},
+                 "batch_variance is missing"),
                 ("BNInferGrad", [Operand.empty(I8, x.shape, NCHW), c, c], [y], {}, "grads has dtype INT8")):
             with self.assertRaises(AclError) as caught:
                 execute(name, inputs, outputs, a)
@@ -483,11 +521,16 @@ class Norms(unittest.TestCase):
         x = Operand.of(d, gen.values(d, shape, limit=4))
         size, over = np.abs(x.get().astype(LD)), tuple(axes) or None
         with np.errstate(all="ignore"):
-            sums = {0: lambda: (size > 0).sum(over, keepdims=keep), self.INF: lambda: size.max(over, keepdims=keep),
-                    -self.INF: lambda: size.min(over, keepdims=keep)}.get(p, lambda: (size ** LD(p)).sum(over, keepdims=keep))()
+            if p == 0:
+                sums = (size > 0).sum(over, keepdims=keep)
+            elif abs(p) == self.INF:
+                sums = (size.max if p > 0 else size.min)(over, keepdims=keep)
+            else:
+                sums = (size ** LD(p)).sum(over, keepdims=keep)
             power, root = Operand.empty(F32, np.shape(sums)), Operand.empty(F32, np.shape(sums))
             execute("LpNormReduceV2", [x], [power], {"p": p, "axes": axes, "keepdim": keep, "epsilon": eps})
-            ref.check(power.get(), np.asarray(sums, LD), F32, ulps=8, slack=np.where(np.isinf(sums), 0, sums) * LD(1e-6))
+            slack = np.where(np.isinf(sums), 0, sums) * LD(1e-6)
+            ref.check(power.get(), np.asarray(sums, LD), F32, ulps=8, slack=slack)
             execute("LpNormUpdateV2", [power], [root], {"p": p, "epsilon": eps})
             exact = power.get().astype(LD)
             expected = exact if p in (0, self.INF, -self.INF) else exact ** (1 / LD(p))
@@ -499,20 +542,26 @@ class Norms(unittest.TestCase):
 
     def test_errors(self):
         x, y = Operand.of(F32, np.ones((2, 3))), Operand.empty(F32, (2,))
-        for a, words in (({"p": float("nan"), "axes": [1]}, "p is NaN"), ({"axes": [2]}, "axes is 2, expected -2 to 1"),
-                         ({"p": 3.0}, "has shape [2], expected []")):
+        for a, words in (
+                ({"p": float("nan"), "axes": [1]}, "p is NaN"),
+                ({"axes": [2]}, "axes is 2, expected -2 to 1"),
+                ({"p": 3.0}, "has shape [2], expected []")):
             with self.assertRaises(AclError) as caught:
                 execute("LpNormReduceV2", [x], [y], a)
             self.assertIn(words, caught.exception.message)
 
     def slope(self, p, difference, distance):
+        """The derivative of the distance by each difference."""
         with np.errstate(all="ignore"):
             size, sign = np.abs(difference), np.sign(difference)
             if p == 1:
                 return sign
+            if p == 0:
+                return 0 * sign
             if p == -1:
                 return np.where(distance == 0, 0, np.where(size == distance, sign, 0))
-            return np.where((distance == 0) | (difference == 0), 0, sign * (size / distance) ** (p - 1)) if p else 0 * sign
+            ratio = (size / distance) ** (p - 1)
+            return np.where((distance == 0) | (difference == 0), 0, sign * ratio)
 
     def distances(self, gen, p):
         d = gen.pick((F32, F16))
@@ -525,32 +574,40 @@ class Norms(unittest.TestCase):
         execute("Cdist", [x1, x2], [y], {"p": p})
         difference = x1.get().astype(LD) - x2.get().astype(LD)
         size = np.abs(difference)
-        exact = size.max(-1) if p == -1 else (size > 0).sum(-1).astype(LD) if p == 0 else (size ** LD(p)).sum(-1) ** (1 / LD(p))
+        if p == -1:
+            exact = size.max(-1)
+        elif p == 0:
+            exact = (size > 0).sum(-1).astype(LD)
+        else:
+            exact = (size ** LD(p)).sum(-1) ** (1 / LD(p))
         ref.check(y.get(), exact, d, ulps=4, slack=exact * 1e-5)
         if p == -1:
             return
         distance = np.broadcast_to(y.get()[..., None], x1.shape)
         grad, cdist = Operand.of(d, gen.values(d, x1.shape, limit=2)), Operand.of(d, distance)
         terms = grad.get().astype(LD) * self.slope(p, difference, distance.astype(LD))
-        # As x1 had more batches, or those of the pairs are repetitions of its only one.
+        # The shapes of the output for x1 with the batches of the pairs, and for x1 with one batch that was repeated.
         for shape, summed in (((b, n, k), (2,)), ((1, n, k), (0, 2)), ((n, k), (0, 2))):
             out = Operand.empty(d, shape)
             execute("CdistGrad", [grad, x1, x2, cdist], [out], {"p": p})
-            ref.check(out.get(), terms.sum(summed).reshape(shape), d, slack=np.abs(terms).sum(summed).reshape(shape) * 1e-5)
+            bound = np.abs(terms).sum(summed).reshape(shape) * 1e-5
+            ref.check(out.get(), terms.sum(summed).reshape(shape), d, slack=bound)
 
     def test_distances(self):
         for p in (0.0, 1.0, 2.0, 1.5, 3.5, -1.0):
             each_case(self, f"p {p}", 8, lambda g, q=p: self.distances(g, q))
 
     def test_gradient_of_the_largest(self):
-        one, two = np.float32([[[[3, -1, 2]], [[0, 0, 0]]]]), np.float32([[[[1, 1, 5]], [[0, 0, 0]]]])
+        one = np.float32([[[[3, -1, 2]], [[0, 0, 0]]]])
+        two = np.float32([[[[1, 1, 5]], [[0, 0, 0]]]])
         x1, x2, y = Operand.of(F32, one), Operand.of(F32, two), Operand.empty(F32, (1, 2, 3))
         distance = np.broadcast_to(np.abs(one - two).max(-1, keepdims=True), one.shape)
-        execute("CdistGrad", [Operand.of(F32, np.full(one.shape, 2)), x1, x2, Operand.of(F32, distance)], [y], {"p": -1.0})
+        grad = Operand.of(F32, np.full(one.shape, 2))
+        execute("CdistGrad", [grad, x1, x2, Operand.of(F32, distance)], [y], {"p": -1.0})
         ref.check_equal(y.get(), np.float32([[[0, 0, -2], [0, 0, 0]]]))
 
     def test_gradient_of_repeated_batches(self):
-        """Repeated along the first and the last of three batch dimensions."""
+        """x1 is repeated along the first and the last of three batch dimensions, over which its gradient is summed."""
         rng = np.random.default_rng(7)
         one, two = rng.standard_normal((1, 3, 1, 4, 1, 5)), rng.standard_normal((2, 3, 2, 1, 6, 5))
         x1, x2 = (Operand.of(F32, np.broadcast_to(v, (2, 3, 2, 4, 6, 5))) for v in (one, two))
@@ -560,20 +617,25 @@ class Norms(unittest.TestCase):
 
     def test_errors_of_distances(self):
         x, y = Operand.of(F32, np.ones((1, 2, 3, 4))), Operand.empty(F32, (1, 2, 3))
-        for name, inputs, out, p, words in (("Cdist", [x, x], y, -2.0, "p is -2, expected 0 or more, or -1 for infinity"),
-                                            ("Cdist", [x, y], y, 2.0, "x2 has shape [1, 2, 3], expected [1, 2, 3, 4]"),
-                                            ("CdistGrad", [x] * 4, y, 2.0, "y has shape [1, 2, 3], expected [1, 2, 4], or fewer"),
-                                            ("CdistGrad", [x] * 4, Operand.empty(F32, (1, 1, 4)), 2.0, "y has shape [1, 1, 4]"),
-                                            ("CdistGrad", [x] * 4, Operand.empty(F32, (4,)), 2.0, "y has shape [4]")):
+        for name, inputs, out, p, words in (
+                ("Cdist", [x, x], y, -2.0, "p is -2, expected 0 or more, or -1 for infinity"),
+                ("Cdist", [x, y], y, 2.0, "x2 has shape [1, 2, 3], expected [1, 2, 3, 4]"),
+                ("CdistGrad", [x] * 4, y, 2.0, "y has shape [1, 2, 3], expected [1, 2, 4], or fewer"),
+                ("CdistGrad", [x] * 4, Operand.empty(F32, (1, 1, 4)), 2.0, "y has shape [1, 1, 4]"),
+                ("CdistGrad", [x] * 4, Operand.empty(F32, (4,)), 2.0, "y has shape [4]")):
             with self.assertRaises(AclError) as caught:
                 execute(name, inputs, [out], {"p": p})
             self.assertIn(words, caught.exception.message)
 
     def test_log_space(self):
-        for d, start, end, steps, base in ((F32, -2.0, 3.0, 11, 2.0), (F16, 0.0, 1.0, 300, 10.0), (F32, 1.0, 5.0, 1, 3.0),
-                                           (F32, 1.0, 5.0, 0, 3.0)):
+        for d, start, end, steps, base in (
+                (F32, -2.0, 3.0, 11, 2.0),
+                (F16, 0.0, 1.0, 300, 10.0),
+                (F32, 1.0, 5.0, 1, 3.0),
+                (F32, 1.0, 5.0, 0, 3.0)):
             assist, y = Operand.of(d, np.arange(steps)), Operand.empty(d, (steps,))
-            execute("LogSpaceD", [assist], [y], {"start": start, "end": end, "steps": steps, "base": base, "dtype": int(d is F32)})
+            execute("LogSpaceD", [assist], [y],
+                    {"start": start, "end": end, "steps": steps, "base": base, "dtype": int(d is F32)})
             ref.check(y.get(), LD(base) ** np.linspace(LD(start), LD(end), steps), d, ulps=2)
         with self.assertRaisesRegex(AclError, "assist has 0 elements, expected as many as steps, 3"):
             execute("LogSpaceD", [assist], [Operand.empty(F32, (3,))], {"start": 0.0, "end": 1.0, "steps": 3})
@@ -581,7 +643,7 @@ class Norms(unittest.TestCase):
 
 class MaxPools(unittest.TestCase):
     def reference(self, x, g, shape):
-        """Maxima, and for each output the place in its plane."""
+        """Returns the maxima, and for each of them its index in its plane of the input."""
         n, c, h, w = x.shape
         y, places = np.empty(shape), np.zeros(shape, np.int64)
         for i, j in itertools.product(range(shape[2]), range(shape[3])):
@@ -597,8 +659,10 @@ class MaxPools(unittest.TestCase):
         g = {"k": [gen.integer(1, 4) for _ in range(2)], "s": [gen.integer(1, 3) for _ in range(2)],
              "d": [gen.integer(1, 2) for _ in range(2)]}
         g["p"] = [gen.integer(0, k // 2) if d == 1 else 0 for k, d in zip(g["k"], g["d"])]
-        shape = (gen.integer(1, 2), gen.integer(1, 40), *((k - 1) * d + gen.integer(1, 12) for k, d in zip(g["k"], g["d"])))
-        out = [(size + 2 * p - (k - 1) * d - 1) // s + 1 for size, p, k, d, s in zip(shape[2:], g["p"], g["k"], g["d"], g["s"])]
+        shape = (gen.integer(1, 2), gen.integer(1, 40),
+                 *((k - 1) * d + gen.integer(1, 12) for k, d in zip(g["k"], g["d"])))
+        out = [(size + 2 * p - (k - 1) * d - 1) // s + 1
+               for size, p, k, d, s in zip(shape[2:], g["p"], g["k"], g["d"], g["s"])]
         return g, shape, (*shape[:2], *out)
 
     def attributes(self, g):
@@ -616,7 +680,8 @@ class MaxPools(unittest.TestCase):
         bits = argmax.storage.get().reshape(out[0], -1, g["k"][0] * g["k"][1], words * 16)
         self.assertEqual(sum(int(b).bit_count() for b in bits.reshape(-1)), int(np.prod(out)), "a bit for each output")
         grad, back = Operand.of(d, gen.values(d, out, limit=4), format), Operand.empty(d, shape, format)
-        execute("MaxPoolGradWithArgmaxV1", [x, grad, argmax], [back], {**self.attributes(g), "dilations": (1, *g["d"], 1)})
+        execute("MaxPoolGradWithArgmaxV1", [x, grad, argmax], [back],
+                {**self.attributes(g), "dilations": (1, *g["d"], 1)})
         ref.check(back.get(), *self.gradient(grad.get(), places, shape, d))
 
     def gradient(self, grad, places, shape, d):
@@ -631,7 +696,8 @@ class MaxPools(unittest.TestCase):
         each_case(self, "MaxPoolWithArgmaxV1", CASES, self.there_and_back)
 
     def test_mask_of_aclnn(self):
-        """As op-plugin gives aclnnMaxPool2dWithMask's to this gradient: int32 places at its start."""
+        """The gradient operator with a mask that aclnnMaxPool2dWithMask wrote, as op-plugin passes it: it begins with
+        int32 indices."""
         gen = np.random.default_rng(8)
         g, shape, out = {"k": (2, 3), "s": (2, 2), "p": (0, 1), "d": (1, 1)}, (2, 3, 8, 9), (2, 3, 4, 5)
         x, grad = gen.standard_normal(shape).astype(np.float32), gen.standard_normal(out).astype(np.float32)
@@ -643,18 +709,20 @@ class MaxPools(unittest.TestCase):
         mask.storage.set(bytes_of.reshape(mask.shape))
         mask.format, mask.origin, mask.places = NC1HWC0, NCHW, mask.places.reshape(2, 3, 6, words, 16)
         back = Operand.empty(F32, shape, NC1HWC0)
-        execute("MaxPoolGradWithArgmaxV1", [Operand.of(F32, x, NC1HWC0), Operand.of(F32, grad, NC1HWC0), mask], [back], self.attributes(g))
+        operands = [Operand.of(F32, x, NC1HWC0), Operand.of(F32, grad, NC1HWC0), mask]
+        execute("MaxPoolGradWithArgmaxV1", operands, [back], self.attributes(g))
         ref.check(back.get(), *self.gradient(grad, places, shape, F32))
 
     def test_errors(self):
         x, y = Operand.empty(F32, (1, 3, 4, 4), NCHW), Operand.empty(F32, (1, 3, 2, 2), NCHW)
         argmax = Operand.empty(U16, (1, 3, 4, 2), NC1HWC0)
         a = {"ksize": (1, 2, 2, 1), "strides": (1, 2, 2, 1), "pads": (1, 0, 0, 1)}
-        for outputs, change, words in (([y, argmax], {"ksize": (2, 2)}, "ksize has 2 elements, expected 4"),
-                                       ([y, argmax], {"strides": (2, 2, 2, 1)}, "strides has 2 and 1 at its ends, expected 1"),
-                                       ([y, Operand.empty(U16, (1, 3, 4, 1), NC1HWC0)], {}, "expected [1, 1, 4, 2, 16] in NC1HWC0"),
-                                       ([y, Operand.empty(F16, (1, 3, 4, 2), NC1HWC0)], {}, "argmax has dtype FLOAT16"),
-                                       ([x, argmax], {}, "y has shape [1, 3, 4, 4]")):
+        for outputs, change, words in (
+                ([y, argmax], {"ksize": (2, 2)}, "ksize has 2 elements, expected 4"),
+                ([y, argmax], {"strides": (2, 2, 2, 1)}, "strides has 2 and 1 at its ends, expected 1"),
+                ([y, Operand.empty(U16, (1, 3, 4, 1), NC1HWC0)], {}, "expected [1, 1, 4, 2, 16] in NC1HWC0"),
+                ([y, Operand.empty(F16, (1, 3, 4, 2), NC1HWC0)], {}, "argmax has dtype FLOAT16"),
+                ([x, argmax], {}, "y has shape [1, 3, 4, 4]")):
             with self.assertRaises(AclError) as caught:
                 execute("MaxPoolWithArgmaxV1", [x], outputs, {**a, **change})
             self.assertIn(words, caught.exception.message)
@@ -666,9 +734,10 @@ class Decompositions(unittest.TestCase):
         m, n = gen.integer(1, 24), gen.integer(1, 24)
         full, k = gen.chance(0.5), min(m, n)
         values = gen.values(d, batch + (m, n), limit=4)
-        if gen.chance(0.4):                                     # of less than full rank, down to 0
+        if gen.chance(0.4):                                     # rank 0 or 1
             values = values * 0 if gen.chance(0.3) else np.repeat(values[..., :1], n, -1)
-        x, sigma = Operand.of(d, values * gen.pick((1, 2.0 ** -100, 2.0 ** 100))), Operand.empty(d, batch + (k,))
+        x = Operand.of(d, values * gen.pick((1, 2.0 ** -100, 2.0 ** 100)))
+        sigma = Operand.empty(d, batch + (k,))
         u, v = (Operand.empty(d, batch + (size, size if full else k)) for size in (m, n))
         execute("Svd", [x], [sigma, u, v], {"compute_uv": True, "full_matrices": full})
         a = x.get().astype(np.float64)
@@ -698,11 +767,12 @@ class Decompositions(unittest.TestCase):
 
     def test_errors(self):
         x, s, u, v = (Operand.of(F32, np.ones(shape)) for shape in ((3, 2), (2,), (3, 2), (2, 2)))
-        for inputs, outputs, a, words in (([x], [s, u, v], {"full_matrices": True}, "u has shape [3, 2], expected [3, 3]"),
-                                          ([x], [u, u, v], {}, "sigma has shape [3, 2], expected [2]"),
-                                          ([x], [s, v, v], {}, "u has shape [2, 2], expected [3, 2]"),
-                                          ([s], [s, u, v], {}, "x has shape [2], expected 2 or more dimensions"),
-                                          ([Operand.empty(F16, (3, 2))], [s, u, v], {}, "x has dtype FLOAT16")):
+        for inputs, outputs, a, words in (
+                ([x], [s, u, v], {"full_matrices": True}, "u has shape [3, 2], expected [3, 3]"),
+                ([x], [u, u, v], {}, "sigma has shape [3, 2], expected [2]"),
+                ([x], [s, v, v], {}, "u has shape [2, 2], expected [3, 2]"),
+                ([s], [s, u, v], {}, "x has shape [2], expected 2 or more dimensions"),
+                ([Operand.empty(F16, (3, 2))], [s, u, v], {}, "x has dtype FLOAT16")):
             with self.assertRaises(AclError) as caught:
                 execute("Svd", inputs, outputs, a)
             self.assertIn(words, caught.exception.message)

@@ -1,5 +1,6 @@
-"""Attention against a double-precision reference with explicit masks: every layout, sparse mode, bias and mask shape,
-heads that share keys, dropout; gradients by the closed formula (itself checked by finite differences)."""
+"""Attention against a reference in double precision with explicit masks: every layout, sparse mode and shape of bias
+and mask, heads that share keys, and dropout. The reference gradients are a closed formula, which is itself checked
+against finite differences."""
 import unittest
 
 import numpy as np
@@ -10,14 +11,14 @@ from gen import each_case
 
 CASES = 40
 TOLERANCE = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.5e-2}
-SOFTMAX_TOLERANCE = {"f32": 2e-5, "f16": 2e-4, "bf16": 2e-5}       # of maxima and sums; products of float16 are split
-FAR = 2147483647
+SOFTMAX_TOLERANCE = {"f32": 2e-5, "f16": 2e-4, "bf16": 2e-5}       # for maxima and sums; GEMMs split float16
+FAR = 2147483647                                                   # preTokens or nextTokens without a limit
 
 
-# ---- the reference: [B, N, S, D] in double
+# ---- the reference, on [B, N, S, D] in double
 
 def visible(nq, nk, mode, before, after, prefix=0):
-    """Which keys a query sees, by CANN's sparse modes."""
+    """Returns [nq, nk]: which keys a query sees in one of CANN's sparse modes."""
     i, j = np.arange(nq)[:, None], np.arange(nk)[None, :]
     corner = nk - nq
     if mode == 0:
@@ -32,7 +33,7 @@ def visible(nq, nk, mode, before, after, prefix=0):
 
 
 def attention(q, k, v, scale, seen, bias=None, bias_inside=False, drop=None):
-    """out, maxima, sums, probabilities before and after dropout; rows that see nothing give 0."""
+    """Returns out, maxima, sums, and the probabilities before and after dropout. Rows that see no key give 0."""
     group = q.shape[1] // k.shape[1]
     k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
     s = q @ k.swapaxes(-1, -2)
@@ -51,7 +52,8 @@ def attention(q, k, v, scale, seen, bias=None, bias_inside=False, drop=None):
 
 
 def gradient(q, k, v, dy, scale, p, dropped, drop=None, magnitude=False):
-    """dq, dk, dv; with `magnitude` of absolute values, which is what rounding errors are a share of."""
+    """Returns dq, dk, dv. With `magnitude`, every term is replaced by its absolute value: rounding errors are relative
+    to these sums."""
     group = q.shape[1] // k.shape[1]
     big_k, big_v = np.repeat(k, group, 1), np.repeat(v, group, 1)
     dp = dy @ big_v.swapaxes(-1, -2) * (1 if drop is None else drop)
@@ -62,6 +64,7 @@ def gradient(q, k, v, dy, scale, p, dropped, drop=None, magnitude=False):
 
     def shared(x):
         return x.reshape(x.shape[0], k.shape[1], group, *x.shape[2:]).sum(2)
+
     return scale * ds @ big_k, shared(scale * ds.swapaxes(-1, -2) @ q), shared(dropped.swapaxes(-1, -2) @ dy)
 
 
@@ -69,8 +72,16 @@ def gradient(q, k, v, dy, scale, p, dropped, drop=None, magnitude=False):
 
 def to_layout(x, layout):
     b, n, s, d = x.shape
-    return {"BNSD": lambda: x, "BSND": lambda: x.transpose(0, 2, 1, 3), "BSH": lambda: x.transpose(0, 2, 1, 3).reshape(b, s, n * d),
-            "SBH": lambda: x.transpose(2, 0, 1, 3).reshape(s, b, n * d), "TND": lambda: x[0].transpose(1, 0, 2)}[layout]()
+    if layout == "BNSD":
+        return x
+    if layout == "BSND":
+        return x.transpose(0, 2, 1, 3)
+    if layout == "BSH":
+        return x.transpose(0, 2, 1, 3).reshape(b, s, n * d)
+    if layout == "SBH":
+        return x.transpose(2, 0, 1, 3).reshape(s, b, n * d)
+    assert layout == "TND"
+    return x[0].transpose(1, 0, 2)
 
 
 def from_layout(x, layout, n):
@@ -86,7 +97,7 @@ def from_layout(x, layout, n):
 
 
 def close(got, exact, dtype, what, scale=None):
-    """Relative to the largest magnitude in a row, which is what errors of sums are about."""
+    """Compares relative to the largest magnitude in a row (or to scale), as rounding errors of sums are."""
     got, exact = np.asarray(got, np.float64), np.asarray(exact, np.float64)
     assert got.shape == exact.shape, f"{what}: shape {got.shape}, expected {exact.shape}"
     if not got.size:
@@ -95,7 +106,8 @@ def close(got, exact, dtype, what, scale=None):
     bad = ~(np.abs(got - exact) <= TOLERANCE[str(dtype)] * np.maximum(size, 1e-2))
     if bad.any():
         i = tuple(np.argwhere(bad)[0])
-        raise AssertionError(f"{what}{list(map(int, i))} is {got[i]}, expected {exact[i]}; {bad.sum()} of {bad.size} wrong")
+        raise AssertionError(f"{what}{list(map(int, i))} is {got[i]}, expected {exact[i]}; "
+                             f"{bad.sum()} of {bad.size} wrong")
 
 
 def text(layout):
@@ -103,15 +115,15 @@ def text(layout):
 
 
 class Case:
-    """A random problem; everything that the operators of training take."""
+    """A random problem, with all the arguments that the operators for training take."""
 
     def __init__(self, gen, layout=None, dtype=None, big=False):
         self.dtype = dtype or gen.pick((F32, F32, F16, BF16))
         self.layout = layout or gen.pick(("BNSD", "BSND", "BSH", "SBH"))
         self.b, self.kv = gen.integer(1, 3), gen.integer(1, 3)
         self.n = self.kv * gen.integer(1, 3)
-        length = (lambda: gen.pick((1, 2, 7, 33, 70, 129, 200))) if not big else lambda: gen.pick((600, 1100))
-        self.sq, self.sk = length(), length()
+        lengths = (600, 1100) if big else (1, 2, 7, 33, 70, 129, 200)
+        self.sq, self.sk = gen.pick(lengths), gen.pick(lengths)
         self.d = gen.pick((1, 4, 16, 24, 40, 64, 128))
         self.dv = self.d if self.layout in ("SBH", "BSH") or gen.chance(0.7) else gen.integer(1, self.d + 9)
         self.scale = gen.pick((self.d ** -0.5, 0.3, 1.0 / self.d, -0.2))
@@ -128,7 +140,8 @@ class Case:
     def add_mask(self, gen):
         self.mode = gen.pick((0, 0, 1, 2, 3, 4, 5, 6))
         if self.mode in (0, 4):
-            self.before, self.after = gen.pick(((FAR, FAR), (FAR, 0), (5, 9), (gen.integer(0, 99), gen.integer(0, 99)), (20, -3)))
+            some = gen.integer(0, 99), gen.integer(0, 99)
+            self.before, self.after = gen.pick(((FAR, FAR), (FAR, 0), (5, 9), some, (20, -3)))
         if self.mode in (5, 6):
             self.prefix = [gen.integer(max(0, self.sk - self.sq), self.sk) for _ in range(self.b)]
         band = np.stack([visible(self.sq, self.sk, self.mode, self.before, self.after, n)
@@ -138,16 +151,20 @@ class Case:
             shape = (3072 if self.mode == 6 else 2048, 2048)
             mask = np.broadcast_to(np.False_, shape)
         else:
-            shape = gen.pick(((self.sq, self.sk), (self.b, 1, self.sq, self.sk), (self.b, self.n, self.sq, self.sk), (1, 1, self.sq, self.sk), (1, self.n, self.sq, self.sk)))
+            whole = (self.b, self.n, self.sq, self.sk)
+            shape = gen.pick((whole[2:], (self.b, 1, *whole[2:]), whole, (1, 1, *whole[2:]), (1, *whole[1:])))
             mask = gen.rng.random(shape) < gen.pick((0.0, 0.3, 0.97))
             self.seen = self.seen & ~mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
         dtype = gen.pick((BOOL, U8))
-        strides = (0,) * len(shape) if self.mode in (2, 3, 4, 6) else None
-        self.mask = Tensor(dtype, shape, strides).set(mask.astype(dtype.values)) if strides else \
-            gen.out(dtype, shape, mask.astype(dtype.values))
+        values = mask.astype(dtype.values)
+        if self.mode in (2, 3, 4, 6):
+            self.mask = Tensor(dtype, shape, (0,) * len(shape)).set(values)
+        else:
+            self.mask = gen.out(dtype, shape, values)
 
     def add_bias(self, gen):
-        self.bias_shape = gen.pick(((self.b, self.n, self.sq, self.sk), (1, self.n, self.sq, self.sk), (self.b, self.n, 1, self.sk)))
+        whole = (self.b, self.n, self.sq, self.sk)
+        self.bias_shape = gen.pick((whole, (1, *whole[1:]), (self.b, self.n, 1, self.sk)))
         self.bias_type = gen.pick((0, 1))
         self.bias = gen.drawn(self.dtype, self.bias_shape, lambda s: self.dtype.round(gen.rng.standard_normal(s)))
 
@@ -175,15 +192,16 @@ class Case:
         return self.bias is not None and self.bias_type == 0 or gen.chance(0.3)
 
     def run(self, gen):
-        """Forward; returns out, maxima and sums."""
+        """Runs the forward operator; returns out, maxima and sums."""
         q, k, v = (self.tensor(gen, x) for x in (self.q, self.k, self.v))
         out = gen.out(self.dtype, to_layout(np.zeros(self.dy.shape), self.layout).shape)
         top, total = self.softmax_out(gen), self.softmax_out(gen)
         empty = gen.pick((None, Tensor.empty(F32, (0,))))
         second = self.version(gen)
-        run("aclnnFlashAttentionScore" + "V2" * second, q, k, v, self.bias, self.bits or empty, None, self.mask or empty,
-            self.prefixes(), *([None, None] if second else []), self.scale, self.keep, self.before, self.after, self.n,
-            text(self.layout), 0, self.mode, *([self.bias_type] if second else []), top, total, empty, out)
+        run("aclnnFlashAttentionScore" + "V2" * second, q, k, v, self.bias, self.bits or empty, None,
+            self.mask or empty, self.prefixes(), *([None, None] if second else []), self.scale, self.keep, self.before,
+            self.after, self.n, text(self.layout), 0, self.mode, *([self.bias_type] if second else []),
+            top, total, empty, out)
         return out, top, total
 
     def check(self, gen):
@@ -199,16 +217,21 @@ class Case:
         assert np.all(error <= 2 * slack * np.where(finite, size, 1)), f"sums {error.max()}"
 
     def gradients(self, gen, exact=False):
-        """dq, dk, dv: the tensor, what it should be, and the size of what was summed. exact: of exact maxima and sums."""
+        """Runs the gradient operator. Returns for each of dq, dk and dv the tensor, the expected values, and the
+        magnitude of the terms that were summed. With `exact`, the operator gets exact maxima and sums."""
         result, *softmax, p, dropped = self.reference()
-        out, top, total = self.run(gen) if not exact else (
-            self.tensor(gen, self.dtype.round(result)), *(Tensor.of(F32, np.repeat(x, 8, -1)) for x in softmax))
+        if exact:
+            out = self.tensor(gen, self.dtype.round(result))
+            top, total = (Tensor.of(F32, np.repeat(x, 8, -1)) for x in softmax)
+        else:
+            out, top, total = self.run(gen)
         q, k, v, dy = (self.tensor(gen, x) for x in (self.q, self.k, self.v, self.dy))
         grads = [gen.out(self.dtype, t.shape) for t in (q, k, v)]
         second = self.version(gen)
-        run("aclnnFlashAttentionScoreGrad" + "V2" * second, q, k, v, dy, self.bias, self.bits, None, self.mask, top, total,
-            None, out, self.prefixes(), *([None, None] if second else []), self.scale, self.keep, self.before, self.after,
-            self.n, text(self.layout), 0, self.mode, *([self.bias_type] if second else []), *grads, None)
+        run("aclnnFlashAttentionScoreGrad" + "V2" * second, q, k, v, dy, self.bias, self.bits, None, self.mask,
+            top, total, None, out, self.prefixes(), *([None, None] if second else []), self.scale, self.keep,
+            self.before, self.after, self.n, text(self.layout), 0, self.mode,
+            *([self.bias_type] if second else []), *grads, None)
         sizes = gradient(self.q, self.k, self.v, self.dy, self.scale, p, dropped, self.drop, True)
         return zip(grads, gradient(self.q, self.k, self.v, self.dy, self.scale, p, dropped, self.drop), sizes)
 
@@ -246,7 +269,7 @@ class Training(unittest.TestCase):
         each_case(self, "gradient", CASES, body)
 
     def test_large(self):
-        """More than a block of keys and a chunk of rows."""
+        """Several blocks of keys and several chunks of rows."""
         def body(gen):
             c = Case(gen, big=True)
             c.b, c.kv, c.n = 1, 1, 2
@@ -257,7 +280,7 @@ class Training(unittest.TestCase):
         each_case(self, "large", 8, body)
 
     def test_gradient_exact_up_to_its_rounding(self):
-        """Of keys that make one block: the 16-bit rounding of the forward's result is not in the gradients."""
+        """Where the keys make one block, the gradients do not contain the 16-bit rounding of the forward result."""
         def body(gen):
             c = Case(gen, "BNSD", F16)
             if gen.chance(0.5):
@@ -265,14 +288,15 @@ class Training(unittest.TestCase):
             if gen.chance(0.5):
                 c.add_dropout(gen)
             *_, p, dropped = c.reference()
-            # what the products dO V^T are made of, which may cancel out: of these the rounding of floats is a share
+            # the terms of the products dO V^T, which may cancel out; the float rounding errors are relative to these
             terms = gradient(*map(np.abs, (c.q, c.k, c.v, c.dy)), c.scale, p, dropped, c.drop, True)
             for (t, exact, size), of_floats in zip(c.gradients(gen, exact=True), terms):
-                assert np.all(np.abs(t.get() - exact) <= 2.0**-11 * np.abs(exact) + 2.0**-25 + 5e-5 * size + 2.0**-22 * of_floats)
+                bound = 2.0**-11 * np.abs(exact) + 2.0**-25 + 5e-5 * size + 2.0**-22 * of_floats
+                assert np.all(np.abs(t.get() - exact) <= bound)
         each_case(self, "gradient, exact", CASES, body)
 
     def test_gradient_of_one_key(self):
-        """A query that sees one key has no gradient, however large the product of the two."""
+        """Where a query sees a single key, the gradients of both are 0, however large their dot product."""
         def body(gen):
             c = Case(gen, "BNSD", F32)
             c.q, c.k = 16 * c.q, 16 * c.k
@@ -286,7 +310,7 @@ class Training(unittest.TestCase):
         each_case(self, "gradient of one key", 12, body)
 
     def test_reference_gradient(self):
-        """The closed formula by finite differences."""
+        """Checks the closed formula against finite differences."""
         rng = np.random.default_rng(3)
         q, k, v, dy = (rng.standard_normal((1, n, 4, 3)) for n in (2, 1, 1, 2))
         drop = rng.random((1, 2, 4, 4)) * 2
@@ -304,7 +328,7 @@ class Training(unittest.TestCase):
                 assert abs((up - down) / (2 * h) - g[i]) < 1e-8, (i, g[i])
 
     def test_causal_as_frameworks_call_it(self):
-        """A pattern of 2048 x 2048, BNSD views of one projection, unused outputs without elements."""
+        """A mask pattern of 2048 x 2048, BNSD views of one projection, and unused outputs without elements."""
         def body(gen):
             b, n, s, d = 2, 4, gen.integer(1, 90), 32
             dtype = gen.pick((F32, BF16))
@@ -318,14 +342,14 @@ class Training(unittest.TestCase):
             mask = Tensor.of(BOOL, np.triu(np.ones((2048, 2048), bool), 1))
             top, total = Tensor.empty(F32, (b, n, s, 8)), Tensor.empty(F32, (b, n, s, 8))
             out, none = Tensor.empty(dtype, (b, n, s, d)), Tensor.empty(dtype, (0,))
-            run("aclnnFlashAttentionScore", *views, None, None, None, mask, None, d ** -0.5, 1.0, FAR, FAR, n, text("BNSD"),
-                0, 2, top, total, none, out)
+            run("aclnnFlashAttentionScore", *views, None, None, None, mask, None, d ** -0.5, 1.0, FAR, FAR, n,
+                text("BNSD"), 0, 2, top, total, none, out)
             q, k, v = (values[:, :, i].transpose(0, 2, 1, 3).astype(np.float64) for i in range(3))
             close(out.get(), attention(q, k, v, d ** -0.5, visible(s, s, 2, 0, 0))[0], dtype, "out", 3)
         each_case(self, "causal by pattern", 4, body)
 
     def test_alibi(self):
-        """Slopes of heads (pseType 2, 3), and a bias given by its last 1024 rows."""
+        """ALiBi: slopes per head (pseType 2 and 3), and a bias of which only the last 1024 rows are given."""
         def body(gen):
             c = Case(gen, "BNSD", F32)
             kind = gen.pick((2, 3))
@@ -339,8 +363,9 @@ class Training(unittest.TestCase):
             exact = attention(c.q, c.k, c.v, c.scale, c.seen, table)[0]
             q, k, v = (c.tensor(gen, x) for x in (c.q, c.k, c.v))
             out = gen.out(F32, exact.shape)
-            run("aclnnFlashAttentionScoreV2", q, k, v, c.bias, None, None, None, None, start and Ints(start), None, c.scale,
-                1.0, FAR, FAR, c.n, text("BNSD"), 0, 0, kind, c.softmax_out(gen), c.softmax_out(gen), None, out)
+            run("aclnnFlashAttentionScoreV2", q, k, v, c.bias, None, None, None, None, start and Ints(start), None,
+                c.scale, 1.0, FAR, FAR, c.n, text("BNSD"), 0, 0, kind,
+                c.softmax_out(gen), c.softmax_out(gen), None, out)
             close(out.get(), exact, F32, "out", 4)
         each_case(self, "slopes", 12, body)
 
@@ -353,13 +378,14 @@ class Training(unittest.TestCase):
             mask = Tensor.of(BOOL, np.zeros((2048, 2048), bool))
             exact = attention(*(x.astype(np.float64) for x in (q, k, v)), 0.3, visible(s, s, 3, 0, 0), table, True)[0]
             out, top, total = (Tensor.empty(F32, (1, 1, s, x)) for x in (d, 8, 8))
-            run("aclnnFlashAttentionScore", *(Tensor.of(F32, x) for x in (q, k, v)), Tensor.of(F32, table[:, :, -1024:]), None,
-                None, mask, None, 0.3, 1.0, FAR, FAR, 1, text("BNSD"), 0, 3, top, total, None, out)
+            run("aclnnFlashAttentionScore", *(Tensor.of(F32, x) for x in (q, k, v)),
+                Tensor.of(F32, table[:, :, -1024:]), None, None, mask, None, 0.3, 1.0, FAR, FAR, 1,
+                text("BNSD"), 0, 3, top, total, None, out)
             close(out.get(), exact, F32, "out", 4)
         each_case(self, "last rows of ALiBi", 1, cut)
 
     def test_empty(self):
-        """No sequences, no queries, no keys: results of queries without keys are 0."""
+        """No sequences, no queries or no keys. The results of queries without keys are 0."""
         def body(gen):
             c = Case(gen)
             which = gen.pick(("b", "sq", "sk", "sq sk"))
@@ -371,7 +397,7 @@ class Training(unittest.TestCase):
         each_case(self, "empty", 12, body)
 
     def test_far_from_one(self):
-        """Floats whose parts as bfloat16s would be lost, or are not finite: what is linear in them has their size."""
+        """Floats that lose bits or overflow when they are split into bfloat16. The results scale with them linearly."""
         def body(gen):
             c, far = Case(gen, "BNSD", F32), gen.pick((1e-36, 1e-30, 1e36))
             c.v, c.dy = c.v * far, c.dy / (far if far > 1 else 1)
@@ -379,31 +405,31 @@ class Training(unittest.TestCase):
             exact, _, _, p, dropped = c.reference()
             out, top, total = c.run(gen)
             close(out.get() / np.float64(far), exact / far, F32, "out", np.abs(c.v).max() / far)
-            if far < 1:                                     # dS is as small as values are; dV is not
+            if far < 1:                                     # dQ and dK are as small as V is; dV is not
                 for (t, e, size), by in zip(c.gradients(gen), (far, far, 1)):
                     close(t.get() / np.float64(by), e / by, F32, "gradient", np.abs(size).max(initial=0) / by)
         each_case(self, "far from one", 24, body)
 
     def test_special_values(self):
-        """NaN in a query stays in its row; infinite values and -inf bias."""
+        """NaN in a query stays in its row of the result. A bias of -inf hides some keys of a query, or all."""
         q, k, v = (np.random.default_rng(5).standard_normal((1, 1, 5, 16)).astype(np.float32) for _ in range(3))
         q[0, 0, 1, 3] = np.nan
         bias = np.zeros((1, 1, 5, 5), np.float32)
         bias[0, 0, 2] = -np.inf
         bias[0, 0, 3, :4] = -np.inf
         out, top, total = Tensor.empty(F32, q.shape), *(Tensor.empty(F32, (1, 1, 5, 8)) for _ in range(2))
-        run("aclnnFlashAttentionScore", *(Tensor.of(F32, x) for x in (q, k, v, bias)), None, None, None, None, 0.25, 1.0, FAR,
-            FAR, 1, text("BNSD"), 0, 0, top, total, None, out)
+        run("aclnnFlashAttentionScore", *(Tensor.of(F32, x) for x in (q, k, v, bias)), None, None, None, None,
+            0.25, 1.0, FAR, FAR, 1, text("BNSD"), 0, 0, top, total, None, out)
         got = out.get()[0, 0]
         assert np.isnan(got[1]).all() and np.isfinite(got[[0, 2, 3, 4]]).all()
         assert (got[2] == 0).all() and np.allclose(got[3], v[0, 0, 4], rtol=1e-6)
 
 
 class Flat(unittest.TestCase):
-    """Sequences one behind the other (TND)."""
+    """Sequences that are concatenated (layout TND)."""
 
     def case(self, gen, with_gradient, second=False):
-        """second: by the functions of version 2, which also have a type of bias."""
+        """second: calls the operators of version 2, which also take a type of bias."""
         dtype = gen.pick((F32, F16, BF16))
         n_seq, kv, d = gen.integer(1, 4), gen.integer(1, 2), gen.pick((8, 32, 64))
         n = kv * gen.integer(1, 2)
@@ -428,7 +454,7 @@ class Flat(unittest.TestCase):
         kept = gen.rng.random(sum(n * a * b for a, b in zip(nq, nk))) < keep
         bits = Tensor.of(U8, np.packbits(kept, bitorder="little")) if keep < 1 else None
 
-        # one behind the other, in rows for all queries or for each
+        # The biases are concatenated too, with a row for each query or one row for all queries of a sequence.
         each = gen.chance(0.5)
         biases = [draw(1, n, a if each else 1, b) for a, b in zip(nq, nk)] if gen.chance(0.4) and 0 not in nq else None
         bias = biases and Tensor.of(dtype, np.concatenate([x.reshape(-1) for x in biases]).astype(np.float32))
@@ -452,14 +478,15 @@ class Flat(unittest.TestCase):
 
         def joined(i):
             return np.concatenate([part[i][0].transpose(1, 0, 2) for part in parts])
+
         tensors = [gen.out(dtype, x.shape, x.astype(np.float32)) for x in (q, k, v)]
         out, top, total = gen.out(dtype, q.shape), gen.out(F32, (len(q), n, 8)), gen.out(F32, (len(q), n, 8))
         lengths = Ints(*map(int, ends_q)), Ints(*map(int, ends_k))
         if second:
             lengths += None, None
         common = (0.2, keep, before, after, n, text("TND"), 0, mode, *([bias_type] if second else []))
-        run("aclnnFlashAttentionVarLenScore" + "V2" * second, *tensors, bias, bits, None, mask, prefix and Ints(*prefix),
-            *lengths, *common, top, total, None, out)
+        run("aclnnFlashAttentionVarLenScore" + "V2" * second, *tensors, bias, bits, None, mask,
+            prefix and Ints(*prefix), *lengths, *common, top, total, None, out)
         close(out.get(), joined(0), dtype, "out", 4)
         if with_gradient:
             grads = [gen.out(dtype, x.shape) for x in (q, k, v)]
@@ -483,38 +510,40 @@ def to_layout_back(x):
 
 
 class Inference(unittest.TestCase):
-    """FusedInferAttentionScore and its kin."""
+    """FusedInferAttentionScore, PromptFlashAttention and IncreFlashAttention."""
 
-    VARIANTS = {"aclnnFusedInferAttentionScore": 10, "aclnnFusedInferAttentionScoreV2": 17, "aclnnFusedInferAttentionScoreV3": 20}
+    VARIANTS = ("aclnnFusedInferAttentionScore", "aclnnFusedInferAttentionScoreV2", "aclnnFusedInferAttentionScoreV3")
 
-    def fused(self, gen, q, keys, values, out, n, kv, scale, layout, bias=None, mask=None, lengths=(None, None), table=None,
-              padding=(None, None), prefix=(None, None, None), band=(65535, 65535), mode=0, page=0, lse=None, op=None):
-        op = op or gen.pick(list(self.VARIANTS)[1 if prefix[0] else 0:])
+    def fused(self, gen, q, keys, values, out, n, kv, scale, layout, bias=None, mask=None, lengths=(None, None),
+              table=None, padding=(None, None), prefix=(None, None, None), band=(65535, 65535), mode=0, page=0,
+              lse=None, op=None):
+        op = op or gen.pick(self.VARIANTS[1 if prefix[0] else 0:])
         v1 = op.endswith("Score")
         run(op, q, TensorList(keys), TensorList(values), bias, mask, *lengths, *[None] * 7, table, *padding,
-            *([] if v1 else [*[None] * 4, *prefix]), *([None] * 3 if op.endswith("V3") else []), n, scale, *band, text(layout),
-            kv, mode, gen.pick((0, 2)), page, 0, lse is not None, *([] if v1 else [0, 0]), out, lse)
+            *([] if v1 else [*[None] * 4, *prefix]), *([None] * 3 if op.endswith("V3") else []), n, scale, *band,
+            text(layout), kv, mode, gen.pick((0, 2)), page, 0, lse is not None, *([] if v1 else [0, 0]), out, lse)
 
     def numbers(self, gen, dtype, shape):
         return dtype.round(gen.rng.standard_normal(shape)).astype(np.float64)
 
     def as_ggml_calls(self, gen):
-        """BSND, f16; keys in a cache with gaps; bias with rows that are -inf and heads at stride 0."""
+        """The call of ggml: BSND, float16, keys in a cache with gaps, a bias with rows of -inf and head stride 0."""
         b, kv, s = gen.integer(1, 2), gen.pick((1, 4)), gen.pick((1, 3, 35, 75))
         n, keys, d = kv * gen.pick((1, 4)), gen.pick((7, 113, 512)), gen.pick((16, 64, 80))
         q, k, v = (self.numbers(gen, F16, sh) for sh in ((b, s, n, d), (b, keys, kv, d), (b, keys, kv, d)))
-        bias = np.where(gen.rng.random((b, 1, s, keys)) < 0.3, -np.inf, F16.round(gen.rng.standard_normal((b, 1, s, keys))))
+        hidden = gen.rng.random((b, 1, s, keys)) < 0.3
+        bias = np.where(hidden, -np.inf, F16.round(gen.rng.standard_normal((b, 1, s, keys))))
         bias[0, 0, 0] = -np.inf
         tensor = Tensor(F16, (b, n, s, keys), (s * keys, 0, keys, 1)).set(bias)
         seen = gen.chance(0.7)
         out = Tensor.empty(F16, (b, s, n, d))
-        self.fused(gen, Tensor.of(F16, q), [gen.out(F16, k.shape, k)], [gen.out(F16, v.shape, v)], out, n, kv, 0.11, "BSND",
-                   bias=tensor if seen else None)
+        self.fused(gen, Tensor.of(F16, q), [gen.out(F16, k.shape, k)], [gen.out(F16, v.shape, v)], out, n, kv, 0.11,
+                   "BSND", bias=tensor if seen else None)
         exact = attention(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), 0.11, True, bias if seen else None)[0]
         close(out.get().transpose(0, 2, 1, 3), exact, F16, "out", 4)
 
     def with_lengths(self, gen):
-        """Lengths, masks, sparse modes, the log of sums, lists, padding on the left."""
+        """Lengths, masks, sparse modes, the logarithm of the sums, lists of tensors, and padding on the left."""
         dtype = gen.pick((F16, BF16))
         b, kv, s = gen.integer(1, 3), gen.integer(1, 2), gen.pick((1, 4, 70))
         n, keys, d = kv * gen.integer(1, 3), gen.pick((5, 40, 600)), gen.pick((16, 32))
@@ -530,7 +559,10 @@ class Inference(unittest.TestCase):
         band = gen.pick(((65535, 65535), (20, 3), (65535, 0)))
         values, mask = None, None
         if mode is not None and mode < 2:
-            shape = gen.pick(((b, s, keys), (1, 1, s, keys), (b, 1, s, keys)) if s > 1 else ((b, keys), (b, 1, keys), (b, 1, 1, keys)))
+            if s > 1:
+                shape = gen.pick(((b, s, keys), (1, 1, s, keys), (b, 1, s, keys)))
+            else:
+                shape = gen.pick(((b, keys), (b, 1, keys), (b, 1, 1, keys)))
             values = gen.rng.random(shape) < 0.4
             mask = gen.out(U8, shape, values.astype(np.uint8))
             values = values.reshape((shape[0], 1, 1 if len(shape) == 2 else shape[-2], keys))
@@ -548,18 +580,21 @@ class Inference(unittest.TestCase):
             if values is not None:
                 part = np.broadcast_to(values, (b, 1, s, keys))[i, 0]
                 seen = seen & ~part[q0:q0 + rows, k0:k0 + cols]
-            r, top, total, _, _ = attention(q[i:i + 1, :, q0:q0 + rows], k[i:i + 1, :, k0:k0 + cols], v[i:i + 1, :, k0:k0 + cols],
-                                            0.25, seen)
+            at_q, at_k = slice(q0, q0 + rows), slice(k0, k0 + cols)
+            r, top, total, _, _ = attention(q[i:i + 1, :, at_q], k[i:i + 1, :, at_k], v[i:i + 1, :, at_k], 0.25, seen)
             exact[i, :, q0:q0 + rows] = r[0]
-            log[i, :, q0:q0 + rows] = np.where(total[0] > 0, top[0] + np.log(np.where(total[0] > 0, total[0], 1)), np.inf)
+            sums = np.where(total[0] > 0, total[0], 1)
+            log[i, :, q0:q0 + rows] = np.where(total[0] > 0, top[0] + np.log(sums), np.inf)
 
         def made(x, where):
             x = to_layout(x, where)
             return gen.out(dtype, x.shape, x.astype(np.float32))
 
         def listed(x):
-            return [Tensor.of(dtype, to_layout(x[i:i + 1], inner).astype(np.float32)) for i in range(b)] if is_list \
-                else [made(x, inner)]
+            if is_list:
+                return [Tensor.of(dtype, to_layout(x[i:i + 1], inner).astype(np.float32)) for i in range(b)]
+            return [made(x, inner)]
+
         out, lse = made(np.zeros(exact.shape), outer), gen.out(F32, (b, n, s, 1)) if gen.chance(0.5) else None
         padding = [None if p is None else Tensor.of(I64, np.array([p])) for p in (pad_q, pad_k)]
         self.fused(gen, made(q, inner), listed(k), listed(v), out, n, 0 if kv == n else kv, 0.25, layout, mask=mask,
@@ -577,15 +612,19 @@ class Inference(unittest.TestCase):
         table = gen.rng.permutation(n_pages)[:4 * b].reshape(b, 4).astype(np.int32)
         k, v = (self.numbers(gen, dtype, (n_pages, kv, page, d)) for _ in range(2))
         q = self.numbers(gen, dtype, (b, n, s, d))
+
+        def paged(x, i):
+            """The keys or values of batch i: its pages in order, up to its length."""
+            return x[table[i]].transpose(1, 0, 2, 3).reshape(1, kv, 4 * page, d)[:, :, :lengths[i]]
+
         exact = np.concatenate([
-            attention(q[i:i + 1], *(x[table[i]].transpose(1, 0, 2, 3).reshape(1, kv, 4 * page, d)[:, :, :lengths[i]] for x in (k, v)),
-                      0.25, True)[0] for i in range(b)])
+            attention(q[i:i + 1], paged(k, i), paged(v, i), 0.25, True)[0] for i in range(b)])
         by_head = gen.chance(0.5)
         keys, values = (gen.out(dtype, y.shape, y) for y in
                         ((x if by_head else x.transpose(0, 2, 1, 3).reshape(n_pages, page, kv * d)) for x in (k, v)))
         out = gen.out(dtype, q.shape)
-        self.fused(gen, gen.out(dtype, q.shape, q), [keys], [values], out, n, kv, 0.25, "BNSD", lengths=(None, Ints(*lengths)),
-                   table=gen.out(I32, table.shape, table), page=page)
+        self.fused(gen, gen.out(dtype, q.shape, q), [keys], [values], out, n, kv, 0.25, "BNSD",
+                   lengths=(None, Ints(*lengths)), table=gen.out(I32, table.shape, table), page=page)
         close(out.get(), exact, dtype, "out", 4)
 
     def with_prefix(self, gen):
@@ -596,8 +635,9 @@ class Inference(unittest.TestCase):
         pk, pv = (self.numbers(gen, dtype, (1, kv, shared, d)) for _ in range(2))
         whole = [np.concatenate([np.repeat(p[:, :, :used], b, 0), x], 2) for p, x in ((pk, k), (pv, v))]
         out = gen.out(dtype, q.shape)
-        self.fused(gen, gen.out(dtype, q.shape, q), [gen.out(dtype, k.shape, k)], [gen.out(dtype, v.shape, v)], out, n, kv, 0.25,
-                   "BNSD", prefix=(gen.out(dtype, pk.shape, pk), gen.out(dtype, pv.shape, pv), Ints(used)))
+        own = [gen.out(dtype, x.shape, x) for x in (q, k, v)]
+        self.fused(gen, own[0], own[1:2], own[2:], out, n, kv, 0.25, "BNSD",
+                   prefix=(gen.out(dtype, pk.shape, pk), gen.out(dtype, pv.shape, pv), Ints(used)))
         close(out.get(), attention(q, *whole, 0.25, True)[0], dtype, "out", 4)
 
     def test_all(self):
@@ -605,27 +645,29 @@ class Inference(unittest.TestCase):
             each_case(self, name, n, getattr(self, name))
 
     def test_parts(self):
-        """Keys in several parts that are joined."""
+        """A long row of keys is divided into chunks, whose results are merged."""
         def body(gen):
             k, v = (self.numbers(gen, BF16, (1, 1, 3000, 64)) for _ in range(2))
             q = self.numbers(gen, BF16, (1, 2, 1, 64)) * 2
             out, lse = Tensor.empty(BF16, q.shape), Tensor.empty(F32, (1, 2, 1, 1))
-            self.fused(gen, Tensor.of(BF16, q), [Tensor.of(BF16, k)], [Tensor.of(BF16, v)], out, 2, 1, 0.3, "BNSD", lse=lse)
+            self.fused(gen, Tensor.of(BF16, q), [Tensor.of(BF16, k)], [Tensor.of(BF16, v)], out, 2, 1, 0.3, "BNSD",
+                       lse=lse)
             exact, top, total, _, _ = attention(q, k, v, 0.3, True)
             close(out.get(), exact, BF16, "out", 2)
             assert np.allclose(lse.get(), top + np.log(total), rtol=1e-5)
         each_case(self, "parts", 2, body)
 
     def test_page_out_of_range(self):
-        """Found by the task, which fails."""
-        k, q = Tensor.of(F16, np.zeros((3, 16, 16), np.float32)), Tensor.of(F16, np.zeros((1, 1, 1, 16), np.float32))
+        """The task finds a page that is out of range, and fails."""
+        k = Tensor.of(F16, np.zeros((3, 16, 16), np.float32))
+        q = Tensor.of(F16, np.zeros((1, 1, 1, 16), np.float32))
         table = Tensor.of(I32, np.array([[1, 3]], np.int32))
         with self.assertRaisesRegex(AclError, "(?s)blockTable.*is 3, expected 0 to 2"):
-            run("aclnnIncreFlashAttentionV3", q, TensorList([k]), TensorList([k]), None, None, Ints(20), *[None] * 7, table, 1, 1.0,
-                text("BNSD"), 1, 16, 0, Tensor.empty(F16, q.shape))
+            run("aclnnIncreFlashAttentionV3", q, TensorList([k]), TensorList([k]), None, None, Ints(20), *[None] * 7,
+                table, 1, 1.0, text("BNSD"), 1, 16, 0, Tensor.empty(F16, q.shape))
 
     def test_thin_variants(self):
-        """PromptFlashAttention and IncreFlashAttention."""
+        """PromptFlashAttention and IncreFlashAttention, which take fewer arguments."""
         def body(gen):
             b, n, s, keys, d = 2, 3, gen.pick((1, 9)), 21, 16
             q, k, v = (self.numbers(gen, F16, sh) for sh in ((b, n, s, d), (b, n, keys, d), (b, n, keys, d)))
@@ -637,7 +679,8 @@ class Inference(unittest.TestCase):
             run("aclnnPromptFlashAttention", tq, tk, tv, None, None, None, *last, out)
             close(out.get(), exact, F16, "prompt", 4)
             for op, more in (("V2", (0,)), ("V3", (0, 1))):
-                run("aclnnPromptFlashAttention" + op, tq, tk, tv, None, None, None, Ints(*lengths), *[None] * 5, *last, *more, out)
+                run("aclnnPromptFlashAttention" + op, tq, tk, tv, None, None, None, Ints(*lengths), *[None] * 5,
+                    *last, *more, out)
                 close(out.get(), exact_cut, F16, "prompt " + op, 4)
             for op, tensors, more in (("", 0, ()), ("V2", 5, ()), ("V3", 8, (0, 1)), ("V4", 9, (0, 1))):
                 run("aclnnIncreFlashAttention" + op, tq, TensorList([tk]), TensorList([tv]), None, None, Ints(*lengths),
@@ -649,8 +692,8 @@ class Inference(unittest.TestCase):
 class Errors(unittest.TestCase):
     def training(self, **changes):
         t = {x: Tensor.of(F32, np.zeros((1, 2, 4, 8), np.float32)) for x in ("q", "k", "v", "out")}
-        t |= {"bias": None, "drop": None, "mask": None, "prefix": None, "keep": 1.0, "n": 2, "layout": "BNSD", "mode": 0,
-              "before": FAR, "after": FAR, "top": Tensor.empty(F32, (1, 2, 4, 8)), "type": None} | changes
+        t |= {"bias": None, "drop": None, "mask": None, "prefix": None, "keep": 1.0, "n": 2, "layout": "BNSD",
+              "mode": 0, "before": FAR, "after": FAR, "top": Tensor.empty(F32, (1, 2, 4, 8)), "type": None} | changes
         v2, end = ("", []) if t["type"] is None else ("V2", [t["type"]])
         return refused("aclnnFlashAttentionScore" + v2, t["q"], t["k"], t["v"], t["bias"], t["drop"], None, t["mask"],
                        t["prefix"], *[None] * (2 * len(end)), 1.0, t["keep"], t["before"], t["after"], t["n"],
@@ -660,6 +703,9 @@ class Errors(unittest.TestCase):
     def test_training(self):
         def zeros(dtype, *shape):
             return Tensor.of(dtype, np.zeros(shape, dtype.values))
+
+        prefix_mode = {"k": zeros(F32, 1, 2, 7, 8), "v": zeros(F32, 1, 2, 7, 8), "mask": zeros(U8, 4, 7), "mode": 5}
+        too_wide = {x: zeros(F32, 1, 2, 4, 769) for x in ("q", "k", "v", "out")}
         for changes, words in (
                 ({"q": zeros(I32, 1, 2, 4, 8)}, ("query", "dtype", "INT32")),
                 ({"k": zeros(F16, 1, 2, 4, 8)}, ("key", "FLOAT16")),
@@ -677,8 +723,7 @@ class Errors(unittest.TestCase):
                 ({"mask": zeros(U8, 4, 4), "mode": 5}, ("prefix",)),
                 ({"mask": zeros(U8, 4, 4), "mode": 5, "prefix": Ints(5)}, ("prefix", "5")),
                 ({"bias": zeros(F32, 1, 2, 3, 4)}, ("realShift", "[1, 2, 3, 4]")),
-                ({"k": zeros(F32, 1, 2, 7, 8), "v": zeros(F32, 1, 2, 7, 8), "mask": zeros(U8, 4, 7), "mode": 5, "prefix": Ints(2)},
-                 ("prefixOptional[0] is 2, expected 3 to 7",)),
+                ({**prefix_mode, "prefix": Ints(2)}, ("prefixOptional[0] is 2, expected 3 to 7",)),
                 ({"mask": zeros(U8, 5, 4)}, ("attenMask", "[5, 4], expected [4, 4]")),
                 ({"mask": zeros(U8, 1, 4, 4)}, ("attenMask", "[1, 4, 4], expected [4, 4]")),
                 ({"mask": zeros(U8, 4, 4), "before": 3, "after": -4}, ("preTokens is 3 and nextTokens is -4",)),
@@ -687,7 +732,7 @@ class Errors(unittest.TestCase):
                 ({"bias": zeros(F32, 2, 4, 4)}, ("realShift", "[2, 4, 4]")),
                 ({"type": 0}, ("realShiftOptional is absent, expected one for pseType 0",)),
                 ({"type": 2}, ("realShiftOptional is absent, expected one for pseType 2",)),
-                ({x: zeros(F32, 1, 2, 4, 769) for x in ("q", "k", "v", "out")}, ("query has 769 components, expected at most 768",)),
+                (too_wide, ("query has 769 components, expected at most 768",)),
                 ({"keep": 0.5}, ("dropMask",)),
                 ({"keep": 0.5, "drop": zeros(U8, 3)}, ("dropMask", "3 bytes", "4")),
                 ({"keep": 0.0}, ("keepProb",)),
@@ -708,10 +753,19 @@ class Errors(unittest.TestCase):
             code, message = refused("aclnnFusedInferAttentionScoreV2", *a)
             return code, message
         one = Tensor.of(F32, np.ones(1, np.float32))
-        for at, value, words in ((7, one, "deqScale1"), (10, one, "quantScale2"), (12, one, "antiquantScale"), (17, one, "keyAntiquantScale"),
-                                 (28, text("TND"), "inputLayout"), (29, 3, "numKeyValueHeads"), (30, 3, "attenMask"),
-                                 (30, 5, "sparseMode"), (34, True, "softmaxLse"), (6, Ints(7), "actualSeqLengthsKv"), (24, 4, "numHeads"),
-                                 (14, Tensor.of(I32, np.zeros((1, 2), np.int32)), "actualSeqLengthsKv")):
+        for at, value, words in (
+                (7, one, "deqScale1"),
+                (10, one, "quantScale2"),
+                (12, one, "antiquantScale"),
+                (17, one, "keyAntiquantScale"),
+                (28, text("TND"), "inputLayout"),
+                (29, 3, "numKeyValueHeads"),
+                (30, 3, "attenMask"),
+                (30, 5, "sparseMode"),
+                (34, True, "softmaxLse"),
+                (6, Ints(7), "actualSeqLengthsKv"),
+                (24, 4, "numHeads"),
+                (14, Tensor.of(I32, np.zeros((1, 2), np.int32)), "actualSeqLengthsKv")):
             code, message = call(at, value)
             assert code == INVALID and words in message, (at, code, message)
 

@@ -1,4 +1,4 @@
-"""Im2col and convolutions, and their gradients: against sums over windows in long double."""
+"""Im2col, convolutions and their gradients. The references gather each window, in double or long double."""
 import itertools
 import unittest
 
@@ -13,7 +13,7 @@ CASES = 40
 
 
 class Geometry:
-    """Random windows over `n` axes that fit."""
+    """The geometry of a random convolution over `n` axes, in which the dilated kernel fits into the padded input."""
 
     def __init__(self, gen, n, most=10):
         while True:
@@ -21,7 +21,8 @@ class Geometry:
             self.kernel = [gen.integer(1, 4) for _ in range(n)]
             if gen.chance(0.1):
                 self.kernel[-1] = gen.integer(1, 20)
-            self.stride, self.dilation = ([gen.integer(1, 3) if gen.chance(0.5) else 1 for _ in range(n)] for _ in range(2))
+            self.stride, self.dilation = (
+                [gen.integer(1, 3) if gen.chance(0.5) else 1 for _ in range(n)] for _ in range(2))
             self.pad = [gen.integer(0, 3) for _ in range(n)]
             room = [s + 2 * p - d * (k - 1) - 1 for s, p, d, k in zip(self.size, self.pad, self.dilation, self.kernel)]
             if min(room) >= 0:
@@ -30,7 +31,7 @@ class Geometry:
 
 
 def windows(x, kernel, stride, pad, dilation, out):
-    """[..., *kernel, *out] of x [..., *size]: what each window sees."""
+    """The im2col buffer [..., *kernel, *out] of x [..., *size]: the inputs that each window reads."""
     n = len(kernel)
     ends = [(p, max(0, s * (o - 1) + (k - 1) * d + 1 - p - size))
             for p, s, k, d, o, size in zip(pad, stride, kernel, dilation, out, x.shape[-n:])]
@@ -43,7 +44,7 @@ def windows(x, kernel, stride, pad, dilation, out):
 
 
 def scattered(columns, size, stride, pad, dilation):
-    """The transpose of `windows`: [..., *kernel, *out] summed to [..., *size]."""
+    """The transpose of `windows` (col2im): sums [..., *kernel, *out] into [..., *size]."""
     n = len(size)
     kernel, out = columns.shape[-2 * n:-n], columns.shape[-n:]
     wide = [max(z + 2 * p, (k - 1) * d + s * (o - 1) + 1)
@@ -69,7 +70,7 @@ class Columns(unittest.TestCase):
         each_case(self, "aclnnIm2col", 3 * CASES, body)
 
     def test_im2col_ggml(self):
-        """1-D convolutions: the channels are the height of a window."""
+        """A call as ggml makes it for 1-D convolutions: the channels are passed as the height of a window."""
         x = np.random.default_rng(1).standard_normal((1, 1, 128, 50)).astype(np.float32)
         out = Tensor.empty(F32, (1, 384, 3 * 50))
         run("aclnnIm2col", Tensor.of(F32, x), Ints(128, 3), Ints(1, 1), Ints(1, 1), Ints(1, 1), out)
@@ -102,10 +103,13 @@ class Columns(unittest.TestCase):
     def test_errors(self):
         x, out = Tensor.empty(F32, (1, 2, 6, 6)), Tensor.empty(F32, (1, 8, 25))
         good = [x, Ints(2, 2), Ints(1, 1), Ints(0, 0), Ints(1, 1), out]
-        for i, value, words in ((1, Ints(2), "kernelSize has 1 elements, expected 2"), (2, Ints(0, 1), "dilation[0] is 0"),
-                                (3, Ints(0, -1), "padding[1] is -1"), (1, Ints(9, 2), "expected room for a window of 9"),
-                                (5, Tensor.empty(F32, (1, 8, 24)), "out has shape [1, 8, 24], expected [1, 8, 25]"),
-                                (5, Tensor.empty(F16, (1, 8, 25)), "out")):
+        for i, value, words in (
+                (1, Ints(2), "kernelSize has 1 elements, expected 2"),
+                (2, Ints(0, 1), "dilation[0] is 0"),
+                (3, Ints(0, -1), "padding[1] is -1"),
+                (1, Ints(9, 2), "expected room for a window of 9"),
+                (5, Tensor.empty(F32, (1, 8, 24)), "out has shape [1, 8, 24], expected [1, 8, 25]"),
+                (5, Tensor.empty(F16, (1, 8, 25)), "out")):
             args = list(good)
             args[i] = value
             code, message = refused("aclnnIm2col", *args)
@@ -113,26 +117,25 @@ class Columns(unittest.TestCase):
             self.assertIn(words, message)
 
 
-
 class Case:
-    """A random convolution: arguments, operands and what its passes give, in doubles."""
+    """A random convolution: its arguments, the shapes of its operands, and references for its three passes."""
 
     def __init__(self, gen, n, most=8):
         self.g, self.n = Geometry(gen, n, {1: 40, 2: 10, 3: 5}[n] if gen.chance(0.9) else most * 3), n
         self.groups = gen.pick((1, 1, 1, 2, 3))
         c, m = gen.integer(1, 5), gen.integer(1, 12)
         if gen.chance(0.2):
-            self.groups, c, m = gen.integer(2, 9), 1, gen.integer(1, 2)      # depthwise
+            self.groups, c, m = gen.integer(2, 9), 1, gen.integer(1, 2)      # a depthwise convolution
         self.batch = gen.integer(1, 3)
         self.weight = (self.groups * m, c, *self.g.kernel)
         self.x = (self.batch, self.groups * c, *self.g.size)
         self.y = (self.batch, self.groups * m, *self.g.out)
-        self.end = None                                                      # padding at the high end; None: as at the low one
-        self.more = [0] * n                                                  # output padding of the transposed
+        self.end = None                 # padding at the high end of each axis; None: the same as at the low end
+        self.more = [0] * n             # output padding, for a transposed convolution
         self.settle()
 
     def settle(self):
-        """What follows from the geometry."""
+        """Recomputes the shape of the output and the output padding from the geometry."""
         g = self.g
         for i in range(self.n):
             room = g.size[i] + g.pad[i] + (self.end or g.pad)[i] - g.dilation[i] * (g.kernel[i] - 1) - 1
@@ -140,44 +143,53 @@ class Case:
         self.y = (*self.y[:2], *g.out)
 
     def pad_unevenly(self, gen):
+        """Draws the padding of the high ends independently of that of the low ends."""
         g = self.g
         least = [d * (k - 1) + 1 - s - p for d, k, s, p in zip(g.dilation, g.kernel, g.size, g.pad)]
         self.end = [gen.integer(max(0, low), max(0, low) + 3) for low in least]
         self.settle()
 
     def pads(self):
+        """The padding as 2n values, low and high end of each axis."""
         return [p for both in zip(self.g.pad, self.end or self.g.pad) for p in both]
 
     def split(self, t, channels_at=1):
-        """[batch, groups, channels, ...] of [batch, channels, ...]"""
+        """Splits the channels by group: [batch, channels, ...] becomes [batch, groups, channels / groups, ...]."""
         return t.reshape(*t.shape[:channels_at], self.groups, -1, *t.shape[channels_at + 1:])
 
     def columns(self, x):
+        """The im2col buffer of x by group: [batch, groups, channels * kernel, outputs]."""
         g = self.g
         w = windows(self.split(x), g.kernel, g.stride, g.pad, g.dilation, g.out)
-        return w.reshape(*w.shape[:2], -1, int(np.prod(g.out)))              # batch, groups, channels * kernel, outputs
+        return w.reshape(*w.shape[:2], -1, int(np.prod(g.out)))
 
     def forward(self, x, w):
-        y = np.einsum("gmk,bgko->bgmo", self.split(w, 0).reshape(self.groups, len(w) // self.groups, -1), self.columns(x))
+        w = self.split(w, 0).reshape(self.groups, len(w) // self.groups, -1)
+        y = np.einsum("gmk,bgko->bgmo", w, self.columns(x))
         return y.reshape(self.y)
 
     def of_input(self, y, w):
+        """The gradient of the input, which is also the transposed convolution."""
         g, rows = self.g, len(w) // self.groups
-        c = np.einsum("gmk,bgmo->bgko", self.split(w, 0).reshape(self.groups, rows, -1), self.split(y.reshape(*y.shape[:2], -1)))
+        w, y = self.split(w, 0).reshape(self.groups, rows, -1), self.split(y.reshape(*y.shape[:2], -1))
+        c = np.einsum("gmk,bgmo->bgko", w, y)
         c = c.reshape(*c.shape[:2], self.weight[1], *g.kernel, *g.out)
         return scattered(c, g.size, g.stride, g.pad, g.dilation).reshape(self.x)
 
     def of_weight(self, x, y):
-        return np.einsum("bgmo,bgko->gmk", self.split(y.reshape(*y.shape[:2], -1)), self.columns(x)).reshape(self.weight)
+        y = self.split(y.reshape(*y.shape[:2], -1))
+        return np.einsum("bgmo,bgko->gmk", y, self.columns(x)).reshape(self.weight)
 
     def arguments(self, gen, transposed):
         g = self.g
         pad = Ints(*(self.pads() if self.end else g.pad))
-        return [Ints(*g.stride), pad, Ints(*g.dilation), transposed, Ints(*(self.more if transposed else [0] * self.n)), self.groups]
+        more = Ints(*(self.more if transposed else [0] * self.n))
+        return [Ints(*g.stride), pad, Ints(*g.dilation), transposed, more, self.groups]
 
 
 def checked(got, passes, operands, d, terms, what, more=0.0):
-    """passes(*operands) within (terms + 8) eps of its terms' magnitudes."""
+    """Checks that `got` is passes(*operands) + more, with an error of at most (terms + 8) * 2^-24 times the sum of the
+    magnitudes of its terms."""
     wide = [o.astype(np.float64) for o in operands]
     exact, bound = passes(*wide) + more, passes(*map(np.abs, wide)) + np.abs(more)
     ref.check(got, exact.astype(LD), d, slack=(terms + 8) * 2.0 ** -24 * bound.astype(LD), what=what)
@@ -206,12 +218,12 @@ class Convolutions(unittest.TestCase):
         checked(out.get(), c.of_input if transposed else c.forward, (x.get(), w.get()), kinds[2], terms, "output", add)
 
     def test_pads_by_end(self):
-        """A value for each end: of one axis forwards, of two."""
+        """One padding for each end of an axis: 1-D convolutions, and 2-D ones that may be transposed."""
         def body(gen):
             n, transposed = gen.pick(((1, False), (2, False), (2, True)))
             c, d = Case(gen, n), gen.pick(FLOATS)
             c.pad_unevenly(gen)
-            if gen.chance(0.3):                                              # enough channels for other kernels
+            if gen.chance(0.3):                                              # enough channels for other implementations
                 c.groups, c.weight = 1, (gen.integer(16, 40), gen.integer(16, 40), *c.g.kernel)
                 c.x, c.y = (c.batch, c.weight[1], *c.g.size), (c.batch, c.weight[0], *c.g.out)
             shape_in, shape_out = (c.y, c.x) if transposed else (c.x, c.y)
@@ -220,8 +232,8 @@ class Convolutions(unittest.TestCase):
             terms = int(np.prod(c.weight)) // (1 if transposed else c.weight[0])
             checked(out.get(), c.of_input if transposed else c.forward, (x.get(), w.get()), d, terms, "output")
             grad, back, to_w = numbers(gen, d, shape_out), gen.out(d, shape_in), gen.out(d, c.weight)
-            run("aclnnConvolutionBackward", grad, x, w, None, *c.arguments(gen, transposed), Bools(True, True, False), 0,
-                back, to_w, None)
+            run("aclnnConvolutionBackward", grad, x, w, None, *c.arguments(gen, transposed), Bools(True, True, False),
+                0, back, to_w, None)
             of_x, of_y = (grad, x) if transposed else (x, grad)
             terms = int(np.prod(c.weight))
             checked(back.get(), c.forward if transposed else c.of_input, (grad.get(), w.get()), d, terms, "gradInput")
@@ -235,11 +247,11 @@ class Convolutions(unittest.TestCase):
                       lambda g, n=n, t=transposed: self.forward(g, n, t))
 
     def test_many_channels(self):
-        """Enough channels for the kernels on 16-bit values, which take a float as the sum of three of them; any strides."""
+        """Enough channels for the kernels on 16-bit values, which split a float into a sum of three; any strides."""
         def body(gen):
             n = gen.integer(1, 3)
             c, transposed = Case(gen, n), gen.chance(0.4)
-            if gen.chance(0.3):                                              # more than a band
+            if gen.chance(0.3):                                              # too large a batch for one band
                 c.batch = gen.integer(4, 40)
             c.groups, channels, rows = gen.pick((1, 1, 2)), gen.integer(16, 70), gen.integer(16, 70)
             c.weight = (c.groups * rows, channels, *c.g.kernel)
@@ -253,8 +265,8 @@ class Convolutions(unittest.TestCase):
             terms = int(np.prod(c.weight)) // (1 if transposed else c.weight[0])
             checked(out.get(), c.of_input if transposed else c.forward, (x.get(), w.get()), kind, terms, "output", add)
             grad, back = numbers(gen, d, shape_out), gen.out(kind, c.weight)
-            run("aclnnConvolutionBackward", grad, x, w, None, *c.arguments(gen, transposed), Bools(False, True, False), 0,
-                None, back, None)
+            run("aclnnConvolutionBackward", grad, x, w, None, *c.arguments(gen, transposed), Bools(False, True, False),
+                0, None, back, None)
             ends = (grad.get(), x.get()) if transposed else (x.get(), grad.get())
             checked(back.get(), c.of_weight, ends, kind, c.batch * int(np.prod(c.g.out)), "gradWeight")
         each_case(self, "aclnnConvolution of many channels", CASES, body)
@@ -267,7 +279,8 @@ class Convolutions(unittest.TestCase):
         mask = [gen.chance(0.8) for _ in range(3)]
         outs = [gen.out(d, s) if m else None for s, m in zip((shape_in, c.weight, (shape_out[1],)), mask)]
         a = c.arguments(gen, transposed)
-        run("aclnnConvolutionBackward", grad, x, w, Ints(shape_out[1]) if gen.chance(0.5) else None, *a, Bools(*mask), 0, *outs)
+        run("aclnnConvolutionBackward", grad, x, w, Ints(shape_out[1]) if gen.chance(0.5) else None,
+            *a, Bools(*mask), 0, *outs)
         positions = c.batch * int(np.prod(c.g.out))
         if mask[0]:
             passes = c.forward if transposed else c.of_input
@@ -285,19 +298,24 @@ class Convolutions(unittest.TestCase):
                       lambda g, n=n, t=transposed: self.backward(g, n, t))
 
     def test_large(self):
-        """More than a tile, an image and a block of weights; gradients as products, by phases."""
+        """Sizes beyond one tile, image and block of weights; gradients by GEMMs, phase by phase of the stride."""
         rng = np.random.default_rng(5)
-        for (b, ci, h, w, co, k, s, p), d in itertools.product(
-                ((2, 20, 30, 41, 37, 3, 1, 1), (3, 70, 9, 9, 300, 1, 1, 0), (1, 3, 64, 50, 33, 7, 2, 3), (1, 40, 11, 13, 600, 3, 1, 1),
-                 (2, 500, 3, 5, 250, 3, 2, 1), (2, 64, 15, 13, 48, 3, 1, 1), (1, 48, 13, 15, 64, 2, 1, 1)),
-                (F32, BF16)):
+        sizes = (
+            (2, 20, 30, 41, 37, 3, 1, 1),
+            (3, 70, 9, 9, 300, 1, 1, 0),
+            (1, 3, 64, 50, 33, 7, 2, 3),
+            (1, 40, 11, 13, 600, 3, 1, 1),
+            (2, 500, 3, 5, 250, 3, 2, 1),
+            (2, 64, 15, 13, 48, 3, 1, 1),
+            (1, 48, 13, 15, 64, 2, 1, 1))
+        for (b, ci, h, w, co, k, s, p), d in itertools.product(sizes, (F32, BF16)):
             c = object.__new__(Case)
             c.g, c.n, c.groups, c.batch = object.__new__(Geometry), 2, 1, b
             c.g.size, c.g.kernel, c.g.stride, c.g.pad, c.g.dilation = [h, w], [k, k], [s, s], [p, p], [1, 1]
             c.g.out = [(i + 2 * p - k) // s + 1 for i in (h, w)]
             c.weight, c.x, c.y = (co, ci, k, k), (b, ci, h, w), (b, co, *c.g.out)
-            x, wt, gy = (Tensor.of(d, d.round(rng.standard_normal(t)) if d is not F32 else rng.standard_normal(t).astype(np.float32))
-                         for t in (c.x, c.weight, c.y))
+            normal = (rng.standard_normal(shape) for shape in (c.x, c.weight, c.y))
+            x, wt, gy = (Tensor.of(d, v.astype(np.float32) if d is F32 else d.round(v)) for v in normal)
             out = Tensor.empty(d, c.y)
             a = [Ints(s, s), Ints(p, p), Ints(1, 1), False, Ints(0, 0), 1]
             run("aclnnConvolution", x, wt, None, *a, out, 0)
@@ -308,31 +326,38 @@ class Convolutions(unittest.TestCase):
             checked(outs[1].get(), c.of_weight, (x.get(), gy.get()), d, b * int(np.prod(c.g.out)), "gradWeight")
 
     def test_ggml(self):
-        """SSM_CONV: depthwise, its output transposed; CONV_TRANSPOSE_1D: kernels of up to 255."""
+        """Calls of two of ggml's operators: SSM_CONV, a depthwise convolution with a transposed output, and
+        CONV_TRANSPOSE_1D, with a kernel of 255 positions."""
         rng = np.random.default_rng(6)
-        x, w = rng.standard_normal((2, 1024, 11)).astype(np.float32), rng.standard_normal((1024, 1, 4)).astype(np.float32)
+        x = rng.standard_normal((2, 1024, 11)).astype(np.float32)
+        w = rng.standard_normal((1024, 1, 4)).astype(np.float32)
         out = Tensor(F32, (2, 1024, 8), (8192, 1, 1024))
-        run("aclnnConvolution", Tensor.of(F32, x), Tensor.of(F32, w), None, Ints(1), Ints(0), Ints(1), False, Ints(0), 1024, out, 0)
+        run("aclnnConvolution", Tensor.of(F32, x), Tensor.of(F32, w), None,
+            Ints(1), Ints(0), Ints(1), False, Ints(0), 1024, out, 0)
         exact = sum(w[:, 0, k, None].astype(LD) * x[:, :, k:k + 8] for k in range(4))
         ref.check(out.get(), exact, F32, slack=1e-5)
-        x, w = rng.standard_normal((1, 3, 20)).astype(np.float32), rng.standard_normal((3, 2, 255)).astype(np.float32)
+        x = rng.standard_normal((1, 3, 20)).astype(np.float32)
+        w = rng.standard_normal((3, 2, 255)).astype(np.float32)
         out = Tensor.empty(F32, (1, 2, 19 * 3 + 255))
-        run("aclnnConvolution", Tensor.of(F32, x), Tensor.of(F32, w), None, Ints(3), Ints(0), Ints(1), True, Ints(0), 1, out, 0)
+        run("aclnnConvolution", Tensor.of(F32, x), Tensor.of(F32, w), None,
+            Ints(3), Ints(0), Ints(1), True, Ints(0), 1, out, 0)
         exact = np.zeros(out.shape, LD)
         for i in range(20):
             exact[0, :, 3 * i:3 * i + 255] += np.einsum("c,cok->ok", x[0, :, i].astype(LD), w.astype(LD))
         ref.check(out.get(), exact, F32, slack=1e-4)
 
     def test_by_channel(self):
-        """Depthwise kernels of stride 1, and their gradients: rows of many vectors, few and many rows, outputs whose channels
-        are contiguous."""
+        """Depthwise convolutions of stride 1 and their gradients: rows of many vectors, few and many rows, and outputs
+        whose channels are contiguous."""
         def body(gen):
             n = gen.integer(1, 3)
             c, d = Case(gen, n), gen.pick(FLOATS)
             g = c.g = object.__new__(Geometry)
-            g.size = [*(gen.integer(1, 4) for _ in range(n - 2)), *(gen.integer(1, 21) for _ in range(n > 1)), gen.integer(1, 150)]
+            rows = [*(gen.integer(1, 4) for _ in range(n - 2)), *(gen.integer(1, 21) for _ in range(n > 1))]
+            g.size = [*rows, gen.integer(1, 150)]
             g.kernel = [gen.integer(1, 3) for _ in range(n - 1)] + [gen.integer(1, 6)]
-            g.stride, g.pad, g.dilation = [1] * n, [gen.integer(0, 4) for _ in range(n)], [gen.integer(1, 2) for _ in range(n)]
+            g.stride, g.pad = [1] * n, [gen.integer(0, 4) for _ in range(n)]
+            g.dilation = [gen.integer(1, 2) for _ in range(n)]
             g.out = [s + 2 * p - e * (k - 1) for s, p, e, k in zip(g.size, g.pad, g.dilation, g.kernel)]
             if min(g.out) < 1:
                 return
@@ -340,8 +365,9 @@ class Convolutions(unittest.TestCase):
             c.weight, c.x, c.y = (c.groups, 1, *g.kernel), (c.batch, c.groups, *g.size), (c.batch, c.groups, *g.out)
             transposed, terms = gen.chance(0.3), int(np.prod(g.kernel))
             shape_in, shape_out = (c.y, c.x) if transposed else (c.x, c.y)
-            x, w, bias = numbers(gen, d, shape_in), numbers(gen, d, c.weight), numbers(gen, d, (c.groups,)) if gen.chance(0.5) else None
-            steps = np.cumprod([c.groups, *shape_out[:1:-1]])                 # of channels that are neighbours
+            x, w = numbers(gen, d, shape_in), numbers(gen, d, c.weight)
+            bias = numbers(gen, d, (c.groups,)) if gen.chance(0.5) else None
+            steps = np.cumprod([c.groups, *shape_out[:1:-1]])                 # strides where channels are contiguous
             across = Tensor(d, shape_out, [int(steps[-1]), 1, *(int(i) for i in steps[-2::-1])])
             add = bias.get().astype(np.float64).reshape(-1, *[1] * n) if bias else 0.0
             for out in (Tensor.empty(d, shape_out), across):
@@ -349,7 +375,8 @@ class Convolutions(unittest.TestCase):
                 checked(out.get(), c.of_input if transposed else c.forward, (x.get(), w.get()), d, terms, "output", add)
             x, gy = Tensor.of(d, gen.values(d, c.x, limit=4)), Tensor.of(d, gen.values(d, c.y, limit=4))
             gx, gw = Tensor.empty(d, c.x), Tensor.empty(d, c.weight)
-            run("aclnnConvolutionBackward", gy, x, w, None, *c.arguments(gen, False), Bools(True, True, False), 0, gx, gw, None)
+            run("aclnnConvolutionBackward", gy, x, w, None, *c.arguments(gen, False), Bools(True, True, False),
+                0, gx, gw, None)
             checked(gx.get(), c.of_input, (gy.get(), w.get()), d, terms, "gradInput")
             checked(gw.get(), c.of_weight, (x.get(), gy.get()), d, c.batch * int(np.prod(g.out)), "gradWeight")
 
@@ -373,7 +400,8 @@ class Convolutions(unittest.TestCase):
             c.groups, c.g.stride, c.g.dilation = 1, [1], [1]
             c.g.out = [c.g.size[0] + 2 * c.g.pad[0] - c.g.kernel[0] + 1]
             channels, rows = gen.integer(1, 5), gen.integer(1, 9)
-            c.weight, c.x, c.y = (rows, channels, *c.g.kernel), (c.batch, channels, *c.g.size), (c.batch, rows, *c.g.out)
+            c.weight = (rows, channels, *c.g.kernel)
+            c.x, c.y = (c.batch, channels, *c.g.size), (c.batch, rows, *c.g.out)
             data, kernel = (lambda s: (s[2], s[0], s[1])), (lambda s: (s[2], s[1], s[0]))
             back = lambda t: t.get().transpose(1, 2, 0)
             d = gen.pick(FLOATS)
@@ -392,25 +420,29 @@ class Convolutions(unittest.TestCase):
         each_case(self, "aclnnConvTbc", CASES, tbc)
 
     def test_windows_of_three(self):
-        """3x3 kernels, which need fewer multiplications where there are enough channels; integers still come out exactly. Odd
-        sizes, rows of many tiles, images in bands, groups, and numbers of which only intermediate results overflow."""
+        """3 x 3 kernels, which the Winograd algorithm computes where there are enough channels. Small integers still
+        give exact results. The sizes make odd heights and widths, rows of many tiles, images in several bands, groups,
+        and values for which only intermediate results overflow."""
         def body(gen):
             c, transposed = Case(gen, 2), gen.chance(0.5)
-            c.batch, c.groups, channels, rows = gen.integer(1, 5), gen.pick((1, 1, 2)), gen.integer(16, 40), gen.integer(16, 40)
+            c.batch, c.groups = gen.integer(1, 5), gen.pick((1, 1, 2))
+            channels, rows = gen.integer(16, 40), gen.integer(16, 40)
             c.g.size = [gen.integer(3, 20), gen.integer(3, 40) if gen.chance(0.9) else gen.integer(390, 420)]
-            c.g.kernel, c.g.stride, c.g.dilation, c.g.pad = [3, 3], [1, 1], [1, 1], [gen.integer(0, 3) for _ in range(2)]
+            c.g.kernel, c.g.stride, c.g.dilation = [3, 3], [1, 1], [1, 1]
+            c.g.pad = [gen.integer(0, 3) for _ in range(2)]
             c.g.out, c.more = [s + 2 * p - 2 for s, p in zip(c.g.size, c.g.pad)], [0, 0]
             c.weight = (c.groups * rows, channels, 3, 3)
             c.x, c.y = (c.batch, c.groups * channels, *c.g.size), (c.batch, c.groups * rows, *c.g.out)
             shape_in, shape_out = (c.y, c.x) if transposed else (c.x, c.y)
             x, w, bias = (gen.rng.integers(-9, 10, s).astype(np.float32) for s in (shape_in, c.weight, shape_out[1:2]))
-            if gen.chance(0.2):                                              # twice that is no float
+            if gen.chance(0.2):                                              # twice this value is beyond float
                 x[tuple(gen.integer(0, n - 1) for n in x.shape)] = 2.0 ** 127
                 w = np.sign(w) / 2
             passes = c.of_input if transposed else c.forward
             expected = passes(x.astype(np.float64), w.astype(np.float64)) + bias.reshape(-1, 1, 1)
             out = gen.out(F32, shape_out)
-            run("aclnnConvolution", gen.tensor(F32, x.shape, x), Tensor.of(F32, w), Tensor.of(F32, bias), *c.arguments(gen, transposed), out, 0)
+            run("aclnnConvolution", gen.tensor(F32, x.shape, x), Tensor.of(F32, w), Tensor.of(F32, bias),
+                *c.arguments(gen, transposed), out, 0)
             huge = np.abs(expected) > 1e30
             ref.check_equal(out.get()[~huge], expected[~huge].astype(np.float32))
             ref.check(out.get()[huge], expected[huge].astype(LD), F32, ulps=2)
@@ -419,8 +451,8 @@ class Convolutions(unittest.TestCase):
             expected = c.of_weight(*(t.astype(np.float64) for t in ends)).astype(np.float32)
             if not np.isfinite(expected).all():
                 return
-            run("aclnnConvolutionBackward", gen.tensor(F32, grad.shape, grad), gen.tensor(F32, x.shape, x), Tensor.of(F32, w), None,
-                *c.arguments(gen, transposed), Bools(False, True, False), 0, None, back, None)
+            run("aclnnConvolutionBackward", gen.tensor(F32, grad.shape, grad), gen.tensor(F32, x.shape, x),
+                Tensor.of(F32, w), None, *c.arguments(gen, transposed), Bools(False, True, False), 0, None, back, None)
             huge = np.abs(expected) > 1e30
             ref.check_equal(back.get()[~huge], expected[~huge], "gradWeight")
         each_case(self, "aclnnConvolution by windows of 3 x 3", CASES, body)
@@ -440,9 +472,11 @@ class Convolutions(unittest.TestCase):
                 ref.check_equal(~np.isfinite(out.get()[0, 2]), expected, f"{d} {c} {k}")
 
     def test_numbers_without_parts(self):
-        """Floats that are no sums of three bfloat16, or whose products of such are denormal or overflow, as others."""
-        sizes = ((1, 1, None), (1e-38, 1, None), (1, 1e-38, None), (1e-18, 1e-17, None), (1e-14, 1e-13, None), (3e38, 1e-4, None),
-                 (1e35, 1e-35, None), (1e30, 1e-4, 1e-36), (1, 1, 3e38), (1, 1, 1e-42))
+        """Floats that are no exact sum of three bfloat16, or for which the products of these are denormal or overflow,
+        give results within the usual bound."""
+        sizes = (
+            (1, 1, None), (1e-38, 1, None), (1, 1e-38, None), (1e-18, 1e-17, None), (1e-14, 1e-13, None),
+            (3e38, 1e-4, None), (1e35, 1e-35, None), (1e30, 1e-4, 1e-36), (1, 1, 3e38), (1, 1, 1e-42))
         for k, (x_size, w_size, odd) in itertools.product((3, 1), sizes):
             self.without_parts(k, x_size, w_size, odd)
 
@@ -451,9 +485,13 @@ class Convolutions(unittest.TestCase):
         a = [Ints(1, 1), Ints(pad, pad), Ints(1, 1), False, Ints(0, 0), 1]
         c = object.__new__(Case)
         c.g, c.n, c.groups, c.batch = object.__new__(Geometry), 2, 1, 2
-        c.g.size, c.g.kernel, c.g.stride, c.g.pad, c.g.dilation, c.g.out = [13, 11], [k, k], [1, 1], [pad, pad], [1, 1], [13, 11]
+        c.g.size, c.g.kernel, c.g.out = [13, 11], [k, k], [13, 11]
+        c.g.stride, c.g.pad, c.g.dilation = [1, 1], [pad, pad], [1, 1]
         c.weight, c.x, c.y = (50, 60, k, k), (2, 60, 13, 11), (2, 50, 13, 11)
-        near = lambda shape, size: ((rng.random(shape) + 0.1) / 1.1 * rng.choice((-1, 1), shape) * size).astype(np.float32)
+
+        def near(shape, size):
+            magnitudes = (rng.random(shape) + 0.1) / 1.1
+            return (magnitudes * rng.choice((-1, 1), shape) * size).astype(np.float32)
         x, w, g = near(c.x, x_size), near(c.weight, w_size), near(c.y, x_size)
         if odd:
             x[1, 5, 3, 4] = g[0, 7, 2, 1] = odd
@@ -469,19 +507,21 @@ class Convolutions(unittest.TestCase):
         checked(outs[1].get(), c.of_weight, (small.get(), g.get()), F32, 286, "gradWeight " + what)
 
     def test_infinities_in_gradients(self):
-        """An element of x that a tap doesn't see is nothing to it, nor are lines' ends."""
+        """An infinity or NaN reaches the gradients of only those kernel positions that read it, at ends of rows too."""
         for d, odd in itertools.product((F32, BF16), (np.inf, np.nan)):
             x, g = np.ones((1, 20, 9, 40), np.float32), np.ones((1, 18, 9, 40), np.float32)
-            x[0, 3, 4, 39] = odd                                             # only seen by taps 1 and 2 along a line
+            x[0, 3, 4, 39] = odd            # in the last column, which kernel column 0 does not read
+            w = Tensor.of(d, np.ones((18, 20, 3, 3), np.float32))
+            a = [Ints(1, 1), Ints(1, 1), Ints(1, 1), False, Ints(0, 0), 1]
             outs = [Tensor.empty(d, x.shape), Tensor.empty(d, (18, 20, 3, 3))]
-            run("aclnnConvolutionBackward", Tensor.of(d, g), Tensor.of(d, x), Tensor.of(d, np.ones((18, 20, 3, 3), np.float32)), None,
-                Ints(1, 1), Ints(1, 1), Ints(1, 1), False, Ints(0, 0), 1, Bools(True, True, False), 0, *outs, None)
+            run("aclnnConvolutionBackward", Tensor.of(d, g), Tensor.of(d, x), w, None,
+                *a, Bools(True, True, False), 0, *outs, None)
             expected = np.zeros((18, 20, 3, 3), bool)
             expected[:, 3, :, 1:] = True
             ref.check_equal(~np.isfinite(outs[1].get()), expected, f"gradWeight {d} {odd}")
             g[0, 2, 4, 39] = odd
-            run("aclnnConvolutionBackward", Tensor.of(d, g), Tensor.of(d, x), Tensor.of(d, np.ones((18, 20, 3, 3), np.float32)), None,
-                Ints(1, 1), Ints(1, 1), Ints(1, 1), False, Ints(0, 0), 1, Bools(True, False, False), 0, outs[0], None, None)
+            run("aclnnConvolutionBackward", Tensor.of(d, g), Tensor.of(d, x), w, None,
+                *a, Bools(True, False, False), 0, outs[0], None, None)
             expected = np.zeros(x.shape, bool)
             expected[0, :, 3:6, 38:] = True
             ref.check_equal(~np.isfinite(outs[0].get()), expected, f"gradInput {d} {odd}")
@@ -489,32 +529,41 @@ class Convolutions(unittest.TestCase):
     def test_errors(self):
         x, w, out = Tensor.empty(F32, (1, 4, 8, 8)), Tensor.empty(F32, (6, 4, 3, 3)), Tensor.empty(F32, (1, 6, 6, 6))
         good = [x, w, None, Ints(1, 1), Ints(0, 0), Ints(1, 1), False, Ints(0, 0), 1, out, 0]
-        for i, value, words in ((0, Tensor.empty(F32, (1, 5, 8, 8)), "input has 5 channels, expected 4"),
-                                (0, Tensor.empty(I32, (1, 4, 8, 8)), "input"), (3, Ints(0, 1), "stride[0] is 0"),
-                                (3, Ints(1, 1, 1), "stride has 3 elements, expected 2"), (4, Ints(-1, 0), "padding[0] is -1"),
-                                (5, Ints(9, 1), "expected room for a kernel of 19"), (8, 4, "expected a multiple of 4 groups"),
-                                (2, Tensor.empty(F32, (5,)), "bias has shape [5], expected [6]"),
-                                (9, Tensor.empty(F32, (1, 6, 6, 5)), "output has shape [1, 6, 6, 5], expected [1, 6, 6, 6]"),
-                                (3, Ints(1), "stride has 1 elements, expected 2"), (10, 5, "cubeMathType is 5, expected 0 to 4"),
-                                (0, Tensor.empty(F32, (4, 8, 8)), "input has shape [4, 8, 8], expected 4 dimensions")):
+        for i, value, words in (
+                (0, Tensor.empty(F32, (1, 5, 8, 8)), "input has 5 channels, expected 4"),
+                (0, Tensor.empty(I32, (1, 4, 8, 8)), "input"),
+                (3, Ints(0, 1), "stride[0] is 0"),
+                (3, Ints(1, 1, 1), "stride has 3 elements, expected 2"),
+                (4, Ints(-1, 0), "padding[0] is -1"),
+                (5, Ints(9, 1), "expected room for a kernel of 19"),
+                (8, 4, "expected a multiple of 4 groups"),
+                (2, Tensor.empty(F32, (5,)), "bias has shape [5], expected [6]"),
+                (9, Tensor.empty(F32, (1, 6, 6, 5)), "output has shape [1, 6, 6, 5], expected [1, 6, 6, 6]"),
+                (3, Ints(1), "stride has 1 elements, expected 2"),
+                (10, 5, "cubeMathType is 5, expected 0 to 4"),
+                (0, Tensor.empty(F32, (4, 8, 8)), "input has shape [4, 8, 8], expected 4 dimensions")):
             args = list(good)
             args[i] = value
             code, message = refused("aclnnConvolution", *args)
             self.assertEqual(code, INVALID, words)
             self.assertIn(words, message)
-        code, message = refused("aclnnConvolutionBackward", out, x, w, None, *good[3:9], Bools(True, False, False), 0, None, None, None)
+        code, message = refused("aclnnConvolutionBackward", out, x, w, None, *good[3:9], Bools(True, False, False), 0,
+                                None, None, None)
         self.assertIn("gradInput is NULL", message)
-        turned = [*good[:6], True, None, *good[8:]]
-        code, message = refused("aclnnConvolution", *turned)
+        transposed = [*good[:6], True, None, *good[8:]]
+        code, message = refused("aclnnConvolution", *transposed)
         self.assertEqual(code, NULLPTR)
         self.assertIn("outputPadding is NULL, expected an array, as transposed is true", message)
 
     def test_errors_of_gradients(self):
         x, w, out = Tensor.empty(F32, (1, 4, 8, 8)), Tensor.empty(F32, (6, 4, 3, 3)), Tensor.empty(F32, (1, 6, 6, 6))
-        good = [out, x, w, None, Ints(1, 1), Ints(0, 0), Ints(1, 1), False, Ints(0, 0), 1, Bools(True, False, False), 0, x, None, None]
-        for i, value, code, words in ((8, None, NULLPTR, "outputPadding is NULL"), (11, 4, INVALID, "cubeMathType is 4, expected 0 to 3"),
-                                      (8, Ints(0, 1), INVALID, "outputPadding[1] is 1, expected 0, as transposed is false"),
-                                      (4, Ints(1), INVALID, "stride has 1 elements, expected 2")):
+        good = [out, x, w, None, Ints(1, 1), Ints(0, 0), Ints(1, 1), False, Ints(0, 0), 1,
+                Bools(True, False, False), 0, x, None, None]
+        for i, value, code, words in (
+                (8, None, NULLPTR, "outputPadding is NULL"),
+                (11, 4, INVALID, "cubeMathType is 4, expected 0 to 3"),
+                (8, Ints(0, 1), INVALID, "outputPadding[1] is 1, expected 0, as transposed is false"),
+                (4, Ints(1), INVALID, "stride has 1 elements, expected 2")):
             args = list(good)
             args[i] = value
             got, message = refused("aclnnConvolutionBackward", *args)
@@ -522,12 +571,17 @@ class Convolutions(unittest.TestCase):
             self.assertIn(words, message)
 
     def test_errors_of_other_forms(self):
-        t, one = (lambda *s: Tensor.empty(F32, s)), [Ints(1, 1), Ints(0, 0), Ints(1, 1)]
+        def t(*shape):
+            return Tensor.empty(F32, shape)
+
+        depthwise = [t(4, 1, 3, 3), Ints(3, 3), None, Ints(1, 1), Ints(0, 0), Ints(1, 1)]
         for op, args, words in (
-                ("aclnnConvDepthwise2d", (t(4, 8, 8), t(4, 1, 3, 3), Ints(3, 3), None, *one, t(4, 6, 6), 0), "expected 4 dimensions"),
-                ("aclnnConvDepthwise2d", (t(1, 4, 8, 8), t(4, 1, 3, 3), Ints(3, 3), None, *one, t(1, 4, 6, 6), 5), "cubeMathType is 5"),
-                ("aclnnConvTbc", (t(5, 1, 2), t(3, 2, 4), t(4), 0, t(3, 1, 4), 5), "cubeMathType is 5, expected 0 to 4"),
-                ("aclnnConvTbcBackward", (t(3, 1, 4), t(5, 1, 2), t(3, 2, 4), t(4), 0, 4, t(5, 1, 2), t(3, 2, 4), t(4)),
+                ("aclnnConvDepthwise2d", (t(4, 8, 8), *depthwise, t(4, 6, 6), 0), "expected 4 dimensions"),
+                ("aclnnConvDepthwise2d", (t(1, 4, 8, 8), *depthwise, t(1, 4, 6, 6), 5), "cubeMathType is 5"),
+                ("aclnnConvTbc", (t(5, 1, 2), t(3, 2, 4), t(4), 0, t(3, 1, 4), 5),
+                 "cubeMathType is 5, expected 0 to 4"),
+                ("aclnnConvTbcBackward",
+                 (t(3, 1, 4), t(5, 1, 2), t(3, 2, 4), t(4), 0, 4, t(5, 1, 2), t(3, 2, 4), t(4)),
                  "cubeMathType is 4, expected 0 to 3")):
             code, message = refused(op, *args)
             self.assertEqual(code, INVALID, words)

@@ -1,7 +1,7 @@
 """Norms over rows, groups and channels, and their gradients, against their definitions in long double.
 
-Bounds: the statistics are of a sum in blocks, so an element is within some tens of units of float of its own size and of
-the deviation's; what gamma and beta get is a sum over rows in groups of 32."""
+The bounds: statistics are sums in blocks, so the error of an element is at most some tens of float units (EPS) of its
+own magnitude and of the deviation's. The gradients of gamma and beta are sums over rows, in groups of 32 rows."""
 import unittest
 
 import numpy as np
@@ -36,7 +36,8 @@ def swish_slope(x, scale):
 
 
 def input_gradient(dy_gamma, xhat, rstd, axes, about_mean=True):
-    """Of (x - mean) * rstd, by the rules of the quotient and of sums."""
+    """The gradient of x, where xhat = (x - mean) * rstd and dy_gamma is the gradient of xhat. For an RMS norm, xhat is
+    x * rstd and about_mean is False."""
     along = (dy_gamma * xhat).mean(axes, keepdims=True) * xhat
     return rstd * (dy_gamma - along - (dy_gamma.mean(axes, keepdims=True) if about_mean else 0))
 
@@ -47,30 +48,34 @@ def value(t, default=LD(0)):
 
 def check(test, out, exact, slack, what):
     if out is not None and out.size:
-        ref.check(out.get(), np.reshape(exact, out.shape), out.dtype, F32, slack=np.broadcast_to(slack, np.shape(exact))
-                  .reshape(out.shape), what=what)
+        slack = np.broadcast_to(slack, np.shape(exact)).reshape(out.shape)
+        ref.check(out.get(), np.reshape(exact, out.shape), out.dtype, F32, slack=slack, what=what)
 
 
 # ---- arguments
 
 def far(gen):
-    """Numbers around one that is large beside their deviation, now and then."""
+    """Draws numbers; now and then around an offset that is large beside their deviation."""
     offset = gen.pick((0, 0, 3, 1000))
 
     def draw(d):
         return lambda s: d.round(gen.values(d, s, limit=4).astype(LD) + (offset if d is F32 else offset % 100))
+
     return draw
 
 
 def rows_of(gen):
-    """(shape, number of dimensions that are normalised)"""
-    shape = gen.shape(min_rank=1, empty=0) if gen.chance(0.6) else \
-        gen.pick(((3, 5000), (70, 33), (200, 64), (9, 4, 130), (40, 17, 3), (2, 1100), (100, 20), (2, 3, 4, 5, 6)))
+    """Returns a shape, and over how many of its last dimensions the norm goes."""
+    if gen.chance(0.6):
+        shape = gen.shape(min_rank=1, empty=0)
+    else:
+        shape = gen.pick((
+            (3, 5000), (70, 33), (200, 64), (9, 4, 130), (40, 17, 3), (2, 1100), (100, 20), (2, 3, 4, 5, 6)))
     return shape, gen.integer(1, len(shape))
 
 
 def row_numbers(gen, shape, k, dtype, out=True, values=None):
-    """A tensor for one number per row: with ones for the normalised dimensions, or without them."""
+    """A tensor of one number per row, either with ones for the k normalised dimensions or without these."""
     head = shape[:len(shape) - k]
     dims = head + (1,) * k if gen.chance(0.6) or not head else head
     return gen.out(dtype, dims, None if values is None else values.reshape(dims)) if out else None
@@ -81,7 +86,7 @@ def params(gen, d, shape, *names):
 
 
 def same_bits(test, gen, op, args, outs):
-    """The same call with its tensors in other layouts gives the same bits."""
+    """Checks that the same call with its tensors in other layouts gives the same bits."""
     again = {}
     for a in args:
         if isinstance(a, Tensor) and id(a) not in again:
@@ -119,19 +124,21 @@ class Rows(unittest.TestCase):
         each_case(self, "aclnnLayerNormWithImplMode", 5, lambda g: self.layer_norm(g, "aclnnLayerNormWithImplMode"))
 
     def test_constant_rows(self):
-        """Of a row without deviation nothing is left but beta, however large its numbers."""
+        """Where a row has no deviation, only beta is left, however large its numbers."""
         for v in (0.0, 1e4, -3.3e20):
-            x, out, mean = Tensor.of(F32, np.full((3, 5000), v, np.float32)), Tensor.empty(F32, (3, 5000)), Tensor.empty(F32, (3,))
+            x, out = Tensor.of(F32, np.full((3, 5000), v, np.float32)), Tensor.empty(F32, (3, 5000))
+            mean = Tensor.empty(F32, (3,))
             run("aclnnLayerNorm", x, Ints(5000), None, None, 1e-5, out, mean, None)
             ref.check_equal(out.get(), np.zeros((3, 5000), np.float32))
             ref.check_equal(mean.get(), np.full(3, np.float32(v)))
 
     def test_unusual_first_element(self):
-        """The moments start from the first element, which may be far from all others."""
+        """The moments are computed about the first element, which may be far from all others."""
         for n in (5, 64, 5000):
             v = (1000 + np.sin(np.arange(2 * n))).astype(np.float32).reshape(2, n)
             v[0, 0], v[1, 0] = 0, 1e7
-            x, out, mean, rstd = Tensor.of(F32, v), Tensor.empty(F32, v.shape), Tensor.empty(F32, (2,)), Tensor.empty(F32, (2,))
+            x, out = Tensor.of(F32, v), Tensor.empty(F32, v.shape)
+            mean, rstd = Tensor.empty(F32, (2,)), Tensor.empty(F32, (2,))
             run("aclnnLayerNorm", x, Ints(n), None, None, 1e-5, out, mean, rstd)
             m, r = stats(v.astype(LD), (1,), LD(1e-5))
             check(self, rstd, r, EPS * 20 * r, "rstd")
@@ -139,9 +146,10 @@ class Rows(unittest.TestCase):
             check(self, out, (v - m) * r, EPS * 30 * (np.abs((v - m) * r) + 1), "out")
 
     def test_rows_of_nothing(self):
-        """Their mean is 0 and the deviation's inverse NaN, as in CANN."""
+        """Rows without elements have the mean 0, and NaN as the inverse of the deviation, as in CANN."""
         for d in (F32, F16):
-            x, mean, rstd = Tensor.empty(F32, (2, 3, 0)), Tensor(d, (2, 3, 1), strides=(1, 2, 1)), Tensor.empty(d, (2, 3, 1))
+            x, mean = Tensor.empty(F32, (2, 3, 0)), Tensor(d, (2, 3, 1), strides=(1, 2, 1))
+            rstd = Tensor.empty(d, (2, 3, 1))
             run("aclnnLayerNorm", x, Ints(0), None, None, 1e-5, x, mean, rstd)
             ref.check_equal(mean.get(), np.zeros((2, 3, 1)))
             self.assertTrue(np.isnan(rstd.get()).all())
@@ -192,9 +200,10 @@ class Rows(unittest.TestCase):
         each_case(self, "aclnnAddRmsNorm", CASES, body)
 
     def test_add_rms_norm_with_wild_strides(self):
-        """ggml leaves rstdOut's outermost stride uninitialised: it is written without gaps."""
+        """ggml leaves the outermost stride of rstdOut uninitialised. The result is then written contiguously."""
         x = Tensor.of(F32, np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7)
-        gamma, y, total = Tensor.of(F32, np.ones(4, np.float32)), Tensor.empty(F32, (2, 3, 4)), Tensor.empty(F32, (2, 3, 4))
+        gamma = Tensor.of(F32, np.ones(4, np.float32))
+        y, total = Tensor.empty(F32, (2, 3, 4)), Tensor.empty(F32, (2, 3, 4))
         rstd = Tensor.empty(F32, (2, 3, 1))
         wild = object.__new__(Tensor)
         wild.__dict__.update(rstd.__dict__, strides=(1 << 40, 1, 1))
@@ -223,8 +232,9 @@ class Rows(unittest.TestCase):
             g, b, xhat = value(gamma), value(beta), (v - m) * r
             if more:
                 check(self, total, v, EPS * size, "sum")
-            noise = size.max(axes, keepdims=True) * r                   # of the rounded sum
-            check(self, out, xhat * g + b, EPS * (30 * np.abs(g) * (np.abs(xhat) + 1) * (1 + noise) + 3 * np.abs(b)), "y")
+            noise = size.max(axes, keepdims=True) * r                   # the error of the sum, which is rounded
+            slack = EPS * (30 * np.abs(g) * (np.abs(xhat) + 1) * (1 + noise) + 3 * np.abs(b))
+            check(self, out, xhat * g + b, slack, "y")
             check(self, mean, m, EPS * (np.abs(m) + 20 / r + size.max()), "mean")
             check(self, rstd, r, EPS * 20 * r * (1 + noise), "rstd")
         each_case(self, "aclnnAddLayerNorm", CASES, body)
@@ -243,21 +253,23 @@ class Rows(unittest.TestCase):
             m, r = stats(v, axes, LD(1e-5))
             g, b, xhat = value(gamma), value(beta), (v - m) * r
             noise = (np.abs(x.get()) + np.abs(gx.get())).max(axes, keepdims=True).astype(LD) * 3 * r
-            check(self, out, xhat * g + b, EPS * (30 * np.abs(g) * (np.abs(xhat) + 1) * (1 + noise) + 3 * np.abs(b)), "y")
+            slack = EPS * (30 * np.abs(g) * (np.abs(xhat) + 1) * (1 + noise) + 3 * np.abs(b))
+            check(self, out, xhat * g + b, slack, "y")
             check(self, rstd, r, EPS * 20 * r * (1 + noise), "rstd")
         each_case(self, "aclnnDeepNorm", CASES // 2, body)
 
     def test_in_place(self):
         for d in FLOATS:
             v = d.round(np.sin(np.arange(3 * 70)).reshape(3, 70))
-            gamma, rstd, x, out = Tensor.of(d, d.round(np.ones(70))), Tensor.empty(F32, (3,)), Tensor.of(d, v), Tensor.empty(d, v.shape)
+            gamma, rstd = Tensor.of(d, d.round(np.ones(70))), Tensor.empty(F32, (3,))
+            x, out = Tensor.of(d, v), Tensor.empty(d, v.shape)
             run("aclnnRmsNorm", x, gamma, 1e-5, out, rstd)
             run("aclnnRmsNorm", x, gamma, 1e-5, x, rstd)
             ref.check_equal(x.bits(), out.bits())
 
 
 class _Unlooked(Tensor):
-    """A written tensor whose view can't be looked at (its strides are wild)."""
+    """An output tensor whose view is never read, because its strides are invalid."""
 
     def __init__(self, t):
         self.__dict__.update(t.__dict__)
@@ -279,7 +291,8 @@ class RowGradients(unittest.TestCase):
         n = int(np.prod([dy.shape[i] for i in lead], dtype=int))
         for out, terms in zip(outs, (dy * xhat, dy)):
             if out is not None:
-                check(self, out, terms.sum(lead), EPS * 40 * (np.abs(dy) * (np.abs(xhat) + 1)).sum(lead), f"sum over {n} rows")
+                slack = EPS * 40 * (np.abs(dy) * (np.abs(xhat) + 1)).sum(lead)
+                check(self, out, terms.sum(lead), slack, f"sum over {n} rows")
 
     def check_input(self, out, dy_gamma, xhat, rstd, axes, about_mean, extra=LD(0), scale=1):
         exact = (input_gradient(dy_gamma, xhat, rstd, axes, about_mean) + extra) * scale
@@ -362,18 +375,19 @@ class RowGradients(unittest.TestCase):
 # ---- groups
 
 def groups_of(gen):
-    """(N, C, ...), and a number of groups."""
+    """Returns a shape (N, C, ...) and a number of groups."""
     c = gen.pick((1, 2, 4, 6, 12))
     spatial = gen.pick(((), (1,), (5,), (3, 4), (17, 3), (70, 60), (2, 3, 4), (2, 1, 2, 3, 2, 2)))
     return (gen.integer(1, 3), c) + spatial, gen.pick([g for g in (1, 2, 3, 4, 6, 12) if c % g == 0])
 
 
 def grouped(a, groups):
-    """As [N, G, C / G, positions]."""
+    """a as [N, G, C / G, positions]."""
     return np.reshape(a, (a.shape[0], groups, a.shape[1] // groups, -1))
 
 
 def per_channel(v, groups):
+    """A value per channel, in a shape that broadcasts to that of `grouped`; numbers stay."""
     return np.reshape(v, (1, groups, -1, 1)) if np.ndim(v) else v
 
 
@@ -397,9 +411,12 @@ class Groups(unittest.TestCase):
         d = gen.pick(FLOATS)
         shape, groups = groups_of(gen)
         x = gen.drawn(d, shape, far(gen)(d))
-        gamma, beta = params(gen, gen.pick((d, F32)), shape[1:2], not optional or gen.chance(0.7), not optional or gen.chance(0.7))
+        dtype = gen.pick((d, F32))
+        has_gamma, has_beta = (not optional or gen.chance(0.7) for _ in "12")
+        gamma, beta = params(gen, dtype, shape[1:2], has_gamma, has_beta)
         m = gen.pick((d, F32))
-        return d, shape, groups, x, gamma, beta, gen.out(d, shape), gen.out(m, (shape[0], groups)), gen.out(m, (shape[0], groups))
+        out, mean, rstd = gen.out(d, shape), gen.out(m, (shape[0], groups)), gen.out(m, (shape[0], groups))
+        return d, shape, groups, x, gamma, beta, out, mean, rstd
 
     def test_group_norm(self):
         def body(gen):
@@ -429,16 +446,20 @@ class Groups(unittest.TestCase):
         each_case(self, "aclnnGroupNormSwish", CASES // 2, body)
 
     def test_groups_of_nothing(self):
-        """Their mean is 0 and the deviation's inverse NaN, as in CANN."""
+        """Groups without elements have the mean 0, and NaN as the inverse of the deviation, as in CANN."""
         x, c = Tensor.empty(F32, (2, 6, 0)), Tensor.empty(F32, (6,))
-        for op, args in (("aclnnGroupNorm", (2, 6, 0, 3, 1e-5)), ("aclnnGroupNormSilu", (3, 1e-5)), ("aclnnGroupNormSiluV2", (3, 1e-5, True))):
+        for op, args in (
+                ("aclnnGroupNorm", (2, 6, 0, 3, 1e-5)),
+                ("aclnnGroupNormSilu", (3, 1e-5)),
+                ("aclnnGroupNormSiluV2", (3, 1e-5, True))):
             mean, rstd = Tensor.empty(F32, (2, 3)), Tensor.empty(F32, (2, 3))
             run(op, x, c, c, *args, x, mean, rstd)
             ref.check_equal(mean.get(), np.zeros((2, 3)), op)
             self.assertTrue(np.isnan(rstd.get()).all(), op)
 
     def test_statistics_over_one_another(self):
-        """ggml passes buffers for them that are too small and overlap: they are written last, without workspace."""
+        """ggml passes buffers for the statistics that are too small and overlap. They are written last, and the call
+        needs no workspace."""
         x = Tensor.of(F32, np.arange(64, dtype=np.float32).reshape(1, 8, 2, 4))
         out, m = Tensor.empty(F32, (1, 8, 2, 4)), Tensor.empty(F32, (1, 4))
         self.assertEqual(run("aclnnGroupNorm", x, None, None, 1, 8, 8, 4, 1e-6, out, m, m), 0)
@@ -488,15 +509,18 @@ class Groups(unittest.TestCase):
                 z = xhat * w + b
                 g, noise = g * swish_slope(z, LD(scale)), 3 * (2 + np.abs(z).max())
             else:
-                op, args = "aclnnGroupNormBackward", [dy, x, mean, rstd, gamma, n, c, hw, groups, Bools(*mask), dx, dgamma, dbeta]
+                op = "aclnnGroupNormBackward"
+                args = [dy, x, mean, rstd, gamma, n, c, hw, groups, Bools(*mask), dx, dgamma, dbeta]
             run(op, *args)
             size = np.abs(grouped(dy.get().astype(LD), groups)) * 1.2
             if dx is not None:
                 exact = input_gradient(g * w, xhat, r, (2, 3))
-                bound = r * (size * np.abs(w) + (size * np.abs(w)).mean((2, 3), keepdims=True) * (1 + np.abs(xhat) * (1 + np.abs(xhat).max())))
+                along = (size * np.abs(w)).mean((2, 3), keepdims=True)
+                bound = r * (size * np.abs(w) + along * (1 + np.abs(xhat) * (1 + np.abs(xhat).max())))
                 check(self, dx, exact, EPS * 30 * noise * bound, "input's gradient")
             for out, terms in ((dgamma, g * xhat), (dbeta, g)):
-                check(self, out, terms.sum((0, 3)).reshape(-1), EPS * 30 * noise * (size * (1 + np.abs(xhat))).sum((0, 3)).reshape(-1), op)
+                bound = (size * (1 + np.abs(xhat))).sum((0, 3)).reshape(-1)
+                check(self, out, terms.sum((0, 3)).reshape(-1), EPS * 30 * noise * bound, op)
             same_bits(self, gen, op, args, [dx, dgamma, dbeta])
         each_case(self, "aclnnGroupNormBackward", CASES * 3 // 5, lambda gen: body(gen, False))
         each_case(self, "aclnnGroupNormSwishGrad", CASES * 2 // 5, lambda gen: body(gen, True))
@@ -505,11 +529,13 @@ class Groups(unittest.TestCase):
 # ---- channels
 
 def batches_of(gen):
-    return gen.pick(((4, 3), (300, 17), (1200, 40), (2, 5, 1), (3, 4, 5), (2, 3, 4, 5), (3, 2, 40, 50), (2, 3, 2, 3, 4), (5, 1, 9),
-                     (2, 3, 1, 2, 3, 1, 2, 2), (1, 2, 90, 100)))
+    return gen.pick((
+        (4, 3), (300, 17), (1200, 40), (2, 5, 1), (3, 4, 5), (2, 3, 4, 5), (3, 2, 40, 50), (2, 3, 2, 3, 4), (5, 1, 9),
+        (2, 3, 1, 2, 3, 1, 2, 2), (1, 2, 90, 100)))
 
 
 def channel(v):
+    """Returns a function that reshapes a value per channel so that it broadcasts to a shape; numbers stay."""
     return lambda shape: np.reshape(v, (1, -1) + (1,) * (len(shape) - 2)) if np.ndim(v) else v
 
 
@@ -540,7 +566,8 @@ class Channels(unittest.TestCase):
                 check(self, variance, var, EPS * 40 * (var + eps), "variance, called invstd")
                 if running:
                     var *= LD(count) / (count - 1) if count > 1 else 0
-                    check(self, rm, LD(0.7) * old_mean + LD(0.3) * m.reshape(-1), EPS * (4 + np.abs(m) + 20 / r).reshape(-1), "running mean")
+                    slack = EPS * (4 + np.abs(m) + 20 / r).reshape(-1)
+                    check(self, rm, LD(0.7) * old_mean + LD(0.3) * m.reshape(-1), slack, "running mean")
                     check(self, rv, LD(0.7) * old_var + LD(0.3) * var, EPS * 30 * (var + 1), "running variance")
             else:
                 m = channel(old_mean.astype(LD))(shape) if running else LD(0)
@@ -554,7 +581,7 @@ class Channels(unittest.TestCase):
         each_case(self, "aclnnBatchNorm", CASES, body)
 
     def test_unusual_first_sample(self):
-        """Columns are summed about the first row of a block, which may be far from all others."""
+        """Columns are summed about the first row of a block, which may be far from all other rows."""
         for shape in ((500, 20), (500, 20, 3), (500, 2, 40)):
             v = (1000 + np.sin(np.arange(np.prod(shape)))).astype(np.float32).reshape(shape)
             v[0] = 1e5
@@ -566,11 +593,12 @@ class Channels(unittest.TestCase):
             check(self, rstd, r, EPS * 20 * r, "invstd")
 
     def test_nothing(self):
-        """Of no elements the mean is 0, and the variance NaN, as in CANN; without training, too."""
+        """Without elements, the mean is 0 and the variance NaN, as in CANN. The same holds without training."""
         for shape in ((0, 3), (0, 3, 2), (0, 3, 40, 40), (2, 3, 40, 0)):
             x, out = Tensor.empty(F32, shape), Tensor.empty(F32, shape)
             for training in (True, False):
-                mean, variance, rm = Tensor.empty(F32, (3,)), Tensor.empty(F32, (3,)), Tensor.of(F32, np.ones(3, np.float32))
+                mean, variance = Tensor.empty(F32, (3,)), Tensor.empty(F32, (3,))
+                rm = Tensor.of(F32, np.ones(3, np.float32))
                 run("aclnnBatchNorm", x, None, None, rm, None, training, 0.1, 1e-5, out, mean, variance)
                 ref.check_equal(mean.get(), np.zeros(3, np.float32))
                 self.assertTrue(np.isnan(variance.get()).all())
@@ -584,8 +612,10 @@ class Channels(unittest.TestCase):
             dy = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4))
             v, g, count = x.get().astype(LD), dy.get().astype(LD), x.size // c
             m = v.mean(axes)
-            mean, variance = (gen.out(F32, (c,), F32.round(a)) for a in (m, ((v - channel(m)(shape)) ** 2).mean(axes)))
-            rm, rv = gen.out(dp, (c,), dp.round(gen.rng.standard_normal(c))), gen.out(dp, (c,), dp.round(gen.rng.random(c) + 0.5))
+            exact_variance = ((v - channel(m)(shape)) ** 2).mean(axes)
+            mean, variance = (gen.out(F32, (c,), F32.round(a)) for a in (m, exact_variance))
+            rm = gen.out(dp, (c,), dp.round(gen.rng.standard_normal(c)))
+            rv = gen.out(dp, (c,), dp.round(gen.rng.random(c) + 0.5))
             weight, = params(gen, dp, (c,), gen.chance(0.7))
             mask = [gen.chance(0.7) for _ in range(3)]
             dx = gen.out(d, shape) if mask[0] else None
@@ -599,7 +629,8 @@ class Channels(unittest.TestCase):
             xhat, w = (v - m) * r, channel(value(weight, LD(1)))(shape)
             if mask[0]:
                 exact = input_gradient(g * w, xhat, r, axes) if training else g * w * r
-                size = np.abs(g * w) + np.abs(g * w).mean(axes, keepdims=True) + np.abs(g * w * xhat).mean(axes, keepdims=True) * np.abs(xhat)
+                along = np.abs(g * w * xhat).mean(axes, keepdims=True) * np.abs(xhat)
+                size = np.abs(g * w) + np.abs(g * w).mean(axes, keepdims=True) + along
                 check(self, dx, exact, EPS * 30 * r * size, "input's gradient")
             for out, terms in ((dw, g * xhat), (db, g)):
                 check(self, out, terms.sum(axes), EPS * 30 * (np.abs(g) * (np.abs(xhat) + 1)).sum(axes), "sum")
@@ -607,8 +638,8 @@ class Channels(unittest.TestCase):
         each_case(self, "aclnnBatchNormBackward", CASES, body)
 
     def test_halves_in_place(self):
-        """Halves that are read where they lie give the bits of halves that are first brought together: samples as rows
-        (several blocks and part of a strip), positions as rows."""
+        """16-bit values that are contiguous and read in place give the same bits as strided ones that are copied first.
+        The rows are samples (several blocks and part of a strip) or positions."""
         rng = np.random.default_rng(3)
         for d in (F16, BF16):
             for shape in ((150, 3 * 16 + 5), (3, 4, 41), (2, 4, 5000)):
@@ -621,13 +652,15 @@ class Channels(unittest.TestCase):
                     dy.set(values[1])
                     mean, variance, dw, db = (Tensor.empty(F32, (c,)) for _ in range(4))
                     run("aclnnBatchNorm", x, None, None, None, None, True, 0.1, 1e-5, y, mean, variance)
-                    run("aclnnBatchNormBackward", dy, x, None, None, None, mean, variance, True, 1e-5, Bools(True, True, True), dx, dw, db)
+                    run("aclnnBatchNormBackward", dy, x, None, None, None, mean, variance, True, 1e-5,
+                        Bools(True, True, True), dx, dw, db)
                     found.append([t.bits() for t in (y, mean, variance, dx, dw, db)])
                 for near, far_apart in zip(*found):
                     ref.check_equal(near, far_apart)
 
     def test_pieces(self):
-        """Two devices' statistics gathered are those of one that has all; so are elements and gradients."""
+        """Gathered statistics of two devices are those of one device that has all samples. The same is checked for the
+        elements and the gradients."""
         def body(gen):
             d, dp, shape, axes, x = self.arguments(gen)
             c, eps, momentum = shape[1], 0.01, 0.2
@@ -645,7 +678,8 @@ class Channels(unittest.TestCase):
             means, rstds = gen.out(F32, (2, c), np.array(a)), gen.out(F32, (2, c), np.array(b))
             counts = gen.out(gen.pick((F32, I32)), (2,), np.array([x.size // c, x2.size // c]))
             old = np.ones(c, np.float32)
-            rm, rv, mean, rstd = gen.out(F32, (c,), old), gen.out(F32, (c,), old), gen.out(F32, (c,)), gen.out(F32, (c,))
+            rm, rv = gen.out(F32, (c,), old), gen.out(F32, (c,), old)
+            mean, rstd = gen.out(F32, (c,)), gen.out(F32, (c,))
             run("aclnnBatchNormGatherStatsWithCounts", x, means, rstds, rm, rv, momentum, eps, counts, mean, rstd)
             m, r = stats(v, axes, LD(eps))
             count, apart = v.size // c, np.abs(means.get()[0] - means.get()[1]).max() + np.abs(means.get()).max()
@@ -653,7 +687,8 @@ class Channels(unittest.TestCase):
             noise = EPS * 60 * (1 + apart * r) * (1 + apart)
             check(self, rstd, r, noise * r, "invstd of all")
             var = (1 / r ** 2 - LD(eps)).reshape(-1) * LD(count) / (count - 1)
-            check(self, rm, LD(0.8) + LD(0.2) * m.reshape(-1), EPS * (4 + 4 * np.abs(means.get()).max() + 20 / r.reshape(-1)), "running mean")
+            slack = EPS * (4 + 4 * np.abs(means.get()).max() + 20 / r.reshape(-1))
+            check(self, rm, LD(0.8) + LD(0.2) * m.reshape(-1), slack, "running mean")
             check(self, rv, LD(0.8) + LD(0.2) * var, 2 * noise.reshape(-1) * (1 + (var + eps)), "running variance")
 
             weight, bias = params(gen, dp, (c,), gen.chance(0.7), gen.chance(0.7))
@@ -671,14 +706,16 @@ class Channels(unittest.TestCase):
             run("aclnnBatchNormReduceBackward", dy, x, mean, rstd, weight, *flags, *sums)
             xmu = xhat / r
             for t, terms in zip(sums, (g, g * xmu, g * xhat, g)):
-                check(self, t, terms.sum(axes), EPS * 30 * np.abs(terms).sum(axes) + EPS * 4 * np.abs(g).sum(axes), "sums")
+                slack = EPS * 30 * np.abs(terms).sum(axes) + EPS * 4 * np.abs(g).sum(axes)
+                check(self, t, terms.sum(axes), slack, "sums")
             if flags[0]:
                 dx = gen.out(d, shape)
                 counter = gen.out(gen.pick((F32, I32)), (2,), np.array([4, 7]))
                 run("aclnnBatchNormElemtBackward", dy, x, mean, rstd, weight, sums[0], sums[1], counter, dx)
                 s, p = (channel(t.get().astype(LD))(shape) / 11 for t in sums[:2])
                 exact = (g - s - xmu * r * r * p) * r * w
-                check(self, dx, exact, EPS * 12 * np.abs(r * w) * (np.abs(g) + np.abs(s) + np.abs(xmu * r * r * p)), "gradient")
+                slack = EPS * 12 * np.abs(r * w) * (np.abs(g) + np.abs(s) + np.abs(xmu * r * r * p))
+                check(self, dx, exact, slack, "gradient")
         each_case(self, "batch norm in pieces", CASES // 2, body)
 
 
@@ -686,11 +723,16 @@ class Renorm(unittest.TestCase):
     def test_renorm(self):
         def body(gen):
             d = gen.pick(FLOATS)
-            shape = gen.shape(min_rank=2, empty=0.05) if gen.chance(0.7) else gen.pick(((5, 3000), (3000, 5), (20, 30, 9)))
-            p, bound, dim = gen.pick((0.0, 1.0, 2.0, 2.5, np.inf)), gen.pick((0.0, 1.0, 20.0)), gen.integer(0, len(shape) - 1)
+            if gen.chance(0.7):
+                shape = gen.shape(min_rank=2, empty=0.05)
+            else:
+                shape = gen.pick(((5, 3000), (3000, 5), (20, 30, 9)))
+            p, bound = gen.pick((0.0, 1.0, 2.0, 2.5, np.inf)), gen.pick((0.0, 1.0, 20.0))
+            dim = gen.integer(0, len(shape) - 1)
             x, out = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4)), gen.out(d, shape)
             in_place = gen.out(d, shape, x.get())
-            run("aclnnRenorm", x, Scalar(p, F32), dim - (len(shape) if gen.chance(0.4) else 0), Scalar(bound, F32), out)
+            given_dim = dim - (len(shape) if gen.chance(0.4) else 0)
+            run("aclnnRenorm", x, Scalar(p, F32), given_dim, Scalar(bound, F32), out)
             run("aclnnInplaceRenorm", in_place, Scalar(p, F32), dim, Scalar(bound, F32))
             ref.check_equal(in_place.bits(), out.bits(), "in place")
             v = x.get().astype(LD)
@@ -698,8 +740,12 @@ class Renorm(unittest.TestCase):
             if not v.size:
                 return
             a = np.abs(v)
-            length = (a != 0).sum(axes, keepdims=True).astype(LD) if p == 0 else a.max(axes, keepdims=True) if p == np.inf \
-                else (a ** LD(p)).sum(axes, keepdims=True) ** (1 / LD(p))
+            if p == 0:
+                length = (a != 0).sum(axes, keepdims=True).astype(LD)
+            elif p == np.inf:
+                length = a.max(axes, keepdims=True)
+            else:
+                length = (a ** LD(p)).sum(axes, keepdims=True) ** (1 / LD(p))
             sure = np.abs(length - bound) > 1e-5 * length
             factor = np.where(length > bound, bound / (length + LD(1e-7)), 1)
             exact = np.where(sure, v * factor, np.nan)
@@ -731,9 +777,11 @@ class Errors(unittest.TestCase):
         self.check(INVALID, ("input", "FLOAT16"), op + "WithImplMode", x, Ints(4), g, g, 1e-5, y, None, None, 2)
         self.check(NULLPTR, ("out",), op, x, Ints(4), g, g, 1e-5, None, None, None)
         back = "aclnnLayerNormBackward"
-        self.check(NULLPTR, ("gradWeightOut", "outputMask[1]"), back, x, x, Ints(4), r, r, g, g, Bools(True, True, True), y, None, g)
+        all_three = Bools(True, True, True)
+        self.check(NULLPTR, ("gradWeightOut", "outputMask[1]"),
+                   back, x, x, Ints(4), r, r, g, g, all_three, y, None, g)
         self.check(INVALID, ("outputMask", "2"), back, x, x, Ints(4), r, r, g, g, Bools(True, True), y, g, g)
-        self.check(INVALID, ("gradBiasOut", "[3]"), back, x, x, Ints(4), r, r, g, g, Bools(True, True, True), y, g, bad)
+        self.check(INVALID, ("gradBiasOut", "[3]"), back, x, x, Ints(4), r, r, g, g, all_three, y, g, bad)
         self.check(INVALID, ("gamma", "[3]"), "aclnnRmsNorm", x, bad, 1e-5, y, r)
         self.check(INVALID, ("rstdOut", "[3]"), "aclnnRmsNorm", x, g, 1e-5, y, bad)
         self.check(NULLPTR, ("xOut",), "aclnnAddLayerNorm", x, x, g, g, None, 1e-5, True, y, r, r, None)
@@ -749,7 +797,8 @@ class Errors(unittest.TestCase):
         self.check(INVALID, ("eps", "-1"), op + "Silu", x, g, g, 3, -1.0, y, m, m)
         self.check(INVALID, ("eps", "-1"), op + "SiluV2", x, g, g, 3, -1.0, True, y, m, m)
         self.check(INVALID, ("meanOut", "[6]"), op, x, g, g, 2, 6, 5, 1, 1e-5, y, Tensor.empty(F32, (6,)), m)
-        self.check(INVALID, ("dataFormatOptional", "NHWC"), "aclnnGroupNormSwish", x, g, g, 3, b"NHWC", 1e-5, True, 1.0, y, m, m)
+        self.check(INVALID, ("dataFormatOptional", "NHWC"),
+                   "aclnnGroupNormSwish", x, g, g, 3, b"NHWC", 1e-5, True, 1.0, y, m, m)
         q, one = Tensor.empty(F32, (2, 6, 1, 5)), Tensor.empty(F32, (2, 6, 1, 1))
         self.check(INVALID, ("dataFormat", "NCDHW"), "aclnnInstanceNorm", q, g, g, b"NCDHW", 1e-5, q, one, one)
         self.check(INVALID, ("x", "3 dimensions"), "aclnnInstanceNorm", x, g, g, b"NCHW", 1e-5, x, one, one)
@@ -763,10 +812,13 @@ class Errors(unittest.TestCase):
         self.check(INVALID, ("input", "1 dimensions"), op, c, c, c, c, c, False, 0.1, 1e-5, c, c, c)
         self.check(INVALID, ("output", "[6]"), op, x, c, c, c, c, False, 0.1, 1e-5, c, c, c)
         self.check(NULLPTR, ("saveInvstd",), op, x, c, c, c, c, True, 0.1, 1e-5, y, c, None)
-        self.check(INVALID, ("saveInvstd", "[5]"), op + "Backward", x, x, c, c, c, c, bad, True, 1e-5, Bools(True, True, True), y, c, c)
-        self.check(INVALID, ("counts", "2 dimensions"), "aclnnBatchNormGatherStatsWithCounts", x, c, c, None, None, 0.1, 1e-5,
+        self.check(INVALID, ("saveInvstd", "[5]"),
+                   op + "Backward", x, x, c, c, c, c, bad, True, 1e-5, Bools(True, True, True), y, c, c)
+        self.check(INVALID, ("counts", "2 dimensions"),
+                   "aclnnBatchNormGatherStatsWithCounts", x, c, c, None, None, 0.1, 1e-5,
                    Tensor.empty(F32, (1, 1)), c, c)
-        self.check(NULLPTR, ("sumDy", "inputG"), "aclnnBatchNormReduceBackward", x, x, c, c, c, True, False, False, None, c, None, None)
+        self.check(NULLPTR, ("sumDy", "inputG"),
+                   "aclnnBatchNormReduceBackward", x, x, c, c, c, True, False, False, None, c, None, None)
         self.check(INVALID, ("p", "-1"), "aclnnRenorm", x, Scalar(-1.0, F32), 0, Scalar(1.0, F32), y)
         self.check(INVALID, ("maxNorm", "-2"), "aclnnRenorm", x, Scalar(1.0, F32), 0, Scalar(-2.0, F32), y)
         self.check(INVALID, ("dim", "3"), "aclnnRenorm", x, Scalar(1.0, F32), 3, Scalar(1.0, F32), y)

@@ -1,4 +1,4 @@
-"""Average and max pools, their gradients and MaxUnpool: against loops over windows."""
+"""Average and max pooling, their gradients and MaxUnpool. The references are loops over the pooling windows."""
 import itertools
 import unittest
 
@@ -13,7 +13,7 @@ CASES = 60
 
 
 class Axis:
-    """Windows along a dimension: inputs(o) are those of window o, size(o) is what an average divides by."""
+    """The pooling windows along one axis. inputs(o) are the indices in window o, size(o) is the divisor of its mean."""
 
     def __init__(self, gen, adaptive=False, dilated=False, pairs=False, within=False, most=14):
         self.n, self.adaptive = gen.integer(1, most), adaptive
@@ -33,6 +33,7 @@ class Axis:
                 return
 
     def count(self, ceil):
+        """The number of windows."""
         room = self.n + self.pad + self.pad_end - self.dilation * (self.kernel - 1) - 1
         if room < 0:
             return 0
@@ -53,7 +54,7 @@ class Axis:
 
 
 def axes_of(gen, n, ceil=None, wide=False, **kind):
-    """wide: with rows of several vectors now and then."""
+    """wide: now and then with rows of several vectors."""
     axes = [Axis(gen, most={2: 14, 3: 7}[n], **kind) for _ in range(n)]
     if wide and gen.chance(0.3):
         axes[-1] = Axis(gen, most=70, **kind)
@@ -68,7 +69,7 @@ def outputs(axes):
 
 
 def array(gen, axes, name):
-    """One value for all where they are equal, now and then."""
+    """The parameter `name` of all axes; where these are equal, now and then one value for all."""
     values = [getattr(a, name) for a in axes]
     return Ints(values[0]) if len(set(values)) == 1 and gen.chance(0.3) else Ints(*values)
 
@@ -78,7 +79,7 @@ def lead_of(gen):
 
 
 def average_matrix(axes, count_pad, override):
-    """[outputs, inputs]"""
+    """The average as a matrix [outputs, inputs]."""
     m = np.zeros([a.out for a in axes] + [a.n for a in axes], LD)
     for o in outputs(axes):
         divisor = override or np.prod([a.size(i, count_pad) for a, i in zip(axes, o)])
@@ -160,7 +161,7 @@ class Average(unittest.TestCase):
             self.assertIn("self has shape [2, 3, 4], expected 4 to 8 dimensions", message)
 
     def test_large(self):
-        """Windows and rows that no tile holds."""
+        """Windows and rows that are too large for a tile."""
         rng = np.random.default_rng(2)
         x = rng.standard_normal((1, 2, 3, 5000)).astype(np.float32)
         for strides in (None, (60000, 30000, 10000, 2)):
@@ -180,12 +181,12 @@ class Average(unittest.TestCase):
 
     def test_averages_of_equal_numbers_are_exact(self):
         out = Tensor.empty(F32, (1, 1, 3, 3))
-        run("aclnnAvgPool2d", Tensor.of(F32, np.full((1, 1, 9, 9), 7, np.float32)), Ints(3), Ints(3), Ints(0), False, True, 0,
-            0, out)
+        sevens = Tensor.of(F32, np.full((1, 1, 9, 9), 7, np.float32))
+        run("aclnnAvgPool2d", sevens, Ints(3), Ints(3), Ints(0), False, True, 0, 0, out)
         ref.check_equal(out.get(), np.full(out.shape, 7, np.float32))
 
     def test_ggml(self):
-        """Windows of one element may have padding, which counts."""
+        """ggml passes padding with windows of one element; a window in the padding has the average 0."""
         x = np.arange(1, 13, dtype=np.float32).reshape(1, 2, 2, 3)
         out = Tensor.empty(F32, (1, 2, 4, 3))
         run("aclnnAvgPool2d", Tensor.of(F32, x), Ints(1, 1), Ints(1, 1), Ints(1, 0), False, True, 0, 0, out)
@@ -194,16 +195,18 @@ class Average(unittest.TestCase):
     def test_errors(self):
         x, out = Tensor.empty(F32, (1, 2, 6, 6)), Tensor.empty(F32, (1, 2, 3, 3))
         good = [x, Ints(2, 2), Ints(2, 2), Ints(0, 0), False, True, 0, 0, out]
-        for i, value, words in ((1, Ints(2, 0), "kernelSize[1] is 0, expected 1 or more"),
-                                (1, Ints(1, 2, 3), "kernelSize has 3 elements, expected 1 or 2"),
-                                (2, Ints(2, -1), "strides[1] is -1"), (3, Ints(-1, 0), "paddings[0] is -1"),
-                                (1, Ints(9, 2), "expected room for a window of 9"),
-                                (3, Ints(), "paddings has 0 elements, expected 1 or 2"),
-                                (7, 4, "cubeMathType is 4, expected 0 to 3"),
-                                (8, Tensor.empty(F32, (1, 2, 3, 4)), "out has shape [1, 2, 3, 4], expected [1, 2, 3, 3]"),
-                                (8, Tensor.empty(F16, (1, 2, 3, 3)), "out"),
-                                (0, Tensor.empty(F32, (6, 6)), "self has shape [6, 6], expected 3 or 4 dimensions"),
-                                (0, Tensor.empty(I32, (1, 2, 6, 6)), "self")):
+        for i, value, words in (
+                (1, Ints(2, 0), "kernelSize[1] is 0, expected 1 or more"),
+                (1, Ints(1, 2, 3), "kernelSize has 3 elements, expected 1 or 2"),
+                (2, Ints(2, -1), "strides[1] is -1"),
+                (3, Ints(-1, 0), "paddings[0] is -1"),
+                (1, Ints(9, 2), "expected room for a window of 9"),
+                (3, Ints(), "paddings has 0 elements, expected 1 or 2"),
+                (7, 4, "cubeMathType is 4, expected 0 to 3"),
+                (8, Tensor.empty(F32, (1, 2, 3, 4)), "out has shape [1, 2, 3, 4], expected [1, 2, 3, 3]"),
+                (8, Tensor.empty(F16, (1, 2, 3, 3)), "out"),
+                (0, Tensor.empty(F32, (6, 6)), "self has shape [6, 6], expected 3 or 4 dimensions"),
+                (0, Tensor.empty(I32, (1, 2, 6, 6)), "self")):
             args = list(good)
             args[i] = value
             code, message = refused("aclnnAvgPool2d", *args)
@@ -211,17 +214,22 @@ class Average(unittest.TestCase):
             self.assertIn(words, message)
         y = Tensor.empty(F32, (1, 2, 2, 2))
         for op, args, words in (
-                ("AvgPool2dBackward", (out, x, Ints(2), Ints(2), Ints(0), False, True, 256, 0, x), "divisorOverride is 256"),
-                ("AvgPool3d", (y, Ints(3), Ints(1), Ints(1), False, False, 0, y), "kernelSize[0] is 3, expected at most self's dimension, 2"),
-                ("AvgPool3d", (y, Ints(1), Ints(1), Ints(1), False, True, 0, y), "padding[0] is 1, expected at most half"),
-                ("AdaptiveAvgPool2d", (x, Ints(3, 0), Tensor.empty(F32, (1, 2, 3, 0))), "outputSize[1] is 0, expected 1 or more")):
+                ("AvgPool2dBackward", (out, x, Ints(2), Ints(2), Ints(0), False, True, 256, 0, x),
+                 "divisorOverride is 256"),
+                ("AvgPool3d", (y, Ints(3), Ints(1), Ints(1), False, False, 0, y),
+                 "kernelSize[0] is 3, expected at most self's dimension, 2"),
+                ("AvgPool3d", (y, Ints(1), Ints(1), Ints(1), False, True, 0, y),
+                 "padding[0] is 1, expected at most half"),
+                ("AdaptiveAvgPool2d", (x, Ints(3, 0), Tensor.empty(F32, (1, 2, 3, 0))),
+                 "outputSize[1] is 0, expected 1 or more")):
             code, message = refused("aclnn" + op, *args)
             self.assertEqual(code, INVALID, words)
             self.assertIn(words, message)
 
 
 def max_reference(x, axes):
-    """(values, places): the first largest in row-major order; the last NaN where there are any."""
+    """Returns (maxima, their indices). Of equal maxima, the index is that of the first in row-major order; if there are
+    NaN, both are of the last NaN."""
     lead, dims = x.shape[:x.ndim - len(axes)], [a.n for a in axes]
     flat = x.reshape(-1, *dims)
     values = np.zeros((len(flat), *(a.out for a in axes)), x.dtype)
@@ -232,7 +240,7 @@ def max_reference(x, axes):
         where = numbers[window].ravel()
         for n, plane in enumerate(flat):
             w = plane[window].ravel()
-            if not w.size:                      # nothing but padding: the least value
+            if not w.size:                      # only padding: the lowest value of the type
                 values[(n, *o)] = -np.inf if w.dtype.kind == "f" else np.iinfo(w.dtype).min
                 continue
             bad = np.flatnonzero(np.isnan(w)) if w.dtype.kind == "f" else []
@@ -242,13 +250,21 @@ def max_reference(x, axes):
 
 
 def mask_shape(x_shape, axes):
+    """The shape that aclnnMaxPool2dWithMask requires of its mask."""
     n = axes[0].out * axes[1].out
     return (*x_shape[:-2], axes[0].kernel * axes[1].kernel, (-(-n // 16) + 1) * 32)
 
 
 class Max(unittest.TestCase):
+    WITH_INDICES = (                            # operators, their number of axes, and how `forward` treats them
+        ("aclnnMaxPool2dWithIndices", 2, "window"),
+        ("aclnnMaxPool2dWithMask", 2, "mask"),
+        ("aclnnMaxPool3dWithArgmax", 3, "window"),
+        ("aclnnAdaptiveMaxPool2d", 2, "adaptive"),
+        ("aclnnAdaptiveMaxPool3d", 3, "adaptive"))
+
     def test_max_pool(self):
-        """ggml's: four pads, no workspace."""
+        """aclnnMaxPool as ggml calls it: four paddings, and no workspace."""
         def body(gen):
             ceil, d, lead = gen.chance(0.5), gen.pick(FLOATS64 + (I8, I16, I32, I64, U8)), lead_of(gen)
             axes = axes_of(gen, 2, ceil, wide=True, pairs=True)
@@ -263,15 +279,18 @@ class Max(unittest.TestCase):
         each_case(self, "aclnnMaxPool", 2 * CASES, body)
 
     def forward(self, gen, op, n, kind, dilated=False):
-        """Returns what the gradient takes. Dilated windows only that knows."""
+        """Checks op and returns the operands of its gradient. If dilated, only returns them: op itself takes no dilated
+        windows, only the gradient does."""
         ceil, d, lead = gen.chance(0.5), gen.pick(FLOATS64), lead_of(gen)
         axes = axes_of(gen, n, ceil, wide=True, adaptive=kind == "adaptive", dilated=dilated)
         x = gen.tensor(d, (*lead, *(a.n for a in axes)))
         shape = (*lead, *(a.out for a in axes))
         out = gen.out(d, shape)
         values, places = max_reference(x.get(), axes)
-        args = [Ints(*shape[-n:])] if kind == "adaptive" else [
-            array(gen, axes, "kernel"), array(gen, axes, "stride"), array(gen, axes, "pad"), array(gen, axes, "dilation"), ceil]
+        if kind == "adaptive":
+            args = [Ints(*shape[-n:])]
+        else:
+            args = [*(array(gen, axes, name) for name in ("kernel", "stride", "pad", "dilation")), ceil]
         if dilated:
             return axes, x, gen.out(gen.pick((I32, I64)), shape, places), args, places
         if kind == "mask":
@@ -291,7 +310,8 @@ class Max(unittest.TestCase):
         return axes, x, index, args, places
 
     def backward(self, gen, op, n, kind, forward):
-        axes, x, index, args, places = self.forward(gen, forward, n, kind, n == 3 and kind == "window" and gen.chance(0.5))
+        dilated = n == 3 and kind == "window" and gen.chance(0.5)
+        axes, x, index, args, places = self.forward(gen, forward, n, kind, dilated)
         d = x.dtype
         grad = gen.tensor(d, places.shape, gen.values(d, places.shape, limit=8))
         out = gen.out(d, x.shape)
@@ -299,34 +319,31 @@ class Max(unittest.TestCase):
         lead = x.shape[:-n]
         exact = np.zeros((int(np.prod(lead)), int(np.prod(x.shape[-n:]))), LD)
         bound = exact.copy()
-        for i, (where, g) in enumerate(zip(places.reshape(len(exact), -1), grad.get().astype(LD).reshape(len(exact), -1))):
+        values = grad.get().astype(LD).reshape(len(exact), -1)
+        for i, (where, g) in enumerate(zip(places.reshape(len(exact), -1), values)):
             np.add.at(exact[i], where, g)
             np.add.at(bound[i], where, np.abs(g))
         eps = 2.0 ** -53 if d is F64 else 2.0 ** -24
         ref.check(out.get(), exact.reshape(x.shape), d, slack=(32 * eps * bound).reshape(x.shape), what=op)
 
     def test_indices(self):
-        for op, n, kind in (("aclnnMaxPool2dWithIndices", 2, "window"), ("aclnnMaxPool2dWithMask", 2, "mask"),
-                            ("aclnnMaxPool3dWithArgmax", 3, "window"), ("aclnnAdaptiveMaxPool2d", 2, "adaptive"),
-                            ("aclnnAdaptiveMaxPool3d", 3, "adaptive")):
+        for op, n, kind in self.WITH_INDICES:
             each_case(self, op, CASES, lambda g, o=op, n=n, k=kind: self.forward(g, o, n, k))
 
     def test_gradients(self):
-        for op, n, kind in (("aclnnMaxPool2dWithIndices", 2, "window"), ("aclnnMaxPool2dWithMask", 2, "mask"),
-                            ("aclnnMaxPool3dWithArgmax", 3, "window"), ("aclnnAdaptiveMaxPool2d", 2, "adaptive"),
-                            ("aclnnAdaptiveMaxPool3d", 3, "adaptive")):
+        for op, n, kind in self.WITH_INDICES:
             each_case(self, op + "Backward", CASES,
                       lambda g, o=op, n=n, k=kind: self.backward(g, o + "Backward", n, k, o))
 
     def test_torch_npu(self):
-        """2 x 2 windows over 16 x 16: a mask of [N, C, 4, 160]."""
+        """torch_npu's call for 2 x 2 windows over 16 x 16, with a mask of [N, C, 4, 160]."""
         x = np.random.default_rng(3).standard_normal((2, 3, 16, 16)).astype(np.float32)
         out, mask = Tensor.empty(F32, (2, 3, 8, 8)), Tensor.empty(I8, (2, 3, 4, 160))
-        run("aclnnMaxPool2dWithMask", Tensor.of(F32, x), Ints(2, 2), Ints(2, 2), Ints(0, 0), Ints(1, 1), False, out, mask)
+        windows = [Ints(2, 2), Ints(2, 2), Ints(0, 0), Ints(1, 1), False]
+        run("aclnnMaxPool2dWithMask", Tensor.of(F32, x), *windows, out, mask)
         ref.check_equal(out.get(), x.reshape(2, 3, 8, 2, 8, 2).max((3, 5)))
         grad = Tensor.empty(F32, x.shape)
-        run("aclnnMaxPool2dWithMaskBackward", out, Tensor.of(F32, x), mask, Ints(2, 2), Ints(2, 2), Ints(0, 0), Ints(1, 1),
-            False, grad)
+        run("aclnnMaxPool2dWithMaskBackward", out, Tensor.of(F32, x), mask, *windows, grad)
         ref.check_equal(grad.get(), np.where(out.get().repeat(2, 2).repeat(2, 3) == x, x, 0))
 
     def test_index_out_of_range(self):
@@ -339,22 +356,25 @@ class Max(unittest.TestCase):
             self.assertIn(words, e.exception.message)
 
     def test_errors(self):
-        x, out, index = Tensor.empty(F32, (1, 2, 6, 6)), Tensor.empty(F32, (1, 2, 3, 3)), Tensor.empty(I64, (1, 2, 3, 3))
+        x, out = Tensor.empty(F32, (1, 2, 6, 6)), Tensor.empty(F32, (1, 2, 3, 3))
+        index, wrong = Tensor.empty(I64, (1, 2, 3, 3)), Tensor.empty(I64, (1, 2, 3, 4))
         for args, words in (
                 ((x, Ints(2), Ints(2), Ints(2), Ints(1), False, out, index), "padding[0] is 2, expected at most half"),
                 ((x, Ints(2), Ints(2), Ints(0), Ints(0), False, out, index), "dilation[0] is 0"),
                 ((x, Ints(2), Ints(2), Ints(0), Ints(1, 2), False, out, index), "dilation[1] is 2, expected 1"),
                 ((x, Ints(2), Ints(2), Ints(), Ints(1), False, out, index), "padding has 0 elements, expected 1 or 2"),
                 ((x, Ints(2), Ints(2), Ints(0), Ints(1), False, out, Tensor.empty(F32, out.shape)), "indices"),
-                ((x, Ints(2), Ints(2), Ints(0), Ints(1), False, out, Tensor.empty(I64, (1, 2, 3, 4))), "indices has shape")):
+                ((x, Ints(2), Ints(2), Ints(0), Ints(1), False, out, wrong), "indices has shape")):
             code, message = refused("aclnnMaxPool2dWithIndices", *args)
             self.assertEqual(code, INVALID)
             self.assertIn(words, message)
         code, message = refused("aclnnMaxPool", x, Ints(2), Ints(2), 0, Ints(0), Ints(2), 0, out)
         self.assertIn("dilations[0] is 2, expected 1", message)
-        code, message = refused("aclnnMaxPool2dWithIndicesBackward", out, x, index, Ints(2), Ints(2), Ints(0), Ints(2), False, x)
+        code, message = refused("aclnnMaxPool2dWithIndicesBackward", out, x, index,
+                                Ints(2), Ints(2), Ints(0), Ints(2), False, x)
         self.assertIn("dilation[0] is 2, expected 1", message)
-        code, message = refused("aclnnAdaptiveMaxPool2d", x, Ints(3, 0), Tensor.empty(F32, (1, 2, 3, 0)), Tensor.empty(I64, (1, 2, 3, 0)))
+        empty, no_indices = Tensor.empty(F32, (1, 2, 3, 0)), Tensor.empty(I64, (1, 2, 3, 0))
+        code, message = refused("aclnnAdaptiveMaxPool2d", x, Ints(3, 0), empty, no_indices)
         self.assertIn("outputSize[1] is 0, expected 1 or more", message)
         code, message = refused("aclnnMaxPool", x, Ints(2), Ints(2), 1, Ints(0), Ints(1), 0, out)
         self.assertIn("autoPad is 1, expected 0", message)
@@ -389,14 +409,20 @@ class Unpool(unittest.TestCase):
             each_case(self, f"aclnnMaxUnpool{n}d", CASES, lambda g, n=n: self.body(g, n))
 
     def test_errors(self):
-        x, index, out = Tensor.empty(F32, (1, 2, 2, 2)), Tensor.empty(I64, (1, 2, 2, 2)), Tensor.empty(F32, (1, 2, 3, 3))
+        x, index = Tensor.empty(F32, (1, 2, 2, 2)), Tensor.empty(I64, (1, 2, 2, 2))
+        out = Tensor.empty(F32, (1, 2, 3, 3))
         one = Tensor.empty(F32, (1, 1, 1, 3))
         for op, args, words in (
-                ("MaxUnpool2d", (x, index, Ints(1, 3), Tensor.empty(F32, (1, 2, 1, 3))), "outputSize has room for 3 elements, expected self's 4 or more"),
-                ("MaxUnpool3d", (x, index, Ints(1, 1, 3), Ints(1, 1, 1), Ints(0, 0, 0), one), "outputSize has room for 3 elements, expected self's 8"),
-                ("MaxUnpool3d", (x, index, Ints(2, 3, 3), Ints(1, 1), Ints(0, 0, 0), Tensor.empty(F32, (1, 2, 3, 3))), "stride has 2 elements, expected 3"),
-                ("MaxUnpool3d", (x, index, Ints(2, 3, 3), Ints(1, 0, 1), Ints(0, 0, 0), Tensor.empty(F32, (1, 2, 3, 3))), "stride[1] is 0, expected 1 or more"),
-                ("MaxUnpool3dBackward", (out, x, index, Ints(2, 3, 3), Ints(1, 1, 1), Ints(0), x), "padding has 1 elements, expected 3")):
+                ("MaxUnpool2d", (x, index, Ints(1, 3), Tensor.empty(F32, (1, 2, 1, 3))),
+                 "outputSize has room for 3 elements, expected self's 4 or more"),
+                ("MaxUnpool3d", (x, index, Ints(1, 1, 3), Ints(1, 1, 1), Ints(0, 0, 0), one),
+                 "outputSize has room for 3 elements, expected self's 8"),
+                ("MaxUnpool3d", (x, index, Ints(2, 3, 3), Ints(1, 1), Ints(0, 0, 0), out),
+                 "stride has 2 elements, expected 3"),
+                ("MaxUnpool3d", (x, index, Ints(2, 3, 3), Ints(1, 0, 1), Ints(0, 0, 0), out),
+                 "stride[1] is 0, expected 1 or more"),
+                ("MaxUnpool3dBackward", (out, x, index, Ints(2, 3, 3), Ints(1, 1, 1), Ints(0), x),
+                 "padding has 1 elements, expected 3")):
             code, message = refused("aclnn" + op, *args)
             self.assertEqual(code, INVALID, words)
             self.assertIn(words, message)

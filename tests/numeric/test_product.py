@@ -1,4 +1,4 @@
-"""The product family beyond Mm: sums with a matrix, vectors, outer products, quantised weights, linear equations."""
+"""The GEMM family except Mm: products added to a matrix, GEMV, outer products, quantised weights, linear equations."""
 import ctypes as ct
 import unittest
 
@@ -28,7 +28,7 @@ def wide(t):
 
 
 def product(x, y):
-    """x @ y and the bound of its error in float32, both from doubles."""
+    """x @ y, and a bound of its error if it is computed in float32. Both are computed from doubles."""
     return np.matmul(x, y).astype(LD), 2 * x.shape[-1] * EPS * np.matmul(np.abs(x), np.abs(y)).astype(LD)
 
 
@@ -38,19 +38,20 @@ def scalars(gen, *kinds):
 
 
 class Sums(unittest.TestCase):
-    """beta * self + alpha * product."""
+    """Operators that compute beta * self + alpha * product."""
 
     def check(self, gen, op, t, bias, factors, exact, slack, order, inplace):
         beta, alpha = scalars(gen)
         if op == "aclnnAddmv" and bias.shape == (1,) and exact.shape != (1,):
-            alpha = Scalar(0.5, F32)                    # of 0 is refused there
+            alpha = Scalar(0.5, F32)                    # with this shape, alpha = 0 is refused
         if beta.value == 0 and gen.chance(0.5):
             bias.set(np.full_like(bias.get(), np.nan))
         added = LD(beta.value) * bias.get().astype(LD) if beta.value else LD(0)
         total = np.broadcast_to(added, exact.shape) + LD(alpha.value) * exact
         slack = slack * abs(alpha.value) + 4 * EPS * (np.abs(added) + np.abs(alpha.value * exact))
         out = bias if inplace else gen.out(t, exact.shape)
-        run(op, bias, *factors, *((beta, alpha) if order == "ba" else (alpha, beta)), *([] if inplace else [out]), gen.integer(0, 4))
+        factor_order = (beta, alpha) if order == "ba" else (alpha, beta)
+        run(op, bias, *factors, *factor_order, *([] if inplace else [out]), gen.integer(0, 4))
         ref.check(out.get(), total, t, F32, ulps=1, slack=slack, what=f"{op} beta {beta} alpha {alpha}")
 
     def bias(self, gen, t, shape, inplace):
@@ -86,17 +87,23 @@ class Sums(unittest.TestCase):
 
     def test_addmv_of_integers(self):
         def body(gen):
-            types = gen.pick(((I32, I32, I32), (I64, I64, I64), (I8, U8, I16), (I8, I8, I8), (I32, I8, I8), (BOOL, I32, BOOL),
-                              (I64, BOOL, BOOL), (BOOL, BOOL, BOOL), (F32, I32, I8), (F64, I64, BOOL)))
+            types = gen.pick((
+                (I32, I32, I32), (I64, I64, I64), (I8, U8, I16), (I8, I8, I8), (I32, I8, I8), (BOOL, I32, BOOL),
+                (I64, BOOL, BOOL), (BOOL, BOOL, BOOL), (F32, I32, I8), (F64, I64, BOOL)))
             m, k = (gen.pick((0, 1, 7, 129, 1500)) if gen.chance(0.3) else size(gen, 40) for _ in "mk")
             alpha, beta = (Scalar(gen.pick((-5, 0, 1, 1, 3)), gen.pick((I64, I32, F32))) for _ in "ab")
             self_shape = (m,) if alpha.value == 0 else gen.pick(((m,), (1,)))
-            s, a, v = (gen.drawn(t, shape, lambda s, t=t: gen.values(t, s, limit=1e6) if t.kind == "f" else gen.values(t, s))
-                       for t, shape in zip(types, (self_shape, (m, k), (k,))))
+
+            def drawn(t, shape):
+                return gen.drawn(t, shape, lambda s: gen.values(t, s, limit=1e6) if t.kind == "f" else gen.values(t, s))
+
+            s, a, v = (drawn(t, shape) for t, shape in zip(types, (self_shape, (m, k), (k,))))
             product = promote(types[1], types[2])
-            scaled, added = (t if x.value == 1 else promote(t, x.dtype) for t, x in ((product, alpha), (types[0], beta)))
+            scaled = product if alpha.value == 1 else promote(product, alpha.dtype)
+            added = types[0] if beta.value == 1 else promote(types[0], beta.dtype)
             common = promote(scaled, added)
-            out = gen.out(gen.pick((common, F64)) if common.kind == "f" else gen.pick((I64, F64, I32 if common is BOOL else common)), (m,))
+            out_types = (common, F64) if common.kind == "f" else (I64, F64, I32 if common is BOOL else common)
+            out = gen.out(gen.pick(out_types), (m,))
             run("aclnnAddmv", s, a, v, alpha, beta, out, 0)
             dots = (a.get().astype(np.int64) @ v.get().astype(np.int64)).astype(product.values)
             if common.kind == "f":
@@ -109,9 +116,10 @@ class Sums(unittest.TestCase):
         each_case(self, "aclnnAddmv of integers", 100, body)
 
     def test_addmv_of_both(self):
-        """Integers beside floats are floats."""
+        """Integer operands beside float operands are converted to float."""
         def body(gen):
-            types = gen.pick(((F32, F32, I32), (I8, F16, F32), (I64, BF16, F16), (F32, U8, F64), (F64, F32, F32), (BOOL, F32, BOOL)))
+            types = gen.pick((
+                (F32, F32, I32), (I8, F16, F32), (I64, BF16, F16), (F32, U8, F64), (F64, F32, F32), (BOOL, F32, BOOL)))
             m, k = size(gen, 129), size(gen, 129)
             draw = lambda t, shape: gen.drawn(t, shape, lambda s: gen.values(t, s, limit=10))
             s, a, v = (draw(t, shape) for t, shape in zip(types, ((m,), (m, k), (k,))))
@@ -125,12 +133,13 @@ class Sums(unittest.TestCase):
         each_case(self, "aclnnAddmv of both", 60, body)
 
     def test_a_double_beside_floats_stays_one(self):
-        s, a, v, out = Tensor.of(F64, [1 + 2.0 ** -40]), Tensor.of(F32, [[1.0]]), Tensor.of(F32, [1.0]), Tensor.empty(F64, (1,))
+        s, a, v = Tensor.of(F64, [1 + 2.0 ** -40]), Tensor.of(F32, [[1.0]]), Tensor.of(F32, [1.0])
+        out = Tensor.empty(F64, (1,))
         run("aclnnAddmv", s, a, v, Scalar(1, F32), Scalar(1, F32), out, 0)
         self.assertEqual(out.get()[0], 2 + 2.0 ** -40)
 
     def test_times_nothing(self):
-        """alpha of 0 ignores the product, NaN too, but for Baddbmm and Gemm."""
+        """alpha = 0 ignores the product, NaN in it too, except in Baddbmm and Gemm."""
         one, nothing, nan = Scalar(1, F32), Scalar(0, F32), np.full((2, 2, 2), np.nan)
         b, c = Tensor.of(F32, [[1, 2], [3, 4]]), Tensor.of(F32, [1, 2])
         stack, out = Tensor.of(F32, np.stack([b.get()] * 2)), Tensor.empty(F32, (2, 2))
@@ -141,8 +150,9 @@ class Sums(unittest.TestCase):
         few, whole = Tensor.empty(F32, (2,)), Tensor.empty(F32, (2, 2, 2))
         run("aclnnAddmv", c, Tensor.of(F32, nan[0]), c, nothing, one, few, 0)
         ref.check_equal(few.get(), c.get())
-        run("aclnnAddmv", Tensor.of(F32, nan[0, 0]), Tensor.of(I32, [[1, 2], [3, 4]]), Tensor.of(I32, [1, 1]), one, nothing, few, 0)
-        ref.check_equal(few.get(), [3, 7])                  # and beta of 0 self
+        integers = Tensor.of(I32, [[1, 2], [3, 4]]), Tensor.of(I32, [1, 1])
+        run("aclnnAddmv", Tensor.of(F32, nan[0, 0]), *integers, one, nothing, few, 0)
+        ref.check_equal(few.get(), [3, 7])                  # and beta = 0 ignores NaN in self
         run("aclnnBaddbmm", b, Tensor.of(F32, nan), stack, one, nothing, whole, 0)
         assert np.isnan(whole.get()).all()
         run("aclnnGemm", b, Tensor.of(F32, nan[0]), b, 0.0, 1.0, 0, 0, out, 0)
@@ -150,14 +160,20 @@ class Sums(unittest.TestCase):
 
     def test_stack_refused(self):
         one, three, wide_ = (Tensor.empty(F32, s) for s in ((1, 2, 2), (3, 2, 2), (2, 2)))
-        x, none = Scalar(1, F32), Tensor.empty(F32, (0, 2, 2))
+        x, none, many = Scalar(1, F32), Tensor.empty(F32, (0, 2, 2)), Tensor.empty(F32, (1,) * 7)
         for op, args, message in (
-                ("aclnnBaddbmm", (three, one, three, x, x, three, 0), "the same first dimension, or 1 in the second"),
-                ("aclnnInplaceBaddbmm", (three, three, one, x, x, 0), "the same first dimension"),
-                ("aclnnAddbmm", (wide_, Tensor.empty(F32, (2, 2, 2)), three, x, x, wide_, 0), "first dimensions that broadcast"),
-                ("aclnnBaddbmm", (one, none, none, x, x, none, 0), "self has shape [1, 2, 2], expected elements where the product, [0, 2, 2]"),
-                ("aclnnMm", (wide_, wide_, wide_, 5), "cubeMathType is 5, expected 0 to 4"),
-                ("aclnnMatmul", (Tensor.empty(F32, (1,) * 7), wide_, Tensor.empty(F32, (1,) * 7), 0), "self has 7 dimensions, expected 1 to 6")):
+                ("aclnnBaddbmm", (three, one, three, x, x, three, 0),
+                 "the same first dimension, or 1 in the second"),
+                ("aclnnInplaceBaddbmm", (three, three, one, x, x, 0),
+                 "the same first dimension"),
+                ("aclnnAddbmm", (wide_, Tensor.empty(F32, (2, 2, 2)), three, x, x, wide_, 0),
+                 "first dimensions that broadcast"),
+                ("aclnnBaddbmm", (one, none, none, x, x, none, 0),
+                 "self has shape [1, 2, 2], expected elements where the product, [0, 2, 2]"),
+                ("aclnnMm", (wide_, wide_, wide_, 5),
+                 "cubeMathType is 5, expected 0 to 4"),
+                ("aclnnMatmul", (many, wide_, many, 0),
+                 "self has 7 dimensions, expected 1 to 6")):
             code, text = refused(op, *args)
             assert code == INVALID and message in text, (op, text)
 
@@ -172,12 +188,16 @@ class Sums(unittest.TestCase):
         code, text = refused("aclnnDot", x, x, Tensor.empty(I64, ()))
         assert code == INVALID and "out has dtype INT64, expected one of INT32" in text, text
         f, h = Tensor.empty(F32, (3,)), Tensor.empty(F16, (3,))
-        for op, args in (("aclnnDot", (f, h, Tensor.empty(F32, ()))), ("aclnnMv", (Tensor.empty(F32, (3, 3)), f, h, 0))):
+        for op, args in (
+                ("aclnnDot", (f, h, Tensor.empty(F32, ()))),
+                ("aclnnMv", (Tensor.empty(F32, (3, 3)), f, h, 0))):
             code, text = refused(op, *args)
             assert code == INVALID and "expected self's FLOAT" in text, text
-        code, text = refused("aclnnAddmv", x, Tensor.empty(I32, (3, 3)), x, Scalar(0.5, F32), Scalar(1, I32), x, 0)
-        assert code == INVALID and "out has dtype INT32, expected one that FLOAT, which is computed in, can be cast to" in text, text
-        code, text = refused("aclnnAddmv", Tensor.empty(I32, (1,)), Tensor.empty(I32, (3, 3)), x, Scalar(0, I32), Scalar(1, I32), x, 0)
+        square = Tensor.empty(I32, (3, 3))
+        code, text = refused("aclnnAddmv", x, square, x, Scalar(0.5, F32), Scalar(1, I32), x, 0)
+        message = "out has dtype INT32, expected one that FLOAT, which is computed in, can be cast to"
+        assert code == INVALID and message in text, text
+        code, text = refused("aclnnAddmv", Tensor.empty(I32, (1,)), square, x, Scalar(0, I32), Scalar(1, I32), x, 0)
         assert code == INVALID and "self has shape [1], expected [3], out's, as alpha is 0" in text, text
 
     def test_gemm(self):
@@ -198,12 +218,12 @@ class Sums(unittest.TestCase):
         each_case(self, "aclnnGemm", 60, body)
 
     def test_deep_and_wide(self):
-        """Past one block in each direction, on every path: packed, split float16, few rows."""
+        """Sizes beyond one block in each direction, for every implementation: packed, split float16, small m."""
         def body(gen):
             t = gen.pick(FLOATS)
-            m, k, n = gen.pick(((300, 1100, 130), (300, 1024, 90), (40, 2100, 70), (1, 1500, 300), (7, 900, 600),
-                                (600, 64, 1100), (260, 170, 9), (6, 4200, 50), (130, 256, 528), (140, 530, 1040),
-                                (90, 1030, 999)))
+            m, k, n = gen.pick((
+                (300, 1100, 130), (300, 1024, 90), (40, 2100, 70), (1, 1500, 300), (7, 900, 600), (600, 64, 1100),
+                (260, 170, 9), (6, 4200, 50), (130, 256, 528), (140, 530, 1040), (90, 1030, 999)))
             a, b = matrix(gen, t, (m, k)), matrix(gen, t, (k, n))
             exact, slack = product(wide(a), wide(b))
             out = gen.out(gen.pick((t, F32)), (m, n))
@@ -212,7 +232,7 @@ class Sums(unittest.TestCase):
         each_case(self, "deep and wide", 24, body)
 
     def test_half_infinities(self):
-        """float16 in two parts makes the same infinities and NaN."""
+        """float16 split into two bfloat16 gives the same infinities and NaN."""
         def body(gen):
             a, b = (gen.out(F16, s, F16.round(gen.rng.standard_normal(s))) for s in ((20, 200), (200, 24)))
             for t, odd in ((a, gen.pick((np.inf, -np.inf, np.nan))), (b, gen.pick((np.inf, 1.0)))):
@@ -228,7 +248,8 @@ class Sums(unittest.TestCase):
         each_case(self, "infinities in float16", 10, body)
 
     def test_floats_that_do_not_split(self):
-        """Where floats are multiplied as sums of bfloat16s: what has no such parts, in one block of several."""
+        """GEMMs that may split floats into three bfloat16 terms. One of several blocks has
+        values without such a split."""
         def body(gen):
             m, k, n = gen.pick(((300, 700, 90), (70, 64, 140), (33, 1300, 64)))
             a, b = (gen.out(F32, s, F32.round(gen.rng.standard_normal(s))) for s in ((m, k), (k, n)))
@@ -249,11 +270,13 @@ class Sums(unittest.TestCase):
                 exact, slack = product(wide(a), wide(b))
                 if in_c:
                     exact, slack = exact + wide(self_), slack + 4 * EPS * (np.abs(wide(self_)) + np.abs(exact))
-                slack = slack + k * LD(2) ** -149           # of sums that are denormal
+                slack = slack + k * LD(2) ** -149           # for denormal sums
                 size = np.abs(wide(a)) @ np.abs(wide(b))
-            got, calm = out.get(), size < 1e38                  # beyond, sums may overflow on their way, to NaN even
-            ref.check(np.where(calm, got, 0), np.where(calm, exact, 0), F32, F32, ulps=1, slack=np.where(calm, slack, 0))
-            odd = ~np.isfinite(size)                            # of infinities and NaNs
+            # Above this size, intermediate sums may overflow, and then give infinities or NaN.
+            got, calm = out.get(), size < 1e38
+            calm_slack = np.where(calm, slack, 0)
+            ref.check(np.where(calm, got, 0), np.where(calm, exact, 0), F32, F32, ulps=1, slack=calm_slack)
+            odd = ~np.isfinite(size)                        # with infinities or NaN among the operands
             ref.check_equal(np.isnan(got) & (odd | calm), np.isnan(exact))
             ref.check_equal(np.where(odd & np.isinf(exact), got, 0), np.where(np.isinf(exact), exact, 0))
         each_case(self, "floats that do not split", 40, body)
@@ -300,8 +323,10 @@ class Vectors(unittest.TestCase):
             out = gen.out(t, a.shape + b.shape)
             run("aclnnGer", a, b, out)
             exact = np.multiply.outer(a.get().astype(LD), b.get().astype(LD))
-            (ref.check(out.get(), exact, t, F64 if t is F64 else F32, ulps=1) if t.kind == "f" else
-             ref.check_equal(out.get(), exact.astype(np.int64).astype(t.values)))
+            if t.kind == "f":
+                ref.check(out.get(), exact, t, F64 if t is F64 else F32, ulps=1)
+            else:
+                ref.check_equal(out.get(), exact.astype(np.int64).astype(t.values))
         each_case(self, "aclnnGer", 60, body)
 
     def test_addr(self):
@@ -315,7 +340,8 @@ class Vectors(unittest.TestCase):
             beta, alpha = (None if gen.chance(0.3) else Scalar(gen.pick((0, 1, 2, 3)), I64) for _ in range(2))
             x = 1 if beta is None else beta.value
             y = 1 if alpha is None else alpha.value
-            exact = np.broadcast_to(LD(x) * bias.get().astype(LD), (m, n)) + LD(y) * np.multiply.outer(a.get().astype(LD), b.get().astype(LD))
+            added = np.broadcast_to(LD(x) * bias.get().astype(LD), (m, n))
+            exact = added + LD(y) * np.multiply.outer(a.get().astype(LD), b.get().astype(LD))
             out = bias if inplace else gen.out(t, (m, n))
             run(op, bias, a, b, beta, alpha, *([] if inplace else [out]))
             if t.kind == "f":
@@ -327,11 +353,13 @@ class Vectors(unittest.TestCase):
             each_case(self, op, 60, lambda gen, o=op: body(gen, o))
         v, m = Tensor.empty(F32, (2,)), Tensor.empty(F32, (2, 2))
         code, text = refused("aclnnAddr", m, v, v, Scalar(True, BOOL), Scalar(1, F32), m)
-        assert code == INVALID and "betaOptional has dtype BOOL, expected one that fits the tensors' FLOAT" in text, text
+        message = "betaOptional has dtype BOOL, expected one that fits the tensors' FLOAT"
+        assert code == INVALID and message in text, text
 
 
 def int4_weight(gen, values, by_columns):
-    """[K, N] of values -8 to 7, two to a byte, in memory [N, K] (by_columns, as frameworks have it) or [K, N]."""
+    """An int4 weight [K, N] with values from -8 to 7, two to a byte. In memory it is [N, K] if by_columns, as
+    frameworks pass it, and [K, N] otherwise."""
     k, n = values.shape
     flat = (values.T if by_columns else values).reshape(-1) & 15
     flat = np.append(flat, [0] * (flat.size & 1)).astype(np.uint8)
@@ -372,6 +400,7 @@ class Quantised(unittest.TestCase):
 
         def spread(p):
             return np.broadcast_to(wide(p).reshape(groups, -1), (groups, n))[rows]
+
         w = (values + (spread(offset) if offset else 0)) * spread(scale)
         exact, slack = product(wide(x), w)
         if offset:
@@ -389,13 +418,17 @@ class Quantised(unittest.TestCase):
             x, w, y = Tensor(F16, (2, 64)), Tensor(I8, (64, 3)), Tensor(F16, (2, 3))
             s, one = Tensor(F16, (2, 3)), Tensor(F16, (1, 3))
             op = "aclnnWeightQuantBatchMatmulV2"
-            for args, message in (((x, w, s, None, None, None, None, 33, y), "antiquantGroupSize is 33"),
-                                  ((x, w, s, None, None, None, None, 0, y), "antiquantScale has shape [2, 3]"),
-                                  ((x, w, s, None, s, None, None, 32, y), "quantScaleOptional is given"),
-                                  ((x, w, one, None, None, None, None, 64, y), "antiquantGroupSize is 64, expected 0 or a multiple of 32 less than"),
-                                  ((x, w, s, one, None, None, None, 32, y), "antiquantOffsetOptional has shape [1, 3], expected [2, 3]"),
-                                  ((Tensor(F16, (0, 64)), w, one, None, None, None, None, 0, Tensor(F16, (0, 3))), "expected elements in both"),
-                                  ((x, x, s, None, None, None, None, 32, y), "weight has dtype FLOAT16")):
+            empty = Tensor(F16, (0, 64)), Tensor(F16, (0, 3))
+            for args, message in (
+                    ((x, w, s, None, None, None, None, 33, y), "antiquantGroupSize is 33"),
+                    ((x, w, s, None, None, None, None, 0, y), "antiquantScale has shape [2, 3]"),
+                    ((x, w, s, None, s, None, None, 32, y), "quantScaleOptional is given"),
+                    ((x, w, one, None, None, None, None, 64, y),
+                     "antiquantGroupSize is 64, expected 0 or a multiple of 32 less than"),
+                    ((x, w, s, one, None, None, None, 32, y),
+                     "antiquantOffsetOptional has shape [1, 3], expected [2, 3]"),
+                    ((empty[0], w, one, None, None, None, None, 0, empty[1]), "expected elements in both"),
+                    ((x, x, s, None, None, None, None, 32, y), "weight has dtype FLOAT16")):
                 code, text = refused(op, *args)
                 assert code == INVALID and message in text, text
         each_case(self, "refused", 2, body)
@@ -404,7 +437,9 @@ class Quantised(unittest.TestCase):
 class Weights(unittest.TestCase):
     def test_layout_is_kept(self):
         def body(gen):
-            w = gen.out(gen.pick((F16, F32)), (33, 20), np.float32(gen.rng.standard_normal((33, 20)).astype(np.float16)))
+            dtype = gen.pick((F16, F32))
+            values = np.float32(gen.rng.standard_normal((33, 20)).astype(np.float16))
+            w = gen.out(dtype, (33, 20), values)
             before = w.bits()
             run("aclnnTransMatmulWeight", w)
             ref.check_equal(w.bits(), before)
@@ -434,16 +469,20 @@ class Equations(unittest.TestCase):
         first, second = gen.broadcast_pair(batch)
         upper, transpose, unit = (gen.chance(0.5) for _ in range(3))
         unit = unit and t is F32
+
         def draw(s):
             v = gen.rng.standard_normal(s) / max(n, 1) + (3 if s[-1] else 0) * np.eye(*s[-2:])
-            return (v + 1j * gen.rng.standard_normal(s) / max(n, 1)).astype(t.values) if t in COMPLEX else t.round(v)
+            if t in COMPLEX:
+                return (v + 1j * gen.rng.standard_normal(s) / max(n, 1)).astype(t.values)
+            return t.round(v)
+
         a = gen.out(t, second + (n, n), draw(second + (n, n)))
         b = matrix(gen, t, first + (n, cols))
         x, m = gen.out(t, batch + (n, cols)), gen.out(t, batch + (n, n)) if gen.chance(0.8) else None
         run("aclnnTriangularSolve", b, a, upper, transpose, unit, x, m)
         full = wide(a)
         triangle = np.triu(full) if upper else np.tril(full)
-        if m is not None:                                              # all of A, as CANN's source has it
+        if m is not None:                                              # the whole of A, as in CANN's source
             ref.check_equal(m.get(), np.broadcast_to(full, m.shape))
         if unit:
             triangle = triangle - triangle * np.eye(n) + np.eye(n)
@@ -466,7 +505,8 @@ class Equations(unittest.TestCase):
             if got.size:
                 x = wide(a)
                 eps = 2.0 ** (1 - t.digits)
-                bound = 40 * n * eps * np.linalg.cond(x)[..., None, None] * np.max(np.abs(x)) * np.max(np.abs(got)) * n
+                condition = np.linalg.cond(x)[..., None, None]
+                bound = 40 * n * eps * condition * np.max(np.abs(x)) * np.max(np.abs(got)) * n
                 assert np.all(np.abs(x @ got - np.eye(n)) <= bound)
         each_case(self, "aclnnInverse", 40, body)
 
