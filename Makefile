@@ -7,6 +7,7 @@
 #                             runs. Downloads torch_npu from PyPI (3 GB) into build/torch_npu
 #   make install PREFIX=...   an installation laid out as CANN's
 #   make test                 the release build's tests only, without clients' software from PyPI
+#   make check-aarch64        the tests on aarch64, cross-compiled and emulated; part of check
 #   make coverage             which lines of src the tests reach, by folder
 #   make check-clients        clients' software, whole: PyTorch's operator database on torch_npu
 #   make bench                ours beside the peers
@@ -23,14 +24,16 @@ PREFIX ?= /usr/local/cannon
 PACKAGES_TO_BUILD := build-essential cmake ninja-build pkg-config libcjson-dev libdw-dev libcmocka-dev \
   zlib1g-dev python3
 PACKAGES_TO_CHECK := clang clang-format clang-tidy libclang-rt-dev python3-numpy python3-venv
+PACKAGES_TO_CROSS := gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
 COMPILERS_gcc := -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++
+COMPILERS_aarch64 := -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/scripts/aarch64.cmake
 COMPILERS_clang := -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 
 # The seed of the random numeric tests: another for every state of the tree, the same whenever that is tested again.
 export CANNON_SEED ?= $(shell printf %d 0x$$(git rev-parse --short=7 'HEAD^{tree}' 2>/dev/null || date +%s))
 
 .PHONY: all demo check test install bench format packages clean coverage have-packages have-all-packages begin-check \
-  build-clang timed-style check-release check-clang check-asan check-tsan check-coverage check-style check-clients
+  build-clang timed-style check-release check-clang check-asan check-tsan check-coverage check-style check-clients check-aarch64
 all: $(BUILD)/prefix
 
 # Debian's packages. $(1): those that are needed; $(2): commands for the case that some are missing, in $$missing. On
@@ -44,7 +47,7 @@ endef
 tell = echo "missing packages:" $$missing >&2; echo "to install them: make packages" >&2; exit 1
 
 packages:
-	$(call missing,$(PACKAGES_TO_BUILD) $(PACKAGES_TO_CHECK), \
+	$(call missing,$(PACKAGES_TO_BUILD) $(PACKAGES_TO_CHECK) $(PACKAGES_TO_CROSS), \
 	  if [ "$$(id -u)" = 0 ]; then run=; elif sudo -n true 2>/dev/null; then run='sudo -n'; \
 	  else echo "missing packages, to be installed by root: apt-get install" $$missing >&2; exit 1; fi; \
 	  echo "installing:" $$missing; $$run apt-get update -qq && \
@@ -53,7 +56,7 @@ packages:
 have-packages:
 	$(call missing,$(PACKAGES_TO_BUILD),$(tell))
 have-all-packages:
-	$(call missing,$(PACKAGES_TO_BUILD) $(PACKAGES_TO_CHECK),$(tell))
+	$(call missing,$(PACKAGES_TO_BUILD) $(PACKAGES_TO_CHECK) $(PACKAGES_TO_CROSS),$(tell))
 
 # One build folder per configuration: $(1) folder, $(2) compiler, $(3) further options of CMake. The installation is
 # remade each time, from nothing, so that the tests see what a user would.
@@ -102,7 +105,7 @@ check-clients: $(BUILD)/prefix
 	$(TORCH_NPU) --whole --table docs/reports/torch_npu.md
 
 # Every configuration, the release build last. Installs missing packages.
-check: packages begin-check check-clang timed-style check-asan check-tsan check-coverage check-release
+check: packages begin-check check-clang timed-style check-asan check-tsan check-aarch64 check-coverage check-release
 
 # torch_npu is downloaded while all else is built and tested. The test torch_npu.environment waits for that, and
 # downloads again where it has failed.
@@ -126,6 +129,12 @@ check-asan: have-all-packages
 check-tsan: have-all-packages
 	$(call build,$(BUILD)/tsan,gcc,-DCANNON_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g")
 	$(call tests,$(BUILD)/tsan)
+
+# aarch64, cross-compiled and run by QEMU's user mode. scripts/aarch64_sysroot unpacks the packages that this needs.
+check-aarch64: have-all-packages
+	@$(call timed,sysroot of aarch64) scripts/aarch64_sysroot $(BUILD)/aarch64-sysroot
+	$(call build,$(BUILD)/aarch64,aarch64,-DAARCH64_SYSROOT=$(abspath $(BUILD))/aarch64-sysroot)
+	$(call tests,$(BUILD)/aarch64)
 
 # Which lines of src are executed by the tests of modules, of the public libraries and of the tools, and by the numeric
 # tests with few cases.

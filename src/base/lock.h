@@ -1,9 +1,9 @@
-/* Locks with a rank: a mutex and a lock for readers and writers, on which threads sleep, and a spin lock for sections of
- * some ten nanoseconds. All of the library uses them; any thread may call any function here. locks.def has the ranks; it
- * is the one place that says in which order locks are taken.
+/* Locks with a rank: a mutex and a lock for readers and writers, on which threads sleep, and a spin lock for sections
+ * of some ten nanoseconds. All of the library uses them; any thread may call any function here. locks.def has the
+ * ranks; it is the one place that says in which order locks are taken.
  *
- * Builds with CANNON_INVARIANTS keep a list of the locks that the calling thread holds, and end the program when a lock
- * is taken out of order; the message names both locks. Other builds store no rank and check nothing. */
+ * * Builds with CANNON_INVARIANTS keep a list of the locks that the calling thread holds, and end the program when a
+ * lock is taken out of order; the message names both locks. Other builds store no rank and check nothing. */
 #ifndef CANNON_BASE_LOCK_H
 #define CANNON_BASE_LOCK_H
 
@@ -34,8 +34,8 @@ INTERNAL void lock_note_taken(const void *lock, lock_rank rank);
 INTERNAL void lock_note_released(const void *lock);
 /* Whether the calling thread holds the lock; for locks that it took by waiting, not by a try. For assertions. */
 INTERNAL bool lock_is_held(const void *lock);
-/* Ends the program when the calling thread holds a lock other than `but` (NULL: any lock). Called before a thread sleeps
- * and before it calls the user's code. */
+/* Ends the program when the calling thread holds a lock other than `but` (NULL: any lock). Called before a thread
+ * sleeps and before it calls the user's code. */
 INTERNAL void lock_expect_none(const void *but);
 #else
 #  define LOCK_RANK_FIELD

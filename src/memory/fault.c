@@ -60,9 +60,18 @@ static void fault_explain(uintptr_t address) {
 
 /* ---- in copies --------------------------------------------------------------------------------------------------- */
 
+/* aarch64 ignores the highest byte of an address, and the kernel clears it in the one that it reports. */
+static uintptr_t without_tag(uintptr_t address) {
+#if defined(__aarch64__)
+  return address & (UINTPTR_MAX >> 8);
+#else
+  return address;
+#endif
+}
+
 /* Whether the copy accesses the address on the side that begins at `start`. */
 static bool is_inside(uintptr_t address, const void *start, const fault_copy *c, size_t pitch) {
-  return start && address - (uintptr_t)start < (c->height - 1) * pitch + c->width;
+  return start && without_tag(address - (uintptr_t)start) < (c->height - 1) * pitch + c->width;
 }
 
 /* Whether x86-64 can't have such an address: the fault it causes does not report the address. */
@@ -105,7 +114,8 @@ static bool find_side(const fault_copy *c, const siginfo_t *info, const void *co
   const uintptr_t address = (uintptr_t)info->si_addr;
   const bool dst = is_inside(address, c->dst, c, c->dst_pitch), src = is_inside(address, c->src, c, c->src_pitch);
   *to_dst = dst && (!src || is_write(context));
-  *p = address;
+  const uintptr_t start = (uintptr_t)(*to_dst ? c->dst : c->src);
+  *p = start + without_tag(address - start);
   if (dst || src) return true;
   *to_dst = is_non_canonical((uintptr_t)c->dst);
   *p = (uintptr_t)(*to_dst ? c->dst : c->src);

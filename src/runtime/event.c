@@ -69,9 +69,9 @@ static bool event_waiters_are_valid(const event *e) {
 }
 
 bool event_is_valid(const event *e) {
-  return spin_is_held(&e->o.lock, memory_order_relaxed) && e->completed <= e->submitted && e->consumed <= e->submitted &&
-         e->reset_floor <= e->submitted && (e->submitted || !e->recorded) && e->n_waits_done <= e->n_waits &&
-         event_open_is_valid(e) && event_waiters_are_valid(e);
+  return spin_is_held(&e->o.lock, memory_order_relaxed) && e->completed <= e->submitted &&
+         e->consumed <= e->submitted && e->reset_floor <= e->submitted && (e->submitted || !e->recorded) &&
+         e->n_waits_done <= e->n_waits && event_open_is_valid(e) && event_waiters_are_valid(e);
 }
 #endif
 

@@ -39,8 +39,9 @@ static bool stream_home_is_valid(const stream *s) {
 bool stream_submission_is_valid(const stream *s) {
   const bool diverted = s->closed || s->recording || s->update || scheduler_is_random;
   const uint64_t retired_ns = atomic_load(&s->retired_cost_ns);
-  return spin_is_held(&s->submit_lock, memory_order_relaxed) && queue_producer_is_valid(&s->q) && (!diverted || s->diverted) &&
-         !(s->recording && s->update) && retired_ns <= atomic_load(&s->submitted_cost_ns) && stream_home_is_valid(s);
+  return spin_is_held(&s->submit_lock, memory_order_relaxed) && queue_producer_is_valid(&s->q) &&
+         (!diverted || s->diverted) && !(s->recording && s->update) &&
+         retired_ns <= atomic_load(&s->submitted_cost_ns) && stream_home_is_valid(s);
 }
 
 /* If the stream is blocked, waits for an event or has a deadline, its front task does. `blocked` is read first: other

@@ -563,7 +563,8 @@ class Threads(unittest.TestCase):
     def test_sums_are_the_same(self):
         """Sums have the same bits for any number of threads."""
         def with_threads(n):
-            p = subprocess.run([sys.executable, "-c", SUMS], env={**os.environ, "OMP_NUM_THREADS": str(n)},
+            python = [*os.environ.get("TEST_EMULATOR", "").split(), sys.executable]
+            p = subprocess.run([*python, "-c", SUMS], env={**os.environ, "OMP_NUM_THREADS": str(n)},
                                cwd=os.path.dirname(os.path.abspath(__file__)), check=True, capture_output=True)
             return p.stdout
         self.assertEqual(with_threads(1), with_threads(2))

@@ -262,7 +262,8 @@ static void a_stopped_holder_of_the_lock_is_named(void **state) {
   if (end.status) print_error("stderr of the child: %s\n", end.text);
   assert_int_equal(end.status, 0);
   assert_int_equal(sscanf(end.text, "holder %d", &holder), 1);
-  snprintf(words, sizeof words, "cannon: process %d (exe), which is stopped, keeps /", holder);
+  snprintf(words, sizeof words, "cannon: process %d (%s), which is stopped, keeps /", holder,
+           test_emulator() ? "qemu-aarch64" : "exe");
   assert_non_null(strstr(end.text, words));
 }
 

@@ -1,5 +1,6 @@
-/* Makes a machine with pages of 4 KiB look like one with pages of 64 KiB, as many kernels for aarch64 have: preloaded into a
- * test, it answers sysconf(_SC_PAGESIZE), and refuses what such a kernel would refuse. QEMU's user mode cannot do that. */
+/* Makes a machine with pages of 4 KiB look like one with pages of 64 KiB, as many kernels for aarch64 have. Preloaded
+ * into a test, it answers sysconf(_SC_PAGESIZE), and refuses what such a kernel would refuse. QEMU's user mode cannot
+ * do that. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

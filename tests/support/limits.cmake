@@ -47,6 +47,24 @@ function(test_limits)
   endforeach()
 endfunction()
 
+# big_pages_test(name target): the test once more on a machine with pages of 64 KiB (big_pages.c). x86-64 has none.
+if(CMAKE_CROSSCOMPILING)
+  add_library(big_pages SHARED ${CMAKE_CURRENT_LIST_DIR}/big_pages.c)
+  target_link_libraries(big_pages PRIVATE ${CMAKE_DL_LIBS})
+endif()
+function(big_pages_test name target)
+  if(NOT CMAKE_CROSSCOMPILING)
+    return()
+  endif()
+  set(emulator ${CMAKE_CROSSCOMPILING_EMULATOR} -E LD_PRELOAD=$<TARGET_FILE:big_pages>)
+  add_test(NAME ${name}.big_pages COMMAND ${emulator} $<TARGET_FILE:${target}>)
+  list(JOIN emulator " " words)
+  string(REGEX MATCH "^[a-z]+" label ${name})
+  set_tests_properties(${name}.big_pages PROPERTIES LABELS ${label}
+    ENVIRONMENT "TEST_EMULATOR=${words};CANNON_LEDGER=${CMAKE_CURRENT_BINARY_DIR}/${name}.big_pages.ledger")
+  test_limits(${name}.big_pages)
+endfunction()
+
 # test_emulator(name): tells a test how it starts itself again where programs run through an emulator (self_exec.h).
 function(test_emulator name)
   if(CMAKE_CROSSCOMPILING)

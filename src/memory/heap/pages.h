@@ -1,5 +1,5 @@
-/* Manages the memory behind a heap's addresses, in the host's pages (base/host_page.h). Used by store.c and heap_whole.c;
- * calls mapping.h, huge.h, host.h and the ledger of all processes. Terms:
+/* Manages the memory behind a heap's addresses, in the host's pages (base/host_page.h). Used by store.c and
+ * heap_whole.c; calls mapping.h, huge.h, host.h and the ledger of all processes. Terms:
  *
  *   window   the heap's addresses, many times the memory; the kernels' view of it is one contiguous address range
  *   granule  2 MiB of the window, aligned; the unit in which memory moves
