@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What a user types. CMake and Ninja do the work; this file knows their command lines and the packages.
 #
 #   make                      build, and install in build/prefix; installs no packages, but says which are missing
@@ -154,7 +155,7 @@ format: have-packages
 # clang-tidy sees the sources as clang compiles them.
 check-style: build-clang
 	scripts/check-style --self-test
-	scripts/check-style layers lines names entries format tidy=$(BUILD)/clang
+	scripts/check-style layers lines names entries licence format tidy=$(BUILD)/clang
 
 include scripts/docs.mk
 

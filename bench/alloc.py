@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the benchmarks of the allocator and of mimalloc and others, and prints Markdown tables.
 
 Pairs of allocation and free alternate with the peer within one process. Each trace is replayed in a fresh process; the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operators large enough for two threads, to be measured on machines shared with other programs: an addition of 1 MiB
  * tensors, a GEMM of 256 x 256 x 256 and a softmax of 256 x 1024, all float32. Prints the mean time of a call (both
  * phases and the wait) in us as one line of JSON; a median would hide calls that wait for a processor.

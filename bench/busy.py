@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures parallel loops on machines shared with other programs: bench_busy with two threads and with one,
 alternating.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Costs of small work: operator calls, enqueueing, waiting, allocating, events, overlap with the host, and idling. Uses
  * the public API only. Figures are medians over batches, in ns unless stated otherwise.
  *

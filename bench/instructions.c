@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs one operator a number of times on operands that stay in the cache, for bench/instructions.py, which counts
  * instructions.
  *

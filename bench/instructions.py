@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Instructions per element (of GEMM: per multiply-add) at each instruction set level, by valgrind's callgrind.
 
   bench/instructions.py [--build FOLDER] [NAME...]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Common parts of the benchmarks: a check of return codes, the clock, and the median. */
 #ifndef CANNON_BENCH_MEASURE_H
 #define CANNON_BENCH_MEASURE_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Plans the instances of bench/plans and prints a Markdown table with the times of minimalloc.
 
     python3 bench/plan.py [--build BUILD] [--minimalloc PATH] [--seconds S] [--seeds N]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the dispatch benchmark and PyTorch alternately and prints a Markdown table of the ratios, then the table of
 bench_setups.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Four ways to supply a device with data, for the same work: tensors of varying lengths come from the host, pass
  * through a chain of operators with temporaries, and a result goes back.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cost of an operator with very little to compute: both phases and the wait, on 16 elements. Prints one line per
  * operator, the slowest last; medians over batches, in ns. The goal is 300 ns for each.
  *

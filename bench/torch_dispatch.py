@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The peer of bench_dispatch: one-element additions in PyTorch on the CPU. Prints ns per call as one JSON object."""
 import json
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # find_package(cannon) defines these targets:
 #   cannon::ascendcl   the runtime (acl/*.h)
 #   cannon::nnopbase   tensors, scalars, executors (aclnn/*.h)

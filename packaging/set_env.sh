@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Source this file to use the installation that it is in:  . /path/to/set_env.sh
 #
 # It works in bash, zsh, dash and other POSIX shells, is safe under `set -euo pipefail`, and may be sourced twice. It is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CMake's toolchain file for aarch64 with Debian's cross compiler. The libraries come from the folder that
 # scripts/aarch64_sysroot makes, and so does QEMU's user mode, through which ctest runs what was built:
 #   cmake -DCMAKE_TOOLCHAIN_FILE=scripts/aarch64.cmake -DAARCH64_SYSROOT=FOLDER

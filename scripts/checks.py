@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the parts of `make check`: notes how long each took, and prints what is worth knowing about a run of tests.
 
     checks.py part  FILE NAME COMMAND...            runs COMMAND and appends its times to FILE as the part NAME

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints which lines of src the tests reached: a table by folder, then the files under 50 % with their functions that
 nothing called.
 

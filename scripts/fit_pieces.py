@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes src/kernel/engine/vmath_pieces.h to standard output: piecewise polynomials for the functions at the end of
 this file. Needs mpmath and NumPy; not part of the build."""
 import mpmath as mp

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Generates the table of operators that are called by name (for src/op/aclop.c) from ops/graph.aclop, whose first lines
 explain its format.
 

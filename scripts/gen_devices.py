@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the C table of device profiles.
 
     gen_devices.py DEVICES_FOLDER PROFILE_H OUT_C

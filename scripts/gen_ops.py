@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Generates CANN's aclnnop headers, entry points and the operator table from operator schemas (ops/*.ops).
 
 usage: gen_ops.py --abi DIR --headers OUT_INCLUDE --sources OUT_SOURCES FILE.ops...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measures the time of an allocation and its free by size: in one thread, in 8 threads, and with the free in another
  * thread. The heap through CANN's public API and mimalloc alternate. Prints medians in ns per pair as one line of JSON.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The allocators that the benchmarks compare: Cannon's heap through the public API, and its peers. Used by pairs.c and
  * replay_trace.c. */
 #ifndef CANNON_BENCH_ALLOC_PEERS_H

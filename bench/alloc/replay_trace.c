@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replays one trace through one allocator twice, from an empty heap and once more, in a process of its own. Prints one
  * line of JSON: ns per event; or the peaks of committed and live bytes and, where known, the number of calls for
  * memory.

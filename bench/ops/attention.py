@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention compared with PyTorch's scaled_dot_product_attention, and rotary position embedding."""
 import torch
 import torch.nn.functional as F

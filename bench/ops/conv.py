@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions, pooling, interpolation and Im2col."""
 import torch
 import torch.nn.functional as F

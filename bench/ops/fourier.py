@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fourier transforms of rows and of frames; lengths with small prime factors, and a prime length."""
 import torch
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gathering and scattering on operands that fit into the cache and on larger ones."""
 import torch
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses compared with PyTorch's: forward with mean reduction, and gradients as computed by autograd."""
 import torch
 import torch.nn.functional as F

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies, transpositions, lists of tensors, repetitions and padding."""
 import torch
 

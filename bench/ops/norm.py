@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Softmax and norms: rows that fit into the cache and larger ones, short rows, strided rows, groups and channels; and
 gradients.
 """

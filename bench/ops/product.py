@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix products compared with PyTorch and, where installed, oneDNN's sgemm."""
 import ctypes as ct
 

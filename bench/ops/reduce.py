@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions and scans: operands that fit into the cache and larger ones, along the last and first dimension, and
 short rows.
 """

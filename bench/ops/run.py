@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Operators compared with PyTorch on the CPU, in one process and alternating:
 
     run.py [--prefix DIR] [--threads N] [--markdown FILE] [PATTERN...]

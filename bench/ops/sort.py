@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sorting and selection, by rows and over whole tensors."""
 import torch
 

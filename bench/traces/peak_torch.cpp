@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replays a trace through PyTorch's own CUDA caching allocator and prints what it reserves: the reference for the model
  * in src/replay/caching.c. The allocator is the one in PyTorch's libraries; the few functions of the CUDA runtime that
  * it calls are replaced here, so no GPU is needed. Memory consists of addresses only; the first argument limits its

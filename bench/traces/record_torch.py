@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Records the allocations and frees of PyTorch's operators on the CPU as a text trace for `cannon replay`.
 
     record_torch.py {train,infer,moe} OUTPUT.txt.gz     needs PyTorch (2.7.1 was used)

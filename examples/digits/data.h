@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The handwritten digits, in pinned host memory, so that copies to the device are asynchronous. */
 #pragma once
 

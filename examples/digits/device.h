@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thin layer over CANN: tensors, and operators in CANN's two phases. Any failing call ends the program with CANN's
  * own message, since a training run cannot continue after a failure. */
 #pragma once

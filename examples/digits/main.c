@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Trains a small neural network to read handwritten digits, on an Ascend device or on Cannon. Start reading here;
  * model.c has the network, device.h the thin layer over CANN, data.c the file.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A perceptron with one hidden layer, 64 → 128 → 10, trained by AdamW. No function here waits: each call queues work in
  * the device's stream. The device owns the tensors. */
 #pragma once

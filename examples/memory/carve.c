@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Secondary allocation: many tensors within one block, by CANN's rules for programs that divide blocks themselves.
  *
  *   A piece of n bytes takes ALIGN_UP(n, 32) + 32: kernels read and write 32 bytes at a time, up to 32 past the end.

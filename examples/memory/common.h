@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Common parts of these programs: a check that ends the program with CANN's own message, float vectors, and one
  * operator. */
 #pragma once

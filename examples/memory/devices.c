@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of several devices: each does a share of the work, and the results are gathered on the first.
  *
  * A thread has one current device, chosen by its last aclrtSetDevice; its allocations are made there. A pointer can be

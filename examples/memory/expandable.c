@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A segment that grows and shrinks in place: addresses are reserved once, memory is mapped to them as needed and
  * unmapped from the end. Pointers into the segment stay valid, and memory that it releases is available to others at
  * once. PyTorch calls this an expandable segment; it replaces copying a vector whenever it outgrows its block. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stream-ordered memory: a pool from which a stream takes blocks and to which it returns them, in the order of its
  * tasks. A temporary is freed right after its last use is submitted, while the tasks that use it are still queued: the
  * host never waits, and the next temporary gets the same memory. A chain of any length needs the memory of two of its

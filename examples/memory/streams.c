@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory shared by several streams, and the events that make this correct.
  *
  * Tasks of different streams are ordered only by events. A buffer that one stream fills and another reads therefore

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Three ways to let the device work on data of the host:
  *
  *   pageable    ordinary memory, copied: the copy goes through a buffer of the driver, and the caller waits for it

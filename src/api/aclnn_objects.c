@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for aclnn objects (tensors, scalars, arrays, lists) and for executors. */
 #include <stdlib.h>
 #include <string.h>

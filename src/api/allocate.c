@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "api/allocate.h"
 
 status allocate_check_config(const aclrtMallocConfig *cfg, bool host, int device) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers of the entry points that allocate (memory.c, dvpp.c, managed.c). Any thread. */
 #ifndef CANNON_API_ALLOCATE_H
 #define CANNON_API_ALLOCATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for allocators that the program registers for its streams. */
 #include "acl/acl_rt_allocator.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every entry point has in common. src/api has CANN's entry points, a file per family. Each checks what only it
  * can check (null pointers, enums), calls the core below (op, runtime, memory, tensor), and returns a status through
  * the macros here, which publish a failure under the entry point's name. The public headers document signatures, units

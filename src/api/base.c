@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for data types and for queries of the platform; they need no initialisation. */
 #include <string.h>
 

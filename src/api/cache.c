@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for cache maintenance. Kernels and the host see the same memory, so they only check their arguments and
  * tell the model of the L2 cache what was prefetched. */
 #include "api/api.h"

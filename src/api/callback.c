@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for user functions in streams: host functions and callbacks. */
 #include "runtime/callback.h"
 

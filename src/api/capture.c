@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for the capture of streams, and for the model instances (graphs) that a capture makes. */
 #include "runtime/capture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for copies and fills of memory. */
 #include "runtime/copy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for many copies in one call. All are checked before the first is made. */
 #include "api/api.h"
 #include "memory/memory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for copies whose parameters are read from device memory when the copy runs. */
 #include "runtime/copy_indirect.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for data buffers, objects that hold an address and a size. */
 #include <stdlib.h>
 

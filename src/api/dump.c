@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for dumps of operators' tensors (trace/dump_config.h). */
 #include "acl/acl_mdl.h"
 

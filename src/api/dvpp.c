@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for the memory of media processing (DVPP); no other part of DVPP is implemented. */
 #include "acl/dvpp/hi_media_common.h"
 #include "acl/ops/acl_dvpp.h"

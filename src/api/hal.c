@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points of the driver's library, libascend_hal.so: the two functions that torch_npu looks up to decide which
  * clock its events are stamped with. They return the driver's error codes. */
 #include <stdint.h>

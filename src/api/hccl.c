@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The entry points of HCCL that frameworks' libraries are linked against. Collective communication is not implemented,
  * and each of them fails with a message that says so. */
 #include "hccl/hccl.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for settings of later tasks: shares of the cores, overflow, time limits. */
 #include "runtime/limits.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for managed memory, which the host and the devices reach at one address. */
 #include "memory/managed.h"
 

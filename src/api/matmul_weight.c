@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The entry point that says how many elements a weight needs when TransMatmulWeight lays it out: as many as it has
  * (trans_weight.c). */
 #include "aclnnop/aclnn_trans_matmul_weight.h"

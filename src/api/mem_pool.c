@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for stream-ordered memory pools (memory/pool/stream_pool.h). */
 #include "acl/acl_rt_memory_soma.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points of mstx: marks and ranges with messages, in the profiler's timeline. */
 #define MSTX_LINKED
 #include "mstx/ms_tools_ext.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for attributes of operators that are called by name (op/attr.h). */
 #include "acl/acl_op.h"
 #include "api/api.h"

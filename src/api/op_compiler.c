@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for operators that are called by name (op/aclop.h), and for the options of their compilation. */
 #include "acl/acl_op_compiler.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points of Cannon's own about memory (include/cannon/memory.h). */
 #include "memory/carve.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for Cannon's own pools (include/cannon/pool.h, memory/pool/stream_pool.h). */
 #include "cannon/pool.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points of Cannon's own about what has run (include/cannon/trace.h). */
 #include "cannon/trace.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for the profiler. */
 #include "acl/acl_prof.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for memory shared between processes: physical memory by shareable handles, blocks by keys. */
 #include "api/api.h"
 #include "memory/share/exchange.h"

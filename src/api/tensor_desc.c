@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for tensor descriptions (tensor/desc.h). */
 #include "api/api.h"
 #include "tensor/desc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for uncorrectable errors of device memory. Device memory is host memory here: the host's kernel takes
  * bad pages out of use and ends processes that touch them, so the list is always empty. */
 #include "api/api.h"

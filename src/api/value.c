@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for values in device memory that streams write and wait for. */
 #include "runtime/value.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for versions: that of the interface, and that of the CANN release that this library stands for,
  * CANN_VERSION ("8.1.RC1"). */
 #include <stdio.h>

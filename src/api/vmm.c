@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for virtual memory: reserved addresses, physical memory, mappings. */
 #include "memory/vmm/vmm.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Object caches for fixed-size objects that are made and destroyed in every operator call (tensors, scalars,
  * executors).
  *

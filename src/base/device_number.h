@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of the devices that blocks of memory are on, in hooks, statistics and recordings alike: devices count from 0,
  * and the negative numbers below stand for host memory. */
 #ifndef CANNON_BASE_DEVICE_NUMBER_H

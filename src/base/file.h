@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files that the library and its tools make under names that users give or that others can guess. A folder such as /tmp
  * belongs to everybody: a name in it may be another user's file, or a symbolic link by which another user points at one
  * of our files. These functions neither follow a link at the end of a path nor write into a file of another user. Any

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Locks that a forked child may take. Another thread of the parent's may have held one at the fork, and does not exist
  * in the child, which would wait for it for ever. */
 #ifndef CANNON_BASE_FORKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Objects that users hold by pointer and make rarely. They are kept in lists, so that a stale or foreign pointer can be
  * told from a live one without reading what it points to. Any thread; the user must not use an object while another
  * thread destroys it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The hooks that the recorder (trace/record.c), the memory debugger and the call-site counters (check/) listen to. They
  * are the few places at which memory changes hands, or at which an order between streams is settled. Listeners are
  * added when the library is loaded or first used; without any, each place costs one load and a branch.

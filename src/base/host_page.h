@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The host's page: the smallest piece of memory that the kernel maps, protects or takes back, and so the unit in
  * which the memory of devices is charged and shared. Not to be confused with the pages of CANN's interface
  * (memory/rules.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Assertions of invariants. They are compiled into debug and sanitizer builds (CANNON_INVARIANTS, set by
  * CMakeLists.txt) and cost nothing in other builds, where the compiler checks the expression but never evaluates it.
  *

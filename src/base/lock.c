@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The check of the order of locks (lock.h). */
 #include "base/lock.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Locks with a rank: a mutex and a lock for readers and writers, on which threads sleep, and a spin lock for sections
  * of some ten nanoseconds. All of the library uses them; any thread may call any function here. locks.def has the
  * ranks; it is the one place that says in which order locks are taken.

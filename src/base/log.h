@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log. Its levels are those of ASCEND_GLOBAL_LOG_LEVEL: 0 debug, 1 info, 2 warning, 3 error (the default), 4
  * nothing. Lines go to stdout if ASCEND_SLOG_PRINT_TO_STDOUT is 1, and to <dir>/plog-<pid>.log if
  * ASCEND_PROCESS_LOG_PATH names a directory; otherwise nowhere. Any thread. */

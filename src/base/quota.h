@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much processor time the control groups of Linux allow this process, in processors: containers and CI machines are
  * often given less than the machine has, which the affinity mask does not show. */
 #ifndef CANNON_BASE_QUOTA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* WITH_ASAN and WITH_TSAN say which sanitizer the library is built with, for the few places that must know. */
 #ifndef CANNON_BASE_SANITIZER_H
 #define CANNON_BASE_SANITIZER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers and sizes as text: on the command line, in the environment, in messages. Thread-safe. */
 #ifndef CANNON_BASE_SIZE_H
 #define CANNON_BASE_SIZE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Zeroed memory for tables of which only a small part is used: pages take up memory only once they are touched. Any
  * thread. */
 #ifndef CANNON_BASE_SPARSE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How failures travel. A status is CANN's own error number, so nothing is translated on the way out. The message that
  * goes with it waits in the thread until the entry point, which knows its own name, publishes both (src/api/api.h).
  *

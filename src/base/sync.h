@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The primitives below mutexes: clocks, a spin lock for sections of some ten nanoseconds, and a futex. Any thread. */
 #ifndef CANNON_BASE_SYNC_H
 #define CANNON_BASE_SYNC_H

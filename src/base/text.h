@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text from outside: names of processes, strings in files of other processes, fields of users' tables. It may hold
  * control sequences that a terminal would obey, or bytes that are not UTF-8, which JSON and HTML do not allow. All such
  * text passes through these functions before it is printed or written. Thread-safe. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An ordered set of nodes that are members of the objects they index: a treap whose shape follows from the nodes'
  * addresses, so it is balanced in whatever order nodes are inserted. Finding, inserting and removing take some 2
  * log2(n) steps. The caller serialises all calls. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The environment variables that begin with CANNON_. One table (variables.def) says how their values are read, checked
  * and explained; `cannon run` reads its options by it, and `cannon env --help` prints it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "check/block_table.h"
 
 #include <pthread.h>

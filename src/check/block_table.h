@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the memory debugger remembers of blocks: the live ones, with their stacks, and the last BLOCK_FREED freed ones.
  * It is told of every allocation and free. All functions may be called by any thread; they take one lock, under which
  * no other is taken. */

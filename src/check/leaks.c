@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory debugger (CANNON_LEAKS, check/leaks_options.h). It remembers every block and its stack. It reports which
  * blocks are live at the end of the process and on a signal, and every free of an address that is not a live block.
  *

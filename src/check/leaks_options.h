@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of the memory debugger: CANNON_LEAKS in a program's environment, --leaks of `cannon run`. Any thread. */
 #ifndef CANNON_CHECK_LEAKS_OPTIONS_H
 #define CANNON_CHECK_LEAKS_OPTIONS_H

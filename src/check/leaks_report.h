@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory debugger's report, as text. Code addresses are printed as "object(symbol+0x12) [path+0x1234]"; the part in
  * brackets is for addr2line, with which `cannon run` replaces it by the source line. */
 #ifndef CANNON_CHECK_LEAKS_REPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters by call site: with CANNON_SITES=1, and if somebody reads them (CANNON_STATS_DIR), allocations are counted by
  * the place in the program that made them, in the table of trace/stats.h. */
 #include "base/hooks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device memory that processes have charged, read from the files through which they share it
  * (memory/share/machine.h). So every process that uses a device is found, whether it keeps statistics or not. Called
  * by live.c, `cannon top` and npu-smi.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cannon env: prints the environment as export commands for a POSIX shell. */
 #include "base/variables.h"
 #include "cli/commands.h"

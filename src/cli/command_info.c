@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cannon info: shows what this installation offers. */
 #include "cli/commands.h"
 #include "cli/coverage.h"

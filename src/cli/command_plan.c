@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cannon plan: finds offsets in one arena for buffers with known lifetimes, from a table or a recording. */
 #include "base/size.h"
 #include "cannon/plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cannon replay: replays a recorded trace through Cannon's allocator and others. */
 #include "base/device_number.h"
 #include "base/size.h"

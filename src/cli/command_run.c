@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cannon run: runs a program in the right environment, and reports what it did. */
 #include "base/variables.h"
 #include "check/leaks_options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cannon top: shows what a running program does, from the statistics that it keeps. */
 #include "cli/commands.h"
 #include "cli/figures.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The subcommands of `cannon`, one file each. argv[0] is the subcommand's name; the functions return the exit
  * status. */
 #ifndef CANNON_CLI_COMMANDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The devices that a program would see now, found through CANN's own interface. Called by `cannon info` and npu-smi. */
 #ifndef CANNON_CLI_DEVICE_LIST_H
 #define CANNON_CLI_DEVICE_LIST_H

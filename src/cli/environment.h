@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The environment variables by which a program built for CANN finds this installation. `cannon run` sets them, and
  * `cannon env` prints them for set_env.sh to evaluate. */
 #ifndef CANNON_CLI_ENVIRONMENT_H

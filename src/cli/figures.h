@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers and texts for people: "12.3 MiB", "4.56 ms". Each call returns one of at least eight static buffers in
  * turn, so that one printf can use several. Not thread-safe. */
 #ifndef CANNON_CLI_FIGURES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Health of a process's memory: four figures, each graded by limits in health.c. Called by the summary. */
 #ifndef CANNON_CLI_HEALTH_H
 #define CANNON_CLI_HEALTH_H

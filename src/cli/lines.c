@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/lines.h"
 #include "base/text.h"
 #include "cli/stats_read.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds source lines of code addresses in debug information (with elfutils' libdw), and describes the places that
  * statistics record. Files are opened once and stay open. Not thread-safe. */
 #ifndef CANNON_CLI_LINES_H

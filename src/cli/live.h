@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The devices and memory that running programs use. Called by `cannon top` and npu-smi.
  *
  * A process that keeps statistics maps its file, so /proc/PID/maps leads to it wherever the file is, under `cannon

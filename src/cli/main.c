@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cannon: finds the subcommand and runs it. */
 #include "cli/commands.h"
 #include "cli/standard_output.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npu-smi: stands in for the Ascend driver's tool, as far as scripts need it. */
 #include "cli/npu_smi.h"
 #include "cli/standard_output.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What npu-smi prints, with a file for each kind of output. Functions return the exit status. */
 #ifndef CANNON_CLI_NPU_SMI_H
 #define CANNON_CLI_NPU_SMI_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of `npu-smi info`. Scripts extract the chip's name and the memory from it, so lines, their order and the
  * columns of words are those of the real table. The text between the outer borders is 98 characters wide. */
 #include "base/text.h"

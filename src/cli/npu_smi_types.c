@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `npu-smi info -t usages` and `-t memory`, in the format of the driver's tool: a tab, the name padded to 30
  * characters, " : ", a number. Values without a meaning here (clocks, temperature, processors other than the AI
  * cores) are 0, since scripts expect numbers.

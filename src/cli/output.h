@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files that a command writes on request. An existing file is replaced only if it is empty, or begins like a file
  * that cannon wrote for the same purpose, or with --force. Symbolic links are not followed. A new file is written
  * next to the old one and renamed when it is complete, so a failure leaves the old one. An empty file is written in

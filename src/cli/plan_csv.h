@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Planning problems in files of comma-separated values: minimalloc's format with extensions. Called by `cannon
  * plan`.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pictures of plans: time to the right, addresses upwards. Called by `cannon plan`. */
 #ifndef CANNON_CLI_PLAN_DRAW_H
 #define CANNON_CLI_PLAN_DRAW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The page of `cannon replay --html`: replay_page.html, followed by a script with the data that it draws. */
 #include <cjson/cJSON.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Output of `cannon replay`: a table for people, JSON for programs, and an HTML page with a picture. */
 #ifndef CANNON_CLI_REPLAY_REPORT_H
 #define CANNON_CLI_REPLAY_REPORT_H

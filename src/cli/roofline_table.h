@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Estimated times of operators on the device, as `cannon run` prints them. The model is in runtime/roofline.h. */
 #ifndef CANNON_CLI_ROOFLINE_TABLE_H
 #define CANNON_CLI_ROOFLINE_TABLE_H

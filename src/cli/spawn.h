@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a program as if it had been started in place of this one: with the same terminal, standard streams and
  * signals. */
 #ifndef CANNON_CLI_SPAWN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flushes the standard output at the end of a tool. */
 #ifndef CANNON_CLI_STANDARD_OUTPUT_H
 #define CANNON_CLI_STANDARD_OUTPUT_H

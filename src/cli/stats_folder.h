@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The temporary folder in which the processes of a `cannon run` keep their statistics. A file in it, named after the
  * folder, is locked while that `cannon run` lives, so that a later one can detect and remove a folder that a killed
  * one left. Of such a folder only files that cannon created are removed, and the folder itself if it is empty then. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the statistics that processes keep in files (format: trace/stats.h). Functions return copies, owned by the
  * caller. Called by `cannon run`, `cannon top` and npu-smi. */
 #ifndef CANNON_CLI_STATS_READ_H

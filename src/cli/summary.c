@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/summary.h"
 #include "base/device_number.h"
 #include "cli/figures.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The summary of `cannon run`, and its JSON form. */
 #ifndef CANNON_CLI_SUMMARY_H
 #define CANNON_CLI_SUMMARY_H

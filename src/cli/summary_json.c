@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/figures.h"
 #include "cli/health.h"
 #include "cli/lines.h"

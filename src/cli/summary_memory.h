@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the summary that concerns memory. */
 #ifndef CANNON_CLI_SUMMARY_MEMORY_H
 #define CANNON_CLI_SUMMARY_MEMORY_H

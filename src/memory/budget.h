@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A budget of the kernel's memory mappings. A process may have a limited number of them (vm.max_map_count, usually
  * 65,530), and the program needs some for threads, libraries and large blocks of malloc. Code that splits the library's
  * windows into several mappings (heap/mapping.c, vmm/reserved_window.c) counts them here, and is refused before the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Secondary allocation: checks whether pieces that a program carves out of a block obey the rules of their use
  * (carve_rules in memory/rules.h). Used by src/api. Has no state; thread-safe. */
 #ifndef CANNON_MEMORY_CARVE_H

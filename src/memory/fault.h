@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Explains segmentation faults that come from misused memory. The addresses that a program has for device memory have
  * nothing mapped there, so a host access faults at once; the handler says what was accessed before the program ends. It
  * also explains a fault in one of the library's copies, caused by a bad host pointer, and one in registered host

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Queries how much physical memory the host has, by the system and the process's control group. Thread-safe; calls only
  * the system. */
 #ifndef CANNON_MEMORY_HOST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Asks the host for huge pages for devices' memory. A shared file gets small pages (the host's setting for shared
  * memory is usually "never"), which take eight times as long when they are touched first, and half as long again to be
  * read. Linux 6.1 and later makes a granule (heap/pages.h) one huge page on request. It is asked when a task is about

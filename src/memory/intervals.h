@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A set of disjoint address intervals: a growing sorted array, searched by bisection. The items are structs of one size
  * whose first member is an `interval`; pointers to them are valid until the next insertion or removal. Used by
  * vmm/reservation.c and registered.c; calls nobody. Not thread-safe: the caller serialises calls.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Managed memory: blocks that the host and devices access at one address. Here they always lie in host memory; what the
  * program advises, and where it has prefetched to, is only recorded for each page of 2 MiB and can be queried. Used by
  * src/api; calls memory.h. Thread-safe. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of all devices and of the host, as src/api, src/op and the runtime use it: allocates and frees blocks by
  * the rules of rules.h, classifies addresses, and translates them for kernels. Calls heap/, pool/, vmm/ and share/.
  * Thread-safe. */

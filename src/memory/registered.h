@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The program's own host memory that it has registered: kernels may access it (MAPPED), and asynchronous copies from
  * and to it need not wait (PINNED). Its addresses do not change. Used by src/api and memory.h. Thread-safe; a look-up
  * costs one load while nothing is registered. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules of each kind of allocation, as CANN documents them: tables in which each row names its source. Used by
  * memory.c and carve.c, and printed by cannon info --rules:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The map of the address space: where device memory, pinned and managed host memory and reservations are. It is fixed
  * for the life of the process. Used everywhere; calls only the system.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attributes (aclopAttr): named values for operators that are called by name. Setting a name again replaces
  * its value. Values are stored as the operator arguments that they become. Called by src/api and aclop.c.
  * Not thread-safe for writes. */

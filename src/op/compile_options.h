@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of the compiler for operators called by name (aclSetCompileopt): texts that belong to the process. Nothing is
  * compiled here, so they are only stored. Called by src/api. Thread-safe. */
 #ifndef CANNON_OP_COMPILE_OPTIONS_H

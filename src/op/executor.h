@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Executors: the result of phase one, with everything that a launch needs except addresses.
  *
  * operands[] are the tensors of the call in the order of the schema, with lists expanded; an absent tensor keeps its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Phase two: reads, checks and translates the addresses, and queues a task that runs the executor. The
  * translated addresses belong to the launch, so a repeatable executor may be given other addresses while
  * the launch is still queued. */

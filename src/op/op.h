@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operators: entries of the operator table, and the two phases of a call.
  *
  *   phase one   op_prepare(): checks for null pointers by the schema, then calls the operator's prepare function, which

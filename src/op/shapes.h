@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shapes of an operator's tensors as a text, for the profiler's timeline. Called by op.c. Thread-safe. */
 #ifndef CANNON_OP_SHAPES_H
 #define CANNON_OP_SHAPES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dumps of the tensors of operators (trace/dump_config.h): a file for each launch,
  *
  *   <dump_path>/<time of aclmdlSetDump>/<device>/<operator>.aclnn<operator>.<task>.<stream>.<microseconds since 1970>

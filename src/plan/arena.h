@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One allocation that is divided into arrays. A module's layout function takes its arrays from an arena; it is run
  * twice: first with no memory, to add up the bytes needed, then with the allocation, to assign the pointers. Not
  * thread-safe. Whoever allocated the memory frees it; the arena owns nothing. */

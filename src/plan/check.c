@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cannon_plan_check: checks whether a plan is valid. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/crew.h"
 
 static void work(crew *c, uint32_t worker) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A group of threads that works through rounds of numbered tasks. The planner (plan.c, rounds.c) starts one for each
  * call of cannon_plan. A round ends with the successful task of the lowest number: all tasks before it are finished,
  * whatever task succeeded first in time, so the outcome of a round does not depend on the number of threads. All

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/greedy.h"
 
 void greedy_layout(greedy *g, arena *a, const cannon_plan_problem *p) {

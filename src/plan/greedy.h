@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans made in a single pass over the items of a part. Called by plan.c and rounds.c; each worker thread has a
  * `greedy` of its own. Peaks are in bytes, bases in units (instance.h). A fixed item always gets its fixed base. */
 #ifndef CANNON_PLAN_GREEDY_H

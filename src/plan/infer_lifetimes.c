@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inference for the search: bounds on where unplaced items can lie, section by section. The rules are in search.h. */
 #include <limits.h>
 

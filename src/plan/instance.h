@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A problem that has been checked and converted into the form that the planner works on. Called by plan.c and
  * check.c; read by all other modules of the folder. Immutable during planning, apart from the bounds of parts and
  * the scratch arrays.

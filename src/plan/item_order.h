@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Orders of a part's items for greedy passes and searches: by a product of powers of load, life and size, with
  * random noise. */
 #ifndef CANNON_PLAN_ITEM_ORDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Maximum over index ranges, for values that only increase: a bottom-up segment tree. An update of a range and a
  * query take O(log n). Used by instance.c, greedy.c and overlap.c; not thread-safe. */
 #ifndef CANNON_PLAN_MAX_TREE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/overlap.h"
 
 /* Rectangles are visited in ascending order of their lower ends. A rectangle overlaps an earlier one exactly if,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds overlaps in a plan from bytes and times alone. To be independent of the planner, it uses nothing of an
  * instance but its single rectangles, alias pairs, and which buffers share an item. */
 #ifndef CANNON_PLAN_OVERLAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cannon_plan: makes a first plan and improves it as far as the limits allow. */
 #include <inttypes.h>
 #include <stdlib.h>

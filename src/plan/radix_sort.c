@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/radix_sort.h"
 
 enum { DIGIT_BITS = 8, N_DIGITS = 64 / DIGIT_BITS, N_VALUES = 1 << DIGIT_BITS };

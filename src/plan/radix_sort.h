@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stable radix sort of indices by 64-bit keys, in linear time and without allocation. */
 #ifndef CANNON_PLAN_RADIX_SORT_H
 #define CANNON_PLAN_RADIX_SORT_H

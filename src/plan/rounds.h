@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rounds of attempts to lower the peak of one part. Each task of a round is one attempt: a greedy pass in some
  * order, a sequence of such passes, or a search for a plan within a target. The best attempt of a round is kept.
  * Called by plan.c; the tasks run on the threads of a crew, each with a `worker` of its own. */

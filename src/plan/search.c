@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/search.h"
 
 enum { CHANGES_PER_ITEM = 256, MAX_CHANGES = 1 << 22 };

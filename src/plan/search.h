@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Search for a plan of a part within a given height. It is complete except for its budget; docs/planner.md has the
  * proof. Called by rounds.c; each worker thread has a `search` of its own.
  *

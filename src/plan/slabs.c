@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/slabs.h"
 
 void slabs_layout(slabs *s, arena *a, size_t n_pieces, size_t n_sections) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Index of the placed pieces, to find the lowest free room at a given time. Used by greedy.c; not thread-safe.
  *
  * There is a level for each power of two. A piece that covers w sections is kept in the level whose slabs cover at

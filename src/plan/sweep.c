@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/sweep.h"
 
 void sweep_layout(sweep *w, arena *a, const cannon_plan_problem *p) {

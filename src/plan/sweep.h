@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plan made the way an online allocator makes it, visiting the items in order of time: each item gets a free range
  * that is long enough, by two-level segregated fit, and free neighbours are merged. Sorting takes O(n log n), each
  * item constant time after that; this is for problems too large for a greedy pass. Called by plan.c; not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks of a problem before anything is computed from it. Called by plan.c, check.c and instance.c. */
 #ifndef CANNON_PLAN_VALIDATE_H
 #define CANNON_PLAN_VALIDATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When a call must stop (time limit, cancellation), and random numbers. The functions on `watch` may be called by
  * any thread. */
 #ifndef CANNON_PLAN_WATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An address range that grows at its end. Free neighbours (holes) are merged at once, and are found by first fit or
  * best fit. First fit visits all blocks below the hole that it finds. Used by fit.c and binning.c; not thread-safe. */
 #ifndef CANNON_REPLAY_ADDRESS_RANGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "replay/allocation_trace.h"
 
 #include <ctype.h>

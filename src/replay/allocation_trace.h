@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A trace of allocations in memory. It is read from a recording of `cannon run --record` (trace/record_read.h) or
  * from text with one event per line; either may be compressed by gzip. Called by the commands `cannon replay` and
  * `cannon plan` and by bench. Functions may be called from any thread; a trace is owned by its caller.

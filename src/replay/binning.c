@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bins, like those of RMM's binning resource: a list of free blocks of one size for each power of two from 512 bytes
  * to 4 MiB. Blocks are never merged; they come from slabs that are allocated from an address range by best fit.
  * Larger requests go to that range directly. A slab has 2 MiB, or one block where that is larger; RMM's own slabs

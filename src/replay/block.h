@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of an address range, for the allocator models: blocks that are split and merged with their neighbours, and
  * sets of free blocks ordered by size. Used by address_range.c, binning.c and caching.c. Not thread-safe: each model
  * instance has blocks of its own. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The binary buddy system: blocks of 512 bytes times a power of two, halved on demand; two free halves of one block
  * are merged again. Where the cap is no power of two, there is one largest block for each bit of it. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The policy of PyTorch's CUDA caching allocator (c10/cuda/CUDACachingAllocator.cpp, 2.7, default settings, one
  * stream), and that of torch_npu, which differs in the rounding (NPUCachingAllocator.cpp):
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* First fit and best fit, in units of 512 bytes. */
 #include <stdlib.h>
 

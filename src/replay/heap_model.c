@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cannon's own heap, as a device has it, at addresses of its own, with blocks rounded by the rule of aclrtMalloc. A
  * heap cannot be destroyed, so an unused one returns its memory and waits for the next instance with the same cap. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replays a trace through an allocator, and measures time and memory. Called by `cannon replay`. Measurements run in
  * the calling thread. */
 #ifndef CANNON_REPLAY_REPLAY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The allocators that a trace is replayed through, behind one interface:
  *
  *   pool       Cannon's own heap (memory/heap/heap.h), with the rule of aclrtMalloc

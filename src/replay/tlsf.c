@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two-level segregated fit: memory/heap/ranges.h over one range of units. A handle holds the range's number in its
  * upper 32 bits and the start in its lower 32 bits. */
 #include <stdio.h>

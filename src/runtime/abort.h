@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Aborting the tasks of a device (aclrtDeviceTaskAbort), for a program that starts over: queued tasks are dropped,
  * running tasks are waited for.
  *

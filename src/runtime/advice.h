@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Advice about calls that are correct but slow on a device. Each kind is counted in the statistics
  * (trace/stats.h), and logged at level warning once for each call site. Costs nothing while neither is read.
  * Called by copy.c. Thread-safe. */

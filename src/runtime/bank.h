@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bank: decides whether teams of threads (parallel.h) pay on this machine now. A team can lose time: if other
  * programs use the processors, the caller may wait for milliseconds at the end of a loop for a thread that gets none.
  * The bank sums up what teams win and lose, so that in the long run a program is slower than with one thread by 6 % at

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* User functions in streams: host functions (aclrtLaunchHostFunc), which a library thread calls, and callbacks
  * (aclrtLaunchCallback), which a thread of the user's calls that is subscribed for the stream and inside
  * callback_process(). Called by src/api and context.c. Thread-safe. */

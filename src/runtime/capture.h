@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stream capture: tasks that are submitted to a stream between begin and end are put into a graph (graph.h) and not
  * run.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records, waits and resets of events in captured streams. */
 #include "base/invariant.h"
 #include "base/lock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The structs of a capture, for capture*.c only. */
 #ifndef CANNON_RUNTIME_CAPTURE_LANE_H
 #define CANNON_RUNTIME_CAPTURE_LANE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts, and the current context of a thread.
  *
  * A context belongs to a device and has streams: a default stream, and those that the user creates in it. Each device

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and fills, done at once or submitted as tasks. Addresses may be of device memory, pinned memory or pageable
  * (ordinary) host memory. A range of device or pinned memory must lie in one live block; that is checked before
  * anything is copied or submitted: ST_INVALID_VALUE. Called by src/api. Thread-safe. */

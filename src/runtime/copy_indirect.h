@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies within a device whose parameters are in device memory and are read when the task runs. Parameters that are
  * wrong then make the task fail. Called by src/api. Thread-safe. */
 #ifndef CANNON_RUNTIME_COPY_INDIRECT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Devices: their number and kind, their primary contexts, and their limits of streams and events.
  *
  * CANNON_DEVICE, CANNON_DEVICES and CANNON_MEM (which `cannon run` sets) give kind, number and memory size,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events: marks that are recorded in one stream and that other streams, or the host, wait for.
  *
  * Each record of an event has a generation: a number from 1, in the order of submission. Records in one stream are

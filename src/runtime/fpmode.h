@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks run in a defined floating-point mode (round to nearest, denormals kept, no traps), whatever mode the
  * thread is in that happens to run them. The thread's own mode is restored after each batch of tasks. Used
  * by stream.c and callback.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs: tasks that were captured from streams (capture.h) and can be executed any number of times.
  *
  *   graph   the object behind a handle: has all of the following, and the events between its lanes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Executions of graphs, the memory that they use, and graph_print(). */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Settings that programs make for later tasks and query: limits of cores, and of an operator's time.
  *
  * Kernels run on the host, which schedules them itself, and none of them hangs. So these settings are only stored and

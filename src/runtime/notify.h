@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Notifies: numbers on a device that streams change and wait for. A binary notify is 0 or 1: a record sets it to 1, a
  * wait passes when it is 1 and sets it to 0. A count notify has 32 bits; its records and waits have several modes.
  *

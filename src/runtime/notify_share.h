@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Notifies between processes: the number of an exported notify lives in a page of memory that importing
  * processes map. Only the exporter can wait for it. It gets no message when another process records, so the
  * scheduler's ticker looks at the numbers while streams wait for exported notifies. Called by src/api, notify.c

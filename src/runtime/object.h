@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handles and reference counts. Contexts, streams, events, notifies, graphs and groups of tasks are slots of a table,
  * one table for each kind, so that a stale or foreign pointer can be told from a live handle without reading what it
  * points to. The slot that has been free for longest is reused first, and each use of a slot gets a new serial number.

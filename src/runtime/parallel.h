@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parallel loops inside a task: a team of library threads runs the chunks of a loop. There is one team in the process,
  * for one loop at a time. A loop gets it only if it is long enough (PARALLEL_LEAST_NS) and no other long task runs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Peer access: which device may access which other device's memory. Access has a direction and holds for the whole
  * process. Called by src/api and copy.c. Thread-safe. */
 #ifndef CANNON_RUNTIME_PEER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Initialisation of the library (aclInit), which is counted, its configuration, and options of the process.
  * Called by src/api. Thread-safe. */
 #ifndef CANNON_RUNTIME_PROCESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Device profiles: what is known of each SoC. The numbers and their sources are in devices/ (README.md
  * there); scripts/gen_devices.py reads this struct's fields, checks that every profile has each of them, and
  * writes the table. Read-only, no lock, usable before anything is initialised. */

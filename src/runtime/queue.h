@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The queue of a stream: tasks in order, in a chain of segments. Used by stream.c only.
  *
  * A position counts the tasks of the queue from 0. Producers hold the stream's submit lock, consumers its run lock; a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A model of the content of a device's L2 cache: the address ranges that were used last, each as a whole, as far as
  * they fit. Used by op/account.c for the roofline. Not thread-safe. */
 #ifndef CANNON_RUNTIME_RESIDENCY_H

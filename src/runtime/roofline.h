@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The roofline model: a lower bound of the time that an operator takes on a device, from the device's profile.
  *
  * Data passes several tiers of a device's memory before it is computed on, each with a bandwidth of its own. Transfers

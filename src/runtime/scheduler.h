@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The scheduler: library threads that run the streams which no thread waits for.
  *
  *   listed streams   a list of the streams that had tasks submitted lately; searched by workers and by the ticker

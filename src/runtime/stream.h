@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: each is a queue of tasks in order, and is run by one thread at a time.
  *
  * Any thread submits tasks. The thread that runs the stream, its runner, holds the run lock: it is either a thread that

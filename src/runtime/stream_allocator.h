@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Allocators that programs register for streams (aclrtAllocatorRegister). A description is an object of the program's
  * that is filled in step by step; registering copies it for a stream. Called by src/api and context.c. Thread-safe. */
 #ifndef CANNON_RUNTIME_STREAM_ALLOCATOR_H

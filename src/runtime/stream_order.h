@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The order between the tasks of different streams. Pools (memory/pool/stream_pool.h) need it: they give a freed block
  * to another stream only if that stream's next task comes after all tasks that may still use the block.
  *

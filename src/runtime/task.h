@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A task: what a stream does at one position of its queue. It has 64 bytes and is built in a slot of the queue. It owns
  * a reference to each object it refers to (an executor, an event), from its submission until it was run or dropped.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records tasks in the profiler's timeline (trace/timeline.h): when and by which thread each was submitted, and when it
  * ran. Called by stream.c, graph_run.c and src/api. */
 #ifndef CANNON_RUNTIME_TASK_RECORD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The references that a thread holds between calls: to its current context, and to the streams that it used last.
  *
  * They keep an object that another thread destroys during a call valid until the call is over, and they make looking up

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Words of device memory that streams write and wait for (aclrtValueWrite, aclrtValueWait). Waiting is a state of the
  * stream, not of a thread: while the condition does not hold, the stream is blocked. Anything may change the word, so
  * the conditions are checked again after each batch of tasks and at each tick of the scheduler. Called by src/api,

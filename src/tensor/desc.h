@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor descriptions (aclTensorDesc): what a call of an operator by name says about an operand.
  *
  *   origin     dtype, dims and format of the tensor as the program sees it, given at creation

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/dtype.h"
 
 const dtype_info dtype_table[DTYPE_END] = {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Data types: sizes, classes, type promotion, and the half-precision conversions of portable code. Numbers are those of
  * aclDataType. Pure functions, called by everything above base/. */
 #ifndef CANNON_TENSOR_DTYPE_H

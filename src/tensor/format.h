@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Storage formats: where the elements of a tensor lie in memory if not row-major in the order of its dims.
  *
  * An axis is plain (element i lies i * outer elements from the first) or blocked into blocks of `block` elements, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Creating and destroying the aclnn objects of tensor.h. Functions that create one return NULL, with a message, on
  * failure. Called by src/api and op/. Thread-safe for distinct objects; references are counted atomically. */
 #ifndef CANNON_TENSOR_OBJECTS_H

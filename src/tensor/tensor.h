@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The aclnn objects, whose pointers are opaque handles to programs: tensors, scalars, arrays and lists.
  *
  * A tensor is a description: a view (dims, strides and offset, in elements) of a storage at `data`. It owns no device

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/view.h"
 
 #include "base/invariant.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Views: the dimensions and byte strides that kernels use to iterate over an operand. Called
  * by kernels. Pure functions. */
 #ifndef CANNON_TENSOR_VIEW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration of dumps of operators' tensors into files: whether, of which tensors, and where. op/tensor_dump.h
  * writes them.
  *

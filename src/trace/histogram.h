@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two histograms of counters, kept by writers in a few nanoseconds and read while they are written.
  *
  *   sizes      a bucket per power of two: bucket b holds (2^(b-1), 2^b], bucket 0 holds 0 and 1

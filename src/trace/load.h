@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How busy a device's units are. Nothing is timed before somebody asks; from then on each operator's task is. A task
  * that runs on the host's processors counts for the unit on which a device would run it: matrix products for the cube
  * units, all other operators for the vector units. Any thread. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The marks of mstx, in domains: single moments, and ranges, which any thread may end by their id. Called by
  * src/api/mstx.c, from any thread. Apart from domains, nothing is kept while marks are not recorded. */
 #ifndef CANNON_TRACE_MARKED_RANGES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The profiler's session: where its files go, and what is recorded of which devices (trace/timeline.h does the
  * recording). In order: init, perhaps a warm-up, start, stop, finalize; start and stop may repeat, also by device.
  *

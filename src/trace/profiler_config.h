@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The "profiler" section of aclInit's configuration, which runs a session from aclInit to aclFinalize. */
 #ifndef CANNON_TRACE_PROFILER_CONFIG_H
 #define CANNON_TRACE_PROFILER_CONFIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The folder of a profiler's session. */
 #ifndef CANNON_TRACE_PROFILER_FOLDER_H
 #define CANNON_TRACE_PROFILER_FOLDER_H

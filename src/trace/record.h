@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The recorder writes every allocation and free of the program, and the steps of streams and events, into a file as
  * they happen (trace/record_code.h), so that `cannon replay` can run them again. It listens to base/hooks.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The format of a recording: what happened to a process's memory, in order. Written by trace/record.c, read by
  * trace/record_read.c; used by the library and by tools.
  *

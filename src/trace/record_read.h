@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a recording (trace/record_code.h) from memory. The contents are not trusted: any bytes may be given. Used by
  * `cannon replay`; depends on no other part of the library. A reader may be used by one thread at a time. */
 #ifndef CANNON_TRACE_RECORD_READ_H

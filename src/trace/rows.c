@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of stats.h. Rows are found or made under one lock, and used without it. */
 #include <dlfcn.h>
 #include <link.h>

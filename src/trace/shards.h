@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shards: counters of one thread's calls on one heap, beside the heap's own counters (stats.h). Only that thread writes
  * them, so no locked instruction is needed. The heap's value is the sum over all its shards, which readers of the file
  * compute; when a thread ends, its shard is added to the heap's counters. Live bytes and their peak exist in the heap's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The marks of aclprof...: moments, nested spans of a thread (push and pop), and ranges, spans with ids that any thread
  * may end. Recorded in the timeline while marks are recorded. A stamp holds the message of a mark and is in at most one
  * open span. Called by src/api/prof.c, from any thread. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The process's counters: what `cannon run` prints when the program has ended, and what `cannon top` and npu-smi show
  * while it runs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The writers' side of stats.h: the library counts through these functions. They are below every other folder but base,
  * may be called by any thread, and cost a load and a branch while CANNON_STATS_DIR is unset. */
 #ifndef CANNON_TRACE_STATS_WRITE_H

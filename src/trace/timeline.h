@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The timeline: records what a process does, with times, while the profiler is on (trace/profiler.h): calls, tasks,
  * marks. Everybody who has something to record asks timeline_wants() first, which costs a load and a branch.
  *

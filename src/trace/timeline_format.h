@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The files of a timeline, in a folder PROF_... that aclprofStart makes (trace/profiler.h):
  *
  *   host/data/names           the texts that records refer to by number (0: none): the number of the first (uint32_t),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of an installed prefix: cannon, npu-smi, set_env.sh, and the files that build systems look for.
 
     CANNON_PREFIX=/path python3 tests/cli/test_cli.py

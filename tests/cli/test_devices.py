@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of scripts/gen_devices.py: the project's profiles are accepted, and faulty ones are refused by name.
 
     python3 tests/cli/test_devices.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of environment variables and options: wrong values are reported, and nothing runs with other values instead.
 
     CANNON_PREFIX=/path python3 tests/cli/test_environment.py

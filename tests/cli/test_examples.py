@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the programs in examples/memory, built as a user builds them, with an installed prefix.
 
     CANNON_PREFIX=/path python3 tests/cli/test_examples.py

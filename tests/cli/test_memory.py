@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the parts of `cannon run`'s report about copies, zero copy, advice and the roofline.
 
     CANNON_PREFIX=/path python3 tests/cli/test_memory.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the tools that observe a program: statistics, call sites, the memory debugger, cannon top, npu-smi info -t.
 
     CANNON_PREFIX=/path python3 tests/cli/test_monitor.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the files that the tools and the library write: no file of the user is lost, and a full disk is reported.
 
     CANNON_PREFIX=/path python3 tests/cli/test_outputs.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of cannon plan.
 
     CANNON_PREFIX=/path python3 tests/cli/test_plan.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the profiler's recordings and of their export by msprof.
 
     CANNON_PREFIX=/path python3 tests/cli/test_profiler.py

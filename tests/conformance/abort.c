@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclrtDeviceTaskAbort: queued tasks are dropped, and streams remain usable afterwards. */
 #include "acl_test.h"
 

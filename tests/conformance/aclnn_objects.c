@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Objects of aclnn (tensors, scalars, lists, executors): their lifetimes and the values they hold. */
 #include "acl_ops.h"
 

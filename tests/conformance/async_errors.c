@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks that fail after the launching call has returned 0: a later call reports the failure. The failing task is a
  * lookup with an index outside its table. */
 #include "acl_ops.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Invalid input for every function, with the code that it must return. Where the documentation gives no number, any
  * error is accepted. Cases that need more set-up (copies, frees, subscriptions) are in the file of their family. */
 #include "acl_ops.h"

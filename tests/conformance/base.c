@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that need no stream: sizes of data types, half precision, device attributes, versions. */
 #include "acl_test.h"
 

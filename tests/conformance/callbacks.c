@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* User code in streams: host functions, which run on the library's threads, and callbacks, which run on the user's. */
 #include "acl_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Capture of streams into models: the tasks that are recorded, the effect of an execution, and the calls that a capture
  * forbids. */
 #include "acl_capture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Capture of streams: events recorded outside and waited for inside a capture or the reverse, and task groups that are
  * updated. */
 #include "acl_capture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts: each thread has its own current one, contexts are isolated from each other; system parameters. */
 #include "acl_test.h"
 

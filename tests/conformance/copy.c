@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and fills: all directions, synchronous and asynchronous, sizes, rectangles, and refused arguments. */
 #include "acl_test.h"
 

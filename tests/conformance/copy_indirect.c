@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies whose parameters lie in device memory and are read when the task runs. */
 #include "acl_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Batches of copies, and fills with 32-bit words. */
 #include "acl_test.h"
 

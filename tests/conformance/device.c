@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Devices: their number and properties, the counter of set and reset, and the objects that a reset destroys. */
 #include "acl_test.h"
 #include "self.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dumps of operators' tensors: the order of the calls and the configuration. */
 #include <sys/stat.h>
 #include <unistd.h>

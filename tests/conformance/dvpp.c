@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory for media processing, through both interfaces (hi_mpi and acldvpp). */
 #include "acl_test.h"
 

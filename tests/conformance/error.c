@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The thread's last error code and the texts of recent errors. */
 #include "acl_test.h"
 

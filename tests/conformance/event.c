@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events: the kinds of events and the operations that each permits; record, wait, reset and timestamps. */
 #include "acl_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Registered host memory, allocations with attributes, and queries about addresses. */
 #include "acl_ops.h"
 #include "acl_test.h"

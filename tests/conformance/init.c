@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclInit and aclFinalize with their reference count; the configuration file. */
 #include "acl_test.h"
 

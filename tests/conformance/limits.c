@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Settings for later tasks: limits of cores, the handling of overflow, and operators' time-out. */
 #include "acl_test.h"
 

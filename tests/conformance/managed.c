@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Managed memory: one address for host and device, advice, prefetching, attributes. On products that lack it, the calls
  * report that it is not supported. */
 #include "acl_ops.h"

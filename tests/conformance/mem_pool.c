@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stream-ordered memory pools, and allocators registered for streams: return codes, attributes, and the streams that
  * may reuse a freed block. */
 #include "acl/acl_rt_memory_soma.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory and pinned host memory: alignment, policies, invalid frees, exhaustion. */
 #include "acl_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kinds of addresses, memory usage by component, and cache operations. */
 #include "acl_test.h"
 

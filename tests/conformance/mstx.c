@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mstx: the program's own marks and ranges, with and without recording. */
 #include "acl_test.h"
 #include "folder.h"

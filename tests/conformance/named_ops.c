@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operators called by name: attributes, compiler options and calls. */
 #include "acl_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Notifies, binary and counting. Each record of a binary notify lets one wait pass, whichever comes first. */
 #include "acl_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Notifies shared between processes: one process creates and waits, others record. */
 #include "acl_test.h"
 #include "peer_process.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The profiler: the order of its calls, its configurations, marks, ranges and steps. */
 #include <dirent.h>
 #include <dlfcn.h>

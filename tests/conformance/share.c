@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory shared by two processes: physical memory through shareable handles, blocks through keys. */
 #include "acl_ops.h"
 #include "sharer.h"

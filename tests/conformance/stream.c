@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: order within a stream, independence of different streams, waiting with and without a limit. */
 #include "acl_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor descriptions (aclTensorDesc): the values given at creation and the values returned by getters. */
 #include "acl_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Uncorrectable errors of device memory: an intact device reports none and has nothing to repair. */
 #include "acl_test.h"
 

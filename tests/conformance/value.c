@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Words of device memory that streams write and wait for (aclrtValueWrite, aclrtValueWait). */
 #include "acl_test.h"
 

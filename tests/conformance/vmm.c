@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Virtual memory management: reservations, physical memory, mappings and access rights, in the orders that programs
  * use. */
 #include "acl_ops.h"

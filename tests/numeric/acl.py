@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls the public libraries through ctypes: device memory, aclnn objects and the two-phase call.
 
     x = Tensor.of(F32, values); out = Tensor.empty(F32, x.shape)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls operators by name: aclopCompileAndExecute on descriptions, and storage formats in NumPy.
 
     x = Operand.of(F16, values, NZ); y = Operand.empty(F16, values.shape, NCHW)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fails where an operator of the schemas (ops/*.ops, ops/graph.aclop) was called by no numeric test.
 
     called_operators.py FOLDER          FOLDER: what CANNON_CALLED was while the tests ran (see acl.py)

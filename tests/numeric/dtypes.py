@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data types as the tests see them.
 
 A tensor's bytes are its `storage` (a NumPy dtype of the same width: bfloat16 travels as uint16), its numbers are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random cases: shapes, views and values from one seeded generator, and the loop that runs them.
 
 Environment: CANNON_SEED (random if unset, derived from the git tree in `make check`; every failure prints it),

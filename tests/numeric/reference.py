@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides which results are right.
 
 A reference is computed in long double (or exact integers), and never by the method that the library uses. `check` then

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators called by name, with the formats that torch_npu passes: conversions of formats, convolutions, GEMMs,
 reductions, norms, pooling and others."""
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activations, their gradients, and gated units, each a row of a table. Gradients are compared with differences of the
 function in long double, never with the formula that the library uses."""
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention against a reference in double precision with explicit masks: every layout, sparse mode and shape of bias
 and mask, heads that share keys, and dropout. The reference gradients are a closed formula, which is itself checked
 against finite differences."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise operators of two and three operands that test_elementwise.py does not cover, each a row of a table."""
 import unittest
 from collections import namedtuple

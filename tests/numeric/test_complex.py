@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise functions of complex numbers, compared with long double."""
 import unittest
 from collections import namedtuple

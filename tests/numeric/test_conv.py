@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Im2col, convolutions and their gradients. The references gather each window, in double or long double."""
 import itertools
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CtcLoss and its gradient, compared with sums over paths in long double and with their differences."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random integers and booleans, dropout, multinomial, permutations: checks their distributions, and that they depend on
 nothing but seed and offset. Statistical bounds lie six standard deviations out or further."""
 import math

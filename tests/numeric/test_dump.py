@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What aclmdlSetDump writes of operators' tensors: a length, a message in protobuf's encoding, the bytes."""
 import collections
 import ctypes as ct

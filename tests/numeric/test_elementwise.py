@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unary, binary and ternary elementwise operators, each a row of a table, with random types, shapes, views and
 broadcasts."""
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that must be refused in phase one, for every operator: 161001 for nulls, 161002 for everything else that is
 wrong, and a message that names the parameter as CANN's signature does.
 

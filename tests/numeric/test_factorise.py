@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LinalgQr, Slogdet and Pdist."""
 import itertools
 import unittest

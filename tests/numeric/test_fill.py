@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that fill tensors from scalars: Linspace, LogSpace, Range, Eye, fills by tensor and of diagonals, OneHot;
 and real and imaginary parts of complex numbers. InplaceFillScalar, InplaceZero, InplaceOne and Arange are in
 test_move.py."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Foreach*: one elementwise function applied to lists of tensors; and the scaling of losses."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rfft1D and Stft, compared with sums in long double."""
 import unittest
 

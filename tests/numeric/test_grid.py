@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AffineGrid, GridSampler and its gradients, compared with sums over taps in long double."""
 import itertools
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tester's own arithmetic, against NumPy's and against bit tricks. Needs no library."""
 import unittest
 

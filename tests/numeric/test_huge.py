@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes at which 32-bit indices and running sums break. Left out with CANNON_CASES=small: they move gigabytes."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that gather from or scatter to positions given by index tensors."""
 import os
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses compared with formulas in long double, and their gradients with finite differences of those."""
 import unittest
 from collections import namedtuple

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix products against long double, within 2 K eps (|A| @ |B|) and the rounding of the output."""
 import unittest
 

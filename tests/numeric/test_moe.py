@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mixtures of experts: tokens sorted by their experts and back, and gates, compared with NumPy."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that move or make values: Cast, InplaceCopy, fills, Arange, Cat, Permute, IndexSelect, Embedding."""
 import os
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Norms over rows, groups and channels, and their gradients, against their definitions in long double.
 
 The bounds: statistics are sums in blocks, so the error of an element is at most some tens of float units (EPS) of its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Average and max pooling, their gradients and MaxUnpool. The references are loops over the pooling windows."""
 import itertools
 import unittest

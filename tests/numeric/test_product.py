@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GEMM family except Mm: products added to a matrix, GEMV, outer products, quantised weights, linear equations."""
 import ctypes as ct
 import unittest

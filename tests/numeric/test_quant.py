@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantisation by given scales: the formulas, evaluated in float32 one operation after the other."""
 import unittest
 

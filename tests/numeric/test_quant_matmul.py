@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """QuantMatmulV4, the packed words of its scales, and small fused operators of attention."""
 import unittest
 

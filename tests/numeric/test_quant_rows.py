@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantisation of rows by their own extremes, of groups of rows, and after an RmsNorm."""
 import unittest
 

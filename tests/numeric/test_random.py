@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """InplaceNormal and InplaceUniform: reproducible, independent, and of the requested distribution.
 
 Every statistical bound lies six standard deviations out or further: a failure is a defect, not chance.

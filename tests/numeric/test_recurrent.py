@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LSTM and GRU layers, forward and backward, called by name like op-plugin. The references are cells in double, whose
 gradients are checked once against finite differences."""
 import unittest

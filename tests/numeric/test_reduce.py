@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions: sums are within the stated bound, bits are the same for every layout, order statistics are exact."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Upsample* and their gradients, and Resize, compared with dense matrices of weights, one for each axis."""
 import unittest
 

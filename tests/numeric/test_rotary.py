@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RotaryPositionEmbedding and related operators, and RingAttentionUpdate, compared with long double."""
 import unittest
 

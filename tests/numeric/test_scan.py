@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running sums, products, maxima and minima: rounded once, with the same bits for every layout."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GatherV3, IndexFill, IndexAddV2 and RepeatInterleaveGrad."""
 import unittest
 

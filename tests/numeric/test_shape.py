@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that rearrange elements, pad, cut or repeat. They copy bits unchanged, so results are compared exactly."""
 import itertools
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Softmax, its logarithm and its masked form, with their gradients."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sorting and selecting: exact, stable, and NaN is largest."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What training needs: log-softmax, negative log likelihood, their gradients, AdamW."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of one tensor, each a row of a table, with random types, shapes and views; in place if CANN has that."""
 import math
 import unittest

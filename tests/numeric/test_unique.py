@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators whose output shape depends on the data: Nonzero, MaskedSelect, Unique; and searching and counting."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Angles, polar coordinates and vector products."""
 import unittest
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclrtDeviceTaskAbort together with what Cannon adds or leaves open: running tasks, waiting threads, callbacks, graphs
  * and memory. */
 #include "acl_test.h"

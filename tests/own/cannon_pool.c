@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cannon's own pool interface (cannon/pool.h): configuration, statistics, behaviour when memory is short, and messages.
  * The device has 256 MiB. */
 #include "cannon/pool.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The order between streams that pools derive from events and notifies: which waits allow a pool to reuse a block in
  * another stream, and which do not. Each test has a pool with room for one block, in which only the way of reuse under
  * test is enabled. */

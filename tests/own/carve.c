@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cannon_check_carved: dividing a block into pieces. Each violation is reported by the name of its rule. */
 #include "acl_test.h"
 

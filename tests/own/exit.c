@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls while the process exits. Exit handlers registered before aclInit, and destructors, run after the library's own
  * exit handler; the work that they wait for must still complete, user functions included. Each case runs in a child
  * process (this program with the case's name as argument) under a watchdog. */

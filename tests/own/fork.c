@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Forked children: a child has no device memory, keeps pinned host memory, and ends cleanly if it never calls Cannon.
  * System calls that get a device address fail with EFAULT. */
 #include "acl_test.h"

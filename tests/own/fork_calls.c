@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The result of each call in a forked child: 107002 with a message where the call needs the device, or handles or
  * memory of the parent; the usual result where it does not. No call crashes or hangs, even if other threads of the
  * parent were inside the library during the fork. */

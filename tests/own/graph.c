@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Captured graphs where CANN's documentation is silent: checks before an execution, the memory that a graph keeps,
  * failures, and lifetimes. */
 #include "acl_capture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Invalid host accesses. An access of the host to device memory ends the program with a message that names the block; a
  * copy with an invalid host pointer ends it with a message that names the call and the pointer. Each case runs in a
  * child process (this program with the case's name as argument), which prints the address and then makes the access. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Huge pages for device memory: where the host supports them, they are allocated by the first task that writes a whole
  * granule. */
 #include "acl_test.h"

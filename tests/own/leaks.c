@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory debugger (CANNON_LEAKS), applied to programs with deliberate errors, each in a process of its own. */
 #include "acl_test.h"
 #include "self.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes on one machine share its devices' memory through the ledger file. Memory charged by one process is
  * unavailable to others until it ends, however it ends; processes with another ledger are not affected. No content of
  * the file may crash a process. */

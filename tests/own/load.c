@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The utilization of a device, measured by the time that operators run. A single sample may miss work, but continued
  * work is seen eventually, and so is its end. */
 #include "acl_ops.h"

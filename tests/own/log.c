@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log: ASCEND_GLOBAL_LOG_LEVEL chooses the level, ASCEND_SLOG_PRINT_TO_STDOUT prints to stdout,
  * ASCEND_PROCESS_LOG_PATH writes a file. Without the latter two nothing is written. */
 #include "acl_test.h"

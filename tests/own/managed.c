@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Properties of managed memory that go beyond CANN's. */
 #include "acl_test.h"
 #include "self.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text of an error names the function, the argument, its value and the expected value. */
 #include "acl_ops.h"
 

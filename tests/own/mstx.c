@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mstx: messages for wrong calls, which return no code, and the library's functions without the inline header. */
 #define MSTX_LINKED
 #include "acl_test.h"

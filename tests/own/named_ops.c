@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operators called by name, as far as Cannon's behaviour goes beyond CANN's documentation. */
 #include "acl_test.h"
 

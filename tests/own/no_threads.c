@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operation when no thread can be started (ulimit -u, pids.max): the library reports it once, and waiting threads do
  * all the work. Each case runs in a child process as an ordinary user under RLIMIT_NPROC, with a watchdog. */
 #include "acl_test.h"

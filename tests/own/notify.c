@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Notifies, as far as Cannon's behaviour goes beyond CANN's documentation: in graphs, between threads, and messages for
  * misuse. */
 #include "acl_capture.h"

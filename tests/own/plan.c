@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The planner's public interface (cannon/plan.h): plans, limits, cancellation and errors. */
 #include "cannon/plan.h"
 

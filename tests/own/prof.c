@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The profiler, as far as Cannon's behaviour goes beyond CANN's documentation: sessions start and stop while other
  * threads work, data that cannot be recorded is refused with a message, and a forked child records nothing. */
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Recordings (CANNON_RECORD): the allocations and order of several threads are recorded in a possible order, and the
  * records remain in the file when the process is killed. */
 #include "acl_test.h"

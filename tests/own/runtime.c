@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Behaviour of Cannon's runtime where CANN's documentation leaves it open. */
 #include "acl_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The scheduler's random mode (CANNON_SCHEDULE_SEED): it runs tasks in other legal orders, and the same seed gives the
  * same order. Each seed runs in a child process. */
 #include "acl_test.h"

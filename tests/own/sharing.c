@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sharing between processes, beyond CANN's documentation: order of closing, limits with messages, and economical use of
  * the kernel's mappings. */
 #include "acl_test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cannon_trim: memory kept only for reuse is returned on request; memory in use is not affected. */
 #include "acl_test.h"
 

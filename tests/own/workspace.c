@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Workspaces: phase one reports the size in multiples of 64 bytes; phase two refuses anything smaller. */
 #include "acl_ops.h"
 

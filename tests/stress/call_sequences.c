@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random legal use from several threads, with wrong calls mixed in, against a model of what device memory must hold.
  *
  *   stress_call_sequences SEED|random STEPS        (STRESS_STEPS in the environment sets another number of steps)

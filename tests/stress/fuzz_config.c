@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fuzz test of aclInit's configuration file: any content is accepted or refused with one of the documented codes, and
  * the library remains usable. LLVMFuzzerTestOneInput is libFuzzer's entry point; without libFuzzer, main() mutates a
  * few seeds:

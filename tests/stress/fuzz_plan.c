@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fuzz test of the tables for `cannon plan`: each is read, or refused with its line number; what was read is planned,
  * or refused by the planner; a plan is valid, and unchanged after writing and reading it. LLVMFuzzerTestOneInput is
  * libFuzzer's entry point; without libFuzzer, main() mutates a few seeds:

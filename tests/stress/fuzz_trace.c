@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fuzz test of the files for `cannon replay`, binary and text: each is read, or refused with its line or offset, and
  * what was read can be replayed. LLVMFuzzerTestOneInput is libFuzzer's entry point; without libFuzzer, main() mutates a
  * few seeds:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that capture, execute and destroy graphs of their own, execute one that all share, update a group of it and
  * submit as ever, all at once. What comes out is compared with sums on the host.
  *

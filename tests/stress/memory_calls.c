@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls all memory functions at random from several threads, with wrong calls mixed in, and compares the outcome with a
  * model that knows every block.
  *

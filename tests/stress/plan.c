@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The planner on random problems. Each plan is valid according to a checker that compares every pair of buffers. No
  * bound exceeds the minimum peak found by exhaustive search, and small problems reach that minimum. No peak exceeds the
  * best of eight greedy orders. The number of threads does not change the result.

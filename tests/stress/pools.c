@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pools under pressure. Several threads, each with several streams, allocate blocks from one pool, write a pattern into
  * them, read it back after a while and free them in the same or another stream. A block that was handed to another
  * stream too early has a wrong pattern. Prints on stdout what was done. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that share memory and are killed, both at random, compared with a model of every byte; then many processes
  * at once, and many threads of one process.
  *

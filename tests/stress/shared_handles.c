@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handles that several threads share, and destroy while others use them: legal and illegal calls, mixed at random.
  *
  *   stress_shared_handles SEED|random STEPS        (STRESS_STEPS in the environment sets another number of steps)

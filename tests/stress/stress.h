@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Common parts of the stress programs: random numbers from a seed, and checks that report the position in the sequence
  * when they fail. */
 #ifndef CANNON_TESTS_STRESS_STRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams that cannot proceed must not stop others: streams blocked by events and host functions, destroyed while they
  * hold tasks, reset during work, awaited by many threads, and present during a fork. */
 #include "acl_test.h"

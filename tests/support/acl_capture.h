@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Support for tests that capture streams: a fixture with two streams and a device buffer of floats, and helpers that
  * begin, end, fill and execute captures. */
 #ifndef CANNON_TESTS_SUPPORT_ACL_CAPTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers for tests of operators: tensors over device memory, and both phases of an operator in one line. */
 #ifndef CANNON_TESTS_SUPPORT_ACL_OPS_H
 #define CANNON_TESTS_SUPPORT_ACL_OPS_H

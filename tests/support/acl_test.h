@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Common parts of all tests of the runtime API: cmocka, checks that print CANN's own message when they fail, a device
  * fixture, gates that hold a stream, threads, and device buffers.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # acl_tests(LABEL name...): one executable and one test for each name.c of the current folder.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)

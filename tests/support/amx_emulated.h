@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Emulation of AMX in C. Compiling a kernel with `-include` of this header makes it run on any processor that has
  * AVX-512 and AVX512_BF16. The tiles follow Intel's manual (Architecture Instruction Set Extensions, chapter 3); all
  * have 16 rows of 64 bytes, the only configuration that the project uses. About 100 times slower than the hardware. */

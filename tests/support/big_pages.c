@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a machine with pages of 4 KiB look like one with pages of 64 KiB, as many kernels for aarch64 have. Preloaded
  * into a test, it answers sysconf(_SC_PAGESIZE), and refuses what such a kernel would refuse. QEMU's user mode cannot
  * do that. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A temporary folder under /tmp for one test program, and its recursive removal. */
 #ifndef CANNON_TESTS_SUPPORT_FOLDER_H
 #define CANNON_TESTS_SUPPORT_FOLDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Mutation of seed inputs for fuzz tests that run without libFuzzer. The random sequence is fixed, so every run sees
  * the same inputs. */
 #ifndef CANNON_TESTS_SUPPORT_FUZZ_H

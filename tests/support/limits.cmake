@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # test_limits(name...): COST and TIMEOUT of tests, from the table below.
 #
 # A line of the table: a pattern of names; the usual seconds in the release build on an idle machine, which are the COST

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A second process of the same test program, controlled by the test. Both sides exchange messages of fixed size through
  * pipes, so the test decides in which order the two processes act. The child is started by exec and ends when the test
  * ends. */

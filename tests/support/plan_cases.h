@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Support for tests of the planner: random problems, a checker, greedy passes and an exhaustive planner. None of them
  * shares code with the planner, and all compare every pair of buffers. */
 #ifndef CANNON_TESTS_SUPPORT_PLAN_CASES_H

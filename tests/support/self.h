@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs this test program again as a child process with a mode word as its argument. Used for tests that need a fresh
  * process, such as those that set the environment or expect a fatal signal, which cmocka's signal handlers would
  * catch. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replaces this process by the same test program with a mode word as its argument. */
 #ifndef CANNON_TESTS_SUPPORT_SELF_EXEC_H
 #define CANNON_TESTS_SUPPORT_SELF_EXEC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A peer process that shares memory with the test: it exports, imports, reads and fills one piece of memory at a time,
  * as the test orders. It returns codes without judging them; the test compares them with what it expects. */
 #ifndef CANNON_TESTS_SUPPORT_SHARER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The allocators of `cannon replay`: cases computed by hand from the rules of each, and properties that all of them
  * guarantee. */
 #include "replay/replay_allocator.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the bank decides, given measured times: no clock, no threads. */
 #include "runtime/bank.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks found by address, against a model with a word per unit. There is no memory behind these windows. */
 #include "memory/heap/blocks.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The environment variables that describe the devices. They are read once per process, so each case runs in a child
  * process. */
 #include "runtime/device.h"

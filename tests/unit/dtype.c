@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Conversions of half-precision types, tested exhaustively, and the tables of type promotion and casts. */
 #include "tensor/dtype.h"
 

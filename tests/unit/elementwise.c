@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The elementwise engine on random views, compared with a loop over indices. The loops that convert and compute single
  * elements are the engine's own (tests/unit/loops.c checks them); this test checks the addressing of elements. */
 #include "kernel/engine/elementwise.h"

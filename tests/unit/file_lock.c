@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process that is stopped while holding the lock on the machine's file: other processes report it, wait, and after a
  * limit refuse allocations with a message that names it. */
 #include <fcntl.h>

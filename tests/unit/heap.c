@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Heaps by themselves: blocks and their edges, the promise of memory, what waits for tasks, threads. */
 #include "memory/heap/heap.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Intervals: found by any address, in order, and the gaps between them; against a plain list of units. */
 #include "memory/intervals.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Components of the memory debugger: its options, and its tables compared with a model. */
 #include <signal.h>
 

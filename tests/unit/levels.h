@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of each instruction set level that this processor supports. */
 #ifndef CANNON_TESTS_UNIT_LEVELS_H
 #define CANNON_TESTS_UNIT_LEVELS_H

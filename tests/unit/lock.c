@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The check of the order of locks (base/lock.h). Builds without CANNON_INVARIANTS check nothing, and the tests are
  * skipped. */
 #include "base/lock.h"

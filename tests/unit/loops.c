@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The innermost loops of the engine: conversions compared with their definition, sums for any alignment, and equal
  * results at all levels. */
 #include "kernel/engine/loops.h"

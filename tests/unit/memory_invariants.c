@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The checks of src/memory's states say no to a state that is broken on purpose, each part of it once. Builds without
  * CANNON_INVARIANTS have no such checks. The sources are included for their structs, so the library's objects of these
  * names are not linked. */

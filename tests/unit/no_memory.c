@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation inside the library fails in turn: the call returns an error with a message, leaves all as it was,
  * and succeeds in the end. Where a call can do without (a cache, a larger table), it succeeds at once. */
 #include <dirent.h>

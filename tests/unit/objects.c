@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handles: live ones are known, stale and foreign ones too, and slots are reused as late as possible. */
 #include "runtime/object.h"
 

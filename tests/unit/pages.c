@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory behind addresses: what moves keeps its contents, what goes back is empty, the file says the same as the
  * view. */
 #include "memory/heap/pages.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parallel loops: every part runs once, whoever runs it. The linker makes the machine have four processors and the bank
  * always for teams, so that threads are there wherever this runs; and thread creation fail where a test says so. */
 #include "runtime/parallel.h"

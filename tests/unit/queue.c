@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A stream's queue: order over segments, that it allocates nothing once it is warm and frees all, and that its checks
  * find what does not agree. */
 #include <pthread.h>

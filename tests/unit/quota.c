@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CPU quotas of control groups, read from files laid out as by Linux, Docker and systemd. */
 #include "base/quota.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The range allocator against a map with a word per unit. */
 #include "memory/heap/ranges.h"
 

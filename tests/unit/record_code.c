@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The format of recordings: written records are read back unchanged, and invalid files are reported with the offset of
  * the error. */
 #include "trace/record_read.h"

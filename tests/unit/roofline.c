@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The roofline model and the model of the L2 cache, on cases computed by hand. */
 #include "runtime/roofline.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of the statistics file: assignment of rows to pools, streams and call sites, also when a table is full. */
 #include <pthread.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules of allocation and of dividing blocks, on numbers computed by hand. */
 #include "memory/rules.h"
 

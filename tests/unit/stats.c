@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Statistics: histograms and their percentiles, the counters of a heap, and the alarm. */
 #include <math.h>
 #include <pthread.h>

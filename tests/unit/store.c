@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Places and the memory behind them under fragmentation: contents stay, what is charged follows what is in use,
  * nothing is refused while there are free pages anywhere. */
 #include "memory/heap/store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams from inside: order, one runner, failures, blocking, what becomes of tasks that never run, that a warm stream
  * allocates nothing; waits for events and notifies; and that the checks of invariants find what does not agree. */
 #include "runtime/stream.h"

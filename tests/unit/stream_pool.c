@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pools against a model that knows of every unit of memory which stream freed it last, and what comes after what. */
 #include "memory/pool/stream_pool.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Heaps for unit tests. A heap cannot be destroyed, so each uses the address window of another device; all stay
  * reachable for leak checkers. */
 #ifndef CANNON_TESTS_UNIT_TEST_HEAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text from foreign sources is escaped for display; parsing and printing of numbers and sizes. */
 #include "base/text.h"
 

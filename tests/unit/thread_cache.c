@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Heaps that nobody observes: threads keep what they freed, and nothing of it is lost to the others. */
 #include "memory/heap/thread_cache.h"
 

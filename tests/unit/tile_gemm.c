@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The blocks of GEMM, packed from operands with any strides, compared with sums in double. Nothing outside C may be
  * written. */
 #include "kernel/product/tile_gemm.h"

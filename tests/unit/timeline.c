@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The files of the timeline: their contents, and what is left out. */
 #include "trace/timeline.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Traces of allocations read from files, and the results of replaying them. */
 #include "replay/replay.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Balanced trees compared with an array of their items. */
 #include "base/tree.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Common parts of the unit tests: cmocka, and random numbers that are the same in every run. */
 #ifndef CANNON_TESTS_UNIT_UNIT_H
 #define CANNON_TESTS_UNIT_UNIT_H

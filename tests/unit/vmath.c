@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Errors of the vector math functions in ULP, at every level. By default the test samples floats evenly over their bit
  * patterns; `unit_vmath 1` tests all 2^32 (some hours with the C library's long double). */
 #include <float.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The check of reservations, mappings and physical memory says no to a state that is broken on purpose, as in
  * memory_invariants.c. */
 #include "memory/vmm/vmm.c"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention: out = dropout(softmax(scale Q K^T + bias, masked)) V, and its gradient. Several query heads may share the
  * keys of one head (grouped-query attention). The computation is blocked: no intermediate result has queries x keys
  * elements.

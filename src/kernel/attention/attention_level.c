@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See attention_level.h. */
 #include "kernel/attention/attention_level.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops of attention over rows, for one instruction set level (engine/level.h). Arrays are contiguous floats in
  * cache, unless stated otherwise. The functions have no state. exp2: relative error below 2^-22; results below 2^-126
  * are flushed to 0. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradient of attention. The probabilities are recomputed block by block from the maxima and sums of the forward pass:
  *
  *   P = exp(S - top) / sum          dV = (D o P)^T dO        D: the dropout mask's factors

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention for few queries, as in token-by-token generation: keys and values are read once, at memory bandwidth, for
  * all queries of the heads that share them.
  *

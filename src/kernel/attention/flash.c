@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnFlashAttentionScore, its variants, and their gradients: CANN's attention operators for training. */
 #include <stdlib.h>
 

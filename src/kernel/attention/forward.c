@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocked attention with an online softmax (as in FlashAttention).
  *
  * A unit of work is a chunk of up to CHUNK_ROWS query rows of the heads that share keys. Keys and values are packed one

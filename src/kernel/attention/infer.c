@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnFusedInferAttentionScore, aclnnPromptFlashAttention and aclnnIncreFlashAttention: CANN's attention operators for
  * inference. Quantised keys, values and results are rejected. */
 #include <stdlib.h>

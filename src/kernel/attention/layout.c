@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See layout.h. */
 #include "kernel/attention/layout.h"
 

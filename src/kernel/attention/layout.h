@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Conversion of CANN's layouts of queries, keys, values and masks to strided heads. Called by flash.c, infer.c and
  * ring.c while operators are prepared. */
 #ifndef CANNON_KERNEL_ATTENTION_LAYOUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention plans at run time: sequences, addresses of keys, and the distribution of units over threads. */
 #include "kernel/attention/attention.h"
 

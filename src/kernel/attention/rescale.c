@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnTransformBiasRescaleQkv: splits a joint projection qkv [B, T, 3 * heads * depth] into queries, keys and values
  * [B, heads, T, depth], and adds the corresponding part of the bias to each. Queries are divided by sqrt(depth). */
 #include <math.h>

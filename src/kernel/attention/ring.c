@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnRingAttentionUpdate: combines the results of two attentions over different keys, using the maxima and sums of
  * their softmaxes. Rows are processed one by one; the softmax statistics [.., 8] hold eight copies of each value. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rotary position embedding: RotaryPositionEmbedding, its gradient, InterleaveRope, and ApplyRotaryPosEmb. Pairs of
  * components are rotated by angles whose cosines and sines are given as tables that broadcast to the rows. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See rotary_level.h. */
 #include "kernel/attention/rotary_level.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rotary position embedding of rows, for one instruction set level (engine/level.h). Rows are contiguous floats.
  *
  * A mode defines pairs of components. For a pair (x, y), component a of the result is x cos_a - y sin_a, and component

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processing of one query's dot products with keys: bias, mask, and online softmax. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/conv/by_channel.h"
 
 #include "kernel/engine/level.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Depthwise convolutions without strides (one channel and one row per group), and their gradients. Inputs are read
  * in place; AVX-512 masks replace the padding, so that no padded copy is made. Accumulates in float. Called by
  * correlate.c and weight_gradient.c. Thread-safe: all state is in the caller's structs. */

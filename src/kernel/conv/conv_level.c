@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled once per instruction set level; see conv_loops.h. */
 #include <string.h>
 #ifdef __AVX512BW__

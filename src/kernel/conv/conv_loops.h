@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops that convolutions, im2col and related operators share, with one table for each instruction set level
  * (engine/level.h). All functions are pure loops over the caller's memory. */
 #ifndef CANNON_KERNEL_CONV_CONV_LOOPS_H

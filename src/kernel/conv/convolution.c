@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operators Convolution, ConvDepthwise2d and ConvTbc and their gradients: checks of the arguments, and plans
  * that call correlate.h and weight_gradient.h. */
 #include <stdlib.h>

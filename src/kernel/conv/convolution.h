@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points of convolutions and their gradients for the operators' prepare functions, independent of how each
  * operator names and orders its arguments. Called by convolution.c and graph_conv.c on the calling thread; the
  * executor's `run` later executes the plan. */

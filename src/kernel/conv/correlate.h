@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = w * x, and the gradient of x from that of y, by one of five algorithms:
  *
  *   packed GEMM       of weights and im2col columns (phase_products.h): kernels of one tap, many weights, 16-bit dtypes

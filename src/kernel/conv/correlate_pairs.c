@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Direct phases on VNNI pairs (direct_pairs.h): packing, the loop over blocks, and storing the outputs. */
 #include <string.h>
 

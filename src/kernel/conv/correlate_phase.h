@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Internal to correlate.c and correlate_pairs.c: one phase (phase.h) of a convolution by one of the direct
  * algorithms. correlate.c sets it up and executes phases of floats; correlate_pairs.c executes those of VNNI pairs
  * (direct_pairs.h). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops of direct convolutions on floats, with one table for each instruction set level (engine/level.h).
  * Positions are those of a plane of outputs, in the order of the padded copy of the inputs (image.h), so
  * neighbouring positions are adjacent in memory for every tap. Each output is one chain of fused multiply-adds. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled for AMX; see direct_pairs.h. Tile rows are positions: for any tap, 16 neighbouring positions are 1 KB of
  * contiguous memory. */
 #include "kernel/conv/direct_pairs.h"

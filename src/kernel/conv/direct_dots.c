@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled for AVX512_BF16; see direct_pairs.h. Vector lanes are rows, so no lane is wasted at the ends of lines, as
  * would be the case if lanes were positions. */
 #include "kernel/conv/direct_pairs.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled once per instruction set level, with -ffp-contract=fast; see direct.h. */
 #include "kernel/conv/direct.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/conv/direct_pairs.h"
 
 const pair_kernel *direct_pairs(void) {

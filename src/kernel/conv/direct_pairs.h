@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Direct convolution kernels on bfloat16, by AMX (direct_amx.c) or AVX512_BF16 dot-product instructions
  * (direct_dots.c). Inputs are a padded copy (image.h) in which each position holds 32 channels in 64 bytes, so that
  * a tap is another row of the copy; weights are packed tiles (pair_weights.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/conv/geometry.h"
 
 static status conv_expect_array(const aclIntArray *a, const char *name, int n, int64_t least) {

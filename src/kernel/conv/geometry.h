@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shapes of a convolution as all of its passes (forward, gradient of x, gradient of w) see them: y = w * x,
  * where
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gradient of w as a GEMM over positions, on bfloat16 kernels (pair_products in direct_pairs.h): the lines of
  * x's channels from a copy with x's padding, by y's rows in the same order, with zeros where there is no output. A
  * tap only shifts the first element of x's lines, so nothing is gathered. Used for contiguous weights whose channels

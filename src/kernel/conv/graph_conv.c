@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions that are called by name (ops/graph.aclop). Their axes are in the order of data_format and of the
  * operands' formats; strides and dilations have one value per dimension, pads one per end of each axis. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Im2col, which copies the windows of an image to the columns of a matrix, and its gradient, which adds columns up
  * to an image. The matrix has a row for each channel and position in the window, and a column for each window. */
 #include <string.h>

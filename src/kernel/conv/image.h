@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A conv_image is a copy of one side of a convolution with its padding, as floats or as bfloat16 pairs, in an order
  * in which one output further is one element further for every tap: along a strided axis, elements are grouped by
  * their remainder modulo the stride. Element j of a group is x[low + j * stride + remainder], where the remainder is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fills padded copies with VNNI pairs of channels, and splits floats into sums of three bfloat16 terms; see
  * direct_pairs.h. Compiled for AVX512_BF16. */
 #include "kernel/conv/direct_pairs.h"

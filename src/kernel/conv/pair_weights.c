@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/conv/pair_weights.h"
 
 #include <string.h>

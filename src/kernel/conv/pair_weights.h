@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packs weights for the kernels of direct_pairs.h: tiles of 16 VNNI pairs of channels by 16 rows, those of a block
  * of PAIR_ROWS rows in the order [steps][taps][1 or 2 tiles], padded with zeros where there are no rows or channels.
  * For floats, each bfloat16 term is packed by itself. Called by correlate_pairs.c. Thread-safe for different blocks. */

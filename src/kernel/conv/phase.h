@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The phases of a convolution's gradient of x (its polyphase decomposition): outputs whose coordinates have the same
  * remainders modulo the strides see the same taps, so each phase is a convolution without strides. The forward pass
  * is one phase. Pure functions. */

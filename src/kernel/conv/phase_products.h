@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One phase (phase.h) of a convolution or of its gradient of x as a GEMM of weights by im2col columns (columns.h),
  * on packed blocks. Called by correlate.c; runs on the thread pool. */
 #ifndef CANNON_KERNEL_CONV_PHASE_PRODUCTS_H

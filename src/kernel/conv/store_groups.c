@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stores sums [position][row] as outputs; see direct_pairs.h. Compiled for AVX512_BF16. */
 #include "kernel/conv/direct_pairs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/conv/weight_gradient.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gradient of w: each element is the sum over positions and batch items of y times x, shifted by the element's
  * tap. By one of these algorithms:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Winograd convolution: the GEMMs of transformed tiles. There are two orders, which give bitwise equal results:
  *
  *   by tiles   All weights are transformed first. Then each block of tiles is transformed, multiplied by all of the

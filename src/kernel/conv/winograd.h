@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Winograd convolutions of floats with kernels of 3 x 3 without strides, and their gradients of x, on transformed
  * tiles (winograd_tiles.h). An output depends only on the inputs of its own window; the error is relative to the
  * window's largest input times the largest weight, channel by channel. Called by correlate.c. */

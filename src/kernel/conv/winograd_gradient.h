@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gradient of w for kernels of 3 x 3 without strides, from transformed tiles (winograd_tiles.h) of x and of y's
  * gradient: 16 GEMMs, summed over tiles. For floats and contiguous weights. Called by weight_gradient.c. */
 #ifndef CANNON_KERNEL_CONV_WINOGRAD_GRADIENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled once per instruction set level; see winograd_tiles.h. */
 #include "kernel/conv/winograd_tiles.h"
 #include "kernel/engine/level.h"

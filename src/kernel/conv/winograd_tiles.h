@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Winograd tiles of convolutions with kernels of 3 x 3 without strides: 2 x 2 outputs, and the 4 x 4 inputs that
  * they depend on. A sum over windows becomes 16 products of transformed tiles, instead of 36 multiplications (S.
  * Winograd's minimal filtering; A. Lavin and S. Gray, arXiv:1509.09308). Along one axis, for inputs d, weights g and

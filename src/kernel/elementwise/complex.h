@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elementwise functions of complex numbers: computed in double on tiles that hold real and imaginary parts separately,
  * so that complex64 is rounded correctly and operands may be real or complex. Called by op_elementwise.c for functions
  * that it does not map to real functions of the elementwise engine (it does so for products of operands of one complex

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/elementwise/complex_math.h"
 
 static double complex quotient(double complex x, double complex y) {

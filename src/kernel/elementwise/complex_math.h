@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of complex numbers in double that the C library lacks. Branch cuts and limits are those of C99, annex G.
  * Pure. */
 #ifndef CANNON_KERNEL_ELEMENTWISE_COMPLEX_MATH_H

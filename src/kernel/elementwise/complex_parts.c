@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Real, Complex and Polar: take the real parts of complex numbers, or make complex numbers of their parts. A part is an
  * element of the float type of half the size, at every other position in memory. */
 #include "kernel/elementwise/complex.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LinalgCross: the cross product along a dimension of size 3, of real and complex numbers. Components are computed in
  * double (integers in int64) and rounded once. */
 #include "kernel/engine/axis.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks and plans of elementwise operators, once their arguments are sorted by role: dtypes, shapes, the plan. Called
  * by prepare functions, of this folder and of others, whose arguments are not simply a function's operands and
  * parameters. Thread-safe: the functions work on the caller's data. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that store one value into all elements or into those of a diagonal: InplaceFillScalar, InplaceFillTensor,
  * InplaceZero, InplaceOne, Eye, InplaceFillDiagonal. */
 #include "kernel/elementwise/fill.h"

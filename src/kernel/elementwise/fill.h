@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stores one value into every element of a view. Called by this folder and other families' kernels. Thread-safe. */
 #ifndef CANNON_KERNEL_ELEMENTWISE_FILL_H
 #define CANNON_KERNEL_ELEMENTWISE_FILL_H

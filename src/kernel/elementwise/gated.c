@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gated linear units: one half of a dimension times the activation of the other half. Both halves are views of one
  * operand, so the result is one loop of the elementwise engine, and so is each half of a gradient. */
 #include <stdlib.h>

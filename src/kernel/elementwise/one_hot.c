@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* OneHot: offValue everywhere, except onValue at the index along the new dimension. */
 #include "kernel/elementwise/fill.h"
 #include "kernel/engine/rows.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elementwise operators whose arguments are more than operands and parameters: an argument chooses the function, or is
  * ignored. */
 #include <math.h>

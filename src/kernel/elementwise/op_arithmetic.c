@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arithmetic elementwise operators whose function depends on the value or the presence of an argument. */
 #include "kernel/elementwise/elementwise_call.h"
 #include "kernel/families.h"

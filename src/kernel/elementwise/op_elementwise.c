@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elementwise operators: promotion and checks of dtypes, checks of shapes, and plans. The functions are in
  * elementwise.def. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prelu and its gradients: a single weight, or one for each index of dimension 1. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Evenly spaced numbers: Arange, Range, Linspace, and their powers: LogSpace. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of two operands that C lacks or leaves undefined for some operands: divisions, remainders, powers, shifts;
  * and logarithms of sums and bounded logarithms for losses. The macros at the end choose a function by the operands'
  * compute type. The expressions of elementwise.def use them; the file is included once per instruction set level.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Splits views into rows along one dimension, for scans, sorts and selections. Pure functions on the caller's views. */
 #ifndef CANNON_KERNEL_ENGINE_AXIS_H
 #define CANNON_KERNEL_ENGINE_AXIS_H

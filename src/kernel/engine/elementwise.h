@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The elementwise engine: out[i] = function(in[0][i], in[1][i], ...) over strided, broadcast operands of any dtypes. It
  * works tile by tile within L1: load and convert, compute, convert and store. The functions are those of
  * elementwise.def. Called by the elementwise operators, and by other kernels for copies and conversions. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Expands elementwise.def: all elementwise functions, by the compute types that they are compiled for. An X-macro file
  * without include guard. Before including it, define
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The macros in the expressions of elementwise.def for float; for those elementwise_*_level.c files that compute in
  * float. */
 #ifndef CANNON_KERNEL_ENGINE_ELEMENTWISE_F32_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The elementwise functions on floats (elementwise.def). */
 #include "kernel/engine/elementwise_f32.h"
 #include "kernel/engine/vmath_near.h"

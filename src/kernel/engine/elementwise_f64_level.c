@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The elementwise functions on doubles (elementwise.def). */
 #include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The elementwise functions on float16 and bfloat16 as they are stored, with AVX-512. Conversion to and from float
  * happens in registers; results have the same bits as a load, the loop of elementwise_f32_level.c and a store. */
 #ifdef __AVX512F__

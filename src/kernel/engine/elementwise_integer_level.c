@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The elementwise functions on int32_t and int64_t (elementwise.def). Integers wrap. */
 #include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a loop of a line of elementwise.def; for the elementwise_*_level.c files, one per kind of compute type. */
 #ifndef CANNON_KERNEL_ENGINE_ELEMENTWISE_LOOP_H
 #define CANNON_KERNEL_ENGINE_ELEMENTWISE_LOOP_H

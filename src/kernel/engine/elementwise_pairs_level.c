@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Products of interleaved complex numbers. The real and imaginary parts of complex64 products are within 1.5 ULP: they
  * are computed in float with the rounding error of one product added (W. Kahan; C.-P. Jeannerod, N. Louvet and J.-M.
  * Muller, Further analysis of Kahan's algorithm, 2013), or in double where the float result is not finite or the level

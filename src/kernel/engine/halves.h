@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Conversion of contiguous float16 and bfloat16 to and from float by AVX-512 and F16C instructions, which compilers do
  * not generate from half_to_float and similar functions. The results have the same bits as those functions', for NaNs
  * too. Only for files named *_level.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Masks for the 16 float lanes of an AVX-512 vector. Only for files named *_level.c and their headers. */
 #ifndef CANNON_KERNEL_ENGINE_LANES_H
 #define CANNON_KERNEL_ENGINE_LANES_H

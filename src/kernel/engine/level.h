@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Instruction set levels. A file whose name ends in _level.c is compiled once for each level: portable, and on x86-64
  * v3 (AVX2, FMA) and v4 (AVX-512). It defines one table of functions,
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The innermost loops of the engines, by instruction set level (engine/level.h). Called by engines and kernels. All
  * loops work on contiguous data that fits L1, except load and store, which take a stride. They are thread-safe. */
 #ifndef CANNON_KERNEL_ENGINE_LOOPS_H

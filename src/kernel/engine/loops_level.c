@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of loops of one instruction set level (engine/level.h) and all its loops but the elementwise ones; see
  * loops.h. */
 #include <float.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of an elementwise function over all elements of its operands, e.g. of a loss. The function's values are not
  * stored: one block at a time is loaded into L1, mapped and added. Called by kernels (losses, gradients of weights).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors as rows, for kernels that work along a dimension rather than element by element. Called by kernels of all
  * families.
  *

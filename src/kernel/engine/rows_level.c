@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of rows_loops.h. Transposition works on squares of 16 (AVX-512) or 8 rows and columns, in vector registers
  * where there are any; the rest is copied element by element. */
 #include "kernel/engine/rows_loops.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of rows.c by instruction set level (engine/level.h): transposition of blocks of 32-bit elements, for panels
  * of rows whose elements are far apart. */
 #ifndef CANNON_KERNEL_ENGINE_ROWS_LOOPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scratch memory of a thread, for data that lives within one task of one operator. Called by kernels. */
 #ifndef CANNON_KERNEL_ENGINE_SCRATCH_H
 #define CANNON_KERNEL_ENGINE_SCRATCH_H

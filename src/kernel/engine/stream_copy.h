@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies by non-temporal stores, which bypass the caches. Only for files named *_level.c. */
 #ifndef CANNON_KERNEL_ENGINE_STREAM_COPY_H
 #define CANNON_KERNEL_ENGINE_STREAM_COPY_H

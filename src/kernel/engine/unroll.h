@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pragmas for kernels that keep blocks in registers: UNROLL unrolls loops of up to 16 iterations completely, INLINE
  * forces a function into each of its callers. */
 #ifndef CANNON_KERNEL_ENGINE_UNROLL_H

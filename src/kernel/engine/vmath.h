@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vector math: elementary functions in plain C without branches, so that compilers turn loops over them into vector
  * code. Included by *_level.c files, once per instruction set level. All functions are pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Float functions on 16 lanes of AVX-512: those functions of vmath.h, with the same bounds, that gain most from
  * instructions that plain C cannot express: look-ups of 32 values in two registers, and scaling by powers of 2 with a
  * single rounding.

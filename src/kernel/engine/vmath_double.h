@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Double functions by the C library, and those that it lacks; see vmath.h. */
 #ifndef CANNON_KERNEL_ENGINE_VMATH_DOUBLE_H
 #define CANNON_KERNEL_ENGINE_VMATH_DOUBLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sin, cos and tan of floats up to NEAR in absolute value, in `core` and without the table look-ups that prevent
  * vectorisation of those in vmath_wide.h: the multiple of pi/2 is subtracted in three steps (Cody and Waite's
  * method). */

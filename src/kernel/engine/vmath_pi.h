@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 2/pi 2^k modulo 4 for k from 0 to 104, as sums of three doubles with bits down to 2^-27, down to 2^-56 and 53 more
  * bits; for vreduce_turn in vmath_wide.h. */
 #ifndef CANNON_KERNEL_ENGINE_VMATH_PI_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Piecewise polynomials for vmath_16.h, made by scripts/fit_pieces.py. Piece i is centred at `centre[i]` near i *
  * width, a point where the function is nearly a float, which is the first coefficient (or where it is 0). The other
  * coefficients minimise the squares of the relative error at Chebyshev points; each is rounded to float before the next

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Float functions computed in double and rounded once, with errors slightly above half a ULP; see vmath.h. The wide_*
  * functions are their cores in double, with relative errors of some 2^-33 for all values that floats can have. */
 #ifndef CANNON_KERNEL_ENGINE_VMATH_WIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks several tensors of one shape together, in logical (row-major) order, row by row. For kernels whose elements
  * depend on their position, such as random numbers, or that have more operands than the elementwise engine takes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rfft1D and Stft. The accepted arguments are those of CANN's documentation and public sources. */
 #include <math.h>
 

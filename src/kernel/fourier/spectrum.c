@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs transforms over the rows of a tensor, see spectrum.h. */
 #include "kernel/fourier/spectrum.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The spectra of a tensor's rows: what Rfft1D and Stft (op_fourier.c) have in common. */
 #ifndef CANNON_KERNEL_FOURIER_SPECTRUM_H
 #define CANNON_KERNEL_FOURIER_SPECTRUM_H

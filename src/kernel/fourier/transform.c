@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans and tables of transforms, see transform.h. */
 #include "kernel/fourier/transform.h"
 

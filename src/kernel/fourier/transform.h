@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Discrete Fourier transforms of several rows at once, which are interleaved: element k of row r is at [k * rows + r],
  * real and imaginary parts are in separate arrays. Computed in double, or in float where the length needs no
  * convolution (see below). The bits of a row's result depend on that row only, not on the number of rows. Called by

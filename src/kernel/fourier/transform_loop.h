@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of transforms and the operations on whole rows around them (see transform.h), for numbers of
  * type REAL. Included by transform_f32_level.c and transform_f64_level.c, which define REAL and TABLE,
  * the name of the level's table. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Index tensors with several coordinates per position (GatherNd), and with row-major element numbers (Take). */
 #include "kernel/engine/walk.h"
 #include "kernel/index/places.h"

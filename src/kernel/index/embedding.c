@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* EmbeddingDenseBackward and EmbeddingRenorm: both process row i of a table for each index i. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* EmbeddingBag: for each bag of indices, the sum, mean or columnwise maximum of the table rows with these indices. */
 #include <string.h>
 

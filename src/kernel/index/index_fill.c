@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* IndexFillTensor (indices in a host array) and IndexFill (indices in a tensor): fill slices of self with one value. */
 #include <stdlib.h>
 

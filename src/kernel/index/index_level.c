@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loops of gather and scatter (index_loops.h), compiled once per instruction set level. */
 #include "kernel/engine/level.h"
 #include "kernel/index/index_loops.h"

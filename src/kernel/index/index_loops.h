@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The innermost loops of gather and scatter, compiled once per instruction set level by index_level.c. Called only by
  * places.c. The functions are stateless. */
 #ifndef CANNON_KERNEL_INDEX_INDEX_LOOPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Index and IndexPutImpl: PyTorch's self[i, j, :, k], where i, j and k are integer tensors, which are
  * broadcast together, or masks, which stand for the coordinates of their true elements. A tensor
  * without elements stands for ":". */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* InplaceMaskedScatter: the elements that the mask selects are replaced, in order, by the elements of source. */
 #include "kernel/engine/walk.h"
 #include "kernel/families.h"

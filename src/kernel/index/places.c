@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans and runs gather and scatter. See places.h for the terms. */
 #include "kernel/index/places.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gather and scatter as one loop over index positions. The operators of kernel/index plan with this module and run it;
  * it calls the move engine (kernel/move) and the thread team (kernel/engine/rows.h). The names in the code:
  *

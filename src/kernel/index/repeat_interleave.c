@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* RepeatInterleave, RepeatInterleaveWithDim and RepeatInterleaveTensor. The tensor of repetition counts is expanded
  * into the index of the source element for each element of the result; then these are gathered. */
 #include <stdlib.h>

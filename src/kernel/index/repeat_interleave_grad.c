@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* RepeatInterleaveGrad: along an axis, runs of neighbouring elements, whose lengths are in `repeats`, are
  * summed in double and in order. */
 #include <string.h>

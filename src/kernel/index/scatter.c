@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scatter, ScatterValue, ScatterAdd, ScatterNd, ScatterNdUpdate, InplaceScatterUpdate, IndexAdd, IndexCopy and
  * InplacePut: checks and plans; scatter_engine.c runs them. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scatter on top of places.h: out is a copy of self (or is self), in which the elements at index positions are
  * replaced, added to or multiplied. Sums and products of 16-bit floats are computed in a float copy in
  * workspace and rounded once. Used by the operators of scatter.c: call scatter_begin, add sources and

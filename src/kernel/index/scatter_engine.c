@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Planning and running that all scatter operators share; see scatter.h. */
 #include <stdlib.h>
 #include <string.h>

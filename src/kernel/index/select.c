@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* IndexSelect, GatherV2, GatherV3, Embedding, Gather, GatherNd, Take: each element of the result is
  * copied from a position of self. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CrossEntropyLoss, its gradient, and SoftmaxCrossEntropyWithLogits: softmax and loss of a row of class scores are
  * computed while the row is in cache. Rows are computed in float in blocks of scores, and losses in double. Losses are
  * summed in chunks of rows, whose size depends on the number of rows only, and the chunks are added in order. */

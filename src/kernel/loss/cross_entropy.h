@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops of cross entropies on contiguous pieces of a row of class scores, for one instruction set level
  * (engine/level.h). Called by cross_entropy.c; the functions have no state. */
 #ifndef CANNON_KERNEL_LOSS_CROSS_ENTROPY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Implementation of cross_entropy.h for one instruction set level (engine/level.h). */
 #include "kernel/loss/cross_entropy.h"
 

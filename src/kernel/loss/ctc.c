@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CTC loss and its gradient (Graves et al. 2006), from the forward and backward variables of each sample, computed in
  * double and in logarithms.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnEqual: whether two tensors have the same shape and, after promotion to a common dtype, equal elements. The
  * result is one boolean. */
 #include "kernel/engine/mapped_sum.h"

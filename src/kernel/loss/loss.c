@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Losses that are a reduced elementwise function of self and target, and their gradients. The functions are in
  * engine/elementwise.def. Everything takes one pass: without a reduction the values are stored, otherwise they are
  * summed block by block (mapped_sum.h). */

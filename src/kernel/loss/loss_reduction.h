@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions of losses: CANN's codes, and checks that all losses make. Used while operators are prepared. */
 #ifndef CANNON_KERNEL_LOSS_LOSS_REDUCTION_H
 #define CANNON_KERNEL_LOSS_LOSS_REDUCTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NLLLoss, NLLLoss2d and their gradients: the weighted score of the target class at each position. A position is what
  * has a target: an element of the batch or, in two dimensions, of an image. Computed in double. */
 #include "kernel/elementwise/fill.h"

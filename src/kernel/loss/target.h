@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Class targets: the indices of the right classes, some of which may be ignored. A target out of range is found when
  * the task runs, and fails it; what has been written until then remains. A target_reader is immutable and may be used
  * by several threads. */

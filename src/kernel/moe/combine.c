@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Combining expert outputs per token: MoeTokenUnpermute, MoeTokenPermuteGrad, MoeFinalizeRouting and
  * MoeFinalizeRoutingV2. A row of the result is a sum in double over the token's choices of weight * (row + bias of the
  * expert), plus up to two rows that are added unweighted (skip connections). A choice whose row index is out of range

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MoeGatingTopKSoftmax: the k largest softmax values over the experts for each token, largest first. Of equal values
  * those of lower expert numbers come first. */
 #include "kernel/engine/rows.h"

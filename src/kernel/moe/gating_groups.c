@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MoeGatingTopK: for each token, selects the k largest of its scores (softmax or sigmoid, plus a bias)
  * from the best groups of experts only. The output has the scores without the bias, times a factor;
  * sigmoids are divided by their sum first. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Permuting tokens into the order of their experts: MoeTokenPermute and MoeInitRouting; and MoeComputeExpertTokens,
  * which counts tokens per expert. A slot is a pair (token, choice). The expert numbers are sorted stably together with
  * the numbers of their slots; then the rows of the tokens are gathered in this order. */

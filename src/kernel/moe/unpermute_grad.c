@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MoeTokenUnpermuteGrad: the gradient of a token is written to the rows of its choices, times their probabilities. The
  * gradient of a probability is the dot product of the row and the token's gradient. */
 #include "kernel/engine/rows.h"

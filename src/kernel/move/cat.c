@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cat, Stack, ChunkCat, SplitTensor and SplitWithSize: lists of tensors are copied into
  * one, or one is copied into a list. */
 #include <stdlib.h>

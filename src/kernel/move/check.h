@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks and planning steps shared by the operators of moves and by other families that copy tensors. All run in phase
  * one on the calling thread; status functions return the error that the check raised. */
 #ifndef CANNON_KERNEL_MOVE_CHECK_H

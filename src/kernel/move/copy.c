@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that copy one tensor into another: InplaceCopy, Cast, Permute, Expand, Flatten, Flip, ChannelShuffle,
  * ConfusionTranspose; also the checks and plans of check.h. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Planning and running moves, see move.h. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Moves: bitwise copies of elements from one strided space to another with the same shape and element size. Strides may
  * be 0 (the source is repeated) or negative (it is reversed). Kernels of all families use this module; it calls the
  * loops of move_loops.h and the thread team (kernel/engine/rows.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loops of moves (move_loops.h), compiled once per instruction set level. */
 #include "kernel/move/move_loops.h"
 

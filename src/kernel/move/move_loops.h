@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The innermost loops of moves, compiled once per instruction set level by move_level.c. They copy bits,
  * so types are known by their size only. The functions are stateless; callers are move.h's engine and
  * kernels that copy rows themselves. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ConstantPadNd, ReflectionPad, ReplicationPad, CircularPad, and PadV3 by name. The result is divided into boxes, each
  * of which is filled by one move. */
 #include "kernel/move/pad.h"

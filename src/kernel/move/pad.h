@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Padding, as shared by pad.c and pad_backward.c. Each padded dimension of the result consists of a border, the centre
  * (the source's elements) and another border. */
 #ifndef CANNON_KERNEL_MOVE_PAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of ReflectionPad, ReplicationPad and CircularPad: an element's gradient is the sum of the
  * gradients of all positions that it was copied to. They are added row by row (in each row the centre
  * first), in double, and rounded once. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Repeat, RepeatInterleaveInt, RepeatInterleaveIntWithDim, Roll. */
 #include "kernel/families.h"
 #include "kernel/move/check.h"

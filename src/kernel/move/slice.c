@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slice, SliceV2, StridedSlice and StridedSliceAssignV2: parts of a tensor at regular steps. */
 #include "kernel/families.h"
 #include "kernel/move/check.h"

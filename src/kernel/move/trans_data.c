@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TransData converts one storage format to another; Identity does the same without arguments that name the formats. */
 #include <string.h>
 

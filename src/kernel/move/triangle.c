@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tril, Triu, Diag, DiagFlat. */
 #include <string.h>
 

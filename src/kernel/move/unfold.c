@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* UnfoldGrad: Unfold takes windows of `size` elements, `step` apart, along a dimension. An element's gradient is the
  * sum in double over the windows that contain it, in their order. */
 #include <string.h>

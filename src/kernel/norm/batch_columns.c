@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Batch norms of [N, C]: rows are samples, columns are channels. Sums over rows are computed in blocks of rows whose
  * size depends on the shape only. Each block sums in double the distances from a point near its values, and the blocks
  * are combined in order. */

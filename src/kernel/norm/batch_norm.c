@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* BatchNorm and its gradient, and the phases (batch_norm.h) that they, the distributed variants (batch_norm_sync.c) and
  * the operators called by name (graph_batch_norm.c) consist of. */
 #include "kernel/norm/batch_norm.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Batch normalisation: normalises channels over samples and positions, in phases.
  *
  *   1 sums       of each channel of each sample (moments, or what gradients need), then over samples in their order

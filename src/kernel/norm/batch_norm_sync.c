@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Synchronised BatchNorm: operators for the parts of batch norm, between which statistics of several devices are
  * gathered. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors with a number for each channel: parameters and results of batch and group norms, with any dtype of the norms
  * and any stride. */
 #ifndef CANNON_KERNEL_NORM_CHANNELS_H

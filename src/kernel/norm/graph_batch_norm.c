@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* BatchNorm operators that are called by name (ops/graph.aclop). Sums and elements are separate operators there,
  * forward and backward. The three-dimensional operators (BN3D...) are the same. */
 #include <math.h>

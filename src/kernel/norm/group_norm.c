@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GroupNorm, optionally followed by SiLU or Swish, and InstanceNorm, whose groups are single channels. The statistics
  * are written after everything else, since one client passes buffers for them that are too small and overlap. No
  * workspace is used, since that client's workspace would overlap them as well. */

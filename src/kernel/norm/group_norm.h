@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Declarations shared by group normalisation (group_norm.c) and its gradient (group_norm_grad.c). A tensor is [N, C,
  * ...]; a row is one group of one sample, that is, the group's channels times positions. */
 #ifndef CANNON_KERNEL_NORM_GROUP_NORM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of GroupNorm, and of GroupNorm followed by Swish. The gradients of gamma and beta are first summed for each
  * sample and channel, then over samples, in order and in double. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Norms over the last dimensions: LayerNorm and RmsNorm, optionally after an addition (Add..., DeepNorm) or with 1
  * added to gamma (GemmaRmsNorm). If the sum is also an output, it is rounded only there: the norm uses the sum in
  * float. */

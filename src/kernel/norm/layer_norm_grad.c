@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of the norms in layer_norm.c. The gradients of gamma and beta are sums over all rows. Rows are divided into
  * blocks, which depend on the shape only. Each block is summed separately (groups of rows in float, the groups in
  * double), and the blocks are combined in order, so the result does not depend on the number of threads. */

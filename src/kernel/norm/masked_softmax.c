@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnScaledMaskedSoftmax, along the last of four dimensions: y = softmax(mask ? -10000 : scale * x), as in Megatron;
  * so a row that is masked completely is uniform. With fixedTriuMask, the mask is the part above the diagonal of the
  * last two dimensions. The gradient is 0 where the mask is set. */

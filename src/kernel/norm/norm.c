@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See norm.h and channels.h. */
 #include "kernel/norm/norm.h"
 

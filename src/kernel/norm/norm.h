@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers for preparing layer, RMS, batch and group norms: argument checks and operands of row plans (panels.h). */
 #ifndef CANNON_KERNEL_NORM_NORM_H
 #define CANNON_KERNEL_NORM_NORM_H

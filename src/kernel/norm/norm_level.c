@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Implementation of norm_loops.h for one instruction set level (engine/level.h). */
 #include "kernel/norm/norm_loops.h"
 

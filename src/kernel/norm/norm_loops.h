@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops of the norms on rows, for one instruction set level (engine/level.h). Sums are accumulated per lane in
  * blocks of 1024 elements, and over blocks in double: the relative error is below 2^-19 of the sum of magnitudes, and
  * the result depends only on the row's elements and their order. Outputs may be the inputs. The functions have no

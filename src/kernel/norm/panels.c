@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See panels.h. */
 #include "kernel/norm/panels.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The row engine, for kernels that need a whole row (the elements that one softmax or one mean is over) to compute any
  * element of it. Operands may have any strides and dtypes. A kernel receives them as panels, that is, blocks of
  * adjacent rows, each row contiguous and in the compute type. An operand that is stored like that is used in place;

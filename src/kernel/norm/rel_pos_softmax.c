@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnMaskedSoftmaxWithRelPosBias (for the attention windows of the Swin transformer): softmax(scale * x + mask +
  * bias) along the last dimension of x [B, W, N, S1, S2] or [B W, N, S1, S2], with a mask for each of W windows and a
  * bias for each of N heads. */

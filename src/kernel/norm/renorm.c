@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnRenorm: slices along a dimension whose p-norm exceeds a bound are scaled down to it. As in PyTorch, the factor
  * is bound / (norm + 1e-7). */
 #include <math.h>

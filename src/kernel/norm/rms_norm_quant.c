@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* RMS norms with quantised results: with given scales (RmsNormQuant, AddRmsNormQuant), or with scales from each row's
  * maximum magnitude (AddRmsNormDynamicQuant), for one or two outputs. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax and LogSoftmax along any dimension, and their gradients. */
 #include "kernel/engine/level.h"
 #include "kernel/families.h"

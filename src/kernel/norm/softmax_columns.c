@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See softmax_columns.h. */
 #include "kernel/norm/softmax_columns.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax along a strided dimension, when the elements of neighbouring rows are contiguous. The computation goes by
  * columns, without transposing them to rows, and gives the same bits as the row version. */
 #ifndef CANNON_KERNEL_NORM_SOFTMAX_COLUMNS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Implementation of softmax_columns.h for one instruction set level (engine/level.h): elements are loaded into the tile
  * as floats, replaced by exponentials there, and stored. Sums use the same lanes as vec_sum_block does for a row, each
  * lane being a vector of columns here. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Implementation of softmax_loops.h for one instruction set level (engine/level.h). A row of up to CHUNK elements is
  * read once and stays in L1. A longer row is read twice: first the maximum and sum of exponentials of each chunk are
  * combined (online softmax), then the results are computed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops of softmax and related functions on contiguous rows, for one instruction set level (engine/level.h). They
  * compute in float or double. Sums are accumulated per lane in blocks of 1024 floats, and over blocks in double, so
  * they depend only on the row's elements and their order. Outputs may be the inputs. The functions have no state. */

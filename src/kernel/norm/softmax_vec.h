@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vector functions that the softmax implementations by rows and by columns share. Only for files named *_level.c. */
 #ifndef CANNON_KERNEL_NORM_SOFTMAX_VEC_H
 #define CANNON_KERNEL_NORM_SOFTMAX_VEC_H

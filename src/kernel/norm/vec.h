@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of floats in the width of the instruction set level, for kernels that the compiler would not vectorise well
  * by itself: reductions in several lanes, and partial vectors at the end of a row. Only for files named *_level.c.
  * Arithmetic uses GNU C's vector operators; where a special instruction is needed that a level lacks, the portable

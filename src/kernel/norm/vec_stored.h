@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loads and stores of float vectors (vec.h) from and to memory with float, float16 or bfloat16, for kernels whose rows
  * stay in place (panel_job.as_stored). All functions are inlined with a constant dtype. Only for files named
  * *_level.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One step of AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization"), with t = step + 1: the
  * step tensor counts the steps done before this one.
  *

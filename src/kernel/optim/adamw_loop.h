@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop of AdamW on contiguous floats. Included by adamw.c for the parameters and by optim_level.c, which is
  * compiled once per instruction set level. */
 #ifndef CANNON_KERNEL_OPTIM_ADAMW_LOOP_H

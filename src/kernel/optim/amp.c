@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loss scaling in mixed precision: gradients are unscaled and checked for infinities and NaN; the scale is then
  * lowered, or raised after a number of steps without any. */
 #include <math.h>

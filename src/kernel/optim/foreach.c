@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Foreach operators: one elementwise function over the members of lists of tensors. The i-th members of all lists have
  * the same shape and dtype; there is no broadcasting. Parameters are a scalar for all members, a scalar list with one
  * for each, or a tensor in device memory with one for all or for each, which is read when the task runs. */

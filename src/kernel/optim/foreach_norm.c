@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ForeachNorm: the p-norm of all elements of each tensor of a list. Norms 1 and 2, which are used for gradient
  * clipping, are mapped sums in float; the others are computed in double, one element at a time. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of optimisers and gradient scaling, one table per instruction set level. Called by adamw.c and amp.c; the
  * functions are stateless. */
 #ifndef CANNON_KERNEL_OPTIM_OPTIM_H

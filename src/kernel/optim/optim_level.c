@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of optim.h, compiled once per instruction set level. */
 #include "kernel/optim/optim.h"
 

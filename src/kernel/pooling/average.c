@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operators of average pooling and their gradients, as separable weighted sums (resample/separable.h). */
 #include "kernel/families.h"
 #include "kernel/pooling/pooling_window.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MaxPoolWithArgmaxV1 and its gradient, which are called by name. argmax is a bit mask with one bit for each element
  * of each window, which tells whether it is the maximum. It is stored as NC1HWC0 of [N, C, elements of a window,
  * blocks of 16 outputs plus one]: for 16 channels, an element of the window and an output, a uint16 whose bit k

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Max pooling. Outputs are computed row by row: for each tap of the windows, a row of inputs is compared with the
  * maxima so far. Elements of a window are compared in row-major order, and the first of equal maxima is kept, as in
  * PyTorch; a NaN counts as larger than any number. */

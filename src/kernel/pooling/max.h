@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Max pooling: what the forward passes, their gradients and the operators called by name share, and the format of
  * the mask that MaxPool2dWithMask returns as its indices. Called by max.c, pooling_scatter.c and graph_max.c, on the
  * thread that prepares a call; the functions keep no state. */

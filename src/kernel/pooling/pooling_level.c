@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled once per instruction set level; see pooling_loops.h. */
 #include <stddef.h>
 

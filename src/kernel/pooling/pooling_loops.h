@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops of max pooling and its gradients, with one table for each instruction set level (engine/level.h). All
  * functions are pure loops over the caller's memory. */
 #ifndef CANNON_KERNEL_POOLING_POOLING_LOOPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scatters values to, or gathers them from, the positions that a max pool has returned: the gradients of max pools
  * (sums), MaxUnpool (copies) and its gradient (a gather). A position outside of its plane fails the task when it is
  * found; what has been written by then stays. Each plane is processed by one thread, in order. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/pooling/pooling_window.h"
 
 /* Value i of an array of n values; a single value applies to all axes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The positions of pooling windows, from the arguments of a call. Called by the prepare functions of this folder.
  * Nothing here keeps state. */
 #ifndef CANNON_KERNEL_POOLING_POOLING_WINDOW_H

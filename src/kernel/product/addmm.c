@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* out = beta * self + alpha * GEMM, for matrices, stacks of matrices, sums over a stack, and a matrix with a vector;
  * also Gemm, and MatMul called by name (ops/graph.aclop). In-place variants have no `out` in the schema: the result is
  * written to self, which must then have the shape of the product. */

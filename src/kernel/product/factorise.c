@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnLinalgQr and aclnnSlogdet for stacks of real or complex matrices. Computed in double and rounded once. */
 #include "kernel/product/factorise.h"
 

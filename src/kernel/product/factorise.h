@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix factorisations for one instruction set level (engine/level.h). Index [0] of a table is for double, [1] for
  * double complex. Matrices are contiguous and row-major; signs are as in LAPACK. Called by factorise.c and svd.c; the
  * functions have no state, so any thread may call them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Implementation of factorise.h for one instruction set level (engine/level.h). */
 #include "kernel/product/factorise.h"
 

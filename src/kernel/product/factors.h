@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers that the matrix-product operators share: argument checks, and the conversion of tensors to stacks of matrices
  * (`matrices` in product.h). Used while operators are prepared; implemented in matmul.c unless inline. */
 #ifndef CANNON_KERNEL_PRODUCT_FACTORS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops of GEMV and small-m GEMM for one instruction set level (engine/level.h). B is read once, in its own type,
  * and converted to float in registers. Called by product_few_rows.c and weight_quant.c; the functions have no state. */
 #ifndef CANNON_KERNEL_PRODUCT_FEW_ROWS_H

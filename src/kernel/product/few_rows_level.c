@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Implementation of few_rows.h for one instruction set level (engine/level.h). */
 #include "kernel/product/few_rows.h"
 

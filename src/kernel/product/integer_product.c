@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* out = alpha * (A @ b) + beta * self for integers, which wrap: A is a matrix or a row, b a vector. For booleans, the
  * sum of products is the logical OR of ANDs, as in CANN. */
 #include "kernel/product/integer_product.h"

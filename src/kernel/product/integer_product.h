@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix-vector products of integers and booleans, with wrap-around. Called while operators are prepared. */
 #ifndef CANNON_KERNEL_PRODUCT_INTEGER_PRODUCT_H
 #define CANNON_KERNEL_PRODUCT_INTEGER_PRODUCT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matmul, Mm, BatchMatMul, Mv and Dot: checks the arguments and describes them as stacks of matrices;
  * kernel/product/product.h does the rest. The private format FRACTAL_NZ needs no treatment here: a tensor's strides say
  * how it is stored. */

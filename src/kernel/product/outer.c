@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Outer products (Ger), and outer products added to a matrix (Addr). They run as elementwise operations on broadcast
  * vectors, or as a GEMM of depth 1. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Choice of the implementation of a GEMM, distribution of its blocks over threads, and the final step from sums to
  * out. */
 #include "kernel/product/product.h"

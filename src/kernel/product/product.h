@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GEMM and batched GEMM: out = alpha * (A @ B) + beta * self for stacks of matrices with any strides and real dtypes.
  * Operators fill in the first half of a product_plan while they are prepared; product_plan_finish() then chooses one of
  * two implementations:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cache-blocked GEMM on tile_gemm.h's kernels. B is packed in strips of columns, and K is cut into slices. If out can
  * hold the sums (it has the accumulator's dtype), all blocks of rows take one slice of K after the other, so that one
  * slice of a strip stays in L2. Otherwise a block of rows takes all slices and keeps its sums in L2 until they are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GEMV and small-m GEMM, with at most FEW_ROWS rows. The time is bound by reading B. */
 #include "kernel/engine/level.h"
 #include "kernel/engine/scratch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnTriangularSolve (op(A) X = self, and optionally a copy of A) and aclnnInverse for stacks of matrices. */
 #include "kernel/product/solve.h"
 

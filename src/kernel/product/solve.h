@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Triangular solve and matrix inverse for one instruction set level (engine/level.h). Matrices are contiguous and
  * row-major. Called by solve.c; the functions have no state. */
 #ifndef CANNON_KERNEL_PRODUCT_SOLVE_H

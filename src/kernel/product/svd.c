@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Svd, called by name (ops/graph.aclop), for stacks of real matrices: x = u diag(sigma) v^T, computed in double and
  * rounded once. A matrix with fewer rows than columns is transposed first. Householder QR gives x = q r, then one-sided
  * Jacobi rotates the rows of r until they are orthogonal: r = c diag(sigma) v^T, where c is the product of the

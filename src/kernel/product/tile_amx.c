@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The block kernels of tile_groups.c for AMX. The file is compiled with AMX enabled; they are only called after
  * amx_start() has returned true. */
 #include "kernel/product/tile_kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The block kernels of tile_groups.c with AVX-512's dot-product instructions: on pairs of bfloat16 (AVX512_BF16) and on
  * quads of int8 (AVX512_VNNI). The file is compiled with both enabled; a type's kernels are only called where
  * dots_have(type). */

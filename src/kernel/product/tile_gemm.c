@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packing of any dtype and strides for the kernels of tile_kernel.h, and the choice of the kernel. */
 #include "kernel/product/tile_gemm.h"
 

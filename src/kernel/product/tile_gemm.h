@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Single-threaded GEMM on packed blocks. Matrix products, convolutions and attention are built on it.
  *
  *   tile_pack_b(type, b, ...)        once per block of B: converts any dtype and strides to the micro-kernel's layout

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GEMM on VNNI groups, that is, on the elements along k that fill 32 bits: pairs of bfloat16, quads of int8; float16 is
  * split into two bfloat16 parts, float32 into three. This file packs the operands and walks over blocks, which AMX
  * (tile_amx.c) or AVX-512's dot-product instructions (tile_dots.c) multiply. It is compiled for AVX-512 with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels behind tile_gemm.h, one table per operand type. Kernels for vector types are compiled per instruction set
  * level (tile_level.c). Kernels for 8-bit and 16-bit operands use AMX (tile_amx.c) or the dot-product instructions of
  * AVX512_BF16 and AVX512_VNNI (tile_dots.c). Included by tile_gemm.c and the kernels only, and by two convolution files

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The vector kernels of one instruction set level (engine/level.h) for float, double and int32. ROWS leaves two vector
  * registers for B and one for an element of A. */
 #include "kernel/engine/level.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A GEMM kernel for one element type, on the vectors of one instruction set level. tile_level.c includes this file with
  *
  *   T      element type              TILE(name)   name with the type as a prefix

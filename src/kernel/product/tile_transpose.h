@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Transposes a 16 x 16 matrix of 32-bit words in registers. AVX-512 only. */
 #ifndef CANNON_KERNEL_PRODUCT_TILE_TRANSPOSE_H
 #define CANNON_KERNEL_PRODUCT_TILE_TRANSPOSE_H

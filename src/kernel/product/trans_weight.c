@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnTransMatmulWeight rearranges a weight to the format that an NPU's matrix unit reads best. Our GEMM reads weights
  * in place, so its private format is the plain one and the operator does nothing. */
 #include "kernel/families.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnWeightQuantBatchMatmulV2: y = x @ ((weight + offset) * scale) + bias. The weight is int8 or int4 (or int32 words
  * of eight int4), [K, N]. scale and offset are per tensor, per column, or per column and group of rows. If x has few
  * rows and the weight is contiguous along K, the weight is read in place and the sum of each group is scaled; otherwise

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Quantisation with given scales: Quantize, AscendQuant, AscendQuantV3, AscendAntiQuant, DequantBias and FakeQuant*.
  * Each is one elementwise function whose scale and offset are broadcast along an axis. Float results saturate when
  * stored as integers, and NaN becomes 0. Int4 tensors are converted from or to an int8 copy in workspace. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DynamicQuant and DynamicQuantV2: quantise rows with a scale (and an offset) from each row's extremes. Before that, a
  * row may be multiplied by smooth scales, common to all rows or to the group of the row. GroupQuant: quantises rows
  * with given scales of their groups. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/quant/nibbles.h"
 
 enum { WORD = 8 }; /* int4 elements per INT32 */

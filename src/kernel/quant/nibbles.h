@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors of int4: two elements per byte, the first one in the low half, without gaps. A tensor of dtype
  * ACL_INT4 counts elements in its shape; one of ACL_INT32 counts words of eight elements. Used by the
  * quantisation operators and quantised GEMM. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* QuantMatmulV4: out = (x1 @ x2 + bias) * scale * row scale for int8 (or int4) matrices. The GEMM's sums are exact
  * in int32; the rest is computed in double and rounded once (sums.h). scale (and offset) have one value per column,
  * or one for all, and are floats or words of quant_param.h. An int32 bias is added to the sums, any other bias at

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TransQuantParamV2 and TransQuantParamV3: pack scales and offsets into 64-bit words. */
 #include "kernel/quant/quant_param.h"
 

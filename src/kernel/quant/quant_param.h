@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Quantisation parameters in the format of NPUs: 64-bit words with a float scale in the lower half, of which only the
  * 19 upper bits are used, a 9-bit signed offset in bits 37 to 45, and bit 46 set. */
 #ifndef CANNON_KERNEL_QUANT_QUANT_PARAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Quantisation of one row of floats. Results are integers in float format, which are converted when they are stored; y
  * may be v. All operations are in float, in the order of CANN's formulas. Used by dynamic.c and by the norm operators
  * with quantised output; the functions are stateless. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scaling of the int32 sums of integer GEMMs, one table per instruction set level
  * (engine/level.h). Called by quant_matmul.c. */
 #ifndef CANNON_KERNEL_QUANT_SUMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of sums.h, compiled once per instruction set level. */
 #include "kernel/quant/sums.h"
 

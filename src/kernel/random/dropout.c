@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout: elements are dropped with a probability, the others are multiplied by 1 / (1 - probability), so that the
  * expected value is unchanged. A mask has a bit for each element in logical order, starting with the lowest bit of a
  * byte, 1 for elements that are kept; it is padded to a multiple of 128 bits. RReLU, which draws random slopes, is here

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Multinomial: category numbers, drawn by weight. Randperm: the numbers 0 to n - 1 in random order. */
 #include <math.h>
 

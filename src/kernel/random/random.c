@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that fill tensors with random numbers: normal, uniform, integer, Bernoulli. Arguments are recognised by
  * their names: mean and std, from and to, prob. They are numbers, scalars or tensors that broadcast to the output (the
  * k-th element of prob belongs to the output's k-th). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers, for the operators of this folder. Thread-safe.
  *
  * The generator is Philox4x32-10, which has no state: block number i of a call is a function of (seed, offset, i) only,

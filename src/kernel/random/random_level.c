@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of random numbers; see random.h. */
 #include <math.h>
 #include <string.h>

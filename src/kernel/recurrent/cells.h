@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The elementwise loops of recurrent cells, one table per instruction set level (engine/level.h). Arrays are contiguous
  * floats, n of each, and do not overlap. Gates come in as weighted sums and are replaced by their activated values.
  * Called row by row by lstm.c, gru.c and their gradients; the functions are stateless. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Forward pass of a layer of gated recurrent units (DynamicGRUV2). The reset gate is applied
  * after the GEMM with the state. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradient of a layer of gated recurrent units (DynamicGRUV2Grad), structured like lstm_grad.c. The gradients of the
  * sums over the input and over the state differ for the candidate gate. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Forward pass of a layer of long short-term memory cells: DynamicRNN and DynamicRNNV2. */
 #include <string.h>
 

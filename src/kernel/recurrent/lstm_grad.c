@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradient of a layer of long short-term memory cells: DynamicRNNGrad and DynamicRNNV2Grad. First, from the step that
  * ran last to the one that ran first: the gradients of the gates, which are kept in workspace, and from them the
  * gradient of the state. Then, over all steps at once: the gradients of x, the weights and the bias. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks, operand access and GEMM calls that the recurrent operators share; see recurrent.h. */
 #include "kernel/recurrent/recurrent.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one-layer recurrent networks (LSTM and GRU, forward and gradient) have in common. x is [steps, batch, inputs],
  * states are [batch, hidden]. With a single step, tensors may have the dimension of steps or lack it: a cell is a layer
  * of one step. Weights have a row for each input or element of the state, and `hidden` columns for each gate. Tensors

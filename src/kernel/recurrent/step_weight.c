@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The weight that each step multiplies by. It is packed once (tile_gemm.h) if there are enough steps
  * and rows to be worth it: in blocks of WEIGHT_COLS columns, which threads divide among themselves,
  * each in slices of WEIGHT_DEPTH rows. */

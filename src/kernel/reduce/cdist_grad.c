@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CdistGrad, called by operator name: for each row of x1, the sum over the rows of x2 of the gradients of the
  * distances. Each operand has a row for each pair of rows, even if x1 was repeated along a batch dimension for that:
  * op-plugin gives y the shape of x1 before the repetition, so the gradients of repeated rows are summed. The operands

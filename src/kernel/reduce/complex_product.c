@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Products of complex numbers over dimensions. The elements of an output, in logical order, form blocks; element i of a
  * block goes to lane i modulo FOLD_PRODUCTS; lanes are multiplied in order, and so are blocks. All is computed in
  * double, so complex64 is rounded once; strides and the number of threads change no bit. */

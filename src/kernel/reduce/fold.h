@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The innermost loops of reductions, by instruction set level (engine/level.h). Called by reduction.c and other kernels
  * with reductions of their own. All loops are thread-safe: they change only what their arguments point to.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of reductions; see fold.h. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums, sums of squares, maxima and minima of float, float16 and bfloat16 by AVX-512: the lanes and the tree of fold.h,
  * in registers. Only for fold_level.c, after LANE.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sum, MaxN and MinN: elementwise sum, maximum or minimum of the tensors of a list, each of which broadcasts to the
  * output. */
 #include <stdlib.h>

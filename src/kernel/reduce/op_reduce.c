@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reduction operators: checks of their arguments and requests to the reduction engine (reduction.h). */
 #include <limits.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pdist and Cdist: the p-norms of the differences of pairs of rows, computed by the loops that norms use (fold.h). */
 #include <math.h>
 

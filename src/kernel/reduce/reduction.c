@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reduction engine: see reduction.h. Memory is walked in one of three ways, which give the same bits:
  *
  *   rows        one block after the other, many at a time where they are stored as the loops of fold.h read them; else

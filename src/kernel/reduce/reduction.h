@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions over any dimensions of a view, by kind. Called by the reduction operators and by other families (norms,
  * pooling).
  *

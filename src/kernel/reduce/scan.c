@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running sums and products along a dimension (scan.h), and running maxima and minima.
  *
  * A row is scanned in blocks, which are loaded into a tile unless they are contiguous in the compute type. Rows that

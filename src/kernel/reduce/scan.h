@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The innermost loops of scans (running sums, products, maxima and minima), by instruction set level (engine/level.h).
  * Called by scan.c. They are thread-safe: they change only what their arguments point to.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of scans; see scan.h. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AffineGrid: the grid of a GridSampler from an affine map per batch item, theta times (x, y, [z,] 1), where x, y
  * and z go from -1 to 1 over the image. Computed in double and rounded once. */
 #include "kernel/engine/rows.h"

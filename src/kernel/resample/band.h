@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One axis of a separable linear operator, as a band matrix: each output is a weighted sum of neighbouring inputs.
  * Interpolation and average pooling are band matrices along each axis, and their gradients are the transposed ones.
  *

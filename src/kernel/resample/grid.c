@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operators GridSampler2D, GridSampler3D and their gradients; see grid.h for the computation. Threads share the
  * planes (of a channel and batch item); for the grid's gradient, they share the rows of the grid. */
 #include "kernel/resample/grid.h"

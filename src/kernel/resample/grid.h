@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Grid samplers: each result is interpolated at a point of the input whose coordinates, from -1 to 1, are in the
  * grid.
  *

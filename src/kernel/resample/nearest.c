@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* UpsampleNearest*: elements are copied unchanged, row by row. A row that has the same source as the one before is
  * copied from it. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops of samplers at arbitrary points of a plane, and of their gradients, with one table for each
  * instruction set level (engine/level.h).
  *

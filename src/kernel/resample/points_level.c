@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled once per instruction set level; see points.h. */
 #include "kernel/engine/level.h"
 #include "kernel/resample/points.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled once per instruction set level; see resample_loops.h. */
 #include "kernel/engine/level.h"
 #include "kernel/engine/loops.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops of separable operators and nearest-neighbour upsampling on contiguous data, with one table for each
  * instruction set level (engine/level.h). Called by separable.c and nearest.c. All functions are pure loops over the
  * caller's memory, of float (f32) or double (f64). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Separable linear operators over the last one to three dimensions (interpolation, average pooling and their
  * gradients): for every plane of the dimensions before, out is the input multiplied by a band matrix along depth,
  * height and width. Rows of inputs are combined first, and the width comes last.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operators Upsample*, their gradients, and Resize: band matrices along each of the last dimensions
  * (separable.h); nearest neighbours are copied instead (nearest.c). */
 #include "kernel/resample/upsample.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The arguments that the Upsample* operators have in common. Internal to upsample.c and nearest.c. */
 #ifndef CANNON_KERNEL_RESAMPLE_UPSAMPLE_H
 #define CANNON_KERNEL_RESAMPLE_UPSAMPLE_H

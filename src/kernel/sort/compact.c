@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nonzero and MaskedSelect: the number of results depends on the data. The caller provides an output for the maximum
  * number and reads its actual shape after synchronising. A contiguous output is then contiguous in that shape. */
 #include "kernel/sort/compact.h"

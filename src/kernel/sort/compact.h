@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The innermost loops of operators that select elements by a mask, one table per instruction set level
  * (engine/level.h). Called by compact.c; the functions are stateless. */
 #ifndef CANNON_KERNEL_SORT_COMPACT_H

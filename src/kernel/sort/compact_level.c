@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of compact.h, compiled once per instruction set level. */
 #include "kernel/engine/level.h"
 #include "kernel/sort/compact.h"

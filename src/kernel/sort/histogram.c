@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bincount and Histc: count elements by the bin they fall in. */
 #include <math.h>
 

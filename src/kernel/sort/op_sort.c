@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sort, Argsort, SortWithIndex, Topk, Kthvalue and the medians. */
 #include "kernel/families.h"
 #include "kernel/sort/sort_rows.h"

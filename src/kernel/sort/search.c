@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SearchSorted, SearchSorteds and IsIn: find the position of values, or whether they occur. */
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The innermost loops of sorting and selecting, one table per instruction set level (engine/level.h). Used by
  * sort_rows.h and by the operators of kernel/moe, unique.c and top_k_top_p.c; the functions are stateless.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of sort.h, compiled once per instruction set level. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs sorts and selections over rows, see sort_rows.h. */
 #include "kernel/sort/sort_rows.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What sorting and selecting operators share: rows along a dimension are converted to entries (sort.h),
  * and results are written back. Called in phase one (sort_rows_plan, checks) and by the plan's `row`
  * function, on several threads at once. */

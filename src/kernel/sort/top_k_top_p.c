@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ApplyTopKTopP: in each row of logits, values smaller than the k-th largest become -infinity. Of the
  * probabilities of the others, the smallest ones, whose sum is at most 1 - p, become -infinity as well; the
  * largest always stays. Sums are in double. */

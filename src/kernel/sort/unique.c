@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unique, Unique2 and UniqueConsecutive of all elements; UniqueConsecutive and UniqueDim of the slices along a
  * dimension. Complex numbers, which only UniqueConsecutive accepts, are treated as slices of two elements.
  * Values are always sorted, whether requested or not (except those of UniqueConsecutive). NaN equals nothing, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/heap/blocks.h"
 
 #include "base/invariant.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the block of a window that holds a given address. Descriptions of blocks lie outside of the memory that they
  * describe, so that no kernel can overwrite them. Used by the heap; calls nobody.
  *

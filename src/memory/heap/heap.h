@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A heap manages the memory of one device, or the process's pinned or managed host memory, and gives out blocks. Used
  * by memory/memory.c, pools (pool/stream_pool.h), vmm/vmm.h and share/ipc.h. Its parts:
  *

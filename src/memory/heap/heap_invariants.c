@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks of a heap's whole state, for INVARIANT_WALK and tests (heap_private.h). */
 #include "memory/heap/heap_private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Internal declarations of a heap, for its own files and their tests. Everything here is called under the heap's lock
  * unless it says otherwise.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Statistics of a heap or a pool. While nobody reads the counters (no CANNON_STATS_DIR), an allocation or a free pays
  * two branches for them; otherwise counts are exact, whichever threads allocate and free. Under the heap's lock,
  * counting takes relaxed atomic additions and two readings of the clock, some 100 ns; in a thread's cache it uses the

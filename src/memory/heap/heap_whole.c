@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/heap/heap_private.h"
 
 #include "base/lock.h"

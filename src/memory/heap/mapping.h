@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps track of which granule of a heap's file is mapped at which granule of the kernels' view of its window. Used by
  * pages.c; calls the system and the budget of mappings (memory/budget.h).
  *

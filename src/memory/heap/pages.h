@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Manages the memory behind a heap's addresses, in the host's pages (base/host_page.h). Used by store.c and
  * heap_whole.c; calls mapping.h, huge.h, host.h and the ledger of all processes. Terms:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tracks which parts of a numbered sequence of units are free: a two-level segregated fit (TLSF) whose book-keeping
  * lies outside of what it manages. Used by store.c for addresses and by pages.c for granules of a file; calls nobody.
  *

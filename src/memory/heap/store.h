@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decides at which addresses of a heap's window blocks are placed, and which free addresses have memory. Used by the
  * heap; calls ranges.h and pages.h. Terms:
  *

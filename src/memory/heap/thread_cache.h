@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Caches of freed blocks, one per thread and heap, from which the thread allocates without the heap's lock and without
  * an atomic read-modify-write instruction. Used by the heap, and by memory.h for the short cut of aclrtMalloc and
  * aclrtFree.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The blocks of a heap that a pool holds: all of them ordered by address, and the free ones ordered by size. A free
  * block has a point of a stream (stream_pool_order.h); it may be used again behind that point. Used by stream_pool.c
  * and stream_pool_table.c; calls the heap. Not thread-safe: the caller holds the pool's lock. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stream-ordered memory pools: a pool keeps memory of one device between uses, and reuses a freed block for a stream
  * whose work executes after the work that used the block. Used by src/api (aclrtMemPool and the pools of cannon's own
  * interface) and by memory.c; calls the heap, and the runtime by stream_pool_order.h. Terms:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Internal declarations of pools, for their own files and tests: stream_pool.c allocates and frees blocks of one pool;
  * stream_pool_table.c has the table of pools, creates and destroys them, and has the operations on a whole pool or all
  * of them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory, or notifies, that one process offers and other processes of its machine (machine.h) take by a key. The memory
  * is pieces of the exporter's file; the taker opens that file through /proc/<pid>/fd. The system allows that to
  * processes of the same user; it needs no right to trace, as pidfd_getfd does, which containers refuse, and no thread

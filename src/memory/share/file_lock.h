@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lock on a byte of a file, for which a process waits for a limited time: its holder may have been stopped, by
  * SIGSTOP or a debugger, and must not stop all other processes without a message. Used by machine.c; calls only the
  * system and the log. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of device memory that processes share under a key (aclrtIpcMem...): keeps the lists of what this process has
  * exported and imported. Used by src/api, memory.c and pools; calls exchange.h and vmm.h. Thread-safe. */
 #ifndef CANNON_MEMORY_SHARE_IPC_H

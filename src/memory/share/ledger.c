@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/share/ledger.h"
 
 #include <linux/futex.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Accounts for what all processes of a machine (machine.h) have charged on each device, so that they share a device's
  * memory as on real hardware. A process that shares no machine is only held to the limit itself. Used by pages.c, the
  * heap and memory.c; calls machine.h. Thread-safe. A charge takes two system calls, and is made when a heap grows, not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A simulated machine: a small file that the processes of the machine map and through which they share devices' memory.
  * Used by ledger.c, exchange.c and the runtime; calls file_lock.h. The file has:
  *

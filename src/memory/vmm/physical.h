@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Physical memory: memory without an address, which handles and mappings refer to. Each one is a slot of a table; a
  * handle consists of the slot's number and its use count, so that stale handles are recognised. Used by vmm.c, which
  * holds its lock during all calls; calls the heap and share/exchange.h. Physical memory that the program itself has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reservations: address ranges of the window of memory/space.h, in which vmm.c maps physical memory. Used by vmm.c,
  * which holds its lock during all calls; calls intervals.h. */
 #ifndef CANNON_MEMORY_VMM_RESERVATION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Maps files into the window of reservations: into the kernels' view of it, and, for host memory, also at the addresses
  * that the program has. Counts the kernel's mappings of the window in the budget (memory/budget.h): for the kernel,
  * neighbouring mappings of consecutive parts of one file are one mapping. Used by vmm.c, which holds its lock during

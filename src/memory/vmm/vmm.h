@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Virtual memory management by the program (aclrtReserveMemAddress, aclrtMallocPhysical, aclrtMapMem and their
  * relatives). Used by src/api, memory.c and share/ipc.c; calls the heap and share/exchange.h. Terms:
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch_npu.profiler of the stock wheel: it records, calls msprof, and writes its trace and tables with Cannon's
 operators.
 
