@@ -45,14 +45,16 @@ define missing
     dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
   [ -z "$$missing" ] || { $(2); }; }
 endef
+define install_missing
+if [ "$$(id -u)" = 0 ]; then run=; elif sudo -n true 2>/dev/null; then run='sudo -n'; \
+else echo "missing packages, to be installed by root: apt-get install" $$missing >&2; exit 1; fi; \
+echo "installing:" $$missing; $$run apt-get update -qq && \
+$$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null
+endef
 tell = echo "missing packages:" $$missing >&2; echo "to install them: make packages" >&2; exit 1
 
 packages:
-	$(call missing,$(PACKAGES_TO_BUILD) $(PACKAGES_TO_CHECK) $(PACKAGES_TO_CROSS), \
-	  if [ "$$(id -u)" = 0 ]; then run=; elif sudo -n true 2>/dev/null; then run='sudo -n'; \
-	  else echo "missing packages, to be installed by root: apt-get install" $$missing >&2; exit 1; fi; \
-	  echo "installing:" $$missing; $$run apt-get update -qq && \
-	  $$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null)
+	$(call missing,$(PACKAGES_TO_BUILD) $(PACKAGES_TO_CHECK) $(PACKAGES_TO_CROSS),$(install_missing))
 
 have-packages:
 	$(call missing,$(PACKAGES_TO_BUILD),$(tell))
