@@ -50,8 +50,8 @@ static inline aclError api_result(status st, const api_call *call) {
 
 /* The same in a function that does the work of the entry point `function`. */
 #define API_ENTER_AS(function)                                                                                         \
-  const api_call api_call_                                                                                             \
-      __attribute__((cleanup(api_leave))) = {(function), timeline_wants(TIMELINE_WANTS_CALLS) ? timeline_now() : 0}
+  const api_call api_call_ __attribute__((unused, cleanup(api_leave))) = {                                             \
+      (function), timeline_wants(TIMELINE_WANTS_CALLS) ? timeline_now() : 0}
 
 /* The status as the entry point returns it, a failure published; for entry points that return something else too. */
 #define API_RESULT(expression) api_result((expression), &api_call_)

@@ -86,7 +86,7 @@ static void broken_stores_are_noticed(void **state) {
   enum { SIZE = 64 * MIB };
   store *s;
   placement small, large, other;
-  uint64_t offset;
+  uint64_t offset = 0;
   assert_int_equal(space_check(), ST_OK);
   const pages_config config = {.device = devices_used,
                                .view = space_device_window(devices_used) + space.view_distance,
