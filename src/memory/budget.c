@@ -42,5 +42,3 @@ void budget_adjust(int64_t n) {
   INVARIANT(n >= 0 || before >= (uint64_t)-n);
   (void)before;
 }
-
-uint64_t budget_used(void) { return atomic_load(&used); }

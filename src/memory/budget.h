@@ -16,7 +16,4 @@ status budget_take(uint64_t n);
 /* Counts n more or (negative) fewer mappings and never refuses: unmapping a part may cut a mapping in two. */
 void budget_adjust(int64_t n);
 
-/* How many mappings are counted now. */
-uint64_t budget_used(void);
-
 #endif

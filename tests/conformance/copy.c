@@ -6,7 +6,7 @@ static void number(uint8_t *p, size_t n, unsigned seed) {
   for (size_t i = 0; i < n; i++) p[i] = (uint8_t)((i * 131 + seed * 17) >> 3 ^ i);
 }
 
-/* Each test of copies runs with two functions of one signature; the asynchronous one is followed by a synchronise. */
+/* Each test of copies runs with functions of one signature; an asynchronous one is followed by a synchronise. */
 typedef aclError (*copier)(void *dst, size_t max, const void *src, size_t count, aclrtMemcpyKind kind);
 
 static aclError copy_in_stream(void *dst, size_t max, const void *src, size_t count, aclrtMemcpyKind kind) {
@@ -14,8 +14,13 @@ static aclError copy_in_stream(void *dst, size_t max, const void *src, size_t co
   return code ? code : aclrtSynchronizeStream(NULL);
 }
 
-static const copier copiers[] = {aclrtMemcpy, copy_in_stream};
-enum { N_COPIERS = 2, MAX_SIZE = 70000, SLACK = 64 };
+static aclError copy_with_condition(void *dst, size_t max, const void *src, size_t count, aclrtMemcpyKind kind) {
+  aclError code = aclrtMemcpyAsyncWithCondition(dst, max, src, count, kind, NULL);
+  return code ? code : aclrtSynchronizeStream(NULL);
+}
+
+static const copier copiers[] = {aclrtMemcpy, copy_in_stream, copy_with_condition};
+enum { N_COPIERS = 3, MAX_SIZE = 70000, SLACK = 64 };
 
 /* Copies n bytes to the device, within it and back to the host, from and to odd addresses. The bytes around the target
  * must keep their values. */

@@ -359,6 +359,7 @@ static void libmsprofiler_exports_the_functions_clients_look_up(void **state) {
   aclError (*warm_up)(const aclprofConfig *) = (aclError(*)(const aclprofConfig *))dlsym(library, "aclprofWarmup");
   aclError (*features)(size_t *, void **) =
       (aclError(*)(size_t *, void **))dlsym(library, "aclprofGetSupportedFeaturesV2");
+  assert_non_null(dlsym(library, "aclprofGetSupportedFeatures"));
   assert_non_null(warm_up);
   assert_non_null(features);
   assert_non_null(dlsym(library, "aclprofSetConfig"));

@@ -114,6 +114,12 @@ static void names_are_copied(void **state) {
 static void storage_format_does_not_change_the_origin_format(void **state) {
   (void)state;
   aclTensorDesc *d = aclCreateTensorDesc(ACL_FLOAT16, DIMS(2, 3, 4, 5), ACL_FORMAT_NCHW);
+  CHECK_OK(aclSetTensorStorageFormat(d, ACL_FORMAT_NC1HWC0));
+  CHECK_OK(aclSetTensorStorageShape(d, DIMS(2, 1, 4, 5, 16)));
+  assert_int_equal(aclGetTensorDescFormat(d), ACL_FORMAT_NCHW);
+  assert_int_equal(aclGetTensorDescNumDims(d), 4);
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclSetTensorStorageShape(d, 2, NULL));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclSetTensorStorageFormat(NULL, ACL_FORMAT_ND));
   CHECK_OK(aclSetTensorFormat(d, ACL_FORMAT_NC1HWC0));
   CHECK_OK(aclSetTensorShape(d, DIMS(2, 1, 4, 5, 16)));
   assert_int_equal(aclGetTensorDescFormat(d), ACL_FORMAT_NCHW);

@@ -97,8 +97,29 @@ static void operator_messages_name_the_argument_and_the_shapes(void **state) {
   assert_int_equal(wrong, 0);
 }
 
+/* One machine has no other servers, and no links between dies. */
+static void calls_that_need_several_servers_say_so(void **state) {
+  (void)state;
+  aclrtNotify notify;
+  aclrtServerPid pids = {0};
+  char key[65] = "";
+  void *p = dev_new(2 << 20);
+  CHECK_OK(aclrtCreateNotify(&notify, 0));
+  CHECK_OK(aclrtIpcMemGetExportKey(p, 2 << 20, key, sizeof key, 0));
+  wrong = 0;
+  SAYS(aclrtNotifySetImportPidInterServer(notify, &pids, 1), "no other servers");
+  SAYS(aclrtIpcMemImportPidInterServer(key, &pids, 1), "no other servers");
+  SAYS(aclrtIpcMemSetAttr(key, (aclrtIpcMemAttrType)0, 0), "links between dies");
+  CHECK_CODE(207000, aclrtIpcMemSetAttr(key, (aclrtIpcMemAttrType)0, 0));
+  CHECK_OK(aclrtIpcMemClose(key));
+  CHECK_OK(aclrtDestroyNotify(notify));
+  CHECK_OK(aclrtFree(p));
+  assert_int_equal(wrong, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      TEST(calls_that_need_several_servers_say_so),
       TEST(runtime_messages_name_the_argument),
       TEST(repeated_init_leaves_no_message),
       TEST(operator_messages_name_the_argument_and_the_shapes),

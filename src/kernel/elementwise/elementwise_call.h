@@ -36,7 +36,6 @@ status elementwise_prepare(executor *e, int function, const elementwise_call *c)
  * function's speed is limited by computing. */
 status elementwise_check_dtypes(const elementwise_call *c, int function, int *dtype);
 compute_value elementwise_value(const elementwise_parameter *p, compute_type compute);
-bool elementwise_is_slow(int function);
 
 /* x rounded to a dtype. */
 double elementwise_stored(double x, int dtype);

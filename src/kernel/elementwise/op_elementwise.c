@@ -40,8 +40,6 @@ typedef struct {
   int8_t operand[1 + ELEMENTWISE_INPUTS];
 } elementwise_op_plan;
 
-bool elementwise_is_slow(int function) { return traits[function].bits & SLOW; }
-
 static void add_parameter(elementwise_call *c, const char *name, const scalar *s, double number) {
   c->parameter[c->n_parameters++] = (elementwise_parameter){name, s, number};
 }

@@ -31,7 +31,6 @@ struct pages {
   _Atomic uint64_t charged; /* pages; other threads read it in pages_promised */
   uint64_t n_loose;         /* charged pages without an address */
   pages *next_backed;       /* in the list `backed` */
-  uint64_t peak;            /* highest value of charged */
   uint64_t granted;         /* pages up to which charged may grow before the host's memory is looked at again */
   uint64_t ledger_granules; /* what the ledger was told: charged in granules, rounded up, or one more */
 };
@@ -163,7 +162,6 @@ static bool pages_charge_account(pages *p, uint64_t n) {
     p->charged -= n;
     return false;
   }
-  if (p->peak < p->charged) p->peak = p->charged;
   INVARIANT(p->charged <= size && (!p->config.check_host || p->charged <= p->granted));
   return true;
 }
@@ -258,7 +256,6 @@ uint64_t pages_move(pages *p, uint64_t from, uint64_t to, uint64_t n) {
 }
 
 uint64_t pages_charged(const pages *p) { return p->charged; }
-uint64_t pages_peak(const pages *p) { return p->peak; }
 uint64_t pages_loose(const pages *p) { return p->n_loose; }
 uint64_t pages_n_calls(const pages *p) { return p->mapping.n_calls; }
 uint64_t pages_call_ns(const pages *p) { return p->mapping.call_ns; }
@@ -321,7 +318,7 @@ static bool pages_granules_are_valid(const pages *p) {
 
 bool pages_is_valid(const pages *p) {
   const uint64_t granules = (p->charged + GRANULE_PAGES - 1) / GRANULE_PAGES;
-  if (p->charged > p->config.size_bytes >> PAGE_SHIFT || p->peak < p->charged || p->n_loose > p->charged) return false;
+  if (p->charged > p->config.size_bytes >> PAGE_SHIFT || p->n_loose > p->charged) return false;
   if (p->config.check_host && p->charged > p->granted) return false;
   if (p->config.device < 0 ? p->ledger_granules != 0
                            : p->ledger_granules != granules && p->ledger_granules != granules + 1)

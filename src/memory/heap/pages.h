@@ -65,7 +65,6 @@ uint64_t pages_move(pages *p, uint64_t from, uint64_t to, uint64_t n);
 
 /* Numbers of pages. Loose pages are included in the charged ones. */
 uint64_t pages_charged(const pages *p);
-uint64_t pages_peak(const pages *p); /* highest number of charged pages so far */
 uint64_t pages_loose(const pages *p);
 
 /* Takes n_granules >= 1 loose granules in a row and charges them; *offset is their place in the file, in bytes. False
