@@ -14,7 +14,7 @@ import tempfile
 
 NAMES = ["Add", "Add.bfloat16", "Exp", "Gelu", "Softmax", "ReduceSum", "LayerNorm", "Mm", "Mm.bfloat16"]
 LEVELS = ["portable", "v3"]
-FEW, MANY = 2, 6
+FEW, MANY = 2, 22
 
 
 def count(program, name, level, rounds):

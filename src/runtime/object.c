@@ -84,7 +84,9 @@ void *object_new(object_kind kind) {
   if (base && (tables[kind].n_free <= MIN_FREE && tables[kind].n_used < kinds[kind].capacity)) {
     o = (object *)(base + slot_bytes(kind) * tables[kind].n_used++);
 #if WITH_ASAN
-    __lsan_register_root_region(o, slot_bytes(kind)); /* LeakSanitizer does not look for pointers in mmap()ed memory */
+    /* LeakSanitizer does not look for pointers in mmap()ed memory. At exit it reads /proc/self/maps for each region. */
+    enum { REGION_SLOTS = 1024 };
+    if (tables[kind].n_used % REGION_SLOTS == 1) __lsan_register_root_region(o, slot_bytes(kind) * REGION_SLOTS);
 #endif
   } else if (base && tables[kind].n_free) {
     o = tables[kind].oldest_free;
