@@ -118,7 +118,6 @@ static void broken_stores_are_noticed(void **state) {
 
   BREAKS(p->charged, p->charged + 1, pages_is_valid(p));
   BREAKS(p->charged, (SIZE >> PAGE_SHIFT) + 1, pages_is_valid(p));
-  BREAKS(p->peak, 0, pages_is_valid(p));
   BREAKS(p->n_loose, 0, pages_is_valid(p));
   BREAKS(p->ledger_granules, p->ledger_granules + 2, pages_is_valid(p));
   BREAKS(p->config.device, -1, pages_is_valid(p));
