@@ -8,7 +8,7 @@
 #include "base/lock.h"
 
 /* Live blocks by address: open addressing with linear probing, at most half full, closed up on removal. */
-static mutex lock = MUTEX_INITIALIZER(LEAK_BLOCKS); /* guards all of this */
+static mutex lock = MUTEX_INITIALIZER(LEAK_BLOCKS); /* guards all static data of this file */
 static live_record *slots;
 static size_t n_slots; /* a power of two, or 0 */
 static freed_record freed[BLOCK_FREED];

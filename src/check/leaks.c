@@ -47,7 +47,7 @@ static unsigned n_reports;
 
 /* Held only while the list is copied: to write a report, the loader is asked for names, and the loader runs
  * constructors that may free memory. */
-static mutex bad_lock = MUTEX_INITIALIZER(BAD_FREES); /* guards the below */
+static mutex bad_lock = MUTEX_INITIALIZER(BAD_FREES); /* guards the variables below */
 static bad_free_record bad_frees[MAX_BAD_FREES];
 static uint64_t n_bad_frees;
 

@@ -60,7 +60,7 @@ typedef struct mailbox {
   report *first, **last;
 } mailbox;
 
-static mutex lock = MUTEX_INITIALIZER(CALLBACK); /* guards all of the three */
+static mutex lock = MUTEX_INITIALIZER(CALLBACK); /* guards the three lists below */
 static subscription *subscriptions;
 static mailbox *mailboxes;
 static report *being_called; /* the list of callbacks that threads are calling now */

@@ -31,7 +31,7 @@ static struct {
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 
 static struct {
-  mutex lock; /* guards count and primary; held over no wait */
+  mutex lock; /* guards count and primary; never held during a wait */
   unsigned count;
   context *primary;
   _Atomic uint32_t n_streams, n_stream_ids, n_events;

@@ -20,7 +20,7 @@
  * process. It is mapped as a whole; only pages that were used take memory. */
 enum { MOST_EXPORTS = MACHINE_EXPORTS };
 static struct {
-  mutex lock; /* guards all, and the exported notifies' links; then a notify's lock */
+  mutex lock; /* guards all fields, and the links of exported notifies */
   int file;   /* its descriptor + 1; 0: there is none yet */
   char *pages;
   struct {

@@ -61,7 +61,7 @@ struct stream {
   uint64_t waits_generation;
   _Atomic uint64_t wait_deadline_ns; /* when the wait times out; 0: never */
   task *waits_task;                  /* the front task, where it waits for a value or a notify */
-  /* Of scheduler.c, guarded by its lock. */
+  /* These fields belong to scheduler.c, whose lock guards them. */
   _Atomic bool listed, kicked; /* is in the list of streams; a worker was woken for it */
   stream *next_listed, *previous_listed;
   uint64_t idle_seen;  /* `submitted` at the last look */
@@ -71,7 +71,7 @@ struct stream {
   _Atomic bool fail_mode_set;
   _Atomic uint32_t core_limit[N_CORE_LIMITS]; /* of limits.c; 0: none is set */
   _Atomic uint32_t overflow_watch;            /* 0 or 1 */
-  /* Of stream_order.c. lane and lane_base are set once, under its lock; the clock's content
+  /* These fields belong to stream_order.c. lane and lane_base are set once, under its lock; the clock's content
    * is guarded by submit_lock. */
   _Atomic uint32_t lane;
   uint64_t lane_base;

@@ -19,7 +19,7 @@ typedef struct registration {
   user_allocator allocator;
 } registration;
 
-static mutex lock = MUTEX_INITIALIZER(STREAM_ALLOCATOR); /* guards both */
+static mutex lock = MUTEX_INITIALIZER(STREAM_ALLOCATOR); /* guards the two lists below */
 FORK_RENEWS(lock)
 static description *descriptions;
 static registration *registrations;

@@ -21,7 +21,7 @@ enum { FOLDER_MODE = 0750 };
 _Atomic unsigned dump_wanted;
 
 static struct {
-  mutex lock;       /* guards the rest */
+  mutex lock;       /* guards the other fields */
   bool initialised; /* by dump_init */
   bool from_init;   /* aclInit's configuration asks for tensors */
   char folder[PATH_MAX + 32];

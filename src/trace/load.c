@@ -15,7 +15,7 @@ typedef struct {
 /* The time of all tasks that have ended and, for those that run, their number and the sum of their start times: so the
  * time of running tasks up to any moment can be computed without visiting them. */
 static struct {
-  spinlock lock; /* guards the rest */
+  spinlock lock; /* guards the other fields */
   struct {
     uint64_t ended_ns, n_running, starts_ns;
   } unit[LOAD_N_UNITS];

@@ -17,7 +17,7 @@
 #include "trace/timeline.h"
 
 static struct {
-  mutex lock; /* guards the rest */
+  mutex lock; /* guards the other fields */
   bool open, of_configuration;
   char path[PATH_MAX];                       /* absolute */
   char folder[PROFILER_FOLDER_BYTES];        /* the session's folder; empty: not made yet */

@@ -24,7 +24,7 @@
 enum { CHUNK_BYTES = 1 << 20 };
 
 static struct {
-  mutex lock;     /* guards the rest; innermost: taken under a heap's lock */
+  mutex lock;     /* guards the other fields; taken under a heap's lock */
   int fd;         /* -1 while nothing is recorded */
   uint8_t *chunk; /* maps [chunk_offset, + chunk_bytes) of the file; NULL: none yet */
   size_t chunk_offset, chunk_bytes, used;

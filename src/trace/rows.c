@@ -12,7 +12,7 @@
 #include "trace/shards.h"
 #include "trace/stats_write.h"
 
-static mutex rows_lock = MUTEX_INITIALIZER(ROWS); /* guards the making of rows; the last lock of any */
+static mutex rows_lock = MUTEX_INITIALIZER(ROWS); /* guards the creation of rows */
 FORK_RENEWS(rows_lock)
 
 stats_op *trace_row(const char *name) {

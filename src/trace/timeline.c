@@ -32,7 +32,7 @@ typedef struct {
 _Atomic uint32_t timeline_wanted;
 
 static struct {
-  mutex lock;          /* guards the rest; the last of any */
+  mutex lock;          /* guards the other fields */
   sink *names, *calls; /* NULL: nothing is recorded */
   sink *tasks[MAX_DEVICES];
   uint32_t devices;

@@ -71,7 +71,7 @@ static void winograd_gradient_transform(const void *job, int64_t begin, int64_t 
                      &j->y_tiles, scratch);
 }
 
-/* Of matrix p of the 16: multiplies channels [first, first + n) by all rows. */
+/* Multiplies channels [first, first + n) of matrix p, one of the 16, by all rows. */
 static status winograd_gradient_multiply_part(const gradient_job *j, int64_t p, int64_t first, int64_t n) {
   const winograd_gradient *w = j->w;
   const int64_t tiles = j->n * w->grid.width, rows = w->g->rows;
