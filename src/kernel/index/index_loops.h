@@ -38,7 +38,7 @@ enum { INDEX_I32, INDEX_I64, INDEX_TYPES };
 
 typedef struct {
   index_loop *index[INDEX_TYPES];
-  /* By the dtype of the operand that is added or multiplied; 16-bit floats accumulate into
+  /* Indexed by the dtype of the operand that is added or multiplied; 16-bit floats accumulate into
    * float. NULL: unsupported type. */
   accumulate_loop *add[DTYPE_END], *multiply[DTYPE_END];
   /* Gather and scatter: by the logarithm of the element's size. */
