@@ -102,6 +102,18 @@ class Sorts(unittest.TestCase):
             ref.check_equal(where.get(), places.reshape(shape).astype(where.dtype.values), "places")
         each_case(self, "aclnnTopk", CASES, body)
 
+    def test_topk_of_short_rows(self):
+        """Few of a short row are found one after the other; equal values are taken in the order of their indices."""
+        for d in (BOOL, I32, F32, I64, F64):
+            for row in ((1, 1, 1, 0, 1), (1, 1, 0, 0), (5, 6, 7, 8, 9, 1), (3, 3, 3, 1, 3, 3, 1, 3, 2)):
+                for largest in (False, True):
+                    v = np.array(row).astype(d.values)
+                    expected = order(v, largest)[:4]
+                    x, out, where = Tensor.of(d, v), Tensor(d, (4,)), Tensor(I64, (4,))
+                    run("aclnnTopk", x, 4, 0, largest, True, out, where)
+                    ref.check_equal(where.get(), expected, f"{d} {row} largest={largest}")
+                    ref.check_equal(out.get(), v[expected])
+
     def test_one(self):
         for op in ("aclnnKthvalue", "aclnnMedianDim", "aclnnNanMedianDim"):
             def body(gen, op=op):
