@@ -136,7 +136,7 @@ static inline entry64 entry64_behind(entry64 e, entry64 other) {
     }                                                                                                                  \
   }                                                                                                                    \
                                                                                                                        \
-  /* Starts from an entry and not from the largest value: QEMU 10.0.2 for aarch64 loses the first vector of a loop */   \
+  /* Starts from an entry and not from the largest value: QEMU 10.0.2 for aarch64 loses the first vector of a loop */  \
   /* of minimums that starts from all ones (compare its -one-insn-per-tb). */                                          \
   static E first_behind_##E(const E *a, int64_t n, E other) {                                                          \
     E best = E##_behind(a[0], other);                                                                                  \
