@@ -47,8 +47,9 @@ struct comm {
   neighbour **processes;
   comm_card *cards; /* by rank */
   comm_config config;
-  int most_threads; /* of a collective's work in this process */
-  uint64_t spin_ns; /* how long a task spins for other ranks before it yields its processor */
+  uint64_t charged_bytes; /* of the device, for buffers that the device would have */
+  int most_threads;       /* of a collective's work in this process */
+  uint64_t spin_ns;       /* how long a task spins for other ranks before it yields its processor */
   _Atomic uint64_t n_calls;
   _Atomic uint32_t n_waiting; /* tasks that wait for other ranks */
   _Atomic bool destroyed, suspended;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "comm/bootstrap.h"
 #include "comm/comm_private.h"
+#include "comm/sub.h"
 #include "memory/memory.h"
 #include "memory/share/machine.h"
 #include "runtime/context.h"
@@ -79,6 +80,7 @@ static void comm_free(comm *c) {
   for (uint32_t i = 0; c->members && i < c->n_members; ++i)
     if (c->members[i].process) neighbour_drop(c->members[i].process);
   if (c->node) node_drop(c->node);
+  if (c->charged_bytes) memory_discharge(c->device, c->charged_bytes);
   free(c->members);
   free(c->member_of);
   free(c->processes);
@@ -144,6 +146,13 @@ static status comm_new(comm_card *cards, uint32_t n, uint32_t rank, const comm_c
     comm_free(c);
     return st;
   }
+  const uint64_t bytes = 2 * ((uint64_t)config->buffer_mib << 20);
+  st = memory_charge(c->device, bytes, "the buffers of a communicator (HCCL_BUFFSIZE)");
+  if (st != ST_OK) {
+    comm_free(c);
+    return st;
+  }
+  c->charged_bytes = bytes;
   c->most_threads = scheduler_n_cores() / (int)c->n_members;
   c->spin_ns = (int)c->n_members <= scheduler_n_cores() ? SPIN_NS : 0;
   *out = c;
@@ -264,6 +273,60 @@ status comm_create_local(const int32_t *devices, uint32_t n, comm **out) {
   free(cards);
   if (st != ST_OK) return st;
   for (uint32_t r = 0; r < n; ++r) comm_publish(out[r]);
+  return ST_OK;
+}
+
+/* ---- of some ranks of another ------------------------------------------------------------------------------------ */
+
+/* Identifies a sub-communicator by its number and its ranks (FNV-1a). Not 0. */
+static uint64_t comm_sub_key(uint64_t id, const uint32_t *ranks, uint32_t n) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  const uint64_t prime = UINT64_C(0x100000001b3);
+  for (int i = 0; i < 8; ++i) hash = (hash ^ (id >> 8 * i & 0xff)) * prime;
+  for (uint32_t i = 0; i < n; ++i) hash = (hash ^ ranks[i]) * prime;
+  return hash ? hash : 1;
+}
+
+static status comm_check_sub(const comm *of, const uint32_t *ranks, uint32_t n, uint32_t index) {
+  if (!n || n > of->n_ranks)
+    return fail(ST_INVALID_VALUE, "rankNum is %u, expected 1 to %u, the ranks of the communicator", n, of->n_ranks);
+  if (index >= n || ranks[index] != of->rank)
+    return fail(ST_INVALID_VALUE,
+                "subCommRankId is %u, where rankIds has %u, expected this rank's place, which is rank %u", index,
+                index < n ? ranks[index] : 0, of->rank);
+  for (uint32_t i = 0; i < n; ++i) {
+    if (ranks[i] >= of->n_ranks)
+      return fail(ST_INVALID_VALUE, "rankIds[%u] is %u, expected less than %u", i, ranks[i], of->n_ranks);
+    for (uint32_t k = 0; k < i; ++k)
+      if (ranks[k] == ranks[i])
+        return fail(ST_INVALID_VALUE, "rankIds[%u] and rankIds[%u] are both %u, expected different ranks", k, i,
+                    ranks[i]);
+  }
+  return ST_OK;
+}
+
+status comm_create_sub(comm *of, const uint32_t *ranks, uint32_t n, uint64_t id, uint32_t index,
+                       const comm_config *config, comm **out) {
+  comm_config complete;
+  TRY(device_check_child());
+  TRY(comm_check_sub(of, ranks, n, index));
+  TRY(comm_complete_config(config, &complete));
+  comm_card *cards = malloc(n * sizeof *cards);
+  if (!cards) return fail(ST_NO_HOST_MEMORY, "no host memory for %u ranks", n);
+  for (uint32_t i = 0; i < n; ++i) cards[i] = of->cards[ranks[i]];
+  if (*config->name)
+    snprintf(cards[0].name, sizeof cards[0].name, "%s", config->name);
+  else
+    snprintf(cards[0].name, sizeof cards[0].name, "%.80s_sub_%ju", of->config.name, (uintmax_t)id);
+  comm *c;
+  TRY(comm_new(cards, n, index, &complete, &c));
+  const status st = sub_node(of->node, comm_sub_key(id, ranks, n), c->n_members, device_memory_bytes(), &c->node);
+  if (st != ST_OK) {
+    comm_unref(c);
+    return st;
+  }
+  comm_publish(c);
+  *out = c;
   return ST_OK;
 }
 

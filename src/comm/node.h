@@ -56,7 +56,8 @@ typedef struct {
 
 /* Where a sub-communicator's file is found by its members, who exchange nothing. */
 typedef struct {
-  uint64_t key; /* 0: unused */
+  uint64_t key;     /* 0: unused */
+  uint32_t n_found; /* members that have it */
   neighbour_file file;
 } node_sub;
 
