@@ -39,26 +39,26 @@ static called called_of_record(const node_record *r, uint64_t number) {
   return (called){r->kind, r->dtype, r->reduction, r->root, number, r->count};
 }
 
-void agreement_describe(const struct collective *op, const collective_part *p, char *words, size_t bytes) {
+void agreement_describe(const collective *op, const collective_part *p, char *words, size_t bytes) {
   const called x = called_of_part(p);
   describe_called(op->c, &x, words, bytes);
 }
 
 /* Where the program made the call: the function or library, as the dynamic linker knows it. "" where it does not. */
-static void describe_site(const struct collective *op, char *words, size_t bytes) {
+static void describe_site(const collective *op, char *words, size_t bytes) {
   Dl_info info;
   words[0] = '\0';
-  if (!op->site || !dladdr(op->site, &info)) return;
+  if (!op->call.site || !dladdr(op->call.site, &info)) return;
   const char *file = info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
   file = file ? file + 1 : info.dli_fname;
   if (info.dli_sname)
     snprintf(words, bytes, " in %s of %s", info.dli_sname, file ? file : "?");
   else if (file)
-    snprintf(words, bytes, " at %s+%#jx", file, (uintmax_t)((char *)op->site - (char *)info.dli_fbase));
+    snprintf(words, bytes, " at %s+%#jx", file, (uintmax_t)((char *)op->call.site - (char *)info.dli_fbase));
 }
 
 /* Fails the communicator with the words, and returns the stream's failure. */
-static status agreement_fail(const struct collective *op, status code, const char *words) {
+status agreement_fail(const collective *op, status code, const char *words) {
   node_fail(op->c->node, op->c->rank, code, words);
   for (uint32_t i = 0; i < op->c->n_processes; ++i) neighbour_ring(op->c->processes[i]);
   return node_check(op->c->node);
@@ -71,10 +71,10 @@ static bool agreement_of_pair(const collective_part *p, const node_record *r) {
 }
 
 /* Whether what this rank receives from another is what that one sends, in V forms. */
-static bool agreement_of_arrays(const struct collective *op, const collective_part *p, const node_record *r,
-                                uint32_t other, char *words, size_t bytes) {
+static bool agreement_of_arrays(const collective *op, const collective_part *p, const node_record *r, uint32_t other,
+                                char *words, size_t bytes) {
   const uint32_t n = op->c->n_members, own = p->own;
-  const uint64_t *theirs = r->arrays, *mine = op->arrays;
+  const uint64_t *theirs = r->arrays, *mine = p->arrays;
   const char *what = "counts";
   uint64_t a = 0, b = 0;
   if (p->kind == COMM_ALL_GATHER_V) {
@@ -98,7 +98,7 @@ static bool agreement_of_arrays(const struct collective *op, const collective_pa
   return false;
 }
 
-status agreement_check(const struct collective *op, const collective_part *p, uint32_t i) {
+status agreement_check(const collective *op, const collective_part *p, uint32_t i) {
   const comm *c = op->c;
   const node_record *r = node_record_of(c->node, p->job, i);
   const uint32_t other = collective_member_of(op, p, i);
@@ -137,7 +137,7 @@ static void describe_last_call(const comm *c, uint32_t member, char *words, size
     snprintf(words, bytes, "; it has called nothing on this communicator");
 }
 
-status agreement_fail_gone(const struct collective *op, const collective_part *p, uint32_t member) {
+status agreement_fail_gone(const collective *op, const collective_part *p, uint32_t member) {
   const comm *c = op->c;
   char words[NODE_WORDS], mine[CALL_WORDS], rank[RANK_WORDS], last[CALL_WORDS];
   const bool left = atomic_load(&c->node->head->members[member].left);
@@ -149,7 +149,7 @@ status agreement_fail_gone(const struct collective *op, const collective_part *p
   return agreement_fail(op, ST_COMM_REMOTE, words);
 }
 
-status agreement_fail_late(const struct collective *op, const collective_part *p) {
+status agreement_fail_late(const collective *op, const collective_part *p) {
   const comm *c = op->c;
   char words[NODE_WORDS], mine[CALL_WORDS], rank[RANK_WORDS] = "", last[CALL_WORDS] = "";
   agreement_describe(op, p, mine, sizeof mine);
