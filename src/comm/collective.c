@@ -7,6 +7,7 @@
 
 #include "base/invariant.h"
 #include "comm/collective_private.h"
+#include "comm/hosts.h"
 #include "memory/memory.h"
 #include "runtime/capture.h"
 #include "runtime/outside.h"
@@ -36,6 +37,7 @@ static void collective_free(collective *op) {
   if (op->waits) atomic_fetch_sub(&op->c->n_waiting, 1);
   free((void *)(uintptr_t)op->call.send_counts); /* the first of the call's arrays, which are one block */
   free(op->transfers);
+  free(op->agreed);
   comm_unref(op->c);
   free(op);
 }
@@ -170,7 +172,7 @@ status collective_add_job(collective *op, uint32_t stage, const collective_job *
  * processes, in which both are. */
 static status collective_build(collective *op) {
   const collective_call *call = &op->call;
-  if (op->c->n_members < op->c->n_ranks) return wide_build(op);
+  if (op->c->hosts) return wide_build(op);
   for (uint32_t i = 0; i < op->n_transfers; ++i) {
     const collective_transfer *x = &op->transfers[i];
     op->call.dtype = x->dtype;
@@ -197,6 +199,7 @@ static status collective_build(collective *op) {
 /* Gives the jobs their places in the communicator's order, which is that of submission. */
 static void collective_number(collective *op) {
   comm *c = op->c;
+  if (c->hosts) wide_number(op);
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     collective_part *p = &op->parts[i];
     if (p->type != PART_JOB) continue;
@@ -250,6 +253,7 @@ static status collective_advance(collective *op, bool *done) {
     }
     op->stage = stage;
     if (!all) return ST_OK;
+    if (op->agreed && stage == 0) TRY(wide_check(op));
   }
   *done = true;
   return ST_OK;
@@ -279,6 +283,7 @@ static uint32_t collective_gone_member(const collective *op, const collective_pa
 
 /* The failures that do not come from a part: of the communicator, of a rank that is gone, of time. */
 static status collective_check(collective *op) {
+  if (op->c->hosts) hosts_look(op->c);
   TRY(node_check(op->c->node));
   if (atomic_load(&op->c->destroyed))
     return fail(ST_PEER_TIMEOUT, "Terminating operation due to external request: the communicator was destroyed");
@@ -319,11 +324,10 @@ static status collective_fail(collective *op, status st) {
 /* Spins or yields for a while. True when that has been long enough, so that the stream shall block. */
 static bool collective_polled(collective *op) {
   const comm *c = op->c;
-  const bool wide = c->n_members < c->n_ranks;
   const uint64_t now = now_ns();
   if (!op->waits_since_ns) op->waits_since_ns = now;
   const uint64_t waited = now - op->waits_since_ns;
-  if (wide) net_progress();
+  if (c->hosts) net_progress();
   if (waited >= YIELD_NS) return true;
   if (waited >= c->spin_ns) {
     /* Ranks of this process come only if their streams are run. */
@@ -377,8 +381,7 @@ static void collective_drop(task *t, stream *s) {
     agreement_describe(op, &op->parts[0], call, sizeof call);
     snprintf(words, sizeof words, "rank %u has dropped %s: its stream was destroyed or its device's tasks aborted",
              op->c->rank, call);
-    node_fail(op->c->node, op->c->rank, ST_COMM_REMOTE, words);
-    collective_tell(op->c);
+    agreement_fail(op, ST_COMM_REMOTE, words);
   }
   collective_free(op);
 }

@@ -31,11 +31,11 @@ typedef enum {
 /* One message with another host. */
 typedef struct {
   net_channel *channel;
-  uint64_t tag;
   void *data;
   uint64_t bytes;
-  bool receives, posted;
-  uint32_t rank; /* the peer */
+  bool receives, posted, is_transfer;
+  uint32_t rank;   /* the peer */
+  uint64_t number; /* of a transfer between the two, from 1; 0: the call's number counts */
   net_request request;
 } collective_message;
 
@@ -75,6 +75,7 @@ struct collective {
   collective_transfer *transfers; /* of a batch, malloc'ed; else NULL */
   uint32_t n_transfers;
   uint64_t wide_number; /* between hosts: of the call, for the tags of messages */
+  void *agreed;         /* between hosts: what the first ranks of all hosts called, malloc'ed; else NULL */
   void *scratch;        /* device memory between the stages; NULL: none */
   char *scratch_view;
   uint64_t begun_ns, waits_since_ns, deadline_ns;
@@ -115,6 +116,12 @@ uint32_t collective_member_of(const collective *op, const collective_part *p, ui
 /* wide.c: composes the call's parts, where the communicator has ranks on other hosts. */
 status wide_build(collective *op);
 
+/* Compares what the first ranks of the hosts called; when the first stage is over. */
+status wide_check(const collective *op);
+
+/* Gives messages their places in the order of calls. */
+void wide_number(collective *op);
+
 /* messages.c: the same as in part.c for messages. messages_add adds one to a part; the tag is made of the call's number,
  * the stage and both ranks. */
 status messages_add(collective *op, collective_part *p, uint32_t rank, bool receives, void *data, uint64_t bytes);
@@ -131,6 +138,16 @@ status agreement_check(const collective *op, const collective_part *p, uint32_t 
 status agreement_fail_late(const collective *op, const collective_part *p);
 status agreement_fail_gone(const collective *op, const collective_part *p, uint32_t member);
 status agreement_fail(const collective *op, status code, const char *words);
+
+/* What the words say of a call. */
+typedef struct {
+  int kind, dtype, reduction;
+  uint32_t root;
+  uint64_t count, number;
+} agreement_call;
+
+/* Fails the communicator because the rank, of another host, called something else. */
+status agreement_fail_call(const collective *op, uint32_t rank, const agreement_call *theirs);
 
 /* "AllReduce #17 of 4096 float32 (sum)" */
 void agreement_describe(const collective *op, const collective_part *p, char *words, size_t bytes);

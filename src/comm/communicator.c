@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "comm/bootstrap.h"
 #include "comm/comm_private.h"
+#include "comm/hosts.h"
 #include "comm/sub.h"
 #include "memory/memory.h"
 #include "memory/share/machine.h"
@@ -74,17 +75,21 @@ static status comm_check_cards(const comm_card *cards, uint32_t n, uint32_t own)
   return ST_OK;
 }
 
+static void comm_on_progress(void);
+
 /* ---- construction ------------------------------------------------------------------------------------------------ */
 
 static void comm_free(comm *c) {
   for (uint32_t i = 0; c->members && i < c->n_members; ++i)
     if (c->members[i].process) neighbour_drop(c->members[i].process);
+  hosts_disconnect(c);
   if (c->node) node_drop(c->node);
   if (c->charged_bytes) memory_discharge(c->device, c->charged_bytes);
   free(c->members);
   free(c->member_of);
   free(c->processes);
   free(c->cards);
+  free(c->addresses);
   object_release(OBJECT_COMM, &c->o);
 }
 
@@ -167,6 +172,19 @@ static status comm_complete_config(const comm_config *given, comm_config *out) {
   return ST_OK;
 }
 
+/* Connects to the ranks of other hosts, whose processes' addresses all ranks exchange. */
+static status comm_join_hosts(comm *c, bootstrap *b) {
+  net_address own, *addresses = calloc(c->n_ranks, sizeof *addresses);
+  status st = addresses ? ST_OK : fail(ST_NO_HOST_MEMORY, "no host memory for %u addresses", c->n_ranks);
+  net_on_progress(comm_on_progress);
+  if (st == ST_OK) st = net_open(&own);
+  if (st == ST_OK) st = bootstrap_exchange(b, &own, sizeof own, addresses);
+  if (st == ST_OK) st = hosts_connect(c, addresses);
+  if (st == ST_OK) c->addresses = addresses;
+  if (st != ST_OK) free(addresses);
+  return st;
+}
+
 /* The first member makes the node's memory, and the others map it. */
 static status comm_join_node(comm *c, bootstrap *b) {
   neighbour_file own = {0}, *files = calloc(c->n_ranks, sizeof *files);
@@ -176,6 +194,7 @@ static status comm_join_node(comm *c, bootstrap *b) {
   if (st == ST_OK && c->member == 0) own = c->node->file;
   if (st == ST_OK) st = bootstrap_exchange(b, &own, sizeof own, files);
   if (st == ST_OK && c->member != 0) st = node_open(&files[c->members[0].rank], c->n_members, bytes, &c->node);
+  if (st == ST_OK && c->n_members < c->n_ranks) st = comm_join_hosts(c, b);
   const uint8_t there = 1;
   if (st == ST_OK) st = bootstrap_exchange(b, &there, sizeof there, files); /* all have it */
   free(files);
@@ -305,6 +324,14 @@ static status comm_check_sub(const comm *of, const uint32_t *ranks, uint32_t n, 
   return ST_OK;
 }
 
+/* The same addresses as in the communicator that the ranks come from. */
+static status comm_connect_sub(const comm *of, const uint32_t *ranks, comm *c) {
+  c->addresses = calloc(c->n_ranks, sizeof *c->addresses);
+  if (!c->addresses) return fail(ST_NO_HOST_MEMORY, "no host memory for %u addresses", c->n_ranks);
+  for (uint32_t i = 0; i < c->n_ranks; ++i) c->addresses[i] = of->addresses[ranks[i]];
+  return hosts_connect(c, c->addresses);
+}
+
 status comm_create_sub(comm *of, const uint32_t *ranks, uint32_t n, uint64_t id, uint32_t index,
                        const comm_config *config, comm **out) {
   comm_config complete;
@@ -320,7 +347,8 @@ status comm_create_sub(comm *of, const uint32_t *ranks, uint32_t n, uint64_t id,
     snprintf(cards[0].name, sizeof cards[0].name, "%.80s_sub_%ju", of->config.name, (uintmax_t)id);
   comm *c;
   TRY(comm_new(cards, n, index, &complete, &c));
-  const status st = sub_node(of->node, comm_sub_key(id, ranks, n), c->n_members, device_memory_bytes(), &c->node);
+  status st = sub_node(of->node, comm_sub_key(id, ranks, n), c->n_members, device_memory_bytes(), &c->node);
+  if (st == ST_OK && c->n_members < n) st = comm_connect_sub(of, ranks, c);
   if (st != ST_OK) {
     comm_unref(c);
     return st;
@@ -382,7 +410,17 @@ void comm_describe_rank(const comm *c, uint32_t rank, char *words, size_t bytes)
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
+/* Looks at the hosts of the communicators that tasks wait on. */
+static void comm_look_at_hosts(void) {
+  for (comm *c = object_next(OBJECT_COMM, NULL), *next; c; c = next) {
+    next = object_next(OBJECT_COMM, c);
+    if (object_is_live(&c->o) && c->hosts && atomic_load(&c->n_waiting)) hosts_look(c);
+    comm_unref(c);
+  }
+}
+
 void comm_watch(void) {
+  comm_look_at_hosts();
   for (comm *c = object_next(OBJECT_COMM, NULL), *next; c; c = next) {
     next = object_next(OBJECT_COMM, c);
     if (object_is_live(&c->o) && atomic_load(&c->n_waiting))
@@ -395,13 +433,21 @@ void comm_watch(void) {
   }
 }
 
+/* Something has come from another host. */
+static void comm_on_progress(void) {
+  comm_look_at_hosts();
+  outside_look();
+}
+
 status comm_failure(const comm *c) {
+  if (c->hosts) hosts_look((comm *)(uintptr_t)c);
   if (atomic_load_explicit(&c->suspended, memory_order_relaxed)) return ST_COMM_SUSPENDED;
   return node_failure(c->node);
 }
 
 status comm_check(comm *c) {
   TRY(device_check_child());
+  if (c->hosts) hosts_look(c);
   TRY(node_check(c->node));
   if (likely(!atomic_load_explicit(&c->suspended, memory_order_relaxed))) return ST_OK;
   return fail(ST_COMM_SUSPENDED, "the communicator '%s' is suspended", c->config.name);

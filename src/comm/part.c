@@ -145,7 +145,7 @@ static status part_plan(collective *op, collective_part *p) {
     if (p->kind == COMM_BROADCAST && i == p->root)
       plan->ranks[i].receive = plan->ranks[i].send; /* where nothing is copied to */
   }
-  if (p->only_agrees) plan->count = 0;
+  if (p->only_agrees) return ST_OK; /* a plan without slices */
   return job_plan_work(plan);
 }
 
