@@ -128,8 +128,8 @@ ACL_FUNC_VISIBILITY HcclResult HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo,
 
 /* ---- memory for communication without copies ----
  *
- * Reserved addresses (aclrtReserveMemAddress), and the physical memory that is mapped there. alignment, offset and flags
- * are 0. */
+ * Reserved addresses (aclrtReserveMemAddress), and the physical memory that is mapped there. alignment, offset and
+ * flags are 0. */
 
 ACL_FUNC_VISIBILITY HcclResult HcclCommSetMemoryRange(HcclComm comm, void *baseVirPtr, size_t size, size_t alignment,
                                                       uint64_t flags);
@@ -140,7 +140,8 @@ ACL_FUNC_VISIBILITY HcclResult HcclCommDeactivateCommMemory(HcclComm comm, void 
 
 /* ---- newer than CANN 8.1 ----
  *
- * sendCountMatrix: uint64_t [n][n], the same in all ranks: row i has what rank i sends to each rank. Parts are packed. */
+ * sendCountMatrix: uint64_t [n][n], the same in all ranks: row i has what rank i sends to each rank.
+ * Parts are packed. */
 ACL_FUNC_VISIBILITY HcclResult HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType,
                                               const void *recvBuf, HcclDataType recvType, HcclComm comm,
                                               aclrtStream stream);
