@@ -3,7 +3,6 @@
 
     CANNON_PREFIX=/path python3 tests/cli/test_cli.py
 """
-import ctypes
 import json
 import os
 import pathlib
