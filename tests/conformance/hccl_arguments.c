@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments of HCCL's operations: what each wrong one gives, and that a count of 0 is a success whatever the others
  * are. The two ranks are this process's; no operation is executed. */
-#include "hccl_ranks.h"
+#include "acl_test.h"
+#include "hccl/hccl.h"
 
 enum { N = 16, BYTES = 4 * N * sizeof(double) };
 
