@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The results of collective operations: types, reductions, counts, roots, in place, one rank and several, by threads and
- * by processes. */
+/* The results of collective operations: types, reductions, counts, roots, in place, one rank and several, by threads
+ * and by processes. */
 #include "hccl_ranks.h"
 
 static const HcclDataType moved_types[] = {HCCL_DATA_TYPE_INT8,   HCCL_DATA_TYPE_INT16,  HCCL_DATA_TYPE_INT32,
