@@ -402,7 +402,7 @@ status tcp_receive(net_channel *channel, uint64_t tag, void *data, size_t bytes,
     tcp_ask(c, op, message->number);
   } else {
     if (bytes) memcpy(data, message->data, bytes);
-    tcp_finish(op, 1);
+    net_finish(r, 1);
   }
   if (eager) tcp_give_credit(c, message->bytes);
   free(message);
