@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The algorithms of collectives as data: what one rank does, as a list of steps. The same lists are executed between
- * hosts, costed on a topology (cost.h) and interpreted by unit tests. Depends on nothing but base/status.h and the kinds
- * of comm_types.h. Thread-safe, as there is no state.
+ * hosts, costed on a topology (cost.h) and interpreted by unit tests. Depends on nothing but base/status.h and
+ * comm_types.h. Thread-safe, as there is no state.
  *
  * A buffer consists of slices. How long a slice is, the executor knows: an array of `count` elements in n slices has
- * the elements from count * i / n to count * (i + 1) / n in slice i, so that a range of slices is contiguous; where each
- * rank has a part of its own (AllGather, ReduceScatter, Scatter, AlltoAll), a slice is a part. There are four buffers:
+ * the elements from count * i / n to count * (i + 1) / n in slice i, so that a range of slices is contiguous; where
+ * each rank has a part of its own (AllGather, ReduceScatter, Scatter, AlltoAll), a slice is a part. There are four
+ * buffers:
  *
  *   send, receive   the call's; Broadcast's one buffer is `receive`
  *   work            like the whole array, of as many slices; only some algorithms need it
- *   scratch         places for what arrives and is then reduced: place i begins at i times the longest slice. What a step
- *                   puts there is contiguous, and the step that reads it refers to the same range
+ *   scratch         places for what arrives and is then reduced: place i begins at i times the longest slice. What a
+ *                   step puts there is contiguous, and the step that reads it refers to the same range
  *
  * The steps are in the order of rounds. A rank executes a round thus: first all its sends and receives, at once; when
  * these are done, its local steps (copies, reductions) in the order of the list. Then the next round. A message is
- * identified by sender, receiver, round and part. Sends and receives match one to one, and no rank waits for a message
- * that is sent only after the receiver has gone on, so there is no deadlock if a rank only waits for its own messages. */
+ * identified by sender, receiver, round and part. Sends and receives match one to one, within a round. So there is no
+ * deadlock, even where a send waits for its receive: of the ranks that are not done, one in the earliest round only
+ * waits for messages of ranks that are in that round, too. */
 #ifndef CANNON_COMM_SCHEDULE_H
 #define CANNON_COMM_SCHEDULE_H
 

@@ -51,8 +51,8 @@ static bool halves_of(uint32_t size, uint32_t member, uint32_t depth, halves *h)
   }
 }
 
-/* Doubling: each member of the lower half exchanges with one of the upper half. The lower half may have one member more,
- * whose partner is the last of the upper half, but that sends nothing upwards. */
+/* Doubling: each member of the lower half exchanges with one of the upper half. The lower half may have one member
+ * more, whose partner is the last of the upper half, but that sends nothing upwards. */
 static bool hop_doubling(uint32_t size, uint32_t member, uint32_t round, uint32_t i, bool sends, schedule_hop *out) {
   halves h;
   if (!halves_of(size, member, log2_up(size) - 1 - round, &h)) return false;

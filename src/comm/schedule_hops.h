@@ -3,7 +3,8 @@
  * group, which has `size` members with a block each. Called by schedule.c only. Pure functions.
  *
  * Only the spreading half is written down. A ReduceScatter is an AllGather with time reversed: who receives a block in
- * the last round sends it in the first, and what meets is reduced. Collecting at a root is likewise a Scatter reversed. */
+ * the last round sends it in the first, and what meets is reduced. Collecting at a root is likewise a Scatter
+ * reversed. */
 #ifndef CANNON_COMM_SCHEDULE_HOPS_H
 #define CANNON_COMM_SCHEDULE_HOPS_H
 
