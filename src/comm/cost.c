@@ -284,15 +284,16 @@ static bool wants_pipeline(const cost_model *m) {
   return wants;
 }
 
-/* Hierarchical schedules: a full mesh or a ring where HCCL's level is 0, and one algorithm for all levels above, but
- * for those that the user has chosen. */
+/* Hierarchical schedules: a full mesh where HCCL's level is 0, and one algorithm for all levels above, but for those
+ * that the user has chosen. A full mesh above is only taken if the user wants it: that a round costs alpha once,
+ * whatever the number of messages, is not true for thousands of them through one port. */
 static uint32_t add_hierarchical(const cost_model *m, const cost_call *call, schedule_spec *list) {
   schedule_spec spec = {.kind = call->kind, .root = call->root, .n_chunks = 1};
   uint32_t hccl_level[SCHEDULE_MAX_LEVELS], n = 0;
   if (!spread_levels(&m->t, call, &spec, hccl_level)) return 0;
-  for (int a = 0; a < SCHEDULE_PAIRWISE; ++a) {
+  for (int a = SCHEDULE_RING; a < SCHEDULE_PAIRWISE; ++a) {
     for (uint32_t chunks = 1; chunks <= PIPELINE_CHUNKS; chunks *= PIPELINE_CHUNKS) {
-      bool is_new = a == 0;
+      bool is_new = a == SCHEDULE_RING;
       for (uint32_t l = 0; l < spec.n_levels; ++l) {
         if (hccl_level[l] == 0) {
           spec.algorithm[l] = SCHEDULE_DIRECT;
@@ -313,8 +314,9 @@ static uint32_t add_hierarchical(const cost_model *m, const cost_call *call, sch
 static uint32_t add_flat(const cost_model *m, const cost_call *call, schedule_spec *list) {
   schedule_algorithm forced;
   uint32_t n = 0;
-  const bool is_forced = forced_algorithm(m, call->kind, outer_level(&m->t, call), &forced);
-  for (int a = 0; a < SCHEDULE_N_ALGORITHMS; ++a) {
+  const uint32_t level = outer_level(&m->t, call);
+  const bool is_forced = forced_algorithm(m, call->kind, level, &forced);
+  for (int a = is_forced || level == 0 ? SCHEDULE_DIRECT : SCHEDULE_RING; a < SCHEDULE_N_ALGORITHMS; ++a) {
     const schedule_spec spec = {.kind = call->kind,
                                 .root = call->root,
                                 .n_levels = 1,
