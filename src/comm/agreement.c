@@ -32,7 +32,7 @@ static agreement_call called_of_record(const node_record *r, uint64_t number) {
   return (agreement_call){r->kind, r->dtype, r->reduction, r->root, r->count, number};
 }
 
-void agreement_describe(const collective *op, const collective_part *p, char *words, size_t bytes) {
+void agreement_describe(const collective_part *p, char *words, size_t bytes) {
   const agreement_call x = called_of_part(p);
   describe_called(&x, words, bytes);
 }
@@ -108,7 +108,7 @@ status agreement_check(const collective *op, const collective_part *p, uint32_t 
   if (likely(same)) return ST_OK;
   char words[NODE_WORDS], mine[CALL_WORDS], theirs[CALL_WORDS], site[CALL_WORDS];
   const agreement_call x = called_of_record(r, p->number);
-  agreement_describe(op, p, mine, sizeof mine);
+  agreement_describe(p, mine, sizeof mine);
   describe_called(&x, theirs, sizeof theirs);
   describe_site(op, site, sizeof site);
   snprintf(words, sizeof words,
@@ -122,7 +122,7 @@ status agreement_fail_call(const collective *op, uint32_t rank, const agreement_
   char words[NODE_WORDS], mine[CALL_WORDS], other[CALL_WORDS];
   agreement_call x = *theirs;
   x.number = op->parts[0].number;
-  agreement_describe(op, &op->parts[0], mine, sizeof mine);
+  agreement_describe(&op->parts[0], mine, sizeof mine);
   describe_called(&x, other, sizeof other);
   snprintf(
       words, sizeof words,
@@ -149,7 +149,7 @@ status agreement_fail_gone(const collective *op, const collective_part *p, uint3
   const comm *c = op->c;
   char words[NODE_WORDS], mine[CALL_WORDS], rank[RANK_WORDS], last[CALL_WORDS];
   const bool left = atomic_load(&c->node->head->members[member].left);
-  agreement_describe(op, p, mine, sizeof mine);
+  agreement_describe(p, mine, sizeof mine);
   comm_describe_rank(c, c->members[member].rank, rank, sizeof rank);
   describe_last_call(c, member, last, sizeof last);
   snprintf(words, sizeof words, "%s %s, while rank %u waits for it in %s%s", rank,
@@ -160,7 +160,7 @@ status agreement_fail_gone(const collective *op, const collective_part *p, uint3
 status agreement_fail_late(const collective *op, const collective_part *p) {
   const comm *c = op->c;
   char words[NODE_WORDS], mine[CALL_WORDS], rank[RANK_WORDS] = "", last[CALL_WORDS] = "";
-  agreement_describe(op, p, mine, sizeof mine);
+  agreement_describe(p, mine, sizeof mine);
   for (uint32_t i = 0; i < p->n_records; ++i) {
     if (i == p->own ||
         (p->state != PART_BEFORE && atomic_load(&node_record_of(c->node, p->job, i)->number) == p->number))

@@ -378,7 +378,7 @@ static void collective_drop(task *t, stream *s) {
   if (!op) return;
   if (!atomic_load(&op->c->destroyed) && op->c->n_ranks > 1) {
     char words[NODE_WORDS], call[NODE_WORDS / 2];
-    agreement_describe(op, &op->parts[0], call, sizeof call);
+    agreement_describe(&op->parts[0], call, sizeof call);
     snprintf(words, sizeof words, "rank %u has dropped %s: its stream was destroyed or its device's tasks aborted",
              op->c->rank, call);
     agreement_fail(op, ST_COMM_REMOTE, words);

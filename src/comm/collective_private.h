@@ -150,6 +150,6 @@ typedef struct {
 status agreement_fail_call(const collective *op, uint32_t rank, const agreement_call *theirs);
 
 /* "AllReduce #17 of 4096 float32 (sum)" */
-void agreement_describe(const collective *op, const collective_part *p, char *words, size_t bytes);
+void agreement_describe(const collective_part *p, char *words, size_t bytes);
 
 #endif

@@ -90,7 +90,7 @@ status hosts_fail_message(const collective *op, const collective_part *p, uint32
   hosts_look(c); /* which may know better */
   if (node_failure(c->node) != ST_OK) return node_check(c->node);
   net_is_lost(c->hosts->ranks[rank].channel, &lost);
-  agreement_describe(op, p, call, sizeof call);
+  agreement_describe(p, call, sizeof call);
   comm_describe_rank(c, rank, peer, sizeof peer);
   snprintf(words, sizeof words, "a message between rank %u and %s failed in %s: %s", c->rank, peer, call, lost);
   return agreement_fail(op, ST_COMM_REMOTE, words);
