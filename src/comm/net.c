@@ -44,10 +44,12 @@ static struct {
 
 /* ---- the lock -------------------------------------------------------------------------------------------------------- */
 
-/* Frees channels that nobody needs any more. */
+/* Frees channels that nobody needs any more. One that no caller has had yet stays even when it is lost: the peer's
+ * messages are in it, and the caller for them may come while the endpoint is open. */
 static void net_sweep(void) {
   for (net_channel **at = &net.channels, *c; (c = *at);) {
-    if (c->n_references || !atomic_load(&c->lost)) {
+    const bool awaits_caller = !c->peer.bytes && atomic_load(&net.engine);
+    if (c->n_references || !atomic_load(&c->lost) || awaits_caller) {
       at = &c->next;
       continue;
     }
@@ -288,11 +290,10 @@ void net_close(void) {
   if (engine) {
     engine->close();
     for (net_channel *c = net.channels; c; c = c->next) INVARIANT(atomic_load(&c->lost));
-    net_sweep();
-    /* Channels that callers still hold are released by net_disconnect. */
     close(net.wake);
     net.wake = net.event = -1;
     atomic_store(&net.engine, NULL);
+    net_sweep(); /* channels that callers still hold are released by net_disconnect */
   }
   net_unlock_and_tell();
 }
