@@ -96,8 +96,7 @@ void bootstrap_socket_close(int fd) {
 
 static void bootstrap_close_in_child(void) {
   for (int i = 0; i < TRACKED_SOCKETS / 64; ++i)
-    for (uint64_t bits = atomic_exchange(&tracked[i], 0); bits; bits &= bits - 1)
-      close(i * 64 + __builtin_ctzll(bits));
+    for (uint64_t bits = atomic_exchange(&tracked[i], 0); bits; bits &= bits - 1) close(i * 64 + __builtin_ctzll(bits));
 }
 
 __attribute__((constructor)) static void bootstrap_watch_forks(void) {
@@ -150,19 +149,22 @@ static status bootstrap_read_info(const unsigned char info[BOOTSTRAP_INFO_BYTES]
                                   struct sockaddr_storage *address) {
   memcpy(out, info, sizeof *out);
   if (memcmp(out->magic, info_magic, sizeof info_magic) != 0)
-    return fail(ST_INVALID_VALUE, "rootInfo was not made by HcclGetRootInfo of Cannon, expected the %d bytes that "
-                "it gave to the root", BOOTSTRAP_INFO_BYTES);
+    return fail(ST_INVALID_VALUE,
+                "rootInfo was not made by HcclGetRootInfo of Cannon, expected the %d bytes that "
+                "it gave to the root",
+                BOOTSTRAP_INFO_BYTES);
   if (out->version != BOOTSTRAP_VERSION)
     return fail(ST_INVALID_VALUE, "rootInfo is of version %u, expected %d: the root has another release of Cannon",
                 out->version, BOOTSTRAP_VERSION);
   if (bootstrap_checksum(info) != out->checksum || (out->family != 4 && out->family != 6) || out->port == 0)
-    return fail(ST_INVALID_VALUE, "rootInfo is damaged (its checksum does not agree), expected all %d bytes as "
-                "HcclGetRootInfo gave them to the root", BOOTSTRAP_INFO_BYTES);
+    return fail(ST_INVALID_VALUE,
+                "rootInfo is damaged (its checksum does not agree), expected all %d bytes as "
+                "HcclGetRootInfo gave them to the root",
+                BOOTSTRAP_INFO_BYTES);
   memset(address, 0, sizeof *address);
   if (out->family == 6) {
     struct sockaddr_in6 *six = (struct sockaddr_in6 *)address;
-    *six = (struct sockaddr_in6){
-        .sin6_family = AF_INET6, .sin6_port = htons(out->port), .sin6_scope_id = out->scope};
+    *six = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(out->port), .sin6_scope_id = out->scope};
     memcpy(&six->sin6_addr, out->ip, 16);
   } else {
     struct sockaddr_in *four = (struct sockaddr_in *)address;
@@ -227,13 +229,14 @@ static status bootstrap_connect(const struct sockaddr_storage *address, bool may
   }
   if (!error) return ST_OK;
   if (error == ECONNREFUSED && !may_come_late)
-    return fail(ST_COMM_REMOTE, "the root at %s cannot be reached: %s; expected its process to run, and its root "
+    return fail(ST_COMM_REMOTE,
+                "the root at %s cannot be reached: %s; expected its process to run, and its root "
                 "information to be of a communicator that is not complete yet",
                 bootstrap_address_words(address).text, strerror(error));
   return fail(error == EMFILE || error == ENFILE ? ST_FAILURE : ST_COMM_TIMEOUT,
               "the root at %s cannot be reached: %s (HCCL_CONNECT_TIMEOUT, HCCL_IF_IP and HCCL_SOCKET_IFNAME say how "
-              "long is waited, and which address the root has)", bootstrap_address_words(address).text,
-              strerror(error));
+              "long is waited, and which address the root has)",
+              bootstrap_address_words(address).text, strerror(error));
 }
 
 /* ---- sending and receiving --------------------------------------------------------------------------------------- */
@@ -279,8 +282,10 @@ static status bootstrap_lost(bootstrap *b, int error, const char *when) {
   if (error == ETIMEDOUT)
     return fail(ST_COMM_TIMEOUT, "the root at %s has not answered rank %u within HCCL_CONNECT_TIMEOUT (%s)",
                 b->root.text, b->rank, when);
-  return fail(ST_COMM_REMOTE, "the root at %s closed the connection of rank %u (%s): %s; its process has ended, or its "
-              "root information is of another communicator", b->root.text, b->rank, when, strerror(error));
+  return fail(ST_COMM_REMOTE,
+              "the root at %s closed the connection of rank %u (%s): %s; its process has ended, or its "
+              "root information is of another communicator",
+              b->root.text, b->rank, when, strerror(error));
 }
 
 /* Makes the root's words this rank's failure. */
@@ -353,8 +358,10 @@ static status bootstrap_collect(bootstrap *b, size_t bytes, void *all, uint64_t 
   TRY(bootstrap_expect(b, BOOTSTRAP_CARDS, &frame, deadline_ms, "in an exchange"));
   if (frame.bytes != bytes || frame.number != b->n_exchanges) {
     b->failed = true;
-    return fail(ST_COMM_REMOTE, "the root at %s sent rank %u cards of %u bytes of exchange %u, expected %zu bytes of "
-                "exchange %u", b->root.text, b->rank, frame.bytes, frame.number, bytes, b->n_exchanges);
+    return fail(ST_COMM_REMOTE,
+                "the root at %s sent rank %u cards of %u bytes of exchange %u, expected %zu bytes of "
+                "exchange %u",
+                b->root.text, b->rank, frame.bytes, frame.number, bytes, b->n_exchanges);
   }
   const int error = bootstrap_receive(b->fd, all, bytes * b->n_ranks, deadline_ms);
   if (error) return bootstrap_lost(b, error, "in an exchange");

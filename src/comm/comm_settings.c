@@ -148,7 +148,7 @@ static bool comm_read_check(const comm_variable *v, const char *text, comm_setti
   if (strncmp(text, key, sizeof key - 1) != 0) return false;
   text += sizeof key - 1;
   const int index = comm_word_index(v->words, text, strlen(text), false);
-  out->inconsistent_check = index < 0 ? COMM_CHECK_FIRST : (comm_check)index;
+  out->inconsistent_check = index < 0 ? COMM_CHECK_FIRST : (comm_comparison)index;
   return index >= 0;
 }
 
@@ -236,7 +236,7 @@ static const comm_variable table[] = {
 };
 #undef FIELD
 
-_Static_assert(sizeof(comm_deterministic) == 4 && sizeof(comm_expansion) == 4, "comm_read_word writes 4 bytes");
+_Static_assert(sizeof(comm_determinism) == 4 && sizeof(comm_expansion) == 4, "comm_read_word writes 4 bytes");
 
 status comm_settings_read(comm_settings *out) {
   *out = defaults;

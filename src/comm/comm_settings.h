@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 
-typedef enum { COMM_DETERMINISTIC_OFF, COMM_DETERMINISTIC_ON, COMM_DETERMINISTIC_STRICT } comm_deterministic;
+typedef enum { COMM_DETERMINISTIC_OFF, COMM_DETERMINISTIC_ON, COMM_DETERMINISTIC_STRICT } comm_determinism;
 
 typedef enum {
   COMM_EXPANSION_UNSET,
@@ -24,7 +24,7 @@ typedef enum {
 } comm_expansion;
 
 /* When the ranks' calls are compared: at the first of a kind, at each, never. */
-typedef enum { COMM_CHECK_FIRST, COMM_CHECK_ON, COMM_CHECK_OFF } comm_check;
+typedef enum { COMM_CHECK_FIRST, COMM_CHECK_ON, COMM_CHECK_OFF } comm_comparison;
 
 enum { COMM_ALGO_NAME = 16, COMM_ALGO_ENTRIES = 20, COMM_PORT_RANGES = 16, COMM_IFNAME = 256 };
 
@@ -42,7 +42,7 @@ typedef struct {
   uint32_t connect_timeout_s;
   double exec_timeout_s; /* 0: none */
   uint32_t buffer_mib;
-  comm_deterministic deterministic;
+  comm_determinism deterministic;
   size_t n_algo;
   comm_algo algo[COMM_ALGO_ENTRIES];
   comm_expansion expansion;
@@ -53,7 +53,7 @@ typedef struct {
   size_t n_host_ports; /* 0: not set, or auto */
   comm_ports host_ports[COMM_PORT_RANGES];
   bool entry_log;
-  comm_check inconsistent_check;
+  comm_comparison inconsistent_check;
 } comm_settings;
 
 /* The variables as they were at the first call that found all of them right; valid for ever. Until then each call reads

@@ -74,19 +74,24 @@ static status host_address_none(const comm_settings *s) {
   const char *family = s->socket_family == AF_INET6 ? "IPv6" : "IPv4";
   if (s->if_ip.ss_family) {
     char ip[INET6_ADDRSTRLEN] = "?";
-    const void *bytes = s->if_ip.ss_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)&s->if_ip)->sin6_addr
-                                                       : (const void *)&((const struct sockaddr_in *)&s->if_ip)->sin_addr;
+    const void *bytes = s->if_ip.ss_family == AF_INET6
+                            ? (const void *)&((const struct sockaddr_in6 *)&s->if_ip)->sin6_addr
+                            : (const void *)&((const struct sockaddr_in *)&s->if_ip)->sin_addr;
     inet_ntop(s->if_ip.ss_family, bytes, ip, sizeof ip);
     return fail(ST_INVALID_VALUE, "HCCL_IF_IP is %s, expected the address of an interface of this host", ip);
   }
   if (*s->socket_ifname) {
     char name[100];
     text_safe(name, sizeof name, s->socket_ifname, strlen(s->socket_ifname));
-    return fail(ST_INVALID_VALUE, "HCCL_SOCKET_IFNAME is '%s', which leaves no interface with an %s address; expected "
-                "names or beginnings of names of interfaces (eth, ^eth, =eth0, ^=eth0)", name, family);
+    return fail(ST_INVALID_VALUE,
+                "HCCL_SOCKET_IFNAME is '%s', which leaves no interface with an %s address; expected "
+                "names or beginnings of names of interfaces (eth, ^eth, =eth0, ^=eth0)",
+                name, family);
   }
-  return fail(ST_INVALID_VALUE, "this host has no interface with an %s address, expected one; HCCL_SOCKET_FAMILY "
-              "(AF_INET, AF_INET6) chooses the family", family);
+  return fail(ST_INVALID_VALUE,
+              "this host has no interface with an %s address, expected one; HCCL_SOCKET_FAMILY "
+              "(AF_INET, AF_INET6) chooses the family",
+              family);
 }
 
 status bootstrap_host_address(struct sockaddr_storage *out) {
