@@ -68,7 +68,8 @@ typedef struct {
   uint64_t timeout_ms, deadline_ms; /* deadline: of what the session waits for now; 0: of nothing */
   uint32_t n_ranks;                 /* 0 until the first has joined */
   uint32_t n_joined, n_left, n_given, n_exchanges, n_told;
-  unsigned char *seen; /* for each rank whether it has joined, at some time */
+  unsigned char *seen;                       /* for each rank whether it has joined, at some time */
+  char first_left[60 + BOOTSTRAP_HOST_NAME]; /* which rank has left first, in words; its link may be closed */
   root_link *links;
   root_round *round; /* whose cards are being collected; NULL before the first one comes */
   status failure;    /* ST_OK: the session is well */
@@ -144,9 +145,10 @@ static void root_fail_late(root_session *s) {
   char missing[200];
   if (s->n_joined < s->n_ranks) {
     root_list_missing(s, s->seen, missing, sizeof missing);
-    root_fail(s, ST_COMM_TIMEOUT, "%u of %u ranks have not joined the root at %s within %ju s (HCCL_CONNECT_TIMEOUT): "
-              "rank %s", s->n_ranks - s->n_joined, s->n_ranks, s->address.text, (uintmax_t)s->timeout_ms / 1000,
-              missing);
+    root_fail(s, ST_COMM_TIMEOUT,
+              "%u of %u ranks have not joined the root at %s within %ju s (HCCL_CONNECT_TIMEOUT): "
+              "rank %s",
+              s->n_ranks - s->n_joined, s->n_ranks, s->address.text, (uintmax_t)s->timeout_ms / 1000, missing);
     return;
   }
   unsigned char *gave = calloc(s->n_ranks, 1);
@@ -158,8 +160,10 @@ static void root_fail_late(root_session *s) {
   else
     snprintf(missing, sizeof missing, "(no host memory to list them)");
   free(gave);
-  root_fail(s, ST_COMM_TIMEOUT, "%u of %u ranks have not come to exchange %u within %ju s (HCCL_CONNECT_TIMEOUT): "
-            "rank %s", s->n_ranks - s->n_given, s->n_ranks, s->n_exchanges, (uintmax_t)s->timeout_ms / 1000, missing);
+  root_fail(s, ST_COMM_TIMEOUT,
+            "%u of %u ranks have not come to exchange %u within %ju s (HCCL_CONNECT_TIMEOUT): "
+            "rank %s",
+            s->n_ranks - s->n_given, s->n_ranks, s->n_exchanges, (uintmax_t)s->timeout_ms / 1000, missing);
 }
 
 /* ---- frames that come in ----------------------------------------------------------------------------------------- */
@@ -181,9 +185,10 @@ static root_link *root_find(const root_session *s, uint32_t rank) {
 /* What is wrong with a newcomer fails the session: the others would wait in vain for the rank that it should be. */
 static void root_check_hello(root_session *s, const bootstrap_hello *h, const char *host) {
   if (h->version != BOOTSTRAP_VERSION)
-    root_fail(s, ST_COMM_MISMATCH, "rank %u (process %u on %s) speaks version %u of the bootstrap, the root at %s "
-              "speaks %d; expected the same release of Cannon", h->rank, h->pid, host, h->version, s->address.text,
-              BOOTSTRAP_VERSION);
+    root_fail(s, ST_COMM_MISMATCH,
+              "rank %u (process %u on %s) speaks version %u of the bootstrap, the root at %s "
+              "speaks %d; expected the same release of Cannon",
+              h->rank, h->pid, host, h->version, s->address.text, BOOTSTRAP_VERSION);
   else if (h->n_ranks == 0 || h->n_ranks > BOOTSTRAP_MAX_RANKS || (s->n_ranks && h->n_ranks != s->n_ranks))
     root_fail(s, ST_COMM_MISMATCH, "nRanks is %u in rank %u (process %u on %s), but %u in the ranks that joined before",
               h->n_ranks, h->rank, h->pid, host, s->n_ranks);
@@ -227,12 +232,7 @@ static void root_hello(root_session *s, root_link *l) {
 
 /* A rank begins an exchange that one which has left will never come to. */
 static void root_fail_left(root_session *s, uint32_t rank, uint32_t number) {
-  for (const root_link *l = s->links; l; l = l->next)
-    if (l->state == LINK_LEFT) {
-      root_fail(s, ST_COMM_REMOTE, "rank %u (process %u on %s) left before exchange %u, in which rank %u takes part",
-                l->rank, l->pid, l->host, number, rank);
-      return;
-    }
+  root_fail(s, ST_COMM_REMOTE, "%s left before exchange %u, in which rank %u takes part", s->first_left, number, rank);
 }
 
 /* The header of a card: prepares the place where the card comes. */
@@ -254,9 +254,10 @@ static void root_card_begins(root_session *s, root_link *l) {
   }
   if (s->failure != ST_OK) return;
   if (s->round->bytes != f->bytes)
-    root_fail(s, ST_COMM_MISMATCH, "the card of rank %u (process %u on %s) has %u bytes in exchange %u, those of other "
-              "ranks have %u; expected the same release of Cannon", l->rank, l->pid, l->host, f->bytes, s->n_exchanges,
-              s->round->bytes);
+    root_fail(s, ST_COMM_MISMATCH,
+              "the card of rank %u (process %u on %s) has %u bytes in exchange %u, those of other "
+              "ranks have %u; expected the same release of Cannon",
+              l->rank, l->pid, l->host, f->bytes, s->n_exchanges, s->round->bytes);
   else
     l->in = s->round->cards + (size_t)l->rank * f->bytes;
 }
@@ -282,7 +283,8 @@ static void root_card(root_session *s, root_link *l) {
 
 static void root_leave(root_session *s, root_link *l) {
   l->state = LINK_LEFT;
-  ++s->n_left;
+  if (!s->n_left++)
+    snprintf(s->first_left, sizeof s->first_left, "rank %u (process %u on %s)", l->rank, l->pid, l->host);
   if (s->round)
     root_fail(s, ST_COMM_REMOTE, "rank %u (process %u on %s) left before exchange %u, in which other ranks take part",
               l->rank, l->pid, l->host, s->n_exchanges);
@@ -296,9 +298,9 @@ static void root_frame_begins(root_session *s, root_link *l) {
     l->dead = f->magic != BOOTSTRAP_MAGIC || f->kind != BOOTSTRAP_HELLO || f->bytes != sizeof(bootstrap_hello);
     return;
   }
-  const bool known = f->magic == BOOTSTRAP_MAGIC &&
-                     (f->kind == BOOTSTRAP_CARD || (f->kind == BOOTSTRAP_LEAVE && f->bytes == 0) ||
-                      (f->kind == BOOTSTRAP_ABANDON && f->bytes < BOOTSTRAP_WORDS));
+  const bool known =
+      f->magic == BOOTSTRAP_MAGIC && (f->kind == BOOTSTRAP_CARD || (f->kind == BOOTSTRAP_LEAVE && f->bytes == 0) ||
+                                      (f->kind == BOOTSTRAP_ABANDON && f->bytes < BOOTSTRAP_WORDS));
   if (!known)
     root_fail(s, ST_COMM_REMOTE, "rank %u (process %u on %s) sent what is no frame of a session", l->rank, l->pid,
               l->host);
