@@ -85,12 +85,18 @@ static struct {
 
 /* ---- the library --------------------------------------------------------------------------------------------------- */
 
-/* UCX installs handlers for faults when it is loaded; those that were there before are put back. */
+/* UCX installs handlers for faults when it is loaded; those that were there before are put back. It would also overwrite
+ * the code of mmap, munmap and others in the C library, to learn of changes to memory that it has registered with
+ * hardware; but Cannon moves memory by these functions all the time. It reads the variable that prevents this while it
+ * is loaded. */
 static void *ucx_load_quietly(void) {
   static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
   struct sigaction before[sizeof faults / sizeof *faults];
   for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i) sigaction(faults[i], NULL, &before[i]);
+  const bool is_set = getenv("UCX_MEM_EVENTS");
+  setenv("UCX_MEM_EVENTS", "n", 0);
   void *library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (!is_set) unsetenv("UCX_MEM_EVENTS");
   for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i) sigaction(faults[i], &before[i], NULL);
   return library;
 }
