@@ -90,15 +90,17 @@ COMM_INLINE uint16_t comm_store_bf16(float x) { return bf16_from_float(comm_plai
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
 /* T: type of the vectors' elements; A: of accumulators. OP takes two A and gives an A, LOAD makes an A of a T, STORE
- * a T of an A. */
-#define PASS_LOOP(name, T, A, OP, LOAD, STORE)                                                                         \
+ * a T of an A. NAME_at is the result for an element. */
+#define PASS_ELEMENT(name, T, A, OP, LOAD)                                                                             \
   COMM_INLINE A name##_at(const A *acc, const T *const x[MOST_OPERANDS], int n, size_t i) {                            \
     A result = acc ? (A)OP(acc[i], LOAD(x[0][i])) : (A)LOAD(x[0][i]);                                                  \
     if (n > 1) result = (A)OP(result, LOAD(x[1][i]));                                                                  \
     if (n > 2) result = (A)OP(result, LOAD(x[2][i]));                                                                  \
     if (n > 3) result = (A)OP(result, LOAD(x[3][i]));                                                                  \
     return result;                                                                                                     \
-  }                                                                                                                    \
+  }
+#define PASS_LOOP(name, T, A, OP, LOAD, STORE)                                                                         \
+  PASS_ELEMENT(name, T, A, OP, LOAD)                                                                                   \
   COMM_INLINE void name##_loop(void *to, bool on, const A *acc, const void *const *in, int n, size_t count) {          \
     const T *const x[MOST_OPERANDS] = {in[0], in[n > 1 ? 1 : 0], in[n > 2 ? 2 : 0], in[n > 3 ? 3 : 0]};                \
     A *const wide = to;                                                                                                \
@@ -221,7 +223,7 @@ COMM_INLINE comm_lanes comm_min_lanes(comm_lanes a, comm_lanes b) {
 #  endif
 
 #  define PASS_LOOP_HALVES(op, type, OP, LOAD, STORE)                                                                  \
-    PASS_LOOP(comm_##op##_##type##_rest, uint16_t, float, OP, LOAD, STORE)                                             \
+    PASS_ELEMENT(comm_##op##_##type##_rest, uint16_t, float, OP, LOAD)                                                 \
     COMM_INLINE void comm_##op##_##type##_loop(void *to, bool on, const float *acc, const void *const *in, int n,      \
                                                size_t count) {                                                         \
       const uint16_t *const x[MOST_OPERANDS] = {in[0], in[n > 1 ? 1 : 0], in[n > 2 ? 2 : 0], in[n > 3 ? 3 : 0]};       \
