@@ -19,8 +19,8 @@ typedef struct {
   /* Copy n floats to and from a buffer. */
   void (*write)(void *to, const float *from, size_t n);
   void (*read)(float *to, const void *from, size_t n);
-  /* Starts an operation. n: elements of the buffer (AllReduce; Broadcast, which works in `out` alone, from rank `root`),
-   * or of the part that a rank sends to or gets from another one. May change `in`. */
+  /* Starts an operation. n: elements of the buffer (AllReduce; Broadcast, which works in `out` alone, from rank
+   * `root`), or of the part that a rank sends to or gets from another one. May change `in`. */
   void (*start)(operation op, float *in, float *out, size_t n, int root);
   void (*wait)(void); /* for all that was started */
 } library;

@@ -12,12 +12,15 @@ the whole array, as in nccl-tests: what each rank reduces or broadcasts, what Al
 AlltoAll take; each rank has at least one element. busbw is Cannon's, as nccl-tests define it. Below 1 MiB each
 operation is waited for; from then on they are queued back to back. Broadcast's root is another rank each time.
 
+Compare ratios of one run only. On a virtual machine, the same 8 bytes by Open MPI took 0.43 us and minutes later
+0.19 us, with the same program; neither load nor options were the cause, which was not found. So the round trip of a
+cache line between two cores is measured around each operation, as an indicator, and its range is printed at the end.
+
 Processes are bound to cores and have the real-time scheduling class (chrt -r) where that is permitted: peers that spin
 are 5 to 50 times slower beside other load without it. The peers are Debian's libopenmpi-dev with openmpi-bin, and
 libgloo-dev; a peer that is not installed is left out, and that is said.
 
-  cmake --build build --target bench_comm_hccl bench_comm_mpi bench_comm_gloo
-  cmake --install build --prefix build/prefix
+  cmake --build build --target bench_comm && cmake --install build --prefix build/prefix
 """
 import argparse
 import json
@@ -31,8 +34,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 OPERATIONS = ('AllReduce', 'AllGather', 'ReduceScatter', 'Broadcast', 'AlltoAll')
 LIBRARIES = {'hccl': 'Cannon', 'mpi': 'Open MPI', 'gloo': 'gloo'}
-NEEDS = {'hccl': 'the target bench_comm_hccl', 'mpi': 'libopenmpi-dev, openmpi-bin and the target bench_comm_mpi',
-         'gloo': 'libgloo-dev and the target bench_comm_gloo'}
+NEEDS = {'hccl': 'the target bench_comm', 'mpi': 'libopenmpi-dev and openmpi-bin, then the target bench_comm',
+         'gloo': 'libgloo-dev, then the target bench_comm'}
 TIMEOUT_S = 300
 
 
@@ -55,6 +58,14 @@ class Runner:
 
     def program(self, library):
         return os.path.join(self.a.build, 'bench', f'bench_comm_{library}')
+
+    def round_trip(self):
+        """Nanoseconds between two cores; None where the program is not built or there is one core."""
+        if not os.path.exists(self.program('cores')):
+            return None
+        text = subprocess.run((['chrt', '-r', '1'] if self.realtime else []) + [self.program('cores')],
+                              stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        return None if text == '-' else float(text)
 
     def measure(self, library, ranks, operation):
         """The times in microseconds by size, of the sizes that succeeded; what went wrong is on stderr."""
@@ -100,7 +111,7 @@ def main():
     parser.add_argument('--ranks', default='2,4')
     parser.add_argument('--operations', default=','.join(OPERATIONS))
     parser.add_argument('--bytes', default='8,1024,65536,1048576,16777216,268435456')
-    parser.add_argument('--rounds', type=int, default=1)
+    parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--samples', type=int, default=5)
     parser.add_argument('--seconds', type=float, default=0.05, help='of a sample, about')
     parser.add_argument('--only', default=','.join(LIBRARIES), help='libraries: ' + ', '.join(LIBRARIES))
@@ -118,17 +129,23 @@ def main():
             libraries.append(library)
     if not runner.realtime:
         print('Without the real-time scheduling class: compare only on an idle machine.\n')
-    print('| operation | bytes | ranks | Cannon, µs | Open MPI, µs | gloo, µs | ratio to the better peer | busbw, GB/s |\n'
-          '|---|---|---|---|---|---|---|---|')
-    found = []
+    print('| operation | bytes | ranks | Cannon, µs | Open MPI, µs | gloo, µs | ratio to the better peer '
+          '| busbw, GB/s |\n|---|---|---|---|---|---|---|---|')
+    found, trips = [], [runner.round_trip()]
     for ranks in map(int, a.ranks.split(',')):
         for operation in a.operations.split(','):
             measured = [{library: runner.measure(library, ranks, operation) for library in libraries}
                         for _ in range(a.rounds)]
+            trips.append(runner.round_trip())
             for size in map(int, a.bytes.split(',')):
                 rounds = [{k: v[size] for k, v in m.items() if size in v} for m in measured]
-                found.append(dict(operation=operation, bytes=size, ranks=ranks, rounds=rounds))
+                found.append(dict(operation=operation, bytes=size, ranks=ranks, rounds=rounds,
+                                  round_trip_ns=trips[-2:]))
                 print(line(operation, size, ranks, rounds), flush=True)
+    trips = [t for t in trips if t]
+    if trips:
+        print(f'\nRound trip of a cache line between two cores: {min(trips):.0f} to {max(trips):.0f} ns.'
+              + (' It has changed: do not compare rows with each other.' if max(trips) > 1.3 * min(trips) else ''))
     if a.json:
         with open(a.json, 'w', encoding='utf-8') as f:
             json.dump(found, f, indent=1)
