@@ -180,9 +180,9 @@ COMM_INLINE comm_lanes comm_max_lanes(comm_lanes a, comm_lanes b) {
   const __m512 greater = _mm512_and_ps(_mm512_max_ps(a, b), _mm512_max_ps(b, a));
   return _mm512_mask_add_ps(greater, _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q), a, b);
 }
+/* A NaN that is combined with other bits by "or" stays one. */
 COMM_INLINE comm_lanes comm_min_lanes(comm_lanes a, comm_lanes b) {
-  const __m512 less = _mm512_or_ps(_mm512_min_ps(a, b), _mm512_min_ps(b, a));
-  return _mm512_mask_add_ps(less, _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q), a, b);
+  return _mm512_or_ps(_mm512_min_ps(a, b), _mm512_min_ps(b, a));
 }
 #  else
 enum { LANES = 8 };
@@ -216,9 +216,9 @@ COMM_INLINE comm_lanes comm_max_lanes(comm_lanes a, comm_lanes b) {
   const __m256 greater = _mm256_and_ps(_mm256_max_ps(a, b), _mm256_max_ps(b, a));
   return _mm256_or_ps(greater, _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
 }
+/* A NaN that is combined with other bits by "or" stays one. */
 COMM_INLINE comm_lanes comm_min_lanes(comm_lanes a, comm_lanes b) {
-  const __m256 less = _mm256_or_ps(_mm256_min_ps(a, b), _mm256_min_ps(b, a));
-  return _mm256_or_ps(less, _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+  return _mm256_or_ps(_mm256_min_ps(a, b), _mm256_min_ps(b, a));
 }
 #  endif
 
