@@ -12,9 +12,10 @@ the whole array, as in nccl-tests: what each rank reduces or broadcasts, what Al
 AlltoAll take; each rank has at least one element. busbw is Cannon's, as nccl-tests define it. Below 1 MiB each
 operation is waited for; from then on they are queued back to back. Broadcast's root is another rank each time.
 
-Compare ratios of one run only. On a virtual machine, the same 8 bytes by Open MPI took 0.43 us and minutes later
-0.19 us, with the same program; neither load nor options were the cause, which was not found. So the round trip of a
-cache line between two cores is measured around each operation, as an indicator, and its range is printed at the end.
+Compare ratios of one run only. A virtual machine of two cores was seen to have two states, minutes long: the round trip
+of a cache line between its cores takes 92 or 495 ns, and with it 8 bytes by Open MPI 0.19 or 0.41 us, and an AllReduce
+of 1 MiB 136 or 593 us. So the round trip is measured before and after each operation, and its range is printed at the
+end; rows during which it changed have a ~.
 
 Processes are bound to cores and have the real-time scheduling class (chrt -r) where that is permitted: peers that spin
 are 5 to 50 times slower beside other load without it. The peers are Debian's libopenmpi-dev with openmpi-bin, and
@@ -84,6 +85,9 @@ class Runner:
                 os.killpg(process.pid, signal.SIGKILL)
                 text, _ = process.communicate()
                 print(f'{operation} by {LIBRARIES[library]}, {ranks} ranks: not done in {TIMEOUT_S} s', file=sys.stderr)
+        if process.returncode:
+            print(f'{operation} by {LIBRARIES[library]}, {ranks} ranks: failed ({process.returncode}); what is missing '
+                  'is left out', file=sys.stderr)
         return {row['bytes']: row['us'] for row in map(json.loads, text.splitlines())}
 
 
@@ -91,7 +95,12 @@ def number(us):
     return f'{us:,.0f}' if us >= 100 else f'{us:.3g}'
 
 
-def line(operation, size, ranks, rounds):
+def is_changed(trips):
+    trips = [t for t in trips if t]
+    return bool(trips) and max(trips) > 1.3 * min(trips)
+
+
+def line(operation, size, ranks, rounds, trips):
     """A row of the table. rounds: times by library, per round."""
     cells, ours = [], [r['hccl'] for r in rounds if 'hccl' in r]
     for library in LIBRARIES:
@@ -102,7 +111,7 @@ def line(operation, size, ranks, rounds):
                                                        else '') if ratios else '–')
     bandwidth = bus_share(operation, ranks) * size / (statistics.median(ours) * 1e3) if ours else None
     cells.append(f'{bandwidth:.2f}' if bandwidth else '–')
-    return f'| {operation} | {size:,} | {ranks} | ' + ' | '.join(cells) + ' |'
+    return f"| {operation}{' ~' if is_changed(trips) else ''} | {size:,} | {ranks} | " + ' | '.join(cells) + ' |'
 
 
 def main():
@@ -141,11 +150,11 @@ def main():
                 rounds = [{k: v[size] for k, v in m.items() if size in v} for m in measured]
                 found.append(dict(operation=operation, bytes=size, ranks=ranks, rounds=rounds,
                                   round_trip_ns=trips[-2:]))
-                print(line(operation, size, ranks, rounds), flush=True)
+                print(line(operation, size, ranks, rounds, trips[-2:]), flush=True)
     trips = [t for t in trips if t]
     if trips:
         print(f'\nRound trip of a cache line between two cores: {min(trips):.0f} to {max(trips):.0f} ns.'
-              + (' It has changed: do not compare rows with each other.' if max(trips) > 1.3 * min(trips) else ''))
+              + (' It has changed: do not compare rows with each other.' if is_changed(trips) else ''))
     if a.json:
         with open(a.json, 'w', encoding='utf-8') as f:
             json.dump(found, f, indent=1)
