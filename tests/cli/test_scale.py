@@ -136,7 +136,7 @@ class Scale(CliTest):
         self.assertIn("4 ranks of 4, 4 collectives", self.printed)
 
     def test_communication_that_is_exposed(self):
-        n = 8000000
+        n = 16000000
         for ranks, r in self.scale(overlapped(4, n), "4..16").items():
             time = mesh_all_reduce(ranks, n)
             self.assertAlmostEqual(r["communication_ns"], time, delta=1)
@@ -234,7 +234,7 @@ class Scale(CliTest):
         r = self.scale(self.grid(n), "16", "--scale-group", "0x21", on=SERVERS)[16]
         reduces, gathers = r["kinds"]
         self.assertEqual(gathers["level_ns"], {"server": 100 + n / 100, "cluster": 0})
-        self.assertGreater(reduces["level_ns"]["cluster"], n)
+        self.assertGreater(reduces["level_ns"]["cluster"], 0.7 * n)
         # if the neighbours grow instead, the pairs across move apart, and out of the server
         r = self.scale(self.grid(n), "16", "--scale-group", "0x10", on=SERVERS)[16]
         self.assertEqual({c["id"]: c["grows"] for c in self.report["communicators"]},
@@ -257,7 +257,7 @@ class Scale(CliTest):
     # ---- algorithms and topologies ----
 
     def test_levels(self):
-        n, ranks = 32000000, 32
+        n, ranks = 32000, 32
         records = [collective(0, 1, ALL_REDUCE, n // 4, 4, 0)]
         r = self.scale(records, "32", "--algo", "level0:NA;level1:ring", on=SERVERS)[32]
         (kind,) = r["kinds"]
@@ -266,9 +266,11 @@ class Scale(CliTest):
         self.assertAlmostEqual(kind["level_ns"]["server"], 2 * (100 + 3 * n / 4 / 100), delta=1)
         self.assertAlmostEqual(kind["level_ns"]["cluster"], 2 * (servers - 1) * (ALPHA + block / servers), delta=1)
         self.assertEqual(r["most_exposed"], {"kind": "AllReduce", "level": "cluster", "by": "bandwidth"})
+        records = [collective(0, 1, ALL_REDUCE, 8000000, 4, 0)]
+        ring = self.scale(records, "32", "--algo", "ring", on=SERVERS)[32]
         piped = self.scale(records, "32", "--algo", "pipeline", on=SERVERS)[32]
         self.assertIn(", 4 chunks", piped["kinds"][0]["algorithm"])
-        self.assertLessEqual(self.scale(records, "32", on=SERVERS)[32]["step_ns"], min(piped["step_ns"], r["step_ns"]))
+        self.assertLessEqual(self.scale(records, "32", on=SERVERS)[32]["step_ns"], min(piped["step_ns"], ring["step_ns"]))
         small = [collective(0, 1, ALL_REDUCE, 1, 4, 0)]
         self.assertEqual(self.scale(small, "32", on=SERVERS)[32]["most_exposed"]["by"], "latency")
 
