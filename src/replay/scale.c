@@ -50,7 +50,8 @@ static uint32_t stride_at(const scale_trace *t, const scale_options *o, const sc
   if (g->n_ranks == t->world) return 1;
   if (scale_grows(t, o, g)) return g->stride ? g->stride : t->world / g->n_ranks ? t->world / g->n_ranks : 1;
   const uint32_t stride = g->stride ? g->stride : 1;
-  return stride > growing_stride(t, o) ? (uint32_t)((uint64_t)stride * n / t->world) : stride;
+  const uint32_t apart = (uint32_t)((uint64_t)stride * n / t->world);
+  return stride > growing_stride(t, o) && apart ? apart : stride;
 }
 
 /* ---- costs of classes -------------------------------------------------------------------------------------------- */
