@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "comm/bootstrap.h"
 #include "comm/comm_private.h"
+#include "comm/comm_settings.h"
 #include "comm/hosts.h"
 #include "comm/sub.h"
 #include "memory/memory.h"
@@ -20,9 +21,9 @@
 #include "runtime/scheduler.h"
 
 enum { SPIN_NS = 20 * 1000 }; /* where each rank can have a processor */
-enum { COMM_VERSION = 1, DEFAULT_BUFFER_MIB = 200, DEFAULT_EXEC_TIMEOUT_S = 1836 };
+enum { COMM_VERSION = 1 };
 
-static _Atomic int process_deterministic;
+static _Atomic int process_deterministic = COMM_UNSET; /* as HcclSetConfig has set it */
 
 /* ---- cards ------------------------------------------------------------------------------------------------------- */
 
@@ -165,10 +166,15 @@ static status comm_new(comm_card *cards, uint32_t n, uint32_t rank, const comm_c
 }
 
 static status comm_complete_config(const comm_config *given, comm_config *out) {
+  const comm_settings *settings;
+  TRY(comm_settings_get(&settings));
   *out = *given;
-  if (out->buffer_mib == COMM_UNSET) out->buffer_mib = DEFAULT_BUFFER_MIB;
+  if (out->buffer_mib == COMM_UNSET) out->buffer_mib = settings->buffer_mib;
   if (out->deterministic == COMM_UNSET) out->deterministic = comm_deterministic();
-  if (out->exec_timeout_s == COMM_UNSET) out->exec_timeout_s = DEFAULT_EXEC_TIMEOUT_S;
+  if (out->exec_timeout_s == COMM_UNSET) {
+    out->exec_timeout_s = (int64_t)settings->exec_timeout_s;
+    if (settings->exec_timeout_s > 0 && !out->exec_timeout_s) out->exec_timeout_s = 1;
+  }
   return ST_OK;
 }
 
@@ -476,4 +482,11 @@ status comm_set_deterministic(int value) {
   return ST_OK;
 }
 
-int comm_deterministic(void) { return atomic_load(&process_deterministic); }
+int comm_deterministic(void) {
+  const comm_settings *settings;
+  const int value = atomic_load(&process_deterministic);
+  if (value != COMM_UNSET) return value;
+  if (comm_settings_get(&settings) == ST_OK) return (int)settings->deterministic;
+  (void)fail_take(); /* the variable's value is refused where a communicator is created */
+  return COMM_DETERMINISTIC_OFF;
+}
