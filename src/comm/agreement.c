@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the ranks of a communicator called the same thing, and the words where they did not, or where one is missing. */
+/* Whether the ranks of a communicator called the same thing, and the words where they did not, or where one is
+ * missing. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "comm/collective_private.h"
 #include "comm/hosts.h"
 
@@ -157,9 +159,10 @@ status agreement_fail_gone(const collective *op, const collective_part *p, uint3
   return agreement_fail(op, ST_COMM_REMOTE, words);
 }
 
+/* The words of a timeout, as HCCL begins them. A cycle is told as far as there is room; the log has all of it. */
 status agreement_fail_late(const collective *op, const collective_part *p) {
   const comm *c = op->c;
-  char words[NODE_WORDS], mine[CALL_WORDS], rank[RANK_WORDS] = "", last[CALL_WORDS] = "";
+  char words[NODE_WORDS], cycle[WAITS_CYCLE_WORDS], mine[CALL_WORDS], rank[RANK_WORDS] = "", last[CALL_WORDS] = "";
   agreement_describe(p, mine, sizeof mine);
   for (uint32_t i = 0; i < p->n_records; ++i) {
     if (i == p->own ||
@@ -170,10 +173,13 @@ status agreement_fail_late(const collective *op, const collective_part *p) {
     describe_last_call(c, member, last, sizeof last);
     break;
   }
+  const bool found = account_describe_cycle(op, cycle, sizeof cycle);
+  if (found) log_line(LOG_ERROR, "ranks wait for each other: %s", cycle);
   snprintf(
       words, sizeof words,
       "The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify "
-      "record from remote rank [%s]. Rank %u has waited %ju s in %s%s",
-      *rank ? rank : "unknown", c->rank, (uintmax_t)((now_ns() - op->begun_ns) / 1000000000), mine, last);
+      "record from remote rank [%s]. Rank %u has waited %ju s in %s%s%s",
+      *rank ? rank : "unknown", c->rank, (uintmax_t)((now_ns() - op->begun_ns) / 1000000000), mine,
+      found ? "; ranks wait for each other: " : last, found ? cycle : "");
   return agreement_fail(op, ST_COMM_TIMEOUT, words);
 }

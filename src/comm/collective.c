@@ -26,6 +26,7 @@ static const uint64_t DEAD_GRACE_NS = 500 * 1000 * 1000; /* chunks that others h
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void collective_free(collective *op) {
+  account_end(op);
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     collective_part *p = &op->parts[i];
     messages_end(p);
@@ -344,6 +345,7 @@ static bool collective_polled(collective *op) {
 
 static void collective_begin(collective *op) {
   op->begun_ns = now_ns();
+  account_begin(op);
   const int64_t timeout_s = op->c->config.exec_timeout_s;
   if (timeout_s > 0) op->deadline_ns = op->begun_ns + (uint64_t)timeout_s * 1000000000;
 }
@@ -357,6 +359,7 @@ static status collective_run(task *t, stream *s) {
   if (st == ST_OK) st = collective_advance(op, &done);
   if (st != ST_OK) return collective_fail(op, st);
   if (done) {
+    account_done(op, s);
     collective_free(op);
     return ST_OK;
   }
@@ -365,6 +368,7 @@ static status collective_run(task *t, stream *s) {
   op->kicked = false;
   if (!op->waits) atomic_fetch_add(&op->c->n_waiting, 1);
   op->waits = true;
+  account_wait(op);
   outside_block(t, s);
   neighbour_expect();
   if (collective_ready(t)) outside_look();
@@ -387,12 +391,7 @@ static void collective_drop(task *t, stream *s) {
 }
 
 static void collective_describe(const task *t, task_words *words) {
-  const collective *op = t->collective;
-  if (!op) return;
-  words->name = comm_kind_name((int)op->call.kind);
-  words->type = words->name;
-  words->bytes = 0;
-  for (uint32_t i = 0; i < op->n_parts; ++i) words->bytes += op->parts[i].send_bytes + op->parts[i].receive_bytes;
+  if (t->collective) account_describe(t->collective, words);
 }
 
 static void collective_uses(const task *t, task_use *tell, void *argument) {
@@ -421,6 +420,7 @@ static void collective_copied(task *t) {
 static void collective_release(task *t) { collective_free(t->collective); }
 
 static const task_kind collective_kind = {.name = "collective",
+                                          .tells = TASK_TELLS_NOTHING,
                                           .run = collective_run,
                                           .drop = collective_drop,
                                           .ready = collective_ready,

@@ -13,6 +13,7 @@
 #include "comm/comm_settings.h"
 #include "comm/hosts.h"
 #include "comm/sub.h"
+#include "comm/waits.h"
 #include "memory/memory.h"
 #include "memory/share/machine.h"
 #include "runtime/context.h"
@@ -230,6 +231,7 @@ static void comm_unref_object(object *o) { comm_unref((comm *)o); }
 
 static void comm_publish(comm *c) {
   neighbour_on_watch(comm_watch);
+  waits_report_start();
   object_on_unref_comm(comm_unref_object);
   object_publish(&c->o);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "comm/comm_types.h"
 #include "comm/waits.h"
 
@@ -15,9 +16,7 @@ bool waits_read_slot(machine_wait_slot *slot, machine_wait *out) {
     for (int k = 0; k < MACHINE_WAIT_WORDS; ++k) words[k] = atomic_load(&slot->words[k]);
     if (version % 2 || !version || atomic_load(&slot->version) != version) continue;
     memcpy(out, words, sizeof *out);
-    out->name[sizeof out->name - 1] = '\0';
-    for (char *c = out->name; *c; ++c)
-      if ((unsigned char)*c < ' ' || *c == '\x7f') *c = '?'; /* another user's process may have written it */
+    text_make_safe(out->name, sizeof out->name); /* another user's process may have written it */
     return true;
   }
   return false;
@@ -46,8 +45,8 @@ void waits_describe_long(const machine_wait *w, uint64_t now_ns, char *words, si
     snprintf(words + n, bytes - (size_t)n, " for rank %u (process %d)", w->other, w->other_pid);
 }
 
-/* Whether the rank that w waits for waits itself in v. The rank may wait on another communicator, so it is recognised by
- * its process and device. */
+/* Whether the rank that w waits for waits itself in v. The rank may wait on another communicator, so it is recognised
+ * by its process and device. */
 static bool waits_leads_to(const machine_wait *w, const machine_wait *v) {
   return w->other != UINT32_MAX && w->other_pid == v->pid && w->other_device == v->device;
 }
@@ -88,9 +87,8 @@ static bool waits_find_cycle(waits_search *s, size_t first) {
 
 bool waits_describe_cycle(const machine_wait *waits, size_t n, size_t first, uint64_t now_ns, uint64_t least_ns,
                           char *words, size_t bytes) {
-  waits_search s = {.waits = waits,
-                    .n = n < WAITS_MOST ? n : WAITS_MOST,
-                    .latest_ns = now_ns > least_ns ? now_ns - least_ns : 0};
+  waits_search s = {
+      .waits = waits, .n = n < WAITS_MOST ? n : WAITS_MOST, .latest_ns = now_ns > least_ns ? now_ns - least_ns : 0};
   bool found = false;
   if (first != SIZE_MAX)
     found = first < s.n && waits_find_cycle(&s, first);

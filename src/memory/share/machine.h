@@ -26,7 +26,13 @@
 #include "base/status.h"
 #include "memory/space.h"
 
-enum { MACHINE_VERSION = 2, MACHINE_PLACES = 256, MACHINE_EXPORTS = 2048, MACHINE_RECORD_BYTES = 1 << 20, MACHINE_WAITS = 16 };
+enum {
+  MACHINE_VERSION = 2,
+  MACHINE_PLACES = 256,
+  MACHINE_EXPORTS = 2048,
+  MACHINE_RECORD_BYTES = 1 << 20,
+  MACHINE_WAITS = 16
+};
 enum { MACHINE_PLACE_BYTE = 1 };  /* byte of the file with place 0's lock; the other places' bytes follow */
 #define MACHINE_MAGIC 0x4d4e4e43u /* "CNNM" */
 
