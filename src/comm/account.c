@@ -184,7 +184,7 @@ void account_describe(const collective *op, task_words *words) {
   account_bytes(op, &sent, &received);
   words->bytes = sent + received;
   if (!timeline_wants(TIMELINE_WANTS_TASKS)) return;
-  const bool has_peer = call->kind == COMM_SEND || call->kind == COMM_RECV;
+  const bool has_peer = call->kind == COMM_SEND || call->kind == COMM_RECV || call->kind == COMM_REDUCE;
   char detail[DETAIL_BYTES];
   const int n = snprintf(detail, sizeof detail, "%s|%u|%u|%ju|%s|%ju|%ju|%ju|%d", op->c->config.name, op->c->rank,
                          op->c->n_ranks, (uintmax_t)op->parts[0].number, comm_dtype_name((int)call->dtype),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a collective tells of itself: counters (trace/stats.h), the profiler's rows, the recording (base/hooks.h), and for
- * whom it waits (waits.h). Called by collective.c, by the thread that runs the task. */
+/* What a collective tells of itself: counters (trace/stats.h), the profiler's rows, the recording (base/hooks.h), and
+ * for whom it waits (waits.h). Called by collective.c, by the thread that runs the task. */
 #ifndef CANNON_COMM_ACCOUNT_H
 #define CANNON_COMM_ACCOUNT_H
 
@@ -24,8 +24,9 @@ void account_done(const struct collective *op, const stream *s);
 /* The collective is freed. */
 void account_end(struct collective *op);
 
-/* For the profiler's timeline (task_kind.describe). The detail is "group|rank|ranks|number|type|count|sent|received|peer",
- * which packaging/tools/profiler reads. */
+/* For the profiler's timeline (task_kind.describe). The detail is
+ * "group|rank|ranks|number|type|count|sent|received|peer", which packaging/tools/profiler reads; peer is the only rank
+ * with which this one exchanges data, or -1. */
 void account_describe(const struct collective *op, task_words *words);
 
 /* Words for the ranks that wait for each other in a cycle with this collective; false: none do. */
