@@ -5,11 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hooks.h"
 #include "comm/collective_private.h"
 #include "trace/overlap.h"
-#include "trace/stats_write.h"
-#include "trace/timeline.h"
 
 _Static_assert((int)COMM_N_KINDS <= (int)STATS_MAX_COLLECTIVES, "a row for each kind");
 
@@ -54,7 +51,8 @@ static void account_bytes(const collective *op, uint64_t *sent, uint64_t *receiv
 
 /* ---- the statistics and the recording ---------------------------------------------------------------------------- */
 
-void account_begin(collective *op) {
+void account_begin_slow(collective *op) {
+  op->account.begun_ns = now_ns();
   if (trace_is_on()) {
     if (!timeline_wants(TIMELINE_WANTS_OVERLAP)) timeline_want_always(TIMELINE_WANTS_OVERLAP);
     op->account.overlap_ns = overlap_ns(op->c->device);
@@ -69,7 +67,8 @@ static void account_count(const collective *op, uint64_t end_ns) {
   stats_collective *row = &trace_stats()->collectives[op->call.kind];
   uint64_t sent, received;
   account_bytes(op, &sent, &received);
-  const uint64_t time_ns = end_ns - op->begun_ns, overlapped_ns = overlap_ns(op->c->device) - op->account.overlap_ns;
+  const uint64_t time_ns = end_ns - op->account.begun_ns,
+                 overlapped_ns = overlap_ns(op->c->device) - op->account.overlap_ns;
   trace_add(&row->calls, 1);
   trace_add(&row->sent_bytes, sent);
   trace_add(&row->received_bytes, received);
@@ -79,7 +78,7 @@ static void account_count(const collective *op, uint64_t end_ns) {
 
 void account_done(const collective *op, const stream *s) {
   const bool counts = trace_is_on(), tells = hooks_any();
-  if (likely(!counts && !tells)) return;
+  if (likely(!counts && !tells) || !op->account.begun_ns) return; /* somebody may have begun to listen meanwhile */
   const uint64_t end_ns = now_ns();
   if (counts) account_count(op, end_ns);
   if (tells)
@@ -92,7 +91,7 @@ void account_done(const collective *op, const stream *s) {
                                        .n_ranks = op->c->n_ranks,
                                        .rank = op->c->rank,
                                        .peer = op->call.root,
-                                       .begin_ns = op->begun_ns,
+                                       .begin_ns = op->account.begun_ns,
                                        .end_ns = end_ns});
 }
 

@@ -4,20 +4,33 @@
 #ifndef CANNON_COMM_ACCOUNT_H
 #define CANNON_COMM_ACCOUNT_H
 
+#include "base/hooks.h"
 #include "comm/waits.h"
 #include "runtime/stream.h"
+#include "trace/stats_write.h"
+#include "trace/timeline.h"
 
 struct collective;
 
 /* Part of a collective. */
 typedef struct {
-  uint64_t overlap_ns;  /* overlap_ns() when the task began */
+  uint64_t begun_ns;    /* when the task ran for the first time, while somebody wants to know; else 0 */
+  uint64_t overlap_ns;  /* overlap_ns() then */
   uint64_t timeline_ns; /* timeline_now() then; 0: nothing was profiled */
   machine_wait_slot *slot;
 } account_state;
 
-/* The task begins, is about to wait outside, and has done its work. */
-void account_begin(struct collective *op);
+/* Whether anybody wants to know: three loads. */
+static inline bool account_is_wanted(void) {
+  return trace_is_on() || hooks_any() || timeline_wants(TIMELINE_WANTS_TASKS);
+}
+
+/* The task is about to run, is about to wait outside, and has done its work. */
+void account_begin_slow(struct collective *op);
+#define account_begin(op)                                                                                              \
+  do {                                                                                                                 \
+    if (unlikely(account_is_wanted()) && !(op)->account.begun_ns) account_begin_slow(op);                              \
+  } while (0)
 void account_wait(struct collective *op);
 void account_done(const struct collective *op, const stream *s);
 

@@ -282,12 +282,14 @@ static uint32_t collective_gone_member(const collective *op, const collective_pa
   return UINT32_MAX;
 }
 
-/* The failures that do not come from a part: of the communicator, of a rank that is gone, of time. */
+/* The failures that do not come from a part: of the communicator, of a rank that is gone, of time. The latter two only
+ * matter to a call that has waited. */
 static status collective_check(collective *op) {
   if (op->c->hosts) hosts_look(op->c);
   TRY(node_check(op->c->node));
-  if (atomic_load(&op->c->destroyed))
+  if (unlikely(atomic_load_explicit(&op->c->destroyed, memory_order_relaxed)))
     return fail(ST_PEER_TIMEOUT, "Terminating operation due to external request: the communicator was destroyed");
+  if (likely(!op->begun_ns)) return ST_OK;
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     const uint32_t member = collective_gone_member(op, &op->parts[i]);
     if (unlikely(member != UINT32_MAX)) return agreement_fail_gone(op, &op->parts[i], member);
@@ -300,19 +302,27 @@ static status collective_check(collective *op) {
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
 
-/* Whether any part of the present stage can go on, or must fail. */
+/* Whether any part of the present stage can go on. */
 static bool collective_moves(const collective *op) {
-  if (node_failure(op->c->node) != ST_OK || atomic_load(&op->c->destroyed)) return true;
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     const collective_part *p = &op->parts[i];
     if (p->stage != op->stage || p->state == PART_DONE) continue;
     if (p->type == PART_JOB ? part_moves(op, p) : messages_move(p)) return true;
-    if (collective_gone_member(op, p) != UINT32_MAX) return true;
   }
+  return false;
+}
+
+/* Whether the call must fail. */
+static bool collective_fails(const collective *op) {
+  if (node_failure(op->c->node) != ST_OK || atomic_load(&op->c->destroyed)) return true;
+  for (uint32_t i = 0; i < op->n_parts; ++i)
+    if (collective_gone_member(op, &op->parts[i]) != UINT32_MAX) return true;
   return op->deadline_ns && now_ns() >= op->deadline_ns;
 }
 
-static bool collective_ready(const task *t) { return collective_moves(t->collective); }
+static bool collective_ready(const task *t) {
+  return collective_moves(t->collective) || collective_fails(t->collective);
+}
 
 /* The stream's failure for a communicator's: the code is that of a device whose peer does not answer. */
 static status collective_fail(collective *op, status st) {
@@ -322,10 +332,22 @@ static status collective_fail(collective *op, status st) {
   return st;
 }
 
+/* The call waits for the first time. */
+static void collective_begin(collective *op, uint64_t now) {
+  op->begun_ns = now;
+  const int64_t timeout_s = op->c->config.exec_timeout_s;
+  if (timeout_s > 0) op->deadline_ns = op->begun_ns + (uint64_t)timeout_s * 1000000000;
+}
+
 /* Spins or yields for a while. True when that has been long enough, so that the stream shall block. */
 static bool collective_polled(collective *op) {
   const comm *c = op->c;
+  for (int i = 0; c->spin_ns && i < LOOKS; ++i) {
+    if (collective_moves(op)) return false;
+    cpu_relax();
+  }
   const uint64_t now = now_ns();
+  if (!op->begun_ns) collective_begin(op, now);
   if (!op->waits_since_ns) op->waits_since_ns = now;
   const uint64_t waited = now - op->waits_since_ns;
   if (c->hosts) net_progress();
@@ -339,22 +361,14 @@ static bool collective_polled(collective *op) {
     sched_yield();
     return false;
   }
-  for (int i = 0; i < LOOKS && !collective_moves(op); ++i) cpu_relax();
   return false;
-}
-
-static void collective_begin(collective *op) {
-  op->begun_ns = now_ns();
-  account_begin(op);
-  const int64_t timeout_s = op->c->config.exec_timeout_s;
-  if (timeout_s > 0) op->deadline_ns = op->begun_ns + (uint64_t)timeout_s * 1000000000;
 }
 
 static status collective_run(task *t, stream *s) {
   collective *op = t->collective;
   bool done;
   if (!op) return fail(ST_NO_HOST_MEMORY, "no host memory for a collective of a graph");
-  if (!op->begun_ns) collective_begin(op);
+  account_begin(op);
   status st = collective_check(op);
   if (st == ST_OK) st = collective_advance(op, &done);
   if (st != ST_OK) return collective_fail(op, st);

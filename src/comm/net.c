@@ -38,16 +38,18 @@ static struct {
   unsigned unreported; /* requests that are done, and channels that are lost, of which `done` does not know */
   void (*_Atomic done)(void);
   _Atomic uint32_t n_polls;
-  bool thread_looks_again;
+  bool thread_sleeps, thread_looks_again;
   _Atomic uint32_t thread; /* NET_THREAD_... */
 } net = {.event = -1, .wake = -1};
 
 /* ---- the lock -------------------------------------------------------------------------------------------------------- */
 
-/* Frees channels that nobody needs any more. */
+/* Frees channels that nobody needs any more. One that no caller has had yet stays even when it is lost: the peer's
+ * messages are in it, and the caller for them may come while the endpoint is open. */
 static void net_sweep(void) {
   for (net_channel **at = &net.channels, *c; (c = *at);) {
-    if (c->n_references || !atomic_load(&c->lost)) {
+    const bool awaits_caller = !c->peer.bytes && atomic_load(&net.engine);
+    if (c->n_references || !atomic_load(&c->lost) || awaits_caller) {
       at = &c->next;
       continue;
     }
@@ -74,8 +76,7 @@ static void net_wake_thread(void) {
 /* Releases the lock after a post or a cancellation. Its caller may hold locks that the listener takes, so the thread
  * tells what else has happened meanwhile. */
 static void net_unlock_after_post(void) {
-  if (net.thread_looks_again || net.unreported) net_wake_thread();
-  net.thread_looks_again = false;
+  if (net.thread_sleeps && (net.thread_looks_again || net.unreported)) net_wake_thread();
   mutex_unlock(&net_lock);
 }
 
@@ -142,11 +143,16 @@ static void net_sleep(const net_engine *engine) {
   struct pollfd sources[2] = {{.fd = net.event, .events = POLLIN}, {.fd = net.wake, .events = POLLIN}};
   int timeout_ms = -1;
   mutex_lock(&net_lock);
-  bool sleeps = !net.unreported && atomic_load(&net.thread) == NET_THREAD_RUNS;
-  if (sleeps) sleeps = engine->may_sleep(&timeout_ms);
+  bool sleeps = !net.unreported && !net.thread_looks_again && atomic_load(&net.thread) == NET_THREAD_RUNS;
+  net.thread_sleeps = sleeps && engine->may_sleep(&timeout_ms);
+  sleeps = net.thread_sleeps;
   mutex_unlock(&net_lock);
   lock_expect_none(NULL);
-  if (sleeps) poll(sources, 2, timeout_ms);
+  if (!sleeps) return;
+  poll(sources, 2, timeout_ms);
+  mutex_lock(&net_lock);
+  net.thread_sleeps = false;
+  mutex_unlock(&net_lock);
 }
 
 static void net_drain_wake(void) {
@@ -174,6 +180,7 @@ static void *net_thread(void *unused) {
     net_drain_wake();
     if (others_poll) continue;
     mutex_lock(&net_lock);
+    net.thread_looks_again = false;
     const bool moved = engine->progress();
     net_sweep();
     net_unlock_and_tell();
@@ -209,6 +216,7 @@ static void net_in_child(void) {
     net.channels = NULL;
     net.wake = net.event = -1;
     net.unreported = 0;
+    net.thread_sleeps = net.thread_looks_again = false;
     atomic_store(&net.thread, NET_THREAD_NONE);
     atomic_store(&net.engine, NULL);
   }
@@ -288,11 +296,10 @@ void net_close(void) {
   if (engine) {
     engine->close();
     for (net_channel *c = net.channels; c; c = c->next) INVARIANT(atomic_load(&c->lost));
-    net_sweep();
-    /* Channels that callers still hold are released by net_disconnect. */
     close(net.wake);
     net.wake = net.event = -1;
     atomic_store(&net.engine, NULL);
+    net_sweep(); /* channels that callers still hold are released by net_disconnect */
   }
   net_unlock_and_tell();
 }

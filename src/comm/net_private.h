@@ -29,7 +29,7 @@ struct net_channel {
   net_channel *next; /* in the table */
   const struct net_engine *engine;
   unsigned char number[NET_NUMBER_BYTES];
-  net_address peer; /* no bytes while the peer is known by its own connection only */
+  net_address peer; /* no bytes while the peer is known by its own connection only: no caller has had the channel yet */
   char peer_words[160];
   unsigned n_references; /* of callers; a channel without any stays while its connection lives, for the next caller */
   /* Each of the two texts is written once, before its flag is set. */
