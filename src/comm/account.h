@@ -25,12 +25,8 @@ static inline bool account_is_wanted(void) {
   return trace_is_on() || hooks_any() || timeline_wants(TIMELINE_WANTS_TASKS);
 }
 
-/* The task is about to run, is about to wait outside, and has done its work. */
-void account_begin_slow(struct collective *op);
-#define account_begin(op)                                                                                              \
-  do {                                                                                                                 \
-    if (unlikely(account_is_wanted()) && !(op)->account.begun_ns) account_begin_slow(op);                              \
-  } while (0)
+/* The task is about to run, while somebody wants to know; is about to wait outside; has done its work. */
+void account_begin(struct collective *op);
 void account_wait(struct collective *op);
 void account_done(const struct collective *op, const stream *s);
 

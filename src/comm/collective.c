@@ -368,7 +368,7 @@ static status collective_run(task *t, stream *s) {
   collective *op = t->collective;
   bool done;
   if (!op) return fail(ST_NO_HOST_MEMORY, "no host memory for a collective of a graph");
-  account_begin(op);
+  if (unlikely(account_is_wanted())) account_begin(op);
   status st = collective_check(op);
   if (st == ST_OK) st = collective_advance(op, &done);
   if (st != ST_OK) return collective_fail(op, st);
