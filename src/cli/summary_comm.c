@@ -2,6 +2,7 @@
 #include "cli/summary_comm.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 
 #include "cli/figures.h"
 #include "comm/comm_types.h"
