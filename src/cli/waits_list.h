@@ -7,8 +7,8 @@
 
 #include "cli/charges.h"
 
-/* Of all processes (pid 0) or of one, a line for each task that waits, and a line if ranks wait for each other in a cycle.
- * Nothing where none waits. */
+/* Of all processes (pid 0) or of one, a line for each task that waits, and a line if ranks wait for each other in a
+ * cycle. Nothing where none waits. */
 void waits_list_print(FILE *out, const charge_list *charges, pid_t pid);
 
 #endif

@@ -25,8 +25,8 @@ static uint64_t account_sum(const uint64_t *counts, uint32_t n) {
   return sum;
 }
 
-/* The payload: bytes of the program's buffers that the call gives to other ranks and gets from them, this rank included,
- * whatever travels for it between hosts. */
+/* The payload: bytes of the program's buffers that the call gives to other ranks and gets from them, this rank
+ * included, whatever travels for it between hosts. */
 static void account_bytes(const collective *op, uint64_t *sent, uint64_t *received) {
   const collective_call *call = &op->call;
   const comm *c = op->c;
@@ -98,8 +98,8 @@ void account_done(const collective *op, const stream *s) {
 
 /* ---- who waits for whom ------------------------------------------------------------------------------------------ */
 
-/* The rank that a part waits for; UINT32_MAX where that is not known: the place of a job in the node's memory is in use,
- * or other ranks have taken the last of the work. */
+/* The rank that a part waits for; UINT32_MAX where that is not known: the place of a job in the node's memory is in
+ * use, or other ranks have taken the last of the work. */
 static uint32_t account_awaited(const collective *op, const collective_part *p) {
   if (p->type == PART_JOB && p->state == PART_ARRIVED && p->n_seen < p->n_records)
     return op->c->members[collective_member_of(op, p, p->n_seen)].rank;

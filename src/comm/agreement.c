@@ -168,7 +168,7 @@ static uint32_t agreement_missing(const collective *op, const collective_part *p
   return UINT32_MAX;
 }
 
-/* The words of a timeout, as HCCL begins them. A message has room for a cycle of two or three; the log has all of it. */
+/* The words of a timeout, as HCCL begins them. A message has room for a short cycle; the log has all of it. */
 status agreement_fail_late(const collective *op, const collective_part *p) {
   const comm *c = op->c;
   char words[NODE_WORDS], cycle[WAITS_CYCLE_WORDS], mine[CALL_WORDS], last[CALL_WORDS] = "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report on a signal (CANNON_COMM_REPORT): what the ranks of this process wait for, and which ranks of the machine wait
- * for each other. The handler only wakes a thread, which writes to stderr. */
+/* The report on a signal (CANNON_COMM_REPORT): what the ranks of this process wait for, and which ranks of the machine
+ * wait for each other. The handler only wakes a thread, which writes to stderr. */
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>

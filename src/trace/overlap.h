@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For how long any task of a device has run, whichever its stream: by this the time of communication is told apart that
- * hides behind computing from the time that is exposed (comm/account.c). Nothing is timed before somebody switches
- * TIMELINE_WANTS_OVERLAP on; from then on each task is, but those that only order other tasks, or communicate. Called by
- * task_record.c and account.c. Any thread. */
+/* For how long any task of a device has run, whichever its stream: by this the time of communication is told apart
+ * that hides behind computing from the time that is exposed (comm/account.c). Nothing is timed before somebody
+ * switches TIMELINE_WANTS_OVERLAP on; from then on each task is, but those that only order other tasks, or
+ * communicate. Called by task_record.c and account.c. Any thread. */
 #ifndef CANNON_TRACE_OVERLAP_H
 #define CANNON_TRACE_OVERLAP_H
 

@@ -130,7 +130,7 @@ CALLS = "AllReduce #5 of 'A'", "AllGather #2 of 'B'"
 
 
 def environment(**more):
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND", "CANNON", "HCCL")) or k == "CANNON_PREFIX"}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND", "CANNON", "HCCL"))}
     return {**env, "CANNON_DEVICES": "2", "CANNON_MEM": "1G", "HCCL_BUFFSIZE": "16", "HCCL_WHITELIST_DISABLE": "1",
             **more}
 

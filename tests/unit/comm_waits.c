@@ -11,7 +11,7 @@
 
 enum { NOW_NS = 2000000000, OLD_NS = 1000000000 };
 
-/* A rank of communicator `name`, on device `device` of process `pid`, that waits for the rank `other` on another one. */
+/* A rank of communicator `name`, on device `device` of process `pid`, that waits for the rank `other`. */
 static machine_wait entry(const char *name, uint32_t kind, uint64_t number, int32_t pid, int32_t device, uint32_t rank,
                           int32_t other_pid, int32_t other_device, uint32_t other) {
   machine_wait w = {.communicator = (uint64_t)name[0],
@@ -70,8 +70,8 @@ static void devices_of_a_process_are_apart(void **state) {
   assert_true(cycle_of(waits, 2, SIZE_MAX, words));
 }
 
-/* The search goes through a device of which several streams wait, only one of them in the cycle, and finds the cycle from
- * an entry that only leads to it only when any cycle counts. */
+/* The search goes through a device of which several streams wait, only one of them in the cycle, and finds the cycle
+ * from an entry that only leads to it only when any cycle counts. */
 static void a_cycle_of_three_among_others(void **state) {
   (void)state;
   char words[WAITS_CYCLE_WORDS];

@@ -5,8 +5,8 @@ as torch_npu look for them.
   CANN              threads of the program: calls ("AscendCL@..."), submissions ("Node@launch") and marks
   Ascend Hardware   streams of a device, with their tasks; a flow "HostToDevice" links each submission to its task
   HCCL              per device: communicators, with their collectives, to which the flows from their submissions lead
-  Overlap Analysis  per device: when it computed, when it communicated, the part of that in which it did not compute, and
-                    when it was free"""
+  Overlap Analysis  per device: when it computed, when it communicated, the part of that in which it did not compute,
+                    and when it was free"""
 import json
 
 from communication import fields, is_collective, merge, subtract
@@ -101,8 +101,8 @@ def communication_events(t, device, tasks):
 
 
 def overlap_events(t, device, tasks):
-    """Yields the spans in which any operator ran, in which any collective did and in which only collectives did, and the
-    spans between all of them."""
+    """Yields the spans in which any operator ran, in which any collective did and in which only collectives did, and
+    the spans between all of them."""
     pid = process_id(t, OVERLAP, device)
     yield from process(pid, 'Overlap Analysis', f'NPU {device}', OVERLAP)
     computing = merge((r.start, r.end) for r in tasks if is_operator(r))

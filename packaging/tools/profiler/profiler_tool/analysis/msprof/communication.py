@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Communication: the collectives among the tasks, and what `msprof --analyze=on` writes of them, in the files and with the
-keys that torch_npu's profiler reads.
+"""Communication: the collectives among the tasks, and what `msprof --analyze=on` writes of them, in the files and with
+the keys that torch_npu's profiler reads.
 
 The time of a collective is that from its begin on the stream to its end: waiting for other ranks is not told apart from
 moving data, so "Wait Time(ms)" is 0. Sizes are those of the program's buffers."""
