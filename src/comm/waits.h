@@ -41,6 +41,9 @@ void waits_describe_long(const machine_wait *w, uint64_t now_ns, char *words, si
 bool waits_describe_cycle(const machine_wait *waits, size_t n, size_t first, uint64_t now_ns, uint64_t least_ns,
                           char *words, size_t bytes);
 
+/* Reads "signal=USR2", the value of CANNON_COMM_REPORT; false for anything else. *signal is 0 for "none". */
+bool waits_parse_report(const char *text, int *signal);
+
 /* ---- publishing: waits.c ----------------------------------------------------------------------------------------- */
 
 /* Publishes w in *slot, which is taken if it is NULL; it stays NULL if none is free, and the wait is not seen then. */

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/signal_names.h"
 #include "base/sync.h"
 #include "base/variables.h"
 #include "comm/waits.h"
@@ -96,10 +95,8 @@ void waits_report_start(void) {
 
 /* Reads the variable before main, since variables_report tells wrong values at the library's first use. */
 __attribute__((constructor)) static void waits_read_variable(void) {
-  static const char key[] = "signal=";
   const char *text = variable_text(VARIABLE_COMM_REPORT);
   if (!text) return;
   sem_init(&report.wanted, 0, 0);
-  if (strncmp(text, key, sizeof key - 1) != 0 || !signal_of_name(text + sizeof key - 1, &report.signal))
-    variable_reject(VARIABLE_COMM_REPORT, text);
+  if (!waits_parse_report(text, &report.signal)) variable_reject(VARIABLE_COMM_REPORT, text);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/signal_names.h"
 #include "base/text.h"
 #include "comm/comm_types.h"
 #include "comm/waits.h"
@@ -20,6 +21,11 @@ bool waits_read_slot(machine_wait_slot *slot, machine_wait *out) {
     return true;
   }
   return false;
+}
+
+bool waits_parse_report(const char *text, int *signal) {
+  static const char key[] = "signal=";
+  return !strncmp(text, key, sizeof key - 1) && signal_of_name(text + sizeof key - 1, signal);
 }
 
 /* "AllReduce #5 of 'A'" */
