@@ -26,6 +26,7 @@ static const uint64_t DEAD_GRACE_NS = 500 * 1000 * 1000; /* chunks that others h
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void collective_free(collective *op) {
+  account_end(op);
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     collective_part *p = &op->parts[i];
     messages_end(p);
@@ -401,10 +402,12 @@ static status collective_run(task *t, stream *s) {
   collective *op = t->collective;
   bool done;
   if (!op) return fail(ST_NO_HOST_MEMORY, "no host memory for a collective of a graph");
+  if (unlikely(account_is_wanted())) account_begin(op);
   status st = collective_check(op);
   if (st == ST_OK) st = collective_advance(op, &done);
   if (st != ST_OK) return collective_fail(op, st);
   if (done) {
+    account_done(op, s);
     collective_free(op);
     return ST_OK;
   }
@@ -417,6 +420,7 @@ static status collective_run(task *t, stream *s) {
   op->kicked = false;
   if (!op->waits) atomic_fetch_add(&op->c->n_waiting, 1);
   op->waits = true;
+  account_wait(op);
   outside_block(t, s);
   neighbour_expect();
   if (collective_ready(t)) outside_look();
@@ -439,12 +443,7 @@ static void collective_drop(task *t, stream *s) {
 }
 
 static void collective_describe(const task *t, task_words *words) {
-  const collective *op = t->collective;
-  if (!op) return;
-  words->name = comm_kind_name((int)op->call.kind);
-  words->type = words->name;
-  words->bytes = 0;
-  for (uint32_t i = 0; i < op->n_parts; ++i) words->bytes += op->parts[i].send_bytes + op->parts[i].receive_bytes;
+  if (t->collective) account_describe(t->collective, words);
 }
 
 static void collective_uses(const task *t, task_use *tell, void *argument) {
@@ -473,6 +472,7 @@ static void collective_copied(task *t) {
 static void collective_release(task *t) { collective_free(t->collective); }
 
 static const task_kind collective_kind = {.name = "collective",
+                                          .tells = TASK_TELLS_NOTHING,
                                           .run = collective_run,
                                           .drop = collective_drop,
                                           .ready = collective_ready,

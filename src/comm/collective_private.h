@@ -11,6 +11,7 @@
 #ifndef CANNON_COMM_COLLECTIVE_PRIVATE_H
 #define CANNON_COMM_COLLECTIVE_PRIVATE_H
 
+#include "comm/account.h"
 #include "comm/collective.h"
 #include "comm/comm_private.h"
 
@@ -82,6 +83,7 @@ struct collective {
   bool waits; /* counted in c->n_waiting */
   bool looked_ahead;
   bool kicked; /* other streams of this process were seen to */
+  account_state account;
   uint32_t stage, n_parts, n_room;
   collective_part *parts; /* in the order of stages */
 };
