@@ -40,7 +40,7 @@ void agreement_describe(const collective_part *p, char *words, size_t bytes) {
 }
 
 /* Where the program made the call: the function or library, as the dynamic linker knows it. "" where it does not. */
-static void describe_site(const collective *op, char *words, size_t bytes) {
+static void agreement_describe_site(const collective *op, char *words, size_t bytes) {
   Dl_info info;
   words[0] = '\0';
   if (!op->call.site || !dladdr(op->call.site, &info)) return;
@@ -112,10 +112,10 @@ status agreement_check(const collective *op, const collective_part *p, uint32_t 
   const agreement_call x = called_of_record(r, p->number);
   agreement_describe(p, mine, sizeof mine);
   describe_called(&x, theirs, sizeof theirs);
-  describe_site(op, site, sizeof site);
+  agreement_describe_site(op, site, sizeof site);
   snprintf(words, sizeof words,
-           "the arguments for collective communication are inconsistent between ranks: rank %u called %s%s; rank %u "
-           "called %s%s%s",
+           "the arguments for collective communication are inconsistent between ranks: rank %u called %.90s%.60s; rank "
+           "%u called %.90s%s%.140s",
            c->rank, mine, site, c->members[other].rank, theirs, *detail ? "; " : "", detail);
   return agreement_fail(op, ST_COMM_MISMATCH, words);
 }
@@ -182,13 +182,20 @@ status agreement_fail_late(const collective *op, const collective_part *p) {
     comm_describe_rank(c, c->members[member].rank, rank, sizeof rank);
     describe_last_call(c, member, last, sizeof last);
   }
+  for (uint32_t i = 0; i < p->n_messages; ++i) {
+    if (atomic_load(&p->messages[i].request.state)) continue;
+    comm_describe_rank(c, p->messages[i].rank, rank, sizeof rank);
+    break;
+  }
   agreement_describe(p, mine, sizeof mine);
   const int n = snprintf(
       words, sizeof words,
       "The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify "
       "record from remote rank [%s]. Rank %u has waited %ju s in %s%s",
       rank, c->rank, (uintmax_t)((now_ns() - op->begun_ns) / 1000000000), mine, last);
-  if (found && n > 0 && n < (int)sizeof words)
-    snprintf(words + n, sizeof words - (size_t)n, "; ranks wait for each other: %.*s", (int)sizeof words - n, cycle);
+  enum { CYCLE_PREFIX = 32 };
+  const int room = (int)sizeof words - n - CYCLE_PREFIX;
+  if (found && n > 0 && room > 0)
+    snprintf(words + n, sizeof words - (size_t)n, "; ranks wait for each other: %.*s", room, cycle);
   return agreement_fail(op, ST_COMM_TIMEOUT, words);
 }

@@ -33,7 +33,7 @@ static void collective_free(collective *op) {
     part_end(p);
     free(p->inputs);
   }
-  free(op->parts);
+  if (op->parts != &op->first) free(op->parts);
   if (op->scratch) memory_free(op->scratch, FREE_DEVICE, NULL);
   if (op->waits) atomic_fetch_sub(&op->c->n_waiting, 1);
   free((void *)(uintptr_t)op->call.send_counts); /* the first of the call's arrays, which are one block */
@@ -87,21 +87,29 @@ static status collective_make(comm *c, const collective_call *call, const collec
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-collective_part *collective_add(collective *op, part_type type, uint32_t stage) {
-  enum { FIRST_ROOM = 1 };
-  if (op->n_parts == op->n_room) {
-    const uint32_t room = op->n_room ? 2 * op->n_room : FIRST_ROOM;
-    collective_part *parts = realloc(op->parts, room * sizeof *parts);
-    if (!parts) {
-      fail_words("no host memory for a collective's parts");
-      return NULL;
-    }
-    op->parts = parts;
-    op->n_room = room;
+static bool collective_grow(collective *op) {
+  const uint32_t room = 2 * op->n_room;
+  collective_part *parts = malloc(room * sizeof *parts);
+  if (!parts) {
+    fail_words("no host memory for a collective's parts");
+    return false;
   }
+  memcpy(parts, op->parts, op->n_parts * sizeof *parts);
+  if (op->parts != &op->first) free(op->parts);
+  op->parts = parts;
+  op->n_room = room;
+  return true;
+}
+
+collective_part *collective_add(collective *op, part_type type, uint32_t stage) {
+  if (!op->parts) {
+    op->parts = &op->first;
+    op->n_room = 1;
+  }
+  if (op->n_parts == op->n_room && !collective_grow(op)) return NULL;
   INVARIANT(!op->n_parts || op->parts[op->n_parts - 1].stage <= stage);
   collective_part *p = &op->parts[op->n_parts++];
-  memset(p, 0, sizeof *p);
+  if (p != &op->first) memset(p, 0, sizeof *p);
   p->type = type;
   p->stage = stage;
   p->dtype = op->call.dtype;
@@ -169,8 +177,8 @@ status collective_add_job(collective *op, uint32_t stage, const collective_job *
   return ST_OK;
 }
 
-/* The parts of a call whose ranks are all on this host: a rank and a member are the same number then, but for the order of
- * processes, in which both are. */
+/* The parts of a call whose ranks are all on this host: a rank and a member are the same number then, but for the order
+ * of processes, in which both are. */
 static status collective_build(collective *op) {
   const collective_call *call = &op->call;
   if (op->c->hosts) return wide_build(op);
