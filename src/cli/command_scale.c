@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -52,8 +53,9 @@ static void scale_print_help(void) {
         "                        consists of whole communicators\n"
         "  --topology NAME       how devices are connected: a file of share/cannon/topologies\n"
         "                        without .json, or the path of one (default: a2-cluster)\n"
-        "  --scale-group GROUP   let the communicators of GROUP ranks, or the one whose number\n"
-        "                        (0x...) the output shows, grow as well\n"
+        "  --scale-group GROUP   let communicators of GROUP ranks grow as well; or those like\n"
+        "                        the one whose number (0x...) the output shows: of as many\n"
+        "                        ranks, equally far apart\n"
         "  --strong              the devices share the recorded work; otherwise each device\n"
         "                        works as much as a recorded rank\n"
         "  --compute FACTOR      multiply the recorded times of tasks, which are those of this\n"
@@ -253,6 +255,18 @@ static int scale_read_topology(const char *name, topology *out) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+/* Whether there is a communicator that --scale-group means. Prints a message if not. */
+static bool scale_group_exists(const scale_trace *t, const scale_options *o) {
+  bool exists = !o->has_id && !o->grows_size;
+  for (size_t i = 0; i < t->n_groups; ++i)
+    exists |= (o->has_id && t->group[i].id == o->grows_id) || (o->grows_size && t->group[i].n_ranks == o->grows_size);
+  if (exists) return true;
+  fprintf(stderr, "cannon scale: --scale-group names no communicator of the recording, expected one of\n");
+  for (size_t i = 0; i < t->n_groups; ++i)
+    fprintf(stderr, "  0x%" PRIx64 ", of %" PRIu32 " ranks\n", t->group[i].id, t->group[i].n_ranks);
+  return false;
+}
+
 /* Returns the exit status. */
 static int scale_predict(scale_command *o, const topology *t, const scale_trace *trace) {
   static scale_result results[SCALE_MAX_ROWS];
@@ -292,7 +306,7 @@ int command_scale(int argc, char **argv) {
     fprintf(stderr, "cannon scale: %s\n", format_text(error));
     return 1;
   }
-  code = scale_predict(&o, &t, &trace);
+  code = scale_group_exists(&trace, &o.model) ? scale_predict(&o, &t, &trace) : EXIT_USAGE;
   scale_trace_free(&trace);
   return code;
 }

@@ -68,7 +68,8 @@ typedef struct {
   uint64_t timeout_ms, deadline_ms; /* deadline: of what the session waits for now; 0: of nothing */
   uint32_t n_ranks;                 /* 0 until the first has joined */
   uint32_t n_joined, n_left, n_given, n_exchanges, n_told;
-  unsigned char *seen; /* for each rank whether it has joined, at some time */
+  unsigned char *seen;                       /* for each rank whether it has joined, at some time */
+  char first_left[60 + BOOTSTRAP_HOST_NAME]; /* which rank has left first, in words; its link may be closed */
   root_link *links;
   root_round *round; /* whose cards are being collected; NULL before the first one comes */
   status failure;    /* ST_OK: the session is well */
@@ -231,12 +232,7 @@ static void root_hello(root_session *s, root_link *l) {
 
 /* A rank begins an exchange that one which has left will never come to. */
 static void root_fail_left(root_session *s, uint32_t rank, uint32_t number) {
-  for (const root_link *l = s->links; l; l = l->next)
-    if (l->state == LINK_LEFT) {
-      root_fail(s, ST_COMM_REMOTE, "rank %u (process %u on %s) left before exchange %u, in which rank %u takes part",
-                l->rank, l->pid, l->host, number, rank);
-      return;
-    }
+  root_fail(s, ST_COMM_REMOTE, "%s left before exchange %u, in which rank %u takes part", s->first_left, number, rank);
 }
 
 /* The header of a card: prepares the place where the card comes. */
@@ -287,7 +283,8 @@ static void root_card(root_session *s, root_link *l) {
 
 static void root_leave(root_session *s, root_link *l) {
   l->state = LINK_LEFT;
-  ++s->n_left;
+  if (!s->n_left++)
+    snprintf(s->first_left, sizeof s->first_left, "rank %u (process %u on %s)", l->rank, l->pid, l->host);
   if (s->round)
     root_fail(s, ST_COMM_REMOTE, "rank %u (process %u on %s) left before exchange %u, in which other ranks take part",
               l->rank, l->pid, l->host, s->n_exchanges);

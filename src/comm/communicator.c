@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "comm/communicator.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "comm/comm_private.h"
 #include "comm/comm_settings.h"
 #include "comm/hosts.h"
+#include "comm/rank_table.h"
 #include "comm/sub.h"
 #include "comm/waits.h"
 #include "memory/memory.h"
@@ -255,6 +257,67 @@ status comm_create(const unsigned char *info, uint32_t n_ranks, uint32_t rank, c
   return ST_OK;
 }
 
+/* ---- by a rank table --------------------------------------------------------------------------------------------- */
+
+/* Identifies the session of a table: the same in all ranks (FNV-1a over what the table says). */
+static uint64_t comm_table_number(const rank_table *t) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (uint32_t r = 0; r < t->n_ranks; ++r) {
+    hash = (hash ^ t->ranks[r].device) * UINT64_C(0x100000001b3);
+    for (const char *s = t->ranks[r].server; *s; ++s) hash = (hash ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+  }
+  return hash;
+}
+
+/* Where rank 0 listens: what the table says; of one server without an address, the host's own. */
+static status comm_table_address(const rank_table *t, struct sockaddr_storage *out) {
+  *out = t->ranks[0].host;
+  if (out->ss_family) return ST_OK;
+  for (uint32_t r = 1; r < t->n_ranks; ++r)
+    if (strcmp(t->ranks[r].server, t->ranks[0].server))
+      return fail(ST_INVALID_VALUE,
+                  "the rank table has no host_ip for server_id '%s' of rank 0, which is no IP address either, expected "
+                  "one, since there are several servers",
+                  t->ranks[0].server);
+  return bootstrap_host_address(out);
+}
+
+/* The port is HCCL_IF_BASE_PORT's, which is at the same place in addresses of both families. */
+static status comm_table_port(struct sockaddr_storage *address) {
+  const comm_settings *settings;
+  TRY(comm_settings_get(&settings));
+  _Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port), "one place");
+  ((struct sockaddr_in *)address)->sin_port = htons(settings->if_base_port);
+  return ST_OK;
+}
+
+static status comm_create_of_table(const rank_table *t, uint32_t rank, const comm_config *config, comm **out) {
+  context *current;
+  struct sockaddr_storage address;
+  unsigned char info[BOOTSTRAP_INFO_BYTES];
+  TRY(context_current(&current));
+  if (rank >= t->n_ranks)
+    return fail(ST_INVALID_VALUE, "rank is %u, expected less than %u, the ranks of the table", rank, t->n_ranks);
+  if (t->ranks[rank].device != (uint32_t)current->device)
+    return fail(ST_INVALID_VALUE, "device_id of rank %u is %u in the rank table, expected %d, the current device", rank,
+                t->ranks[rank].device, current->device);
+  TRY(comm_table_address(t, &address));
+  TRY(comm_table_port(&address));
+  const uint64_t number = comm_table_number(t);
+  if (rank == 0) TRY(bootstrap_table_root(&address, number));
+  bootstrap_table_info(&address, number, info);
+  return comm_create(info, t->n_ranks, rank, config, out);
+}
+
+status comm_create_by_table(const char *table, bool is_text, uint32_t rank, const comm_config *config, comm **out) {
+  rank_table t;
+  TRY(device_check_child());
+  TRY(is_text ? rank_table_parse(table, &t) : rank_table_load(table, &t));
+  const status st = comm_create_of_table(&t, rank, config, out);
+  rank_table_free(&t);
+  return st;
+}
+
 /* ---- of devices of this process ---------------------------------------------------------------------------------- */
 
 static status comm_make_local_cards(const int32_t *devices, uint32_t n, const comm_config *config, comm_card *cards) {
@@ -491,9 +554,4 @@ int comm_deterministic(void) {
   if (comm_settings_get(&settings) == ST_OK) return (int)settings->deterministic;
   (void)fail_take(); /* the variable's value is refused where a communicator is created */
   return COMM_DETERMINISTIC_OFF;
-}
-
-status comm_create_by_table(const char *table, bool is_text, uint32_t rank, const comm_config *config, comm **out) {
-  (void)table, (void)is_text, (void)rank, (void)config, (void)out;
-  return fail(ST_NOT_SUPPORTED, "rank tables come next");
 }

@@ -8,9 +8,15 @@
 
 /* ---- communicators that grow ------------------------------------------------------------------------------------- */
 
+/* Whether a communicator is the named one, or as large and spread as it: those that other ranks have in its place. */
+static bool like_named(const scale_trace *t, const scale_options *o, const scale_group *g) {
+  for (const scale_group *named = t->group; named < t->group + t->n_groups; ++named)
+    if (named->id == o->grows_id && named->n_ranks == g->n_ranks && named->stride == g->stride) return true;
+  return false;
+}
+
 bool scale_grows(const scale_trace *t, const scale_options *o, const scale_group *g) {
-  return g->n_ranks == t->world || (o->grows_size && g->n_ranks == o->grows_size) ||
-         (o->has_id && g->id == o->grows_id);
+  return g->n_ranks == t->world || (o->grows_size && g->n_ranks == o->grows_size) || (o->has_id && like_named(t, o, g));
 }
 
 /* Whether n devices are whole communicators: groups of k that do not grow, and k * n / world ranks of those that do. */
@@ -44,7 +50,8 @@ static uint32_t stride_at(const scale_trace *t, const scale_options *o, const sc
   if (g->n_ranks == t->world) return 1;
   if (scale_grows(t, o, g)) return g->stride ? g->stride : t->world / g->n_ranks ? t->world / g->n_ranks : 1;
   const uint32_t stride = g->stride ? g->stride : 1;
-  return stride > growing_stride(t, o) ? (uint32_t)((uint64_t)stride * n / t->world) : stride;
+  const uint32_t apart = (uint32_t)((uint64_t)stride * n / t->world);
+  return stride > growing_stride(t, o) && apart ? apart : stride;
 }
 
 /* ---- costs of classes -------------------------------------------------------------------------------------------- */

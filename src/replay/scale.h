@@ -15,7 +15,7 @@ enum { SCALE_MAX_DEVICES = 1 << 20 };
 
 typedef struct {
   uint32_t grows_size; /* communicators of so many ranks grow; 0: only those of all ranks */
-  uint64_t grows_id;   /* that one grows, if has_id */
+  uint64_t grows_id;   /* that communicator grows, and those of the same size and spread, if has_id */
   bool has_id;
   bool strong;    /* the work of all devices together stays the same; otherwise that of each */
   double compute; /* factor of recorded times of tasks */

@@ -70,7 +70,7 @@ typedef struct {
 } scale_builder;
 
 /* Makes room for one more element of an array that grows by doubling; the new one is zero. */
-static void *grown(void *array, size_t n, size_t size) {
+static void *scale_grown(void *array, size_t n, size_t size) {
   if (n & (n - 1)) return array;
   char *bigger = realloc(array, (n ? 2 * n : 1) * size);
   if (!bigger) {
@@ -80,7 +80,7 @@ static void *grown(void *array, size_t n, size_t size) {
   memset(bigger + n * size, 0, (n ? n : 1) * size);
   return bigger;
 }
-#define APPEND(array, n) ((array) = grown(array, n, sizeof *(array)), &(array)[(n)++])
+#define APPEND(array, n) ((array) = scale_grown(array, n, sizeof *(array)), &(array)[(n)++])
 
 /* Finds the element of a key, or appends one and sets `is_new`. */
 #define FIND(table, a, b, c, array, n, is_new)                                                                         \
@@ -162,7 +162,7 @@ static const char *add_collective(scale_builder *b, scale_lane *l, const record 
 }
 
 /* Adds what a record says of a stream. Returns NULL, or what is wrong. */
-static const char *add_record(scale_builder *b, uint32_t file, const record *r) {
+static const char *scale_add_record(scale_builder *b, uint32_t file, const record *r) {
   scale_trace *t = b->t;
   switch (r->kind) {
   case RECORD_WORK:
@@ -181,7 +181,7 @@ static const char *add_record(scale_builder *b, uint32_t file, const record *r) 
   }
 }
 
-static bool read_file(scale_builder *b, const char *path, uint32_t file, char error[512]) {
+static bool scale_read_file(scale_builder *b, const char *path, uint32_t file, char error[512]) {
   record_reader reader;
   record r;
   char why[256] = "";
@@ -191,7 +191,7 @@ static bool read_file(scale_builder *b, const char *path, uint32_t file, char er
     const char *wrong = NULL;
     size_t offset = reader.offset;
     while (!wrong && record_next(&reader, &r)) {
-      wrong = add_record(b, file, &r);
+      wrong = scale_add_record(b, file, &r);
       if (!wrong) offset = reader.offset;
     }
     if (wrong) snprintf(why, sizeof why, "offset %zu: %s", offset, wrong);
@@ -227,7 +227,7 @@ bool scale_read(const char *const *path, int n, scale_trace *out, char error[512
   scale_builder b = {.t = out};
   bool good = true;
   *out = (scale_trace){.world = 0};
-  for (int i = 0; good && i < n; ++i) good = read_file(&b, path[i], (uint32_t)i, error);
+  for (int i = 0; good && i < n; ++i) good = scale_read_file(&b, path[i], (uint32_t)i, error);
   if (good && !out->n_collectives) {
     snprintf(error, 512, "%.200s: there are no collectives in it", path[0]);
     good = false;

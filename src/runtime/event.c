@@ -192,8 +192,7 @@ static status run_reset(task *t, stream *s) {
   return ST_OK;
 }
 
-static const task_kind reset_kind = {
-    .name = "event reset", .run = run_reset, .drop = drop_sync, .tells = TASK_TELLS_NOTHING};
+static const task_kind reset_kind = {.name = "event reset", .run = run_reset, .drop = drop_sync};
 
 status event_reset(event *e, stream *s) {
   task *t;

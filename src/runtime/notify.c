@@ -168,7 +168,6 @@ static status notify_run_record(task *t, stream *s) {
 static void notify_drop_record(task *t, stream *s) { notify_run_record(t, s); }
 
 static const task_kind record_kind = {.name = "notify record",
-                                      .tells = TASK_TELLS_NOTHING,
                                       .run = notify_run_record,
                                       .drop = notify_drop_record,
                                       .control = true,
@@ -256,7 +255,6 @@ static void keep_wait(task *t) {
 }
 
 static const task_kind wait_kind = {.name = "notify wait",
-                                    .tells = TASK_TELLS_NOTHING,
                                     .run = notify_run_wait,
                                     .drop = notify_drop_wait,
                                     .again = true,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The format of a recording: what happened to a process's memory and streams, in order. Written by trace/record.c, read by
- * trace/record_read.c; used by the library and by tools.
+/* The format of a recording: what happened to a process's memory and streams, in order. Written by trace/record.c,
+ * read by trace/record_read.c; used by the library and by tools.
  *
  * A header of fixed size is followed by records: a byte for the kind, then the kind's fields as numbers of 7 bits a
  * byte, the least significant first, with the high bit set in all bytes but the last. The fields come in this order;
