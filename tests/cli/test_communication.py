@@ -21,6 +21,7 @@ WAIT_SECONDS = 120  # until a test gives up
 # Arguments: what to do, and for "deadlock" the rank and a folder, through which the two processes exchange root
 # information.
 #   work      two devices of this process: three AllReduces, an AllGather and a Send
+#   overlap   device 0 waits for device 1 in an AllReduce, while another of its streams works
 #   deadlock  rank 0 waits in the communicator A, rank 1 in B
 PROGRAM = r"""
 #include <stdio.h>
@@ -67,6 +68,32 @@ static void work(void) {
     CHECK(aclrtSynchronizeStream(streams[d]));
   }
   for (int d = 0; d < 2; ++d) CHECK(HcclCommDestroy(comms[d]));
+}
+
+static void overlap(void) {
+  enum { BYTES = 64 << 20, TASKS = 50 };
+  int32_t devices[] = {0, 1};
+  HcclComm comms[2];
+  aclrtStream streams[2], worker;
+  char *buffer[2], *big;
+  CHECK(HcclCommInitAll(2, devices, comms));
+  for (int d = 1; d >= 0; --d) {
+    CHECK(aclrtSetDevice(d));
+    CHECK(aclrtCreateStream(&streams[d]));
+    CHECK(aclrtMalloc((void **)&buffer[d], 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+  }
+  CHECK(aclrtCreateStream(&worker));
+  CHECK(aclrtMalloc((void **)&big, BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
+  CHECK(HcclAllReduce(buffer[0], buffer[0], 1024, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comms[0], streams[0]));
+  for (int i = 0; i < TASKS; ++i) {
+    CHECK(aclrtMemsetAsync(big, BYTES, i, BYTES, worker));
+    CHECK(aclrtSynchronizeStream(worker));
+  }
+  CHECK(aclrtSetDevice(1));
+  CHECK(HcclAllReduce(buffer[1], buffer[1], 1024, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comms[1], streams[1]));
+  CHECK(aclrtSynchronizeStream(streams[1]));
+  CHECK(aclrtSetDevice(0));
+  CHECK(aclrtSynchronizeStream(streams[0]));
 }
 
 /* The root information that rank 0 makes and rank 1 reads. */
@@ -119,6 +146,7 @@ static void deadlock(int rank, const char *folder) {
 int main(int argc, char **argv) {
   CHECK(aclInit(NULL));
   if (!strcmp(argv[1], "work")) work();
+  if (!strcmp(argv[1], "overlap")) overlap();
   if (!strcmp(argv[1], "deadlock")) deadlock(atoi(argv[2]), argv[3]);
   CHECK(aclFinalize());
   return 0;
@@ -175,6 +203,20 @@ class Communication(unittest.TestCase):
         for r in rows.values():
             self.assertGreater(r["time_ns"], 0)
             self.assertLessEqual(r["exposed_ns"], r["time_ns"])
+
+    def test_time_behind_other_work_is_not_exposed(self):
+        report = self.own / "report.json"
+        self.run_it(PREFIX / "bin/cannon", "run", "--quiet", "--json", report, self.program, "overlap")
+        process, = json.loads(report.read_text())["processes"]
+        row, = process["communication"]
+        self.assertLess(row["exposed_ns"], row["time_ns"])
+
+    def test_recording(self):
+        """The recorder hears of each collective."""
+        recording = self.own / "recording"
+        self.run_it(PREFIX / "bin/cannon", "run", "--quiet", "--record", recording, self.program, "work")
+        done = self.run_it(PREFIX / "bin/cannon", "scale", recording, "--devices", "8")
+        self.assertIn("AllReduce", done.stdout)
 
     def test_no_communication(self):
         report = self.own / "report.json"
