@@ -129,6 +129,10 @@ const char *fail_take(void);
  * code, keeps the result for error_recent(), sets the thread's last error and writes to the log. Returns code. */
 __attribute__((cold)) status error_publish(status code, const char *call);
 
+/* As error_publish for an interface with codes and catalogue numbers of its own (HCCL: "EI0003"): the thread's last
+ * error stays, since it is of the runtime. Returns code. */
+__attribute__((cold)) int error_publish_as(const char *number, int code, const char *call);
+
 /* Registers the one listener that is told each later failure, before it is logged; words is the message or "". The
  * counters of trace/ register when the library is loaded. */
 typedef void error_listener(const char *call, status code, const char *words);
