@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that fuse communication with GEMM, on 1 to 4 ranks, against the product and the sum of all ranks.
+
+Most cases have small whole numbers, so that every partial sum is exact in 16 bits and each element has one right value.
+Cases of real numbers allow for the rounding of each rank's product to 16 bits, and of the sum.
+"""
+import functools
+import unittest
+
+import numpy as np
+
+import reference as ref
+from acl import INVALID, NULLPTR, Tensor, refused
+from dtypes import BF16, F16, F32, I32, I8, LD
+from gen import each_case
+from ranks import Ranks, run_ranks
+
+CASES = 40
+EPS = LD(2) ** -24
+
+
+@functools.lru_cache(None)
+def ranks_of(n):
+    return Ranks(n)
+
+
+def whole(gen, dtype, shape, most=1, dense=False):
+    values = gen.rng.integers(-most, most + 1, shape).astype(dtype.values)
+    return gen.keep(Tensor.of(dtype, values)) if dense else gen.out(dtype, shape, values)
+
+
+def dense_out(gen, dtype, shape):
+    return gen.keep(Tensor.empty(dtype, shape))
+
+
+def wide(t):
+    return t.get().astype(np.float64)
+
+
+class Case:
+    """What all operators have: ranks, a dtype, dimensions of the product on each rank, factors and a bias."""
+
+    def __init__(self, gen, most_dims=3, quantised=None, rows_of_ranks=False):
+        self.ranks = ranks_of(gen.pick((1, 2, 2, 3, 4)))
+        self.gen, self.n = gen, self.ranks.n
+        self.dtype = gen.pick((F16, BF16))
+        x1_type = I8 if quantised == "both" else self.dtype
+        x2_type = I8 if quantised else self.dtype
+        m, self.k, self.width = gen.integer(1, 9), gen.integer(1, 30), gen.pick((1, 3, 8, 17, 40))
+        if rows_of_ranks:
+            m *= self.n
+        lead = (gen.integer(1, 3), m) if most_dims == 3 and gen.chance(0.4) else (m,)
+        self.lead, self.rows = lead, int(np.prod(lead))
+        self.x1 = [whole(gen, x1_type, (*lead, self.k), dense=True) for _ in range(self.n)]
+        self.x2 = [self.weight(x2_type) for _ in range(self.n)]
+        self.bias = [None] * self.n
+        if gen.chance(0.5):
+            bias_type = I32 if quantised == "both" else self.dtype
+            self.bias = [whole(gen, bias_type, (self.width,), 3) for _ in range(self.n)]
+
+    def weight(self, dtype):
+        """[k, n], or the transpose of [n, k]."""
+        gen = self.gen
+        if gen.chance(0.6):
+            return whole(gen, dtype, (self.k, self.width), dense=True)
+        values = gen.rng.integers(-1, 2, (self.k, self.width)).astype(dtype.values)
+        return gen.keep(Tensor(dtype, values.shape, (1, self.k)).set(values))
+
+    def optional(self, present, make):
+        return [make() for _ in range(self.n)] if present else [None] * self.n
+
+    def plain(self, i, x1=None):
+        """x1 @ x2 + bias of rank i."""
+        product = (wide(self.x1[i]) if x1 is None else x1) @ wide(self.x2[i])
+        return product + (wide(self.bias[i]) if self.bias[i] else 0)
+
+
+class AllReduce(unittest.TestCase):
+    """The product's forms. Each returns the operator's arguments between bias and group, and the products."""
+
+    def form_plain(self, c):
+        return [[]] * c.n, [c.plain(i) for i in range(c.n)], []
+
+    def form_quant(self, c, row_scale=False):
+        shape = c.gen.pick(((c.width,), (1,)))
+        powers = [2.0 ** c.gen.rng.integers(-1, 2, shape) for _ in range(c.n)]
+        scales = [c.gen.keep(Tensor.of(F32, F32.round(p))) for p in powers]
+        rows = c.optional(row_scale and c.gen.chance(0.7), lambda: c.gen.keep(
+            Tensor.of(F32, F32.round(2.0 ** c.gen.rng.integers(-1, 2, (c.rows,))))))
+        by_row = [r.get().astype(np.float64).reshape((*c.lead, 1)) if r else 1 for r in rows]
+        products = [c.plain(i) * powers[i] * by_row[i] for i in range(c.n)]
+        return [[s] + ([r] if row_scale else []) for s, r in zip(scales, rows)], products, []
+
+    def form_weight(self, c):
+        group = 32 if c.k > 32 and c.gen.chance(0.5) else 0
+        shape = (-(-c.k // group), c.width) if group else c.gen.pick(((1,), (c.width,), (1, c.width)))
+        scales = [c.gen.keep(Tensor.of(c.dtype, c.dtype.round(2.0 ** c.gen.rng.integers(-1, 1, shape))))
+                  for _ in range(c.n)]
+        offsets = c.optional(c.gen.chance(0.5), lambda: whole(c.gen, c.dtype, shape, dense=True))
+        products = []
+        for i in range(c.n):
+            scale, offset = (self.by_row(c, t, group) if t else 0 for t in (scales[i], offsets[i]))
+            weight = (wide(c.x2[i]) + offset) * scale
+            product = wide(c.x1[i]) @ weight
+            products.append(product + (wide(c.bias[i]) if c.bias[i] else 0))
+        return [[s, o] for s, o in zip(scales, offsets)], products, [group]
+
+    @staticmethod
+    def by_row(c, t, group):
+        """The values of a parameter for each row of the weight, where groups of rows have their own."""
+        return np.repeat(wide(t), group, axis=0)[:c.k] if group else wide(t)
+
+    def arguments(self, c, i, *parts):
+        return [c.x1[i], c.x2[i], c.bias[i], *parts]
+
+    def sum_case(self, gen, op, form, quantised, x3_at, **options):
+        """x3_at: the place of x3 among the form's arguments; None: there is none."""
+        c = Case(gen, quantised=quantised)
+        more, products, last = form(c, **options)
+        shape = (*c.lead, c.width)
+        x3 = c.optional(x3_at is not None and gen.chance(0.6), lambda: whole(gen, c.dtype, shape, 4))
+        out = [dense_out(gen, c.dtype, shape) for _ in range(c.n)]
+        calls = []
+        for i in range(c.n):
+            middle = list(more[i])
+            if x3_at is not None:
+                middle.insert(x3_at, x3[i])
+            calls.append(self.arguments(c, i, *middle, c.ranks.name, b"sum", 0, 1, *last, out[i]))
+        run_ranks(c.ranks, op, calls, repeated=gen.chance(0.3))
+        expected = sum(p + (wide(x) if x else 0) for p, x in zip(products, x3))
+        for i in range(c.n):
+            ref.check_equal(wide(out[i]), expected, f"rank {i}: output")
+
+    def test_sum(self):
+        for op, form, quantised, x3_at, options in (
+                ("aclnnMatmulAllReduce", self.form_plain, None, None, {}),
+                ("aclnnMatmulAllReduceV2", self.form_plain, None, 0, {}),
+                ("aclnnQuantMatmulAllReduce", self.form_quant, "both", 0, {}),
+                ("aclnnQuantMatmulAllReduceV2", self.form_quant, "both", 0, {"row_scale": True}),
+                ("aclnnWeightQuantMatmulAllReduce", self.form_weight, "weight", 2, {})):
+            each_case(self, op, CASES, lambda gen, o=op, f=form, q=quantised, x=x3_at, m=options:
+                      self.sum_case(gen, o, f, q, x, **m))
+
+    def norm_case(self, gen, op, form, quantised):
+        c = Case(gen, quantised=quantised)
+        in_place = "Inplace" in op
+        more, products, last = form(c)
+        shape = (*c.lead, c.width) if len(c.lead) == 2 else (1, c.rows, c.width)
+        residual = [whole(gen, c.dtype, shape, 8, dense=True) for _ in range(c.n)]
+        before = [wide(t) for t in residual]
+        gamma = [whole(gen, c.dtype, (c.width,), 2) for _ in range(c.n)]
+        y = residual if in_place else [dense_out(gen, c.dtype, shape) for _ in range(c.n)]
+        norm = [dense_out(gen, c.dtype, shape) for _ in range(c.n)]
+        epsilon = gen.pick((1e-6, 0.5))
+        run_ranks(c.ranks, op, [
+            self.arguments(c, i, *more[i], residual[i], gamma[i], epsilon, c.ranks.name, b"sum", 0, 1, *last,
+                           *([] if in_place else [y[i]]), norm[i]) for i in range(c.n)])
+        total = sum(products).reshape(shape)
+        for i in range(c.n):
+            exact = total + before[i]
+            ref.check_equal(wide(y[i]), exact, f"rank {i}: y")
+            root = np.sqrt((exact.astype(LD) ** 2).mean(-1, keepdims=True) + LD(epsilon))
+            ref.check(norm[i].get(), exact / root * wide(gamma[i]), c.dtype, ulps=8, what=f"rank {i}: normOut")
+
+    def test_norm(self):
+        for name, form, quantised in (("MatmulAllReduceAddRmsNorm", self.form_plain, None),
+                                      ("QuantMatmulAllReduceAddRmsNorm", self.form_quant, "both"),
+                                      ("WeightQuantMatmulAllReduceAddRmsNorm", self.form_weight, "weight")):
+            for op in ("aclnn" + name, "aclnnInplace" + name):
+                each_case(self, op, CASES // 2, lambda gen, o=op, f=form, q=quantised: self.norm_case(gen, o, f, q))
+
+    def test_real(self):
+        def body(gen):
+            ranks, dtype = ranks_of(gen.pick((2, 4))), gen.pick((F16, BF16))
+            m, k, width = gen.integer(1, 70), gen.integer(1, 300), gen.integer(1, 70)
+            x1, x2 = ([gen.keep(Tensor.of(dtype, dtype.round(gen.rng.standard_normal(s)))) for _ in range(ranks.n)]
+                      for s in ((m, k), (k, width)))
+            out = [dense_out(gen, dtype, (m, width)) for _ in range(ranks.n)]
+            run_ranks(ranks, "aclnnMatmulAllReduce",
+                      [(x1[i], x2[i], None, ranks.name, b"sum", 0, 1, out[i]) for i in range(ranks.n)])
+            parts = [wide(a) @ wide(b) for a, b in zip(x1, x2)]
+            slack = [2 * k * EPS * (np.abs(wide(a)) @ np.abs(wide(b))) for a, b in zip(x1, x2)]
+            slack = sum(s + dtype.ulp(np.abs(p) + s) / 2 for s, p in zip(slack, parts))
+            slack = slack + ranks.n * EPS * sum(map(np.abs, parts))
+            for i in range(ranks.n):
+                ref.check(out[i].get(), sum(parts), dtype, slack=slack, what=f"rank {i}: output")
+                ref.check_equal(out[i].bits(), out[0].bits(), f"rank {i} and rank 0: bits")
+        each_case(self, "aclnnMatmulAllReduce of real numbers", CASES // 2, body)
+
+    def test_empty(self):
+        ranks = ranks_of(2)
+        out = [Tensor.empty(F16, (0, 3)) for _ in range(2)]
+        run_ranks(ranks, "aclnnMatmulAllReduce",
+                  [(Tensor.empty(F16, (0, 4)), Tensor.empty(F16, (4, 3)), None, ranks.name, b"sum", 0, 1, out[i])
+                   for i in range(2)])
+
+
+class Scattered(unittest.TestCase):
+    def gather_case(self, gen):
+        c = Case(gen, most_dims=2)
+        gathers = gen.pick((True, True, False, None))      # None: no tensor; False: one without elements
+        out = [gen.out(c.dtype, (c.n * c.rows, c.width)) for _ in range(c.n)]
+        gathered = [dense_out(gen, c.dtype, (c.n * c.rows, c.k) if gathers else (0,)) if gathers is not None else None
+                    for _ in range(c.n)]
+        sizes = run_ranks(c.ranks, "aclnnAllGatherMatmul",
+                          [(c.x1[i], c.x2[i], c.bias[i], c.ranks.name, 0, 0, 1, out[i], gathered[i])
+                           for i in range(c.n)], repeated=gen.chance(0.3))
+        everything = np.concatenate([wide(t) for t in c.x1])
+        for i in range(c.n):
+            ref.check_equal(wide(out[i]), c.plain(i, everything), f"rank {i}: output")
+            if gathers:
+                ref.check_equal(wide(gathered[i]), everything, f"rank {i}: gatherOut")
+        self.assertEqual(sizes[0] > 0, not gathers)
+
+    def test_gather(self):
+        each_case(self, "aclnnAllGatherMatmul", CASES, self.gather_case)
+
+    def scatter_case(self, gen):
+        c = Case(gen, most_dims=2, rows_of_ranks=True)
+        own = c.rows // c.n
+        out = [dense_out(gen, c.dtype, (own, c.width)) for _ in range(c.n)]
+        run_ranks(c.ranks, "aclnnMatmulReduceScatter",
+                  [(c.x1[i], c.x2[i], c.bias[i], c.ranks.name, b"sum", 0, 1, out[i]) for i in range(c.n)],
+                  repeated=gen.chance(0.3))
+        total = sum(c.plain(i) for i in range(c.n))
+        for i in range(c.n):
+            ref.check_equal(wide(out[i]), total[i * own:(i + 1) * own], f"rank {i}: output")
+
+    def test_scatter(self):
+        each_case(self, "aclnnMatmulReduceScatter", CASES, self.scatter_case)
+
+
+class Refused(unittest.TestCase):
+    def expect(self, code, words, op, *args):
+        got, message = refused(op, *args)
+        self.assertEqual(got, code, message)
+        self.assertIn(words, message)
+
+    def test_arguments(self):
+        group = ranks_of(2).name
+        x1, x2, out = (Tensor.empty(F16, s) for s in ((6, 8), (8, 4), (6, 4)))
+        for code, words, args in (
+                (NULLPTR, "group is NULL", (x1, x2, None, None, b"sum", 0, 1, out)),
+                (NULLPTR, "reduceOp is NULL", (x1, x2, None, group, None, 0, 1, out)),
+                (NULLPTR, "x2 is NULL", (x1, None, None, group, b"sum", 0, 1, out)),
+                (INVALID, "group has 0 characters", (x1, x2, None, b"", b"sum", 0, 1, out)),
+                (INVALID, "group has 128 characters", (x1, x2, None, b"g" * 128, b"sum", 0, 1, out)),
+                (INVALID, "group: 'nobody' names no communicator", (x1, x2, None, b"nobody", b"sum", 0, 1, out)),
+                (INVALID, 'reduceOp is "max", expected "sum"', (x1, x2, None, group, b"max", 0, 1, out)),
+                (INVALID, "x2 has shape [7, 4], expected 8 rows",
+                 (x1, Tensor.empty(F16, (7, 4)), None, group, b"sum", 0, 1, out)),
+                (INVALID, "x1 has shape [8], expected 2 or 3 dimensions",
+                 (Tensor.empty(F16, (8,)), x2, None, group, b"sum", 0, 1, out)),
+                (INVALID, "output has shape [6, 5], expected [6, 4]",
+                 (x1, x2, None, group, b"sum", 0, 1, Tensor.empty(F16, (6, 5)))),
+                (INVALID, "output has dtype BF16, expected FLOAT16",
+                 (x1, x2, None, group, b"sum", 0, 1, Tensor.empty(BF16, (6, 4)))),
+                (INVALID, "output has gaps", (x1, x2, None, group, b"sum", 0, 1, Tensor(F16, (6, 4), (5, 1)))),
+                (INVALID, "x2 has dtype BF16, expected FLOAT16",
+                 (x1, Tensor.empty(BF16, (8, 4)), None, group, b"sum", 0, 1, out)),
+                (INVALID, "x1 has dtype FLOAT,",
+                 (Tensor.empty(F32, (6, 8)), Tensor.empty(F32, (8, 4)), None, group, b"sum", 0, 1,
+                  Tensor.empty(F32, (6, 4)))),
+                (INVALID, "bias has shape [3], expected [4]",
+                 (x1, x2, Tensor.empty(F16, (3,)), group, b"sum", 0, 1, out))):
+            with self.subTest(words):
+                self.expect(code, words, "aclnnMatmulAllReduce", *args)
+        self.expect(INVALID, "x1 has 5 rows, expected a multiple of 2", "aclnnMatmulReduceScatter",
+                    Tensor.empty(F16, (5, 8)), x2, None, group, b"sum", 0, 1, Tensor.empty(F16, (2, 4)))
+        self.expect(INVALID, "gatherIndex is 1, expected 0", "aclnnAllGatherMatmul", x1, x2, None, group, 1, 0, 1,
+                    Tensor.empty(F16, (12, 4)), None)
+        self.expect(INVALID, "gatherOut has shape [12, 7], expected [12, 8]", "aclnnAllGatherMatmul", x1, x2, None,
+                    group, 0, 0, 1, Tensor.empty(F16, (12, 4)), Tensor.empty(F16, (12, 7)))
+        self.expect(INVALID, "residual has shape [1, 5, 4], expected [.., 4] with 6 rows",
+                    "aclnnInplaceMatmulAllReduceAddRmsNorm", x1, x2, None, Tensor.empty(F16, (1, 5, 4)),
+                    Tensor.empty(F16, (4,)), 1e-6, group, b"sum", 0, 1, Tensor.empty(F16, (1, 6, 4)))
+
+
+def tearDownModule():
+    for n in (1, 2, 3, 4):
+        ranks_of(n).close()
+    ranks_of.cache_clear()
+
+
+if __name__ == "__main__":
+    unittest.main()
