@@ -67,7 +67,7 @@ struct aclOpExecutor {
   operand *operands; /* own_operands, or malloc'ed if there are more */
   void *heap;        /* malloc'ed memory that belongs to the plan, freed with the executor; or NULL */
   status (*run)(const executor *e, void *const *view, void *scratch);
-  sequence *sequence; /* which the executor owns; NULL: run() does it all */
+  sequence *sequence;                /* which the executor owns; NULL: run() does it all */
   tensor *results[EXECUTOR_RESULTS]; /* whose shape run() sets; with references, as the caller may destroy them
                                         before */
   workspace_parts workspace;

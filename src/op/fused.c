@@ -159,6 +159,16 @@ tensor fused_reshaped(const tensor *t, const int64_t *dims, int rank) {
   return to;
 }
 
+tensor fused_permuted(const tensor *t, const int *order) {
+  tensor to = *t;
+  for (int d = 0; d < t->rank; ++d) {
+    to.dims[d] = t->dims[order[d]];
+    to.strides[d] = t->strides[order[d]];
+  }
+  to.contiguous = false; /* or not, which costs nothing but a look at the strides */
+  return to;
+}
+
 status fused_add_operator(executor *e, op *o, const op_arg *a) {
   fused *f = fused_of(e);
   fused_step *step = &f->steps[f->n_steps];

@@ -10,54 +10,40 @@
 
 /* ---- the operators of the steps ---------------------------------------------------------------------------------- */
 
-#define INPUT(name)                                                                                                    \
-  { name, ARG_TENSOR, ARG_READ }
-#define OPTIONAL(name)                                                                                                 \
-  { name, ARG_TENSOR, ARG_READ | ARG_OPTIONAL }
-#define OUTPUT(name)                                                                                                   \
-  { name, ARG_TENSOR, ARG_WRITTEN }
-#define NUMBER(name)                                                                                                   \
-  { name, ARG_INT, ARG_READ }
-#define OPERATOR(called, family, number, arguments)                                                                    \
-  {                                                                                                                    \
-    .name = called, .function = "aclnn" called, .schema = arguments, .n_args = sizeof arguments / sizeof *arguments,   \
-    .variant = number, .prepare = family                                                                               \
-  }
-
-static const arg_schema product_schema[] = {INPUT("x1"),
-                                            INPUT("x2"),
-                                            OPTIONAL("bias"),
-                                            OUTPUT("output"),
+static const arg_schema product_schema[] = {FUSED_INPUT("x1"),
+                                            FUSED_INPUT("x2"),
+                                            FUSED_OPTIONAL("bias"),
+                                            FUSED_OUTPUT("output"),
                                             {"transpose_x1", ARG_BOOL, ARG_READ},
                                             {"transpose_x2", ARG_BOOL, ARG_READ}};
-static const arg_schema quant_schema[] = {INPUT("x1"),
-                                          INPUT("x2"),
-                                          INPUT("dequantScale"),
-                                          OPTIONAL("offset"),
-                                          OPTIONAL("pertokenScale"),
-                                          OPTIONAL("bias"),
+static const arg_schema quant_schema[] = {FUSED_INPUT("x1"),
+                                          FUSED_INPUT("x2"),
+                                          FUSED_INPUT("dequantScale"),
+                                          FUSED_OPTIONAL("offset"),
+                                          FUSED_OPTIONAL("pertokenScale"),
+                                          FUSED_OPTIONAL("bias"),
                                           {"transposeX1", ARG_BOOL, ARG_READ},
                                           {"transposeX2", ARG_BOOL, ARG_READ},
-                                          OUTPUT("output")};
-static const arg_schema weight_quant_schema[] = {INPUT("x1"),
-                                                 INPUT("x2"),
-                                                 INPUT("antiquantScale"),
-                                                 OPTIONAL("antiquantOffset"),
-                                                 OPTIONAL("quantScale"),
-                                                 OPTIONAL("quantOffset"),
-                                                 OPTIONAL("bias"),
-                                                 NUMBER("antiquantGroupSize"),
-                                                 OUTPUT("output")};
-static const arg_schema add_schema[] = {INPUT("output"), INPUT("x3"), OUTPUT("output")};
+                                          FUSED_OUTPUT("output")};
+static const arg_schema weight_quant_schema[] = {FUSED_INPUT("x1"),
+                                                 FUSED_INPUT("x2"),
+                                                 FUSED_INPUT("antiquantScale"),
+                                                 FUSED_OPTIONAL("antiquantOffset"),
+                                                 FUSED_OPTIONAL("quantScale"),
+                                                 FUSED_OPTIONAL("quantOffset"),
+                                                 FUSED_OPTIONAL("bias"),
+                                                 FUSED_NUMBER("antiquantGroupSize"),
+                                                 FUSED_OUTPUT("output")};
+static const arg_schema add_schema[] = {FUSED_INPUT("output"), FUSED_INPUT("x3"), FUSED_OUTPUT("output")};
 static const arg_schema add_rms_norm_schema[] = {
-    INPUT("sum"),      INPUT("residual"), INPUT("gamma"), {"epsilon", ARG_FLOAT, ARG_READ},
-    OUTPUT("normOut"), OUTPUT("rstd"),    OUTPUT("y")};
+    FUSED_INPUT("sum"),      FUSED_INPUT("residual"), FUSED_INPUT("gamma"), {"epsilon", ARG_FLOAT, ARG_READ},
+    FUSED_OUTPUT("normOut"), FUSED_OUTPUT("rstd"),    FUSED_OUTPUT("y")};
 
-static op product_op = OPERATOR("Matmul", prepare_graph_matmul, 0, product_schema);
-static op quant_op = OPERATOR("QuantMatmul", prepare_quant_matmul, 0, quant_schema);
-static op weight_quant_op = OPERATOR("WeightQuantMatmul", prepare_weight_quant, 0, weight_quant_schema);
-static op add_op = OPERATOR("Add", prepare_graph_sum, EW_add, add_schema);
-static op add_rms_norm_op = OPERATOR("AddRmsNorm", prepare_add_rms_norm, ADD_RMS_NORM, add_rms_norm_schema);
+static op product_op = FUSED_OPERATOR("Matmul", prepare_graph_matmul, 0, product_schema);
+static op quant_op = FUSED_OPERATOR("QuantMatmul", prepare_quant_matmul, 0, quant_schema);
+static op weight_quant_op = FUSED_OPERATOR("WeightQuantMatmul", prepare_weight_quant, 0, weight_quant_schema);
+static op add_op = FUSED_OPERATOR("Add", prepare_graph_sum, EW_add, add_schema);
+static op add_rms_norm_op = FUSED_OPERATOR("AddRmsNorm", prepare_add_rms_norm, ADD_RMS_NORM, add_rms_norm_schema);
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
@@ -143,8 +129,13 @@ static status matmul_expect_types(const executor *e, const op_arg *a) {
 
 /* ---- the product ------------------------------------------------------------------------------------------------- */
 
-static status matmul_add_plain(executor *e, const factors *f, const tensor *bias, const tensor *out) {
-  const op_arg a[] = {{.tensor = &f->x1}, {.tensor = &f->x2}, {.tensor = bias}, {.tensor = out}, {0}, {0}};
+status fused_add_sum(executor *e, const tensor *to, const tensor *addend) {
+  const op_arg a[] = {{.tensor = to}, {.tensor = addend}, {.tensor = to}};
+  return fused_add_operator(e, &add_op, a);
+}
+
+status fused_add_product(executor *e, const tensor *x1, const tensor *x2, const tensor *bias, const tensor *out) {
+  const op_arg a[] = {{.tensor = x1}, {.tensor = x2}, {.tensor = bias}, {.tensor = out}, {0}, {0}};
   return fused_add_operator(e, &product_op, a);
 }
 
@@ -187,7 +178,7 @@ static status matmul_add_product(executor *e, const op_arg *a, const factors *f,
   switch (matmul_form(e->op)) {
   case QUANT: return matmul_add_quant(e, a, f, bias, out);
   case WEIGHT_QUANT: return matmul_add_weight_quant(e, a, f, bias, out);
-  default: return matmul_add_plain(e, f, bias, out);
+  default: return fused_add_product(e, &f->x1, &f->x2, bias, out);
   }
 }
 
@@ -213,10 +204,7 @@ static status matmul_plan_output(executor *e, const op_arg *a, const factors *f,
   if (!given->n) return ST_OK;
   const tensor product = fused_reshaped(&output, (const int64_t[]){f->m, f->n}, 2);
   TRY(matmul_add_product(e, a, f, &product));
-  if (x3) {
-    const op_arg sum[] = {{.tensor = &output}, {.tensor = x3}, {.tensor = &output}};
-    TRY(fused_add_operator(e, &add_op, sum));
-  }
+  if (x3) TRY(fused_add_sum(e, &output, x3));
   return fused_add_collective(e, c, COMM_ALL_REDUCE, &output, &output, given->n);
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that communicate: the ranks of a communicator, with a device each, in this process and one thread.
 
-    ranks = Ranks(2)
+    ranks = Ranks(0, 1)
     run_ranks(ranks, "aclnnMatmulAllReduce", [(x1, x2, None, ranks.name, "sum", 0, 1, out) for each rank])
 
 `run_ranks` launches the operator on all ranks, waits, and checks what `acl.run` checks.
@@ -29,16 +29,16 @@ def use_device(number):
 
 
 class Ranks:
-    """A communicator of the first n devices, and a stream on each."""
+    """A communicator of some devices, in their order, and a stream on each."""
 
-    def __init__(self, n):
-        self.n = n
+    def __init__(self, *devices):
+        self.devices, self.n = devices, len(devices)
         device()
-        self.comms, name = (ct.c_void_p * n)(), ct.create_string_buffer(128)
-        check("HcclCommInitAll", _hccl().HcclCommInitAll(n, (ct.c_int32 * n)(*range(n)), self.comms))
+        self.comms, name = (ct.c_void_p * self.n)(), ct.create_string_buffer(128)
+        check("HcclCommInitAll", _hccl().HcclCommInitAll(self.n, (ct.c_int32 * self.n)(*devices), self.comms))
         check("HcclGetCommName", _hccl().HcclGetCommName(ct.c_void_p(self.comms[0]), name))
         self.name = name.value
-        self.streams = [self._stream(i) for i in range(n)]
+        self.streams = [self._stream(i) for i in devices]
         use_device(0)
 
     @staticmethod
@@ -49,10 +49,10 @@ class Ranks:
         return stream
 
     def close(self):
-        for i in range(self.n):
-            use_device(i)
-            check("aclrtDestroyStream", lib().aclrtDestroyStream(self.streams[i]))
-            check("HcclCommDestroy", _hccl().HcclCommDestroy(ct.c_void_p(self.comms[i])))
+        for number, stream, comm in zip(self.devices, self.streams, self.comms):
+            use_device(number)
+            check("aclrtDestroyStream", lib().aclrtDestroyStream(stream))
+            check("HcclCommDestroy", _hccl().HcclCommDestroy(ct.c_void_p(comm)))
         use_device(0)
 
 
@@ -112,17 +112,16 @@ def run_ranks(ranks, op, calls, repeated=False):
     """Calls both phases on each rank with its arguments, calls[rank]; afterwards the tensors hold the results.
     repeated: by an executor that is launched twice, with every tensor's address set anew."""
     launches = []
-    for i, args in enumerate(calls):
-        use_device(i)
+    for number, args in zip(ranks.devices, calls):
+        use_device(number)
         launches.append(_Launch(op, args))
-    for i, one in enumerate(launches):
-        use_device(i)
-        one.start(ranks.streams[i], repeated)
-    for i, one in enumerate(launches):
-        use_device(i)
-        check("aclrtSynchronizeStream", lib().aclrtSynchronizeStream(ranks.streams[i]))
-    for i, one in enumerate(launches):
-        use_device(i)
+    for number, stream, one in zip(ranks.devices, ranks.streams, launches):
+        use_device(number)
+        one.start(stream, repeated)
+    for number, stream in zip(ranks.devices, ranks.streams):
+        use_device(number)
+        check("aclrtSynchronizeStream", lib().aclrtSynchronizeStream(stream))
+    for one in launches:
         one.take()
         one.free()
     use_device(0)

@@ -21,7 +21,7 @@ EPS = LD(2) ** -24
 
 @functools.lru_cache(None)
 def ranks_of(n):
-    return Ranks(n)
+    return Ranks(*range(n))
 
 
 def whole(gen, dtype, shape, most=1, dense=False):
@@ -230,6 +230,118 @@ class Scattered(unittest.TestCase):
         each_case(self, "aclnnMatmulReduceScatter", CASES, self.scatter_case)
 
 
+@functools.lru_cache(None)
+def grid():
+    """Four ranks as two by two: rank 2 * t + e has number e among the ranks of its ep group, and t in its tp group."""
+    return [Ranks(0, 1), Ranks(2, 3)], [Ranks(0, 2), Ranks(1, 3)]
+
+
+class Experts(unittest.TestCase):
+    """GEMMs of experts. Rank (e, t) of a grid: its tokens go to the experts' ranks in its ep group, and the experts'
+    matrices are split over its tp group. All the tokens of ep rank e are tokens[e]: [E, C, H]."""
+    EP = TP = 2
+
+    def setUp(self):
+        self.all, (self.eps, self.tps) = ranks_of(4), grid()
+
+    def cells(self):
+        return [(i % 2, i // 2) for i in range(4)]
+
+    def part(self, t, array, axis):
+        """The part of tp rank t."""
+        return np.split(array, self.TP, axis)[t]
+
+    def draw(self, gen):
+        self.dtype = gen.pick((F16, BF16))
+        self.local, self.c, self.h, self.m = (gen.integer(1, n) for n in (3, 4, 9, 9))
+        self.c, self.h, self.m = 2 * self.c, 2 * self.h, 2 * self.m
+        self.shard = gen.integer(0, 1)
+        self.bias_type = F16 if self.dtype is F16 else F32
+        self.has_bias = gen.chance(0.5)
+
+    def dense(self, gen, dtype, values):
+        return gen.keep(Tensor.of(dtype, np.ascontiguousarray(values).astype(dtype.values)))
+
+    def weight(self, gen, values):
+        """The weights, or a view of their transposes."""
+        if gen.chance(0.6):
+            return self.dense(gen, self.dtype, values)
+        e, k, n = values.shape
+        return gen.keep(Tensor(self.dtype, values.shape, (k * n, 1, k)).set(values.astype(self.dtype.values)))
+
+    def biases(self, gen, values):
+        if not self.has_bias:
+            return None
+        return self.dense(gen, self.bias_type, values[:, 0] if gen.chance(0.5) else values)
+
+    def small(self, gen, *shape):
+        return gen.rng.integers(-1, 2, shape).astype(np.float64)
+
+    def names(self, e, t):
+        return self.eps[t].name, self.tps[e].name, self.EP, self.TP
+
+    def gather_case(self, gen):
+        self.draw(gen)
+        axis = 2 if self.shard == 0 else 1
+        tokens = self.small(gen, self.EP, self.EP * self.local, self.c, self.h)
+        weights = self.small(gen, self.EP, self.local, self.h, self.m)
+        bias = self.small(gen, self.EP, self.local, 1, self.m)
+        act, wants = gen.integer(0, 3), [gen.chance(0.5) for _ in range(2)]
+        activate = (lambda v: v, None, None, lambda v: np.maximum(v, 0))[act]
+        calls, outs = [], []
+        for e, t in self.cells():
+            shape = (self.local, self.EP * self.c)
+            out = [dense_out(gen, self.dtype, (*shape, self.m // 2)),
+                   dense_out(gen, self.dtype, (*shape, self.h)) if wants[0] else None,
+                   dense_out(gen, self.dtype, (*shape, self.m // 2)) if wants[1] else None]
+            outs.append(out)
+            calls.append((self.dense(gen, self.dtype, self.part(t, tokens[e], axis)),
+                          self.weight(gen, self.part(t, weights[e], 2)), self.biases(gen, self.part(t, bias[e], 2)),
+                          *self.names(e, t), self.shard, act, *out))
+        run_ranks(self.all, "aclnnAlltoAllAllGatherBatchMatMul", calls, repeated=gen.chance(0.3))
+        for (e, t), (y1, y2, y3) in zip(self.cells(), outs):
+            own = slice(e * self.local, (e + 1) * self.local)
+            left = np.concatenate([tokens[source][own] for source in range(self.EP)], axis=1)
+            product = left @ self.part(t, weights[e], 2) + (self.part(t, bias[e], 2) if self.has_bias else 0)
+            if y2:
+                ref.check_equal(wide(y2), left, "y2")
+            if y3:
+                ref.check_equal(wide(y3), product, "y3")
+            if activate:
+                ref.check_equal(wide(y1), activate(product), "y1")
+            else:
+                x = product.astype(LD)
+                inner = LD(np.sqrt(8 / np.pi)) * (x + LD(0.044715) * x ** 3) if act == 1 else x
+                ref.check(y1.get(), x / (1 + np.exp(-inner)), self.dtype, ulps=8, slack=LD(1e-6), what="y1")
+
+    def scatter_case(self, gen):
+        self.draw(gen)
+        axis = 2 if self.shard == 0 else 1
+        left = self.small(gen, self.EP, self.local, self.EP * self.c, self.m)
+        weights = self.small(gen, self.EP, self.local, self.m, self.h)
+        bias = self.small(gen, self.EP, self.local, 1, self.h)
+        calls, outs = [], []
+        for e, t in self.cells():
+            shape = [self.EP * self.local, self.c, self.h]
+            shape[axis] //= 2
+            outs.append(dense_out(gen, self.dtype, shape))
+            added = self.part(t, bias[e], 2) if self.shard == 0 else bias[e]
+            calls.append((self.dense(gen, self.dtype, self.part(t, left[e], 2)),
+                          self.weight(gen, self.part(t, weights[e], 1)), self.biases(gen, added), *self.names(e, t),
+                          self.shard, outs[-1]))
+        run_ranks(self.all, "aclnnBatchMatMulReduceScatterAlltoAll", calls, repeated=gen.chance(0.3))
+        results = [left[e] @ weights[e] + (bias[e] if self.has_bias else 0) for e in range(self.EP)]
+        for (e, t), out in zip(self.cells(), outs):
+            tokens = np.concatenate([r[:, e * self.c:(e + 1) * self.c] for r in results])
+            ref.check_equal(wide(out), self.part(t, tokens, axis), "out")
+
+    def test_gather(self):
+        each_case(self, "aclnnAlltoAllAllGatherBatchMatMul", CASES, self.gather_case)
+
+    def test_scatter(self):
+        each_case(self, "aclnnBatchMatMulReduceScatterAlltoAll", CASES, self.scatter_case)
+
+
 class Refused(unittest.TestCase):
     def expect(self, code, words, op, *args):
         got, message = refused(op, *args)
@@ -277,9 +389,10 @@ class Refused(unittest.TestCase):
 
 
 def tearDownModule():
-    for n in (1, 2, 3, 4):
-        ranks_of(n).close()
+    for ranks in (*map(ranks_of, (1, 2, 3, 4)), *grid()[0], *grid()[1]):
+        ranks.close()
     ranks_of.cache_clear()
+    grid.cache_clear()
 
 
 if __name__ == "__main__":
