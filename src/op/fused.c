@@ -8,7 +8,7 @@
 #include "base/invariant.h"
 #include "runtime/context.h"
 
-enum { FUSED_STEPS = 8, FUSED_GROUPS = 2, FUSED_OPERANDS = 16 };
+enum { FUSED_STEPS = 10, FUSED_GROUPS = 2, FUSED_OPERANDS = 16 };
 
 /* A place, as the `data` of a tensor: the number of the operand plus 1, or WORKSPACE, and an offset in bytes. */
 enum { PLACE_SHIFT = 48, PLACE_WORKSPACE = 0xffff };
