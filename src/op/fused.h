@@ -4,11 +4,11 @@
  * for the next lies in the operator's workspace. All ranks of the communicator launch the operator in the same order as
  * their other collectives.
  *
- * A prepare function (phase one) begins with fused_begin, finds its communicator with fused_group, and adds steps in the
- * order in which they run. The tensors that it passes to steps come from fused_operand and fused_temporary, or are views
- * of these: their `data` is no address, but says which operand's address counts at the launch, or which part of the
- * workspace. Called by the fused_*.c beside this file; calls the rest of op/ and src/comm. An executor's sequence is
- * used by one thread at a time, as the executor is. */
+ * A prepare function (phase one) begins with fused_begin, finds its communicator with fused_group, and adds steps in
+ * the order in which they run. The tensors that it passes to steps come from fused_operand and fused_temporary, or are
+ * views of these: their `data` is no address, but says which operand's address counts at the launch, or which part of
+ * the workspace. Called by the fused_*.c beside this file; calls the rest of op/ and src/comm. An executor's sequence
+ * is used by one thread at a time, as the executor is. */
 #ifndef CANNON_OP_FUSED_H
 #define CANNON_OP_FUSED_H
 
@@ -18,7 +18,8 @@
 /* Gives the executor a sequence without steps, which goes with it. */
 status fused_begin(executor *e);
 
-/* The communicator that the argument `index`, a string, names; the sequence has a reference. ST_OP_NULL, ST_OP_INVALID. */
+/* The communicator that the argument `index`, a string, names; the sequence has a reference. ST_OP_NULL,
+ * ST_OP_INVALID. */
 status fused_group(executor *e, const op_arg *a, int index, comm **out);
 
 /* The index of the argument of that name, which may end in "Optional"; -1: the operator has none. */

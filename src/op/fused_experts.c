@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AlltoAllAllGatherBatchMatMul and BatchMatMulReduceScatterAlltoAll: the GEMMs of experts that are spread over the `ep`
- * ranks of one communicator, and whose matrices are split over the `tp` ranks of another. Tokens are [E, C, H]: of E
- * experts, C tokens each, E / ep of the experts on each rank. What is split among the tp ranks is H or C, which the shard
- * type tells: 0 or 1. Tokens of one expert are ordered by ep rank, then (if C is split) by tp rank. */
+ * ranks of one communicator, and whose matrices are split over the `tp` ranks of another. Tokens are [E, C, H]: C
+ * tokens of width H for each of E experts, of which each rank has E / ep. What is split among the tp ranks is H or C,
+ * as the shard type tells: 0 or 1. Tokens of one expert are ordered by ep rank, then (if C is split) by tp rank. */
 #include "kernel/families.h"
 #include "op/fused.h"
 
@@ -148,9 +148,9 @@ status prepare_all_gather_experts(executor *e, const op_arg *a) {
 
 /* ---- GEMM, ReduceScatter, AlltoAll ------------------------------------------------------------------------------- */
 
-/* x, weight, biasOptional, groupEp, groupTp, epWorldSize, tpWorldSize, yShardType, out. x @ weight is summed over the tp
- * ranks, each of which gets its part of H or C, and adds its bias; the tokens then return to the ep ranks that have sent
- * them. out: [E, C, H / tp] or [E, C / tp, H]. */
+/* x, weight, biasOptional, groupEp, groupTp, epWorldSize, tpWorldSize, yShardType, out. x @ weight is summed over the
+ * tp ranks, each of which gets its part of H or C, and adds its bias; the tokens then return to the ep ranks that have
+ * sent them. out: [E, C, H / tp] or [E, C / tp, H]. */
 status prepare_reduce_scatter_experts(executor *e, const op_arg *a) {
   enum { X, WEIGHT, OUT = 8 };
   enum { TP, EP, EXPERT, TOKEN, HIDDEN, N }; /* the dimensions as they are sent */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GEMM fused with AllReduce, AllGather or ReduceScatter: MatmulAllReduce, its quantised forms, and those that end in
- * AddRmsNorm; AllGatherMatmul; MatmulReduceScatter. Partial products have the dtype of the result, and are added in float
- * by the collective. Each rank adds its own bias and x3, so the sum has those of all ranks. */
+ * AddRmsNorm; AllGatherMatmul; MatmulReduceScatter. Partial products have the dtype of the result, and are added in
+ * float by the collective. Each rank adds its own bias and x3, so the sum has those of all ranks. */
 #include <string.h>
 
 #include "kernel/families.h"
@@ -255,8 +255,8 @@ status prepare_matmul_all_reduce(executor *e, const op_arg *a) {
 
 /* ---- AllGather, ReduceScatter ------------------------------------------------------------------------------------ */
 
-/* x1, x2, bias, group, gatherIndex, commTurn, streamMode, output, gatherOut: output = AllGather(x1) @ x2 + bias. The rows
- * of x1 are gathered in the order of ranks, in gatherOut or, where that is absent or empty, in the workspace. */
+/* x1, x2, bias, group, gatherIndex, commTurn, streamMode, output, gatherOut: output = AllGather(x1) @ x2 + bias. The
+ * rows of x1 are gathered in the order of ranks, in gatherOut or, where that is absent or empty, in the workspace. */
 status prepare_all_gather_matmul(executor *e, const op_arg *a) {
   enum { GROUP = 3, GATHER_INDEX, OUTPUT_AT = 7, GATHER_OUT };
   const tensor *gather_out = a[GATHER_OUT].tensor;

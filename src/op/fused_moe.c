@@ -39,6 +39,15 @@ static int64_t moe_number(const executor *e, const op_arg *a, const char *name) 
   return a[fused_find(e->op, name)].integer;
 }
 
+/* Checks a tensor of tokens, whose width is not known yet. */
+static status moe_expect_rows(const tensor *t, const char *name) {
+  char text[SHAPE_TEXT];
+  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
+  EXPECT(t->rank == 2 && t->dims[1] > 0, "%s has shape %s, expected 2 dimensions, the second not 0", name,
+         shape_text(t->dims, t->rank, text));
+  return ST_OK;
+}
+
 /* Fails unless a number is in a range. */
 static status moe_expect(const executor *e, const op_arg *a, const char *name, int64_t least, int64_t most) {
   const int64_t value = moe_number(e, a, name);
@@ -169,9 +178,7 @@ status prepare_moe_dispatch(executor *e, const op_arg *a) {
   TRY(moe_begin_layout(e, a, &l, &c));
   const tensor *given = a[fused_find(e->op, "x")].tensor;
   const int64_t mode = moe_number(e, a, "quantMode");
-  char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(given, "x", DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
-  EXPECT(given->rank == 2, "x has shape %s, expected 2 dimensions", shape_text(given->dims, given->rank, text));
+  TRY(moe_expect_rows(given, "x"));
   EXPECT(mode == 0 || mode == 2, "quantMode is %jd, expected 0 or 2", (intmax_t)mode);
   TRY(moe_expect(e, a, "expertTokenNumsType", 0, 1));
   l.dtype = given->dtype;
@@ -214,9 +221,7 @@ status prepare_moe_distribute_combine(executor *e, const op_arg *a) {
   tensor expanded, ids, idx, counts, weights;
   TRY(moe_begin_layout(e, a, &l, &c));
   const tensor *given = a[fused_find(e->op, "expandX")].tensor;
-  char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(given, "expandX", DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
-  EXPECT(given->rank == 2, "expandX has shape %s, expected 2 dimensions", shape_text(given->dims, given->rank, text));
+  TRY(moe_expect_rows(given, "expandX"));
   TRY(moe_expect(e, a, "commQuantMode", 0, 0));
   l.dtype = given->dtype;
   l.width = given->dims[1];

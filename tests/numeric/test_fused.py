@@ -11,7 +11,7 @@ import numpy as np
 
 import reference as ref
 from acl import INVALID, NULLPTR, Tensor, refused
-from dtypes import BF16, F16, F32, I32, I8, LD
+from dtypes import BF16, F16, F32, I32, I64, I8, LD
 from gen import each_case
 from ranks import Ranks, run_ranks
 
@@ -340,6 +340,121 @@ class Experts(unittest.TestCase):
 
     def test_scatter(self):
         each_case(self, "aclnnBatchMatMulReduceScatterAlltoAll", CASES, self.scatter_case)
+
+
+class Moe(unittest.TestCase):
+    """A dispatch, experts that multiply by their numbers, and a combine."""
+
+    def draw(self, gen):
+        self.ranks = ranks_of(gen.pick((2, 3, 4)))
+        n = self.n = self.ranks.n
+        self.shared = gen.pick([s for s in range(1, n) if n % s == 0]) if gen.chance(0.4) else 0
+        self.local, self.width = gen.integer(1, 3), gen.pick((1, 7, 32, 600))
+        self.experts = self.local * (n - self.shared)
+        self.k = gen.integer(1, min(self.experts, 4))
+        self.dtype = gen.pick((F16, BF16))
+        tokens = [gen.integer(0, 5) for _ in range(n)]
+        self.most, self.global_bs = max(tokens), max(tokens) * n
+        if gen.chance(0.3) or not self.most:
+            tokens, self.most, self.global_bs = [self.most + 1] * n, self.most + 1, 0
+        self.tokens = tokens
+        self.ids = [np.array([gen.rng.permutation(self.experts)[:self.k] for _ in range(t)], np.int32)
+                    .reshape(t, self.k) for t in tokens]
+
+    def own(self, rank):
+        """The experts of a rank; -1: the shared one."""
+        return [-1] if rank < self.shared else range((rank - self.shared) * self.local,
+                                                     (rank - self.shared + 1) * self.local)
+
+    def rows(self, rank):
+        """(expert, source, token, choice) of each row that a rank gets, and the number of rows behind each pair."""
+        rows, ends = [], []
+        for expert in self.own(rank):
+            for source in range(self.n):
+                if expert < 0:
+                    rows += [(expert, source, t, 0) for t in range(self.tokens[source])
+                             if source % self.shared == rank]
+                else:
+                    rows += [(expert, source, t, c) for t, c in np.argwhere(self.ids[source] == expert)]
+                ends.append(len(rows))
+        return rows, np.array(ends)
+
+    def capacity(self, rank):
+        return self.n // self.shared * self.most if rank < self.shared else \
+            self.n * self.most * min(self.local, self.k)
+
+    def group(self, rank):
+        return self.ranks.name, self.n, rank, self.experts, b"", 1, 0, 0, 1, self.shared
+
+    def case(self, gen):
+        self.draw(gen)
+        quantises, sums, weighted = gen.chance(0.4), gen.integer(0, 1), gen.chance(0.5)
+        has_scales = quantises and gen.chance(0.5)
+        n_scales = self.experts + (self.shared > 0)
+        x = [whole(gen, self.dtype, (t, self.width), 4) for t in self.tokens]
+        ids = [gen.out(I32, i.shape, i) for i in self.ids]
+        weights = [gen.out(F32, i.shape, F32.round(2.0 ** gen.rng.integers(-2, 2, i.shape))) for i in self.ids]
+        scales = [gen.keep(Tensor.of(F32, F32.round(gen.rng.uniform(0.5, 2, (n_scales, self.width)))))
+                  if has_scales else None for _ in range(self.n)]
+        spare = gen.integer(0, 2)
+        outs = [(dense_out(gen, I8 if quantises else self.dtype, (self.capacity(r) + spare, self.width)),
+                 dense_out(gen, F32, (self.capacity(r) + spare,)) if quantises or gen.chance(0.5) else None,
+                 dense_out(gen, I32, (self.tokens[r] * self.k,)), dense_out(gen, I64, (len(self.own(r)),)),
+                 dense_out(gen, I32, (self.n * len(self.own(r)) + spare,)), None,
+                 dense_out(gen, F32, (self.capacity(r) + spare,)) if gen.chance(0.7) else None)
+                for r in range(self.n)]
+        run_ranks(self.ranks, "aclnnMoeDistributeDispatch", [
+            (x[r], ids[r], scales[r], None, weights[r] if weighted else None, *self.group(r), 2 if quantises else 0,
+             self.global_bs, sums, *outs[r]) for r in range(self.n)], repeated=gen.chance(0.3))
+        for r in range(self.n):
+            self.check_dispatch(r, x, weights if weighted else None, scales[r], sums, quantises, *outs[r])
+        if not quantises:
+            self.combine(gen, x, ids, weights, outs)
+
+    def check_dispatch(self, r, x, weights, scales, sums, quantises, expanded, dynamic, idx, nums, counts, _, by):
+        rows, ends = self.rows(r)
+        counted = np.diff(ends[self.n - 1::self.n], prepend=0)
+        ref.check_equal(counts.get()[:ends.size], ends, "epRecvCounts")
+        ref.check_equal(nums.get(), np.cumsum(counted) if sums == 0 else counted, "expertTokenNums")
+        flat = self.ids[r].ravel()
+        ref.check_equal(idx.get(), np.array([np.count_nonzero(flat[:i] == e) for i, e in enumerate(flat)], np.int32),
+                        "expandIdx")
+        for i, (expert, source, t, c) in enumerate(rows):
+            token = wide(x[source])[t]
+            if by and weights:
+                ref.check_equal(by.get()[i], 1 if expert < 0 else weights[source].get()[t, c], "expandScales")
+            if not quantises:
+                ref.check_equal(wide(expanded)[i], token, f"expandX[{i}]")
+                continue
+            if scales:
+                token = (token * scales.get()[max(expert, 0) + (self.shared > 0 and expert >= 0)]).astype(np.float32)
+            scale = np.abs(token).max() / np.float64(127)
+            ref.check(dynamic.get()[i], LD(scale), F32, what="dynamicScales")
+            off = np.abs(expanded.get()[i].astype(np.float64) - (token / scale if scale else 0))
+            self.assertLessEqual(off.max(), 0.5 + 1e-4, f"expandX[{i}]")
+
+    def combine(self, gen, x, ids, weights, outs):
+        calls, results = [], []
+        factor = lambda e: e % 3 + 1
+        for r in range(self.n):
+            values = wide(outs[r][0])
+            rows, _ = self.rows(r)
+            for i, (expert, *_) in enumerate(rows):
+                values[i] *= factor(expert)
+            results.append(dense_out(gen, self.dtype, (self.tokens[r], self.width)))
+            calls.append((self.again(gen, values), ids[r], outs[r][2], outs[r][4], weights[r], None, None, None, None,
+                          None, outs[r][6], *self.group(r), self.global_bs, 0, 0, 0, results[r]))
+        run_ranks(self.ranks, "aclnnMoeDistributeCombine", calls, repeated=gen.chance(0.3))
+        for r in range(self.n):
+            by = (weights[r].get().astype(np.float64) * factor(self.ids[r])).sum(1, keepdims=True)
+            ref.check_equal(wide(results[r]), self.dtype.round(wide(x[r]) * (by + (factor(-1) if self.shared else 0))),
+                            f"rank {r}: x")
+
+    def again(self, gen, values):
+        return gen.out(self.dtype, values.shape, values.astype(self.dtype.values))
+
+    def test_all(self):
+        each_case(self, "aclnnMoeDistributeDispatch", 2 * CASES, self.case)
 
 
 class Refused(unittest.TestCase):

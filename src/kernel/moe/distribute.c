@@ -68,6 +68,7 @@ static status moe_pack_run(const executor *e, void *const *view, void *scratch) 
   const moe_block b = moe_block_of(&p->l, view[BLOCK], 0);
   const size_t slots = (size_t)(p->l.n_tokens * p->l.choices);
   *b.n_tokens = p->l.n_tokens;
+  if (!slots) return ST_OK;
   memcpy(b.experts, view[EXPERTS], slots * sizeof *b.experts);
   if (view[SCALES]) memcpy(b.scales, view[SCALES], slots * sizeof *b.scales);
   memcpy(b.tokens, view[X], (size_t)(p->l.n_tokens * moe_token_bytes(p)));

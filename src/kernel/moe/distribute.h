@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The computing between the collectives of MoeDistributeDispatch and MoeDistributeCombine (op/fused_moe.c): prepare
  * functions for operators that have no entry points. Experts are spread over the ranks of a communicator: each rank
- * after the first n_shared has n_local of them; the first n_shared ranks have copies of one expert that gets all tokens,
- * those of rank r in the copy of rank r % n_shared. Stateless. */
+ * after the first n_shared has n_local of them; the first n_shared ranks have copies of one expert that gets all
+ * tokens, those of rank r in the copy of rank r % n_shared. Stateless. */
 #ifndef CANNON_KERNEL_MOE_DISTRIBUTE_H
 #define CANNON_KERNEL_MOE_DISTRIBUTE_H
 
@@ -36,7 +36,8 @@ int64_t moe_block_bytes(const moe_layout *l);
 /* x, expertIds, expertScales?, block!: packs a block. */
 status prepare_moe_pack(executor *e, const op_arg *a);
 
-/* blocks of all ranks, scales?, expandX!, dynamicScales!?, expandIdx!, expertTokenNums!, epRecvCounts!, expandScales!? */
+/* blocks of all ranks, scales?, expandX!, dynamicScales!?, expandIdx!, expertTokenNums!, epRecvCounts!, expandScales!?:
+ * takes the tokens for this rank's experts. */
 status prepare_moe_route(executor *e, const op_arg *a);
 
 /* expandX, epSendCounts, outgoing!: for each rank a part of moe_most_rows() rows, with those that came from it. */
