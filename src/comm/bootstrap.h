@@ -3,10 +3,10 @@
  * program carries to the others; all ranks then join a session over TCP, in which they exchange small records (cards).
  * A session ends when the communicator is there.
  *
- *   root    bootstrap_root_info: a thread listens for the ranks that present the information's number, collects a card of
- *           each rank, and sends all of them to all, as often as the ranks ask
- *   rank    bootstrap_join connects (also the root's own process, also several ranks of one process, in threads of their
- *           own or from one thread with bootstrap_join_all), bootstrap_exchange exchanges, bootstrap_leave ends
+ *   root    bootstrap_root_info: a thread listens for the ranks that present the information's number, collects a card
+ *           of each rank, and sends all of them to all, as often as the ranks ask
+ *   rank    bootstrap_join connects (also the root's own process, and several ranks of one process, by threads of their
+ *           own or one after the other), bootstrap_exchange exchanges, bootstrap_leave ends
  *
  * The root's thread ends when its session is over, or has failed, or nobody has joined within the timeout. Called by
  * communicator.c. Thread-safe. */

@@ -47,9 +47,11 @@ struct comm {
   neighbour **processes;
   comm_card *cards; /* by rank */
   comm_config config;
-  uint64_t charged_bytes; /* of the device, for buffers that the device would have */
-  int most_threads;       /* of a collective's work in this process */
-  uint64_t spin_ns;       /* how long a task spins for other ranks before it yields its processor */
+  net_address *addresses;   /* by rank, of their processes; NULL: all ranks are on this host */
+  struct comm_hosts *hosts; /* of hosts.h; NULL: all ranks are on this host */
+  uint64_t charged_bytes;   /* of the device, for buffers that the device would have */
+  int most_threads;         /* of a collective's work in this process */
+  uint64_t spin_ns;         /* how long a task spins for other ranks before it yields its processor */
   _Atomic uint64_t n_calls;
   _Atomic uint32_t n_waiting; /* tasks that wait for other ranks */
   _Atomic bool destroyed, suspended;

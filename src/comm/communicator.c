@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "comm/communicator.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,9 @@
 #include "base/log.h"
 #include "comm/bootstrap.h"
 #include "comm/comm_private.h"
+#include "comm/comm_settings.h"
+#include "comm/hosts.h"
+#include "comm/rank_table.h"
 #include "comm/sub.h"
 #include "memory/memory.h"
 #include "memory/share/machine.h"
@@ -19,9 +23,9 @@
 #include "runtime/scheduler.h"
 
 enum { SPIN_NS = 20 * 1000 }; /* where each rank can have a processor */
-enum { COMM_VERSION = 1, DEFAULT_BUFFER_MIB = 200, DEFAULT_EXEC_TIMEOUT_S = 1836 };
+enum { COMM_VERSION = 1 };
 
-static _Atomic int process_deterministic;
+static _Atomic int process_deterministic = COMM_UNSET; /* as HcclSetConfig has set it */
 
 /* ---- cards ------------------------------------------------------------------------------------------------------- */
 
@@ -74,17 +78,21 @@ static status comm_check_cards(const comm_card *cards, uint32_t n, uint32_t own)
   return ST_OK;
 }
 
+static void comm_on_progress(void);
+
 /* ---- construction ------------------------------------------------------------------------------------------------ */
 
 static void comm_free(comm *c) {
   for (uint32_t i = 0; c->members && i < c->n_members; ++i)
     if (c->members[i].process) neighbour_drop(c->members[i].process);
+  hosts_disconnect(c);
   if (c->node) node_drop(c->node);
   if (c->charged_bytes) memory_discharge(c->device, c->charged_bytes);
   free(c->members);
   free(c->member_of);
   free(c->processes);
   free(c->cards);
+  free(c->addresses);
   object_release(OBJECT_COMM, &c->o);
 }
 
@@ -160,11 +168,29 @@ static status comm_new(comm_card *cards, uint32_t n, uint32_t rank, const comm_c
 }
 
 static status comm_complete_config(const comm_config *given, comm_config *out) {
+  const comm_settings *settings;
+  TRY(comm_settings_get(&settings));
   *out = *given;
-  if (out->buffer_mib == COMM_UNSET) out->buffer_mib = DEFAULT_BUFFER_MIB;
+  if (out->buffer_mib == COMM_UNSET) out->buffer_mib = settings->buffer_mib;
   if (out->deterministic == COMM_UNSET) out->deterministic = comm_deterministic();
-  if (out->exec_timeout_s == COMM_UNSET) out->exec_timeout_s = DEFAULT_EXEC_TIMEOUT_S;
+  if (out->exec_timeout_s == COMM_UNSET) {
+    out->exec_timeout_s = (int64_t)settings->exec_timeout_s;
+    if (settings->exec_timeout_s > 0 && !out->exec_timeout_s) out->exec_timeout_s = 1;
+  }
   return ST_OK;
+}
+
+/* Connects to the ranks of other hosts, whose processes' addresses all ranks exchange. */
+static status comm_join_hosts(comm *c, bootstrap *b) {
+  net_address own, *addresses = calloc(c->n_ranks, sizeof *addresses);
+  status st = addresses ? ST_OK : fail(ST_NO_HOST_MEMORY, "no host memory for %u addresses", c->n_ranks);
+  net_on_progress(comm_on_progress);
+  if (st == ST_OK) st = net_open(&own);
+  if (st == ST_OK) st = bootstrap_exchange(b, &own, sizeof own, addresses);
+  if (st == ST_OK) st = hosts_connect(c, addresses);
+  if (st == ST_OK) c->addresses = addresses;
+  if (st != ST_OK) free(addresses);
+  return st;
 }
 
 /* The first member makes the node's memory, and the others map it. */
@@ -176,6 +202,7 @@ static status comm_join_node(comm *c, bootstrap *b) {
   if (st == ST_OK && c->member == 0) own = c->node->file;
   if (st == ST_OK) st = bootstrap_exchange(b, &own, sizeof own, files);
   if (st == ST_OK && c->member != 0) st = node_open(&files[c->members[0].rank], c->n_members, bytes, &c->node);
+  if (st == ST_OK && c->n_members < c->n_ranks) st = comm_join_hosts(c, b);
   const uint8_t there = 1;
   if (st == ST_OK) st = bootstrap_exchange(b, &there, sizeof there, files); /* all have it */
   free(files);
@@ -226,6 +253,67 @@ status comm_create(const unsigned char *info, uint32_t n_ranks, uint32_t rank, c
   comm_publish(c);
   *out = c;
   return ST_OK;
+}
+
+/* ---- by a rank table --------------------------------------------------------------------------------------------- */
+
+/* Identifies the session of a table: the same in all ranks (FNV-1a over what the table says). */
+static uint64_t comm_table_number(const rank_table *t) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (uint32_t r = 0; r < t->n_ranks; ++r) {
+    hash = (hash ^ t->ranks[r].device) * UINT64_C(0x100000001b3);
+    for (const char *s = t->ranks[r].server; *s; ++s) hash = (hash ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+  }
+  return hash;
+}
+
+/* Where rank 0 listens: what the table says; of one server without an address, the host's own. */
+static status comm_table_address(const rank_table *t, struct sockaddr_storage *out) {
+  *out = t->ranks[0].host;
+  if (out->ss_family) return ST_OK;
+  for (uint32_t r = 1; r < t->n_ranks; ++r)
+    if (strcmp(t->ranks[r].server, t->ranks[0].server))
+      return fail(ST_INVALID_VALUE,
+                  "the rank table has no host_ip for server_id '%s' of rank 0, which is no IP address either, expected "
+                  "one, since there are several servers",
+                  t->ranks[0].server);
+  return bootstrap_host_address(out);
+}
+
+/* The port is HCCL_IF_BASE_PORT's, which is at the same place in addresses of both families. */
+static status comm_table_port(struct sockaddr_storage *address) {
+  const comm_settings *settings;
+  TRY(comm_settings_get(&settings));
+  _Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port), "one place");
+  ((struct sockaddr_in *)address)->sin_port = htons(settings->if_base_port);
+  return ST_OK;
+}
+
+static status comm_create_of_table(const rank_table *t, uint32_t rank, const comm_config *config, comm **out) {
+  context *current;
+  struct sockaddr_storage address;
+  unsigned char info[BOOTSTRAP_INFO_BYTES];
+  TRY(context_current(&current));
+  if (rank >= t->n_ranks)
+    return fail(ST_INVALID_VALUE, "rank is %u, expected less than %u, the ranks of the table", rank, t->n_ranks);
+  if (t->ranks[rank].device != (uint32_t)current->device)
+    return fail(ST_INVALID_VALUE, "device_id of rank %u is %u in the rank table, expected %d, the current device", rank,
+                t->ranks[rank].device, current->device);
+  TRY(comm_table_address(t, &address));
+  TRY(comm_table_port(&address));
+  const uint64_t number = comm_table_number(t);
+  if (rank == 0) TRY(bootstrap_table_root(&address, number));
+  bootstrap_table_info(&address, number, info);
+  return comm_create(info, t->n_ranks, rank, config, out);
+}
+
+status comm_create_by_table(const char *table, bool is_text, uint32_t rank, const comm_config *config, comm **out) {
+  rank_table t;
+  TRY(device_check_child());
+  TRY(is_text ? rank_table_parse(table, &t) : rank_table_load(table, &t));
+  const status st = comm_create_of_table(&t, rank, config, out);
+  rank_table_free(&t);
+  return st;
 }
 
 /* ---- of devices of this process ---------------------------------------------------------------------------------- */
@@ -305,6 +393,14 @@ static status comm_check_sub(const comm *of, const uint32_t *ranks, uint32_t n, 
   return ST_OK;
 }
 
+/* The same addresses as in the communicator that the ranks come from. */
+static status comm_connect_sub(const comm *of, const uint32_t *ranks, comm *c) {
+  c->addresses = calloc(c->n_ranks, sizeof *c->addresses);
+  if (!c->addresses) return fail(ST_NO_HOST_MEMORY, "no host memory for %u addresses", c->n_ranks);
+  for (uint32_t i = 0; i < c->n_ranks; ++i) c->addresses[i] = of->addresses[ranks[i]];
+  return hosts_connect(c, c->addresses);
+}
+
 status comm_create_sub(comm *of, const uint32_t *ranks, uint32_t n, uint64_t id, uint32_t index,
                        const comm_config *config, comm **out) {
   comm_config complete;
@@ -320,7 +416,8 @@ status comm_create_sub(comm *of, const uint32_t *ranks, uint32_t n, uint64_t id,
     snprintf(cards[0].name, sizeof cards[0].name, "%.80s_sub_%ju", of->config.name, (uintmax_t)id);
   comm *c;
   TRY(comm_new(cards, n, index, &complete, &c));
-  const status st = sub_node(of->node, comm_sub_key(id, ranks, n), c->n_members, device_memory_bytes(), &c->node);
+  status st = sub_node(of->node, comm_sub_key(id, ranks, n), c->n_members, device_memory_bytes(), &c->node);
+  if (st == ST_OK && c->n_members < n) st = comm_connect_sub(of, ranks, c);
   if (st != ST_OK) {
     comm_unref(c);
     return st;
@@ -382,7 +479,17 @@ void comm_describe_rank(const comm *c, uint32_t rank, char *words, size_t bytes)
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
+/* Looks at the hosts of the communicators that tasks wait on. */
+static void comm_look_at_hosts(void) {
+  for (comm *c = object_next(OBJECT_COMM, NULL), *next; c; c = next) {
+    next = object_next(OBJECT_COMM, c);
+    if (object_is_live(&c->o) && c->hosts && atomic_load(&c->n_waiting)) hosts_look(c);
+    comm_unref(c);
+  }
+}
+
 void comm_watch(void) {
+  comm_look_at_hosts();
   for (comm *c = object_next(OBJECT_COMM, NULL), *next; c; c = next) {
     next = object_next(OBJECT_COMM, c);
     if (object_is_live(&c->o) && atomic_load(&c->n_waiting))
@@ -395,13 +502,21 @@ void comm_watch(void) {
   }
 }
 
+/* Something has come from another host. */
+static void comm_on_progress(void) {
+  comm_look_at_hosts();
+  outside_look();
+}
+
 status comm_failure(const comm *c) {
+  if (c->hosts) hosts_look((comm *)(uintptr_t)c);
   if (atomic_load_explicit(&c->suspended, memory_order_relaxed)) return ST_COMM_SUSPENDED;
   return node_failure(c->node);
 }
 
 status comm_check(comm *c) {
   TRY(device_check_child());
+  if (c->hosts) hosts_look(c);
   TRY(node_check(c->node));
   if (likely(!atomic_load_explicit(&c->suspended, memory_order_relaxed))) return ST_OK;
   return fail(ST_COMM_SUSPENDED, "the communicator '%s' is suspended", c->config.name);
@@ -430,4 +545,11 @@ status comm_set_deterministic(int value) {
   return ST_OK;
 }
 
-int comm_deterministic(void) { return atomic_load(&process_deterministic); }
+int comm_deterministic(void) {
+  const comm_settings *settings;
+  const int value = atomic_load(&process_deterministic);
+  if (value != COMM_UNSET) return value;
+  if (comm_settings_get(&settings) == ST_OK) return (int)settings->deterministic;
+  (void)fail_take(); /* the variable's value is refused where a communicator is created */
+  return COMM_DETERMINISTIC_OFF;
+}

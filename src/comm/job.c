@@ -20,14 +20,14 @@ enum {
  * A slice has a row and a column: both are the slice's number where there is one slice per rank, and of a pair of ranks
  * the row is the sender and the column the receiver. */
 typedef enum { ONE_SLICE, SLICE_OF_RANK, SLICE_OF_PAIR } job_slices;
-typedef enum { RANK_ALL, RANK_ROOT, RANK_ROW, RANK_COLUMN, RANK_FIRST, RANK_SECOND } job_rank;
+typedef enum { RANK_ALL, RANK_ROOT, RANK_ROW, RANK_COLUMN, RANK_FIRST, RANK_SECOND } job_who;
 typedef enum { AT_START, AT_ROW, AT_COLUMN } job_place; /* the slice's place in the buffer: which slice it is there */
 
 typedef struct {
   job_slices slices;
-  job_rank from;
+  job_who from;
   job_place from_at;
-  job_rank to;
+  job_who to;
   job_place to_at;
   bool has_arrays;
 } job_shape;
@@ -78,7 +78,7 @@ static uint32_t job_column(const job_plan *p, uint64_t slice) {
 }
 
 static const uint64_t *job_array(const job_plan *p, uint32_t rank, int array) {
-  return p->records[rank]->arrays + (uint64_t)array * p->n_ranks;
+  return p->ranks[rank].record->arrays + (uint64_t)array * p->n_ranks;
 }
 
 static uint64_t job_slice_count(const job_plan *p, uint64_t slice) {
@@ -96,7 +96,7 @@ static uint64_t job_slice_at(const job_plan *p, uint64_t slice, uint32_t rank, j
 }
 
 /* The ranks [*first, *end) that a slice is read from, or written to. */
-static void job_ranks(const job_plan *p, uint64_t slice, job_rank who, uint32_t *first, uint32_t *end) {
+static void job_ranks(const job_plan *p, uint64_t slice, job_who who, uint32_t *first, uint32_t *end) {
   switch (who) {
   case RANK_ALL:
     *first = 0;
@@ -148,9 +148,15 @@ status job_plan_work(job_plan *p) {
   return ST_OK;
 }
 
-void job_plan_end(job_plan *p) {
-  free(p->chunks_before);
-  p->chunks_before = NULL;
+job_plan *job_plan_new(uint32_t n_ranks) {
+  job_plan *p = calloc(1, sizeof *p + n_ranks * sizeof p->ranks[0]);
+  if (p) p->n_ranks = n_ranks;
+  return p;
+}
+
+void job_plan_free(job_plan *p) {
+  if (p) free(p->chunks_before);
+  free(p);
 }
 
 /* The slice of a chunk, and the chunk's number in it. */
@@ -195,10 +201,10 @@ static void job_run(const job_plan *p, uint64_t slice, uint64_t first, uint64_t 
   for (uint64_t at = first * p->element_bytes, bytes; at < end; at += bytes) {
     bytes = end - at;
     for (uint32_t r = from; r < from_end; ++r)
-      in[r - from] = job_reach(&p->send[r],
+      in[r - from] = job_reach(&p->ranks[r].send,
                                job_slice_at(p, slice, r, k->from_at, JOB_SEND_OFFSETS) * p->element_bytes + at, &bytes);
     for (uint32_t r = to; r < to_end; ++r)
-      out[r - to] = job_reach(&p->receive[r],
+      out[r - to] = job_reach(&p->ranks[r].receive,
                               job_slice_at(p, slice, r, k->to_at, JOB_RECEIVE_OFFSETS) * p->element_bytes + at, &bytes);
     if (p->reduce)
       p->reduce(out, (int)(to_end - to), in, (int)(from_end - from), bytes / p->element_bytes, p->stream_out);
@@ -248,11 +254,12 @@ void job_work_inline(const job_plan *p, uint32_t own) {
   for (uint64_t slice = 0; slice < p->n_slices; ++slice) {
     uint32_t from, from_end, to, to_end;
     job_ranks(p, slice, k->to, &to, &to_end);
-    if (own < to || own >= to_end || !p->receive[own].base) continue;
+    if (own < to || own >= to_end || !p->ranks[own].receive.base) continue;
     job_ranks(p, slice, k->from, &from, &from_end);
     for (uint32_t r = from; r < from_end; ++r)
-      in[r - from] = p->records[r]->data + job_slice_at(p, slice, r, k->from_at, 0) * p->element_bytes;
-    void *out = p->receive[own].base + job_slice_at(p, slice, own, k->to_at, JOB_RECEIVE_OFFSETS) * p->element_bytes;
+      in[r - from] = p->ranks[r].record->data + job_slice_at(p, slice, r, k->from_at, 0) * p->element_bytes;
+    void *out =
+        p->ranks[own].receive.base + job_slice_at(p, slice, own, k->to_at, JOB_RECEIVE_OFFSETS) * p->element_bytes;
     if (p->reduce)
       p->reduce(&out, 1, in, (int)(from_end - from), p->count, false);
     else

@@ -22,18 +22,23 @@ typedef struct {
   uint32_t n_pieces;
 } job_buffer;
 
+/* What the plan knows of a rank. */
+typedef struct {
+  const node_record *record;
+  job_buffer send, receive;
+} job_rank;
+
 typedef struct {
   comm_kind kind;
   uint32_t n_ranks, root;
   size_t element_bytes;
   comm_reduce *reduce; /* NULL: elements are copied */
-  const node_record *records[JOB_MOST_RANKS];
-  job_buffer send[JOB_MOST_RANKS], receive[JOB_MOST_RANKS];
-  uint64_t count; /* elements of each slice; of V forms, see job_slice_count */
+  uint64_t count;      /* elements of each slice; of V forms, see job_slice_count */
   uint64_t n_slices, slice_chunks, n_chunks, chunk_elements;
   uint64_t *chunks_before; /* V forms: the number of chunks in all slices before; malloc'ed. Else NULL */
   bool stream_out;
   uint64_t bytes; /* of all slices together */
+  job_rank ranks[];
 } job_plan;
 
 /* What may be asked of a kind without a plan. */
@@ -46,9 +51,12 @@ uint64_t job_receive_count(comm_kind kind, uint64_t count, uint32_t n_ranks, boo
 /* Whether the payload of each rank is short enough to travel in its record. */
 bool job_is_inline(comm_kind kind, uint64_t count, size_t element_bytes, uint32_t n_ranks);
 
+/* A plan for n ranks, all of whose bytes are 0; NULL without memory. */
+job_plan *job_plan_new(uint32_t n_ranks);
+
 /* Completes a plan whose records and buffers are set. ST_NO_HOST_MEMORY. */
 status job_plan_work(job_plan *p);
-void job_plan_end(job_plan *p);
+void job_plan_free(job_plan *p);
 
 /* Takes chunks until none is left. True if this call has done the last one. most_threads: how many threads of this
  * process may take part. */
