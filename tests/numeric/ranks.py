@@ -108,6 +108,13 @@ class _Launch:
             block.base = None
 
 
+def _wait(number, stream):
+    """Waits for a stream; returns its failure, if there is one."""
+    use_device(number)
+    code = lib().aclrtSynchronizeStream(stream)
+    return acl.AclError("aclrtSynchronizeStream", code, recent_message()) if code else None
+
+
 def run_ranks(ranks, op, calls, repeated=False):
     """Calls both phases on each rank with its arguments, calls[rank]; afterwards the tensors hold the results.
     repeated: by an executor that is launched twice, with every tensor's address set anew."""
@@ -118,12 +125,13 @@ def run_ranks(ranks, op, calls, repeated=False):
     for number, stream, one in zip(ranks.devices, ranks.streams, launches):
         use_device(number)
         one.start(stream, repeated)
-    for number, stream in zip(ranks.devices, ranks.streams):
-        use_device(number)
-        check("aclrtSynchronizeStream", lib().aclrtSynchronizeStream(stream))
+    failures = [f for f in map(_wait, ranks.devices, ranks.streams) if f]
     for one in launches:
-        one.take()
+        if not failures:
+            one.take()
         one.free()
     use_device(0)
+    if failures:
+        raise failures[0]
     acl.record_call(op)
     return [one.size for one in launches]

@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import INVALID, NULLPTR, Tensor, refused
+from acl import AclError, INVALID, NULLPTR, Tensor, refused
 from dtypes import BF16, F16, F32, I32, I64, I8, LD
 from gen import each_case
 from ranks import Ranks, run_ranks
@@ -501,6 +501,52 @@ class Refused(unittest.TestCase):
         self.expect(INVALID, "residual has shape [1, 5, 4], expected [.., 4] with 6 rows",
                     "aclnnInplaceMatmulAllReduceAddRmsNorm", x1, x2, None, Tensor.empty(F16, (1, 5, 4)),
                     Tensor.empty(F16, (4,)), 1e-6, group, b"sum", 0, 1, Tensor.empty(F16, (1, 6, 4)))
+
+    def test_experts(self):
+        ep, tp = grid()[0][0].name, grid()[1][0].name
+
+        def gather(words, weight=(2, 6, 5), groups=(ep, tp), sizes=(2, 2), shard=0, act=0, out=(2, 8, 5), bias=None):
+            self.expect(INVALID, words, "aclnnAlltoAllAllGatherBatchMatMul", Tensor.empty(F16, (4, 4, 3)),
+                        Tensor.empty(F16, weight), bias and Tensor.empty(*bias), *groups, *sizes, shard, act,
+                        Tensor.empty(F16, out), None, None)
+        gather("weight has shape [2, 7, 5], expected [2, 6, 5]", weight=(2, 7, 5))
+        gather("x has shape [4, 4, 3], expected [6, .., ..]", weight=(3, 6, 5))
+        gather("tpWorldSize is 4, expected 2, the number of ranks of groupTp", sizes=(2, 4))
+        gather("groupTp is that of groupEp", groups=(ep, ep))
+        gather("xShardType is 2, expected 0 or 1", shard=2)
+        gather("actType is 4, expected 0 to 3", act=4)
+        gather("y1Out has shape [2, 8, 6], expected [2, 8, 5]", out=(2, 8, 6))
+        gather("biasOptional has dtype FLOAT, expected FLOAT16", bias=(F32, (2, 5)))
+        self.expect(INVALID, "out has gaps", "aclnnBatchMatMulReduceScatterAlltoAll", Tensor.empty(F16, (2, 8, 3)),
+                    Tensor.empty(F16, (2, 3, 10)), None, ep, tp, 2, 2, 0, Tensor(F16, (4, 4, 5), (40, 5, 1)))
+
+    def test_moe(self):
+        group = ranks_of(2).name
+
+        def dispatch(code, words, sizes=(2, 0, 4), tp=1, shared=0, quant=0, bs=0, rows=12, dynamic=None, mask=None):
+            self.expect(code, words, "aclnnMoeDistributeDispatch", Tensor.empty(F16, (3, 8)), Tensor.empty(I32, (3, 2)),
+                        None, mask, None, group, *sizes, b"", tp, 0, 0, 1, shared, quant, bs, 1,
+                        Tensor.empty(I8 if quant else F16, (rows, 8)), dynamic, Tensor.empty(I32, (6,)),
+                        Tensor.empty(I64, (2,)), Tensor.empty(I32, (4,)), None, None)
+        dispatch(INVALID, "epWorldSize is 4, expected 2 to 2", sizes=(4, 0, 4))
+        dispatch(INVALID, "epRankId is 1, expected 0 to 0", sizes=(2, 1, 4))
+        dispatch(INVALID, "moeExpertNum is 5, expected a multiple of 2", sizes=(2, 0, 5))
+        dispatch(INVALID, "tpWorldSize is 2, expected 0 to 1", tp=2)
+        dispatch(INVALID, "sharedExpertRankNum is 2, expected 0 to 1", shared=2)
+        dispatch(INVALID, "quantMode is 1, expected 0 or 2", quant=1)
+        dispatch(NULLPTR, "dynamicScales is NULL", quant=2)
+        dispatch(INVALID, "globalBs is 4, expected 0 or 2 times the most tokens of a rank, at least 3", bs=4)
+        dispatch(INVALID, "expandX has shape [11, 8], expected [12, 8] or more rows", rows=11)
+        dispatch(INVALID, "xActiveMask is a tensor, expected none", mask=Tensor.empty(I8, (3,)))
+
+    def test_indices(self):
+        """An expert that there is not fails when the task runs, on the rank that sees it; here all do."""
+        ranks = ranks_of(2)
+        calls = [(Tensor.of(F16, np.zeros((1, 4))), Tensor.of(I32, np.full((1, 1), 2)), None, None, None, ranks.name, 2,
+                  r, 2, b"", 1, 0, 0, 1, 0, 0, 0, 1, Tensor.empty(F16, (2, 4)), None, Tensor.empty(I32, (1,)),
+                  Tensor.empty(I64, (1,)), Tensor.empty(I32, (2,)), None, None) for r in range(2)]
+        with self.assertRaisesRegex(AclError, r"expertIds\[0, 0\] of rank 0 is 2, expected 0 to 1"):
+            run_ranks(ranks, "aclnnMoeDistributeDispatch", calls)
 
 
 def tearDownModule():
