@@ -380,4 +380,3 @@ REFERENCE = {'ddp_views': ddp, 'zero_optimiser': ddp, 'fsdp1': ddp, 'fsdp2': ddp
              'data_and_tensor_parallel': data_by_pairs, 'pipeline': pipeline_by_hand,
              'pipeline_gpipe': pipeline_by_hand, 'pipeline_interleaved': pipeline_by_hand}
 NOT_ON_GLOO = {'fsdp2', 'fsdp2_bfloat16', 'hsdp', 'data_and_tensor_parallel', 'pipeline', 'pipeline_interleaved'}
-TOLERANCE = {'ddp_bfloat16': 2e-2, 'fsdp2_bfloat16': 2e-2}  # relative; 1e-4 otherwise
