@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from models import Block, LanguageModel  # noqa: E402
+from models import Block, Convolutional, LanguageModel  # noqa: E402
 
 STEPS = 4
 
@@ -106,6 +106,34 @@ def ddp_accumulate(side):
 def ddp_bfloat16(side):
     """Autocast, so that activations are bfloat16 and gradients float32."""
     return distribute(Shared(side.device, side.rank, side.size, amp=torch.bfloat16), side).losses()
+
+
+class Images(Convolutional):
+    """A network with batch normalisation, whose 8 images are divided among n_parts."""
+    batch, size, channels = 8, 16, 8
+
+    def __init__(self, device, part=0, n_parts=1):
+        self.part, self.n_parts = part, n_parts
+        super().__init__(device)
+
+    def make_data(self):
+        return [x[self.part::self.n_parts].contiguous() for x in super().make_data()]
+
+    def losses(self):
+        return [self.step() for _ in range(STEPS)]
+
+
+def ddp_batch_norm(side):
+    """SyncBatchNorm, which has the statistics of all ranks' images: the mean of the losses is that of one device."""
+    job = Images(side.device, side.rank, side.size)
+    job.model = nn.SyncBatchNorm.convert_sync_batchnorm(job.model)
+    losses = torch.stack(distribute(job, side).losses())
+    dist.all_reduce(losses)
+    return (losses / side.size).tolist()
+
+
+def whole_images(side):
+    return torch.stack(Images(side.device).losses()).tolist()
 
 
 def zero_optimiser(side):
@@ -371,12 +399,14 @@ def pipeline_by_hand(side):
 
 
 TRAINING = {f.__name__: f for f in (
-    ddp, ddp_views, ddp_accumulate, ddp_bfloat16, zero_optimiser, fsdp1, fsdp2, fsdp2_bfloat16, hsdp, tensor_parallel,
-    sequence_parallel, data_and_tensor_parallel, pipeline, pipeline_gpipe, pipeline_interleaved, pipeline_by_hand)}
+    ddp, ddp_views, ddp_accumulate, ddp_bfloat16, ddp_batch_norm, zero_optimiser, fsdp1, fsdp2, fsdp2_bfloat16, hsdp,
+    tensor_parallel, sequence_parallel, data_and_tensor_parallel, pipeline, pipeline_gpipe, pipeline_interleaved,
+    pipeline_by_hand)}
 # Two ways cannot be their own reference: gloo of PyTorch 2.7 sums where fully_shard wants an average, and the schedules
 # but GPipe wait for the last work of batch_isend_irecv only, which with gloo is the last transfer.
-REFERENCE = {'ddp_views': ddp, 'zero_optimiser': ddp, 'fsdp1': ddp, 'fsdp2': ddp, 'fsdp2_bfloat16': ddp_bfloat16,
-             'hsdp': ddp, 'tensor_parallel': whole, 'sequence_parallel': whole,
+REFERENCE = {'ddp_views': ddp, 'ddp_batch_norm': whole_images, 'zero_optimiser': ddp, 'fsdp1': ddp, 'fsdp2': ddp,
+             'fsdp2_bfloat16': ddp_bfloat16, 'hsdp': ddp, 'tensor_parallel': whole, 'sequence_parallel': whole,
              'data_and_tensor_parallel': data_by_pairs, 'pipeline': pipeline_by_hand,
              'pipeline_gpipe': pipeline_by_hand, 'pipeline_interleaved': pipeline_by_hand}
-NOT_ON_GLOO = {'fsdp2', 'fsdp2_bfloat16', 'hsdp', 'data_and_tensor_parallel', 'pipeline', 'pipeline_interleaved'}
+NOT_ON_GLOO = {'ddp_batch_norm', 'fsdp2', 'fsdp2_bfloat16', 'hsdp', 'data_and_tensor_parallel', 'pipeline',
+               'pipeline_interleaved'}
