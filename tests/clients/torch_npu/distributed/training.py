@@ -3,12 +3,15 @@
 this rank's losses, and the norms of the gradients where it clips them. It trains the same on every backend and device;
 REFERENCE names the way that has the same losses by definition, where that is another one."""
 import os
+import shutil
 import sys
+import tempfile
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed import pipelining
+from torch.distributed import checkpoint, pipelining
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, ShardingStrategy, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
@@ -64,8 +67,8 @@ class Shared(LanguageModel):
         self.optimiser.step()
         return loss.item(), norm
 
-    def losses(self):
-        return [x for _ in range(STEPS) for x in self.step()]
+    def losses(self, steps=STEPS):
+        return [x for _ in range(steps) for x in self.step()]
 
     def renew_optimiser(self):
         self.optimiser = self.make_optimiser(self.model.parameters())
@@ -168,6 +171,29 @@ def shard(job, **options):
 
 def fsdp2(side):
     return shard(Shared(side.device, side.rank, side.size), mesh=side.mesh(side.size)).losses()
+
+
+def states(job):
+    return dict(zip(('model', 'optimiser'), get_state_dict(job.model, job.optimiser)))
+
+
+def fsdp2_resumed(side):
+    """Half of the steps, a checkpoint of all ranks, and the other half by a new model that reads it."""
+    mesh = side.mesh(side.size)
+    folder = [tempfile.mkdtemp() if side.rank == 0 else None]
+    dist.broadcast_object_list(folder, 0)
+    job = shard(Shared(side.device, side.rank, side.size), mesh=mesh)
+    losses = job.losses(STEPS // 2)
+    checkpoint.save(states(job), checkpoint_id=folder[0])
+    job = shard(Shared(side.device, side.rank, side.size), mesh=mesh)
+    saved = states(job)
+    checkpoint.load(saved, checkpoint_id=folder[0])
+    set_state_dict(job.model, job.optimiser, model_state_dict=saved['model'], optim_state_dict=saved['optimiser'])
+    losses += job.losses(STEPS - STEPS // 2)
+    dist.barrier()
+    if side.rank == 0:
+        shutil.rmtree(folder[0])
+    return losses
 
 
 def fsdp2_bfloat16(side):
@@ -399,14 +425,14 @@ def pipeline_by_hand(side):
 
 
 TRAINING = {f.__name__: f for f in (
-    ddp, ddp_views, ddp_accumulate, ddp_bfloat16, ddp_batch_norm, zero_optimiser, fsdp1, fsdp2, fsdp2_bfloat16, hsdp,
-    tensor_parallel, sequence_parallel, data_and_tensor_parallel, pipeline, pipeline_gpipe, pipeline_interleaved,
+    ddp, ddp_views, ddp_accumulate, ddp_bfloat16, ddp_batch_norm, zero_optimiser, fsdp1, fsdp2, fsdp2_resumed,
+    fsdp2_bfloat16, hsdp, tensor_parallel, sequence_parallel, data_and_tensor_parallel, pipeline, pipeline_gpipe, pipeline_interleaved,
     pipeline_by_hand)}
 # Two ways cannot be their own reference: gloo of PyTorch 2.7 sums where fully_shard wants an average, and the schedules
 # but GPipe wait for the last work of batch_isend_irecv only, which with gloo is the last transfer.
 REFERENCE = {'ddp_views': ddp, 'ddp_batch_norm': whole_images, 'zero_optimiser': ddp, 'fsdp1': ddp, 'fsdp2': ddp,
-             'fsdp2_bfloat16': ddp_bfloat16, 'hsdp': ddp, 'tensor_parallel': whole, 'sequence_parallel': whole,
+             'fsdp2_resumed': ddp, 'fsdp2_bfloat16': ddp_bfloat16, 'hsdp': ddp, 'tensor_parallel': whole, 'sequence_parallel': whole,
              'data_and_tensor_parallel': data_by_pairs, 'pipeline': pipeline_by_hand,
              'pipeline_gpipe': pipeline_by_hand, 'pipeline_interleaved': pipeline_by_hand}
-NOT_ON_GLOO = {'ddp_batch_norm', 'fsdp2', 'fsdp2_bfloat16', 'hsdp', 'data_and_tensor_parallel', 'pipeline',
+NOT_ON_GLOO = {'ddp_batch_norm', 'fsdp2', 'fsdp2_resumed', 'fsdp2_bfloat16', 'hsdp', 'data_and_tensor_parallel', 'pipeline',
                'pipeline_interleaved'}
