@@ -426,13 +426,13 @@ def pipeline_by_hand(side):
 
 TRAINING = {f.__name__: f for f in (
     ddp, ddp_views, ddp_accumulate, ddp_bfloat16, ddp_batch_norm, zero_optimiser, fsdp1, fsdp2, fsdp2_resumed,
-    fsdp2_bfloat16, hsdp, tensor_parallel, sequence_parallel, data_and_tensor_parallel, pipeline, pipeline_gpipe, pipeline_interleaved,
-    pipeline_by_hand)}
+    fsdp2_bfloat16, hsdp, tensor_parallel, sequence_parallel, data_and_tensor_parallel, pipeline, pipeline_gpipe,
+    pipeline_interleaved, pipeline_by_hand)}
 # Two ways cannot be their own reference: gloo of PyTorch 2.7 sums where fully_shard wants an average, and the schedules
 # but GPipe wait for the last work of batch_isend_irecv only, which with gloo is the last transfer.
 REFERENCE = {'ddp_views': ddp, 'ddp_batch_norm': whole_images, 'zero_optimiser': ddp, 'fsdp1': ddp, 'fsdp2': ddp,
-             'fsdp2_resumed': ddp, 'fsdp2_bfloat16': ddp_bfloat16, 'hsdp': ddp, 'tensor_parallel': whole, 'sequence_parallel': whole,
-             'data_and_tensor_parallel': data_by_pairs, 'pipeline': pipeline_by_hand,
+             'fsdp2_resumed': ddp, 'fsdp2_bfloat16': ddp_bfloat16, 'hsdp': ddp, 'tensor_parallel': whole,
+             'sequence_parallel': whole, 'data_and_tensor_parallel': data_by_pairs, 'pipeline': pipeline_by_hand,
              'pipeline_gpipe': pipeline_by_hand, 'pipeline_interleaved': pipeline_by_hand}
-NOT_ON_GLOO = {'ddp_batch_norm', 'fsdp2', 'fsdp2_resumed', 'fsdp2_bfloat16', 'hsdp', 'data_and_tensor_parallel', 'pipeline',
-               'pipeline_interleaved'}
+NOT_ON_GLOO = {'ddp_batch_norm', 'fsdp2', 'fsdp2_resumed', 'fsdp2_bfloat16', 'hsdp', 'data_and_tensor_parallel',
+               'pipeline', 'pipeline_interleaved'}
