@@ -92,11 +92,10 @@ static void prepend(recent_store *store, const char *line) {
   memcpy(store->text, joined, sizeof joined);
 }
 
-status error_publish(status code, const char *call) {
+int error_publish_as(const char *number, int code, const char *call) {
   char line[PENDING_BYTES + 128];
   const char *words = fail_take();
-  snprintf(line, sizeof line, "%s: %s: %s (error %d)", catalogue_number(code), call, words[0] ? words : "failed", code);
-  last_error = code;
+  snprintf(line, sizeof line, "%s: %s: %s (error %d)", number, call, words[0] ? words : "failed", code);
   error_listener *const told = atomic_load_explicit(&listener, memory_order_acquire);
   if (told) told(call, code, words);
   log_line(LOG_ERROR, "%s", line);
@@ -108,6 +107,11 @@ status error_publish(status code, const char *call) {
     prepend(&words_of_thread->recent, line);
   }
   return code;
+}
+
+status error_publish(status code, const char *call) {
+  last_error = code;
+  return error_publish_as(catalogue_number(code), code, call);
 }
 
 void error_listen(error_listener *added) { atomic_store_explicit(&listener, added, memory_order_release); }

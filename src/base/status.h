@@ -88,9 +88,16 @@ enum {
   ST_DEVICE_EXCEPTION = 507035,
   ST_STREAM_TIMEOUT = 507046,
   ST_EVENT_TIMEOUT = 507047,
+  ST_PEER_TIMEOUT = 507048, /* a rank that a collective waits for is late, stuck, dead, or does something else */
   ST_CAPTURE_INVALIDATED = 507903,
   ST_ALREADY_REGISTERED = 507910,
   ST_NOT_REGISTERED = 507911,
+  /* Of communicators: 900000 and the HcclResult that the entry points of HCCL make of it. */
+  ST_COMM_MISMATCH = 900001,
+  ST_COMM_TIMEOUT = 900009,
+  ST_COMM_BUSY = 900020,
+  ST_COMM_REMOTE = 900021,
+  ST_COMM_SUSPENDED = 900022,
 };
 
 /* For variables of the library itself: they are addressed directly, without the global offset table. */
@@ -121,6 +128,10 @@ const char *fail_take(void);
 /* Publishes a failure of the entry point `call`: joins the pending message with the call's name and CANN's message
  * code, keeps the result for error_recent(), sets the thread's last error and writes to the log. Returns code. */
 __attribute__((cold)) status error_publish(status code, const char *call);
+
+/* As error_publish for an interface with codes and catalogue numbers of its own (HCCL: "EI0003"): the thread's last
+ * error stays, since it is of the runtime. Returns code. */
+__attribute__((cold)) int error_publish_as(const char *number, int code, const char *call);
 
 /* Registers the one listener that is told each later failure, before it is logged; words is the message or "". The
  * counters of trace/ register when the library is loaded. */

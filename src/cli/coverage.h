@@ -6,8 +6,7 @@
 typedef struct {
   const char *header; /* as in #include, such as "acl/acl_rt.h" */
   unsigned known, implemented;
-  /* End with NULL. Refused functions can be linked, and return that they are not supported. */
-  const char *const *implemented_names, *const *refused_names, *const *missing_names;
+  const char *const *implemented_names, *const *missing_names; /* end with NULL */
 } coverage_header;
 
 extern const coverage_header coverage_table[];

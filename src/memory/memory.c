@@ -255,9 +255,31 @@ status memory_free(void *block, free_kind kind, void *site) {
   return block ? hooks_bad_free(st, (uintptr_t)block, site) : st;
 }
 
+static _Atomic uint64_t device_own_bytes[SPACE_MAX_DEVICES]; /* what memory_charge has charged */
+
+status memory_charge(int device, uint64_t bytes, const char *what) {
+  uint64_t free_bytes, total_bytes;
+  for (unsigned failures = 0;; ++failures) {
+    memory_info(device, &free_bytes, &total_bytes);
+    if (ledger_charge(device, bytes, total_bytes)) break;
+    if (!memory_find_room(device, failures))
+      return fail(ST_NO_MEMORY, "%ju bytes for %s do not fit on device %d, of whose %ju bytes %ju are free",
+                  (uintmax_t)bytes, what, device, (uintmax_t)total_bytes, (uintmax_t)free_bytes);
+  }
+  atomic_fetch_add(&device_own_bytes[device], bytes);
+  return ST_OK;
+}
+
+void memory_discharge(int device, uint64_t bytes) {
+  atomic_fetch_sub(&device_own_bytes[device], bytes);
+  ledger_return(device, bytes);
+}
+
 status memory_info(int device, uint64_t *free_bytes, uint64_t *total_bytes) {
   vmm_settle();
   heap_info(atomic_load_explicit(&device_heaps[device], memory_order_acquire), free_bytes, total_bytes);
+  const uint64_t own_bytes = atomic_load(&device_own_bytes[device]);
+  *free_bytes -= own_bytes < *free_bytes ? own_bytes : *free_bytes;
   return ST_OK;
 }
 

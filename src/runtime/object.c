@@ -24,6 +24,7 @@ static const struct {
     [OBJECT_CONTEXT] = {sizeof(context), 1 << 14, 9}, [OBJECT_STREAM] = {sizeof(stream), 1 << 16, STREAM_SLOT_SHIFT},
     [OBJECT_EVENT] = {sizeof(event), 1 << 21, 8},     [OBJECT_GRAPH] = {sizeof(graph), 1 << 16, 8},
     [OBJECT_NOTIFY] = {sizeof(notify), 1 << 18, 7},   [OBJECT_GROUP] = {sizeof(graph_group), 1 << 20, 7},
+    [OBJECT_COMM] = {1 << COMM_SLOT_SHIFT, 1 << 14, COMM_SLOT_SHIFT},
 };
 _Static_assert(sizeof(context) <= 512 && sizeof(stream) <= 512 && sizeof(event) <= 256 && sizeof(graph) <= 256 &&
                    sizeof(graph_group) <= 128 && sizeof(notify) <= 128,
@@ -40,7 +41,8 @@ static struct {
   object *oldest_free, *newest_free;
 } tables[N_OBJECT_KINDS] = {{.lock = MUTEX_INITIALIZER(OBJECT_TABLE)}, {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)},
                             {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)}, {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)},
-                            {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)}, {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)}};
+                            {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)}, {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)},
+                            {.lock = MUTEX_INITIALIZER(OBJECT_TABLE)}};
 
 static _Atomic uint64_t serials;
 
@@ -104,6 +106,10 @@ void *object_new(object_kind kind) {
   return o;
 }
 
+/* Set before the first communicator is published. */
+static void (*_Atomic unref_comm)(object *);
+void object_on_unref_comm(void (*unref)(object *)) { atomic_store(&unref_comm, unref); }
+
 static void object_unref_kind(object_kind kind, object *o) {
   switch (kind) {
   case OBJECT_CONTEXT: context_unref((context *)o); break;
@@ -112,6 +118,7 @@ static void object_unref_kind(object_kind kind, object *o) {
   case OBJECT_NOTIFY: notify_unref((notify *)o); break;
   case OBJECT_GRAPH: graph_unref((graph *)o); break;
   case OBJECT_GROUP: graph_group_unref((graph_group *)o); break;
+  case OBJECT_COMM: atomic_load(&unref_comm)(o); break;
   case N_OBJECT_KINDS: break;
   }
 }

@@ -36,10 +36,12 @@ typedef enum {
   OBJECT_NOTIFY,
   OBJECT_GRAPH,
   OBJECT_GROUP,
+  OBJECT_COMM, /* of src/comm */
   N_OBJECT_KINDS
 } object_kind;
 
-enum { STREAM_SLOT_SHIFT = 9 }; /* log2 of the distance of two streams in their table, in bytes */
+/* Log2 of the distance of two streams, and of two communicators, in their table, in bytes. */
+enum { STREAM_SLOT_SHIFT = 9, COMM_SLOT_SHIFT = 9 };
 
 /* The header of every such struct, its first member. It stays valid memory for as long as the process lives. */
 typedef struct object {
@@ -92,6 +94,9 @@ static inline bool object_unref(object *o) {
  * (NULL: the first) with a further reference, or NULL at the end. Objects that are created or released
  * meanwhile may be left out. */
 void *object_next(object_kind kind, const void *after);
+
+/* Sets how references to communicators are dropped, which src/comm, above this layer, knows. */
+void object_on_unref_comm(void (*unref)(object *));
 
 /* Gives the slot back to the table. No reference is left. */
 void object_release(object_kind kind, object *o);

@@ -14,6 +14,7 @@
 #include "base/quota.h"
 #include "base/variables.h"
 #include "runtime/notify_share.h"
+#include "runtime/outside.h"
 #include "runtime/value.h"
 #include "trace/stats_write.h"
 
@@ -269,7 +270,7 @@ static int scheduler_look(stream *gone[MAX_GONE], int *n_gone) {
  * that runs, can run, is about to leave the list, or waits with a deadline. Streams that wait only for
  * events are unblocked by these. */
 static bool must_tick(void) {
-  if (value_any() || atomic_load(&notify_n_shared_waiting)) return true;
+  if (value_any() || outside_any() || atomic_load(&notify_n_shared_waiting)) return true;
   for (stream *s = scheduler.first; s; s = s->next_listed)
     if (!has_work(s) || !stream_is_blocked(s) || atomic_load(&s->wait_deadline_ns)) return true;
   return false;
@@ -280,6 +281,7 @@ static void tick(void) {
   stream *gone[MAX_GONE];
   int n_gone = 0;
   if (value_any()) value_look();
+  if (outside_any()) outside_look();
   if (atomic_load(&notify_n_shared_waiting)) notify_look();
   mutex_lock(&scheduler.lock);
   const int runnable = scheduler_look(gone, &n_gone);

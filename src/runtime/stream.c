@@ -13,6 +13,7 @@
 #include "runtime/event.h"
 #include "runtime/fpmode.h"
 #include "runtime/notify.h"
+#include "runtime/outside.h"
 #include "runtime/scheduler.h"
 #include "runtime/stream_order.h"
 #include "runtime/task_record.h"
@@ -394,7 +395,8 @@ status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
     if (stream_completed(s) >= target) break;
     if (result == RUN_BUSY && spin_for_turn(s, target)) continue;
     if (unlikely(scheduler_lacks_threads()) && scheduler_stand_in(deadline_ns)) continue;
-    if (result == RUN_BLOCKED && unlikely(value_any() || notify_any()) && !deadline_ns && scheduler_run_others())
+    if (result == RUN_BLOCKED && unlikely(value_any() || notify_any() || outside_any()) && !deadline_ns &&
+        scheduler_run_others())
       continue;
     if (!sleep_for(s, target, deadline_ns, result))
       return fail(ST_STREAM_TIMEOUT, "stream %u is not done after %ju ms", s->id, (uintmax_t)(timeout_ns / 1000000));

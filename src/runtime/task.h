@@ -41,6 +41,8 @@ struct task_kind {
   status (*run)(task *t, stream *s);
   void (*drop)(task *t, stream *s); /* called instead of run() for a task that is dropped; NULL: there is nothing to
                                        release. Ends the blocked state that an earlier run() has begun */
+  bool (*ready)(const task *t); /* for tasks that wait outside (outside.h): whether the wait is over. Called by any thread,
+                                   under a spin lock */
   void (*describe)(const task *t, task_words *words); /* called before run(); NULL: the name is all there is to say */
   bool user_code; /* runs a function of the user's: on library threads only, as it may wait for locks that a thread
                      holds which waits for the stream */
@@ -117,6 +119,7 @@ struct task {
       struct graph_member *member;
       struct graph_task *becomes;
     } update;
+    struct collective *collective; /* of src/comm, which the task owns */
     struct {
       struct aclOpExecutor *executor;
       void *scratch;

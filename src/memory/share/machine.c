@@ -205,6 +205,14 @@ void machine_join(const char *name) {
   mutex_unlock(&machine.lock);
 }
 
+bool machine_identity(uint64_t identity[2]) {
+  machine_file *file = machine_look();
+  identity[0] = machine.opened.st_dev;
+  identity[1] = machine.opened.st_ino;
+  machine_leave();
+  return file;
+}
+
 /* A process that waits in open_locked for the file that is removed here notices that. */
 void machine_quit(void) {
   machine_look();

@@ -80,6 +80,10 @@ void machine_leave(void);
 /* Returns ST_NOT_SUPPORTED with a message why the process shares nothing, or which process keeps the file locked. */
 status machine_refuse(void);
 
+/* Two numbers that processes have in common if, and only if, they share this machine. False where the process shares
+ * nothing. */
+bool machine_identity(uint64_t identity[2]);
+
 /* This process's place; whether the process of a place is alive. */
 uint32_t machine_own_place(void);
 bool machine_is_alive(uint32_t place);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether the ranks of a communicator called the same thing, and the words where they did not, or where one is missing. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/collective_private.h"
+#include "comm/hosts.h"
+
+enum { CALL_WORDS = 120, RANK_WORDS = 120 };
+
+static bool kind_reduces(int kind) {
+  return kind == COMM_ALL_REDUCE || kind == COMM_REDUCE || kind == COMM_REDUCE_SCATTER || kind == COMM_REDUCE_SCATTER_V;
+}
+
+static bool kind_has_root(int kind) { return kind == COMM_REDUCE || kind == COMM_BROADCAST || kind == COMM_SCATTER; }
+
+static void describe_called(const agreement_call *x, char *words, size_t bytes) {
+  int n = snprintf(words, bytes, "%s #%ju", comm_kind_name(x->kind), (uintmax_t)x->number);
+  if (x->kind != COMM_BARRIER && !job_has_arrays((comm_kind)x->kind))
+    n += snprintf(words + n, bytes - (size_t)n, " of %ju", (uintmax_t)x->count);
+  if (x->kind != COMM_BARRIER) n += snprintf(words + n, bytes - (size_t)n, " %s", comm_dtype_name(x->dtype));
+  if (kind_reduces(x->kind)) n += snprintf(words + n, bytes - (size_t)n, " (%s)", comm_reduction_name(x->reduction));
+  if (kind_has_root(x->kind)) snprintf(words + n, bytes - (size_t)n, ", root %u", x->root);
+}
+
+static agreement_call called_of_part(const collective_part *p) {
+  return (agreement_call){p->kind, p->dtype, p->reduction, p->root, p->count, p->number};
+}
+
+static agreement_call called_of_record(const node_record *r, uint64_t number) {
+  return (agreement_call){r->kind, r->dtype, r->reduction, r->root, r->count, number};
+}
+
+void agreement_describe(const collective_part *p, char *words, size_t bytes) {
+  const agreement_call x = called_of_part(p);
+  describe_called(&x, words, bytes);
+}
+
+/* Where the program made the call: the function or library, as the dynamic linker knows it. "" where it does not. */
+static void describe_site(const collective *op, char *words, size_t bytes) {
+  Dl_info info;
+  words[0] = '\0';
+  if (!op->call.site || !dladdr(op->call.site, &info)) return;
+  const char *file = info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+  file = file ? file + 1 : info.dli_fname;
+  if (info.dli_sname)
+    snprintf(words, bytes, " in %s of %s", info.dli_sname, file ? file : "?");
+  else if (file)
+    snprintf(words, bytes, " at %s+%#jx", file, (uintmax_t)((char *)op->call.site - (char *)info.dli_fbase));
+}
+
+/* Fails the communicator with the words, and returns the stream's failure. */
+status agreement_fail(const collective *op, status code, const char *words) {
+  node_fail(op->c->node, op->c->rank, code, words);
+  if (op->c->hosts) hosts_tell(op->c, code, words);
+  for (uint32_t i = 0; i < op->c->n_processes; ++i) neighbour_ring(op->c->processes[i]);
+  return node_check(op->c->node);
+}
+
+/* ---- differences ------------------------------------------------------------------------------------------------- */
+
+static bool agreement_of_pair(const collective_part *p, const node_record *r) {
+  return r->count == p->count && r->dtype == p->dtype;
+}
+
+/* Whether what this rank receives from another is what that one sends, in V forms. */
+static bool agreement_of_arrays(const collective *op, const collective_part *p, const node_record *r, uint32_t other,
+                                char *words, size_t bytes) {
+  const uint32_t n = op->c->n_members, own = p->own;
+  const uint64_t *theirs = r->arrays, *mine = p->arrays;
+  const char *what = "counts";
+  uint64_t a = 0, b = 0;
+  if (p->kind == COMM_ALL_GATHER_V) {
+    a = mine[JOB_RECEIVE_COUNTS * n + other];
+    b = r->count;
+    what = "elements to receive";
+  } else if (p->kind == COMM_REDUCE_SCATTER_V) {
+    for (uint32_t i = 0; i < n && a == b; ++i) {
+      a = mine[JOB_SEND_COUNTS * n + i];
+      b = theirs[JOB_SEND_COUNTS * n + i];
+    }
+    what = "elements for a rank";
+  } else {
+    a = mine[JOB_RECEIVE_COUNTS * n + other];
+    b = theirs[JOB_SEND_COUNTS * n + own];
+    what = "elements to receive";
+  }
+  if (a == b) return true;
+  snprintf(words, bytes, "rank %u gave %ju as the number of %s where rank %u gives %ju", op->c->rank, (uintmax_t)a,
+           what, op->c->members[other].rank, (uintmax_t)b);
+  return false;
+}
+
+status agreement_check(const collective *op, const collective_part *p, uint32_t i) {
+  const comm *c = op->c;
+  const node_record *r = node_record_of(c->node, p->job, i);
+  const uint32_t other = collective_member_of(op, p, i);
+  char detail[NODE_WORDS / 2] = "";
+  bool same;
+  if (p->kind == COMM_SEND || p->kind == COMM_RECV)
+    same = agreement_of_pair(p, r);
+  else
+    same = r->kind == p->kind && (p->kind == COMM_BARRIER || r->dtype == p->dtype) &&
+           (!kind_reduces(p->kind) || r->reduction == p->reduction) &&
+           (!kind_has_root(p->kind) || r->root == p->root) && (job_has_arrays(p->kind) || r->count == p->count) &&
+           (!job_has_arrays(p->kind) || p->only_agrees || agreement_of_arrays(op, p, r, other, detail, sizeof detail));
+  if (likely(same)) return ST_OK;
+  char words[NODE_WORDS], mine[CALL_WORDS], theirs[CALL_WORDS], site[CALL_WORDS];
+  const agreement_call x = called_of_record(r, p->number);
+  agreement_describe(p, mine, sizeof mine);
+  describe_called(&x, theirs, sizeof theirs);
+  describe_site(op, site, sizeof site);
+  snprintf(words, sizeof words,
+           "the arguments for collective communication are inconsistent between ranks: rank %u called %s%s; rank %u "
+           "called %s%s%s",
+           c->rank, mine, site, c->members[other].rank, theirs, *detail ? "; " : "", detail);
+  return agreement_fail(op, ST_COMM_MISMATCH, words);
+}
+
+status agreement_fail_call(const collective *op, uint32_t rank, const agreement_call *theirs) {
+  char words[NODE_WORDS], mine[CALL_WORDS], other[CALL_WORDS];
+  agreement_call x = *theirs;
+  x.number = op->parts[0].number;
+  agreement_describe(&op->parts[0], mine, sizeof mine);
+  describe_called(&x, other, sizeof other);
+  snprintf(
+      words, sizeof words,
+      "the arguments for collective communication are inconsistent between ranks: rank %u called %s; rank %u called "
+      "%s",
+      op->c->rank, mine, rank, other);
+  return agreement_fail(op, ST_COMM_MISMATCH, words);
+}
+
+/* ---- who is missing ---------------------------------------------------------------------------------------------- */
+
+/* "; its last call was AllGather #16" */
+static void describe_last_call(const comm *c, uint32_t member, char *words, size_t bytes) {
+  const node_member *m = &c->node->head->members[member];
+  const uint64_t called = atomic_load(&m->called);
+  if (called)
+    snprintf(words, bytes, "; its last call was %s #%ju", comm_kind_name((int)atomic_load(&m->kind)),
+             (uintmax_t)called);
+  else
+    snprintf(words, bytes, "; it has called nothing on this communicator");
+}
+
+status agreement_fail_gone(const collective *op, const collective_part *p, uint32_t member) {
+  const comm *c = op->c;
+  char words[NODE_WORDS], mine[CALL_WORDS], rank[RANK_WORDS], last[CALL_WORDS];
+  const bool left = atomic_load(&c->node->head->members[member].left);
+  agreement_describe(p, mine, sizeof mine);
+  comm_describe_rank(c, c->members[member].rank, rank, sizeof rank);
+  describe_last_call(c, member, last, sizeof last);
+  snprintf(words, sizeof words, "%s %s, while rank %u waits for it in %s%s", rank,
+           left ? "has destroyed its communicator" : "has ended", c->rank, mine, last);
+  return agreement_fail(op, ST_COMM_REMOTE, words);
+}
+
+status agreement_fail_late(const collective *op, const collective_part *p) {
+  const comm *c = op->c;
+  char words[NODE_WORDS], mine[CALL_WORDS], rank[RANK_WORDS] = "", last[CALL_WORDS] = "";
+  agreement_describe(p, mine, sizeof mine);
+  for (uint32_t i = 0; i < p->n_records; ++i) {
+    if (i == p->own ||
+        (p->state != PART_BEFORE && atomic_load(&node_record_of(c->node, p->job, i)->number) == p->number))
+      continue;
+    const uint32_t member = collective_member_of(op, p, i);
+    comm_describe_rank(c, c->members[member].rank, rank, sizeof rank);
+    describe_last_call(c, member, last, sizeof last);
+    break;
+  }
+  snprintf(
+      words, sizeof words,
+      "The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify "
+      "record from remote rank [%s]. Rank %u has waited %ju s in %s%s",
+      *rank ? rank : "unknown", c->rank, (uintmax_t)((now_ns() - op->begun_ns) / 1000000000), mine, last);
+  return agreement_fail(op, ST_COMM_TIMEOUT, words);
+}
