@@ -268,8 +268,9 @@ class Split(Shared):
         return SplitModel(self.words, self.width, self.width // self.heads, self.layers)
 
     def make_optimiser(self, parameters):
-        # Momentum would be wrong by some 1e-5 where DTensor has gradients as partial sums.
-        return torch.optim.SGD(parameters, lr=0.3)
+        # Momentum would be wrong by some 1e-5 where DTensor has gradients as partial sums. Lists of tensors can't have
+        # DTensors and others.
+        return torch.optim.SGD(parameters, lr=0.3, foreach=False)
 
     def step(self):
         """Without clipping, which cannot mix tensors of several meshes, or DTensors and others."""
