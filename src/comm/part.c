@@ -188,7 +188,7 @@ bool part_moves(const collective *op, const collective_part *p) {
 /* Compares records that have come. */
 static status part_see(collective *op, collective_part *p) {
   while (p->n_seen < p->n_records && part_has_record(op, p, p->n_seen)) {
-    if (p->n_seen != p->own) TRY(agreement_check(op, p, p->n_seen));
+    if (p->n_seen != p->own || p->arrays) TRY(agreement_check(op, p, p->n_seen));
     ++p->n_seen;
   }
   return ST_OK;
