@@ -55,7 +55,8 @@ status agreement_fail(const collective *op, status code, const char *words) {
   node_fail(op->c->node, op->c->rank, code, words);
   if (op->c->hosts) hosts_tell(op->c, code, words);
   for (uint32_t i = 0; i < op->c->n_processes; ++i) neighbour_ring(op->c->processes[i]);
-  return node_check(op->c->node);
+  TRY(node_check(op->c->node));
+  return fail(code, "%s", words); /* another rank has begun to note a failure, and was killed before it was done */
 }
 
 /* ---- differences ------------------------------------------------------------------------------------------------- */

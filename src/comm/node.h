@@ -82,6 +82,9 @@ typedef struct node {
   uint32_t n_members, refs;
   uint64_t record_bytes, job_bytes, pair_bytes, jobs_at, most_extents;
   struct node *next;
+  /* Nodes of sub-communicators that this process has made and other members have yet to find, with a reference each.
+   * Guarded by subs_held of this node's head. */
+  struct node *kept, *next_kept;
 } node;
 
 /* Makes the file for n_members, whose devices have at most device_bytes. *out has one reference. */

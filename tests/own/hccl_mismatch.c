@@ -277,6 +277,8 @@ static bool finds_all(rank_self *r) {
     }
     OK(destroyed);
   }
+  OK(HcclBarrier(whole, r->stream)); /* the processes that have made the last communicator are needed until here */
+  OK(aclrtSynchronizeStream(r->stream));
   return true;
 }
 
