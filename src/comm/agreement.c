@@ -7,7 +7,7 @@
 #include "comm/collective_private.h"
 #include "comm/hosts.h"
 
-enum { CALL_WORDS = 120, RANK_WORDS = 120, MEMBER_WORDS = 152 };
+enum { CALL_WORDS = 100, RANK_WORDS = 120, MEMBER_WORDS = 152 };
 
 static bool kind_reduces(int kind) {
   return kind == COMM_ALL_REDUCE || kind == COMM_REDUCE || kind == COMM_REDUCE_SCATTER || kind == COMM_REDUCE_SCATTER_V;
