@@ -105,6 +105,10 @@ status collective_add_job(collective *op, uint32_t stage, const collective_job *
 status part_advance(collective *op, collective_part *p);
 bool part_moves(const collective *op, const collective_part *p);
 void part_end(collective_part *p);
+
+/* Ends a job that fails: no rank begins a further chunk, and those under way are waited for, for a while, since the
+ * program may free its buffers as soon as its call has failed. May replace the pending message. */
+void part_revoke(collective *op, collective_part *p);
 bool part_has_record(const collective *op, const collective_part *p, uint32_t i);
 
 /* After something that other ranks of the host may wait for was published. */

@@ -12,6 +12,9 @@
 
 enum { JOB_MOST_RANKS = 64, JOB_WITHOUT_REDUCTION = COMM_N_REDUCTIONS };
 
+/* A rank whose call fails adds it to the number of the next chunk, so that nobody takes a further one. */
+#define JOB_REVOKED ((uint64_t)1 << 56)
+
 /* The arrays behind a record, each with an element per rank. */
 enum { JOB_SEND_COUNTS, JOB_SEND_OFFSETS, JOB_RECEIVE_COUNTS, JOB_RECEIVE_OFFSETS, JOB_N_ARRAYS };
 

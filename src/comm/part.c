@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One job of a collective: how this rank brings its record, sees those of the others, works, and leaves. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,6 +160,17 @@ static void part_leave(collective *op, collective_part *p) {
   atomic_store_explicit(&j->done, 0, memory_order_relaxed);
   atomic_exchange(&j->turn, part_turn(p) + 1);
   collective_tell(op->c);
+}
+
+void part_revoke(collective *op, collective_part *p) {
+  const uint64_t most_ns = 200 * 1000 * 1000; /* a rank that is gone or stopped ends no chunk */
+  if (p->type != PART_JOB || p->is_inline || (p->state != PART_ARRIVED && p->state != PART_WORKS)) return;
+  uint64_t taken = atomic_fetch_add(&p->job->next, JOB_REVOKED) % JOB_REVOKED;
+  /* Who has taken a chunk has seen all records. */
+  if (!taken || (!p->plan && part_plan(op, p) != ST_OK)) return;
+  if (taken > p->plan->n_chunks) taken = p->plan->n_chunks;
+  const uint64_t begun_ns = now_ns();
+  while (atomic_load(&p->job->done) < taken && now_ns() - begun_ns < most_ns) sched_yield();
 }
 
 /* ---- advancing --------------------------------------------------------------------------------------------------- */
