@@ -314,6 +314,8 @@ static status collective_check(collective *op) {
   return ST_OK;
 }
 
+static status collective_run(task *t, stream *s);
+
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
 
 /* Whether any part of the present stage can go on. */
@@ -352,6 +354,38 @@ static status collective_fail(collective *op, status st) {
   if (st == ST_COMM_MISMATCH) return fail(ST_PEER_TIMEOUT, "EI0005: %s", words);
   if (st == ST_COMM_REMOTE || st == ST_COMM_TIMEOUT) return fail(ST_PEER_TIMEOUT, "EI0002: %s", words);
   return fail(st, "%s", words);
+}
+
+static bool collective_overlaps(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes) {
+  return a_bytes && b_bytes && a < b + b_bytes && b < a + a_bytes;
+}
+
+/* Whether the call, which follows those at `before` in their stream, may bring its data while they still wait: it is a
+ * short one of the same communicator, and reads nothing that they write. */
+static bool collective_may_begin(const collective *op, const collective *const *before, uint32_t n) {
+  const collective_part *p = op->parts;
+  if (op->c != before[0]->c || op->n_parts != 1 || p->type != PART_JOB || !p->is_inline) return false;
+  for (uint32_t i = 0; i < n; ++i)
+    for (uint32_t k = 0; k < before[i]->n_parts; ++k) {
+      const collective_part *q = &before[i]->parts[k];
+      if (collective_overlaps(p->send_view, p->send_bytes, q->receive_view, q->receive_bytes)) return false;
+    }
+  return true;
+}
+
+/* A call that has to wait brings the data of the short calls behind it, so that consecutive small collectives wait for
+ * the other ranks once: they are one exchange. */
+static status collective_look_ahead(collective *op, stream *s) {
+  const collective *before[NODE_JOBS] = {op};
+  op->looked_ahead = true;
+  for (uint32_t n = 1; n < NODE_JOBS; ++n) {
+    const task *t = stream_peek(s, n);
+    if (!t || t->kind->run != collective_run || !t->collective) break;
+    if (!collective_may_begin(t->collective, before, n)) break;
+    TRY(part_begin(t->collective, t->collective->parts));
+    before[n] = t->collective;
+  }
+  return ST_OK;
 }
 
 /* The call waits for the first time. */
@@ -396,6 +430,10 @@ static status collective_run(task *t, stream *s) {
   if (done) {
     collective_free(op);
     return ST_OK;
+  }
+  if (!op->looked_ahead) {
+    st = collective_look_ahead(op, s);
+    if (st != ST_OK) return collective_fail(op, st);
   }
   if (!collective_polled(op)) return TASK_GOES_ON;
   op->waits_since_ns = 0;

@@ -79,7 +79,8 @@ struct collective {
   void *scratch;        /* device memory between the stages; NULL: none */
   char *scratch_view;
   uint64_t begun_ns, waits_since_ns, deadline_ns;
-  bool waits;  /* counted in c->n_waiting */
+  bool waits; /* counted in c->n_waiting */
+  bool looked_ahead;
   bool kicked; /* other streams of this process were seen to */
   uint32_t stage, n_parts, n_room;
   collective_part *parts; /* in the order of stages */
@@ -101,7 +102,8 @@ typedef struct {
 } collective_job;
 status collective_add_job(collective *op, uint32_t stage, const collective_job *job);
 
-/* part.c: advances a job; whether it can go on; gives its memory back. */
+/* part.c: brings this rank's record, if the job's place is free; advances a job; whether it can go on; gives its memory back. */
+status part_begin(collective *op, collective_part *p);
 status part_advance(collective *op, collective_part *p);
 bool part_moves(const collective *op, const collective_part *p);
 void part_end(collective_part *p);

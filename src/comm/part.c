@@ -206,11 +206,12 @@ static status part_see(collective *op, collective_part *p) {
   return ST_OK;
 }
 
+status part_begin(collective *op, collective_part *p) {
+  return p->state == PART_BEFORE && part_has_turn(p) ? part_arrive(op, p) : ST_OK;
+}
+
 status part_advance(collective *op, collective_part *p) {
-  if (p->state == PART_BEFORE) {
-    if (!part_has_turn(p)) return ST_OK;
-    TRY(part_arrive(op, p));
-  }
+  TRY(part_begin(op, p));
   if (p->state == PART_ARRIVED) {
     TRY(part_see(op, p));
     if (p->n_seen < p->n_records) return ST_OK;

@@ -23,6 +23,10 @@ enum {
   TASK_GOES_ON = -2, /* at once: the task has more to do, and lets the stream look whether it is wanted otherwise */
 };
 
+/* What a recording (trace/record.h) has of a task that has run: nothing, its time as work of the device, or that the
+ * stream came to the record of an event or passed the wait for one. Collectives are told by src/comm. */
+enum { TASK_TELLS_NOTHING, TASK_TELLS_WORK, TASK_TELLS_RECORD, TASK_TELLS_WAIT };
+
 /* What the profiler's timeline records of a task. */
 typedef struct {
   const char *name, *type;
@@ -46,6 +50,7 @@ struct task_kind {
   void (*describe)(const task *t, task_words *words); /* called before run(); NULL: the name is all there is to say */
   bool user_code; /* runs a function of the user's: on library threads only, as it may wait for locks that a thread
                      holds which waits for the stream */
+  uint8_t tells;  /* TASK_TELLS_...: what a recording has of the task */
   bool control;   /* only orders other tasks (events): not dropped in a context that a failure has stopped */
   /* For graphs (graph.h). */
   bool is_operator;          /* may be in a group of tasks that can be updated */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/hooks.h"
+#include "runtime/event.h"
 #include "trace/load.h"
 
 static uint32_t task_name_number(const char *text) { return timeline_name(text, strlen(text)); }
@@ -35,6 +37,28 @@ static status run_timed(task *t, stream *s, const char *type, timeline_record *r
   return st;
 }
 
+/* What the task's kind has to tell, before it runs: running releases the event, and lets others pass. */
+static hook_step task_step(const task *t, const stream *s) {
+  hook_step step = {.device = s->device, .stream = s->id};
+  if (t->kind->tells != TASK_TELLS_RECORD && t->kind->tells != TASK_TELLS_WAIT) return step;
+  step.kind = t->kind->tells == TASK_TELLS_RECORD ? HOOK_EVENT_REACHED : HOOK_EVENT_PASSED;
+  step.event = t->sync.event->id;
+  step.generation = t->sync.generation;
+  return step;
+}
+
+/* The same as run_timed, and tells the recorder. */
+static status run_told(task *t, stream *s, const char *type, timeline_record *r) {
+  const uint8_t tells = t->kind->tells;
+  const hook_step step = task_step(t, s);
+  if (tells == TASK_TELLS_RECORD) hooks_step(step);
+  const status st = run_timed(t, s, type, r);
+  if (st == TASK_BLOCKED) return st;
+  if (tells == TASK_TELLS_WAIT) hooks_step(step);
+  if (tells == TASK_TELLS_WORK) hooks_work((hook_work){s->device, s->id, r->start_ns, r->end_ns});
+  return st;
+}
+
 status task_run_recorded(task *t, stream *s) {
   task_words words = {.name = t->kind->name, .type = t->kind->name};
   if (t->kind->describe) t->kind->describe(t, &words); /* before run(), which releases what the task refers to */
@@ -46,7 +70,8 @@ status task_run_recorded(task *t, stream *s) {
     r.detail = words.detail;
     r.bytes = words.bytes;
   }
-  const status st = run_timed(t, s, words.type, &r);
+  const bool is_told = timeline_wants(TIMELINE_WANTS_WORK);
+  const status st = is_told ? run_told(t, s, words.type, &r) : run_timed(t, s, words.type, &r);
   if (recorded && st != TASK_BLOCKED) timeline_add(&r);
   return st;
 }
