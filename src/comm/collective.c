@@ -323,7 +323,7 @@ static bool collective_moves(const collective *op) {
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     const collective_part *p = &op->parts[i];
     if (p->stage != op->stage || p->state == PART_DONE) continue;
-    if (p->type == PART_JOB ? part_moves(op, p) : messages_move(p)) return true;
+    if (p->type == PART_JOB ? part_moves(op, p) : messages_move(op, p)) return true;
   }
   return false;
 }

@@ -132,7 +132,7 @@ void wide_number(collective *op);
  * the stage and both ranks. */
 status messages_add(collective *op, collective_part *p, uint32_t rank, bool receives, void *data, uint64_t bytes);
 status messages_advance(collective *op, collective_part *p);
-bool messages_move(const collective_part *p);
+bool messages_move(const collective *op, const collective_part *p);
 void messages_end(collective_part *p);
 
 /* agreement.c. Compares a record with this rank's own. On a difference the communicator fails, with words that say who
