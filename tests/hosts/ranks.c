@@ -38,7 +38,9 @@ static float *floats;
     }                                                                                                                  \
   } while (0)
 
-static void nap_ms(long ms) { nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL); }
+static void nap_ms(long ms) {
+  nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
 
 /* ---- the root information ---- */
 

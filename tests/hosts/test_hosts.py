@@ -117,7 +117,7 @@ class Collectives(unittest.TestCase):
         launch.wait_for_calls()
         time.sleep(0.1)
         survivors = how(launch)
-        for output, code in launch.outputs(survivors):
+        for output, code in launch.outputs(survivors):  # also the ranks of the side that was cut off
             self.assertEqual(code, 0, output)
             self.assertRegex(output, "rank [0-9] failed: .*" + words)
 
@@ -133,12 +133,10 @@ class Collectives(unittest.TestCase):
         def cut(launch):
             self.hosts.call("cut", "1")
             return None
-        for net in ("tcp", "ucx"):
-            with self.subTest(net):
-                try:
-                    self.lost(cut, net, "rank [0-3] .*is lost")
-                finally:
-                    self.hosts.call("mend", "1")
+        try:
+            self.lost(cut, "tcp", "rank [0-3] .*is lost")
+        finally:
+            self.hosts.call("mend", "1")
 
 
 if __name__ == "__main__":
