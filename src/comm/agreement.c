@@ -9,7 +9,7 @@
 #include "comm/collective_private.h"
 #include "comm/hosts.h"
 
-enum { CALL_WORDS = 120, RANK_WORDS = 120 };
+enum { CALL_WORDS = 100, RANK_WORDS = 120, MEMBER_WORDS = 152 };
 
 static bool kind_reduces(int kind) {
   return kind == COMM_ALL_REDUCE || kind == COMM_REDUCE || kind == COMM_REDUCE_SCATTER || kind == COMM_REDUCE_SCATTER_V;
@@ -57,7 +57,8 @@ status agreement_fail(const collective *op, status code, const char *words) {
   node_fail(op->c->node, op->c->rank, code, words);
   if (op->c->hosts) hosts_tell(op->c, code, words);
   for (uint32_t i = 0; i < op->c->n_processes; ++i) neighbour_ring(op->c->processes[i]);
-  return node_check(op->c->node);
+  TRY(node_check(op->c->node));
+  return fail(code, "%s", words); /* another rank has begun to note a failure, and was killed before it was done */
 }
 
 /* ---- differences ------------------------------------------------------------------------------------------------- */
@@ -66,57 +67,84 @@ static bool agreement_of_pair(const collective_part *p, const node_record *r) {
   return r->count == p->count && r->dtype == p->dtype;
 }
 
-/* Whether what this rank receives from another is what that one sends, in V forms. */
-static bool agreement_of_arrays(const collective *op, const collective_part *p, const node_record *r, uint32_t other,
-                                char *words, size_t bytes) {
-  const uint32_t n = op->c->n_members, own = p->own;
-  const uint64_t *theirs = r->arrays, *mine = p->arrays;
-  const char *what = "counts";
-  uint64_t a = 0, b = 0;
-  if (p->kind == COMM_ALL_GATHER_V) {
-    a = mine[JOB_RECEIVE_COUNTS * n + other];
-    b = r->count;
-    what = "elements to receive";
-  } else if (p->kind == COMM_REDUCE_SCATTER_V) {
-    for (uint32_t i = 0; i < n && a == b; ++i) {
-      a = mine[JOB_SEND_COUNTS * n + i];
-      b = theirs[JOB_SEND_COUNTS * n + i];
-    }
-    what = "elements for a rank";
-  } else {
-    a = mine[JOB_RECEIVE_COUNTS * n + other];
-    b = theirs[JOB_SEND_COUNTS * n + own];
-    what = "elements to receive";
-  }
-  if (a == b) return true;
-  snprintf(words, bytes, "rank %u gave %ju as the number of %s where rank %u gives %ju", op->c->rank, (uintmax_t)a,
-           what, op->c->members[other].rank, (uintmax_t)b);
+/* Two members whose arrays differ, and how. */
+typedef struct {
+  uint32_t first, second;
+  char words[NODE_WORDS / 4];
+} agreement_difference;
+
+static bool agreement_of_counts(const comm *c, agreement_difference *d, uint32_t receiver, uint64_t wanted,
+                                uint32_t sender, uint64_t sent) {
+  if (likely(wanted == sent)) return true;
+  d->first = sender;
+  d->second = receiver;
+  snprintf(d->words, sizeof d->words, "; rank %u sends %ju elements to rank %u, which expects %ju",
+           c->members[sender].rank, (uintmax_t)sent, c->members[receiver].rank, (uintmax_t)wanted);
   return false;
+}
+
+/* Whether the members `from` and `to` of a V form agree about what the first sends to the second. */
+static bool agreement_of_transfer(const collective *op, const collective_part *p, uint32_t from, uint32_t to,
+                                  agreement_difference *d) {
+  const comm *c = op->c;
+  const uint32_t n = c->n_members;
+  const node_record *sender = node_record_of(c->node, p->job, from), *receiver = node_record_of(c->node, p->job, to);
+  const uint64_t sent = p->kind == COMM_ALL_GATHER_V ? sender->count : sender->arrays[JOB_SEND_COUNTS * n + to];
+  return agreement_of_counts(c, d, to, receiver->arrays[JOB_RECEIVE_COUNTS * n + from], from, sent);
+}
+
+/* V forms: whether member i agrees with all before it, and with itself. So each rank compares all pairs, and none takes a
+ * call as done that fails in another. */
+static bool agreement_of_arrays(const collective *op, const collective_part *p, uint32_t i, agreement_difference *d) {
+  const comm *c = op->c;
+  const uint32_t n = c->n_members;
+  if (p->kind != COMM_REDUCE_SCATTER_V) {
+    for (uint32_t k = 0; k <= i; ++k)
+      if (!agreement_of_transfer(op, p, k, i, d) || !agreement_of_transfer(op, p, i, k, d)) return false;
+    return true;
+  }
+  const uint64_t *mine = p->arrays + JOB_SEND_COUNTS * n;
+  const uint64_t *theirs = node_record_of(c->node, p->job, i)->arrays + JOB_SEND_COUNTS * n;
+  for (uint32_t k = 0; k < n; ++k) {
+    if (likely(mine[k] == theirs[k])) continue;
+    snprintf(d->words, sizeof d->words, "; for rank %u, rank %u gives %ju elements and rank %u %ju", c->members[k].rank,
+             c->rank, (uintmax_t)mine[k], c->members[i].rank, (uintmax_t)theirs[k]);
+    return false;
+  }
+  return true;
+}
+
+/* Whether record r is of the same call as the part, arrays aside. */
+static bool agreement_of_call(const collective_part *p, const node_record *r) {
+  if (p->kind == COMM_SEND || p->kind == COMM_RECV) return agreement_of_pair(p, r);
+  return r->kind == p->kind && (p->kind == COMM_BARRIER || r->dtype == p->dtype) &&
+         (!kind_reduces(p->kind) || r->reduction == p->reduction) && (!kind_has_root(p->kind) || r->root == p->root) &&
+         (job_has_arrays(p->kind) || r->count == p->count);
+}
+
+/* "rank 1 called AllReduce #3 of 16 float32 (sum) in train of model.so", the place only of this rank's call. */
+static void describe_member(const collective *op, const collective_part *p, uint32_t member, const node_record *r,
+                            char *words, size_t bytes) {
+  char call[CALL_WORDS], site[CALL_WORDS] = "";
+  const agreement_call x = called_of_record(r, p->number);
+  describe_called(&x, call, sizeof call);
+  if (member == op->c->member) describe_site(op, site, sizeof site);
+  snprintf(words, bytes, "rank %u called %.70s%.58s", op->c->members[member].rank, call, site);
 }
 
 status agreement_check(const collective *op, const collective_part *p, uint32_t i) {
   const comm *c = op->c;
-  const node_record *r = node_record_of(c->node, p->job, i);
-  const uint32_t other = collective_member_of(op, p, i);
-  char detail[NODE_WORDS / 2] = "";
-  bool same;
-  if (p->kind == COMM_SEND || p->kind == COMM_RECV)
-    same = agreement_of_pair(p, r);
-  else
-    same = r->kind == p->kind && (p->kind == COMM_BARRIER || r->dtype == p->dtype) &&
-           (!kind_reduces(p->kind) || r->reduction == p->reduction) &&
-           (!kind_has_root(p->kind) || r->root == p->root) && (job_has_arrays(p->kind) || r->count == p->count) &&
-           (!job_has_arrays(p->kind) || p->only_agrees || agreement_of_arrays(op, p, r, other, detail, sizeof detail));
+  agreement_difference d = {.first = p->own, .second = i};
+  bool same = agreement_of_call(p, node_record_of(c->node, p->job, i));
+  if (same && job_has_arrays(p->kind) && !p->only_agrees) same = agreement_of_arrays(op, p, i, &d);
   if (likely(same)) return ST_OK;
-  char words[NODE_WORDS], mine[CALL_WORDS], theirs[CALL_WORDS], site[CALL_WORDS];
-  const agreement_call x = called_of_record(r, p->number);
-  agreement_describe(p, mine, sizeof mine);
-  describe_called(&x, theirs, sizeof theirs);
-  agreement_describe_site(op, site, sizeof site);
-  snprintf(words, sizeof words,
-           "the arguments for collective communication are inconsistent between ranks: rank %u called %.90s%.60s; rank "
-           "%u called %.90s%s%.140s",
-           c->rank, mine, site, c->members[other].rank, theirs, *detail ? "; " : "", detail);
+  char words[NODE_WORDS], first[MEMBER_WORDS], second[MEMBER_WORDS];
+  describe_member(op, p, collective_member_of(op, p, d.first), node_record_of(c->node, p->job, d.first), first,
+                  sizeof first);
+  describe_member(op, p, collective_member_of(op, p, d.second), node_record_of(c->node, p->job, d.second), second,
+                  sizeof second);
+  snprintf(words, sizeof words, "the arguments for collective communication are inconsistent between ranks: %s; %s%s",
+           first, second, d.words);
   return agreement_fail(op, ST_COMM_MISMATCH, words);
 }
 

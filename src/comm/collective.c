@@ -290,13 +290,28 @@ static uint32_t collective_gone_member(const collective *op, const collective_pa
   return UINT32_MAX;
 }
 
+/* The communicator was destroyed while the call waits. Ranks that have its record must not go on: the program may free
+ * the buffers. */
+static status collective_terminate(collective *op) {
+  bool has_arrived = false;
+  for (uint32_t i = 0; i < op->n_parts; ++i)
+    has_arrived |= op->parts[i].state == PART_ARRIVED || op->parts[i].state == PART_WORKS;
+  if (has_arrived) {
+    char words[NODE_WORDS], call[NODE_WORDS / 4], rank[NODE_WORDS / 4];
+    agreement_describe(&op->parts[0], call, sizeof call);
+    comm_describe_rank(op->c, op->c->rank, rank, sizeof rank);
+    snprintf(words, sizeof words, "%s has destroyed its communicator while it was in %s", rank, call);
+    (void)agreement_fail(op, ST_COMM_REMOTE, words);
+  }
+  return fail(ST_PEER_TIMEOUT, "Terminating operation due to external request: the communicator was destroyed");
+}
+
 /* The failures that do not come from a part: of the communicator, of a rank that is gone, of time. The latter two only
  * matter to a call that has waited. */
 static status collective_check(collective *op) {
   if (op->c->hosts) hosts_look(op->c);
   TRY(node_check(op->c->node));
-  if (unlikely(atomic_load_explicit(&op->c->destroyed, memory_order_relaxed)))
-    return fail(ST_PEER_TIMEOUT, "Terminating operation due to external request: the communicator was destroyed");
+  if (unlikely(atomic_load_explicit(&op->c->destroyed, memory_order_relaxed))) return collective_terminate(op);
   if (likely(!op->begun_ns)) return ST_OK;
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     const uint32_t member = collective_gone_member(op, &op->parts[i]);
@@ -317,7 +332,7 @@ static bool collective_moves(const collective *op) {
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     const collective_part *p = &op->parts[i];
     if (p->stage != op->stage || p->state == PART_DONE) continue;
-    if (p->type == PART_JOB ? part_moves(op, p) : messages_move(p)) return true;
+    if (p->type == PART_JOB ? part_moves(op, p) : messages_move(op, p)) return true;
   }
   return false;
 }
@@ -334,12 +349,20 @@ static bool collective_ready(const task *t) {
   return collective_moves(t->collective) || collective_fails(t->collective);
 }
 
+/* Ends a call that fails, or is dropped. */
+static void collective_abandon(collective *op) {
+  for (uint32_t i = 0; i < op->n_parts; ++i) part_revoke(op, &op->parts[i]);
+  collective_free(op);
+}
+
 /* The stream's failure for a communicator's: the code is that of a device whose peer does not answer. */
 static status collective_fail(collective *op, status st) {
-  collective_free(op);
-  if (st == ST_COMM_MISMATCH) return fail(ST_PEER_TIMEOUT, "EI0005: %s", fail_take());
-  if (st == ST_COMM_REMOTE || st == ST_COMM_TIMEOUT) return fail(ST_PEER_TIMEOUT, "EI0002: %s", fail_take());
-  return st;
+  char words[NODE_WORDS];
+  snprintf(words, sizeof words, "%s", fail_take());
+  collective_abandon(op);
+  if (st == ST_COMM_MISMATCH) return fail(ST_PEER_TIMEOUT, "EI0005: %s", words);
+  if (st == ST_COMM_REMOTE || st == ST_COMM_TIMEOUT) return fail(ST_PEER_TIMEOUT, "EI0002: %s", words);
+  return fail(st, "%s", words);
 }
 
 static bool collective_overlaps(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes) {
@@ -447,7 +470,7 @@ static void collective_drop(task *t, stream *s) {
              op->c->rank, call);
     agreement_fail(op, ST_COMM_REMOTE, words);
   }
-  collective_free(op);
+  collective_abandon(op);
 }
 
 static void collective_describe(const task *t, task_words *words) {

@@ -112,6 +112,10 @@ status part_begin(collective *op, collective_part *p);
 status part_advance(collective *op, collective_part *p);
 bool part_moves(const collective *op, const collective_part *p);
 void part_end(collective_part *p);
+
+/* Ends a job that fails: no rank begins a further chunk, and those under way are waited for, for a while, since the
+ * program may free its buffers as soon as its call has failed. May replace the pending message. */
+void part_revoke(collective *op, collective_part *p);
 bool part_has_record(const collective *op, const collective_part *p, uint32_t i);
 
 /* After something that other ranks of the host may wait for was published. */
@@ -133,7 +137,7 @@ void wide_number(collective *op);
  * number, the stage and both ranks. */
 status messages_add(collective *op, collective_part *p, uint32_t rank, bool receives, void *data, uint64_t bytes);
 status messages_advance(collective *op, collective_part *p);
-bool messages_move(const collective_part *p);
+bool messages_move(const collective *op, const collective_part *p);
 void messages_end(collective_part *p);
 
 /* agreement.c. Compares a record with this rank's own. On a difference the communicator fails, with words that say who

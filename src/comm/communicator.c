@@ -101,20 +101,29 @@ void comm_unref(comm *c) {
   if (object_unref(&c->o)) comm_free(c);
 }
 
+/* Finds a member's process, and maps its device's memory where it is another. */
+static status comm_find_process(comm *c, uint32_t i) {
+  comm_member *m = &c->members[i];
+  const comm_card *card = &c->cards[m->rank];
+  TRY(neighbour_find(&card->process, &m->process));
+  m->memory = card->memory;
+  if (neighbour_is_self(m->process)) {
+    c->has_own_peers |= i != c->member;
+    return ST_OK;
+  }
+  char *base;
+  TRY(neighbour_map(m->process, &m->memory, &base));
+  m->base = base;
+  return ST_OK;
+}
+
 /* Finds the process of each member, and which of them are others. */
 static status comm_find_processes(comm *c) {
   for (uint32_t i = 0; i < c->n_members; ++i) {
-    comm_member *m = &c->members[i];
-    const comm_card *card = &c->cards[m->rank];
-    TRY(neighbour_find(&card->process, &m->process));
-    m->memory = card->memory;
-    if (neighbour_is_self(m->process)) {
-      c->has_own_peers |= i != c->member;
-      continue;
-    }
-    char *base;
-    TRY(neighbour_map(m->process, &m->memory, &base));
-    m->base = base;
+    const comm_member *m = &c->members[i];
+    const status st = comm_find_process(c, i);
+    if (st != ST_OK) return fail(st, "rank %u can't be reached: %s", m->rank, fail_take());
+    if (neighbour_is_self(m->process)) continue;
     uint32_t k = 0;
     while (k < c->n_processes && c->processes[k] != m->process) ++k;
     if (k == c->n_processes) c->processes[c->n_processes++] = m->process;

@@ -42,7 +42,8 @@ static uint64_t hosts_note_tag(const comm *c, uint32_t from, uint32_t to) {
   return (c->hosts->id ^ NOTE_TAG_STEP) + ((uint64_t)from << 32 | to);
 }
 
-void hosts_tell(comm *c, status code, const char *words) {
+/* Sends the rank's only note to all ranks of other hosts. */
+static void hosts_send_note(comm *c, status code, const char *words) {
   comm_hosts *h = c->hosts;
   if (atomic_exchange(&h->telling, true)) return;
   h->own_note = (hosts_note){.code = code, .rank = c->rank};
@@ -57,6 +58,22 @@ void hosts_tell(comm *c, status code, const char *words) {
   net_progress();
 }
 
+void hosts_tell(comm *c, status code, const char *words) { hosts_send_note(c, code, words); }
+
+/* The others must not take this rank's end for a loss. Waits for a while until they have been told. */
+static void hosts_say_left(comm *c) {
+  const uint64_t most_ns = 1000 * 1000 * 1000, begun_ns = now_ns();
+  comm_hosts *h = c->hosts;
+  if (node_failure(c->node) == ST_OK) hosts_send_note(c, ST_OK, "");
+  for (uint32_t r = 0; r < c->n_ranks; ++r) {
+    hosts_rank *x = &h->ranks[r];
+    const char *lost;
+    while (x->told && !atomic_load(&x->own_request.state) && !net_is_lost(x->channel, &lost) &&
+           now_ns() - begun_ns < most_ns)
+      net_progress();
+  }
+}
+
 void hosts_look(comm *c) {
   comm_hosts *h = c->hosts;
   if (node_failure(c->node) != ST_OK) return;
@@ -64,6 +81,10 @@ void hosts_look(comm *c) {
     hosts_rank *x = &h->ranks[r];
     if (!x->listens) continue;
     const int state = atomic_load_explicit(&x->note_request.state, memory_order_acquire);
+    if (state == 1 && x->note.code == ST_OK) {
+      atomic_store_explicit(&x->left, true, memory_order_release);
+      continue;
+    }
     if (state == 1) {
       x->note.words[NODE_WORDS - 1] = '\0';
       node_fail(c->node, c->rank, x->note.code, x->note.words);
@@ -89,6 +110,7 @@ status hosts_fail_message(const collective *op, const collective_part *p, uint32
   const char *lost = "the message has another length than expected, or the connection has failed";
   hosts_look(c); /* which may know better */
   if (node_failure(c->node) != ST_OK) return node_check(c->node);
+  if (atomic_load(&c->hosts->ranks[rank].left)) lost = "the rank has destroyed its communicator";
   net_is_lost(c->hosts->ranks[rank].channel, &lost);
   agreement_describe(p, call, sizeof call);
   comm_describe_rank(c, rank, peer, sizeof peer);
@@ -128,6 +150,7 @@ status hosts_connect(comm *c, const net_address *addresses) {
 void hosts_disconnect(comm *c) {
   comm_hosts *h = c->hosts;
   if (!h) return;
+  if (c->node) hosts_say_left(c);
   for (uint32_t r = 0; r < c->n_ranks; ++r) {
     hosts_rank *x = &h->ranks[r];
     if (!x->channel) continue;

@@ -8,7 +8,7 @@
 #include "comm/collective_private.h"
 
 typedef struct {
-  status code;
+  status code; /* ST_OK: the rank has done all its calls and destroyed its communicator */
   uint32_t rank;
   char words[NODE_WORDS];
 } hosts_note;
@@ -20,6 +20,7 @@ typedef struct {
   hosts_note note;                     /* that the rank may send */
   net_request note_request, own_request;
   bool listens, told;
+  _Atomic bool left; /* it has said so; from then on it may end */
 } hosts_rank;
 
 typedef struct comm_hosts {

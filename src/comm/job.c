@@ -213,6 +213,23 @@ static void job_run(const job_plan *p, uint64_t slice, uint64_t first, uint64_t 
   }
 }
 
+void job_open(node_job *j, uint64_t number) {
+  uint64_t word = atomic_load(&j->next);
+  atomic_store(&j->done, 0);
+  while (word != (JOB_REVOKED | JOB_WORD(number)) && !atomic_compare_exchange_weak(&j->next, &word, JOB_WORD(number))) {
+  }
+}
+
+uint64_t job_revoke(node_job *j, uint64_t number) {
+  uint64_t word = atomic_load(&j->next), taken, revoked;
+  do {
+    const bool is_open = (word & ~JOB_REVOKED) / JOB_CHUNKS == JOB_WORD(number) / JOB_CHUNKS;
+    taken = is_open ? word % JOB_CHUNKS : 0;
+    revoked = JOB_REVOKED | (is_open ? word : JOB_WORD(number));
+  } while (!atomic_compare_exchange_weak(&j->next, &word, revoked));
+  return taken;
+}
+
 typedef struct {
   const job_plan *plan;
   node_job *job;
@@ -225,8 +242,8 @@ static void job_claim(const void *argument, int64_t part, int thread) {
   job_claims *claims = (job_claims *)(uintptr_t)argument;
   const job_plan *p = claims->plan;
   for (;;) {
-    const uint64_t chunk = atomic_fetch_add(&claims->job->next, 1);
-    if (chunk >= p->n_chunks) return;
+    const uint64_t word = atomic_fetch_add(&claims->job->next, 1), chunk = word % JOB_CHUNKS;
+    if (chunk >= p->n_chunks || word - chunk != JOB_WORD(p->number)) return; /* none is left, or they were revoked */
     uint64_t number;
     const uint64_t slice = job_slice_of(p, chunk, &number), first = number * p->chunk_elements,
                    left = job_slice_count(p, slice) - first;

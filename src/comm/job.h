@@ -12,6 +12,19 @@
 
 enum { JOB_MOST_RANKS = 64, JOB_WITHOUT_REDUCTION = COMM_N_REDUCTIONS };
 
+/* The word node_job.next: which job of the place it is for (the low bits of its number), the next chunk, and whether a
+ * rank whose call has failed has revoked the job, so that nobody takes a further chunk. */
+#define JOB_REVOKED      ((uint64_t)1 << 63)
+#define JOB_CHUNKS       ((uint64_t)1 << 40)
+#define JOB_WORD(number) ((uint64_t)(number) % ((uint64_t)1 << 23) * JOB_CHUNKS)
+
+/* Makes the place's counters those of the job `number`, unless that was revoked; for rank 0, before it publishes its
+ * record, without which nobody takes a chunk. */
+void job_open(node_job *j, uint64_t number);
+
+/* Revokes the job; returns how many chunks have been taken, which other ranks may still work on. */
+uint64_t job_revoke(node_job *j, uint64_t number);
+
 /* The arrays behind a record, each with an element per rank. */
 enum { JOB_SEND_COUNTS, JOB_SEND_OFFSETS, JOB_RECEIVE_COUNTS, JOB_RECEIVE_OFFSETS, JOB_N_ARRAYS };
 
@@ -30,6 +43,7 @@ typedef struct {
 
 typedef struct {
   comm_kind kind;
+  uint64_t number; /* of the job */
   uint32_t n_ranks, root;
   size_t element_bytes;
   comm_reduce *reduce; /* NULL: elements are copied */

@@ -42,6 +42,12 @@ static status messages_post(collective *op, collective_part *p) {
   return ST_OK;
 }
 
+/* Whether the message will never come: its sender has done all its calls, and what it had sent is there. */
+static bool messages_is_in_vain(const collective *op, const collective_message *m) {
+  return m->receives && atomic_load_explicit(&op->c->hosts->ranks[m->rank].left, memory_order_acquire) &&
+         atomic_load_explicit(&m->request.state, memory_order_acquire) == 0;
+}
+
 static int messages_state(const collective_message *m) {
   return atomic_load_explicit(&m->request.state, memory_order_acquire);
 }
@@ -51,17 +57,17 @@ status messages_advance(collective *op, collective_part *p) {
   net_progress();
   for (uint32_t i = 0; i < p->n_messages; ++i) {
     const collective_message *m = &p->messages[i];
-    if (messages_state(m) < 0) return hosts_fail_message(op, p, m->rank);
+    if (messages_state(m) < 0 || messages_is_in_vain(op, m)) return hosts_fail_message(op, p, m->rank);
     if (messages_state(m) == 0) return ST_OK;
   }
   p->state = PART_DONE;
   return ST_OK;
 }
 
-bool messages_move(const collective_part *p) {
+bool messages_move(const collective *op, const collective_part *p) {
   if (p->state == PART_BEFORE) return true;
   for (uint32_t i = 0; i < p->n_messages; ++i) {
-    if (messages_state(&p->messages[i]) < 0) return true;
+    if (messages_state(&p->messages[i]) < 0 || messages_is_in_vain(op, &p->messages[i])) return true;
     if (messages_state(&p->messages[i]) == 0) return false;
   }
   return true;

@@ -56,10 +56,13 @@ status neighbour_open(const neighbour_file *f, int *out) {
   snprintf(path, sizeof path, "/proc/%d/fd/%d", f->pid, f->file);
   *out = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (*out < 0)
-    return fail(ST_NOT_SUPPORTED, "the memory of process %d can't be reached: %s: %s", f->pid, path, strerror(errno));
+    return errno == ENOENT
+               ? fail(ST_COMM_REMOTE, "the memory of process %d is not there: the process has ended", f->pid)
+               : fail(ST_NOT_SUPPORTED, "the memory of process %d can't be reached: %s: %s", f->pid, path,
+                      strerror(errno));
   if (fstat(*out, &s) == 0 && s.st_dev == f->filesystem && s.st_ino == f->inode) return ST_OK;
   close(*out);
-  return fail(ST_NOT_SUPPORTED, "the memory of process %d is not where it was (the process has ended?)", f->pid);
+  return fail(ST_COMM_REMOTE, "the memory of process %d is not where it was: the process has ended", f->pid);
 }
 
 /* ---- the listener ------------------------------------------------------------------------------------------------ */
@@ -184,7 +187,7 @@ static status neighbour_make(const neighbour_card *card, neighbour **out) {
   close(file);
   if (st == ST_OK && n->page->unique != card->unique) {
     munmap(n->page, PAGE_FILE_BYTES);
-    st = fail(ST_NOT_SUPPORTED, "process %d has ended, and another one has its number", card->page.pid);
+    st = fail(ST_COMM_REMOTE, "process %d has ended, and another one has its number", card->page.pid);
   }
   if (st != ST_OK) {
     free(n);

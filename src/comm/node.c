@@ -2,6 +2,7 @@
 #include "comm/node.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,10 @@ void node_drop(node *n) {
   }
   mutex_unlock(&all.lock);
   if (!last) return;
+  for (node *kept = n->kept, *next; kept; kept = next) {
+    next = kept->next_kept;
+    node_drop(kept);
+  }
   munmap(n->head, n->file.bytes);
   budget_adjust(-1);
   if (n->owned >= 0) close(n->owned);
@@ -163,9 +168,18 @@ void node_drop(node *n) {
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
+/* Another rank is noting a failure. It does so within microseconds, unless it is killed or stopped meanwhile. */
+static void node_await_failure(const node *n) {
+  enum { LOOKS = 10000 };
+  for (int i = 0; i < LOOKS && atomic_load(&n->head->failed) == NODE_FAILING; ++i) sched_yield();
+}
+
 void node_fail(node *n, uint32_t rank, status code, const char *words) {
   uint32_t sound = NODE_SOUND;
-  if (!atomic_compare_exchange_strong(&n->head->failed, &sound, NODE_FAILING)) return;
+  if (!atomic_compare_exchange_strong(&n->head->failed, &sound, NODE_FAILING)) {
+    node_await_failure(n);
+    return;
+  }
   n->head->code = code;
   n->head->rank = rank;
   snprintf(n->head->words, sizeof n->head->words, "%s", words);

@@ -45,7 +45,7 @@ typedef struct {
 /* The header of a place; the records follow. The place is free for the next job when all ranks have left the one
  * before, which their records say. */
 typedef struct {
-  _Alignas(64) _Atomic uint64_t next; /* the first chunk that nobody has taken */
+  _Alignas(64) _Atomic uint64_t next; /* the first chunk that nobody has taken (JOB_WORD) */
   _Alignas(64) _Atomic uint64_t done; /* how many chunks are done */
 } node_job;
 
@@ -83,6 +83,9 @@ typedef struct node {
   uint32_t n_members, refs;
   uint64_t record_bytes, job_bytes, pair_bytes, jobs_at, most_extents;
   struct node *next;
+  /* Nodes of sub-communicators that this process has made and other members have yet to find, with a reference each.
+   * Guarded by subs_held of this node's head. */
+  struct node *kept, *next_kept;
 } node;
 
 /* Makes the file for n_members, whose devices have at most device_bytes. *out has one reference. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One job of a collective: how this rank brings its record, sees those of the others, works, and leaves. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,10 +94,7 @@ static status part_arrive(collective *op, collective_part *p) {
   if (p->arrays) memcpy(r->arrays, p->arrays, JOB_N_ARRAYS * (size_t)c->n_members * sizeof *p->arrays);
   if (!p->is_inline && p->receive_bytes) huge_before_write(p->receive_view, p->receive_bytes);
   p->state = PART_ARRIVED;
-  if (p->own == 0) { /* nobody takes chunks before this record is there */
-    atomic_store_explicit(&p->job->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&p->job->done, 0, memory_order_relaxed);
-  }
+  if (p->own == 0 && !p->is_inline) job_open(p->job, p->number);
   atomic_store_explicit(&r->number, p->number, memory_order_release); /* neighbour_expect() has the barrier */
   collective_tell(c);
   return ST_OK;
@@ -130,6 +128,7 @@ static status part_plan(collective *op, collective_part *p) {
   job_plan *plan = p->plan = job_plan_new(p->n_records);
   if (!plan) return fail(ST_NO_HOST_MEMORY, "no host memory for a collective's plan");
   plan->kind = p->kind;
+  plan->number = p->number;
   plan->root = p->kind == COMM_SEND || p->kind == COMM_RECV ? 0 : p->root;
   plan->element_bytes = comm_dtype_bytes(p->dtype);
   plan->count = p->count;
@@ -158,6 +157,17 @@ static status part_plan(collective *op, collective_part *p) {
 static void part_leave(const collective *op, collective_part *p) {
   p->state = PART_DONE;
   atomic_store_explicit(&node_record_of(op->c->node, p->job, p->own)->left, p->number, memory_order_release);
+}
+
+void part_revoke(collective *op, collective_part *p) {
+  const uint64_t most_ns = 200 * 1000 * 1000; /* a rank that is gone or stopped ends no chunk */
+  if (p->type != PART_JOB || p->is_inline || (p->state != PART_ARRIVED && p->state != PART_WORKS)) return;
+  uint64_t taken = job_revoke(p->job, p->number);
+  /* Who has taken a chunk has seen all records. */
+  if (!taken || (!p->plan && part_plan(op, p) != ST_OK)) return;
+  if (taken > p->plan->n_chunks) taken = p->plan->n_chunks;
+  const uint64_t begun_ns = now_ns();
+  while (atomic_load(&p->job->done) < taken && now_ns() - begun_ns < most_ns) sched_yield();
 }
 
 /* ---- advancing --------------------------------------------------------------------------------------------------- */
@@ -192,7 +202,7 @@ bool part_moves(const collective *op, const collective_part *p) {
 /* Compares records that have come. */
 static status part_see(collective *op, collective_part *p) {
   while (p->n_seen < p->n_records && part_has_record(op, p, p->n_seen)) {
-    if (p->n_seen != p->own) TRY(agreement_check(op, p, p->n_seen));
+    if (p->n_seen != p->own || p->arrays) TRY(agreement_check(op, p, p->n_seen));
     ++p->n_seen;
   }
   return ST_OK;

@@ -51,6 +51,14 @@ static inline bool rank_fails(rank_self *r, int line, const char *what, long cod
     if (!(call)) return false;                                                                                         \
   } while (0)
 
+/* Whether the message has this part. */
+static inline bool words_have(rank_self *r, const char *words, const char *part) {
+  if (words && strstr(words, part)) return true;
+  snprintf(r->words, sizeof r->words, "rank %u of %u: '%.100s' is not in: %.400s", r->rank, r->n, part,
+           words ? words : "(no message)");
+  return false;
+}
+
 /* ---- elements: small whole numbers, which every type holds exactly ---- */
 
 static inline size_t type_bytes(HcclDataType type) {

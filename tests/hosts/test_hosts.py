@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives between hosts, which are network namespaces of this machine (tests/support/hosts). Root only: exit status
+77 says that the machine does not permit this.
+
+    test_hosts.py HOSTS PROGRAM     the script that makes hosts, and the program of a rank (ranks.c)
+"""
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HOSTS, PROGRAM = sys.argv[1:3]
+SECONDS = 60  # after which a rank that still runs is a failure
+
+
+class Hosts:
+    """Two hosts, while the object lives."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="cannon_test_hosts.")
+        made = self.call("up", "2", check=False)
+        if made.returncode == 77:
+            print(made.stderr.strip(), file=sys.stderr)
+            sys.exit(77)
+        assert made.returncode == 0, made.stderr
+
+    def arguments(self, *words):
+        return [HOSTS, "-d", os.path.join(self.folder.name, "hosts"), "-o", str(os.getpid()), *words]
+
+    def call(self, *words, check=True):
+        return subprocess.run(self.arguments(*words), check=check, capture_output=True, text=True)
+
+    def down(self):
+        self.call("down", check=False)
+        self.folder.cleanup()
+
+
+class Launch:
+    """The ranks of one communicator, as processes; layout[h] is how many of them are on host h."""
+
+    def __init__(self, hosts, layout, mode, **settings):
+        self.folder = tempfile.TemporaryDirectory(dir=hosts.folder.name)
+        environment = dict(os.environ, CANNON_DEVICES="4", HCCL_BUFFSIZE="4", **settings)
+        # Each host has its own /dev/shm, so that the default ledger is the host's.
+        environment.pop("CANNON_LEDGER", None)
+        self.processes = []
+        for host, n in enumerate(layout):
+            for device in range(n):
+                words = [PROGRAM, str(sum(layout)), str(len(self.processes)), str(device), self.folder.name, mode]
+                self.processes.append(subprocess.Popen(
+                    hosts.arguments("run", str(host), "--", *words), env=environment, text=True,
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+
+    def wait_for_calls(self):
+        end = time.monotonic() + SECONDS
+        while not os.path.exists(os.path.join(self.folder.name, "calling")):
+            assert time.monotonic() < end, "rank 0 calls nothing"
+            time.sleep(0.01)
+
+    def outputs(self, ranks=None):
+        """The outputs and exit statuses of these ranks (default: all)."""
+        every = range(len(self.processes)) if ranks is None else ranks
+        try:
+            return [(self.processes[r].communicate(timeout=SECONDS)[0], self.processes[r].returncode) for r in every]
+        finally:
+            for p in self.processes:
+                if p.poll() is None:
+                    p.kill()
+            for p in self.processes:
+                p.wait()
+                p.stdout.close()
+            self.folder.cleanup()
+
+
+class Collectives(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = Hosts()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.hosts.down()
+
+    def checked(self, layout, **settings):
+        """All collectives are right. Returns the number of the sums' bits, which all ranks share."""
+        bits = set()
+        outputs = Launch(self.hosts, layout, "check", **settings).outputs()
+        for output, code in outputs:
+            self.assertEqual(code, 0, outputs)
+            bits.update(re.findall("bits ([0-9a-f]{16})", output))
+        self.assertEqual(len(bits), 1, bits)
+        return bits.pop()
+
+    def test_tcp(self):
+        self.checked([2, 2], CANNON_NET="tcp")
+
+    def test_ucx(self):
+        self.checked([2, 2], CANNON_NET="ucx")
+
+    def test_uneven(self):
+        self.checked([2, 1], CANNON_NET="tcp")
+        self.checked([1, 2], CANNON_NET="ucx")
+
+    def test_strict_determinism(self):
+        strict = {"HCCL_DETERMINISTIC": "strict", "CANNON_NET": "tcp"}
+        expected = self.checked([4], **strict)
+        self.assertEqual(self.checked([2, 2], **strict), expected)
+        self.assertEqual(self.checked([3, 1], **strict), expected)
+        self.assertEqual(self.checked([2, 2], HCCL_DETERMINISTIC="strict", CANNON_NET="ucx"), expected)
+
+    def lost(self, how, net, words):
+        launch = Launch(self.hosts, [2, 2], "lose", CANNON_NET=net)
+        launch.wait_for_calls()
+        time.sleep(0.1)
+        survivors = how(launch)
+        for output, code in launch.outputs(survivors):  # also the ranks of the side that was cut off
+            self.assertEqual(code, 0, output)
+            self.assertRegex(output, "rank [0-9] failed: .*" + words)
+
+    def test_killed_rank(self):
+        def kill(launch):  # nsenter has become the program
+            launch.processes[3].send_signal(signal.SIGKILL)
+            return [0, 1, 2]
+        for net in ("tcp", "ucx"):
+            with self.subTest(net):
+                self.lost(kill, net, r"rank 3 \(device 1 of process [0-9]+ on node1\)")
+
+    def test_cut_link(self):
+        def cut(launch):
+            self.hosts.call("cut", "1")
+            return None
+        try:
+            self.lost(cut, "tcp", "rank [0-3] .*is lost")
+        finally:
+            self.hosts.call("mend", "1")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
