@@ -99,6 +99,8 @@ bench: $(BUILD)/prefix
 	python3 bench/alloc.py --build $(BUILD)
 	python3 bench/busy.py --build $(BUILD)
 	python3 bench/plan.py --build $(BUILD)
+	@cmake --build $(BUILD) --target bench_comm
+	python3 bench/comm/run.py --build $(BUILD)
 
 test: $(BUILD)/prefix
 	$(call tests,$(BUILD)) -LE clients

@@ -7,6 +7,7 @@
 
 #include "api/hccl_api.h"
 #include "base/invariant.h"
+#include "base/log.h"
 
 /* The newest version, with all members that an older one begins with. */
 typedef struct {
@@ -99,6 +100,10 @@ hccl_outcome hccl_config_read(const HcclCommConfig *config, comm_config *out) {
   HCCL_TRY(check_text(c.udi, sizeof c.udi, "hcclUdi"));
   HCCL_TRY(check_text(c.algorithm, sizeof c.algorithm, "hcclAlgo"));
   HCCL_TRY(check_text(c.buffer_name, sizeof c.buffer_name, "hcclBufferName"));
+  if (c.algorithm[0])
+    log_line(LOG_WARNING,
+             "config->hcclAlgo is \"%s\"; it changes nothing, since algorithms are the process's (HCCL_ALGO)",
+             c.algorithm);
 
   out->buffer_mib = value_or_unset(c.buffer_mib);
   out->deterministic = value_or_unset(c.deterministic);

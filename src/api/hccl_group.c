@@ -155,10 +155,11 @@ hccl_outcome hccl_create_now(const hccl_creation *call) {
 hccl_outcome hccl_destroy_now(HcclComm handle) {
   HELD_COMM c = NULL;
   HCCL_TRY(hccl_comm_of(handle, &c));
-  HCCL_TRY(hccl_state_tell(handle, HCCL_COMM_STATE_PHASE_DESTROY_PRE));
+  const hccl_outcome before = hccl_state_tell(handle, HCCL_COMM_STATE_PHASE_DESTROY_PRE); /* stops nothing */
   HCCL_TRY_CORE(comm_destroy(c));
   hccl_memory_forget(handle);
-  return hccl_state_tell(handle, HCCL_COMM_STATE_PHASE_DESTROY_POST);
+  const hccl_outcome after = hccl_state_tell(handle, HCCL_COMM_STATE_PHASE_DESTROY_POST);
+  return before ? before : after;
 }
 
 /* A creation, and how it ended. The thread that runs it writes the last three. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/hccl_api.h"
+#include "base/forks.h"
 #include "base/lock.h"
 #include "memory/memory.h"
 
@@ -28,6 +29,7 @@ typedef struct area {
 } area;
 
 static mutex areas_lock = MUTEX_INITIALIZER(HCCL_MEMORY); /* guards the list */
+FORK_RENEWS(areas_lock)
 static area *areas;
 
 /* ---- the list, under the lock ---- */

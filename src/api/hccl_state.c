@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/hccl_api.h"
+#include "base/forks.h"
 #include "base/lock.h"
 #include "base/log.h"
 
@@ -17,6 +18,7 @@ typedef struct {
 } state_callback;
 
 static mutex callbacks_lock = MUTEX_INITIALIZER(HCCL_CALLBACKS); /* guards both */
+FORK_RENEWS(callbacks_lock)
 static state_callback callbacks[MOST_CALLBACKS];
 static int n_callbacks;
 

@@ -41,3 +41,13 @@ void hooks_step(hook_step step) {
   const hooks *h;
   EACH(h) if (h->step) h->step(&step);
 }
+
+void hooks_work(hook_work work) {
+  const hooks *h;
+  EACH(h) if (h->work) h->work(&work);
+}
+
+void hooks_collective(hook_collective collective) {
+  const hooks *h;
+  EACH(h) if (h->collective) h->collective(&collective);
+}

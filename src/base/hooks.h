@@ -38,15 +38,40 @@ typedef enum {
   HOOK_EVENT_AWAITED, /* by a stream */
   HOOK_STREAM_DONE,   /* the host has learnt that all tasks submitted to the stream are done */
   HOOK_EVENT_DONE,    /* the host has learnt that the event's latest record was reached */
+  /* Told while tasks run, in the order in which that happens, if a listener wants `work`: */
+  HOOK_EVENT_REACHED, /* a stream has come to the record of the event */
+  HOOK_EVENT_PASSED,  /* a stream has passed its wait for the event */
 } hook_step_kind;
 
 /* A step in the life of a stream or event. */
 typedef struct {
   hook_step_kind kind;
   int device;
-  uint32_t stream; /* the stream's number on the device; not set for HOOK_EVENT_DONE */
-  uint32_t event;  /* the event's number; only for kinds with EVENT in their name */
+  uint32_t stream;     /* the stream's number on the device; not set for HOOK_EVENT_DONE */
+  uint32_t event;      /* the event's number; only for kinds with EVENT in their name */
+  uint64_t generation; /* of EVENT_REACHED and EVENT_PASSED: which of the event's records, counted from 1 */
 } hook_step;
+
+/* A task that has run: so much time of a stream, on now_ns()'s clock. Not told of tasks that order other tasks or
+ * communicate. */
+typedef struct {
+  int device;
+  uint32_t stream;
+  uint64_t begin_ns, end_ns;
+} hook_work;
+
+/* A collective of one rank that is over. */
+typedef struct {
+  int device;
+  uint32_t stream;
+  uint64_t communicator; /* a number that all of its ranks have, and no other communicator */
+  int kind;              /* comm_kind */
+  uint32_t dtype_bytes;
+  uint64_t count; /* elements, as the call has it */
+  uint32_t n_ranks, rank;
+  uint32_t peer;             /* the root; the peer of Send and Recv */
+  uint64_t begin_ns, end_ns; /* from the moment at which the stream came to it */
+} hook_collective;
 
 typedef struct {
   void (*alloc)(const hook_block *block);            /* may be NULL, as the other functions */
@@ -55,6 +80,8 @@ typedef struct {
    * the address into `words`, for the message: the first listener that does so wins. */
   void (*bad_free)(uintptr_t address, void *site, char *words, size_t bytes);
   void (*step)(const hook_step *step);
+  void (*work)(const hook_work *work);
+  void (*collective)(const hook_collective *collective);
 } hooks;
 
 extern INTERNAL _Atomic bool hooks_on;
@@ -67,9 +94,11 @@ static inline bool hooks_any(void) { return atomic_load_explicit(&hooks_on, memo
 void hooks_alloc(hook_block block);
 void hooks_free(hook_block block, void *site);
 void hooks_step(hook_step step);
+void hooks_work(hook_work work);
+void hooks_collective(hook_collective collective);
 
 static inline void hooks_tell_step(hook_step_kind kind, int device, uint32_t stream, uint32_t event) {
-  if (__builtin_expect(hooks_any(), 0)) hooks_step((hook_step){kind, device, stream, event});
+  if (__builtin_expect(hooks_any(), 0)) hooks_step((hook_step){kind, device, stream, event, 0});
 }
 
 /* Reports a free that failed with st, and adds what the listeners know to the pending message. Returns st. */

@@ -11,6 +11,7 @@ int command_top(int argc, char **argv);
 int command_env(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_replay(int argc, char **argv);
+int command_scale(int argc, char **argv);
 int command_plan(int argc, char **argv);
 
 #endif

@@ -14,6 +14,7 @@ static const struct {
     {"top", "show the memory and operators of running programs", command_top},
     {"env", "print the environment that programs need, as shell commands", command_env},
     {"replay", "replay a recorded trace of allocations through several allocators", command_replay},
+    {"scale", "predict the time of a recorded training step on more devices", command_scale},
     {"plan", "find memory offsets for buffers with known lifetimes", command_plan},
     {"info", "show devices, profiles, version, and coverage of CANN's interface", command_info},
 };
@@ -63,7 +64,8 @@ static int run_command(int argc, char **argv) {
   }
   for (int i = 0; i < N_COMMANDS; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
-  fprintf(stderr, "cannon: unknown command '%s', expected run, top, env, replay, plan or info (see cannon --help)\n",
+  fprintf(stderr,
+          "cannon: unknown command '%s', expected run, top, env, replay, scale, plan or info (see cannon --help)\n",
           argv[1]);
   return EXIT_USAGE;
 }

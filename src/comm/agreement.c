@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the ranks of a communicator called the same thing, and the words where they did not, or where one is missing. */
+/* Whether the ranks of a communicator called the same thing, and the words where they did not, or where one is
+ * missing. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "comm/collective_private.h"
 #include "comm/hosts.h"
 
@@ -38,7 +40,7 @@ void agreement_describe(const collective_part *p, char *words, size_t bytes) {
 }
 
 /* Where the program made the call: the function or library, as the dynamic linker knows it. "" where it does not. */
-static void describe_site(const collective *op, char *words, size_t bytes) {
+static void agreement_describe_site(const collective *op, char *words, size_t bytes) {
   Dl_info info;
   words[0] = '\0';
   if (!op->call.site || !dladdr(op->call.site, &info)) return;
@@ -110,10 +112,10 @@ status agreement_check(const collective *op, const collective_part *p, uint32_t 
   const agreement_call x = called_of_record(r, p->number);
   agreement_describe(p, mine, sizeof mine);
   describe_called(&x, theirs, sizeof theirs);
-  describe_site(op, site, sizeof site);
+  agreement_describe_site(op, site, sizeof site);
   snprintf(words, sizeof words,
-           "the arguments for collective communication are inconsistent between ranks: rank %u called %s%s; rank %u "
-           "called %s%s%s",
+           "the arguments for collective communication are inconsistent between ranks: rank %u called %.90s%.60s; rank "
+           "%u called %.90s%s%.140s",
            c->rank, mine, site, c->members[other].rank, theirs, *detail ? "; " : "", detail);
   return agreement_fail(op, ST_COMM_MISMATCH, words);
 }
@@ -157,23 +159,43 @@ status agreement_fail_gone(const collective *op, const collective_part *p, uint3
   return agreement_fail(op, ST_COMM_REMOTE, words);
 }
 
+/* The member whose record a part still misses; UINT32_MAX: none. */
+static uint32_t agreement_missing(const collective *op, const collective_part *p) {
+  for (uint32_t i = 0; i < p->n_records; ++i)
+    if (i != p->own &&
+        (p->state == PART_BEFORE || atomic_load(&node_record_of(op->c->node, p->job, i)->number) != p->number))
+      return collective_member_of(op, p, i);
+  return UINT32_MAX;
+}
+
+/* The words of a timeout, as HCCL begins them. A message has room for a short cycle; the log has all of it. */
 status agreement_fail_late(const collective *op, const collective_part *p) {
   const comm *c = op->c;
-  char words[NODE_WORDS], mine[CALL_WORDS], rank[RANK_WORDS] = "", last[CALL_WORDS] = "";
-  agreement_describe(p, mine, sizeof mine);
-  for (uint32_t i = 0; i < p->n_records; ++i) {
-    if (i == p->own ||
-        (p->state != PART_BEFORE && atomic_load(&node_record_of(c->node, p->job, i)->number) == p->number))
-      continue;
-    const uint32_t member = collective_member_of(op, p, i);
+  char words[NODE_WORDS], cycle[WAITS_CYCLE_WORDS], mine[CALL_WORDS], last[CALL_WORDS] = "";
+  char rank[RANK_WORDS] = "unknown";
+  const uint32_t member = agreement_missing(op, p);
+  const bool found = account_describe_cycle(op, cycle, sizeof cycle);
+  if (found) log_line(LOG_ERROR, "ranks wait for each other: %s", cycle);
+  if (member != UINT32_MAX && found) {
+    snprintf(rank, sizeof rank, "rank %u", c->members[member].rank);
+  } else if (member != UINT32_MAX) {
     comm_describe_rank(c, c->members[member].rank, rank, sizeof rank);
     describe_last_call(c, member, last, sizeof last);
+  }
+  for (uint32_t i = 0; i < p->n_messages; ++i) {
+    if (atomic_load(&p->messages[i].request.state)) continue;
+    comm_describe_rank(c, p->messages[i].rank, rank, sizeof rank);
     break;
   }
-  snprintf(
+  agreement_describe(p, mine, sizeof mine);
+  const int n = snprintf(
       words, sizeof words,
       "The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify "
       "record from remote rank [%s]. Rank %u has waited %ju s in %s%s",
-      *rank ? rank : "unknown", c->rank, (uintmax_t)((now_ns() - op->begun_ns) / 1000000000), mine, last);
+      rank, c->rank, (uintmax_t)((now_ns() - op->begun_ns) / 1000000000), mine, last);
+  enum { CYCLE_PREFIX = 32 };
+  const int room = (int)sizeof words - n - CYCLE_PREFIX;
+  if (found && n > 0 && room > 0)
+    snprintf(words + n, sizeof words - (size_t)n, "; ranks wait for each other: %.*s", room, cycle);
   return agreement_fail(op, ST_COMM_TIMEOUT, words);
 }

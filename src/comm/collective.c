@@ -26,13 +26,14 @@ static const uint64_t DEAD_GRACE_NS = 500 * 1000 * 1000; /* chunks that others h
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void collective_free(collective *op) {
+  account_end(op);
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     collective_part *p = &op->parts[i];
     messages_end(p);
     part_end(p);
     free(p->inputs);
   }
-  free(op->parts);
+  if (op->parts != &op->first) free(op->parts);
   if (op->scratch) memory_free(op->scratch, FREE_DEVICE, NULL);
   if (op->waits) atomic_fetch_sub(&op->c->n_waiting, 1);
   free((void *)(uintptr_t)op->call.send_counts); /* the first of the call's arrays, which are one block */
@@ -86,21 +87,29 @@ static status collective_make(comm *c, const collective_call *call, const collec
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-collective_part *collective_add(collective *op, part_type type, uint32_t stage) {
-  enum { FIRST_ROOM = 1 };
-  if (op->n_parts == op->n_room) {
-    const uint32_t room = op->n_room ? 2 * op->n_room : FIRST_ROOM;
-    collective_part *parts = realloc(op->parts, room * sizeof *parts);
-    if (!parts) {
-      fail_words("no host memory for a collective's parts");
-      return NULL;
-    }
-    op->parts = parts;
-    op->n_room = room;
+static bool collective_grow(collective *op) {
+  const uint32_t room = 2 * op->n_room;
+  collective_part *parts = malloc(room * sizeof *parts);
+  if (!parts) {
+    fail_words("no host memory for a collective's parts");
+    return false;
   }
+  memcpy(parts, op->parts, op->n_parts * sizeof *parts);
+  if (op->parts != &op->first) free(op->parts);
+  op->parts = parts;
+  op->n_room = room;
+  return true;
+}
+
+collective_part *collective_add(collective *op, part_type type, uint32_t stage) {
+  if (!op->parts) {
+    op->parts = &op->first;
+    op->n_room = 1;
+  }
+  if (op->n_parts == op->n_room && !collective_grow(op)) return NULL;
   INVARIANT(!op->n_parts || op->parts[op->n_parts - 1].stage <= stage);
   collective_part *p = &op->parts[op->n_parts++];
-  memset(p, 0, sizeof *p);
+  if (p != &op->first) memset(p, 0, sizeof *p);
   p->type = type;
   p->stage = stage;
   p->dtype = op->call.dtype;
@@ -168,8 +177,8 @@ status collective_add_job(collective *op, uint32_t stage, const collective_job *
   return ST_OK;
 }
 
-/* The parts of a call whose ranks are all on this host: a rank and a member are the same number then, but for the order of
- * processes, in which both are. */
+/* The parts of a call whose ranks are all on this host: a rank and a member are the same number then, but for the order
+ * of processes, in which both are. */
 static status collective_build(collective *op) {
   const collective_call *call = &op->call;
   if (op->c->hosts) return wide_build(op);
@@ -299,6 +308,8 @@ static status collective_check(collective *op) {
   return ST_OK;
 }
 
+static status collective_run(task *t, stream *s);
+
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
 
 /* Whether any part of the present stage can go on. */
@@ -329,6 +340,38 @@ static status collective_fail(collective *op, status st) {
   if (st == ST_COMM_MISMATCH) return fail(ST_PEER_TIMEOUT, "EI0005: %s", fail_take());
   if (st == ST_COMM_REMOTE || st == ST_COMM_TIMEOUT) return fail(ST_PEER_TIMEOUT, "EI0002: %s", fail_take());
   return st;
+}
+
+static bool collective_overlaps(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes) {
+  return a_bytes && b_bytes && a < b + b_bytes && b < a + a_bytes;
+}
+
+/* Whether the call, which follows those at `before` in their stream, may bring its data while they still wait: it is a
+ * short one of the same communicator, and reads nothing that they write. */
+static bool collective_may_begin(const collective *op, const collective *const *before, uint32_t n) {
+  const collective_part *p = op->parts;
+  if (op->c != before[0]->c || op->n_parts != 1 || p->type != PART_JOB || !p->is_inline) return false;
+  for (uint32_t i = 0; i < n; ++i)
+    for (uint32_t k = 0; k < before[i]->n_parts; ++k) {
+      const collective_part *q = &before[i]->parts[k];
+      if (collective_overlaps(p->send_view, p->send_bytes, q->receive_view, q->receive_bytes)) return false;
+    }
+  return true;
+}
+
+/* A call that has to wait brings the data of the short calls behind it, so that consecutive small collectives wait for
+ * the other ranks once: they are one exchange. */
+static status collective_look_ahead(collective *op, stream *s) {
+  const collective *before[NODE_JOBS] = {op};
+  op->looked_ahead = true;
+  for (uint32_t n = 1; n < NODE_JOBS; ++n) {
+    const task *t = stream_peek(s, n);
+    if (!t || t->kind->run != collective_run || !t->collective) break;
+    if (!collective_may_begin(t->collective, before, n)) break;
+    TRY(part_begin(t->collective, t->collective->parts));
+    before[n] = t->collective;
+  }
+  return ST_OK;
 }
 
 /* The call waits for the first time. */
@@ -367,18 +410,25 @@ static status collective_run(task *t, stream *s) {
   collective *op = t->collective;
   bool done;
   if (!op) return fail(ST_NO_HOST_MEMORY, "no host memory for a collective of a graph");
+  if (unlikely(account_is_wanted())) account_begin(op);
   status st = collective_check(op);
   if (st == ST_OK) st = collective_advance(op, &done);
   if (st != ST_OK) return collective_fail(op, st);
   if (done) {
+    account_done(op, s);
     collective_free(op);
     return ST_OK;
+  }
+  if (!op->looked_ahead) {
+    st = collective_look_ahead(op, s);
+    if (st != ST_OK) return collective_fail(op, st);
   }
   if (!collective_polled(op)) return TASK_GOES_ON;
   op->waits_since_ns = 0;
   op->kicked = false;
   if (!op->waits) atomic_fetch_add(&op->c->n_waiting, 1);
   op->waits = true;
+  account_wait(op);
   outside_block(t, s);
   neighbour_expect();
   if (collective_ready(t)) outside_look();
@@ -401,12 +451,7 @@ static void collective_drop(task *t, stream *s) {
 }
 
 static void collective_describe(const task *t, task_words *words) {
-  const collective *op = t->collective;
-  if (!op) return;
-  words->name = comm_kind_name((int)op->call.kind);
-  words->type = words->name;
-  words->bytes = 0;
-  for (uint32_t i = 0; i < op->n_parts; ++i) words->bytes += op->parts[i].send_bytes + op->parts[i].receive_bytes;
+  if (t->collective) account_describe(t->collective, words);
 }
 
 static void collective_uses(const task *t, task_use *tell, void *argument) {
@@ -435,6 +480,7 @@ static void collective_copied(task *t) {
 static void collective_release(task *t) { collective_free(t->collective); }
 
 static const task_kind collective_kind = {.name = "collective",
+                                          .tells = TASK_TELLS_NOTHING,
                                           .run = collective_run,
                                           .drop = collective_drop,
                                           .ready = collective_ready,

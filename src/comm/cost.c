@@ -63,7 +63,7 @@ typedef struct {
   uint32_t (*pair)[2]; /* of the rank at hand: to and from each peer in the round at hand */
 } walk_state;
 
-static void keep_larger(uint32_t *most, uint32_t n) {
+static void load_keep(uint32_t *most, uint32_t n) {
   if (n > *most) *most = n;
 }
 
@@ -72,9 +72,9 @@ static void walk_message(walk_state *w, uint32_t rank, const schedule_step *s) {
   const int direction = s->action == SCHEDULE_RECEIVE;
   round_sums *sums = &w->sums[s->round];
   level_load *load = &w->load[s->round].level[l];
-  keep_larger(&load->rank, sums->rank[l][direction] += s->count);
-  keep_larger(&load->group, sums->group[l][direction] += s->count);
-  keep_larger(&load->link, w->pair[s->peer][direction] += s->count);
+  load_keep(&load->rank, sums->rank[l][direction] += s->count);
+  load_keep(&load->group, sums->group[l][direction] += s->count);
+  load_keep(&load->link, w->pair[s->peer][direction] += s->count);
 }
 
 static void walk_rank(walk_state *w, uint32_t rank, const schedule *s) {
@@ -87,7 +87,7 @@ static void walk_rank(walk_state *w, uint32_t rank, const schedule *s) {
       if (step->action > SCHEDULE_REDUCE) walk_message(w, rank, step);
       if (step->action == SCHEDULE_REDUCE) reduced += step->count * step->n_in;
     }
-    keep_larger(&w->load[round].reduced, reduced);
+    load_keep(&w->load[round].reduced, reduced);
     for (uint32_t k = i; k < end; ++k)
       if (s->step[k].action > SCHEDULE_REDUCE) memset(w->pair[s->step[k].peer], 0, sizeof *w->pair);
   }
@@ -163,7 +163,7 @@ static bool same_spec(const schedule_spec *a, const schedule_spec *b) {
   return same;
 }
 
-static status profile_make(const cost_model *m, const schedule_spec *spec, uint32_t stride, cost_profile *out) {
+static status cost_profile_make(const cost_model *m, const schedule_spec *spec, uint32_t stride, cost_profile *out) {
   const bool is_pair = spec->kind == COMM_SEND || spec->kind == COMM_RECV;
   const uint32_t n = schedule_n_ranks(spec);
   walk_state w = {.t = &m->t, .stride = stride, .pair = calloc(n, sizeof *w.pair)};
@@ -176,7 +176,7 @@ static status profile_make(const cost_model *m, const schedule_spec *spec, uint3
   return st;
 }
 
-static status profile_find(cost_model *m, const schedule_spec *spec, uint32_t stride, const cost_profile **out) {
+static status cost_profile_find(cost_model *m, const schedule_spec *spec, uint32_t stride, const cost_profile **out) {
   for (uint32_t i = 0; i < m->n_profiles; ++i) {
     *out = &m->profile[i];
     if (m->profile[i].stride == stride && same_spec(&m->profile[i].spec, spec)) return ST_OK;
@@ -188,7 +188,7 @@ static status profile_find(cost_model *m, const schedule_spec *spec, uint32_t st
     m->profile = grown;
     m->capacity = capacity;
   }
-  TRY(profile_make(m, spec, stride, &m->profile[m->n_profiles]));
+  TRY(cost_profile_make(m, spec, stride, &m->profile[m->n_profiles]));
   *out = &m->profile[m->n_profiles++];
   return ST_OK;
 }
@@ -234,7 +234,7 @@ static void add_round(const topology *t, const round_load *round, uint32_t strid
 status cost_of_schedule(cost_model *m, const schedule_spec *spec, const cost_call *call, cost_result *out) {
   const cost_profile *p;
   *out = (cost_result){.spec = *spec};
-  TRY(profile_find(m, spec, call->stride, &p));
+  TRY(cost_profile_find(m, spec, call->stride, &p));
   const double bytes = (double)call->bytes;
   const double slice_bytes = schedule_has_parts(spec->kind) ? bytes : bytes / schedule_whole_slices(spec);
   for (uint32_t i = 0; i < p->n_rounds; ++i) add_round(&m->t, &p->round[i], call->stride, slice_bytes, out);

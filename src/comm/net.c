@@ -42,7 +42,7 @@ static struct {
   _Atomic uint32_t thread; /* NET_THREAD_... */
 } net = {.event = -1, .wake = -1};
 
-/* ---- the lock -------------------------------------------------------------------------------------------------------- */
+/* ---- the lock ---------------------------------------------------------------------------------------------- */
 
 /* Frees channels that nobody needs any more. One that no caller has had yet stays even when it is lost: the peer's
  * messages are in it, and the caller for them may come while the endpoint is open. */
@@ -80,7 +80,7 @@ static void net_unlock_after_post(void) {
   mutex_unlock(&net_lock);
 }
 
-/* ---- what engines call ------------------------------------------------------------------------------------------------ */
+/* ---- what engines call -------------------------------------------------------------------------------------- */
 
 void net_wake_later(void) { net.thread_looks_again = true; }
 
@@ -136,7 +136,7 @@ void net_note_failed(net_channel *c, const char *format, ...) {
 
 status net_fail_lost(const net_channel *c) { return fail(ST_COMM_REMOTE, "%s", c->lost_words); }
 
-/* ---- the thread -------------------------------------------------------------------------------------------------------- */
+/* ---- the thread ---------------------------------------------------------------------------------------------- */
 
 /* Sleeps until there is something to do. */
 static void net_sleep(const net_engine *engine) {
@@ -199,7 +199,7 @@ static void net_stop_thread(void) {
   while ((state = atomic_load(&net.thread)) != NET_THREAD_NONE) futex_wait(&net.thread, state, 0);
 }
 
-/* ---- forks ------------------------------------------------------------------------------------------------------------- */
+/* ---- forks --------------------------------------------------------------------------------------------------- */
 
 static void net_before_fork(void) { mutex_lock(&net_lock); }
 static void net_in_parent(void) { mutex_unlock(&net_lock); }
@@ -223,7 +223,7 @@ static void net_in_child(void) {
   mutex_renew(&net_lock);
 }
 
-/* ---- opening and closing ----------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------------------------------------------- */
 
 static const net_engine *net_choice(void) {
 #ifdef CANNON_UCX
@@ -304,7 +304,7 @@ void net_close(void) {
   net_unlock_and_tell();
 }
 
-/* ---- channels ---------------------------------------------------------------------------------------------------------- */
+/* ---- channels ------------------------------------------------------------------------------------------------ */
 
 /* Checks that the address is one that this endpoint can reach. */
 static status net_check_address(const net_address *peer, const char *peer_words) {
@@ -357,7 +357,7 @@ bool net_is_lost(net_channel *c, const char **words) {
   return lost;
 }
 
-/* ---- messages ---------------------------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------------------------ */
 
 _Static_assert(sizeof(void *) * 12 == sizeof((net_request *)NULL)->internal, "net_request has 12 words for engines");
 

@@ -64,7 +64,7 @@ typedef enum {
   TCP_GONE
 } tcp_state;
 
-/* What the epoll set tells about: the listening socket, a connection that has not said yet whose it is, or a channel. */
+/* What the epoll set tells about: the listening socket, a connection that has not said whose it is, or a channel. */
 typedef struct {
   enum { TCP_LISTENER, TCP_GUEST, TCP_CHANNEL } kind;
   int fd; /* -1: none */

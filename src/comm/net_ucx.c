@@ -83,14 +83,20 @@ static struct {
   bool is_parents; /* this process was forked from one that had an endpoint */
 } ucx;
 
-/* ---- the library --------------------------------------------------------------------------------------------------- */
+/* ---- the library ----------------------------------------------------------------------------------------- */
 
-/* UCX installs handlers for faults when it is loaded; those that were there before are put back. */
+/* UCX installs handlers for faults when it is loaded; those that were there before are put back. It would also patch
+ * the code of mmap, munmap and others in the C library, to learn of changes to memory that it has registered with
+ * hardware; but Cannon moves memory by these functions all the time. It reads the variable that prevents this while it
+ * is loaded. */
 static void *ucx_load_quietly(void) {
   static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
   struct sigaction before[sizeof faults / sizeof *faults];
   for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i) sigaction(faults[i], NULL, &before[i]);
+  const bool is_set = getenv("UCX_MEM_EVENTS");
+  setenv("UCX_MEM_EVENTS", "n", 0);
   void *library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (!is_set) unsetenv("UCX_MEM_EVENTS");
   for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i) sigaction(faults[i], &before[i], NULL);
   return library;
 }
@@ -132,7 +138,7 @@ bool net_ucx_is_there(bool asked_for) {
   return false;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------------------- */
 
 static status ucx_failed(const char *what, ucs_status_t error) {
   return fail(ST_FAILURE, "UCX: %s: %s (CANNON_NET=tcp does without UCX)", what, ucx.ucs_status_string(error));
@@ -229,7 +235,7 @@ static status ucx_open(net_address *address, int *event) {
   return st;
 }
 
-/* ---- operations ---------------------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------------------ */
 
 /* A bijection of 64-bit numbers (the end of splitmix64). */
 static uint64_t ucx_mix(uint64_t z) {
@@ -287,7 +293,7 @@ static void ucx_on_error(void *channel, ucp_ep_h ep, ucs_status_t error) {
   c->broken = ucx.any_broken = true;
 }
 
-/* ---- channels ------------------------------------------------------------------------------------------------------ */
+/* ---- channels -------------------------------------------------------------------------------------------- */
 
 static void ucx_close_ep(ucx_channel *c) {
   const ucp_request_param_t params = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
@@ -347,7 +353,7 @@ static bool ucx_may_sleep(int *timeout_ms) {
   return ucx.ucp_worker_arm(ucx.worker) == UCS_OK;
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------------------- */
 
 static ucx_op *ucx_op_make(ucx_channel *c, uint64_t tag, size_t bytes, net_request *r, bool is_receive) {
   ucx_op *op = malloc(sizeof *op);
@@ -422,7 +428,7 @@ static void ucx_cancel(net_channel *channel, net_request *r) {
   }
 }
 
-/* ---- closing ------------------------------------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------------------------- */
 
 static void ucx_release(net_channel *channel) {
   ucx_channel *c = (ucx_channel *)channel;

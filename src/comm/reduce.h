@@ -13,9 +13,9 @@
  * n_out >= 1 vectors out[]. An output may be the same vector as an input, but must not overlap one otherwise. Addresses
  * are multiples of the element's size. Integers wrap around. 16-bit floats are reduced in float and rounded once, to
  * nearest even. A maximum or minimum with a NaN among its operands is NaN; of zeros with different signs, max takes +0
- * and min -0. The bits of the result depend on the operands only: a result that is NaN has the bits of the positive quiet
- * NaN without payload. A single input (n_in 1) is copied as it is. stream_out: the outputs are long, and are written past
- * the caches; other threads see them after any release, as they see ordinary stores. */
+ * and min -0. The bits of the result depend on the operands only: a result that is NaN has the bits of the positive
+ * quiet NaN without payload. A single input (n_in 1) is copied as it is. stream_out: the outputs are long, and are
+ * written past the caches; other threads see them after any release, as they see ordinary stores. */
 typedef void comm_reduce(void *const *out, int n_out, const void *const *in, int n_in, size_t count, bool stream_out);
 
 /* The function for a type and an operation on this processor; NULL where HCCL has none (8-bit floats, int128). */

@@ -86,9 +86,14 @@ static void launch_uses(const task *t, task_use *tell, void *argument) {
   if (t->launch.scratch) tell(argument, t->launch.scratch, e->workspace_bytes, VMM_READ | VMM_WRITE);
 }
 
-static const task_kind captured_launch = {
-    .name = "operator", .run = run_again, .describe = describe_launch, .release = release, .uses = launch_uses};
+static const task_kind captured_launch = {.name = "operator",
+                                          .tells = TASK_TELLS_WORK,
+                                          .run = run_again,
+                                          .describe = describe_launch,
+                                          .release = release,
+                                          .uses = launch_uses};
 static const task_kind launch_kind = {.name = "operator",
+                                      .tells = TASK_TELLS_WORK,
                                       .run = run_launch,
                                       .drop = drop_launch,
                                       .describe = describe_launch,

@@ -193,9 +193,7 @@ static bool read_recording(const char *data, size_t n, int device, builder *b, c
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the unpacked contents of a file, followed by a zero byte, to be freed by the caller; NULL, with the reason
- * in error, if it cannot be read. */
-static char *unpack_file(const char *path, size_t *n, char error[256]) {
+char *trace_unpack(const char *path, size_t *n, char error[256]) {
   gzFile file = gzopen(path, "rb");
   if (!file) {
     snprintf(error, 256, "%s", strerror(errno));
@@ -232,7 +230,7 @@ static char *unpack_file(const char *path, size_t *n, char error[256]) {
 
 bool trace_read(const char *path, int device, trace *out, char error[256]) {
   size_t n;
-  char *data = unpack_file(path, &n, error);
+  char *data = trace_unpack(path, &n, error);
   *out = (trace){0};
   if (!data) return false;
   builder b = {.trace = out};

@@ -36,4 +36,8 @@ typedef struct {
 bool trace_read(const char *path, int device, trace *out, char error[256]);
 void trace_free(trace *t);
 
+/* Returns the contents of a file, unpacked if it is compressed by gzip and followed by a zero byte, to be freed by the
+ * caller; NULL, with the reason in error, if it cannot be read. */
+char *trace_unpack(const char *path, size_t *n, char error[256]);
+
 #endif

@@ -211,14 +211,21 @@ static void prefetch_uses(const task *t, task_use *tell, void *argument) {
 }
 
 static const task_kind captured_copy = {
-    .name = "memcpy", .run = run_captured_copy, .describe = describe_copy, .uses = copy_uses};
+    .name = "memcpy", .tells = TASK_TELLS_WORK, .run = run_captured_copy, .describe = describe_copy, .uses = copy_uses};
 
 /* ---- in streams -------------------------------------------------------------------------------------------------- */
 
-static const task_kind copy_task = {
-    .name = "memcpy", .run = copy_task_run, .describe = describe_copy, .captured = &captured_copy};
-static const task_kind fill_task = {
-    .name = "memset", .run = run_fill, .describe = describe_fill, .captured = &fill_task, .uses = fill_uses};
+static const task_kind copy_task = {.name = "memcpy",
+                                    .tells = TASK_TELLS_WORK,
+                                    .run = copy_task_run,
+                                    .describe = describe_copy,
+                                    .captured = &captured_copy};
+static const task_kind fill_task = {.name = "memset",
+                                    .tells = TASK_TELLS_WORK,
+                                    .run = run_fill,
+                                    .describe = describe_fill,
+                                    .captured = &fill_task,
+                                    .uses = fill_uses};
 static const task_kind prefetch_task = {
     .name = "prefetch", .run = run_prefetch, .captured = &prefetch_task, .uses = prefetch_uses};
 

@@ -43,8 +43,11 @@ static void by_pointers_uses(const task *t, task_use *tell, void *argument) {
   tell(argument, t->indirect.src, sizeof(void *), VMM_READ);
 }
 
-static const task_kind by_pointers_kind = {
-    .name = "memcpy with offset", .run = run_by_pointers, .captured = &by_pointers_kind, .uses = by_pointers_uses};
+static const task_kind by_pointers_kind = {.name = "memcpy with offset",
+                                           .tells = TASK_TELLS_WORK,
+                                           .run = run_by_pointers,
+                                           .captured = &by_pointers_kind,
+                                           .uses = by_pointers_uses};
 
 status copy_indirect_in_stream(const copy_by_pointers *c, stream *s) {
   void *dst, *src;
@@ -91,8 +94,11 @@ static void described_uses(const task *t, task_use *tell, void *argument) {
   tell(argument, t->indirect.src, sizeof(description), VMM_READ);
 }
 
-static const task_kind described_kind = {
-    .name = "memcpy with descriptor", .run = run_described, .captured = &described_kind, .uses = described_uses};
+static const task_kind described_kind = {.name = "memcpy with descriptor",
+                                         .tells = TASK_TELLS_WORK,
+                                         .run = run_described,
+                                         .captured = &described_kind,
+                                         .uses = described_uses};
 
 status copy_described_in_stream(const void *d, stream *s) {
   void *view;

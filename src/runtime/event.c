@@ -135,8 +135,11 @@ static void drop_sync(task *t, stream *s) {
 /* A record that is dropped completes as well, since streams that wait for it must not hang. */
 static void event_drop_record(task *t, stream *s) { event_run_record(t, s); }
 
-static const task_kind record_kind = {
-    .name = "event record", .run = event_run_record, .drop = event_drop_record, .control = true};
+static const task_kind record_kind = {.name = "event record",
+                                      .run = event_run_record,
+                                      .drop = event_drop_record,
+                                      .control = true,
+                                      .tells = TASK_TELLS_RECORD};
 
 status event_submit_record(event *e, stream *s) {
   task *t;
@@ -284,7 +287,8 @@ static void event_drop_wait(task *t, stream *s) {
   event_end_wait(t);
 }
 
-static const task_kind wait_kind = {.name = "event wait", .run = event_run_wait, .drop = event_drop_wait};
+static const task_kind wait_kind = {
+    .name = "event wait", .run = event_run_wait, .drop = event_drop_wait, .tells = TASK_TELLS_WAIT};
 
 status event_submit_wait(event *e, stream *s, uint64_t timeout_ns) {
   task *t;

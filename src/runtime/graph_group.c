@@ -39,7 +39,8 @@ static void describe_member(const task *t, task_words *words) {
   graph_task_unref(now);
 }
 
-const task_kind graph_member_kind = {.name = "task of a group", .run = run_member, .describe = describe_member};
+const task_kind graph_member_kind = {
+    .name = "task of a group", .tells = TASK_TELLS_WORK, .run = run_member, .describe = describe_member};
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 

@@ -75,6 +75,13 @@ static inline task *queue_front(queue *q) {
   return &q->head->tasks[q->head_index];
 }
 
+/* The task n < SEGMENT_TASKS positions behind the front, which queue_front() has returned; NULL: there is none yet. */
+static inline task *queue_peek(queue *q, uint32_t n) {
+  if (q->next + n >= atomic_load_explicit(&q->submitted, memory_order_acquire)) return NULL;
+  const uint32_t at = q->head_index + n;
+  return at < SEGMENT_TASKS ? &q->head->tasks[at] : &q->head->next->tasks[at - SEGMENT_TASKS];
+}
+
 /* The front task is done. */
 static inline void queue_pop(queue *q) {
   INVARIANT(q->head_index < SEGMENT_TASKS);

@@ -77,6 +77,12 @@ bool stream_is_diverted(const stream *s) {
   return scheduler_is_random || s->closed || s->recording || s->update || abort_is_running(s->device);
 }
 
+task *stream_peek(stream *s, uint32_t n) {
+  INVARIANT(spin_is_held(&s->run_lock, memory_order_relaxed) && n < SEGMENT_TASKS);
+  if (s->q.next + n < atomic_load(&s->dropped_below) || context_is_stopped(s->context)) return NULL;
+  return queue_peek(&s->q, n);
+}
+
 void stream_divert_anew(stream *s) {
   spin_lock(&s->submit_lock);
   s->diverted = stream_is_diverted(s);

@@ -118,6 +118,10 @@ uint64_t stream_drop_submitted(stream *s);
 /* Updates `diverted`. */
 void stream_divert_anew(stream *s);
 
+/* For the run() of a task: the task n positions behind it, n below SEGMENT_TASKS, if that was submitted already and is
+ * not to be dropped; else NULL. */
+task *stream_peek(stream *s, uint32_t n);
+
 /* Wakes all threads that sleep in stream_wait(), which then look again what they can do. */
 void stream_wake(stream *s);
 

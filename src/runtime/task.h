@@ -23,11 +23,16 @@ enum {
   TASK_GOES_ON = -2, /* at once: the task has more to do, and lets the stream look whether it is wanted otherwise */
 };
 
+/* What a recording (trace/record.h) has of a task that has run: nothing, its time as work of the device, or that the
+ * stream came to the record of an event or passed the wait for one. Collectives are told by src/comm. */
+enum { TASK_TELLS_NOTHING, TASK_TELLS_WORK, TASK_TELLS_RECORD, TASK_TELLS_WAIT };
+
 /* What the profiler's timeline records of a task. */
 typedef struct {
   const char *name, *type;
   uint32_t detail;
   uint64_t bytes;
+  uint64_t start_ns; /* timeline_now() when the task ran for the first time; 0: this is the first time */
 } task_words;
 
 typedef struct task_kind task_kind;
@@ -41,11 +46,13 @@ struct task_kind {
   status (*run)(task *t, stream *s);
   void (*drop)(task *t, stream *s); /* called instead of run() for a task that is dropped; NULL: there is nothing to
                                        release. Ends the blocked state that an earlier run() has begun */
-  bool (*ready)(const task *t); /* for tasks that wait outside (outside.h): whether the wait is over. Called by any thread,
+  bool (*ready)(
+      const task *t); /* for tasks that wait outside (outside.h): whether the wait is over. Called by any thread,
                                    under a spin lock */
   void (*describe)(const task *t, task_words *words); /* called before run(); NULL: the name is all there is to say */
   bool user_code; /* runs a function of the user's: on library threads only, as it may wait for locks that a thread
                      holds which waits for the stream */
+  uint8_t tells;  /* TASK_TELLS_...: what a recording has of the task */
   bool control;   /* only orders other tasks (events): not dropped in a context that a failure has stopped */
   /* For graphs (graph.h). */
   bool is_operator;          /* may be in a group of tasks that can be updated */

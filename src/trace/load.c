@@ -60,7 +60,7 @@ static look_at exchange(int device, const look_at *now) {
 
 void load_sample(int device, unsigned percent[LOAD_N_UNITS]) {
   const uint64_t least_ns = LOAD_SAMPLE_MS * UINT64_C(1000000);
-  timeline_want_load();
+  timeline_want_always(TIMELINE_WANTS_LOAD);
   look_at now = load_look(device);
   look_at before = exchange(device, NULL);
   if (!before.now_ns) before = now;

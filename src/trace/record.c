@@ -18,10 +18,20 @@
 #include "base/sync.h"
 #include "base/variables.h"
 #include "trace/record_code.h"
+#include "trace/timeline.h"
 
 /* The file grows by chunks of this size, which are mapped shared: what was written survives the process, however it
  * ends. */
 enum { CHUNK_BYTES = 1 << 20 };
+
+/* Time of tasks that is not written yet: it becomes one record when the stream comes to an event or a collective, or
+ * when another stream needs the slot. */
+enum { WORK_SLOTS = 256 };
+typedef struct {
+  int device;
+  uint32_t stream;
+  uint64_t ns; /* 0: the slot is empty */
+} work_slot;
 
 static struct {
   mutex lock;     /* guards the other fields; taken under a heap's lock */
@@ -30,6 +40,7 @@ static struct {
   size_t chunk_offset, chunk_bytes, used;
   uint64_t started_ns; /* of the monotonic clock */
   record_history history;
+  work_slot work[WORK_SLOTS];
 } recorder = {.lock = MUTEX_INITIALIZER(RECORDER), .fd = -1};
 
 /* Stops recording after an error; the records that are in the file are complete. */
@@ -61,10 +72,9 @@ static bool map_next_chunk(void) {
   return true;
 }
 
-/* Writes the fields first and the kind, which makes them a record, last. */
-static void write_record(record *r) {
+/* Writes the fields first and the kind, which makes them a record, last. The lock is held. */
+static void write_locked(record *r) {
   uint8_t text[RECORD_MAX_BYTES];
-  mutex_lock(&recorder.lock);
   if (recorder.fd >= 0 && (recorder.used + RECORD_MAX_BYTES <= recorder.chunk_bytes || map_next_chunk())) {
     r->time_ns = now_ns() - recorder.started_ns;
     const size_t n = record_encode(&recorder.history, r, text);
@@ -73,6 +83,31 @@ static void write_record(record *r) {
     __atomic_store_n(at, text[0], __ATOMIC_RELEASE);
     recorder.used += n;
   }
+}
+
+static void write_record(record *r) {
+  mutex_lock(&recorder.lock);
+  write_locked(r);
+  mutex_unlock(&recorder.lock);
+}
+
+static work_slot *work_slot_of(int device, uint32_t stream) {
+  return &recorder.work[(stream * RECORD_MAX_DEVICES + (uint32_t)device) % WORK_SLOTS];
+}
+
+/* Writes what a slot has. The lock is held. */
+static void write_work(work_slot *w) {
+  if (w->ns)
+    write_locked(&(record){.kind = RECORD_WORK, .device = w->device, .stream = w->stream, .duration_ns = w->ns});
+  w->ns = 0;
+}
+
+/* Writes a record that stands behind the time of its stream's tasks. */
+static void write_behind_work(record *r) {
+  mutex_lock(&recorder.lock);
+  work_slot *w = work_slot_of(r->device, (uint32_t)r->stream);
+  if (w->device == r->device && w->stream == (uint32_t)r->stream) write_work(w);
+  write_locked(r);
   mutex_unlock(&recorder.lock);
 }
 
@@ -99,8 +134,36 @@ static void record_step(const hook_step *s) {
       [HOOK_STREAM_CREATED] = RECORD_STREAM_CREATED, [HOOK_STREAM_DESTROYED] = RECORD_STREAM_DESTROYED,
       [HOOK_EVENT_RECORDED] = RECORD_EVENT_RECORDED, [HOOK_EVENT_AWAITED] = RECORD_EVENT_AWAITED,
       [HOOK_STREAM_DONE] = RECORD_STREAM_DONE,       [HOOK_EVENT_DONE] = RECORD_EVENT_DONE,
+      [HOOK_EVENT_REACHED] = RECORD_EVENT_REACHED,   [HOOK_EVENT_PASSED] = RECORD_EVENT_PASSED,
   };
-  write_record(&(record){.kind = kinds[s->kind], .device = s->device, .stream = s->stream, .event = s->event});
+  record r = {
+      .kind = kinds[s->kind], .device = s->device, .stream = s->stream, .event = s->event, .generation = s->generation};
+  if (s->kind == HOOK_STREAM_DESTROYED || s->kind >= HOOK_EVENT_REACHED)
+    write_behind_work(&r);
+  else
+    write_record(&r);
+}
+
+static void record_work(const hook_work *work) {
+  mutex_lock(&recorder.lock);
+  work_slot *w = work_slot_of(work->device, work->stream);
+  if (w->device != work->device || w->stream != work->stream) write_work(w);
+  *w = (work_slot){work->device, work->stream, w->ns + work->end_ns - work->begin_ns};
+  mutex_unlock(&recorder.lock);
+}
+
+static void record_collective(const hook_collective *c) {
+  write_behind_work(&(record){.kind = RECORD_COLLECTIVE,
+                              .device = c->device,
+                              .stream = c->stream,
+                              .communicator = c->communicator,
+                              .call_kind = (uint32_t)c->kind,
+                              .dtype_bytes = c->dtype_bytes,
+                              .count = c->count,
+                              .n_ranks = c->n_ranks,
+                              .rank = c->rank,
+                              .peer = c->peer,
+                              .duration_ns = c->end_ns - c->begin_ns});
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -143,7 +206,11 @@ static void recorder_in_child(void) {
 }
 
 void record_start(const char *soc_name, int n_devices) {
-  static const hooks listener = {.alloc = record_alloc, .free = record_free, .step = record_step};
+  static const hooks listener = {.alloc = record_alloc,
+                                 .free = record_free,
+                                 .step = record_step,
+                                 .work = record_work,
+                                 .collective = record_collective};
   const char *name = variable_text(VARIABLE_RECORD);
   char path[PATH_MAX];
   if (!name) return;
@@ -151,12 +218,15 @@ void record_start(const char *soc_name, int n_devices) {
   if (recorder.fd < 0)
     fprintf(stderr, "cannon: CANNON_RECORD is %s, expected a file: %s can't be made: %s\n", name, path,
             errno == EINVAL ? "it is a device, a pipe or a folder" : strerror(errno));
-  else if (write_header(soc_name, n_devices) && pthread_atfork(NULL, NULL, recorder_in_child) == 0)
+  else if (write_header(soc_name, n_devices) && pthread_atfork(NULL, NULL, recorder_in_child) == 0) {
     hooks_add(&listener);
+    timeline_want_always(TIMELINE_WANTS_WORK);
+  }
 }
 
 void record_trim(void) {
   mutex_lock(&recorder.lock);
+  for (work_slot *w = recorder.work; w < recorder.work + WORK_SLOTS; ++w) write_work(w);
   if (recorder.fd >= 0) {
     const size_t end = recorder.chunk_offset + recorder.used;
     recorder.chunk_bytes = 0; /* the next record maps a chunk of its own */

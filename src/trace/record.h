@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The recorder writes every allocation and free of the program, and the steps of streams and events, into a file as
- * they happen (trace/record_code.h), so that `cannon replay` can run them again. It listens to base/hooks.h.
+/* The recorder writes every allocation and free of the program, the steps of streams and events, collectives, and the
+ * time of tasks between them, into a file as they happen (trace/record_code.h), so that `cannon replay` can run the
+ * allocations again and `cannon scale` the streams. It listens to base/hooks.h.
  *
  * CANNON_RECORD names the file. If the file exists already, the process writes to <file>.<pid> instead, so that
  * programs that this program starts, or that run later, have recordings of their own, and nothing is overwritten. */

@@ -5,9 +5,19 @@
 
 #include "base/device_number.h"
 
-enum { DEVICE = 1, STREAM = 2, EVENT = 4, NUMBER = 8, REQUESTED = 16, BYTES = 32 };
+enum {
+  DEVICE = 1,
+  STREAM = 2,
+  EVENT = 4,
+  NUMBER = 8,
+  REQUESTED = 16,
+  BYTES = 32,
+  GENERATION = 64,
+  COLLECTIVE = 128, /* communicator, call, count, ranks, peer */
+  DURATION = 256,
+};
 
-static const uint8_t fields_of[RECORD_N_KINDS] = {
+static const uint16_t fields_of[RECORD_N_KINDS] = {
     [RECORD_ALLOC] = DEVICE | STREAM | NUMBER | REQUESTED | BYTES,
     [RECORD_FREE] = DEVICE | STREAM | NUMBER,
     [RECORD_STREAM_CREATED] = DEVICE | STREAM,
@@ -16,6 +26,10 @@ static const uint8_t fields_of[RECORD_N_KINDS] = {
     [RECORD_EVENT_AWAITED] = DEVICE | STREAM | EVENT,
     [RECORD_STREAM_DONE] = DEVICE | STREAM,
     [RECORD_EVENT_DONE] = DEVICE | EVENT,
+    [RECORD_EVENT_REACHED] = DEVICE | STREAM | EVENT | GENERATION,
+    [RECORD_EVENT_PASSED] = DEVICE | STREAM | EVENT | GENERATION,
+    [RECORD_WORK] = DEVICE | STREAM | DURATION,
+    [RECORD_COLLECTIVE] = DEVICE | STREAM | COLLECTIVE | DURATION,
 };
 
 /* Differences wrap around. Zigzag encoding makes small differences of either sign short. */
@@ -32,6 +46,15 @@ enum { WRITTEN_MANAGED = RECORD_MAX_DEVICES + 1 };
 static unsigned written_device(int device) { return device == HOST_MANAGED ? WRITTEN_MANAGED : (unsigned)(device + 1); }
 static int device_of(unsigned written) { return written == WRITTEN_MANAGED ? HOST_MANAGED : (int)written - 1; }
 
+static uint8_t *encode_collective(uint8_t *at, const record *r) {
+  at = encode_varint(at, r->communicator);
+  at = encode_varint(at, r->call_kind + (uint64_t)RECORD_MAX_CALL_KINDS * r->dtype_bytes);
+  at = encode_varint(at, r->count);
+  at = encode_varint(at, r->n_ranks);
+  at = encode_varint(at, r->rank);
+  return encode_varint(at, r->peer);
+}
+
 size_t record_encode(record_history *h, const record *r, uint8_t out[RECORD_MAX_BYTES]) {
   const unsigned fields = fields_of[r->kind], device = written_device(r->device);
   uint64_t *last = &h->number[device];
@@ -44,6 +67,9 @@ size_t record_encode(record_history *h, const record *r, uint8_t out[RECORD_MAX_
   if (fields & NUMBER) at = encode_varint(at, zigzag(r->number - *last));
   if (fields & REQUESTED) at = encode_varint(at, r->requested);
   if (fields & BYTES) at = encode_varint(at, zigzag(r->bytes - r->requested));
+  if (fields & GENERATION) at = encode_varint(at, r->generation);
+  if (fields & COLLECTIVE) at = encode_collective(at, r);
+  if (fields & DURATION) at = encode_varint(at, r->duration_ns);
   h->time_ns = r->time_ns;
   if (r->kind == RECORD_ALLOC) *last = r->number;
   return (size_t)(at - out);
@@ -81,6 +107,17 @@ static uint64_t get_up_to(input *in, uint64_t most, const char *wrong) {
   return 0;
 }
 
+static void decode_collective(input *in, record *r) {
+  r->communicator = decode_varint(in);
+  const uint64_t call = get_up_to(in, UINT32_MAX, "the collective is out of range");
+  r->call_kind = (uint32_t)(call % RECORD_MAX_CALL_KINDS);
+  r->dtype_bytes = (uint32_t)(call / RECORD_MAX_CALL_KINDS);
+  r->count = decode_varint(in);
+  r->n_ranks = (uint32_t)get_up_to(in, UINT32_MAX, "the number of ranks is out of range");
+  r->rank = (uint32_t)get_up_to(in, UINT32_MAX, "the rank is out of range");
+  r->peer = (uint32_t)get_up_to(in, UINT32_MAX, "the peer is out of range");
+}
+
 const char *record_decode(record_history *h, const uint8_t *data, size_t n, record *r, size_t *used) {
   input in = {data, data + n, NULL};
   *used = 0;
@@ -98,6 +135,9 @@ const char *record_decode(record_history *h, const uint8_t *data, size_t n, reco
   if (fields & NUMBER) r->number = *last + unzigzag(decode_varint(&in));
   if (fields & REQUESTED) r->requested = decode_varint(&in);
   if (fields & BYTES) r->bytes = r->requested + unzigzag(decode_varint(&in));
+  if (fields & GENERATION) r->generation = decode_varint(&in);
+  if (fields & COLLECTIVE) decode_collective(&in, r);
+  if (fields & DURATION) r->duration_ns = decode_varint(&in);
   if (in.wrong) return in.wrong;
   h->time_ns = r->time_ns;
   if (r->kind == RECORD_ALLOC) *last = r->number;

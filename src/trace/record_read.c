@@ -16,9 +16,9 @@ bool record_open(record_reader *reader, const void *data, size_t n) {
   if (!record_is_one(data, n)) return WRONG(reader, "offset 0: this is no recording, expected \"%s\"", RECORD_MAGIC);
   if (n < sizeof *h) return WRONG(reader, "offset %zu: the header is cut short, expected %zu bytes", n, sizeof *h);
   memcpy(h, data, sizeof *h);
-  if (h->version != RECORD_VERSION)
-    return WRONG(reader, "offset %zu: the version is %u, expected %d", offsetof(record_header, version), h->version,
-                 RECORD_VERSION);
+  if (h->version < 1 || h->version > RECORD_VERSION)
+    return WRONG(reader, "offset %zu: the version is %u, expected 1 to %d", offsetof(record_header, version),
+                 h->version, RECORD_VERSION);
   if (h->header_bytes != sizeof *h)
     return WRONG(reader, "offset %zu: the header has %u bytes, expected %zu", offsetof(record_header, header_bytes),
                  h->header_bytes, sizeof *h);

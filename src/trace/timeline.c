@@ -192,14 +192,14 @@ static void free_names(void) {
   timeline.n_slots = timeline.n_names = 0;
 }
 
-/* Changes what is wanted, except the load, which stays wanted. */
+/* Changes what is wanted by a session. */
 static void set_wanted(uint32_t what) {
   uint32_t old = atomic_load(&timeline_wanted);
-  while (!atomic_compare_exchange_weak(&timeline_wanted, &old, what | (old & TIMELINE_WANTS_LOAD))) {
+  while (!atomic_compare_exchange_weak(&timeline_wanted, &old, what | (old & TIMELINE_ALWAYS))) {
   }
 }
 
-void timeline_want_load(void) { atomic_fetch_or(&timeline_wanted, TIMELINE_WANTS_LOAD); }
+void timeline_want_always(uint32_t what) { atomic_fetch_or(&timeline_wanted, what); }
 
 /* Closes the files and forgets the names; the lock is held. */
 static void end_recording(void) {

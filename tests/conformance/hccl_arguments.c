@@ -230,6 +230,19 @@ static void groups(void **state) {
   CHECK_OK(HcclGroupStatusGet(&open));
   assert_false(open);
   CHECK_OK(aclrtSynchronizeStream(stream)); /* nothing was queued */
+  CHECK_OK(HcclGroupStart());
+  CHECK_OK(HcclSend(a, N, F32, 1, comms[0], stream));
+  CHECK_FAILS(HcclAllReduce(a, b, N, F32, SUM, comms[0], stream)); /* of another kind */
+  CHECK_FAILS(HcclGroupEnd());
+  CHECK_OK(aclrtSynchronizeStream(stream));
+}
+
+static void counts_that_contradict_each_other(void **state) {
+  (void)state;
+  const uint64_t twos[] = {2, 2};
+  PARA(HcclReduceScatterV(a, ones, offsets, b, 2, F32, SUM, comms[0], stream));
+  PARA(HcclAllGatherV(a, 2, b, ones, offsets, F32, comms[0], stream));
+  PARA(HcclAlltoAllV(a, ones, offsets, F32, b, twos, offsets, F32, comms[0], stream));
 }
 
 int main(void) {
@@ -247,6 +260,7 @@ int main(void) {
       TEST(error_strings),
       TEST(determinism),
       TEST(groups),
+      TEST(counts_that_contradict_each_other),
   };
   return cmocka_run_group_tests_name("hccl_arguments", tests, pair_up, pair_down);
 }

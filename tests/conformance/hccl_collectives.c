@@ -410,6 +410,31 @@ static bool queued_in_order(rank_self *r) {
   return true;
 }
 
+/* Operations in a group are executed at its end; their arrays are the caller's as soon as the call returns. */
+static bool grouped(rank_self *r) {
+  enum { N = 50 };
+  const value_of sum = {.n = r->n, .from = r->rank, .op = HCCL_REDUCE_SUM};
+  exchange_buffers x;
+  void *buffer;
+  PASS(exchange_up(r, 1, &x));
+  PASS(buffer_new(r, HCCL_DATA_TYPE_FP32, N, &buffer));
+  PASS(buffer_fill(r, HCCL_DATA_TYPE_FP32, buffer, 0, N, brought, &sum));
+  exchange_buffers given = x;
+  OK(HcclGroupStart());
+  OK(HcclGroupStart()); /* nested */
+  OK(HcclAllReduce(buffer, buffer, N, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, r->comm, r->stream));
+  OK(HcclGroupEnd());
+  OK(HcclAlltoAllV(x.send, given.sent, given.sent_at, HCCL_DATA_TYPE_FP32, x.receive, given.received, given.received_at,
+                   HCCL_DATA_TYPE_FP32, r->comm, r->stream));
+  memset(&given, 0xFF, sizeof given);
+  OK(aclrtSynchronizeStream(r->stream));
+  PASS(buffer_has(r, HCCL_DATA_TYPE_FP32, buffer, 0, N, brought, &sum)); /* not yet */
+  OK(HcclGroupEnd());
+  OK(aclrtSynchronizeStream(r->stream));
+  PASS(buffer_has(r, HCCL_DATA_TYPE_FP32, buffer, 0, N, reduced, &sum));
+  return exchange_down(r, &x) && buffer_free(r, HCCL_DATA_TYPE_FP32, buffer, N);
+}
+
 /* A captured operation runs each time that its graph is executed. */
 static bool captured(rank_self *r) {
   enum { N = 1000, RUNS = 5 };
@@ -438,7 +463,7 @@ static bool captured(rank_self *r) {
 
 static bool everything(rank_self *r) {
   return all_reduces(r) && reduces(r) && reduce_scatters(r) && reduce_scatter_v(r) && all_gathers(r) &&
-         all_gather_v(r) && broadcasts(r) && scatters(r) && exchanges(r) && queued_in_order(r);
+         all_gather_v(r) && broadcasts(r) && scatters(r) && exchanges(r) && queued_in_order(r) && grouped(r);
 }
 
 SCENARIOS(everything, captured)
@@ -462,6 +487,7 @@ BY_THREADS(broadcasts)
 BY_THREADS(scatters)
 BY_THREADS(exchanges)
 BY_THREADS(queued_in_order)
+BY_THREADS(grouped)
 BY_THREADS(captured)
 
 static void processes_of_two_ranks(void **state) {
@@ -482,11 +508,11 @@ static void processes_capture(void **state) {
 int main(int argc, char **argv) {
   RANK_MAIN(argc, argv);
   const struct CMUnitTest tests[] = {
-      TEST(by_threads_all_reduces),      TEST(by_threads_reduces),     TEST(by_threads_reduce_scatters),
-      TEST(by_threads_reduce_scatter_v), TEST(by_threads_all_gathers), TEST(by_threads_all_gather_v),
-      TEST(by_threads_broadcasts),       TEST(by_threads_scatters),    TEST(by_threads_exchanges),
-      TEST(by_threads_queued_in_order),  TEST(by_threads_captured),    TEST(processes_of_two_ranks),
-      TEST(processes_of_five_ranks),     TEST(processes_capture),
+      TEST(by_threads_all_reduces),      TEST(by_threads_reduces),      TEST(by_threads_reduce_scatters),
+      TEST(by_threads_reduce_scatter_v), TEST(by_threads_all_gathers),  TEST(by_threads_all_gather_v),
+      TEST(by_threads_broadcasts),       TEST(by_threads_scatters),     TEST(by_threads_exchanges),
+      TEST(by_threads_queued_in_order),  TEST(by_threads_grouped),      TEST(by_threads_captured),
+      TEST(processes_of_two_ranks),      TEST(processes_of_five_ranks), TEST(processes_capture),
   };
   return cmocka_run_group_tests_name("hccl_collectives", tests, acl_up, acl_down);
 }

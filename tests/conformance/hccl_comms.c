@@ -451,6 +451,80 @@ static void another_thread_destroys(void **state) {
   CHECK_OK(aclrtSetDevice(0));
 }
 
+/* ---- states ---- */
+
+typedef struct {
+  HcclComm comm;
+  int phases[8], n;
+} told_phases;
+
+static HcclResult note_phase(HcclComm comm, HcclCommStatePhase phase, void *argument) {
+  told_phases *told = argument;
+  if (comm == told->comm && told->n < 8) told->phases[told->n++] = phase;
+  return HCCL_SUCCESS;
+}
+
+static void callbacks_are_told_of_states(void **state) {
+  (void)state;
+  static told_phases first, told;
+  HcclRootInfo info;
+  CHECK_OK(HcclGetRootInfo(&info));
+  CHECK_OK(HcclCommInitRootInfo(1, &info, 0, &told.comm));
+  first.comm = told.comm;
+  CHECK_OK(HcclCommRegCommStateCallback("phases", note_phase, &first));
+  CHECK_OK(HcclCommRegCommStateCallback("phases", note_phase, &told)); /* in its place */
+  CHECK_FAILS(HcclCommRegCommStateCallback(NULL, note_phase, &told));
+  CHECK_FAILS(HcclCommRegCommStateCallback("none", NULL, &told));
+  CHECK_OK(HcclCommResume(told.comm));
+  CHECK_OK(HcclCommDestroy(told.comm));
+  assert_int_equal(first.n, 0);
+  assert_int_equal(told.n, 4);
+  assert_int_equal(told.phases[0], HCCL_COMM_STATE_PHASE_RESUME_PRE);
+  assert_int_equal(told.phases[1], HCCL_COMM_STATE_PHASE_RESUME_POST);
+  assert_int_equal(told.phases[2], HCCL_COMM_STATE_PHASE_DESTROY_PRE);
+  assert_int_equal(told.phases[3], HCCL_COMM_STATE_PHASE_DESTROY_POST);
+}
+
+static void states_and_modes(void **state) {
+  (void)state;
+  any_config config = config_of(5, 300);
+  char name[COMM_NAME_MAX_LENGTH];
+  HcclCommStatus status = HCCL_COMM_STATUS_INVALID;
+  HcclConfigTypeOpExpansionMode mode = HCCL_OP_EXPANSION_MODE_INVALID;
+  HcclHeterogMode mixed = HCCL_HETEROG_MODE_INVALID;
+  HcclRootInfo info;
+  HcclComm comm;
+  config.head.mode = 2; /* by the AI CPUs */
+  CHECK_OK(HcclGetRootInfo(&info));
+  CHECK_OK(configured(&info, &config, &comm));
+  CHECK_OK(HcclGetCommName(comm, name));
+  CHECK_OK(HcclCommGetStatus(name, &status));
+  assert_int_equal(status, HCCL_COMM_STATUS_READY);
+  CHECK_FAILS(HcclCommGetStatus("no such communicator", &status));
+  CHECK_OK(HcclConfigGetInfo(comm, HCCL_CONFIG_TYPE_OP_EXPANSION_MODE, sizeof mode, &mode));
+  assert_int_equal(mode, HCCL_OP_EXPANSION_MODE_AI_CPU);
+  CHECK_FAILS(HcclConfigGetInfo(comm, HCCL_CONFIG_TYPE_OP_EXPANSION_MODE, 1, &mode));
+  CHECK_FAILS(HcclConfigGetInfo(comm, HCCL_CONFIG_TYPE_OP_EXPANSION_MODE, sizeof mode, NULL));
+  CHECK_OK(HcclGetHeterogMode(comm, &mixed));
+  assert_int_equal(mixed, HCCL_HETEROG_MODE_HOMOGENEOUS);
+  CHECK_OK(HcclCommDestroy(comm));
+}
+
+static void several_roots(void **state) {
+  (void)state;
+  HcclRootInfo infos[1];
+  HcclCommConfig config;
+  HcclComm comm;
+  HcclCommConfigInit(&config);
+  CHECK_OK(HcclGetRootInfoScalable(&infos[0]));
+  CHECK_CODE(HCCL_E_PARA, HcclCommInitRootInfoScalable(1, 0, infos, 0, 0, &config, &comm));
+  CHECK_CODE(HCCL_E_PARA, HcclCommInitRootInfoScalable(1, 2, infos, 0, 0, &config, &comm));
+  CHECK_CODE(HCCL_E_PARA, HcclCommInitRootInfoScalable(1, 1, infos, 0, 1, &config, &comm));
+  CHECK_CODE(HCCL_E_PTR, HcclCommInitRootInfoScalable(1, 1, NULL, 0, 0, &config, &comm));
+  CHECK_OK(HcclCommInitRootInfoScalable(1, 1, infos, 0, 0, &config, &comm));
+  CHECK_OK(HcclCommDestroy(comm));
+}
+
 static void suspended_and_resumed(void **state) {
   (void)state;
   int32_t devices[] = {0, 1};
@@ -505,6 +579,9 @@ int main(int argc, char **argv) {
       TEST(wrong_rank_tables),
       TEST(another_thread_destroys),
       TEST(suspended_and_resumed),
+      TEST(callbacks_are_told_of_states),
+      TEST(states_and_modes),
+      TEST(several_roots),
       TEST(many),
   };
   return cmocka_run_group_tests_name("hccl_comms", tests, device_up, device_down);

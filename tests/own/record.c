@@ -216,10 +216,10 @@ static void operations_of_streams_and_events_are_recorded(void **state) {
   static const struct {
     record_kind kind;
     int stream; /* 1 or 2: the first or second stream created; 0: any */
-  } expected[] = {{RECORD_STREAM_CREATED, 1},  {RECORD_STREAM_CREATED, 2}, {RECORD_ALLOC, 0},
-                  {RECORD_EVENT_RECORDED, 1},  {RECORD_EVENT_AWAITED, 2},  {RECORD_STREAM_DONE, 2},
-                  {RECORD_EVENT_DONE, 0},      {RECORD_FREE, 0},           {RECORD_STREAM_DESTROYED, 1},
-                  {RECORD_STREAM_DESTROYED, 2}};
+  } expected[] = {{RECORD_STREAM_CREATED, 1}, {RECORD_STREAM_CREATED, 2},   {RECORD_ALLOC, 0},
+                  {RECORD_EVENT_RECORDED, 1}, {RECORD_EVENT_AWAITED, 2},    {RECORD_EVENT_REACHED, 1},
+                  {RECORD_EVENT_PASSED, 2},   {RECORD_STREAM_DONE, 2},      {RECORD_EVENT_DONE, 0},
+                  {RECORD_FREE, 0},           {RECORD_STREAM_DESTROYED, 1}, {RECORD_STREAM_DESTROYED, 2}};
   enum { N = sizeof expected / sizeof *expected };
   child_end end;
   int64_t stream[3] = {0};
@@ -254,6 +254,7 @@ static void internal_memory_of_operators_is_not_recorded(void **state) {
   (void)state;
   child_end end;
   int allocs = 0, frees = 0;
+  uint64_t worked_ns = 0;
   assert_int_equal(remove(path), 0);
   run_self(&end, "operators", setting);
   assert_int_equal(end.status, 0);
@@ -261,9 +262,11 @@ static void internal_memory_of_operators_is_not_recorded(void **state) {
   for (int i = 0; i < recorded.n; ++i) {
     allocs += recorded.is[i].kind == RECORD_ALLOC;
     frees += recorded.is[i].kind == RECORD_FREE;
+    if (recorded.is[i].kind == RECORD_WORK) worked_ns += recorded.is[i].duration_ns;
   }
   assert_int_equal(allocs, 2);
   assert_int_equal(frees, 2);
+  assert_true(worked_ns > 0);
 }
 
 static void every_kind_of_memory_is_recorded(void **state) {

@@ -169,12 +169,20 @@ static inline void *rank_thread_main(void *argument) {
   return NULL;
 }
 
+/* Skips the test on a machine with fewer devices. */
+static inline void need_devices(uint32_t n) {
+  uint32_t count = 0;
+  CHECK_OK(aclrtGetDeviceCount(&count));
+  if (count < n) skip();
+}
+
 /* The ranks as threads, one device each. */
 static inline void ranks_as_threads(uint32_t n, rank_scenario *scenario) {
   static rank_thread ranks[MOST_RANKS];
   pthread_t threads[MOST_RANKS];
   HcclRootInfo info;
   bool passed = true;
+  need_devices(n);
   CHECK_OK(aclrtSetDevice(0));
   CHECK_OK(HcclGetRootInfo(&info));
   for (uint32_t i = 0; i < n; ++i) {
@@ -226,6 +234,7 @@ static inline void ranks_as_processes(uint32_t n, rank_scenario *scenario) {
   peer peers[MOST_RANKS];
   rank_order order = {.n = n};
   bool passed = true;
+  need_devices(n);
   while (scenario_at(order.scenario) != scenario) ++order.scenario;
   for (uint32_t i = 0; i < n; ++i) peers[i] = peer_start("rank", NULL);
   peer_tell(&peers[0], &order, sizeof order);

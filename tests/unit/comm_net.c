@@ -96,7 +96,7 @@ static void expect_pattern(const unsigned char *data, size_t bytes, uint64_t see
   free(expected);
 }
 
-/* ---- cases: each runs in every process --------------------------------------------------------------------------- */
+/* ---- cases: each runs in every process ----------------------------------------------------------------- */
 
 static const size_t sizes[] = {0, 1, 8, 4095, 65535, 65536, 65537, 1000 * 1000, 16 << 20, (64 << 20) + 3};
 
@@ -462,7 +462,7 @@ static void figures(void) {
   free(data);
 }
 
-/* ---- the test's process ------------------------------------------------------------------------------------------- */
+/* ---- the test's process --------------------------------------------------------------------------------- */
 
 /* Runs the case in n processes. victim: a process that is killed, or -1. */
 static void run(void (*body)(void), int n, int victim) {
