@@ -97,7 +97,7 @@ class Failing(unittest.TestCase):
     """Processes that the test starts itself, with the variables that torchrun would set, since torchrun ends the others
     as soon as one has failed."""
 
-    def fail(self, what, n=2):
+    def ranks(self, what, n=2):
         """The status, the process number and the output of each rank."""
         env = dict(ENV, CANNON_DEVICES=str(n), CANNON_DEVICE=DEVICE, WORLD_SIZE=str(n), MASTER_ADDR='127.0.0.1',
                    MASTER_PORT=str(free_port()))
@@ -114,19 +114,19 @@ class Failing(unittest.TestCase):
         return [(rank.returncode, rank.pid, out) for rank, out in zip(ranks, outs)]
 
     def test_other_collectives(self):
-        for status, _, out in self.fail('disagree'):
+        for status, _, out in self.ranks('disagree'):
             self.assertNotEqual(status, 0, out)
             for word in ('rank 0', 'rank 1', 'AllReduce', 'AllGather', '4096'):
                 self.assertIn(word, out)
 
     def test_other_counts(self):
-        for status, _, out in self.fail('unequal'):
+        for status, _, out in self.ranks('unequal'):
             self.assertNotEqual(status, 0, out)
             for word in ('rank 0', 'rank 1', 'AllReduce', '100', '101'):
                 self.assertIn(word, out)
 
     def test_rank_dies(self):
-        (status, _, out), (dead, pid, _) = self.fail('die')
+        (status, _, out), (dead, pid, _) = self.ranks('die')
         self.assertEqual(dead, -signal.SIGKILL)
         self.assertNotEqual(status, 0, out)
         self.assertIn('rank 1', out)
