@@ -128,7 +128,7 @@ static void describe_member(const collective *op, const collective_part *p, uint
   char call[CALL_WORDS], site[CALL_WORDS] = "";
   const agreement_call x = called_of_record(r, p->number);
   describe_called(&x, call, sizeof call);
-  if (member == op->c->member) describe_site(op, site, sizeof site);
+  if (member == op->c->member) agreement_describe_site(op, site, sizeof site);
   snprintf(words, bytes, "rank %u called %.70s%.58s", op->c->members[member].rank, call, site);
 }
 

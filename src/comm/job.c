@@ -97,15 +97,14 @@ static uint64_t job_slice_at(const job_plan *p, uint64_t slice, uint32_t rank, j
 
 /* The ranks [*first, *end) that a slice is read from, or written to. */
 static void job_ranks(const job_plan *p, uint64_t slice, job_who who, uint32_t *first, uint32_t *end) {
+  *first = 0;
+  *end = p->n_ranks;
   switch (who) {
-  case RANK_ALL:
-    *first = 0;
-    *end = p->n_ranks;
-    return;
+  case RANK_ALL: return;
+  case RANK_FIRST: break;
   case RANK_ROOT: *first = p->root; break;
   case RANK_ROW: *first = job_row(p, slice); break;
   case RANK_COLUMN: *first = job_column(p, slice); break;
-  case RANK_FIRST: *first = 0; break;
   case RANK_SECOND: *first = 1; break;
   }
   *end = *first + 1;
