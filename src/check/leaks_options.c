@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/signal_names.h"
 #include "check/block_table.h"
 
 static bool option_number(const char *text, uint64_t least, uint64_t most, uint64_t *out) {
@@ -19,30 +20,13 @@ static bool option_number(const char *text, uint64_t least, uint64_t most, uint6
   return true;
 }
 
-/* Signals that a program can do without. */
-static const struct {
-  const char *name;
-  int number;
-} signals[] = {{"none", 0},         {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},
-               {"WINCH", SIGWINCH}, {"IO", SIGIO},     {"URG", SIGURG},   {"PWR", SIGPWR}};
-
-static bool signal_of(const char *name, int *out) {
-  if (!strncmp(name, "SIG", 3)) name += 3;
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i) {
-    if (strcmp(signals[i].name, name) != 0) continue;
-    *out = signals[i].number;
-    return true;
-  }
-  return false;
-}
-
 /* Applies one part of the list; returns false and changes nothing if it is wrong. */
 static bool apply_option(char *part, leaks_options *o) {
   char *value = strchr(part, '=');
   if (!value) return false;
   *value++ = '\0';
   if (!strcmp(part, "max")) return option_number(value, 1, UINT64_MAX, &o->max_blocks);
-  if (!strcmp(part, "signal")) return signal_of(value, &o->signal);
+  if (!strcmp(part, "signal")) return signal_of_name(value, &o->signal);
   if (!strcmp(part, "frames")) return option_number(value, 1, BLOCK_FRAMES, &o->frames);
   if (strcmp(part, "report") != 0 || !*value || strlen(value) >= sizeof o->report) return false;
   memcpy(o->report, value, strlen(value) + 1);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/variables.h"
+#include "comm/waits.h"
 
 /* Returns the process that holds the lock of a place, or 0 if none does. The number that it claims is used only if
  * the kernel has no number for us, as for a process in another container. */
@@ -25,8 +26,23 @@ static void charge_list_add(charge_list *list, const charge *c) {
   list->charge[list->count++] = *c;
 }
 
+/* Reads the slots of a place twice: of a slot that is being written, the copies differ at least in the version. */
+static void read_waits(int fd, uint32_t place, charge_list *list) {
+  machine_wait_slot slots[2][MACHINE_WAITS];
+  const off_t at = (off_t)(offsetof(machine_file, waits) + place * sizeof slots[0]);
+  for (int i = 0; i < 2; i++)
+    if (pread(fd, slots[i], sizeof slots[i], at) != (ssize_t)sizeof slots[i]) return;
+  for (int i = 0; i < MACHINE_WAITS; i++) {
+    machine_wait w;
+    if (memcmp(&slots[0][i], &slots[1][i], sizeof slots[0][i]) != 0 || !waits_read_slot(&slots[1][i], &w)) continue;
+    list->waits = realloc(list->waits, (list->n_waits + 1) * sizeof *list->waits);
+    if (!list->waits) abort();
+    list->waits[list->n_waits++] = w;
+  }
+}
+
 static void read_places(int fd, uint64_t size_bytes, charge_list *list) {
-  static machine_file file; /* the exports after the places are not read */
+  static machine_file file; /* the exports after the places are not read, the waits by read_waits */
   const size_t bytes = offsetof(machine_file, exports);
   struct stat is;
   if (fstat(fd, &is) || !S_ISREG(is.st_mode) || pread(fd, &file, bytes, 0) != (ssize_t)bytes) return;
@@ -36,6 +52,7 @@ static void read_places(int fd, uint64_t size_bytes, charge_list *list) {
     if (!file.places[i].pid || !(c.pid = owner_of(fd, i, file.places[i].pid))) continue;
     for (int d = 0; d < SPACE_MAX_DEVICES; d++) c.charged_bytes[d] = file.places[i].charged_bytes[d];
     charge_list_add(list, &c);
+    read_waits(fd, i, list);
   }
 }
 
@@ -68,5 +85,6 @@ charge_list charges_read(void) {
 
 void charges_free(charge_list *list) {
   free(list->charge);
+  free(list->waits);
   *list = (charge_list){0};
 }

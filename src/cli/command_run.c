@@ -10,6 +10,7 @@
 #include "cli/spawn.h"
 #include "cli/stats_folder.h"
 #include "cli/summary.h"
+#include "comm/waits.h"
 #include "runtime/profile.h"
 
 #include <errno.h>
@@ -139,11 +140,14 @@ static int parse_mem(const char *text, run_options *o) {
 /* Reports what the program would find wrong in its environment, before it runs. Returns 0 or an exit status. */
 static int check_environment(const run_options *o) {
   const char *device = variable_text(VARIABLE_DEVICE), *leaks = variable_text(VARIABLE_LEAKS);
+  const char *report = variable_text(VARIABLE_COMM_REPORT);
   leaks_options checked;
+  int signal;
   char bad[LEAKS_OPTIONS_BAD];
   uint64_t told = 0;
   if (device && !profile_find(device)) variable_reject(VARIABLE_DEVICE, device);
   if (leaks && !check_leaks(leaks, &checked, bad)) variable_reject(VARIABLE_LEAKS, bad);
+  if (report && !waits_parse_report(report, &signal)) variable_reject(VARIABLE_COMM_REPORT, report);
   for (variable v = 0; v < N_VARIABLES; v++) {
     variable_words words;
     if (o->value[v] || v == VARIABLE_STATS_DIR || !variable_is_bad(v, &words)) continue;

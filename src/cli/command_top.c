@@ -4,6 +4,7 @@
 #include "cli/figures.h"
 #include "cli/live.h"
 #include "cli/summary.h"
+#include "cli/waits_list.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -15,12 +16,12 @@
 
 static const char help[] = "Usage: cannon top [OPTION]... [PID]\n"
                            "\n"
-                           "Shows the memory, copies and operators of a running program.\n"
+                           "Shows the memory, copies, operators and communication of a running program.\n"
                            "\n"
                            "The output is repeated until the program ends. Without PID, there is one line for\n"
                            "each program that uses a device. Of a program that was not started by `cannon run`,\n"
                            "nor with CANNON_STATS_DIR set to a folder, only the memory that it has taken is\n"
-                           "known.\n"
+                           "known. Ranks of communicators that wait for others are listed of all programs.\n"
                            "\n"
                            "Options:\n"
                            "  --once              print once and exit\n"
@@ -104,6 +105,7 @@ static int print_charge(pid_t pid) {
       if (p->device[d].committed_bytes)
         printf("  memory      device %u  committed %s\n", d, format_bytes(p->device[d].committed_bytes));
     printf("  Nothing else is counted: start the program by cannon run, or with CANNON_STATS_DIR set to a folder.\n");
+    waits_list_print(stdout, &charges, pid);
   } else {
     fprintf(stderr, "cannon top: process %d is not running, is not yours, or uses no device\n", (int)pid);
   }
@@ -125,6 +127,9 @@ static int watch(const top_options *o) {
     state = stats_process_state(now, 0);
     if (terminal && !o->once) fputs("\033[H\033[2J", stdout); /* cursor home, clear screen */
     summary_print_process(stdout, now, state);
+    charge_list charges = charges_read();
+    waits_list_print(stdout, &charges, now->pid);
+    charges_free(&charges);
     if (before) print_rates(before, now, o->interval);
     if (fflush(stdout) || o->once || state != PROCESS_RUNNING) break;
     free(before);
@@ -157,6 +162,7 @@ static void print_all(void) {
     else
       printf("%8d  %10s  %10s  %10s  %s\n", p->pid, "-", format_bytes(committed), "-", p->program);
   }
+  waits_list_print(stdout, &charges, 0);
   stats_list_free(&list);
   charges_free(&charges);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the ranks of a communicator called the same thing, and the words where they did not, or where one is missing. */
+/* Whether the ranks of a communicator called the same thing, and the words where they did not, or where one is
+ * missing. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "comm/collective_private.h"
 #include "comm/hosts.h"
 
@@ -38,7 +40,7 @@ void agreement_describe(const collective_part *p, char *words, size_t bytes) {
 }
 
 /* Where the program made the call: the function or library, as the dynamic linker knows it. "" where it does not. */
-static void describe_site(const collective *op, char *words, size_t bytes) {
+static void agreement_describe_site(const collective *op, char *words, size_t bytes) {
   Dl_info info;
   words[0] = '\0';
   if (!op->call.site || !dladdr(op->call.site, &info)) return;
@@ -121,12 +123,12 @@ static bool agreement_of_call(const collective_part *p, const node_record *r) {
 }
 
 /* "rank 1 called AllReduce #3 of 16 float32 (sum) in train of model.so", the place only of this rank's call. */
-static void describe_member(const collective *op, const collective_part *p, uint32_t member, const node_record *r,
-                            char *words, size_t bytes) {
+static void agreement_describe_member(const collective *op, const collective_part *p, uint32_t member,
+                                      const node_record *r, char *words, size_t bytes) {
   char call[CALL_WORDS], site[CALL_WORDS] = "";
   const agreement_call x = called_of_record(r, p->number);
   describe_called(&x, call, sizeof call);
-  if (member == op->c->member) describe_site(op, site, sizeof site);
+  if (member == op->c->member) agreement_describe_site(op, site, sizeof site);
   snprintf(words, bytes, "rank %u called %.70s%.58s", op->c->members[member].rank, call, site);
 }
 
@@ -137,10 +139,10 @@ status agreement_check(const collective *op, const collective_part *p, uint32_t 
   if (same && job_has_arrays(p->kind) && !p->only_agrees) same = agreement_of_arrays(op, p, i, &d);
   if (likely(same)) return ST_OK;
   char words[NODE_WORDS], first[MEMBER_WORDS], second[MEMBER_WORDS];
-  describe_member(op, p, collective_member_of(op, p, d.first), node_record_of(c->node, p->job, d.first), first,
-                  sizeof first);
-  describe_member(op, p, collective_member_of(op, p, d.second), node_record_of(c->node, p->job, d.second), second,
-                  sizeof second);
+  agreement_describe_member(op, p, collective_member_of(op, p, d.first), node_record_of(c->node, p->job, d.first),
+                            first, sizeof first);
+  agreement_describe_member(op, p, collective_member_of(op, p, d.second), node_record_of(c->node, p->job, d.second),
+                            second, sizeof second);
   snprintf(words, sizeof words, "the arguments for collective communication are inconsistent between ranks: %s; %s%s",
            first, second, d.words);
   return agreement_fail(op, ST_COMM_MISMATCH, words);
@@ -185,23 +187,43 @@ status agreement_fail_gone(const collective *op, const collective_part *p, uint3
   return agreement_fail(op, ST_COMM_REMOTE, words);
 }
 
+/* The member whose record a part still misses; UINT32_MAX: none. */
+static uint32_t agreement_missing(const collective *op, const collective_part *p) {
+  for (uint32_t i = 0; i < p->n_records; ++i)
+    if (i != p->own &&
+        (p->state == PART_BEFORE || atomic_load(&node_record_of(op->c->node, p->job, i)->number) != p->number))
+      return collective_member_of(op, p, i);
+  return UINT32_MAX;
+}
+
+/* The words of a timeout, as HCCL begins them. A message has room for a short cycle; the log has all of it. */
 status agreement_fail_late(const collective *op, const collective_part *p) {
   const comm *c = op->c;
-  char words[NODE_WORDS], mine[CALL_WORDS], rank[RANK_WORDS] = "", last[CALL_WORDS] = "";
-  agreement_describe(p, mine, sizeof mine);
-  for (uint32_t i = 0; i < p->n_records; ++i) {
-    if (i == p->own ||
-        (p->state != PART_BEFORE && atomic_load(&node_record_of(c->node, p->job, i)->number) == p->number))
-      continue;
-    const uint32_t member = collective_member_of(op, p, i);
+  char words[NODE_WORDS], cycle[WAITS_CYCLE_WORDS], mine[CALL_WORDS], last[CALL_WORDS] = "";
+  char rank[RANK_WORDS] = "unknown";
+  const uint32_t member = agreement_missing(op, p);
+  const bool found = account_describe_cycle(op, cycle, sizeof cycle);
+  if (found) log_line(LOG_ERROR, "ranks wait for each other: %s", cycle);
+  if (member != UINT32_MAX && found) {
+    snprintf(rank, sizeof rank, "rank %u", c->members[member].rank);
+  } else if (member != UINT32_MAX) {
     comm_describe_rank(c, c->members[member].rank, rank, sizeof rank);
     describe_last_call(c, member, last, sizeof last);
+  }
+  for (uint32_t i = 0; i < p->n_messages; ++i) {
+    if (atomic_load(&p->messages[i].request.state)) continue;
+    comm_describe_rank(c, p->messages[i].rank, rank, sizeof rank);
     break;
   }
-  snprintf(
+  agreement_describe(p, mine, sizeof mine);
+  const int n = snprintf(
       words, sizeof words,
       "The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify "
       "record from remote rank [%s]. Rank %u has waited %ju s in %s%s",
-      *rank ? rank : "unknown", c->rank, (uintmax_t)((now_ns() - op->begun_ns) / 1000000000), mine, last);
+      rank, c->rank, (uintmax_t)((now_ns() - op->begun_ns) / 1000000000), mine, last);
+  enum { CYCLE_PREFIX = 32 };
+  const int room = (int)sizeof words - n - CYCLE_PREFIX;
+  if (found && n > 0 && room > 0)
+    snprintf(words + n, sizeof words - (size_t)n, "; ranks wait for each other: %.*s", room, cycle);
   return agreement_fail(op, ST_COMM_TIMEOUT, words);
 }

@@ -26,13 +26,14 @@ static const uint64_t DEAD_GRACE_NS = 500 * 1000 * 1000; /* chunks that others h
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void collective_free(collective *op) {
+  account_end(op);
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     collective_part *p = &op->parts[i];
     messages_end(p);
     part_end(p);
     free(p->inputs);
   }
-  free(op->parts);
+  if (op->parts != &op->first) free(op->parts);
   if (op->scratch) memory_free(op->scratch, FREE_DEVICE, NULL);
   if (op->waits) atomic_fetch_sub(&op->c->n_waiting, 1);
   free((void *)(uintptr_t)op->call.send_counts); /* the first of the call's arrays, which are one block */
@@ -86,21 +87,29 @@ static status collective_make(comm *c, const collective_call *call, const collec
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-collective_part *collective_add(collective *op, part_type type, uint32_t stage) {
-  enum { FIRST_ROOM = 1 };
-  if (op->n_parts == op->n_room) {
-    const uint32_t room = op->n_room ? 2 * op->n_room : FIRST_ROOM;
-    collective_part *parts = realloc(op->parts, room * sizeof *parts);
-    if (!parts) {
-      fail_words("no host memory for a collective's parts");
-      return NULL;
-    }
-    op->parts = parts;
-    op->n_room = room;
+static bool collective_grow(collective *op) {
+  const uint32_t room = 2 * op->n_room;
+  collective_part *parts = malloc(room * sizeof *parts);
+  if (!parts) {
+    fail_words("no host memory for a collective's parts");
+    return false;
   }
+  memcpy(parts, op->parts, op->n_parts * sizeof *parts);
+  if (op->parts != &op->first) free(op->parts);
+  op->parts = parts;
+  op->n_room = room;
+  return true;
+}
+
+collective_part *collective_add(collective *op, part_type type, uint32_t stage) {
+  if (!op->parts) {
+    op->parts = &op->first;
+    op->n_room = 1;
+  }
+  if (op->n_parts == op->n_room && !collective_grow(op)) return NULL;
   INVARIANT(!op->n_parts || op->parts[op->n_parts - 1].stage <= stage);
   collective_part *p = &op->parts[op->n_parts++];
-  memset(p, 0, sizeof *p);
+  if (p != &op->first) memset(p, 0, sizeof *p);
   p->type = type;
   p->stage = stage;
   p->dtype = op->call.dtype;
@@ -168,8 +177,8 @@ status collective_add_job(collective *op, uint32_t stage, const collective_job *
   return ST_OK;
 }
 
-/* The parts of a call whose ranks are all on this host: a rank and a member are the same number then, but for the order of
- * processes, in which both are. */
+/* The parts of a call whose ranks are all on this host: a rank and a member are the same number then, but for the order
+ * of processes, in which both are. */
 static status collective_build(collective *op) {
   const collective_call *call = &op->call;
   if (op->c->hosts) return wide_build(op);
@@ -424,10 +433,12 @@ static status collective_run(task *t, stream *s) {
   collective *op = t->collective;
   bool done;
   if (!op) return fail(ST_NO_HOST_MEMORY, "no host memory for a collective of a graph");
+  if (unlikely(account_is_wanted())) account_begin(op);
   status st = collective_check(op);
   if (st == ST_OK) st = collective_advance(op, &done);
   if (st != ST_OK) return collective_fail(op, st);
   if (done) {
+    account_done(op, s);
     collective_free(op);
     return ST_OK;
   }
@@ -440,6 +451,7 @@ static status collective_run(task *t, stream *s) {
   op->kicked = false;
   if (!op->waits) atomic_fetch_add(&op->c->n_waiting, 1);
   op->waits = true;
+  account_wait(op);
   outside_block(t, s);
   neighbour_expect();
   if (collective_ready(t)) outside_look();
@@ -462,12 +474,7 @@ static void collective_drop(task *t, stream *s) {
 }
 
 static void collective_describe(const task *t, task_words *words) {
-  const collective *op = t->collective;
-  if (!op) return;
-  words->name = comm_kind_name((int)op->call.kind);
-  words->type = words->name;
-  words->bytes = 0;
-  for (uint32_t i = 0; i < op->n_parts; ++i) words->bytes += op->parts[i].send_bytes + op->parts[i].receive_bytes;
+  if (t->collective) account_describe(t->collective, words);
 }
 
 static void collective_uses(const task *t, task_use *tell, void *argument) {
@@ -496,6 +503,7 @@ static void collective_copied(task *t) {
 static void collective_release(task *t) { collective_free(t->collective); }
 
 static const task_kind collective_kind = {.name = "collective",
+                                          .tells = TASK_TELLS_NOTHING,
                                           .run = collective_run,
                                           .drop = collective_drop,
                                           .ready = collective_ready,

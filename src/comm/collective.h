@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls on communicators: each is a task on a stream. A call has checked its arguments, noted its place in the
- * communicator's order, and been queued when it returns; it is done when the stream has passed it. Called by src/api and
- * by operators that communicate. Thread-safe. */
+ * communicator's order, and been queued when it returns; it is done when the stream has passed it. Called by src/api
+ * and by operators that communicate. Thread-safe. */
 #ifndef CANNON_COMM_COLLECTIVE_H
 #define CANNON_COMM_COLLECTIVE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A collective: the state of one call of one rank, which belongs to its task. It consists of parts, which collective_run()
- * advances: those of a stage at the same time, the stages one after the other. A communicator on one host needs one part;
- * between hosts, wide.c composes the call of several. Used by:
+/* A collective: the state of one call of one rank, which belongs to its task. It consists of parts, which
+ * collective_run() advances: those of a stage at the same time, the stages one after the other. A communicator on one
+ * host needs one part; between hosts, wide.c composes the call of several. Used by:
  *
  *   collective.c   submission and the task
  *   part.c         jobs of the node's members: arriving, working, leaving
@@ -11,6 +11,7 @@
 #ifndef CANNON_COMM_COLLECTIVE_PRIVATE_H
 #define CANNON_COMM_COLLECTIVE_PRIVATE_H
 
+#include "comm/account.h"
 #include "comm/collective.h"
 #include "comm/comm_private.h"
 
@@ -82,8 +83,10 @@ struct collective {
   bool waits; /* counted in c->n_waiting */
   bool looked_ahead;
   bool kicked; /* other streams of this process were seen to */
+  account_state account;
   uint32_t stage, n_parts, n_room;
-  collective_part *parts; /* in the order of stages */
+  collective_part *parts; /* in the order of stages; first, or malloc'ed */
+  collective_part first;
 };
 typedef struct collective collective;
 
@@ -91,7 +94,8 @@ typedef struct collective collective;
 collective_part *collective_add(collective *op, part_type type, uint32_t stage);
 
 /* A further job, whose buffers' lengths follow from kind, count and root; of V forms from the arrays, which are copied
- * (NULL: not used by the kind) and have an element per member. Between hosts send and receive may be part of scratch. */
+ * (NULL: not used by the kind) and have an element per member. Between hosts send and receive may be part of scratch.
+ * */
 typedef struct {
   comm_kind kind;
   uint64_t count;
@@ -102,7 +106,8 @@ typedef struct {
 } collective_job;
 status collective_add_job(collective *op, uint32_t stage, const collective_job *job);
 
-/* part.c: brings this rank's record, if the job's place is free; advances a job; whether it can go on; gives its memory back. */
+/* part.c: brings this rank's record, if the job's place is free; advances a job; whether it can go on; gives its memory
+ * back. */
 status part_begin(collective *op, collective_part *p);
 status part_advance(collective *op, collective_part *p);
 bool part_moves(const collective *op, const collective_part *p);
@@ -128,8 +133,8 @@ status wide_check(const collective *op);
 /* Gives messages their places in the order of calls. */
 void wide_number(collective *op);
 
-/* messages.c: the same as in part.c for messages. messages_add adds one to a part; the tag is made of the call's number,
- * the stage and both ranks. */
+/* messages.c: the same as in part.c for messages. messages_add adds one to a part; the tag is made of the call's
+ * number, the stage and both ranks. */
 status messages_add(collective *op, collective_part *p, uint32_t rank, bool receives, void *data, uint64_t bytes);
 status messages_advance(collective *op, collective_part *p);
 bool messages_move(const collective *op, const collective_part *p);

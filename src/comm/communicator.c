@@ -15,6 +15,7 @@
 #include "comm/hosts.h"
 #include "comm/rank_table.h"
 #include "comm/sub.h"
+#include "comm/waits.h"
 #include "memory/memory.h"
 #include "memory/share/machine.h"
 #include "runtime/context.h"
@@ -241,6 +242,7 @@ static void comm_unref_object(object *o) { comm_unref((comm *)o); }
 
 static void comm_publish(comm *c) {
   neighbour_on_watch(comm_watch);
+  waits_report_start();
   object_on_unref_comm(comm_unref_object);
   object_publish(&c->o);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a communicator knows of its ranks on other hosts: which ranks each host has, a channel to each of them, and notes,
- * by which a host tells the others that the communicator has failed. Called by communicator.c, collective.c and the files
- * beside it, where a communicator has more than one host. Thread-safe. */
+/* What a communicator knows of its ranks on other hosts: which ranks each host has, a channel to each of them, and
+ * notes, by which a host tells the others that the communicator has failed. Called by communicator.c, collective.c and
+ * the files beside it, where a communicator has more than one host. Thread-safe. */
 #ifndef CANNON_COMM_HOSTS_H
 #define CANNON_COMM_HOSTS_H
 

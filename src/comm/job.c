@@ -16,9 +16,9 @@ enum {
 
 /* ---- the kinds --------------------------------------------------------------------------------------------------- */
 
-/* A call is a set of slices. A slice is read from one rank (or from all, and reduced) and written to one rank or to all.
- * A slice has a row and a column: both are the slice's number where there is one slice per rank, and of a pair of ranks
- * the row is the sender and the column the receiver. */
+/* A call is a set of slices. A slice is read from one rank (or from all, and reduced) and written to one rank or to
+ * all. A slice has a row and a column: both are the slice's number where there is one slice per rank, and of a pair of
+ * ranks the row is the sender and the column the receiver. */
 typedef enum { ONE_SLICE, SLICE_OF_RANK, SLICE_OF_PAIR } job_slices;
 typedef enum { RANK_ALL, RANK_ROOT, RANK_ROW, RANK_COLUMN, RANK_FIRST, RANK_SECOND } job_who;
 typedef enum { AT_START, AT_ROW, AT_COLUMN } job_place; /* the slice's place in the buffer: which slice it is there */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The work of a job: which parts of whose buffers are reduced or copied to where, in chunks that any rank may take. All
- * ranks derive the same plan from the records, so they share nothing but the number of the next chunk. A rank that comes
- * last, or is alone awake, does all of it; the bits are the same, since each element is reduced in the order of ranks.
- * Called by collective.c. */
+ * ranks derive the same plan from the records, so they share nothing but the number of the next chunk. A rank that
+ * comes last, or is alone awake, does all of it; the bits are the same, since each element is reduced in the order of
+ * ranks. Called by collective.c. */
 #ifndef CANNON_COMM_JOB_H
 #define CANNON_COMM_JOB_H
 

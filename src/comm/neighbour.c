@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -78,6 +79,7 @@ void neighbour_wake(neighbour *n) {
 
 void neighbour_expect(void) {
   atomic_store(&all.self->page->waiting, 1);
+  syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
   if (!atomic_load(&all.listening)) neighbour_wake(all.self);
 }
 
@@ -128,6 +130,7 @@ static status neighbour_make_self(neighbour *n) {
   }
   if (getrandom(&n->card.unique, sizeof n->card.unique, 0) != sizeof n->card.unique)
     n->card.unique = now_ns() ^ (uint64_t)getpid() << 32;
+  syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
   n->page->unique = n->card.unique;
   n->alive_file = -1;
   n->refs = 1;

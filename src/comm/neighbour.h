@@ -66,14 +66,17 @@ status neighbour_map(neighbour *n, const neighbour_file *file, char **out);
 status neighbour_describe(int file, neighbour_file *out);
 status neighbour_open(const neighbour_file *file, int *out);
 
-/* Wakes the listener of a process in which a stream waits. The caller has published before, by an atomic exchange, what
- * that stream waits for. */
+/* Wakes the listener of a process in which a stream waits. The caller has published before what that stream waits for.
+ * No barrier is needed between the two: the process that begins to wait has all processors of all ranks' processes pass
+ * one (neighbour_expect). */
 void neighbour_wake(neighbour *n);
 static inline void neighbour_ring(neighbour *n) {
-  if (unlikely(atomic_load(&n->page->waiting))) neighbour_wake(n);
+  if (unlikely(atomic_load_explicit(&n->page->waiting, memory_order_relaxed))) neighbour_wake(n);
 }
 
-/* A stream of this process waits from now on; the caller then checks once more what it waits for. */
+/* A stream of this process waits from now on; the caller then checks once more what it waits for. Where the kernel has
+ * no barrier for other processes (membarrier), a ring may be missed, and the stream goes on at the scheduler's next
+ * tick. */
 void neighbour_expect(void);
 
 /* Sets what the listener calls ten times a second while streams wait. Set once, before neighbour_own_card(). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between ranks of different hosts. Two implementations behind one table: UCX (net_ucx.c; libucp.so.0, bound by
- * dlopen) and TCP (net_tcp.c), which is used where UCX is missing, or CANNON_NET=tcp says so.
+/* Messages between ranks of different hosts. Two implementations behind one table: UCX (net_ucx.c; libucp.so.0, bound
+ * by dlopen) and TCP (net_tcp.c), which is used where UCX is missing, or CANNON_NET=tcp says so.
  *
  *   endpoint   a process's end: one for all communicators; it has an address of bytes that the peers get by bootstrap
  *   channel    from this endpoint to another process's; messages are matched by channel and tag

@@ -6,9 +6,9 @@
  *   jobs      NODE_JOBS places for calls of all members, used in turn
  *   pairs     for each ordered pair of members, NODE_PAIR_JOBS places for transfers from the first to the second
  *
- * A place holds a job (job.h): a header and a record for each rank that takes part. The file is sparse: most of a record
- * is room for the pieces of fragmented memory, which is hardly ever touched. Processes that hold several members map it
- * once. Called by the rest of src/comm. Thread-safe. */
+ * A place holds a job (job.h): a header and a record for each rank that takes part. The file is sparse: most of a
+ * record is room for the pieces of fragmented memory, which is hardly ever touched. Processes that hold several members
+ * map it once. Called by the rest of src/comm. Thread-safe. */
 #ifndef CANNON_COMM_NODE_H
 #define CANNON_COMM_NODE_H
 
@@ -34,16 +34,17 @@ typedef struct {
   bool has_extents; /* the buffers are reached through the device's file; else only in the rank's own process */
   uint32_t root;
   uint64_t count;
-  uint64_t send, receive;                     /* kernels' addresses in the rank's process */
-  uint32_t n_send, n_receive;                 /* how many pieces of the device's file they are */
-  unsigned char data[NODE_INLINE_BYTES + 16]; /* the payload, where it is short */
+  uint64_t send, receive;     /* kernels' addresses in the rank's process */
+  uint32_t n_send, n_receive; /* how many pieces of the device's file they are */
+  _Atomic uint64_t left;      /* the number of the latest call that the rank is done with */
+  /* The payload, where it is short; its first bytes are in the same cache line. */
+  unsigned char data[NODE_INLINE_BYTES + 8];
   uint64_t arrays[]; /* V forms: four arrays with an element per rank (job.h); then the pieces, send first */
 } node_record;
 
-/* The header of a place; the records follow. */
+/* The header of a place; the records follow. The place is free for the next job when all ranks have left the one
+ * before, which their records say. */
 typedef struct {
-  _Alignas(64) _Atomic uint64_t turn; /* how many jobs the place has had: whose turn it is */
-  _Atomic uint32_t n_left;            /* ranks that are done with the job */
   _Alignas(64) _Atomic uint64_t next; /* the first chunk that nobody has taken */
   _Alignas(64) _Atomic uint64_t done; /* how many chunks are done */
 } node_job;

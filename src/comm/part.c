@@ -32,8 +32,8 @@ void part_end(collective_part *p) {
 
 /* ---- arriving ---------------------------------------------------------------------------------------------------- */
 
-/* Makes a buffer reachable for other processes: fills in its pieces in the device's file, or replaces it by device memory
- * that has such pieces. */
+/* Makes a buffer reachable for other processes: fills in its pieces in the device's file, or replaces it by device
+ * memory that has such pieces. */
 static status part_expose(const comm *c, collective_part *p, node_record *r, bool receive) {
   char *address = receive ? (char *)p->receive : (char *)(uintptr_t)p->send;
   const uint64_t bytes = receive ? p->receive_bytes : p->send_bytes;
@@ -67,10 +67,10 @@ static status part_collect(const collective_part *p) {
   return ST_OK;
 }
 
-/* Which of NODE_JOBS or NODE_PAIR_JOBS places the job has is its number's; its turn there: */
-static uint64_t part_turn(const collective_part *p) {
+/* The number of the job that had this place before; 0: none had. */
+static uint64_t part_previous(const collective_part *p) {
   const uint64_t places = p->kind == COMM_SEND || p->kind == COMM_RECV ? NODE_PAIR_JOBS : NODE_JOBS;
-  return (p->number - 1) / places;
+  return p->number > places ? p->number - places : 0;
 }
 
 static status part_arrive(collective *op, collective_part *p) {
@@ -94,7 +94,11 @@ static status part_arrive(collective *op, collective_part *p) {
   if (p->arrays) memcpy(r->arrays, p->arrays, JOB_N_ARRAYS * (size_t)c->n_members * sizeof *p->arrays);
   if (!p->is_inline && p->receive_bytes) huge_before_write(p->receive_view, p->receive_bytes);
   p->state = PART_ARRIVED;
-  atomic_exchange(&r->number, p->number);
+  if (p->own == 0) { /* nobody takes chunks before this record is there */
+    atomic_store_explicit(&p->job->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&p->job->done, 0, memory_order_relaxed);
+  }
+  atomic_store_explicit(&r->number, p->number, memory_order_release); /* neighbour_expect() has the barrier */
   collective_tell(c);
   return ST_OK;
 }
@@ -150,16 +154,11 @@ static status part_plan(collective *op, collective_part *p) {
   return job_plan_work(plan);
 }
 
-/* This rank is done with the job; the last one makes the place free for the next. */
-static void part_leave(collective *op, collective_part *p) {
-  node_job *j = p->job;
+/* This rank is done with the job. Nobody is told: a rank that waits for the place is eight calls ahead, and looks again
+ * at the scheduler's next tick. So a call costs one exchange of cache lines and no atomic addition. */
+static void part_leave(const collective *op, collective_part *p) {
   p->state = PART_DONE;
-  if (atomic_fetch_add(&j->n_left, 1) + 1 < p->n_records) return;
-  atomic_store_explicit(&j->n_left, 0, memory_order_relaxed);
-  atomic_store_explicit(&j->next, 0, memory_order_relaxed);
-  atomic_store_explicit(&j->done, 0, memory_order_relaxed);
-  atomic_exchange(&j->turn, part_turn(p) + 1);
-  collective_tell(op->c);
+  atomic_store_explicit(&node_record_of(op->c->node, p->job, p->own)->left, p->number, memory_order_release);
 }
 
 void part_revoke(collective *op, collective_part *p) {
@@ -175,8 +174,13 @@ void part_revoke(collective *op, collective_part *p) {
 
 /* ---- advancing --------------------------------------------------------------------------------------------------- */
 
-static bool part_has_turn(const collective_part *p) {
-  return atomic_load_explicit(&p->job->turn, memory_order_acquire) == part_turn(p);
+/* Whether all ranks have left the job that had the place before. */
+static bool part_has_place(const collective *op, const collective_part *p) {
+  const uint64_t previous = part_previous(p);
+  for (uint32_t i = 0; i < p->n_records; ++i)
+    if (atomic_load_explicit(&node_record_of(op->c->node, p->job, i)->left, memory_order_acquire) < previous)
+      return false;
+  return true;
 }
 
 bool part_has_record(const collective *op, const collective_part *p, uint32_t i) {
@@ -190,7 +194,7 @@ static bool part_is_worked(const collective_part *p) {
 /* Whether what the part waits for has come. */
 bool part_moves(const collective *op, const collective_part *p) {
   switch (p->state) {
-  case PART_BEFORE: return part_has_turn(p);
+  case PART_BEFORE: return part_has_place(op, p);
   case PART_ARRIVED: return part_has_record(op, p, p->n_seen);
   case PART_WORKS: return part_is_worked(p);
   default: return false;
@@ -207,7 +211,7 @@ static status part_see(collective *op, collective_part *p) {
 }
 
 status part_begin(collective *op, collective_part *p) {
-  return p->state == PART_BEFORE && part_has_turn(p) ? part_arrive(op, p) : ST_OK;
+  return p->state == PART_BEFORE && part_has_place(op, p) ? part_arrive(op, p) : ST_OK;
 }
 
 status part_advance(collective *op, collective_part *p) {

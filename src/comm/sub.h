@@ -6,8 +6,8 @@
 
 #include "comm/node.h"
 
-/* The node of n_members of the node `of`, with a reference. key: identifies the sub-communicator among those of `of`; all
- * members give the same. ST_INVALID_VALUE where too many sub-communicators are under way. */
+/* The node of n_members of the node `of`, with a reference. key: identifies the sub-communicator among those of `of`;
+ * all members give the same. ST_INVALID_VALUE where too many sub-communicators are under way. */
 status sub_node(node *of, uint64_t key, uint32_t n_members, uint64_t device_bytes, node **out);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls between hosts, composed of jobs of each host's ranks, messages and reductions. Two ways:
  *
- *   by levels   where all hosts have the same number of ranks: the ranks of a host reduce (or gather) among themselves, each
+ *   by levels   where all hosts have the same number of ranks: the ranks of a host reduce (or gather) among themselves,
+ *   each
  *               for a slice of the vector; ranks with the same index exchange these slices between the hosts
  *   flat        each rank exchanges with every other: calls that move different data between each pair of ranks, and
  *               reductions with HCCL_DETERMINISTIC=strict, which go by the order of ranks whatever the hosts
@@ -175,25 +176,25 @@ typedef struct {
 } wide_slice;
 typedef wide_slice wide_slice_of(const wide *w, uint32_t rank);
 
-static wide_slice send_even(const wide *w, uint32_t r) { return (wide_slice){w->call->count, r * w->call->count}; }
-static wide_slice send_own(const wide *w, uint32_t r) {
+static wide_slice wide_send_even(const wide *w, uint32_t r) { return (wide_slice){w->call->count, r * w->call->count}; }
+static wide_slice wide_send_own(const wide *w, uint32_t r) {
   (void)r;
   return (wide_slice){w->call->count, 0};
 }
-static wide_slice send_from_root(const wide *w, uint32_t r) {
-  return w->c->rank == w->call->root ? send_even(w, r) : (wide_slice){0, 0};
+static wide_slice wide_send_from_root(const wide *w, uint32_t r) {
+  return w->c->rank == w->call->root ? wide_send_even(w, r) : (wide_slice){0, 0};
 }
-static wide_slice send_array(const wide *w, uint32_t r) {
+static wide_slice wide_send_array(const wide *w, uint32_t r) {
   return (wide_slice){w->call->send_counts[r], w->call->send_offsets[r]};
 }
-static wide_slice receive_from_root(const wide *w, uint32_t r) {
+static wide_slice wide_receive_from_root(const wide *w, uint32_t r) {
   return r == w->call->root ? (wide_slice){w->call->count, 0} : (wide_slice){0, 0};
 }
-static wide_slice receive_array(const wide *w, uint32_t r) {
+static wide_slice wide_receive_array(const wide *w, uint32_t r) {
   return (wide_slice){w->call->receive_counts[r], w->call->receive_offsets[r]};
 }
 /* Of reductions: the rank's own slice from each rank, one behind the other. */
-static wide_slice receive_own_slices(const wide *w, uint32_t r) {
+static wide_slice wide_receive_own_slices(const wide *w, uint32_t r) {
   const uint64_t count = w->call->kind == COMM_REDUCE_SCATTER_V ? w->call->send_counts[w->c->rank] : w->call->count;
   return (wide_slice){count, r * count};
 }
@@ -244,38 +245,39 @@ static status wide_reduce_scatter_flat(wide *w) {
   const uint64_t count = has_arrays ? call->send_counts[w->c->rank] : call->count;
   char *out;
   TRY(wide_take_scratch(w, w->n * count));
-  TRY(wide_exchange(w, call->send, has_arrays ? send_array : send_even, w->op->scratch, receive_own_slices));
+  TRY(wide_exchange(w, call->send, has_arrays ? wide_send_array : wide_send_even, w->op->scratch,
+                    wide_receive_own_slices));
   TRY(wide_view(w, call->receive, 0, count, VMM_WRITE, &out));
   return wide_reduce_slices(w, count, out);
 }
 
 /* AllReduce and Reduce in the order of ranks: each rank reduces a slice, and all (or the root) gather the slices. */
-static wide_slice slice_of(uint64_t count, uint32_t n, uint32_t i) {
+static wide_slice wide_share_of(uint64_t count, uint32_t n, uint32_t i) {
   const uint64_t first = count * i / n, end = count * (i + 1) / n;
   return (wide_slice){end - first, first};
 }
-static wide_slice send_share(const wide *w, uint32_t r) { return slice_of(w->call->count, w->n, r); }
-static wide_slice receive_shares(const wide *w, uint32_t r) {
-  const uint64_t count = slice_of(w->call->count, w->n, w->c->rank).count;
+static wide_slice wide_send_share(const wide *w, uint32_t r) { return wide_share_of(w->call->count, w->n, r); }
+static wide_slice wide_receive_shares(const wide *w, uint32_t r) {
+  const uint64_t count = wide_share_of(w->call->count, w->n, w->c->rank).count;
   return (wide_slice){count, r * count};
 }
-static wide_slice send_reduced(const wide *w, uint32_t r) {
+static wide_slice wide_send_reduced(const wide *w, uint32_t r) {
   const bool wanted = w->call->kind != COMM_REDUCE || r == w->call->root;
-  return (wide_slice){wanted ? slice_of(w->call->count, w->n, w->c->rank).count : 0, 0};
+  return (wide_slice){wanted ? wide_share_of(w->call->count, w->n, w->c->rank).count : 0, 0};
 }
-static wide_slice receive_reduced(const wide *w, uint32_t r) {
+static wide_slice wide_receive_reduced(const wide *w, uint32_t r) {
   const bool wanted = w->call->kind != COMM_REDUCE || w->c->rank == w->call->root;
-  const wide_slice share = slice_of(w->call->count, w->n, r);
+  const wide_slice share = wide_share_of(w->call->count, w->n, r);
   return wanted ? share : (wide_slice){0, 0};
 }
 
 static status wide_all_reduce_flat(wide *w) {
   const collective_call *call = w->call;
-  const uint64_t share = slice_of(call->count, w->n, w->c->rank).count;
+  const uint64_t share = wide_share_of(call->count, w->n, w->c->rank).count;
   TRY(wide_take_scratch(w, (w->n + 1) * share)); /* the last one is the result */
-  TRY(wide_exchange(w, call->send, send_share, w->op->scratch, receive_shares));
+  TRY(wide_exchange(w, call->send, wide_send_share, w->op->scratch, wide_receive_shares));
   TRY(wide_reduce_slices(w, share, wide_scratch_view(w, w->n * share)));
-  return wide_exchange(w, wide_scratch(w, w->n * share), send_reduced, call->receive, receive_reduced);
+  return wide_exchange(w, wide_scratch(w, w->n * share), wide_send_reduced, call->receive, wide_receive_reduced);
 }
 
 /* ---- by levels --------------------------------------------------------------------------------------------------- */
@@ -303,12 +305,12 @@ static status wide_reduce_between(wide *w, char *mine, uint64_t count, char *out
 /* The same for long vectors: each host reduces a piece of them and sends it to the others. */
 static status wide_all_reduce_between(wide *w, char *data, uint64_t count) {
   if (count * w->size <= WHOLE_BYTES) return wide_reduce_between(w, data, count, data);
-  const wide_slice own = slice_of(count, w->H, w->h->own);
+  const wide_slice own = wide_share_of(count, w->H, w->h->own);
   collective_part *p;
   const void **inputs;
   TRY(wide_messages(w, w->stage, &p));
   for (uint32_t k = 0; k < w->H; ++k) {
-    const wide_slice theirs = slice_of(count, w->H, k);
+    const wide_slice theirs = wide_share_of(count, w->H, k);
     const uint32_t peer = w->h->ranks_of[k][w->c->member];
     if (k == w->h->own) continue;
     TRY(wide_message(w, p, peer, false, data + theirs.at * w->size, theirs.count));
@@ -322,7 +324,7 @@ static status wide_all_reduce_between(wide *w, char *data, uint64_t count) {
   ++w->stage;
   TRY(wide_messages(w, w->stage, &p));
   for (uint32_t k = 0; k < w->H; ++k) {
-    const wide_slice theirs = slice_of(count, w->H, k);
+    const wide_slice theirs = wide_share_of(count, w->H, k);
     const uint32_t peer = w->h->ranks_of[k][w->c->member];
     if (k == w->h->own) continue;
     TRY(wide_message(w, p, peer, false, piece, own.count));
@@ -336,13 +338,13 @@ static status wide_all_reduce_between(wide *w, char *data, uint64_t count) {
 static status wide_all_reduce_levels(wide *w) {
   const collective_call *call = w->call;
   const uint32_t m = w->c->n_members;
-  const wide_slice own = slice_of(call->count, m, w->c->member);
+  const wide_slice own = wide_share_of(call->count, m, w->c->member);
   uint64_t *a;
   char *mine;
   TRY(wide_take_scratch(w, own.count * w->H));
   TRY(wide_arrays(w, &a));
   for (uint32_t i = 0; i < m; ++i) {
-    const wide_slice s = slice_of(call->count, m, i);
+    const wide_slice s = wide_share_of(call->count, m, i);
     a[JOB_SEND_COUNTS * m + i] = a[JOB_RECEIVE_COUNTS * m + i] = s.count;
     a[JOB_SEND_OFFSETS * m + i] = a[JOB_RECEIVE_OFFSETS * m + i] = s.at;
   }
@@ -502,13 +504,14 @@ static status wide_compose(wide *w) {
   case COMM_REDUCE_SCATTER: return levels ? wide_reduce_scatter_levels(w) : wide_reduce_scatter_flat(w);
   case COMM_REDUCE_SCATTER_V: return wide_reduce_scatter_flat(w);
   case COMM_ALL_GATHER:
-    return w->h->is_even ? wide_all_gather_levels(w) : wide_exchange(w, call->send, send_own, call->receive, send_even);
-  case COMM_ALL_GATHER_V: return wide_exchange(w, call->send, send_own, call->receive, receive_array);
+    return w->h->is_even ? wide_all_gather_levels(w)
+                         : wide_exchange(w, call->send, wide_send_own, call->receive, wide_send_even);
+  case COMM_ALL_GATHER_V: return wide_exchange(w, call->send, wide_send_own, call->receive, wide_receive_array);
   case COMM_BROADCAST: return wide_broadcast(w);
-  case COMM_SCATTER: return wide_exchange(w, call->send, send_from_root, call->receive, receive_from_root);
-  case COMM_ALL_TO_ALL: return wide_exchange(w, call->send, send_even, call->receive, send_even);
+  case COMM_SCATTER: return wide_exchange(w, call->send, wide_send_from_root, call->receive, wide_receive_from_root);
+  case COMM_ALL_TO_ALL: return wide_exchange(w, call->send, wide_send_even, call->receive, wide_send_even);
   case COMM_ALL_TO_ALL_V:
-  case COMM_ALL_TO_ALL_VC: return wide_exchange(w, call->send, send_array, call->receive, receive_array);
+  case COMM_ALL_TO_ALL_VC: return wide_exchange(w, call->send, wide_send_array, call->receive, wide_receive_array);
   case COMM_BARRIER: return wide_barrier(w);
   default: return fail(ST_INTERNAL, "%s has no way between hosts", comm_kind_name((int)call->kind));
   }

@@ -115,8 +115,8 @@ static inline bool memory_free_kept_long(void *block) {
  * one. */
 status memory_new_number(int device, uint64_t *number);
 
-/* Charges `bytes` of an opened device that it would use by itself (buffers of communicators), and that have no memory of
- * the host here; memory_discharge takes that back. ST_NO_MEMORY where the device has not so much left. what: for the
+/* Charges `bytes` of an opened device that it would use by itself (buffers of communicators), and that have no memory
+ * of the host here; memory_discharge takes that back. ST_NO_MEMORY where the device has not so much left. what: for the
  * message. */
 status memory_charge(int device, uint64_t bytes, const char *what);
 void memory_discharge(int device, uint64_t bytes);

@@ -49,6 +49,13 @@ typedef struct {
   int64_t dims[MAX_RANK], strides[MAX_RANK];
 } dumped_tensor;
 
+/* An operator that is several tasks (fused.h): what its executor has in place of run(). */
+typedef struct sequence {
+  /* Queues the tasks on the stream of the handle. The operands and the workspace have been checked. */
+  status (*submit)(struct sequence *s, const executor *e, void *workspace, void *stream);
+  void (*end)(struct sequence *s); /* frees it; queued tasks keep what they need */
+} sequence;
+
 struct aclOpExecutor {
   uint32_t magic;
   _Atomic uint32_t refs;
@@ -60,6 +67,7 @@ struct aclOpExecutor {
   operand *operands; /* own_operands, or malloc'ed if there are more */
   void *heap;        /* malloc'ed memory that belongs to the plan, freed with the executor; or NULL */
   status (*run)(const executor *e, void *const *view, void *scratch);
+  sequence *sequence;                /* which the executor owns; NULL: run() does it all */
   tensor *results[EXECUTOR_RESULTS]; /* whose shape run() sets; with references, as the caller may destroy them
                                         before */
   workspace_parts workspace;

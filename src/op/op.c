@@ -100,6 +100,7 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   e->heap = NULL;
   e->dumped = 0;
   e->run = NULL;
+  e->sequence = NULL;
   e->workspace = (workspace_parts){0};
   e->touched_bytes = e->multiply_adds = 0;
   e->cost_ns = 0;
@@ -116,7 +117,7 @@ static bool operand_is_valid(const executor *e, const operand *p) {
 
 bool executor_is_valid(const executor *e) {
   const workspace_parts *w = &e->workspace;
-  if (e->magic != MAGIC_EXECUTOR || !atomic_load(&e->refs) || !e->op || !e->run) return false;
+  if (e->magic != MAGIC_EXECUTOR || !atomic_load(&e->refs) || !e->op || !e->run != !!e->sequence) return false;
   if (w->copies % 64 || w->intermediates % 64 || w->partials % 64) return false;
   if (e->workspace_bytes != w->copies + w->intermediates + w->partials) return false;
   if (e->n_results > EXECUTOR_RESULTS || (e->operands == e->own_operands) != (e->n_operands <= EXECUTOR_OPERANDS))
@@ -138,6 +139,7 @@ void executor_unref(executor *e) {
   e->magic = 0;
   if (unlikely(e->operands != e->own_operands)) free(e->operands);
   if (unlikely(e->heap)) free(e->heap);
+  if (unlikely(e->sequence)) e->sequence->end(e->sequence);
   if (unlikely(e->dumped)) free(e->tensors);
   for (int i = 0; unlikely(i < e->n_results); ++i) tensor_release(e->results[i]);
   if (INVARIANTS_ON) e->n_results = 0; /* a cached executor holds no tensors */

@@ -21,9 +21,12 @@ static const struct {
   size_t bytes, capacity;
   unsigned shift;
 } kinds[N_OBJECT_KINDS] = {
-    [OBJECT_CONTEXT] = {sizeof(context), 1 << 14, 9}, [OBJECT_STREAM] = {sizeof(stream), 1 << 16, STREAM_SLOT_SHIFT},
-    [OBJECT_EVENT] = {sizeof(event), 1 << 21, 8},     [OBJECT_GRAPH] = {sizeof(graph), 1 << 16, 8},
-    [OBJECT_NOTIFY] = {sizeof(notify), 1 << 18, 7},   [OBJECT_GROUP] = {sizeof(graph_group), 1 << 20, 7},
+    [OBJECT_CONTEXT] = {sizeof(context), 1 << 14, 9},
+    [OBJECT_STREAM] = {sizeof(stream), 1 << 16, STREAM_SLOT_SHIFT},
+    [OBJECT_EVENT] = {sizeof(event), 1 << 21, 8},
+    [OBJECT_GRAPH] = {sizeof(graph), 1 << 16, 8},
+    [OBJECT_NOTIFY] = {sizeof(notify), 1 << 18, 7},
+    [OBJECT_GROUP] = {sizeof(graph_group), 1 << 20, 7},
     [OBJECT_COMM] = {1 << COMM_SLOT_SHIFT, 1 << 14, COMM_SLOT_SHIFT},
 };
 _Static_assert(sizeof(context) <= 512 && sizeof(stream) <= 512 && sizeof(event) <= 256 && sizeof(graph) <= 256 &&
@@ -118,7 +121,7 @@ static void object_unref_kind(object_kind kind, object *o) {
   case OBJECT_NOTIFY: notify_unref((notify *)o); break;
   case OBJECT_GRAPH: graph_unref((graph *)o); break;
   case OBJECT_GROUP: graph_group_unref((graph_group *)o); break;
-  case OBJECT_COMM: atomic_load(&unref_comm)(o); break;
+  case OBJECT_COMM: atomic_load (&unref_comm)(o); break;
   case N_OBJECT_KINDS: break;
   }
 }

@@ -32,6 +32,7 @@ typedef struct {
   const char *name, *type;
   uint32_t detail;
   uint64_t bytes;
+  uint64_t start_ns; /* timeline_now() when the task ran for the first time; 0: this is the first time */
 } task_words;
 
 typedef struct task_kind task_kind;
@@ -45,7 +46,8 @@ struct task_kind {
   status (*run)(task *t, stream *s);
   void (*drop)(task *t, stream *s); /* called instead of run() for a task that is dropped; NULL: there is nothing to
                                        release. Ends the blocked state that an earlier run() has begun */
-  bool (*ready)(const task *t); /* for tasks that wait outside (outside.h): whether the wait is over. Called by any thread,
+  bool (*ready)(
+      const task *t); /* for tasks that wait outside (outside.h): whether the wait is over. Called by any thread,
                                    under a spin lock */
   void (*describe)(const task *t, task_words *words); /* called before run(); NULL: the name is all there is to say */
   bool user_code; /* runs a function of the user's: on library threads only, as it may wait for locks that a thread

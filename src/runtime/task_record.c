@@ -6,6 +6,7 @@
 #include "base/hooks.h"
 #include "runtime/event.h"
 #include "trace/load.h"
+#include "trace/overlap.h"
 
 static uint32_t task_name_number(const char *text) { return timeline_name(text, strlen(text)); }
 
@@ -30,9 +31,12 @@ static status run_timed(task *t, stream *s, const char *type, timeline_record *r
   const int device = s->device;
   const load_unit unit = timeline_wants(TIMELINE_WANTS_LOAD) ? task_unit(type) : LOAD_N_UNITS;
   r->start_ns = timeline_now();
+  const bool overlaps = timeline_wants(TIMELINE_WANTS_OVERLAP) && t->kind->tells == TASK_TELLS_WORK;
   if (unit < LOAD_N_UNITS) load_begin(device, unit, r->start_ns);
+  if (overlaps) overlap_begin(device);
   const status st = t->kind->run(t, s);
   r->end_ns = timeline_now();
+  if (overlaps) overlap_end(device);
   if (unit < LOAD_N_UNITS) load_end(device, unit, r->start_ns, r->end_ns);
   return st;
 }
@@ -63,7 +67,7 @@ status task_run_recorded(task *t, stream *s) {
   task_words words = {.name = t->kind->name, .type = t->kind->name};
   if (t->kind->describe) t->kind->describe(t, &words); /* before run(), which releases what the task refers to */
   timeline_record r = record_of(TIMELINE_TASK, s, t->id, 0);
-  const bool recorded = timeline_wants(TIMELINE_WANTS_TASKS);
+  const bool recorded = timeline_wants(TIMELINE_WANTS_TASKS), is_outside = t->kind->ready;
   if (recorded) {
     r.name = task_name_number(words.name);
     r.type = task_name_number(words.type);
@@ -72,7 +76,8 @@ status task_run_recorded(task *t, stream *s) {
   }
   const bool is_told = timeline_wants(TIMELINE_WANTS_WORK);
   const status st = is_told ? run_told(t, s, words.type, &r) : run_timed(t, s, words.type, &r);
-  if (recorded && st != TASK_BLOCKED) timeline_add(&r);
+  if (words.start_ns) r.start_ns = words.start_ns;
+  if (recorded && st != TASK_BLOCKED && (st != TASK_GOES_ON || !is_outside)) timeline_add(&r);
   return st;
 }
 

@@ -11,14 +11,14 @@
 __attribute__((cold)) void task_record_submission(const stream *s, uint32_t id, uint64_t start_ns);
 
 /* Runs the front task and records it, or only accounts its time as load of the device (trace/load.h), or tells it to
- * the recorder (base/hooks.h). A task that blocks is recorded when it has run to its end. */
+ * the recorder (base/hooks.h). A task that blocks, or looks for other processes again and again, is recorded when it
+ * has run to its end. */
 __attribute__((cold, noinline)) status task_run_recorded(task *t, stream *s);
 
 /* Runs a task; for the stream's runner. */
 static inline status task_run(task *t, stream *s) {
   INVARIANT(spin_is_held(&s->run_lock, memory_order_relaxed)); /* one runner at a time */
-  return timeline_wants(TIMELINE_WANTS_TASKS | TIMELINE_WANTS_LOAD | TIMELINE_WANTS_WORK) ? task_run_recorded(t, s)
-                                                                                          : t->kind->run(t, s);
+  return timeline_wants(TIMELINE_WANTS_TASKS | TIMELINE_ALWAYS) ? task_run_recorded(t, s) : t->kind->run(t, s);
 }
 
 /* Submits a task that does nothing, and adds the record r, a mark or a step, which refers to it. */

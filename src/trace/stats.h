@@ -20,16 +20,17 @@
 #include "trace/histogram.h"
 
 enum {
-  STATS_VERSION = 5,
+  STATS_VERSION = 6,
   STATS_MAX_DEVICES = 16,
-  STATS_MAX_OPS = 1024,    /* operators with a row of their own; the last row takes the rest */
-  STATS_MAX_POOLS = 64,    /* pools, likewise */
-  STATS_MAX_STREAMS = 256, /* streams that own memory, likewise */
-  STATS_MAX_SHARDS = 64,   /* threads' counters; threads beyond count in the heap's own */
-  STATS_MAX_SITES = 1024,  /* call sites of allocations, likewise */
-  STATS_MAX_MODULES = 128, /* executables and libraries; sites in others have no place */
-  STATS_MAX_LEAKS = 64,    /* leaked blocks that are listed; all are counted */
-  STATS_MAX_ERRORS = 64,   /* kinds of error with a row of their own; the last row takes the rest */
+  STATS_MAX_OPS = 1024,       /* operators with a row of their own; the last row takes the rest */
+  STATS_MAX_POOLS = 64,       /* pools, likewise */
+  STATS_MAX_STREAMS = 256,    /* streams that own memory, likewise */
+  STATS_MAX_SHARDS = 64,      /* threads' counters; threads beyond count in the heap's own */
+  STATS_MAX_SITES = 1024,     /* call sites of allocations, likewise */
+  STATS_MAX_MODULES = 128,    /* executables and libraries; sites in others have no place */
+  STATS_MAX_LEAKS = 64,       /* leaked blocks that are listed; all are counted */
+  STATS_MAX_COLLECTIVES = 16, /* kinds of collective */
+  STATS_MAX_ERRORS = 64,      /* kinds of error with a row of their own; the last row takes the rest */
 };
 #define STATS_MAGIC 0x54534e43u /* "CNST" */
 
@@ -115,6 +116,14 @@ typedef struct {
   counter device_ns;                /* the sum of bound_ns */
   counter bound_ns[STATS_N_BOUNDS]; /* time of launches by what bounds them */
 } stats_op;
+
+/* Collectives of one kind (comm_kind of comm/comm_types.h), each counted when a rank's task is done. */
+typedef struct {
+  counter calls;
+  counter sent_bytes, received_bytes; /* of the program's buffers, by the counts of the calls */
+  counter time_ns;                    /* from the moment at which the stream comes to a task to its end */
+  counter exposed_ns;                 /* the part of it in which the device ran no other task (comm/account.c) */
+} stats_collective;
 
 typedef enum { STATS_H2D, STATS_D2H, STATS_D2D, STATS_H2H, STATS_N_DIRECTIONS } stats_direction;
 
@@ -211,6 +220,7 @@ typedef struct {
   stats_site sites[STATS_MAX_SITES]; /* a hash table by address */
   _Atomic uint32_t n_error_rows;
   stats_error error_rows[STATS_MAX_ERRORS];
+  stats_collective collectives[STATS_MAX_COLLECTIVES]; /* by comm_kind */
 } stats_file;
 
 /* The counters of a device's heap, or of a kind of host memory; NULL if the number is neither. */

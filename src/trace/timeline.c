@@ -195,8 +195,7 @@ static void free_names(void) {
 /* Changes what is wanted by a session. */
 static void set_wanted(uint32_t what) {
   uint32_t old = atomic_load(&timeline_wanted);
-  while (!atomic_compare_exchange_weak(&timeline_wanted, &old,
-                                       what | (old & (TIMELINE_WANTS_LOAD | TIMELINE_WANTS_WORK)))) {
+  while (!atomic_compare_exchange_weak(&timeline_wanted, &old, what | (old & TIMELINE_ALWAYS))) {
   }
 }
 

@@ -18,9 +18,11 @@ enum {
   TIMELINE_WANTS_TASKS = 2,
   TIMELINE_WANTS_SHAPES = 4, /* shapes of the tensors of operators */
   TIMELINE_WANTS_MARKS = 8,
-  /* These two belong to no session and are never switched off. */
-  TIMELINE_WANTS_LOAD = 16, /* how long tasks run (load.h) */
-  TIMELINE_WANTS_WORK = 32, /* tasks for a recording (record.h) */
+  /* These belong to no session and are never switched off. */
+  TIMELINE_WANTS_LOAD = 16,    /* how long tasks run (load.h) */
+  TIMELINE_WANTS_WORK = 32,    /* tasks for a recording (record.h) */
+  TIMELINE_WANTS_OVERLAP = 64, /* when any task runs (overlap.h) */
+  TIMELINE_ALWAYS = TIMELINE_WANTS_LOAD | TIMELINE_WANTS_WORK | TIMELINE_WANTS_OVERLAP,
 };
 
 extern _Atomic uint32_t timeline_wanted;
@@ -47,7 +49,7 @@ status timeline_open_device(const char *folder, int device);
 /* Sets what is recorded from now on, and for which devices (a bit each). */
 void timeline_want(uint32_t what, uint32_t devices);
 
-/* Switches TIMELINE_WANTS_LOAD or TIMELINE_WANTS_WORK on. */
+/* Switches one of TIMELINE_ALWAYS on. */
 void timeline_want_always(uint32_t what);
 
 /* Limits what is written to this many bytes; 0: no limit. */

@@ -37,6 +37,9 @@ WRONG = {  # variable: (wrong value, expected message)
                      "'frames=9', expected 0, 1, or some of max=BLOCKS, report=PATH, signal=NAME (USR1, USR2, HUP, "
                      "WINCH, IO, URG, PWR or none) and frames=N (1 to 8), with commas between; the rest of it is "
                      "taken"),
+    "CANNON_COMM_REPORT": ("signal=KILL",
+                           "'signal=KILL', expected signal=NAME (USR1, USR2, HUP, WINCH, IO, URG, PWR or none); no "
+                           "signal makes a report"),
     "CANNON_ALARM": ("101", "'101', which is too large, expected a number from 0 to 100; taking 85"),
     "CANNON_MAX_MAPPINGS": ("many",
                             "'many', expected a number from 0 to 18446744073709551615; taking 7/8 of vm.max_map_count"),

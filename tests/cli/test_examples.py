@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the programs in examples/memory, built as a user builds them, with an installed prefix.
+"""Tests of the programs in examples/memory and examples/allreduce, built as a user builds them, with an installed
+prefix.
 
     CANNON_PREFIX=/path python3 tests/cli/test_examples.py
 """
@@ -10,15 +11,20 @@ import tempfile
 import unittest
 
 PREFIX = pathlib.Path(os.environ["CANNON_PREFIX"]).resolve()
-SOURCES = pathlib.Path(__file__).resolve().parents[2] / "examples/memory"
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 BUILD_ENV = dict(os.environ, ASCEND_HOME_PATH=str(PREFIX))
 
 
-class Examples(unittest.TestCase):
+class Example(unittest.TestCase):
+    """Builds a folder of examples; subclasses name it."""
+    sources = None
+
     @classmethod
     def setUpClass(cls):
+        if cls.sources is None:
+            raise unittest.SkipTest("the base class of the examples' tests")
         cls.folder = tempfile.TemporaryDirectory()
-        for command in (["cmake", "-S", SOURCES, "-B", cls.folder.name, "-DCMAKE_C_FLAGS=-Werror"],
+        for command in (["cmake", "-S", cls.sources, "-B", cls.folder.name, "-DCMAKE_C_FLAGS=-Werror"],
                         ["cmake", "--build", cls.folder.name]):
             done = subprocess.run(command, env=BUILD_ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             if done.returncode:
@@ -28,16 +34,20 @@ class Examples(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def run_program(self, name, **env):
+    def run_program(self, name, *arguments, **env):
         """Runs the program under `cannon run`, whose summary lists leaks, and returns its output."""
-        done = subprocess.run([PREFIX / "bin/cannon", "run", f"{self.folder.name}/{name}"], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, env=dict(BUILD_ENV, **env))
+        done = subprocess.run([PREFIX / "bin/cannon", "run", f"{self.folder.name}/{name}", *arguments],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(BUILD_ENV, **env))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("leaks: none", done.stderr)
         return done.stdout
 
+
+class Memory(Example):
+    sources = EXAMPLES / "memory"
+
     def test_every_program_is_here(self):
-        for source in SOURCES.glob("*.c"):
+        for source in self.sources.glob("*.c"):
             self.assertTrue(hasattr(self, "test_" + source.stem), source)
 
     def test_carve(self):
@@ -71,6 +81,25 @@ class Examples(unittest.TestCase):
         out = self.run_program("devices", CANNON_DEVICES="4")
         self.assertIn("device 3: ", out)
         self.assertIn("4 devices: 20", out)
+
+
+class AllReduce(Example):
+    sources = EXAMPLES / "allreduce"
+
+    def test_devices_of_one_process(self):
+        for n in (1, 2, 4):
+            self.assertIn(f"{n} devices of one process: 8 steps of 4 buckets, 0 wrong weights",
+                          self.run_program("allreduce", CANNON_DEVICES=str(n)))
+
+    def test_processes(self):
+        for n in (1, 2, 4):
+            self.assertIn(f"{n} processes: 8 steps of 4 buckets, 0 wrong weights",
+                          self.run_program("allreduce", str(n), CANNON_DEVICES=str(n)))
+
+    def test_devices_in_any_order_that_events_allow(self):
+        for seed in range(1, 4):
+            self.assertIn("0 wrong weights", self.run_program("allreduce", CANNON_DEVICES="2",
+                                                              CANNON_SCHEDULE_SEED=str(seed)))
 
 
 if __name__ == "__main__":

@@ -169,6 +169,7 @@ static bool take_place(machine_file *file) {
     x->importers[i / 64] &= ~(UINT64_C(1) << i % 64);
   }
   for (int d = 0; d < SPACE_MAX_DEVICES; ++d) atomic_store(&file->places[i].charged_bytes[d], 0);
+  for (int w = 0; w < MACHINE_WAITS; ++w) atomic_store(&file->waits[i][w].is_used, 0);
   atomic_store(&file->places[i].pid, getpid());
   machine.own = i;
   return true;

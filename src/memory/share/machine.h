@@ -4,6 +4,7 @@
  *
  *   places    one per process: its id, and what it has charged on each device (ledger.h)
  *   exports   memory of one process that others may import, found by a key (exchange.h)
+ *   waits     what the tasks of a process's communicators wait for (comm/waits.h)
  *   records   the descriptions of exports, of variable length, behind the mapped part of the file
  *
  * The processes of one user that simulate the same device with the same memory size share a machine
@@ -25,7 +26,13 @@
 #include "base/status.h"
 #include "memory/space.h"
 
-enum { MACHINE_VERSION = 1, MACHINE_PLACES = 256, MACHINE_EXPORTS = 2048, MACHINE_RECORD_BYTES = 1 << 20 };
+enum {
+  MACHINE_VERSION = 2,
+  MACHINE_PLACES = 256,
+  MACHINE_EXPORTS = 2048,
+  MACHINE_RECORD_BYTES = 1 << 20,
+  MACHINE_WAITS = 16
+};
 enum { MACHINE_PLACE_BYTE = 1 };  /* byte of the file with place 0's lock; the other places' bytes follow */
 #define MACHINE_MAGIC 0x4d4e4e43u /* "CNNM" */
 
@@ -47,6 +54,29 @@ typedef struct {
   uint64_t importers[MACHINE_PLACES / 64]; /* bit per place that has imported it */
 } machine_export;
 
+/* A task of a communicator that waits for another rank. Ranks are numbers in the communicator; a device is the number
+ * that its process has for it. */
+typedef struct {
+  uint64_t communicator; /* a hash of its name */
+  char name[32];         /* the beginning of its name */
+  uint64_t number;       /* of the call; of a transfer, between the two ranks */
+  uint64_t since_ns;     /* when the stream came to the task; CLOCK_MONOTONIC */
+  int32_t pid, device;
+  uint32_t rank, n_ranks, kind; /* kind: comm_kind */
+  uint32_t other;               /* the rank that it waits for; UINT32_MAX: not known, and the next two are not set */
+  int32_t other_pid, other_device;
+} machine_wait;
+enum { MACHINE_WAIT_WORDS = sizeof(machine_wait) / sizeof(uint64_t) };
+_Static_assert(sizeof(machine_wait) % sizeof(uint64_t) == 0, "whole words");
+
+/* A place for one, which one task of its process writes and any process reads. A reader that has seen the same even
+ * version before and after has read a whole entry. */
+typedef struct {
+  _Atomic uint32_t version; /* odd: is being written */
+  _Atomic uint32_t is_used;
+  _Atomic uint64_t words[MACHINE_WAIT_WORDS];
+} machine_wait_slot;
+
 typedef struct {
   uint32_t magic, version;
   uint64_t next_serial;
@@ -56,6 +86,7 @@ typedef struct {
   machine_head head;
   machine_place places[MACHINE_PLACES];
   machine_export exports[MACHINE_EXPORTS];
+  machine_wait_slot waits[MACHINE_PLACES][MACHINE_WAITS];
 } machine_file;
 
 /* Joins the machine; called once, before anything is shared. name: the machine's, used unless CANNON_LEDGER is set.

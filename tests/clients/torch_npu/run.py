@@ -4,9 +4,9 @@
 
   run.py --prefix PREFIX --venv FOLDER                 what CI runs: runtime, profiler, training on two kinds of
                                                        device, and a sample of PyTorch's operator database, drawn by
-                                                       --seed
-  run.py --prefix PREFIX --venv FOLDER --only STEP     one step of these: environment, runtime, profiler, training or
-                                                       operators
+                                                       --seed, and training on several devices
+  run.py --prefix PREFIX --venv FOLDER --only STEP     one step of these: environment, runtime, profiler, training,
+                                                       distributed or operators
   run.py --prefix PREFIX --venv FOLDER --whole         the whole database; --table FILE writes its outcomes there
 
 FOLDER becomes a virtual environment of Python 3.11 with the wheels from PyPI (3 GB), and is used again as long as the
@@ -25,7 +25,7 @@ LISTS = [os.path.join(HERE, name) for name in ('requirements.txt', 'requirements
 WHEELS = ['torch==2.7.1', 'torch_npu==2.7.1']
 DEVICES = ('Ascend910_9391', 'Ascend910B3')  # torch_npu takes different code paths on them
 SAMPLE = 0.12                                # the share of the operator database that CI runs
-STEPS = ('environment', 'runtime', 'profiler', 'training', 'operators')
+STEPS = ('environment', 'runtime', 'profiler', 'training', 'distributed', 'operators')
 
 
 def interpreter():
@@ -99,6 +99,11 @@ def main():
             good.append(run(prefix, DEVICES[0], python, f'test_{step}.py'))
     if 'training' in steps:
         good += [run(prefix, device, python, 'test_training.py') for device in DEVICES]
+    if 'distributed' in steps:
+        # Not under `cannon run`: the test has programs of several numbers of devices.
+        env = dict(os.environ, CANNON_PREFIX=prefix)
+        test = os.path.join(HERE, 'distributed', 'test_distributed.py')
+        good.append(subprocess.run([python, test], env=env).returncode == 0)
     if 'operators' in steps:
         results = os.path.join(folder, 'op_db.json')
         sample = [] if a.whole else ['--sample', str(SAMPLE), '--seed', str(a.seed)]

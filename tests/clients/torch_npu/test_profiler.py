@@ -10,6 +10,8 @@ import csv
 import glob
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -103,6 +105,57 @@ class Profiler(unittest.TestCase):
         profile.export_chrome_trace(path)
         with open(path, encoding="utf-8") as f:
             self.assertTrue([e for e in json.load(f) if e["name"] == "aclnnRelu"])
+
+
+class Communication(unittest.TestCase):
+    """Two ranks, each of which profiles what it does."""
+    RANK = """if True:
+        import os, sys, torch, torch_npu, torch.distributed as dist
+        P, rank = torch_npu.profiler, int(os.environ["RANK"])
+        torch.npu.set_device(rank)
+        dist.init_process_group("hccl")
+        x = torch.ones(64, 64).npu()
+        level = P._ExperimentalConfig(profiler_level=P.ProfilerLevel.Level1)
+        with P.profile(activities=[P.ProfilerActivity.CPU, P.ProfilerActivity.NPU], experimental_config=level,
+                       on_trace_ready=P.tensorboard_trace_handler(f"{sys.argv[1]}/{rank}")):
+            y = torch.mm(x, x)
+            dist.all_reduce(y)
+            dist.all_gather([torch.empty_like(x) for _ in range(2)], x)
+            torch.npu.synchronize()
+        assert y.unique().tolist() == [128]
+        dist.destroy_process_group()
+    """
+
+    def test_two_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "rank.py")
+            with open(script, "w", encoding="utf-8") as f:
+                f.write(self.RANK)
+            torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+            subprocess.run([*torchrun, script, folder], check=True, env=dict(os.environ, CANNON_DEVICES="2"))
+            for rank in range(2):
+                output, = glob.glob(os.path.join(folder, f"{rank}/*_ascend_pt/ASCEND_PROFILER_OUTPUT"))
+                self.check_rank(rank, output)
+
+    def check_rank(self, rank, output):
+        with open(os.path.join(output, "kernel_details.csv"), newline="", encoding="utf-8") as f:
+            kernels = [k["Name"] for k in csv.DictReader(f)]
+        for name in ("aclnnMm", "hcom_allReduce__", "hcom_allGather__"):
+            self.assertEqual(len([k for k in kernels if k.startswith(name)]), 1, kernels)
+        with open(os.path.join(output, "step_trace_time.csv"), newline="", encoding="utf-8") as f:
+            step, = csv.DictReader(f)
+        self.assertGreater(float(step["Communication"]), 0)
+        with open(os.path.join(output, "communication.json"), encoding="utf-8") as f:
+            calls = json.load(f)["step"]["collective"]
+        self.assertEqual(len(calls), 3)  # and their sum
+        with open(os.path.join(output, "communication_matrix.json"), encoding="utf-8") as f:
+            links = {link for op in json.load(f)["step"]["collective"].values() for link in op}
+        self.assertEqual(links, {f"{rank}-{1 - rank}"})
+        with open(os.path.join(output, "trace_view.json"), encoding="utf-8") as f:
+            trace = json.load(f)
+        flows = {(e["pid"], e["tid"], e["ts"]) for e in trace if e.get("cat") == "async_npu" and e["ph"] == "f"}
+        reduction, = [e for e in trace if e["ph"] == "X" and e["name"].startswith("hcom_allReduce__")]
+        self.assertIn((reduction["pid"], reduction["tid"], reduction["ts"]), flows)  # from c10d::allreduce_
 
 
 if __name__ == "__main__":

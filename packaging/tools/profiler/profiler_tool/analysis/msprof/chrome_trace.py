@@ -4,13 +4,16 @@ as torch_npu look for them.
 
   CANN              threads of the program: calls ("AscendCL@..."), submissions ("Node@launch") and marks
   Ascend Hardware   streams of a device, with their tasks; a flow "HostToDevice" links each submission to its task
-  Overlap Analysis  per device: when it computed, and when it was free"""
+  HCCL              per device: communicators, with their collectives, to which the flows from their submissions lead
+  Overlap Analysis  per device: when it computed, when it communicated, the part of that in which it did not compute,
+                    and when it was free"""
 import json
 
+from communication import fields, is_collective, merge, subtract
 from units import is_operator, mark_domain, mark_type, task_name, task_type
 
-CANN, HARDWARE, OVERLAP = range(3)  # also the order in which viewers show them
-HOST = 31                           # device number that stands for the host
+CANN, HARDWARE, HCCL, OVERLAP = range(4)  # also the order in which viewers show them
+HOST = 31                                 # device number that stands for the host
 
 
 def us(ns):
@@ -53,44 +56,73 @@ def host_events(t):
 
 
 def task_events(t, device, tasks):
-    pid, cann = process_id(t, HARDWARE, device), process_id(t, CANN)
+    pid = process_id(t, HARDWARE, device)
     yield from process(pid, 'Ascend Hardware', f'NPU {device}', HARDWARE)
     for stream in sorted({r.stream for r in tasks}):
         yield metadata('thread_name', pid, stream, name=f'Stream {stream}')
         yield metadata('thread_sort_index', pid, stream, sort_index=stream)
     for r in tasks:
-        yield span(task_name(r), pid, r.stream, r.start, r.end, **{
+        # torch_npu adds up the events of all processes that are named like collectives.
+        name = task_type(r) if is_collective(r) else task_name(r)
+        yield span(name, pid, r.stream, r.start, r.end, **{
             'Task Type': task_type(r), 'Stream Id': r.stream, 'Task Id': r.task, 'Bytes': r.bytes})
-        if s := t.submissions.get(r.key):
-            number = r.device << 60 | r.stream << 32 | r.task
-            yield span('Node@launch', cann, s.thread, s.start, s.end, Level='node', item_id=task_name(r))
-            yield flow('s', number, cann, s.thread, s.start)
-            yield flow('f', number, pid, r.stream, r.start)
+        if is_collective(r):
+            continue
+        yield from launch_events(t, r, pid, r.stream)
+
+
+def launch_events(t, r, pid, tid):
+    """Yields a task's submission, and the flow from there to the task's event in a process and thread."""
+    cann = process_id(t, CANN)
+    if s := t.submissions.get(r.key):
+        number = r.device << 60 | r.stream << 32 | r.task
+        yield span('Node@launch', cann, s.thread, s.start, s.end, Level='node', item_id=task_name(r))
+        yield flow('s', number, cann, s.thread, s.start)
+        yield flow('f', number, pid, tid, r.start)
+
+
+def communication_events(t, device, tasks):
+    """Yields the collectives of a device, in a thread for each communicator."""
+    tasks = list(filter(is_collective, tasks))
+    if not tasks:
+        return
+    pid = process_id(t, HCCL, device)
+    yield from process(pid, 'HCCL', f'NPU {device}', HCCL)
+    groups = {}
+    for r in tasks:
+        f = fields(r)
+        tid = groups.setdefault(f['group'], len(groups))
+        yield span(task_name(r), pid, tid, r.start, r.end, data_type=f['dtype'], count=int(f['count']),
+                   rank=int(f['rank']), group=f['group'], **{'size(Byte)': int(f['sent']) or int(f['received'])})
+        yield from launch_events(t, r, pid, tid)
+    for group, tid in groups.items():
+        yield metadata('thread_name', pid, tid, name=f'Group {group} Communication')
+        yield metadata('thread_sort_index', pid, tid, sort_index=tid)
 
 
 def overlap_events(t, device, tasks):
-    """Yields the spans in which any operator ran, and the spans between them."""
+    """Yields the spans in which any operator ran, in which any collective did and in which only collectives did, and
+    the spans between all of them."""
     pid = process_id(t, OVERLAP, device)
     yield from process(pid, 'Overlap Analysis', f'NPU {device}', OVERLAP)
-    names = ('Computing', 'Free')
-    for tid, name in enumerate(names):
+    computing = merge((r.start, r.end) for r in tasks if is_operator(r))
+    communicating = merge((r.start, r.end) for r in tasks if is_collective(r))
+    busy = merge((start, end) for start, end in computing + communicating)
+    spans = {'Computing': computing, 'Free': [(start, end) for (_, start), (end, _) in zip(busy, busy[1:])]}
+    if communicating:
+        spans['Communication'] = communicating
+        spans['Communication(Not Overlapped)'] = subtract(communicating, computing)
+    for tid, (name, of_name) in enumerate(spans.items()):
         yield metadata('thread_name', pid, tid, name=name)
-    busy = []
-    for r in filter(is_operator, tasks):
-        if busy and r.start <= busy[-1][1]:
-            busy[-1][1] = max(busy[-1][1], r.end)
-        else:
-            busy.append([r.start, r.end])
-    for start, end in busy:
-        yield span('Computing', pid, 0, start, end)
-    for (_, start), (end, _) in zip(busy, busy[1:]):
-        yield span('Free', pid, 1, start, end)
+        for start, end in of_name:
+            yield span(name, pid, tid, start, end)
 
 
 def write(path, t):
     events = list(host_events(t))
     for device, tasks in t.tasks.items():
         events += task_events(t, device, tasks)
+        events += communication_events(t, device, tasks)
         events += overlap_events(t, device, tasks)
     with open(path, 'w', encoding='utf-8') as f:
         json.dump(events, f)

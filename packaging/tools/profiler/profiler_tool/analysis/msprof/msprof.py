@@ -4,7 +4,7 @@
 of the same name. HELP describes its use. Clients such as torch_npu call it, too."""
 import argparse, errno, os, re, shutil, subprocess, sys, time
 
-import chrome_trace, tables
+import chrome_trace, communication, tables
 from timeline import Timeline
 
 HELP = """\
@@ -26,11 +26,15 @@ Options:
                      op_summary_<time>.csv      task of each operator
                      op_statistic_<time>.csv    operators by type
                      task_time_<time>.csv       all tasks
+                     communication_statistic_<time>.csv
+                                                collectives by kind, if there are any
                      api_statistic_<time>.csv   calls by name
                      step_trace_<time>.csv      steps, if the program marks them
                      msprof_tx_<time>.csv       marks, if the program makes any
-  --analyze=on     create FOLDER/analyze/ (default: off), which stays empty, since
-                   there is no communication to analyse
+  --analyze=on     write FOLDER/analyze/ (default: off), with, if there was
+                   communication,
+                     communication.json         time and size of each collective
+                     communication_matrix.json  the same between each two ranks
   -h, --help       print this help and exit
 
 Exit status:
@@ -92,7 +96,9 @@ def export(session):
 
 
 def analyze(session):
-    os.makedirs(os.path.join(session, 'analyze'), mode=0o750, exist_ok=True)
+    folder = os.path.join(session, 'analyze')
+    os.makedirs(folder, mode=0o750, exist_ok=True)
+    communication.write(folder, Timeline(session))
 
 
 def run(program, folder):

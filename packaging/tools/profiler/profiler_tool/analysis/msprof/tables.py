@@ -5,6 +5,7 @@ import collections, csv, math
 
 from timeline import MARK_EX
 from chrome_trace import us
+from communication import is_collective
 from units import is_operator, mark_domain, mark_type, task_name, task_type
 
 NA = 'N/A'
@@ -30,10 +31,12 @@ def op_summary(path, t):
     rows = []
     for device, tasks in t.tasks.items():
         ended = None
-        for r in filter(is_operator, tasks):
+        for r in tasks:
+            if not is_operator(r) and not is_collective(r):
+                continue
             wait = max(0, r.start - ended) / 1000 if ended else 0
             ended = max(ended or 0, r.end)
-            tensors = r.detail.split('|') if r.detail else [NA] * len(TENSOR_COLUMNS)
+            tensors = r.detail.split('|') if r.detail and is_operator(r) else [NA] * len(TENSOR_COLUMNS)
             rows.append([device, NA, r.task, r.stream, task_name(r), r.name, NA, task_type(r), us(r.start) + '\t',
                          duration(r), wait, NA, NA, NA, *tensors, NA])
     write_csv(path, header, rows)
@@ -46,20 +49,31 @@ def task_time(path, t):
                               us(r.end) + '\t'] for device, tasks in t.tasks.items() for r in tasks))
 
 
+def statistic_rows(t, wanted, key):
+    """Yields a row for each device and key: the key, then the number and times of its tasks, longest first."""
+    for device, tasks in t.tasks.items():
+        times = collections.defaultdict(list)
+        for r in filter(wanted, tasks):
+            times[key(r)].append(duration(r))
+        total = math.fsum(map(math.fsum, times.values()))
+        for names, d in sorted(times.items(), key=lambda item: -math.fsum(item[1])):
+            of_op = math.fsum(d)
+            yield [device, *names, len(d), round(of_op, 3), min(d), round(of_op / len(d), 3), max(d),
+                   round(100 * of_op / total, 3) if total else 0]
+
+
 def op_statistic(path, t):
     header = ['Device_id', 'OP Type', 'Core Type', 'Count', 'Total Time(us)', 'Min Time(us)', 'Avg Time(us)',
               'Max Time(us)', 'Ratio(%)']
-    rows = []
-    for device, tasks in t.tasks.items():
-        times = collections.defaultdict(list)
-        for r in filter(is_operator, tasks):
-            times[r.name, task_type(r)].append(duration(r))
-        total = math.fsum(map(math.fsum, times.values()))
-        for (name, core), d in sorted(times.items(), key=lambda item: -math.fsum(item[1])):
-            of_op = math.fsum(d)
-            rows.append([device, name, core, len(d), round(of_op, 3), min(d), round(of_op / len(d), 3), max(d),
-                         round(100 * of_op / total, 3) if total else 0])
-    write_csv(path, header, rows)
+    write_csv(path, header, statistic_rows(t, is_operator, lambda r: (r.name, task_type(r))))
+
+
+def communication_statistic(path, t):
+    header = ['Device_id', 'OP Type', 'Count', 'Total Time(us)', 'Min Time(us)', 'Avg Time(us)', 'Max Time(us)',
+              'Ratio(%)']
+    rows = list(statistic_rows(t, is_collective, lambda r: (r.name,)))
+    if rows:
+        write_csv(path, header, rows)
 
 
 def api_statistic(path, t):
@@ -102,4 +116,5 @@ def msprof_tx(path, t):
                      'domain'], rows)
 
 
-ALL = {f.__name__: f for f in (op_summary, task_time, op_statistic, api_statistic, step_trace, msprof_tx)}
+ALL = {f.__name__: f for f in (op_summary, task_time, op_statistic, communication_statistic, api_statistic, step_trace,
+                               msprof_tx)}

@@ -2,6 +2,8 @@
 """Reads what the profiler recorded: the files of a PROF_... folder. Their format is in src/trace/timeline_format.h."""
 import dataclasses, json, os, re, struct
 
+import communication
+
 CALL, SUBMISSION, TASK, MARK, MARK_EX, STEP = range(1, 7)
 RECORD = struct.Struct('<5Ii2I3Q')
 
@@ -19,7 +21,8 @@ class Record:
     bytes: int
     start: int   # nanoseconds since 1970
     end: int
-    domain: str = ''  # for a mark
+    domain: str = ''     # for a mark
+    full_name: str = ''  # for a collective (communication.py)
 
     @property
     def key(self):
@@ -49,6 +52,7 @@ class Timeline:
             if device := re.fullmatch(r'device_(\d+)', name):
                 tasks = self._read(os.path.join(folder, name, 'data', 'tasks'))
                 self.tasks[int(device[1])] = sorted(tasks, key=lambda r: (r.start, r.stream, r.task))
+                communication.name_all(self.tasks[int(device[1])])
 
     @staticmethod
     def _read_names(path):

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AlltoAllAllGatherBatchMatMul and BatchMatMulReduceScatterAlltoAll: the GEMMs of experts that are spread over the `ep`
+ * ranks of one communicator, and whose matrices are split over the `tp` ranks of another. Tokens are [E, C, H]: C
+ * tokens of width H for each of E experts, of which each rank has E / ep. What is split among the tp ranks is H or C,
+ * as the shard type tells: 0 or 1. Tokens of one expert are ordered by ep rank, then (if C is split) by tp rank. */
+#include "kernel/families.h"
+#include "op/fused.h"
+
+enum { SPLIT_HIDDEN, SPLIT_TOKENS };
+
+static const arg_schema copy_schema[] = {FUSED_OUTPUT("selfRef"), FUSED_INPUT("src")};
+static const arg_schema activation_schema[] = {FUSED_INPUT("y3"), FUSED_OUTPUT("y1")};
+static op copy_op = FUSED_OPERATOR("InplaceCopy", prepare_copy, 0, copy_schema);
+static op activations[] = {FUSED_OPERATOR("Gelu", prepare_elementwise, EW_gelu_tanh, activation_schema),
+                           FUSED_OPERATOR("Silu", prepare_elementwise, EW_silu, activation_schema),
+                           FUSED_OPERATOR("Relu", prepare_elementwise, EW_relu, activation_schema)};
+enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
+
+typedef struct {
+  comm *ep, *tp;
+  int64_t n_ep, n_tp;
+  int64_t experts, tokens, hidden; /* of one rank's part of [E, C, H]: E / ep, and what the shard type leaves of C, H */
+  int64_t rows;                    /* of an expert's left matrix */
+  bool splits_tokens;
+} experts;
+
+static status experts_world(executor *e, const op_arg *a, const char *group, const char *size, comm **c, int64_t *n) {
+  const int at = fused_find(e->op, size);
+  TRY(fused_group(e, a, fused_find(e->op, group), c));
+  *n = comm_n_ranks(*c);
+  EXPECT(a[at].integer == *n, "%s is %jd, expected %jd, the number of ranks of %s", e->op->schema[at].name,
+         (intmax_t)a[at].integer, (intmax_t)*n, group);
+  return ST_OK;
+}
+
+static status experts_copy(executor *e, const tensor *to, const tensor *from) {
+  const op_arg a[] = {{.tensor = to}, {.tensor = from}};
+  return fused_add_operator(e, &copy_op, a);
+}
+
+/* Checks one of the tensors of three dimensions: its dtype, shape and density. */
+static status experts_expect(const tensor *t, const char *name, int dtype, int64_t a, int64_t b, int64_t c) {
+  EXPECT(t->dtype == dtype, "%s has dtype %s, expected %s, that of x", name, dtype_name(t->dtype), dtype_name(dtype));
+  TRY(op_expect_shape(t, name, (const int64_t[]){a, b, c}, 3));
+  EXPECT(t->contiguous, "%s has gaps or exchanged dimensions, expected a contiguous tensor", name);
+  return ST_OK;
+}
+
+/* Gets the groups, and checks what both operators have in common. `tokens`: the tensor that is [E, C, H] in part. */
+static status experts_begin(executor *e, const op_arg *a, const char *shard_type, const tensor *tokens,
+                            const char *name, experts *x) {
+  const tensor *weight = a[1].tensor;
+  const int64_t shard = a[fused_find(e->op, shard_type)].integer;
+  char text[SHAPE_TEXT];
+  TRY(fused_begin(e));
+  TRY(op_expect_dtype(a[0].tensor, "x", DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
+  EXPECT(weight->dtype == a[0].tensor->dtype, "weight has dtype %s, expected %s, that of x", dtype_name(weight->dtype),
+         dtype_name(a[0].tensor->dtype));
+  EXPECT(shard == SPLIT_HIDDEN || shard == SPLIT_TOKENS, "%s is %jd, expected 0 or 1", shard_type, (intmax_t)shard);
+  TRY(experts_world(e, a, "groupEp", "epWorldSize", &x->ep, &x->n_ep));
+  TRY(experts_world(e, a, "groupTp", "tpWorldSize", &x->tp, &x->n_tp));
+  EXPECT(x->ep != x->tp, "groupTp is that of groupEp, expected another");
+  EXPECT(weight->rank == 3, "weight has shape %s, expected 3 dimensions", shape_text(weight->dims, weight->rank, text));
+  EXPECT(tokens->rank == 3 && tokens->n > 0 && tokens->dims[0] == weight->dims[0] * x->n_ep,
+         "%s has shape %s, expected [%jd, .., ..], without zeros", name, shape_text(tokens->dims, tokens->rank, text),
+         (intmax_t)(weight->dims[0] * x->n_ep));
+  x->experts = weight->dims[0];
+  x->tokens = tokens->dims[1];
+  x->hidden = tokens->dims[2];
+  x->splits_tokens = shard == SPLIT_TOKENS;
+  x->rows = x->n_ep * x->tokens * (x->splits_tokens ? x->n_tp : 1);
+  return ST_OK;
+}
+
+/* The bias, [experts, width] or [experts, 1, width], as [experts, 1, width]; NULL: there is none. float16 has a bias of
+ * float16, bfloat16 one of float32. */
+static status experts_bias(const executor *e, const op_arg *a, int64_t n_experts, int64_t width, tensor *room,
+                           const tensor **out) {
+  enum { BIAS = 2 };
+  const tensor *bias = a[BIAS].tensor;
+  *out = NULL;
+  if (!bias) return ST_OK;
+  const int dtype = a[0].tensor->dtype == ACL_BF16 ? ACL_FLOAT : ACL_FLOAT16;
+  const int64_t two[] = {n_experts, width}, three[] = {n_experts, 1, width};
+  EXPECT(bias->dtype == dtype, "biasOptional has dtype %s, expected %s", dtype_name(bias->dtype), dtype_name(dtype));
+  TRY(op_expect_shape(bias, "biasOptional", bias->rank == 2 ? two : three, bias->rank == 2 ? 2 : 3));
+  *room = fused_operand(e, a, BIAS);
+  if (bias->rank == 2) {
+    room->rank = 3;
+    room->dims[2] = width, room->strides[2] = bias->strides[1];
+    room->dims[1] = room->strides[1] = 1;
+  }
+  *out = room;
+  return ST_OK;
+}
+
+/* ---- AlltoAll, AllGather, GEMM ----------------------------------------------------------------------------------- */
+
+/* The tokens of this rank's experts, as the experts' left matrices: from the ranks of ep, then those of tp. */
+static status experts_gather(executor *e, const op_arg *a, const experts *x, const tensor *y2) {
+  enum { TP, EP, EXPERT, TOKEN, HIDDEN, N };
+  static const int by_hidden[] = {EXPERT, EP, TOKEN, TP, HIDDEN}, by_tokens[] = {EXPERT, EP, TP, TOKEN, HIDDEN};
+  const int64_t dims[N] = {x->n_tp, x->n_ep, x->experts, x->tokens, x->hidden};
+  const int dtype = a[0].tensor->dtype;
+  const tensor own = fused_operand(e, a, 0), received = fused_temporary(e, dtype, dims + EP, N - EP),
+               gathered = fused_temporary(e, dtype, dims, N),
+               ordered = fused_permuted(&gathered, x->splits_tokens ? by_tokens : by_hidden);
+  const tensor to = fused_reshaped(y2, ordered.dims, N);
+  TRY(fused_add_collective(e, x->ep, COMM_ALL_TO_ALL, &own, &received, own.n / x->n_ep));
+  TRY(fused_add_collective(e, x->tp, COMM_ALL_GATHER, &received, &gathered, own.n));
+  return experts_copy(e, &to, &ordered);
+}
+
+/* x, weight, biasOptional, groupEp, groupTp, epWorldSize, tpWorldSize, xShardType, actType, y1Out, y2OutOptional,
+ * y3OutOptional. x: [E, C, H / tp] or [E, C / tp, H]; y2 = the tokens of this rank's experts; y3 = y2 @ weight + bias;
+ * y1 = activation(y3). */
+status prepare_all_gather_experts(executor *e, const op_arg *a) {
+  enum { X, WEIGHT, ACTIVATION = 8, Y1, Y2, Y3 };
+  const tensor *weight = a[WEIGHT].tensor;
+  const int dtype = a[X].tensor->dtype;
+  const int64_t activation = a[ACTIVATION].integer;
+  experts x;
+  tensor room;
+  const tensor *bias;
+  TRY(experts_begin(e, a, "xShardType", a[X].tensor, "x", &x));
+  EXPECT(activation >= 0 && activation <= N_ACTIVATIONS, "actType is %jd, expected 0 to %d", (intmax_t)activation,
+         N_ACTIVATIONS);
+  EXPECT(a[X].tensor->contiguous, "x has gaps or exchanged dimensions, expected a contiguous tensor");
+  const int64_t k = x.hidden * (x.splits_tokens ? 1 : x.n_tp), width = weight->dims[2];
+  TRY(op_expect_shape(weight, "weight", (const int64_t[]){x.experts, k, width}, 3));
+  TRY(experts_bias(e, a, x.experts, width, &room, &bias));
+  TRY(experts_expect(a[Y1].tensor, "y1Out", dtype, x.experts, x.rows, width));
+  if (a[Y2].tensor) TRY(experts_expect(a[Y2].tensor, "y2OutOptional", dtype, x.experts, x.rows, k));
+  if (a[Y3].tensor) TRY(experts_expect(a[Y3].tensor, "y3OutOptional", dtype, x.experts, x.rows, width));
+  const int64_t left[] = {x.experts, x.rows, k}, right[] = {x.experts, x.rows, width};
+  const tensor y1 = fused_operand(e, a, Y1),
+               y2 = a[Y2].tensor ? fused_operand(e, a, Y2) : fused_temporary(e, dtype, left, 3),
+               y3 = a[Y3].tensor ? fused_operand(e, a, Y3)
+                    : activation ? fused_temporary(e, dtype, right, 3)
+                                 : y1,
+               factor = fused_operand(e, a, WEIGHT);
+  TRY(experts_gather(e, a, &x, &y2));
+  TRY(fused_add_product(e, &y2, &factor, bias, &y3));
+  const op_arg act[] = {{.tensor = &y3}, {.tensor = &y1}};
+  if (activation) return fused_add_operator(e, &activations[activation - 1], act);
+  return a[Y3].tensor ? experts_copy(e, &y1, &y3) : ST_OK;
+}
+
+/* ---- GEMM, ReduceScatter, AlltoAll ------------------------------------------------------------------------------- */
+
+/* x, weight, biasOptional, groupEp, groupTp, epWorldSize, tpWorldSize, yShardType, out. x @ weight is summed over the
+ * tp ranks, each of which gets its part of H or C, and adds its bias; the tokens then return to the ep ranks that have
+ * sent them. out: [E, C, H / tp] or [E, C / tp, H]. */
+status prepare_reduce_scatter_experts(executor *e, const op_arg *a) {
+  enum { X, WEIGHT, OUT = 8 };
+  enum { TP, EP, EXPERT, TOKEN, HIDDEN, N }; /* the dimensions as they are sent */
+  static const int by_hidden[] = {3, 1, 0, 2, 4}, by_tokens[] = {2, 1, 0, 3, 4};
+  const tensor *weight = a[WEIGHT].tensor, *out = a[OUT].tensor;
+  const int dtype = a[X].tensor->dtype;
+  experts x;
+  tensor room;
+  const tensor *bias;
+  TRY(experts_begin(e, a, "yShardType", out, "out", &x));
+  TRY(experts_expect(out, "out", dtype, out->dims[0], x.tokens, x.hidden));
+  const int64_t width = x.hidden * (x.splits_tokens ? 1 : x.n_tp), k = weight->dims[1];
+  TRY(op_expect_shape(weight, "weight", (const int64_t[]){x.experts, k, width}, 3));
+  TRY(op_expect_shape(a[X].tensor, "x", (const int64_t[]){x.experts, x.rows, k}, 3));
+  TRY(experts_bias(e, a, x.experts, x.hidden, &room, &bias));
+  const int64_t sums[] = {x.experts, x.rows, width}, sent[N] = {x.n_tp, x.n_ep, x.experts, x.tokens, x.hidden};
+  const int64_t by_h[N] = {x.experts, x.n_ep, x.tokens, x.n_tp, x.hidden};
+  const int64_t by_c[N] = {x.experts, x.n_ep, x.n_tp, x.tokens, x.hidden};
+  const tensor left = fused_operand(e, a, X), right = fused_operand(e, a, WEIGHT), to = fused_operand(e, a, OUT),
+               product = fused_temporary(e, dtype, sums, 3), ordered = fused_temporary(e, dtype, sent, N),
+               reduced = fused_temporary(e, dtype, sent + EP, N - EP),
+               split = fused_reshaped(&product, x.splits_tokens ? by_c : by_h, N),
+               permuted = fused_permuted(&split, x.splits_tokens ? by_tokens : by_hidden);
+  TRY(fused_add_product(e, &left, &right, NULL, &product));
+  TRY(experts_copy(e, &ordered, &permuted));
+  TRY(fused_add_collective(e, x.tp, COMM_REDUCE_SCATTER, &ordered, &reduced, reduced.n));
+  if (bias) TRY(fused_add_sum(e, &reduced, bias));
+  return fused_add_collective(e, x.ep, COMM_ALL_TO_ALL, &reduced, &to, reduced.n / x.n_ep);
+}

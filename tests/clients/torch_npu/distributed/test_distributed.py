@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distribution by the stock torch_npu wheel: training with hccl on several devices has the losses that it has with gloo
+on the CPU, each collective gives what it must, and what goes wrong is told.
+
+    CANNON_PREFIX=PREFIX python tests/clients/torch_npu/distributed/test_distributed.py
+
+by an interpreter of an environment that has torch_npu and torchrun."""
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CANNON = os.path.join(os.environ['CANNON_PREFIX'], 'bin/cannon')
+TORCHRUN = os.path.join(os.path.dirname(sys.executable), 'torchrun')
+DEVICE = 'Ascend910_9391'
+LIMIT = 300         # seconds, after which a launch hangs
+ENV = dict(os.environ, OMP_NUM_THREADS='1', PYTHONWARNINGS='ignore', TORCH_NPU_DISABLED_WARNING='1',
+           HCCL_WHITELIST_DISABLE='1')
+TRAINING = ('ddp', 'ddp_views', 'ddp_accumulate', 'ddp_bfloat16', 'ddp_batch_norm', 'zero_optimiser', 'fsdp1', 'fsdp2',
+            'fsdp2_resumed', 'fsdp2_bfloat16', 'tensor_parallel', 'sequence_parallel', 'pipeline', 'pipeline_gpipe',
+            'pipeline_interleaved', 'pipeline_by_hand')
+ON_FOUR = ('hsdp', 'data_and_tensor_parallel', 'ddp', 'fsdp2', 'tensor_parallel', 'sequence_parallel',
+           'pipeline', 'pipeline_interleaved', 'mesh_of_two_dimensions', 'all_reduce', 'reduce', 'scatter',
+           'all_gather_uneven', 'reduce_scatter_uneven', 'all_to_all_single_uneven', 'all_to_all', 'groups', 'objects',
+           'send_and_receive', 'batch_of_sends_and_receives')
+NEEDS_FOUR = ('hsdp', 'data_and_tensor_parallel', 'mesh_of_two_dimensions')
+TOLERANCE = {'ddp_bfloat16': 2e-2, 'fsdp2_bfloat16': 2e-2}  # relative; 1e-4 otherwise
+
+
+def collectives():
+    """The names of all collectives, by the source, since importing it takes as long as importing torch."""
+    with open(os.path.join(HERE, 'collectives.py'), encoding='utf-8') as f:
+        return [x for x in re.findall(r'^@case.*\ndef (\w+)', f.read(), re.M) if x not in NEEDS_FOUR]
+
+
+def launch(*command, env=None, devices=2, timeout=LIMIT):
+    """Under `cannon run`, as a user does. Returns the status and the whole output."""
+    full = [CANNON, 'run', '--quiet', '--device', DEVICE, '--devices', str(devices), *command]
+    with subprocess.Popen(full, cwd=HERE, env=dict(ENV, **env or {}), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors='replace', start_new_session=True) as process:
+        try:
+            out, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, _ = process.communicate()
+            raise AssertionError(f'{command} hangs:\n{out[-4000:]}') from None
+    return process.returncode, out
+
+
+def free_port():
+    with contextlib.closing(socket.socket()) as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
+
+
+class Training(unittest.TestCase):
+    def ranks(self, n, cases):
+        with tempfile.TemporaryDirectory() as folder:
+            status, out = launch(TORCHRUN, '--nproc_per_node', str(n), '--master_port', str(free_port()), 'worker.py',
+                                 folder, *cases, devices=n)
+            self.assertEqual(status, 0, out[-6000:])
+            for rank in range(n):
+                with open(os.path.join(folder, str(rank)), encoding='utf-8') as f:
+                    lines = [json.loads(line) for line in f]
+                self.assertEqual([line['case'] for line in lines], list(cases))
+                for line in lines:
+                    with self.subTest(case=line['case'], rank=rank, ranks=n):
+                        self.compare(line)
+
+    def compare(self, line):
+        if line['case'] in TRAINING + NEEDS_FOUR[:2]:
+            self.assertEqual(len(line['got']), len(line['want']))
+        tolerance = TOLERANCE.get(line['case'], 1e-4)
+        for got, want in zip(line.get('got', ()), line.get('want', ())):
+            self.assertLessEqual(abs(got - want), tolerance * abs(want), line)
+
+    def test_two_ranks(self):
+        self.ranks(2, [*TRAINING, *collectives()])
+
+    def test_four_ranks(self):
+        self.ranks(4, ON_FOUR)
+
+    def test_one_process(self):
+        status, out = launch(sys.executable, 'one_process.py', env={'TORCH_DEVICE_BACKEND_AUTOLOAD': '0'})
+        self.assertEqual(status, 0, out)
+        self.assertIn('2 devices of one process train as the CPU does', out)
+
+
+class Failing(unittest.TestCase):
+    """Processes that the test starts itself, with the variables that torchrun would set, since torchrun ends the others
+    as soon as one has failed."""
+
+    def fail(self, what, n=2):
+        """The status, the process number and the output of each rank."""
+        env = dict(ENV, CANNON_DEVICES=str(n), CANNON_DEVICE=DEVICE, WORLD_SIZE=str(n), MASTER_ADDR='127.0.0.1',
+                   MASTER_PORT=str(free_port()))
+        command = ['sh', '-c', '. "$CANNON_PREFIX/set_env.sh" && exec "$@"', 'sh', sys.executable, 'failing.py', what]
+        ranks = [subprocess.Popen(command, cwd=HERE, env=dict(env, RANK=str(r)), text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT) for r in range(n)]
+        try:
+            outs = [rank.communicate(timeout=LIMIT)[0] for rank in ranks]
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+                rank.stdout.close()
+        return [(rank.returncode, rank.pid, out) for rank, out in zip(ranks, outs)]
+
+    def test_other_collectives(self):
+        for status, _, out in self.fail('disagree'):
+            self.assertNotEqual(status, 0, out)
+            for word in ('rank 0', 'rank 1', 'AllReduce', 'AllGather', '4096'):
+                self.assertIn(word, out)
+
+    def test_other_counts(self):
+        for status, _, out in self.fail('unequal'):
+            self.assertNotEqual(status, 0, out)
+            for word in ('rank 0', 'rank 1', 'AllReduce', '100', '101'):
+                self.assertIn(word, out)
+
+    def test_rank_dies(self):
+        (status, _, out), (dead, pid, _) = self.fail('die')
+        self.assertEqual(dead, -signal.SIGKILL)
+        self.assertNotEqual(status, 0, out)
+        self.assertIn('rank 1', out)
+        self.assertIn(str(pid), out)
+
+
+if __name__ == '__main__':
+    unittest.main()
