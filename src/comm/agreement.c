@@ -93,8 +93,8 @@ static bool agreement_of_transfer(const collective *op, const collective_part *p
   return agreement_of_counts(c, d, to, receiver->arrays[JOB_RECEIVE_COUNTS * n + from], from, sent);
 }
 
-/* V forms: whether member i agrees with all before it, and with itself. So each rank compares all pairs, and none takes a
- * call as done that fails in another. */
+/* V forms: whether member i agrees with all before it, and with itself. So each rank compares all pairs, and none takes
+ * a call as done that fails in another. */
 static bool agreement_of_arrays(const collective *op, const collective_part *p, uint32_t i, agreement_difference *d) {
   const comm *c = op->c;
   const uint32_t n = c->n_members;
