@@ -93,8 +93,8 @@ static bool agreement_of_transfer(const collective *op, const collective_part *p
   return agreement_of_counts(c, d, to, receiver->arrays[JOB_RECEIVE_COUNTS * n + from], from, sent);
 }
 
-/* V forms: whether member i agrees with all before it, and with itself. So each rank compares all pairs, and none takes a
- * call as done that fails in another. */
+/* V forms: whether member i agrees with all before it, and with itself. So each rank compares all pairs, and none takes
+ * a call as done that fails in another. */
 static bool agreement_of_arrays(const collective *op, const collective_part *p, uint32_t i, agreement_difference *d) {
   const comm *c = op->c;
   const uint32_t n = c->n_members;
@@ -123,8 +123,8 @@ static bool agreement_of_call(const collective_part *p, const node_record *r) {
 }
 
 /* "rank 1 called AllReduce #3 of 16 float32 (sum) in train of model.so", the place only of this rank's call. */
-static void describe_member(const collective *op, const collective_part *p, uint32_t member, const node_record *r,
-                            char *words, size_t bytes) {
+static void agreement_describe_member(const collective *op, const collective_part *p, uint32_t member,
+                                      const node_record *r, char *words, size_t bytes) {
   char call[CALL_WORDS], site[CALL_WORDS] = "";
   const agreement_call x = called_of_record(r, p->number);
   describe_called(&x, call, sizeof call);
@@ -139,10 +139,10 @@ status agreement_check(const collective *op, const collective_part *p, uint32_t 
   if (same && job_has_arrays(p->kind) && !p->only_agrees) same = agreement_of_arrays(op, p, i, &d);
   if (likely(same)) return ST_OK;
   char words[NODE_WORDS], first[MEMBER_WORDS], second[MEMBER_WORDS];
-  describe_member(op, p, collective_member_of(op, p, d.first), node_record_of(c->node, p->job, d.first), first,
-                  sizeof first);
-  describe_member(op, p, collective_member_of(op, p, d.second), node_record_of(c->node, p->job, d.second), second,
-                  sizeof second);
+  agreement_describe_member(op, p, collective_member_of(op, p, d.first), node_record_of(c->node, p->job, d.first),
+                            first, sizeof first);
+  agreement_describe_member(op, p, collective_member_of(op, p, d.second), node_record_of(c->node, p->job, d.second),
+                            second, sizeof second);
   snprintf(words, sizeof words, "the arguments for collective communication are inconsistent between ranks: %s; %s%s",
            first, second, d.words);
   return agreement_fail(op, ST_COMM_MISMATCH, words);

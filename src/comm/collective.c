@@ -306,6 +306,21 @@ static status collective_terminate(collective *op) {
   return fail(ST_PEER_TIMEOUT, "Terminating operation due to external request: the communicator was destroyed");
 }
 
+/* Whether any part of the present stage can go on. */
+static bool collective_moves(const collective *op) {
+  for (uint32_t i = 0; i < op->n_parts; ++i) {
+    const collective_part *p = &op->parts[i];
+    if (p->stage != op->stage || p->state == PART_DONE) continue;
+    if (p->type == PART_JOB ? part_moves(op, p) : messages_move(op, p)) return true;
+  }
+  return false;
+}
+
+/* Whether the time is over, and nothing has come that the call could go on with: a rank may just have come. */
+static bool collective_is_late(const collective *op) {
+  return unlikely(op->deadline_ns && now_ns() >= op->deadline_ns) && !collective_moves(op);
+}
+
 /* The failures that do not come from a part: of the communicator, of a rank that is gone, of time. The latter two only
  * matter to a call that has waited. */
 static status collective_check(collective *op) {
@@ -317,7 +332,7 @@ static status collective_check(collective *op) {
     const uint32_t member = collective_gone_member(op, &op->parts[i]);
     if (unlikely(member != UINT32_MAX)) return agreement_fail_gone(op, &op->parts[i], member);
   }
-  if (unlikely(op->deadline_ns && now_ns() >= op->deadline_ns))
+  if (unlikely(collective_is_late(op)))
     for (uint32_t i = 0; i < op->n_parts; ++i)
       if (op->parts[i].state != PART_DONE) return agreement_fail_late(op, &op->parts[i]);
   return ST_OK;
@@ -327,22 +342,12 @@ static status collective_run(task *t, stream *s);
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
 
-/* Whether any part of the present stage can go on. */
-static bool collective_moves(const collective *op) {
-  for (uint32_t i = 0; i < op->n_parts; ++i) {
-    const collective_part *p = &op->parts[i];
-    if (p->stage != op->stage || p->state == PART_DONE) continue;
-    if (p->type == PART_JOB ? part_moves(op, p) : messages_move(op, p)) return true;
-  }
-  return false;
-}
-
 /* Whether the call must fail. */
 static bool collective_fails(const collective *op) {
   if (node_failure(op->c->node) != ST_OK || atomic_load(&op->c->destroyed)) return true;
   for (uint32_t i = 0; i < op->n_parts; ++i)
     if (collective_gone_member(op, &op->parts[i]) != UINT32_MAX) return true;
-  return op->deadline_ns && now_ns() >= op->deadline_ns;
+  return collective_is_late(op);
 }
 
 static bool collective_ready(const task *t) {

@@ -49,8 +49,8 @@ typedef struct neighbour {
 /* This process's card; the first call makes the page and starts the listener. */
 status neighbour_own_card(neighbour_card *out);
 
-/* The process with that card, with a reference. ST_COMM_REMOTE where it has ended; ST_NOT_SUPPORTED with the reason where
- * its page can't be opened. */
+/* The process with that card, with a reference. ST_COMM_REMOTE where it has ended; ST_NOT_SUPPORTED with the reason
+ * where its page can't be opened. */
 status neighbour_find(const neighbour_card *card, neighbour **out);
 void neighbour_drop(neighbour *n);
 

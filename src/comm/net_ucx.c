@@ -26,6 +26,12 @@
 
 /* CANCEL: how long a request that UCX cannot take back at once may go on. */
 enum { UCX_PASSES = 16, UCX_CANCEL_MS = 1000, UCX_FAREWELL_MS = 500 };
+/* Beats: a byte for each peer every second, since UCX's keep-alive does not notice a link that is cut while data is
+ * under way (1.13 over TCP: the kernel sends the data again for a quarter of an hour). The endpoint looks for beats twice
+ * as often, so that they do not pile up. A peer that is stopped for so long counts as silent, too. */
+enum { UCX_TICK_MS = 500, UCX_TICKS_PER_BEAT = 2, UCX_SILENT_TICKS = 20 };
+static const uint64_t UCX_BEAT_TAG =
+    UINT64_C(0x6265617462656174); /* other tags are mixed, and never come out as this */
 #define MS_TO_NS UINT64_C(1000000)
 
 /* The functions of libucp and libucs, by their own names. */
@@ -71,6 +77,13 @@ struct ucx_channel {
   uint64_t send_key, receive_key;
   bool broken; /* UCX has reported an error, of which the channel's end is to be drawn */
   ucs_status_t error;
+  /* Beats. A request is under way where its state is 0 and it was posted. */
+  net_request say, hear;
+  bool says, hears;  /* posted */
+  bool was_heard;    /* something has come from the peer */
+  unsigned n_silent; /* ticks since something came */
+  unsigned n_ticks;
+  char said, heard;
 };
 
 static struct {
@@ -80,6 +93,7 @@ static struct {
   ucp_context_h context;
   ucp_worker_h worker;
   bool any_broken;
+  uint64_t ticked_ns;
   bool is_parents; /* this process was forked from one that had an endpoint */
 } ucx;
 
@@ -269,6 +283,10 @@ static void ucx_end_send(ucx_op *op, ucs_status_t error) { ucx_finish(op, error 
 
 static void ucx_end_receive(ucx_op *op, ucs_status_t error, size_t bytes) {
   const bool mismatch = error == UCS_ERR_MESSAGE_TRUNCATED || (error == UCS_OK && bytes != op->bytes);
+  if (error == UCS_OK) {
+    op->channel->was_heard = true;
+    op->channel->n_silent = 0;
+  }
   if (mismatch)
     net_note_failed(&op->channel->base, "%s sent a message of %zu bytes, expected %zu (tag %#llx)",
                     op->channel->base.peer_words, bytes, op->bytes, (unsigned long long)op->tag);
@@ -340,16 +358,18 @@ static status ucx_start(ucx_channel *c) {
   return net_fail_lost(&c->base);
 }
 
+static void ucx_tick(void);
+
 static bool ucx_progress(void) {
   unsigned n = 0;
   while (n < UCX_PASSES && ucx.ucp_worker_progress(ucx.worker)) ++n;
+  ucx_tick();
   ucx_bury_broken();
   return n != 0;
 }
 
-/* UCX looks after silent peers while it is called. */
 static bool ucx_may_sleep(int *timeout_ms) {
-  *timeout_ms = net_first() ? 1000 : -1;
+  *timeout_ms = net_first() ? UCX_TICK_MS : -1;
   return ucx.ucp_worker_arm(ucx.worker) == UCS_OK;
 }
 
@@ -407,6 +427,36 @@ static status ucx_receive(net_channel *channel, uint64_t tag, void *data, size_t
   return ST_OK;
 }
 
+/* ---- beats ----------------------------------------------------------------------------------------------- */
+
+/* Ticks are counted rather than time, so that a process that was stopped itself does not take its peers for silent. */
+static void ucx_beat(ucx_channel *c) {
+  if (c->was_heard && c->n_silent++ >= UCX_SILENT_TICKS) {
+    net_note_lost(&c->base, "%s has given no sign for %d s", c->base.peer_words, UCX_SILENT_TICKS * UCX_TICK_MS / 1000);
+    c->error = UCS_ERR_ENDPOINT_TIMEOUT;
+    ucx_bury(c);
+    return;
+  }
+  if (!c->hears || atomic_load(&c->hear.state)) {
+    c->hear = (net_request){0};
+    c->hears = ucx_receive(&c->base, UCX_BEAT_TAG, &c->heard, 1, &c->hear) == ST_OK;
+  }
+  if (c->n_ticks++ % UCX_TICKS_PER_BEAT == 0 && c->ep && (!c->says || atomic_load(&c->say.state))) {
+    c->say = (net_request){0};
+    c->says = ucx_send(&c->base, UCX_BEAT_TAG, &c->said, 1, &c->say) == ST_OK;
+  }
+}
+
+static void ucx_tick(void) {
+  const uint64_t now = now_ns();
+  if (now - ucx.ticked_ns < UCX_TICK_MS * MS_TO_NS) return;
+  ucx.ticked_ns = now;
+  for (net_channel *base = net_first(); base; base = base->next) {
+    ucx_channel *c = (ucx_channel *)base;
+    if (c->ep && !c->broken && !atomic_load(&base->lost)) ucx_beat(c);
+  }
+}
+
 /* UCX takes back a receive that no message has been matched with. Anything else is given time to end; if it does not,
  * the channel is given up, since only then UCX leaves the memory alone. */
 static void ucx_cancel(net_channel *channel, net_request *r) {
@@ -431,7 +481,9 @@ static void ucx_cancel(net_channel *channel, net_request *r) {
 /* ---- closing --------------------------------------------------------------------------------------------- */
 
 static void ucx_release(net_channel *channel) {
+  enum { PASSES = 1000 };
   ucx_channel *c = (ucx_channel *)channel;
+  for (int i = 0; i < PASSES && ucx.worker && c->ops; ++i) ucx.ucp_worker_progress(ucx.worker); /* a beat may end */
   for (ucx_op *op = c->ops, *next; op; op = next) { /* given back, and forgotten by UCX with the worker */
     next = op->next;
     free(op);

@@ -112,29 +112,30 @@ class Collectives(unittest.TestCase):
         self.assertEqual(self.checked([3, 1], **strict), expected)
         self.assertEqual(self.checked([2, 2], HCCL_DETERMINISTIC="strict", CANNON_NET="ucx"), expected)
 
-    def lost(self, how, net, words):
+    def lost(self, net):
+        """Ranks that call AllReduce until it fails."""
         launch = Launch(self.hosts, [2, 2], "lose", CANNON_NET=net)
         launch.wait_for_calls()
-        time.sleep(0.1)
-        survivors = how(launch)
-        for output, code in launch.outputs(survivors):  # also the ranks of the side that was cut off
+        return launch
+
+    def check_words(self, launch, ranks, words):
+        for output, code in launch.outputs(ranks):
             self.assertEqual(code, 0, output)
             self.assertRegex(output, "rank [0-9] failed: .*" + words)
 
     def test_killed_rank(self):
-        def kill(launch):  # nsenter has become the program
-            launch.processes[3].send_signal(signal.SIGKILL)
-            return [0, 1, 2]
         for net in ("tcp", "ucx"):
             with self.subTest(net):
-                self.lost(kill, net, r"rank 3 \(device 1 of process [0-9]+ on node1\)")
+                launch = self.lost(net)
+                launch.processes[3].send_signal(signal.SIGKILL)     # nsenter has become the program
+                self.check_words(launch, [0, 1, 2], r"rank 3 \(device 1 of process [0-9]+ on node1\)")
 
     def test_cut_link(self):
-        def cut(launch):
-            self.hosts.call("cut", "1")
-            return None
+        launches = [self.lost("tcp"), self.lost("ucx")]
+        self.hosts.call("cut", "1")
         try:
-            self.lost(cut, "tcp", "rank [0-3] .*is lost")
+            for launch in launches:
+                self.check_words(launch, None, "rank [0-3] .*is lost")
         finally:
             self.hosts.call("mend", "1")
 

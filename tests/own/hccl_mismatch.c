@@ -38,7 +38,7 @@ typedef struct {
   const char *words;
 } call_of;
 
-/* Rank 1 makes the second call, all others the first. With `pair` only the ranks 0 and 1 do, the others an AllReduce. */
+/* Rank 1 makes the second call, all others the first. With `pair`, only ranks 0 and 1 do; the others call AllReduce. */
 typedef struct {
   const char *name;
   call_of usual, odd;
