@@ -34,7 +34,8 @@ static void read_waits(int fd, uint32_t place, charge_list *list) {
     if (pread(fd, slots[i], sizeof slots[i], at) != (ssize_t)sizeof slots[i]) return;
   for (int i = 0; i < MACHINE_WAITS; i++) {
     machine_wait w;
-    if (memcmp(&slots[0][i], &slots[1][i], sizeof slots[0][i]) != 0 || !waits_read_slot(&slots[1][i], &w)) continue;
+    const void *before = &slots[0][i], *after = &slots[1][i]; /* as bytes, which have no padding between them */
+    if (memcmp(before, after, sizeof slots[0][i]) != 0 || !waits_read_slot(&slots[1][i], &w)) continue;
     list->waits = realloc(list->waits, (list->n_waits + 1) * sizeof *list->waits);
     if (!list->waits) abort();
     list->waits[list->n_waits++] = w;

@@ -283,7 +283,7 @@ static status comm_table_address(const rank_table *t, struct sockaddr_storage *o
   *out = t->ranks[0].host;
   if (out->ss_family) return ST_OK;
   for (uint32_t r = 1; r < t->n_ranks; ++r)
-    if (strcmp(t->ranks[r].server, t->ranks[0].server))
+    if (strcmp(t->ranks[r].server, t->ranks[0].server) != 0)
       return fail(ST_INVALID_VALUE,
                   "the rank table has no host_ip for server_id '%s' of rank 0, which is no IP address either, expected "
                   "one, since there are several servers",

@@ -156,7 +156,7 @@ status wide_check(const collective *op) {
   const wide_call *calls = op->agreed;
   const comm_hosts *h = op->c->hosts;
   for (uint32_t k = 0; calls && k < h->n_hosts; ++k)
-    if (memcmp(&calls[k], &calls[h->own], sizeof calls[0])) {
+    if (memcmp(&calls[k], &calls[h->own], sizeof calls[0]) != 0) {
       const wide_call *x = &calls[k];
       const agreement_call theirs = {.kind = (int)x->kind,
                                      .dtype = (int)x->dtype,
