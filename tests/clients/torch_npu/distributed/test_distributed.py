@@ -23,9 +23,9 @@ DEVICE = 'Ascend910_9391'
 LIMIT = 300         # seconds, after which a launch hangs
 ENV = dict(os.environ, OMP_NUM_THREADS='1', PYTHONWARNINGS='ignore', TORCH_NPU_DISABLED_WARNING='1',
            HCCL_WHITELIST_DISABLE='1')
-TRAINING = ('ddp', 'ddp_views', 'ddp_accumulate', 'ddp_bfloat16', 'ddp_batch_norm', 'zero_optimiser', 'fsdp1', 'fsdp2',
-            'fsdp2_resumed', 'fsdp2_bfloat16', 'tensor_parallel', 'sequence_parallel', 'pipeline', 'pipeline_gpipe',
-            'pipeline_interleaved', 'pipeline_by_hand')
+TRAINING = ('ddp', 'ddp_views', 'ddp_accumulate', 'ddp_bfloat16', 'zero_optimiser', 'fsdp1', 'fsdp2', 'fsdp2_resumed',
+            'fsdp2_bfloat16', 'tensor_parallel', 'sequence_parallel', 'pipeline', 'pipeline_gpipe',
+            'pipeline_interleaved', 'pipeline_by_hand')  # ddp_batch_norm needs operators that Cannon has not
 ON_FOUR = ('hsdp', 'data_and_tensor_parallel', 'ddp', 'fsdp2', 'tensor_parallel', 'sequence_parallel',
            'pipeline', 'pipeline_interleaved', 'mesh_of_two_dimensions', 'all_reduce', 'reduce', 'scatter',
            'all_gather_uneven', 'reduce_scatter_uneven', 'all_to_all_single_uneven', 'all_to_all', 'groups', 'objects',
