@@ -27,8 +27,8 @@
 /* CANCEL: how long a request that UCX cannot take back at once may go on. */
 enum { UCX_PASSES = 16, UCX_CANCEL_MS = 1000, UCX_FAREWELL_MS = 500 };
 /* Beats: a byte for each peer every second, since UCX's keep-alive does not notice a link that is cut while data is
- * under way (1.13 over TCP: the kernel sends the data again for a quarter of an hour). The endpoint looks for beats twice
- * as often, so that they do not pile up. A peer that is stopped for so long counts as silent, too. */
+ * under way (1.13 over TCP: the kernel sends the data again for a quarter of an hour). The endpoint looks for beats
+ * twice as often, so that they do not pile up. A peer that is stopped for so long counts as silent, too. */
 enum { UCX_TICK_MS = 500, UCX_TICKS_PER_BEAT = 2, UCX_SILENT_TICKS = 20 };
 static const uint64_t UCX_BEAT_TAG =
     UINT64_C(0x6265617462656174); /* other tags are mixed, and never come out as this */
