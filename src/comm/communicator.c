@@ -543,7 +543,7 @@ status comm_resume(comm *c) {
     if (!neighbour_is_alive(c->members[i].process))
       return fail(ST_COMM_REMOTE, "rank %u of '%s' has ended, so the communicator can't be resumed", c->members[i].rank,
                   c->config.name);
-  node_recover(c->node);
+  TRY(node_check(c->node));
   atomic_store(&c->suspended, false);
   return ST_OK;
 }

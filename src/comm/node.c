@@ -190,5 +190,3 @@ status node_check(const node *n) {
   if (likely(atomic_load_explicit(&n->head->failed, memory_order_acquire) != NODE_FAILED)) return ST_OK;
   return fail(n->head->code, "%.*s", NODE_WORDS, n->head->words);
 }
-
-void node_recover(node *n) { atomic_store(&n->head->failed, NODE_SOUND); }

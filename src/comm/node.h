@@ -116,7 +116,4 @@ static inline status node_failure(const node *n) {
   return likely(atomic_load_explicit(&n->head->failed, memory_order_acquire) != NODE_FAILED) ? ST_OK : n->head->code;
 }
 
-/* Forgets a failure that is not final. */
-void node_recover(node *n);
-
 #endif
