@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/context.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "runtime/callback.h"
@@ -71,6 +74,7 @@ status context_create(int device, bool primary, context **out) {
 void context_unref(context *c) {
   if (!object_unref(&c->o)) return;
   INVARIANT(!c->streams); /* each had a reference */
+  free(c->stop_words);
   mutex_destroy(&c->lock);
   object_release(OBJECT_CONTEXT, &c->o);
 }
@@ -175,7 +179,21 @@ void context_destroy(context *c, bool discard) {
   context_unref(c);
 }
 
-void context_task_failed(context *c, status st) {
-  status none = ST_OK;
-  if (atomic_load(&c->stop_on_failure)) atomic_compare_exchange_strong(&c->stopped, &none, st);
+void context_task_failed(context *c, status st, const char *words) {
+  if (!atomic_load(&c->stop_on_failure)) return;
+  mutex_lock(&c->lock);
+  if (!context_is_stopped(c)) {
+    free(c->stop_words);
+    c->stop_words = strdup(words);
+    atomic_store(&c->stopped, st);
+  }
+  mutex_unlock(&c->lock);
+}
+
+status context_fail_stopped(context *c, uint32_t stream_id) {
+  mutex_lock(&c->lock);
+  const status st = fail(context_stop_status(c), "a failed task has stopped the context of stream %u: %s", stream_id,
+                         c->stop_words ? c->stop_words : "");
+  mutex_unlock(&c->lock);
+  return st;
 }

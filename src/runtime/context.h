@@ -26,12 +26,13 @@ struct context {
   int device;
   bool primary;
   stream *default_stream;
-  mutex lock; /* guards the list of streams, default included, and closed */
+  mutex lock; /* guards the list of streams, default included, closed and stop_words */
   stream *streams;
   bool closed;                  /* the context is being destroyed: no stream can be added any more */
   _Atomic bool stop_on_failure; /* a stream of this context is in mode STREAM_FAIL_STOP */
   _Atomic status stopped;       /* the failure that stopped the context; only an abort of the device's tasks resets
                                    it */
+  char *stop_words;             /* that failure's message; freed with the context */
   _Atomic int64_t option[CONTEXT_N_OPTIONS];
   _Atomic uint32_t option_set; /* bit i: option[i] was set */
 };
@@ -83,7 +84,10 @@ status context_add_stream(context *c, stream *s);
 void context_remove_stream(stream *s);
 
 /* For stream.c: a task of the context has failed, which stops the context if one of its streams is in that mode. */
-void context_task_failed(context *c, status st);
+void context_task_failed(context *c, status st, const char *words);
+
+/* For stream.c: the failure that stopped the context, with its words, as that of another stream. */
+status context_fail_stopped(context *c, uint32_t stream_id);
 
 /* The failure that stopped the context, or ST_OK. c may be NULL. */
 static inline status context_stop_status(const context *c) {

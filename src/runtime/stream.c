@@ -161,7 +161,7 @@ void stream_keep_failure(stream *s, const task *t, status st) {
   status none = ST_OK;
   if (atomic_compare_exchange_strong(&s->error, &none, st)) free(atomic_exchange(&s->error_text, strdup(words)));
   context *c = s->context;
-  if (c) context_task_failed(c, st);
+  if (c) context_task_failed(c, st, words);
 }
 
 /* Decides whether the front task, which is below dropped_below, is dropped. When a stream is discarded, a device would
@@ -438,8 +438,7 @@ status stream_synchronize(stream *s, uint64_t timeout_ns) {
     pools_synchronized(s->device);
   }
   if (unlikely(atomic_load_explicit(&s->error, memory_order_relaxed))) return stream_take_failure(s);
-  if (unlikely(context_is_stopped(s->context)))
-    return fail(context_stop_status(s->context), "a failed task has stopped the context of stream %u", s->id);
+  if (unlikely(context_is_stopped(s->context))) return context_fail_stopped(s->context, s->id);
   return ST_OK;
 }
 
