@@ -69,8 +69,8 @@ status comm_check(comm *c);
 /* The same as a code, without a message. */
 status comm_failure(const comm *c);
 
-/* Suspending refuses further calls; resuming ends that. A communicator that has failed can't be resumed, since its ranks
- * may have got to different calls: the failure is returned. */
+/* Suspending refuses further calls; resuming ends that. A communicator that has failed can't be resumed, since its
+ * ranks may have got to different calls: the failure is returned. */
 status comm_suspend(comm *c);
 status comm_resume(comm *c);
 bool comm_is_suspended(const comm *c);

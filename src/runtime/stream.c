@@ -438,7 +438,8 @@ status stream_synchronize(stream *s, uint64_t timeout_ns) {
     pools_synchronized(s->device);
   }
   if (unlikely(atomic_load_explicit(&s->error, memory_order_relaxed))) return stream_take_failure(s);
-  if (unlikely(context_is_stopped(s->context))) return context_fail_stopped(s->context, s->id);
+  context *c = s->context;
+  if (unlikely(context_is_stopped(c))) return context_fail_stopped(c, s->id);
   return ST_OK;
 }
 
