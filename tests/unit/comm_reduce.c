@@ -15,7 +15,7 @@ LEVEL_IF_V3(extern const comm_reduce_table comm_reduce_table_v3;)
 LEVEL_IF_V4(extern const comm_reduce_table comm_reduce_table_v4;)
 
 enum { MOST_LEVELS = 3, MOST_IN = 9, MOST_OUT = 5, MOST_COUNT = 5003, GUARD = 64 };
-enum { VECTOR_BYTES = MOST_COUNT * 8 + 2 * GUARD };
+enum { VECTOR_BYTES = MOST_COUNT * 8 + 3 * GUARD };
 
 static const comm_reduce_table *levels[MOST_LEVELS];
 static int n_levels;
@@ -254,7 +254,7 @@ static void copies_reach_all_outputs_but_the_input(void **state) {
   (void)state;
   for (int l = 0; l < n_levels; l++)
     for (int round = 0; round < ROUNDS(2000); round++) {
-      const size_t bytes = round % 4 ? random_below(&source, 700) : random_below(&source, VECTOR_BYTES - 2 * GUARD);
+      const size_t bytes = round % 4 ? random_below(&source, 700) : random_below(&source, VECTOR_BYTES - 3 * GUARD);
       const int n_out = 1 + (int)random_below(&source, MOST_OUT);
       const size_t from = random_start(1);
       void *out[MOST_OUT];
