@@ -11,6 +11,7 @@ set(long_tests
   "torch_npu[.]environment 300 120" # the download has begun long before
   "torch_npu[.]operators 200 200"
   "torch_npu[.](runtime|profiler|training) 60 60"
+  "torch_npu[.]distributed 100 100"
   "abi 37 37"
   "unit[.](store|elementwise) 20 30"
   "unit[.](pages|vmath|heap|no_memory|tile_gemm[.]amx) 10 20"
