@@ -16,13 +16,11 @@ BUILD_ENV = dict(os.environ, ASCEND_HOME_PATH=str(PREFIX))
 
 
 class Example(unittest.TestCase):
-    """Builds a folder of examples; subclasses name it."""
+    """Builds a folder of examples; subclasses name it, and have the tests."""
     sources = None
 
     @classmethod
     def setUpClass(cls):
-        if cls.sources is None:
-            raise unittest.SkipTest("the base class of the examples' tests")
         cls.folder = tempfile.TemporaryDirectory()
         for command in (["cmake", "-S", cls.sources, "-B", cls.folder.name, "-DCMAKE_C_FLAGS=-Werror"],
                         ["cmake", "--build", cls.folder.name]):
