@@ -34,8 +34,9 @@ ACL_FUNC_VISIBILITY HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, 
 ACL_FUNC_VISIBILITY HcclResult HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm);
 ACL_FUNC_VISIBILITY HcclResult HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank,
                                                              HcclCommConfig *config, HcclComm *comm);
-/* Of ranks of a communicator; only they call it. rankIds: their ranks in *comm, in the order of the new ranks;
- * subCommRankId: the caller's place in it. Others may call it with rankIds NULL and subCommRankId 0xFFFFFFFF. */
+/* Creates a communicator of some ranks of another; only these call it. rankIds: their ranks in *comm, in the order of
+ * the new ranks; subCommRankId: the caller's place in it. Others may call it with rankIds NULL and subCommRankId
+ * 0xFFFFFFFF. */
 ACL_FUNC_VISIBILITY HcclResult HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds,
                                                        uint64_t subCommId, uint32_t subCommRankId,
                                                        HcclCommConfig *config, HcclComm *subComm);
@@ -145,7 +146,7 @@ ACL_FUNC_VISIBILITY HcclResult HcclCommDeactivateCommMemory(HcclComm comm, void 
 ACL_FUNC_VISIBILITY HcclResult HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType,
                                               const void *recvBuf, HcclDataType recvType, HcclComm comm,
                                               aclrtStream stream);
-/* By the text of a rank table. */
+/* Creates a communicator from the text of a rank table. */
 ACL_FUNC_VISIBILITY HcclResult HcclCommInitClusterInfoMemConfig(const char *rankTableString, uint32_t rank,
                                                                 HcclCommConfig *config, HcclComm *comm);
 /* By several root informations, which are the same in all ranks and in the same order. nExtRoot is 0. */

@@ -92,7 +92,7 @@ enum {
   ST_CAPTURE_INVALIDATED = 507903,
   ST_ALREADY_REGISTERED = 507910,
   ST_NOT_REGISTERED = 507911,
-  /* Of communicators: 900000 and the HcclResult that the entry points of HCCL make of it. */
+  /* Failures of communicators. Each is 900000 plus the HcclResult that the entry points of HCCL return for it. */
   ST_COMM_MISMATCH = 900001,
   ST_COMM_TIMEOUT = 900009,
   ST_COMM_BUSY = 900020,

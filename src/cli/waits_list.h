@@ -7,8 +7,8 @@
 
 #include "cli/charges.h"
 
-/* Of all processes (pid 0) or of one, a line for each task that waits, and a line if ranks wait for each other in a
- * cycle. Nothing where none waits. */
+/* Prints a line for each task that waits, of one process or of all (pid 0), and a line if ranks wait for each other
+ * in a cycle. Prints nothing where no task waits. */
 void waits_list_print(FILE *out, const charge_list *charges, pid_t pid);
 
 #endif

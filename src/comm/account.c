@@ -10,13 +10,6 @@
 
 _Static_assert((int)COMM_N_KINDS <= (int)STATS_MAX_COLLECTIVES, "a row for each kind");
 
-/* A number for the communicator, the same in all of its ranks (FNV-1a). */
-static uint64_t account_hash_name(const char *name) {
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  for (; *name; ++name) hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-  return hash;
-}
-
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t account_sum(const uint64_t *counts, uint32_t n) {
@@ -85,7 +78,7 @@ void account_done(const collective *op, const stream *s) {
   if (tells)
     hooks_collective((hook_collective){.device = op->c->device,
                                        .stream = s->id,
-                                       .communicator = account_hash_name(op->c->config.name),
+                                       .communicator = comm_number(op->c),
                                        .kind = op->call.kind,
                                        .dtype_bytes = (uint32_t)comm_dtype_bytes(op->call.dtype),
                                        .count = op->call.count,
@@ -114,7 +107,7 @@ static machine_wait account_entry(const collective *op) {
   uint32_t i = 0;
   while (i + 1 < op->n_parts && (op->parts[i].stage != op->stage || op->parts[i].state == PART_DONE)) ++i;
   const collective_part *p = &op->parts[i];
-  machine_wait w = {.communicator = account_hash_name(c->config.name),
+  machine_wait w = {.communicator = comm_number(c),
                     .number = p->type == PART_JOB ? p->number : op->wide_number,
                     .since_ns = op->begun_ns,
                     .pid = c->cards[c->rank].process.page.pid,

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "comm/bootstrap_private.h"
 #include "comm/comm_settings.h"
@@ -105,13 +106,11 @@ __attribute__((constructor)) static void bootstrap_watch_forks(void) {
 
 /* ---- the root information ---------------------------------------------------------------------------------------- */
 
-/* FNV-1a of the information with a checksum of 0. */
+/* A hash of the information with a checksum of 0. */
 static uint64_t bootstrap_checksum(const unsigned char info[BOOTSTRAP_INFO_BYTES]) {
   const size_t from = offsetof(bootstrap_info, checksum), to = from + sizeof(uint64_t);
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  for (size_t i = 0; i < BOOTSTRAP_INFO_BYTES; ++i)
-    hash = (hash ^ (i >= from && i < to ? 0 : info[i])) * UINT64_C(0x100000001b3);
-  return hash;
+  const uint64_t zero = 0, hash = hash_bytes(hash_bytes(HASH_START, info, from), &zero, sizeof zero);
+  return hash_bytes(hash, info + to, BOOTSTRAP_INFO_BYTES - to);
 }
 
 bootstrap_session bootstrap_session_of(uint64_t number) {

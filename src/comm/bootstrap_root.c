@@ -65,7 +65,7 @@ typedef struct {
   int listener, poll;
   bootstrap_session number;
   bootstrap_words address;
-  uint64_t timeout_ms, deadline_ms; /* deadline: of what the session waits for now; 0: of nothing */
+  uint64_t timeout_ms, deadline_ms; /* deadline_ms: when the present wait ends; 0: the session waits without limit */
   uint32_t n_ranks;                 /* 0 until the first has joined */
   uint32_t n_joined, n_left, n_given, n_exchanges, n_told;
   unsigned char *seen;                       /* for each rank whether it has joined, at some time */

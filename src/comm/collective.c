@@ -229,14 +229,13 @@ static void collective_number(collective *op) {
 
 /* ---- advancing --------------------------------------------------------------------------------------------------- */
 
-static void collective_reduce(const collective *op, collective_part *p) {
+static void collective_reduce(collective_part *p) {
   void *out = p->receive_view;
   comm_reduce *reduce = p->n_inputs > 1 ? comm_reduce_for(p->dtype, p->reduction) : NULL;
   if (reduce)
     reduce(&out, 1, p->inputs, (int)p->n_inputs, p->count, false);
   else
     comm_copy(&out, 1, p->inputs[0], p->count * comm_dtype_bytes(p->dtype), false);
-  (void)op;
   p->state = PART_DONE;
 }
 
@@ -244,7 +243,7 @@ static status collective_advance_part(collective *op, collective_part *p) {
   switch (p->type) {
   case PART_JOB: return part_advance(op, p);
   case PART_MESSAGES: return messages_advance(op, p);
-  case PART_REDUCE: collective_reduce(op, p); break;
+  case PART_REDUCE: collective_reduce(p); break;
   }
   return ST_OK;
 }

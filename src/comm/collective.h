@@ -19,7 +19,7 @@ typedef struct {
   uint64_t count;       /* AllReduce, Reduce, Broadcast, Send, Recv: of the buffer; ReduceScatter(V), Scatter: of the
                                part that this rank receives; AllGather(V), AlltoAll: of the part that it sends */
   void *send, *receive; /* Broadcast: both are the buffer */
-  /* Of the V forms: an element per rank; copied by the call. */
+  /* Only the V forms have these arrays, with an element per rank. The call copies them. */
   const uint64_t *send_counts, *send_offsets, *receive_counts, *receive_offsets;
   void *site; /* return address of the entry point */
 } collective_call;

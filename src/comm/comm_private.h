@@ -3,6 +3,9 @@
 #ifndef CANNON_COMM_COMM_PRIVATE_H
 #define CANNON_COMM_COMM_PRIVATE_H
 
+#include <string.h>
+
+#include "base/hash.h"
 #include "comm/communicator.h"
 #include "comm/job.h"
 #include "comm/neighbour.h"
@@ -22,6 +25,10 @@ typedef struct {
   char host[64];
   char name[COMM_NAME_BYTES];
 } comm_card;
+
+static inline bool comm_is_same_machine(const comm_card *a, const comm_card *b) {
+  return a->machine[0] == b->machine[0] && a->machine[1] == b->machine[1];
+}
 
 /* A member of the node as this process reaches it. */
 typedef struct {
@@ -57,6 +64,12 @@ struct comm {
   _Atomic bool destroyed, suspended;
 };
 _Static_assert(sizeof(struct comm) <= 1 << COMM_SLOT_SHIFT, "COMM_SLOT_SHIFT");
+
+/* A number of the communicator that is the same in all ranks, and different in communicators that exist at the same
+ * time: a hash of its name. */
+static inline uint64_t comm_number(const comm *c) {
+  return hash_bytes(HASH_START, c->config.name, strlen(c->config.name));
+}
 
 /* "rank 3 (process 812 on node-b)" */
 void comm_describe_rank(const comm *c, uint32_t rank, char *words, size_t bytes);

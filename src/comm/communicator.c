@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/invariant.h"
 #include "base/log.h"
 #include "comm/bootstrap.h"
@@ -51,10 +52,6 @@ static status comm_make_card(int device, const comm_config *config, comm_card *c
     snprintf(card->name, sizeof card->name, "%.63s_%d_%u_%ju", card->host, getpid(), atomic_fetch_add(&n_made, 1),
              (uintmax_t)now_ns() / 1000);
   return ST_OK;
-}
-
-static bool comm_is_same_machine(const comm_card *a, const comm_card *b) {
-  return a->machine[0] == b->machine[0] && a->machine[1] == b->machine[1];
 }
 
 /* Checks what must be the same in all ranks, and that no device has two. */
@@ -268,12 +265,12 @@ status comm_create(const unsigned char *info, uint32_t n_ranks, uint32_t rank, c
 
 /* ---- by a rank table --------------------------------------------------------------------------------------------- */
 
-/* Identifies the session of a table: the same in all ranks (FNV-1a over what the table says). */
+/* Identifies the session of a table: the same in all ranks, which have read the same table. */
 static uint64_t comm_table_number(const rank_table *t) {
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  uint64_t hash = HASH_START;
   for (uint32_t r = 0; r < t->n_ranks; ++r) {
-    hash = (hash ^ t->ranks[r].device) * UINT64_C(0x100000001b3);
-    for (const char *s = t->ranks[r].server; *s; ++s) hash = (hash ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+    hash = hash_bytes(hash, &t->ranks[r].device, sizeof t->ranks[r].device);
+    hash = hash_bytes(hash, t->ranks[r].server, strlen(t->ranks[r].server) + 1);
   }
   return hash;
 }
@@ -377,12 +374,9 @@ status comm_create_local(const int32_t *devices, uint32_t n, comm **out) {
 
 /* ---- of some ranks of another ------------------------------------------------------------------------------------ */
 
-/* Identifies a sub-communicator by its number and its ranks (FNV-1a). Not 0. */
+/* Identifies a sub-communicator by its number and its ranks. Not 0. */
 static uint64_t comm_sub_key(uint64_t id, const uint32_t *ranks, uint32_t n) {
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  const uint64_t prime = UINT64_C(0x100000001b3);
-  for (int i = 0; i < 8; ++i) hash = (hash ^ (id >> 8 * i & 0xff)) * prime;
-  for (uint32_t i = 0; i < n; ++i) hash = (hash ^ ranks[i]) * prime;
+  const uint64_t hash = hash_bytes(hash_bytes(HASH_START, &id, sizeof id), ranks, n * sizeof *ranks);
   return hash ? hash : 1;
 }
 

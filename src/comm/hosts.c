@@ -9,17 +9,13 @@ enum { NOTE_TAG_STEP = 0x10001 };
 
 /* ---- which ranks are where --------------------------------------------------------------------------------------- */
 
-static bool hosts_is_same(const comm_card *a, const comm_card *b) {
-  return a->machine[0] == b->machine[0] && a->machine[1] == b->machine[1];
-}
-
 static status hosts_find(comm *c, comm_hosts *h) {
   h->ranks_of = calloc(c->n_ranks, sizeof *h->ranks_of);
   h->n_ranks_of = calloc(c->n_ranks, sizeof *h->n_ranks_of);
   if (!h->ranks_of || !h->n_ranks_of) return fail(ST_NO_HOST_MEMORY, "no host memory for %u ranks", c->n_ranks);
   for (uint32_t r = 0; r < c->n_ranks; ++r) {
     uint32_t k = 0;
-    while (k < h->n_hosts && !hosts_is_same(&c->cards[h->ranks_of[k][0]], &c->cards[r])) ++k;
+    while (k < h->n_hosts && !comm_is_same_machine(&c->cards[h->ranks_of[k][0]], &c->cards[r])) ++k;
     if (k == h->n_hosts) {
       h->ranks_of[k] = malloc(c->n_ranks * sizeof **h->ranks_of);
       if (!h->ranks_of[k]) return fail(ST_NO_HOST_MEMORY, "no host memory for %u ranks", c->n_ranks);
@@ -130,17 +126,10 @@ static status hosts_connect_rank(comm *c, uint32_t r, const net_address *address
   return ST_OK;
 }
 
-/* The name is the same in all ranks and different in communicators that exist at the same time (FNV-1a). */
-static uint64_t hosts_id(const char *name) {
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  for (; *name; ++name) hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-  return hash;
-}
-
 status hosts_connect(comm *c, const net_address *addresses) {
   c->hosts = calloc(1, sizeof *c->hosts + c->n_ranks * sizeof c->hosts->ranks[0]);
   if (!c->hosts) return fail(ST_NO_HOST_MEMORY, "no host memory for %u ranks", c->n_ranks);
-  c->hosts->id = hosts_id(c->config.name);
+  c->hosts->id = comm_number(c);
   TRY(hosts_find(c, c->hosts));
   for (uint32_t r = 0; r < c->n_ranks; ++r)
     if (c->hosts->ranks[r].host != c->hosts->own) TRY(hosts_connect_rank(c, r, &addresses[r]));

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/lock.h"
 
 enum { MAX_DEVICES = 32, FIRST_SLOTS = 256, BUFFER_BYTES = 1 << 18 };
@@ -78,12 +79,6 @@ static bool is_full(size_t bytes) {
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const char *text, size_t bytes) {
-  uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-  for (size_t i = 0; i < bytes; ++i) h = (h ^ (uint8_t)text[i]) * 0x100000001b3u;
-  return h;
-}
-
 /* The slot that has the text, or the free one where it would be put. */
 static name_slot *name_slot_of(name_slot *slots, uint32_t n_slots, uint64_t hash, const char *text, size_t bytes) {
   uint32_t i = (uint32_t)hash & (n_slots - 1);
@@ -109,7 +104,7 @@ static bool grow_slots(void) {
 
 static uint32_t find_or_add(const char *text, size_t bytes) {
   if (!timeline.names || (timeline.n_names * 2 >= timeline.n_slots && !grow_slots())) return 0;
-  const uint64_t hash = hash_of(text, bytes);
+  const uint64_t hash = hash_bytes(HASH_START, text, bytes);
   name_slot *s = name_slot_of(timeline.slots, timeline.n_slots, hash, text, bytes);
   if (s->number) return s->number;
   const uint32_t length = (uint32_t)bytes;
