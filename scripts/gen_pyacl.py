@@ -22,6 +22,7 @@ import glob
 import os
 import re
 import sys
+import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -32,7 +33,8 @@ PREFIXES = (('aclrt', 'acl.rt.'), ('aclmdlRI', 'acl.mdl.ri_'), ('aclmdl', 'acl.m
             ('aclfv', 'acl.fv.'), ('aclblas', 'acl.blas.'), ('aclsys', 'acl.sys_'), ('acl', 'acl.'))
 
 # Words of C names that are one word in Python.
-WORDS = {'UnSubscribe': 'Unsubscribe', 'UnLoad': 'Unload', 'P2P': 'P2p', 'L2Cache': 'L2cache'}
+WORDS = {'UnSubscribe': 'Unsubscribe', 'UnRegister': 'Unregister', 'UnLoad': 'Unload', 'P2P': 'P2p',
+         'L2Cache': 'L2cache'}
 
 # Functions with arrays: {function: {parameter with the number: arrays of so many elements}}.
 ARRAYS = {
@@ -105,30 +107,33 @@ READ = {
 CHANGED = {'aclmdlRICaptureThreadExchangeMode': ['mode']}
 
 # Declared functions without a binding, and why.
-ALLOCATOR = 'allocators written in Python: only models of dynamic shape would call them, and acl.mdl has no models yet'
+ALLOCATOR = 'only models of dynamic shape would call an allocator in Python, and models are not built yet'
 UNBOUND = {
     'aclrtAllocatorSetAllocAdviseFuncToDesc': ALLOCATOR,
     'aclrtAllocatorSetAllocFuncToDesc': ALLOCATOR,
     'aclrtAllocatorSetFreeFuncToDesc': ALLOCATOR,
     'aclrtAllocatorSetGetAddrFromBlockFuncToDesc': ALLOCATOR,
-    'aclrtSetDeviceTaskAbortCallback': 'takes a C callback, and no page shows a form for Python',
+    'aclrtSetDeviceTaskAbortCallback': 'it takes a C callback, and no page shows a form in Python',
 }
 
-# Why C functions are not there, by a part of their names; the first that fits.
+# Why C functions are absent, by a part of their names; the first that fits.
 ABSENT = (
-    (r'^aclmdl(?!RI)|^acldump|^aclopInferShape|^aclprof.*(Subscribe|GetOp|GetModel)', 'models: `acl.mdl` is not built yet'),
-    (r'^acldvpp|^aclvdec|^aclvenc', 'media: there is no media hardware (the entry points only refuse)'),
+    (r'^aclmdl(?!RI)|^acldump|^aclopInferShape|^aclprof.*(Subscribe|GetOp|GetModel)', 'models are not built yet'),
+    (r'^acldvpp|^aclvdec|^aclvenc', 'there is no media hardware; the C functions only refuse'),
     (r'^aclfv', 'feature retrieval is hardware of other products'),
-    (r'^aclblas', 'compiled operators of other products; use `acl.op.execute_v2` or aclnn'),
+    (r'^aclblas', 'they run operators compiled ahead of time for an NPU; use `acl.op.execute_v2`'),
     (r'^acltdt|Buf', 'queues between host and device are not built yet'),
     (r'Kernel|Binary|Function|FuncBySymbol|Symbol|CpuFunc|^aclopRegister|^aclopUnregister|^aclopCompile$|UpdateParams',
      'kernels that users load are not built yet'),
-    (r'^aclop|GraphDump|GenGraph', 'operators compiled for an NPU ahead of time; use `acl.op.execute_v2`'),
-    (r'ExceptionInfo|Error(Verbose|Info)|RepairError', 'describes faults of AI cores'),
-    (r'^aclrtGetDeviceCapability|Overflow|OverFlow|PCIBus|L2Cache|Topo|Uuid|PhyDev|LogicDev|UserDev|HardwareSync|Atomic|Arch',
-     'describes or sets hardware that is not there'),
+    (r'^aclop|GraphDump|GenGraph', 'they run operators compiled ahead of time for an NPU; use `acl.op.execute_v2`'),
+    (r'ExceptionInfo|Error(Verbose|Info)|RepairError', 'they describe faults of AI cores'),
+    (r'^aclrtGetDeviceCapability|Overflow|OverFlow|PCIBus|L2Cache|Topo|Uuid|PhyDev|LogicDev|UserDev|HardwareSync|Atomic'
+     r'|Arch', 'they describe or set hardware that is not there'),
 )
 NOT_YET = 'the C function is not built yet'
+
+# Functions that only touch an object of the caller, and so keep the GIL; those of acl_base.h do, too.
+QUICK = re.compile(r'aclop(SetAttr|CreateAttr|DestroyAttr)')
 
 RANGES = {'int8_t': ('INT8_MIN', 'INT8_MAX'), 'int16_t': ('INT16_MIN', 'INT16_MAX'),
           'int32_t': ('INT32_MIN', 'INT32_MAX'), 'int64_t': ('INT64_MIN', 'INT64_MAX'), 'int': ('INT_MIN', 'INT_MAX'),
@@ -514,8 +519,7 @@ class Module:
             if params is None:
                 raise Unfit('takes a callback')
             b = Binding(self.types, name, r['function'], r['return_type'], params, call)
-            holds_gil = r['header'] == 'acl/acl_base.h' or re.match(r'aclop(SetAttr|CreateAttr|DestroyAttr)', b.function)
-            self.bound.append((b, b.source(holds_gil)))
+            self.bound.append((b, b.source(r['header'] == 'acl/acl_base.h' or bool(QUICK.match(b.function)))))
         except Unfit as why:
             sys.exit(f"scripts/gen_pyacl.py: no rule fits {r['function']}({r['params']}): {why}; write it by hand "
                      "(python/acl/hand.def), or give the reason for leaving it out in UNBOUND")
@@ -548,10 +552,11 @@ def record_source(types, used):
                 kind = FIELD_KINDS[isinstance(RANGES[types.plain(base)], tuple)]
             size = f'sizeof({base})' if kind != 'FIELD_TEXT' else count
             count = '0' if kind == 'FIELD_TEXT' else count
-            fields.append(f'    {{"{field}", {kind}, offsetof({struct}, {field}), {size}, {count}, {inner}}},')
+            fields.append(f'        {{"{field}", {kind}, offsetof({struct}, {field}), {size}, {count}, {inner}}},')
         done.append(struct)
-        out.append(f'static const record record_{struct} = {{"{struct}", sizeof({struct}), {len(fields)}, (const field[]){{\n'
-                   + '\n'.join(fields) + '\n}};')
+        out += [f'static const record record_{struct} = {{',
+                f'    "{struct}", sizeof({struct}), {len(fields)}, (const field[]){{',
+                *fields, '    }};']
     for struct in sorted(used):
         visit(struct)
     return out
@@ -572,17 +577,18 @@ def constants():
 def write_source(module, path):
     used = module.types.used
     out = ['/* Generated by scripts/gen_pyacl.py: the bindings of C functions to which its rule applies. */',
-           '#include "bindings.h"', '#include "call.h"', '#include "record.h"', '#include <limits.h>', '#include <stddef.h>',
-           '#include <string.h>', '']
+           '#include "bindings.h"', '#include "call.h"', '#include "record.h"', '#include <limits.h>',
+           '#include <stddef.h>', '#include <string.h>', '']
     out += record_source(module.types, used)
     out.append('')
     for _, source in module.bound:
         out.append(source)
     out.append('const binding generated_bindings[] = {')
     for b, _ in module.bound:
-        doc = b.signature().replace('"', '\\"')
-        out.append(f'    {{"{b.name}", (binding_address)&{b.function},\n     {{"{b.name.split(".")[-1]}", bind_{ident(b.name)}, '
-                   f'METH_VARARGS, "{b.name.split(".")[-1]}({", ".join(b.taken)})\\n--\\n\\n{doc}\\nC: {b.function}"}}}},')
+        short = b.name.rpartition('.')[2]
+        doc = f'{short}({", ".join(b.taken)})\\n--\\n\\n{b.signature()}\\nC: {b.function}'
+        out += [f'    {{"{b.name}", (binding_address)&{b.function},',
+                f'     {{"{short}", bind_{ident(b.name)}, METH_VARARGS, "{doc}"}}}},']
     out += ['    {NULL, NULL, {NULL, NULL, 0, NULL}},', '};', '', 'const constant generated_constants[] = {']
     for name, value in constants().items():
         if isinstance(value, str):
@@ -609,26 +615,35 @@ def table_text(module):
     built = sum(1 for f, call, why in module.rows.values() if not why)
     pages = [n for n in module.rows if n in module.pages]
     on_pages = sum(1 for n in pages if not module.rows[n][2])
-    out.append(f'{built} functions are built. Of the {len(pages)} names whose pages or public samples were seen, '
-               f'{on_pages} are. A star marks a name that no page showed, which the rule gives.\n')
+    out.append(f'{built} functions are built. CANN\'s pages or public samples show {len(pages)} names, of which '
+               f'{on_pages} are built.\nThe others have their names by the rule; pages may call them otherwise.\n')
     for group, names in groups.items():
         out.append(f'### {group}\n')
         made = [n for n in names if not module.rows[n][2]]
         if made:
-            out.append('| call | C function |\n|---|---|')
+            out.append('| call | C function | name from |\n|---|---|---|')
             for n in made:
                 function, call, _ = module.rows[n]
-                star = '' if n in module.pages else ' *'
-                out.append(f'| `{call}`{star} | {function or "none"} |')
+                out.append(f'| `{call}` | {function or "none"} | {"page" if n in module.pages else "rule"} |')
             out.append('')
         reasons = collections.OrderedDict()
         for n in names:
             if module.rows[n][2]:
                 reasons.setdefault(module.rows[n][2], []).append(n)
         for why, missing in reasons.items():
-            words = ', '.join(n.rpartition('.')[2] + ('' if n in module.pages else '*') for n in missing)
-            out.append(f'Not there, {why}: {words}.\n')
+            out += [absent(why, missing, module.pages), '']
     return '\n'.join(out)
+
+
+def absent(why, names, pages):
+    """A paragraph on names that are not there for one reason."""
+    words = {True: [], False: []}
+    for n in names:
+        words[n in pages].append(n.rpartition('.')[2])
+    parts = [f'{label}: {", ".join(words[on_page])}'
+             for on_page, label in ((True, 'names of the pages'), (False, 'names by the rule')) if words[on_page]]
+    return textwrap.fill(f'Absent ({why}); {"; ".join(parts)}.', width=118, break_long_words=False,
+                         break_on_hyphens=False)
 
 
 def write_table(module, path, check):

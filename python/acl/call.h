@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One call from Python: reads its arguments, and makes its result.
  *
- * Used by every binding, generated or not. A binding makes a call by CALL, reads all arguments, and tests `failed` once:
- * after the first argument of a wrong type or range the readers do nothing and give 0 or NULL, and the exception names
- * the function and the argument. call_end is the last thing that a binding does, on every path.
+ * Used by every binding, generated or not. A binding makes a call by CALL, reads all arguments, and tests `failed`
+ * once: after the first argument of a wrong type or range the readers do nothing and give 0 or NULL, and the exception
+ * names the function and the argument. call_end is the last thing that a binding does, on every path.
  *
  * Threads: a call belongs to one thread. All functions here need the GIL. */
 #pragma once
@@ -40,14 +40,14 @@ double call_float(call *c, Py_ssize_t i, const char *name);
 void *call_pointer(call *c, Py_ssize_t i, const char *name);
 /* A str as UTF-8, in memory of the call. ValueError if it has a NUL. */
 char *call_text(call *c, Py_ssize_t i, const char *name);
-/* The argument itself, as a new reference: for functions that give it back. None for an optional one that is missing. */
+/* The argument itself, as a new reference; None for an optional one that is missing. */
 PyObject *call_argument(call *c, Py_ssize_t i);
 /* The same for a callable, and for a list or tuple, borrowed. */
 PyObject *call_callable(call *c, Py_ssize_t i, const char *name);
 PyObject *call_list(call *c, Py_ssize_t i, const char *name);
 
-/* Sequences: a list, a tuple, a NumPy array, ... but no str. Arrays that share a count must have the same length: `first`
- * says whether this one sets *count. Elements are checked as above, and the exceptions name their index. */
+/* Sequences: a list, a tuple, a NumPy array, ... but no str. Arrays that share a count must have the same length:
+ * `first` says whether this one sets *count. Elements are checked as above, and the exceptions name their index. */
 void *call_integers(call *c, Py_ssize_t i, const char *name, size_t *count, int first, size_t bytes, int is_signed);
 float *call_floats(call *c, Py_ssize_t i, const char *name, size_t *count, int first);
 void *call_pointers(call *c, Py_ssize_t i, const char *name, size_t *count, int first);

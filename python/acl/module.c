@@ -15,23 +15,24 @@ static const binding hand_bindings[] = {
     {NULL, NULL, {NULL, NULL, 0, NULL}},
 };
 
-/* Methods must live as long as the functions made of them, with the last part of the name; there are as many as
- * bindings. */
+/* The method of a binding, with the last part of its name. It is never freed, as functions made of it may live on. */
 static PyMethodDef *keep_method(const binding *b) {
   PyMethodDef *m = PyMem_Malloc(sizeof(*m));
-  if (!m) return NULL;
+  if (!m) {
+    PyErr_NoMemory();
+    return NULL;
+  }
   *m = b->method;
   m->ml_name = strrchr(b->name, '.') + 1;
   return m;
 }
 
-/* The module of a binding: acl itself, or the submodule that the middle of its name says, which is made when it is first
- * needed, and can be imported by its name. A borrowed reference. */
+/* The module of a binding: acl itself, or the submodule that the middle of its name says. That is made when it is first
+ * needed, and can be imported by its name. A borrowed reference; NULL with an exception set. */
 static PyObject *module_of(PyObject *acl, const binding *b) {
   const char *end = strrchr(b->name, '.');
   if (end == strchr(b->name, '.')) return acl;
-  char name[32] = "";
-  if ((size_t)(end - b->name) >= sizeof(name)) return NULL;
+  char name[16] = ""; /* the longest are acl.media and the like */
   memcpy(name, b->name, (size_t)(end - b->name));
   PyObject *module = PyImport_AddModule(name); /* borrowed: sys.modules has it */
   if (!module) return NULL;
