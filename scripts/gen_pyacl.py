@@ -554,9 +554,9 @@ def record_source(types, used):
             count = '0' if kind == 'FIELD_TEXT' else count
             fields.append(f'        {{"{field}", {kind}, offsetof({struct}, {field}), {size}, {count}, {inner}}},')
         done.append(struct)
-        out += [f'static const record record_{struct} = {{',
-                f'    "{struct}", sizeof({struct}), {len(fields)}, (const field[]){{',
-                *fields, '    }};']
+        out.extend([f'static const record record_{struct} = {{',
+                    f'    "{struct}", sizeof({struct}), {len(fields)}, (const field[]){{',
+                    *fields, '    }', '};'])
     for struct in sorted(used):
         visit(struct)
     return out

@@ -3,6 +3,7 @@
 #include "bindings.h"
 #include "callback.h"
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #define BINDING(id, name, function, least, most, call)                                                                 \
@@ -32,8 +33,8 @@ static PyMethodDef *keep_method(const binding *b) {
 static PyObject *module_of(PyObject *acl, const binding *b) {
   const char *end = strrchr(b->name, '.');
   if (end == strchr(b->name, '.')) return acl;
-  char name[16] = ""; /* the longest are acl.media and the like */
-  memcpy(name, b->name, (size_t)(end - b->name));
+  char name[16]; /* the longest are acl.media and the like */
+  if (snprintf(name, sizeof(name), "%.*s", (int)(end - b->name), b->name) < 0) return NULL;
   PyObject *module = PyImport_AddModule(name); /* borrowed: sys.modules has it */
   if (!module) return NULL;
   Py_INCREF(module); /* for PyModule_AddObject, which takes it over unless it fails */
