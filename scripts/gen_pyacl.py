@@ -96,6 +96,9 @@ LENGTHS = {
     'aclprofSetConfig': {'configLength': 'config'},
 }
 
+# Text that may be absent: None in Python, NULL in C.
+OPTIONAL = {'aclopCompileAndExecute': ['opPath'], 'aclopCompileAndExecuteV2': ['opPath']}
+
 # Parameters that are read though their type is not const, and those that are read and written.
 READ = {
     'aclrtCmoWaitBarrier': ['taskInfo'], 'aclrtCntNotifyRecord': ['info'], 'aclrtCntNotifyWaitWithTimeout': ['info'],
@@ -323,7 +326,8 @@ class Binding:
             else:
                 self.need(f'const {p.type} {p.name} = ({p.type}){self.integer(p.type, i, label)};')
         elif p.type == 'char':
-            self.need(f'char *const {p.name} = call_text(&c, {i}, {label});')
+            reader = 'call_optional_text' if p.name in OPTIONAL.get(self.function, ()) else 'call_text'
+            self.need(f'char *const {p.name} = {reader}(&c, {i}, {label});')
         elif p.type in t.structs and t.has_dict(p.type, True):
             self.struct_in(p, i, label, '&')
         else:

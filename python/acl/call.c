@@ -240,6 +240,11 @@ char *call_text(call *c, Py_ssize_t i, const char *name) {
   return value ? value_text(c, value, name) : NULL;
 }
 
+char *call_optional_text(call *c, Py_ssize_t i, const char *name) {
+  PyObject *value = argument(c, i);
+  return value && value != Py_None ? value_text(c, value, name) : NULL;
+}
+
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
 PyObject *value_items(call *c, PyObject *value, const char *where, Py_ssize_t *n) {

@@ -40,6 +40,8 @@ double call_float(call *c, Py_ssize_t i, const char *name);
 void *call_pointer(call *c, Py_ssize_t i, const char *name);
 /* A str as UTF-8, in memory of the call. ValueError if it has a NUL. */
 char *call_text(call *c, Py_ssize_t i, const char *name);
+/* The same, or None, which is NULL. */
+char *call_optional_text(call *c, Py_ssize_t i, const char *name);
 /* The argument itself, as a new reference; None for an optional one that is missing. */
 PyObject *call_argument(call *c, Py_ssize_t i);
 /* The same for a callable, and for a list or tuple, borrowed. */

@@ -7,9 +7,7 @@
 PyObject *bind_init(PyObject *self, PyObject *args) {
   (void)self;
   call c = call_begin("acl.init", args, 0, 1, "config_path");
-  PyObject *given = call_argument(&c, 0);
-  const char *path = given && given != Py_None ? call_text(&c, 0, "config_path") : NULL;
-  Py_XDECREF(given);
+  const char *path = call_optional_text(&c, 0, "config_path");
   if (c.failed) return call_end(&c, 0);
   aclError ret;
   WITHOUT_GIL(ret = aclInit(path && *path ? path : NULL)); /* samples pass "" where they have no file */

@@ -130,7 +130,8 @@ PyObject *bind_util_ptr_to_numpy(PyObject *self, PyObject *args) {
               c.function, (int)type);
   if (!c.failed && !address && !empty) call_fail(&c, PyExc_ValueError, "%s(): ptr is 0", c.function);
   if (c.failed || !(shape = PySequence_Tuple(list))) return call_end(&c, 1, NULL);
-  PyObject *array = array_over(address, shape, numpy_types[type]);
+  static char nothing[16]; /* NumPy takes no array at 0, not even an empty one */
+  PyObject *array = array_over(address ? address : nothing, shape, numpy_types[type]);
   Py_DECREF(shape);
   return call_end(&c, 1, array);
 }
