@@ -179,7 +179,7 @@ class Leaks(DeviceTest):
             return call
 
         for call in (desc, lambda: acl.rt.get_mem_info(0), lambda: acl.rt.pointer_get_attributes(address),
-                     lambda: acl.rt.get_device_utilization_rate(0), lambda: acl.get_cann_attribute_list(),
+                     lambda: acl.get_cann_attribute_list(),
                      lambda: acl.rt.mem_get_allocation_granularity(prop, 0), lambda: acl.sys_get_cann_version(0),
                      lambda: acl.op.set_attr_list_string(attr, "n", ["a", "bc"]),
                      lambda: acl.op.set_attr_list_list_int(attr, "n", [[1], [2, 3]]),
