@@ -92,9 +92,12 @@ class ByName:
 
 
 def library(name):
-    """A library of the installation that `acl` belongs to, or else from the loader's path."""
-    beside = pathlib.Path(acl.__file__).resolve().parents[2] / "lib64" / name
-    return ctypes.CDLL(str(beside) if beside.exists() else name)
+    """A library of the installation that `acl` belongs to (a prefix or a wheel), or else from the loader's path."""
+    site_packages = pathlib.Path(acl.__file__).resolve().parent
+    for folder in (site_packages.parents[1] / "lib64", site_packages / "cannon_npu/lib64"):
+        if (folder / name).exists():
+            return ctypes.CDLL(str(folder / name))
+    return ctypes.CDLL(name)
 
 
 class ByAclnn:

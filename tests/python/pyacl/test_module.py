@@ -5,10 +5,11 @@ import importlib
 import re
 import subprocess
 import sys
+import tempfile
 import types
 import unittest
 
-from base import REPOSITORY, acl
+from base import REPOSITORY, acl, run_script
 
 
 def functions():
@@ -175,6 +176,23 @@ class BadArguments(unittest.TestCase):
         self.assertEqual(acl.data_type_size(Number()), acl.data_type_size(4))
         with self.assertRaises(KeyError):
             acl.data_type_size(Broken())
+
+
+class OtherLibraries(unittest.TestCase):
+    def test_a_library_with_fewer_functions(self):
+        """LD_LIBRARY_PATH has another CANN, whose libraries know two of the functions: the module has those."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, source in (("ascendcl", "int aclInit(const char *p) { return p ? 7 : 8; }"
+                                              "int aclrtSetDevice(int d) { return d; }"),
+                                 ("acl_op_compiler", ""), ("msprofiler", "")):
+                subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{folder}/lib{name}.so"], input=source,
+                               text=True, check=True)
+            done = run_script("""
+import acl
+print(acl.init(), acl.init("x"), acl.rt.set_device(5))
+print([n for n in vars(acl.rt) if not n.startswith("_")], hasattr(acl, "op"), acl.ACL_FLOAT16)
+""", LD_LIBRARY_PATH=folder)
+        self.assertEqual(done.stdout, "8 7 5\n['set_device'] False 1\n", done.stderr)
 
 
 if __name__ == "__main__":
