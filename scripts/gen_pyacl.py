@@ -266,6 +266,9 @@ class Binding:
             i = self.taken.index(given[0])
             self.results.insert(0, f'call_argument(&c, {i})')
             wanted += 1
+        values = given[:-1]
+        if values != self.given and sorted(values) == sorted(self.given):  # in another order than in C
+            self.results = [self.results[self.given.index(v)] for v in values]
         if len(given) != wanted:
             raise Unfit(f'{self.name} has {wanted} results, and the page {len(given)}')
         self.given = given if self.returns == 'void' else given[:-1]

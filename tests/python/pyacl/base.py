@@ -48,10 +48,7 @@ class DeviceTest(unittest.TestCase):
         self.addCleanup(lambda: acl.rt.free(address))
         return address
 
-    def _callCleanup(self, function, /, *args, **kwargs):  # cleanups run while the device is still set
-        function(*args, **kwargs)
-
-    def doCleanups(self):
+    def doCleanups(self):  # they free memory of the device, which tearDown has given back
         acl.rt.set_device(0)
         try:
             return super().doCleanups()
@@ -70,5 +67,5 @@ class DeviceTest(unittest.TestCase):
 
 def run_script(text, **env):
     """Runs a script with the module on its path, in a process of its own."""
-    return subprocess.run([sys.executable, "-X", "faulthandler", "-c", text], capture_output=True, text=True, timeout=60,
-                          env=dict(os.environ, PYTHONPATH=str(SITE), **env))
+    return subprocess.run([sys.executable, "-X", "faulthandler", "-c", text], capture_output=True, text=True,
+                          timeout=60, env=dict(os.environ, PYTHONPATH=str(SITE), **env))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module as a whole: its names, constants, signatures, and the errors that every function gives for bad arguments."""
+"""The module as a whole: its names, constants and signatures, and the errors that functions give for bad arguments."""
 import csv
 import importlib
 import re
@@ -145,8 +145,10 @@ class BadArguments(unittest.TestCase):
                  "inputs has 1 elements, expected 2"),
                 (lambda: acl.set_tensor_shape_range(1, [[1, 2], [3]]), ValueError, "dims_range[1] has 1 elements"),
                 (lambda: acl.op.set_attr_list_list_int(1, "a", [[1], 2]), TypeError, "values[1] is int"),
-                (lambda: acl.op.set_attr_list_string(1, "a", ["b", 2]), TypeError, "attr_value[1] is int, expected str"),
-                (lambda: acl.op.set_attr_list_float(1, "a", [1, "x"]), TypeError, "attr_value[1] is str, expected float"),
+                (lambda: acl.op.set_attr_list_string(1, "a", ["b", 2]), TypeError,
+                 "attr_value[1] is int, expected str"),
+                (lambda: acl.op.set_attr_list_float(1, "a", [1, "x"]), TypeError,
+                 "attr_value[1] is str, expected float"),
                 (lambda: acl.op.set_attr_string(1, "a", "x\0y"), ValueError, "attr_value has a null character")):
             with self.assertRaises(kind) as caught:
                 call()
@@ -156,7 +158,8 @@ class BadArguments(unittest.TestCase):
         prop = {"handleType": 0, "allocationType": 0, "memAttr": 1, "location": {"id": 0, "type": 1}}
         for change, kind, message in (
                 ({"memAttr": "x"}, TypeError, "prop['memAttr'] is str, expected int"),
-                ({"location": 3}, TypeError, "prop['location'] is 3, expected a dict with the fields of aclrtMemLocation"),
+                ({"location": 3}, TypeError,
+                 "prop['location'] is 3, expected a dict with the fields of aclrtMemLocation"),
                 ({"location": {"id": 0}}, ValueError, "prop['location']['type'] is missing"),
                 ({"memattr": 1}, ValueError, "keys that are no fields of aclrtPhysicalMemProp"),
                 ({"location": {"id": -1, "type": 1}}, OverflowError, "prop['location']['id'] is -1")):

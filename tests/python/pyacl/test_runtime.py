@@ -71,6 +71,10 @@ class Device(DeviceTest):
         self.assertTrue(ret == 0 and 0 < free <= total)
         self.assertNotEqual(acl.rt.set_device(-1), 0)
 
+    def test_results_in_the_order_of_the_page(self):
+        """The page has `active` first, C has it last."""
+        self.assertEqual(acl.rt.get_primary_ctx_state(0), (1, 0, 0))
+
     def test_context(self):
         default = self.ok(acl.rt.get_context())
         context = self.ok(acl.rt.create_context(0))
@@ -239,7 +243,7 @@ class Graphs(DeviceTest):
 
 class Threads(DeviceTest):
     def blocked(self, wait):
-        """While a thread is in `wait(stream)`, whose stream waits for a value, this one goes on and writes the value."""
+        """While a thread is in `wait`, whose stream waits for a value, this one goes on, and writes the value."""
         stream, other, word = self.stream(), self.stream(), self.memory(8)
         self.write(word, bytes(8))
         self.ok(acl.rt.value_wait(word, 1, acl.ACL_STREAM_WAIT_VALUE_EQ, stream))
