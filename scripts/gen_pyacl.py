@@ -138,10 +138,11 @@ NOT_YET = 'the C function is not built yet'
 # Functions that only touch an object of the caller, and so keep the GIL; those of acl_base.h do, too.
 QUICK = re.compile(r'aclop(SetAttr|CreateAttr|DestroyAttr)')
 
-RANGES = {'int8_t': ('INT8_MIN', 'INT8_MAX'), 'int16_t': ('INT16_MIN', 'INT16_MAX'),
-          'int32_t': ('INT32_MIN', 'INT32_MAX'), 'int64_t': ('INT64_MIN', 'INT64_MAX'), 'int': ('INT_MIN', 'INT_MAX'),
-          'uint8_t': 'UINT8_MAX', 'uint16_t': 'UINT16_MAX', 'uint32_t': 'UINT32_MAX', 'uint64_t': 'UINT64_MAX',
-          'size_t': 'SIZE_MAX', 'bool': '1', 'unsigned char': 'UINT8_MAX'}
+# The least and the greatest value of the integer types, or only the greatest of unsigned ones.
+RANGES = {'bool': ('1',), 'int': ('INT_MIN', 'INT_MAX'), 'size_t': ('SIZE_MAX',), 'unsigned char': ('UINT8_MAX',)}
+for bits in (8, 16, 32, 64):
+    RANGES[f'int{bits}_t'] = (f'INT{bits}_MIN', f'INT{bits}_MAX')
+    RANGES[f'uint{bits}_t'] = (f'UINT{bits}_MAX',)
 
 
 def table(name):
@@ -179,6 +180,16 @@ class Types:
         while t in self.alias and '(*)' not in self.alias[t]:
             t = self.alias[t]
         return 'int32_t' if t in self.enums or t.startswith('enum ') else t
+
+    def limits(self, t):
+        """The least and the greatest value of an integer type, or only the greatest of an unsigned one."""
+        plain = self.plain(t)
+        if plain not in RANGES:
+            raise Unfit(f'no rule for {t}')
+        return RANGES[plain]
+
+    def is_opaque(self, t):
+        return self.alias.get(t, '').startswith('struct ') and t not in self.structs
 
     def is_callback(self, t):
         return '(*)' in self.alias.get(t, '')
@@ -223,241 +234,211 @@ class Unfit(Exception):
 
 
 class Binding:
-    """One function of the module: what it takes, what it gives, and its C source."""
+    """One function of the module: what it takes, what it gives, and its C source.
+
+    Each parameter of the C function has a role:
+      argument   Python passes it, an array as a list
+      changed    Python passes it and gets the new value
+      result     the C function writes it
+      text       the C function writes a string of bounded size into it
+      filled     the C function writes an array of bounded size into it
+      count      how many elements the lists have
+      length     how long a str is
+      number     how many elements of the filled array are there"""
 
     def __init__(self, types, name, function, returns, params, call=''):
-        self.t, self.name, self.function, self.returns = types, name, function, returns
-        self.taken, self.given = [], []  # names for Python
-        self.lines, self.result, self.last = [], {}, None
-        arrays = ARRAYS.get(function, {})
-        self.count_of = {a: n for n, many in arrays.items() for a in many}
-        self.first_of = {n: many[0] for n, many in arrays.items()}
-        filled = FILLED.get(function, {})
-        texts = TEXTS.get(function, {})
-        lengths = LENGTHS.get(function, {})
-        skip = {n for _, n in filled.values() if n}
-        for n in arrays:
-            self.lines.append(f'size_t {n} = 0;')
-        page = call and re.match(r'(?:(.*?) ?= ?)?acl\.[\w.]+\((.*)\)', call)
-        names = iter([a.strip() for a in page[2].split(',') if a.strip()] if page else [])
-        self.page_given = [g.strip() for g in (page[1] or '').split(',') if g.strip()] if page else None
-        sizes = {size for size, _ in filled.values()} | {s for s in texts.values() if isinstance(s, str)}
-        ordered = [p for p in params if p.name in sizes] + [p for p in params if p.name not in sizes]
-        position = {}
-        for p in params:  # arguments have their order by the C parameters; sizes are read before what they measure
-            if self.is_taken(p, arrays, filled, texts, lengths, skip):
-                position[p.name] = len(position)
-                self.taken.append(next(names, None) or snake(p.name))
-        if page and next(names, None) is not None:
-            raise Unfit(f'the page has more arguments: {call}')
-        for p in ordered:
-            self.parameter(p, position.get(p.name), arrays, filled, texts, lengths, skip)
-        self.call_args = [self.passed(p, arrays, lengths) for p in params]
-        self.results = [r for p in params for r in [self.result.get(p.name)] if r]
-        order = {p.name: i for i, p in enumerate(params)}
-        self.given = [snake(n) for n in sorted(self.result, key=order.get)]
-        if self.page_given is not None:
-            self.page_names()
+        self.types, self.name, self.function, self.returns, self.params = types, name, function, returns, params
+        self.count_of = {array: count for count, arrays in ARRAYS.get(function, {}).items() for array in arrays}
+        self.filled, self.texts = FILLED.get(function, {}), TEXTS.get(function, {})
+        self.roles = {p.name: self.role(p) for p in params}
+        page = re.match(r'(?:(?P<results>.*?) ?= ?)?acl\.[\w.]+\((?P<arguments>.*)\)', call) if call else None
+        self.page_results = split(page['results']) if page else None
+        self.place = {}  # of each argument, by the C name
+        for p in params:
+            if self.roles[p.name] in ('argument', 'changed'):
+                self.place[p.name] = len(self.place)
+        self.taken = split(page['arguments']) if page else [snake(name) for name in self.place]
+        if len(self.taken) != len(self.place):
+            raise Unfit(f'it has {len(self.place)} arguments, and the page {call}')
+        self.lines = [f'size_t {count} = 0;' for count in ARRAYS.get(function, {})]
+        self.results = {}  # {name: a C expression that makes the Python object}, by the C names, in C's order
+        sizes = {size for size, _ in self.filled.values()} | set(self.texts.values())
+        for p in sorted(params, key=lambda p: p.name not in sizes):  # what has the size of another is read first
+            getattr(self, 'declare_' + self.roles[p.name], lambda p: None)(p)
+        self.results = {snake(p.name): self.results[p.name] for p in params if p.name in self.results}
+        if self.page_results is not None:
+            self.order_as_the_page()
 
-    def page_names(self):
-        given = self.page_given
-        wanted = len(self.results) + (self.returns != 'void')
-        if len(given) == wanted + 1 and given[0] in self.taken:  # the page's function returns an argument once more
-            i = self.taken.index(given[0])
-            self.results.insert(0, f'call_argument(&c, {i})')
-            wanted += 1
-        values = given[:-1]
-        if values != self.given and sorted(values) == sorted(self.given):  # in another order than in C
-            self.results = [self.results[self.given.index(v)] for v in values]
-        if len(given) != wanted:
-            raise Unfit(f'{self.name} has {wanted} results, and the page {len(given)}')
-        self.given = given if self.returns == 'void' else given[:-1]
-        self.last = given[-1] if given and self.returns != 'void' else None
+    def role(self, p):
+        if p.name in ARRAYS.get(self.function, {}):
+            return 'count'
+        if p.name in LENGTHS.get(self.function, {}):
+            return 'length'
+        if p.name in self.filled:
+            return 'filled'
+        if any(number == p.name for _, number in self.filled.values()):
+            return 'number'
+        if p.name in self.texts:
+            return 'text'
+        if p.name in CHANGED.get(self.function, ()):
+            return 'changed'
+        if p.name in self.count_of or p.name in READ.get(self.function, ()) or p.stars == 0:
+            return 'argument'
+        if p.stars == 1 and (p.const or p.type in ('void', 'char') or self.types.is_opaque(p.type)):
+            return 'argument'
+        return 'result'
 
-    def is_taken(self, p, arrays, filled, texts, lengths, skip):
-        if p.name in arrays or p.name in lengths or p.name in skip or p.name in texts or p.name in filled:
-            return False
-        return not self.is_result(p)
+    def order_as_the_page(self):
+        """The page's names for the results, and its order where that differs from C's."""
+        values = self.page_results if self.returns == 'void' else self.page_results[:-1]
+        if len(values) == len(self.results) + 1 and values[0] in self.taken:  # an argument comes back
+            self.results = {values[0]: f'call_argument(&c, {self.taken.index(values[0])})', **self.results}
+        if sorted(values) == sorted(self.results):
+            self.results = {v: self.results[v] for v in values}
+        elif len(values) != len(self.results):
+            raise Unfit(f'it has {len(self.results)} results besides the code, and the page {values}')
 
-    def is_result(self, p):
-        if p.name in self.count_of or p.name in READ.get(self.function, ()) or p.name in CHANGED.get(self.function, ()):
-            return False
-        if p.stars == 0 or (p.const and p.stars == 1):
-            return False
-        if p.stars == 1:
-            opaque = self.t.alias.get(p.type, '').startswith('struct ') and p.type not in self.t.structs
-            return p.type not in ('void', 'char') and not opaque
-        return True
+    # ---- declarations: C lines that read an argument or make room for a result ------------------------------------
 
-    def need(self, line):
-        self.lines.append(line)
+    def reader(self, p):
+        """The beginning of a reader's arguments: the call, the argument's place, its name for messages."""
+        i = self.place[p.name]
+        return f'&c, {i}, "{self.taken[i]}"'
 
-    def parameter(self, p, i, arrays, filled, texts, lengths, skip):
-        label = f'"{self.taken[i]}"' if i is not None else ''
-        t = self.t
-        if p.name in arrays or p.name in lengths:
-            return
-        if p.name in filled:
-            size, number = filled[p.name]
-            self.need(f'{p.type} *{p.name} = call_memory(&c, {size}, sizeof(*{p.name}));')
-            if number:
-                self.need(f'size_t {number} = 0;')
-            self.result[p.name] = self.list_result(p, f'({number})' if number else size, size)
-        elif p.name in texts:
-            size = texts[p.name]
-            self.need(f'char *{p.name} = call_memory(&c, (size_t){size} + 1, 1);')
-            self.result[p.name] = f'result_text({p.name})'
-        elif p.name in skip:
-            return
-        elif p.name in self.count_of:
-            self.array(p, i, label)
-        elif p.name in CHANGED.get(self.function, ()):
-            self.need(f'{p.type} {p.name} = ({p.type}){self.integer(p.type, i, label)};')
-            self.result[p.name] = self.value(p.type, p.name)
-        elif self.is_result(p):
-            self.output(p)
-        elif p.stars == 0:
-            if t.is_callback(p.type):
-                raise Unfit('takes a callback')
-            plain = t.plain(p.type)
-            if plain in ('float', 'double'):
-                self.need(f'const {p.type} {p.name} = ({p.type})call_float(&c, {i}, {label});')
-            elif plain == 'void *':
-                self.need(f'{p.type} const {p.name} = call_pointer(&c, {i}, {label});')
-            elif p.type in t.structs:
-                self.struct_in(p, i, label, '')
-            else:
-                self.need(f'const {p.type} {p.name} = ({p.type}){self.integer(p.type, i, label)};')
-        elif p.type == 'char':
+    def declare_argument(self, p):
+        read, plain = self.reader(p), self.types.plain(p.type)
+        if p.name in self.count_of:
+            self.lines.append(self.array(p))
+        elif p.type in self.types.structs and p.stars <= 1 and self.types.has_dict(p.type, True):
+            self.types.used.add(p.type)
+            self.lines += [f'{p.type} {p.name};', f'call_record({read}, &record_{p.type}, &{p.name});']
+        elif p.stars == 1 and p.type == 'char':
             reader = 'call_optional_text' if p.name in OPTIONAL.get(self.function, ()) else 'call_text'
-            self.need(f'char *const {p.name} = {reader}(&c, {i}, {label});')
-        elif p.type in t.structs and t.has_dict(p.type, True):
-            self.struct_in(p, i, label, '&')
+            self.lines.append(f'char *const {p.name} = {reader}({read});')
+        elif p.stars or plain == 'void *':
+            stars, const = '*' * p.stars, 'const ' if p.const else ''
+            self.lines.append(f'{const}{p.type} {stars}{p.name} = call_pointer({read});')
+        elif plain in ('float', 'double'):
+            self.lines.append(f'const {p.type} {p.name} = ({p.type})call_float({read});')
         else:
-            stars = '*' * p.stars
-            const = 'const ' if p.const else ''
-            self.need(f'{const}{p.type} {stars}{p.name} = call_pointer(&c, {i}, {label});')
+            self.lines.append(f'const {p.type} {p.name} = {self.integer(p)};')
 
-    def integer(self, ctype, i, label):
-        limits = RANGES.get(self.t.plain(ctype))
-        if limits is None:
-            raise Unfit(f'no rule for {ctype}')
-        if isinstance(limits, tuple):
-            return f'call_signed(&c, {i}, {label}, {limits[0]}, {limits[1]})'
-        return f'call_unsigned(&c, {i}, {label}, {limits})'
+    def declare_changed(self, p):
+        self.lines.append(f'{p.type} {p.name} = {self.integer(p)};')
+        self.results[p.name] = self.value(p.type, p.name)
 
-    def struct_in(self, p, i, label, _by):
-        self.t.used.add(p.type)
-        self.need(f'{p.type} {p.name};')
-        self.need(f'call_record(&c, {i}, {label}, &record_{p.type}, &{p.name});')
+    def integer(self, p):
+        limits = self.types.limits(p.type)
+        reader = 'call_signed' if len(limits) == 2 else 'call_unsigned'
+        return f'({p.type}){reader}({", ".join([self.reader(p), *limits])})'
 
-    def array(self, p, i, label):
-        count, t = self.count_of[p.name], self.t
-        arguments = f'&c, {i}, {label}, &{count}, {int(self.first_of[count] == p.name)}'
+    def array(self, p):
+        types, count = self.types, self.count_of[p.name]
+        read = f'{self.reader(p)}, &{count}, {int(ARRAYS[self.function][count][0] == p.name)}'
         if '[2]' in p.array:
-            self.need(f'int64_t(*{p.name})[2] = call_pairs({arguments});')
-        elif p.type == 'char':
-            self.need(f'const char **{p.name} = call_texts({arguments});')
-        elif p.type in t.structs and t.has_dict(p.type, True):
-            self.t.used.add(p.type)
-            self.need(f'{p.type} *{p.name} = call_records({arguments}, &record_{p.type});')
-        elif p.type in t.structs and p.stars == 1:
-            self.need(f'{p.type} *{p.name} = call_blocks({arguments}, sizeof({p.type}));')
-        elif p.stars == 2 or t.is_handle(p.type):
-            self.need(f'void *{p.name} = call_pointers({arguments});')
-        elif t.plain(p.type) == 'float':
-            self.need(f'float *{p.name} = call_floats({arguments});')
-        else:
-            limits = RANGES[t.plain(p.type)]
-            kind = 'INT' if isinstance(limits, tuple) else 'UINT'
-            self.need(f'void *{p.name} = call_integers({arguments}, sizeof({p.type}), {int(kind == "INT")});')
+            return f'int64_t(*{p.name})[2] = call_pairs({read});'
+        if p.type == 'char':
+            return f'const char **{p.name} = call_texts({read});'
+        if p.type in types.structs and types.has_dict(p.type, True):
+            types.used.add(p.type)
+            return f'{p.type} *{p.name} = call_records({read}, &record_{p.type});'
+        if p.type in types.structs and p.stars == 1:
+            return f'{p.type} *{p.name} = call_blocks({read}, sizeof({p.type}));'
+        if p.stars == 2 or types.is_handle(p.type):
+            return f'void *{p.name} = call_pointers({read});'
+        if types.plain(p.type) == 'float':
+            return f'float *{p.name} = call_floats({read});'
+        return f'void *{p.name} = call_integers({read}, sizeof({p.type}), {int(len(types.limits(p.type)) == 2)});'
 
-    def output(self, p):
-        t, stars = self.t, p.stars
-        if p.type in t.structs and stars == 1:
-            if not t.has_dict(p.type, False):
+    def declare_text(self, p):
+        self.lines.append(f'char *{p.name} = call_memory(&c, (size_t){self.texts[p.name]} + 1, 1);')
+        self.results[p.name] = f'result_text({p.name})'
+
+    def declare_number(self, p):
+        self.lines.append(f'size_t {p.name} = 0;')
+
+    def declare_filled(self, p):
+        size, number = self.filled[p.name]
+        self.lines.append(f'{p.type} *{p.name} = call_memory(&c, {size}, sizeof(*{p.name}));')
+        n = f'{number} < {size} ? {number} : {size}' if number else size
+        if p.type in self.types.structs:
+            self.types.used.add(p.type)
+            self.results[p.name] = f'record_to_list(&record_{p.type}, {p.name}, {n})'
+        else:
+            self.results[p.name] = f'result_integers({p.name}, {n})'
+
+    def declare_result(self, p):
+        types = self.types
+        if p.type in types.structs and p.stars == 1:
+            if not types.has_dict(p.type, False):
                 raise Unfit(f'gives {p.type}')
-            self.t.used.add(p.type)
-            self.need(f'{p.type} {p.name};')
-            self.need(f'memset(&{p.name}, 0, sizeof({p.name}));')
-            self.result[p.name] = f'record_to_dict(&record_{p.type}, &{p.name})'
-            return
-        if t.is_callback(p.type) and stars == 1:
-            self.need(f'{p.type} {p.name} = NULL;')
-            self.result[p.name] = f'result_pointer((void *)(uintptr_t){p.name})'
-            return
-        inner = p.type + ' ' + '*' * (stars - 1)
-        if p.const:
-            inner = 'const ' + inner
-        if stars > 1 or t.is_handle(p.type):
-            self.need(f'{inner}{p.name} = NULL;')
-            self.result[p.name] = f'result_pointer({p.name})'
+            types.used.add(p.type)
+            self.lines += [f'{p.type} {p.name};', f'memset(&{p.name}, 0, sizeof({p.name}));']
+            self.results[p.name] = f'record_to_dict(&record_{p.type}, &{p.name})'
+        elif p.stars > 1 or types.is_handle(p.type) or types.is_callback(p.type):
+            const, stars = 'const ' if p.const else '', '*' * (p.stars - 1)
+            self.lines.append(f'{const}{p.type} {stars}{p.name} = NULL;')
+            cast = '(void *)(uintptr_t)' if types.is_callback(p.type) else ''
+            self.results[p.name] = f'result_pointer({cast}{p.name})'
         else:
-            self.need(f'{inner}{p.name} = ({p.type})0;')
-            self.result[p.name] = self.value(p.type, p.name)
-
-    def list_result(self, p, number, size):
-        if p.type in self.t.structs:
-            self.t.used.add(p.type)
-            return f'record_to_list(&record_{p.type}, {p.name}, {number} < {size} ? {number} : {size})'.replace(
-                f'{size} < {size} ? {size} : {size}', size)
-        return f'result_integers({p.name}, {number})'
+            self.lines.append(f'{p.type} {p.name} = ({p.type})0;')
+            self.results[p.name] = self.value(p.type, p.name)
 
     def value(self, ctype, expression):
-        plain = self.t.plain(ctype)
+        plain = self.types.plain(ctype)
         if plain in ('float', 'double'):
             return f'PyFloat_FromDouble({expression})'
         if plain == 'void *':
             return f'result_pointer({expression})'
-        limits = RANGES.get(plain)
-        if limits is None:
-            raise Unfit(f'gives {ctype}')
-        return f'PyLong_From{"" if isinstance(limits, tuple) else "Unsigned"}LongLong({expression})'
+        return f'PyLong_From{"" if len(self.types.limits(ctype)) == 2 else "Unsigned"}LongLong({expression})'
 
-    def passed(self, p, arrays, lengths):
-        if p.name in arrays:
+    # ---- the whole ------------------------------------------------------------------------------------------------
+
+    def passed(self, p):
+        """What the C function gets for a parameter."""
+        role = self.roles[p.name]
+        if role == 'count':
             return f'({p.type}){p.name}'
-        if p.name in lengths:
-            return f'strlen({lengths[p.name]})' if p.type == 'size_t' else f'({p.type})strlen({lengths[p.name]})'
-        if p.name in self.count_of or p.name in FILLED.get(self.function, ()) or p.name in TEXTS.get(self.function, ()):
-            return p.name
-        by_address = (self.is_result(p) or p.name in CHANGED.get(self.function, ())
-                      or (p.stars and p.type in self.t.structs and self.t.has_dict(p.type, True)))
-        if any(number == p.name for _, number in FILLED.get(self.function, {}).values()):
-            by_address = True
-        return '&' + p.name if by_address else p.name
+        if role == 'length':
+            return f'({p.type})strlen({LENGTHS[self.function][p.name]})'
+        is_record = (role == 'argument' and p.stars == 1 and p.name not in self.count_of and p.type in self.types.structs
+                     and self.types.has_dict(p.type, True))
+        return '&' + p.name if role in ('result', 'changed', 'number') or is_record else p.name
 
     def signature(self):
-        given = list(self.given) + ([self.last or 'ret'] if self.returns != 'void' else [])
-        if self.page_given:
-            given = self.page_given
-        elif self.returns not in ('aclError', 'void') and not self.given:
-            given = [result_word(self.function)]
-        left = ', '.join(given)
-        return (left + ' = ' if left else '') + f'{self.name}({", ".join(self.taken)})'
+        given = self.page_results
+        if given is None:
+            given = list(self.results)
+            if self.returns == 'aclError' or given and self.returns != 'void':
+                given.append('ret')
+            elif self.returns != 'void':
+                given = [result_word(self.function)]
+        return (', '.join(given) + ' = ' if given else '') + f'{self.name}({", ".join(self.taken)})'
 
     def source(self, holds_gil):
         c = [f'static PyObject *bind_{ident(self.name)}(PyObject *self, PyObject *args) {{', '  (void)self;',
              f'  call c = CALL("{self.name}", args, {len(self.taken)}, "{", ".join(self.taken)}");']
         c += ['  ' + line for line in self.lines]
         c.append('  if (c.failed) return call_end(&c, 0);')
-        call = f'{self.function}({", ".join(self.call_args)})'
-        results = list(self.results)
-        if self.returns != 'void':
-            returned = self.returns.replace('const ', '')
-            if returned == 'char *':
-                c.append('  const char *ret = NULL;')
-                results.append('result_text(ret)')
-            elif returned.endswith('*') or self.t.is_handle(returned):
-                c.append(f'  {self.returns} ret = NULL;')
-                results.append('result_pointer(ret)')
-            else:
-                c.append(f'  {returned} ret = ({returned})0;')
-                results.append(self.value(returned, 'ret'))
+        call = f'{self.function}({", ".join(self.passed(p) for p in self.params)})'
+        results = list(self.results.values())
+        returned = self.returns.replace('const ', '')
+        if returned == 'char *':
+            results.append('result_text(ret)')
+        elif returned.endswith('*'):
+            results.append('result_pointer(ret)')
+        elif returned != 'void':
+            results.append(self.value(returned, 'ret'))
+        if returned != 'void':
+            c.append(f'  {self.returns} ret;')
             call = 'ret = ' + call
         c.append(f'  {call};' if holds_gil else f'  WITHOUT_GIL({call});')
         c.append('  return call_end(&c, ' + ', '.join([str(len(results))] + results) + ');')
         return '\n'.join(c) + '\n}\n'
+
+
+def split(names):
+    return [n.strip() for n in (names or '').split(',') if n.strip()]
 
 
 def result_word(function):
@@ -473,10 +454,10 @@ def hand_written():
     """{name: (C function or '', call)} of python/acl/hand.def"""
     with open(os.path.join(ROOT, 'python/acl/hand.def'), encoding='utf-8') as f:
         text = f.read()
-    found = re.findall(r'^BINDING(_OURS)?\((\w+), "(acl\.[\w.]+)", (?:(\w+), )?(\d+), (\d+),\s*"([^"]*)"\)', text, re.M)
+    found = re.findall(r'^BINDING(?:_OURS)?\(\w+, "(acl\.[\w.]+)",(?: (\w+),)?\s*"([^"]*)"\)', text, re.M)
     if len(found) != text.count('\nBINDING'):
-        sys.exit('python/acl/hand.def: a line is not BINDING(name, "acl.name", function, least, most, "call")')
-    return {name: (function, call) for _, _, name, function, _, _, call in found}
+        sys.exit('python/acl/hand.def: a line is not BINDING(name, "acl.name", function, "call")')
+    return {name: (function, call) for name, function, call in found}
 
 
 def declared():
@@ -533,9 +514,6 @@ class Module:
         self.rows[name] = (b.function, b.signature(), '')
 
 
-FIELD_KINDS = {True: 'FIELD_SIGNED', False: 'FIELD_UNSIGNED'}
-
-
 def record_source(types, used):
     """The descriptions of structs, inner ones first."""
     done, out = [], []
@@ -556,7 +534,7 @@ def record_source(types, used):
             elif base.endswith('*') or types.is_handle(base):
                 kind = 'FIELD_POINTER'
             else:
-                kind = FIELD_KINDS[isinstance(RANGES[types.plain(base)], tuple)]
+                kind = 'FIELD_SIGNED' if len(types.limits(base)) == 2 else 'FIELD_UNSIGNED'
             size = f'sizeof({base})' if kind != 'FIELD_TEXT' else count
             count = '0' if kind == 'FIELD_TEXT' else count
             fields.append(f'        {{"{field}", {kind}, offsetof({struct}, {field}), {size}, {count}, {inner}}},')

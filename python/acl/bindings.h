@@ -35,8 +35,8 @@ extern const binding generated_bindings[];
 extern const constant generated_constants[];
 
 /* The functions behind the lines of hand.def. */
-#define BINDING(id, name, function, least, most, call) PyObject *bind_##id(PyObject *self, PyObject *args);
-#define BINDING_OURS(id, name, least, most, call)      PyObject *bind_##id(PyObject *self, PyObject *args);
+#define BINDING(id, name, function, call) PyObject *bind_##id(PyObject *self, PyObject *args);
+#define BINDING_OURS(id, name, call)      PyObject *bind_##id(PyObject *self, PyObject *args);
 #include "hand.def"
 #undef BINDING
 #undef BINDING_OURS

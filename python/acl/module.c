@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BINDING(id, name, function, least, most, call)                                                                 \
+#define BINDING(id, name, function, call)                                                                              \
   {name, (binding_address)&function, {#id, bind_##id, METH_VARARGS, call "\nC: " #function}},
-#define BINDING_OURS(id, name, least, most, call) {name, always_there, {#id, bind_##id, METH_VARARGS, call}},
+#define BINDING_OURS(id, name, call) {name, always_there, {#id, bind_##id, METH_VARARGS, call}},
 static void always_there(void) {}
 
 static const binding hand_bindings[] = {
