@@ -401,8 +401,8 @@ class Binding:
             return f'({p.type}){p.name}'
         if role == 'length':
             return f'({p.type})strlen({LENGTHS[self.function][p.name]})'
-        is_record = (role == 'argument' and p.stars == 1 and p.name not in self.count_of and p.type in self.types.structs
-                     and self.types.has_dict(p.type, True))
+        is_record = (role == 'argument' and p.stars == 1 and p.name not in self.count_of
+                     and p.type in self.types.structs and self.types.has_dict(p.type, True))
         return '&' + p.name if role in ('result', 'changed', 'number') or is_record else p.name
 
     def signature(self):
