@@ -122,7 +122,7 @@ UNBOUND = {
 # Why C functions are absent, by a part of their names; the first that fits.
 ABSENT = (
     (r'^aclmdl(?!RI)|^acldump|^aclopInferShape|^aclprof.*(Subscribe|GetOp|GetModel)', 'models are not built yet'),
-    (r'^acldvpp|^aclvdec|^aclvenc', 'there is no media hardware; the C functions only refuse'),
+    (r'^acldvpp|^aclvdec|^aclvenc', 'there is no media hardware'),
     (r'^aclfv', 'feature retrieval is hardware of other products'),
     (r'^aclblas', 'they run operators compiled ahead of time for an NPU; use `acl.op.execute_v2`'),
     (r'^acltdt|Buf', 'queues between host and device are not built yet'),
@@ -462,7 +462,7 @@ def hand_written():
 
 def declared():
     text = ''
-    for path in sorted(glob.glob(os.path.join(ROOT, 'include/acl/*.h'))):
+    for path in sorted(glob.glob(os.path.join(ROOT, 'include/acl/**/*.h'), recursive=True)):
         with open(path, encoding='utf-8') as f:
             text += f.read()
     return set(re.findall(r'\b(acl\w+)\(', text))
@@ -491,7 +491,7 @@ class Module:
             name = named[f]['name'] if f in named else python_name(f)
             if name in self.rows:
                 continue
-            if '/ops/' in r['header'] or f not in exists:
+            if f not in exists:
                 self.rows[name] = (f, '', next((why for p, why in ABSENT if re.search(p, f)), NOT_YET))
             elif f in UNBOUND:
                 self.rows[name] = (f, '', UNBOUND[f])

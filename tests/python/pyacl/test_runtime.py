@@ -182,6 +182,13 @@ class Memory(DeviceTest):
         self.assertEqual(base, device)
         self.assertGreaterEqual(size, 64)
 
+    def test_memory_of_media(self):
+        address = self.ok(acl.media.dvpp_malloc(100))
+        self.assertEqual(address % 128, 0)
+        self.write(address, b"media")
+        self.assertEqual(self.read(address, 5), b"media")
+        self.ok(acl.media.dvpp_free(address))
+
     def test_virtual_memory(self):
         prop = {"handleType": acl.ACL_MEM_HANDLE_TYPE_NONE, "allocationType": acl.ACL_MEM_ALLOCATION_TYPE_PINNED,
                 "memAttr": acl.ACL_HBM_MEM_HUGE, "reserve": 0,
