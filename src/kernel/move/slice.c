@@ -73,7 +73,8 @@ status prepare_slice_axes(executor *e, const op_arg *a) {
   return plan_slice_copy(e, &p, a[0].tensor, a[5].tensor);
 }
 
-/* Slice called by operator name: (x, offsets, size, y), one offset and size for each dimension; size -1: up to the end. */
+/* Slice called by operator name: (x, offsets, size, y), with an offset and a size for each dimension. A size of -1
+ * reaches to the end. */
 status prepare_graph_slice(executor *e, const op_arg *a) {
   const aclIntArray *const array[] = {a[1].ints, a[2].ints};
   part p = {.v = view_of(a[0].tensor)};

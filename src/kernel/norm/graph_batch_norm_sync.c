@@ -46,7 +46,7 @@ static status graph_sync_plan(executor *e, const op_arg *a, int first, int64_t n
   return ST_OK;
 }
 
-/* ---- SyncBatchNormGatherStats: from the sums of all devices to the statistics of all elements --------------------- */
+/* ---- SyncBatchNormGatherStats: from the sums of all devices to the statistics of all elements -------------------- */
 
 enum {
   GATHER_SUM,        /* [devices, channels] */
@@ -112,7 +112,7 @@ status prepare_graph_sync_gather(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- SyncBatchNormBackwardReduce: sum_dy, sum_dy_dx_pad, mean, invert_std, sum_dy_xmu, y -------------------------- */
+/* ---- SyncBatchNormBackwardReduce: sum_dy, sum_dy_dx_pad, mean, invert_std, sum_dy_xmu, y ------------------------- */
 
 /* From sums of dy and dy x to sums of dy (x - mean) and dy xhat. */
 static status sync_centre_run(const executor *e, void *const *view, void *scratch) {
@@ -135,7 +135,7 @@ status prepare_graph_sync_centre(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* ---- SyncBatchNormBackwardElemt: gradients of elements, with all statistics expanded to one for each element ------ */
+/* ---- SyncBatchNormBackwardElemt: gradients of elements, with all statistics expanded to one for each element ----- */
 
 enum { GRAD_DY, GRAD_X, GRAD_MEAN, GRAD_RSTD, GRAD_WEIGHT, GRAD_MEAN_DY, GRAD_MEAN_DY_XMU, GRAD_OUT, GRAD_TENSORS };
 
