@@ -8,6 +8,7 @@
 #include "api/hccl_api.h"
 #include "base/log.h"
 #include "runtime/context.h"
+#include "runtime/python_place.h"
 
 #define MOST_ELEMENTS UINT64_C(0x7FFFFFFFF) /* of one count */
 
@@ -179,7 +180,14 @@ __attribute__((cold)) static void log_entry(const collective_call *call, const t
            t->stream);
 }
 
-static hccl_outcome run(const collective_call *call, target *t) {
+static hccl_outcome run(const collective_call *given, target *t) {
+  const collective_call *call = given;
+  collective_call placed;
+  if (unlikely(python_places_wanted())) {
+    placed = *given;
+    placed.place = python_place_of_call(t->stream);
+    call = &placed;
+  }
   if (unlikely(entry_log_is_on())) log_entry(call, t);
   if (operations[call->kind].traits & P2P && comm_n_ranks(t->comm) == 1) return 0;
   if (unlikely(hccl_group_is_open())) {
