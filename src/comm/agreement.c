@@ -41,13 +41,17 @@ void agreement_describe(const collective_part *p, char *words, size_t bytes) {
   describe_called(&x, words, bytes);
 }
 
+static uint64_t agreement_place(const collective *op) {
+  return op->n_transfers ? op->transfers[0].place : op->call.place;
+}
+
 /* Where the program made the call: the line of a Python program; otherwise the function or library, as the dynamic
  * linker knows it. "" where it does not. */
 static void agreement_describe_site(const collective *op, char *words, size_t bytes) {
   char place[PYTHON_PLACE_WORDS];
   Dl_info info;
   words[0] = '\0';
-  if (python_place_words(op->call.place, true, place, sizeof place)) {
+  if (python_place_words(agreement_place(op), true, place, sizeof place)) {
     snprintf(words, bytes, " (%s)", place);
     return;
   }
@@ -142,7 +146,7 @@ static bool agreement_of_call(const collective_part *p, const node_record *r) {
 static void agreement_publish_place(const collective *op, const collective_part *p) {
   node_member *m = &op->c->node->head->members[op->c->member];
   char place[PYTHON_PLACE_WORDS] = "";
-  (void)python_place_words(op->call.place, true, place, sizeof place);
+  (void)python_place_words(agreement_place(op), true, place, sizeof place);
   snprintf(m->place, sizeof m->place, "%.*s", NODE_PLACE_BYTES - 1, place);
   atomic_store(&m->differs, p->number);
 }
@@ -171,7 +175,7 @@ static void agreement_describe_member(const collective *op, const collective_par
   describe_called(&x, call, sizeof call);
   if (member == op->c->member)
     agreement_describe_site(op, site, sizeof site);
-  else if (op->call.place)
+  else if (agreement_place(op))
     agreement_await_place(op, p, member, site, sizeof site);
   snprintf(words, bytes, "rank %u called %.70s%.58s", op->c->members[member].rank, call, site);
 }

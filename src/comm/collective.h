@@ -32,6 +32,7 @@ typedef struct {
   uint64_t count;
   comm_dtype dtype;
   uint32_t peer;
+  uint64_t place; /* as in collective_call */
 } collective_transfer;
 
 /* Submits the call to s, which may be captured. The caller has checked type, operation, root and counts; buffers are

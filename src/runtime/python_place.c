@@ -42,12 +42,16 @@ typedef struct object_of_python PyObject;
   X(void, Py_DecRef, (PyObject * object))
 
 #define DECLARE(result, name, arguments) result(*name) arguments;
-static struct { FOR_EACH_FUNCTION(DECLARE) } py;
+static struct {
+  int (*PyFrame_GetLasti)(PyObject *frame); /* NULL before Python 3.11 */
+  FOR_EACH_FUNCTION(DECLARE)
+} py;
 
 static bool python_find(void) {
 #define FIND(result, name, arguments)                                                                                  \
   if (!(*(void **)(void *)&py.name = dlsym(RTLD_DEFAULT, #name))) return false;
   FOR_EACH_FUNCTION(FIND)
+  *(void **)(void *)&py.PyFrame_GetLasti = dlsym(RTLD_DEFAULT, "PyFrame_GetLasti");
   return py.Py_IsInitialized();
 }
 
@@ -124,18 +128,63 @@ static bool python_is_own(const char *file) {
   return false;
 }
 
+/* What is known of code objects, and of instructions in them, so that a line that is come to again costs little. An
+ * entry holds a reference to its code object. Guarded by the interpreter's lock. */
+typedef struct {
+  PyObject *code; /* NULL: unused */
+  int at;         /* the instruction, or IS_OWN: the entry says whether the code is PyTorch's */
+  bool is_own;
+  char words[PYTHON_PLACE_WORDS];
+} known_code;
+
+enum { KNOWN_CODE = 256, IS_OWN = -2 };
+
+static known_code known[KNOWN_CODE];
+_Static_assert(KNOWN_CODE == 1 << 8, "an index of eight bits");
+
+/* The entry; it is to be filled in if *is_new. */
+static known_code *python_known(PyObject *code, int at, bool *is_new) {
+  /* Code objects lie at multiples of 16; 2^64 / golden ratio spreads them. */
+  const uint64_t hash = ((uintptr_t)code / 16 + (uint64_t)at) * UINT64_C(0x9e3779b97f4a7c15);
+  known_code *k = &known[hash >> 56];
+  PyObject *before = k->code;
+  *is_new = before != code || k->at != at;
+  if (!*is_new) return k;
+  py.Py_IncRef(code);
+  k->code = code;
+  k->at = at;
+  if (before) py.Py_DecRef(before);
+  return k;
+}
+
+static void python_describe_line(const char *path, int line, char *words) {
+  const char *name = strrchr(path, '/');
+  name = name ? name + 1 : path;
+  /* The end of a long name says more than its beginning. */
+  const size_t n = strlen(name), most = PYTHON_PLACE_WORDS - sizeof ":2147483647";
+  snprintf(words, PYTHON_PLACE_WORDS, "%s:%d", n > most ? name + n - most : name, line);
+  text_make_safe(words, PYTHON_PLACE_WORDS);
+}
+
 /* The words for one frame; false if it is one of PyTorch's own. */
 static bool python_describe_frame(PyObject *frame, char *words) {
-  PyObject *code = py.PyFrame_GetCode(frame), *file = py.PyObject_GetAttrString(code, "co_filename");
-  const char *path = file ? py.PyUnicode_AsUTF8(file) : NULL;
-  const bool wanted = path && !python_is_own(path);
+  PyObject *code = py.PyFrame_GetCode(frame), *file = NULL;
+  bool is_new;
+  known_code *k = python_known(code, IS_OWN, &is_new);
+  if (is_new) {
+    file = py.PyObject_GetAttrString(code, "co_filename");
+    const char *path = file ? py.PyUnicode_AsUTF8(file) : NULL;
+    k->is_own = !path || python_is_own(path);
+  }
+  const bool wanted = !k->is_own;
   if (wanted) {
-    const char *name = strrchr(path, '/');
-    name = name ? name + 1 : path;
-    /* The end of a long name says more than its beginning. */
-    const size_t n = strlen(name), most = PYTHON_PLACE_WORDS - sizeof ":2147483647";
-    snprintf(words, PYTHON_PLACE_WORDS, "%s:%d", n > most ? name + n - most : name, py.PyFrame_GetLineNumber(frame));
-    text_make_safe(words, PYTHON_PLACE_WORDS);
+    k = python_known(code, py.PyFrame_GetLasti ? py.PyFrame_GetLasti(frame) : py.PyFrame_GetLineNumber(frame), &is_new);
+    if (is_new) {
+      if (!file) file = py.PyObject_GetAttrString(code, "co_filename");
+      const char *path = file ? py.PyUnicode_AsUTF8(file) : NULL;
+      python_describe_line(path ? path : "?", py.PyFrame_GetLineNumber(frame), k->words);
+    }
+    memcpy(words, k->words, sizeof k->words);
   }
   if (file) py.Py_DecRef(file);
   py.Py_DecRef(code);
