@@ -45,6 +45,13 @@ static uint64_t agreement_place(const collective *op) {
   return op->n_transfers ? op->transfers[0].place : op->call.place;
 }
 
+void agreement_peek_place(const collective *op, char *words, size_t bytes) {
+  char place[PYTHON_PLACE_WORDS];
+  words[0] = '\0';
+  if (python_place_words(agreement_place(op), false, place, sizeof place))
+    snprintf(words, bytes, "%.*s", (int)bytes - 1, place);
+}
+
 /* Where the program made the call: the line of a Python program; otherwise the function or library, as the dynamic
  * linker knows it. "" where it does not. */
 static void agreement_describe_site(const collective *op, char *words, size_t bytes) {

@@ -22,7 +22,8 @@
 enum {
   NODE_JOBS = 8,
   NODE_PAIR_JOBS = 2,
-  NODE_PLACE_BYTES = 40, NODE_WORDS = 512,
+  NODE_PLACE_BYTES = 40,
+  NODE_WORDS = 512,
   NODE_INLINE_BYTES = 1024, /* payloads up to this travel in the records: no other rank's memory is touched */
   NODE_SUBS = 256,
 };
