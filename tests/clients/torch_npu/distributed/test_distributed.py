@@ -98,13 +98,19 @@ class Training(unittest.TestCase):
         self.assertIn('2 devices of one process train as the CPU does', out)
 
 
+def line_of(text):
+    """What messages say of the line of failing.py that has the text."""
+    with open(os.path.join(HERE, 'failing.py'), encoding='utf-8') as f:
+        return f'(failing.py:{next(i for i, line in enumerate(f, 1) if text in line)})'
+
+
 class Failing(unittest.TestCase):
     """Processes that the test starts itself, with the variables that torchrun would set, since torchrun ends the others
     as soon as one has failed."""
 
-    def ranks(self, what, n=2):
+    def ranks(self, what, n=2, env=None):
         """The status, the process number and the output of each rank."""
-        env = dict(ENV, CANNON_DEVICES=str(n), CANNON_DEVICE=DEVICE, WORLD_SIZE=str(n), MASTER_ADDR='127.0.0.1',
+        env = dict(ENV, **env or {}, CANNON_DEVICES=str(n), CANNON_DEVICE=DEVICE, WORLD_SIZE=str(n), MASTER_ADDR='127.0.0.1',
                    MASTER_PORT=str(free_port()))
         command = ['sh', '-c', '. "$CANNON_PREFIX/set_env.sh" && exec "$@"', 'sh', sys.executable, 'failing.py', what]
         ranks = [subprocess.Popen(command, cwd=HERE, env=dict(env, RANK=str(r)), text=True, stdout=subprocess.PIPE,
@@ -121,8 +127,34 @@ class Failing(unittest.TestCase):
     def test_other_collectives(self):
         for status, _, out in self.ranks('disagree'):
             self.assertNotEqual(status, 0, out)
-            for word in ('rank 0', 'rank 1', 'AllReduce', 'AllGather', '4096'):
+            for word in ('rank 0', 'rank 1', 'AllReduce', 'AllGather', '4096', line_of('all_reduce(x)'),
+                         line_of('all_gather(')):
                 self.assertIn(word, out)
+
+    def test_other_collectives_without_queue(self):
+        """The calls come from the Python thread itself."""
+        for status, _, out in self.ranks('disagree', env={'TASK_QUEUE_ENABLE': '0'}):
+            self.assertNotEqual(status, 0, out)
+            for line in (line_of('all_reduce(x)'), line_of('all_gather(')):
+                self.assertIn(line, out)
+
+    def test_barrier_and_backward(self):
+        """One rank is in a call that does not come back to Python; the collectives of the other come from autograd."""
+        for status, _, out in self.ranks('apart'):
+            self.assertNotEqual(status, 0, out)
+            for line in (line_of('barrier()'), line_of('backward()')):
+                self.assertIn(line, out)
+
+    def test_transfers(self):
+        for status, _, out in self.ranks('batch'):
+            self.assertNotEqual(status, 0, out)
+            self.assertIn(line_of('batch_isend_irecv('), out)
+
+    def test_without_lines(self):
+        for status, _, out in self.ranks('disagree', env={'CANNON_PYTHON_SITES': '0'}):
+            self.assertNotEqual(status, 0, out)
+            self.assertIn('inconsistent between ranks', out)
+            self.assertNotIn('(failing.py:', out)
 
     def test_other_counts(self):
         for status, _, out in self.ranks('unequal'):
