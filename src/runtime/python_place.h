@@ -39,7 +39,8 @@ void python_place_start(void);
  * only where python_places_wanted(). */
 uint64_t python_place_note(void);
 
-/* The place of a call on a stream; on a thread without Python code one that python_place_recorded may give. Likewise. */
+/* The place of a call on a stream; on a thread without Python code it is one that python_place_recorded may give.
+ * Likewise. */
 uint64_t python_place_of_call(const void *stream);
 
 /* An event was recorded on the stream by this thread; `place` is where it was created (0: not known). Likewise. */

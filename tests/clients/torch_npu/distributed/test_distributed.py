@@ -139,7 +139,8 @@ class Failing(unittest.TestCase):
                 self.assertIn(line, out)
 
     def test_barrier_and_backward(self):
-        """One rank is in a call that does not come back to Python; the collectives of the other come from autograd."""
+        """One rank is in a call that does not come back to Python; the collectives of the other come from autograd.
+        """
         for status, _, out in self.ranks('apart'):
             self.assertNotEqual(status, 0, out)
             for line in (line_of('barrier()'), line_of('backward()')):
