@@ -6,6 +6,7 @@
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "runtime/python_place.h"
 
 enum { PLAIN_FLAGS = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE };
 
@@ -26,6 +27,7 @@ static status create_event(aclrtEvent *out, event_kind kind, uint32_t flags, uin
     device_give_event(c->device);
     return st;
   }
+  e->place = python_places_wanted() ? python_place_note() : 0;
   object_publish(&e->o);
   *out = e;
   return ST_OK;
@@ -97,7 +99,9 @@ static status record_event(aclrtEvent event_handle, aclrtStream stream_handle) {
   stream *s;
   TRY(event_and_stream(event_handle, stream_handle, &e, &s));
   TRY(keep_use(&e->record_use, ACL_EVENT_RECORD_DEFAULT, e));
-  return event_record(e, s);
+  TRY(event_record(e, s));
+  if (python_places_wanted()) python_place_recorded(stream_handle, e->place);
+  return ST_OK;
 }
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {

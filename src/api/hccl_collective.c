@@ -8,6 +8,7 @@
 #include "api/hccl_api.h"
 #include "base/log.h"
 #include "runtime/context.h"
+#include "runtime/python_place.h"
 
 #define MOST_ELEMENTS UINT64_C(0x7FFFFFFFF) /* of one count */
 
@@ -179,14 +180,25 @@ __attribute__((cold)) static void log_entry(const collective_call *call, const t
            t->stream);
 }
 
-static hccl_outcome run(const collective_call *call, target *t) {
+static hccl_outcome run(const collective_call *given, target *t) {
+  const collective_call *call = given;
+  collective_call placed;
+  if (unlikely(python_places_wanted())) {
+    placed = *given;
+    placed.place = python_place_of_call(t->stream);
+    call = &placed;
+  }
   if (unlikely(entry_log_is_on())) log_entry(call, t);
   if (operations[call->kind].traits & P2P && comm_n_ranks(t->comm) == 1) return 0;
   if (unlikely(hccl_group_is_open())) {
     if (!(operations[call->kind].traits & P2P))
       return hccl_group_collective(call, t->handle, comm_n_ranks(t->comm), t->stream);
-    const collective_transfer transfer = {call->kind == COMM_RECV, call->kind == COMM_RECV ? call->receive : call->send,
-                                          call->count, call->dtype, call->root};
+    const collective_transfer transfer = {call->kind == COMM_RECV,
+                                          call->kind == COMM_RECV ? call->receive : call->send,
+                                          call->count,
+                                          call->dtype,
+                                          call->root,
+                                          call->place};
     return hccl_group_transfer(&transfer, t->handle, call->site, t->stream);
   }
   stream *s;
@@ -524,8 +536,11 @@ static hccl_outcome transfers_of(const HcclSendRecvItem *items, uint32_t n, cons
   for (uint32_t i = 0; i < n; ++i) {
     if (!items[i].count) continue;
     HCCL_TRY(check_item(&items[i], i, comm_n_ranks(c)));
-    out[(*n_out)++] = (collective_transfer){items[i].sendRecvType == HCCL_RECV, items[i].buf, items[i].count,
-                                            (comm_dtype)items[i].dataType, items[i].remoteRank};
+    out[(*n_out)++] = (collective_transfer){.receives = items[i].sendRecvType == HCCL_RECV,
+                                            .buffer = items[i].buf,
+                                            .count = items[i].count,
+                                            .dtype = (comm_dtype)items[i].dataType,
+                                            .peer = items[i].remoteRank};
   }
   return 0;
 }
@@ -535,6 +550,7 @@ static hccl_outcome batch(const HcclSendRecvItem *items, uint32_t n, void *site,
   collective_transfer *transfers = malloc(sizeof *transfers * n);
   if (!transfers) return hccl_outcome_of(fail(ST_NO_HOST_MEMORY, "no memory for %u items", n));
   hccl_outcome outcome = transfers_of(items, n, t->comm, transfers, &n_transfers);
+  if (unlikely(python_places_wanted()) && !outcome && n_transfers) transfers[0].place = python_place_of_call(t->stream);
   stream *s;
   if (!outcome) outcome = hccl_outcome_of(context_stream(t->stream, &s));
   if (!outcome && n_transfers)

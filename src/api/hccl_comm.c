@@ -6,6 +6,7 @@
 #include "api/hccl_api.h"
 #include "comm/bootstrap.h"
 #include "hccl/hcom.h"
+#include "runtime/python_place.h"
 
 _Static_assert(sizeof(HcclRootInfo) == BOOTSTRAP_INFO_BYTES && COMM_NAME_BYTES == (int)COMM_NAME_MAX_LENGTH,
                "the core has HCCL's sizes");
@@ -145,6 +146,7 @@ static hccl_outcome init_all(uint32_t n, const int32_t *devices, HcclComm *out) 
   const status st = comm_create_local(devices, n, parts);
   for (uint32_t i = 0; i < n && st == ST_OK; ++i) out[i] = comm_handle(parts[i]);
   free(parts);
+  if (st == ST_OK && n > 1) python_place_start();
   return hccl_outcome_of(st);
 }
 

@@ -14,6 +14,7 @@
 #include "api/hccl_api.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "runtime/python_place.h"
 
 /* A call that waits. Owns what it points to, other than the handles. */
 typedef struct {
@@ -146,6 +147,7 @@ hccl_outcome hccl_create_now(const hccl_creation *call) {
   free(call->table);
   if (!outcome) {
     *call->out = comm_handle(created);
+    if (comm_n_ranks(created) > 1) python_place_start();
     return 0;
   }
   /* A timeout of the creation has a number of its own in the catalogue. */

@@ -117,6 +117,7 @@ static machine_wait account_entry(const collective *op) {
                     .kind = (uint32_t)(op->n_transfers ? p->kind : op->call.kind),
                     .other = account_awaited(op, p)};
   snprintf(w.name, sizeof w.name, "%.31s", c->config.name);
+  agreement_peek_place(op, w.place, sizeof w.place);
   if (w.other == UINT32_MAX) return w;
   w.other_pid = c->cards[w.other].process.page.pid;
   w.other_device = c->cards[w.other].device;

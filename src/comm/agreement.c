@@ -4,10 +4,12 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "comm/collective_private.h"
 #include "comm/hosts.h"
+#include "runtime/python_place.h"
 
 enum { CALL_WORDS = 100, RANK_WORDS = 120, MEMBER_WORDS = 152 };
 
@@ -39,10 +41,27 @@ void agreement_describe(const collective_part *p, char *words, size_t bytes) {
   describe_called(&x, words, bytes);
 }
 
-/* Where the program made the call: the function or library, as the dynamic linker knows it. "" where it does not. */
+static uint64_t agreement_place(const collective *op) {
+  return op->n_transfers ? op->transfers[0].place : op->call.place;
+}
+
+void agreement_peek_place(const collective *op, char *words, size_t bytes) {
+  char place[PYTHON_PLACE_WORDS];
+  words[0] = '\0';
+  if (python_place_words(agreement_place(op), false, place, sizeof place))
+    snprintf(words, bytes, "%.*s", (int)bytes - 1, place);
+}
+
+/* Where the program made the call: the line of a Python program; otherwise the function or library, as the dynamic
+ * linker knows it. "" where it does not. */
 static void agreement_describe_site(const collective *op, char *words, size_t bytes) {
+  char place[PYTHON_PLACE_WORDS];
   Dl_info info;
   words[0] = '\0';
+  if (python_place_words(agreement_place(op), true, place, sizeof place)) {
+    snprintf(words, bytes, " (%s)", place);
+    return;
+  }
   if (!op->call.site || !dladdr(op->call.site, &info)) return;
   const char *file = info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
   file = file ? file + 1 : info.dli_fname;
@@ -50,6 +69,14 @@ static void agreement_describe_site(const collective *op, char *words, size_t by
     snprintf(words, bytes, " in %s of %s", info.dli_sname, file ? file : "?");
   else if (file)
     snprintf(words, bytes, " at %s+%#jx", file, (uintmax_t)((char *)op->call.site - (char *)info.dli_fbase));
+}
+
+/* This rank's call, and where the program has made it. */
+static void agreement_describe_own(const collective *op, const collective_part *p, char *words, size_t bytes) {
+  char call[CALL_WORDS], site[CALL_WORDS];
+  agreement_describe(p, call, sizeof call);
+  agreement_describe_site(op, site, sizeof site);
+  snprintf(words, bytes, "%.70s%.58s", call, site);
 }
 
 /* Fails the communicator with the words, and returns the stream's failure. */
@@ -122,13 +149,41 @@ static bool agreement_of_call(const collective_part *p, const node_record *r) {
          (job_has_arrays(p->kind) || r->count == p->count);
 }
 
-/* "rank 1 called AllReduce #3 of 16 float32 (sum) in train of model.so", the place only of this rank's call. */
+/* Tells the other members of the host the line of this rank's call. */
+static void agreement_publish_place(const collective *op, const collective_part *p) {
+  node_member *m = &op->c->node->head->members[op->c->member];
+  char place[PYTHON_PLACE_WORDS] = "";
+  (void)python_place_words(agreement_place(op), true, place, sizeof place);
+  snprintf(m->place, sizeof m->place, "%.*s", NODE_PLACE_BYTES - 1, place);
+  atomic_store(&m->differs, p->number);
+}
+
+/* The line of another member's call, which finds the difference at about the same time. */
+static void agreement_await_place(const collective *op, const collective_part *p, uint32_t member, char *words,
+                                  size_t bytes) {
+  enum { TRIES = 250 }; /* of a millisecond each */
+  const node_member *m = &op->c->node->head->members[member];
+  const struct timespec pause = {.tv_nsec = 1000000};
+  for (int i = 0; i < TRIES && node_failure(op->c->node) == ST_OK; ++i) {
+    if (atomic_load(&m->differs) == p->number) {
+      if (m->place[0]) snprintf(words, bytes, " (%.*s)", NODE_PLACE_BYTES, m->place);
+      return;
+    }
+    nanosleep(&pause, NULL);
+  }
+}
+
+/* "rank 1 called AllReduce #3 of 16 float32 (sum) in train of model.so". The place of another rank's call is known only
+ * if it is a line of a Python program on this host. */
 static void agreement_describe_member(const collective *op, const collective_part *p, uint32_t member,
                                       const node_record *r, char *words, size_t bytes) {
   char call[CALL_WORDS], site[CALL_WORDS] = "";
   const agreement_call x = called_of_record(r, p->number);
   describe_called(&x, call, sizeof call);
-  if (member == op->c->member) agreement_describe_site(op, site, sizeof site);
+  if (member == op->c->member)
+    agreement_describe_site(op, site, sizeof site);
+  else if (agreement_place(op))
+    agreement_await_place(op, p, member, site, sizeof site);
   snprintf(words, bytes, "rank %u called %.70s%.58s", op->c->members[member].rank, call, site);
 }
 
@@ -139,6 +194,7 @@ status agreement_check(const collective *op, const collective_part *p, uint32_t 
   if (same && job_has_arrays(p->kind) && !p->only_agrees) same = agreement_of_arrays(op, p, i, &d);
   if (likely(same)) return ST_OK;
   char words[NODE_WORDS], first[MEMBER_WORDS], second[MEMBER_WORDS];
+  agreement_publish_place(op, p);
   agreement_describe_member(op, p, collective_member_of(op, p, d.first), node_record_of(c->node, p->job, d.first),
                             first, sizeof first);
   agreement_describe_member(op, p, collective_member_of(op, p, d.second), node_record_of(c->node, p->job, d.second),
@@ -149,10 +205,10 @@ status agreement_check(const collective *op, const collective_part *p, uint32_t 
 }
 
 status agreement_fail_call(const collective *op, uint32_t rank, const agreement_call *theirs) {
-  char words[NODE_WORDS], mine[CALL_WORDS], other[CALL_WORDS];
+  char words[NODE_WORDS], mine[MEMBER_WORDS], other[CALL_WORDS];
   agreement_call x = *theirs;
   x.number = op->parts[0].number;
-  agreement_describe(&op->parts[0], mine, sizeof mine);
+  agreement_describe_own(op, &op->parts[0], mine, sizeof mine);
   describe_called(&x, other, sizeof other);
   snprintf(
       words, sizeof words,
@@ -177,9 +233,9 @@ static void describe_last_call(const comm *c, uint32_t member, char *words, size
 
 status agreement_fail_gone(const collective *op, const collective_part *p, uint32_t member) {
   const comm *c = op->c;
-  char words[NODE_WORDS], mine[CALL_WORDS], rank[RANK_WORDS], last[CALL_WORDS];
+  char words[NODE_WORDS], mine[MEMBER_WORDS], rank[RANK_WORDS], last[CALL_WORDS];
   const bool left = atomic_load(&c->node->head->members[member].left);
-  agreement_describe(p, mine, sizeof mine);
+  agreement_describe_own(op, p, mine, sizeof mine);
   comm_describe_rank(c, c->members[member].rank, rank, sizeof rank);
   describe_last_call(c, member, last, sizeof last);
   snprintf(words, sizeof words, "%s %s, while rank %u waits for it in %s%s", rank,
@@ -199,7 +255,7 @@ static uint32_t agreement_missing(const collective *op, const collective_part *p
 /* The words of a timeout, as HCCL begins them. A message has room for a short cycle; the log has all of it. */
 status agreement_fail_late(const collective *op, const collective_part *p) {
   const comm *c = op->c;
-  char words[NODE_WORDS], cycle[WAITS_CYCLE_WORDS], mine[CALL_WORDS], last[CALL_WORDS] = "";
+  char words[NODE_WORDS], cycle[WAITS_CYCLE_WORDS], mine[MEMBER_WORDS], last[CALL_WORDS] = "";
   char rank[RANK_WORDS] = "unknown";
   const uint32_t member = agreement_missing(op, p);
   const bool found = account_describe_cycle(op, cycle, sizeof cycle);
@@ -215,7 +271,7 @@ status agreement_fail_late(const collective *op, const collective_part *p) {
     comm_describe_rank(c, p->messages[i].rank, rank, sizeof rank);
     break;
   }
-  agreement_describe(p, mine, sizeof mine);
+  agreement_describe_own(op, p, mine, sizeof mine);
   const int n = snprintf(
       words, sizeof words,
       "The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify "

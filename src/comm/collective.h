@@ -21,7 +21,8 @@ typedef struct {
   void *send, *receive; /* Broadcast: both are the buffer */
   /* Only the V forms have these arrays, with an element per rank. The call copies them. */
   const uint64_t *send_counts, *send_offsets, *receive_counts, *receive_offsets;
-  void *site; /* return address of the entry point */
+  void *site;     /* return address of the entry point */
+  uint64_t place; /* the line of a Python program (runtime/python_place.h); 0: not noted */
 } collective_call;
 
 /* One transfer of BatchSendRecv. */
@@ -31,6 +32,7 @@ typedef struct {
   uint64_t count;
   comm_dtype dtype;
   uint32_t peer;
+  uint64_t place; /* as in collective_call */
 } collective_transfer;
 
 /* Submits the call to s, which may be captured. The caller has checked type, operation, root and counts; buffers are

@@ -169,6 +169,9 @@ typedef struct {
 /* Fails the communicator because the rank, of another host, called something else. */
 status agreement_fail_call(const collective *op, uint32_t rank, const agreement_call *theirs);
 
+/* The line of a Python program that has made the call; "" where it is not known, or not yet. */
+void agreement_peek_place(const collective *op, char *words, size_t bytes);
+
 /* "AllReduce #17 of 4096 float32 (sum)" */
 void agreement_describe(const collective_part *p, char *words, size_t bytes);
 

@@ -22,6 +22,7 @@
 enum {
   NODE_JOBS = 8,
   NODE_PAIR_JOBS = 2,
+  NODE_PLACE_BYTES = 40,
   NODE_WORDS = 512,
   NODE_INLINE_BYTES = 1024, /* payloads up to this travel in the records: no other rank's memory is touched */
   NODE_SUBS = 256,
@@ -53,6 +54,10 @@ typedef struct {
   _Alignas(64) _Atomic uint64_t called; /* the number of the latest call that was submitted, ... */
   _Atomic uint32_t kind;                /* ... and its kind */
   _Atomic uint32_t left;                /* 1: the member has destroyed its communicator */
+  /* Of a call on which the member does not agree with another: its number (stored last), and the line of the Python
+   * program that has made it; "" where it is not known. */
+  _Atomic uint64_t differs;
+  char place[NODE_PLACE_BYTES];
 } node_member;
 
 /* Where a sub-communicator's file is found by its members, who exchange nothing. */

@@ -15,7 +15,7 @@
 
 enum {
   WAITS_MOST = 1024,       /* entries that are read at most: the cycle's search takes time by its square */
-  WAITS_WORDS = 160,       /* of one entry */
+  WAITS_WORDS = 200,       /* of one entry */
   WAITS_CYCLE_WORDS = 512, /* of a cycle; a longer one is cut */
 };
 

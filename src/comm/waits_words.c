@@ -17,7 +17,8 @@ bool waits_read_slot(machine_wait_slot *slot, machine_wait *out) {
     for (int k = 0; k < MACHINE_WAIT_WORDS; ++k) words[k] = atomic_load(&slot->words[k]);
     if (version % 2 || !version || atomic_load(&slot->version) != version) continue;
     memcpy(out, words, sizeof *out);
-    text_make_safe(out->name, sizeof out->name); /* another user's process may have written it */
+    text_make_safe(out->name, sizeof out->name); /* another user's process may have written these */
+    text_make_safe(out->place, sizeof out->place);
     return true;
   }
   return false;
@@ -28,13 +29,17 @@ bool waits_parse_report(const char *text, int *signal) {
   return !strncmp(text, key, sizeof key - 1) && signal_of_name(text + sizeof key - 1, signal);
 }
 
-/* "AllReduce #5 of 'A'" */
+enum { WAITS_CALL_WORDS = 120 };
+
+/* "AllReduce #5 of 'A' (train.py:88)" */
 static int waits_describe_call(const machine_wait *w, char *words, size_t bytes) {
-  return snprintf(words, bytes, "%s #%ju of '%s'", comm_kind_name((int)w->kind), (uintmax_t)w->number, w->name);
+  const bool placed = w->place[0];
+  return snprintf(words, bytes, "%s #%ju of '%s'%s%s%s", comm_kind_name((int)w->kind), (uintmax_t)w->number, w->name,
+                  placed ? " (" : "", w->place, placed ? ")" : "");
 }
 
 void waits_describe(const machine_wait *w, char *words, size_t bytes) {
-  char call[WAITS_WORDS / 2];
+  char call[WAITS_CALL_WORDS];
   waits_describe_call(w, call, sizeof call);
   if (w->other == UINT32_MAX)
     snprintf(words, bytes, "rank %u (process %d) waits in %s", w->rank, w->pid, call);
@@ -43,7 +48,7 @@ void waits_describe(const machine_wait *w, char *words, size_t bytes) {
 }
 
 void waits_describe_long(const machine_wait *w, uint64_t now_ns, char *words, size_t bytes) {
-  char call[WAITS_WORDS / 2];
+  char call[WAITS_CALL_WORDS];
   waits_describe_call(w, call, sizeof call);
   const double seconds = now_ns > w->since_ns ? (double)(now_ns - w->since_ns) * 1e-9 : 0;
   int n = snprintf(words, bytes, "rank %u of %u has waited %.1f s in %s", w->rank, w->n_ranks, seconds, call);

@@ -51,8 +51,9 @@ typedef struct {
 
 /* An operator that is several tasks (fused.h): what its executor has in place of run(). */
 typedef struct sequence {
-  /* Queues the tasks on the stream of the handle. The operands and the workspace have been checked. */
-  status (*submit)(struct sequence *s, const executor *e, void *workspace, void *stream);
+  /* Queues the tasks on the stream of the handle. The operands and the workspace have been checked. site: the return
+   * address of the caller of phase two. */
+  status (*submit)(struct sequence *s, const executor *e, void *workspace, void *stream, void *site);
   void (*end)(struct sequence *s); /* frees it; queued tasks keep what they need */
 } sequence;
 

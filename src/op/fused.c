@@ -7,6 +7,7 @@
 
 #include "base/invariant.h"
 #include "runtime/context.h"
+#include "runtime/python_place.h"
 
 enum { FUSED_STEPS = 10, FUSED_GROUPS = 2, FUSED_OPERANDS = 16 };
 
@@ -45,16 +46,28 @@ static fused *fused_of(const executor *e) { return (fused *)(void *)e->sequence;
 
 /* ---- phase two --------------------------------------------------------------------------------------------------- */
 
-static status fused_run_step(fused_step *step, const executor *e, char *workspace, void *handle, stream *s) {
+/* What the steps of one launch have in common. */
+typedef struct {
+  const executor *e;
+  char *workspace;
+  void *handle, *site;
+  stream *s;
+  uint64_t place;
+} fused_launch;
+
+static status fused_run_step(fused_step *step, const fused_launch *l) {
   if (step->inner) {
     executor *inner = step->inner;
-    for (int i = 0; i < inner->n_operands; ++i) inner->operands[i].data = place_address(e, step->places[i], workspace);
-    return op_launch(inner->op, workspace + step->workspace, inner->workspace_bytes, inner, handle);
+    for (int i = 0; i < inner->n_operands; ++i)
+      inner->operands[i].data = place_address(l->e, step->places[i], l->workspace);
+    return op_launch(inner->op, l->workspace + step->workspace, inner->workspace_bytes, inner, l->handle);
   }
   collective_call call = step->call;
-  call.send = place_address(e, call.send, workspace);
-  call.receive = place_address(e, call.receive, workspace);
-  return collective_submit(step->c, &call, s);
+  call.send = place_address(l->e, call.send, l->workspace);
+  call.receive = place_address(l->e, call.receive, l->workspace);
+  call.site = l->site;
+  call.place = l->place;
+  return collective_submit(step->c, &call, l->s);
 }
 
 /* Whether the communicators are fit for work, and of the stream's device. Their failures have codes of HCCL, and become
@@ -71,12 +84,14 @@ static status fused_check_groups(const fused *f, const stream *s) {
   return ST_OK;
 }
 
-static status fused_submit(sequence *base, const executor *e, void *workspace, void *handle) {
+static status fused_submit(sequence *base, const executor *e, void *workspace, void *handle, void *site) {
   fused *f = (fused *)(void *)base;
-  stream *s;
-  TRY(context_stream(handle, &s));
-  TRY(fused_check_groups(f, s));
-  for (int i = 0; i < f->n_steps; ++i) TRY(fused_run_step(&f->steps[i], e, workspace, handle, s));
+  fused_launch l = {.e = e, .workspace = workspace, .handle = handle, .site = site};
+  TRY(context_stream(handle, &l.s));
+  TRY(fused_check_groups(f, l.s));
+  /* No event of torch_npu's follows that would tell the place of a call from its queue. */
+  if (python_places_wanted()) l.place = python_place_note();
+  for (int i = 0; i < f->n_steps; ++i) TRY(fused_run_step(&f->steps[i], &l));
   return ST_OK;
 }
 

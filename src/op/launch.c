@@ -142,15 +142,18 @@ static status check_executor(const op *o, const executor *e) {
   return ST_OK;
 }
 
-/* Launches an operator that is several tasks. Its operands are checked first, so that a wrong address is refused before
- * any task is queued. */
-static status launch_sequence(executor *e, void *workspace, void *handle) {
+/* The operands are checked first, so that a wrong address is refused before any task is queued. */
+status op_launch_sequence(op *o, void *workspace, uint64_t workspace_bytes, executor *e, void *handle, void *site) {
+  void *scratch;
+  TRY(check_executor(o, e));
+  INVARIANT(e->sequence);
+  TRY(translate_scratch(e, workspace, workspace_bytes, &scratch));
   void *own[EXECUTOR_OPERANDS], **view = own;
   if (e->n_operands > EXECUTOR_OPERANDS) view = malloc(e->n_operands * sizeof *view);
   if (!view) return fail(ST_NO_HOST_MEMORY, "no host memory for a launch of %d tensors", e->n_operands);
   status st = translate(e, view);
   if (view != own) free(view);
-  if (st == ST_OK) st = e->sequence->submit(e->sequence, e, workspace, handle);
+  if (st == ST_OK) st = e->sequence->submit(e->sequence, e, workspace, handle, site);
   if (st != ST_OK) return st;
   e->launched = true;
   if (!e->repeatable) executor_unref(e);
@@ -163,7 +166,6 @@ status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, 
   TRY(check_executor(o, e));
   TRY(context_stream(handle, &s));
   TRY(translate_scratch(e, workspace, workspace_bytes, &scratch));
-  if (unlikely(e->sequence)) return launch_sequence(e, workspace, handle);
   if (unlikely(e->n_operands > INLINE_VIEWS))
     view = !e->repeatable && e->n_operands <= EXECUTOR_OPERANDS ? e->own_views : malloc(e->n_operands * sizeof *view);
   if (unlikely(!view)) return fail(ST_NO_HOST_MEMORY, "no host memory for a launch of %d tensors", e->n_operands);

@@ -79,6 +79,9 @@ status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **
  * success, unless it is repeatable. */
 status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, void *stream);
 
+/* The same for operators that consist of several tasks (fused.h). site: the caller's return address. */
+status op_launch_sequence(op *o, void *workspace, uint64_t workspace_bytes, executor *e, void *stream, void *site);
+
 /* ---- for prepare functions: checks that fail with ST_OP_INVALID and name the argument ---------------------------- */
 
 #define OP_FAIL(format, ...) fail(ST_OP_INVALID, format, ##__VA_ARGS__)

@@ -24,6 +24,7 @@ struct event {
   int device;
   event_kind kind;
   uint32_t flags, id;
+  uint64_t place; /* where it was created (runtime/python_place.h) */
   /* o.lock guards the following fields, and the waits_* fields of the streams that wait for the event. */
   bool recorded;                  /* in the order of submission: it was recorded, and not reset since */
   uint64_t submitted, completed;  /* generations: of the latest record, and the highest one that was reached */

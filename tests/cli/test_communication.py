@@ -10,6 +10,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -152,6 +153,31 @@ int main(int argc, char **argv) {
   return 0;
 }
 """
+# A program in Python. Device 0 waits in an AllReduce; on the signal of its own process, what it waits for is reported.
+# Then device 1 calls something else.
+PYTHON = r"""
+import ctypes, os, signal, sys, time
+acl, hccl = (ctypes.CDLL(f"{sys.argv[1]}/lib64/lib{x}.so") for x in ("ascendcl", "hccl"))
+acl.aclGetRecentErrMsg.restype = ctypes.c_char_p
+comms, streams, buffers = ((ctypes.c_void_p * 2)() for _ in range(3))
+at = lambda array, i: ctypes.byref(array, i * ctypes.sizeof(ctypes.c_void_p))
+assert not hccl.HcclCommInitAll(2, (ctypes.c_int32 * 2)(0, 1), comms)
+for i in range(2):
+    assert not acl.aclrtSetDevice(i) and not acl.aclrtCreateStream(at(streams, i))
+    assert not acl.aclrtMalloc(at(buffers, i), ctypes.c_size_t(1024), 0)
+where = lambda i: (ctypes.c_void_p(comms[i]), ctypes.c_void_p(streams[i]))
+buffer = lambda i: ctypes.c_void_p(buffers[i])
+count = ctypes.c_uint64(16)
+acl.aclrtSetDevice(0)
+assert not hccl.HcclAllReduce(buffer(0), buffer(0), count, 4, 0, *where(0))
+time.sleep(1)
+os.kill(os.getpid(), signal.SIGUSR2)
+time.sleep(1)
+acl.aclrtSetDevice(1)
+assert not hccl.HcclBroadcast(buffer(1), count, 4, 0, *where(1))
+code = acl.aclrtSynchronizeStream(where(1)[1])
+print(code, acl.aclGetRecentErrMsg().decode())
+"""
 CYCLE = ("ranks wait for each other: rank {0} (process {pid0}) waits in {call0} for rank {1}; "
          "rank {1} (process {pid1}) waits in {call1} for rank {0}")
 CALLS = "AllReduce #5 of 'A'", "AllGather #2 of 'B'"
@@ -283,6 +309,18 @@ class Communication(unittest.TestCase):
         text = self.until(self.top, "")
         self.assertNotIn(str(ranks[0].pid) + "  rank", text)
         self.assertNotIn("wait for each other", text)
+
+    def test_line_of_python(self):
+        program = self.folder / "program.py"
+        program.write_text(PYTHON)
+        first, second = (PYTHON[:PYTHON.index(call)].count("\n") + 1 for call in ("hccl.HcclAllReduce", "hccl.HcclBro"))
+        done = self.run_it(sys.executable, program, PREFIX, CANNON_COMM_REPORT="signal=USR2", CANNON_DEVICES="2")
+        self.assertRegex(done.stderr, rf"rank 0 of 2 has waited .* in AllReduce #1 of '.*' \(program.py:{first}\)")
+        self.assertRegex(done.stdout, rf"^507048 .*\(program.py:({first}|{second})\)")
+        done = self.run_it(sys.executable, program, PREFIX, CANNON_PYTHON_SITES="0", CANNON_COMM_REPORT="signal=USR2",
+                           CANNON_DEVICES="2")
+        self.assertRegex(done.stdout, "^507048 .*AllReduce #1 ")
+        self.assertNotIn("program.py", done.stdout + done.stderr)
 
     def test_timeout(self):
         ranks = self.deadlock(HCCL_EXEC_TIMEOUT="5")

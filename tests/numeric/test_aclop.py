@@ -10,7 +10,7 @@ import reference as ref
 from acl import AclError
 from aclop import (COMPILE_FAILED, FRACTAL_Z, FRACTAL_Z_3D, HWCN, NC1HWC0, NCDHW, NCHW, ND, NDC1HWC0, NDHWC, NHWC, NZ,
                    Host, Missing, Operand, execute)
-from dtypes import ALL, BOOL, F16, F32, F64, FLOATS, I8, I64, LD, U16
+from dtypes import ALL, BOOL, F16, F32, F64, FLOATS, I8, I32, I64, LD, U16
 from gen import each_case
 from test_conv import Case, checked
 
@@ -206,6 +206,14 @@ class Others(unittest.TestCase):
         y = Operand.empty(F32, (20, 9))
         execute("StridedSlice", [x, Host([1, 0, 0]), Host([2, 20, 18]), Host([1, 1, 2])], [y], {"shrink_axis_mask": 1})
         ref.check_equal(y.get(), values[1, :, ::2])
+        y = Operand.empty(F32, (2, 3, 20, 18))
+        execute("BroadcastTo", [Operand.of(F32, values[:, :1]), Host([2, 3, 20, 18])], [y], {})
+        ref.check_equal(y.get(), np.broadcast_to(values[:, :1], y.shape))
+        y = Operand.empty(F32, (1, 15, 7))
+        execute("Slice", [x, Host([1, 5, 3]), Host([1, -1, 7])], [y], {})
+        ref.check_equal(y.get(), values[1:2, 5:, 3:10])
+        with self.assertRaisesRegex(AclError, r"size\[1\] is 16, expected -1 to 15"):
+            execute("Slice", [x, Host([1, 5, 3]), Host([1, 16, 7])], [y], {})
         y = Operand.empty(F16, values.shape, NZ)
         execute("Cast", [x], [y], {"dst_type": F16.code})
         ref.check_equal(y.get(), F16.round(values))
@@ -489,6 +497,59 @@ class BatchNorms(unittest.TestCase):
         execute("BNInferGrad", [x, scale, variance], [y], {"epsilon": self.EPS})
         ref.check(y.get(), exact * rstd * s, d, slack=np.abs(exact * rstd * s) * 1e-5)
 
+    def gathered(self, gen):
+        """The statistics of all devices' elements, of which some devices may have none."""
+        d, n_devices, c = gen.pick((F32, F16)), gen.integer(1, 9), gen.integer(1, 40)
+        counts = np.array([gen.integer(0, 30) for _ in range(n_devices)], np.int32)
+        total, scale = int(counts.sum()), 2 if d is F32 else 0.5
+        parts = [gen.values(F32, (k, c), limit=scale).astype(LD) for k in counts]
+        sums, squares = (Operand.of(d, np.array([f(p).sum(0) for p in parts])) for f in (np.array, np.square))
+        mean, variance = (Operand.of(d, np.abs(gen.values(d, (c,), limit=2))) for _ in range(2))
+        batch_mean, invstd = (Operand.empty(d, (c,)) for _ in range(2))
+        old = [x.get().astype(LD) for x in (mean, variance)]
+        momentum = gen.pick((0.0, 0.25, 1.0))
+        execute("SyncBatchNormGatherStats", [sums, squares, Operand.of(I32, counts), mean, variance],
+                [batch_mean, invstd, mean, variance], {"momentum": momentum, "eps": self.EPS})
+        s, q = (x.get().astype(LD).sum(0) for x in (sums, squares))
+        if not total:
+            ref.check_equal(batch_mean.get(), 0 * s)
+            self.assertTrue(np.isnan(invstd.get()).all())
+            for x, before in zip((mean, variance), old):
+                ref.check_equal(x.get(), before)
+            return
+        m, v = s / total, np.maximum(q / total - (s / total) ** 2, 0)
+        unbiased = v * total / (total - 1) if total > 1 else 0 * v
+        ref.check(batch_mean.get(), m, d)
+        ref.check(invstd.get(), 1 / np.sqrt(v + self.EPS), d, slack=1e-9)
+        ref.check(mean.get(), (1 - momentum) * old[0] + momentum * m, d, slack=1e-9)
+        ref.check(variance.get(), (1 - momentum) * old[1] + momentum * unbiased, d, slack=1e-9)
+
+    def gathered_gradients(self, gen):
+        d, shape, format, _, _, over = self.case(gen, 2)
+        c = shape[1]
+        dy, x = (Operand.of(d, gen.values(d, shape, limit=4), format) for _ in range(2))
+        exact_dy, exact_x = (o.get().astype(LD) for o in (dy, x))
+        sum_dy, sum_dy_x = (Operand.of(F32, v.sum(over)) for v in (exact_dy, exact_dy * exact_x))
+        mean, rstd = Operand.of(F32, exact_x.mean(over)), Operand.of(F32, np.abs(gen.values(F32, (c,), limit=2)))
+        sum_dy_xmu, along = (Operand.empty(F32, (c,)) for _ in range(2))
+        execute("SyncBatchNormBackwardReduce", [sum_dy, sum_dy_x, mean, rstd], [sum_dy_xmu, along], {})
+        a, b, m, r = (o.get().astype(LD) for o in (sum_dy, sum_dy_x, mean, rstd))
+        ref.check(sum_dy_xmu.get(), b - a * m, F32, slack=1e-9)
+        ref.check(along.get(), (b - a * m) * r, F32, slack=1e-9)
+
+        wide = [Operand.of(d, np.broadcast_to(self.wide(gen.values(d, (c,), limit=2), 2), shape), format)
+                for _ in range(5)]
+        out = Operand.empty(d, shape, format)
+        execute("SyncBatchNormBackwardElemt", [dy, x, *wide], [out], {})
+        m, r, w, k, j = (o.get().astype(LD) for o in wide)
+        size = (np.abs(exact_dy) + np.abs(k) + np.abs((exact_x - m) * r * r * j)) * np.abs(r * w)
+        ref.check(out.get(), (exact_dy - k - (exact_x - m) * r * r * j) * r * w, d, slack=size * 1e-12)
+        self.assertFalse(out.padding().any(), "padding is not zero")
+
+    def test_synchronised(self):
+        each_case(self, "gathered sums", CASES, self.gathered)
+        each_case(self, "gradients", CASES // 2, self.gathered_gradients)
+
     def test_steps(self):
         for axes in (2, 3):
             each_case(self, f"forward {axes}", CASES // 2, lambda g, n=axes: self.forward(g, n))
@@ -498,6 +559,7 @@ class BatchNorms(unittest.TestCase):
     def test_errors(self):
         x, c = Operand.of(F32, np.ones((2, 3, 4, 5)), NCHW), Operand.of(F32, np.ones(3))
         y, four = Operand.empty(F32, x.shape, NCHW), Operand.of(F32, np.ones(4))
+        rows, two = Operand.of(F32, np.ones((2, 3))), Operand.of(I32, np.ones(2, np.int32))
         for name, inputs, outputs, a, words in (
                 ("BNInfer", [x, c, c, four, c], [y], {"epsilon": 0.0}, "mean has shape [4]"),
                 ("BNInfer", [x, c, c, c, c], [y], {}, "attribute epsilon is missing"),
@@ -505,6 +567,11 @@ class BatchNorms(unittest.TestCase):
                  "x has its channels last"),
                 ("BNTrainingUpdate", [x, c, c, c, c, c, c], [y, c, c, c], {"epsilon": 0.0, "factor": 0.1},
                  "batch_variance is missing"),
+                ("SyncBatchNormGatherStats", [x, c, c, c, c], [c, c, c, c], {}, "total_sum has 4 dimensions"),
+                ("SyncBatchNormGatherStats", [rows, rows, c, c, c], [c, c, c, c], {}, "sample_count has dtype FLOAT"),
+                ("SyncBatchNormGatherStats", [rows, rows, two, c, four], [c, c, c, c], {}, "variance has shape [4]"),
+                ("SyncBatchNormBackwardReduce", [c, c, four, c], [c, c], {}, "mean has shape [4]"),
+                ("SyncBatchNormBackwardElemt", [x, x, c, x, x, x, x], [y], {}, "mean has shape [3]"),
                 ("BNInferGrad", [Operand.empty(I8, x.shape, NCHW), c, c], [y], {}, "grads has dtype INT8")):
             with self.assertRaises(AclError) as caught:
                 execute(name, inputs, outputs, a)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slice, SliceV2, StridedSlice and StridedSliceAssignV2: parts of a tensor at regular steps. */
 #include "kernel/families.h"
+#include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 
 /* The view of a part of a tensor. */
@@ -70,6 +71,24 @@ status prepare_slice_axes(executor *e, const op_arg *a) {
   part p = {.v = view_of(a[0].tensor)};
   TRY(slice_narrow_axes(&p, a[1].ints, a[2].ints, a[3].ints, a[4].ints, names));
   return plan_slice_copy(e, &p, a[0].tensor, a[5].tensor);
+}
+
+/* Slice called by operator name: (x, offsets, size, y), with an offset and a size for each dimension. A size of -1
+ * reaches to the end. */
+status prepare_graph_slice(executor *e, const op_arg *a) {
+  const aclIntArray *const array[] = {a[1].ints, a[2].ints};
+  part p = {.v = view_of(a[0].tensor)};
+  for (int k = 0; k < 2; ++k)
+    EXPECT(array[k]->size == (uint64_t)p.v.rank, "%s has %ju elements, expected %d", e->op->schema[1 + k].name,
+           (uintmax_t)array[k]->size, p.v.rank);
+  for (int d = 0; d < p.v.rank; ++d) {
+    const int64_t n = p.v.dims[d], begin = array[0]->value[d], size = array[1]->value[d];
+    EXPECT(begin >= 0 && begin <= n, "offsets[%d] is %jd, expected 0 to %jd", d, (intmax_t)begin, (intmax_t)n);
+    EXPECT(size >= -1 && size <= n - begin, "size[%d] is %jd, expected -1 to %jd", d, (intmax_t)size,
+           (intmax_t)(n - begin));
+    TRY(slice_narrow(&p, d, begin, size < 0 ? n : begin + size, 1, "step"));
+  }
+  return plan_slice_copy(e, &p, a[0].tensor, a[3].tensor);
 }
 
 status prepare_slice_assign(executor *e, const op_arg *a) {

@@ -27,7 +27,7 @@
 #include "memory/space.h"
 
 enum {
-  MACHINE_VERSION = 2,
+  MACHINE_VERSION = 3,
   MACHINE_PLACES = 256,
   MACHINE_EXPORTS = 2048,
   MACHINE_RECORD_BYTES = 1 << 20,
@@ -65,6 +65,7 @@ typedef struct {
   uint32_t rank, n_ranks, kind; /* kind: comm_kind */
   uint32_t other;               /* the rank that it waits for; UINT32_MAX: not known, and the next two are not set */
   int32_t other_pid, other_device;
+  char place[32]; /* the line of the Python program that has made the call; "" where it is not known */
 } machine_wait;
 enum { MACHINE_WAIT_WORDS = sizeof(machine_wait) / sizeof(uint64_t) };
 _Static_assert(sizeof(machine_wait) % sizeof(uint64_t) == 0, "whole words");

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of a program that goes wrong:  failing.py disagree | die | unequal
+"""One rank of a program that goes wrong:  failing.py disagree | die | unequal | apart | batch
 RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are in the environment, as for init_process_group.
 
 disagree: rank 0 calls all_reduce, the others all_gather
 unequal:  rank 0 reduces another number of elements than the others
+apart:    rank 0 waits in a barrier, the others run the backward pass of DistributedDataParallel
+batch:    the ranks send each other different types
 die:      the last rank kills itself in the middle of a training"""
 import os
 import signal
@@ -28,6 +30,22 @@ def unequal(side):
     dist.all_reduce(torch.ones(100 if side.rank == 0 else 101, device=side.device))
 
 
+def apart(side):
+    job = distribute(Shared(side.device, side.rank, side.size), side)
+    loss = job.loss()
+    if side.rank == 0:
+        dist.barrier()
+    else:
+        loss.backward()
+
+
+def batch(side):
+    x = torch.ones(8, dtype=torch.float16 if side.rank else torch.float32, device=side.device)
+    other = side.size - 1 - side.rank
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, x, other), dist.P2POp(dist.irecv, x.clone(), other)]):
+        work.wait()
+
+
 def die(side):
     job = distribute(Shared(side.device, side.rank, side.size), side)
     for i in range(100):
@@ -44,7 +62,7 @@ def main():
     x = torch.ones(1, device=side.device)
     dist.all_reduce(x)
     assert x.item() == side.size
-    {'disagree': disagree, 'unequal': unequal, 'die': die}[sys.argv[1]](side)
+    {'disagree': disagree, 'unequal': unequal, 'apart': apart, 'batch': batch, 'die': die}[sys.argv[1]](side)
     torch.npu.synchronize()
     print('nothing was told')
 

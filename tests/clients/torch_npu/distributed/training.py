@@ -112,31 +112,66 @@ def ddp_bfloat16(side):
 
 
 class Images(Convolutional):
-    """A network with batch normalisation, whose 8 images are divided among n_parts."""
+    """A network with batch normalisation, whose 8 images are divided among n_parts. momentum: None means that running
+    statistics are means of all steps. half: everything is float16."""
     batch, size, channels = 8, 16, 8
+    momentum, half = 0.1, False
 
-    def __init__(self, device, part=0, n_parts=1):
+    def __init__(self, device, part=0, n_parts=1, **how):
         self.part, self.n_parts = part, n_parts
+        vars(self).update(how)
         super().__init__(device)
 
+    def make_model(self):
+        model = super().make_model()
+        for module in model:
+            if isinstance(module, nn.BatchNorm2d):
+                module.momentum = self.momentum
+        return model.half() if self.half else model
+
     def make_data(self):
-        return [x[self.part::self.n_parts].contiguous() for x in super().make_data()]
+        images, target = (x[self.part::self.n_parts].contiguous() for x in super().make_data())
+        return images.half() if self.half else images, target
 
-    def losses(self):
-        return [self.step() for _ in range(STEPS)]
+    def numbers(self):
+        """The losses of some steps, then, of a model that is evaluated, the loss and the running statistics."""
+        losses = [self.step().double() for _ in range(STEPS)]
+        self.model.eval()
+        with torch.no_grad():
+            losses.append(self.loss().double())
+        statistics = [x.double().abs().mean() for name, x in self.model.named_buffers() if 'running' in name]
+        return torch.stack(losses).cpu(), torch.stack(statistics).cpu()
 
 
-def ddp_batch_norm(side):
+def batch_norm(side, **how):
     """SyncBatchNorm, which has the statistics of all ranks' images: the mean of the losses is that of one device."""
-    job = Images(side.device, side.rank, side.size)
+    job = Images(side.device, side.rank, side.size, **how)
     job.model = nn.SyncBatchNorm.convert_sync_batchnorm(job.model)
-    losses = torch.stack(distribute(job, side).losses())
+    losses, statistics = distribute(job, side).numbers()
+    losses = losses.to(side.device, torch.float32)
     dist.all_reduce(losses)
-    return (losses / side.size).tolist()
+    return (losses / side.size).tolist() + statistics.tolist()
 
 
 def whole_images(side):
-    return torch.stack(Images(side.device).losses()).tolist()
+    return [x for numbers in Images(side.device).numbers() for x in numbers.tolist()]
+
+
+def ddp_batch_norm(side):
+    return batch_norm(side)
+
+
+def ddp_batch_norm_averages(side):
+    return batch_norm(side, momentum=None)
+
+
+def whole_images_averages(side):
+    return [x for numbers in Images(side.device, momentum=None).numbers() for x in numbers.tolist()]
+
+
+def ddp_batch_norm_float16(side):
+    """Where torch_npu has the results of convolutions in blocked formats, it calls other operators than for float32."""
+    return batch_norm(side, half=True)
 
 
 def zero_optimiser(side):
@@ -426,14 +461,15 @@ def pipeline_by_hand(side):
 
 
 TRAINING = {f.__name__: f for f in (
-    ddp, ddp_views, ddp_accumulate, ddp_bfloat16, ddp_batch_norm, zero_optimiser, fsdp1, fsdp2, fsdp2_resumed,
-    fsdp2_bfloat16, hsdp, tensor_parallel, sequence_parallel, data_and_tensor_parallel, pipeline, pipeline_gpipe,
-    pipeline_interleaved, pipeline_by_hand)}
+    ddp, ddp_views, ddp_accumulate, ddp_bfloat16, ddp_batch_norm, ddp_batch_norm_averages, ddp_batch_norm_float16,
+    zero_optimiser, fsdp1, fsdp2, fsdp2_resumed, fsdp2_bfloat16, hsdp, tensor_parallel, sequence_parallel,
+    data_and_tensor_parallel, pipeline, pipeline_gpipe, pipeline_interleaved, pipeline_by_hand)}
 # Two ways cannot be their own reference: gloo of PyTorch 2.7 sums where fully_shard wants an average, and the schedules
 # but GPipe wait for the last work of batch_isend_irecv only, which with gloo is the last transfer.
-REFERENCE = {'ddp_views': ddp, 'ddp_batch_norm': whole_images, 'zero_optimiser': ddp, 'fsdp1': ddp, 'fsdp2': ddp,
+REFERENCE = {'ddp_views': ddp, 'ddp_batch_norm': whole_images, 'ddp_batch_norm_averages': whole_images_averages,
+             'ddp_batch_norm_float16': whole_images, 'zero_optimiser': ddp, 'fsdp1': ddp, 'fsdp2': ddp,
              'fsdp2_resumed': ddp, 'fsdp2_bfloat16': ddp_bfloat16, 'hsdp': ddp, 'tensor_parallel': whole,
              'sequence_parallel': whole, 'data_and_tensor_parallel': data_by_pairs, 'pipeline': pipeline_by_hand,
              'pipeline_gpipe': pipeline_by_hand, 'pipeline_interleaved': pipeline_by_hand}
-NOT_ON_GLOO = {'ddp_batch_norm', 'fsdp2', 'fsdp2_resumed', 'fsdp2_bfloat16', 'hsdp', 'data_and_tensor_parallel',
-               'pipeline', 'pipeline_interleaved'}
+NOT_ON_GLOO = {'ddp_batch_norm', 'ddp_batch_norm_averages', 'ddp_batch_norm_float16', 'fsdp2', 'fsdp2_resumed',
+               'fsdp2_bfloat16', 'hsdp', 'data_and_tensor_parallel', 'pipeline', 'pipeline_interleaved'}
