@@ -3,7 +3,7 @@
 
     PACKAGES_TORCH     the virtual environment of tests/clients/torch_npu/run.py
 
-Nothing is sourced and nothing is in the environment."""
+Nothing is sourced, and the environment has no variable of CANN."""
 import os
 import pathlib
 import shutil
@@ -58,7 +58,8 @@ class Torch(PackageTest):
         self.assertEqual((done.returncode, done.stdout), (0, "tensor([2., 2.], device='npu:0')\n"), done.stderr)
 
     def test_torchrun_and_workers(self):
-        done = self.run_python("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "rank.py")
+        done = self.run_python("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "rank.py",
+                               CANNON_DEVICES="2")
         self.assertEqual((done.returncode, done.stdout), (0, "[3.0, 3.0] [2.0, 26.0]\n" * 2), done.stderr)
 
     def test_off(self):

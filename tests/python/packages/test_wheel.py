@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel in a bare virtual environment: commands, the installation inside, and the start-up hook, with a small module
-in the place of torch_npu (test_torch.py has the real one)."""
+"""The wheel in a bare virtual environment: commands, the installation inside, and the start-up hook, with a small
+module in the place of torch_npu (test_torch.py has the real one)."""
 import os
 import pathlib
 import shutil
