@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes and dtypes of operators' outputs.
+
+A rule is a function of an operator and its arguments' values (in the order of the schema; outputs are None). It returns
+a (shape, dtype) per output, None for an output that is left out, or a list of (shape, dtype) for a list of tensors.
+Rules are found by the operator's family, as ops/*.ops name it: one rule serves all operators that share a C function.
+"""
+from . import dtypes
+from .tensor import Tensor
+
+SIZED_BY_DATA = {"nonzero", "masked_select", "unique", "unique2", "unique_consecutive", "unique_dim"}
+_RULES = {}
+_elementwise = {}                               # {EW_name: traits}
+BOOL, FLOAT, INT64 = dtypes.of("bool"), dtypes.of("float32"), dtypes.of("int64")
+
+
+def set_elementwise(traits):
+    _elementwise.update({name: frozenset(t) for name, t in traits.items()})
+
+
+def rule(op):
+    """The rule of an operator; one that asks for `out` if there is none."""
+    return _RULES.get(op.name) or _RULES.get(op.family) or _unknown
+
+
+def infers(op):
+    """Whether the outputs of an operator are known, so that `out` may be left out."""
+    return not op.outputs or rule(op) is not _unknown
+
+
+def _unknown(op, values):
+    names = ", ".join(op.arguments[i].name for i in op.outputs)
+    raise TypeError(f"{op.name}: give {names} by out=, its shape is not inferred")
+
+
+def of(*names):
+    """Decorates the rule of families, or of operators."""
+    def decorate(function):
+        _RULES.update(dict.fromkeys(names, function))
+        return function
+    return decorate
+
+
+def broadcast(shapes):
+    """The shape that the shapes broadcast to."""
+    first = shapes[0]
+    for shape in shapes[1:]:
+        if shape != first:
+            break
+    else:
+        return first
+    rank = max(map(len, shapes))
+    out = [1] * rank
+    for shape in shapes:
+        for d, n in enumerate(shape, rank - len(shape)):
+            if n != out[d] and n != 1:
+                if out[d] != 1:
+                    raise ValueError(f"shapes {', '.join(map(str, shapes))} don't broadcast")
+                out[d] = n
+    return tuple(out)
+
+
+def tensors(op, values):
+    """The input tensors."""
+    return [v for v in values if type(v) is Tensor]
+
+
+_CLASS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_OF_CLASS = {1: INT64, 2: FLOAT, 3: dtypes.of("complex64")}
+
+
+@of("elementwise")
+def elementwise(op, values):
+    """Inputs broadcast; the dtype follows from the traits of the function (src/kernel/engine/elementwise_traits.def)."""
+    traits = _elementwise[op.variant]
+    ins = [v for v in values if type(v) is Tensor]
+    shape = ins[0].shape
+    for t in ins:
+        if t.shape != shape:
+            shape = broadcast([t.shape for t in ins])
+            break
+    if "BOOL_RESULT" in traits:
+        return [(shape, BOOL)]
+    counted = ins[1:] if "CONDITION_FIRST" in traits else ins[:1] if "MASK_SECOND" in traits else ins
+    dtype = counted[0].dtype
+    for t in counted[1:]:
+        if t.dtype is not dtype:
+            dtype = dtypes.promote(dtype, t.dtype)
+    if "SCALAR_TYPED" in traits or "SCALARS_TYPED" in traits:
+        for v, a in zip(values, op.arguments):
+            if a.type == "Scalar" and v is not None:
+                kind = _CLASS[dtypes.of_scalar(v).kind if not hasattr(v, "dtype") else dtypes.of(v.dtype).kind]
+                if kind > _CLASS[dtype.kind]:
+                    dtype = _OF_CLASS[kind]
+                if "SCALAR_TYPED" in traits:
+                    break
+    if dtype.kind in "biu" and ("float" in traits or "BOOL_TO_FLOAT" in traits and dtype is BOOL):
+        dtype = FLOAT
+    return [(shape, dtype)]
+
+
+def like(*which):
+    """A rule: output k is like the input tensor that `which` tells (by position among the input tensors)."""
+    def rule(op, values):
+        ins = tensors(op, values)
+        return [(ins[k].shape, ins[k].dtype) for k in which]
+    return rule
+
+
+@of("cast")
+def cast(op, values):
+    return [(values[0].shape, values[1])]
