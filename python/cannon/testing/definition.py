@@ -37,7 +37,8 @@ def operator_test(operator, *, dtypes="float32", shapes=None, layouts=DEFAULT_LA
     inputs      {parameter of the reference: Input(...)}: dtype, shape, values or layout of that input alone
     out_dtype   the output's dtype, a list of them, or a function of the case; the default: the inputs' if the reference
                 returns the same kind of numbers, otherwise the reference's
-    tolerance   a Tolerance, or {dtype: Tolerance}; the default: compare.DEFAULT
+    tolerance   a Tolerance, {dtype: Tolerance}, or a function of the case that returns one of them; the default:
+                compare.DEFAULT
     where       a function of the case: False leaves it out
     limit       the most cases to run: a sample by the seed
     error       the error code with which the operator must refuse every case
@@ -108,8 +109,8 @@ class OperatorTest:
             _expect(name in self.input_names, "inputs", name, f"parameters of the reference: {self.input_names}")
             _expect(isinstance(given, case_list.Input), f"inputs[{name!r}]", given, "Input(...)")
         tolerances = self.tolerance.values() if isinstance(self.tolerance, dict) else [self.tolerance]
-        _expect(all(t is None or isinstance(t, Tolerance) for t in tolerances), "tolerance", self.tolerance,
-                "a Tolerance, or a dictionary of them")
+        _expect(all(t is None or isinstance(t, Tolerance) or callable(t) for t in tolerances), "tolerance",
+                self.tolerance, "a Tolerance, or a dictionary of them")
         for layout in self.layouts:
             known_layouts.find(layout)
         for range_ in self.values:

@@ -54,7 +54,7 @@ class DType:
         """Values as stored elements. Those that the type cannot hold are rounded, or wrap around."""
         values = np.asarray(values)
         if self.name == "bfloat16":
-            bits = np.ascontiguousarray(self.round(values)).view(np.uint32)
+            bits = np.ascontiguousarray(np.atleast_1d(self.round(values))).view(np.uint32)
             return (bits >> 16).astype(np.uint16).reshape(values.shape)
         if self.kind == "b":
             return (values != 0).astype(np.uint8)
@@ -64,7 +64,7 @@ class DType:
     def load(self, stored):
         """The values of stored elements."""
         if self.name == "bfloat16":
-            return (stored.astype(np.uint32) << 16).view(np.float32).reshape(stored.shape)
+            return (np.atleast_1d(stored).astype(np.uint32) << 16).view(np.float32).reshape(np.shape(stored))
         if self.kind == "b":
             return stored != 0
         return stored.astype(self.values, copy=False)
