@@ -90,16 +90,16 @@ class _Process:
             self.requests.write(json.dumps(request) + "\n")
             self.requests.flush()
         except BrokenPipeError:
-            raise WorkerEnded("crashed", how_it_ended(self.process.wait())) from None
+            raise WorkerEnded("crashed", f"the process {how_it_ended(self.process.wait())} during this case") from None
         deadline = None if timeout is None else time.monotonic() + timeout
         while b"\n" not in self.received:
             left = None if deadline is None else max(deadline - time.monotonic(), 0)
             if not select.select([self.answers], [], [], left)[0]:
                 self.kill()
-                raise WorkerEnded("timeout", f"had not finished after {timeout:g} s, and was killed")
+                raise WorkerEnded("timeout", f"the case had not finished after {timeout:g} s; its process was killed")
             more = os.read(self.answers, 1 << 20)
             if not more:
-                raise WorkerEnded("crashed", how_it_ended(self.process.wait()))
+                raise WorkerEnded("crashed", f"the process {how_it_ended(self.process.wait())} during this case")
             self.received += more
         line, _, self.received = self.received.partition(b"\n")
         return json.loads(line)
@@ -157,7 +157,8 @@ class FileRun:
             answer = self.process.ask(self.options.request(self.path), LOAD_SECONDS)
         except WorkerEnded as e:
             text = self.process.output_since(0)
-            raise FileError(f"the process that imports the file {e}\n{text}".rstrip()) from None
+            words = str(e).replace("during this case", "while it imported the file")
+            raise FileError(f"{words}\n{text}".rstrip()) from None
         if "error" in answer:
             raise FileError(answer["error"])
         return answer
@@ -182,7 +183,7 @@ class FileRun:
         try:
             result = self.process.ask({"test": test, "id": case_id}, self.options.timeout)
         except WorkerEnded as e:
-            failure = {"kind": e.status, "message": f"the process {e}, during this case"}
+            failure = {"kind": e.status, "message": str(e)}
             result = {**case, "status": e.status, "failures": [failure], "seconds": time.monotonic() - start}
             output = self.process.output_since(begin)
             self._end_process()
