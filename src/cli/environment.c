@@ -14,6 +14,7 @@ const environment_variable environment_table[] = {
     {"ASCEND_OPP_PATH", "/opp", false},
     {"LD_LIBRARY_PATH", "/lib64", true},
     {"PATH", "/bin", true},
+    {"PYTHONPATH", "/python/site-packages", true},
     {NULL, NULL, false},
 };
 
@@ -29,6 +30,12 @@ const char *environment_prefix(char prefix[PATH_MAX]) {
     if (slash) *slash = 0;
   }
   return prefix;
+}
+
+bool environment_is_needed(const char *prefix, const environment_variable *v) {
+  char folder[PATH_MAX + 32];
+  snprintf(folder, sizeof folder, "%s%s", prefix, v->folder);
+  return !v->is_list || access(folder, F_OK) == 0;
 }
 
 static bool list_contains(const char *list, const char *entry) {
@@ -47,7 +54,8 @@ static void environment_set(const char *name, const char *value) {
 
 void environment_apply(const char *prefix) {
   for (const environment_variable *v = environment_table; v->name; v++) {
-    char entry[PATH_MAX + 16];
+    if (!environment_is_needed(prefix, v)) continue;
+    char entry[PATH_MAX + 32];
     snprintf(entry, sizeof entry, "%s%s", prefix, v->folder);
     const char *old = v->is_list ? getenv(v->name) : NULL;
     if (!old || !*old) {
