@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line of `cannon test`, which `python3 -m cannon.testing` is, too. help.txt describes it."""
 import getopt
+import importlib.util
 import os
 import re
 import sys
@@ -199,6 +200,8 @@ WRITERS = {"json": reports.to_json, "junit": reports.to_junit, "html": html_repo
 
 def run(command):
     options = command.options()
+    if importlib.util.find_spec("numpy") is None:
+        raise UsageError(f"NumPy is not installed for {sys.executable}; use a Python that has it")
     if not command.paths:
         raise UsageError("no folder or file of tests is given")
     files = find_files(command.paths)

@@ -43,6 +43,20 @@ def _declared(folder, name):
     return None
 
 
+class _Symbol(ct.Structure):
+    """Dl_info of dladdr."""
+    _fields_ = [("file", ct.c_char_p), ("base", ct.c_void_p), ("name", ct.c_char_p), ("address", ct.c_void_p)]
+
+
+def _is_of(function, path):
+    """Whether a library has the function itself: a lookup also searches the libraries that it needs."""
+    found = _Symbol()
+    if not ct.CDLL(None).dladdr(ct.cast(function, ct.c_void_p), ct.byref(found)) or not found.file:
+        return False
+    file = os.fsdecode(found.file)
+    return os.path.exists(file) and os.path.samefile(file, path)
+
+
 def _in_library(path, name, folder):
     """(functions of both phases, schema or None) of an operator in a library, or None."""
     try:
@@ -53,7 +67,7 @@ def _in_library(path, name, folder):
         pair = handle[f"aclnn{name}GetWorkspaceSize"], handle[f"aclnn{name}"]
     except AttributeError:
         return None
-    return pair, _declared(folder, name)
+    return (pair, _declared(folder, name)) if all(_is_of(f, path) for f in pair) else None
 
 
 def _installed(name):

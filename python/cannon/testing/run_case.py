@@ -120,7 +120,7 @@ def output_dtype(case, position, result):
 
 # ---- the operator
 
-def _ours(case, options, drawn, wanted):
+def run_operator(case, options, drawn, wanted):
     """Runs an operator of aclnn style. Returns (outputs as (name, dtype, values), failures, figures)."""
     test = case.test
     operator = operators.find(test.operator, _beside(test), test.schema)
@@ -208,7 +208,9 @@ def _read_back(everything, outputs):
 
 
 def _place(offset):
-    return f"{abs(offset)} bytes {'behind' if offset >= 0 else 'before'} the start of the first element"
+    if not offset:
+        return "at the start of the first element"
+    return f"{abs(offset)} bytes {'behind' if offset > 0 else 'before'} the start of the first element"
 
 
 def _python(case, drawn, wanted):
@@ -256,7 +258,7 @@ def _mismatch(name, result, comparison, many):
             "n": result.n, "worst_ulps": result.worst}
 
 
-def _judge(case, outputs, wanted):
+def judge(case, outputs, wanted):
     """(failures, the largest error in ULPs)."""
     failures, worst = [], 0.0
     for (name, dtype, actual), want in zip(outputs, wanted):
@@ -293,10 +295,10 @@ def _checked(case, options):
     if callable(case.test.operator):
         outputs, failures, figures = _python(case, drawn, wanted)
     else:
-        outputs, failures, figures = _ours(case, options, drawn, wanted)
+        outputs, failures, figures = run_operator(case, options, drawn, wanted)
     if case.test.error is not None:
         return failures + _refused(case, None), figures
-    wrong, figures["worst_ulps"] = _judge(case, outputs, wanted)
+    wrong, figures["worst_ulps"] = judge(case, outputs, wanted)
     return wrong + failures, figures
 
 

@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 
+from .._autoload import prefix
+
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OUTPUT_BYTES = 16384        # of a case's output that the report keeps
 LOAD_SECONDS = 300          # for importing a file
@@ -48,9 +50,8 @@ class FileError(Exception):
 
 def find_cannon():
     """The path of the command `cannon`, or None."""
-    prefixes = [os.environ.get("CANNON_PREFIX"), os.path.dirname(os.path.dirname(PACKAGES))]
-    for prefix in filter(None, prefixes):
-        path = os.path.join(prefix, "bin", "cannon")
+    for folder in (os.environ.get("CANNON_PREFIX"), prefix()):
+        path = os.path.join(folder or "/nonexistent", "bin", "cannon")
         if os.access(path, os.X_OK):
             return path
     return shutil.which("cannon")
