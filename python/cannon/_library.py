@@ -40,6 +40,8 @@ aclDestroyFloatArray void *
 aclDestroyTensorList void *
 aclDestroyScalarList void *
 aclGetViewShape void * void * void *
+aclSetAclOpExecutorRepeatable void *
+aclDestroyAclOpExecutor void *
 """
 _CREATORS = """
 aclCreateTensor void * size int void * long int void * size void *

@@ -10,7 +10,8 @@ only writes: these are allocated, or given by `out` (a tuple if there are severa
 tuple. Operators that write an argument in place (Inplace...) return that tensor. The work is queued on the thread's
 current stream; nothing waits for it.
 
-operators() lists the names, schema(name) tells the arguments. infer.py knows the outputs' shapes.
+operators() lists the names, schema(name) tells the arguments, Add.workspace_size(x, y) calls phase one only. infer.py
+knows the outputs' shapes.
 """
 import ctypes as ct
 import json
@@ -19,7 +20,7 @@ import os
 import threading
 
 from . import dtypes, infer, runtime
-from ._library import AclError, load
+from ._library import AclError, check, load
 from .tensor import Tensor, int64s
 
 _CTYPES = {"int64_t": ct.c_int64, "uint64_t": ct.c_uint64, "int32_t": ct.c_int32, "int8_t": ct.c_int8, "int": ct.c_int,
@@ -68,7 +69,8 @@ class Argument:
 
     def __init__(self, operator_name, position, type, flags, name, c_type):
         self.name, self.type, self.c_type = name, type, c_type
-        self.optional, self.written = "?" in flags, "!" in flags or "&" in flags
+        self.optional = "?" in flags or type == "string" and name.endswith("Optional")
+        self.written = "!" in flags or "&" in flags
         self.read = "!" not in flags
         # What a first argument is written to is the caller's: Inplace..., and others that update a variable.
         self.is_output = "!" in flags and position > 0
@@ -242,7 +244,7 @@ def _read_bool(value, argument, call):
 
 def _read_dtype(value, argument, call):
     try:
-        return None if value is None else dtypes.of(value)
+        return None if value is None or value == -1 else dtypes.of(value)
     except TypeError as error:
         raise TypeError(f"{argument.name}: {error}") from None
 
@@ -396,7 +398,8 @@ def _allocate_outputs(op, values, given, stream):
         values[i] = None if value is False else value
 
 
-def _call(op, values_in, out):
+def _read(op, values_in, out):
+    """The values of all arguments in the order of the schema, the tensors that are read, and the stream."""
     call, values = _Call(), [None] * len(op.arguments)
     for (i, read, argument), value in zip(op.plan, values_in):
         if value is _MISSING:
@@ -413,30 +416,55 @@ def _call(op, values_in, out):
     if call.has_numbers:
         _resolve_numbers(values, call)
     stream = runtime.current_stream(call.device)
-    previous = runtime.current_device()
-    runtime.use_device(call.device)
-    try:
+    with runtime.on_device(call.device):
         _allocate_outputs(op, values, given, stream)
-        for i, argument in enumerate(op.arguments):
-            if argument.type == "dtype" and values[i] is None:
-                values[i] = next(values[o].dtype for o in op.outputs)
-        _launch(op, values, stream, call.tensors)
-    finally:
-        if previous != call.device:
-            runtime.use_device(previous)
+    for i, argument in enumerate(op.arguments):
+        if argument.type == "dtype" and values[i] is None:
+            values[i] = next(values[o].dtype for o in op.outputs)
+    return values, call.tensors, stream
+
+
+def _call(op, values_in, out):
+    values, tensors, stream = _read(op, values_in, out)
+    if runtime.current_device() == stream.device:
+        runtime.use_device(stream.device)       # a new thread has none yet
+        _launch(op, values, stream, tensors)
+    else:
+        with runtime.on_device(stream.device):
+            _launch(op, values, stream, tensors)
     results = [values[i] for i in op.results]
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _workspace_size(op, values_in, out):
+    """Calls phase one only."""
+    values, _, stream = _read(op, values_in, out)
+    destroy, library = [], load()
+    with runtime.on_device(stream.device):
+        try:
+            size, executor = _phase_one(op, values, destroy)
+            check("aclSetAclOpExecutorRepeatable", library.aclSetAclOpExecutorRepeatable(executor))
+            check("aclDestroyAclOpExecutor", library.aclDestroyAclOpExecutor(executor))
+        finally:
+            for function, handle in destroy:
+                function(handle)
+    return size.value
+
+
+def _phase_one(op, values, destroy):
+    handles = [make(value, destroy) for make, value in zip(op.makers, values)]
+    size, executor = ct.c_uint64(), ct.c_void_p()
+    code = op.one(*handles, ct.byref(size), ct.byref(executor))
+    if code:
+        raise AclError(op.function + "GetWorkspaceSize", code, load().message())
+    return size, executor
 
 
 def _launch(op, values, stream, tensors):
     """Both phases. Afterwards the storages know the launch."""
     destroy = []
     try:
-        handles = [make(value, destroy) for make, value in zip(op.makers, values)]
-        size, executor = ct.c_uint64(), ct.c_void_p()
-        code = op.one(*handles, ct.byref(size), ct.byref(executor))
-        if code:
-            raise AclError(op.function + "GetWorkspaceSize", code, load().message())
+        size, executor = _phase_one(op, values, destroy)
         if size.value:
             with stream.lock:
                 code = op.two(stream.workspace(size.value), size.value, executor, stream.handle)
@@ -497,12 +525,16 @@ def _function(name):
         has_default = has_default or a.default is not _MISSING
         parameters.append(f"{a.parameter}={f'_defaults[{i}]' if has_default else ''}".rstrip("="))
         names.append(a.parameter)
-    place = {"_call": _call, "_operator": op, "_defaults": [a.default for a in op.arguments]}
     source = (f"def {name}({', '.join(parameters + ['*', 'out=None'])}):\n"
               f"    return _call(_operator, ({''.join(n + ', ' for n in names)}), out)\n")
-    exec(source, place)                         # a real signature, and arguments bound by the interpreter
-    function = place[name]
+    made = []
+    for call in (_call, _workspace_size):       # compiled, so that the interpreter binds the arguments
+        place = {"_call": call, "_operator": op, "_defaults": [a.default for a in op.arguments]}
+        exec(source, place)
+        made.append(place[name])
+    function, function.workspace_size = made
     function.__doc__, function.__module__, function.operator = f"{op}\n\nCalls {op.function}.", __name__, op
+    function.workspace_size.__doc__ = "The bytes of workspace that the call would need; nothing is queued."
     return function
 
 

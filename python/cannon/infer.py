@@ -3,13 +3,14 @@
 
 A rule is a function of an operator and its arguments' values (in the order of the schema; outputs are None). It returns
 a (shape, dtype) per output, None for an output that is left out, or a list of (shape, dtype) for a list of tensors.
-Rules are found by the operator's family, as ops/*.ops name it: one rule serves all operators that share a C function.
+Rules are found by the operator's name or its family in ops/*.ops: one rule serves the operators that share a C
+function. The rules are in rules.py; that of the elementwise operators is here.
 """
 from . import dtypes
 from .tensor import Tensor
 
 SIZED_BY_DATA = {"nonzero", "masked_select", "unique", "unique2", "unique_consecutive", "unique_dim"}
-_RULES = {}
+RULES = {}
 _elementwise = {}                               # {EW_name: traits}
 BOOL, FLOAT, INT64 = dtypes.of("bool"), dtypes.of("float32"), dtypes.of("int64")
 
@@ -20,7 +21,7 @@ def set_elementwise(traits):
 
 def rule(op):
     """The rule of an operator; one that asks for `out` if there is none."""
-    return _RULES.get(op.name) or _RULES.get(op.family) or _unknown
+    return RULES.get(op.name) or RULES.get(op.family) or _unknown
 
 
 def infers(op):
@@ -29,16 +30,54 @@ def infers(op):
 
 
 def _unknown(op, values):
+    unknown(op, "its shape is not inferred")
+
+
+def unknown(op, reason):
     names = ", ".join(op.arguments[i].name for i in op.outputs)
-    raise TypeError(f"{op.name}: give {names} by out=, its shape is not inferred")
+    raise TypeError(f"{op.name}: give {names} by out=, since {reason}")
+
+
+class Call:
+    """The arguments of a call, by position in the schema or by name."""
+    __slots__ = ("op", "values")
+
+    def __init__(self, op, values):
+        self.op, self.values = op, values
+
+    def __getitem__(self, key):
+        if isinstance(key, int):
+            return self.values[key]
+        for value, argument in zip(self.values, self.op.arguments):
+            if argument.name == key:
+                return value
+        raise KeyError(key)
+
+    def get(self, *names):
+        """The value of the first of the names that the operator has; None if it has none of them."""
+        for value, argument in zip(self.values, self.op.arguments):
+            if argument.name in names:
+                return value
+        return None
+
+    @property
+    def tensors(self):
+        """The input tensors that are given."""
+        return [v for v in self.values if type(v) is Tensor]
 
 
 def of(*names):
-    """Decorates the rule of families, or of operators."""
+    """Decorates the rule of families, or of operators: a function of a Call."""
     def decorate(function):
-        _RULES.update(dict.fromkeys(names, function))
+        def rule(op, values):
+            return function(Call(op, values))
+        RULES.update(dict.fromkeys(names, rule))
         return function
     return decorate
+
+
+def like(t, dtype=None):
+    return t.shape, dtype or t.dtype
 
 
 def broadcast(shapes):
@@ -60,16 +99,28 @@ def broadcast(shapes):
     return tuple(out)
 
 
-def tensors(op, values):
-    """The input tensors."""
-    return [v for v in values if type(v) is Tensor]
+def real(dtype):
+    """The dtype of the parts of complex numbers; others stay."""
+    return {"complex64": FLOAT, "complex128": dtypes.of("float64"), "complex32": dtypes.of("float16")}.get(
+        dtype.name, dtype)
+
+
+def floating(dtype):
+    """float32 for integers and truth values; others stay."""
+    return FLOAT if dtype.kind in "biu" else dtype
+
+
+def promote(tensors):
+    dtype = tensors[0].dtype
+    for t in tensors[1:]:
+        dtype = dtypes.promote(dtype, t.dtype)
+    return dtype
 
 
 _CLASS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _OF_CLASS = {1: INT64, 2: FLOAT, 3: dtypes.of("complex64")}
 
 
-@of("elementwise")
 def elementwise(op, values):
     """Inputs broadcast; the dtype follows from the traits of the function (src/kernel/engine/elementwise_traits.def)."""
     traits = _elementwise[op.variant]
@@ -94,19 +145,13 @@ def elementwise(op, values):
                     dtype = _OF_CLASS[kind]
                 if "SCALAR_TYPED" in traits:
                     break
+    if op.variant in ("EW_abs", "EW_angle"):
+        dtype = real(dtype)
     if dtype.kind in "biu" and ("float" in traits or "BOOL_TO_FLOAT" in traits and dtype is BOOL):
         dtype = FLOAT
     return [(shape, dtype)]
 
 
-def like(*which):
-    """A rule: output k is like the input tensor that `which` tells (by position among the input tensors)."""
-    def rule(op, values):
-        ins = tensors(op, values)
-        return [(ins[k].shape, ins[k].dtype) for k in which]
-    return rule
+RULES.update(elementwise=elementwise, limited=elementwise)
 
-
-@of("cast")
-def cast(op, values):
-    return [(values[0].shape, values[1])]
+from . import rules                             # noqa: E402,F401  fills RULES

@@ -22,11 +22,11 @@ _FORMATS = {3: NCL, 4: NCHW, 5: NCDHW}          # of plain tensors by rank, as t
 class Storage:
     """Device memory that views share. `stream` and `mark` are the last launch that used it, `others` the last launches
     on other streams, {stream: number}."""
-    __slots__ = ("address", "n_bytes", "device", "stream", "mark", "others", "release")
+    __slots__ = ("address", "n_bytes", "device", "stream", "mark", "others", "release", "shared")
 
     def __init__(self, address, n_bytes, device, stream=None, release=None):
         self.address, self.n_bytes, self.device = address, n_bytes, device
-        self.stream, self.mark, self.others, self.release = stream, 0, None, release
+        self.stream, self.mark, self.others, self.release, self.shared = stream, 0, None, release, False
 
     def used(self, stream, mark):
         """A launch of that number on the stream uses the memory."""
@@ -42,10 +42,17 @@ class Storage:
                 stream.synchronize()
         self.others = None
 
+    def share(self):
+        """Others will use the memory from now on, on streams of theirs."""
+        self.wait()
+        self.shared = True
+
     def __del__(self):
         if runtime is None or runtime._closed:  # the interpreter ends
             return
         try:
+            if self.shared:
+                runtime.synchronize(self.device)
             if self.release is not None or self.others:
                 self.wait()
                 (self.release or functools.partial(runtime.free, self.address))()
@@ -90,13 +97,15 @@ class Tensor:
         import numpy as np
         if isinstance(array, Tensor):
             array = array.to(dtype or array.dtype).numpy()
-        array = np.asarray(array, None if dtype is None else np.dtype(dtypes.of(dtype)))
-        kind = dtypes.of(array.dtype)
+        array = np.asarray(array, None if dtype is None else dtypes.of(dtype).numpy)
+        self._upload(np.ascontiguousarray(array).reshape(array.shape), dtypes.of(array.dtype), device)
+
+    def _upload(self, array, dtype, device):
+        """Takes the bytes of a contiguous array."""
         device = runtime.current_device() if device is None else device
         n_bytes = max(array.nbytes, 1)
         storage = Storage(runtime.allocate(n_bytes, device), n_bytes, device)
-        self._set(storage, kind, array.shape, contiguous_strides(array.shape), 0)
-        array = np.ascontiguousarray(array)
+        self._set(storage, dtype, array.shape, contiguous_strides(array.shape), 0)
         with runtime.on_device(device):
             runtime.copy(storage.address, array.ctypes.data, array.nbytes, runtime.H2D)
 
@@ -108,6 +117,19 @@ class Tensor:
     def _view(cls, storage, dtype, shape, strides, offset, format=None):
         self = cls.__new__(cls)
         self._set(storage, dtype, shape, strides, offset, format)
+        return self
+
+    @classmethod
+    def of_bytes(cls, array, dtype, device=None):
+        """A tensor of that dtype with the bytes of an array whose elements have the dtype's size: bfloat16 from an
+        array of uint16, where NumPy doesn't have bfloat16."""
+        import numpy as np
+        kind = dtypes.of(dtype)
+        if array.dtype.itemsize != kind.size:
+            raise TypeError(f"array has elements of {array.dtype.itemsize} bytes, expected {kind.size} for {kind}")
+        self = cls.__new__(cls)
+        self._acl = None
+        self._upload(np.ascontiguousarray(array).reshape(array.shape), kind, device)
         return self
 
     @classmethod
@@ -288,8 +310,15 @@ class Tensor:
 
     def numpy(self):
         """The values as an array in host memory, after the work on the tensor."""
+        return self._download(self.dtype.numpy)
+
+    def bytes(self):
+        """The elements' bytes as an array of NumPy's void type (V2 for bfloat16), for types that NumPy doesn't
+        have."""
+        return self._download(f"V{self.dtype.size}")
+
+    def _download(self, kind):
         import numpy as np
-        kind = self.dtype.numpy
         if not self.size:
             return np.empty(self.shape, kind)
         self.storage.wait()
@@ -332,6 +361,11 @@ class Tensor:
     def __dlpack_device__(self):
         from . import dlpack
         return (dlpack.EXT_DEV, self.device)
+
+    def torch(self):
+        """An npu tensor of PyTorch on the same memory."""
+        from . import dlpack
+        return dlpack.to_torch(self)
 
     # ---- CANN's handle
 
