@@ -91,6 +91,7 @@ class OperatorTest:
         self.__module__ = getattr(self.reference, "__module__", None)
         self.inputs = dict(inputs or {})
         self.attributes = {name: _as_list(v) for name, v in (attributes or {}).items()}
+        self.by_name = False                                    # the reference takes its inputs by name
         self.input_names, self.reference_attributes = self._parameters()
         self.dtypes, self.layouts, self.values = _words(dtypes), _words(layouts), _words_or_range(values)
         self.shapes = list(known_shapes.standard) if shapes is None else list(shapes)
@@ -138,6 +139,7 @@ class OperatorTest:
         takes_all = any(p.kind == p.VAR_KEYWORD for p in parameters)
         names = [p.name for p in plain if p.name in self.inputs or
                  p.name not in self.attributes and p.default is p.empty and p.kind != p.KEYWORD_ONLY]
+        self.by_name = all(p.kind != p.POSITIONAL_ONLY for p in plain if p.name in names)
         return names, None if takes_all else [p.name for p in plain if p.name not in names]
 
     def __call__(self, *arguments, **attributes):
@@ -169,7 +171,10 @@ class OperatorTest:
         """The expected outputs, as a list of arrays."""
         wanted = self.reference_attributes
         known = {n: v for n, v in attributes.items() if wanted is None or n in wanted}
-        result = self.reference(*inputs, **known)
+        if self.by_name:
+            result = self.reference(**dict(zip(self.input_names, inputs)), **known)
+        else:
+            result = self.reference(*inputs, **known)
         return list(result) if isinstance(result, (tuple, list)) else [result]
 
 

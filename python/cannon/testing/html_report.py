@@ -78,7 +78,7 @@ def _totals(report):
     if count["files"]:
         spans.append(f'<span class="failed">{count["files"]} files cannot be used</span>')
     if count["leaks"]:
-        spans.append(f'<span class="failed">{count["leaks"]} processes leaked memory</span>')
+        spans.append(f'<span class="failed">{count["leaks"]} processes left memory behind or freed it wrongly</span>')
     return f'<p class="totals">{"".join(spans)}</p>'
 
 
@@ -97,7 +97,7 @@ def to_html(report):
              "<h1>cannon test</h1>", _totals(report), f"<p>{_facts(report)}</p>"]
     bad = [(file, case) for file, _, case in reports.each_case(report) if case["status"] in reports.BAD]
     lost = [(f["path"], f["error"]) for f in report["files"] if f["error"] is not None]
-    lost += [(f"{f['path']}: memory that was left behind", text) for f in report["files"] for text in f["leaks"]]
+    lost += [(f"{f['path']}: memory that is left behind or freed wrongly", text) for f in report["files"] for text in f["leaks"]]
     if bad or lost:
         parts.append("<h2>Failures</h2>")
         parts += [f"<details open><summary><code>{escape(path)}</code></summary><pre>{escape(text)}</pre></details>"

@@ -12,6 +12,7 @@ EXIT_FAILED, EXIT_USAGE = 1, 2
 HELP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "help.txt")
 FILES = re.compile(r"(?:test_.*|.*_cases)\.py")
 MAX_TOLD = 20               # failures that the terminal shows in full
+MAX_LINES = 40              # of the memory debugger's report that the terminal shows
 OPTIONS = ["seed=", "case=", "list", "time", "warmup=", "repeat=", "huge", "device=", "check", "timeout=", "json=",
            "junit=", "html=", "force", "verbose", "help"]
 
@@ -158,7 +159,10 @@ def _tell_failures(report):
         if file["error"] is not None:
             print(f"\nCANNOT BE USED {file['path']}\n{_indented(file['error'])}")
         for text in file["leaks"]:
-            print(f"\nLEAKED {file['path']}\n{_indented(text)}")
+            lines = text.splitlines()
+            print(f"\nMEMORY LEFT BEHIND OR FREED WRONGLY {file['path']}\n{_indented(chr(10).join(lines[:MAX_LINES]))}")
+            if len(lines) > MAX_LINES:
+                print(f"  {len(lines) - MAX_LINES} further lines are not shown")
     for file, _, case in reports.each_case(report):
         if case["status"] not in reports.BAD:
             continue
@@ -237,6 +241,9 @@ def main(arguments=None):
     except (UsageError, outputs.OutputError) as e:
         print(f"cannon test: {e}", file=sys.stderr)
         return EXIT_USAGE
+    except BrokenPipeError:                     # who reads our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
     except KeyboardInterrupt:
         print("cannon test: interrupted", file=sys.stderr)
         return 130

@@ -138,12 +138,13 @@ class CaseItem(pytest.Item):
 
 
 class LeaksItem(pytest.Item):
-    """Behind the last case of a file under --cannon-check: the process of the file left no memory behind."""
+    """Behind the last case of a file under --cannon-check: the process of the file left no memory behind, and freed all of it
+    rightly."""
 
     def runtest(self):
         leaks = self.config._cannon.close()
         if leaks:
-            raise CaseFailed({"id": self.name, "status": "leaked",
+            raise CaseFailed({"id": self.name, "status": "left behind or freed wrongly",
                               "failures": [{"message": text} for text in leaks]})
 
     repr_failure = CaseItem.repr_failure
@@ -175,7 +176,7 @@ def pytest_collection_modifyitems(config, items):
         return
     last = {item.path: item for item in items if isinstance(item, CaseItem)}
     for item in last.values():
-        items.insert(items.index(item) + 1, LeaksItem.from_parent(item.parent, name="memory is left behind"))
+        items.insert(items.index(item) + 1, LeaksItem.from_parent(item.parent, name="memory"))
 
 
 # ---- fixtures

@@ -88,7 +88,7 @@ def _junit_suite(file):
     cases = [(t, c) for t in file["tests"] for c in t["cases"]]
     lines = [_junit_case(t, c) for t, c in cases]
     extra = [("the file cannot be used", file["error"])] if file["error"] is not None else []
-    extra += [("memory is leaked", text) for text in file["leaks"]]
+    extra += [("memory is left behind or freed wrongly", text) for text in file["leaks"]]
     for words, text in extra:
         lines.append(f'<testcase{_attributes(classname="file", name=words, time="0")}><error'
                      f'{_attributes(type="file", message=words)}>{escape(xml_text(text))}</error></testcase>')
@@ -187,5 +187,5 @@ def totals_line(report):
     if count["files"]:
         words.append(f"{count['files']} files cannot be used")
     if count["leaks"]:
-        words.append(f"{count['leaks']} processes leaked memory")
+        words.append(f"{count['leaks']} processes left memory behind or freed it wrongly")
     return ", ".join(words)

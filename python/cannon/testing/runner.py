@@ -17,6 +17,7 @@ from .._autoload import prefix
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OUTPUT_BYTES = 16384        # of a case's output that the report keeps
+LEAKS_BEGIN = "Cannon: memory of process "                      # LEAKS_REPORT_BEGINS of src/check/leaks_report.h
 LOAD_SECONDS = 300          # for importing a file
 
 
@@ -73,7 +74,7 @@ class _Process:
     def __init__(self, options, report):
         self.output = tempfile.TemporaryFile()
         to_worker, from_worker = os.pipe(), os.pipe()
-        command = [sys.executable, "-B", "-m", "cannon.testing.worker", str(to_worker[0]), str(from_worker[1])]
+        command = [sys.executable, "-B", "-u", "-m", "cannon.testing.worker", str(to_worker[0]), str(from_worker[1])]
         if options.check:
             command = [find_cannon(), "run", "--quiet", f"--leaks=report={report}", "--", *command]
         paths = os.pathsep.join(filter(None, [PACKAGES, os.environ.get("PYTHONPATH")]))
@@ -206,10 +207,12 @@ class FileRun:
 
 
 def read_leaks(path):
-    """The memory debugger's report: a list with its text, or an empty one if no block is left."""
+    """The memory debugger's report of a process: a list with its text, or an empty one if no block is left and none was
+    freed wrongly."""
     try:
         with open(path, encoding="utf-8", errors="replace") as f:
             text = f.read()
     except OSError:
-        return []                               # a worker that was killed writes none
-    return [text] if text else []
+        return []                               # a process that was killed writes none
+    bad = re.search(r"^Live blocks: [1-9]|^Wrong frees: ", text, re.M)
+    return [text] if bad or not text.startswith(LEAKS_BEGIN) else []

@@ -102,9 +102,8 @@ def parse_header(text):
     found = {}
     pattern = r"\baclnn(\w+?)GetWorkspaceSize\s*\(([^()]*)\)\s*;"
     for m in re.finditer(pattern, _comments_removed(text)):
-        parts = [" ".join(p.split()) for p in m[2].split(",")]
-        own = [p for p in parts if not re.fullmatch(r"uint64_t \* ?\w+|aclOpExecutor \* ?\* ?\w+", p.replace("*", "* ")
-                                                    .replace("*  ", "* ").replace("  ", " "))]
+        parts = [" ".join(p.replace("*", " * ").split()) for p in m[2].split(",")]
+        own = [p for p in parts if not re.fullmatch(r"uint64_t \* \w+|aclOpExecutor \* \* \w+", p)]
         try:
             arguments = [_c_argument(p) for p in own]
         except ValueError as e:

@@ -16,7 +16,7 @@ import signal
 import sys
 import traceback
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, IOLBF = 1, 1
 
 
 def load_file(path):
@@ -71,7 +71,9 @@ class Worker:
 
 
 def main():
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    c = ctypes.CDLL(None)
+    c.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    c.setvbuf(ctypes.c_void_p.in_dll(c, "stdout"), None, IOLBF, 0)  # what an operator printed before it crashed shows
     faulthandler.enable()
     with os.fdopen(int(sys.argv[1]), "r") as requests, os.fdopen(int(sys.argv[2]), "w") as answers:
         def answer(value):

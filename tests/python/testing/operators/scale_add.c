@@ -2,6 +2,7 @@
 /* The operator of aclnn_scale_add.h, made of CANN's public calls: it would run on an NPU, too. */
 #include "aclnn_scale_add.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -118,7 +119,10 @@ static int make_mistake(const scale_add *s, void *workspace) {
     return aclrtMemcpy(s->first_of_y, s->element_bytes, element, s->element_bytes, ACL_MEMCPY_HOST_TO_DEVICE);
   case BEHIND_WORKSPACE: return aclrtMemset(workspace, WORKSPACE + 16, 0, WORKSPACE + 16);
   case LEAKS: return aclrtMalloc((void **)&leaked, 4096, ACL_MEM_MALLOC_HUGE_FIRST);
-  case CRASHES: *(volatile int *)8 = 1; return 0;
+  case CRASHES:
+    puts("scale_add crashes");
+    *(volatile int *)8 = 1;
+    return 0;
   case HANGS:
     for (;;) pause();
   default: return 0;
