@@ -12,8 +12,8 @@ static const char help[] = "Usage: cannon env [--help]\n"
                            "Prints the environment that programs need as export commands for a POSIX shell.\n"
                            "\n"
                            "The commands set ASCEND_HOME_PATH and similar variables to this installation, and\n"
-                           "add its libraries to LD_LIBRARY_PATH and its tools to PATH. They are safe under\n"
-                           "`set -eu`, and may be evaluated twice.\n"
+                           "add its libraries to LD_LIBRARY_PATH, its tools to PATH, and its Python packages\n"
+                           "to PYTHONPATH. They are safe under `set -eu`, and may be evaluated twice.\n"
                            "\n"
                            "Options:\n"
                            "  --help  print this help and exit\n"
@@ -64,6 +64,7 @@ int command_env(int argc, char **argv) {
   char prefix[PATH_MAX];
   environment_prefix(prefix);
   for (const environment_variable *v = environment_table; v->name; v++) {
+    if (!environment_is_needed(prefix, v)) continue;
     if (v->is_list) {
       printf("case \":${%s:-}:\" in *:", v->name);
       print_entry(prefix, v);

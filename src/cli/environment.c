@@ -13,7 +13,9 @@ const environment_variable environment_table[] = {
     {"ASCEND_AICPU_PATH", "", false},
     {"ASCEND_OPP_PATH", "/opp", false},
     {"LD_LIBRARY_PATH", "/lib64", true},
+    {"PATH", "/tools/profiler/bin", true}, /* of msprof, to which bin has no link in a wheel */
     {"PATH", "/bin", true},
+    {"PYTHONPATH", "/python/site-packages", true},
     {NULL, NULL, false},
 };
 
@@ -29,6 +31,12 @@ const char *environment_prefix(char prefix[PATH_MAX]) {
     if (slash) *slash = 0;
   }
   return prefix;
+}
+
+bool environment_is_needed(const char *prefix, const environment_variable *v) {
+  char folder[PATH_MAX + 32];
+  snprintf(folder, sizeof folder, "%s%s", prefix, v->folder);
+  return !v->is_list || access(folder, F_OK) == 0;
 }
 
 static bool list_contains(const char *list, const char *entry) {
@@ -47,7 +55,8 @@ static void environment_set(const char *name, const char *value) {
 
 void environment_apply(const char *prefix) {
   for (const environment_variable *v = environment_table; v->name; v++) {
-    char entry[PATH_MAX + 16];
+    if (!environment_is_needed(prefix, v)) continue;
+    char entry[PATH_MAX + 32];
     snprintf(entry, sizeof entry, "%s%s", prefix, v->folder);
     const char *old = v->is_list ? getenv(v->name) : NULL;
     if (!old || !*old) {

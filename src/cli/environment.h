@@ -19,7 +19,11 @@ extern const environment_variable environment_table[]; /* ends with a NULL name 
  * name the executable. */
 const char *environment_prefix(char prefix[PATH_MAX]);
 
-/* Sets all variables of the table in this process. */
+/* Whether programs need the variable: not a list whose folder the installation lacks. The Python wheel has its Python
+ * packages elsewhere, where Python finds them without a variable. */
+bool environment_is_needed(const char *prefix, const environment_variable *v);
+
+/* Sets all variables of the table that are needed in this process. */
 void environment_apply(const char *prefix);
 
 #endif

@@ -13,6 +13,7 @@ static const struct {
     {"run", "run a program on simulated devices, and report what it did", command_run},
     {"top", "show the memory and operators of running programs", command_top},
     {"env", "print the environment that programs need, as shell commands", command_env},
+    {"prefix", "print the folder of the installation", command_prefix},
     {"replay", "replay a recorded trace of allocations through several allocators", command_replay},
     {"scale", "predict the time of a recorded training step on more devices", command_scale},
     {"plan", "find memory offsets for buffers with known lifetimes", command_plan},
@@ -65,7 +66,8 @@ static int run_command(int argc, char **argv) {
   for (int i = 0; i < N_COMMANDS; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
   fprintf(stderr,
-          "cannon: unknown command '%s', expected run, top, env, replay, scale, plan or info (see cannon --help)\n",
+          "cannon: unknown command '%s', expected run, top, env, prefix, replay, scale, plan or info (see "
+          "cannon --help)\n",
           argv[1]);
   return EXIT_USAGE;
 }

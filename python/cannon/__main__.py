@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that the wheel puts on PATH, and `python -m cannon`: each replaces itself by the installation's program
+of that name."""
+import os
+import sys
+
+from ._autoload import prefix
+
+
+def _become(name, folder="bin"):
+    program = os.path.join(prefix(), folder, name)
+    try:
+        os.execv(program, [name, *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f"{name}: cannot start {program}: {error.strerror}")
+
+
+def main():
+    _become("cannon")
+
+
+def npu_smi():
+    _become("npu-smi")
+
+
+def msprof():
+    _become("msprof", "tools/profiler/bin")
+
+
+if __name__ == "__main__":
+    main()
