@@ -7,6 +7,8 @@
 #   make check                install missing packages; every test: release, clang, sanitizers, coverage, style; what CI
 #                             runs. Downloads torch_npu from PyPI (3 GB) into build/torch_npu
 #   make install PREFIX=...   an installation laid out as CANN's
+#   make wheel                the Python wheel, in build/dist; pip installs it, with all that it needs
+#   make deb                  the Debian package, in build/dist
 #   make test                 the release build's tests only, without clients' software from PyPI
 #   make check-aarch64        the tests on aarch64, cross-compiled and emulated; part of check
 #   make coverage             which lines of src the tests reach, by folder
@@ -24,7 +26,8 @@ BUILD ?= build
 PREFIX ?= /usr/local/cannon
 PACKAGES_TO_BUILD := build-essential cmake ninja-build pkg-config libcjson-dev libdw-dev libcmocka-dev \
   libucx-dev zlib1g-dev python3
-PACKAGES_TO_CHECK := clang clang-format clang-tidy libclang-rt-dev python3-numpy python3-pytest python3-venv
+PACKAGES_TO_CHECK := clang clang-format clang-tidy libclang-rt-dev python3-numpy python3-pytest python3-venv \
+  mmdebstrap
 PACKAGES_TO_CROSS := gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
 COMPILERS_gcc := -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++
 COMPILERS_aarch64 := -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/scripts/aarch64.cmake
@@ -83,6 +86,14 @@ $(BUILD)/prefix: have-packages
 install: $(BUILD)/prefix
 	@cmake --install $(BUILD) --prefix $(abspath $(PREFIX)) >/dev/null
 	@echo "installed in $(abspath $(PREFIX)); next: source $(abspath $(PREFIX))/set_env.sh"
+
+# Both pack the build folder as it is. The wheel's tools come from PyPI, into a virtual environment.
+.PHONY: wheel deb
+wheel: $(BUILD)/prefix
+	packaging/wheel/make_wheel $(BUILD) $(BUILD)/wheel-tools $(BUILD)/dist
+
+deb: $(BUILD)/prefix
+	packaging/deb/make_deb $(BUILD) $(BUILD)/dist
 
 # The demo is built as a user's project, against the installation alone. Installs missing packages.
 demo: packages run-demo

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the build folder `build` into the wheel's root, CMAKE_INSTALL_PREFIX, by way of the folder `stage`: the
-# Python packages at the root, as modules are imported from there, and all else in cannon_npu, which is the prefix.
+# Python packages at the root, as modules are imported from there, and all else in cannon_npu, which is the prefix. The
+# manual pages are in the folder `data`, too: an environment's share/man is where `man` looks.
 #
 # A wheel has no symbolic links. What an installation has links for is replaced by files that do the same:
 #   - folders of libraries: copies of the libraries with CANN's names. They have few bytes each, and take all functions
 #     from ../../lib64/libcannon.so (their RUNPATH, CMakeLists.txt)
 #   - folders of headers: headers that include the one that is meant
-#   - programs: scripts that start the one that is meant
+#   - programs: nothing. The environment's PATH has the folder of the program that is meant (src/cli/environment.c), and
+#     torch_npu looks for msprof's other files from there
 #   - other folders, which have few files: copies
 cmake_policy(VERSION 3.20)
 file(REMOVE_RECURSE ${stage})
@@ -16,6 +18,7 @@ execute_process(COMMAND ${CMAKE_COMMAND} --install ${build} --prefix ${stage} --
 file(GLOB packages ${stage}/python/site-packages/*)
 file(COPY ${packages} DESTINATION ${CMAKE_INSTALL_PREFIX})
 file(REMOVE_RECURSE ${stage}/python)
+file(COPY ${stage}/share/man DESTINATION ${data}/share)
 
 set(prefix ${CMAKE_INSTALL_PREFIX}/cannon_npu)
 file(GLOB_RECURSE paths LIST_DIRECTORIES true RELATIVE ${stage} ${stage}/*)
@@ -31,10 +34,9 @@ foreach(path IN LISTS paths)
   file(READ_SYMLINK ${stage}/${path} target)
   get_filename_component(meant ${stage}/${path}/../${target} ABSOLUTE)
   if(NOT IS_DIRECTORY ${meant})
-    file(WRITE ${prefix}/${path} "#!/bin/sh\nexec \"$(dirname \"$(readlink -f \"$0\")\")/${target}\" \"$@\"\n")
-    file(CHMOD ${prefix}/${path} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
-      WORLD_EXECUTE)
-  elseif(meant STREQUAL ${stage}/lib64)
+    continue()
+  endif()
+  if(meant STREQUAL ${stage}/lib64)
     file(GLOB libraries ${stage}/lib64/*.so)
     list(REMOVE_ITEM libraries ${stage}/lib64/libcannon.so)
     file(COPY ${libraries} DESTINATION ${prefix}/${path})

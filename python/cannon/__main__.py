@@ -7,8 +7,8 @@ import sys
 from ._autoload import prefix
 
 
-def _become(name):
-    program = os.path.join(prefix(), "bin", name)
+def _become(name, folder="bin"):
+    program = os.path.join(prefix(), folder, name)
     try:
         os.execv(program, [name, *sys.argv[1:]])
     except OSError as error:
@@ -24,7 +24,7 @@ def npu_smi():
 
 
 def msprof():
-    _become("msprof")
+    _become("msprof", "tools/profiler/bin")
 
 
 if __name__ == "__main__":

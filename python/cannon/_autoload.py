@@ -63,6 +63,11 @@ def _load():
         return
     for variable, folder in FOLDERS:
         os.environ.setdefault(variable, home + folder)
+    # torch_npu's profiler takes the first msprof of PATH and looks for its other files from there. The one that a wheel
+    # has put on PATH is a script of Python's elsewhere.
+    tools, path = os.path.join(home, "tools/profiler/bin"), os.environ.get("PATH", os.defpath)
+    if tools not in path.split(os.pathsep):
+        os.environ["PATH"] = tools + os.pathsep + path
 
 
 def load():

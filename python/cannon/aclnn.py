@@ -87,8 +87,9 @@ class Argument:
         return f"{self.type}{flags} {self.name}{default}"
 
 
-class Operator:
-    """An operator of the library: its arguments, and the functions of its two phases."""
+class Schema:
+    """An operator as ops/*.ops has it. `outputs` are the positions of the arguments that a call allocates, `results` of
+    those that it returns, `infer` is the rule for the outputs (infer.py)."""
 
     def __init__(self, name):
         self.name = name
@@ -97,9 +98,19 @@ class Operator:
         self.inputs = [i for i, a in enumerate(self.arguments) if not a.is_output]
         self.outputs = [i for i, a in enumerate(self.arguments) if a.is_output]
         self.results = self.outputs or [i for i, a in enumerate(self.arguments) if a.written]
+        self.infer = infer.rule(self)
+
+    def __repr__(self):
+        return f"{self.name}({', '.join(map(repr, self.arguments))})"
+
+
+class Operator(Schema):
+    """An operator of the library: its schema, how arguments are read and made, and the functions of its phases."""
+
+    def __init__(self, name):
+        super().__init__(name)
         self.plan = [(i, _READERS[self.arguments[i].type], self.arguments[i]) for i in self.inputs]
         self.makers = [_MAKERS[a.type] for a in self.arguments]
-        self.infer = infer.rule(self)
         self.sized_by_data = self.family in infer.SIZED_BY_DATA
         library = load()
         self.one, self.two = library.find(self.function + "GetWorkspaceSize"), library.find(self.function)
@@ -108,9 +119,6 @@ class Operator:
         self.one.restype = self.two.restype = ct.c_int
         self.one.argtypes = [_CTYPES.get(a.c_type, ct.c_void_p) for a in self.arguments] + [ct.c_void_p] * 2
         self.two.argtypes = [ct.c_void_p, ct.c_uint64, ct.c_void_p, ct.c_void_p]
-
-    def __repr__(self):
-        return f"{self.name}({', '.join(map(repr, self.arguments))})"
 
 
 # ---- reading Python values: each function returns what inference and the makers work with
@@ -557,7 +565,14 @@ def operators():
     return sorted(n for n, o in _operators.items() if library.find(o[0]) is not None)
 
 
+def table():
+    """The schemas of all operators, as the build wrote them: {name: [function, family, variant, arguments]}."""
+    return dict(_operators)
+
+
 def schema(name):
     """The operator's arguments, in the order of CANN's function (see Argument)."""
-    return list(__getattr__(name).operator.arguments)
+    if name not in _operators:
+        raise ValueError(f"there is no operator {name}")
+    return Schema(name).arguments
 

@@ -35,7 +35,7 @@ _pointer_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(("PyCapsule_
 _set_name = ct.PYFUNCTYPE(ct.c_int, ct.py_object, ct.c_char_p)(("PyCapsule_SetName", ct.pythonapi))
 _NEW, _USED = b"dltensor", b"used_dltensor"
 
-_exported = {}                                  # {address of a _Managed: [capsule, all that lives until its deleter runs]}
+_exported = {}                  # {address of a _Managed: [capsule, all that lives until its deleter runs]}
 _BY_DLPACK = {t.dlpack: t for t in reversed(dtypes.ALL)}
 
 

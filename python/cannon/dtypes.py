@@ -74,7 +74,8 @@ ALL = tuple(DType(*t) for t in (
     ("bfloat16", 27, 2, "f"), ("complex32", 33, 4, "c"), ("float8_e5m2", 35, 1, "f"), ("float8_e4m3fn", 36, 1, "f")))
 _BY_KEY = {t.name: t for t in ALL}
 _BY_KEY.update({t.code: t for t in ALL})
-_BY_KEY.update({bool: _BY_KEY["bool"], int: _BY_KEY["int64"], float: _BY_KEY["float64"], complex: _BY_KEY["complex128"]})
+_BY_KEY.update({bool: _BY_KEY["bool"], int: _BY_KEY["int64"], float: _BY_KEY["float64"]})
+_BY_KEY[complex] = _BY_KEY["complex128"]
 
 
 def of(value):

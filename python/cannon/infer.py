@@ -33,9 +33,13 @@ def _unknown(op, values):
     unknown(op, "its shape is not inferred")
 
 
+class NotInferred(TypeError):
+    """The call has to give the outputs."""
+
+
 def unknown(op, reason):
     names = ", ".join(op.arguments[i].name for i in op.outputs)
-    raise TypeError(f"{op.name}: give {names} by out=, since {reason}")
+    raise NotInferred(f"{op.name}: give {names} by out=, since {reason}")
 
 
 class Call:
@@ -122,7 +126,7 @@ _OF_CLASS = {1: INT64, 2: FLOAT, 3: dtypes.of("complex64")}
 
 
 def elementwise(op, values):
-    """Inputs broadcast; the dtype follows from the traits of the function (src/kernel/engine/elementwise_traits.def)."""
+    """Inputs broadcast; the dtype follows from the function's traits (src/kernel/engine/elementwise_traits.def)."""
     traits = _elementwise[op.variant]
     ins = [v for v in values if type(v) is Tensor]
     shape = ins[0].shape

@@ -74,7 +74,7 @@ def _cast(c):
     return [like(c[0], dtypes.of(c[1]))]
 
 
-def _with_scalars(c, scalars, dtype):
+def _with_scalars(scalars, dtype):
     """The dtype with the kinds of the scalars that take part."""
     for v in scalars:
         if v is None:
@@ -91,14 +91,14 @@ def _with_scalars(c, scalars, dtype):
 
 @of("power")
 def _power(c):
-    return [like(c[0], _with_scalars(c, [c[1]], c[0].dtype))]
+    return [like(c[0], _with_scalars([c[1]], c[0].dtype))]
 
 
 @of("clamp", "clamp_tensor", "add_relu", "list", "cross")
 def _promoted(c):
     ins = c[0] if type(c[0]) is list else c.tensors
     scalars = [v for v, a in zip(c.values, c.op.arguments) if a.type == "Scalar" and a.name != "alpha"]
-    return [(broadcast([t.shape for t in ins]), _with_scalars(c, scalars, promote(ins)))]
+    return [(broadcast([t.shape for t in ins]), _with_scalars(scalars, promote(ins)))]
 
 
 @of("addcdiv")
@@ -108,7 +108,7 @@ def _addcdiv(c):
 
 @of("divide")
 def _divide(c):
-    dtype = _with_scalars(c, [c[1]] if c.op.arguments[1].type == "Scalar" else [], promote(c.tensors))
+    dtype = _with_scalars([c[1]] if c.op.arguments[1].type == "Scalar" else [], promote(c.tensors))
     return [(broadcast([t.shape for t in c.tensors]), floating(dtype) if c["mode"] == 0 or dtype is BOOL else dtype)]
 
 
@@ -463,7 +463,7 @@ def _addmm(c):
 
 @of("addmv")
 def _addmv(c):
-    dtype = promote([c[0], c[1], c[2]])
+    dtype = _with_scalars([c["alpha"], c["beta"]], promote([c[0], c[1], c[2]]))
     return [(c[1].shape[:1], INT64 if dtype is BOOL else dtype)]
 
 
@@ -489,23 +489,29 @@ def _weight_quant(c):
     return [(c[0].shape[:-1] + (n if n > 1 else c[1].shape[-1],), c[0].dtype)]
 
 
+def _dequantized(scale):
+    return scale.dtype if scale.dtype.name == "bfloat16" else HALF
+
+
 @of("quant_matmul")
 def _quant_matmul(c):
     a, b = c[0].shape, c[1].shape
     m, n = a[-1 if c["transposeX1"] else -2], b[-2 if c["transposeX2"] else -1]
-    if c[1].dtype is INT32 and not c["transposeX2"]:
-        n *= 8                                  # 4-bit values, 8 in a word
-    dtype = dtypes.of("bfloat16") if c["scale"].dtype.name == "bfloat16" else HALF
+    if c[0].dtype is INT32 and (c[0].strides[-1] == 1) == c["transposeX1"]:
+        m *= 8
+    if c[1].dtype is INT32 and (c[1].strides[-1] == 1) != c["transposeX2"]:
+        n *= 8                                  # 4-bit values, 8 in a word along the dimension without gaps
+    dtype = INT8 if c["offset"] is not None else _dequantized(c["scale"])
     return [(broadcast([a[:-2], b[:-2]]) + (m, n), dtype)]
 
 
 @of("matmul_all_reduce")
 def _matmul_all_reduce(c):
-    x1, x2 = c[0], c[1]
-    dtype = x1.dtype if x1.dtype.kind == "f" else dtypes.of("bfloat16") if c["dequantScale"].dtype.name == "bfloat16" \
-        else HALF
-    return [(x1.shape[:-1] + x2.shape[-1:], dtype) if c.get("residual") is None else like(c["residual"])
-            for _ in c.op.outputs]
+    x1, x2, residual, x3 = c[0], c[1], c.get("residual"), c.get("x3", "x3Optional")
+    if residual is not None:
+        return [like(residual)] * len(c.op.outputs)
+    dtype = x1.dtype if x1.dtype.kind == "f" else x3.dtype if x3 is not None else _dequantized(c["dequantScale"])
+    return [(x1.shape[:-1] + x2.shape[-1:], dtype)]
 
 
 @of("triangular_solve")
@@ -1013,14 +1019,17 @@ def _quantize(c):
     return [like(c[0], dtypes.of(c["dtype"]))]
 
 
-def _packed(shape, dtype):
-    """A tensor of quantised values: int32 holds 8 values of 4 bits."""
+def _packed(c, shape, code):
+    """A tensor of quantised values of that aclDataType: int32 holds 8 values of 4 bits."""
+    if code == 29:                              # ACL_INT4
+        unknown(c.op, "there are no tensors of int4; int32 packs them")
+    dtype = dtypes.of(code)
     return (shape[:-1] + (shape[-1] // 8,) if dtype is INT32 else shape), dtype
 
 
 @of("ascend_quant", "group_quant")
 def _quantized(c):
-    return [_packed(c[0].shape, dtypes.of(c["dstType"]))]
+    return [_packed(c, c[0].shape, c["dstType"])]
 
 
 @of("dequant_bias")
@@ -1038,7 +1047,7 @@ def _anti_quant(c):
 def _dynamic_quant(c):
     kind = c.get("dstType")
     scale = (c[0].shape[:-1], FLOAT)
-    return [_packed(c[0].shape, INT8 if kind is None else dtypes.of(kind)), scale, scale][:len(c.op.outputs)]
+    return [_packed(c, c[0].shape, INT8.code if kind is None else kind), scale, scale][:len(c.op.outputs)]
 
 
 @of("trans_quant_param")

@@ -13,6 +13,7 @@ const environment_variable environment_table[] = {
     {"ASCEND_AICPU_PATH", "", false},
     {"ASCEND_OPP_PATH", "/opp", false},
     {"LD_LIBRARY_PATH", "/lib64", true},
+    {"PATH", "/tools/profiler/bin", true}, /* of msprof, to which bin has no link in a wheel */
     {"PATH", "/bin", true},
     {"PYTHONPATH", "/python/site-packages", true},
     {NULL, NULL, false},

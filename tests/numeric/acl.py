@@ -20,7 +20,8 @@ import sys
 
 import numpy as np
 
-from dtypes import DType
+import inference
+from dtypes import ALL, COMPLEX, U16, U64, DType
 
 faulthandler.enable()
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -541,8 +542,39 @@ def run(op, *args, shapes=None):
         back = workspace.fetch()
         if (back[:GUARD] != 0xA5).any() or (back[-GUARD:] != 0xA5).any():
             raise AssertionError(f"{op} wrote outside its workspace of {size.value} bytes")
+    check_inference(op, args)
     record_call(op)
     return size.value
+
+
+_DTYPES = {d.code: d for d in (*ALL, *COMPLEX, U16, U64)}
+
+
+def check_inference(op, args, ask=True):
+    """Python's shape inference, given the inputs of a call that succeeded: where its outputs differ from those of the
+    test, phase one must take them, too (with ask=False, shapes must not differ). Records "inferred OPERATOR"."""
+    def tensor(wanted):
+        return None if wanted is None else TensorList(map(tensor, wanted)) if type(wanted) is list \
+            else Tensor(_DTYPES[wanted[1].code], wanted[0])
+    try:
+        others = inference.differing(op, args)
+    except inference.Unknown:
+        return
+    if others is not None:
+        if not ask:
+            wrong = {i: w for i, w in others.items() if w and args[i] and w[0] != args[i].shape}
+            assert not wrong, f"{op}: Python infers {wrong} for {args}"
+            record_call("inferred " + op)
+            return
+        args = [tensor(others[i]) if i in others else a for i, a in enumerate(args)]
+        place(args, params(op))
+        size, executor = ct.c_uint64(0), ct.c_void_p()
+        code, destroy = call_phase_one(op, args, ct.byref(size), ct.byref(executor))
+        destroy()
+        check(f"{op} with the outputs {others} that Python infers", code)
+        check(op, lib().aclSetAclOpExecutorRepeatable(executor))
+        check("aclDestroyAclOpExecutor", lib().aclDestroyAclOpExecutor(executor))
+    record_call("inferred " + op)
 
 
 def _take_back(op, block, views):

@@ -7,13 +7,15 @@ computed by default, so that the reference's own rounding does not count as the 
 """
 import numpy as np
 
+from .. import dtypes as known
+
 
 class DType:
     """A data type. kind: f (float), i (integer), b (bool) or c (complex). For floats, numbers are 0.1xxx * 2**e with
     `digits` binary digits and emin <= e <= emax, in frexp's convention. code: CANN's aclDataType."""
 
-    def __init__(self, name, code, storage, kind, digits=0, emin=0, emax=0, values=None, wide=None):
-        self.name, self.code, self.kind = name, code, kind
+    def __init__(self, name, storage, kind, digits=0, emin=0, emax=0, values=None, wide=None):
+        self.name, self.code, self.kind = name, known.of(name).code, kind
         self.storage = np.dtype(storage)
         self.values = np.dtype(values or storage)
         self.wide = np.dtype(wide or values or storage)
@@ -75,21 +77,21 @@ class DType:
 
 _F64 = np.float64
 ALL = (
-    DType("float32", 0, np.float32, "f", 24, -125, 128, wide=_F64),
-    DType("float16", 1, np.float16, "f", 11, -13, 16, wide=_F64),
-    DType("int8", 2, np.int8, "i"),
-    DType("int32", 3, np.int32, "i"),
-    DType("uint8", 4, np.uint8, "i"),
-    DType("int16", 6, np.int16, "i"),
-    DType("uint16", 7, np.uint16, "i"),
-    DType("uint32", 8, np.uint32, "i"),
-    DType("int64", 9, np.int64, "i"),
-    DType("uint64", 10, np.uint64, "i"),
-    DType("float64", 11, np.float64, "f", 53, -1021, 1024),
-    DType("bool", 12, np.uint8, "b", values=np.bool_),
-    DType("complex64", 16, np.complex64, "c", wide=np.complex128),
-    DType("complex128", 17, np.complex128, "c"),
-    DType("bfloat16", 27, np.uint16, "f", 8, -125, 128, values=np.float32, wide=_F64),
+    DType("float32", np.float32, "f", 24, -125, 128, wide=_F64),
+    DType("float16", np.float16, "f", 11, -13, 16, wide=_F64),
+    DType("int8", np.int8, "i"),
+    DType("int32", np.int32, "i"),
+    DType("uint8", np.uint8, "i"),
+    DType("int16", np.int16, "i"),
+    DType("uint16", np.uint16, "i"),
+    DType("uint32", np.uint32, "i"),
+    DType("int64", np.int64, "i"),
+    DType("uint64", np.uint64, "i"),
+    DType("float64", np.float64, "f", 53, -1021, 1024),
+    DType("bool", np.uint8, "b", values=np.bool_),
+    DType("complex64", np.complex64, "c", wide=np.complex128),
+    DType("complex128", np.complex128, "c"),
+    DType("bfloat16", np.uint16, "f", 8, -125, 128, values=np.float32, wide=_F64),
 )
 _BY_NAME = {d.name: d for d in ALL}
 _SHORT = {"float": "float32", "double": "float64", "half": "float16", "bf16": "bfloat16", "fp16": "float16",
@@ -101,12 +103,10 @@ def find(name):
     """The data type of a name, a NumPy dtype or a PyTorch dtype. Raises ValueError for others."""
     if isinstance(name, DType):
         return name
-    text = name if isinstance(name, str) else str(name) if str(name).startswith("torch.") else np.dtype(name).name
-    text = text.rsplit(".", 1)[-1]
-    text = _SHORT.get(text, text)
-    if text not in _BY_NAME:
-        raise ValueError(f"dtype is {name!r}, expected one of {', '.join(sorted(_BY_NAME))}")
-    return _BY_NAME[text]
+    try:
+        return _BY_NAME[known.of(_SHORT.get(name, name) if isinstance(name, str) else name).name]
+    except (TypeError, KeyError):
+        raise ValueError(f"dtype is {name!r}, expected one of {', '.join(sorted(_BY_NAME))}") from None
 
 
 def common(dtypes):
