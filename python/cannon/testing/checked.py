@@ -47,7 +47,8 @@ def check_operator(operator, *inputs, expected, out_dtype=None, tolerance=None, 
                          library=library, schema=schema, shapes=[()])
     test.file = "."                             # a library's path is relative to the working folder
     case = Case(test, tuple(dtypes.find("float32") if d is None else d.dtype for d in flat),
-                tuple(None if d is None else d.placement.shape for d in flat), "contiguous", "normal", attributes, 0, False)
+                tuple(None if d is None else d.placement.shape for d in flat), "contiguous", "normal", attributes, 0,
+                False)
     outputs, failures, _ = run_case.run_operator(case, run_case.Options(device), drawn, wanted)
     failures = run_case.judge(case, outputs, wanted)[0] + failures
     if failures:

@@ -63,8 +63,8 @@ def tolerance_for(given, dtype):
 
 
 class Comparison:
-    """The outcome. first: None, or (index, expected, actual, ulps) of the first wrong element in row-major order; worst:
-    the largest error among all finite elements, in ULPs."""
+    """The outcome. first: None, or (index, expected, actual, ulps) of the first wrong element in row-major order.
+    worst: the largest error among all finite elements, in ULPs."""
 
     def __init__(self, n):
         self.n, self.n_wrong, self.first, self.worst = n, 0, None, 0.0

@@ -76,7 +76,8 @@ def _expect(good, name, value, expected):
 
 
 class OperatorTest:
-    """A test as operator_test makes it. `name` is the name that it has in its module. Calling it calls the reference."""
+    """A test as operator_test makes it. `name` is the name that it has in its module. Calling it calls the
+    reference."""
 
     def __init__(self, operator, *, dtypes, shapes, layouts, values, attributes, inputs, out_dtype, tolerance, where,
                  limit, error, precision, arrays, bytes, flops, library, schema, reference):
@@ -179,8 +180,8 @@ class OperatorTest:
 
 
 def _words_or_range(given):
-    return [given] if isinstance(given, tuple) and len(given) == 2 and not any(isinstance(v, (str, tuple)) for v in given) \
-        else _words(given)
+    is_range = isinstance(given, tuple) and len(given) == 2 and not any(isinstance(v, (str, tuple)) for v in given)
+    return [given] if is_range else _words(given)
 
 
 def _find_reference(reference, arrays):

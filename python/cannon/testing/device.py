@@ -99,8 +99,8 @@ class Block:
 
 
 class DeviceTensor:
-    """A tensor of a call: dtype (testing.dtypes) and placement (testing.layouts) in a Block. `written`: the operator may
-    write its elements."""
+    """A tensor of a call: dtype (testing.dtypes) and placement (testing.layouts) in a Block. `written`: the operator
+    may write its elements."""
 
     def __init__(self, device, name, dtype, placement, written=False):
         self.name, self.dtype, self.placement, self.written = name, dtype, placement, written

@@ -26,7 +26,8 @@ pre { background: var(--panel); border: 1px solid var(--line); border-radius: 6p
   white-space: pre-wrap; overflow-wrap: anywhere; }
 details { border: 1px solid var(--line); border-radius: 6px; margin: .5em 0; padding: .4em .8em; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
-.passed { color: var(--good); } .failed, .error, .crashed, .timeout { color: var(--bad); } .skipped { color: var(--odd); }
+.passed { color: var(--good); } .skipped { color: var(--odd); }
+.failed, .error, .crashed, .timeout { color: var(--bad); }
 .totals span { display: inline-block; margin-right: 1.5em; font-size: 1.2em; font-weight: 600; }
 """
 
@@ -35,8 +36,11 @@ def _table(head, rows, n_text):
     """rows: lists of texts. The first n_text columns hold text."""
     kind = lambda i: ' class="text"' if i < n_text else ""
     cells = lambda tag, row: "".join(f"<{tag}{kind(i)}>{escape(cell)}</{tag}>" for i, cell in enumerate(row))
-    body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f'<div class="scroll"><table>\n<thead><tr>{cells("th", head)}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
+    return _scrolled(f'<tr>{cells("th", head)}</tr>', "\n".join(f"<tr>{cells('td', row)}</tr>" for row in rows))
+
+
+def _scrolled(head, body):
+    return f'<div class="scroll"><table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody></table></div>'
 
 
 def _failure(file, case):
@@ -54,8 +58,9 @@ def _case_rows(cases):
     rows = []
     for c in cases:
         worst = c.get("worst_ulps")
-        rows.append(f'<tr><td class="text"><code>{escape(c["id"])}</code></td><td class="text {c["status"]}">{c["status"]}'
-                    f'</td><td>{"" if worst is None else reports.figure(worst)}</td>'
+        rows.append(f'<tr><td class="text"><code>{escape(c["id"])}</code></td>'
+                    f'<td class="text {c["status"]}">{c["status"]}</td>'
+                    f'<td>{"" if worst is None else reports.figure(worst)}</td>'
                     f'<td>{escape(reports.seconds_text(c["seconds"]))}</td>'
                     f'<td class="text">{escape(reports.message(c))}</td></tr>')
     return "\n".join(rows)
@@ -68,8 +73,7 @@ def _test(test):
     head = '<tr><th class="text">case</th><th class="text">status</th><th>worst ULPs</th><th>time</th>' \
            '<th class="text">message</th></tr>'
     return f"<details><summary><b>{escape(test['name'])}</b> of {escape(test['operator'])}: {words}</summary>\n" \
-           f'<div class="scroll"><table>\n<thead>{head}</thead>\n<tbody>\n{_case_rows(cases)}\n</tbody></table></div>\n' \
-           "</details>"
+           f"{_scrolled(head, _case_rows(cases))}\n</details>"
 
 
 def _totals(report):
@@ -97,7 +101,8 @@ def to_html(report):
              "<h1>cannon test</h1>", _totals(report), f"<p>{_facts(report)}</p>"]
     bad = [(file, case) for file, _, case in reports.each_case(report) if case["status"] in reports.BAD]
     lost = [(f["path"], f["error"]) for f in report["files"] if f["error"] is not None]
-    lost += [(f"{f['path']}: memory that is left behind or freed wrongly", text) for f in report["files"] for text in f["leaks"]]
+    lost += [(f"{f['path']}: memory that is left behind or freed wrongly", text)
+             for f in report["files"] for text in f["leaks"]]
     if bad or lost:
         parts.append("<h2>Failures</h2>")
         parts += [f"<details open><summary><code>{escape(path)}</code></summary><pre>{escape(text)}</pre></details>"

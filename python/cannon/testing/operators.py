@@ -228,8 +228,8 @@ class Call:
         return handle
 
     def run(self, between=None):
-        """Both phases, and waits. Returns (seconds of phase one, seconds from phase two to the end of the work, bytes of
-        workspace). between: a function that is called before and after phase two, with the number of the call."""
+        """Both phases, and waits. Returns (seconds of phase one, seconds from phase two to the end of the work, bytes
+        of workspace). between: a function that is called with 0 before phase two, and with 1 after it."""
         op, library = self.operator, load()
         size, executor = ct.c_uint64(), ct.c_void_p()
         start = time.perf_counter()

@@ -14,7 +14,8 @@ import tempfile
 #: kind: (words, what files of the kind begin with)
 KINDS = {
     "json": ("JSON that cannon wrote", '{\n\t"written_by":\t"cannon '),
-    "junit": ("JUnit XML that cannon wrote", '<?xml version="1.0" encoding="UTF-8"?>\n<!-- written by cannon test -->\n'),
+    "junit": ("JUnit XML that cannon wrote",
+              '<?xml version="1.0" encoding="UTF-8"?>\n<!-- written by cannon test -->\n'),
     "html": ("a page that cannon test wrote",
              '<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>cannon test'),
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plugin for pytest: collects the tests that `operator_test` defines, in test_*.py and in *_cases.py, and has fixtures
-for other tests on a device.
+"""A plugin for pytest: collects the tests that `operator_test` defines, in test_*.py and in *_cases.py, and has
+fixtures for other tests on a device.
 
 Cases run in a process of their own per file, as under `cannon test`; --cannon-in-process runs them in pytest's. The
 fixtures use the device from pytest's process:
@@ -138,8 +138,8 @@ class CaseItem(pytest.Item):
 
 
 class LeaksItem(pytest.Item):
-    """Behind the last case of a file under --cannon-check: the process of the file left no memory behind, and freed all of it
-    rightly."""
+    """Behind the last case of a file under --cannon-check: the process of the file left no memory behind, and freed
+    none wrongly."""
 
     def runtest(self):
         leaks = self.config._cannon.close()

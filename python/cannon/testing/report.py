@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcome of a run as a dictionary (report.schema.json), and its formats: JSON, JUnit XML and the terminal's tables.
+"""The outcome of a run as a dictionary (report.schema.json), and its formats: JSON, JUnit XML and the terminal's
+tables.
 
 A report has files, a file has tests, and a test has cases (run_case.run_case).
 """

@@ -159,8 +159,9 @@ def _make_tensors(case, schema, device, drawn, wanted, tensors, everything, outp
     inputs = schema.inputs
     if len(inputs) != len(drawn):
         named = ", ".join(a.name for a in inputs)
-        raise operators.UnknownOperator(f"the reference has {len(drawn)} inputs ({', '.join(case.test.input_names)}), but "
-                                        f"the operator has {len(inputs)} ({named}): {schema}")
+        ours = ", ".join(case.test.input_names)
+        raise operators.UnknownOperator(f"the reference has {len(drawn)} inputs ({ours}), but the operator has "
+                                        f"{len(inputs)} ({named}): {schema}")
     if len(schema.outputs) != len(wanted):
         named = ", ".join(a.name for a in schema.outputs)
         raise operators.UnknownOperator(f"the reference returned {len(wanted)} outputs, but the operator has "

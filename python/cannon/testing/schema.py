@@ -70,8 +70,8 @@ def _comments_removed(text):
 
 
 def _written(name, is_const):
-    """Whether an argument of a C declaration is an output: by CANN's conventions of names, and by const where the author
-    uses it."""
+    """Whether an argument of a C declaration is an output: by CANN's conventions of names, and by const where the
+    author uses it."""
     return not is_const or bool(re.match(r"out(?![a-z])", name) or re.search(r"Out\d*$", name))
 
 

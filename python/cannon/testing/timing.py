@@ -48,7 +48,8 @@ class _Events:
 
 
 def _of(given, case, default):
-    return default if given is None else given(case) if callable(given) else given
+    value = default if given is None else given(case) if callable(given) else given
+    return value.item() if hasattr(value, "item") else value   # NumPy's number
 
 
 def spread(seconds):

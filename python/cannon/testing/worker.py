@@ -57,7 +57,8 @@ class Worker:
         for test in tests:
             made = test.cases(request["seed"], request["huge"])
             self.cases.update({(test.name, case.id): case for case in made})
-            listed.append({"name": test.name, "operator": test.operator_name, "cases": [self.describe(c) for c in made]})
+            listed.append({"name": test.name, "operator": test.operator_name,
+                           "cases": [self.describe(c) for c in made]})
         self.answer = {"environment": environment(request["device"]), "tests": listed}
 
     def run(self, request):

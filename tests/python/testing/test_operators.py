@@ -22,7 +22,7 @@ def add(x, y, alpha):
 broadcast = operator_test("Mul", reference=np.multiply, shapes=shapes.broadcast, dtypes="float32 int64", limit=30)
 
 @operator_test("Matmul", shapes=shapes.matmul((2, 3, 4), (7, 1, 5)), attributes={"cubeMathType": 0}, values="normal",
-               dtypes="float32 float16", flops=lambda case: 2 * case.shapes[0][0] * case.shapes[0][1] * case.shapes[1][1],
+               dtypes="float32 float16", flops=lambda case: 2 * np.prod(case.shapes[0]) * case.shapes[1][1],
                tolerance=lambda case: Tolerance(ulp=4, absolute=1e-5 if case.dtype == "float32" else 0.02))
 def matmul(a, b):
     return a @ b
@@ -158,8 +158,8 @@ class Own(FolderTest):
         self.assertEqual((failure["index"], failure["n_wrong"], failure["n"]), ([0, 2], 1, 12))
         # At most the lowest seven bits are others.
         self.assertTrue(1 <= failure["ulps"] <= 128.5, failure)
-        self.assertRegex(failure["message"], r"^element \[0, 2\] is \S+, expected \S+ \(\S+ ULPs\); 1 of 12 elements are "
-                         "wrong$")
+        self.assertRegex(failure["message"], r"^element \[0, 2\] is \S+, expected \S+ \(\S+ ULPs\); 1 of 12 elements "
+                         "are wrong$")
         self.assertEqual(len({i.split("-")[1] for i in bad}), 1, "shapes with three elements only")
 
     def test_nan(self):
@@ -212,7 +212,8 @@ class Own(FolderTest):
         self.assertRegex(self.output, r"\n5 passed, 5 crashed\n$")
 
     def test_hang(self):
-        bad = self.failing("HANGS", "timeout", "--timeout", "1", "--case", "scale_add[float32-*-contiguous-normal-scale=0.5-*")
+        some = "scale_add[float32-*-contiguous-normal-scale=0.5-*"
+        bad = self.failing("HANGS", "timeout", "--timeout", "1", "--case", some)
         self.assertEqual(list(bad), ["scale_add[float32-3x4-contiguous-normal-scale=0.5-fault=10-seed0]"])
         self.assertIn("had not finished after 1 s", next(iter(bad.values()))["message"])
         self.assertIn("3 passed, 1 timeout", self.output)
@@ -227,7 +228,8 @@ class Own(FolderTest):
         library.parent.mkdir()
         shutil.copy(opp_folder() / "op_api/lib/libcust_opapi.so", library)
         text = BEGIN + '''
-@operator_test("aclnnScaleAdd", library="build/libmine.so", {schema}shapes=[(3,)], attributes={{"scale": 2.0, "fault": 0}})
+@operator_test("aclnnScaleAdd", library="build/libmine.so", {schema}shapes=[(3,)],
+               attributes={{"scale": 2.0, "fault": 0}})
 def mine(x, y, scale):
     return x + scale * y
 '''
@@ -251,8 +253,8 @@ class Wrong(FolderTest):
         one = 'shapes=[(3,)], layouts="contiguous", values="normal"'
         self.problem(f'x = operator_test("NotThere", reference=np.exp, {one})',
                      "there is no operator aclnnNotThere in the installation", "ERROR x[")
-        self.problem(f'x = operator_test("Add", reference=np.exp, {one})', "the reference has 1 inputs (input1), but the "
-                     "operator has 2 (self, other)")
+        self.problem(f'x = operator_test("Add", reference=np.exp, {one})', "the reference has 1 inputs (input1), but "
+                     "the operator has 2 (self, other)")
         self.problem(f'x = operator_test("Exp", reference=np.exp, {one}, attributes={{"speed": 3}})',
                      "the operator has no attribute speed")
         self.problem(f'@operator_test("Exp", {one})\ndef x(a):\n    return 1 / 0', "the reference raised "
@@ -273,8 +275,8 @@ class Wrong(FolderTest):
                      "output 0 has shape (2,), expected (3,)")
         self.problem(f"x = operator_test(lambda a: (a, a), reference=np.positive, {one})",
                      "the operator returned 2 outputs, expected 1")
-        self.problem(f"def f(a):\n    print('seen')\n    raise KeyError('k')\nx = operator_test(f, reference=np.positive, "
-                     f"{one})", "KeyError: 'k'", "seen")
+        self.problem("def f(a):\n    print('seen')\n    raise KeyError('k')\n"
+                     f"x = operator_test(f, reference=np.positive, {one})", "KeyError: 'k'", "seen")
 
 
 class CommandLine(FolderTest):
@@ -317,9 +319,11 @@ class CommandLine(FolderTest):
         self.assertIn("1 failed\n", repeated)
 
     def test_wrong(self):
-        for arguments, words in (([], "no folder or file of tests"), (["nowhere"], "there is no file or folder nowhere"),
-                                 ([".", "--sed", "3"], "option --sed not recognized"), ([".", "--seed", "x"], "--seed is 'x'"),
-                                 ([".", "--case", "nothing"], "no case has that id"), ([".", "--repeat", "0"], "--repeat")):
+        for arguments, words in (([], "no folder or file of tests"),
+                                 (["nowhere"], "there is no file or folder nowhere"),
+                                 ([".", "--sed", "3"], "option --sed not recognized"),
+                                 ([".", "--seed", "x"], "--seed is 'x'"), ([".", "--repeat", "0"], "--repeat"),
+                                 ([".", "--case", "nothing"], "no case has that id")):
             done = self.cannon_test(*arguments, status=2)
             self.assertIn(words, done.stderr)
             self.assertTrue(done.stderr.startswith("cannon test: "), done.stderr)

@@ -228,8 +228,8 @@ def made(reference=np.add, **arguments):
 
 class Cases(unittest.TestCase):
     def test_every_combination(self):
-        test = made(dtypes="float32 int32", shapes=[(3, 4), (1,)], layouts="contiguous transposed", values="normal zeros",
-                    attributes={"alpha": [1, 2]})
+        test = made(dtypes="float32 int32", shapes=[(3, 4), (1,)], layouts="contiguous transposed",
+                    values="normal zeros", attributes={"alpha": [1, 2]})
         ids = [case.id for case in test.cases()]
         # (1,) cannot be transposed.
         self.assertEqual(len(ids), 2 * (2 + 1) * 2 * 2)
@@ -292,7 +292,8 @@ class Cases(unittest.TestCase):
     def test_wrong_arguments_are_named(self):
         for wrong, words in (({"dtypes": "float31"}, "float31"), ({"shapes": [5]}, "an entry of shapes is 5"),
                              ({"shapes": [((1,), (2,), (3,))]}, "3 shapes, expected a shape for each of the 2 inputs"),
-                             ({"layouts": "upside"}, "upside"), ({"values": "norml"}, "norml"), ({"shapes": []}, "shapes"),
+                             ({"layouts": "upside"}, "upside"), ({"values": "norml"}, "norml"),
+                             ({"shapes": []}, "shapes"),
                              ({"inputs": {"q": Input()}, "reference": lambda x: x}, "inputs is 'q'"),
                              ({"tolerance": 3}, "tolerance is 3"), ({"limit": 0}, "limit is 0"),
                              ({"precision": "high"}, "precision is 'high'"), ({"shapes": [(-1,)]}, "-1")):

@@ -45,8 +45,8 @@ def test_wrong(cannon_op):
 
 class Plugin(FolderTest):
     def pytest(self, *arguments, status=0, **variables):
-        done = subprocess.run([sys.executable, "-m", "pytest", "-p", "cannon.testing.pytest_plugin", "-p",
-                               "no:cacheprovider", *map(str, arguments)], capture_output=True, text=True, cwd=self.folder,
+        command = [sys.executable, "-m", "pytest", "-p", "cannon.testing.pytest_plugin", "-p", "no:cacheprovider"]
+        done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, cwd=self.folder,
                               timeout=100, env=support.environment(PYTHONPATH=str(support.PACKAGES), **variables))
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout

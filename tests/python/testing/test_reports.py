@@ -161,9 +161,11 @@ class EveryStatus(FolderTest):
             self.assertIn(words, page.text)
 
     def test_names_are_escaped_too(self):
-        case = {"id": NASTY, "dtypes": [NASTY], "shapes": [], "layout": NASTY, "values": NASTY, "attributes": {}, "seed": 0,
-                "status": "failed", "failures": [{"kind": NASTY, "message": NASTY, "trace": NASTY}], "seconds": 1.0}
-        report = {"written_by": "cannon test", "seed": 0, "environment": {"soc": NASTY, "python": NASTY, "numpy": NASTY},
+        case = {"id": NASTY, "dtypes": [NASTY], "shapes": [], "layout": NASTY, "values": NASTY, "attributes": {},
+                "seed": 0, "status": "failed", "seconds": 1.0,
+                "failures": [{"kind": NASTY, "message": NASTY, "trace": NASTY}]}
+        report = {"written_by": "cannon test", "seed": 0,
+                  "environment": {"soc": NASTY, "python": NASTY, "numpy": NASTY},
                   "files": [{"path": NASTY, "error": NASTY, "leaks": [NASTY],
                              "tests": [{"name": NASTY, "operator": NASTY, "cases": [case]}]}]}
         page = Page(html_report.to_html(report))
