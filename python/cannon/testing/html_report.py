@@ -60,7 +60,7 @@ def _case_rows(cases):
         worst = c.get("worst_ulps")
         rows.append(f'<tr><td class="text"><code>{escape(c["id"])}</code></td>'
                     f'<td class="text {c["status"]}">{c["status"]}</td>'
-                    f'<td>{"" if worst is None else reports.figure(worst)}</td>'
+                    f'<td>{"" if worst is None else format(worst, ".3g")}</td>'
                     f'<td>{escape(reports.seconds_text(c["seconds"]))}</td>'
                     f'<td class="text">{escape(reports.message(c))}</td></tr>')
     return "\n".join(rows)

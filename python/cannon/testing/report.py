@@ -174,7 +174,7 @@ def summary_rows(report):
                 is_float = "float" in dtype or "complex" in dtype
                 rows.append([test["name"], test["operator"], dtype, str(len(cases)), str(status.count("passed")),
                              str(sum(status.count(s) for s in BAD)), str(status.count("skipped")),
-                             figure(worst) if worst is not None and is_float else "",
+                             f"{worst:.3g}" if worst is not None and is_float else "",
                              seconds_text(sum(c["seconds"] for c in cases))])
     return rows
 

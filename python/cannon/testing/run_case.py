@@ -252,7 +252,7 @@ def _number(value):
 def _mismatch(name, result, comparison, many):
     index, want, got, ulps = result.first
     more = f" ({ulps:.3g} ULPs)" if np.isfinite(ulps) and comparison.kind in "fc" else ""
-    text = (f"{name if many else 'element'} {list(index)} is {got!r}, expected {want!r}{more}; "
+    text = (f"{name if many else 'element'} {list(index)} is {got!s}, expected {want!s}{more}; "
             f"{result.n_wrong} of {result.n} elements are wrong")
     return {"kind": "mismatch", "message": text, "output": name, "index": list(index), "expected": _number(want),
             "actual": _number(got), "ulps": float(ulps) if np.isfinite(ulps) else None, "n_wrong": result.n_wrong,
