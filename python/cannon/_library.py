@@ -11,6 +11,8 @@ import ctypes as ct
 import glob
 import os
 
+from ._autoload import prefix
+
 NAMES = ("libascendcl.so", "libnnopbase.so", "libopapi.so")
 REPEAT_INITIALIZE = 100002                      # ACL_ERROR_REPEAT_INITIALIZE
 
@@ -118,9 +120,7 @@ def _folders():
         if os.environ.get(variable):
             yield os.environ[variable]
     yield None
-    here = os.path.dirname(os.path.abspath(__file__))
-    for up in ("../../..", "../cannon_npu"):     # in an installation, and in the wheel
-        yield os.path.normpath(os.path.join(here, up))
+    yield prefix()
 
 
 def _open():

@@ -97,7 +97,8 @@ class Schema:
         self.arguments = [Argument(name, i, *a) for i, a in enumerate(args)]
         self.inputs = [i for i, a in enumerate(self.arguments) if not a.is_output]
         self.outputs = [i for i, a in enumerate(self.arguments) if a.is_output]
-        self.results = self.outputs or [i for i, a in enumerate(self.arguments) if a.written]
+        self.written = [i for i, a in enumerate(self.arguments) if a.written]
+        self.results = self.outputs or self.written
         self.infer = infer.rule(self)
 
     def __repr__(self):
@@ -470,7 +471,14 @@ def _phase_one(op, values, destroy):
 
 def _launch(op, values, stream, tensors):
     """Both phases. Afterwards the storages know the launch."""
-    destroy = []
+    destroy, written = [], []
+    for i in op.written:
+        value = values[i]
+        written += value if type(value) is list else (value,) if value is not None else ()
+    for t in tensors:
+        t.storage.order(stream, False)
+    for t in written:
+        t.storage.order(stream, True)
     try:
         size, executor = _phase_one(op, values, destroy)
         if size.value:
@@ -486,12 +494,9 @@ def _launch(op, values, stream, tensors):
         for function, handle in destroy:
             function(handle)
     for t in tensors:
-        t.storage.used(stream, mark)
-    for i in op.results:
-        value = values[i]
-        for t in value if type(value) is list else (value,):
-            if t is not None:
-                t.storage.used(stream, mark)
+        t.storage.used(stream, mark, False)
+    for t in written:
+        t.storage.used(stream, mark, True)
     if op.sized_by_data:
         _take_shapes(op, values, stream)
 

@@ -18,7 +18,7 @@ import weakref
 
 from ._library import AclError, check, load
 
-H2D, D2H, D2D = 1, 2, 3
+H2D, D2H = 1, 2
 HBM = 1                                         # ACL_HBM_MEM
 DEAD_BYTES = 256 << 20                          # a stream with more memory of dead tensors is synchronised
 
@@ -250,7 +250,7 @@ def free(address):
 
 
 def copy(to, source, n_bytes, kind):
-    """Copies now; kind is H2D, D2H or D2D."""
+    """Copies now; kind is H2D or D2H."""
     if n_bytes:
         check("aclrtMemcpy", load().aclrtMemcpy(to, n_bytes, source, n_bytes, kind))
 
