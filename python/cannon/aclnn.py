@@ -17,6 +17,7 @@ import ctypes as ct
 import json
 import operator
 import os
+import re
 import threading
 
 from . import dtypes, infer, runtime
@@ -125,7 +126,8 @@ class Operator(Schema):
 # ---- reading Python values: each function returns what inference and the makers work with
 
 def _type_error(argument, value, expected):
-    return TypeError(f"{argument.name} is {type(value).__name__} {value!r:.60}, expected {expected}")
+    what = f"of shape {tuple(value.shape)}" if hasattr(value, "shape") else " ".join(repr(value).split())[:60]
+    return TypeError(f"{argument.name} is {type(value).__name__} {what}, expected {expected}")
 
 
 def _read_tensor(value, argument, call):
@@ -562,6 +564,50 @@ def __getattr__(name):
 
 def __dir__():
     return sorted(set(globals()) | set(_operators))
+
+
+_SCHEMA = re.compile(r"(\w+)\((.*)\)$")
+_ARGUMENT = re.compile(r"(\w+)([!&]?\??) (\w+)$")
+_C_TYPES = {"int": "int64_t", "float": "double", "bool": "bool", "string": "char *", "dtype": "aclDataType"}
+
+
+def add(schema, library=None, infer=None):
+    """Adds an operator of the user's: a schema line as in ops/*.ops, such as "Scale(Tensor x, float factor, Tensor!
+    out)". Its functions aclnnScaleGetWorkspaceSize and aclnnScale are in `library` (a path), or in those of
+    ASCEND_CUSTOM_OPP_PATH. In C, `int` is int64_t and `float` is double, as CANN's generator has them; C's own names
+    int32_t, int8_t and double may be given. `infer` gets what the function gets and returns the output as (shape,
+    dtype), or a list of outputs; without it, calls give out=. Returns the function."""
+    matched = _SCHEMA.match(schema.strip())
+    parts = [_ARGUMENT.match(p.strip()) for p in matched[2].split(",")] if matched else [None]
+    arguments = []
+    for part in parts:
+        kind = part and {"double": "float", "int32_t": "int", "int8_t": "int"}.get(part[1], part[1])
+        if kind not in _READERS:
+            raise ValueError(f"{schema!r}: expected Name(Type name, ...) with the types {', '.join(_READERS)}")
+        arguments.append([kind, part[2], part[3], part[1] if part[1] in _CTYPES and part[1] not in _C_TYPES
+                          else _C_TYPES.get(kind, "")])
+    name = matched[1]
+    if library is not None:
+        load().custom.insert(0, ct.CDLL(os.path.abspath(library), ct.RTLD_GLOBAL))
+    with _lock:
+        before = _operators.get(name)
+        _operators[name] = ["aclnn" + name, "", "", arguments]
+        try:
+            globals()[name] = function = _function(name)
+        except AttributeError:
+            del _operators[name]
+            if before is not None:
+                _operators[name] = before
+            raise
+    if infer is not None:
+        op = function.operator
+
+        def rule(op, values):
+            outputs = infer(*(values[i] for i in op.inputs))
+            return [(tuple(shape), dtypes.of(dtype)) for shape, dtype in
+                    (outputs if isinstance(outputs, list) else [outputs])]
+        op.infer = rule
+    return function
 
 
 def operators():
