@@ -11,6 +11,7 @@ gone, the stream's next allocations may use it at once, in the stream's order, a
 synchronised.
 """
 import atexit
+import collections
 import ctypes as ct
 import itertools
 import threading
@@ -20,7 +21,7 @@ from ._library import AclError, check, load
 
 H2D, D2H = 1, 2
 HBM = 1                                         # ACL_HBM_MEM
-DEAD_BYTES = 256 << 20                          # a stream with more memory of dead tensors is synchronised
+DEAD_BYTES, DEAD_BLOCKS = 256 << 20, 4096       # a stream with more memory of dead tensors is synchronised
 
 _closed = False                                 # the interpreter ends: nothing is freed or destroyed any more
 _live = {}                                      # {address: device} of all memory that is allocated here
@@ -86,8 +87,8 @@ class Stream:
         self.handle, self._owned = handle, False
         self.counter = itertools.count(1).__next__
         self.synced = 0                         # the highest number of a completed synchronisation
-        self._dead = {}                         # {bytes: [(number of the last launch, address)]}
-        self._dead_bytes = 0                    # about; exact after a synchronisation
+        self._dead = {}                         # {bytes: deque of (number of the last launch, address)}
+        self._dead_bytes = self._dead_blocks = 0        # about; exact after a synchronisation
         self._workspace, self._workspace_bytes = None, 0
         self.lock = threading.Lock()            # from the choice of a workspace to the launch that uses it
         self._previous = []
@@ -139,32 +140,34 @@ class Stream:
     def _retire(self, number):
         """A synchronisation with that number has completed."""
         self.synced = max(self.synced, number)
-        kept = 0
+        kept_bytes = kept_blocks = 0
         for n_bytes, blocks in list(self._dead.items()):
             for _ in range(len(blocks)):
                 try:
-                    block = blocks.pop(0)       # atomic: other threads take and add blocks meanwhile
+                    block = blocks.popleft()    # atomic: other threads take and add blocks meanwhile
                 except IndexError:
                     break
                 if block[0] <= number:
                     free(block[1])
                 else:
                     blocks.append(block)
-                    kept += n_bytes
-        self._dead_bytes = kept
+                    kept_bytes += n_bytes
+                    kept_blocks += 1
+        self._dead_bytes, self._dead_blocks = kept_bytes, kept_blocks
 
     def allocate(self, n_bytes):
         """(address, bytes) of memory that the stream's work, and no earlier work of others, may use."""
-        size = (n_bytes + 511) & ~511 or 512
+        size = rounded(n_bytes)
         blocks = self._dead.get(size)
         if blocks:
             try:
                 address = blocks.pop()[1]
                 self._dead_bytes -= size
+                self._dead_blocks -= 1
                 return address, size
             except IndexError:
                 pass
-        if self._dead_bytes > DEAD_BYTES:
+        if self._dead_bytes > DEAD_BYTES or self._dead_blocks > DEAD_BLOCKS:
             self.synchronize()
         return allocate(size, self.device), size
 
@@ -173,8 +176,9 @@ class Stream:
         if number <= self.synced:
             free(address)
         else:
-            self._dead.setdefault(n_bytes, []).append((number, address))
+            self._dead.setdefault(n_bytes, collections.deque()).append((number, address))
             self._dead_bytes += n_bytes
+            self._dead_blocks += 1
 
     def workspace(self, n_bytes):
         """The address of the stream's workspace, grown to at least n_bytes. The caller holds `lock`."""
@@ -230,6 +234,11 @@ def memory_info(device=None):
     with on_device(current_device() if device is None else device):
         check("aclrtGetMemInfo", load().aclrtGetMemInfo(HBM, ct.byref(free), ct.byref(total)))
     return free.value, total.value
+
+
+def rounded(n_bytes):
+    """The size of an allocation for that many bytes, so that few sizes occur."""
+    return (n_bytes + 511) & ~511 or 512
 
 
 def allocate(n_bytes, number):

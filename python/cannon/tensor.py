@@ -122,7 +122,7 @@ class Tensor:
     def _upload(self, array, dtype, device):
         """Takes the bytes of a contiguous array."""
         device = runtime.current_device() if device is None else device
-        n_bytes = max(array.nbytes, 1)
+        n_bytes = runtime.rounded(array.nbytes)
         storage = Storage(runtime.allocate(n_bytes, device), n_bytes, device)
         self._set(storage, dtype, array.shape, contiguous_strides(array.shape), 0)
         with runtime.on_device(device):
