@@ -437,8 +437,7 @@ def _read(op, values_in, out):
 
 def _call(op, values_in, out):
     values, tensors, stream = _read(op, values_in, out)
-    if runtime.current_device() == stream.device:
-        runtime.use_device(stream.device)       # a new thread has none yet
+    if runtime.device_is(stream.device):
         _launch(op, values, stream, tensors)
     else:
         with runtime.on_device(stream.device):

@@ -31,8 +31,8 @@ _defaults = {}                                  # {device: its default stream}
 
 class _Thread(threading.local):
     def __init__(self):
-        self.device = None                      # the thread's device, once it was set
-        self.wanted = 0                         # the device of a new thread
+        self.number = ct.c_int32()              # where aclrtGetDevice writes
+        self.at = ct.byref(self.number)
         self.streams = {}                       # {device: current stream}
 
 
@@ -41,14 +41,17 @@ _thread = _Thread()
 
 def use_device(number):
     """Makes the device the thread's current one."""
-    if _thread.device != number:
-        library = load()
-        check("aclrtSetDevice", library.aclrtSetDevice(number))
-        _thread.device = _thread.wanted = number
+    check("aclrtSetDevice", load().aclrtSetDevice(number))
+
+
+def device_is(number):
+    """Whether the device is the thread's current one. CANN is asked, since others may set it, such as torch_npu."""
+    return load().aclrtGetDevice(_thread.at) == 0 and _thread.number.value == number
 
 
 def current_device():
-    return _thread.wanted if _thread.device is None else _thread.device
+    """The number of the thread's device; 0 in a thread that has none yet."""
+    return 0 if load().aclrtGetDevice(_thread.at) else _thread.number.value
 
 
 def device_count():
@@ -65,11 +68,13 @@ class device:
 
     def __enter__(self):
         self._previous = current_device()
-        use_device(self.number)
+        if not device_is(self.number):
+            use_device(self.number)
         return self
 
     def __exit__(self, *exception):
-        use_device(self._previous)
+        if self._previous != self.number:
+            use_device(self._previous)
 
 
 on_device = device                              # for functions with a parameter `device`
@@ -107,17 +112,16 @@ class Stream:
         return f"<cannon.Stream {self.handle or 'default'} of device {self.device}>"
 
     def __enter__(self):
-        self._previous.append((current_device(), _thread.streams.get(self.device)))
-        use_device(self.device)
+        self._previous.append((on_device(self.device).__enter__(), _thread.streams.get(self.device)))
         _thread.streams[self.device] = self
         return self
 
     def __exit__(self, *exception):
-        number, stream = self._previous.pop()
+        device, stream = self._previous.pop()
         _thread.streams[self.device] = stream
         if stream is None:
             del _thread.streams[self.device]
-        use_device(number)
+        device.__exit__()
 
     def synchronize(self):
         """Waits for all work that was queued before, and frees the memory of tensors that have gone."""
@@ -254,8 +258,13 @@ def allocate(n_bytes, number):
 
 def free(address):
     """Frees memory that no queued work uses."""
-    if not _closed and _live.pop(address, None) is not None:
-        load().aclrtFree(address)
+    number = None if _closed else _live.pop(address, None)
+    if number is not None:
+        if device_is(number):
+            load().aclrtFree(address)
+        else:
+            with on_device(number):
+                load().aclrtFree(address)
 
 
 def copy(to, source, n_bytes, kind):
@@ -268,7 +277,7 @@ def copy(to, source, n_bytes, kind):
 def _close():
     """Frees what is left, so that leak reports show the user's own leaks only."""
     global _closed
-    if _thread.device is None and not _live:
+    if not _live and not _streams:
         return
     library = load()
     try:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """cannon.aclnn: arguments and results of each kind, errors, streams, threads, and the outputs that are inferred."""
-import ctypes as ct
 import inspect
 import os
 import re

@@ -356,6 +356,21 @@ class Devices(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "other is on device 1, expected device 0"):
             cannon.Tensor(sample((3,))) + x
 
+    def test_others_set_the_device(self):
+        """torch_npu and programs of pyACL do, behind this package's back."""
+        if cannon.device_count() < 2:
+            self.skipTest("one device")
+        x = cannon.Tensor(sample((3,)))
+        library = runtime.load()
+        self.assertEqual(library.aclrtSetDevice(1), 0)
+        try:
+            np.testing.assert_array_equal((x + 1).numpy(), sample((3,)) + 1)
+            self.assertEqual(cannon.Tensor([1]).device, 1)
+            self.assertEqual(runtime.current_device(), 1)
+            del x
+        finally:
+            runtime.use_device(0)
+
     def test_missing_device(self):
         with self.assertRaises(cannon.AclError) as raised:
             cannon.Tensor([1], device=999)
