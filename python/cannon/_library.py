@@ -11,6 +11,8 @@ import ctypes as ct
 import glob
 import os
 
+from ._autoload import prefix
+
 NAMES = ("libascendcl.so", "libnnopbase.so", "libopapi.so")
 REPEAT_INITIALIZE = 100002                      # ACL_ERROR_REPEAT_INITIALIZE
 
@@ -68,28 +70,31 @@ class AclError(RuntimeError):
 
 
 class Library:
-    """The functions of CANN's libraries as attributes, and `prefix`, the folder they were found in (None: the
-    loader's path)."""
+    """The functions of CANN's libraries as attributes; `acl`, `base` and `op` are the libraries, `prefix` the folder
+    they were found in (None: they were loaded already, or are on the loader's path)."""
 
     def __init__(self):
-        self.prefix, handles = _open()
-        self._handles = handles
+        self.prefix, (self.acl, self.base, self.op) = _open()
         self.custom = []                        # libraries of operators that the user adds, which are asked first
-        for text, restype in ((_PROTOTYPES, ct.c_int), (_CREATORS, ct.c_void_p)):
-            for line in text.strip().splitlines():
-                name, _, types = line.partition(" ")
-                function = self.find(name)
-                if function is None:
-                    raise ImportError(f"{name} is missing in {', '.join(NAMES)} of {self.prefix or 'the loader path'}")
-                function.restype = restype
-                function.argtypes = [_TYPES[t] for t in _split(types)]
-                setattr(self, name, function)
+        self.declare(ct.c_int, _PROTOTYPES)
+        self.declare(ct.c_void_p, _CREATORS)
         self._message = self.find("aclGetRecentErrMsg")
         self._message.restype, self._message.argtypes = ct.c_char_p, []
 
+    def declare(self, restype, prototypes):
+        """Makes functions attributes: a line has a name and the types of its arguments."""
+        for line in prototypes.strip().splitlines():
+            name, _, types = line.strip().partition(" ")
+            function = self.find(name)
+            if function is None:
+                raise ImportError(f"{name} is missing in {', '.join(NAMES)} of {self.prefix or 'the loader path'}")
+            function.restype = restype
+            function.argtypes = [_TYPES[t] for t in _split(types)]
+            setattr(self, name, function)
+
     def find(self, name):
         """The function of that name with the default prototype, or None."""
-        for handle in self.custom + self._handles:
+        for handle in (*self.custom, self.acl, self.base, self.op):
             try:
                 return handle[name]             # unlike getattr, a new object each time, with its own prototype
             except AttributeError:
@@ -118,9 +123,7 @@ def _folders():
         if os.environ.get(variable):
             yield os.environ[variable]
     yield None
-    here = os.path.dirname(os.path.abspath(__file__))
-    for up in ("../../..", "../cannon_npu"):     # in an installation, and in the wheel
-        yield os.path.normpath(os.path.join(here, up))
+    yield prefix()
 
 
 def _open():

@@ -17,13 +17,14 @@ import ctypes as ct
 import json
 import operator
 import os
+import re
 import threading
 
 from . import dtypes, infer, runtime
 from ._library import AclError, check, load
-from .tensor import Tensor, int64s
+from .tensor import Tensor, contiguous_strides, int64s
 
-_CTYPES = {"int64_t": ct.c_int64, "uint64_t": ct.c_uint64, "int32_t": ct.c_int32, "int8_t": ct.c_int8, "int": ct.c_int,
+C_TYPES = {"int64_t": ct.c_int64, "uint64_t": ct.c_uint64, "int32_t": ct.c_int32, "int8_t": ct.c_int8, "int": ct.c_int,
            "aclDataType": ct.c_int, "float": ct.c_float, "double": ct.c_double, "bool": ct.c_bool,
            "char *": ct.c_char_p}
 
@@ -69,16 +70,17 @@ class Argument:
 
     def __init__(self, operator_name, position, type, flags, name, c_type):
         self.name, self.type, self.c_type = name, type, c_type
-        self.optional = "?" in flags or type == "string" and name.endswith("Optional")
-        self.written = "!" in flags or "&" in flags
+        self.optional, self.written = "?" in flags, "!" in flags or "&" in flags
         self.read = "!" not in flags
         # What a first argument is written to is the caller's: Inplace..., and others that update a variable.
         self.is_output = "!" in flags and position > 0
         self.default = None if self.optional else _MISSING
         if not self.optional and f"{operator_name}.{name}" not in _REQUIRED:
             self.default = _DEFAULTS.get(f"{operator_name}.{name}", _DEFAULTS.get(name, _MISSING))
-        if type == "Tensor" or type == "TensorList":
-            self.default = None if self.optional else _MISSING
+        if type == "string" and name.endswith("Optional"):
+            self.default = None                 # a null string is CANN's default
+        elif type in ("Tensor", "TensorList") and not self.optional:
+            self.default = _MISSING
         self.parameter = name + "_" if name in ("from", "out", "lambda") else name
 
     def __repr__(self):
@@ -97,7 +99,8 @@ class Schema:
         self.arguments = [Argument(name, i, *a) for i, a in enumerate(args)]
         self.inputs = [i for i, a in enumerate(self.arguments) if not a.is_output]
         self.outputs = [i for i, a in enumerate(self.arguments) if a.is_output]
-        self.results = self.outputs or [i for i, a in enumerate(self.arguments) if a.written]
+        self.written = [i for i, a in enumerate(self.arguments) if a.written]
+        self.results = self.outputs or self.written
         self.infer = infer.rule(self)
 
     def __repr__(self):
@@ -117,14 +120,15 @@ class Operator(Schema):
         if self.one is None or self.two is None:
             raise AttributeError(f"the library has no {self.function}")
         self.one.restype = self.two.restype = ct.c_int
-        self.one.argtypes = [_CTYPES.get(a.c_type, ct.c_void_p) for a in self.arguments] + [ct.c_void_p] * 2
+        self.one.argtypes = [C_TYPES.get(a.c_type, ct.c_void_p) for a in self.arguments] + [ct.c_void_p] * 2
         self.two.argtypes = [ct.c_void_p, ct.c_uint64, ct.c_void_p, ct.c_void_p]
 
 
 # ---- reading Python values: each function returns what inference and the makers work with
 
 def _type_error(argument, value, expected):
-    return TypeError(f"{argument.name} is {type(value).__name__} {value!r:.60}, expected {expected}")
+    what = f"of shape {tuple(value.shape)}" if hasattr(value, "shape") else " ".join(repr(value).split())[:60]
+    return TypeError(f"{argument.name} is {type(value).__name__} {what}, expected {expected}")
 
 
 def _read_tensor(value, argument, call):
@@ -258,7 +262,7 @@ def _read_dtype(value, argument, call):
 
 
 def _read_string(value, argument, call):
-    if value is None and argument.optional or isinstance(value, bytes):
+    if value is None and argument.default is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
         return value.encode()
@@ -378,14 +382,14 @@ def _given_outputs(op, out):
     n = len(op.outputs)
     if out is None:
         return [None] * n
-    given = [out] if n == 1 and not (isinstance(out, (tuple, list)) and op.arguments[op.outputs[0]].type == "Tensor") \
-        else list(out) if isinstance(out, (tuple, list)) else None
-    if given is None or len(given) != n:
+    given = [out] if n == 1 else list(out) if isinstance(out, (tuple, list)) else []
+    if not n or len(given) != n:
         names = ", ".join(op.arguments[i].name for i in op.outputs)
         raise TypeError(f"out is {type(out).__name__}, expected {f'a tuple of {n}: {names}' if n > 1 else 'a tensor'}"
                         if n else f"{op.name} has no outputs; it writes its arguments")
     for i, value in zip(op.outputs, given):
-        members = value if isinstance(value, (tuple, list)) else [value]
+        is_list = op.arguments[i].type == "TensorList" and isinstance(value, (tuple, list))
+        members = value if is_list else [value]
         if not all(isinstance(v, Tensor) or v is None or v is False and op.arguments[i].optional for v in members):
             raise _type_error(op.arguments[i], value, "a cannon.Tensor")
     return given
@@ -424,8 +428,7 @@ def _read(op, values_in, out):
     if call.has_numbers:
         _resolve_numbers(values, call)
     stream = runtime.current_stream(call.device)
-    with runtime.on_device(call.device):
-        _allocate_outputs(op, values, given, stream)
+    _allocate_outputs(op, values, given, stream)
     for i, argument in enumerate(op.arguments):
         if argument.type == "dtype" and values[i] is None:
             values[i] = next(values[o].dtype for o in op.outputs)
@@ -434,8 +437,7 @@ def _read(op, values_in, out):
 
 def _call(op, values_in, out):
     values, tensors, stream = _read(op, values_in, out)
-    if runtime.current_device() == stream.device:
-        runtime.use_device(stream.device)       # a new thread has none yet
+    if runtime.device_is(stream.device):
         _launch(op, values, stream, tensors)
     else:
         with runtime.on_device(stream.device):
@@ -470,7 +472,14 @@ def _phase_one(op, values, destroy):
 
 def _launch(op, values, stream, tensors):
     """Both phases. Afterwards the storages know the launch."""
-    destroy = []
+    destroy, written = [], []
+    for i in op.written:
+        value = values[i]
+        written += value if type(value) is list else (value,) if value is not None else ()
+    for t in tensors:
+        t.storage.order(stream, False)
+    for t in written:
+        t.storage.order(stream, True)
     try:
         size, executor = _phase_one(op, values, destroy)
         if size.value:
@@ -486,12 +495,9 @@ def _launch(op, values, stream, tensors):
         for function, handle in destroy:
             function(handle)
     for t in tensors:
-        t.storage.used(stream, mark)
-    for i in op.results:
-        value = values[i]
-        for t in value if type(value) is list else (value,):
-            if t is not None:
-                t.storage.used(stream, mark)
+        t.storage.used(stream, mark, False)
+    for t in written:
+        t.storage.used(stream, mark, True)
     if op.sized_by_data:
         _take_shapes(op, values, stream)
 
@@ -510,12 +516,7 @@ def _take_shapes(op, values, stream):
         shape = tuple(dims[:rank.value])
         ct.CDLL(None).free(dims)
         if shape != t.shape:
-            values[i] = Tensor._view(t.storage, t.dtype, shape, _strides(shape), t.offset, t.format)
-
-
-def _strides(shape):
-    from .tensor import contiguous_strides
-    return contiguous_strides(shape)
+            values[i] = Tensor._view(t.storage, t.dtype, shape, contiguous_strides(shape), t.offset, t.format)
 
 
 # ---- the module's functions
@@ -557,6 +558,50 @@ def __getattr__(name):
 
 def __dir__():
     return sorted(set(globals()) | set(_operators))
+
+
+_SCHEMA = re.compile(r"(\w+)\((.*)\)$")
+_ARGUMENT = re.compile(r"(\w+)([!&]?\??) (\w+)$")
+_OWN_C_TYPES = {"int": "int64_t", "float": "double", "bool": "bool", "string": "char *", "dtype": "aclDataType"}
+
+
+def add(schema, library=None, infer=None):
+    """Adds an operator of the user's: a schema line as in ops/*.ops, such as "Scale(Tensor x, float factor, Tensor!
+    out)". Its functions aclnnScaleGetWorkspaceSize and aclnnScale are in `library` (a path), or in those of
+    ASCEND_CUSTOM_OPP_PATH. In C, `int` is int64_t and `float` is double, as CANN's generator has them; C's own names
+    int32_t, int8_t and double may be given. `infer` gets what the function gets and returns the output as (shape,
+    dtype), or a list of outputs; without it, calls give out=. Returns the function."""
+    matched = _SCHEMA.match(schema.strip())
+    parts = [_ARGUMENT.match(p.strip()) for p in matched[2].split(",")] if matched else [None]
+    arguments = []
+    for part in parts:
+        kind = part and {"double": "float", "int32_t": "int", "int8_t": "int"}.get(part[1], part[1])
+        if kind not in _READERS:
+            raise ValueError(f"{schema!r}: expected Name(Type name, ...) with the types {', '.join(_READERS)}")
+        arguments.append([kind, part[2], part[3], part[1] if part[1] in C_TYPES and part[1] not in _OWN_C_TYPES
+                          else _OWN_C_TYPES.get(kind, "")])
+    name = matched[1]
+    if library is not None:
+        load().custom.insert(0, ct.CDLL(os.path.abspath(library), ct.RTLD_GLOBAL))
+    with _lock:
+        before = _operators.get(name)
+        _operators[name] = ["aclnn" + name, "", "", arguments]
+        try:
+            globals()[name] = function = _function(name)
+        except AttributeError:
+            del _operators[name]
+            if before is not None:
+                _operators[name] = before
+            raise
+    if infer is not None:
+        op = function.operator
+
+        def rule(op, values):
+            outputs = infer(*(values[i] for i in op.inputs))
+            return [(tuple(shape), dtypes.of(dtype)) for shape, dtype in
+                    (outputs if isinstance(outputs, list) else [outputs])]
+        op.infer = rule
+    return function
 
 
 def operators():

@@ -100,6 +100,10 @@ def from_dlpack(source, device=None):
     """A tensor of what another library exports: an object with __dlpack__, or a capsule. Device memory is shared;
     arrays in host memory are copied to `device` (the current one if left out)."""
     _sweep()
+    if isinstance(source, Tensor):
+        source.storage.wait()
+        view = source[...]
+        return view if device is None else view.to(device=device)
     capsule = source.__dlpack__() if hasattr(source, "__dlpack__") else source
     if not _is_capsule(capsule, _NEW):
         raise TypeError(f"source is {type(source).__name__}, expected an object with __dlpack__, or an unused capsule")
@@ -135,6 +139,7 @@ def _shared(t, dtype, shape, strides, release):
     last = sum((n - 1) * s for n, s in zip(shape, strides)) if all(shape) else -1
     offset = t.byte_offset // dtype.size
     storage = Storage(t.data, (offset + last + 1) * dtype.size, t.device, release=release)
+    storage.shared = True
     with runtime.on_device(t.device):
         check("aclrtSynchronizeDevice", load().aclrtSynchronizeDevice())
     return Tensor._view(storage, dtype, shape, strides, offset)

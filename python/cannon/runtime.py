@@ -11,6 +11,7 @@ gone, the stream's next allocations may use it at once, in the stream's order, a
 synchronised.
 """
 import atexit
+import collections
 import ctypes as ct
 import itertools
 import threading
@@ -18,9 +19,9 @@ import weakref
 
 from ._library import AclError, check, load
 
-H2D, D2H, D2D = 1, 2, 3
+H2D, D2H = 1, 2
 HBM = 1                                         # ACL_HBM_MEM
-DEAD_BYTES = 256 << 20                          # a stream with more memory of dead tensors is synchronised
+DEAD_BYTES, DEAD_BLOCKS = 256 << 20, 4096       # a stream with more memory of dead tensors is synchronised
 
 _closed = False                                 # the interpreter ends: nothing is freed or destroyed any more
 _live = {}                                      # {address: device} of all memory that is allocated here
@@ -30,8 +31,8 @@ _defaults = {}                                  # {device: its default stream}
 
 class _Thread(threading.local):
     def __init__(self):
-        self.device = None                      # the thread's device, once it was set
-        self.wanted = 0                         # the device of a new thread
+        self.number = ct.c_int32()              # where aclrtGetDevice writes
+        self.at = ct.byref(self.number)
         self.streams = {}                       # {device: current stream}
 
 
@@ -40,14 +41,17 @@ _thread = _Thread()
 
 def use_device(number):
     """Makes the device the thread's current one."""
-    if _thread.device != number:
-        library = load()
-        check("aclrtSetDevice", library.aclrtSetDevice(number))
-        _thread.device = _thread.wanted = number
+    check("aclrtSetDevice", load().aclrtSetDevice(number))
+
+
+def device_is(number):
+    """Whether the device is the thread's current one. CANN is asked, since others may set it, such as torch_npu."""
+    return load().aclrtGetDevice(_thread.at) == 0 and _thread.number.value == number
 
 
 def current_device():
-    return _thread.wanted if _thread.device is None else _thread.device
+    """The number of the thread's device; 0 in a thread that has none yet."""
+    return 0 if load().aclrtGetDevice(_thread.at) else _thread.number.value
 
 
 def device_count():
@@ -64,11 +68,13 @@ class device:
 
     def __enter__(self):
         self._previous = current_device()
-        use_device(self.number)
+        if not device_is(self.number):
+            use_device(self.number)
         return self
 
     def __exit__(self, *exception):
-        use_device(self._previous)
+        if self._previous != self.number:
+            use_device(self._previous)
 
 
 on_device = device                              # for functions with a parameter `device`
@@ -86,8 +92,8 @@ class Stream:
         self.handle, self._owned = handle, False
         self.counter = itertools.count(1).__next__
         self.synced = 0                         # the highest number of a completed synchronisation
-        self._dead = {}                         # {bytes: [(number of the last launch, address)]}
-        self._dead_bytes = 0                    # about; exact after a synchronisation
+        self._dead = {}                         # {bytes: deque of (number of the last launch, address)}
+        self._dead_bytes = self._dead_blocks = 0        # about; exact after a synchronisation
         self._workspace, self._workspace_bytes = None, 0
         self.lock = threading.Lock()            # from the choice of a workspace to the launch that uses it
         self._previous = []
@@ -106,17 +112,16 @@ class Stream:
         return f"<cannon.Stream {self.handle or 'default'} of device {self.device}>"
 
     def __enter__(self):
-        self._previous.append((current_device(), _thread.streams.get(self.device)))
-        use_device(self.device)
+        self._previous.append((on_device(self.device).__enter__(), _thread.streams.get(self.device)))
         _thread.streams[self.device] = self
         return self
 
     def __exit__(self, *exception):
-        number, stream = self._previous.pop()
+        device, stream = self._previous.pop()
         _thread.streams[self.device] = stream
         if stream is None:
             del _thread.streams[self.device]
-        use_device(number)
+        device.__exit__()
 
     def synchronize(self):
         """Waits for all work that was queued before, and frees the memory of tensors that have gone."""
@@ -139,32 +144,34 @@ class Stream:
     def _retire(self, number):
         """A synchronisation with that number has completed."""
         self.synced = max(self.synced, number)
-        kept = 0
+        kept_bytes = kept_blocks = 0
         for n_bytes, blocks in list(self._dead.items()):
             for _ in range(len(blocks)):
                 try:
-                    block = blocks.pop(0)       # atomic: other threads take and add blocks meanwhile
+                    block = blocks.popleft()    # atomic: other threads take and add blocks meanwhile
                 except IndexError:
                     break
                 if block[0] <= number:
                     free(block[1])
                 else:
                     blocks.append(block)
-                    kept += n_bytes
-        self._dead_bytes = kept
+                    kept_bytes += n_bytes
+                    kept_blocks += 1
+        self._dead_bytes, self._dead_blocks = kept_bytes, kept_blocks
 
     def allocate(self, n_bytes):
         """(address, bytes) of memory that the stream's work, and no earlier work of others, may use."""
-        size = (n_bytes + 511) & ~511 or 512
+        size = rounded(n_bytes)
         blocks = self._dead.get(size)
         if blocks:
             try:
                 address = blocks.pop()[1]
                 self._dead_bytes -= size
+                self._dead_blocks -= 1
                 return address, size
             except IndexError:
                 pass
-        if self._dead_bytes > DEAD_BYTES:
+        if self._dead_bytes > DEAD_BYTES or self._dead_blocks > DEAD_BLOCKS:
             self.synchronize()
         return allocate(size, self.device), size
 
@@ -173,8 +180,9 @@ class Stream:
         if number <= self.synced:
             free(address)
         else:
-            self._dead.setdefault(n_bytes, []).append((number, address))
+            self._dead.setdefault(n_bytes, collections.deque()).append((number, address))
             self._dead_bytes += n_bytes
+            self._dead_blocks += 1
 
     def workspace(self, n_bytes):
         """The address of the stream's workspace, grown to at least n_bytes. The caller holds `lock`."""
@@ -232,6 +240,11 @@ def memory_info(device=None):
     return free.value, total.value
 
 
+def rounded(n_bytes):
+    """The size of an allocation for that many bytes, so that few sizes occur."""
+    return (n_bytes + 511) & ~511 or 512
+
+
 def allocate(n_bytes, number):
     """The address of new memory of that device. When there is none, dead tensors' memory is freed first."""
     library, address = load(), ct.c_void_p()
@@ -245,12 +258,17 @@ def allocate(n_bytes, number):
 
 def free(address):
     """Frees memory that no queued work uses."""
-    if not _closed and _live.pop(address, None) is not None:
-        load().aclrtFree(address)
+    number = None if _closed else _live.pop(address, None)
+    if number is not None:
+        if device_is(number):
+            load().aclrtFree(address)
+        else:
+            with on_device(number):
+                load().aclrtFree(address)
 
 
 def copy(to, source, n_bytes, kind):
-    """Copies now; kind is H2D, D2H or D2D."""
+    """Copies now; kind is H2D or D2H."""
     if n_bytes:
         check("aclrtMemcpy", load().aclrtMemcpy(to, n_bytes, source, n_bytes, kind))
 
@@ -259,7 +277,7 @@ def copy(to, source, n_bytes, kind):
 def _close():
     """Frees what is left, so that leak reports show the user's own leaks only."""
     global _closed
-    if _thread.device is None and not _live:
+    if not _live and not _streams:
         return
     library = load()
     try:

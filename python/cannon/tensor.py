@@ -21,15 +21,33 @@ _FORMATS = {3: NCL, 4: NCHW, 5: NCDHW}          # of plain tensors by rank, as t
 
 class Storage:
     """Device memory that views share. `stream` and `mark` are the last launch that used it, `others` the last launches
-    on other streams, {stream: number}."""
-    __slots__ = ("address", "n_bytes", "device", "stream", "mark", "others", "release", "shared")
+    on other streams, {stream: number}, and `writer` and `written` the last launch that wrote it. `release` gives back
+    memory of others; `shared` says that others use it too, on streams that are not known here."""
+    __slots__ = ("address", "n_bytes", "device", "stream", "mark", "others", "writer", "written", "release", "shared")
 
     def __init__(self, address, n_bytes, device, stream=None, release=None):
         self.address, self.n_bytes, self.device = address, n_bytes, device
         self.stream, self.mark, self.others, self.release, self.shared = stream, 0, None, release, False
+        self.writer, self.written = None, 0
 
-    def used(self, stream, mark):
+    def order(self, stream, writes):
+        """Makes the stream's next launch wait for what other streams still do with the memory: for writing, or if it
+        writes, for everything."""
+        if self.writer is not None and self.writer is not stream and self.written > self.writer.synced:
+            stream.wait(self.writer)
+        if writes and (self.stream is not stream or self.others):
+            for other, mark in self.uses():
+                if other is not stream and mark > other.synced:
+                    stream.wait(other)
+
+    def uses(self):
+        """The last launches on each stream, as (stream, number)."""
+        return [(s, n) for s, n in ((self.stream, self.mark), *(self.others or {}).items()) if s is not None]
+
+    def used(self, stream, mark, writes):
         """A launch of that number on the stream uses the memory."""
+        if writes:
+            self.writer, self.written = stream, mark
         if self.stream is not stream and self.stream is not None and self.mark > self.stream.synced:
             self.others = self.others or {}
             self.others[self.stream] = self.mark
@@ -37,8 +55,10 @@ class Storage:
 
     def wait(self):
         """Returns when all work that uses the memory is done."""
-        for stream, mark in [(self.stream, self.mark), *(self.others or {}).items()]:
-            if stream is not None and mark > stream.synced:
+        if self.shared:
+            runtime.synchronize(self.device)
+        for stream, mark in self.uses():
+            if mark > stream.synced:
                 stream.synchronize()
         self.others = None
 
@@ -51,9 +71,7 @@ class Storage:
         if runtime is None or runtime._closed:  # the interpreter ends
             return
         try:
-            if self.shared:
-                runtime.synchronize(self.device)
-            if self.release is not None or self.others:
+            if self.shared or self.others:
                 self.wait()
                 (self.release or functools.partial(runtime.free, self.address))()
             elif self.stream is None:
@@ -95,6 +113,7 @@ class Tensor:
 
     def __init__(self, array, device=None, dtype=None):
         import numpy as np
+        self._acl = None
         if isinstance(array, Tensor):
             array = array.to(dtype or array.dtype).numpy()
         array = np.asarray(array, None if dtype is None else dtypes.of(dtype).numpy)
@@ -103,7 +122,7 @@ class Tensor:
     def _upload(self, array, dtype, device):
         """Takes the bytes of a contiguous array."""
         device = runtime.current_device() if device is None else device
-        n_bytes = max(array.nbytes, 1)
+        n_bytes = runtime.rounded(array.nbytes)
         storage = Storage(runtime.allocate(n_bytes, device), n_bytes, device)
         self._set(storage, dtype, array.shape, contiguous_strides(array.shape), 0)
         with runtime.on_device(device):
@@ -300,12 +319,7 @@ class Tensor:
             from . import aclnn
             result = aclnn.Cast(self, dtypes.of(dtype))
         if device is not None and device != self.device:
-            source = result.contiguous()
-            source.storage.wait()
-            with runtime.on_device(device):
-                result = Tensor._view(Storage(runtime.allocate(max(source.nbytes, 1), device), source.nbytes, device),
-                                      source.dtype, source.shape, contiguous_strides(source.shape), 0, source.format)
-                runtime.copy(result.data_ptr(), source.data_ptr(), source.nbytes, runtime.D2D)
+            result = Tensor.of_bytes(result.bytes(), result.dtype, device)      # through the host's memory
         return result
 
     def numpy(self):

@@ -12,6 +12,7 @@ set(long_tests
   "torch_npu[.]operators 200 200"
   "torch_npu[.](runtime|profiler|training) 60 60"
   "torch_npu[.]distributed 100 100"
+  "python[.]aclnn[.]torch 18 30"
   "abi 37 37"
   "unit[.](store|elementwise) 20 30"
   "unit[.](pages|vmath|heap|no_memory|tile_gemm[.]amx) 10 20"
