@@ -8,7 +8,7 @@ import sys
 
 from . import html_report, outputs, report as reports, runner
 
-EXIT_FAILED, EXIT_USAGE = 1, 2
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 HELP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "help.txt")
 FILES = re.compile(r"(?:test_.*|.*_cases)\.py")
 MAX_TOLD = 20               # failures that the terminal shows in full
@@ -214,19 +214,26 @@ def run(command):
     for output in command.outputs.values():
         output.check()
     session = Session(command, options)
-    for path in files:
-        session.run_file(path)
+    interrupted = False
+    try:
+        for path in files:
+            session.run_file(path)
+    except KeyboardInterrupt:                   # what was run so far is reported
+        interrupted = True
     report = session.report()
     if command.list:
         for file in session.files:
             if file["error"] is not None:
                 print(f"cannon test: {file['path']} cannot be used\n{file['error']}", file=sys.stderr)
         return EXIT_FAILED if any(f["error"] is not None for f in session.files) else 0
-    if not any(True for _ in reports.each_case(report)) and all(f["error"] is None for f in session.files):
+    has_cases = any(True for _ in reports.each_case(report))
+    if not (interrupted or has_cases) and all(f["error"] is None for f in session.files):
         raise UsageError("no case has that id" if command.cases else "the files define no tests")
     _tell(report)
     for kind, output in command.outputs.items():
         output.write(WRITERS[kind](report))
+    if interrupted:
+        raise KeyboardInterrupt
     return 0 if reports.succeeded(report) else EXIT_FAILED
 
 
@@ -246,4 +253,4 @@ def main(arguments=None):
         return EXIT_FAILED
     except KeyboardInterrupt:
         print("cannon test: interrupted", file=sys.stderr)
-        return 130
+        return EXIT_INTERRUPTED

@@ -3,8 +3,9 @@
 
     Scale(Tensor x, float factor, Tensor? bias, Tensor! out)
 
-A type is Tensor, TensorList, Scalar, ScalarList, IntArray, BoolArray, FloatArray, int, float, bool, dtype or string.
-After it, `!` marks an argument that is written, `&` one that is read and written, and `?` one that may be left out.
+A type is Tensor, TensorList, Scalar, ScalarList, IntArray, BoolArray, FloatArray, int (int64_t in C), float (double),
+bool, dtype or string, or one of C's numbers, such as int32_t or double. After it, `!` marks an argument that is
+written, `&` one that is read and written, and `?` one that may be left out.
 """
 import collections
 import re
@@ -50,11 +51,13 @@ def parse(text):
     arguments = []
     for part in filter(None, (p.strip() for p in whole[2].split(","))):
         m = re.fullmatch(r"(\w+)([!&?]*)\s+(\w+)", part)
-        if not m or m[1] not in OBJECTS and m[1] not in NUMBERS:
+        kind = m and (m[1] if m[1] in OBJECTS or m[1] in NUMBERS else _C_NUMBERS.get(m[1]))
+        if not kind:
             raise ValueError(f"schema has {part!r}, expected a type ({', '.join([*OBJECTS, *NUMBERS])}), one of ! & ? "
                              "or nothing, and a name")
         access = "rw" if "&" in m[2] else "w" if "!" in m[2] else "r"
-        arguments.append(Argument(m[3], m[1], access, "?" in m[2], None, NUMBERS.get(m[1])))
+        c_type = None if kind in OBJECTS else NUMBERS.get(m[1], m[1])
+        arguments.append(Argument(m[3], kind, access, "?" in m[2], None, c_type))
     return Schema(re.sub("^aclnn", "", whole[1]), arguments)
 
 

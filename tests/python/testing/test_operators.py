@@ -7,6 +7,9 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
+import time
 import unittest
 
 import support
@@ -58,6 +61,16 @@ def padded(shape):
                tolerance=Tolerance(absolute=1e-5), precision="same")
 def total(x, dims, keepDims):
     return x.sum(tuple(dims), keepdims=keepDims)
+
+@operator_test("LayerNorm", shapes=[((3, 8), (8,), (8,)), ((3, 8), None, None), ((3, 8), (8,), None)], values="normal",
+               attributes={"normalizedShape": [[8]], "eps": 1e-5}, tolerance=Tolerance(ulp=4, absolute=1e-5),
+               inputs={"bias": Input(values="unit")})
+def layer_norm(x, weight, bias, eps):
+    mean, scale = x.mean(-1, keepdims=True), 1 / np.sqrt(x.var(-1, keepdims=True) + eps)
+    y = (x - mean) * scale * (1 if weight is None else weight) + (0 if bias is None else bias)
+    return y, mean, scale
+
+logical = operator_test("LogicalAnd", reference=np.logical_and, dtypes="bool uint8", limit=20)
 
 @operator_test("Add", dtypes="float32+int32", shapes=[(3,)], attributes={"alpha": 1}, values="normal")
 def mixed(x, y):
@@ -243,40 +256,67 @@ def mine(x, y, scale):
 class Wrong(FolderTest):
     """Tests that are wrong themselves."""
 
-    def problem(self, text, *words, status=1):
-        self.file("test_wrong.py", BEGIN + text)
-        done = self.cannon_test(".", status=status)
-        for word in words:
-            self.assertIn(word, done.stdout + done.stderr)
+    ONE = 'shapes=[(3,)], layouts="contiguous", values="normal"'
 
-    def test_named(self):
-        one = 'shapes=[(3,)], layouts="contiguous", values="normal"'
-        self.problem(f'x = operator_test("NotThere", reference=np.exp, {one})',
-                     "there is no operator aclnnNotThere in the installation", "ERROR x[")
-        self.problem(f'x = operator_test("Add", reference=np.exp, {one})', "the reference has 1 inputs (input1), but "
-                     "the operator has 2 (self, other)")
-        self.problem(f'x = operator_test("Exp", reference=np.exp, {one}, attributes={{"speed": 3}})',
-                     "the operator has no attribute speed")
-        self.problem(f'@operator_test("Exp", {one})\ndef x(a):\n    return 1 / 0', "the reference raised "
-                     "ZeroDivisionError: division by zero", 'test_wrong.py", line')
-        self.problem(f'x = operator_test("Exp", reference=np.exp, {one}, error=161002)',
-                     "the operator accepted the case, expected error 161002")
-        self.problem("import nowhere", "CANNOT BE USED", "No module named 'nowhere'", "1 files cannot be used")
-        self.problem('operator_test("Exp", reference=np.exp, shapes=[(-1,)])', "CANNOT BE USED", "(-1,)")
-        self.problem("raise SystemExit(3)", "CANNOT BE USED", "SystemExit: 3")
-        self.problem("import os; os.abort()", "CANNOT BE USED", "SIGABRT", "while it imported the file")
-        self.problem("", "the files define no tests", status=2)
+    def problems(self, **words):
+        """Runs all files in the folder. Expects that the part of the output about each test has these words."""
+        output = self.cannon_test(".", status=1).stdout
+        for name, some in words.items():
+            part = re.search(rf"\n[A-Z ]+ (\S*test_)?{name}(\[|\.py)(.|\n)*?(\n\n|$)", output)
+            self.assertTrue(part, output)
+            for word in some:
+                self.assertIn(word, part[0])
+        return output
+
+    def test_operators(self):
+        one = self.ONE
+        self.file("test_wrong.py", BEGIN + f'''
+absent = operator_test("NotThere", reference=np.exp, {one})
+inputs = operator_test("Add", reference=np.exp, {one})
+outputs = operator_test("Exp", reference=lambda x: (x, x), {one})
+attribute = operator_test("Exp", reference=np.exp, {one}, attributes={{"speed": 3}})
+missing = operator_test("Muls", reference=np.positive, {one})
+@operator_test("Exp", {one})
+def raising(a):
+    return 1 / 0
+accepted = operator_test("Exp", reference=np.exp, {one}, error=161002)
+other_code = operator_test("Exp", reference=np.exp, {one}, dtypes="complex64", out_dtype="int8", error=5)
+''')
+        self.problems(absent=["ERROR", "there is no operator aclnnNotThere in the installation"],
+                      inputs=["the reference has 1 inputs (input1), but the operator has 2 (self, other)"],
+                      outputs=["the reference returned 2 outputs, but the operator has 1 (out)"],
+                      attribute=["the operator has no attribute speed"],
+                      missing=["the test gives no attribute other of Muls(Tensor self, Scalar other, Tensor! out)"],
+                      raising=["the reference raised ZeroDivisionError: division by zero", 'test_wrong.py", line'],
+                      accepted=["FAILED", "the operator accepted the case, expected error 161002"],
+                      other_code=["FAILED", "returned 161002", "expected error 5"])
+
+    def test_files(self):
+        for name, text in (("test_import", "import nowhere"),
+                           ("test_exit", "raise SystemExit(3)"),
+                           ("test_abort", "import os; os.abort()"),
+                           ("test_shape", 'x = operator_test("Exp", reference=np.exp, shapes=[(-1,)])')):
+            self.file(f"{name}.py", BEGIN + text)
+        output = self.problems(**{"import": ["No module named 'nowhere'"], "exit": ["SystemExit: 3"],
+                                  "shape": ["(-1,)"], "abort": ["SIGABRT", "while it imported the file"]})
+        self.assertIn("4 files cannot be used", output)
+        self.file("empty_cases.py", BEGIN)
+        self.assertIn("the files define no tests", self.cannon_test("empty_cases.py", status=2).stderr)
 
     def test_python_operators(self):
-        one = 'shapes=[(3,)], layouts="contiguous", values="normal"'
-        self.problem(f"x = operator_test(lambda a: a.astype(np.float64), reference=np.positive, {one})",
-                     "output 0 has dtype float64, expected float32")
-        self.problem(f"x = operator_test(lambda a: a[:2], reference=np.positive, {one})",
-                     "output 0 has shape (2,), expected (3,)")
-        self.problem(f"x = operator_test(lambda a: (a, a), reference=np.positive, {one})",
-                     "the operator returned 2 outputs, expected 1")
-        self.problem("def f(a):\n    print('seen')\n    raise KeyError('k')\n"
-                     f"x = operator_test(f, reference=np.positive, {one})", "KeyError: 'k'", "seen")
+        one = self.ONE
+        self.file("test_python.py", BEGIN + f'''
+def noisy(a):
+    print("seen")
+    raise KeyError("k")
+dtype = operator_test(lambda a: a.astype(np.float64), reference=np.positive, {one})
+shape = operator_test(lambda a: a[:2], reference=np.positive, {one})
+count = operator_test(lambda a: (a, a), reference=np.positive, {one})
+raising = operator_test(noisy, reference=np.positive, {one})
+''')
+        self.problems(dtype=["output 0 has dtype float64, expected float32"],
+                      shape=["output 0 has shape (2,), expected (3,)"],
+                      count=["the operator returned 2 outputs, expected 1"], raising=["KeyError: 'k'", "seen"])
 
 
 class CommandLine(FolderTest):
@@ -307,6 +347,22 @@ class CommandLine(FolderTest):
         case = "log[float32-3-sliced-positive-seed5]"
         self.assertEqual(inputs("--case", case), {case: first[case]}, "a case of another seed by its id")
         self.assertIn("seed 5;", self.cannon_test(".", "--seed", "5").stdout)
+
+    def test_interrupt(self):
+        self.file("sub/test_hang.py", BEGIN + "import time\ndef hang(x):\n    open('started', 'w').close()\n"
+                  "    time.sleep(60)\n"
+                  "slow = operator_test(hang, reference=np.positive, shapes=[(3,)])\n")
+        with subprocess.Popen([support.CANNON, "test", "test_a.py", "sub/test_hang.py", "--json", "r.json"],
+                              cwd=self.folder, env=support.environment(), stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.PIPE, start_new_session=True) as process:
+            while not (self.folder / "started").exists():
+                self.assertIsNone(process.poll())
+                time.sleep(0.01)
+            os.killpg(process.pid, signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (130, "cannon test: interrupted\n"))
+        self.assertIn("4 passed", out)
+        self.assertEqual(json.loads((self.folder / "r.json").read_text())["totals"]["passed"], 4)
 
     def test_failures_name_the_command_that_repeats_them(self):
         self.file("test_a.py", BEGIN + 'exp = operator_test("Exp", reference=np.sin, shapes=[(3,)], values="normal")\n')

@@ -203,6 +203,9 @@ class Schemas(unittest.TestCase):
         self.assertEqual([a.name for a in parsed.inputs], ["x", "bias", "state"])
         self.assertEqual([a.name for a in parsed.outputs], ["state", "out"])
         self.assertEqual([a.name for a in parsed.attributes], ["factor", "dims"])
+        numbers = schema.parse("aclnnN(int a, float b, double c, int32_t d, bool e, dtype f)")
+        self.assertEqual((numbers.name, [a.c_type for a in numbers.arguments]),
+                         ("N", ["int64_t", "double", "double", "int32_t", "bool", "aclDataType"]))
         for wrong in ("Scale", "Scale(Tensr x)", "Scale(Tensor)"):
             with self.assertRaisesRegex(ValueError, "schema"):
                 schema.parse(wrong)

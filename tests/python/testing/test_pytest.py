@@ -13,6 +13,8 @@ import support
 from support import BEGIN, FAULTS, HERE, FolderTest, opp_folder
 
 ONE = 'shapes=[(3,)], layouts="contiguous", values="normal"'
+# The wheel's, in pyproject.toml. With another name, pytest would refuse the plugin where -p names it, too.
+ENTRY_POINT = "cannon.testing.pytest_plugin = cannon.testing.pytest_plugin\n"
 FIXTURES = '''
 import numpy as np
 import pytest
@@ -89,7 +91,8 @@ good = operator_test("Exp", reference=np.exp, {ONE})
         results = {name.partition("[")[0]: result for name, result in self.results(output).items()}
         self.assertEqual(results, {"wrong": "FAILED", "crashing": "FAILED", "hanging": "FAILED", "skipped": "SKIPPED",
                                    "good": "PASSED"})
-        for words in ("elements are wrong", "ended by SIGABRT", "seen", "had not finished after 1 s", "PyTorch is not installed"):
+        for words in ("elements are wrong", "ended by SIGABRT", "seen", "had not finished after 1 s",
+                      "PyTorch is not installed"):
             self.assertIn(words, output)
         self.assertIn('name="worst_ulps"', (self.folder / "r.xml").read_text())
 
@@ -117,6 +120,18 @@ good = operator_test("Exp", reference=np.exp, {ONE})
         output = self.pytest(path, "--cannon-check", status=1, SCALE_ADD_FAULT=str(FAULTS["LEAKS"]), **opp)
         self.assertIn("1 failed, 80 passed", output)
         self.assertIn("scale_add.c:", output)
+
+    def test_the_entry_point(self):
+        text = BEGIN + f'good = operator_test("Exp", reference=np.exp, {ONE})\n'
+        self.file("test_a.py", text)
+        self.file("site/cannon_npu-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: cannon_npu\nVersion: 1\n")
+        self.file("site/cannon_npu-1.dist-info/entry_points.txt", "[pytest11]\n" + ENTRY_POINT)
+        path = f"{support.PACKAGES}:{self.folder}/site"
+        for plugins in ([], ["-p", "cannon.testing.pytest_plugin"]):
+            command = [sys.executable, "-m", "pytest", *plugins, "-p", "no:cacheprovider", "--cannon-seed=3"]
+            done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, timeout=100,
+                                  env=support.environment(PYTHONPATH=path))
+            self.assertIn("1 passed", done.stdout, done.stderr)
 
     def test_a_project_without_operators_pays_nothing(self):
         self.file("test_plain.py", "import sys\ndef test_imports():\n    assert 'numpy' not in sys.modules\n")
