@@ -33,9 +33,6 @@ class Tolerance:
         parts += ["sign of zero"] * self.zero_sign + ["denormals may be flushed"] * self.flush_denormals
         return ", ".join(parts)
 
-    def replaced(self, **changes):
-        return Tolerance(**{**self.__dict__, **changes})
-
 
 #: Tolerances by dtype, where a test gives none. There is no absolute tolerance: an operator that cancels, such as a sum
 #: of products, needs one that suits its inputs.

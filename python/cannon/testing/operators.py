@@ -6,6 +6,7 @@ variable ASCEND_CUSTOM_OPP_PATH (several, with ':' between), where op_api/lib/li
 op_api/include/*.h their declarations; the installation.
 """
 import ctypes as ct
+import functools
 import glob
 import os
 import re
@@ -87,6 +88,7 @@ def _installed(name):
     return pair, schemas.Schema(name, arguments)
 
 
+@functools.lru_cache(None)
 def find(name, library=None, schema=None):
     """The Operator of a name. Raises UnknownOperator."""
     name = re.sub("^aclnn", "", name)

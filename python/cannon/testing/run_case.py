@@ -281,7 +281,8 @@ def _refused(case, error):
     if error is None:
         return [{"kind": "refusal", "message": f"the operator accepted the case, expected error {case.test.error}"}]
     if error.code != case.test.error:
-        return [{"kind": "refusal", "message": f"{error}; expected error {case.test.error}", "code": error.code}]
+        return [{"kind": "refusal", "message": f"{error}; expected error {case.test.error}", "code": error.code,
+                 "function": error.function}]
     return []
 
 
@@ -328,8 +329,8 @@ def run_case(case, options):
     except (operators.UnknownOperator, ImportError) as e:
         result.update(status="error", failures=[{"kind": "test", "message": str(e)}])
     except AclError as e:
-        result["failures"] = [{"kind": "call", "message": str(e), "code": e.code}] if case.test.error is None \
-            else _refused(case, e)
+        result["failures"] = _refused(case, e) if case.test.error is not None else [
+            {"kind": "call", "message": str(e), "code": e.code, "function": e.function}]
     except Exception as e:
         result.update(status="error", failures=[{"kind": "exception", "message": f"{type(e).__name__}: {e}",
                                                  "trace": traceback.format_exc()}])

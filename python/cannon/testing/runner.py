@@ -191,6 +191,8 @@ class FileRun:
             self._end_process()
         else:
             output = "" if result["status"] == "passed" else self.process.output_since(begin)
+            if any(not f.get("function", "GetWorkspaceSize").endswith("GetWorkspaceSize") for f in result["failures"]):
+                self._end_process()             # work on the device has failed: its context may be of no further use
         if output.strip():
             result["output"] = output
         return result

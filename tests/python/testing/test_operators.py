@@ -236,6 +236,10 @@ class Own(FolderTest):
         self.assertEqual({f["code"] for f in bad.values()}, {161002})
         self.assertIn("aclnnScaleAddGetWorkspaceSize returned 161002", next(iter(bad.values()))["message"])
 
+    def test_the_example(self):
+        example = HERE.parents[2] / "examples/python/test_my_operator.py"
+        self.assertRegex(self.cannon_test(example, status=0).stdout, r"\n360 passed\n$")
+
     def test_library_and_schema_of_the_test(self):
         library = self.folder / "build/libmine.so"
         library.parent.mkdir()
@@ -290,6 +294,20 @@ other_code = operator_test("Exp", reference=np.exp, {one}, dtypes="complex64", o
                       raising=["the reference raised ZeroDivisionError: division by zero", 'test_wrong.py", line'],
                       accepted=["FAILED", "the operator accepted the case, expected error 161002"],
                       other_code=["FAILED", "returned 161002", "expected error 5"])
+
+    def test_a_task_that_fails_on_the_device(self):
+        self.file("test_index.py", BEGIN + f'''
+import os
+@operator_test("IndexSelect", {self.ONE.replace("contiguous", "contiguous offset")}, attributes={{"dim": 0}},
+               inputs={{"index": Input(dtype="int64", values=(7, 9))}})
+def index(x, dim, index):
+    print("process", os.getpid())
+    return x
+good = operator_test("Exp", reference=np.exp, {self.ONE})
+''')
+        output = self.problems(index=["FAILED", "aclrtSynchronizeStream returned 507035", "expected -3 to 2"])
+        self.assertRegex(output, r"\n1 passed, 2 failed\n$")
+        self.assertEqual(len(set(re.findall(r"process (\d+)", output))), 2, "a new process after each")
 
     def test_files(self):
         for name, text in (("test_import", "import nowhere"),

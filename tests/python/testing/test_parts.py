@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-import support  # noqa: F401 (the package's place)
+import support  # noqa: F401, which makes the package importable
 from cannon.testing import Input, Tolerance, operator_test, shapes
 from cannon.testing import compare as comparing, dtypes, layouts, schema, values
 
@@ -283,6 +283,9 @@ class Cases(unittest.TestCase):
         by_function = made(take, shapes=[(5, 7)], attributes={"dim": [0]},
                            inputs={"index": Input(dtype="int64", shape=lambda s: (s[0][0], 2))})
         self.assertEqual(by_function.cases()[0].shapes, ((5, 7), (5, 2)))
+        self.assertEqual(made(reference="torch.erf").input_names, ["input1"])
+        self.assertEqual(made(reference="torch.add", inputs={"a": Input(), "b": Input()}).input_names, ["a", "b"])
+        self.assertEqual(made(reference="numpy.add").input_names, ["input1", "input2"])
         mixed = made(dtypes=["float32+int64"])
         self.assertEqual([d.name for d in mixed.cases()[0].dtypes], ["float32", "int64"])
 
