@@ -21,7 +21,7 @@ class _Given:
 def _drawn(name, array):
     """An input of a case with the values and the strides of an array."""
     values, dtype = arrays.to_numpy(array)
-    steps = [s // values.itemsize if n > 1 else 0 for n, s in zip(values.shape, values.strides)]
+    steps = [s // values.itemsize if n > 1 else 1 for n, s in zip(values.shape, values.strides)]
     plain = any(s < 0 for s in steps) or any(s % values.itemsize for s in values.strides) or not values.size or \
         values.flags.c_contiguous
     placement = layouts.Placement(values.shape, layouts.contiguous_strides(values.shape) if plain else steps)

@@ -12,6 +12,7 @@ EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 HELP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "help.txt")
 FILES = re.compile(r"(?:test_.*|.*_cases)\.py")
 MAX_TOLD = 20               # failures that the terminal shows in full
+ERASE = "\033[K"            # to the end of the terminal's line
 MAX_LINES = 40              # of the memory debugger's report that the terminal shows
 OPTIONS = ["seed=", "case=", "list", "time", "warmup=", "repeat=", "huge", "device=", "check", "timeout=", "json=",
            "junit=", "html=", "force", "verbose", "help"]
@@ -130,14 +131,20 @@ class Session:
             entry["leaks"] = run.leaks
 
     def _run_cases(self, run, test, cases):
-        for case in cases:
+        shows = sys.stderr.isatty() and not (self.command.verbose or self.command.list)
+        for i, case in enumerate(cases):
             if self.command.list:
                 print(case["id"])
                 continue
+            if shows:
+                sys.stderr.write(f"\r{i} of {len(cases)} cases of {test['name']}{ERASE}")
+                sys.stderr.flush()
             result = run.run(test["name"], case)
             test["cases"].append(result)
             if self.command.verbose:
                 print(f"{result['status']:8} {result['id']}", flush=True)
+        if shows:
+            sys.stderr.write(f"\r{ERASE}")
 
     def _begin(self):
         if self.command.list:

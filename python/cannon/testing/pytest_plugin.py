@@ -15,6 +15,8 @@ import sys
 
 import pytest
 
+from .runner import FileError
+
 CASES = "_cases.py"
 IN_ARGUMENT = re.compile(r"::(\w+)(\[.*-seed\d+\])$")
 
@@ -112,7 +114,10 @@ class CaseItem(pytest.Item):
         self.case = case
 
     def runtest(self):
-        outcome = self.config._cannon.outcome(self.case)
+        try:
+            outcome = self.config._cannon.outcome(self.case)
+        except FileError as e:
+            pytest.fail(str(e), pytrace=False)
         for name in ("worst_ulps", "workspace_bytes", "device_peak_bytes"):
             if outcome.get(name) is not None:
                 self.user_properties.append((name, outcome[name]))

@@ -191,8 +191,8 @@ class FileRun:
             self._end_process()
         else:
             output = "" if result["status"] == "passed" else self.process.output_since(begin)
-            if any(not f.get("function", "GetWorkspaceSize").endswith("GetWorkspaceSize") for f in result["failures"]):
-                self._end_process()             # work on the device has failed: its context may be of no further use
+            if self.environment["devices"] and any(map(_failed_on_device, result["failures"])):
+                self._end_process()             # the device's context may be of no further use
         if output.strip():
             result["output"] = output
         return result
@@ -206,6 +206,11 @@ class FileRun:
         if self.process is not None:
             self._end_process()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _failed_on_device(failure):
+    """Whether a failure of a case is that of a task, rather than of a check before it."""
+    return "function" in failure and not failure["function"].endswith("GetWorkspaceSize")
 
 
 def read_leaks(path):
