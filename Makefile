@@ -9,7 +9,7 @@
 #   make install PREFIX=...   an installation laid out as CANN's
 #   make wheel                the Python wheel, in build/dist; pip installs it, with all that it needs
 #   make deb                  the Debian package, in build/dist
-#   make test                 the release build's tests only, without clients' software from PyPI
+#   make test                 the release build's tests only, without those that need PyPI or Debian's servers
 #   make check-aarch64        the tests on aarch64, cross-compiled and emulated; part of check
 #   make coverage             which lines of src the tests reach, by folder
 #   make check-clients        clients' software, whole: PyTorch's operator database on torch_npu
@@ -90,6 +90,7 @@ install: $(BUILD)/prefix
 # Both pack the build folder as it is. The wheel's tools come from PyPI, into a virtual environment.
 .PHONY: wheel deb
 wheel: $(BUILD)/prefix
+	$(call missing,python3-venv,$(tell))
 	packaging/wheel/make_wheel $(BUILD) $(BUILD)/wheel-tools $(BUILD)/dist
 
 deb: $(BUILD)/prefix
@@ -114,7 +115,7 @@ bench: $(BUILD)/prefix
 	python3 bench/comm/run.py --build $(BUILD)
 
 test: $(BUILD)/prefix
-	$(call tests,$(BUILD)) -LE clients
+	$(call tests,$(BUILD)) -LE "clients|packages"
 
 TORCH_NPU = python3 tests/clients/torch_npu/run.py --prefix $(BUILD)/prefix --venv $(BUILD)/torch_npu
 check-clients: $(BUILD)/prefix

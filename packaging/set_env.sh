@@ -9,7 +9,7 @@ _cannon_folder() { # prints the folder of the sourced file; $1 is its path if th
   _cannon_file=$1
   if [ -z "$_cannon_file" ]; then
     # dash gives a sourced file no path to itself, but has the file open meanwhile.
-    for _cannon_fd in /proc/$$/fd/*; do
+    for _cannon_fd in "/proc/$_cannon_pid/fd"/*; do
       _cannon_target=$(readlink "$_cannon_fd" || :)
       case $_cannon_target in */set_env.sh | */setenv.bash) _cannon_file=$_cannon_target ;; esac
     done
@@ -18,6 +18,7 @@ _cannon_folder() { # prints the folder of the sourced file; $1 is its path if th
 }
 
 _cannon_setup() {
+  _cannon_pid=$(exec sh -c 'echo "$PPID"') # of this shell; in a subshell, $$ is another's
   if ! _cannon_here=$(CDPATH='' && _cannon_folder "$1"); then
     echo "set_env.sh: cannot find the folder of this file; source it from bash, or use:" \
       "eval \"\$(PREFIX/bin/cannon env)\"" >&2
@@ -40,7 +41,7 @@ else
   _cannon_setup "${BASH_SOURCE:-}" && _cannon_status=0 || _cannon_status=1
 fi
 unset -f _cannon_folder _cannon_setup
-unset -v _cannon_here _cannon_tool _cannon_exports
+unset -v _cannon_pid _cannon_here _cannon_tool _cannon_exports
 if [ "$_cannon_status" -ne 0 ]; then
   unset -v _cannon_status
   return 1

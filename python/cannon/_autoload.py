@@ -62,7 +62,8 @@ def _load():
                       RuntimeWarning, stacklevel=2)
         return
     for variable, folder in FOLDERS:
-        os.environ.setdefault(variable, home + folder)
+        if not os.environ.get(variable):
+            os.environ[variable] = home + folder
     # torch_npu's profiler takes the first msprof of PATH and looks for its other files from there. The one that a wheel
     # has put on PATH is a script of Python's elsewhere.
     tools, path = os.path.join(home, "tools/profiler/bin"), os.environ.get("PATH", os.defpath)
@@ -71,7 +72,7 @@ def _load():
 
 
 def load():
-    """Loads the libraries and sets the variables of FOLDERS that are not set, once in a process. Returns None, which
+    """Loads the libraries and sets the variables of FOLDERS that have no value, once in a process. Returns None, which
     tells Python's import that this is not the finder of the module."""
     global _done
     with _lock:

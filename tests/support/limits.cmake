@@ -12,6 +12,8 @@ set(long_tests
   "torch_npu[.]operators 200 200"
   "torch_npu[.](runtime|profiler|training) 60 60"
   "torch_npu[.]distributed 100 100"
+  "packages[.](build|deb|torch) 60 60"
+  "packages[.]wheel 30 30"
   "python[.]aclnn[.]torch 18 30"
   "abi 37 37"
   "unit[.](store|elementwise) 20 30"
