@@ -67,7 +67,7 @@ class Call:
     @property
     def tensors(self):
         """The input tensors that are given."""
-        return [v for v in self.values if type(v) is Tensor]
+        return [v for v in self.values if isinstance(v, Tensor)]
 
 
 def of(*names):
@@ -128,7 +128,7 @@ _OF_CLASS = {1: INT64, 2: FLOAT, 3: dtypes.of("complex64")}
 def elementwise(op, values):
     """Inputs broadcast; the dtype follows from the function's traits (src/kernel/engine/elementwise_traits.def)."""
     traits = _elementwise[op.variant]
-    ins = [v for v in values if type(v) is Tensor]
+    ins = [v for v in values if isinstance(v, Tensor)]
     shape = ins[0].shape
     for t in ins:
         if t.shape != shape:

@@ -345,6 +345,7 @@ class Devices(unittest.TestCase):
         self.assertEqual(runtime.current_device(), 0)
         y = cannon.aclnn.Adds(x, 1)             # runs where its tensors are
         self.assertEqual((y.device, runtime.current_device()), (1, 0))
+        self.assertEqual((cannon.aclnn.Add(sample((3,)), x).device, (sample((3,)) * x).device), (1, 1))
         with cannon.device(1):
             self.assertEqual(cannon.Tensor([1]).device, 1)
             with cannon.stream() as s:
