@@ -242,13 +242,29 @@ def _array_reader(convert, expected):
     return read
 
 
+_RANGES = {"int8_t": (-1 << 7, 1 << 7), "int32_t": (-1 << 31, 1 << 31), "int": (-1 << 31, 1 << 31),
+           "uint64_t": (0, 1 << 64)}
+_INT64 = (-1 << 63, 1 << 63)
+
+
 def _read_int(value, argument, call):
     try:
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
         if argument.name.lower().endswith("type"):      # dstType and others are codes of aclDataType
             return dtypes.of(value).code
         raise _type_error(argument, value, "an integer") from None
+    low, end = _RANGES.get(argument.c_type, _INT64)
+    if not low <= number < end:                 # ctypes would cut it off
+        raise OverflowError(f"{argument.name} is {number}, expected {low} to {end - 1}")
+    return number
+
+
+def _int64(value):
+    number = operator.index(value)
+    if not _INT64[0] <= number < _INT64[1]:
+        raise ValueError(f"{number} doesn't fit 64 bits")
+    return number
 
 
 def _read_float(value, argument, call):
@@ -282,7 +298,7 @@ def _read_string(value, argument, call):
 
 
 _READERS = {"Tensor": _read_tensor, "TensorList": _read_tensors, "Scalar": _read_scalar, "ScalarList": _read_scalars,
-            "IntArray": _array_reader(operator.index, "integers"), "BoolArray": _array_reader(bool, "truth values"),
+            "IntArray": _array_reader(_int64, "integers of 64 bits"), "BoolArray": _array_reader(bool, "truth values"),
             "FloatArray": _array_reader(float, "numbers"), "int": _read_int, "float": _read_float, "bool": _read_bool,
             "dtype": _read_dtype, "string": _read_string}
 

@@ -232,6 +232,14 @@ class Errors(unittest.TestCase):
             with self.subTest(message), self.assertRaisesRegex(TypeError, message):
                 call()
 
+    def test_numbers_that_do_not_fit(self):
+        with self.assertRaisesRegex(OverflowError, "cubeMathType is 300, expected -128 to 127"):
+            aclnn.Mm(A, A.T, cubeMathType=300)
+        with self.assertRaisesRegex(OverflowError, "dim is"):
+            aclnn.Softmax(A, 1 << 63)
+        with self.assertRaisesRegex(TypeError, "dims is"):
+            aclnn.ReduceSum(A, [1 << 63])
+
     def test_shapes_that_do_not_broadcast(self):
         with self.assertRaisesRegex(ValueError, r"\(3, 4\), \(5,\)"):
             aclnn.Add(A, np.ones(5, np.float32))
