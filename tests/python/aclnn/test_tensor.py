@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cannon.Tensor: dtypes, views, copies, the lifetime of memory, DLPack."""
 import gc
+import os
 import random
 import threading
 import unittest
@@ -258,6 +259,17 @@ class Lifetime(unittest.TestCase):
         with self.assertRaises(cannon.AclError) as raised:
             cannon.Tensor.empty(2 * total, "uint8")
         self.assertEqual((raised.exception.function, raised.exception.code), ("aclrtMalloc", 207001))
+
+    def test_forked_children_free_nothing(self):
+        tensors = [cannon.Tensor(sample((100,))) + i for i in range(10)]
+        child = os.fork()
+        if not child:
+            tensors.clear()
+            gc.collect()
+            os._exit(0)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        for i, x in enumerate(tensors):
+            np.testing.assert_array_equal(x.numpy(), sample((100,)) + i)
 
     def test_garbage_from_threads(self):
         before = allocations()
