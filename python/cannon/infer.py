@@ -12,7 +12,7 @@ from .tensor import Tensor
 SIZED_BY_DATA = {"nonzero", "masked_select", "unique", "unique2", "unique_consecutive", "unique_dim"}
 RULES = {}
 _elementwise = {}                               # {EW_name: traits}
-BOOL, FLOAT, INT64 = dtypes.of("bool"), dtypes.of("float32"), dtypes.of("int64")
+BOOL, FLOAT, DOUBLE, INT64 = (dtypes.of(n) for n in ("bool", "float32", "float64", "int64"))
 
 
 def set_elementwise(traits):
@@ -146,7 +146,7 @@ def elementwise(op, values):
             if a.type == "Scalar" and v is not None:
                 kind = _CLASS[dtypes.of_scalar(v).kind if not hasattr(v, "dtype") else dtypes.of(v.dtype).kind]
                 if kind > _CLASS[dtype.kind]:
-                    dtype = _OF_CLASS[kind]
+                    dtype = _OF_CLASS[kind] if dtype is not DOUBLE else dtypes.of("complex128")
                 if "SCALAR_TYPED" in traits:
                     break
     if op.variant in ("EW_abs", "EW_angle"):
