@@ -15,6 +15,7 @@ knows the outputs' shapes.
 """
 import ctypes as ct
 import json
+import keyword
 import operator
 import os
 import re
@@ -28,23 +29,27 @@ C_TYPES = {"int64_t": ct.c_int64, "uint64_t": ct.c_uint64, "int32_t": ct.c_int32
            "aclDataType": ct.c_int, "float": ct.c_float, "double": ct.c_double, "bool": ct.c_bool,
            "char *": ct.c_char_p}
 
-# Values of parameters that a call leaves out, by name, or by operator and name. Optional arguments are None.
+# Values of parameters that a call leaves out: by name, or by operator and name, which go first. Optional arguments are
+# None. Most are PyTorch's.
 _DEFAULTS = {
-    "alpha": 1, "beta": 1, "value": 1, "dim": -1, "axis": -1, "dims": (), "keepDim": False, "keepDims": False,
-    "keepdim": False, "dtype": None, "cubeMathType": 0, "noopWithEmptyAxes": False, "noopWithEmptyDims": False,
-    "seed": 0, "offset": 0, "stable": False, "descending": False, "largest": True, "sorted": True, "correction": 1,
-    "unbiased": True, "eps": 1e-5, "epsilon": 1e-6, "reduction": 1, "ignoreIndex": -100, "groups": 1,
-    "transposed": False, "exclusive": False, "reverse": False, "diagonal": 0, "implMode": 0, "innerPrecise": 0,
-    "ceilMode": False, "countIncludePad": True, "divisorOverride": 0, "alignCorners": False, "logTarget": False,
-    "rtol": 1e-5, "atol": 1e-8, "equal_nan": False, "right": False, "outInt32": False, "assumeUnique": False,
-    "invert": False, "returnInverse": False, "returnCounts": False, "accumulate": False, "unsafe": False,
-    "interpolationMode": 0, "paddingMode": 0, "commTurn": 0, "streamMode": 1, "reduceOp": "sum",
-    "MeanV2.dim": (), "Softplus.threshold": 20,
+    "alpha": 1, "beta": 1, "keepDim": False, "keepDims": False, "keepdim": False, "dtype": None, "cubeMathType": 0,
+    "noopWithEmptyAxes": False, "noopWithEmptyDims": False, "seed": 0, "offset": 0, "stable": False,
+    "descending": False, "largest": True, "sorted": True, "correction": 1, "unbiased": True, "eps": 1e-5,
+    "epsilon": 1e-6, "reduction": 1, "ignoreIndex": -100, "groups": 1, "transposed": False, "exclusive": False,
+    "reverse": False, "diagonal": 0, "implMode": 0, "innerPrecise": 0, "ceilMode": False, "countIncludePad": True,
+    "divisorOverride": 0, "alignCorners": False, "logTarget": False, "rtol": 1e-5, "atol": 1e-8, "equal_nan": False,
+    "right": False, "outInt32": False, "assumeUnique": False, "invert": False, "returnInverse": False,
+    "returnCounts": False, "accumulate": False, "unsafe": False, "interpolationMode": 0, "paddingMode": 0,
+    "commTurn": 0, "streamMode": 1, "reduceOp": b"sum",
+    "Softplus.threshold": 20, "SoftplusBackward.threshold": 20, "ConstantPadNd.value": 0, "Logit.eps": -1.0,
+    "LogitGrad.eps": -1.0, "OneHot.axis": -1, "AscendQuantV3.axis": -1,
+    **{f"{name}.value": 1 for name in ("Addcmul", "Addcdiv", "InplaceAddcmul", "InplaceAddcdiv")},
+    **{f"{name}.dim": -1 for name in ("Softmax", "LogSoftmax", "SoftmaxBackward", "LogSoftmaxBackward", "Sort",
+                                      "Argsort", "Topk", "Kthvalue", "MedianDim", "NanMedianDim", "Glu", "GluBackward",
+                                      "SwiGlu", "SwiGluGrad", "GeGlu", "GeGluV3", "LinalgCross")},
+    **{f"{name}.dim": 0 for name in ("Cat", "Stack", "ChunkCat", "SplitTensor", "SplitWithSize")},
 }
-# Operators to which these do not apply.
-_REQUIRED = {"Threshold.value", "InplaceThreshold.value", "InplaceFillScalar.value", "InplaceMaskedFillScalar.value",
-             "ScatterValue.value", "InplaceScatterValue.value", "IndexFill.value", "InplaceIndexFill.value",
-             "IndexFillTensor.value", "InplaceIndexFillTensor.value"}
+_REQUIRED = {"DeepNorm.alpha", "DeepNormGrad.alpha", "MoeGatingTopK.eps"}     # these have no defaults
 _MISSING = object()
 _SCALARS = 4096                                 # aclScalars that are kept for later calls
 
@@ -74,19 +79,25 @@ class Argument:
         self.read = "!" not in flags
         # What a first argument is written to is the caller's: Inplace..., and others that update a variable.
         self.is_output = "!" in flags and position > 0
-        self.default = None if self.optional else _MISSING
-        if not self.optional and f"{operator_name}.{name}" not in _REQUIRED:
-            self.default = _DEFAULTS.get(f"{operator_name}.{name}", _DEFAULTS.get(name, _MISSING))
-        if type == "string" and name.endswith("Optional"):
-            self.default = None                 # a null string is CANN's default
-        elif type in ("Tensor", "TensorList") and not self.optional:
-            self.default = _MISSING
-        self.parameter = name + "_" if name in ("from", "out", "lambda") else name
+        self.default = _default(operator_name, self)
+        self.parameter = name + "_" if keyword.iskeyword(name) or name == "out" else name
 
     def __repr__(self):
         flags = ("&" if self.read else "!") * self.written + "?" * self.optional
         default = "" if self.default is _MISSING or self.is_output else f" = {self.default!r}"
         return f"{self.type}{flags} {self.name}{default}"
+
+
+def _default(operator_name, argument):
+    """What an argument is if the call leaves it out."""
+    name, kind = argument.name, argument.type
+    if argument.optional or kind == "string" and name.endswith("Optional"):     # a null string is CANN's default
+        return None
+    if kind in ("Tensor", "TensorList") or f"{operator_name}.{name}" in _REQUIRED:
+        return _MISSING
+    if kind == "IntArray" and name in ("dim", "dims", "axes") and operator_name not in ("Permute", "Flip", "Roll"):
+        return ()                               # a reduction over all dimensions
+    return _DEFAULTS.get(f"{operator_name}.{name}", _DEFAULTS.get(name, _MISSING))
 
 
 class Schema:
@@ -184,7 +195,7 @@ def _resolve_numbers(values, call):
                 own = dtypes.of("float32")
             elif own.kind == "c":
                 own = dtypes.of("complex64")
-            values[i] = Tensor(v.value, call.device, own)
+            values[i] = Tensor(v.value, call.device, "float32" if own.name == "bfloat16" else own).to(own)
             call.tensors.append(values[i])
 
 
@@ -196,7 +207,8 @@ def _read_tensors(value, argument, call):
     if argument.name == "indices":              # Index takes all of a dimension where an index is missing
         return [Tensor.empty((0,), "int64", call.device) if v is None else _read_tensor(v, argument, call)
                 for v in value]
-    return [_read_tensor(v, argument, call) for v in value]
+    return [_read_tensor(Tensor(v, call.device) if isinstance(v, (bool, int, float, complex)) else v, argument, call)
+            for v in value]
 
 
 def _read_scalar(value, argument, call):
@@ -230,13 +242,29 @@ def _array_reader(convert, expected):
     return read
 
 
+_RANGES = {"int8_t": (-1 << 7, 1 << 7), "int32_t": (-1 << 31, 1 << 31), "int": (-1 << 31, 1 << 31),
+           "uint64_t": (0, 1 << 64)}
+_INT64 = (-1 << 63, 1 << 63)
+
+
 def _read_int(value, argument, call):
     try:
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
         if argument.name.lower().endswith("type"):      # dstType and others are codes of aclDataType
             return dtypes.of(value).code
         raise _type_error(argument, value, "an integer") from None
+    low, end = _RANGES.get(argument.c_type, _INT64)
+    if not low <= number < end:                 # ctypes would cut it off
+        raise OverflowError(f"{argument.name} is {number}, expected {low} to {end - 1}")
+    return number
+
+
+def _int64(value):
+    number = operator.index(value)
+    if not _INT64[0] <= number < _INT64[1]:
+        raise ValueError(f"{number} doesn't fit 64 bits")
+    return number
 
 
 def _read_float(value, argument, call):
@@ -270,7 +298,7 @@ def _read_string(value, argument, call):
 
 
 _READERS = {"Tensor": _read_tensor, "TensorList": _read_tensors, "Scalar": _read_scalar, "ScalarList": _read_scalars,
-            "IntArray": _array_reader(operator.index, "integers"), "BoolArray": _array_reader(bool, "truth values"),
+            "IntArray": _array_reader(_int64, "integers of 64 bits"), "BoolArray": _array_reader(bool, "truth values"),
             "FloatArray": _array_reader(float, "numbers"), "int": _read_int, "float": _read_float, "bool": _read_bool,
             "dtype": _read_dtype, "string": _read_string}
 
@@ -300,7 +328,8 @@ def _new_scalar(value):
 def _make_scalar(value, destroy):
     if value is None:
         return None
-    key = (type(value), value if value else repr(value))        # 0.0 and -0.0 are equal
+    kind = type(value)
+    key = (kind, value if value and kind is not complex else repr(value))       # 0.0 and -0.0 are equal
     handle = _kept_scalars.get(key)
     if handle is None:
         handle = _new_scalar(value)
@@ -413,6 +442,10 @@ def _allocate_outputs(op, values, given, stream):
 def _read(op, values_in, out):
     """The values of all arguments in the order of the schema, the tensors that are read, and the stream."""
     call, values = _Call(), [None] * len(op.arguments)
+    for value in values_in:                     # arrays go to the device of the first tensor
+        if type(value) is Tensor:
+            call.device = value.storage.device
+            break
     for (i, read, argument), value in zip(op.plan, values_in):
         if value is _MISSING:
             raise TypeError(f"{op.name}() misses the argument {argument.name}")

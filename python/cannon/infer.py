@@ -12,7 +12,7 @@ from .tensor import Tensor
 SIZED_BY_DATA = {"nonzero", "masked_select", "unique", "unique2", "unique_consecutive", "unique_dim"}
 RULES = {}
 _elementwise = {}                               # {EW_name: traits}
-BOOL, FLOAT, INT64 = dtypes.of("bool"), dtypes.of("float32"), dtypes.of("int64")
+BOOL, FLOAT, DOUBLE, INT64 = (dtypes.of(n) for n in ("bool", "float32", "float64", "int64"))
 
 
 def set_elementwise(traits):
@@ -67,7 +67,7 @@ class Call:
     @property
     def tensors(self):
         """The input tensors that are given."""
-        return [v for v in self.values if type(v) is Tensor]
+        return [v for v in self.values if isinstance(v, Tensor)]
 
 
 def of(*names):
@@ -128,7 +128,7 @@ _OF_CLASS = {1: INT64, 2: FLOAT, 3: dtypes.of("complex64")}
 def elementwise(op, values):
     """Inputs broadcast; the dtype follows from the function's traits (src/kernel/engine/elementwise_traits.def)."""
     traits = _elementwise[op.variant]
-    ins = [v for v in values if type(v) is Tensor]
+    ins = [v for v in values if isinstance(v, Tensor)]
     shape = ins[0].shape
     for t in ins:
         if t.shape != shape:
@@ -146,7 +146,7 @@ def elementwise(op, values):
             if a.type == "Scalar" and v is not None:
                 kind = _CLASS[dtypes.of_scalar(v).kind if not hasattr(v, "dtype") else dtypes.of(v.dtype).kind]
                 if kind > _CLASS[dtype.kind]:
-                    dtype = _OF_CLASS[kind]
+                    dtype = _OF_CLASS[kind] if dtype is not DOUBLE else dtypes.of("complex128")
                 if "SCALAR_TYPED" in traits:
                     break
     if op.variant in ("EW_abs", "EW_angle"):

@@ -5,7 +5,7 @@ A rule takes a Call and returns (shape, dtype) per output, in the order of the s
 largest possible ones.
 """
 from . import dtypes
-from .infer import BOOL, FLOAT, INT64, RULES, broadcast, floating, like, of, promote, real, unknown
+from .infer import BOOL, DOUBLE, FLOAT, INT64, RULES, broadcast, floating, like, of, promote, real, unknown
 
 INT8, INT32, UINT8, HALF = (dtypes.of(n) for n in ("int8", "int32", "uint8", "float16"))
 
@@ -81,7 +81,7 @@ def _with_scalars(scalars, dtype):
             continue
         own = dtypes.of(v.dtype) if hasattr(v, "dtype") else dtypes.of_scalar(v)
         if own.kind == "c" and dtype.kind != "c":
-            dtype = dtypes.of("complex64")
+            dtype = dtypes.of("complex128" if dtype is DOUBLE else "complex64")
         elif own.kind == "f" and dtype.kind in "biu":
             dtype = FLOAT
         elif own.kind == "i" and dtype.kind == "b":

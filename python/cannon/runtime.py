@@ -14,6 +14,7 @@ import atexit
 import collections
 import ctypes as ct
 import itertools
+import os
 import threading
 import weakref
 
@@ -23,7 +24,7 @@ H2D, D2H = 1, 2
 HBM = 1                                         # ACL_HBM_MEM
 DEAD_BYTES, DEAD_BLOCKS = 256 << 20, 4096       # a stream with more memory of dead tensors is synchronised
 
-_closed = False                                 # the interpreter ends: nothing is freed or destroyed any more
+_closed = False                                 # nothing is freed or destroyed any more: the interpreter ends
 _live = {}                                      # {address: device} of all memory that is allocated here
 _streams = weakref.WeakSet()
 _defaults = {}                                  # {device: its default stream}
@@ -273,11 +274,20 @@ def copy(to, source, n_bytes, kind):
         check("aclrtMemcpy", load().aclrtMemcpy(to, n_bytes, source, n_bytes, kind))
 
 
+def _forked():
+    """A forked child has no device memory: it frees none of its parent's."""
+    global _closed
+    _closed = True
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 @atexit.register
 def _close():
     """Frees what is left, so that leak reports show the user's own leaks only."""
     global _closed
-    if not _live and not _streams:
+    if _closed or not _live and not _streams:
         return
     library = load()
     try:

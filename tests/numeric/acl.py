@@ -59,14 +59,13 @@ def _read_functions():
 
 
 _functions = frozenset(_read_functions())
-_schemas = {o[0]: name for name, o in aclnn.table().items()}
 
 
 def variants(name):
     """The functions of an operator: aclnn<name>, and aclnnInplace<name> if CANN has that too. A function that CANN has
     and the schemas lack is an error."""
     found = [op for op in (f"aclnn{name}", f"aclnnInplace{name}") if op in _functions]
-    missing = [op for op in found if op not in _schemas]
+    missing = [op for op in found if op not in inference.SCHEMAS]
     if missing or not found:
         raise AssertionError(f"{', '.join(missing) or name}: not in ops/*.ops")
     return found
@@ -75,7 +74,7 @@ def variants(name):
 @functools.lru_cache(None)
 def params(op):
     """The operator's arguments, as aclnn.Argument."""
-    return aclnn.Schema(_schemas[op]).arguments
+    return inference.schema_of(op).arguments
 
 
 class _Libraries(Library):

@@ -5,6 +5,7 @@
 
 The shapes and dtypes that the library took are right; where inference has others, acl.py asks phase one about them.
 """
+import functools
 import os
 import sys
 
@@ -18,7 +19,7 @@ INT4 = 29                       # an aclDataType without a cannon.Tensor: Python
 # An integer output truncates the operator's numbers, and so has another number of elements.
 _TRUNCATED = ("aclnnArange", "aclnnRange")
 
-_schemas = {o[0]: name for name, o in aclnn.table().items()}
+SCHEMAS = {o[0]: name for name, o in aclnn.table().items()}
 
 
 class Unknown(Exception):
@@ -27,8 +28,8 @@ class Unknown(Exception):
 
 def _value(a):
     """An argument of acl.run as a rule sees it."""
-    kind = type(a).__name__
-    if kind == "Tensor":
+    kind = type(a).__name__                     # acl.py imports this module
+    if kind == "Tensor" or hasattr(a, "n_storage"):
         if a.code == INT4:
             raise Unknown
         return Tensor._view(None, dtypes.of(a.code), a.shape, a.strides, a.offset)
@@ -45,9 +46,14 @@ def _value(a):
     return a
 
 
+@functools.lru_cache(None)
+def schema_of(op):
+    return aclnn.Schema(SCHEMAS[op])
+
+
 def inferred(op, args):
     """(schema, the inferred outputs in the order of the schema), as infer.py returns them."""
-    schema = aclnn.Schema(_schemas[op])
+    schema = schema_of(op)
     if not schema.outputs:
         return schema, []
     values = [None if i in schema.outputs else _value(a) for i, a in enumerate(args)]

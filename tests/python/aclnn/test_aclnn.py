@@ -72,6 +72,8 @@ class Calls(unittest.TestCase):
             self.assertIsInstance(got, cannon.Tensor)
             np.testing.assert_array_equal(got.numpy(), wanted)
         self.assertEqual(aclnn.Add(self=x, other=A, alpha=-1).numpy().any(), False)
+        b = cannon.Tensor.of_bytes(np.array([0x3f80], np.uint16), "bfloat16")
+        self.assertEqual(aclnn.Add(b, 2).to("float32").tolist(), [3])
         self.assertEqual(aclnn.Add(np.int8([1]), 2).dtype, "int8")      # a number has the tensor's dtype ...
         self.assertEqual(aclnn.Add(np.int8([1]), 2.5).dtype, "float32")         # ... if that can hold its kind
 
@@ -229,6 +231,14 @@ class Errors(unittest.TestCase):
         for call, message in cases:
             with self.subTest(message), self.assertRaisesRegex(TypeError, message):
                 call()
+
+    def test_numbers_that_do_not_fit(self):
+        with self.assertRaisesRegex(OverflowError, "cubeMathType is 300, expected -128 to 127"):
+            aclnn.Mm(A, A.T, cubeMathType=300)
+        with self.assertRaisesRegex(OverflowError, "dim is"):
+            aclnn.Softmax(A, 1 << 63)
+        with self.assertRaisesRegex(TypeError, "dims is"):
+            aclnn.ReduceSum(A, [1 << 63])
 
     def test_shapes_that_do_not_broadcast(self):
         with self.assertRaisesRegex(ValueError, r"\(3, 4\), \(5,\)"):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cannon.Tensor: dtypes, views, copies, the lifetime of memory, DLPack."""
 import gc
+import os
 import random
 import threading
 import unittest
@@ -259,6 +260,17 @@ class Lifetime(unittest.TestCase):
             cannon.Tensor.empty(2 * total, "uint8")
         self.assertEqual((raised.exception.function, raised.exception.code), ("aclrtMalloc", 207001))
 
+    def test_forked_children_free_nothing(self):
+        tensors = [cannon.Tensor(sample((100,))) + i for i in range(10)]
+        child = os.fork()
+        if not child:
+            tensors.clear()
+            gc.collect()
+            os._exit(0)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        for i, x in enumerate(tensors):
+            np.testing.assert_array_equal(x.numpy(), sample((100,)) + i)
+
     def test_garbage_from_threads(self):
         before = allocations()
         tensors = [cannon.Tensor(sample((100,))) + 1 for _ in range(200)]
@@ -345,6 +357,7 @@ class Devices(unittest.TestCase):
         self.assertEqual(runtime.current_device(), 0)
         y = cannon.aclnn.Adds(x, 1)             # runs where its tensors are
         self.assertEqual((y.device, runtime.current_device()), (1, 0))
+        self.assertEqual((cannon.aclnn.Add(sample((3,)), x).device, (sample((3,)) * x).device), (1, 1))
         with cannon.device(1):
             self.assertEqual(cannon.Tensor([1]).device, 1)
             with cannon.stream() as s:

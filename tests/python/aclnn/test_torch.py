@@ -4,6 +4,7 @@
     test_torch.py PYTHON    exits with 77, which skips the test, where there is none
 """
 import gc
+import itertools
 import os
 import subprocess
 import sys
@@ -66,7 +67,46 @@ def in_torch_npu():
             cannon.synchronize()
             self.assertEqual(len(runtime._live), before)
 
-    unittest.main(argv=["test_torch.py"])
+        def test_inferred_dtypes_are_pytorchs(self):
+            names = "float32 float16 bfloat16 float64 int8 uint8 int16 int32 int64 bool complex64 complex128".split()
+
+            def compare(name, function, *others):
+                schema, n = aclnn.Schema(name), 0
+                for arguments in itertools.product(names, *others):
+                    ours = [cannon.Tensor.empty((2, 3), a) if isinstance(a, str) else a for a in arguments]
+                    theirs = [torch.ones(2, 3, dtype=getattr(torch, a)) if isinstance(a, str) else a for a in arguments]
+                    try:
+                        wanted = str(function(*theirs).dtype)
+                    except (RuntimeError, TypeError, NotImplementedError):      # PyTorch doesn't do it
+                        continue
+                    if wanted == "torch.complex32":     # which no operator here computes
+                        continue
+                    values = [None] * len(schema.arguments)
+                    for i in schema.inputs:
+                        values[i] = ours.pop(0) if ours else schema.arguments[i].default
+                    self.assertEqual(f"torch.{schema.infer(schema, values)[0][1]}", wanted, (name, arguments))
+                    n += 1
+                self.assertGreater(n, 3, name)
+
+            for name in ("Abs Neg Exp Log Sqrt Rsqrt Reciprocal Relu Sigmoid Tanh Sin Floor Ceil Sign Signbit Erf Exp2 "
+                         "IsFinite:isfinite LogicalNot:logical_not BitwiseNot:bitwise_not ReduceSum:sum Mean Prod Amax "
+                         "Any Var Median Trace").split():
+                ours, _, theirs = name.partition(":")
+                compare(ours, getattr(torch, theirs or ours.lower()))
+            for name in ("Add Sub Mul Div Maximum Atan2 EqTensor:eq PowTensorTensor:pow BitwiseAndTensor:bitwise_and "
+                         "RemainderTensorTensor:remainder FloorDivide:floor_divide FmodTensor:fmod").split():
+                ours, _, theirs = name.partition(":")
+                compare(ours, getattr(torch, theirs or ours.lower()), names)
+            for name in ("Adds:add Subs:sub Rsubs:rsub Muls:mul Divs:div PowTensorScalar:pow EqScalar:eq "
+                         "RemainderTensorScalar:remainder BitwiseAndScalar:bitwise_and").split():
+                ours, _, theirs = name.partition(":")
+                compare(ours, getattr(torch, theirs), (True, 2, 2.5, 2j))
+            for name, function in (("Cumsum", torch.cumsum), ("ArgMax", torch.argmax), ("LogSumExp", torch.logsumexp)):
+                compare(name, function, (0,) if name != "LogSumExp" else ((0,),))
+
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(Torch)
+    result = unittest.TextTestRunner().run(suite)
+    sys.exit(not (result.wasSuccessful() and result.testsRun))
 
 
 if __name__ == "__main__":
