@@ -17,7 +17,9 @@
 enum {
   COST_NS = 500,
   BYTES_PER_NS = 4,
-  LOOKS = 64, /* how often a task looks for other ranks before it lets its stream look around: some microseconds */
+  /* How often a task looks for other ranks before it lets its stream look around: some microseconds. */
+  LOOKS = 64,
+  LOOKS_WITH_NET = 8, /* each moves data between hosts, too */
 };
 /* A task that waits for other ranks first spins (comm.spin_ns), then yields its processor, and then blocks its stream:
  * with a rank per processor the others come within the first time, with more ranks they need this processor. */
@@ -454,15 +456,20 @@ static void collective_begin(collective *op, uint64_t now) {
 /* Spins or yields for a while. True when that has been long enough, so that the stream shall block. */
 static bool collective_polled(collective *op) {
   const comm *c = op->c;
-  for (int i = 0; c->spin_ns && i < LOOKS; ++i) {
+  const int looks = !c->spin_ns ? 0 : c->hosts ? LOOKS_WITH_NET : LOOKS;
+  bool has_moved = false; /* data of other hosts; so one thread moves all of a long message */
+  for (int i = 0; i < looks; ++i) {
     if (collective_moves(op)) return false;
-    cpu_relax();
+    if (c->hosts)
+      has_moved |= net_progress();
+    else
+      cpu_relax();
   }
   const uint64_t now = now_ns();
   if (!op->begun_ns) collective_begin(op, now);
   if (!op->waits_since_ns) op->waits_since_ns = now;
+  if (has_moved || (c->hosts && net_progress())) op->waits_since_ns = now;
   const uint64_t waited = now - op->waits_since_ns;
-  if (c->hosts) net_progress();
   if (waited >= YIELD_NS) return true;
   if (waited >= c->spin_ns) {
     /* Ranks of this process come only if their streams are run. */
@@ -501,6 +508,7 @@ static status collective_run(task *t, stream *s) {
   account_wait(op);
   outside_block(t, s);
   neighbour_expect();
+  if (op->c->hosts) net_hand_over();
   if (collective_ready(t)) outside_look();
   return TASK_BLOCKED;
 }

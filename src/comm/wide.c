@@ -125,7 +125,7 @@ static status wide_agree(wide *w, bool is_whole) {
     p->own = w->c->member;
     p->only_agrees = p->is_inline = true;
   }
-  if (w->c->member == 0) TRY(wide_agree_between(w));
+  if (w->c->member == 0 && w->compares) TRY(wide_agree_between(w));
   ++w->when.stage;
   return ST_OK;
 }
@@ -218,6 +218,7 @@ status wide_build(collective *op) {
             .n = c->n_ranks,
             .H = c->hosts->n_hosts,
             .m = c->n_members,
+            .compares = settings->inconsistent_check != COMM_CHECK_OFF,
             .named = comm_settings_algorithm(settings, op->call.kind)};
   if (op->call.kind == COMM_SEND || op->call.kind == COMM_RECV)
     return wide_transfer(&w, op->call.kind == COMM_RECV, op->call.kind == COMM_RECV ? op->call.receive : op->call.send,

@@ -18,6 +18,7 @@ typedef struct {
   size_t size;          /* bytes of an element */
   collective_when when; /* of the next part */
   uint32_t n, H, m;     /* ranks, hosts, ranks of this host */
+  bool compares;        /* the hosts compare what they call, which takes a message each way (HCCL_DFS_CONFIG) */
   const char *named;    /* the algorithm that HCCL_ALGO names for the call; NULL: none */
 } wide;
 
