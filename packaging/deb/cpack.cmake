@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # CPack's configuration of the Debian package. make_deb calls `cpack --config` with it, and sets in the environment
-#   CANNON_BUILD     a build folder of Cannon that has been built
-#   CANNON_STAGE     a folder of further files, laid out as in the root
+#   CANNON_STAGE     the files, laid out as in the root
+#   CANNON_DEPENDS   the packages that the binaries need. CPack's own search takes 15 s, as it starts a program for each
+#                    header
 #   CANNON_VERSION
 # The prefix is /usr/lib/cannon: a folder of the package's own below /usr, as the file system standard asks of what a
 # distribution's package manager installs (/opt is for what it does not know of), and outside of the loader's path, so
 # that libraries with CANN's names are found only by programs that ask for Cannon.
 set(CPACK_GENERATOR DEB)
-set(CPACK_CMAKE_GENERATOR Ninja)
 set(CPACK_PACKAGE_NAME cannon-npu)
 set(CPACK_PACKAGE_VERSION $ENV{CANNON_VERSION})
 set(CPACK_PACKAGE_FILE_NAME cannon-npu)
@@ -17,15 +17,12 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "CANN's host stack, the software of Ascend
 set(CPACK_PACKAGE_DESCRIPTION "Programs that are written for Huawei's Ascend NPUs build and run on any Linux machine.
 Libraries with CANN's names compute on the processor, and tell what a program does wrong.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr/lib/cannon)
-set(CPACK_INSTALL_CMAKE_PROJECTS "$ENV{CANNON_BUILD};cannon;ALL;/")
 set(CPACK_INSTALLED_DIRECTORIES "$ENV{CANNON_STAGE};/")
-set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
   WORLD_EXECUTE)
 
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION devel)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS $ENV{CANNON_BUILD}/lib64)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "$ENV{CANNON_DEPENDS}")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS python3) # msprof is written in Python
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3-numpy, libucx0")
