@@ -56,8 +56,8 @@ static bool find_group(const char *cgroup, const hierarchy *h, char path[PATH_MA
 }
 
 static bool read_numbers(const char *folder, const char *file, long long value[2], int n) {
-  char path[PATH_MAX + 32];
-  snprintf(path, sizeof path, "%s/%s", folder, file);
+  char path[PATH_MAX];
+  if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path) return false;
   FILE *f = fopen(path, "re");
   if (!f) return false;
   const int found = fscanf(f, "%lld %lld", &value[0], &value[1]);

@@ -98,7 +98,7 @@ bool schedule_hop_receive(schedule_algorithm a, uint32_t size, uint32_t member, 
  * the root, too. Returns the distance of the receiver, or 0: it sends nothing. */
 static uint32_t down_from(schedule_algorithm a, uint32_t size, uint32_t v, uint32_t round, uint32_t *first,
                           uint32_t *count) {
-  *count = 1;
+  *first = *count = 1;
   if (a == SCHEDULE_RING) { /* the farthest block leaves first, so that all are there at the same time */
     *first = size - 1 - round + v;
     return v <= round && *first > v && *first < size ? v + 1 : 0;
