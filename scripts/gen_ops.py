@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates CANN's aclnnop headers, entry points and the operator table from operator schemas (ops/*.ops).
 
-usage: gen_ops.py --abi DIR --headers OUT_INCLUDE --sources OUT_SOURCES FILE.ops...
+usage: gen_ops.py --abi DIR --headers OUT_INCLUDE --sources OUT_SOURCES --python OUT_PYTHON FILE.ops...
 
 C types, parameter names and header names are CANN's (abi/aclnn_ops.tsv and aclnn_extra.tsv); a schema that does not
-match them is an error. Writes OUT_INCLUDE/aclnnop/*.h, OUT_SOURCES/<file>_ops.c and OUT_SOURCES/kernel/families.h;
-files whose content would not change are not touched."""
+match them is an error. Writes OUT_INCLUDE/aclnnop/*.h, OUT_SOURCES/<file>_ops.c, OUT_SOURCES/kernel/families.h and
+OUT_PYTHON/operators.json; files whose content would not change are not touched."""
 import argparse
 import collections
 import csv
+import json
 import os
 import re
 import sys
@@ -232,6 +233,28 @@ def source_text(path, ops):
     return '\n'.join(out)
 
 
+def elementwise_functions():
+    """{EW_name: the traits of elementwise.def, and the compute types "float" or "integer" if it is limited to them}."""
+    engine = os.path.join(os.path.dirname(__file__), '..', 'src', 'kernel', 'engine')
+    with open(os.path.join(engine, 'elementwise_traits.def'), encoding='utf-8') as f:
+        traits = re.compile(r'\b(?:%s)\b' % '|'.join(re.findall(r'^TRAIT\((\w+)\)', f.read(), re.M)))
+    with open(os.path.join(engine, 'elementwise.def'), encoding='utf-8') as f:
+        lines = re.findall(r'^[A-Z]+?ARY(?:_(\w+))?\((\w+),((?:.|\n\s)*?)\)$', f.read(), re.M)
+    limits = {'': [], 'I': ['integer']}
+    return {'EW_' + name: traits.findall(body) + limits.get(suffix, ['float']) for suffix, name, body in lines}
+
+
+def python_text(ops):
+    """The schemas for python/cannon/aclnn.py: {operator: [function, family, variant, [argument...]]}, an argument being
+    [type, flags, name, C type], and the traits of the elementwise functions."""
+    lines = []
+    for op in sorted(ops, key=lambda o: o.name):
+        args = [[a.type, a.access + '?' * a.optional, a.name, a.c_type.replace('const ', '').strip()] for a in op.args]
+        lines.append(f'{json.dumps(op.name)}: {json.dumps([op.function, op.family, op.variant, args])}')
+    elementwise = json.dumps(elementwise_functions(), sort_keys=True)
+    return '{"operators": {\n%s},\n"elementwise": %s}\n' % (',\n'.join(lines), elementwise)
+
+
 def write(path, text):
     if os.path.exists(path) and open(path, encoding='utf-8').read() == text:
         return
@@ -245,6 +268,7 @@ def main():
     ap.add_argument('--abi', required=True)
     ap.add_argument('--headers', required=True)
     ap.add_argument('--sources', required=True)
+    ap.add_argument('--python', required=True)
     ap.add_argument('files', nargs='+')
     a = ap.parse_args()
     known, known_functions = facts(a.abi), functions_of_headers(a.abi)
@@ -262,6 +286,7 @@ def main():
     for header, functions in empty_headers(a.abi, by_header).items():
         write(os.path.join(a.headers, header), empty_header_text(header, functions))
     write(os.path.join(a.sources, 'kernel', 'families.h'), families_text(all_ops))
+    write(os.path.join(a.python, 'operators.json'), python_text(all_ops))
 
 
 if __name__ == '__main__':

@@ -5,9 +5,11 @@ Nothing is imported before its first use, so `import cannon` is quick and needs 
 """
 import importlib
 
-_SUBMODULES = ("aclnn", "data", "tensor", "testing")
-_MODULE_OF = {"Tensor": "tensor", "stream": "tensor", "synchronize": "tensor", "prefix": "_autoload",
+_SUBMODULES = ("aclnn", "data", "dtypes", "runtime", "tensor", "testing")
+_MODULE_OF = {"AclError": "_library", "Tensor": "tensor", "from_dlpack": "dlpack", "prefix": "_autoload",
               "__version__": "_installed"}
+_MODULE_OF.update(dict.fromkeys(("Stream", "current_stream", "default_stream", "device", "device_count", "memory_info",
+                                 "stream", "synchronize"), "runtime"))
 
 
 def __getattr__(name):

@@ -13,14 +13,15 @@ import csv
 import ctypes as ct
 import faulthandler
 import functools
-import glob
 import os
-import re
 import sys
 
 import numpy as np
 
-from dtypes import DType
+import inference
+from cannon import AclError, aclnn
+from cannon._library import Library
+from dtypes import ALL, COMPLEX, U16, U64, DType
 
 faulthandler.enable()
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -31,12 +32,6 @@ GUARD = 64                       # bytes of pattern before and after each tensor
 ARENA_BYTES = 16 << 20           # small tensors are cut from one allocation, so that cases don't call aclrtMalloc
 TRACE = bool(os.environ.get("CANNON_TRACE"))    # prints each call's name on stderr before the call, to find a crash
 CALLED = os.environ.get("CANNON_CALLED")        # a folder; the names of the operators that were called go there
-
-
-class AclError(Exception):
-    def __init__(self, what, code, message=""):
-        super().__init__(f"{what} returned {code}: {message}")
-        self.code, self.message = code, message
 
 
 # ---- the operators that were called
@@ -56,54 +51,21 @@ def record_call(operator):
 
 # ---- libraries and signatures
 
-_CTYPES = {
-    "int64_t": ct.c_int64, "uint64_t": ct.c_uint64, "int8_t": ct.c_int8, "float": ct.c_float, "double": ct.c_double,
-    "bool": ct.c_bool, "aclDataType": ct.c_int, "int": ct.c_int, "int32_t": ct.c_int32,
-}
-
-
-class Param:
-    """One parameter of a phase-one signature. `ctype` is None for workspaceSize and executor."""
-
-    def __init__(self, text):
-        words = text.replace("*", " * ").split()
-        self.name, self.type = words[-1], " ".join(w for w in words[:-1] if w != "const")
-        self.is_pointer = "*" in self.type
-        self.is_result = self.type in ("uint64_t *", "aclOpExecutor * *")
-        self.is_tensor = self.type == "aclTensor *"
-        self.is_written = self.is_optional = False      # set from the schema: CANN's consts say little
-        self.ctype = ct.c_void_p if self.is_pointer else _CTYPES[self.type]
-
-
-def _read_signatures():
-    signatures = {}
+def _read_functions():
+    """The functions of CANN that are operators, built or not."""
     for name in ("aclnn_ops.tsv", "aclnn_extra.tsv"):
         with open(os.path.join(ROOT, "abi", name), encoding="utf-8") as f:
-            for r in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE):
-                signatures[r["op"]] = r["get_workspace_size_params"]
-    return signatures
+            yield from (r["op"] for r in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def _read_schemas():
-    """{operator: the schema's arguments}, the arguments like "Tensor& selfRef"."""
-    schemas = {}
-    for path in glob.glob(os.path.join(ROOT, "ops", "*.ops")):
-        with open(path, encoding="utf-8") as f:
-            for m in re.finditer(r"^(\w+)\((.*)\)\s", f.read(), re.M):
-                function = next(f for f in ("aclnn" + m[1], "acl" + m[1]) if f in _signatures)
-                schemas[function] = m[2].split(", ")
-    return schemas
-
-
-_signatures = _read_signatures()
-_schemas = _read_schemas()
+_functions = frozenset(_read_functions())
 
 
 def variants(name):
     """The functions of an operator: aclnn<name>, and aclnnInplace<name> if CANN has that too. A function that CANN has
     and the schemas lack is an error."""
-    found = [op for op in (f"aclnn{name}", f"aclnnInplace{name}") if op in _signatures]
-    missing = [op for op in found if op not in _schemas]
+    found = [op for op in (f"aclnn{name}", f"aclnnInplace{name}") if op in _functions]
+    missing = [op for op in found if op not in inference.SCHEMAS]
     if missing or not found:
         raise AssertionError(f"{', '.join(missing) or name}: not in ops/*.ops")
     return found
@@ -111,64 +73,25 @@ def variants(name):
 
 @functools.lru_cache(None)
 def params(op):
-    """The operator's own parameters, without workspaceSize and executor."""
-    found = [p for p in map(Param, _signatures[op].split(", ")) if not p.is_result]
-    for p, argument in zip(found, _schemas.get(op, ())):
-        p.is_written = "!" in argument or "&" in argument
-        p.is_optional = "?" in argument
-    return found
+    """The operator's arguments, as aclnn.Argument."""
+    return inference.schema_of(op).arguments
 
 
-class _Libraries:
-    """Looks up each name in the library in which CANN has it."""
-
+class _Libraries(Library):
     def __init__(self):
-        lib64 = os.path.join(os.environ["CANNON_PREFIX"], "lib64")      # an error if unset, so that no test is skipped
-        # Frameworks load them globally too, by their DT_NEEDED entries.
-        names = ("libascendcl.so", "libnnopbase.so", "libopapi.so")
-        self.acl, self.base, self.op = (ct.CDLL(os.path.join(lib64, n), ct.RTLD_GLOBAL) for n in names)
-        v, sz, i64 = ct.c_void_p, ct.c_size_t, ct.c_int64
-        for lib, name, restype, args in (
-                (self.acl, "aclInit", ct.c_int, [ct.c_char_p]),
-                (self.acl, "aclFinalize", ct.c_int, []),
-                (self.acl, "aclGetRecentErrMsg", ct.c_char_p, []),
-                (self.acl, "aclrtSetDevice", ct.c_int, [ct.c_int32]),
-                (self.acl, "aclrtResetDevice", ct.c_int, [ct.c_int32]),
-                (self.acl, "aclrtCreateStream", ct.c_int, [ct.POINTER(v)]),
-                (self.acl, "aclrtDestroyStream", ct.c_int, [v]),
-                (self.acl, "aclrtSynchronizeStream", ct.c_int, [v]),
-                (self.acl, "aclrtMalloc", ct.c_int, [ct.POINTER(v), sz, ct.c_int]),
-                (self.acl, "aclrtFree", ct.c_int, [v]),
-                (self.acl, "aclrtMemcpy", ct.c_int, [v, sz, v, sz, ct.c_int]),
-                (self.base, "aclCreateTensor", v, [v, ct.c_uint64, ct.c_int, v, i64, ct.c_int, v, ct.c_uint64, v]),
-                (self.base, "aclGetViewShape", ct.c_int, [v, v, v]),
-                (self.base, "aclCreateScalar", v, [v, ct.c_int]),
-                (self.base, "aclCreateIntArray", v, [v, ct.c_uint64]),
-                (self.base, "aclCreateTensorList", v, [v, ct.c_uint64]),
-                (self.base, "aclCreateBoolArray", v, [v, ct.c_uint64]),
-                (self.base, "aclCreateFloatArray", v, [v, ct.c_uint64]),
-                (self.base, "aclCreateScalarList", v, [v, ct.c_uint64]),
-                (self.base, "aclSetAclOpExecutorRepeatable", ct.c_int, [v]),
-                (self.base, "aclDestroyAclOpExecutor", ct.c_int, [v]),
-                (self.base, "aclSetTensorAddr", ct.c_int, [v, sz, v, v]),
-                (self.base, "aclSetDynamicTensorAddr", ct.c_int, [v, sz, sz, v, v]),
-                (self.base, "aclDestroyBoolArray", ct.c_int, [v]),
-                (self.base, "aclDestroyFloatArray", ct.c_int, [v]),
-                (self.base, "aclDestroyScalarList", ct.c_int, [v]),
-                (self.base, "aclDestroyTensor", ct.c_int, [v]),
-                (self.base, "aclDestroyScalar", ct.c_int, [v]),
-                (self.base, "aclDestroyIntArray", ct.c_int, [v]),
-                (self.base, "aclDestroyTensorList", ct.c_int, [v])):
-            f = getattr(lib, name)
-            f.restype, f.argtypes = restype, args
-            setattr(self, name, f)
+        super().__init__()
         self._pairs = {}
+        self.declare(ct.c_int, """
+            aclrtResetDevice int
+            aclSetTensorAddr void * size void * void *
+            aclSetDynamicTensorAddr void * size size void * void *""")
 
     def pair(self, op):
         if op not in self._pairs:
             one, two = getattr(self.op, op + "GetWorkspaceSize"), getattr(self.op, op)
             one.restype = two.restype = ct.c_int
-            one.argtypes = [p.ctype for p in params(op)] + [ct.c_void_p] * 2
+            one.argtypes = [ct.c_void_p if "*" in p.c_type else aclnn.C_TYPES[p.c_type] for p in params(op)] + \
+                [ct.c_void_p] * 2
             two.argtypes = [ct.c_void_p, ct.c_uint64, ct.c_void_p, ct.c_void_p]
             self._pairs[op] = one, two
         return self._pairs[op]
@@ -177,8 +100,7 @@ class _Libraries:
 # ---- the device
 
 def recent_message():
-    text = lib().aclGetRecentErrMsg()
-    return text.decode("utf-8", "replace") if text else ""
+    return lib().message()
 
 
 def check(what, code):
@@ -435,9 +357,9 @@ class TensorList:
 def _tensors(args, signature):
     for a, p in zip(args, signature):
         if isinstance(a, Tensor):
-            yield a, p.is_written
+            yield a, p.written
         elif isinstance(a, TensorList):
-            yield from ((t, p.is_written) for t in a.tensors)
+            yield from ((t, p.written) for t in a.tensors)
 
 
 def place(args, signature):
@@ -498,7 +420,7 @@ def _readdress(op, executor, args, handles):
             for i, t in enumerate(a.tensors):
                 check(f"{op}: aclSetDynamicTensorAddr",
                       lib().aclSetDynamicTensorAddr(executor, index, i, handle, t.block.address))
-        index += p.type in ("aclTensor *", "aclTensorList *")
+        index += p.type in ("Tensor", "TensorList")
 
 
 def run(op, *args, shapes=None):
@@ -541,8 +463,39 @@ def run(op, *args, shapes=None):
         back = workspace.fetch()
         if (back[:GUARD] != 0xA5).any() or (back[-GUARD:] != 0xA5).any():
             raise AssertionError(f"{op} wrote outside its workspace of {size.value} bytes")
+    check_inference(op, args)
     record_call(op)
     return size.value
+
+
+_DTYPES = {d.code: d for d in (*ALL, *COMPLEX, U16, U64)}
+
+
+def check_inference(op, args, ask=True):
+    """Python's shape inference, given the inputs of a call that succeeded: where its outputs differ from those of the
+    test, phase one must take them, too (with ask=False, shapes must not differ). Records "inferred OPERATOR"."""
+    def tensor(wanted):
+        return None if wanted is None else TensorList(map(tensor, wanted)) if type(wanted) is list \
+            else Tensor(_DTYPES[wanted[1].code], wanted[0])
+    try:
+        others = inference.differing(op, args)
+    except inference.Unknown:
+        return
+    if others is not None:
+        if not ask:
+            wrong = {i: w for i, w in others.items() if w and args[i] and w[0] != args[i].shape}
+            assert not wrong, f"{op}: Python infers {wrong} for {args}"
+            record_call("inferred " + op)
+            return
+        args = [tensor(others[i]) if i in others else a for i, a in enumerate(args)]
+        place(args, params(op))
+        size, executor = ct.c_uint64(0), ct.c_void_p()
+        code, destroy = call_phase_one(op, args, ct.byref(size), ct.byref(executor))
+        destroy()
+        check(f"{op} with the outputs {others} that Python infers", code)
+        check(op, lib().aclSetAclOpExecutorRepeatable(executor))
+        check("aclDestroyAclOpExecutor", lib().aclDestroyAclOpExecutor(executor))
+    record_call("inferred " + op)
 
 
 def _take_back(op, block, views):

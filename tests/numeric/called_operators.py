@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where an operator of the schemas (ops/*.ops, ops/graph.aclop) was called by no numeric test.
+"""Fails where an operator of the schemas (ops/*.ops, ops/graph.aclop) was called by no numeric test, or where the
+outputs that cannon.aclnn infers for it were compared with no call (inference.py).
 
     called_operators.py FOLDER          FOLDER: what CANNON_CALLED was while the tests ran (see acl.py)
     called_operators.py --clear FOLDER  before they run
@@ -12,6 +13,8 @@ import os
 import re
 import shutil
 import sys
+
+import inference
 
 OPS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "ops")
 
@@ -35,6 +38,9 @@ def main():
     missing += sorted(f"{n} (by name)" for n in names("*.aclop") if f"aclop {n}" not in called)
     if missing:
         sys.exit(f"{len(missing)} operators were called by no numeric test:\n  " + "\n  ".join(missing))
+    unseen = sorted(n for n in inference.inferring() if not {"inferred aclnn" + n, "inferred acl" + n} & called)
+    if unseen:
+        sys.exit(f"{len(unseen)} operators whose inferred outputs were not compared:\n  " + "\n  ".join(unseen))
     print(f"all {len(set(names('*.ops')))} operators, and {len(set(names('*.aclop')))} by name, were called")
 
 

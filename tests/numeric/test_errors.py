@@ -195,7 +195,7 @@ class Errors(unittest.TestCase):
         def body(op, p, i, args):
             args[i] = None
             self.check(op, NULLPTR, [p.name], args)
-        self.each_parameter(lambda p: p.is_pointer and not p.is_optional, body)
+        self.each_parameter(lambda p: "*" in p.c_type and not p.optional, body)
 
     def test_null_results(self):
         for name, make in VALID.items():
@@ -207,7 +207,7 @@ class Errors(unittest.TestCase):
         def body(op, p, i, args):
             args[i] = args[i].with_code(STRING_CODE)
             self.check(op, INVALID, [p.name], args)
-        self.each_parameter(lambda p: p.is_tensor, body)
+        self.each_parameter(lambda p: p.type == "Tensor", body)
 
     def test_wrong_arguments(self):
         for op, names, replaced in WRONG:

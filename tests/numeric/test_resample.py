@@ -101,7 +101,7 @@ def options(gen, op, n_in, n_out):
         if p.type == "bool":
             align = gen.chance(0.5)
             args.append(align)
-        elif p.type in ("double", "float"):
+        elif p.type == "float":
             i = len(scales)
             follows_sizes = gen.chance(0.3)
             scales.append(n_out[i] / n_in[i] * gen.pick((1, 1.04)) if follows_sizes else
