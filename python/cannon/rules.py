@@ -485,8 +485,10 @@ def _addr(c):
 
 @of("weight_quant")
 def _weight_quant(c):
-    n = c["antiquantScale"].shape[-1] if c["antiquantScale"].shape else 1
-    return [(c[0].shape[:-1] + (n if n > 1 else c[1].shape[-1],), c[0].dtype)]
+    k, n = c[1].shape[-2:]
+    if c[1].dtype is INT32 and k == c[0].shape[-1]:
+        n *= 8                                  # 4-bit values, 8 in a word, along n rather than along k
+    return [(c[0].shape[:-1] + (n,), c[0].dtype)]
 
 
 def _dequantized(scale):
