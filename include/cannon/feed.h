@@ -228,7 +228,8 @@ ACL_FUNC_VISIBILITY aclError cannon_feed_stop(cannon_feed *feed);
 
 /** Stops a feed and frees it; the handle must not be used afterwards. Waits until decoders that run have returned, and
  * until the copies of batches that were lent are done; other copies are dropped. The memory of batches that are still
- * lent is freed as by aclrtFree(): tasks that were submitted before may still use it.
+ * lent is freed as by aclrtFree(): tasks that were submitted before may still use it. Batches in place have no such
+ * memory: the call waits for all tasks that were submitted to the streams of batches that are lent.
  *
  * \param feed  Handle of the feed.
  * \return ACL_SUCCESS or an error.

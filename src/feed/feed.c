@@ -142,6 +142,7 @@ static status feed_prepare(feed *f, context *c, const cannon_feed_config *config
   TRY(feed_configure(f, config));
   if (f->source->streamed && atomic_exchange(&f->source->in_use, true))
     return fail(ST_INVALID_VALUE, "the reader is streamed and feeds another feed already");
+  f->has_source = f->source->streamed;
   if (f->source->streamed) TRY(record_stream_create(f->source, &f->order, config->window, config->epochs, &f->records));
   TRY(ring_create(f->n_slots, f->n_pieces, &f->ring));
   TRY(meter_open(f->name, c->device, &f->meter));
@@ -171,8 +172,8 @@ static void feed_free(feed *f) {
   if (f->copies) stream_destroy(f->copies, true);
   for (uint32_t i = 0; f->slots && i < f->n_slots; ++i) feed_free_slot(&f->slots[i]);
   if (f->registered) registered_remove((uintptr_t)f->source->files[0].data.data);
-  if (f->records) atomic_store(&f->source->in_use, false);
   record_stream_free(f->records);
+  if (f->has_source) atomic_store(&f->source->in_use, false);
   if (f->meter) meter_close(f->meter);
   ring_free(f->ring);
   reader_unref(f->source);
@@ -277,6 +278,22 @@ void feed_stop(feed *f) {
   if (f->records) record_stream_stop(f->records);
 }
 
+/* Waits until the program's tasks have left the mapping, which may go with the feed. */
+static void feed_await_passing(feed *f) {
+  for (uint32_t i = 0; i < f->n_slots; ++i) {
+    feed_slot *slot = &f->slots[i];
+    mutex_lock(&f->lock);
+    stream *lent_to = slot->lent_to;
+    if (lent_to) object_ref(&lent_to->o);
+    mutex_unlock(&f->lock);
+    if (lent_to) {
+      stream_wait(lent_to, stream_submitted(lent_to), 0);
+      stream_unref(lent_to);
+    }
+    event_reach(slot->passed, 0);
+  }
+}
+
 void feed_destroy(feed *f) {
   const bool ours = feed_delist(f);
   feed_stop(f);
@@ -284,6 +301,7 @@ void feed_destroy(feed *f) {
   const uint64_t lent = f->lent_position;
   mutex_unlock(&f->lock);
   stream_wait(f->copies, lent, 0);
+  if (f->way == FEED_IN_PLACE) feed_await_passing(f);
   stream_discard(f->copies); /* ends the waits of the feed's threads */
   feed_await_threads(f, false);
   if (ours) feed_free(f);

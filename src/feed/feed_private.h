@@ -62,6 +62,7 @@ struct feed {
   uint64_t slot_bytes;
   shuffle_plan order;
   reader *source;         /* with a reference */
+  bool has_source;        /* it is streamed, and this is the feed that uses it */
   record_stream *records; /* NULL: the records are found by number */
   ring *ring;
   meter *meter;

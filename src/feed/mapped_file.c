@@ -24,9 +24,10 @@ struct mapped_region {
   _Atomic uint64_t broken_from; /* bytes from here on were replaced; UINT64_MAX: none */
 };
 
-static mutex lock = MUTEX_INITIALIZER(MAPPED_FILES); /* guards which regions are used */
+static mutex lock = MUTEX_INITIALIZER(MAPPED_FILES); /* guards which regions are used, and the handler */
 static mapped_region *_Atomic regions;
-static struct sigaction mapped_previous; /* the handler of SIGBUS that was installed before */
+static struct sigaction mapped_previous;                         /* the handler of SIGBUS that was installed before */
+static _Thread_local const siginfo_t *volatile mapped_passed_on; /* the signal that the other handler has got */
 
 /* ---- the handler ------------------------------------------------------------------------------------------------- */
 
@@ -51,29 +52,37 @@ static void mapped_on_fault(int signal_number, siginfo_t *info, void *context) {
   const bool repaired = info->si_code > 0 && mapped_repair((uintptr_t)info->si_addr);
   errno = error;
   if (repaired) return;
-  if (mapped_previous.sa_flags & SA_SIGINFO) {
+  /* A handler that was installed between two calls of mapped_install() may call this one. */
+  const bool again = mapped_passed_on == info;
+  mapped_passed_on = info;
+  if (!again && mapped_previous.sa_flags & SA_SIGINFO) {
     mapped_previous.sa_sigaction(signal_number, info, context);
-  } else if (mapped_previous.sa_handler != SIG_DFL && mapped_previous.sa_handler != SIG_IGN) {
+  } else if (!again && mapped_previous.sa_handler != SIG_DFL && mapped_previous.sa_handler != SIG_IGN) {
     mapped_previous.sa_handler(signal_number);
   } else {
     /* Returning repeats the access, and the default action ends the program with the right signal. */
     signal(signal_number, SIG_DFL);
     if (info->si_code <= 0) raise(signal_number);
   }
+  mapped_passed_on = NULL;
 }
 
-/* The handler that explains faults goes below, whoever installs it first: it would explain what is repaired here. */
+/* Puts the handler above all others, whenever a file is mapped: test frameworks and interpreters install theirs at any
+ * time. The one that explains faults goes below, since it would explain what is repaired here. The lock is held. */
 static void mapped_install(void) {
-  struct sigaction action = {.sa_sigaction = mapped_on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+  struct sigaction action = {.sa_sigaction = mapped_on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER}, now;
+  if (sigaction(SIGBUS, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == mapped_on_fault) return;
   fault_handler_install();
   sigemptyset(&action.sa_mask);
-  sigaction(SIGBUS, &action, &mapped_previous);
+  sigaction(SIGBUS, NULL, &mapped_previous);
+  sigaction(SIGBUS, &action, NULL);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static mapped_region *mapped_region_new(const unsigned char *data, uint64_t bytes) {
   mutex_lock(&lock);
+  mapped_install();
   mapped_region *r = atomic_load(&regions);
   while (r && atomic_load(&r->start)) r = r->next;
   if (!r && (r = calloc(1, sizeof *r))) {
@@ -99,10 +108,8 @@ static status mapped_open_file(const char *path, int *fd, struct stat *s) {
 }
 
 status mapped_open(const char *path, mapped_file *out) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
   struct stat s;
   int fd;
-  pthread_once(&once, mapped_install);
   TRY(mapped_open_file(path, &fd, &s));
   *out = (mapped_file){.bytes = (uint64_t)s.st_size, .device = s.st_dev, .inode = s.st_ino, .path = strdup(path)};
   void *data = out->bytes ? mmap(NULL, out->bytes, PROT_READ, MAP_SHARED, fd, 0) : NULL;
