@@ -431,7 +431,7 @@ void feed_measure(feed *f, cannon_feed_stats *out) {
                              .n_records = counts->n_records,
                              .record_bytes = counts->record_bytes,
                              .decode_ns = counts->decode_ns,
-                             .full_ns = ring_full_ns(f->ring),
+                             .full_ns = counts->full_ns,
                              .host_ns = counts->host_ns,
                              .device_ns = counts->device_ns};
 }

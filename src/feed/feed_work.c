@@ -349,7 +349,11 @@ void *feed_work(void *argument) {
     feed_keep_failure(f, ST_NO_HOST_MEMORY, 0, 0);
     ring_end(f->ring, 0);
   }
-  while (ring_claim(f->ring, &sequence, &piece) == RING_OK) feed_do_piece(&w, sequence, piece);
+  for (uint64_t waits_ns = timeline_now(); ring_claim(f->ring, &sequence, &piece) == RING_OK;) {
+    trace_add(&meter_counts(f->meter)->full_ns, timeline_now() - waits_ns);
+    feed_do_piece(&w, sequence, piece);
+    waits_ns = timeline_now();
+  }
   free(w.scratch.data);
   free(w.views);
   free(w.blobs);

@@ -23,7 +23,6 @@ struct ring {
   uint32_t next_piece;
   uint64_t next_take;
   uint64_t end; /* UINT64_MAX: not known */
-  uint64_t full_ns;
   bool stopped;
   ring_slot slots[];
 };
@@ -81,12 +80,7 @@ static bool ring_claim_is_settled(ring *r) {
 
 ring_result ring_claim(ring *r, uint64_t *sequence, uint32_t *piece) {
   mutex_lock(&r->lock);
-  if (!ring_claim_is_settled(r)) {
-    const uint64_t begin = now_ns();
-    do mutex_wait(&r->lock, &r->freed, NULL);
-    while (!ring_claim_is_settled(r));
-    r->full_ns += now_ns() - begin;
-  }
+  while (!ring_claim_is_settled(r)) mutex_wait(&r->lock, &r->freed, NULL);
   ring_result result = RING_OK;
   if (r->stopped) {
     result = RING_STOPPED;
@@ -184,11 +178,4 @@ bool ring_is_stopped(ring *r) {
   const bool stopped = r->stopped;
   mutex_unlock(&r->lock);
   return stopped;
-}
-
-uint64_t ring_full_ns(ring *r) {
-  mutex_lock(&r->lock);
-  const uint64_t ns = r->full_ns;
-  mutex_unlock(&r->lock);
-  return ns;
 }

@@ -58,9 +58,6 @@ void ring_stop(ring *r);
 
 bool ring_is_stopped(ring *r);
 
-/* Nanoseconds that claims have waited for a slot to become free, over all threads. */
-uint64_t ring_full_ns(ring *r);
-
 /* Whether the ring is consistent (base/invariant.h). The caller holds its lock, or is the only thread. */
 bool ring_is_valid(const ring *r);
 
