@@ -6,7 +6,7 @@ usage: run.py [--build DIR] [--rounds N] [--folder DIR] [--limit MIB] [--realtim
 
   --folder DIR     where the file is made: on the disk that is measured (default: the build folder)
   --limit MIB      memory limit, by a control group; the file is four times as large (default: 512)
-  --realtime       the steps run with real-time priority (chrt -r), for a machine that others use"""
+  --realtime       all runs with real-time priority (chrt -r), for a machine that others use"""
 import argparse
 import os
 import re
@@ -84,7 +84,8 @@ def steps(program, build, rounds, realtime):
               f"ratio {ms / goal:.3f}   ({min(got):.2f} to {max(got):.2f})")
 
 
-def reads(program, build, rounds, folder, limit):
+def reads(program, build, rounds, folder, limit, realtime):
+    program = ["chrt", "-r", "10", program] if realtime else [program]
     path = os.path.join(folder, f"feed_{os.getpid()}.bin")
     group = make_group(limit << 20)
     try:
@@ -92,9 +93,9 @@ def reads(program, build, rounds, folder, limit):
         figures = {"read": [], "in order": [], "shuffled": []}
         resident = 0
         for _ in range(rounds):
-            figures["read"].append(run([program, "read", path], build, group)["mib_per_s"])
+            figures["read"].append(run([*program, "read", path], build, group)["mib_per_s"])
             for shuffle, name in enumerate(("in order", "shuffled")):
-                got = run([program, "feed", path, "8", "2", str(shuffle)], build, group)
+                got = run([*program, "feed", path, "8", "2", str(shuffle)], build, group)
                 figures[name].append(got["mib_per_s"])
                 resident = max(resident, got["resident_mib"])
         disk = statistics.median(figures["read"])
@@ -124,7 +125,7 @@ def main():
     with open("/proc/cpuinfo") as f:
         print(re.search(r"model name\s*: (.*)", f.read())[1])
     steps(program, a.build, a.rounds, a.realtime)
-    reads(program, a.build, a.rounds, a.folder or a.build, a.limit)
+    reads(program, a.build, a.rounds, a.folder or a.build, a.limit, a.realtime)
 
 
 if __name__ == "__main__":

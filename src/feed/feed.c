@@ -16,7 +16,7 @@
 #include "trace/stats_write.h"
 #include "trace/timeline.h"
 
-enum { ALIGNMENT = 64, PIECES_PER_WORKER = 4, MOST_AHEAD = 1024, MOST_WORKERS = 256 };
+enum { ALIGNMENT = 64, PIECES_PER_WORKER = 4, MOST_AHEAD = 1024, MOST_WORKERS = 256, AHEAD_BYTES = 32 << 20 };
 
 static mutex list_lock = MUTEX_INITIALIZER(FEEDS); /* guards the list */
 static feed *feeds;
@@ -138,6 +138,15 @@ static status feed_register(feed *f) {
   return ST_OK;
 }
 
+/* Has the kernel read so far ahead that the disk has AHEAD_BYTES to do, if batches have the size of the first record. */
+static status feed_plan_ahead(feed *f) {
+  uint64_t bytes;
+  TRY(feed_record_bytes(f->source, &bytes));
+  const uint64_t n = AHEAD_BYTES / (bytes * f->batch + 1) + 1;
+  f->n_wanted = n < f->n_slots ? f->n_slots : n < MOST_AHEAD ? (uint32_t)n : MOST_AHEAD;
+  return ST_OK;
+}
+
 static status feed_prepare(feed *f, context *c, const cannon_feed_config *config, void *site) {
   TRY(feed_configure(f, config));
   if (f->source->streamed && atomic_exchange(&f->source->in_use, true))
@@ -151,6 +160,7 @@ static status feed_prepare(feed *f, context *c, const cannon_feed_config *config
   if (!f->slots) return fail(ST_NO_HOST_MEMORY, "no host memory for %u batches", f->n_slots);
   for (uint32_t i = 0; i < f->n_slots; ++i) TRY(feed_make_slot(f, c, &f->slots[i], site));
   if (f->way == FEED_IN_PLACE) TRY(feed_register(f));
+  if (!f->source->streamed) TRY(feed_plan_ahead(f));
   if (!f->source->streamed && f->epochs && f->epochs < UINT64_MAX / f->n_batches)
     ring_end(f->ring, f->epochs * f->n_batches);
   return ST_OK;

@@ -325,8 +325,8 @@ static void feed_do_piece(feed_worker *w, uint64_t sequence, uint32_t piece) {
   const uint64_t start_ns = timeline_now();
   if (st != ST_OK) feed_keep_failure(f, st, sequence, 0);
   if (!f->records) {
-    if (sequence == 0) feed_want(f, sequence, piece * f->piece);
-    feed_want(f, sequence + 1, piece * f->piece);
+    for (uint64_t next = sequence ? f->n_wanted : 0; next <= f->n_wanted; ++next)
+      feed_want(f, sequence + next, piece * f->piece);
   }
   if (f->way == FEED_STAGED)
     feed_stage(w, sequence, piece);

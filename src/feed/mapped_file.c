@@ -16,7 +16,11 @@
 #include "base/lock.h"
 #include "memory/fault.h"
 
-enum { WINDOW_BYTES = 64 << 20, AROUND_BYTES = 64 << 10 /* the kernel maps so much around a page that it has */ };
+enum {
+  WINDOW_BYTES = 64 << 20,
+  AROUND_BYTES = 64 << 10, /* the kernel maps so much around a page that it has */
+  AHEAD_BYTES = 128 << 10, /* it reads no more ahead at a call, unless the device is set to */
+};
 
 struct mapped_region {
   mapped_region *next;          /* never changes */
@@ -155,8 +159,9 @@ status mapped_check(const mapped_file *f, uint64_t end) {
 void mapped_want(const mapped_file *f, uint64_t offset, uint64_t bytes) {
   if (offset >= f->bytes || !bytes) return;
   if (bytes > f->bytes - offset) bytes = f->bytes - offset;
-  const uintptr_t start = (uintptr_t)f->data + offset, page = start & -(uintptr_t)PAGE_BYTES;
-  madvise((void *)page, start + bytes - page, MADV_WILLNEED);
+  const uintptr_t end = (uintptr_t)f->data + offset + bytes;
+  for (uintptr_t page = ((uintptr_t)f->data + offset) & -(uintptr_t)PAGE_BYTES; page < end; page += AHEAD_BYTES)
+    madvise((void *)page, end - page < AHEAD_BYTES ? end - page : AHEAD_BYTES, MADV_WILLNEED);
 }
 
 void mapped_used(mapped_file *f, uint64_t bytes) {
