@@ -53,7 +53,7 @@ struct feed {
   char name[32];
   feed_way way;
   uint32_t batch, n_slots, n_pieces, piece; /* a batch is decoded in n_pieces pieces of `piece` records */
-  uint32_t n_wanted; /* how many batches ahead the kernel shall read */
+  uint32_t n_wanted;                        /* how many batches ahead the kernel is asked to read; 0: it is not asked */
   bool drop_last;
   uint64_t epochs, n_in_epoch, n_batches; /* records and batches of an epoch; UINT64_MAX for streamed readers */
   cannonFeedDecode decode;

@@ -324,7 +324,7 @@ static void feed_do_piece(feed_worker *w, uint64_t sequence, uint32_t piece) {
   const status st = stream_wait(f->copies, feed_slot_of(f, sequence)->position, 0);
   const uint64_t start_ns = timeline_now();
   if (st != ST_OK) feed_keep_failure(f, st, sequence, 0);
-  if (!f->records) {
+  if (f->n_wanted) {
     for (uint64_t next = sequence ? f->n_wanted : 0; next <= f->n_wanted; ++next)
       feed_want(f, sequence + next, piece * f->piece);
   }
