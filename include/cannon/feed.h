@@ -137,7 +137,7 @@ typedef struct cannon_feed_config {
   const char *name; /**< For reports: 1 to 31 characters. Default: "feed". */
   uint32_t batch;   /**< Records in a batch, 1 (default) or more. */
   uint32_t ahead;   /**< Batches that are prepared while one is in use: 1 to 1024. Default: 2. */
-  uint32_t workers; /**< Threads: 1 to 256. Default: 2. */
+  uint32_t workers; /**< Threads that decode: 1 to 256. Default: 2. Copies from mappings take one. */
   bool shuffle;     /**< Whether records come in random order. Default: false. */
   bool drop_last;   /**< Whether an epoch's last batch is left out if it is not full. Default: false. */
   uint64_t seed;    /**< Of the order. Each epoch has another order. */

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <zlib.h>
@@ -25,8 +26,10 @@ struct byte_stream {
 static int byte_stream_descriptor(const char *path) {
   const int own = file_descriptor_of(path);
   const int fd = strcmp(path, "/dev/stdin") == 0 ? STDIN_FILENO : own;
+  struct stat st;
+  const bool duplicate = fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode); /* a file begins anew */
   /* Without O_NONBLOCK this would wait for the writer of a pipe, where nobody can end the wait. */
-  return fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  return duplicate ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
 status byte_stream_open(const char *path, bool gzip, int stop, byte_stream **out) {

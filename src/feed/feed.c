@@ -271,7 +271,8 @@ status feed_create(reader *r, const cannon_feed_config *config, void *site, feed
   f->source = r;
   reader_ref(r);
   status st = feed_prepare(f, c, config, site);
-  if (st == ST_OK) st = feed_start_threads(f, config->workers);
+  /* Copies from mappings run one after the other, in the order of the file, which keeps the kernel reading ahead. */
+  if (st == ST_OK) st = feed_start_threads(f, f->way == FEED_STAGED ? config->workers : 1);
   if (st == ST_OK) {
     feed_enlist(f);
     *out = f;
