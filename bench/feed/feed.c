@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Feeds of data (include/cannon/feed.h). Prints one line of figures, as "name value" pairs; run.py runs it.
  *
- *   bench_feed step STEP_MS DECODE_MS WORKERS BATCHES    a step of the device on one core, and decoding of each batch on
- *                                                        others: milliseconds a batch takes, both on a processor
+ *   bench_feed step STEP_MS DECODE_MS WORKERS BATCHES    a step of the device on one core, and decoding of each batch
+ *                                                        on others: milliseconds a batch takes
  *   bench_feed feed FILE MIB WORKERS SHUFFLE             a file of records of 1 MiB, MIB in a batch, to the device
  *   bench_feed read FILE                                 the same file by read(), as fast as the disk gives it */
 #include <fcntl.h>

@@ -3,8 +3,9 @@
  * Data that arrives in time: records are read from files larger than memory, shuffled, decoded by several threads and
  * copied to the device, some batches ahead of the program that consumes them. In libcannon.so.
  *
- *     files ──reader──▶ records ──decoders──▶ pinned memory ──copy, on a stream of the feed──▶ device memory ──▶ batches
- *                                 N threads   `ahead` + 1 slots, a ring, each with both kinds of memory
+ *     files ──reader──▶ records ──decoders──▶ pinned memory ──copy──▶ device memory ──▶ batches
+ *                                 N threads │         on a stream of the feed         │
+ *                                           └─ `ahead` + 1 slots, a ring: each has both ┘
  *
  * Who owns what:
  * - A reader (cannon_reader) has the files mapped. A feed that uses it keeps it open, whoever closes it.
@@ -165,8 +166,8 @@ typedef struct cannon_feed_config {
  */
 ACL_FUNC_VISIBILITY cannon_feed_config cannon_feed_default_config(void);
 
-/** Creates a feed on the device of the current context. Its threads begin to work at once. Needs (ahead + 1) times the bytes of a batch as memory of the
- * device; with a decoder or a streamed reader also as pinned memory.
+/** Creates a feed on the device of the current context. Its threads begin to work at once. Needs (ahead + 1) times the
+ * bytes of a batch as memory of the device; with a decoder or a streamed reader also as pinned memory.
  *
  * \param feed    Receives the handle; the caller destroys it by cannon_feed_destroy().
  * \param reader  The reader. A streamed reader feeds one feed at a time.
@@ -256,6 +257,46 @@ typedef struct cannon_feed_stats {
  * \return ACL_SUCCESS or an error.
  */
 ACL_FUNC_VISIBILITY aclError cannon_feed_get_stats(cannon_feed *feed, cannon_feed_stats *stats);
+
+/** Handle of a meter, from cannon_meter_create(). */
+typedef struct cannon_meter cannon_meter;
+
+/** Creates a meter, for programs that bring data to the device without a feed: it counts how long streams wait for that
+ * data, for the summary of `cannon run` and the profiler, as a feed does. The calls below cost a few loads while nobody
+ * wants to know.
+ *
+ * \param meter  Receives the handle; the caller destroys it by cannon_meter_destroy().
+ * \param name   For reports: 1 to 31 characters.
+ * \return ACL_SUCCESS; ACL_ERROR_RT_CONTEXT_NULL without a current context; ACL_ERROR_BAD_ALLOC.
+ */
+ACL_FUNC_VISIBILITY aclError cannon_meter_create(cannon_meter **meter, const char *name);
+
+/** Tells that the program asks for a batch, which the stream will use.
+ *
+ * \param meter   Handle of the meter.
+ * \param stream  The stream; NULL: the default stream of the current context.
+ * \return ACL_SUCCESS or an error.
+ */
+ACL_FUNC_VISIBILITY aclError cannon_meter_ask(cannon_meter *meter, aclrtStream stream);
+
+/** Tells that the stream got the batch: the program has submitted the wait for it. The stream has waited from the
+ * moment at which it came to cannon_meter_ask() until it has come here.
+ *
+ * \param meter    Handle of the meter.
+ * \param stream   The stream that was given to cannon_meter_ask().
+ * \param records  Records in the batch, to be counted.
+ * \param bytes    Bytes of the batch, to be counted.
+ * \return ACL_SUCCESS or an error.
+ */
+ACL_FUNC_VISIBILITY aclError cannon_meter_got(cannon_meter *meter, aclrtStream stream, uint64_t records,
+                                              uint64_t bytes);
+
+/** Destroys a meter. The handle must not be used afterwards.
+ *
+ * \param meter  Handle of the meter.
+ * \return ACL_SUCCESS or an error.
+ */
+ACL_FUNC_VISIBILITY aclError cannon_meter_destroy(cannon_meter *meter);
 
 #ifdef __cplusplus
 }

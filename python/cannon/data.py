@@ -76,6 +76,10 @@ _PROTOTYPES = {
     "cannon_feed_stop": (ct.c_void_p,),
     "cannon_feed_destroy": (ct.c_void_p,),
     "cannon_feed_get_stats": (ct.c_void_p, ct.POINTER(_Stats)),
+    "cannon_meter_create": (ct.c_void_p, ct.c_char_p),
+    "cannon_meter_ask": (ct.c_void_p, ct.c_void_p),
+    "cannon_meter_got": (ct.c_void_p, ct.c_void_p, ct.c_uint64, ct.c_uint64),
+    "cannon_meter_destroy": (ct.c_void_p,),
 }
 _functions = {}
 
@@ -621,12 +625,39 @@ def _map(value, function):
     return value
 
 
+class _Meter:
+    """How long the device waits for data, for the summary and the profiler; nothing with CANN's own library."""
+
+    def __init__(self, name):
+        self.handle = None
+        if load().find("cannon_meter_create") is not None:
+            handle = ct.c_void_p()
+            _call("cannon_meter_create", ct.byref(handle), name.encode())
+            self.handle = handle.value
+
+    def ask(self, stream):
+        if self.handle:
+            _call("cannon_meter_ask", self.handle, stream.npu_stream)
+
+    def got(self, stream, batch):
+        if self.handle:
+            sizes = []
+            _map(batch, lambda t: sizes.append((len(t) if t.dim() else 1, t.numel() * t.element_size())))
+            _call("cannon_meter_got", self.handle, stream.npu_stream, sizes[0][0] if sizes else 0,
+                  sum(n for _, n in sizes))
+
+    def close(self):
+        if self.handle:
+            _call("cannon_meter_destroy", self.handle)
+            self.handle = None
+
+
 class _Loader:
     """What loader() returns."""
 
-    def __init__(self, source, ahead, device):
+    def __init__(self, source, ahead, device, name):
         import torch
-        self.source, self.ahead = source, ahead
+        self.source, self.ahead, self.name = source, ahead, name
         self.device = torch.device("npu", torch.npu.current_device()) if device is None else torch.device(device)
 
     def __len__(self):
@@ -637,16 +668,21 @@ class _Loader:
         import torch
         ready, stop = queue.Queue(self.ahead), threading.Event()
         thread = threading.Thread(target=self._copy, args=(ready, stop), daemon=True, name="cannon.data.loader")
+        with torch.npu.device(self.device):
+            torch.npu.current_stream(self.device)   # makes the device's context
+            meter = _Meter(self.name)
         thread.start()
         try:
             while True:
+                stream = torch.npu.current_stream(self.device)
+                meter.ask(stream)
                 batch, event = ready.get()
                 if event is None:
                     if batch is not None:
                         raise batch
                     return
-                stream = torch.npu.current_stream(self.device)
                 stream.wait_event(event)
+                meter.got(stream, batch)
                 _map(batch, lambda t: t.record_stream(stream) if t.device.type == "npu" else None)
                 yield batch
                 batch = None
@@ -658,6 +694,7 @@ class _Loader:
                 except queue.Empty:
                     pass
             thread.join()
+            meter.close()
 
     def _copy(self, ready, stop):
         """Copies batches on a stream of its own, as far ahead as there is room."""
@@ -687,12 +724,13 @@ class _Loader:
                 event.synchronize()
 
 
-def loader(dataset, ahead=2, device=None, **options):
+def loader(dataset, ahead=2, device=None, name="loader", **options):
     """Batches of a torch.utils.data.Dataset as npu tensors, copied on a stream of their own `ahead` batches before they
     are used.
 
     dataset     a Dataset, or a DataLoader
     device      default: the current npu device
+    name        in the summary of `cannon run`
     options     those of DataLoader, for a Dataset: batch_size, shuffle, num_workers, ...
 
     Each loop over the result is one over the DataLoader. Other values than tensors are passed through."""
@@ -705,4 +743,4 @@ def loader(dataset, ahead=2, device=None, **options):
         dataset = DataLoader(dataset, **options)
     if ahead < 1:
         raise ValueError(f"ahead is {ahead}, expected 1 or more")
-    return _Loader(dataset, ahead, device)
+    return _Loader(dataset, ahead, device, name)

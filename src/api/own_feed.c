@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "base/handles.h"
 #include "feed/feed.h"
+#include "feed/meter.h"
 #include "feed/reader.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
@@ -19,6 +20,11 @@ struct cannon_reader {
 struct cannon_feed {
   handle h;
   feed *feed;
+};
+
+struct cannon_meter {
+  handle h;
+  meter *meter;
 };
 
 static status own_reader_find(const void *given, reader **out) {
@@ -193,5 +199,70 @@ aclError cannon_feed_get_stats(cannon_feed *handle, cannon_feed_stats *stats) {
   NEED(stats);
   NEED_OK(own_feed_find(handle, &f));
   feed_measure(f, stats);
+  return ACL_SUCCESS;
+}
+
+/* ---- meters ------------------------------------------------------------------------------------------------------ */
+
+static status own_meter_find(const void *given, meter **out) {
+  TRY(device_check_child());
+  const cannon_meter *m = handle_live(HANDLE_METER, given);
+  if (!m) return fail(ST_INVALID_VALUE, "meter %p is no meter (destroyed?)", given);
+  *out = m->meter;
+  return ST_OK;
+}
+
+static status own_meter_create(cannon_meter **out, const char *name) {
+  context *c;
+  const size_t length = strnlen(name, 32);
+  if (!length || length > 31) return fail(ST_INVALID_VALUE, "name has %zu characters, expected 1 to 31", length);
+  TRY(context_current(&c));
+  cannon_meter *made = handle_new(HANDLE_METER, sizeof *made);
+  if (!made) return fail(ST_NO_HOST_MEMORY, "no host memory for a meter");
+  const status st = meter_open(name, c->device, &made->meter);
+  if (st == ST_OK)
+    *out = made;
+  else
+    handle_free(HANDLE_METER, made);
+  return st;
+}
+
+aclError cannon_meter_create(cannon_meter **meter, const char *name) {
+  API_ENTER();
+  NEED(meter);
+  NEED(name);
+  API_RETURN(own_meter_create(meter, name));
+}
+
+static status own_meter_of(const void *handle, aclrtStream stream_handle, meter **m, stream **s) {
+  TRY(own_meter_find(handle, m));
+  return context_stream(stream_handle, s);
+}
+
+aclError cannon_meter_ask(cannon_meter *handle, aclrtStream stream_handle) {
+  API_ENTER();
+  meter *m;
+  stream *s;
+  NEED(handle);
+  NEED_OK(own_meter_of(handle, stream_handle, &m, &s));
+  API_RETURN(meter_ask(m, s));
+}
+
+aclError cannon_meter_got(cannon_meter *handle, aclrtStream stream_handle, uint64_t records, uint64_t bytes) {
+  API_ENTER();
+  meter *m;
+  stream *s;
+  NEED(handle);
+  NEED_OK(own_meter_of(handle, stream_handle, &m, &s));
+  API_RETURN(meter_got(m, s, records, bytes));
+}
+
+aclError cannon_meter_destroy(cannon_meter *handle) {
+  API_ENTER();
+  meter *m;
+  NEED(handle);
+  NEED_OK(own_meter_find(handle, &m));
+  handle_free(HANDLE_METER, handle);
+  meter_close(m);
   return ACL_SUCCESS;
 }

@@ -15,6 +15,7 @@ typedef enum {
   HANDLE_DOMAIN,
   HANDLE_READER,
   HANDLE_FEED,
+  HANDLE_METER,
   N_HANDLE_KINDS
 } handle_kind;
 

@@ -139,8 +139,8 @@ static status feed_register(feed *f) {
 }
 
 /* Has the kernel read so far ahead that the disk has AHEAD_BYTES to do, if batches have the size of the first record.
- * Not where records come in the order of the file: the kernel reads ahead by itself then, in larger pages. For a file of
- * 2 GiB in records of 1 MiB that made 1550 MiB/s of 850, and asking made 860 of 130 in random order (bench/feed). */
+ * Not where records come in the order of the file: the kernel reads ahead by itself then, in larger pages. For a file
+ * of 2 GiB in records of 1 MiB that made 1550 MiB/s of 850, and asking made 860 of 130 in random order (bench/feed). */
 static status feed_plan_ahead(feed *f) {
   uint64_t bytes;
   if (!f->order.shuffle && f->order.n_ranks == 1) return ST_OK;

@@ -5,9 +5,9 @@
  *   reader          records by number (reader.h), or in order (record_stream.h)
  *   shuffle_plan    which record stands where in the order (shuffle.h)
  *   ring            who fills which slot, and when it may be taken (ring.h)
- *   slots           the memory of batches, on the host and on the device, with two events each: `ready`, recorded behind
- *                   the copy in the feed's stream; `passed`, recorded in the program's stream when it gives the batch
- *                   back. The next copy into the slot waits for that one, in the feed's stream
+ *   slots           the memory of batches, on the host and on the device, with two events each: `ready`, recorded
+ *                   behind the copy in the feed's stream; `passed`, recorded in the program's stream when it gives the
+ *                   batch back. The next copy into the slot waits for that one, in the feed's stream
  *   meter           counters, rows of the timeline (meter.h)
  *
  * feed.c has the life of a feed and what the program calls; feed_work.c what its threads do. Called by src/api.

@@ -38,8 +38,8 @@ typedef struct {
 status mapped_open(const char *path, mapped_file *out);
 void mapped_close(mapped_file *f);
 
-/* Whether the bytes up to `end`, which were used before, are those of the file: ST_FAILURE if it was cut short, or could
- * not be read. One system call. */
+/* Whether the bytes up to `end`, which were used before, are those of the file: ST_FAILURE if it was cut short, or
+ * could not be read. One system call. */
 status mapped_check(const mapped_file *f, uint64_t end);
 
 /* Asks the kernel to read a range ahead. */

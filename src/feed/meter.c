@@ -13,7 +13,8 @@ enum { NOTE_COST_NS = 30 };
 struct meter {
   _Atomic uint32_t refs;
   char name[32];
-  stats_feed *row; /* in the process's counters, or `own` */
+  meter_wait *_Atomic asked; /* between meter_ask() and meter_got() */
+  stats_feed *row;           /* in the process's counters, or `own` */
   stats_feed own;
 };
 
@@ -41,6 +42,7 @@ static void meter_unref(meter *m) {
 }
 
 void meter_close(meter *m) {
+  meter_forget(atomic_exchange(&m->asked, NULL));
   if (m->row != &m->own) trace_feed_close(m->row);
   meter_unref(m);
 }
@@ -137,4 +139,19 @@ status meter_pass(meter_wait *w, stream *s) {
   const status st = w ? meter_submit(w, s, &pass_kind) : ST_OK;
   meter_forget(w);
   return st;
+}
+
+status meter_ask(meter *m, stream *s) {
+  meter_wait *w;
+  TRY(meter_arrive(m, s, &w));
+  meter_forget(atomic_exchange(&m->asked, w));
+  return ST_OK;
+}
+
+status meter_got(meter *m, stream *s, uint64_t records, uint64_t bytes) {
+  TRY(meter_pass(atomic_exchange(&m->asked, NULL), s));
+  trace_add(&m->row->n_batches, 1);
+  trace_add(&m->row->n_records, records);
+  trace_add(&m->row->record_bytes, bytes);
+  return ST_OK;
 }

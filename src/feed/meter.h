@@ -5,7 +5,7 @@
  * point at which data was asked for, and when it has passed the wait for the copy. The second one is a row of the
  * timeline, from one time to the other. Both are left out while nobody wants to know.
  *
- * Called by the other files of src/feed. Thread-safe. */
+ * Called by the other files of src/feed, and by src/api. Thread-safe. */
 #ifndef CANNON_FEED_METER_H
 #define CANNON_FEED_METER_H
 
@@ -34,6 +34,11 @@ status meter_arrive(meter *m, stream *s, meter_wait **out);
 
 /* The stream has submitted the wait for the data. Drops the caller's reference. w may be NULL. */
 status meter_pass(meter_wait *w, stream *s);
+
+/* As meter_arrive() and meter_pass(), for a program that brings data itself, a batch at a time: the meter keeps the
+ * wait between the calls. The second counts a batch. */
+status meter_ask(meter *m, stream *s);
+status meter_got(meter *m, stream *s, uint64_t records, uint64_t bytes);
 
 /* No data comes. Drops the caller's reference. w may be NULL. */
 void meter_forget(meter_wait *w);

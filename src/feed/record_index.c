@@ -52,7 +52,7 @@ static status record_append(uint64_t **offsets, uint64_t n, uint64_t *room, uint
   return ST_OK;
 }
 
-static status record_step(mapped_file *f, record_prefix p, uint64_t offset, uint64_t *next) {
+static status record_index_step(mapped_file *f, record_prefix p, uint64_t offset, uint64_t *next) {
   const uint64_t around = record_prefix_bytes(p) + record_suffix_bytes(p), left = f->bytes - offset;
   uint64_t bytes;
   if (left < around)
@@ -73,7 +73,7 @@ status record_index_scan(mapped_file *f, record_prefix p, uint64_t **offsets, ui
   status st = ST_OK;
   while (st == ST_OK && offset < f->bytes) {
     st = record_append(offsets, n++, &room, offset);
-    if (st == ST_OK) st = record_step(f, p, offset, &offset);
+    if (st == ST_OK) st = record_index_step(f, p, offset, &offset);
   }
   if (st == ST_OK) st = record_append(offsets, n, &room, offset);
   const status whole = mapped_check(f, f->bytes);

@@ -5,9 +5,9 @@
  *
  *   free ──claim──▶ filling ──the last piece is done──▶ filled ──publish──▶ ready ──take──▶ taken ──release──▶ free
  *
- * Back-pressure: a claim waits until the slot is free. Slots are taken in the order of their numbers and may be released
- * in any order. The ring knows nothing of devices: that a slot's memory may be used again is for the caller to settle,
- * by events.
+ * Back-pressure: a claim waits until the slot is free. Slots are taken in the order of their numbers and may be
+ * released in any order. The ring knows nothing of devices: that a slot's memory may be used again is for the caller to
+ * settle, by events.
  *
  * Called by feed.c. Thread-safe; a ring is freed when no thread uses it any more. No function holds the lock while it
  * waits or returns. */
@@ -44,7 +44,8 @@ bool ring_done(ring *r, uint64_t sequence);
 /* The slot is ready to be taken. */
 void ring_publish(ring *r, uint64_t sequence);
 
-/* There is no slot from this number on. Earlier ones are still taken; if it is called again, the lowest number counts. */
+/* There is no slot from this number on; earlier ones are still taken. The lowest number counts that it was called
+ * with. */
 void ring_end(ring *r, uint64_t sequence);
 
 /* Takes the next slot; waits until it is ready. timeout_ns 0: without limit. Any result. */

@@ -32,7 +32,8 @@ stats_stream *trace_stream_row(int device, uint32_t id);
 void trace_stream_end(int device, uint32_t id);
 void trace_stream_settle(stats_stream *row);
 
-/* A row of a feed of data, or NULL if nobody reads the counters; as those of pools, but closed rows are not used again. */
+/* A row of a feed of data, or NULL if nobody reads the counters; as those of pools, but closed rows are not used
+ * again. */
 stats_feed *trace_feed_open(const char *name, int device);
 void trace_feed_close(stats_feed *row);
 

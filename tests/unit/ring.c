@@ -60,7 +60,7 @@ static void slots_are_taken_in_order(void **state) {
   ring_free(r);
 }
 
-/* Producers and a consumer that go as fast as they can. Each piece is done once, no slot is filled while it is taken. */
+/* Producers and a consumer go as fast as they can. Each piece is done once, no slot is filled while it is taken. */
 enum { SLOTS = 3, PIECES = 4, LAST = ROUNDS(20000) };
 typedef struct {
   ring *r;
