@@ -404,12 +404,17 @@ def _loan_type():
     class Loan(Storage):
         __slots__ = ("state", "number", "lent_to")
 
+        def share(self):
+            """Others will use the memory: PyTorch, on the stream that the batch was lent to if that is its own."""
+            if self.lent_to is not None:
+                self.wait()
+
         def __del__(self):
             """Gives the batch back, in the order of the streams that have used it; the host waits for none."""
             if runtime._closed or self.state is None:
                 return
             try:
-                for stream in {self.stream, *(self.others or {})} - {None, self.lent_to}:
+                for stream in {s for s, _ in self.uses()} - {self.lent_to}:
                     if self.lent_to is None:
                         stream.synchronize()
                     else:
@@ -535,7 +540,7 @@ class Feed:
         loan = _Loan(start, n_bytes, self.device)
         loan.state, loan.number, loan.lent_to = self._state, batch.number, lent_to
         if lent_to is not None:                 # the copy is work on the memory: numpy() waits for it
-            loan.used(lent_to, lent_to.counter())
+            loan.used(lent_to, lent_to.counter(), True)
         made = Batch()
         made.number, made.epoch, made.records = batch.number, batch.epoch, batch.records[:batch.count]
         for i, (name, field) in enumerate(zip(self._names, self._fields)):
@@ -634,6 +639,7 @@ class _Meter:
             handle = ct.c_void_p()
             _call("cannon_meter_create", ct.byref(handle), name.encode())
             self.handle = handle.value
+            weakref.finalize(self, _functions["cannon_meter_destroy"], self.handle).atexit = False
 
     def ask(self, stream):
         if self.handle:
@@ -646,10 +652,6 @@ class _Meter:
             _call("cannon_meter_got", self.handle, stream.npu_stream, sizes[0][0] if sizes else 0,
                   sum(n for _, n in sizes))
 
-    def close(self):
-        if self.handle:
-            _call("cannon_meter_destroy", self.handle)
-            self.handle = None
 
 
 class _Loader:
@@ -659,6 +661,7 @@ class _Loader:
         import torch
         self.source, self.ahead, self.name = source, ahead, name
         self.device = torch.device("npu", torch.npu.current_device()) if device is None else torch.device(device)
+        self.meter = None
 
     def __len__(self):
         return len(self.source)
@@ -668,9 +671,11 @@ class _Loader:
         import torch
         ready, stop = queue.Queue(self.ahead), threading.Event()
         thread = threading.Thread(target=self._copy, args=(ready, stop), daemon=True, name="cannon.data.loader")
-        with torch.npu.device(self.device):
-            torch.npu.current_stream(self.device)   # makes the device's context
-            meter = _Meter(self.name)
+        if self.meter is None:
+            with torch.npu.device(self.device):
+                torch.empty(0, device=self.device)  # makes the device's context
+                self.meter = _Meter(self.name)
+        meter = self.meter
         thread.start()
         try:
             while True:
@@ -694,7 +699,6 @@ class _Loader:
                 except queue.Empty:
                     pass
             thread.join()
-            meter.close()
 
     def _copy(self, ready, stop):
         """Copies batches on a stream of its own, as far ahead as there is room."""
