@@ -105,7 +105,7 @@ static uint32_t account_awaited(const collective *op, const collective_part *p) 
 static machine_wait account_entry(const collective *op) {
   const comm *c = op->c;
   uint32_t i = 0;
-  while (i + 1 < op->n_parts && (op->parts[i].stage != op->stage || op->parts[i].state == PART_DONE)) ++i;
+  while (i + 1 < op->n_parts && !collective_is_present(op, &op->parts[i])) ++i;
   const collective_part *p = &op->parts[i];
   machine_wait w = {.communicator = comm_number(c),
                     .number = p->type == PART_JOB ? p->number : op->wide_number,

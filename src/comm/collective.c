@@ -8,6 +8,7 @@
 #include "base/invariant.h"
 #include "comm/collective_private.h"
 #include "comm/hosts.h"
+#include "comm/wide.h"
 #include "memory/memory.h"
 #include "runtime/capture.h"
 #include "runtime/outside.h"
@@ -16,7 +17,9 @@
 enum {
   COST_NS = 500,
   BYTES_PER_NS = 4,
-  LOOKS = 64, /* how often a task looks for other ranks before it lets its stream look around: some microseconds */
+  /* How often a task looks for other ranks before it lets its stream look around: some microseconds. */
+  LOOKS = 64,
+  LOOKS_WITH_NET = 8, /* each moves data between hosts, too */
 };
 /* A task that waits for other ranks first spins (comm.spin_ns), then yields its processor, and then blocks its stream:
  * with a rank per processor the others come within the first time, with more ranks they need this processor. */
@@ -101,17 +104,20 @@ static bool collective_grow(collective *op) {
   return true;
 }
 
-collective_part *collective_add(collective *op, part_type type, uint32_t stage) {
+collective_part *collective_add(collective *op, part_type type, collective_when when) {
   if (!op->parts) {
     op->parts = &op->first;
     op->n_room = 1;
   }
   if (op->n_parts == op->n_room && !collective_grow(op)) return NULL;
-  INVARIANT(!op->n_parts || op->parts[op->n_parts - 1].stage <= stage);
+  const collective_part *last = op->n_parts ? &op->parts[op->n_parts - 1] : NULL;
+  INVARIANT(!last || last->track < when.track || (last->track == when.track && last->stage <= when.stage));
+  INVARIANT(when.track < COLLECTIVE_TRACKS);
   collective_part *p = &op->parts[op->n_parts++];
   if (p != &op->first) memset(p, 0, sizeof *p);
   p->type = type;
-  p->stage = stage;
+  p->track = when.track;
+  p->stage = when.stage;
   p->dtype = op->call.dtype;
   p->reduction = op->call.reduction;
   return p;
@@ -160,9 +166,9 @@ static status collective_measure(collective *op, collective_part *p, const colle
   return ST_OK;
 }
 
-status collective_add_job(collective *op, uint32_t stage, const collective_job *job) {
+status collective_add_job(collective *op, collective_when when, const collective_job *job) {
   comm *c = op->c;
-  collective_part *p = collective_add(op, PART_JOB, stage);
+  collective_part *p = collective_add(op, PART_JOB, when);
   if (!p) return ST_NO_HOST_MEMORY;
   const bool is_pair = job->kind == COMM_SEND || job->kind == COMM_RECV;
   p->kind = job->kind;
@@ -180,12 +186,13 @@ status collective_add_job(collective *op, uint32_t stage, const collective_job *
 /* The parts of a call whose ranks are all on this host: a rank and a member are the same number then, but for the order
  * of processes, in which both are. */
 static status collective_build(collective *op) {
+  const collective_when FIRST = {0};
   const collective_call *call = &op->call;
   if (op->c->hosts) return wide_build(op);
   for (uint32_t i = 0; i < op->n_transfers; ++i) {
     const collective_transfer *x = &op->transfers[i];
     op->call.dtype = x->dtype;
-    TRY(collective_add_job(op, 0,
+    TRY(collective_add_job(op, FIRST,
                            &(collective_job){.kind = x->receives ? COMM_RECV : COMM_SEND,
                                              .count = x->count,
                                              .root = x->peer,
@@ -193,7 +200,7 @@ static status collective_build(collective *op) {
                                              .receive = x->receives ? x->buffer : NULL}));
   }
   if (op->n_transfers) return ST_OK;
-  return collective_add_job(op, 0,
+  return collective_add_job(op, FIRST,
                             &(collective_job){.kind = call->kind,
                                               .count = call->count,
                                               .root = call->root,
@@ -248,22 +255,38 @@ static status collective_advance_part(collective *op, collective_part *p) {
   return ST_OK;
 }
 
-/* Advances the parts of the present stage, and then those of the next if these are done. */
-static status collective_advance(collective *op, bool *done) {
-  *done = false;
-  for (uint32_t i = 0; i < op->n_parts;) {
+/* Advances the parts of a track's present stage, and then those of the next if these are done. *at: the first part of
+ * the track, and then of the next one. Clears *done if the track is not over. */
+static status collective_advance_track(collective *op, uint32_t *at, bool *done) {
+  const uint32_t track = op->parts[*at].track;
+  uint32_t i = *at, end = i;
+  while (end < op->n_parts && op->parts[end].track == track) ++end;
+  *at = end;
+  while (i < end) {
     const uint32_t stage = op->parts[i].stage;
     bool all = true;
-    for (; i < op->n_parts && op->parts[i].stage == stage; ++i) {
+    op->stage[track] = stage;
+    for (; i < end && op->parts[i].stage == stage; ++i) {
       collective_part *p = &op->parts[i];
       if (p->state != PART_DONE) TRY(collective_advance_part(op, p));
       all &= p->state == PART_DONE;
     }
-    op->stage = stage;
-    if (!all) return ST_OK;
-    if (op->agreed && stage == 0) TRY(wide_check(op));
+    if (!all) {
+      *done = false;
+      return ST_OK;
+    }
+    if (track == 0 && stage == 0 && op->agreed) TRY(wide_check(op));
   }
+  return ST_OK;
+}
+
+static status collective_advance(collective *op, bool *done) {
   *done = true;
+  for (uint32_t i = 0; i < op->n_parts;) {
+    TRY(collective_advance_track(op, &i, done));
+    if (!op->is_agreed && !*done) return ST_OK;
+    op->is_agreed = true;
+  }
   return ST_OK;
 }
 
@@ -280,7 +303,7 @@ static bool collective_is_gone(const collective *op, const collective_part *p, u
 
 /* The member that a job waits for in vain; UINT32_MAX: none. */
 static uint32_t collective_gone_member(const collective *op, const collective_part *p) {
-  if (p->type != PART_JOB || p->stage != op->stage || p->state == PART_DONE || part_moves(op, p)) return UINT32_MAX;
+  if (p->type != PART_JOB || !collective_is_present(op, p) || part_moves(op, p)) return UINT32_MAX;
   for (uint32_t i = p->state == PART_ARRIVED ? p->n_seen : 0; i < p->n_records; ++i) {
     const uint32_t member = collective_member_of(op, p, i);
     if (i == p->own || (p->state == PART_ARRIVED && part_has_record(op, p, i))) continue;
@@ -305,11 +328,11 @@ static status collective_terminate(collective *op) {
   return fail(ST_PEER_TIMEOUT, "Terminating operation due to external request: the communicator was destroyed");
 }
 
-/* Whether any part of the present stage can go on. */
+/* Whether any part can go on. */
 static bool collective_moves(const collective *op) {
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     const collective_part *p = &op->parts[i];
-    if (p->stage != op->stage || p->state == PART_DONE) continue;
+    if (!collective_is_present(op, p)) continue;
     if (p->type == PART_JOB ? part_moves(op, p) : messages_move(op, p)) return true;
   }
   return false;
@@ -373,29 +396,51 @@ static bool collective_overlaps(const char *a, uint64_t a_bytes, const char *b, 
   return a_bytes && b_bytes && a < b + b_bytes && b < a + a_bytes;
 }
 
-/* Whether the call, which follows those at `before` in their stream, may bring its data while they still wait: it is a
- * short one of the same communicator, and reads nothing that they write. */
-static bool collective_may_begin(const collective *op, const collective *const *before, uint32_t n) {
+static bool collective_parts_overlap(const collective_part *p, const collective_part *q) {
+  return collective_overlaps(p->send_view, p->send_bytes, q->receive_view, q->receive_bytes);
+}
+
+/* Whether the call may begin before one that precedes it in their stream. Of a single host: it reads nothing that the
+ * other one writes, as it only brings its data. Of several hosts: it writes nothing either that the other one uses; the
+ * first part of these calls is a job that has the whole buffers. */
+static bool collective_is_independent(const collective *op, const collective *before) {
   const collective_part *p = op->parts;
-  if (op->c != before[0]->c || op->n_parts != 1 || p->type != PART_JOB || !p->is_inline) return false;
-  for (uint32_t i = 0; i < n; ++i)
-    for (uint32_t k = 0; k < before[i]->n_parts; ++k) {
-      const collective_part *q = &before[i]->parts[k];
-      if (collective_overlaps(p->send_view, p->send_bytes, q->receive_view, q->receive_bytes)) return false;
-    }
+  if (op->is_small && !before->is_small) return false;
+  for (uint32_t k = 0; k < before->n_parts; ++k) {
+    const collective_part *q = &before->parts[k];
+    if (collective_parts_overlap(p, q)) return false;
+    if (op->is_small && (collective_parts_overlap(q, p) ||
+                         collective_overlaps(p->receive_view, p->receive_bytes, q->receive_view, q->receive_bytes)))
+      return false;
+  }
   return true;
 }
 
-/* A call that has to wait brings the data of the short calls behind it, so that consecutive small collectives wait for
- * the other ranks once: they are one exchange. */
+/* Whether the call, which follows those at `before` in their stream, may begin while they still wait: it is a short one
+ * of the same communicator, and independent of them. */
+static bool collective_may_begin(const collective *op, const collective *const *before, uint32_t n) {
+  if (op->c != before[0]->c) return false;
+  if (!op->is_small && (op->n_parts != 1 || op->parts->type != PART_JOB || !op->parts->is_inline)) return false;
+  for (uint32_t i = 0; i < n; ++i)
+    if (!collective_is_independent(op, before[i])) return false;
+  return true;
+}
+
+/* While a call waits, the short calls behind it go on, so that consecutive small collectives wait for the other ranks
+ * once: they are one exchange. On a single host they bring their data, once; small AllReduces between hosts advance as
+ * far as they can, each time. */
 static status collective_look_ahead(collective *op, stream *s) {
   const collective *before[NODE_JOBS] = {op};
-  op->looked_ahead = true;
+  op->looked_ahead = !op->is_small;
   for (uint32_t n = 1; n < NODE_JOBS; ++n) {
     const task *t = stream_peek(s, n);
+    bool done;
     if (!t || t->kind->run != collective_run || !t->collective) break;
     if (!collective_may_begin(t->collective, before, n)) break;
-    TRY(part_begin(t->collective, t->collective->parts));
+    if (t->collective->is_small)
+      TRY(collective_advance(t->collective, &done));
+    else
+      TRY(part_begin(t->collective, t->collective->parts));
     before[n] = t->collective;
   }
   return ST_OK;
@@ -411,15 +456,20 @@ static void collective_begin(collective *op, uint64_t now) {
 /* Spins or yields for a while. True when that has been long enough, so that the stream shall block. */
 static bool collective_polled(collective *op) {
   const comm *c = op->c;
-  for (int i = 0; c->spin_ns && i < LOOKS; ++i) {
+  const int looks = !c->spin_ns ? 0 : c->hosts ? LOOKS_WITH_NET : LOOKS;
+  bool has_moved = false; /* data of other hosts; so one thread moves all of a long message */
+  for (int i = 0; i < looks; ++i) {
     if (collective_moves(op)) return false;
-    cpu_relax();
+    if (c->hosts)
+      has_moved |= net_progress();
+    else
+      cpu_relax();
   }
   const uint64_t now = now_ns();
   if (!op->begun_ns) collective_begin(op, now);
   if (!op->waits_since_ns) op->waits_since_ns = now;
+  if (has_moved || (c->hosts && net_progress())) op->waits_since_ns = now;
   const uint64_t waited = now - op->waits_since_ns;
-  if (c->hosts) net_progress();
   if (waited >= YIELD_NS) return true;
   if (waited >= c->spin_ns) {
     /* Ranks of this process come only if their streams are run. */
@@ -458,6 +508,7 @@ static status collective_run(task *t, stream *s) {
   account_wait(op);
   outside_block(t, s);
   neighbour_expect();
+  if (op->c->hosts) net_hand_over();
   if (collective_ready(t)) outside_look();
   return TASK_BLOCKED;
 }

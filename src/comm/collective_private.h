@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A collective: the state of one call of one rank, which belongs to its task. It consists of parts, which
- * collective_run() advances: those of a stage at the same time, the stages one after the other. A communicator on one
- * host needs one part; between hosts, wide.c composes the call of several. Used by:
+ * collective_run() advances. A communicator on one host needs one part; between hosts, wide.c composes the call of
+ * several. Parts belong to tracks, and to stages of a track: those of a stage advance at the same time, the stages of a
+ * track one after the other. Track 0 comes first; the others begin when it is over, and advance side by side, so that
+ * one chunk of a long vector is under way between hosts while another is reduced within them. Used by:
  *
  *   collective.c   submission and the task
  *   part.c         jobs of the node's members: arriving, working, leaving
  *   messages.c     parts that exchange messages with other hosts
- *   wide.c         the parts of a call between hosts
+ *   wide*.c        the parts of a call between hosts (wide.h)
  *   agreement.c    whether the ranks called the same, and the words if they did not */
 #ifndef CANNON_COMM_COLLECTIVE_PRIVATE_H
 #define CANNON_COMM_COLLECTIVE_PRIVATE_H
@@ -14,6 +16,8 @@
 #include "comm/account.h"
 #include "comm/collective.h"
 #include "comm/comm_private.h"
+
+enum { COLLECTIVE_TRACKS = 9 };
 
 typedef enum {
   PART_BEFORE,  /* of a job: its place in the node's memory may still be in use. Of others: not begun */
@@ -36,6 +40,7 @@ typedef struct {
   uint64_t bytes;
   bool receives, posted, is_transfer;
   uint32_t rank;   /* the peer */
+  uint32_t index;  /* of the messages of a part with the same peer and direction */
   uint64_t number; /* of a transfer between the two, from 1; 0: the call's number counts */
   net_request request;
 } collective_message;
@@ -43,7 +48,7 @@ typedef struct {
 typedef struct {
   part_type type;
   part_state state;
-  uint32_t stage;
+  uint32_t track, stage;
   /* Of a job: what this rank brings. Send, Recv: root is the other member; else ranks are members, too. */
   comm_kind kind;
   comm_dtype dtype;
@@ -84,14 +89,27 @@ struct collective {
   bool looked_ahead;
   bool kicked; /* other streams of this process were seen to */
   account_state account;
-  uint32_t stage, n_parts, n_room;
-  collective_part *parts; /* in the order of stages; first, or malloc'ed */
+  uint32_t n_parts, n_room;
+  uint32_t stage[COLLECTIVE_TRACKS]; /* of each track: the one that its parts are in */
+  bool is_agreed;                    /* track 0 is over, so that the others advance */
+  bool is_small;                     /* may be joined with others before it (collective_look_ahead) */
+  collective_part *parts;            /* in the order of tracks, then of stages; first, or malloc'ed */
   collective_part first;
 };
 typedef struct collective collective;
 
-/* A further part, of a stage not lower than those before. NULL without memory. */
-collective_part *collective_add(collective *op, part_type type, uint32_t stage);
+/* When a part advances: with those of the same stage. */
+typedef struct {
+  uint32_t track, stage;
+} collective_when;
+
+/* A further part, of a track and stage not lower than those before. NULL without memory. */
+collective_part *collective_add(collective *op, part_type type, collective_when when);
+
+/* Whether the part's stage is under way, and the part is not done. */
+static inline bool collective_is_present(const collective *op, const collective_part *p) {
+  return p->state != PART_DONE && p->stage == op->stage[p->track] && (p->track == 0 || op->is_agreed);
+}
 
 /* A further job, whose buffers' lengths follow from kind, count and root; of V forms from the arrays, which are copied
  * (NULL: not used by the kind) and have an element per member. Between hosts send and receive may be part of scratch.
@@ -104,7 +122,7 @@ typedef struct {
   void *receive;
   const uint64_t *send_counts, *send_offsets, *receive_counts, *receive_offsets;
 } collective_job;
-status collective_add_job(collective *op, uint32_t stage, const collective_job *job);
+status collective_add_job(collective *op, collective_when when, const collective_job *job);
 
 /* part.c: brings this rank's record, if the job's place is free; advances a job; whether it can go on; gives its memory
  * back. */
@@ -124,17 +142,8 @@ void collective_tell(const comm *c);
 /* The member that has record i of a job. */
 uint32_t collective_member_of(const collective *op, const collective_part *p, uint32_t i);
 
-/* wide.c: composes the call's parts, where the communicator has ranks on other hosts. */
-status wide_build(collective *op);
-
-/* Compares what the first ranks of the hosts called; when the first stage is over. */
-status wide_check(const collective *op);
-
-/* Gives messages their places in the order of calls. */
-void wide_number(collective *op);
-
 /* messages.c: the same as in part.c for messages. messages_add adds one to a part; the tag is made of the call's
- * number, the stage and both ranks. */
+ * number, track, stage, both ranks and the message's index. */
 status messages_add(collective *op, collective_part *p, uint32_t rank, bool receives, void *data, uint64_t bytes);
 status messages_advance(collective *op, collective_part *p);
 bool messages_move(const collective *op, const collective_part *p);

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/status.h"
+#include "comm/comm_types.h"
 
 typedef enum { COMM_DETERMINISTIC_OFF, COMM_DETERMINISTIC_ON, COMM_DETERMINISTIC_STRICT } comm_determinism;
 
@@ -55,6 +56,10 @@ typedef struct {
   bool entry_log;
   comm_comparison inconsistent_check;
 } comm_settings;
+
+/* The algorithm that HCCL_ALGO names for a kind of call between hosts (level 1); NULL: none, so that the choice is
+ * Cannon's. */
+const char *comm_settings_algorithm(const comm_settings *s, comm_kind kind);
 
 /* The variables as they were at the first call that found all of them right; valid for ever. Until then each call reads
  * them anew. ST_INVALID_VALUE, with variable, value and expectation, if one is wrong. */

@@ -56,11 +56,13 @@ static void hosts_send_note(comm *c, status code, const char *words) {
 
 void hosts_tell(comm *c, status code, const char *words) { hosts_send_note(c, code, words); }
 
-/* The others must not take this rank's end for a loss. Waits for a while until they have been told. */
+/* The others must not take this rank's end for a loss: they are told that it has left, or why it has failed, which they
+ * may not have heard from the rank that has found it. Waits for a while until they have been told. */
 static void hosts_say_left(comm *c) {
   const uint64_t most_ns = 1000 * 1000 * 1000, begun_ns = now_ns();
   comm_hosts *h = c->hosts;
-  if (node_failure(c->node) == ST_OK) hosts_send_note(c, ST_OK, "");
+  const status failure = node_failure(c->node);
+  hosts_send_note(c, failure, failure == ST_OK ? "" : c->node->head->words);
   for (uint32_t r = 0; r < c->n_ranks; ++r) {
     hosts_rank *x = &h->ranks[r];
     const char *lost;

@@ -5,7 +5,7 @@
 #include "comm/collective_private.h"
 #include "comm/hosts.h"
 
-/* A tag for each message under way: of the communicator, its call, the stage and both ranks (splitmix64's mixing). */
+/* A tag for each message under way: of the communicator, its call, the part and both ranks (splitmix64's mixing). */
 static uint64_t messages_mix(uint64_t x) {
   x += UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -16,15 +16,22 @@ static uint64_t messages_mix(uint64_t x) {
 static uint64_t messages_tag(const collective *op, const collective_part *p, const collective_message *m) {
   const uint32_t from = m->receives ? m->rank : op->c->rank, to = m->receives ? op->c->rank : m->rank;
   const uint64_t call = m->number ? m->number << 1 | 1 : op->wide_number << 1; /* transfers are numbered by pair */
-  return messages_mix(messages_mix(messages_mix(op->c->hosts->id ^ call) ^ p->stage) ^ ((uint64_t)from << 32 | to));
+  const uint64_t part = (uint64_t)m->index << 32 | p->track << 24 | p->stage;
+  return messages_mix(messages_mix(messages_mix(op->c->hosts->id ^ call) ^ part) ^ ((uint64_t)from << 32 | to));
 }
 
 status messages_add(collective *op, collective_part *p, uint32_t rank, bool receives, void *data, uint64_t bytes) {
   collective_message *messages = realloc(p->messages, (p->n_messages + 1) * sizeof *messages);
   if (!messages) return fail(ST_NO_HOST_MEMORY, "no host memory for %u messages", p->n_messages + 1);
   p->messages = messages;
-  p->messages[p->n_messages++] = (collective_message){
-      .channel = op->c->hosts->ranks[rank].channel, .data = data, .bytes = bytes, .receives = receives, .rank = rank};
+  uint32_t index = 0;
+  for (uint32_t i = 0; i < p->n_messages; ++i) index += messages[i].rank == rank && messages[i].receives == receives;
+  p->messages[p->n_messages++] = (collective_message){.channel = op->c->hosts->ranks[rank].channel,
+                                                      .data = data,
+                                                      .bytes = bytes,
+                                                      .receives = receives,
+                                                      .rank = rank,
+                                                      .index = index};
   return ST_OK;
 }
 

@@ -392,6 +392,12 @@ void net_cancel(net_channel *c, net_request *r) {
   net_unlock_after_post();
 }
 
+void net_hand_over(void) {
+  mutex_lock(&net_lock);
+  if (net.wake >= 0 && !net.thread_sleeps) net_wake_thread();
+  mutex_unlock(&net_lock);
+}
+
 bool net_progress(void) {
   const net_engine *engine = atomic_load(&net.engine);
   if (!engine) return false;

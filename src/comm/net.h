@@ -60,6 +60,10 @@ void net_cancel(net_channel *c, net_request *r);
 /* Moves data; true if anything happened. */
 bool net_progress(void);
 
+/* Says that the caller stops polling for now: the thread moves data at once, instead of when it has seen no poll for a
+ * while. Does not block. */
+void net_hand_over(void);
+
 /* Whether the peer is gone: its process ended, the connection broke, or it has not been heard of for the time of the
  * keep-alive (some seconds). *words: why, for messages; lives as long as the channel. */
 bool net_is_lost(net_channel *c, const char **words);

@@ -182,6 +182,46 @@ static void check_transfers(size_t count) {
   for (size_t i = 0; i < count; ++i) expect("BatchSendRecv", count, i, out[i], value(previous, 0, i));
 }
 
+/* ---- calls behind each other ---- */
+
+/* Short AllReduces that nobody waits for: of parts of the buffers, and then each of the one before's result. */
+static void check_many(void) {
+  enum { CALLS = 20, COUNT = 300, CHAIN = 3 };
+  int32_t *const from = device_in, *const to = device_out;
+  put(1, CALLS * COUNT);
+  for (int k = 0; k < CALLS; ++k)
+    OK(HcclAllReduce(from + k * COUNT, to + k * COUNT, COUNT, HCCL_DATA_TYPE_INT32, HCCL_REDUCE_SUM, comm, stream));
+  get();
+  for (size_t i = 0; i < CALLS * COUNT; ++i) expect("one of 20 AllReduces", COUNT, i, out[i], sum_for(0, i));
+  put(1, COUNT);
+  for (int k = 0; k < CHAIN; ++k)
+    OK(HcclAllReduce(k % 2 ? to : from, k % 2 ? from : to, COUNT, HCCL_DATA_TYPE_INT32, HCCL_REDUCE_SUM, comm, stream));
+  get();
+  for (size_t i = 0; i < COUNT; ++i)
+    expect("AllReduce of AllReduces", COUNT, i, out[i], sum_for(0, i) * (int32_t)(n_ranks * n_ranks));
+}
+
+/* Vectors that go in chunks. */
+static void check_long(void) {
+  const size_t count = 5 * 1000 * 1000 + 7;
+  int32_t *device, *host = malloc(count * sizeof *host);
+  OK(aclrtMalloc((void **)&device, count * sizeof *device, ACL_MEM_MALLOC_HUGE_FIRST));
+  for (uint32_t root = 0; root < n_ranks; root += n_ranks - 1) {
+    for (size_t i = 0; i < count; ++i) host[i] = value(own, 0, i);
+    OK(aclrtMemcpy(device, count * sizeof *host, host, count * sizeof *host, ACL_MEMCPY_HOST_TO_DEVICE));
+    if (root)
+      OK(HcclBroadcast(device, count, HCCL_DATA_TYPE_INT32, root, comm, stream));
+    else
+      OK(HcclAllReduce(device, device, count, HCCL_DATA_TYPE_INT32, HCCL_REDUCE_SUM, comm, stream));
+    OK(aclrtSynchronizeStream(stream));
+    OK(aclrtMemcpy(host, count * sizeof *host, device, count * sizeof *host, ACL_MEMCPY_DEVICE_TO_HOST));
+    for (size_t i = 0; i < count; ++i)
+      expect(root ? "Broadcast" : "AllReduce", count, i, host[i], root ? value(root, 0, i) : sum_for(0, i));
+  }
+  OK(aclrtFree(device));
+  free(host);
+}
+
 /* ---- the same bits ---- */
 
 /* Sums of numbers of very different sizes depend on the order of additions. */
@@ -212,6 +252,8 @@ static void check_all(void) {
     OK(HcclBarrier(comm, stream));
   }
   check_v_forms(0);
+  check_many();
+  check_long();
   printf("rank %u bits %016jx\n", own, (uintmax_t)bits_of_sums());
 }
 

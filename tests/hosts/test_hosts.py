@@ -18,11 +18,11 @@ SECONDS = 60  # after which a rank that still runs is a failure
 
 
 class Hosts:
-    """Two hosts, while the object lives."""
+    """Five hosts, while the object lives."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="cannon_test_hosts.")
-        made = self.call("up", "2", check=False)
+        made = self.call("up", "5", check=False)
         if made.returncode == 77:
             print(made.stderr.strip(), file=sys.stderr)
             sys.exit(77)
@@ -104,6 +104,14 @@ class Collectives(unittest.TestCase):
     def test_uneven(self):
         self.checked([2, 1], CANNON_NET="tcp")
         self.checked([1, 2], CANNON_NET="ucx")
+
+    def test_algorithms(self):
+        """Each algorithm that HCCL_ALGO can name, on numbers of hosts that are no powers of two; same bits again."""
+        for name, layout in (("ring", [2, 2, 2]), ("H-D_R", [1] * 5), ("NHR", [2, 2, 2]), ("NB", [1] * 5),
+                             ("pairwise", [1, 2, 1])):
+            with self.subTest(name):
+                settings = {"HCCL_ALGO": f"level0:NA;level1:{name}", "CANNON_NET": "tcp"}
+                self.assertEqual(self.checked(layout, **settings), self.checked(layout, **settings))
 
     def test_strict_determinism(self):
         strict = {"HCCL_DETERMINISTIC": "strict", "CANNON_NET": "tcp"}

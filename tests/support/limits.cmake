@@ -19,6 +19,7 @@ set(long_tests
   "profiler 14 20"
   "(cli|monitor|outputs) 9 20"
   "(environment|replay|scale|examples|memory|plan|devices|communication) 2 12"
+  "python[.]pyacl 6 20"
   "own[.](fork|record|plan|schedule|graph|host_access|cannon_pool|fork_calls) 6 15"
   "own[.]hccl_(failures|waits) 9 25"
   "own[.]hccl_schedule 4 25"
