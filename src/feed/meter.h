@@ -26,7 +26,7 @@ stats_feed *meter_counts(meter *m);
 /* The feed is over: drops its reference. */
 void meter_close(meter *m);
 
-/* Work of a thread on a batch, in the timeline and in the sum of decode_ns. what: "decode" or "copy". */
+/* Work of a thread on a batch, in the timeline and in the sum of decode_ns. what: "prepare". */
 void meter_work(meter *m, const char *what, uint64_t batch, uint64_t start_ns, uint64_t end_ns);
 
 /* The stream asks for data from here on. *out is NULL if nobody wants to know. */
