@@ -185,7 +185,8 @@ class Feeds(Case):
     def test_ends_with_the_interpreter(self):
         """Feeds that nobody closed, whose threads decode."""
         program = ("import sys, numpy as np, cannon.data as d\n"
-                   f"f = d.Feed(d.fixed({self.path('numbered')!r}, {RECORD}), decode=lambda r: np.zeros(9), workers=4)\n"
+                   f"source = d.fixed({self.path('numbered')!r}, {RECORD})\n"
+                   "f = d.Feed(source, decode=lambda r: np.zeros(9), workers=4)\n"
                    "it = iter(f); kept = [next(it), next(it)]\nprint('end')\n")
         self.numbered()
         done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=50)
