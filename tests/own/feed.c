@@ -502,6 +502,26 @@ static void a_captured_stream_is_refused(void **state) {
   CHECK_OK(aclrtDestroyStream(s));
 }
 
+/* ---- meters ---- */
+
+static void meters_count_what_the_program_brings(void **state) {
+  (void)state;
+  cannon_meter *m = NULL;
+  aclrtStream s = stream_new();
+  CHECK_OK(cannon_meter_create(&m, "by hand"));
+  for (int i = 0; i < 3; i++) {
+    CHECK_OK(cannon_meter_ask(m, s));
+    if (i != 1) CHECK_OK(cannon_meter_got(m, s, 8, 4096)); /* a request may come to nothing */
+  }
+  CHECK_OK(cannon_meter_ask(m, s));
+  CHECK_OK(cannon_meter_destroy(m)); /* while the stream still has a task of it */
+  CHECK_OK(aclrtSynchronizeStream(s));
+  CHECK_CODE(ACL_ERROR_RT_PARAM_INVALID, cannon_meter_ask(m, s));
+  CHECK_CODE(ACL_ERROR_RT_PARAM_INVALID, cannon_meter_create(&m, ""));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, cannon_meter_create(&m, NULL));
+  CHECK_OK(aclrtDestroyStream(s));
+}
+
 /* ---- stops ---- */
 
 /* Destroyed after any number of batches, with any of them lent, and with copies under way. */
@@ -686,6 +706,7 @@ int main(int argc, char **argv) {
       TEST(cut_files_give_errors),
       TEST(wrong_configurations_are_refused),
       TEST(a_captured_stream_is_refused),
+      TEST(meters_count_what_the_program_brings),
       TEST(a_feed_stops_anywhere),
       TEST(lent_copies_are_done_before_the_end),
       TEST(a_stop_does_not_wait_for_decoders),

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import gzip
+import json
 import os
 import struct
 import subprocess
@@ -181,6 +182,23 @@ class Feeds(Case):
             del feed
         gc.collect()
         self.assertFalse([t for t in threading.enumerate() if t.name == "cannon.data.loader"])
+
+    def test_summary(self):
+        """`cannon run` tells of feeds."""
+        self.numbered()
+        report = self.path("report.json")
+        program = ("import cannon.data as d\n"
+                   f"f = d.Feed(d.fixed({self.path('numbered')!r}, {RECORD}), batch=10, epochs=1, name='numbers')\n"
+                   "total = sum(int(b.numpy().sum()) for b in f)\n")
+        cannon_run = [os.path.join(os.environ["CANNON_PREFIX"], "bin", "cannon"), "run", "--json", report]
+        done = subprocess.run([*cannon_run, sys.executable, "-c", program], stderr=subprocess.PIPE, text=True,
+                              timeout=50)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"numbers +10 +100 +50.0 KiB")
+        with open(report) as f:
+            feeds = [feed for process in json.load(f)["processes"] for feed in process["feeds"]]
+        self.assertEqual([(f["name"], f["batches"], f["records"]) for f in feeds], [("numbers", 10, 100)])
+        self.assertLessEqual(feeds[0]["device_wait_ns"], feeds[0]["span_ns"])
 
     def test_ends_with_the_interpreter(self):
         """Feeds that nobody closed, whose threads decode."""
