@@ -8,7 +8,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef enum { HANDLE_PROFILER_CONFIG, HANDLE_STEP, HANDLE_STAMP, HANDLE_DOMAIN, N_HANDLE_KINDS } handle_kind;
+typedef enum {
+  HANDLE_PROFILER_CONFIG,
+  HANDLE_STEP,
+  HANDLE_STAMP,
+  HANDLE_DOMAIN,
+  HANDLE_READER,
+  HANDLE_FEED,
+  HANDLE_METER,
+  N_HANDLE_KINDS
+} handle_kind;
 
 /* First member of every such struct. */
 typedef struct handle {

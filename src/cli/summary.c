@@ -5,6 +5,7 @@
 #include "cli/lines.h"
 #include "cli/roofline_table.h"
 #include "cli/summary_comm.h"
+#include "cli/summary_feed.h"
 #include "cli/summary_memory.h"
 
 #include <inttypes.h>
@@ -189,6 +190,7 @@ void summary_print_process(FILE *out, const stats_file *p, process_state state) 
   print_copies(out, p);
   print_zero_copy(out, p);
   summary_comm(out, p);
+  summary_feed(out, p);
   print_advice(out, p);
   fprintf(out, "  created     contexts %" PRIu64 ", streams %" PRIu64 ", events %" PRIu64 ", threads %" PRIu64 "\n",
           p->n_contexts, p->n_streams, p->n_events, p->n_threads);

@@ -85,6 +85,24 @@ void trace_pool_close(stats_pool *row) {
   if (row && row != &trace_stats()->pools[STATS_MAX_POOLS - 1]) atomic_store(&row->state, STATS_ROW_CLOSED);
 }
 
+stats_feed *trace_feed_open(const char *name, int device) {
+  if (!trace_is_on()) return NULL;
+  stats_file *s = trace_stats();
+  mutex_lock(&rows_lock);
+  unsigned i = 0;
+  while (i < STATS_MAX_FEEDS - 1 && s->feeds[i].state != STATS_ROW_UNUSED) ++i;
+  stats_feed *row = &s->feeds[i];
+  snprintf(row->name, sizeof row->name, "%s", i == STATS_MAX_FEEDS - 1 ? "(others)" : name);
+  row->device = device;
+  atomic_store_explicit(&row->state, STATS_ROW_OPEN, memory_order_release);
+  mutex_unlock(&rows_lock);
+  return row;
+}
+
+void trace_feed_close(stats_feed *row) {
+  if (row && row != &trace_stats()->feeds[STATS_MAX_FEEDS - 1]) atomic_store(&row->state, STATS_ROW_CLOSED);
+}
+
 stats_shard *trace_shard_open(const stats_heap *heap) {
   if (!trace_is_on()) return NULL;
   stats_file *s = trace_stats();

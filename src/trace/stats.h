@@ -20,7 +20,7 @@
 #include "trace/histogram.h"
 
 enum {
-  STATS_VERSION = 6,
+  STATS_VERSION = 7,
   STATS_MAX_DEVICES = 16,
   STATS_MAX_OPS = 1024,       /* operators with a row of their own; the last row takes the rest */
   STATS_MAX_POOLS = 64,       /* pools, likewise */
@@ -30,6 +30,7 @@ enum {
   STATS_MAX_MODULES = 128,    /* executables and libraries; sites in others have no place */
   STATS_MAX_LEAKS = 64,       /* leaked blocks that are listed; all are counted */
   STATS_MAX_COLLECTIVES = 16, /* kinds of collective */
+  STATS_MAX_FEEDS = 32,       /* feeds of data with a row of their own; the last row takes the rest */
   STATS_MAX_ERRORS = 64,      /* kinds of error with a row of their own; the last row takes the rest */
 };
 #define STATS_MAGIC 0x54534e43u /* "CNST" */
@@ -124,6 +125,19 @@ typedef struct {
   counter time_ns;                    /* from the moment at which the stream comes to a task to its end */
   counter exposed_ns;                 /* the part of it in which the device ran no other task (comm/account.c) */
 } stats_collective;
+
+/* A feed of data (include/cannon/feed.h). Times are sums over threads. */
+typedef struct {
+  char name[32];
+  int32_t device;
+  _Atomic uint32_t state; /* STATS_ROW_...; closed rows stay, for the summary */
+  counter n_batches, n_records, record_bytes;
+  counter decode_ns;         /* in which threads read and decoded */
+  counter full_ns;           /* in which they waited because all slots were full or lent */
+  counter host_ns;           /* in which the program waited for batches */
+  counter device_ns;         /* in which its streams did: nothing else could run in them */
+  counter first_ns, last_ns; /* timeline_now(): the first time that data was asked for, and the last hand-over */
+} stats_feed;
 
 typedef enum { STATS_H2D, STATS_D2H, STATS_D2D, STATS_H2H, STATS_N_DIRECTIONS } stats_direction;
 
@@ -221,6 +235,7 @@ typedef struct {
   _Atomic uint32_t n_error_rows;
   stats_error error_rows[STATS_MAX_ERRORS];
   stats_collective collectives[STATS_MAX_COLLECTIVES]; /* by comm_kind */
+  stats_feed feeds[STATS_MAX_FEEDS];
 } stats_file;
 
 /* The counters of a device's heap, or of a kind of host memory; NULL if the number is neither. */

@@ -32,6 +32,11 @@ stats_stream *trace_stream_row(int device, uint32_t id);
 void trace_stream_end(int device, uint32_t id);
 void trace_stream_settle(stats_stream *row);
 
+/* A row of a feed of data, or NULL if nobody reads the counters; as those of pools, but closed rows are not used
+ * again. */
+stats_feed *trace_feed_open(const char *name, int device);
+void trace_feed_close(stats_feed *row);
+
 /* The calling thread's counters of a heap whose counters are in the file; NULL if nobody reads them or all shards are
  * in use. Closing a shard adds it to the heap's counters. */
 stats_shard *trace_shard_open(const stats_heap *heap);

@@ -321,7 +321,7 @@ class Run(CliTest):
                          [(int(done.stdout), "running", None)])
 
     def test_summary_of_a_large_program(self):
-        lines = execute(CANNON, "run", self.forger, "6").stderr.splitlines()
+        lines = execute(CANNON, "run", self.forger, "7").stderr.splitlines()
         text = "\n".join(lines)
         self.assertIn("forged (process 1): Ascend910A, 1 device of 32.0 GiB, 2.50 s", text)
         times = [line.split() for line in lines if line.strip().startswith("Op") and "%" in line]
@@ -336,7 +336,7 @@ class Run(CliTest):
         self.assertRegex(text, r"\n +62 more$")
         self.assertLessEqual(len(lines), 40)
         self.assertLessEqual(max(map(len, lines)), 110)
-        _, report = self.run_json(self.forger, "6")
+        _, report = self.run_json(self.forger, "7")
         (process,) = report["processes"]
         self.assertEqual((len(process["operators"]), len(process["leaks"]["blocks"]), process["leaks"]["count"]),
                          (20, 64, 70))
@@ -346,7 +346,7 @@ class Run(CliTest):
         name = b"\x1b]0;y\x07\xfe"
         program = os.fsencode(self.folder) + b"/" + name
         os.symlink(self.forger, program)
-        done = subprocess.run([CANNON, "run", "--json", path, program, "6", "evil", name], env=clean_environment(),
+        done = subprocess.run([CANNON, "run", "--json", path, program, "7", "evil", name], env=clean_environment(),
                               stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, 0)
         text = done.stderr.decode()
@@ -362,7 +362,7 @@ class Run(CliTest):
     def test_statistics_of_another_version(self):
         done = execute(CANNON, "run", self.forger, "77")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("version 77, expected 6", done.stderr)
+        self.assertIn("version 77, expected 7", done.stderr)
         self.assertNotIn("no Cannon", done.stderr)
 
     def test_environment_of_the_program(self):
