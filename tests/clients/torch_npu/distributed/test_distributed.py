@@ -110,8 +110,8 @@ class Failing(unittest.TestCase):
 
     def ranks(self, what, n=2, env=None):
         """The status, the process number and the output of each rank."""
-        env = dict(ENV, **env or {}, CANNON_DEVICES=str(n), CANNON_DEVICE=DEVICE, WORLD_SIZE=str(n), MASTER_ADDR='127.0.0.1',
-                   MASTER_PORT=str(free_port()))
+        env = dict(ENV, **env or {}, CANNON_DEVICES=str(n), CANNON_DEVICE=DEVICE, WORLD_SIZE=str(n),
+                   MASTER_ADDR='127.0.0.1', MASTER_PORT=str(free_port()))
         command = ['sh', '-c', '. "$CANNON_PREFIX/set_env.sh" && exec "$@"', 'sh', sys.executable, 'failing.py', what]
         ranks = [subprocess.Popen(command, cwd=HERE, env=dict(env, RANK=str(r)), text=True, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT) for r in range(n)]
