@@ -32,7 +32,7 @@ class Pair:
         made = subprocess.run(self.words('up', '2'), capture_output=True, text=True)
         if made.returncode:
             sys.exit(made.stderr.strip())
-        self.address = subprocess.run(self.words('address', '0'), capture_output=True, text=True, check=True).stdout.strip()
+        self.address = subprocess.check_output(self.words('address', '0'), text=True).strip()
 
     def words(self, *rest):
         return [HOSTS, '-d', os.path.join(self.folder.name, 'hosts'), '-o', str(os.getpid()), *rest]
@@ -65,7 +65,8 @@ def cannon_us(pair, a, size):
 
 def ucx_us(pair, size):
     env = dict(os.environ, UCX_TLS='tcp')
-    test = ('ucx_perftest', '-t', 'tag_lat', '-s', str(size), '-n', str(max(20, min(5000, (1 << 29) // size))), '-w', '5')
+    n = max(20, min(5000, (1 << 29) // size))
+    test = ('ucx_perftest', '-t', 'tag_lat', '-s', str(size), '-n', str(n), '-w', '5')
     server = pair.start(0, env, *test)
     client = None
     for _ in range(100):    # until the server listens

@@ -48,8 +48,8 @@ static tcp_op *tcp_find_number(const tcp_list *list, uint64_t number) {
   return NULL;
 }
 
-/* The end of an operation that is in no list. Not inlined: where the operation is in a request, gcc at -O3 would warn of
- * the free(), which is for others. */
+/* The end of an operation that is in no list. Not inlined: where the operation is in a request, gcc at -O3 would warn
+ * of the free(), which is for others. */
 __attribute__((noinline)) static void tcp_finish(tcp_op *op, int state) {
   INVARIANT(!op->list);
   if (op->is_own)

@@ -31,8 +31,8 @@ static wide_slice wide_receive_own_slices(const wide *w, uint32_t r) {
   return (wide_slice){count, r * count};
 }
 
-/* The messages to and from other hosts, with the ranks at each distance: all at once, or one distance after the other if
- * HCCL_ALGO says "pairwise". */
+/* The messages to and from other hosts, with the ranks at each distance: all at once, or one distance after the other
+ * if HCCL_ALGO says "pairwise". */
 static status wide_exchange_messages(wide *w, const void *send, wide_slice_of *sends, void *receive,
                                      wide_slice_of *receives) {
   const bool is_pairwise = w->named && strcmp(w->named, schedule_algorithm_name(SCHEDULE_PAIRWISE)) == 0;

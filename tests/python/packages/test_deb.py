@@ -74,7 +74,8 @@ class FreshRoot(PackageTest):
                                                                                 "program")]
         self.succeeds(
             "mmdebstrap", "--quiet", "--mode=root", "--variant=essential", "--format=null", f"--include={wanted}",
-            "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=force-unsafe-io", "--customize-hook=mkdir $1/try", *copies,
+            "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=force-unsafe-io",
+            "--customize-hook=mkdir $1/try", *copies,
             "--customize-hook=chroot $1 sh /try/check >$1/try/told", f"--customize-hook=copy-out /try/told {work}",
             suite, "-", env={**os.environ, "TMPDIR": str(work)})
         self.assertEqual((work / "told").read_text(), EXPECTED)
