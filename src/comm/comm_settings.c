@@ -213,8 +213,9 @@ const char *comm_settings_algorithm(const comm_settings *s, comm_kind kind) {
   const char *other = NULL;
   for (size_t i = 0; i < s->n_algo; ++i) {
     const comm_algo *entry = &s->algo[i];
-    const char *name =
-        entry->level1[0] && strcmp(entry->level1, "NA") && strcmp(entry->level1, "null") ? entry->level1 : NULL;
+    const char *name = entry->level1[0] && strcmp(entry->level1, "NA") != 0 && strcmp(entry->level1, "null") != 0
+                           ? entry->level1
+                           : NULL;
     if (strcasecmp(entry->operation, comm_kind_name((int)kind)) == 0) return name;
     if (!entry->operation[0] || strcmp(entry->operation, "others") == 0) other = name;
   }
