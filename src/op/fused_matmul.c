@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "op/fused.h"
 
 /* ---- the operators of the steps ---------------------------------------------------------------------------------- */

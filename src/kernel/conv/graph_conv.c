@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernel/conv/convolution.h"
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "tensor/format.h"
 
 /* Room for an aclIntArray with one number per axis. */

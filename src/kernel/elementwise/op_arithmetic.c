@@ -2,7 +2,6 @@
 /* Arithmetic elementwise operators whose function depends on the value or the presence of an argument. */
 #include "kernel/elementwise/elementwise_call.h"
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 
 static status prepare_as(executor *e, const op_arg *a, int function) {
   elementwise_call c;

@@ -4,7 +4,6 @@
 
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 
 enum { SEQUENCE_TILE = 256, SEQUENCE_GRAIN = 4096 };
 

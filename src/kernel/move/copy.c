@@ -6,7 +6,6 @@
 #include "kernel/elementwise/complex.h"
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 
 /* ---- shared ------------------------------------------------------------------------------------------------------ */

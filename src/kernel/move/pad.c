@@ -9,7 +9,6 @@
 #include "kernel/elementwise/fill.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 
 /* in results up to this size the constant is written everywhere, then the centre: two boxes */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slice, SliceV2, StridedSlice and StridedSliceAssignV2: parts of a tensor at regular steps. */
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 
 /* The view of a part of a tensor. */

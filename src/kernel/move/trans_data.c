@@ -2,7 +2,7 @@
 /* TransData converts one storage format to another; Identity does the same without arguments that name the formats. */
 #include <string.h>
 
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "tensor/format.h"
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/norm/batch_norm.h"
 
 enum { MAX_TENSORS = 12 };

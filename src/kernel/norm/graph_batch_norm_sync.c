@@ -5,7 +5,7 @@
 
 #include "base/invariant.h"
 #include "kernel/engine/rows.h"
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/norm/channels.h"
 #include "kernel/norm/norm.h"
 

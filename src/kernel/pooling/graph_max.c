@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "kernel/engine/rows.h"
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/pooling/max.h"
 #include "tensor/format.h"
 

@@ -3,7 +3,6 @@
  * also Gemm, and MatMul called by name (ops/graph.aclop). In-place variants have no `out` in the schema: the result is
  * written to self, which must then have the shape of the product. */
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "kernel/product/factors.h"
 #include "kernel/product/integer_product.h"
 

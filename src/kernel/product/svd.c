@@ -9,7 +9,7 @@
 
 #include "kernel/engine/rows.h"
 #include "kernel/engine/scratch.h"
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "kernel/product/factorise.h"
 #include "kernel/product/product.h"

@@ -3,7 +3,7 @@
  * after the GEMM with the state. */
 #include <string.h>
 
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/recurrent/recurrent.h"
 
 enum { X, W_X, W_H, B_X, B_H, LENGTHS, INIT_H, Y, OUT_H, OUT_Z, OUT_R, OUT_N, OUT_N_FROM_H, N_OPERANDS };

@@ -3,7 +3,7 @@
  * sums over the input and over the state differ for the candidate gate. */
 #include <string.h>
 
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/recurrent/recurrent.h"
 
 enum {

@@ -2,7 +2,7 @@
 /* Forward pass of a layer of long short-term memory cells: DynamicRNN and DynamicRNNV2. */
 #include <string.h>
 
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/recurrent/recurrent.h"
 
 /* Operands after the weights, relative to lstm_plan.rest. There is one weight ([inputs +

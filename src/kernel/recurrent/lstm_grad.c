@@ -4,7 +4,7 @@
  * gradient of the state. Then, over all steps at once: the gradients of x, the weights and the bias. */
 #include <string.h>
 
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/recurrent/recurrent.h"
 
 /* Operands after the weights (and the bias of the joined form), relative to lstm_grad_plan.rest. */

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "kernel/engine/rows.h"
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/move/check.h"
 
 enum { GRAD, X1, X2, CDIST, N_INPUTS, TILE = 256 };

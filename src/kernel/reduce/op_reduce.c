@@ -5,7 +5,6 @@
 
 #include "kernel/elementwise/elementwise_call.h"
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "kernel/reduce/reduction.h"
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */

@@ -4,7 +4,6 @@
 
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 #include "kernel/reduce/fold.h"
 
