@@ -37,12 +37,13 @@ def parse_names(text):
 
 
 def snake_case(name):
-    return re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', re.sub(r'(_?[oO]ptional|Ref)$', '', name)).lower()
+    words = re.sub(r'(_?[oO]ptional|Ref)+$', '', name)
+    return re.sub(r'(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])', '_', words).lower()
 
 
 class Family:
-    """members: {name: field of op_arg}. places: {operator: [Place]}. operands, spellings: {member: what operators have
-    for it}, an operand and an argument's name."""
+    """members: {name: field of op_arg}. places: {operator's id: [Place]}. operands, spellings: {member: what operators
+    have for it}, an operand and an argument's name."""
 
     def __init__(self, name, ops, names):
         self.name, self.ops = name, ops
@@ -54,10 +55,10 @@ class Family:
             return
         fields = collections.defaultdict(dict)
         for op in ops:
-            for a in op.args:
+            for a in filter(lambda a: a.field, op.args):
                 fields[names.get(a.name) or snake_case(a.name)][a.field] = None
         for op in ops:
-            self.places[op.name] = places = self.places_of(op, names, fields)
+            self.places[id(op)] = places = self.places_of(op, names, fields)
             if len({p.member for p in places}) < len(places):
                 raise ValueError(f'{op.name}: two arguments are members of {name}_args with one name')
             for p in places:
@@ -70,12 +71,13 @@ class Family:
     def places_of(op, names, fields):
         places, tensors, lists = [], 0, ''
         for index, a in enumerate(op.args):
+            if not a.field:
+                continue  # an ignored attribute
             member = names.get(a.name) or snake_case(a.name)
             if len(fields[member]) > 1:
                 member += '_' + FIELDS[a.field][1]
             operand = f'{tensors}{lists}' if a.field in ('tensor', 'tensors') else None
-            if a.kind != 'ARG_ANY':
-                places.append(Place(member, a.field, index, operand, a.name))
+            places.append(Place(member, a.field, index, operand, a.name))
             tensors += a.field == 'tensor'
             if a.field == 'tensors':
                 lists += f' + list_size(a[{index}].tensors)'
@@ -102,7 +104,7 @@ class Family:
 
     def filler(self, op, name):
         """Text of the function that calls the prepare function with the operator's arguments by name."""
-        place = {p.member: p for p in self.places[op.name]}
+        place = {p.member: p for p in self.places[id(op)]}
         views, spellings = self.varying()
         values = [f'.{m} = a[{p.index}].{p.field}' for m, p in place.items()]
         values += [f'.view.{m} = {place[m].operand if m in place else -1}' for m in views]
@@ -137,7 +139,7 @@ class Fillers:
         family = self.families[op.family]
         if family.positional:
             return f'prepare_{op.family}'
-        key = (op.family, tuple(family.places[op.name]))
+        key = (op.family, tuple(family.places[id(op)]))
         if key not in self.names:
             self.names[key] = f'call_{op.family}' + ('' if len(family.ops) == 1 else f'_of_{op.name}')
             text = family.filler(op, self.names[key])

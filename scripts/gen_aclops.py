@@ -11,7 +11,7 @@ from families import FLAGS, Fillers, parse_names
 OPERANDS = {'Tensor': ('ARG_TENSOR', 'tensor'), 'TensorList': ('ARG_TENSOR_LIST', 'tensors'),
             'ints': ('ARG_INT_ARRAY', 'ints')}
 ATTRIBUTES = {'ints': ('ARG_INT_ARRAY', 'ints'), 'int': ('ARG_INT', 'integer'), 'float': ('ARG_FLOAT', 'real'),
-              'bool': ('ARG_BOOL', 'boolean'), 'string': ('ARG_STRING', 'string'), 'any': ('ARG_ANY', 'pointer')}
+              'bool': ('ARG_BOOL', 'boolean'), 'string': ('ARG_STRING', 'string'), 'any': ('ARG_ANY', None)}
 LINE = re.compile(r'(\w+)\((.*)\)\s+(\w+)(?:\s+([A-Z]\w*))?(\s+any_format)?$')
 OPERAND = re.compile(r'(stored )?(\w+)(!?)(\??) (\w+)$')
 ATTRIBUTE = re.compile(r'(\w+) \.(\w+)(?:=(\S*))?$')
@@ -86,6 +86,8 @@ def table_text(ops, by_name):
     out.append('aclop aclop_table[] = {')
     for op in ops:
         out.append(f'    {{.op = {{.name = "{op.name}", .function = "{op.name}", .schema = schema_{op.name},')
-        out.append(f'            .n_args = {len(op.args)}, .variant = {op.variant}, .prepare = {fillers.prepare(op)}}},')
+        out.append(f'            .n_args = {len(op.args)}, .variant = {op.variant},')
+        out.append(f'            .prepare = {fillers.prepare(op)}}},')
         out.append(f'     .defaults = defaults_{op.name}, .any_format = {str(op.any_format).lower()}}},')
-    return '\n'.join(head + fillers.text + out + ['};', 'const size_t aclop_count = sizeof aclop_table / sizeof aclop_table[0];', ''])
+    out += ['};', 'const size_t aclop_count = sizeof aclop_table / sizeof aclop_table[0];', '']
+    return '\n'.join(head + fillers.text + out)

@@ -6,8 +6,8 @@ usage: gen_ops.py --abi DIR --headers OUT_INCLUDE --sources OUT_SOURCES --python
 
 C types, parameter names and header names are CANN's (abi/aclnn_ops.tsv and aclnn_extra.tsv); a schema that does not
 match them is an error. Writes OUT_INCLUDE/aclnnop/*.h, OUT_SOURCES/<file>_ops.c, OUT_SOURCES/kernel/families.h
-(families.py), OUT_SOURCES/aclop_table.c (gen_aclops.py) and OUT_PYTHON/operators.json; files whose content would not
-change are not touched."""
+(families.py), OUT_SOURCES/aclop_table.c (gen_aclops.py), OUT_SOURCES/op/fused_steps.h, OUT_SOURCES/fused_steps.c and
+OUT_PYTHON/operators.json; files whose content would not change are not touched."""
 import argparse
 import collections
 import csv
@@ -18,7 +18,7 @@ import sys
 import textwrap
 
 import gen_aclops
-from families import FLAGS, Fillers, families, header_text, parse_names
+from families import FIELDS, FLAGS, Fillers, families, header_text, parse_names, snake_case
 
 # schema type: (arg_kind, member of op_arg's union, C types that it may stand for, with or without const)
 TYPES = {
@@ -34,6 +34,7 @@ TYPES = {
     'float': ('ARG_FLOAT', 'real', {'float', 'double'}),
     'bool': ('ARG_BOOL', 'boolean', {'bool'}),
     'string': ('ARG_STRING', 'string', {'char *'}),
+    'pointer': ('ARG_ANY', 'pointer', {}),
 }
 FUNCTION = re.compile(r'function (\w+)$')
 LINE = re.compile(r'(\w+)\((.*)\)\s+(\w+)(?:\s+(\w+))?$')
@@ -53,6 +54,7 @@ PHASES = ('Phase one checks the arguments (error 161001 for NULL, 161002 for oth
           'can be called from any thread.')
 
 Op = collections.namedtuple('Op', 'name function header args family variant c_params schema')
+Schemas = collections.namedtuple('Schemas', 'ops steps functions names')
 
 
 def table(abi, name):
@@ -85,9 +87,9 @@ def known_function(name, known):
 
 
 def parse(path, known, known_functions):
-    """Reads a schema file; returns its operators, its functions as (header, declaration), and the names that it gives
-    to arguments, {family: {argument: member}}."""
-    ops, functions, names = [], [], {}
+    """Reads a schema file; returns its operators, those that are steps of others, its functions as (header,
+    declaration), and the names that it gives to arguments, {family: {argument: member}}."""
+    read = Schemas([], [], [], {})
     with open(path, encoding='utf-8') as f:
         for number, text in enumerate(f, 1):
             text = text.split('#')[0].strip()
@@ -95,38 +97,46 @@ def parse(path, known, known_functions):
                 try:
                     function = FUNCTION.match(text)
                     if text.startswith('names '):
-                        names.update(parse_names(text))
+                        read.names.update(parse_names(text))
+                    elif text.startswith('step '):
+                        read.steps.append(parse_line(text[5:], None))
                     elif function:
-                        functions.append(known_function(function.group(1), known_functions))
+                        read.functions.append(known_function(function.group(1), known_functions))
                     else:
-                        ops.append(parse_line(text, known))
+                        read.ops.append(parse_line(text, known))
                 except ValueError as error:
                     sys.exit(f'{path}:{number}: {error}')
-    return ops, functions, names
+    return read
+
+
+def parse_argument(text):
+    a = ARGUMENT.match(text)
+    if not a or a.group(1) not in TYPES:
+        raise ValueError(f'{text!r}: expected a type, ! or & and ? where they apply, and a name')
+    kind, access, optional, name = a.groups()
+    return Arg(kind, access, bool(optional), name, None, *TYPES[kind][:2])
 
 
 def parse_line(text, known):
+    """An operator of CANN, whose facts are in `known`; for None, a step."""
     m = LINE.match(text)
     if not m:
         raise ValueError('expected: Name(Type name, ...)  family [VARIANT], or: function Name')
     name, arguments, family, variant = m.groups()
+    args = [parse_argument(p.strip()) for p in arguments.split(',')]
+    if known is None:
+        return Op(name, 'aclnn' + name, None, args, family, variant or '0', None, f'{name}({arguments})')
     function = next((f for f in ('aclnn' + name, 'acl' + name) if f in known), None)
     if not function:
         raise ValueError(f'aclnn{name} is not in abi/aclnn_ops.tsv')
     header, c_text = known[function]
     params = c_parameters(c_text)[:-2]  # without workspaceSize, executor
-    parts = [p.strip() for p in arguments.split(',')]
-    if len(parts) != len(params):
-        raise ValueError(f'{len(parts)} arguments, CANN has {len(params)}: {c_text}')
-    args = []
-    for part, (c_type, c_name) in zip(parts, params):
-        a = ARGUMENT.match(part)
-        if not a or a.group(1) not in TYPES:
-            raise ValueError(f'{part!r}: expected a type, ! or & and ? where they apply, and a name')
-        kind, access, optional, arg_name = a.groups()
-        if arg_name != c_name or c_type.replace('const ', '').strip() not in TYPES[kind][2]:
-            raise ValueError(f'{part!r} does not match {c_type}{c_name}')
-        args.append(Arg(kind, access, bool(optional), arg_name, c_type, *TYPES[kind][:2]))
+    if len(args) != len(params):
+        raise ValueError(f'{len(args)} arguments, CANN has {len(params)}: {c_text}')
+    for a, (c_type, c_name) in zip(args, params):
+        if a.name != c_name or c_type.replace('const ', '').strip() not in TYPES[a.type][2]:
+            raise ValueError(f'{a.type} {a.name} does not match {c_type}{c_name}')
+    args = [a._replace(c_type=c_type) for a, (c_type, _) in zip(args, params)]
     return Op(name, function, header, args, family, variant or '0', c_text, f'{name}({arguments})')
 
 
@@ -199,19 +209,42 @@ def launch(op):
     return f'op_launch_sequence({arguments}, CALLER)' if several else f'op_launch({arguments})'
 
 
+def table_entry(op, fillers):
+    """Text of the operator's schema and entry in the operator table."""
+    flags = [FLAGS[a.access] + (' | ARG_OPTIONAL' if a.optional else '') for a in op.args]
+    return [f'static const arg_schema schema_{op.name}[] = {{',
+            *(f'    {{"{a.name}", {a.kind}, {f}}},' for a, f in zip(op.args, flags)),
+            '};',
+            f'static op op_{op.name} = {{.name = "{op.name}", .function = "{op.function}",',
+            f'    .schema = schema_{op.name}, .n_args = {len(op.args)}, .variant = {op.variant},',
+            f'    .prepare = {fillers.prepare(op)}}};']
+
+
+def steps_text(steps, by_name):
+    """Texts of op/fused_steps.h and fused_steps.c: a function for each step, which adds it to an executor."""
+    fillers, out = Fillers(by_name), []
+    head = ['/* Generated by scripts/gen_ops.py from the steps in ops/: each function adds a step that runs an',
+            ' * operator (fused.h). A NULL tensor is absent. */',
+            '#ifndef CANNON_OP_FUSED_STEPS_H', '#define CANNON_OP_FUSED_STEPS_H', '', '#include "op/fused.h"', '']
+    for op in steps:
+        params = ['executor *e'] + [FIELDS[a.field][0] + snake_case(a.name) for a in op.args]
+        values = ', '.join(f'{{.{a.field} = {snake_case(a.name)}}}' for a in op.args)
+        function = f'status fused_add_{op.name}('
+        head.append(wrap(function, params, ');'))
+        out += table_entry(op, fillers) + [wrap(function, params, ') {'), f'  const op_arg a[] = {{{values}}};',
+                                           f'  return fused_add_operator(e, &op_{op.name}, a);', '}', '']
+    begin = ['/* Generated by scripts/gen_ops.py from the steps in ops/. */',
+             '#include "op/fused_steps.h"', '', '#include "kernel/families.h"']
+    return '\n'.join(head + ['', '#endif', '']), '\n'.join(begin + fillers.text + [''] + out)
+
+
 def source_text(path, ops, by_name):
     fillers, out = Fillers(by_name), []
     head = [f'/* Generated by scripts/gen_ops.py from ops/{os.path.basename(path)}. */',
            '#include "api/api.h"', '#include "kernel/families.h"']
     head += [f'#include "{h}"' for h in sorted({o.header for o in ops})] + ['']
     for op in ops:
-        flags = [FLAGS[a.access] + (' | ARG_OPTIONAL' if a.optional else '') for a in op.args]
-        out.append(f'static const arg_schema schema_{op.name}[] = {{')
-        out += [f'    {{"{a.name}", {a.kind}, {f}}},' for a, f in zip(op.args, flags)]
-        out += ['};',
-                f'static op op_{op.name} = {{.name = "{op.name}", .function = "{op.function}",',
-                f'    .schema = schema_{op.name}, .n_args = {len(op.args)}, .variant = {op.variant},',
-                f'    .prepare = {fillers.prepare(op)}}};']
+        out += table_entry(op, fillers)
         one, two = signatures(op, '', ') {')
         values = ', '.join('{.%s = %s%s}' % (a.field, '(int64_t)' if a.field == 'integer' else '', a.name)
                            for a in op.args)
@@ -263,19 +296,22 @@ def main():
     a = ap.parse_args()
     known, known_functions = facts(a.abi), functions_of_headers(a.abi)
     by_header, functions_by_header = collections.defaultdict(list), collections.defaultdict(list)
-    by_path, names = {}, {}
-    for path in a.files:
-        by_path[path], functions, more = parse(path, known, known_functions)
-        names.update(more)
-        for op in by_path[path]:
+    by_path = {path: parse(path, known, known_functions) for path in a.files}
+    aclops, names = gen_aclops.parse(a.aclop)
+    for read in by_path.values():
+        names.update(read.names)
+        for op in read.ops:
             by_header[op.header].append(op)
-        for header, declaration in functions:
+        for header, declaration in read.functions:
             functions_by_header[header].append(declaration)
-    all_ops = [op for ops in by_path.values() for op in ops]
-    aclops, more = gen_aclops.parse(a.aclop)
-    by_name = families(all_ops + aclops, {**names, **more})
-    for path, ops in by_path.items():
-        write(os.path.join(a.sources, os.path.basename(path)[:-4] + '_ops.c'), source_text(path, ops, by_name))
+    all_ops = [op for read in by_path.values() for op in read.ops]
+    steps = [op for read in by_path.values() for op in read.steps]
+    by_name = families(all_ops + aclops + steps, names)
+    for path, read in by_path.items():
+        write(os.path.join(a.sources, os.path.basename(path)[:-4] + '_ops.c'), source_text(path, read.ops, by_name))
+    steps_header, steps_source = steps_text(steps, by_name)
+    write(os.path.join(a.sources, 'op', 'fused_steps.h'), steps_header)
+    write(os.path.join(a.sources, 'fused_steps.c'), steps_source)
     write(os.path.join(a.sources, 'aclop_table.c'), gen_aclops.table_text(aclops, by_name))
     for header, ops in by_header.items():
         write(os.path.join(a.headers, header), public_header_text(header, ops, functions_by_header[header]))
