@@ -36,7 +36,8 @@ sort_with_index: 0 1
 cummax: 0 0/int64
 ring_attention moe_unpermute_grad: 0 1 2
 moe_unpermute_grad: 0 3
-flash_attention_grad: 0 1 2 4
+FlashAttentionScoreGrad FlashAttentionScoreGradV2 FlashAttentionUnpaddingScoreGrad: 0 1 2 4
+FlashAttentionUnpaddingScoreGradV2: 0 1 2 4
 rotary_grad: 0 1 2
 grid_sampler_backward: 1 2
 rms_norm_grad: 1 3/f
