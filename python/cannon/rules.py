@@ -342,7 +342,7 @@ def _row_statistics(shape, rank):
     return shape[:len(shape) - rank] + (1,) * rank, FLOAT
 
 
-@of("layer_norm", "layer_norm_mode")
+@of("layer_norm")
 def _layer_norm(c):
     statistic = _row_statistics(c[0].shape, len(c["normalizedShape"]))
     return [like(c[0]), statistic, statistic]
