@@ -6,7 +6,6 @@ A family's struct has a member for each argument of its operators, in snake case
 A line `names FAMILY member = argument...` of a schema file gives other arguments the name of a member. Where arguments
 of one name have several types in a family, each type has a member, whose name ends in the type."""
 import collections
-import os
 import re
 
 FLAGS = {'': 'ARG_READ', '!': 'ARG_WRITTEN', '&': 'ARG_READ | ARG_WRITTEN'}
@@ -18,9 +17,6 @@ FIELDS = {'tensor': ('const tensor *', 'tensor'), 'tensors': ('const aclTensorLi
           'boolean': ('bool ', 'bool'), 'string': ('const char *', 'string'), 'pointer': ('const void *', 'pointer')}
 # Families whose arguments are told apart by their place: the engines of hundreds of operators.
 POSITIONAL = {'elementwise', 'foreach'}
-
-# The families that are converted to named arguments; the others get op_arg in the order of the schema.
-NAMED = set(open(os.path.join(os.path.dirname(__file__), 'families_named.txt')).read().split())
 
 # An argument of an operator. operand: for a tensor or a list, its number among the executor's operands, as a C
 # expression, since that of a tensor behind a list depends on the call.
@@ -48,7 +44,7 @@ class Family:
     def __init__(self, name, ops, names):
         self.name, self.ops = name, ops
         self.variants = list(dict.fromkeys(op.variant for op in ops))
-        self.positional = name in POSITIONAL or name not in NAMED
+        self.positional = name in POSITIONAL
         self.places, self.members = {}, {}
         self.operands, self.spellings = collections.defaultdict(set), collections.defaultdict(set)
         if self.positional:
@@ -119,9 +115,10 @@ def families(ops, names):
     of = collections.defaultdict(list)
     for op in ops:
         of[op.family].append(op)
-    for name in names:
-        if name not in of:
-            raise ValueError(f'names {name}: there is no operator of this family')
+    for name, members in names.items():
+        unknown = set(members) - {a.name for op in of[name] for a in op.args}
+        if unknown:
+            raise ValueError(f'names {name}: no operator of this family has {", ".join(sorted(unknown))}')
     return {name: Family(name, of[name], names.get(name, {})) for name in sorted(of)}
 
 
