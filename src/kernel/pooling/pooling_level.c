@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled once per instruction set level; see pooling_loops.h. */
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "kernel/engine/level.h"
@@ -15,24 +14,22 @@
 #  include "kernel/engine/unroll.h"
 #endif
 
-#define T         float
-#define NAME(f)   f##_f32
-#define IS_NAN(x) ((x) != (x))
+#define IS_NAN(x) ((x) != (x)) /* false for integers */
+
+#define T       float
+#define NAME(f) f##_f32
 #include "kernel/pooling/pooling_max.inc"
 
-#define T         double
-#define NAME(f)   f##_f64
-#define IS_NAN(x) ((x) != (x))
+#define T       double
+#define NAME(f) f##_f64
 #include "kernel/pooling/pooling_max.inc"
 
-#define T         int32_t
-#define NAME(f)   f##_i32
-#define IS_NAN(x) false
+#define T       int32_t
+#define NAME(f) f##_i32
 #include "kernel/pooling/pooling_max.inc"
 
-#define T         int64_t
-#define NAME(f)   f##_i64
-#define IS_NAN(x) false
+#define T       int64_t
+#define NAME(f) f##_i64
 #include "kernel/pooling/pooling_max.inc"
 
 /* ---- rows whose maxima stay in registers ------------------------------------------------------------------------- */
