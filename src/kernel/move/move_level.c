@@ -8,10 +8,6 @@
 #include "kernel/engine/stream_copy.h"
 #include "kernel/engine/unroll.h"
 
-typedef struct {
-  uint64_t half[2];
-} word16;
-
 /* ---- rows of bytes ----------------------------------------------------------------------------------------------- */
 
 enum {
