@@ -164,7 +164,7 @@ coverage check-coverage: have-all-packages
 timed-style:
 	@$(call timed,style) $(MAKE) check-style
 
-SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp')
+SOURCES = $(shell git ls-files '*.c' '*.h' '*.inc' '*.cpp')
 format: have-packages
 	clang-format -i $(SOURCES)
 

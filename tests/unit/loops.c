@@ -24,7 +24,7 @@ static int find_levels(void **state) {
   return 0;
 }
 
-/* ---- load and store --------------------------------------------------------------------------------------- */
+/* ---- load and store ---------------------------------------------------------------------------------------------- */
 
 /* Whether the compute type represents every value of the dtype exactly. */
 static bool holds_all(int compute, int dtype) {
@@ -328,7 +328,7 @@ static void strides_change_only_addresses(void **state) {
         }
 }
 
-/* ---- equality of levels ----------------------------------------------------------------------------------- */
+/* ---- equality of levels ------------------------------------------------------------------------------------------ */
 
 static bool same_float(double a, double b) { return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b)); }
 
@@ -363,7 +363,7 @@ static const char *const expressions[] = {
 #define EACH_FLOAT                       EACH_ALL
 #define EACH_INTEGER                     EACH_ALL
 #define EACH_PAIR(name, suffix, compute) "V(" #name,
-#include "kernel/engine/elementwise_each.h"
+#include "kernel/engine/elementwise_each.inc"
 };
 
 /* Whether an expression uses functions of vmath.h, directly or by a macro. */
@@ -414,7 +414,7 @@ static void results_are_the_same_at_every_level_and_position(void **state) {
     }
 }
 
-/* ---- reductions ------------------------------------------------------------------------------------------- */
+/* ---- reductions -------------------------------------------------------------------------------------------------- */
 
 /* The documented order of additions: 16 lanes, then a tree. */
 static float sum_by_definition(const float *x, int64_t n) {
@@ -475,7 +475,7 @@ static void maxima_keep_nan(void **state) {
       }
 }
 
-/* ---- choice of the level ---------------------------------------------------------------------------------- */
+/* ---- choice of the level ----------------------------------------------------------------------------------------- */
 
 static void level_can_be_chosen_by_environment(void **state) {
   (void)state;

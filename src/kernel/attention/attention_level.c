@@ -83,39 +83,43 @@ INLINE __m512 exp2_vector(__m512 x, bool is_short) {
   return _mm512_maskz_scalef_ps(counts, p, n);
 }
 
-static inline void put_f32(void *y, __mmask16 m, __m512 x) { _mm512_mask_storeu_ps(y, m, x); }
-
 static inline void put_bf16_by_integers(void *y, __mmask16 m, __m512 x) {
   const __m512i b = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
   const __m512i up = _mm512_add_epi32(_mm512_add_epi32(b, _mm512_set1_epi32(0x7fff)), odd);
   _mm512_mask_cvtepi32_storeu_epi16(y, m, _mm512_srli_epi32(up, 16));
 }
 
-static inline void put_f16(void *y, __mmask16 m, __m512 x) {
-  _mm256_mask_storeu_epi16(y, m, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+INLINE void put_lanes(void *y, __mmask16 m, __m512 x, const int dtype) {
+  if (dtype == ACL_FLOAT)
+    _mm512_mask_storeu_ps(y, m, x);
+  else if (dtype == ACL_BF16)
+    put_bf16_by_integers(y, m, x);
+  else
+    _mm256_mask_storeu_epi16(y, m, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-#  define EXP2(name, type, convert)                                                                                    \
-    static float exp2_##name(void *to, const float *x, float factor, float shift, int64_t n) {                         \
-      type *const y = to;                                                                                              \
-      const __m512 a = _mm512_set1_ps(factor), b = _mm512_set1_ps(shift);                                              \
-      __m512 sum = _mm512_setzero_ps();                                                                                \
-      int64_t i = 0;                                                                                                   \
-      for (; i + LANES <= n; i += LANES) {                                                                             \
-        const __m512 e = exp2_vector(_mm512_fmsub_ps(_mm512_loadu_ps(x + i), a, b), sizeof *y == 2);                   \
-        sum = _mm512_add_ps(sum, e);                                                                                   \
-        put_##name(y + i, 0xffff, e);                                                                                  \
-      }                                                                                                                \
-      if (i < n) {                                                                                                     \
-        const __mmask16 m = (__mmask16)((1u << (n - i)) - 1);                                                          \
-        const __m512 e = exp2_vector(_mm512_fmsub_ps(_mm512_maskz_loadu_ps(m, x + i), a, b), sizeof *y == 2);          \
-        sum = _mm512_mask_add_ps(sum, m, sum, e);                                                                      \
-        put_##name(y + i, m, e);                                                                                       \
-      }                                                                                                                \
-      _Alignas(64) float lane[LANES];                                                                                  \
-      _mm512_store_ps(lane, sum);                                                                                      \
-      return lanes_sum(lane);                                                                                          \
-    }
+/* dtype: of the results. */
+INLINE float exp2_row(void *to, const float *x, float factor, float shift, int64_t n, const int dtype) {
+  const int64_t bytes = dtype == ACL_FLOAT ? 4 : 2;
+  char *const y = to;
+  const __m512 a = _mm512_set1_ps(factor), b = _mm512_set1_ps(shift);
+  __m512 sum = _mm512_setzero_ps();
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    const __m512 e = exp2_vector(_mm512_fmsub_ps(_mm512_loadu_ps(x + i), a, b), bytes == 2);
+    sum = _mm512_add_ps(sum, e);
+    put_lanes(y + i * bytes, 0xffff, e, dtype);
+  }
+  if (i < n) {
+    const __mmask16 m = (__mmask16)((1u << (n - i)) - 1);
+    const __m512 e = exp2_vector(_mm512_fmsub_ps(_mm512_maskz_loadu_ps(m, x + i), a, b), bytes == 2);
+    sum = _mm512_mask_add_ps(sum, m, sum, e);
+    put_lanes(y + i * bytes, m, e, dtype);
+  }
+  _Alignas(64) float lane[LANES];
+  _mm512_store_ps(lane, sum);
+  return lanes_sum(lane);
+}
 
 /* Four accumulators, since the latency of a maximum is four cycles. */
 static float row_max(const float *x, int64_t n) {
@@ -133,22 +137,23 @@ static float row_max(const float *x, int64_t n) {
 
 #else
 
-/* Goes through a separate block, since y may be x. */
-#  define EXP2(name, type, convert)                                                                                    \
-    static float exp2_##name(void *to, const float *x, float factor, float shift, int64_t n) {                         \
-      type *const y = to;                                                                                              \
-      float lane[LANES] = {0}, e[LANES] = {0};                                                                         \
-      for (int64_t i = 0; i < n; i += LANES) {                                                                         \
-        const int m = n - i < LANES ? (int)(n - i) : LANES;                                                            \
-        if (m == LANES)                                                                                                \
-          for (int l = 0; l < LANES; ++l) e[l] = exp2_core(MULTIPLY_ADD(x[i + l], factor, -shift));                    \
-        else                                                                                                           \
-          for (int l = 0; l < LANES; ++l) e[l] = l < m ? exp2_core(MULTIPLY_ADD(x[i + l], factor, -shift)) : 0;        \
-        for (int l = 0; l < LANES; ++l) lane[l] += e[l];                                                               \
-        for (int l = 0; l < m; ++l) y[i + l] = convert(e[l]);                                                          \
-      }                                                                                                                \
-      return lanes_sum(lane);                                                                                          \
-    }
+/* dtype: of the results. Goes through a separate block, since y may be x. */
+INLINE float exp2_row(void *to, const float *x, float factor, float shift, int64_t n, const int dtype) {
+  float lane[LANES] = {0}, e[LANES] = {0};
+  for (int64_t i = 0; i < n; i += LANES) {
+    const int m = n - i < LANES ? (int)(n - i) : LANES;
+    if (m == LANES)
+      for (int l = 0; l < LANES; ++l) e[l] = exp2_core(MULTIPLY_ADD(x[i + l], factor, -shift));
+    else
+      for (int l = 0; l < LANES; ++l) e[l] = l < m ? exp2_core(MULTIPLY_ADD(x[i + l], factor, -shift)) : 0;
+    for (int l = 0; l < LANES; ++l) lane[l] += e[l];
+    if (dtype == ACL_FLOAT)
+      for (int l = 0; l < m; ++l) ((float *)to)[i + l] = e[l];
+    else
+      for (int l = 0; l < m; ++l) ((uint16_t *)to)[i + l] = dtype == ACL_BF16 ? to_bf16(e[l]) : to_f16(e[l]);
+  }
+  return lanes_sum(lane);
+}
 
 static float row_max(const float *x, int64_t n) {
   float most = -INFINITY;
@@ -158,9 +163,18 @@ static float row_max(const float *x, int64_t n) {
 
 #endif
 
-EXP2(f32, float, to_f32)
+static float exp2_f32(void *to, const float *x, float factor, float shift, int64_t n) {
+  return exp2_row(to, x, factor, shift, n, ACL_FLOAT);
+}
+
+static float exp2_f16(void *to, const float *x, float factor, float shift, int64_t n) {
+  return exp2_row(to, x, factor, shift, n, ACL_FLOAT16);
+}
+
 #if defined(__AVX512F__)
-EXP2(bf16_by_integers, uint16_t, to_bf16)
+static float exp2_bf16_by_integers(void *to, const float *x, float factor, float shift, int64_t n) {
+  return exp2_row(to, x, factor, shift, n, ACL_BF16);
+}
 
 /* Processors that have AMX for bfloat16 have this conversion, too. */
 __attribute__((target("avx512bf16"))) static float exp2_bf16_native(void *to, const float *x, float factor, float shift,
@@ -184,9 +198,10 @@ static float exp2_bf16(void *to, const float *x, float factor, float shift, int6
   return (__builtin_cpu_supports("avx512bf16") ? exp2_bf16_native : exp2_bf16_by_integers)(to, x, factor, shift, n);
 }
 #else
-EXP2(bf16, uint16_t, to_bf16)
+static float exp2_bf16(void *to, const float *x, float factor, float shift, int64_t n) {
+  return exp2_row(to, x, factor, shift, n, ACL_BF16);
+}
 #endif
-EXP2(f16, uint16_t, to_f16)
 
 static void attention_scale(float *x, float a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] *= a;

@@ -32,7 +32,7 @@ static const struct {
 #define EACH_FLOAT(n, name, expression)
 #define EACH_INTEGER(n, name, expression)
 #define EACH_TRAITS(name, ...) [EW_##name] = {__VA_ARGS__}, /* {}: the line names no traits */
-#include "kernel/engine/elementwise_each.h"
+#include "kernel/engine/elementwise_each.inc"
 };
 
 typedef struct {

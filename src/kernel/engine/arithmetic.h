@@ -26,50 +26,15 @@ static inline int64_t trunc_div_i64(int64_t x, int64_t y) {
   return y == 0 ? 0 : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y;
 }
 
-#define INTEGER_FUNCTIONS(suffix, T, U)                                                                                \
-  static inline T fmod_##suffix(T x, T y) { return y == 0 ? 0 : (T)((U)x - (U)trunc_div_##suffix(x, y) * (U)y); }      \
-  static inline T floor_div_##suffix(T x, T y) {                                                                       \
-    const T q = trunc_div_##suffix(x, y), r = fmod_##suffix(x, y);                                                     \
-    return r != 0 && (r ^ y) < 0 ? q - 1 : q;                                                                          \
-  }                                                                                                                    \
-  static inline T remainder_##suffix(T x, T y) {                                                                       \
-    const T r = fmod_##suffix(x, y);                                                                                   \
-    return y == 0 ? x : r != 0 && (r ^ y) < 0 ? r + y : r;                                                             \
-  }                                                                                                                    \
-  /* Negative exponents give 0, except for the bases 1 and -1. */                                                      \
-  static inline T power_##suffix(T x, T y) {                                                                           \
-    if (y < 0) return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;                                                     \
-    U result = 1;                                                                                                      \
-    for (U square = (U)x; y; y >>= 1, square *= square) result *= y & 1 ? square : 1;                                  \
-    return (T)result;                                                                                                  \
-  }                                                                                                                    \
-  /* The multiple of y > 0 that is nearest to x; of two equally near ones, the even multiple. round_to(x, 0) is 0. */  \
-  static inline T round_to_##suffix(T x, T y) {                                                                        \
-    const T q = trunc_div_##suffix(x, y), r = fmod_##suffix(x, y);                                                     \
-    const U rest = r < 0 ? 0 - (U)r : (U)r, missing = (U)y - rest;                                                     \
-    const bool away = rest > missing || (rest == missing && q & 1);                                                    \
-    return (T)(((U)q + (away ? x < 0 ? (U)-1 : 1 : 0)) * (U)y);                                                        \
-  }                                                                                                                    \
-  static inline T gcd_##suffix(T x, T y) {                                                                             \
-    U a = x < 0 ? 0 - (U)x : (U)x, b = y < 0 ? 0 - (U)y : (U)y;                                                        \
-    while (b) {                                                                                                        \
-      const U r = a % b;                                                                                               \
-      a = b;                                                                                                           \
-      b = r;                                                                                                           \
-    }                                                                                                                  \
-    return (T)a;                                                                                                       \
-  }                                                                                                                    \
-  /* By less than 0 or by the width or more, all bits are shifted out; shift_right by less than 0 returns x. */        \
-  static inline T shift_left_##suffix(T x, T y) {                                                                      \
-    const bool inside = y >= 0 && y < (T)(8 * sizeof(T));                                                              \
-    return inside ? (T)((U)x << (inside ? y : 0)) : 0;                                                                 \
-  }                                                                                                                    \
-  static inline T shift_right_##suffix(T x, T y) {                                                                     \
-    return x >> (y < 0 ? 0 : y < (T)(8 * sizeof(T)) ? y : (T)(8 * sizeof(T) - 1));                                     \
-  }
-INTEGER_FUNCTIONS(i32, int32_t, uint32_t)
-INTEGER_FUNCTIONS(i64, int64_t, uint64_t)
-#undef INTEGER_FUNCTIONS
+#define T        int32_t
+#define UNSIGNED uint32_t
+#define NAME(f)  f##_i32
+#include "kernel/engine/arithmetic_integers.inc"
+
+#define T        int64_t
+#define UNSIGNED uint64_t
+#define NAME(f)  f##_i64
+#include "kernel/engine/arithmetic_integers.inc"
 
 /* ---- division and remainder of floats ---------------------------------------------------------------------------- */
 

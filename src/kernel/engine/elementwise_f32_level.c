@@ -35,7 +35,7 @@ static bool has_far(const float *xs, int64_t n) {
 #ifdef __AVX512F__
 #  define EACH_16(n, name, expression)
 #endif
-#include "kernel/engine/elementwise_each.h"
+#include "kernel/engine/elementwise_each.inc"
 
 #ifdef __AVX512F__
 #  include "kernel/engine/vmath_16.h"
@@ -61,5 +61,5 @@ static bool has_far(const float *xs, int64_t n) {
 #  define EACH_FLOAT(n, name, expression)
 #  define EACH_INTEGER(n, name, expression)
 #  define EACH_NEAR(n, name, expression)
-#  include "kernel/engine/elementwise_each.h"
+#  include "kernel/engine/elementwise_each.inc"
 #endif

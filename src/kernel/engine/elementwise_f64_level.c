@@ -18,4 +18,4 @@
 #define EACH_ALL(n, name, expression) DEFINE_EW_LOOP(n, name, f64, double, expression)
 #define EACH_FLOAT                    EACH_ALL
 #define EACH_INTEGER(n, name, expression)
-#include "kernel/engine/elementwise_each.h"
+#include "kernel/engine/elementwise_each.inc"

@@ -82,7 +82,7 @@
 #  define EACH_INTEGER(n_operands, name, expression)
 #  define EACH_16(n_operands, name, expression)
 #  define EACH_NEAR(n_operands, name, expression)
-#  include "kernel/engine/elementwise_each.h"
+#  include "kernel/engine/elementwise_each.inc"
 
 /* ---- loops on 16 lanes ------------------------------------------------------------------------------------------- */
 
@@ -108,5 +108,5 @@
 #  define EACH_FLOAT(n_operands, name, expression)
 #  define EACH_INTEGER(n_operands, name, expression)
 #  define EACH_NEAR(n_operands, name, expression)
-#  include "kernel/engine/elementwise_each.h"
+#  include "kernel/engine/elementwise_each.inc"
 #endif

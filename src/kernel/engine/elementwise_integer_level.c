@@ -13,9 +13,9 @@
 #define EACH_ALL(n, name, expression) DEFINE_EW_LOOP(n, name, i32, int32_t, expression)
 #define EACH_FLOAT(n, name, expression)
 #define EACH_INTEGER EACH_ALL
-#include "kernel/engine/elementwise_each.h"
+#include "kernel/engine/elementwise_each.inc"
 
 #define EACH_ALL(n, name, expression) DEFINE_EW_LOOP(n, name, i64, int64_t, expression)
 #define EACH_FLOAT(n, name, expression)
 #define EACH_INTEGER EACH_ALL
-#include "kernel/engine/elementwise_each.h"
+#include "kernel/engine/elementwise_each.inc"

@@ -12,7 +12,7 @@
 #define EACH_INTEGER                     EACH_ALL
 #define EACH_PAIR(name, suffix, compute) EW_##name,
 enum {
-#include "kernel/engine/elementwise_each.h"
+#include "kernel/engine/elementwise_each.inc"
   N_EW
 };
 

@@ -226,7 +226,7 @@ static void stream_fetching(char *to, const char *from, int64_t bytes, const rea
 #define EACH_NEAR(n, name, expression)    DECLARE(name, f32) DECLARE(name, f64)
 #define EACH_INTEGER(n, name, expression) DECLARE(name, i32) DECLARE(name, i64)
 #define EACH_PAIR(name, suffix, compute)  DECLARE(name, suffix)
-#include "kernel/engine/elementwise_each.h"
+#include "kernel/engine/elementwise_each.inc"
 
 #define LOAD_ROW(name, dtype)                                                                                          \
   [dtype] = {[COMPUTE_F32] = load_##name##_f32,                                                                        \
@@ -249,7 +249,7 @@ const kernel_loops LEVELED(loops) = {
 #define EACH_FLOAT(n, name, expression)   [EW_##name] = {FLOAT_LOOPS(name)},
 #define EACH_INTEGER(n, name, expression) [EW_##name] = {INTEGER_LOOPS(name)},
 #define EACH_PAIR(name, suffix, compute)  [EW_##name] = {[compute] = EW_LOOP(name, suffix)},
-#include "kernel/engine/elementwise_each.h"
+#include "kernel/engine/elementwise_each.inc"
         },
 #ifdef __AVX512F__
     .halves =
@@ -258,7 +258,7 @@ const kernel_loops LEVELED(loops) = {
 #  define EACH_FLOAT                    EACH_ALL
 #  define EACH_INTEGER(n, name, expression)
 #  define EACH_NEAR(n, name, expression)
-#  include "kernel/engine/elementwise_each.h"
+#  include "kernel/engine/elementwise_each.inc"
         },
 #endif
     .load = {DTYPES(LOAD_ROW)},

@@ -1,34 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loops of gather and scatter (index_loops.h), compiled once per instruction set level. */
 #include "kernel/engine/level.h"
+#include "kernel/engine/unroll.h"
 #include "kernel/index/index_loops.h"
 
-/* ---- indices to byte offsets ------------------------------------------------------------------------------------- */
+/* ---- indices ----------------------------------------------------------------------------------------------------- */
 
-#define INDICES(T, step)                                                                                               \
-  for (int64_t i = 0; i < n; ++i) {                                                                                    \
-    int64_t v = *(const T *)(const void *)(index + i * (step));                                                        \
-    v += v < 0 ? below : 0;                                                                                            \
-    outside |= (uint64_t)v >= (uint64_t)extent;                                                                        \
-    offset[i] += v * stride;                                                                                           \
-  }
-#define INDEX_LOOP(name, T)                                                                                            \
-  static int64_t index_##name(int64_t *restrict offset, const char *restrict index, int64_t step, int64_t n,           \
-                              int64_t extent, int64_t stride, bool wraps) {                                            \
-    const int64_t below = wraps ? extent : 0;                                                                          \
-    int64_t outside = 0;                                                                                               \
-    if (step == (int64_t)sizeof(T))                                                                                    \
-      INDICES(T, (int64_t)sizeof(T))                                                                                   \
-    else                                                                                                               \
-      INDICES(T, step)                                                                                                 \
-    if (!outside) return n;                                                                                            \
-    for (int64_t i = 0;; ++i) {                                                                                        \
-      const int64_t v = *(const T *)(const void *)(index + i * step);                                                  \
-      if (v < -below || v >= extent) return i;                                                                         \
-    }                                                                                                                  \
-  }
-INDEX_LOOP(i32, int32_t)
-INDEX_LOOP(i64, int64_t)
+/* Result of a separate pass over n indices, which compilers vectorise. */
+typedef struct {
+  bool inside;   /* all are in range */
+  bool negative; /* some indices are negative */
+} index_check;
+
+#define I       int32_t
+#define NAME(f) f##_i32
+#include "kernel/index/index_type.inc"
+
+#define I       int64_t
+#define NAME(f) f##_i64
+#include "kernel/index/index_type.inc"
 
 /* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
@@ -85,97 +75,89 @@ BOTH_COMPLEX(c128, double)
 
 /* ---- slices of one element --------------------------------------------------------------------------------------- */
 
-typedef struct {
-  uint64_t half[2];
-} word16;
-
-/* Result of a separate pass over n indices, which compilers vectorise. */
-typedef struct {
-  bool inside;   /* all are in range */
-  bool negative; /* some indices are negative */
-} index_check;
-
-#define CHECK_EACH(index_step)                                                                                         \
-  for (int64_t i = 0; i < n; ++i) {                                                                                    \
-    const int64_t v = *(const I *)(const void *)(index + i * (index_step));                                            \
-    outside |= (uint64_t)v - (uint64_t)low >= range;                                                                   \
-    signs |= v;                                                                                                        \
-  }
-#define CHECK(index_name, T)                                                                                           \
-  static inline index_check check_##index_name(const char *index, int64_t step, int64_t n, int64_t low,                \
-                                               int64_t extent) {                                                       \
-    typedef T I;                                                                                                       \
-    const uint64_t range = (uint64_t)extent - (uint64_t)low;                                                           \
-    int64_t outside = 0, signs = 0;                                                                                    \
-    if (step == (int64_t)sizeof(I))                                                                                    \
-      CHECK_EACH((int64_t)sizeof(I))                                                                                   \
-    else                                                                                                               \
-      CHECK_EACH(step)                                                                                                 \
-    return (index_check){.inside = !outside, .negative = signs < 0};                                                   \
-  }
-CHECK(i32, int32_t)
-CHECK(i64, int64_t)
-
 enum { CHECKED = 128 }; /* indices per block, which are read twice while they are in L1 */
 
-#define ELEMENT_LOOP(I, T, S, index_step, side_step, statement)                                                        \
-  for (int64_t i = begin; i < end; ++i) {                                                                              \
-    int64_t v = *(const I *)(const void *)(row.index + i * (index_step));                                              \
-    if (wraps) v += v < 0 ? row.extent : 0;                                                                            \
-    T *const t = (void *)(row.target + i * row.target_step + v * row.stride);                                          \
-    S *const s = (void *)(row.side + i * (side_step));                                                                 \
-    statement;                                                                                                         \
-  }
-/* ELEMENT_LOOP for contiguous data without negative indices. */
-#define DENSE_LOOP(I, T, S, statement)                                                                                 \
-  for (int64_t i = begin; i < end; ++i) {                                                                              \
-    T *const t = (T *)(void *)row.target + ((const I *)(const void *)row.index)[i];                                    \
-    S *const s = (S *)(void *)row.side + i;                                                                            \
-    statement;                                                                                                         \
-  }
-#define ELEMENTS(name, index_name, I, T, S, statement)                                                                 \
-  static int64_t name##_##index_name(const element_row *r) {                                                           \
-    const element_row row = *r; /* a copy, since stores to the target might alias *r */                                \
-    const bool side_by_side = row.index_step == (int64_t)sizeof(I) && row.side_step == (int64_t)sizeof(S);             \
-    const bool is_dense = side_by_side && row.target_step == 0 && row.stride == (int64_t)sizeof(T);                    \
-    const int64_t low = row.wraps ? -row.extent : 0;                                                                   \
-    for (int64_t begin = 0; begin < row.n;) {                                                                          \
-      int64_t end = row.n - begin < CHECKED ? row.n : begin + CHECKED;                                                 \
-      const index_check found =                                                                                        \
-          check_##index_name(row.index + begin * row.index_step, row.index_step, end - begin, low, row.extent);        \
-      const bool wraps = found.negative;                                                                               \
-      for (int64_t i = begin; !found.inside && i < end; ++i) {                                                         \
-        const int64_t v = *(const I *)(const void *)(row.index + i * row.index_step);                                  \
-        if (v < low || v >= row.extent) end = i;                                                                       \
-      }                                                                                                                \
-      if (is_dense && !wraps)                                                                                          \
-        DENSE_LOOP(I, T, S, statement)                                                                                 \
-      else if (side_by_side)                                                                                           \
-        ELEMENT_LOOP(I, T, S, (int64_t)sizeof(I), (int64_t)sizeof(S), statement)                                       \
-      else                                                                                                             \
-        ELEMENT_LOOP(I, T, S, row.index_step, row.side_step, statement)                                                \
-      if (!found.inside) return end;                                                                                   \
-      begin = end;                                                                                                     \
-    }                                                                                                                  \
-    return row.n;                                                                                                      \
-  }
-#define ELEMENTS_BY(name, T, S, statement)                                                                             \
-  ELEMENTS(name, i32, int32_t, T, S, statement)                                                                        \
-  ELEMENTS(name, i64, int64_t, T, S, statement)
-#define MOVE_ELEMENTS(size, T)                                                                                         \
-  ELEMENTS_BY(gather_##size, T, T, *s = *t)                                                                            \
-  ELEMENTS_BY(scatter_##size, T, T, *t = *s)
-MOVE_ELEMENTS(w1, uint8_t)
-MOVE_ELEMENTS(w2, uint16_t)
-MOVE_ELEMENTS(w4, uint32_t)
-MOVE_ELEMENTS(w8, uint64_t)
-MOVE_ELEMENTS(w16, word16)
-ELEMENTS_BY(sum_f32, float, float, *t += row.alpha.f32 * *s)
-ELEMENTS_BY(sum_f64, double, double, *t += row.alpha.f64 * *s)
-ELEMENTS_BY(sum_f16, float, uint16_t, *t += row.alpha.f32 * half_to_float(*s))
-ELEMENTS_BY(sum_bf16, float, uint16_t, *t += row.alpha.f32 * bf16_to_float(*s))
-ELEMENTS_BY(sum_i32, int32_t, int32_t, *t += (int32_t)row.alpha.i64 * *s)
-ELEMENTS_BY(sum_i64, int64_t, int64_t, *t += row.alpha.i64 * *s)
+#define NAME_OF(i) gather_w1_##i
+#define T          uint8_t
+#define STATEMENT  *s = *t
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) scatter_w1_##i
+#define T          uint8_t
+#define STATEMENT  *t = *s
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) gather_w2_##i
+#define T          uint16_t
+#define STATEMENT  *s = *t
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) scatter_w2_##i
+#define T          uint16_t
+#define STATEMENT  *t = *s
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) gather_w4_##i
+#define T          uint32_t
+#define STATEMENT  *s = *t
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) scatter_w4_##i
+#define T          uint32_t
+#define STATEMENT  *t = *s
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) gather_w8_##i
+#define T          uint64_t
+#define STATEMENT  *s = *t
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) scatter_w8_##i
+#define T          uint64_t
+#define STATEMENT  *t = *s
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) gather_w16_##i
+#define T          word16
+#define STATEMENT  *s = *t
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) scatter_w16_##i
+#define T          word16
+#define STATEMENT  *t = *s
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) sum_f32_##i
+#define T          float
+#define STATEMENT  *t += row->alpha.f32 * *s
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) sum_f64_##i
+#define T          double
+#define STATEMENT  *t += row->alpha.f64 * *s
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) sum_f16_##i
+#define T          float
+#define S          uint16_t
+#define STATEMENT  *t += row->alpha.f32 * half_to_float(*s)
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) sum_bf16_##i
+#define T          float
+#define S          uint16_t
+#define STATEMENT  *t += row->alpha.f32 * bf16_to_float(*s)
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) sum_i32_##i
+#define T          int32_t
+#define STATEMENT  *t += (int32_t)row->alpha.i64 * *s
+#include "kernel/index/index_operation.inc"
+
+#define NAME_OF(i) sum_i64_##i
+#define T          int64_t
+#define STATEMENT  *t += row->alpha.i64 * *s
+#include "kernel/index/index_operation.inc"
 
 #define SIZES(name, index)                                                                                             \
   { name##_w1_##index, name##_w2_##index, name##_w4_##index, name##_w8_##index, name##_w16_##index }

@@ -25,10 +25,6 @@ static status too_few(const masked_scatter *p) {
     }                                                                                                                  \
     break
 
-typedef struct {
-  uint64_t half[2];
-} word16;
-
 static status run_masked_scatter(const executor *e, void *const *at, void *scratch) {
   (void)scratch;
   const masked_scatter *p = PLAN(e, masked_scatter);

@@ -8,6 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* An element of 16 bytes. */
+typedef struct {
+  uint64_t half[2];
+} word16;
+
 /* A plane: n[0] rows of n[1] elements, with strides in bytes. */
 typedef struct {
   int64_t n[2], to[2], from[2];

@@ -14,64 +14,23 @@
 #  include "kernel/engine/unroll.h"
 #endif
 
-#define MAX_LOOPS(T, suffix)                                                                                           \
-  static inline void step_of_##suffix(T *restrict best, const T *restrict x, int64_t step, int64_t n) {                \
-    for (int64_t i = 0; i < n; ++i) {                                                                                  \
-      const T v = x[i * step], b = best[i];                                                                            \
-      const int take = (v > b) | (v != v);                                                                             \
-      best[i] = take ? v : b;                                                                                          \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  static inline void step_at_##suffix(T *restrict best, int32_t *restrict at, const T *restrict x, int64_t step,       \
-                                      int32_t position, int32_t position_step, int64_t n) {                            \
-    for (int64_t i = 0; i < n; ++i) {                                                                                  \
-      const T v = x[i * step], b = best[i];                                                                            \
-      const int32_t a = at[i];                                                                                         \
-      const int take = (v > b) | (v != v) | (a < 0);                                                                   \
-      best[i] = take ? v : b;                                                                                          \
-      at[i] = take ? position + (int32_t)i * position_step : a;                                                        \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  static void step_##suffix(void *best, int32_t *at, const void *x, int64_t step, int32_t position,                    \
-                            int32_t position_step, int64_t n) {                                                        \
-    if (!at && step == 1)                                                                                              \
-      step_of_##suffix(best, x, 1, n);                                                                                 \
-    else if (!at && step == 2)                                                                                         \
-      step_of_##suffix(best, x, 2, n);                                                                                 \
-    else if (!at)                                                                                                      \
-      step_of_##suffix(best, x, step, n);                                                                              \
-    else if (step == 1)                                                                                                \
-      step_at_##suffix(best, at, x, 1, position, position_step, n);                                                    \
-    else if (step == 2)                                                                                                \
-      step_at_##suffix(best, at, x, 2, position, position_step, n);                                                    \
-    else                                                                                                               \
-      step_at_##suffix(best, at, x, step, position, position_step, n);                                                 \
-  }                                                                                                                    \
-  static void scan_##suffix(void *best, int32_t *at, const void *xs, int32_t position, int32_t position_step,          \
-                            int64_t n) {                                                                               \
-    const T *x = xs;                                                                                                   \
-    T b = *(T *)best;                                                                                                  \
-    int32_t a = *at;                                                                                                   \
-    for (int64_t i = 0; i < n; ++i)                                                                                    \
-      if ((x[i] > b) | (x[i] != x[i]) | (a < 0)) {                                                                     \
-        b = x[i];                                                                                                      \
-        a = position + (int32_t)i * position_step;                                                                     \
-      }                                                                                                                \
-    *(T *)best = b;                                                                                                    \
-    *at = a;                                                                                                           \
-  }                                                                                                                    \
-  static void fill_##suffix(void *best, const void *value, int64_t n) {                                                \
-    const T v = *(const T *)value;                                                                                     \
-    for (int64_t i = 0; i < n; ++i) ((T *)best)[i] = v;                                                                \
-  }                                                                                                                    \
-  static void add_##suffix(void *sum, const void *x, const int64_t *position, int64_t n) {                             \
-    for (int64_t i = 0; i < n; ++i) ((T *)sum)[position[i]] += ((const T *)x)[i];                                      \
-  }
+#define IS_NAN(x) ((x) != (x)) /* false for integers */
 
-MAX_LOOPS(float, f32)
-MAX_LOOPS(double, f64)
-MAX_LOOPS(int32_t, i32)
-MAX_LOOPS(int64_t, i64)
+#define T       float
+#define NAME(f) f##_f32
+#include "kernel/pooling/pooling_max.inc"
+
+#define T       double
+#define NAME(f) f##_f64
+#include "kernel/pooling/pooling_max.inc"
+
+#define T       int32_t
+#define NAME(f) f##_i32
+#include "kernel/pooling/pooling_max.inc"
+
+#define T       int64_t
+#define NAME(f) f##_i64
+#include "kernel/pooling/pooling_max.inc"
 
 /* ---- rows whose maxima stay in registers ------------------------------------------------------------------------- */
 

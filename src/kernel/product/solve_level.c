@@ -9,36 +9,13 @@
 
 enum { VECTOR_BYTES = 64, TOGETHER = 4 };
 
-/* A row of unknowns, `vectors` vectors wide, stays in registers while the contributions of the known rows are
- * subtracted. */
-#define SUBSTITUTE(T, name)                                                                                            \
-  typedef T name##_vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));                   \
-  INLINE void name##_columns(const triangular_form *f, const T *a, T *x, int vectors) {                                \
-    const int64_t n = f->n, along = f->transpose ? n : 1, across = f->transpose ? 1 : n;                               \
-    for (int64_t step = 0; step < n; ++step) {                                                                         \
-      const int64_t i = f->backwards ? n - 1 - step : step, first = f->backwards ? i + 1 : 0;                          \
-      name##_vector row[TOGETHER], *const to = (void *)(x + i * SOLVE_COLS);                                           \
-      UNROLL for (int v = 0; v < vectors; ++v) row[v] = to[v];                                                         \
-      for (int64_t l = first; l < first + step; ++l) {                                                                 \
-        const T factor = a[i * across + l * along];                                                                    \
-        const name##_vector *const known = (const void *)(x + l * SOLVE_COLS);                                         \
-        UNROLL for (int v = 0; v < vectors; ++v) row[v] -= factor * known[v];                                          \
-      }                                                                                                                \
-      const T pivot = f->unit ? 1 : a[i * n + i];                                                                      \
-      UNROLL for (int v = 0; v < vectors; ++v) to[v] = row[v] / pivot;                                                 \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  static void name(const triangular_form *f, const void *a, void *unknowns, int64_t cols) {                            \
-    enum { LANES = VECTOR_BYTES / sizeof(T) };                                                                         \
-    T *x = unknowns;                                                                                                   \
-    for (; cols > 2 * LANES; cols -= TOGETHER * LANES, x += TOGETHER * LANES) name##_columns(f, a, x, TOGETHER);       \
-    if (cols > LANES)                                                                                                  \
-      name##_columns(f, a, x, 2);                                                                                      \
-    else if (cols > 0)                                                                                                 \
-      name##_columns(f, a, x, 1);                                                                                      \
-  }
-SUBSTITUTE(float, substitute_f32)
-SUBSTITUTE(double, substitute_f64)
+#define T       float
+#define NAME(f) f##_f32
+#include "kernel/product/solve_substitute.inc"
+
+#define T       double
+#define NAME(f) f##_f64
+#include "kernel/product/solve_substitute.inc"
 
 /* *r + *i i divided by c + d i with Smith's algorithm, which avoids overflow of intermediate results. */
 static inline void solve_divide(double *r, double *i, double c, double d) {

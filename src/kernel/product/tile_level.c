@@ -29,28 +29,22 @@ static void transpose_words(void *to, int64_t step, const void *from, int64_t st
   tile_transpose_16x16(r);
   for (int l = 0; l < 16; ++l) _mm512_storeu_si512((int32_t *)to + l * step, r[l]);
 }
-#  define TRANSPOSE transpose_words
 #endif
 
 #define T          float
 #define TILE(name) f32_##name
 #define LANES      (VECTOR_BYTES / 4)
-#include "kernel/product/tile_micro.h"
-#undef T
-#undef TILE
+#include "kernel/product/tile_micro.inc"
 
 #define T          int32_t
 #define TILE(name) i32_##name
-#include "kernel/product/tile_micro.h"
-#undef T
-#undef TILE
-#undef LANES
-#undef TRANSPOSE
+#define LANES      (VECTOR_BYTES / 4)
+#include "kernel/product/tile_micro.inc"
 
 #define T          double
 #define TILE(name) f64_##name
 #define LANES      (VECTOR_BYTES / 8)
-#include "kernel/product/tile_micro.h"
+#include "kernel/product/tile_micro.inc"
 
 #define KERNEL(type)                                                                                                   \
   { .cols = type##_COLS, .pack_across = type##_pack_across, .pack_along = type##_pack_along, .gemm = type##_gemm }

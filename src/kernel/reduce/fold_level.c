@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernel/engine/level.h"
+#include "kernel/engine/unroll.h"
 #include "kernel/engine/vmath.h"
 #include "kernel/reduce/fold.h"
 
@@ -20,8 +21,7 @@ static inline void reduce_prefetch(const char *row, int64_t pitch, int64_t bytes
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + AHEAD * pitch + i);
 }
 
-/* ---- reductions to one value: X is read, T is in the lanes, `member` is that of the result
- * ------------------------ */
+/* ---- what the templates use -------------------------------------------------------------------------------------- */
 
 /* One level of the tree over the lanes; explicit, so that lanes stay in registers. */
 #define HALVE(T, half, JOIN)                                                                                           \
@@ -32,86 +32,27 @@ static inline void reduce_prefetch(const char *row, int64_t pitch, int64_t bytes
 _Static_assert(FOLD_LANES == 32, "the tree has five levels");
 
 /* Loads the first n of FOLD_LANES elements of `size` bytes; the others are undefined. */
-static inline void load_lanes(void *to, const void *from, int n, int size) {
+static inline void load_lanes(void *to, const void *from, int n, size_t size) {
 #if defined(__AVX512F__)
-  for (int at = 0, words = n * size / 4; at < FOLD_LANES * size; at += 64, words -= 16) {
+  int words = n * (int)size / 4;
+  for (size_t at = 0; at < FOLD_LANES * size; at += 64, words -= 16) {
     const __mmask16 lanes = (__mmask16)_bzhi_u32(0xffff, words < 0 ? 0 : (unsigned)words);
     _mm512_storeu_si512((char *)to + at, _mm512_maskz_loadu_epi32(lanes, (const char *)from + at));
   }
 #else
-  memset(to, 0, (size_t)(FOLD_LANES * size));
-  memcpy(to, from, (size_t)(n * size));
+  memset(to, 0, FOLD_LANES * size);
+  memcpy(to, from, (size_t)n * size);
 #endif
 }
 
 /* Some of these are unused where fold_vectors.h has a replacement. */
 #define LOOP static __attribute__((unused)) void
 
-/* Defines name##_rows as name##_row for each row. */
-#define ROWS(name)                                                                                                     \
-  LOOP name##_rows(const fold_rows *of, const double *shift, fold_value *value, fold_value *second) {                  \
+/* Defines `rows`, which reduces each row by `row`. */
+#define EACH_ROW(rows, row)                                                                                            \
+  LOOP rows(const fold_rows *of, const double *shift, fold_value *value, fold_value *second) {                         \
     const char *x = of->x;                                                                                             \
-    for (int64_t r = 0; r < of->count; ++r, x += of->pitch) name##_row(x, of->n, shift[r], value + r, second + r);     \
-  }
-
-#define ROW(name, X, T, member, INIT, TERM, JOIN)                                                                      \
-  LOOP name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {                  \
-    const X *const xs = from;                                                                                          \
-    T lane[FOLD_LANES];                                                                                                \
-    int64_t i = 0;                                                                                                     \
-    (void)shift, (void)second;                                                                                         \
-    for (int l = 0; l < FOLD_LANES; ++l) lane[l] = INIT;                                                               \
-    for (; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                                     \
-      for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
-        const T x = (T)xs[i + l], a = lane[l], b = TERM;                                                               \
-        lane[l] = JOIN;                                                                                                \
-      }                                                                                                                \
-    }                                                                                                                  \
-    if (i < n) {                                                                                                       \
-      X rest[FOLD_LANES];                                                                                              \
-      const int left = (int)(n - i);                                                                                   \
-      load_lanes(rest, xs + i, left, sizeof(X));                                                                       \
-      for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
-        const T x = (T)rest[l], a = lane[l], b = TERM;                                                                 \
-        lane[l] = l < left ? JOIN : lane[l];                                                                           \
-      }                                                                                                                \
-    }                                                                                                                  \
-    HALVE(T, 16, JOIN)                                                                                                 \
-    HALVE(T, 8, JOIN) HALVE(T, 4, JOIN) HALVE(T, 2, JOIN) HALVE(T, 1, JOIN) value->member = lane[0];                   \
-  }
-
-/* As ROW, for maxima and minima of floats: a plain comparison takes one instruction, and NaNs are detected
- * separately. */
-#define ROW_ORDER(name, X, T, member, INIT, TERM, BEATS)                                                               \
-  LOOP name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {                  \
-    const X *const xs = from;                                                                                          \
-    T lane[FOLD_LANES];                                                                                                \
-    int32_t odd[FOLD_LANES] = {0}, any = 0;                                                                            \
-    int64_t i = 0;                                                                                                     \
-    (void)shift, (void)second;                                                                                         \
-    for (int l = 0; l < FOLD_LANES; ++l) lane[l] = INIT;                                                               \
-    for (; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                                     \
-      for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
-        const T x = (T)xs[i + l], b = TERM;                                                                            \
-        lane[l] = b BEATS lane[l] ? b : lane[l];                                                                       \
-        odd[l] |= x != x;                                                                                              \
-      }                                                                                                                \
-    }                                                                                                                  \
-    if (i < n) {                                                                                                       \
-      X rest[FOLD_LANES];                                                                                              \
-      const int left = (int)(n - i);                                                                                   \
-      load_lanes(rest, xs + i, left, sizeof(X));                                                                       \
-      for (int l = 0; l < FOLD_LANES; ++l) {                                                                           \
-        const T x = (T)rest[l], b = TERM;                                                                              \
-        lane[l] = ((l < left) & (b BEATS lane[l])) ? b : lane[l];                                                      \
-        odd[l] |= (l < left) & (x != x);                                                                               \
-      }                                                                                                                \
-    }                                                                                                                  \
-    for (int l = 0; l < FOLD_LANES; ++l) any |= odd[l];                                                                \
-    HALVE(T, 16, (b BEATS a ? b : a))                                                                                  \
-    HALVE(T, 8, (b BEATS a ? b : a))                                                                                   \
-    HALVE(T, 4, (b BEATS a ? b : a))                                                                                   \
-    HALVE(T, 2, (b BEATS a ? b : a)) HALVE(T, 1, (b BEATS a ? b : a)) value->member = any ? (T)NAN : lane[0];          \
+    for (int64_t r = 0; r < of->count; ++r, x += of->pitch) row(x, of->n, shift[r], value + r, second + r);            \
   }
 
 /* Lane l of `width` columns in a state. Lanes are adjacent, so FOLD_LANES contiguous rows of a strip can be processed
@@ -128,260 +69,216 @@ static inline int64_t adjoining_rows(int64_t pitch, int64_t k, int64_t n, int64_
 #  include "kernel/reduce/fold_vectors.h"
 #endif
 
-#define STEP(name, X, T, INIT, TERM, JOIN)                                                                             \
-  static inline __attribute__((always_inline)) void name##_strip(                                                      \
-      void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width, const double *shift_of) {     \
-    const char *row = from;                                                                                            \
-    (void)shift_of;                                                                                                    \
-    for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
-      const X *const xs = (const X *)(const void *)row;                                                                \
-      T *const lane = LANE(T, state, k % FOLD_LANES, width);                                                           \
-      reduce_prefetch(row, pitch, width *(int64_t)sizeof(X));                                                          \
-      if (k < FOLD_LANES) {                                                                                            \
-        INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                              \
-          const double shift = SHIFT(j);                                                                               \
-          const T x = (T)xs[j], a = INIT, b = TERM;                                                                    \
-          (void)shift;                                                                                                 \
-          lane[j] = JOIN;                                                                                              \
-        }                                                                                                              \
-      } else {                                                                                                         \
-        INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                              \
-          const double shift = SHIFT(j);                                                                               \
-          const T x = (T)xs[j], a = lane[j], b = TERM;                                                                 \
-          (void)shift;                                                                                                 \
-          lane[j] = JOIN;                                                                                              \
-        }                                                                                                              \
-      }                                                                                                                \
-    }                                                                                                                  \
-  }                                                                                                                    \
-                                                                                                                       \
-  LOOP name##_adjoining(T *lane, const X *xs, bool is_new, int64_t n, int64_t width) {                                 \
-    const int64_t wide = FOLD_LANES * width;                                                                           \
-    const double shift = 0;                                                                                            \
-    (void)shift;                                                                                                       \
-    if (is_new)                                                                                                        \
-      for (int64_t j = 0; j < wide; ++j) lane[j] = INIT;                                                               \
-    for (int64_t k = 0; k < n; k += FOLD_LANES, xs += wide) INDEPENDENT for (int64_t j = 0; j < wide; ++j) {           \
-        const T x = (T)xs[j], a = lane[j], b = TERM;                                                                   \
-        lane[j] = JOIN;                                                                                                \
-      }                                                                                                                \
-  }                                                                                                                    \
-                                                                                                                       \
-  /* Most strips have full width: loops of constant length. */                                                         \
-  LOOP name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,                  \
-                   const double *shift_of) {                                                                           \
-    const int64_t adjoining = SHIFTS ? 0 : adjoining_rows(pitch, k, n, width, sizeof(X));                              \
-    if (adjoining) name##_adjoining(state, from, k == 0, adjoining, width);                                            \
-    from = (const char *)from + adjoining * pitch;                                                                     \
-    k += adjoining;                                                                                                    \
-    n -= adjoining;                                                                                                    \
-    if (width == FOLD_WIDTH)                                                                                           \
-      name##_strip(state, from, pitch, k, n, FOLD_WIDTH, shift_of);                                                    \
-    else                                                                                                               \
-      name##_strip(state, from, pitch, k, n, width, shift_of);                                                         \
-  }
+/* ---- reductions to one value ------------------------------------------------------------------------------------- */
 
-/* An unused lane holds INIT, the neutral element. */
-#define TREE(T, state, JOIN)                                                                                           \
-  for (int half = FOLD_LANES / 2; half; half /= 2) {                                                                   \
-    T *const as = LANE(T, state, 0, width);                                                                            \
-    const T *const bs = LANE(T, state, half, width);                                                                   \
-    const int64_t lanes = n - half < half ? n - half : half;                                                           \
-    INDEPENDENT for (int64_t j = 0; j < lanes * width; ++j) {                                                          \
-      const T a = as[j], b = bs[j];                                                                                    \
-      as[j] = JOIN;                                                                                                    \
-    }                                                                                                                  \
-  }
-
-#define END(name, T, member, JOIN)                                                                                     \
-  static void name##_end(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {               \
-    (void)second;                                                                                                      \
-    TREE(T, state, JOIN)                                                                                               \
-    const T *const results = state;                                                                                    \
-    for (int64_t j = 0; j < width; ++j) value[j].member = results[j];                                                  \
-  }
-
-#define FOLD(name, X, T, member, INIT, TERM, JOIN)                                                                     \
-  ROW(name, X, T, member, INIT, TERM, JOIN) ROWS(name) STEP(name, X, T, INIT, TERM, JOIN) END(name, T, member, JOIN)
-
-#define ADD a + b
+#define IS_NAN(x) ((x) != (x)) /* false for integers */
 /* NaN takes precedence. */
-#define LARGER  (((b > a) | (b != b)) ? b : a)
-#define SMALLER (((b < a) | (b != b)) ? b : a)
-#define FOLD_F(name, INIT, TERM, JOIN)                                                                                 \
-  FOLD(name##_f32, float, double, f64, INIT, TERM, JOIN) FOLD(name##_f64, double, double, f64, INIT, TERM, JOIN)
-/* Different NaNs become the same one. */
-#define END_ORDER(name, T)                                                                                             \
-  static void name##_end_order(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {         \
-    name##_end(state, n, width, value, second);                                                                        \
-    for (int64_t j = 0; j < width; ++j) value[j].f64 = value[j].f64 == value[j].f64 ? value[j].f64 : (double)NAN;      \
-  }
-#define ORDER_F(name, X, INIT, TERM, BEATS, JOIN)                                                                      \
-  ROW_ORDER(name, X, X, f64, INIT, TERM, BEATS)                                                                        \
-  ROWS(name) STEP(name, X, X, INIT, TERM, JOIN) END(name, X, f64, JOIN) END_ORDER(name, X)
-#define ORDER(name, INIT, INIT_I64, TERM, BEATS, JOIN)                                                                 \
-  ORDER_F(name##_f32, float, INIT, TERM, BEATS, JOIN)                                                                  \
-  ORDER_F(name##_f64, double, INIT, TERM, BEATS, JOIN)                                                                 \
-  FOLD(name##_i64, int64_t, int64_t, i64, INIT_I64, TERM, JOIN)
-/* Comparisons need no wider type. */
-#define FOLD_ORDER(name, INIT, INIT_I64, TERM, TERM_I64, JOIN)                                                         \
-  FOLD(name##_f32, float, float, f64, INIT, TERM, JOIN)                                                                \
-  FOLD(name##_f64, double, double, f64, INIT, TERM, JOIN)                                                              \
-  FOLD(name##_i64, int64_t, int64_t, i64, INIT_I64, TERM_I64, JOIN)
+#define LARGER  (((b > a) | IS_NAN(b)) ? b : a)
+#define SMALLER (((b < a) | IS_NAN(b)) ? b : a)
+/* The neutral elements of maxima and minima. */
+#define LEAST  _Generic((T)0, int64_t : INT64_MIN, default : -INFINITY)
+#define MOST   _Generic((T)0, int64_t : INT64_MAX, default : INFINITY)
+#define ABS(x) _Generic((x), float : fabsf, double : fabs)(x)
 
-#define SHIFTS   false
-#define SHIFT(j) 0
-FOLD(sum_f32, float, float, f64, 0, x, ADD)
-FOLD(sum_f64, double, double, f64, 0, x, ADD)
-FOLD(sum_abs_f32, float, float, f64, 0, fabsf(x), ADD)
-FOLD(sum_abs_f64, double, double, f64, 0, fabs(x), ADD)
-FOLD_F(sum_square, 0, x *x, ADD)
-FOLD(sum_not_nan_f32, float, float, f64, 0, (x == x ? x : 0), ADD)
-FOLD(sum_not_nan_f64, double, double, f64, 0, (x == x ? x : 0), ADD)
-FOLD_F(count, 0, (x != 0), ADD)
-FOLD_F(product, 1, x, a *b)
-FOLD(sum_i64, int64_t, int64_t, i64, 0, x, ADD)
-FOLD(product_i64, int64_t, int64_t, i64, 1, x, a *b)
-ORDER(max, -INFINITY, INT64_MIN, x, >, LARGER)
-ORDER(min, INFINITY, INT64_MAX, x, <, SMALLER)
-ORDER(max_abs, 0, 0, (x < 0 ? -x : x), >, LARGER)
-ORDER(min_abs, INFINITY, INT64_MAX, (x < 0 ? -x : x), <, SMALLER)
-FOLD_ORDER(any, 0, 0, (x != 0), (x != 0), (a > b ? a : b))
-FOLD_ORDER(all, 1, 1, (x != 0), (x != 0), (a < b ? a : b))
-#undef SHIFT
-#undef SHIFTS
-#define SHIFTS   true
-#define SHIFT(j) shift_of[j]
-FOLD_F(sum_power, 0, pow(fabs(x), shift), ADD)
-FOLD(sum_exp_f32, float, double, f64, 0, wide_exp(x - shift), ADD)
-FOLD(sum_exp_f64, double, double, f64, 0, exp(x - shift), ADD)
+#define KIND(f)  sum_##f
+#define TERM     x
+#define INTEGERS 1
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f) sum_abs_##f
+#define TERM    ABS(x)
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)   sum_square_##f
+#define TERM      (x * x)
+#define F32_LANES double
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f) sum_not_nan_##f
+#define TERM    (IS_NAN(x) ? 0 : x)
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)   sum_power_##f
+#define TERM      pow(fabs(x), shift)
+#define SHIFTS    1
+#define F32_LANES double
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)   sum_exp_##f
+#define TERM      _Generic((X)0, float : wide_exp, double : exp)(x - shift)
+#define SHIFTS    1
+#define F32_LANES double
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)   count_##f
+#define TERM      (x != 0)
+#define F32_LANES double
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)   product_##f
+#define TERM      x
+#define JOIN      (a * b)
+#define INIT      1
+#define F32_LANES double
+#define INTEGERS  1
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)  any_##f
+#define TERM     (x != 0)
+#define JOIN     (a > b ? a : b)
+#define INTEGERS 1
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)  all_##f
+#define TERM     (x != 0)
+#define JOIN     (a < b ? a : b)
+#define INIT     1
+#define INTEGERS 1
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)  max_##f
+#define TERM     x
+#define JOIN     LARGER
+#define INIT     LEAST
+#define INTEGERS 1
+#define BEATS    >
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)  min_##f
+#define TERM     x
+#define JOIN     SMALLER
+#define INIT     MOST
+#define INTEGERS 1
+#define BEATS    <
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)  max_abs_##f
+#define TERM     (x < 0 ? -x : x)
+#define JOIN     LARGER
+#define INTEGERS 1
+#define BEATS    >
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)  min_abs_##f
+#define TERM     (x < 0 ? -x : x)
+#define JOIN     SMALLER
+#define INIT     MOST
+#define INTEGERS 1
+#define BEATS    <
+#include "kernel/reduce/fold_kind.inc"
 
 /* ---- reductions to two values ------------------------------------------------------------------------------------ */
 
-/* Two reductions of the same elements; the second one uses the second half of the state. */
-#define PAIR(name, X, T, member, INIT_1, TERM_1, JOIN_1, INIT_2, TERM_2, JOIN_2)                                       \
-  ROW(name##_1, X, T, member, INIT_1, TERM_1, JOIN_1)                                                                  \
-  ROW(name##_2, X, T, member, INIT_2, TERM_2, JOIN_2)                                                                  \
-  STEP(name##_1, X, T, INIT_1, TERM_1, JOIN_1)                                                                         \
-  STEP(name##_2, X, T, INIT_2, TERM_2, JOIN_2)                                                                         \
-  END(name##_1, T, member, JOIN_1)                                                                                     \
-  END(name##_2, T, member, JOIN_2)                                                                                     \
-  LOOP name##_row(const void *x, int64_t n, double shift, fold_value *value, fold_value *second) {                     \
-    name##_1_row(x, n, shift, value, NULL);                                                                            \
-    name##_2_row(x, n, shift, second, NULL);                                                                           \
-  }                                                                                                                    \
-  ROWS(name)                                                                                                           \
-  LOOP name##_step(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width,                     \
-                   const double *shift) {                                                                              \
-    /* few rows at a time, so that the second reduction reads them from L1 */                                          \
-    for (int64_t i = 0, rows; i < n; i += rows) {                                                                      \
-      rows = n - i < FOLD_LANES ? n - i : FOLD_LANES;                                                                  \
-      const char *from = (const char *)x + i * pitch;                                                                  \
-      name##_1_step(state, from, pitch, k + i, rows, width, shift);                                                    \
-      name##_2_step(SECOND_STATE(state), from, pitch, k + i, rows, width, shift);                                      \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  static void name##_end(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {               \
-    name##_1_end(state, n, width, value, NULL);                                                                        \
-    name##_2_end(SECOND_STATE(state), n, width, second, NULL);                                                         \
+#define KIND(f)   deviations_1_##f
+#define TERM      (x - shift)
+#define SHIFTS    1
+#define F32_LANES double
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)   deviations_2_##f
+#define TERM      ((x - shift) * (x - shift))
+#define SHIFTS    1
+#define F32_LANES double
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)  min_max_1_##f
+#define TERM     x
+#define JOIN     SMALLER
+#define INIT     MOST
+#define INTEGERS 1
+#include "kernel/reduce/fold_kind.inc"
+
+#define KIND(f)  min_max_2_##f
+#define TERM     x
+#define JOIN     LARGER
+#define INIT     LEAST
+#define INTEGERS 1
+#include "kernel/reduce/fold_kind.inc"
+
+typedef void fold_some(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width,
+                       const double *shift);
+
+/* Both reductions of a few rows at a time, so that the second one reads them from L1. It uses the second half of the
+ * state. */
+INLINE void pair_step(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width,
+                      const double *shift, fold_some *first, fold_some *second) {
+  for (int64_t i = 0, rows; i < n; i += rows) {
+    rows = n - i < FOLD_LANES ? n - i : FOLD_LANES;
+    const char *from = (const char *)x + i * pitch;
+    first(state, from, pitch, k + i, rows, width, shift);
+    second(SECOND_STATE(state), from, pitch, k + i, rows, width, shift);
   }
+}
 
-PAIR(deviations_f32, float, double, f64, 0, (x - shift), ADD, 0, (x - shift) * (x - shift), ADD)
-PAIR(deviations_f64, double, double, f64, 0, (x - shift), ADD, 0, (x - shift) * (x - shift), ADD)
-#undef SHIFT
-#undef SHIFTS
-#define SHIFTS   false
-#define SHIFT(j) 0
-PAIR(min_max_f32, float, float, f64, INFINITY, x, SMALLER, -INFINITY, x, LARGER)
-PAIR(min_max_f64, double, double, f64, INFINITY, x, SMALLER, -INFINITY, x, LARGER)
-PAIR(min_max_i64, int64_t, int64_t, i64, INT64_MAX, x, SMALLER, INT64_MIN, x, LARGER)
-
-/* ---- indices of maxima and minima: I, an integer of T's size, in the second half of the state -------------------- */
-
-#define ARG(name, order, T, I, member, BEATS)                                                                          \
-  LOOP name##_row(const void *from, int64_t n, double shift, fold_value *value, fold_value *second) {                  \
-    const T *const xs = from;                                                                                          \
-    order##_row(from, n, shift, value, NULL);                                                                          \
-    const T best = (T)value->member;                                                                                   \
-    /* The first equal element: by vectors up to the one that contains it. */                                          \
-    int64_t i = 0;                                                                                                     \
-    for (int found = 0; i + FOLD_LANES <= n; i += FOLD_LANES) {                                                        \
-      for (int l = 0; l < FOLD_LANES; ++l) found |= xs[i + l] == best || (xs[i + l] != xs[i + l] && best != best);     \
-      if (found) break;                                                                                                \
-    }                                                                                                                  \
-    while (!(xs[i] == best || (xs[i] != xs[i] && best != best))) ++i;                                                  \
-    value->member = xs[i]; /* keeps the sign of a zero */                                                              \
-    second->i64 = i;                                                                                                   \
+#define PAIR(name, type)                                                                                               \
+  LOOP name##_##type##_row(const void *x, int64_t n, double shift, fold_value *value, fold_value *second) {            \
+    name##_1_##type##_row(x, n, shift, value, NULL);                                                                   \
+    name##_2_##type##_row(x, n, shift, second, NULL);                                                                  \
   }                                                                                                                    \
-  ROWS(name)                                                                                                           \
-  /* The first n contiguous rows: each lane separately, then the first of the lanes' best elements. */                 \
-  LOOP name##_adjoining(T *best, I *place, const T *xs, int64_t n, int64_t width) {                                    \
-    const int64_t wide = FOLD_LANES * width;                                                                           \
-    memcpy(best, xs, (size_t)wide * sizeof *best);                                                                     \
-    memset(place, 0, (size_t)wide * sizeof *place);                                                                    \
-    for (int64_t k = FOLD_LANES; k < n; k += FOLD_LANES) {                                                             \
-      xs += wide;                                                                                                      \
-      INDEPENDENT for (int64_t j = 0; j < wide; ++j) {                                                                 \
-        const T b = xs[j], a = best[j];                                                                                \
-        const int beats = BEATS;                                                                                       \
-        best[j] = beats ? b : a;                                                                                       \
-        place[j] = beats ? (I)k : place[j];                                                                            \
-      }                                                                                                                \
-    }                                                                                                                  \
-    for (int64_t l = 1; l < FOLD_LANES; ++l)                                                                           \
-      for (int64_t j = 0; j < width; ++j) {                                                                            \
-        const T b = best[l * width + j], a = best[j];                                                                  \
-        const I at = place[l * width + j] + (I)l;                                                                      \
-        const int beats = (BEATS) | (((b == a) | ((b != b) & (a != a))) & (at < place[j]));                            \
-        best[j] = beats ? b : a;                                                                                       \
-        place[j] = beats ? at : place[j];                                                                              \
-      }                                                                                                                \
+  EACH_ROW(name##_##type##_rows, name##_##type##_row)                                                                  \
+  LOOP name##_##type##_step(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width,            \
+                            const double *shift) {                                                                     \
+    pair_step(state, x, pitch, k, n, width, shift, name##_1_##type##_step, name##_2_##type##_step);                    \
   }                                                                                                                    \
-  LOOP name##_step(void *state, const void *from, int64_t pitch, int64_t k, int64_t n, int64_t width,                  \
-                   const double *shift) {                                                                              \
-    T *const best = state;                                                                                             \
-    I *const place = SECOND_STATE(state);                                                                              \
-    const char *row = from;                                                                                            \
-    (void)shift;                                                                                                       \
-    if (k == 0 && adjoining_rows(pitch, k, n, width, sizeof(T))) {                                                     \
-      k = adjoining_rows(pitch, k, n, width, sizeof(T));                                                               \
-      name##_adjoining(best, place, from, k, width);                                                                   \
-      row += k * pitch;                                                                                                \
-      n -= k;                                                                                                          \
-    }                                                                                                                  \
-    for (int64_t end = k + n; k < end; ++k, row += pitch) {                                                            \
-      const T *const xs = (const T *)(const void *)row;                                                                \
-      const I at = (I)k;                                                                                               \
-      reduce_prefetch(row, pitch, width *(int64_t)sizeof(T));                                                          \
-      if (k == 0) {                                                                                                    \
-        for (int64_t j = 0; j < width; ++j) best[j] = xs[j], place[j] = 0;                                             \
-        continue;                                                                                                      \
-      }                                                                                                                \
-      INDEPENDENT for (int64_t j = 0; j < width; ++j) {                                                                \
-        const T b = xs[j], a = best[j];                                                                                \
-        const int beats = BEATS;                                                                                       \
-        best[j] = beats ? b : a;                                                                                       \
-        place[j] = beats ? at : place[j];                                                                              \
-      }                                                                                                                \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  static void name##_end(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {               \
-    (void)n;                                                                                                           \
-    for (int64_t j = 0; j < width; ++j) {                                                                              \
-      value[j].member = ((const T *)state)[j];                                                                         \
-      second[j].i64 = ((const I *)SECOND_STATE(state))[j];                                                             \
-    }                                                                                                                  \
+  static void name##_##type##_end(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second) {      \
+    name##_1_##type##_end(state, n, width, value, NULL);                                                               \
+    name##_2_##type##_end(SECOND_STATE(state), n, width, second, NULL);                                                \
   }
+PAIR(deviations, f32)
+PAIR(deviations, f64)
+PAIR(min_max, f32)
+PAIR(min_max, f64)
+PAIR(min_max, i64)
 
-/* Nothing beats a NaN. */
-#define ABOVE (b > a) | ((b != b) & (a == a))
-#define BELOW (b < a) | ((b != b) & (a == a))
-ARG(arg_max_f32, max_f32, float, int32_t, f64, ABOVE)
-ARG(arg_max_f64, max_f64, double, int64_t, f64, ABOVE)
-ARG(arg_max_i64, max_i64, int64_t, int64_t, i64, b > a)
-ARG(arg_min_f32, min_f32, float, int32_t, f64, BELOW)
-ARG(arg_min_f64, min_f64, double, int64_t, f64, BELOW)
-ARG(arg_min_i64, min_i64, int64_t, int64_t, i64, b < a)
+/* ---- indices of maxima and minima -------------------------------------------------------------------------------- */
+
+#define T          float
+#define INDEX      int32_t
+#define MEMBER     f64
+#define NAME(f)    arg_max_f32_##f
+#define EXTREME(f) max_f32_##f
+#define BEATS      >
+#include "kernel/reduce/fold_arg.inc"
+
+#define T          double
+#define INDEX      int64_t
+#define MEMBER     f64
+#define NAME(f)    arg_max_f64_##f
+#define EXTREME(f) max_f64_##f
+#define BEATS      >
+#include "kernel/reduce/fold_arg.inc"
+
+#define T          int64_t
+#define INDEX      int64_t
+#define MEMBER     i64
+#define NAME(f)    arg_max_i64_##f
+#define EXTREME(f) max_i64_##f
+#define BEATS      >
+#include "kernel/reduce/fold_arg.inc"
+
+#define T          float
+#define INDEX      int32_t
+#define MEMBER     f64
+#define NAME(f)    arg_min_f32_##f
+#define EXTREME(f) min_f32_##f
+#define BEATS      <
+#include "kernel/reduce/fold_arg.inc"
+
+#define T          double
+#define INDEX      int64_t
+#define MEMBER     f64
+#define NAME(f)    arg_min_f64_##f
+#define EXTREME(f) min_f64_##f
+#define BEATS      <
+#include "kernel/reduce/fold_arg.inc"
+
+#define T          int64_t
+#define INDEX      int64_t
+#define MEMBER     i64
+#define NAME(f)    arg_min_i64_##f
+#define EXTREME(f) min_i64_##f
+#define BEATS      <
+#include "kernel/reduce/fold_arg.inc"
 
 /* ---- final operations -------------------------------------------------------------------------------------------- */
 
@@ -541,23 +438,15 @@ static void reduce_transpose(void *to, int64_t to_pitch, const void *from, int64
 #define ALL_TYPES(name)                                                                                                \
   { [COMPUTE_F32] = LOOPS(name##_f32), [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64) }
 
-#define LOOPS_ORDER(name)                                                                                              \
-  { .rows = name##_rows, .step = name##_step, .end = name##_end_order, .turned_most = FOLD_TURNED }
-#define ORDER_TYPES(name)                                                                                              \
-  {                                                                                                                    \
-    [COMPUTE_F32] = LOOPS_ORDER(name##_f32), [COMPUTE_F64] = LOOPS_ORDER(name##_f64),                                  \
-    [COMPUTE_I64] = LOOPS(name##_i64)                                                                                  \
-  }
-
 /* The float loops, by vectors where there are any. */
 #if defined(__AVX512F__)
-#  define VECTORS_OF(type, name, END)                                                                                  \
+#  define VECTORS_OF(type, name)                                                                                       \
     {                                                                                                                  \
-      .rows = name##_of_##type##_rows, .step = name##_of_##type##_step, .end = name##_f32_##END,                       \
+      .rows = name##_of_##type##_rows, .step = name##_of_##type##_step, .end = name##_f32_end,                         \
       .turned_most = VECTORS_TURNED                                                                                    \
     }
-#  define SUM_TYPES                                                                                                    \
-    { [COMPUTE_F32] = VECTORS_OF(f32, sum, end), [COMPUTE_F64] = LOOPS(sum_f64), [COMPUTE_I64] = LOOPS(sum_i64) }
+#  define VECTOR_TYPES(name)                                                                                           \
+    { [COMPUTE_F32] = VECTORS_OF(f32, name), [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64) }
 #  define SQUARE_TYPES                                                                                                 \
     {                                                                                                                  \
       [COMPUTE_F32] = {.rows = sum_square_of_f32_rows,                                                                 \
@@ -566,20 +455,11 @@ static void reduce_transpose(void *to, int64_t to_pitch, const void *from, int64
                        .turned_most = VECTORS_TURNED},                                                                 \
       [COMPUTE_F64] = LOOPS(sum_square_f64)                                                                            \
     }
-#  define EXTREME_TYPES(name)                                                                                          \
-    {                                                                                                                  \
-      [COMPUTE_F32] = VECTORS_OF(f32, name, end_order), [COMPUTE_F64] = LOOPS_ORDER(name##_f64),                       \
-      [COMPUTE_I64] = LOOPS(name##_i64)                                                                                \
-    }
 #  define STORED(type)                                                                                                 \
-    {                                                                                                                  \
-      [FOLD_SUM] = VECTORS_OF(type, sum, end), [FOLD_MAX] = VECTORS_OF(type, max, end_order),                          \
-      [FOLD_MIN] = VECTORS_OF(type, min, end_order)                                                                    \
-    }
+    { [FOLD_SUM] = VECTORS_OF(type, sum), [FOLD_MAX] = VECTORS_OF(type, max), [FOLD_MIN] = VECTORS_OF(type, min) }
 #else
-#  define SUM_TYPES           ALL_TYPES(sum)
-#  define SQUARE_TYPES        FLOATS(sum_square)
-#  define EXTREME_TYPES(name) ORDER_TYPES(name)
+#  define VECTOR_TYPES ALL_TYPES
+#  define SQUARE_TYPES FLOATS(sum_square)
 #  define STORED(type)                                                                                                 \
     {                                                                                                                  \
       { .rows = NULL }                                                                                                 \
@@ -589,17 +469,17 @@ static void reduce_transpose(void *to, int64_t to_pitch, const void *from, int64
 const reduction_loops LEVELED(reduction) = {
     .fold =
         {
-            [FOLD_SUM] = SUM_TYPES,
+            [FOLD_SUM] = VECTOR_TYPES(sum),
             [FOLD_SUM_ABS] = FLOATS(sum_abs),
             [FOLD_SUM_SQUARE] = SQUARE_TYPES,
             [FOLD_SUM_NOT_NAN] = FLOATS(sum_not_nan),
             [FOLD_SUM_POWER] = FLOATS(sum_power),
             [FOLD_COUNT] = FLOATS(count),
             [FOLD_PRODUCT] = ALL_TYPES(product),
-            [FOLD_MAX] = EXTREME_TYPES(max),
-            [FOLD_MIN] = EXTREME_TYPES(min),
-            [FOLD_MAX_ABS] = ORDER_TYPES(max_abs),
-            [FOLD_MIN_ABS] = ORDER_TYPES(min_abs),
+            [FOLD_MAX] = VECTOR_TYPES(max),
+            [FOLD_MIN] = VECTOR_TYPES(min),
+            [FOLD_MAX_ABS] = ALL_TYPES(max_abs),
+            [FOLD_MIN_ABS] = ALL_TYPES(min_abs),
             [FOLD_ANY] = ALL_TYPES(any),
             [FOLD_ALL] = ALL_TYPES(all),
             [FOLD_SUM_EXP] = FLOATS(sum_exp),

@@ -85,30 +85,7 @@ INLINE __m512 hold_sum(__m512 a, __m512 b) { return join_sum(a, b); }
 INLINE __m512 hold_max(__m512 a, __m512 b) { return _mm512_mask_mov_ps(join_max(a, b), f32_nan_lanes_16(b), b); }
 INLINE __m512 hold_min(__m512 a, __m512 b) { return _mm512_mask_mov_ps(join_min(a, b), f32_nan_lanes_16(b), b); }
 
-/* ---- rows of floats ---------------------------------------------------------------------------------------------- */
-
-/* The remaining levels of the tree, over the 16 lanes of 16 rows each; element r of the result is that of row r. */
-#define TREE_16(JOIN)                                                                                                  \
-  INLINE __m512 tree_##JOIN(__m512 v[16]) {                                                                            \
-    const __m512i rows = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);                       \
-    UNROLL for (int i = 0; i < 8; ++i) {                                                                               \
-      const __m512 a = v[2 * i], b = v[2 * i + 1];                                                                     \
-      v[i] = JOIN(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));                                 \
-    }                                                                                                                  \
-    UNROLL for (int i = 0; i < 4; ++i) {                                                                               \
-      const __m512 a = v[2 * i], b = v[2 * i + 1];                                                                     \
-      v[i] = JOIN(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));                                 \
-    }                                                                                                                  \
-    UNROLL for (int i = 0; i < 2; ++i) {                                                                               \
-      const __m512d a = _mm512_castps_pd(v[2 * i]), b = _mm512_castps_pd(v[2 * i + 1]);                                \
-      v[i] = JOIN(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));             \
-    }                                                                                                                  \
-    return _mm512_permutexvar_ps(rows,                                                                                 \
-                                 JOIN(_mm512_shuffle_ps(v[0], v[1], 0x88), _mm512_shuffle_ps(v[0], v[1], 0xdd)));      \
-  }
-TREE_16(join_sum)
-TREE_16(join_max)
-TREE_16(join_min)
+/* ---- sums, maxima and minima ------------------------------------------------------------------------------------- */
 
 INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
   const __mmask16 some = lanes_first(n);
@@ -116,132 +93,20 @@ INLINE void store_results(fold_value *value, __m512 v, int64_t n) {
   if (n > 8) _mm512_mask_storeu_pd(value + 8, (__mmask8)(some >> 8), _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)));
 }
 
-/* type is the prefix of T's functions above, join the suffix of the join_*, odd_* and hold_* functions. */
-#define VECTOR_ROWS(name, T, type, join, INIT)                                                                         \
-  INLINE __m512 name##_lanes(const T *x, row_extent n, bool is_far, unsigned *odd) {                                   \
-    __m512 lane[2] = {_mm512_set1_ps(INIT), _mm512_set1_ps(INIT)}, v[2];                                               \
-    unsigned found = 0;                                                                                                \
-    for (int64_t i = 0; i < n.whole; i += FOLD_LANES) {                                                                \
-      if (is_far && sizeof(T) == sizeof(float)) fold_prefetch(x + i, FOLD_LANES * sizeof(T));                          \
-      type##_pair(x + i, v);                                                                                           \
-      found |= odd_##join(v[0], v[1]);                                                                                 \
-      UNROLL for (int k = 0; k < 2; ++k) lane[k] = join_##join(lane[k], v[k]);                                         \
-    }                                                                                                                  \
-    type##_ordered(lane);                                                                                              \
-    UNROLL for (int k = 0; k < 2; ++k) {                                                                               \
-      if (!n.rest[k]) break;                                                                                           \
-      v[k] = type##_load_16(x + n.whole + 16 * k, n.rest[k]);                                                          \
-      found |= odd_##join(v[k], v[k]);                                                                                 \
-      lane[k] = _mm512_mask_mov_ps(lane[k], n.rest[k], join_##join(lane[k], v[k]));                                    \
-    }                                                                                                                  \
-    *odd = found != 0;                                                                                                 \
-    return join_##join(lane[0], lane[1]);                                                                              \
-  }                                                                                                                    \
-  static void name##_rows(const fold_rows *of, const double *shift, fold_value *value, fold_value *second) {           \
-    const row_extent n = fold_extent(of->n);                                                                           \
-    const char *x = of->x;                                                                                             \
-    (void)shift, (void)second;                                                                                         \
-    for (int64_t r = 0; r < of->count; r += 16) {                                                                      \
-      const int64_t count = of->count - r < 16 ? of->count - r : 16;                                                   \
-      __m512 v[16];                                                                                                    \
-      unsigned odd = 0;                                                                                                \
-      for (int64_t k = 0; k < count; ++k, x += of->pitch) {                                                            \
-        const T *const row = (const T *)(const void *)x;                                                               \
-        unsigned found;                                                                                                \
-        v[k] = of->is_far ? name##_lanes(row, n, true, &found) : name##_lanes(row, n, false, &found);                  \
-        odd |= found << k;                                                                                             \
-      }                                                                                                                \
-      for (int64_t k = count; k < 16; ++k) v[k] = _mm512_setzero_ps();                                                 \
-      const __m512 all = tree_join_##join(v);                                                                          \
-      store_results(value + r, _mm512_mask_mov_ps(all, (__mmask16)odd, _mm512_set1_ps(NAN)), count);                   \
-    }                                                                                                                  \
-  }
+#define KIND(f) sum_of_##f
+#define OP(f)   f##_sum
+#define INIT    0
+#include "kernel/reduce/fold_vector_kind.inc"
 
-/* ---- columns of floats ------------------------------------------------------------------------------------------- */
+#define KIND(f) max_of_##f
+#define OP(f)   f##_max
+#define INIT    -INFINITY
+#include "kernel/reduce/fold_vector_kind.inc"
 
-/* Combines into one lane n rows, `pitch` bytes apart, of 32 * pairs columns; is_new: the lane is not initialised
- * yet. */
-#define VECTOR_STEP(name, T, type, join, INIT)                                                                         \
-  INLINE void name##_lane(float *lane, bool is_new, const char *x, int64_t pitch, int64_t n, const int pairs,          \
-                          const bool ahead) {                                                                          \
-    __m512 all[8];                                                                                                     \
-    UNROLL for (int p = 0; p < pairs; ++p) {                                                                           \
-      UNROLL for (int k = 0; k < 2; ++k) all[2 * p + k] =                                                              \
-          is_new ? _mm512_set1_ps(INIT) : _mm512_loadu_ps(lane + 32 * p + 16 * k);                                     \
-      type##_paired(all + 2 * p);                                                                                      \
-    }                                                                                                                  \
-    for (int64_t i = 0; i < n; ++i, x += pitch) {                                                                      \
-      if (ahead) fold_prefetch(x, 32 * pairs * (int64_t)sizeof(T));                                                    \
-      UNROLL for (int p = 0; p < pairs; ++p) {                                                                         \
-        __m512 v[2];                                                                                                   \
-        type##_pair((const T *)(const void *)x + 32 * p, v);                                                           \
-        UNROLL for (int k = 0; k < 2; ++k) all[2 * p + k] = hold_##join(all[2 * p + k], v[k]);                         \
-      }                                                                                                                \
-    }                                                                                                                  \
-    UNROLL for (int p = 0; p < pairs; ++p) {                                                                           \
-      type##_ordered(all + 2 * p);                                                                                     \
-      UNROLL for (int k = 0; k < 2; ++k) _mm512_storeu_ps(lane + 32 * p + 16 * k, all[2 * p + k]);                     \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  /* The same for up to 16 columns. */                                                                                 \
-  INLINE void name##_few(float *lane, bool is_new, const char *x, int64_t pitch, int64_t n, int64_t columns) {         \
-    const __mmask16 some = lanes_first(columns);                                                                       \
-    __m512 all = is_new ? _mm512_set1_ps(INIT) : _mm512_maskz_loadu_ps(some, lane);                                    \
-    for (int64_t i = 0; i < n; ++i, x += pitch)                                                                        \
-      all = hold_##join(all, type##_load_16((const T *)(const void *)x, some));                                        \
-    _mm512_mask_storeu_ps(lane, some, all);                                                                            \
-  }                                                                                                                    \
-  /* n contiguous rows, a few kilobytes at a time. */                                                                  \
-  static void name##_adjoining(float *lane, bool is_new, const char *x, int64_t n, int64_t width) {                    \
-    const int64_t wide = FOLD_LANES * width, pitch = wide * (int64_t)sizeof(T);                                        \
-    const bool ahead = sizeof(T) == sizeof(float);                                                                     \
-    const int64_t most = pitch < 2048 ? NEAR_BYTES / pitch : 1;                                                        \
-    for (int64_t i = 0, rows; i < n / FOLD_LANES; i += rows, x += rows * pitch, is_new = false) {                      \
-      int64_t j = 0;                                                                                                   \
-      rows = n / FOLD_LANES - i < most ? n / FOLD_LANES - i : most;                                                    \
-      for (; j + 128 <= wide; j += 128)                                                                                \
-        name##_lane(lane + j, is_new, x + j * (int64_t)sizeof(T), pitch, rows, 4, ahead);                              \
-      for (; j + 64 <= wide; j += 64)                                                                                  \
-        name##_lane(lane + j, is_new, x + j * (int64_t)sizeof(T), pitch, rows, 2, ahead);                              \
-      if (j < wide) name##_lane(lane + j, is_new, x + j * (int64_t)sizeof(T), pitch, rows, 1, ahead);                  \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  static void name##_step(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width,              \
-                          const double *shift) {                                                                       \
-    const int64_t adjoining = adjoining_rows(pitch, k, n, width, sizeof(T));                                           \
-    (void)shift;                                                                                                       \
-    name##_adjoining(state, k == 0, x, adjoining, width);                                                              \
-    x = (const char *)x + adjoining * pitch;                                                                           \
-    k += adjoining;                                                                                                    \
-    n -= adjoining;                                                                                                    \
-    for (int64_t j = 0, columns; j < width; j += columns) {                                                            \
-      const int64_t left = width - j;                                                                                  \
-      columns = left >= 128 ? 128 : left >= 64 ? 64 : left >= 32 ? 32 : left < 16 ? left : 16;                         \
-      for (int64_t l = 0; l < FOLD_LANES && l < n; ++l) {                                                              \
-        float *const lane = LANE(float, state, (k + l) % FOLD_LANES, width) + j;                                       \
-        const char *const row = (const char *)x + l * pitch + j * (int64_t)sizeof(T);                                  \
-        const int64_t rows = (n - l + FOLD_LANES - 1) / FOLD_LANES, apart = FOLD_LANES * pitch;                        \
-        const bool is_new = k + l < FOLD_LANES;                                                                        \
-        switch (columns) {                                                                                             \
-        case 128: name##_lane(lane, is_new, row, apart, rows, 4, false); break;                                        \
-        case 64: name##_lane(lane, is_new, row, apart, rows, 2, false); break;                                         \
-        case 32: name##_lane(lane, is_new, row, apart, rows, 1, false); break;                                         \
-        default: name##_few(lane, is_new, row, apart, rows, columns);                                                  \
-        }                                                                                                              \
-      }                                                                                                                \
-    }                                                                                                                  \
-  }
-
-#define VECTORS(name, T, type, join, INIT) VECTOR_ROWS(name, T, type, join, INIT) VECTOR_STEP(name, T, type, join, INIT)
-VECTORS(sum_of_f32, float, f32, sum, 0)
-VECTORS(sum_of_f16, uint16_t, f16, sum, 0)
-VECTORS(sum_of_bf16, uint16_t, bf16, sum, 0)
-VECTORS(max_of_f32, float, f32, max, -INFINITY)
-VECTORS(max_of_f16, uint16_t, f16, max, -INFINITY)
-VECTORS(max_of_bf16, uint16_t, bf16, max, -INFINITY)
-VECTORS(min_of_f32, float, f32, min, INFINITY)
-VECTORS(min_of_f16, uint16_t, f16, min, INFINITY)
-VECTORS(min_of_bf16, uint16_t, bf16, min, INFINITY)
+#define KIND(f) min_of_##f
+#define OP(f)   f##_min
+#define INIT    INFINITY
+#include "kernel/reduce/fold_vector_kind.inc"
 
 /* ---- rows of squares, in double: squares of floats are exact, so one rounding equals two ------------------------- */
 
