@@ -182,12 +182,11 @@ class Runner:
 def read_families():
     """{operator: (file of ops/, family)}."""
     found = {}
-    for path in glob.glob(os.path.join(OPS, "*.*ops*")):
-        file, suffix = os.path.splitext(os.path.basename(path))
-        with open(path, encoding="utf-8") as f:
-            for name, family in re.findall(r"^(\w+)\(.*\)\s+(\w+)", f.read(), re.M):
-                for prefix in ("aclop ",) if suffix == ".aclop" else ("aclnn", "acl"):
-                    found[prefix + name] = file, family
+    for suffix, prefixes in ((".ops", ("aclnn", "acl")), (".aclop", ("aclop ",))):
+        for path in glob.glob(os.path.join(OPS, "*" + suffix)):
+            with open(path, encoding="utf-8") as f:
+                for name, family in re.findall(r"^(\w+)\(.*\)\s+(\w+)", f.read(), re.M):
+                    found.update({p + name: (os.path.basename(path)[:-len(suffix)], family) for p in prefixes})
     return found
 
 
