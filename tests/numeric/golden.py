@@ -140,7 +140,8 @@ def record(path, level, names):
         acl.watcher = Recorder(out, level)
         unittest.defaultTestLoader.loadTestsFromNames(names).run(outcomes)
     for test, trace in outcomes.failures + outcomes.errors:
-        print(f"{level} {test.id()} failed: {trace.splitlines()[-1]}", file=sys.stderr)
+        reason = [line for line in trace.splitlines() if not line.startswith(" ")][-1]
+        print(f"{level} {test.id()} failed: {reason}", file=sys.stderr)
     return not outcomes.wasSuccessful()
 
 
