@@ -142,7 +142,7 @@ static status set_keys(infer_call *c) {
   if (table) return set_pages(c, table);
   if (c->key.list) {
     const uint64_t n = c->key.list->size, m = c->value.list->size;
-    EXPECT(n == m && (n == 1 || n == (uint64_t)p->n_batches),
+    EXPECT(n && n == m && (n == 1 || n == (uint64_t)p->n_batches),
            "key and value are lists of %ju and %ju, expected 1 or %jd", (uintmax_t)n, (uintmax_t)m,
            (intmax_t)p->n_batches);
     if (n > 1) return set_key_list(c);
