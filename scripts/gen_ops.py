@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates CANN's aclnnop headers, entry points and the operator table from operator schemas (ops/*.ops).
 
-usage: gen_ops.py --abi DIR --headers OUT_INCLUDE --sources OUT_SOURCES --python OUT_PYTHON FILE.ops...
+usage: gen_ops.py --abi DIR --headers OUT_INCLUDE --sources OUT_SOURCES --python OUT_PYTHON FILE.ops... FILE.aclop
 
 C types, parameter names and header names are CANN's (abi/aclnn_ops.tsv and aclnn_extra.tsv); a schema that does not
-match them is an error. Writes OUT_INCLUDE/aclnnop/*.h, OUT_SOURCES/<file>_ops.c, OUT_SOURCES/kernel/families.h and
+match them is an error. Writes OUT_INCLUDE/aclnnop/*.h, OUT_SOURCES/<file>_ops.c, OUT_SOURCES/kernel/families.h
+(families.py), OUT_SOURCES/aclop_table.c (gen_aclops.py), OUT_SOURCES/op/fused_steps.h, OUT_SOURCES/fused_steps.c and
 OUT_PYTHON/operators.json; files whose content would not change are not touched."""
 import argparse
 import collections
@@ -15,6 +16,9 @@ import os
 import re
 import sys
 import textwrap
+
+import gen_aclops
+from families import FIELDS, FLAGS, Fillers, families, header_text, parse_names, snake_case
 
 # schema type: (arg_kind, member of op_arg's union, C types that it may stand for, with or without const)
 TYPES = {
@@ -30,13 +34,13 @@ TYPES = {
     'float': ('ARG_FLOAT', 'real', {'float', 'double'}),
     'bool': ('ARG_BOOL', 'boolean', {'bool'}),
     'string': ('ARG_STRING', 'string', {'char *'}),
+    'pointer': ('ARG_ANY', 'pointer', {}),
 }
-FLAGS = {'': 'ARG_READ', '!': 'ARG_WRITTEN', '&': 'ARG_READ | ARG_WRITTEN'}
 FUNCTION = re.compile(r'function (\w+)$')
 LINE = re.compile(r'(\w+)\((.*)\)\s+(\w+)(?:\s+(\w+))?$')
 ARGUMENT = re.compile(r'(\w+)([!&]?)(\??) (\w+)$')
 
-Arg = collections.namedtuple('Arg', 'type access optional name c_type')
+Arg = collections.namedtuple('Arg', 'type access optional name c_type kind field')
 # Headers of CANN after 8.1 that ggml's backend includes.
 LATER_HEADERS = ('aclnnop/aclnn_recurrent_gated_delta_rule.h',)
 
@@ -50,6 +54,7 @@ PHASES = ('Phase one checks the arguments (error 161001 for NULL, 161002 for oth
           'can be called from any thread.')
 
 Op = collections.namedtuple('Op', 'name function header args family variant c_params schema')
+Schemas = collections.namedtuple('Schemas', 'ops steps functions names')
 
 
 def table(abi, name):
@@ -82,45 +87,56 @@ def known_function(name, known):
 
 
 def parse(path, known, known_functions):
-    """Reads a schema file; returns its operators, and its functions as (header, declaration)."""
-    ops, functions = [], []
+    """Reads a schema file; returns its operators, those that are steps of others, its functions as (header,
+    declaration), and the names that it gives to arguments, {family: {argument: member}}."""
+    read = Schemas([], [], [], {})
     with open(path, encoding='utf-8') as f:
         for number, text in enumerate(f, 1):
             text = text.split('#')[0].strip()
             if text:
                 try:
                     function = FUNCTION.match(text)
-                    if function:
-                        functions.append(known_function(function.group(1), known_functions))
+                    if text.startswith('names '):
+                        read.names.update(parse_names(text))
+                    elif text.startswith('step '):
+                        read.steps.append(parse_line(text[5:], None))
+                    elif function:
+                        read.functions.append(known_function(function.group(1), known_functions))
                     else:
-                        ops.append(parse_line(text, known))
+                        read.ops.append(parse_line(text, known))
                 except ValueError as error:
                     sys.exit(f'{path}:{number}: {error}')
-    return ops, functions
+    return read
+
+
+def parse_argument(text):
+    a = ARGUMENT.match(text)
+    if not a or a.group(1) not in TYPES:
+        raise ValueError(f'{text!r}: expected a type, ! or & and ? where they apply, and a name')
+    kind, access, optional, name = a.groups()
+    return Arg(kind, access, bool(optional), name, None, *TYPES[kind][:2])
 
 
 def parse_line(text, known):
+    """An operator of CANN, whose facts are in `known`; for None, a step."""
     m = LINE.match(text)
     if not m:
         raise ValueError('expected: Name(Type name, ...)  family [VARIANT], or: function Name')
     name, arguments, family, variant = m.groups()
+    args = [parse_argument(p.strip()) for p in arguments.split(',')]
+    if known is None:
+        return Op(name, 'aclnn' + name, None, args, family, variant or '0', None, f'{name}({arguments})')
     function = next((f for f in ('aclnn' + name, 'acl' + name) if f in known), None)
     if not function:
         raise ValueError(f'aclnn{name} is not in abi/aclnn_ops.tsv')
     header, c_text = known[function]
     params = c_parameters(c_text)[:-2]  # without workspaceSize, executor
-    parts = [p.strip() for p in arguments.split(',')]
-    if len(parts) != len(params):
-        raise ValueError(f'{len(parts)} arguments, CANN has {len(params)}: {c_text}')
-    args = []
-    for part, (c_type, c_name) in zip(parts, params):
-        a = ARGUMENT.match(part)
-        if not a or a.group(1) not in TYPES:
-            raise ValueError(f'{part!r}: expected a type, ! or & and ? where they apply, and a name')
-        kind, access, optional, arg_name = a.groups()
-        if arg_name != c_name or c_type.replace('const ', '').strip() not in TYPES[kind][2]:
-            raise ValueError(f'{part!r} does not match {c_type}{c_name}')
-        args.append(Arg(kind, access, bool(optional), arg_name, c_type))
+    if len(args) != len(params):
+        raise ValueError(f'{len(args)} arguments, CANN has {len(params)}: {c_text}')
+    for a, (c_type, c_name) in zip(args, params):
+        if a.name != c_name or c_type.replace('const ', '').strip() not in TYPES[a.type][2]:
+            raise ValueError(f'{a.type} {a.name} does not match {c_type}{c_name}')
+    args = [a._replace(c_type=c_type) for a, (c_type, _) in zip(args, params)]
     return Op(name, function, header, args, family, variant or '0', c_text, f'{name}({arguments})')
 
 
@@ -149,7 +165,7 @@ def comment(text):
     return textwrap.fill(text, 116, initial_indent=' * ', subsequent_indent=' * ')
 
 
-def header_text(header, ops, functions):
+def public_header_text(header, ops, functions):
     guard = re.sub(r'\W', '_', header).upper()
     out = [f'/* SPDX-License-Identifier: Apache-2.0',
            ' *',
@@ -186,24 +202,6 @@ def empty_headers(abi, built):
     return {h: functions for h, functions in of.items() if h not in built}
 
 
-def families_text(ops):
-    """Text of families.h. Variants are numbered in the order of their first use, except functions of the elementwise
-    engine (EW_...), which are numbered there."""
-    variants = collections.defaultdict(dict)
-    for op in ops:
-        variants[op.family].setdefault(op.variant)
-    out = ['/* Generated by scripts/gen_ops.py from ops/: the prepare functions that schema lines name, and the',
-           ' * variants, which they find in e->op->variant. Arguments are in the order of the schema and have been',
-           ' * checked for NULL. */',
-           '#ifndef CANNON_KERNEL_FAMILIES_H', '#define CANNON_KERNEL_FAMILIES_H', '',
-           '#include "kernel/engine/loops.h"', '#include "op/executor.h"', '']
-    for family, names in sorted(variants.items()):
-        own = [n for n in names if not n.startswith('EW_') and not n.isdigit()]
-        out += [f'enum {{ {", ".join(own)} }};'] if own else []
-        out += [f'status prepare_{family}(executor *e, const op_arg *a);']
-    return '\n'.join(out + ['', '#endif', ''])
-
-
 def launch(op):
     """The call of phase two. Operators that name a communicator consist of several tasks."""
     several = any(a.type == 'string' and a.name.startswith('group') for a in op.args)
@@ -211,26 +209,50 @@ def launch(op):
     return f'op_launch_sequence({arguments}, CALLER)' if several else f'op_launch({arguments})'
 
 
-def source_text(path, ops):
-    out = [f'/* Generated by scripts/gen_ops.py from ops/{os.path.basename(path)}. */',
+def table_entry(op, fillers):
+    """Text of the operator's schema and entry in the operator table."""
+    flags = [FLAGS[a.access] + (' | ARG_OPTIONAL' if a.optional else '') for a in op.args]
+    return [f'static const arg_schema schema_{op.name}[] = {{',
+            *(f'    {{"{a.name}", {a.kind}, {f}}},' for a, f in zip(op.args, flags)),
+            '};',
+            f'static op op_{op.name} = {{.name = "{op.name}", .function = "{op.function}",',
+            f'    .schema = schema_{op.name}, .n_args = {len(op.args)}, .variant = {op.variant},',
+            f'    .prepare = {fillers.prepare(op)}}};']
+
+
+def steps_text(steps, by_name):
+    """Texts of op/fused_steps.h and fused_steps.c: a function for each step, which adds it to an executor."""
+    fillers, out = Fillers(by_name), []
+    head = ['/* Generated by scripts/gen_ops.py from the steps in ops/: each function adds a step that runs an',
+            ' * operator (fused.h). A NULL tensor is absent. */',
+            '#ifndef CANNON_OP_FUSED_STEPS_H', '#define CANNON_OP_FUSED_STEPS_H', '', '#include "op/fused.h"', '']
+    for op in steps:
+        params = ['executor *e'] + [FIELDS[a.field][0] + snake_case(a.name) for a in op.args]
+        values = ', '.join(f'{{.{a.field} = {snake_case(a.name)}}}' for a in op.args)
+        function = f'status fused_add_{op.name}('
+        head.append(wrap(function, params, ');'))
+        out += table_entry(op, fillers) + [wrap(function, params, ') {'), f'  const op_arg a[] = {{{values}}};',
+                                           f'  return fused_add_operator(e, &op_{op.name}, a);', '}', '']
+    begin = ['/* Generated by scripts/gen_ops.py from the steps in ops/. */',
+             '#include "op/fused_steps.h"', '', '#include "kernel/families.h"']
+    return '\n'.join(head + ['', '#endif', '']), '\n'.join(begin + fillers.text + [''] + out)
+
+
+def source_text(path, ops, by_name):
+    fillers, out = Fillers(by_name), []
+    head = [f'/* Generated by scripts/gen_ops.py from ops/{os.path.basename(path)}. */',
            '#include "api/api.h"', '#include "kernel/families.h"']
-    out += [f'#include "{h}"' for h in sorted({o.header for o in ops})] + ['']
+    head += [f'#include "{h}"' for h in sorted({o.header for o in ops})] + ['']
     for op in ops:
-        flags = [FLAGS[a.access] + (' | ARG_OPTIONAL' if a.optional else '') for a in op.args]
-        out.append(f'static const arg_schema schema_{op.name}[] = {{')
-        out += [f'    {{"{a.name}", {TYPES[a.type][0]}, {f}}},' for a, f in zip(op.args, flags)]
-        out += ['};',
-                f'static op op_{op.name} = {{.name = "{op.name}", .function = "{op.function}",',
-                f'    .schema = schema_{op.name}, .n_args = {len(op.args)}, .variant = {op.variant},',
-                f'    .prepare = prepare_{op.family}}};']
+        out += table_entry(op, fillers)
         one, two = signatures(op, '', ') {')
-        members = [(TYPES[a.type][1], a.name) for a in op.args]
-        values = ', '.join('{.%s = %s%s}' % (m, '(int64_t)' if m == 'integer' else '', name) for m, name in members)
+        values = ', '.join('{.%s = %s%s}' % (a.field, '(int64_t)' if a.field == 'integer' else '', a.name)
+                           for a in op.args)
         last = [re.search(r'\w+$', p.strip()).group() for p in op.c_params.split(',')][-2:]
         out += [one, '  API_ENTER();', f'  const op_arg a[] = {{{values}}};',
                 f'  API_RETURN(op_prepare(&op_{op.name}, a, {last[0]}, {last[1]}));', '}',
                 two, f'  API({launch(op)});', '}', '']
-    return '\n'.join(out)
+    return '\n'.join(head + fillers.text + [''] + out)
 
 
 def elementwise_functions():
@@ -269,23 +291,33 @@ def main():
     ap.add_argument('--headers', required=True)
     ap.add_argument('--sources', required=True)
     ap.add_argument('--python', required=True)
-    ap.add_argument('files', nargs='+')
+    ap.add_argument('files', nargs='+', metavar='FILE.ops')
+    ap.add_argument('aclop', metavar='FILE.aclop')
     a = ap.parse_args()
     known, known_functions = facts(a.abi), functions_of_headers(a.abi)
-    by_header, functions_by_header, all_ops = collections.defaultdict(list), collections.defaultdict(list), []
-    for path in a.files:
-        ops, functions = parse(path, known, known_functions)
-        all_ops += ops
-        for op in ops:
+    by_header, functions_by_header = collections.defaultdict(list), collections.defaultdict(list)
+    by_path = {path: parse(path, known, known_functions) for path in a.files}
+    aclops, names = gen_aclops.parse(a.aclop)
+    for read in by_path.values():
+        names.update(read.names)
+        for op in read.ops:
             by_header[op.header].append(op)
-        for header, declaration in functions:
+        for header, declaration in read.functions:
             functions_by_header[header].append(declaration)
-        write(os.path.join(a.sources, os.path.basename(path)[:-4] + '_ops.c'), source_text(path, ops))
+    all_ops = [op for read in by_path.values() for op in read.ops]
+    steps = [op for read in by_path.values() for op in read.steps]
+    by_name = families(all_ops + aclops + steps, names)
+    for path, read in by_path.items():
+        write(os.path.join(a.sources, os.path.basename(path)[:-4] + '_ops.c'), source_text(path, read.ops, by_name))
+    steps_header, steps_source = steps_text(steps, by_name)
+    write(os.path.join(a.sources, 'op', 'fused_steps.h'), steps_header)
+    write(os.path.join(a.sources, 'fused_steps.c'), steps_source)
+    write(os.path.join(a.sources, 'aclop_table.c'), gen_aclops.table_text(aclops, by_name))
     for header, ops in by_header.items():
-        write(os.path.join(a.headers, header), header_text(header, ops, functions_by_header[header]))
+        write(os.path.join(a.headers, header), public_header_text(header, ops, functions_by_header[header]))
     for header, functions in empty_headers(a.abi, by_header).items():
         write(os.path.join(a.headers, header), empty_header_text(header, functions))
-    write(os.path.join(a.sources, 'kernel', 'families.h'), families_text(all_ops))
+    write(os.path.join(a.sources, 'kernel', 'families.h'), header_text(by_name))
     write(os.path.join(a.python, 'operators.json'), python_text(all_ops))
 
 

@@ -509,6 +509,9 @@ def _launch(op, values, stream, tensors):
     for i in op.written:
         value = values[i]
         written += value if type(value) is list else (value,) if value is not None else ()
+    torch = runtime.torch_stream(stream.device) if any(t.storage.shared for t in tensors) else None
+    if torch is not None:
+        stream.wait(torch)
     for t in tensors:
         t.storage.order(stream, False)
     for t in written:
@@ -531,6 +534,8 @@ def _launch(op, values, stream, tensors):
         t.storage.used(stream, mark, False)
     for t in written:
         t.storage.used(stream, mark, True)
+    if torch is not None:
+        torch.wait(stream)
     if op.sized_by_data:
         _take_shapes(op, values, stream)
 

@@ -3,13 +3,13 @@
 
 Device memory has the device type kDLExtDev, as torch_npu's tensors have (PyTorch's PrivateUse1). Nothing is copied
 between a cannon.Tensor and an npu tensor of PyTorch. Host arrays are copied to the device, and a consumer that asks for
-the CPU gets a copy. The work on the memory is waited for when it changes hands.
+the CPU gets a copy. The work on the memory is waited for when it changes hands; afterwards the current streams of
+Cannon and PyTorch wait for each other at each operator of Cannon on shared memory.
 """
 import ctypes as ct
 import sys
 
 from . import dtypes, runtime
-from ._library import check, load
 from .tensor import Storage, Tensor, contiguous_strides
 
 CPU, EXT_DEV = 1, 12
@@ -86,6 +86,7 @@ def to_torch(tensor):
     torch_npu 2.7 can't work with: they lack its description of the storage."""
     import torch
     import torch_npu
+    torch.npu.init()
     device = torch.device("npu", tensor.device)
     tensor.storage.share()
     n_bytes = (tensor._last() + 1) * tensor.dtype.size if tensor.size else 0
@@ -140,8 +141,7 @@ def _shared(t, dtype, shape, strides, release):
     offset = t.byte_offset // dtype.size
     storage = Storage(t.data, (offset + last + 1) * dtype.size, t.device, release=release)
     storage.shared = True
-    with runtime.on_device(t.device):
-        check("aclrtSynchronizeDevice", load().aclrtSynchronizeDevice())
+    runtime.synchronize(t.device)
     return Tensor._view(storage, dtype, shape, strides, offset)
 
 

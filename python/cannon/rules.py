@@ -36,7 +36,8 @@ sort_with_index: 0 1
 cummax: 0 0/int64
 ring_attention moe_unpermute_grad: 0 1 2
 moe_unpermute_grad: 0 3
-flash_attention_grad: 0 1 2 4
+FlashAttentionScoreGrad FlashAttentionScoreGradV2 FlashAttentionUnpaddingScoreGrad: 0 1 2 4
+FlashAttentionUnpaddingScoreGradV2: 0 1 2 4
 rotary_grad: 0 1 2
 grid_sampler_backward: 1 2
 rms_norm_grad: 1 3/f
@@ -341,7 +342,7 @@ def _row_statistics(shape, rank):
     return shape[:len(shape) - rank] + (1,) * rank, FLOAT
 
 
-@of("layer_norm", "layer_norm_mode")
+@of("layer_norm")
 def _layer_norm(c):
     statistic = _row_statistics(c[0].shape, len(c["normalizedShape"]))
     return [like(c[0]), statistic, statistic]

@@ -15,6 +15,7 @@ import collections
 import ctypes as ct
 import itertools
 import os
+import sys
 import threading
 import weakref
 
@@ -222,10 +223,20 @@ def current_stream(device=None):
     return _thread.streams.get(number) or default_stream(number)
 
 
+def torch_stream(number):
+    """PyTorch's current stream of the device; None where PyTorch does not use NPUs. torch_npu queues operators for a
+    thread of its own, which submits them to the stream; what was queued before is submitted when this returns."""
+    torch = sys.modules.get("torch") if "torch_npu" in sys.modules else None
+    if torch is None or not torch.npu.is_initialized():
+        return None
+    return Stream(number, torch.npu.current_stream(number).npu_stream)
+
+
 def synchronize(device=None):
-    """Waits for all work of the device (the current one if left out), and frees the memory of tensors that have
-    gone."""
+    """Waits for all work of the device (the current one if left out), also that of PyTorch, and frees the memory of
+    tensors that have gone."""
     number = current_device() if device is None else device
+    torch_stream(number)
     streams = [(s, s.counter()) for s in list(_streams) if s.device == number]
     with on_device(number):
         check("aclrtSynchronizeDevice", load().aclrtSynchronizeDevice())

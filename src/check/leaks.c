@@ -42,7 +42,7 @@ static struct sigaction previous;
 static _Atomic bool report_wanted, warning_wanted;
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 
-static mutex report_lock = MUTEX_INITIALIZER(LEAK_REPORT); /* guards the file and n_reports; taken first */
+static mutex report_lock = MUTEX_INITIALIZER(LEAK_REPORT); /* guards the file, n_reports and the warning; taken first */
 static unsigned n_reports;
 
 /* Held only while the list is copied: to write a report, the loader is asked for names, and the loader runs
@@ -99,12 +99,17 @@ static void write_report(const char *occasion) {
   mutex_unlock(&report_lock);
 }
 
+/* Writes the warning if it is due. Under the lock, so that a process that ends waits for a warning that is being
+ * written. */
 static void warn_of_many(void) {
-  if (!atomic_exchange(&warning_wanted, false)) return;
-  fprintf(stderr, "cannon: warning: %ju blocks were live at once (CANNON_LEAKS has max=%ju)\n",
-          (uintmax_t)options.max_blocks, (uintmax_t)options.max_blocks);
-  log_line(LOG_WARNING, "%ju blocks were live at once (CANNON_LEAKS has max=%ju)", (uintmax_t)options.max_blocks,
-           (uintmax_t)options.max_blocks);
+  mutex_lock(&report_lock);
+  if (atomic_exchange(&warning_wanted, false)) {
+    fprintf(stderr, "cannon: warning: %ju blocks were live at once (CANNON_LEAKS has max=%ju)\n",
+            (uintmax_t)options.max_blocks, (uintmax_t)options.max_blocks);
+    log_line(LOG_WARNING, "%ju blocks were live at once (CANNON_LEAKS has max=%ju)", (uintmax_t)options.max_blocks,
+             (uintmax_t)options.max_blocks);
+  }
+  mutex_unlock(&report_lock);
 }
 
 static void *serve_reports(void *unused) {

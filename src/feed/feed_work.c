@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the threads of a feed do: claim a piece of a batch, get its records, decode them; whoever has done the last
- * piece of a batch submits its copy and hands it over. */
+/* What the threads of a feed do: claim a piece of a batch, get its records, decode them, and hand over the batches that
+ * are whole and next in the order. Their copies are submitted in that order: a copy waits until the program's stream
+ * has left the slot, and nothing that is due earlier may be queued behind it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,7 +303,7 @@ static status feed_bring(feed *f, feed_slot *slot, uint64_t sequence) {
   return ST_OK;
 }
 
-/* All pieces of the batch are done. */
+/* All pieces of the batch are done, and the batches before it are handed over. */
 static void feed_hand_over(feed *f, uint64_t sequence) {
   feed_slot *slot = feed_slot_of(f, sequence);
   const uint32_t n = atomic_load(&slot->count);
@@ -332,8 +333,8 @@ static void feed_do_piece(feed_worker *w, uint64_t sequence, uint32_t piece) {
     feed_stage(w, sequence, piece);
   else
     feed_gather(w, sequence);
-  const bool last = ring_done(f->ring, sequence);
-  if (last) feed_hand_over(f, sequence);
+  ring_done(f->ring, sequence);
+  for (uint64_t next; ring_leave(f->ring, &next);) feed_hand_over(f, next);
   meter_work(f->meter, "prepare", sequence, start_ns, timeline_now());
 }
 

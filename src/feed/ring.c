@@ -7,7 +7,7 @@
 #include "base/invariant.h"
 #include "base/lock.h"
 
-typedef enum { SLOT_FREE, SLOT_FILLING, SLOT_FILLED, SLOT_READY, SLOT_TAKEN } ring_state;
+typedef enum { SLOT_FREE, SLOT_FILLING, SLOT_FILLED, SLOT_LEAVING, SLOT_READY, SLOT_TAKEN } ring_state;
 
 typedef struct {
   ring_state state;
@@ -21,7 +21,7 @@ struct ring {
   uint32_t n_slots, n_pieces;   /* never change */
   uint64_t next_claim;          /* the piece that is claimed next: piece next_piece of this number */
   uint32_t next_piece;
-  uint64_t next_take;
+  uint64_t next_leave, next_take;
   uint64_t end; /* UINT64_MAX: not known */
   bool stopped;
   ring_slot slots[];
@@ -30,7 +30,9 @@ struct ring {
 static ring_slot *ring_slot_of(ring *r, uint64_t sequence) { return &r->slots[sequence % r->n_slots]; }
 
 bool ring_is_valid(const ring *r) {
-  if (r->next_take > r->next_claim + (r->next_piece > 0) || r->next_piece >= r->n_pieces) return false;
+  if (r->next_take > r->next_leave || r->next_leave > r->next_claim + (r->next_piece > 0) ||
+      r->next_piece >= r->n_pieces)
+    return false;
   for (uint32_t i = 0; i < r->n_slots; ++i) {
     const ring_slot *s = &r->slots[i];
     if (s->state == SLOT_FREE) continue;
@@ -38,6 +40,7 @@ bool ring_is_valid(const ring *r) {
     if (s->sequence % r->n_slots != i || !claimed || s->n_done > r->n_pieces) return false;
     if ((s->state == SLOT_TAKEN) != (s->sequence < r->next_take)) return false;
     if ((s->state == SLOT_FILLING) != (s->n_done < r->n_pieces)) return false;
+    if ((s->state >= SLOT_READY) != (s->sequence < r->next_leave)) return false;
   }
   return true;
 }
@@ -99,21 +102,32 @@ ring_result ring_claim(ring *r, uint64_t *sequence, uint32_t *piece) {
   return result;
 }
 
-bool ring_done(ring *r, uint64_t sequence) {
+void ring_done(ring *r, uint64_t sequence) {
   mutex_lock(&r->lock);
   ring_slot *s = ring_slot_of(r, sequence);
   INVARIANT(s->state == SLOT_FILLING && s->sequence == sequence);
-  const bool last = ++s->n_done == r->n_pieces;
-  if (last) s->state = SLOT_FILLED;
+  if (++s->n_done == r->n_pieces) s->state = SLOT_FILLED;
   ring_unlock(r);
-  return last;
+}
+
+bool ring_leave(ring *r, uint64_t *sequence) {
+  mutex_lock(&r->lock);
+  ring_slot *s = ring_slot_of(r, r->next_leave);
+  const bool leaves = s->state == SLOT_FILLED && s->sequence == r->next_leave;
+  if (leaves) {
+    s->state = SLOT_LEAVING;
+    *sequence = s->sequence;
+  }
+  ring_unlock(r);
+  return leaves;
 }
 
 void ring_publish(ring *r, uint64_t sequence) {
   mutex_lock(&r->lock);
   ring_slot *s = ring_slot_of(r, sequence);
-  INVARIANT(s->state == SLOT_FILLED && s->sequence == sequence);
+  INVARIANT(s->state == SLOT_LEAVING && s->sequence == sequence);
   s->state = SLOT_READY;
+  r->next_leave = sequence + 1;
   pthread_cond_broadcast(&r->filled);
   ring_unlock(r);
 }

@@ -3,7 +3,11 @@
  * sequence number s stands for slot s % n_slots of an array of the caller's. The work of filling a slot is cut into
  * pieces, which any number of producers claim in order, and finish in any order.
  *
- *   free ──claim──▶ filling ──the last piece is done──▶ filled ──publish──▶ ready ──take──▶ taken ──release──▶ free
+ *   free ──claim──▶ filling ──the last piece is done──▶ filled ──leave──▶ leaving ──publish──▶ ready ──take──▶ taken
+ *     ▲                                                                                                      │
+ *     └────────────────────────────────────────────release───────────────────────────────────────────────────┘
+ *
+ * Slots leave the producers one at a time, in the order of their numbers, whatever the order in which they are filled.
  *
  * Back-pressure: a claim waits until the slot is free. Slots are taken in the order of their numbers and may be
  * released in any order. The ring knows nothing of devices: that a slot's memory may be used again is for the caller to
@@ -38,10 +42,14 @@ void ring_free(ring *r);
 /* Claims the next piece; waits until its slot is free. RING_ENDED or RING_STOPPED. */
 ring_result ring_claim(ring *r, uint64_t *sequence, uint32_t *piece);
 
-/* A piece is done. True for the last one of the slot: the caller then owns the slot until it publishes it. */
-bool ring_done(ring *r, uint64_t sequence);
+/* A piece is done. A producer calls ring_leave() afterwards. */
+void ring_done(ring *r, uint64_t sequence);
 
-/* The slot is ready to be taken. */
+/* True if the next slot in the order is filled and no slot is leaving. The caller then owns that slot, and either
+ * publishes it and calls this function again, or ends or stops the ring. */
+bool ring_leave(ring *r, uint64_t *sequence);
+
+/* The slot that is leaving is ready to be taken. */
 void ring_publish(ring *r, uint64_t sequence);
 
 /* There is no slot from this number on; earlier ones are still taken. The lowest number counts that it was called

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that are called by name, with tensor descriptions and attributes (aclopCompileAndExecute). Each has a line
- * in ops/graph.aclop, from which scripts/gen_aclops.py generates a table. Their prepare functions are like those of
+ * in ops/graph.aclop, from which scripts/gen_ops.py generates a table. Their prepare functions are like those of
  * other operators, and a call becomes ordinary tasks of executors:
  *
  *   an operand in a blocked format     is converted by a TransData task into plain memory, before the operator

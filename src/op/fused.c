@@ -113,17 +113,8 @@ status fused_begin(executor *e) {
   return ST_OK;
 }
 
-int fused_find(const op *o, const char *name) {
-  const size_t n = strlen(name);
-  for (int i = 0; i < o->n_args; ++i)
-    if (!strncmp(o->schema[i].name, name, n) && (!o->schema[i].name[n] || !strcmp(o->schema[i].name + n, "Optional")))
-      return i;
-  return -1;
-}
-
-status fused_group(executor *e, const op_arg *a, int index, comm **out) {
+status fused_group(executor *e, const char *name, const char *argument, comm **out) {
   fused *f = fused_of(e);
-  const char *name = a[index].string, *argument = e->op->schema[index].name;
   INVARIANT(f->n_groups < FUSED_GROUPS);
   if (!name) return fail(ST_OP_NULL, "%s is NULL, expected the name of a communicator", argument);
   EXPECT(name[0] && strlen(name) < COMM_NAME_BYTES, "%s has %zu characters, expected 1 to %d", argument, strlen(name),
@@ -133,18 +124,16 @@ status fused_group(executor *e, const op_arg *a, int index, comm **out) {
   return ST_OK;
 }
 
-/* The number of the operand that argument `index` is; there are no lists of tensors. */
-static int fused_operand_number(const executor *e, int index) {
-  int number = 0;
-  for (int i = 0; i < index; ++i) number += e->op->schema[i].kind == ARG_TENSOR;
-  return number;
+tensor fused_operand(const tensor *t, int operand) {
+  tensor own = *t;
+  own.data = place_of((unsigned)operand + 1, 0);
+  return own;
 }
 
-tensor fused_operand(const executor *e, const op_arg *a, int index) {
-  INVARIANT(e->op->schema[index].kind == ARG_TENSOR && a[index].tensor);
-  tensor t = *a[index].tensor;
-  t.data = place_of((unsigned)fused_operand_number(e, index) + 1, 0);
-  return t;
+const tensor *fused_optional(const tensor *t, int operand, tensor *room) {
+  if (!t) return NULL;
+  *room = fused_operand(t, operand);
+  return room;
 }
 
 /* Makes the tensor row-major with these dims. */

@@ -18,15 +18,15 @@
 /* Gives the executor a sequence without steps, which goes with it. */
 status fused_begin(executor *e);
 
-/* The communicator that the argument `index`, a string, names; the sequence has a reference. ST_OP_NULL,
+/* The communicator of that name; the sequence has a reference. argument: that of the call. ST_OP_NULL,
  * ST_OP_INVALID. */
-status fused_group(executor *e, const op_arg *a, int index, comm **out);
+status fused_group(executor *e, const char *name, const char *argument, comm **out);
 
-/* The index of the argument of that name, which may end in "Optional"; -1: the operator has none. */
-int fused_find(const op *o, const char *name);
+/* The tensor of the call that is the operand of this number. */
+tensor fused_operand(const tensor *t, int operand);
 
-/* The tensor that is argument `index` of the call, which is not absent. */
-tensor fused_operand(const executor *e, const op_arg *a, int index);
+/* The same where the tensor may be absent (NULL). *room: where it is put. */
+const tensor *fused_optional(const tensor *t, int operand, tensor *room);
 
 /* A contiguous tensor in the workspace. */
 tensor fused_temporary(executor *e, int dtype, const int64_t *dims, int rank);
@@ -37,34 +37,12 @@ tensor fused_reshaped(const tensor *t, const int64_t *dims, int rank);
 /* A view of the tensor whose dimension i is its dimension order[i]. */
 tensor fused_permuted(const tensor *t, const int *order);
 
-/* Adds a step that runs an operator. */
+/* Adds a step that runs an operator. Called by the functions of fused_steps.h, which is generated from the steps in
+ * ops/. */
 status fused_add_operator(executor *e, op *o, const op_arg *a);
 
 /* Adds a collective between contiguous tensors of one dtype. count: as in collective_call; 0: there is no step. */
 status fused_add_collective(executor *e, comm *c, comm_kind kind, const tensor *send, const tensor *receive,
                             int64_t count);
-
-/* Steps that several operators have: out = x1 @ x2 + bias, where the bias may be NULL or broadcast; to += addend, which
- * may be broadcast. */
-status fused_add_product(executor *e, const tensor *x1, const tensor *x2, const tensor *bias, const tensor *out);
-status fused_add_sum(executor *e, const tensor *to, const tensor *addend);
-
-/* ---- for tables of the operators that steps run ------------------------------------------------------------------ */
-
-#define FUSED_INPUT(called)                                                                                            \
-  { called, ARG_TENSOR, ARG_READ }
-#define FUSED_OPTIONAL(called)                                                                                         \
-  { called, ARG_TENSOR, ARG_READ | ARG_OPTIONAL }
-#define FUSED_OUTPUT(called)                                                                                           \
-  { called, ARG_TENSOR, ARG_WRITTEN }
-#define FUSED_NUMBER(called)                                                                                           \
-  { called, ARG_INT, ARG_READ }
-
-/* An operator: its name, prepare function, variant and array of arguments. */
-#define FUSED_OPERATOR(called, family, number, arguments)                                                              \
-  {                                                                                                                    \
-    .name = called, .function = "aclnn" called, .schema = arguments, .n_args = sizeof arguments / sizeof *arguments,   \
-    .variant = number, .prepare = family                                                                               \
-  }
 
 #endif

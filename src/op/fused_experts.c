@@ -4,17 +4,9 @@
  * tokens of width H for each of E experts, of which each rank has E / ep. What is split among the tp ranks is H or C,
  * as the shard type tells: 0 or 1. Tokens of one expert are ordered by ep rank, then (if C is split) by tp rank. */
 #include "kernel/families.h"
-#include "op/fused.h"
+#include "op/fused_steps.h"
 
 enum { SPLIT_HIDDEN, SPLIT_TOKENS };
-
-static const arg_schema copy_schema[] = {FUSED_OUTPUT("selfRef"), FUSED_INPUT("src")};
-static const arg_schema activation_schema[] = {FUSED_INPUT("y3"), FUSED_OUTPUT("y1")};
-static op copy_op = FUSED_OPERATOR("InplaceCopy", prepare_copy, 0, copy_schema);
-static op activations[] = {FUSED_OPERATOR("Gelu", prepare_elementwise, EW_gelu_tanh, activation_schema),
-                           FUSED_OPERATOR("Silu", prepare_elementwise, EW_silu, activation_schema),
-                           FUSED_OPERATOR("Relu", prepare_elementwise, EW_relu, activation_schema)};
-enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
 
 typedef struct {
   comm *ep, *tp;
@@ -24,18 +16,23 @@ typedef struct {
   bool splits_tokens;
 } experts;
 
-static status experts_world(executor *e, const op_arg *a, const char *group, const char *size, comm **c, int64_t *n) {
-  const int at = fused_find(e->op, size);
-  TRY(fused_group(e, a, fused_find(e->op, group), c));
-  *n = comm_n_ranks(*c);
-  EXPECT(a[at].integer == *n, "%s is %jd, expected %jd, the number of ranks of %s", e->op->schema[at].name,
-         (intmax_t)a[at].integer, (intmax_t)*n, group);
-  return ST_OK;
-}
+/* The arguments that both operators have. */
+typedef struct {
+  const tensor *x, *weight, *bias;
+  const char *group_ep, *group_tp;
+  int64_t ep_world_size, tp_world_size, shard_type;
+} experts_args;
 
-static status experts_copy(executor *e, const tensor *to, const tensor *from) {
-  const op_arg a[] = {{.tensor = to}, {.tensor = from}};
-  return fused_add_operator(e, &copy_op, a);
+#define EXPERTS_ARGS(a, shard)                                                                                         \
+  { (a)->x, (a)->weight, (a)->bias, (a)->group_ep, (a)->group_tp, (a)->ep_world_size, (a)->tp_world_size, shard }
+
+static status experts_world(executor *e, const char *name, const char *group, int64_t size, const char *size_name,
+                            comm **c, int64_t *n) {
+  TRY(fused_group(e, name, group, c));
+  *n = comm_n_ranks(*c);
+  EXPECT(size == *n, "%s is %jd, expected %jd, the number of ranks of %s", size_name, (intmax_t)size, (intmax_t)*n,
+         group);
+  return ST_OK;
 }
 
 /* Checks one of the tensors of three dimensions: its dtype, shape and density. */
@@ -47,18 +44,18 @@ static status experts_expect(const tensor *t, const char *name, int dtype, int64
 }
 
 /* Gets the groups, and checks what both operators have in common. `tokens`: the tensor that is [E, C, H] in part. */
-static status experts_begin(executor *e, const op_arg *a, const char *shard_type, const tensor *tokens,
+static status experts_begin(executor *e, const experts_args *a, const char *shard_type, const tensor *tokens,
                             const char *name, experts *x) {
-  const tensor *weight = a[1].tensor;
-  const int64_t shard = a[fused_find(e->op, shard_type)].integer;
+  const tensor *weight = a->weight;
+  const int64_t shard = a->shard_type;
   char text[SHAPE_TEXT];
   TRY(fused_begin(e));
-  TRY(op_expect_dtype(a[0].tensor, "x", DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
-  EXPECT(weight->dtype == a[0].tensor->dtype, "weight has dtype %s, expected %s, that of x", dtype_name(weight->dtype),
-         dtype_name(a[0].tensor->dtype));
+  TRY(op_expect_dtype(a->x, "x", DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
+  EXPECT(weight->dtype == a->x->dtype, "weight has dtype %s, expected %s, that of x", dtype_name(weight->dtype),
+         dtype_name(a->x->dtype));
   EXPECT(shard == SPLIT_HIDDEN || shard == SPLIT_TOKENS, "%s is %jd, expected 0 or 1", shard_type, (intmax_t)shard);
-  TRY(experts_world(e, a, "groupEp", "epWorldSize", &x->ep, &x->n_ep));
-  TRY(experts_world(e, a, "groupTp", "tpWorldSize", &x->tp, &x->n_tp));
+  TRY(experts_world(e, a->group_ep, "groupEp", a->ep_world_size, "epWorldSize", &x->ep, &x->n_ep));
+  TRY(experts_world(e, a->group_tp, "groupTp", a->tp_world_size, "tpWorldSize", &x->tp, &x->n_tp));
   EXPECT(x->ep != x->tp, "groupTp is that of groupEp, expected another");
   EXPECT(weight->rank == 3, "weight has shape %s, expected 3 dimensions", shape_text(weight->dims, weight->rank, text));
   EXPECT(tokens->rank == 3 && tokens->n > 0 && tokens->dims[0] == weight->dims[0] * x->n_ep,
@@ -74,17 +71,16 @@ static status experts_begin(executor *e, const op_arg *a, const char *shard_type
 
 /* The bias, [experts, width] or [experts, 1, width], as [experts, 1, width]; NULL: there is none. float16 has a bias of
  * float16, bfloat16 one of float32. */
-static status experts_bias(const executor *e, const op_arg *a, int64_t n_experts, int64_t width, tensor *room,
-                           const tensor **out) {
-  enum { BIAS = 2 };
-  const tensor *bias = a[BIAS].tensor;
+static status experts_bias(const experts_args *a, int64_t n_experts, int64_t width, tensor *room, const tensor **out) {
+  enum { BIAS = 2 }; /* its number among the operands */
+  const tensor *bias = a->bias;
   *out = NULL;
   if (!bias) return ST_OK;
-  const int dtype = a[0].tensor->dtype == ACL_BF16 ? ACL_FLOAT : ACL_FLOAT16;
+  const int dtype = a->x->dtype == ACL_BF16 ? ACL_FLOAT : ACL_FLOAT16;
   const int64_t two[] = {n_experts, width}, three[] = {n_experts, 1, width};
   EXPECT(bias->dtype == dtype, "biasOptional has dtype %s, expected %s", dtype_name(bias->dtype), dtype_name(dtype));
   TRY(op_expect_shape(bias, "biasOptional", bias->rank == 2 ? two : three, bias->rank == 2 ? 2 : 3));
-  *room = fused_operand(e, a, BIAS);
+  *room = fused_operand(bias, BIAS);
   if (bias->rank == 2) {
     room->rank = 3;
     room->dims[2] = width, room->strides[2] = bias->strides[1];
@@ -97,86 +93,89 @@ static status experts_bias(const executor *e, const op_arg *a, int64_t n_experts
 /* ---- AlltoAll, AllGather, GEMM ----------------------------------------------------------------------------------- */
 
 /* The tokens of this rank's experts, as the experts' left matrices: from the ranks of ep, then those of tp. */
-static status experts_gather(executor *e, const op_arg *a, const experts *x, const tensor *y2) {
+static status experts_gather(executor *e, const tensor *tokens, const experts *x, const tensor *y2) {
   enum { TP, EP, EXPERT, TOKEN, HIDDEN, N };
   static const int by_hidden[] = {EXPERT, EP, TOKEN, TP, HIDDEN}, by_tokens[] = {EXPERT, EP, TP, TOKEN, HIDDEN};
   const int64_t dims[N] = {x->n_tp, x->n_ep, x->experts, x->tokens, x->hidden};
-  const int dtype = a[0].tensor->dtype;
-  const tensor own = fused_operand(e, a, 0), received = fused_temporary(e, dtype, dims + EP, N - EP),
-               gathered = fused_temporary(e, dtype, dims, N),
+  const int dtype = tokens->dtype;
+  const tensor own = fused_operand(tokens, ALL_GATHER_EXPERTS_X),
+               received = fused_temporary(e, dtype, dims + EP, N - EP), gathered = fused_temporary(e, dtype, dims, N),
                ordered = fused_permuted(&gathered, x->splits_tokens ? by_tokens : by_hidden);
   const tensor to = fused_reshaped(y2, ordered.dims, N);
   TRY(fused_add_collective(e, x->ep, COMM_ALL_TO_ALL, &own, &received, own.n / x->n_ep));
   TRY(fused_add_collective(e, x->tp, COMM_ALL_GATHER, &received, &gathered, own.n));
-  return experts_copy(e, &to, &ordered);
+  return fused_add_InplaceCopy(e, &to, &ordered);
 }
 
-/* x, weight, biasOptional, groupEp, groupTp, epWorldSize, tpWorldSize, xShardType, actType, y1Out, y2OutOptional,
- * y3OutOptional. x: [E, C, H / tp] or [E, C / tp, H]; y2 = the tokens of this rank's experts; y3 = y2 @ weight + bias;
+typedef status add_activation(executor *e, const tensor *y3, const tensor *y1);
+static add_activation *const activations[] = {fused_add_Gelu, fused_add_Silu, fused_add_Relu};
+enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
+
+/* x: [E, C, H / tp] or [E, C / tp, H]; y2 = the tokens of this rank's experts; y3 = y2 @ weight + bias;
  * y1 = activation(y3). */
-status prepare_all_gather_experts(executor *e, const op_arg *a) {
-  enum { X, WEIGHT, ACTIVATION = 8, Y1, Y2, Y3 };
-  const tensor *weight = a[WEIGHT].tensor;
-  const int dtype = a[X].tensor->dtype;
-  const int64_t activation = a[ACTIVATION].integer;
+status prepare_all_gather_experts(executor *e, const all_gather_experts_args *a) {
+  const experts_args common = EXPERTS_ARGS(a, a->x_shard_type);
+  const tensor *weight = a->weight;
+  const int dtype = a->x->dtype;
+  const int64_t activation = a->act_type;
   experts x;
   tensor room;
   const tensor *bias;
-  TRY(experts_begin(e, a, "xShardType", a[X].tensor, "x", &x));
+  TRY(experts_begin(e, &common, "xShardType", a->x, "x", &x));
   EXPECT(activation >= 0 && activation <= N_ACTIVATIONS, "actType is %jd, expected 0 to %d", (intmax_t)activation,
          N_ACTIVATIONS);
-  EXPECT(a[X].tensor->contiguous, "x has gaps or exchanged dimensions, expected a contiguous tensor");
+  EXPECT(a->x->contiguous, "x has gaps or exchanged dimensions, expected a contiguous tensor");
   const int64_t k = x.hidden * (x.splits_tokens ? 1 : x.n_tp), width = weight->dims[2];
   TRY(op_expect_shape(weight, "weight", (const int64_t[]){x.experts, k, width}, 3));
-  TRY(experts_bias(e, a, x.experts, width, &room, &bias));
-  TRY(experts_expect(a[Y1].tensor, "y1Out", dtype, x.experts, x.rows, width));
-  if (a[Y2].tensor) TRY(experts_expect(a[Y2].tensor, "y2OutOptional", dtype, x.experts, x.rows, k));
-  if (a[Y3].tensor) TRY(experts_expect(a[Y3].tensor, "y3OutOptional", dtype, x.experts, x.rows, width));
+  TRY(experts_bias(&common, x.experts, width, &room, &bias));
+  TRY(experts_expect(a->y1_out, "y1Out", dtype, x.experts, x.rows, width));
+  if (a->y2_out) TRY(experts_expect(a->y2_out, "y2OutOptional", dtype, x.experts, x.rows, k));
+  if (a->y3_out) TRY(experts_expect(a->y3_out, "y3OutOptional", dtype, x.experts, x.rows, width));
   const int64_t left[] = {x.experts, x.rows, k}, right[] = {x.experts, x.rows, width};
-  const tensor y1 = fused_operand(e, a, Y1),
-               y2 = a[Y2].tensor ? fused_operand(e, a, Y2) : fused_temporary(e, dtype, left, 3),
-               y3 = a[Y3].tensor ? fused_operand(e, a, Y3)
+  const tensor y1 = fused_operand(a->y1_out, ALL_GATHER_EXPERTS_Y1_OUT),
+               y2 =
+                   a->y2_out ? fused_operand(a->y2_out, ALL_GATHER_EXPERTS_Y2_OUT) : fused_temporary(e, dtype, left, 3),
+               y3 = a->y3_out    ? fused_operand(a->y3_out, ALL_GATHER_EXPERTS_Y3_OUT)
                     : activation ? fused_temporary(e, dtype, right, 3)
                                  : y1,
-               factor = fused_operand(e, a, WEIGHT);
-  TRY(experts_gather(e, a, &x, &y2));
-  TRY(fused_add_product(e, &y2, &factor, bias, &y3));
-  const op_arg act[] = {{.tensor = &y3}, {.tensor = &y1}};
-  if (activation) return fused_add_operator(e, &activations[activation - 1], act);
-  return a[Y3].tensor ? experts_copy(e, &y1, &y3) : ST_OK;
+               factor = fused_operand(weight, ALL_GATHER_EXPERTS_WEIGHT);
+  TRY(experts_gather(e, a->x, &x, &y2));
+  TRY(fused_add_Matmul(e, &y2, &factor, bias, &y3, false, false));
+  if (activation) return activations[activation - 1](e, &y3, &y1);
+  return a->y3_out ? fused_add_InplaceCopy(e, &y1, &y3) : ST_OK;
 }
 
 /* ---- GEMM, ReduceScatter, AlltoAll ------------------------------------------------------------------------------- */
 
-/* x, weight, biasOptional, groupEp, groupTp, epWorldSize, tpWorldSize, yShardType, out. x @ weight is summed over the
- * tp ranks, each of which gets its part of H or C, and adds its bias; the tokens then return to the ep ranks that have
- * sent them. out: [E, C, H / tp] or [E, C / tp, H]. */
-status prepare_reduce_scatter_experts(executor *e, const op_arg *a) {
-  enum { X, WEIGHT, OUT = 8 };
+/* x @ weight is summed over the tp ranks, each of which gets its part of H or C, and adds its bias; the tokens then
+ * return to the ep ranks that have sent them. out: [E, C, H / tp] or [E, C / tp, H]. */
+status prepare_reduce_scatter_experts(executor *e, const reduce_scatter_experts_args *a) {
+  const experts_args common = EXPERTS_ARGS(a, a->y_shard_type);
   enum { TP, EP, EXPERT, TOKEN, HIDDEN, N }; /* the dimensions as they are sent */
   static const int by_hidden[] = {3, 1, 0, 2, 4}, by_tokens[] = {2, 1, 0, 3, 4};
-  const tensor *weight = a[WEIGHT].tensor, *out = a[OUT].tensor;
-  const int dtype = a[X].tensor->dtype;
+  const tensor *weight = a->weight, *out = a->out;
+  const int dtype = a->x->dtype;
   experts x;
   tensor room;
   const tensor *bias;
-  TRY(experts_begin(e, a, "yShardType", out, "out", &x));
+  TRY(experts_begin(e, &common, "yShardType", out, "out", &x));
   TRY(experts_expect(out, "out", dtype, out->dims[0], x.tokens, x.hidden));
   const int64_t width = x.hidden * (x.splits_tokens ? 1 : x.n_tp), k = weight->dims[1];
   TRY(op_expect_shape(weight, "weight", (const int64_t[]){x.experts, k, width}, 3));
-  TRY(op_expect_shape(a[X].tensor, "x", (const int64_t[]){x.experts, x.rows, k}, 3));
-  TRY(experts_bias(e, a, x.experts, x.hidden, &room, &bias));
+  TRY(op_expect_shape(a->x, "x", (const int64_t[]){x.experts, x.rows, k}, 3));
+  TRY(experts_bias(&common, x.experts, x.hidden, &room, &bias));
   const int64_t sums[] = {x.experts, x.rows, width}, sent[N] = {x.n_tp, x.n_ep, x.experts, x.tokens, x.hidden};
   const int64_t by_h[N] = {x.experts, x.n_ep, x.tokens, x.n_tp, x.hidden};
   const int64_t by_c[N] = {x.experts, x.n_ep, x.n_tp, x.tokens, x.hidden};
-  const tensor left = fused_operand(e, a, X), right = fused_operand(e, a, WEIGHT), to = fused_operand(e, a, OUT),
-               product = fused_temporary(e, dtype, sums, 3), ordered = fused_temporary(e, dtype, sent, N),
-               reduced = fused_temporary(e, dtype, sent + EP, N - EP),
+  const tensor left = fused_operand(a->x, REDUCE_SCATTER_EXPERTS_X),
+               right = fused_operand(weight, REDUCE_SCATTER_EXPERTS_WEIGHT),
+               to = fused_operand(out, REDUCE_SCATTER_EXPERTS_OUT), product = fused_temporary(e, dtype, sums, 3),
+               ordered = fused_temporary(e, dtype, sent, N), reduced = fused_temporary(e, dtype, sent + EP, N - EP),
                split = fused_reshaped(&product, x.splits_tokens ? by_c : by_h, N),
                permuted = fused_permuted(&split, x.splits_tokens ? by_tokens : by_hidden);
-  TRY(fused_add_product(e, &left, &right, NULL, &product));
-  TRY(experts_copy(e, &ordered, &permuted));
+  TRY(fused_add_Matmul(e, &left, &right, NULL, &product, false, false));
+  TRY(fused_add_InplaceCopy(e, &ordered, &permuted));
   TRY(fused_add_collective(e, x.tp, COMM_REDUCE_SCATTER, &ordered, &reduced, reduced.n));
-  if (bias) TRY(fused_add_sum(e, &reduced, bias));
+  if (bias) TRY(fused_add_Add(e, &reduced, bias));
   return fused_add_collective(e, x.ep, COMM_ALL_TO_ALL, &reduced, &to, reduced.n / x.n_ep);
 }

@@ -5,49 +5,12 @@
 #include <string.h>
 
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
-#include "op/fused.h"
-
-/* ---- the operators of the steps ---------------------------------------------------------------------------------- */
-
-static const arg_schema product_schema[] = {FUSED_INPUT("x1"),
-                                            FUSED_INPUT("x2"),
-                                            FUSED_OPTIONAL("bias"),
-                                            FUSED_OUTPUT("output"),
-                                            {"transpose_x1", ARG_BOOL, ARG_READ},
-                                            {"transpose_x2", ARG_BOOL, ARG_READ}};
-static const arg_schema quant_schema[] = {FUSED_INPUT("x1"),
-                                          FUSED_INPUT("x2"),
-                                          FUSED_INPUT("dequantScale"),
-                                          FUSED_OPTIONAL("offset"),
-                                          FUSED_OPTIONAL("pertokenScale"),
-                                          FUSED_OPTIONAL("bias"),
-                                          {"transposeX1", ARG_BOOL, ARG_READ},
-                                          {"transposeX2", ARG_BOOL, ARG_READ},
-                                          FUSED_OUTPUT("output")};
-static const arg_schema weight_quant_schema[] = {FUSED_INPUT("x1"),
-                                                 FUSED_INPUT("x2"),
-                                                 FUSED_INPUT("antiquantScale"),
-                                                 FUSED_OPTIONAL("antiquantOffset"),
-                                                 FUSED_OPTIONAL("quantScale"),
-                                                 FUSED_OPTIONAL("quantOffset"),
-                                                 FUSED_OPTIONAL("bias"),
-                                                 FUSED_NUMBER("antiquantGroupSize"),
-                                                 FUSED_OUTPUT("output")};
-static const arg_schema add_schema[] = {FUSED_INPUT("output"), FUSED_INPUT("x3"), FUSED_OUTPUT("output")};
-static const arg_schema add_rms_norm_schema[] = {
-    FUSED_INPUT("sum"),      FUSED_INPUT("residual"), FUSED_INPUT("gamma"), {"epsilon", ARG_FLOAT, ARG_READ},
-    FUSED_OUTPUT("normOut"), FUSED_OUTPUT("rstd"),    FUSED_OUTPUT("y")};
-
-static op product_op = FUSED_OPERATOR("Matmul", prepare_graph_matmul, 0, product_schema);
-static op quant_op = FUSED_OPERATOR("QuantMatmul", prepare_quant_matmul, 0, quant_schema);
-static op weight_quant_op = FUSED_OPERATOR("WeightQuantMatmul", prepare_weight_quant, 0, weight_quant_schema);
-static op add_op = FUSED_OPERATOR("Add", prepare_graph_sum, EW_add, add_schema);
-static op add_rms_norm_op = FUSED_OPERATOR("AddRmsNorm", prepare_add_rms_norm, ADD_RMS_NORM, add_rms_norm_schema);
+#include "op/fused_steps.h"
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-enum { X1, X2 }; /* the first arguments of all of these operators */
+/* The numbers of these operands in all of these operators. */
+enum { X1 = MATMUL_ALL_REDUCE_X1, X2 = MATMUL_ALL_REDUCE_X2, BIAS = MATMUL_ALL_REDUCE_BIAS };
 
 /* The dimensions of the product that a rank computes: [m, k] x [k, n]. */
 typedef struct {
@@ -57,21 +20,7 @@ typedef struct {
 
 static const uint64_t HALVES = DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16);
 
-static const tensor *matmul_argument(const executor *e, const op_arg *a, const char *name) {
-  const int index = fused_find(e->op, name);
-  return index < 0 ? NULL : a[index].tensor;
-}
-
-/* The same for a step; *room: where it is put. NULL: it is absent. */
-static const tensor *matmul_operand(const executor *e, const op_arg *a, const char *name, tensor *room) {
-  const int index = fused_find(e->op, name);
-  if (index < 0 || !a[index].tensor) return NULL;
-  *room = fused_operand(e, a, index);
-  return room;
-}
-
-static status matmul_expect_sum(const executor *e, const op_arg *a) {
-  const char *reduction = a[fused_find(e->op, "reduceOp")].string;
+static status matmul_expect_sum(const char *reduction) {
   if (!reduction) return fail(ST_OP_NULL, "reduceOp is NULL, expected \"sum\"");
   EXPECT(!strcmp(reduction, "sum"), "reduceOp is \"%.64s\", expected \"sum\"", reduction);
   return ST_OK;
@@ -90,8 +39,7 @@ static status matmul_expect(const tensor *t, const char *name, int dtype, const 
 }
 
 /* Checks the factors; x1 may be a stack of matrices, whose rows are then those of one. */
-static status matmul_factors(const executor *e, const op_arg *a, int most_dims, factors *f) {
-  const tensor *x1 = a[X1].tensor, *x2 = a[X2].tensor;
+static status matmul_factors(const tensor *x1, const tensor *x2, int most_dims, factors *f) {
   char text[SHAPE_TEXT];
   EXPECT(x1->rank >= 2 && x1->rank <= most_dims, "x1 has shape %s, expected 2%s dimensions",
          shape_text(x1->dims, x1->rank, text), most_dims > 2 ? " or 3" : "");
@@ -102,8 +50,8 @@ static status matmul_factors(const executor *e, const op_arg *a, int most_dims, 
   f->n = x2->dims[1];
   EXPECT(x2->dims[0] == f->k, "x2 has shape %s, expected %jd rows, as many as x1 has columns",
          shape_text(x2->dims, x2->rank, text), (intmax_t)f->k);
-  f->x1 = fused_operand(e, a, X1);
-  f->x2 = fused_operand(e, a, X2);
+  f->x1 = fused_operand(x1, X1);
+  f->x2 = fused_operand(x2, X2);
   if (x1->rank == 2) return ST_OK;
   TRY(matmul_expect_dense(x1, "x1"));
   f->x1 = fused_reshaped(&f->x1, (const int64_t[]){f->m, f->k}, 2);
@@ -112,84 +60,65 @@ static status matmul_factors(const executor *e, const op_arg *a, int most_dims, 
 
 typedef enum { PLAIN, QUANT, WEIGHT_QUANT } product_form;
 
-static product_form matmul_form(const op *o) {
-  return fused_find(o, "dequantScale") >= 0 ? QUANT : fused_find(o, "antiquantScale") >= 0 ? WEIGHT_QUANT : PLAIN;
-}
-
 /* Checks the dtypes of factors and bias. */
-static status matmul_expect_types(const executor *e, const op_arg *a) {
-  const product_form form = matmul_form(e->op);
-  const tensor *bias = matmul_argument(e, a, "bias");
-  TRY(op_expect_dtype(a[X1].tensor, "x1", form == QUANT ? DTYPE_BIT(ACL_INT8) : HALVES));
-  const int x1 = a[X1].tensor->dtype, x2 = form == PLAIN ? x1 : ACL_INT8, added = form == QUANT ? ACL_INT32 : x1;
-  EXPECT(a[X2].tensor->dtype == x2, "x2 has dtype %s, expected %s", dtype_name(a[X2].tensor->dtype), dtype_name(x2));
+static status matmul_expect_types(product_form form, const tensor *x1, const tensor *x2, const tensor *bias) {
+  TRY(op_expect_dtype(x1, "x1", form == QUANT ? DTYPE_BIT(ACL_INT8) : HALVES));
+  const int right = form == PLAIN ? x1->dtype : ACL_INT8, added = form == QUANT ? ACL_INT32 : x1->dtype;
+  EXPECT(x2->dtype == right, "x2 has dtype %s, expected %s", dtype_name(x2->dtype), dtype_name(right));
   EXPECT(!bias || bias->dtype == added, "bias has dtype %s, expected %s", dtype_name(bias->dtype), dtype_name(added));
   return ST_OK;
 }
 
 /* ---- the product ------------------------------------------------------------------------------------------------- */
 
-status fused_add_sum(executor *e, const tensor *to, const tensor *addend) {
-  const op_arg a[] = {{.tensor = to}, {.tensor = addend}, {.tensor = to}};
-  return fused_add_operator(e, &add_op, a);
+/* Adds the step x1 @ x2 + bias. out: [m, n]. */
+static status matmul_add_product(executor *e, const factors *f, const tensor *bias, const tensor *out) {
+  tensor room;
+  if (bias) TRY(op_expect_shape(bias, "bias", &f->n, 1));
+  return fused_add_Matmul(e, &f->x1, &f->x2, fused_optional(bias, BIAS, &room), out, false, false);
 }
 
-status fused_add_product(executor *e, const tensor *x1, const tensor *x2, const tensor *bias, const tensor *out) {
-  const op_arg a[] = {{.tensor = x1}, {.tensor = x2}, {.tensor = bias}, {.tensor = out}, {0}, {0}};
-  return fused_add_operator(e, &product_op, a);
+static status matmul_add_quant(executor *e, const matmul_all_reduce_args *a, const factors *f, const tensor *bias,
+                               const tensor *out) {
+  tensor row_scale;
+  const tensor scale = fused_operand(a->dequant_scale, a->view.dequant_scale);
+  return fused_add_QuantMatmul(e, &f->x1, &f->x2, &scale, NULL,
+                               fused_optional(a->pertoken_scale, MATMUL_ALL_REDUCE_PERTOKEN_SCALE, &row_scale), bias,
+                               false, false, out);
 }
 
-static status matmul_add_quant(executor *e, const op_arg *a, const factors *f, const tensor *bias, const tensor *out) {
-  tensor scale, row_scale;
-  const op_arg step[] = {{.tensor = &f->x1},
-                         {.tensor = &f->x2},
-                         {.tensor = matmul_operand(e, a, "dequantScale", &scale)},
-                         {.tensor = NULL},
-                         {.tensor = matmul_operand(e, a, "pertokenScale", &row_scale)},
-                         {.tensor = bias},
-                         {.boolean = false},
-                         {.boolean = false},
-                         {.tensor = out}};
-  return fused_add_operator(e, &quant_op, step);
-}
-
-static status matmul_add_weight_quant(executor *e, const op_arg *a, const factors *f, const tensor *bias,
-                                      const tensor *out) {
-  tensor scale, offset;
-  const op_arg step[] = {{.tensor = &f->x1},
-                         {.tensor = &f->x2},
-                         {.tensor = matmul_operand(e, a, "antiquantScale", &scale)},
-                         {.tensor = matmul_operand(e, a, "antiquantOffset", &offset)},
-                         {.tensor = NULL},
-                         {.tensor = NULL},
-                         {.tensor = bias},
-                         {.integer = a[fused_find(e->op, "antiquantGroupSize")].integer},
-                         {.tensor = out}};
+static status matmul_add_weight_quant(executor *e, const matmul_all_reduce_args *a, const factors *f,
+                                      const tensor *bias, const tensor *out) {
+  tensor offset;
+  const tensor scale = fused_operand(a->antiquant_scale, MATMUL_ALL_REDUCE_ANTIQUANT_SCALE);
   EXPECT(out->dtype == f->x1.dtype, "the result has dtype %s, expected %s, that of x1", dtype_name(out->dtype),
          dtype_name(f->x1.dtype));
-  return fused_add_operator(e, &weight_quant_op, step);
-}
-
-/* Adds the step x1 @ x2 + bias, in whichever form the operator has. out: [m, n]. */
-static status matmul_add_product(executor *e, const op_arg *a, const factors *f, const tensor *out) {
-  tensor room;
-  const tensor *bias = matmul_operand(e, a, "bias", &room);
-  if (bias) TRY(op_expect_shape(bias, "bias", &f->n, 1));
-  switch (matmul_form(e->op)) {
-  case QUANT: return matmul_add_quant(e, a, f, bias, out);
-  case WEIGHT_QUANT: return matmul_add_weight_quant(e, a, f, bias, out);
-  default: return fused_add_product(e, &f->x1, &f->x2, bias, out);
-  }
+  return fused_add_WeightQuantMatmul(e, &f->x1, &f->x2, &scale,
+                                     fused_optional(a->antiquant_offset, MATMUL_ALL_REDUCE_ANTIQUANT_OFFSET, &offset),
+                                     NULL, NULL, bias, a->antiquant_group_size, out);
 }
 
 /* ---- AllReduce --------------------------------------------------------------------------------------------------- */
 
+static product_form matmul_form(const matmul_all_reduce_args *a) {
+  return a->dequant_scale ? QUANT : a->antiquant_scale ? WEIGHT_QUANT : PLAIN;
+}
+
+/* Adds the step x1 @ x2 + bias, in whichever form the operator has. out: [m, n]. */
+static status matmul_add_form(executor *e, const matmul_all_reduce_args *a, const factors *f, const tensor *out) {
+  tensor room;
+  if (matmul_form(a) == PLAIN) return matmul_add_product(e, f, a->bias, out);
+  const tensor *bias = fused_optional(a->bias, BIAS, &room);
+  if (bias) TRY(op_expect_shape(bias, "bias", &f->n, 1));
+  return matmul_form(a) == QUANT ? matmul_add_quant(e, a, f, bias, out) : matmul_add_weight_quant(e, a, f, bias, out);
+}
+
 /* output = AllReduce(product + x3) */
-static status matmul_plan_output(executor *e, const op_arg *a, const factors *f, comm *c) {
-  const int at = fused_find(e->op, "output");
-  const tensor *x1 = a[X1].tensor, *given = a[at].tensor;
-  tensor output = fused_operand(e, a, at), room;
-  const tensor *x3 = matmul_operand(e, a, "x3", &room);
+static status matmul_plan_output(executor *e, const matmul_all_reduce_args *a, const factors *f, comm *c) {
+  const tensor *x1 = a->x1, *given = a->output;
+  const tensor output = fused_operand(given, a->view.output);
+  tensor room;
+  const tensor *x3 = fused_optional(a->x3, a->view.x3, &room);
   int64_t dims[3];
   for (int d = 0; d + 1 < x1->rank; ++d) dims[d] = x1->dims[d];
   dims[x1->rank - 1] = f->n;
@@ -203,100 +132,95 @@ static status matmul_plan_output(executor *e, const op_arg *a, const factors *f,
   }
   if (!given->n) return ST_OK;
   const tensor product = fused_reshaped(&output, (const int64_t[]){f->m, f->n}, 2);
-  TRY(matmul_add_product(e, a, f, &product));
-  if (x3) TRY(fused_add_sum(e, &output, x3));
+  TRY(matmul_add_form(e, a, f, &product));
+  if (x3) TRY(fused_add_Add(e, &output, x3));
   return fused_add_collective(e, c, COMM_ALL_REDUCE, &output, &output, given->n);
 }
 
 /* y = AllReduce(product) + residual; normOut = RmsNorm(y) * gamma. In the in-place forms y is residual. */
-static status matmul_plan_norm(executor *e, const op_arg *a, const factors *f, comm *c) {
-  const bool in_place = fused_find(e->op, "y") < 0;
-  const char *const names[] = {"residual", in_place ? "residual" : "y", "normOut"};
+static status matmul_plan_norm(executor *e, const matmul_all_reduce_args *a, const factors *f, comm *c) {
+  const tensor *residual = a->residual, *y = a->y ? a->y : residual;
   const int64_t dims[] = {f->m, f->n}, row_dims[] = {f->m, 1};
-  const tensor *residual = matmul_argument(e, a, "residual");
-  tensor rows[3], gamma;
   char text[SHAPE_TEXT];
   EXPECT(residual->rank >= 2 && residual->rank <= 3 && residual->dims[residual->rank - 1] == f->n &&
              residual->n == f->m * f->n,
          "residual has shape %s, expected [.., %jd] with %jd rows, as x1 @ x2 has",
          shape_text(residual->dims, residual->rank, text), (intmax_t)f->n, (intmax_t)f->m);
   TRY(op_expect_dtype(residual, "residual", HALVES));
-  for (int i = 0; i < 3; ++i) {
-    const int at = fused_find(e->op, names[i]);
-    TRY(matmul_expect(a[at].tensor, names[i], residual->dtype, residual->dims, residual->rank));
-    rows[i] = fused_operand(e, a, at);
-    rows[i] = fused_reshaped(&rows[i], dims, 2);
-  }
-  matmul_operand(e, a, "gamma", &gamma);
-  TRY(op_expect_shape(&gamma, "gamma", &f->n, 1));
+  TRY(matmul_expect(residual, "residual", residual->dtype, residual->dims, residual->rank));
+  TRY(matmul_expect(y, a->y ? "y" : "residual", residual->dtype, residual->dims, residual->rank));
+  TRY(matmul_expect(a->norm_out, "normOut", residual->dtype, residual->dims, residual->rank));
+  TRY(op_expect_shape(a->gamma, "gamma", &f->n, 1));
   if (!residual->n) return ST_OK;
+  const tensor residual_at = fused_operand(residual, a->view.residual),
+               y_at = fused_operand(y, a->y ? a->view.y : a->view.residual),
+               norm_at = fused_operand(a->norm_out, a->view.norm_out), gamma = fused_operand(a->gamma, a->view.gamma);
+  const tensor residual_rows = fused_reshaped(&residual_at, dims, 2), y_rows = fused_reshaped(&y_at, dims, 2),
+               norm_rows = fused_reshaped(&norm_at, dims, 2);
   const tensor product = fused_temporary(e, residual->dtype, dims, 2),
                rstd = fused_temporary(e, ACL_FLOAT, row_dims, 2);
-  TRY(matmul_add_product(e, a, f, &product));
+  TRY(matmul_add_form(e, a, f, &product));
   TRY(fused_add_collective(e, c, COMM_ALL_REDUCE, &product, &product, product.n));
-  const op_arg norm[] = {
-      {.tensor = &product}, {.tensor = &rows[0]}, {.tensor = &gamma},  {.real = a[fused_find(e->op, "epsilon")].real},
-      {.tensor = &rows[2]}, {.tensor = &rstd},    {.tensor = &rows[1]}};
-  return fused_add_operator(e, &add_rms_norm_op, norm);
+  return fused_add_AddRmsNorm(e, &product, &residual_rows, &gamma, a->epsilon, &norm_rows, &rstd, &y_rows);
 }
 
 /* The operators differ in which of these arguments they have: bias, x3, dequantScale and pertokenScale, or
  * antiquantScale, antiquantOffset and antiquantGroupSize; and output, or residual, gamma, epsilon, [y,] normOut. */
-status prepare_matmul_all_reduce(executor *e, const op_arg *a) {
+status prepare_matmul_all_reduce(executor *e, const matmul_all_reduce_args *a) {
   factors f;
   comm *c;
   TRY(fused_begin(e));
-  TRY(matmul_factors(e, a, 3, &f));
-  TRY(matmul_expect_types(e, a));
-  TRY(matmul_expect_sum(e, a));
-  TRY(fused_group(e, a, fused_find(e->op, "group"), &c));
-  return fused_find(e->op, "residual") < 0 ? matmul_plan_output(e, a, &f, c) : matmul_plan_norm(e, a, &f, c);
+  TRY(matmul_factors(a->x1, a->x2, 3, &f));
+  TRY(matmul_expect_types(matmul_form(a), a->x1, a->x2, a->bias));
+  TRY(matmul_expect_sum(a->reduce_op));
+  TRY(fused_group(e, a->group, "group", &c));
+  return a->residual ? matmul_plan_norm(e, a, &f, c) : matmul_plan_output(e, a, &f, c);
 }
 
 /* ---- AllGather, ReduceScatter ------------------------------------------------------------------------------------ */
 
-/* x1, x2, bias, group, gatherIndex, commTurn, streamMode, output, gatherOut: output = AllGather(x1) @ x2 + bias. The
- * rows of x1 are gathered in the order of ranks, in gatherOut or, where that is absent or empty, in the workspace. */
-status prepare_all_gather_matmul(executor *e, const op_arg *a) {
-  enum { GROUP = 3, GATHER_INDEX, OUTPUT_AT = 7, GATHER_OUT };
-  const tensor *gather_out = a[GATHER_OUT].tensor;
+/* output = AllGather(x1) @ x2 + bias. The rows of x1 are gathered in the order of ranks, in gatherOut or, where that is
+ * absent or empty, in the workspace. */
+status prepare_all_gather_matmul(executor *e, const all_gather_matmul_args *a) {
+  const tensor *gather_out = a->gather_out;
   factors f;
   comm *c;
   TRY(fused_begin(e));
-  TRY(matmul_factors(e, a, 2, &f));
-  TRY(matmul_expect_types(e, a));
-  EXPECT(a[GATHER_INDEX].integer == 0, "gatherIndex is %jd, expected 0", (intmax_t)a[GATHER_INDEX].integer);
-  TRY(matmul_expect_dense(a[X1].tensor, "x1"));
-  TRY(fused_group(e, a, GROUP, &c));
+  TRY(matmul_factors(a->x1, a->x2, 2, &f));
+  TRY(matmul_expect_types(PLAIN, a->x1, a->x2, a->bias));
+  EXPECT(a->gather_index == 0, "gatherIndex is %jd, expected 0", (intmax_t)a->gather_index);
+  TRY(matmul_expect_dense(a->x1, "x1"));
+  TRY(fused_group(e, a->group, "group", &c));
   const int64_t m = f.m * comm_n_ranks(c), gathered_dims[] = {m, f.k}, dims[] = {m, f.n};
-  const int dtype = a[X1].tensor->dtype;
-  const tensor output = fused_operand(e, a, OUTPUT_AT), x1 = f.x1;
+  const int dtype = a->x1->dtype;
+  const tensor output = fused_operand(a->output, ALL_GATHER_MATMUL_OUTPUT), x1 = f.x1;
   EXPECT(output.dtype == dtype, "output has dtype %s, expected %s, that of x1", dtype_name(output.dtype),
          dtype_name(dtype));
   TRY(op_expect_shape(&output, "output", dims, 2));
   const bool is_wanted = gather_out && (gather_out->n || gather_out->rank == 2);
   if (is_wanted) TRY(matmul_expect(gather_out, "gatherOut", dtype, gathered_dims, 2));
-  f.x1 = is_wanted ? fused_operand(e, a, GATHER_OUT) : fused_temporary(e, dtype, gathered_dims, 2);
+  f.x1 =
+      is_wanted ? fused_operand(gather_out, ALL_GATHER_MATMUL_GATHER_OUT) : fused_temporary(e, dtype, gathered_dims, 2);
   TRY(fused_add_collective(e, c, COMM_ALL_GATHER, &x1, &f.x1, f.m * f.k));
-  return output.n ? matmul_add_product(e, a, &f, &output) : ST_OK;
+  return output.n ? matmul_add_product(e, &f, a->bias, &output) : ST_OK;
 }
 
-/* x1, x2, bias, group, reduceOp, commTurn, streamMode, output: output = ReduceScatter(x1 @ x2 + bias), by rows. */
-status prepare_matmul_reduce_scatter(executor *e, const op_arg *a) {
-  enum { GROUP = 3, OUTPUT_AT = 7 };
+/* output = ReduceScatter(x1 @ x2 + bias), by rows. */
+status prepare_matmul_reduce_scatter(executor *e, const matmul_reduce_scatter_args *a) {
   factors f;
   comm *c;
   TRY(fused_begin(e));
-  TRY(matmul_factors(e, a, 2, &f));
-  TRY(matmul_expect_types(e, a));
-  TRY(matmul_expect_sum(e, a));
-  TRY(fused_group(e, a, GROUP, &c));
+  TRY(matmul_factors(a->x1, a->x2, 2, &f));
+  TRY(matmul_expect_types(PLAIN, a->x1, a->x2, a->bias));
+  TRY(matmul_expect_sum(a->reduce_op));
+  TRY(fused_group(e, a->group, "group", &c));
   const int64_t n_ranks = comm_n_ranks(c), dims[] = {f.m, f.n}, part_dims[] = {f.m / n_ranks, f.n};
   EXPECT(f.m % n_ranks == 0, "x1 has %jd rows, expected a multiple of %jd, the number of ranks", (intmax_t)f.m,
          (intmax_t)n_ranks);
-  TRY(matmul_expect(a[OUTPUT_AT].tensor, "output", a[X1].tensor->dtype, part_dims, 2));
-  if (!a[OUTPUT_AT].tensor->n) return ST_OK;
-  const tensor product = fused_temporary(e, a[X1].tensor->dtype, dims, 2), output = fused_operand(e, a, OUTPUT_AT);
-  TRY(matmul_add_product(e, a, &f, &product));
+  TRY(matmul_expect(a->output, "output", a->x1->dtype, part_dims, 2));
+  if (!a->output->n) return ST_OK;
+  const tensor product = fused_temporary(e, a->x1->dtype, dims, 2),
+               output = fused_operand(a->output, MATMUL_REDUCE_SCATTER_OUTPUT);
+  TRY(matmul_add_product(e, &f, a->bias, &product));
   return fused_add_collective(e, c, COMM_REDUCE_SCATTER, &product, &output, output.n);
 }

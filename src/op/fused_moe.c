@@ -7,37 +7,22 @@
 
 #include "kernel/families.h"
 #include "kernel/moe/distribute.h"
-#include "op/fused.h"
+#include "op/fused_steps.h"
 
-/* Which ARG_ANY is: a moe_layout. */
-#define LAYOUT                                                                                                         \
-  { "layout", ARG_ANY, ARG_READ }
+/* The arguments that both operators have. */
+typedef struct {
+  const tensor *expert_ids, *x_active_mask;
+  const char *group_ep;
+  int64_t ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, expert_shard_type, shared_expert_num,
+      shared_expert_rank_num, global_bs;
+} moe_args;
 
-static const arg_schema pack_schema[] = {FUSED_INPUT("x"), FUSED_INPUT("expertIds"), FUSED_OPTIONAL("expertScales"),
-                                         FUSED_OUTPUT("block"), LAYOUT};
-static const arg_schema route_schema[] = {FUSED_INPUT("blocks"),
-                                          FUSED_OPTIONAL("scales"),
-                                          FUSED_OUTPUT("expandX"),
-                                          {"dynamicScales", ARG_TENSOR, ARG_WRITTEN | ARG_OPTIONAL},
-                                          FUSED_OUTPUT("expandIdx"),
-                                          FUSED_OUTPUT("expertTokenNums"),
-                                          FUSED_OUTPUT("epRecvCounts"),
-                                          {"expandScales", ARG_TENSOR, ARG_WRITTEN | ARG_OPTIONAL},
-                                          LAYOUT};
-static const arg_schema return_schema[] = {FUSED_INPUT("expandX"), FUSED_INPUT("epSendCounts"),
-                                           FUSED_OUTPUT("outgoing"), LAYOUT};
-static const arg_schema sum_schema[] = {FUSED_INPUT("incoming"),     FUSED_INPUT("expertIds"), FUSED_INPUT("expandIdx"),
-                                        FUSED_INPUT("expertScales"), FUSED_OUTPUT("x"),        LAYOUT};
-static const arg_schema dense_schema[] = {FUSED_OUTPUT("selfRef"), FUSED_INPUT("src")};
-static op pack_op = FUSED_OPERATOR("MoePack", prepare_moe_pack, 0, pack_schema);
-static op route_op = FUSED_OPERATOR("MoeRoute", prepare_moe_route, 0, route_schema);
-static op return_op = FUSED_OPERATOR("MoeReturn", prepare_moe_return, 0, return_schema);
-static op sum_op = FUSED_OPERATOR("MoeSum", prepare_moe_sum, 0, sum_schema);
-static op dense_op = FUSED_OPERATOR("InplaceCopy", prepare_copy, 0, dense_schema);
-
-static int64_t moe_number(const executor *e, const op_arg *a, const char *name) {
-  return a[fused_find(e->op, name)].integer;
-}
+#define MOE_ARGS(a)                                                                                                    \
+  {                                                                                                                    \
+    (a)->expert_ids, (a)->x_active_mask, (a)->group_ep, (a)->ep_world_size, (a)->ep_rank_id, (a)->moe_expert_num,      \
+        (a)->tp_world_size, (a)->expert_shard_type, (a)->shared_expert_num, (a)->shared_expert_rank_num,               \
+        (a)->global_bs                                                                                                 \
+  }
 
 /* Checks a tensor of tokens, whose width is not known yet. */
 static status moe_expect_rows(const tensor *t, const char *name) {
@@ -49,23 +34,15 @@ static status moe_expect_rows(const tensor *t, const char *name) {
 }
 
 /* Fails unless a number is in a range. */
-static status moe_expect(const executor *e, const op_arg *a, const char *name, int64_t least, int64_t most) {
-  const int64_t value = moe_number(e, a, name);
+static status moe_expect(int64_t value, const char *name, int64_t least, int64_t most) {
   EXPECT(value >= least && value <= most, "%s is %jd, expected %jd to %jd", name, (intmax_t)value, (intmax_t)least,
          (intmax_t)most);
   return ST_OK;
 }
 
-/* Arguments that CANN reserves, or that would need what is not supported, must be absent. */
-static status moe_expect_absent(const executor *e, const op_arg *a, const char *name) {
-  EXPECT(!a[fused_find(e->op, name)].tensor, "%s is a tensor, expected none", name);
-  return ST_OK;
-}
-
 /* Checks a tensor of two dimensions or one (columns -1), which may have more rows than `rows`. */
-static status moe_expect_tensor(const executor *e, const op_arg *a, const char *name, int dtype, int64_t rows,
-                                int64_t columns, bool exact) {
-  const tensor *t = a[fused_find(e->op, name)].tensor;
+static status moe_expect_tensor(const tensor *t, const char *name, int dtype, int64_t rows, int64_t columns,
+                                bool exact) {
   char text[SHAPE_TEXT], wanted[64];
   const int rank = columns < 0 ? 1 : 2;
   snprintf(wanted, sizeof wanted, columns < 0 ? "[%jd]" : "[%jd, %jd]", (intmax_t)rows, (intmax_t)columns);
@@ -76,41 +53,38 @@ static status moe_expect_tensor(const executor *e, const op_arg *a, const char *
   return ST_OK;
 }
 
-static status moe_expect_dense(const executor *e, const op_arg *a, const char *name) {
-  const tensor *t = a[fused_find(e->op, name)].tensor;
+static status moe_expect_dense(const tensor *t, const char *name) {
   EXPECT(!t || t->contiguous, "%s has gaps or exchanged dimensions, expected a contiguous tensor", name);
   return ST_OK;
 }
 
-/* An input for a step, contiguous: the argument itself, or a copy of it, which is a step of its own. */
-static status moe_dense(executor *e, const op_arg *a, const char *name, tensor *out) {
-  *out = fused_operand(e, a, fused_find(e->op, name));
+/* An input for a step, contiguous: the operand itself, or a copy of it, which is a step of its own. */
+static status moe_dense(executor *e, const tensor *t, int operand, tensor *out) {
+  *out = fused_operand(t, operand);
   if (out->contiguous) return ST_OK;
   const tensor from = *out;
   *out = fused_temporary(e, from.dtype, from.dims, from.rank);
-  const op_arg copy[] = {{.tensor = out}, {.tensor = &from}};
-  return fused_add_operator(e, &dense_op, copy);
+  return fused_add_InplaceCopy(e, out, &from);
 }
 
 /* The numbers that both operators have, and the group. tokens, choices: of expertIds. */
-static status moe_begin_layout(executor *e, const op_arg *a, moe_layout *l, comm **c) {
-  const tensor *ids = a[fused_find(e->op, "expertIds")].tensor;
+static status moe_begin_layout(executor *e, const moe_args *a, moe_layout *l, comm **c) {
+  const tensor *ids = a->expert_ids;
   char text[SHAPE_TEXT];
   TRY(fused_begin(e));
   TRY(op_expect_dtype(ids, "expertIds", DTYPE_BIT(ACL_INT32)));
   EXPECT(ids->rank == 2 && ids->dims[1] > 0, "expertIds has shape %s, expected 2 dimensions, the second not 0",
          shape_text(ids->dims, ids->rank, text));
-  TRY(fused_group(e, a, fused_find(e->op, "groupEp"), c));
-  const int64_t n = comm_n_ranks(*c), n_experts = moe_number(e, a, "moeExpertNum");
-  const int64_t global = moe_number(e, a, "globalBs");
-  TRY(moe_expect(e, a, "epWorldSize", n, n));
-  TRY(moe_expect(e, a, "epRankId", comm_rank(*c), comm_rank(*c)));
-  TRY(moe_expect(e, a, "tpWorldSize", 0, 1));
-  TRY(moe_expect(e, a, "expertShardType", 0, 0));
-  TRY(moe_expect(e, a, "sharedExpertRankNum", 0, n - 1));
-  const int64_t n_shared = moe_number(e, a, "sharedExpertRankNum");
+  TRY(fused_group(e, a->group_ep, "groupEp", c));
+  const int64_t n = comm_n_ranks(*c), n_experts = a->moe_expert_num, global = a->global_bs;
+  TRY(moe_expect(a->ep_world_size, "epWorldSize", n, n));
+  TRY(moe_expect(a->ep_rank_id, "epRankId", comm_rank(*c), comm_rank(*c)));
+  TRY(moe_expect(a->tp_world_size, "tpWorldSize", 0, 1));
+  TRY(moe_expect(a->expert_shard_type, "expertShardType", 0, 0));
+  TRY(moe_expect(a->shared_expert_rank_num, "sharedExpertRankNum", 0, n - 1));
+  const int64_t n_shared = a->shared_expert_rank_num;
   if (n_shared) {
-    TRY(moe_expect(e, a, "sharedExpertNum", 1, 1));
+    TRY(moe_expect(a->shared_expert_num, "sharedExpertNum", 1, 1));
     EXPECT(n % n_shared == 0, "sharedExpertRankNum is %jd, expected a divisor of %jd", (intmax_t)n_shared, (intmax_t)n);
   }
   EXPECT(n_experts > 0 && n_experts % (n - n_shared) == 0, "moeExpertNum is %jd, expected a multiple of %jd",
@@ -126,7 +100,8 @@ static status moe_begin_layout(executor *e, const op_arg *a, moe_layout *l, comm
                     .max_tokens = global ? global / n : ids->dims[0],
                     .choices = ids->dims[1],
                     .shared_scales = n_shared > 0};
-  return moe_expect_absent(e, a, "xActiveMask");
+  EXPECT(!a->x_active_mask, "xActiveMask is a tensor, expected none"); /* it would need what is not supported */
+  return ST_OK;
 }
 
 /* Rows of expandX that this rank can need. */
@@ -136,112 +111,98 @@ static int64_t moe_rows(const moe_layout *l) {
 
 /* ---- dispatch ---------------------------------------------------------------------------------------------------- */
 
-static status dispatch_check(const executor *e, const op_arg *a, const moe_layout *l) {
+static status dispatch_check(const moe_dispatch_args *a, const moe_layout *l) {
   const int64_t rows = moe_rows(l), n_own = moe_own_experts(l), n_experts = (l->n_ranks - l->n_shared) * l->n_local;
-  TRY(moe_expect_tensor(e, a, "x", l->dtype, l->n_tokens, l->width, true));
-  TRY(moe_expect_tensor(e, a, "expandX", l->quantises ? ACL_INT8 : l->dtype, rows, l->width, false));
-  TRY(moe_expect_tensor(e, a, "expandIdx", ACL_INT32, l->n_tokens * l->choices, -1, false));
-  TRY(moe_expect_tensor(e, a, "expertTokenNums", ACL_INT64, n_own, -1, false));
-  TRY(moe_expect_tensor(e, a, "epRecvCounts", ACL_INT32, n_own * l->n_ranks, -1, false));
+  TRY(moe_expect_tensor(a->x, "x", l->dtype, l->n_tokens, l->width, true));
+  TRY(moe_expect_tensor(a->expand_x, "expandX", l->quantises ? ACL_INT8 : l->dtype, rows, l->width, false));
+  TRY(moe_expect_tensor(a->expand_idx, "expandIdx", ACL_INT32, l->n_tokens * l->choices, -1, false));
+  TRY(moe_expect_tensor(a->expert_token_nums, "expertTokenNums", ACL_INT64, n_own, -1, false));
+  TRY(moe_expect_tensor(a->ep_recv_counts, "epRecvCounts", ACL_INT32, n_own * l->n_ranks, -1, false));
   if (l->quantises) {
-    if (!a[fused_find(e->op, "dynamicScales")].tensor)
-      return fail(ST_OP_NULL, "dynamicScales is NULL, expected a tensor as quantMode is 2");
-    TRY(moe_expect_tensor(e, a, "dynamicScales", ACL_FLOAT, rows, -1, false));
+    if (!a->dynamic_scales) return fail(ST_OP_NULL, "dynamicScales is NULL, expected a tensor as quantMode is 2");
+    TRY(moe_expect_tensor(a->dynamic_scales, "dynamicScales", ACL_FLOAT, rows, -1, false));
   }
-  if (a[fused_find(e->op, "scales")].tensor) {
+  if (a->scales) {
     EXPECT(l->quantises, "scales is a tensor, expected none as quantMode is 0");
-    TRY(moe_expect_tensor(e, a, "scales", ACL_FLOAT, l->shared_scales + n_experts, l->width, true));
+    TRY(moe_expect_tensor(a->scales, "scales", ACL_FLOAT, l->shared_scales + n_experts, l->width, true));
   }
-  if (a[fused_find(e->op, "expertScales")].tensor) {
-    TRY(moe_expect_tensor(e, a, "expertScales", ACL_FLOAT, l->n_tokens, l->choices, true));
-    if (a[fused_find(e->op, "expandScales")].tensor)
-      TRY(moe_expect_tensor(e, a, "expandScales", ACL_FLOAT, rows, -1, false));
+  if (a->expert_scales) {
+    TRY(moe_expect_tensor(a->expert_scales, "expertScales", ACL_FLOAT, l->n_tokens, l->choices, true));
+    if (a->expand_scales) TRY(moe_expect_tensor(a->expand_scales, "expandScales", ACL_FLOAT, rows, -1, false));
   }
-  static const char *const written[] = {"expandX",         "dynamicScales", "expandIdx",
-                                        "expertTokenNums", "epRecvCounts",  "expandScales"};
-  for (size_t i = 0; i < sizeof written / sizeof *written; ++i) TRY(moe_expect_dense(e, a, written[i]));
+  TRY(moe_expect_dense(a->expand_x, "expandX"));
+  TRY(moe_expect_dense(a->dynamic_scales, "dynamicScales"));
+  TRY(moe_expect_dense(a->expand_idx, "expandIdx"));
+  TRY(moe_expect_dense(a->expert_token_nums, "expertTokenNums"));
+  TRY(moe_expect_dense(a->ep_recv_counts, "epRecvCounts"));
+  TRY(moe_expect_dense(a->expand_scales, "expandScales"));
   return ST_OK;
 }
 
-/* The argument for a step; NULL: it is absent or not wanted. */
-static const tensor *dispatch_output(const executor *e, const op_arg *a, const char *name, bool wanted, tensor *room) {
-  const int at = fused_find(e->op, name);
-  if (!wanted || !a[at].tensor) return NULL;
-  *room = fused_operand(e, a, at);
-  return room;
-}
-
-status prepare_moe_dispatch(executor *e, const op_arg *a) {
+status prepare_moe_dispatch(executor *e, const moe_dispatch_args *a) {
+  const moe_args common = MOE_ARGS(a);
   moe_layout l;
   comm *c;
-  tensor x, ids, expert_scales, scales, room[6];
-  TRY(moe_begin_layout(e, a, &l, &c));
-  const tensor *given = a[fused_find(e->op, "x")].tensor;
-  const int64_t mode = moe_number(e, a, "quantMode");
+  tensor x, ids, expert_scales, scales, dynamic_room, expand_room;
+  TRY(moe_begin_layout(e, &common, &l, &c));
+  const tensor *given = a->x;
+  const int64_t mode = a->quant_mode;
   TRY(moe_expect_rows(given, "x"));
   EXPECT(mode == 0 || mode == 2, "quantMode is %jd, expected 0 or 2", (intmax_t)mode);
-  TRY(moe_expect(e, a, "expertTokenNumsType", 0, 1));
+  TRY(moe_expect(a->expert_token_nums_type, "expertTokenNumsType", 0, 1));
   l.dtype = given->dtype;
   l.width = given->dims[1];
   l.quantises = mode == 2;
-  l.sums_counts = moe_number(e, a, "expertTokenNumsType") == 0;
-  TRY(dispatch_check(e, a, &l));
-  const bool has_weights = a[fused_find(e->op, "expertScales")].tensor,
-             has_scales = a[fused_find(e->op, "scales")].tensor;
-  TRY(moe_dense(e, a, "x", &x));
-  TRY(moe_dense(e, a, "expertIds", &ids));
-  if (has_weights) TRY(moe_dense(e, a, "expertScales", &expert_scales));
-  if (has_scales) TRY(moe_dense(e, a, "scales", &scales));
+  l.sums_counts = a->expert_token_nums_type == 0;
+  TRY(dispatch_check(a, &l));
+  const bool has_weights = a->expert_scales, has_scales = a->scales;
+  TRY(moe_dense(e, a->x, MOE_DISPATCH_X, &x));
+  TRY(moe_dense(e, a->expert_ids, MOE_DISPATCH_EXPERT_IDS, &ids));
+  if (has_weights) TRY(moe_dense(e, a->expert_scales, MOE_DISPATCH_EXPERT_SCALES, &expert_scales));
+  if (has_scales) TRY(moe_dense(e, a->scales, MOE_DISPATCH_SCALES, &scales));
   const int64_t bytes = moe_block_bytes(&l), all_bytes = bytes * l.n_ranks;
   const tensor block = fused_temporary(e, ACL_UINT8, &bytes, 1), blocks = fused_temporary(e, ACL_UINT8, &all_bytes, 1);
-  const op_arg pack[] = {{.tensor = &x},
-                         {.tensor = &ids},
-                         {.tensor = has_weights ? &expert_scales : NULL},
-                         {.tensor = &block},
-                         {.pointer = &l}};
-  TRY(fused_add_operator(e, &pack_op, pack));
+  TRY(fused_add_MoePack(e, &x, &ids, has_weights ? &expert_scales : NULL, &block, &l));
   TRY(fused_add_collective(e, c, COMM_ALL_GATHER, &block, &blocks, bytes));
-  const op_arg route[] = {{.tensor = &blocks},
-                          {.tensor = has_scales ? &scales : NULL},
-                          {.tensor = dispatch_output(e, a, "expandX", true, &room[0])},
-                          {.tensor = dispatch_output(e, a, "dynamicScales", l.quantises, &room[1])},
-                          {.tensor = dispatch_output(e, a, "expandIdx", true, &room[2])},
-                          {.tensor = dispatch_output(e, a, "expertTokenNums", true, &room[3])},
-                          {.tensor = dispatch_output(e, a, "epRecvCounts", true, &room[4])},
-                          {.tensor = dispatch_output(e, a, "expandScales", has_weights, &room[5])},
-                          {.pointer = &l}};
-  return fused_add_operator(e, &route_op, route);
+  const tensor expand_x = fused_operand(a->expand_x, MOE_DISPATCH_EXPAND_X),
+               expand_idx = fused_operand(a->expand_idx, MOE_DISPATCH_EXPAND_IDX),
+               token_nums = fused_operand(a->expert_token_nums, MOE_DISPATCH_EXPERT_TOKEN_NUMS),
+               recv_counts = fused_operand(a->ep_recv_counts, MOE_DISPATCH_EP_RECV_COUNTS);
+  const tensor *dynamic_scales = l.quantises ? a->dynamic_scales : NULL,
+               *expand_scales = has_weights ? a->expand_scales : NULL;
+  return fused_add_MoeRoute(e, &blocks, has_scales ? &scales : NULL, &expand_x,
+                            fused_optional(dynamic_scales, MOE_DISPATCH_DYNAMIC_SCALES, &dynamic_room), &expand_idx,
+                            &token_nums, &recv_counts,
+                            fused_optional(expand_scales, MOE_DISPATCH_EXPAND_SCALES, &expand_room), &l);
 }
 
 /* ---- combine ----------------------------------------------------------------------------------------------------- */
 
-status prepare_moe_distribute_combine(executor *e, const op_arg *a) {
+status prepare_moe_distribute_combine(executor *e, const moe_distribute_combine_args *a) {
+  const moe_args common = MOE_ARGS(a);
   moe_layout l;
   comm *c;
   tensor expanded, ids, idx, counts, weights;
-  TRY(moe_begin_layout(e, a, &l, &c));
-  const tensor *given = a[fused_find(e->op, "expandX")].tensor;
+  TRY(moe_begin_layout(e, &common, &l, &c));
+  const tensor *given = a->expand_x;
   TRY(moe_expect_rows(given, "expandX"));
-  TRY(moe_expect(e, a, "commQuantMode", 0, 0));
+  TRY(moe_expect(a->comm_quant_mode, "commQuantMode", 0, 0));
   l.dtype = given->dtype;
   l.width = given->dims[1];
-  TRY(moe_expect_tensor(e, a, "expandIdx", ACL_INT32, l.n_tokens * l.choices, -1, false));
-  TRY(moe_expect_tensor(e, a, "epSendCounts", ACL_INT32, moe_own_experts(&l) * l.n_ranks, -1, false));
-  TRY(moe_expect_tensor(e, a, "expertScales", ACL_FLOAT, l.n_tokens, l.choices, true));
-  TRY(moe_expect_tensor(e, a, "x", l.dtype, l.n_tokens, l.width, true));
-  TRY(moe_expect_dense(e, a, "x"));
-  TRY(moe_dense(e, a, "expandX", &expanded));
-  TRY(moe_dense(e, a, "expertIds", &ids));
-  TRY(moe_dense(e, a, "expandIdx", &idx));
-  TRY(moe_dense(e, a, "epSendCounts", &counts));
-  TRY(moe_dense(e, a, "expertScales", &weights));
+  TRY(moe_expect_tensor(a->expand_idx, "expandIdx", ACL_INT32, l.n_tokens * l.choices, -1, false));
+  TRY(moe_expect_tensor(a->ep_send_counts, "epSendCounts", ACL_INT32, moe_own_experts(&l) * l.n_ranks, -1, false));
+  TRY(moe_expect_tensor(a->expert_scales, "expertScales", ACL_FLOAT, l.n_tokens, l.choices, true));
+  TRY(moe_expect_tensor(a->x, "x", l.dtype, l.n_tokens, l.width, true));
+  TRY(moe_expect_dense(a->x, "x"));
+  TRY(moe_dense(e, a->expand_x, MOE_DISTRIBUTE_COMBINE_EXPAND_X, &expanded));
+  TRY(moe_dense(e, a->expert_ids, MOE_DISTRIBUTE_COMBINE_EXPERT_IDS, &ids));
+  TRY(moe_dense(e, a->expand_idx, MOE_DISTRIBUTE_COMBINE_EXPAND_IDX, &idx));
+  TRY(moe_dense(e, a->ep_send_counts, MOE_DISTRIBUTE_COMBINE_EP_SEND_COUNTS, &counts));
+  TRY(moe_dense(e, a->expert_scales, MOE_DISTRIBUTE_COMBINE_EXPERT_SCALES, &weights));
   const int64_t dims[] = {l.n_ranks, moe_most_rows(&l), l.width};
   const tensor outgoing = fused_temporary(e, l.dtype, dims, 3), incoming = fused_temporary(e, l.dtype, dims, 3);
-  const tensor x = fused_operand(e, a, fused_find(e->op, "x"));
-  const op_arg back[] = {{.tensor = &expanded}, {.tensor = &counts}, {.tensor = &outgoing}, {.pointer = &l}};
-  TRY(fused_add_operator(e, &return_op, back));
+  const tensor x = fused_operand(a->x, MOE_DISTRIBUTE_COMBINE_X);
+  TRY(fused_add_MoeReturn(e, &expanded, &counts, &outgoing, &l));
   TRY(fused_add_collective(e, c, COMM_ALL_TO_ALL, &outgoing, &incoming, outgoing.n / l.n_ranks));
-  const op_arg sum[] = {{.tensor = &incoming}, {.tensor = &ids}, {.tensor = &idx},
-                        {.tensor = &weights},  {.tensor = &x},   {.pointer = &l}};
-  return fused_add_operator(e, &sum_op, sum);
+  return fused_add_MoeSum(e, &incoming, &ids, &idx, &weights, &x, &l);
 }

@@ -68,8 +68,8 @@ typedef struct op {
   const arg_schema *schema;
   uint8_t n_args;
   int variant; /* a number in the schema line, for a prepare function that several operators share */
-  status (*prepare)(executor *e, const op_arg *a);
-  stats_op *_Atomic row; /* in the statistics; set at the first launch that is counted */
+  status (*prepare)(executor *e, const op_arg *a); /* calls prepare_FAMILY, which gets arguments by name (families.h) */
+  stats_op *_Atomic row;                           /* in the statistics; set at the first launch that is counted */
 } op;
 
 /* Phase one. *out: an executor, which belongs to the caller until it is launched. ST_OP_NULL, ST_OP_INVALID. */

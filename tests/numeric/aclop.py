@@ -10,7 +10,7 @@ import ctypes as ct
 
 import numpy as np
 
-from acl import AclError, Tensor, _take_back, check, device, lib, recent_message, record_call
+from acl import AclError, Tensor, _take_back, check, device, lib, recent_message, record_call, watched
 
 NCHW, NHWC, ND, NC1HWC0, FRACTAL_Z = 0, 1, 2, 3, 4
 HWCN, NDHWC, NZ, NCDHW, NDC1HWC0, FRACTAL_Z_3D = 16, 27, 29, 30, 32, 33
@@ -74,6 +74,9 @@ class Operand:
         self.places = pack(marks, format)                          # the number of each stored element; padding: 0
         self.storage = Tensor.empty(dtype, self.places.shape)
 
+    def __repr__(self):
+        return f"{self.dtype}{list(self.shape)} of format {self.origin} in format {self.format}"
+
     @classmethod
     def of(cls, dtype, values, format=ND, origin=None):
         values = np.asarray(values)
@@ -112,6 +115,9 @@ class Host:
     def __init__(self, values, dtype=np.int64):
         self.values = np.array(values, dtype)
 
+    def __repr__(self):
+        return f"{self.values.dtype}({self.values.tolist()})"
+
     def desc(self):
         l = calls()
         code = {np.dtype(np.int32): 3, np.dtype(np.int64): 9}[self.values.dtype]
@@ -124,6 +130,9 @@ class Host:
 
 
 class Missing:
+    def __repr__(self):
+        return "Missing()"
+
     def desc(self):
         return calls().aclCreateTensorDesc(-1, 0, None, -1)
 
@@ -184,6 +193,7 @@ def _attributes(values):
     return a
 
 
+@watched
 def execute(name, inputs, outputs, attributes):
     device().top = 0
     l, operands = calls(), [o for o in (*inputs, *outputs) if isinstance(o, Operand)]

@@ -115,6 +115,7 @@ def _wait(number, stream):
     return acl.AclError("aclrtSynchronizeStream", code, recent_message()) if code else None
 
 
+@acl.watched
 def run_ranks(ranks, op, calls, repeated=False):
     """Calls both phases on each rank with its arguments, calls[rank]; afterwards the tensors hold the results.
     repeated: by an executor that is launched twice, with every tensor's address set anew."""

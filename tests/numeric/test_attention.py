@@ -745,14 +745,13 @@ class Errors(unittest.TestCase):
             assert code == NULLPTR and words in message, (changes, code, message)
 
     def test_inference(self):
-        def call(at=None, value=None, **changes):
+        def call(**changes):
             z = lambda *s: Tensor.of(F16, np.zeros(s, np.float32))  # noqa: E731
             a = [z(1, 4, 2, 16), TensorList([z(1, 6, 2, 16)]), TensorList([z(1, 6, 2, 16)])] + [None] * 21 + \
                 [2, 1.0, FAR, FAR, text("BSND"), 0, 0, 0, 0, 0, False, 0, 0, z(1, 4, 2, 16), None]
-            if at is not None:
-                a[at] = value
-            code, message = refused("aclnnFusedInferAttentionScoreV2", *a)
-            return code, message
+            for at, value in changes.items():
+                a[int(at[1:])] = value
+            return refused("aclnnFusedInferAttentionScoreV2", *a)
         one = Tensor.of(F32, np.ones(1, np.float32))
         for at, value, words in (
                 (7, one, "deqScale1"),
@@ -767,8 +766,11 @@ class Errors(unittest.TestCase):
                 (6, Ints(7), "actualSeqLengthsKv"),
                 (24, 4, "numHeads"),
                 (14, Tensor.of(I32, np.zeros((1, 2), np.int32)), "actualSeqLengthsKv")):
-            code, message = call(at, value)
+            code, message = call(**{f"_{at}": value})
             assert code == INVALID and words in message, (at, code, message)
+        none, keys = Tensor.empty(F16, (0, 4, 2, 16)), TensorList([])
+        code, message = call(_0=none, _1=keys, _2=keys, _37=none)
+        assert code == INVALID and "lists of 0 and 0" in message, (code, message)
 
 
 if __name__ == "__main__":

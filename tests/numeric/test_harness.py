@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tester's own arithmetic, against NumPy's and against bit tricks. Needs no library."""
+import contextlib
+import io
 import unittest
 
 import numpy as np
 
+import golden
 import reference as ref
+from acl import Tensor
 from dtypes import ALL, BF16, BOOL, F16, F32, F64, I16, I64, I8, LD, U8, promote, promote_scalar
 from gen import Gen, SEED
 
@@ -68,6 +72,38 @@ class Harness(unittest.TestCase):
                 cells = offset + sum(np.indices(shape)[i] * s for i, s in enumerate(strides)) if shape else np.zeros(1)
                 self.assertEqual(np.unique(cells).size, np.size(cells))
                 self.assertLess(np.max(cells), n)
+
+
+class Golden(unittest.TestCase):
+    def line(self, act, values=(1, 2)):
+        """What golden.py records of aclnnAbs where act(out) takes the place of the call."""
+        def refused(op, x, out):
+            return act(out)
+        text = io.StringIO()
+        with contextlib.suppress(ValueError):
+            golden.Recorder(text, "v3")(refused, "aclnnAbs", Tensor.of(F32, values), Tensor.of(F32, [0, 0]))
+        return golden.read_line(text.getvalue())
+
+    def test_notes_every_bit(self):
+        def nan(payload):
+            def act(out):
+                out.block.body.view(np.uint32)[1] = 0x7FC00000 + payload
+            return act
+
+        def fail(out):
+            raise ValueError("no")
+        right = self.line(nan(0))
+        self.assertEqual(golden.difference(right, self.line(nan(0))), "")
+        for line, words in ((self.line(nan(1)), "^out is .*, expected "), (self.line(fail), "raised is ValueError"),
+                            (self.line(lambda out: "dim is 7"), "^refused is 'dim is 7'"),
+                            (self.line(nan(0), (1, 3)), "the test's inputs differ"), (None, "is missing")):
+            self.assertRegex(golden.difference(right, line), words)
+            comparison = golden.Comparison()
+            with contextlib.redirect_stdout(io.StringIO()) as told:
+                comparison.add([right], [line] if line else [])
+                comparison.summary()
+            self.assertTrue(comparison.different["aclnnAbs"])
+            self.assertRegex(told.getvalue(), "elementwise +1 +1 +1  aclnnAbs")
 
 
 if __name__ == "__main__":

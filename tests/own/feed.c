@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cannon/feed.h"
+#include "self_exec.h"
 
 enum { RECORD = 512, N = 100 };
 
@@ -679,12 +680,7 @@ static void a_process_may_end_at_any_time(void **state) {
   (void)state;
   for (int blocked = 0; blocked < 2; blocked++) {
     const pid_t child = fork();
-    if (!child) {
-      char argument[16];
-      snprintf(argument, sizeof argument, "exit%d", blocked);
-      execl("/proc/self/exe", "own_feed", argument, (char *)NULL);
-      _exit(2);
-    }
+    if (!child) self_exec(blocked ? "exit1" : "exit0");
     assert_int_equal(status_of(child), 0);
   }
 }

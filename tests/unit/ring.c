@@ -10,15 +10,31 @@
 
 enum { NOW_NS = 1 };
 
-static void fill(ring *r, uint64_t want, uint32_t n_pieces) {
+static void claim(ring *r, uint64_t want, uint32_t n_pieces) {
   for (uint32_t i = 0; i < n_pieces; ++i) {
     uint64_t sequence;
     uint32_t piece;
     assert_int_equal(ring_claim(r, &sequence, &piece), RING_OK);
     assert_int_equal(sequence, want);
     assert_int_equal(piece, i);
-    assert_int_equal(ring_done(r, sequence), i + 1 == n_pieces);
   }
+}
+
+static void finish(ring *r, uint64_t number, uint32_t n_pieces) {
+  for (uint32_t i = 0; i < n_pieces; ++i) ring_done(r, number);
+}
+
+static void fill(ring *r, uint64_t number, uint32_t n_pieces) {
+  claim(r, number, n_pieces);
+  finish(r, number, n_pieces);
+}
+
+static void publish(ring *r, uint64_t want) {
+  uint64_t sequence;
+  assert_true(ring_leave(r, &sequence));
+  assert_int_equal(sequence, want);
+  assert_false(ring_leave(r, &sequence)); /* one at a time */
+  ring_publish(r, want);
 }
 
 static void slots_are_taken_in_order(void **state) {
@@ -27,17 +43,20 @@ static void slots_are_taken_in_order(void **state) {
   uint64_t sequence;
   assert_int_equal(ring_create(3, 2, &r), ST_OK);
   assert_int_equal(ring_take(r, NOW_NS, &sequence), RING_TIMEOUT);
-  fill(r, 0, 2);
-  fill(r, 1, 2);
-  ring_publish(r, 1);
-  assert_int_equal(ring_take(r, NOW_NS, &sequence), RING_TIMEOUT); /* 0 comes first */
-  ring_publish(r, 0);
+  claim(r, 0, 2);
+  claim(r, 1, 2);
+  finish(r, 1, 2);
+  finish(r, 0, 1);
+  assert_false(ring_leave(r, &sequence)); /* 0 comes first, and lacks a piece */
+  finish(r, 0, 1);
+  publish(r, 0);
+  publish(r, 1);
   assert_int_equal(ring_take(r, 0, &sequence), RING_OK);
   assert_int_equal(sequence, 0);
   assert_int_equal(ring_take(r, 0, &sequence), RING_OK);
   assert_int_equal(sequence, 1);
   fill(r, 2, 2);
-  ring_publish(r, 2);
+  publish(r, 2);
   assert_int_equal(ring_take(r, 0, &sequence), RING_OK);
   assert_int_equal(ring_take(r, 0, &sequence), RING_HELD); /* the next one would need the slot of 0 */
   assert_true(ring_release(r, 1));
@@ -46,7 +65,7 @@ static void slots_are_taken_in_order(void **state) {
   assert_true(ring_release(r, 0));
   fill(r, 3, 2);
   fill(r, 4, 2);
-  ring_publish(r, 3);
+  publish(r, 3);
   ring_end(r, 4); /* 4 has failed */
   ring_end(r, 5);
   assert_int_equal(ring_take(r, 0, &sequence), RING_OK);
@@ -78,7 +97,8 @@ static void *produce(void *argument) {
     if (atomic_load(&t->taken[i])) atomic_fetch_add(&t->faults, 1);
     atomic_fetch_add(&t->pieces[i], 1);
     if (piece == 1) sched_yield();
-    if (ring_done(t->r, sequence)) ring_publish(t->r, sequence);
+    ring_done(t->r, sequence);
+    for (uint64_t next; ring_leave(t->r, &next);) ring_publish(t->r, next);
   }
   return NULL;
 }

@@ -5,41 +5,17 @@
 #include "kernel/attention/layout.h"
 #include "kernel/families.h"
 
-/* Argument indices of a variant; ABSENT where the variant lacks the argument. */
-typedef struct {
-  int8_t query, key, value, dout, bias, drop, mask, row_max, row_sum, forward_out;
-  int8_t prefix, query_lengths, key_lengths, query_start, key_start;
-  int8_t scale, keep, before, after, heads, layout, sparse, bias_type;
-  int8_t out; /* the result; in gradients dquery, followed by dkey and dvalue */
-} flash_arguments;
-
-#define FORWARD_TENSORS                                                                                                \
-  .query = 0, .key = 1, .value = 2, .dout = ABSENT, .bias = 3, .drop = 4, .mask = 6, .forward_out = ABSENT, .prefix = 7
-#define BACKWARD_TENSORS                                                                                               \
-  .query = 0, .key = 1, .value = 2, .dout = 3, .bias = 4, .drop = 5, .mask = 7, .row_max = 8, .row_sum = 9,            \
-  .forward_out = 11, .prefix = 12
-#define LENGTHS(at) .query_lengths = at, .key_lengths = (at) + 1
-#define NO_LENGTHS  .query_lengths = ABSENT, .key_lengths = ABSENT
-#define STARTS(at)  .query_start = at, .key_start = (at) + 1
-#define NO_STARTS   .query_start = ABSENT, .key_start = ABSENT
-#define SCALARS(at)                                                                                                    \
-  .scale = at, .keep = (at) + 1, .before = (at) + 2, .after = (at) + 3, .heads = (at) + 4, .layout = (at) + 5,         \
-  .sparse = (at) + 7
-#define RESULTS(at)  .row_max = at, .row_sum = (at) + 1, .out = (at) + 3
-#define NO_BIAS_TYPE .bias_type = ABSENT
-
-static const flash_arguments forward_variants[] = {
-    [FLASH] = {FORWARD_TENSORS, NO_LENGTHS, NO_STARTS, SCALARS(8), NO_BIAS_TYPE, RESULTS(16)},
-    [FLASH_V2] = {FORWARD_TENSORS, NO_LENGTHS, STARTS(8), SCALARS(10), .bias_type = 18, RESULTS(19)},
-    [FLASH_VARLEN] = {FORWARD_TENSORS, LENGTHS(8), NO_STARTS, SCALARS(10), NO_BIAS_TYPE, RESULTS(18)},
-    [FLASH_VARLEN_V2] = {FORWARD_TENSORS, LENGTHS(8), STARTS(10), SCALARS(12), .bias_type = 20, RESULTS(21)},
-};
-
-static const flash_arguments backward_variants[] = {
-    [FLASH_GRAD] = {BACKWARD_TENSORS, NO_LENGTHS, NO_STARTS, SCALARS(13), NO_BIAS_TYPE, .out = 21},
-    [FLASH_GRAD_V2] = {BACKWARD_TENSORS, NO_LENGTHS, STARTS(13), SCALARS(15), .bias_type = 23, .out = 24},
-    [FLASH_VARLEN_GRAD] = {BACKWARD_TENSORS, LENGTHS(13), NO_STARTS, SCALARS(15), NO_BIAS_TYPE, .out = 23},
-    [FLASH_VARLEN_GRAD_V2] = {BACKWARD_TENSORS, LENGTHS(13), STARTS(15), SCALARS(17), .bias_type = 25, .out = 26},
+static const struct {
+  bool is_varlen, has_bias_type;
+} flash_variants[] = {
+    [FLASH] = {false, false},
+    [FLASH_V2] = {false, true},
+    [FLASH_VARLEN] = {true, false},
+    [FLASH_VARLEN_V2] = {true, true},
+    [FLASH_GRAD] = {false, false},
+    [FLASH_GRAD_V2] = {false, true},
+    [FLASH_VARLEN_GRAD] = {true, false},
+    [FLASH_VARLEN_GRAD_V2] = {true, true},
 };
 
 enum { MOST_COMPONENTS = 768, ALIBI_ROWS = 1024 };
@@ -47,23 +23,20 @@ enum { MOST_COMPONENTS = 768, ALIBI_ROWS = 1024 };
 /* A call while its arguments are checked. */
 typedef struct {
   executor *e;
-  const op_arg *a;
-  const flash_arguments *at;
+  const flash_attention_args *a;
+  bool is_varlen, has_bias_type;
   const head_layout *layout;
   attention_plan *plan;
 } flash_call;
 
-static const char *flash_name_of(const flash_call *c, int argument) { return c->e->op->schema[argument].name; }
-
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 /* Views another tensor, which must have these sizes. */
-static status view_like(const flash_call *c, int argument, const head_dims *expected, head_view *v) {
-  const tensor *t = c->a[argument].tensor;
-  const char *name = flash_name_of(c, argument);
+static status view_like(const flash_call *c, const tensor *t, const char *name, int operand, const head_dims *expected,
+                        head_view *v) {
   head_dims d = {.heads = expected->heads};
   TRY(op_expect_dtype(t, name, DTYPE_BIT(c->plan->query.dtype)));
-  TRY(head_view_of(t, name, layout_operand_of(c->e, argument), c->layout, v, &d));
+  TRY(head_view_of(t, name, operand, c->layout, v, &d));
   char text[SHAPE_TEXT];
   EXPECT(d.batches == expected->batches && d.heads == expected->heads && d.rows == expected->rows && d.d == expected->d,
          "%s has shape %s, expected %jd sequences, %jd heads, %jd positions, %jd components in the layout %s", name,
@@ -74,13 +47,13 @@ static status view_like(const flash_call *c, int argument, const head_dims *expe
 
 /* Number of key heads; with a hidden dimension it follows from the queries' number of components. */
 static status key_heads(const flash_call *c, int64_t d, int64_t *heads) {
-  const tensor *key = c->a[c->at->key].tensor;
+  const tensor *key = c->a->key;
   if (!c->layout->hidden) {
     *heads = key->rank == c->layout->rank ? key->dims[c->layout->head] : 0;
     return ST_OK;
   }
   EXPECT(key->rank == c->layout->rank && d && key->dims[c->layout->col] % d == 0,
-         "%s has %jd components, expected a multiple of the queries' %jd", flash_name_of(c, c->at->key),
+         "%s has %jd components, expected a multiple of the queries' %jd", c->a->name.key,
          (intmax_t)(key->rank == c->layout->rank ? key->dims[c->layout->col] : 0), (intmax_t)d);
   *heads = key->dims[c->layout->col] / d;
   return ST_OK;
@@ -88,24 +61,23 @@ static status key_heads(const flash_call *c, int64_t d, int64_t *heads) {
 
 static status flash_check_operands(flash_call *c, head_dims *q, head_dims *k, head_dims *v) {
   attention_plan *p = c->plan;
-  const flash_arguments *at = c->at;
-  const tensor *query = c->a[at->query].tensor, *key = c->a[at->key].tensor, *value = c->a[at->value].tensor;
-  *q = (head_dims){.heads = c->a[at->heads].integer};
-  TRY(op_expect_dtype(query, flash_name_of(c, at->query), DTYPES_ATTENTION));
-  TRY(op_expect_dtype(key, flash_name_of(c, at->key), DTYPE_BIT(query->dtype)));
-  TRY(op_expect_dtype(value, flash_name_of(c, at->value), DTYPE_BIT(query->dtype)));
-  TRY(head_view_of(query, "query", layout_operand_of(c->e, at->query), c->layout, &p->query, q));
-  EXPECT(q->heads == c->a[at->heads].integer, "headNum is %jd, expected the query's %jd",
-         (intmax_t)c->a[at->heads].integer, (intmax_t)q->heads);
+  const flash_attention_args *a = c->a;
+  *q = (head_dims){.heads = a->head_num};
+  TRY(op_expect_dtype(a->query, "query", DTYPES_ATTENTION));
+  TRY(op_expect_dtype(a->key, a->name.key, DTYPE_BIT(a->query->dtype)));
+  TRY(op_expect_dtype(a->value, "value", DTYPE_BIT(a->query->dtype)));
+  TRY(head_view_of(a->query, "query", FLASH_ATTENTION_QUERY, c->layout, &p->query, q));
+  EXPECT(q->heads == a->head_num, "headNum is %jd, expected the query's %jd", (intmax_t)a->head_num,
+         (intmax_t)q->heads);
   *k = *v = (head_dims){0};
   TRY(key_heads(c, q->d, &k->heads));
   v->heads = k->heads;
-  TRY(head_view_of(key, flash_name_of(c, at->key), layout_operand_of(c->e, at->key), c->layout, &p->key, k));
-  TRY(head_view_of(value, flash_name_of(c, at->value), layout_operand_of(c->e, at->value), c->layout, &p->value, v));
+  TRY(head_view_of(a->key, a->name.key, FLASH_ATTENTION_KEY, c->layout, &p->key, k));
+  TRY(head_view_of(a->value, "value", FLASH_ATTENTION_VALUE, c->layout, &p->value, v));
   EXPECT(k->batches == q->batches && k->d == q->d && k->heads > 0 && q->heads % k->heads == 0,
-         "%s has %jd sequences, %jd heads, %jd components, expected %jd, a divisor of %jd, %jd",
-         flash_name_of(c, at->key), (intmax_t)k->batches, (intmax_t)k->heads, (intmax_t)k->d, (intmax_t)q->batches,
-         (intmax_t)q->heads, (intmax_t)q->d);
+         "%s has %jd sequences, %jd heads, %jd components, expected %jd, a divisor of %jd, %jd", a->name.key,
+         (intmax_t)k->batches, (intmax_t)k->heads, (intmax_t)k->d, (intmax_t)q->batches, (intmax_t)q->heads,
+         (intmax_t)q->d);
   EXPECT(v->batches == k->batches && v->rows == k->rows && v->heads == k->heads,
          "value has %jd sequences, %jd heads, %jd positions, expected the key's %jd, %jd, %jd", (intmax_t)v->batches,
          (intmax_t)v->heads, (intmax_t)v->rows, (intmax_t)k->batches, (intmax_t)k->heads, (intmax_t)k->rows);
@@ -121,22 +93,19 @@ static status flash_check_operands(flash_call *c, head_dims *q, head_dims *k, he
 }
 
 /* The softmax's maxima or sums: [B, N, S, 8], or [T, N, 8]. */
-static status view_softmax(const flash_call *c, int argument, head_view *v, const head_dims *q) {
-  const tensor *t = layout_optional_tensor(c->a, argument);
+static status view_softmax(const flash_call *c, const tensor *t, const char *name, int operand, head_view *v,
+                           const head_dims *q) {
   v->operand = ABSENT;
-  if (!t) return ST_OK;
+  if (!layout_given(t)) return ST_OK;
   const bool flat = c->layout->batch < 0;
   const int64_t dims[4] = {q->batches, q->heads, q->rows, 8}, flat_dims[3] = {q->rows, q->heads, 8};
-  return softmax_view_of(t, flash_name_of(c, argument), layout_operand_of(c->e, argument), flat ? flat_dims : dims,
-                         flat ? 3 : 4, v);
+  return softmax_view_of(t, name, operand, flat ? flat_dims : dims, flat ? 3 : 4, v);
 }
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
 /* Cumulative lengths, as in the layout TND. */
-static status flash_check_lengths(const flash_call *c, int argument, int64_t total) {
-  const aclIntArray *lengths = c->a[argument].ints;
-  const char *name = flash_name_of(c, argument);
+static status flash_check_lengths(const aclIntArray *lengths, const char *name, int64_t total) {
   EXPECT(lengths && lengths->size, "%s is %s, expected the end of each sequence", name, lengths ? "empty" : "NULL");
   int64_t last = 0;
   for (uint64_t b = 0; b < lengths->size; ++b) {
@@ -157,11 +126,11 @@ static int64_t flash_mode_of(int64_t mode, bool is_first, bool is_last) {
 
 static status list_flat_batches(flash_call *c, int64_t mode, int64_t before, int64_t after) {
   attention_plan *p = c->plan;
-  const aclIntArray *q = c->a[c->at->query_lengths].ints, *k = c->a[c->at->key_lengths].ints;
-  TRY(flash_check_lengths(c, c->at->query_lengths, p->max_rows));
-  TRY(flash_check_lengths(c, c->at->key_lengths, p->max_keys));
-  EXPECT(q->size == k->size, "%s has %ju lengths, expected the %ju of %s", flash_name_of(c, c->at->key_lengths),
-         (uintmax_t)k->size, (uintmax_t)q->size, flash_name_of(c, c->at->query_lengths));
+  const aclIntArray *q = c->a->actual_seq_q_len, *k = c->a->actual_seq_kv_len;
+  TRY(flash_check_lengths(q, "actualSeqQLenOptional", p->max_rows));
+  TRY(flash_check_lengths(k, "actualSeqKvLenOptional", p->max_keys));
+  EXPECT(q->size == k->size, "actualSeqKvLenOptional has %ju lengths, expected the %ju of actualSeqQLenOptional",
+         (uintmax_t)k->size, (uintmax_t)q->size);
   const int64_t n = (int64_t)q->size;
   attention_batch *list = c->e->heap = malloc((size_t)n * sizeof *list);
   if (!list) return fail(ST_NO_HOST_MEMORY, "no host memory for %jd sequences", (intmax_t)n);
@@ -188,9 +157,10 @@ static status list_flat_batches(flash_call *c, int64_t mode, int64_t before, int
 /* Reads the prefix that all queries of a sequence see. */
 static status set_prefixes(flash_call *c) {
   attention_plan *p = c->plan;
-  const aclIntArray *prefix = c->a[c->at->prefix].ints;
-  EXPECT(prefix && prefix->size >= (uint64_t)p->n_batches, "%s has %jd values, expected one for each of %jd sequences",
-         flash_name_of(c, c->at->prefix), (intmax_t)(prefix ? prefix->size : 0), (intmax_t)p->n_batches);
+  const aclIntArray *prefix = c->a->prefix;
+  EXPECT(prefix && prefix->size >= (uint64_t)p->n_batches,
+         "prefixOptional has %jd values, expected one for each of %jd sequences", (intmax_t)(prefix ? prefix->size : 0),
+         (intmax_t)p->n_batches);
   attention_batch *list = c->e->heap;
   if (!p->batch_is_listed) {
     list = c->e->heap = malloc((size_t)attention_max(p->n_batches, 1) * sizeof *list);
@@ -203,8 +173,8 @@ static status set_prefixes(flash_call *c) {
   }
   for (int64_t b = 0; b < p->n_batches; ++b) {
     const int64_t fewest = attention_max(0, list[b].n_keys - list[b].n_queries);
-    EXPECT(prefix->value[b] >= fewest && prefix->value[b] <= list[b].n_keys, "%s[%jd] is %jd, expected %jd to %jd",
-           flash_name_of(c, c->at->prefix), (intmax_t)b, (intmax_t)prefix->value[b], (intmax_t)fewest,
+    EXPECT(prefix->value[b] >= fewest && prefix->value[b] <= list[b].n_keys,
+           "prefixOptional[%jd] is %jd, expected %jd to %jd", (intmax_t)b, (intmax_t)prefix->value[b], (intmax_t)fewest,
            (intmax_t)list[b].n_keys);
     list[b].prefix = prefix->value[b];
   }
@@ -228,15 +198,14 @@ static status expect_mask_shape(const attention_plan *p, const tensor *mask, con
 
 static status flash_set_mask(flash_call *c) {
   attention_plan *p = c->plan;
-  const flash_arguments *at = c->at;
-  const tensor *mask = layout_optional_tensor(c->a, at->mask);
-  const char *name = flash_name_of(c, at->mask);
-  const bool flat = at->query_lengths >= 0;
-  const int64_t given = c->a[at->sparse].integer;
+  const tensor *mask = layout_given(c->a->atten_mask);
+  static const char name[] = "attenMaskOptional";
+  const bool flat = c->is_varlen;
+  const int64_t given = c->a->sparse_mode;
   EXPECT(given >= 0 && given <= (flat ? SPARSE_LEFT_UP_CUT : SPARSE_PREFIX_SMALL) && !(flat && given == SPARSE_PREFIX),
          "sparseMode is %jd, expected %s", (intmax_t)given, flat ? "0 to 4 or 6 to 8" : "0 to 6");
   const int64_t mode = mask ? given : SPARSE_ALL; /* ignored if there is no mask */
-  const int64_t before = c->a[at->before].integer, after = c->a[at->after].integer;
+  const int64_t before = c->a->pre_tokens, after = c->a->next_tokens;
   p->mask.operand = ABSENT;
   if (flat) {
     TRY(list_flat_batches(c, mode, before, after));
@@ -251,12 +220,10 @@ static status flash_set_mask(flash_call *c) {
          "preTokens is %jd and nextTokens is %jd, expected a sum of 0 or more", (intmax_t)before, (intmax_t)after);
   if (layout_mask_is_pattern(mode)) return layout_check_pattern(mask, name, mode);
   TRY(expect_mask_shape(p, mask, name));
-  return score_view_of(mask, name, layout_operand_of(c->e, at->mask), p, true, p->max_rows, p->max_keys, &p->mask);
+  return score_view_of(mask, name, c->a->view.atten_mask, p, true, p->max_rows, p->max_keys, &p->mask);
 }
 
-static int64_t first_value(const op_arg *a, int argument) {
-  return argument >= 0 && a[argument].ints && a[argument].ints->size ? a[argument].ints->value[0] : 0;
-}
+static int64_t first_value(const aclIntArray *list) { return list && list->size ? list->value[0] : 0; }
 
 /* ALiBi with a slope for each head, [N] or [B, N]. */
 static status set_slopes(flash_call *c, const tensor *t, const char *name) {
@@ -270,15 +237,15 @@ static status set_slopes(flash_call *c, const tensor *t, const char *name) {
   p->bias.dtype = t->dtype;
   p->bias.head = t->strides[r - 1] * 4;
   p->bias.batch = r == 2 ? t->strides[0] * 4 : 0;
-  p->query_start = first_value(c->a, c->at->query_start);
-  p->key_start = first_value(c->a, c->at->key_start);
+  p->query_start = first_value(c->a->q_start_idx);
+  p->key_start = first_value(c->a->kv_start_idx);
   return ST_OK;
 }
 
 /* A bias of concatenated sequences, each [heads, queries or 1, keys]. */
 static bool set_packed_bias(const flash_call *c, const tensor *bias) {
   attention_plan *p = c->plan;
-  if (c->at->query_lengths < 0 || !bias->contiguous || bias->n != bias->dims[0]) return false;
+  if (!c->is_varlen || !bias->contiguous || bias->n != bias->dims[0]) return false;
   const attention_batch *last = (const attention_batch *)c->e->heap + p->n_batches - 1;
   p->bias_has_rows = bias->n == last->drop_bit + p->n_heads * last->n_rows * last->n_keys;
   p->bias_is_packed = p->bias_has_rows || bias->n == p->n_heads * (last->key_begin + last->n_keys);
@@ -301,9 +268,9 @@ static status expect_bias_shape(const attention_plan *p, const tensor *bias, con
 static status flash_set_bias(flash_call *c) {
   static const bias_kind kinds[] = {BIAS_ADDED, BIAS_SCALED, BIAS_ALIBI, BIAS_ALIBI_SQRT};
   attention_plan *p = c->plan;
-  const tensor *bias = layout_optional_tensor(c->a, c->at->bias);
-  const char *name = flash_name_of(c, c->at->bias);
-  const int64_t type = c->at->bias_type >= 0 ? c->a[c->at->bias_type].integer : 1;
+  const tensor *bias = layout_given(c->a->pse_shift);
+  const char *name = c->a->name.pse_shift;
+  const int64_t type = c->has_bias_type ? c->a->pse_type : 1;
   EXPECT(type >= 0 && type <= 3, "pseType is %jd, expected 0 to 3", (intmax_t)type);
   p->bias_kind = BIAS_NONE;
   p->bias = (head_view){.operand = ABSENT};
@@ -312,7 +279,7 @@ static status flash_set_bias(flash_call *c) {
   EXPECT(bias || type == 1, "%s is absent, expected one for pseType %jd", name, (intmax_t)type);
   if (!bias) return ST_OK;
   p->bias_kind = kinds[type];
-  const int operand = layout_operand_of(c->e, c->at->bias);
+  const int operand = c->a->view.pse_shift;
   p->bias.operand = (int16_t)operand;
   if (type >= 2) return set_slopes(c, bias, name);
   TRY(op_expect_dtype(bias, name, DTYPE_BIT(p->query.dtype)));
@@ -333,37 +300,34 @@ static status flash_set_bias(flash_call *c) {
 
 static status set_dropout(flash_call *c) {
   attention_plan *p = c->plan;
-  const double keep = c->a[c->at->keep].real;
-  const tensor *mask = layout_optional_tensor(c->a, c->at->drop);
-  const char *name = flash_name_of(c, c->at->drop);
+  const double keep = c->a->keep_prob;
+  const tensor *mask = layout_given(c->a->drop_mask);
   EXPECT(keep > 0 && keep <= 1, "keepProb is %g, expected more than 0, at most 1", keep);
   p->drop = ABSENT;
   p->keep = (float)(1 / keep);
   if (keep == 1) return ST_OK;
   int64_t bits = p->n_batches * p->n_heads * p->max_rows * p->max_keys;
-  if (c->at->query_lengths >= 0) {
+  if (c->is_varlen) {
     const attention_batch *last = (const attention_batch *)c->e->heap + p->n_batches - 1;
     bits = last->drop_bit + p->n_heads * last->n_rows * last->n_keys;
   }
-  EXPECT(mask || !bits, "%s is absent, expected %jd bits for keepProb %g", name, (intmax_t)bits, keep);
+  EXPECT(mask || !bits, "dropMaskOptional is absent, expected %jd bits for keepProb %g", (intmax_t)bits, keep);
   if (!mask) return ST_OK;
-  TRY(op_expect_dtype(mask, name, DTYPE_BIT(ACL_UINT8) | DTYPE_BIT(ACL_BOOL)));
-  EXPECT(mask->contiguous && mask->n >= (bits + 7) / 8, "%s has %jd bytes%s, expected %jd without gaps", name,
+  TRY(op_expect_dtype(mask, "dropMaskOptional", DTYPE_BIT(ACL_UINT8) | DTYPE_BIT(ACL_BOOL)));
+  EXPECT(mask->contiguous && mask->n >= (bits + 7) / 8, "dropMaskOptional has %jd bytes%s, expected %jd without gaps",
          (intmax_t)mask->n, mask->contiguous ? "" : " with gaps", (intmax_t)((bits + 7) / 8));
-  p->drop = (int16_t)layout_operand_of(c->e, c->at->drop);
+  p->drop = (int16_t)c->a->view.drop_mask;
   return ST_OK;
 }
 
-/* ---- the two families -------------------------------------------------------------------------------------------- */
+/* ---- the calls --------------------------------------------------------------------------------------------------- */
 
-static status flash_call_init(flash_call *c, executor *e, const op_arg *a, const flash_arguments *at, head_dims *q,
-                              head_dims *k, head_dims *v) {
-  *c = (flash_call){.e = e, .a = a, .at = at, .plan = PLAN(e, attention_plan)};
+static status flash_call_init(flash_call *c, head_dims *q, head_dims *k, head_dims *v) {
+  const flash_attention_args *a = c->a;
   attention_plan *p = c->plan;
-  TRY(head_layout_find(a[at->layout].string, "inputLayout", NULL, at->query_lengths >= 0 ? "TND" : "BSH SBH BSND BNSD",
-                       &c->layout));
+  TRY(head_layout_find(a->input_layout, "inputLayout", NULL, c->is_varlen ? "TND" : "BSH SBH BSND BNSD", &c->layout));
   TRY(flash_check_operands(c, q, k, v));
-  p->scale = (float)a[at->scale].real;
+  p->scale = (float)a->scale_value;
   p->n_copies = 8;
   p->lse = p->key_list = p->batch_is_listed = false;
   p->table = p->query_padding = p->key_padding = ABSENT;
@@ -373,34 +337,41 @@ static status flash_call_init(flash_call *c, executor *e, const op_arg *a, const
   return set_dropout(c);
 }
 
-status prepare_flash_attention(executor *e, const op_arg *a) {
-  flash_call c;
-  head_dims q, k, v;
-  TRY(flash_call_init(&c, e, a, &forward_variants[e->op->variant], &q, &k, &v));
-  attention_plan *p = c.plan;
-  const head_dims out = {q.batches, q.heads, q.rows, v.d};
-  TRY(view_like(&c, c.at->out, &out, &p->out));
-  TRY(view_softmax(&c, c.at->row_max, &p->row_max, &q));
-  TRY(view_softmax(&c, c.at->row_sum, &p->row_sum, &q));
-  return attention_plan_forward(e, p);
+static status expect_of_forward(const tensor *t, const char *name) {
+  EXPECT(t, "%s is NULL, expected what the forward pass gave", name);
+  return ST_OK;
 }
 
-status prepare_flash_attention_grad(executor *e, const op_arg *a) {
-  flash_call c;
-  head_dims q, k, v;
-  TRY(flash_call_init(&c, e, a, &backward_variants[e->op->variant], &q, &k, &v));
+/* The gradients, and that of the result. */
+static status flash_set_gradients(const flash_call *c, const head_dims *out, const head_dims *q, const head_dims *k,
+                                  const head_dims *v) {
+  const flash_attention_args *a = c->a;
+  attention_plan *p = c->plan;
+  TRY(view_like(c, a->dy, "dy", FLASH_ATTENTION_DY, out, &p->dout));
+  TRY(view_like(c, a->dq_out, "dqOut", FLASH_ATTENTION_DQ_OUT, q, &p->dquery));
+  TRY(view_like(c, a->dk_out, "dkOut", FLASH_ATTENTION_DK_OUT, k, &p->dkey));
+  return view_like(c, a->dv_out, "dvOut", FLASH_ATTENTION_DV_OUT, v, &p->dvalue);
+}
+
+status prepare_flash_attention(executor *e, const flash_attention_args *a) {
+  const bool backward = a->dy;
+  flash_call c = {.e = e,
+                  .a = a,
+                  .is_varlen = flash_variants[e->op->variant].is_varlen,
+                  .has_bias_type = flash_variants[e->op->variant].has_bias_type,
+                  .plan = PLAN(e, attention_plan)};
   attention_plan *p = c.plan;
-  const head_dims out = {q.batches, q.heads, q.rows, v.d};
-  for (int i = 0; i < 3; ++i) {
-    const int needed = ((const int[]){c.at->row_max, c.at->row_sum, c.at->forward_out})[i];
-    EXPECT(a[needed].tensor, "%s is NULL, expected what the forward pass gave", flash_name_of(&c, needed));
+  head_dims q, k, v;
+  TRY(flash_call_init(&c, &q, &k, &v));
+  if (backward) {
+    TRY(expect_of_forward(a->softmax_max, a->name.softmax_max));
+    TRY(expect_of_forward(a->softmax_sum, a->name.softmax_sum));
+    TRY(expect_of_forward(a->attention, a->name.attention));
   }
-  TRY(view_like(&c, c.at->forward_out, &out, &p->out));
-  TRY(view_like(&c, c.at->dout, &out, &p->dout));
-  TRY(view_like(&c, c.at->out, &q, &p->dquery));
-  TRY(view_like(&c, c.at->out + 1, &k, &p->dkey));
-  TRY(view_like(&c, c.at->out + 2, &v, &p->dvalue));
-  TRY(view_softmax(&c, c.at->row_max, &p->row_max, &q));
-  TRY(view_softmax(&c, c.at->row_sum, &p->row_sum, &q));
-  return attention_plan_backward(e, p);
+  const head_dims out = {q.batches, q.heads, q.rows, v.d};
+  TRY(view_like(&c, a->attention, a->name.attention, a->view.attention, &out, &p->out));
+  if (backward) TRY(flash_set_gradients(&c, &out, &q, &k, &v));
+  TRY(view_softmax(&c, a->softmax_max, a->name.softmax_max, a->view.softmax_max, &p->row_max, &q));
+  TRY(view_softmax(&c, a->softmax_sum, a->name.softmax_sum, a->view.softmax_sum, &p->row_sum, &q));
+  return backward ? attention_plan_backward(e, p) : attention_plan_forward(e, p);
 }

@@ -51,12 +51,6 @@ status head_view_of(const tensor *t, const char *name, int operand, const head_l
   return ST_OK;
 }
 
-int layout_operand_of(const executor *e, int argument) {
-  for (int i = e->n_operands - 1; i >= 0; --i)
-    if (e->operands[i].argument == argument && !e->operands[i].list_index) return i;
-  return ABSENT;
-}
-
 status score_view_of(const tensor *t, const char *name, int operand, const attention_plan *p, bool batch_first,
                      int64_t rows, int64_t cols, head_view *v) {
   const int r = t->rank;

@@ -29,13 +29,8 @@ typedef struct {
 status head_view_of(const tensor *t, const char *name, int operand, const head_layout *l, head_view *v,
                     head_dims *dims);
 
-/* Index of an argument's tensor among the executor's operands. */
-int layout_operand_of(const executor *e, int argument);
-
 /* An optional tensor; NULL where it is absent or empty, since frameworks pass empty tensors for unused arguments. */
-static inline const tensor *layout_optional_tensor(const op_arg *a, int argument) {
-  return argument >= 0 && a[argument].tensor && a[argument].tensor->n ? a[argument].tensor : NULL;
-}
+static inline const tensor *layout_given(const tensor *t) { return t && t->n ? t : NULL; }
 
 /* Views a mask or bias of up to 4 dimensions. The last two are rows and columns, those before are sequence and head,
  * either of which may be missing or 1 (its stride becomes 0). rows, cols: required minimum. batch_first: with 3

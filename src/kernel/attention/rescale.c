@@ -19,15 +19,16 @@ static status run_rescale(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const rescale_plan *p = e->heap;
   for (int i = 0; i < PARTS; ++i) {
-    void *const at[] = {view[2 + i], (char *)view[0] + i * p->from, (char *)view[1] + i * p->bias};
+    void *const at[] = {view[BIAS_RESCALE_QKV_Q_OUT + i], (char *)view[BIAS_RESCALE_QKV_QKV] + i * p->from,
+                        (char *)view[BIAS_RESCALE_QKV_QKV_BIAS] + i * p->bias};
     elementwise_run(&p->part[i], at, e->cost_ns / PARTS);
   }
   return ST_OK;
 }
 
-status prepare_bias_rescale_qkv(executor *e, const op_arg *a) {
-  const tensor *qkv = a[0].tensor, *bias = a[1].tensor;
-  const int64_t heads = a[2].integer;
+status prepare_bias_rescale_qkv(executor *e, const bias_rescale_qkv_args *a) {
+  const tensor *qkv = a->qkv, *bias = a->qkv_bias;
+  const int64_t heads = a->num_heads;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(qkv, "qkv", DTYPES_FLOAT));
   TRY(op_expect_dtype(bias, "qkvBias", DTYPE_BIT(qkv->dtype)));
@@ -36,10 +37,11 @@ status prepare_bias_rescale_qkv(executor *e, const op_arg *a) {
          shape_text(qkv->dims, qkv->rank, text), (intmax_t)(PARTS * heads));
   TRY(op_expect_shape(bias, "qkvBias", &qkv->dims[2], 1));
   const int64_t depth = qkv->dims[2] / (PARTS * heads), dims[] = {qkv->dims[0], heads, qkv->dims[1], depth};
+  const tensor *const out[PARTS] = {a->q_out, a->k_out, a->v_out};
+  static const char *const names[PARTS] = {"qOut", "kOut", "vOut"};
   for (int i = 0; i < PARTS; ++i) {
-    const char *name = e->op->schema[3 + i].name;
-    TRY(op_expect_dtype(a[3 + i].tensor, name, DTYPE_BIT(qkv->dtype)));
-    TRY(op_expect_shape(a[3 + i].tensor, name, dims, 4));
+    TRY(op_expect_dtype(out[i], names[i], DTYPE_BIT(qkv->dtype)));
+    TRY(op_expect_shape(out[i], names[i], dims, 4));
   }
   rescale_plan *p = e->heap = malloc(sizeof *p);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
@@ -56,7 +58,7 @@ status prepare_bias_rescale_qkv(executor *e, const op_arg *a) {
   p->bias = heads * depth * b.strides[0];
   const compute_type compute = compute_type_of(qkv->dtype);
   for (int i = 0; i < PARTS; ++i) {
-    const view to = view_of(a[3 + i].tensor);
+    const view to = view_of(out[i]);
     const double factor = i ? 1 : 1 / sqrt((double)depth);
     elementwise_plan_init(&p->part[i], EW_sum_scaled, compute, &to, (const view *const[]){&from, &of_bias}, 2);
     if (compute == COMPUTE_F64)

@@ -69,14 +69,22 @@ static status ring_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-status prepare_ring_attention(executor *e, const op_arg *a) {
-  static const struct {
-    int8_t out, top, sum, operand; /* operand: index of out; top and sum follow it */
-  } at[SOURCES] = {{0, 1, 2, 0}, {3, 4, 5, 3}, {8, 9, 10, 7}};
+status prepare_ring_attention(executor *e, const ring_attention_args *a) {
+  /* Behind each result are the maxima and the sums of its softmax. */
+  const struct {
+    const tensor *out, *top, *sum;
+    const char *out_name, *top_name, *sum_name;
+    int operand;
+  } from[SOURCES] = {{a->prev_attn_out, a->prev_softmax_max, a->prev_softmax_sum, "prevAttnOut", "prevSoftmaxMax",
+                      "prevSoftmaxSum", RING_ATTENTION_PREV_ATTN_OUT},
+                     {a->cur_attn_out, a->cur_softmax_max, a->cur_softmax_sum, "curAttnOut", "curSoftmaxMax",
+                      "curSoftmaxSum", RING_ATTENTION_CUR_ATTN_OUT},
+                     {a->attn_out_out, a->softmax_max_out, a->softmax_sum_out, "attnOutOut", "softmaxMaxOut",
+                      "softmaxSumOut", RING_ATTENTION_ATTN_OUT_OUT}};
   ring_plan *p = PLAN(e, ring_plan);
   const head_layout *layout;
-  const tensor *first = a[0].tensor, *top = a[1].tensor;
-  TRY(head_layout_find(a[7].string, "inputLayoutOptional", "SBH", "SBH TND", &layout));
+  const tensor *first = a->prev_attn_out, *top = a->prev_softmax_max;
+  TRY(head_layout_find(a->input_layout, "inputLayoutOptional", "SBH", "SBH TND", &layout));
   const bool flat = layout->batch < 0;
   char text[SHAPE_TEXT];
   EXPECT(top->rank == (flat ? 3 : 4) && top->dims[top->rank - 1] == 8, "prevSoftmaxMax has shape %s, expected %s",
@@ -84,16 +92,12 @@ status prepare_ring_attention(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(first, "prevAttnOut", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
   head_dims dims;
   for (int s = 0; s < SOURCES; ++s) {
-    const tensor *out = a[at[s].out].tensor;
-    const arg_schema *names = e->op->schema;
     dims = (head_dims){.heads = top->dims[1]};
-    TRY(op_expect_dtype(out, names[at[s].out].name, DTYPE_BIT(first->dtype)));
-    TRY(op_expect_shape(out, names[at[s].out].name, first->dims, first->rank));
-    TRY(head_view_of(out, names[at[s].out].name, at[s].operand, layout, &p->out[s], &dims));
-    TRY(softmax_view_of(a[at[s].top].tensor, names[at[s].top].name, at[s].operand + 1, top->dims, top->rank,
-                        &p->top[s]));
-    TRY(softmax_view_of(a[at[s].sum].tensor, names[at[s].sum].name, at[s].operand + 2, top->dims, top->rank,
-                        &p->sum[s]));
+    TRY(op_expect_dtype(from[s].out, from[s].out_name, DTYPE_BIT(first->dtype)));
+    TRY(op_expect_shape(from[s].out, from[s].out_name, first->dims, first->rank));
+    TRY(head_view_of(from[s].out, from[s].out_name, from[s].operand, layout, &p->out[s], &dims));
+    TRY(softmax_view_of(from[s].top, from[s].top_name, from[s].operand + 1, top->dims, top->rank, &p->top[s]));
+    TRY(softmax_view_of(from[s].sum, from[s].sum_name, from[s].operand + 2, top->dims, top->rank, &p->sum[s]));
   }
   EXPECT(dims.heads == top->dims[1] && dims.rows == top->dims[flat ? 0 : 2] && (flat || dims.batches == top->dims[0]),
          "prevSoftmaxMax has shape %s, expected %jd sequences, %jd heads, %jd positions",

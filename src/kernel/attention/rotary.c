@@ -183,20 +183,20 @@ static status check_tables_by_mode(const tensor *x, const char *name, const tens
 }
 
 /* (x, cos, sin, [mode,] out) */
-status prepare_rotary(executor *e, const op_arg *a) {
+status prepare_rotary(executor *e, const rotary_args *a) {
   const bool by_mode = e->op->variant == ROTARY_BY_MODE;
-  const tensor *x = a[0].tensor, *out = a[by_mode ? 4 : 3].tensor;
+  const tensor *x = a->x, *out = a->out;
   if (by_mode && !x->n) { /* the tables are not checked */
     *PLAN(e, rotation) = (rotation){0};
     e->run = rotary_run;
     return op_expect_shape(out, "out", x->dims, x->rank);
   }
-  if (by_mode) TRY(check_tables_by_mode(x, "x", a[1].tensor, a[2].tensor));
+  if (by_mode) TRY(check_tables_by_mode(x, "x", a->cos, a->sin));
   const rotary_operand operands[OPERANDS] = {
-      {out, "out", 3}, {x, "x", 0}, {a[1].tensor, "cos", 1}, {a[2].tensor, "sin", 2}};
-  const int64_t mode = by_mode ? a[3].integer : ROTARY_INTERLEAVE_HALF;
+      {out, "out", ROTARY_OUT}, {x, "x", ROTARY_X}, {a->cos, "cos", ROTARY_COS}, {a->sin, "sin", ROTARY_SIN}};
+  const int64_t mode = by_mode ? a->mode : ROTARY_INTERLEAVE_HALF;
   TRY(plan_rotation(PLAN(e, rotation), mode, false, operands));
-  executor_cost(e, 2 * rotary_bytes(x) + 2 * rotary_bytes(a[1].tensor), (uint64_t)x->n * 4);
+  executor_cost(e, 2 * rotary_bytes(x) + 2 * rotary_bytes(a->cos), (uint64_t)x->n * 4);
   e->run = rotary_run;
   return ST_OK;
 }
@@ -233,19 +233,19 @@ static status check_halves(const tensor *query, const tensor *key, const tensor 
 }
 
 /* (queryRef, keyRef, cos, sin, layout [, rotaryMode]). The tables have 1 head, in the layout's dimension of heads. */
-status prepare_apply_rotary(executor *e, const op_arg *a) {
+status prepare_apply_rotary(executor *e, const apply_rotary_args *a) {
   const bool named = e->op->variant == ROTARY_NAMED;
-  const tensor *query = a[0].tensor, *key = a[1].tensor;
-  const rotary_operand cos = {a[2].tensor, "cos", 2}, sin = {a[3].tensor, "sin", 3};
-  const rotary_operand q = {query, "queryRef", 0}, k = {key, "keyRef", 1};
-  const int64_t layout = a[4].integer;
+  const tensor *query = a->query, *key = a->key;
+  const rotary_operand cos = {a->cos, "cos", APPLY_ROTARY_COS}, sin = {a->sin, "sin", APPLY_ROTARY_SIN};
+  const rotary_operand q = {query, "queryRef", APPLY_ROTARY_QUERY}, k = {key, "keyRef", APPLY_ROTARY_KEY};
+  const int64_t layout = a->layout;
   int64_t mode = ROTARY_HALF;
   EXPECT(layout == 1 || (named && layout >= 1 && layout <= 3), "layout is %jd, expected 1 (BSND)%s", (intmax_t)layout,
          named ? ", 2 (SBND) or 3 (BNSD)" : "");
   if (named)
-    TRY(mode_named(a[5].string, &mode));
+    TRY(mode_named(a->rotary_mode, &mode));
   else
-    TRY(check_halves(query, key, a[2].tensor, a[3].tensor));
+    TRY(check_halves(query, key, a->cos, a->sin));
   EXPECT(query->rank == 4 && key->rank == 4, "queryRef and keyRef have %d and %d dimensions, expected 4", query->rank,
          key->rank);
   TRY(plan_rotation(PLAN(e, rotation), mode, false, (const rotary_operand[]){q, q, cos, sin}));
@@ -352,15 +352,18 @@ static void plan_tables(table_gradient *p, const tensor *const *t, int64_t mode)
   for (int o = 0; o < 4; ++o) *access[o] = row_access_of(t[o]->dtype, COMPUTE_F32, along[o], 0, MAX_D);
   p->d = dy->dims[dy->rank - 1];
   p->mode = (uint8_t)mode;
-  memcpy(p->operand, (const uint8_t[]){5, 6, 0, 3}, sizeof p->operand);
+  memcpy(p->operand, (const uint8_t[]){ROTARY_GRAD_DCOS_OUT, ROTARY_GRAD_DSIN_OUT, ROTARY_GRAD_DY, ROTARY_GRAD_X},
+         sizeof p->operand);
 }
 
-status prepare_rotary_grad(executor *e, const op_arg *a) {
-  const tensor *dy = a[0].tensor, *cos = a[1].tensor, *x = a[3].tensor, *dcos = a[6].tensor, *dsin = a[7].tensor;
-  const rotary_operand operands[OPERANDS] = {
-      {a[5].tensor, "dxOut", 4}, {dy, "dy", 0}, {cos, "cos", 1}, {a[2].tensor, "sin", 2}};
-  if (dy->n) TRY(check_tables_by_mode(dy, "dy", cos, a[2].tensor));
-  TRY(plan_rotation(PLAN(e, rotation), a[4].integer, true, operands));
+status prepare_rotary_grad(executor *e, const rotary_grad_args *a) {
+  const tensor *dy = a->dy, *cos = a->cos, *x = a->x, *dcos = a->dcos_out, *dsin = a->dsin_out;
+  const rotary_operand operands[OPERANDS] = {{a->dx_out, "dxOut", ROTARY_GRAD_DX_OUT},
+                                             {dy, "dy", ROTARY_GRAD_DY},
+                                             {cos, "cos", ROTARY_GRAD_COS},
+                                             {a->sin, "sin", ROTARY_GRAD_SIN}};
+  if (dy->n) TRY(check_tables_by_mode(dy, "dy", cos, a->sin));
+  TRY(plan_rotation(PLAN(e, rotation), a->mode, true, operands));
   executor_cost(e, 2 * rotary_bytes(dy) + (x ? 2 * rotary_bytes(dy) : 0), (uint64_t)dy->n * (x ? 10 : 4));
   e->run = rotary_grad_run;
   if (!x) return ST_OK;
@@ -373,6 +376,6 @@ status prepare_rotary_grad(executor *e, const op_arg *a) {
   TRY(op_expect_shape(dsin, "dsinOut", cos->dims, cos->rank));
   table_gradient *p = e->heap = malloc(sizeof *p);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
-  plan_tables(p, (const tensor *const[]){dcos, dsin, dy, x}, a[4].integer);
+  plan_tables(p, (const tensor *const[]){dcos, dsin, dy, x}, a->mode);
   return ST_OK;
 }

@@ -78,36 +78,38 @@ static status conv_prepare_call(executor *e, const tensor *input, const tensor *
                           .bias = bias,
                           .output = output,
                           .operand = {0, 1, 2, 3},
-                          .input_name = e->op->schema[0].name,
+                          .input_name = e->operands[0].name,
                           .output_name = output_name};
   return conv_prepare_forward(e, &f, a);
 }
 
-status prepare_convolution(executor *e, const op_arg *a) {
-  const conv_arguments c = {.stride = a[3].ints,
-                            .padding = a[4].ints,
-                            .dilation = a[5].ints,
-                            .transposed = a[6].boolean,
-                            .output_padding = a[7].ints,
-                            .groups = a[8].integer};
-  TRY(factors_check_cube_math(a[10].integer, 4));
+status prepare_convolution(executor *e, const convolution_args *a) {
+  const conv_arguments c = {.stride = a->stride,
+                            .padding = a->padding,
+                            .dilation = a->dilation,
+                            .transposed = a->transposed,
+                            .output_padding = a->output_padding,
+                            .groups = a->groups};
+  TRY(factors_check_cube_math(a->cube_math_type, 4));
   if (c.transposed && !c.output_padding)
     return fail(ST_OP_NULL, "outputPadding is NULL, expected an array, as transposed is true");
-  return conv_prepare_call(e, a[0].tensor, a[1].tensor, a[2].tensor, a[9].tensor, &c, "output");
+  return conv_prepare_call(e, a->input, a->weight, a->bias, a->output, &c, "output");
 }
 
 /* weight is [channels * multiplier, 1, H, W]. */
-status prepare_conv_depthwise(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *weight = a[1].tensor;
+status prepare_conv_depthwise(executor *e, const conv_depthwise_args *a) {
+  const tensor *self = a->self, *weight = a->weight;
   char text[SHAPE_TEXT];
   EXPECT(weight->rank == 4 && weight->dims[1] == 1, "weight has shape %s, expected [channels, 1, H, W]",
          shape_text(weight->dims, weight->rank, text));
   EXPECT(self->rank == 4, "self has shape %s, expected 4 dimensions", shape_text(self->dims, self->rank, text));
-  TRY(factors_check_cube_math(a[8].integer, 4));
-  EXPECT(a[2].ints->size == 2 && a[2].ints->value[0] == weight->dims[2] && a[2].ints->value[1] == weight->dims[3],
+  TRY(factors_check_cube_math(a->cube_math_type, 4));
+  EXPECT(a->kernel_size->size == 2 && a->kernel_size->value[0] == weight->dims[2] &&
+             a->kernel_size->value[1] == weight->dims[3],
          "kernelSize is not [%jd, %jd], expected the weight's", (intmax_t)weight->dims[2], (intmax_t)weight->dims[3]);
-  const conv_arguments c = {.stride = a[4].ints, .padding = a[5].ints, .dilation = a[6].ints, .groups = self->dims[1]};
-  return conv_prepare_call(e, self, weight, a[3].tensor, a[7].tensor, &c, "out");
+  const conv_arguments c = {
+      .stride = a->stride, .padding = a->padding, .dilation = a->dilation, .groups = self->dims[1]};
+  return conv_prepare_call(e, self, weight, a->bias, a->out, &c, "out");
 }
 
 /* The tensor with its dimensions in the order o. */
@@ -147,16 +149,16 @@ static status expect_three(const tensor *t, const char *name) {
   return ST_OK;
 }
 
-status prepare_conv_tbc(executor *e, const op_arg *a) {
-  TRY(expect_three(a[0].tensor, "self"));
-  TRY(expect_three(a[1].tensor, "weight"));
-  TRY(expect_three(a[4].tensor, "output"));
-  TRY(factors_check_cube_math(a[5].integer, 4));
-  const tensor self = permuted(a[0].tensor, tbc_data), weight = permuted(a[1].tensor, tbc_weight),
-               output = permuted(a[4].tensor, tbc_data);
+status prepare_conv_tbc(executor *e, const conv_tbc_args *a) {
+  TRY(expect_three(a->self, "self"));
+  TRY(expect_three(a->weight, "weight"));
+  TRY(expect_three(a->output, "output"));
+  TRY(factors_check_cube_math(a->cube_math_type, 4));
+  const tensor self = permuted(a->self, tbc_data), weight = permuted(a->weight, tbc_weight),
+               output = permuted(a->output, tbc_data);
   one_int room[2];
-  const conv_arguments c = time_arguments(room, a[3].integer);
-  return conv_prepare_call(e, &self, &weight, a[2].tensor, &output, &c, "output");
+  const conv_arguments c = time_arguments(room, a->pad);
+  return conv_prepare_call(e, &self, &weight, a->bias, &output, &c, "output");
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
@@ -290,35 +292,40 @@ static status expect_output_padding(const conv_arguments *a) {
 }
 
 /* biasSizes is ignored, since it repeats the shape of gradBias. */
-status prepare_convolution_backward(executor *e, const op_arg *a) {
-  const aclBoolArray *mask = a[10].bools;
+status prepare_convolution_backward(executor *e, const convolution_backward_args *a) {
+  const aclBoolArray *mask = a->output_mask;
   EXPECT(mask->size == 3, "outputMask has %ju elements, expected 3", (uintmax_t)mask->size);
-  conv_backward b = {.t = {a[0].tensor, a[1].tensor, a[2].tensor},
+  conv_backward b = {.t = {a->grad_output, a->input, a->weight},
                      .name = {"gradOutput", "input", "weight", "gradInput", "gradWeight", "gradBias"},
-                     .operand = {0, 1, 2, 3, 4, 5}};
+                     .operand = {CONVOLUTION_BACKWARD_GRAD_OUTPUT, CONVOLUTION_BACKWARD_INPUT,
+                                 CONVOLUTION_BACKWARD_WEIGHT, CONVOLUTION_BACKWARD_GRAD_INPUT,
+                                 CONVOLUTION_BACKWARD_GRAD_WEIGHT, CONVOLUTION_BACKWARD_GRAD_BIAS}};
+  const tensor *const gradients[] = {a->grad_input, a->grad_weight, a->grad_bias};
   for (int i = 0; i < 3; ++i) {
     if (!mask->value[i]) continue;
-    b.t[CONV_GRAD_INPUT + i] = a[12 + i].tensor;
+    b.t[CONV_GRAD_INPUT + i] = gradients[i];
     EXPECT(b.t[CONV_GRAD_INPUT + i], "%s is NULL, expected a tensor, as outputMask[%d] is true",
            b.name[CONV_GRAD_INPUT + i], i);
   }
-  const conv_arguments c = {.stride = a[4].ints,
-                            .padding = a[5].ints,
-                            .dilation = a[6].ints,
-                            .transposed = a[7].boolean,
-                            .output_padding = a[8].ints,
-                            .groups = a[9].integer};
-  TRY(factors_check_cube_math(a[11].integer, 3));
+  const conv_arguments c = {.stride = a->stride,
+                            .padding = a->padding,
+                            .dilation = a->dilation,
+                            .transposed = a->transposed,
+                            .output_padding = a->output_padding,
+                            .groups = a->groups};
+  TRY(factors_check_cube_math(a->cube_math_type, 3));
   TRY(expect_output_padding(&c));
   return conv_prepare_gradients(e, &b, &c);
 }
 
-status prepare_conv_tbc_backward(executor *e, const op_arg *a) {
+status prepare_conv_tbc_backward(executor *e, const conv_tbc_backward_args *a) {
   static const char *const names[] = {"self", "input", "weight", "gradInput", "gradWeight", "gradBias"};
-  const tensor *const given[] = {a[0].tensor, a[1].tensor, a[2].tensor, a[6].tensor, a[7].tensor, a[8].tensor};
+  const tensor *const given[] = {a->self, a->input, a->weight, a->grad_input, a->grad_weight, a->grad_bias};
   tensor t[5];
-  conv_backward b = {.operand = {0, 1, 2, 4, 5, 6}};
-  TRY(factors_check_cube_math(a[5].integer, 3));
+  conv_backward b = {.operand = {CONV_TBC_BACKWARD_SELF, CONV_TBC_BACKWARD_INPUT, CONV_TBC_BACKWARD_WEIGHT,
+                                 CONV_TBC_BACKWARD_GRAD_INPUT, CONV_TBC_BACKWARD_GRAD_WEIGHT,
+                                 CONV_TBC_BACKWARD_GRAD_BIAS}};
+  TRY(factors_check_cube_math(a->cube_math_type, 3));
   memcpy(b.name, names, sizeof names);
   for (int i = 0; i < 5; ++i) {
     TRY(expect_three(given[i], names[i]));
@@ -327,6 +334,6 @@ status prepare_conv_tbc_backward(executor *e, const op_arg *a) {
   }
   b.t[CONV_GRAD_BIAS] = given[CONV_GRAD_BIAS];
   one_int room[2];
-  const conv_arguments c = time_arguments(room, a[4].integer);
+  const conv_arguments c = time_arguments(room, a->pad);
   return conv_prepare_gradients(e, &b, &c);
 }

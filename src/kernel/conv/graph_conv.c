@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernel/conv/convolution.h"
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "tensor/format.h"
 
 /* Room for an aclIntArray with one number per axis. */
@@ -72,20 +72,22 @@ static status per_axis(const aclIntArray *list, const char *name, const char *da
   return ST_OK;
 }
 
-/* a: the arguments strides, pads, dilations, groups, data_format. */
-static status lists_of(const op_arg *a, int rank, axis_lists *l) {
-  const char *data_format = a[4].string, *known = canonical(rank);
+/* The values along the axes of a family's arguments. */
+#define LISTS_OF(a, rank, to) lists_of((a)->strides, (a)->pads, (a)->dilations, (a)->groups, (a)->data_format, rank, to)
+static status lists_of(const aclIntArray *strides, const aclIntArray *pads, const aclIntArray *dilations,
+                       int64_t groups, const char *data_format, int rank, axis_lists *l) {
+  const char *known = canonical(rank);
   EXPECT(strlen(data_format) == strlen(known) && strspn(data_format, known) == strlen(known),
          "data_format is \"%.32s\", expected %s or %s", data_format, known, rank == 4 ? "NHWC" : "NDHWC");
-  TRY(per_axis(a[0].ints, "strides", data_format, 1, &l->of[STRIDE]));
-  EXPECT(a[1].ints->size == 2 * (uint64_t)(rank - 2), "pads has %ju elements, expected %d", (uintmax_t)a[1].ints->size,
+  TRY(per_axis(strides, "strides", data_format, 1, &l->of[STRIDE]));
+  EXPECT(pads->size == 2 * (uint64_t)(rank - 2), "pads has %ju elements, expected %d", (uintmax_t)pads->size,
          2 * (rank - 2));
-  TRY(per_axis(a[2].ints, "dilations", data_format, 1, &l->of[DILATION]));
+  TRY(per_axis(dilations, "dilations", data_format, 1, &l->of[DILATION]));
   l->a = (conv_arguments){.stride = &l->of[STRIDE].array,
-                          .padding = a[1].ints,
+                          .padding = pads,
                           .by_end = true,
                           .dilation = &l->of[DILATION].array,
-                          .groups = a[3].integer};
+                          .groups = groups};
   return ST_OK;
 }
 
@@ -98,28 +100,27 @@ static status expect_no_offset(const tensor *offset_w, int64_t offset_x) {
   return ST_OK;
 }
 
-static status graph_conv_forward(executor *e, const op_arg *x, const tensor *y, const conv_arguments *a,
-                                 const char *data_format) {
+static status graph_conv_forward(executor *e, const tensor *x, const tensor *filter, const tensor *bias,
+                                 const tensor *y, const conv_arguments *a, const char *data_format) {
   tensor input, weight, output;
-  TRY(conv_data_of(x[0].tensor, "x", data_format, &input));
-  TRY(conv_weight_of(x[1].tensor, "filter", &weight));
+  TRY(conv_data_of(x, "x", data_format, &input));
+  TRY(conv_weight_of(filter, "filter", &weight));
   TRY(conv_data_of(y, "y", data_format, &output));
   const conv_forward f = {.input = &input,
                           .weight = &weight,
-                          .bias = x[2].tensor,
+                          .bias = bias,
                           .output = &output,
                           .input_name = "x",
                           .output_name = "y",
-                          .operand = {0, 1, 2, 4}};
+                          .operand = {GRAPH_CONV_X, GRAPH_CONV_FILTER, GRAPH_CONV_BIAS, GRAPH_CONV_Y}};
   return conv_prepare_forward(e, &f, a);
 }
 
-/* Arguments: x, filter, bias, offset_w, y, strides, pads, dilations, groups, data_format, offset_x */
-status prepare_graph_conv(executor *e, const op_arg *a) {
+status prepare_graph_conv(executor *e, const graph_conv_args *a) {
   axis_lists l;
-  TRY(expect_no_offset(a[3].tensor, a[10].integer));
-  TRY(lists_of(&a[5], rank_of(e), &l));
-  return graph_conv_forward(e, a, a[4].tensor, &l.a, a[9].string);
+  TRY(expect_no_offset(a->offset_w, a->offset_x));
+  TRY(LISTS_OF(a, rank_of(e), &l));
+  return graph_conv_forward(e, a->x, a->filter, a->bias, a->y, &l.a, a->data_format);
 }
 
 static status expect_size(const aclIntArray *size, const char *name, const tensor *y) {
@@ -131,47 +132,47 @@ static status expect_size(const aclIntArray *size, const char *name, const tenso
   return ST_OK;
 }
 
-/* Arguments: input_size, x, filter, bias, offset_w, y, strides, pads, dilations, groups, data_format,
- * output_padding, offset_x */
-status prepare_graph_conv_transpose(executor *e, const op_arg *a) {
+status prepare_graph_conv_transpose(executor *e, const graph_conv_transpose_args *a) {
   axis_lists l;
-  TRY(expect_no_offset(a[4].tensor, a[12].integer));
-  TRY(expect_size(a[0].ints, "input_size", a[5].tensor));
-  TRY(lists_of(&a[6], rank_of(e), &l));
-  TRY(per_axis(a[11].ints, "output_padding", a[10].string, 0, &l.of[OUTPUT_PADDING]));
+  TRY(expect_no_offset(a->offset_w, a->offset_x));
+  TRY(expect_size(a->input_size, "input_size", a->y));
+  TRY(LISTS_OF(a, rank_of(e), &l));
+  TRY(per_axis(a->output_padding, "output_padding", a->data_format, 0, &l.of[OUTPUT_PADDING]));
   l.a.transposed = true;
   l.a.output_padding = &l.of[OUTPUT_PADDING].array;
-  return graph_conv_forward(e, a + 1, a[5].tensor, &l.a, a[10].string);
+  return graph_conv_forward(e, a->x, a->filter, a->bias, a->y, &l.a, a->data_format);
 }
 
-/* Arguments: input_size, filter, out_backprop, y, strides, pads, dilations, groups, data_format */
-status prepare_graph_conv_input(executor *e, const op_arg *a) {
+status prepare_graph_conv_input(executor *e, const graph_conv_input_args *a) {
   axis_lists l;
   tensor weight, grad, y;
-  TRY(expect_size(a[0].ints, "input_size", a[3].tensor));
-  TRY(lists_of(&a[4], rank_of(e), &l));
-  TRY(conv_weight_of(a[1].tensor, "filter", &weight));
-  TRY(conv_data_of(a[2].tensor, "out_backprop", a[8].string, &grad));
-  TRY(conv_data_of(a[3].tensor, "y", a[8].string, &y));
+  TRY(expect_size(a->input_size, "input_size", a->y));
+  TRY(LISTS_OF(a, rank_of(e), &l));
+  TRY(conv_weight_of(a->filter, "filter", &weight));
+  TRY(conv_data_of(a->out_backprop, "out_backprop", a->data_format, &grad));
+  TRY(conv_data_of(a->y, "y", a->data_format, &y));
   const conv_backward b = {
       .t = {[CONV_GRAD] = &grad, [CONV_INPUT] = &y, [CONV_WEIGHT] = &weight, [CONV_GRAD_INPUT] = &y},
       .name = {[CONV_GRAD] = "out_backprop", [CONV_INPUT] = "y", [CONV_WEIGHT] = "filter", [CONV_GRAD_INPUT] = "y"},
-      .operand = {[CONV_WEIGHT] = 0, [CONV_GRAD] = 1, [CONV_GRAD_INPUT] = 2}};
+      .operand = {[CONV_WEIGHT] = GRAPH_CONV_INPUT_FILTER,
+                  [CONV_GRAD] = GRAPH_CONV_INPUT_OUT_BACKPROP,
+                  [CONV_GRAD_INPUT] = GRAPH_CONV_INPUT_Y}};
   return conv_prepare_gradients(e, &b, &l.a);
 }
 
-/* Arguments: x, filter_size, out_backprop, y, strides, pads, dilations, groups, data_format */
-status prepare_graph_conv_filter(executor *e, const op_arg *a) {
+status prepare_graph_conv_filter(executor *e, const graph_conv_filter_args *a) {
   axis_lists l;
   tensor x, grad, y;
-  TRY(expect_size(a[1].ints, "filter_size", a[3].tensor));
-  TRY(lists_of(&a[4], rank_of(e), &l));
-  TRY(conv_data_of(a[0].tensor, "x", a[8].string, &x));
-  TRY(conv_data_of(a[2].tensor, "out_backprop", a[8].string, &grad));
-  TRY(conv_weight_of(a[3].tensor, "y", &y));
+  TRY(expect_size(a->filter_size, "filter_size", a->y));
+  TRY(LISTS_OF(a, rank_of(e), &l));
+  TRY(conv_data_of(a->x, "x", a->data_format, &x));
+  TRY(conv_data_of(a->out_backprop, "out_backprop", a->data_format, &grad));
+  TRY(conv_weight_of(a->y, "y", &y));
   const conv_backward b = {
       .t = {[CONV_GRAD] = &grad, [CONV_INPUT] = &x, [CONV_WEIGHT] = &y, [CONV_GRAD_WEIGHT] = &y},
       .name = {[CONV_GRAD] = "out_backprop", [CONV_INPUT] = "x", [CONV_WEIGHT] = "y", [CONV_GRAD_WEIGHT] = "y"},
-      .operand = {[CONV_INPUT] = 0, [CONV_GRAD] = 1, [CONV_GRAD_WEIGHT] = 2}};
+      .operand = {[CONV_INPUT] = GRAPH_CONV_FILTER_X,
+                  [CONV_GRAD] = GRAPH_CONV_FILTER_OUT_BACKPROP,
+                  [CONV_GRAD_WEIGHT] = GRAPH_CONV_FILTER_Y}};
   return conv_prepare_gradients(e, &b, &l.a);
 }

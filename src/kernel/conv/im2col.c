@@ -91,8 +91,8 @@ static void column_rows(const void *job, int64_t begin, int64_t end) {
   const int64_t kh = p->axis[0].kernel, kw = p->axis[1].kernel, rows = p->channels * kh * kw;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t n = i / rows, row = i % rows, c = row / (kh * kw);
-    const char *image = (const char *)j->view[0] + n * p->image_step[0] + c * p->image_step[1];
-    char *to = (char *)j->view[1] + n * p->column_step[0] + row * p->column_step[1];
+    const char *image = (const char *)j->view[IM2COL_SELF] + n * p->image_step[0] + c * p->image_step[1];
+    char *to = (char *)j->view[IM2COL_OUT] + n * p->column_step[0] + row * p->column_step[1];
     column_row(p, to, image, row / kw % kh, row % kw);
   }
 }
@@ -135,9 +135,9 @@ static void image_rows(const void *job, int64_t begin, int64_t end) {
   const col_axis *h = &p->axis[0], *w = &p->axis[1];
   for (int64_t i = begin; i < end; ++i) {
     const int64_t n = i / (p->channels * h->image), c = i / h->image % p->channels, y = i % h->image;
-    char *image = (char *)j->view[1] + n * p->image_step[0] + c * p->image_step[1] + y * h->step;
-    const char *matrix =
-        (const char *)j->view[0] + n * p->column_step[0] + c * h->kernel * w->kernel * p->column_step[1];
+    char *image = (char *)j->view[IM2COL_BACKWARD_OUT] + n * p->image_step[0] + c * p->image_step[1] + y * h->step;
+    const char *matrix = (const char *)j->view[IM2COL_BACKWARD_GRAD_OUTPUT] + n * p->column_step[0] +
+                         c * h->kernel * w->kernel * p->column_step[1];
     for (int64_t x = 0, count; x < w->image; x += count) {
       count = i64_min(TILE, w->image - x);
       char *sum = p->direct ? image + x * p->size : tile;
@@ -180,17 +180,20 @@ static status im2col_expect_array(const aclIntArray *a, const char *name, int64_
   return ST_OK;
 }
 
-/* a: the arguments kernelSize, dilation, padding, stride. size: the images' height and width. */
-static status axes_init(col_axis *axis, const op_arg *a, const int64_t *size) {
-  static const char *const names[] = {"kernelSize", "dilation", "padding", "stride"};
-  for (int i = 0; i < 4; ++i) TRY(im2col_expect_array(a[i].ints, names[i], i != 2));
+/* size: the images' height and width. */
+static status axes_init(col_axis *axis, const aclIntArray *kernel, const aclIntArray *dilation,
+                        const aclIntArray *padding, const aclIntArray *stride, const int64_t *size) {
+  TRY(im2col_expect_array(kernel, "kernelSize", 1));
+  TRY(im2col_expect_array(dilation, "dilation", 1));
+  TRY(im2col_expect_array(padding, "padding", 0));
+  TRY(im2col_expect_array(stride, "stride", 1));
   for (int i = 0; i < AXES; ++i) {
     col_axis *x = &axis[i];
     *x = (col_axis){.image = size[i],
-                    .kernel = a[0].ints->value[i],
-                    .dilation = a[1].ints->value[i],
-                    .pad = a[2].ints->value[i],
-                    .stride = a[3].ints->value[i]};
+                    .kernel = kernel->value[i],
+                    .dilation = dilation->value[i],
+                    .pad = padding->value[i],
+                    .stride = stride->value[i]};
     const int64_t room = x->image + 2 * x->pad - x->dilation * (x->kernel - 1) - 1;
     EXPECT(room >= 0, "the image has %jd elements along axis %d, expected room for a window of %jd", (intmax_t)x->image,
            i, (intmax_t)(x->dilation * (x->kernel - 1) + 1));
@@ -226,28 +229,28 @@ static status im2col_plan(executor *e, col_plan *p, const tensor *images, const 
   return ST_OK;
 }
 
-status prepare_im2col(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[5].tensor;
+status prepare_im2col(executor *e, const im2col_args *a) {
+  const tensor *self = a->self, *out = a->out;
   col_plan *p = PLAN(e, col_plan);
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_NUMBER));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
   EXPECT(self->rank == 3 || self->rank == 4, "self has shape %s, expected 3 or 4 dimensions",
          shape_text(self->dims, self->rank, text));
-  TRY(axes_init(p->axis, a + 1, self->dims + self->rank - AXES));
+  TRY(axes_init(p->axis, a->kernel_size, a->dilation, a->padding, a->stride, self->dims + self->rank - AXES));
   p->size = (int)dtype_bytes(self->dtype);
   e->run = out->n ? run_im2col : im2col_run_empty;
   return im2col_plan(e, p, self, "self", out, "out");
 }
 
-status prepare_im2col_backward(executor *e, const op_arg *a) {
-  const tensor *grad = a[0].tensor, *out = a[6].tensor;
+status prepare_im2col_backward(executor *e, const im2col_backward_args *a) {
+  const tensor *grad = a->grad_output, *out = a->out;
   col_plan *p = PLAN(e, col_plan);
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(grad->dtype)));
-  TRY(im2col_expect_array(a[1].ints, "inputSize", 1));
-  TRY(axes_init(p->axis, a + 2, a[1].ints->value));
+  TRY(im2col_expect_array(a->input_size, "inputSize", 1));
+  TRY(axes_init(p->axis, a->kernel_size, a->dilation, a->padding, a->stride, a->input_size->value));
   EXPECT(out->rank >= 3 && out->dims[out->rank - 2] == p->axis[0].image && out->dims[out->rank - 1] == p->axis[1].image,
          "out has shape %s, expected inputSize as its last dimensions", shape_text(out->dims, out->rank, text));
   const compute_type compute = compute_type_of(out->dtype);

@@ -71,38 +71,44 @@ static void cross_range(const void *arg, int64_t begin, int64_t end) {
 static status run_cross(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const cross_plan *p = PLAN(e, cross_plan);
-  const cross_job job = {p, {view[2], view[0], view[1]}};
+  const cross_job job = {p, {view[CROSS_OUT], view[CROSS_SELF], view[CROSS_OTHER]}};
   rows_parallel(cross_range, &job, p->others.n, GRAIN, e->cost_ns);
   return ST_OK;
 }
 
-/* self and other broadcast to out, which has 3 elements in the dimension that is self's dim. */
-static status expect_cross(const arg_schema *schema, const op_arg *a, int *dim) {
-  const uint64_t complex = DTYPES_COMPLEX;
-  const tensor *self = a[0].tensor, *other = a[1].tensor, *out = a[3].tensor;
-  const int rank = self->rank > other->rank ? self->rank : other->rank;
+static status expect_broadcasts(const tensor *t, const char *name, const tensor *out) {
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
+  EXPECT(move_broadcasts_to(t, out), "%s has shape %s, expected one that broadcasts to out's, %s", name,
+         shape_text(t->dims, t->rank, is), shape_text(out->dims, out->rank, of));
+  return ST_OK;
+}
+
+/* self and other broadcast to out, which has 3 elements in the dimension that is self's dim. */
+static status expect_cross(const cross_args *a, int *dim) {
+  const uint64_t complex = DTYPES_COMPLEX;
+  const tensor *self = a->self, *other = a->other, *out = a->out;
+  const int rank = self->rank > other->rank ? self->rank : other->rank;
+  char is[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | DTYPES_INTEGER | complex));
   TRY(op_expect_dtype(other, "other", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
   EXPECT(self->rank > 0, "self has no dimensions, expected one or more");
-  TRY(op_expect_dim(a[2].integer, "dim", self->rank, dim));
+  TRY(op_expect_dim(a->dim, "dim", self->rank, dim));
   *dim += rank - self->rank;
-  for (int i = 0; i < 2; ++i)
-    EXPECT(move_broadcasts_to(a[i].tensor, out), "%s has shape %s, expected one that broadcasts to out's, %s",
-           schema[i].name, shape_text(a[i].tensor->dims, a[i].tensor->rank, is), shape_text(out->dims, out->rank, of));
+  TRY(expect_broadcasts(self, "self", out));
+  TRY(expect_broadcasts(other, "other", out));
   EXPECT(out->rank == rank && rank && out->dims[*dim] == 3,
          "out has shape %s, expected %d dimensions, of 3 at dimension %d", shape_text(out->dims, out->rank, is), rank,
          *dim);
   return ST_OK;
 }
 
-status prepare_cross(executor *e, const op_arg *a) {
-  const tensor *out = a[3].tensor;
+status prepare_cross(executor *e, const cross_args *a) {
+  const tensor *out = a->out;
   cross_plan *p = PLAN(e, cross_plan);
   int dim;
-  TRY(expect_cross(e->op->schema, a, &dim));
-  const view self = view_of(a[0].tensor), other = view_of(a[1].tensor);
+  TRY(expect_cross(a, &dim));
+  const view self = view_of(a->self), other = view_of(a->other);
   view to = view_of(out), x = view_broadcast(&self, to.dims, to.rank), y = view_broadcast(&other, to.dims, to.rank);
   axis_init(&p->others, p->along, (view *const[]){&to, &x, &y}, 3, dim);
   const bool complex = dtype_is_complex(out->dtype);

@@ -99,18 +99,18 @@ status fill_value_of(const tensor *t, const char *name, const scalar *s, char *v
 
 static status fill_op_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
-  fill_run(PLAN(e, fill_plan), view[0], e->cost_ns);
+  fill_run(PLAN(e, fill_plan), view[FILL_SELF], e->cost_ns);
   return ST_OK;
 }
 
-status prepare_fill(executor *e, const op_arg *a) {
+status prepare_fill(executor *e, const fill_args *a) {
   static const scalar constants[] = {
       [FILL_ZERO] = {.dtype = ACL_INT64}, [FILL_ONE] = {.dtype = ACL_INT64, .integer = 1}};
   const int variant = e->op->variant;
-  const tensor *t = a[0].tensor;
+  const tensor *t = a->self;
   _Alignas(16) char value[16];
   TRY(op_expect_dtype(t, "selfRef", DTYPES_NUMBER));
-  TRY(fill_value_of(t, "selfRef", variant == FILL_VALUE ? a[1].scalar : &constants[variant], value));
+  TRY(fill_value_of(t, "selfRef", variant == FILL_VALUE ? a->value : &constants[variant], value));
   const view v = view_of(t);
   fill_plan_init(PLAN(e, fill_plan), &v, value);
   executor_cost(e, (uint64_t)t->n * dtype_bytes(t->dtype), 0);
@@ -125,8 +125,8 @@ static status fill_tensor_run(const executor *e, void *const *view, void *scratc
   return ST_OK;
 }
 
-status prepare_fill_tensor(executor *e, const op_arg *a) {
-  const tensor *t = a[0].tensor, *value = a[1].tensor;
+status prepare_fill_tensor(executor *e, const fill_tensor_args *a) {
+  const tensor *t = a->self, *value = a->value;
   TRY(op_expect_dtype(t, "selfRef", DTYPES_NUMBER));
   const uint64_t same = DTYPE_BIT(t->dtype), real = dtype_is_complex(t->dtype) ? 0 : DTYPES_REAL;
   TRY(op_expect_dtype(value, "value", same | real));
@@ -183,15 +183,14 @@ static void plan_diagonal(executor *e, diagonal_plan *p, const tensor *t, int64_
   e->run = diagonal_run;
 }
 
-status prepare_eye(executor *e, const op_arg *a) {
-  const tensor *out = a[2].tensor;
+status prepare_eye(executor *e, const eye_args *a) {
+  const tensor *out = a->out;
   diagonal_plan *p = PLAN(e, diagonal_plan);
   const scalar one = {.dtype = ACL_INT64, .integer = 1};
   TRY(op_expect_dtype(out, "out", DTYPES_NUMBER));
-  EXPECT(a[0].integer >= 0 && a[1].integer >= 0, "n is %jd and m is %jd, expected 0 or more", (intmax_t)a[0].integer,
-         (intmax_t)a[1].integer);
-  TRY(op_expect_shape(out, "out", (const int64_t[]){a[0].integer, a[1].integer}, 2));
-  plan_diagonal(e, p, out, i64_min(a[0].integer, a[1].integer));
+  EXPECT(a->n >= 0 && a->m >= 0, "n is %jd and m is %jd, expected 0 or more", (intmax_t)a->n, (intmax_t)a->m);
+  TRY(op_expect_shape(out, "out", (const int64_t[]){a->n, a->m}, 2));
+  plan_diagonal(e, p, out, i64_min(a->n, a->m));
   TRY(fill_value_of(out, "out", &one, p->value));
   view_init(&p->all, out);
   executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), 0);
@@ -220,8 +219,8 @@ static bool overflows(double value, int dtype) {
   return dtype_is_float(dtype) && isfinite(value) && isinf(elementwise_stored(value, dtype));
 }
 
-status prepare_fill_diagonal(executor *e, const op_arg *a) {
-  const tensor *t = a[0].tensor;
+status prepare_fill_diagonal(executor *e, const fill_diagonal_args *a) {
+  const tensor *t = a->self;
   diagonal_plan *p = PLAN(e, diagonal_plan);
   char text[SHAPE_TEXT];
   bool cube = true;
@@ -230,10 +229,10 @@ status prepare_fill_diagonal(executor *e, const op_arg *a) {
   EXPECT(t->rank == 2 || (t->rank > 2 && cube),
          "selfRef has shape %s, expected two dimensions, or more of which all are the same",
          shape_text(t->dims, t->rank, text));
-  EXPECT(!overflows(scalar_real(a[1].scalar), t->dtype), "fillValue is %g, expected a number that %s has",
-         scalar_real(a[1].scalar), dtype_name(t->dtype));
+  EXPECT(!overflows(scalar_real(a->fill_value), t->dtype), "fillValue is %g, expected a number that %s has",
+         scalar_real(a->fill_value), dtype_name(t->dtype));
   plan_diagonal(e, p, t, i64_min(t->dims[0], t->dims[1]));
-  TRY(fill_value_of(t, "selfRef", a[1].scalar, p->value));
-  if (a[2].boolean && t->rank == 2 && t->dims[0] > t->dims[1] && t->dims[1]) wrap_diagonal(p, t);
+  TRY(fill_value_of(t, "selfRef", a->fill_value, p->value));
+  if (a->wrap && t->rank == 2 && t->dims[0] > t->dims[1] && t->dims[1]) wrap_diagonal(p, t);
   return ST_OK;
 }

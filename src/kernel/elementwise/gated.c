@@ -91,23 +91,23 @@ static status gated_finish(executor *e, int64_t n) {
   return ST_OK;
 }
 
-/* Checks that self is a float tensor and dim one of its dimensions, of even size. first: the index of dim among the
- * arguments. */
-static status check_call(const executor *e, const op_arg *a, int first, const tensor *self, const char *name,
-                         gated_call *c) {
+/* Checks that self is a float tensor and dim one of its dimensions, of even size. */
+static status check_call(const executor *e, const gated_args *a, gated_call *c) {
+  const tensor *self = a->self;
+  const char *name = a->name.self;
   TRY(op_expect_dtype(self, name, DTYPES_FLOAT));
   EXPECT(self->rank > 0, "%s has 0 dimensions, expected at least 1", name);
-  TRY(op_expect_dim(a[first].integer, "dim", self->rank, &c->dim));
+  TRY(op_expect_dim(a->dim, "dim", self->rank, &c->dim));
   EXPECT(self->dims[c->dim] % 2 == 0, "%s has %jd elements in dimension %d, expected an even number", name,
          (intmax_t)self->dims[c->dim], c->dim);
   const bool is_swiglu = e->op->variant == GATED_SWIGLU || e->op->variant == GATED_SWIGLU_BACKWARD;
   c->unit = is_swiglu ? SWIGLU : GLU;
   if (!is_geglu(e)) return ST_OK;
-  const int64_t approximate = a[first + 1].integer;
+  const int64_t approximate = a->approximate;
   EXPECT(approximate == 0 || approximate == 1, "approximate is %jd, expected 0 (erf) or 1 (tanh)",
          (intmax_t)approximate);
   c->unit = approximate ? GEGLU_TANH : GEGLU;
-  if (e->op->schema[first + 2].kind == ARG_BOOL && a[first + 2].boolean) c->unit.activated_half = 0;
+  if (a->activate_left) c->unit.activated_half = 0;
   return ST_OK;
 }
 
@@ -125,33 +125,31 @@ static gated_plan *gated_new_plan(executor *e) {
   return p;
 }
 
-/* (self, dim, ..., out); GeGlu has a second output, for the activated half. */
-static status gated_prepare_forward(executor *e, const op_arg *a) {
-  const arg_schema *schema = e->op->schema;
-  const tensor *self = a[0].tensor;
+/* GeGlu has a second output, for the activated half. */
+static status gated_prepare_forward(executor *e, const gated_args *a) {
+  const tensor *self = a->self;
   const bool keeps_activated = is_geglu(e);
-  const int out = e->op->n_args - (keeps_activated ? 2 : 1);
   gated_call c;
-  TRY(check_call(e, a, 1, self, schema[0].name, &c));
-  TRY(check_half(a[out].tensor, schema[out].name, self, c.dim));
-  if (keeps_activated) TRY(check_half(a[out + 1].tensor, schema[out + 1].name, self, c.dim));
+  TRY(check_call(e, a, &c));
+  TRY(check_half(a->out, a->name.out, self, c.dim));
+  if (keeps_activated) TRY(check_half(a->out_gelu, "outGelu", self, c.dim));
   gated_plan *p = gated_new_plan(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan");
-  const part activated = half(self, 0, c.dim, c.unit.activated_half),
-             other = half(self, 0, c.dim, 1 - c.unit.activated_half);
-  const part result = gated_whole(a[out].tensor, 1);
+  const part activated = half(self, a->view.self, c.dim, c.unit.activated_half),
+             other = half(self, a->view.self, c.dim, 1 - c.unit.activated_half);
+  const part result = gated_whole(a->out, a->view.out);
   gated_add_pass(p, c.unit.forward, &result, (const part *const[]){&other, &activated}, 2);
   if (keeps_activated) {
-    const part kept = gated_whole(a[out + 1].tensor, 2);
+    const part kept = gated_whole(a->out_gelu, GATED_OUT_GELU);
     gated_add_pass(p, c.unit.activation, &kept, (const part *const[]){&activated}, 1);
   }
   return gated_finish(e, self->n / 2);
 }
 
-/* (input, approximate, out): along the last dimension, with the first half activated. */
-status prepare_gelu_mul(executor *e, const op_arg *a) {
-  const tensor *input = a[0].tensor;
-  const char *approximate = a[1].string ? a[1].string : "none";
+/* Along the last dimension, with the first half activated. */
+status prepare_gelu_mul(executor *e, const gelu_mul_args *a) {
+  const tensor *input = a->input;
+  const char *approximate = a->approximate ? a->approximate : "none";
   const bool tanh = !strcmp(approximate, "tanh");
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(input, "input", DTYPES_FLOAT));
@@ -161,37 +159,34 @@ status prepare_gelu_mul(executor *e, const op_arg *a) {
   EXPECT(tanh || !strcmp(approximate, "none"), "approximateOptional is \"%s\", expected \"none\" or \"tanh\"",
          approximate);
   const int dim = input->rank - 1;
-  TRY(check_half(a[2].tensor, "out", input, dim));
+  TRY(check_half(a->out, "out", input, dim));
   gated_plan *p = gated_new_plan(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan");
-  const part activated = half(input, 0, dim, 0), other = half(input, 0, dim, 1), result = gated_whole(a[2].tensor, 1);
+  const part activated = half(input, GELU_MUL_INPUT, dim, 0), other = half(input, GELU_MUL_INPUT, dim, 1),
+             result = gated_whole(a->out, GELU_MUL_OUT);
   gated_add_pass(p, tanh ? GEGLU_TANH.forward : GEGLU.forward, &result, (const part *const[]){&other, &activated}, 2);
   return gated_finish(e, input->n / 2);
 }
 
-/* (gradient, self, ..., gradient of self); for GeGlu the third argument is the activated half, an output of the forward
- * operator. */
-static status gated_prepare_backward(executor *e, const op_arg *a) {
-  const arg_schema *schema = e->op->schema;
-  const tensor *gradient = a[0].tensor, *self = a[1].tensor;
-  const bool has_activated = is_geglu(e);
-  const int out = e->op->n_args - 1, out_operand = has_activated ? 3 : 2;
+/* GeGlu's gradient gets the activated half, an output of the forward operator, as `gelu`. */
+static status gated_prepare_backward(executor *e, const gated_args *a) {
+  const tensor *self = a->self, *out = a->out;
   gated_call c;
-  TRY(check_call(e, a, has_activated ? 3 : 2, self, schema[1].name, &c));
-  TRY(check_half(gradient, schema[0].name, self, c.dim));
-  if (has_activated) TRY(check_half(a[2].tensor, schema[2].name, self, c.dim));
-  TRY(op_expect_dtype(a[out].tensor, schema[out].name, DTYPES_FLOAT));
-  TRY(op_expect_shape(a[out].tensor, schema[out].name, self->dims, self->rank));
+  TRY(check_call(e, a, &c));
+  TRY(check_half(a->grad_output, a->name.grad_output, self, c.dim));
+  if (a->gelu) TRY(check_half(a->gelu, "gelu", self, c.dim));
+  TRY(op_expect_dtype(out, a->name.out, DTYPES_FLOAT));
+  TRY(op_expect_shape(out, a->name.out, self->dims, self->rank));
   gated_plan *p = gated_new_plan(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan");
-  const part g = gated_whole(gradient, 0);
-  const part activated = half(self, 1, c.dim, c.unit.activated_half),
-             other = half(self, 1, c.dim, 1 - c.unit.activated_half);
-  const part to_activated = half(a[out].tensor, out_operand, c.dim, c.unit.activated_half);
-  const part to_other = half(a[out].tensor, out_operand, c.dim, 1 - c.unit.activated_half);
+  const part g = gated_whole(a->grad_output, GATED_GRAD_OUTPUT);
+  const part activated = half(self, a->view.self, c.dim, c.unit.activated_half),
+             other = half(self, a->view.self, c.dim, 1 - c.unit.activated_half);
+  const part to_activated = half(out, a->view.out, c.dim, c.unit.activated_half);
+  const part to_other = half(out, a->view.out, c.dim, 1 - c.unit.activated_half);
   gated_add_pass(p, c.unit.slope, &to_activated, (const part *const[]){&g, &other, &activated}, 3);
-  if (has_activated) {
-    const part value = gated_whole(a[2].tensor, 2);
+  if (a->gelu) {
+    const part value = gated_whole(a->gelu, GATED_GELU);
     gated_add_pass(p, EW_mul, &to_other, (const part *const[]){&g, &value}, 2);
   } else {
     gated_add_pass(p, c.unit.forward, &to_other, (const part *const[]){&g, &activated}, 2);
@@ -199,7 +194,7 @@ static status gated_prepare_backward(executor *e, const op_arg *a) {
   return gated_finish(e, self->n / 2);
 }
 
-status prepare_gated(executor *e, const op_arg *a) {
+status prepare_gated(executor *e, const gated_args *a) {
   switch (e->op->variant) {
   case GATED_GLU:
   case GATED_SWIGLU:

@@ -50,11 +50,11 @@ static void put_range(const void *job, int64_t begin, int64_t end) {
 static status one_hot_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const one_hot_plan *p = PLAN(e, one_hot_plan);
-  const one_hot_job job = {.plan = p, .at = {view[0], view[3]}, .on = view[1]};
+  const one_hot_job job = {.plan = p, .at = {view[ONE_HOT_SELF], view[ONE_HOT_OUT]}, .on = view[ONE_HOT_ON_VALUE]};
   fill_plan off;
   if (p->at.n == 0 || p->classes == 0) return ST_OK;
-  fill_plan_init(&off, &p->out, view[2]);
-  fill_run(&off, view[3], e->cost_ns);
+  fill_plan_init(&off, &p->out, view[ONE_HOT_OFF_VALUE]);
+  fill_run(&off, view[ONE_HOT_OUT], e->cost_ns);
   rows_parallel(put_range, &job, p->at.n, GRAIN, e->cost_ns);
   return ST_OK;
 }
@@ -65,19 +65,18 @@ static status expect_value(const tensor *t, const char *name, const tensor *out)
   return ST_OK;
 }
 
-status prepare_one_hot(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[5].tensor;
-  const int64_t classes = a[1].integer;
+status prepare_one_hot(executor *e, const one_hot_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const int64_t classes = a->num_classes;
   one_hot_plan *p = PLAN(e, one_hot_plan);
   int64_t dims[MAX_RANK + 1];
   TRY(op_expect_dtype(self, "self", DTYPES_INDEX | DTYPE_BIT(ACL_UINT8)));
   TRY(op_expect_dtype(out, "out", DTYPES_NUMBER));
-  TRY(expect_value(a[2].tensor, "onValue", out));
-  TRY(expect_value(a[3].tensor, "offValue", out));
+  TRY(expect_value(a->on_value, "onValue", out));
+  TRY(expect_value(a->off_value, "offValue", out));
   EXPECT(classes >= (self->n == 0), "numClasses is %jd, expected %d or more", (intmax_t)classes, self->n == 0);
-  EXPECT(a[4].integer >= -1 && a[4].integer <= self->rank, "axis is %jd, expected -1 to %d", (intmax_t)a[4].integer,
-         self->rank);
-  const int axis = a[4].integer < 0 ? self->rank : (int)a[4].integer;
+  EXPECT(a->axis >= -1 && a->axis <= self->rank, "axis is %jd, expected -1 to %d", (intmax_t)a->axis, self->rank);
+  const int axis = a->axis < 0 ? self->rank : (int)a->axis;
   for (int d = 0; d <= self->rank; ++d) dims[d] = d < axis ? self->dims[d] : d == axis ? classes : self->dims[d - 1];
   TRY(op_expect_shape(out, "out", dims, self->rank + 1));
 

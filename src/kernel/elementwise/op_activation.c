@@ -8,42 +8,44 @@
 #include "kernel/families.h"
 
 /* GeluV2(x, approximate, y): 0 is computed by the error function, 1 by tanh. GeluBackwardV2 has a string for it. */
-status prepare_gelu_v2(executor *e, const op_arg *a) {
+status prepare_gelu_v2(executor *e, const gelu_v2_args *a) {
   elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
+  elementwise_call_of(e->op, a->all, &c);
   if (c.n_inputs == 1) {
-    const int64_t approximate = a[1].integer;
+    const int64_t approximate = a->approximate_int;
     EXPECT(approximate == 0 || approximate == 1, "approximate is %jd, expected 0 (erf) or 1 (tanh)",
            (intmax_t)approximate);
     return elementwise_prepare(e, approximate ? EW_gelu_tanh : EW_gelu, &c);
   }
-  const char *approximate = a[2].string ? a[2].string : "none";
+  const char *approximate = a->approximate_string ? a->approximate_string : "none";
   const bool is_tanh = strcmp(approximate, "tanh") == 0;
   EXPECT(is_tanh || strcmp(approximate, "none") == 0, "approximate is \"%.32s\", expected \"none\" or \"tanh\"",
          approximate);
   return elementwise_prepare(e, is_tanh ? EW_gelu_tanh_backward : EW_gelu_backward, &c);
 }
 
-static status expect_not_negative(const executor *e, const op_arg *a, int at, const char *when) {
-  const double value = scalar_real(a[at].scalar);
-  EXPECT(!(value < 0), "%s is %g, expected 0 or more%s", e->op->schema[at].name, value, when);
+static status expect_not_negative(const scalar *s, const char *name, const char *when) {
+  const double value = scalar_real(s);
+  EXPECT(!(value < 0), "%s is %g, expected 0 or more%s", name, value, when);
   return ST_OK;
 }
 
-static status check_limits(const executor *e, const op_arg *a) {
-  switch (e->op->variant) {
+static status check_limits(int function, const limited_args *a) {
+  switch (function) {
   case EW_shrink:
-  case EW_softshrink: return expect_not_negative(e, a, 1, "");
-  case EW_shrink_backward: return expect_not_negative(e, a, 2, "");
-  case EW_elu_backward: return a[4].boolean ? expect_not_negative(e, a, 1, " as isResult is true") : ST_OK;
-  case EW_leaky_relu_backward: return a[3].boolean ? expect_not_negative(e, a, 2, " as selfIsResult is true") : ST_OK;
+  case EW_softshrink:
+  case EW_shrink_backward: return expect_not_negative(a->lambd, a->name.lambd, "");
+  case EW_elu_backward: return a->is_result ? expect_not_negative(a->alpha, "alpha", " as isResult is true") : ST_OK;
+  case EW_leaky_relu_backward:
+    return a->self_is_result ? expect_not_negative(a->negative_slope, "negativeSlope", " as selfIsResult is true")
+                             : ST_OK;
   case EW_celu: {
-    const double alpha = scalar_real(a[1].scalar);
+    const double alpha = scalar_real(a->alpha);
     EXPECT(alpha < 0 || alpha > 0, "alpha is %g, expected a number that is not 0", alpha);
     return ST_OK;
   }
   default: {
-    const double min = scalar_real(a[1].scalar), max = scalar_real(a[2].scalar);
+    const double min = scalar_real(a->clip_value_min), max = scalar_real(a->clip_value_max);
     EXPECT(!(min > max), "clipValueMax is %g, expected clipValueMin, which is %g, or more", max, min);
     return ST_OK;
   }
@@ -51,21 +53,21 @@ static status check_limits(const executor *e, const op_arg *a) {
 }
 
 /* Operators that accept only part of the range of their scalars. */
-status prepare_limited(executor *e, const op_arg *a) {
+status prepare_limited(executor *e, const limited_args *a) {
   elementwise_call c;
-  TRY(check_limits(e, a));
-  elementwise_call_of(e->op, a, &c);
+  TRY(check_limits(e->op->variant, a));
+  elementwise_call_of(e->op, a->all, &c);
   return elementwise_prepare(e, e->op->variant, &c);
 }
 
 /* The argument `buffer`, the last or the one before, is neither read nor written. */
-status prepare_log_sigmoid(executor *e, const op_arg *a) {
+status prepare_log_sigmoid(executor *e, const log_sigmoid_args *a) {
   elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
+  elementwise_call_of(e->op, a->all, &c);
   if (e->op->variant == EW_log_sigmoid) {
-    c.out = a[1].tensor;
-    c.out_name = e->op->schema[1].name;
-    c.operand[0] = 1;
+    c.out = a->out;
+    c.out_name = "out";
+    c.operand[0] = LOG_SIGMOID_OUT;
   } else {
     c.n_inputs = 2;
   }
@@ -74,11 +76,11 @@ status prepare_log_sigmoid(executor *e, const op_arg *a) {
 
 /* Rounds to `decimals` decimal places, negative ones to tens, hundreds, ... Integers have no decimal places; rounded to
  * a power of 10 beyond their type they are 0. */
-status prepare_round_decimals(executor *e, const op_arg *a) {
-  const int64_t decimals = a[1].integer;
-  const int dtype = a[0].tensor->dtype;
+status prepare_round_decimals(executor *e, const round_decimals_args *a) {
+  const int64_t decimals = a->decimals;
+  const int dtype = a->self->dtype;
   elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
+  elementwise_call_of(e->op, a->all, &c);
   EXPECT(decimals == 0 || dtype_is_float(dtype) || dtype_is_integer(dtype), "decimals is %jd, expected 0 for dtype %s",
          (intmax_t)decimals, dtype_name(dtype));
   if (decimals == 0 || (decimals > 0 && dtype_is_integer(dtype))) return elementwise_prepare(e, EW_round, &c);
@@ -95,8 +97,8 @@ status prepare_round_decimals(executor *e, const op_arg *a) {
 }
 
 /* For BOOL, logical not. */
-status prepare_bitwise_not(executor *e, const op_arg *a) {
+status prepare_bitwise_not(executor *e, const bitwise_not_args *a) {
   elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
-  return elementwise_prepare(e, a[0].tensor->dtype == ACL_BOOL ? EW_logical_not : EW_bitwise_not, &c);
+  elementwise_call_of(e->op, a->all, &c);
+  return elementwise_prepare(e, a->self->dtype == ACL_BOOL ? EW_logical_not : EW_bitwise_not, &c);
 }

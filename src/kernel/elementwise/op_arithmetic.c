@@ -2,57 +2,51 @@
 /* Arithmetic elementwise operators whose function depends on the value or the presence of an argument. */
 #include "kernel/elementwise/elementwise_call.h"
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 
-static status prepare_as(executor *e, const op_arg *a, int function) {
+static status prepare_as(executor *e, const op_arg *all, int function) {
   elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
+  elementwise_call_of(e->op, all, &c);
   return elementwise_prepare(e, function, &c);
 }
 
 /* Add and Sub called by operator name, which have no alpha. */
-status prepare_graph_sum(executor *e, const op_arg *a) {
+status prepare_graph_sum(executor *e, const graph_sum_args *a) {
   elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
+  elementwise_call_of(e->op, a->all, &c);
   c.parameter[c.n_parameters++] = (elementwise_parameter){.name = "alpha", .number = 1};
   return elementwise_prepare(e, e->op->variant, &c);
 }
 
-/* (gradients, features, backprops) */
-status prepare_graph_relu_grad(executor *e, const op_arg *a) {
+status prepare_graph_relu_grad(executor *e, const graph_relu_grad_args *a) {
   elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
+  elementwise_call_of(e->op, a->all, &c);
   c.parameter[c.n_parameters++] = (elementwise_parameter){.name = "threshold", .number = 0};
   return elementwise_prepare(e, EW_threshold_backward, &c);
 }
 
-/* (y, dy, z): gradients from the function's result, which is the first argument. */
-status prepare_graph_result_grad(executor *e, const op_arg *a) {
+/* Gradients from the function's result, y. The functions get dy first. */
+status prepare_graph_result_grad(executor *e, const graph_result_grad_args *a) {
   elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
-  for (int k = 0; k < 2; ++k) {
-    c.in[k] = a[1 - k].tensor;
-    c.in_name[k] = e->op->schema[1 - k].name;
-    c.operand[1 + k] = (int8_t)(1 - k);
-  }
+  elementwise_call_of(e->op, a->all, &c);
+  c.in[0] = a->dy, c.in_name[0] = "dy", c.operand[1] = GRAPH_RESULT_GRAD_DY;
+  c.in[1] = a->y, c.in_name[1] = "y", c.operand[2] = GRAPH_RESULT_GRAD_Y;
   return elementwise_prepare(e, e->op->variant, &c);
 }
 
 /* Division with a rounding mode that is applied to the quotient. */
-status prepare_divide(executor *e, const op_arg *a) {
+status prepare_divide(executor *e, const divide_args *a) {
   enum { MODES = 3 };
   static const int16_t of_tensors[MODES] = {EW_div, EW_trunc_div, EW_floor_div};
   static const int16_t of_scalar[MODES] = {EW_divs, EW_trunc_divs, EW_floor_divs};
-  const int64_t mode = a[2].integer;
-  EXPECT(mode >= 0 && mode < MODES, "%s is %jd, expected 0 (true), 1 (truncated) or 2 (floored)", e->op->schema[2].name,
-         (intmax_t)mode);
-  return prepare_as(e, a, (e->op->variant == EW_div ? of_tensors : of_scalar)[mode]);
+  const int64_t mode = a->mode;
+  EXPECT(mode >= 0 && mode < MODES, "mode is %jd, expected 0 (true), 1 (truncated) or 2 (floored)", (intmax_t)mode);
+  return prepare_as(e, a->all, (a->other_tensor ? of_tensors : of_scalar)[mode]);
 }
 
 /* PowTensorScalar: some exponents have functions of their own. */
-status prepare_power(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor;
-  const scalar *exponent = a[1].scalar;
+status prepare_power(executor *e, const power_args *a) {
+  const tensor *self = a->self;
+  const scalar *exponent = a->exponent;
   const double y = scalar_real(exponent);
   const bool of_floats = dtype_class_of(self->dtype) >= CLASS_FLOAT;
   const bool real = !dtype_is_complex(exponent->dtype) || exponent->imaginary == 0;
@@ -60,7 +54,7 @@ status prepare_power(executor *e, const op_arg *a) {
          "exponent is %g, expected 0 or more as self has dtype %s", y, dtype_name(self->dtype));
   int function = EW_pows;
   if (of_floats && real) function = y == 2 ? EW_square : y == 0.5 ? EW_sqrt : y == -1 ? EW_reciprocal : EW_pows;
-  return prepare_as(e, a, function);
+  return prepare_as(e, a->all, function);
 }
 
 static status expect_bound(bool low, bool high) {
@@ -69,22 +63,22 @@ static status expect_bound(bool low, bool high) {
 }
 
 /* Either bound may be absent. */
-status prepare_clamp(executor *e, const op_arg *a) {
-  const bool low = a[1].scalar, high = a[2].scalar;
+status prepare_clamp(executor *e, const clamp_args *a) {
+  const bool low = a->clip_value_min, high = a->clip_value_max;
   TRY(expect_bound(low, high));
   elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
+  elementwise_call_of(e->op, a->all, &c);
   if (!low) c.parameter[0] = c.parameter[1];
   c.n_parameters = low + high;
   return elementwise_prepare(e, low && high ? EW_clamp : low ? EW_clamp_min : EW_clamp_max, &c);
 }
 
-/* (self, clipValueMin, clipValueMax, out): the bounds are tensors. */
-status prepare_clamp_tensor(executor *e, const op_arg *a) {
-  const bool low = a[1].tensor, high = a[2].tensor;
+/* The bounds are tensors. */
+status prepare_clamp_tensor(executor *e, const clamp_tensor_args *a) {
+  const bool low = a->clip_value_min, high = a->clip_value_max;
   TRY(expect_bound(low, high));
   elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
+  elementwise_call_of(e->op, a->all, &c);
   if (!low) {
     c.in[1] = c.in[2];
     c.in_name[1] = c.in_name[2];
@@ -94,23 +88,21 @@ status prepare_clamp_tensor(executor *e, const op_arg *a) {
   return elementwise_prepare(e, low && high ? EW_clamp_between : low ? EW_maximum : EW_minimum, &c);
 }
 
-/* (selfRef, mask, value): a tensor of one value. */
-status prepare_masked_fill_tensor(executor *e, const op_arg *a) {
-  EXPECT(a[2].tensor->rank == 0, "value has %d dimensions, expected none", a[2].tensor->rank);
-  return prepare_as(e, a, EW_masked_fill_from);
+status prepare_masked_fill_tensor(executor *e, const masked_fill_tensor_args *a) {
+  EXPECT(a->value->rank == 0, "value has %d dimensions, expected none", a->value->rank);
+  return prepare_as(e, a->all, EW_masked_fill_from);
 }
 
-/* (self, mask, scale, out) */
-status prepare_masked_scale(executor *e, const op_arg *a) {
-  TRY(op_expect_shape(a[1].tensor, "mask", a[0].tensor->dims, a[0].tensor->rank));
-  return prepare_as(e, a, EW_masked_scale);
+status prepare_masked_scale(executor *e, const masked_scale_args *a) {
+  TRY(op_expect_shape(a->mask, "mask", a->self->dims, a->self->rank));
+  return prepare_as(e, a->all, EW_masked_scale);
 }
 
 /* AddRelu: integers of few bits wrap before they are compared with 0. */
-status prepare_add_relu(executor *e, const op_arg *a) {
+status prepare_add_relu(executor *e, const add_relu_args *a) {
   const uint64_t allowed = DTYPES_FLOAT | DTYPES_INTEGER;
   elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
+  elementwise_call_of(e->op, a->all, &c);
   for (int k = 0; k < 2; ++k) TRY(op_expect_dtype(c.in[k], c.in_name[k], allowed));
   const int common = dtype_promote(c.in[0]->dtype, c.in[1]->dtype);
   if (common == ACL_UINT8) return elementwise_prepare(e, EW_add, &c);
@@ -120,9 +112,9 @@ status prepare_add_relu(executor *e, const op_arg *a) {
 }
 
 /* Addcdiv: if the result stays an integer, integers are divided as integers. */
-status prepare_addcdiv(executor *e, const op_arg *a) {
+status prepare_addcdiv(executor *e, const addcdiv_args *a) {
   elementwise_call c;
-  elementwise_call_of(e->op, a, &c);
+  elementwise_call_of(e->op, a->all, &c);
   bool integers = dtype_is_integer(c.out->dtype);
   for (int k = 0; k < c.n_inputs; ++k) integers &= dtype_is_integer(c.in[k]->dtype);
   return elementwise_prepare(e, integers ? EW_addcdiv_integers : EW_addcdiv, &c);

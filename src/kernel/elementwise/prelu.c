@@ -29,11 +29,11 @@ static status spread_weight(const tensor *self, const tensor *weight, tensor *sp
   return ST_OK;
 }
 
-status prepare_prelu(executor *e, const op_arg *a) {
+status prepare_prelu(executor *e, const prelu_args *a) {
   tensor spread;
   elementwise_call c;
-  TRY(spread_weight(a[0].tensor, a[1].tensor, &spread));
-  elementwise_call_of(e->op, a, &c);
+  TRY(spread_weight(a->self, a->weight, &spread));
+  elementwise_call_of(e->op, a->all, &c);
   c.in[1] = &spread;
   return elementwise_prepare(e, EW_prelu, &c);
 }
@@ -49,36 +49,39 @@ typedef struct {
   store_loop *store;
 } prelu_backward_plan;
 
-enum { GRAD, SELF, WEIGHT, GRAD_INPUT, GRAD_WEIGHT };
-
 static status run_prelu_backward(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const prelu_backward_plan *p = e->heap;
   if (p->weight.at.n) {
-    void *const at[] = {view[GRAD_INPUT], view[GRAD], view[SELF], view[WEIGHT]};
+    void *const at[] = {view[PRELU_BACKWARD_GRAD_INPUT], view[PRELU_BACKWARD_GRAD_OUTPUT], view[PRELU_BACKWARD_SELF],
+                        view[PRELU_BACKWARD_WEIGHT]};
     elementwise_run(&p->input, at, e->cost_ns / 2);
   }
   for (int64_t c = 0; c < p->channels; ++c) {
     double sum = 0;
     if (p->weight.at.n) {
-      void *const at[] = {(char *)view[GRAD] + c * p->step[0], (char *)view[SELF] + c * p->step[1]};
+      void *const at[] = {(char *)view[PRELU_BACKWARD_GRAD_OUTPUT] + c * p->step[0],
+                          (char *)view[PRELU_BACKWARD_SELF] + c * p->step[1]};
       sum = mapped_sum_run(&p->weight, at, e->cost_ns / (uint64_t)(2 * p->channels));
     }
-    p->store((char *)view[GRAD_WEIGHT] + c * p->to, 0, &sum, 1);
+    p->store((char *)view[PRELU_BACKWARD_GRAD_WEIGHT] + c * p->to, 0, &sum, 1);
   }
   return ST_OK;
 }
 
-static status expect_prelu_backward(const op_arg *a, const arg_schema *schema) {
-  const tensor *self = a[SELF].tensor, *weight = a[WEIGHT].tensor;
+static status expect_prelu_backward(const prelu_backward_args *a) {
+  const tensor *self = a->self, *weight = a->weight;
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
-  for (int i = 0; i <= GRAD_WEIGHT; ++i) TRY(op_expect_dtype(a[i].tensor, schema[i].name, DTYPE_BIT(self->dtype)));
-  EXPECT(move_broadcasts_to(a[GRAD].tensor, self),
+  TRY(op_expect_dtype(a->grad_output, "gradOutput", DTYPE_BIT(self->dtype)));
+  TRY(op_expect_dtype(weight, "weight", DTYPE_BIT(self->dtype)));
+  TRY(op_expect_dtype(a->grad_input, "gradInput", DTYPE_BIT(self->dtype)));
+  TRY(op_expect_dtype(a->grad_weight, "gradWeight", DTYPE_BIT(self->dtype)));
+  EXPECT(move_broadcasts_to(a->grad_output, self),
          "gradOutput has shape %s, expected one that broadcasts to self's, %s",
-         shape_text(a[GRAD].tensor->dims, a[GRAD].tensor->rank, is), shape_text(self->dims, self->rank, of));
-  TRY(op_expect_shape(a[GRAD_INPUT].tensor, "gradInput", self->dims, self->rank));
-  return op_expect_shape(a[GRAD_WEIGHT].tensor, "gradWeight", weight->dims, weight->rank);
+         shape_text(a->grad_output->dims, a->grad_output->rank, is), shape_text(self->dims, self->rank, of));
+  TRY(op_expect_shape(a->grad_input, "gradInput", self->dims, self->rank));
+  return op_expect_shape(a->grad_weight, "gradWeight", weight->dims, weight->rank);
 }
 
 /* Several weights are in one dimension, or in dimension 1 of a tensor of self's rank. */
@@ -91,18 +94,18 @@ static status expect_shape_of_weight(const tensor *weight, const tensor *self) {
   return ST_OK;
 }
 
-status prepare_prelu_backward(executor *e, const op_arg *a) {
-  const tensor *self = a[SELF].tensor, *grad_weight = a[GRAD_WEIGHT].tensor;
+status prepare_prelu_backward(executor *e, const prelu_backward_args *a) {
+  const tensor *self = a->self, *grad_weight = a->grad_weight;
   tensor spread, spread_out;
-  TRY(expect_prelu_backward(a, e->op->schema));
-  TRY(expect_shape_of_weight(a[WEIGHT].tensor, self));
-  TRY(spread_weight(self, a[WEIGHT].tensor, &spread));
+  TRY(expect_prelu_backward(a));
+  TRY(expect_shape_of_weight(a->weight, self));
+  TRY(spread_weight(self, a->weight, &spread));
   TRY(spread_weight(self, grad_weight, &spread_out));
   prelu_backward_plan *p = e->heap = malloc(sizeof *p);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
   const compute_type compute = compute_type_of(self->dtype);
-  const view to = view_of(a[GRAD_INPUT].tensor), weight = view_of(&spread);
-  const view grad = view_of(a[GRAD].tensor);
+  const view to = view_of(a->grad_input), weight = view_of(&spread);
+  const view grad = view_of(a->grad_output);
   view x = view_of(self), g = view_broadcast(&grad, x.dims, x.rank);
   elementwise_plan_init(&p->input, EW_prelu_backward, compute, &to, (const view *const[]){&g, &x, &weight}, 3);
   p->channels = grad_weight->n;

@@ -4,7 +4,6 @@
 
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 
 enum { SEQUENCE_TILE = 256, SEQUENCE_GRAIN = 4096 };
 
@@ -61,10 +60,8 @@ static status sequence_run(const executor *e, void *const *view, void *scratch) 
 
 static bool sequence_is_integer(const scalar *s) { return dtype_class_of(s->dtype) <= CLASS_INTEGER; }
 
-static status expect_real(const op *o, const op_arg *a, int n) {
-  for (int i = 0; i < n; ++i)
-    EXPECT(!dtype_is_complex(a[i].scalar->dtype), "%s is %s, expected a real number", o->schema[i].name,
-           dtype_name(a[i].scalar->dtype));
+static status expect_real(const scalar *s, const char *name) {
+  EXPECT(!dtype_is_complex(s->dtype), "%s is %s, expected a real number", name, dtype_name(s->dtype));
   return ST_OK;
 }
 
@@ -101,38 +98,46 @@ static status expect_length(const scalar *start, const scalar *end, const scalar
   return ST_OK;
 }
 
-/* Checks that start, end and step are finite and that the step is not 0; for integers, not even after truncation. */
-static status expect_numbers(const op *o, const op_arg *a, const tensor *out) {
-  const bool of_integers = dtype_is_integer(out->dtype);
-  TRY(expect_real(o, a, 3));
-  for (int i = 0; i < 3; ++i)
-    EXPECT(isfinite(scalar_real(a[i].scalar)), "%s is %g, expected a finite number", o->schema[i].name,
-           scalar_real(a[i].scalar));
-  const double step = scalar_real(a[2].scalar);
-  EXPECT(of_integers ? scalar_integer(a[2].scalar) != 0 : step != 0, "step is %g, expected a number that is not 0%s",
-         step, of_integers ? ", nor when it is cut, as out is of integers" : "");
+static status expect_finite(const scalar *s, const char *name) {
+  EXPECT(isfinite(scalar_real(s)), "%s is %g, expected a finite number", name, scalar_real(s));
   return ST_OK;
 }
 
+/* Checks that start, end and step are finite and that the step is not 0; for integers, not even after truncation. */
+static status expect_numbers(const arange_args *a) {
+  const bool of_integers = dtype_is_integer(a->out->dtype);
+  TRY(expect_real(a->start, "start"));
+  TRY(expect_real(a->end, "end"));
+  TRY(expect_real(a->step, "step"));
+  TRY(expect_finite(a->start, "start"));
+  TRY(expect_finite(a->end, "end"));
+  TRY(expect_finite(a->step, "step"));
+  const double step = scalar_real(a->step);
+  EXPECT(of_integers ? scalar_integer(a->step) != 0 : step != 0, "step is %g, expected a number that is not 0%s", step,
+         of_integers ? ", nor when it is cut, as out is of integers" : "");
+  return ST_OK;
+}
+
+static scalar arange_number(const scalar *s, int dtype) {
+  return dtype == ACL_INT64 ? (scalar){.dtype = ACL_INT64, .integer = scalar_integer(s)} : *s;
+}
+
 /* For int64 all three are truncated first. */
-status prepare_arange(executor *e, const op_arg *a) {
-  const tensor *out = a[3].tensor;
+status prepare_arange(executor *e, const arange_args *a) {
+  const tensor *out = a->out;
   sequence_plan *p = PLAN(e, sequence_plan);
-  scalar number[3];
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT | DTYPES_INTEGER));
-  TRY(expect_numbers(e->op, a, out));
-  for (int i = 0; i < 3; ++i)
-    number[i] =
-        out->dtype == ACL_INT64 ? (scalar){.dtype = ACL_INT64, .integer = scalar_integer(a[i].scalar)} : *a[i].scalar;
-  const scalar *start = &number[0], *end = &number[1], *step = &number[2];
-  TRY(expect_length(start, end, step, e->op->variant == ARANGE_INCLUSIVE, out->n));
-  plan_sequence(e, p, out, sequence_is_integer(start) && sequence_is_integer(step));
+  TRY(expect_numbers(a));
+  const scalar start = arange_number(a->start, out->dtype), end = arange_number(a->end, out->dtype),
+               step = arange_number(a->step, out->dtype);
+  TRY(expect_length(&start, &end, &step, e->op->variant == ARANGE_INCLUSIVE, out->n));
+  plan_sequence(e, p, out, sequence_is_integer(&start) && sequence_is_integer(&step));
   if (p->exact) {
-    p->start.i64 = start->integer;
-    p->step.i64 = step->integer;
+    p->start.i64 = start.integer;
+    p->step.i64 = step.integer;
   } else {
-    p->start.f64 = scalar_real(start);
-    p->step.f64 = scalar_real(step);
+    p->start.f64 = scalar_real(&start);
+    p->step.f64 = scalar_real(&step);
   }
   return ST_OK;
 }
@@ -159,35 +164,32 @@ static status plan_spaced(executor *e, const tensor *out, const char *name, cons
   return ST_OK;
 }
 
-/* The last argument is the output, the third the number of its elements. */
-status prepare_linspace(executor *e, const op_arg *a) {
-  const int last = e->op->n_args - 1;
-  const char *name = e->op->schema[last].name;
-  const tensor *out = a[last].tensor;
-  spaced s = {.steps = a[2].integer};
-  TRY(op_expect_dtype(out, name, DTYPES_FLOAT | DTYPES_INTEGER));
-  TRY(expect_real(e->op, a, 2));
-  s.start = scalar_real(a[0].scalar);
-  s.end = scalar_real(a[1].scalar);
+status prepare_linspace(executor *e, const linspace_args *a) {
+  const tensor *out = a->out;
+  spaced s = {.steps = a->steps};
+  TRY(op_expect_dtype(out, a->name.out, DTYPES_FLOAT | DTYPES_INTEGER));
+  TRY(expect_real(a->start, "start"));
+  TRY(expect_real(a->end, "end"));
+  s.start = scalar_real(a->start);
+  s.end = scalar_real(a->end);
   if (e->op->variant == LINSPACE_POWERS) {
-    s.base = a[3].real;
+    s.base = a->base;
     EXPECT(s.base != 0, "base is 0, expected %s", "another number");
   }
-  return plan_spaced(e, out, name, &s);
+  return plan_spaced(e, out, a->name.out, &s);
 }
 
-/* Called by operator name: assist, y, start, end, steps, base, dtype (0: FLOAT16, 1: FLOAT). */
-status prepare_graph_log_space(executor *e, const op_arg *a) {
-  const tensor *assist = a[0].tensor, *y = a[1].tensor;
-  const spaced s = {.start = a[2].real, .end = a[3].real, .steps = a[4].integer, .base = a[5].real};
-  EXPECT(a[6].integer == 0 || a[6].integer == 1, "dtype is %jd, expected 0 (FLOAT16) or 1 (FLOAT)",
-         (intmax_t)a[6].integer);
-  TRY(op_expect_dtype(y, "y", DTYPE_BIT(a[6].integer ? ACL_FLOAT : ACL_FLOAT16)));
+/* Called by operator name. dtype: 0 is FLOAT16, 1 FLOAT. */
+status prepare_graph_log_space(executor *e, const graph_log_space_args *a) {
+  const tensor *assist = a->assist, *y = a->y;
+  const spaced s = {.start = a->start, .end = a->end, .steps = a->steps, .base = a->base};
+  EXPECT(a->dtype == 0 || a->dtype == 1, "dtype is %jd, expected 0 (FLOAT16) or 1 (FLOAT)", (intmax_t)a->dtype);
+  TRY(op_expect_dtype(y, "y", DTYPE_BIT(a->dtype ? ACL_FLOAT : ACL_FLOAT16)));
   TRY(op_expect_dtype(assist, "assist", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16)));
   EXPECT(assist->n == s.steps, "assist has %jd elements, expected as many as steps, %jd", (intmax_t)assist->n,
          (intmax_t)s.steps);
   EXPECT(s.base != 0, "base is 0, expected %s", "another number");
   TRY(plan_spaced(e, y, "y", &s));
-  PLAN(e, sequence_plan)->operand = 1;
+  PLAN(e, sequence_plan)->operand = GRAPH_LOG_SPACE_Y;
   return ST_OK;
 }

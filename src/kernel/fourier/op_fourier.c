@@ -15,15 +15,15 @@ static double fourier_factor(int64_t norm, int64_t n) {
 
 /* Rfft1D(self, n, dim, norm, out): out has self's shape with n / 2 + 1 frequencies at dim, and a last dimension of 2
  * for real and imaginary part. */
-status prepare_rfft(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[4].tensor;
-  const int64_t norm = a[3].integer;
-  int64_t n = a[1].integer, dims[MAX_RANK];
+status prepare_rfft(executor *e, const rfft_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const int64_t norm = a->norm;
+  int64_t n = a->n, dims[MAX_RANK];
   int dim;
   TRY(op_expect_dtype(self, "self", DTYPE_BIT(ACL_FLOAT)));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_FLOAT)));
   EXPECT(self->rank >= 1 && self->rank <= RFFT_RANK, "self has %d dimensions, expected 1 to %d", self->rank, RFFT_RANK);
-  TRY(op_expect_dim(a[2].integer, "dim", self->rank, &dim));
+  TRY(op_expect_dim(a->dim, "dim", self->rank, &dim));
   EXPECT((n >= 1 && n <= RFFT_LONGEST) || n == -1, "n is %jd, expected 1 to %d, or -1 for all", (intmax_t)n,
          RFFT_LONGEST);
   EXPECT(norm >= NORM_BACKWARD && norm <= NORM_ORTHO,
@@ -51,9 +51,9 @@ typedef struct {
   int64_t n, hop, window_length;
   /* complex: the result has a complex type; otherwise real and imaginary part are a last dimension */
   bool normalized, onesided, complex;
-} stft_args;
+} stft_call;
 
-static status stft_check(const stft_args *a, bool self_is_complex, int64_t frames, int64_t frequencies) {
+static status stft_check(const stft_call *a, bool self_is_complex, int64_t frames, int64_t frequencies) {
   const int rank = a->self->rank;
   const bool wide = a->self->dtype == ACL_DOUBLE || a->self->dtype == ACL_COMPLEX128;
   const int real = wide ? ACL_DOUBLE : ACL_FLOAT, complex = wide ? ACL_COMPLEX128 : ACL_COMPLEX64;
@@ -71,7 +71,7 @@ static status stft_check(const stft_args *a, bool self_is_complex, int64_t frame
 }
 
 /* The rows are frames of n elements, `hop` apart. A window shorter than a frame is centred in it. */
-static status stft_plan(executor *e, const stft_args *a, int64_t frames, int64_t frequencies) {
+static status stft_plan(executor *e, const stft_call *a, int64_t frames, int64_t frequencies) {
   const view self = view_of(a->self), out = view_of(a->out);
   const int last = a->self->rank - 1;
   const int64_t along = self.strides[last];
@@ -99,9 +99,9 @@ static status stft_plan(executor *e, const stft_args *a, int64_t frames, int64_t
 /* Stft(self, windowOptional, out, nFft, hopLength, winLength, normalized, onesided, returnComplex):
  * self is [L] or [B, L] and has been padded by the caller. out is [frequencies, frames], with B before
  * it and 2 after it where they apply. */
-status prepare_stft(executor *e, const op_arg *v) {
-  const stft_args a = {v[0].tensor,  v[1].tensor,  v[2].tensor,  v[3].integer, v[4].integer,
-                       v[5].integer, v[6].boolean, v[7].boolean, v[8].boolean};
+status prepare_stft(executor *e, const stft_args *v) {
+  const stft_call a = {v->self,       v->window,     v->out,      v->n_fft,         v->hop_length,
+                       v->win_length, v->normalized, v->onesided, v->return_complex};
   TRY(op_expect_dtype(a.self, "self",
                       DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE) | DTYPE_BIT(ACL_COMPLEX64) |
                           DTYPE_BIT(ACL_COMPLEX128)));

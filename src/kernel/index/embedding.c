@@ -141,21 +141,21 @@ static status plan_indices(executor *e, backward_plan *p, const tensor *indices,
 }
 
 /* paddingIdx is unsigned; callers without a padding index pass -1. */
-status prepare_embedding_dense_backward(executor *e, const op_arg *a) {
-  const tensor *grad = a[0].tensor, *indices = a[1].tensor, *out = a[5].tensor;
+status prepare_embedding_dense_backward(executor *e, const embedding_dense_backward_args *a) {
+  const tensor *grad = a->grad, *indices = a->indices, *out = a->out;
   backward_plan *p = PLAN(e, backward_plan);
   const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
   TRY(op_expect_dtype(grad, "grad", floats));
   TRY(op_expect_dtype(indices, "indices", DTYPES_REAL & ~DTYPE_BIT(ACL_BF16)));
   TRY(op_expect_dtype(out, "out", floats));
-  TRY(expect_embedding_shapes(grad, indices, out, a[2].integer));
+  TRY(expect_embedding_shapes(grad, indices, out, a->num_weights));
   const view from = view_of(grad);
   const uint64_t rows = (uint64_t)out->dims[0], n = (uint64_t)indices->n;
   p->out = view_of(out);
   view read_as;
   p->grad_dtype = grad->dtype;
-  p->padding = a[3].integer;
-  p->by_frequency = a[4].boolean;
+  p->padding = a->padding_idx;
+  p->by_frequency = a->scale_grad_by_freq;
   p->direct = out->dtype == ACL_FLOAT;
   p->n_slots = (int64_t)(n < rows ? n : rows);
   p->counts = p->slots = p->slot_of = p->sums = 0;
@@ -260,20 +260,20 @@ static status run_renorm(const executor *e, void *const *at, void *scratch) {
   return ST_OK;
 }
 
-status prepare_embedding_renorm(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *indices = a[1].tensor;
+status prepare_embedding_renorm(executor *e, const embedding_renorm_args *a) {
+  const tensor *self = a->self, *indices = a->indices;
   renorm_plan *p = PLAN(e, renorm_plan);
   TRY(op_expect_dtype(self, "selfRef", DTYPES_FLOAT));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   EXPECT(self->rank == 2, "selfRef has %d dimensions, expected 2", self->rank);
-  EXPECT(a[3].real >= 0, "normType is %g, expected 0 or more", a[3].real);
-  EXPECT(!(a[2].real < 0), "maxNorm is %g, expected 0 or more", a[2].real);
+  EXPECT(a->norm_type >= 0, "normType is %g, expected 0 or more", a->norm_type);
+  EXPECT(!(a->max_norm < 0), "maxNorm is %g, expected 0 or more", a->max_norm);
   const view at = view_of(indices);
   walk_init(&p->indices, (const view *const[]){&at}, 1, at.rank);
   p->index_dtype = indices->dtype;
   p->table = view_of(self);
-  p->max_norm = a[2].real;
-  p->norm_type = a[3].real;
+  p->max_norm = a->max_norm;
+  p->norm_type = a->norm_type;
   p->load = loops->load[self->dtype][COMPUTE_F64];
   p->store = loops->store[self->dtype][COMPUTE_F64];
   p->seen = workspace_intermediate(e, (uint64_t)self->dims[0]);

@@ -131,9 +131,9 @@ static vector bag_vector(const tensor *t) {
   return (vector){t->rank ? t->strides[0] * (int64_t)dtype_bytes(t->dtype) : 0, t->dtype};
 }
 
-status prepare_embedding_bag(executor *e, const op_arg *a) {
-  const tensor *weight = a[0].tensor, *indices = a[1].tensor, *offsets = a[2].tensor, *samples = a[6].tensor;
-  const tensor *output = a[9].tensor, *offset2bag = a[10].tensor, *bag_size = a[11].tensor, *max_indices = a[12].tensor;
+status prepare_embedding_bag(executor *e, const embedding_bag_args *a) {
+  const tensor *weight = a->weight, *indices = a->indices, *offsets = a->offsets, *samples = a->per_sample_weights;
+  const tensor *output = a->output, *offset2bag = a->offset2bag, *bag_size = a->bag_size, *max_indices = a->max_indices;
   bag_plan *p = PLAN(e, bag_plan);
   TRY(op_expect_dtype(weight, "weight", DTYPES_FLOAT));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
@@ -141,16 +141,16 @@ status prepare_embedding_bag(executor *e, const op_arg *a) {
   EXPECT(weight->rank == 2, "weight has %d dimensions, expected 2", weight->rank);
   EXPECT(indices->rank == 1, "indices has %d dimensions, expected 1", indices->rank);
   EXPECT(offsets->rank == 1, "offsets has %d dimensions, expected 1", offsets->rank);
-  EXPECT(!a[3].boolean, "scaleGradByFreq is true, expected false");
-  EXPECT(!a[5].boolean, "sparse is true, expected false");
-  const int mode = a[4].integer == 0 ? MODE_SUM : a[4].integer == 1 ? MODE_MEAN : MODE_MAX;
+  EXPECT(!a->scale_grad_by_freq, "scaleGradByFreq is true, expected false");
+  EXPECT(!a->sparse, "sparse is true, expected false");
+  const int mode = a->mode == 0 ? MODE_SUM : a->mode == 1 ? MODE_MEAN : MODE_MAX;
   if (samples) {
-    EXPECT(mode == MODE_SUM, "perSampleWeights is a tensor, expected NULL as mode is %jd", (intmax_t)a[4].integer);
+    EXPECT(mode == MODE_SUM, "perSampleWeights is a tensor, expected NULL as mode is %jd", (intmax_t)a->mode);
     TRY(move_expect_same_dtype(weight, "weight", samples, "perSampleWeights"));
     TRY(op_expect_shape(samples, "perSampleWeights", indices->dims, 1));
   }
-  EXPECT(!a[7].boolean || offsets->n, "offsets is empty, expected a last offset");
-  const int64_t n_bags = offsets->n - (a[7].boolean ? 1 : 0), dims[] = {n_bags, weight->dims[1]};
+  EXPECT(!a->include_last_offset || offsets->n, "offsets is empty, expected a last offset");
+  const int64_t n_bags = offsets->n - (a->include_last_offset ? 1 : 0), dims[] = {n_bags, weight->dims[1]};
   TRY(move_expect_same_dtype(weight, "weight", output, "output"));
   TRY(op_expect_shape(output, "output", dims, 2));
   /* op-plugin passes an empty tensor for sums, whose gradient does not need it */
@@ -168,7 +168,7 @@ status prepare_embedding_bag(executor *e, const op_arg *a) {
                   .n_bags = n_bags,
                   .n_indices = indices->n,
                   .n_offsets = offsets->n,
-                  .padding = a[8].integer,
+                  .padding = a->padding_idx,
                   .indices = bag_vector(indices),
                   .offsets = bag_vector(offsets),
                   .tells_bags = tells_bags && indices->n,

@@ -49,9 +49,10 @@ static status run_index_fill(const executor *e, void *const *at, void *scratch) 
 }
 
 /* Reads and checks the indices of a call into a new index_fill in e->heap. */
-static status index_fill_new(executor *e, const op_arg *index, bool in_tensor, int64_t extent) {
-  const tensor *t = index->tensor;
-  const aclIntArray *array = index->ints;
+static status index_fill_new(executor *e, const index_fill_args *a, int64_t extent) {
+  const tensor *t = a->index_tensor;
+  const aclIntArray *array = a->index_ints;
+  const bool in_tensor = t;
   const uint64_t n = in_tensor ? (uint64_t)t->n : array->size;
   char text[SHAPE_TEXT];
   if (in_tensor) {
@@ -72,23 +73,21 @@ static status index_fill_new(executor *e, const op_arg *index, bool in_tensor, i
   return ST_OK;
 }
 
-status prepare_index_fill(executor *e, const op_arg *a) {
-  const int variant = e->op->variant;
-  const bool in_place = variant == INDEX_FILL_INPLACE || variant == INDEX_FILL_BY_TENSOR_INPLACE;
-  const bool by_tensor = variant == INDEX_FILL_BY_TENSOR || variant == INDEX_FILL_BY_TENSOR_INPLACE;
-  const char *name = in_place ? "selfRef" : "self";
+status prepare_index_fill(executor *e, const index_fill_args *a) {
+  const bool in_place = !a->out;
+  const tensor *self = a->self, *out = in_place ? self : a->out;
+  const char *name = a->name.self;
   int dim;
-  TRY(move_expect_same_dtype(a[0].tensor, name, in_place ? a[0].tensor : a[4].tensor, "out"));
-  const tensor *self = a[0].tensor, *out = in_place ? self : a[4].tensor;
+  TRY(move_expect_same_dtype(self, name, out, "out"));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
-  TRY(op_expect_dim(a[1].integer, "dim", self->rank, &dim));
+  TRY(op_expect_dim(a->dim, "dim", self->rank, &dim));
   view to = view_of(out);
   const view from = view_of(self);
-  TRY(index_fill_new(e, &a[2], by_tensor, to.rank ? to.dims[dim] : 1));
+  TRY(index_fill_new(e, a, to.rank ? to.dims[dim] : 1));
   index_fill *f = e->heap;
   f->in_place = in_place;
   f->step = to.rank ? to.strides[dim] : 0;
-  TRY(fill_value_of(self, name, a[3].scalar, f->value));
+  TRY(fill_value_of(self, name, a->value, f->value));
   move_space s;
   move_space_of_views(&s, &to, &from);
   move_plan_init(&f->copy, &s);

@@ -296,7 +296,7 @@ static status run_index(const executor *e, void *const *view, void *scratch) {
   TRY(masks_run(&x->masks, &p, view, scratch, true));
   const places_job job = {.p = &p,
                           .kind = PLACES_GATHER,
-                          .target = view[0],
+                          .target = view[INDEX_SELF],
                           .side = view[e->n_operands - 1],
                           .view = view,
                           .scratch = scratch,
@@ -319,9 +319,9 @@ static status index_list_fits_out(index_meaning *m, const tensor *out) {
   return op_expect_shape(out, "out", dims, result_dims(m, dims));
 }
 
-status prepare_index(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
-  index_meaning m = {.self = self, .list = a[1].tensors};
+status prepare_index(executor *e, const index_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  index_meaning m = {.self = self, .list = a->indices};
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(find_index_meaning(&m, out, index_list_fits_out));
   index_places *x = e->heap = index_places_new(m.n_masks);
@@ -392,11 +392,11 @@ static status index_list_fits_values(index_meaning *m, const tensor *values) {
   return ST_OK;
 }
 
-status prepare_index_put(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *values = a[2].tensor;
-  const bool accumulate = a[3].boolean;
+status prepare_index_put(executor *e, const index_put_args *a) {
+  const tensor *self = a->self, *values = a->values;
+  const bool accumulate = a->accumulate;
   put_plan *s = PLAN(e, put_plan);
-  index_meaning m = {.self = self, .list = a[1].tensors};
+  index_meaning m = {.self = self, .list = a->indices};
   TRY(move_expect_same_dtype(self, "selfRef", values, "values"));
   EXPECT(!accumulate || indexing->add[self->dtype], "selfRef has dtype %s, for which accumulate is not supported",
          dtype_name(self->dtype));

@@ -51,8 +51,8 @@ static status run_masked_scatter(const executor *e, void *const *at, void *scrat
   return ST_OK;
 }
 
-status prepare_masked_scatter(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *mask = a[1].tensor, *source = a[2].tensor;
+status prepare_masked_scatter(executor *e, const masked_scatter_args *a) {
+  const tensor *self = a->self, *mask = a->mask, *source = a->source;
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   masked_scatter *p = PLAN(e, masked_scatter);
   TRY(move_expect_same_dtype(self, "selfRef", source, "source"));

@@ -82,15 +82,15 @@ static void finish_interleave(executor *e, const tensor *out) {
   executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 2 + (uint64_t)p->n_out * 16, (uint64_t)p->n_out * 64);
 }
 
-status prepare_repeat_interleave_dim(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[4].tensor;
+status prepare_repeat_interleave_dim(executor *e, const repeat_interleave_dim_args *a) {
+  const tensor *self = a->self, *out = a->out;
   interleave_plan *p = PLAN(e, interleave_plan);
   int dim;
   int64_t dims[MAX_RANK];
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(self->rank, "self has no dimension, expected 1 or more");
-  TRY(op_expect_dim(a[2].integer, "dim", self->rank, &dim));
-  TRY(plan_repeats(e, a[1].tensor, 1, self->dims[dim], a[3].integer));
+  TRY(op_expect_dim(a->dim, "dim", self->rank, &dim));
+  TRY(plan_repeats(e, a->repeats, 1, self->dims[dim], a->output_size));
   for (int d = 0; d < self->rank; ++d) dims[d] = d == dim ? p->n_out : self->dims[d];
   TRY(op_expect_shape(out, "out", dims, self->rank));
   const view from = view_of(self), to = view_of(out);
@@ -121,12 +121,12 @@ static status run_flat_interleave(const executor *e, void *const *at, void *scra
   return run_interleave(e, (void *const[]){to, at[1], at[2]}, scratch);
 }
 
-status prepare_repeat_interleave(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[3].tensor;
+status prepare_repeat_interleave(executor *e, const repeat_interleave_args *a) {
+  const tensor *self = a->self, *out = a->out;
   flat_plan *f = PLAN(e, flat_plan);
   interleave_plan *p = &f->interleave;
   TRY(move_expect_same_dtype(self, "self", out, "out"));
-  TRY(plan_repeats(e, a[1].tensor, 1, self->n, a[2].integer));
+  TRY(plan_repeats(e, a->repeats, 1, self->n, a->output_size));
   TRY(op_expect_shape(out, "out", (const int64_t[]){p->n_out}, 1));
   const view from = view_of(self), to = view_of(out);
   walk flat;
@@ -157,12 +157,12 @@ static status run_interleave_indices(const executor *e, void *const *at, void *s
   return ST_OK;
 }
 
-status prepare_repeat_interleave_tensor(executor *e, const op_arg *a) {
-  const tensor *repeats = a[0].tensor, *out = a[2].tensor;
+status prepare_repeat_interleave_tensor(executor *e, const repeat_interleave_tensor_args *a) {
+  const tensor *repeats = a->repeats, *out = a->out;
   TRY(op_expect_dtype(out, "out", DTYPES_INDEX));
   EXPECT(repeats->rank, "repeats has no dimension, expected 1");
-  TRY(plan_repeats(e, repeats, 0, repeats->n, a[1].integer));
-  TRY(op_expect_shape(out, "out", &a[1].integer, 1));
+  TRY(plan_repeats(e, repeats, 0, repeats->n, a->output_size));
+  TRY(op_expect_shape(out, "out", &a->output_size, 1));
   view *kept = e->heap = malloc(sizeof *kept);
   if (!kept) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
   *kept = view_of(out);

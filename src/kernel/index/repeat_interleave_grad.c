@@ -72,9 +72,10 @@ static void interleave_sum_range(const void *arg, int64_t begin, int64_t end) {
 static status run_interleave_grad(const executor *e, void *const *view, void *scratch) {
   const interleave_grad_plan *p = PLAN(e, interleave_grad_plan);
   int64_t *begin = (int64_t *)(void *)((char *)scratch + p->begins);
-  TRY(find_interleave_begins(p, view[1], begin));
+  TRY(find_interleave_begins(p, view[REPEAT_INTERLEAVE_GRAD_REPEATS], begin));
   if (!p->others.n || !p->n_out) return ST_OK;
-  const interleave_grad_job job = {.plan = p, .begin = begin, .at = {view[2], view[0]}};
+  const interleave_grad_job job = {
+      .plan = p, .begin = begin, .at = {view[REPEAT_INTERLEAVE_GRAD_OUT], view[REPEAT_INTERLEAVE_GRAD_Y_GRAD]}};
   rows_parallel(interleave_sum_range, &job, p->others.n, TILE, e->cost_ns);
   return ST_OK;
 }
@@ -94,19 +95,19 @@ static status view_of_out(const tensor *out, const view *grad, int axis, int64_t
   return ST_OK;
 }
 
-status prepare_repeat_interleave_grad(executor *e, const op_arg *a) {
-  const tensor *repeats = a[1].tensor, *out = a[3].tensor;
+status prepare_repeat_interleave_grad(executor *e, const repeat_interleave_grad_args *a) {
+  const tensor *repeats = a->repeats, *out = a->out;
   interleave_grad_plan *p = PLAN(e, interleave_grad_plan);
   char text[SHAPE_TEXT];
   int axis;
-  TRY(op_expect_dtype(a[0].tensor, "yGrad", DTYPES_FLOAT));
-  TRY(move_expect_same_dtype(a[0].tensor, "yGrad", out, "out"));
+  TRY(op_expect_dtype(a->y_grad, "yGrad", DTYPES_FLOAT));
+  TRY(move_expect_same_dtype(a->y_grad, "yGrad", out, "out"));
   TRY(op_expect_dtype(repeats, "repeats", DTYPES_INDEX));
   EXPECT(repeats->rank <= 1 && repeats->n, "repeats has shape %s, expected one number, or a dimension of 1 or more",
          shape_text(repeats->dims, repeats->rank, text));
-  TRY(op_expect_dim(a[2].integer, "axis", a[0].tensor->rank, &axis));
+  TRY(op_expect_dim(a->axis, "axis", a->y_grad->rank, &axis));
   tensor room;
-  view from = view_of(index_vector(a[0].tensor, &room)), to;
+  view from = view_of(index_vector(a->y_grad, &room)), to;
   int64_t others = 1;
   for (int d = 0; d < from.rank; ++d) others *= d == axis ? 1 : from.dims[d];
   const int64_t n_out = repeats->n > 1 ? repeats->n : others ? out->n / others : 0;
@@ -119,7 +120,7 @@ status prepare_repeat_interleave_grad(executor *e, const op_arg *a) {
   if (repeats->n > 1) p->repeats_step = repeats->strides[0] * (int64_t)dtype_bytes(repeats->dtype);
   p->begins = workspace_intermediate(e, (uint64_t)(n_out + 1) * sizeof(int64_t));
   axis_init(&p->others, p->along, (view *const[]){&to, &from}, 2, axis);
-  executor_cost(e, (uint64_t)(a[0].tensor->n + out->n) * dtype_bytes(out->dtype), (uint64_t)a[0].tensor->n * 8);
+  executor_cost(e, (uint64_t)(a->y_grad->n + out->n) * dtype_bytes(out->dtype), (uint64_t)a->y_grad->n * 8);
   e->run = others ? run_interleave_grad : move_run_nothing;
   return ST_OK;
 }

@@ -73,37 +73,36 @@ static status scatter_kind_of(int64_t reduce, places_kind *kind) {
   return ST_OK;
 }
 
-status prepare_scatter(executor *e, const op_arg *a) {
-  const bool in_place = e->op->variant == SCATTER_INPLACE;
-  const tensor *out = in_place ? a[0].tensor : a[5].tensor;
-  const scatter_target t = {a[0].tensor, out, in_place ? "selfRef" : "self", 0, in_place ? 0 : 3};
+status prepare_scatter(executor *e, const scatter_args *a) {
+  const tensor *out = a->out ? a->out : a->self;
+  const scatter_target t = {a->self, out, a->name.self, SCATTER_SELF, a->out ? SCATTER_OUT : SCATTER_SELF};
   places_kind kind;
-  TRY(scatter_kind_of(a[4].integer, &kind));
-  return plan_scatter(e, &t, a[1].integer, a[2].tensor, 1, a[3].tensor, kind);
+  TRY(scatter_kind_of(a->reduce, &kind));
+  return plan_scatter(e, &t, a->dim, a->index, 1, a->src, kind);
 }
 
-status prepare_scatter_value(executor *e, const op_arg *a) {
-  const bool in_place = e->op->variant == SCATTER_VALUE_INPLACE;
-  const tensor *out = in_place ? a[0].tensor : a[5].tensor;
-  const scatter_target t = {a[0].tensor, out, in_place ? "selfRef" : "self", 0, in_place ? 0 : 2};
+status prepare_scatter_value(executor *e, const scatter_value_args *a) {
+  const tensor *out = a->out ? a->out : a->self;
+  const scatter_target t = {a->self, out, a->name.self, SCATTER_VALUE_SELF,
+                            a->out ? SCATTER_VALUE_OUT : SCATTER_VALUE_SELF};
   places_kind kind;
-  TRY(scatter_kind_of(a[4].integer, &kind));
+  TRY(scatter_kind_of(a->reduce, &kind));
   TRY(op_expect_dtype(t.self, t.self_name, DTYPES_NUMBER));
-  TRY(fill_value_of(t.self, t.self_name, a[3].scalar, PLAN(e, scatter_plan)->value));
-  return plan_scatter(e, &t, a[1].integer, a[2].tensor, 1, NULL, kind);
+  TRY(fill_value_of(t.self, t.self_name, a->value, PLAN(e, scatter_plan)->value));
+  return plan_scatter(e, &t, a->dim, a->index, 1, NULL, kind);
 }
 
-status prepare_scatter_add(executor *e, const op_arg *a) {
-  const scatter_target t = {a[0].tensor, a[4].tensor, "self", 0, 3};
-  return plan_scatter(e, &t, a[1].integer, a[2].tensor, 1, a[3].tensor, PLACES_ADD);
+status prepare_scatter_add(executor *e, const scatter_add_args *a) {
+  const scatter_target t = {a->self, a->out, "self", SCATTER_ADD_SELF, SCATTER_ADD_OUT};
+  return plan_scatter(e, &t, a->dim, a->index, 1, a->src, PLACES_ADD);
 }
 
 /* ---- ScatterNd, ScatterNdUpdate: the last dimension of indices has the coordinates of a slice -------------------- */
 
-status prepare_scatter_nd(executor *e, const op_arg *a) {
-  const bool in_place = e->op->variant == SCATTER_ND_INPLACE;
-  const tensor *self = a[0].tensor, *indices = a[1].tensor, *updates = a[2].tensor;
-  const scatter_target t = {self, in_place ? self : a[3].tensor, in_place ? "varRef" : "data", 0, in_place ? 0 : 3};
+status prepare_scatter_nd(executor *e, const scatter_nd_args *a) {
+  const tensor *self = a->self, *indices = a->indices, *updates = a->updates;
+  const scatter_target t = {self, a->out ? a->out : self, a->name.self, SCATTER_ND_SELF,
+                            a->out ? SCATTER_ND_OUT : SCATTER_ND_SELF};
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   TRY(move_expect_same_dtype(self, t.self_name, updates, "updates"));
   EXPECT(indices->rank, "indices has no dimension, expected 1 or more");
@@ -115,7 +114,7 @@ status prepare_scatter_nd(executor *e, const op_arg *a) {
   for (int d = 0; d < last; ++d) dims[d] = at.dims[d];
   for (int d = n; d < self->rank; ++d) dims[last + d - n] = self->dims[d];
   TRY(op_expect_shape(updates, "updates", dims, last + self->rank - n));
-  EXPECT(in_place || updates->rank, "updates has no dimension, expected 1 or more");
+  EXPECT(!a->out || updates->rank, "updates has no dimension, expected 1 or more");
   view target;
   TRY(scatter_begin(e, &t, PLACES_SCATTER, n, &target));
   places *p = &PLAN(e, scatter_plan)->p;
@@ -149,14 +148,14 @@ static status expect_update_shapes(const tensor *data, const tensor *indices, co
   return ST_OK;
 }
 
-status prepare_scatter_update(executor *e, const op_arg *a) {
-  const tensor *data = a[0].tensor, *indices = a[1].tensor, *updates = a[2].tensor;
-  const scatter_target t = {data, data, "data", 0, 0};
+status prepare_scatter_update(executor *e, const scatter_update_args *a) {
+  const tensor *data = a->data, *indices = a->indices, *updates = a->updates;
+  const scatter_target t = {data, data, "data", SCATTER_UPDATE_DATA, SCATTER_UPDATE_DATA};
   int axis;
   view target;
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   TRY(move_expect_same_dtype(data, "data", updates, "updates"));
-  TRY(op_expect_dim(a[3].integer, "axis", data->rank, &axis));
+  TRY(op_expect_dim(a->axis, "axis", data->rank, &axis));
   TRY(expect_update_shapes(data, indices, updates, axis));
   const bool pairs = indices->rank == 2;
   TRY(scatter_begin(e, &t, PLACES_SCATTER, pairs ? 2 : 1, &target));
@@ -226,25 +225,25 @@ static status expect_fast_sums(const tensor *self, int64_t dim) {
                              DTYPE_BIT(ACL_INT16));
 }
 
-status prepare_index_add(executor *e, const op_arg *a) {
+status prepare_index_add(executor *e, const index_add_args *a) {
   const bool has_mode = e->op->variant == INDEX_ADD_V2;
-  const scatter_target t = {a[0].tensor, a[has_mode ? 6 : 5].tensor, "self", 0, 3};
+  const scatter_target t = {a->self, a->out, "self", INDEX_ADD_SELF, INDEX_ADD_OUT};
   TRY(op_expect_dtype(t.self, t.self_name, DTYPES_REAL));
-  if (has_mode && a[5].integer == 0) TRY(expect_fast_sums(a[0].tensor, a[1].integer));
-  return plan_index_slices(e, &t, a[1].integer, a[2].tensor, a[3].tensor, PLACES_ADD, a[4].scalar);
+  if (has_mode && a->mode == 0) TRY(expect_fast_sums(a->self, a->dim));
+  return plan_index_slices(e, &t, a->dim, a->index, a->source, PLACES_ADD, a->alpha);
 }
 
-status prepare_index_copy(executor *e, const op_arg *a) {
-  const bool in_place = e->op->variant == INDEX_COPY_INPLACE;
-  const scatter_target t = {a[0].tensor, in_place ? a[0].tensor : a[4].tensor, "selfRef", 0, in_place ? 0 : 3};
-  return plan_index_slices(e, &t, a[1].integer, a[2].tensor, a[3].tensor, PLACES_SCATTER, NULL);
+status prepare_index_copy(executor *e, const index_copy_args *a) {
+  const scatter_target t = {a->self, a->out ? a->out : a->self, "selfRef", INDEX_COPY_SELF,
+                            a->out ? INDEX_COPY_OUT : INDEX_COPY_SELF};
+  return plan_index_slices(e, &t, a->dim, a->index, a->source, PLACES_SCATTER, NULL);
 }
 
 /* ---- InplacePut: self as a vector -------------------------------------------------------------------------------- */
 
-status prepare_put(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *index = a[1].tensor, *source = a[2].tensor;
-  const scatter_target t = {self, self, "selfRef", 0, 0};
+status prepare_put(executor *e, const put_args *a) {
+  const tensor *self = a->self, *index = a->index, *source = a->source;
+  const scatter_target t = {self, self, "selfRef", PUT_SELF, PUT_SELF};
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   view target;
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
@@ -252,7 +251,7 @@ status prepare_put(executor *e, const op_arg *a) {
   EXPECT(self->n || !index->n, "selfRef has no element, expected one or more as index has %jd", (intmax_t)index->n);
   EXPECT(source->n == index->n, "source has shape %s, expected as many elements as index, %s",
          shape_text(source->dims, source->rank, is), shape_text(index->dims, index->rank, of));
-  TRY(scatter_begin(e, &t, a[3].boolean ? PLACES_ADD : PLACES_SCATTER, 1, &target));
+  TRY(scatter_begin(e, &t, a->accumulate ? PLACES_ADD : PLACES_SCATTER, 1, &target));
   scatter_plan *s = PLAN(e, scatter_plan);
   const view at = view_of(index), side = view_of(source);
   if (!e->heap) e->heap = malloc(sizeof(scatter_extra));

@@ -94,26 +94,26 @@ static const tensor *gather_out(const tensor *self, const tensor *index, const t
   return room;
 }
 
-status prepare_index_select(executor *e, const op_arg *a) {
-  const tensor *index = a[2].tensor;
+status prepare_index_select(executor *e, const index_select_args *a) {
+  const tensor *index = a->index;
   int dim;
   char text[SHAPE_TEXT];
-  TRY(move_expect_same_dtype(a[0].tensor, "self", a[3].tensor, "out"));
+  TRY(move_expect_same_dtype(a->self, "self", a->out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
-  TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
+  TRY(op_expect_dim(a->dim, "dim", a->self->rank, &dim));
   EXPECT(index->rank <= 1, "index has shape %s, expected 1 dimension or none",
          shape_text(index->dims, index->rank, text));
   tensor room[3];
-  const tensor *self = index_vector(a[0].tensor, &room[0]), *places = index_vector(index, &room[1]);
-  const tensor *out = gather_out(a[0].tensor, places, a[3].tensor, &room[2]);
+  const tensor *self = index_vector(a->self, &room[0]), *places = index_vector(index, &room[1]);
+  const tensor *out = gather_out(a->self, places, a->out, &room[2]);
   TRY(expect_gathered_shape(self, dim, places, 0, out));
   return plan_gather_along(e, self, dim, places, "index", 0, out);
 }
 
 /* GatherV3's modes select a way of memory access, without effect here. Mode 2 is refused: CANN's
  * page says that it does not exist. */
-static status gather_batches(const op_arg *a, int dim, const tensor *self, const tensor *index, int *n_batch) {
-  const int64_t batches = a[3].integer, mode = a[4].integer;
+static status gather_batches(const gather_v2_args *a, int dim, const tensor *self, const tensor *index, int *n_batch) {
+  const int64_t batches = a->batch_dims, mode = a->mode;
   const int64_t most = dim < index->rank ? dim : index->rank;
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   EXPECT(mode == 0 || mode == 1, "mode is %jd, expected 0 or 1", (intmax_t)mode);
@@ -125,25 +125,25 @@ static status gather_batches(const op_arg *a, int dim, const tensor *self, const
   return ST_OK;
 }
 
-status prepare_gather_v2(executor *e, const op_arg *a) {
+status prepare_gather_v2(executor *e, const gather_v2_args *a) {
   const bool in_batches = e->op->variant == GATHER_BATCHES;
-  const tensor *index = a[2].tensor, *out = a[in_batches ? 5 : 3].tensor;
+  const tensor *index = a->index, *out = a->out;
   int dim, n_batch = 0;
-  TRY(move_expect_same_dtype(a[0].tensor, "self", out, "out"));
+  TRY(move_expect_same_dtype(a->self, "self", out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
-  TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
+  TRY(op_expect_dim(a->dim, "dim", a->self->rank, &dim));
   tensor room[3];
-  const tensor *self = index_vector(a[0].tensor, &room[0]);
+  const tensor *self = index_vector(a->self, &room[0]);
   if (in_batches) TRY(gather_batches(a, dim, self, index, &n_batch));
   /* According to CANN's page an index without dimensions counts as shape [1]; frameworks omit the dimension in out. */
   if (index->rank == 0 && out->rank == self->rank) index = index_vector(index, &room[1]);
-  out = gather_out(a[0].tensor, index, out, &room[2]);
+  out = gather_out(a->self, index, out, &room[2]);
   TRY(expect_gathered_shape(self, dim, index, n_batch, out));
   return plan_gather_along(e, self, dim, index, "index", n_batch, out);
 }
 
-status prepare_embedding(executor *e, const op_arg *a) {
-  const tensor *weight = a[0].tensor, *indices = a[1].tensor, *out = a[2].tensor;
+status prepare_embedding(executor *e, const embedding_args *a) {
+  const tensor *weight = a->weight, *indices = a->indices, *out = a->out;
   char text[SHAPE_TEXT];
   TRY(move_expect_same_dtype(weight, "weight", out, "out"));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
@@ -156,18 +156,18 @@ status prepare_embedding(executor *e, const op_arg *a) {
 
 /* ---- Gather: out[i][j] = self[index[i][j]][j], where dim is 0 ---------------------------------------------------- */
 
-status prepare_gather(executor *e, const op_arg *a) {
-  const tensor *index = a[2].tensor;
+status prepare_gather(executor *e, const gather_args *a) {
+  const tensor *index = a->index;
   gather_plan *g = PLAN(e, gather_plan);
   char is[SHAPE_TEXT], of[SHAPE_TEXT];
   int dim;
-  TRY(move_expect_same_dtype(a[0].tensor, "self", a[3].tensor, "out"));
+  TRY(move_expect_same_dtype(a->self, "self", a->out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
-  TRY(op_expect_dim(a[1].integer, "dim", a[0].tensor->rank, &dim));
-  TRY(op_expect_shape(a[3].tensor, "out", index->dims, index->rank));
+  TRY(op_expect_dim(a->dim, "dim", a->self->rank, &dim));
+  TRY(op_expect_shape(a->out, "out", index->dims, index->rank));
   tensor room[3];
-  const tensor *self = index_vector(a[0].tensor, &room[0]), *vector = index_vector(index, &room[1]);
-  const tensor *out = index_vector(a[3].tensor, &room[2]);
+  const tensor *self = index_vector(a->self, &room[0]), *vector = index_vector(index, &room[1]);
+  const tensor *out = index_vector(a->out, &room[2]);
   bool fits = self->rank == vector->rank;
   for (int d = 0; fits && d < self->rank; ++d) fits = d == dim || vector->dims[d] <= self->dims[d];
   EXPECT(fits || !index->n, "index has shape %s, expected none larger than self's, %s, but in dimension %d",
@@ -185,8 +185,8 @@ status prepare_gather(executor *e, const op_arg *a) {
 
 /* ---- GatherNd: the last dimension of indices has the coordinates of a slice -------------------------------------- */
 
-status prepare_gather_nd(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *indices = a[1].tensor, *out = a[3].tensor;
+status prepare_gather_nd(executor *e, const gather_nd_args *a) {
+  const tensor *self = a->self, *indices = a->indices, *out = a->out;
   gather_plan *g = PLAN(e, gather_plan);
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
@@ -203,7 +203,7 @@ status prepare_gather_nd(executor *e, const op_arg *a) {
   if (!source) return fail(ST_NO_HOST_MEMORY, "no host memory for %d indices", n);
   e->heap = source;
   places_init(&g->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), source, n);
-  places_of_coordinates(&g->p, indices, "indices", 1, &from, a[2].boolean);
+  places_of_coordinates(&g->p, indices, "indices", 1, &from, a->negative_index_support);
   for (int d = 0; d < last; ++d) places_add(&g->p, at.dims[d], 0, to.strides[d]);
   for (int d = n; d < from.rank; ++d) places_add_slice(&g->p, from.dims[d], from.strides[d], to.strides[last + d - n]);
   finish_gather(e, out, 2);
@@ -217,8 +217,8 @@ static status run_take(const executor *e, void *const *view, void *scratch) {
   return run_gather(e, view, scratch);
 }
 
-status prepare_take(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *index = a[1].tensor, *out = a[2].tensor;
+status prepare_take(executor *e, const take_args *a) {
+  const tensor *self = a->self, *index = a->index, *out = a->out;
   gather_plan *g = PLAN(e, gather_plan);
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));

@@ -188,7 +188,11 @@ static status cross_entropy_run(const executor *e, void *const *view, void *scra
   (void)scratch;
   const entropy_plan *p = PLAN(e, entropy_plan);
   entropy_chunk chunks[CHUNKS], sum;
-  const entropy_job job = {.plan = p, .target = view[1], .weights = view[2], .result = view[3], .chunks = chunks};
+  const entropy_job job = {.plan = p,
+                           .target = view[CROSS_ENTROPY_TARGET],
+                           .weights = view[CROSS_ENTROPY_WEIGHT],
+                           .result = view[CROSS_ENTROPY_LOSS_OUT],
+                           .chunks = chunks};
   for (int k = 0; k < CHUNKS; ++k) chunks[k] = (entropy_chunk){.bad.place = -1};
   TRY(panels_run(&(panel_job){.plan = &p->rows,
                               .view = view,
@@ -199,7 +203,7 @@ static status cross_entropy_run(const executor *e, void *const *view, void *scra
                  e->cost_ns));
   TRY(entropy_sum_chunks(&job, &sum));
   const double loss = p->mean ? sum.loss / sum.weight : sum.loss;
-  if (!p->each) p->result.store(view[3], 0, &loss, 1);
+  if (!p->each) p->result.store(view[CROSS_ENTROPY_LOSS_OUT], 0, &loss, 1);
   return ST_OK;
 }
 
@@ -280,11 +284,11 @@ static status cross_entropy_grad_run(const executor *e, void *const *view, void 
   const entropy_plan *p = PLAN(e, entropy_plan);
   entropy_chunk chunks[CHUNKS];
   entropy_job job = {.plan = p,
-                     .result = view[0],
-                     .in = view[1],
-                     .target = view[2],
-                     .weights = view[3],
-                     .out = view[6],
+                     .result = view[CROSS_ENTROPY_GRAD_GRAD_LOSS],
+                     .in = view[CROSS_ENTROPY_GRAD_LOG_PROB],
+                     .target = view[CROSS_ENTROPY_GRAD_TARGET],
+                     .weights = view[CROSS_ENTROPY_GRAD_WEIGHT],
+                     .out = view[CROSS_ENTROPY_GRAD_OUT],
                      .divisor = 1,
                      .chunks = chunks};
   if (p->mean) TRY(sum_target_weights(&job, &job.divisor));
@@ -322,10 +326,10 @@ static status softmax_cross_entropy_run(const executor *e, void *const *view, vo
   (void)scratch;
   entropy_chunk chunks[CHUNKS];
   const entropy_job job = {.plan = PLAN(e, entropy_plan),
-                           .in = view[0],
-                           .labels = view[1],
-                           .result = view[2],
-                           .out = view[3],
+                           .in = view[SOFTMAX_CROSS_ENTROPY_FEATURES],
+                           .labels = view[SOFTMAX_CROSS_ENTROPY_LABELS],
+                           .result = view[SOFTMAX_CROSS_ENTROPY_LOSS],
+                           .out = view[SOFTMAX_CROSS_ENTROPY_BACKPROP],
                            .chunks = chunks};
   return entropy_run_rows(&job, softmax_loss_chunks, e->cost_ns);
 }
@@ -401,40 +405,40 @@ static status plan_options(entropy_plan *p, const char *reduction, double smooth
   return ST_OK;
 }
 
-status prepare_cross_entropy(executor *e, const op_arg *a) {
-  const tensor *input = a[0].tensor, *loss = a[8].tensor, *log_prob = a[9].tensor;
+status prepare_cross_entropy(executor *e, const cross_entropy_args *a) {
+  const tensor *input = a->input, *loss = a->loss_out, *log_prob = a->log_prob_out;
   entropy_plan *p = PLAN(e, entropy_plan);
   TRY(entropy_expect_matrix(input, "input"));
-  TRY(plan_options(p, a[3].string, a[5].real, a[6].real));
-  EXPECT(!a[7].boolean, "returnZloss is true, expected %s", "false");
+  TRY(plan_options(p, a->reduction, a->label_smoothing, a->lse_square_scale_for_zloss));
+  EXPECT(!a->return_zloss, "returnZloss is true, expected %s", "false");
   TRY(entropy_plan_rows(e, p, input, log_prob, "logProbOut"));
   panel_plan_init(&p->rows, COMPUTE_F32, 1, 1, input->dims);
   panel_add_tensor(&p->rows, PANEL_READ, 0, input, NULL);
   panel_add_tensor(&p->rows, PANEL_WRITTEN, 4, log_prob, NULL);
   panel_plan_end(&p->rows, true);
-  TRY(plan_targets(p, a[1].tensor, a[2].tensor, a[4].integer));
+  TRY(plan_targets(p, a->target, a->weight, a->ignore_index));
   TRY(entropy_expect_result(p, loss, "lossOut"));
   e->run = cross_entropy_run;
   return ST_OK;
 }
 
-status prepare_cross_entropy_grad(executor *e, const op_arg *a) {
-  const tensor *grad = a[0].tensor, *log_prob = a[1].tensor, *out = a[10].tensor;
+status prepare_cross_entropy_grad(executor *e, const cross_entropy_grad_args *a) {
+  const tensor *grad = a->grad_loss, *log_prob = a->log_prob, *out = a->out;
   entropy_plan *p = PLAN(e, entropy_plan);
   TRY(entropy_expect_matrix(log_prob, "logProb"));
-  TRY(plan_options(p, a[6].string, a[8].real, a[9].real));
-  EXPECT(!a[4].tensor, "gradZlossOptional is given, expected %s", "null");
+  TRY(plan_options(p, a->reduction, a->label_smoothing, a->lse_square_scale_for_zloss));
+  EXPECT(!a->grad_zloss, "gradZlossOptional is given, expected %s", "null");
   TRY(entropy_plan_rows(e, p, log_prob, out, "out"));
   p->in = entropy_matrix(log_prob);
   p->out = entropy_matrix(out);
-  TRY(plan_targets(p, a[2].tensor, a[3].tensor, a[7].integer));
+  TRY(plan_targets(p, a->target, a->weight, a->ignore_index));
   TRY(entropy_expect_result(p, grad, "gradLoss"));
   e->run = cross_entropy_grad_run;
   return ST_OK;
 }
 
-status prepare_softmax_cross_entropy(executor *e, const op_arg *a) {
-  const tensor *features = a[0].tensor, *labels = a[1].tensor, *loss = a[2].tensor, *backprop = a[3].tensor;
+status prepare_softmax_cross_entropy(executor *e, const softmax_cross_entropy_args *a) {
+  const tensor *features = a->features, *labels = a->labels, *loss = a->loss, *backprop = a->backprop;
   entropy_plan *p = PLAN(e, entropy_plan);
   TRY(entropy_expect_matrix(features, "features"));
   TRY(op_expect_dtype(labels, "labels", DTYPES));

@@ -26,7 +26,8 @@ typedef struct {
   load_loop *load, *load_target;
   store_loop *store;
   bool zero_infinity;
-  int64_t loss_step; /* stride of negLogLikelihoodOut, or of the gradient operator's gradOut */
+  int log_probs, targets; /* their numbers among the operands */
+  int64_t loss_step;      /* stride of negLogLikelihoodOut, or of the gradient operator's gradOut */
   int64_t alpha_sample, alpha_time, alpha_label, n_alpha;
   int64_t out_time, out_sample, out_class; /* strides of the gradient */
   ctc_sample samples[];
@@ -184,17 +185,13 @@ static status run_ctc(const executor *e, void *const *view, void *scratch) {
   const ctc_plan *p = e->heap;
   const bool backward = e->op->variant == CTC_BACKWARD;
   status result = ST_OK;
-  ctc_job job = {.plan = p, .result = &result};
+  ctc_job job = {.plan = p, .log_probs = view[p->log_probs], .targets = view[p->targets], .result = &result};
   if (backward) {
-    job.gradient = view[0];
-    job.log_probs = view[1];
-    job.targets = view[2];
-    job.out = view[5];
+    job.gradient = view[CTC_GRAD_OUT];
+    job.out = view[CTC_OUT];
   } else {
-    job.log_probs = view[0];
-    job.targets = view[1];
-    job.loss = view[2];
-    job.alpha = view[3];
+    job.loss = view[CTC_NEG_LOG_LIKELIHOOD_OUT];
+    job.alpha = view[CTC_LOG_ALPHA_OUT];
   }
   rows_parallel(ctc_range, &job, p->n_samples, 1, e->cost_ns);
   return result;
@@ -233,9 +230,9 @@ static status place_targets(ctc_plan *p, const tensor *targets, const aclIntArra
   return ST_OK;
 }
 
-/* a: logProbs, targets, inputLengths, targetLengths. */
-static status plan_ctc(executor *e, const op_arg *a, int64_t blank, bool zero_infinity) {
-  const tensor *log_probs = a[0].tensor, *targets = a[1].tensor;
+static status plan_ctc(executor *e, const ctc_args *a) {
+  const tensor *log_probs = a->log_probs, *targets = a->targets;
+  const int64_t blank = a->blank;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(log_probs, "logProbs", DTYPES_FLOAT));
   TRY(op_expect_dtype(targets, "targets",
@@ -248,7 +245,7 @@ static status plan_ctc(executor *e, const op_arg *a, int64_t blank, bool zero_in
   const bool batched = v.rank == 3;
   const int64_t n_samples = batched ? v.dims[1] : 1, n_classes = v.dims[v.rank - 1];
   EXPECT(blank >= 0 && blank < n_classes, "blank is %jd, expected 0 to %jd", (intmax_t)blank, (intmax_t)n_classes - 1);
-  TRY(expect_lengths(a[2].ints, "inputLengths", n_samples, v.dims[0]));
+  TRY(expect_lengths(a->input_lengths, "inputLengths", n_samples, v.dims[0]));
   ctc_plan *p = e->heap = malloc(sizeof *p + (size_t)n_samples * sizeof *p->samples);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for %jd samples", (intmax_t)n_samples);
   *p = (ctc_plan){.n_samples = n_samples,
@@ -261,9 +258,11 @@ static status plan_ctc(executor *e, const op_arg *a, int64_t blank, bool zero_in
                   .load = loops->load[v.dtype][COMPUTE_F64],
                   .load_target = loops->load[targets->dtype][COMPUTE_I64],
                   .store = loops->store[v.dtype][COMPUTE_F64],
-                  .zero_infinity = zero_infinity};
-  for (int64_t i = 0; i < n_samples; ++i) p->samples[i].input = a[2].ints->value[i];
-  TRY(place_targets(p, targets, a[3].ints));
+                  .zero_infinity = a->zero_infinity,
+                  .log_probs = a->view.log_probs,
+                  .targets = a->view.targets};
+  for (int64_t i = 0; i < n_samples; ++i) p->samples[i].input = a->input_lengths->value[i];
+  TRY(place_targets(p, targets, a->target_lengths));
   const uint64_t steps = (uint64_t)(n_samples * p->n_times);
   executor_cost(e, (uint64_t)log_probs->n * 2 * dtype_bytes(v.dtype),
                 steps * (uint64_t)(p->most_labels * 1500 + n_classes * 300));
@@ -297,31 +296,31 @@ static status expect_losses(ctc_plan *p, const tensor *t, const char *name, int 
   return ST_OK;
 }
 
-/* (logProbs, targets, inputLengths, targetLengths, blank, zeroInfinity, negLogLikelihoodOut, logAlphaOut) */
-static status ctc_prepare_forward(executor *e, const op_arg *a) {
-  const tensor *log_probs = a[0].tensor;
-  TRY(plan_ctc(e, a, a[4].integer, a[5].boolean));
+static status ctc_prepare_forward(executor *e, const ctc_args *a) {
+  const tensor *log_probs = a->log_probs;
+  TRY(plan_ctc(e, a));
   ctc_plan *p = e->heap;
-  TRY(op_expect_dtype(a[6].tensor, "negLogLikelihoodOut", DTYPE_BIT(log_probs->dtype)));
-  TRY(op_expect_dtype(a[7].tensor, "logAlphaOut", DTYPE_BIT(log_probs->dtype)));
-  TRY(expect_losses(p, a[6].tensor, "negLogLikelihoodOut", log_probs->rank));
-  TRY(expect_alpha(p, a[7].tensor, "logAlphaOut", true));
+  TRY(op_expect_dtype(a->neg_log_likelihood_out, "negLogLikelihoodOut", DTYPE_BIT(log_probs->dtype)));
+  TRY(op_expect_dtype(a->log_alpha_out, "logAlphaOut", DTYPE_BIT(log_probs->dtype)));
+  TRY(expect_losses(p, a->neg_log_likelihood_out, "negLogLikelihoodOut", log_probs->rank));
+  TRY(expect_alpha(p, a->log_alpha_out, "logAlphaOut", true));
   e->run = run_ctc;
   return ST_OK;
 }
 
-/* (gradOut, logProbs, targets, inputLengths, targetLengths, negLogLikelihood, logAlpha, blank, zeroInfinity, out) */
-static status ctc_prepare_backward(executor *e, const op_arg *a) {
-  static const int same[] = {0, 5, 6, 9};
-  const tensor *log_probs = a[1].tensor, *out = a[9].tensor;
+static status ctc_prepare_backward(executor *e, const ctc_args *a) {
+  const tensor *log_probs = a->log_probs, *out = a->out;
+  const uint64_t dtype = DTYPE_BIT(log_probs->dtype);
   EXPECT(log_probs->rank == 3, "logProbs has %d dimensions, expected 3", log_probs->rank);
-  TRY(plan_ctc(e, a + 1, a[7].integer, a[8].boolean));
+  TRY(plan_ctc(e, a));
   ctc_plan *p = e->heap;
-  for (int i = 0; i < 4; ++i)
-    TRY(op_expect_dtype(a[same[i]].tensor, e->op->schema[same[i]].name, DTYPE_BIT(log_probs->dtype)));
-  TRY(expect_losses(p, a[5].tensor, "negLogLikelihood", log_probs->rank));
-  TRY(expect_losses(p, a[0].tensor, "gradOut", log_probs->rank));
-  TRY(expect_alpha(p, a[6].tensor, "logAlpha", false));
+  TRY(op_expect_dtype(a->grad_out, "gradOut", dtype));
+  TRY(op_expect_dtype(a->neg_log_likelihood, "negLogLikelihood", dtype));
+  TRY(op_expect_dtype(a->log_alpha, "logAlpha", dtype));
+  TRY(op_expect_dtype(out, "out", dtype));
+  TRY(expect_losses(p, a->neg_log_likelihood, "negLogLikelihood", log_probs->rank));
+  TRY(expect_losses(p, a->grad_out, "gradOut", log_probs->rank));
+  TRY(expect_alpha(p, a->log_alpha, "logAlpha", false));
   TRY(op_expect_shape(out, "out", log_probs->dims, log_probs->rank));
   const view v = view_of(out);
   p->out_time = v.strides[0];
@@ -331,6 +330,6 @@ static status ctc_prepare_backward(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-status prepare_ctc(executor *e, const op_arg *a) {
+status prepare_ctc(executor *e, const ctc_args *a) {
   return e->op->variant == CTC_BACKWARD ? ctc_prepare_backward(e, a) : ctc_prepare_forward(e, a);
 }

@@ -14,12 +14,12 @@ static status equal_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const equal_plan *p = PLAN(e, equal_plan);
   const double equal = p->same_shape && mapped_sum_run(&p->different, view, e->cost_ns) == 0;
-  p->store(view[2], 0, &equal, 1);
+  p->store(view[EQUAL_OUT], 0, &equal, 1);
   return ST_OK;
 }
 
-status prepare_equal(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *other = a[1].tensor, *out = a[2].tensor;
+status prepare_equal(executor *e, const equal_args *a) {
+  const tensor *self = a->self, *other = a->other, *out = a->out;
   equal_plan *p = PLAN(e, equal_plan);
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
   TRY(op_expect_dtype(other, "other", DTYPES_REAL));

@@ -64,22 +64,17 @@ static status loss_run(const executor *e, void *const *view, void *scratch) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-static void loss_sort_arguments(const op *o, const op_arg *a, loss_call *c, loss_plan *p) {
-  int operand = 0;
-  c->n_inputs = 0;
-  for (int i = 0; i < o->n_args; ++i) {
-    const arg_schema *s = &o->schema[i];
-    if (s->kind != ARG_TENSOR) continue;
-    if (s->flags & ARG_WRITTEN) {
-      c->out = a[i].tensor;
-      p->operand[0] = (int8_t)operand;
-    } else {
-      c->in[c->n_inputs] = a[i].tensor;
-      c->in_name[c->n_inputs++] = s->name;
-      p->operand[c->n_inputs] = (int8_t)(a[i].tensor ? operand : -1);
-    }
-    ++operand;
+/* Sets the function's inputs and the output, which are the operands in this order; a NULL input is a weight of 1. */
+static void loss_set_operands(loss_call *c, loss_plan *p, const executor *e, const tensor *const *in,
+                              const tensor *out) {
+  c->n_inputs = e->n_operands - 1;
+  for (int k = 0; k < c->n_inputs; ++k) {
+    c->in[k] = in[k];
+    c->in_name[k] = e->operands[k].name;
+    p->operand[1 + k] = (int8_t)(in[k] ? k : -1);
   }
+  c->out = out;
+  p->operand[0] = (int8_t)c->n_inputs;
 }
 
 /* `more`: dtypes that inputs may have besides floats. */
@@ -177,18 +172,16 @@ static void choose_shapes(loss_choice *l, int variant) {
   l->sums_grad = variant == EW_kl_grad;
 }
 
-static status loss_choose(const op *o, const op_arg *a, loss_choice *l) {
-  *l = (loss_choice){.function = o->variant, .last_reduction = REDUCTION_SUM};
-  for (int i = 0; i < o->n_args; ++i) {
-    if (o->schema[i].kind == ARG_INT) l->reduction = a[i].integer;
-    if (o->schema[i].kind == ARG_FLOAT) l->beta = a[i].real;
-    if (o->schema[i].kind == ARG_BOOL && a[i].boolean)
-      l->function = l->function == EW_kl_div ? EW_kl_div_log : EW_kl_grad_log;
-  }
-  choose_shapes(l, o->variant);
-  if (o->variant == EW_kl_div || o->variant == EW_kl_grad) l->last_reduction = REDUCTION_BATCH_MEAN;
-  EXPECT(l->beta >= 0, "beta is %g, expected 0 or more", l->beta);
-  return loss_expect_reduction(l->reduction, l->last_reduction);
+static status loss_choose(int function, int64_t reduction, double beta, bool log_target, loss_choice *l) {
+  const bool is_kl = function == EW_kl_div || function == EW_kl_grad;
+  *l = (loss_choice){.function = function,
+                     .last_reduction = is_kl ? REDUCTION_BATCH_MEAN : REDUCTION_SUM,
+                     .beta = beta,
+                     .reduction = reduction};
+  if (log_target) l->function = function == EW_kl_div ? EW_kl_div_log : EW_kl_grad_log;
+  choose_shapes(l, function);
+  EXPECT(beta >= 0, "beta is %g, expected 0 or more", beta);
+  return loss_expect_reduction(reduction, l->last_reduction);
 }
 
 /* What the sum is divided by. */
@@ -197,12 +190,12 @@ static double divisor_of(const loss_call *c, const tensor *self, int64_t reducti
   return reduction == REDUCTION_MEAN ? (double)c->n : 1;
 }
 
-status prepare_loss(executor *e, const op_arg *a) {
+status prepare_loss(executor *e, const loss_args *a) {
   loss_plan *p = PLAN(e, loss_plan);
   loss_call c;
   loss_choice l;
-  TRY(loss_choose(e->op, a, &l));
-  loss_sort_arguments(e->op, a, &c, p);
+  TRY(loss_choose(e->op->variant, a->reduction, a->beta, a->log_target, &l));
+  loss_set_operands(&c, p, e, (const tensor *const[]){a->self, a->target, a->weight, a->pos_weight}, a->out);
   TRY(expect_dtypes(&c, l.function == EW_l1_loss ? DTYPE_BIT(ACL_INT64) : 0));
   EXPECT(l.reduction != REDUCTION_NONE || !dtype_is_integer(c.in[0]->dtype) || dtype_is_integer(c.dtype),
          "target has dtype %s, expected INT64 as self where reduction is 0", dtype_name(c.in[1]->dtype));
@@ -294,21 +287,21 @@ static status plan_grad_sums(executor *e, const loss_call *c, int function, comp
   return ST_OK;
 }
 
-status prepare_loss_backward(executor *e, const op_arg *a) {
+status prepare_loss_backward(executor *e, const loss_backward_args *a) {
   loss_plan *p = PLAN(e, loss_plan);
   loss_call c;
   loss_choice l;
-  TRY(loss_choose(e->op, a, &l));
-  loss_sort_arguments(e->op, a, &c, p);
+  TRY(loss_choose(e->op->variant, a->reduction, a->beta, a->log_target, &l));
+  loss_set_operands(&c, p, e, (const tensor *const[]){a->grad_output, a->self, a->target, a->weight, a->pos_weight},
+                    a->out);
   TRY(expect_dtypes(&c, 0));
   if (l.like_self) TRY(op_expect_shape(c.in[2], c.in_name[2], c.in[1]->dims, c.in[1]->rank));
   TRY(broadcast_inputs(&c, l.grad_grows ? 0 : 1, 2));
-  const char *out_name = e->op->schema[e->op->n_args - 1].name;
   const tensor *self = c.in[1];
   const bool sums =
       l.sums_grad && (self->rank != c.rank || memcmp(self->dims, c.dims, sizeof *c.dims * (size_t)c.rank) != 0);
-  TRY(sums ? op_expect_shape(c.out, out_name, self->dims, self->rank)
-           : op_expect_shape(c.out, out_name, c.dims, c.rank));
+  TRY(sums ? op_expect_shape(c.out, a->name.out, self->dims, self->rank)
+           : op_expect_shape(c.out, a->name.out, c.dims, c.rank));
   const compute_type compute = compute_type_of(c.dtype);
   const double factor = 1 / divisor_of(&c, self, l.reduction);
   executor_cost(e, loss_bytes(&c), (uint64_t)c.n * 4);

@@ -53,18 +53,18 @@ static status multilabel_run(const executor *e, void *const *view, void *scratch
   double *x = (void *)((char *)scratch + p->scores), *is_target = (void *)((char *)scratch + p->is_target), sum = 0;
   int64_t *target = (void *)((char *)scratch + p->targets);
   for (int64_t i = 0; i < p->n; ++i) {
-    const int64_t n = read_targets(p, (const char *)view[1] + i * p->target.row, target, is_target);
+    const int64_t n = read_targets(p, (const char *)view[MULTILABEL_TARGET] + i * p->target.row, target, is_target);
     if (n < 0)
       return fail(ST_DEVICE_EXCEPTION, "target[%jd, %jd] is %jd, expected -1 to %jd", (intmax_t)i, (intmax_t)(-1 - n),
                   (intmax_t)target[-1 - n], (intmax_t)p->classes - 1);
-    p->self.load(x, (const char *)view[0] + i * p->self.row, p->self.along, p->classes);
+    p->self.load(x, (const char *)view[MULTILABEL_SELF] + i * p->self.row, p->self.along, p->classes);
     const double loss = row_loss(x, target, n, is_target, p->classes);
-    p->flags.store((char *)view[3] + i * p->flags.row, p->flags.along, is_target, p->classes);
-    if (p->each) p->store((char *)view[2] + i * p->out_row, 0, &loss, 1);
+    p->flags.store((char *)view[MULTILABEL_IS_TARGET] + i * p->flags.row, p->flags.along, is_target, p->classes);
+    if (p->each) p->store((char *)view[MULTILABEL_OUT] + i * p->out_row, 0, &loss, 1);
     sum += loss;
   }
   if (p->mean) sum /= (double)p->n;
-  if (!p->each) p->store(view[2], 0, &sum, 1);
+  if (!p->each) p->store(view[MULTILABEL_OUT], 0, &sum, 1);
   return ST_OK;
 }
 
@@ -74,8 +74,8 @@ static multilabel_matrix multilabel_matrix_of(const tensor *t, compute_type comp
                              t->rank > 1 ? t->strides[0] * bytes : 0, t->strides[t->rank - 1] * bytes};
 }
 
-status prepare_multilabel(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *target = a[1].tensor, *out = a[3].tensor, *flags = a[4].tensor;
+status prepare_multilabel(executor *e, const multilabel_args *a) {
+  const tensor *self = a->self, *target = a->target, *out = a->out, *flags = a->is_target;
   multilabel_plan *p = PLAN(e, multilabel_plan);
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
@@ -85,11 +85,11 @@ status prepare_multilabel(executor *e, const op_arg *a) {
          "self has shape %s, expected [N, C] or [C] with a class or more", shape_text(self->dims, self->rank, text));
   TRY(op_expect_shape(target, "target", self->dims, self->rank));
   TRY(op_expect_shape(flags, "isTarget", self->dims, self->rank));
-  TRY(loss_expect_reduction(a[2].integer, REDUCTION_SUM));
+  TRY(loss_expect_reduction(a->reduction, REDUCTION_SUM));
   p->n = self->rank > 1 ? self->dims[0] : 1;
   p->classes = self->dims[self->rank - 1];
-  p->each = a[2].integer == REDUCTION_NONE && self->rank > 1;
-  p->mean = a[2].integer == REDUCTION_MEAN;
+  p->each = a->reduction == REDUCTION_NONE && self->rank > 1;
+  p->mean = a->reduction == REDUCTION_MEAN;
   if (p->each) {
     TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
     TRY(op_expect_shape(out, "out", &p->n, 1));

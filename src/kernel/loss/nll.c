@@ -145,12 +145,15 @@ static status nll_loss_run(const executor *e, void *const *view, void *scratch) 
   const nll_plan *p = PLAN(e, nll_plan);
   nll_chunk chunks[CHUNKS], sum;
   nll_job job = {
-      .plan = p, .at = {[AT_TARGET] = view[1], [AT_SCORES] = view[0], [AT_RESULT] = view[3]}, .chunks = chunks};
-  read_weights(&job, view[2]);
+      .plan = p,
+      .at = {[AT_TARGET] = view[NLL_LOSS_TARGET], [AT_SCORES] = view[NLL_LOSS_SELF], [AT_RESULT] = view[NLL_LOSS_OUT]},
+      .chunks = chunks};
+  read_weights(&job, view[NLL_LOSS_WEIGHT]);
   TRY(run_all(&job, e->cost_ns, &sum));
   const double loss = p->mean ? sum.loss / sum.weight : sum.loss, total = p->each ? 0 : sum.weight;
-  if (!p->each) p->store(view[3], 0, &loss, 1);
-  p->store_total(view[4], 0, &total, 1); /* 0 if there is one result per position, as in PyTorch */
+  if (!p->each) p->store(view[NLL_LOSS_OUT], 0, &loss, 1);
+  p->store_total(view[NLL_LOSS_TOTAL_WEIGHT_OUT], 0, &total,
+                 1); /* 0 if there is one result per position, as in PyTorch */
   return ST_OK;
 }
 
@@ -161,13 +164,15 @@ static status nll_loss_backward_run(const executor *e, void *const *view, void *
   fill_plan zero;
   nll_job job = {.plan = p,
                  .backward = true,
-                 .at = {[AT_TARGET] = view[2], [AT_SCORES] = view[5], [AT_RESULT] = view[0]},
+                 .at = {[AT_TARGET] = view[NLL_LOSS_BACKWARD_TARGET],
+                        [AT_SCORES] = view[NLL_LOSS_BACKWARD_OUT],
+                        [AT_RESULT] = view[NLL_LOSS_BACKWARD_GRAD_OUTPUT]},
                  .divisor = 1,
                  .chunks = chunks};
-  read_weights(&job, view[3]);
-  if (p->mean) p->load_total(&job.divisor, view[4], 0, 1);
+  read_weights(&job, view[NLL_LOSS_BACKWARD_WEIGHT]);
+  if (p->mean) p->load_total(&job.divisor, view[NLL_LOSS_BACKWARD_TOTAL_WEIGHT], 0, 1);
   fill_plan_init(&zero, &p->out, NULL);
-  fill_run(&zero, view[5], e->cost_ns);
+  fill_run(&zero, view[NLL_LOSS_BACKWARD_OUT], e->cost_ns);
   return run_all(&job, e->cost_ns, &sum);
 }
 
@@ -204,11 +209,17 @@ static status nll_expect_result(const tensor *t, const char *name, const view *p
   return op_expect_shape(t, name, positions->dims, positions->rank);
 }
 
+/* The arguments that both directions have. */
+typedef struct {
+  const tensor *self, *target, *weight;
+  int64_t reduction, ignore_index;
+} nll_call;
+
 /* Preparation that both directions share. scores: self or, backward, out; result: out or gradOutput. */
-static status plan_positions(nll_plan *p, const op_arg *a, const tensor *scores, const tensor *result,
+static status plan_positions(nll_plan *p, const nll_call *c, const tensor *scores, const tensor *result,
                              const char *result_name) {
-  const tensor *self = a[0].tensor, *target = a[1].tensor, *weight = a[2].tensor;
-  const int64_t reduction = a[3].integer;
+  const tensor *self = c->self, *target = c->target, *weight = c->weight;
+  const int64_t reduction = c->reduction;
   TRY(op_expect_dtype(target, "target", DTYPES_INDEX | DTYPE_BIT(ACL_UINT8)));
   TRY(op_expect_dtype(weight, "weight", DTYPES_FLOAT));
   TRY(loss_expect_reduction(reduction, REDUCTION_SUM));
@@ -224,7 +235,7 @@ static status plan_positions(nll_plan *p, const op_arg *a, const tensor *scores,
   view targets = view_of(target), results = positions;
   for (int d = 0; d < results.rank; ++d) results.strides[d] = p->each ? stride_bytes(result, d) : 0;
   walk_init(&p->at, (const view *const[N_AT]){&targets, &positions, &results}, N_AT, positions.rank);
-  p->target = target_reader_of(target, classes, a[4].integer);
+  p->target = target_reader_of(target, classes, c->ignore_index);
   p->classes = classes;
   p->load_weights = loops->load[weight->dtype][COMPUTE_F64];
   p->weight_stride = stride_bytes(weight, 0);
@@ -234,11 +245,12 @@ static status plan_positions(nll_plan *p, const op_arg *a, const tensor *scores,
   return ST_OK;
 }
 
-status prepare_nll_loss(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[5].tensor, *total = a[6].tensor;
+status prepare_nll_loss(executor *e, const nll_loss_args *a) {
+  const tensor *self = a->self, *out = a->out, *total = a->total_weight_out;
   nll_plan *p = PLAN(e, nll_plan);
   TRY(expect_scores(self, e->op->variant == NLL_IMAGE));
-  TRY(plan_positions(p, a, self, out, "out"));
+  const nll_call c = {self, a->target, a->weight, a->reduction, a->ignore_index};
+  TRY(plan_positions(p, &c, self, out, "out"));
   TRY(loss_expect_one(total, "totalWeightOut"));
   p->dtype = (int8_t)self->dtype;
   p->store = loops->store[out->dtype][COMPUTE_F64];
@@ -249,13 +261,14 @@ status prepare_nll_loss(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-status prepare_nll_loss_backward(executor *e, const op_arg *a) {
-  const tensor *grad = a[0].tensor, *self = a[1].tensor, *total = a[6].tensor, *out = a[7].tensor;
+status prepare_nll_loss_backward(executor *e, const nll_loss_backward_args *a) {
+  const tensor *grad = a->grad_output, *self = a->self, *total = a->total_weight, *out = a->out;
   nll_plan *p = PLAN(e, nll_plan);
   TRY(expect_scores(self, e->op->variant == NLL_IMAGE_BACKWARD));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
-  TRY(plan_positions(p, a + 1, out, grad, "gradOutput"));
+  const nll_call c = {self, a->target, a->weight, a->reduction, a->ignore_index};
+  TRY(plan_positions(p, &c, out, grad, "gradOutput"));
   TRY(loss_expect_one(total, "totalWeight"));
   p->load_gradient = loops->load[grad->dtype][COMPUTE_F64];
   p->load_total = loops->load[total->dtype][COMPUTE_F64];

@@ -139,16 +139,15 @@ static status combine_begin(executor *e, const tensor *rows, const char *rows_na
   return ST_OK;
 }
 
-/* (permutedOutputGrad, sortedIndices, numTopk, paddedMode, out) */
-status prepare_moe_permute_grad(executor *e, const op_arg *a) {
-  const tensor *index = a[1].tensor, *out = a[4].tensor;
-  const int64_t choices = a[2].integer;
+status prepare_moe_permute_grad(executor *e, const moe_permute_grad_args *a) {
+  const tensor *index = a->sorted_indices, *out = a->out;
+  const int64_t choices = a->num_topk;
   combine_plan *p;
   EXPECT(choices > 0 && index->n % choices == 0, "numTopk is %jd, expected a divisor of sortedIndices' size, %jd",
          (intmax_t)choices, (intmax_t)index->n);
-  EXPECT(!a[3].boolean, "paddedMode is true, expected false, as CANN supports no other value");
-  return combine_begin(e, a[0].tensor, "permutedOutputGrad", index, "sortedIndices", 1, index->n / choices, choices,
-                       false, out, &p);
+  EXPECT(!a->padded_mode, "paddedMode is true, expected false, as CANN supports no other value");
+  return combine_begin(e, a->permuted_output_grad, "permutedOutputGrad", index, "sortedIndices",
+                       MOE_PERMUTE_GRAD_SORTED_INDICES, index->n / choices, choices, false, out, &p);
 }
 
 static status combine_expect_probs(const tensor *probs, const tensor *index, int64_t *choices) {
@@ -162,16 +161,15 @@ static status combine_expect_probs(const tensor *probs, const tensor *index, int
   return ST_OK;
 }
 
-/* (permutedTokens, sortedIndices, probsOptional, paddedMode, restoreShapeOptional, out) */
-status prepare_moe_unpermute(executor *e, const op_arg *a) {
-  const tensor *index = a[1].tensor, *probs = a[2].tensor;
+status prepare_moe_unpermute(executor *e, const moe_unpermute_args *a) {
+  const tensor *index = a->sorted_indices, *probs = a->probs;
   int64_t choices;
   combine_plan *p;
-  EXPECT(!a[3].boolean, "paddedMode is true, expected false, as CANN supports no other value");
+  EXPECT(!a->padded_mode, "paddedMode is true, expected false, as CANN supports no other value");
   TRY(combine_expect_probs(probs, index, &choices));
-  TRY(combine_begin(e, a[0].tensor, "permutedTokens", index, "sortedIndices", 1, index->n / choices, choices, false,
-                    a[5].tensor, &p));
-  p->weights = combine_table(probs, 2, COMPUTE_F64);
+  TRY(combine_begin(e, a->permuted_tokens, "permutedTokens", index, "sortedIndices", MOE_UNPERMUTE_SORTED_INDICES,
+                    index->n / choices, choices, false, a->out, &p));
+  p->weights = combine_table(probs, MOE_UNPERMUTE_PROBS, COMPUTE_F64);
   return ST_OK;
 }
 
@@ -214,34 +212,22 @@ static status as_matrix(const tensor *t, tensor *flat) {
   return ST_OK;
 }
 
-/* Argument and operand numbers of expandedX, x1 and x2, bias, scales, the row indices and
- * the expert indices, per version. */
-typedef struct {
-  int x, skip[SKIPS], bias, scales, index, experts, out;
-} finalize_arguments;
-
-status prepare_moe_finalize(executor *e, const op_arg *a) {
-  static const finalize_arguments versions[] = {
-      [MOE_FINALIZE] = {0, {1, 2}, 3, 4, 5, 6, 7}, [MOE_FINALIZE_V2] = {0, {2, 3}, 4, 5, 1, 6, 8}};
-  const bool v2 = e->op->variant == MOE_FINALIZE_V2;
-  const finalize_arguments *of = &versions[e->op->variant];
-  const arg_schema *schema = e->op->schema;
-  const tensor *index = a[of->index].tensor, *scales = a[of->scales].tensor, *out = a[of->out].tensor;
-  const int64_t mode = v2 ? a[7].integer : 0,
-                choices = scales && scales->rank == 2 && scales->dims[1] ? scales->dims[1] : 1;
+status prepare_moe_finalize(executor *e, const moe_finalize_args *a) {
+  const tensor *index = a->expanded_row_idx, *scales = a->scales, *out = a->out;
+  const int64_t mode = a->drop_pad_mode, choices = scales && scales->rank == 2 && scales->dims[1] ? scales->dims[1] : 1;
   tensor rows;
   combine_plan *p;
   EXPECT(mode >= 0 && mode <= 3, "dropPadMode is %jd, expected 0 to 3", (intmax_t)mode);
-  TRY(as_matrix(a[of->x].tensor, &rows));
-  TRY(combine_begin(e, &rows, schema[of->x].name, index, schema[of->index].name, of->index, index->n / choices, choices,
-                    mode < 2, out, &p));
-  for (int i = 0; i < SKIPS; ++i)
-    TRY(combine_set_skip(p, i, a[of->skip[i]].tensor, schema[of->skip[i]].name, of->skip[i], out));
+  TRY(as_matrix(a->expanded_x, &rows));
+  TRY(combine_begin(e, &rows, "expandedX", index, "expandedRowIdx", a->view.expanded_row_idx, index->n / choices,
+                    choices, mode < 2, out, &p));
+  TRY(combine_set_skip(p, 0, a->x1, a->name.x1, a->view.x1, out));
+  TRY(combine_set_skip(p, 1, a->x2, "x2Optional", a->view.x2, out));
   if (scales) {
-    TRY(op_expect_dtype(scales, schema[of->scales].name, DTYPES_TOKEN));
-    TRY(op_expect_shape(scales, schema[of->scales].name, (const int64_t[]){p->n_tokens, choices}, 2));
-    p->weights = combine_table(scales, of->scales, COMPUTE_F64);
+    TRY(op_expect_dtype(scales, a->name.scales, DTYPES_TOKEN));
+    TRY(op_expect_shape(scales, a->name.scales, (const int64_t[]){p->n_tokens, choices}, 2));
+    p->weights = combine_table(scales, a->view.scales, COMPUTE_F64);
   }
-  return combine_set_bias(p, a[of->bias].tensor, schema[of->bias].name, of->bias, a[of->experts].tensor,
-                          schema[of->experts].name, of->experts, &rows);
+  return combine_set_bias(p, a->bias, a->name.bias, a->view.bias, a->expert_idx, a->name.expert_idx,
+                          MOE_FINALIZE_EXPERT_IDX, &rows);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernel/engine/rows.h"
+#include "kernel/families.h"
 #include "kernel/quant/row.h"
 
 enum { HEADER_BYTES = 64, GRAIN = 1, TILE = 512 };
@@ -63,37 +64,25 @@ static moe_block moe_block_of(const moe_layout *l, char *all, int64_t rank) {
 
 static status moe_pack_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
-  enum { X, EXPERTS, SCALES, BLOCK };
   const moe_plan *p = PLAN(e, moe_plan);
-  const moe_block b = moe_block_of(&p->l, view[BLOCK], 0);
+  const moe_block b = moe_block_of(&p->l, view[MOE_PACK_BLOCK], 0);
   const size_t slots = (size_t)(p->l.n_tokens * p->l.choices);
   *b.n_tokens = p->l.n_tokens;
   if (!slots) return ST_OK;
-  memcpy(b.experts, view[EXPERTS], slots * sizeof *b.experts);
-  if (view[SCALES]) memcpy(b.scales, view[SCALES], slots * sizeof *b.scales);
-  memcpy(b.tokens, view[X], (size_t)(p->l.n_tokens * moe_token_bytes(p)));
+  memcpy(b.experts, view[MOE_PACK_EXPERT_IDS], slots * sizeof *b.experts);
+  if (view[MOE_PACK_EXPERT_SCALES]) memcpy(b.scales, view[MOE_PACK_EXPERT_SCALES], slots * sizeof *b.scales);
+  memcpy(b.tokens, view[MOE_PACK_X], (size_t)(p->l.n_tokens * moe_token_bytes(p)));
   return ST_OK;
 }
 
-status prepare_moe_pack(executor *e, const op_arg *a) {
-  moe_begin(e, a[4].pointer, 2 * (uint64_t)a[3].tensor->n);
+/* Packs a block. */
+status prepare_moe_pack(executor *e, const moe_pack_args *a) {
+  moe_begin(e, a->layout, 2 * (uint64_t)a->block->n);
   e->run = moe_pack_run;
   return ST_OK;
 }
 
 /* ---- routing ----------------------------------------------------------------------------------------------------- */
-
-enum {
-  BLOCKS,
-  ROUTE_SCALES,
-  EXPAND_X,
-  DYNAMIC_SCALES,
-  EXPAND_IDX,
-  TOKEN_NUMS,
-  RECV_COUNTS,
-  EXPAND_SCALES,
-  ROUTE_LAYOUT
-};
 
 /* Where rows of expandX come from. */
 typedef struct {
@@ -121,13 +110,13 @@ static int64_t moe_list_rows(const moe_layout *l, const moe_block *b, int64_t ex
 /* Lists the rows of all experts of this rank; fills in the counts. Returns the number of rows. */
 static int64_t moe_list_all(const moe_plan *p, void *const *view, moe_source *rows, int64_t end) {
   const moe_layout *l = &p->l;
-  int32_t *const received = view[RECV_COUNTS];
-  int64_t *const nums = view[TOKEN_NUMS];
+  int32_t *const received = view[MOE_ROUTE_EP_RECV_COUNTS];
+  int64_t *const nums = view[MOE_ROUTE_EXPERT_TOKEN_NUMS];
   int64_t at = 0;
   for (int64_t j = 0; j < moe_own_experts(l); ++j) {
     const int64_t first = at;
     for (int64_t r = 0; r < l->n_ranks; ++r) {
-      const moe_block b = moe_block_of(l, view[BLOCKS], r);
+      const moe_block b = moe_block_of(l, view[MOE_ROUTE_BLOCKS], r);
       at = moe_list_rows(l, &b, (l->rank - l->n_shared) * l->n_local + j, r, rows, at, end);
       received[j * l->n_ranks + r] = (int32_t)at;
     }
@@ -172,17 +161,18 @@ static void moe_route_row(const moe_route_job *j, int64_t row) {
   const moe_layout *l = &p->l;
   const bool shared = l->rank < l->n_shared;
   const moe_source from = j->rows[row];
-  const moe_block b = moe_block_of(l, j->view[BLOCKS], from.rank);
+  const moe_block b = moe_block_of(l, j->view[MOE_ROUTE_BLOCKS], from.rank);
   const char *token = b.tokens + (shared ? from.slot : from.slot / l->choices) * moe_token_bytes(p);
-  char *const to = j->view[EXPAND_X];
-  if (j->view[EXPAND_SCALES]) ((float *)j->view[EXPAND_SCALES])[row] = shared ? 1 : b.scales[from.slot];
+  char *const to = j->view[MOE_ROUTE_EXPAND_X];
+  if (j->view[MOE_ROUTE_EXPAND_SCALES])
+    ((float *)j->view[MOE_ROUTE_EXPAND_SCALES])[row] = shared ? 1 : b.scales[from.slot];
   if (!l->quantises) {
     memcpy(to + row * moe_token_bytes(p), token, (size_t)moe_token_bytes(p));
     return;
   }
   const int64_t scale_row = shared ? 0 : l->shared_scales + b.experts[from.slot];
-  const float *const by = j->view[ROUTE_SCALES];
-  ((float *)j->view[DYNAMIC_SCALES])[row] =
+  const float *const by = j->view[MOE_ROUTE_SCALES];
+  ((float *)j->view[MOE_ROUTE_DYNAMIC_SCALES])[row] =
       moe_quantise(p, to + row * l->width, token, by ? by + scale_row * l->width : NULL);
 }
 
@@ -200,7 +190,7 @@ static status moe_route_run(const executor *e, void *const *view, void *scratch)
   const moe_plan *p = PLAN(e, moe_plan);
   const moe_layout *l = &p->l;
   for (int64_t r = 0; r < l->n_ranks; ++r) {
-    const moe_block b = moe_block_of(l, view[BLOCKS], r);
+    const moe_block b = moe_block_of(l, view[MOE_ROUTE_BLOCKS], r);
     for (int64_t s = 0; s < *b.n_tokens * l->choices; ++s) TRY(moe_check_expert(l, r, s, b.experts[s]));
   }
   const int64_t most = l->n_ranks * moe_most_rows(l);
@@ -211,16 +201,17 @@ static status moe_route_run(const executor *e, void *const *view, void *scratch)
                 "expertIds has %jd choices of this rank's experts, expected up to %jd: a token "
                 "chooses an expert twice",
                 (intmax_t)n, (intmax_t)most);
-  const moe_block own = moe_block_of(l, view[BLOCKS], l->rank);
-  if (l->n_tokens) moe_count_choices(l, &own, (int64_t *)(void *)(rows + most), view[EXPAND_IDX]);
+  const moe_block own = moe_block_of(l, view[MOE_ROUTE_BLOCKS], l->rank);
+  if (l->n_tokens) moe_count_choices(l, &own, (int64_t *)(void *)(rows + most), view[MOE_ROUTE_EXPAND_IDX]);
   const moe_route_job job = {p, view, rows};
   if (n) rows_parallel(moe_route_range, &job, n, GRAIN, e->cost_ns);
   return ST_OK;
 }
 
-status prepare_moe_route(executor *e, const op_arg *a) {
-  const moe_layout *l = a[ROUTE_LAYOUT].pointer;
-  moe_plan *p = moe_begin(e, l, (uint64_t)a[BLOCKS].tensor->n + (uint64_t)a[EXPAND_X].tensor->n * 2);
+/* Takes the tokens for this rank's experts from the blocks of all ranks. */
+status prepare_moe_route(executor *e, const moe_route_args *a) {
+  const moe_layout *l = a->layout;
+  moe_plan *p = moe_begin(e, l, (uint64_t)a->blocks->n + (uint64_t)a->expand_x->n * 2);
   const uint64_t rows = (uint64_t)(l->n_ranks * moe_most_rows(l));
   p->counts = workspace_intermediate(e, rows * sizeof(moe_source) +
                                             (uint64_t)((l->n_ranks - l->n_shared) * l->n_local) * sizeof(int64_t));
@@ -232,14 +223,13 @@ status prepare_moe_route(executor *e, const op_arg *a) {
 
 static status moe_return_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
-  enum { EXPANDED, COUNTS, OUTGOING };
   const moe_plan *p = PLAN(e, moe_plan);
   const moe_layout *l = &p->l;
-  const int32_t *const ends = view[COUNTS];
+  const int32_t *const ends = view[MOE_RETURN_EP_SEND_COUNTS];
   const int64_t most = moe_most_rows(l), bytes = moe_token_bytes(p),
-                n_rows = e->operands[EXPANDED].extent_bytes / (uint64_t)bytes;
+                n_rows = e->operands[MOE_RETURN_EXPAND_X].extent_bytes / (uint64_t)bytes;
   for (int64_t r = 0; r < l->n_ranks; ++r) {
-    char *to = (char *)view[OUTGOING] + r * most * bytes;
+    char *to = (char *)view[MOE_RETURN_OUTGOING] + r * most * bytes;
     int64_t left = most;
     for (int64_t j = 0; j < moe_own_experts(l); ++j) {
       const int64_t i = j * l->n_ranks + r, begin = i ? ends[i - 1] : 0, n = ends[i] - begin;
@@ -247,7 +237,7 @@ static status moe_return_run(const executor *e, void *const *view, void *scratch
         return fail(ST_DEVICE_EXCEPTION,
                     "epSendCounts[%jd] is %d after %jd, expected what MoeDistributeDispatch returned", (intmax_t)i,
                     ends[i], (intmax_t)begin);
-      memcpy(to, (const char *)view[EXPANDED] + begin * bytes, (size_t)(n * bytes));
+      memcpy(to, (const char *)view[MOE_RETURN_EXPAND_X] + begin * bytes, (size_t)(n * bytes));
       to += n * bytes;
       left -= n;
     }
@@ -255,14 +245,12 @@ static status moe_return_run(const executor *e, void *const *view, void *scratch
   return ST_OK;
 }
 
-status prepare_moe_return(executor *e, const op_arg *a) {
-  const moe_layout *l = a[3].pointer;
-  moe_begin(e, l, 2 * (uint64_t)a[2].tensor->n);
+/* For each rank a part of moe_most_rows() rows, with those that came from it. */
+status prepare_moe_return(executor *e, const moe_return_args *a) {
+  moe_begin(e, a->layout, 2 * (uint64_t)a->outgoing->n);
   e->run = moe_return_run;
   return ST_OK;
 }
-
-enum { INCOMING, SUM_EXPERTS, SUM_IDX, SUM_SCALES, SUM_X, SUM_LAYOUT };
 
 typedef struct {
   const moe_plan *plan;
@@ -275,7 +263,7 @@ static void moe_sum_add(const moe_sum_job *j, int64_t rank, int64_t row, float b
                         float *sum) {
   const moe_plan *p = j->plan;
   const int64_t size = (int64_t)dtype_bytes(p->l.dtype);
-  const char *from = (const char *)j->view[INCOMING] + (rank * moe_most_rows(&p->l) + row) * moe_token_bytes(p);
+  const char *from = (const char *)j->view[MOE_SUM_INCOMING] + (rank * moe_most_rows(&p->l) + row) * moe_token_bytes(p);
   float x[TILE];
   loops->load[p->l.dtype][COMPUTE_F32](x, from + first * size, size, n);
   for (int64_t i = 0; i < n; ++i) sum[i] += by * x[i];
@@ -284,14 +272,14 @@ static void moe_sum_add(const moe_sum_job *j, int64_t rank, int64_t row, float b
 static void moe_sum_token(const moe_sum_job *j, int64_t t, int64_t first, int64_t n) {
   const moe_plan *p = j->plan;
   const moe_layout *l = &p->l;
-  const int32_t *const experts = j->view[SUM_EXPERTS], *const idx = j->view[SUM_IDX];
-  const float *const scales = j->view[SUM_SCALES];
+  const int32_t *const experts = j->view[MOE_SUM_EXPERT_IDS], *const idx = j->view[MOE_SUM_EXPAND_IDX];
+  const float *const scales = j->view[MOE_SUM_EXPERT_SCALES];
   const int64_t size = (int64_t)dtype_bytes(l->dtype);
   float sum[TILE] = {0};
   for (int64_t s = t * l->choices; s < (t + 1) * l->choices; ++s)
     moe_sum_add(j, moe_owner(l, experts[s]), j->before[experts[s]] + idx[s], scales[s], first, n, sum);
   if (l->n_shared) moe_sum_add(j, l->rank % l->n_shared, t, 1, first, n, sum);
-  char *const to = (char *)j->view[SUM_X] + t * moe_token_bytes(p) + first * size;
+  char *const to = (char *)j->view[MOE_SUM_X] + t * moe_token_bytes(p) + first * size;
   loops->store[l->dtype][COMPUTE_F32](to, size, sum, n);
 }
 
@@ -305,7 +293,7 @@ static void moe_sum_range(const void *job, int64_t begin, int64_t end) {
 static status moe_sum_run(const executor *e, void *const *view, void *scratch) {
   const moe_plan *p = PLAN(e, moe_plan);
   const moe_layout *l = &p->l;
-  const int32_t *const experts = view[SUM_EXPERTS], *const idx = view[SUM_IDX];
+  const int32_t *const experts = view[MOE_SUM_EXPERT_IDS], *const idx = view[MOE_SUM_EXPAND_IDX];
   const int64_t n_experts = (l->n_ranks - l->n_shared) * l->n_local, slots = l->n_tokens * l->choices;
   int64_t *const before = (int64_t *)(void *)((char *)scratch + p->counts);
   if (!slots) return ST_OK;
@@ -329,9 +317,10 @@ static status moe_sum_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-status prepare_moe_sum(executor *e, const op_arg *a) {
-  const moe_layout *l = a[SUM_LAYOUT].pointer;
-  moe_plan *p = moe_begin(e, l, 2 * (uint64_t)(a[SUM_X].tensor->n * (l->choices + 1)));
+/* The weighted sums of each token's rows. */
+status prepare_moe_sum(executor *e, const moe_sum_args *a) {
+  const moe_layout *l = a->layout;
+  moe_plan *p = moe_begin(e, l, 2 * (uint64_t)(a->x->n * (l->choices + 1)));
   p->counts = workspace_intermediate(e, (uint64_t)((l->n_ranks - l->n_shared) * l->n_local) * sizeof(int64_t));
   e->run = moe_sum_run;
   return ST_OK;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The computing between the collectives of MoeDistributeDispatch and MoeDistributeCombine (op/fused_moe.c): prepare
- * functions for operators that have no entry points. Experts are spread over the ranks of a communicator: each rank
- * after the first n_shared has n_local of them; the first n_shared ranks have copies of one expert that gets all
- * tokens, those of rank r in the copy of rank r % n_shared. Stateless. */
+/* The computing between the collectives of MoeDistributeDispatch and MoeDistributeCombine (op/fused_moe.c): the
+ * steps MoePack, MoeRoute, MoeReturn and MoeSum of ops/fused.ops. Experts are spread over the ranks of a
+ * communicator: each rank after the first n_shared has n_local of them; the first n_shared ranks have copies of one
+ * expert that gets all tokens, those of rank r in the copy of rank r % n_shared. Stateless. */
 #ifndef CANNON_KERNEL_MOE_DISTRIBUTE_H
 #define CANNON_KERNEL_MOE_DISTRIBUTE_H
 
 #include "op/executor.h"
 
-/* The last argument of the operators, a pointer, whose target is copied. */
+/* What the argument `layout` of the steps points to, which is copied. */
 typedef struct {
   int dtype; /* of tokens: float16 or bfloat16 */
   int64_t rank, n_ranks, n_shared;
@@ -32,18 +32,5 @@ static inline int64_t moe_most_rows(const moe_layout *l) {
 /* What a rank tells the others in a dispatch, in bytes: a header with the number of tokens, then for max_tokens tokens
  * the experts (int32) and their scales (float), then the tokens. */
 int64_t moe_block_bytes(const moe_layout *l);
-
-/* x, expertIds, expertScales?, block!: packs a block. */
-status prepare_moe_pack(executor *e, const op_arg *a);
-
-/* blocks of all ranks, scales?, expandX!, dynamicScales!?, expandIdx!, expertTokenNums!, epRecvCounts!, expandScales!?:
- * takes the tokens for this rank's experts. */
-status prepare_moe_route(executor *e, const op_arg *a);
-
-/* expandX, epSendCounts, outgoing!: for each rank a part of moe_most_rows() rows, with those that came from it. */
-status prepare_moe_return(executor *e, const op_arg *a);
-
-/* incoming, expertIds, expandIdx, expertScales, x!: the weighted sums of each token's rows. */
-status prepare_moe_sum(executor *e, const op_arg *a);
 
 #endif

@@ -67,8 +67,11 @@ static status run_gating_softmax(const executor *e, void *const *view, void *scr
   (void)scratch;
   const gating_plan *p = PLAN(e, gating_plan);
   status result = ST_OK;
-  const gating_job job = {
-      .plan = p, .at = {view[0], view[2], view[3], view[4]}, .finished = view[1], .result = &result};
+  const gating_job job = {.plan = p,
+                          .at = {view[MOE_GATING_SOFTMAX_X], view[MOE_GATING_SOFTMAX_Y_OUT],
+                                 view[MOE_GATING_SOFTMAX_EXPERT_IDX_OUT], view[MOE_GATING_SOFTMAX_ROW_IDX_OUT]},
+                          .finished = view[MOE_GATING_SOFTMAX_FINISHED],
+                          .result = &result};
   rows_parallel(gate_softmax_range, &job, p->tokens.n, 1, e->cost_ns);
   return result;
 }
@@ -76,9 +79,9 @@ static status run_gating_softmax(const executor *e, void *const *view, void *scr
 /* (x [.., experts], finishedOptional [..], k, yOut, expertIdxOut, rowIdxOut [.., k]). A finished token
  * gets the number of experts as all of its expert indices. rowIdxOut numbers all choices: first choice 0
  * of all tokens, then choice 1, etc. */
-status prepare_moe_gating_softmax(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *finished = a[1].tensor;
-  const int64_t k = a[2].integer;
+status prepare_moe_gating_softmax(executor *e, const moe_gating_softmax_args *a) {
+  const tensor *x = a->x, *finished = a->finished;
+  const int64_t k = a->k;
   gating_plan *p = PLAN(e, gating_plan);
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, "x", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
@@ -88,12 +91,13 @@ status prepare_moe_gating_softmax(executor *e, const op_arg *a) {
   EXPECT(k > 0 && k <= x->dims[last], "k is %jd, expected 1 to %jd", (intmax_t)k, (intmax_t)x->dims[last]);
   int64_t dims[3];
   for (int d = 0; d <= last; ++d) dims[d] = d == last ? k : x->dims[d];
-  for (int i = 3; i < 6; ++i) {
-    const char *name = e->op->schema[i].name;
-    TRY(op_expect_dtype(a[i].tensor, name, DTYPE_BIT(i == 3 ? x->dtype : ACL_INT32)));
-    TRY(op_expect_shape(a[i].tensor, name, dims, x->rank));
-  }
-  view v[OPERANDS] = {view_of(x), view_of(a[3].tensor), view_of(a[4].tensor), view_of(a[5].tensor)};
+  TRY(op_expect_dtype(a->y_out, "yOut", DTYPE_BIT(x->dtype)));
+  TRY(op_expect_shape(a->y_out, "yOut", dims, x->rank));
+  TRY(op_expect_dtype(a->expert_idx_out, "expertIdxOut", DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_shape(a->expert_idx_out, "expertIdxOut", dims, x->rank));
+  TRY(op_expect_dtype(a->row_idx_out, "rowIdxOut", DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_shape(a->row_idx_out, "rowIdxOut", dims, x->rank));
+  view v[OPERANDS] = {view_of(x), view_of(a->y_out), view_of(a->expert_idx_out), view_of(a->row_idx_out)};
   *p = (gating_plan){.n_experts = x->dims[last],
                      .k = k,
                      .load = loops->load[x->dtype][COMPUTE_F32],

@@ -119,47 +119,48 @@ static void gate_groups_range(const void *arg, int64_t begin, int64_t end) {
 }
 
 static status run_gating_groups(const executor *e, void *const *view, void *scratch) {
-  enum { BIAS = 1, Y_VIEW = 2, EXPERT_VIEW = 3, SCORES_VIEW = 4 };
   (void)scratch;
   const gating_plan *p = PLAN(e, gating_plan);
   status result = ST_OK;
   const gating_job job = {.plan = p,
-                          .at = {view[0], view[Y_VIEW], view[EXPERT_VIEW], p->has_scores ? view[SCORES_VIEW] : view[0]},
-                          .bias = view[BIAS],
+                          .at = {view[MOE_GATING_GROUPS_X], view[MOE_GATING_GROUPS_Y_OUT],
+                                 view[MOE_GATING_GROUPS_EXPERT_IDX_OUT],
+                                 p->has_scores ? view[MOE_GATING_GROUPS_OUT_OUT] : view[MOE_GATING_GROUPS_X]},
+                          .bias = view[MOE_GATING_GROUPS_BIAS],
                           .result = &result};
   rows_parallel(gate_groups_range, &job, p->tokens.n, 1, e->cost_ns);
   return result;
 }
 
 /* Reads and checks the numbers from argument 2 on: k, kGroup, groupCount, groupSelectMode, renorm, normType. */
-static status read_gating_numbers(const op_arg *a, gating_plan *p) {
-  p->k = a[2].integer;
-  p->k_groups = a[3].integer;
-  p->n_groups = a[4].integer;
+static status read_gating_numbers(const moe_gating_groups_args *a, gating_plan *p) {
+  p->k = a->k;
+  p->k_groups = a->k_group;
+  p->n_groups = a->group_count;
   EXPECT(p->n_groups > 0 && p->n_experts % p->n_groups == 0,
          "groupCount is %jd, expected a divisor of the experts, %jd", (intmax_t)p->n_groups, (intmax_t)p->n_experts);
   EXPECT(p->k_groups > 0 && p->k_groups <= p->n_groups, "kGroup is %jd, expected 1 to %jd", (intmax_t)p->k_groups,
          (intmax_t)p->n_groups);
   const int64_t most = p->n_experts / p->n_groups * p->k_groups;
   EXPECT(p->k > 0 && p->k <= most, "k is %jd, expected 1 to %jd", (intmax_t)p->k, (intmax_t)most);
-  EXPECT(a[5].integer == 0 || a[5].integer == 1, "groupSelectMode is %jd, expected 0 (best) or 1 (sum of the two best)",
-         (intmax_t)a[5].integer);
-  p->by_two = a[5].integer == 1;
+  EXPECT(a->group_select_mode == 0 || a->group_select_mode == 1,
+         "groupSelectMode is %jd, expected 0 (best) or 1 (sum of the two best)", (intmax_t)a->group_select_mode);
+  p->by_two = a->group_select_mode == 1;
   EXPECT(!p->by_two || p->n_groups == 1 || p->n_experts / p->n_groups > 1,
          "groupSelectMode is 1, expected 0 for groups of one expert");
-  EXPECT(a[6].integer == 0, "renorm is %jd, expected 0, as CANN supports no other value", (intmax_t)a[6].integer);
-  EXPECT(a[7].integer == 0 || a[7].integer == 1, "normType is %jd, expected 0 (softmax) or 1 (sigmoid)",
-         (intmax_t)a[7].integer);
-  p->sigmoid = a[7].integer == 1;
-  p->factor = a[9].real;
-  p->eps = a[10].real;
+  EXPECT(a->renorm == 0, "renorm is %jd, expected 0, as CANN supports no other value", (intmax_t)a->renorm);
+  EXPECT(a->norm_type == 0 || a->norm_type == 1, "normType is %jd, expected 0 (softmax) or 1 (sigmoid)",
+         (intmax_t)a->norm_type);
+  p->sigmoid = a->norm_type == 1;
+  p->factor = a->routed_scaling_factor;
+  p->eps = a->eps;
   return ST_OK;
 }
 
 /* (x [.., experts], biasOptional [experts], k, kGroup, groupCount, groupSelectMode, renorm, normType, outFlag,
  * routedScalingFactor, eps, yOut and expertIdxOut [.., k], outOut [.., experts]) */
-status prepare_moe_gating_groups(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *bias = a[1].tensor, *scores = a[8].boolean ? a[13].tensor : NULL;
+status prepare_moe_gating_groups(executor *e, const moe_gating_groups_args *a) {
+  const tensor *x = a->x, *bias = a->bias, *scores = a->out_flag ? a->out_out : NULL;
   gating_plan *p = PLAN(e, gating_plan);
   const uint64_t floats = DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16);
   TRY(op_expect_dtype(x, "x", floats));
@@ -170,7 +171,7 @@ status prepare_moe_gating_groups(executor *e, const op_arg *a) {
                      .store = loops->store[x->dtype][COMPUTE_F32],
                      .store_scores = loops->store[ACL_FLOAT][COMPUTE_F32],
                      .has_bias = bias != NULL,
-                     .has_scores = a[8].boolean};
+                     .has_scores = a->out_flag};
   TRY(read_gating_numbers(a, p));
   if (bias) {
     TRY(op_expect_dtype(bias, "biasOptional", floats));
@@ -180,16 +181,16 @@ status prepare_moe_gating_groups(executor *e, const op_arg *a) {
   }
   int64_t dims[MAX_RANK];
   for (int d = 0; d <= last; ++d) dims[d] = d == last ? p->k : x->dims[d];
-  TRY(op_expect_dtype(a[11].tensor, "yOut", DTYPE_BIT(x->dtype)));
-  TRY(op_expect_shape(a[11].tensor, "yOut", dims, x->rank));
-  TRY(op_expect_dtype(a[12].tensor, "expertIdxOut", DTYPE_BIT(ACL_INT32)));
-  TRY(op_expect_shape(a[12].tensor, "expertIdxOut", dims, x->rank));
+  TRY(op_expect_dtype(a->y_out, "yOut", DTYPE_BIT(x->dtype)));
+  TRY(op_expect_shape(a->y_out, "yOut", dims, x->rank));
+  TRY(op_expect_dtype(a->expert_idx_out, "expertIdxOut", DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_shape(a->expert_idx_out, "expertIdxOut", dims, x->rank));
   if (p->has_scores) {
     EXPECT(scores, "outOut is absent, expected a tensor as outFlag is true");
     TRY(op_expect_dtype(scores, "outOut", DTYPE_BIT(ACL_FLOAT)));
     TRY(op_expect_shape(scores, "outOut", x->dims, x->rank));
   }
-  const view v[OPERANDS] = {view_of(x), view_of(a[11].tensor), view_of(a[12].tensor), view_of(scores ? scores : x)};
+  const view v[OPERANDS] = {view_of(x), view_of(a->y_out), view_of(a->expert_idx_out), view_of(scores ? scores : x)};
   const view *views[OPERANDS];
   for (int i = 0; i < OPERANDS; ++i) {
     p->along[i] = v[i].strides[last];

@@ -102,26 +102,26 @@ static status permute_expect_matrix(const tensor *t, const char *name) {
 /* ---- MoeTokenPermute --------------------------------------------------------------------------------------------- */
 
 static status run_permute(const executor *e, void *const *view, void *scratch) {
-  enum { INDICES = 1, TOKENS_OUT = 2, INDICES_OUT = 3 };
   const routing_plan *p = e->heap;
   const int64_t choices = p->sort.experts.rank > 1 ? p->sort.experts.dims[1] : 1;
   int64_t *const numbers = (int64_t *)(void *)((char *)scratch + p->numbers);
-  const int32_t *const order = sort_slots(&p->sort, view[INDICES], scratch);
-  int32_t *const places_of_slots = view[INDICES_OUT];
+  const int32_t *const order = sort_slots(&p->sort, view[MOE_PERMUTE_INDICES], scratch);
+  int32_t *const places_of_slots = view[MOE_PERMUTE_SORTED_INDICES_OUT];
   for (int64_t k = 0; k < p->sort.n; ++k) {
     numbers[k] = order[k] / choices;
     places_of_slots[order[k]] = (int32_t)k;
   }
-  return gather_tokens(e, p, view, TOKENS_OUT, scratch);
+  return gather_tokens(e, p, view, MOE_PERMUTE_PERMUTE_TOKENS_OUT, scratch);
 }
 
 /* (tokens [n, width...], indices [n] or [n, choices], numOutTokens, paddedMode, permuteTokensOut,
  * sortedIndicesOut). permuteTokensOut gets the tokens of the first slots in the order of their experts:
  * numOutTokens of them if it is positive, all if it is 0, and all but the last -numOutTokens if it is negative.
  * sortedIndicesOut gets each slot's sorted position. */
-status prepare_moe_permute(executor *e, const op_arg *a) {
-  const tensor *tokens = a[0].tensor, *indices = a[1].tensor, *out = a[4].tensor, *sorted = a[5].tensor;
-  const int64_t asked = a[2].integer, n = indices->n;
+status prepare_moe_permute(executor *e, const moe_permute_args *a) {
+  const tensor *tokens = a->tokens, *indices = a->indices, *out = a->permute_tokens_out,
+               *sorted = a->sorted_indices_out;
+  const int64_t asked = a->num_out_tokens, n = indices->n;
   char text[SHAPE_TEXT];
   int64_t dims[MAX_RANK];
   TRY(op_expect_dtype(tokens, "tokens", DTYPES_TOKEN));
@@ -131,7 +131,7 @@ status prepare_moe_permute(executor *e, const op_arg *a) {
   EXPECT((indices->rank == 1 || indices->rank == 2) && indices->dims[0] == tokens->dims[0],
          "indices has shape %s, expected [%jd] or [%jd, choices]", shape_text(indices->dims, indices->rank, text),
          (intmax_t)tokens->dims[0], (intmax_t)tokens->dims[0]);
-  EXPECT(!a[3].boolean, "paddedMode is true, expected false, as CANN supports no other value");
+  EXPECT(!a->padded_mode, "paddedMode is true, expected false, as CANN supports no other value");
   int64_t kept = asked > 0 ? asked : n + asked;
   kept = kept < 0 ? 0 : kept < n ? kept : n;
   TRY(op_expect_dtype(out, "permuteTokensOut", DTYPE_BIT(tokens->dtype)));
@@ -152,30 +152,37 @@ status prepare_moe_permute(executor *e, const op_arg *a) {
 /* ---- MoeInitRouting ---------------------------------------------------------------------------------------------- */
 
 static status run_init_routing(const executor *e, void *const *view, void *scratch) {
-  enum { ROWS = 1, EXPERTS = 2, X_OUT = 3, ROWS_OUT = 4, EXPERTS_OUT = 5 };
   const routing_plan *p = e->heap;
   const int64_t choices = p->slots.dims[1], n_tokens = p->slots.dims[0];
   int64_t *const numbers = (int64_t *)(void *)((char *)scratch + p->numbers);
-  const int32_t *const order = sort_slots(&p->sort, view[EXPERTS], scratch);
-  int32_t *const rows_out = view[ROWS_OUT];
-  memcpy(view[EXPERTS_OUT], (char *)scratch + p->sort.keys, (size_t)p->sort.n * sizeof(int32_t));
+  const int32_t *const order = sort_slots(&p->sort, view[MOE_INIT_ROUTING_EXPERT_IDX], scratch);
+  int32_t *const rows_out = view[MOE_INIT_ROUTING_EXPANDED_ROW_IDX_OUT];
+  memcpy(view[MOE_INIT_ROUTING_EXPANDED_EXPERT_IDX_OUT], (char *)scratch + p->sort.keys,
+         (size_t)p->sort.n * sizeof(int32_t));
   for (int64_t k = 0; k < p->sort.n; ++k) {
     const int64_t i = order[k] / choices, j = order[k] % choices;
-    const char *at = (char *)view[ROWS] + i * p->slots.strides[0] + j * p->slots.strides[1];
+    const char *at = (char *)view[MOE_INIT_ROUTING_ROW_IDX] + i * p->slots.strides[0] + j * p->slots.strides[1];
     const int32_t row = *(const int32_t *)(const void *)at;
     if (row < 0 || row >= p->sort.n) return places_fail("rowIdx", order[k], row, 0, p->sort.n - 1);
     numbers[k] = row % n_tokens;
     rows_out[row] = (int32_t)k;
   }
-  return gather_tokens(e, p, view, X_OUT, scratch);
+  return gather_tokens(e, p, view, MOE_INIT_ROUTING_EXPANDED_X_OUT, scratch);
 }
 
 /* (x [n, width], rowIdx and expertIdx [n, choices], activeNum, expandedXOut, expandedRowIdxOut, expandedExpertIdxOut).
  * rowIdx numbers the slots; its value modulo n is the token. Tokens of the first min(activeNum, n) * choices slots, in
  * the order of their experts, are written. */
-status prepare_moe_init_routing(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *rows = a[1].tensor, *experts = a[2].tensor;
-  const int64_t active = a[3].integer;
+static status expect_slots(const tensor *t, const char *name, int64_t n) {
+  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_shape(t, name, &n, 1));
+  EXPECT(t->contiguous, "%s has gaps, expected none", name);
+  return ST_OK;
+}
+
+status prepare_moe_init_routing(executor *e, const moe_init_routing_args *a) {
+  const tensor *x = a->x, *rows = a->row_idx, *experts = a->expert_idx;
+  const int64_t active = a->active_num;
   TRY(op_expect_dtype(x, "x", DTYPES_TOKEN));
   TRY(permute_expect_matrix(x, "x"));
   TRY(op_expect_dtype(experts, "expertIdx", DTYPE_BIT(ACL_INT32)));
@@ -185,18 +192,14 @@ status prepare_moe_init_routing(executor *e, const op_arg *a) {
   TRY(op_expect_shape(rows, "rowIdx", experts->dims, 2));
   EXPECT(active >= 0, "activeNum is %jd, expected 0 or more", (intmax_t)active);
   const int64_t n_active = i64_min(active, x->dims[0]) * experts->dims[1];
-  TRY(op_expect_dtype(a[4].tensor, "expandedXOut", DTYPE_BIT(x->dtype)));
-  TRY(op_expect_shape(a[4].tensor, "expandedXOut", (const int64_t[]){n_active, x->dims[1]}, 2));
-  for (int i = 5; i < 7; ++i) {
-    const char *name = e->op->schema[i].name;
-    TRY(op_expect_dtype(a[i].tensor, name, DTYPE_BIT(ACL_INT32)));
-    TRY(op_expect_shape(a[i].tensor, name, &experts->n, 1));
-    EXPECT(a[i].tensor->contiguous, "%s has gaps, expected none", name);
-  }
+  TRY(op_expect_dtype(a->expanded_x_out, "expandedXOut", DTYPE_BIT(x->dtype)));
+  TRY(op_expect_shape(a->expanded_x_out, "expandedXOut", (const int64_t[]){n_active, x->dims[1]}, 2));
+  TRY(expect_slots(a->expanded_row_idx_out, "expandedRowIdxOut", experts->n));
+  TRY(expect_slots(a->expanded_expert_idx_out, "expandedExpertIdxOut", experts->n));
   routing_plan *p = routing_plan_new(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
   plan_slot_sort(e, &p->sort, experts);
-  plan_token_gather(e, x, a[4].tensor, "rowIdx", experts->n);
+  plan_token_gather(e, x, a->expanded_x_out, "rowIdx", experts->n);
   p->slots = view_of(rows);
   e->run = experts->n ? run_init_routing : move_run_nothing;
   return ST_OK;
@@ -216,19 +219,19 @@ static status run_expert_tokens(const executor *e, void *const *view, void *scra
     int64_t high = p->n;
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
-      if (*(const int32_t *)(const void *)((char *)view[0] + middle * p->step) <= expert)
+      if (*(const int32_t *)(const void *)((char *)view[MOE_EXPERT_TOKENS_SORTED_EXPERTS] + middle * p->step) <= expert)
         low = middle + 1;
       else
         high = middle;
     }
-    *(int32_t *)(void *)((char *)view[1] + expert * p->to) = (int32_t)low;
+    *(int32_t *)(void *)((char *)view[MOE_EXPERT_TOKENS_OUT] + expert * p->to) = (int32_t)low;
   }
   return ST_OK;
 }
 
-status prepare_moe_expert_tokens(executor *e, const op_arg *a) {
-  const tensor *experts = a[0].tensor, *out = a[2].tensor;
-  const int64_t n_experts = a[1].integer;
+status prepare_moe_expert_tokens(executor *e, const moe_expert_tokens_args *a) {
+  const tensor *experts = a->sorted_experts, *out = a->out;
+  const int64_t n_experts = a->num_experts;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(experts, "sortedExperts", DTYPE_BIT(ACL_INT32)));
   EXPECT(experts->rank == 1, "sortedExperts has shape %s, expected 1 dimension",

@@ -5,7 +5,7 @@
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 
-enum { TILE = 512, TOKENS = 0, GRAD, INDEX, PROBS, TOKENS_OUT, PROBS_OUT };
+enum { TILE = 512 };
 
 typedef struct {
   int64_t n_tokens, n_choices, width, n_rows;
@@ -29,14 +29,17 @@ static double spread_row(const unpermute_grad_job *j, int64_t token, int64_t row
   double grad[TILE], tile[TILE], dot = 0;
   for (int64_t column = 0, n; column < p->width; column += n) {
     n = i64_min(TILE, p->width - column);
-    p->load(grad, (char *)j->view[GRAD] + token * p->grad[0] + column * p->grad[1], p->grad[1], n);
+    p->load(grad, (char *)j->view[MOE_UNPERMUTE_GRAD_UNPERMUTED_TOKENS_GRAD] + token * p->grad[0] + column * p->grad[1],
+            p->grad[1], n);
     if (p->has_probs) {
-      p->load(tile, (char *)j->view[TOKENS] + row * p->tokens[0] + column * p->tokens[1], p->tokens[1], n);
+      p->load(tile, (char *)j->view[MOE_UNPERMUTE_GRAD_PERMUTED_TOKENS] + row * p->tokens[0] + column * p->tokens[1],
+              p->tokens[1], n);
       loops->elementwise[EW_mul][COMPUTE_F64](tile, (const void *const[]){tile, grad, NULL, NULL, NULL}, factor, n);
       dot += loops->sum_f64(tile, n);
     }
     loops->elementwise[EW_muls][COMPUTE_F64](tile, (const void *const[]){grad, NULL, NULL, NULL, NULL}, factor, n);
-    p->store((char *)j->view[TOKENS_OUT] + row * p->out[0] + column * p->out[1], p->out[1], tile, n);
+    p->store((char *)j->view[MOE_UNPERMUTE_GRAD_PERMUTED_TOKENS_GRAD_OUT] + row * p->out[0] + column * p->out[1],
+             p->out[1], tile, n);
   }
   return dot;
 }
@@ -46,14 +49,17 @@ static void spread_tokens(const void *arg, int64_t begin, int64_t end) {
   const unpermute_grad_plan *p = j->plan;
   for (; begin < end; ++begin)
     for (int64_t choice = 0; choice < p->n_choices; ++choice) {
-      const char *at = (char *)j->view[INDEX] + (begin * p->n_choices + choice) * p->index;
+      const char *at = (char *)j->view[MOE_UNPERMUTE_GRAD_SORTED_INDICES] + (begin * p->n_choices + choice) * p->index;
       const int64_t row = *(const int32_t *)(const void *)at;
       double weight = 1, dot = 0;
       if (p->has_probs)
-        p->load_probs(&weight, (char *)j->view[PROBS] + begin * p->probs[0] + choice * p->probs[1], 0, 1);
+        p->load_probs(&weight, (char *)j->view[MOE_UNPERMUTE_GRAD_PROBS] + begin * p->probs[0] + choice * p->probs[1],
+                      0, 1);
       if (row >= 0 && row < p->n_rows) dot = spread_row(j, begin, row, weight);
       if (p->has_probs)
-        p->store_probs((char *)j->view[PROBS_OUT] + begin * p->probs_out[0] + choice * p->probs_out[1], 0, &dot, 1);
+        p->store_probs((char *)j->view[MOE_UNPERMUTE_GRAD_PROBS_GRAD_OUT] + begin * p->probs_out[0] +
+                           choice * p->probs_out[1],
+                       0, &dot, 1);
     }
 }
 
@@ -92,8 +98,9 @@ static status plan_probs(unpermute_grad_plan *p, const tensor *probs, const tens
 
 /* (permutedTokens, unpermutedTokensGrad, sortedIndices, probsOptional, paddedMode, restoreShapeOptional,
  * permutedTokensGradOut, probsGradOut) */
-status prepare_moe_unpermute_grad(executor *e, const op_arg *a) {
-  const tensor *tokens = a[0].tensor, *grad = a[1].tensor, *index = a[2].tensor, *out = a[6].tensor;
+status prepare_moe_unpermute_grad(executor *e, const moe_unpermute_grad_args *a) {
+  const tensor *tokens = a->permuted_tokens, *grad = a->unpermuted_tokens_grad, *index = a->sorted_indices,
+               *out = a->permuted_tokens_grad_out;
   unpermute_grad_plan *p = PLAN(e, unpermute_grad_plan);
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(tokens, "permutedTokens", DTYPES_TOKEN));
@@ -102,9 +109,9 @@ status prepare_moe_unpermute_grad(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(index, "sortedIndices", DTYPE_BIT(ACL_INT32)));
   EXPECT(index->rank == 1, "sortedIndices has shape %s, expected 1 dimension",
          shape_text(index->dims, index->rank, text));
-  EXPECT(!a[4].boolean, "paddedMode is true, expected false, as CANN supports no other value");
+  EXPECT(!a->padded_mode, "paddedMode is true, expected false, as CANN supports no other value");
   *p = (unpermute_grad_plan){.n_choices = 1};
-  TRY(plan_probs(p, a[3].tensor, a[7].tensor, index));
+  TRY(plan_probs(p, a->probs, a->probs_grad_out, index));
   p->n_tokens = index->n / p->n_choices;
   p->width = tokens->dims[1];
   p->n_rows = tokens->dims[0];

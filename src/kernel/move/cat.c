@@ -169,12 +169,12 @@ static status cat_expect_result(const aclTensorList *list, const tensor *out, co
   return op_expect_shape(out, "out", r->dims, r->rank);
 }
 
-status prepare_cat(executor *e, const op_arg *a) {
-  const aclTensorList *list = a[0].tensors;
-  const tensor *out = a[2].tensor;
+status prepare_cat(executor *e, const cat_args *a) {
+  const aclTensorList *list = a->tensors;
+  const tensor *out = a->out;
   cat_result r = {.dtype = ACL_DT_UNDEFINED};
   tensor room;
-  TRY(cat_join_all(&r, list, a[1].integer));
+  TRY(cat_join_all(&r, list, a->dim));
   out = op_one_as(out, r.dims, r.rank, &room);
   TRY(cat_expect_result(list, out, &r));
   TRY(list_begin(e, list->size));
@@ -193,15 +193,15 @@ status prepare_cat(executor *e, const op_arg *a) {
 
 /* ---- Stack ------------------------------------------------------------------------------------------------------- */
 
-status prepare_stack(executor *e, const op_arg *a) {
-  const aclTensorList *list = a[0].tensors;
-  const tensor *out = a[2].tensor;
+status prepare_stack(executor *e, const stack_args *a) {
+  const aclTensorList *list = a->tensors;
+  const tensor *out = a->out;
   cat_result r = {.dtype = ACL_DT_UNDEFINED};
   char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   EXPECT(list->size, "tensors is empty, expected one tensor or more");
   const tensor *first = list->value[0];
   EXPECT(first->rank < MAX_RANK, "tensors[0] has %d dimensions, expected at most %d", first->rank, MAX_RANK - 1);
-  TRY(op_expect_dim(a[1].integer, "dim", first->rank + 1, &r.dim));
+  TRY(op_expect_dim(a->dim, "dim", first->rank + 1, &r.dim));
   r.rank = first->rank + 1;
   for (int d = 0; d < r.rank; ++d) r.dims[d] = d == r.dim ? (int64_t)list->size : first->dims[d - (d > r.dim)];
   for (uint64_t i = 0; i < list->size; ++i) {
@@ -257,13 +257,13 @@ static void cat_add_zeros(executor *e, const view *o, int out_operand, int64_t c
   list_add_copy(e, out_operand, c * o->strides[0] + at * o->strides[1], &to, -1, 0, &zero);
 }
 
-status prepare_chunk_cat(executor *e, const op_arg *a) {
-  const aclTensorList *list = a[0].tensors;
-  const int64_t n_chunks = a[2].integer;
-  const tensor *out = a[3].tensor;
+status prepare_chunk_cat(executor *e, const chunk_cat_args *a) {
+  const aclTensorList *list = a->tensors;
+  const int64_t n_chunks = a->num_chunks;
+  const tensor *out = a->out;
   int64_t width = 0;
   EXPECT(list->size, "tensors is empty, expected one tensor or more");
-  EXPECT(a[1].integer == 0, "dim is %jd, expected 0", (intmax_t)a[1].integer);
+  EXPECT(a->dim == 0, "dim is %jd, expected 0", (intmax_t)a->dim);
   EXPECT(n_chunks > 0 && n_chunks <= INT32_MAX, "numChunks is %jd, expected 1 or more", (intmax_t)n_chunks);
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   for (uint64_t i = 0; i < list->size; ++i) {
@@ -325,19 +325,19 @@ static status plan_split(executor *e, const tensor *self, int64_t dim, const acl
   return ST_OK;
 }
 
-status prepare_split(executor *e, const op_arg *a) {
-  const int64_t each = a[1].integer;
+status prepare_split(executor *e, const split_args *a) {
+  const int64_t each = a->split_sections;
   int d;
-  TRY(op_expect_dim(a[2].integer, "dim", a[0].tensor->rank, &d));
-  const bool is_nothing = a[0].tensor->rank && a[0].tensor->dims[d] == 0;
+  TRY(op_expect_dim(a->dim, "dim", a->self->rank, &d));
+  const bool is_nothing = a->self->rank && a->self->dims[d] == 0;
   EXPECT(is_nothing ? each == 0 : each > 0, "splitSections is %jd, expected %s", (intmax_t)each,
          is_nothing ? "0 as self has nothing along dim" : "1 or more");
-  return plan_split(e, a[0].tensor, a[2].integer, NULL, each, a[3].tensors);
+  return plan_split(e, a->self, a->dim, NULL, each, a->out);
 }
 
-status prepare_split_sizes(executor *e, const op_arg *a) {
-  const aclIntArray *sizes = a[1].ints;
-  EXPECT(sizes->size == a[3].tensors->size, "splitSize has %ju elements, expected %ju, one for each tensor of out",
-         (uintmax_t)sizes->size, (uintmax_t)a[3].tensors->size);
-  return plan_split(e, a[0].tensor, a[2].integer, sizes, 0, a[3].tensors);
+status prepare_split_sizes(executor *e, const split_sizes_args *a) {
+  const aclIntArray *sizes = a->split_size;
+  EXPECT(sizes->size == a->out->size, "splitSize has %ju elements, expected %ju, one for each tensor of out",
+         (uintmax_t)sizes->size, (uintmax_t)a->out->size);
+  return plan_split(e, a->self, a->dim, sizes, 0, a->out);
 }

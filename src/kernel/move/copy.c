@@ -6,7 +6,6 @@
 #include "kernel/elementwise/complex.h"
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 
 /* ---- shared ------------------------------------------------------------------------------------------------------ */
@@ -120,8 +119,8 @@ static status plan_conversion(executor *e, int to_operand, const tensor *to, con
 
 /* ---- InplaceCopy, Cast, Expand ----------------------------------------------------------------------------------- */
 
-status prepare_copy(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *src = a[1].tensor;
+status prepare_copy(executor *e, const copy_args *a) {
+  const tensor *self = a->self, *src = a->src;
   char from[SHAPE_TEXT], to[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "selfRef", DTYPES_NUMBER));
   TRY(op_expect_dtype(src, "src", DTYPES_NUMBER));
@@ -130,20 +129,20 @@ status prepare_copy(executor *e, const op_arg *a) {
   return plan_conversion(e, 0, self, "selfRef", 1, src, "src");
 }
 
-status prepare_cast(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
+status prepare_cast(executor *e, const cast_args *a) {
+  const tensor *self = a->self, *out = a->out;
   TRY(op_expect_dtype(self, "self", DTYPES_NUMBER));
   TRY(op_expect_dtype(out, "out", DTYPES_NUMBER));
-  EXPECT(a[1].integer == out->dtype, "dtype is %s, expected that of out, %s", dtype_name((int)a[1].integer),
+  EXPECT(a->dtype == out->dtype, "dtype is %s, expected that of out, %s", dtype_name((int)a->dtype),
          dtype_name(out->dtype));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   return plan_conversion(e, 1, out, "out", 0, self, "self");
 }
 
 /* A size of -1 keeps the size of self. */
-status prepare_expand(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
-  const aclIntArray *size = a[1].ints;
+status prepare_expand(executor *e, const expand_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const aclIntArray *size = a->size;
   int64_t dims[MAX_RANK];
   char from[SHAPE_TEXT], to[SHAPE_TEXT];
   TRY(move_expect_same_dtype(self, "self", out, "out"));
@@ -161,9 +160,9 @@ status prepare_expand(executor *e, const op_arg *a) {
 }
 
 /* Fill by name: dims, value, y. Clients pass one element in dims for a y without dimensions. */
-status prepare_graph_fill(executor *e, const op_arg *a) {
-  const aclIntArray *dims = a[0].ints;
-  const tensor *value = a[1].tensor, *y = a[2].tensor;
+status prepare_graph_fill(executor *e, const graph_fill_args *a) {
+  const aclIntArray *dims = a->dims;
+  const tensor *value = a->value, *y = a->y;
   int64_t n = 1;
   for (uint64_t i = 0; i < dims->size; ++i)
     if (__builtin_mul_overflow(n, dims->value[i], &n)) n = -1;
@@ -194,13 +193,13 @@ static status permute_view(const view *v, const aclIntArray *dims, const char *n
   return ST_OK;
 }
 
-status prepare_permute(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
+status prepare_permute(executor *e, const permute_args *a) {
+  const tensor *self = a->self, *out = a->out;
   const view v = view_of(self);
   view permuted;
   tensor room;
   TRY(move_expect_same_dtype(self, "self", out, "out"));
-  TRY(permute_view(&v, a[1].ints, "dims", &permuted));
+  TRY(permute_view(&v, a->dims, "dims", &permuted));
   out = op_one_as(out, permuted.dims, permuted.rank, &room);
   TRY(op_expect_shape(out, "out", permuted.dims, permuted.rank));
   const view o = view_of(out);
@@ -208,9 +207,9 @@ status prepare_permute(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-status prepare_flip(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
-  const aclIntArray *dims = a[1].ints;
+status prepare_flip(executor *e, const flip_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const aclIntArray *dims = a->dims;
   bool flipped[MAX_RANK] = {false};
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
@@ -232,9 +231,9 @@ status prepare_flip(executor *e, const op_arg *a) {
 }
 
 /* The channels (dimension 1) are viewed as groups x channels per group, and these two dimensions are swapped. */
-status prepare_channel_shuffle(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
-  const int64_t groups = a[1].integer;
+status prepare_channel_shuffle(executor *e, const channel_shuffle_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const int64_t groups = a->groups;
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(self->rank >= 3 && self->rank <= 7, "self has %d dimensions, expected 3 to 7", self->rank);
   EXPECT(groups > 0 && self->dims[1] % groups == 0, "groups is %jd, expected a divisor of the %jd channels",
@@ -281,12 +280,12 @@ static void plan_reshape(executor *e, const view *to, const view *from) {
   e->run = run_in_order;
 }
 
-status prepare_flatten(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
+status prepare_flatten(executor *e, const flatten_args *a) {
+  const tensor *self = a->self, *out = a->out;
   int64_t dims[2] = {1, 1};
   int axis;
   TRY(move_expect_same_dtype(self, "self", out, "out"));
-  TRY(op_expect_dim(a[1].integer, "axis", self->rank, &axis));
+  TRY(op_expect_dim(a->axis, "axis", self->rank, &axis));
   for (int d = 0; d < self->rank; ++d) dims[d >= axis] *= self->dims[d];
   TRY(op_expect_shape(out, "out", dims, 2));
   const view v = view_of(self), o = view_of(out);
@@ -295,10 +294,10 @@ status prepare_flatten(executor *e, const op_arg *a) {
 }
 
 /* out = permute(reshape(x, shape), perm), or reshape(permute(x, perm), shape) where the transposition is first. */
-status prepare_confusion_transpose(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *out = a[4].tensor;
-  const aclIntArray *perm = a[1].ints, *shape = a[2].ints;
-  const bool transpose_first = a[3].boolean;
+status prepare_confusion_transpose(executor *e, const confusion_transpose_args *a) {
+  const tensor *x = a->x, *out = a->out;
+  const aclIntArray *perm = a->perm, *shape = a->shape;
+  const bool transpose_first = a->transpose_first;
   char text[SHAPE_TEXT];
   int64_t n = 1;
   TRY(move_expect_same_dtype(x, "x", out, "out"));

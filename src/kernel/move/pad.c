@@ -9,7 +9,6 @@
 #include "kernel/elementwise/fill.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 
 /* in results up to this size the constant is written everywhere, then the centre: two boxes */
@@ -214,9 +213,9 @@ static status pad_expect_not_empty(const aclIntArray *pad, const int64_t *dims, 
   return ST_OK;
 }
 
-status prepare_constant_pad(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[3].tensor;
-  const aclIntArray *pad = a[1].ints;
+status prepare_constant_pad(executor *e, const constant_pad_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const aclIntArray *pad = a->pad;
   padding p = {.kind = PADDING_CONSTANT};
   int64_t dims[MAX_RANK];
   TRY(move_expect_same_dtype(self, "self", out, "out"));
@@ -225,7 +224,7 @@ status prepare_constant_pad(executor *e, const op_arg *a) {
   TRY(pad_read_list(&p, self, "pad", pad, dims));
   TRY(pad_expect_not_empty(pad, dims, self->rank));
   TRY(op_expect_shape(out, "out", dims, self->rank));
-  TRY(fill_value_of(self, "self", a[2].scalar, PLAN(e, pad_plan)->value));
+  TRY(fill_value_of(self, "self", a->value, PLAN(e, pad_plan)->value));
   p.from = view_of(self);
   p.to = view_of(out);
   return plan_pad(e, &p, self->rank);
@@ -233,13 +232,13 @@ status prepare_constant_pad(executor *e, const op_arg *a) {
 
 /* PadV3 by name: x, paddings, constant_values, y, mode, paddings_contiguous. paddings has a pair (before, after) for
  * each dimension if paddings_contiguous, otherwise all `before` and then all `after`. */
-status prepare_graph_pad(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *value = a[2].tensor, *y = a[3].tensor;
-  const aclIntArray *pads = a[1].ints;
-  const bool by_dimension = a[5].boolean;
+status prepare_graph_pad(executor *e, const graph_pad_args *a) {
+  const tensor *x = a->x, *value = a->constant_values, *y = a->y;
+  const aclIntArray *pads = a->paddings;
+  const bool by_dimension = a->paddings_contiguous;
   padding p = {.kind = PADDING_CONSTANT};
   int64_t dims[MAX_RANK];
-  EXPECT(strcmp(a[4].string, "constant") == 0, "mode is \"%.32s\", expected \"constant\"", a[4].string);
+  EXPECT(strcmp(a->mode, "constant") == 0, "mode is \"%.32s\", expected \"constant\"", a->mode);
   TRY(move_expect_same_dtype(x, "x", y, "y"));
   EXPECT(pads->size == 2 * (uint64_t)x->rank, "paddings has %ju elements, expected %d", (uintmax_t)pads->size,
          2 * x->rank);
@@ -255,8 +254,8 @@ status prepare_graph_pad(executor *e, const op_arg *a) {
   pad_plan *plan = PLAN(e, pad_plan);
   memset(plan->value, 0, sizeof plan->value);
   TRY(plan_pad(e, &p, x->rank));
-  plan->out = 2;
-  if (value) plan->value_from = 1;
+  plan->out = GRAPH_PAD_Y;
+  if (value) plan->value_from = GRAPH_PAD_CONSTANT_VALUES;
   return ST_OK;
 }
 
@@ -299,14 +298,14 @@ status pad_expect(const tensor *self, padding_kind kind, int n_padded, const acl
   return ST_OK;
 }
 
-status prepare_pad(executor *e, const op_arg *a) {
+status prepare_pad(executor *e, const pad_args *a) {
   const int n_padded = pad_variants[e->op->variant].n_dims;
   padding p = {.kind = (padding_kind)pad_variants[e->op->variant].kind};
-  if (pad_variants[e->op->variant].is_backward) return prepare_pad_backward(e, a, p.kind, n_padded);
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
+  if (pad_variants[e->op->variant].is_backward) return pad_prepare_backward(e, a, p.kind, n_padded);
+  const tensor *self = a->self, *out = a->out;
   int64_t dims[MAX_RANK];
   TRY(move_expect_same_dtype(self, "self", out, "out"));
-  TRY(pad_expect(self, p.kind, n_padded, a[1].ints, p.dims, dims));
+  TRY(pad_expect(self, p.kind, n_padded, a->padding, p.dims, dims));
   TRY(op_expect_shape(out, "out", dims, self->rank));
   p.from = view_of(self);
   p.to = view_of(out);

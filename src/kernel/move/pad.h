@@ -4,7 +4,7 @@
 #ifndef CANNON_KERNEL_MOVE_PAD_H
 #define CANNON_KERNEL_MOVE_PAD_H
 
-#include "op/executor.h"
+#include "kernel/families.h"
 
 typedef enum { PADDING_CONSTANT, PADDING_REFLECT, PADDING_REPLICATE, PADDING_CIRCULAR } padding_kind;
 
@@ -31,7 +31,7 @@ static inline int64_t pad_source(padding_kind kind, const padded_dim *d, int64_t
 status pad_expect(const tensor *self, padding_kind kind, int n_padded, const aclIntArray *pads, padded_dim *padded,
                   int64_t *dims);
 
-/* Prepares the gradient of a padding operator; arguments: gradOutput, self, padding, gradInput. */
-status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int n_padded);
+/* Prepares the gradient of a padding operator. */
+status pad_prepare_backward(executor *e, const pad_args *a, padding_kind kind, int n_padded);
 
 #endif

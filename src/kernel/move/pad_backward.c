@@ -114,7 +114,7 @@ static status run_pad_backward(const executor *e, void *const *view, void *scrat
   (void)scratch;
   const backward_plan *p = PLAN(e, backward_plan);
   const int64_t rows = p->outer.n * p->dims[0].n * p->dims[1].n;
-  backward_job job = {p, {view[2], view[0]}};
+  backward_job job = {p, {view[PAD_GRAD_INPUT], view[PAD_GRAD_OUTPUT]}};
   rows_parallel(pad_backward_rows, &job, rows, 1, e->cost_ns);
   if (!p->imaginary) return ST_OK;
   for (int k = 0; k < 2; ++k) job.at[k] = (char *)job.at[k] + p->imaginary;
@@ -122,8 +122,8 @@ static status run_pad_backward(const executor *e, void *const *view, void *scrat
   return ST_OK;
 }
 
-status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int n_padded) {
-  const tensor *grad = a[0].tensor, *self = a[1].tensor, *out = a[3].tensor;
+status pad_prepare_backward(executor *e, const pad_args *a, padding_kind kind, int n_padded) {
+  const tensor *grad = a->grad_output, *self = a->self, *out = a->grad_input;
   const int rank = self->rank;
   backward_plan *p = PLAN(e, backward_plan);
   padded_dim padded[MAX_RANK];
@@ -131,7 +131,7 @@ status prepare_pad_backward(executor *e, const op_arg *a, padding_kind kind, int
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | (kind == PADDING_CIRCULAR ? 0 : DTYPES_COMPLEX)));
   TRY(move_expect_same_dtype(self, "self", grad, "gradOutput"));
   TRY(move_expect_same_dtype(self, "self", out, "gradInput"));
-  TRY(pad_expect(self, kind, n_padded, a[2].ints, padded, dims));
+  TRY(pad_expect(self, kind, n_padded, a->padding, padded, dims));
   TRY(op_expect_shape(grad, "gradOutput", dims, rank));
   TRY(op_expect_shape(out, "gradInput", self->dims, rank));
   const view to = view_of(out), from = view_of(grad);

@@ -4,9 +4,9 @@
 #include "kernel/move/check.h"
 
 /* Each dimension of out is viewed as two: the repetitions, where self has stride 0, and self's own dimension. */
-status prepare_repeat(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
-  const aclIntArray *repeats = a[1].ints;
+status prepare_repeat(executor *e, const repeat_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const aclIntArray *repeats = a->repeats;
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(repeats->size >= self->rank && repeats->size <= MAX_RANK, "repeats has %ju elements, expected %d to %d",
          (uintmax_t)repeats->size, self->rank, MAX_RANK);
@@ -35,12 +35,12 @@ static status expect_output_size(int64_t is, int64_t expected) {
 }
 
 /* Repeats each element `repeats` times; the result has one dimension. */
-status prepare_repeat_interleave_int(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[3].tensor;
-  const int64_t repeats = a[1].integer;
+status prepare_repeat_interleave_int(executor *e, const repeat_interleave_int_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const int64_t repeats = a->repeats;
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(repeats >= 0, "repeats is %jd, expected 0 or more", (intmax_t)repeats);
-  TRY(expect_output_size(a[2].integer, self->n * repeats));
+  TRY(expect_output_size(a->output_size, self->n * repeats));
   TRY(op_expect_shape(out, "out", (const int64_t[]){self->n * repeats}, 1));
   const view v = view_of(self), o = view_of(out);
   move_space s = {.element_bytes = (int64_t)dtype_bytes(self->dtype)};
@@ -54,18 +54,18 @@ status prepare_repeat_interleave_int(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-status prepare_repeat_interleave_int_dim(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[4].tensor;
-  const int64_t repeats = a[1].integer;
+status prepare_repeat_interleave_int_dim(executor *e, const repeat_interleave_int_dim_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const int64_t repeats = a->repeats;
   int dim;
   int64_t dims[MAX_RANK];
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(repeats >= 0, "repeats is %jd, expected 0 or more", (intmax_t)repeats);
   EXPECT(self->rank, "self has no dimension, expected 1 or more");
-  TRY(op_expect_dim(a[2].integer, "dim", self->rank, &dim));
+  TRY(op_expect_dim(a->dim, "dim", self->rank, &dim));
   const view v = view_of(self), o = view_of(out);
   for (int d = 0; d < v.rank; ++d) dims[d] = v.dims[d] * (d == dim ? repeats : 1);
-  TRY(expect_output_size(a[3].integer, dims[dim]));
+  TRY(expect_output_size(a->output_size, dims[dim]));
   TRY(op_expect_shape(out, "out", dims, v.rank));
   move_space s = {.element_bytes = (int64_t)dtype_bytes(self->dtype)};
   for (int d = 0; d < v.rank; ++d) move_space_add(&s, v.dims[d], o.strides[d] * (d == dim ? repeats : 1), v.strides[d]);
@@ -120,9 +120,9 @@ static status run_roll(const executor *e, void *const *at, void *scratch) {
 static int64_t wrapped_shift(int64_t shift, int64_t n) { return n ? (shift % n + n) % n : 0; }
 
 /* Without dims, all elements are rolled in row-major order. Several shifts of one dimension add up. */
-status prepare_roll(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *out = a[3].tensor;
-  const aclIntArray *shifts = a[1].ints, *dims = a[2].ints;
+status prepare_roll(executor *e, const roll_args *a) {
+  const tensor *x = a->x, *out = a->out;
+  const aclIntArray *shifts = a->shifts, *dims = a->dims;
   roll_plan *p = PLAN(e, roll_plan);
   TRY(move_expect_same_dtype(x, "x", out, "out"));
   TRY(op_expect_shape(out, "out", x->dims, x->rank));

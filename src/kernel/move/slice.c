@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slice, SliceV2, StridedSlice and StridedSliceAssignV2: parts of a tensor at regular steps. */
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 
 /* The view of a part of a tensor. */
@@ -36,14 +35,14 @@ static status plan_slice_copy(executor *e, const part *p, const tensor *self, co
   return ST_OK;
 }
 
-status prepare_slice(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor;
+status prepare_slice(executor *e, const slice_args *a) {
+  const tensor *self = a->self;
   int dim;
-  TRY(op_expect_dim(a[1].integer, "dim", self->rank, &dim));
+  TRY(op_expect_dim(a->dim, "dim", self->rank, &dim));
   EXPECT(self->rank, "self has no dimension, expected 1 or more");
   part p = {.v = view_of(self)};
-  TRY(slice_narrow(&p, dim, a[2].integer, a[3].integer, a[4].integer, "step"));
-  return plan_slice_copy(e, &p, self, a[5].tensor);
+  TRY(slice_narrow(&p, dim, a->start, a->end, a->step, "step"));
+  return plan_slice_copy(e, &p, self, a->out);
 }
 
 /* Narrows the dimensions `axes` (NULL: the first ones) by begins, ends and steps. */
@@ -66,37 +65,36 @@ static status slice_narrow_axes(part *p, const aclIntArray *begins, const aclInt
   return ST_OK;
 }
 
-status prepare_slice_axes(executor *e, const op_arg *a) {
+status prepare_slice_axes(executor *e, const slice_axes_args *a) {
   static const char *const names[] = {"starts", "ends", "axes", "steps"};
-  part p = {.v = view_of(a[0].tensor)};
-  TRY(slice_narrow_axes(&p, a[1].ints, a[2].ints, a[3].ints, a[4].ints, names));
-  return plan_slice_copy(e, &p, a[0].tensor, a[5].tensor);
+  part p = {.v = view_of(a->self)};
+  TRY(slice_narrow_axes(&p, a->starts, a->ends, a->axes, a->steps, names));
+  return plan_slice_copy(e, &p, a->self, a->out);
 }
 
-/* Slice called by operator name: (x, offsets, size, y), with an offset and a size for each dimension. A size of -1
- * reaches to the end. */
-status prepare_graph_slice(executor *e, const op_arg *a) {
-  const aclIntArray *const array[] = {a[1].ints, a[2].ints};
-  part p = {.v = view_of(a[0].tensor)};
-  for (int k = 0; k < 2; ++k)
-    EXPECT(array[k]->size == (uint64_t)p.v.rank, "%s has %ju elements, expected %d", e->op->schema[1 + k].name,
-           (uintmax_t)array[k]->size, p.v.rank);
+/* Slice called by operator name, with an offset and a size for each dimension. A size of -1 reaches to the end. */
+status prepare_graph_slice(executor *e, const graph_slice_args *a) {
+  const aclIntArray *offsets = a->offsets, *sizes = a->size;
+  part p = {.v = view_of(a->x)};
+  EXPECT(offsets->size == (uint64_t)p.v.rank, "offsets has %ju elements, expected %d", (uintmax_t)offsets->size,
+         p.v.rank);
+  EXPECT(sizes->size == (uint64_t)p.v.rank, "size has %ju elements, expected %d", (uintmax_t)sizes->size, p.v.rank);
   for (int d = 0; d < p.v.rank; ++d) {
-    const int64_t n = p.v.dims[d], begin = array[0]->value[d], size = array[1]->value[d];
+    const int64_t n = p.v.dims[d], begin = offsets->value[d], size = sizes->value[d];
     EXPECT(begin >= 0 && begin <= n, "offsets[%d] is %jd, expected 0 to %jd", d, (intmax_t)begin, (intmax_t)n);
     EXPECT(size >= -1 && size <= n - begin, "size[%d] is %jd, expected -1 to %jd", d, (intmax_t)size,
            (intmax_t)(n - begin));
     TRY(slice_narrow(&p, d, begin, size < 0 ? n : begin + size, 1, "step"));
   }
-  return plan_slice_copy(e, &p, a[0].tensor, a[3].tensor);
+  return plan_slice_copy(e, &p, a->x, a->y);
 }
 
-status prepare_slice_assign(executor *e, const op_arg *a) {
+status prepare_slice_assign(executor *e, const slice_assign_args *a) {
   static const char *const names[] = {"begin", "end", "axesOptional", "strides"};
-  const tensor *var = a[0].tensor, *value = a[1].tensor;
+  const tensor *var = a->var, *value = a->input_value;
   part p = {.v = view_of(var)};
   TRY(move_expect_same_dtype(var, "varRef", value, "inputValue"));
-  TRY(slice_narrow_axes(&p, a[2].ints, a[3].ints, a[5].ints, a[4].ints, names));
+  TRY(slice_narrow_axes(&p, a->begin, a->end, a->axes, a->strides, names));
   TRY(op_expect_shape(value, "inputValue", p.v.dims, p.v.rank));
   const view from = view_of(value);
   move_space s;
@@ -168,10 +166,10 @@ static status slice_apply_entries(part *result, const slice_spec *s, const view 
   return ST_OK;
 }
 
-status prepare_strided_slice(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor;
-  const slice_spec s = {a[1].ints,    a[2].ints,    a[3].ints,    a[4].integer,
-                        a[5].integer, a[6].integer, a[7].integer, a[8].integer};
+status prepare_strided_slice(executor *e, const strided_slice_args *a) {
+  const tensor *self = a->self;
+  const slice_spec s = {a->begin,    a->end,           a->strides,       a->begin_mask,
+                        a->end_mask, a->ellipsis_mask, a->new_axis_mask, a->shrink_axis_mask};
   const view v = view_of(self);
   part p = {.v = {.dtype = self->dtype}};
   EXPECT(s.end->size == s.begin->size, "end has %ju elements, expected %ju", (uintmax_t)s.end->size,
@@ -179,5 +177,5 @@ status prepare_strided_slice(executor *e, const op_arg *a) {
   EXPECT(s.strides->size == s.begin->size, "strides has %ju elements, expected %ju", (uintmax_t)s.strides->size,
          (uintmax_t)s.begin->size);
   TRY(slice_apply_entries(&p, &s, &v));
-  return plan_slice_copy(e, &p, self, a[9].tensor);
+  return plan_slice_copy(e, &p, self, a->out);
 }

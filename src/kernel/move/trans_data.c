@@ -2,7 +2,7 @@
 /* TransData converts one storage format to another; Identity does the same without arguments that name the formats. */
 #include <string.h>
 
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "tensor/format.h"
 
@@ -71,17 +71,16 @@ static status expect_format(const char *attribute, const char *name, const tenso
 
 static status run_trans(const executor *e, void *const *view, void *scratch);
 
-/* src, dst[, src_format, dst_format, groups, src_subformat, dst_subformat] */
-status prepare_trans_data(executor *e, const op_arg *a) {
-  const char *const names[] = {e->op->schema[SRC].name, e->op->schema[DST].name};
-  const tensor src = with_origin(a[SRC].tensor, a[DST].tensor), dst = with_origin(a[DST].tensor, a[SRC].tensor);
+status prepare_trans_data(executor *e, const trans_data_args *a) {
+  const char *const names[] = {a->name.src, a->name.dst};
+  const tensor src = with_origin(a->src, a->dst), dst = with_origin(a->dst, a->src);
   const tensor *const both[] = {&src, &dst};
   trans_plan *p = PLAN(e, trans_plan);
   TRY(move_expect_same_dtype(&src, names[SRC], &dst, names[DST]));
-  if (e->op->n_args > 2) {
-    TRY(expect_format(a[2].string, "src_format", &src));
-    TRY(expect_format(a[3].string, "dst_format", &dst));
-    EXPECT(a[4].integer == 1, "groups is %jd, expected 1", (intmax_t)a[4].integer);
+  if (a->src_format) {
+    TRY(expect_format(a->src_format, "src_format", &src));
+    TRY(expect_format(a->dst_format, "dst_format", &dst));
+    EXPECT(a->groups == 1, "groups is %jd, expected 1", (intmax_t)a->groups);
   }
   p->element_bytes = (int64_t)dtype_bytes(src.dtype);
   for (int i = 0; i < 2; ++i) {
@@ -134,9 +133,10 @@ static void move_axes(const trans_plan *p, int d, move_space s, const char *from
 static status run_trans(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const trans_plan *p = PLAN(e, trans_plan);
-  if (p->pads) memset(view[DST], 0, e->operands[DST].extent_bytes);
+  if (p->pads) memset(view[TRANS_DATA_DST], 0, e->operands[DST].extent_bytes);
   for (int d = 0; d < p->layout[DST].rank; ++d)
     if (!p->layout[DST].axis[d].dim) return ST_OK;
-  move_axes(p, 0, (move_space){.element_bytes = p->element_bytes}, view[SRC], view[DST], e->cost_ns);
+  move_axes(p, 0, (move_space){.element_bytes = p->element_bytes}, view[TRANS_DATA_SRC], view[TRANS_DATA_DST],
+            e->cost_ns);
   return ST_OK;
 }

@@ -62,17 +62,15 @@ static void triangle_rows(const void *arg, int64_t begin, int64_t end) {
 static status run_triangle(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const triangle_plan *p = PLAN(e, triangle_plan);
-  const triangle_job job = {p, {view[p->operand], view[0]}};
+  const triangle_job job = {p, {view[p->operand], view[TRIANGLE_SELF]}};
   rows_parallel(triangle_rows, &job, p->matrices.n * p->n[0], 16, e->cost_ns);
   return ST_OK;
 }
 
-status prepare_triangle(executor *e, const op_arg *a) {
-  const int variant = e->op->variant;
-  const bool in_place = variant == TRIANGLE_LOWER_INPLACE || variant == TRIANGLE_UPPER_INPLACE;
-  const tensor *self = a[0].tensor, *out = in_place ? self : a[2].tensor;
-  const char *name = in_place ? "selfRef" : "self";
-  const int64_t diagonal = a[1].integer;
+status prepare_triangle(executor *e, const triangle_args *a) {
+  const tensor *self = a->self, *out = a->out ? a->out : self;
+  const char *name = a->name.self;
+  const int64_t diagonal = a->diagonal;
   triangle_plan *p = PLAN(e, triangle_plan);
   TRY(move_expect_same_dtype(self, name, out, "out"));
   EXPECT(self->rank >= 2, "%s has %d dimensions, expected 2 or more", name, self->rank);
@@ -88,8 +86,8 @@ status prepare_triangle(executor *e, const op_arg *a) {
                        .diagonal = diagonal < -to.dims[rows] - 1     ? -to.dims[rows] - 1
                                    : diagonal > to.dims[columns] + 1 ? to.dims[columns] + 1
                                                                      : diagonal,
-                       .lower = variant == TRIANGLE_LOWER || variant == TRIANGLE_LOWER_INPLACE,
-                       .operand = in_place ? 0 : 1};
+                       .lower = e->op->variant == TRIANGLE_LOWER,
+                       .operand = a->out ? TRIANGLE_OUT : TRIANGLE_SELF};
   walk_init(&p->matrices, walked, 2, rows);
   executor_cost(e, (uint64_t)(2 * self->n * p->element_bytes), 0);
   e->run = self->n ? run_triangle : move_run_nothing;
@@ -138,9 +136,9 @@ static status plan_make_diagonal(executor *e, const tensor *self, int64_t diagon
   return ST_OK;
 }
 
-status prepare_diag(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
-  const int64_t diagonal = a[1].integer;
+status prepare_diag(executor *e, const diag_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const int64_t diagonal = a->diagonal;
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(self->rank <= 2, "self has %d dimensions, expected at most 2", self->rank);
   if (self->rank < 2) return plan_make_diagonal(e, self, diagonal, out);
@@ -160,7 +158,7 @@ status prepare_diag(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-status prepare_diag_flat(executor *e, const op_arg *a) {
-  TRY(move_expect_same_dtype(a[0].tensor, "self", a[2].tensor, "out"));
-  return plan_make_diagonal(e, a[0].tensor, a[1].integer, a[2].tensor);
+status prepare_diag_flat(executor *e, const diag_flat_args *a) {
+  TRY(move_expect_same_dtype(a->self, "self", a->out, "out"));
+  return plan_make_diagonal(e, a->self, a->diagonal, a->out);
 }

@@ -50,15 +50,15 @@ static void unfold_rows(const void *arg, int64_t begin, int64_t end) {
 static status run_unfold(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const unfold_plan *p = PLAN(e, unfold_plan);
-  const unfold_job job = {p, {view[1], view[0]}};
+  const unfold_job job = {p, {view[UNFOLD_GRAD_GRAD_IN], view[UNFOLD_GRAD_GRAD_OUT]}};
   rows_parallel(unfold_rows, &job, p->rows.n, 1, e->cost_ns);
   return ST_OK;
 }
 
-status prepare_unfold_grad(executor *e, const op_arg *a) {
-  const tensor *grad = a[0].tensor, *out = a[5].tensor;
-  const aclIntArray *sizes = a[1].ints;
-  const int64_t size = a[3].integer, step = a[4].integer;
+status prepare_unfold_grad(executor *e, const unfold_grad_args *a) {
+  const tensor *grad = a->grad_out, *out = a->grad_in;
+  const aclIntArray *sizes = a->input_sizes;
+  const int64_t size = a->size, step = a->step;
   unfold_plan *p = PLAN(e, unfold_plan);
   int dim;
   TRY(op_expect_dtype(grad, "gradOut", DTYPES_FLOAT));
@@ -67,7 +67,7 @@ status prepare_unfold_grad(executor *e, const op_arg *a) {
          (uintmax_t)sizes->size, MAX_RANK - 1);
   const int rank = (int)sizes->size;
   TRY(op_expect_shape(out, "gradIn", sizes->value, rank));
-  TRY(op_expect_dim(a[2].integer, "dim", rank, &dim));
+  TRY(op_expect_dim(a->dim, "dim", rank, &dim));
   const int64_t n = out->dims[dim];
   EXPECT(size > 0 && size <= n, "size is %jd, expected 1 to %jd", (intmax_t)size, (intmax_t)n);
   EXPECT(step > 0, "step is %jd, expected 1 or more", (intmax_t)step);

@@ -194,22 +194,22 @@ static const tensor *batch_tensor(const batch_args *b, const tensor *t) {
   return t && (b->training || (!b->count && t->n)) ? t : NULL;
 }
 
-status prepare_batch_norm(executor *e, const op_arg *a) {
-  const tensor *t[] = {a[0].tensor, a[8].tensor}, *mean = a[9].tensor, *variance = a[10].tensor;
-  const bool training = a[5].boolean;
+status prepare_batch_norm(executor *e, const batch_norm_args *a) {
+  const tensor *t[] = {a->input, a->output}, *mean = a->save_mean, *variance = a->save_invstd;
+  const bool training = a->training;
   batch_args *b;
   if (training && !mean) return fail(ST_OP_NULL, "saveMean is NULL, expected a tensor as training is true");
   if (training && !variance) return fail(ST_OP_NULL, "saveInvstd is NULL, expected a tensor as training is true");
   TRY(batch_plan_init(e, t, (const char *const[]){"input", "output"}, 2, 5, training, &b));
   b->training = training;
-  b->momentum = a[6].real;
-  b->eps = a[7].real;
-  TRY(channel_vector_of(a[1].tensor, "weight", 1, b->channels, 1, &b->gamma));
-  TRY(channel_vector_of(a[2].tensor, "bias", 2, b->channels, 0, &b->beta));
-  TRY(channel_vector_of(a[3].tensor, "runningMean", 3, b->channels, 0, &b->running_mean));
-  TRY(channel_vector_of(a[4].tensor, "runningVar", 4, b->channels, 1, &b->running_var));
-  TRY(channel_vector_of(batch_tensor(b, mean), "saveMean", 6, b->channels, 0, &b->mean));
-  TRY(channel_vector_of(batch_tensor(b, variance), "saveInvstd", 7, b->channels, 0, &b->variance));
+  b->momentum = a->momentum;
+  b->eps = a->eps;
+  TRY(channel_vector_of(a->weight, "weight", BATCH_NORM_WEIGHT, b->channels, 1, &b->gamma));
+  TRY(channel_vector_of(a->bias, "bias", BATCH_NORM_BIAS, b->channels, 0, &b->beta));
+  TRY(channel_vector_of(a->running_mean, "runningMean", BATCH_NORM_RUNNING_MEAN, b->channels, 0, &b->running_mean));
+  TRY(channel_vector_of(a->running_var, "runningVar", BATCH_NORM_RUNNING_VAR, b->channels, 1, &b->running_var));
+  TRY(channel_vector_of(batch_tensor(b, mean), "saveMean", BATCH_NORM_SAVE_MEAN, b->channels, 0, &b->mean));
+  TRY(channel_vector_of(batch_tensor(b, variance), "saveInvstd", BATCH_NORM_SAVE_INVSTD, b->channels, 0, &b->variance));
   e->run = batch_norm_run;
   return ST_OK;
 }
@@ -236,22 +236,26 @@ static status batch_norm_grad_run(const executor *e, void *const *view, void *sc
   return b->wants_elements ? batch_grad(&r) : ST_OK;
 }
 
-status prepare_batch_norm_backward(executor *e, const op_arg *a) {
-  const tensor *out[3], *mean = a[5].tensor, *variance = a[6].tensor;
-  const bool training = a[7].boolean;
+status prepare_batch_norm_backward(executor *e, const batch_norm_backward_args *a) {
+  const tensor *out[3], *mean = a->save_mean, *variance = a->save_invstd;
+  const bool training = a->training;
   batch_args *b;
-  TRY(norm_masked_outputs(e, a, 9, out));
-  TRY(batch_plan_init(e, (const tensor *const[]){a[0].tensor, a[1].tensor, out[0]},
+  TRY(norm_masked_outputs(a->output_mask, (const tensor *const[]){a->grad_input, a->grad_weight, a->grad_bias},
+                          (const char *const[]){"gradInput", "gradWeight", "gradBias"}, out));
+  TRY(batch_plan_init(e, (const tensor *const[]){a->grad_out, a->input, out[0]},
                       (const char *const[]){"gradOut", "input", "gradInput"}, 3, 7, true, &b));
   b->training = training;
-  b->eps = a[8].real;
-  TRY(channel_vector_of(a[2].tensor, "weight", 2, b->channels, 1, &b->gamma));
-  TRY(channel_vector_of(training ? NULL : a[3].tensor, "runningMean", 3, b->channels, 0, &b->running_mean));
-  TRY(channel_vector_of(training ? NULL : a[4].tensor, "runningVar", 4, b->channels, 1, &b->running_var));
-  TRY(channel_vector_of(training ? mean : NULL, "saveMean", 5, b->channels, 0, &b->mean));
-  TRY(channel_vector_of(training ? variance : NULL, "saveInvstd", 6, b->channels, 1, &b->variance));
-  TRY(channel_vector_of(out[1], "gradWeight", 8, b->channels, 0, &b->dgamma));
-  TRY(channel_vector_of(out[2], "gradBias", 9, b->channels, 0, &b->dbeta));
+  b->eps = a->eps;
+  TRY(channel_vector_of(a->weight, "weight", BATCH_NORM_BACKWARD_WEIGHT, b->channels, 1, &b->gamma));
+  TRY(channel_vector_of(training ? NULL : a->running_mean, "runningMean", BATCH_NORM_BACKWARD_RUNNING_MEAN, b->channels,
+                        0, &b->running_mean));
+  TRY(channel_vector_of(training ? NULL : a->running_var, "runningVar", BATCH_NORM_BACKWARD_RUNNING_VAR, b->channels, 1,
+                        &b->running_var));
+  TRY(channel_vector_of(training ? mean : NULL, "saveMean", BATCH_NORM_BACKWARD_SAVE_MEAN, b->channels, 0, &b->mean));
+  TRY(channel_vector_of(training ? variance : NULL, "saveInvstd", BATCH_NORM_BACKWARD_SAVE_INVSTD, b->channels, 1,
+                        &b->variance));
+  TRY(channel_vector_of(out[1], "gradWeight", BATCH_NORM_BACKWARD_GRAD_WEIGHT, b->channels, 0, &b->dgamma));
+  TRY(channel_vector_of(out[2], "gradBias", BATCH_NORM_BACKWARD_GRAD_BIAS, b->channels, 0, &b->dbeta));
   e->run = batch_norm_grad_run;
   return ST_OK;
 }

@@ -21,12 +21,12 @@ static status stats_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-status prepare_batch_norm_stats(executor *e, const op_arg *a) {
+status prepare_batch_norm_stats(executor *e, const batch_norm_stats_args *a) {
   batch_args *b;
-  TRY(batch_plan_init(e, (const tensor *const[]){a[0].tensor, NULL}, (const char *const[]){"input"}, 2, 0, true, &b));
-  b->eps = a[1].real;
-  TRY(channel_vector_of(a[2].tensor, "mean", 1, b->channels, 0, &b->mean));
-  TRY(channel_vector_of(a[3].tensor, "invstd", 2, b->channels, 0, &b->rstd));
+  TRY(batch_plan_init(e, (const tensor *const[]){a->input, NULL}, (const char *const[]){"input"}, 2, 0, true, &b));
+  b->eps = a->eps;
+  TRY(channel_vector_of(a->mean, "mean", BATCH_NORM_STATS_MEAN, b->channels, 0, &b->mean));
+  TRY(channel_vector_of(a->invstd, "invstd", BATCH_NORM_STATS_INVSTD, b->channels, 0, &b->rstd));
   e->run = stats_run;
   return ST_OK;
 }
@@ -47,14 +47,14 @@ static status elemt_run(const executor *e, void *const *view, void *scratch) {
   return batch_apply(&r);
 }
 
-status prepare_batch_norm_elemt(executor *e, const op_arg *a) {
+status prepare_batch_norm_elemt(executor *e, const batch_norm_elemt_args *a) {
   batch_args *b;
-  TRY(batch_plan_init(e, (const tensor *const[]){a[0].tensor, a[6].tensor}, (const char *const[]){"input", "output"}, 2,
-                      5, false, &b));
-  TRY(channel_vector_of(a[1].tensor, "weight", 1, b->channels, 1, &b->gamma));
-  TRY(channel_vector_of(a[2].tensor, "bias", 2, b->channels, 0, &b->beta));
-  TRY(channel_vector_of(a[3].tensor, "mean", 3, b->channels, 0, &b->mean));
-  TRY(channel_vector_of(a[4].tensor, "invstd", 4, b->channels, 0, &b->rstd));
+  TRY(batch_plan_init(e, (const tensor *const[]){a->input, a->output}, (const char *const[]){"input", "output"}, 2, 5,
+                      false, &b));
+  TRY(channel_vector_of(a->weight, "weight", BATCH_NORM_ELEMT_WEIGHT, b->channels, 1, &b->gamma));
+  TRY(channel_vector_of(a->bias, "bias", BATCH_NORM_ELEMT_BIAS, b->channels, 0, &b->beta));
+  TRY(channel_vector_of(a->mean, "mean", BATCH_NORM_ELEMT_MEAN, b->channels, 0, &b->mean));
+  TRY(channel_vector_of(a->invstd, "invstd", BATCH_NORM_ELEMT_INVSTD, b->channels, 0, &b->rstd));
   e->run = elemt_run;
   return ST_OK;
 }
@@ -78,29 +78,29 @@ static status sync_reduce_run(const executor *e, void *const *view, void *scratc
 }
 
 /* Gets the output; NULL where the flag is false. */
-static status wanted_output(const executor *e, const op_arg *a, int output, int flag, const tensor **t) {
-  *t = a[flag].boolean ? a[output].tensor : NULL;
-  if (a[flag].boolean && !*t)
-    return fail(ST_OP_NULL, "%s is NULL, expected a tensor as %s is true", e->op->schema[output].name,
-                e->op->schema[flag].name);
+static status wanted_output(bool wanted, const char *flag, const tensor *given, const char *name, const tensor **t) {
+  *t = wanted ? given : NULL;
+  if (wanted && !given) return fail(ST_OP_NULL, "%s is NULL, expected a tensor as %s is true", name, flag);
   return ST_OK;
 }
 
-status prepare_batch_norm_reduce_backward(executor *e, const op_arg *a) {
-  static const int flag_of[] = {5, 5, 6, 7};
+status prepare_batch_norm_reduce_backward(executor *e, const batch_norm_reduce_backward_args *a) {
   const tensor *out[4];
   batch_args *b;
-  for (int k = 0; k < 4; ++k) TRY(wanted_output(e, a, 8 + k, flag_of[k], &out[k]));
-  TRY(batch_plan_init(e, (const tensor *const[]){a[0].tensor, a[1].tensor, NULL},
+  TRY(wanted_output(a->input_g, "inputG", a->sum_dy, "sumDy", &out[0]));
+  TRY(wanted_output(a->input_g, "inputG", a->sum_dy_xmu, "sumDyXmu", &out[1]));
+  TRY(wanted_output(a->weight_g, "weightG", a->grad_weight, "gradWeight", &out[2]));
+  TRY(wanted_output(a->bias_g, "biasG", a->grad_bias, "gradBias", &out[3]));
+  TRY(batch_plan_init(e, (const tensor *const[]){a->grad_out, a->input, NULL},
                       (const char *const[]){"gradOut", "input"}, 3, 0, true, &b));
-  TRY(channel_vector_of(a[2].tensor, "mean", 2, b->channels, 0, &b->mean));
-  TRY(channel_vector_of(a[3].tensor, "invstd", 3, b->channels, 0, &b->rstd));
+  TRY(channel_vector_of(a->mean, "mean", BATCH_NORM_REDUCE_BACKWARD_MEAN, b->channels, 0, &b->mean));
+  TRY(channel_vector_of(a->invstd, "invstd", BATCH_NORM_REDUCE_BACKWARD_INVSTD, b->channels, 0, &b->rstd));
   /* checked only: the sums do not include it */
-  TRY(channel_vector_of(a[4].tensor, "weight", 4, b->channels, 1, &b->gamma));
-  TRY(channel_vector_of(out[0], "sumDy", 5, b->channels, 0, &b->sum_dy));
-  TRY(channel_vector_of(out[1], "sumDyXmu", 6, b->channels, 0, &b->sum_dy_xmu));
-  TRY(channel_vector_of(out[2], "gradWeight", 7, b->channels, 0, &b->dgamma));
-  TRY(channel_vector_of(out[3], "gradBias", 8, b->channels, 0, &b->dbeta));
+  TRY(channel_vector_of(a->weight, "weight", BATCH_NORM_REDUCE_BACKWARD_WEIGHT, b->channels, 1, &b->gamma));
+  TRY(channel_vector_of(out[0], "sumDy", BATCH_NORM_REDUCE_BACKWARD_SUM_DY, b->channels, 0, &b->sum_dy));
+  TRY(channel_vector_of(out[1], "sumDyXmu", BATCH_NORM_REDUCE_BACKWARD_SUM_DY_XMU, b->channels, 0, &b->sum_dy_xmu));
+  TRY(channel_vector_of(out[2], "gradWeight", BATCH_NORM_REDUCE_BACKWARD_GRAD_WEIGHT, b->channels, 0, &b->dgamma));
+  TRY(channel_vector_of(out[3], "gradBias", BATCH_NORM_REDUCE_BACKWARD_GRAD_BIAS, b->channels, 0, &b->dbeta));
   e->run = sync_reduce_run;
   return ST_OK;
 }
@@ -119,7 +119,7 @@ static double total_count(const batch_args *b, const void *counts, void *scratch
 static status elemt_backward_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);
   const batch_args *b = r.args;
-  const double n = total_count(b, view[7], scratch);
+  const double n = total_count(b, view[BATCH_NORM_ELEMT_BACKWARD_COUNTER], scratch);
   for (int64_t c = 0; c < b->channels; ++c) {
     const norm_stats s = sync_given_stats(b, view, c);
     const double gamma = channel_get(&b->gamma, view, c);
@@ -131,16 +131,17 @@ static status elemt_backward_run(const executor *e, void *const *view, void *scr
   return batch_grad(&r);
 }
 
-status prepare_batch_norm_elemt_backward(executor *e, const op_arg *a) {
-  const tensor *counter = a[7].tensor;
+status prepare_batch_norm_elemt_backward(executor *e, const batch_norm_elemt_backward_args *a) {
+  const tensor *counter = a->counter;
   batch_args *b;
-  TRY(batch_plan_init(e, (const tensor *const[]){a[0].tensor, a[1].tensor, a[8].tensor},
+  TRY(batch_plan_init(e, (const tensor *const[]){a->grad_out, a->input, a->grad_input},
                       (const char *const[]){"gradOut", "input", "gradInput"}, 3, 8, false, &b));
-  TRY(channel_vector_of(a[2].tensor, "mean", 2, b->channels, 0, &b->mean));
-  TRY(channel_vector_of(a[3].tensor, "invstd", 3, b->channels, 0, &b->rstd));
-  TRY(channel_vector_of(a[4].tensor, "weight", 4, b->channels, 1, &b->gamma));
-  TRY(channel_vector_of(a[5].tensor, "sumDy", 5, b->channels, 0, &b->sum_dy));
-  TRY(channel_vector_of(a[6].tensor, "sumDyXmu", 6, b->channels, 0, &b->sum_dy_xmu));
+  TRY(channel_vector_of(a->mean, "mean", BATCH_NORM_ELEMT_BACKWARD_MEAN, b->channels, 0, &b->mean));
+  TRY(channel_vector_of(a->invstd, "invstd", BATCH_NORM_ELEMT_BACKWARD_INVSTD, b->channels, 0, &b->rstd));
+  TRY(channel_vector_of(a->weight, "weight", BATCH_NORM_ELEMT_BACKWARD_WEIGHT, b->channels, 1, &b->gamma));
+  TRY(channel_vector_of(a->sum_dy, "sumDy", BATCH_NORM_ELEMT_BACKWARD_SUM_DY, b->channels, 0, &b->sum_dy));
+  TRY(channel_vector_of(a->sum_dy_xmu, "sumDyXmu", BATCH_NORM_ELEMT_BACKWARD_SUM_DY_XMU, b->channels, 0,
+                        &b->sum_dy_xmu));
   TRY(op_expect_dtype(counter, "counter", DTYPES_NORM | DTYPES_INDEX));
   b->counts = view_of(counter);
   b->counts_scratch = workspace_intermediate(e, (uint64_t)counter->n * sizeof(double));
@@ -158,11 +159,12 @@ typedef struct {
   int64_t devices;
   uint64_t scratch; /* offset in the workspace of the tensors as doubles */
   view from[N_GATHERED];
-} gather_args;
+} gather_stats;
 
 static status gather_run(const executor *e, void *const *view_at, void *scratch) {
-  static const int view_of_input[N_GATHERED] = {1, 2, 5};
-  const gather_args *g = e->heap;
+  static const int view_of_input[N_GATHERED] = {BATCH_NORM_GATHER_STATS_MEAN, BATCH_NORM_GATHER_STATS_INVSTD,
+                                                BATCH_NORM_GATHER_STATS_COUNTS};
+  const gather_stats *g = e->heap;
   const batch_args *b = &g->batch;
   double *next = (double *)(void *)((char *)scratch + g->scratch), *at[N_GATHERED];
   for (int k = 0; k < N_GATHERED; ++k) {
@@ -186,26 +188,28 @@ static status gather_run(const executor *e, void *const *view_at, void *scratch)
   return ST_OK;
 }
 
-status prepare_batch_norm_gather_stats(executor *e, const op_arg *a) {
-  const tensor *input = a[0].tensor, *counts = a[7].tensor;
+status prepare_batch_norm_gather_stats(executor *e, const batch_norm_gather_stats_args *a) {
+  const tensor *input = a->input, *counts = a->counts;
   TRY(op_expect_dtype(input, "input", DTYPES_NORM));
   EXPECT(input->rank >= 2, "input has %d dimensions, expected 2 or more", input->rank);
   TRY(op_expect_dtype(counts, "counts", DTYPES_NORM | DTYPES_INDEX));
   EXPECT(counts->rank == 1, "counts has %d dimensions, expected 1", counts->rank);
   const int64_t dims[] = {counts->dims[0], input->dims[1]};
-  TRY(norm_expect(a[1].tensor, "mean", dims, 2));
-  TRY(norm_expect(a[2].tensor, "invstd", dims, 2));
+  TRY(norm_expect(a->mean, "mean", dims, 2));
+  TRY(norm_expect(a->invstd, "invstd", dims, 2));
 
-  gather_args *g = e->heap = malloc(sizeof *g);
+  gather_stats *g = e->heap = malloc(sizeof *g);
   if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
-  *g = (gather_args){.batch = {.channels = dims[1], .momentum = a[5].real, .eps = a[6].real},
-                     .devices = dims[0],
-                     .from = {view_of(a[1].tensor), view_of(a[2].tensor), view_of(counts)}};
+  *g = (gather_stats){.batch = {.channels = dims[1], .momentum = a->momentum, .eps = a->eps},
+                      .devices = dims[0],
+                      .from = {view_of(a->mean), view_of(a->invstd), view_of(counts)}};
   batch_args *b = &g->batch;
-  TRY(channel_vector_of(a[3].tensor, "runningMean", 3, b->channels, 0, &b->running_mean));
-  TRY(channel_vector_of(a[4].tensor, "runningVar", 4, b->channels, 1, &b->running_var));
-  TRY(channel_vector_of(a[8].tensor, "meanAll", 6, b->channels, 0, &b->mean));
-  TRY(channel_vector_of(a[9].tensor, "invstdAll", 7, b->channels, 0, &b->rstd));
+  TRY(channel_vector_of(a->running_mean, "runningMean", BATCH_NORM_GATHER_STATS_RUNNING_MEAN, b->channels, 0,
+                        &b->running_mean));
+  TRY(channel_vector_of(a->running_var, "runningVar", BATCH_NORM_GATHER_STATS_RUNNING_VAR, b->channels, 1,
+                        &b->running_var));
+  TRY(channel_vector_of(a->mean_all, "meanAll", BATCH_NORM_GATHER_STATS_MEAN_ALL, b->channels, 0, &b->mean));
+  TRY(channel_vector_of(a->invstd_all, "invstdAll", BATCH_NORM_GATHER_STATS_INVSTD_ALL, b->channels, 0, &b->rstd));
   g->scratch = workspace_intermediate(e, (uint64_t)(dims[0] * (2 * dims[1] + 1)) * sizeof(double));
   executor_cost(e, (uint64_t)(dims[0] * dims[1]) * 16, (uint64_t)(dims[0] * dims[1]) * 16);
   e->run = gather_run;

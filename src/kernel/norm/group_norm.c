@@ -62,14 +62,14 @@ typedef struct {
   int8_t mean_view, rstd_view;
   view mean, rstd; /* [N, G] */
   float stats[];   /* means of all rows, then rstds */
-} group_norm_args;
+} group_norm_state;
 
 typedef struct {
   panel_plan rows; /* operands: x, y */
 } group_norm_plan;
 
 typedef struct {
-  group_norm_args *args;
+  group_norm_state *args;
   void *const *view;
 } group_norm_job;
 
@@ -77,7 +77,7 @@ enum { SOME_CHANNELS = 32 };
 
 /* Normalises a row's channels, each with its own gamma and beta. */
 static void apply_channels(const group_norm_job *j, int64_t row, float *y, const float *x, norm_stats s) {
-  const group_norm_args *g = j->args;
+  const group_norm_state *g = j->args;
   const int64_t first = group_first_channel(&g->shape, row), n = g->shape.channels / g->shape.groups;
   double gamma[SOME_CHANNELS], beta[SOME_CHANNELS];
   for (int64_t begin = 0, some; begin < n; begin += some) {
@@ -90,7 +90,7 @@ static void apply_channels(const group_norm_job *j, int64_t row, float *y, const
 }
 
 static void group_norm_row(const group_norm_job *j, const panel *p, int i) {
-  group_norm_args *g = j->args;
+  group_norm_state *g = j->args;
   const int64_t row = p->row + i;
   const float *x = panel_floats(p, 0, i);
   float *y = panel_floats(p, 1, i);
@@ -114,7 +114,7 @@ static void store_numbers(char *to, const view *v, const float *numbers) {
 }
 
 /* For empty groups, the mean is 0 and the other number NaN. */
-static void stats_of_nothing(group_norm_args *g, int64_t rows) {
+static void stats_of_nothing(group_norm_state *g, int64_t rows) {
   for (int64_t i = 0; i < rows; ++i) {
     g->stats[i] = 0;
     g->stats[rows + i] = NAN;
@@ -124,7 +124,7 @@ static void stats_of_nothing(group_norm_args *g, int64_t rows) {
 static status group_norm_run(const executor *e, void *const *view_at, void *scratch) {
   (void)scratch;
   const group_norm_plan *plan = PLAN(e, group_norm_plan);
-  group_norm_args *g = e->heap;
+  group_norm_state *g = e->heap;
   const group_norm_job job = {.args = g, .view = view_at};
   const panel_job rows = {.plan = &plan->rows, .view = view_at, .body = group_norm_panel, .op = &job};
   if (!plan->rows.n_rows) return ST_OK;
@@ -151,7 +151,7 @@ static status plan_group_norm(executor *e, const group_norm_call *c) {
   const group_shape *s = &c->shape;
   const int64_t rows = s->n * s->groups;
   group_norm_plan *plan = PLAN(e, group_norm_plan);
-  group_norm_args *g = e->heap = malloc(sizeof *g + 2 * (size_t)rows * sizeof *g->stats);
+  group_norm_state *g = e->heap = malloc(sizeof *g + 2 * (size_t)rows * sizeof *g->stats);
   if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the statistics of %jd groups", (intmax_t)rows);
   g->shape = *s;
   g->eps = c->eps;
@@ -196,34 +196,33 @@ static status expect_eps(double eps) {
   return ST_OK;
 }
 
-status prepare_group_norm(executor *e, const op_arg *a) {
-  group_norm_call c = {.x = a[0].tensor,
-                       .gamma = a[1].tensor,
-                       .beta = a[2].tensor,
-                       .y = a[8].tensor,
-                       .mean = a[9].tensor,
-                       .rstd = a[10].tensor,
+status prepare_group_norm(executor *e, const group_norm_args *a) {
+  group_norm_call c = {.x = a->self,
+                       .gamma = a->gamma,
+                       .beta = a->beta,
+                       .y = a->out,
+                       .mean = a->mean_out,
+                       .rstd = a->rstd_out,
                        .names = {"self", "gamma", "beta", "out", "meanOut", "rstdOut"},
-                       .eps = a[7].real};
+                       .eps = a->eps};
   TRY(expect_eps(c.eps));
-  TRY(group_shape_of(a[3].integer, a[4].integer, a[5].integer, a[6].integer, "group", &c.shape));
+  TRY(group_shape_of(a->n, a->c, a->hxw, a->group, "group", &c.shape));
   return plan_grouped(e, &c);
 }
 
-status prepare_group_norm_silu(executor *e, const op_arg *a) {
-  const int v2 = e->op->variant == GROUP_NORM_SILU_V2;
-  group_norm_call c = {.x = a[0].tensor,
-                       .gamma = a[1].tensor,
-                       .beta = a[2].tensor,
-                       .y = a[5 + v2].tensor,
-                       .mean = a[6 + v2].tensor,
-                       .rstd = a[7 + v2].tensor,
+status prepare_group_norm_silu(executor *e, const group_norm_silu_args *a) {
+  group_norm_call c = {.x = a->self,
+                       .gamma = a->gamma,
+                       .beta = a->beta,
+                       .y = a->out,
+                       .mean = a->mean_out,
+                       .rstd = a->rstd_out,
                        .names = {"self", "gamma", "beta", "out", "meanOut", "rstdOut"},
-                       .eps = a[4].real,
-                       .has_swish = v2 ? a[5].boolean : true,
+                       .eps = a->eps,
+                       .has_swish = e->op->variant == GROUP_NORM_SILU_V2 ? a->activate_silu : true,
                        .swish = 1};
   TRY(expect_eps(c.eps));
-  TRY(shape_of_input(c.x, "self", a[3].integer, "group", &c.shape));
+  TRY(shape_of_input(c.x, "self", a->group, "group", &c.shape));
   return plan_grouped(e, &c);
 }
 
@@ -232,19 +231,19 @@ static status expect_nchw(const char *format) {
   return ST_OK;
 }
 
-status prepare_group_norm_swish(executor *e, const op_arg *a) {
-  group_norm_call c = {.x = a[0].tensor,
-                       .gamma = a[1].tensor,
-                       .beta = a[2].tensor,
-                       .y = a[8].tensor,
-                       .mean = a[9].tensor,
-                       .rstd = a[10].tensor,
+status prepare_group_norm_swish(executor *e, const group_norm_swish_args *a) {
+  group_norm_call c = {.x = a->x,
+                       .gamma = a->gamma,
+                       .beta = a->beta,
+                       .y = a->y_out,
+                       .mean = a->mean_out,
+                       .rstd = a->rstd_out,
                        .names = {"x", "gamma", "beta", "yOut", "meanOut", "rstdOut"},
-                       .eps = a[5].real,
-                       .has_swish = a[6].boolean,
-                       .swish = a[7].real};
-  TRY(expect_nchw(a[4].string));
-  TRY(shape_of_input(c.x, "x", a[3].integer, "numGroups", &c.shape));
+                       .eps = a->eps,
+                       .has_swish = a->activate_swish,
+                       .swish = a->swish_scale};
+  TRY(expect_nchw(a->data_format));
+  TRY(shape_of_input(c.x, "x", a->num_groups, "numGroups", &c.shape));
   return plan_grouped(e, &c);
 }
 
@@ -262,25 +261,25 @@ static view channel_groups(const tensor *t, bool channels_last) {
   return v;
 }
 
-status prepare_instance_norm(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor;
-  const char *format = a[3].string;
+status prepare_instance_norm(executor *e, const instance_norm_args *a) {
+  const tensor *x = a->x;
+  const char *format = a->data_format;
   if (!format) return fail(ST_OP_NULL, "dataFormat is NULL, expected NCHW or NHWC");
   const bool channels_last = !strcmp(format, "NHWC");
   EXPECT(channels_last || !strcmp(format, "NCHW"), "dataFormat is \"%s\", expected NCHW or NHWC", format);
   TRY(op_expect_dtype(x, "x", DTYPES_NORM));
   EXPECT(x->rank == 4, "x has %d dimensions, expected 4", x->rank);
-  TRY(norm_expect(a[5].tensor, "y", x->dims, x->rank));
+  TRY(norm_expect(a->y, "y", x->dims, x->rank));
   group_norm_call c = {.x = x,
-                       .gamma = a[1].tensor,
-                       .beta = a[2].tensor,
-                       .y = a[5].tensor,
-                       .mean = a[6].tensor,
-                       .rstd = a[7].tensor,
+                       .gamma = a->gamma,
+                       .beta = a->beta,
+                       .y = a->y,
+                       .mean = a->mean,
+                       .rstd = a->variance,
                        .names = {"x", "gamma", "beta", "y", "mean", "variance"},
                        .x_view = channel_groups(x, channels_last),
-                       .y_view = channel_groups(a[5].tensor, channels_last),
-                       .eps = a[4].real,
+                       .y_view = channel_groups(a->y, channels_last),
+                       .eps = a->eps,
                        .gives_variance = true};
   const int64_t *dims = c.x_view.dims;
   TRY(group_shape_of(dims[0], dims[1], dims[3] * dims[4], dims[1], "the number of channels", &c.shape));

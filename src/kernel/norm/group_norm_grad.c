@@ -163,41 +163,44 @@ static status plan_group_grad(executor *e, const group_grad_call *c) {
   return ST_OK;
 }
 
-status prepare_group_norm_backward(executor *e, const op_arg *a) {
+status prepare_group_norm_backward(executor *e, const group_norm_backward_args *a) {
   const tensor *out[3];
-  TRY(norm_masked_outputs(e, a, 9, out));
-  group_grad_call c = {.dy = {a[0].tensor, "gradOut", 0},
-                       .x = {a[1].tensor, "input", 1},
-                       .mean = {a[2].tensor, "mean", 2},
-                       .rstd = {a[3].tensor, "rstd", 3},
-                       .gamma = {a[4].tensor, "gamma", 4},
-                       .dx = {out[0], "gradInput", 5},
-                       .out = {{out[1], "gradGammaOut", 6}, {out[2], "gradBetaOut", 7}}};
-  TRY(group_shape_of(a[5].integer, a[6].integer, a[7].integer, a[8].integer, "group", &c.shape));
+  TRY(norm_masked_outputs(a->output_mask, (const tensor *const[]){a->grad_input, a->grad_gamma_out, a->grad_beta_out},
+                          (const char *const[]){"gradInput", "gradGammaOut", "gradBetaOut"}, out));
+  group_grad_call c = {.dy = {a->grad_out, "gradOut", GROUP_NORM_BACKWARD_GRAD_OUT},
+                       .x = {a->input, "input", GROUP_NORM_BACKWARD_INPUT},
+                       .mean = {a->mean, "mean", GROUP_NORM_BACKWARD_MEAN},
+                       .rstd = {a->rstd, "rstd", GROUP_NORM_BACKWARD_RSTD},
+                       .gamma = {a->gamma, "gamma", GROUP_NORM_BACKWARD_GAMMA},
+                       .dx = {out[0], "gradInput", GROUP_NORM_BACKWARD_GRAD_INPUT},
+                       .out = {{out[1], "gradGammaOut", GROUP_NORM_BACKWARD_GRAD_GAMMA_OUT},
+                               {out[2], "gradBetaOut", GROUP_NORM_BACKWARD_GRAD_BETA_OUT}}};
+  TRY(group_shape_of(a->n, a->c, a->hxw, a->group, "group", &c.shape));
   return plan_group_grad(e, &c);
 }
 
-status prepare_group_norm_swish_grad(executor *e, const op_arg *a) {
-  const tensor *x = a[3].tensor, *dgamma = a[12].tensor, *dbeta = a[13].tensor;
-  const char *format = a[7].string;
+status prepare_group_norm_swish_grad(executor *e, const group_norm_swish_grad_args *a) {
+  const tensor *x = a->x, *dgamma = a->dgamma_out, *dbeta = a->dbeta_out;
+  const char *format = a->data_format;
   EXPECT(!format || !strcmp(format, "NCHW"), "dataFormatOptional is \"%s\", expected NCHW", format);
   EXPECT(x->rank >= 2, "x has %d dimensions, expected 2 or more", x->rank);
-  if (a[9].boolean && !dgamma)
+  if (a->dgamma_is_require && !dgamma)
     return fail(ST_OP_NULL, "dgammaOut is NULL, expected a tensor as dgammaIsRequire is true");
-  if (a[10].boolean && !dbeta) return fail(ST_OP_NULL, "dbetaOut is NULL, expected a tensor as dbetaIsRequire is true");
-  group_grad_call c = {
-      .dy = {a[0].tensor, "dy", 0},
-      .mean = {a[1].tensor, "mean", 1},
-      .rstd = {a[2].tensor, "rstd", 2},
-      .x = {x, "x", 3},
-      .gamma = {a[4].tensor, "gamma", 4},
-      .beta = {a[5].tensor, "beta", 5},
-      .dx = {a[11].tensor, "dxOut", 6},
-      .out = {{a[9].boolean ? dgamma : NULL, "dgammaOut", 7}, {a[10].boolean ? dbeta : NULL, "dbetaOut", 8}},
-      .has_swish = true,
-      .swish = a[8].real};
+  if (a->dbeta_is_require && !dbeta)
+    return fail(ST_OP_NULL, "dbetaOut is NULL, expected a tensor as dbetaIsRequire is true");
+  group_grad_call c = {.dy = {a->dy, "dy", GROUP_NORM_SWISH_GRAD_DY},
+                       .mean = {a->mean, "mean", GROUP_NORM_SWISH_GRAD_MEAN},
+                       .rstd = {a->rstd, "rstd", GROUP_NORM_SWISH_GRAD_RSTD},
+                       .x = {x, "x", GROUP_NORM_SWISH_GRAD_X},
+                       .gamma = {a->gamma, "gamma", GROUP_NORM_SWISH_GRAD_GAMMA},
+                       .beta = {a->beta, "beta", GROUP_NORM_SWISH_GRAD_BETA},
+                       .dx = {a->dx_out, "dxOut", GROUP_NORM_SWISH_GRAD_DX_OUT},
+                       .out = {{a->dgamma_is_require ? dgamma : NULL, "dgammaOut", GROUP_NORM_SWISH_GRAD_DGAMMA_OUT},
+                               {a->dbeta_is_require ? dbeta : NULL, "dbetaOut", GROUP_NORM_SWISH_GRAD_DBETA_OUT}},
+                       .has_swish = true,
+                       .swish = a->swish_scale};
   int64_t positions = 1;
   for (int d = 2; d < x->rank; ++d) positions *= x->dims[d];
-  TRY(group_shape_of(x->dims[0], x->dims[1], positions, a[6].integer, "numGroups", &c.shape));
+  TRY(group_shape_of(x->dims[0], x->dims[1], positions, a->num_groups, "numGroups", &c.shape));
   return plan_group_grad(e, &c);
 }

@@ -84,10 +84,10 @@ typedef struct {
   bool rstd_is_dense; /* written without gaps, whatever its strides */
   float alpha, shift;
   double eps;
-} norm_args;
+} row_norm;
 
 /* Adds rstd as a contiguous operand, whatever its strides. */
-static status add_dense_numbers(layer_norm_plan *l, const norm_args *a) {
+static status add_dense_numbers(layer_norm_plan *l, const row_norm *a) {
   view v;
   TRY(norm_rows_view(a->rstd.t, a->rstd.name, a->x.t->dims, a->n_outer, &v));
   v = view_contiguous(a->rstd.t->dtype, a->n_outer, a->x.t->dims);
@@ -95,7 +95,7 @@ static status add_dense_numbers(layer_norm_plan *l, const norm_args *a) {
   return ST_OK;
 }
 
-static status plan_norm_rows(executor *e, const norm_args *a) {
+static status plan_norm_rows(executor *e, const row_norm *a) {
   layer_norm_plan *l = PLAN(e, layer_norm_plan);
   const tensor *x = a->x.t;
   int8_t x_index;
@@ -125,104 +125,101 @@ static status plan_norm_rows(executor *e, const norm_args *a) {
   return ST_OK;
 }
 
-static status plan_layer_norm(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor;
-  const aclIntArray *shape = a[1].ints;
-  norm_args n = {.x = {x, "input", 0},
-                 .gamma = {a[2].tensor, "weightOptional", 1},
-                 .beta = {a[3].tensor, "biasOptional", 2},
-                 .y = {a[5].tensor, "out", 3},
-                 .mean = {a[6].tensor, "meanOutOptional", 4},
-                 .rstd = {a[7].tensor, "rstdOutOptional", 5},
-                 .eps = a[4].real};
-  TRY(norm_expect_normalized_shape(x, shape, &n.n_outer));
+static status expect_half(const tensor *t, const char *name) {
+  EXPECT(!t || t->dtype == ACL_FLOAT16, "%s has dtype %s, expected FLOAT16 where implMode is 2", name,
+         dtype_name(t->dtype));
+  return ST_OK;
+}
+
+/* Modes 0 (precise), 1 (fast) and 2 (in float16, which all tensors but the statistics must have) are all computed
+ * precisely. */
+status prepare_layer_norm(executor *e, const layer_norm_args *a) {
+  const tensor *x = a->input;
+  EXPECT(a->impl_mode >= 0 && a->impl_mode <= 2, "implMode is %jd, expected 0 to 2", (intmax_t)a->impl_mode);
+  if (a->impl_mode == 2) {
+    TRY(expect_half(x, "input"));
+    TRY(expect_half(a->weight, "weightOptional"));
+    TRY(expect_half(a->bias, "biasOptional"));
+    TRY(expect_half(a->out, "out"));
+  }
+  row_norm n = {.x = {x, "input", LAYER_NORM_INPUT},
+                .gamma = {a->weight, "weightOptional", LAYER_NORM_WEIGHT},
+                .beta = {a->bias, "biasOptional", LAYER_NORM_BIAS},
+                .y = {a->out, "out", LAYER_NORM_OUT},
+                .mean = {a->mean_out, "meanOutOptional", LAYER_NORM_MEAN_OUT},
+                .rstd = {a->rstd_out, "rstdOutOptional", LAYER_NORM_RSTD_OUT},
+                .eps = a->eps};
+  TRY(norm_expect_normalized_shape(x, a->normalized_shape, &n.n_outer));
   return plan_norm_rows(e, &n);
 }
 
-status prepare_layer_norm(executor *e, const op_arg *a) { return plan_layer_norm(e, a); }
-
-/* Modes 0 (precise), 1 (fast) and 2 (in float16, which all tensors must have) are all computed precisely. */
-status prepare_layer_norm_mode(executor *e, const op_arg *a) {
-  const int64_t mode = a[8].integer;
-  EXPECT(mode >= 0 && mode <= 2, "implMode is %jd, expected 0 to 2", (intmax_t)mode);
-  for (int i = 0; i < 8; ++i) {
-    if (mode != 2 || e->op->schema[i].kind != ARG_TENSOR || !a[i].tensor) continue;
-    EXPECT(a[i].tensor->dtype == ACL_FLOAT16 || i >= 6, "%s has dtype %s, expected FLOAT16 where implMode is 2",
-           e->op->schema[i].name, dtype_name(a[i].tensor->dtype));
-  }
-  return plan_layer_norm(e, a);
-}
-
-status prepare_rms_norm(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *gamma = a[1].tensor;
-  norm_args n = {.x = {x, "x", 0},
-                 .gamma = {gamma, "gamma", 1},
-                 .y = {a[3].tensor, "yOut", 2},
-                 .rstd = {a[4].tensor, "rstdOut", 3},
-                 .rms = true,
-                 .shift = e->op->variant == RMS_NORM_GEMMA ? 1 : 0,
-                 .eps = a[2].real};
+status prepare_rms_norm(executor *e, const rms_norm_args *a) {
+  const tensor *x = a->x, *gamma = a->gamma;
+  row_norm n = {.x = {x, "x", RMS_NORM_X},
+                .gamma = {gamma, "gamma", RMS_NORM_GAMMA},
+                .y = {a->y_out, "yOut", RMS_NORM_Y_OUT},
+                .rstd = {a->rstd_out, "rstdOut", RMS_NORM_RSTD_OUT},
+                .rms = true,
+                .shift = e->op->variant == RMS_NORM_GEMMA ? 1 : 0,
+                .eps = a->epsilon};
   TRY(norm_expect_gamma(x, gamma, &n.n_outer));
   return plan_norm_rows(e, &n);
 }
 
-/* (x1, x2, gamma, epsilon, yOut, rstdOut, xOut), or with y in float and in x1's dtype. rstdOut is written without gaps,
- * whatever its strides: one client leaves the outermost stride uninitialised. */
-status prepare_add_rms_norm(executor *e, const op_arg *a) {
-  const int casts = e->op->variant == ADD_RMS_NORM_CAST, rstd_view = 4 + casts;
-  const arg_schema *schema = e->op->schema;
-  const tensor *x1 = a[0].tensor, *gamma = a[2].tensor, *rstd = a[5 + casts].tensor;
-  norm_args n = {.x = {x1, "x1", 0},
-                 .other = {a[1].tensor, "x2", 1},
-                 .gamma = {gamma, "gamma", 2},
-                 .y = {a[4].tensor, schema[4].name, 3},
-                 .cast = {casts ? a[5].tensor : NULL, "y2Out", 4},
-                 .rstd = {rstd, "rstdOut", rstd_view},
-                 .sum = {a[6 + casts].tensor, "xOut", rstd_view + 1},
-                 .rms = true,
-                 .rstd_is_dense = true,
-                 .alpha = 1,
-                 .eps = a[3].real};
-  TRY(norm_expect_gamma(x1, gamma, &n.n_outer));
-  if (casts) {
-    TRY(op_expect_dtype(a[4].tensor, "y1Out", DTYPE_BIT(ACL_FLOAT)));
-    TRY(op_expect_dtype(a[5].tensor, "y2Out", DTYPE_BIT(x1->dtype)));
+/* AddRmsNormCast gives y in float, as y1Out, and in x1's dtype. rstdOut is written without gaps, whatever its strides:
+ * one client leaves the outermost stride uninitialised. */
+status prepare_add_rms_norm(executor *e, const add_rms_norm_args *a) {
+  const tensor *x1 = a->x1;
+  row_norm n = {.x = {x1, "x1", ADD_RMS_NORM_X1},
+                .other = {a->x2, "x2", ADD_RMS_NORM_X2},
+                .gamma = {a->gamma, "gamma", ADD_RMS_NORM_GAMMA},
+                .y = {a->y_out, a->name.y_out, ADD_RMS_NORM_Y_OUT},
+                .cast = {a->y2_out, "y2Out", ADD_RMS_NORM_Y2_OUT},
+                .rstd = {a->rstd_out, "rstdOut", a->view.rstd_out},
+                .sum = {a->x_out, "xOut", a->view.x_out},
+                .rms = true,
+                .rstd_is_dense = true,
+                .alpha = 1,
+                .eps = a->epsilon};
+  TRY(norm_expect_gamma(x1, a->gamma, &n.n_outer));
+  if (a->y2_out) {
+    TRY(op_expect_dtype(a->y_out, "y1Out", DTYPE_BIT(ACL_FLOAT)));
+    TRY(op_expect_dtype(a->y2_out, "y2Out", DTYPE_BIT(x1->dtype)));
   }
-  e->operands[rstd_view].extent_bytes = norm_tensor_bytes(rstd);
+  e->operands[a->view.rstd_out].extent_bytes = norm_tensor_bytes(a->rstd_out);
   return plan_norm_rows(e, &n);
 }
 
-status prepare_add_layer_norm(executor *e, const op_arg *a) {
-  const tensor *x1 = a[0].tensor, *gamma = a[2].tensor;
-  const bool wants_sum = a[6].boolean;
-  if (wants_sum && !a[10].tensor)
-    return fail(ST_OP_NULL, "xOut is NULL, expected a tensor as additionalOutput is true");
-  norm_args n = {.x = {x1, "x1", 0},
-                 .other = {a[1].tensor, "x2", 1},
-                 .gamma = {gamma, "gamma", 2},
-                 .beta = {a[3].tensor, "beta", 3},
-                 .bias = {a[4].tensor, "biasOptional", 4},
-                 .y = {a[7].tensor, "yOut", 5},
-                 .mean = {a[8].tensor, "meanOut", 6},
-                 .rstd = {a[9].tensor, "rstdOut", 7},
-                 .sum = {wants_sum ? a[10].tensor : NULL, "xOut", 8},
-                 .alpha = 1,
-                 .eps = a[5].real};
+status prepare_add_layer_norm(executor *e, const add_layer_norm_args *a) {
+  const tensor *x1 = a->x1, *gamma = a->gamma;
+  const bool wants_sum = a->additional_output;
+  if (wants_sum && !a->x_out) return fail(ST_OP_NULL, "xOut is NULL, expected a tensor as additionalOutput is true");
+  row_norm n = {.x = {x1, "x1", ADD_LAYER_NORM_X1},
+                .other = {a->x2, "x2", ADD_LAYER_NORM_X2},
+                .gamma = {gamma, "gamma", ADD_LAYER_NORM_GAMMA},
+                .beta = {a->beta, "beta", ADD_LAYER_NORM_BETA},
+                .bias = {a->bias, "biasOptional", ADD_LAYER_NORM_BIAS},
+                .y = {a->y_out, "yOut", ADD_LAYER_NORM_Y_OUT},
+                .mean = {a->mean_out, "meanOut", ADD_LAYER_NORM_MEAN_OUT},
+                .rstd = {a->rstd_out, "rstdOut", ADD_LAYER_NORM_RSTD_OUT},
+                .sum = {wants_sum ? a->x_out : NULL, "xOut", ADD_LAYER_NORM_X_OUT},
+                .alpha = 1,
+                .eps = a->epsilon};
   TRY(norm_expect_gamma(x1, gamma, &n.n_outer));
   return plan_norm_rows(e, &n);
 }
 
-status prepare_deep_norm(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *gamma = a[3].tensor;
-  norm_args n = {.x = {x, "x", 0},
-                 .other = {a[1].tensor, "gx", 1},
-                 .beta = {a[2].tensor, "beta", 2},
-                 .gamma = {gamma, "gamma", 3},
-                 .mean = {a[6].tensor, "meanOut", 4},
-                 .rstd = {a[7].tensor, "rstdOut", 5},
-                 .y = {a[8].tensor, "yOut", 6},
-                 .alpha = (float)a[4].real,
-                 .eps = a[5].real};
+status prepare_deep_norm(executor *e, const deep_norm_args *a) {
+  const tensor *x = a->x, *gamma = a->gamma;
+  row_norm n = {.x = {x, "x", DEEP_NORM_X},
+                .other = {a->gx, "gx", DEEP_NORM_GX},
+                .beta = {a->beta, "beta", DEEP_NORM_BETA},
+                .gamma = {gamma, "gamma", DEEP_NORM_GAMMA},
+                .mean = {a->mean_out, "meanOut", DEEP_NORM_MEAN_OUT},
+                .rstd = {a->rstd_out, "rstdOut", DEEP_NORM_RSTD_OUT},
+                .y = {a->y_out, "yOut", DEEP_NORM_Y_OUT},
+                .alpha = (float)a->alpha,
+                .eps = a->epsilon};
   TRY(norm_expect_gamma(x, gamma, &n.n_outer));
   return plan_norm_rows(e, &n);
 }

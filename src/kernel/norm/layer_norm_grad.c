@@ -172,60 +172,64 @@ static status plan_grad(executor *e, const grad_args *a) {
   return ST_OK;
 }
 
-status prepare_layer_norm_backward(executor *e, const op_arg *a) {
+status prepare_layer_norm_backward(executor *e, const layer_norm_backward_args *a) {
   const tensor *out[3];
-  TRY(norm_masked_outputs(e, a, 7, out));
-  grad_args g = {.x = {a[1].tensor, "input", 1},
-                 .dy = {a[0].tensor, "gradOut", 0},
-                 .mean = {a[3].tensor, "mean", 2},
-                 .rstd = {a[4].tensor, "rstd", 3},
-                 .gamma = {a[5].tensor, "weightOptional", 4},
-                 .dx = {out[0], "gradInputOut", 6},
-                 .out = {{out[1], "gradWeightOut", 7}, {out[2], "gradBiasOut", 8}}};
-  TRY(norm_expect_normalized_shape(a[1].tensor, a[2].ints, &g.n_outer));
-  if (a[6].tensor)
-    TRY(norm_expect(a[6].tensor, "biasOptional", a[1].tensor->dims + g.n_outer, a[1].tensor->rank - g.n_outer));
+  TRY(norm_masked_outputs(a->output_mask,
+                          (const tensor *const[]){a->grad_input_out, a->grad_weight_out, a->grad_bias_out},
+                          (const char *const[]){"gradInputOut", "gradWeightOut", "gradBiasOut"}, out));
+  grad_args g = {.x = {a->input, "input", LAYER_NORM_BACKWARD_INPUT},
+                 .dy = {a->grad_out, "gradOut", LAYER_NORM_BACKWARD_GRAD_OUT},
+                 .mean = {a->mean, "mean", LAYER_NORM_BACKWARD_MEAN},
+                 .rstd = {a->rstd, "rstd", LAYER_NORM_BACKWARD_RSTD},
+                 .gamma = {a->weight, "weightOptional", LAYER_NORM_BACKWARD_WEIGHT},
+                 .dx = {out[0], "gradInputOut", LAYER_NORM_BACKWARD_GRAD_INPUT_OUT},
+                 .out = {{out[1], "gradWeightOut", LAYER_NORM_BACKWARD_GRAD_WEIGHT_OUT},
+                         {out[2], "gradBiasOut", LAYER_NORM_BACKWARD_GRAD_BIAS_OUT}}};
+  TRY(norm_expect_normalized_shape(a->input, a->normalized_shape, &g.n_outer));
+  if (a->bias) TRY(norm_expect(a->bias, "biasOptional", a->input->dims + g.n_outer, a->input->rank - g.n_outer));
   return plan_grad(e, &g);
 }
 
-status prepare_rms_norm_grad(executor *e, const op_arg *a) {
-  grad_args g = {.x = {a[1].tensor, "x", 1},
-                 .dy = {a[0].tensor, "dy", 0},
-                 .rstd = {a[2].tensor, "rstd", 2},
-                 .gamma = {a[3].tensor, "gamma", 3},
-                 .dx = {a[4].tensor, "dxOut", 4},
-                 .out = {{a[5].tensor, "dgammaOut", 5}},
+status prepare_rms_norm_grad(executor *e, const rms_norm_grad_args *a) {
+  grad_args g = {.x = {a->x, "x", RMS_NORM_GRAD_X},
+                 .dy = {a->dy, "dy", RMS_NORM_GRAD_DY},
+                 .rstd = {a->rstd, "rstd", RMS_NORM_GRAD_RSTD},
+                 .gamma = {a->gamma, "gamma", RMS_NORM_GRAD_GAMMA},
+                 .dx = {a->dx_out, "dxOut", RMS_NORM_GRAD_DX_OUT},
+                 .out = {{a->dgamma_out, "dgammaOut", RMS_NORM_GRAD_DGAMMA_OUT}},
                  .rms = true};
   TRY(norm_expect_gamma(g.x.t, g.gamma.t, &g.n_outer));
   return plan_grad(e, &g);
 }
 
-status prepare_add_layer_norm_grad(executor *e, const op_arg *a) {
-  grad_args g = {.x = {a[1].tensor, "x1", 1},
-                 .other = {a[2].tensor, "x2", 2},
-                 .dy = {a[0].tensor, "dy", 0},
-                 .rstd = {a[3].tensor, "rstd", 3},
-                 .mean = {a[4].tensor, "mean", 4},
-                 .gamma = {a[5].tensor, "gamma", 5},
-                 .dsum = {a[6].tensor, "dsumOptional", 6},
-                 .dx = {a[7].tensor, "dxOut", 7},
-                 .out = {{a[8].tensor, "dgammaOut", 8}, {a[9].tensor, "dbetaOut", 9}},
+status prepare_add_layer_norm_grad(executor *e, const add_layer_norm_grad_args *a) {
+  grad_args g = {.x = {a->x1, "x1", ADD_LAYER_NORM_GRAD_X1},
+                 .other = {a->x2, "x2", ADD_LAYER_NORM_GRAD_X2},
+                 .dy = {a->dy, "dy", ADD_LAYER_NORM_GRAD_DY},
+                 .rstd = {a->rstd, "rstd", ADD_LAYER_NORM_GRAD_RSTD},
+                 .mean = {a->mean, "mean", ADD_LAYER_NORM_GRAD_MEAN},
+                 .gamma = {a->gamma, "gamma", ADD_LAYER_NORM_GRAD_GAMMA},
+                 .dsum = {a->dsum, "dsumOptional", ADD_LAYER_NORM_GRAD_DSUM},
+                 .dx = {a->dx_out, "dxOut", ADD_LAYER_NORM_GRAD_DX_OUT},
+                 .out = {{a->dgamma_out, "dgammaOut", ADD_LAYER_NORM_GRAD_DGAMMA_OUT},
+                         {a->dbeta_out, "dbetaOut", ADD_LAYER_NORM_GRAD_DBETA_OUT}},
                  .alpha = 1};
   TRY(norm_expect_gamma(g.x.t, g.gamma.t, &g.n_outer));
   return plan_grad(e, &g);
 }
 
-status prepare_deep_norm_grad(executor *e, const op_arg *a) {
-  grad_args g = {.x = {a[1].tensor, "x", 1},
-                 .other = {a[2].tensor, "gx", 2},
-                 .dy = {a[0].tensor, "dy", 0},
-                 .gamma = {a[3].tensor, "gamma", 3},
-                 .mean = {a[4].tensor, "mean", 4},
-                 .rstd = {a[5].tensor, "rstd", 5},
-                 .dx = {a[7].tensor, "dxOut", 6},
-                 .dother = {a[8].tensor, "dgxOut", 7},
-                 .out = {{a[10].tensor, "dgammaOut", 9}, {a[9].tensor, "dbetaOut", 8}},
-                 .alpha = (float)a[6].real};
+status prepare_deep_norm_grad(executor *e, const deep_norm_grad_args *a) {
+  grad_args g = {.x = {a->x, "x", DEEP_NORM_GRAD_X},
+                 .other = {a->gx, "gx", DEEP_NORM_GRAD_GX},
+                 .dy = {a->dy, "dy", DEEP_NORM_GRAD_DY},
+                 .gamma = {a->gamma, "gamma", DEEP_NORM_GRAD_GAMMA},
+                 .mean = {a->mean, "mean", DEEP_NORM_GRAD_MEAN},
+                 .rstd = {a->rstd, "rstd", DEEP_NORM_GRAD_RSTD},
+                 .dx = {a->dx_out, "dxOut", DEEP_NORM_GRAD_DX_OUT},
+                 .dother = {a->dgx_out, "dgxOut", DEEP_NORM_GRAD_DGX_OUT},
+                 .out = {{a->dgamma_out, "dgammaOut", DEEP_NORM_GRAD_DGAMMA_OUT},
+                         {a->dbeta_out, "dbetaOut", DEEP_NORM_GRAD_DBETA_OUT}},
+                 .alpha = (float)a->alpha};
   TRY(norm_expect_gamma(g.x.t, g.gamma.t, &g.n_outer));
   return plan_grad(e, &g);
 }

@@ -119,20 +119,21 @@ static status plan_masked(executor *e, const tensor *const *t, const int *view_i
   return ST_OK;
 }
 
-status prepare_masked_softmax(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *y = a[4].tensor;
+status prepare_masked_softmax(executor *e, const masked_softmax_args *a) {
+  const tensor *x = a->x, *y = a->y;
   TRY(expect_tensor(x, "x", x));
   TRY(expect_tensor(y, "y", x));
   e->run = masked_run;
-  return plan_masked(e, (const tensor *const[]){x, y}, (const int[]){0, 2}, 2, a[1].tensor, 1, a[2].real, a[3].boolean);
+  return plan_masked(e, (const tensor *const[]){x, y}, (const int[]){0, 2}, 2, a->mask, 1, a->scale,
+                     a->fixed_triu_mask);
 }
 
-status prepare_masked_softmax_backward(executor *e, const op_arg *a) {
-  const tensor *grad = a[0].tensor, *y = a[1].tensor, *out = a[5].tensor;
+status prepare_masked_softmax_backward(executor *e, const masked_softmax_backward_args *a) {
+  const tensor *grad = a->grad_output, *y = a->y, *out = a->out;
   TRY(expect_tensor(grad, "gradOutput", grad));
   TRY(expect_tensor(y, "y", grad));
   TRY(expect_tensor(out, "out", grad));
   e->run = masked_back_run;
-  return plan_masked(e, (const tensor *const[]){grad, y, out}, (const int[]){0, 1, 3}, 3, a[2].tensor, 2, a[3].real,
-                     a[4].boolean);
+  return plan_masked(e, (const tensor *const[]){grad, y, out}, (const int[]){0, 1, 3}, 3, a->mask, 2, a->scale,
+                     a->fix_triu_mask);
 }

@@ -69,14 +69,13 @@ status norm_expect_gamma(const tensor *x, const tensor *gamma, int *n_outer) {
   return ST_OK;
 }
 
-status norm_masked_outputs(const executor *e, const op_arg *a, int mask, const tensor **out) {
-  const aclBoolArray *wanted = a[mask].bools;
+status norm_masked_outputs(const aclBoolArray *wanted, const tensor *const *given, const char *const *names,
+                           const tensor **out) {
   EXPECT(wanted->size == 3, "outputMask has %ju elements, expected 3", (uintmax_t)wanted->size);
   for (int k = 0; k < 3; ++k) {
-    out[k] = wanted->value[k] ? a[mask + 1 + k].tensor : NULL;
+    out[k] = wanted->value[k] ? given[k] : NULL;
     if (wanted->value[k] && !out[k])
-      return fail(ST_OP_NULL, "%s is NULL, expected a tensor as outputMask[%d] is true",
-                  e->op->schema[mask + 1 + k].name, k);
+      return fail(ST_OP_NULL, "%s is NULL, expected a tensor as outputMask[%d] is true", names[k], k);
   }
   return ST_OK;
 }

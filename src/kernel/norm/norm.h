@@ -43,9 +43,10 @@ status norm_expect_normalized_shape(const tensor *input, const aclIntArray *shap
 /* gamma has the last dimensions of x, at least one; *n_outer is the number of dimensions before those. */
 status norm_expect_gamma(const tensor *x, const tensor *gamma, int *n_outer);
 
-/* Gets the three optional outputs that follow an outputMask, argument `mask`. An output is NULL where the mask is
- * false; where it is true, the tensor must be present. */
-status norm_masked_outputs(const executor *e, const op_arg *a, int mask, const tensor **out);
+/* Selects those of three optional outputs that an outputMask asks for. An output is NULL where the mask is false; where
+ * it is true, the given tensor must be present. */
+status norm_masked_outputs(const aclBoolArray *wanted, const tensor *const *given, const char *const *names,
+                           const tensor **out);
 
 static inline uint64_t norm_tensor_bytes(const tensor *t) { return t ? (uint64_t)t->n * dtype_bytes(t->dtype) : 0; }
 

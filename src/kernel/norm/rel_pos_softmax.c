@@ -72,8 +72,8 @@ static view in_windows(const tensor *t, int64_t windows) {
 }
 
 /* (x, attenMaskOptional, relativePosBias, scaleValue, innerPrecisionMode, out); all modes are computed in float. */
-status prepare_rel_pos_softmax(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *mask = a[1].tensor, *bias = a[2].tensor, *out = a[5].tensor;
+status prepare_rel_pos_softmax(executor *e, const rel_pos_softmax_args *a) {
+  const tensor *x = a->x, *mask = a->atten_mask, *bias = a->relative_pos_bias, *out = a->out;
   rel_pos_plan *r = PLAN(e, rel_pos_plan);
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, "x", DTYPES_NORM));
@@ -95,7 +95,7 @@ status prepare_rel_pos_softmax(executor *e, const op_arg *a) {
   const view from = in_windows(x, windows), to = in_windows(out, windows);
   view of_bias, of_mask;
   TRY(rel_pos_spread(bias, "relativePosBias", from.dims, 2, &of_bias));
-  *r = (rel_pos_plan){.scale = (float)a[3].real, .has_mask = mask != NULL};
+  *r = (rel_pos_plan){.scale = (float)a->scale_value, .has_mask = mask != NULL};
   panel_plan_init(&r->rows, COMPUTE_F32, RANK - 1, 1, from.dims);
   panel_add(&r->rows, PANEL_READ, 0, &from);
   panel_add(&r->rows, PANEL_WRITTEN, 3, &to);

@@ -43,7 +43,7 @@ static status renorm_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const renorm_plan *r = PLAN(e, renorm_plan);
   /* An in-place call has only one operand, which is read and written. */
-  void *const both[] = {view[0], view[e->n_operands - 1]};
+  void *const both[] = {view[RENORM_SELF], view[e->n_operands - 1]};
   return panels_run(&(panel_job){.plan = &r->rows, .view = both, .body = renorm_panel, .op = r}, e->cost_ns);
 }
 
@@ -60,19 +60,19 @@ static view slices(const tensor *t, int d) {
   return v;
 }
 
-status prepare_renorm(executor *e, const op_arg *a) {
+status prepare_renorm(executor *e, const renorm_args *a) {
   const bool in_place = e->op->variant == RENORM_IN_PLACE;
-  const tensor *self = a[0].tensor, *out = in_place ? self : a[4].tensor;
+  const tensor *self = a->self, *out = in_place ? self : a->out;
   const char *name = in_place ? "selfRef" : "self";
   renorm_plan *r = PLAN(e, renorm_plan);
   int dim;
-  r->p = scalar_real(a[1].scalar);
-  r->bound = scalar_real(a[3].scalar);
+  r->p = scalar_real(a->p);
+  r->bound = scalar_real(a->max_norm);
   TRY(op_expect_dtype(self, name, DTYPES_NORM));
   EXPECT(self->rank >= 2, "%s has %d dimensions, expected 2 or more", name, self->rank);
   EXPECT(r->p >= 0, "p is %g, expected 0 or more", r->p);
   EXPECT(r->bound >= 0, "maxNorm is %g, expected 0 or more", r->bound);
-  TRY(op_expect_dim(a[2].integer, "dim", self->rank, &dim));
+  TRY(op_expect_dim(a->dim, "dim", self->rank, &dim));
   EXPECT(out->dtype == self->dtype, "out has dtype %s, expected that of self, %s", dtype_name(out->dtype),
          dtype_name(self->dtype));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));

@@ -148,16 +148,16 @@ static const tensor *quant_norm_row_of(const tensor *t, tensor *room) {
   return room;
 }
 
-/* (x, gamma, beta, scale, offset, epsilon, y) */
-status prepare_rms_norm_quant(executor *e, const op_arg *a) {
+status prepare_rms_norm_quant(executor *e, const rms_norm_quant_args *a) {
   tensor room[2];
-  const norm_call c = {.x = {a[0].tensor, "x", 0},
-                       .gamma = {quant_norm_row_of(a[1].tensor, &room[0]), "gamma", 1},
-                       .beta = {quant_norm_row_of(a[2].tensor, &room[1]), "beta", 2},
-                       .eps = a[5].real,
+  const norm_call c = {.x = {a->x, "x", RMS_NORM_QUANT_X},
+                       .gamma = {quant_norm_row_of(a->gamma, &room[0]), "gamma", RMS_NORM_QUANT_GAMMA},
+                       .beta = {quant_norm_row_of(a->beta, &room[1]), "beta", RMS_NORM_QUANT_BETA},
+                       .eps = a->epsilon,
                        .divides = true};
-  const output_call o = {
-      .y = {a[6].tensor, "y", 5}, .scale = {a[3].tensor, "scale", 3}, .zero = {a[4].tensor, "offset", 4}};
+  const output_call o = {.y = {a->y, "y", RMS_NORM_QUANT_Y},
+                         .scale = {a->scale, "scale", RMS_NORM_QUANT_SCALE},
+                         .zero = {a->offset, "offset", RMS_NORM_QUANT_OFFSET}};
   EXPECT(c.gamma.t->rank == 1, "gamma has %d dimensions, expected 1, or a first of 1 and another", c.gamma.t->rank);
   TRY(op_expect_one(o.scale.t, "scale", DTYPES_NORM));
   TRY(op_expect_one(o.zero.t, "offset", zero_dtypes));
@@ -165,28 +165,26 @@ status prepare_rms_norm_quant(executor *e, const op_arg *a) {
   return quant_norm_add_pass(e->heap, &c, &o);
 }
 
-/* (x1, x2, gamma, scales1, scales2Optional, zeroPoints1Optional, zeroPoints2Optional, [betaOptional,] axis, epsilon,
- * divMode, y1Out, y2Out, xOut [, rmsNormOut]). axis counts as -1 whatever its value, as in CANN. */
-status prepare_add_rms_norm_quant(executor *e, const op_arg *a) {
-  const int v2 = e->op->variant == ADD_RMS_NORM_QUANT_V2, y1 = 10 + v2, y1_view = 7 + v2;
-  const arg_schema *schema = e->op->schema;
-  const norm_call c = {.x = {a[0].tensor, "x1", 0},
-                       .other = {a[1].tensor, "x2", 1},
-                       .gamma = {a[2].tensor, "gamma", 2},
-                       .beta = {v2 ? a[7].tensor : NULL, "betaOptional", 7},
-                       .sum = {a[y1 + 2].tensor, "xOut", y1_view + 2},
-                       .norm = {v2 ? a[14].tensor : NULL, "rmsNormOut", 11},
-                       .eps = a[8 + v2].real,
-                       .divides = a[9 + v2].boolean};
+/* axis counts as -1 whatever its value, as in CANN. */
+status prepare_add_rms_norm_quant(executor *e, const add_rms_norm_quant_args *a) {
+  const norm_call c = {.x = {a->x1, "x1", ADD_RMS_NORM_QUANT_X1},
+                       .other = {a->x2, "x2", ADD_RMS_NORM_QUANT_X2},
+                       .gamma = {a->gamma, "gamma", ADD_RMS_NORM_QUANT_GAMMA},
+                       .beta = {a->beta, "betaOptional", ADD_RMS_NORM_QUANT_BETA},
+                       .sum = {a->x_out, "xOut", a->view.x_out},
+                       .norm = {a->rms_norm_out, "rmsNormOut", ADD_RMS_NORM_QUANT_RMS_NORM_OUT},
+                       .eps = a->epsilon,
+                       .divides = a->div_mode};
+  const output_call passes[PASSES] = {
+      {.y = {a->y1_out, "y1Out", a->view.y1_out},
+       .scale = {a->scales1, "scales1", ADD_RMS_NORM_QUANT_SCALES1},
+       .zero = {a->zero_points1, "zeroPoints1Optional", ADD_RMS_NORM_QUANT_ZERO_POINTS1}},
+      {.y = {a->y2_out, "y2Out", a->view.y2_out},
+       .scale = {a->scales2, "scales2Optional", ADD_RMS_NORM_QUANT_SCALES2},
+       .zero = {a->zero_points2, "zeroPoints2Optional", ADD_RMS_NORM_QUANT_ZERO_POINTS2}}};
   TRY(quant_norm_begin(e, &c));
-  for (int k = 0; k < PASSES; ++k) {
-    if (k && !a[4].tensor) break; /* y2Out is not used then */
-    const output_call o = {.y = {a[y1 + k].tensor, schema[y1 + k].name, y1_view + k},
-                           .scale = {a[3 + k].tensor, schema[3 + k].name, 3 + k},
-                           .zero = {a[5 + k].tensor, schema[5 + k].name, 5 + k}};
-    TRY(quant_norm_add_pass(e->heap, &c, &o));
-  }
-  return ST_OK;
+  TRY(quant_norm_add_pass(e->heap, &c, &passes[0]));
+  return a->scales2 ? quant_norm_add_pass(e->heap, &c, &passes[1]) : ST_OK; /* else y2Out is not used */
 }
 
 /* Which of the two outputs are requested, according to outputMask or to the smooth scales. */
@@ -207,30 +205,31 @@ static status quant_norm_wanted(const tensor *const *smooth, const aclBoolArray 
   return ST_OK;
 }
 
-/* (x1, x2, gamma, smoothScale1Optional, smoothScale2Optional, [betaOptional,] epsilon, [outputMask,] y1Out, y2Out,
- * xOut, scale1Out, scale2Out) */
-status prepare_add_rms_norm_dynamic_quant(executor *e, const op_arg *a) {
-  const int v2 = e->op->variant == ADD_RMS_NORM_DYNAMIC_V2, y1 = v2 ? 8 : 6, y1_view = v2 ? 6 : 5;
-  const arg_schema *schema = e->op->schema;
-  const norm_call c = {.x = {a[0].tensor, "x1", 0},
-                       .other = {a[1].tensor, "x2", 1},
-                       .gamma = {a[2].tensor, "gamma", 2},
-                       .beta = {v2 ? a[5].tensor : NULL, "betaOptional", 5},
-                       .sum = {a[y1 + 2].tensor, "xOut", y1_view + 2},
-                       .eps = a[v2 ? 6 : 5].real};
+status prepare_add_rms_norm_dynamic_quant(executor *e, const add_rms_norm_dynamic_quant_args *a) {
+  const norm_call c = {.x = {a->x1, "x1", ADD_RMS_NORM_DYNAMIC_QUANT_X1},
+                       .other = {a->x2, "x2", ADD_RMS_NORM_DYNAMIC_QUANT_X2},
+                       .gamma = {a->gamma, "gamma", ADD_RMS_NORM_DYNAMIC_QUANT_GAMMA},
+                       .beta = {a->beta, "betaOptional", ADD_RMS_NORM_DYNAMIC_QUANT_BETA},
+                       .sum = {a->x_out, "xOut", a->view.x_out},
+                       .eps = a->epsilon};
+  const output_call passes[PASSES] = {
+      {.y = {a->y1_out, "y1Out", a->view.y1_out},
+       .smooth = {a->smooth_scale1, "smoothScale1Optional", ADD_RMS_NORM_DYNAMIC_QUANT_SMOOTH_SCALE1},
+       .scale_out = {a->scale1_out, "scale1Out", a->view.scale1_out}},
+      {.y = {a->y2_out, "y2Out", a->view.y2_out},
+       .smooth = {a->smooth_scale2, "smoothScale2Optional", ADD_RMS_NORM_DYNAMIC_QUANT_SMOOTH_SCALE2},
+       .scale_out = {a->scale2_out, "scale2Out", a->view.scale2_out}}};
   bool is_wanted[PASSES];
   EXPECT(c.gamma.t->rank == 1, "gamma has %d dimensions, expected 1", c.gamma.t->rank);
-  TRY(quant_norm_wanted((const tensor *const[]){a[3].tensor, a[4].tensor}, v2 ? a[7].bools : NULL, is_wanted));
+  TRY(quant_norm_wanted((const tensor *const[]){a->smooth_scale1, a->smooth_scale2}, a->output_mask, is_wanted));
   TRY(quant_norm_begin(e, &c));
   for (int k = 0; k < PASSES; ++k) {
     if (!is_wanted[k]) continue;
-    const output_call o = {.y = {a[y1 + k].tensor, schema[y1 + k].name, y1_view + k},
-                           .smooth = {a[3 + k].tensor, schema[3 + k].name, 3 + k},
-                           .scale_out = {a[y1 + 3 + k].tensor, schema[y1 + 3 + k].name, y1_view + 3 + k}};
-    const char *missing = !o.y.t ? o.y.name : !o.scale_out.t ? o.scale_out.name : NULL;
+    const output_call *o = &passes[k];
+    const char *missing = !o->y.t ? o->y.name : !o->scale_out.t ? o->scale_out.name : NULL;
     if (missing) return fail(ST_OP_NULL, "%s is NULL, expected a tensor", missing);
-    TRY(op_expect_dtype(o.scale_out.t, o.scale_out.name, DTYPE_BIT(ACL_FLOAT)));
-    TRY(quant_norm_add_pass(e->heap, &c, &o));
+    TRY(op_expect_dtype(o->scale_out.t, o->scale_out.name, DTYPE_BIT(ACL_FLOAT)));
+    TRY(quant_norm_add_pass(e->heap, &c, o));
   }
   return ST_OK;
 }

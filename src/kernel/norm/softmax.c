@@ -85,13 +85,13 @@ static softmax_type_loops softmax_plan_rows(executor *e, softmax_plan *s, const 
   return is_double ? softmax->f64 : softmax->f32;
 }
 
-status prepare_softmax(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
+status prepare_softmax(executor *e, const softmax_args *a) {
+  const tensor *self = a->self, *out = a->out;
   softmax_plan *s = PLAN(e, softmax_plan);
   int dim;
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
-  TRY(op_expect_dim(a[1].integer, "dim", self->rank, &dim));
+  TRY(op_expect_dim(a->dim, "dim", self->rank, &dim));
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   const softmax_type_loops loops_of_type = softmax_plan_rows(e, s, (const tensor *const[]){self, out}, 2, dim);
   const bool is_log = e->op->variant != SOFTMAX;
@@ -105,14 +105,14 @@ status prepare_softmax(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-status prepare_softmax_backward(executor *e, const op_arg *a) {
-  const tensor *grad = a[0].tensor, *output = a[1].tensor, *out = a[3].tensor;
+status prepare_softmax_backward(executor *e, const softmax_backward_args *a) {
+  const tensor *grad = a->grad_output, *output = a->output, *out = a->out;
   softmax_plan *s = PLAN(e, softmax_plan);
   int dim;
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
   TRY(op_expect_dtype(output, "output", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
-  TRY(op_expect_dim(a[2].integer, "dim", grad->rank, &dim));
+  TRY(op_expect_dim(a->dim, "dim", grad->rank, &dim));
   TRY(op_expect_shape(output, "output", grad->dims, grad->rank));
   TRY(op_expect_shape(out, "out", grad->dims, grad->rank));
   const softmax_type_loops loops_of_type = softmax_plan_rows(e, s, (const tensor *const[]){grad, output, out}, 3, dim);

@@ -47,7 +47,7 @@ static status adamw_set_parameters(const adamw_plan *p, const void *step, float 
   out[ADAMW_NEW2] = (float)(1 - beta2);
   out[ADAMW_ROOT] = (float)(1 / sqrt(1 - pow(beta2, t)));
   out[ADAMW_EPS] = p->eps;
-  out[ADAMW_STEP] = (float)(lr / (1 - pow(beta1, t)));
+  out[ADAMW_RATE] = (float)(lr / (1 - pow(beta1, t)));
   out[ADAMW_SIGN] = p->maximize ? -1 : 1;
   return ST_OK;
 }
@@ -95,44 +95,46 @@ static status run_adamw(const executor *e, void *const *view, void *scratch) {
   const adamw_plan *p = PLAN(e, adamw_plan);
   if (p->walk.n == 0) return ST_OK;
   float parameters[ADAMW_PARAMETERS];
-  TRY(adamw_set_parameters(p, view[GRAD + 1], parameters));
-  const adamw_job job = {p, {view[VAR], view[M], view[V], p->amsgrad ? view[TOP] : view[V], view[GRAD]}, parameters};
+  TRY(adamw_set_parameters(p, view[ADAMW_STEP], parameters));
+  const adamw_job job = {p,
+                         {view[ADAMW_VAR], view[ADAMW_M], view[ADAMW_V],
+                          p->amsgrad ? view[ADAMW_MAX_GRAD_NORM] : view[ADAMW_V], view[ADAMW_GRAD]},
+                         parameters};
   rows_parallel(adamw_run_range, &job, p->walk.n, TILE, e->cost_ns);
   return ST_OK;
 }
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-static status adamw_check_tensors(const executor *e, const op_arg *a, bool amsgrad) {
+static status adamw_check_tensors(const adamw_args *a, const tensor *const *x) {
+  static const char *const names[N_TENSORS] = {"varRef", "mRef", "vRef", "maxGradNormOptionalRef", "grad"};
   const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
-  const tensor *var = a[VAR].tensor;
-  if (amsgrad && !a[TOP].tensor)
+  if (a->amsgrad && !a->max_grad_norm)
     return fail(ST_OP_NULL, "maxGradNormOptionalRef is NULL, expected a tensor, since amsgrad is true");
   for (int k = 0; k < N_TENSORS; ++k) {
-    const tensor *x = a[k].tensor;
-    if (!x) continue;
-    TRY(op_expect_dtype(x, e->op->schema[k].name, floats));
-    TRY(op_expect_shape(x, e->op->schema[k].name, var->dims, var->rank));
+    if (!x[k]) continue;
+    TRY(op_expect_dtype(x[k], names[k], floats));
+    TRY(op_expect_shape(x[k], names[k], a->var->dims, a->var->rank));
   }
-  return op_expect_one(a[GRAD + 1].tensor, "step", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_INT64));
+  return op_expect_one(a->step, "step", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_INT64));
 }
 
-status prepare_adamw(executor *e, const op_arg *a) {
+status prepare_adamw(executor *e, const adamw_args *a) {
   adamw_plan *p = PLAN(e, adamw_plan);
-  const op_arg *scalars = a + GRAD + 2; /* lr, beta1, beta2, weightDecay, eps, amsgrad, maximize */
-  *p = (adamw_plan){.lr = (float)scalars[0].real,
-                    .beta1 = (float)scalars[1].real,
-                    .beta2 = (float)scalars[2].real,
-                    .weight_decay = (float)scalars[3].real,
-                    .eps = (float)scalars[4].real,
-                    .amsgrad = scalars[5].boolean,
-                    .maximize = scalars[6].boolean,
-                    .step_dtype = a[GRAD + 1].tensor->dtype};
-  TRY(adamw_check_tensors(e, a, p->amsgrad));
+  const tensor *const x[N_TENSORS] = {a->var, a->m, a->v, a->max_grad_norm, a->grad};
+  *p = (adamw_plan){.lr = (float)a->lr,
+                    .beta1 = (float)a->beta1,
+                    .beta2 = (float)a->beta2,
+                    .weight_decay = (float)a->weight_decay,
+                    .eps = (float)a->eps,
+                    .amsgrad = a->amsgrad,
+                    .maximize = a->maximize,
+                    .step_dtype = a->step->dtype};
+  TRY(adamw_check_tensors(a, x));
   view v[N_TENSORS];
   const view *views[N_TENSORS];
   for (int k = 0; k < N_TENSORS; ++k) {
-    v[k] = view_of(a[k == TOP && !p->amsgrad ? V : k].tensor);
+    v[k] = view_of(x[k == TOP && !p->amsgrad ? V : k]);
     views[k] = &v[k];
     p->dtype[k] = v[k].dtype;
   }

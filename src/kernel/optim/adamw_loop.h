@@ -17,13 +17,13 @@ enum {
   ADAMW_NEW2,  /* weight of the gradient's square in v: 1 - beta2 */
   ADAMW_ROOT,  /* factor of sqrt(v): 1 / sqrt(1 - beta2^t) */
   ADAMW_EPS,   /* added to the scaled sqrt(v) */
-  ADAMW_STEP,  /* lr / (1 - beta1^t) */
+  ADAMW_RATE,  /* lr / (1 - beta1^t) */
   ADAMW_SIGN,  /* -1: maximise */
   ADAMW_PARAMETERS
 };
 
 static inline float adamw_var(const float *p, float var, float m, float v) {
-  return p[ADAMW_KEEP] * var - p[ADAMW_STEP] * m / (sqrtf(v) * p[ADAMW_ROOT] + p[ADAMW_EPS]);
+  return p[ADAMW_KEEP] * var - p[ADAMW_RATE] * m / (sqrtf(v) * p[ADAMW_ROOT] + p[ADAMW_EPS]);
 }
 
 /* One step on n elements of arrays that do not overlap. max_v: the running maximum of v (amsgrad),

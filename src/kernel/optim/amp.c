@@ -74,10 +74,10 @@ static status run_unscale(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-status prepare_unscale(executor *e, const op_arg *a) {
-  const aclTensorList *grads = a[0].tensors;
-  TRY(op_expect_one(a[1].tensor, "foundInf", DTYPE_BIT(ACL_FLOAT)));
-  TRY(op_expect_one(a[2].tensor, "invScale", DTYPE_BIT(ACL_FLOAT)));
+status prepare_unscale(executor *e, const unscale_args *a) {
+  const aclTensorList *grads = a->scaled_grads;
+  TRY(op_expect_one(a->found_inf, "foundInf", DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_one(a->inv_scale, "invScale", DTYPE_BIT(ACL_FLOAT)));
   grad_plan *p = e->heap = malloc((grads->size ? grads->size : 1) * sizeof *p);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %ju tensors", (uintmax_t)grads->size);
   uint64_t bytes = 0;
@@ -110,30 +110,30 @@ typedef struct {
 static status run_update_scale(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const scale_plan *p = PLAN(e, scale_plan);
-  const int32_t tracker = *(const int32_t *)view[1];
+  const int32_t tracker = *(const int32_t *)view[AMP_UPDATE_SCALE_GROWTH_TRACKER];
   float scale, found, next, stored;
-  p->load(&scale, view[0], 0, 1);
-  p->load(&found, view[2], 0, 1);
+  p->load(&scale, view[AMP_UPDATE_SCALE_CURRENT_SCALE], 0, 1);
+  p->load(&found, view[AMP_UPDATE_SCALE_FOUND_INF], 0, 1);
   const bool grows = found == 0 && tracker + 1 == p->interval;
   next = found != 0 ? scale * p->backoff : grows ? scale * p->growth : scale;
-  p->store(view[3], 0, &next, 1);
-  p->load(&stored, view[3], 0, 1);
-  if (grows && !isfinite(stored)) p->store(view[3], 0, &scale, 1);
-  *(int32_t *)view[4] = found != 0 || grows ? 0 : tracker + 1;
+  p->store(view[AMP_UPDATE_SCALE_UPDATED_SCALE], 0, &next, 1);
+  p->load(&stored, view[AMP_UPDATE_SCALE_UPDATED_SCALE], 0, 1);
+  if (grows && !isfinite(stored)) p->store(view[AMP_UPDATE_SCALE_UPDATED_SCALE], 0, &scale, 1);
+  *(int32_t *)view[AMP_UPDATE_SCALE_UPDATED_GROWTH_TRACKER] = found != 0 || grows ? 0 : tracker + 1;
   return ST_OK;
 }
 
-status prepare_amp_update_scale(executor *e, const op_arg *a) {
+status prepare_amp_update_scale(executor *e, const amp_update_scale_args *a) {
   scale_plan *p = PLAN(e, scale_plan);
-  const int dtype = a[0].tensor->dtype;
-  TRY(op_expect_one(a[0].tensor, "currentScale", DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE)));
-  TRY(op_expect_one(a[1].tensor, "growthTracker", DTYPE_BIT(ACL_INT32)));
-  TRY(op_expect_one(a[2].tensor, "foundInf", DTYPE_BIT(dtype)));
-  TRY(op_expect_one(a[6].tensor, "updatedScale", DTYPE_BIT(dtype)));
-  TRY(op_expect_one(a[7].tensor, "updatedGrowthTracker", DTYPE_BIT(ACL_INT32)));
-  EXPECT(a[5].integer > 0, "growthInterval is %jd, expected 1 or more", (intmax_t)a[5].integer);
-  *p = (scale_plan){(float)a[3].real, (float)a[4].real, a[5].integer, loops->load[dtype][COMPUTE_F32],
-                    loops->store[dtype][COMPUTE_F32]};
+  const int dtype = a->current_scale->dtype;
+  TRY(op_expect_one(a->current_scale, "currentScale", DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE)));
+  TRY(op_expect_one(a->growth_tracker, "growthTracker", DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_one(a->found_inf, "foundInf", DTYPE_BIT(dtype)));
+  TRY(op_expect_one(a->updated_scale, "updatedScale", DTYPE_BIT(dtype)));
+  TRY(op_expect_one(a->updated_growth_tracker, "updatedGrowthTracker", DTYPE_BIT(ACL_INT32)));
+  EXPECT(a->growth_interval > 0, "growthInterval is %jd, expected 1 or more", (intmax_t)a->growth_interval);
+  *p = (scale_plan){(float)a->growth_factor, (float)a->backoff_factor, a->growth_interval,
+                    loops->load[dtype][COMPUTE_F32], loops->store[dtype][COMPUTE_F32]};
   e->run = run_update_scale;
   executor_cost(e, 20, 0);
   return ST_OK;

@@ -224,7 +224,9 @@ static status foreach_prepare(executor *e, const op_arg *a, int function, bool r
 
 status prepare_foreach(executor *e, const op_arg *a) { return foreach_prepare(e, a, e->op->variant, false); }
 
-status prepare_foreach_round(executor *e, const op_arg *a) { return foreach_prepare(e, a, EW_round, true); }
+status prepare_foreach_round(executor *e, const foreach_round_args *a) {
+  return foreach_prepare(e, a->all, EW_round, true);
+}
 
 /* ---- ForeachZeroInplace ------------------------------------------------------------------------------------------ */
 
@@ -236,8 +238,8 @@ static status run_foreach_zero(const executor *e, void *const *view, void *scrat
   return ST_OK;
 }
 
-status prepare_foreach_zero(executor *e, const op_arg *a) {
-  const aclTensorList *x = a[0].tensors;
+status prepare_foreach_zero(executor *e, const foreach_zero_args *a) {
+  const aclTensorList *x = a->x;
   fill_plan *p = e->heap = aligned_alloc(_Alignof(fill_plan), (x->size ? x->size : 1) * sizeof *p);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %ju tensors", (uintmax_t)x->size);
   uint64_t bytes = 0;

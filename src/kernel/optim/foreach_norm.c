@@ -73,13 +73,13 @@ static status norm_plan_member(member *m, double p, const tensor *x, const tenso
   return ST_OK;
 }
 
-status prepare_foreach_norm(executor *e, const op_arg *a) {
-  const aclTensorList *x = a[0].tensors, *out = a[2].tensors;
+status prepare_foreach_norm(executor *e, const foreach_norm_args *a) {
+  const aclTensorList *x = a->x, *out = a->out;
   norm_plan *p = PLAN(e, norm_plan);
   EXPECT(out->size == x->size, "out has %ju tensors, expected those of x, %ju", (uintmax_t)out->size,
          (uintmax_t)x->size);
   p->n = (int)x->size;
-  p->p = scalar_real(a[1].scalar);
+  p->p = scalar_real(a->scalar);
   EXPECT(p->p == p->p, "scalar is NaN, expected the norm's exponent");
   member *m = e->heap = malloc((x->size ? x->size : 1) * sizeof *m);
   if (!m) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %ju tensors", (uintmax_t)x->size);

@@ -34,62 +34,58 @@ static status average_prepare(executor *e, const window_axis *axis, int n, avera
 
 /* ---- AvgPool2d, AvgPool3d ---------------------------------------------------------------------------------------- */
 
-/* a[0..5]: the arguments kernel, strides, padding, ceilMode, countIncludePad, divisorOverride; s: their schema. */
-static status window_arguments(const op_arg *a, const arg_schema *s, int n, const tensor *self, window_axis *axis,
-                               average_options *o) {
-  const window_arrays arrays = {.kernel = a[0].ints,
-                                .stride = a[1].ints,
-                                .pad = a[2].ints,
-                                .kernel_name = s[0].name,
-                                .stride_name = s[1].name,
-                                .pad_name = s[2].name,
-                                .ceil = a[3].boolean};
-  TRY(windows_expect_list(a[2].ints, s[2].name, n));
-  TRY(windows_init(axis, n, self, &arrays));
-  *o = (average_options){.count_pad = a[4].boolean, .divisor = a[5].integer};
+static status window_arguments(const average_pool_args *a, int n, window_axis *axis, average_options *o) {
+  const window_arrays arrays = {.kernel = a->kernel_size,
+                                .stride = a->stride,
+                                .pad = a->padding,
+                                .kernel_name = "kernelSize",
+                                .stride_name = a->name.stride,
+                                .pad_name = a->name.padding,
+                                .ceil = a->ceil_mode};
+  TRY(windows_expect_list(a->padding, a->name.padding, n));
+  TRY(windows_init(axis, n, a->self, &arrays));
+  *o = (average_options){.count_pad = a->count_include_pad, .divisor = a->divisor_override};
   /* Two-dimensional pools may pad by more than half of the kernel if the padding counts, which is well defined; ggml
    * pads windows of 1 by 1. */
-  if (n == 3 || !o->count_pad) TRY(windows_expect_half(axis, n, s[2].name));
+  if (n == 3 || !o->count_pad) TRY(windows_expect_half(axis, n, a->name.padding));
   return ST_OK;
 }
 
-static status expect_no_wider(const window_axis *axis, int n, const char *kernel_name) {
+static status expect_no_wider(const window_axis *axis, int n) {
   for (int i = 0; i < n; ++i)
-    EXPECT(axis[i].kernel <= axis[i].in, "%s[%d] is %jd, expected at most self's dimension, %jd", kernel_name, i,
+    EXPECT(axis[i].kernel <= axis[i].in, "kernelSize[%d] is %jd, expected at most self's dimension, %jd", i,
            (intmax_t)axis[i].kernel, (intmax_t)axis[i].in);
   return ST_OK;
 }
 
-static status expect_cube_math(const executor *e, const op_arg *a) {
-  const int64_t type = a[e->op->n_args - 2].integer;
+static status expect_cube_math(int64_t type) {
   EXPECT(type >= 0 && type <= 3, "cubeMathType is %jd, expected 0 to 3", (intmax_t)type);
   return ST_OK;
 }
 
-static status prepare_window(executor *e, const op_arg *a, int n) {
-  const tensor *self = a[0].tensor, *out = a[e->op->n_args - 1].tensor;
+static status prepare_window(executor *e, const average_pool_args *a, int n) {
+  const tensor *self = a->self, *out = a->out;
   window_axis axis[WINDOW_AXES];
   average_options o;
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
-  TRY(window_arguments(a + 1, e->op->schema + 1, n, self, axis, &o));
-  if (n == 3) TRY(expect_no_wider(axis, n, e->op->schema[1].name));
-  if (n == 2) TRY(expect_cube_math(e, a));
+  TRY(window_arguments(a, n, axis, &o));
+  if (n == 3) TRY(expect_no_wider(axis, n));
+  if (n == 2) TRY(expect_cube_math(a->cube_math_type));
   TRY(windows_expect_out(axis, n, self, out, "out"));
   return average_prepare(e, axis, n, o, self, out, false);
 }
 
-static status prepare_window_backward(executor *e, const op_arg *a, int n) {
-  const int last = e->op->n_args - 1;
-  const tensor *grad = a[0].tensor, *self = a[1].tensor, *out = a[last].tensor;
-  const char *grad_name = e->op->schema[0].name, *out_name = e->op->schema[last].name;
+static status prepare_window_backward(executor *e, const average_pool_args *a, int n) {
+  const tensor *grad = a->grad_output, *self = a->self, *out = a->grad_input;
+  const char *grad_name = a->name.grad_output, *out_name = a->name.grad_input;
   window_axis axis[WINDOW_AXES];
   average_options o;
   TRY(op_expect_dtype(grad, grad_name, DTYPES_FLOAT));
   TRY(op_expect_dtype(out, out_name, DTYPE_BIT(grad->dtype)));
-  TRY(window_arguments(a + 2, e->op->schema + 2, n, self, axis, &o));
+  TRY(window_arguments(a, n, axis, &o));
   if (n == 2) {
-    TRY(expect_cube_math(e, a));
+    TRY(expect_cube_math(a->cube_math_type));
     EXPECT(o.divisor >= -255 && o.divisor <= 255, "divisorOverride is %jd, expected -255 to 255", (intmax_t)o.divisor);
   }
   TRY(windows_expect_out(axis, n, self, grad, grad_name));
@@ -116,20 +112,21 @@ static status average_plan_reduction(executor *e, reduction_kind kind, const ten
   return ST_OK;
 }
 
-static status prepare_adaptive(executor *e, const op_arg *a, int n) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
+static status prepare_adaptive(executor *e, const average_pool_args *a, int n) {
+  const tensor *self = a->self, *out = a->out;
   window_axis axis[WINDOW_AXES];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
-  EXPECT(a[1].ints->size == (uint64_t)n, "outputSize has %ju elements, expected %d", (uintmax_t)a[1].ints->size, n);
-  TRY(windows_init_adaptive(axis, n, self, a[1].ints->value));
+  EXPECT(a->output_size->size == (uint64_t)n, "outputSize has %ju elements, expected %d",
+         (uintmax_t)a->output_size->size, n);
+  TRY(windows_init_adaptive(axis, n, self, a->output_size->value));
   TRY(windows_expect_out(axis, n, self, out, "out"));
   if (is_mean(axis, n)) return average_plan_reduction(e, REDUCTION_MEAN, self, out, n);
   return average_prepare(e, axis, n, (average_options){0}, self, out, false);
 }
 
-static status prepare_adaptive_backward(executor *e, const op_arg *a, int n) {
-  const tensor *grad = a[0].tensor, *self = a[1].tensor, *out = a[2].tensor;
+static status prepare_adaptive_backward(executor *e, const average_pool_args *a, int n) {
+  const tensor *grad = a->grad_output, *self = a->self, *out = a->out;
   char text[SHAPE_TEXT];
   window_axis axis[WINDOW_AXES];
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
@@ -142,7 +139,7 @@ static status prepare_adaptive_backward(executor *e, const op_arg *a, int n) {
   return average_prepare(e, axis, n, (average_options){0}, grad, out, true);
 }
 
-status prepare_average_pool(executor *e, const op_arg *a) {
+status prepare_average_pool(executor *e, const average_pool_args *a) {
   switch (e->op->variant) {
   case AVERAGE_2D: return prepare_window(e, a, 2);
   case AVERAGE_3D: return prepare_window(e, a, 3);
@@ -156,8 +153,8 @@ status prepare_average_pool(executor *e, const op_arg *a) {
 }
 
 /* The window covers all dimensions behind the first two. */
-status prepare_global_pool(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[1].tensor;
+status prepare_global_pool(executor *e, const global_pool_args *a) {
+  const tensor *self = a->self, *out = a->out;
   const bool average = e->op->variant == GLOBAL_AVERAGE;
   char text[SHAPE_TEXT];
   int64_t dims[MAX_RANK];

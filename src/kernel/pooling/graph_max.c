@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "kernel/engine/rows.h"
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/pooling/max.h"
 #include "tensor/format.h"
 
@@ -85,9 +85,9 @@ static void graph_max_decode(const void *arg, int64_t begin, int64_t end) {
 static status run_pool(const executor *e, void *const *view, void *scratch) {
   const graph_max *g = e->heap;
   int32_t *const positions = (int32_t *)(void *)((char *)scratch + g->positions);
-  void *const at[] = {view[0], view[1], positions};
+  void *const at[] = {view[GRAPH_MAX_POOL_X], view[GRAPH_MAX_POOL_Y], positions};
   TRY(g->pool(e, at, scratch));
-  const bits_job job = {g, view[2], positions};
+  const bits_job job = {g, view[GRAPH_MAX_POOL_ARGMAX], positions};
   rows_parallel(graph_max_encode, &job, g->n * g->blocks, 1, e->cost_ns);
   return ST_OK;
 }
@@ -95,15 +95,16 @@ static status run_pool(const executor *e, void *const *view, void *scratch) {
 static status run_gradient(const executor *e, void *const *view, void *scratch) {
   const graph_max *g = e->heap;
   int32_t *const positions = (int32_t *)(void *)((char *)scratch + g->positions);
-  const bits_job job = {g, view[2], positions};
+  const bits_job job = {g, view[GRAPH_MAX_POOL_GRAD_ARGMAX], positions};
   rows_parallel(graph_max_decode, &job, g->n * g->blocks, 1, e->cost_ns);
-  void *const at[] = {view[1], NULL, positions, view[3]};
+  void *const at[] = {view[GRAPH_MAX_POOL_GRAD_GRAD], NULL, positions, view[GRAPH_MAX_POOL_GRAD_Y]};
   return g->pool(e, at, scratch);
 }
 
 static status run_gradient_of_positions(const executor *e, void *const *view, void *scratch) {
   const graph_max *g = e->heap;
-  void *const at[] = {view[1], NULL, view[2], view[3]};
+  void *const at[] = {view[GRAPH_MAX_POOL_GRAD_GRAD], NULL, view[GRAPH_MAX_POOL_GRAD_ARGMAX],
+                      view[GRAPH_MAX_POOL_GRAD_Y]};
   return g->pool(e, at, scratch);
 }
 
@@ -137,21 +138,28 @@ static status pair_of(const aclIntArray *list, const char *name, pair *to) {
   return ST_OK;
 }
 
-/* Checks the arguments and makes the plan. a, s: ksize, strides, pads, dilation, ceil_mode. y: a tensor of the shape
- * of the pool's output. */
-static status graph_max_describe(executor *e, const op_arg *a, const arg_schema *s, const aclIntArray *dilation,
-                                 const tensor *x, const tensor *y, const char *y_name, graph_max **out) {
-  pair lists[4];
-  op_arg windows[5] = {[4] = a[4]};
+/* The arguments of a family, which have four values each; dilation: that which counts. */
+#define GRAPH_WINDOWS(a, dilation_argument)                                                                            \
+  {                                                                                                                    \
+    .kernel = (a)->ksize, .stride = (a)->strides, .pad = (a)->pads, .dilation = dilation_argument,                     \
+    .kernel_name = "ksize", .stride_name = "strides", .pad_name = "pads", .dilation_name = "dilation",                 \
+    .ceil = (a)->ceil_mode                                                                                             \
+  }
+
+/* Checks the arguments and makes the plan. y: a tensor of the shape of the pool's output. */
+static status graph_max_describe(executor *e, window_arrays w, const tensor *x, const tensor *y, const char *y_name,
+                                 graph_max **out) {
+  pair kernel, stride, pad, dilation;
   graph_max *g = *out = e->heap = calloc(1, sizeof *g);
   if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
-  for (int i = 0; i < 4; ++i) {
-    TRY(pair_of(i == 3 ? dilation : a[i].ints, s[i].name, &lists[i]));
-    windows[i].ints = &lists[i].array;
-  }
+  TRY(pair_of(w.kernel, w.kernel_name, &kernel));
+  TRY(pair_of(w.stride, w.stride_name, &stride));
+  TRY(pair_of(w.pad, w.pad_name, &pad));
+  TRY(pair_of(w.dilation, w.dilation_name, &dilation));
+  w.kernel = &kernel.array, w.stride = &stride.array, w.pad = &pad.array, w.dilation = &dilation.array;
   TRY(op_expect_dtype(x, "x", DTYPES_FLOAT));
   TRY(op_expect_dtype(y, y_name, DTYPE_BIT(x->dtype)));
-  TRY(max_window_arguments(windows, s, 2, x, g->axis));
+  TRY(max_windows_init(g->axis, 2, x, &w));
   TRY(windows_expect_out(g->axis, 2, x, y, y_name));
   g->n = x->dims[0];
   g->channels = x->dims[1];
@@ -172,16 +180,16 @@ static status expect_argmax(executor *e, const tensor *argmax, const graph_max *
          "argmax has storage dims %s in format %s, expected %s in NC1HWC0",
          shape_text(argmax->storage_dims, argmax->storage_rank, is), format_name(argmax->format),
          shape_text(dims, 5, expected));
-  e->operands[2].extent_bytes = (uint64_t)(g->n * blocks * g->taps * g->words) * sizeof(uint16_t);
+  e->operands[GRAPH_MAX_POOL_ARGMAX].extent_bytes = (uint64_t)(g->n * blocks * g->taps * g->words) * sizeof(uint16_t);
   return ST_OK;
 }
 
-/* Arguments: x, y, argmax, ksize, strides, pads, dilation, ceil_mode, dtype */
-status prepare_graph_max_pool(executor *e, const op_arg *a) {
-  const tensor x = as_batch(a[0].tensor), y = as_batch(a[1].tensor);
+status prepare_graph_max_pool(executor *e, const graph_max_pool_args *a) {
+  const tensor x = as_batch(a->x), y = as_batch(a->y);
   graph_max *g;
-  TRY(graph_max_describe(e, a + 3, e->op->schema + 3, a[6].ints, &x, &y, "y", &g));
-  TRY(expect_argmax(e, a[2].tensor, g, g->blocks));
+  const window_arrays windows = GRAPH_WINDOWS(a, a->dilation);
+  TRY(graph_max_describe(e, windows, &x, &y, "y", &g));
+  TRY(expect_argmax(e, a->argmax, g, g->blocks));
   TRY(max_prepare_positions(e, g->axis, &x, &y));
   g->positions = workspace_intermediate(e, (uint64_t)y.n * sizeof(int32_t));
   g->pool = e->run;
@@ -189,12 +197,12 @@ status prepare_graph_max_pool(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-/* Arguments: x, grad, argmax, y, ksize, strides, pads, dilation, ceil_mode, dilations, dtype */
-status prepare_graph_max_pool_grad(executor *e, const op_arg *a) {
-  const tensor x = as_batch(a[0].tensor), grad = as_batch(a[1].tensor), y = as_batch(a[3].tensor);
-  const tensor *argmax = a[2].tensor;
+status prepare_graph_max_pool_grad(executor *e, const graph_max_pool_grad_args *a) {
+  const tensor x = as_batch(a->x), grad = as_batch(a->grad), y = as_batch(a->y);
+  const tensor *argmax = a->argmax;
   graph_max *g;
-  TRY(graph_max_describe(e, a + 4, e->op->schema + 4, a[9].ints->size ? a[9].ints : a[7].ints, &x, &grad, "grad", &g));
+  const window_arrays windows = GRAPH_WINDOWS(a, a->dilations->size ? a->dilations : a->dilation);
+  TRY(graph_max_describe(e, windows, &x, &grad, "grad", &g));
   TRY(op_expect_dtype(&y, "y", DTYPE_BIT(x.dtype)));
   TRY(op_expect_shape(&y, "y", x.dims, x.rank));
   const bool has_positions =

@@ -331,19 +331,11 @@ static status expect_small_planes(const window_axis *axis, int n) {
   return ST_OK;
 }
 
-status max_window_arguments(const op_arg *a, const arg_schema *s, int n, const tensor *self, window_axis *axis) {
-  const window_arrays arrays = {.kernel = a[0].ints,
-                                .stride = a[1].ints,
-                                .pad = a[2].ints,
-                                .dilation = a[3].ints,
-                                .kernel_name = s[0].name,
-                                .stride_name = s[1].name,
-                                .pad_name = s[2].name,
-                                .dilation_name = s[3].name,
-                                .ceil = a[4].boolean};
-  for (int i = 2; i < 4; ++i) TRY(windows_expect_list(a[i].ints, s[i].name, n));
-  TRY(windows_init(axis, n, self, &arrays));
-  TRY(windows_expect_half(axis, n, s[2].name));
+status max_windows_init(window_axis *axis, int n, const tensor *self, const window_arrays *arrays) {
+  TRY(windows_expect_list(arrays->pad, arrays->pad_name, n));
+  TRY(windows_expect_list(arrays->dilation, arrays->dilation_name, n));
+  TRY(windows_init(axis, n, self, arrays));
+  TRY(windows_expect_half(axis, n, arrays->pad_name));
   return expect_small_planes(axis, n);
 }
 
@@ -367,24 +359,23 @@ status max_mask_expect(const tensor *mask, const window_axis *axis, const tensor
   return ST_OK;
 }
 
-status prepare_max_pool(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[7].tensor;
-  const arg_schema *s = e->op->schema;
-  const window_arrays arrays = {.kernel = a[1].ints,
-                                .stride = a[2].ints,
-                                .pad = a[4].ints,
-                                .dilation = a[5].ints,
-                                .kernel_name = s[1].name,
-                                .stride_name = s[2].name,
-                                .pad_name = s[4].name,
-                                .dilation_name = s[5].name,
+status prepare_max_pool(executor *e, const max_pool_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const window_arrays arrays = {.kernel = a->kernel_shape,
+                                .stride = a->strides,
+                                .pad = a->pads,
+                                .dilation = a->dilations,
+                                .kernel_name = "kernelShape",
+                                .stride_name = "strides",
+                                .pad_name = "pads",
+                                .dilation_name = "dilations",
                                 .stride_is_1 = true,
-                                .ceil = a[6].integer != 0};
+                                .ceil = a->ceil_mode != 0};
   window_axis axis[WINDOW_AXES];
   TRY(op_expect_dtype(self, "self", DTYPES_MAX_POOL));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
-  EXPECT(a[3].integer == 0, "autoPad is %jd, expected 0", (intmax_t)a[3].integer);
-  TRY(max_expect_undilated(a[5].ints, s[5].name));
+  EXPECT(a->auto_pad == 0, "autoPad is %jd, expected 0", (intmax_t)a->auto_pad);
+  TRY(max_expect_undilated(a->dilations, "dilations"));
   TRY(windows_init(axis, 2, self, &arrays));
   for (int i = 0; i < 2; ++i)
     EXPECT(axis[i].pad + axis[i].pad_end <= axis[i].kernel, "pads are %jd and %jd, expected at most the kernel, %jd",
@@ -393,15 +384,16 @@ status prepare_max_pool(executor *e, const op_arg *a) {
   return max_plan_pool(e, axis, 2, self, out, NULL, NO_INDICES);
 }
 
-status prepare_max_pool_indices(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[6].tensor, *indices = a[7].tensor;
+status prepare_max_pool_indices(executor *e, const max_pool_indices_args *a) {
+  const tensor *self = a->self, *out = a->out, *indices = a->indices;
   const int n = e->op->variant == MAX_INDICES_3D ? 3 : 2;
   const bool mask = e->op->variant == MAX_MASK_2D;
+  const window_arrays windows = MAX_WINDOWS(a);
   window_axis axis[WINDOW_AXES];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
-  TRY(max_expect_undilated(a[4].ints, "dilation"));
-  TRY(max_window_arguments(a + 1, e->op->schema + 1, n, self, axis));
+  TRY(max_expect_undilated(a->dilation, "dilation"));
+  TRY(max_windows_init(axis, n, self, &windows));
   TRY(windows_expect_out(axis, n, self, out, "out"));
   if (mask) {
     TRY(max_mask_expect(indices, axis, self));
@@ -427,15 +419,16 @@ status max_prepare_positions(executor *e, const window_axis *axis, const tensor 
   return max_plan_pool(e, axis, 2, self, out, &positions, INDICES);
 }
 
-status prepare_adaptive_max(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor, *indices = a[3].tensor;
+status prepare_adaptive_max(executor *e, const adaptive_max_args *a) {
+  const tensor *self = a->self, *out = a->output_out, *indices = a->indices_out;
   const int n = e->op->variant == ADAPTIVE_MAX_3D ? 3 : 2;
   window_axis axis[WINDOW_AXES];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "outputOut", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dtype(indices, "indicesOut", DTYPES_INDEX));
-  EXPECT(a[1].ints->size == (uint64_t)n, "outputSize has %ju elements, expected %d", (uintmax_t)a[1].ints->size, n);
-  TRY(windows_init_adaptive(axis, n, self, a[1].ints->value));
+  EXPECT(a->output_size->size == (uint64_t)n, "outputSize has %ju elements, expected %d",
+         (uintmax_t)a->output_size->size, n);
+  TRY(windows_init_adaptive(axis, n, self, a->output_size->value));
   TRY(windows_expect_out(axis, n, self, out, "outputOut"));
   TRY(windows_expect_out(axis, n, self, indices, "indicesOut"));
   TRY(expect_small_planes(axis, n));

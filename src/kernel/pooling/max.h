@@ -15,9 +15,16 @@
 status max_mask_expect(const tensor *mask, const window_axis *axis, const tensor *self);
 static inline bool max_mask_has_positions(const window_axis *axis) { return axis[0].kernel * axis[1].kernel > 1; }
 
-/* Checks the arguments kernelSize, stride, padding, dilation, ceilMode at a[0..5), whose schema is s, and sets
- * `axis`. */
-status max_window_arguments(const op_arg *a, const arg_schema *s, int n, const tensor *self, window_axis *axis);
+/* The arguments kernelSize, stride, padding, dilation and ceilMode of a family. */
+#define MAX_WINDOWS(a)                                                                                                 \
+  {                                                                                                                    \
+    .kernel = (a)->kernel_size, .stride = (a)->stride, .pad = (a)->padding, .dilation = (a)->dilation,                 \
+    .kernel_name = "kernelSize", .stride_name = "stride", .pad_name = "padding", .dilation_name = "dilation",          \
+    .ceil = (a)->ceil_mode                                                                                             \
+  }
+
+/* Checks them and sets `axis`. */
+status max_windows_init(window_axis *axis, int n, const tensor *self, const window_arrays *arrays);
 
 /* Fails unless each dilation is 1: these devices support dilation only in one gradient and in pools called by name. */
 status max_expect_undilated(const aclIntArray *dilation, const char *name);

@@ -227,26 +227,22 @@ static status max_scatter_prepare(executor *e, scatter_kind kind, int n, const t
   return ST_OK;
 }
 
-static status max_scatter_prepare_gradient(executor *e, const op_arg *a, int last, int n, const window_axis *mask) {
-  const tensor *const t[3] = {a[0].tensor, a[last].tensor, a[2].tensor};
-  return max_scatter_prepare(e, SCATTER_ADD, n, t, (const int[]){0, 3, 2}, mask);
-}
-
 status max_prepare_gradient(executor *e, const tensor *grad, const tensor *grad_self) {
   const tensor positions = max_positions(grad);
   const tensor *const t[3] = {grad, grad_self, &positions};
   return max_scatter_prepare(e, SCATTER_ADD, 2, t, (const int[]){0, 3, 2}, NULL);
 }
 
-status prepare_max_pool_backward(executor *e, const op_arg *a) {
-  const tensor *grad = a[0].tensor, *self = a[1].tensor, *indices = a[2].tensor, *out = a[8].tensor;
+status prepare_max_pool_backward(executor *e, const max_pool_backward_args *a) {
+  const tensor *grad = a->grad_output, *self = a->self, *indices = a->indices, *out = a->grad_input;
   const int n = e->op->variant == MAX_INDICES_3D_BACKWARD ? 3 : 2;
   const bool mask = e->op->variant == MAX_MASK_2D_BACKWARD;
   window_axis axis[WINDOW_AXES];
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "gradInput", DTYPE_BIT(grad->dtype)));
-  if (n == 2) TRY(max_expect_undilated(a[6].ints, "dilation"));
-  TRY(max_window_arguments(a + 3, e->op->schema + 3, n, self, axis));
+  if (n == 2) TRY(max_expect_undilated(a->dilation, "dilation"));
+  const window_arrays windows = MAX_WINDOWS(a);
+  TRY(max_windows_init(axis, n, self, &windows));
   TRY(windows_expect_out(axis, n, self, grad, "gradOutput"));
   TRY(op_expect_shape(out, "gradInput", self->dims, self->rank));
   if (mask) {
@@ -255,11 +251,13 @@ status prepare_max_pool_backward(executor *e, const op_arg *a) {
     TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
     TRY(windows_expect_out(axis, n, self, indices, "indices"));
   }
-  return max_scatter_prepare_gradient(e, a, 8, n, mask ? axis : NULL);
+  const tensor *const t[3] = {grad, out, indices};
+  const int operands[] = {MAX_POOL_BACKWARD_GRAD_OUTPUT, MAX_POOL_BACKWARD_GRAD_INPUT, MAX_POOL_BACKWARD_INDICES};
+  return max_scatter_prepare(e, SCATTER_ADD, n, t, operands, mask ? axis : NULL);
 }
 
-status prepare_adaptive_max_backward(executor *e, const op_arg *a) {
-  const tensor *grad = a[0].tensor, *self = a[1].tensor, *indices = a[2].tensor, *out = a[3].tensor;
+status prepare_adaptive_max_backward(executor *e, const adaptive_max_backward_args *a) {
+  const tensor *grad = a->grad_output, *self = a->self, *indices = a->indices, *out = a->grad_input;
   const int n = e->op->variant == ADAPTIVE_MAX_3D_BACKWARD ? 3 : 2;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
@@ -274,7 +272,10 @@ status prepare_adaptive_max_backward(executor *e, const op_arg *a) {
   TRY(op_expect_shape(grad, "gradOutput", dims, grad->rank));
   TRY(op_expect_shape(indices, "indices", grad->dims, grad->rank));
   TRY(op_expect_shape(out, "gradInput", self->dims, self->rank));
-  return max_scatter_prepare_gradient(e, a, 3, n, NULL);
+  const tensor *const t[3] = {grad, out, indices};
+  const int operands[] = {ADAPTIVE_MAX_BACKWARD_GRAD_OUTPUT, ADAPTIVE_MAX_BACKWARD_GRAD_INPUT,
+                          ADAPTIVE_MAX_BACKWARD_INDICES};
+  return max_scatter_prepare(e, SCATTER_ADD, n, t, operands, NULL);
 }
 
 /* Checks that indices has the shape of small, and that large has outputSize as its last dimensions. */
@@ -294,16 +295,18 @@ static status expect_unpooled(const tensor *small, const char *small_name, const
   return op_expect_shape(large, large_name, dims, small->rank);
 }
 
-/* Checks that outputSize, a[0], has room for what was pooled. In three dimensions, a[1] and a[2] are stride and
- * padding; they only tell which outputSize is possible, and that is given, so they are not used otherwise. */
-static status expect_room(const op_arg *a, const arg_schema *s, const tensor *small, int n) {
+/* Checks that outputSize has room for what was pooled. In three dimensions there are stride and padding; they only tell
+ * which outputSize is possible, and that is given, so they are not used otherwise. */
+static status expect_room(const aclIntArray *size, const aclIntArray *stride, const aclIntArray *padding,
+                          const tensor *small, int n) {
   int64_t room = 1, pooled = 1;
-  for (int i = 1; n == 3 && i < 3; ++i)
-    EXPECT(a[i].ints->size == 3, "%s has %ju elements, expected 3", s[i].name, (uintmax_t)a[i].ints->size);
+  if (n == 3) {
+    EXPECT(stride->size == 3, "stride has %ju elements, expected 3", (uintmax_t)stride->size);
+    EXPECT(padding->size == 3, "padding has %ju elements, expected 3", (uintmax_t)padding->size);
+  }
   for (int i = 0; i < n; ++i) {
-    EXPECT(n == 2 || a[1].ints->value[i] > 0, "%s[%d] is %jd, expected 1 or more", s[1].name, i,
-           (intmax_t)a[1].ints->value[i]);
-    room *= a[0].ints->value[i];
+    EXPECT(n == 2 || stride->value[i] > 0, "stride[%d] is %jd, expected 1 or more", i, (intmax_t)stride->value[i]);
+    room *= size->value[i];
     pooled *= small->dims[small->rank - n + i];
   }
   EXPECT(room >= pooled && room > 0, "outputSize has room for %jd elements, expected self's %jd or more",
@@ -311,19 +314,21 @@ static status expect_room(const op_arg *a, const arg_schema *s, const tensor *sm
   return ST_OK;
 }
 
-status prepare_max_unpool(executor *e, const op_arg *a) {
-  const int n = e->op->variant == MAX_UNPOOL_3D ? 3 : 2, last = e->op->n_args - 1;
-  const tensor *const t[3] = {a[0].tensor, a[last].tensor, a[1].tensor};
-  TRY(expect_unpooled(t[SMALL], "self", t[LARGE], e->op->schema[last].name, t[INDEX], a[2].ints, n));
-  TRY(expect_room(a + 2, e->op->schema + 2, t[SMALL], n));
-  return max_scatter_prepare(e, SCATTER_MOVE, n, t, (const int[]){0, 2, 1}, NULL);
+status prepare_max_unpool(executor *e, const max_unpool_args *a) {
+  const int n = e->op->variant == MAX_UNPOOL_3D ? 3 : 2;
+  const tensor *const t[3] = {a->self, a->out, a->indices};
+  TRY(expect_unpooled(t[SMALL], "self", t[LARGE], a->name.out, t[INDEX], a->output_size, n));
+  TRY(expect_room(a->output_size, a->stride, a->padding, t[SMALL], n));
+  const int operands[] = {MAX_UNPOOL_SELF, MAX_UNPOOL_OUT, MAX_UNPOOL_INDICES};
+  return max_scatter_prepare(e, SCATTER_MOVE, n, t, operands, NULL);
 }
 
-status prepare_max_unpool_backward(executor *e, const op_arg *a) {
-  const int n = e->op->variant == MAX_UNPOOL_3D_BACKWARD ? 3 : 2, last = e->op->n_args - 1;
-  const tensor *const t[3] = {a[last].tensor, a[0].tensor, a[2].tensor};
-  TRY(expect_unpooled(t[SMALL], "out", t[LARGE], "gradOutput", t[INDEX], a[3].ints, n));
-  TRY(op_expect_shape(a[1].tensor, "self", t[SMALL]->dims, t[SMALL]->rank));
-  if (n == 3) TRY(expect_room(a + 3, e->op->schema + 3, t[SMALL], n));
-  return max_scatter_prepare(e, GATHER, n, t, (const int[]){3, 0, 2}, NULL);
+status prepare_max_unpool_backward(executor *e, const max_unpool_backward_args *a) {
+  const int n = e->op->variant == MAX_UNPOOL_3D_BACKWARD ? 3 : 2;
+  const tensor *const t[3] = {a->out, a->grad_output, a->indices};
+  TRY(expect_unpooled(t[SMALL], "out", t[LARGE], "gradOutput", t[INDEX], a->output_size, n));
+  TRY(op_expect_shape(a->self, "self", t[SMALL]->dims, t[SMALL]->rank));
+  if (n == 3) TRY(expect_room(a->output_size, a->stride, a->padding, t[SMALL], n));
+  const int operands[] = {MAX_UNPOOL_BACKWARD_OUT, MAX_UNPOOL_BACKWARD_GRAD_OUTPUT, MAX_UNPOOL_BACKWARD_INDICES};
+  return max_scatter_prepare(e, GATHER, n, t, operands, NULL);
 }

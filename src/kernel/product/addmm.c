@@ -3,7 +3,6 @@
  * also Gemm, and MatMul called by name (ops/graph.aclop). In-place variants have no `out` in the schema: the result is
  * written to self, which must then have the shape of the product. */
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "kernel/product/factors.h"
 #include "kernel/product/integer_product.h"
 
@@ -70,17 +69,17 @@ static status expect_stacks(const executor *e, const sum_form *f, const tensor *
                                              : "the same first dimension");
 }
 
-/* Fills in the call's product_plan, up to what product_plan_finish does. */
-static status addmm_plan(executor *e, const op_arg *a, const sum_form *f, double alpha, double beta) {
-  const tensor *self = a[0].tensor, *first = a[1].tensor, *second = a[2].tensor;
-  const arg_schema *s = e->op->schema;
+/* Fills in the call's product_plan, up to what product_plan_finish does. in: self and the factors, which are the first
+ * operands. */
+static status addmm_plan(executor *e, const tensor *const *in, const sum_form *f, double alpha, double beta) {
+  const tensor *self = in[0], *first = in[1], *second = in[2];
   product_plan *p = PLAN(e, product_plan);
   const bool in_place = f->out == self;
   *p = (product_plan){.alpha = alpha, .beta = beta, .has_self = true, .view_self = 0, .view_a = 1, .view_b = 2};
   p->view_out = in_place ? 0 : 3;
-  for (int i = 0; i <= 2; ++i) TRY(op_expect_dtype(a[i].tensor, s[i].name, f->types));
+  for (int i = 0; i <= 2; ++i) TRY(op_expect_dtype(in[i], e->operands[i].name, f->types));
   TRY(op_expect_dtype(f->out, f->out_name, f->types & ~DTYPE_BIT(ACL_BOOL)));
-  for (int i = 1; i <= 2; ++i) TRY(factors_check_rank(a[i].tensor, s[i].name, f->ranks[i - 1]));
+  for (int i = 1; i <= 2; ++i) TRY(factors_check_rank(in[i], e->operands[i].name, f->ranks[i - 1]));
   TRY(expect_stacks(e, f, first, second, p));
   matrices_init(&p->a, first, true, p->n_batch_dims);
   matrices_init(&p->b, second, false, p->n_batch_dims);
@@ -92,33 +91,32 @@ static status addmm_plan(executor *e, const op_arg *a, const sum_form *f, double
   int rank = p->n_batch_dims;
   dims[rank++] = p->a.rows;
   if (f->ranks[1] > 1) dims[rank++] = p->b.cols;
-  TRY(self_matrices(self, s[0].name, dims, rank, p));
+  TRY(self_matrices(self, e->operands[0].name, dims, rank, p));
   TRY(op_expect_shape(f->out, f->out_name, dims, rank));
   factors_out_matrices(f->out, true, f->ranks[1] > 1, p);
   return ST_OK;
 }
 
-/* self, two factors, beta, alpha, [out], cubeMathType */
-status prepare_addmm(executor *e, const op_arg *a) {
-  const bool in_place = e->op->n_args == 6, sums = e->op->variant == ADDMM_SUM, stacks = e->op->variant != ADDMM;
+status prepare_addmm(executor *e, const addmm_args *a) {
+  const bool in_place = !a->out, sums = e->op->variant == ADDMM_SUM, stacks = e->op->variant != ADDMM;
   const int rank = stacks ? 3 : 2;
   double alpha, beta;
   char self[SHAPE_TEXT], product[SHAPE_TEXT];
-  TRY(real_of(a[3].scalar, "beta", &beta));
-  TRY(real_of(a[4].scalar, "alpha", &alpha));
-  TRY(factors_check_cube_math(a[in_place ? 5 : 6].integer, 4));
-  const sum_form f = {.out = in_place ? a[0].tensor : a[5].tensor,
-                      .out_name = in_place ? e->op->schema[0].name : "out",
+  TRY(real_of(a->beta, "beta", &beta));
+  TRY(real_of(a->alpha, "alpha", &alpha));
+  TRY(factors_check_cube_math(a->cube_math_type, 4));
+  const sum_form f = {.out = in_place ? a->self : a->out,
+                      .out_name = in_place ? a->name.self : "out",
                       .ranks = {rank, rank},
                       .sums_batch = sums,
                       .broadcasts_first = sums,
                       .broadcasts_second = sums || !in_place,
                       .adds_product_times_0 = e->op->variant == ADDMM_BATCH,
                       .types = DTYPES_FLOAT};
-  TRY(addmm_plan(e, a, &f, alpha, beta));
-  EXPECT(!stacks || (a[0].tensor->n == 0) == (f.out->n == 0),
-         "%s has shape %s, expected elements where the product, %s, has some, and only there", e->op->schema[0].name,
-         shape_text(a[0].tensor->dims, a[0].tensor->rank, self), shape_text(f.out->dims, f.out->rank, product));
+  TRY(addmm_plan(e, (const tensor *const[]){a->self, a->mat1, a->mat2}, &f, alpha, beta));
+  EXPECT(!stacks || (a->self->n == 0) == (f.out->n == 0),
+         "%s has shape %s, expected elements where the product, %s, has some, and only there", a->name.self,
+         shape_text(a->self->dims, a->self->rank, self), shape_text(f.out->dims, f.out->rank, product));
   product_plan_finish(e);
   return ST_OK;
 }
@@ -128,22 +126,23 @@ static int scaled_dtype(int dtype, const scalar *by) {
   return scalar_real(by) == 1 ? dtype : dtype_promote(dtype, by->dtype);
 }
 
-/* self, mat, vec, alpha, beta, out, cubeMathType. Integers wrap first in the promoted type of mat and vec, then in the
+/* Integers wrap first in the promoted type of mat and vec, then in the
  * type of the sum. */
-status prepare_addmv(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[5].tensor;
-  const scalar *alpha = a[3].scalar, *beta = a[4].scalar;
+status prepare_addmv(executor *e, const addmv_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const scalar *alpha = a->alpha, *beta = a->beta;
   double alpha_real, beta_real;
   char text[SHAPE_TEXT];
   TRY(real_of(alpha, "alpha", &alpha_real));
   TRY(real_of(beta, "beta", &beta_real));
-  TRY(factors_check_cube_math(a[6].integer, 4));
-  TRY(addmm_plan(e, a, &(sum_form){.out = out, .out_name = "out", .ranks = {2, 1}, .types = DTYPES_REAL}, alpha_real,
+  TRY(factors_check_cube_math(a->cube_math_type, 4));
+  TRY(addmm_plan(e, (const tensor *const[]){self, a->mat, a->vec},
+                 &(sum_form){.out = out, .out_name = "out", .ranks = {2, 1}, .types = DTYPES_REAL}, alpha_real,
                  beta_real));
   EXPECT(alpha_real != 0 || self->rank == 0 || self->dims[0] == out->dims[0],
          "self has shape %s, expected [%jd], out's, as alpha is 0", shape_text(self->dims, self->rank, text),
          (intmax_t)out->dims[0]);
-  const int product = dtype_promote(a[1].tensor->dtype, a[2].tensor->dtype);
+  const int product = dtype_promote(a->mat->dtype, a->vec->dtype);
   const int sum = dtype_promote(scaled_dtype(product, alpha), scaled_dtype(self->dtype, beta));
   EXPECT(dtype_can_cast(sum, out->dtype),
          "out has dtype %s, expected one that %s, which is computed in, can be cast to", dtype_name(out->dtype),
@@ -162,59 +161,60 @@ static matrices transposed(matrices x) {
   return x;
 }
 
-/* A, B, C, alpha, beta, transA, transB, out, cubeMathType: out = alpha * op(A) op(B) + beta * C */
-status prepare_gemm(executor *e, const op_arg *a) {
-  const tensor *out = a[7].tensor;
+/* out = alpha * op(A) op(B) + beta * C */
+status prepare_gemm(executor *e, const gemm_args *a) {
+  const tensor *out = a->out;
   product_plan *p = PLAN(e, product_plan);
-  *p = (product_plan){.alpha = a[3].real, .beta = a[4].real, .has_self = true};
-  p->view_a = 0, p->view_b = 1, p->view_self = 2, p->view_out = 3;
-  for (int i = 0; i < 3; ++i) TRY(op_expect_dtype(a[i].tensor, e->op->schema[i].name, DTYPES_FLOAT));
+  *p = (product_plan){.alpha = a->alpha, .beta = a->beta, .has_self = true};
+  p->view_a = GEMM_A, p->view_b = GEMM_B, p->view_self = GEMM_C, p->view_out = GEMM_OUT;
+  TRY(op_expect_dtype(a->a, "A", DTYPES_FLOAT));
+  TRY(op_expect_dtype(a->b, "B", DTYPES_FLOAT));
+  TRY(op_expect_dtype(a->c, "C", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
-  for (int i = 0; i < 2; ++i) TRY(factors_check_rank(a[i].tensor, e->op->schema[i].name, 2));
-  TRY(factors_check_cube_math(a[8].integer, 4));
-  matrices_init(&p->a, a[0].tensor, true, 0);
-  matrices_init(&p->b, a[1].tensor, false, 0);
-  if (a[5].integer) p->a = transposed(p->a);
-  if (a[6].integer) p->b = transposed(p->b);
+  TRY(factors_check_rank(a->a, "A", 2));
+  TRY(factors_check_rank(a->b, "B", 2));
+  TRY(factors_check_cube_math(a->cube_math_type, 4));
+  matrices_init(&p->a, a->a, true, 0);
+  matrices_init(&p->b, a->b, false, 0);
+  if (a->trans_a) p->a = transposed(p->a);
+  if (a->trans_b) p->b = transposed(p->b);
   if (p->a.cols != p->b.rows)
-    return factors_fail(e, 0, a[0].tensor, a[1].tensor,
+    return factors_fail(e, 0, a->a, a->b,
                         "as many columns of the first as rows of the second, after transA and transB");
   const int64_t dims[] = {p->a.rows, p->b.cols};
-  TRY(self_matrices(a[2].tensor, "C", dims, 2, p));
+  TRY(self_matrices(a->c, "C", dims, 2, p));
   TRY(op_expect_shape(out, "out", dims, 2));
   factors_out_matrices(out, true, true, p);
   product_plan_finish(e);
   return ST_OK;
 }
 
-/* MatMul, BatchMatMul and the like called by name: x1, x2, [bias, [offset_w]], y, then transpose_x1, transpose_x2,
- * [offset_x]. The offsets are for quantised factors and are not supported. y may lack a last dimension of 1, as in
- * op-plugin's matrix-vector product. */
-status prepare_graph_matmul(executor *e, const op_arg *a) {
-  const arg_schema *s = e->op->schema;
-  int y = 2;
-  while (!(s[y].flags & ARG_WRITTEN)) ++y;
-  const tensor *bias = y > 2 ? a[2].tensor : NULL, *out = a[y].tensor;
+/* MatMul, BatchMatMul and the like called by name. The offsets are for quantised factors and are not supported. y may
+ * lack a last dimension of 1, as in op-plugin's matrix-vector product. */
+status prepare_graph_matmul(executor *e, const graph_matmul_args *a) {
+  const tensor *const factors[] = {a->x1, a->x2}, *bias = a->bias, *out = a->y;
   product_plan *p = PLAN(e, product_plan);
-  *p = (product_plan){.alpha = 1, .beta = 1, .has_self = bias, .view_a = 0, .view_b = 1, .view_self = 2};
-  p->view_out = (uint8_t)y;
-  EXPECT(y < 4 || !a[3].tensor, "offset_w is there, expected %s", "none");
-  EXPECT(e->op->n_args < y + 4 || a[y + 3].integer == 0, "offset_x is %jd, expected 0", (intmax_t)a[y + 3].integer);
+  *p = (product_plan){.alpha = 1, .beta = 1, .has_self = bias};
+  p->view_a = GRAPH_MATMUL_X1, p->view_b = GRAPH_MATMUL_X2, p->view_self = GRAPH_MATMUL_BIAS;
+  p->view_out = (uint8_t)a->view.y;
+  EXPECT(!a->offset_w, "offset_w is there, expected %s", "none");
+  EXPECT(a->offset_x == 0, "offset_x is %jd, expected 0", (intmax_t)a->offset_x);
   char text[SHAPE_TEXT];
-  for (int i = 0; i <= y; ++i)
-    if (a[i].tensor) TRY(op_expect_dtype(a[i].tensor, s[i].name, DTYPES_FLOAT));
+  TRY(op_expect_dtype(a->x1, "x1", DTYPES_FLOAT));
+  TRY(op_expect_dtype(a->x2, "x2", DTYPES_FLOAT));
+  if (bias) TRY(op_expect_dtype(bias, "bias", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, a->name.y, DTYPES_FLOAT));
   for (int i = 0; i < 2; ++i)
-    EXPECT(a[i].tensor->rank >= 2, "%s has shape %s, expected 2 or more dimensions", s[i].name,
-           shape_text(a[i].tensor->dims, a[i].tensor->rank, text));
-  if (!factors_broadcast_batch(a[0].tensor, a[1].tensor, p))
-    return factors_fail(e, 0, a[0].tensor, a[1].tensor, "batch dimensions that broadcast");
-  matrices_init(&p->a, a[0].tensor, true, p->n_batch_dims);
-  matrices_init(&p->b, a[1].tensor, false, p->n_batch_dims);
-  if (a[y + 1].boolean) p->a = transposed(p->a);
-  if (a[y + 2].boolean) p->b = transposed(p->b);
+    EXPECT(factors[i]->rank >= 2, "x%d has shape %s, expected 2 or more dimensions", i + 1,
+           shape_text(factors[i]->dims, factors[i]->rank, text));
+  if (!factors_broadcast_batch(a->x1, a->x2, p))
+    return factors_fail(e, 0, a->x1, a->x2, "batch dimensions that broadcast");
+  matrices_init(&p->a, a->x1, true, p->n_batch_dims);
+  matrices_init(&p->b, a->x2, false, p->n_batch_dims);
+  if (a->transpose_x1) p->a = transposed(p->a);
+  if (a->transpose_x2) p->b = transposed(p->b);
   if (p->a.cols != p->b.rows)
-    return factors_fail(e, 0, a[0].tensor, a[1].tensor,
-                        "as many columns of the first as rows of the second, transposed as asked");
+    return factors_fail(e, 0, a->x1, a->x2, "as many columns of the first as rows of the second, transposed as asked");
   int64_t dims[MAX_RANK];
   int rank = p->n_batch_dims;
   for (int d = 0; d < rank; ++d) dims[d] = p->batch_dims[d];

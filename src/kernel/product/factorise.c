@@ -106,14 +106,22 @@ static void determinant_range(const void *arg, int64_t begin, int64_t end) {
   }
 }
 
-static status run_factorise(const executor *e, void *const *view, void *scratch) {
-  (void)scratch;
+static status run_factorise(const executor *e, void *const *view, range_body *range) {
   const factorise_plan *p = PLAN(e, factorise_plan);
   status result = ST_OK;
-  const bool qr = e->op->n_args > 3;
-  const factorise_job job = {.plan = p, .at = {view[0], view[1], view[2]}, .result = &result};
-  rows_parallel(qr ? qr_range : determinant_range, &job, p->batch.n, 1, e->cost_ns);
+  const factorise_job job = {.plan = p, .at = {view[MATRIX], view[FIRST_OUT], view[SECOND_OUT]}, .result = &result};
+  rows_parallel(range, &job, p->batch.n, 1, e->cost_ns);
   return result;
+}
+
+static status run_qr(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  return run_factorise(e, view, qr_range);
+}
+
+static status run_slogdet(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  return run_factorise(e, view, determinant_range);
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
@@ -155,9 +163,9 @@ static status expect_matrices(const tensor *t, const char *name, const tensor *s
 }
 
 /* (self, mode, Q, R); mode: 0 reduced, 1 complete, 2 R only. */
-status prepare_qr(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *q = a[2].tensor, *r = a[3].tensor;
-  const int64_t mode = a[1].integer;
+status prepare_qr(executor *e, const qr_args *a) {
+  const tensor *self = a->self, *q = a->q, *r = a->r;
+  const int64_t mode = a->mode;
   factorise_plan *p = PLAN(e, factorise_plan);
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | DTYPES_COMPLEX));
@@ -179,14 +187,14 @@ status prepare_qr(executor *e, const op_arg *a) {
   plan_stacks(p, (const tensor *const[]){self, q, r}, self->rank - 2);
   executor_cost(e, (uint64_t)(self->n + q->n + r->n) * dtype_bytes(self->dtype),
                 (uint64_t)self->n * (uint64_t)(least + p->k) * 4);
-  e->run = q->n || r->n ? run_factorise : move_run_nothing;
+  e->run = q->n || r->n ? run_qr : move_run_nothing;
   return ST_OK;
 }
 
 /* (self, signOut, logOut). Both outputs have the dtype of self; the logarithm may also have the corresponding real
  * dtype. */
-status prepare_slogdet(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *sign = a[1].tensor, *log = a[2].tensor;
+status prepare_slogdet(executor *e, const slogdet_args *a) {
+  const tensor *self = a->self, *sign = a->sign_out, *log = a->log_out;
   factorise_plan *p = PLAN(e, factorise_plan);
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE) | DTYPES_COMPLEX));
@@ -200,6 +208,6 @@ status prepare_slogdet(executor *e, const op_arg *a) {
   *p = (factorise_plan){.n = n, .complex = dtype_is_complex(self->dtype)};
   plan_stacks(p, (const tensor *const[]){self, sign, log}, self->rank - 2);
   executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype), (uint64_t)(self->n * n));
-  e->run = sign->n ? run_factorise : move_run_nothing;
+  e->run = sign->n ? run_slogdet : move_run_nothing;
   return ST_OK;
 }

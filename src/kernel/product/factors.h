@@ -20,7 +20,7 @@ static inline status factors_check_rank(const tensor *t, const char *name, int r
   return ST_OK;
 }
 
-/* Fails because arguments a_at and a_at + 1 do not fit each other; `what` says what was expected. */
+/* Fails because operands a_at and a_at + 1 do not fit each other; `what` says what was expected. */
 status factors_fail(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what);
 
 /* Describes the last two dimensions of t as matrices. A vector is one row (left factor) or one column (right factor).

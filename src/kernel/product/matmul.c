@@ -6,12 +6,10 @@
 #include "kernel/product/factors.h"
 #include "kernel/product/integer_product.h"
 
-/* Some schemas name the second factor differently, so its name is taken from the schema. */
 status factors_fail(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what) {
   char a_text[SHAPE_TEXT], b_text[SHAPE_TEXT];
-  return OP_FAIL("%s has shape %s and %s %s, expected %s", e->op->schema[a_at].name,
-                 shape_text(a->dims, a->rank, a_text), e->op->schema[a_at + 1].name,
-                 shape_text(b->dims, b->rank, b_text), what);
+  return OP_FAIL("%s has shape %s and %s %s, expected %s", e->operands[a_at].name, shape_text(a->dims, a->rank, a_text),
+                 e->operands[a_at + 1].name, shape_text(b->dims, b->rank, b_text), what);
 }
 
 void matrices_init(matrices *x, const tensor *t, bool left, int n_batch_dims) {
@@ -50,7 +48,7 @@ void factors_out_matrices(const tensor *out, bool has_rows, bool has_cols, produ
   x->col_stride = has_cols ? out->strides[d] * size : 0;
 }
 
-status prepare_matmul(executor *e, const op_arg *a) {
+status prepare_matmul(executor *e, const matmul_args *a) {
   static const struct {
     int8_t ranks[2]; /* -1: any */
     bool has_cube_math;
@@ -59,24 +57,25 @@ status prepare_matmul(executor *e, const op_arg *a) {
                [MATMUL_BATCH] = {{3, 3}, true},
                [MATMUL_MV] = {{2, 1}, true},
                [MATMUL_DOT] = {{1, 1}, false}};
-  const tensor *self = a[0].tensor, *mat2 = a[1].tensor, *out = a[2].tensor;
-  const char *const names[] = {e->op->schema[0].name, e->op->schema[1].name};
+  const tensor *self = a->self, *mat2 = a->mat2, *out = a->out;
+  const tensor *const factors[] = {self, mat2};
+  const char *const names[] = {"self", a->name.mat2};
   const bool integers = e->op->variant == MATMUL_DOT && dtype_is_integer(self->dtype);
   const uint64_t types = integers ? DTYPE_BIT(self->dtype) : DTYPES_FLOAT;
   product_plan *p = PLAN(e, product_plan);
-  *p = (product_plan){.alpha = 1, .view_a = 0, .view_b = 1, .view_out = 2};
+  *p = (product_plan){.alpha = 1, .view_a = MATMUL_SELF, .view_b = MATMUL_MAT2, .view_out = MATMUL_OUT};
   for (int i = 0; i < 2; ++i) {
     const int rank = forms[e->op->variant].ranks[i];
-    TRY(op_expect_dtype(a[i].tensor, names[i], types));
-    if (rank >= 0) TRY(factors_check_rank(a[i].tensor, names[i], rank));
-    EXPECT(a[i].tensor->rank >= 1 && a[i].tensor->rank <= 6, "%s has %d dimensions, expected 1 to 6", names[i],
-           a[i].tensor->rank);
+    TRY(op_expect_dtype(factors[i], names[i], types));
+    if (rank >= 0) TRY(factors_check_rank(factors[i], names[i], rank));
+    EXPECT(factors[i]->rank >= 1 && factors[i]->rank <= 6, "%s has %d dimensions, expected 1 to 6", names[i],
+           factors[i]->rank);
   }
   TRY(op_expect_dtype(out, "out", types));
   if (e->op->variant == MATMUL_MV || e->op->variant == MATMUL_DOT)
     EXPECT(mat2->dtype == self->dtype && out->dtype == self->dtype, "%s has dtype %s and out %s, expected self's %s",
            names[1], dtype_name(mat2->dtype), dtype_name(out->dtype), dtype_name(self->dtype));
-  if (forms[e->op->variant].has_cube_math) TRY(factors_check_cube_math(a[3].integer, 4));
+  if (forms[e->op->variant].has_cube_math) TRY(factors_check_cube_math(a->cube_math_type, 4));
   if (!factors_broadcast_batch(self, mat2, p)) return factors_fail(e, 0, self, mat2, "batch dimensions that broadcast");
   matrices_init(&p->a, self, true, p->n_batch_dims);
   matrices_init(&p->b, mat2, false, p->n_batch_dims);

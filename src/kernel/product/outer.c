@@ -17,14 +17,14 @@ static view outer_row(const tensor *t) {
   return (view){.rank = 2, .dtype = v.dtype, .dims = {1, v.dims[0]}, .strides = {0, v.strides[0]}};
 }
 
-/* Checks both vectors and out. *common: the dtype to compute in. */
+/* Checks both vectors, which are the operands from `at` on, and out. *common: the dtype to compute in. */
 static status check_outer(const executor *e, const tensor *first, const tensor *second, int at, const tensor *out,
                           const char *out_name, uint64_t allowed, int *common) {
-  TRY(op_expect_dtype(first, e->op->schema[at].name, allowed));
-  TRY(op_expect_dtype(second, e->op->schema[at + 1].name, allowed));
+  TRY(op_expect_dtype(first, e->operands[at].name, allowed));
+  TRY(op_expect_dtype(second, e->operands[at + 1].name, allowed));
   TRY(op_expect_dtype(out, out_name, allowed));
-  TRY(factors_check_rank(first, e->op->schema[at].name, 1));
-  TRY(factors_check_rank(second, e->op->schema[at + 1].name, 1));
+  TRY(factors_check_rank(first, e->operands[at].name, 1));
+  TRY(factors_check_rank(second, e->operands[at + 1].name, 1));
   const int64_t dims[] = {first->dims[0], second->dims[0]};
   *common = dtype_promote(first->dtype, second->dtype);
   return op_expect_shape(out, out_name, dims, 2);
@@ -55,7 +55,7 @@ static compute_value outer_value(const scalar *s, compute_type compute) {
 
 static status run_ger(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
-  void *const at[] = {view[2], view[0], view[1]};
+  void *const at[] = {view[GER_OUT], view[GER_SELF], view[GER_VEC2]};
   elementwise_run(PLAN(e, elementwise_plan), at, e->cost_ns);
   return ST_OK;
 }
@@ -68,34 +68,36 @@ static tensor outer_matrix(const tensor *vector, int dim) {
   return t;
 }
 
-static status ger_complex(executor *e, const op_arg *a) {
-  const tensor column = outer_matrix(a[0].tensor, 0), row = outer_matrix(a[1].tensor, 1);
-  const elementwise_call c = {.out = a[2].tensor, .in = {&column, &row}, .n_inputs = 2, .operand = {2, 0, 1}};
+static status ger_complex(executor *e, const ger_args *a) {
+  const tensor column = outer_matrix(a->self, 0), row = outer_matrix(a->vec2, 1);
+  const elementwise_call c = {
+      .out = a->out, .in = {&column, &row}, .n_inputs = 2, .operand = {GER_OUT, GER_SELF, GER_VEC2}};
   return complex_prepare(e, EW_mul, &c);
 }
 
-status prepare_ger(executor *e, const op_arg *a) {
+status prepare_ger(executor *e, const ger_args *a) {
   int common;
-  TRY(check_outer(e, a[0].tensor, a[1].tensor, 0, a[2].tensor, "out", DTYPES_REAL | DTYPES_COMPLEX, &common));
-  TRY(expect_cast(common, a[2].tensor, "out"));
-  if (dtype_is_complex(a[2].tensor->dtype)) return ger_complex(e, a);
-  const view out = view_of(a[2].tensor), column = outer_column(a[0].tensor), row = outer_row(a[1].tensor);
+  TRY(check_outer(e, a->self, a->vec2, GER_SELF, a->out, "out", DTYPES_REAL | DTYPES_COMPLEX, &common));
+  TRY(expect_cast(common, a->out, "out"));
+  if (dtype_is_complex(a->out->dtype)) return ger_complex(e, a);
+  const view out = view_of(a->out), column = outer_column(a->self), row = outer_row(a->vec2);
   elementwise_plan *p = PLAN(e, elementwise_plan);
   elementwise_plan_init(p, EW_mul, compute_type_of(common), &out, (const view *const[]){&column, &row}, 2);
   wrap_to(p, common);
-  executor_cost(e, (uint64_t)a[2].tensor->n * dtype_bytes(out.dtype), 0);
+  executor_cost(e, (uint64_t)a->out->n * dtype_bytes(out.dtype), 0);
   e->run = run_ger;
   return ST_OK;
 }
 
 /* ---- Addr: floats by a GEMM of depth 1, which rounds once; integers, which wrap, by two steps in place ----------- */
 
-static status addr_floats(executor *e, const op_arg *a, const tensor *out, double beta, double alpha) {
-  const tensor *self = a[0].tensor;
+static status addr_floats(executor *e, const addr_args *a, const tensor *out, double beta, double alpha) {
+  const tensor *self = a->self;
   product_plan *p = PLAN(e, product_plan);
-  *p = (product_plan){.alpha = alpha, .beta = beta, .has_self = true, .view_self = 0, .view_a = 1, .view_b = 2};
-  p->view_out = out == self ? 0 : 3;
-  const view first = view_of(a[1].tensor), second = view_of(a[2].tensor), s = view_of(self);
+  *p = (product_plan){.alpha = alpha, .beta = beta, .has_self = true};
+  p->view_self = ADDR_SELF, p->view_a = ADDR_VEC1, p->view_b = ADDR_VEC2;
+  p->view_out = a->out ? ADDR_OUT : ADDR_SELF;
+  const view first = view_of(a->vec1), second = view_of(a->vec2), s = view_of(self);
   p->a = (matrices){.dtype = first.dtype, .rows = first.dims[0], .cols = 1, .row_stride = first.strides[0]};
   p->b = (matrices){.dtype = second.dtype, .rows = 1, .cols = second.dims[0], .col_stride = second.strides[0]};
   p->self = (matrices){.dtype = s.dtype, .rows = p->a.rows, .cols = p->b.cols};
@@ -109,20 +111,19 @@ static status addr_floats(executor *e, const op_arg *a, const tensor *out, doubl
 static status run_addr(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const elementwise_plan *steps = e->heap; /* out = beta * self, then out += alpha * vec1 * vec2 */
-  void *const out = view[e->n_operands == 4 ? 3 : 0];
-  elementwise_run(&steps[0], (void *const[]){out, view[0]}, e->cost_ns);
-  elementwise_run(&steps[1], (void *const[]){out, out, view[1], view[2]}, e->cost_ns);
+  void *const out = view[e->n_operands > ADDR_OUT ? ADDR_OUT : ADDR_SELF];
+  elementwise_run(&steps[0], (void *const[]){out, view[ADDR_SELF]}, e->cost_ns);
+  elementwise_run(&steps[1], (void *const[]){out, out, view[ADDR_VEC1], view[ADDR_VEC2]}, e->cost_ns);
   return ST_OK;
 }
 
-static status addr_integers(executor *e, const op_arg *a, const tensor *out, int common, const scalar *beta,
+static status addr_integers(executor *e, const addr_args *a, const tensor *out, int common, const scalar *beta,
                             const scalar *alpha) {
   elementwise_plan *steps = malloc(2 * sizeof *steps);
   if (!steps) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of an outer product");
   e->heap = steps;
   const compute_type compute = compute_type_of(common);
-  const view o = view_of(out), s = view_of(a[0].tensor), column = outer_column(a[1].tensor),
-             row = outer_row(a[2].tensor);
+  const view o = view_of(out), s = view_of(a->self), column = outer_column(a->vec1), row = outer_row(a->vec2);
   elementwise_plan_init(&steps[0], EW_muls, compute, &o, (const view *const[]){&s}, 1);
   elementwise_plan_init(&steps[1], EW_addcmul, compute, &o, (const view *const[]){&o, &column, &row}, 3);
   steps[0].parameter[0] = outer_value(beta, compute);
@@ -133,14 +134,21 @@ static status addr_integers(executor *e, const op_arg *a, const tensor *out, int
   return ST_OK;
 }
 
-/* self, vec1, vec2, beta?, alpha?, [out] */
-status prepare_addr(executor *e, const op_arg *a) {
-  const bool in_place = e->op->n_args == 5;
-  const tensor *self = a[0].tensor, *out = in_place ? self : a[5].tensor;
-  const char *self_name = e->op->schema[0].name, *out_name = in_place ? self_name : "out";
-  const scalar *beta = a[3].scalar, *alpha = a[4].scalar;
+static status addr_expect_factor(const scalar *s, const char *name, int common) {
+  if (!s) return ST_OK;
+  const dtype_class class = dtype_class_of(s->dtype);
+  EXPECT(class <= (dtype_class_of(common) == CLASS_FLOAT ? CLASS_FLOAT : CLASS_INTEGER) &&
+             (class != CLASS_BOOL || common == ACL_BOOL),
+         "%s has dtype %s, expected one that fits the tensors' %s", name, dtype_name(s->dtype), dtype_name(common));
+  return ST_OK;
+}
+
+status prepare_addr(executor *e, const addr_args *a) {
+  const tensor *self = a->self, *out = a->out ? a->out : self;
+  const char *self_name = a->name.self, *out_name = a->out ? "out" : self_name;
+  const scalar *beta = a->beta, *alpha = a->alpha;
   int common;
-  TRY(check_outer(e, a[1].tensor, a[2].tensor, 1, out, out_name, DTYPES_REAL, &common));
+  TRY(check_outer(e, a->vec1, a->vec2, ADDR_VEC1, out, out_name, DTYPES_REAL, &common));
   TRY(op_expect_dtype(self, self_name, DTYPES_REAL));
   bool fits = self->rank <= 2;
   for (int d = 0; fits && d < self->rank; ++d)
@@ -150,14 +158,8 @@ status prepare_addr(executor *e, const op_arg *a) {
          shape_text(out->dims, 2, expected));
   common = dtype_promote(common, self->dtype);
   TRY(expect_cast(common, out, out_name));
-  for (int i = 3; i < 5; ++i) {
-    if (!a[i].scalar) continue;
-    const dtype_class class = dtype_class_of(a[i].scalar->dtype);
-    EXPECT(class <= (dtype_class_of(common) == CLASS_FLOAT ? CLASS_FLOAT : CLASS_INTEGER) &&
-               (class != CLASS_BOOL || common == ACL_BOOL),
-           "%s has dtype %s, expected one that fits the tensors' %s", e->op->schema[i].name,
-           dtype_name(a[i].scalar->dtype), dtype_name(common));
-  }
+  TRY(addr_expect_factor(beta, "betaOptional", common));
+  TRY(addr_expect_factor(alpha, "alphaOptional", common));
   if (dtype_class_of(common) == CLASS_FLOAT && dtype_class_of(self->dtype) == CLASS_FLOAT)
     return addr_floats(e, a, out, beta ? scalar_real(beta) : 1, alpha ? scalar_real(alpha) : 1);
   return addr_integers(e, a, out, common, beta, alpha);

@@ -72,7 +72,13 @@ static status solve_run_nothing(const executor *e, void *const *view, void *scra
 
 /* ---- TriangularSolve --------------------------------------------------------------------------------------------- */
 
-enum { SELF, A, X_OUT, M_OUT };
+/* Stacks: the operands. */
+enum {
+  SELF = TRIANGULAR_SOLVE_SELF,
+  A = TRIANGULAR_SOLVE_A,
+  X_OUT = TRIANGULAR_SOLVE_X_OUT,
+  M_OUT = TRIANGULAR_SOLVE_M_OUT
+};
 
 /* Copies the real or imaginary components of A (at `offset`) to mOut, if given, and its triangle, padded with zeros, to
  * a. */
@@ -148,16 +154,16 @@ static status expect_stack(const solve_plan *p, const tensor *t, const char *nam
 
 static const uint64_t solvable = DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE);
 
-status prepare_triangular_solve(executor *e, const op_arg *a) {
-  static const int argument[] = {[SELF] = 0, [A] = 1, [X_OUT] = 5, [M_OUT] = 6};
-  const tensor *self = a[0].tensor, *matrix = a[1].tensor;
+status prepare_triangular_solve(executor *e, const triangular_solve_args *a) {
+  const tensor *self = a->self, *matrix = a->a;
   solve_plan *p = PLAN(e, solve_plan);
-  *p = (solve_plan){.upper = a[2].boolean};
+  *p = (solve_plan){.upper = a->upper};
   char is[SHAPE_TEXT], other[SHAPE_TEXT];
-  const int n_stacks = a[6].tensor ? 4 : 3;
+  const tensor *const stacks[MOST_STACKS] = {self, matrix, a->x_out, a->m_out};
+  const int n_stacks = a->m_out ? 4 : 3;
   for (int i = 0; i < n_stacks; ++i) {
-    const tensor *t = a[argument[i]].tensor;
-    const char *name = e->op->schema[argument[i]].name;
+    const tensor *t = stacks[i];
+    const char *name = e->operands[i].name;
     TRY(op_expect_dtype(t, name, solvable | DTYPES_COMPLEX));
     EXPECT(t->dtype == self->dtype, "%s has dtype %s, expected self's %s", name, dtype_name(t->dtype),
            dtype_name(self->dtype));
@@ -169,20 +175,20 @@ status prepare_triangular_solve(executor *e, const op_arg *a) {
   EXPECT(self->dims[self->rank - 2] == n && broadcast_stacks(self, matrix, p),
          "self has shape %s and A %s, expected as many rows, and the dimensions before to broadcast",
          shape_text(self->dims, self->rank, is), shape_text(matrix->dims, matrix->rank, other));
-  TRY(expect_stack(p, a[5].tensor, "xOut", n, cols));
-  if (a[6].tensor) TRY(expect_stack(p, a[6].tensor, "mOut", n, n));
-  EXPECT(!a[4].boolean || self->dtype == ACL_FLOAT, "self has dtype %s, expected FLOAT where unitriangular is true",
+  TRY(expect_stack(p, a->x_out, "xOut", n, cols));
+  if (a->m_out) TRY(expect_stack(p, a->m_out, "mOut", n, n));
+  EXPECT(!a->unitriangular || self->dtype == ACL_FLOAT, "self has dtype %s, expected FLOAT where unitriangular is true",
          dtype_name(self->dtype));
   for (int i = 0; i < n_stacks; ++i) {
-    matrices_init(&p->stack[i], a[argument[i]].tensor, true, p->n_batch_dims);
+    matrices_init(&p->stack[i], stacks[i], true, p->n_batch_dims);
     p->stack[i].dtype = dtype_part(self->dtype);
   }
-  p->form =
-      (triangular_form){.n = n, .backwards = p->upper != a[3].boolean, .transpose = a[3].boolean, .unit = a[4].boolean};
+  p->form = (triangular_form){
+      .n = n, .backwards = p->upper != a->transpose, .transpose = a->transpose, .unit = a->unitriangular};
   p->compute = self->dtype == ACL_FLOAT ? COMPUTE_F32 : COMPUTE_F64;
   p->imaginary = dtype_part_bytes(self->dtype);
   const uint64_t work = (uint64_t)p->n_batches * (uint64_t)(n * n) * (uint64_t)(cols + 4);
-  executor_cost(e, (uint64_t)(a[5].tensor->n + p->n_batches * n * n) * 2 * dtype_bytes(self->dtype),
+  executor_cost(e, (uint64_t)(a->x_out->n + p->n_batches * n * n) * 2 * dtype_bytes(self->dtype),
                 p->imaginary ? 4 * work : work);
   e->run = p->n_batches && n ? run_solve : solve_run_nothing;
   return ST_OK;
@@ -213,8 +219,8 @@ static status run_inverse(const executor *e, void *const *view, void *scratch) {
   return run_parallel(e, view, inverse_range);
 }
 
-status prepare_inverse(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[1].tensor;
+status prepare_inverse(executor *e, const inverse_args *a) {
+  const tensor *self = a->self, *out = a->out;
   solve_plan *p = PLAN(e, solve_plan);
   *p = (solve_plan){.n_batches = 1};
   char is[SHAPE_TEXT];

@@ -9,12 +9,10 @@
 
 #include "kernel/engine/rows.h"
 #include "kernel/engine/scratch.h"
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "kernel/product/factorise.h"
 #include "kernel/product/product.h"
-
-enum { X, SIGMA, U, V, TENSORS };
 
 typedef struct {
   int64_t m, n, k; /* sizes of the tall matrix, m >= n; k: columns of q, 0 without vectors */
@@ -140,14 +138,14 @@ static void svd_range(const void *arg, int64_t begin, int64_t end) {
     return;
   }
   for (; begin < end; ++begin) {
-    const double scale = load_scaled(p, &s, (const char *)j->view[X] + begin * p->m * p->n * p->bytes);
+    const double scale = load_scaled(p, &s, (const char *)j->view[GRAPH_SVD_X] + begin * p->m * p->n * p->bytes);
     factorise->qr[0](p->m, p->n, p->k, s.a, s.q, s.room);
     find_values(p, &s);
     for (int64_t i = 0; i < p->n; ++i) s.moved[i] = s.sigma[s.order[i]] * scale;
-    p->store((char *)j->view[SIGMA] + begin * p->n * p->bytes, p->bytes, s.moved, p->n);
+    p->store((char *)j->view[GRAPH_SVD_SIGMA] + begin * p->n * p->bytes, p->bytes, s.moved, p->n);
     if (!p->k) continue;
-    store_left(p, &s, (char *)j->view[p->turned ? V : U] + begin * p->m * p->k * p->bytes);
-    store_right(p, &s, (char *)j->view[p->turned ? U : V] + begin * p->n * p->n * p->bytes);
+    store_left(p, &s, (char *)j->view[p->turned ? GRAPH_SVD_V : GRAPH_SVD_U] + begin * p->m * p->k * p->bytes);
+    store_right(p, &s, (char *)j->view[p->turned ? GRAPH_SVD_U : GRAPH_SVD_V] + begin * p->n * p->n * p->bytes);
   }
 }
 
@@ -160,21 +158,20 @@ static status run_svd(const executor *e, void *const *view, void *scratch) {
   return result;
 }
 
-static status expect_output(const executor *e, const op_arg *a, int output, const int64_t *last, int n_last) {
-  const tensor *x = a[X].tensor;
+static status expect_output(const tensor *x, const tensor *out, const char *name, const int64_t *last, int n_last) {
   int64_t dims[MAX_RANK];
   const int n_batch = x->rank - 2;
   for (int d = 0; d < n_batch; ++d) dims[d] = x->dims[d];
   for (int d = 0; d < n_last; ++d) dims[n_batch + d] = last[d];
-  TRY(op_expect_dtype(a[output].tensor, e->op->schema[output].name, DTYPE_BIT(x->dtype)));
-  return op_expect_shape(a[output].tensor, e->op->schema[output].name, dims, n_batch + n_last);
+  TRY(op_expect_dtype(out, name, DTYPE_BIT(x->dtype)));
+  return op_expect_shape(out, name, dims, n_batch + n_last);
 }
 
-/* x, sigma, u, v, compute_uv, full_matrices. Without vectors, u and v stay unchanged. Operands of operators called by
+/* Without vectors, u and v stay unchanged. Operands of operators called by
  * name are contiguous. */
-status prepare_graph_svd(executor *e, const op_arg *a) {
-  const tensor *x = a[X].tensor;
-  const bool vectors = a[TENSORS].boolean, full = a[TENSORS + 1].boolean;
+status prepare_graph_svd(executor *e, const graph_svd_args *a) {
+  const tensor *x = a->x;
+  const bool vectors = a->compute_uv, full = a->full_matrices;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, "x", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE)));
   EXPECT(x->rank >= 2, "x has shape %s, expected 2 or more dimensions", shape_text(x->dims, x->rank, text));
@@ -190,11 +187,11 @@ status prepare_graph_svd(executor *e, const op_arg *a) {
                   .turned = turned};
   p->k = !vectors ? 0 : full ? p->m : p->n;
   for (int d = 0; d < x->rank - 2; ++d) p->n_matrices *= x->dims[d];
-  TRY(expect_output(e, a, SIGMA, &p->n, 1));
+  TRY(expect_output(x, a->sigma, "sigma", &p->n, 1));
   if (vectors) {
     const int64_t of_u[] = {rows, full ? rows : p->n}, of_v[] = {columns, full ? columns : p->n};
-    TRY(expect_output(e, a, U, of_u, 2));
-    TRY(expect_output(e, a, V, of_v, 2));
+    TRY(expect_output(x, a->u, "u", of_u, 2));
+    TRY(expect_output(x, a->v, "v", of_v, 2));
   }
   executor_cost(e, (uint64_t)x->n * 3 * (uint64_t)p->bytes,
                 (uint64_t)(p->n_matrices * p->n * p->n) * (uint64_t)p->m * 64);

@@ -9,8 +9,6 @@
 #include "kernel/families.h"
 #include "kernel/product/factors.h"
 
-enum { X, WEIGHT, SCALE, OFFSET, QUANT_SCALE, QUANT_OFFSET, BIAS, GROUP_SIZE, Y, N_VIEWS = 8 };
-
 /* Layout of scale or offset: strides in bytes from group to group and from column to column. */
 typedef struct {
   int dtype;
@@ -51,8 +49,8 @@ static void weight_quant_fetch(const product_part *p, float *to, int64_t row, in
       if (l == 0 || row + l == next) {
         const int64_t g = (row + l) / q->group;
         next = (g + 1) * q->group;
-        load_parameters(&q->scale, p->view[SCALE], g, 1, col + j, &scale);
-        if (q->has_offset) load_parameters(&q->offset, p->view[OFFSET], g, 1, col + j, &offset);
+        load_parameters(&q->scale, p->view[WEIGHT_QUANT_ANTIQUANT_SCALE], g, 1, col + j, &scale);
+        if (q->has_offset) load_parameters(&q->offset, p->view[WEIGHT_QUANT_ANTIQUANT_OFFSET], g, 1, col + j, &offset);
       }
       to[l * cols + j] = (weight_at(q, p->b, row + l, col + j) + offset) * scale;
     }
@@ -104,8 +102,9 @@ static status run_few_rows(const product_part *p) {
   for (int64_t col = p->col, n; col < end; col += n) {
     n = i64_min(CHUNK, end - col);
     for (int64_t j = col; j < col + n; ++j) {
-      load_parameters(&q->scale, p->view[SCALE], 0, q->n_groups, j, s.scale);
-      if (q->has_offset) load_parameters(&q->offset, p->view[OFFSET], 0, q->n_groups, j, s.offset);
+      load_parameters(&q->scale, p->view[WEIGHT_QUANT_ANTIQUANT_SCALE], 0, q->n_groups, j, s.scale);
+      if (q->has_offset)
+        load_parameters(&q->offset, p->view[WEIGHT_QUANT_ANTIQUANT_OFFSET], 0, q->n_groups, j, s.offset);
       const int64_t at = j * q->col_stride;
       few_rows->quantised[q->is_int4]((int)p->rows, p->plan->a.cols, q->group, s.x, s.x_pitch,
                                       p->b + (q->is_int4 ? at / 2 : at), s.scale, q->has_offset ? s.offset : NULL,
@@ -154,7 +153,7 @@ static status check_bias(const tensor *bias, int64_t n, product_plan *p) {
          (intmax_t)n);
   p->has_self = true;
   p->beta = 1;
-  p->view_self = BIAS;
+  p->view_self = WEIGHT_QUANT_BIAS;
   p->self = (matrices){.dtype = bias->dtype, .rows = p->a.rows, .cols = n};
   p->self.col_stride = view_of(bias).strides[bias->rank - 1];
   return ST_OK;
@@ -162,7 +161,7 @@ static status check_bias(const tensor *bias, int64_t n, product_plan *p) {
 
 /* With two elements to a byte, sets the weight's offset and extent in the executor's operand. */
 static status int4_operand(executor *e, const tensor *t, weight_quant *q) {
-  operand *o = &e->operands[WEIGHT];
+  operand *o = &e->operands[WEIGHT_QUANT_WEIGHT];
   int64_t last = 0;
   for (int d = 0; d < 2; ++d) last += (t->dims[d] - 1) * t->strides[d];
   q->first_half = (int)(t->offset & 1);
@@ -189,25 +188,25 @@ static status int4_of_words(const tensor *words, const tensor *x, tensor *t) {
   return ST_OK;
 }
 
-static status weight_quant_check_shapes(const op_arg *a, const tensor *weight, int64_t *group) {
-  const tensor *x = a[X].tensor;
+static status weight_quant_check_shapes(const weight_quant_args *a, const tensor *weight, int64_t *group) {
+  const tensor *x = a->x;
   char is[SHAPE_TEXT], other[SHAPE_TEXT];
   EXPECT(x->dims[1] == weight->dims[0], "weight has shape %s and x %s, expected as many rows as x has columns",
          shape_text(weight->dims, 2, is), shape_text(x->dims, 2, other));
-  const int64_t dims[] = {x->dims[0], weight->dims[1]}, size = a[GROUP_SIZE].integer;
+  const int64_t dims[] = {x->dims[0], weight->dims[1]}, size = a->antiquant_group_size;
   EXPECT(x->n > 0 && weight->n > 0, "x has shape %s and weight %s, expected elements in both",
          shape_text(x->dims, 2, is), shape_text(weight->dims, 2, other));
   EXPECT(size >= 0 && size % GROUP_GRAIN == 0 && size < x->dims[1],
          "antiquantGroupSize is %jd, expected 0 or a multiple of 32 less than x's columns, %jd", (intmax_t)size,
          (intmax_t)x->dims[1]);
-  const tensor *scale = a[SCALE].tensor, *offset = a[OFFSET].tensor;
+  const tensor *scale = a->antiquant_scale, *offset = a->antiquant_offset;
   if (offset) TRY(op_expect_shape(offset, "antiquantOffsetOptional", scale->dims, scale->rank));
   *group = size ? size : x->dims[1];
-  return op_expect_shape(a[Y].tensor, "y", dims, 2);
+  return op_expect_shape(a->y, "y", dims, 2);
 }
 
-status prepare_weight_quant(executor *e, const op_arg *a) {
-  const tensor *x = a[X].tensor, *weight = a[WEIGHT].tensor, *y = a[Y].tensor;
+status prepare_weight_quant(executor *e, const weight_quant_args *a) {
+  const tensor *x = a->x, *weight = a->weight, *y = a->y;
   tensor unpacked;
   product_plan *p = PLAN(e, product_plan);
   weight_quant *q = e->heap = malloc(sizeof *q);
@@ -216,30 +215,30 @@ status prepare_weight_quant(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(x, "x", halves | DTYPE_BIT(ACL_FLOAT)));
   TRY(op_expect_dtype(weight, "weight", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT4) | DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_dtype(y, "y", halves | DTYPE_BIT(ACL_FLOAT)));
-  TRY(check_absent(a[QUANT_SCALE].tensor, "quantScaleOptional"));
-  TRY(check_absent(a[QUANT_OFFSET].tensor, "quantOffsetOptional"));
+  TRY(check_absent(a->quant_scale, "quantScaleOptional"));
+  TRY(check_absent(a->quant_offset, "quantOffsetOptional"));
   TRY(factors_check_rank(x, "x", 2));
   TRY(factors_check_rank(weight, "weight", 2));
   if (weight->dtype == ACL_INT32) {
     TRY(int4_of_words(weight, x, &unpacked));
     weight = &unpacked;
   }
-  *q = (weight_quant){.is_int4 = weight->dtype == ACL_INT4, .has_offset = a[OFFSET].tensor != NULL};
+  *q = (weight_quant){.is_int4 = weight->dtype == ACL_INT4, .has_offset = a->antiquant_offset != NULL};
   TRY(weight_quant_check_shapes(a, weight, &q->group));
   const int64_t k = x->dims[1], n = weight->dims[1];
   q->n_groups = (k + q->group - 1) / q->group;
   q->row_stride = weight->strides[0], q->col_stride = weight->strides[1];
-  TRY(check_parameter(a[SCALE].tensor, "antiquantScale", q->n_groups, n, &q->scale));
-  if (q->has_offset) TRY(check_parameter(a[OFFSET].tensor, "antiquantOffsetOptional", q->n_groups, n, &q->offset));
+  TRY(check_parameter(a->antiquant_scale, "antiquantScale", q->n_groups, n, &q->scale));
+  if (q->has_offset) TRY(check_parameter(a->antiquant_offset, "antiquantOffsetOptional", q->n_groups, n, &q->offset));
   if (q->is_int4) TRY(int4_operand(e, weight, q));
   const view vx = view_of(x), vy = view_of(y);
-  *p = (product_plan){.alpha = 1, .view_a = X, .view_b = WEIGHT, .view_out = N_VIEWS - 1};
+  *p = (product_plan){.alpha = 1, .view_a = WEIGHT_QUANT_X, .view_b = WEIGHT_QUANT_WEIGHT, .view_out = WEIGHT_QUANT_Y};
   p->a = (matrices){.dtype = x->dtype, .rows = x->dims[0], .cols = k, .row_stride = vx.strides[0]};
   p->a.col_stride = vx.strides[1];
   p->b = (matrices){.dtype = ACL_INT8, .rows = k, .cols = n};
   p->out = (matrices){.dtype = y->dtype, .rows = x->dims[0], .cols = n, .row_stride = vy.strides[0]};
   p->out.col_stride = vy.strides[1];
-  if (a[BIAS].tensor) TRY(check_bias(a[BIAS].tensor, n, p));
+  if (a->bias) TRY(check_bias(a->bias, n, p));
   const bool dense = q->row_stride == 1 && (!q->is_int4 || (!q->first_half && q->col_stride % 2 == 0));
   p->made_b = dense ? &by_either : &by_blocks;
   product_plan_finish(e);

@@ -101,10 +101,10 @@ static status quant_broadcast_parameter(const tensor *t, const char *name, const
 
 /* ---- to integers ------------------------------------------------------------------------------------------------- */
 
-/* (x, scales, zeroPoints, dtype, axis, out): out = round(x / scale + zero point). */
-status prepare_quantize(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *scales = a[1].tensor, *zero_points = a[2].tensor, *out = a[5].tensor;
-  const int64_t to = a[3].integer;
+/* out = round(x / scale + zero point). */
+status prepare_quantize(executor *e, const quantize_args *a) {
+  const tensor *x = a->x, *scales = a->scales, *zero_points = a->zero_points, *out = a->out;
+  const int64_t to = a->dtype;
   int axis = 0;
   TRY(op_expect_dtype(x, "x", DTYPES_X));
   TRY(op_expect_dtype(scales, "scales", x->dtype == ACL_FLOAT ? DTYPES_X : DTYPE_BIT(x->dtype)));
@@ -113,9 +113,9 @@ status prepare_quantize(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(to)));
   TRY(op_expect_shape(out, "out", x->dims, x->rank));
   TRY(factors_check_rank(scales, "scales", 1));
-  if (scales->n != 1) TRY(op_expect_dim(a[4].integer, "axis", x->rank, &axis));
-  part parts[] = {part_of_tensor(out, 3), part_of_tensor(x, 0), part_of_tensor(scales, 1),
-                  part_of_tensor(zero_points, 2)};
+  if (scales->n != 1) TRY(op_expect_dim(a->axis, "axis", x->rank, &axis));
+  part parts[] = {part_of_tensor(out, QUANTIZE_OUT), part_of_tensor(x, QUANTIZE_X),
+                  part_of_tensor(scales, QUANTIZE_SCALES), part_of_tensor(zero_points, QUANTIZE_ZERO_POINTS)};
   TRY(quant_broadcast_parameter(scales, "scales", x, axis, &parts[2].v));
   if (zero_points) {
     TRY(op_expect_dtype(zero_points, "zeroPoints",
@@ -140,28 +140,28 @@ static status rounding_of(const char *name, float *rounding) {
   return OP_FAIL("roundMode is \"%.32s\", expected \"round\", \"ceil\", \"floor\" or \"trunc\"", given);
 }
 
-/* (x, scale, offset, sqrtMode, roundMode, dstType, [axis,] y): y = x * scale + offset, rounded;
- * sqrtMode multiplies by scale twice. */
-status prepare_ascend_quant(executor *e, const op_arg *a) {
+/* y = x * scale + offset, rounded; sqrtMode multiplies by scale twice. */
+status prepare_ascend_quant(executor *e, const ascend_quant_args *a) {
   const bool has_axis = e->op->variant == ASCEND_QUANT_AXIS;
-  const tensor *x = a[0].tensor, *scale = a[1].tensor, *offset = a[2].tensor, *y = a[has_axis ? 7 : 6].tensor;
-  const int64_t to = a[5].integer;
+  const tensor *x = a->x, *scale = a->scale, *offset = a->offset, *y = a->y;
+  const int64_t to = a->dst_type;
   float rounding = 0;
   int axis = x->rank - 1;
   TRY(op_expect_dtype(x, "x", DTYPES_X));
   EXPECT(x->rank > 0, "x has no dimension, expected 1 or more");
   TRY(op_expect_dtype(scale, "scale", x->dtype == ACL_FLOAT ? DTYPES_X : DTYPE_BIT(x->dtype)));
-  TRY(rounding_of(a[4].string, &rounding));
+  TRY(rounding_of(a->round_mode, &rounding));
   EXPECT(to == ACL_INT8 || to == ACL_INT32 || to == ACL_INT4,
          "dstType is %jd, expected 2 (INT8), 3 (INT32, eight int4 each) or 29 (INT4)", (intmax_t)to);
   TRY(op_expect_dtype(y, "y", DTYPE_BIT(to)));
   if (has_axis) {
-    TRY(op_expect_dim(a[6].integer, "axis", x->rank, &axis));
-    EXPECT(axis >= x->rank - 2, "axis is %jd, expected one of the last two dimensions", (intmax_t)a[6].integer);
+    TRY(op_expect_dim(a->axis, "axis", x->rank, &axis));
+    EXPECT(axis >= x->rank - 2, "axis is %jd, expected one of the last two dimensions", (intmax_t)a->axis);
   }
-  const int y_operand = e->n_operands - 1;
-  part parts[] = {
-      {.operand = (int8_t)y_operand}, part_of_tensor(x, 0), part_of_tensor(scale, 1), part_of_tensor(offset, 2)};
+  part parts[] = {{.operand = (int8_t)ASCEND_QUANT_Y},
+                  part_of_tensor(x, ASCEND_QUANT_X),
+                  part_of_tensor(scale, ASCEND_QUANT_SCALE),
+                  part_of_tensor(offset, ASCEND_QUANT_OFFSET)};
   TRY(quant_broadcast_parameter(scale, "scale", x, axis, &parts[2].v));
   if (offset) {
     TRY(op_expect_dtype(offset, "offset", DTYPE_BIT(scale->dtype)));
@@ -172,60 +172,59 @@ status prepare_ascend_quant(executor *e, const op_arg *a) {
     TRY(op_expect_shape(y, "y", x->dims, x->rank));
     parts[0].v = view_of(y);
   } else {
-    TRY(nibbles_operand(e, y_operand, y, "y", x->dims, x->rank));
-    parts[0] = int4_part(e, y_operand, x->dims, x->rank);
+    TRY(nibbles_operand(e, ASCEND_QUANT_Y, y, "y", x->dims, x->rank));
+    parts[0] = int4_part(e, ASCEND_QUANT_Y, x->dims, x->rank);
   }
   plan_affine(e, EW_scale_round, COMPUTE_F32, parts, 3);
   affine_plan *p = PLAN(e, affine_plan);
   p->plan.parameter[0].f32 = rounding;
-  p->plan.parameter[1].f32 = a[3].boolean;
+  p->plan.parameter[1].f32 = a->sqrt_mode;
   p->packed = to == ACL_INT8 ? NOT_PACKED : 0;
   return ST_OK;
 }
 
 /* ---- from integers ----------------------------------------------------------------------------------------------- */
 
-/* (x, scale, offset, dstType, sqrtMode, y): y = (x + offset) * scale; sqrtMode multiplies by scale twice. */
-status prepare_anti_quant(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *scale = a[1].tensor, *offset = a[2].tensor, *y = a[5].tensor;
-  const int64_t to = a[3].integer;
+/* y = (x + offset) * scale; sqrtMode multiplies by scale twice. */
+status prepare_anti_quant(executor *e, const anti_quant_args *a) {
+  const tensor *x = a->x, *scale = a->scale, *offset = a->offset, *y = a->y;
+  const int64_t to = a->dst_type;
   const bool packed = x->dtype != ACL_INT8;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, "x", DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
   TRY(op_expect_dtype(scale, "scale", DTYPES_X));
   EXPECT(to == ACL_FLOAT16 || to == ACL_BF16, "dstType is %jd, expected 1 (FLOAT16) or 27 (BF16)", (intmax_t)to);
   TRY(op_expect_dtype(y, "y", DTYPE_BIT(to)));
-  const int y_operand = e->n_operands - 1;
   if (packed)
-    TRY(nibbles_operand(e, 0, x, "x", y->dims, y->rank));
+    TRY(nibbles_operand(e, ANTI_QUANT_X, x, "x", y->dims, y->rank));
   else
     TRY(op_expect_shape(y, "y", x->dims, x->rank));
   const int axis = y->rank - 1;
   const int64_t n = y->rank ? y->dims[axis] : 1;
   EXPECT(scale->rank == 1 && (scale->n == 1 || scale->n == n), "scale has shape %s, expected [1] or [%jd]",
          shape_text(scale->dims, scale->rank, text), (intmax_t)n);
-  part parts[] = {part_of_tensor(y, y_operand), part_of_tensor(x, 0), part_of_tensor(scale, 1),
-                  part_of_tensor(offset, 2)};
+  part parts[] = {part_of_tensor(y, ANTI_QUANT_Y), part_of_tensor(x, ANTI_QUANT_X),
+                  part_of_tensor(scale, ANTI_QUANT_SCALE), part_of_tensor(offset, ANTI_QUANT_OFFSET)};
   TRY(quant_broadcast_parameter(scale, "scale", y, axis, &parts[2].v));
   if (offset) {
     TRY(op_expect_dtype(offset, "offset", DTYPE_BIT(scale->dtype)));
     TRY(op_expect_shape(offset, "offset", scale->dims, scale->rank));
     TRY(quant_broadcast_parameter(offset, "offset", y, axis, &parts[3].v));
   }
-  if (packed) parts[1] = int4_part(e, 0, y->dims, y->rank);
+  if (packed) parts[1] = int4_part(e, ANTI_QUANT_X, y->dims, y->rank);
   plan_affine(e, EW_anti_quant, COMPUTE_F32, parts, 3);
   affine_plan *p = PLAN(e, affine_plan);
-  p->plan.parameter[0].f32 = a[4].boolean;
+  p->plan.parameter[0].f32 = a->sqrt_mode;
   p->packed = packed ? 1 : NOT_PACKED;
   return ST_OK;
 }
 
-/* (x, weightScale, activateScaleOptional, biasOptional, outputDtype, out): x [M, N] times the scales of its columns and
- * of its rows. An int32 bias is added before, any other bias after. In double, so that int32 is exact. */
-status prepare_dequant_bias(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *weight_scale = a[1].tensor, *scale = a[2].tensor, *bias = a[3].tensor;
-  const tensor *out = a[5].tensor;
-  const int64_t to = a[4].integer;
+/* x [M, N] times the scales of its columns and of its rows. An int32 bias is added before, any other bias after. In
+ * double, so that int32 is exact. */
+status prepare_dequant_bias(executor *e, const dequant_bias_args *a) {
+  const tensor *x = a->x, *weight_scale = a->weight_scale, *scale = a->activate_scale, *bias = a->bias;
+  const tensor *out = a->out;
+  const int64_t to = a->output_dtype;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, "x", DTYPE_BIT(ACL_INT32)));
   EXPECT(x->rank == 2, "x has shape %s, expected 2 dimensions", shape_text(x->dims, x->rank, text));
@@ -234,8 +233,9 @@ status prepare_dequant_bias(executor *e, const op_arg *a) {
   EXPECT(to == ACL_FLOAT16 || to == ACL_BF16, "outputDtype is %jd, expected 1 (FLOAT16) or 27 (BF16)", (intmax_t)to);
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(to)));
   TRY(op_expect_shape(out, "out", x->dims, x->rank));
-  part parts[] = {part_of_tensor(out, 4), part_of_tensor(x, 0), part_of_tensor(weight_scale, 1),
-                  part_of_tensor(scale, 2), part_of_tensor(bias, 3)};
+  part parts[] = {part_of_tensor(out, DEQUANT_BIAS_OUT), part_of_tensor(x, DEQUANT_BIAS_X),
+                  part_of_tensor(weight_scale, DEQUANT_BIAS_WEIGHT_SCALE),
+                  part_of_tensor(scale, DEQUANT_BIAS_ACTIVATE_SCALE), part_of_tensor(bias, DEQUANT_BIAS_BIAS)};
   if (scale) {
     TRY(op_expect_dtype(scale, "activateScaleOptional", DTYPE_BIT(ACL_FLOAT)));
     TRY(op_expect_shape(scale, "activateScaleOptional", &x->dims[0], 1));
@@ -261,17 +261,22 @@ typedef struct {
 static status run_fake_quant(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const fake_quant_plan *p = e->heap;
-  elementwise_run(&p->out, (void *const[]){view[3], view[0], view[1], view[2]}, e->cost_ns / 2);
-  elementwise_run(&p->mask, (void *const[]){view[4], view[0], view[1], view[2]}, e->cost_ns / 2);
+  elementwise_run(
+      &p->out,
+      (void *const[]){view[FAKE_QUANT_OUT], view[FAKE_QUANT_SELF], view[FAKE_QUANT_SCALE], view[FAKE_QUANT_ZERO_POINT]},
+      e->cost_ns / 2);
+  elementwise_run(&p->mask,
+                  (void *const[]){view[FAKE_QUANT_MASK], view[FAKE_QUANT_SELF], view[FAKE_QUANT_SCALE],
+                                  view[FAKE_QUANT_ZERO_POINT]},
+                  e->cost_ns / 2);
   return ST_OK;
 }
 
-/* (self, scale, zeroPoint, fakeQuantEnbled or axis, quantMin, quantMax, out, mask) */
-status prepare_fake_quant(executor *e, const op_arg *a) {
+status prepare_fake_quant(executor *e, const fake_quant_args *a) {
   const bool per_channel = e->op->variant == FAKE_QUANT_CHANNELS;
-  const tensor *self = a[0].tensor, *scale = a[1].tensor, *zero_point = a[2].tensor, *out = a[6].tensor;
-  const tensor *mask = a[7].tensor;
-  const int64_t low = a[4].integer, high = a[5].integer;
+  const tensor *self = a->self, *scale = a->scale, *zero_point = a->zero_point, *out = a->out;
+  const tensor *mask = a->mask;
+  const int64_t low = a->quant_min, high = a->quant_max;
   int axis = 0;
   TRY(op_expect_dtype(self, "self", DTYPES_X));
   TRY(op_expect_dtype(scale, "scale", DTYPES_X));
@@ -281,7 +286,7 @@ status prepare_fake_quant(executor *e, const op_arg *a) {
   TRY(op_expect_shape(out, "out", self->dims, self->rank));
   TRY(op_expect_shape(mask, "mask", self->dims, self->rank));
   EXPECT(low <= high, "quantMin is %jd, expected quantMax, %jd, or less", (intmax_t)low, (intmax_t)high);
-  if (per_channel) TRY(op_expect_dim(a[3].integer, "axis", self->rank, &axis));
+  if (per_channel) TRY(op_expect_dim(a->axis, "axis", self->rank, &axis));
   const int64_t n = per_channel && self->rank ? self->dims[axis] : 1;
   EXPECT(scale->n == n && scale->rank <= 1, "scale has %jd elements, expected %jd in one dimension", (intmax_t)scale->n,
          (intmax_t)n);
@@ -290,7 +295,7 @@ status prepare_fake_quant(executor *e, const op_arg *a) {
   view s, z;
   TRY(quant_broadcast_parameter(scale, "scale", self, axis, &s));
   TRY(quant_broadcast_parameter(zero_point, "zeroPoint", self, axis, &z));
-  const bool enabled = per_channel || a[3].real >= 1;
+  const bool enabled = per_channel || a->fake_quant_enbled >= 1;
   const view x = view_of(self), to_out = view_of(out), to_mask = view_of(mask);
   const view *const in[] = {&x, &s, &z};
   fake_quant_plan *p = e->heap = malloc(sizeof *p);

@@ -63,12 +63,13 @@ static void quantise_panel(const void *op, const panel *panel) {
 }
 
 static status run_dynamic(const executor *e, void *const *view, void *scratch) {
-  enum { SMOOTH = 1, GROUP = 2, VIEWS = 6 };
+  enum { VIEWS = 6 };
   const dynamic_plan *p = PLAN(e, dynamic_plan);
   int8_t *const bytes = (int8_t *)scratch + p->bytes;
   void *views[VIEWS];
   for (int i = 0; i < e->n_operands; ++i) views[i] = i == p->y_view && p->n_packed ? bytes : view[i];
-  const dynamic_job job = {.plan = p, .smooth = view[SMOOTH], .group = view[GROUP]};
+  const dynamic_job job = {
+      .plan = p, .smooth = view[DYNAMIC_QUANT_SMOOTH_SCALES], .group = view[DYNAMIC_QUANT_GROUP_INDEX]};
   TRY(panels_run(&(panel_job){.plan = &p->rows, .view = views, .body = quantise_panel, .op = &job}, e->cost_ns));
   if (p->n_packed) nibbles_pack(view[p->y_view], bytes, p->n_packed);
   return ST_OK;
@@ -102,21 +103,18 @@ static status plan_smooth(dynamic_plan *p, const tensor *x, const tensor *smooth
   return ST_OK;
 }
 
-/* (x, smoothScalesOptional, [groupIndexOptional, dstType,] yOut, scaleOut [, offsetOut]) */
-status prepare_dynamic_quant(executor *e, const op_arg *a) {
+status prepare_dynamic_quant(executor *e, const dynamic_quant_args *a) {
   const bool v2 = e->op->variant == DYNAMIC_QUANT_V2;
-  const tensor *x = a[0].tensor, *y = a[v2 ? 4 : 2].tensor, *scale = a[v2 ? 5 : 3].tensor;
-  const tensor *group = v2 ? a[2].tensor : NULL, *offset = v2 ? a[6].tensor : NULL;
-  const int y_view = v2 ? 3 : 2;
+  const tensor *x = a->x, *y = a->y_out, *scale = a->scale_out, *group = a->group_index, *offset = a->offset_out;
+  const int y_view = a->view.y_out;
   char text[SHAPE_TEXT];
   dynamic_plan *p = PLAN(e, dynamic_plan);
   *p = (dynamic_plan){.asymmetric = offset != NULL, .y_view = y_view, .most = y->dtype == ACL_INT8 ? 127 : 7};
   TRY(op_expect_dtype(x, "x", DTYPES_X));
   EXPECT(x->rank >= 2, "x has shape %s, expected 2 or more dimensions", shape_text(x->dims, x->rank, text));
-  TRY(plan_smooth(p, x, a[1].tensor, group));
+  TRY(plan_smooth(p, x, a->smooth_scales, group));
   TRY(op_expect_dtype(y, "yOut", DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
-  EXPECT(!v2 || a[3].integer == y->dtype, "dstType is %jd, expected that of yOut, %d", (intmax_t)a[3].integer,
-         y->dtype);
+  EXPECT(!v2 || a->dst_type == y->dtype, "dstType is %jd, expected that of yOut, %d", (intmax_t)a->dst_type, y->dtype);
   TRY(op_expect_dtype(scale, "scaleOut", DTYPE_BIT(ACL_FLOAT)));
   TRY(op_expect_shape(scale, "scaleOut", x->dims, x->rank - 1));
   if (offset) {
@@ -133,10 +131,10 @@ status prepare_dynamic_quant(executor *e, const op_arg *a) {
     p->bytes = workspace_intermediate(e, (uint64_t)x->n);
   }
   panel_plan_init(&p->rows, COMPUTE_F32, x->rank - 1, 1, x->dims);
-  panel_add_tensor(&p->rows, PANEL_READ, 0, x, NULL);
+  panel_add_tensor(&p->rows, PANEL_READ, DYNAMIC_QUANT_X, x, NULL);
   panel_add(&p->rows, PANEL_WRITTEN, y_view, &to);
-  panel_add_tensor(&p->rows, PANEL_ROW_WRITTEN, y_view + 1, scale, NULL);
-  if (offset) panel_add_tensor(&p->rows, PANEL_ROW_WRITTEN, y_view + 2, offset, NULL);
+  panel_add_tensor(&p->rows, PANEL_ROW_WRITTEN, a->view.scale_out, scale, NULL);
+  if (offset) panel_add_tensor(&p->rows, PANEL_ROW_WRITTEN, DYNAMIC_QUANT_OFFSET_OUT, offset, NULL);
   panel_plan_end(&p->rows, true);
   executor_cost(e, (uint64_t)x->n * (dtype_bytes(x->dtype) + 1), (uint64_t)x->n * 8);
   e->run = x->n ? run_dynamic : move_run_nothing;
@@ -154,17 +152,15 @@ typedef struct {
   uint64_t bytes;
 } group_plan;
 
-enum { GROUP_X, GROUP_SCALE, GROUP_INDEX, GROUP_OFFSET, GROUP_Y };
-
 static status run_groups(const executor *e, void *const *at, void *scratch) {
   static const float zero;
   const group_plan *p = PLAN(e, group_plan);
-  char *const to = p->n_packed ? (char *)scratch + p->bytes : at[GROUP_Y];
-  void *const offset = p->offset_dtype < 0 ? (void *)(uintptr_t)&zero : at[GROUP_OFFSET];
+  char *const to = p->n_packed ? (char *)scratch + p->bytes : at[GROUP_QUANT_Y];
+  void *const offset = p->offset_dtype < 0 ? (void *)(uintptr_t)&zero : at[GROUP_QUANT_OFFSET];
   const view offset_view = {.dtype = p->offset_dtype < 0 ? ACL_FLOAT : p->offset_dtype};
   int64_t begin = 0, end = 0;
   for (int64_t g = 0; g < p->scale.dims[0]; ++g, begin = end) {
-    p->load_group(&end, (char *)at[GROUP_INDEX] + g * p->group_step, p->group_step, 1);
+    p->load_group(&end, (char *)at[GROUP_QUANT_GROUP_INDEX] + g * p->group_step, p->group_step, 1);
     if (end < begin || end > p->x.dims[0] || (g == p->scale.dims[0] - 1 && end != p->x.dims[0]))
       return fail(ST_DEVICE_EXCEPTION, "groupIndex[%jd] is %jd, expected %jd to %jd, the last of them at the end",
                   (intmax_t)g, (intmax_t)end, (intmax_t)begin, (intmax_t)p->x.dims[0]);
@@ -176,17 +172,17 @@ static status run_groups(const executor *e, void *const *at, void *scratch) {
     elementwise_plan_init(&plan, EW_scale_round, COMPUTE_F32, &y, (const view *const[]){&x, &scale, &offset_view}, 3);
     plan.parameter[0].f32 = plan.parameter[1].f32 = 0;
     elementwise_run(&plan,
-                    (void *const[]){to + begin * y.strides[0], (char *)at[GROUP_X] + begin * x.strides[0],
-                                    (char *)at[GROUP_SCALE] + g * scale.strides[0], offset},
+                    (void *const[]){to + begin * y.strides[0], (char *)at[GROUP_QUANT_X] + begin * x.strides[0],
+                                    (char *)at[GROUP_QUANT_SCALE] + g * scale.strides[0], offset},
                     e->cost_ns);
   }
-  if (p->n_packed) nibbles_pack(at[GROUP_Y], (const int8_t *)to, p->n_packed);
+  if (p->n_packed) nibbles_pack(at[GROUP_QUANT_Y], (const int8_t *)to, p->n_packed);
   return ST_OK;
 }
 
-/* (x [rows, n], scale [groups, n], groupIndex [groups], offsetOptional, dstType, y) */
-status prepare_group_quant(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *scale = a[1].tensor, *index = a[2].tensor, *offset = a[3].tensor, *y = a[5].tensor;
+/* x is [rows, n], scale [groups, n], groupIndex [groups]. */
+status prepare_group_quant(executor *e, const group_quant_args *a) {
+  const tensor *x = a->x, *scale = a->scale, *index = a->group_index, *offset = a->offset, *y = a->y;
   group_plan *p = PLAN(e, group_plan);
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, "x", DTYPES_X));
@@ -198,7 +194,7 @@ status prepare_group_quant(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(index, "groupIndex", DTYPES_INDEX));
   TRY(op_expect_shape(index, "groupIndex", scale->dims, 1));
   if (offset) TRY(op_expect_one(offset, "offsetOptional", DTYPE_BIT(scale->dtype)));
-  const int64_t to = a[4].integer;
+  const int64_t to = a->dst_type;
   EXPECT(to == ACL_INT8 || to == ACL_INT32 || to == ACL_INT4,
          "dstType is %jd, expected 2 (INT8), 3 (INT32, eight int4 each) or 29 (INT4)", (intmax_t)to);
   TRY(op_expect_dtype(y, "y", DTYPE_BIT(to)));
@@ -212,7 +208,7 @@ status prepare_group_quant(executor *e, const op_arg *a) {
     TRY(op_expect_shape(y, "y", x->dims, 2));
     p->y = view_of(y);
   } else {
-    TRY(nibbles_operand(e, GROUP_Y, y, "y", x->dims, 2));
+    TRY(nibbles_operand(e, GROUP_QUANT_Y, y, "y", x->dims, 2));
     p->n_packed = x->n;
     p->bytes = workspace_intermediate(e, (uint64_t)x->n);
   }

@@ -18,7 +18,7 @@
 
 LEVEL_CHOICE(quant_sums_table, quant_sums, quant_sums_table)
 
-enum { X1, X2, SCALE, OFFSET, ROW_SCALE, BIAS, OUT, N_VIEWS, COLUMNS = N_VIEWS /* among the views of the GEMM */ };
+enum { N_VIEWS = QUANT_MATMUL_OUT + 1, COLUMNS = N_VIEWS /* among the views of the GEMM */ };
 enum { ABSENT = -1 };
 enum { ONE_FOR_ALL = 1, AS_ROW = 2 }; /* shapes accepted besides [n]: [1]; [1, n] */
 
@@ -79,7 +79,7 @@ static void quant_matmul_store(const product_part *part, int64_t row, int64_t ro
     float by_row = 1;
     const double *const before = quant_matmul_bias(all->before, part, i);
     const double *const after = out->dtype == ACL_INT8 ? all->after : quant_matmul_bias(all->after, part, i);
-    const char *const scale = part->view[ROW_SCALE];
+    const char *const scale = part->view[QUANT_MATMUL_PERTOKEN_SCALE];
     if (p->row_scale.dtype != ABSENT) memcpy(&by_row, scale + i % p->rows * p->row_scale.step, sizeof by_row);
     for (int64_t j = 0, n; j < cols; j += n) {
       n = i64_min(CHUNK, cols - j);
@@ -121,13 +121,14 @@ static status run_quant_matmul(const executor *e, void *const *view, void *scrat
     nibbles_unpack(given[i], view[i], p->n_unpacked[i]);
   }
   const bool has_words = p->offset.dtype == ACL_INT64 || p->offset.dtype == ACL_UINT64;
-  const double *const offset = load_columns(&p->offset, view[has_words ? SCALE : OFFSET], true, columns + n, n);
+  const double *const offset =
+      load_columns(&p->offset, view[has_words ? QUANT_MATMUL_SCALE : QUANT_MATMUL_OFFSET], true, columns + n, n);
   for (int64_t i = 0; i < p->n_biases; ++i)
-    load_columns(&p->bias, (char *)view[BIAS] + i * p->bias_batch, false, columns + (2 + i) * n, n);
+    load_columns(&p->bias, (char *)view[QUANT_MATMUL_BIAS] + i * p->bias_batch, false, columns + (2 + i) * n, n);
   const double *const bias = p->n_biases ? columns + 2 * n : NULL;
   const bool before = p->sums_bias || p->product.out.dtype == ACL_INT8;
   column_scales c = {.before = before ? bias : NULL,
-                     .scale = load_columns(&p->scale, view[SCALE], false, columns, n),
+                     .scale = load_columns(&p->scale, view[QUANT_MATMUL_SCALE], false, columns, n),
                      .after = p->product.out.dtype == ACL_INT8 ? offset
                               : before                         ? NULL
                                                                : bias};
@@ -214,11 +215,10 @@ static status quant_biases(const tensor *bias, uint64_t dtypes, int64_t n, quant
   return ST_OK;
 }
 
-static status expect_parameters(quant_matmul_plan *p, const op_arg *a) {
+static status expect_parameters(quant_matmul_plan *p, const quant_matmul_args *a) {
   const uint64_t words = DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64),
                  numbers = DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_BF16);
-  const tensor *scale = a[SCALE].tensor, *offset = a[OFFSET].tensor, *row_scale = a[ROW_SCALE].tensor,
-               *bias = a[BIAS].tensor;
+  const tensor *scale = a->scale, *offset = a->offset, *row_scale = a->pertoken_scale, *bias = a->bias;
   const int out_dtype = p->product.out.dtype;
   const int64_t n = p->product.b.cols;
   TRY(quant_columns(scale, "scale", words | numbers, n, ONE_FOR_ALL | AS_ROW, &p->scale));
@@ -228,9 +228,8 @@ static status expect_parameters(quant_matmul_plan *p, const op_arg *a) {
     EXPECT(!row_scale, "pertokenScaleOptional is a tensor, expected none where out is INT32");
     EXPECT(!bias || bias->dtype == ACL_INT32, "bias has dtype %s, expected INT32 where out is INT32",
            dtype_name(bias->dtype));
-    for (int i = 0; i < 2; ++i)
-      EXPECT(a[i].tensor->dtype == ACL_INT8, "x%d has dtype %s, expected INT8 where out is INT32", i + 1,
-             dtype_name(a[i].tensor->dtype));
+    EXPECT(a->x1->dtype == ACL_INT8, "x1 has dtype %s, expected INT8 where out is INT32", dtype_name(a->x1->dtype));
+    EXPECT(a->x2->dtype == ACL_INT8, "x2 has dtype %s, expected INT8 where out is INT32", dtype_name(a->x2->dtype));
   }
   EXPECT(has_words || out_dtype != ACL_INT8, "scale has dtype %s, expected INT64 or UINT64 where out is INT8",
          dtype_name(scale->dtype));
@@ -255,15 +254,15 @@ static tensor without_middle(const tensor *out, int rank) {
   return t;
 }
 
-/* (x1, x2, scale, offset, pertokenScaleOptional, bias, transposeX1, transposeX2, out) */
-status prepare_quant_matmul(executor *e, const op_arg *a) {
-  const tensor *out = a[8].tensor;
+status prepare_quant_matmul(executor *e, const quant_matmul_args *a) {
+  const tensor *out = a->out;
   quant_matmul_plan *p = e->heap = calloc(1, sizeof *p);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of a quantised GEMM");
   product_plan *product = &p->product;
   tensor x[2];
   int64_t dims[MAX_RANK];
-  for (int i = 0; i < 2; ++i) TRY(quant_factor(e, p, a[i].tensor, i, a[6 + i].boolean, &x[i]));
+  TRY(quant_factor(e, p, a->x1, QUANT_MATMUL_X1, a->transpose_x1, &x[0]));
+  TRY(quant_factor(e, p, a->x2, QUANT_MATMUL_X2, a->transpose_x2, &x[1]));
   TRY(op_expect_dtype(out, "out",
                       DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT32)));
   if (!factors_broadcast_batch(&x[0], &x[1], product))
@@ -287,7 +286,7 @@ status prepare_quant_matmul(executor *e, const op_arg *a) {
   executor_cost(e, (uint64_t)(x[0].n + x[1].n + out->n * 4), (uint64_t)(multiply_adds / 8));
   executor_products(e, multiply_adds);
   product->finish = quant_matmul_store;
-  product->view_a = X1, product->view_b = X2, product->view_out = OUT;
+  product->view_a = QUANT_MATMUL_X1, product->view_b = QUANT_MATMUL_X2, product->view_out = QUANT_MATMUL_OUT;
   product_choose(product);
   product->cost_ns = e->cost_ns;
   e->run = out->n ? run_quant_matmul : move_run_nothing;

@@ -40,9 +40,10 @@ static status run_quant_param(const executor *e, void *const *view, void *scratc
   (void)scratch;
   const quant_param_plan *p = PLAN(e, quant_param_plan);
   for (int64_t i = 0; i < p->n; ++i) {
-    const float scale = *(const float *)(const void *)((char *)view[0] + i * p->scale);
-    const float offset = p->has_offset ? *(const float *)(const void *)((char *)view[1] + i * p->offset) : 0;
-    *(uint64_t *)(void *)((char *)view[2] + i * p->out) =
+    const float scale = *(const float *)(const void *)((char *)view[TRANS_QUANT_PARAM_SCALE] + i * p->scale);
+    const float offset =
+        p->has_offset ? *(const float *)(const void *)((char *)view[TRANS_QUANT_PARAM_OFFSET] + i * p->offset) : 0;
+    *(uint64_t *)(void *)((char *)view[TRANS_QUANT_PARAM_OUT] + i * p->out) =
         quant_param_pack(p->rounds ? round_to_19_bits(scale) : scale, offset);
   }
   return ST_OK;
@@ -50,10 +51,9 @@ static status run_quant_param(const executor *e, void *const *view, void *scratc
 
 /* (scale, offset, [roundMode,] out). Shapes are [n], [1] or [1, n]; without an offset, any
  * shape of one or two dimensions. */
-status prepare_trans_quant_param(executor *e, const op_arg *a) {
-  const bool has_mode = e->op->variant == QUANT_PARAM_MODE;
-  const tensor *scale = a[0].tensor, *offset = a[1].tensor, *out = a[has_mode ? 3 : 2].tensor;
-  const int64_t mode = has_mode ? a[2].integer : 0;
+status prepare_trans_quant_param(executor *e, const trans_quant_param_args *a) {
+  const tensor *scale = a->scale, *offset = a->offset, *out = a->out;
+  const int64_t mode = a->round_mode;
   quant_param_plan *p = PLAN(e, quant_param_plan);
   char text[SHAPE_TEXT], expected[SHAPE_TEXT];
   TRY(op_expect_dtype(scale, "scale", DTYPE_BIT(ACL_FLOAT)));

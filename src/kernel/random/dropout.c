@@ -166,15 +166,13 @@ static void dropout_finish(executor *e, const dropout_plan *p, int64_t n, size_t
 }
 
 /* Plans the forward operator; the mask is stored if it was drawn. */
-static status dropout_prepare_forward(executor *e, const op_arg *a, double probability, bool train) {
-  const int out = 5;
+static status dropout_prepare_forward(executor *e, const tensor *in, const tensor *out, const tensor *mask,
+                                      random_key key, double probability, bool train) {
   dropout_plan *p = PLAN(e, dropout_plan);
-  *p = (dropout_plan){.mask = -1, .in = 0, .out = (int8_t)(e->n_operands - 2)};
-  const tensor *in = a[0].tensor;
+  *p = (dropout_plan){.key = key, .mask = -1, .in = 0, .out = (int8_t)(e->n_operands - 2)};
   TRY(expect_probability(probability, "p"));
-  TRY(random_key_plan(e, a, &p->key));
-  TRY(plan_values(p, in, "input", a[out].tensor, "out"));
-  TRY(plan_mask(p, a[out + 1].tensor, "maskOut", e->n_operands - 1, in->n, false));
+  TRY(plan_values(p, in, "input", out, "out"));
+  TRY(plan_mask(p, mask, "maskOut", e->n_operands - 1, in->n, false));
   plan_probability(p, train ? probability : 0);
   p->keeps_mask = p->source == MASK_DRAWN;
   p->n = mask_bits(in->n);
@@ -182,16 +180,17 @@ static status dropout_prepare_forward(executor *e, const op_arg *a, double proba
   return ST_OK;
 }
 
-status prepare_dropout(executor *e, const op_arg *a) { return dropout_prepare_forward(e, a, a[1].real, a[2].boolean); }
-
-status prepare_dropout_v3(executor *e, const op_arg *a) {
-  EXPECT(!a[1].tensor, "optionalNoiseShape is a tensor, expected NULL: it is reserved");
-  return dropout_prepare_forward(e, a, a[2].real, true);
+status prepare_dropout(executor *e, const dropout_args *a) {
+  return dropout_prepare_forward(e, a->input, a->out, a->mask_out, random_key_of(a->seed, a->offset), a->p, a->train);
 }
 
-status prepare_dropout_mask(executor *e, const op_arg *a) {
-  const aclIntArray *shape = a[0].ints;
-  const int last = e->op->n_args - 1;
+status prepare_dropout_v3(executor *e, const dropout_v3_args *a) {
+  EXPECT(!a->optional_noise_shape, "optionalNoiseShape is a tensor, expected NULL: it is reserved");
+  return dropout_prepare_forward(e, a->input, a->out, a->mask_out, random_key_of(a->seed, a->offset), a->p, true);
+}
+
+status prepare_dropout_mask(executor *e, const dropout_mask_args *a) {
+  const aclIntArray *shape = a->shape;
   dropout_plan *p = PLAN(e, dropout_plan);
   *p = (dropout_plan){.out = -1, .in = -1, .keeps_mask = true};
   int64_t n = 1;
@@ -200,11 +199,11 @@ status prepare_dropout_mask(executor *e, const op_arg *a) {
     EXPECT(!__builtin_mul_overflow(n, shape->value[d], &n) && n < INT64_MAX / 2,
            "shape has more elements than an int64 counts, expected fewer");
   }
-  TRY(expect_probability(a[1].real, "prob"));
-  TRY(random_key_plan(e, a, &p->key));
-  TRY(plan_mask(p, a[last].tensor, "out", e->n_operands - 1, n, false));
-  plan_probability(p, a[1].real);
-  const int64_t dtype = e->op->variant == DROPOUT_TYPED ? a[last - 1].integer : ACL_FLOAT;
+  TRY(expect_probability(a->prob, "prob"));
+  TRY(random_key_plan(&p->key, a->seed, a->offset, a->seed_tensor, a->offset_tensor, DROPOUT_MASK_SEED_TENSOR));
+  TRY(plan_mask(p, a->out, "out", a->view.out, n, false));
+  plan_probability(p, a->prob);
+  const int64_t dtype = a->prob_data_type; /* ACL_FLOAT where the operator has no such argument */
   EXPECT(p->source != MASK_DRAWN || dtype == ACL_FLOAT || dtype == ACL_FLOAT16 || dtype == ACL_BF16,
          "probDataType is %s, expected FLOAT, FLOAT16 or BFLOAT16", dtype_name((int)dtype));
   p->n = mask_bits(n);
@@ -212,27 +211,26 @@ status prepare_dropout_mask(executor *e, const op_arg *a) {
   return ST_OK;
 }
 
-status prepare_dropout_apply(executor *e, const op_arg *a) {
-  const arg_schema *s = e->op->schema;
+status prepare_dropout_apply(executor *e, const dropout_apply_args *a) {
   dropout_plan *p = PLAN(e, dropout_plan);
   *p = (dropout_plan){.in = 0, .out = 2, .source = MASK_READ, .key = {.seed_operand = -1, .offset_operand = -1}};
-  TRY(plan_values(p, a[0].tensor, s[0].name, a[3].tensor, s[3].name));
-  p->scale = (float)a[2].real;
+  TRY(plan_values(p, a->self, a->name.self, a->out, a->name.out));
   const bool by_probability = e->op->variant == DROPOUT_PROBABILITY;
-  if (by_probability && !a[1].tensor->n) { /* without a mask there is nothing to do */
+  p->scale = (float)a->scale;
+  if (by_probability && !a->mask->n) { /* without a mask there is nothing to do */
     dropout_finish(e, p, 0, 0);
     return ST_OK;
   }
-  TRY(plan_mask(p, a[1].tensor, "mask", 1, a[0].tensor->n, by_probability));
+  TRY(plan_mask(p, a->mask, "mask", DROPOUT_APPLY_MASK, a->self->n, by_probability));
   EXPECT(e->op->variant != DROPOUT_SCALE_UP || p->scale == 0 || p->scale >= 1, "scale is %g, expected 0, or 1 or more",
-         a[2].real);
+         a->scale);
   if (by_probability) {
-    TRY(expect_probability(a[2].real, "prob"));
-    plan_probability(p, a[2].real);
+    TRY(expect_probability(a->prob, "prob"));
+    plan_probability(p, a->prob);
     p->source = p->source == MASK_DRAWN ? MASK_READ : p->source;
   }
-  p->n = a[0].tensor->n;
-  dropout_finish(e, p, p->n, dtype_bytes(a[0].tensor->dtype));
+  p->n = a->self->n;
+  dropout_finish(e, p, p->n, dtype_bytes(a->self->dtype));
   return ST_OK;
 }
 
@@ -289,15 +287,14 @@ static status run_rrelu(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-status prepare_rrelu(executor *e, const op_arg *a) {
-  const bool in_place = e->op->n_args == 7;
-  const tensor *self = a[0].tensor, *noise = a[1].tensor, *out = in_place ? self : a[7].tensor;
+status prepare_rrelu(executor *e, const rrelu_args *a) {
+  const tensor *self = a->self, *noise = a->noise, *out = a->out ? a->out : self;
   const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
   rrelu_plan *p = PLAN(e, rrelu_plan);
-  p->lower = (float)scalar_real(a[2].scalar);
-  p->upper = (float)scalar_real(a[3].scalar);
-  p->training = a[4].boolean;
-  TRY(random_key_plan(e, a, &p->key));
+  p->lower = (float)scalar_real(a->lower);
+  p->upper = (float)scalar_real(a->upper);
+  p->training = a->training;
+  p->key = random_key_of(a->seed, a->offset);
   TRY(op_expect_dtype(self, "self", floats));
   TRY(op_expect_dtype(noise, "noise", floats));
   TRY(op_expect_dtype(out, "out", floats));
@@ -310,7 +307,7 @@ status prepare_rrelu(executor *e, const op_arg *a) {
   view slopes = {0};
   if (p->training) TRY(random_view_by_place(noise, "noise", self, &slopes));
   walk_init(&p->walk, (const view *const[]){&to, &from, &slopes}, p->training ? 3 : 2, to.rank);
-  memcpy(p->operand, (int8_t[]){in_place ? 0 : 2, 0, 1}, sizeof p->operand);
+  memcpy(p->operand, (int8_t[]){a->out ? RRELU_OUT : RRELU_SELF, RRELU_SELF, RRELU_NOISE}, sizeof p->operand);
   p->load = loops->load[self->dtype][COMPUTE_F32];
   p->store = loops->store[out->dtype][COMPUTE_F32];
   p->store_noise = loops->store[noise->dtype][COMPUTE_F32];

@@ -118,7 +118,7 @@ static status run_multinomial(const executor *e, void *const *view, void *scratc
   candidate *heap = (candidate *)(void *)((char *)scratch + p->heap);
   if (p->rows.n == 0) return ST_OK;
   cursor c;
-  cursor_start(&c, &p->rows, (void *const[]){view[0], view[p->out_operand]}, 0);
+  cursor_start(&c, &p->rows, (void *const[]){view[MULTINOMIAL_SELF], view[p->out_operand]}, 0);
   for (int64_t row = 0; row < p->rows.n; ++row, cursor_next(&c, 1)) {
     TRY(multinomial_load_weights(p, row, c.at[0], sums));
     TRY(p->replacement ? draw_row(p, &key, row, sums, c.at[1]) : draw_row_once(p, &key, row, sums, heap, c.at[1]));
@@ -126,17 +126,17 @@ static status run_multinomial(const executor *e, void *const *view, void *scratc
   return ST_OK;
 }
 
-status prepare_multinomial(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[e->op->n_args - 1].tensor;
+status prepare_multinomial(executor *e, const multinomial_args *a) {
+  const tensor *self = a->self, *out = a->out;
   multinomial_plan *p = PLAN(e, multinomial_plan);
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_INT64)));
   EXPECT(self->rank == 1 || self->rank == 2, "self has shape %s, expected 1 or 2 dimensions",
          shape_text(self->dims, self->rank, text));
-  p->n_samples = a[1].integer;
+  p->n_samples = a->numsamples;
   p->n_categories = self->dims[self->rank - 1];
-  p->replacement = a[2].boolean;
+  p->replacement = a->replacement;
   EXPECT(p->n_samples > 0, "numsamples is %jd, expected 1 or more", (intmax_t)p->n_samples);
   EXPECT(p->n_categories > 0 && p->n_categories <= MOST_CATEGORIES, "self has %jd categories, expected 1 to %d",
          (intmax_t)p->n_categories, MOST_CATEGORIES);
@@ -145,12 +145,12 @@ status prepare_multinomial(executor *e, const op_arg *a) {
          (intmax_t)p->n_samples, (intmax_t)p->n_categories);
   TRY(op_expect_shape(out, "out", (int64_t[]){self->rank == 2 ? self->dims[0] : p->n_samples, p->n_samples},
                       self->rank));
-  TRY(random_key_plan(e, a, &p->key));
+  TRY(random_key_plan(&p->key, a->seed, a->offset, a->seed_tensor, a->offset_tensor, MULTINOMIAL_SEED_TENSOR));
   const view from = view_of(self), to = view_of(out);
   walk_init(&p->rows, (const view *const[]){&from, &to}, 2, self->rank - 1);
   p->weight_step = from.strides[from.rank - 1];
   p->out_step = to.strides[to.rank - 1];
-  p->out_operand = (int8_t)(e->n_operands - 1);
+  p->out_operand = (int8_t)a->view.out;
   p->load = loops->load[self->dtype][COMPUTE_F64];
   p->sums = workspace_intermediate(e, (uint64_t)p->n_categories * sizeof(double));
   p->heap = p->replacement ? 0 : workspace_intermediate(e, (uint64_t)p->n_samples * sizeof(candidate));
@@ -182,17 +182,17 @@ static status run_randperm(const executor *e, void *const *view, void *scratch) 
     x[i] = x[j];
     x[j] = i;
   }
-  if (p->n) p->store(view[0], p->step, x, p->n);
+  if (p->n) p->store(view[RANDPERM_OUT], p->step, x, p->n);
   return ST_OK;
 }
 
-status prepare_randperm(executor *e, const op_arg *a) {
-  const tensor *out = a[3].tensor;
+status prepare_randperm(executor *e, const randperm_args *a) {
+  const tensor *out = a->out;
   randperm_plan *p = PLAN(e, randperm_plan);
   TRY(op_expect_dtype(out, "out", DTYPES_REAL & ~DTYPE_BIT(ACL_BOOL)));
-  EXPECT(a[0].integer >= 0, "n is %jd, expected 0 or more", (intmax_t)a[0].integer);
-  TRY(op_expect_shape(out, "out", &a[0].integer, 1));
-  TRY(random_key_plan(e, a, &p->key));
+  EXPECT(a->n >= 0, "n is %jd, expected 0 or more", (intmax_t)a->n);
+  TRY(op_expect_shape(out, "out", &a->n, 1));
+  p->key = random_key_of(a->seed, a->offset);
   const view v = view_of(out);
   p->n = out->n;
   p->step = v.strides[0];

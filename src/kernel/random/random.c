@@ -44,32 +44,15 @@ random_key random_key_at_run(const random_key *planned, void *const *view) {
   return k;
 }
 
-static bool begins_with(const char *name, const char *start) {
-  while (*start && *name == *start) ++name, ++start;
-  return !*start;
-}
-
-status random_key_plan(const executor *e, const op_arg *a, random_key *key) {
-  *key = (random_key){.seed_operand = -1, .offset_operand = -1};
-  int operand = 0;
-  for (int i = 0; i < e->op->n_args; ++i) {
-    const char *name = e->op->schema[i].name;
-    const bool is_tensor = e->op->schema[i].kind == ARG_TENSOR;
-    if (begins_with(name, "seed")) {
-      if (is_tensor) TRY(op_expect_one(a[i].tensor, name, DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64)));
-      if (is_tensor)
-        key->seed_operand = (int8_t)operand;
-      else
-        key->seed = (uint64_t)a[i].integer;
-    } else if (begins_with(name, "offset")) {
-      if (is_tensor) TRY(op_expect_one(a[i].tensor, name, DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64)));
-      if (is_tensor)
-        key->offset_operand = (int8_t)operand;
-      else
-        key->offset += (uint64_t)a[i].integer;
-    }
-    operand += is_tensor;
-  }
+status random_key_plan(random_key *key, int64_t seed, int64_t offset, const tensor *seed_tensor,
+                       const tensor *offset_tensor, int operand) {
+  const uint64_t words = DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64);
+  *key = random_key_of(seed, offset);
+  if (!seed_tensor) return ST_OK;
+  TRY(op_expect_one(seed_tensor, "seedTensor", words));
+  TRY(op_expect_one(offset_tensor, "offsetTensor", words));
+  key->seed_operand = (int8_t)operand;
+  key->offset_operand = (int8_t)(operand + 1);
   return ST_OK;
 }
 
@@ -194,13 +177,15 @@ static void random_run_share(const void *job, int64_t begin, int64_t end) {
   }
 }
 
+static int random_kind_of(const op *o) { return o->variant == RANDOM_ANY_INTEGER ? RANDOM_INTEGER : o->variant; }
+
 static status run_random(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const random_plan *p = PLAN(e, random_plan);
   const random_key key = random_key_at_run(&p->key, view);
   void *at[1 + PARAMETERS];
   for (int k = 0; k < p->walk.n_operands; ++k) at[k] = view[p->operand[k]];
-  const random_job job = {.plan = p, .key = &key, .at = at, .kind = e->op->variant};
+  const random_job job = {.plan = p, .key = &key, .at = at, .kind = random_kind_of(e->op)};
   rows_parallel(random_run_share, &job, p->walk.n, RANDOM_TILE, e->cost_ns);
   return ST_OK;
 }
@@ -306,40 +291,26 @@ static status plan_integer(random_plan *p, const tensor *out, const char *name, 
 typedef struct {
   const tensor *out, *like, *parameter[PARAMETERS];
   const char *out_name, *parameter_name[PARAMETERS];
-  int64_t bounds[2];
-  bool has_bounds;
   int8_t out_operand, parameter_operand[PARAMETERS];
 } arguments;
 
-/* strcmp for each argument would take longer than a small tensor's numbers. */
-static bool is_name(const char *name, const char *what) { return *name == *what && !strcmp(name, what); }
-
-static int which_parameter(const char *name) {
-  if (is_name(name, "mean") || is_name(name, "from") || is_name(name, "prob")) return 0;
-  return is_name(name, "std") || is_name(name, "to") ? 1 : -1;
+static void random_set_parameter(arguments *g, int which, const tensor *t, const char *name, int operand) {
+  if (!t) return;
+  g->parameter[which] = t;
+  g->parameter_name[which] = name;
+  g->parameter_operand[which] = (int8_t)operand;
 }
 
-static void random_sort_arguments(const executor *e, const op_arg *a, random_plan *p, arguments *g) {
-  int operand = 0;
-  for (int i = 0; i < e->op->n_args; ++i) {
-    const arg_schema *s = &e->op->schema[i];
-    const int which = which_parameter(s->name);
-    if (s->kind == ARG_TENSOR && s->flags & ARG_WRITTEN) {
-      g->out = a[i].tensor;
-      g->out_name = s->name;
-      g->out_operand = (int8_t)operand;
-    } else if (s->kind == ARG_TENSOR && which >= 0) {
-      g->parameter[which] = a[i].tensor;
-      g->parameter_name[which] = s->name;
-      g->parameter_operand[which] = (int8_t)operand;
-    } else if (s->kind == ARG_TENSOR && is_name(s->name, "self")) {
-      g->like = a[i].tensor;
-    } else if (which >= 0) {
-      if (s->kind == ARG_INT) g->bounds[which] = a[i].integer, g->has_bounds = true;
-      p->number[which] = s->kind == ARG_SCALAR ? scalar_real(a[i].scalar) : s->kind == ARG_FLOAT ? a[i].real : 0;
-    }
-    operand += s->kind == ARG_TENSOR;
-  }
+static void random_sort_arguments(int kind, const random_args *a, random_plan *p, arguments *g) {
+  g->out = a->out ? a->out : a->self;
+  g->out_name = a->out ? "out" : a->name.self;
+  g->out_operand = (int8_t)(a->out ? a->view.out : RANDOM_SELF);
+  g->like = a->out ? a->self : NULL;
+  random_set_parameter(g, 0, a->mean_tensor, "mean", RANDOM_MEAN_TENSOR);
+  random_set_parameter(g, 0, a->prob_tensor, "prob", RANDOM_PROB_TENSOR);
+  random_set_parameter(g, 1, a->std_tensor, "std", a->view.std_tensor);
+  p->number[0] = kind == RANDOM_NORMAL ? a->mean_float : a->prob_scalar ? scalar_real(a->prob_scalar) : a->from_float;
+  p->number[1] = kind == RANDOM_NORMAL ? a->std_float : a->to_float;
 }
 
 /* A view of a parameter, broadcast to the output's shape. */
@@ -420,13 +391,14 @@ static bool has_double(const arguments *g) {
   return found;
 }
 
-status prepare_random(executor *e, const op_arg *a) {
-  const int kind = e->op->variant;
+status prepare_random(executor *e, const random_args *a) {
+  const bool has_bounds = e->op->variant != RANDOM_ANY_INTEGER;
+  const int kind = random_kind_of(e->op);
   random_plan *p = PLAN(e, random_plan);
   arguments g = {0};
   p->from = 0;
-  TRY(random_key_plan(e, a, &p->key));
-  random_sort_arguments(e, a, p, &g);
+  TRY(random_key_plan(&p->key, a->seed, a->offset, a->seed_tensor, a->offset_tensor, RANDOM_SEED_TENSOR));
+  random_sort_arguments(kind, a, p, &g);
   if (g.like) {
     TRY(op_expect_dtype(g.out, g.out_name, DTYPE_BIT(g.like->dtype)));
     TRY(op_expect_shape(g.out, g.out_name, g.like->dims, g.like->rank));
@@ -436,12 +408,12 @@ status prepare_random(executor *e, const op_arg *a) {
   TRY(plan_walk(p, &g, kind));
   switch (kind) {
   case RANDOM_NORMAL:
-    TRY(plan_normal(p, g.out, g.out_name, e->op->schema[0].flags & ARG_WRITTEN));
+    TRY(plan_normal(p, g.out, g.out_name, !a->out));
     TRY(expect_shape_of_parameters(&g));
     break;
   case RANDOM_UNIFORM: TRY(plan_uniform(p, g.out, g.out_name)); break;
   case RANDOM_BERNOULLI: TRY(plan_bernoulli(p, g.out, g.out_name)); break;
-  default: TRY(plan_integer(p, g.out, g.out_name, g.has_bounds ? g.bounds : NULL));
+  default: TRY(plan_integer(p, g.out, g.out_name, has_bounds ? (const int64_t[]){a->from_int, a->to_int} : NULL));
   }
   p->store = loops->store[dtype_part(g.out->dtype)][p->compute];
   p->imaginary = dtype_part(g.out->dtype) == g.out->dtype ? 0 : (uint8_t)dtype_bytes(dtype_part(g.out->dtype));

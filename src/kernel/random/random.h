@@ -38,9 +38,14 @@ typedef struct {
 
 random_key random_key_at_run(const random_key *planned, void *const *view);
 
-/* Sets *key from the arguments seed, offset, seedTensor and offsetTensor, by name; the tensors must have one INT64
- * element each. random_key_at_run then returns the key with the tensors' values. */
-status random_key_plan(const executor *e, const op_arg *a, random_key *key);
+static inline random_key random_key_of(int64_t seed, int64_t offset) {
+  return (random_key){(uint64_t)seed, (uint64_t)offset, -1, -1};
+}
+
+/* The same where the arguments seedTensor and offsetTensor may be there, as the operands number `operand` and the next.
+ * They must have one INT64 element each. random_key_at_run then returns the key with the tensors' values. */
+status random_key_plan(random_key *key, int64_t seed, int64_t offset, const tensor *seed_tensor,
+                       const tensor *offset_tensor, int operand);
 
 /* Sets *v to a view whose k-th element belongs to out's k-th, whatever the shapes of both; a single element belongs to
  * all. */

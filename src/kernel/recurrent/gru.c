@@ -3,10 +3,8 @@
  * after the GEMM with the state. */
 #include <string.h>
 
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/recurrent/recurrent.h"
-
-enum { X, W_X, W_H, B_X, B_H, LENGTHS, INIT_H, Y, OUT_H, OUT_Z, OUT_R, OUT_N, OUT_N_FROM_H, N_OPERANDS };
 
 typedef struct {
   recurrent r;
@@ -17,33 +15,30 @@ enum { ROW_MASK, ROW_OLD, ROW_Y, N_ROWS };
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-static status gru_check_operands(gru_plan *p, const executor *e, const op_arg *a) {
+static status gru_check_operands(gru_plan *p, const executor *e, const gru_args *a) {
   recurrent *r = &p->r;
   const int64_t of_x[] = {r->inputs, 3 * r->hidden}, of_h[] = {r->hidden, 3 * r->hidden};
-  TRY(recurrent_expect(a[W_X].tensor, "weight_input", of_x, 2));
-  TRY(recurrent_expect(a[W_H].tensor, "weight_hidden", of_h, 2));
-  TRY(recurrent_expect(a[B_X].tensor, "bias_input", of_x + 1, 1));
-  TRY(recurrent_expect(a[B_H].tensor, "bias_hidden", of_x + 1, 1));
-  TRY(recurrent_mask(r, a[LENGTHS].tensor, "seq_length", LENGTHS));
-  TRY(recurrent_expect_state(r, a[INIT_H].tensor, "init_h"));
-  for (int i = Y; i < N_OPERANDS; ++i) TRY(recurrent_expect_steps(r, a[i].tensor, e->op->schema[i].name));
+  TRY(recurrent_expect(a->weight_input, "weight_input", of_x, 2));
+  TRY(recurrent_expect(a->weight_hidden, "weight_hidden", of_h, 2));
+  TRY(recurrent_expect(a->bias_input, "bias_input", of_x + 1, 1));
+  TRY(recurrent_expect(a->bias_hidden, "bias_hidden", of_x + 1, 1));
+  TRY(recurrent_mask(r, a->seq_length, "seq_length", GRU_SEQ_LENGTH));
+  TRY(recurrent_expect_state(r, a->init_h, "init_h"));
+  for (int i = GRU_Y; i <= GRU_HIDDEN_NEW; ++i) TRY(recurrent_expect_steps(r, a->all[i].tensor, e->operands[i].name));
   return ST_OK;
 }
 
 static status run_gru(const executor *e, void *const *view, void *scratch);
 
-/* Attributes: those of recurrent_attributes, then reset_after, gate_order, activation. */
-status prepare_gru(executor *e, const op_arg *a) {
+status prepare_gru(executor *e, const gru_args *a) {
   gru_plan *p = PLAN(e, gru_plan);
   *p = (gru_plan){0};
   recurrent *r = &p->r;
-  const op_arg *attribute = a + N_OPERANDS;
-  const tensor *weight = a[W_H].tensor;
-  TRY(recurrent_attributes(r, attribute));
-  EXPECT(attribute[5].boolean, "reset_after is false, expected true");
-  TRY(recurrent_gates(r, attribute[6].string, "rzn"));
-  EXPECT(!strcmp(attribute[7].string, "tanh"), "activation is \"%.32s\", expected tanh", attribute[7].string);
-  TRY(recurrent_sizes(r, a, N_OPERANDS, a[X].tensor, weight->rank ? weight->dims[weight->rank - 1] : 0, GRU_GATES));
+  TRY(recurrent_attributes(r, a->direction, a->time_major, a->num_proj, a->keep_prob, a->cell_clip));
+  EXPECT(a->reset_after, "reset_after is false, expected true");
+  TRY(recurrent_gates(r, a->gate_order, "rzn"));
+  EXPECT(!strcmp(a->activation, "tanh"), "activation is \"%.32s\", expected tanh", a->activation);
+  TRY(recurrent_sizes(r, e, a->all, a->x, a->weight_hidden, GRU_GATES));
   TRY(gru_check_operands(p, e, a));
   const uint64_t state = (uint64_t)(r->batch * r->hidden) * sizeof(float);
   p->gates = workspace_intermediate(e, (uint64_t)r->steps * GRU_GATES * state);
@@ -95,12 +90,12 @@ static void gru_step_row(const gru_job *j, int64_t row) {
     cells->multiply(y, mask, n);
     cells->blend(h, old, mask, n);
   }
-  recurrent_store(r, j->view, Y, at, y, n);
-  recurrent_store(r, j->view, OUT_H, at, h, n);
-  recurrent_store(r, j->view, OUT_Z, at, gate[GRU_Z], n);
-  recurrent_store(r, j->view, OUT_R, at, gate[GRU_R], n);
-  recurrent_store(r, j->view, OUT_N, at, gate[GRU_N], n);
-  recurrent_store(r, j->view, OUT_N_FROM_H, at, from_h[GRU_N], n);
+  recurrent_store(r, j->view, GRU_Y, at, y, n);
+  recurrent_store(r, j->view, GRU_OUTPUT_H, at, h, n);
+  recurrent_store(r, j->view, GRU_UPDATE, at, gate[GRU_Z], n);
+  recurrent_store(r, j->view, GRU_RESET, at, gate[GRU_R], n);
+  recurrent_store(r, j->view, GRU_NEW, at, gate[GRU_N], n);
+  recurrent_store(r, j->view, GRU_HIDDEN_NEW, at, from_h[GRU_N], n);
 }
 
 static void gru_step_rows(const void *job, int64_t begin, int64_t end) {
@@ -112,21 +107,21 @@ static status run_gru(const executor *e, void *const *view, void *scratch) {
   const recurrent *r = &p->r;
   const int64_t columns = GRU_GATES * r->hidden, rows = r->steps * r->batch;
   gru_job j = {.p = p, .view = view, .scratch = scratch};
-  const matrix w_x = recurrent_matrix(view[W_X], r->dtype[W_X], r->inputs, columns);
-  const matrix w_h = recurrent_matrix(view[W_H], r->dtype[W_H], r->hidden, columns);
+  const matrix w_x = recurrent_matrix(view[GRU_WEIGHT_INPUT], r->dtype[GRU_WEIGHT_INPUT], r->inputs, columns);
+  const matrix w_h = recurrent_matrix(view[GRU_WEIGHT_HIDDEN], r->dtype[GRU_WEIGHT_HIDDEN], r->hidden, columns);
   const matrix from_h = recurrent_matrix(gru_floats(&j, p->from_h, 0), ACL_FLOAT, r->batch, columns);
   const matrix h = recurrent_matrix(gru_floats(&j, p->h, 0), ACL_FLOAT, r->batch, r->hidden);
   const step_weight weight = step_weight_of(w_h, r, j.scratch + p->weight);
-  matrix b_x = recurrent_matrix(view[B_X], r->dtype[B_X], rows, columns);
+  matrix b_x = recurrent_matrix(view[GRU_BIAS_INPUT], r->dtype[GRU_BIAS_INPUT], rows, columns);
   b_x.row_stride = 0;
-  TRY(recurrent_matrix_product(recurrent_matrix(view[X], r->dtype[X], rows, r->inputs), w_x,
+  TRY(recurrent_matrix_product(recurrent_matrix(view[GRU_X], r->dtype[GRU_X], rows, r->inputs), w_x,
                                recurrent_matrix(gru_floats(&j, p->gates, 0), ACL_FLOAT, rows, columns),
                                b_x.at ? &b_x : NULL));
-  recurrent_load(r, view, INIT_H, 0, gru_floats(&j, p->h, 0), r->batch * r->hidden);
+  recurrent_load(r, view, GRU_INIT_H, 0, gru_floats(&j, p->h, 0), r->batch * r->hidden);
   for (int64_t s = 0; s < r->steps; ++s) {
     j.step = recurrent_step(r, s);
     for (int64_t row = 0; row < r->batch; ++row)
-      recurrent_load(r, view, B_H, 0, gru_floats(&j, p->from_h, row * columns), columns);
+      recurrent_load(r, view, GRU_BIAS_HIDDEN, 0, gru_floats(&j, p->from_h, row * columns), columns);
     TRY(step_weight_multiply(&weight, h, from_h, true));
     rows_parallel(gru_step_rows, &j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
   }

@@ -3,32 +3,8 @@
  * sums over the input and over the state differ for the candidate gate. */
 #include <string.h>
 
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/recurrent/recurrent.h"
-
-enum {
-  X,
-  W_X,
-  W_H,
-  IN_Y,
-  INIT_H,
-  IN_H,
-  D_Y,
-  D_H,
-  IN_Z,
-  IN_R,
-  IN_N,
-  IN_N_FROM_H,
-  LENGTHS,
-  MASK,
-  DW_X,
-  DW_H,
-  DB_X,
-  DB_H,
-  DX,
-  DH_PREV,
-  N_OPERANDS
-};
 
 typedef struct {
   recurrent r;
@@ -39,37 +15,39 @@ enum { ROW_R, ROW_Z, ROW_N, ROW_N_FROM_H, ROW_H, ROW_DH, ROW_MASK, ROW_KEPT, N_R
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-static status gru_grad_check_operands(gru_grad_plan *p, const executor *e, const op_arg *a) {
-  static const int8_t weights[][2] = {{W_X, DW_X}, {W_H, DW_H}}, biases[] = {DB_X, DB_H};
-  const arg_schema *s = e->op->schema;
+static status gru_grad_expect(const executor *e, const gru_grad_args *a, int operand, const int64_t *dims, int rank) {
+  return recurrent_expect(a->all[operand].tensor, e->operands[operand].name, dims, rank);
+}
+
+static status gru_grad_check_operands(gru_grad_plan *p, const executor *e, const gru_grad_args *a) {
+  static const int8_t weights[][2] = {{GRU_GRAD_WEIGHT_INPUT, GRU_GRAD_DW_INPUT},
+                                      {GRU_GRAD_WEIGHT_HIDDEN, GRU_GRAD_DW_HIDDEN}},
+                      biases[] = {GRU_GRAD_DB_INPUT, GRU_GRAD_DB_HIDDEN};
   recurrent *r = &p->r;
   for (int k = 0; k < 2; ++k) {
     const int64_t dims[] = {k ? r->hidden : r->inputs, 3 * r->hidden};
-    for (int i = 0; i < 2; ++i) TRY(recurrent_expect(a[weights[k][i]].tensor, s[weights[k][i]].name, dims, 2));
-    TRY(recurrent_expect(a[biases[k]].tensor, s[biases[k]].name, dims + 1, 1));
+    for (int i = 0; i < 2; ++i) TRY(gru_grad_expect(e, a, weights[k][i], dims, 2));
+    TRY(gru_grad_expect(e, a, biases[k], dims + 1, 1));
   }
-  for (int i = IN_Y; i <= IN_N_FROM_H; ++i)
-    TRY(i == INIT_H || i == D_H ? recurrent_expect_state(r, a[i].tensor, s[i].name)
-                                : recurrent_expect_steps(r, a[i].tensor, s[i].name));
-  TRY(recurrent_mask(r, a[LENGTHS].tensor, "seq_length", LENGTHS));
-  TRY(recurrent_expect_none(a[MASK].tensor, "mask"));
-  TRY(recurrent_expect(a[DX].tensor, "dx", a[X].tensor->dims, a[X].tensor->rank));
-  return recurrent_expect_state(r, a[DH_PREV].tensor, "dh_prev");
+  for (int i = GRU_GRAD_Y; i <= GRU_GRAD_HIDDEN_NEW; ++i)
+    TRY(i == GRU_GRAD_INIT_H || i == GRU_GRAD_DH ? recurrent_expect_state(r, a->all[i].tensor, e->operands[i].name)
+                                                 : recurrent_expect_steps(r, a->all[i].tensor, e->operands[i].name));
+  TRY(recurrent_mask(r, a->seq_length, "seq_length", GRU_GRAD_SEQ_LENGTH));
+  TRY(recurrent_expect_none(a->mask, "mask"));
+  TRY(recurrent_expect(a->dx, "dx", a->x->dims, a->x->rank));
+  return recurrent_expect_state(r, a->dh_prev, "dh_prev");
 }
 
 static status run_gru_grad(const executor *e, void *const *view, void *scratch);
 
-/* Attributes: those of recurrent_attributes, then reset_after, gate_order. */
-status prepare_gru_grad(executor *e, const op_arg *a) {
+status prepare_gru_grad(executor *e, const gru_grad_args *a) {
   gru_grad_plan *p = PLAN(e, gru_grad_plan);
   *p = (gru_grad_plan){0};
   recurrent *r = &p->r;
-  const op_arg *attribute = a + N_OPERANDS;
-  const tensor *weight = a[W_H].tensor;
-  TRY(recurrent_attributes(r, attribute));
-  EXPECT(attribute[5].boolean, "reset_after is false, expected true");
-  TRY(recurrent_gates(r, attribute[6].string, "rzn"));
-  TRY(recurrent_sizes(r, a, N_OPERANDS, a[X].tensor, weight->rank ? weight->dims[weight->rank - 1] : 0, GRU_GATES));
+  TRY(recurrent_attributes(r, a->direction, a->time_major, a->num_proj, a->keep_prob, a->cell_clip));
+  EXPECT(a->reset_after, "reset_after is false, expected true");
+  TRY(recurrent_gates(r, a->gate_order, "rzn"));
+  TRY(recurrent_sizes(r, e, a->all, a->x, a->weight_hidden, GRU_GATES));
   TRY(gru_grad_check_operands(p, e, a));
   const uint64_t state = (uint64_t)(r->batch * r->hidden) * sizeof(float);
   p->d_gates = workspace_intermediate(e, (uint64_t)r->steps * GRU_GATES * state);
@@ -101,15 +79,15 @@ static float *gru_grad_floats(const grad_job *j, uint64_t offset, int64_t at) {
 static void gru_grad_load_row(const grad_job *j, int64_t row, float *const buffer[N_ROWS]) {
   const recurrent *r = &j->p->r;
   const int64_t n = r->hidden, at = (j->step * r->batch + row) * n;
-  recurrent_load(r, j->view, IN_R, at, buffer[ROW_R], n);
-  recurrent_load(r, j->view, IN_Z, at, buffer[ROW_Z], n);
-  recurrent_load(r, j->view, IN_N, at, buffer[ROW_N], n);
-  recurrent_load(r, j->view, IN_N_FROM_H, at, buffer[ROW_N_FROM_H], n);
-  recurrent_load(r, j->view, D_Y, at, buffer[ROW_DH], n);
+  recurrent_load(r, j->view, GRU_GRAD_RESET, at, buffer[ROW_R], n);
+  recurrent_load(r, j->view, GRU_GRAD_UPDATE, at, buffer[ROW_Z], n);
+  recurrent_load(r, j->view, GRU_GRAD_NEW, at, buffer[ROW_N], n);
+  recurrent_load(r, j->view, GRU_GRAD_HIDDEN_NEW, at, buffer[ROW_N_FROM_H], n);
+  recurrent_load(r, j->view, GRU_GRAD_DY, at, buffer[ROW_DH], n);
   if (j->before < 0)
-    recurrent_load(r, j->view, INIT_H, row * n, buffer[ROW_H], n);
+    recurrent_load(r, j->view, GRU_GRAD_INIT_H, row * n, buffer[ROW_H], n);
   else
-    recurrent_load(r, j->view, IN_H, (j->before * r->batch + row) * n, buffer[ROW_H], n);
+    recurrent_load(r, j->view, GRU_GRAD_H, (j->before * r->batch + row) * n, buffer[ROW_H], n);
 }
 
 /* Runs one row of the backward step. dh is the gradient of the state after this step; for masked
@@ -145,14 +123,14 @@ static status gru_grad_run_steps(grad_job *j, matrix d_from_h, matrix w_h) {
   const recurrent *r = &j->p->r;
   const matrix dh = recurrent_matrix(gru_grad_floats(j, j->p->dh, 0), ACL_FLOAT, r->batch, r->hidden);
   const step_weight weight = step_weight_of(recurrent_matrix_transposed(w_h), r, j->scratch + j->p->weight);
-  recurrent_load(r, j->view, D_H, 0, gru_grad_floats(j, j->p->dh, 0), r->batch * r->hidden);
+  recurrent_load(r, j->view, GRU_GRAD_DH, 0, gru_grad_floats(j, j->p->dh, 0), r->batch * r->hidden);
   for (int64_t s = r->steps - 1; s >= 0; --s) {
     j->step = recurrent_step(r, s);
     j->before = s ? recurrent_step(r, s - 1) : -1;
     rows_parallel(gru_grad_step_rows, j, r->batch, 1, (uint64_t)r->batch * r->row_cost_ns);
     TRY(step_weight_multiply(&weight, recurrent_matrix_rows(d_from_h, j->step * r->batch, r->batch), dh, true));
   }
-  recurrent_store(r, j->view, DH_PREV, 0, gru_grad_floats(j, j->p->dh, 0), r->batch * r->hidden);
+  recurrent_store(r, j->view, GRU_GRAD_DH_PREV, 0, gru_grad_floats(j, j->p->dh, 0), r->batch * r->hidden);
   return ST_OK;
 }
 
@@ -169,13 +147,15 @@ static status run_gru_grad(const executor *e, void *const *view, void *scratch) 
   grad_job j = {.p = p, .view = view, .scratch = scratch};
   const matrix d_gates = recurrent_matrix(gru_grad_floats(&j, p->d_gates, 0), ACL_FLOAT, rows, columns);
   const matrix d_from_h = recurrent_matrix(gru_grad_floats(&j, p->d_from_h, 0), ACL_FLOAT, rows, columns);
-  const matrix x = operand_matrix(&j, X, rows, r->inputs), w_x = operand_matrix(&j, W_X, r->inputs, columns);
-  TRY(gru_grad_run_steps(&j, d_from_h, operand_matrix(&j, W_H, r->hidden, columns)));
-  TRY(recurrent_matrix_product(d_gates, recurrent_matrix_transposed(w_x), operand_matrix(&j, DX, rows, r->inputs),
-                               NULL));
-  TRY(recurrent_matrix_product(recurrent_matrix_transposed(x), d_gates, operand_matrix(&j, DW_X, r->inputs, columns),
-                               NULL));
-  TRY(recurrent_state_weights(r, view, INIT_H, IN_H, d_from_h, operand_matrix(&j, DW_H, r->hidden, columns)));
-  TRY(recurrent_matrix_column_sums(d_gates, operand_matrix(&j, DB_X, 1, columns)));
-  return recurrent_matrix_column_sums(d_from_h, operand_matrix(&j, DB_H, 1, columns));
+  const matrix x = operand_matrix(&j, GRU_GRAD_X, rows, r->inputs),
+               w_x = operand_matrix(&j, GRU_GRAD_WEIGHT_INPUT, r->inputs, columns);
+  TRY(gru_grad_run_steps(&j, d_from_h, operand_matrix(&j, GRU_GRAD_WEIGHT_HIDDEN, r->hidden, columns)));
+  TRY(recurrent_matrix_product(d_gates, recurrent_matrix_transposed(w_x),
+                               operand_matrix(&j, GRU_GRAD_DX, rows, r->inputs), NULL));
+  TRY(recurrent_matrix_product(recurrent_matrix_transposed(x), d_gates,
+                               operand_matrix(&j, GRU_GRAD_DW_INPUT, r->inputs, columns), NULL));
+  TRY(recurrent_state_weights(r, view, GRU_GRAD_INIT_H, GRU_GRAD_H, d_from_h,
+                              operand_matrix(&j, GRU_GRAD_DW_HIDDEN, r->hidden, columns)));
+  TRY(recurrent_matrix_column_sums(d_gates, operand_matrix(&j, GRU_GRAD_DB_INPUT, 1, columns)));
+  return recurrent_matrix_column_sums(d_from_h, operand_matrix(&j, GRU_GRAD_DB_HIDDEN, 1, columns));
 }

@@ -2,7 +2,7 @@
 /* Forward pass of a layer of long short-term memory cells: DynamicRNN and DynamicRNNV2. */
 #include <string.h>
 
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/recurrent/recurrent.h"
 
 /* Operands after the weights, relative to lstm_plan.rest. There is one weight ([inputs +
@@ -38,24 +38,26 @@ typedef struct {
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-static status lstm_check_weights(const lstm_plan *p, const op_arg *a) {
+static status lstm_check_weights(const lstm_plan *p, const lstm_args *a) {
   const recurrent *r = &p->r;
   const int64_t joined[] = {r->inputs + r->hidden, 4 * r->hidden}, of_x[] = {r->inputs, 4 * r->hidden},
                 of_h[] = {r->hidden, 4 * r->hidden};
-  TRY(recurrent_expect(a[p->rest + BIAS].tensor, "b", of_x + 1, 1));
-  if (p->joined) return recurrent_expect(a[1].tensor, "w", joined, 2);
-  TRY(recurrent_expect(a[1].tensor, "weight_input", of_x, 2));
-  return recurrent_expect(a[2].tensor, "weight_hidden", of_h, 2);
+  TRY(recurrent_expect(a->b, "b", of_x + 1, 1));
+  if (p->joined) return recurrent_expect(a->w, "w", joined, 2);
+  TRY(recurrent_expect(a->weight_input, "weight_input", of_x, 2));
+  return recurrent_expect(a->weight_hidden, "weight_hidden", of_h, 2);
 }
 
-static status lstm_check_operands(lstm_plan *p, const executor *e, const op_arg *a) {
-  const op_arg *rest = a + p->rest;
-  TRY(recurrent_mask(&p->r, rest[LENGTHS].tensor, "seq_length", p->rest + LENGTHS));
-  TRY(recurrent_expect_state(&p->r, rest[INIT_H].tensor, "init_h"));
-  TRY(recurrent_expect_state(&p->r, rest[INIT_C].tensor, "init_c"));
-  for (int i = WCI; i <= MASK; ++i) TRY(recurrent_expect_none(rest[i].tensor, e->op->schema[p->rest + i].name));
-  for (int i = Y; i <= OUT_TANH; ++i)
-    TRY(recurrent_expect_steps(&p->r, rest[i].tensor, e->op->schema[p->rest + i].name));
+static status lstm_check_operands(lstm_plan *p, const executor *e, const lstm_args *a) {
+  TRY(recurrent_mask(&p->r, a->seq_length, "seq_length", a->view.seq_length));
+  TRY(recurrent_expect_state(&p->r, a->init_h, "init_h"));
+  TRY(recurrent_expect_state(&p->r, a->init_c, "init_c"));
+  TRY(recurrent_expect_none(a->wci, "wci"));
+  TRY(recurrent_expect_none(a->wcf, "wcf"));
+  TRY(recurrent_expect_none(a->wco, "wco"));
+  TRY(recurrent_expect_none(a->mask, "mask"));
+  for (int i = a->view.y; i <= a->view.tanhc; ++i)
+    TRY(recurrent_expect_steps(&p->r, a->all[i].tensor, e->operands[i].name));
   return ST_OK;
 }
 
@@ -77,20 +79,16 @@ static void lstm_plan_work(executor *e, lstm_plan *p) {
   e->run = run_lstm;
 }
 
-/* Attributes: those of recurrent_attributes, then use_peephole, gate_order, activation, forget_bias. */
-status prepare_lstm(executor *e, const op_arg *a) {
+status prepare_lstm(executor *e, const lstm_args *a) {
   lstm_plan *p = PLAN(e, lstm_plan);
   *p = (lstm_plan){.joined = e->op->variant == LSTM_JOINED};
-  p->rest = p->joined ? 2 : 3;
-  const op_arg *attribute = a + p->rest + N_REST;
-  const tensor *weight = a[p->rest - 1].tensor;
-  TRY(recurrent_attributes(&p->r, attribute));
-  EXPECT(!attribute[5].boolean, "use_peephole is true, expected false");
-  TRY(recurrent_gates(&p->r, attribute[6].string, "ijfo"));
-  EXPECT(!strcmp(attribute[7].string, "tanh"), "activation is \"%.32s\", expected tanh", attribute[7].string);
-  p->forget_bias = (float)attribute[8].real;
-  TRY(recurrent_sizes(&p->r, a, p->rest + N_REST, a[0].tensor, weight->rank ? weight->dims[weight->rank - 1] : 0,
-                      LSTM_GATES));
+  p->rest = (int8_t)a->view.b;
+  TRY(recurrent_attributes(&p->r, a->direction, a->time_major, a->num_proj, a->keep_prob, a->cell_clip));
+  EXPECT(!a->use_peephole, "use_peephole is true, expected false");
+  TRY(recurrent_gates(&p->r, a->gate_order, "ijfo"));
+  EXPECT(!strcmp(a->activation, "tanh"), "activation is \"%.32s\", expected tanh", a->activation);
+  p->forget_bias = (float)a->forget_bias;
+  TRY(recurrent_sizes(&p->r, e, a->all, a->x, p->joined ? a->w : a->weight_hidden, LSTM_GATES));
   TRY(lstm_check_weights(p, a));
   TRY(lstm_check_operands(p, e, a));
   lstm_plan_work(e, p);
@@ -157,7 +155,7 @@ static void lstm_step_rows(const void *job, int64_t begin, int64_t end) {
 static status lstm_sum_inputs(const lstm_job *j, matrix w_x, matrix gates) {
   const recurrent *r = &j->p->r;
   const int bias = j->p->rest + BIAS;
-  const matrix x = recurrent_matrix(j->view[0], r->dtype[0], r->steps * r->batch, r->inputs);
+  const matrix x = recurrent_matrix(j->view[LSTM_X], r->dtype[LSTM_X], r->steps * r->batch, r->inputs);
   matrix b = recurrent_matrix(j->view[bias], r->dtype[bias], x.rows, gates.cols);
   b.row_stride = 0;
   return recurrent_matrix_product(x, w_x, gates, b.at ? &b : NULL);
@@ -168,9 +166,12 @@ static status run_lstm(const executor *e, void *const *view, void *scratch) {
   const recurrent *r = &p->r;
   const int64_t n_state = r->batch * r->hidden, columns = LSTM_GATES * r->hidden;
   lstm_job j = {.p = p, .view = view, .scratch = scratch};
-  const matrix w = recurrent_matrix(view[1], r->dtype[1], r->inputs + r->hidden, columns);
-  const matrix w_h = p->joined ? recurrent_matrix_rows(w, r->inputs, r->hidden)
-                               : recurrent_matrix(view[2], r->dtype[2], r->hidden, columns);
+  /* A joined weight is the same operand as the weight of the input. */
+  const matrix w =
+      recurrent_matrix(view[LSTM_WEIGHT_INPUT], r->dtype[LSTM_WEIGHT_INPUT], r->inputs + r->hidden, columns);
+  const matrix w_h = p->joined
+                         ? recurrent_matrix_rows(w, r->inputs, r->hidden)
+                         : recurrent_matrix(view[LSTM_WEIGHT_HIDDEN], r->dtype[LSTM_WEIGHT_HIDDEN], r->hidden, columns);
   const matrix gates = recurrent_matrix(lstm_floats(&j, p->gates, 0), ACL_FLOAT, r->steps * r->batch, columns);
   const matrix h = recurrent_matrix(lstm_floats(&j, p->h, 0), ACL_FLOAT, r->batch, r->hidden);
   TRY(lstm_sum_inputs(&j, recurrent_matrix_rows(w, 0, r->inputs), gates));

@@ -4,7 +4,7 @@
  * gradient of the state. Then, over all steps at once: the gradients of x, the weights and the bias. */
 #include <string.h>
 
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/recurrent/recurrent.h"
 
 /* Operands after the weights (and the bias of the joined form), relative to lstm_grad_plan.rest. */
@@ -38,31 +38,32 @@ enum { ROW_I, ROW_J, ROW_F, ROW_O, ROW_TANH, ROW_C, ROW_DH, ROW_MASK, ROW_KEPT_H
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-static status lstm_grad_check_weights(const lstm_grad_plan *p, const op_arg *a) {
+static status lstm_grad_check_weights(const lstm_grad_plan *p, const lstm_grad_args *a) {
   const recurrent *r = &p->r;
   const int64_t joined[] = {r->inputs + r->hidden, 4 * r->hidden}, of_x[] = {r->inputs, 4 * r->hidden},
                 of_h[] = {r->hidden, 4 * r->hidden};
   const int64_t *const first = p->joined ? joined : of_x;
-  TRY(recurrent_expect(a[1].tensor, p->joined ? "w" : "w_x", first, 2));
-  TRY(recurrent_expect(a[2].tensor, p->joined ? "b" : "w_h", p->joined ? of_x + 1 : of_h, p->joined ? 1 : 2));
-  TRY(recurrent_expect(a[p->dw_x].tensor, p->joined ? "dw" : "dw_x", first, 2));
-  if (!p->joined) TRY(recurrent_expect(a[p->dw_h].tensor, "dw_h", of_h, 2));
-  return recurrent_expect(a[p->db].tensor, "db", of_x + 1, 1);
+  TRY(recurrent_expect(p->joined ? a->w : a->w_x, p->joined ? "w" : "w_x", first, 2));
+  TRY(p->joined ? recurrent_expect(a->b, "b", of_x + 1, 1) : recurrent_expect(a->w_h, "w_h", of_h, 2));
+  TRY(recurrent_expect(p->joined ? a->dw : a->dw_x, p->joined ? "dw" : "dw_x", first, 2));
+  if (!p->joined) TRY(recurrent_expect(a->dw_h, "dw_h", of_h, 2));
+  return recurrent_expect(a->db, "db", of_x + 1, 1);
 }
 
-static status lstm_grad_check_operands(lstm_grad_plan *p, const executor *e, const op_arg *a) {
-  const arg_schema *s = e->op->schema;
+static status lstm_grad_check_operands(lstm_grad_plan *p, const executor *e, const lstm_grad_args *a) {
   recurrent *r = &p->r;
   for (int i = p->rest; i < p->rest + LENGTHS; ++i) {
     const int k = i - p->rest;
     const bool state = k == INIT_H || k == INIT_C || k == D_H || k == D_C;
-    TRY(state ? recurrent_expect_state(r, a[i].tensor, s[i].name) : recurrent_expect_steps(r, a[i].tensor, s[i].name));
+    const tensor *t = a->all[i].tensor;
+    TRY(state ? recurrent_expect_state(r, t, e->operands[i].name) : recurrent_expect_steps(r, t, e->operands[i].name));
   }
-  TRY(recurrent_mask(r, a[p->rest + LENGTHS].tensor, "seq_length", p->rest + LENGTHS));
-  for (int i = p->rest + LENGTHS + 1; i < p->rest + N_READ; ++i) TRY(recurrent_expect_none(a[i].tensor, s[i].name));
-  TRY(recurrent_expect(a[p->dx].tensor, "dx", a[0].tensor->dims, a[0].tensor->rank));
-  TRY(recurrent_expect_state(r, a[p->dh_prev].tensor, "dh_prev"));
-  return recurrent_expect_state(r, a[p->dc_prev].tensor, "dc_prev");
+  TRY(recurrent_mask(r, a->seq_length, "seq_length", LSTM_GRAD_SEQ_LENGTH));
+  for (int i = p->rest + LENGTHS + 1; i < p->rest + N_READ; ++i)
+    TRY(recurrent_expect_none(a->all[i].tensor, e->operands[i].name));
+  TRY(recurrent_expect(a->dx, "dx", a->x->dims, a->x->rank));
+  TRY(recurrent_expect_state(r, a->dh_prev, "dh_prev"));
+  return recurrent_expect_state(r, a->dc_prev, "dc_prev");
 }
 
 static status run_lstm_grad(const executor *e, void *const *view, void *scratch);
@@ -82,25 +83,20 @@ static void lstm_grad_plan_work(executor *e, lstm_grad_plan *p) {
   e->run = run_lstm_grad;
 }
 
-/* Attributes: those of recurrent_attributes, then use_peephole, gate_order[, activation]. */
-status prepare_lstm_grad(executor *e, const op_arg *a) {
+status prepare_lstm_grad(executor *e, const lstm_grad_args *a) {
   lstm_grad_plan *p = PLAN(e, lstm_grad_plan);
-  *p = (lstm_grad_plan){.joined = e->op->variant == LSTM_GRAD_JOINED, .rest = 3};
-  int8_t out = (int8_t)(p->rest + N_READ);
-  p->dw_x = out++;
-  p->dw_h = p->joined ? p->dw_x : out++;
-  p->db = out++;
-  p->dx = out++;
-  p->dh_prev = out++;
-  p->dc_prev = out++;
-  const op_arg *attribute = a + out;
-  const tensor *weight = a[1].tensor;
-  TRY(recurrent_attributes(&p->r, attribute));
-  EXPECT(!attribute[5].boolean, "use_peephole is true, expected false");
-  TRY(recurrent_gates(&p->r, attribute[6].string, "ijfo"));
-  if (!p->joined)
-    EXPECT(!strcmp(attribute[7].string, "tanh"), "activation is \"%.32s\", expected tanh", attribute[7].string);
-  TRY(recurrent_sizes(&p->r, a, out, a[0].tensor, weight->rank ? weight->dims[weight->rank - 1] : 0, LSTM_GATES));
+  *p = (lstm_grad_plan){.joined = e->op->variant == LSTM_GRAD_JOINED, .rest = LSTM_GRAD_Y};
+  p->dw_x = p->joined ? LSTM_GRAD_DW : LSTM_GRAD_DW_X;
+  p->dw_h = p->joined ? LSTM_GRAD_DW : LSTM_GRAD_DW_H;
+  p->db = (int8_t)a->view.db;
+  p->dx = (int8_t)a->view.dx;
+  p->dh_prev = (int8_t)a->view.dh_prev;
+  p->dc_prev = (int8_t)a->view.dc_prev;
+  TRY(recurrent_attributes(&p->r, a->direction, a->time_major, a->num_proj, a->keep_prob, a->cell_clip));
+  EXPECT(!a->use_peephole, "use_peephole is true, expected false");
+  TRY(recurrent_gates(&p->r, a->gate_order, "ijfo"));
+  if (!p->joined) EXPECT(!strcmp(a->activation, "tanh"), "activation is \"%.32s\", expected tanh", a->activation);
+  TRY(recurrent_sizes(&p->r, e, a->all, a->x, p->joined ? a->w : a->w_x, LSTM_GATES));
   TRY(lstm_grad_check_weights(p, a));
   TRY(lstm_grad_check_operands(p, e, a));
   lstm_grad_plan_work(e, p);
@@ -187,13 +183,15 @@ static status run_lstm_grad(const executor *e, void *const *view, void *scratch)
   const int64_t columns = LSTM_GATES * r->hidden, rows = r->steps * r->batch;
   grad_job j = {.p = p, .view = view, .scratch = scratch};
   const matrix d_gates = recurrent_matrix(lstm_grad_floats(&j, p->d_gates, 0), ACL_FLOAT, rows, columns);
-  const matrix w = recurrent_matrix(view[1], r->dtype[1], r->inputs + r->hidden, columns);
+  /* A joined weight is the same operand as the weight of the input. */
+  /* A joined weight is the same operand as the weight of the input. */
+  const matrix w = recurrent_matrix(view[LSTM_GRAD_W_X], r->dtype[LSTM_GRAD_W_X], r->inputs + r->hidden, columns);
   const matrix w_h = p->joined ? recurrent_matrix_rows(w, r->inputs, r->hidden)
-                               : recurrent_matrix(view[2], r->dtype[2], r->hidden, columns);
+                               : recurrent_matrix(view[LSTM_GRAD_W_H], r->dtype[LSTM_GRAD_W_H], r->hidden, columns);
   const matrix dw = recurrent_matrix(view[p->dw_x], r->dtype[p->dw_x], r->inputs + r->hidden, columns);
   const matrix dw_h = p->joined ? recurrent_matrix_rows(dw, r->inputs, r->hidden)
                                 : recurrent_matrix(view[p->dw_h], r->dtype[p->dw_h], r->hidden, columns);
-  const matrix x = recurrent_matrix(view[0], r->dtype[0], rows, r->inputs);
+  const matrix x = recurrent_matrix(view[LSTM_GRAD_X], r->dtype[LSTM_GRAD_X], rows, r->inputs);
   TRY(lstm_grad_run_steps(&j, d_gates, w_h));
   TRY(recurrent_matrix_product(d_gates, recurrent_matrix_transposed(recurrent_matrix_rows(w, 0, r->inputs)),
                                recurrent_matrix(view[p->dx], r->dtype[p->dx], rows, r->inputs), NULL));

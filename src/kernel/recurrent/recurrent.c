@@ -13,15 +13,15 @@ LEVEL_CHOICE(cell_loops, cells, cell_loops)
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-status recurrent_attributes(recurrent *r, const op_arg *a) {
-  const char *direction = a[0].string;
+status recurrent_attributes(recurrent *r, const char *direction, bool time_major, int64_t num_proj, double keep_prob,
+                            double cell_clip) {
   r->reversed = !strcmp(direction, "REDIRECTIONAL");
   EXPECT(r->reversed || !strcmp(direction, "UNIDIRECTIONAL"),
          "direction is \"%.32s\", expected UNIDIRECTIONAL or REDIRECTIONAL", direction);
-  EXPECT(a[1].boolean, "time_major is false, expected true");
-  EXPECT(a[2].integer == 0, "num_proj is %jd, expected 0", (intmax_t)a[2].integer);
-  EXPECT(a[3].real == 1 || a[3].real < 0, "keep_prob is %g, expected 1 or -1 (no dropout)", a[3].real);
-  EXPECT(a[4].real <= 0, "cell_clip is %g, expected -1 or 0 (no clipping)", a[4].real);
+  EXPECT(time_major, "time_major is false, expected true");
+  EXPECT(num_proj == 0, "num_proj is %jd, expected 0", (intmax_t)num_proj);
+  EXPECT(keep_prob == 1 || keep_prob < 0, "keep_prob is %g, expected 1 or -1 (no dropout)", keep_prob);
+  EXPECT(cell_clip <= 0, "cell_clip is %g, expected -1 or 0 (no clipping)", cell_clip);
   return ST_OK;
 }
 
@@ -44,7 +44,9 @@ status recurrent_expect(const tensor *t, const char *name, const int64_t *dims, 
   return op_expect_shape(t, name, dims, rank);
 }
 
-status recurrent_sizes(recurrent *r, const op_arg *a, int n_tensors, const tensor *x, int64_t columns, int n_gates) {
+status recurrent_sizes(recurrent *r, const executor *e, const op_arg *all, const tensor *x, const tensor *weight,
+                       int n_gates) {
+  const int64_t columns = weight->rank ? weight->dims[weight->rank - 1] : 0;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, "x", DTYPES_STATE));
   EXPECT(x->rank == 3 || x->rank == 2, "x has shape %s, expected [steps, batch, inputs]",
@@ -57,7 +59,7 @@ status recurrent_sizes(recurrent *r, const op_arg *a, int n_tensors, const tenso
   r->inputs = x->dims[x->rank - 1];
   r->hidden = columns / n_gates;
   r->row_cost_ns = (uint64_t)r->hidden * 6; /* ns per element: four exponentials, and some loads and stores */
-  for (int i = 0; i < n_tensors; ++i) r->dtype[i] = (int8_t)(a[i].tensor ? a[i].tensor->dtype : ACL_FLOAT);
+  for (int i = 0; i < e->n_operands; ++i) r->dtype[i] = (int8_t)(all[i].tensor ? all[i].tensor->dtype : ACL_FLOAT);
   return ST_OK;
 }
 

@@ -29,15 +29,18 @@ typedef struct {
   uint64_t row_cost_ns; /* estimate for one row of a cell */
 } recurrent;
 
-/* Reads and checks the attributes, which are in this order: direction, time_major, num_proj, keep_prob, cell_clip. */
-status recurrent_attributes(recurrent *r, const op_arg *a);
+/* Reads and checks attributes. */
+status recurrent_attributes(recurrent *r, const char *direction, bool time_major, int64_t num_proj, double keep_prob,
+                            double cell_clip);
 
 /* Sets r->order from a string such as "rzh". letters: the gates' letters in the order of cells.h, such as "rzn"; in
  * `order`, 'c' may stand for 'j' and 'h' for 'n'. */
 status recurrent_gates(recurrent *r, const char *order, const char *letters);
 
-/* Sets the sizes from x and the number of columns of the state's weight, and the dtypes of all n_tensors operands. */
-status recurrent_sizes(recurrent *r, const op_arg *a, int n_tensors, const tensor *x, int64_t columns, int n_gates);
+/* Sets the sizes from x and from the weight of the state, and the dtypes of all operands, which are the first
+ * arguments. */
+status recurrent_sizes(recurrent *r, const executor *e, const op_arg *all, const tensor *x, const tensor *weight,
+                       int n_gates);
 
 /* Check functions. The tensor may be NULL; otherwise it must be float, float16 or bfloat16 and have the given shape: */
 status recurrent_expect(const tensor *t, const char *name, const int64_t *dims, int rank);

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "kernel/engine/rows.h"
-#include "kernel/graph_families.h"
+#include "kernel/families.h"
 #include "kernel/move/check.h"
 
 enum { GRAD, X1, X2, CDIST, N_INPUTS, TILE = 256 };
@@ -87,7 +87,10 @@ static void grad_range(const void *arg, int64_t begin, int64_t end) {
 static status run_cdist_grad(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const cdist_grad_plan *p = PLAN(e, cdist_grad_plan);
-  const cdist_grad_job job = {p, {view[GRAD], view[X1], view[X2], view[CDIST]}, view[N_INPUTS]};
+  const cdist_grad_job job = {
+      p,
+      {view[GRAPH_CDIST_GRAD_GRAD], view[GRAPH_CDIST_GRAD_X1], view[GRAPH_CDIST_GRAD_X2], view[GRAPH_CDIST_GRAD_CDIST]},
+      view[GRAPH_CDIST_GRAD_Y]};
   rows_parallel(grad_range, &job, p->n_rows, 1, e->cost_ns);
   return ST_OK;
 }
@@ -113,15 +116,17 @@ static status plan_y(cdist_grad_plan *p, const tensor *x1, const tensor *y) {
   return ST_OK;
 }
 
-/* grad, x1, x2, cdist: [..., rows of x1, rows of x2, columns]; y; p */
-status prepare_graph_cdist_grad(executor *e, const op_arg *a) {
-  const tensor *x1 = a[X1].tensor, *y = a[N_INPUTS].tensor;
-  const double given = a[N_INPUTS + 1].real;
+/* grad, x1, x2, cdist: [..., rows of x1, rows of x2, columns]. */
+status prepare_graph_cdist_grad(executor *e, const graph_cdist_grad_args *a) {
+  const tensor *x1 = a->x1, *y = a->y;
+  const double given = a->p;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x1, "x1", DTYPES_FLOAT));
   EXPECT(x1->rank >= 2, "x1 has shape %s, expected 2 or more dimensions", shape_text(x1->dims, x1->rank, text));
-  for (int k = 0; k <= N_INPUTS; ++k) TRY(op_expect_dtype(a[k].tensor, e->op->schema[k].name, DTYPE_BIT(x1->dtype)));
-  for (int k = 0; k < N_INPUTS; ++k) TRY(op_expect_shape(a[k].tensor, e->op->schema[k].name, x1->dims, x1->rank));
+  for (int k = 0; k <= GRAPH_CDIST_GRAD_Y; ++k)
+    TRY(op_expect_dtype(a->all[k].tensor, e->operands[k].name, DTYPE_BIT(x1->dtype)));
+  for (int k = 0; k < GRAPH_CDIST_GRAD_Y; ++k)
+    TRY(op_expect_shape(a->all[k].tensor, e->operands[k].name, x1->dims, x1->rank));
   EXPECT(given >= 0 || given == -1, "p is %g, expected 0 or more, or -1 for infinity", given);
   cdist_grad_plan *p = PLAN(e, cdist_grad_plan);
   *p = (cdist_grad_plan){.n_others = x1->dims[x1->rank - 2],

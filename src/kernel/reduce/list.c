@@ -108,10 +108,10 @@ static compute_type compute_of_list(const aclTensorList *list, const tensor *out
 }
 
 /* (tensors, out) */
-status prepare_list(executor *e, const op_arg *a) {
+status prepare_list(executor *e, const list_args *a) {
   static const int16_t functions[] = {[LIST_SUM] = EW_add, [LIST_MAX] = EW_maximum, [LIST_MIN] = EW_minimum};
-  const aclTensorList *list = a[0].tensors;
-  const tensor *out = a[1].tensor;
+  const aclTensorList *list = a->tensors;
+  const tensor *out = a->out;
   TRY(op_expect_dtype(out, "out", DTYPES_REAL));
   EXPECT(list->size > 0, "tensors has no tensors, expected one or more");
   for (uint64_t k = 0; k < list->size; ++k) {

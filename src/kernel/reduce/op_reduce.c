@@ -5,7 +5,6 @@
 
 #include "kernel/elementwise/elementwise_call.h"
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "kernel/reduce/reduction.h"
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
@@ -151,58 +150,57 @@ static status expect_mean_dtypes(const tensor *self, const tensor *out) {
   return expect_some_of_complex(self, out);
 }
 
-/* (self, dims, keepDims, dtype, out). For BOOL, a sum is whether any element is true. */
-status prepare_sum(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[4].tensor;
+/* For BOOL, a sum is whether any element is true. */
+status prepare_sum(executor *e, const sum_args *a) {
+  const tensor *self = a->self, *out = a->out;
   const bool is_any = out->dtype == ACL_BOOL;
   bool is_reduced[MAX_RANK];
   TRY(is_any ? op_expect_dtype(self, "self", DTYPES_REAL) : expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_some_of_complex(self, out));
-  TRY(reduce_expect_dtype_argument(a[3].integer, out));
-  TRY(expect_dims(a[1].ints, "dims", self->rank, false, is_reduced));
-  return plan_one(e, is_any ? REDUCTION_ANY : REDUCTION_SUM, 0, self, out, is_reduced, a[2].boolean);
+  TRY(reduce_expect_dtype_argument(a->dtype, out));
+  TRY(expect_dims(a->dims, "dims", self->rank, false, is_reduced));
+  return plan_one(e, is_any ? REDUCTION_ANY : REDUCTION_SUM, 0, self, out, is_reduced, a->keep_dims);
 }
 
-/* (self, dim, keepDim, dtype, out) */
-status prepare_nansum(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[4].tensor;
+status prepare_nansum(executor *e, const nansum_args *a) {
+  const tensor *self = a->self, *out = a->out;
   const reduction_kind kind = dtype_is_float(self->dtype) ? REDUCTION_SUM_NOT_NAN : REDUCTION_SUM;
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, 0));
   if (out->dtype != ACL_BOOL) TRY(expect_number_cast(self, out));
-  TRY(reduce_expect_dtype_argument(a[3].integer, out));
-  TRY(expect_dims(a[1].ints, "dim", self->rank, false, is_reduced));
-  return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
+  TRY(reduce_expect_dtype_argument(a->dtype, out));
+  TRY(expect_dims(a->dim, "dim", self->rank, false, is_reduced));
+  return plan_one(e, kind, 0, self, out, is_reduced, a->keep_dim);
 }
 
-/* (self, dim, keepDim, dtype, out): a mean in dtype, stored as out. */
-status prepare_mean(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[4].tensor;
-  const int dtype = (int)a[3].integer;
+/* A mean in dtype, stored as out. */
+status prepare_mean(executor *e, const mean_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const int dtype = (int)a->dtype;
   bool is_reduced[MAX_RANK];
   TRY(expect_mean_dtypes(self, out));
   EXPECT(dtype != ACL_BOOL && dtype_can_cast(self->dtype, dtype) && dtype_can_cast(dtype, out->dtype),
          "dtype is %s, expected a number that self's %s can be cast to, and that can be cast to out's %s",
          dtype_name(dtype), dtype_name(self->dtype), dtype_name(out->dtype));
-  TRY(expect_dims(a[1].ints, "dim", self->rank, false, is_reduced));
+  TRY(expect_dims(a->dim, "dim", self->rank, false, is_reduced));
   return reduce_plan_reduction(e, &(reduce_call){.kind = REDUCTION_MEAN,
                                                  .self = self,
                                                  .out = {out},
                                                  .operand = {0, 1},
                                                  .name = {"out"},
                                                  .is_reduced = is_reduced,
-                                                 .keep = a[2].boolean,
+                                                 .keep = a->keep_dim,
                                                  .of_integers = dtype_is_integer(dtype)});
 }
 
-/* (x, axes, y, keep_dims[, noop_with_empty_axes]), called by operator name. No axes mean all, unless
+/* Called by operator name. No axes mean all, unless
  * noop_with_empty_axes. */
-status prepare_graph_reduce(executor *e, const op_arg *a) {
+status prepare_graph_reduce(executor *e, const graph_reduce_args *a) {
   static const reduction_kind kinds[] = {
       [GRAPH_SUM] = REDUCTION_SUM, [GRAPH_MEAN] = REDUCTION_MEAN, [GRAPH_PRODUCT] = REDUCTION_PRODUCT,
       [GRAPH_MAX] = REDUCTION_MAX, [GRAPH_MIN] = REDUCTION_MIN,   [GRAPH_ALL] = REDUCTION_ALL,
       [GRAPH_ANY] = REDUCTION_ANY};
-  const tensor *x = a[0].tensor, *y = a[2].tensor;
+  const tensor *x = a->x, *y = a->y;
   const reduction_kind kind = kinds[e->op->variant];
   bool is_reduced[MAX_RANK];
   if (kind == REDUCTION_SUM || kind == REDUCTION_MEAN || kind == REDUCTION_PRODUCT) {
@@ -212,57 +210,55 @@ status prepare_graph_reduce(executor *e, const op_arg *a) {
     TRY(op_expect_dtype(x, "x", truth ? DTYPE_BIT(ACL_BOOL) : DTYPES_REAL));
     TRY(op_expect_dtype(y, "y", DTYPE_BIT(x->dtype)));
   }
-  TRY(expect_dims(a[1].ints, "axes", x->rank, e->op->n_args > 4 && a[4].boolean, is_reduced));
-  return plan_one(e, kind, 0, x, y, is_reduced, a[3].boolean);
+  TRY(expect_dims(a->axes, "axes", x->rank, a->noop_with_empty_axes, is_reduced));
+  return plan_one(e, kind, 0, x, y, is_reduced, a->keep_dims);
 }
 
-/* (self, dims, keepDims, noopWithEmptyDims, out). If nothing is reduced, ReduceLogSum is a copy, and a maximum is one
+/* If nothing is reduced, ReduceLogSum is a copy, and a maximum is one
  * of single elements. */
-status prepare_reduce_noop(executor *e, const op_arg *a) {
+status prepare_reduce_noop(executor *e, const reduce_noop_args *a) {
   static const reduction_kind kinds[] = {[REDUCE_NOOP_MEAN] = REDUCTION_MEAN,
                                          [REDUCE_NOOP_MAX] = REDUCTION_MAX,
                                          [REDUCE_NOOP_LOG_SUM] = REDUCTION_LOG_SUM};
-  const tensor *self = a[0].tensor, *out = a[4].tensor;
-  const char *out_name = e->op->schema[4].name;
+  const tensor *self = a->self, *out = a->out;
+  const char *out_name = a->name.out;
   reduction_kind kind = kinds[e->op->variant];
   bool is_reduced[MAX_RANK];
   if (kind == REDUCTION_MEAN) {
     TRY(expect_mean_dtypes(self, out));
   } else {
-    TRY(op_expect_dtype(self, e->op->schema[0].name, DTYPES_REAL));
+    TRY(op_expect_dtype(self, a->name.self, DTYPES_REAL));
     TRY(op_expect_dtype(out, out_name, kind == REDUCTION_MAX ? DTYPES_REAL : DTYPES_FLOAT));
     if (kind == REDUCTION_MAX) TRY(reduce_expect_same_dtype(out, out_name, self));
   }
-  TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, a[3].boolean, is_reduced));
-  if (kind == REDUCTION_LOG_SUM && a[3].boolean && a[1].ints->size == 0) kind = REDUCTION_MAX;
-  return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
+  TRY(expect_dims(a->dim, a->name.dim, self->rank, a->noop_with_empty_axes, is_reduced));
+  if (kind == REDUCTION_LOG_SUM && a->noop_with_empty_axes && a->dim->size == 0) kind = REDUCTION_MAX;
+  return plan_one(e, kind, 0, self, out, is_reduced, a->keep_dim);
 }
 
-/* (self, dtype, out) */
-status prepare_product(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
+status prepare_product(executor *e, const product_args *a) {
+  const tensor *self = a->self, *out = a->out;
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_some_of_complex(self, out));
-  TRY(reduce_expect_dtype_argument(a[1].integer, out));
+  TRY(reduce_expect_dtype_argument(a->dtype, out));
   TRY(expect_dims(NULL, NULL, self->rank, false, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, false);
 }
 
-/* (self, dim, keepDim, dtype, out) */
-status prepare_product_dim(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[4].tensor;
+status prepare_product_dim(executor *e, const product_dim_args *a) {
+  const tensor *self = a->self, *out = a->out;
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_some_of_complex(self, out));
-  TRY(reduce_expect_dtype_argument(a[3].integer, out));
-  TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
-  return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, a[2].boolean);
+  TRY(reduce_expect_dtype_argument(a->dtype, out));
+  TRY(expect_one_dim(a->dim, "dim", self->rank, is_reduced));
+  return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, a->keep_dim);
 }
 
-/* (self, out): the sum of a matrix's diagonal, treated as a row whose stride is the sum of both dimensions' strides. */
-status prepare_trace(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[1].tensor;
+/* The sum of a matrix's diagonal, treated as a row whose stride is the sum of both dimensions' strides. */
+status prepare_trace(executor *e, const trace_args *a) {
+  const tensor *self = a->self, *out = a->out;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_REAL | DTYPES_COMPLEX));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(dtype_class_of(self->dtype) < CLASS_FLOAT ? ACL_INT64 : self->dtype)));
@@ -284,14 +280,13 @@ status prepare_trace(executor *e, const op_arg *a) {
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-/* (self, dims, keepDims, out) */
-status prepare_reduce_order(executor *e, const op_arg *a) {
+status prepare_reduce_order(executor *e, const reduce_order_args *a) {
   static const reduction_kind kinds[] = {[REDUCE_ORDER_MAX] = REDUCTION_MAX,
                                          [REDUCE_ORDER_MIN] = REDUCTION_MIN,
                                          [REDUCE_ORDER_ANY] = REDUCTION_ANY,
                                          [REDUCE_ORDER_ALL] = REDUCTION_ALL,
                                          [REDUCE_ORDER_LOG_SUM_EXP] = REDUCTION_LOG_SUM_EXP};
-  const tensor *self = a[0].tensor, *out = a[3].tensor;
+  const tensor *self = a->self, *out = a->out;
   const reduction_kind kind = kinds[e->op->variant];
   bool is_reduced[MAX_RANK];
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
@@ -301,13 +296,13 @@ status prepare_reduce_order(executor *e, const op_arg *a) {
     TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   else
     TRY(reduce_expect_same_dtype(out, "out", self));
-  TRY(expect_dims(a[1].ints, e->op->schema[1].name, self->rank, false, is_reduced));
-  return plan_one(e, kind, 0, self, out, is_reduced, a[2].boolean);
+  TRY(expect_dims(a->dim, "dim", self->rank, false, is_reduced));
+  return plan_one(e, kind, 0, self, out, is_reduced, a->keep_dim);
 }
 
-/* (self, out): the maximum of all elements. */
-status prepare_max_all(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[1].tensor;
+/* The maximum of all elements. */
+status prepare_max_all(executor *e, const max_all_args *a) {
+  const tensor *self = a->self, *out = a->out;
   bool is_reduced[MAX_RANK];
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
   TRY(op_expect_dtype(out, "out", DTYPES_REAL));
@@ -315,13 +310,13 @@ status prepare_max_all(executor *e, const op_arg *a) {
   return plan_one(e, e->op->variant == MAX_ALL_MIN ? REDUCTION_MIN : REDUCTION_MAX, 0, self, out, is_reduced, false);
 }
 
-/* (self, dim, keepdim, out): the index of the maximum. */
-status prepare_arg_max(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[3].tensor;
+/* The index of the maximum. */
+status prepare_arg_max(executor *e, const arg_max_args *a) {
+  const tensor *self = a->self, *out = a->out;
   bool is_reduced[MAX_RANK];
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
   TRY(op_expect_dtype(out, "out", DTYPES_INDEX));
-  TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
+  TRY(expect_one_dim(a->dim, "dim", self->rank, is_reduced));
   return reduce_plan_reduction(
       e, &(reduce_call){.kind = e->op->variant == ARG_MAX_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
                         .self = self,
@@ -329,17 +324,16 @@ status prepare_arg_max(executor *e, const op_arg *a) {
                         .operand = {0, 0, 1},
                         .name = {"", "out"},
                         .is_reduced = is_reduced,
-                        .keep = a[2].boolean});
+                        .keep = a->keepdim});
 }
 
-/* (self, dim, keepdim, out, indices) */
-status prepare_max_dim(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[3].tensor, *indices = a[4].tensor;
+status prepare_max_dim(executor *e, const max_dim_args *a) {
+  const tensor *self = a->self, *out = a->out, *indices = a->indices;
   bool is_reduced[MAX_RANK];
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
   TRY(reduce_expect_same_dtype(out, "out", self));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
-  TRY(expect_one_dim(a[1].integer, "dim", self->rank, is_reduced));
+  TRY(expect_one_dim(a->dim, "dim", self->rank, is_reduced));
   return reduce_plan_reduction(
       e, &(reduce_call){.kind = e->op->variant == MAX_DIM_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
                         .self = self,
@@ -347,7 +341,7 @@ status prepare_max_dim(executor *e, const op_arg *a) {
                         .operand = {0, 1, 2},
                         .name = {"out", "indices"},
                         .is_reduced = is_reduced,
-                        .keep = a[2].boolean});
+                        .keep = a->keepdim});
 }
 
 static status plan_min_max(executor *e, const tensor *self, const tensor *min, const tensor *max,
@@ -364,25 +358,22 @@ static status plan_min_max(executor *e, const tensor *self, const tensor *min, c
                                                  .keep = keep});
 }
 
-/* (self, dims, keepDim, minOut, maxOut) */
-status prepare_min_max(executor *e, const op_arg *a) {
+status prepare_min_max(executor *e, const min_max_args *a) {
   bool is_reduced[MAX_RANK];
-  TRY(expect_dims(a[1].ints, "dim", a[0].tensor->rank, false, is_reduced));
-  return plan_min_max(e, a[0].tensor, a[3].tensor, a[4].tensor, is_reduced, a[2].boolean);
+  TRY(expect_dims(a->dim, "dim", a->self->rank, false, is_reduced));
+  return plan_min_max(e, a->self, a->min_out, a->max_out, is_reduced, a->keep_dim);
 }
 
-/* (self, dim, keepDim, minOut, maxOut) */
-status prepare_min_max_dim(executor *e, const op_arg *a) {
+status prepare_min_max_dim(executor *e, const min_max_dim_args *a) {
   bool is_reduced[MAX_RANK];
-  TRY(expect_one_dim(a[1].integer, "dim", a[0].tensor->rank, is_reduced));
-  return plan_min_max(e, a[0].tensor, a[3].tensor, a[4].tensor, is_reduced, a[2].boolean);
+  TRY(expect_one_dim(a->dim, "dim", a->self->rank, is_reduced));
+  return plan_min_max(e, a->self, a->min_out, a->max_out, is_reduced, a->keep_dim);
 }
 
-/* (self, minOut, maxOut) */
-status prepare_min_max_all(executor *e, const op_arg *a) {
+status prepare_min_max_all(executor *e, const min_max_all_args *a) {
   bool is_reduced[MAX_RANK];
-  TRY(expect_dims(NULL, NULL, a[0].tensor->rank, false, is_reduced));
-  return plan_min_max(e, a[0].tensor, a[1].tensor, a[2].tensor, is_reduced, false);
+  TRY(expect_dims(NULL, NULL, a->self->rank, false, is_reduced));
+  return plan_min_max(e, a->self, a->min_out, a->max_out, is_reduced, false);
 }
 
 /* ---- norms ------------------------------------------------------------------------------------------------------- */
@@ -407,32 +398,30 @@ static bool reduces_nothing(const tensor *self, const bool *is_reduced) {
 
 /* Plans a norm. Every norm of an empty row is 0. */
 static status reduce_plan_norm(executor *e, const tensor *self, const scalar *p, const aclIntArray *dims, bool keep,
-                               const tensor *out) {
+                               const tensor *out, const char *exponent_name, const char *dims_name) {
   bool is_reduced[MAX_RANK];
   const double exponent = named_exponent(scalar_real(p));
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
-  EXPECT(exponent == exponent, "%s is NaN, expected a number", e->op->schema[1].name);
-  TRY(expect_dims(dims, e->op->schema[2].name, self->rank, false, is_reduced));
+  EXPECT(exponent == exponent, "%s is NaN, expected a number", exponent_name);
+  TRY(expect_dims(dims, dims_name, self->rank, false, is_reduced));
   const reduction_kind kind = reduces_nothing(self, is_reduced) ? REDUCTION_NORM_0 : norm_kind(exponent);
   return plan_one(e, kind, exponent, self, out, is_reduced, keep);
 }
 
-/* (self, p, dims, keepdim, out) */
-status prepare_norm(executor *e, const op_arg *a) {
-  return reduce_plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[4].tensor);
+status prepare_norm(executor *e, const norm_args *a) {
+  return reduce_plan_norm(e, a->self, a->p_scalar, a->dim, a->keepdim, a->out, "pScalar", "dim");
 }
 
-/* (self, ord, dims, keepDims, dtype, out) */
-status prepare_vector_norm(executor *e, const op_arg *a) {
-  TRY(reduce_expect_dtype_argument(a[4].integer, a[5].tensor));
-  return reduce_plan_norm(e, a[0].tensor, a[1].scalar, a[2].ints, a[3].boolean, a[5].tensor);
+status prepare_vector_norm(executor *e, const vector_norm_args *a) {
+  TRY(reduce_expect_dtype_argument(a->dtype, a->out));
+  return reduce_plan_norm(e, a->self, a->ord, a->dims, a->keep_dims, a->out, "ord", "dims");
 }
 
-/* (x, y, p, axes, keepdim, epsilon): the value of which a norm is the root. */
-status prepare_graph_power_sum(executor *e, const op_arg *a) {
-  const tensor *x = a[0].tensor, *y = a[1].tensor;
-  const double p = named_exponent(a[2].real);
+/* The value of which a norm is the root. */
+status prepare_graph_power_sum(executor *e, const graph_power_sum_args *a) {
+  const tensor *x = a->x, *y = a->y;
+  const double p = named_exponent(a->p);
   const reduction_kind norm = norm_kind(p), kind = norm == REDUCTION_NORM_2   ? REDUCTION_SUM_SQUARE
                                                    : norm == REDUCTION_NORM_P ? REDUCTION_SUM_POWER
                                                                               : norm;
@@ -440,31 +429,30 @@ status prepare_graph_power_sum(executor *e, const op_arg *a) {
   TRY(op_expect_dtype(x, "x", DTYPES_FLOAT));
   TRY(op_expect_dtype(y, "y", DTYPES_FLOAT));
   EXPECT(p == p, "p is NaN, expected %s", "a number");
-  TRY(expect_dims(a[3].ints, "axes", x->rank, false, is_reduced));
-  return plan_one(e, kind, p, x, y, is_reduced, a[4].boolean);
+  TRY(expect_dims(a->axes, "axes", x->rank, false, is_reduced));
+  return plan_one(e, kind, p, x, y, is_reduced, a->keepdim);
 }
 
-/* (x, y, p, epsilon): the root of that value, at least epsilon. */
-status prepare_graph_power_root(executor *e, const op_arg *a) {
-  const double p = named_exponent(a[2].real);
+/* The root of that value, at least epsilon. */
+status prepare_graph_power_root(executor *e, const graph_power_root_args *a) {
+  const double p = named_exponent(a->p);
   elementwise_call c;
   EXPECT(p == p, "p is NaN, expected %s", "a number");
-  TRY(op_expect_dtype(a[0].tensor, "x", DTYPES_FLOAT));
-  elementwise_call_of(e->op, a, &c);
+  TRY(op_expect_dtype(a->x, "x", DTYPES_FLOAT));
+  elementwise_call_of(e->op, a->all, &c);
   c.parameter[0].number = p == 0 || isinf(p) ? 1 : 1 / p;
   return elementwise_prepare(e, EW_norm_root, &c);
 }
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 
-static status plan_moments(executor *e, reduction_kind kind, const op_arg *a, int64_t correction, const tensor *out,
-                           const tensor *mean) {
-  const tensor *self = a[0].tensor;
+static status plan_moments(executor *e, reduction_kind kind, const tensor *self, const aclIntArray *dim, bool keep,
+                           int64_t correction, const tensor *out, const tensor *mean) {
   bool is_reduced[MAX_RANK];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   if (mean) TRY(op_expect_dtype(mean, "meanOut", DTYPES_FLOAT));
-  TRY(expect_dims(a[1].ints, "dim", self->rank, false, is_reduced));
+  TRY(expect_dims(dim, "dim", self->rank, false, is_reduced));
   return reduce_plan_reduction(e, &(reduce_call){.kind = kind,
                                                  .parameter = (double)correction,
                                                  .self = self,
@@ -472,22 +460,19 @@ static status plan_moments(executor *e, reduction_kind kind, const op_arg *a, in
                                                  .operand = {0, 1, 2},
                                                  .name = {"out", "meanOut"},
                                                  .is_reduced = is_reduced,
-                                                 .keep = a[3].boolean});
+                                                 .keep = keep});
 }
 
-/* (self, dim, unbiased, keepdim, out) */
-status prepare_variance_unbiased(executor *e, const op_arg *a) {
-  return plan_moments(e, REDUCTION_VARIANCE, a, a[2].boolean, a[4].tensor, NULL);
+status prepare_variance_unbiased(executor *e, const variance_unbiased_args *a) {
+  return plan_moments(e, REDUCTION_VARIANCE, a->self, a->dim, a->keepdim, a->unbiased, a->out, NULL);
 }
 
-/* (self, dim, correction, keepdim, out) */
-status prepare_variance(executor *e, const op_arg *a) {
-  return plan_moments(e, e->op->variant == VARIANCE_ROOT ? REDUCTION_STANDARD : REDUCTION_VARIANCE, a, a[2].integer,
-                      a[4].tensor, NULL);
+status prepare_variance(executor *e, const variance_args *a) {
+  return plan_moments(e, e->op->variant == VARIANCE_ROOT ? REDUCTION_STANDARD : REDUCTION_VARIANCE, a->self, a->dim,
+                      a->keepdim, a->correction, a->out, NULL);
 }
 
-/* (self, dim, correction, keepdim, out, meanOut) */
-status prepare_variance_mean(executor *e, const op_arg *a) {
-  return plan_moments(e, e->op->variant == VARIANCE_MEAN_ROOT ? REDUCTION_STANDARD : REDUCTION_VARIANCE, a,
-                      a[2].integer, a[4].tensor, a[5].tensor);
+status prepare_variance_mean(executor *e, const variance_mean_args *a) {
+  return plan_moments(e, e->op->variant == VARIANCE_MEAN_ROOT ? REDUCTION_STANDARD : REDUCTION_VARIANCE, a->self,
+                      a->dim, a->keepdim, a->correction, a->var_out, a->mean_out);
 }

@@ -4,7 +4,6 @@
 
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
-#include "kernel/graph_families.h"
 #include "kernel/move/check.h"
 #include "kernel/reduce/fold.h"
 
@@ -62,7 +61,7 @@ static void pdist_range(const void *arg, int64_t begin, int64_t end) {
 static status run_pdist(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const pdist_plan *p = PLAN(e, pdist_plan);
-  const pdist_job job = {.plan = p, .self = view[0], .out = view[1]};
+  const pdist_job job = {.plan = p, .self = view[PDIST_SELF], .out = view[PDIST_OUT]};
   rows_parallel(pdist_range, &job, p->n_rows * (p->n_rows - 1) / 2, 16, e->cost_ns);
   return ST_OK;
 }
@@ -85,9 +84,9 @@ static void plan_distances(pdist_plan *p, int dtype, double norm, int64_t along)
   row_access_init(&p->access, dtype, compute, along, 0, FOLD_BLOCK);
 }
 
-status prepare_pdist(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[2].tensor;
-  const double norm = a[1].real;
+status prepare_pdist(executor *e, const pdist_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const double norm = a->p;
   pdist_plan *p = PLAN(e, pdist_plan);
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
@@ -121,15 +120,16 @@ static void cdist_range(const void *arg, int64_t begin, int64_t end) {
 static status run_cdist(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const pdist_plan *p = PLAN(e, pdist_plan);
-  const pdist_job job = {.plan = p, .self = view[0], .other = view[1], .out = view[2]};
+  const pdist_job job = {
+      .plan = p, .self = view[GRAPH_CDIST_X1], .other = view[GRAPH_CDIST_X2], .out = view[GRAPH_CDIST_Y]};
   rows_parallel(cdist_range, &job, p->n_rows, 16, e->cost_ns);
   return ST_OK;
 }
 
 /* (x1, x2, y, p), called by operator name; such operands are contiguous. */
-status prepare_graph_cdist(executor *e, const op_arg *a) {
-  const tensor *x1 = a[0].tensor, *x2 = a[1].tensor, *y = a[2].tensor;
-  const double given = a[3].real;
+status prepare_graph_cdist(executor *e, const graph_cdist_args *a) {
+  const tensor *x1 = a->x1, *x2 = a->x2, *y = a->y;
+  const double given = a->p;
   pdist_plan *p = PLAN(e, pdist_plan);
   TRY(op_expect_dtype(x1, "x1", DTYPES_FLOAT));
   TRY(op_expect_dtype(x2, "x2", DTYPE_BIT(x1->dtype)));

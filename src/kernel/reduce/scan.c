@@ -347,7 +347,7 @@ static status plan_cumulation(executor *e, scan_kind kind, const scan_call *c) {
   scan_plan *p = PLAN(e, scan_plan);
   const int in = dtype_part(c->self->dtype), out = dtype_part(c->out->dtype);
   const uint64_t allowed = DTYPES_REAL | (kind == SCAN_SUM ? DTYPES_COMPLEX : 0);
-  TRY(op_expect_dtype(c->self, e->op->schema[0].name, allowed));
+  TRY(op_expect_dtype(c->self, e->operands[0].name, allowed));
   TRY(op_expect_dtype(c->out, "out", allowed & ~DTYPE_BIT(ACL_BOOL)));
   EXPECT(!dtype_is_complex(c->self->dtype) || dtype_is_complex(c->out->dtype),
          "out has dtype %s, expected a complex one as self is %s", dtype_name(c->out->dtype),
@@ -371,19 +371,19 @@ static status scan_expect_dtype_argument(int64_t dtype, const tensor *out) {
 }
 
 /* (self, dim, dtype, out) */
-status prepare_cumsum(executor *e, const op_arg *a) {
-  scan_call c = {.self = a[0].tensor, .out = a[3].tensor};
-  TRY(scan_expect_dtype_argument(a[2].integer, c.out));
-  TRY(op_expect_dim(a[1].integer, "dim", c.self->rank, &c.dim));
+status prepare_cumsum(executor *e, const cumsum_args *a) {
+  scan_call c = {.self = a->self, .out = a->out};
+  TRY(scan_expect_dtype_argument(a->dtype, c.out));
+  TRY(op_expect_dim(a->dim, "dim", c.self->rank, &c.dim));
   return plan_cumulation(e, SCAN_SUM, &c);
 }
 
 /* (self, dim, exclusive, reverse, out) */
-status prepare_cumsum_v2(executor *e, const op_arg *a) {
-  scan_call c = {.self = a[0].tensor, .out = a[4].tensor, .exclusive = a[2].boolean, .reverse = a[3].boolean};
+status prepare_cumsum_v2(executor *e, const cumsum_v2_args *a) {
+  scan_call c = {.self = a->self, .out = a->out, .exclusive = a->exclusive, .reverse = a->reverse};
   EXPECT(c.out->dtype == c.self->dtype, "out has dtype %s, expected that of self, %s", dtype_name(c.out->dtype),
          dtype_name(c.self->dtype));
-  TRY(op_expect_dim(a[1].integer, "dim", c.self->rank, &c.dim));
+  TRY(op_expect_dim(a->dim, "dim", c.self->rank, &c.dim));
   return plan_cumulation(e, SCAN_SUM, &c);
 }
 
@@ -393,33 +393,33 @@ static status expect_integer_dim(const scalar *dim) {
 }
 
 /* (input, dim, dtype, out); without dtype it is out's. */
-status prepare_cumprod(executor *e, const op_arg *a) {
-  scan_call c = {.self = a[0].tensor, .out = a[3].tensor};
-  if (a[2].integer != ACL_DT_UNDEFINED) TRY(scan_expect_dtype_argument(a[2].integer, c.out));
-  TRY(expect_integer_dim(a[1].scalar));
-  TRY(op_expect_dim(scalar_integer(a[1].scalar), "dim", c.self->rank, &c.dim));
+status prepare_cumprod(executor *e, const cumprod_args *a) {
+  scan_call c = {.self = a->input, .out = a->out};
+  if (a->dtype != ACL_DT_UNDEFINED) TRY(scan_expect_dtype_argument(a->dtype, c.out));
+  TRY(expect_integer_dim(a->dim));
+  TRY(op_expect_dim(scalar_integer(a->dim), "dim", c.self->rank, &c.dim));
   return plan_cumulation(e, SCAN_PRODUCT, &c);
 }
 
 /* (input, dim) */
-status prepare_cumprod_in_place(executor *e, const op_arg *a) {
-  scan_call c = {.self = a[0].tensor, .out = a[0].tensor};
-  TRY(expect_integer_dim(a[1].scalar));
-  TRY(op_expect_dim(scalar_integer(a[1].scalar), "dim", c.self->rank, &c.dim));
+status prepare_cumprod_in_place(executor *e, const cumprod_in_place_args *a) {
+  scan_call c = {.self = a->input, .out = a->input};
+  TRY(expect_integer_dim(a->dim));
+  TRY(op_expect_dim(scalar_integer(a->dim), "dim", c.self->rank, &c.dim));
   return plan_cumulation(e, SCAN_PRODUCT, &c);
 }
 
 /* (self, dim, valuesOut, indicesOut) */
-status prepare_cummax(executor *e, const op_arg *a) {
+status prepare_cummax(executor *e, const cummax_args *a) {
   scan_plan *p = PLAN(e, scan_plan);
-  scan_call c = {.self = a[0].tensor, .out = a[2].tensor, .places = a[3].tensor};
+  scan_call c = {.self = a->self, .out = a->values_out, .places = a->indices_out};
   TRY(op_expect_dtype(c.self, "self", DTYPES_REAL));
   EXPECT(c.out->dtype == c.self->dtype, "valuesOut has dtype %s, expected that of self, %s", dtype_name(c.out->dtype),
          dtype_name(c.self->dtype));
   TRY(op_expect_dtype(c.places, "indicesOut", DTYPES_INDEX));
   TRY(op_expect_shape(c.out, "valuesOut", c.self->dims, c.self->rank));
   TRY(op_expect_shape(c.places, "indicesOut", c.self->dims, c.self->rank));
-  TRY(op_expect_dim(a[1].integer, "dim", c.self->rank, &c.dim));
+  TRY(op_expect_dim(a->dim, "dim", c.self->rank, &c.dim));
   p->compute = !dtype_is_float(c.self->dtype) ? COMPUTE_I64 : c.self->dtype == ACL_DOUBLE ? COMPUTE_F64 : COMPUTE_F32;
   p->extreme = scans->extreme[e->op->variant == CUMMAX_MIN][p->compute];
   p->loops = NULL;

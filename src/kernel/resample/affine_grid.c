@@ -57,16 +57,16 @@ static void affine_rows(const void *arg, int64_t begin, int64_t end) {
 static status run_affine_grid(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const affine_grid_plan *p = PLAN(e, affine_grid_plan);
-  const affine_grid_job job = {p, view[0], view[1]};
+  const affine_grid_job job = {p, view[AFFINE_GRID_THETA], view[AFFINE_GRID_OUT]};
   rows_parallel(affine_rows, &job, p->dims[0] * p->dims[1] * p->dims[2], 1, e->cost_ns);
   return ST_OK;
 }
 
 /* Shapes: theta [N, 2, 3], size (N, C, H, W), out [N, H, W, 2]; or with a third axis theta [N, 3, 4], size (N, C, D,
  * H, W), out [N, D, H, W, 3]. */
-status prepare_affine_grid(executor *e, const op_arg *a) {
-  const tensor *theta = a[0].tensor, *out = a[3].tensor;
-  const aclIntArray *size = a[1].ints;
+status prepare_affine_grid(executor *e, const affine_grid_args *a) {
+  const tensor *theta = a->theta, *out = a->out;
+  const aclIntArray *size = a->size;
   affine_grid_plan *p = PLAN(e, affine_grid_plan);
   int64_t dims[2 + AXES];
   TRY(op_expect_dtype(theta, "theta", DTYPES_FLOAT));
@@ -82,7 +82,7 @@ status prepare_affine_grid(executor *e, const op_arg *a) {
   TRY(op_expect_shape(out, "out", dims, n_axes + 2));
   const view from = view_of(theta), to = view_of(out);
   *p = (affine_grid_plan){.n_axes = n_axes,
-                          .align_corners = a[2].boolean,
+                          .align_corners = a->align_corners,
                           .dims = {dims[0], 1},
                           .to = {to.strides[0]},
                           .to_component = to.strides[n_axes + 1],

@@ -102,7 +102,8 @@ static void sample_planes(const void *arg, int64_t begin, int64_t end) {
 static status grid_run_forward(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const grid_plan *p = e->heap;
-  const grid_job job = {.plan = p, .in = view[0], .grid = view[1], .out = view[2]};
+  const grid_job job = {
+      .plan = p, .in = view[GRID_SAMPLER_INPUT], .grid = view[GRID_SAMPLER_GRID], .out = view[GRID_SAMPLER_OUT]};
   rows_parallel(sample_planes, &job, p->n_batches * p->n_channels, 1, e->cost_ns);
   return ST_OK;
 }
@@ -184,12 +185,12 @@ static status expect_shapes(const tensor *in, const tensor *grid, const tensor *
   return op_expect_shape(out, out_name, dims, rank);
 }
 
-/* option: the arguments interpolationMode, paddingMode, alignCorners. */
-static status plan_sampler(grid_plan *p, const tensor *in, const tensor *grid, const tensor *out,
-                           const op_arg *option) {
+/* mode, padding, align: the arguments interpolationMode, paddingMode, alignCorners. */
+static status plan_sampler(grid_plan *p, const tensor *in, const tensor *grid, const tensor *out, int64_t mode,
+                           int64_t padding, bool align) {
   const int n_axes = in->rank - 2, first = GRID_AXES - n_axes;
   const view g = view_of(grid), from = view_of(in), to = view_of(out);
-  const int64_t mode = option[0].integer, padding = option[1].integer, last_mode = n_axes == 2 ? 2 : 1;
+  const int64_t last_mode = n_axes == 2 ? 2 : 1;
   EXPECT(mode >= 0 && mode <= last_mode, "interpolationMode is %jd, expected 0 to %jd", (intmax_t)mode,
          (intmax_t)last_mode);
   EXPECT(padding >= 0 && padding <= 2, "paddingMode is %jd, expected 0, 1 or 2", (intmax_t)padding);
@@ -203,7 +204,7 @@ static status plan_sampler(grid_plan *p, const tensor *in, const tensor *grid, c
   p->sampler = (grid_sampler){.n_axes = n_axes,
                               .mode = (grid_mode)mode,
                               .padding = (grid_padding)padding,
-                              .align_corners = option[2].boolean,
+                              .align_corners = align,
                               .in_double = in->dtype == ACL_DOUBLE,
                               .in = {1},
                               .out = {1},
@@ -220,23 +221,23 @@ static status plan_sampler(grid_plan *p, const tensor *in, const tensor *grid, c
 
 static grid_plan *grid_new_plan(executor *e) { return e->heap = malloc(sizeof(grid_plan)); }
 
-status prepare_grid_sampler(executor *e, const op_arg *a) {
-  const tensor *in = a[0].tensor, *out = a[5].tensor;
-  EXPECT(in->dtype != ACL_DOUBLE || a[2].integer != GRID_CUBIC,
+status prepare_grid_sampler(executor *e, const grid_sampler_args *a) {
+  const tensor *in = a->input, *out = a->out;
+  EXPECT(in->dtype != ACL_DOUBLE || a->interpolation_mode != GRID_CUBIC,
          "input has dtype DOUBLE, expected FLOAT, FLOAT16 or BF16 where interpolationMode is %d", GRID_CUBIC);
-  TRY(expect_shapes(in, a[1].tensor, out, "out", e->op->variant == GRID_SAMPLER_3D ? 3 : 2));
+  TRY(expect_shapes(in, a->grid, out, "out", e->op->variant == GRID_SAMPLER_3D ? 3 : 2));
   grid_plan *p = grid_new_plan(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
-  TRY(plan_sampler(p, in, a[1].tensor, out, a + 2));
+  TRY(plan_sampler(p, in, a->grid, out, a->interpolation_mode, a->padding_mode, a->align_corners));
   executor_cost(e, (uint64_t)(in->n + out->n) * dtype_bytes(in->dtype), (uint64_t)out->n * 256);
   e->run = out->n ? grid_run_forward : move_run_nothing;
   return ST_OK;
 }
 
 /* Plans the gradients that outputMask asks for. */
-static status plan_gradients(executor *e, grid_plan *p, const op_arg *a) {
-  const tensor *in = a[1].tensor, *grid = a[2].tensor, *in_gradient = a[7].tensor, *grid_gradient = a[8].tensor;
-  const aclBoolArray *mask = a[6].bools;
+static status plan_gradients(executor *e, grid_plan *p, const grid_sampler_backward_args *a) {
+  const tensor *in = a->input, *grid = a->grid, *in_gradient = a->input_grad, *grid_gradient = a->grid_grad;
+  const aclBoolArray *mask = a->output_mask;
   EXPECT(mask->size == 2, "outputMask has %ju elements, expected 2", (uintmax_t)mask->size);
   p->input_gradient = mask->value[0];
   p->grid_gradient = mask->value[1];
@@ -257,12 +258,12 @@ static status plan_gradients(executor *e, grid_plan *p, const op_arg *a) {
   return ST_OK;
 }
 
-status prepare_grid_sampler_backward(executor *e, const op_arg *a) {
-  const tensor *gradient = a[0].tensor, *in = a[1].tensor, *grid = a[2].tensor;
+status prepare_grid_sampler_backward(executor *e, const grid_sampler_backward_args *a) {
+  const tensor *gradient = a->grad_output, *in = a->input, *grid = a->grid;
   TRY(expect_shapes(in, grid, gradient, "gradOutput", e->op->variant == GRID_SAMPLER_3D_BACKWARD ? 3 : 2));
   grid_plan *p = grid_new_plan(e);
   if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
-  TRY(plan_sampler(p, in, grid, gradient, a + 3));
+  TRY(plan_sampler(p, in, grid, gradient, a->interpolation_mode, a->padding_mode, a->align_corners));
   TRY(plan_gradients(e, p, a));
   executor_cost(e, (uint64_t)(in->n * 2 + gradient->n) * dtype_bytes(in->dtype), (uint64_t)gradient->n * 512);
   e->run = in->n + grid->n ? grid_run_gradients : move_run_nothing;

@@ -72,7 +72,7 @@ static status nearest_run_empty(const executor *e, void *const *view, void *scra
   return ST_OK;
 }
 
-status nearest_prepare(executor *e, const upsample_args *u) {
+status nearest_prepare(executor *e, const upsample_call *u) {
   e->run = nearest_run_empty;
   if (u->out->n == 0) return ST_OK;
   nearest_plan *p = PLAN(e, nearest_plan);

@@ -61,65 +61,57 @@ static status expect_scale(const op *o, bool backward, double scale, const char 
   return ST_OK;
 }
 
-/* Checks and collects the arguments, which are in the same order for all these operators: a tensor, outputSize,
- * inputSize (gradients only), alignCorners (if there is a choice), scales (if there are any; 0: not given), the
- * result. */
-static status upsample_arguments(executor *e, const op_arg *a, bool backward, upsample_args *u) {
-  const arg_schema *s = e->op->schema;
+/* Checks and collects the arguments. A gradient has inputSize; a scale of 0 is not given. */
+static status upsample_arguments(executor *e, const upsample_args *a, upsample_call *u) {
   const mode *m = upsample_mode(e->op);
-  int at = 1;
+  const bool backward = a->input_size;
   char text[SHAPE_TEXT];
-  *u = (upsample_args){.n_axes = m->n_axes, .in = a[0].tensor, .out = a[e->op->n_args - 1].tensor};
+  *u = (upsample_call){.n_axes = m->n_axes, .in = a->self, .out = a->out};
   const int rank = m->n_axes + 2;
-  const aclIntArray *sizes = a[at++].ints;
+  const aclIntArray *sizes = a->output_size;
   TRY(expect_sizes(sizes, "outputSize", (uint64_t)m->n_axes, 1));
-  EXPECT(u->in->rank == rank, "%s has shape %s, expected %d dimensions", s[0].name,
+  EXPECT(u->in->rank == rank, "%s has shape %s, expected %d dimensions", a->name.self,
          shape_text(u->in->dims, u->in->rank, text), rank);
   int64_t dims[MAX_RANK]; /* the shape of the side that is not u->in */
   const int64_t *input = u->in->dims;
   for (int d = 0; d < rank; ++d) dims[d] = d < 2 ? u->in->dims[d] : sizes->value[d - 2];
   if (backward) {
-    const aclIntArray *given = a[at++].ints;
-    TRY(expect_sizes(given, "inputSize", (uint64_t)rank, 0));
-    for (int d = 0; d < 2; ++d) dims[d] = given->value[d];
-    TRY(op_expect_shape(u->in, s[0].name, dims, rank));
-    input = given->value;
+    TRY(expect_sizes(a->input_size, "inputSize", (uint64_t)rank, 0));
+    for (int d = 0; d < 2; ++d) dims[d] = a->input_size->value[d];
+    TRY(op_expect_shape(u->in, a->name.self, dims, rank));
+    input = a->input_size->value;
   }
-  TRY(op_expect_shape(u->out, s[e->op->n_args - 1].name, backward ? input : dims, rank));
-  const bool align = s[at].kind == ARG_BOOL && a[at++].boolean;
-  double given[BAND_AXES] = {0};
-  for (int i = 0; i < m->n_axes && s[at].kind == ARG_FLOAT; ++i, ++at) {
-    given[i] = a[at].real;
-    TRY(expect_scale(e->op, backward, given[i], s[at].name, input[2 + i], sizes->value[i]));
-  }
+  TRY(op_expect_shape(u->out, a->name.out, backward ? input : dims, rank));
+  const double scales[BAND_AXES] = {a->scales_d, a->scales_h, a->scales_w}, *given = scales + BAND_AXES - m->n_axes;
+  const char *const names[BAND_AXES] = {"scalesD", "scalesH", a->name.scales_w};
+  for (int i = 0; i < m->n_axes; ++i)
+    TRY(expect_scale(e->op, backward, given[i], names[BAND_AXES - m->n_axes + i], input[2 + i], sizes->value[i]));
+  const bool align = a->align_corners;
   const bool by_sizes = m->kind == BAND_LINEAR && m->n_axes == 2 && !scales_give(given, input + 2, sizes->value, 2);
   for (int i = 0; i < m->n_axes; ++i) {
     const int64_t in = input[2 + i], out = sizes->value[i];
-    EXPECT(in > 0 || u->out->n == 0, "%s has no element along dimension %d, expected some", s[0].name, 2 + i);
+    EXPECT(in > 0 || u->out->n == 0, "%s has no element along dimension %d, expected some", a->name.self, 2 + i);
     u->axis[i] = (band_spec){.kind = (band_kind)m->kind, .in = in, .out = out, .align_corners = align};
     u->axis[i].scale = resample_scale(in, out, align, by_sizes ? 0 : given[i]);
   }
   return ST_OK;
 }
 
-/* Only the schemas of gradients have two array arguments. */
-static bool is_backward(const op *o) { return o->schema[2].kind == ARG_INT_ARRAY; }
-
-status prepare_upsample(executor *e, const op_arg *a) {
-  const bool backward = is_backward(e->op), moved = !backward && upsample_mode(e->op)->kind <= BAND_NEAREST_EXACT;
-  upsample_args u;
-  TRY(upsample_arguments(e, a, backward, &u));
-  TRY(op_expect_dtype(u.in, e->op->schema[0].name, moved ? DTYPES_NUMBER : DTYPES_FLOAT));
-  TRY(op_expect_dtype(u.out, e->op->schema[e->op->n_args - 1].name, DTYPE_BIT(u.in->dtype)));
+status prepare_upsample(executor *e, const upsample_args *a) {
+  const bool backward = a->input_size, moved = !backward && upsample_mode(e->op)->kind <= BAND_NEAREST_EXACT;
+  upsample_call u;
+  TRY(upsample_arguments(e, a, &u));
+  TRY(op_expect_dtype(u.in, a->name.self, moved ? DTYPES_NUMBER : DTYPES_FLOAT));
+  TRY(op_expect_dtype(u.out, a->name.out, DTYPE_BIT(u.in->dtype)));
   return moved ? nearest_prepare(e, &u) : separable_prepare(e, u.in, u.out, u.axis, u.n_axes, backward);
 }
 
 /* Resizes the last two of four dimensions to those of out, as CANN's kernels for Resize do: "nearest" takes the
  * input at floor(o * in / out); "bilinear" is UpsampleBilinear2d without aligned corners. Of scales, only the size
  * is checked, since the shape of out determines the rest. */
-status prepare_resize(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[3].tensor;
-  const char *mode = a[2].string;
+status prepare_resize(executor *e, const resize_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  const char *mode = a->mode;
   char text[SHAPE_TEXT];
   if (!mode) return fail(ST_OP_NULL, "mode is NULL, expected \"nearest\" or \"bilinear\"");
   EXPECT(!strcmp(mode, "nearest") || !strcmp(mode, "bilinear"), "mode is %s, expected \"nearest\" or \"bilinear\"",
@@ -127,11 +119,11 @@ status prepare_resize(executor *e, const op_arg *a) {
   const bool nearest = !strcmp(mode, "nearest");
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
-  EXPECT(a[1].floats->size == 4, "scales has %ju elements, expected 4", (uintmax_t)a[1].floats->size);
+  EXPECT(a->scales->size == 4, "scales has %ju elements, expected 4", (uintmax_t)a->scales->size);
   EXPECT(self->rank == 4, "self has shape %s, expected 4 dimensions", shape_text(self->dims, self->rank, text));
   EXPECT(out->rank == 4, "out has shape %s, expected 4 dimensions", shape_text(out->dims, out->rank, text));
   TRY(op_expect_shape(out, "out", (const int64_t[]){self->dims[0], self->dims[1], out->dims[2], out->dims[3]}, 4));
-  upsample_args u = {.in = self, .out = out, .n_axes = 2};
+  upsample_call u = {.in = self, .out = out, .n_axes = 2};
   for (int i = 0; i < 2; ++i) {
     const int64_t in = self->dims[2 + i], size = out->dims[2 + i];
     EXPECT(in > 0 || out->n == 0, "self has no element along dimension %d, expected some", 2 + i);

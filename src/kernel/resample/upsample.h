@@ -9,9 +9,9 @@ typedef struct {
   const tensor *in, *out;
   int n_axes;
   band_spec axis[BAND_AXES]; /* in the forward direction, also for gradients */
-} upsample_args;
+} upsample_call;
 
 /* Plans the executor for UpsampleNearest*. The caller has checked everything. */
-status nearest_prepare(executor *e, const upsample_args *u);
+status nearest_prepare(executor *e, const upsample_call *u);
 
 #endif

@@ -109,19 +109,19 @@ static status nonzero_run(const executor *e, void *const *view, void *scratch) {
   const nonzero_plan *p = PLAN(e, nonzero_plan);
   const int rank = p->self.rank;
   int64_t found = 0, strides[2] = {p->out_strides[0], p->out_strides[1]};
-  if (p->coordinates_first && p->out_is_contiguous) strides[1] = 8 * nonzero_count(p, view[0]);
+  if (p->coordinates_first && p->out_is_contiguous) strides[1] = 8 * nonzero_count(p, view[NONZERO_SELF]);
   if (rank == 0)
-    found = p->n && *compact_mask(&p->mask, view[0], 1, &(compact_buffer){0}) != 0;
+    found = p->n && *compact_mask(&p->mask, view[NONZERO_SELF], 1, &(compact_buffer){0}) != 0;
   else
-    TRY(nonzero_write(p, view[0], view[1], strides, &found));
+    TRY(nonzero_write(p, view[NONZERO_SELF], view[NONZERO_OUT], strides, &found));
   tensor_set_shape(e->results[0],
                    (const int64_t[]){p->coordinates_first ? rank : found, p->coordinates_first ? found : rank}, 2);
   return ST_OK;
 }
 
 /* (self, out): one row of coordinates for each element that is not 0; NonzeroV2: one column. */
-status prepare_nonzero(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[1].tensor;
+status prepare_nonzero(executor *e, const nonzero_args *a) {
+  const tensor *self = a->self, *out = a->out;
   nonzero_plan *p = PLAN(e, nonzero_plan);
   char text[SHAPE_TEXT];
   p->coordinates_first = e->op->variant == NONZERO_COLUMNS;
@@ -159,7 +159,7 @@ static status masked_select_run(const executor *e, void *const *view, void *scra
   (void)scratch;
   const masked_select_plan *p = PLAN(e, masked_select_plan);
   const int64_t stride = p->both.strides[0][p->both.rank - 1];
-  char *const out = view[2];
+  char *const out = view[MASKED_SELECT_OUT];
   compact_buffer b;
   int64_t found = 0;
   cursor c;
@@ -189,8 +189,8 @@ static bool compact_broadcast(view *v, const int64_t *dims, int rank) {
 }
 
 /* (self, mask, out) */
-status prepare_masked_select(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *mask = a[1].tensor, *out = a[2].tensor;
+status prepare_masked_select(executor *e, const masked_select_args *a) {
+  const tensor *self = a->self, *mask = a->mask, *out = a->out;
   masked_select_plan *p = PLAN(e, masked_select_plan);
   char is[SHAPE_TEXT], other[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_NUMBER));

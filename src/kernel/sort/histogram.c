@@ -42,21 +42,21 @@ static status bincount_run(const executor *e, void *const *view, void *scratch) 
         ++bins[value[k]].i64;
     }
   }
-  p->store(view[2], p->out_stride, bins, p->n_bins);
+  p->store(view[BINCOUNT_OUT], p->out_stride, bins, p->n_bins);
   return ST_OK;
 }
 
 /* (self, weights, minlength, out): out has a bin for each value up to the largest, and at least minlength bins. */
-status prepare_bincount(executor *e, const op_arg *a) {
+status prepare_bincount(executor *e, const bincount_args *a) {
   histogram_plan *p = PLAN(e, histogram_plan);
-  const tensor *self = a[0].tensor, *weights = a[1].tensor, *out = a[3].tensor;
+  const tensor *self = a->self, *weights = a->weights, *out = a->out;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_INTEGER));
   EXPECT(self->rank == 1, "self has shape %s, expected one dimension", shape_text(self->dims, self->rank, text));
   EXPECT(out->rank == 1, "out has shape %s, expected one dimension", shape_text(out->dims, out->rank, text));
-  EXPECT(a[2].integer >= 0, "minlength is %jd, expected 0 or more", (intmax_t)a[2].integer);
-  EXPECT(out->n >= a[2].integer, "out has %jd elements, expected minlength, %jd, or more", (intmax_t)out->n,
-         (intmax_t)a[2].integer);
+  EXPECT(a->minlength >= 0, "minlength is %jd, expected 0 or more", (intmax_t)a->minlength);
+  EXPECT(out->n >= a->minlength, "out has %jd elements, expected minlength, %jd, or more", (intmax_t)out->n,
+         (intmax_t)a->minlength);
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT | DTYPES_INTEGER));
   if (weights) {
     TRY(op_expect_dtype(weights, "weights", DTYPES_REAL));
@@ -129,23 +129,23 @@ static status histc_run(const executor *e, void *const *view, void *scratch) {
       if (v >= low && v <= high) ++bins[histogram_bin(p, v, low, high)];
     }
   }
-  p->store(view[1], p->out_stride, bins, p->n_bins);
+  p->store(view[HISTC_OUT], p->out_stride, bins, p->n_bins);
   return ST_OK;
 }
 
 /* (self, bins, min, max, out) */
-status prepare_histc(executor *e, const op_arg *a) {
+status prepare_histc(executor *e, const histc_args *a) {
   histogram_plan *p = PLAN(e, histogram_plan);
-  const tensor *self = a[0].tensor, *out = a[4].tensor;
-  const int64_t n_bins = a[1].integer;
+  const tensor *self = a->self, *out = a->out;
+  const int64_t n_bins = a->bins;
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | DTYPES_INTEGER));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT | DTYPES_INTEGER));
   EXPECT(n_bins > 0, "bins is %jd, expected 1 or more", (intmax_t)n_bins);
   TRY(op_expect_shape(out, "out", &n_bins, 1));
   EXPECT(dtype_can_cast(out->dtype, self->dtype), "out has dtype %s, expected one that converts to self's, %s",
          dtype_name(out->dtype), dtype_name(self->dtype));
-  p->low = scalar_real(a[2].scalar);
-  p->high = scalar_real(a[3].scalar);
+  p->low = scalar_real(a->min);
+  p->high = scalar_real(a->max);
   if (!dtype_is_float(self->dtype)) p->low = trunc(p->low), p->high = trunc(p->high);
   EXPECT(p->low <= p->high, "min is %g, expected at most max, %g", p->low, p->high);
   EXPECT(isfinite(p->low) && isfinite(p->high), "min and max are %g and %g, expected finite numbers", p->low, p->high);

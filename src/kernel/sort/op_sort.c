@@ -61,43 +61,43 @@ static status plan_row_sort(executor *e, sort_request *r, int64_t dim, const cha
 
 /* (self, stable, dim, descending, valuesOut, indicesOut). Always stable. The values are converted to valuesOut's type,
  * which may differ from self's. */
-status prepare_sort(executor *e, const op_arg *a) {
-  sort_request r = {.in = a[0].tensor,
-                    .values = a[4].tensor,
-                    .numbers = a[5].tensor,
+status prepare_sort(executor *e, const sort_args *a) {
+  sort_request r = {.in = a->self,
+                    .values = a->values_out,
+                    .numbers = a->indices_out,
                     .operand = {0, 1, 2},
-                    .descending = a[3].boolean};
+                    .descending = a->descending};
   TRY(sort_expect_dtypes(r.in, NULL, NULL, r.numbers, "indicesOut"));
   TRY(op_expect_dtype(r.values, "valuesOut", DTYPES_REAL));
   TRY(op_expect_shape(r.values, "valuesOut", r.in->dims, r.in->rank));
   TRY(op_expect_shape(r.numbers, "indicesOut", r.in->dims, r.in->rank));
-  return plan_row_sort(e, &r, a[2].integer, "dim");
+  return plan_row_sort(e, &r, a->dim, "dim");
 }
 
 /* (self, dim, descending, out) */
-status prepare_argsort(executor *e, const op_arg *a) {
-  sort_request r = {.in = a[0].tensor, .numbers = a[3].tensor, .operand = {0, 0, 1}, .descending = a[2].boolean};
+status prepare_argsort(executor *e, const argsort_args *a) {
+  sort_request r = {.in = a->self, .numbers = a->out, .operand = {0, 0, 1}, .descending = a->descending};
   TRY(sort_expect_dtypes(r.in, NULL, NULL, r.numbers, "out"));
   TRY(op_expect_shape(r.numbers, "out", r.in->dims, r.in->rank));
-  TRY(plan_row_sort(e, &r, a[1].integer, "dim"));
+  TRY(plan_row_sort(e, &r, a->dim, "dim"));
   return sort_expect_order(r.in, r.dim);
 }
 
 /* (x, index, axis, descending, stable, valuesOut, indicesOut): indicesOut gets the elements of index in the order of
  * x's elements. According to CANN's page NaN comes first in both orders. */
-status prepare_sort_with_index(executor *e, const op_arg *a) {
-  sort_request r = {.in = a[0].tensor,
-                    .values = a[5].tensor,
-                    .numbers = a[6].tensor,
-                    .index = a[1].tensor,
+status prepare_sort_with_index(executor *e, const sort_with_index_args *a) {
+  sort_request r = {.in = a->x,
+                    .values = a->values_out,
+                    .numbers = a->indices_out,
+                    .index = a->index,
                     .operand = {0, 2, 3, 1},
-                    .descending = a[3].boolean};
+                    .descending = a->descending};
   TRY(sort_expect_dtypes(r.in, r.values, "valuesOut", r.numbers, "indicesOut"));
   TRY(op_expect_dtype(r.index, "index", DTYPES_INDEX));
   TRY(op_expect_shape(r.index, "index", r.in->dims, r.in->rank));
   TRY(op_expect_shape(r.values, "valuesOut", r.in->dims, r.in->rank));
   TRY(op_expect_shape(r.numbers, "indicesOut", r.in->dims, r.in->rank));
-  TRY(plan_row_sort(e, &r, a[2].integer, "axis"));
+  TRY(plan_row_sort(e, &r, a->axis, "axis"));
   if (!r.descending) PLAN(e, sort_plan)->row = sort_row_nan_first;
   return ST_OK;
 }
@@ -130,20 +130,20 @@ static void topk_row(const sort_plan *p, const char *in, void *entries, void *sp
 }
 
 /* (self, k, dim, largest, sorted, valuesOut, indicesOut). Always sorted. */
-status prepare_topk(executor *e, const op_arg *a) {
+status prepare_topk(executor *e, const topk_args *a) {
   enum { LOOK_ROOM = 128, FEW = 8 };
   sort_plan *p = PLAN(e, sort_plan);
-  sort_request r = {.in = a[0].tensor,
-                    .values = a[5].tensor,
-                    .numbers = a[6].tensor,
+  sort_request r = {.in = a->self,
+                    .values = a->values_out,
+                    .numbers = a->indices_out,
                     .operand = {0, 1, 2},
                     .keep_dim = true,
-                    .descending = a[3].boolean};
+                    .descending = a->largest};
   int64_t dims[MAX_RANK];
   TRY(sort_expect_dtypes(r.in, r.values, "valuesOut", r.numbers, "indicesOut"));
-  TRY(op_expect_dim(a[2].integer, "dim", r.in->rank, &r.dim));
+  TRY(op_expect_dim(a->dim, "dim", r.in->rank, &r.dim));
   TRY(sort_expect_countable(r.in, r.dim));
-  const int64_t k = a[1].integer, n = r.in->rank ? r.in->dims[r.dim] : 1;
+  const int64_t k = a->k, n = r.in->rank ? r.in->dims[r.dim] : 1;
   EXPECT(k >= 0 && k <= n, "k is %jd, expected 0 to %jd, the elements along dimension %d", (intmax_t)k, (intmax_t)n,
          r.dim);
   for (int d = 0; d < r.in->rank; ++d) dims[d] = d == r.dim ? k : r.in->dims[d];
@@ -214,17 +214,17 @@ static status plan_row_select(executor *e, sort_request *r, int64_t dim, int64_t
 }
 
 /* (self, k, dim, keepdim, valuesOut, indicesOut) */
-status prepare_kth(executor *e, const op_arg *a) {
+status prepare_kth(executor *e, const kth_args *a) {
   sort_request r = {
-      .in = a[0].tensor, .values = a[4].tensor, .numbers = a[5].tensor, .operand = {0, 1, 2}, .keep_dim = a[3].boolean};
-  return plan_row_select(e, &r, a[2].integer, a[1].integer, SELECT_KTH);
+      .in = a->self, .values = a->values_out, .numbers = a->indices_out, .operand = {0, 1, 2}, .keep_dim = a->keepdim};
+  return plan_row_select(e, &r, a->dim, a->k, SELECT_KTH);
 }
 
 /* (self, dim, keepDim, valuesOut, indicesOut) */
-status prepare_median_dim(executor *e, const op_arg *a) {
+status prepare_median_dim(executor *e, const median_dim_args *a) {
   sort_request r = {
-      .in = a[0].tensor, .values = a[3].tensor, .numbers = a[4].tensor, .operand = {0, 1, 2}, .keep_dim = a[2].boolean};
-  return plan_row_select(e, &r, a[1].integer, 0, e->op->variant == MEDIAN_DIM_NAN ? SELECT_NAN_MEDIAN : SELECT_MEDIAN);
+      .in = a->self, .values = a->values_out, .numbers = a->indices_out, .operand = {0, 1, 2}, .keep_dim = a->keep_dim};
+  return plan_row_select(e, &r, a->dim, 0, e->op->variant == MEDIAN_DIM_NAN ? SELECT_NAN_MEDIAN : SELECT_MEDIAN);
 }
 
 /* The median of all elements. They are read in memory order, which does not affect the result. */
@@ -245,7 +245,7 @@ static status median_run(const executor *e, void *const *view, void *scratch) {
   p->sort->unpack(NULL, &number, &found, 1, false);
   cursor_start(&c, &p->rows, view, (int64_t)(uint32_t)number);
   p->in.load(&value, c.at[0], 0, 1);
-  p->values.store(view[1], 0, &value, 1);
+  p->values.store(view[MEDIAN_VALUES_OUT], 0, &value, 1);
   return ST_OK;
 }
 
@@ -257,14 +257,14 @@ static status median_of_nothing(const executor *e, void *const *view, void *scra
                               : p->compute == COMPUTE_F64 ? (compute_value){.f64 = __builtin_nan("")}
                               : p->compute == COMPUTE_I32 ? (compute_value){.i32 = (int32_t)p->k}
                                                           : (compute_value){.i64 = p->k};
-  p->values.store(view[1], 0, &value, 1);
+  p->values.store(view[MEDIAN_VALUES_OUT], 0, &value, 1);
   return ST_OK;
 }
 
 /* (self, out) */
-status prepare_median(executor *e, const op_arg *a) {
-  const tensor *self = a[0].tensor, *out = a[1].tensor;
-  const char *out_name = e->op->schema[1].name;
+status prepare_median(executor *e, const median_args *a) {
+  const tensor *self = a->self, *out = a->values_out;
+  const char *out_name = a->name.values_out;
   sort_plan *p = PLAN(e, sort_plan);
   const view v = view_of(self);
   TRY(sort_expect_dtypes(self, out, out_name, NULL, NULL));

@@ -153,9 +153,9 @@ static status plan_search(executor *e, search_plan *p, const tensor *sequence, c
 }
 
 /* (sortedSequence, self, outInt32, right, sorter, out): compares in the type to which both promote. */
-status prepare_search_sorted(executor *e, const op_arg *a) {
+status prepare_search_sorted(executor *e, const search_sorted_args *a) {
   search_plan *p = PLAN(e, search_plan);
-  const tensor *sequence = a[0].tensor, *self = a[1].tensor;
+  const tensor *sequence = a->sorted_sequence, *self = a->self;
   TRY(op_expect_dtype(sequence, "sortedSequence", DTYPES_REAL));
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
   const int dtype = dtype_promote(sequence->dtype, self->dtype);
@@ -164,26 +164,26 @@ status prepare_search_sorted(executor *e, const op_arg *a) {
   p->load_rounded = rounds ? loops->load[dtype][COMPUTE_F32] : NULL;
   p->store_rounded = loops->store[dtype][COMPUTE_F32];
   p->load_value = loops->load[self->dtype][p->compute];
-  p->right = a[3].boolean;
+  p->right = a->right;
   p->is_scalar = false;
-  return plan_search(e, p, sequence, self, a[4].tensor, a[5].tensor, a[2].boolean);
+  return plan_search(e, p, sequence, self, a->sorter, a->out, a->out_int32);
 }
 
 /* (sortedSequence, self, outInt32, right, sorter, out): self is a scalar; the sequence has one dimension. */
-status prepare_search_sorteds(executor *e, const op_arg *a) {
+status prepare_search_sorteds(executor *e, const search_sorteds_args *a) {
   search_plan *p = PLAN(e, search_plan);
-  const tensor *sequence = a[0].tensor, *out = a[5].tensor;
+  const tensor *sequence = a->sorted_sequence, *out = a->out;
   TRY(op_expect_dtype(sequence, "sortedSequence", DTYPES_REAL));
   EXPECT(sequence->rank == 1, "sortedSequence has %d dimensions, expected one", sequence->rank);
   EXPECT(out->n == 1, "out has %jd elements, expected one", (intmax_t)out->n);
-  const bool real = dtype_class_of(a[1].scalar->dtype) == CLASS_FLOAT && !dtype_is_float(sequence->dtype);
+  const bool real = dtype_class_of(a->self->dtype) == CLASS_FLOAT && !dtype_is_float(sequence->dtype);
   p->compute = (uint8_t)(real ? COMPUTE_F64 : search_compute_of(sequence->dtype));
-  p->value = real ? (compute_value){.f64 = scalar_real(a[1].scalar)}
-                  : scalar_as(a[1].scalar, sequence->dtype, (compute_type)p->compute);
+  p->value = real ? (compute_value){.f64 = scalar_real(a->self)}
+                  : scalar_as(a->self, sequence->dtype, (compute_type)p->compute);
   p->load_rounded = NULL;
-  p->right = a[3].boolean;
+  p->right = a->right;
   p->is_scalar = true;
-  return plan_search(e, p, sequence, out, a[4].tensor, out, a[2].boolean);
+  return plan_search(e, p, sequence, out, a->sorter, out, a->out_int32);
 }
 
 /* ---- IsIn -------------------------------------------------------------------------------------------------------- */
@@ -266,11 +266,11 @@ static status plan_is_in(executor *e, const tensor *t, const char *name, const s
 }
 
 /* (element, testElement, assumeUnique, invert, out) */
-status prepare_is_in_tensor_scalar(executor *e, const op_arg *a) {
-  return plan_is_in(e, a[0].tensor, "element", a[1].scalar, a[3].boolean, a[4].tensor, false);
+status prepare_is_in_tensor_scalar(executor *e, const is_in_tensor_scalar_args *a) {
+  return plan_is_in(e, a->element, "element", a->test_element, a->invert, a->out, false);
 }
 
 /* (element, testElements, assumeUnique, invert, out) */
-status prepare_is_in_scalar_tensor(executor *e, const op_arg *a) {
-  return plan_is_in(e, a[1].tensor, "testElements", a[0].scalar, a[3].boolean, a[4].tensor, true);
+status prepare_is_in_scalar_tensor(executor *e, const is_in_scalar_tensor_args *a) {
+  return plan_is_in(e, a->test_elements, "testElements", a->element, a->invert, a->out, true);
 }

@@ -84,14 +84,15 @@ static status run_top_k_top_p(const executor *e, void *const *view, void *scratc
   (void)scratch;
   const top_k_top_p_plan *q = PLAN(e, top_k_top_p_plan);
   status result = ST_OK;
-  const top_k_top_p_job job = {q, view[0], view[1], view[2], view[3], &result};
+  const top_k_top_p_job job = {
+      q, view[TOP_K_TOP_P_LOGITS], view[TOP_K_TOP_P_P], view[TOP_K_TOP_P_K], view[TOP_K_TOP_P_OUT], &result};
   rows_parallel(top_k_top_p_range, &job, q->n_rows, 1, e->cost_ns);
   return result;
 }
 
 /* (logits [rows, n], p [rows], k [rows], out); p or k may be absent. */
-status prepare_top_k_top_p(executor *e, const op_arg *a) {
-  const tensor *logits = a[0].tensor, *p = a[1].tensor, *k = a[2].tensor, *out = a[3].tensor;
+status prepare_top_k_top_p(executor *e, const top_k_top_p_args *a) {
+  const tensor *logits = a->logits, *p = a->p, *k = a->k, *out = a->out;
   char text[SHAPE_TEXT];
   TRY(op_expect_dtype(logits, "logits", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
   EXPECT(logits->rank == 2, "logits has shape %s, expected 2 dimensions", shape_text(logits->dims, logits->rank, text));

@@ -352,46 +352,46 @@ static status plan_unique(executor *e, const unique_call *given) {
 }
 
 /* (self, sorted, returnInverse, valueOut, inverseOut) */
-status prepare_unique(executor *e, const op_arg *a) {
-  return plan_unique(e, &(unique_call){.self = a[0].tensor,
-                                       .values = a[3].tensor,
-                                       .inverse = a[2].boolean ? a[4].tensor : NULL,
+status prepare_unique(executor *e, const unique_args *a) {
+  return plan_unique(e, &(unique_call){.self = a->self,
+                                       .values = a->value_out,
+                                       .inverse = a->return_inverse ? a->inverse_out : NULL,
                                        .sorts = true,
                                        .dim = -1});
 }
 
 /* (self, sorted, returnInverse, returnCounts, valueOut, inverseOut, countsOut) */
-status prepare_unique2(executor *e, const op_arg *a) {
-  return plan_unique(e, &(unique_call){.self = a[0].tensor,
-                                       .values = a[4].tensor,
-                                       .inverse = a[2].boolean ? a[5].tensor : NULL,
-                                       .counts = a[3].boolean ? a[6].tensor : NULL,
+status prepare_unique2(executor *e, const unique2_args *a) {
+  return plan_unique(e, &(unique_call){.self = a->self,
+                                       .values = a->value_out,
+                                       .inverse = a->return_inverse ? a->inverse_out : NULL,
+                                       .counts = a->return_counts ? a->counts_out : NULL,
                                        .sorts = true,
                                        .dim = -1});
 }
 
 /* (self, returnInverse, returnCounts, dim, valueOut, inverseOut, countsOut) */
-status prepare_unique_consecutive(executor *e, const op_arg *a) {
-  unique_call c = {.self = a[0].tensor,
-                   .values = a[4].tensor,
-                   .inverse = a[1].boolean ? a[5].tensor : NULL,
-                   .counts = a[2].boolean ? a[6].tensor : NULL,
+status prepare_unique_consecutive(executor *e, const unique_consecutive_args *a) {
+  unique_call c = {.self = a->self,
+                   .values = a->value_out,
+                   .inverse = a->return_inverse ? a->inverse_out : NULL,
+                   .counts = a->return_counts ? a->counts_out : NULL,
                    .any_shape = true,
                    .dim = -1};
-  if (a[3].integer != NO_DIM && c.self->rank) TRY(op_expect_dim(a[3].integer, "dim", c.self->rank, &c.dim));
+  if (a->dim != NO_DIM && c.self->rank) TRY(op_expect_dim(a->dim, "dim", c.self->rank, &c.dim));
   return plan_unique(e, &c);
 }
 
 /* (self, sorted, returnInverse, dim, valueOut, inverseOut, countsOut) */
-status prepare_unique_dim(executor *e, const op_arg *a) {
-  unique_call c = {.self = a[0].tensor,
-                   .values = a[4].tensor,
-                   .inverse = a[2].boolean ? a[5].tensor : NULL,
-                   .counts = a[6].tensor,
+status prepare_unique_dim(executor *e, const unique_dim_args *a) {
+  unique_call c = {.self = a->self,
+                   .values = a->value_out,
+                   .inverse = a->return_inverse ? a->inverse_out : NULL,
+                   .counts = a->counts_out,
                    .any_shape = true,
                    .sorts = true};
   char text[SHAPE_TEXT];
   EXPECT(c.self->rank, "self has shape %s, expected one dimension or more", shape_text(c.self->dims, 0, text));
-  TRY(op_expect_dim(a[3].integer, "dim", c.self->rank, &c.dim));
+  TRY(op_expect_dim(a->dim, "dim", c.self->rank, &c.dim));
   return plan_unique(e, &c);
 }

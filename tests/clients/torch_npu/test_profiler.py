@@ -6,6 +6,7 @@ Run by an interpreter that has torch_npu, in the environment of set_env.sh:
 
     . PREFIX/set_env.sh; python tests/clients/torch_npu/test_profiler.py
 """
+import contextlib
 import csv
 import glob
 import json
@@ -100,8 +101,10 @@ class Profiler(unittest.TestCase):
 
     def test_chrome_trace(self):
         path = os.path.join(self.folder, "trace.json")
-        with P.profile(activities=ACTIVITIES) as profile:
-            train(lambda: None, 1)
+        with contextlib.chdir(self.folder):  # torch_npu keeps a folder there until the trace is exported
+            profile = P.profile(activities=ACTIVITIES)
+            with profile:
+                train(lambda: None, 1)
         profile.export_chrome_trace(path)
         with open(path, encoding="utf-8") as f:
             self.assertTrue([e for e in json.load(f) if e["name"] == "aclnnRelu"])

@@ -67,6 +67,21 @@ def in_torch_npu():
             cannon.synchronize()
             self.assertEqual(len(runtime._live), before)
 
+        def test_in_turn(self):
+            """Both queue operators on the same memory, on streams of their own."""
+            for stream in (torch.npu.default_stream(), torch.npu.Stream()):
+                with torch.npu.stream(stream):
+                    for _ in range(50):
+                        x = cannon.Tensor(np.ones(3, np.float32))
+                        t = x.torch()
+                        for _ in range(3):
+                            t.mul_(2)
+                            t.add_(1)
+                            aclnn.InplaceMuls(x, 3.0)
+                        self.assertEqual(x.tolist(), [345] * 3)
+                        t.mul_(2)
+                        self.assertEqual(cannon.from_dlpack(t).tolist(), [690] * 3)
+
         def test_inferred_dtypes_are_pytorchs(self):
             names = "float32 float16 bfloat16 float64 int8 uint8 int16 int32 int64 bool complex64 complex128".split()
 

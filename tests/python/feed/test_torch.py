@@ -90,7 +90,7 @@ class Feed(unittest.TestCase):
         stream = torch.npu.Stream()
         with torch.npu.stream(stream), data.Feed(self.source, batch=10, seed=2, epochs=1) as feed:
             total = sum((batch.float().sum() for batch in feed.torch()), torch.zeros((), device="npu"))
-        self.assertEqual(total.item(), sum(range(N)) * RECORD)
+            self.assertEqual(total.item(), sum(range(N)) * RECORD)  # item() waits for the current stream only
 
     def test_trains(self):
         def decode(record):

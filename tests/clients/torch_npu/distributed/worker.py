@@ -52,7 +52,7 @@ def main():
     dist.destroy_process_group()
 
     side = begin('gloo', dist.PrefixStore('reference', store))
-    references = {REFERENCE.get(name, TRAINING[name]) for name in got}
+    references = dict.fromkeys(REFERENCE.get(name, TRAINING[name]) for name in got)  # in the same order on all ranks
     want = {f: f(side) for f in references}
     with open(os.path.join(a.folder, str(side.rank)), 'w', encoding='utf-8') as f:
         for name in cases:
