@@ -222,30 +222,45 @@ COMM_INLINE comm_lanes comm_min_lanes(comm_lanes a, comm_lanes b) {
 }
 #  endif
 
+/* The functions of an operation on 16-bit floats; `rest` is as PASS_ELEMENT defines it. */
+typedef struct {
+  comm_lanes (*load)(const uint16_t *from), (*join)(comm_lanes a, comm_lanes b);
+  void (*store)(uint16_t *to, comm_lanes x);
+  float (*rest)(const float *acc, const uint16_t *const x[MOST_OPERANDS], int n, size_t i);
+  uint16_t (*store_rest)(float x);
+} comm_halves;
+
+COMM_INLINE void comm_halves_loop(const comm_halves *f, void *to, bool on, const float *acc, const void *const *in,
+                                  int n, size_t count) {
+  const uint16_t *const x[MOST_OPERANDS] = {in[0], in[n > 1 ? 1 : 0], in[n > 2 ? 2 : 0], in[n > 3 ? 3 : 0]};
+  size_t i = 0;
+  for (; i + LANES <= count; i += LANES) {
+    comm_lanes result = f->load(x[0] + i);
+    if (acc) result = f->join(comm_lanes_load(acc + i), result);
+    if (n > 1) result = f->join(result, f->load(x[1] + i));
+    if (n > 2) result = f->join(result, f->load(x[2] + i));
+    if (n > 3) result = f->join(result, f->load(x[3] + i));
+    if (on)
+      comm_lanes_store((float *)to + i, result);
+    else
+      f->store((uint16_t *)to + i, result);
+  }
+  for (; i < count; ++i) {
+    const float result = f->rest(acc, x, n, i);
+    if (on)
+      ((float *)to)[i] = result;
+    else
+      ((uint16_t *)to)[i] = f->store_rest(result);
+  }
+}
+
 #  define PASS_LOOP_HALVES(op, type, OP, LOAD, STORE)                                                                  \
     PASS_ELEMENT(comm_##op##_##type##_rest, uint16_t, float, OP, LOAD)                                                 \
     COMM_INLINE void comm_##op##_##type##_loop(void *to, bool on, const float *acc, const void *const *in, int n,      \
                                                size_t count) {                                                         \
-      const uint16_t *const x[MOST_OPERANDS] = {in[0], in[n > 1 ? 1 : 0], in[n > 2 ? 2 : 0], in[n > 3 ? 3 : 0]};       \
-      size_t i = 0;                                                                                                    \
-      for (; i + LANES <= count; i += LANES) {                                                                         \
-        comm_lanes result = comm_lanes_load_##type(x[0] + i);                                                          \
-        if (acc) result = comm_##op##_lanes(comm_lanes_load(acc + i), result);                                         \
-        if (n > 1) result = comm_##op##_lanes(result, comm_lanes_load_##type(x[1] + i));                               \
-        if (n > 2) result = comm_##op##_lanes(result, comm_lanes_load_##type(x[2] + i));                               \
-        if (n > 3) result = comm_##op##_lanes(result, comm_lanes_load_##type(x[3] + i));                               \
-        if (on)                                                                                                        \
-          comm_lanes_store((float *)to + i, result);                                                                   \
-        else                                                                                                           \
-          comm_lanes_store_##type((uint16_t *)to + i, result);                                                         \
-      }                                                                                                                \
-      for (; i < count; ++i) {                                                                                         \
-        const float result = comm_##op##_##type##_rest_at(acc, x, n, i);                                               \
-        if (on)                                                                                                        \
-          ((float *)to)[i] = result;                                                                                   \
-        else                                                                                                           \
-          ((uint16_t *)to)[i] = STORE(result);                                                                         \
-      }                                                                                                                \
+      static const comm_halves f = {comm_lanes_load_##type, comm_##op##_lanes, comm_lanes_store_##type,                \
+                                    comm_##op##_##type##_rest_at, STORE};                                              \
+      comm_halves_loop(&f, to, on, acc, in, n, count);                                                                 \
     }
 #else
 #  define PASS_LOOP_HALVES(op, type, OP, LOAD, STORE) PASS_LOOP(comm_##op##_##type, uint16_t, float, OP, LOAD, STORE)

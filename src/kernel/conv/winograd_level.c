@@ -111,7 +111,7 @@ static void winograd_gradients(float *u, int64_t step, const float *x, const int
 }
 
 /* 0 if v is finite, otherwise NaN. */
-INLINE vec oddness(vec v) { return v - v; }
+INLINE vec oddness(vec v) { return v - v; } // NOLINT(misc-redundant-expression)
 
 /* Returns whether the first n lanes of `odd` are 0, which means that all values were finite. */
 INLINE bool is_even(vec odd, int64_t n) {

@@ -183,7 +183,7 @@ static float max_f32(const float *x, int64_t n) {
   for (int l = 0; l < REDUCE_LANES; ++l) most[l] = -INFINITY;
   for (; i + REDUCE_LANES <= n; i += REDUCE_LANES) {
     memcpy(&v, x + i, sizeof v);
-    const mask larger = (v > most) | (v != v);
+    const mask larger = (v > most) | (v != v); // NOLINT(misc-redundant-expression)
     most = (vec)(((mask)v & larger) | ((mask)most & ~larger));
   }
   memcpy(lane, &most, sizeof lane);

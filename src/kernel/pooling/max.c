@@ -263,15 +263,10 @@ static compute_value least_of(int dtype, compute_type compute) {
 
 enum { NO_INDICES, INDICES, MASK };
 
-static status max_plan_pool(executor *e, const window_axis *axis, int n, const tensor *self, const tensor *out,
-                            const tensor *indices, int kind) {
-  e->run = max_run_empty;
-  if (out->n == 0) return ST_OK;
-  max_plan *p = PLAN(e, max_plan);
-  const tensor *const tensors[3] = {self, out, kind == INDICES ? indices : out};
+/* The axes, the walk over the planes and the strides within them. The tensors are those of the walk's operands. */
+static void max_plan_planes(max_plan *p, const window_axis *axis, int n, const tensor *const tensors[3]) {
   const view *views[3];
   window_planes w[3];
-  int64_t taps = 1;
   for (int i = 0; i < WINDOW_AXES - n; ++i)
     p->axis[i] = (window_axis){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1};
   for (int i = 0; i < n; ++i) p->axis[WINDOW_AXES - n + i] = axis[i];
@@ -281,6 +276,28 @@ static status max_plan_pool(executor *e, const window_axis *axis, int n, const t
     for (int i = 0; i < WINDOW_AXES; ++i) p->stride[k][i] = w[k].stride[i];
   }
   walk_init(&p->planes, views, 3, w[0].planes.rank);
+}
+
+/* Where positions go to: into `indices`, or into a mask of int32. */
+static void max_plan_positions(max_plan *p, const window_axis *axis, const tensor *indices, int kind) {
+  p->mask = kind == MASK && max_mask_has_positions(axis);
+  p->mask_bytes = kind == MASK ? indices->n : 0;
+  p->store_index = NULL;
+  if (kind == INDICES) p->store_index = loops->store[indices->dtype][COMPUTE_I32];
+  if (!p->mask) return;
+  p->store_index = loops->store[ACL_INT32][COMPUTE_I32];
+  p->stride[2][2] = sizeof(int32_t);
+  p->stride[2][1] = p->axis[2].out * (int64_t)sizeof(int32_t);
+  p->stride[2][0] = p->axis[1].out * p->stride[2][1];
+}
+
+static status max_plan_pool(executor *e, const window_axis *axis, int n, const tensor *self, const tensor *out,
+                            const tensor *indices, int kind) {
+  e->run = max_run_empty;
+  if (out->n == 0) return ST_OK;
+  max_plan *p = PLAN(e, max_plan);
+  max_plan_planes(p, axis, n, (const tensor *const[]){self, out, kind == INDICES ? indices : out});
+  int64_t taps = 1;
   p->gaps = false;
   for (int i = 0; i < WINDOW_AXES; ++i) p->gaps |= p->axis[i].dilation > 1;
   for (int i = 0; i < WINDOW_AXES; ++i)
@@ -298,16 +315,7 @@ static status max_plan_pool(executor *e, const window_axis *axis, int n, const t
   p->scans = last->adaptive || (last->dilation == 1 && last->kernel >= LONG_WINDOW && last->kernel > last->out);
   p->by_row = max_loops->row_f32 && self->dtype == ACL_FLOAT && p->direct_in && !p->scans && p->axis[0].in == 1 &&
               last->stride <= 2 && last->kernel <= FEW_TAPS && last->out <= TILE;
-  p->mask = kind == MASK && max_mask_has_positions(axis);
-  p->mask_bytes = kind == MASK ? indices->n : 0;
-  p->store_index = NULL;
-  if (kind == INDICES) p->store_index = loops->store[indices->dtype][COMPUTE_I32];
-  if (p->mask) {
-    p->store_index = loops->store[ACL_INT32][COMPUTE_I32];
-    p->stride[2][2] = sizeof(int32_t);
-    p->stride[2][1] = last->out * (int64_t)sizeof(int32_t);
-    p->stride[2][0] = p->axis[1].out * p->stride[2][1];
-  }
+  max_plan_positions(p, axis, indices, kind);
   e->run = max_run;
   executor_cost(e, (uint64_t)(self->n + out->n) * dtype_bytes(self->dtype),
                 (uint64_t)out->n * (uint64_t)taps * (p->scans ? 24 : 4));

@@ -165,29 +165,24 @@ static status max_scatter_run_empty(const executor *e, void *const *view, void *
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* t: small, large, indices; operand: their indices among the call's tensors. mask: the windows if the indices are a
- * mask, otherwise NULL. */
-static status max_scatter_prepare(executor *e, scatter_kind kind, int n, const tensor *const t[3], const int operand[3],
-                                  const window_axis *mask) {
-  e->run = max_scatter_run_empty;
-  if (t[LARGE]->n == 0 || (kind == GATHER && t[SMALL]->n == 0)) return ST_OK;
-  scatter_plan *p = PLAN(e, scatter_plan);
+/* The walk over the planes, and the dimensions and strides within them. */
+static void max_scatter_plan_planes(scatter_plan *p, int n, const tensor *const t[3], bool has_mask) {
   window_planes w[3];
   const view *views[3];
   for (int k = 0; k < 3; ++k) {
-    window_planes_init(&w[k], mask && k == INDEX ? t[SMALL] : t[k], n);
+    window_planes_init(&w[k], has_mask && k == INDEX ? t[SMALL] : t[k], n);
     views[k] = &w[k].planes;
     memcpy(p->stride[k], w[k].stride, sizeof w[k].stride);
-    p->operand[k] = operand[k];
   }
   memcpy(p->dims[SMALL], w[SMALL].dims, sizeof w[SMALL].dims);
   memcpy(p->dims[LARGE], w[LARGE].dims, sizeof w[LARGE].dims);
   walk_init(&p->planes, views, 3, w[0].planes.rank);
   p->plane = p->dims[LARGE][0] * p->dims[LARGE][1] * p->dims[LARGE][2];
-  p->kind = kind;
-  p->small_dtype = t[SMALL]->dtype;
-  p->large_dtype = t[LARGE]->dtype;
-  p->load_index = loops->load[mask ? ACL_INT32 : t[INDEX]->dtype][COMPUTE_I64];
+}
+
+/* Where positions come from: from the indices, or from a mask of int32, whose windows may consist of one element. */
+static void max_scatter_plan_positions(scatter_plan *p, const tensor *indices, const window_axis *mask) {
+  p->load_index = loops->load[mask ? ACL_INT32 : indices->dtype][COMPUTE_I64];
   p->mask = mask && max_mask_has_positions(mask);
   p->one = mask && !p->mask;
   if (p->mask) {
@@ -197,18 +192,36 @@ static status max_scatter_prepare(executor *e, scatter_kind kind, int n, const t
   }
   for (int i = 0; p->one && i < 2; ++i) p->step[i] = mask[i].stride;
   if (!p->one) max_scatter_merge_rows(p);
+}
+
+/* Sums are computed in the compute type: in place where the result is a contiguous plane of it. */
+static void max_scatter_plan_sums(executor *e, scatter_plan *p) {
+  const compute_type compute = compute_type_of(p->large_dtype);
+  const int64_t *s = p->stride[LARGE], *d = p->dims[LARGE];
+  p->load = loops->load[p->small_dtype][compute];
+  p->store = loops->store[p->large_dtype][compute];
+  p->size = compute == COMPUTE_F64 ? sizeof(double) : sizeof(float);
+  p->direct = p->size == (int64_t)dtype_bytes(p->large_dtype) && (s[2] == p->size || d[2] == 1) &&
+              (s[1] == d[2] * p->size || d[1] == 1) && (s[0] == d[1] * d[2] * p->size || d[0] == 1);
+  if (!p->direct) workspace_intermediate(e, (uint64_t)(p->planes.n * p->plane * p->size));
+}
+
+/* t: small, large, indices; operand: their indices among the call's tensors. mask: the windows if the indices are a
+ * mask, otherwise NULL. */
+static status max_scatter_prepare(executor *e, scatter_kind kind, int n, const tensor *const t[3], const int operand[3],
+                                  const window_axis *mask) {
+  e->run = max_scatter_run_empty;
+  if (t[LARGE]->n == 0 || (kind == GATHER && t[SMALL]->n == 0)) return ST_OK;
+  scatter_plan *p = PLAN(e, scatter_plan);
+  for (int k = 0; k < 3; ++k) p->operand[k] = operand[k];
+  p->kind = kind;
+  p->small_dtype = t[SMALL]->dtype;
+  p->large_dtype = t[LARGE]->dtype;
   p->size = (int8_t)dtype_bytes(p->large_dtype);
   p->direct = true;
-  if (kind == SCATTER_ADD) {
-    const compute_type compute = compute_type_of(p->large_dtype);
-    const int64_t *s = p->stride[LARGE], *d = p->dims[LARGE];
-    p->load = loops->load[p->small_dtype][compute];
-    p->store = loops->store[p->large_dtype][compute];
-    p->size = compute == COMPUTE_F64 ? sizeof(double) : sizeof(float);
-    p->direct = p->size == (int64_t)dtype_bytes(p->large_dtype) && (s[2] == p->size || d[2] == 1) &&
-                (s[1] == d[2] * p->size || d[1] == 1) && (s[0] == d[1] * d[2] * p->size || d[0] == 1);
-    if (!p->direct) workspace_intermediate(e, (uint64_t)(p->planes.n * p->plane * p->size));
-  }
+  max_scatter_plan_planes(p, n, t, mask != NULL);
+  max_scatter_plan_positions(p, t[INDEX], mask);
+  if (kind == SCATTER_ADD) max_scatter_plan_sums(e, p);
   e->run = max_scatter_run;
   executor_cost(e, (uint64_t)(t[SMALL]->n + t[LARGE]->n) * dtype_bytes(p->large_dtype), (uint64_t)t[SMALL]->n * 48);
   return ST_OK;

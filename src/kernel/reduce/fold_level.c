@@ -10,6 +10,8 @@
 
 #if defined(__AVX512F__)
 #  include <immintrin.h>
+
+#  include "kernel/product/tile_transpose.h"
 #endif
 
 /* bytes: rows this far apart are prefetched, since hardware prefetchers stop at pages */
@@ -378,31 +380,6 @@ static complex_pair complex_product(const double *real, const double *imaginary,
 TURN(turn_8, int64_t)
 
 #if defined(__AVX512F__)
-/* Transposes 16 rows of 16 elements of 4 bytes: pairs, groups of four, then quarters of registers. */
-static inline void turn_16x16(__m512i *r) {
-  __m512i t[16];
-  for (int i = 0; i < 8; ++i) {
-    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
-    t[4 + i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
-    t[8 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
-    t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
-  }
-  for (int i = 0; i < 8; ++i) {
-    r[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
-    r[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
-  }
-}
-
 static void turn_4(char *to, int64_t to_pitch, const char *from, int64_t pitch, int64_t n_rows, int64_t n) {
   for (int64_t r = 0; r < n_rows; r += 16) {
     const int64_t rows = n_rows - r < 16 ? n_rows - r : 16;
@@ -414,7 +391,7 @@ static void turn_4(char *to, int64_t to_pitch, const char *from, int64_t pitch, 
       for (int k = 0; k < 16; ++k)
         part[k] =
             k < rows ? _mm512_maskz_loadu_epi32(some_columns, from + (r + k) * pitch + i * 4) : _mm512_setzero_si512();
-      turn_16x16(part);
+      tile_transpose_16x16(part);
       for (int k = 0; k < 16; ++k)
         if (k < columns) _mm512_mask_storeu_epi32(to + (i + k) * to_pitch + r * 4, some_rows, part[k]);
     }

@@ -205,6 +205,21 @@ static size_t band_place(band *b, char *memory, bool average, bool typed) {
   return average * n * sizeof(double) + !average * weights * (1 + typed) + 3 * n * sizeof(int32_t) + 64;
 }
 
+/* Fills the arrays of a band. taps: room for the taps of an output, if transposed. */
+static void band_fill(band *b, const band_spec *spec, bool transposed, bool is_double, double *taps) {
+  if (transposed) {
+    transposed_extents(spec, b->first, b->count, taps);
+    fill_transposed(spec, b, taps);
+  } else {
+    fill_forward(spec, b);
+  }
+  for (int64_t o = 0, end = 0; o < b->out; ++o) {
+    if (b->first[o] + b->count[o] > end) end = b->first[o] + b->count[o];
+    b->end[o] = (int32_t)end;
+  }
+  if (b->typed) fill_typed(b, is_double);
+}
+
 status bands_make(executor *e, const band_spec *spec, int n, bool transposed, bool is_double, band *b) {
   size_t total = 0, most_taps = 1, most_in = 0;
   for (int a = 0; a < n; ++a) {
@@ -237,17 +252,7 @@ status bands_make(executor *e, const band_spec *spec, int n, bool transposed, bo
   for (int a = 0; st == ST_OK && a < n; ++a) {
     if (b[a].identity) continue;
     memory += band_place(&b[a], memory, is_average(&spec[a]) && !transposed, a == n - 1) / 8 * 8;
-    if (transposed) {
-      transposed_extents(&spec[a], b[a].first, b[a].count, w);
-      fill_transposed(&spec[a], &b[a], w);
-    } else {
-      fill_forward(&spec[a], &b[a]);
-    }
-    for (int64_t o = 0, end = 0; o < b[a].out; ++o) {
-      if (b[a].first[o] + b[a].count[o] > end) end = b[a].first[o] + b[a].count[o];
-      b[a].end[o] = (int32_t)end;
-    }
-    if (b[a].typed) fill_typed(&b[a], is_double);
+    band_fill(&b[a], &spec[a], transposed, is_double, w);
   }
   free(work);
   return st;

@@ -107,37 +107,39 @@ static row_access sort_access_of(const tensor *t, compute_type compute, int64_t 
   return row_access_of(t->dtype, compute, along, 0, SORT_BLOCK);
 }
 
-void sort_rows_plan(executor *e, sort_plan *p, const sort_request *r) {
-  const tensor *const tensors[SORT_OPERANDS] = {r->in, r->values, r->numbers, r->index};
+/* The walk over the rows of the tensors that there are. along[k]: bytes from one element of a row of tensors[k] to the
+ * next. */
+static void sort_plan_walk(sort_plan *p, const sort_request *r, const tensor *const tensors[SORT_OPERANDS],
+                           int64_t along[SORT_OPERANDS]) {
   view views[SORT_OPERANDS];
   view *used[SORT_OPERANDS];
-  int64_t along[SORT_OPERANDS] = {0};
-  int n_used = 0, place[SORT_OPERANDS] = {0};
+  int n_used = 0;
   for (int k = 0; k < SORT_OPERANDS; ++k) {
     if (!tensors[k]) continue;
     views[n_used] = view_of(tensors[k]);
     used[n_used] = &views[n_used];
     p->operand[n_used] = r->operand[k];
-    place[k] = n_used++;
-  }
-  p->n = r->in->rank ? r->in->dims[r->dim] : 1;
-  for (int k = 0; k < n_used; ++k) {
-    const bool has_dim = k == 0 || r->keep_dim || (r->index && k == place[3]);
-    if (has_dim) along[k] = axis_take_dim(used[k], r->dim);
+    along[k] = k == 0 || k == 3 || r->keep_dim ? axis_take_dim(used[n_used], r->dim) : 0;
+    ++n_used;
   }
   rows_sort(used, n_used);
   walk_init(&p->rows, (const view *const *)used, n_used, views[0].rank);
+}
 
+void sort_rows_plan(executor *e, sort_plan *p, const sort_request *r) {
+  int64_t along[SORT_OPERANDS];
+  p->n = r->in->rank ? r->in->dims[r->dim] : 1;
+  sort_plan_walk(p, r, (const tensor *const[]){r->in, r->values, r->numbers, r->index}, along);
   const compute_type compute = sort_compute_of(r->in->dtype);
   p->compute = (uint8_t)compute;
   p->sort = &sorts->of[compute];
   p->in = sort_access_of(r->in, compute, along[0]);
   p->values.store = p->numbers.store = NULL;
-  if (r->values) p->values = sort_access_of(r->values, compute, along[place[1]]);
-  if (r->numbers) p->numbers = sort_access_of(r->numbers, COMPUTE_I32, along[place[2]]);
+  if (r->values) p->values = sort_access_of(r->values, compute, along[1]);
+  if (r->numbers) p->numbers = sort_access_of(r->numbers, COMPUTE_I32, along[2]);
   p->has_index = r->index;
   if (r->index) {
-    p->index = sort_access_of(r->index, COMPUTE_I64, along[place[3]]);
+    p->index = sort_access_of(r->index, COMPUTE_I64, along[3]);
     p->index.store = loops->store[r->numbers->dtype][COMPUTE_I64];
   }
   p->n_results = r->n_results;

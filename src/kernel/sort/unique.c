@@ -203,6 +203,23 @@ static void fetch_slices(const unique_plan *p, void *const *view_at, char *rows)
 /* The number of slices: along the dimension, or of all elements for dim < 0. */
 static int64_t n_slices(const tensor *t, int dim) { return dim < 0 ? t->n : t->dims[dim]; }
 
+/* Numbers the values of n slices in the given order: first_of[v] becomes the first slice with value v, inverse[i] the
+ * number of slice i's value. Writes the counts as far as there is room. Returns the number of values. */
+static int64_t number_values(const unique_plan *p, const slices *s, int64_t n, const int64_t *order, int64_t *first_of,
+                             int64_t *inverse, void *counts_out) {
+  int64_t n_values = 0, first = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (i == 0 || compare_slices(s, order[i], order[i - 1]) != 0) {
+      if (i && n_values <= p->counts.n) write_count(p, counts_out, n_values - 1, i - first);
+      first = i;
+      first_of[n_values++] = order[i];
+    }
+    inverse[order[i]] = n_values - 1;
+  }
+  if (n && n_values <= p->counts.n) write_count(p, counts_out, n_values - 1, n - first);
+  return n_values;
+}
+
 static status unique_slices_run(const executor *e, void *const *view_at, void *scratch) {
   const unique_plan *p = e->heap;
   const int64_t n = n_slices(&p->self, p->dim);
@@ -216,17 +233,7 @@ static status unique_slices_run(const executor *e, void *const *view_at, void *s
     spare = sorted == order ? spare : order;
     order = sorted;
   }
-  /* spare[v]: the first slice with value v */
-  int64_t n_values = 0, first = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    if (i == 0 || compare_slices(&s, order[i], order[i - 1]) != 0) {
-      if (i && n_values <= p->counts.n) write_count(p, view_at[3], n_values - 1, i - first);
-      first = i;
-      spare[n_values++] = order[i];
-    }
-    inverse[order[i]] = n_values - 1;
-  }
-  if (n && n_values <= p->counts.n) write_count(p, view_at[3], n_values - 1, n - first);
+  const int64_t n_values = number_values(p, &s, n, order, spare, inverse, p->counts.n ? view_at[3] : NULL);
   const int along = p->dim < 0 ? 0 : p->dim;
   EXPECT(n_values <= p->values.dims[along], "valueOut has %jd elements along dimension %d, expected at least %jd",
          (intmax_t)p->values.dims[along], along, (intmax_t)n_values);
