@@ -5,23 +5,28 @@
     golden.py --prefix OLD/prefix --write FILE [--level v3,...] [--cases small] [NAME...]
     golden.py --prefix NEW/prefix --compare FILE [--level v3,...] [NAME...]
 
-A NAME restricts what is recorded or compared: a test module or a test (test_conv, test_conv.Module.test_1d), a file of
-ops/ (conv), a family of the schemas (upsample), or an operator (Convolution, "aclop Relu"). Comparing takes the tests,
-the seed and the number of cases from FILE and runs only tests that made the calls in question. The working tree should
-have the same tests both times: a changed test is reported as other arguments or inputs, or as a missing call. Exit
-status 1: something differs or is missing. Workspaces depend on the number of threads, so they are compared only where
-that is the same; all other results are compared always.
+A NAME restricts what is recorded or compared: a test module or a test (test_conv, test_conv.Convolutions.test_large), a
+file of ops/ (conv), a family of the schemas (upsample), or an operator (Convolution, "aclop Relu"). Comparing takes the
+tests, the seed and the number of cases from FILE, and runs only tests that made the calls in question. Both times the
+working tree should have the same tests: a changed test is reported as other arguments or inputs, or as a missing call.
+Workspaces depend on the number of threads, so they are compared only where that is the same. Exit status 1: something
+differs or is missing.
 
 FILE (gzip) begins with a line of JSON, the conditions. Then there is a line per call, with tabs between
 
     level   test   number of the call in the test   operator   arguments   hash of the inputs   results...
 
-A result is NAME=VALUE. There are the bytes of workspace or the code and message of a refused call, and for each tensor
-that the call has changed the hash of its storage. The last line of a test has its outcome.
+A result is NAME=VALUE: the bytes of workspace, or the code and message of a refused call; and for each tensor that the
+call has changed the hash of its storage. The last line of a test has its outcome.
+
+Tests provoke few of the messages. So after the first call of an operator in a test there is a line for each of its
+arguments, with N.ARGUMENT for the number: what phase one says to the same call with that argument replaced, by none,
+another data type, another shape, another value.
 """
 import argparse
 import collections
 import concurrent.futures
+import ctypes
 import glob
 import gzip
 import hashlib
@@ -52,7 +57,7 @@ def read_line(text):
     return Line(level, test, number, operator, arguments, inputs, dict(r.split("=", 1) for r in results))
 
 
-# ---- recording: a process for each test module and level
+# ---- recording: a process for each test module and level. It alone has CANNON_PREFIX, so it alone can import acl.
 
 def named_arguments(function, *args):
     """(operator, [(name, value)]) of a call of the harness's function of that name."""
@@ -81,19 +86,84 @@ def digest(data):
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
+def replacements(value):
+    """(name, other value) for an argument: values that checks of phase one look at."""
+    import acl
+    import dtypes
+    if isinstance(value, acl.Tensor):
+        def view(shape, strides):
+            twin = value.with_code(value.code)
+            twin.shape, twin.strides, twin.n_storage = shape, strides, max(twin.n_storage, twin.offset + twin.size)
+            return twin
+        shape = value.shape
+        yield from ((f"dtype {code}", value.with_code(code)) for code in acl._DTYPES)
+        others = [shape + (1,), (1,) + shape, shape[1:], (2,) * 8]
+        others += [(*shape[:i], n, *shape[i + 1:]) for i in range(len(shape)) for n in (shape[i] + 1, 0)]
+        yield from ((f"shape {list(x)}", view(x, acl.contiguous(x))) for x in others)
+        yield "strides 0", view(shape, (0,) * len(shape))
+    elif isinstance(value, acl.TensorList):
+        yield "empty", acl.TensorList([])
+        yield "a tensor less", acl.TensorList(value.tensors[:-1])
+        yield from (("first " + name, acl.TensorList([t, *value.tensors[1:]]))
+                    for name, t in replacements(value.tensors[0] if value.tensors else None) if t)
+    elif isinstance(value, acl.Scalar):
+        others = [acl.Scalar(n, d) for d in (dtypes.F32, dtypes.I64, dtypes.BOOL) for n in (0, 1, 100)]
+        yield from ((repr(x), x) for x in others)
+    elif isinstance(value, (acl.Ints, acl.Floats, acl.Bools)):
+        x = value.values
+        for changed in ((), (*x, 1), x[1:], *((*x[:i], n, *x[i + 1:]) for i in range(len(x)) for n in (-x[i] - 1, 99))):
+            yield repr(changed), type(value)(*changed)
+    elif isinstance(value, dtypes.DType):
+        yield from ((f"dtype {code}", code) for code in acl._DTYPES)
+    elif isinstance(value, bool):
+        yield repr(not value), not value
+    elif isinstance(value, (int, float)):
+        yield from ((repr(n), n) for n in (type(value)(n) for n in (-99, -1, 0, 1, 2, 3, 4, 7, 99)))
+    elif isinstance(value, bytes):
+        yield from ((repr(x), x) for x in (b"", b"none"))
+    if hasattr(value, "create") or isinstance(value, bytes):
+        yield "none", None
+
+
+def phase_one(op, args):
+    """The outcome of phase one alone, in words."""
+    import acl
+    size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+    acl.recent_message()
+    try:
+        code, destroy = acl.call_phase_one(op, args, ctypes.byref(size), ctypes.byref(executor))
+    except acl.AclError as e:           # of creating an argument
+        return repr(e)
+    message = acl.recent_message()
+    destroy()
+    if code:
+        return f"{code} {message!r}"
+    acl.check(op, acl.lib().aclSetAclOpExecutorRepeatable(executor))
+    acl.check(op, acl.lib().aclDestroyAclOpExecutor(executor))
+    return "accepted"
+
+
 class Recorder:
-    """An acl.watcher that writes a line per call to the file `out`."""
+    """An acl.watcher that writes a line per call to the file `out`, and what phase one says to similar calls."""
 
     def __init__(self, out, level):
-        self.out, self.level, self.test, self.number = out, level, "", 0
+        self.out, self.level = out, level
+        self.begin("")
 
     def begin(self, test):
-        self.test, self.number = test, 0
+        self.test, self.number, self.seen = test, 0, set()
 
-    def write(self, *fields):
-        line = "\t".join((self.level, self.test, str(self.number), *fields))
+    def write(self, number, *fields):
+        line = "\t".join((self.level, self.test, str(number), *fields))
         print(COMMUNICATOR.sub(r"communicator_\1", line), file=self.out, flush=True)
-        self.number += 1
+
+    def write_similar(self, op, arguments):
+        values = [v for _, v in arguments]
+        for i, (argument, value) in enumerate(arguments):
+            results = [f"{name}={phase_one(op, [*values[:i], other, *values[i + 1:]])}"
+                       for name, other in replacements(value)]
+            if results:
+                self.write(f"{self.number - 1}.{argument}", op, "", "", *results)
 
     def __call__(self, function, *args, **more):
         op, arguments = named_arguments(function.__name__, *args)
@@ -114,7 +184,11 @@ class Recorder:
                 results.append(f"shapes={more['shapes']}")
             after = {b: digest(b.body) for b in names}
             results += [f"{name}={after[b]}" for b, name in names.items() if after[b] != before[b]]
-            self.write(op, text, inputs, *results)
+            self.write(self.number, op, text, inputs, *results)
+            self.number += 1
+        if function.__name__ == "run" and op not in self.seen:
+            self.seen.add(op)
+            self.write_similar(op, arguments)
         return returned
 
 
@@ -132,7 +206,7 @@ def record(path, level, names):
 
         def stopTest(self, test):
             failed = len(self.failures) + len(self.errors) > self.bad
-            acl.watcher.write(OUTCOME, "", "", "outcome=" + ("failed" if failed else "passed"))
+            acl.watcher.write("", OUTCOME, "", "", "outcome=" + ("failed" if failed else "passed"))
             super().stopTest(test)
 
     outcomes = Outcomes()
@@ -243,7 +317,7 @@ def difference(old, new, ignored=()):
     for what in ("operator", "arguments", "inputs"):
         if getattr(old, what) != getattr(new, what):
             return f"the test's {what} differ: {getattr(old, what)}, now {getattr(new, what)}"
-    return "; ".join(f"{n} is {new.results.get(n)}, expected {old.results.get(n)}"
+    return "\n".join(f"{n} is {new.results.get(n)}, expected {old.results.get(n)}"
                      for n in dict.fromkeys([*old.results, *new.results])
                      if old.results.get(n) != new.results.get(n) and n not in ignored)
 
@@ -262,7 +336,8 @@ class Comparison:
             self.calls[op] += 1
             self.different[op] += bool(what)
             if what and (self.verbose or self.different[op] == 1):
-                print(f"{op}: {old.level} {old.test} call {old.number}\n    {old.arguments}\n    {what}", flush=True)
+                print(f"{op}: {old.level} {old.test} call {old.number}", old.arguments, *what.split("\n")[:9],
+                      sep="\n    ", flush=True)
 
     def summary(self):
         files = collections.defaultdict(list)
