@@ -125,8 +125,7 @@ void sort_rows_plan(executor *e, sort_plan *p, const sort_request *r) {
     const bool has_dim = k == 0 || r->keep_dim || (r->index && k == place[3]);
     if (has_dim) along[k] = axis_take_dim(used[k], r->dim);
   }
-  rows_sort(used, n_used);
-  walk_init(&p->rows, (const view *const *)used, n_used, views[0].rank);
+  walk_init_sorted(&p->rows, (const view *const *)used, n_used, views[0].rank);
 
   const compute_type compute = sort_compute_of(r->in->dtype);
   p->compute = (uint8_t)compute;
