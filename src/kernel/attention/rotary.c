@@ -290,7 +290,7 @@ static void rotary_sum_row(const table_gradient *p, void *const *at) {
   memset(sums[0], 0, (size_t)p->d * sizeof **sums);
   memset(sums[1], 0, (size_t)p->d * sizeof **sums);
   cursor c;
-  if (p->summed.n) cursor_start(&c, &p->summed, at + 2, 0);
+  cursor_start(&c, &p->summed, at + 2, 0);
   for (int64_t i = 0; i < p->summed.n;) {
     memset(blocks[0], 0, (size_t)p->d * sizeof **blocks);
     memset(blocks[1], 0, (size_t)p->d * sizeof **blocks);

@@ -103,7 +103,7 @@ static complex_number complex_value_of(const elementwise_parameter *p, int dtype
 
 status complex_prepare(executor *e, int function, const elementwise_call *c) {
   complex_plan *p = PLAN(e, complex_plan);
-  view views[1 + COMPLEX_INPUTS] = {view_of(c->out)}, *order[1 + COMPLEX_INPUTS];
+  view views[1 + COMPLEX_INPUTS] = {view_of(c->out)};
   const view *operands[1 + COMPLEX_INPUTS];
   uint64_t bytes = 0;
   int part = ACL_FLOAT; /* the type of the parameters' parts; real float tensors have parameters of type float, too */
@@ -115,7 +115,7 @@ status complex_prepare(executor *e, int function, const elementwise_call *c) {
       const view in = view_of(t);
       views[k] = view_broadcast(&in, views[0].dims, views[0].rank);
     }
-    operands[k] = order[k] = &views[k];
+    operands[k] = &views[k];
     p->access[k] = complex_access_of(t->dtype);
     p->operand[k] = c->operand[k];
     if (k && dtype_part(t->dtype) == ACL_DOUBLE) part = ACL_DOUBLE;
@@ -124,8 +124,7 @@ status complex_prepare(executor *e, int function, const elementwise_call *c) {
   for (int k = 0; k < COMPLEX_PARAMETERS && k < c->n_parameters; ++k)
     p->parameter[k] = complex_value_of(&c->parameter[k], part);
   p->parameter[COMPLEX_PARAMETERS].real = part != ACL_DOUBLE && dtype_part(c->out->dtype) != ACL_DOUBLE;
-  rows_sort(order, 1 + c->n_inputs);
-  walk_init(&p->at, operands, 1 + c->n_inputs, views[0].rank);
+  walk_init_sorted(&p->at, operands, 1 + c->n_inputs, views[0].rank);
   executor_cost(e, bytes, (uint64_t)c->out->n * (complex_functions->is_slow[function] ? 4096 : 32));
   e->run = complex_tiles_run;
   return ST_OK;

@@ -17,9 +17,7 @@ enum {
 };
 
 void fill_plan_init(fill_plan *p, const view *out, const void *value) {
-  view sorted = *out;
-  rows_sort((view *const[]){&sorted}, 1);
-  walk_init(&p->at, (const view *const[]){&sorted}, 1, sorted.rank);
+  walk_init_sorted(&p->at, &out, 1, out->rank);
   p->size = (uint8_t)dtype_bytes(out->dtype);
   memset(p->value, 0, sizeof p->value);
   if (value) memcpy(p->value, value, p->size);

@@ -23,8 +23,7 @@ static inline int64_t axis_take_dim(view *v, int dim) {
  * distance in bytes between neighbouring elements of a row of view k. The views are modified. */
 static inline void axis_init(walk *rows, int64_t *along, view *const *v, int n_views, int dim) {
   for (int k = 0; k < n_views; ++k) along[k] = axis_take_dim(v[k], dim);
-  rows_sort(v, n_views);
-  walk_init(rows, (const view *const *)v, n_views, v[0]->rank);
+  walk_init_sorted(rows, (const view *const *)v, n_views, v[0]->rank);
 }
 
 #endif

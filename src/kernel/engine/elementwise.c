@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernel/engine/loops.h"
+#include "kernel/engine/walk.h"
 #include "runtime/parallel.h"
 
 enum {
@@ -30,64 +31,13 @@ compute_type compute_type_of(int dtype) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* Drops dimensions of size 1. */
-static void drop_ones(elementwise_plan *p, int n) {
-  int rank = 0;
-  for (int d = 0; d < p->rank; ++d) {
-    if (p->dims[d] == 1) continue;
-    p->dims[rank] = p->dims[d];
-    for (int k = 0; k < n; ++k) p->strides[k][rank] = p->strides[k][d];
-    ++rank;
-  }
-  p->rank = (uint8_t)rank;
-}
-
-static bool goes_outside(const elementwise_plan *p, int n, int a, int b) {
-  for (int k = 0; k < n; ++k)
-    if (p->strides[k][a] != p->strides[k][b]) return p->strides[k][a] > p->strides[k][b];
-  return false;
-}
-
-/* Sorts dimensions by stride, the output's first, so that the innermost dimension has the smallest strides. */
-static void sort_dims(elementwise_plan *p, int n) {
-  for (int i = 1; i < p->rank; ++i)
-    for (int j = i; j > 0 && goes_outside(p, n, j, j - 1); --j) {
-      const int64_t dim = p->dims[j];
-      p->dims[j] = p->dims[j - 1];
-      p->dims[j - 1] = dim;
-      for (int k = 0; k < n; ++k) {
-        const int64_t stride = p->strides[k][j];
-        p->strides[k][j] = p->strides[k][j - 1];
-        p->strides[k][j - 1] = stride;
-      }
-    }
-}
-
-static bool elementwise_dims_merge(const elementwise_plan *p, int n, int outer, int inner) {
-  for (int k = 0; k < n; ++k)
-    if (p->strides[k][outer] != p->strides[k][inner] * p->dims[inner]) return false;
-  return true;
-}
-
-static void elementwise_merge_dims(elementwise_plan *p, int n) {
-  int last = 0; /* the dimension that is being merged into */
-  for (int d = 1; d < p->rank; ++d) {
-    if (elementwise_dims_merge(p, n, last, d))
-      p->dims[last] *= p->dims[d];
-    else
-      p->dims[++last] = p->dims[d];
-    for (int k = 0; k < n; ++k) p->strides[k][last] = p->strides[k][d];
-  }
-  p->rank = (uint8_t)(last + 1);
-}
-
+/* Sorts dimensions by stride, the output's first, so that the innermost dimension has the smallest strides, and merges
+ * them. */
 static void simplify(elementwise_plan *p) {
   const int n = 1 + p->n_inputs;
-  drop_ones(p, n);
-  if (p->rank > 1) {
-    sort_dims(p, n);
-    elementwise_merge_dims(p, n);
-  }
+  const walk_space s = {p->dims, p->strides[0], VIEW_RANK, n};
+  walk_sort(&s, p->rank, n, false);
+  p->rank = (uint8_t)walk_merge(&s, 0, p->rank, 0);
   if (p->rank == 0) {
     p->rank = 1;
     p->dims[0] = 1;
@@ -130,32 +80,9 @@ void elementwise_plan_init(elementwise_plan *p, int function, compute_type compu
 
 /* ---- execution --------------------------------------------------------------------------------------------------- */
 
-/* A position in the iteration space. */
-typedef struct {
-  int64_t index[VIEW_RANK];
-} place;
-
-static void place_at(const elementwise_plan *p, int64_t position, place *at) {
-  for (int d = p->rank - 1; d >= 0; --d) {
-    at->index[d] = position % p->dims[d];
-    position /= p->dims[d];
-  }
-}
-
-/* Advances by n elements, which must not go beyond the current row. */
-static void elementwise_advance(const elementwise_plan *p, place *at, int64_t n) {
-  int d = p->rank - 1;
-  at->index[d] += n;
-  while (d > 0 && at->index[d] == p->dims[d]) {
-    at->index[d] = 0;
-    ++at->index[--d];
-  }
-}
-
-static char *elementwise_address(const elementwise_plan *p, int k, const place *at, void *base) {
-  char *a = base;
-  for (int d = 0; d < p->rank; ++d) a += at->index[d] * p->strides[k][d];
-  return a;
+static void elementwise_start(const elementwise_plan *p, cursor *c, void *const *base, int64_t element) {
+  cursor_init(c, p->dims, p->strides[0], VIEW_RANK, p->rank, 1 + p->n_inputs);
+  cursor_seek(c, base, element);
 }
 
 /* Whether operand k's next n elements can be used in place: they are in one row, contiguous and in the compute type. */
@@ -173,29 +100,31 @@ static void load_rounded(const elementwise_plan *p, int k, char *to, const char 
   loops->load[p->rounds][p->compute](to, rounded, sizeof *rounded, n);
 }
 
-/* Loads the n elements of operand k from `at` on into a tile, row by row. */
-static void elementwise_load_tile(const elementwise_plan *p, int k, place at, void *base, char *tile, int64_t n) {
-  const int last = p->rank - 1;
+/* Loads the next n elements of operand k into a tile, row by row. */
+static void elementwise_load_tile(const elementwise_plan *p, int k, const cursor *c, char *tile, int64_t n) {
+  const int64_t stride = p->strides[k][p->rank - 1];
   const bool rounds = p->rounds >= 0 && dtype_is_integer(p->dtype[k]) && dtype_bytes(p->dtype[k]) > 1;
-  for (int64_t run; n; n -= run, tile += run * compute_bytes[p->compute]) {
-    const int64_t left = p->dims[last] - at.index[last];
-    run = n < left ? n : left;
+  cursor one;
+  cursor_of_operand(&one, c, k);
+  for (int64_t run;; cursor_next(&one, run), tile += run * compute_bytes[p->compute]) {
+    run = cursor_row(&one, n);
     if (unlikely(rounds))
-      load_rounded(p, k, tile, elementwise_address(p, k, &at, base), p->strides[k][last], run);
+      load_rounded(p, k, tile, one.at[0], stride, run);
     else
-      loops->load[p->dtype[k]][p->compute](tile, elementwise_address(p, k, &at, base), p->strides[k][last], run);
-    if (n > run) elementwise_advance(p, &at, run);
+      loops->load[p->dtype[k]][p->compute](tile, one.at[0], stride, run);
+    if (!(n -= run)) return;
   }
 }
 
 /* Stores n elements of a tile into the output, row by row. */
-static void elementwise_store_tile(const elementwise_plan *p, place at, void *base, const char *tile, int64_t n) {
-  const int last = p->rank - 1;
-  for (int64_t run; n; n -= run, tile += run * compute_bytes[p->compute]) {
-    const int64_t left = p->dims[last] - at.index[last];
-    run = n < left ? n : left;
-    loops->store[p->dtype[0]][p->compute](elementwise_address(p, 0, &at, base), p->strides[0][last], tile, run);
-    if (n > run) elementwise_advance(p, &at, run);
+static void elementwise_store_tile(const elementwise_plan *p, const cursor *c, const char *tile, int64_t n) {
+  const int64_t stride = p->strides[0][p->rank - 1];
+  cursor one;
+  cursor_of_operand(&one, c, 0);
+  for (int64_t run;; cursor_next(&one, run), tile += run * compute_bytes[p->compute]) {
+    run = cursor_row(&one, n);
+    loops->store[p->dtype[0]][p->compute](one.at[0], stride, tile, run);
+    if (!(n -= run)) return;
   }
 }
 
@@ -232,53 +161,42 @@ static bool result_streams(const elementwise_plan *p, void *const *base) {
 
 /* Stores n elements, which are in the tile in the output's dtype, past the caches, and prefetches the inputs' next n
  * elements. */
-static void stream_tile(const elementwise_plan *p, const place *at, void *const *base, const char *tile, int64_t n) {
+static void stream_tile(const elementwise_plan *p, const cursor *c, const char *tile, int64_t n) {
   const int64_t size = (int64_t)dtype_bytes(p->dtype[0]);
   read_ahead next[ELEMENTWISE_INPUTS];
   int n_next = 0;
   for (int k = 1; k <= p->n_inputs; ++k) {
     const int64_t stride = p->strides[k][p->rank - 1];
     if (stride < 1 || stride > 8) continue;
-    next[n_next++] =
-        (read_ahead){.at = elementwise_address(p, k, at, base[k]) + n * stride, .bytes_a_line = 64 / size * stride};
+    next[n_next++] = (read_ahead){.at = c->at[k] + n * stride, .bytes_a_line = 64 / size * stride};
   }
-  loops->stream_bytes(elementwise_address(p, 0, at, base[0]), tile, n * size, next, n_next);
+  loops->stream_bytes(c->at[0], tile, n * size, next, n_next);
 }
 
 /* Stores n elements of the compute type. */
-static void store_result(const elementwise_plan *p, const place *at, void *const *base, const char *tile, int64_t n,
-                         bool streams) {
+static void store_result(const elementwise_plan *p, const cursor *c, const char *tile, int64_t n, bool streams) {
   _Alignas(64) char stored[STREAM_TILE_BYTES];
   if (!streams) {
-    elementwise_store_tile(p, *at, base[0], tile, n);
+    elementwise_store_tile(p, c, tile, n);
     return;
   }
   if (p->dtype[0] != native_dtype[p->compute]) {
     loops->store[p->dtype[0]][p->compute](stored, (int64_t)dtype_bytes(p->dtype[0]), tile, n);
     tile = stored;
   }
-  stream_tile(p, at, base, tile, n);
+  stream_tile(p, c, tile, n);
 }
 
 /* Sets in[] to the next n elements of the inputs: in place, or loaded into their tiles; the first input is loaded into
  * `first`. */
-static void load_tiles(const elementwise_plan *p, const place *at, void *const *base, char *first,
-                       char (*tile)[TILE * sizeof(double)], int64_t n, int64_t left, const void **in) {
+static void load_tiles(const elementwise_plan *p, const cursor *c, char *first, char (*tile)[TILE * sizeof(double)],
+                       int64_t n, int64_t left, const void **in) {
   for (int k = 1; k <= p->n_inputs; ++k) {
-    in[k - 1] = elementwise_address(p, k, at, base[k]);
+    in[k - 1] = c->at[k];
     if (is_direct(p, k, n, left)) continue;
     char *const to = k == 1 ? first : tile[k];
-    elementwise_load_tile(p, k, *at, base[k], to, n);
+    elementwise_load_tile(p, k, c, to, n);
     in[k - 1] = to;
-  }
-}
-
-static void elementwise_advance_by(const elementwise_plan *p, place *at, int64_t n) {
-  const int last = p->rank - 1;
-  for (int64_t step; n; n -= step) {
-    const int64_t left = p->dims[last] - at->index[last];
-    step = n < left ? n : left;
-    elementwise_advance(p, at, step);
   }
 }
 
@@ -289,26 +207,26 @@ static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begi
   const bool streams = result_streams(p, base), is_far = !streams && (end - begin) * size > FAR_BYTES;
   const bool converts = p->function == EW_copy && p->narrow < 0; /* nothing happens between load and store */
   const int64_t most = streams && STREAM_TILE_BYTES / size < TILE ? STREAM_TILE_BYTES / size : TILE;
-  place at;
-  place_at(p, begin, &at);
+  cursor c;
+  elementwise_start(p, &c, base, begin);
   for (int64_t done = begin, n; done < end; done += n) {
-    const int64_t left = p->dims[p->rank - 1] - at.index[p->rank - 1];
+    const int64_t left = cursor_row(&c, INT64_MAX);
     n = end - done < most ? end - done : most;
     if (left < n && left >= ROW_IS_LONG) n = left;
     const void *in[ELEMENTWISE_INPUTS] = {0};
     if (is_far)
-      for (int k = 0; k <= p->n_inputs; ++k) elementwise_prefetch(p, k, elementwise_address(p, k, &at, base[k]));
+      for (int k = 0; k <= p->n_inputs; ++k) elementwise_prefetch(p, k, c.at[k]);
     const bool direct = !streams && is_direct(p, 0, n, left);
-    char *const to = direct ? elementwise_address(p, 0, &at, base[0]) : tile[0];
-    load_tiles(p, &at, base, converts ? to : tile[1], tile, n, left, in);
+    char *const to = direct ? c.at[0] : tile[0];
+    load_tiles(p, &c, converts ? to : tile[1], tile, n, left, in);
     const char *result = to;
     if (converts && (!direct || in[0] == to))
       result = in[0];
     else
       loop(to, in, p->parameter, n);
     if (unlikely(p->narrow >= 0)) wrap(p, to, n);
-    if (!direct) store_result(p, &at, base, result, n, streams);
-    elementwise_advance_by(p, &at, n);
+    if (!direct) store_result(p, &c, result, n, streams);
+    n <= left ? cursor_next(&c, n) : cursor_seek(&c, base, done + n);
   }
   if (streams) loops->stream_end();
 }
@@ -348,15 +266,14 @@ static void run_half_rows(const elementwise_plan *p, elementwise_loop *loop, voi
   _Alignas(64) uint16_t tile[MOST];
   const bool streams = result_streams(p, base);
   const void *in[ELEMENTWISE_INPUTS] = {0};
-  place at;
-  place_at(p, begin, &at);
-  for (int64_t n; begin < end; begin += n, elementwise_advance(p, &at, n)) {
-    const int64_t left = p->dims[p->rank - 1] - at.index[p->rank - 1];
-    n = end - begin < left ? end - begin : left;
+  cursor c;
+  elementwise_start(p, &c, base, begin);
+  for (int64_t n; begin < end; begin += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, end - begin);
     if (streams && n > MOST) n = MOST;
-    for (int k = 0; k < p->n_inputs; ++k) in[k] = elementwise_address(p, k + 1, &at, base[k + 1]);
-    run_halves(p, loop, streams ? tile : (uint16_t *)(void *)elementwise_address(p, 0, &at, base[0]), in, n);
-    if (streams) stream_tile(p, &at, base, (const char *)tile, n);
+    for (int k = 0; k < p->n_inputs; ++k) in[k] = c.at[k + 1];
+    run_halves(p, loop, streams ? tile : (uint16_t *)(void *)c.at[0], in, n);
+    if (streams) stream_tile(p, &c, (const char *)tile, n);
   }
   if (streams) loops->stream_end();
 }
@@ -372,15 +289,12 @@ static void run_linear(const elementwise_plan *p, void *const *base, int64_t beg
 
 /* Copies rows of bytes. memmove, since a copy onto itself is legal. */
 static void elementwise_copy_rows(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
-  const int last = p->rank - 1;
-  const int64_t bytes = p->strides[0][last];
-  place at;
-  place_at(p, begin, &at);
-  while (begin < end) {
-    const int64_t left = p->dims[last] - at.index[last], n = end - begin < left ? end - begin : left;
-    memmove(elementwise_address(p, 0, &at, base[0]), elementwise_address(p, 1, &at, base[1]), (size_t)(n * bytes));
-    elementwise_advance(p, &at, n);
-    begin += n;
+  const int64_t bytes = p->strides[0][p->rank - 1];
+  cursor c;
+  elementwise_start(p, &c, base, begin);
+  for (int64_t n; begin < end; begin += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, end - begin);
+    memmove(c.at[0], c.at[1], (size_t)(n * bytes));
   }
 }
 

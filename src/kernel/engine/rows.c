@@ -124,20 +124,6 @@ const char *row_gather(const row_access *a, cursor *c, char *tile, int64_t n) {
   return tile;
 }
 
-static void rows_swap_dims(view *v, int a, int b) {
-  const int64_t dim = v->dims[a], stride = v->strides[a];
-  v->dims[a] = v->dims[b];
-  v->strides[a] = v->strides[b];
-  v->dims[b] = dim;
-  v->strides[b] = stride;
-}
-
-void rows_sort(view *const *v, int n_views) {
-  for (int i = 1; i < v[0]->rank; ++i)
-    for (int j = i; j > 0 && v[0]->strides[j] > v[0]->strides[j - 1]; --j)
-      for (int k = 0; k < n_views; ++k) rows_swap_dims(v[k], j, j - 1);
-}
-
 __attribute__((noinline)) static void run_in_team(range_body *body, const void *job, int64_t total, int64_t grain,
                                                   uint64_t cost_ns) {
   const parallel_team team = parallel_begin(cost_ns);

@@ -56,10 +56,6 @@ void row_store(const row_access *a, char *to, const char *tile, int width, int64
  * operand itself. `a` describes the walk's innermost dimension. Advances the cursor. */
 const char *row_gather(const row_access *a, cursor *c, char *tile, int64_t n);
 
-/* Sorts the dimensions of views of one shape by the strides of the first view, the largest outermost. For rows whose
- * order does not matter. */
-void rows_sort(view *const *v, int n_views);
-
 /* Calls body(job, begin, end) for ranges that cover [0, total), in the calling thread or in a team if cost_ns is worth
  * one. Ranges are cut at multiples of grain. */
 typedef void range_body(const void *job, int64_t begin, int64_t end);

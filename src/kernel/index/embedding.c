@@ -48,7 +48,7 @@ static status count_row_uses(const backward_plan *p, const view *indices, const 
   cursor c;
   memset(counts, 0, (size_t)rows * sizeof *counts);
   walk_init(&w, &indices, 1, indices->rank);
-  if (w.n) cursor_start(&c, &w, (void *const[]){(void *)(uintptr_t)index}, 0);
+  cursor_start(&c, &w, (void *const[]){(void *)(uintptr_t)index}, 0);
   for (int64_t i = 0; i < w.n; ++i, cursor_next(&c, 1)) {
     const int64_t row = read_index(indices->dtype, c.at[0]);
     if (unlikely(row < 0 || row >= rows)) return places_fail("indices", i, row, 0, rows - 1);

@@ -32,7 +32,7 @@ static status run_masked_scatter(const executor *e, void *const *at, void *scrat
   cursor c, from;
   int64_t taken = 0;
   walk_init(&source, (const view *const[]){&p->source}, 1, p->source.rank);
-  if (p->n_source) cursor_start(&from, &source, &at[2], 0);
+  cursor_start(&from, &source, &at[2], 0);
   cursor_start(&c, &p->places, at, 0);
   const int last = p->places.rank - 1;
   const int64_t to_step = p->places.strides[0][last], mask_step = p->places.strides[1][last];

@@ -33,8 +33,8 @@ void places_add(places *p, int64_t dim, int64_t target_step, int64_t side_step) 
 
 void places_add_slice(places *p, int64_t dim, int64_t target_stride, int64_t side_stride) {
   p->slice_dims[p->slice_rank] = dim;
-  p->slice_target[p->slice_rank] = target_stride;
-  p->slice_side[p->slice_rank++] = side_stride;
+  p->slice_strides[OF_TARGET][p->slice_rank] = target_stride;
+  p->slice_strides[OF_SIDE][p->slice_rank++] = side_stride;
 }
 
 /* A dimension along which no index changes belongs to the slice. If the target is written, positions along it must also
@@ -90,34 +90,14 @@ static void simplify_places(places *p, bool to_side) {
 /* Sorts the slice's dimensions by their strides in the tensor that is written, largest first, and merges them. The
  * innermost dimension becomes the contiguous run where both tensors allow it. */
 static void simplify_slice(places *p, bool to_side) {
-  int64_t *const by = to_side ? p->slice_side : p->slice_target, *const other =
-                                                                     to_side ? p->slice_target : p->slice_side;
-  int rank = 0;
-  for (int i = 0; i < p->slice_rank; ++i) {
-    const int64_t dim = p->slice_dims[i], a = by[i], b = other[i];
-    if (dim == 1) continue;
-    int d = rank++;
-    for (; d > 0 && by[d - 1] < a; --d) {
-      p->slice_dims[d] = p->slice_dims[d - 1];
-      by[d] = by[d - 1];
-      other[d] = other[d - 1];
-    }
-    p->slice_dims[d] = dim;
-    by[d] = a;
-    other[d] = b;
-  }
-  int last = 0;
-  for (int d = 1; d < rank; ++d) {
-    if (by[last] == by[d] * p->slice_dims[d] && other[last] == other[d] * p->slice_dims[d])
-      p->slice_dims[last] *= p->slice_dims[d];
-    else
-      p->slice_dims[++last] = p->slice_dims[d];
-    by[last] = by[d];
-    other[last] = other[d];
-  }
-  p->slice_rank = rank ? last + 1 : 0;
+  const walk_space s = {p->slice_dims, p->slice_strides[to_side ? OF_SIDE : OF_TARGET], to_side ? -MAX_RANK : MAX_RANK,
+                        2};
+  walk_sort(&s, p->slice_rank, 1, false);
+  p->slice_rank = walk_merge(&s, 0, p->slice_rank, 0);
+  const int last = p->slice_rank - 1;
   p->run = 1;
-  if (rank && p->slice_target[last] == p->target_bytes && p->slice_side[last] == p->side_bytes)
+  if (last >= 0 && p->slice_strides[OF_TARGET][last] == p->target_bytes &&
+      p->slice_strides[OF_SIDE][last] == p->side_bytes)
     p->run = p->slice_dims[--p->slice_rank];
 }
 
@@ -142,16 +122,10 @@ status places_fail(const char *name, int64_t place, int64_t value, int64_t low, 
               (intmax_t)low, (intmax_t)high);
 }
 
-/* Coordinates of the current position. */
-typedef struct {
-  int64_t index[MAX_RANK];
-} place_cursor;
-
-static void cursor_at(const places *p, int64_t place, place_cursor *c) {
-  for (int d = p->rank - 1; d >= 0; --d) {
-    c->index[d] = place % p->dims[d];
-    place /= p->dims[d];
-  }
+/* Sets a cursor without operands, for the coordinates of positions. */
+static void place_seek(const places *p, int64_t place, cursor *c) {
+  cursor_init(c, p->dims, NULL, 0, p->rank, 0);
+  cursor_seek(c, NULL, place);
 }
 
 static const char *source_address(const places_job *job, const index_source *s) {
@@ -167,7 +141,7 @@ static void wrong_index(int source, const index_source *s, const char *at, bad_i
 
 /* Computes the offsets of n positions of one row, from the cursor on. Returns the number of positions
  * before the first invalid index. */
-static int64_t row_offsets(const places_job *job, const place_cursor *c, int64_t *target, int64_t *side, int64_t n,
+static int64_t row_offsets(const places_job *job, const cursor *c, int64_t *target, int64_t *side, int64_t n,
                            bad_index *bad) {
   const places *p = job->p;
   const int last = p->rank - 1;
@@ -193,27 +167,13 @@ static int64_t row_offsets(const places_job *job, const place_cursor *c, int64_t
   return n;
 }
 
-/* Advances by n positions, at most to the end of the row. */
-static void cursor_by(const places *p, place_cursor *c, int64_t n) {
-  int d = p->rank - 1;
-  c->index[d] += n;
-  for (; d > 0 && c->index[d] == p->dims[d]; --d) {
-    c->index[d] = 0;
-    ++c->index[d - 1];
-  }
-}
-
 /* Computes the offsets of n positions from the cursor on, and advances the cursor. Returns the number of positions
  * before the first invalid index. */
-static int64_t block_offsets(const places_job *job, place_cursor *c, int64_t n, place_block *b, bad_index *bad) {
-  const places *p = job->p;
-  const int last = p->rank - 1;
-  for (int64_t i = 0; i < n;) {
-    const int64_t left = p->dims[last] - c->index[last], run = n - i < left ? n - i : left;
+static int64_t block_offsets(const places_job *job, cursor *c, int64_t n, place_block *b, bad_index *bad) {
+  for (int64_t i = 0, run; i < n; i += run, cursor_next(c, run)) {
+    run = cursor_row(c, n - i);
     const int64_t good = row_offsets(job, c, b->target + i, b->side + i, run, bad);
     if (unlikely(good < run)) return i + good;
-    i += run;
-    cursor_by(p, c, run);
   }
   return n;
 }
@@ -228,9 +188,8 @@ typedef struct {
   int64_t first, first_end; /* elements of each run */
 } share;
 
-static void move_run_of_block(const places_job *job, const place_block *b, int64_t n, int64_t target, int64_t side,
+static void move_run_of_block(const places_job *job, const place_block *b, int64_t n, char *t, char *s,
                               int64_t elements) {
-  char *const t = job->target + target, *const s = job->side + side;
   const int64_t bytes = job->p->target_bytes;
   switch (job->kind) {
   case PLACES_GATHER: moves->scattered_rows(s, b->side, t, b->target, n, elements * bytes); return;
@@ -244,31 +203,21 @@ static void move_run_of_block(const places_job *job, const place_block *b, int64
 static void move_block(const places_job *job, const share *part, const place_block *b, int64_t n) {
   const places *p = job->p;
   const int64_t elements = part->first_end - part->first;
-  int64_t index[MAX_RANK], position = part->run;
-  int64_t target = part->first * p->target_bytes, side = part->first * p->side_bytes;
-  for (int d = p->slice_rank - 1; d >= 0; --d) {
-    index[d] = position % p->slice_dims[d];
-    position /= p->slice_dims[d];
-    target += index[d] * p->slice_target[d];
-    side += index[d] * p->slice_side[d];
-  }
+  cursor c;
+  cursor_init(&c, p->slice_dims, p->slice_strides[0], MAX_RANK, p->slice_rank, 2);
+  cursor_seek(&c, (void *const[]){job->target + part->first * p->target_bytes, job->side + part->first * p->side_bytes},
+              part->run);
   for (int64_t run = part->run; run < part->run_end; ++run) {
-    move_run_of_block(job, b, n, target, side, elements);
-    for (int d = p->slice_rank - 1; d >= 0; --d) {
-      target += p->slice_target[d];
-      side += p->slice_side[d];
-      if (++index[d] < p->slice_dims[d]) break;
-      index[d] = 0;
-      target -= p->slice_dims[d] * p->slice_target[d];
-      side -= p->slice_dims[d] * p->slice_side[d];
-    }
+    if (run > part->run) cursor_next(&c, 1);
+    move_run_of_block(job, b, n, c.at[OF_TARGET], c.at[OF_SIDE], elements);
   }
 }
 
 /* The move_plan of one slice, used where slices are large or have a transposed element order. */
 static void slice_plan(const places *p, bool to_side, move_plan *plan) {
   move_space s = {.element_bytes = p->target_bytes};
-  const int64_t *to = to_side ? p->slice_side : p->slice_target, *from = to_side ? p->slice_target : p->slice_side;
+  const int64_t *to = p->slice_strides[to_side ? OF_SIDE : OF_TARGET],
+                *from = p->slice_strides[to_side ? OF_TARGET : OF_SIDE];
   for (int d = 0; d < p->slice_rank; ++d) move_space_add(&s, p->slice_dims[d], to[d], from[d]);
   if (p->run != 1) move_space_add(&s, p->run, p->target_bytes, p->target_bytes);
   move_plan_init(plan, &s);
@@ -286,7 +235,7 @@ static int64_t n_runs(const places *p) {
 static bool moves_slices(const places_job *job) {
   const places *p = job->p;
   if (job->kind > PLACES_SCATTER || n_runs(p) < FEW_RUNS) return false;
-  const int64_t *slice = job->kind == PLACES_GATHER ? p->slice_side : p->slice_target;
+  const int64_t *slice = p->slice_strides[job->kind == PLACES_GATHER ? OF_SIDE : OF_TARGET];
   const int64_t *place = job->kind == PLACES_GATHER ? p->side_step : p->target_step;
   return p->n == 1 || (job->kind == PLACES_GATHER && place[p->rank - 1] > slice[0]) ||
          (job->kind == PLACES_SCATTER && p->n_sources == 1 && p->source[0].stride > slice[0]);
@@ -309,7 +258,7 @@ static void do_elements(const places_job *job, const share *part, element_loop *
   const places *p = job->p;
   const index_source *s = p->source;
   const int last = p->rank - 1;
-  place_cursor c;
+  cursor c;
   element_row row = {.target_step = p->target_step[last],
                      .side_step = p->side_step[last],
                      .index_step = s->step[last],
@@ -317,8 +266,8 @@ static void do_elements(const places_job *job, const share *part, element_loop *
                      .stride = s->stride,
                      .wraps = s->wraps,
                      .alpha = job->alpha};
-  cursor_at(p, part->place, &c);
-  for (int64_t i = part->place; i < part->place_end; i += row.n, cursor_by(p, &c, row.n)) {
+  place_seek(p, part->place, &c);
+  for (int64_t i = part->place; i < part->place_end; i += row.n, cursor_next(&c, row.n)) {
     row.target = job->target;
     row.side = job->side;
     row.index = source_address(job, s);
@@ -327,7 +276,7 @@ static void do_elements(const places_job *job, const share *part, element_loop *
       row.side += c.index[d] * p->side_step[d];
       row.index += c.index[d] * s->step[d];
     }
-    row.n = i64_min(part->place_end - i, p->dims[last] - c.index[last]);
+    row.n = cursor_row(&c, part->place_end - i);
     const int64_t good = loop(&row);
     if (unlikely(good < row.n)) {
       wrong_index(0, s, row.index + good * row.index_step, bad);
@@ -339,7 +288,7 @@ static void do_elements(const places_job *job, const share *part, element_loop *
 
 static void run_places_share(const places_job *job, const share *part, bad_index *bad) {
   place_block b;
-  place_cursor c;
+  cursor c;
   move_plan plan;
   element_loop *const elements = element_loop_of(job);
   if (elements) {
@@ -348,7 +297,7 @@ static void run_places_share(const places_job *job, const share *part, bad_index
   }
   const bool by_slice = moves_slices(job) && part->run == 0 && part->run_end == n_runs(job->p);
   if (by_slice) slice_plan(job->p, job->kind == PLACES_GATHER, &plan);
-  cursor_at(job->p, part->place, &c);
+  place_seek(job->p, part->place, &c);
   for (int64_t i = part->place; i < part->place_end; i += PLACES_BLOCK) {
     const int64_t n = i64_min(PLACES_BLOCK, part->place_end - i), good = block_offsets(job, &c, n, &b, bad);
     if (by_slice && job->kind == PLACES_GATHER)
@@ -399,7 +348,7 @@ static bool are_apart(const places *p) {
     reach += (p->source[k].extent - 1) * p->source[k].stride;
   }
   for (int d = 1; d < p->rank; ++d) reach += (p->dims[d] - 1) * p->target_step[d];
-  for (int d = 0; d < p->slice_rank; ++d) reach += (p->slice_dims[d] - 1) * p->slice_target[d];
+  for (int d = 0; d < p->slice_rank; ++d) reach += (p->slice_dims[d] - 1) * p->slice_strides[OF_TARGET][d];
   return p->dims[0] > 1 && p->target_step[0] >= reach;
 }
 

@@ -22,6 +22,7 @@
 #include "op/executor.h"
 
 enum { PLACES_BLOCK = 256, IN_SCRATCH = -1 };
+enum { OF_TARGET, OF_SIDE }; /* rows of slice_strides */
 
 /* One index tensor, as read at each position. */
 typedef struct {
@@ -41,7 +42,7 @@ typedef struct {
   int64_t run;                      /* elements that are contiguous in both: the innermost part of a slice */
   int64_t n;                        /* number of positions */
   int64_t dims[MAX_RANK], target_step[MAX_RANK], side_step[MAX_RANK];
-  int64_t slice_dims[MAX_RANK], slice_target[MAX_RANK], slice_side[MAX_RANK];
+  int64_t slice_dims[MAX_RANK], slice_strides[2][MAX_RANK]; /* strides in the target and in the side */
   index_source *source;
 } places;
 

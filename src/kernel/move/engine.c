@@ -32,17 +32,8 @@ void move_space_of_views(move_space *s, const view *to, const view *from) {
 
 /* The view without dimensions of 1, with neighbouring dimensions merged. */
 static view merged_view(const view *v) {
-  view m = {.dtype = v->dtype};
-  for (int d = 0; d < v->rank; ++d) {
-    if (v->dims[d] == 1) continue;
-    if (m.rank && m.strides[m.rank - 1] == v->dims[d] * v->strides[d]) {
-      m.dims[m.rank - 1] *= v->dims[d];
-      m.strides[m.rank - 1] = v->strides[d];
-    } else {
-      m.dims[m.rank] = v->dims[d];
-      m.strides[m.rank++] = v->strides[d];
-    }
-  }
+  view m = *v;
+  m.rank = walk_merge(&(walk_space){m.dims, m.strides, VIEW_RANK, 1}, 0, v->rank, 0);
   return m;
 }
 
@@ -76,47 +67,9 @@ bool move_space_of_reshape(move_space *s, const view *to, const view *from) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
-
-/* Inserts a dimension; sorts by the strides of the result, largest outermost. */
-static void insert_sorted(move_space *s, int64_t dim, int64_t to, int64_t from) {
-  int d = s->rank++;
-  for (; d > 0; --d) {
-    const int64_t a = magnitude(s->to[d - 1]), b = magnitude(to);
-    if (a > b || (a == b && magnitude(s->from[d - 1]) >= magnitude(from))) break;
-    s->dims[d] = s->dims[d - 1];
-    s->to[d] = s->to[d - 1];
-    s->from[d] = s->from[d - 1];
-  }
-  s->dims[d] = dim;
-  s->to[d] = to;
-  s->from[d] = from;
-}
-
-static void merge_neighbours(move_space *s) {
-  int last = 0;
-  for (int d = 1; d < s->rank; ++d) {
-    if (s->to[last] == s->to[d] * s->dims[d] && s->from[last] == s->from[d] * s->dims[d])
-      s->dims[last] *= s->dims[d];
-    else
-      s->dims[++last] = s->dims[d];
-    s->to[last] = s->to[d];
-    s->from[last] = s->from[d];
-  }
-  s->rank = last + 1;
-}
-
 /* Moves dimension d to the last but one position. */
-static void bring_inside(move_space *s, int d) {
-  const int64_t dim = s->dims[d], to = s->to[d], from = s->from[d];
-  for (; d < s->rank - 2; ++d) {
-    s->dims[d] = s->dims[d + 1];
-    s->to[d] = s->to[d + 1];
-    s->from[d] = s->from[d + 1];
-  }
-  s->dims[d] = dim;
-  s->to[d] = to;
-  s->from[d] = from;
+static void bring_inside(const walk_space *s, int d, int rank) {
+  for (; d < rank - 2; ++d) walk_swap_dims(s, d, d + 1);
 }
 
 /* Returns a dimension other than the last along which the source is contiguous, or -1. */
@@ -126,43 +79,43 @@ static int dense_in_source(const move_space *s) {
   return -1;
 }
 
-static plane_loop *move_choose_loop(move_space *s) {
+static plane_loop *move_choose_loop(move_space *s, const walk_space *dims) {
   const int last = s->rank - 1, size = move_element_size_log2(s->element_bytes);
   if (s->to[last] != s->element_bytes) return moves->strided[size];
   if (s->from[last] == s->element_bytes) return moves->rows;
   const int dense = dense_in_source(s);
   const bool is_filled = s->from[last] == 0 && s->dims[last] * s->element_bytes >= FILL_BYTES;
   if (dense < 0 || size == ELEMENT_SIZES - 1 || is_filled) return moves->strided[size];
-  bring_inside(s, dense);
+  bring_inside(dims, dense, s->rank);
   return moves->transpose[size];
 }
 
 void move_plan_init(move_plan *p, const move_space *given) {
   move_space *s = &p->space;
+  const walk_space dims = {s->dims, s->strides[0], MOVE_RANK, 2};
   int64_t n = 1;
   s->rank = 0;
   s->element_bytes = given->element_bytes;
   for (int d = 0; d < given->rank; ++d) {
     n *= given->dims[d];
-    if (given->dims[d] != 1) insert_sorted(s, given->dims[d], given->to[d], given->from[d]);
+    if (given->dims[d] != 1) move_space_add(s, given->dims[d], given->to[d], given->from[d]);
   }
   if (n == 0) {
     p->rows = 0;
     return;
   }
-  if (s->rank > 1) merge_neighbours(s);
+  walk_sort(&dims, s->rank, 2, true);
+  s->rank = walk_merge(&dims, 0, s->rank, 0);
   if (s->rank == 0) move_space_add(s, 1, s->element_bytes, s->element_bytes);
   if (s->rank == 1) {
-    s->dims[1] = s->dims[0];
-    s->to[1] = s->to[0];
-    s->from[1] = s->from[0];
+    walk_copy_dim(&dims, 1, 0);
     s->dims[0] = 1;
     s->to[0] = s->from[0] = 0;
     s->rank = 2;
   }
   bool repeats = false; /* the source is smaller than the result */
   for (int d = 0; d < s->rank; ++d) repeats |= s->from[d] == 0 && s->dims[d] > 1;
-  p->loop = move_choose_loop(s);
+  p->loop = move_choose_loop(s, &dims);
   p->rows = n / s->dims[s->rank - 1];
   p->streams = n * s->element_bytes >= (repeats ? STREAM_ALONE_BYTES : STREAM_BYTES);
 }
@@ -179,38 +132,21 @@ typedef struct {
 static void move_part(const move_job *job, int64_t begin, int64_t end, int64_t first, int64_t last) {
   const move_plan *p = job->plan;
   const move_space *s = &p->space;
-  const int outer = s->rank - 2;
-  const int64_t plane_rows = s->dims[outer];
+  const int rows = s->rank - 2;
   plane part = {
       .n = {0, last - first},
-      .to = {s->to[outer], s->to[outer + 1]},
-      .from = {s->from[outer], s->from[outer + 1]},
+      .to = {s->to[rows], s->to[rows + 1]},
+      .from = {s->from[rows], s->from[rows + 1]},
       .element_bytes = s->element_bytes,
       .streams = p->streams,
   };
-  char *to = job->to + first * part.to[1];
-  const char *from = job->from + first * part.from[1];
-  int64_t index[MOVE_RANK], position = begin / plane_rows, row = begin % plane_rows;
-  for (int d = outer - 1; d >= 0; --d) {
-    index[d] = position % s->dims[d];
-    position /= s->dims[d];
-    to += index[d] * s->to[d];
-    from += index[d] * s->from[d];
-  }
-  for (;;) {
-    part.n[0] = i64_min(end - begin, plane_rows - row);
-    p->loop(&part, to + row * part.to[0], from + row * part.from[0]);
-    begin += part.n[0];
-    if (begin == end) return;
-    row = 0;
-    int d = outer - 1;
-    for (; ++index[d] == s->dims[d]; --d) {
-      index[d] = 0;
-      to -= (s->dims[d] - 1) * s->to[d];
-      from -= (s->dims[d] - 1) * s->from[d];
-    }
-    to += s->to[d];
-    from += s->from[d];
+  cursor c;
+  cursor_init(&c, s->dims, s->strides[0], MOVE_RANK, s->rank - 1, 2);
+  cursor_seek(&c, (void *const[]){job->to + first * part.to[1], (char *)(uintptr_t)job->from + first * part.from[1]},
+              begin);
+  for (; begin < end; begin += part.n[0], cursor_next(&c, part.n[0])) {
+    part.n[0] = cursor_row(&c, end - begin);
+    p->loop(&part, c.at[0], c.at[1]);
   }
 }
 

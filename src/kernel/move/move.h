@@ -18,7 +18,13 @@ enum { MOVE_RANK = 2 * MAX_RANK }; /* each dimension of a tensor may be split in
 typedef struct {
   int rank;
   int64_t element_bytes;
-  int64_t dims[MOVE_RANK], to[MOVE_RANK], from[MOVE_RANK];
+  int64_t dims[MOVE_RANK];
+  union {
+    struct {
+      int64_t to[MOVE_RANK], from[MOVE_RANK];
+    };
+    int64_t strides[2][MOVE_RANK]; /* the same */
+  };
 } move_space;
 
 /* A simplified space with at least two dimensions. The last two form the planes that `loop` moves. */

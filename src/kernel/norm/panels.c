@@ -59,60 +59,22 @@ int panel_add_tensor(panel_plan *p, panel_role role, int view_index, const tenso
   return k;
 }
 
-static void move_dim(panel_plan *p, int to, int from) {
-  p->dims[to] = p->dims[from];
-  for (int k = 0; k < p->n_operands; ++k) p->strides[k][to] = p->strides[k][from];
-}
-
-static void panel_swap_dims(panel_plan *p, int a, int b) {
-  const int64_t dim = p->dims[a];
-  p->dims[a] = p->dims[b];
-  p->dims[b] = dim;
-  for (int k = 0; k < p->n_operands; ++k) {
-    const int64_t stride = p->strides[k][a];
-    p->strides[k][a] = p->strides[k][b];
-    p->strides[k][b] = stride;
-  }
-}
-
-static bool dims_merge(const panel_plan *p, int a, int b) {
-  for (int k = 0; k < p->n_operands; ++k)
-    if (p->strides[k][a] != p->dims[b] * p->strides[k][b]) return false;
-  return true;
-}
-
-/* Moves dimensions [begin, end) to position `to`, dropping those of size 1 and merging neighbours. Returns their new
- * number, which may be 0. */
-static int panel_merge_dims(panel_plan *p, int begin, int end, int to) {
-  const int first = to;
-  for (int d = begin; d < end; ++d) {
-    if (p->dims[d] == 1) continue;
-    if (to > first && dims_merge(p, to - 1, d)) {
-      const int64_t before = p->dims[to - 1];
-      move_dim(p, to - 1, d);
-      p->dims[to - 1] *= before;
-    } else {
-      if (to != d) move_dim(p, to, d);
-      ++to;
-    }
-  }
-  return to - first;
-}
+static walk_space panel_space(panel_plan *p) { return (walk_space){p->dims, p->strides[0], PANEL_RANK, p->n_operands}; }
 
 /* Inserts a dimension of size 1 at `at`, since there must be one, and moves those behind it. */
 static void insert_unit(panel_plan *p, int at, int rank) {
-  for (int d = rank; d > at; --d) move_dim(p, d, d - 1);
+  const walk_space s = panel_space(p);
+  for (int d = rank; d > at; --d) walk_copy_dim(&s, d, d - 1);
   p->dims[at] = 1;
   for (int k = 0; k < p->n_operands; ++k) p->strides[k][at] = 0;
 }
 
 void panel_plan_end(panel_plan *p, bool keep_order) {
   const int outer = p->n_outer, rank = outer + p->n_inner;
-  if (!keep_order)
-    for (int i = 1; i < outer; ++i)
-      for (int j = i; j > 0 && p->strides[0][j] > p->strides[0][j - 1]; --j) panel_swap_dims(p, j, j - 1);
-  int n_outer = panel_merge_dims(p, 0, outer, 0);
-  int n_inner = panel_merge_dims(p, outer, rank, n_outer);
+  const walk_space s = panel_space(p);
+  if (!keep_order) walk_sort(&s, outer, 1, false);
+  int n_outer = walk_merge(&s, 0, outer, 0);
+  int n_inner = walk_merge(&s, outer, rank, n_outer);
   if (!n_outer) insert_unit(p, 0, n_inner), n_outer = 1;
   if (!n_inner) insert_unit(p, n_outer, n_outer), n_inner = 1;
   p->n_outer = (int8_t)n_outer;
@@ -144,10 +106,9 @@ typedef struct {
   row_access access[PANEL_OPERANDS];
   bool has_tile[PANEL_OPERANDS];
   char *tile[PANEL_OPERANDS];
-  char *at[PANEL_OPERANDS]; /* address of the next row */
-  int64_t index[PANEL_RANK];
-  int width; /* maximum number of rows in a panel */
-  int dtype; /* dtype of the elements in a panel */
+  cursor next; /* at the next row */
+  int width;   /* maximum number of rows in a panel */
+  int dtype;   /* dtype of the elements in a panel */
 } panel_walk;
 
 static bool is_row_number(const panel_plan *p, int k) {
@@ -171,16 +132,11 @@ static void panel_move_rows(const panel_walk *w, int k, char *memory, char *tile
     return;
   }
   const int64_t run = p->dims[last];
-  int64_t index[PANEL_RANK] = {0};
-  for (int64_t done = 0; done < p->n; done += run, tile += run * a->size) {
-    loads ? row_load(a, tile, memory, width, run) : row_store(a, memory, tile, width, run);
-    for (int d = last - 1; d >= first; --d) {
-      memory += p->strides[k][d];
-      if (++index[d] < p->dims[d]) break;
-      memory -= p->dims[d] * p->strides[k][d];
-      index[d] = 0;
-    }
-  }
+  cursor c;
+  cursor_init(&c, p->dims + first, p->strides[k] + first, PANEL_RANK, p->n_inner, 1);
+  cursor_seek(&c, (void *const[]){memory}, 0);
+  for (int64_t done = 0; done < p->n; done += run, tile += run * a->size, cursor_next(&c, run))
+    loads ? row_load(a, tile, c.at[0], width, run) : row_store(a, c.at[0], tile, width, run);
 }
 
 /* The 16-bit dtype that all elements in use are stored as, if rows are contiguous; otherwise the compute type's
@@ -261,26 +217,12 @@ static bool place_tiles(panel_walk *w, char *stack, char **allocated) {
 }
 
 /* Moves to row number `row`. */
-static void walk_start(panel_walk *w, const panel_job *j, int64_t row) {
+static void panel_seek(panel_walk *w, const panel_job *j, int64_t row) {
   const panel_plan *p = j->plan;
-  for (int k = 0; k < p->n_operands; ++k) w->at[k] = j->view[p->operand[k].view];
-  for (int d = p->n_outer - 1; d >= 0; --d) {
-    w->index[d] = row % p->dims[d];
-    row /= p->dims[d];
-    for (int k = 0; k < p->n_operands; ++k) w->at[k] += w->index[d] * p->strides[k][d];
-  }
-}
-
-static void walk_next(panel_walk *w, int width) {
-  const panel_plan *p = w->plan;
-  int d = p->n_outer - 1;
-  w->index[d] += width;
-  for (int k = 0; k < p->n_operands; ++k) w->at[k] += width * p->strides[k][d];
-  for (; d > 0 && w->index[d] == p->dims[d]; --d) {
-    w->index[d] = 0;
-    ++w->index[d - 1];
-    for (int k = 0; k < p->n_operands; ++k) w->at[k] += p->strides[k][d - 1] - p->dims[d] * p->strides[k][d];
-  }
+  void *base[PANEL_OPERANDS];
+  for (int k = 0; k < p->n_operands; ++k) base[k] = j->view[p->operand[k].view];
+  cursor_init(&w->next, p->dims, p->strides[0], PANEL_RANK, p->n_outer, p->n_operands);
+  cursor_seek(&w->next, base, row);
 }
 
 /* Sets up operand k of a panel before the body runs, and loads it if it is read. */
@@ -290,13 +232,13 @@ static void open_operand(const panel_walk *w, int k, panel *pa, char *numbers) {
   if (is_row_number(w->plan, k)) {
     pa->at[k] = numbers;
     pa->pitch[k] = a->size;
-    if (role == PANEL_ROW_READ) a->load(numbers, w->at[k], a->across, pa->width);
+    if (role == PANEL_ROW_READ) a->load(numbers, w->next.at[k], a->across, pa->width);
   } else if (w->has_tile[k]) {
     pa->at[k] = w->tile[k];
     pa->pitch[k] = a->pitch;
-    if (role == PANEL_READ) panel_move_rows(w, k, w->at[k], w->tile[k], pa->width, true);
+    if (role == PANEL_READ) panel_move_rows(w, k, w->next.at[k], w->tile[k], pa->width, true);
   } else {
-    pa->at[k] = w->at[k];
+    pa->at[k] = w->next.at[k];
     pa->pitch[k] = a->across;
   }
 }
@@ -305,9 +247,9 @@ static void close_operand(const panel_walk *w, int k, const panel *pa) {
   const row_access *a = &w->access[k];
   const int role = w->plan->operand[k].role;
   if (role == PANEL_ROW_WRITTEN)
-    a->store(w->at[k], a->across, pa->at[k], pa->width);
+    a->store(w->next.at[k], a->across, pa->at[k], pa->width);
   else if (is_written(w->plan, k) && w->has_tile[k])
-    panel_move_rows(w, k, w->at[k], w->tile[k], pa->width, false);
+    panel_move_rows(w, k, w->next.at[k], w->tile[k], pa->width, false);
 }
 
 static void run_panels(panel_walk *w, const panel_job *j, int64_t begin, int64_t end) {
@@ -317,20 +259,19 @@ static void run_panels(panel_walk *w, const panel_job *j, int64_t begin, int64_t
   pa.n = p->n;
   pa.dtype = w->dtype;
   for (int k = 0; k < p->n_operands; ++k) pa.at[k] = NULL, pa.pitch[k] = 0;
-  walk_start(w, j, begin);
+  panel_seek(w, j, begin);
   for (int k = 0; k < p->n_operands; ++k)
-    if (w->has_tile[k] && is_column(p, k)) panel_move_rows(w, k, w->at[k], w->tile[k], 1, true);
+    if (w->has_tile[k] && is_column(p, k)) panel_move_rows(w, k, w->next.at[k], w->tile[k], 1, true);
   for (int64_t row = begin; row < end; row += pa.width) {
     const int64_t grain_end = j->grain ? (row / j->grain + 1) * j->grain : end;
-    const int64_t left = p->dims[p->n_outer - 1] - w->index[p->n_outer - 1];
     pa.row = row;
-    pa.width = (int)i64_min(i64_min(w->width, left), i64_min(end, grain_end) - row);
+    pa.width = (int)cursor_row(&w->next, i64_min(w->width, i64_min(end, grain_end) - row));
     for (int k = 0; k < p->n_operands; ++k)
       if (!(j->unused >> k & 1)) open_operand(w, k, &pa, numbers[k]);
     j->body(j->op, &pa);
     for (int k = 0; k < p->n_operands; ++k)
       if (!(j->unused >> k & 1)) close_operand(w, k, &pa);
-    walk_next(w, pa.width);
+    cursor_next(&w->next, pa.width);
   }
 }
 

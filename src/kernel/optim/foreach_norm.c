@@ -35,7 +35,7 @@ static double general_norm(const member *m, double p, void *at) {
   const walk *w = &m->sum.at;
   double tile[TILE], r = p == -INFINITY && w->n ? INFINITY : 0;
   cursor c;
-  if (w->n) cursor_start(&c, w, (void *const[]){at}, 0);
+  cursor_start(&c, w, (void *const[]){at}, 0);
   for (int64_t i = 0, n; i < w->n; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, w->n - i < TILE ? w->n - i : TILE);
     m->load(tile, c.at[0], w->strides[0][w->rank - 1], n);

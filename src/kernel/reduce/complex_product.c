@@ -32,12 +32,12 @@ static void complex_product_gather(const complex_product *p, cursor *c, int64_t 
   }
 }
 
-static complex_pair product_of(const complex_product *p, const walk *reduced, void *from) {
+static complex_pair product_of(const complex_product *p, void *from) {
   double real[BLOCK], imaginary[BLOCK];
   complex_pair all = {1, 0};
   cursor c;
   if (!p->reduced.n) return all;
-  cursor_start(&c, reduced, &from, 0);
+  reduced_start(&p->reduced, &c, from, 0);
   for (int64_t i = 0, n; i < p->reduced.n; i += n) {
     n = i64_min(BLOCK, p->reduced.n - i);
     complex_product_gather(p, &c, n, real, imaginary);
@@ -50,11 +50,10 @@ static complex_pair product_of(const complex_product *p, const walk *reduced, vo
 static void complex_product_chunks(const void *job, int64_t begin, int64_t end) {
   const product_job *j = job;
   const complex_product *p = j->plan;
-  const walk reduced = reduced_walk(&p->reduced);
   cursor c;
   cursor_start(&c, &p->outputs, j->at, begin);
   for (int64_t i = begin; i < end; ++i, cursor_next(&c, 1)) {
-    const complex_pair r = product_of(p, &reduced, c.at[0]);
+    const complex_pair r = product_of(p, c.at[0]);
     p->store(c.at[1], 0, &r.real, 1);
     p->store(c.at[1] + p->imaginary[1], 0, &r.imaginary, 1);
   }

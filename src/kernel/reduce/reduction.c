@@ -326,18 +326,6 @@ static void fold_turned(const reduce_plan *p, const char *from, int64_t width, r
 
 /* ---- execution --------------------------------------------------------------------------------------------------- */
 
-walk reduced_walk(const reduced_dims *d) {
-  walk w;
-  w.rank = d->rank;
-  w.n_operands = 1;
-  w.n = d->n;
-  for (int k = 0; k < w.rank; ++k) {
-    w.dims[k] = d->dims[k];
-    w.strides[0][k] = d->strides[k];
-  }
-  return w;
-}
-
 /* The shift of all blocks is the exponent of a power. Other kinds use the shift that set_shift has set, or none. */
 static void set_exponent(const reduce_plan *p, reduce_buffer *b) {
   if (kinds[p->kind].first != FOLD_SUM_POWER) return;
@@ -365,15 +353,14 @@ static void reduce_run_of_blocks(const reduce_plan *p, const char *x, int64_t be
 }
 
 /* Reduces one chunk of an output whose first element is at `from`. */
-static void reduce_row_chunk(const reduce_plan *p, const walk *reduced, void *from, int64_t chunk, reduce_buffer *b,
-                             results *r) {
+static void reduce_row_chunk(const reduce_plan *p, void *from, int64_t chunk, reduce_buffer *b, results *r) {
   const int64_t first = chunk * CHUNK, end = i64_min(first + CHUNK, p->n);
   partial all = {0};
-  if (p->row_is_direct && reduced->rank == 1) {
+  if (p->row_is_direct && p->reduced.rank == 1) {
     reduce_run_of_blocks(p, (const char *)from + first * p->element_bytes, first, end, 0, b, &all);
   } else {
     cursor c;
-    cursor_start(&c, reduced, &from, first);
+    reduced_start(&p->reduced, &c, from, first);
     for (int64_t i = first, n; i < end; i += n) {
       n = i64_min(FOLD_BLOCK, end - i);
       reduce_run_of_blocks(p, row_gather(&p->in, &c, b->tile, n), i, i + n, i - first, b, &all);
@@ -384,10 +371,9 @@ static void reduce_row_chunk(const reduce_plan *p, const walk *reduced, void *fr
 }
 
 /* Reduces one chunk of each of `width` adjacent outputs (1 for rows), the first of which starts at `from`. */
-static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, int64_t width, int64_t chunk,
-                         reduce_buffer *b, results *r) {
+static void reduce_chunk(const reduce_plan *p, void *from, int64_t width, int64_t chunk, reduce_buffer *b, results *r) {
   if (p->way != BY_COLUMNS) {
-    reduce_row_chunk(p, reduced, from, chunk, b, r);
+    reduce_row_chunk(p, from, chunk, b, r);
     return;
   }
   const int64_t first = chunk * CHUNK, end = i64_min(first + CHUNK, p->n);
@@ -396,19 +382,18 @@ static void reduce_chunk(const reduce_plan *p, const walk *reduced, void *from, 
   for (int64_t i = first, n; i < end; i += n) {
     results *const block = i == first ? r : &next;
     n = i64_min(FOLD_BLOCK, end - i);
-    cursor_start(&c, reduced, &from, i);
+    reduced_start(&p->reduced, &c, from, i);
     fold_strip(p, &c, n, width, b, block);
     if (block == &next) merge_results(p, r, &next, width, i - first, n);
   }
 }
 
 /* Reduces all elements of `width` outputs; for columns these are adjacent. */
-static void reduce_all_chunks(const reduce_plan *p, const walk *reduced, char *from, int64_t width, reduce_buffer *b,
-                              results *r) {
+static void reduce_all_chunks(const reduce_plan *p, char *from, int64_t width, reduce_buffer *b, results *r) {
   results next;
-  reduce_chunk(p, reduced, from, width, 0, b, r);
+  reduce_chunk(p, from, width, 0, b, r);
   for (int64_t chunk = 1; chunk < p->n_chunks; ++chunk) {
-    reduce_chunk(p, reduced, from, width, chunk, b, &next);
+    reduce_chunk(p, from, width, chunk, b, &next);
     merge_results(p, r, &next, width, chunk * CHUNK, i64_min(CHUNK, p->n - chunk * CHUNK));
   }
 }
@@ -428,15 +413,14 @@ static void reduce_short_rows(const reduce_plan *p, const char *from, int64_t wi
 }
 
 /* Reduces rows, one for each of adjacent outputs. */
-static void reduce_rows(const reduce_plan *p, const walk *reduced, char *from, int64_t width, reduce_buffer *b,
-                        results *r) {
-  if (p->n <= FOLD_BLOCK && reduced->rank == 1) {
+static void reduce_rows(const reduce_plan *p, char *from, int64_t width, reduce_buffer *b, results *r) {
+  if (p->n <= FOLD_BLOCK && p->reduced.rank == 1) {
     reduce_short_rows(p, from, width, b, r);
     return;
   }
   results one;
   for (int64_t i = 0; i < width; ++i) {
-    reduce_all_chunks(p, reduced, from + i * p->in.across, 1, b, &one);
+    reduce_all_chunks(p, from + i * p->in.across, 1, b, &one);
     r->value[i] = one.value[0];
     r->second[i] = one.second[0];
   }
@@ -473,7 +457,6 @@ static int64_t width_of(const reduce_plan *p) {
 static void reduce_outputs(const void *job, int64_t begin, int64_t end) {
   const reduce_job *j = job;
   const reduce_plan *p = j->plan;
-  const walk reduced = reduced_walk(&p->reduced);
   reduce_buffer b;
   results r;
   cursor c;
@@ -486,9 +469,9 @@ static void reduce_outputs(const void *job, int64_t begin, int64_t end) {
     else if (p->way == BY_TURNING)
       fold_turned(p, c.at[0], width, &b, &r);
     else if (p->way == BY_COLUMNS)
-      reduce_all_chunks(p, &reduced, c.at[0], width, &b, &r);
+      reduce_all_chunks(p, c.at[0], width, &b, &r);
     else
-      reduce_rows(p, &reduced, c.at[0], width, &b, &r);
+      reduce_rows(p, c.at[0], width, &b, &r);
     reduction_finish(p, &r, width, c.at, &p->outputs);
   }
 }
@@ -497,7 +480,6 @@ static void reduce_outputs(const void *job, int64_t begin, int64_t end) {
 static void reduce_parts(const void *job, int64_t begin, int64_t end) {
   const reduce_job *j = job;
   const reduce_plan *p = j->plan;
-  const walk reduced = reduced_walk(&p->reduced);
   reduce_buffer b;
   results r;
   set_exponent(p, &b);
@@ -506,7 +488,7 @@ static void reduce_parts(const void *job, int64_t begin, int64_t end) {
     cursor c;
     cursor_start(&c, &p->outputs, (void *const *)j->at, output);
     width = p->way == BY_COLUMNS ? cursor_row(&c, i64_min(FOLD_WIDTH, end - i)) : 1;
-    reduce_chunk(p, &reduced, c.at[0], width, chunk, &b, &r);
+    reduce_chunk(p, c.at[0], width, chunk, &b, &r);
     for (int64_t k = 0; k < width; ++k)
       j->partials[(output + k) * p->n_chunks + chunk] = (partial){r.value[k], r.second[k]};
   }
@@ -589,21 +571,26 @@ static bool is_place(reduction_kind kind, int output) {
 }
 
 void reduction_walks(const reduction_request *r, walk *outputs, reduced_dims *reduced, uint8_t *operand) {
-  view kept[1 + REDUCTION_OUTPUTS], along = {0};
+  view kept[1 + REDUCTION_OUTPUTS];
   const view *sources[1 + REDUCTION_OUTPUTS] = {r->in};
-  view *sorted[1 + REDUCTION_OUTPUTS] = {&kept[0]};
+  const view *walked[1 + REDUCTION_OUTPUTS] = {&kept[0]};
+  const walk_space space = {reduced->dims, reduced->strides, MAX_RANK, 1};
   int n_views = 1;
   operand[0] = r->operand[0];
+  reduced->rank = 0;
+  reduced->n = 1;
   for (int k = 0; k < REDUCTION_OUTPUTS; ++k) {
     if (!r->out[k]) continue;
     operand[n_views] = r->operand[1 + k];
-    sorted[n_views] = &kept[n_views];
+    walked[n_views] = &kept[n_views];
     sources[n_views++] = r->out[k];
   }
   for (int k = 0; k < n_views; ++k) kept[k].rank = 0;
   for (int d = 0, at = 0; d < r->in->rank; ++d) {
     if (r->is_reduced[d]) {
-      append_dim(&along, r->in, d);
+      reduced->n *= reduced->dims[reduced->rank] = r->in->dims[d];
+      reduced->strides[reduced->rank] = r->in->strides[d];
+      reduced->rank = walk_append(&space, 0, reduced->rank);
       at += r->keep;
       continue;
     }
@@ -611,16 +598,13 @@ void reduction_walks(const reduction_request *r, walk *outputs, reduced_dims *re
     for (int k = 1; k < n_views; ++k) append_dim(&kept[k], sources[k], at);
     ++at;
   }
-  walk merged;
-  walk_init(&merged, (const view *const[]){&along}, 1, along.rank);
-  reduced->rank = merged.rank;
-  reduced->n = merged.n;
-  memcpy(reduced->dims, merged.dims, sizeof merged.dims);
-  memcpy(reduced->strides, merged.strides[0], sizeof merged.strides[0]);
+  if (reduced->rank == 0) {
+    reduced->dims[reduced->rank++] = 1;
+    reduced->strides[0] = 0;
+  }
   if (reduced->n == 0) /* the input is empty */
     for (int d = 0; d < kept[0].rank; ++d) kept[0].strides[d] = 0;
-  rows_sort(sorted, n_views);
-  walk_init(outputs, (const view *const *)sorted, n_views, kept[0].rank);
+  walk_init_sorted(outputs, walked, n_views, kept[0].rank);
 }
 
 static reduce_way choose_way(const reduce_plan *p, int element_bytes) {

@@ -63,17 +63,20 @@ void reduction_plan(executor *e, const reduction_request *r);
 /* As reduction_plan, for products of complex numbers (complex_product.c). */
 void complex_product_plan(executor *e, const reduction_request *r);
 
-/* The reduced dimensions of the input: those of the elements of one output. A walk of one operand, small enough for
- * plans. */
+/* The reduced dimensions of the input: those of the elements of one output. */
 typedef struct {
-  int rank;
+  int rank; /* at least 1, after merging */
   int64_t n, dims[MAX_RANK], strides[MAX_RANK];
 } reduced_dims;
 
-walk reduced_walk(const reduced_dims *d);
+/* Sets a cursor to element number `element` of the output whose first element is at `from`. */
+static inline void reduced_start(const reduced_dims *d, cursor *c, void *from, int64_t element) {
+  cursor_init(c, d->dims, d->strides, MAX_RANK, d->rank, 1);
+  cursor_seek(c, &from, element);
+}
 
 /* Sets the walks of a request: *outputs over the kept dimensions of the input and of the outputs that are wanted, whose
- * operand indices are stored in operand[]; *reduced over the reduced dimensions. */
+ * operand indices are stored in operand[]; *reduced: the reduced dimensions. */
 void reduction_walks(const reduction_request *r, walk *outputs, reduced_dims *reduced, uint8_t *operand);
 
 /* Whether the reduction has a result for an empty input. */

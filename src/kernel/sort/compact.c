@@ -71,35 +71,28 @@ static int64_t nonzero_count(const nonzero_plan *p, char *at) {
   return found;
 }
 
-/* Writes the coordinates of the n elements at first + place[i] of a row. index[]: the row's other coordinates. */
+/* Writes the coordinates of n elements of a row, the one at index[] and the place[i]-th ones after it. */
 static void nonzero_write_coordinates(const nonzero_plan *p, const int64_t *strides, char *to, const int64_t *index,
-                                      int64_t first, const int32_t *place, int64_t n) {
+                                      const int32_t *place, int64_t n) {
   const int last = p->self.rank - 1;
   for (int d = 0; d < last; ++d)
     for (int64_t i = 0; i < n; ++i) *(int64_t *)(void *)(to + i * strides[0] + d * strides[1]) = index[d];
-  for (int64_t i = 0; i < n; ++i) *(int64_t *)(void *)(to + i * strides[0] + last * strides[1]) = first + place[i];
+  for (int64_t i = 0; i < n; ++i)
+    *(int64_t *)(void *)(to + i * strides[0] + last * strides[1]) = index[last] + place[i];
 }
 
 static status nonzero_write(const nonzero_plan *p, char *at, char *out, const int64_t *strides, int64_t *found) {
   compact_buffer b;
-  int64_t index[MAX_RANK] = {0};
-  const int last = p->self.rank - 1;
-  const int64_t row = p->self.dims[last];
-  for (int64_t done = 0; done < p->n; done += row) {
-    for (int64_t i = 0, n; i < row; i += n) {
-      n = i64_min(COMPACT_BLOCK, row - i);
-      const uint8_t *mask = compact_mask(&p->mask, at + i * p->self.strides[last], n, &b);
-      const int64_t here = compacts->places(b.place, mask, n);
-      if (*found + here > p->room) return compact_too_many(*found + here, p->room);
-      nonzero_write_coordinates(p, strides, out + *found * strides[0], index, i, b.place, here);
-      *found += here;
-    }
-    for (int d = last - 1; d >= 0; --d) {
-      at += p->self.strides[d];
-      if (++index[d] < p->self.dims[d]) break;
-      at -= index[d] * p->self.strides[d];
-      index[d] = 0;
-    }
+  cursor c;
+  if (!p->n) return ST_OK;
+  cursor_init(&c, p->self.dims, p->self.strides, VIEW_RANK, p->self.rank, 1);
+  cursor_seek(&c, (void *const[]){at}, 0);
+  for (int64_t i = 0, n; i < p->n; i += n, cursor_next(&c, n)) {
+    n = cursor_row(&c, i64_min(COMPACT_BLOCK, p->n - i));
+    const int64_t here = compacts->places(b.place, compact_mask(&p->mask, c.at[0], n, &b), n);
+    if (*found + here > p->room) return compact_too_many(*found + here, p->room);
+    nonzero_write_coordinates(p, strides, out + *found * strides[0], c.index, b.place, here);
+    *found += here;
   }
   return ST_OK;
 }
@@ -163,7 +156,7 @@ static status masked_select_run(const executor *e, void *const *view, void *scra
   compact_buffer b;
   int64_t found = 0;
   cursor c;
-  if (p->both.n) cursor_start(&c, &p->both, view, 0);
+  cursor_start(&c, &p->both, view, 0);
   for (int64_t i = 0, n; i < p->both.n; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, i64_min(COMPACT_BLOCK, p->both.n - i));
     const int64_t here = compacts->places(b.place, compact_mask(&p->mask, c.at[1], n, &b), n);

@@ -28,7 +28,7 @@ static status bincount_run(const executor *e, void *const *view, void *scratch) 
   double weight[BLOCK];
   cursor c;
   if (p->n_bins) memset(bins, 0, (size_t)p->n_bins * sizeof *bins);
-  if (p->elements.n) cursor_start(&c, &p->elements, view, 0);
+  cursor_start(&c, &p->elements, view, 0);
   for (int64_t i = 0, n; i < p->elements.n; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, i64_min(BLOCK, p->elements.n - i));
     const int64_t *value = (const int64_t *)(const void *)row_fetch(&p->in, (char *)tile, c.at[0], 1, n);
@@ -120,7 +120,7 @@ static status histc_run(const executor *e, void *const *view, void *scratch) {
   if (low == high) --low, ++high;
   EXPECT(isfinite(low) && isfinite(high), "self has elements from %g to %g, expected finite ones", low, high);
   cursor c;
-  if (p->elements.n) cursor_start(&c, &p->elements, view, 0);
+  cursor_start(&c, &p->elements, view, 0);
   for (int64_t i = 0, n; i < p->elements.n; i += n) {
     n = i64_min(BLOCK, p->elements.n - i);
     const char *x = row_gather(&p->in, &c, tile, n);

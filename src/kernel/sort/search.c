@@ -86,7 +86,7 @@ static status search_sorted_run(const executor *e, void *const *view, void *scra
   void *const at[4] = {p->is_scalar ? view[2] : view[1], p->is_scalar ? view[2] : view[3], view[0],
                        p->is_scalar ? view[1] : view[2]};
   cursor c;
-  if (p->rows.n) cursor_start(&c, &p->rows, at, 0);
+  cursor_start(&c, &p->rows, at, 0);
   const char *checked = NULL;
   for (int64_t i = 0, n; i < p->rows.n; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, p->rows.n - i);
@@ -214,7 +214,7 @@ static status is_in_run(const executor *e, void *const *view, void *scratch) {
   uint8_t found[BLOCK];
   bool any = false;
   cursor c;
-  if (p->elements.n) cursor_start(&c, &p->elements, view, 0);
+  cursor_start(&c, &p->elements, view, 0);
   for (int64_t i = 0, n; i < p->elements.n && !any; i += n, cursor_next(&c, n)) {
     n = cursor_row(&c, i64_min(BLOCK, p->elements.n - i));
     const char *x = row_fetch(&p->in, tile, c.at[0], 1, n);

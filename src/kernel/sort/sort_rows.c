@@ -122,8 +122,7 @@ static void sort_plan_walk(sort_plan *p, const sort_request *r, const tensor *co
     along[k] = k == 0 || k == 3 || r->keep_dim ? axis_take_dim(used[n_used], r->dim) : 0;
     ++n_used;
   }
-  rows_sort(used, n_used);
-  walk_init(&p->rows, (const view *const *)used, n_used, views[0].rank);
+  walk_init_sorted(&p->rows, (const view *const *)used, n_used, views[0].rank);
 }
 
 void sort_rows_plan(executor *e, sort_plan *p, const sort_request *r) {
