@@ -75,8 +75,8 @@ class Environment(CliTest):
 
     def test_unknown_implementations_are_reported(self):
         done = self.ask(CANNON_IMPL="conv=direct,quick")
-        self.assertRegex(done.stderr, r"^cannon: CANNON_IMPL has 'quick', expected .*conv=depthwise\|.*\|reference.*; the "
-                                      r"rest of it is taken, and otherwise the usual order\n$")
+        self.assertRegex(done.stderr, r"^cannon: CANNON_IMPL has 'quick', expected .*conv=depthwise\|.*\|reference.*; "
+                                      r"the rest of it is taken, and otherwise the usual order\n$")
         self.assertEqual(self.ask(CANNON_IMPL="conv=direct,reference").stderr, "")
 
     def test_cannon_run_starts_nothing_with_wrong_values(self):
