@@ -34,7 +34,8 @@ static const char *const elsewhere[] = {
 #undef VARIABLE_ELSEWHERE
 };
 
-static char rejected[N_VARIABLES][64]; /* the wrong part of each value of kind OWN */
+static char rejected[N_VARIABLES][64];   /* the wrong part of each value of kind OWN */
+static const char *expects[N_VARIABLES]; /* by variable_expect, or NULL */
 
 const char *variable_name(variable v) { return table[v].name; }
 const char *variable_meaning(variable v) { return table[v].meaning; }
@@ -96,7 +97,7 @@ variable_words variable_expected(variable v) {
   case CHOICE: snprintf(words.text, sizeof words.text, "one of %s", table[v].expected); break;
   case FILE_PATH: snprintf(words.text, sizeof words.text, "the path of a file"); break;
   case FOLDER_PATH: snprintf(words.text, sizeof words.text, "the path of a folder"); break;
-  case OWN: snprintf(words.text, sizeof words.text, "%s", table[v].expected); break;
+  case OWN: snprintf(words.text, sizeof words.text, "%s", expects[v] ? expects[v] : table[v].expected); break;
   }
   return words;
 }
@@ -122,6 +123,8 @@ bool variable_read(variable v, uint64_t *value) {
 }
 
 void variable_reject(variable v, const char *part) { snprintf(rejected[v], sizeof rejected[v], "%.63s", part); }
+
+void variable_expect(variable v, const char *text) { expects[v] = text; }
 
 bool variable_is_bad(variable v, variable_words *words) {
   const char *text = variable_text(v);

@@ -44,6 +44,10 @@ bool variable_parse(variable v, const char *name, const char *text, uint64_t *va
 /* Says that a variable of kind OWN has this wrong part. To be called by one thread, before variables_report. */
 void variable_reject(variable v, const char *part);
 
+/* Sets what a variable of kind OWN expects, where only the running library knows it. text: is kept. As
+ * variable_reject. */
+void variable_expect(variable v, const char *text);
+
 /* Whether the environment's value is wrong; *words as in variable_parse. */
 bool variable_is_bad(variable v, variable_words *words);
 

@@ -73,6 +73,12 @@ class Environment(CliTest):
                 else:
                     self.assertEqual((done.returncode, done.stdout), (0, "0 0 1 0 \n"))
 
+    def test_unknown_implementations_are_reported(self):
+        done = self.ask(CANNON_IMPL="conv=direct,quick")
+        self.assertRegex(done.stderr, r"^cannon: CANNON_IMPL has 'quick', expected .*conv=depthwise\|.*\|reference.*; "
+                                      r"the rest of it is taken, and otherwise the usual order\n$")
+        self.assertEqual(self.ask(CANNON_IMPL="conv=direct,reference").stderr, "")
+
     def test_cannon_run_starts_nothing_with_wrong_values(self):
         for name, (value, told) in WRONG.items():
             with self.subTest(name):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Im2col, convolutions and their gradients. The references gather each window, in double or long double."""
 import itertools
+import os
+import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -198,6 +201,18 @@ def checked(got, passes, operands, d, terms, what, more=0.0):
 
 def numbers(gen, d, shape):
     return gen.tensor(d, shape, gen.values(d, shape, limit=4))
+
+
+class Implementations(unittest.TestCase):
+    def test_forced(self):
+        """A few of the cases below by each implementation that CANNON_IMPL can force, wherever it fits."""
+        tests = [f"test_conv.Convolutions.test_{t}" for t in ("forward", "backward", "windows_of_three")]
+        for name in ("reference", "direct,dots", "gemm", "winograd", "pairs", "depthwise"):
+            with self.subTest(name):
+                done = subprocess.run([sys.executable, "-m", "unittest", *tests], capture_output=True, text=True,
+                                      env={**os.environ, "CANNON_IMPL": name, "CANNON_CASES": "0.02"})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertNotIn("CANNON_IMPL", done.stderr)
 
 
 class Convolutions(unittest.TestCase):

@@ -8,6 +8,7 @@
 #include "kernel/conv/conv_loops.h"
 #include "kernel/conv/correlate_phase.h"
 #include "kernel/conv/phase_products.h"
+#include "kernel/conv/reference.h"
 #include "kernel/engine/level.h"
 #include "kernel/engine/rows.h"
 #include "runtime/parallel.h"
@@ -209,7 +210,7 @@ static int64_t w_tap_along(const phase *f, const int64_t *step, int axis, int64_
 
 /* Taps are at equal steps, except where the padded copy is grouped by remainders. */
 static int64_t x_tap_along(const phase *f, int axis, int64_t t) {
-  const conv_image *image = &f->c->image;
+  const conv_image *image = &f->c->direct.image;
   if (unlikely(image->stride[axis] > 1)) return image_tap_along(image, axis, t);
   return (f->axis[axis].shift - image->low[axis] + t * f->axis[axis].dilation) * image->step[axis];
 }
@@ -217,8 +218,9 @@ static int64_t x_tap_along(const phase *f, int axis, int64_t t) {
 /* Sets the offsets of the taps of one line; the first ones are w_at and x_at. */
 static void phase_place_line(const phase *f, int64_t *w, int64_t *x, int64_t w_at, int64_t w_step, int64_t x_at) {
   const int64_t taps = f->axis[2].taps, x_step = f->axis[2].dilation;
-  if (unlikely(f->c->image.stride[2] > 1)) {
-    for (int64_t i = 0; i < taps; ++i) w[i] = w_at + i * w_step, x[i] = x_at + image_tap_along(&f->c->image, 2, i);
+  if (unlikely(f->c->direct.image.stride[2] > 1)) {
+    for (int64_t i = 0; i < taps; ++i)
+      w[i] = w_at + i * w_step, x[i] = x_at + image_tap_along(&f->c->direct.image, 2, i);
     return;
   }
   for (int64_t i = 0; i < taps; ++i, w_at += w_step, x_at += x_step) w[i] = w_at, x[i] = x_at;
@@ -303,12 +305,12 @@ static void fill_images(const void *job, int64_t begin, int64_t end) {
   const int64_t *const dims = c->backward ? c->g.out : c->g.in;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t channel = conv_remainder(i, j->channels), image = conv_quotient(i, j->channels);
-    image_fill(j->image, j->to + i * c->image.channel, j->from + image * c->from.outer, &c->from, dims, channel,
+    image_fill(j->image, j->to + i * c->direct.image.channel, j->from + image * c->from.outer, &c->from, dims, channel,
                channel + 1);
   }
 }
 
-/* ---- planning and execution -------------------------------------------------------------------------------------- */
+/* ---- what callers share ------------------------------------------------------------------------------------------*/
 
 double conv_multiply_adds(const conv_geometry *g) {
   return (double)(g->batch * g->groups) * (double)(g->channels * g->rows) * (double)conv_volume(g->out) *
@@ -330,109 +332,7 @@ void conv_to_floats(float *to, const void *from, const conv_operand *o, int64_t 
   elementwise_copy(to, &floats, from, &v, cost_ns);
 }
 
-/* Returns whether the packed GEMM suits the operands: for kernels of one tap, for gradients with many weights, whose
- * transpose is better read packed, and where a padded copy would be wasteful. 16-bit dtypes that have GEMM kernels
- * always use it if there are enough rows, unless the direct bfloat16 kernels fit. */
-static bool products_fit(const correlation *c) {
-  const conv_geometry *g = &c->g;
-  const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
-  const int64_t volume = conv_volume(g->kernel);
-  if (columns_type(c->from.dtype, c->w.dtype, channels * volume) != TILE_F32)
-    return rows >= LEAST_PRODUCTS && !pairs_kernel(c);
-  if (pairs_kernel(c)) return false;
-  const bool many = c->backward && rows >= LEAST_ROWS && g->rows * g->channels * volume >= LEAST_WEIGHTS;
-  /* A padded copy would be grouped by remainders, or have many positions that are not outputs. */
-  const bool wasteful = g->stride[2] > 1 || 8 * (g->kernel[2] - 1) * g->dilation[2] > g->out[2];
-  return (volume == 1 && rows > 1) || many ||
-         (!c->backward && wasteful && rows >= LEAST_ROWS && channels >= LEAST_ROWS);
-}
-
-/* Floats may have to be computed as floats even if there is a kernel for VNNI pairs, depending on their values. */
-static bool needs_floats(const correlation *c) { return !c->products && (!c->pairs || c->from.dtype == ACL_FLOAT); }
-
-static int64_t correlation_image_bytes(const correlation *c) {
-  const int64_t channels = c->g.groups * (c->backward ? c->g.rows : c->g.channels);
-  return i64_max(c->pairs ? (int64_t)pairs_image_bytes(c, 1) : 0,
-                 needs_floats(c) ? (channels * c->image.channel + 1) * (int64_t)sizeof(float) : 0);
-}
-
-/* Returns whether the call's weights can be read in place: they must be floats and, for packing into tiles,
- * contiguous. */
-static bool takes_weights(const correlation *c) {
-  const conv_operand *w = &c->given_w;
-  const conv_geometry *g = &c->g;
-  const int64_t row = g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float);
-  bool floats = w->dtype == ACL_FLOAT && w->outer % 4 == 0 && w->inner % 4 == 0;
-  for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
-  return floats && (!c->pairs || (correlation_taps_are_plain(c) && w->inner * g->channels == row && w->outer == row));
-}
-
-static void correlation_make_image(correlation *c, const conv_geometry *g) {
-  int64_t low[CONV_AXES];
-  for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
-  if (c->backward)
-    backward_image(g, &c->image);
-  else
-    image_init(&c->image, low, g->out, g->kernel, g->stride, g->dilation);
-}
-
-/* A padded copy that does not fit L2 is made and used band by band of outputs. */
-static void correlation_cut_bands(correlation *c) {
-  const int64_t *const out = c->backward ? c->g.in : c->g.out;
-  c->band_axis = 0;
-  while (c->band_axis < CONV_AXES - 1 && out[c->band_axis] == 1) ++c->band_axis;
-  c->band = out[c->band_axis];
-  if (c->products || (c->backward && conv_volume(c->g.stride) > 1)) return;
-  const int64_t n = correlation_image_bytes(c) / IMAGE_BYTES + 1;
-  if (n == 1) return;
-  conv_geometry band = c->g;
-  c->band = (c->band + n - 1) / n;
-  (c->backward ? band.in : band.out)[c->band_axis] = c->band;
-  correlation_make_image(c, &band);
-}
-
-void correlation_init(correlation *c, executor *e, const tensor *bias) {
-  const conv_geometry *g = &c->g;
-  const conv_operand *w = &c->given_w;
-  const bool backward = c->backward;
-  conv_join_axes(&c->g, backward ? &c->to : &c->from, backward ? &c->from : &c->to);
-  correlation_make_image(c, g);
-  c->w = *w;
-  c->weight_at = 0;
-  c->by_channel = by_channel_fits(g, &c->from, &c->to, &c->across);
-  c->products = !c->by_channel && products_fit(c);
-  c->pairs = c->products || c->by_channel ? NULL : pairs_kernel(c);
-  correlation_cut_bands(c);
-  const int64_t bytes = c->by_channel ? 0 : correlation_image_bytes(c);
-  const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
-  const int64_t room = weights * (int64_t)sizeof(float) > WEIGHT_BYTES ? MANY_IMAGE_BYTES : IMAGE_BYTES;
-  c->n_images = g->batch == 1 || c->products || c->by_channel || bytes > room ? 1 : i64_min(g->batch, room / bytes);
-  if (!c->products && !c->by_channel)
-    c->image_at = workspace_copy(e, (uint64_t)(c->n_images * bytes) + IMAGE_SLACK * sizeof(float));
-  if (c->pairs) c->packed_at = workspace_copy(e, pairs_weight_bytes(c));
-  c->copies_w = c->products ? backward && volume > 1 : needs_floats(c) && !takes_weights(c);
-  /* For the packed GEMM: [tap][row][channel], with a cache line between the taps, so that equal indices of different
-   * taps fall into different sets of the L1 cache. */
-  if (c->copies_w) {
-    const int64_t size = c->products ? (int64_t)dtype_bytes(w->dtype) : (int64_t)sizeof(float);
-    c->weight_at = workspace_copy(e, (uint64_t)(weights * size + (c->products ? volume * LINE : 0)));
-    c->w.inner = c->products ? size : volume * size;
-    c->w.outer = g->channels * c->w.inner;
-    int64_t step = c->products ? weights / volume * size + LINE : size;
-    for (int64_t a = CONV_AXES - 1; a >= 0; step *= g->kernel[a--]) c->w.axis[a] = step;
-  }
-  c->bias_dtype = bias ? bias->dtype : -1;
-  if (bias) {
-    c->bias_stride = (bias->rank ? bias->strides[0] : 1) * (int64_t)dtype_bytes(bias->dtype);
-    c->bias_at = workspace_copy(e, (uint64_t)bias->n * sizeof(float));
-  }
-  c->taps_at = workspace_intermediate(e, (uint64_t)(2 * volume) * sizeof(int64_t));
-  const double multiply_adds = conv_multiply_adds(g);
-  c->cost_ns = conv_cost_ns(multiply_adds, !c->pairs ? 100 : c->pairs->flops_per_ns / (needs_floats(c) ? 6 : 1));
-  c->winograd.fits = false;
-  if (!c->pairs) winograd_init(&c->winograd, e, g, &c->from, &c->to, w, backward);
-  executor_products(e, multiply_adds);
-}
+/* ---- what the implementations share ------------------------------------------------------------------------------ */
 
 static int64_t outputs_along(const correlation *c, int axis) { return (c->backward ? c->g.in : c->g.out)[axis]; }
 
@@ -448,17 +348,121 @@ static void phase_of(const correlation *c, int64_t i, phase_axis axis[CONV_AXES]
   }
 }
 
-/* Computes all phases of n batch items, for `band` outputs along c->band_axis. */
-static void run_images(const correlation *c, phase *f, int64_t n, int64_t band, int64_t *taps) {
+/* Returns whether the call's weights can be read in place: they must be floats and, for packing into tiles,
+ * contiguous. */
+static bool takes_weights(const correlation *c, bool packed) {
+  const conv_operand *w = &c->given_w;
   const conv_geometry *g = &c->g;
-  const int64_t phases = c->backward ? conv_volume(g->stride) : 1, all = outputs_along(c, c->band_axis);
-  const int64_t cost =
-      conv_quotient(conv_quotient((int64_t)c->cost_ns, g->batch) * n, phases) / (band < all ? all / band : 1);
-  for (int64_t i = 0; i < phases; ++i) {
-    phase_of(c, i, f->axis);
-    if (band < all) f->axis[c->band_axis].out = band;
-    correlation_run_phase(f, n, taps, (uint64_t)cost);
-  }
+  const int64_t row = g->channels * conv_volume(g->kernel) * (int64_t)sizeof(float);
+  bool floats = w->dtype == ACL_FLOAT && w->outer % 4 == 0 && w->inner % 4 == 0;
+  for (int a = 0; a < CONV_AXES; ++a) floats &= w->axis[a] % 4 == 0;
+  return floats && (!packed || (correlation_taps_are_plain(c) && w->inner * g->channels == row && w->outer == row));
+}
+
+/* Plans a copy of the weights, `taps` bytes from tap to tap; c->w becomes the copy. Weights of a row and tap are
+ * `inner` bytes apart. */
+static void copy_weights(correlation *c, executor *e, int64_t bytes, int64_t inner, int64_t tap) {
+  const conv_geometry *g = &c->g;
+  c->copies_w = true;
+  c->weight_at = workspace_copy(e, (uint64_t)bytes);
+  c->w.inner = inner;
+  c->w.outer = g->channels * inner;
+  for (int64_t a = CONV_AXES - 1; a >= 0; tap *= g->kernel[a--]) c->w.axis[a] = tap;
+}
+
+static void copy_float_weights(correlation *c, executor *e) {
+  const int64_t volume = conv_volume(c->g.kernel), weights = c->g.groups * c->g.rows * c->g.channels * volume;
+  const int64_t size = sizeof(float);
+  copy_weights(c, e, weights * size, volume * size, size);
+}
+
+/* Sets what all phases have in common. w_bytes: of an element of the weights as they are read. */
+static phase phase_of_call(const correlation *c, const correlation_operands *o, int64_t w_bytes) {
+  phase f = {.c = c,
+             .channels = c->backward ? c->g.rows : c->g.channels,
+             .rows = c->backward ? c->g.channels : c->g.rows,
+             .store = loops->store[c->to.dtype][COMPUTE_F32],
+             .outputs = o->to,
+             .bias = o->bias,
+             .w_group = c->g.rows * c->w.outer / w_bytes};
+  f.sums.w = o->w;
+  f.sums.w_row = (c->backward ? c->w.inner : c->w.outer) / w_bytes;
+  f.sums.w_channel = (c->backward ? c->w.outer : c->w.inner) / w_bytes;
+  f.sums.channels = f.channels;
+  for (int a = 0; a < CONV_AXES; ++a) f.w_axis[a] = c->w.axis[a] / w_bytes;
+  return f;
+}
+
+/* Sets f->sums.w to the weights as floats, which are copied to scratch if necessary. */
+static void prepare_weights(const correlation *c, const void *w, char *scratch, phase *f) {
+  if (!c->copies_w) return;
+  float *const to = (float *)(void *)(scratch + c->weight_at);
+  conv_to_floats(to, w, &c->given_w, c->g.groups * c->g.rows, c->g.channels, c->g.kernel, c->cost_ns / 16);
+  f->sums.w = to;
+}
+
+/* ---- depthwise, in place ----------------------------------------------------------------------------------------- */
+
+static bool fits_depthwise(void *plan) {
+  correlation *c = plan;
+  return by_channel_fits(&c->g, &c->from, &c->to, &c->across);
+}
+
+static void init_depthwise(void *plan, executor *e) {
+  correlation *c = plan;
+  if (!takes_weights(c, false)) copy_float_weights(c, e);
+}
+
+static status run_depthwise(const void *plan, const void *operands, char *scratch) {
+  const correlation *c = plan;
+  const correlation_operands *o = operands;
+  const conv_geometry *g = &c->g;
+  channel_window window;
+  phase f = phase_of_call(c, o, sizeof(float));
+  prepare_weights(c, o->w, scratch, &f);
+  phase_of(c, 0, f.axis);
+  int64_t first_tap = 0;
+  for (int a = 0; a < CONV_AXES; ++a) first_tap += w_tap_along(&f, f.w_axis, a, 0);
+  channel_window_init(&window, &c->from, c->backward ? g->out : g->in, &c->to, f.axis, f.w_axis);
+  const by_channel b = {.window = &window,
+                        .from = &c->from,
+                        .to = &c->to,
+                        .batch = g->batch,
+                        .groups = g->groups,
+                        .w_group = f.w_group,
+                        .across = c->across,
+                        .x = o->from,
+                        .out = o->to,
+                        .w = f.sums.w + first_tap,
+                        .bias = o->bias};
+  by_channel_run(&b, c->cost_ns);
+  return ST_OK;
+}
+
+/* ---- packed GEMM ------------------------------------------------------------------------------------------------- */
+
+/* For kernels of one tap, for gradients with many weights, whose transpose is better read packed, and where a padded
+ * copy would be wasteful; for 16-bit dtypes that have GEMM kernels, always if there are enough rows. */
+static bool gemm_pays(const void *plan) {
+  const correlation *c = plan;
+  const conv_geometry *g = &c->g;
+  const int64_t rows = c->backward ? g->channels : g->rows, channels = c->backward ? g->rows : g->channels;
+  const int64_t volume = conv_volume(g->kernel);
+  if (columns_type(c->from.dtype, c->w.dtype, channels * volume) != TILE_F32) return rows >= LEAST_PRODUCTS;
+  const bool many = c->backward && rows >= LEAST_ROWS && g->rows * g->channels * volume >= LEAST_WEIGHTS;
+  /* A padded copy would be grouped by remainders, or have many positions that are not outputs. */
+  const bool wasteful = g->stride[2] > 1 || 8 * (g->kernel[2] - 1) * g->dilation[2] > g->out[2];
+  return (volume == 1 && rows > 1) || many ||
+         (!c->backward && wasteful && rows >= LEAST_ROWS && channels >= LEAST_ROWS);
+}
+
+/* Copied weights are [tap][row][channel], with a cache line between the taps, so that equal indices of different taps
+ * fall into different sets of the L1 cache. */
+static void init_gemm(void *plan, executor *e) {
+  correlation *c = plan;
+  const int64_t volume = conv_volume(c->g.kernel), size = (int64_t)dtype_bytes(c->given_w.dtype);
+  const int64_t tap = c->g.groups * c->g.rows * c->g.channels * size + LINE;
+  if (c->backward && volume > 1) copy_weights(c, e, volume * tap, size, tap);
 }
 
 typedef struct {
@@ -506,19 +510,21 @@ static const void *ordered_taps(const correlation *c, const void *w, char *to) {
   return to;
 }
 
-/* Computes all batch items and phases by the packed GEMM. */
-static status correlation_run_gemm(const correlation *c, phase *f, const void *from, const void *w, char *scratch) {
+static status correlation_run_gemm(const void *plan, const void *operands, char *scratch) {
+  const correlation *c = plan;
+  const correlation_operands *o = operands;
   const conv_geometry *g = &c->g;
+  phase f = phase_of_call(c, o, 1);
   int64_t *const taps = (int64_t *)(void *)(scratch + c->taps_at);
-  if (c->copies_w) w = ordered_taps(c, w, scratch + c->weight_at);
+  const void *const w = c->copies_w ? ordered_taps(c, o->w, scratch + c->weight_at) : o->w;
   const int64_t phases = c->backward ? conv_volume(g->stride) : 1;
   for (int64_t i = 0; i < phases; ++i) {
-    phase_of(c, i, f->axis);
-    const phase_axis *const a = f->axis;
+    phase_of(c, i, f.axis);
+    const phase_axis *const a = f.axis;
     if (a[0].out <= 0 || a[1].out <= 0 || a[2].out <= 0) continue;
-    phase_place_outputs(f);
+    phase_place_outputs(&f);
     if (a[0].taps * a[1].taps * a[2].taps == 0) {
-      make_untouched(f, g->batch);
+      make_untouched(&f, g->batch);
       continue;
     }
     const phase_products p = {.g = g,
@@ -526,15 +532,15 @@ static status correlation_run_gemm(const correlation *c, phase *f, const void *f
                               .w = &c->w,
                               .to = &c->to,
                               .axis = a,
-                              .to_axis = f->to_axis,
-                              .rows = f->rows,
-                              .channels = f->channels,
+                              .to_axis = f.to_axis,
+                              .rows = f.rows,
+                              .channels = f.channels,
                               .w_row = c->backward ? c->w.inner : c->w.outer,
                               .w_channel = c->backward ? c->w.outer : c->w.inner,
-                              .x = from,
+                              .x = o->from,
                               .weights = w,
-                              .out = f->to,
-                              .bias = f->bias,
+                              .out = f.to,
+                              .bias = f.bias,
                               .in = c->backward ? g->out : g->in,
                               .w_tap = taps,
                               .cost_ns = c->cost_ns / (uint64_t)phases};
@@ -543,41 +549,96 @@ static status correlation_run_gemm(const correlation *c, phase *f, const void *f
   return ST_OK;
 }
 
-/* Computes all channels of all batch items by the depthwise kernels, in place. */
-static void run_by_channel(const correlation *c, phase *f, const void *from) {
-  const conv_geometry *g = &c->g;
-  channel_window window;
-  phase_of(c, 0, f->axis);
-  int64_t first_tap = 0;
-  for (int a = 0; a < CONV_AXES; ++a) first_tap += w_tap_along(f, f->w_axis, a, 0);
-  channel_window_init(&window, &c->from, c->backward ? g->out : g->in, &c->to, f->axis, f->w_axis);
-  const by_channel b = {.window = &window,
-                        .from = &c->from,
-                        .to = &c->to,
-                        .batch = g->batch,
-                        .groups = g->groups,
-                        .w_group = f->w_group,
-                        .across = c->across,
-                        .x = from,
-                        .out = f->outputs,
-                        .w = f->sums.w + first_tap,
-                        .bias = f->bias};
-  by_channel_run(&b, c->cost_ns);
+/* ---- Winograd ---------------------------------------------------------------------------------------------------- */
+
+static bool fits_winograd(void *plan) {
+  correlation *c = plan;
+  return winograd_fits(&c->winograd, &c->g, &c->from, &c->to, &c->given_w, c->backward);
 }
 
-/* Sets f->sums.w and f->bias to floats, converted to scratch if necessary. */
-static void prepare_floats(const correlation *c, const void *w, const void *bias, char *scratch, phase *f) {
+static bool correlation_winograd_pays(const void *plan) {
+  return winograd_pays(&((const correlation *)plan)->winograd);
+}
+
+static status run_winograd(const void *plan, const void *operands, char *scratch) {
+  const correlation *c = plan;
+  const correlation_operands *o = operands;
+  bool done;
+  TRY(winograd_run(&c->winograd, o->from, o->to, o->w, o->bias, scratch, &done));
+  return done ? ST_OK : c->fallback->run(c, operands, scratch);
+}
+
+/* ---- direct ------------------------------------------------------------------------------------------------------ */
+
+/* Floats may have to be computed as floats even if there is a kernel for VNNI pairs, depending on their values. */
+static bool needs_floats(const correlation *c) { return !c->direct.pairs || c->from.dtype == ACL_FLOAT; }
+
+static int64_t correlation_image_bytes(const correlation *c) {
+  const int64_t channels = c->g.groups * (c->backward ? c->g.rows : c->g.channels);
+  return i64_max(c->direct.pairs ? (int64_t)pairs_image_bytes(c, 1) : 0,
+                 needs_floats(c) ? (channels * c->direct.image.channel + 1) * (int64_t)sizeof(float) : 0);
+}
+
+static void correlation_make_image(correlation *c, const conv_geometry *g) {
+  int64_t low[CONV_AXES];
+  for (int a = 0; a < CONV_AXES; ++a) low[a] = -g->pad[a];
+  if (c->backward)
+    backward_image(g, &c->direct.image);
+  else
+    image_init(&c->direct.image, low, g->out, g->kernel, g->stride, g->dilation);
+}
+
+/* A padded copy that does not fit L2 is made and used band by band of outputs. */
+static void correlation_cut_bands(correlation *c) {
+  const int64_t *const out = c->backward ? c->g.in : c->g.out;
+  correlation_direct *const d = &c->direct;
+  d->band_axis = 0;
+  while (d->band_axis < CONV_AXES - 1 && out[d->band_axis] == 1) ++d->band_axis;
+  d->band = out[d->band_axis];
+  if (c->backward && conv_volume(c->g.stride) > 1) return;
+  const int64_t n = correlation_image_bytes(c) / IMAGE_BYTES + 1;
+  if (n == 1) return;
+  conv_geometry band = c->g;
+  d->band = (d->band + n - 1) / n;
+  (c->backward ? band.in : band.out)[d->band_axis] = d->band;
+  correlation_make_image(c, &band);
+}
+
+static void init_direct_by(correlation *c, executor *e, const pair_kernel *pairs) {
   const conv_geometry *g = &c->g;
-  f->sums.w = w;
-  if (c->copies_w && !c->products) {
-    float *const to = (float *)(void *)(scratch + c->weight_at);
-    conv_to_floats(to, w, &c->given_w, g->groups * g->rows, g->channels, g->kernel, c->cost_ns / 16);
-    f->sums.w = to;
-  }
-  if (c->bias_dtype >= 0) {
-    float *const to = (float *)(void *)(scratch + c->bias_at);
-    loops->load[c->bias_dtype][COMPUTE_F32](to, bias, c->bias_stride, g->groups * f->rows);
-    f->bias = to;
+  correlation_direct *const d = &c->direct;
+  *d = (correlation_direct){.pairs = pairs};
+  correlation_make_image(c, g);
+  correlation_cut_bands(c);
+  const int64_t bytes = correlation_image_bytes(c);
+  const int64_t weights = g->groups * g->rows * g->channels * conv_volume(g->kernel);
+  const int64_t room = weights * (int64_t)sizeof(float) > WEIGHT_BYTES ? MANY_IMAGE_BYTES : IMAGE_BYTES;
+  d->n_images = g->batch == 1 || bytes > room ? 1 : i64_min(g->batch, room / bytes);
+  d->image_at = workspace_copy(e, (uint64_t)(d->n_images * bytes) + IMAGE_SLACK * sizeof(float));
+  if (needs_floats(c) && !takes_weights(c, pairs)) copy_float_weights(c, e);
+}
+
+static void init_direct(void *plan, executor *e) { init_direct_by(plan, e, NULL); }
+
+static bool fits_pairs(void *plan) { return pairs_kernel(plan); }
+
+static void init_pairs(void *plan, executor *e) {
+  correlation *c = plan;
+  init_direct_by(c, e, pairs_kernel(c));
+  c->direct.packed_at = workspace_copy(e, pairs_weight_bytes(c));
+  c->cost_ns = conv_cost_ns(conv_multiply_adds(&c->g), c->direct.pairs->flops_per_ns / (needs_floats(c) ? 6 : 1));
+}
+
+/* Computes all phases of n batch items, for `band` outputs along c->direct.band_axis. */
+static void run_images(const correlation *c, phase *f, int64_t n, int64_t band, int64_t *taps) {
+  const conv_geometry *g = &c->g;
+  const int64_t phases = c->backward ? conv_volume(g->stride) : 1, all = outputs_along(c, c->direct.band_axis);
+  const int64_t cost =
+      conv_quotient(conv_quotient((int64_t)c->cost_ns, g->batch) * n, phases) / (band < all ? all / band : 1);
+  for (int64_t i = 0; i < phases; ++i) {
+    phase_of(c, i, f->axis);
+    if (band < all) f->axis[c->direct.band_axis].out = band;
+    correlation_run_phase(f, n, taps, (uint64_t)cost);
   }
 }
 
@@ -585,53 +646,95 @@ static void prepare_floats(const correlation *c, const void *w, const void *bias
 static void prepare_images(const correlation *c, const char *from, int64_t n, float *scratch, phase *f) {
   const int64_t channels = c->g.groups * f->channels;
   const image_job job = {.c = c, .image = f->image, .from = from, .to = scratch, .channels = channels};
-  if (c->pairs && pairs_prepare(c, from, n, (char *)scratch, f)) return;
+  if (c->direct.pairs && pairs_prepare(c, from, n, (char *)scratch, f)) return;
   f->pairs = NULL;
-  rows_parallel(fill_images, &job, n * channels, 1, (uint64_t)(n * channels * c->image.channel) / 2);
+  rows_parallel(fill_images, &job, n * channels, 1, (uint64_t)(n * channels * c->direct.image.channel) / 2);
   f->x = scratch;
-  f->sums.x_channel = c->image.channel;
-  f->x_image = channels * c->image.channel;
+  f->sums.x_channel = c->direct.image.channel;
+  f->x_image = channels * c->direct.image.channel;
   f->x_group = f->channels * f->sums.x_channel;
+}
+
+static status run_direct(const void *plan, const void *operands, char *scratch) {
+  const correlation *c = plan;
+  const correlation_direct *d = &c->direct;
+  const correlation_operands *o = operands;
+  const conv_geometry *g = &c->g;
+  const int64_t all = outputs_along(c, d->band_axis);
+  conv_image banded;
+  phase f = phase_of_call(c, o, needs_floats(c) ? 4 : 2);
+  prepare_weights(c, o->w, scratch, &f);
+  if (d->pairs) f.packed = scratch + d->packed_at;
+  f.one_pass = d->n_images == g->batch && d->band == all;
+  for (int64_t i = 0; i < g->batch; i += d->n_images)
+    for (int64_t b = 0; b < all; b += d->band) {
+      const int64_t n = i64_min(d->n_images, g->batch - i);
+      if (b) {
+        banded = d->image;
+        banded.low[d->band_axis] += b * (c->backward ? 1 : g->stride[d->band_axis]);
+      }
+      f.image = b ? &banded : &d->image;
+      prepare_images(c, o->from + i * c->from.outer, n, (float *)(void *)(scratch + d->image_at), &f);
+      f.outputs = o->to + i * c->to.outer + b * c->to.axis[d->band_axis];
+      run_images(c, &f, n, i64_min(d->band, all - b), (int64_t *)(void *)(scratch + c->taps_at));
+    }
+  return ST_OK;
+}
+
+/* ---- planning and execution -------------------------------------------------------------------------------------- */
+
+static void init_winograd(void *plan, executor *e);
+
+static const implementation implementations[] = {
+    {.name = "depthwise", .fits = fits_depthwise, .init = init_depthwise, .run = run_depthwise},
+    {.name = "pairs", .fits = fits_pairs, .init = init_pairs, .run = run_direct},
+    {.name = "winograd",
+     .fits = fits_winograd,
+     .pays = correlation_winograd_pays,
+     .init = init_winograd,
+     .run = run_winograd},
+    {.name = "gemm", .pays = gemm_pays, .init = init_gemm, .run = correlation_run_gemm},
+    {.name = "direct", .init = init_direct, .run = run_direct},
+    {.name = "reference", .run = correlation_reference},
+};
+enum { AFTER_WINOGRAD = 3 };
+
+IMPLEMENTATION_FAMILY(family, "conv", implementations)
+
+static void init_winograd(void *plan, executor *e) {
+  correlation *c = plan;
+  c->fallback = implementation_choose(&family, c, AFTER_WINOGRAD);
+  if (c->fallback->init) c->fallback->init(c, e);
+  winograd_init(&c->winograd, e);
+}
+
+void correlation_init(correlation *c, executor *e, const tensor *bias) {
+  const conv_geometry *g = &c->g;
+  const bool backward = c->backward;
+  conv_join_axes(&c->g, backward ? &c->to : &c->from, backward ? &c->from : &c->to);
+  c->w = c->given_w;
+  c->copies_w = false;
+  c->bias_dtype = bias ? bias->dtype : -1;
+  if (bias) {
+    c->bias_stride = (bias->rank ? bias->strides[0] : 1) * (int64_t)dtype_bytes(bias->dtype);
+    c->bias_at = workspace_copy(e, (uint64_t)bias->n * sizeof(float));
+  }
+  c->taps_at = workspace_intermediate(e, (uint64_t)(2 * conv_volume(g->kernel)) * sizeof(int64_t));
+  const double multiply_adds = conv_multiply_adds(g);
+  c->cost_ns = conv_cost_ns(multiply_adds, 100);
+  c->chosen = implementation_choose(&family, c, 0);
+  if (c->chosen->init) c->chosen->init(c, e);
+  executor_products(e, multiply_adds);
 }
 
 status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
                        char *scratch) {
-  const conv_geometry *g = &c->g;
-  const int shift = needs_floats(c) || c->products ? 2 : 1; /* elements of weights have 4 or 2 bytes */
-  phase f = {.c = c, .channels = c->backward ? g->rows : g->channels, .rows = c->backward ? g->channels : g->rows};
-  f.sums.w_row = (c->backward ? c->w.inner : c->w.outer) >> shift;
-  f.sums.w_channel = (c->backward ? c->w.outer : c->w.inner) >> shift;
-  f.sums.channels = f.channels;
-  if (c->pairs) f.packed = scratch + c->packed_at;
-  f.w_group = g->rows * c->w.outer >> shift;
-  for (int a = 0; a < CONV_AXES; ++a) f.w_axis[a] = c->w.axis[a] >> shift;
-  f.store = loops->store[c->to.dtype][COMPUTE_F32];
-  f.outputs = to;
-  prepare_floats(c, w, bias, scratch, &f);
-  if (c->winograd.fits) {
-    bool done;
-    TRY(winograd_run(&c->winograd, from, to, w, f.bias, scratch, &done));
-    if (done) return ST_OK;
+  const int64_t rows = c->g.groups * (c->backward ? c->g.channels : c->g.rows);
+  correlation_operands o = {.from = from, .to = to, .w = w};
+  if (c->bias_dtype >= 0) {
+    float *const floats = (float *)(void *)(scratch + c->bias_at);
+    loops->load[c->bias_dtype][COMPUTE_F32](floats, bias, c->bias_stride, rows);
+    o.bias = floats;
   }
-  if (c->by_channel) {
-    run_by_channel(c, &f, from);
-    return ST_OK;
-  }
-  if (c->products) return correlation_run_gemm(c, &f, from, w, scratch);
-  const int64_t all = outputs_along(c, c->band_axis);
-  conv_image banded;
-  f.one_pass = c->n_images == g->batch && c->band == all;
-  for (int64_t i = 0; i < g->batch; i += c->n_images)
-    for (int64_t b = 0; b < all; b += c->band) {
-      const int64_t n = i64_min(c->n_images, g->batch - i);
-      if (b) {
-        banded = c->image;
-        banded.low[c->band_axis] += b * (c->backward ? 1 : g->stride[c->band_axis]);
-      }
-      f.image = b ? &banded : &c->image;
-      prepare_images(c, (const char *)from + i * c->from.outer, n, (float *)(void *)(scratch + c->image_at), &f);
-      f.outputs = (char *)to + i * c->to.outer + b * c->to.axis[c->band_axis];
-      run_images(c, &f, n, i64_min(c->band, all - b), (int64_t *)(void *)(scratch + c->taps_at));
-    }
-  return ST_OK;
+  return c->chosen->run(c, &o, scratch);
 }

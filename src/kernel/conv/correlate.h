@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* y = w * x, and the gradient of x from that of y, by one of five algorithms:
+/* y = w * x, and the gradient of x from that of y. The implementations (kernel/engine/implementation.h), in the order
+ * in which they are tried:
  *
- *   packed GEMM       of weights and im2col columns (phase_products.h): kernels of one tap, many weights, 16-bit dtypes
- *   direct, float     inputs are copied to a padded float copy (image.h); weights are read in place
- *   direct, pairs     packed weights and a padded copy of VNNI pairs (direct_pairs.h): bfloat16 if the processor has
- *                     dot-product instructions for it, and float if it can be computed from bfloat16 terms
- *   Winograd          transformed tiles (winograd.h): float, kernels of 3 x 3
- *   depthwise         channel by channel, on the tensors in place (by_channel.h)
+ *   depthwise   channel by channel, on the tensors in place (by_channel.h)
+ *   pairs       direct, with packed weights and a padded copy of VNNI pairs (direct_pairs.h): bfloat16 if the
+ *               processor has dot-product instructions for it, and float if it can be computed from bfloat16 terms
+ *   winograd    transformed tiles (winograd.h): float, kernels of 3 x 3; another one computes the call again if a
+ *               result is not finite
+ *   gemm        packed GEMM of weights and im2col columns (phase_products.h): kernels of one tap, many weights, 16-bit
+ *               dtypes
+ *   direct      inputs are copied to a padded float copy (image.h); weights are read in place
+ *   reference   sums in double (reference.h)
  *
  * The gradient of a strided convolution is split into phases (phase.h). Operands have any floating dtype; sums are
  * float. Called by convolution.c; correlation_init runs on the thread that plans, correlation_run on the thread that
@@ -17,6 +21,17 @@
 #include "kernel/conv/direct_pairs.h"
 #include "kernel/conv/image.h"
 #include "kernel/conv/winograd.h"
+#include "kernel/engine/implementation.h"
+
+/* The plan of the direct implementations. */
+typedef struct {
+  conv_image image;
+  const pair_kernel *pairs; /* not NULL: use VNNI pairs; of floats only if their values allow it */
+  int64_t n_images;         /* batch items of one pass */
+  int64_t band;             /* outputs of one pass along band_axis */
+  int band_axis;
+  uint64_t image_at, packed_at; /* offsets in scratch, in bytes, as below */
+} correlation_direct;
 
 typedef struct {
   conv_geometry g;
@@ -24,23 +39,30 @@ typedef struct {
   conv_operand from, to; /* x and y; if backward: y and x */
   conv_operand given_w;  /* the weights as the call gives them */
 
-  winograd winograd; /* tried first if it fits, but discarded if a result is not finite */
-  conv_operand w;    /* the weights in float: the call's, or their copy */
-  int bias_dtype;    /* -1: no bias */
-  int64_t bias_stride;
-  conv_image image;
-  bool by_channel, across;  /* use the depthwise kernels */
-  bool products;            /* use the packed GEMM */
-  const pair_kernel *pairs; /* not NULL: use VNNI pairs; of floats only if their values allow it */
-  int64_t n_images;         /* batch items of one pass */
-  int64_t band;             /* outputs of one pass along band_axis */
-  int band_axis;
+  const implementation *chosen;
+  conv_operand w; /* the weights as they are read: the call's, or their copy */
   bool copies_w;
-  uint64_t image_at, weight_at, packed_at, bias_at, taps_at; /* offsets in scratch, in bytes */
+  int bias_dtype; /* -1: no bias */
+  int64_t bias_stride;
+  uint64_t weight_at, bias_at, taps_at;
   uint64_t cost_ns;
+  winograd winograd;
+  const implementation *fallback; /* of Winograd */
+  union {
+    bool across; /* depthwise: channels are contiguous */
+    correlation_direct direct;
+  };
 } correlation;
 
-/* Chooses the algorithm and asks the executor for workspace. The caller has set the members before `winograd`. bias
+/* The addresses of the first elements, and the bias in float (NULL: none): the operands of the implementations. */
+typedef struct {
+  const char *from;
+  char *to;
+  const void *w;
+  const float *bias;
+} correlation_operands;
+
+/* Chooses the implementation and asks the executor for workspace. The caller has set the members before `chosen`. bias
  * has one element per output channel, or is NULL. */
 void correlation_init(correlation *c, executor *e, const tensor *bias);
 /* Takes the addresses of the first elements; bias may be NULL. Runs on the thread pool. */

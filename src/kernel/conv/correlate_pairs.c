@@ -35,7 +35,7 @@ const pair_kernel *pairs_kernel(const correlation *c) {
 static int pairs_terms(const correlation *c) { return c->w.dtype == ACL_FLOAT ? PAIR_PARTS : 1; }
 static int64_t channels_of(const correlation *c) { return c->backward ? c->g.rows : c->g.channels; }
 
-static int64_t step_bytes(const correlation *c) { return c->image.channel * PAIR_BYTES; }
+static int64_t step_bytes(const correlation *c) { return c->direct.image.channel * PAIR_BYTES; }
 static int64_t group_bytes(const correlation *c) { return pair_steps(channels_of(c)) * step_bytes(c); }
 
 uint64_t pairs_image_bytes(const correlation *c, int64_t n) {
@@ -65,7 +65,7 @@ typedef struct {
 static void fill_steps(const void *job, int64_t begin, int64_t end) {
   const fill_job *j = job;
   const correlation *c = j->c;
-  const int64_t channels = channels_of(c), steps = pair_steps(channels), rows = c->image.rows;
+  const int64_t channels = channels_of(c), steps = pair_steps(channels), rows = c->direct.image.rows;
   float_exponents range = float_no_exponents;
   for (int64_t i = begin, n; i < end; i += n) {
     const int64_t row = i % rows, at = i / rows, step = at % steps, group = at / steps % c->g.groups;
@@ -97,7 +97,7 @@ bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *imag
   const int64_t image_bytes = g->groups * group_bytes(c);
   float_exponents of_x = float_no_exponents;
   const fill_job job = {c, f->image, from, image, n * image_bytes, &of_x};
-  rows_parallel(fill_steps, &job, n * g->groups * pair_steps(f->channels) * c->image.rows, 1,
+  rows_parallel(fill_steps, &job, n * g->groups * pair_steps(f->channels) * c->direct.image.rows, 1,
                 (uint64_t)(n * pairs_terms(c) * image_bytes) / 16);
   if (c->w.dtype == ACL_FLOAT && !f->has_range) {
     f->weight_range = float_no_exponents;
@@ -106,7 +106,7 @@ bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *imag
     f->has_range = true;
   }
   if (c->w.dtype == ACL_FLOAT && !float_parts_suffice(of_x, f->weight_range)) return false;
-  f->pairs = c->pairs;
+  f->pairs = c->direct.pairs;
   f->x = (const float *)(const void *)image;
   f->x_image = image_bytes;
   f->x_group = group_bytes(c);

@@ -23,7 +23,7 @@ static int64_t row_tiles(const weight_gradient *c) { return (c->g.rows + PAIR_TI
 
 /* Positions of a band, from the first output to the last. */
 static int64_t positions_of(const weight_gradient *c) {
-  const int64_t *const out = c->band, *const size = c->x_image.size;
+  const int64_t *const out = c->pairs.band, *const size = c->pairs.x_image.size;
   return ((out[0] - 1) * size[1] + out[1] - 1) * size[2] + out[2];
 }
 static int64_t gradient_steps(const weight_gradient *c) {
@@ -33,7 +33,7 @@ static int64_t gradient_steps(const weight_gradient *c) {
 /* Elements from channel to channel of x: never a multiple of 512 (1 KB), so that channels do not all fall into the
  * same few sets of the L1 cache. */
 static int64_t x_pitch(const weight_gradient *c) {
-  const int64_t n = c->x_image.channel;
+  const int64_t n = c->pairs.x_image.channel;
   return n % 512 ? n : n + 32;
 }
 
@@ -45,7 +45,8 @@ static int64_t y_bytes(const weight_gradient *c) { return c->g.groups * row_tile
 /* The last channel's tile may read lines of further channels, and a line may end within a step. */
 static int64_t x_slack(const weight_gradient *c) { return (PAIR_TILE_ROWS - 1) * x_pitch(c) * 2 + PAIR_BYTES; }
 
-static bool gradient_pairs_fit(const weight_gradient *c) {
+/* Whether the operands' types and sizes suit the kernel. */
+static bool operands_suit(const weight_gradient *c) {
   const conv_geometry *g = &c->g;
   const bool floats = c->x.dtype == ACL_FLOAT && c->y.dtype == ACL_FLOAT;
   if (!floats && (c->x.dtype != ACL_BF16 || c->y.dtype != ACL_BF16)) return false;
@@ -54,7 +55,7 @@ static bool gradient_pairs_fit(const weight_gradient *c) {
 
 static int64_t gradient_image_bytes(const weight_gradient *c) { return gradient_terms(c) * (x_bytes(c) + y_bytes(c)); }
 static bool in_one_pass(const weight_gradient *c) {
-  return c->n_images == c->g.batch && !memcmp(c->band, c->g.out, sizeof c->band);
+  return c->pairs.n_images == c->g.batch && !memcmp(c->pairs.band, c->g.out, sizeof c->pairs.band);
 }
 
 /* Sets the layouts of both padded copies for a band. */
@@ -62,40 +63,45 @@ static void gradient_make_images(weight_gradient *c) {
   static const int64_t zero[CONV_AXES], one[CONV_AXES] = {1, 1, 1};
   int64_t low[CONV_AXES];
   for (int a = 0; a < CONV_AXES; ++a) low[a] = -c->g.pad[a];
-  image_init(&c->x_image, low, c->band, c->g.kernel, c->g.stride, c->g.dilation);
-  const int64_t size[CONV_AXES] = {c->band[0], c->band[0] > 1 ? c->x_image.size[1] : c->band[1], c->x_image.size[2]};
-  image_init(&c->y_image, zero, size, one, one, one);
+  image_init(&c->pairs.x_image, low, c->pairs.band, c->g.kernel, c->g.stride, c->g.dilation);
+  const int64_t size[CONV_AXES] = {c->pairs.band[0], c->pairs.band[0] > 1 ? c->pairs.x_image.size[1] : c->pairs.band[1],
+                                   c->pairs.x_image.size[2]};
+  image_init(&c->pairs.y_image, zero, size, one, one, one);
 }
 
 static int band_axis(const weight_gradient *c) { return c->g.out[0] > 1 ? 0 : c->g.out[1] > 1 ? 1 : 2; }
 
 /* Padded copies that do not fit L2 are made and used band by band of outputs. */
 static void gradient_cut_bands(weight_gradient *c) {
-  int64_t *const out = &c->band[band_axis(c)];
+  int64_t *const out = &c->pairs.band[band_axis(c)];
   const int64_t n = gradient_image_bytes(c) / IMAGE_BYTES + 1;
   *out = (*out + n - 1) / n;
   if (n > 1) gradient_make_images(c);
 }
 
+bool gradient_pairs_fits(weight_gradient *c) {
+  const conv_geometry *g = &c->g;
+  const pair_kernel *const kernel = c->contiguous && operands_suit(c) ? direct_pairs() : NULL;
+  if (!kernel || !kernel->products) return false;
+  c->pairs = (gradient_pairs){.kernel = kernel};
+  memcpy(c->pairs.band, g->out, sizeof c->pairs.band);
+  gradient_make_images(c);
+  return positions_of(c) <= 2 * conv_volume(g->out); /* otherwise most of the GEMM would multiply zeros */
+}
+
 void gradient_pairs_init(weight_gradient *c, executor *e) {
   const conv_geometry *g = &c->g;
-  const pair_kernel *const kernel = gradient_pairs_fit(c) ? direct_pairs() : NULL;
-  if (!kernel || !kernel->products) return;
-  memcpy(c->band, g->out, sizeof c->band);
-  gradient_make_images(c);
-  if (positions_of(c) > 2 * conv_volume(g->out)) return; /* most of the GEMM would multiply zeros */
   gradient_cut_bands(c);
-  c->pairs = kernel;
-  c->n_images = i64_min(g->batch, IMAGE_BYTES / gradient_image_bytes(c) + 1);
+  c->pairs.n_images = i64_min(g->batch, IMAGE_BYTES / gradient_image_bytes(c) + 1);
   const int64_t volume = conv_volume(g->kernel);
-  c->x_at = workspace_copy(e, (uint64_t)(c->n_images * gradient_terms(c) * x_bytes(c) + x_slack(c)));
-  c->y_at = workspace_copy(e, (uint64_t)(c->n_images * gradient_terms(c) * y_bytes(c)));
-  c->taps_at = workspace_intermediate(e, (uint64_t)volume * sizeof(int64_t));
+  c->pairs.x_at = workspace_copy(e, (uint64_t)(c->pairs.n_images * gradient_terms(c) * x_bytes(c) + x_slack(c)));
+  c->pairs.y_at = workspace_copy(e, (uint64_t)(c->pairs.n_images * gradient_terms(c) * y_bytes(c)));
+  c->pairs.taps_at = workspace_intermediate(e, (uint64_t)volume * sizeof(int64_t));
   if (!in_one_pass(c))
-    c->pair_sums_at = workspace_intermediate(
+    c->pairs.sums_at = workspace_intermediate(
         e, (uint64_t)(g->groups * gradient_blocks(g->rows) * gradient_blocks(g->channels) * volume) * BLOCK_SUMS *
                sizeof(float));
-  c->cost_ns = conv_cost_ns(conv_multiply_adds(g), c->pairs->flops_per_ns / (gradient_terms(c) == 1 ? 1 : 6));
+  c->cost_ns = conv_cost_ns(conv_multiply_adds(g), c->pairs.kernel->flops_per_ns / (gradient_terms(c) == 1 ? 1 : 6));
 }
 
 /* ---- padded copies ----------------------------------------------------------------------------------------------- */
@@ -118,7 +124,8 @@ typedef struct {
 static void fill_x(const void *job, int64_t begin, int64_t end) {
   const gradient_job *j = job;
   const weight_gradient *c = j->c;
-  const int64_t channels = c->g.groups * c->g.channels, pitch = x_pitch(c), used = c->x_image.rows * c->x_image.size[2];
+  const int64_t channels = c->g.groups * c->g.channels, pitch = x_pitch(c),
+                used = c->pairs.x_image.rows * c->pairs.x_image.size[2];
   const int64_t part = j->n_images * x_bytes(c);
   float_exponents range = float_no_exponents;
   for (int64_t i = begin; i < end; ++i) {
@@ -135,7 +142,7 @@ static void fill_x(const void *job, int64_t begin, int64_t end) {
 static void fill_y(const void *job, int64_t begin, int64_t end) {
   const gradient_job *j = job;
   const weight_gradient *c = j->c;
-  const int64_t used = c->y_image.rows * c->y_image.size[2], all = gradient_steps(c) * PAIR_CHANNELS;
+  const int64_t used = c->pairs.y_image.rows * c->pairs.y_image.size[2], all = gradient_steps(c) * PAIR_CHANNELS;
   const int64_t pitch = used > all ? used : all, stage_part = PAIR_TILE_ROWS * pitch * 2;
   uint16_t *const stage = (uint16_t *)(void *)scratch_take((size_t)(gradient_terms(c) * stage_part));
   if (!stage) {
@@ -182,7 +189,7 @@ static void gradient_multiply(const gradient_job *j, const gradient_block *b, in
       .x_part = j->n_images * x_bytes(c),
       .y_part = j->n_images * y_bytes(c),
       .parts = gradient_terms(c)};
-  c->pairs->products(&p, b->channels, b->rows, gradient_steps(c), sums, !j->first || image > 0);
+  c->pairs.kernel->products(&p, b->channels, b->rows, gradient_steps(c), sums, !j->first || image > 0);
 }
 
 /* Stores a block. Each of its rows is a contiguous run of channels and taps in w. */
@@ -211,7 +218,7 @@ static void gradient_make_blocks(const void *job, int64_t begin, int64_t end) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;
   }
-  if (c->pairs->begin) c->pairs->begin();
+  if (c->pairs.kernel->begin) c->pairs.kernel->begin();
   for (int64_t i = begin; i < end; ++i) {
     const int64_t channel = i % channel_blocks * BLOCK, row = i / channel_blocks % row_blocks * BLOCK;
     const gradient_block b = {.group = i / channel_blocks / row_blocks,
@@ -224,7 +231,7 @@ static void gradient_make_blocks(const void *job, int64_t begin, int64_t end) {
       for (int64_t t = 0; t < volume; ++t) gradient_multiply(j, &b, image, j->taps[t], sums + t * BLOCK_SUMS);
     if (j->last) gradient_store(j, &b, sums);
   }
-  if (c->pairs->end) c->pairs->end();
+  if (c->pairs.kernel->end) c->pairs.kernel->end();
 }
 
 static bool can_multiply(const weight_gradient *c, float_exponents x, float_exponents y) {
@@ -236,7 +243,7 @@ static bool can_multiply(const weight_gradient *c, float_exponents x, float_expo
 static bool run_band(const gradient_job *j) {
   const weight_gradient *c = j->c;
   const conv_geometry *g = &c->g;
-  const int64_t parts = j->n_images * gradient_terms(c), bands = conv_volume(g->out) / conv_volume(c->band);
+  const int64_t parts = j->n_images * gradient_terms(c), bands = conv_volume(g->out) / conv_volume(c->pairs.band);
   memset(j->x + parts * x_bytes(c), 0, PAIR_BYTES);
   rows_parallel(fill_x, j, j->n_images * g->groups * g->channels, 1, (uint64_t)(parts * x_bytes(c)) / 16);
   rows_parallel(fill_y, j, j->n_images * g->groups * row_tiles(c), 1, (uint64_t)(parts * y_bytes(c)) / 16);
@@ -249,17 +256,17 @@ static bool run_band(const gradient_job *j) {
 status gradient_pairs_run(const weight_gradient *c, const void *x, const void *y, void *w, char *scratch, bool *done) {
   const conv_geometry *g = &c->g;
   const int64_t volume = conv_volume(g->kernel);
-  int64_t *const taps = (int64_t *)(void *)(scratch + c->taps_at);
+  int64_t *const taps = (int64_t *)(void *)(scratch + c->pairs.taps_at);
   float_exponents of_x = float_no_exponents, of_y = float_no_exponents;
   status result = ST_OK;
   for (int64_t t = 0; t < volume; ++t)
-    taps[t] = image_tap(&c->x_image, (const int64_t[]){t / (g->kernel[1] * g->kernel[2]),
-                                                       t / g->kernel[2] % g->kernel[1], t % g->kernel[2]});
+    taps[t] = image_tap(&c->pairs.x_image, (const int64_t[]){t / (g->kernel[1] * g->kernel[2]),
+                                                             t / g->kernel[2] % g->kernel[1], t % g->kernel[2]});
   gradient_job j = {.c = c,
-                    .x = scratch + c->x_at,
-                    .y = scratch + c->y_at,
+                    .x = scratch + c->pairs.x_at,
+                    .y = scratch + c->pairs.y_at,
                     .w = w,
-                    .sums = !in_one_pass(c) ? (float *)(void *)(scratch + c->pair_sums_at) : NULL,
+                    .sums = !in_one_pass(c) ? (float *)(void *)(scratch + c->pairs.sums_at) : NULL,
                     .taps = taps,
                     .of_x = &of_x,
                     .of_y = &of_y,
@@ -267,11 +274,11 @@ status gradient_pairs_run(const weight_gradient *c, const void *x, const void *y
   *done = false;
   const int axis = band_axis(c);
   for (int64_t i = 0; i < g->batch; i += j.n_images)
-    for (int64_t b = 0; b < g->out[axis]; b += c->band[axis]) {
-      j.n_images = i64_min(c->n_images, g->batch - i);
+    for (int64_t b = 0; b < g->out[axis]; b += c->pairs.band[axis]) {
+      j.n_images = i64_min(c->pairs.n_images, g->batch - i);
       j.first = i == 0 && b == 0;
-      j.last = i + j.n_images == g->batch && b + c->band[axis] >= g->out[axis];
-      j.x_image = c->x_image, j.y_image = c->y_image;
+      j.last = i + j.n_images == g->batch && b + c->pairs.band[axis] >= g->out[axis];
+      j.x_image = c->pairs.x_image, j.y_image = c->pairs.y_image;
       j.x_image.low[axis] += b * g->stride[axis], j.y_image.low[axis] += b;
       j.from_x = (const char *)x + i * c->x.outer, j.from_y = (const char *)y + i * c->y.outer;
       if (!run_band(&j)) return result;

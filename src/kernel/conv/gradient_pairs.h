@@ -8,7 +8,9 @@
 
 #include "kernel/conv/weight_gradient.h"
 
-/* Sets c->pairs if the kernel suits the operands, and then asks for workspace. */
+/* Returns whether the kernel suits the operands, and fills c->pairs. */
+bool gradient_pairs_fits(weight_gradient *c);
+/* Completes c->pairs and asks for workspace. */
 void gradient_pairs_init(weight_gradient *c, executor *e);
 /* *done becomes false, with nothing written, if the values of x or y do not allow this algorithm (infinities, NaN,
  * or exponents too far apart for bfloat16 terms). */

@@ -81,10 +81,9 @@ static int64_t cut_by_rows(winograd *w) {
   return cut_lines(w, i64_min(winograd_segments(&w->grid), BLOCK_TILES / w->grid.width));
 }
 
-void winograd_init(winograd *w, executor *e, const conv_geometry *g, const conv_operand *from, const conv_operand *to,
+bool winograd_fits(winograd *w, const conv_geometry *g, const conv_operand *from, const conv_operand *to,
                    const conv_operand *weight, bool backward) {
-  w->fits = false;
-  if (!winograd_is_window(g) || !winograd_is_plain(g, weight) || from->dtype != ACL_FLOAT) return;
+  if (!winograd_is_window(g) || !winograd_is_plain(g, weight) || from->dtype != ACL_FLOAT) return false;
   *w = (winograd){.g = g,
                   .to = to,
                   .backward = backward,
@@ -95,14 +94,19 @@ void winograd_init(winograd *w, executor *e, const conv_geometry *g, const conv_
   memcpy(w->out, (backward ? g->in : g->out) + 1, sizeof w->out);
   w->from = (winograd_side){.operand = from, .size = w->in, .taps = 4};
   for (int a = 0; a < 2; ++a) w->from.low[a] = backward ? g->pad[a + 1] - 2 : -g->pad[a + 1];
-  int64_t vectors = cut_by_rows(w), transformed = n_blocks(w) * block_inputs(w);
-  w->by_rows = transformed < group_weights(w);
-  if (!w->by_rows) {
-    vectors = cut_by_tiles(w);
-    transformed = group_weights(w);
-  }
-  w->fits = winograd_pays_off(g, w->out[0] * w->out[1], vectors);
-  if (w->fits) w->transformed_at = workspace_intermediate(e, (uint64_t)(g->groups * transformed) * sizeof(float));
+  w->vectors = cut_by_rows(w);
+  w->transformed = n_blocks(w) * block_inputs(w);
+  w->by_rows = w->transformed < group_weights(w);
+  if (w->by_rows) return true;
+  w->vectors = cut_by_tiles(w);
+  w->transformed = group_weights(w);
+  return true;
+}
+
+bool winograd_pays(const winograd *w) { return winograd_pays_off(w->g, w->out[0] * w->out[1], w->vectors); }
+
+void winograd_init(winograd *w, executor *e) {
+  w->transformed_at = workspace_intermediate(e, (uint64_t)(w->g->groups * w->transformed) * sizeof(float));
 }
 
 /* ---- transforms of weights --------------------------------------------------------------------------------------- */

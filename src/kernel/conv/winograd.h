@@ -8,7 +8,6 @@
 #include "kernel/conv/winograd_tiles.h"
 
 typedef struct {
-  bool fits;
   const conv_geometry *g; /* owned by the caller, as are the operands */
   const conv_operand *to;
   bool backward;
@@ -19,14 +18,20 @@ typedef struct {
   bool by_rows;            /* transform all inputs first; otherwise all weights first (see winograd.c) */
   int64_t at_once;         /* segments (winograd_tiles.h) of a block */
   int64_t rows_at_once;    /* if by_rows: rows of a block */
-  uint64_t transformed_at; /* offset in scratch of the operand that is transformed first */
+  int64_t vectors;         /* of all tiles */
+  int64_t transformed;     /* floats of the operand of a group that is transformed first, */
+  uint64_t transformed_at; /* and its offset in scratch */
   uint64_t cost_ns;
 } winograd;
 
-/* Sets w->fits; if true, also asks for workspace. weight: as the call gives it. The winograd keeps the pointers g,
- * from and to. */
-void winograd_init(winograd *w, executor *e, const conv_geometry *g, const conv_operand *from, const conv_operand *to,
+/* Returns whether the algorithm can compute the call, and fills *w, which keeps the pointers g, from and to. weight: as
+ * the call gives it. */
+bool winograd_fits(winograd *w, const conv_geometry *g, const conv_operand *from, const conv_operand *to,
                    const conv_operand *weight, bool backward);
+/* After winograd_fits: returns whether it costs less than direct sums. */
+bool winograd_pays(const winograd *w);
+/* Asks for workspace. */
+void winograd_init(winograd *w, executor *e);
 /* Takes the addresses of the first elements. bias: floats, or NULL. *done becomes false if a result is not finite:
  * the caller must then compute all outputs by another algorithm. */
 status winograd_run(const winograd *w, const void *from, void *to, const float *weights, const float *bias,

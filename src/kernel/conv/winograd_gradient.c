@@ -18,21 +18,33 @@ enum {
   FLOAT = sizeof(float)
 };
 
-void winograd_gradient_init(winograd_gradient *w, executor *e, const conv_geometry *g, const conv_operand *x,
-                            const conv_operand *y, const conv_operand *weight) {
-  w->fits = false;
-  if (!winograd_is_window(g) || !winograd_is_plain(g, weight) || x->dtype != ACL_FLOAT || y->dtype != ACL_FLOAT) return;
+/* The most tiles of a pass. */
+static int64_t most_tiles(const conv_geometry *g) {
+  const int64_t per_tile = WINOGRAD_PRODUCTS * (g->channels + g->rows) * FLOAT;
+  return i64_max(LEAST_TILES, i64_min(MOST_TILES, TILES_BYTES / per_tile));
+}
+
+bool winograd_gradient_fits(winograd_gradient *w, const conv_geometry *g, const conv_operand *x, const conv_operand *y,
+                            const conv_operand *weight) {
+  if (!winograd_is_window(g) || !winograd_is_plain(g, weight) || x->dtype != ACL_FLOAT || y->dtype != ACL_FLOAT ||
+      g->batch == 0)
+    return false;
   *w = (winograd_gradient){.g = g,
                            .x = {.operand = x, .size = g->in, .low = {-g->pad[1], -g->pad[2]}, .taps = 4},
                            .y = {.operand = y, .size = g->out, .taps = 2},
+                           .grid = winograd_grid_of(g->batch, g->out + 1, most_tiles(g)),
                            .cost_ns = conv_cost_ns(conv_multiply_adds(g), 150)};
-  const int64_t per_tile = WINOGRAD_PRODUCTS * (g->channels + g->rows) * FLOAT;
-  const int64_t most = i64_max(LEAST_TILES, i64_min(MOST_TILES, TILES_BYTES / per_tile));
-  w->grid = winograd_grid_of(g->batch, g->out + 1, most);
-  const int64_t all = winograd_segments(&w->grid);
-  w->fits = winograd_pays_off(g, g->out[1] * g->out[2], winograd_div_up(all * w->grid.width, WINOGRAD_LANES));
-  if (!w->fits) return;
-  w->at_once = i64_min(all, most / w->grid.width);
+  return true;
+}
+
+bool winograd_gradient_pays(const winograd_gradient *w) {
+  const int64_t tiles = winograd_segments(&w->grid) * w->grid.width;
+  return winograd_pays_off(w->g, w->g->out[1] * w->g->out[2], winograd_div_up(tiles, WINOGRAD_LANES));
+}
+
+void winograd_gradient_init(winograd_gradient *w, executor *e) {
+  const conv_geometry *g = w->g;
+  w->at_once = i64_min(winograd_segments(&w->grid), most_tiles(g) / w->grid.width);
   const int64_t pitch = winograd_round_up(w->at_once * w->grid.width + WINOGRAD_LANES - 1);
   const int64_t channels = winograd_round_up(g->channels);
   w->x_tiles = (winograd_tiles){.channel = pitch, .product = winograd_stride(g->channels * pitch)};

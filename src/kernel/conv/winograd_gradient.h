@@ -7,7 +7,6 @@
 #include "kernel/conv/winograd_tiles.h"
 
 typedef struct {
-  bool fits;
   const conv_geometry *g; /* owned by the caller, as are the operands */
   winograd_side x, y;
   winograd_grid grid;
@@ -17,9 +16,11 @@ typedef struct {
   uint64_t cost_ns;
 } winograd_gradient;
 
-/* Sets w->fits; if true, also asks for workspace. */
-void winograd_gradient_init(winograd_gradient *w, executor *e, const conv_geometry *g, const conv_operand *x,
-                            const conv_operand *y, const conv_operand *weight);
+/* As winograd_fits, winograd_pays and winograd_init (winograd.h). */
+bool winograd_gradient_fits(winograd_gradient *w, const conv_geometry *g, const conv_operand *x, const conv_operand *y,
+                            const conv_operand *weight);
+bool winograd_gradient_pays(const winograd_gradient *w);
+void winograd_gradient_init(winograd_gradient *w, executor *e);
 /* Takes the addresses of the first elements. *done becomes false if a result is not finite: the caller must then
  * compute all results by another algorithm. */
 status winograd_gradient_run(const winograd_gradient *w, const void *x, const void *y, float *to, char *scratch,
