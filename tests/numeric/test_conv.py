@@ -204,6 +204,7 @@ def numbers(gen, d, shape):
 
 
 class Implementations(unittest.TestCase):
+    @unittest.skipIf("TEST_EMULATOR" in os.environ, "takes a minute under an emulator")
     def test_forced(self):
         """A few of the cases below by each implementation that CANNON_IMPL can force, wherever it fits."""
         tests = [f"test_conv.Convolutions.test_{t}" for t in ("forward", "backward", "windows_of_three")]
