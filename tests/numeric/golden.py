@@ -336,8 +336,8 @@ class Comparison:
             self.calls[op] += 1
             self.different[op] += bool(what)
             if what and (self.verbose or self.different[op] == 1):
-                print(f"{op}: {old.level} {old.test} call {old.number}", old.arguments, *what.split("\n")[:9],
-                      sep="\n    ", flush=True)
+                print(f"{op}: {old.level} {old.test} call {old.number}", *filter(None, [old.arguments]),
+                      *what.split("\n")[:9], sep="\n    ", flush=True)
 
     def summary(self):
         files = collections.defaultdict(list)
