@@ -206,6 +206,8 @@ status prepare_group_norm(executor *e, const group_norm_args *a) {
                        .names = {"self", "gamma", "beta", "out", "meanOut", "rstdOut"},
                        .eps = a->eps};
   TRY(expect_eps(c.eps));
+  EXPECT(a->n >= 0, "N is %jd, expected 0 or more", (intmax_t)a->n);
+  EXPECT(a->hxw >= 0, "HxW is %jd, expected 0 or more", (intmax_t)a->hxw);
   TRY(group_shape_of(a->n, a->c, a->hxw, a->group, "group", &c.shape));
   return plan_grouped(e, &c);
 }
