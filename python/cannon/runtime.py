@@ -236,7 +236,7 @@ def synchronize(device=None):
     """Waits for all work of the device (the current one if left out), also that of PyTorch, and frees the memory of
     tensors that have gone."""
     number = current_device() if device is None else device
-    torch_stream(number)
+    torch_stream(number)                        # submits what PyTorch has queued
     streams = [(s, s.counter()) for s in list(_streams) if s.device == number]
     with on_device(number):
         check("aclrtSynchronizeDevice", load().aclrtSynchronizeDevice())

@@ -795,6 +795,7 @@ class Errors(unittest.TestCase):
         self.check(INVALID, ("group", "0"), op, x, g, g, 2, 6, 5, 0, 1e-5, y, m, m)
         self.check(INVALID, ("N", "-99"), op, x, g, g, -99, 6, 5, 3, 1e-5, y, m, m)
         self.check(INVALID, ("HxW", "-5"), op, x, g, g, 2, 6, -5, 3, 1e-5, y, m, m)
+        self.check(INVALID, ("N", "-99"), op + "Backward", x, x, m, m, g, -99, 6, 5, 3, Bools(1, 1, 1), y, g, g)
         self.check(INVALID, ("self", "[2, 6, 5]"), op, x, g, g, 2, 6, 4, 3, 1e-5, y, m, m)
         self.check(INVALID, ("eps", "0"), op, x, g, g, 2, 6, 5, 3, 0.0, y, m, m)
         self.check(INVALID, ("eps", "-1"), op + "Silu", x, g, g, 3, -1.0, y, m, m)

@@ -685,25 +685,25 @@ static status run_direct(const void *plan, const void *operands, char *scratch) 
 
 static void init_winograd(void *plan, executor *e);
 
+enum { DEPTHWISE, PAIRS, WINOGRAD, GEMM, DIRECT, REFERENCE };
 static const implementation implementations[] = {
-    {.name = "depthwise", .fits = fits_depthwise, .init = init_depthwise, .run = run_depthwise},
-    {.name = "pairs", .fits = fits_pairs, .init = init_pairs, .run = run_direct},
-    {.name = "winograd",
-     .fits = fits_winograd,
-     .pays = correlation_winograd_pays,
-     .init = init_winograd,
-     .run = run_winograd},
-    {.name = "gemm", .pays = gemm_pays, .init = init_gemm, .run = correlation_run_gemm},
-    {.name = "direct", .init = init_direct, .run = run_direct},
-    {.name = "reference", .run = correlation_reference},
+    [DEPTHWISE] = {.name = "depthwise", .fits = fits_depthwise, .init = init_depthwise, .run = run_depthwise},
+    [PAIRS] = {.name = "pairs", .fits = fits_pairs, .init = init_pairs, .run = run_direct},
+    [WINOGRAD] = {.name = "winograd",
+                  .fits = fits_winograd,
+                  .pays = correlation_winograd_pays,
+                  .init = init_winograd,
+                  .run = run_winograd},
+    [GEMM] = {.name = "gemm", .pays = gemm_pays, .init = init_gemm, .run = correlation_run_gemm},
+    [DIRECT] = {.name = "direct", .init = init_direct, .run = run_direct},
+    [REFERENCE] = {.name = "reference", .run = correlation_reference},
 };
-enum { AFTER_WINOGRAD = 3 };
 
 IMPLEMENTATION_FAMILY(family, "conv", implementations)
 
 static void init_winograd(void *plan, executor *e) {
   correlation *c = plan;
-  c->fallback = implementation_choose(&family, c, AFTER_WINOGRAD);
+  c->fallback = implementation_choose(&family, c, GEMM);
   if (c->fallback->init) c->fallback->init(c, e);
   winograd_init(&c->winograd, e);
 }

@@ -1,28 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/conv/reference.h"
 
-#include <string.h>
-
 #include "kernel/conv/correlate.h"
 #include "kernel/conv/weight_gradient.h"
 #include "kernel/engine/rows.h"
 
 static double element(const char *from, int dtype) {
-  uint16_t half;
-  float f;
-  memcpy(&f, from, dtype == ACL_FLOAT ? sizeof f : 0);
-  memcpy(&half, from, sizeof half);
-  return dtype == ACL_FLOAT ? f : dtype == ACL_FLOAT16 ? half_to_float(half) : bf16_to_float(half);
+  double value;
+  loops->load[dtype][COMPUTE_F64](&value, from, 0, 1);
+  return value;
 }
 
-static void set_element(char *to, int dtype, double value) {
-  const float f = (float)value;
-  const uint16_t half = dtype == ACL_FLOAT16 ? half_from_float(f) : bf16_from_float(f);
-  if (dtype == ACL_FLOAT)
-    memcpy(to, &f, sizeof f);
-  else
-    memcpy(to, &half, sizeof half);
-}
+static void set_element(char *to, int dtype, double value) { loops->store[dtype][COMPUTE_F64](to, 0, &value, 1); }
 
 /* Splits i, an index into three axes in order, into one index per axis. */
 static void split_index(int64_t i, const int64_t *size, int64_t *index) {

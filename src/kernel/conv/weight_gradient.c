@@ -380,24 +380,24 @@ static status gradient_run_winograd(const void *plan, const void *operands, char
 
 /* ---- planning and execution -------------------------------------------------------------------------------------- */
 
+enum { DEPTHWISE, PAIRS, WINOGRAD, GEMM, DOTS, REFERENCE };
 static const implementation implementations[] = {
-    {.name = "depthwise", .fits = channels_fit, .init = channels_init, .run = run_channels},
-    {.name = "pairs", .fits = pairs_fit, .init = pairs_init, .run = run_pairs},
-    {.name = "winograd",
-     .fits = gradient_winograd_fits,
-     .pays = gradient_winograd_pays,
-     .init = gradient_winograd_init,
-     .run = gradient_run_winograd},
-    {.name = "gemm", .pays = gradient_gemm_pays, .init = products_init, .run = gradient_run_gemm},
-    {.name = "dots", .init = dots_init, .run = run_dots},
-    {.name = "reference", .run = gradient_reference},
+    [DEPTHWISE] = {.name = "depthwise", .fits = channels_fit, .init = channels_init, .run = run_channels},
+    [PAIRS] = {.name = "pairs", .fits = pairs_fit, .init = pairs_init, .run = run_pairs},
+    [WINOGRAD] = {.name = "winograd",
+                  .fits = gradient_winograd_fits,
+                  .pays = gradient_winograd_pays,
+                  .init = gradient_winograd_init,
+                  .run = gradient_run_winograd},
+    [GEMM] = {.name = "gemm", .pays = gradient_gemm_pays, .init = products_init, .run = gradient_run_gemm},
+    [DOTS] = {.name = "dots", .init = dots_init, .run = run_dots},
+    [REFERENCE] = {.name = "reference", .run = gradient_reference},
 };
-enum { AFTER_WINOGRAD = 3 };
 
 IMPLEMENTATION_FAMILY(family, "conv_weight", implementations)
 
 static void init_fallback(weight_gradient *c, executor *e) {
-  c->fallback = implementation_choose(&family, c, AFTER_WINOGRAD);
+  c->fallback = implementation_choose(&family, c, GEMM);
   if (c->fallback->init) c->fallback->init(c, e);
 }
 

@@ -13,6 +13,8 @@
 
 status group_shape_of(int64_t n, int64_t channels, int64_t positions, int64_t groups, const char *name,
                       group_shape *s) {
+  EXPECT(n >= 0, "N is %jd, expected 0 or more", (intmax_t)n);
+  EXPECT(positions >= 0, "HxW is %jd, expected 0 or more", (intmax_t)positions);
   EXPECT(groups > 0, "%s is %jd, expected 1 or more", name, (intmax_t)groups);
   EXPECT(channels > 0 && channels % groups == 0, "%s is %jd, expected a divisor of the number of channels, %jd", name,
          (intmax_t)groups, (intmax_t)channels);
@@ -206,8 +208,6 @@ status prepare_group_norm(executor *e, const group_norm_args *a) {
                        .names = {"self", "gamma", "beta", "out", "meanOut", "rstdOut"},
                        .eps = a->eps};
   TRY(expect_eps(c.eps));
-  EXPECT(a->n >= 0, "N is %jd, expected 0 or more", (intmax_t)a->n);
-  EXPECT(a->hxw >= 0, "HxW is %jd, expected 0 or more", (intmax_t)a->hxw);
   TRY(group_shape_of(a->n, a->c, a->hxw, a->group, "group", &c.shape));
   return plan_grouped(e, &c);
 }
