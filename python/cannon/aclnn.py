@@ -205,7 +205,7 @@ def _read_tensors(value, argument, call):
     if isinstance(value, Tensor) or not hasattr(value, "__iter__") or isinstance(value, (str, bytes)):
         raise _type_error(argument, value, "a list of tensors")
     if argument.name == "indices":              # Index takes all of a dimension where an index is missing
-        return [Tensor.empty((0,), "int64", call.device) if v is None else _read_tensor(v, argument, call)
+        return [Tensor.empty((0,), "bool", call.device) if v is None else _read_tensor(v, argument, call)
                 for v in value]
     return [_read_tensor(Tensor(v, call.device) if isinstance(v, (bool, int, float, complex)) else v, argument, call)
             for v in value]

@@ -367,10 +367,28 @@ def _take(c):
 @of("index")
 def _index(c):
     """NumPy's rules: index tensors broadcast, and take the place of their dimensions if these are neighbours."""
-    shape, plain, indices = c[0].shape, [], {}
+    try:
+        return [(_indexed(c, _is_full_slice), c[0].dtype)]
+    except ValueError:                          # an index without positions does not broadcast with the others
+        return [(_indexed(c, lambda self, entries, t: 0 in t.shape), c[0].dtype)]
+
+
+def _is_full_slice(self, entries, t):
+    """Whether a tensor of the list stands for ":", in the reading that the operator takes for the most likely one."""
+    if 0 not in t.shape or t.dtype in (INT32, INT64, BOOL) and len(t.shape) > 1:
+        return False
+    if t.dtype not in (INT32, INT64):
+        return True
+    of_one_dimension = [e for e in entries if e is not None and e.shape == (0,)]
+    alone = len(of_one_dimension) == len(entries)
+    return t.dtype == self.dtype and not alone and all(e.dtype in (INT32, INT64) for e in of_one_dimension)
+
+
+def _indexed(c, is_full_slice):
+    shape, entries, plain, indices = c[0].shape, c[1], [], {}
     for d in range(len(shape)):
-        t = c[1][d] if d < len(c[1]) else None
-        if t is None or t.shape and t.shape[0] == 0:        # a dimension that is taken whole
+        t = entries[d] if d < len(entries) else None
+        if t is None or is_full_slice(c[0], entries, t):
             plain.append(d)
         elif t.dtype in (BOOL, UINT8):
             unknown(c.op, "its size depends on a mask")
@@ -379,7 +397,7 @@ def _index(c):
     common = broadcast(list(indices.values())) if indices else ()
     first, last = min(indices, default=0), max(indices, default=-1)
     at = first if last - first + 1 == len(indices) else 0
-    return [(tuple(shape[d] for d in plain if d < at) + common + tuple(shape[d] for d in plain if d >= at), c[0].dtype)]
+    return tuple(shape[d] for d in plain if d < at) + common + tuple(shape[d] for d in plain if d >= at)
 
 
 @of("embedding")

@@ -104,7 +104,14 @@ class Calls(unittest.TestCase):
             np.testing.assert_array_equal(g.numpy(), np.asarray(x) * f)
         parts = aclnn.SplitWithSize(A, (1, 3), 1)
         self.assertEqual([p.shape for p in parts], [(3, 1), (3, 3)])
+
+    def test_index(self):
         np.testing.assert_array_equal(aclnn.Index(A, [None, np.int64([2, 0])]).numpy(), A[:, [2, 0]])
+        np.testing.assert_array_equal(aclnn.Index(A, [None, np.int64([2])]).numpy(), A[:, [2]])
+        nothing = np.zeros((6, 0), np.int64)
+        self.assertEqual(aclnn.Index(A, [nothing[0], nothing]).shape, (6, 0))
+        self.assertEqual(aclnn.Index(A, [None, nothing]).shape, (A.shape[0], 6, 0))
+        self.assertEqual(aclnn.Index(A, [nothing[0], np.int64([2, 0])]).shape, (A.shape[0], 2))  # [0] is ":" here
 
     def test_arrays_of_numbers(self):
         np.testing.assert_array_equal(aclnn.ReduceSum(A, [0]).numpy(), A.sum(0))
