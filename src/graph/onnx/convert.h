@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes a graph of an ONNX model for given shapes of its inputs. Each operator of ONNX has a converter, a function that
+ * looks at the inputs of a node (whose shapes are known, and often their contents, since constants are computed on the
+ * way) and adds nodes of Cannon's operators; so inference of shapes, folding and translation are one thing. The
+ * converters are in tables, a file for each family: convert_*.c. */
+#ifndef CANNON_GRAPH_ONNX_CONVERT_H
+#define CANNON_GRAPH_ONNX_CONVERT_H
+
+#include "graph/ir.h"
+#include "graph/onnx/onnx.h"
+
+/* The shape of an input that the caller chooses. */
+typedef struct {
+  const char *name;
+  int n_dims;
+  int64_t dims[MAX_RANK];
+} onnx_shape;
+
+/* Makes the graph. shapes: of inputs, for those with open dimensions at least; others must fit what the model declares.
+ * The model must stay as long as the graph, which lends its constants. On success the caller owns *out.
+ * ST_INVALID_PARAM: an input is unknown, or its shape is open or does not fit; ST_GRAPH_ENGINE: a node cannot be
+ * converted, with its name; ST_NO_HOST_MEMORY. */
+status onnx_convert(const onnx_model *m, const onnx_shape *shapes, int n_shapes, ir_graph **out);
+
+/* ---- for converters ---------------------------------------------------------------------------------------------- */
+
+typedef struct onnx_scope onnx_scope;
+typedef struct onnx_operator onnx_operator;
+
+typedef struct {
+  ir_graph *g;
+  const onnx_model *model;
+  const onnx_opset *opsets; /* those of the model, or of the function that is being converted */
+  int n_opsets;
+  int64_t version; /* of ONNX's own operators */
+  onnx_scope *scope;
+  const onnx_node *node;       /* that is being converted */
+  const onnx_operator *entry;  /* of its operator */
+  const onnx_node *call;       /* of the function that is being converted; NULL: none is */
+  const onnx_function *callee; /* that function */
+  int depth;                   /* of functions and nested graphs */
+} converter;
+
+/* An operator. `op` and `number` are for converters that several operators share. */
+struct onnx_operator {
+  const char *name;
+  status (*convert)(converter *c);
+  int min_inputs;
+  op *op;
+  int number;
+};
+
+/* The tables, each of which ends with an entry without a name. */
+extern const onnx_operator onnx_elementwise[], onnx_shape_operators[], onnx_constants[], onnx_reductions[],
+    onnx_products[], onnx_windows[], onnx_norms[], onnx_indexing[], onnx_resampling[], onnx_control[];
+
+/* The node's input i; NULL if it is absent. */
+ir_value *converter_input(const converter *c, int i);
+
+/* Whether the node's output i is wanted. */
+bool converter_wants(const converter *c, int i);
+
+/* Makes v the node's output i. */
+status converter_output(converter *c, int i, ir_value *v);
+
+/* Attributes of the node; the second value where there is none. *n: the number of elements, -1 if there is none. */
+const onnx_attribute *converter_attribute(const converter *c, const char *name);
+int64_t attribute_int(const converter *c, const char *name, int64_t otherwise);
+double attribute_float(const converter *c, const char *name, double otherwise);
+const char *attribute_string(const converter *c, const char *name, const char *otherwise);
+const int64_t *attribute_ints(const converter *c, const char *name, int *n);
+const float *attribute_floats(const converter *c, const char *name, int *n);
+
+/* Integers that were an attribute in earlier versions and are an input in later ones. The input must be constant.
+ * *n: -1 if there are none. */
+status converter_ints(converter *c, const char *attribute, int input, const int64_t **integers, int *n);
+
+/* The contents of a constant input, as integers or numbers in the graph's memory. ST_OP_INVALID if it depends on what
+ * the model is given. */
+status converter_constant_ints(converter *c, int input, const int64_t **integers, int *n);
+status converter_constant_reals(converter *c, int input, const double **reals, int *n);
+
+/* The dtype of ONNX as ACL_...; ST_OP_INVALID if there is none. */
+status converter_dtype(int onnx_dtype, int *dtype);
+
+/* A constant that lends the contents of a tensor of the model. */
+status converter_tensor(converter *c, const onnx_tensor *t, ir_value **out);
+
+/* Converts a graph that is an attribute of the node, in a scope inside of the present one. bound: values of the inputs;
+ * results: receives the outputs. */
+status converter_body(converter *c, const onnx_graph *body, ir_value *const *bound, ir_value **results);
+
+/* Checks an axis; a negative one counts from the end. */
+status converter_axis(int64_t axis, int rank, int *out);
+
+/* The dims that several shapes broadcast to. */
+status converter_broadcast(ir_value *const *values, int n, int64_t *dims, int *rank);
+
+/* A call of an elementwise operator with these inputs, broadcast; dtype: of the result. Operators of one input and of
+ * two. ops with an argument alpha get 1. */
+status converter_unary(converter *c, op *o, ir_value *x, int dtype, ir_value **out);
+status converter_binary(converter *c, op *o, ir_value *a, ir_value *b, int dtype, ir_value **out);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/onnx/tensor_contents.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PARSE_FAIL(...) fail(ST_CONFIG_PARSE, __VA_ARGS__)
+
+/* The types of ONNX: how the documentation calls them, the bytes of an element, and the field of TensorProto in which
+ * elements are stored that are not raw bytes. */
+static const struct {
+  const char *name;
+  uint8_t bytes, field;
+} onnx_types[ONNX_DTYPES] = {
+  [ONNX_FLOAT] = {"float", 4, 4},          [ONNX_UINT8] = {"uint8", 1, 5},
+  [ONNX_INT8] = {"int8", 1, 5},            [ONNX_UINT16] = {"uint16", 2, 5},
+  [ONNX_INT16] = {"int16", 2, 5},          [ONNX_INT32] = {"int32", 4, 5},
+  [ONNX_INT64] = {"int64", 8, 7},          [ONNX_STRING] = {"string", 0, 6},
+  [ONNX_BOOL] = {"bool", 1, 5},            [ONNX_FLOAT16] = {"float16", 2, 5},
+  [ONNX_DOUBLE] = {"double", 8, 10},       [ONNX_UINT32] = {"uint32", 4, 11},
+  [ONNX_UINT64] = {"uint64", 8, 11},       [ONNX_COMPLEX64] = {"complex64", 8, 4},
+  [ONNX_COMPLEX128] = {"complex128", 16, 10}, [ONNX_BFLOAT16] = {"bfloat16", 2, 5},
+};
+
+static bool is_known(int dtype) { return dtype > ONNX_UNDEFINED && dtype < ONNX_DTYPES; }
+
+unsigned onnx_dtype_bytes(int dtype) { return is_known(dtype) ? onnx_types[dtype].bytes : 0; }
+
+const char *onnx_dtype_name(int dtype) {
+  static _Thread_local char other[24];
+  if (is_known(dtype)) return onnx_types[dtype].name;
+  snprintf(other, sizeof other, "type %d", dtype);
+  return other;
+}
+
+/* The bytes that dims and dtype ask for. */
+static status tensor_bytes(const onnx_tensor *t, uint64_t *bytes) {
+  *bytes = onnx_dtype_bytes(t->dtype);
+  if (!*bytes) return PARSE_FAIL("tensor %s has elements of %s, which are not supported", t->name,
+                                 onnx_dtype_name(t->dtype));
+  for (int d = 0; d < t->n_dims; ++d)
+    if (t->dims[d] < 0 || __builtin_mul_overflow(*bytes, (uint64_t)t->dims[d], bytes) || *bytes > INT64_MAX)
+      return PARSE_FAIL("dimension %d of tensor %s is %jd, expected 0 or more, and less than 2^63 bytes in all", d,
+                        t->name, (intmax_t)t->dims[d]);
+  return ST_OK;
+}
+
+static status wrong_bytes(const onnx_tensor *t, uint64_t has) {
+  return PARSE_FAIL("tensor %s has %ju bytes of contents, expected %ju from its shape", t->name, (uintmax_t)has,
+                    (uintmax_t)t->bytes);
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+/* Converts the numbers of the field that the dtype is stored in. Complex numbers are pairs of their parts. */
+static status contents_from_numbers(onnx_reader *r, const tensor_contents *c, onnx_tensor *t) {
+  const unsigned field = onnx_types[t->dtype].field;
+  const bool is_complex = t->dtype == ONNX_COMPLEX64 || t->dtype == ONNX_COMPLEX128;
+  const unsigned width = onnx_dtype_bytes(t->dtype) / (is_complex ? 2 : 1);
+  const wire_type type = field == 4 ? WIRE_FIXED32 : field == 10 ? WIRE_FIXED64 : WIRE_VARINT;
+  const uint64_t most = (uint64_t)(c->message.end - c->message.next); /* each number takes a byte at least */
+  if (t->bytes / width > most) return wrong_bytes(t, 0);
+  char *to = region_take(&r->model->memory, t->bytes);
+  if (!to) return fail(ST_NO_HOST_MEMORY, "no host memory for the contents of tensor %s", t->name);
+  uint64_t n = 0;
+  wire message = c->message;
+  for (wire_field f; wire_next(&message, &f);) {
+    if (f.number != field) continue;
+    wire list = f.type == WIRE_BYTES ? f.bytes : wire_of(NULL, 0);
+    uint64_t value = f.value;
+    for (bool more = f.type != WIRE_BYTES || wire_element(&list, type, &value); more;
+         more = wire_element(&list, type, &value)) {
+      if ((n + 1) * width > t->bytes) return wrong_bytes(t, (n + 1) * width);
+      memcpy(to + n++ * width, &value, width);
+    }
+    if (list.bad) return PARSE_FAIL("the numbers of tensor %s are cut off", t->name);
+  }
+  t->contents = to;
+  return n * width == t->bytes ? ST_OK : wrong_bytes(t, n * width);
+}
+
+/* ---- other files ------------------------------------------------------------------------------------------------- */
+
+/* Maps the file, unless the model has it already. */
+static status map_file(onnx_reader *r, const char *location, const char *name, const onnx_mapping **out) {
+  onnx_model *m = r->model;
+  for (int i = 0; i < m->n_mappings; ++i)
+    if (!strcmp(m->mappings[i].path, location)) return *out = &m->mappings[i], ST_OK;
+  char *path;
+  if (asprintf(&path, "%s/%s", r->folder, location) < 0) return fail(ST_NO_HOST_MEMORY, "no host memory for a path");
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  struct stat info;
+  const bool is_file = fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode);
+  void *memory = !is_file        ? MAP_FAILED
+                 : info.st_size  ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
+                                 : "";
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (memory == MAP_FAILED) {
+    const status st = PARSE_FAIL("tensor %s: file %s cannot be read (%s)", name, path,
+                                 fd >= 0 && !is_file ? "not a file" : strerror(error));
+    free(path);
+    return st;
+  }
+  free(path);
+  m->mappings = region_grow(&m->memory, m->mappings, (size_t)m->n_mappings, sizeof *m->mappings);
+  if (!m->mappings) return fail(ST_NO_HOST_MEMORY, "no host memory for the list of files");
+  m->mappings[m->n_mappings++] = (onnx_mapping){location, memory, (size_t)info.st_size};
+  *out = &m->mappings[m->n_mappings - 1];
+  return ST_OK;
+}
+
+/* Whether the path stays in the model's folder. */
+static bool stays_below(const char *path) {
+  if (path[0] == '/' || !path[0]) return false;
+  for (const char *p = path; p; p = strchr(p, '/'), p = p ? p + 1 : NULL)
+    if (!strncmp(p, "..", 2) && (p[2] == '/' || !p[2])) return false;
+  return true;
+}
+
+static status contents_from_file(onnx_reader *r, const tensor_contents *c, onnx_tensor *t) {
+  const onnx_mapping *file;
+  if (!c->location) return PARSE_FAIL("tensor %s is in another file, whose name is missing", t->name);
+  if (!r->folder)
+    return PARSE_FAIL("tensor %s is in file %s, but the model was given as bytes, without a folder", t->name,
+                      c->location);
+  if (!stays_below(c->location))
+    return PARSE_FAIL("tensor %s is in file %s, expected a path below the model's folder", t->name, c->location);
+  TRY(map_file(r, c->location, t->name, &file));
+  if (c->offset > file->bytes || t->bytes > file->bytes - c->offset)
+    return PARSE_FAIL("tensor %s has %ju bytes at offset %ju of file %s, which has only %zu bytes", t->name,
+                      (uintmax_t)t->bytes, (uintmax_t)c->offset, c->location, file->bytes);
+  if (c->has_length && c->length != t->bytes) return wrong_bytes(t, c->length);
+  t->where = c->location;
+  t->contents = (const char *)file->memory + c->offset;
+  return ST_OK;
+}
+
+void tensor_contents_unmap(onnx_model *m) {
+  for (int i = 0; i < m->n_mappings; ++i)
+    if (m->mappings[i].bytes) munmap(m->mappings[i].memory, m->mappings[i].bytes);
+}
+
+status tensor_contents_find(onnx_reader *r, const tensor_contents *c, onnx_tensor *t) {
+  if (t->dtype == ONNX_STRING) return ST_OK; /* refused by the operator that wants it */
+  TRY(tensor_bytes(t, &t->bytes));
+  if (c->is_external) return contents_from_file(r, c, t);
+  if (!c->raw) return contents_from_numbers(r, c, t);
+  t->contents = c->raw;
+  return c->raw_bytes == t->bytes ? ST_OK : wrong_bytes(t, c->raw_bytes);
+}

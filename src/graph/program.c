@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/invariant.h"
+#include "cannon/plan.h"
+#include "op/account.h"
+#include "op/executor.h"
+#include "trace/stats_write.h"
+
+enum { ALIGNMENT = 64, PLAN_NODES = 200000 }; /* of the planner's work: some 10 ms */
+
+/* What an address is an offset from; numbers from BASE_INPUTS on are inputs, then outputs. */
+enum { BASE_NONE, BASE_ARENA, BASE_CONSTANTS, BASE_INPUTS };
+
+typedef struct {
+  uint32_t base;
+  uint64_t offset;
+} place;
+
+typedef struct {
+  executor *executor;
+  uint32_t first_place; /* of its operands; the one behind them is its workspace */
+  const ir_node *node;
+} step;
+
+struct program {
+  ir_graph *graph;
+  int n_steps, n_constants, n_temporaries;
+  size_t n_places;
+  step *steps;
+  place *places;
+  void **views; /* room for the addresses of the step with the most operands */
+  char **bases;
+  ir_storage **constants, **temporaries;
+  uint64_t *scratch_offsets; /* of the steps' workspaces in the arena */
+  program_size sizes;
+};
+
+static status no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for a program"); }
+
+static uint64_t aligned(uint64_t bytes) { return (bytes + ALIGNMENT - 1) & -(uint64_t)ALIGNMENT; }
+
+/* ---- storages ---------------------------------------------------------------------------------------------------- */
+
+/* What a walk over the nodes needs. */
+typedef struct {
+  program *p;
+  int step;
+  bool full; /* the host has no memory */
+} use_walk;
+
+static void note_use(void *argument, ir_value *v, unsigned flags) {
+  use_walk *w = argument;
+  program *p = w->p;
+  ir_storage *s = v->storage;
+  (void)flags;
+  s->last = w->step;
+  if (s->used) return;
+  s->used = true;
+  s->first = w->step;
+  ir_storage ***list = s->kind == STORAGE_CONSTANT ? &p->constants : &p->temporaries;
+  int *n = s->kind == STORAGE_CONSTANT ? &p->n_constants : &p->n_temporaries;
+  if (s->kind != STORAGE_CONSTANT && s->kind != STORAGE_TEMPORARY) return;
+  ir_storage **grown = region_grow(&p->graph->memory, *list, (size_t)*n, sizeof **list);
+  if (!grown) {
+    w->full = true;
+    return;
+  }
+  *list = grown;
+  grown[(*n)++] = s;
+}
+
+static status find_storages(program *p) {
+  use_walk w = {.p = p};
+  for (; w.step < p->graph->n_nodes; ++w.step) node_visit(&p->graph->nodes[w.step], note_use, &w);
+  for (int i = 0; i < p->n_constants; ++i) {
+    p->constants[i]->offset = p->sizes.constants;
+    p->sizes.constants += aligned(p->constants[i]->bytes);
+  }
+  return w.full ? no_memory() : ST_OK;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+static status prepare_step(program *p, const ir_node *n, step *s) {
+  uint64_t workspace_bytes;
+  s->node = n;
+  if (op_prepare(n->op, n->args, &workspace_bytes, &s->executor) != ST_OK)
+    return fail(ST_GRAPH_ENGINE, "node %s (%s): %s: %s", n->name, n->origin, n->op->function, strdupa(fail_take()));
+  s->executor->repeatable = true;
+  s->first_place = (uint32_t)p->n_places;
+  p->n_places += s->executor->n_operands + 1u;
+  return ST_OK;
+}
+
+static status prepare_steps(program *p) {
+  const int n = p->graph->n_nodes;
+  p->steps = REGION_NEW(&p->graph->memory, step, n);
+  if (!p->steps) return no_memory();
+  for (int i = 0; i < n; ++i) {
+    TRY(prepare_step(p, &p->graph->nodes[i], &p->steps[i]));
+    ++p->n_steps;
+  }
+  return ST_OK;
+}
+
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
+
+static void describe_buffers(const program *p, cannon_plan_buffer *buffers, bool share) {
+  const cannon_plan_buffer any = {
+      .alignment = ALIGNMENT, .offset = CANNON_PLAN_ANYWHERE, .in_place_of = CANNON_PLAN_NO_BUFFER};
+  for (int i = 0; i < p->n_temporaries + p->n_steps; ++i) {
+    cannon_plan_buffer *b = &buffers[i];
+    *b = any;
+    const ir_storage *s = i < p->n_temporaries ? p->temporaries[i] : NULL;
+    const int own = i - p->n_temporaries;
+    b->size = s ? s->bytes : p->steps[own].executor->workspace_bytes;
+    b->lower = share ? (uint64_t)(s ? s->first : own) : 0;
+    b->upper = share ? (uint64_t)(s ? s->last : own) + 1 : (uint64_t)p->n_steps + 1;
+  }
+}
+
+/* The most bytes that are live at one step. */
+static uint64_t live_peak(const program *p, const cannon_plan_buffer *buffers, size_t n) {
+  int64_t *change = calloc((size_t)p->n_steps + 2, sizeof *change), live = 0, peak = 0;
+  if (!change) return 0;
+  for (size_t i = 0; i < n; ++i) {
+    change[buffers[i].lower] += (int64_t)buffers[i].size;
+    change[buffers[i].upper] -= (int64_t)buffers[i].size;
+  }
+  for (int i = 0; i <= p->n_steps; ++i) {
+    live += change[i];
+    if (live > peak) peak = live;
+  }
+  free(change);
+  return (uint64_t)peak;
+}
+
+static status plan_arena(program *p, bool share) {
+  const size_t n = (size_t)(p->n_temporaries + p->n_steps);
+  cannon_plan_buffer *buffers = calloc(n + 1, sizeof *buffers);
+  uint64_t *offsets = REGION_NEW(&p->graph->memory, uint64_t, n + 1);
+  status st = buffers && offsets ? ST_OK : no_memory();
+  if (st == ST_OK) {
+    const cannon_plan_options options = {.max_nodes = PLAN_NODES, .n_threads = 1};
+    cannon_plan_result result;
+    describe_buffers(p, buffers, share);
+    const cannon_plan_problem problem = {.buffers = buffers, .n_buffers = n};
+    const cannon_plan_error error = cannon_plan(&problem, &options, offsets, &result);
+    if (error != CANNON_PLAN_OK) st = fail(ST_GRAPH_ENGINE, "the memory cannot be planned: %s", result.message);
+    if (st == ST_OK) p->sizes.arena = aligned(result.end.peak);
+    for (size_t i = 0; i < n; ++i) p->sizes.unshared += aligned(buffers[i].size);
+    p->sizes.live_peak = live_peak(p, buffers, n);
+  }
+  for (int i = 0; st == ST_OK && i < p->n_temporaries; ++i) p->temporaries[i]->offset = offsets[i];
+  p->scratch_offsets = offsets + p->n_temporaries;
+  free(buffers);
+  return st;
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+static place place_of(const program *p, const ir_storage *s) {
+  switch (s->kind) {
+  case STORAGE_CONSTANT: return (place){BASE_CONSTANTS, s->offset};
+  case STORAGE_TEMPORARY: return (place){BASE_ARENA, s->offset};
+  case STORAGE_INPUT: return (place){BASE_INPUTS + s->index, 0};
+  default: return (place){BASE_INPUTS + (uint32_t)p->graph->n_inputs + s->index, 0};
+  }
+}
+
+static status find_places(program *p) {
+  size_t most = 0;
+  region *memory = &p->graph->memory;
+  p->places = REGION_NEW(memory, place, p->n_places);
+  p->bases = REGION_NEW(memory, char *, BASE_INPUTS + p->graph->n_inputs + p->graph->n_outputs);
+  if (!p->places || !p->bases) return no_memory();
+  for (int i = 0; i < p->n_steps; ++i) {
+    const step *s = &p->steps[i];
+    place *to = &p->places[s->first_place];
+    for (int k = 0; k < s->executor->n_operands; ++k) {
+      const operand *o = &s->executor->operands[k];
+      const tensor *t = executor_tensor(s->executor, o, s->node->args);
+      if (!o->extent_bytes) continue; /* absent, or without elements: BASE_NONE */
+      to[k] = place_of(p, value_of(t)->storage);
+      to[k].offset += o->offset_bytes;
+    }
+    if (s->executor->workspace_bytes)
+      to[s->executor->n_operands] = (place){BASE_ARENA, p->scratch_offsets[i]};
+    if (s->executor->n_operands > most) most = s->executor->n_operands;
+  }
+  p->views = REGION_NEW(memory, void *, most + 1);
+  return p->views ? ST_OK : no_memory();
+}
+
+/* ---- making and running ------------------------------------------------------------------------------------------ */
+
+static status program_build(program *p, bool share) {
+  TRY(find_storages(p));
+  TRY(prepare_steps(p));
+  TRY(plan_arena(p, share));
+  TRY(find_places(p));
+  p->sizes.n_steps = p->n_steps;
+  return ST_OK;
+}
+
+status program_make(ir_graph *g, bool share, program **out) {
+  program *p = calloc(1, sizeof *p);
+  if (!p) {
+    ir_free(g);
+    return no_memory();
+  }
+  p->graph = g;
+  const status st = program_build(p, share);
+  if (st == ST_OK)
+    *out = p;
+  else
+    program_free(p);
+  return st;
+}
+
+void program_free(program *p) {
+  if (!p) return;
+  for (int i = 0; i < p->n_steps; ++i) executor_unref(p->steps[i].executor);
+  ir_free(p->graph);
+  free(p);
+}
+
+const ir_graph *program_graph(const program *p) { return p->graph; }
+program_size program_sizes(const program *p) { return p->sizes; }
+
+void program_fill_constants(const program *p, char *constants) {
+  for (int i = 0; i < p->n_constants; ++i) {
+    const ir_storage *s = p->constants[i];
+    memcpy(constants + s->offset, s->contents, s->bytes);
+  }
+}
+
+static status run_step(const step *s, void **view, void *scratch) {
+  const executor *e = s->executor;
+  const status st = likely(!trace_is_on()) ? e->run(e, view, scratch) : account_run(e, view, scratch);
+  if (likely(st == ST_OK)) return st;
+  return fail(st, "node %s (%s): %s: %s", s->node->name, s->node->origin, e->op->function, strdupa(fail_take()));
+}
+
+status program_run(program *p, const program_memory *m) {
+  char **base = p->bases;
+  base[BASE_ARENA] = m->arena;
+  base[BASE_CONSTANTS] = m->constants;
+  for (int i = 0; i < p->graph->n_inputs; ++i) base[BASE_INPUTS + i] = m->inputs[i];
+  for (int i = 0; i < p->graph->n_outputs; ++i) base[BASE_INPUTS + p->graph->n_inputs + i] = m->outputs[i];
+  for (int i = 0; i < p->n_steps; ++i) {
+    const step *s = &p->steps[i];
+    const place *at = &p->places[s->first_place];
+    const int n = s->executor->n_operands;
+    for (int k = 0; k < n; ++k) p->views[k] = at[k].base ? base[at[k].base] + at[k].offset : NULL;
+    TRY(run_step(s, p->views, at[n].base ? base[BASE_ARENA] + at[n].offset : NULL));
+  }
+  return ST_OK;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A graph that is ready to run: an executor for each node, and a static plan of the memory between them. Nothing is
+ * allocated, looked up or checked while a program runs; its steps are called one after the other, with addresses that
+ * are sums of a base and an offset.
+ *
+ *   arena      temporary values and the operators' workspaces, at offsets from the planner (cannon/plan.h)
+ *   constants  one block, filled once
+ *   inputs, outputs   wherever the caller has them
+ *
+ * Made and run by model.c. One thread at a time runs a program. */
+#ifndef CANNON_GRAPH_PROGRAM_H
+#define CANNON_GRAPH_PROGRAM_H
+
+#include "graph/ir.h"
+
+typedef struct program program;
+
+/* The memory of one run, as kernels see it (memory_view). */
+typedef struct {
+  char *arena, *constants;
+  void *const *inputs, *const *outputs;
+} program_memory;
+
+/* Bytes. unshared: what the arena would be if no two buffers shared memory. */
+typedef struct {
+  uint64_t arena, constants, unshared, live_peak;
+  int n_steps;
+} program_size;
+
+/* Makes a program of a graph, and owns the graph from then on, also if it fails. share: whether buffers may use the
+ * same memory at different times. ST_GRAPH_ENGINE: an operator refuses its arguments, with the node's name;
+ * ST_NO_HOST_MEMORY. */
+status program_make(ir_graph *g, bool share, program **out);
+void program_free(program *p);
+
+const ir_graph *program_graph(const program *p);
+program_size program_sizes(const program *p);
+
+/* Copies the constants to where they will be at run time. */
+void program_fill_constants(const program *p, char *constants);
+
+/* Runs all steps. The first failure of an operator ends it. */
+status program_run(program *p, const program_memory *m);
+
+#endif
