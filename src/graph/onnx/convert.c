@@ -116,12 +116,44 @@ const float *attribute_floats(const converter *c, const char *name, int *n) {
   return *n > 0 ? a->floats : NULL;
 }
 
+static void find_written(void *argument, ir_value *v, unsigned flags) {
+  if (flags & ARG_WRITTEN && v->storage->used) *(bool *)argument = true;
+}
+
+static void mark_read(void *argument, ir_value *v, unsigned flags) {
+  (void)argument;
+  if (flags & ARG_READ) v->storage->used = true;
+}
+
+static void unmark(void *argument, ir_value *v, unsigned flags) {
+  (void)argument, (void)flags;
+  v->storage->used = false;
+}
+
+status converter_known(converter *c, const ir_value *v) {
+  if (value_is_constant(v)) return ST_OK;
+  const ir_graph *g = c->g;
+  bool any = false;
+  v->storage->used = true;
+  for (int i = g->n_nodes - 1; i >= 0; --i) {
+    bool leads_there = false;
+    node_visit(&g->nodes[i], find_written, &leads_there);
+    if (leads_there) node_visit(&g->nodes[i], mark_read, NULL);
+  }
+  for (int i = 0; i < g->n_inputs; ++i)
+    for (int k = 0; k < c->n_shapes; ++k)
+      if (g->inputs[i]->storage->used && !strcmp(c->shapes[k].name, g->inputs[i]->name))
+        any = c->shapes[k].wanted = true;
+  for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], unmark, NULL);
+  for (int i = 0; i < g->n_inputs; ++i) g->inputs[i]->storage->used = false;
+  v->storage->used = false;
+  return any ? ONNX_WANTS_CONTENTS : OP_FAIL("a value that a shape depends on is random, or its input has no shape here");
+}
+
 static status constant_input(converter *c, int input, const ir_value **v) {
   *v = converter_input(c, input);
   if (!*v) return OP_FAIL("input %d is missing", input);
-  if (!value_is_constant(*v))
-    return OP_FAIL("input %d (%s) depends on the model's inputs, expected a constant", input, c->node->inputs[input]);
-  return ST_OK;
+  return converter_known(c, *v);
 }
 
 status converter_constant_ints(converter *c, int input, const int64_t **integers, int *n) {
@@ -243,7 +275,7 @@ static status convert_nodes(converter *c, const onnx_node *nodes, int n) {
     c->g->name = nodes[i].name;
     c->g->origin = nodes[i].op_type;
     const status st = convert_node(c);
-    if (st == ST_GRAPH_ENGINE || st == ST_NO_HOST_MEMORY) return st; /* of a node inside */
+    if (st == ST_GRAPH_ENGINE || st == ST_NO_HOST_MEMORY || st == ONNX_WANTS_CONTENTS) return st; /* of a node inside */
     if (st != ST_OK)
       return fail(ST_GRAPH_ENGINE, "node %s (%s): %s", nodes[i].name, nodes[i].op_type, strdupa(fail_take()));
   }
@@ -280,7 +312,7 @@ status converter_body(converter *c, const onnx_graph *body, ir_value *const *bou
 
 /* ---- the model's inputs ------------------------------------------------------------------------------------------ */
 
-static const onnx_shape *shape_of(const onnx_shape *shapes, int n, const char *name) {
+static onnx_shape *shape_of(onnx_shape *shapes, int n, const char *name) {
   for (int i = 0; i < n; ++i)
     if (!strcmp(shapes[i].name, name)) return &shapes[i];
   return NULL;
@@ -309,8 +341,17 @@ static status input_dims(const onnx_value_info *v, const onnx_shape *given, int6
   return ST_OK;
 }
 
-static status add_inputs(converter *c, const onnx_shape *shapes, int n_shapes) {
+/* Lets nodes see a copy of what the input contains. It stays an input of the graph. */
+static status bind_contents(converter *c, const ir_value *input, const void *contents, ir_value **out) {
+  TRY(ir_constant(c->g, input->tensor.dtype, input->tensor.dims, input->tensor.rank, NULL, out));
+  memcpy(ir_fill(*out), contents, (size_t)input->tensor.n * dtype_bytes(input->tensor.dtype));
+  return ST_OK;
+}
+
+static status add_inputs(converter *c) {
   const onnx_graph *g = c->model->graph;
+  onnx_shape *shapes = c->shapes;
+  const int n_shapes = c->n_shapes;
   for (int i = 0; i < g->n_inputs; ++i) {
     const onnx_value_info *v = &g->inputs[i];
     if (scope_find(c->scope, v->name)) continue; /* an initialiser: files of IR version 3 list them as inputs, too */
@@ -321,23 +362,25 @@ static status add_inputs(converter *c, const onnx_shape *shapes, int n_shapes) {
       return fail(ST_GRAPH_ENGINE, "input %s is no tensor; sequences, maps and optionals are not supported", v->name);
     if (converter_dtype(v->dtype, &dtype) != ST_OK)
       return fail(ST_GRAPH_ENGINE, "input %s: %s", v->name, strdupa(fail_take()));
-    TRY(input_dims(v, shape_of(shapes, n_shapes, v->name), dims, &rank));
+    onnx_shape *given = shape_of(shapes, n_shapes, v->name);
+    TRY(input_dims(v, given, dims, &rank));
     TRY(ir_input(c->g, v->name, dtype, dims, rank, &value));
+    if (given && given->contents) TRY(bind_contents(c, value, given->contents, &value));
     TRY(scope_add(c->scope, v->name, value));
   }
   for (int i = 0; i < n_shapes; ++i) {
-    ir_value *v = scope_find(c->scope, shapes[i].name);
-    if (!v || v->storage->kind != STORAGE_INPUT)
-      return fail(ST_INVALID_PARAM, "%s is no input of the model", shapes[i].name);
+    int k = 0;
+    while (k < c->g->n_inputs && strcmp(c->g->inputs[k]->name, shapes[i].name)) ++k;
+    if (k == c->g->n_inputs) return fail(ST_INVALID_PARAM, "%s is no input of the model", shapes[i].name);
   }
   return ST_OK;
 }
 
-static status convert_model(converter *c, const onnx_shape *shapes, int n_shapes) {
+static status convert_model(converter *c) {
   const onnx_graph *g = c->model->graph;
   TRY(scope_new(c->g, NULL, &c->scope));
   TRY(add_initialisers(c, g));
-  TRY(add_inputs(c, shapes, n_shapes));
+  TRY(add_inputs(c));
   TRY(convert_nodes(c, g->nodes, g->n_nodes));
   c->g->n_outputs = g->n_outputs;
   c->g->outputs = REGION_NEW(&c->g->memory, ir_value *, g->n_outputs);
@@ -345,11 +388,16 @@ static status convert_model(converter *c, const onnx_shape *shapes, int n_shapes
   return find_outputs(c, g, c->g->outputs);
 }
 
-status onnx_convert(const onnx_model *m, const onnx_shape *shapes, int n_shapes, ir_graph **out) {
-  converter c = {.g = ir_new(), .model = m, .opsets = m->opsets, .n_opsets = m->n_opsets};
+status onnx_convert(const onnx_model *m, onnx_shape *shapes, int n_shapes, ir_graph **out) {
+  converter c = {.g = ir_new(),
+                 .model = m,
+                 .opsets = m->opsets,
+                 .n_opsets = m->n_opsets,
+                 .shapes = shapes,
+                 .n_shapes = n_shapes};
   if (!c.g) return ST_NO_HOST_MEMORY;
   c.version = onnx_version(m->opsets, m->n_opsets, "");
-  const status st = convert_model(&c, shapes, n_shapes);
+  const status st = convert_model(&c);
   if (st == ST_OK)
     *out = c.g;
   else

@@ -9,18 +9,24 @@
 #include "graph/ir.h"
 #include "graph/onnx/onnx.h"
 
-/* The shape of an input that the caller chooses. */
+/* What is known of an input. */
 typedef struct {
   const char *name;
   int n_dims;
   int64_t dims[MAX_RANK];
+  const void *contents; /* in host memory; NULL: not known. The graph keeps a copy */
+  bool wanted;          /* set by onnx_convert */
 } onnx_shape;
+
+/* Instead of a status: the shapes of some values depend on what an input contains (such as the sizes of a Reshape that
+ * are no constants). The inputs whose contents have to be known are marked as wanted. */
+enum { ONNX_WANTS_CONTENTS = -3 };
 
 /* Makes the graph. shapes: of inputs, for those with open dimensions at least; others must fit what the model declares.
  * The model must stay as long as the graph, which lends its constants. On success the caller owns *out.
- * ST_INVALID_PARAM: an input is unknown, or its shape is open or does not fit; ST_GRAPH_ENGINE: a node cannot be
- * converted, with its name; ST_NO_HOST_MEMORY. */
-status onnx_convert(const onnx_model *m, const onnx_shape *shapes, int n_shapes, ir_graph **out);
+ * ONNX_WANTS_CONTENTS; ST_INVALID_PARAM: an input is unknown, or its shape is open or does not fit; ST_GRAPH_ENGINE: a
+ * node cannot be converted, with its name; ST_NO_HOST_MEMORY. */
+status onnx_convert(const onnx_model *m, onnx_shape *shapes, int n_shapes, ir_graph **out);
 
 /* ---- for converters ---------------------------------------------------------------------------------------------- */
 
@@ -39,6 +45,8 @@ typedef struct {
   const onnx_node *call;       /* of the function that is being converted; NULL: none is */
   const onnx_function *callee; /* that function */
   int depth;                   /* of functions and nested graphs */
+  onnx_shape *shapes;          /* of onnx_convert */
+  int n_shapes;
 } converter;
 
 /* An operator. `op` and `number` are for converters that several operators share. */
@@ -75,8 +83,11 @@ const float *attribute_floats(const converter *c, const char *name, int *n);
  * *n: -1 if there are none. */
 status converter_ints(converter *c, const char *attribute, int input, const int64_t **integers, int *n);
 
-/* The contents of a constant input, as integers or numbers in the graph's memory. ST_OP_INVALID if it depends on what
- * the model is given. */
+/* ST_OK if the value is constant; otherwise marks the model's inputs that it depends on, and fails with
+ * ONNX_WANTS_CONTENTS. For converters that must know a value to know the shape of their result. */
+status converter_known(converter *c, const ir_value *v);
+
+/* The contents of an input, which has to be known, as integers or numbers in the graph's memory. */
 status converter_constant_ints(converter *c, int input, const int64_t **integers, int *n);
 status converter_constant_reals(converter *c, int input, const double **reals, int *n);
 

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs ONNX's node tests (package onnx, onnx.backend.test) through Cannon's graph side.
+
+usage: node_tests.py RUN_MODEL [PATTERN...]
+
+Prints which cases fail, with the reason, and a summary by operator."""
+import collections
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.case.node import collect_testcases
+
+DTYPES = {0: 'float32', 1: 'float16', 2: 'int8', 3: 'int32', 4: 'uint8', 6: 'int16', 7: 'uint16', 8: 'uint32',
+          9: 'int64', 10: 'uint64', 11: 'float64', 12: 'bool', 16: 'complex64', 17: 'complex128', 27: 'bfloat16'}
+
+
+class Runner:
+    def __init__(self, path):
+        self.path, self.process = path, None
+
+    def ask(self, folder):
+        if self.process is None:
+            self.process = subprocess.Popen([self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            self.process.stdin.write(folder + '\n')
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        except BrokenPipeError:
+            answer = ''
+        if not answer:
+            code = self.process.wait()
+            self.process = None
+            return f'error crashed with {code}'
+        return answer.strip()
+
+
+def as_array(value):
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    return np.asarray(value)
+
+
+def outputs_of(answer, folder):
+    words = [int(w) for w in answer.split()[2:]]
+    i, at = 0, 0
+    while at < len(words):
+        dtype, rank = words[at:at + 2]
+        dims = words[at + 2:at + 2 + rank]
+        at += 2 + rank
+        raw = open(f'{folder}/out_{i}', 'rb').read()
+        if DTYPES[dtype] == 'bfloat16':
+            yield (np.frombuffer(raw, np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(dims)
+        else:
+            yield np.frombuffer(raw, DTYPES[dtype]).reshape(dims)
+        i += 1
+
+
+def difference(got, expected, rtol, atol):
+    if got.shape != expected.shape:
+        return f'shape {got.shape}, expected {expected.shape}'
+    if expected.dtype.kind not in 'fcV':
+        return None if np.array_equal(got, expected.astype(got.dtype)) else f'{got.ravel()[:6]}, expected {expected.ravel()[:6]}'
+    if not np.allclose(got.astype(np.complex128), expected.astype(np.complex128), rtol, atol, equal_nan=True):
+        return f'{got.ravel()[:6]}, expected {expected.ravel()[:6]}'
+    return None
+
+
+def run(runner, case, folder):
+    model = case.model
+    os.makedirs(folder, exist_ok=True)
+    with open(f'{folder}/model.onnx', 'wb') as f:
+        f.write(model.SerializeToString())
+    for inputs, outputs in case.data_sets:
+        with open(f'{folder}/inputs', 'w') as f:
+            for i, (info, value) in enumerate(zip(model.graph.input, inputs)):
+                if isinstance(value, (list, dict)) or value is None:
+                    return 'sequences and optionals'
+                a = as_array(value)
+                if a.dtype == object:
+                    return 'strings'
+                f.write(' '.join(map(str, (info.name, a.ndim, *a.shape))) + '\n')
+                open(f'{folder}/in_{i}', 'wb').write(np.ascontiguousarray(a).tobytes())
+        answer = runner.ask(folder)
+        if not answer.startswith('ok'):
+            return answer[6:] or 'nothing'
+        got = list(outputs_of(answer, folder))
+        for g, e in zip(got, outputs):
+            if isinstance(e, (list, dict)) or e is None:
+                return 'sequences and optionals'
+            wrong = difference(g, as_array(e), case.rtol, case.atol)
+            if wrong:
+                return wrong
+    return None
+
+
+def main():
+    runner, patterns = Runner(sys.argv[1]), [re.compile(p) for p in sys.argv[2:]]
+    reasons, right, n = collections.defaultdict(list), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for case in collect_testcases(None):
+            if patterns and not any(p.search(case.name) for p in patterns):
+                continue
+            n += 1
+            wrong = run(runner, case, folder)
+            right += wrong is None
+            if wrong:
+                ops = {x.op_type for x in case.model.graph.node}
+                reasons['+'.join(sorted(ops))[:40]].append((case.name, wrong))
+    for op, cases in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        print(f'{op}: {len(cases)}')
+        for name, wrong in cases[:3 if not patterns else 99]:
+            print(f'    {name}: {wrong[:170]}')
+    print(f'{right} of {n} right')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs ONNX models in host memory, without a device, for node_tests.py. For each line of the standard input, the name
+ * of a folder, it reads
+ *
+ *   FOLDER/model.onnx
+ *   FOLDER/inputs     a line for each input: name, number of dims, dims
+ *   FOLDER/in_N       the bytes of input N, in the model's order
+ *
+ * writes FOLDER/out_N, and answers with one line: "ok" and for each output its dtype, number of dims and dims, or
+ * "error" and the message. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "graph/onnx/convert.h"
+#include "graph/pass.h"
+#include "graph/program.h"
+
+enum { PATH = 1200, MOST = 64 };
+
+static char *read_file(const char *folder, const char *name, size_t *bytes) {
+  char path[PATH];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *f = fopen(path, "rb");
+  if (!f) return NULL;
+  fseek(f, 0, SEEK_END);
+  *bytes = (size_t)ftell(f);
+  rewind(f);
+  char *data = aligned_alloc(64, (*bytes + 64) & ~(size_t)63);
+  if (fread(data, 1, *bytes, f) != *bytes) exit(2);
+  data[*bytes] = 0;
+  fclose(f);
+  return data;
+}
+
+static int read_shapes(const char *folder, onnx_shape *shapes) {
+  size_t bytes;
+  char *text = read_file(folder, "inputs", &bytes), *state = NULL;
+  int n = 0;
+  for (char *line = text ? strtok_r(text, "\n", &state) : NULL; line; line = strtok_r(NULL, "\n", &state)) {
+    char *rest = NULL, *word = strtok_r(line, " ", &rest);
+    onnx_shape *s = &shapes[n++];
+    *s = (onnx_shape){.name = word, .n_dims = atoi(strtok_r(NULL, " ", &rest))};
+    for (int d = 0; d < s->n_dims && d < MAX_RANK; ++d) s->dims[d] = atoll(strtok_r(NULL, " ", &rest));
+  }
+  return n;
+}
+
+static uint64_t value_bytes(const ir_value *v) { return (uint64_t)v->tensor.n * dtype_bytes(v->tensor.dtype); }
+
+static status run_program(const char *folder, program *p) {
+  const ir_graph *g = program_graph(p);
+  const program_size sizes = program_sizes(p);
+  void *inputs[MOST], *outputs[MOST];
+  char name[32], *arena = aligned_alloc(64, sizes.arena + 64), *constants = aligned_alloc(64, sizes.constants + 64);
+  for (int i = 0; i < g->n_inputs; ++i) {
+    size_t bytes = 0;
+    snprintf(name, sizeof name, "in_%d", i);
+    inputs[i] = read_file(folder, name, &bytes);
+    if (!inputs[i] || bytes != value_bytes(g->inputs[i])) return fail(ST_INVALID_PARAM, "input %d has %zu bytes", i, bytes);
+  }
+  for (int i = 0; i < g->n_outputs; ++i)
+    outputs[i] = aligned_alloc(64, (value_bytes(g->outputs[i]) + 64) & -UINT64_C(64));
+  program_fill_constants(p, constants);
+  memset(arena, 0xff, sizes.arena); /* NaN, where something is read that nobody wrote */
+  const program_memory m = {arena, constants, inputs, outputs};
+  TRY(program_run(p, &m));
+  printf("ok %d", sizes.n_steps);
+  for (int i = 0; i < g->n_outputs; ++i) {
+    const tensor *t = &g->outputs[i]->tensor;
+    char path[PATH];
+    snprintf(path, sizeof path, "%.600s/out_%d", folder, i);
+    FILE *f = fopen(path, "wb");
+    fwrite(outputs[i], 1, value_bytes(g->outputs[i]), f);
+    fclose(f);
+    printf(" %d %d", t->dtype, t->rank);
+    for (int d = 0; d < t->rank; ++d) printf(" %jd", (intmax_t)t->dims[d]);
+  }
+  for (int i = 0; i < g->n_inputs; ++i) free(inputs[i]);
+  for (int i = 0; i < g->n_outputs; ++i) free(outputs[i]);
+  free(arena);
+  free(constants);
+  return ST_OK;
+}
+
+/* Converts the model; where shapes depend on what an input contains, with that. */
+static status convert(const char *folder, const onnx_model *m, onnx_shape *shapes, int n, ir_graph **g) {
+  status st;
+  while ((st = onnx_convert(m, shapes, n, g)) == ONNX_WANTS_CONTENTS) {
+    bool any = false;
+    for (int i = 0; i < n; ++i) {
+      char name[32];
+      size_t bytes;
+      snprintf(name, sizeof name, "in_%d", i);
+      if (!shapes[i].wanted || shapes[i].contents) continue;
+      shapes[i].contents = read_file(folder, name, &bytes);
+      any = true;
+    }
+    if (!any) return fail(ST_GRAPH_ENGINE, "contents are wanted again");
+  }
+  return st;
+}
+
+static status run_case(const char *folder) {
+  onnx_shape shapes[MOST];
+  onnx_model *m;
+  ir_graph *g;
+  program *p;
+  size_t bytes;
+  int n_removed;
+  char *file = read_file(folder, "model.onnx", &bytes);
+  const int n = read_shapes(folder, shapes);
+  TRY(onnx_read(file, bytes, folder, &m));
+  TRY(convert(folder, m, shapes, n, &g));
+  TRY(pass_outputs(g));
+  TRY(pass_dead_nodes(g, &n_removed));
+  TRY(program_make(g, true, &p));
+  const status st = run_program(folder, p);
+  program_free(p);
+  onnx_free(m);
+  free(file);
+  return st;
+}
+
+int main(void) {
+  char folder[600];
+  while (fgets(folder, sizeof folder, stdin)) {
+    folder[strcspn(folder, "\n")] = 0;
+    if (run_case(folder) == ST_OK)
+      printf("\n");
+    else
+      printf("error %s\n", fail_take());
+    fflush(stdout);
+  }
+  return 0;
+}
