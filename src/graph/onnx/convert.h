@@ -60,7 +60,8 @@ struct onnx_operator {
 
 /* The tables, each of which ends with an entry without a name. */
 extern const onnx_operator onnx_elementwise[], onnx_shape_operators[], onnx_constants[], onnx_reductions[],
-    onnx_products[], onnx_windows[], onnx_norms[], onnx_indexing[], onnx_resampling[], onnx_control[];
+    onnx_products[], onnx_quantised[], onnx_windows[], onnx_pools[], onnx_norms[], onnx_indexing[], onnx_scattering[],
+    onnx_resampling[], onnx_recurrent[], onnx_losses[], onnx_random[], onnx_spectra[], onnx_control[];
 
 /* The node's input i; NULL if it is absent. */
 ir_value *converter_input(const converter *c, int i);
@@ -111,5 +112,31 @@ status converter_broadcast(ir_value *const *values, int n, int64_t *dims, int *r
  * two. ops with an argument alpha get 1. */
 status converter_unary(converter *c, op *o, ir_value *x, int dtype, ir_value **out);
 status converter_binary(converter *c, op *o, ir_value *a, ir_value *b, int dtype, ir_value **out);
+
+/* a @ b by NumPy's rules, of one dtype. */
+status converter_product(converter *c, ir_value *a, ir_value *b, ir_value **out);
+
+/* The value with margins around it that are filled with a number; arrays of a margin for each dimension, 0 or more. */
+status converter_padded(converter *c, ir_value *x, const int64_t *before, const int64_t *after, double number,
+                        ir_value **out);
+
+/* A window that moves over the last n dimensions of a value of n + 2 dimensions. */
+typedef struct {
+  int n;
+  int64_t size[MAX_RANK], stride[MAX_RANK], dilation[MAX_RANK], before[MAX_RANK], after[MAX_RANK];
+  bool even; /* before and after are equal everywhere */
+} onnx_window;
+
+/* Reads the attributes of a node with a window; sizes: the window's, or NULL for the attribute kernel_shape. */
+status converter_window(converter *c, const ir_value *x, const int64_t *sizes, onnx_window *w);
+
+/* The number of places of the window along its dimension d; up: the last one may reach beyond the margin. */
+int64_t window_places(const onnx_window *w, int d, int64_t size, bool up);
+
+/* The convolution that the node's attributes describe. */
+status converter_convolution(converter *c, ir_value *x, ir_value *weight, ir_value *bias, ir_value **out);
+
+/* For the table of products. */
+status convert_einsum(converter *c);
 
 #endif

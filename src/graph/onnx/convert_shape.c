@@ -308,7 +308,7 @@ static status convert_tile(converter *c) {
 /* ---- padding ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  int64_t before, after;
+  int64_t before[MAX_RANK], after[MAX_RANK];
 } margins;
 
 /* Where element i of a padded dimension comes from; 0 <= i + before < size is inside. */
@@ -321,13 +321,13 @@ static int64_t padded_source(int64_t i, int64_t size, char mode) {
 }
 
 /* Pads one dimension by picking elements. */
-static status pad_by_index(converter *c, ir_value **x, int axis, margins m, char mode) {
-  const int64_t size = (*x)->tensor.dims[axis], n = m.before + size + m.after;
+static status pad_by_index(converter *c, ir_value **x, int axis, int64_t before, int64_t after, char mode) {
+  const int64_t size = (*x)->tensor.dims[axis], n = before + size + after;
   int64_t dims[MAX_RANK];
   ir_value *index, *y;
   if (!size) return OP_FAIL("dimension %d is empty, so it has no elements to pad with", axis);
   TRY(ir_constant(c->g, ACL_INT64, &n, 1, NULL, &index));
-  for (int64_t i = 0; i < n; ++i) ((int64_t *)ir_fill(index))[i] = padded_source(i - m.before, size, mode);
+  for (int64_t i = 0; i < n; ++i) ((int64_t *)ir_fill(index))[i] = padded_source(i - before, size, mode);
   memcpy(dims, (*x)->tensor.dims, sizeof dims);
   dims[axis] = n;
   TRY(ir_temporary(c->g, (*x)->tensor.dtype, dims, (*x)->tensor.rank, &y));
@@ -336,23 +336,25 @@ static status pad_by_index(converter *c, ir_value **x, int axis, margins m, char
   return ST_OK;
 }
 
-/* Pads with a number. CANN lists the margins of the last dimension first. */
-static status pad_by_number(converter *c, ir_value **x, const margins *m, double number) {
+/* CANN lists the margins of the last dimension first. */
+status converter_padded(converter *c, ir_value *x, const int64_t *before, const int64_t *after, double number,
+                        ir_value **out) {
   int64_t pad[2 * MAX_RANK], dims[MAX_RANK];
-  const int rank = (*x)->tensor.rank;
-  ir_value *y;
+  const int rank = x->tensor.rank;
+  bool any = false;
   for (int d = 0; d < rank; ++d) {
-    pad[2 * (rank - 1 - d)] = m[d].before;
-    pad[2 * (rank - 1 - d) + 1] = m[d].after;
-    dims[d] = (*x)->tensor.dims[d] + m[d].before + m[d].after;
+    pad[2 * (rank - 1 - d)] = before[d];
+    pad[2 * (rank - 1 - d) + 1] = after[d];
+    dims[d] = x->tensor.dims[d] + before[d] + after[d];
+    any |= before[d] || after[d];
   }
+  *out = x;
+  if (!any) return ST_OK;
   const aclIntArray *list = ir_int_array(c->g, pad, 2 * rank);
-  const scalar *value = ir_scalar(c->g, (*x)->tensor.dtype, number);
+  const scalar *value = ir_scalar(c->g, x->tensor.dtype, number);
   if (!list || !value) return ST_NO_HOST_MEMORY;
-  TRY(ir_temporary(c->g, (*x)->tensor.dtype, dims, rank, &y));
-  TRY(node_ConstantPadNd(c->g, *x, list, value, y));
-  *x = y;
-  return ST_OK;
+  TRY(ir_temporary(c->g, x->tensor.dtype, dims, rank, out));
+  return node_ConstantPadNd(c->g, x, list, value, *out);
 }
 
 /* Reads the margins of each dimension. Negative ones cut elements off at once, and become 0. */
@@ -364,37 +366,36 @@ static status read_margins(converter *c, ir_value **x, margins *m) {
   if (converter_input(c, 3)) TRY(converter_constant_ints(c, 3, &axes, &n_axes));
   const int n_padded = n_axes < 0 ? rank : n_axes;
   if (n != 2 * n_padded) return OP_FAIL("pads has %d elements, expected %d", n, 2 * n_padded);
-  memset(m, 0, MAX_RANK * sizeof *m);
+  *m = (margins){0};
   for (int i = 0; i < n_padded; ++i) {
     int axis;
     TRY(converter_axis(axes ? axes[i] : i, rank, &axis));
-    m[axis] = (margins){pads[i], pads[i + n_padded]};
-    const int64_t size = (*x)->tensor.dims[axis], from = m[axis].before < 0 ? -m[axis].before : 0;
-    const int64_t to = size + (m[axis].after < 0 ? m[axis].after : 0);
+    m->before[axis] = pads[i];
+    m->after[axis] = pads[i + n_padded];
+    const int64_t size = (*x)->tensor.dims[axis], from = m->before[axis] < 0 ? -m->before[axis] : 0;
+    const int64_t to = size + (m->after[axis] < 0 ? m->after[axis] : 0);
     if (from > to) return OP_FAIL("dimension %d has %jd elements, fewer than are cut off", axis, (intmax_t)size);
     if (from || to < size) TRY(cut(c, x, axis, from, to - from, 1));
-    if (m[axis].before < 0) m[axis].before = 0;
-    if (m[axis].after < 0) m[axis].after = 0;
+    if (m->before[axis] < 0) m->before[axis] = 0;
+    if (m->after[axis] < 0) m->after[axis] = 0;
   }
   return ST_OK;
 }
 
 static status convert_pad(converter *c) {
   ir_value *x = converter_input(c, 0);
-  margins m[MAX_RANK];
+  margins m;
   const double *given = NULL;
   int n = 0;
-  bool any = false;
   const char mode = attribute_string(c, "mode", "constant")[0]; /* constant, reflect, edge, wrap */
-  TRY(read_margins(c, &x, m));
-  for (int d = 0; d < x->tensor.rank; ++d) any |= m[d].before || m[d].after;
+  TRY(read_margins(c, &x, &m));
   if (mode == 'c') {
     if (converter_input(c, 2)) TRY(converter_constant_reals(c, 2, &given, &n));
-    if (any) TRY(pad_by_number(c, &x, m, n == 1 ? given[0] : attribute_float(c, "value", 0)));
+    TRY(converter_padded(c, x, m.before, m.after, n == 1 ? given[0] : attribute_float(c, "value", 0), &x));
     return converter_output(c, 0, x);
   }
   for (int d = 0; d < x->tensor.rank; ++d)
-    if (m[d].before || m[d].after) TRY(pad_by_index(c, &x, d, m[d], mode));
+    if (m.before[d] || m.after[d]) TRY(pad_by_index(c, &x, d, m.before[d], m.after[d], mode));
   return converter_output(c, 0, x);
 }
 
@@ -403,8 +404,7 @@ static status convert_center_crop_pad(converter *c) {
   const int64_t *sizes;
   int n, n_axes;
   const int64_t *axes = attribute_ints(c, "axes", &n_axes);
-  margins m[MAX_RANK] = {{0, 0}};
-  bool any = false;
+  margins m = {0};
   TRY(converter_constant_ints(c, 1, &sizes, &n));
   if (n != (n_axes < 0 ? x->tensor.rank : n_axes)) return OP_FAIL("shape has %d elements, expected one an axis", n);
   for (int i = 0; i < n; ++i) {
@@ -412,9 +412,11 @@ static status convert_center_crop_pad(converter *c) {
     TRY(converter_axis(n_axes < 0 ? i : axes[i], x->tensor.rank, &axis));
     const int64_t size = x->tensor.dims[axis], more = sizes[i] - size;
     if (more < 0) TRY(cut(c, &x, axis, -more / 2, sizes[i], 1));
-    if (more > 0) m[axis] = (margins){more / 2, more - more / 2}, any = true;
+    if (more <= 0) continue;
+    m.before[axis] = more / 2;
+    m.after[axis] = more - more / 2;
   }
-  if (any) TRY(pad_by_number(c, &x, m, 0));
+  TRY(converter_padded(c, x, m.before, m.after, 0, &x));
   return converter_output(c, 0, x);
 }
 

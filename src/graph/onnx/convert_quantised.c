@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quantised numbers: x is (q - zero point) * scale. Integer products are computed in int32, exactly. */
+#include <string.h>
+
+#include "graph/nodes.h"
+#include "graph/onnx/convert.h"
+
+static status like(converter *c, const ir_value *x, int dtype, ir_value **out) {
+  return ir_temporary(c->g, dtype, x->tensor.dims, x->tensor.rank, out);
+}
+
+static void dtype_range(int dtype, double *least, double *most) {
+  const bool is_signed = dtype == ACL_INT8 || dtype == ACL_INT16 || dtype == ACL_INT32;
+  const int bits = 8 * (int)dtype_bytes(dtype) - is_signed;
+  *most = (double)((INT64_C(1) << bits) - 1);
+  *least = is_signed ? -*most - 1 : 0;
+}
+
+/* A scale or zero point in a shape that broadcasts with x: a scalar; a vector along the axis; or, with blocks, each
+ * element repeated. */
+static status spread(converter *c, const ir_value *x, ir_value *v, int axis, int64_t block, ir_value **out) {
+  int64_t dims[MAX_RANK];
+  const tensor *t = &v->tensor;
+  if (t->n == 1 && !block) return ir_reshaped(c->g, v, NULL, 0, out);
+  if (!block) {
+    for (int d = 0; d < x->tensor.rank; ++d) dims[d] = d == axis ? t->n : 1;
+    return ir_reshaped(c->g, v, dims, x->tensor.rank, out);
+  }
+  ir_value *wide;
+  int64_t all[MAX_RANK];
+  if (t->rank != x->tensor.rank || t->rank == MAX_RANK) return OP_FAIL("a scale by block has %d dimensions", t->rank);
+  memcpy(dims, t->dims, sizeof dims);
+  memmove(dims + axis + 2, dims + axis + 1, (size_t)(t->rank - axis - 1) * sizeof *dims);
+  dims[axis + 1] = 1;
+  memcpy(all, dims, sizeof all);
+  all[axis + 1] = block;
+  TRY(ir_reshaped(c->g, v, dims, t->rank + 1, &wide));
+  TRY(ir_expanded(c->g, wide, all, t->rank + 1, &wide));
+  memcpy(dims, t->dims, sizeof dims);
+  dims[axis] *= block;
+  TRY(ir_reshaped(c->g, wide, dims, t->rank, &wide));
+  for (int d = 0; d < t->rank; ++d)
+    if (dims[d] < x->tensor.dims[d]) return OP_FAIL("the scale has too few blocks along dimension %d", d);
+  return ir_view(c->g, wide, x->tensor.dims, wide->tensor.strides, t->rank, 0, out);
+}
+
+/* round(x) + zero point, limited to the dtype. x: float. */
+static status rounded(converter *c, ir_value *x, ir_value *zero_point, int dtype, ir_value **out) {
+  double least, most;
+  ir_value *whole, *limited;
+  TRY(converter_unary(c, &op_Round, x, x->tensor.dtype, &whole));
+  if (zero_point) {
+    TRY(ir_cast(c->g, zero_point, x->tensor.dtype, &zero_point));
+    TRY(converter_binary(c, &op_Add, whole, zero_point, x->tensor.dtype, &whole));
+  }
+  dtype_range(dtype, &least, &most);
+  const scalar *low = ir_scalar(c->g, ACL_FLOAT, least), *high = ir_scalar(c->g, ACL_FLOAT, most);
+  if (!low || !high) return ST_NO_HOST_MEMORY;
+  TRY(like(c, whole, x->tensor.dtype, &limited));
+  TRY(node_Clamp(c->g, whole, low, high, limited));
+  return ir_cast(c->g, limited, dtype, out);
+}
+
+static status convert_quantize(converter *c) {
+  ir_value *x = converter_input(c, 0), *scale = converter_input(c, 1), *zero = converter_input(c, 2), *y;
+  int axis = 0, dtype = ACL_UINT8;
+  const int64_t block = attribute_int(c, "block_size", 0);
+  if (x->tensor.rank && (scale->tensor.n > 1 || block))
+    TRY(converter_axis(attribute_int(c, "axis", 1), x->tensor.rank, &axis));
+  if (zero)
+    dtype = zero->tensor.dtype;
+  else if (attribute_int(c, "output_dtype", 0))
+    TRY(converter_dtype((int)attribute_int(c, "output_dtype", 0), &dtype));
+  TRY(spread(c, x, scale, axis, block, &scale));
+  if (zero) TRY(spread(c, x, zero, axis, block, &zero));
+  TRY(ir_cast(c->g, x, ACL_FLOAT, &x));
+  TRY(ir_cast(c->g, scale, ACL_FLOAT, &scale));
+  TRY(converter_binary(c, &op_Div, x, scale, ACL_FLOAT, &y));
+  TRY(rounded(c, y, zero, dtype, &y));
+  return converter_output(c, 0, y);
+}
+
+static status dequantised(converter *c, ir_value *x, ir_value *scale, ir_value *zero, ir_value **y) {
+  const int dtype = scale->tensor.dtype;
+  if (zero) {
+    TRY(ir_cast(c->g, x, ACL_INT32, &x));
+    TRY(ir_cast(c->g, zero, ACL_INT32, &zero));
+    TRY(converter_binary(c, &op_Sub, x, zero, ACL_INT32, &x));
+  }
+  TRY(ir_cast(c->g, x, dtype, &x));
+  return converter_binary(c, &op_Mul, x, scale, dtype, y);
+}
+
+static status convert_dequantize(converter *c) {
+  ir_value *x = converter_input(c, 0), *scale = converter_input(c, 1), *zero = converter_input(c, 2), *y;
+  const int64_t block = attribute_int(c, "block_size", 0);
+  int axis = 0;
+  if (x->tensor.rank && (scale->tensor.n > 1 || block))
+    TRY(converter_axis(attribute_int(c, "axis", 1), x->tensor.rank, &axis));
+  TRY(spread(c, x, scale, axis, block, &scale));
+  if (zero) TRY(spread(c, x, zero, axis, block, &zero));
+  TRY(dequantised(c, x, scale, zero, &y));
+  return converter_output(c, 0, y);
+}
+
+/* Scale and zero point follow from the range of x, widened to include 0. */
+static status convert_dynamic_quantize(converter *c) {
+  ir_graph *g = c->g;
+  ir_value *x = converter_input(c, 0), *low, *high, *least, *most, *range, *scale, *zero, *y;
+  int64_t axes[MAX_RANK];
+  for (int d = 0; d < x->tensor.rank; ++d) axes[d] = d;
+  const aclIntArray *all = ir_int_array(g, axes, x->tensor.rank);
+  const scalar *nothing = ir_scalar(g, ACL_FLOAT, 0), *part = ir_scalar(g, ACL_DOUBLE, 1.0 / 255);
+  if (!all || !nothing || !part) return ST_NO_HOST_MEMORY;
+  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &low));
+  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &high));
+  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &least));
+  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &most));
+  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &scale));
+  TRY(node_Aminmax(g, x, all, false, low, high));
+  TRY(node_ClampMax(g, low, nothing, least));
+  TRY(node_ClampMin(g, high, nothing, most));
+  TRY(converter_binary(c, &op_Sub, most, least, ACL_FLOAT, &range));
+  TRY(node_Muls(g, range, part, scale));
+  TRY(converter_binary(c, &op_Div, least, scale, ACL_FLOAT, &zero));
+  TRY(converter_unary(c, &op_Neg, zero, ACL_FLOAT, &zero));
+  TRY(rounded(c, zero, NULL, ACL_UINT8, &zero));
+  TRY(converter_binary(c, &op_Div, x, scale, ACL_FLOAT, &y));
+  TRY(rounded(c, y, zero, ACL_UINT8, &y));
+  TRY(converter_output(c, 0, y));
+  TRY(converter_output(c, 1, scale));
+  return converter_output(c, 2, zero);
+}
+
+/* Integers less their zero point, as int32. along: the axis of a zero point that is a vector. */
+static status centred(converter *c, ir_value *x, ir_value *zero, int along, ir_value **out) {
+  TRY(ir_cast(c->g, x, ACL_INT32, &x));
+  *out = x;
+  if (!zero) return ST_OK;
+  if (zero->tensor.rank <= 1) TRY(spread(c, x, zero, along, 0, &zero));
+  TRY(ir_cast(c->g, zero, ACL_INT32, &zero));
+  return converter_binary(c, &op_Sub, x, zero, ACL_INT32, out);
+}
+
+static status convert_matmul_integer(converter *c) {
+  ir_value *a = converter_input(c, 0), *b = converter_input(c, 1), *y;
+  TRY(centred(c, a, converter_input(c, 2), a->tensor.rank - 2, &a));
+  TRY(centred(c, b, converter_input(c, 3), b->tensor.rank - 1, &b));
+  TRY(converter_product(c, a, b, &y));
+  return converter_output(c, 0, y);
+}
+
+/* sums * scale_a * scale_b / scale_y, rounded. */
+static status requantised(converter *c, ir_value *sums, ir_value *a, ir_value *b, ir_value *y_scale, ir_value *y_zero,
+                          ir_value **out) {
+  ir_value *factor;
+  TRY(converter_binary(c, &op_Mul, a, b, ACL_FLOAT, &factor));
+  TRY(converter_binary(c, &op_Div, factor, y_scale, ACL_FLOAT, &factor));
+  TRY(ir_cast(c->g, sums, ACL_FLOAT, &sums));
+  TRY(converter_binary(c, &op_Mul, sums, factor, ACL_FLOAT, &sums));
+  return rounded(c, sums, y_zero, y_zero->tensor.dtype, out);
+}
+
+static status scale_along(converter *c, const ir_value *x, int input, int axis, ir_value **out) {
+  TRY(ir_cast(c->g, converter_input(c, input), ACL_FLOAT, out));
+  return (*out)->tensor.rank > 1 ? ST_OK : spread(c, x, *out, axis, 0, out);
+}
+
+static status convert_qlinear_matmul(converter *c) {
+  ir_value *a = converter_input(c, 0), *b = converter_input(c, 3), *scale_a, *scale_b, *scale_y, *y;
+  TRY(scale_along(c, a, 1, a->tensor.rank - 2, &scale_a));
+  TRY(scale_along(c, b, 4, b->tensor.rank - 1, &scale_b));
+  TRY(ir_cast(c->g, converter_input(c, 6), ACL_FLOAT, &scale_y));
+  TRY(centred(c, a, converter_input(c, 2), a->tensor.rank - 2, &a));
+  TRY(centred(c, b, converter_input(c, 5), b->tensor.rank - 1, &b));
+  TRY(converter_product(c, a, b, &y));
+  TRY(requantised(c, y, scale_a, scale_b, scale_y, converter_input(c, 7), &y));
+  return converter_output(c, 0, y);
+}
+
+/* A convolution of integers, in double numbers, which hold all sums exactly. */
+static status integer_convolution(converter *c, ir_value *x, ir_value *w, ir_value *bias, ir_value **y) {
+  TRY(ir_cast(c->g, x, ACL_DOUBLE, &x));
+  TRY(ir_cast(c->g, w, ACL_DOUBLE, &w));
+  if (bias) TRY(ir_cast(c->g, bias, ACL_DOUBLE, &bias));
+  TRY(converter_convolution(c, x, w, bias, y));
+  return ir_cast(c->g, *y, ACL_INT32, y);
+}
+
+static status convert_conv_integer(converter *c) {
+  ir_value *x = converter_input(c, 0), *w = converter_input(c, 1), *y;
+  TRY(centred(c, x, converter_input(c, 2), 0, &x));
+  TRY(centred(c, w, converter_input(c, 3), 0, &w));
+  TRY(integer_convolution(c, x, w, NULL, &y));
+  return converter_output(c, 0, y);
+}
+
+static status convert_qlinear_conv(converter *c) {
+  ir_value *x = converter_input(c, 0), *w = converter_input(c, 3), *scale_x, *scale_w, *scale_y, *y;
+  TRY(ir_cast(c->g, converter_input(c, 1), ACL_FLOAT, &scale_x));
+  TRY(ir_cast(c->g, converter_input(c, 6), ACL_FLOAT, &scale_y));
+  TRY(scale_along(c, x, 4, 1, &scale_w));
+  TRY(centred(c, x, converter_input(c, 2), 0, &x));
+  TRY(centred(c, w, converter_input(c, 5), 0, &w));
+  TRY(integer_convolution(c, x, w, converter_input(c, 8), &y));
+  TRY(requantised(c, y, scale_x, scale_w, scale_y, converter_input(c, 7), &y));
+  return converter_output(c, 0, y);
+}
+
+const onnx_operator onnx_quantised[] = {
+  {"QuantizeLinear", convert_quantize, 2, NULL, 0},
+  {"DequantizeLinear", convert_dequantize, 2, NULL, 0},
+  {"DynamicQuantizeLinear", convert_dynamic_quantize, 1, NULL, 0},
+  {"MatMulInteger", convert_matmul_integer, 2, NULL, 0},
+  {"QLinearMatMul", convert_qlinear_matmul, 8, NULL, 0},
+  {"ConvInteger", convert_conv_integer, 2, NULL, 0},
+  {"QLinearConv", convert_qlinear_conv, 8, NULL, 0},
+  {0},
+};
