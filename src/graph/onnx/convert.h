@@ -116,6 +116,11 @@ status converter_binary(converter *c, op *o, ir_value *a, ir_value *b, int dtype
 /* a @ b by NumPy's rules, of one dtype. */
 status converter_product(converter *c, ir_value *a, ir_value *b, ir_value **out);
 
+/* Indices as int64 whose negative ones count from the end of `size` elements. Constant ones are checked. softly:
+ * without a check. */
+status converter_wrapped(converter *c, ir_value *index, int64_t size, ir_value **out);
+status converter_wrapped_softly(converter *c, ir_value *index, int64_t size, ir_value **out);
+
 /* The value with margins around it that are filled with a number; arrays of a margin for each dimension, 0 or more. */
 status converter_padded(converter *c, ir_value *x, const int64_t *before, const int64_t *after, double number,
                         ir_value **out);

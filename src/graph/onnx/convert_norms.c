@@ -9,12 +9,45 @@ static status like(converter *c, const ir_value *x, ir_value **out) {
   return ir_temporary(c->g, x->tensor.dtype, x->tensor.dims, x->tensor.rank, out);
 }
 
-/* In inference: (x - mean) / sqrt(variance + epsilon) * scale + bias, by channel. */
+/* old * momentum + new * (1 - momentum) */
+static status running(converter *c, ir_value *old, ir_value *now, double momentum, ir_value **out) {
+  const scalar *keep = ir_scalar(c->g, ACL_DOUBLE, momentum), *take = ir_scalar(c->g, ACL_DOUBLE, 1 - momentum);
+  ir_value *kept, *taken;
+  if (!keep || !take) return ST_NO_HOST_MEMORY;
+  TRY(like(c, old, &kept));
+  TRY(like(c, old, &taken));
+  TRY(node_Muls(c->g, old, keep, kept));
+  TRY(node_Muls(c->g, now, take, taken));
+  return converter_binary(c, &op_Add, kept, taken, old->tensor.dtype, out);
+}
+
+/* Mean and variance of this batch, and the second and third outputs. */
+static status batch_statistics(converter *c, ir_value *x, ir_value **mean, ir_value **variance) {
+  int64_t axes[MAX_RANK];
+  int n = 0;
+  const double momentum = attribute_float(c, "momentum", 0.9);
+  ir_value *now_mean, *now_variance, *next;
+  for (int d = 0; d < x->tensor.rank; ++d)
+    if (d != 1) axes[n++] = d;
+  const aclIntArray *list = ir_int_array(c->g, axes, n);
+  if (!list) return ST_NO_HOST_MEMORY;
+  TRY(like(c, *mean, &now_mean));
+  TRY(like(c, *mean, &now_variance));
+  TRY(node_VarMean(c->g, x, list, 0, false, now_variance, now_mean));
+  TRY(running(c, *mean, now_mean, momentum, &next));
+  TRY(converter_output(c, 1, next));
+  TRY(running(c, *variance, now_variance, momentum, &next));
+  *mean = now_mean;
+  *variance = now_variance;
+  return converter_output(c, 2, next);
+}
+
+/* (x - mean) / sqrt(variance + epsilon) * scale + bias, by channel. */
 static status convert_batch_norm(converter *c) {
   ir_value *x = converter_input(c, 0), *part[5] = {0}, *y;
-  if (attribute_int(c, "training_mode", 0) || (c->version < 7 && !attribute_int(c, "is_test", 0)))
-    return OP_FAIL("training is not supported, only inference");
+  if (c->version < 7 && !attribute_int(c, "is_test", 0)) return OP_FAIL("training is supported from version 7 on");
   for (int i = 1; i < 5; ++i) TRY(ir_cast(c->g, converter_input(c, i), x->tensor.dtype, &part[i]));
+  if (attribute_int(c, "training_mode", 0)) TRY(batch_statistics(c, x, &part[3], &part[4]));
   TRY(like(c, x, &y));
   TRY(node_BatchNorm(c->g, x, part[1], part[2], part[3], part[4], false, 0.1, attribute_float(c, "epsilon", 1e-5), y,
                      NULL, NULL));
@@ -97,17 +130,12 @@ static status norm_along(converter *c, ir_value *x, int axis, double p, ir_value
   return node_LinalgVectorNorm(c->g, x, order, axes, true, x->tensor.dtype, *out);
 }
 
-/* Where the norm is 0 the result is 0, too. */
 static status convert_lp_norm(converter *c) {
-  ir_value *x = converter_input(c, 0), *norm, *zero, *quotient, *is_zero, *y;
+  ir_value *x = converter_input(c, 0), *norm, *y;
   int axis;
   TRY(converter_axis(attribute_int(c, "axis", -1), x->tensor.rank, &axis));
   TRY(norm_along(c, x, axis, (double)attribute_int(c, "p", 2), &norm));
-  TRY(converter_binary(c, &op_Div, x, norm, x->tensor.dtype, &quotient));
-  TRY(ir_number(c->g, x->tensor.dtype, 0, &zero));
-  TRY(converter_binary(c, &op_EqTensor, norm, zero, ACL_BOOL, &is_zero));
-  TRY(like(c, x, &y));
-  TRY(node_SWhere(c->g, is_zero, zero, quotient, y));
+  TRY(converter_binary(c, &op_Div, x, norm, x->tensor.dtype, &y));
   return converter_output(c, 0, y);
 }
 

@@ -153,8 +153,10 @@ static status convert_max_pool(converter *c) {
   pool p;
   TRY(read_pool(c, x, &p));
   if (converter_wants(c, 1)) return max_with_indices(c, x, &p);
-  const bool halves = x->tensor.dtype == ACL_FLOAT || x->tensor.dtype == ACL_FLOAT16;
-  if (p.w.n < 3 && !p.dilated && !p.beyond && halves) {
+  bool usual = p.w.n < 3 && !p.dilated && !p.beyond;
+  usual &= x->tensor.dtype == ACL_FLOAT || x->tensor.dtype == ACL_FLOAT16;
+  for (int d = 0; d < p.w.n; ++d) usual &= p.w.before[d] + p.w.after[d] <= p.w.size[d];
+  if (usual) {
     TRY(max_of_images(c, x, &p, &y));
     return converter_output(c, 0, y);
   }

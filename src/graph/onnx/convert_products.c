@@ -31,8 +31,7 @@ status converter_product(converter *c, ir_value *a, ir_value *b, ir_value **out)
 
 static status convert_matmul(converter *c) {
   ir_value *a = converter_input(c, 0), *b = converter_input(c, 1), *y;
-  const int dtype = a->tensor.dtype;
-  const int computed = dtype_is_float(dtype) ? dtype : ACL_INT32; /* 32 bits of integers are kept by all types */
+  const int dtype = a->tensor.dtype, computed = dtype_is_float(dtype) ? dtype : ACL_DOUBLE; /* exact below 2^53 */
   TRY(ir_cast(c->g, a, computed, &a));
   TRY(ir_cast(c->g, b, computed, &b));
   TRY(converter_product(c, a, b, &y));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantised numbers: x is (q - zero point) * scale. Integer products are computed in int32, exactly. */
+/* Quantised numbers: x is (q - zero point) * scale. Products of 8-bit integers are computed
+ * exactly, in float while 24 bits hold all sums, otherwise in double. */
 #include <string.h>
 
 #include "graph/nodes.h"
@@ -142,11 +143,23 @@ static status centred(converter *c, ir_value *x, ir_value *zero, int along, ir_v
   return converter_binary(c, &op_Sub, x, zero, ACL_INT32, out);
 }
 
+/* The type that holds sums of n products of 9-bit integers (differences of 8-bit ones). */
+static int exact_dtype(int64_t n) { return n <= (1 << 24) / (255 * 255) ? ACL_FLOAT : ACL_DOUBLE; }
+
+/* The product of two int32 matrices with such numbers, as int32. */
+static status integer_product(converter *c, ir_value *a, ir_value *b, ir_value **out) {
+  const int dtype = exact_dtype(a->tensor.rank ? a->tensor.dims[a->tensor.rank - 1] : 1);
+  TRY(ir_cast(c->g, a, dtype, &a));
+  TRY(ir_cast(c->g, b, dtype, &b));
+  TRY(converter_product(c, a, b, out));
+  return ir_cast(c->g, *out, ACL_INT32, out);
+}
+
 static status convert_matmul_integer(converter *c) {
   ir_value *a = converter_input(c, 0), *b = converter_input(c, 1), *y;
   TRY(centred(c, a, converter_input(c, 2), a->tensor.rank - 2, &a));
   TRY(centred(c, b, converter_input(c, 3), b->tensor.rank - 1, &b));
-  TRY(converter_product(c, a, b, &y));
+  TRY(integer_product(c, a, b, &y));
   return converter_output(c, 0, y);
 }
 
@@ -173,18 +186,39 @@ static status convert_qlinear_matmul(converter *c) {
   TRY(ir_cast(c->g, converter_input(c, 6), ACL_FLOAT, &scale_y));
   TRY(centred(c, a, converter_input(c, 2), a->tensor.rank - 2, &a));
   TRY(centred(c, b, converter_input(c, 5), b->tensor.rank - 1, &b));
-  TRY(converter_product(c, a, b, &y));
+  TRY(integer_product(c, a, b, &y));
   TRY(requantised(c, y, scale_a, scale_b, scale_y, converter_input(c, 7), &y));
   return converter_output(c, 0, y);
 }
 
-/* A convolution of integers, in double numbers, which hold all sums exactly. */
+/* A convolution of integers. The kernels have no double numbers, so long sums are cut into groups of input channels,
+ * each of which is exact in float, and are added in int32. */
 static status integer_convolution(converter *c, ir_value *x, ir_value *w, ir_value *bias, ir_value **y) {
-  TRY(ir_cast(c->g, x, ACL_DOUBLE, &x));
-  TRY(ir_cast(c->g, w, ACL_DOUBLE, &w));
-  if (bias) TRY(ir_cast(c->g, bias, ACL_DOUBLE, &bias));
-  TRY(converter_convolution(c, x, w, bias, y));
-  return ir_cast(c->g, *y, ACL_INT32, y);
+  const int64_t channels = w->tensor.dims[1], window = channels ? w->tensor.n / (w->tensor.dims[0] * channels) : 1;
+  int64_t most = (1 << 24) / (255 * 255) / (window ? window : 1);
+  if (most < 1) most = 1;
+  if (attribute_int(c, "group", 1) != 1 && channels > most)
+    return OP_FAIL("groups of %jd channels are not supported for integers", (intmax_t)channels);
+  TRY(ir_cast(c->g, x, ACL_FLOAT, &x));
+  TRY(ir_cast(c->g, w, ACL_FLOAT, &w));
+  for (int64_t start = 0; start < channels; start += most) {
+    tensor in = x->tensor, of = w->tensor;
+    ir_value *part_x = x, *part_w = w, *sum;
+    if (channels > most) {
+      in.dims[1] = of.dims[1] = channels - start < most ? channels - start : most;
+      TRY(ir_view(c->g, x, in.dims, in.strides, in.rank, start * in.strides[1], &part_x));
+      TRY(ir_view(c->g, w, of.dims, of.strides, of.rank, start * of.strides[1], &part_w));
+    }
+    TRY(converter_convolution(c, part_x, part_w, NULL, &sum));
+    TRY(ir_cast(c->g, sum, ACL_INT32, &sum));
+    if (start)
+      TRY(converter_binary(c, &op_Add, *y, sum, ACL_INT32, y));
+    else
+      *y = sum;
+  }
+  if (!bias) return ST_OK;
+  TRY(spread(c, *y, bias, 1, 0, &bias));
+  return converter_binary(c, &op_Add, *y, bias, ACL_INT32, y);
 }
 
 static status convert_conv_integer(converter *c) {

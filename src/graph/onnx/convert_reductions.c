@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions over axes, selections and scans along one axis. */
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 #include "graph/nodes.h"
@@ -57,10 +57,23 @@ static status reduced_product(converter *c, const reduction *r, ir_value *x, ir_
   return ir_reshaped(c->g, x, r->dims, r->rank, out);
 }
 
+/* The extreme of nothing: what any number is beyond. */
+static status extreme_of_nothing(converter *c, const reduction *r, int dtype, ir_value **out) {
+  const bool maximum = c->entry->number == MAXIMUM;
+  const int bits = 8 * (int)dtype_bytes(dtype);
+  double number = maximum ? -INFINITY : INFINITY;
+  if (dtype == ACL_BOOL || dtype == ACL_UINT8) number = maximum ? 0 : dtype == ACL_BOOL ? 1 : 255;
+  if (dtype == ACL_INT8 || dtype == ACL_INT32 || dtype == ACL_INT64) number = maximum ? -pow(2, bits - 1) : pow(2, bits - 1);
+  TRY(ir_number(c->g, dtype, number, out));
+  return ir_expanded(c->g, *out, r->dims, r->rank, out);
+}
+
 static status reduced(converter *c, const reduction *r, ir_value *x, ir_value **out) {
   ir_graph *g = c->g;
   const int dtype = x->tensor.dtype;
   ir_value *y;
+  if (!x->tensor.n && (c->entry->number == MAXIMUM || c->entry->number == MINIMUM))
+    return extreme_of_nothing(c, r, dtype, out);
   switch (c->entry->number) {
   case SUM: return reduced_sum(c, r, x, out);
   case PRODUCT: return reduced_product(c, r, x, out);
@@ -219,9 +232,12 @@ static status convert_top_k(converter *c) {
     return OP_FAIL("k is %jd, expected 0 to %jd", (intmax_t)k, (intmax_t)x->tensor.dims[axis]);
   memcpy(dims, x->tensor.dims, sizeof dims);
   dims[axis] = k;
+  const int dtype = x->tensor.dtype;
+  if (dtype == ACL_UINT64 || dtype == ACL_UINT32 || dtype == ACL_UINT16) TRY(ir_cast(c->g, x, ACL_INT64, &x));
   TRY(ir_temporary(c->g, x->tensor.dtype, dims, x->tensor.rank, &values));
   TRY(ir_temporary(c->g, ACL_INT64, dims, x->tensor.rank, &indices));
   TRY(node_Topk(c->g, x, k, axis, attribute_int(c, "largest", 1), attribute_int(c, "sorted", 1), values, indices));
+  TRY(ir_cast(c->g, values, dtype, &values));
   TRY(converter_output(c, 0, values));
   return converter_output(c, 1, indices);
 }

@@ -148,7 +148,8 @@ static status convert_conv_transpose(converter *c) {
   for (int d = 0; d < w.n && n == w.n; ++d) extra[d] = given[d];
   TRY(transposed_margins(c, x, &w, extra));
   const onnx_window cut = w;
-  const bool whole = w.even && w.before[0] >= 0;
+  bool whole = true;
+  for (int d = 0; d < w.n; ++d) whole &= w.before[d] == w.after[d] && w.before[d] >= 0;
   for (int d = 0; d < w.n && !whole; ++d) w.before[d] = 0;
   dims[0] = x->tensor.dims[0];
   dims[1] = weight->tensor.dims[1] * groups;
