@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/ir.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ static status new_value(ir_graph *g, int dtype, const int64_t *dims, int rank, c
   ir_value *v = REGION_NEW(&g->memory, ir_value, 1);
   if (!v) return no_memory();
   TRY(tensor_init(&v->tensor, dims, (uint64_t)rank, dtype, strides, offset, ACL_FORMAT_ND, dims, (uint64_t)rank, NULL));
+  atomic_init(&v->tensor.refs, 1); /* the graph's: operators that set its shape hold others */
   *out = v;
   return ST_OK;
 }

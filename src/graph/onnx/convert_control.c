@@ -181,6 +181,6 @@ static status convert_scan(converter *c) {
 const onnx_operator onnx_control[] = {
   {"If", convert_if, 1, NULL, 0},
   {"Loop", convert_loop, 0, NULL, 0},
-  {"Scan", convert_scan, 1, NULL, 0},
+  {"Scan", convert_scan, 0, NULL, 0},
   {0},
 };

@@ -126,7 +126,7 @@ static status transposed_margins(converter *c, const ir_value *x, onnx_window *w
     const int64_t size = x->tensor.dims[d + 2];
     const int64_t result = n >= 0 ? wanted[n - w->n + d] : size * w->stride[d];
     const int64_t all = w->stride[d] * (size - 1) + extra[d] + (w->size[d] - 1) * w->dilation[d] + 1 - result;
-    const int64_t half = all / 2;
+    const int64_t half = (all - (all < 0)) / 2; /* rounded down */
     w->before[d] = !strcmp(automatic, "SAME_UPPER") ? half : all - half;
     w->after[d] = all - w->before[d];
   }
