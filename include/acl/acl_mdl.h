@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Model running instances: tasks that are captured from streams and can then be executed any number of times; and
- * dumps of operators' tensors into files. What the start of acl_rt.h says about all functions applies here, too.
+ * Models: .om files, which atc makes of ONNX models. Model running instances: tasks that are captured from streams and
+ * can then be executed any number of times. Dumps of operators' tensors into files. What the start of acl_rt.h says
+ * about all functions applies here, too.
  *
  * Capture. Between aclmdlRICaptureBegin and aclmdlRICaptureEnd, what is submitted to the stream becomes part of the
  * instance and does not run: operators, asynchronous copies and fills, host functions and callbacks, writes of
@@ -33,6 +34,142 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#define ACL_MAX_DIM_CNT         128
+#define ACL_MAX_TENSOR_NAME_LEN 128
+#define ACL_MAX_BATCH_NUM       128
+#define ACL_MAX_HW_NUM          128
+#define ACL_MAX_SHAPE_COUNT     128
+#define ACL_DIM_ENDPOINTS       2
+
+/* A description of a model, and the buffers of its inputs or outputs. Both are opaque. */
+typedef struct aclmdlDesc aclmdlDesc;
+typedef struct aclmdlDataset aclmdlDataset;
+
+/* Name and dimensions of an input or output; -1: the dimension is open. A scalar has dimCount 0. */
+typedef struct aclmdlIODims {
+  char name[ACL_MAX_TENSOR_NAME_LEN];
+  size_t dimCount;
+  int64_t dims[ACL_MAX_DIM_CNT];
+} aclmdlIODims;
+
+/* The least and the largest size of each dimension; -1: no limit. */
+typedef struct aclmdlIODimsRange {
+  size_t rangeCount;
+  int64_t range[ACL_MAX_DIM_CNT][ACL_DIM_ENDPOINTS];
+} aclmdlIODimsRange;
+
+/* Sizes of batches, and heights and widths, that a model was made for; none (0) for models without such gears. */
+typedef struct aclmdlBatch {
+  size_t batchCount;
+  uint64_t batch[ACL_MAX_BATCH_NUM];
+} aclmdlBatch;
+
+typedef struct aclmdlHW {
+  size_t hwCount;
+  uint64_t hw[ACL_MAX_HW_NUM][2];
+} aclmdlHW;
+
+/* Loads a model onto the device of the current context, from a file or from host memory that may be freed afterwards.
+ * *modelId: its number in the process. Errors: ACL_ERROR_INVALID_PARAM for NULL; ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID
+ * for a file that cannot be read; ACL_ERROR_PARSE_FILE for what is no model, or one made for an NPU; 500002 for a node
+ * that cannot be run, which the message names; ACL_ERROR_RT_MEMORY_ALLOCATION. */
+ACL_FUNC_VISIBILITY aclError aclmdlLoadFromFile(const char *modelPath, uint32_t *modelId);
+ACL_FUNC_VISIBILITY aclError aclmdlLoadFromMem(const void *model, size_t modelSize, uint32_t *modelId);
+
+/* The same with device memory of the caller's, which must stay until the model is unloaded, in the sizes that
+ * aclmdlQuerySize tells. NULL: the library's own for that part. Models that do not run at the same time may share work
+ * memory. Errors besides: ACL_ERROR_GE_PARAM_INVALID: a size is too small. */
+ACL_FUNC_VISIBILITY aclError aclmdlLoadFromFileWithMem(const char *modelPath, uint32_t *modelId, void *workPtr,
+                                                       size_t workSize, void *weightPtr, size_t weightSize);
+ACL_FUNC_VISIBILITY aclError aclmdlLoadFromMemWithMem(const void *model, size_t modelSize, uint32_t *modelId,
+                                                      void *workPtr, size_t workSize, void *weightPtr,
+                                                      size_t weightSize);
+
+/* Unloads a model once its queued executions have run. ACL_ERROR_GE_EXEC_MODEL_ID_INVALID for an unknown number. */
+ACL_FUNC_VISIBILITY aclError aclmdlUnload(uint32_t modelId);
+
+/* The bytes of work and weight memory that a model needs. ACL_ERROR_GE_PARAM_INVALID: its shapes are open. */
+ACL_FUNC_VISIBILITY aclError aclmdlQuerySize(const char *fileName, size_t *workSize, size_t *weightSize);
+ACL_FUNC_VISIBILITY aclError aclmdlQuerySizeFromMem(const void *model, size_t modelSize, size_t *workSize,
+                                                    size_t *weightSize);
+
+/* Creates an empty description (NULL: no host memory), which the caller destroys; and fills it for a loaded model, or
+ * for one that is only looked at. */
+ACL_FUNC_VISIBILITY aclmdlDesc *aclmdlCreateDesc(void);
+ACL_FUNC_VISIBILITY aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc);
+ACL_FUNC_VISIBILITY aclError aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId);
+ACL_FUNC_VISIBILITY aclError aclmdlGetDescFromFile(aclmdlDesc *modelDesc, const char *modelPath);
+ACL_FUNC_VISIBILITY aclError aclmdlGetDescFromMem(aclmdlDesc *modelDesc, const void *model, size_t modelSize);
+
+/* Numbers of inputs and outputs; 0 for NULL. */
+ACL_FUNC_VISIBILITY size_t aclmdlGetNumInputs(aclmdlDesc *modelDesc);
+ACL_FUNC_VISIBILITY size_t aclmdlGetNumOutputs(aclmdlDesc *modelDesc);
+
+/* Bytes of an input or output; 0 where its shape is open, and for a wrong index. */
+ACL_FUNC_VISIBILITY size_t aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index);
+ACL_FUNC_VISIBILITY size_t aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index);
+
+/* Names; NULL for a wrong index. An output's is "node:index:name". They live as long as the description. */
+ACL_FUNC_VISIBILITY const char *aclmdlGetInputNameByIndex(const aclmdlDesc *modelDesc, size_t index);
+ACL_FUNC_VISIBILITY const char *aclmdlGetOutputNameByIndex(const aclmdlDesc *modelDesc, size_t index);
+
+/* The index of a name; an output's own name counts, too. ACL_ERROR_INVALID_PARAM: there is none. */
+ACL_FUNC_VISIBILITY aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const char *name, size_t *index);
+ACL_FUNC_VISIBILITY aclError aclmdlGetOutputIndexByName(const aclmdlDesc *modelDesc, const char *name, size_t *index);
+
+/* Dimensions; of an open one -1. */
+ACL_FUNC_VISIBILITY aclError aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
+ACL_FUNC_VISIBILITY aclError aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
+ACL_FUNC_VISIBILITY aclError aclmdlGetInputDimsRange(const aclmdlDesc *modelDesc, size_t index,
+                                                     aclmdlIODimsRange *dimsRange);
+ACL_FUNC_VISIBILITY aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
+
+/* The dimensions of an output of a model without open shapes; an error for others. */
+ACL_FUNC_VISIBILITY aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
+
+/* Formats (NCHW for four dimensions, otherwise ND) and types; UNDEFINED for a wrong index. */
+ACL_FUNC_VISIBILITY aclFormat aclmdlGetInputFormat(const aclmdlDesc *modelDesc, size_t index);
+ACL_FUNC_VISIBILITY aclFormat aclmdlGetOutputFormat(const aclmdlDesc *modelDesc, size_t index);
+ACL_FUNC_VISIBILITY aclDataType aclmdlGetInputDataType(const aclmdlDesc *modelDesc, size_t index);
+ACL_FUNC_VISIBILITY aclDataType aclmdlGetOutputDataType(const aclmdlDesc *modelDesc, size_t index);
+
+/* The whole name of an input or output whose name in aclmdlIODims was cut; any other name is returned as it is. */
+ACL_FUNC_VISIBILITY const char *aclmdlGetTensorRealName(const aclmdlDesc *modelDesc, const char *name);
+
+/* Creates an empty dataset (NULL: no host memory). It owns neither its buffers nor their memory: the caller destroys
+ * them, and the dataset. */
+ACL_FUNC_VISIBILITY aclmdlDataset *aclmdlCreateDataset(void);
+ACL_FUNC_VISIBILITY aclError aclmdlDestroyDataset(const aclmdlDataset *dataset);
+
+/* Appends a buffer, in the order of the model's inputs or outputs. */
+ACL_FUNC_VISIBILITY aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer);
+ACL_FUNC_VISIBILITY size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset *dataset);
+ACL_FUNC_VISIBILITY aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index);
+
+/* Sets the shape of an input of open shape, from a description that is copied; and returns the dataset's own
+ * description of a buffer: for an output, its shape after an execution. NULL: there is none. */
+ACL_FUNC_VISIBILITY aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc,
+                                                        size_t index);
+ACL_FUNC_VISIBILITY aclTensorDesc *aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index);
+
+/* Runs the model and waits. An output whose buffer has address NULL and size 0 gets device memory, which the caller
+ * frees with aclrtFree. Errors: ACL_ERROR_GE_EXEC_MODEL_ID_INVALID; ACL_ERROR_MODEL_INPUT_NOT_MATCH and
+ * ACL_ERROR_MODEL_OUTPUT_NOT_MATCH: a buffer is too small or no device memory; ACL_ERROR_GE_SHAPE_INVALID: a shape does
+ * not fit; failures of operators. */
+ACL_FUNC_VISIBILITY aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output);
+
+/* Queues an execution. The buffers must stay until it has run, the datasets need not. Executions of one model run one
+ * after the other, in whatever streams. A model whose shapes depend on the contents of an input waits for the stream
+ * first. */
+ACL_FUNC_VISIBILITY aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output,
+                                                aclrtStream stream);
+
+/* Gears: sizes that a model was made for beforehand. Models have none yet, so all counts are 0. index: -1. */
+ACL_FUNC_VISIBILITY aclError aclmdlGetDynamicBatch(const aclmdlDesc *modelDesc, aclmdlBatch *batch);
+ACL_FUNC_VISIBILITY aclError aclmdlGetDynamicHW(const aclmdlDesc *modelDesc, size_t index, aclmdlHW *hw);
+ACL_FUNC_VISIBILITY aclError aclmdlGetInputDynamicGearCount(const aclmdlDesc *modelDesc, size_t index,
+                                                            size_t *gearCount);
 
 /* Handle of a model running instance. */
 typedef void *aclmdlRI;

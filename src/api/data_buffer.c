@@ -3,11 +3,7 @@
 #include <stdlib.h>
 
 #include "api/api.h"
-
-struct aclDataBuffer {
-  void *data;
-  size_t size;
-};
+#include "api/data_buffer.h"
 
 aclDataBuffer *aclCreateDataBuffer(void *data, size_t size) {
   API_ENTER();

@@ -65,6 +65,7 @@ status ir_constant(ir_graph *g, int dtype, const int64_t *dims, int rank, const 
   TRY(new_value_in(g, STORAGE_CONSTANT, dtype, dims, rank, out));
   ir_storage *s = (*out)->storage;
   s->contents = contents;
+  s->lent = contents;
   return contents ? ST_OK : ir_own_contents(g, s);
 }
 
@@ -76,6 +77,7 @@ status ir_own_contents(ir_graph *g, ir_storage *s) {
   g->owned_bytes += s->bytes;
   memset(memory, 0, s->bytes);
   s->contents = memory;
+  s->lent = false;
   s->kind = STORAGE_CONSTANT;
   return ST_OK;
 }

@@ -25,10 +25,13 @@ typedef struct {
   uint32_t index;       /* of an input or output */
   uint64_t bytes;       /* at least 1 */
   const void *contents; /* of a constant: in host memory; lent contents may be unaligned */
-  /* Set by program.c: the first and the last step that uses it, and where it lies in its block. */
+  bool lent;            /* contents belong to the caller */
+  /* For programs: whether it is used, the first and the last step that does, its offset in the arena, and for constants
+   * the address at which kernels find it, which program_owner.place sets. */
   bool used;
   int first, last;
   uint64_t offset;
+  void *address;
 } ir_storage;
 
 typedef struct {

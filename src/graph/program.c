@@ -13,7 +13,7 @@
 enum { ALIGNMENT = 64, PLAN_NODES = 200000 }; /* of the planner's work: some 10 ms */
 
 /* What an address is an offset from; numbers from BASE_INPUTS on are inputs, then outputs. */
-enum { BASE_NONE, BASE_ARENA, BASE_CONSTANTS, BASE_INPUTS };
+enum { BASE_NONE, BASE_ARENA, BASE_ABSOLUTE, BASE_INPUTS };
 
 typedef struct {
   uint32_t base;
@@ -73,14 +73,11 @@ static void note_use(void *argument, ir_value *v, unsigned flags) {
   grown[(*n)++] = s;
 }
 
-static status find_storages(program *p) {
+static status find_storages(program *p, const program_owner *owner) {
   use_walk w = {.p = p};
   for (; w.step < p->graph->n_nodes; ++w.step) node_visit(&p->graph->nodes[w.step], note_use, &w);
-  for (int i = 0; i < p->n_constants; ++i) {
-    p->constants[i]->offset = p->sizes.constants;
-    p->sizes.constants += aligned(p->constants[i]->bytes);
-  }
-  return w.full ? no_memory() : ST_OK;
+  for (int i = 0; i < p->n_constants; ++i) p->sizes.constants += aligned(p->constants[i]->bytes);
+  return w.full ? no_memory() : owner->place(owner->owner, p->constants, p->n_constants);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
@@ -165,7 +162,7 @@ static status plan_arena(program *p, bool share) {
 
 static place place_of(const program *p, const ir_storage *s) {
   switch (s->kind) {
-  case STORAGE_CONSTANT: return (place){BASE_CONSTANTS, s->offset};
+  case STORAGE_CONSTANT: return (place){BASE_ABSOLUTE, (uint64_t)(uintptr_t)s->address};
   case STORAGE_TEMPORARY: return (place){BASE_ARENA, s->offset};
   case STORAGE_INPUT: return (place){BASE_INPUTS + s->index, 0};
   default: return (place){BASE_INPUTS + (uint32_t)p->graph->n_inputs + s->index, 0};
@@ -198,23 +195,23 @@ static status find_places(program *p) {
 
 /* ---- making and running ------------------------------------------------------------------------------------------ */
 
-static status program_build(program *p, bool share) {
-  TRY(find_storages(p));
+static status program_build(program *p, const program_owner *owner) {
+  TRY(find_storages(p, owner));
   TRY(prepare_steps(p));
-  TRY(plan_arena(p, share));
+  TRY(plan_arena(p, owner->share));
   TRY(find_places(p));
   p->sizes.n_steps = p->n_steps;
   return ST_OK;
 }
 
-status program_make(ir_graph *g, bool share, program **out) {
+status program_make(ir_graph *g, const program_owner *owner, program **out) {
   program *p = calloc(1, sizeof *p);
   if (!p) {
     ir_free(g);
     return no_memory();
   }
   p->graph = g;
-  const status st = program_build(p, share);
+  const status st = program_build(p, owner);
   if (st == ST_OK)
     *out = p;
   else
@@ -232,13 +229,6 @@ void program_free(program *p) {
 const ir_graph *program_graph(const program *p) { return p->graph; }
 program_size program_sizes(const program *p) { return p->sizes; }
 
-void program_fill_constants(const program *p, char *constants) {
-  for (int i = 0; i < p->n_constants; ++i) {
-    const ir_storage *s = p->constants[i];
-    memcpy(constants + s->offset, s->contents, s->bytes);
-  }
-}
-
 static status run_step(const step *s, void **view, void *scratch) {
   const executor *e = s->executor;
   const status st = likely(!trace_is_on()) ? e->run(e, view, scratch) : account_run(e, view, scratch);
@@ -249,7 +239,7 @@ static status run_step(const step *s, void **view, void *scratch) {
 status program_run(program *p, const program_memory *m) {
   char **base = p->bases;
   base[BASE_ARENA] = m->arena;
-  base[BASE_CONSTANTS] = m->constants;
+  base[BASE_ABSOLUTE] = NULL;
   for (int i = 0; i < p->graph->n_inputs; ++i) base[BASE_INPUTS + i] = m->inputs[i];
   for (int i = 0; i < p->graph->n_outputs; ++i) base[BASE_INPUTS + p->graph->n_inputs + i] = m->outputs[i];
   for (int i = 0; i < p->n_steps; ++i) {

@@ -4,7 +4,7 @@
  * are sums of a base and an offset.
  *
  *   arena      temporary values and the operators' workspaces, at offsets from the planner (cannon/plan.h)
- *   constants  one block, filled once
+ *   constants  wherever their owner has put them (program_owner)
  *   inputs, outputs   wherever the caller has them
  *
  * Made and run by model.c. One thread at a time runs a program. */
@@ -15,9 +15,16 @@
 
 typedef struct program program;
 
+/* Who makes a program has the memory of its constants. place() sets the address of each. */
+typedef struct {
+  status (*place)(void *owner, ir_storage **constants, int n);
+  void *owner;
+  bool share; /* whether buffers may use the same memory at different times */
+} program_owner;
+
 /* The memory of one run, as kernels see it (memory_view). */
 typedef struct {
-  char *arena, *constants;
+  char *arena;
   void *const *inputs, *const *outputs;
 } program_memory;
 
@@ -27,17 +34,13 @@ typedef struct {
   int n_steps;
 } program_size;
 
-/* Makes a program of a graph, and owns the graph from then on, also if it fails. share: whether buffers may use the
- * same memory at different times. ST_GRAPH_ENGINE: an operator refuses its arguments, with the node's name;
- * ST_NO_HOST_MEMORY. */
-status program_make(ir_graph *g, bool share, program **out);
+/* Makes a program of a graph, and owns the graph from then on, also if it fails. ST_GRAPH_ENGINE: an operator refuses
+ * its arguments, with the node's name; ST_NO_HOST_MEMORY; failures of place(). */
+status program_make(ir_graph *g, const program_owner *owner, program **out);
 void program_free(program *p);
 
 const ir_graph *program_graph(const program *p);
 program_size program_sizes(const program *p);
-
-/* Copies the constants to where they will be at run time. */
-void program_fill_constants(const program *p, char *constants);
 
 /* Runs all steps. The first failure of an operator ends it. */
 status program_run(program *p, const program_memory *m);

@@ -45,6 +45,7 @@ const alloc_rule alloc_rules[N_RULES] = {
     [RULE_DVPP_WITH_CFG] = {"acldvppMallocWithCfg", 32, true, 128, ALLOC_DEVICE, FREE_DVPP,
                             DVPP_SOURCE("acldvppMalloc")},
     [RULE_DVPP_MPI] = {"hi_mpi_dvpp_malloc", 32, true, 128, ALLOC_DEVICE, FREE_DVPP, DVPP_SOURCE("hi_mpi_dvpp_malloc")},
+    [RULE_MODEL] = {"aclmdlLoadFromFile", 32, true, 64, ALLOC_DEVICE, FREE_DEVICE, "no source: as aclrtMalloc"},
     [RULE_OPERATOR] = {"aclopCompileAndExecute", 32, true, 64, ALLOC_DEVICE, FREE_DEVICE, "no source: as aclrtMalloc"},
 };
 

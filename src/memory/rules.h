@@ -91,6 +91,7 @@ typedef enum {
   RULE_DVPP_WITH_CFG,
   RULE_DVPP_MPI,
   RULE_OPERATOR, /* memory that the library takes itself, between the tasks of an operator by name */
+  RULE_MODEL,    /* a model's weights and arena */
   N_RULES,
   /* Calls whose sizes their own code rounds: they have a name, but no row in alloc_rules. */
   RULE_MEM_POOL = N_RULES, /* aclrtMemPoolMallocAsync */

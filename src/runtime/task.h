@@ -127,6 +127,7 @@ struct task {
       struct graph_task *becomes;
     } update;
     struct collective *collective; /* of src/comm, which the task owns */
+    struct model_run *model;       /* of src/graph, likewise */
     struct {
       struct aclOpExecutor *executor;
       void *scratch;

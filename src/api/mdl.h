@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the entry points for models share: descriptions, datasets and the table of loaded models. */
+#ifndef CANNON_API_MDL_H
+#define CANNON_API_MDL_H
+
+#include "api/api.h"
+#include "graph/model.h"
+#include "tensor/desc.h"
+
+/* Belongs to the program. One thread at a time fills it; any number may read it. */
+struct aclmdlDesc {
+  int n_inputs, n_outputs;
+  model_port *inputs, *outputs; /* with names that belong to the description */
+};
+
+typedef struct {
+  aclDataBuffer *buffer; /* the program's */
+  tensor_desc *shape;    /* the dataset's; NULL: none */
+} dataset_entry;
+
+struct aclmdlDataset {
+  size_t n, room;
+  dataset_entry *entries;
+};
+
+/* Replaces what the description has by that of a model. */
+status mdl_describe(aclmdlDesc *d, const model *m);
+
+/* Sets the shape of a dataset's buffer. */
+status mdl_set_shape(dataset_entry *e, int dtype, int rank, const int64_t *dims);
+
+/* A loaded model, with a reference for the caller. ST_MODEL_ID. */
+status mdl_find(uint32_t id, model **out);
+
+/* Reads a whole file into malloc'ed memory. ST_MODEL_PATH, ST_NO_HOST_MEMORY. */
+status mdl_read_file(const char *path, void **bytes, size_t *n);
+
+/* The folder of a path, malloc'ed; NULL if the host has no memory. */
+char *mdl_folder(const char *path);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A loaded model: what an ONNX file becomes on a device. It has a program (program.h) for each set of input shapes with
+ * which it was run, the last few of which are kept; weights, which all programs share; and an arena.
+ *
+ * Where shapes depend on what an input contains, a program is for these contents, too; a submission then waits for the
+ * stream in order to read them.
+ *
+ * A model is reference-counted: its owner and each queued execution have a reference. Executions of one model run one
+ * after the other, whatever streams they are in, since they share the arena. Any thread. Called by src/api. */
+#ifndef CANNON_GRAPH_MODEL_H
+#define CANNON_GRAPH_MODEL_H
+
+#include "graph/onnx/convert.h"
+#include "runtime/stream.h"
+
+typedef struct model model;
+
+/* An input or an output. */
+typedef struct {
+  const char *name;
+  const char *full_name; /* of an output: "node:index:name"; NULL for inputs */
+  int dtype;             /* ACL_... */
+  int rank;
+  int64_t dims[MAX_RANK]; /* -1: open */
+  uint64_t bytes;         /* 0: open */
+} model_port;
+
+/* Bytes of the arena and of the weights; for a model with open shapes, those of its last program. */
+typedef struct {
+  uint64_t work, weight;
+} model_size;
+
+/* Memory of the caller's, in place of the library's own; NULL: none. */
+typedef struct {
+  void *work, *weight;
+  uint64_t work_bytes, weight_bytes;
+} model_memory;
+
+/* In place of a device: the model is only described and measured, and cannot be run. */
+enum { MODEL_ON_HOST = -1 };
+
+/* Loads an ONNX model, or what om_write() made of one, onto a device. bytes: may be freed afterwards. folder: of
+ * external data, or NULL. given: or NULL. On success the caller owns *out. ST_CONFIG_PARSE, ST_GRAPH_ENGINE, ST_INVALID_PARAM, ST_NO_MEMORY, ST_NO_HOST_MEMORY. site: the
+ * caller's return address. */
+status model_load(const void *bytes, size_t n, const char *folder, const model_memory *given, int device, void *site,
+                  model **out);
+
+void model_hold(model *m);
+void model_unref(model *m);
+
+/* The number of inputs or outputs, which are inputs[0] and so on. They live as long as the model. */
+const model_port *model_inputs(const model *m, int *n);
+const model_port *model_outputs(const model *m, int *n);
+model_size model_sizes(const model *m);
+int model_device(const model *m);
+
+/* A buffer of the caller's in device memory. rank: of the dims, -1 if the caller gives none. */
+typedef struct {
+  void *address;
+  uint64_t bytes;
+  int rank;
+  int64_t dims[MAX_RANK];
+} model_buffer;
+
+/* Queues an execution. Sets rank and dims of the outputs to their true shape. allocate: outputs without address and size
+ * get device memory of the library's, which the caller frees as that of aclrtMalloc. ST_INVALID_PARAM: a number of
+ * buffers or a shape does not fit; ST_MODEL_INPUT, ST_MODEL_OUTPUT: a buffer is too small, or no device memory. */
+status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, model_buffer *outputs, int n_outputs,
+                    bool allocate, void *site);
+
+#endif
