@@ -70,3 +70,103 @@ PyObject *bind_op_set_attr_list_list_int(PyObject *self, PyObject *args) {
   if (c.failed) return call_end(&c, 0);
   return call_end(&c, 1, PyLong_FromLong(aclopSetAttrListListInt(attr, name, (int)n, counts, rows)));
 }
+
+/* ---- dims of models: lists as long as there are dimensions, not the 128 of the struct ----------------------------- */
+
+/* A list of n integers; NULL with an exception. */
+static PyObject *integers(const int64_t *from, size_t n) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < n; ++i) {
+    PyObject *item = PyLong_FromLongLong(from[i]);
+    if (!item || PyList_Append(list, item)) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return list;
+}
+
+/* A list of n pairs. */
+static PyObject *pairs(const int64_t (*from)[2], size_t n) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < n; ++i) {
+    PyObject *item = integers(from[i], 2);
+    if (!item || PyList_Append(list, item)) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return list;
+}
+
+typedef aclError dims_function(const aclmdlDesc *, size_t, aclmdlIODims *);
+
+static PyObject *model_dims(PyObject *args, const char *name, dims_function *function) {
+  call c = CALL(name, args, 2, "model_desc, index");
+  const aclmdlDesc *desc = call_pointer(&c, 0, "model_desc");
+  const size_t index = (size_t)call_signed(&c, 1, "index", 0, INT64_MAX);
+  if (c.failed) return call_end(&c, 0);
+  static _Thread_local aclmdlIODims dims;
+  memset(&dims, 0, sizeof dims);
+  const aclError ret = function(desc, index, &dims);
+  PyObject *list = integers(dims.dims, dims.dimCount);
+  PyObject *dict = list ? Py_BuildValue("{s:s,s:n,s:N}", "name", dims.name, "dimCount", (Py_ssize_t)dims.dimCount,
+                                        "dims", list)
+                        : NULL;
+  return call_end(&c, 2, dict, PyLong_FromLong(ret));
+}
+
+PyObject *bind_mdl_get_input_dims(PyObject *self, PyObject *args) {
+  (void)self;
+  return model_dims(args, "acl.mdl.get_input_dims", aclmdlGetInputDims);
+}
+
+PyObject *bind_mdl_get_input_dims_v2(PyObject *self, PyObject *args) {
+  (void)self;
+  return model_dims(args, "acl.mdl.get_input_dims_v2", aclmdlGetInputDimsV2);
+}
+
+PyObject *bind_mdl_get_output_dims(PyObject *self, PyObject *args) {
+  (void)self;
+  return model_dims(args, "acl.mdl.get_output_dims", aclmdlGetOutputDims);
+}
+
+PyObject *bind_mdl_get_cur_output_dims(PyObject *self, PyObject *args) {
+  (void)self;
+  return model_dims(args, "acl.mdl.get_cur_output_dims", aclmdlGetCurOutputDims);
+}
+
+PyObject *bind_mdl_get_input_dims_range(PyObject *self, PyObject *args) {
+  (void)self;
+  call c = CALL("acl.mdl.get_input_dims_range", args, 2, "model_desc, index");
+  const aclmdlDesc *desc = call_pointer(&c, 0, "model_desc");
+  const size_t index = (size_t)call_signed(&c, 1, "index", 0, INT64_MAX);
+  if (c.failed) return call_end(&c, 0);
+  aclmdlIODimsRange range = {0};
+  const aclError ret = aclmdlGetInputDimsRange(desc, index, &range);
+  PyObject *list = pairs((const int64_t(*)[2])range.range, range.rangeCount);
+  PyObject *dict =
+      list ? Py_BuildValue("{s:n,s:N}", "rangeCount", (Py_ssize_t)range.rangeCount, "range", list) : NULL;
+  return call_end(&c, 2, dict, PyLong_FromLong(ret));
+}
+
+PyObject *bind_mdl_get_dynamic_batch(PyObject *self, PyObject *args) {
+  (void)self;
+  call c = CALL("acl.mdl.get_dynamic_batch", args, 1, "model_desc");
+  const aclmdlDesc *desc = call_pointer(&c, 0, "model_desc");
+  if (c.failed) return call_end(&c, 0);
+  aclmdlBatch batch = {0};
+  const aclError ret = aclmdlGetDynamicBatch(desc, &batch);
+  PyObject *list = integers((const int64_t *)batch.batch, batch.batchCount);
+  PyObject *dict = list ? Py_BuildValue("{s:n,s:N}", "batchCount", (Py_ssize_t)batch.batchCount, "batch", list) : NULL;
+  return call_end(&c, 2, dict, PyLong_FromLong(ret));
+}
+
+PyObject *bind_mdl_get_dynamic_hw(PyObject *self, PyObject *args) {
+  (void)self;
+  call c = CALL("acl.mdl.get_dynamic_hw", args, 2, "model_desc, index");
+  const aclmdlDesc *desc = call_pointer(&c, 0, "model_desc");
+  const size_t index = (size_t)call_signed(&c, 1, "index", -1, INT64_MAX);
+  if (c.failed) return call_end(&c, 0);
+  aclmdlHW hw = {0};
+  const aclError ret = aclmdlGetDynamicHW(desc, index, &hw);
+  PyObject *list = pairs((const int64_t(*)[2])hw.hw, hw.hwCount);
+  PyObject *dict = list ? Py_BuildValue("{s:n,s:N}", "hwCount", (Py_ssize_t)hw.hwCount, "hw", list) : NULL;
+  return call_end(&c, 2, dict, PyLong_FromLong(ret));
+}
