@@ -35,7 +35,7 @@ foreach(link
     "compiler/include>../include" "compiler/lib64>../lib64"
     "acllib/include>../include" "acllib/lib64>../lib64"
     "${arch}/include>../include" "${arch}/lib64>../lib64" "${arch}/devlib>../lib64"
-    "bin/msprof>../tools/profiler/bin/msprof" "devlib>lib64" "lib64/stub>." "share/cmake>../lib64/cmake")
+    "bin/msprof>../tools/profiler/bin/msprof" "compiler/bin>../bin" "devlib>lib64" "lib64/stub>." "share/cmake>../lib64/cmake")
   string(REPLACE ">" ";" link ${link})
   list(GET link 0 place)
   list(GET link 1 target)
@@ -72,7 +72,7 @@ install(FILES ${packaging}/cannon-config.cmake ${packaged}/cannon-config-version
   DESTINATION lib64/cmake/cannon)
 
 # Manual pages, generated from the help texts: one for cannon and for each of its commands, which are the lines of the
-# table in src/cli/main.c, one for npu-smi and one for msprof. When cross-compiling, CMake runs the programs by the
+# table in src/cli/main.c, one for npu-smi, one for atc and one for msprof. When cross-compiling, CMake runs the programs by the
 # emulator. Builds with a sanitizer are not meant to be installed and have none. man finds the pages as bin is on PATH.
 if(NOT CANNON_SANITIZE)
   file(STRINGS ${PROJECT_SOURCE_DIR}/src/cli/main.c table REGEX "^ *{\"[a-z]+\", \".*, command_[a-z]+},$")
@@ -86,7 +86,7 @@ if(NOT CANNON_SANITIZE)
     string(REGEX REPLACE "^ *{\"([a-z]+)\".*" "cannon-\\1" name "${line}")
     list(APPEND man_names ${name})
   endforeach()
-  list(APPEND man_names npu-smi msprof)
+  list(APPEND man_names npu-smi atc msprof)
   foreach(name IN LISTS man_names)
     string(REGEX REPLACE "^cannon-" "cannon;" command ${name})
     string(REPLACE ";" " " words "${command}")
@@ -107,7 +107,7 @@ if(NOT CANNON_SANITIZE)
       COMMAND ${command} --help > ${man_folder}/${name}.txt
       COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/gen_man.py --name ${words} --version ${CANNON_VERSION}
         --see ${see} ${man_folder}/${name}.txt ${page}
-      DEPENDS cannon npu-smi scripts/gen_man.py ${depends} VERBATIM)
+      DEPENDS cannon npu-smi atc scripts/gen_man.py ${depends} VERBATIM)
     list(APPEND man_pages ${page})
   endforeach()
   file(MAKE_DIRECTORY ${man_folder})

@@ -25,6 +25,10 @@ def npu_smi():
     _become("npu-smi")
 
 
+def atc():
+    _become("atc")
+
+
 def msprof():
     _become("msprof", "tools/profiler/bin")
 

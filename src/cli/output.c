@@ -30,6 +30,7 @@ static const struct {
     [OUTPUT_PICTURE] = {"a picture that cannon wrote", {PLAN_PICTURE_BEGINS}},
     [OUTPUT_PLAN] = {"a plan with offsets", {NULL}},
     [OUTPUT_LEAKS] = {"a report of cannon's memory debugger", {LEAKS_REPORT_BEGINS}},
+    [OUTPUT_MODEL] = {"an .om file", {"IMOD"}},
 };
 
 static bool has_kind(int fd, output_kind kind) {

@@ -17,6 +17,7 @@ typedef enum {
   OUTPUT_PICTURE, /* SVG */
   OUTPUT_PLAN,    /* CSV with a column of offsets */
   OUTPUT_LEAKS,   /* the memory debugger's report */
+  OUTPUT_MODEL,   /* .om */
   OUTPUT_N_KINDS,
 } output_kind;
 

@@ -248,7 +248,8 @@ static status version_for(model *m, onnx_shape *shapes, version **out) {
   else
     version_unref(m->versions[slot], m->site);
   m->versions[slot] = *out;
-  m->sizes = (model_size){program_sizes((*out)->program).arena, program_sizes((*out)->program).constants};
+  const program_size sizes = program_sizes((*out)->program);
+  m->sizes = (model_size){sizes.arena, sizes.constants, sizes.unshared, sizes.n_steps};
   return ST_OK;
 }
 
@@ -274,7 +275,15 @@ static status describe_port(const onnx_value_info *v, const onnx_shape *given, m
     return fail(ST_GRAPH_ENGINE, "%s: %s", v->name, strdupa(fail_take()));
   if (p->rank > MAX_RANK) return fail(ST_GRAPH_ENGINE, "%s has %d dimensions, at most %d are supported", v->name,
                                       p->rank, MAX_RANK);
-  for (int d = 0; d < p->rank; ++d) p->dims[d] = given ? given->dims[d] : v->dims[d].size;
+  if (given && v->has_shape && given->n_dims != v->n_dims)
+    return fail(ST_INVALID_PARAM, "input %s has %d dimensions, expected %d", v->name, given->n_dims, v->n_dims);
+  for (int d = 0; d < p->rank; ++d) {
+    p->dims[d] = given ? given->dims[d] : v->dims[d].size;
+    const int64_t declared = v->has_shape ? v->dims[d].size : -1;
+    if (declared >= 0 && p->dims[d] != declared)
+      return fail(ST_INVALID_PARAM, "dimension %d of input %s is %jd, expected the %jd that the model declares", d,
+                  v->name, (intmax_t)p->dims[d], (intmax_t)declared);
+  }
   count_bytes(p);
   return ST_OK;
 }

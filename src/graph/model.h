@@ -28,6 +28,8 @@ typedef struct {
 /* Bytes of the arena and of the weights; for a model with open shapes, those of its last program. */
 typedef struct {
   uint64_t work, weight;
+  uint64_t unshared; /* the arena if no two buffers shared memory */
+  int n_tasks;
 } model_size;
 
 /* Memory of the caller's, in place of the library's own; NULL: none. */

@@ -24,7 +24,7 @@ set -eu
 unset CANNON_LEDGER
 dpkg -i /try/package.deb >/dev/null
 cannon prefix
-for command in cannon npu-smi msprof; do
+for command in cannon npu-smi atc msprof; do
   test -e /usr/share/man/man1/$command.1.gz
   $command --help | head -1
 done
@@ -40,6 +40,7 @@ find / -xdev -path /try -prune -o -name '*cannon*' -print | grep -v '^/var/' || 
 EXPECTED = r"""/usr/lib/cannon
 Usage: cannon COMMAND [ARGUMENT]...
 Usage: npu-smi info [-t TYPE -i DEVICE [-c 0]]
+Usage: atc --model=FILE.onnx --framework=5 --output=NAME --soc_version=NAME [OPTION]...
 Usage: msprof [--output=FOLDER] PROGRAM [ARGUMENT]...
 0 Ascend910B3
 unset: 

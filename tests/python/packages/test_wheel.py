@@ -35,7 +35,7 @@ class WheelTest(PackageTest):
 
 class Commands(WheelTest):
     def test_they_are_the_installations(self):
-        for name, real in (("cannon", "bin/cannon"), ("npu-smi", "bin/npu-smi"),
+        for name, real in (("cannon", "bin/cannon"), ("npu-smi", "bin/npu-smi"), ("atc", "bin/atc"),
                            ("msprof", "tools/profiler/bin/msprof")):
             told = self.succeeds(self.programs / name, "--help")
             self.assertTrue(told.startswith(f"Usage: {name} "), told)

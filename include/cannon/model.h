@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** \file
+ * Models: .om files are made of ONNX models without the tool atc. In libcannon.so.
+ *
+ * All functions may be called from any thread at any time, without a device. They return ACL_SUCCESS (0) or an error
+ * code of acl_rt.h, and an error leaves a message for aclGetRecentErrMsg().
+ */
+#ifndef CANNON_MODEL_H
+#define CANNON_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acl/acl_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/** The shape of an input. */
+typedef struct {
+  const char *name; /**< The input's name in the model. */
+  size_t n_dims;    /**< Number of its dimensions: at most 8. */
+  int64_t dims[8];  /**< Its dimensions; -1: it stays open. */
+} cannon_model_shape;
+
+/** What became of a model. */
+typedef struct {
+  size_t work_bytes;     /**< Memory for values between operators, where buffers share it; 0 if shapes are open. */
+  size_t unshared_bytes; /**< The same if no two buffers shared memory. */
+  size_t weight_bytes;   /**< Memory for constants. */
+  int n_tasks;           /**< Operators that run for an execution. */
+} cannon_model_figures;
+
+/** Makes the contents of an .om file of an ONNX model.
+ *
+ * \param path      The ONNX file.
+ * \param name      The model's name in the header, of which 31 characters are kept.
+ * \param shapes    Shapes of inputs; those of other inputs are as the model declares them, or open.
+ * \param n_shapes  Number of shapes.
+ * \param om        Receives the contents, which the caller frees with free().
+ * \param bytes     Receives their number.
+ * \param figures   Receives what the model needs; may be NULL.
+ * \return ACL_SUCCESS; ACL_ERROR_INVALID_PARAM for a shape that does not fit; 145002 for a file that cannot be read;
+ *     ACL_ERROR_PARSE_FILE for one that is no ONNX model; 500002 for a node that cannot be run.
+ */
+aclError cannon_model_build(const char *path, const char *name, const cannon_model_shape *shapes, size_t n_shapes,
+                            void **om, size_t *bytes, cannon_model_figures *figures);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif
