@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Models: .om files are made, loaded, described and run, with fixed and with open shapes, in memory of the library's and
+ * of the program's. */
+#include "cannon/model.h"
+
+#include <unistd.h>
+
+#include "acl_test.h"
+#include "onnx_writer.h"
+
+enum { ROWS = 4, PATH = 64 };
+
+static char path[PATH];
+
+/* Writes the small model into a file. */
+static void write_file(int64_t rows) {
+  written model = {0};
+  write_small_model(&model, rows);
+  FILE *f = fopen(path, "wb");
+  assert_non_null(f);
+  assert_int_equal(fwrite(model.bytes, 1, model.n, f), model.n);
+  assert_int_equal(fclose(f), 0);
+}
+
+static void *made(int64_t rows, const cannon_model_shape *shape, size_t *bytes) {
+  void *om = NULL;
+  write_file(rows);
+  CHECK_OK(cannon_model_build(path, "small", shape, shape != NULL, &om, bytes, NULL));
+  return om;
+}
+
+/* What the model computes, in float. */
+static void expected(const float *x, int rows, float *y, float *z) {
+  static const float w[2][3] = {{1, -1, 2}, {0, 1, -2}}, b[3] = {0.5f, 0, -1};
+  for (int i = 0; i < rows; ++i)
+    for (int k = 0; k < 3; ++k) {
+      const float sum = x[2 * i] * w[0][k] + x[2 * i + 1] * w[1][k] + b[k];
+      y[i * 3 + k] = z[k * rows + i] = sum > 0 ? sum : 0;
+    }
+}
+
+typedef struct {
+  aclmdlDataset *in, *out;
+  void *x, *y, *z;
+} buffers;
+
+static void *device_memory(size_t bytes) {
+  void *p;
+  CHECK_OK(aclrtMalloc(&p, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
+  return p;
+}
+
+static void add(aclmdlDataset *d, void *data, size_t bytes) {
+  CHECK_OK(aclmdlAddDatasetBuffer(d, aclCreateDataBuffer(data, bytes)));
+}
+
+static buffers make_buffers(int rows, const float *x) {
+  buffers b = {aclmdlCreateDataset(), aclmdlCreateDataset(), device_memory(64), device_memory(64), device_memory(64)};
+  const size_t in = (size_t)rows * 2 * sizeof(float), out = (size_t)rows * 3 * sizeof(float);
+  CHECK_OK(aclrtMemcpy(b.x, 64, x, in, ACL_MEMCPY_HOST_TO_DEVICE));
+  add(b.in, b.x, in);
+  add(b.out, b.y, out);
+  add(b.out, b.z, out);
+  return b;
+}
+
+static void check_result(const buffers *b, const float *x, int rows) {
+  float y[12], z[12], got[12];
+  const size_t bytes = (size_t)rows * 3 * sizeof(float);
+  expected(x, rows, y, z);
+  CHECK_OK(aclrtMemcpy(got, sizeof got, b->y, bytes, ACL_MEMCPY_DEVICE_TO_HOST));
+  assert_memory_equal(got, y, bytes);
+  CHECK_OK(aclrtMemcpy(got, sizeof got, b->z, bytes, ACL_MEMCPY_DEVICE_TO_HOST));
+  assert_memory_equal(got, z, bytes);
+}
+
+static void free_dataset(aclmdlDataset *d) {
+  for (size_t i = 0; i < aclmdlGetDatasetNumBuffers(d); ++i)
+    CHECK_OK(aclDestroyDataBuffer(aclmdlGetDatasetBuffer(d, i)));
+  CHECK_OK(aclmdlDestroyDataset(d));
+}
+
+static void free_buffers(buffers *b) {
+  free_dataset(b->in);
+  free_dataset(b->out);
+  CHECK_OK(aclrtFree(b->x));
+  CHECK_OK(aclrtFree(b->y));
+  CHECK_OK(aclrtFree(b->z));
+}
+
+static const float input[] = {1, 2, -3, 4, 0, 0, 5, -6};
+
+static void test_fixed_shape(void **state) {
+  size_t bytes;
+  uint32_t id;
+  void *om = made(ROWS, NULL, &bytes);
+  (void)state;
+  CHECK_OK(aclmdlLoadFromMem(om, bytes, &id));
+  memset(om, 0, bytes);
+  free(om); /* everything needed was copied */
+  buffers b = make_buffers(ROWS, input);
+  CHECK_OK(aclmdlExecute(id, b.in, b.out));
+  check_result(&b, input, ROWS);
+  CHECK_OK(aclrtMemset(b.y, 64, 0, 64));
+  aclrtStream s;
+  CHECK_OK(aclrtCreateStream(&s));
+  CHECK_OK(aclmdlExecuteAsync(id, b.in, b.out, s));
+  CHECK_OK(aclmdlUnload(id)); /* the queued execution keeps what it needs */
+  CHECK_OK(aclrtSynchronizeStream(s));
+  check_result(&b, input, ROWS);
+  CHECK_OK(aclrtDestroyStream(s));
+  assert_int_equal(aclmdlUnload(id), 145003);
+  assert_int_equal(aclmdlExecute(id, b.in, b.out), 145003);
+  free_buffers(&b);
+}
+
+static void test_description(void **state) {
+  size_t bytes, index, work, weight;
+  uint32_t id;
+  aclmdlIODims dims;
+  void *om = made(ROWS, NULL, &bytes);
+  aclmdlDesc *d = aclmdlCreateDesc();
+  (void)state;
+  CHECK_OK(aclmdlLoadFromMem(om, bytes, &id));
+  CHECK_OK(aclmdlGetDesc(d, id));
+  CHECK_OK(aclmdlUnload(id));
+  assert_int_equal(aclmdlGetNumInputs(d), 1);
+  assert_int_equal(aclmdlGetNumOutputs(d), 2);
+  assert_int_equal(aclmdlGetInputSizeByIndex(d, 0), ROWS * 2 * sizeof(float));
+  assert_int_equal(aclmdlGetOutputSizeByIndex(d, 1), ROWS * 3 * sizeof(float));
+  assert_int_equal(aclmdlGetOutputSizeByIndex(d, 2), 0);
+  assert_string_equal(aclmdlGetInputNameByIndex(d, 0), "x");
+  assert_string_equal(aclmdlGetOutputNameByIndex(d, 1), "turn:0:z");
+  assert_null(aclmdlGetInputNameByIndex(d, 1));
+  CHECK_OK(aclmdlGetOutputIndexByName(d, "turn:0:z", &index));
+  assert_int_equal(index, 1);
+  CHECK_OK(aclmdlGetInputIndexByName(d, "x", &index));
+  assert_int_equal(aclmdlGetInputIndexByName(d, "y", &index), ACL_ERROR_INVALID_PARAM);
+  CHECK_OK(aclmdlGetOutputDims(d, 1, &dims));
+  assert_int_equal(dims.dimCount, 2);
+  assert_int_equal(dims.dims[0], 3);
+  assert_int_equal(dims.dims[1], ROWS);
+  CHECK_OK(aclmdlGetCurOutputDims(d, 0, &dims));
+  assert_int_equal(aclmdlGetInputDataType(d, 0), ACL_FLOAT);
+  assert_int_equal(aclmdlGetOutputFormat(d, 0), ACL_FORMAT_ND);
+  CHECK_OK(aclmdlQuerySizeFromMem(om, bytes, &work, &weight));
+  assert_true(work > 0 && weight >= 9 * sizeof(float));
+  CHECK_OK(aclmdlGetDescFromMem(d, om, bytes));
+  assert_int_equal(aclmdlGetNumOutputs(d), 2);
+  CHECK_OK(aclmdlDestroyDesc(d));
+  free(om);
+}
+
+static void test_open_shape(void **state) {
+  size_t bytes, work, weight;
+  uint32_t id;
+  void *om = made(-1, NULL, &bytes);
+  aclmdlDesc *d = aclmdlCreateDesc();
+  aclmdlIODims dims;
+  (void)state;
+  CHECK_OK(aclmdlLoadFromMem(om, bytes, &id));
+  CHECK_OK(aclmdlGetDesc(d, id));
+  assert_int_equal(aclmdlGetInputSizeByIndex(d, 0), 0);
+  CHECK_OK(aclmdlGetInputDims(d, 0, &dims));
+  assert_int_equal(dims.dims[0], -1);
+  assert_int_equal(aclmdlGetCurOutputDims(d, 0, &dims), ACL_ERROR_INVALID_PARAM);
+  assert_int_equal(aclmdlQuerySizeFromMem(om, bytes, &work, &weight), 145000);
+  for (int rows = 1; rows <= ROWS; rows += 3) {
+    buffers b = make_buffers(rows, input);
+    assert_int_equal(aclmdlExecute(id, b.in, b.out), 145021); /* no shape was set */
+    const int64_t shape[] = {rows, 2}, wrong[] = {rows, 3};
+    aclTensorDesc *t = aclCreateTensorDesc(ACL_FLOAT, 2, wrong, ACL_FORMAT_ND);
+    CHECK_OK(aclmdlSetDatasetTensorDesc(b.in, t, 0));
+    aclDestroyTensorDesc(t);
+    assert_int_equal(aclmdlExecute(id, b.in, b.out), 145021);
+    t = aclCreateTensorDesc(ACL_FLOAT, 2, shape, ACL_FORMAT_ND);
+    CHECK_OK(aclmdlSetDatasetTensorDesc(b.in, t, 0));
+    aclDestroyTensorDesc(t);
+    CHECK_OK(aclmdlExecute(id, b.in, b.out));
+    check_result(&b, input, rows);
+    const aclTensorDesc *said = aclmdlGetDatasetTensorDesc(b.out, 1);
+    assert_int_equal(aclGetTensorDescSize(said), (size_t)rows * 3 * sizeof(float));
+    free_buffers(&b);
+  }
+  CHECK_OK(aclmdlUnload(id));
+  CHECK_OK(aclmdlDestroyDesc(d));
+  free(om);
+}
+
+static void test_memory_of_the_program(void **state) {
+  size_t bytes, work, weight;
+  uint32_t id;
+  const cannon_model_shape shape = {"x", 2, {ROWS, 2}};
+  void *om = made(-1, &shape, &bytes);
+  (void)state;
+  CHECK_OK(aclmdlQuerySizeFromMem(om, bytes, &work, &weight));
+  void *w = device_memory(work), *c = device_memory(weight);
+  assert_int_equal(aclmdlLoadFromMemWithMem(om, bytes, &id, w, work, c, 1), 145000);
+  CHECK_OK(aclmdlLoadFromMemWithMem(om, bytes, &id, w, work, c, weight));
+  buffers b = make_buffers(ROWS, input);
+  CHECK_OK(aclmdlExecute(id, b.in, b.out));
+  check_result(&b, input, ROWS);
+  CHECK_OK(aclmdlUnload(id));
+  CHECK_OK(aclrtFree(w));
+  CHECK_OK(aclrtFree(c));
+  free_buffers(&b);
+  free(om);
+}
+
+static void test_outputs_of_the_library(void **state) {
+  size_t bytes;
+  uint32_t id;
+  void *om = made(ROWS, NULL, &bytes);
+  (void)state;
+  CHECK_OK(aclmdlLoadFromMem(om, bytes, &id));
+  buffers b = make_buffers(ROWS, input);
+  aclDataBuffer *y = aclmdlGetDatasetBuffer(b.out, 0);
+  CHECK_OK(aclUpdateDataBuffer(y, NULL, 0));
+  assert_int_equal(aclmdlExecuteAsync(id, b.in, b.out, NULL), ACL_ERROR_MODEL_OUTPUT_NOT_MATCH);
+  CHECK_OK(aclmdlExecute(id, b.in, b.out));
+  CHECK_OK(aclrtFree(b.y));
+  b.y = aclGetDataBufferAddr(y);
+  assert_int_equal(aclGetDataBufferSizeV2(y), ROWS * 3 * sizeof(float));
+  check_result(&b, input, ROWS);
+  CHECK_OK(aclmdlUnload(id));
+  free_buffers(&b);
+  free(om);
+}
+
+static void test_refused(void **state) {
+  size_t bytes, n;
+  uint32_t id;
+  void *om = made(ROWS, NULL, &bytes), *other;
+  const cannon_model_shape unknown = {"q", 1, {1}}, wrong = {"x", 2, {5, 2}};
+  (void)state;
+  assert_int_equal(aclmdlLoadFromFile("/nonexistent/m.om", &id), 145002);
+  assert_int_equal(aclmdlLoadFromMem(om, bytes - 40, &id), ACL_ERROR_PARSE_FILE);
+  assert_int_equal(aclmdlLoadFromMem("IMOD of nothing", 15, &id), ACL_ERROR_PARSE_FILE);
+  assert_int_equal(cannon_model_build(path, "m", &unknown, 1, &other, &n, NULL), ACL_ERROR_INVALID_PARAM);
+  assert_int_equal(cannon_model_build(path, "m", &wrong, 1, &other, &n, NULL), ACL_ERROR_INVALID_PARAM);
+  CHECK_OK(aclmdlLoadFromMem(om, bytes, &id));
+  buffers b = make_buffers(ROWS, input);
+  CHECK_OK(aclUpdateDataBuffer(aclmdlGetDatasetBuffer(b.in, 0), b.x, 8));
+  assert_int_equal(aclmdlExecute(id, b.in, b.out), ACL_ERROR_MODEL_INPUT_NOT_MATCH);
+  assert_int_equal(aclmdlExecute(id, b.in, b.in), ACL_ERROR_INVALID_PARAM); /* one output, expected two */
+  CHECK_OK(aclmdlUnload(id));
+  free_buffers(&b);
+  free(om);
+}
+
+static int set_up(void **state) {
+  (void)state;
+  snprintf(path, sizeof path, "/tmp/cannon_model_%d.onnx", (int)getpid());
+  return aclInit(NULL) || aclrtSetDevice(0);
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  unlink(path);
+  return aclrtResetDevice(0) || aclFinalize();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_fixed_shape),           cmocka_unit_test(test_description),
+      cmocka_unit_test(test_open_shape),            cmocka_unit_test(test_memory_of_the_program),
+      cmocka_unit_test(test_outputs_of_the_library), cmocka_unit_test(test_refused),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
