@@ -71,7 +71,7 @@ PyObject *bind_op_set_attr_list_list_int(PyObject *self, PyObject *args) {
   return call_end(&c, 1, PyLong_FromLong(aclopSetAttrListListInt(attr, name, (int)n, counts, rows)));
 }
 
-/* ---- dims of models: lists as long as there are dimensions, not the 128 of the struct ----------------------------- */
+/* ---- dims of models: lists as long as there are dimensions, not the 128 of the struct ---------------------------- */
 
 /* A list of n integers; NULL with an exception. */
 static PyObject *integers(const int64_t *from, size_t n) {
@@ -106,9 +106,9 @@ static PyObject *model_dims(PyObject *args, const char *name, dims_function *fun
   memset(&dims, 0, sizeof dims);
   const aclError ret = function(desc, index, &dims);
   PyObject *list = integers(dims.dims, dims.dimCount);
-  PyObject *dict = list ? Py_BuildValue("{s:s,s:n,s:N}", "name", dims.name, "dimCount", (Py_ssize_t)dims.dimCount,
-                                        "dims", list)
-                        : NULL;
+  PyObject *dict =
+      list ? Py_BuildValue("{s:s,s:n,s:N}", "name", dims.name, "dimCount", (Py_ssize_t)dims.dimCount, "dims", list)
+           : NULL;
   return call_end(&c, 2, dict, PyLong_FromLong(ret));
 }
 
@@ -141,8 +141,7 @@ PyObject *bind_mdl_get_input_dims_range(PyObject *self, PyObject *args) {
   aclmdlIODimsRange range = {0};
   const aclError ret = aclmdlGetInputDimsRange(desc, index, &range);
   PyObject *list = pairs((const int64_t(*)[2])range.range, range.rangeCount);
-  PyObject *dict =
-      list ? Py_BuildValue("{s:n,s:N}", "rangeCount", (Py_ssize_t)range.rangeCount, "range", list) : NULL;
+  PyObject *dict = list ? Py_BuildValue("{s:n,s:N}", "rangeCount", (Py_ssize_t)range.rangeCount, "range", list) : NULL;
   return call_end(&c, 2, dict, PyLong_FromLong(ret));
 }
 

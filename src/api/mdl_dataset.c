@@ -64,7 +64,8 @@ aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tenso
   NEED(dataset);
   NEED(tensorDesc);
   NEED_OK(check_index(dataset, index));
-  API_RETURN(mdl_set_shape(&dataset->entries[index], tensorDesc->dtype, tensorDesc->shape.rank, tensorDesc->shape.dims));
+  API_RETURN(
+      mdl_set_shape(&dataset->entries[index], tensorDesc->dtype, tensorDesc->shape.rank, tensorDesc->shape.dims));
 }
 
 aclTensorDesc *aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index) {

@@ -68,7 +68,8 @@ aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc) {
 static status port_at(const aclmdlDesc *d, bool output, size_t index, const model_port **out) {
   const int n = output ? d->n_outputs : d->n_inputs;
   if (index >= (size_t)n)
-    return fail(ST_INVALID_PARAM, "index is %zu, expected less than the %d %s", index, n, output ? "outputs" : "inputs");
+    return fail(ST_INVALID_PARAM, "index is %zu, expected less than the %d %s", index, n,
+                output ? "outputs" : "inputs");
   *out = &(output ? d->outputs : d->inputs)[index];
   return ST_OK;
 }
@@ -76,8 +77,8 @@ static status port_at(const aclmdlDesc *d, bool output, size_t index, const mode
 /* As port_at, for functions that return no status: NULL, and the failure is published. */
 static const model_port *port_or_null(const aclmdlDesc *d, bool output, size_t index, const api_call *call) {
   const model_port *p = NULL;
-  const status st = d ? port_at(d, output, index, &p)
-                      : fail(ST_INVALID_PARAM, "modelDesc is NULL, expected a description");
+  const status st =
+      d ? port_at(d, output, index, &p) : fail(ST_INVALID_PARAM, "modelDesc is NULL, expected a description");
   (void)api_result(st, call);
   return p;
 }
@@ -189,7 +190,8 @@ aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmd
   NEED(dims);
   NEED_OK(port_at(modelDesc, true, index, &p));
   for (int d = 0; d < p->rank; ++d)
-    if (p->dims[d] < 0) API_RETURN(fail(ST_INVALID_PARAM, "output %zu has an open shape, which each execution sets", index));
+    if (p->dims[d] < 0)
+      API_RETURN(fail(ST_INVALID_PARAM, "output %zu has an open shape, which each execution sets", index));
   API_RETURN(dims_of(modelDesc, true, index, dims));
 }
 
@@ -247,7 +249,7 @@ const char *aclmdlGetTensorRealName(const aclmdlDesc *modelDesc, const char *nam
   return name;
 }
 
-/* ---- gears, which models do not have yet -------------------------------------------------------------------------- */
+/* ---- gears, which models do not have yet ------------------------------------------------------------------------- */
 
 aclError aclmdlGetDynamicBatch(const aclmdlDesc *modelDesc, aclmdlBatch *batch) {
   API_ENTER();

@@ -163,7 +163,8 @@ aclError aclmdlUnload(uint32_t modelId) { API(table_remove(modelId)); }
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 /* What aclmdlQuerySize and aclmdlGetDescFrom... want of a model: it is loaded for nothing but this. */
-static status look_at(const void *bytes, size_t n, const char *folder, aclmdlDesc *d, size_t *work, size_t *weight) {
+static status mdl_look_at(const void *bytes, size_t n, const char *folder, aclmdlDesc *d, size_t *work,
+                          size_t *weight) {
   model *m;
   TRY(model_load(bytes, n, folder, NULL, MODEL_ON_HOST, NULL, &m));
   const model_size sizes = model_sizes(m);
@@ -172,8 +173,8 @@ static status look_at(const void *bytes, size_t n, const char *folder, aclmdlDes
     int k;
     const model_port *in = model_inputs(m, &k);
     for (int i = 0; i < k; ++i)
-      if (!in[i].bytes) st = fail(ST_MODEL_PARAM, "the shape of input %s is open, so sizes are known only when it runs",
-                                  in[i].name);
+      if (!in[i].bytes)
+        st = fail(ST_MODEL_PARAM, "the shape of input %s is open, so sizes are known only when it runs", in[i].name);
   }
   if (work) *work = sizes.work;
   if (weight) *weight = sizes.weight;
@@ -186,7 +187,7 @@ static status look_at_file(const char *path, aclmdlDesc *d, size_t *work, size_t
   size_t n;
   TRY(mdl_read_file(path, &bytes, &n));
   char *folder = mdl_folder(path);
-  const status st = look_at(bytes, n, folder, d, work, weight);
+  const status st = mdl_look_at(bytes, n, folder, d, work, weight);
   free(folder);
   free(bytes);
   return st;
@@ -206,7 +207,7 @@ aclError aclmdlQuerySizeFromMem(const void *model, size_t modelSize, size_t *wor
   NEED(workSize);
   NEED(weightSize);
   NEED_OK(check_size(modelSize));
-  API_RETURN(look_at(model, modelSize, NULL, NULL, workSize, weightSize));
+  API_RETURN(mdl_look_at(model, modelSize, NULL, NULL, workSize, weightSize));
 }
 
 aclError aclmdlGetDescFromFile(aclmdlDesc *modelDesc, const char *modelPath) {
@@ -221,7 +222,7 @@ aclError aclmdlGetDescFromMem(aclmdlDesc *modelDesc, const void *model, size_t m
   NEED(modelDesc);
   NEED(model);
   NEED_OK(check_size(modelSize));
-  API_RETURN(look_at(model, modelSize, NULL, modelDesc, NULL, NULL));
+  API_RETURN(mdl_look_at(model, modelSize, NULL, modelDesc, NULL, NULL));
 }
 
 aclError aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId) {
@@ -262,8 +263,8 @@ static status write_back(const model *m, const model_buffer *b, aclmdlDataset *d
   return ST_OK;
 }
 
-static status submit(model *m, const aclmdlDataset *input, aclmdlDataset *output, stream *s, bool allocate,
-                     void *site) {
+static status mdl_submit(model *m, const aclmdlDataset *input, aclmdlDataset *output, stream *s, bool allocate,
+                         void *site) {
   model_buffer *in = NULL, *out = NULL;
   status st = read_buffers(input, "input", &in);
   if (st == ST_OK) st = read_buffers(output, "output", &out);
@@ -282,7 +283,7 @@ aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDatas
   NEED(output);
   NEED_OK(context_stream(NULL, &s));
   NEED_OK(mdl_find(modelId, &m));
-  status st = submit(m, input, output, s, true, CALLER);
+  status st = mdl_submit(m, input, output, s, true, CALLER);
   if (st == ST_OK) st = stream_synchronize(s, 0);
   model_unref(m);
   API_RETURN(st);
@@ -296,7 +297,7 @@ aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdl
   NEED(output);
   NEED_OK(context_stream(handle, &s));
   NEED_OK(mdl_find(modelId, &m));
-  const status st = submit(m, input, output, s, false, CALLER);
+  const status st = mdl_submit(m, input, output, s, false, CALLER);
   model_unref(m);
   API_RETURN(st);
 }

@@ -8,7 +8,7 @@
 #include "api/mdl.h"
 #include "graph/om.h"
 
-static status read_shapes(const cannon_model_shape *from, size_t n, onnx_shape **out) {
+static status own_shapes(const cannon_model_shape *from, size_t n, onnx_shape **out) {
   onnx_shape *to = calloc(n + 1, sizeof *to);
   if (!to) return fail(ST_NO_HOST_MEMORY, "no host memory for %zu shapes", n);
   for (size_t i = 0; i < n; ++i) {
@@ -64,7 +64,7 @@ aclError cannon_model_build(const char *path, const char *name, const cannon_mod
   NEED(bytes);
   if (n_shapes) NEED(shapes);
   NEED_OK(mdl_read_file(path, &file, &n));
-  status st = read_shapes(shapes, n_shapes, &given);
+  status st = own_shapes(shapes, n_shapes, &given);
   if (st == ST_OK) {
     st = om_write(name ? name : "", file, n, given, (int)n_shapes, &made, &n_made);
     if (st == ST_OK) {

@@ -28,7 +28,7 @@ enum {
   ST_CONFIG_ATTRIBUTE = 100008,
   ST_CONFIG_DUMP = 100009,
   ST_CONFIG_PROFILING = 100010,
-  ST_MODEL_INPUT = 100017,  /* a buffer of a model's input does not fit; of an output: */
+  ST_MODEL_INPUT = 100017, /* a buffer of a model's input does not fit; of an output: */
   ST_MODEL_OUTPUT = 100018,
   ST_MODEL_NOT_DYNAMIC = 100019,
   ST_OP_NOT_FOUND = 100024,

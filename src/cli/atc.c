@@ -32,24 +32,51 @@ typedef struct {
 
 /* Those without effect tune an NPU, or permit what is not made use of: 16-bit numbers, other orders, caches. */
 static const atc_option known_options[] = {
-    OPTION(mode), OPTION(model), OPTION(framework), OPTION(output), OPTION(soc_version), OPTION(input_shape), OPTION(log),
-    {"display_model_info", offsetof(atc_options, display)}, WITHOUT_EFFECT(input_format),
-    WITHOUT_EFFECT(precision_mode), WITHOUT_EFFECT(precision_mode_v2), WITHOUT_EFFECT(op_select_implmode),
-    WITHOUT_EFFECT(optypelist_for_implmode), WITHOUT_EFFECT(fusion_switch_file), WITHOUT_EFFECT(optimization_switch),
-    WITHOUT_EFFECT(oo_level), WITHOUT_EFFECT(oo_constant_folding), WITHOUT_EFFECT(oo_dead_code_elimination),
-    WITHOUT_EFFECT(deterministic), WITHOUT_EFFECT(debug_dir), WITHOUT_EFFECT(op_debug_level),
-    WITHOUT_EFFECT(enable_small_channel), WITHOUT_EFFECT(buffer_optimize), WITHOUT_EFFECT(enable_single_stream),
-    WITHOUT_EFFECT(ac_parallel_enable), WITHOUT_EFFECT(core_type), WITHOUT_EFFECT(aicore_num),
-    WITHOUT_EFFECT(op_compiler_cache_mode), WITHOUT_EFFECT(op_compiler_cache_dir), WITHOUT_EFFECT(mdl_bank_path),
-    WITHOUT_EFFECT(op_bank_path), WITHOUT_EFFECT(virtual_type), WITHOUT_EFFECT(host_env_os),
-    WITHOUT_EFFECT(host_env_cpu), WITHOUT_EFFECT(allow_hf32), WITHOUT_EFFECT(jit_compile),
-    WITHOUT_EFFECT(topo_sorting_mode), WITHOUT_EFFECT(status_check), WITHOUT_EFFECT(export_compile_stat),
+    OPTION(mode),
+    OPTION(model),
+    OPTION(framework),
+    OPTION(output),
+    OPTION(soc_version),
+    OPTION(input_shape),
+    OPTION(log),
+    {"display_model_info", offsetof(atc_options, display)},
+    WITHOUT_EFFECT(input_format),
+    WITHOUT_EFFECT(precision_mode),
+    WITHOUT_EFFECT(precision_mode_v2),
+    WITHOUT_EFFECT(op_select_implmode),
+    WITHOUT_EFFECT(optypelist_for_implmode),
+    WITHOUT_EFFECT(fusion_switch_file),
+    WITHOUT_EFFECT(optimization_switch),
+    WITHOUT_EFFECT(oo_level),
+    WITHOUT_EFFECT(oo_constant_folding),
+    WITHOUT_EFFECT(oo_dead_code_elimination),
+    WITHOUT_EFFECT(deterministic),
+    WITHOUT_EFFECT(debug_dir),
+    WITHOUT_EFFECT(op_debug_level),
+    WITHOUT_EFFECT(enable_small_channel),
+    WITHOUT_EFFECT(buffer_optimize),
+    WITHOUT_EFFECT(enable_single_stream),
+    WITHOUT_EFFECT(ac_parallel_enable),
+    WITHOUT_EFFECT(core_type),
+    WITHOUT_EFFECT(aicore_num),
+    WITHOUT_EFFECT(op_compiler_cache_mode),
+    WITHOUT_EFFECT(op_compiler_cache_dir),
+    WITHOUT_EFFECT(mdl_bank_path),
+    WITHOUT_EFFECT(op_bank_path),
+    WITHOUT_EFFECT(virtual_type),
+    WITHOUT_EFFECT(host_env_os),
+    WITHOUT_EFFECT(host_env_cpu),
+    WITHOUT_EFFECT(allow_hf32),
+    WITHOUT_EFFECT(jit_compile),
+    WITHOUT_EFFECT(topo_sorting_mode),
+    WITHOUT_EFFECT(status_check),
+    WITHOUT_EFFECT(export_compile_stat),
 };
 
 static const char failed[] = "ATC run failed, Please check the detail log, Try 'atc --help' for more information";
 
 /* Prints the last line of a failure and its message. Returns the exit code. */
-__attribute__((format(printf, 2, 3))) static int refuse(int code, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static int atc_refuse(int code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   printf("%s\n", failed);
@@ -92,14 +119,14 @@ static const atc_option *find_option(const char *name, size_t n) {
 static int read_arguments(int argc, char **argv, atc_options *o, bool *help) {
   for (int i = 1; i < argc; ++i) {
     const char *name = argv[i] + strspn(argv[i], "-");
-    if (name == argv[i] || name > argv[i] + 2) return refuse(EXIT_ARGUMENTS, "E10001: %s is no option", argv[i]);
+    if (name == argv[i] || name > argv[i] + 2) return atc_refuse(EXIT_ARGUMENTS, "E10001: %s is no option", argv[i]);
     if (!strcmp(name, "help") || !strcmp(name, "h")) {
       *help = true;
       return 0;
     }
     const char *equals = strchr(name, '=');
     const atc_option *option = find_option(name, equals ? (size_t)(equals - name) : strlen(name));
-    if (!option) return refuse(EXIT_ARGUMENTS, "E10001: option %s is not supported", argv[i]);
+    if (!option) return atc_refuse(EXIT_ARGUMENTS, "E10001: option %s is not supported", argv[i]);
     const bool follows = !equals && i + 1 < argc && argv[i + 1][0] != '-';
     const char *value = equals ? equals + 1 : follows ? argv[++i] : "true";
     if (option->offset != IGNORED) *(const char **)(void *)((char *)o + option->offset) = value;
@@ -112,28 +139,32 @@ static int check_options(const atc_options *o) {
   bool known = !o->log;
   for (int i = 0; i < 5 && !known; ++i) known = !strcmp(o->log, levels[i]);
   if (!known)
-    return refuse(EXIT_ARGUMENTS, "E10010: invalid value for --log:%s, only support debug, info, warning, error, null", o->log);
-  if (o->mode && strcmp(o->mode, "0")) return refuse(EXIT_ARGUMENTS, "E10001: --mode is %s, expected 0 (make a model)", o->mode);
-  if (!o->model) return refuse(EXIT_ARGUMENTS, "E10004: --model is missing, expected the name of an ONNX file");
-  if (!o->output || !*o->output) return refuse(EXIT_ARGUMENTS, "E10004: --output is missing, expected the name of the file to write");
-  if (!o->framework) return refuse(EXIT_ARGUMENTS, "E10007: --framework is missing, expected 5 (ONNX)");
+    return atc_refuse(EXIT_ARGUMENTS,
+                      "E10010: invalid value for --log:%s, only support debug, info, warning, error, null", o->log);
+  if (o->mode && strcmp(o->mode, "0"))
+    return atc_refuse(EXIT_ARGUMENTS, "E10001: --mode is %s, expected 0 (make a model)", o->mode);
+  if (!o->model) return atc_refuse(EXIT_ARGUMENTS, "E10004: --model is missing, expected the name of an ONNX file");
+  if (!o->output || !*o->output)
+    return atc_refuse(EXIT_ARGUMENTS, "E10004: --output is missing, expected the name of the file to write");
+  if (!o->framework) return atc_refuse(EXIT_ARGUMENTS, "E10007: --framework is missing, expected 5 (ONNX)");
   if (strcmp(o->framework, "5"))
-    return refuse(EXIT_ARGUMENTS, "E10007: --framework is %s, expected 5 (ONNX); Caffe, AIR and TensorFlow are not supported",
-                  o->framework);
+    return atc_refuse(EXIT_ARGUMENTS,
+                      "E10007: --framework is %s, expected 5 (ONNX); Caffe, AIR and TensorFlow are not supported",
+                      o->framework);
   if (!o->soc_version || strncasecmp(o->soc_version, "Ascend", 6))
-    return refuse(EXIT_ARGUMENTS, "E10001: --soc_version is %s, expected the name of a device, such as Ascend910B3",
-                  o->soc_version ? o->soc_version : "missing");
+    return atc_refuse(EXIT_ARGUMENTS, "E10001: --soc_version is %s, expected the name of a device, such as Ascend910B3",
+                      o->soc_version ? o->soc_version : "missing");
   return 0;
 }
 
 /* Reads "name:1,3,224,224;name:..."; names may contain colons. The names are parts of text. */
-static int read_shapes(char *text, cannon_model_shape *shapes, size_t *n) {
+static int atc_shapes(char *text, cannon_model_shape *shapes, size_t *n) {
   char *state = NULL;
   *n = 0;
   for (char *one = strtok_r(text, ";", &state); one; one = strtok_r(NULL, ";", &state)) {
     char *colon = strrchr(one, ':'), *end;
     if (!colon || colon == one || *n == MOST_SHAPES)
-      return refuse(EXIT_ARGUMENTS, "E10002: --input_shape has %s, expected \"name:1,3,224,224;name:...\"", one);
+      return atc_refuse(EXIT_ARGUMENTS, "E10002: --input_shape has %s, expected \"name:1,3,224,224;name:...\"", one);
     *colon = 0;
     cannon_model_shape *s = &shapes[(*n)++];
     *s = (cannon_model_shape){.name = one};
@@ -141,8 +172,10 @@ static int read_shapes(char *text, cannon_model_shape *shapes, size_t *n) {
       errno = 0;
       const long long value = strtoll(p, &end, 10);
       if (end == p || errno || value < -1 || (*end && *end != ',') || s->n_dims == MOST_DIMS)
-        return refuse(EXIT_ARGUMENTS, "E10002: --input_shape of %s has %s, expected up to %d numbers of -1 or more with commas between",
-                      one, p, MOST_DIMS);
+        return atc_refuse(
+            EXIT_ARGUMENTS,
+            "E10002: --input_shape of %s has %s, expected up to %d numbers of -1 or more with commas between", one, p,
+            MOST_DIMS);
       s->dims[s->n_dims++] = value;
     }
   }
@@ -179,19 +212,19 @@ static int make_model(int argc, char **argv, const atc_options *o) {
   void *om;
   char *text = strdup(o->input_shape ? o->input_shape : ""), *path;
   const char *slash = strrchr(o->output, '/');
-  if (!text) return refuse(EXIT_ARGUMENTS, "E19999: no host memory");
-  int code = read_shapes(text, shapes, &n);
+  if (!text) return atc_refuse(EXIT_ARGUMENTS, "E19999: no host memory");
+  int code = atc_shapes(text, shapes, &n);
   if (!code) {
     const aclError error =
         cannon_model_build(o->model, slash ? slash + 1 : o->output, shapes, n, &om, &bytes, &figures);
     const char *words = error ? aclGetRecentErrMsg() : NULL;
-    if (error) code = refuse(error & 0xff ? error & 0xff : 1, "%s", words ? words : "E19999: no message");
+    if (error) code = atc_refuse(error & 0xff ? error & 0xff : 1, "%s", words ? words : "E19999: no message");
   }
   free(text);
   if (code) return code;
   if (asprintf(&path, "%s.om", o->output) < 0 || !write_file(path, om, bytes)) {
     free(om);
-    return refuse(1, "E10003: %s.om cannot be written", o->output);
+    return atc_refuse(1, "E10003: %s.om cannot be written", o->output);
   }
   if (o->display && !strcmp(o->display, "1")) print_figures(argc, argv, o, &figures, bytes);
   free(path);

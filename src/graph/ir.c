@@ -8,11 +8,11 @@
 #include "graph/nodes.h"
 #include "tensor/objects.h"
 
-static status no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for the graph of a model"); }
+static status ir_no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for the graph of a model"); }
 
 ir_graph *ir_new(void) {
   ir_graph *g = calloc(1, sizeof *g);
-  if (!g) (void)no_memory();
+  if (!g) (void)ir_no_memory();
   return g;
 }
 
@@ -28,7 +28,7 @@ void ir_free(ir_graph *g) {
 static status new_value(ir_graph *g, int dtype, const int64_t *dims, int rank, const int64_t *strides, int64_t offset,
                         ir_value **out) {
   ir_value *v = REGION_NEW(&g->memory, ir_value, 1);
-  if (!v) return no_memory();
+  if (!v) return ir_no_memory();
   TRY(tensor_init(&v->tensor, dims, (uint64_t)rank, dtype, strides, offset, ACL_FORMAT_ND, dims, (uint64_t)rank, NULL));
   atomic_init(&v->tensor.refs, 1); /* the graph's: operators that set its shape hold others */
   *out = v;
@@ -40,7 +40,7 @@ static status new_value_in(ir_graph *g, storage_kind kind, int dtype, const int6
   if (rank > MAX_RANK) return OP_FAIL("a value has %d dimensions, at most %d are supported", rank, MAX_RANK);
   TRY(new_value(g, dtype, dims, rank, NULL, 0, out));
   ir_storage *s = REGION_NEW(&g->memory, ir_storage, 1);
-  if (!s) return no_memory();
+  if (!s) return ir_no_memory();
   const uint64_t bytes = (uint64_t)(*out)->tensor.n * dtype_bytes(dtype);
   *s = (ir_storage){.kind = kind, .bytes = bytes ? bytes : 1};
   (*out)->storage = s;
@@ -54,7 +54,7 @@ status ir_temporary(ir_graph *g, int dtype, const int64_t *dims, int rank, ir_va
 status ir_input(ir_graph *g, const char *name, int dtype, const int64_t *dims, int rank, ir_value **out) {
   TRY(new_value_in(g, STORAGE_INPUT, dtype, dims, rank, out));
   g->inputs = region_grow(&g->memory, g->inputs, (size_t)g->n_inputs, sizeof *g->inputs);
-  if (!g->inputs) return no_memory();
+  if (!g->inputs) return ir_no_memory();
   (*out)->storage->index = (uint32_t)g->n_inputs;
   (*out)->name = name;
   g->inputs[g->n_inputs++] = *out;
@@ -72,7 +72,7 @@ status ir_constant(ir_graph *g, int dtype, const int64_t *dims, int rank, const 
 status ir_own_contents(ir_graph *g, ir_storage *s) {
   g->owned = region_grow(&g->memory, g->owned, (size_t)g->n_owned, sizeof *g->owned);
   void *memory = g->owned ? aligned_alloc(64, (s->bytes + 63) & -UINT64_C(64)) : NULL;
-  if (!memory) return no_memory();
+  if (!memory) return ir_no_memory();
   g->owned[g->n_owned++] = memory;
   g->owned_bytes += s->bytes;
   memset(memory, 0, s->bytes);
@@ -97,8 +97,8 @@ status ir_number(ir_graph *g, int dtype, double number, ir_value **out) {
   return ir_cast(g, *out, dtype, out);
 }
 
-status ir_view(ir_graph *g, const ir_value *of, const int64_t *dims, const int64_t *strides, int rank,
-                  int64_t offset, ir_value **out) {
+status ir_view(ir_graph *g, const ir_value *of, const int64_t *dims, const int64_t *strides, int rank, int64_t offset,
+               ir_value **out) {
   if (rank > MAX_RANK) return OP_FAIL("a value has %d dimensions, at most %d are supported", rank, MAX_RANK);
   TRY(new_value(g, of->tensor.dtype, dims, rank, strides, of->tensor.offset + offset, out));
   (*out)->storage = of->storage;
@@ -213,7 +213,7 @@ void value_read_reals(const ir_value *v, double *to) { each_element(v, read_real
 
 const scalar *ir_scalar(ir_graph *g, int dtype, double number) {
   scalar *s = REGION_NEW(&g->memory, scalar, 1);
-  if (!s) return (void)no_memory(), NULL;
+  if (!s) return (void)ir_no_memory(), NULL;
   *s = (scalar){.magic = MAGIC_SCALAR, .dtype = dtype};
   if (dtype_class_of(dtype) >= CLASS_FLOAT)
     s->real = number;
@@ -224,7 +224,7 @@ const scalar *ir_scalar(ir_graph *g, int dtype, double number) {
 
 const aclIntArray *ir_int_array(ir_graph *g, const int64_t *integers, int n) {
   aclIntArray *a = region_take(&g->memory, sizeof *a + (size_t)n * sizeof *integers);
-  if (!a) return (void)no_memory(), NULL;
+  if (!a) return (void)ir_no_memory(), NULL;
   a->magic = MAGIC_INT_ARRAY;
   a->size = (uint64_t)n;
   memcpy(a->value, integers, (size_t)n * sizeof *integers);
@@ -233,7 +233,7 @@ const aclIntArray *ir_int_array(ir_graph *g, const int64_t *integers, int n) {
 
 const aclTensorList *ir_list(ir_graph *g, ir_value *const *values, int n) {
   aclTensorList *l = region_take(&g->memory, sizeof *l + (size_t)n * sizeof(aclTensor *));
-  if (!l) return (void)no_memory(), NULL;
+  if (!l) return (void)ir_no_memory(), NULL;
   l->magic = MAGIC_TENSOR_LIST;
   l->size = (uint64_t)n;
   for (int i = 0; i < n; ++i) l->value[i] = &values[i]->tensor;
@@ -256,9 +256,9 @@ status ir_add(ir_graph *g, op *o, const op_arg *args) {
   if (fold_is_possible(o, args)) return fold_compute(g, o, args);
   op_arg *copy = REGION_NEW(&g->memory, op_arg, o->n_args);
   g->nodes = region_grow(&g->memory, g->nodes, (size_t)g->n_nodes, sizeof *g->nodes);
-  if (!copy || !g->nodes) return no_memory();
+  if (!copy || !g->nodes) return ir_no_memory();
   memcpy(copy, args, o->n_args * sizeof *args);
-  g->nodes[g->n_nodes++] = (ir_node){
-      .op = o, .args = copy, .name = g->name ? g->name : "", .origin = g->origin ? g->origin : ""};
+  g->nodes[g->n_nodes++] =
+      (ir_node){.op = o, .args = copy, .name = g->name ? g->name : "", .origin = g->origin ? g->origin : ""};
   return ST_OK;
 }

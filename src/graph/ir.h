@@ -62,7 +62,7 @@ typedef struct {
 ir_graph *ir_new(void);
 void ir_free(ir_graph *g);
 
-/* ---- values. All return ST_OP_INVALID or ST_NO_HOST_MEMORY on failure; the values are the graph's ------------------ */
+/* ---- values. All return ST_OP_INVALID or ST_NO_HOST_MEMORY on failure; the values are the graph's ---------------- */
 
 /* A contiguous value with a temporary storage of its own. */
 status ir_temporary(ir_graph *g, int dtype, const int64_t *dims, int rank, ir_value **out);
@@ -80,8 +80,8 @@ status ir_integers(ir_graph *g, const int64_t *integers, int n, ir_value **out);
 status ir_number(ir_graph *g, int dtype, double number, ir_value **out);
 
 /* Another value in the same storage. strides and offset (relative to the value's) are in elements. */
-status ir_view(ir_graph *g, const ir_value *of, const int64_t *dims, const int64_t *strides, int rank,
-                  int64_t offset, ir_value **out);
+status ir_view(ir_graph *g, const ir_value *of, const int64_t *dims, const int64_t *strides, int rank, int64_t offset,
+               ir_value **out);
 
 /* The value with other dims and as many elements: a view if it is contiguous, otherwise a contiguous copy. */
 status ir_reshaped(ir_graph *g, ir_value *v, const int64_t *dims, int rank, ir_value **out);

@@ -63,37 +63,39 @@ struct model {
   int n_placed;
 };
 
-static status no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for a model"); }
+static status model_no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for a model"); }
 
-static uint64_t aligned(uint64_t bytes) { return (bytes + ALIGNMENT - 1) & -(uint64_t)ALIGNMENT; }
+static uint64_t model_aligned(uint64_t bytes) { return (bytes + ALIGNMENT - 1) & -(uint64_t)ALIGNMENT; }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static status block_new(const model *m, uint64_t bytes, block **out) {
+static status model_block_new(const model *m, uint64_t bytes, block **out) {
   block *b = calloc(1, sizeof *b);
-  if (!b) return no_memory();
+  if (!b) return model_no_memory();
   atomic_init(&b->refs, 1);
   b->bytes = bytes ? bytes : 1;
   status st = memory_alloc(m->device, &alloc_rules[RULE_MODEL], POLICY_HUGE_FIRST, b->bytes, m->site, &b->device);
   void *view = NULL;
   if (st == ST_OK) st = memory_view(b->device, b->bytes, VMM_READ | VMM_WRITE, "a model's memory", &view);
   b->view = view;
-  if (st != ST_OK) free(b);
-  else *out = b;
+  if (st != ST_OK)
+    free(b);
+  else
+    *out = b;
   return st;
 }
 
-static void block_unref(block *b, void *site) {
+static void model_block_unref(block *b, void *site) {
   if (!b || atomic_fetch_sub(&b->refs, 1) != 1) return;
   if (b->device) (void)memory_free(b->device, FREE_DEVICE, site);
   free(b);
 }
 
 /* Takes room from a block, which has it. */
-static void *block_take(block *b, uint64_t bytes) {
-  INVARIANT(b->used + aligned(bytes) <= aligned(b->bytes));
+static void *model_block_take(block *b, uint64_t bytes) {
+  INVARIANT(b->used + model_aligned(bytes) <= model_aligned(b->bytes));
   void *at = b->view + b->used;
-  b->used += aligned(bytes);
+  b->used += model_aligned(bytes);
   return at;
 }
 
@@ -106,7 +108,7 @@ static placed *find_placed(const model *m, const void *contents) {
 static status remember(model *m, ir_storage *s) {
   region *memory = &m->onnx->memory;
   m->placed = region_grow(memory, m->placed, (size_t)m->n_placed, sizeof *m->placed);
-  if (!m->placed) return no_memory();
+  if (!m->placed) return model_no_memory();
   m->placed[m->n_placed++] = (placed){s->contents, s->address};
   return ST_OK;
 }
@@ -127,7 +129,7 @@ static status weights_block(model *m, uint64_t bytes, block **out) {
     *out = given;
     return ST_OK;
   }
-  TRY(block_new(m, bytes, out));
+  TRY(model_block_new(m, bytes, out));
   (*out)->next = m->weights;
   m->weights = *out;
   return ST_OK;
@@ -145,17 +147,17 @@ static status place_constants(void *argument, ir_storage **constants, int n) {
     ir_storage *s = constants[i];
     const placed *known = s->lent ? find_placed(p->m, s->contents) : NULL;
     s->address = known ? known->address : NULL;
-    if (!known) *(s->lent ? &lent : &own) += aligned(s->bytes);
+    if (!known) *(s->lent ? &lent : &own) += model_aligned(s->bytes);
   }
   if (lent) TRY(weights_block(p->m, lent, &weights));
   if (own && p->m->given_weights.bytes)
     TRY(weights_block(p->m, own, &p->own));
   else if (own)
-    TRY(block_new(p->m, own, &p->own));
+    TRY(model_block_new(p->m, own, &p->own));
   for (int i = 0; i < n; ++i) {
     ir_storage *s = constants[i];
     if (s->address) continue;
-    s->address = block_take(s->lent ? weights : p->own, s->bytes);
+    s->address = model_block_take(s->lent ? weights : p->own, s->bytes);
     memcpy(s->address, s->contents, s->bytes);
     if (s->lent) TRY(remember(p->m, s));
   }
@@ -172,8 +174,8 @@ static status need_arena(model *m, uint64_t bytes) {
   }
   if (m->arena && m->arena->bytes >= bytes) return ST_OK;
   block *b;
-  TRY(block_new(m, bytes, &b));
-  block_unref(m->arena, m->site);
+  TRY(model_block_new(m, bytes, &b));
+  model_block_unref(m->arena, m->site);
   m->arena = b;
   return ST_OK;
 }
@@ -196,7 +198,7 @@ static status make_program(model *m, onnx_shape *shapes, placing *where, program
 static void version_unref(version *v, void *site) {
   if (!v || atomic_fetch_sub(&v->refs, 1) != 1) return;
   program_free(v->program);
-  block_unref(v->own, site);
+  model_block_unref(v->own, site);
   free(v);
 }
 
@@ -214,7 +216,7 @@ static uint64_t key_of(const model *m, const onnx_shape *shapes) {
 
 static status version_new(model *m, uint64_t key, onnx_shape *shapes, version **out) {
   version *v = calloc(1, sizeof *v);
-  if (!v) return no_memory();
+  if (!v) return model_no_memory();
   atomic_init(&v->refs, 1);
   v->key = key;
   placing where = {.m = m};
@@ -255,26 +257,26 @@ static status version_for(model *m, onnx_shape *shapes, version **out) {
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-static bool is_open(const model_port *p) {
+static bool port_is_open(const model_port *p) {
   for (int d = 0; d < p->rank; ++d)
     if (p->dims[d] < 0) return true;
   return false;
 }
 
 static void count_bytes(model_port *p) {
-  p->bytes = is_open(p) ? 0 : dtype_bytes(p->dtype);
+  p->bytes = port_is_open(p) ? 0 : dtype_bytes(p->dtype);
   for (int d = 0; d < p->rank; ++d) p->bytes *= (uint64_t)p->dims[d];
 }
 
 /* The model's declaration of an input or output, with a shape that was given for it. */
 static status describe_port(const onnx_value_info *v, const onnx_shape *given, model_port *p) {
   *p = (model_port){.name = v->name, .rank = given ? given->n_dims : v->n_dims};
-  if (!v->is_tensor) return fail(ST_GRAPH_ENGINE, "%s is no tensor; sequences, maps and optionals are not supported",
-                                 v->name);
+  if (!v->is_tensor)
+    return fail(ST_GRAPH_ENGINE, "%s is no tensor; sequences, maps and optionals are not supported", v->name);
   if (converter_dtype(v->dtype, &p->dtype) != ST_OK)
     return fail(ST_GRAPH_ENGINE, "%s: %s", v->name, strdupa(fail_take()));
-  if (p->rank > MAX_RANK) return fail(ST_GRAPH_ENGINE, "%s has %d dimensions, at most %d are supported", v->name,
-                                      p->rank, MAX_RANK);
+  if (p->rank > MAX_RANK)
+    return fail(ST_GRAPH_ENGINE, "%s has %d dimensions, at most %d are supported", v->name, p->rank, MAX_RANK);
   if (given && v->has_shape && given->n_dims != v->n_dims)
     return fail(ST_INVALID_PARAM, "input %s has %d dimensions, expected %d", v->name, given->n_dims, v->n_dims);
   for (int d = 0; d < p->rank; ++d) {
@@ -303,10 +305,10 @@ static status name_output(onnx_model *o, model_port *p) {
     for (int k = 0; k < g->nodes[i].n_outputs; ++k)
       if (!strcmp(g->nodes[i].outputs[k], p->name)) node = g->nodes[i].name, at = k;
   char *text;
-  if (asprintf(&text, "%s:%d:%s", node, at, p->name) < 0) return no_memory();
+  if (asprintf(&text, "%s:%d:%s", node, at, p->name) < 0) return model_no_memory();
   p->full_name = region_text(&o->memory, text, strlen(text));
   free(text);
-  return p->full_name ? ST_OK : no_memory();
+  return p->full_name ? ST_OK : model_no_memory();
 }
 
 static status describe_model(model *m, const om_contents *om) {
@@ -316,7 +318,7 @@ static status describe_model(model *m, const om_contents *om) {
   m->outputs = REGION_NEW(memory, model_port, g->n_outputs);
   m->fixed = REGION_NEW(memory, onnx_shape, g->n_inputs);
   m->wanted = REGION_NEW(memory, bool, g->n_inputs);
-  if (!m->inputs || !m->outputs || !m->fixed || !m->wanted) return no_memory();
+  if (!m->inputs || !m->outputs || !m->fixed || !m->wanted) return model_no_memory();
   for (int i = 0; i < g->n_inputs; ++i) {
     if (is_initialiser(g, g->inputs[i].name)) continue;
     const onnx_shape *given = om_shape(om, g->inputs[i].name);
@@ -337,10 +339,10 @@ static status describe_model(model *m, const om_contents *om) {
 /* Makes the only program of a model whose shapes are all known, and takes the outputs' shapes from it. */
 static status prepare_static(model *m) {
   for (int i = 0; i < m->n_inputs; ++i)
-    if (is_open(&m->inputs[i])) return ST_OK;
+    if (port_is_open(&m->inputs[i])) return ST_OK;
   onnx_shape *shapes = REGION_NEW(&m->onnx->memory, onnx_shape, m->n_inputs);
   version *v;
-  if (!shapes) return no_memory();
+  if (!shapes) return model_no_memory();
   memcpy(shapes, m->fixed, (size_t)m->n_inputs * sizeof *shapes);
   mutex_lock(&m->lock);
   const status st = version_for(m, shapes, &v);
@@ -374,12 +376,13 @@ static status view_given(const model_memory *given, model *m) {
 
 static status model_open(model *m, const void *bytes, size_t n, const char *folder, const model_memory *given) {
   om_contents om = {0};
-  m->file = aligned_alloc(ALIGNMENT, aligned(n));
-  if (!m->file) return no_memory();
+  m->file = aligned_alloc(ALIGNMENT, model_aligned(n));
+  if (!m->file) return model_no_memory();
   memcpy(m->file, bytes, n);
   TRY(view_given(given, m));
   TRY(om_is(m->file, n) ? om_read(m->file, n, &om) : ST_OK);
-  const status st = om.onnx ? onnx_read(om.onnx, om.onnx_bytes, folder, &m->onnx) : onnx_read(m->file, n, folder, &m->onnx);
+  const status st =
+      om.onnx ? onnx_read(om.onnx, om.onnx_bytes, folder, &m->onnx) : onnx_read(m->file, n, folder, &m->onnx);
   if (st == ST_OK) {
     const status described = describe_model(m, &om);
     om_free(&om);
@@ -393,7 +396,7 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
 status model_load(const void *bytes, size_t n, const char *folder, const model_memory *given, int device, void *site,
                   model **out) {
   model *m = calloc(1, sizeof *m);
-  if (!m) return no_memory();
+  if (!m) return model_no_memory();
   atomic_init(&m->refs, 1);
   mutex_init(&m->lock, LOCK_MODEL);
   m->device = device;
@@ -413,9 +416,9 @@ void model_unref(model *m) {
   for (int i = 0; i < m->n_versions; ++i) version_unref(m->versions[i], m->site);
   for (block *b = m->weights, *next; b; b = next) {
     next = b->next;
-    block_unref(b, m->site);
+    model_block_unref(b, m->site);
   }
-  block_unref(m->arena, m->site);
+  model_block_unref(m->arena, m->site);
   if (m->onnx) onnx_free(m->onnx);
   free(m->file);
   mutex_destroy(&m->lock);
@@ -440,7 +443,7 @@ struct model_run {
 
 static void run_free(struct model_run *r) {
   version_unref(r->v, r->m->site);
-  block_unref(r->arena, r->m->site);
+  model_block_unref(r->arena, r->m->site);
   model_unref(r->m);
   free(r);
 }
@@ -467,10 +470,9 @@ static void drop_model(task *t, stream *s) {
   run_free(t->model);
 }
 
-static const task_kind model_kind = {
-    .name = "model", .tells = TASK_TELLS_WORK, .run = run_model, .drop = drop_model};
+static const task_kind model_kind = {.name = "model", .tells = TASK_TELLS_WORK, .run = run_model, .drop = drop_model};
 
-static uint64_t tensor_bytes(const tensor *t) { return (uint64_t)t->n * dtype_bytes(t->dtype); }
+static uint64_t output_bytes(const tensor *t) { return (uint64_t)t->n * dtype_bytes(t->dtype); }
 
 static status buffer_view(const model_buffer *b, uint64_t bytes, unsigned access, status code, const char *kind, int i,
                           const char *name, void **view) {
@@ -493,7 +495,7 @@ static status read_wanted(const model *m, stream *s, const model_buffer *inputs,
     if (!shapes[i].wanted || shapes[i].contents) continue;
     for (int d = 0; d < shapes[i].n_dims; ++d) bytes *= (uint64_t)shapes[i].dims[d];
     TRY(buffer_view(&inputs[i], bytes, VMM_READ, ST_MODEL_INPUT, "input", i, m->inputs[i].name, &view));
-    if (!(copy = malloc(bytes + 1))) return no_memory();
+    if (!(copy = malloc(bytes + 1))) return model_no_memory();
     if (bytes) memcpy(copy, view, bytes);
     shapes[i].contents = copy;
   }
@@ -508,7 +510,8 @@ static status input_shapes(const model *m, const model_buffer *inputs, onnx_shap
     shapes[i] = (onnx_shape){.name = p->name, .n_dims = given ? inputs[i].rank : p->rank, .wanted = m->wanted[i]};
     memcpy(shapes[i].dims, given ? inputs[i].dims : p->dims, sizeof shapes[i].dims);
     for (int d = 0; d < p->rank; ++d) {
-      if (shapes[i].n_dims != p->rank || shapes[i].dims[d] < 0 || (p->dims[d] >= 0 && p->dims[d] != shapes[i].dims[d])) {
+      if (shapes[i].n_dims != p->rank || shapes[i].dims[d] < 0 ||
+          (p->dims[d] >= 0 && p->dims[d] != shapes[i].dims[d])) {
         char is[SHAPE_TEXT], of[SHAPE_TEXT];
         return fail(ST_MODEL_SHAPE, "input %d (%s) has shape %s, expected one that fits %s", i, p->name,
                     shape_text(shapes[i].dims, shapes[i].n_dims, is), shape_text(p->dims, p->rank, of));
@@ -550,13 +553,14 @@ static status find_views(struct model_run *r, const model_buffer *inputs, model_
                          void *site) {
   const ir_graph *g = program_graph(r->v->program);
   for (int i = 0; i < g->n_inputs; ++i)
-    TRY(buffer_view(&inputs[i], tensor_bytes(&g->inputs[i]->tensor), VMM_READ, ST_MODEL_INPUT, "input", i,
+    TRY(buffer_view(&inputs[i], output_bytes(&g->inputs[i]->tensor), VMM_READ, ST_MODEL_INPUT, "input", i,
                     r->m->inputs[i].name, &r->inputs[i]));
   for (int i = 0; i < g->n_outputs; ++i) {
     const tensor *t = &g->outputs[i]->tensor;
     model_buffer *b = &outputs[i];
-    if (allocate && !b->address && !b->bytes) TRY(allocate_output(r->m, b, tensor_bytes(t), site));
-    TRY(buffer_view(b, tensor_bytes(t), VMM_WRITE, ST_MODEL_OUTPUT, "output", i, r->m->outputs[i].name, &r->outputs[i]));
+    if (allocate && !b->address && !b->bytes) TRY(allocate_output(r->m, b, output_bytes(t), site));
+    TRY(buffer_view(b, output_bytes(t), VMM_WRITE, ST_MODEL_OUTPUT, "output", i, r->m->outputs[i].name,
+                    &r->outputs[i]));
     b->rank = t->rank;
     memcpy(b->dims, t->dims, sizeof b->dims);
   }
@@ -590,7 +594,7 @@ status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, mod
   if (!r || !shapes) {
     free(r);
     free(shapes);
-    return no_memory();
+    return model_no_memory();
   }
   model_hold(m);
   r->m = m;

@@ -42,8 +42,8 @@ typedef struct {
 enum { MODEL_ON_HOST = -1 };
 
 /* Loads an ONNX model, or what om_write() made of one, onto a device. bytes: may be freed afterwards. folder: of
- * external data, or NULL. given: or NULL. On success the caller owns *out. ST_CONFIG_PARSE, ST_GRAPH_ENGINE, ST_INVALID_PARAM, ST_NO_MEMORY, ST_NO_HOST_MEMORY. site: the
- * caller's return address. */
+ * external data, or NULL. given: or NULL. site: the caller's return address. On success the caller owns *out.
+ * ST_CONFIG_PARSE, ST_GRAPH_ENGINE, ST_INVALID_PARAM, ST_NO_MEMORY, ST_NO_HOST_MEMORY. */
 status model_load(const void *bytes, size_t n, const char *folder, const model_memory *given, int device, void *site,
                   model **out);
 
@@ -64,9 +64,10 @@ typedef struct {
   int64_t dims[MAX_RANK];
 } model_buffer;
 
-/* Queues an execution. Sets rank and dims of the outputs to their true shape. allocate: outputs without address and size
- * get device memory of the library's, which the caller frees as that of aclrtMalloc. ST_INVALID_PARAM: a number of
- * buffers or a shape does not fit; ST_MODEL_INPUT, ST_MODEL_OUTPUT: a buffer is too small, or no device memory. */
+/* Queues an execution. Sets rank and dims of the outputs to their true shape. allocate: outputs without address and
+ * size get device memory of the library's, which the caller frees as that of aclrtMalloc. ST_INVALID_PARAM: a number of
+ * buffers does not fit; ST_MODEL_SHAPE: a shape; ST_MODEL_INPUT, ST_MODEL_OUTPUT: a buffer is too small, or no device
+ * memory. */
 status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, model_buffer *outputs, int n_outputs,
                     bool allocate, void *site);
 

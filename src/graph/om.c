@@ -108,7 +108,7 @@ static status read_shape(char *line, onnx_shape *s) {
   return ST_OK;
 }
 
-static status read_shapes(const char *text, uint64_t bytes, om_contents *out) {
+static status om_read_shapes(const char *text, uint64_t bytes, om_contents *out) {
   int n = 0;
   char *state = NULL;
   for (uint64_t i = 0; i < bytes; ++i) n += text[i] == '\n';
@@ -131,7 +131,7 @@ status om_read(const void *bytes, size_t n, om_contents *out) {
   memcpy(&head, at, sizeof head);
   const uint64_t rest = size - sizeof head;
   if (head.text_bytes > rest || head.onnx_bytes > rest - head.text_bytes) return OM_FAIL("the file is cut off");
-  const status st = read_shapes(at + sizeof head, head.text_bytes, out);
+  const status st = om_read_shapes(at + sizeof head, head.text_bytes, out);
   if (st != ST_OK) om_free(out);
   out->onnx = at + sizeof head + head.text_bytes;
   out->onnx_bytes = head.onnx_bytes;

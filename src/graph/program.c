@@ -39,9 +39,9 @@ struct program {
   program_size sizes;
 };
 
-static status no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for a program"); }
+static status program_no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for a program"); }
 
-static uint64_t aligned(uint64_t bytes) { return (bytes + ALIGNMENT - 1) & -(uint64_t)ALIGNMENT; }
+static uint64_t arena_aligned(uint64_t bytes) { return (bytes + ALIGNMENT - 1) & -(uint64_t)ALIGNMENT; }
 
 /* ---- storages ---------------------------------------------------------------------------------------------------- */
 
@@ -76,8 +76,8 @@ static void note_use(void *argument, ir_value *v, unsigned flags) {
 static status find_storages(program *p, const program_owner *owner) {
   use_walk w = {.p = p};
   for (; w.step < p->graph->n_nodes; ++w.step) node_visit(&p->graph->nodes[w.step], note_use, &w);
-  for (int i = 0; i < p->n_constants; ++i) p->sizes.constants += aligned(p->constants[i]->bytes);
-  return w.full ? no_memory() : owner->place(owner->owner, p->constants, p->n_constants);
+  for (int i = 0; i < p->n_constants; ++i) p->sizes.constants += arena_aligned(p->constants[i]->bytes);
+  return w.full ? program_no_memory() : owner->place(owner->owner, p->constants, p->n_constants);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
@@ -96,7 +96,7 @@ static status prepare_step(program *p, const ir_node *n, step *s) {
 static status prepare_steps(program *p) {
   const int n = p->graph->n_nodes;
   p->steps = REGION_NEW(&p->graph->memory, step, n);
-  if (!p->steps) return no_memory();
+  if (!p->steps) return program_no_memory();
   for (int i = 0; i < n; ++i) {
     TRY(prepare_step(p, &p->graph->nodes[i], &p->steps[i]));
     ++p->n_steps;
@@ -140,7 +140,7 @@ static status plan_arena(program *p, bool share) {
   const size_t n = (size_t)(p->n_temporaries + p->n_steps);
   cannon_plan_buffer *buffers = calloc(n + 1, sizeof *buffers);
   uint64_t *offsets = REGION_NEW(&p->graph->memory, uint64_t, n + 1);
-  status st = buffers && offsets ? ST_OK : no_memory();
+  status st = buffers && offsets ? ST_OK : program_no_memory();
   if (st == ST_OK) {
     const cannon_plan_options options = {.max_nodes = PLAN_NODES, .n_threads = 1};
     cannon_plan_result result;
@@ -148,8 +148,8 @@ static status plan_arena(program *p, bool share) {
     const cannon_plan_problem problem = {.buffers = buffers, .n_buffers = n};
     const cannon_plan_error error = cannon_plan(&problem, &options, offsets, &result);
     if (error != CANNON_PLAN_OK) st = fail(ST_GRAPH_ENGINE, "the memory cannot be planned: %s", result.message);
-    if (st == ST_OK) p->sizes.arena = aligned(result.end.peak);
-    for (size_t i = 0; i < n; ++i) p->sizes.unshared += aligned(buffers[i].size);
+    if (st == ST_OK) p->sizes.arena = arena_aligned(result.end.peak);
+    for (size_t i = 0; i < n; ++i) p->sizes.unshared += arena_aligned(buffers[i].size);
     p->sizes.live_peak = live_peak(p, buffers, n);
   }
   for (int i = 0; st == ST_OK && i < p->n_temporaries; ++i) p->temporaries[i]->offset = offsets[i];
@@ -160,7 +160,7 @@ static status plan_arena(program *p, bool share) {
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
-static place place_of(const program *p, const ir_storage *s) {
+static place storage_place(const program *p, const ir_storage *s) {
   switch (s->kind) {
   case STORAGE_CONSTANT: return (place){BASE_ABSOLUTE, (uint64_t)(uintptr_t)s->address};
   case STORAGE_TEMPORARY: return (place){BASE_ARENA, s->offset};
@@ -169,12 +169,12 @@ static place place_of(const program *p, const ir_storage *s) {
   }
 }
 
-static status find_places(program *p) {
+static status program_find_places(program *p) {
   size_t most = 0;
   region *memory = &p->graph->memory;
   p->places = REGION_NEW(memory, place, p->n_places);
   p->bases = REGION_NEW(memory, char *, BASE_INPUTS + p->graph->n_inputs + p->graph->n_outputs);
-  if (!p->places || !p->bases) return no_memory();
+  if (!p->places || !p->bases) return program_no_memory();
   for (int i = 0; i < p->n_steps; ++i) {
     const step *s = &p->steps[i];
     place *to = &p->places[s->first_place];
@@ -182,15 +182,14 @@ static status find_places(program *p) {
       const operand *o = &s->executor->operands[k];
       const tensor *t = executor_tensor(s->executor, o, s->node->args);
       if (!o->extent_bytes) continue; /* absent, or without elements: BASE_NONE */
-      to[k] = place_of(p, value_of(t)->storage);
+      to[k] = storage_place(p, value_of(t)->storage);
       to[k].offset += o->offset_bytes;
     }
-    if (s->executor->workspace_bytes)
-      to[s->executor->n_operands] = (place){BASE_ARENA, p->scratch_offsets[i]};
+    if (s->executor->workspace_bytes) to[s->executor->n_operands] = (place){BASE_ARENA, p->scratch_offsets[i]};
     if (s->executor->n_operands > most) most = s->executor->n_operands;
   }
   p->views = REGION_NEW(memory, void *, most + 1);
-  return p->views ? ST_OK : no_memory();
+  return p->views ? ST_OK : program_no_memory();
 }
 
 /* ---- making and running ------------------------------------------------------------------------------------------ */
@@ -199,7 +198,7 @@ static status program_build(program *p, const program_owner *owner) {
   TRY(find_storages(p, owner));
   TRY(prepare_steps(p));
   TRY(plan_arena(p, owner->share));
-  TRY(find_places(p));
+  TRY(program_find_places(p));
   p->sizes.n_steps = p->n_steps;
   return ST_OK;
 }
@@ -208,7 +207,7 @@ status program_make(ir_graph *g, const program_owner *owner, program **out) {
   program *p = calloc(1, sizeof *p);
   if (!p) {
     ir_free(g);
-    return no_memory();
+    return program_no_memory();
   }
   p->graph = g;
   const status st = program_build(p, owner);

@@ -69,7 +69,8 @@ def difference(got, expected, rtol, atol):
     if got.shape != expected.shape:
         return f'shape {got.shape}, expected {expected.shape}'
     if expected.dtype.kind not in 'fcV':
-        return None if np.array_equal(got, expected.astype(got.dtype)) else f'{got.ravel()[:6]}, expected {expected.ravel()[:6]}'
+        equal = np.array_equal(got, expected.astype(got.dtype))
+        return None if equal else f'{got.ravel()[:6]}, expected {expected.ravel()[:6]}'
     if not np.allclose(got.astype(np.complex128), expected.astype(np.complex128), rtol, atol, equal_nan=True):
         return f'{got.ravel()[:6]}, expected {expected.ravel()[:6]}'
     return None

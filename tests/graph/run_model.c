@@ -58,7 +58,8 @@ static status run_program(const char *folder, program *p) {
     size_t bytes = 0;
     snprintf(name, sizeof name, "in_%d", i);
     inputs[i] = read_file(folder, name, &bytes);
-    if (!inputs[i] || bytes != value_bytes(g->inputs[i])) return fail(ST_INVALID_PARAM, "input %d has %zu bytes", i, bytes);
+    if (!inputs[i] || bytes != value_bytes(g->inputs[i]))
+      return fail(ST_INVALID_PARAM, "input %d has %zu bytes", i, bytes);
   }
   for (int i = 0; i < g->n_outputs; ++i)
     outputs[i] = aligned_alloc(64, (value_bytes(g->outputs[i]) + 64) & -UINT64_C(64));

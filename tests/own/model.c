@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models: .om files are made, loaded, described and run, with fixed and with open shapes, in memory of the library's and
- * of the program's. */
+/* Models: .om files are made, loaded, described and run, with fixed and with open shapes, in memory of the library's
+ * and of the program's. */
 #include "cannon/model.h"
 
 #include <unistd.h>
@@ -262,9 +262,12 @@ static int tear_down(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_fixed_shape),           cmocka_unit_test(test_description),
-      cmocka_unit_test(test_open_shape),            cmocka_unit_test(test_memory_of_the_program),
-      cmocka_unit_test(test_outputs_of_the_library), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_fixed_shape),
+      cmocka_unit_test(test_description),
+      cmocka_unit_test(test_open_shape),
+      cmocka_unit_test(test_memory_of_the_program),
+      cmocka_unit_test(test_outputs_of_the_library),
+      cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

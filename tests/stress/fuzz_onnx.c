@@ -45,9 +45,26 @@ static void write_other_model(written *model) {
 
 int main(int argc, char **argv) {
   enum { MAX_BYTES = ONNX_WRITER_BYTES + 512 };
-  static const char *const words[] = {"MatMul", "Add", "Conv", "Reshape", "Slice", "Concat", "Gather", "If", "Loop",
-                                      "Expand", "Pad", "LSTM", "Einsum", "Resize", "x", "w", "\x08\x01", "\x12\x04",
-                                      "\x80\x80\x80\x80\x08", NULL};
+  static const char *const words[] = {"MatMul",
+                                      "Add",
+                                      "Conv",
+                                      "Reshape",
+                                      "Slice",
+                                      "Concat",
+                                      "Gather",
+                                      "If",
+                                      "Loop",
+                                      "Expand",
+                                      "Pad",
+                                      "LSTM",
+                                      "Einsum",
+                                      "Resize",
+                                      "x",
+                                      "w",
+                                      "\x08\x01",
+                                      "\x12\x04",
+                                      "\x80\x80\x80\x80\x08",
+                                      NULL};
   const long n = argc > 1 ? atol(argv[1]) : 1000;
   static written seeds[2];
   static char om_bytes[MAX_BYTES], text[MAX_BYTES];

@@ -32,8 +32,12 @@ static inline void write_bytes(written *w, unsigned field, const void *bytes, si
   w->n += n;
 }
 
-static inline void write_text(written *w, unsigned field, const char *text) { write_bytes(w, field, text, strlen(text)); }
-static inline void write_message(written *w, unsigned field, const written *m) { write_bytes(w, field, m->bytes, m->n); }
+static inline void write_text(written *w, unsigned field, const char *text) {
+  write_bytes(w, field, text, strlen(text));
+}
+static inline void write_message(written *w, unsigned field, const written *m) {
+  write_bytes(w, field, m->bytes, m->n);
+}
 
 /* A constant of the graph. */
 static inline void write_initialiser(written *graph, const char *name, int dtype, const int64_t *dims, int rank,

@@ -12,9 +12,9 @@ enum { MAX_DEPTH = 64 };
 /* ---- the table of operators -------------------------------------------------------------------------------------- */
 
 static const onnx_operator *const all_tables[] = {
-  onnx_elementwise, onnx_shape_operators, onnx_constants,  onnx_reductions, onnx_products,  onnx_quantised,
-  onnx_windows,     onnx_pools,           onnx_norms,      onnx_indexing,   onnx_scattering, onnx_resampling,
-  onnx_recurrent,   onnx_losses,          onnx_random,     onnx_spectra,    onnx_control,
+    onnx_elementwise, onnx_shape_operators, onnx_constants, onnx_reductions, onnx_products,   onnx_quantised,
+    onnx_windows,     onnx_pools,           onnx_norms,     onnx_indexing,   onnx_scattering, onnx_resampling,
+    onnx_recurrent,   onnx_losses,          onnx_random,    onnx_spectra,    onnx_control,
 };
 
 static const onnx_operator *sorted[512];
@@ -56,13 +56,14 @@ status converter_output(converter *c, int i, ir_value *v) {
 
 status converter_dtype(int onnx_dtype, int *dtype) {
   static const int8_t of[ONNX_DTYPES] = {
-    [ONNX_FLOAT] = ACL_FLOAT,   [ONNX_UINT8] = ACL_UINT8,         [ONNX_INT8] = ACL_INT8,
-    [ONNX_UINT16] = ACL_UINT16, [ONNX_INT16] = ACL_INT16,         [ONNX_INT32] = ACL_INT32,
-    [ONNX_INT64] = ACL_INT64,   [ONNX_BOOL] = ACL_BOOL,           [ONNX_FLOAT16] = ACL_FLOAT16,
-    [ONNX_DOUBLE] = ACL_DOUBLE, [ONNX_UINT32] = ACL_UINT32,       [ONNX_UINT64] = ACL_UINT64,
-    [ONNX_BFLOAT16] = ACL_BF16, [ONNX_COMPLEX64] = ACL_COMPLEX64, [ONNX_COMPLEX128] = ACL_COMPLEX128,
+      [ONNX_FLOAT] = ACL_FLOAT,   [ONNX_UINT8] = ACL_UINT8,         [ONNX_INT8] = ACL_INT8,
+      [ONNX_UINT16] = ACL_UINT16, [ONNX_INT16] = ACL_INT16,         [ONNX_INT32] = ACL_INT32,
+      [ONNX_INT64] = ACL_INT64,   [ONNX_BOOL] = ACL_BOOL,           [ONNX_FLOAT16] = ACL_FLOAT16,
+      [ONNX_DOUBLE] = ACL_DOUBLE, [ONNX_UINT32] = ACL_UINT32,       [ONNX_UINT64] = ACL_UINT64,
+      [ONNX_BFLOAT16] = ACL_BF16, [ONNX_COMPLEX64] = ACL_COMPLEX64, [ONNX_COMPLEX128] = ACL_COMPLEX128,
   };
-  if (onnx_dtype_bytes(onnx_dtype) == 0) return OP_FAIL("elements of %s are not supported", onnx_dtype_name(onnx_dtype));
+  if (onnx_dtype_bytes(onnx_dtype) == 0)
+    return OP_FAIL("elements of %s are not supported", onnx_dtype_name(onnx_dtype));
   *dtype = of[onnx_dtype];
   return ST_OK;
 }
@@ -148,7 +149,8 @@ status converter_known(converter *c, const ir_value *v) {
   for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], unmark, NULL);
   for (int i = 0; i < g->n_inputs; ++i) g->inputs[i]->storage->used = false;
   v->storage->used = false;
-  return any ? ONNX_WANTS_CONTENTS : OP_FAIL("a value that a shape depends on is random, or its input has no shape here");
+  return any ? ONNX_WANTS_CONTENTS
+             : OP_FAIL("a value that a shape depends on is random, or its input has no shape here");
 }
 
 static status constant_input(converter *c, int input, const ir_value **v) {
@@ -242,7 +244,8 @@ static status convert_call(converter *c, const onnx_function *f) {
   TRY(convert_nodes(&inner, f->nodes, f->n_nodes));
   for (int i = 0; i < f->n_outputs && i < c->node->n_outputs; ++i) {
     ir_value *v = scope_find(inner.scope, f->outputs[i]);
-    if (!v && converter_wants(c, i)) return OP_FAIL("function %s does not compute its output %s", f->name, f->outputs[i]);
+    if (!v && converter_wants(c, i))
+      return OP_FAIL("function %s does not compute its output %s", f->name, f->outputs[i]);
     if (v) TRY(converter_output(c, i, v));
   }
   return ST_OK;
@@ -264,8 +267,7 @@ static status convert_node(converter *c) {
   if (c->depth > MAX_DEPTH) return OP_FAIL("functions and graphs are nested deeper than %d", MAX_DEPTH);
   if (f) return convert_call(c, f);
   c->entry = n->domain[0] ? NULL : operator_of(n->op_type);
-  if (!c->entry)
-    return OP_FAIL("operator %s%s%s is not supported", n->domain, n->domain[0] ? "." : "", n->op_type);
+  if (!c->entry) return OP_FAIL("operator %s%s%s is not supported", n->domain, n->domain[0] ? "." : "", n->op_type);
   TRY(check_inputs(c));
   return c->entry->convert(c);
 }
@@ -313,7 +315,7 @@ status converter_body(converter *c, const onnx_graph *body, ir_value *const *bou
 
 /* ---- the model's inputs ------------------------------------------------------------------------------------------ */
 
-static onnx_shape *shape_of(onnx_shape *shapes, int n, const char *name) {
+static onnx_shape *given_shape(onnx_shape *shapes, int n, const char *name) {
   for (int i = 0; i < n; ++i)
     if (!strcmp(shapes[i].name, name)) return &shapes[i];
   return NULL;
@@ -326,8 +328,8 @@ static status input_dims(const onnx_value_info *v, const onnx_shape *given, int6
   if (given && v->has_shape && v->n_dims != n)
     return fail(ST_INVALID_PARAM, "input %s has %d dimensions, expected the %d that the model declares", v->name, n,
                 v->n_dims);
-  if (n > MAX_RANK) return fail(ST_INVALID_PARAM, "input %s has %d dimensions, at most %d are supported", v->name, n,
-                                MAX_RANK);
+  if (n > MAX_RANK)
+    return fail(ST_INVALID_PARAM, "input %s has %d dimensions, at most %d are supported", v->name, n, MAX_RANK);
   for (int d = 0; d < n; ++d) {
     const int64_t declared = v->has_shape ? v->dims[d].size : -1;
     dims[d] = given ? given->dims[d] : declared;
@@ -363,7 +365,7 @@ static status add_inputs(converter *c) {
       return fail(ST_GRAPH_ENGINE, "input %s is no tensor; sequences, maps and optionals are not supported", v->name);
     if (converter_dtype(v->dtype, &dtype) != ST_OK)
       return fail(ST_GRAPH_ENGINE, "input %s: %s", v->name, strdupa(fail_take()));
-    onnx_shape *given = shape_of(shapes, n_shapes, v->name);
+    onnx_shape *given = given_shape(shapes, n_shapes, v->name);
     TRY(input_dims(v, given, dims, &rank));
     TRY(ir_input(c->g, v->name, dtype, dims, rank, &value));
     if (given && given->contents) TRY(bind_contents(c, value, given->contents, &value));
@@ -390,12 +392,8 @@ static status convert_model(converter *c) {
 }
 
 status onnx_convert(const onnx_model *m, onnx_shape *shapes, int n_shapes, ir_graph **out) {
-  converter c = {.g = ir_new(),
-                 .model = m,
-                 .opsets = m->opsets,
-                 .n_opsets = m->n_opsets,
-                 .shapes = shapes,
-                 .n_shapes = n_shapes};
+  converter c = {
+      .g = ir_new(), .model = m, .opsets = m->opsets, .n_opsets = m->n_opsets, .shapes = shapes, .n_shapes = n_shapes};
   if (!c.g) return ST_NO_HOST_MEMORY;
   c.version = onnx_version(m->opsets, m->n_opsets, "");
   const status st = convert_model(&c);

@@ -45,8 +45,8 @@ static status convert_constant_of_shape(converter *c) {
   TRY(converter_constant_ints(c, 0, &dims, &n));
   if (n > MAX_RANK) return OP_FAIL("the shape has %d dimensions, at most %d are supported", n, MAX_RANK);
   if (a) TRY(converter_dtype(a->t->dtype, &dtype));
-  if (a && a->t->bytes != dtype_bytes(dtype)) return OP_FAIL("the value has %ju bytes, expected one element",
-                                                             (uintmax_t)a->t->bytes);
+  if (a && a->t->bytes != dtype_bytes(dtype))
+    return OP_FAIL("the value has %ju bytes, expected one element", (uintmax_t)a->t->bytes);
   TRY(filled(c, dtype, dims, n, a ? a->t->contents : &zero, &y));
   return converter_output(c, 0, y);
 }
@@ -104,8 +104,8 @@ static status convert_eye_like(converter *c) {
 enum { HANN, HAMMING, BLACKMAN };
 
 static status convert_window(converter *c) {
-  static const double factors[][3] = {[HANN] = {0.5, 0.5, 0}, [HAMMING] = {25.0 / 46, 21.0 / 46, 0},
-                                      [BLACKMAN] = {0.42, 0.5, 0.08}};
+  static const double factors[][3] = {
+      [HANN] = {0.5, 0.5, 0}, [HAMMING] = {25.0 / 46, 21.0 / 46, 0}, [BLACKMAN] = {0.42, 0.5, 0.08}};
   const double *a = factors[c->entry->number];
   const int64_t *size;
   int n, dtype;
@@ -165,15 +165,15 @@ static status convert_mel_weights(converter *c) {
 }
 
 const onnx_operator onnx_constants[] = {
-  {"Constant", convert_constant, 0, NULL, 0},
-  {"ConstantOfShape", convert_constant_of_shape, 1, NULL, 0},
-  {"Shape", convert_shape, 1, NULL, 0},
-  {"Size", convert_size, 1, NULL, 0},
-  {"Range", convert_range, 3, NULL, 0},
-  {"EyeLike", convert_eye_like, 1, NULL, 0},
-  {"HannWindow", convert_window, 1, NULL, HANN},
-  {"HammingWindow", convert_window, 1, NULL, HAMMING},
-  {"BlackmanWindow", convert_window, 1, NULL, BLACKMAN},
-  {"MelWeightMatrix", convert_mel_weights, 5, NULL, 0},
-  {0},
+    {"Constant", convert_constant, 0, NULL, 0},
+    {"ConstantOfShape", convert_constant_of_shape, 1, NULL, 0},
+    {"Shape", convert_shape, 1, NULL, 0},
+    {"Size", convert_size, 1, NULL, 0},
+    {"Range", convert_range, 3, NULL, 0},
+    {"EyeLike", convert_eye_like, 1, NULL, 0},
+    {"HannWindow", convert_window, 1, NULL, HANN},
+    {"HammingWindow", convert_window, 1, NULL, HAMMING},
+    {"BlackmanWindow", convert_window, 1, NULL, BLACKMAN},
+    {"MelWeightMatrix", convert_mel_weights, 5, NULL, 0},
+    {0},
 };

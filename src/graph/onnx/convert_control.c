@@ -32,8 +32,8 @@ static status convert_if(converter *c) {
   TRY(body_of(c, flag ? "then_branch" : "else_branch", &body));
   ir_value **results = REGION_NEW(&c->g->memory, ir_value *, body->n_outputs);
   if (!results) return ST_NO_HOST_MEMORY;
-  if (body->n_outputs < c->node->n_outputs) return OP_FAIL("the branch has %d outputs, expected %d", body->n_outputs,
-                                                           c->node->n_outputs);
+  if (body->n_outputs < c->node->n_outputs)
+    return OP_FAIL("the branch has %d outputs, expected %d", body->n_outputs, c->node->n_outputs);
   TRY(converter_body(c, body, NULL, results));
   for (int i = 0; i < c->node->n_outputs; ++i) TRY(converter_output(c, i, results[i]));
   return ST_OK;
@@ -52,7 +52,8 @@ static status collect(converter *c, collection *l, ir_value *v) {
   return ST_OK;
 }
 
-/* The collected values, stacked along a new axis, in this or the reverse order. like: for none, declared by the body. */
+/* The collected values, stacked along a new axis, in this or the reverse order. like: the body's declaration, which
+ * counts if there are none. */
 static status stacked(converter *c, collection *l, const onnx_value_info *like, int64_t axis, bool reverse,
                       ir_value **out) {
   int64_t dims[MAX_RANK];
@@ -60,11 +61,13 @@ static status stacked(converter *c, collection *l, const onnx_value_info *like, 
   if (!l->n) {
     TRY(converter_dtype(like->dtype, &dtype));
     dims[0] = 0;
-    for (int d = 0; d < like->n_dims && d + 1 < MAX_RANK; ++d) dims[d + 1] = like->dims[d].size < 0 ? 0 : like->dims[d].size;
+    for (int d = 0; d < like->n_dims && d + 1 < MAX_RANK; ++d)
+      dims[d + 1] = like->dims[d].size < 0 ? 0 : like->dims[d].size;
     return ir_constant(c->g, dtype, dims, like->n_dims + 1, NULL, out);
   }
   const tensor *t = &l->values[0]->tensor;
-  if (t->rank == MAX_RANK) return OP_FAIL("the result has %d dimensions, at most %d are supported", t->rank + 1, MAX_RANK);
+  if (t->rank == MAX_RANK)
+    return OP_FAIL("the result has %d dimensions, at most %d are supported", t->rank + 1, MAX_RANK);
   TRY(converter_axis(axis, t->rank + 1, &at));
   for (int i = 0; reverse && i < l->n / 2; ++i) {
     ir_value *v = l->values[i];
@@ -179,8 +182,8 @@ static status convert_scan(converter *c) {
 }
 
 const onnx_operator onnx_control[] = {
-  {"If", convert_if, 1, NULL, 0},
-  {"Loop", convert_loop, 0, NULL, 0},
-  {"Scan", convert_scan, 0, NULL, 0},
-  {0},
+    {"If", convert_if, 1, NULL, 0},
+    {"Loop", convert_loop, 0, NULL, 0},
+    {"Scan", convert_scan, 0, NULL, 0},
+    {0},
 };

@@ -18,8 +18,8 @@ static void add_label(char *labels, char label) {
   labels[n + 1] = 0;
 }
 
-/* Reads the labels of one term up to its end; "..." stands for the dimensions that the letters leave, which are labelled
- * from the right: the last one is '0'. */
+/* Reads the labels of one term up to its end; "..." stands for the dimensions that the letters leave, which are
+ * labelled from the right: the last one is '0'. */
 static status read_term(const char **text, int rank, char *labels) {
   char letters[MAX_RANK + 1];
   int n = 0, dots = -1;
@@ -73,7 +73,7 @@ static status take_diagonals(converter *c, labelled *x) {
   return ir_view(c->g, x->value, dims, strides, n, 0, &x->value);
 }
 
-static int64_t size_of(const labelled *x, char label) {
+static int64_t label_size(const labelled *x, char label) {
   const char *at = strchr(x->labels, label);
   return at ? x->value->tensor.dims[at - x->labels] : 1;
 }
@@ -102,8 +102,8 @@ static status sum_rest(converter *c, labelled *x, const char *kept) {
   return ST_OK;
 }
 
-/* The value with its dimensions in the order of `labels`, which it has all; if `expand` has sizes, missing and broadcast
- * ones are expanded to them. */
+/* The value with dimensions in the order of `labels`; those that it lacks, or has with size 1, are expanded to
+ * `sizes`. */
 static status arranged(converter *c, const labelled *x, const char *labels, const int64_t *sizes, ir_value **out) {
   int64_t dims[MAX_RANK], strides[MAX_RANK];
   const int n = (int)strlen(labels);
@@ -116,14 +116,14 @@ static status arranged(converter *c, const labelled *x, const char *labels, cons
   return ir_view(c->g, x->value, dims, strides, n, 0, out);
 }
 
-static int64_t product_of(const int64_t *sizes, int n) {
+static int64_t einsum_sizes(const int64_t *sizes, int n) {
   int64_t p = 1;
   for (int i = 0; i < n; ++i) p *= sizes[i];
   return p;
 }
 
 /* x = x * y, summed over the labels that neither `kept` nor later terms have. */
-static status multiply(converter *c, labelled *x, labelled *y, const char *kept) {
+static status einsum_multiply(converter *c, labelled *x, labelled *y, const char *kept) {
   char groups[4][MAX_RANK + 1] = {"", "", "", ""}; /* batch, rows, columns, inner */
   char all[2 * MAX_RANK + 1];
   enum { BATCH, ROWS, COLUMNS, INNER };
@@ -139,11 +139,11 @@ static status multiply(converter *c, labelled *x, labelled *y, const char *kept)
   for (int k = 0; k < 4; ++k) {
     const int n = (int)strlen(groups[k]);
     for (int i = 0; i < n; ++i) {
-      const int64_t a = size_of(x, groups[k][i]), b = size_of(y, groups[k][i]);
+      const int64_t a = label_size(x, groups[k][i]), b = label_size(y, groups[k][i]);
       if (a != b && a != 1 && b != 1) return OP_FAIL("label %c has two sizes", groups[k][i]);
       sizes[k][i] = a == 1 ? b : a;
     }
-    flat[k] = product_of(sizes[k], n);
+    flat[k] = einsum_sizes(sizes[k], n);
   }
   const int parts[3][3] = {{BATCH, ROWS, INNER}, {BATCH, INNER, COLUMNS}, {BATCH, ROWS, COLUMNS}};
   ir_value *matrices[3];
@@ -161,8 +161,8 @@ static status multiply(converter *c, labelled *x, labelled *y, const char *kept)
     if (rank > MAX_RANK) return OP_FAIL("a product has %d labels, at most %d are supported", rank, MAX_RANK);
     if (k == 2) break;
     TRY(arranged(c, k ? y : x, labels, dims, &matrices[k]));
-    TRY(ir_reshaped(c->g, matrices[k],
-                    (const int64_t[]){flat[BATCH], flat[parts[k][1]], flat[parts[k][2]]}, 3, &matrices[k]));
+    TRY(ir_reshaped(c->g, matrices[k], (const int64_t[]){flat[BATCH], flat[parts[k][1]], flat[parts[k][2]]}, 3,
+                    &matrices[k]));
   }
   TRY(converter_product(c, matrices[0], matrices[1], &matrices[2]));
   strcpy(x->labels, labels);
@@ -201,7 +201,7 @@ status convert_einsum(converter *c) {
   const char *text = attribute_string(c, "equation", ""), *arrow = strstr(text, "->");
   const int n = c->node->n_inputs;
   labelled *x = REGION_NEW(&c->g->memory, labelled, n);
-  char *inputs = REGION_NEW(&c->g->memory, char, n * MAX_RANK + 1), output[MAX_RANK + 1], order[2 * MAX_RANK + 1];
+  char *inputs = REGION_NEW(&c->g->memory, char, n *MAX_RANK + 1), output[MAX_RANK + 1], order[2 * MAX_RANK + 1];
   int64_t sizes[MAX_RANK];
   if (!x || !inputs) return fail(ST_NO_HOST_MEMORY, "no host memory for the terms of an equation");
   for (int i = 0; i < n; ++i) {
@@ -221,11 +221,11 @@ status convert_einsum(converter *c) {
     char *with_x = strcat(strcpy(REGION_NEW(&c->g->memory, char, (n + 4) * MAX_RANK), kept), x[0].labels);
     TRY(sum_rest(c, &x[0], with_y));
     TRY(sum_rest(c, &x[i], with_x));
-    TRY(multiply(c, &x[0], &x[i], kept));
+    TRY(einsum_multiply(c, &x[0], &x[i], kept));
   }
   TRY(sum_rest(c, &x[0], output));
   strcpy(order, output);
-  for (int d = 0; output[d]; ++d) sizes[d] = size_of(&x[0], output[d]);
+  for (int d = 0; output[d]; ++d) sizes[d] = label_size(&x[0], output[d]);
   TRY(arranged(c, &x[0], order, sizes, &x[0].value));
   return converter_output(c, 0, x[0].value);
 }

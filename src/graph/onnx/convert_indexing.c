@@ -110,8 +110,8 @@ static status convert_gather_nd(converter *c) {
   TRY(ir_cast(c->g, converter_input(c, 1), ACL_INT64, &index));
   const tensor *t = &index->tensor;
   if (!t->rank || n_batch < 0 || n_batch >= t->rank || t->dims[t->rank - 1] + n_batch > x->tensor.rank)
-    return OP_FAIL("the indices have no fitting last dimension for batch_dims %d and an input of %d dimensions", n_batch,
-                   x->tensor.rank);
+    return OP_FAIL("the indices have no fitting last dimension for batch_dims %d and an input of %d dimensions",
+                   n_batch, x->tensor.rank);
   const int n = (int)t->dims[t->rank - 1] + n_batch, rank = t->rank - 1 + x->tensor.rank - n;
   memcpy(dims, t->dims, (size_t)(t->rank - 1) * sizeof *dims);
   memcpy(dims + t->rank - 1, x->tensor.dims + n, (size_t)(x->tensor.rank - n) * sizeof *dims);
@@ -150,7 +150,7 @@ static status convert_one_hot(converter *c) {
   return converter_output(c, 0, y);
 }
 
-/* ---- results whose size depends on the data: the input has to be known -------------------------------------------- */
+/* ---- results whose size depends on the data: the input has to be known ------------------------------------------- */
 
 static status convert_nonzero(converter *c) {
   ir_value *x = converter_input(c, 0), *y;
@@ -185,11 +185,11 @@ static status convert_compress(converter *c) {
 }
 
 const onnx_operator onnx_indexing[] = {
-  {"Gather", convert_gather, 2, NULL, 0},
-  {"GatherElements", convert_gather_elements, 2, NULL, 0},
-  {"GatherND", convert_gather_nd, 2, NULL, 0},
-  {"OneHot", convert_one_hot, 3, NULL, 0},
-  {"NonZero", convert_nonzero, 1, NULL, 0},
-  {"Compress", convert_compress, 2, NULL, 0},
-  {0},
+    {"Gather", convert_gather, 2, NULL, 0},
+    {"GatherElements", convert_gather_elements, 2, NULL, 0},
+    {"GatherND", convert_gather_nd, 2, NULL, 0},
+    {"OneHot", convert_one_hot, 3, NULL, 0},
+    {"NonZero", convert_nonzero, 1, NULL, 0},
+    {"Compress", convert_compress, 2, NULL, 0},
+    {0},
 };

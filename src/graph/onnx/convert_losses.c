@@ -19,7 +19,7 @@ static status target_weights(converter *c, ir_value *target, ir_value *kept, ir_
   return converter_binary(c, &op_Mul, *out, kept, dtype, out);
 }
 
-static status sum_of_all(converter *c, ir_value *x, ir_value **out) {
+static status loss_sum(converter *c, ir_value *x, ir_value **out) {
   int64_t axes[MAX_RANK];
   for (int d = 0; d < x->tensor.rank; ++d) axes[d] = d;
   const aclIntArray *all = ir_int_array(c->g, axes, x->tensor.rank);
@@ -36,8 +36,8 @@ static status negative_log_likelihood(converter *c, ir_value *scores, ir_value *
   const char *reduction = attribute_string(c, "reduction", "mean");
   ir_value *kept = NULL, *picked, *zero, *weights, *loss, *sum, *divisor;
   int64_t dims[MAX_RANK];
-  if (rank < 2 || target->tensor.rank != rank - 1) return OP_FAIL("the target has %d dimensions, expected %d",
-                                                                  target->tensor.rank, rank - 1);
+  if (rank < 2 || target->tensor.rank != rank - 1)
+    return OP_FAIL("the target has %d dimensions, expected %d", target->tensor.rank, rank - 1);
   TRY(ir_cast(g, target, ACL_INT64, &target));
   if (converter_attribute(c, "ignore_index")) {
     ir_value *ignored, *safe;
@@ -60,11 +60,11 @@ static status negative_log_likelihood(converter *c, ir_value *scores, ir_value *
   if (weights) TRY(converter_binary(c, &op_Mul, loss, weights, dtype, &loss));
   *out = loss;
   if (!strcmp(reduction, "none")) return ST_OK;
-  TRY(sum_of_all(c, loss, &sum));
+  TRY(loss_sum(c, loss, &sum));
   *out = sum;
   if (!strcmp(reduction, "sum")) return ST_OK;
   if (weights)
-    TRY(sum_of_all(c, weights, &divisor));
+    TRY(loss_sum(c, weights, &divisor));
   else
     TRY(ir_number(g, dtype, (double)loss->tensor.n, &divisor));
   return converter_binary(c, &op_Div, sum, divisor, dtype, out);
@@ -86,7 +86,7 @@ static status convert_cross_entropy(converter *c) {
 }
 
 const onnx_operator onnx_losses[] = {
-  {"NegativeLogLikelihoodLoss", convert_nll, 2, NULL, 0},
-  {"SoftmaxCrossEntropyLoss", convert_cross_entropy, 2, NULL, 0},
-  {0},
+    {"NegativeLogLikelihoodLoss", convert_nll, 2, NULL, 0},
+    {"SoftmaxCrossEntropyLoss", convert_cross_entropy, 2, NULL, 0},
+    {0},
 };

@@ -5,7 +5,7 @@
 #include "graph/nodes.h"
 #include "graph/onnx/convert.h"
 
-static status like(converter *c, const ir_value *x, ir_value **out) {
+static status norm_like(converter *c, const ir_value *x, ir_value **out) {
   return ir_temporary(c->g, x->tensor.dtype, x->tensor.dims, x->tensor.rank, out);
 }
 
@@ -14,8 +14,8 @@ static status running(converter *c, ir_value *old, ir_value *now, double momentu
   const scalar *keep = ir_scalar(c->g, ACL_DOUBLE, momentum), *take = ir_scalar(c->g, ACL_DOUBLE, 1 - momentum);
   ir_value *kept, *taken;
   if (!keep || !take) return ST_NO_HOST_MEMORY;
-  TRY(like(c, old, &kept));
-  TRY(like(c, old, &taken));
+  TRY(norm_like(c, old, &kept));
+  TRY(norm_like(c, old, &taken));
   TRY(node_Muls(c->g, old, keep, kept));
   TRY(node_Muls(c->g, now, take, taken));
   return converter_binary(c, &op_Add, kept, taken, old->tensor.dtype, out);
@@ -31,8 +31,8 @@ static status batch_statistics(converter *c, ir_value *x, ir_value **mean, ir_va
     if (d != 1) axes[n++] = d;
   const aclIntArray *list = ir_int_array(c->g, axes, n);
   if (!list) return ST_NO_HOST_MEMORY;
-  TRY(like(c, *mean, &now_mean));
-  TRY(like(c, *mean, &now_variance));
+  TRY(norm_like(c, *mean, &now_mean));
+  TRY(norm_like(c, *mean, &now_variance));
   TRY(node_VarMean(c->g, x, list, 0, false, now_variance, now_mean));
   TRY(running(c, *mean, now_mean, momentum, &next));
   TRY(converter_output(c, 1, next));
@@ -48,7 +48,7 @@ static status convert_batch_norm(converter *c) {
   if (c->version < 7 && !attribute_int(c, "is_test", 0)) return OP_FAIL("training is supported from version 7 on");
   for (int i = 1; i < 5; ++i) TRY(ir_cast(c->g, converter_input(c, i), x->tensor.dtype, &part[i]));
   if (attribute_int(c, "training_mode", 0)) TRY(batch_statistics(c, x, &part[3], &part[4]));
-  TRY(like(c, x, &y));
+  TRY(norm_like(c, x, &y));
   TRY(node_BatchNorm(c->g, x, part[1], part[2], part[3], part[4], false, 0.1, attribute_float(c, "epsilon", 1e-5), y,
                      NULL, NULL));
   return converter_output(c, 0, y);
@@ -62,7 +62,7 @@ static status group_norm(converter *c, ir_value *x, ir_value *gamma, ir_value *b
   const int64_t spread = t->dims[0] && t->dims[1] ? t->n / (t->dims[0] * t->dims[1]) : 0, of[] = {t->dims[0], groups};
   ir_value *mean, *rstd;
   TRY(ir_contiguous(c->g, x, &x));
-  TRY(like(c, x, y));
+  TRY(norm_like(c, x, y));
   TRY(ir_temporary(c->g, t->dtype, of, 2, &mean));
   TRY(ir_temporary(c->g, t->dtype, of, 2, &rstd));
   return node_GroupNorm(c->g, x, gamma, beta, t->dims[0], t->dims[1], spread, groups, epsilon, *y, mean, rstd);
@@ -107,7 +107,7 @@ static status convert_layer_norm(converter *c) {
   if (!shape) return ST_NO_HOST_MEMORY;
   TRY(ir_expanded(c->g, scale, t->dims + axis, t->rank - axis, &scale));
   if (bias) TRY(ir_expanded(c->g, bias, t->dims + axis, t->rank - axis, &bias));
-  TRY(like(c, x, &y));
+  TRY(norm_like(c, x, &y));
   TRY(ir_temporary(c->g, ACL_FLOAT, of, t->rank, &mean));
   TRY(ir_temporary(c->g, ACL_FLOAT, of, t->rank, &rstd));
   const bool statistics = converter_wants(c, 1) || converter_wants(c, 2);
@@ -147,8 +147,8 @@ static status convert_lrn(converter *c) {
   const tensor *t = &x->tensor;
   const int64_t size = attribute_int(c, "size", 1);
   int64_t pad[2 * MAX_RANK] = {0}, dims[MAX_RANK], strides[MAX_RANK], last = t->rank;
-  if (t->rank < 3 || t->rank >= MAX_RANK || size < 1) return OP_FAIL("the input has %d dimensions, expected 3 to %d",
-                                                                     t->rank, MAX_RANK - 1);
+  if (t->rank < 3 || t->rank >= MAX_RANK || size < 1)
+    return OP_FAIL("the input has %d dimensions, expected 3 to %d", t->rank, MAX_RANK - 1);
   pad[2 * (t->rank - 2)] = (size - 1) / 2;
   pad[2 * (t->rank - 2) + 1] = size - 1 - (size - 1) / 2;
   const aclIntArray *margins = ir_int_array(g, pad, 2 * t->rank), *axes = ir_int_array(g, &last, 1);
@@ -167,13 +167,13 @@ static status convert_lrn(converter *c) {
   dims[t->rank] = size;
   strides[t->rank] = strides[1];
   TRY(ir_view(g, padded, dims, strides, t->rank + 1, 0, &padded));
-  TRY(like(c, x, &sums));
+  TRY(norm_like(c, x, &sums));
   TRY(node_ReduceSum(g, padded, axes, false, t->dtype, sums));
-  TRY(like(c, x, &scaled));
+  TRY(norm_like(c, x, &scaled));
   TRY(node_Muls(g, sums, alpha, scaled));
-  TRY(like(c, x, &moved));
+  TRY(norm_like(c, x, &moved));
   TRY(node_Adds(g, scaled, bias, one, moved));
-  TRY(like(c, x, &divisor));
+  TRY(norm_like(c, x, &divisor));
   TRY(node_PowTensorScalar(g, moved, beta, divisor));
   TRY(converter_binary(c, &op_Div, x, divisor, t->dtype, &y));
   return converter_output(c, 0, y);
@@ -203,7 +203,7 @@ static status convert_mean_variance_norm(converter *c) {
   TRY(ir_temporary(g, x->tensor.dtype, dims, x->tensor.rank, &mean));
   TRY(node_VarMean(g, x, of, 0, true, variance, mean));
   TRY(converter_unary(c, &op_Sqrt, variance, x->tensor.dtype, &spread));
-  TRY(like(c, spread, &moved));
+  TRY(norm_like(c, spread, &moved));
   TRY(node_Adds(g, spread, tiny, one, moved));
   TRY(converter_binary(c, &op_Sub, x, mean, x->tensor.dtype, &deviation));
   TRY(converter_binary(c, &op_Div, deviation, moved, x->tensor.dtype, &y));
@@ -211,12 +211,12 @@ static status convert_mean_variance_norm(converter *c) {
 }
 
 const onnx_operator onnx_norms[] = {
-  {"BatchNormalization", convert_batch_norm, 5, NULL, 0},
-  {"InstanceNormalization", convert_instance_norm, 3, NULL, 0},
-  {"GroupNormalization", convert_group_norm, 3, NULL, 0},
-  {"LayerNormalization", convert_layer_norm, 2, NULL, 0},
-  {"LpNormalization", convert_lp_norm, 1, NULL, 0},
-  {"LRN", convert_lrn, 1, NULL, 0},
-  {"MeanVarianceNormalization", convert_mean_variance_norm, 1, NULL, 0},
-  {0},
+    {"BatchNormalization", convert_batch_norm, 5, NULL, 0},
+    {"InstanceNormalization", convert_instance_norm, 3, NULL, 0},
+    {"GroupNormalization", convert_group_norm, 3, NULL, 0},
+    {"LayerNormalization", convert_layer_norm, 2, NULL, 0},
+    {"LpNormalization", convert_lp_norm, 1, NULL, 0},
+    {"LRN", convert_lrn, 1, NULL, 0},
+    {"MeanVarianceNormalization", convert_mean_variance_norm, 1, NULL, 0},
+    {0},
 };

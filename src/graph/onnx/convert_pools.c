@@ -321,12 +321,12 @@ static status convert_max_unpool(converter *c) {
 }
 
 const onnx_operator onnx_pools[] = {
-  {"MaxPool", convert_max_pool, 1, NULL, 0},
-  {"AveragePool", convert_average_pool, 1, NULL, 0},
-  {"LpPool", convert_lp_pool, 1, NULL, 0},
-  {"GlobalAveragePool", convert_global_pool, 1, NULL, AVERAGE},
-  {"GlobalMaxPool", convert_global_pool, 1, NULL, MAXIMUM},
-  {"GlobalLpPool", convert_global_pool, 1, NULL, LP},
-  {"MaxUnpool", convert_max_unpool, 2, NULL, 0},
-  {0},
+    {"MaxPool", convert_max_pool, 1, NULL, 0},
+    {"AveragePool", convert_average_pool, 1, NULL, 0},
+    {"LpPool", convert_lp_pool, 1, NULL, 0},
+    {"GlobalAveragePool", convert_global_pool, 1, NULL, AVERAGE},
+    {"GlobalMaxPool", convert_global_pool, 1, NULL, MAXIMUM},
+    {"GlobalLpPool", convert_global_pool, 1, NULL, LP},
+    {"MaxUnpool", convert_max_unpool, 2, NULL, 0},
+    {0},
 };

@@ -80,9 +80,9 @@ static status convert_det(converter *c) {
 }
 
 const onnx_operator onnx_products[] = {
-  {"MatMul", convert_matmul, 2, NULL, 0},
-  {"Gemm", convert_gemm, 2, NULL, 0},
-  {"Det", convert_det, 1, NULL, 0},
-  {"Einsum", convert_einsum, 1, NULL, 0},
-  {0},
+    {"MatMul", convert_matmul, 2, NULL, 0},
+    {"Gemm", convert_gemm, 2, NULL, 0},
+    {"Det", convert_det, 1, NULL, 0},
+    {"Einsum", convert_einsum, 1, NULL, 0},
+    {0},
 };

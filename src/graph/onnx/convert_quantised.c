@@ -6,7 +6,7 @@
 #include "graph/nodes.h"
 #include "graph/onnx/convert.h"
 
-static status like(converter *c, const ir_value *x, int dtype, ir_value **out) {
+static status quantised_like(converter *c, const ir_value *x, int dtype, ir_value **out) {
   return ir_temporary(c->g, dtype, x->tensor.dims, x->tensor.rank, out);
 }
 
@@ -57,7 +57,7 @@ static status rounded(converter *c, ir_value *x, ir_value *zero_point, int dtype
   dtype_range(dtype, &least, &most);
   const scalar *low = ir_scalar(c->g, ACL_FLOAT, least), *high = ir_scalar(c->g, ACL_FLOAT, most);
   if (!low || !high) return ST_NO_HOST_MEMORY;
-  TRY(like(c, whole, x->tensor.dtype, &limited));
+  TRY(quantised_like(c, whole, x->tensor.dtype, &limited));
   TRY(node_Clamp(c->g, whole, low, high, limited));
   return ir_cast(c->g, limited, dtype, out);
 }
@@ -242,12 +242,12 @@ static status convert_qlinear_conv(converter *c) {
 }
 
 const onnx_operator onnx_quantised[] = {
-  {"QuantizeLinear", convert_quantize, 2, NULL, 0},
-  {"DequantizeLinear", convert_dequantize, 2, NULL, 0},
-  {"DynamicQuantizeLinear", convert_dynamic_quantize, 1, NULL, 0},
-  {"MatMulInteger", convert_matmul_integer, 2, NULL, 0},
-  {"QLinearMatMul", convert_qlinear_matmul, 8, NULL, 0},
-  {"ConvInteger", convert_conv_integer, 2, NULL, 0},
-  {"QLinearConv", convert_qlinear_conv, 8, NULL, 0},
-  {0},
+    {"QuantizeLinear", convert_quantize, 2, NULL, 0},
+    {"DequantizeLinear", convert_dequantize, 2, NULL, 0},
+    {"DynamicQuantizeLinear", convert_dynamic_quantize, 1, NULL, 0},
+    {"MatMulInteger", convert_matmul_integer, 2, NULL, 0},
+    {"QLinearMatMul", convert_qlinear_matmul, 8, NULL, 0},
+    {"ConvInteger", convert_conv_integer, 2, NULL, 0},
+    {"QLinearConv", convert_qlinear_conv, 8, NULL, 0},
+    {0},
 };

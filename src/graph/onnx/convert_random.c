@@ -55,11 +55,11 @@ static status convert_multinomial(converter *c) {
 }
 
 const onnx_operator onnx_random[] = {
-  {"RandomNormal", convert_random, 0, NULL, NORMAL},
-  {"RandomNormalLike", convert_random, 1, NULL, NORMAL},
-  {"RandomUniform", convert_random, 0, NULL, UNIFORM},
-  {"RandomUniformLike", convert_random, 1, NULL, UNIFORM},
-  {"Bernoulli", convert_bernoulli, 1, NULL, 0},
-  {"Multinomial", convert_multinomial, 1, NULL, 0},
-  {0},
+    {"RandomNormal", convert_random, 0, NULL, NORMAL},
+    {"RandomNormalLike", convert_random, 1, NULL, NORMAL},
+    {"RandomUniform", convert_random, 0, NULL, UNIFORM},
+    {"RandomUniformLike", convert_random, 1, NULL, UNIFORM},
+    {"Bernoulli", convert_bernoulli, 1, NULL, 0},
+    {"Multinomial", convert_multinomial, 1, NULL, 0},
+    {0},
 };

@@ -15,11 +15,11 @@ enum { MOST_GATES = 4 };
 typedef struct {
   int kind, n_gates;
   int64_t steps, batch, hidden;
-  ir_value *x;             /* [steps, batch, inputs] */
-  ir_value *w, *r;         /* [gates * hidden, inputs], [gates * hidden, hidden] */
-  ir_value *bias[2];       /* of the input's and the state's weights, [gates * hidden]; or NULL */
-  ir_value *lengths;       /* [batch], int32; or NULL */
-  ir_value *h, *c, *peep;  /* initial states [batch, hidden], peepholes [3 * hidden]; or NULL */
+  ir_value *x;            /* [steps, batch, inputs] */
+  ir_value *w, *r;        /* [gates * hidden, inputs], [gates * hidden, hidden] */
+  ir_value *bias[2];      /* of the input's and the state's weights, [gates * hidden]; or NULL */
+  ir_value *lengths;      /* [batch], int32; or NULL */
+  ir_value *h, *c, *peep; /* initial states [batch, hidden], peepholes [3 * hidden]; or NULL */
   bool reversed, linear_before_reset;
   const char *functions[3];
   double clip;
@@ -27,7 +27,7 @@ typedef struct {
 } layer;
 
 /* Element i of the first dimension, without it. */
-static status part(converter *c, ir_value *v, int64_t i, ir_value **out) {
+static status recurrent_part(converter *c, ir_value *v, int64_t i, ir_value **out) {
   const tensor *t = &v->tensor;
   return ir_view(c->g, v, t->dims + 1, t->strides + 1, t->rank - 1, i * t->strides[0], out);
 }
@@ -39,7 +39,7 @@ static status rows(converter *c, ir_value *v, int64_t first, int64_t n, ir_value
   return ir_view(c->g, v, t.dims, t.strides, t.rank, first * t.strides[0], out);
 }
 
-static status transposed(converter *c, ir_value *v, ir_value **out) {
+static status recurrent_transposed(converter *c, ir_value *v, ir_value **out) {
   TRY(ir_permuted(c->g, v, (const int[]){1, 0}, &v));
   return ir_contiguous(c->g, v, out);
 }
@@ -64,8 +64,8 @@ static status run_as_operator(converter *c, layer *l) {
   const int dtype = l->x->tensor.dtype;
   const char *direction = l->reversed ? "REDIRECTIONAL" : "UNIDIRECTIONAL";
   ir_value *w, *r, *bias, *x, *states, *cells;
-  TRY(transposed(c, l->w, &w));
-  TRY(transposed(c, l->r, &r));
+  TRY(recurrent_transposed(c, l->w, &w));
+  TRY(recurrent_transposed(c, l->r, &r));
   TRY(ir_contiguous(g, l->x, &x));
   if (l->h) TRY(ir_contiguous(g, l->h, &l->h));
   if (l->c) TRY(ir_contiguous(g, l->c, &l->c));
@@ -76,12 +76,12 @@ static status run_as_operator(converter *c, layer *l) {
     TRY(ir_temporary(g, dtype, dims, 3, &cells));
     TRY(node_Lstm(g, x, w, r, bias, l->lengths, l->h, l->c, NULL, NULL, NULL, NULL, l->y, states, cells, NULL, NULL,
                   NULL, NULL, NULL, direction, true, 0, 1, -1, false, "iofj", "tanh", 0));
-    TRY(part(c, cells, l->reversed ? 0 : l->steps - 1, &l->last_c));
+    TRY(recurrent_part(c, cells, l->reversed ? 0 : l->steps - 1, &l->last_c));
   } else {
     TRY(node_Gru(g, x, w, r, l->bias[0], l->bias[1], l->lengths, l->h, l->y, states, NULL, NULL, NULL, NULL, direction,
                  true, 0, 1, -1, true, "zrh", "tanh"));
   }
-  return part(c, states, l->reversed ? 0 : l->steps - 1, &l->last_h);
+  return recurrent_part(c, states, l->reversed ? 0 : l->steps - 1, &l->last_h);
 }
 
 /* ---- unrolled ---------------------------------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ static status add(converter *c, ir_value *a, ir_value *b, ir_value **out) {
   return b ? converter_binary(c, &op_Add, a, b, a->tensor.dtype, out) : ST_OK;
 }
 
-static status multiply(converter *c, ir_value *a, ir_value *b, ir_value **out) {
+static status recurrent_multiply(converter *c, ir_value *a, ir_value *b, ir_value **out) {
   return converter_binary(c, &op_Mul, a, b, a->tensor.dtype, out);
 }
 
@@ -141,7 +141,7 @@ static status make_gates(converter *c, const layer *l, gates *all) {
 /* of_x[k] of the step + state @ r' + bias, before the function. */
 static status gate_sum(converter *c, const gates *all, int k, int64_t step, ir_value *state, ir_value **out) {
   ir_value *x, *sum;
-  TRY(part(c, all->of_x[k], step, &x));
+  TRY(recurrent_part(c, all->of_x[k], step, &x));
   TRY(converter_product(c, state, all->r[k], &sum));
   TRY(add(c, sum, all->bias[k], &sum));
   return add(c, x, sum, out);
@@ -163,13 +163,13 @@ static status gru_step(converter *c, const layer *l, const gates *all, int64_t s
   ir_value *z, *r, *n, *x, *kept, *rest;
   TRY(gate(c, l, all, 0, step, *h, l->functions[0], &z));
   TRY(gate(c, l, all, 1, step, *h, l->functions[0], &r));
-  TRY(part(c, all->of_x[2], step, &x));
+  TRY(recurrent_part(c, all->of_x[2], step, &x));
   if (l->linear_before_reset) {
     TRY(converter_product(c, *h, all->r[2], &n));
     TRY(add(c, n, all->bias[2], &n));
-    TRY(multiply(c, r, n, &n));
+    TRY(recurrent_multiply(c, r, n, &n));
   } else {
-    TRY(multiply(c, r, *h, &n));
+    TRY(recurrent_multiply(c, r, *h, &n));
     TRY(converter_product(c, n, all->r[2], &n));
     TRY(add(c, n, all->bias[2], &n));
   }
@@ -177,7 +177,7 @@ static status gru_step(converter *c, const layer *l, const gates *all, int64_t s
   TRY(clipped(c, l, n, &n));
   TRY(apply(c, l->functions[1], n, &n));
   TRY(converter_binary(c, &op_Sub, *h, n, n->tensor.dtype, &rest));
-  TRY(multiply(c, z, rest, &kept));
+  TRY(recurrent_multiply(c, z, rest, &kept));
   return add(c, n, kept, h);
 }
 
@@ -188,7 +188,7 @@ static status peeping_gate(converter *c, const layer *l, const gates *all, int k
   if (l->peep) {
     ir_value *p;
     TRY(rows(c, l->peep, peep * l->hidden, l->hidden, &p));
-    TRY(multiply(c, cell, p, &p));
+    TRY(recurrent_multiply(c, cell, p, &p));
     TRY(add(c, *out, p, out));
   }
   TRY(clipped(c, l, *out, out));
@@ -200,12 +200,12 @@ static status lstm_step(converter *c, const layer *l, const gates *all, int64_t 
   TRY(peeping_gate(c, l, all, 0, 0, step, *h, *cell, &i));
   TRY(peeping_gate(c, l, all, 2, 2, step, *h, *cell, &f));
   TRY(gate(c, l, all, 3, step, *h, l->functions[1], &n));
-  TRY(multiply(c, f, *cell, &kept));
-  TRY(multiply(c, i, n, &taken));
+  TRY(recurrent_multiply(c, f, *cell, &kept));
+  TRY(recurrent_multiply(c, i, n, &taken));
   TRY(add(c, kept, taken, cell));
   TRY(peeping_gate(c, l, all, 1, 1, step, *h, *cell, &o));
   TRY(apply(c, l->functions[2], *cell, &shown));
-  return multiply(c, o, shown, h);
+  return recurrent_multiply(c, o, shown, h);
 }
 
 /* Where a sequence has ended, the state stays, and the output is 0. */
@@ -259,24 +259,25 @@ static status read_layer(converter *c, int d, layer *l) {
   const onnx_attribute *names = converter_attribute(c, "activations");
   const int n_functions = l->kind == LSTM ? 3 : l->kind == GRU ? 2 : 1;
   ir_value *bias = converter_input(c, 3), *lengths = converter_input(c, 4), *h = converter_input(c, 5);
-  ir_value *cell = l->kind == LSTM ? converter_input(c, 6) : NULL, *peep = l->kind == LSTM ? converter_input(c, 7) : NULL;
-  TRY(part(c, converter_input(c, 1), d, &l->w));
-  TRY(part(c, converter_input(c, 2), d, &l->r));
+  ir_value *cell = l->kind == LSTM ? converter_input(c, 6) : NULL,
+           *peep = l->kind == LSTM ? converter_input(c, 7) : NULL;
+  TRY(recurrent_part(c, converter_input(c, 1), d, &l->w));
+  TRY(recurrent_part(c, converter_input(c, 2), d, &l->r));
   l->hidden = l->r->tensor.dims[1];
   l->n_gates = l->kind == LSTM ? 4 : l->kind == GRU ? 3 : 1;
   if (l->w->tensor.rank != 2 || l->r->tensor.rank != 2 || l->r->tensor.dims[0] != l->n_gates * l->hidden)
     return OP_FAIL("the weights do not have the shape of %d gates", l->n_gates);
   if (bias) {
-    TRY(part(c, bias, d, &bias));
+    TRY(recurrent_part(c, bias, d, &bias));
     for (int i = 0; i < 2; ++i) TRY(rows(c, bias, i * l->n_gates * l->hidden, l->n_gates * l->hidden, &l->bias[i]));
   }
   if (lengths) TRY(ir_cast(c->g, lengths, ACL_INT32, &l->lengths));
   const bool batch_first = attribute_int(c, "layout", 0);
   if (h && batch_first) TRY(ir_permuted(c->g, h, (const int[]){1, 0, 2}, &h));
   if (cell && batch_first) TRY(ir_permuted(c->g, cell, (const int[]){1, 0, 2}, &cell));
-  if (h) TRY(part(c, h, d, &l->h));
-  if (cell) TRY(part(c, cell, d, &l->c));
-  if (peep) TRY(part(c, peep, d, &l->peep));
+  if (h) TRY(recurrent_part(c, h, d, &l->h));
+  if (cell) TRY(recurrent_part(c, cell, d, &l->c));
+  if (peep) TRY(recurrent_part(c, peep, d, &l->peep));
   for (int i = 0; i < n_functions; ++i)
     l->functions[i] = names && names->n_strings > d * n_functions + i ? names->strings[d * n_functions + i]
                       : l->kind == RNN                                ? "Tanh"
@@ -333,8 +334,8 @@ static status convert_recurrent(converter *c) {
 }
 
 const onnx_operator onnx_recurrent[] = {
-  {"RNN", convert_recurrent, 3, NULL, RNN},
-  {"GRU", convert_recurrent, 3, NULL, GRU},
-  {"LSTM", convert_recurrent, 3, NULL, LSTM},
-  {0},
+    {"RNN", convert_recurrent, 3, NULL, RNN},
+    {"GRU", convert_recurrent, 3, NULL, GRU},
+    {"LSTM", convert_recurrent, 3, NULL, LSTM},
+    {0},
 };

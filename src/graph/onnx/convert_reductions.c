@@ -63,7 +63,8 @@ static status extreme_of_nothing(converter *c, const reduction *r, int dtype, ir
   const int bits = 8 * (int)dtype_bytes(dtype);
   double number = maximum ? -INFINITY : INFINITY;
   if (dtype == ACL_BOOL || dtype == ACL_UINT8) number = maximum ? 0 : dtype == ACL_BOOL ? 1 : 255;
-  if (dtype == ACL_INT8 || dtype == ACL_INT32 || dtype == ACL_INT64) number = maximum ? -pow(2, bits - 1) : pow(2, bits - 1);
+  if (dtype == ACL_INT8 || dtype == ACL_INT32 || dtype == ACL_INT64)
+    number = maximum ? -pow(2, bits - 1) : pow(2, bits - 1);
   TRY(ir_number(c->g, dtype, number, out));
   return ir_expanded(c->g, *out, r->dims, r->rank, out);
 }
@@ -243,22 +244,22 @@ static status convert_top_k(converter *c) {
 }
 
 const onnx_operator onnx_reductions[] = {
-  {"ReduceSum", convert_reduce, 1, NULL, SUM},
-  {"ReduceMean", convert_reduce, 1, NULL, MEAN},
-  {"ReduceMax", convert_reduce, 1, NULL, MAXIMUM},
-  {"ReduceMin", convert_reduce, 1, NULL, MINIMUM},
-  {"ReduceProd", convert_reduce, 1, NULL, PRODUCT},
-  {"ReduceL1", convert_reduce, 1, NULL, L1},
-  {"ReduceL2", convert_reduce, 1, NULL, L2},
-  {"ReduceLogSum", convert_reduce, 1, NULL, LOG_SUM},
-  {"ReduceLogSumExp", convert_reduce, 1, NULL, LOG_SUM_EXP},
-  {"ReduceSumSquare", convert_reduce, 1, NULL, SUM_SQUARE},
-  {"ArgMax", convert_arg, 1, NULL, 1},
-  {"ArgMin", convert_arg, 1, NULL, 0},
-  {"Softmax", convert_softmax, 1, NULL, SOFTMAX},
-  {"LogSoftmax", convert_softmax, 1, NULL, LOG_SOFTMAX},
-  {"Hardmax", convert_softmax, 1, NULL, HARDMAX},
-  {"CumSum", convert_cumsum, 2, NULL, 0},
-  {"TopK", convert_top_k, 1, NULL, 0},
-  {0},
+    {"ReduceSum", convert_reduce, 1, NULL, SUM},
+    {"ReduceMean", convert_reduce, 1, NULL, MEAN},
+    {"ReduceMax", convert_reduce, 1, NULL, MAXIMUM},
+    {"ReduceMin", convert_reduce, 1, NULL, MINIMUM},
+    {"ReduceProd", convert_reduce, 1, NULL, PRODUCT},
+    {"ReduceL1", convert_reduce, 1, NULL, L1},
+    {"ReduceL2", convert_reduce, 1, NULL, L2},
+    {"ReduceLogSum", convert_reduce, 1, NULL, LOG_SUM},
+    {"ReduceLogSumExp", convert_reduce, 1, NULL, LOG_SUM_EXP},
+    {"ReduceSumSquare", convert_reduce, 1, NULL, SUM_SQUARE},
+    {"ArgMax", convert_arg, 1, NULL, 1},
+    {"ArgMin", convert_arg, 1, NULL, 0},
+    {"Softmax", convert_softmax, 1, NULL, SOFTMAX},
+    {"LogSoftmax", convert_softmax, 1, NULL, LOG_SOFTMAX},
+    {"Hardmax", convert_softmax, 1, NULL, HARDMAX},
+    {"CumSum", convert_cumsum, 2, NULL, 0},
+    {"TopK", convert_top_k, 1, NULL, 0},
+    {0},
 };

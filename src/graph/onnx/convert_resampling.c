@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resize and its kin. Each axis is resampled by itself: an element of the result is a sum of weighted elements of the
- * input ("taps"), whose numbers and weights are known while the model is converted. ONNX's reference implementation says
- * which they are (onnx/reference/ops/op_resize.py). */
+/* Resize, Upsample, and sampling by grids. Each axis is resampled by itself: an element of the result is a sum of
+ * weighted elements of the input ("taps"), whose numbers and weights are known while the model is converted. ONNX's
+ * reference implementation says which they are (onnx/reference/ops/op_resize.py). */
 #include <math.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static int64_t nearest_of(const resize *r, double x) {
 }
 
 /* The weight of an element at a distance, in elements. */
-static double weight_at(const resize *r, double distance) {
+static double resize_weight(const resize *r, double distance) {
   const double x = fabs(distance), a = r->cubic;
   if (r->mode == LINEAR) return x < 1 ? 1 - x : 0;
   if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -79,7 +79,7 @@ static void fill_taps(const resize *r, const resize_axis *a, int64_t i, int star
     const double base = ceil(x) - 1; /* so that x - base is in (0, 1] */
     for (int k = 0; k < t->n; ++k) {
       const int64_t at = (int64_t)base + start + k;
-      double w = weight_at(r, (start + k - (x - base)) * narrow);
+      double w = resize_weight(r, (start + k - (x - base)) * narrow);
       if (r->exclude_outside && (at < 0 || at >= a->in)) w = 0;
       t->index[k * a->out + i] = at < 0 ? 0 : at >= a->in ? a->in - 1 : at;
       t->weight[k * a->out + i] = w;
@@ -114,7 +114,7 @@ static status along(converter *c, const double *numbers, int64_t n, int axis, in
   return ir_cast(c->g, *out, dtype, out);
 }
 
-static status pick(converter *c, ir_value *x, int axis, const int64_t *index, int64_t n, ir_value **out) {
+static status resize_pick(converter *c, ir_value *x, int axis, const int64_t *index, int64_t n, ir_value **out) {
   int64_t dims[MAX_RANK];
   ir_value *numbers;
   memcpy(dims, x->tensor.dims, sizeof dims);
@@ -129,7 +129,7 @@ static status sum_of_taps(converter *c, ir_value *x, int axis, const resize_axis
   ir_value *sum = NULL;
   for (int k = 0; k < t->n; ++k) {
     ir_value *picked, *weights;
-    TRY(pick(c, x, axis, t->index + k * a->out, a->out, &picked));
+    TRY(resize_pick(c, x, axis, t->index + k * a->out, a->out, &picked));
     TRY(along(c, t->weight + k * a->out, a->out, axis, x->tensor.rank, x->tensor.dtype, &weights));
     TRY(converter_binary(c, &op_Mul, picked, weights, x->tensor.dtype, &picked));
     if (sum)
@@ -166,7 +166,7 @@ static status resize_one(converter *c, const resize *r, int axis, const resize_a
   if (a->in == a->out && a->scale == 1 && strcmp(r->coordinates, "tf_crop_and_resize")) return ST_OK;
   if (!a->in || !a->out) return OP_FAIL("dimension %d is empty", axis);
   TRY(make_taps(c, r, a, &t));
-  if (r->mode == NEAREST && !t.extra) return pick(c, *x, axis, t.index, a->out, x);
+  if (r->mode == NEAREST && !t.extra) return resize_pick(c, *x, axis, t.index, a->out, x);
   TRY(t.n <= FEW_TAPS ? sum_of_taps(c, *x, axis, a, &t, x) : product_of_taps(c, *x, axis, a, &t, x));
   if (!t.extra) return ST_OK;
   TRY(along(c, t.extra, a->out, axis, (*x)->tensor.rank, (*x)->tensor.dtype, &extra));
@@ -210,7 +210,9 @@ static status resized(converter *c, const resize *r, const resize_axis *a, ir_va
 static status read_resize(const converter *c, resize *r) {
   const char *mode = attribute_string(c, "mode", "nearest");
   const bool old = c->version < 11;
-  *r = (resize){.mode = mode[0] == 'n' ? NEAREST : mode[0] == 'c' ? CUBIC : LINEAR,
+  *r = (resize){.mode = mode[0] == 'n'   ? NEAREST
+                        : mode[0] == 'c' ? CUBIC
+                                         : LINEAR,
                 .coordinates = attribute_string(c, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel"),
                 .rounding = attribute_string(c, "nearest_mode", old ? "floor" : "round_prefer_floor"),
                 .antialias = attribute_int(c, "antialias", 0),
@@ -286,9 +288,8 @@ static status convert_upsample(converter *c) {
   }
   if (n != x->tensor.rank) return OP_FAIL("scales has %d elements, expected %d", n, x->tensor.rank);
   for (int d = 0; d < n; ++d)
-    a[d] = (resize_axis){.in = x->tensor.dims[d],
-                         .out = (int64_t)floor((double)x->tensor.dims[d] * scales[d]),
-                         .scale = scales[d]};
+    a[d] = (resize_axis){
+        .in = x->tensor.dims[d], .out = (int64_t)floor((double)x->tensor.dims[d] * scales[d]), .scale = scales[d]};
   return resized(c, &r, a, x);
 }
 
@@ -332,9 +333,9 @@ static status convert_affine_grid(converter *c) {
 }
 
 const onnx_operator onnx_resampling[] = {
-  {"Resize", convert_resize, 1, NULL, 0},
-  {"Upsample", convert_upsample, 1, NULL, 0},
-  {"GridSample", convert_grid_sample, 2, NULL, 0},
-  {"AffineGrid", convert_affine_grid, 2, NULL, 0},
-  {0},
+    {"Resize", convert_resize, 1, NULL, 0},
+    {"Upsample", convert_upsample, 1, NULL, 0},
+    {"GridSample", convert_grid_sample, 2, NULL, 0},
+    {"AffineGrid", convert_affine_grid, 2, NULL, 0},
+    {0},
 };

@@ -96,7 +96,8 @@ static status convert_scatter_elements(converter *c) {
  * [what n indices tell apart, rest]. */
 static status convert_scatter_nd(converter *c) {
   ir_graph *g = c->g;
-  ir_value *x = converter_input(c, 0), *index = converter_input(c, 1), *updates = converter_input(c, 2), *y, *flat = NULL;
+  ir_value *x = converter_input(c, 0), *index = converter_input(c, 1), *updates = converter_input(c, 2), *y,
+           *flat = NULL;
   const tensor of = x->tensor;
   const int reduction = reduction_of(c);
   TRY(ir_cast(g, index, ACL_INT64, &index));
@@ -138,8 +139,8 @@ static status convert_scatter_nd(converter *c) {
 }
 
 const onnx_operator onnx_scattering[] = {
-  {"Scatter", convert_scatter_elements, 3, NULL, 0},
-  {"ScatterElements", convert_scatter_elements, 3, NULL, 0},
-  {"ScatterND", convert_scatter_nd, 3, NULL, 0},
-  {0},
+    {"Scatter", convert_scatter_elements, 3, NULL, 0},
+    {"ScatterElements", convert_scatter_elements, 3, NULL, 0},
+    {"ScatterND", convert_scatter_nd, 3, NULL, 0},
+    {0},
 };

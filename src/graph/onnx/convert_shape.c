@@ -184,7 +184,7 @@ static status cut(converter *c, ir_value **x, int axis, int64_t start, int64_t n
   return ir_view(c->g, *x, t.dims, t.strides, t.rank, offset, x);
 }
 
-static int64_t clamped(int64_t value, int64_t least, int64_t most) {
+static int64_t slice_clamped(int64_t value, int64_t least, int64_t most) {
   return value < least ? least : value > most ? most : value;
 }
 
@@ -195,12 +195,12 @@ static status slice_axis(converter *c, ir_value **x, int axis, int64_t start, in
   if (start < 0) start = start < -size ? -1 : start + size;
   if (end < 0) end = end < -size ? -1 : end + size;
   if (step > 0) {
-    start = clamped(start, 0, size);
-    end = clamped(end, 0, size);
+    start = slice_clamped(start, 0, size);
+    end = slice_clamped(end, 0, size);
     return cut(c, x, axis, start, end > start ? (end - start - 1) / step + 1 : 0, step);
   }
-  start = clamped(start, -1, size - 1);
-  end = clamped(end, -1, size - 1);
+  start = slice_clamped(start, -1, size - 1);
+  end = slice_clamped(end, -1, size - 1);
   const int64_t n = start > end ? (start - end - 1) / -step + 1 : 0, axis_list[] = {axis};
   if (n > 1) {
     ir_value *flipped;
@@ -223,7 +223,8 @@ static status convert_slice(converter *c) {
   TRY(converter_ints(c, "ends", 2, &ends, &n_ends));
   TRY(converter_ints(c, "axes", 3, &axes, &n_axes));
   TRY(converter_ints(c, "steps", 4, &steps, &n_steps));
-  if (n_starts < 0 || n_ends != n_starts || (n_axes >= 0 && n_axes != n_starts) || (n_steps >= 0 && n_steps != n_starts))
+  if (n_starts < 0 || n_ends != n_starts || (n_axes >= 0 && n_axes != n_starts) ||
+      (n_steps >= 0 && n_steps != n_starts))
     return OP_FAIL("starts, ends, axes and steps have %d, %d, %d and %d elements, expected equally many", n_starts,
                    n_ends, n_axes, n_steps);
   for (int i = 0; i < n_starts; ++i) {
@@ -252,7 +253,8 @@ static status convert_split(converter *c) {
     TRY(converter_output(c, i, part));
     start += length;
   }
-  return start == size ? ST_OK : OP_FAIL("split has %jd elements in all, expected %jd", (intmax_t)start, (intmax_t)size);
+  return start == size ? ST_OK
+                       : OP_FAIL("split has %jd elements in all, expected %jd", (intmax_t)start, (intmax_t)size);
 }
 
 /* ---- several values, or several copies --------------------------------------------------------------------------- */
@@ -273,8 +275,8 @@ static status convert_concat(converter *c) {
     values[i] = converter_input(c, i);
     if (!values[i]) return OP_FAIL("input %d is missing", i);
     const tensor *t = &values[i]->tensor;
-    if (t->rank != first->tensor.rank) return OP_FAIL("input %d has %d dimensions, expected %d", i, t->rank,
-                                                      first->tensor.rank);
+    if (t->rank != first->tensor.rank)
+      return OP_FAIL("input %d has %d dimensions, expected %d", i, t->rank, first->tensor.rank);
     for (int d = 0; d < t->rank; ++d)
       if (d != axis && t->dims[d] != dims[d])
         return OP_FAIL("dimension %d of input %d is %jd, expected %jd", d, i, (intmax_t)t->dims[d], (intmax_t)dims[d]);
@@ -313,7 +315,7 @@ typedef struct {
 
 /* Where element i of a padded dimension comes from; 0 <= i + before < size is inside. */
 static int64_t padded_source(int64_t i, int64_t size, char mode) {
-  if (mode == 'e') return clamped(i, 0, size - 1);
+  if (mode == 'e') return slice_clamped(i, 0, size - 1);
   if (mode == 'w') return ((i % size) + size) % size;
   const int64_t period = size > 1 ? 2 * (size - 1) : 1; /* reflect: the border is not repeated */
   const int64_t at = ((i % period) + period) % period;
@@ -458,23 +460,23 @@ static status convert_reverse_sequence(converter *c) {
 }
 
 const onnx_operator onnx_shape_operators[] = {
-  {"Identity", convert_identity, 1, NULL, 0},
-  {"Dropout", convert_dropout, 1, NULL, 0},
-  {"Reshape", convert_reshape, 1, NULL, 0},
-  {"Flatten", convert_flatten, 1, NULL, 0},
-  {"Squeeze", convert_squeeze, 1, NULL, 0},
-  {"Unsqueeze", convert_unsqueeze, 1, NULL, 0},
-  {"Transpose", convert_transpose, 1, NULL, 0},
-  {"Expand", convert_expand, 2, NULL, 0},
-  {"DepthToSpace", convert_depth_to_space, 1, NULL, 0},
-  {"SpaceToDepth", convert_space_to_depth, 1, NULL, 0},
-  {"Slice", convert_slice, 1, NULL, 0},
-  {"Split", convert_split, 1, NULL, 0},
-  {"Concat", convert_concat, 1, NULL, 0},
-  {"Tile", convert_tile, 2, NULL, 0},
-  {"Pad", convert_pad, 1, NULL, 0},
-  {"CenterCropPad", convert_center_crop_pad, 2, NULL, 0},
-  {"Trilu", convert_trilu, 1, NULL, 0},
-  {"ReverseSequence", convert_reverse_sequence, 2, NULL, 0},
-  {0},
+    {"Identity", convert_identity, 1, NULL, 0},
+    {"Dropout", convert_dropout, 1, NULL, 0},
+    {"Reshape", convert_reshape, 1, NULL, 0},
+    {"Flatten", convert_flatten, 1, NULL, 0},
+    {"Squeeze", convert_squeeze, 1, NULL, 0},
+    {"Unsqueeze", convert_unsqueeze, 1, NULL, 0},
+    {"Transpose", convert_transpose, 1, NULL, 0},
+    {"Expand", convert_expand, 2, NULL, 0},
+    {"DepthToSpace", convert_depth_to_space, 1, NULL, 0},
+    {"SpaceToDepth", convert_space_to_depth, 1, NULL, 0},
+    {"Slice", convert_slice, 1, NULL, 0},
+    {"Split", convert_split, 1, NULL, 0},
+    {"Concat", convert_concat, 1, NULL, 0},
+    {"Tile", convert_tile, 2, NULL, 0},
+    {"Pad", convert_pad, 1, NULL, 0},
+    {"CenterCropPad", convert_center_crop_pad, 2, NULL, 0},
+    {"Trilu", convert_trilu, 1, NULL, 0},
+    {"ReverseSequence", convert_reverse_sequence, 2, NULL, 0},
+    {0},
 };

@@ -13,7 +13,8 @@ enum { MOST_POINTS = 8192 };
 static status waves(converter *c, int64_t n, int64_t bins, const double *window, double scale, int dtype,
                     ir_value *out[2]) {
   const int64_t dims[] = {n, bins};
-  if (n > MOST_POINTS) return OP_FAIL("the transform has %jd points, at most %d are supported", (intmax_t)n, MOST_POINTS);
+  if (n > MOST_POINTS)
+    return OP_FAIL("the transform has %jd points, at most %d are supported", (intmax_t)n, MOST_POINTS);
   for (int part = 0; part < 2; ++part) {
     TRY(ir_constant(c->g, ACL_DOUBLE, dims, 2, NULL, &out[part]));
     double *to = ir_fill(out[part]);
@@ -146,7 +147,7 @@ static status convert_stft(converter *c) {
 }
 
 const onnx_operator onnx_spectra[] = {
-  {"DFT", convert_dft, 1, NULL, 0},
-  {"STFT", convert_stft, 2, NULL, 0},
-  {0},
+    {"DFT", convert_dft, 1, NULL, 0},
+    {"STFT", convert_stft, 2, NULL, 0},
+    {0},
 };

@@ -142,8 +142,8 @@ static status convert_conv_transpose(converter *c) {
   convolution_lists l;
   int n;
   const int64_t *given = attribute_ints(c, "output_padding", &n);
-  if (weight->tensor.rank != x->tensor.rank) return OP_FAIL("the weight has %d dimensions, expected %d",
-                                                            weight->tensor.rank, x->tensor.rank);
+  if (weight->tensor.rank != x->tensor.rank)
+    return OP_FAIL("the weight has %d dimensions, expected %d", weight->tensor.rank, x->tensor.rank);
   TRY(converter_window(c, x, weight->tensor.dims + 2, &w));
   for (int d = 0; d < w.n && n == w.n; ++d) extra[d] = given[d];
   TRY(transposed_margins(c, x, &w, extra));
@@ -175,7 +175,7 @@ static status convert_conv_transpose(converter *c) {
 }
 
 const onnx_operator onnx_windows[] = {
-  {"Conv", convert_conv, 2, NULL, 0},
-  {"ConvTranspose", convert_conv_transpose, 2, NULL, 0},
-  {0},
+    {"Conv", convert_conv, 2, NULL, 0},
+    {"ConvTranspose", convert_conv_transpose, 2, NULL, 0},
+    {0},
 };

@@ -11,28 +11,30 @@ enum { MAX_DEPTH = 32 };
 
 #define PARSE_FAIL(...) fail(ST_CONFIG_PARSE, __VA_ARGS__)
 
-static status no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for the structures of an ONNX model"); }
+static status onnx_no_memory(void) {
+  return fail(ST_NO_HOST_MEMORY, "no host memory for the structures of an ONNX model");
+}
 
 /* Appends a zeroed element to an array of the region, and sets `pointer` to it. */
 #define APPEND(reader, array, n, pointer)                                                                              \
   do {                                                                                                                 \
     (array) = region_grow(&(reader)->model->memory, array, (size_t)(n), sizeof *(array));                              \
-    if (!(array)) return no_memory();                                                                                  \
+    if (!(array)) return onnx_no_memory();                                                                             \
     (pointer) = &(array)[(n)++];                                                                                       \
   } while (0)
 
-static status read_text(onnx_reader *r, const wire_field *f, const char **out) {
+static status onnx_read_text(onnx_reader *r, const wire_field *f, const char **out) {
   const size_t n = (size_t)(f->bytes.end - f->bytes.next);
   if (f->type != WIRE_BYTES) return PARSE_FAIL("field %u of a message is no text", f->number);
   if (memchr(f->bytes.next, 0, n)) return PARSE_FAIL("a name or text contains a NUL character");
   *out = region_text(&r->model->memory, (const char *)f->bytes.next, n);
-  return *out ? ST_OK : no_memory();
+  return *out ? ST_OK : onnx_no_memory();
 }
 
 static status add_text(onnx_reader *r, const wire_field *f, const char ***array, int *n) {
   const char **slot;
   APPEND(r, *array, *n, slot);
-  return read_text(r, f, slot);
+  return onnx_read_text(r, f, slot);
 }
 
 /* The elements of a repeated number: packed, or one of them. */
@@ -69,8 +71,8 @@ static status add_floats(onnx_reader *r, const wire_field *f, onnx_attribute *a)
 static status read_external(onnx_reader *r, wire w, tensor_contents *c) {
   const char *key = "", *value = "";
   for (wire_field f; wire_next(&w, &f);) {
-    if (f.number == 1) TRY(read_text(r, &f, &key));
-    if (f.number == 2) TRY(read_text(r, &f, &value));
+    if (f.number == 1) TRY(onnx_read_text(r, &f, &key));
+    if (f.number == 2) TRY(onnx_read_text(r, &f, &value));
   }
   if (!strcmp(key, "location")) c->location = value;
   if (!strcmp(key, "offset")) c->offset = strtoull(value, NULL, 10);
@@ -86,7 +88,7 @@ static status read_tensor(onnx_reader *r, wire w, onnx_tensor *t) {
     case 1: TRY(add_ints(r, &f, &t->dims, &t->n_dims)); break;
     case 2: t->dtype = (int)f.value; break;
     case 3: return PARSE_FAIL("tensor %s is stored in segments, which ONNX no longer has", t->name);
-    case 8: TRY(read_text(r, &f, &t->name)); break;
+    case 8: TRY(onnx_read_text(r, &f, &t->name)); break;
     case 9: c.raw = f.bytes.next, c.raw_bytes = (uint64_t)(f.bytes.end - f.bytes.next); break;
     case 13: TRY(read_external(r, f.bytes, &c)); break;
     case 14: c.is_external = f.value == 1; break;
@@ -105,23 +107,23 @@ static status read_attribute(onnx_reader *r, wire w, onnx_attribute *a) {
   a->name = a->s = "";
   for (wire_field f; wire_next(&w, &f);) {
     switch (f.number) {
-    case 1: TRY(read_text(r, &f, &a->name)); break;
+    case 1: TRY(onnx_read_text(r, &f, &a->name)); break;
     case 2: a->f = wire_float(f.value); break;
     case 3: a->i = (int64_t)f.value; break;
-    case 4: TRY(read_text(r, &f, &a->s)); break;
+    case 4: TRY(onnx_read_text(r, &f, &a->s)); break;
     case 5:
-      if (!(a->t = REGION_NEW(&r->model->memory, onnx_tensor, 1))) return no_memory();
+      if (!(a->t = REGION_NEW(&r->model->memory, onnx_tensor, 1))) return onnx_no_memory();
       TRY(read_tensor(r, f.bytes, a->t));
       break;
     case 6:
-      if (!(a->g = REGION_NEW(&r->model->memory, onnx_graph, 1))) return no_memory();
+      if (!(a->g = REGION_NEW(&r->model->memory, onnx_graph, 1))) return onnx_no_memory();
       TRY(read_graph(r, f.bytes, a->g));
       break;
     case 7: TRY(add_floats(r, &f, a)); break;
     case 8: TRY(add_ints(r, &f, &a->ints, &a->n_ints)); break;
     case 9: TRY(add_text(r, &f, &a->strings, &a->n_strings)); break;
     case 20: a->type = (int)f.value; break;
-    case 21: TRY(read_text(r, &f, &a->reference)); break;
+    case 21: TRY(onnx_read_text(r, &f, &a->reference)); break;
     default: break;
     }
   }
@@ -143,14 +145,14 @@ static status read_node(onnx_reader *r, wire w, onnx_node *n) {
     switch (f.number) {
     case 1: TRY(add_text(r, &f, &n->inputs, &n->n_inputs)); break;
     case 2: TRY(add_text(r, &f, &n->outputs, &n->n_outputs)); break;
-    case 3: TRY(read_text(r, &f, &n->name)); break;
-    case 4: TRY(read_text(r, &f, &n->op_type)); break;
+    case 3: TRY(onnx_read_text(r, &f, &n->name)); break;
+    case 4: TRY(onnx_read_text(r, &f, &n->op_type)); break;
     case 5:
       APPEND(r, n->attributes, n->n_attributes, a);
       if (read_attribute(r, f.bytes, a) != ST_OK)
         return PARSE_FAIL("node %s (%s): %s", n->name, n->op_type, strdupa(fail_take()));
       break;
-    case 7: TRY(read_text(r, &f, &n->domain)); break;
+    case 7: TRY(onnx_read_text(r, &f, &n->domain)); break;
     default: break;
     }
   }
@@ -164,7 +166,7 @@ static status read_dim(onnx_reader *r, wire w, onnx_dim *d) {
   *d = (onnx_dim){.size = -1};
   for (wire_field f; wire_next(&w, &f);) {
     if (f.number == 1) d->size = (int64_t)f.value < 0 ? -1 : (int64_t)f.value;
-    if (f.number == 2) TRY(read_text(r, &f, &d->name));
+    if (f.number == 2) TRY(onnx_read_text(r, &f, &d->name));
   }
   return w.bad ? PARSE_FAIL("a dimension is cut off") : ST_OK;
 }
@@ -190,7 +192,7 @@ static status read_value_info(onnx_reader *r, wire w, onnx_value_info *v) {
   wire type = {0};
   v->name = "";
   for (wire_field f; wire_next(&w, &f);) {
-    if (f.number == 1) TRY(read_text(r, &f, &v->name));
+    if (f.number == 1) TRY(onnx_read_text(r, &f, &v->name));
     if (f.number == 2) type = f.bytes;
   }
   for (wire_field f; wire_next(&type, &f);) {
@@ -209,7 +211,7 @@ static status read_graph_field(onnx_reader *r, const wire_field *f, onnx_graph *
   onnx_value_info *v;
   switch (f->number) {
   case 1: APPEND(r, g->nodes, g->n_nodes, n); return read_node(r, f->bytes, n);
-  case 2: return read_text(r, f, &g->name);
+  case 2: return onnx_read_text(r, f, &g->name);
   case 5: APPEND(r, g->initialisers, g->n_initialisers, t); return read_tensor(r, f->bytes, t);
   case 11: APPEND(r, g->inputs, g->n_inputs, v); return read_value_info(r, f->bytes, v);
   case 12: APPEND(r, g->outputs, g->n_outputs, v); return read_value_info(r, f->bytes, v);
@@ -230,7 +232,7 @@ static status read_graph(onnx_reader *r, wire w, onnx_graph *g) {
 static status read_opset(onnx_reader *r, wire w, onnx_opset *o) {
   o->domain = "";
   for (wire_field f; wire_next(&w, &f);) {
-    if (f.number == 1) TRY(read_text(r, &f, &o->domain));
+    if (f.number == 1) TRY(onnx_read_text(r, &f, &o->domain));
     if (f.number == 2) o->version = (int64_t)f.value;
   }
   if (!strcmp(o->domain, "ai.onnx")) o->domain = "";
@@ -244,7 +246,7 @@ static status read_function(onnx_reader *r, wire w, onnx_function *p) {
     onnx_opset *o;
     onnx_attribute *a;
     switch (f.number) {
-    case 1: TRY(read_text(r, &f, &p->name)); break;
+    case 1: TRY(onnx_read_text(r, &f, &p->name)); break;
     case 4: TRY(add_text(r, &f, &p->inputs, &p->n_inputs)); break;
     case 5: TRY(add_text(r, &f, &p->outputs, &p->n_outputs)); break;
     case 7:
@@ -255,7 +257,7 @@ static status read_function(onnx_reader *r, wire w, onnx_function *p) {
       APPEND(r, p->opsets, p->n_opsets, o);
       TRY(read_opset(r, f.bytes, o));
       break;
-    case 10: TRY(read_text(r, &f, &p->domain)); break;
+    case 10: TRY(onnx_read_text(r, &f, &p->domain)); break;
     case 11:
       APPEND(r, p->defaults, p->n_defaults, a);
       TRY(read_attribute(r, f.bytes, a));
@@ -274,9 +276,9 @@ static status read_model(onnx_reader *r, wire w) {
     onnx_function *p;
     switch (f.number) {
     case 1: m->ir_version = (int64_t)f.value; break;
-    case 2: TRY(read_text(r, &f, &m->producer)); break;
+    case 2: TRY(onnx_read_text(r, &f, &m->producer)); break;
     case 7:
-      if (!m->graph && !(m->graph = REGION_NEW(&m->memory, onnx_graph, 1))) return no_memory();
+      if (!m->graph && !(m->graph = REGION_NEW(&m->memory, onnx_graph, 1))) return onnx_no_memory();
       TRY(read_graph(r, f.bytes, m->graph));
       break;
     case 8:
@@ -296,7 +298,7 @@ static status read_model(onnx_reader *r, wire w) {
 
 status onnx_read(const void *bytes, size_t n, const char *folder, onnx_model **out) {
   onnx_reader r = {.model = calloc(1, sizeof *r.model), .folder = folder};
-  if (!r.model) return no_memory();
+  if (!r.model) return onnx_no_memory();
   const status st = read_model(&r, wire_of(bytes, n));
   if (st == ST_OK)
     *out = r.model;

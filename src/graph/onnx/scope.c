@@ -26,12 +26,14 @@ static scope_slot *slot_of(const onnx_scope *s, const char *name) {
   return &s->slots[i & (s->n_slots - 1)];
 }
 
-static status no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for the names of a model's values"); }
+static status scope_no_memory(void) {
+  return fail(ST_NO_HOST_MEMORY, "no host memory for the names of a model's values");
+}
 
 status scope_new(ir_graph *g, onnx_scope *outside, onnx_scope **out) {
   onnx_scope *s = REGION_NEW(&g->memory, onnx_scope, 1);
   scope_slot *slots = REGION_NEW(&g->memory, scope_slot, FIRST_SLOTS);
-  if (!s || !slots) return no_memory();
+  if (!s || !slots) return scope_no_memory();
   *s = (onnx_scope){.g = g, .outside = outside, .n_slots = FIRST_SLOTS, .slots = slots};
   *out = s;
   return ST_OK;
@@ -41,7 +43,7 @@ static status scope_enlarge(onnx_scope *s) {
   onnx_scope larger = *s;
   larger.n_slots = 2 * s->n_slots;
   larger.slots = REGION_NEW(&s->g->memory, scope_slot, larger.n_slots);
-  if (!larger.slots) return no_memory();
+  if (!larger.slots) return scope_no_memory();
   for (size_t i = 0; i < s->n_slots; ++i)
     if (s->slots[i].name) *slot_of(&larger, s->slots[i].name) = s->slots[i];
   *s = larger;

@@ -18,32 +18,40 @@ static const struct {
   const char *name;
   uint8_t bytes, field;
 } onnx_types[ONNX_DTYPES] = {
-  [ONNX_FLOAT] = {"float", 4, 4},          [ONNX_UINT8] = {"uint8", 1, 5},
-  [ONNX_INT8] = {"int8", 1, 5},            [ONNX_UINT16] = {"uint16", 2, 5},
-  [ONNX_INT16] = {"int16", 2, 5},          [ONNX_INT32] = {"int32", 4, 5},
-  [ONNX_INT64] = {"int64", 8, 7},          [ONNX_STRING] = {"string", 0, 6},
-  [ONNX_BOOL] = {"bool", 1, 5},            [ONNX_FLOAT16] = {"float16", 2, 5},
-  [ONNX_DOUBLE] = {"double", 8, 10},       [ONNX_UINT32] = {"uint32", 4, 11},
-  [ONNX_UINT64] = {"uint64", 8, 11},       [ONNX_COMPLEX64] = {"complex64", 8, 4},
-  [ONNX_COMPLEX128] = {"complex128", 16, 10}, [ONNX_BFLOAT16] = {"bfloat16", 2, 5},
+    [ONNX_FLOAT] = {"float", 4, 4},
+    [ONNX_UINT8] = {"uint8", 1, 5},
+    [ONNX_INT8] = {"int8", 1, 5},
+    [ONNX_UINT16] = {"uint16", 2, 5},
+    [ONNX_INT16] = {"int16", 2, 5},
+    [ONNX_INT32] = {"int32", 4, 5},
+    [ONNX_INT64] = {"int64", 8, 7},
+    [ONNX_STRING] = {"string", 0, 6},
+    [ONNX_BOOL] = {"bool", 1, 5},
+    [ONNX_FLOAT16] = {"float16", 2, 5},
+    [ONNX_DOUBLE] = {"double", 8, 10},
+    [ONNX_UINT32] = {"uint32", 4, 11},
+    [ONNX_UINT64] = {"uint64", 8, 11},
+    [ONNX_COMPLEX64] = {"complex64", 8, 4},
+    [ONNX_COMPLEX128] = {"complex128", 16, 10},
+    [ONNX_BFLOAT16] = {"bfloat16", 2, 5},
 };
 
-static bool is_known(int dtype) { return dtype > ONNX_UNDEFINED && dtype < ONNX_DTYPES; }
+static bool onnx_dtype_is_known(int dtype) { return dtype > ONNX_UNDEFINED && dtype < ONNX_DTYPES; }
 
-unsigned onnx_dtype_bytes(int dtype) { return is_known(dtype) ? onnx_types[dtype].bytes : 0; }
+unsigned onnx_dtype_bytes(int dtype) { return onnx_dtype_is_known(dtype) ? onnx_types[dtype].bytes : 0; }
 
 const char *onnx_dtype_name(int dtype) {
   static _Thread_local char other[24];
-  if (is_known(dtype)) return onnx_types[dtype].name;
+  if (onnx_dtype_is_known(dtype)) return onnx_types[dtype].name;
   snprintf(other, sizeof other, "type %d", dtype);
   return other;
 }
 
 /* The bytes that dims and dtype ask for. */
-static status tensor_bytes(const onnx_tensor *t, uint64_t *bytes) {
+static status contents_bytes(const onnx_tensor *t, uint64_t *bytes) {
   *bytes = onnx_dtype_bytes(t->dtype);
-  if (!*bytes) return PARSE_FAIL("tensor %s has elements of %s, which are not supported", t->name,
-                                 onnx_dtype_name(t->dtype));
+  if (!*bytes)
+    return PARSE_FAIL("tensor %s has elements of %s, which are not supported", t->name, onnx_dtype_name(t->dtype));
   for (int d = 0; d < t->n_dims; ++d)
     if (t->dims[d] < 0 || __builtin_mul_overflow(*bytes, (uint64_t)t->dims[d], bytes) || *bytes > INT64_MAX)
       return PARSE_FAIL("dimension %d of tensor %s is %jd, expected 0 or more, and less than 2^63 bytes in all", d,
@@ -88,7 +96,7 @@ static status contents_from_numbers(onnx_reader *r, const tensor_contents *c, on
 /* ---- other files ------------------------------------------------------------------------------------------------- */
 
 /* Maps the file, unless the model has it already. */
-static status map_file(onnx_reader *r, const char *location, const char *name, const onnx_mapping **out) {
+static status map_external(onnx_reader *r, const char *location, const char *name, const onnx_mapping **out) {
   onnx_model *m = r->model;
   for (int i = 0; i < m->n_mappings; ++i)
     if (!strcmp(m->mappings[i].path, location)) return *out = &m->mappings[i], ST_OK;
@@ -97,9 +105,9 @@ static status map_file(onnx_reader *r, const char *location, const char *name, c
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   struct stat info;
   const bool is_file = fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode);
-  void *memory = !is_file        ? MAP_FAILED
-                 : info.st_size  ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
-                                 : "";
+  void *memory = !is_file       ? MAP_FAILED
+                 : info.st_size ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
+                                : "";
   const int error = errno;
   if (fd >= 0) close(fd);
   if (memory == MAP_FAILED) {
@@ -132,7 +140,7 @@ static status contents_from_file(onnx_reader *r, const tensor_contents *c, onnx_
                       c->location);
   if (!stays_below(c->location))
     return PARSE_FAIL("tensor %s is in file %s, expected a path below the model's folder", t->name, c->location);
-  TRY(map_file(r, c->location, t->name, &file));
+  TRY(map_external(r, c->location, t->name, &file));
   if (c->offset > file->bytes || t->bytes > file->bytes - c->offset)
     return PARSE_FAIL("tensor %s has %ju bytes at offset %ju of file %s, which has only %zu bytes", t->name,
                       (uintmax_t)t->bytes, (uintmax_t)c->offset, c->location, file->bytes);
@@ -149,7 +157,7 @@ void tensor_contents_unmap(onnx_model *m) {
 
 status tensor_contents_find(onnx_reader *r, const tensor_contents *c, onnx_tensor *t) {
   if (t->dtype == ONNX_STRING) return ST_OK; /* refused by the operator that wants it */
-  TRY(tensor_bytes(t, &t->bytes));
+  TRY(contents_bytes(t, &t->bytes));
   if (c->is_external) return contents_from_file(r, c, t);
   if (!c->raw) return contents_from_numbers(r, c, t);
   t->contents = c->raw;
