@@ -103,6 +103,11 @@ static void print_help(void) {
          "  --display_model_info=1  Print what the model needs.\n"
          "  --help                  Print this text.\n"
          "\n"
+         "Exit status:\n"
+         "  0    The file was written.\n"
+         "  255  The arguments are wrong.\n"
+         "  else The model cannot be read or run; the message says which node.\n"
+         "\n"
          "Options are written --name=value or --name value. Those of CANN's atc that tune an NPU are accepted without\n"
          "effect. Numbers are computed in float32 where the model has float32.\n");
 }

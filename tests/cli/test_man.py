@@ -29,7 +29,7 @@ def commands():
     for line in listed.splitlines():
         name = line.split()[0]
         found.append((f"cannon-{name}", help_text("cannon", name)))
-    return found + [(name, help_text(name)) for name in ("npu-smi", "msprof")]
+    return found + [(name, help_text(name)) for name in ("npu-smi", "atc", "msprof")]
 
 
 class ManualPages(unittest.TestCase):
