@@ -101,6 +101,7 @@ static status run_few_rows(const product_part *p) {
 const made_factor *weight_quant_factor(const weight_quant *q) {
   static const made_factor by_blocks = {.fetch = weight_quant_fetch},
                            by_either = {.fetch = weight_quant_fetch, .few_rows = run_few_rows};
-  const bool dense = q->row_stride == 1 && (!q->is_int4 || (!q->first_half && q->col_stride % 2 == 0));
+  const bool dense = q->row_stride == 1 && (q->n_groups == 1 || q->group % GROUP_GRAIN == 0) &&
+                     (!q->is_int4 || (!q->first_half && q->col_stride % 2 == 0));
   return dense ? &by_either : &by_blocks;
 }

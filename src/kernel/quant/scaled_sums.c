@@ -65,6 +65,7 @@ void scaled_sums_finish(const product_part *part, int64_t row, int64_t rows, int
       const column_scales c = {
           .before = before ? before + at : NULL, .scale = all->scale + at, .after = after ? after + at : NULL};
       quant_sums->scale(x, (const int32_t *)(const void *)sums + j, &c, by_row, out->dtype == ACL_INT8, n);
+      if (s->activation) s->activation(x, (const void *const[]){x, x, x}, &s->activation_parameter, n);
       store(part->out + i * out->row_stride + at * out->col_stride, out->col_stride, x, n);
     }
   }

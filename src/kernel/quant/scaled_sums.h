@@ -26,8 +26,10 @@ typedef struct {
   int64_t rows;   /* of one matrix of the batch */
   int64_t biases; /* more than 1: `before`, or `after` where that is no offset, has this many vectors, one for each
                             matrix of the batch */
-  const char *row_scale;  /* floats; or NULL */
-  int64_t row_scale_step; /* in bytes */
+  const char *row_scale;        /* floats; or NULL */
+  int64_t row_scale_step;       /* in bytes */
+  elementwise_loop *activation; /* applied at the end, to results of floats; NULL: none */
+  compute_value activation_parameter;
 } scaled_sums;
 
 product_finisher scaled_sums_finish;
