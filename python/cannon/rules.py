@@ -591,10 +591,13 @@ def _columns(weight, depth):
     return n * 8 if weight.dtype is INT32 and k == depth else n
 
 
-def _product_dtype(x, scale):
-    """The dtype of products of x, where int8 is scaled: words are scales of int8."""
-    if x.dtype is not INT8:
+def _product_dtype(x, weight, scale):
+    """The dtype of products of x, where integers are scaled: words are scales of int8, unless they are those of weights
+    of 4 bits."""
+    if x.dtype.kind == "f":
         return x.dtype
+    if weight.dtype is not INT8:
+        return HALF
     if scale is None:
         return INT32
     return INT8 if scale.dtype.name in ("int64", "uint64") else _dequantized(scale)
@@ -603,9 +606,10 @@ def _product_dtype(x, scale):
 @of("grouped_matmul")
 def _grouped_matmul(c):
     x, weight, scale, ends = c[0], c[1], c["scaleOptional"], c["groupListOptional"]
-    dtype = _product_dtype(x[0], scale[0] if scale else None)
+    dtype = _product_dtype(x[0], weight[0], scale[0] if scale else None)
     by_depth = c.get("groupType") == 2
-    columns = [_columns(w, x[0 if len(x) == 1 else i].shape[-1]) for i, w in enumerate(weight)]
+    packs = 8 if x[0].dtype is INT32 else 1
+    columns = [_columns(w, x[0 if len(x) == 1 else i].shape[-1] * packs) for i, w in enumerate(weight)]
     if c["splitItem"] > 1:
         rows = sum(t.shape[0] for t in x)
         out = [((ends.shape[0] if isinstance(ends, Tensor) else len(ends),) if by_depth else ()) + (rows, columns[0])]

@@ -213,7 +213,8 @@ class Integers(unittest.TestCase):
                 per_token = more["per_token"] = gen.tensor(F32, (rows,), F32.round(gen.rng.uniform(0.5, 2, rows)))
             act = gen.pick((0, 1, 2, 4, 5)) if version > 3 else 0
             if gen.chance(0.3):
-                after = more["bias"] = gen.drawn(gen.pick((F32, F16, BF16)), (n, cols), lambda s: gen.rng.integers(-3, 4, s))
+                after = more["bias"] = gen.drawn(gen.pick((F32, F16, BF16)), (n, cols),
+                                                 lambda s: gen.rng.integers(-3, 4, s))
         bias = None if after or gen.chance(0.5) else gen.drawn(I32, (n, cols), lambda s: gen.values(I32, s, limit=500))
         if bias:
             more["bias"] = bias
@@ -293,6 +294,42 @@ class Weights(unittest.TestCase):
     def test_stacks(self):
         each_case(self, "weights", 100, self.case)
 
+    def test_int4_beside_integers(self):
+        """Weights of int4 whose scales are words, and x of int8 or of int4."""
+        def body(gen):
+            to, version, is_int8 = gen.pick((F16, BF16)), gen.integer(4, 5), gen.chance(0.5)
+            n, k, cols, most = gen.pick((1, 2, 8)), gen.pick((16, 32, 64, 256)), gen.pick((2, 8, 40, 600)), \
+                gen.pick((1, 4, 20, 90))
+            sizes, _, rows = sizes_of(gen, n, most)
+            rows = max(rows, 1)
+            lowest = -128 if is_int8 else -8
+            values = gen.rng.integers(lowest, -lowest, (rows, k))
+            x = gen.out(I8, values.shape, values) if is_int8 else gen.keep(packed_int4(values, gen.chance(0.5)))
+            of = gen.rng.integers(-8, 8, (n, k, cols))
+            transposed = gen.chance(0.3)
+            fits = (k if transposed else cols) % 8 == 0
+            w = int4_stack(gen, of, transposed, fits and gen.chance(0.5))
+            parts = gen.pick((1, 1, 2, 4))
+            numbers = F32.round(gen.rng.uniform(0.001, 0.01, (n, parts, cols)))
+            shape = gen.pick(((n, parts, cols), (n, cols))) if parts == 1 else (n, parts, cols)
+            bits = np.asarray(numbers, np.float32).view(np.uint32).astype(np.uint64)
+            scale = gen.out(U64, shape).set(bits.reshape(shape))
+            of = of * np.asarray(numbers, np.float64)[:, np.arange(k) // (k // parts)]
+            bias = gen.tensor(F32, (n, cols), F32.round(8 * of.sum(axis=1))) if is_int8 else None
+            per_token = gen.tensor(F32, (rows,), F32.round(gen.rng.uniform(0.5, 2, rows))) \
+                if is_int8 or gen.chance(0.5) else None
+            groups, kind, begins = group_list(gen, version, sizes)
+            y = gen.out(to, (rows, cols))
+            call(version, x, w, y, bias=bias, scale=scale, per_token=per_token, groups=groups, kind=kind)
+            for g in range(n):
+                at = slice(begins[g], begins[g] + sizes[g])
+                exact, slack = product((values[at] - 8 * is_int8).astype(np.float64), of[g])
+                by = per_token.get().astype(LD)[at, None] if per_token else LD(1)
+                exact = (exact + (bias.get().astype(LD)[g] if bias else 0)) * by
+                ref.check(y.get()[at], exact, to, F32, ulps=1, slack=4 * slack * by + 4 * EPS * np.abs(exact),
+                          what=f"group {g} of {n}")
+        each_case(self, "int4 beside integers", 80, body)
+
     def test_lists(self):
         def body(gen):
             t, n = gen.pick((F16, BF16)), gen.pick((2, 5))
@@ -319,7 +356,7 @@ class Refused(unittest.TestCase):
                 ("groupType is 1", (x, w, y), {"groups": groups, "axis": 1}),
                 ("groupListType is 3", (x, w, y), {"groups": groups, "kind": 3}),
                 ("actType is 3", (q, qw, y), {"groups": groups, "act": 3, "scale": Tensor(F32, (2, 6))}),
-                ("actType is 1, expected 0 where x is not INT8", (x, w, y), {"groups": groups, "act": 1}),
+                ("actType is 1, expected 0 where x and weight are not INT8", (x, w, y), {"groups": groups, "act": 1}),
                 ("splitItem is 4", (x, w, y), {"groups": groups, "split": 4}),
                 ("out has 1 tensors, expected 2", (x, w, y), {"groups": groups, "split": 0}),
                 ("groupListOptional has shape [3]", (x, w, y), {"groups": Tensor(I64, (3,))}),
@@ -328,11 +365,17 @@ class Refused(unittest.TestCase):
                 ("weight has dtype FLOAT", (x, Tensor(F32, (2, 8, 6)), y), {"groups": groups}),
                 ("out has dtype FLOAT,", (x, w, Tensor(F32, (4, 6))), {"groups": groups}),
                 ("scaleOptional is NULL", (q, qw, y), {"groups": groups}),
-                ("weight has dtype INT4", (q, int4, y), {"groups": groups}),
+                ("weight has dtype INT4", (q, int4, y), {"groups": groups, "axis": 2}),
+                ("biasOptional is NULL", (q, int4, y), {"groups": groups, "scale": Tensor(U64, (2, 6))}),
+                ("perTokenScaleOptional is NULL", (q, int4, y),
+                 {"groups": groups, "scale": Tensor(U64, (2, 6)), "bias": Tensor(F32, (2, 6))}),
+                ("scaleOptional has dtype FLOAT", (q, int4, y), {"groups": groups, "scale": Tensor(F32, (2, 6))}),
+                ("scaleOptional has 3 parts", (q, int4, y), {"groups": groups, "scale": Tensor(U64, (2, 3, 6))}),
                 ("antiquantScaleOptional is NULL", (x, qw, y), {"groups": groups}),
                 ("perTokenScaleOptional is given", (x, w, y), {"groups": groups, "per_token": Tensor(F32, (4,))}),
                 ("biasOptional has shape [2, 5]", (x, w, y), {"groups": groups, "bias": Tensor(F16, (2, 5))}),
-                ("biasOptional is given, expected NULL with groupType 2", (x, Tensor(F16, (8, 6)), Tensor(F16, (2, 4, 6))),
+                ("biasOptional is given, expected NULL with groupType 2",
+                 (x, Tensor(F16, (8, 6)), Tensor(F16, (2, 4, 6))),
                  {"groups": groups, "axis": 2, "bias": Tensor(F16, (2, 6))})):
             with self.subTest(message):
                 code, text = call(4, *args, **more, call=refused)
@@ -415,8 +458,8 @@ class Ffn(unittest.TestCase):
             spread = 1.2 * error if not gated else 1.2 * (error[:, depth:] * np.abs(h[:, :depth]) +
                                                           error[:, :depth] * np.abs(h[:, depth:]))
             spread = spread + t.ulp(a) + 1e-6 * np.abs(h[:, :depth])
-            exact = product(np.float64(a), of[1][g])[0] + add[1]
-            slack = np.float64(spread) @ size[1][g] + 8 * depth * EPS * (np.abs(np.float64(a)) @ size[1][g])
+            exact = product(a.astype(np.float64), of[1][g])[0] + add[1]
+            slack = (spread + 8 * depth * EPS * np.abs(a)).astype(np.float64) @ size[1][g]
             ref.check(got[at], exact, t, F32, ulps=1, slack=slack + 4 * EPS * np.abs(exact), what=f"{full or name} {g}")
 
     def test_floats(self):
@@ -448,7 +491,8 @@ class Ffn(unittest.TestCase):
         offset = gen.tensor(F32, (n,), F32.round(gen.rng.integers(-9, 10, n))) if gen.chance(0.6) else None
         y = gen.out(to, (total, k))
         tokens, by_end = self.tokens(gen, version, sizes) if experts else (None, False)
-        self.call(version, x, *w, tokens, *bias, scale, offset, *scales, None, None, None, None, name, by_end=by_end, y=y)
+        self.call(version, x, *w, tokens, *bias, scale, offset, *scales, None, None, None, None, name, by_end=by_end,
+                  y=y)
         begin = 0
         for g, s in enumerate(sizes):
             at, begin = slice(begin, begin + s), begin + s
@@ -477,7 +521,7 @@ class Ffn(unittest.TestCase):
                 ("expertTokens[1] is 4", (x, e1, e2, Ints(1, 4), *none, "relu"), {}),
                 ("weight2 has shape [8, 6], expected a depth of 6", (x, w1, w1, None, *none, "relu"), {}),
                 ("scale is given", (x, w1, w2, None, None, None, Tensor(F32, (1,)), *none[3:], "relu"), {}),
-                ("deqScale1 is NULL", (Tensor(I8, (4, 8)), Tensor(I8, (8, 6)), Tensor(I8, (6, 8)), None, *none, "relu"), {}),
+                ("deqScale1 is NULL", (*(Tensor(I8, s) for s in ((4, 8), (8, 6), (6, 8))), None, *none, "relu"), {}),
                 ("y has shape [4, 7]", (x, w1, w2, None, *none, "relu"), {"y": Tensor(F16, (4, 7))})):
             with self.subTest(message):
                 code, text = self.call(2, *args, **{"y": y, **more}, call=refused)

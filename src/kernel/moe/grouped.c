@@ -3,11 +3,16 @@
 
 #include <string.h>
 
+#include "kernel/quant/nibbles.h"
+
 /* ---- execution --------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-  quant_weight weight;
+  quant_weight weight; /* first, where the weight's functions find it */
   scaled_sums sums;
+  const char *bias, *row_scale; /* GROUPED_NIBBLES; NULL: none */
+  const group_form *form;
+  int64_t row_scale_step;
 } group_context;
 
 enum { COLUMN_VECTORS = 3 }; /* scale, offset and bias as doubles */
@@ -32,10 +37,14 @@ void grouped_plan(executor *e, grouped_product *p, const group_form *forms) {
   p->contexts = workspace_intermediate(e, n * sizeof(group_context));
   if (p->kind == GROUPED_SUMS)
     p->columns = workspace_intermediate(e, n * (uint64_t)p->most_cols * COLUMN_VECTORS * sizeof(double));
+  if (p->kind == GROUPED_NIBBLES) {
+    p->columns = workspace_intermediate(e, n * (uint64_t)(p->most_cols * forms->weight.n_groups) * sizeof(float));
+    p->numbers = workspace_intermediate(e, (uint64_t)(p->x_given.rows * p->x_given.cols) * sizeof(float));
+  }
   executor_cost(e, bytes, (ns + e->cost_ns) * 32);
 }
 
-static char *place_of(const group_place *p, void *const *view, int64_t group) {
+static char *group_address(const group_place *p, void *const *view, int64_t group) {
   if (p->operand < 0) return NULL;
   char *const at = view[p->operand + (p->listed ? group : 0)];
   return at && !p->listed ? at + group * p->step : at;
@@ -48,24 +57,25 @@ typedef struct {
   void *const *view;
   int64_t group;
   group_range range;
+  const char *numbers; /* x as floats; or NULL */
 } group_run;
 
 static void set_weight_context(const group_run *r, quant_weight *c) {
   *c = (quant_weight){.form = r->form->weight,
-                      .scale = place_of(&r->p->scale, r->view, r->group),
-                      .offset = place_of(&r->p->offset, r->view, r->group)};
+                      .scale = group_address(&r->p->scale, r->view, r->group),
+                      .offset = group_address(&r->p->offset, r->view, r->group)};
 }
 
 static void set_sums_context(const group_run *r, double *columns, scaled_sums *s) {
   const grouped_product *p = r->p;
   const group_form *f = r->form;
   const int64_t n = f->product.out.cols;
-  const char *const scale = place_of(&p->scale, r->view, r->group);
+  const char *const scale = group_address(&p->scale, r->view, r->group);
   const bool is_int8 = f->product.out.dtype == ACL_INT8;
   const bool words = f->offset.dtype == ACL_INT64 || f->offset.dtype == ACL_UINT64;
-  const char *const offset = words ? scale : place_of(&p->offset, r->view, r->group);
+  const char *const offset = words ? scale : group_address(&p->offset, r->view, r->group);
   const double *const bias =
-      column_values_load(&f->bias, place_of(&p->bias, r->view, r->group), false, columns + 2 * n, n);
+      column_values_load(&f->bias, group_address(&p->bias, r->view, r->group), false, columns + 2 * n, n);
   const bool before = is_int8 || f->bias.dtype == ACL_INT32;
   *s = (scaled_sums){.rows = i64_max(r->range.count, 1),
                      .activation = p->activation,
@@ -75,6 +85,68 @@ static void set_sums_context(const group_run *r, double *columns, scaled_sums *s
   s->columns.scale = column_values_load(&f->scale, scale, false, columns, n);
   s->columns.after = is_int8 ? column_values_load(&f->offset, offset, true, columns + n, n) : before ? NULL : bias;
   if (p->row_scale >= 0) s->row_scale = (const char *)r->view[p->row_scale] + r->range.begin * p->row_scale_step;
+}
+
+/* Reads the scales of a group, floats in the lower halves of words, into `to`. */
+static void set_nibbles_context(const group_run *r, float *to, group_context *c) {
+  const grouped_product *p = r->p;
+  const int64_t n = r->form->product.out.cols;
+  const char *const words = group_address(&p->scale, r->view, r->group);
+  for (int64_t part = 0; part < r->form->weight.n_groups; ++part)
+    for (int64_t j = 0; j < n; ++j)
+      memcpy(&to[part * n + j], words + part * p->words.group_stride + j * p->words.col_stride, sizeof *to);
+  c->weight = (quant_weight){.form = r->form->weight, .scale = (const char *)to};
+  c->form = r->form;
+  c->bias = group_address(&p->bias, r->view, r->group);
+  c->row_scale_step = p->row_scale_step;
+  c->row_scale = p->row_scale < 0 ? NULL : (const char *)r->view[p->row_scale] + r->range.begin * p->row_scale_step;
+}
+
+void grouped_finish_nibbles(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols,
+                            const char *sums, int64_t ld) {
+  enum { CHUNK = 512 };
+  _Alignas(64) float x[CHUNK], bias[CHUNK] = {0};
+  const group_context *c = part->call->context;
+  const column_values *b = &c->form->bias;
+  const matrices *out = &part->plan->out;
+  for (int64_t j = 0, n; j < cols; j += n) {
+    n = i64_min(CHUNK, cols - j);
+    if (c->bias) loops->load[b->dtype][COMPUTE_F32](bias, c->bias + (col + j) * b->step, b->step, n);
+    for (int64_t i = 0; i < rows; ++i) {
+      const float *const from = (const float *)(const void *)sums + i * ld + j;
+      float by = 1;
+      if (c->row_scale) memcpy(&by, c->row_scale + (row + i) * c->row_scale_step, sizeof by);
+      for (int64_t l = 0; l < n; ++l) x[l] = (from[l] + bias[l]) * by;
+      loops->store[out->dtype][COMPUTE_F32](part->out + (row + i) * out->row_stride + (col + j) * out->col_stride,
+                                            out->col_stride, x, n);
+    }
+  }
+}
+
+typedef struct {
+  const grouped_product *p;
+  const char *from;
+  float *to;
+} numbers_job;
+
+/* Rows of x as floats: int8 less 8, or int4. */
+static void nibbles_numbers(const void *job, int64_t begin, int64_t end) {
+  enum { CHUNK = 512 };
+  const numbers_job *j = job;
+  const matrices *x = &j->p->x_given;
+  int8_t unpacked[CHUNK];
+  for (int64_t row = begin; row < end; ++row)
+    for (int64_t col = 0, n; col < x->cols; col += n) {
+      n = i64_min(CHUNK, x->cols - col);
+      float *const to = j->to + row * x->cols + col;
+      if (x->dtype == ACL_INT4) {
+        nibbles_unpack(unpacked, j->from + (row * x->cols + col) / 2, n);
+        loops->load[ACL_INT8][COMPUTE_F32](to, unpacked, 1, n);
+        continue;
+      }
+      loops->load[ACL_INT8][COMPUTE_F32](to, j->from + row * x->row_stride + col * x->col_stride, x->col_stride, n);
+      for (int64_t i = 0; i < n; ++i) to[i] -= 8;
+    }
 }
 
 /* Fills in the plan of the group and its call, without the context. */
@@ -87,13 +159,14 @@ static void set_call(const group_run *r, product_plan *plan, product_call *c) {
     plan->a.cols = plan->b.rows = r->range.count;
   else
     plan->a.rows = plan->out.rows = plan->self.rows = r->range.count;
-  const char *x = place_of(&p->x, r->view, r->group), *w = place_of(&p->weight, r->view, r->group);
-  char *y = place_of(&p->out, r->view, r->group);
+  const char *x = r->numbers ? r->numbers : group_address(&p->x, r->view, r->group);
+  const char *w = group_address(&p->weight, r->view, r->group);
+  char *y = group_address(&p->out, r->view, r->group);
   if (x && !p->x.listed) x += r->range.begin * (p->along_depth ? a->col_stride : a->row_stride);
   if (w && !p->weight.listed && p->along_depth) w += r->range.begin * b->row_stride;
   if (y && !p->out.listed && !p->along_depth) y += r->range.begin * out->row_stride;
   c->a = x, c->b = w, c->out = y;
-  if (plan->has_self) c->self = place_of(&p->bias, r->view, r->group);
+  if (plan->has_self) c->self = group_address(&p->bias, r->view, r->group);
   product_choose(plan);
 }
 
@@ -104,14 +177,22 @@ status grouped_run(const grouped_product *p, const group_form *forms, void *cons
   product_plan *const plans = (product_plan *)(void *)(at + p->plans);
   group_context *const contexts = (group_context *)(void *)(at + p->contexts);
   double *const columns = (double *)(void *)(at + p->columns);
+  const char *numbers = NULL;
+  if (p->kind == GROUPED_NIBBLES) {
+    const numbers_job job = {p, view[p->x.operand], (float *)(void *)(at + p->numbers)};
+    rows_parallel(nibbles_numbers, &job, p->x_given.rows, 1, (uint64_t)(p->x_given.rows * p->x_given.cols) / 4);
+    numbers = at + p->numbers;
+  }
   int64_t n = 0;
   for (int64_t g = 0; g < p->n_groups; ++g) {
-    const group_run r = {p, &forms[p->n_forms > 1 ? g : 0], view, g, range[g]};
+    const group_run r = {p, &forms[p->n_forms > 1 ? g : 0], view, g, range[g], numbers};
     set_call(&r, &plans[n], &calls[n]);
     if (plans[n].n_batches == 0) continue;
-    calls[n].context = p->kind == GROUPED_WEIGHTS ? (const void *)&contexts[n].weight : &contexts[n].sums;
+    calls[n].context = p->kind == GROUPED_SUMS ? (const void *)&contexts[n].sums : &contexts[n];
     if (p->kind == GROUPED_WEIGHTS) set_weight_context(&r, &contexts[n].weight);
     if (p->kind == GROUPED_SUMS) set_sums_context(&r, columns + n * COLUMN_VECTORS * p->most_cols, &contexts[n].sums);
+    if (p->kind == GROUPED_NIBBLES)
+      set_nibbles_context(&r, (float *)(void *)columns + n * p->most_cols * r.form->weight.n_groups, &contexts[n]);
     ++n;
   }
   return product_run(calls, n);
@@ -206,7 +287,7 @@ void grouped_set_weight(const group_weight *w, group_form *f) {
                     .cols = w->n,
                     .row_stride = w->row_stride,
                     .col_stride = w->col_stride};
-  if (p->finish || !f->weight.n_groups) return;
+  if (!f->weight.n_groups) return;
   f->weight.is_int4 = is_int4;
   f->weight.row_stride = w->row_stride, f->weight.col_stride = w->col_stride;
   f->weight.first_half = w->first_half;

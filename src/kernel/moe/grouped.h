@@ -21,13 +21,15 @@ typedef enum {
   GROUPED_PLAIN,   /* floats; the bias is the plan's self */
   GROUPED_WEIGHTS, /* floats and quantised weights; likewise */
   GROUPED_SUMS,    /* int8, whose int32 sums are scaled */
+  GROUPED_NIBBLES, /* int8 less 8, or int4, and weights of int4 whose scales are floats in words of 64 bits: (sums +
+                      bias) * row scale, computed in float */
 } grouped_kind;
 
 /* How the product of a group is computed. The number of its rows, or its depth, is replaced by the group's. */
 typedef struct {
   product_plan product;
-  weight_quant weight;               /* GROUPED_WEIGHTS */
-  column_values scale, offset, bias; /* GROUPED_SUMS */
+  weight_quant weight;               /* GROUPED_WEIGHTS, GROUPED_NIBBLES */
+  column_values scale, offset, bias; /* GROUPED_SUMS; the last one GROUPED_NIBBLES, too */
 } group_form;
 
 typedef struct {
@@ -36,12 +38,14 @@ typedef struct {
   int64_t n_groups;
   int64_t n_forms; /* 1: all groups have one form */
   group_place x, weight, out, bias, scale, offset;
-  int row_scale; /* GROUPED_SUMS: the operand of a float per row, or GROUPED_ABSENT */
+  int row_scale; /* GROUPED_SUMS, GROUPED_NIBBLES: the operand of a float per row, or GROUPED_ABSENT */
   int64_t row_scale_step;
+  matrices x_given; /* GROUPED_NIBBLES: x as it is given; the forms have it as floats in scratch */
+  weight_parameters words;
   elementwise_loop *activation; /* GROUPED_SUMS; NULL: none */
   compute_value activation_parameter;
-  int64_t most_cols;                        /* of any group */
-  uint64_t calls, plans, contexts, columns; /* in scratch */
+  int64_t most_cols;                                 /* of any group */
+  uint64_t calls, plans, contexts, columns, numbers; /* in scratch */
 } grouped_product;
 
 typedef struct {
@@ -56,6 +60,9 @@ void grouped_plan(executor *e, grouped_product *p, const group_form *forms);
  * that are not listed. */
 status grouped_run(const grouped_product *p, const group_form *forms, void *const *view, const group_range *range,
                    void *scratch);
+
+/* The finish of GROUPED_NIBBLES. */
+product_finisher grouped_finish_nibbles;
 
 /* ---- group lists ------------------------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 
 #include "kernel/families.h"
 #include "kernel/moe/grouped.h"
+#include "kernel/quant/nibbles.h"
 
 #define DTYPES_HALF  (DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
 #define DTYPES_WORDS (DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64))
@@ -93,10 +94,19 @@ static status find_groups(grouped_call *c) {
 static status find_kind(grouped_call *c) {
   const int x = c->a->x->value[0]->dtype, w = c->a->weight->value[0]->dtype;
   const uint64_t quantised = DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT4) | DTYPE_BIT(ACL_INT32);
-  TRY(op_expect_dtype(c->a->x->value[0], "x", DTYPE_BIT(ACL_FLOAT) | DTYPES_HALF | DTYPE_BIT(ACL_INT8)));
+  TRY(op_expect_dtype(c->a->x->value[0], "x",
+                      DTYPE_BIT(ACL_FLOAT) | DTYPES_HALF | DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
   TRY(op_expect_dtype(c->a->weight->value[0], "weight",
-                      x == ACL_INT8 ? DTYPE_BIT(ACL_INT8) : DTYPE_BIT(x) | (x == ACL_FLOAT ? 0 : quantised)));
-  c->p->kind = x == ACL_INT8 ? GROUPED_SUMS : w == x ? GROUPED_PLAIN : GROUPED_WEIGHTS;
+                      x == ACL_INT8             ? quantised
+                      : DTYPES_NIBBLES >> x & 1 ? DTYPES_NIBBLES
+                                                : DTYPE_BIT(x) | (x == ACL_FLOAT ? 0 : quantised)));
+  c->p->kind = x == ACL_INT8 && w == ACL_INT8             ? GROUPED_SUMS
+               : x == ACL_INT8 || DTYPES_NIBBLES >> x & 1 ? GROUPED_NIBBLES
+               : w == x                                   ? GROUPED_PLAIN
+                                                          : GROUPED_WEIGHTS;
+  EXPECT(c->p->kind != GROUPED_NIBBLES || (!c->x_listed && !c->weight_listed && !c->out_listed),
+         "x has %ju tensors and weight %ju, expected one of three dimensions where weight is INT4",
+         (uintmax_t)c->a->x->size, (uintmax_t)c->a->weight->size);
   EXPECT(c->axis != DEPTH || c->p->kind == GROUPED_PLAIN, "weight has dtype %s, expected x's with groupType 2",
          dtype_name(w));
   return ST_OK;
@@ -184,6 +194,43 @@ static status read_columns(grouped_call *c, const aclTensorList *list, const cha
   TRY(argument_of(c, list, name, g, &t, &n_groups));
   TRY(grouped_columns(t, name, dtypes, n_groups, n, one, values, &step));
   *place = (group_place){operand, c->weight_listed, step};
+  return ST_OK;
+}
+
+/* x of int8 or int4, whose weights are int4, with the scales of both. The bias of int8 makes up for the 8 that its
+ * products lack. */
+static status read_nibbles(grouped_call *c, int64_t n, int64_t k, group_form *f) {
+  const grouped_matmul_args *a = c->a;
+  const tensor *x = a->x->value[0], *t;
+  const bool is_int8 = x->dtype == ACL_INT8;
+  const int64_t dims[] = {x->dims[0], k};
+  const uint64_t words = DTYPE_BIT(ACL_UINT64) | DTYPE_BIT(ACL_INT64);
+  int64_t n_groups, step;
+  TRY(expect_absent(a->offset, "offsetOptional"));
+  EXPECT(given(a->scale), "scaleOptional is NULL, expected the scales of weight");
+  TRY(argument_of(c, a->scale, "scaleOptional", 0, &t, &n_groups));
+  TRY(grouped_parameters(t, "scaleOptional", words, n_groups, n, &c->p->words, &f->weight.n_groups, &step));
+  c->p->scale = (group_place){a->view.scale, false, step};
+  EXPECT(f->weight.n_groups > 0 && k % f->weight.n_groups == 0,
+         "scaleOptional has %jd parts of the depth, expected a number that divides %jd", (intmax_t)f->weight.n_groups,
+         (intmax_t)k);
+  f->weight.group = k / f->weight.n_groups;
+  const int64_t size = sizeof(float);
+  f->weight.scale = (weight_parameters){.dtype = ACL_FLOAT, .group_stride = n * size, .col_stride = size};
+  EXPECT(is_int8 == (given(a->bias) != NULL), "biasOptional is %s, expected %s where x is %s",
+         given(a->bias) ? "given" : "NULL", is_int8 ? "8 * weight * scale, summed" : "NULL", dtype_name(x->dtype));
+  TRY(read_columns(c, a->bias, "biasOptional", a->view.bias, DTYPE_BIT(ACL_FLOAT), false, 0, n, &f->bias, &c->p->bias));
+  EXPECT(!is_int8 || given(a->per_token_scale), "perTokenScaleOptional is NULL, expected the scales of x");
+  c->p->x_given = f->product.a;
+  if (!is_int8) {
+    TRY(nibbles_operand(c->e, GROUPED_MATMUL_X, x, "x", dims, 2));
+    EXPECT(k % 2 == 0, "x has %jd columns, expected an even number of INT4", (intmax_t)k);
+    c->p->x_given.dtype = ACL_INT4;
+  }
+  c->p->x_given.cols = k;
+  f->product.a =
+      (matrices){.dtype = ACL_FLOAT, .rows = c->p->x_given.rows, .cols = k, .row_stride = k * size, .col_stride = size};
+  f->product.finish = grouped_finish_nibbles;
   return ST_OK;
 }
 
@@ -276,6 +323,7 @@ static status read_scales(grouped_call *c, int64_t g, int64_t n, int out, group_
 /* The dtypes of results. */
 static uint64_t out_types(const grouped_call *c) {
   const int x = c->a->x->value[0]->dtype;
+  if (c->p->kind == GROUPED_NIBBLES) return DTYPES_HALF;
   return x == ACL_INT8 ? DTYPES_HALF | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT32) : DTYPE_BIT(x);
 }
 
@@ -309,11 +357,11 @@ static status set_matrices(grouped_call *c, int64_t g, int64_t n, product_plan *
 static status expect_unquantised(const grouped_call *c) {
   const grouped_matmul_args *a = c->a;
   const bool sums = c->p->kind == GROUPED_SUMS, weights = c->p->kind == GROUPED_WEIGHTS;
-  if (!sums) {
+  EXPECT(sums || a->act_type == 0, "actType is %jd, expected 0 where x and weight are not INT8", (intmax_t)a->act_type);
+  if (!sums && c->p->kind != GROUPED_NIBBLES) {
     TRY(expect_absent(a->scale, "scaleOptional"));
     TRY(expect_absent(a->offset, "offsetOptional"));
     TRY(expect_absent(a->per_token_scale, "perTokenScaleOptional"));
-    EXPECT(a->act_type == 0, "actType is %jd, expected 0 where x is not INT8", (intmax_t)a->act_type);
   }
   if (!weights) {
     TRY(expect_absent(a->antiquant_scale, "antiquantScaleOptional"));
@@ -336,7 +384,8 @@ static status set_form(grouped_call *c, int64_t g, group_form *f) {
          dtype_name(x->dtype), (intmax_t)(c->weight_listed ? g : 0), dtype_name(w->dtype));
   EXPECT(x->rank >= 2 && (x->rank == 2 || (c->x_listed && c->out_listed)), "x has %d dimensions, expected 2", x->rank);
   EXPECT(w->rank == 2 || !c->weight_listed, "weight has %d dimensions, expected 2", w->rank);
-  const int64_t k = c->axis == DEPTH && c->weight_listed ? w->dims[0] : x->dims[x->rank - 1];
+  const int64_t k =
+      c->axis == DEPTH && c->weight_listed ? w->dims[0] : x->dims[x->rank - 1] * (x->dtype == ACL_INT32 ? 8 : 1);
   TRY(grouped_weight(c->e, a->view.weight + (int)(c->weight_listed ? g : 0), w, "weight", k, &weight));
   c->p->weight.step = weight.step;
   TRY(set_matrices(c, g, weight.n, &f->product));
@@ -350,8 +399,9 @@ static status set_form(grouped_call *c, int64_t g, group_form *f) {
            (intmax_t)a->act_type, a->name.out, dtype_name(out));
   }
   if (c->p->kind == GROUPED_WEIGHTS) TRY(read_parameters(c, g, weight.n, k, f));
+  if (c->p->kind == GROUPED_NIBBLES) TRY(read_nibbles(c, weight.n, k, f));
   grouped_set_weight(&weight, f);
-  if (c->p->kind != GROUPED_SUMS) TRY(read_bias(c, g, f));
+  if (c->p->kind == GROUPED_PLAIN || c->p->kind == GROUPED_WEIGHTS) TRY(read_bias(c, g, f));
   return ST_OK;
 }
 
@@ -376,7 +426,7 @@ status prepare_grouped_matmul(executor *e, const grouped_matmul_args *a) {
   plan->forms = e->heap = malloc((size_t)p->n_forms * sizeof *plan->forms + (size_t)c.n * sizeof(group_range));
   if (!plan->forms) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %jd products", (intmax_t)c.n);
   TRY(find_ranges(&c, (group_range *)(void *)(plan->forms + p->n_forms)));
-  if (p->kind == GROUPED_SUMS) TRY(read_row_scale(&c));
+  TRY(read_row_scale(&c));
   for (int64_t g = 0; g < p->n_forms; ++g) TRY(set_form(&c, g, &plan->forms[g]));
   grouped_plan(e, p, plan->forms);
   e->run = run_grouped;

@@ -133,8 +133,8 @@ void product_choose(product_plan *p) {
     return;
   }
   orient(p);
-  p->few_rows =
-      p->out.rows <= FEW_ROWS && p->n_terms <= 1 && !is_double(p) && (!p->made_b || p->made_b->few_rows) && !p->finish;
+  p->few_rows = p->out.rows <= FEW_ROWS && p->n_terms <= 1 && !is_double(p) &&
+                (p->made_b ? p->made_b->few_rows != NULL : !p->finish);
   p->type = p->few_rows ? TILE_F32 : product_type_of(p);
   const double ns = (double)product_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols) * (double)p->n_batches *
                     (double)(p->n_terms ? p->n_terms : 1);

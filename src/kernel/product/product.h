@@ -54,7 +54,7 @@ typedef struct {
   /* If n_terms > 0, A @ B stands for the sum of that many products, whose factors are this many bytes apart. */
   int64_t n_terms, a_term_stride, b_term_stride;
   const made_factor *made_b; /* NULL if B is a tensor */
-  /* Replaces alpha and self if not NULL. The factors are then int8, and the sums int32. */
+  /* Replaces alpha and self if not NULL. Without made_b the factors are then int8, and the sums int32. */
   product_finisher *finish;
 
   /* Set by product_choose: */

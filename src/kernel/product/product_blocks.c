@@ -71,7 +71,7 @@ static bool out_takes_sums(const product_plan *p) {
 }
 
 static bool out_takes_rounded(const product_plan *p) {
-  return tile_can_round(p->type, p->out.dtype) && p->alpha == 1 && !p->has_self && p->out.col_stride == 2;
+  return tile_can_round(p->type, p->out.dtype) && p->alpha == 1 && !p->has_self && !p->finish && p->out.col_stride == 2;
 }
 
 static void blocks_choose(blocks *s, const product_part *part) {
