@@ -245,8 +245,8 @@ static void cut_product(product_call *call, int n_threads) {
   }
 }
 
-/* Over how many threads a call is spread: as many as its share of the cost asks for, and twice that among several
- * calls, as the threads are not done at the same time. */
+/* Over how many threads a call is spread: all for a single one; among several, twice what its share of the cost asks
+ * for. With once that, three equal calls would take two threads 4/3 of the time. */
 static int threads_of(const product_call *call, int64_t n_calls, double cost_ns, int n_threads) {
   if (n_calls == 1) return n_threads;
   const double share = ceil((double)call->plan->cost_ns / cost_ns * 2 * n_threads);
