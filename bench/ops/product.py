@@ -114,6 +114,26 @@ def quant_matmul(b):
                   lambda: torch._int_mm(t, v), flops=2 * m * k * n)
 
 
+@case("GroupedMatmul", goal=1.0)
+def grouped_matmul(b):
+    """Experts' products by rows, in one call; the peer has a call for each expert."""
+    from dtypes import I64
+    for dtype in (F32, BF16):
+        for sizes, k, n in (([256] * 8, 512, 1024), ([1000, 20, 0, 4], 1024, 1024), ([4] * 8, 1024, 2048),
+                            ([1] * 128, 256, 512)):
+            x, w = b.random(dtype, (sum(sizes), k)), b.random(dtype, (len(sizes), k, n))
+            t, u = b.torch(x).split(sizes), b.torch(w)
+            out = torch.empty((sum(sizes), n), dtype=u.dtype).split(sizes)
+
+            def peer():
+                for rows, weight, to in zip(t, u, out):
+                    torch.mm(rows, weight, out=to)
+            lists = [b.acl.TensorList([v]) for v in (x, w, b.empty(dtype, (sum(sizes), n)))]
+            b.compare(f"{dtype} {len(sizes)} of {max(sizes)} x {k} x {n}", "aclnnGroupedMatmulV4",
+                      [*lists[:2], *[None] * 6, b.of(I64, sizes), None, None, None, 3, 0, 1, 0, lists[2], None, None],
+                      peer, flops=2 * sum(sizes) * k * n)
+
+
 @case("TriangularSolve", goal=1.0)
 def triangular_solve(b):
     for batch, n, cols in ((1, 32, 32), (64, 32, 32), (1, 512, 64)):
