@@ -95,7 +95,7 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   atomic_store_explicit(&e->refs, 1, memory_order_relaxed);
   e->op = o;
   e->repeatable = e->launched = e->has_granules = false;
-  e->n_results = 0;
+  e->n_results = e->n_choices = 0;
   e->n_operands = (uint16_t)n_operands;
   e->heap = NULL;
   e->dumped = 0;
@@ -192,6 +192,11 @@ int executor_result(executor *e, const tensor *t) {
   tensor_hold(result);
   e->results[e->n_results] = result;
   return e->n_results++;
+}
+
+void executor_chose(executor *e, const executor_choice *choice) {
+  INVARIANT(!e->launched);
+  if (e->n_choices < EXECUTOR_CHOICES) e->choices[e->n_choices++] = choice;
 }
 
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {

@@ -722,8 +722,7 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
   c->taps_at = workspace_intermediate(e, (uint64_t)(2 * conv_volume(g->kernel)) * sizeof(int64_t));
   const double multiply_adds = conv_multiply_adds(g);
   c->cost_ns = conv_cost_ns(multiply_adds, 100);
-  c->chosen = implementation_choose(&family, c, 0);
-  if (c->chosen->init) c->chosen->init(c, e);
+  c->chosen = implementation_plan(&family, c, e);
   executor_products(e, multiply_adds);
 }
 

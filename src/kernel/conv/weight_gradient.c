@@ -425,8 +425,7 @@ void weight_gradient_init(weight_gradient *c, executor *e, const conv_geometry *
   const double multiply_adds = conv_multiply_adds(g);
   c->cost_ns = conv_cost_ns(multiply_adds, 80);
   executor_products(e, multiply_adds);
-  c->chosen = implementation_choose(&family, c, 0);
-  if (c->chosen->init) c->chosen->init(c, e);
+  c->chosen = implementation_plan(&family, c, e);
 }
 
 status weight_gradient_run(const weight_gradient *c, const void *x, const void *y, void *w, char *scratch) {

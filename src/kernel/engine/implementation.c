@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/engine/implementation.h"
 
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "base/log.h"
 #include "base/variables.h"
 
@@ -48,25 +51,110 @@ __attribute__((constructor)) static void read_forced(void) {
     if (!force_item(item)) variable_reject(VARIABLE_IMPL, item);
 }
 
+/* ---- the reason of a choice -------------------------------------------------------------------------------------- */
+
+enum { MOST_IMPLEMENTATIONS = 16 };
+
+/* What was found before the choice, a bit for each implementation. */
+typedef struct {
+  const implementation *chosen, *forced;
+  uint32_t unfit, slow; /* those that do not fit; those that fit and do not pay */
+} finding;
+
+struct implementation_choice {
+  executor_choice told;
+  finding found;
+  struct implementation_choice *next;
+  char reason[160];
+};
+
+__attribute__((format(printf, 3, 4))) static void add_words(char *text, size_t bytes, const char *format, ...) {
+  const size_t n = strlen(text);
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text + n, bytes - n, format, args);
+  va_end(args);
+}
+
+/* "a, b do not fit" */
+static void add_names(char *text, size_t bytes, const implementation_family *f, uint32_t which, const char *verb) {
+  if (!which) return;
+  if (*text) add_words(text, bytes, "; ");
+  const char *comma = "";
+  for (int i = 0; i < f->n; ++i)
+    if (which >> i & 1) add_words(text, bytes, "%s%s", comma, f->list[i].name), comma = ", ";
+  add_words(text, bytes, " %s not %s", which & (which - 1) ? "do" : "does", verb);
+}
+
+static void find_words(const implementation_family *f, const finding *found, char *text, size_t bytes) {
+  *text = '\0';
+  if (found->chosen == found->forced)
+    add_words(text, bytes, "forced by CANNON_IMPL");
+  else if (found->forced)
+    add_words(text, bytes, "%s, forced by CANNON_IMPL, does not fit", found->forced->name);
+  add_names(text, bytes, f, found->unfit & ~(found->forced ? 1u << (found->forced - f->list) : 0), "fit");
+  add_names(text, bytes, f, found->slow, "pay");
+  if (!*text) add_words(text, bytes, "first of the list");
+}
+
+__attribute__((cold)) static void log_choice(const implementation_family *f, const finding *found) {
+  char words[sizeof((implementation_choice *)0)->reason];
+  find_words(f, found, words, sizeof words);
+  log_line(LOG_DEBUG, "%s by %s: %s", f->name, found->chosen->name, words);
+}
+
+static bool same_finding(const finding *a, const finding *b) {
+  return a->chosen == b->chosen && a->forced == b->forced && a->unfit == b->unfit && a->slow == b->slow;
+}
+
+/* Returns the record of a choice, which is made at the first one of its kind; NULL if there is no memory. */
+static const executor_choice *choice_record(implementation_family *f, const finding *found) {
+  implementation_choice *const first = __atomic_load_n(&f->choices, __ATOMIC_ACQUIRE);
+  for (implementation_choice *c = first; c; c = c->next)
+    if (same_finding(&c->found, found)) return &c->told;
+  implementation_choice *const made = malloc(sizeof *made);
+  if (!made) return NULL;
+  *made = (implementation_choice){
+      .told = {.family = f->name, .name = found->chosen->name, .reason = made->reason}, .found = *found, .next = first};
+  find_words(f, found, made->reason, sizeof made->reason);
+  implementation_choice *expected = first;
+  if (__atomic_compare_exchange_n(&f->choices, &expected, made, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+    return &made->told;
+  free(made);
+  return choice_record(f, found); /* another thread was first, maybe with the same choice */
+}
+
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
+
 static bool implementation_fits(const implementation *i, void *plan) { return !i->fits || i->fits(plan); }
 
-__attribute__((cold)) static void log_choice(const implementation_family *f, const implementation *i,
-                                             const implementation *forced) {
-  if (!forced)
-    log_line(LOG_DEBUG, "%s by %s", f->name, i->name);
-  else if (i == forced)
-    log_line(LOG_DEBUG, "%s by %s, which CANNON_IMPL forces", f->name, i->name);
-  else
-    log_line(LOG_DEBUG, "%s by %s, as %s, which CANNON_IMPL forces, does not fit", f->name, i->name, forced->name);
+static finding find(const implementation_family *f, void *plan, int first) {
+  finding found = {.forced = f->forced && f->forced >= f->list + first ? f->forced : NULL};
+  INVARIANT(f->n <= MOST_IMPLEMENTATIONS);
+  found.chosen = found.forced;
+  if (!found.chosen || !implementation_fits(found.chosen, plan)) {
+    for (int i = first;; ++i) {
+      found.chosen = f->list + i;
+      if (!implementation_fits(found.chosen, plan))
+        found.unfit |= 1u << i;
+      else if (found.chosen->pays && !found.chosen->pays(plan))
+        found.slow |= 1u << i;
+      else
+        break;
+    }
+  }
+  if (unlikely(log_wanted(LOG_DEBUG))) log_choice(f, &found);
+  return found;
 }
 
 const implementation *implementation_choose(const implementation_family *f, void *plan, int first) {
-  const implementation *const forced = f->forced && f->forced >= f->list + first ? f->forced : NULL;
-  const implementation *i = forced;
-  if (!i || !implementation_fits(i, plan)) {
-    i = f->list + first;
-    while (!implementation_fits(i, plan) || (i->pays && !i->pays(plan))) ++i;
-  }
-  if (unlikely(log_wanted(LOG_DEBUG))) log_choice(f, i, forced);
-  return i;
+  return find(f, plan, first).chosen;
+}
+
+const implementation *implementation_plan(implementation_family *f, void *plan, executor *e) {
+  const finding found = find(f, plan, 0);
+  const executor_choice *const choice = choice_record(f, &found);
+  if (likely(choice)) executor_chose(e, choice);
+  if (found.chosen->init) found.chosen->init(plan, e);
+  return found.chosen;
 }
