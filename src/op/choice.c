@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-__attribute__((format(printf, 3, 4))) static void append(char *text, size_t bytes, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void choice_append(char *text, size_t bytes, const char *format, ...) {
   const size_t n = strlen(text);
   va_list args;
   va_start(args, format);
@@ -16,7 +16,7 @@ void choice_describe(const executor *e, choice_text *text) {
   text->names[0] = text->reason[0] = '\0';
   for (int i = 0; i < e->n_choices; ++i) {
     const executor_choice *const c = e->choices[i];
-    append(text->names, sizeof text->names, "%s%s=%s", i ? "," : "", c->family, c->name);
-    append(text->reason, sizeof text->reason, "%s%s", i ? " | " : "", c->reason);
+    choice_append(text->names, sizeof text->names, "%s%s=%s", i ? "," : "", c->family, c->name);
+    choice_append(text->reason, sizeof text->reason, "%s%s", i ? " | " : "", c->reason);
   }
 }

@@ -119,7 +119,9 @@ int executor_result(executor *e, const tensor *t);
 
 /* Tells which implementation was chosen. For prepare functions, through implementation_plan(); choices beyond
  * EXECUTOR_CHOICES are not told. */
-void executor_chose(executor *e, const executor_choice *choice);
+static inline void executor_chose(executor *e, const executor_choice *choice) {
+  if (e->n_choices < EXECUTOR_CHOICES) e->choices[e->n_choices++] = choice;
+}
 
 /* Sets cost_ns, the estimated time on one core, from the bytes moved and the operations: 14 bytes per nanosecond (28 or
  * 96 if all bytes fit an L3 or an L2 cache) and 32 operations per nanosecond. Sets touched_bytes too. */

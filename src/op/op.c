@@ -194,11 +194,6 @@ int executor_result(executor *e, const tensor *t) {
   return e->n_results++;
 }
 
-void executor_chose(executor *e, const executor_choice *choice) {
-  INVARIANT(!e->launched);
-  if (e->n_choices < EXECUTOR_CHOICES) e->choices[e->n_choices++] = choice;
-}
-
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {
   enum { L2_BYTES = 1 << 20, L3_BYTES = 64 << 20, OPERATIONS_PER_NS = 32 };
   const uint64_t rate = bytes <= L2_BYTES   ? 96

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/invariant.h"
 #include "base/log.h"
 #include "base/variables.h"
 
@@ -53,12 +52,10 @@ __attribute__((constructor)) static void read_forced(void) {
 
 /* ---- the reason of a choice -------------------------------------------------------------------------------------- */
 
-enum { MOST_IMPLEMENTATIONS = 16 };
-
-/* What was found before the choice, a bit for each implementation. */
+/* A choice: which one, and what was found of those before it. */
 typedef struct {
   const implementation *chosen, *forced;
-  uint32_t unfit, slow; /* those that do not fit; those that fit and do not pay */
+  uint32_t unfit, slow; /* a bit for each implementation that does not fit, or fits and does not pay */
 } finding;
 
 struct implementation_choice {
@@ -108,53 +105,85 @@ static bool same_finding(const finding *a, const finding *b) {
 }
 
 /* Returns the record of a choice, which is made at the first one of its kind; NULL if there is no memory. */
-static const executor_choice *choice_record(implementation_family *f, const finding *found) {
+static implementation_choice *choice_record(implementation_family *f, const finding *found) {
   implementation_choice *const first = __atomic_load_n(&f->choices, __ATOMIC_ACQUIRE);
   for (implementation_choice *c = first; c; c = c->next)
-    if (same_finding(&c->found, found)) return &c->told;
+    if (same_finding(&c->found, found)) return c;
   implementation_choice *const made = malloc(sizeof *made);
   if (!made) return NULL;
   *made = (implementation_choice){
       .told = {.family = f->name, .name = found->chosen->name, .reason = made->reason}, .found = *found, .next = first};
   find_words(f, found, made->reason, sizeof made->reason);
   implementation_choice *expected = first;
-  if (__atomic_compare_exchange_n(&f->choices, &expected, made, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-    return &made->told;
+  if (__atomic_compare_exchange_n(&f->choices, &expected, made, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return made;
   free(made);
   return choice_record(f, found); /* another thread was first, maybe with the same choice */
+}
+
+/* Tells the executor, and the log. Makes the record the latest one, at which implementation_plan() looks first; but not
+ * while the log wants a line for each choice. */
+__attribute__((noinline)) static void tell_choice(implementation_family *f, const finding *found, executor *e) {
+  implementation_choice *const c = choice_record(f, found);
+  if (log_wanted(LOG_DEBUG))
+    log_choice(f, found);
+  else if (c)
+    __atomic_store_n(&f->latest[found->chosen - f->list], c, __ATOMIC_RELEASE);
+  if (c) executor_chose(e, &c->told);
 }
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
 static bool implementation_fits(const implementation *i, void *plan) { return !i->fits || i->fits(plan); }
 
+/* Returns the index of the first implementation from `first` on that fits and pays. In phase one of many operators, so
+ * it is inlined: some 7 instructions for each that is asked. */
+__attribute__((always_inline)) static inline int implementation_first(const implementation_family *f, void *plan,
+                                                                      int first, uint32_t *slow) {
+  const implementation *i = &f->list[first];
+  uint32_t found = 0;
+  for (int n = first;; ++i, ++n) {
+    if (i->fits && !i->fits(plan)) continue;
+    if (!i->pays || i->pays(plan)) {
+      *slow = found;
+      return n;
+    }
+    found |= 1u << n;
+  }
+}
+
 static finding find(const implementation_family *f, void *plan, int first) {
   finding found = {.forced = f->forced && f->forced >= f->list + first ? f->forced : NULL};
-  INVARIANT(f->n <= MOST_IMPLEMENTATIONS);
   found.chosen = found.forced;
-  if (!found.chosen || !implementation_fits(found.chosen, plan)) {
-    for (int i = first;; ++i) {
-      found.chosen = f->list + i;
-      if (!implementation_fits(found.chosen, plan))
-        found.unfit |= 1u << i;
-      else if (found.chosen->pays && !found.chosen->pays(plan))
-        found.slow |= 1u << i;
-      else
-        break;
-    }
-  }
-  if (unlikely(log_wanted(LOG_DEBUG))) log_choice(f, &found);
+  if (found.chosen && implementation_fits(found.chosen, plan)) return found;
+  const int i = implementation_first(f, plan, first, &found.slow);
+  found.chosen = &f->list[i];
+  found.unfit = ((1u << i) - (1u << first)) & ~found.slow;
   return found;
 }
 
 const implementation *implementation_choose(const implementation_family *f, void *plan, int first) {
-  return find(f, plan, first).chosen;
+  const finding found = find(f, plan, first);
+  if (unlikely(log_wanted(LOG_DEBUG))) log_choice(f, &found);
+  return found.chosen;
+}
+
+__attribute__((noinline)) static const implementation *plan_forced(implementation_family *f, void *plan, executor *e) {
+  const finding found = find(f, plan, 0);
+  tell_choice(f, &found, e);
+  if (found.chosen->init) found.chosen->init(plan, e);
+  return found.chosen;
 }
 
 const implementation *implementation_plan(implementation_family *f, void *plan, executor *e) {
-  const finding found = find(f, plan, 0);
-  const executor_choice *const choice = choice_record(f, &found);
-  if (likely(choice)) executor_chose(e, choice);
-  if (found.chosen->init) found.chosen->init(plan, e);
-  return found.chosen;
+  uint32_t slow;
+  if (unlikely(f->forced)) return plan_forced(f, plan, e);
+  const int i = implementation_first(f, plan, 0, &slow);
+  const implementation_choice *const latest = __atomic_load_n(&f->latest[i], __ATOMIC_ACQUIRE);
+  const implementation *const chosen = &f->list[i];
+  if (likely(latest && latest->found.slow == slow)) /* the others before it do not fit */
+    executor_chose(e, &latest->told);
+  else
+    tell_choice(f, &(finding){.chosen = chosen, .unfit = ((1u << i) - 1) & ~slow, .slow = slow}, e);
+  if (chosen->init) chosen->init(plan, e);
+  return chosen;
 }

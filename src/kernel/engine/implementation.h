@@ -26,14 +26,17 @@ typedef struct {
   status (*run)(const void *plan, const void *operands, char *scratch);
 } implementation;
 
+enum { IMPLEMENTATIONS_MOST = 8 /* in a list */ };
+
 typedef struct implementation_choice implementation_choice;
 
 typedef struct implementation_family {
   const char *name;
   const implementation *list;
   int n;
-  const implementation *forced;   /* by CANNON_IMPL, or NULL */
-  implementation_choice *choices; /* that were told so far, with their reasons */
+  const implementation *forced;                        /* by CANNON_IMPL, or NULL */
+  implementation_choice *choices;                      /* that were told so far, with their reasons */
+  implementation_choice *latest[IMPLEMENTATIONS_MOST]; /* by implementation; NULL: none */
   struct implementation_family *next;
 } implementation_family;
 
@@ -49,6 +52,7 @@ void implementation_register(implementation_family *f);
 
 /* Defines a family from an array of implementations, and makes it known before main. */
 #define IMPLEMENTATION_FAMILY(variable, family_name, array)                                                            \
+  _Static_assert(sizeof(array) / sizeof *(array) <= IMPLEMENTATIONS_MOST, "");                                         \
   static implementation_family variable = {.name = family_name, .list = array, .n = sizeof(array) / sizeof *(array)};  \
   __attribute__((constructor(IMPLEMENTATION_PRIORITY))) static void register_##variable(void) {                        \
     implementation_register(&variable);                                                                                \
