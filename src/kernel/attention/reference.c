@@ -30,7 +30,7 @@ static uint64_t reference_scratch(const attention_plan *p) {
   return reference_lay_out(p, NULL, &f);
 }
 
-static float dot(const score_row *r, int64_t row, int64_t kv_head, int64_t k) {
+static float reference_dot(const score_row *r, int64_t row, int64_t kv_head, int64_t k) {
   const attention_plan *p = r->job->plan;
   const key_place key = attention_key_run(r->job, r->batch, KEYS, r->b, kv_head, k);
   const char *const query = attention_head_at(r->job, &p->query, r->b, r->head, row);
@@ -70,7 +70,7 @@ static bool reference_unit(const attention_job *j, int64_t unit, char *scratch) 
   for (int64_t i = 0; i < batch.n_rows; ++i) {
     const score_row r = {.job = j, .batch = &batch, .b = b, .head = head, .query = i - batch.first_query};
     row_state s = score_row_state(&batch, i);
-    for (int64_t k = s.low; k < s.high; ++k) f.logit[k - s.low] = dot(&r, batch.row_begin + i, kv_head, k);
+    for (int64_t k = s.low; k < s.high; ++k) f.logit[k - s.low] = reference_dot(&r, batch.row_begin + i, kv_head, k);
     if (s.low < s.high) to_probabilities(&r, &s, &f);
     for (int64_t x = 0; x < p->dv; ++x) {
       double sum = 0;
