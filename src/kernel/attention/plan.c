@@ -20,6 +20,8 @@ void attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
 /* ---- implementations --------------------------------------------------------------------------------------------- */
 
 static const implementation implementations[] = {
+    /* With up to 4 queries for a key head 1.1 to 4 times as fast as blocks (1024 keys, one thread). With 8 to 16 it
+     * takes 1.2 to 3 times as long where the keys are in the caches, but divides few heads' keys among threads. */
     {.name = "decode", .fits = attention_decode_fits, .init = attention_decode_init, .run = attention_decode_run},
     {.name = "blocks", .init = attention_blocks_init, .run = attention_blocks_run},
     {.name = "reference", .init = attention_reference_init, .run = attention_reference_run},

