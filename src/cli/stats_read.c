@@ -26,6 +26,7 @@ static void check_texts(stats_file *p) {
   CHECK(p->soc_name);
   CHECK(p->program);
   for (int i = 0; i < STATS_MAX_OPS; i++) CHECK(p->ops[i].name);
+  for (int i = 0; i < STATS_MAX_CHOICES; i++) CHECK(p->choices[i].names), CHECK(p->choices[i].reason);
   for (int i = 0; i < STATS_MAX_POOLS; i++) CHECK(p->pools[i].name);
   for (int i = 0; i < STATS_MAX_SITES; i++) CHECK(p->sites[i].call);
   for (int i = 0; i < STATS_N_ADVICE; i++) CHECK(p->advice[i].first_site);

@@ -40,6 +40,10 @@ static inline unsigned stats_op_count(const stats_file *p) {
   unsigned n = p->n_ops;
   return n < STATS_MAX_OPS ? n : STATS_MAX_OPS;
 }
+static inline unsigned stats_choice_count(const stats_file *p) {
+  unsigned n = p->n_choices;
+  return n < STATS_MAX_CHOICES ? n : STATS_MAX_CHOICES;
+}
 static inline unsigned stats_device_count(const stats_file *p) {
   uint64_t n = p->n_devices;
   return n < STATS_MAX_DEVICES ? (unsigned)n : STATS_MAX_DEVICES;

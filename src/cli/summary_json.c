@@ -132,10 +132,26 @@ static cJSON *health_json(const stats_file *p, bool running) {
   return object;
 }
 
-static cJSON *op_json(const stats_op *op) {
+/* Of operators whose computation has one implementation the list is empty. */
+static cJSON *implementations_json(const stats_file *p, unsigned op) {
+  cJSON *list = cJSON_CreateArray();
+  for (unsigned i = 0; i < stats_choice_count(p); i++) {
+    const stats_choice *c = &p->choices[i];
+    if (c->op != op) continue;
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "name", c->names);
+    cJSON_AddStringToObject(object, "reason", c->reason);
+    cJSON_AddItemToArray(list, FIGURES(object, {"launches", c->launches}, {"time_ns", c->time_ns}));
+  }
+  return list;
+}
+
+static cJSON *op_json(const stats_file *p, unsigned number) {
+  const stats_op *op = &p->ops[number];
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "name", op->name);
   FIGURES(object, {"launches", op->launches}, {"time_ns", op->time_ns}, {"bytes", op->bytes});
+  cJSON_AddItemToObject(object, "implementations", implementations_json(p, number));
   cJSON *workspace = cJSON_AddObjectToObject(object, "workspace");
   FIGURES(workspace, {"peak_bytes", op->workspace_peak_bytes}, {"copies_bytes", op->workspace_copies_bytes},
           {"intermediates_bytes", op->workspace_intermediates_bytes}, {"partials_bytes", op->workspace_partials_bytes});
@@ -237,7 +253,7 @@ static cJSON *process_json(const stats_file *p, process_state state) {
   cJSON_AddItemToObject(object, "zero_copy", zero_copy_json(p, directions));
   cJSON_AddItemToObject(object, "advice", advice_json(p));
   cJSON *ops = cJSON_AddArrayToObject(object, "operators");
-  for (unsigned i = 0; i < stats_op_count(p); i++) cJSON_AddItemToArray(ops, op_json(&p->ops[i]));
+  for (unsigned i = 0; i < stats_op_count(p); i++) cJSON_AddItemToArray(ops, op_json(p, i));
   if (state != PROCESS_ENDED) { /* unknown */
     cJSON_AddNullToObject(object, "leaks");
     return object;

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/account.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/lock.h"
 #include "base/sync.h"
 #include "memory/memory.h"
+#include "op/choice.h"
 #include "runtime/device.h"
 #include "runtime/residency.h"
 #include "runtime/roofline.h"
@@ -101,6 +105,41 @@ static void count_device_time(stats_op *row, const executor *e, void *const *vie
   trace_add(&row->bound_ns[t.bound], t.ns);
 }
 
+/* ---- implementations --------------------------------------------------------------------------------------------- */
+
+/* The row of an operator's launches with these choices. An operator's are a list that only grows; they are never freed.
+ */
+typedef struct account_choice {
+  const executor_choice *choices[EXECUTOR_CHOICES]; /* NULL: there is no second one */
+  stats_choice *row;
+  struct account_choice *next;
+} account_choice;
+
+/* Two threads may make an entry each, which then have the same row. */
+static account_choice *new_choice(const executor *e, const stats_op *op, account_choice wanted) {
+  choice_text text;
+  account_choice *const made = malloc(sizeof *made);
+  if (!made) return NULL;
+  choice_describe(e, &text);
+  wanted.row = trace_choice_row(op, text.names, text.reason);
+  wanted.next = atomic_load(&e->op->choices);
+  *made = wanted;
+  while (!atomic_compare_exchange_weak(&e->op->choices, &made->next, made)) {
+  }
+  return made;
+}
+
+static void count_choice(const executor *e, const stats_op *op, uint64_t ns) {
+  account_choice wanted = {0};
+  for (int i = 0; i < e->n_choices; ++i) wanted.choices[i] = e->choices[i];
+  account_choice *c = atomic_load(&e->op->choices);
+  while (c && memcmp(c->choices, wanted.choices, sizeof c->choices) != 0) c = c->next;
+  if (!c) c = new_choice(e, op, wanted);
+  if (!c || !c->row) return;
+  trace_add(&c->row->launches, 1);
+  trace_add(&c->row->time_ns, ns);
+}
+
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
 status account_run(const executor *e, void *const *view, void *scratch) {
@@ -108,9 +147,11 @@ status account_run(const executor *e, void *const *view, void *scratch) {
   count_device_time(row, e, view);
   const uint64_t start = now_ns();
   const status st = e->run(e, view, scratch);
-  trace_add(&row->time_ns, now_ns() - start);
+  const uint64_t ns = now_ns() - start;
+  trace_add(&row->time_ns, ns);
   trace_add(&row->launches, 1);
   trace_add(&row->bytes, e->touched_bytes);
+  if (e->n_choices) count_choice(e, row, ns);
   if (e->workspace_bytes > atomic_load_explicit(&row->workspace_peak_bytes, memory_order_relaxed)) {
     atomic_store(&row->workspace_peak_bytes, e->workspace_bytes);
     atomic_store(&row->workspace_copies_bytes, e->workspace.copies);

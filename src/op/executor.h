@@ -18,7 +18,7 @@
 
 #include "op/op.h"
 
-enum { EXECUTOR_OPERANDS = 8, EXECUTOR_RESULTS = 3, EXECUTOR_PLAN_BYTES = 896 };
+enum { EXECUTOR_OPERANDS = 8, EXECUTOR_RESULTS = 3, EXECUTOR_CHOICES = 2, EXECUTOR_PLAN_BYTES = 896 };
 
 typedef struct {
   void *data;            /* the user's address of the storage */
@@ -40,6 +40,12 @@ typedef struct {
   uint64_t intermediates; /* between the steps of an operator */
   uint64_t partials;      /* partial results of reductions */
 } workspace_parts;
+
+/* The implementation that phase one has chosen for a computation (kernel/engine/implementation.h), and why. A record is
+ * never freed, and each choice is one record, so they can be compared by address. */
+typedef struct {
+  const char *family, *name, *reason;
+} executor_choice;
 
 /* The description of a tensor for a dump. dtype -1: the tensor is absent. */
 typedef struct {
@@ -63,7 +69,7 @@ struct aclOpExecutor {
   op *op;
   bool repeatable, launched;
   bool has_granules; /* an operand or the workspace may cover whole granules (memory/huge.h) */
-  uint8_t n_results;
+  uint8_t n_results, n_choices;
   uint16_t n_operands;
   operand *operands; /* own_operands, or malloc'ed if there are more */
   void *heap;        /* malloc'ed memory that belongs to the plan, freed with the executor; or NULL */
@@ -71,6 +77,7 @@ struct aclOpExecutor {
   sequence *sequence;                /* which the executor owns; NULL: run() does it all */
   tensor *results[EXECUTOR_RESULTS]; /* whose shape run() sets; with references, as the caller may destroy them
                                         before */
+  const executor_choice *choices[EXECUTOR_CHOICES]; /* of what has several implementations; usually there are none */
   workspace_parts workspace;
   uint64_t workspace_bytes; /* the sum of its parts */
   uint64_t touched_bytes;   /* read and written, as the shapes tell: for the statistics */
@@ -109,6 +116,12 @@ uint64_t workspace_partial(executor *e, uint64_t bytes);
  * program reads it after waiting (aclGetViewShape). Returns its index in results[]. For prepare functions, up
  * to EXECUTOR_RESULTS times. */
 int executor_result(executor *e, const tensor *t);
+
+/* Tells which implementation was chosen. For prepare functions, through implementation_plan(); choices beyond
+ * EXECUTOR_CHOICES are not told. */
+static inline void executor_chose(executor *e, const executor_choice *choice) {
+  if (e->n_choices < EXECUTOR_CHOICES) e->choices[e->n_choices++] = choice;
+}
 
 /* Sets cost_ns, the estimated time on one core, from the bytes moved and the operations: 14 bytes per nanosecond (28 or
  * 96 if all bytes fit an L3 or an L2 cache) and 32 operations per nanosecond. Sets touched_bytes too. */

@@ -4,16 +4,19 @@
  * the launch is still queued. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/invariant.h"
 #include "memory/huge.h"
 #include "memory/memory.h"
 #include "op/account.h"
+#include "op/choice.h"
 #include "op/executor.h"
 #include "op/tensor_dump.h"
 #include "runtime/context.h"
 #include "runtime/stream.h"
 #include "trace/stats_write.h"
+#include "trace/timeline.h"
 
 enum { INLINE_VIEWS = sizeof((task *)0)->launch.view / sizeof(void *) };
 
@@ -69,6 +72,11 @@ static void describe_launch(const task *t, task_words *words) {
                         .type = e->multiply_adds ? "cube" : "vector",
                         .detail = e->shapes,
                         .bytes = e->touched_bytes};
+  if (!e->n_choices || !timeline_wants(TIMELINE_WANTS_TASKS)) return;
+  choice_text text;
+  choice_describe(e, &text);
+  words->implementation = timeline_name(text.names, strlen(text.names));
+  words->reason = timeline_name(text.reason, strlen(text.reason));
 }
 
 /* run() of a task in a graph: the graph keeps the executor. */

@@ -95,7 +95,7 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   atomic_store_explicit(&e->refs, 1, memory_order_relaxed);
   e->op = o;
   e->repeatable = e->launched = e->has_granules = false;
-  e->n_results = 0;
+  e->n_results = e->n_choices = 0;
   e->n_operands = (uint16_t)n_operands;
   e->heap = NULL;
   e->dumped = 0;

@@ -70,6 +70,7 @@ typedef struct op {
   int variant; /* a number in the schema line, for a prepare function that several operators share */
   status (*prepare)(executor *e, const op_arg *a); /* calls prepare_FAMILY, which gets arguments by name (families.h) */
   stats_op *_Atomic row;                           /* in the statistics; set at the first launch that is counted */
+  struct account_choice *_Atomic choices;          /* of account.c: its rows by implementation */
 } op;
 
 /* Phase one. *out: an executor, which belongs to the caller until it is launched. ST_OP_NULL, ST_OP_INVALID. */

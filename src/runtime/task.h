@@ -30,7 +30,7 @@ enum { TASK_TELLS_NOTHING, TASK_TELLS_WORK, TASK_TELLS_RECORD, TASK_TELLS_WAIT }
 /* What the profiler's timeline records of a task. */
 typedef struct {
   const char *name, *type;
-  uint32_t detail;
+  uint32_t detail, implementation, reason;
   uint64_t bytes;
   uint64_t start_ns; /* timeline_now() when the task ran for the first time; 0: this is the first time */
 } task_words;

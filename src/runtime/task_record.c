@@ -72,6 +72,8 @@ status task_run_recorded(task *t, stream *s) {
     r.name = task_name_number(words.name);
     r.type = task_name_number(words.type);
     r.detail = words.detail;
+    r.implementation = words.implementation;
+    r.reason = words.reason;
     r.bytes = words.bytes;
   }
   const bool is_told = timeline_wants(TIMELINE_WANTS_WORK);

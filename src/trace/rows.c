@@ -30,6 +30,24 @@ stats_op *trace_row(const char *name) {
   return &s->ops[i];
 }
 
+stats_choice *trace_choice_row(const stats_op *op, const char *names, const char *reason) {
+  stats_file *s = trace_stats();
+  mutex_lock(&rows_lock);
+  const uint32_t n = atomic_load_explicit(&s->n_choices, memory_order_relaxed), number = (uint32_t)(op - s->ops);
+  stats_choice *row = s->choices, *const end = row + n;
+  while (row < end && (row->op != number || strcmp(row->names, names) != 0 || strcmp(row->reason, reason) != 0)) ++row;
+  if (n == STATS_MAX_CHOICES && row == end) {
+    row = NULL;
+  } else if (row == end) {
+    row->op = number;
+    snprintf(row->names, sizeof row->names, "%s", names);
+    snprintf(row->reason, sizeof row->reason, "%s", reason);
+    atomic_store_explicit(&s->n_choices, n + 1, memory_order_release);
+  }
+  mutex_unlock(&rows_lock);
+  return row;
+}
+
 /* Counts a call that returned an error (error_listen). */
 static void count_error(const char *call, status code, const char *words) {
   stats_file *s = trace_stats();

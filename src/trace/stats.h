@@ -20,9 +20,12 @@
 #include "trace/histogram.h"
 
 enum {
-  STATS_VERSION = 7,
+  STATS_VERSION = 8,
   STATS_MAX_DEVICES = 16,
-  STATS_MAX_OPS = 1024,       /* operators with a row of their own; the last row takes the rest */
+  STATS_MAX_OPS = 1024,    /* operators with a row of their own; the last row takes the rest */
+  STATS_MAX_CHOICES = 256, /* implementations of operators; those beyond are not counted by implementation */
+  STATS_CHOICE_NAMES = 64,
+  STATS_CHOICE_REASON = 192,
   STATS_MAX_POOLS = 64,       /* pools, likewise */
   STATS_MAX_STREAMS = 256,    /* streams that own memory, likewise */
   STATS_MAX_SHARDS = 64,      /* threads' counters; threads beyond count in the heap's own */
@@ -117,6 +120,13 @@ typedef struct {
   counter device_ns;                /* the sum of bound_ns */
   counter bound_ns[STATS_N_BOUNDS]; /* time of launches by what bounds them */
 } stats_op;
+
+/* The launches of an operator that were computed by the same implementations (op/choice.h), for the same reason. */
+typedef struct {
+  uint32_t op; /* index into ops[] */
+  char names[STATS_CHOICE_NAMES], reason[STATS_CHOICE_REASON];
+  counter launches, time_ns; /* as those of the operator */
+} stats_choice;
 
 /* Collectives of one kind (comm_kind of comm/comm_types.h), each counted when a rank's task is done. */
 typedef struct {
@@ -227,6 +237,8 @@ typedef struct {
   char leak_report[256]; /* where the debugger writes its report; "": it is off */
   _Atomic uint32_t n_ops;
   stats_op ops[STATS_MAX_OPS];
+  _Atomic uint32_t n_choices;
+  stats_choice choices[STATS_MAX_CHOICES];
   stats_elided elided[STATS_N_DIRECTIONS];
   stats_advice advice[STATS_N_ADVICE];
   _Atomic uint32_t n_modules;

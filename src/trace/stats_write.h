@@ -22,6 +22,10 @@ static inline bool trace_is_on(void) {
  * move. */
 stats_op *trace_row(const char *name);
 
+/* The row of an operator's launches with these implementations and this reason; made at its first use. NULL if the
+ * table is full. */
+stats_choice *trace_choice_row(const stats_op *op, const char *names, const char *reason);
+
 /* Rows of pools and of streams that own memory; NULL if nobody reads the counters. Callers look a row up once and keep
  * it. A pool's row is closed with the pool. A stream's row is found or made, and closed when the stream has ended and
  * its blocks are gone; trace_stream_settle is called after some of its blocks were freed. Where the table is full, all

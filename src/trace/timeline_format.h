@@ -29,9 +29,10 @@ typedef struct {
   uint32_t detail;       /* the name that shapes.h makes of an operator's tensors, where shapes are recorded */
   int32_t device;        /* -1: none */
   uint32_t stream, task; /* task: the low bits of the task's position in the stream */
-  uint64_t bytes;        /* bytes that the task reads and writes; for a mark, the number of its domain's name */
+  uint32_t implementation, reason; /* of an operator's task: names that op/choice.h makes */
+  uint64_t bytes; /* bytes that the task reads and writes; for a mark, the number of its domain's name */
   uint64_t start_ns, end_ns;
 } timeline_record;
-_Static_assert(sizeof(timeline_record) == 56, "as in the files");
+_Static_assert(sizeof(timeline_record) == 64, "as in the files");
 
 #endif

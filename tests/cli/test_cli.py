@@ -8,6 +8,7 @@ import os
 import pathlib
 import platform
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -101,7 +102,7 @@ FORGER = r"""
 int main(int argc, char **argv) {
   static stats_file s = {.magic = STATS_MAGIC, .pid = 1, .ended = 1, .soc_name = "Ascend910A", .program = "/bin/forged",
                          .started_ns = 1000, .ended_ns = 2500001000, .n_devices = 1, .n_errors = 9, .n_leaks = 70,
-                         .n_ops = 20, .n_error_rows = 2};
+                         .n_ops = 20, .n_error_rows = 2, .n_choices = 1};
   s.version = argc > 1 ? atoi(argv[1]) : 0;
   s.device[0].size_bytes = 32ull << 30;
   for (int i = 0; i < 20; i++) {
@@ -109,6 +110,7 @@ int main(int argc, char **argv) {
     s.ops[i].launches = 2;
     s.ops[i].time_ns = 1000000 * (i + 1);
   }
+  s.choices[0] = (stats_choice){.op = 3, .names = "conv=gemm", .reason = "first of the list", .launches = 2};
   s.ops[7].workspace_peak_bytes = 704;
   s.ops[7].workspace_copies_bytes = 512;
   s.ops[7].workspace_partials_bytes = 192;
@@ -121,7 +123,7 @@ int main(int argc, char **argv) {
   if (argc > 2) { /* escape sequences and invalid UTF-8, without a terminating zero */
 #define EVIL(text) (memset(text, 'e', sizeof(text)), memcpy(text, "\x1b]0;x\x07\xff<b>", 10))
     EVIL(s.program), EVIL(s.soc_name), EVIL(s.ops[19].name), EVIL(s.leaks[0].call), EVIL(s.leaks[0].site);
-    EVIL(s.leak_report);
+    EVIL(s.leak_report), EVIL(s.choices[0].names), EVIL(s.choices[0].reason);
     EVIL(s.error_rows[0].call), EVIL(s.error_rows[0].first_words), EVIL(s.modules[0].path), EVIL(s.sites[0].call);
     EVIL(s.pools[0].name), EVIL(s.advice[0].first_site);
     s.n_modules = s.pools[0].state = s.pools[0].memory.n_allocs = s.sites[0].address = s.advice[0].count = 1;
@@ -133,6 +135,7 @@ int main(int argc, char **argv) {
 }
 """
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+VERSION = re.search(r"STATS_VERSION = (\d+)", (SOURCE / "src/trace/stats.h").read_text())[1]
 
 
 def clean_environment(**more):
@@ -321,7 +324,7 @@ class Run(CliTest):
                          [(int(done.stdout), "running", None)])
 
     def test_summary_of_a_large_program(self):
-        lines = execute(CANNON, "run", self.forger, "7").stderr.splitlines()
+        lines = execute(CANNON, "run", self.forger, VERSION).stderr.splitlines()
         text = "\n".join(lines)
         self.assertIn("forged (process 1): Ascend910A, 1 device of 32.0 GiB, 2.50 s", text)
         times = [line.split() for line in lines if line.strip().startswith("Op") and "%" in line]
@@ -336,17 +339,20 @@ class Run(CliTest):
         self.assertRegex(text, r"\n +62 more$")
         self.assertLessEqual(len(lines), 40)
         self.assertLessEqual(max(map(len, lines)), 110)
-        _, report = self.run_json(self.forger, "7")
+        _, report = self.run_json(self.forger, VERSION)
         (process,) = report["processes"]
         self.assertEqual((len(process["operators"]), len(process["leaks"]["blocks"]), process["leaks"]["count"]),
                          (20, 64, 70))
+        self.assertEqual(process["operators"][3]["implementations"],
+                         [{"name": "conv=gemm", "reason": "first of the list", "launches": 2, "time_ns": 0}])
+        self.assertEqual(process["operators"][4]["implementations"], [])
 
     def test_foreign_text_is_escaped(self):
         path = self.folder / "report\x1b.json"
         name = b"\x1b]0;y\x07\xfe"
         program = os.fsencode(self.folder) + b"/" + name
         os.symlink(self.forger, program)
-        done = subprocess.run([CANNON, "run", "--json", path, program, "7", "evil", name], env=clean_environment(),
+        done = subprocess.run([CANNON, "run", "--json", path, program, VERSION, "evil", name], env=clean_environment(),
                               stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, 0)
         text = done.stderr.decode()
@@ -358,11 +364,14 @@ class Run(CliTest):
         (process,) = report["processes"]
         self.assertRegex(process["program"], r"^\\x1b\]0;x\\x07\\xff<b>e+$")
         self.assertEqual(len(process["error_kinds"][0]["call"]), 55)
+        (implementation,) = process["operators"][3]["implementations"]
+        for text in implementation["name"], implementation["reason"]:
+            self.assertRegex(text, r"^\\x1b\]0;x\\x07\\xff<b>e+$")
 
     def test_statistics_of_another_version(self):
         done = execute(CANNON, "run", self.forger, "77")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("version 77, expected 7", done.stderr)
+        self.assertIn(f"version 77, expected {VERSION}", done.stderr)
         self.assertNotIn("no Cannon", done.stderr)
 
     def test_environment_of_the_program(self):

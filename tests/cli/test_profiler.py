@@ -142,6 +142,48 @@ int main(int argc, char **argv) {
   return argc > 1 ? atoi(argv[1]) : 0;
 }
 """
+# Two depthwise convolutions, the gradients of one, and an addition.
+CONVOLUTIONS = r"""
+#include <stdio.h>
+
+#include "acl/acl.h"
+#include "aclnn/acl_meta.h"
+#include "aclnnop/aclnn_add.h"
+#include "aclnnop/aclnn_convolution.h"
+#include "aclnnop/aclnn_convolution_backward.h"
+
+static char *memory, *workspace;
+
+static aclTensor *tensor(int64_t at, int64_t n, int64_t c, int64_t hw) {
+  const int64_t dims[] = {n, c, hw, hw}, strides[] = {c * hw * hw, hw * hw, hw, 1};
+  return aclCreateTensor(dims, 4, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, dims, 4, memory + at);
+}
+
+static aclIntArray *pair(int64_t value) { return aclCreateIntArray((int64_t[]){value, value}, 2); }
+
+int main(void) {
+  uint64_t bytes;
+  aclOpExecutor *e;
+  bool all[] = {true, true, false};
+  float one = 1;
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc((void **)&memory, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST) ||
+      aclrtMalloc((void **)&workspace, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST))
+    return 99;
+  aclTensor *x = tensor(0, 1, 4, 8), *w = tensor(4096, 4, 1, 3), *y = tensor(8192, 1, 4, 8);
+  for (int i = 0; i < 2; i++)
+    if (aclnnConvolutionGetWorkspaceSize(x, w, NULL, pair(1), pair(1), pair(1), false, pair(0), 4, y, 0, &bytes, &e) ||
+        aclnnConvolution(workspace, bytes, e, NULL))
+      return 98;
+  if (aclnnConvolutionBackwardGetWorkspaceSize(y, x, w, NULL, pair(1), pair(1), pair(1), false, pair(0), 4,
+                                               aclCreateBoolArray(all, 3), 0, tensor(16384, 1, 4, 8),
+                                               tensor(20480, 4, 1, 3), NULL, &bytes, &e) ||
+      aclnnConvolutionBackward(workspace, bytes, e, NULL))
+    return 97;
+  if (aclnnAddGetWorkspaceSize(x, x, aclCreateScalar(&one, ACL_FLOAT), y, &bytes, &e) || aclnnAdd(NULL, 0, e, NULL))
+    return 96;
+  return aclrtSynchronizeDevice() || aclrtResetDevice(0) || aclFinalize();
+}
+"""
 CALLS, TASKS, SHAPES, MARKS, STEPS = 0x1, 0x800, 0x2, 0x80, 0x40
 EVERYTHING = CALLS | TASKS | SHAPES | MARKS | STEPS
 SLICES = {"AscendCL@aclnnAdd": 3, "AscendCL@aclnnAddGetWorkspaceSize": 3, "AscendCL@aclrtMemcpyAsync": 3}
@@ -417,6 +459,70 @@ class Profiler(unittest.TestCase):
         done = subprocess.run([MSPROF, "--help"], capture_output=True, text=True, check=True)
         self.assertIn("--export=on", done.stdout)
         self.assertNotIn("--type", done.stdout)  # torch_npu interprets the option as support for exporting a database
+
+
+class Implementations(unittest.TestCase):
+    """Which implementation computed an operator, and why."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        (cls.folder / "program.c").write_text(CONVOLUTIONS)
+        cls.program = cls.folder / "program"
+        subprocess.run([os.environ.get("CC", "cc"), cls.folder / "program.c", "-o", cls.program, f"-I{PREFIX}/include",
+                        f"-L{PREFIX}/lib64", "-lascendcl", "-lnnopbase", "-lopapi", f"-Wl,-rpath,{PREFIX}/lib64"],
+                       check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def operators(self, force):
+        env = {**os.environ, "CANNON_ISA": "portable", **({"CANNON_IMPL": force} if force else {})}
+        path = self.folder / "report.json"
+        subprocess.run([PREFIX / "bin/cannon", "run", "--quiet", "--json", path, self.program], check=True, env=env)
+        (process,) = json.loads(path.read_text())["processes"]
+        return {o["name"]: o for o in process["operators"]}
+
+    def names(self, force):
+        """(name, reason, launches) by operator. The portable level has no implementation for depthwise convolutions."""
+        return {name: [(i["name"], i["reason"], i["launches"]) for i in o["implementations"]]
+                for name, o in self.operators(force).items()}
+
+    def test_the_first_that_fits_and_pays(self):
+        found = self.names(None)
+        first = "depthwise, pairs, winograd do not fit; gemm does not pay"
+        self.assertEqual(found["Convolution"], [("conv=direct", first, 2)])
+        self.assertEqual(found["ConvolutionBackward"], [("conv=direct,conv_weight=dots", f"{first} | {first}", 1)])
+        self.assertEqual(found["Add"], [])
+
+    def test_forced(self):
+        found = self.names("conv=gemm,conv_weight=depthwise")
+        self.assertEqual(found["Convolution"], [("conv=gemm", "forced by CANNON_IMPL", 2)])
+        (name, reason, _), = found["ConvolutionBackward"]
+        self.assertEqual(name, "conv=gemm,conv_weight=dots")
+        self.assertEqual(reason, "forced by CANNON_IMPL | depthwise, forced by CANNON_IMPL, does not fit; "
+                                 "pairs, winograd do not fit; gemm does not pay")
+
+    def test_times_are_those_of_the_operator(self):
+        for operator in self.operators(None).values():
+            if operator["implementations"]:
+                self.assertEqual(sum(i["time_ns"] for i in operator["implementations"]), operator["time_ns"])
+
+    def test_events_of_tasks(self):
+        out = self.folder / "profile"
+        env = {**os.environ, "CANNON_IMPL": "reference"}
+        subprocess.run([MSPROF, f"--output={out}", self.program], check=True, env=env, capture_output=True)
+        session, = folders(out)
+        profile = Profile(session)
+        event, again = profile.slices("aclnnConvolution")
+        self.assertEqual((event["args"]["Implementation"], event["args"]["Reason"]),
+                         ("conv=reference", "forced by CANNON_IMPL"))
+        self.assertEqual(again["args"]["Implementation"], "conv=reference")
+        self.assertEqual(profile.slices("aclnnConvolutionBackward")[0]["args"]["Implementation"],
+                         "conv=reference,conv_weight=reference")
+        self.assertNotIn("Implementation", profile.slices("aclnnAdd")[0]["args"])
 
 
 if __name__ == "__main__":

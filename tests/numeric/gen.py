@@ -5,6 +5,8 @@ Environment: CANNON_SEED (random if unset, derived from the git tree in `make ch
 CANNON_CASES (small, large or a factor), and CANNON_TRACE (acl.py) to see the call that crashed.
 """
 import os
+import subprocess
+import sys
 import zlib
 
 import numpy as np
@@ -162,3 +164,16 @@ class Gen:
         if limit is not None:
             v = np.clip(v, -limit, limit)
         return dtype.values.type(v) if np.ndim(v) == 0 else v.astype(dtype.values)
+
+
+def each_forced(case, names, tests):
+    """Runs a few cases of the tests (MODULE.CLASS.METHOD) by each implementation that CANNON_IMPL can force, wherever
+    it fits."""
+    if "TEST_EMULATOR" in os.environ:
+        case.skipTest("takes a minute under an emulator")
+    for name in names:
+        with case.subTest(name):
+            done = subprocess.run([sys.executable, "-m", "unittest", *tests], capture_output=True, text=True,
+                                  env={**os.environ, "CANNON_IMPL": name, "CANNON_CASES": "0.02"})
+            case.assertEqual(done.returncode, 0, done.stderr)
+            case.assertNotIn("CANNON_IMPL", done.stderr)

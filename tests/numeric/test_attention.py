@@ -8,7 +8,7 @@ import numpy as np
 
 from acl import INVALID, NULLPTR, AclError, Ints, Tensor, TensorList, refused, run
 from dtypes import BF16, BOOL, F16, F32, I32, I64, U8
-from gen import each_case
+from gen import each_case, each_forced
 
 CASES = 40
 TOLERANCE = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.5e-2}
@@ -239,6 +239,13 @@ class Case:
     def check_gradient(self, gen):
         for (t, e, size), name, heads in zip(self.gradients(gen), ("dq", "dk", "dv"), (self.n, self.kv, self.kv)):
             close(from_layout(t.get(), self.layout, heads), e, self.dtype, name, np.abs(size).max(initial=0))
+
+
+class Implementations(unittest.TestCase):
+    def test_forced(self):
+        each_forced(self, [f"attention={name}" for name in ("decode", "blocks", "reference")],
+                    ["test_attention.Training.test_plain", "test_attention.Training.test_terms",
+                     "test_attention.Flat.test_all", "test_attention.Inference"])
 
 
 class Training(unittest.TestCase):

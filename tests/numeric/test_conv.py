@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Im2col, convolutions and their gradients. The references gather each window, in double or long double."""
 import itertools
-import os
-import subprocess
-import sys
 import unittest
 
 import numpy as np
@@ -11,7 +8,7 @@ import numpy as np
 import reference as ref
 from acl import INVALID, NULLPTR, Bools, Ints, Tensor, refused, run
 from dtypes import ALL, BF16, F16, F32, F64, FLOATS, FLOATS64, I32, LD
-from gen import each_case
+from gen import each_case, each_forced
 
 CASES = 40
 
@@ -204,16 +201,10 @@ def numbers(gen, d, shape):
 
 
 class Implementations(unittest.TestCase):
-    @unittest.skipIf("TEST_EMULATOR" in os.environ, "takes a minute under an emulator")
     def test_forced(self):
-        """A few of the cases below by each implementation that CANNON_IMPL can force, wherever it fits."""
-        tests = [f"test_conv.Convolutions.test_{t}" for t in ("forward", "backward", "windows_of_three")]
-        for name in ("reference", "direct,dots", "gemm", "winograd", "pairs", "depthwise"):
-            with self.subTest(name):
-                done = subprocess.run([sys.executable, "-m", "unittest", *tests], capture_output=True, text=True,
-                                      env={**os.environ, "CANNON_IMPL": name, "CANNON_CASES": "0.02"})
-                self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertNotIn("CANNON_IMPL", done.stderr)
+        each_forced(self, ("conv=reference,conv_weight=reference", "direct,dots", "conv=gemm,conv_weight=gemm",
+                           "winograd", "pairs", "depthwise"),
+                    [f"test_conv.Convolutions.test_{t}" for t in ("forward", "backward", "windows_of_three")])
 
 
 class Convolutions(unittest.TestCase):

@@ -8,7 +8,7 @@ import reference as ref
 from acl import INVALID, Ints, Scalar, Tensor, refused, run
 from dtypes import (ALL, BF16, BOOL, C64, C128, CLD, F16, F32, F64, FLOATS, FLOATS64, I16, I32, I64, I8, INTS, LD, PART,
                     U8, computed_in)
-from gen import each_case
+from gen import each_case, each_forced
 
 CASES = 120
 SUMS = ((F32, F32), (F32, F32), (F16, F16), (BF16, BF16), (F64, F64), (F16, F32), (BF16, F32), (I32, I64), (I32, I32),
@@ -38,6 +38,12 @@ def count(shape, axes):
 
 def limited(gen, d, shape, limit=10):
     return gen.drawn(d, shape, lambda s: gen.values(d, s, limit=limit if d.kind == "f" else 10 ** 6))
+
+
+class Implementations(unittest.TestCase):
+    def test_forced(self):
+        each_forced(self, [f"reduce={name}" for name in ("columns", "transposed", "rows", "reference")],
+                    [f"test_reduce.{t}" for t in ("Sums", "Orders", "Norms", "Moments")])
 
 
 class SameBits:

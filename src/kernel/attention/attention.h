@@ -9,14 +9,21 @@
  *   attention_key_run   finds keys: in one tensor, a list of tensors, pages, or a shared prefix followed by a tensor
  *   score_row           one query, whose products with keys become logits
  *
- * forward.c multiplies blocks (product/tile_gemm.h); decode.c streams the keys once for a few queries; backward.c
- * computes the gradient; attention_level.c has the inner loops over rows. flash.c and infer.c prepare CANN's two
- * families of operators. Used within this folder only. A plan is immutable while it runs; a job is shared by the
+ * The forward pass has a list of implementations (kernel/engine/implementation.h, in plan.c), in the order in which
+ * they are tried:
+ *
+ *   decode      for few queries: streams the keys once (decode.c)
+ *   blocks      multiplies blocks of queries and keys (forward.c, product/tile_gemm.h)
+ *   reference   query by query, key by key, with sums in double (reference.c)
+ *
+ * backward.c computes the gradient; attention_level.c has the inner loops over rows. flash.c and infer.c prepare CANN's
+ * two families of operators. Used within this folder only. A plan is immutable while it runs; a job is shared by the
  * threads and only read. */
 #ifndef CANNON_KERNEL_ATTENTION_ATTENTION_H
 #define CANNON_KERNEL_ATTENTION_ATTENTION_H
 
 #include "kernel/attention/attention_level.h"
+#include "kernel/engine/implementation.h"
 #include "kernel/engine/loops.h"
 #include "kernel/product/tile_gemm.h"
 #include "op/executor.h"
@@ -91,6 +98,7 @@ typedef struct {
   int64_t n_prefix_keys;              /* keys that all sequences share, before their own */
   attention_batch uniform;
   attention_blocks blocks;
+  const implementation *chosen;
   union {
     struct { /* inference */
       key_pages pages;
@@ -115,14 +123,18 @@ typedef struct {
 
 /* Sets the executor's cost and requests the threads' workspace of per_thread(p) bytes each. Everything else in the plan
  * must be set. */
-status attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
-                             uint64_t (*per_thread)(const attention_plan *p), uint64_t operations);
+void attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
+                           uint64_t (*per_thread)(const attention_plan *p), uint64_t operations);
 
 /* The micro-kernels' operand type for tensors of a dtype. */
 tile_type attention_tile(int dtype);
 static inline bool attention_of_floats(tile_type tile) { return tile == TILE_F32 || tile == TILE_F32_PARTS; }
 /* A copy of the plan with TILE_F32 in place of TILE_F32_PARTS. */
 attention_plan attention_unsplit(const attention_plan *p);
+
+/* Chooses the implementation of the forward pass, which chooses block sizes and requests workspace. All of *p except
+ * `blocks` must be set. */
+status attention_plan_forward(executor *e, attention_plan *p);
 
 /* Starts a run: reads the padding sizes and checks the page table. Fails with ST_DEVICE_EXCEPTION if one is invalid. */
 status attention_job_init(attention_job *j, const executor *e, void *const *view, void *scratch);
@@ -201,15 +213,23 @@ void score_finish(const score_row *r, int64_t row, const row_state *s, float *ou
 /* Writes a row of a tensor: out[i] = x[i], converted to the dtype. */
 void attention_write_row(const head_view *v, char *to, const float *x, int64_t n);
 
-/* ---- forward.c, decode.c, backward.c ----------------------------------------------------------------------------- */
+/* ---- forward.c, decode.c, reference.c: members of an implementation; operands: the attention_job ----------------- */
 
-/* Choose block sizes and set e->run. All of *p except `blocks` must be set. */
-status attention_plan_forward(executor *e, attention_plan *p);
-status attention_plan_backward(executor *e, attention_plan *p);
+void attention_blocks_init(void *plan, executor *e);
+status attention_blocks_run(const void *plan, const void *operands, char *scratch);
 
 /* For few queries: keys are read once and not packed. */
-bool decode_fits(const attention_plan *p);
-status decode_plan(executor *e, attention_plan *p);
+bool attention_decode_fits(void *plan);
+void attention_decode_init(void *plan, executor *e);
+status attention_decode_run(const void *plan, const void *operands, char *scratch);
+
+void attention_reference_init(void *plan, executor *e);
+status attention_reference_run(const void *plan, const void *operands, char *scratch);
+
+/* ---- backward.c -------------------------------------------------------------------------------------------------- */
+
+/* Chooses block sizes and sets e->run. All of *p except `blocks` must be set. */
+status attention_plan_backward(executor *e, attention_plan *p);
 
 /* Takes the next piece of a thread's scratch memory; pieces start at multiples of 64 bytes. */
 static inline char *attention_take(char **at, uint64_t bytes) {

@@ -21,7 +21,8 @@ static int64_t rows_of(const attention_plan *p) { return p->max_rows * (p->n_hea
 
 static bool is_dense(const head_view *v) { return v->col == (int64_t)dtype_bytes(v->dtype); }
 
-bool decode_fits(const attention_plan *p) {
+bool attention_decode_fits(void *plan) {
+  const attention_plan *p = plan;
   return rows_of(p) <= ROWS && is_dense(&p->key) && is_dense(&p->value) &&
          (!p->n_prefix_keys || (is_dense(&p->prefix_key) && is_dense(&p->prefix_value)));
 }
@@ -205,26 +206,25 @@ static void decode_join(const attention_job *j, int64_t group) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-static status decode_run(const executor *e, void *const *view, void *scratch) {
-  attention_job j;
-  TRY(attention_job_init(&j, e, view, scratch));
-  const attention_plan *p = j.plan;
+status attention_decode_run(const void *plan, const void *operands, char *scratch) {
+  (void)scratch;
+  const attention_plan *p = plan;
+  const attention_job *j = operands;
   const int64_t groups = p->n_batches * p->n_kv_heads;
-  attention_units(&j, decode_unit, groups * p->blocks.splits);
+  attention_units(j, decode_unit, groups * p->blocks.splits);
   if (p->blocks.splits > 1)
-    for (int64_t g = 0; g < groups; ++g) decode_join(&j, g);
+    for (int64_t g = 0; g < groups; ++g) decode_join(j, g);
   return ST_OK;
 }
 
-status decode_plan(executor *e, attention_plan *p) {
+void attention_decode_init(void *plan, executor *e) {
+  attention_plan *p = plan;
   const int64_t groups = attention_max(p->n_batches * p->n_kv_heads, 1), keys = p->max_keys + p->n_prefix_keys;
   p->blocks = (attention_blocks){.tile = TILE_F32, .rows = ROWS, .keys = STEP_KEYS, .chunk = 1};
   p->blocks.splits = (int32_t)attention_max(attention_min(keys / PART_KEYS, PARTS / groups), 1);
-  e->run = decode_run;
   const uint64_t products = (uint64_t)(p->n_batches * p->n_heads * p->max_rows) * (uint64_t)keys;
   executor_products(e, (double)products * (double)(p->d + p->dv));
-  TRY(attention_plan_blocks(e, p, groups * p->blocks.splits, decode_scratch, products * (uint64_t)(p->d + p->dv + 20)));
+  attention_plan_blocks(e, p, groups * p->blocks.splits, decode_scratch, products * (uint64_t)(p->d + p->dv + 20));
   if (p->blocks.splits > 1)
     workspace_partial(e, (uint64_t)(groups * p->blocks.splits * part_floats(p)) * sizeof(float));
-  return ST_OK;
 }

@@ -317,10 +317,10 @@ static bool forward_unit(const attention_job *j, int64_t unit, char *scratch) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-static status forward_run(const executor *e, void *const *view, void *scratch) {
-  attention_job j;
-  TRY(attention_job_init(&j, e, view, scratch));
-  attention_units(&j, forward_unit, j.plan->n_batches * j.plan->n_kv_heads * chunks_of(j.plan));
+status attention_blocks_run(const void *plan, const void *operands, char *scratch) {
+  (void)scratch;
+  const attention_plan *p = plan;
+  attention_units(operands, forward_unit, p->n_batches * p->n_kv_heads * chunks_of(p));
   return ST_OK;
 }
 
@@ -337,8 +337,8 @@ static bool is_short_band(const attention_plan *p) {
   return !p->batch_is_listed && s->n_keys <= 2048 && (s->band_high < s->n_keys - 1 || s->band_low > 1 - s->n_queries);
 }
 
-status attention_plan_forward(executor *e, attention_plan *p) {
-  if (decode_fits(p)) return decode_plan(e, p);
+void attention_blocks_init(void *plan, executor *e) {
+  attention_plan *p = plan;
   const tile_type tile = attention_tile(p->query.dtype);
   const int64_t rows = p->max_rows * (p->n_heads / p->n_kv_heads);
   p->blocks = (attention_blocks){
@@ -348,9 +348,8 @@ status attention_plan_forward(executor *e, attention_plan *p) {
           attention_min(is_short_band(p) ? BAND_KEYS : BLOCK_KEYS, p->max_keys + p->n_prefix_keys), 1),
   };
   p->blocks.chunk = (int32_t)attention_max(attention_min(CHUNK_ROWS / p->blocks.rows, cut_of(p, p->max_rows).n), 1);
-  e->run = forward_run;
   const uint64_t products = (uint64_t)(p->n_batches * p->n_heads * p->max_rows) * (uint64_t)p->max_keys;
   executor_products(e, (double)products * (double)(p->d + p->dv));
-  return attention_plan_blocks(e, p, p->n_batches * p->n_kv_heads * chunks_of(p), forward_scratch,
-                               products * (uint64_t)(2 * (p->d + p->dv) + 20));
+  attention_plan_blocks(e, p, p->n_batches * p->n_kv_heads * chunks_of(p), forward_scratch,
+                        products * (uint64_t)(2 * (p->d + p->dv) + 20));
 }

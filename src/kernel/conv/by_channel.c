@@ -6,15 +6,10 @@
 
 LEVEL_CHOICE(channel_loops_table, channel_loops, channel_loops_table)
 
-enum { ACROSS = 16 };
-
-bool by_channel_fits(const conv_geometry *g, const conv_operand *from, const conv_operand *to, bool *across) {
+bool by_channel_fits(const conv_geometry *g, const conv_operand *from, const conv_operand *to) {
   const int64_t size = (int64_t)dtype_bytes(from->dtype);
-  if (!channel_loops->rows || g->channels != 1 || g->rows != 1 || conv_volume(g->stride) != 1 ||
-      g->kernel[2] > CHANNEL_MOST_TAPS)
-    return false;
-  *across = to->inner == size && g->groups > 1;
-  return from->dtype == to->dtype && from->axis[2] == size && (*across || to->axis[2] == size);
+  return channel_loops->rows && g->channels == 1 && g->rows == 1 && conv_volume(g->stride) == 1 &&
+         g->kernel[2] <= CHANNEL_MOST_TAPS && from->dtype == to->dtype && from->axis[2] == size && to->axis[2] == size;
 }
 
 void channel_window_init(channel_window *c, const conv_operand *from, const int64_t *in, const conv_operand *to,
@@ -42,22 +37,6 @@ static void by_channel_run_rows(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-static void by_channel_run_across(const void *job, int64_t begin, int64_t end) {
-  static const float zero[ACROSS];
-  const by_channel *b = job;
-  const int64_t blocks = (b->groups + ACROSS - 1) / ACROSS;
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t image = i / blocks, group = i % blocks * ACROSS;
-    channel_loops->across(b->window, b->out + image * b->to->outer + group * b->to->inner,
-                          b->x + image * b->from->outer + group * b->from->inner, b->from->inner,
-                          b->w + group * b->w_group, b->w_group, b->bias ? b->bias + group : zero,
-                          (int)i64_min(ACROSS, b->groups - group));
-  }
-}
-
 void by_channel_run(const by_channel *b, uint64_t cost_ns) {
-  if (b->across)
-    rows_parallel(by_channel_run_across, b, b->batch * ((b->groups + ACROSS - 1) / ACROSS), 1, cost_ns);
-  else
-    rows_parallel(by_channel_run_rows, b, b->batch * b->groups, 1, cost_ns);
+  rows_parallel(by_channel_run_rows, b, b->batch * b->groups, 1, cost_ns);
 }

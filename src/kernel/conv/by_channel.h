@@ -13,7 +13,7 @@ enum { CHANNEL_MOST_TAPS = 64 /* the largest kernel size along the last axis */ 
  * shift + t * dilation, which is 0 outside of [0, in). */
 typedef struct {
   int64_t in[CONV_AXES], out[CONV_AXES], taps[CONV_AXES], shift[CONV_AXES], dilation[CONV_AXES];
-  int64_t from_axis[CONV_AXES], to_axis[CONV_AXES]; /* bytes; elements of `from` along the last axis are contiguous */
+  int64_t from_axis[CONV_AXES], to_axis[CONV_AXES]; /* bytes; elements along the last axis are contiguous */
   int64_t w_axis[CONV_AXES];                        /* floats from tap to tap */
   int dtype;                                        /* of both tensors: float, float16 or bfloat16 */
 } channel_window;
@@ -22,10 +22,6 @@ typedef struct {
 typedef struct {
   /* Computes one channel. Elements of `to` along the last axis are contiguous. */
   void (*rows)(const channel_window *c, char *to, const char *from, const float *w, float bias);
-  /* Computes up to 16 channels that are contiguous in `to` (channels last). bias: one value per channel.
-   * from_channel is in bytes, w_channel in floats. */
-  void (*across)(const channel_window *c, char *to, const char *from, int64_t from_channel, const float *w,
-                 int64_t w_channel, const float *bias, int channels);
   /* Adds to sum[tap] the sum over all outputs of `to` (the gradient of y, whose last axis is contiguous) times
    * `from`, with the taps in their order. */
   void (*gradient)(const channel_window *c, const char *to, const char *from, float *sum);
@@ -33,9 +29,8 @@ typedef struct {
 
 extern const channel_loops_table *channel_loops; /* chosen before main for this processor (engine/level.h) */
 
-/* Returns whether the kernels can compute `to` from `from` in place, where each is one side of g. *across: whether
- * channels, instead of elements along the last axis, are contiguous in `to`. */
-bool by_channel_fits(const conv_geometry *g, const conv_operand *from, const conv_operand *to, bool *across);
+/* Returns whether the kernels can compute `to` from `from` in place, where each is one side of g. */
+bool by_channel_fits(const conv_geometry *g, const conv_operand *from, const conv_operand *to);
 /* axis: of a phase of outputs (phase.h). in: the sizes of `from` along the axes. w_axis: the strides of w, in
  * floats. */
 void channel_window_init(channel_window *c, const conv_operand *from, const int64_t *in, const conv_operand *to,
@@ -46,7 +41,6 @@ typedef struct {
   const channel_window *window;
   const conv_operand *from, *to;
   int64_t batch, groups, w_group;
-  bool across;
   const char *x;
   char *out;
   const float *w, *bias; /* addresses of the first tap's weight and of the biases (NULL: no bias) */

@@ -10,7 +10,6 @@
 
 #  include "kernel/engine/halves.h"
 #  include "kernel/engine/lanes.h"
-#  include "kernel/product/tile_transpose.h"
 
 enum { LANES = 16, ROWS = 8, COLUMNS = 4, TAPS = 4, MOST_TAPS = CHANNEL_MOST_TAPS };
 
@@ -36,7 +35,7 @@ INLINE void channel_store(char *at, __m512 x, __mmask16 lanes, int dtype) {
     bf16_store_16((void *)at, lanes, x);
 }
 
-/* ---- outputs, contiguous along the last axis --------------------------------------------------------------------- */
+/* ---- outputs ----------------------------------------------------------------------------------------------------- */
 
 /* For each tap along the last axis, the mask of those of the 16 outputs from o on whose input is inside of the
  * tensor. Returns NULL if all are. */
@@ -146,74 +145,6 @@ static void channel_rows(const channel_window *c, char *to, const char *from, co
     channel_rows_of(c, to, from, w, bias, ACL_BF16);
 }
 
-/* ---- outputs, contiguous along the channels ---------------------------------------------------------------------- */
-
-/* Offsets of the channels' inputs and weights from those of the first channel. Lanes behind the last channel repeat
- * it. */
-typedef struct {
-  int64_t from[LANES], w[LANES];
-} channel_places;
-
-/* Adds all taps to 16 outputs of each channel, from o on. */
-INLINE void add_channels(__m512 sum[LANES], const channel_window *c, const char *from, const float *w,
-                         const channel_places *at, const int64_t *o, const __mmask16 *lanes, int dtype) {
-  const int64_t z = o[0] + c->shift[0], y = o[1] + c->shift[1], step = c->dilation[2] * size_of(dtype);
-  from += z * c->from_axis[0] + y * c->from_axis[1] + (o[2] + c->shift[2]) * size_of(dtype);
-  for (int64_t k = 0; k < c->taps[0]; ++k) {
-    if (z + k * c->dilation[0] < 0 || z + k * c->dilation[0] >= c->in[0]) continue;
-    for (int64_t l = 0; l < c->taps[1]; ++l) {
-      if (y + l * c->dilation[1] < 0 || y + l * c->dilation[1] >= c->in[1]) continue;
-      const char *in = from + k * c->dilation[0] * c->from_axis[0] + l * c->dilation[1] * c->from_axis[1];
-      const float *tap = w + k * c->w_axis[0] + l * c->w_axis[1];
-      for (int64_t t = 0; t < c->taps[2]; ++t, in += step, tap += c->w_axis[2]) {
-        const __mmask16 used = lanes ? lanes[t] : 0xffff;
-        UNROLL for (int i = 0; i < LANES; ++i) sum[i] =
-            _mm512_fmadd_ps(_mm512_set1_ps(tap[at->w[i]]), channel_load(in + at->from[i], 0, used, dtype), sum[i]);
-      }
-    }
-  }
-}
-
-/* Computes all outputs of up to 16 channels: 16 outputs of each at a time, which are then transposed. */
-INLINE void channel_across_of(const channel_window *c, char *to, const char *from, int64_t from_channel, const float *w,
-                              int64_t w_channel, const float *bias, int channels, int dtype) {
-  channel_places at;
-  for (int i = 0; i < LANES; ++i) {
-    const int64_t channel = i < channels ? i : channels - 1;
-    at.from[i] = channel * from_channel, at.w[i] = channel * w_channel;
-  }
-  int64_t o[CONV_AXES];
-  for (o[0] = 0; o[0] < c->out[0]; ++o[0])
-    for (o[1] = 0; o[1] < c->out[1]; ++o[1])
-      for (o[2] = 0; o[2] < c->out[2]; o[2] += LANES) {
-        __mmask16 room[MOST_TAPS];
-        const __mmask16 *const lanes = lanes_inside(room, c, o[2]);
-        const int64_t n = c->out[2] - o[2];
-        __m512 sum[LANES];
-        __m512i r[LANES];
-        UNROLL for (int i = 0; i < LANES; ++i) sum[i] = _mm512_set1_ps(i < channels ? bias[i] : 0);
-        if (lanes)
-          add_channels(sum, c, from, w, &at, o, lanes, dtype);
-        else
-          add_channels(sum, c, from, w, &at, o, NULL, dtype);
-        UNROLL for (int i = 0; i < LANES; ++i) r[i] = _mm512_castps_si512(sum[i]);
-        tile_transpose_16x16(r);
-        char *const out = to + o[0] * c->to_axis[0] + o[1] * c->to_axis[1] + o[2] * c->to_axis[2];
-        UNROLL for (int i = 0; i < LANES; ++i) if (i < n)
-            channel_store(out + i * c->to_axis[2], _mm512_castsi512_ps(r[i]), lanes_first(channels), dtype);
-      }
-}
-
-static void channel_across(const channel_window *c, char *to, const char *from, int64_t from_channel, const float *w,
-                           int64_t w_channel, const float *bias, int channels) {
-  if (c->dtype == ACL_FLOAT)
-    channel_across_of(c, to, from, from_channel, w, w_channel, bias, channels, ACL_FLOAT);
-  else if (c->dtype == ACL_FLOAT16)
-    channel_across_of(c, to, from, from_channel, w, w_channel, bias, channels, ACL_FLOAT16);
-  else
-    channel_across_of(c, to, from, from_channel, w, w_channel, bias, channels, ACL_BF16);
-}
-
 /* ---- gradients of the weights ------------------------------------------------------------------------------------ */
 
 /* Adds to the gradients of n taps along the last axis, from t on, the sum over all outputs. */
@@ -268,8 +199,7 @@ static void channel_gradient(const channel_window *c, const char *to, const char
     channel_gradient_of(c, to, from, sum, ACL_BF16);
 }
 
-const channel_loops_table LEVELED(channel_loops_table) = {
-    .rows = channel_rows, .across = channel_across, .gradient = channel_gradient};
+const channel_loops_table LEVELED(channel_loops_table) = {.rows = channel_rows, .gradient = channel_gradient};
 
 #else
 

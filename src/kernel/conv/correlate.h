@@ -48,10 +48,7 @@ typedef struct {
   uint64_t cost_ns;
   winograd winograd;
   const implementation *fallback; /* of Winograd */
-  union {
-    bool across; /* depthwise: channels are contiguous */
-    correlation_direct direct;
-  };
+  correlation_direct direct;
 } correlation;
 
 /* The addresses of the first elements, and the bias in float (NULL: none): the operands of the implementations. */

@@ -103,7 +103,10 @@ bool winograd_fits(winograd *w, const conv_geometry *g, const conv_operand *from
   return true;
 }
 
-bool winograd_pays(const winograd *w) { return winograd_pays_off(w->g, w->out[0] * w->out[1], w->vectors); }
+bool winograd_pays(const winograd *w) {
+  enum { TRANSFORM = 150 };
+  return winograd_pays_off(w->g, w->out[0] * w->out[1], w->vectors, TRANSFORM);
+}
 
 void winograd_init(winograd *w, executor *e) {
   w->transformed_at = workspace_intermediate(e, (uint64_t)(w->g->groups * w->transformed) * sizeof(float));

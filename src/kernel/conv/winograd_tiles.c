@@ -18,9 +18,8 @@ bool winograd_is_plain(const conv_geometry *g, const conv_operand *w) {
          w->outer == g->channels * w->inner;
 }
 
-bool winograd_pays_off(const conv_geometry *g, int64_t positions, int64_t vectors) {
-  enum { TRANSFORM = 150 /* cost of transforming a weight, in multiplications: mostly memory bandwidth */ };
-  return WINOGRAD_PRODUCTS * WINOGRAD_LANES * vectors + TRANSFORM <= WINOGRAD_TAPS * g->batch * positions;
+bool winograd_pays_off(const conv_geometry *g, int64_t positions, int64_t vectors, int64_t transform) {
+  return WINOGRAD_PRODUCTS * WINOGRAD_LANES * vectors + transform <= WINOGRAD_TAPS * g->batch * positions;
 }
 
 winograd_grid winograd_grid_of(int64_t images, const int64_t *out, int64_t most_tiles) {

@@ -66,8 +66,8 @@ bool winograd_is_window(const conv_geometry *g);
 /* Returns whether w is float and contiguous. */
 bool winograd_is_plain(const conv_geometry *g, const conv_operand *w);
 /* Returns whether Winograd costs less than direct sums if the tiles fill that many vectors. For each weight, it
- * costs a product per tile plus the transform. */
-bool winograd_pays_off(const conv_geometry *g, int64_t positions, int64_t vectors);
+ * costs a product per tile plus `transform`, in multiplications: mostly memory bandwidth. */
+bool winograd_pays_off(const conv_geometry *g, int64_t positions, int64_t vectors, int64_t transform);
 
 winograd_grid winograd_grid_of(int64_t images, const int64_t *out, int64_t most_tiles);
 static inline int64_t winograd_segments(const winograd_grid *g) { return g->images * g->segments * g->lines; }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/engine/implementation.h"
 
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -48,25 +50,140 @@ __attribute__((constructor)) static void read_forced(void) {
     if (!force_item(item)) variable_reject(VARIABLE_IMPL, item);
 }
 
+/* ---- the reason of a choice -------------------------------------------------------------------------------------- */
+
+/* A choice: which one, and what was found of those before it. */
+typedef struct {
+  const implementation *chosen, *forced;
+  uint32_t unfit, slow; /* a bit for each implementation that does not fit, or fits and does not pay */
+} finding;
+
+struct implementation_choice {
+  executor_choice told;
+  finding found;
+  struct implementation_choice *next;
+  char reason[160];
+};
+
+__attribute__((format(printf, 3, 4))) static void add_words(char *text, size_t bytes, const char *format, ...) {
+  const size_t n = strlen(text);
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text + n, bytes - n, format, args);
+  va_end(args);
+}
+
+/* "a, b do not fit" */
+static void add_names(char *text, size_t bytes, const implementation_family *f, uint32_t which, const char *verb) {
+  if (!which) return;
+  if (*text) add_words(text, bytes, "; ");
+  const char *comma = "";
+  for (int i = 0; i < f->n; ++i)
+    if (which >> i & 1) add_words(text, bytes, "%s%s", comma, f->list[i].name), comma = ", ";
+  add_words(text, bytes, " %s not %s", which & (which - 1) ? "do" : "does", verb);
+}
+
+static void find_words(const implementation_family *f, const finding *found, char *text, size_t bytes) {
+  *text = '\0';
+  if (found->chosen == found->forced)
+    add_words(text, bytes, "forced by CANNON_IMPL");
+  else if (found->forced)
+    add_words(text, bytes, "%s, forced by CANNON_IMPL, does not fit", found->forced->name);
+  add_names(text, bytes, f, found->unfit & ~(found->forced ? 1u << (found->forced - f->list) : 0), "fit");
+  add_names(text, bytes, f, found->slow, "pay");
+  if (!*text) add_words(text, bytes, "first of the list");
+}
+
+__attribute__((cold)) static void log_choice(const implementation_family *f, const finding *found) {
+  char words[sizeof((implementation_choice *)0)->reason];
+  find_words(f, found, words, sizeof words);
+  log_line(LOG_DEBUG, "%s by %s: %s", f->name, found->chosen->name, words);
+}
+
+static bool same_finding(const finding *a, const finding *b) {
+  return a->chosen == b->chosen && a->forced == b->forced && a->unfit == b->unfit && a->slow == b->slow;
+}
+
+/* Returns the record of a choice, which is made at the first one of its kind; NULL if there is no memory. */
+static implementation_choice *choice_record(implementation_family *f, const finding *found) {
+  implementation_choice *const first = __atomic_load_n(&f->choices, __ATOMIC_ACQUIRE);
+  for (implementation_choice *c = first; c; c = c->next)
+    if (same_finding(&c->found, found)) return c;
+  implementation_choice *const made = malloc(sizeof *made);
+  if (!made) return NULL;
+  *made = (implementation_choice){
+      .told = {.family = f->name, .name = found->chosen->name, .reason = made->reason}, .found = *found, .next = first};
+  find_words(f, found, made->reason, sizeof made->reason);
+  implementation_choice *expected = first;
+  if (__atomic_compare_exchange_n(&f->choices, &expected, made, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return made;
+  free(made);
+  return choice_record(f, found); /* another thread was first, maybe with the same choice */
+}
+
+/* Tells the executor, and the log. Makes the record the latest one, at which implementation_plan() looks first; but not
+ * while the log wants a line for each choice. */
+__attribute__((noinline)) static void tell_choice(implementation_family *f, const finding *found, executor *e) {
+  implementation_choice *const c = choice_record(f, found);
+  if (log_wanted(LOG_DEBUG))
+    log_choice(f, found);
+  else if (c)
+    __atomic_store_n(&f->latest[found->chosen - f->list], c, __ATOMIC_RELEASE);
+  if (c) executor_chose(e, &c->told);
+}
+
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
+
 static bool implementation_fits(const implementation *i, void *plan) { return !i->fits || i->fits(plan); }
 
-__attribute__((cold)) static void log_choice(const implementation_family *f, const implementation *i,
-                                             const implementation *forced) {
-  if (!forced)
-    log_line(LOG_DEBUG, "%s by %s", f->name, i->name);
-  else if (i == forced)
-    log_line(LOG_DEBUG, "%s by %s, which CANNON_IMPL forces", f->name, i->name);
-  else
-    log_line(LOG_DEBUG, "%s by %s, as %s, which CANNON_IMPL forces, does not fit", f->name, i->name, forced->name);
+/* Returns the index of the first implementation from `first` on that fits and pays. In phase one of many operators, so
+ * it is inlined: some 7 instructions for each that is asked. */
+__attribute__((always_inline)) static inline int implementation_first(const implementation_family *f, void *plan,
+                                                                      int first, uint32_t *slow) {
+  const implementation *i = &f->list[first];
+  uint32_t found = 0;
+  for (int n = first;; ++i, ++n) {
+    if (i->fits && !i->fits(plan)) continue;
+    if (!i->pays || i->pays(plan)) {
+      *slow = found;
+      return n;
+    }
+    found |= 1u << n;
+  }
+}
+
+static finding find(const implementation_family *f, void *plan, int first) {
+  finding found = {.forced = f->forced && f->forced >= f->list + first ? f->forced : NULL};
+  found.chosen = found.forced;
+  if (found.chosen && implementation_fits(found.chosen, plan)) return found;
+  const int i = implementation_first(f, plan, first, &found.slow);
+  found.chosen = &f->list[i];
+  found.unfit = ((1u << i) - (1u << first)) & ~found.slow;
+  return found;
 }
 
 const implementation *implementation_choose(const implementation_family *f, void *plan, int first) {
-  const implementation *const forced = f->forced && f->forced >= f->list + first ? f->forced : NULL;
-  const implementation *i = forced;
-  if (!i || !implementation_fits(i, plan)) {
-    i = f->list + first;
-    while (!implementation_fits(i, plan) || (i->pays && !i->pays(plan))) ++i;
-  }
-  if (unlikely(log_wanted(LOG_DEBUG))) log_choice(f, i, forced);
-  return i;
+  const finding found = find(f, plan, first);
+  if (unlikely(log_wanted(LOG_DEBUG))) log_choice(f, &found);
+  return found.chosen;
+}
+
+__attribute__((noinline)) static const implementation *plan_forced(implementation_family *f, void *plan, executor *e) {
+  const finding found = find(f, plan, 0);
+  tell_choice(f, &found, e);
+  if (found.chosen->init) found.chosen->init(plan, e);
+  return found.chosen;
+}
+
+const implementation *implementation_plan(implementation_family *f, void *plan, executor *e) {
+  uint32_t slow;
+  if (unlikely(f->forced)) return plan_forced(f, plan, e);
+  const int i = implementation_first(f, plan, 0, &slow);
+  const implementation_choice *const latest = __atomic_load_n(&f->latest[i], __ATOMIC_ACQUIRE);
+  const implementation *const chosen = &f->list[i];
+  if (likely(latest && latest->found.slow == slow)) /* the others before it do not fit */
+    executor_chose(e, &latest->told);
+  else
+    tell_choice(f, &(finding){.chosen = chosen, .unfit = ((1u << i) - 1) & ~slow, .slow = slow}, e);
+  if (chosen->init) chosen->init(plan, e);
+  return chosen;
 }

@@ -55,6 +55,10 @@ def host_events(t):
         yield span(r.name, pid, r.thread, r.start, r.end, event_type=mark_type(r), domain=mark_domain(r))
 
 
+def implementation(r):
+    return {'Implementation': r.implementation, 'Reason': r.reason} if r.implementation else {}
+
+
 def task_events(t, device, tasks):
     pid = process_id(t, HARDWARE, device)
     yield from process(pid, 'Ascend Hardware', f'NPU {device}', HARDWARE)
@@ -65,7 +69,7 @@ def task_events(t, device, tasks):
         # torch_npu adds up the events of all processes that are named like collectives.
         name = task_type(r) if is_collective(r) else task_name(r)
         yield span(name, pid, r.stream, r.start, r.end, **{
-            'Task Type': task_type(r), 'Stream Id': r.stream, 'Task Id': r.task, 'Bytes': r.bytes})
+            'Task Type': task_type(r), 'Stream Id': r.stream, 'Task Id': r.task, 'Bytes': r.bytes, **implementation(r)})
         if is_collective(r):
             continue
         yield from launch_events(t, r, pid, r.stream)

@@ -5,7 +5,7 @@ import dataclasses, json, os, re, struct
 import communication
 
 CALL, SUBMISSION, TASK, MARK, MARK_EX, STEP = range(1, 7)
-RECORD = struct.Struct('<5Ii2I3Q')
+RECORD = struct.Struct('<5Ii4I3Q')
 
 
 @dataclasses.dataclass
@@ -21,6 +21,8 @@ class Record:
     bytes: int
     start: int   # nanoseconds since 1970
     end: int
+    implementation: str = ''  # for an operator that has several
+    reason: str = ''     # why this one
     domain: str = ''     # for a mark
     full_name: str = ''  # for a collective (communication.py)
 
@@ -74,12 +76,12 @@ class Timeline:
             data = f.read()
         whole = len(data) // RECORD.size * RECORD.size
         for r in RECORD.iter_unpack(data[:whole]):
-            kind, thread, name, kind_name, detail, device, stream, task, size, start, end = r
+            kind, thread, name, kind_name, detail, device, stream, task, way, reason, size, start, end = r
             is_mark = kind in (MARK, MARK_EX)
             yield Record(kind, thread, self._name(name), self._name(kind_name),
                          self._name(detail) if kind == TASK else str(detail), device, stream, task,
                          0 if is_mark else size, start + self._shift, end + self._shift,
-                         self._name(size) if is_mark else '')
+                         self._name(way), self._name(reason), self._name(size) if is_mark else '')
 
     def _name(self, number):
         return self._names.get(number, '')
