@@ -19,7 +19,8 @@ busy machine disturb least, and of wall-clock time with more.
 
 With --base, the peer is another build of Cannon (an installed prefix, whose cases run in a process of their own that
 takes turns with this one) instead of PyTorch. --report replaces the section of this processor, level and number of
-threads in FILE (docs/reports/speed.md). PATTERN: run only cases whose name contains one of the patterns.
+threads in FILE (docs/reports/speed.md). PATTERN: run only the cases of a file (such as norm), or those whose name
+contains a pattern.
 """
 import argparse
 import collections
@@ -167,6 +168,11 @@ class Server(Bench):
             print(self.once(ours, n), flush=True)
 
 
+def chosen(pattern, family, module):
+    is_module = os.path.exists(os.path.join(HERE, pattern + ".py"))
+    return pattern == module if is_module else pattern.lower() in family.lower()
+
+
 def limit_level(level):
     """Limits both libraries to AVX2. Must be called before either is loaded."""
     if level == "v3":
@@ -202,7 +208,7 @@ def main():
     bench.pytorch.set_grad_enabled(False)
     try:
         for family, goal, f in CASES:
-            if not a.patterns or any(p.lower() in family.lower() for p in a.patterns):
+            if not a.patterns or any(chosen(p, family, f.__module__) for p in a.patterns):
                 bench.family, bench.goal = family, goal
                 f(bench)
     finally:  # also writes the results so far when interrupted
