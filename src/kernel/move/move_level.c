@@ -17,8 +17,8 @@ enum {
   STREAM_ROW = 4096,
 };
 
-/* Units of copies at any address. Vectors rather than arrays of char, which GCC 12 copies in pieces of 16 bytes, and into
- * memory that nothing reads (bench/ops, Permute and Pad). */
+/* Units of copies at any address. Vectors rather than arrays of char, which GCC 12 copies in pieces of 16 bytes, and
+ * into memory that nothing reads (bench/ops, Permute and Pad). */
 #define UNIT(bytes) __attribute__((vector_size(bytes), aligned(1), may_alias))
 typedef uint8_t unit1;
 typedef uint16_t __attribute__((aligned(1), may_alias)) unit2;
