@@ -7,11 +7,16 @@ from dtypes import BF16, BOOL, F16, F32
 from run import case
 
 FAR = 2147483647
-SHAPES = ((8, 512, 64), (8, 1024, 128), (4, 2048, 64))
-LONG = (1, 8192, 128)
+SHAPES = (("ViT-B/16", F32, 12, 197, 64, False), ("BERT-base", F32, 12, 128, 64, False),
+          ("Whisper-base encoder", F32, 8, 1500, 64, False), ("Stable Diffusion U-Net down 2", F32, 8, 1024, 80, False),
+          ("GPT-2, 1024 tokens", F32, 12, 1024, 64, True), ("Llama-3-8B, 512 tokens", F32, 32, 512, 128, True),
+          ("ViT-B/16", BF16, 12, 197, 64, False), ("Llama-3-8B, 512 tokens", BF16, 32, 512, 128, True),
+          ("Llama-3-8B, 8192 tokens, one head", BF16, 1, 8192, 128, True),
+          ("Whisper-base encoder", F16, 8, 1500, 64, False),
+          ("Llama-3-8B, 512 tokens", F16, 32, 512, 128, True))
 
 
-def forward(b, dtype, heads, s, d, causal):
+def forward(b, layer, dtype, heads, s, d, causal):
     import numpy as np
     q, k, v = (b.random(dtype, (1, heads, s, d)) for _ in range(3))
     mask = b.of(BOOL, np.triu(np.ones((2048, 2048), bool), 1)) if causal else None
@@ -19,22 +24,20 @@ def forward(b, dtype, heads, s, d, causal):
             b.empty(F32, (1, heads, s, 8)), b.empty(F32, (1, heads, s, 8)), None, b.empty(dtype, (1, heads, s, d))]
     t = [b.torch(x) for x in (q, k, v)]
     b.compare(f"{dtype} {heads} heads, {s} x {d}{' causal' if causal else ''}", "aclnnFlashAttentionScore", args,
-              lambda: F.scaled_dot_product_attention(*t, is_causal=causal),
+              lambda: F.scaled_dot_product_attention(*t, is_causal=causal), layer=layer,
               flops=4 * heads * s * s * d * (0.5 if causal else 1))
 
 
 @case("FlashAttentionScore", goal=0.7)
 def flash(b):
-    for dtype in (F32, BF16, F16):
-        for causal in (False, True):
-            for shape in SHAPES + (LONG,) * (dtype is BF16):
-                forward(b, dtype, *shape, causal)
+    for shape in SHAPES:
+        forward(b, *shape)
 
 
 @case("FlashAttentionScoreGrad", goal=0.7)
 def flash_grad(b):
-    for dtype in (F32, BF16):
-        heads, s, d = 8, 1024, 64
+    for layer, dtype, heads, s, d in (("BERT-base", F32, 12, 128, 64), ("GPT-2, 1024 tokens", F32, 12, 1024, 64),
+                                      ("GPT-2, 1024 tokens", BF16, 12, 1024, 64)):
         q, k, v, dy = (b.random(dtype, (1, heads, s, d)) for _ in range(4))
         top, total = b.of(F32, b.np.full((1, heads, s, 8), 5, b.np.float32)), b.of(F32, b.np.full((1, heads, s, 8), 9,
                                                                                                   b.np.float32))
@@ -46,40 +49,44 @@ def flash_grad(b):
             y = F.scaled_dot_product_attention(*t)
         g = b.torch(dy)
         b.compare(f"{dtype} {heads} heads, {s} x {d}", "aclnnFlashAttentionScoreGrad", args,
-                  lambda: torch.autograd.grad(y, t, g, retain_graph=True), flops=10 * heads * s * s * d)
+                  lambda: torch.autograd.grad(y, t, g, retain_graph=True), layer=layer,
+                  flops=10 * heads * s * s * d)
 
 
 @case("FusedInferAttentionScore", goal=0.7)
 def decode(b):
     from acl import TensorList
-    for dtype in (F16, BF16, F32):
-        for heads, kv, keys, d in ((8, 8, 4096, 128), (32, 8, 4096, 128), (32, 8, 4096, 64)):
-            q = b.random(dtype, (1, 1, heads, d))
-            k, v = (b.random(dtype, (1, keys, kv, d)) for _ in range(2))
-            args = [q, TensorList([k]), TensorList([v])] + [None] * 21 + [heads, d ** -0.5, FAR, FAR, b"BSND", kv, 0, 0,
-                                                                          0, 0, False,
-                                                                          0, 0, b.empty(dtype, (1, 1, heads, d)), None]
-            t = [b.torch(x).transpose(1, 2) for x in (q, k, v)]
-            b.compare(f"decode {dtype} {heads}/{kv} heads, {keys} x {d}", "aclnnFusedInferAttentionScoreV2", args,
-                      lambda: F.scaled_dot_product_attention(*t, enable_gqa=heads != kv),
-                      bytes=2 * keys * kv * d * dtype.size)
+    for layer, dtype, heads, kv, keys, d in (
+            ("Llama-2-7B, one token", F16, 32, 32, 1024, 128), ("Llama-3-8B, one token", F16, 32, 8, 4096, 128),
+            ("Llama-3-8B, one token", BF16, 32, 8, 4096, 128), ("Llama-3.2-1B, one token", F32, 32, 8, 2048, 64),
+            ("GPT-2, one token", F32, 12, 12, 1024, 64)):
+        q = b.random(dtype, (1, 1, heads, d))
+        k, v = (b.random(dtype, (1, keys, kv, d)) for _ in range(2))
+        args = [q, TensorList([k]), TensorList([v])] + [None] * 21 + [heads, d ** -0.5, FAR, FAR, b"BSND", kv, 0, 0, 0,
+                                                                      0, False, 0, 0,
+                                                                      b.empty(dtype, (1, 1, heads, d)), None]
+        t = [b.torch(x).transpose(1, 2) for x in (q, k, v)]
+        b.compare(f"{dtype} {heads}/{kv} heads, {keys} x {d}", "aclnnFusedInferAttentionScoreV2", args,
+                  lambda: F.scaled_dot_product_attention(*t, enable_gqa=heads != kv), layer=layer,
+                  bytes=2 * keys * kv * d * dtype.size)
 
 
 @case("RotaryPositionEmbedding", goal=1.0)
 def rotary(b):
-    for dtype in (F32, BF16, F16):
-        for mode, name in ((0, "half"), (1, "interleave")):
-            for s in (64, 4096):
-                x, cos, sin = (b.random(dtype, sh) for sh in ((1, s, 32, 128), (1, s, 1, 128), (1, s, 1, 128)))
-                t, c, n = (b.torch(y) for y in (x, cos, sin))
+    for layer, dtype, mode, s, heads, d in (
+            ("Llama-3-8B, one token", F16, 0, 1, 32, 128), ("Llama-3-8B, 512 tokens", F32, 0, 512, 32, 128),
+            ("Llama-3-8B, 512 tokens", BF16, 0, 512, 32, 128), ("GPT-J-6B, 512 tokens", F32, 1, 512, 16, 64),
+            ("Qwen2-VL image", F16, 0, 1024, 16, 80)):
+        x, cos, sin = (b.random(dtype, sh) for sh in ((1, s, heads, d), (1, s, 1, d), (1, s, 1, d)))
+        t, c, n = (b.torch(y) for y in (x, cos, sin))
 
-                def half():
-                    a, e = t.chunk(2, -1)
-                    return t * c + torch.cat((-e, a), -1) * n
+        def half():
+            a, e = t.chunk(2, -1)
+            return t * c + torch.cat((-e, a), -1) * n
 
-                def interleave():
-                    a, e = t[..., ::2], t[..., 1::2]
-                    return t * c + torch.stack((-e, a), -1).reshape(t.shape) * n
-                b.compare(f"{dtype} {name} {s} x 32 x 128", "aclnnRotaryPositionEmbedding",
-                          [x, cos, sin, mode, b.empty(dtype, x.shape)],
-                          (half, interleave)[mode], bytes=2 * s * 32 * 128 * dtype.size)
+        def interleave():
+            a, e = t[..., ::2], t[..., 1::2]
+            return t * c + torch.stack((-e, a), -1).reshape(t.shape) * n
+        b.compare(f"{dtype} {('half', 'interleave')[mode]} {s}x{heads}x{d}", "aclnnRotaryPositionEmbedding",
+                  [x, cos, sin, mode, b.empty(dtype, x.shape)], (half, interleave)[mode], layer=layer,
+                  bytes=2 * x.size * dtype.size)

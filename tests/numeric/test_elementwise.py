@@ -461,5 +461,48 @@ class Large(unittest.TestCase):
         ref.check_equal(t.get(), -x, "in place")
 
 
+class BroadcastRows(unittest.TestCase):
+    """Operands that are constant along rows, or repeat a row, for lengths of rows and numbers of elements on both sides
+    of what the engine treats differently."""
+    SHAPES = (((5, 37, 49), (37, 1)), ((64, 130, 49), (130, 1)), ((3, 50, 200), (50, 1)), ((3, 50, 200), (3, 1, 1)),
+              ((9, 300), (9, 1)), ((2, 5000), (2, 1)), ((6, 64, 128), (6, 1, 128)), ((4, 33, 100), (4, 1, 100)),
+              ((700, 3), (3,)), ((2, 90, 17), (90, 1)), ((40, 15), (1, 15)), ((1100, 2), (1100, 1)))
+    FUNCTIONS = (("Add", lambda x, y: x + 3 * y), ("Sub", lambda x, y: x - 3 * y), ("Mul", lambda x, y: x * y),
+                 ("Div", lambda x, y: x / y), ("Maximum", np.maximum), ("Minimum", np.minimum))
+
+    def test_either_operand(self):
+        rng = np.random.default_rng(3)
+        for large, small in self.SHAPES:
+            for d in (F32, F64, I32, I64):
+                x, y = (rng.integers(1, 50, s).astype(d.values) for s in (large, small))
+                for name, function in self.FUNCTIONS:
+                    if name == "Div" and d.kind != "f":
+                        continue
+                    factor = [Scalar(3, I64)] if name in ("Add", "Sub") else []
+                    for a, b in ((x, y), (y, x)):
+                        out = Tensor.empty(d, large)
+                        run("aclnn" + name, Tensor.of(d, a), Tensor.of(d, b), *factor, out)
+                        ref.check_equal(out.get(), function(a, b), f"{name} of {d}, {a.shape} and {b.shape}")
+
+    def test_copies(self):
+        """Nothing is written behind the copy."""
+        for large, small in self.SHAPES:
+            for to, of in ((F32, F32), (F64, F64), (F32, F16), (F64, F32), (I32, I32)):
+                y = np.arange(1, 1 + np.prod(small)).reshape(small) % 100
+                out = Tensor.empty(to, large)
+                run("aclnnInplaceCopy", out, Tensor.of(of, y.astype(of.values)))
+                ref.check_equal(out.get(), np.broadcast_to(y, large), f"{of} {small} to {to} {large}")
+
+    def test_special_values(self):
+        """Constants that are not numbers, infinite or negative zeros give the same as elsewhere."""
+        x = np.array([1, -1, 0, -0.0, np.inf, -np.inf, np.nan] * 40, np.float32)
+        y = np.array([[0.0], [-0.0], [np.inf], [np.nan], [-2]], np.float32)
+        with np.errstate(all="ignore"):
+            for name, function in self.FUNCTIONS[2:]:
+                out = Tensor.empty(F32, (5, x.size))
+                run("aclnn" + name, Tensor.of(F32, np.broadcast_to(x, (5, x.size)).copy()), Tensor.of(F32, y), out)
+                ref.check_equal(out.get(), function(x, y), name)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -227,6 +227,7 @@ static bool plan_contiguous(elementwise_plan *p, const elementwise_call *g, int 
   p->n_inputs = (uint8_t)g->n_inputs;
   p->rank = 1;
   p->linear = linear;
+  p->dense = 0; /* a single row needs no flags */
   p->narrow = p->rounds = -1;
   p->n = p->dims[0] = g->out->n;
   for (int k = 0; k <= g->n_inputs; ++k) {

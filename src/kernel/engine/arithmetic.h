@@ -148,4 +148,8 @@ static inline double log1m_bounded_f64(double x) { return log1p(-x) < -100 ? -10
 #define LARGER(x, y)  ((x) != (x) || (x) > (y) ? (x) : (y))
 #define SMALLER(x, y) ((x) != (x) || (x) < (y) ? (x) : (y))
 
+/* The same for y that is not NaN: GCC 12 does not vectorise nested uses of the above. */
+#define AT_LEAST(y, x) ((x) <= (y) ? (y) : (x))
+#define AT_MOST(y, x)  ((x) >= (y) ? (y) : (x))
+
 #endif

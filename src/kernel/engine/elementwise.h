@@ -36,6 +36,8 @@ typedef struct {
   bool linear;
   int8_t narrow; /* integer or 16-bit float dtype that results are converted to before a wider output; -1: none */
   int8_t rounds; /* 16-bit float dtype that integer inputs are rounded to before they are used; -1: none */
+  /* bit k: operand k is of the compute type and contiguous as a whole, in the order of the dimensions */
+  uint8_t dense;
   int8_t dtype[1 + ELEMENTWISE_INPUTS];
   int64_t n;
   int64_t dims[VIEW_RANK];

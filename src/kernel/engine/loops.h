@@ -37,6 +37,9 @@ typedef struct {
   elementwise_loop *halves[N_EW][2];
   load_loop *load[DTYPE_END][N_COMPUTE];
   store_loop *store[DTYPE_END][N_COMPUTE];
+  /* Fills each of n rows of `length` elements of 4 [0] or 8 [1] bytes with one value; the values are `step` bytes
+   * apart. May write up to SPREAD_AT_ONCE elements beyond the last row. */
+  void (*spread[2])(void *to, const void *from, int64_t step, int64_t length, int64_t n);
   /* memcpy by non-temporal stores to an address at a cache line's beginning; other threads see the data after
    * stream_end. Between the lines that it writes it prefetches from n_next other places, so that reads and writes
    * overlap. */
@@ -55,6 +58,7 @@ typedef struct {
 
 enum {
   HALVES_AT_ONCE = 32,
+  SPREAD_AT_ONCE = 16,
   REDUCE_BLOCK = 1024,
   REDUCE_LANES = 16,
   /* bytes of a result from which on it is written past the caches (measured: bench/ops, Copy and Neg) */

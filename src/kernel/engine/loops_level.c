@@ -200,6 +200,21 @@ static float exp_sum_f32(float *y, const float *x, float shift, int64_t n) {
   return sum_f32(y, n);
 }
 
+/* ---- broadcast --------------------------------------------------------------------------------------------------- */
+
+/* Whole groups of SPREAD_AT_ONCE elements: rows are often shorter than a vector loop with its remainder is worth. */
+#define SPREAD(type)                                                                                                   \
+  static void spread_##type(void *to, const void *from, int64_t step, int64_t length, int64_t n) {                     \
+    type *row = to;                                                                                                    \
+    for (const char *at = from; n > 0; --n, at += step, row += length) {                                               \
+      const type value = *(const type *)(const void *)at;                                                              \
+      for (int64_t i = 0; i < length; i += SPREAD_AT_ONCE)                                                             \
+        for (int k = 0; k < SPREAD_AT_ONCE; ++k) row[i + k] = value;                                                   \
+    }                                                                                                                  \
+  }
+SPREAD(int32_t)
+SPREAD(int64_t)
+
 /* ---- non-temporal stores ----------------------------------------------------------------------------------------- */
 
 static void stream_fetching(char *to, const char *from, int64_t bytes, const read_ahead *next, int n_next) {
@@ -263,6 +278,7 @@ const kernel_loops LEVELED(loops) = {
 #endif
     .load = {DTYPES(LOAD_ROW)},
     .store = {DTYPES(STORE_ROW)},
+    .spread = {spread_int32_t, spread_int64_t},
     .stream_bytes = stream_fetching,
     .stream_end = stream_end,
     .sum_f32 = sum_f32,

@@ -17,20 +17,49 @@ enum {
   STREAM_ROW = 4096,
 };
 
+/* Units of copies at any address. Vectors rather than arrays of char, which GCC 12 copies in pieces of 16 bytes, and
+ * into memory that nothing reads (bench/ops, Permute and Pad). */
+#define UNIT(bytes) __attribute__((vector_size(bytes), aligned(1), may_alias))
+typedef uint8_t unit1;
+typedef uint16_t __attribute__((aligned(1), may_alias)) unit2;
+typedef uint32_t __attribute__((aligned(1), may_alias)) unit4;
+typedef uint64_t __attribute__((aligned(1), may_alias)) unit8;
+typedef uint8_t UNIT(16) unit16;
+typedef uint8_t UNIT(32) unit32;
+
+#if defined(__AVX512F__)
+typedef uint8_t UNIT(64) widest;
+#elif defined(__AVX2__)
+typedef unit32 widest;
+#else
+typedef unit16 widest;
+#endif
+enum { LINE_PARTS = LINE / sizeof(widest) };
+
+typedef struct {
+  widest part[LINE_PARTS];
+} line;
+
+INLINE void line_load(line *l, const char *from) {
+  UNROLL for (int k = 0; k < LINE_PARTS; ++k) l->part[k] = ((const widest *)(const void *)from)[k];
+}
+INLINE void line_store(char *to, const line *l) {
+  UNROLL for (int k = 0; k < LINE_PARTS; ++k)((widest *)(void *)to)[k] = l->part[k];
+}
+
 /* Copies a row of more than LINE bytes. */
-static inline void move_long(char *to, const char *from, int64_t bytes) {
+INLINE void move_long(char *to, const char *from, int64_t bytes) {
   if (bytes > LONG_ROW) {
     memmove(to, from, (size_t)bytes);
     return;
   }
-  char last[LINE];
-  memcpy(last, from + bytes - LINE, LINE);
+  line last, each;
+  line_load(&last, from + bytes - LINE);
   for (int64_t i = 0; i < bytes - LINE; i += LINE) {
-    char line[LINE];
-    memcpy(line, from + i, LINE);
-    memcpy(to + i, line, LINE);
+    line_load(&each, from + i);
+    line_store(to + i, &each);
   }
-  memcpy(to + bytes - LINE, last, LINE);
+  line_store(to + bytes - LINE, &last);
 }
 
 /* n rows of `bytes` bytes. Row i goes from `from + of[i]` to `to + at[i]`, or by steps unless is_scattered. */
@@ -47,49 +76,49 @@ INLINE const char *row_from(const moved_rows *r, int64_t i) {
   return r->from + (r->is_scattered ? r->of[i] : i * r->from_step);
 }
 
-/* Rows of `size` bytes. Here and below `size` is a constant, at most LINE / 2. */
-INLINE void move_whole(const moved_rows *r, const size_t size) {
-  for (int64_t i = 0; i < r->n; ++i) {
-    char one[LINE / 2];
-    memcpy(one, row_from(r, i), size);
-    memcpy(row_to(r, i), one, size);
+/* Rows of a unit; and rows of one to two units, without a branch, by two copies that overlap. Both are loaded before
+ * anything is stored, so a row may be copied onto itself. */
+#define MOVE_UNITS(unit)                                                                                               \
+  INLINE void move_##unit(const moved_rows *r) {                                                                       \
+    for (int64_t i = 0; i < r->n; ++i) *(unit *)(void *)row_to(r, i) = *(const unit *)(const void *)row_from(r, i);    \
+  }                                                                                                                    \
+  INLINE void move_twice_##unit(const moved_rows *r) {                                                                 \
+    const int64_t last = r->bytes - (int64_t)sizeof(unit);                                                             \
+    for (int64_t i = 0; i < r->n; ++i) {                                                                               \
+      char *const to = row_to(r, i);                                                                                   \
+      const char *const from = row_from(r, i);                                                                         \
+      const unit a = *(const unit *)(const void *)from, b = *(const unit *)(const void *)(from + last);                \
+      *(unit *)(void *)to = a;                                                                                         \
+      *(unit *)(void *)(to + last) = b;                                                                                \
+    }                                                                                                                  \
   }
-}
-
-/* Rows of `size` to 2 * size bytes, without a branch, by two copies that overlap. Both are loaded before anything is
- * stored, so a row may be copied onto itself. */
-INLINE void move_twice(const moved_rows *r, const size_t size) {
-  for (int64_t i = 0; i < r->n; ++i) {
-    char *const to = row_to(r, i);
-    const char *const from = row_from(r, i);
-    char first[LINE / 2], last[LINE / 2];
-    memcpy(first, from, size);
-    memcpy(last, from + r->bytes - size, size);
-    memcpy(to, first, size);
-    memcpy(to + r->bytes - size, last, size);
-  }
-}
+MOVE_UNITS(unit1)
+MOVE_UNITS(unit2)
+MOVE_UNITS(unit4)
+MOVE_UNITS(unit8)
+MOVE_UNITS(unit16)
+MOVE_UNITS(unit32)
 
 INLINE void move_rows(const moved_rows *r) {
   switch (r->bytes) {
   case 0: return;
-  case 1: move_whole(r, 1); return;
-  case 2: move_whole(r, 2); return;
-  case 4: move_whole(r, 4); return;
-  case 8: move_whole(r, 8); return;
-  case 16: move_whole(r, 16); return;
+  case 1: move_unit1(r); return;
+  case 2: move_unit2(r); return;
+  case 4: move_unit4(r); return;
+  case 8: move_unit8(r); return;
+  case 16: move_unit16(r); return;
   default: break;
   }
   if (r->bytes < 4)
-    move_twice(r, 2);
+    move_twice_unit2(r);
   else if (r->bytes < 8)
-    move_twice(r, 4);
+    move_twice_unit4(r);
   else if (r->bytes < 16)
-    move_twice(r, 8);
+    move_twice_unit8(r);
   else if (r->bytes <= 32)
-    move_twice(r, 16);
+    move_twice_unit16(r);
   else if (r->bytes <= LINE)
-    move_twice(r, 32);
+    move_twice_unit32(r);
   else
     for (int64_t i = 0; i < r->n; ++i) move_long(row_to(r, i), row_from(r, i), r->bytes);
 }

@@ -35,15 +35,33 @@ static inline void vec_store(float *p, vec v) { *(vec_anywhere *)p = v; }
 static inline vec vec_load_part(const float *p, int64_t n, vec rest) {
 #if defined(__AVX512F__)
   return (vec)_mm512_mask_loadu_ps((__m512)rest, (__mmask16)((1u << n) - 1), p);
+#elif defined(__AVX2__)
+  const __m256i lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+  const __m256i first = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lane);
+  return (vec)_mm256_blendv_ps((__m256)rest, _mm256_maskload_ps(p, first), (__m256)first);
 #else
   for (int i = 0; i < n; ++i) rest[i] = p[i];
   return rest;
 #endif
 }
 
+/* By halves, with AVX2: its masked stores take 20 cycles on processors of AMD. */
 static inline void vec_store_part(float *p, vec v, int64_t n) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#elif defined(__AVX2__)
+  __m128 left = _mm256_castps256_ps128((__m256)v);
+  if (n & 4) {
+    _mm_storeu_ps(p, left);
+    left = _mm256_extractf128_ps((__m256)v, 1);
+    p += 4;
+  }
+  if (n & 2) {
+    _mm_storel_pi((__m64 *)(void *)p, left);
+    left = _mm_movehl_ps(left, left);
+    p += 2;
+  }
+  if (n & 1) _mm_store_ss(p, left);
 #else
   for (int i = 0; i < n; ++i) p[i] = v[i];
 #endif
@@ -98,6 +116,10 @@ static inline vec vec_min(vec a, vec b) {
 static inline float vec_sum(vec v) {
 #if defined(__AVX512F__)
   return _mm512_reduce_add_ps((__m512)v);
+#elif defined(__AVX2__)
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 #else
   for (int half = VEC / 2; half; half /= 2)
     for (int i = 0; i < half; ++i) v[i] += v[i + half];
@@ -108,6 +130,10 @@ static inline float vec_sum(vec v) {
 static inline float vec_largest(vec v) {
 #if defined(__AVX512F__)
   return _mm512_reduce_max_ps((__m512)v);
+#elif defined(__AVX2__)
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 #else
   for (int half = VEC / 2; half; half /= 2)
     for (int i = 0; i < half; ++i) v[i] = v[i] > v[i + half] ? v[i] : v[i + half];

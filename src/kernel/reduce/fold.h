@@ -23,6 +23,7 @@ enum {
   FOLD_WIDTH = 128,
   /* the lanes of all these blocks, half of which fit L1 */
   FOLD_STATE_BYTES = 2 * FOLD_LANES * FOLD_WIDTH * sizeof(double),
+  FOLD_FEW = 8,
   FOLD_TURNED = 32, /* maximum of fold_loops.turned_most, in elements */
 };
 
@@ -67,6 +68,9 @@ typedef struct {
   void (*step)(void *state, const void *x, int64_t pitch, int64_t k, int64_t n, int64_t width, const double *shift);
   /* Stores the results of `width` blocks of n elements each. */
   void (*end)(void *state, int64_t n, int64_t width, fold_value *value, fold_value *second);
+  /* Reduces columns of n rows, at most FOLD_FEW, as `step` and `end` do together, but without a state. Returns how many
+   * of the `width` columns it has reduced, from the first on. NULL: this level has no such loop. */
+  int64_t (*few)(const void *x, int64_t pitch, int64_t n, int64_t width, fold_value *value);
   int turned_most; /* maximum length of rows that are faster transposed, by `step`, than by `rows` */
 } fold_loops;
 

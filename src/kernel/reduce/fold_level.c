@@ -69,6 +69,8 @@ static inline int64_t adjoining_rows(int64_t pitch, int64_t k, int64_t n, int64_
 
 #if defined(__AVX512F__)
 #  include "kernel/reduce/fold_vectors.h"
+#elif defined(__AVX2__)
+#  include "kernel/reduce/fold_eights.h"
 #endif
 
 /* ---- reductions to one value ------------------------------------------------------------------------------------- */
@@ -435,7 +437,19 @@ static void reduce_transpose(void *to, int64_t to_pitch, const void *from, int64
 #  define STORED(type)                                                                                                 \
     { [FOLD_SUM] = VECTORS_OF(type, sum), [FOLD_MAX] = VECTORS_OF(type, max), [FOLD_MIN] = VECTORS_OF(type, min) }
 #else
-#  define VECTOR_TYPES ALL_TYPES
+#  if defined(__AVX2__)
+#    define VECTOR_TYPES(name)                                                                                         \
+      {                                                                                                                \
+        [COMPUTE_F32] = {.rows = name##_of_f32_rows,                                                                   \
+                         .step = name##_f32_step,                                                                      \
+                         .end = name##_f32_end,                                                                        \
+                         .few = name##_of_f32_few,                                                                     \
+                         .turned_most = EIGHTS_TURNED},                                                                \
+        [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64)                                           \
+      }
+#  else
+#    define VECTOR_TYPES ALL_TYPES
+#  endif
 #  define SQUARE_TYPES FLOATS(sum_square)
 #  define STORED(type)                                                                                                 \
     {                                                                                                                  \

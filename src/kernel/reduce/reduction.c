@@ -129,7 +129,12 @@ static void fold_strip_once(const reduce_plan *p, const fold_loops *f, cursor c,
 /* Reduces one block of each column, from the cursor on. */
 static void fold_strip(const reduce_plan *p, const cursor *c, int64_t n, int64_t width, reduce_buffer *b, results *r) {
   if (!p->second) {
-    fold_strip_once(p, p->first, *c, n, width, b, r->value, r->second);
+    const bool few = p->first->few && n <= FOLD_FEW && p->across_is_direct && cursor_row(c, n) == n;
+    const int64_t done = few ? p->first->few(c->at[0], p->in.along, n, width, r->value) : 0;
+    if (done == width) return;
+    cursor rest = *c;
+    rest.at[0] += done * p->in.across;
+    fold_strip_once(p, p->first, rest, n, width - done, b, r->value + done, r->second + done);
     return;
   }
   fold_value first[FOLD_WIDTH];
