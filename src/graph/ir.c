@@ -71,11 +71,10 @@ status ir_constant(ir_graph *g, int dtype, const int64_t *dims, int rank, const 
 
 status ir_own_contents(ir_graph *g, ir_storage *s) {
   g->owned = region_grow(&g->memory, g->owned, (size_t)g->n_owned, sizeof *g->owned);
-  void *memory = g->owned ? aligned_alloc(64, (s->bytes + 63) & -UINT64_C(64)) : NULL;
+  void *memory = g->owned ? calloc(1, s->bytes) : NULL;
   if (!memory) return ir_no_memory();
   g->owned[g->n_owned++] = memory;
   g->owned_bytes += s->bytes;
-  memset(memory, 0, s->bytes);
   s->contents = memory;
   s->lent = false;
   s->kind = STORAGE_CONSTANT;

@@ -184,10 +184,8 @@ static status need_arena(model *m, uint64_t bytes) {
 
 static status make_program(model *m, onnx_shape *shapes, placing *where, program **out) {
   ir_graph *g;
-  int n_removed;
   TRY(onnx_convert(m->onnx, shapes, m->n_inputs, &g));
-  status st = pass_outputs(g);
-  if (st == ST_OK) st = pass_dead_nodes(g, &n_removed);
+  const status st = pass_all(g);
   if (st != ST_OK) {
     ir_free(g);
     return st;

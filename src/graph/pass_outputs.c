@@ -10,7 +10,6 @@ static bool is_whole_temporary(const ir_value *v) {
 }
 
 status pass_outputs(ir_graph *g) {
-  g->name = g->origin = NULL;
   for (int i = 0; i < g->n_outputs; ++i) {
     ir_value *v = g->outputs[i], *copy = v;
     const bool whole = is_whole_temporary(v);

@@ -119,13 +119,11 @@ static status run_case(const char *folder) {
   ir_graph *g;
   program *p;
   size_t bytes;
-  int n_removed;
   char *file = read_file(folder, "model.onnx", &bytes);
   const int n = read_shapes(folder, shapes);
   TRY(onnx_read(file, bytes, folder, &m));
   TRY(convert(folder, m, shapes, n, &g));
-  TRY(pass_outputs(g));
-  TRY(pass_dead_nodes(g, &n_removed));
+  TRY(pass_all(g));
   TRY(program_make(g, &(program_owner){.place = place, .share = true}, &p));
   const status st = run_program(folder, p);
   program_free(p);

@@ -174,8 +174,76 @@ static status convert_conv_transpose(converter *c) {
   return converter_output(c, 0, y);
 }
 
+/* ---- windows put together ---------------------------------------------------------------------------------------- */
+
+/* Which element of a padded image, seen as one row, each element [window..., places...] of the columns belongs to. */
+static void fill_columns(const onnx_window *w, const int64_t *places, const int64_t *padded, int64_t n, int64_t *to) {
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t rest = i, at = 0, stride = 1, place[MAX_RANK], element[MAX_RANK];
+    for (int d = w->n - 1; d >= 0; --d) place[d] = rest % places[d], rest /= places[d];
+    for (int d = w->n - 1; d >= 0; --d) element[d] = rest % w->size[d], rest /= w->size[d];
+    for (int d = w->n - 1; d >= 0; --d) {
+      at += (place[d] * w->stride[d] + element[d] * w->dilation[d]) * stride;
+      stride *= padded[d];
+    }
+    to[i] = at;
+  }
+}
+
+/* The sum of all windows where they lie in the image: columns [batch, channels * window, places]. */
+static status convert_col2im(converter *c) {
+  ir_graph *g = c->g;
+  ir_value *x = converter_input(c, 0), *index, *zeros, *y;
+  const int64_t *image, *size;
+  int n, n_size;
+  onnx_window w = {0};
+  TRY(converter_constant_ints(c, 1, &image, &n));
+  TRY(converter_constant_ints(c, 2, &size, &n_size));
+  if (n < 1 || n > MAX_RANK - 2 || n_size != n || x->tensor.rank != 3)
+    return OP_FAIL("image_shape and block_shape have %d and %d elements, expected 1 to %d", n, n_size, MAX_RANK - 2);
+  w.n = n;
+  memcpy(w.size, size, (size_t)n * sizeof *size);
+  TRY(window_list(c, "strides", n, 1, w.stride));
+  TRY(window_list(c, "dilations", n, 1, w.dilation));
+  int n_pads;
+  const int64_t *pads = attribute_ints(c, "pads", &n_pads);
+  int64_t places[MAX_RANK], padded[MAX_RANK], window = 1, all = 1, row = 1, dims[MAX_RANK], offset = 0;
+  for (int d = 0; d < n; ++d) {
+    w.before[d] = n_pads == 2 * n ? pads[d] : 0;
+    w.after[d] = n_pads == 2 * n ? pads[d + n] : 0;
+    places[d] = window_places(&w, d, image[d], false);
+    padded[d] = image[d] + w.before[d] + w.after[d];
+    window *= size[d];
+    all *= places[d];
+    row *= padded[d];
+  }
+  if (window < 1 || x->tensor.dims[1] % window || x->tensor.dims[2] != all)
+    return OP_FAIL("the columns have %jd places, expected %jd", (intmax_t)x->tensor.dims[2], (intmax_t)all);
+  const int64_t channels = x->tensor.dims[1] / window, flat[] = {x->tensor.dims[0], channels, window * all};
+  const int64_t rows[] = {flat[0], channels, row};
+  TRY(ir_constant(g, ACL_INT64, (const int64_t[]){1, 1, flat[2]}, 3, NULL, &index));
+  fill_columns(&w, places, padded, flat[2], ir_fill(index));
+  TRY(ir_expanded(g, index, flat, 3, &index));
+  TRY(ir_reshaped(g, x, flat, 3, &x));
+  TRY(ir_number(g, x->tensor.dtype, 0, &zeros));
+  TRY(ir_expanded(g, zeros, rows, 3, &zeros));
+  TRY(ir_temporary(g, x->tensor.dtype, rows, 3, &y));
+  TRY(node_ScatterAdd(g, zeros, 2, index, x, y));
+  dims[0] = flat[0];
+  dims[1] = channels;
+  memcpy(dims + 2, padded, (size_t)n * sizeof *dims);
+  TRY(ir_reshaped(g, y, dims, n + 2, &y));
+  for (int d = 0; d < n; ++d) {
+    offset += w.before[d] * y->tensor.strides[d + 2];
+    dims[d + 2] = image[d];
+  }
+  TRY(ir_view(g, y, dims, y->tensor.strides, n + 2, offset, &y));
+  return converter_output(c, 0, y);
+}
+
 const onnx_operator onnx_windows[] = {
     {"Conv", convert_conv, 2, NULL, 0},
     {"ConvTranspose", convert_conv_transpose, 2, NULL, 0},
+    {"Col2Im", convert_col2im, 3, NULL, 0},
     {0},
 };

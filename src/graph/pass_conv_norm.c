@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conv(x, w) + b, normalised by channel, is conv(x, w * s) + (b - mean) * s + beta, where s is gamma / sqrt(variance +
+ * epsilon). All of that is constant. */
+#include <string.h>
+
+#include "graph/nodes.h"
+#include "graph/pass.h"
+
+/* Places of the arguments in the schemas of Convolution and BatchNorm. */
+enum { CONV_WEIGHT = 1, CONV_BIAS = 2, CONV_TRANSPOSED = 6, CONV_OUTPUT = 9 };
+enum { NORM_INPUT, NORM_GAMMA, NORM_BETA, NORM_MEAN, NORM_VARIANCE, NORM_TRAINING, NORM_EPSILON = 7, NORM_OUTPUT };
+
+static bool is_constant(const tensor *t) { return !t || value_is_constant(value_of(t)); }
+
+/* Whether the node is a convolution whose constants can take the norm's. */
+static bool conv_fits(const ir_node *n, const tensor *out) {
+  return n->op == &op_Convolution && !n->args[CONV_TRANSPOSED].boolean && n->args[CONV_OUTPUT].tensor == out &&
+         is_constant(n->args[CONV_WEIGHT].tensor) && is_constant(n->args[CONV_BIAS].tensor) && out->contiguous;
+}
+
+static bool norm_fits(const ir_node *n) {
+  if (n->op != &op_BatchNorm || n->args[NORM_TRAINING].boolean) return false;
+  for (int i = NORM_GAMMA; i <= NORM_VARIANCE; ++i)
+    if (!n->args[i].tensor || !is_constant(n->args[i].tensor)) return false;
+  return true;
+}
+
+typedef struct {
+  const ir_storage *storage;
+  int n;
+} read_count;
+
+static void count_reads(void *argument, ir_value *v, unsigned flags) {
+  read_count *c = argument;
+  c->n += flags & ARG_READ && v->storage == c->storage;
+}
+
+/* Whether nothing but one node reads the storage. */
+static bool is_read_once(const ir_graph *g, const ir_storage *s) {
+  read_count c = {.storage = s};
+  for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], count_reads, &c);
+  for (int i = 0; i < g->n_outputs; ++i) c.n += g->outputs[i]->storage == s;
+  return c.n == 1;
+}
+
+/* gamma / sqrt(variance + epsilon) */
+static status norm_factor(ir_graph *g, const ir_node *norm, ir_value **out) {
+  const tensor *variance = norm->args[NORM_VARIANCE].tensor;
+  const scalar *epsilon = ir_scalar(g, ACL_DOUBLE, norm->args[NORM_EPSILON].real), *one = ir_scalar(g, ACL_FLOAT, 1);
+  ir_value *sum, *root;
+  if (!epsilon || !one) return ST_NO_HOST_MEMORY;
+  TRY(ir_temporary(g, variance->dtype, variance->dims, variance->rank, &sum));
+  TRY(ir_temporary(g, variance->dtype, variance->dims, variance->rank, &root));
+  TRY(ir_temporary(g, variance->dtype, variance->dims, variance->rank, out));
+  TRY(node_Adds(g, value_of(variance), epsilon, one, sum));
+  TRY(node_Sqrt(g, sum, root));
+  return node_Div(g, value_of(norm->args[NORM_GAMMA].tensor), root, *out);
+}
+
+/* (bias - mean) * factor + beta */
+static status new_bias(ir_graph *g, const ir_node *norm, const tensor *bias, ir_value *factor, ir_value **out) {
+  const tensor *mean = norm->args[NORM_MEAN].tensor;
+  const scalar *one = ir_scalar(g, ACL_FLOAT, 1);
+  ir_value *moved, *scaled;
+  if (!one) return ST_NO_HOST_MEMORY;
+  TRY(ir_temporary(g, mean->dtype, mean->dims, mean->rank, &moved));
+  TRY(ir_temporary(g, mean->dtype, mean->dims, mean->rank, &scaled));
+  TRY(ir_temporary(g, mean->dtype, mean->dims, mean->rank, out));
+  TRY(bias ? node_Sub(g, value_of(bias), value_of(mean), one, moved) : node_Neg(g, value_of(mean), moved));
+  TRY(node_Mul(g, moved, factor, scaled));
+  return node_Add(g, scaled, value_of(norm->args[NORM_BETA].tensor), one, *out);
+}
+
+/* The weight [out channels, ...] times the factor of each output channel. */
+static status new_weight(ir_graph *g, const tensor *weight, ir_value *factor, ir_value **out) {
+  int64_t dims[MAX_RANK];
+  ir_value *by_channel;
+  for (int d = 0; d < weight->rank; ++d) dims[d] = d ? 1 : weight->dims[0];
+  TRY(ir_reshaped(g, factor, dims, weight->rank, &by_channel));
+  TRY(ir_temporary(g, weight->dtype, weight->dims, weight->rank, out));
+  return node_Mul(g, value_of(weight), by_channel, *out);
+}
+
+static status join(ir_graph *g, int conv_at, int norm_at) {
+  const ir_node norm = g->nodes[norm_at], conv = g->nodes[conv_at]; /* adding nodes may move the array */
+  ir_value *factor, *weight, *bias;
+  TRY(norm_factor(g, &norm, &factor));
+  TRY(new_weight(g, conv.args[CONV_WEIGHT].tensor, factor, &weight));
+  TRY(new_bias(g, &norm, conv.args[CONV_BIAS].tensor, factor, &bias));
+  conv.args[CONV_WEIGHT].tensor = &weight->tensor;
+  conv.args[CONV_BIAS].tensor = &bias->tensor;
+  conv.args[CONV_OUTPUT] = norm.args[NORM_OUTPUT];
+  memmove(&g->nodes[norm_at], &g->nodes[norm_at + 1], (size_t)(g->n_nodes - norm_at - 1) * sizeof *g->nodes);
+  --g->n_nodes;
+  return ST_OK;
+}
+
+status pass_conv_batch_norm(ir_graph *g, int *n_matches) {
+  *n_matches = 0;
+  for (int i = 1; i < g->n_nodes; ++i) {
+    const ir_node *norm = &g->nodes[i];
+    if (!norm_fits(norm)) continue;
+    const tensor *x = norm->args[NORM_INPUT].tensor;
+    int conv = i - 1;
+    while (conv >= 0 && !conv_fits(&g->nodes[conv], x)) --conv;
+    if (conv < 0 || x->dtype != norm->args[NORM_GAMMA].tensor->dtype || !is_read_once(g, value_of(x)->storage))
+      continue;
+    TRY(join(g, conv, i--));
+    ++*n_matches;
+  }
+  return ST_OK;
+}
