@@ -2,8 +2,8 @@
 /* Sums, maxima and minima of floats by AVX2: the lanes and the tree of fold.h, in registers. Only for fold_level.c.
  *
  * Columns of few rows: the lanes are registers, so that there is no state; also at the AVX-512 level. Rows: the lanes
- * are four registers, which the upper levels of the tree reduce to one; the other levels are applied to the registers of
- * eight rows together, so that none is half empty. A row of 49 elements takes a fifth of the time of the loop that
+ * are four registers, which the upper levels of the tree reduce to one; the other levels are applied to the registers
+ * of eight rows together, so that none is half empty. A row of 49 elements takes a fifth of the time of the loop that
  * compilers make of fold_one.inc (bench/ops, Mean; Zen 4). */
 #ifndef CANNON_KERNEL_REDUCE_FOLD_EIGHTS_H
 #define CANNON_KERNEL_REDUCE_FOLD_EIGHTS_H
