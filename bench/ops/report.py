@@ -63,8 +63,8 @@ def all_rows(rows):
 def section(rows, heading):
     rows = [r for r in rows if r.ratio == r.ratio]
     slow = sum(r.ratio > SLOWER for r in rows)
-    yield f"## {heading}\n\nMeasured on {datetime.date.today()} by `bench/ops/run.py`: {len(rows)} rows, geometric\n"
-    yield f"mean of the ratios {mean(rows):.2f}, {slow} above {SLOWER}.\n\n"
+    yield f"## {heading}\n\nMeasured on {datetime.date.today()} by `bench/ops/run.py`: {len(rows)} rows, "
+    yield f"geometric mean {mean(rows):.2f}, {slow} above {SLOWER}.\n\n"
     yield from by_family(rows)
     yield "\nAll rows:\n\n"
     yield from all_rows(rows)

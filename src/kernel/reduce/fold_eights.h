@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums, maxima and minima of rows of floats, and of few rows' columns, by AVX2: the lanes and the tree of fold.h, in
- * registers. Only for fold_level.c.
+/* Sums, maxima and minima of floats by AVX2: the lanes and the tree of fold.h, in registers. Only for fold_level.c.
  *
- * The lanes are four registers, which the upper levels of the tree reduce to one; the other levels are applied to the
- * registers of eight rows together, so that none is half empty (a fifth of the time of a row of 49 elements, bench/ops,
- * Mean). */
+ * Columns of few rows: the lanes are registers, so that there is no state; also at the AVX-512 level. Rows: the lanes
+ * are four registers, which the upper levels of the tree reduce to one; the other levels are applied to the registers
+ * of eight rows together, so that none is half empty. A row of 49 elements takes a fifth of the time of the loop that
+ * compilers make of fold_one.inc (bench/ops, Mean; Zen 4). */
 #ifndef CANNON_KERNEL_REDUCE_FOLD_EIGHTS_H
 #define CANNON_KERNEL_REDUCE_FOLD_EIGHTS_H
 
@@ -40,64 +40,7 @@ INLINE void eights_store(fold_value *value, __m256 rows, int64_t count) {
   if (count < 8) memcpy(value, all, (size_t)count * sizeof *value);
 }
 
-/* Defines KIND_of_f32_rows. `init` is the neutral element of the operation. */
-#define EIGHTS_ROWS(kind, init)                                                                                        \
-  INLINE __m256 kind##_eights_tree(__m256 v[8]) {                                                                      \
-    UNROLL for (int i = 0; i < 4; ++i) {                                                                               \
-      const __m256 a = v[2 * i], b = v[2 * i + 1];                                                                     \
-      v[i] = eights_join_##kind(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));               \
-    }                                                                                                                  \
-    UNROLL for (int i = 0; i < 2; ++i) {                                                                               \
-      const __m256 a = v[2 * i], b = v[2 * i + 1];                                                                     \
-      v[i] = eights_join_##kind(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));                         \
-    }                                                                                                                  \
-    const __m256 all = eights_join_##kind(_mm256_shuffle_ps(v[0], v[1], 0x88), _mm256_shuffle_ps(v[0], v[1], 0xdd));   \
-    return _mm256_permutevar8x32_ps(all, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0));                                    \
-  }                                                                                                                    \
-                                                                                                                       \
-  INLINE __m256 kind##_eights_lanes(const float *x, int64_t whole, int64_t n, const __m256i rest[EIGHTS],              \
-                                    bool *is_odd) {                                                                    \
-    __m256 lane[EIGHTS], odd = _mm256_setzero_ps();                                                                    \
-    UNROLL for (int k = 0; k < EIGHTS; ++k) lane[k] = _mm256_set1_ps(init);                                            \
-    for (int64_t i = 0; i < whole; i += FOLD_LANES) UNROLL for (int k = 0; k < EIGHTS; ++k) {                          \
-        const __m256 v = _mm256_loadu_ps(x + i + 8 * k);                                                               \
-        odd = _mm256_or_ps(odd, eights_odd_##kind(v));                                                                 \
-        lane[k] = eights_join_##kind(lane[k], v);                                                                      \
-      }                                                                                                                \
-    UNROLL for (int k = 0; k < EIGHTS; ++k) {                                                                          \
-      if (whole + 8 * k >= n) break;                                                                                   \
-      const __m256 v = _mm256_maskload_ps(x + whole + 8 * k, rest[k]);                                                 \
-      odd = _mm256_or_ps(odd, eights_odd_##kind(v));                                                                   \
-      lane[k] = _mm256_blendv_ps(lane[k], eights_join_##kind(lane[k], v), _mm256_castsi256_ps(rest[k]));               \
-    }                                                                                                                  \
-    *is_odd = _mm256_movemask_ps(odd) != 0;                                                                            \
-    return eights_join_##kind(eights_join_##kind(lane[0], lane[2]), eights_join_##kind(lane[1], lane[3]));             \
-  }                                                                                                                    \
-                                                                                                                       \
-  static void kind##_of_f32_rows(const fold_rows *of, const double *shift, fold_value *value, fold_value *second) {    \
-    const int64_t n = of->n, whole = n - n % FOLD_LANES;                                                               \
-    const char *x = of->x;                                                                                             \
-    __m256i rest[EIGHTS];                                                                                              \
-    (void)shift, (void)second;                                                                                         \
-    for (int k = 0; k < EIGHTS; ++k) rest[k] = eights_first(n - whole - 8 * k);                                        \
-    for (int64_t r = 0; r < of->count; r += 8) {                                                                       \
-      const int64_t count = of->count - r < 8 ? of->count - r : 8;                                                     \
-      __m256 v[8];                                                                                                     \
-      float nans[8] = {0};                                                                                             \
-      bool is_odd, any = false;                                                                                        \
-      for (int64_t k = 0; k < count; ++k, x += of->pitch) {                                                            \
-        v[k] = kind##_eights_lanes((const float *)(const void *)x, whole, n, rest, &is_odd);                           \
-        nans[k] = is_odd ? NAN : 0;                                                                                    \
-        any |= is_odd;                                                                                                 \
-      }                                                                                                                \
-      for (int64_t k = count; k < 8; ++k) v[k] = _mm256_setzero_ps();                                                  \
-      __m256 all = kind##_eights_tree(v);                                                                              \
-      if (any) all = _mm256_blendv_ps(all, _mm256_loadu_ps(nans), eights_odd_max(_mm256_loadu_ps(nans)));              \
-      eights_store(value + r, all, count);                                                                             \
-    }                                                                                                                  \
-  }
-
-/* Defines KIND_of_f32_few (fold_loops.few): eight columns at a time, whose lanes are registers. `n` is a constant. */
+/* Defines KIND_eights_few (fold_loops.few): eight columns at a time, whose lanes are registers. `n` is a constant. */
 #define EIGHTS_FEW(kind, init)                                                                                         \
   INLINE __m256 kind##_eights_column(const char *x, int64_t pitch, const int n) {                                      \
     __m256 v[FOLD_FEW], odd = _mm256_setzero_ps();                                                                     \
@@ -112,7 +55,7 @@ INLINE void eights_store(fold_value *value, __m256 rows, int64_t count) {
     return _mm256_blendv_ps(v[0], _mm256_set1_ps(NAN), odd);                                                           \
   }                                                                                                                    \
                                                                                                                        \
-  static int64_t kind##_of_f32_few(const void *from, int64_t pitch, int64_t n, int64_t width, fold_value *value) {     \
+  static int64_t kind##_eights_few(const void *from, int64_t pitch, int64_t n, int64_t width, fold_value *value) {     \
     const char *x = from;                                                                                              \
     int64_t j = 0;                                                                                                     \
     for (; j + 8 <= width; j += 8, x += 8 * sizeof(float)) {                                                           \
@@ -133,13 +76,73 @@ INLINE void eights_store(fold_value *value, __m256 rows, int64_t count) {
   }
 _Static_assert(FOLD_FEW == 8, "one case for each number of rows");
 
-EIGHTS_ROWS(sum, 0)
-EIGHTS_ROWS(max, -INFINITY)
-EIGHTS_ROWS(min, INFINITY)
 EIGHTS_FEW(sum, 0)
 EIGHTS_FEW(max, -INFINITY)
 EIGHTS_FEW(min, INFINITY)
-#undef EIGHTS_ROWS
 #undef EIGHTS_FEW
+
+#ifndef __AVX512F__ /* whose rows are in fold_vectors.h */
+/* Defines KIND_of_f32_rows. `init` is the neutral element of the operation. */
+#  define EIGHTS_ROWS(kind, init)                                                                                      \
+    INLINE __m256 kind##_eights_tree(__m256 v[8]) {                                                                    \
+      UNROLL for (int i = 0; i < 4; ++i) {                                                                             \
+        const __m256 a = v[2 * i], b = v[2 * i + 1];                                                                   \
+        v[i] = eights_join_##kind(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));             \
+      }                                                                                                                \
+      UNROLL for (int i = 0; i < 2; ++i) {                                                                             \
+        const __m256 a = v[2 * i], b = v[2 * i + 1];                                                                   \
+        v[i] = eights_join_##kind(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));                       \
+      }                                                                                                                \
+      const __m256 all = eights_join_##kind(_mm256_shuffle_ps(v[0], v[1], 0x88), _mm256_shuffle_ps(v[0], v[1], 0xdd)); \
+      return _mm256_permutevar8x32_ps(all, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0));                                  \
+    }                                                                                                                  \
+                                                                                                                       \
+    INLINE __m256 kind##_eights_lanes(const float *x, int64_t whole, int64_t n, const __m256i rest[EIGHTS],            \
+                                      bool *is_odd) {                                                                  \
+      __m256 lane[EIGHTS], odd = _mm256_setzero_ps();                                                                  \
+      UNROLL for (int k = 0; k < EIGHTS; ++k) lane[k] = _mm256_set1_ps(init);                                          \
+      for (int64_t i = 0; i < whole; i += FOLD_LANES) UNROLL for (int k = 0; k < EIGHTS; ++k) {                        \
+          const __m256 v = _mm256_loadu_ps(x + i + 8 * k);                                                             \
+          odd = _mm256_or_ps(odd, eights_odd_##kind(v));                                                               \
+          lane[k] = eights_join_##kind(lane[k], v);                                                                    \
+        }                                                                                                              \
+      UNROLL for (int k = 0; k < EIGHTS; ++k) {                                                                        \
+        if (whole + 8 * k >= n) break;                                                                                 \
+        const __m256 v = _mm256_maskload_ps(x + whole + 8 * k, rest[k]);                                               \
+        odd = _mm256_or_ps(odd, eights_odd_##kind(v));                                                                 \
+        lane[k] = _mm256_blendv_ps(lane[k], eights_join_##kind(lane[k], v), _mm256_castsi256_ps(rest[k]));             \
+      }                                                                                                                \
+      *is_odd = _mm256_movemask_ps(odd) != 0;                                                                          \
+      return eights_join_##kind(eights_join_##kind(lane[0], lane[2]), eights_join_##kind(lane[1], lane[3]));           \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void kind##_of_f32_rows(const fold_rows *of, const double *shift, fold_value *value, fold_value *second) {  \
+      const int64_t n = of->n, whole = n - n % FOLD_LANES;                                                             \
+      const char *x = of->x;                                                                                           \
+      __m256i rest[EIGHTS];                                                                                            \
+      (void)shift, (void)second;                                                                                       \
+      for (int k = 0; k < EIGHTS; ++k) rest[k] = eights_first(n - whole - 8 * k);                                      \
+      for (int64_t r = 0; r < of->count; r += 8) {                                                                     \
+        const int64_t count = of->count - r < 8 ? of->count - r : 8;                                                   \
+        __m256 v[8];                                                                                                   \
+        float nans[8] = {0};                                                                                           \
+        bool is_odd, any = false;                                                                                      \
+        for (int64_t k = 0; k < count; ++k, x += of->pitch) {                                                          \
+          v[k] = kind##_eights_lanes((const float *)(const void *)x, whole, n, rest, &is_odd);                         \
+          nans[k] = is_odd ? NAN : 0;                                                                                  \
+          any |= is_odd;                                                                                               \
+        }                                                                                                              \
+        for (int64_t k = count; k < 8; ++k) v[k] = _mm256_setzero_ps();                                                \
+        __m256 all = kind##_eights_tree(v);                                                                            \
+        if (any) all = _mm256_blendv_ps(all, _mm256_loadu_ps(nans), eights_odd_max(_mm256_loadu_ps(nans)));            \
+        eights_store(value + r, all, count);                                                                           \
+      }                                                                                                                \
+    }
+
+EIGHTS_ROWS(sum, 0)
+EIGHTS_ROWS(max, -INFINITY)
+EIGHTS_ROWS(min, INFINITY)
+#  undef EIGHTS_ROWS
+#endif
 
 #endif

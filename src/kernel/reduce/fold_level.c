@@ -69,7 +69,8 @@ static inline int64_t adjoining_rows(int64_t pitch, int64_t k, int64_t n, int64_
 
 #if defined(__AVX512F__)
 #  include "kernel/reduce/fold_vectors.h"
-#elif defined(__AVX2__)
+#endif
+#if defined(__AVX2__)
 #  include "kernel/reduce/fold_eights.h"
 #endif
 
@@ -424,8 +425,13 @@ static void reduce_transpose(void *to, int64_t to_pitch, const void *from, int64
       .rows = name##_of_##type##_rows, .step = name##_of_##type##_step, .end = name##_f32_end,                         \
       .turned_most = VECTORS_TURNED                                                                                    \
     }
+#  define FLOATS_BY_VECTORS(name)                                                                                      \
+    {                                                                                                                  \
+      .rows = name##_of_f32_rows, .step = name##_of_f32_step, .end = name##_f32_end, .few = name##_eights_few,         \
+      .turned_most = VECTORS_TURNED                                                                                    \
+    }
 #  define VECTOR_TYPES(name)                                                                                           \
-    { [COMPUTE_F32] = VECTORS_OF(f32, name), [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64) }
+    { [COMPUTE_F32] = FLOATS_BY_VECTORS(name), [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64) }
 #  define SQUARE_TYPES                                                                                                 \
     {                                                                                                                  \
       [COMPUTE_F32] = {.rows = sum_square_of_f32_rows,                                                                 \
@@ -443,7 +449,7 @@ static void reduce_transpose(void *to, int64_t to_pitch, const void *from, int64
         [COMPUTE_F32] = {.rows = name##_of_f32_rows,                                                                   \
                          .step = name##_f32_step,                                                                      \
                          .end = name##_f32_end,                                                                        \
-                         .few = name##_of_f32_few,                                                                     \
+                         .few = name##_eights_few,                                                                     \
                          .turned_most = EIGHTS_TURNED},                                                                \
         [COMPUTE_F64] = LOOPS(name##_f64), [COMPUTE_I64] = LOOPS(name##_i64)                                           \
       }
