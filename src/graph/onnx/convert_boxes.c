@@ -124,7 +124,7 @@ typedef struct {
   int64_t before, n, after;
 } slices;
 
-static int compare_slices(const slices *s, int64_t a, int64_t b) {
+static int unique_compare(const slices *s, int64_t a, int64_t b) {
   for (int64_t i = 0; i < s->before; ++i)
     for (int64_t k = 0; k < s->after; ++k) {
       const double x = s->numbers[(i * s->n + a) * s->after + k], y = s->numbers[(i * s->n + b) * s->after + k];
@@ -135,7 +135,7 @@ static int compare_slices(const slices *s, int64_t a, int64_t b) {
 
 static int compare_numbers(const void *a, const void *b, void *of) {
   const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  const int order = compare_slices(of, x, y);
+  const int order = unique_compare(of, x, y);
   return order ? order : x < y ? -1 : 1;
 }
 
@@ -151,12 +151,12 @@ static int64_t find_distinct(slices *s, bool sorted, int64_t *order, int64_t *fi
   for (int64_t i = 0; i < s->n; ++i) order[i] = i;
   qsort_r(order, (size_t)s->n, sizeof *order, compare_numbers, s);
   for (int64_t i = 0; i < s->n; ++i)
-    if (!i || compare_slices(s, order[i - 1], order[i])) first[n++] = order[i]; /* the lowest of equal ones */
+    if (!i || unique_compare(s, order[i - 1], order[i])) first[n++] = order[i]; /* the lowest of equal ones */
   if (!sorted) qsort(first, (size_t)n, sizeof *first, compare_firsts);
   for (int64_t k = 0; k < n; ++k) count[k] = 0;
   for (int64_t i = 0; i < s->n; ++i) {
     int64_t k = 0;
-    while (compare_slices(s, first[k], i)) ++k;
+    while (unique_compare(s, first[k], i)) ++k;
     same[i] = k;
     ++count[k];
   }
