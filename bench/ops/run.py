@@ -15,10 +15,12 @@ Each other file in this folder has the cases of one family:
 
 `compare` calls both phases and synchronises, as a program would; the peer's function is called equally often,
 alternating. Times are the best of the rounds in wall-clock time, since worker threads of the library may do the work.
+The geometric mean and the worst of the ratios of each family are printed at the end.
 PATTERN: run only cases whose name contains one of the patterns.
 """
 import argparse
 import importlib
+import math
 import os
 import sys
 import time
@@ -124,6 +126,16 @@ class Bench:
             *row[:5], row[5] or "", "" if not row[5] or not ratio > row[5] else "<-- missed", rate), flush=True)
 
 
+def summarise(rows):
+    """Prints the geometric mean and the worst of the ratios of each family."""
+    for family in dict.fromkeys(r[0] for r in rows):
+        ratios = [(r[4], r[1]) for r in rows if r[0] == family and r[4] == r[4]]
+        if ratios:
+            mean = math.exp(sum(math.log(ratio) for ratio, _ in ratios) / len(ratios))
+            print(f"{family}: {len(ratios)} cases, geometric mean {mean:.2f}, worst {max(ratios)[0]:.2f} "
+                  f"({max(ratios)[1]})")
+
+
 def markdown(rows, threads, path):
     with open(path, "a", encoding="utf-8") as f:
         f.write(f"\n## {threads} thread{'s' if threads > 1 else ''}\n\n"
@@ -155,6 +167,7 @@ def main():
                 bench.family, bench.goal = family, goal
                 f(bench)
     finally:  # also writes the results so far when interrupted
+        summarise(bench.rows)
         if a.markdown:
             markdown(bench.rows, a.threads, a.markdown)
 
