@@ -6,6 +6,7 @@ largest possible ones.
 """
 from . import dtypes
 from .infer import BOOL, DOUBLE, FLOAT, INT64, RULES, broadcast, floating, like, of, promote, real, unknown
+from .tensor import Tensor
 
 INT8, INT32, UINT8, HALF = (dtypes.of(n) for n in ("int8", "int32", "uint8", "float16"))
 
@@ -582,6 +583,47 @@ def _moe_finalize(c):
     x1, scales = c["x1Optional"], c["scalesOptional"]
     rows = scales.shape[0] if scales is not None else c["expandedRowIdx"].size
     return [like(x1) if x1 is not None else ((rows, c[0].shape[-1]), c[0].dtype)]
+
+
+def _columns(weight, depth):
+    """The columns of a weight: int32 holds 8 values of 4 bits, along the columns unless its depth is packed."""
+    k, n = weight.shape[-2:]
+    return n * 8 if weight.dtype is INT32 and k == depth else n
+
+
+def _product_dtype(x, scale):
+    """The dtype of products of x, where int8 is scaled: words are scales of int8."""
+    if x.dtype is not INT8:
+        return x.dtype
+    if scale is None:
+        return INT32
+    return INT8 if scale.dtype.name in ("int64", "uint64") else _dequantized(scale)
+
+
+@of("grouped_matmul")
+def _grouped_matmul(c):
+    x, weight, scale, ends = c[0], c[1], c["scaleOptional"], c["groupListOptional"]
+    dtype = _product_dtype(x[0], scale[0] if scale else None)
+    by_depth = c.get("groupType") == 2
+    columns = [_columns(w, x[0 if len(x) == 1 else i].shape[-1]) for i, w in enumerate(weight)]
+    if c["splitItem"] > 1:
+        rows = sum(t.shape[0] for t in x)
+        out = [((ends.shape[0] if isinstance(ends, Tensor) else len(ends),) if by_depth else ()) + (rows, columns[0])]
+    elif by_depth:
+        out = [(x[0].shape[0], n) for n in columns]
+    elif len(x) == 1 and ends is not None:
+        if isinstance(ends, Tensor):
+            unknown(c.op, "groupListOptional is not read")
+        out = [(end - begin, n) for begin, end, n in zip([0, *ends], ends, columns)]
+    else:
+        out = [t.shape[:-1] + (n,) for t, n in zip(x, columns)]
+    return [[(shape, dtype) for shape in out]] + [None] * (len(c.op.outputs) - 1)
+
+
+@of("ffn")
+def _ffn(c):
+    dtype = c[0].dtype
+    return [(c[0].shape, _dequantized(c.get("deqScale1", "deqScale1Optional")) if dtype is INT8 else dtype)]
 
 
 # ---- quantisation

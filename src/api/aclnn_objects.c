@@ -235,21 +235,21 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
  * writes it. */
 typedef enum { COUNT_INPUTS, COUNT_OUTPUTS, COUNT_ALL } operand_order;
 
-static bool is_counted(const operand *p, operand_order order) {
-  if (order == COUNT_INPUTS) return p->flags & ARG_READ || p->argument == 0;
-  return order == COUNT_ALL || p->flags & ARG_WRITTEN;
+static bool is_counted(const op *o, int argument, operand_order order) {
+  const arg_schema *s = &o->schema[argument];
+  if (s->kind != ARG_TENSOR && s->kind != ARG_TENSOR_LIST) return false;
+  if (order == COUNT_INPUTS) return s->flags & ARG_READ || argument == 0;
+  return order == COUNT_ALL || s->flags & ARG_WRITTEN;
 }
 
+/* A list is one argument; one that is absent counts, too. */
 static operand *operand_at(aclOpExecutor *e, operand_order order, size_t index, size_t list_index) {
   size_t seen = 0;
-  int last_argument = -1;
-  for (int i = 0; i < e->n_operands; ++i) {
-    operand *p = &e->operands[i];
-    if (!is_counted(p, order)) continue;
-    if (p->argument != last_argument) ++seen; /* a list is one argument */
-    last_argument = p->argument;
-    if (seen == index + 1 && p->list_index == list_index) return p;
-  }
+  int argument = 0;
+  for (; argument < e->op->n_args; ++argument)
+    if (is_counted(e->op, argument, order) && seen++ == index) break;
+  for (int i = 0; i < e->n_operands; ++i)
+    if (e->operands[i].argument == argument && e->operands[i].list_index == list_index) return &e->operands[i];
   return NULL;
 }
 

@@ -69,14 +69,15 @@ static status expect_stacks(const executor *e, const sum_form *f, const tensor *
                                              : "the same first dimension");
 }
 
-/* Fills in the call's product_plan, up to what product_plan_finish does. in: self and the factors, which are the first
+/* Fills in the call's plan, up to what product_plan_finish does. in: self and the factors, which are the first
  * operands. */
 static status addmm_plan(executor *e, const tensor *const *in, const sum_form *f, double alpha, double beta) {
   const tensor *self = in[0], *first = in[1], *second = in[2];
-  product_plan *p = PLAN(e, product_plan);
+  product_operator *o = PLAN(e, product_operator);
   const bool in_place = f->out == self;
-  *p = (product_plan){.alpha = alpha, .beta = beta, .has_self = true, .view_self = 0, .view_a = 1, .view_b = 2};
-  p->view_out = in_place ? 0 : 3;
+  *o = (product_operator){.product = {.alpha = alpha, .beta = beta, .has_self = true}, .self = 0, .a = 1, .b = 2};
+  o->out = in_place ? 0 : 3;
+  product_plan *p = &o->product;
   for (int i = 0; i <= 2; ++i) TRY(op_expect_dtype(in[i], e->operands[i].name, f->types));
   TRY(op_expect_dtype(f->out, f->out_name, f->types & ~DTYPE_BIT(ACL_BOOL)));
   for (int i = 1; i <= 2; ++i) TRY(factors_check_rank(in[i], e->operands[i].name, f->ranks[i - 1]));
@@ -150,7 +151,7 @@ status prepare_addmv(executor *e, const addmv_args *a) {
   if (dtype_is_float(product))
     product_plan_finish(e);
   else
-    integer_product_plan(e, PLAN(e, product_plan), (integer_steps){product, sum}, alpha, beta);
+    integer_product_plan(e, (integer_steps){product, sum}, alpha, beta);
   return ST_OK;
 }
 
@@ -164,9 +165,10 @@ static matrices transposed(matrices x) {
 /* out = alpha * op(A) op(B) + beta * C */
 status prepare_gemm(executor *e, const gemm_args *a) {
   const tensor *out = a->out;
-  product_plan *p = PLAN(e, product_plan);
-  *p = (product_plan){.alpha = a->alpha, .beta = a->beta, .has_self = true};
-  p->view_a = GEMM_A, p->view_b = GEMM_B, p->view_self = GEMM_C, p->view_out = GEMM_OUT;
+  product_operator *o = PLAN(e, product_operator);
+  *o = (product_operator){.product = {.alpha = a->alpha, .beta = a->beta, .has_self = true}};
+  o->a = GEMM_A, o->b = GEMM_B, o->self = GEMM_C, o->out = GEMM_OUT;
+  product_plan *p = &o->product;
   TRY(op_expect_dtype(a->a, "A", DTYPES_FLOAT));
   TRY(op_expect_dtype(a->b, "B", DTYPES_FLOAT));
   TRY(op_expect_dtype(a->c, "C", DTYPES_FLOAT));
@@ -193,10 +195,10 @@ status prepare_gemm(executor *e, const gemm_args *a) {
  * lack a last dimension of 1, as in op-plugin's matrix-vector product. */
 status prepare_graph_matmul(executor *e, const graph_matmul_args *a) {
   const tensor *const factors[] = {a->x1, a->x2}, *bias = a->bias, *out = a->y;
-  product_plan *p = PLAN(e, product_plan);
-  *p = (product_plan){.alpha = 1, .beta = 1, .has_self = bias};
-  p->view_a = GRAPH_MATMUL_X1, p->view_b = GRAPH_MATMUL_X2, p->view_self = GRAPH_MATMUL_BIAS;
-  p->view_out = (uint8_t)a->view.y;
+  product_operator *o = PLAN(e, product_operator);
+  *o = (product_operator){.product = {.alpha = 1, .beta = 1, .has_self = bias}};
+  o->a = GRAPH_MATMUL_X1, o->b = GRAPH_MATMUL_X2, o->self = GRAPH_MATMUL_BIAS, o->out = (uint16_t)a->view.y;
+  product_plan *p = &o->product;
   EXPECT(!a->offset_w, "offset_w is there, expected %s", "none");
   EXPECT(a->offset_x == 0, "offset_x is %jd, expected 0", (intmax_t)a->offset_x);
   char text[SHAPE_TEXT];

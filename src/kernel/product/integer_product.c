@@ -22,7 +22,7 @@ typedef struct {
   load_loop *load[N_OPERANDS];
   store_loop *store;
   wrapping product, sum;
-  uint8_t view[N_OPERANDS];
+  uint16_t view[N_OPERANDS];
   bool has_self, in_floats;
 } integer_plan;
 
@@ -88,8 +88,9 @@ static compute_value factor(const scalar *s, bool in_floats) {
   return in_floats ? (compute_value){.f64 = s ? scalar_real(s) : 1} : (compute_value){.i64 = s ? scalar_integer(s) : 1};
 }
 
-void integer_product_plan(executor *e, const product_plan *of, integer_steps steps, const scalar *alpha,
-                          const scalar *beta) {
+void integer_product_plan(executor *e, integer_steps steps, const scalar *alpha, const scalar *beta) {
+  const product_operator *o = PLAN(e, product_operator);
+  const product_plan *of = &o->product;
   const bool in_floats = dtype_is_float(steps.sum);
   const compute_type last = in_floats ? COMPUTE_F64 : COMPUTE_I64;
   const int types[N_OPERANDS] = {of->out.dtype, of->a.dtype, of->b.dtype, of->has_self ? of->self.dtype : of->a.dtype};
@@ -104,7 +105,7 @@ void integer_product_plan(executor *e, const product_plan *of, integer_steps ste
                     .beta = factor(beta, in_floats),
                     .store = loops->store[of->out.dtype][last],
                     .product = wrapping_in(steps.product),
-                    .view = {of->view_out, of->view_a, of->view_b, of->view_self},
+                    .view = {o->out, o->a, o->b, o->self},
                     .has_self = of->has_self && !(beta && scalar_real(beta) == 0),
                     .in_floats = in_floats};
   if (!in_floats) p.sum = wrapping_in(steps.sum);

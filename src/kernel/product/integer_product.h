@@ -12,10 +12,9 @@ typedef struct {
   int product, sum;
 } integer_steps;
 
-/* Plans out = alpha * (A @ b) + beta * self for integers or booleans. The matrices, views and has_self are taken from
- * *of, which may be the executor's own plan (it is overwritten): b is a vector, and out and self are columns. A NULL
- * alpha or beta counts as 1; beta is ignored without has_self. */
-void integer_product_plan(executor *e, const product_plan *of, integer_steps steps, const scalar *alpha,
-                          const scalar *beta);
+/* Plans out = alpha * (A @ b) + beta * self for integers or booleans. The matrices, operands and has_self are taken
+ * from the executor's plan, a product_operator, which is overwritten: b is a vector, and out and self are columns. A
+ * NULL alpha or beta counts as 1; beta is ignored without has_self. */
+void integer_product_plan(executor *e, integer_steps steps, const scalar *alpha, const scalar *beta);
 
 #endif

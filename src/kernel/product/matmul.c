@@ -62,8 +62,9 @@ status prepare_matmul(executor *e, const matmul_args *a) {
   const char *const names[] = {"self", a->name.mat2};
   const bool integers = e->op->variant == MATMUL_DOT && dtype_is_integer(self->dtype);
   const uint64_t types = integers ? DTYPE_BIT(self->dtype) : DTYPES_FLOAT;
-  product_plan *p = PLAN(e, product_plan);
-  *p = (product_plan){.alpha = 1, .view_a = MATMUL_SELF, .view_b = MATMUL_MAT2, .view_out = MATMUL_OUT};
+  product_operator *o = PLAN(e, product_operator);
+  *o = (product_operator){.product = {.alpha = 1}, .a = MATMUL_SELF, .b = MATMUL_MAT2, .out = MATMUL_OUT};
+  product_plan *p = &o->product;
   for (int i = 0; i < 2; ++i) {
     const int rank = forms[e->op->variant].ranks[i];
     TRY(op_expect_dtype(factors[i], names[i], types));
@@ -90,7 +91,7 @@ status prepare_matmul(executor *e, const matmul_args *a) {
   TRY(op_expect_shape(out, "out", dims, rank));
   factors_out_matrices(out, has_rows, has_cols, p);
   if (integers)
-    integer_product_plan(e, p, (integer_steps){self->dtype, self->dtype}, NULL, NULL);
+    integer_product_plan(e, (integer_steps){self->dtype, self->dtype}, NULL, NULL);
   else
     product_plan_finish(e);
   return ST_OK;

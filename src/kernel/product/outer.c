@@ -93,10 +93,11 @@ status prepare_ger(executor *e, const ger_args *a) {
 
 static status addr_floats(executor *e, const addr_args *a, const tensor *out, double beta, double alpha) {
   const tensor *self = a->self;
-  product_plan *p = PLAN(e, product_plan);
-  *p = (product_plan){.alpha = alpha, .beta = beta, .has_self = true};
-  p->view_self = ADDR_SELF, p->view_a = ADDR_VEC1, p->view_b = ADDR_VEC2;
-  p->view_out = a->out ? ADDR_OUT : ADDR_SELF;
+  product_operator *o = PLAN(e, product_operator);
+  *o = (product_operator){.product = {.alpha = alpha, .beta = beta, .has_self = true}};
+  o->self = ADDR_SELF, o->a = ADDR_VEC1, o->b = ADDR_VEC2;
+  o->out = a->out ? ADDR_OUT : ADDR_SELF;
+  product_plan *p = &o->product;
   const view first = view_of(a->vec1), second = view_of(a->vec2), s = view_of(self);
   p->a = (matrices){.dtype = first.dtype, .rows = first.dims[0], .cols = 1, .row_stride = first.strides[0]};
   p->b = (matrices){.dtype = second.dtype, .rows = 1, .cols = second.dims[0], .col_stride = second.strides[0]};

@@ -3,6 +3,8 @@
  * out. */
 #include "kernel/product/product.h"
 
+#include <math.h>
+
 #include "runtime/parallel.h"
 
 /* ---- preparation ------------------------------------------------------------------------------------------------- */
@@ -90,9 +92,7 @@ static void orient(product_plan *p) {
   const matrices a = p->a;
   p->a = p->b;
   p->b = a;
-  const uint8_t view_a = p->view_a;
-  p->view_a = p->view_b;
-  p->view_b = view_a;
+  p->swapped = true;
   const int64_t a_term_stride = p->a_term_stride;
   p->a_term_stride = p->b_term_stride;
   p->b_term_stride = a_term_stride;
@@ -119,7 +119,10 @@ static uint64_t touched_bytes(const product_plan *p) {
 
 static status run_product(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
-  return product_run(e, PLAN(e, product_plan), view);
+  const product_operator *o = PLAN(e, product_operator);
+  product_call call = {.plan = &o->product, .a = view[o->a], .b = view[o->b], .out = view[o->out]};
+  if (o->product.has_self) call.self = view[o->self];
+  return product_run(&call, 1);
 }
 
 static status product_run_nothing(const executor *e, void *const *view, void *scratch) {
@@ -128,6 +131,7 @@ static status product_run_nothing(const executor *e, void *const *view, void *sc
 }
 
 void product_choose(product_plan *p) {
+  p->swapped = false;
   if (p->beta == 0) p->has_self = false; /* values of self do not count then, not even NaN */
   fold_batch(p);
   p->n_batches = 1;
@@ -146,15 +150,11 @@ void product_choose(product_plan *p) {
   p->cost_ns = ns * 32 < 0x1p60 ? (uint64_t)ns : UINT64_C(1) << 55;
 }
 
-void product_plan_finish(executor *e) {
-  product_plan *p = PLAN(e, product_plan);
-  product_choose(p);
+void product_costs(executor *e, product_plan *p) {
   if (p->n_batches == 0) {
-    e->run = product_run_nothing;
     executor_cost(e, 0, 0);
     return;
   }
-  e->run = run_product;
   /* executor_cost assumes 32 operations per nanosecond, so the GEMM's own estimate in ns is multiplied by 32. */
   executor_cost(e, touched_bytes(p), p->cost_ns * 32);
   p->cost_ns = e->cost_ns;
@@ -162,16 +162,24 @@ void product_plan_finish(executor *e) {
                            (double)(p->n_terms ? p->n_terms : 1));
 }
 
+void product_plan_finish(executor *e) {
+  product_plan *p = &PLAN(e, product_operator)->product;
+  product_choose(p);
+  product_costs(e, p);
+  e->run = p->n_batches ? run_product : product_run_nothing;
+}
+
 /* ---- execution --------------------------------------------------------------------------------------------------- */
 
-/* The whole batch as independent blocks: each matrix product is cut into row_parts x col_parts. */
+/* All calls as independent blocks: each matrix product is cut into row_parts x col_parts. The parts of a call begin at
+ * its first_part. */
 typedef struct {
-  const executor *executor;
-  const product_plan *plan;
-  void *const *view;
-  int64_t row_parts, col_parts;
+  const product_call *calls;
+  int64_t n_calls;
   status result;
 } product_job;
+
+static int64_t call_parts(const product_call *c) { return c->plan->n_batches * c->row_parts * c->col_parts; }
 
 static void product_share(int64_t total, int64_t grain, int64_t t, int64_t n, int64_t *begin, int64_t *count) {
   int64_t end;
@@ -179,14 +187,17 @@ static void product_share(int64_t total, int64_t grain, int64_t t, int64_t n, in
   *count = end - *begin;
 }
 
-static void part_of(const product_job *job, int64_t at, product_part *part) {
+static void part_of(const product_call *call, int64_t at, product_part *part) {
   enum { ROW_GRAIN = 32, COL_GRAIN = 64 };
-  const product_plan *p = job->plan;
-  const int64_t per_product = job->row_parts * job->col_parts, cut = at % per_product;
-  *part = (product_part){.executor = job->executor, .view = job->view, .plan = p, .out = job->view[p->view_out]};
+  const product_plan *p = call->plan;
+  const int64_t per_product = (int64_t)call->row_parts * call->col_parts, cut = at % per_product;
+  *part = (product_part){.call = call, .plan = p, .out = call->out};
   /* the factors have no address if K is 0 */
-  if (p->a.cols > 0) part->a = job->view[p->view_a], part->b = job->view[p->view_b];
-  if (p->has_self) part->self = job->view[p->view_self];
+  if (p->a.cols > 0) {
+    part->a = p->swapped ? call->b : call->a;
+    part->b = p->swapped ? call->a : call->b;
+  }
+  if (p->has_self) part->self = call->self;
   int64_t batch = part->batch = at / per_product;
   for (int d = p->n_batch_dims - 1; d >= 0; --d) {
     const int64_t i = batch % p->batch_dims[d];
@@ -195,8 +206,8 @@ static void part_of(const product_job *job, int64_t at, product_part *part) {
     if (part->self) part->self += i * p->self.batch_strides[d];
     part->out += i * p->out.batch_strides[d];
   }
-  product_share(p->out.rows, ROW_GRAIN, cut / job->col_parts, job->row_parts, &part->row, &part->rows);
-  product_share(p->out.cols, COL_GRAIN, cut % job->col_parts, job->col_parts, &part->col, &part->cols);
+  product_share(p->out.rows, ROW_GRAIN, cut / call->col_parts, call->row_parts, &part->row, &part->rows);
+  product_share(p->out.cols, COL_GRAIN, cut % call->col_parts, call->col_parts, &part->col, &part->cols);
 }
 
 static status run_part(const product_part *part) {
@@ -204,13 +215,28 @@ static status run_part(const product_part *part) {
   return !p->few_rows ? product_blocks(part) : p->made_b ? p->made_b->few_rows(part) : product_few_rows(part);
 }
 
+/* The call that part `at` belongs to: the last one that begins at or before it. */
+static int64_t call_of(const product_job *job, int64_t at) {
+  int64_t begin = 0, end = job->n_calls;
+  while (end - begin > 1) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (job->calls[middle].first_part <= at)
+      begin = middle;
+    else
+      end = middle;
+  }
+  return begin;
+}
+
 /* Computes blocks [begin, end). Stops early when a block has failed, on this or another thread, since the result will
  * be discarded. */
 static void product_run_parts(const void *of, int64_t begin, int64_t end) {
   product_job *job = (product_job *)of;
+  const product_call *call = &job->calls[call_of(job, begin)];
   for (int64_t at = begin; at < end && __atomic_load_n(&job->result, __ATOMIC_RELAXED) == ST_OK; ++at) {
+    while (at - call->first_part >= call_parts(call)) ++call;
     product_part part;
-    part_of(job, at, &part);
+    part_of(call, at - call->first_part, &part);
     const status st = part.rows > 0 && part.cols > 0 ? run_part(&part) : ST_OK;
     if (unlikely(st != ST_OK)) __atomic_store_n(&job->result, st, __ATOMIC_RELAXED);
   }
@@ -218,26 +244,44 @@ static void product_run_parts(const void *of, int64_t begin, int64_t end) {
 
 /* Cuts each matrix product for n threads such that the number of rows of A and columns of B that a thread reads is
  * minimal. */
-static void cut_product(product_job *job, int n_threads) {
-  const product_plan *p = job->plan;
+static void cut_product(product_call *call, int n_threads) {
+  const product_plan *p = call->plan;
   double least = 0;
   for (int rows = 1; rows <= n_threads; ++rows) {
     if (n_threads % rows || (p->few_rows && rows > 1)) continue;
     const double read = (double)p->out.rows / rows + (double)p->out.cols * rows / n_threads;
-    if (least == 0 || read < least) least = read, job->row_parts = rows, job->col_parts = n_threads / rows;
+    if (least == 0 || read < least) least = read, call->row_parts = rows, call->col_parts = n_threads / rows;
   }
 }
 
-status product_run(const executor *e, const product_plan *p, void *const *view) {
-  product_job job = {.executor = e, .plan = p, .view = view, .row_parts = 1, .col_parts = 1, .result = ST_OK};
-  const parallel_team team = parallel_begin(p->cost_ns);
-  if (likely(team.n_threads == 1)) {
-    product_run_parts(&job, 0, p->n_batches);
-  } else {
+/* Over how many threads a call is spread: as many as its share of the cost asks for, and twice that among several
+ * calls, as the threads are not done at the same time. */
+static int threads_of(const product_call *call, int64_t n_calls, double cost_ns, int n_threads) {
+  if (n_calls == 1) return n_threads;
+  const double share = ceil((double)call->plan->cost_ns / cost_ns * 2 * n_threads);
+  return share < 1 ? 1 : share > n_threads ? n_threads : (int)share;
+}
+
+status product_run(product_call *calls, int64_t n) {
+  product_job job = {.calls = calls, .n_calls = n, .result = ST_OK};
+  uint64_t cost_ns = 0; /* at most 2^55 for each of what memory holds */
+  for (int64_t i = 0; i < n; ++i)
+    if (__builtin_add_overflow(cost_ns, calls[i].plan->cost_ns, &cost_ns)) cost_ns = UINT64_MAX;
+  const parallel_team team = parallel_begin(cost_ns);
+  int64_t n_parts = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    product_call *const c = &calls[i];
+    c->first_part = n_parts;
+    c->row_parts = c->col_parts = 1;
+    const int n_threads = team.n_threads > 1 ? threads_of(c, n, (double)cost_ns, team.n_threads) : 1;
     /* a large batch divides well enough by itself */
-    if (p->n_batches < 8 * team.n_threads) cut_product(&job, team.n_threads);
-    parallel_ranges(&team, product_run_parts, &job, p->n_batches * job.row_parts * job.col_parts, 1);
+    if (n_threads > 1 && c->plan->n_batches < 8 * n_threads) cut_product(c, n_threads);
+    n_parts += call_parts(c);
   }
+  if (likely(team.n_threads == 1))
+    product_run_parts(&job, 0, n_parts);
+  else
+    parallel_ranges(&team, product_run_parts, &job, n_parts, 1);
   parallel_end(&team);
   return job.result;
 }

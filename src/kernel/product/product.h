@@ -10,7 +10,11 @@
  *
  * Either one computes a block of one matrix product on the calling thread, with that thread's own scratch memory;
  * product.c distributes the blocks over threads. No workspace is requested. Sums are kept in float (in double where A
- * or B is double) and rounded to out's dtype once. */
+ * or B is double) and rounded to out's dtype once.
+ *
+ * A plan knows the shapes and how to compute; a product_call adds the addresses of the matrices. Any operator can run
+ * calls, several at once: independent products, as those of a mixture of experts, are one parallel loop. A plan that
+ * depends on data is made while the operator runs. */
 #ifndef CANNON_KERNEL_PRODUCT_PRODUCT_H
 #define CANNON_KERNEL_PRODUCT_PRODUCT_H
 
@@ -47,7 +51,6 @@ typedef struct {
   int64_t batch_dims[MAX_RANK];
   double alpha, beta;
   bool has_self;
-  uint8_t view_a, view_b, view_out, view_self; /* indices of the matrices among the executor's operands */
   /* If n_terms > 0, A @ B stands for the sum of that many products, whose factors are this many bytes apart. */
   int64_t n_terms, a_term_stride, b_term_stride;
   const made_factor *made_b; /* NULL if B is a tensor */
@@ -56,27 +59,50 @@ typedef struct {
 
   /* Set by product_choose: */
   bool few_rows;
+  bool swapped;   /* a and b are the call's b and a: the equation was transposed */
   tile_type type; /* operand type of the micro-kernel; out is converted from its accumulator type */
   int64_t n_batches;
   uint64_t cost_ns; /* estimated time of the whole batch on one core */
 } product_plan;
 
-/* Chooses the implementation for the executor's plan, a product_plan whose first half is filled in, and sets the
+/* One GEMM to be computed. The addresses are those of the first element of each stack: a and b are not used if K is 0,
+ * nor is self without has_self. */
+typedef struct {
+  const product_plan *plan;
+  const void *a, *b, *self;
+  void *out;
+  const void *context; /* for the functions of made_b, and for finish: what they need besides the part */
+
+  /* Set by product_run: */
+  int64_t first_part;
+  int row_parts, col_parts;
+} product_call;
+
+/* Chooses the implementation for a plan whose first half is filled in. */
+void product_choose(product_plan *p);
+
+/* Computes n GEMMs that do not depend on each other, as one parallel loop. */
+status product_run(product_call *calls, int64_t n);
+
+/* The plan of an operator that is one GEMM of its operands, whose indices these are. */
+typedef struct {
+  product_plan product;
+  uint16_t a, b, out, self;
+} product_operator;
+
+/* Chooses the implementation for the executor's plan, a product_operator whose product is filled in, and sets the
  * executor's run function and cost. */
 void product_plan_finish(executor *e);
 
-/* GEMMs inside other operators: product_choose selects the implementation, product_run computes the result. view:
- * operand addresses, indexed by the plan's view_a, view_b, view_out and view_self. */
-void product_choose(product_plan *p);
-status product_run(const executor *e, const product_plan *p, void *const *view);
+/* Sets the executor's cost, and its number of multiply-adds, for a product that it runs. */
+void product_costs(executor *e, product_plan *p);
 
 /* ---- used by the implementations --------------------------------------------------------------------------------- */
 
 /* A block of one matrix product of the batch: the addresses of that product's matrices, and which rows and columns of
  * out are to be computed. Lives on the stack of the thread that computes it. */
 struct product_part {
-  const executor *executor;
-  void *const *view; /* operand addresses */
+  const product_call *call;
   const product_plan *plan;
   const char *a, *b, *self;
   char *out;

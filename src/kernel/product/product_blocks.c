@@ -76,7 +76,7 @@ static int64_t even(int64_t total, int64_t most, int64_t grain) {
 static bool out_takes_sums(const product_plan *p) {
   const int64_t size = (int64_t)tile_c_bytes(p->type);
   return p->out.dtype == (p->type == TILE_F64 ? ACL_DOUBLE : ACL_FLOAT) && p->alpha == 1 && !p->has_self &&
-         p->out.col_stride == size && p->out.row_stride % size == 0 && p->out.row_stride >= 0;
+         !p->finish && p->out.col_stride == size && p->out.row_stride % size == 0 && p->out.row_stride >= 0;
 }
 
 static bool out_takes_rounded(const product_plan *p) {

@@ -4,29 +4,14 @@
  * or one for all, and are floats or words of quant_param.h. An int32 bias is added to the sums, any other bias at
  * the end. Int8 results have an offset and are rounded to integers. Int32 results are the sums (with bias)
  * themselves; their scale is ignored. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "kernel/engine/level.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "kernel/product/factors.h"
 #include "kernel/quant/nibbles.h"
-#include "kernel/quant/quant_param.h"
-#include "kernel/quant/sums.h"
+#include "kernel/quant/scaled_sums.h"
 #include "tensor/objects.h"
 
-LEVEL_CHOICE(quant_sums_table, quant_sums, quant_sums_table)
-
-enum { N_VIEWS = QUANT_MATMUL_OUT + 1, COLUMNS = N_VIEWS /* among the views of the GEMM */ };
-enum { ABSENT = -1 };
 enum { ONE_FOR_ALL = 1, AS_ROW = 2 }; /* shapes accepted besides [n]: [1]; [1, n] */
-
-/* A vector along columns, or one number; it is converted to doubles. */
-typedef struct {
-  int8_t dtype; /* ABSENT: not passed */
-  int64_t step; /* stride in bytes; 0: one for all */
-} column_values;
 
 typedef struct {
   product_plan product; /* the batched GEMM: a, b, out */
@@ -40,100 +25,37 @@ typedef struct {
   int64_t n_unpacked[2];
 } quant_matmul_plan;
 
-/* ---- from sums to out -------------------------------------------------------------------------------------------- */
-
-/* Returns the bias for this row: one for all matrices, or one per matrix of the batch. */
-static const double *quant_matmul_bias(const double *bias, const product_part *part, int64_t row) {
-  const quant_matmul_plan *p = part->executor->heap;
-  return bias && p->n_biases > 1 ? bias + (part->batch + row / p->rows) * part->plan->b.cols : bias;
-}
-
-static void quant_matmul_store_sums(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols,
-                                    const char *sums, int64_t ld) {
-  const double *const biases = ((const column_scales *)part->view[COLUMNS])->before;
-  const matrices *out = &part->plan->out;
-  for (int64_t i = row; i < row + rows; ++i, sums += ld * (int64_t)sizeof(int32_t)) {
-    const int32_t *const from = (const int32_t *)(const void *)sums;
-    const double *const bias = quant_matmul_bias(biases, part, i);
-    char *const to = part->out + i * out->row_stride;
-    for (int64_t j = 0; j < cols; ++j) {
-      const uint32_t added = bias ? (uint32_t)(int32_t)bias[col + j] : 0;
-      *(int32_t *)(void *)(to + (col + j) * out->col_stride) = (int32_t)((uint32_t)from[j] + added);
-    }
-  }
-}
-
-static void quant_matmul_store(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols,
-                               const char *sums, int64_t ld) {
-  enum { CHUNK = 512 };
-  _Alignas(64) float x[CHUNK];
-  const quant_matmul_plan *p = part->executor->heap;
-  const column_scales *const all = part->view[COLUMNS];
-  const matrices *out = &part->plan->out;
-  if (out->dtype == ACL_INT32) {
-    quant_matmul_store_sums(part, row, rows, col, cols, sums, ld);
-    return;
-  }
-  store_loop *const store = loops->store[out->dtype][COMPUTE_F32];
-  for (int64_t i = row; i < row + rows; ++i, sums += ld * (int64_t)sizeof(int32_t)) {
-    float by_row = 1;
-    const double *const before = quant_matmul_bias(all->before, part, i);
-    const double *const after = out->dtype == ACL_INT8 ? all->after : quant_matmul_bias(all->after, part, i);
-    const char *const scale = part->view[QUANT_MATMUL_PERTOKEN_SCALE];
-    if (p->row_scale.dtype != ABSENT) memcpy(&by_row, scale + i % p->rows * p->row_scale.step, sizeof by_row);
-    for (int64_t j = 0, n; j < cols; j += n) {
-      n = i64_min(CHUNK, cols - j);
-      const int64_t at = col + j;
-      const column_scales c = {
-          .before = before ? before + at : NULL, .scale = all->scale + at, .after = after ? after + at : NULL};
-      quant_sums->scale(x, (const int32_t *)(const void *)sums + j, &c, by_row, out->dtype == ACL_INT8, n);
-      store(part->out + i * out->row_stride + at * out->col_stride, out->col_stride, x, n);
-    }
-  }
-}
-
-/* ---- running ----------------------------------------------------------------------------------------------------- */
-
-/* Converts column values to doubles; of words the scale, or the offset if `offsets`.
- * Returns NULL if they are absent. */
-static const double *load_columns(const column_values *c, const char *from, bool offsets, double *to, int64_t n) {
-  if (c->dtype == ABSENT) return NULL;
-  if (c->dtype != ACL_INT64 && c->dtype != ACL_UINT64) {
-    loops->load[c->dtype][COMPUTE_F64](to, from, c->step, n);
-    return to;
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    const uint64_t word = *(const uint64_t *)(const void *)(from + i * c->step);
-    to[i] = offsets ? quant_param_offset(word) : (double)quant_param_scale(word);
-  }
-  return to;
-}
-
 static status run_quant_matmul(const executor *e, void *const *view, void *scratch) {
-  const quant_matmul_plan *p = e->heap;
+  const quant_matmul_plan *p = PLAN(e, quant_matmul_plan);
   const int64_t n = p->product.b.cols;
   double *const columns = (double *)(void *)((char *)scratch + p->columns);
-  void *given[N_VIEWS + 1];
-  memcpy(given, view, N_VIEWS * sizeof *view);
+  const void *factors[] = {view[QUANT_MATMUL_X1], view[QUANT_MATMUL_X2]};
   for (int i = 0; i < 2; ++i) {
     if (!p->n_unpacked[i]) continue;
-    given[i] = (char *)scratch + p->unpacked[i];
-    nibbles_unpack(given[i], view[i], p->n_unpacked[i]);
+    int8_t *const unpacked = (int8_t *)scratch + p->unpacked[i];
+    nibbles_unpack(unpacked, factors[i], p->n_unpacked[i]);
+    factors[i] = unpacked;
   }
   const bool has_words = p->offset.dtype == ACL_INT64 || p->offset.dtype == ACL_UINT64;
   const double *const offset =
-      load_columns(&p->offset, view[has_words ? QUANT_MATMUL_SCALE : QUANT_MATMUL_OFFSET], true, columns + n, n);
+      column_values_load(&p->offset, view[has_words ? QUANT_MATMUL_SCALE : QUANT_MATMUL_OFFSET], true, columns + n, n);
   for (int64_t i = 0; i < p->n_biases; ++i)
-    load_columns(&p->bias, (char *)view[QUANT_MATMUL_BIAS] + i * p->bias_batch, false, columns + (2 + i) * n, n);
+    column_values_load(&p->bias, (char *)view[QUANT_MATMUL_BIAS] + i * p->bias_batch, false, columns + (2 + i) * n, n);
   const double *const bias = p->n_biases ? columns + 2 * n : NULL;
   const bool before = p->sums_bias || p->product.out.dtype == ACL_INT8;
-  column_scales c = {.before = before ? bias : NULL,
-                     .scale = load_columns(&p->scale, view[QUANT_MATMUL_SCALE], false, columns, n),
-                     .after = p->product.out.dtype == ACL_INT8 ? offset
-                              : before                         ? NULL
-                                                               : bias};
-  given[COLUMNS] = &c;
-  return product_run(e, &p->product, given);
+  const scaled_sums sums = {
+      .columns = {.before = before ? bias : NULL,
+                  .scale = column_values_load(&p->scale, view[QUANT_MATMUL_SCALE], false, columns, n),
+                  .after = p->product.out.dtype == ACL_INT8 ? offset
+                           : before                         ? NULL
+                                                            : bias},
+      .rows = p->rows,
+      .biases = p->n_biases,
+      .row_scale = p->row_scale.dtype == COLUMN_VALUES_ABSENT ? NULL : view[QUANT_MATMUL_PERTOKEN_SCALE],
+      .row_scale_step = p->row_scale.step};
+  product_call call = {
+      .plan = &p->product, .a = factors[0], .b = factors[1], .out = view[QUANT_MATMUL_OUT], .context = &sums};
+  return product_run(&call, 1);
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
@@ -185,7 +107,7 @@ static status quant_factor(executor *e, quant_matmul_plan *p, const tensor *x, i
 static status quant_columns(const tensor *t, const char *name, uint64_t dtypes, int64_t n, int forms,
                             column_values *c) {
   char text[SHAPE_TEXT];
-  c->dtype = ABSENT;
+  c->dtype = COLUMN_VALUES_ABSENT;
   if (!t) return ST_OK;
   TRY(op_expect_dtype(t, name, dtypes));
   const view v = view_of(t);
@@ -200,7 +122,7 @@ static status quant_columns(const tensor *t, const char *name, uint64_t dtypes, 
 
 /* Checks and plans the bias, [n] or [batch, 1, n]. */
 static status quant_biases(const tensor *bias, uint64_t dtypes, int64_t n, quant_matmul_plan *p) {
-  p->bias.dtype = ABSENT;
+  p->bias.dtype = COLUMN_VALUES_ABSENT;
   if (!bias) return ST_OK;
   p->n_biases = 1;
   if (bias->rank != 3) return quant_columns(bias, "bias", dtypes, n, 0, &p->bias);
@@ -256,8 +178,8 @@ static tensor without_middle(const tensor *out, int rank) {
 
 status prepare_quant_matmul(executor *e, const quant_matmul_args *a) {
   const tensor *out = a->out;
-  quant_matmul_plan *p = e->heap = calloc(1, sizeof *p);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of a quantised GEMM");
+  quant_matmul_plan *p = PLAN(e, quant_matmul_plan);
+  *p = (quant_matmul_plan){.n_biases = 0};
   product_plan *product = &p->product;
   tensor x[2];
   int64_t dims[MAX_RANK];
@@ -285,8 +207,7 @@ status prepare_quant_matmul(executor *e, const quant_matmul_args *a) {
   const double multiply_adds = batches * (double)product->a.rows * (double)product->b.cols * (double)product->a.cols;
   executor_cost(e, (uint64_t)(x[0].n + x[1].n + out->n * 4), (uint64_t)(multiply_adds / 8));
   executor_products(e, multiply_adds);
-  product->finish = quant_matmul_store;
-  product->view_a = QUANT_MATMUL_X1, product->view_b = QUANT_MATMUL_X2, product->view_out = QUANT_MATMUL_OUT;
+  product->finish = scaled_sums_finish;
   product_choose(product);
   product->cost_ns = e->cost_ns;
   e->run = out->n ? run_quant_matmul : move_run_nothing;

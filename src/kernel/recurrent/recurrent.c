@@ -146,15 +146,11 @@ status recurrent_matrix_product(matrix a, matrix b, matrix out, const matrix *ad
                     .out = recurrent_factor(&out),
                     .alpha = 1,
                     .beta = add != NULL,
-                    .has_self = add != NULL,
-                    .view_a = 0,
-                    .view_b = 1,
-                    .view_out = 2,
-                    .view_self = 3};
+                    .has_self = add != NULL};
   if (add) p.self = recurrent_factor(add);
   product_choose(&p);
-  void *const view[] = {(void *)a.at, (void *)b.at, (void *)out.at, add ? (void *)add->at : NULL};
-  return product_run(NULL, &p, view);
+  product_call call = {.plan = &p, .a = a.at, .b = b.at, .out = (void *)out.at, .self = add ? add->at : NULL};
+  return product_run(&call, 1);
 }
 
 status recurrent_matrix_column_sums(matrix a, matrix out) {
