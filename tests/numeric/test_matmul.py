@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrix products against long double, within 2 K eps (|A| @ |B|) and the rounding of the output."""
+import os
+import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -30,6 +33,20 @@ def product(a, b):
     """(a @ b, bound on its error in float32) in double, whose own error is far below the bound."""
     x, y = a.get().astype(np.float64), b.get().astype(np.float64)
     return np.matmul(x, y).astype(LD), 2 * x.shape[-1] * EPS * np.matmul(np.abs(x), np.abs(y)).astype(LD)
+
+
+class Implementations(unittest.TestCase):
+    @unittest.skipIf("TEST_EMULATOR" in os.environ, "takes a minute under an emulator")
+    def test_forced(self):
+        """A few of the cases below, and of quantised products, by each implementation that CANNON_IMPL can force,
+        wherever it fits."""
+        tests = ["test_matmul.Products.test_all", "test_matmul.Addmm", "test_quant_matmul"]
+        for name in ("small_m", "groups", "vector", "reference"):
+            with self.subTest(name):
+                done = subprocess.run([sys.executable, "-m", "unittest", *tests], capture_output=True, text=True,
+                                      env={**os.environ, "CANNON_IMPL": "gemm=" + name, "CANNON_CASES": "0.1"})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertNotIn("CANNON_IMPL", done.stderr)
 
 
 class Products(unittest.TestCase):

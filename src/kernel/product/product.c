@@ -1,119 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choice of the implementation of a GEMM, distribution of its blocks over threads, and the final step from sums to
- * out. */
+/* Operators that are one GEMM, distribution of a GEMM's blocks over threads, and the final step from sums to out. */
 #include "kernel/product/product.h"
 
 #include <math.h>
 
 #include "runtime/parallel.h"
 
-/* ---- preparation ------------------------------------------------------------------------------------------------- */
+/* ---- an operator that is one GEMM -------------------------------------------------------------------------------- */
 
-/* If the matrices of a batch of A are adjacent and all are multiplied by the same B, they are treated as one taller
- * A. */
-static void fold_batch(product_plan *p) {
-  while (p->n_batch_dims > 0) {
-    const int d = p->n_batch_dims - 1;
-    const int64_t n = p->batch_dims[d], m = p->a.rows;
-    if (n != 1) {
-      if (p->b.batch_strides[d] != 0) return;
-      matrices *const tall[] = {&p->a, &p->out, &p->self};
-      const int n_tall = p->has_self ? 3 : 2;
-      for (int i = 0; m != 1 && i < n_tall; ++i)
-        if (tall[i]->batch_strides[d] != m * tall[i]->row_stride) return;
-      for (int i = 0; i < n_tall; ++i) {
-        if (m == 1) tall[i]->row_stride = tall[i]->batch_strides[d];
-        tall[i]->rows = m * n;
-      }
-    }
-    --p->n_batch_dims;
-  }
-}
-
-static void product_transpose(matrices *x) {
-  const int64_t rows = x->rows, row_stride = x->row_stride;
-  x->rows = x->cols, x->row_stride = x->col_stride;
-  x->cols = rows, x->col_stride = row_stride;
-}
-
-/* Whether splitting float32 into bfloat16 parts is faster. Measured: 64 x 64 x 64 takes as long either way, 128 x 32 x
- * 128 takes three quarters of the time. */
-static bool pays_to_split(const product_plan *p) {
-  enum { LEAST = 16, LEAST_DEPTH = 32 };
-  const int64_t m = p->out.rows, n = p->out.cols, k = p->a.cols;
-  return m >= LEAST && n >= LEAST && k >= LEAST_DEPTH && (double)m * (double)n * (double)k > 0x1p18;
-}
-
-static bool is_double(const product_plan *p) {
-  return p->a.dtype == ACL_DOUBLE || p->b.dtype == ACL_DOUBLE || (p->has_self && p->self.dtype == ACL_DOUBLE);
-}
-
-static tile_type product_type_of(const product_plan *p) {
-  const int a = p->a.dtype, b = p->b.dtype;
-  if (p->made_b) return TILE_F32;
-  if (p->finish) return TILE_I8;
-  if (is_double(p)) return TILE_F64;
-  if (a == ACL_BF16 && b == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
-  if (a == ACL_FLOAT16 && b == ACL_FLOAT16 && p->a.cols >= TILE_F16_MIN_K && tile_has(TILE_F16)) return TILE_F16;
-  if (a == ACL_FLOAT && b == ACL_FLOAT && pays_to_split(p) && tile_has(TILE_F32_PARTS)) return TILE_F32_PARTS;
-  return TILE_F32;
-}
-
-/* Small-m GEMM whose wide factor is contiguous along k: on AMX the wide factor is read fastest as the left one, as rows
- * of tiles. */
-static bool tiles_take_wide(const product_plan *p) {
-  const bool wide_b = p->out.rows < p->out.cols;
-  const int64_t few = wide_b ? p->out.rows : p->out.cols, wide = wide_b ? p->out.cols : p->out.rows;
-  const int64_t along = wide_b ? p->b.row_stride : p->a.col_stride;
-  return few > 1 && wide > FEW_ROWS && along == 2 && product_type_of(p) == TILE_BF16 && tile_has_amx();
-}
-
-/* Whether a small-m GEMM of bfloat16 is faster on dot-product instructions, from a packed B. Measured on a Zen 4: 8 x
- * 1024 x 1024 takes a third to a half of the time, 5 x 768 x 768 as long, 8 x 4096 x 4096 (in memory) up to 1.6 times
- * as long. Not measured on AMX. */
-static bool few_rows_by_dots(const product_plan *p) {
-  enum { LEAST_ROWS = 6, MOST_BYTES = 4 << 20 };
-  return p->out.rows >= LEAST_ROWS && product_type_of(p) == TILE_BF16 && !tile_has_amx() &&
-         p->b.rows * p->b.cols * 2 <= MOST_BYTES;
-}
-
-/* Replaces the equation by out^T = B^T A^T if that puts the factor with few rows on the left, or makes out contiguous
- * along its rows. */
-static void orient(product_plan *p) {
-  if (p->made_b || p->finish) return;
-  const int64_t m = p->out.rows, n = p->out.cols, size = (int64_t)dtype_bytes(p->out.dtype);
-  const bool few = m <= FEW_ROWS || n <= FEW_ROWS;
-  const bool swap = few ? tiles_take_wide(p) ? m < n : n < m : p->out.row_stride == size && p->out.col_stride != size;
-  if (!swap) return;
-  product_transpose(&p->a);
-  product_transpose(&p->b);
-  product_transpose(&p->out);
-  product_transpose(&p->self);
-  const matrices a = p->a;
-  p->a = p->b;
-  p->b = a;
-  p->swapped = true;
-  const int64_t a_term_stride = p->a_term_stride;
-  p->a_term_stride = p->b_term_stride;
-  p->b_term_stride = a_term_stride;
-}
-
-uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k) {
-  /* Operations per ns, measured on one core of a Granite Rapids for 256 to 4096 cubed; on other machines they give the
-   * order of magnitude. The result is capped at 2^50 ns for any shape. */
-  static const double rate[] = {[TILE_F32] = 160,   [TILE_F64] = 80,  [TILE_I32] = 60,       [TILE_I8] = 3000,
-                                [TILE_BF16] = 1500, [TILE_F16] = 500, [TILE_F32_PARTS] = 350};
-  /* AVX-512's dot-product instructions */
-  const double slower = (type == TILE_BF16 || type == TILE_I8) && !tile_has_amx() ? 7 : 1;
-  const double ns = 2.0 * (double)m * (double)n * (double)k / rate[type] * slower;
-  return ns < 0x1p50 ? (uint64_t)ns : UINT64_C(1) << 50;
+static uint64_t matrix_bytes(const matrices *x) {
+  return (uint64_t)x->rows * (uint64_t)x->cols * dtype_bytes(x->dtype);
 }
 
 static uint64_t touched_bytes(const product_plan *p) {
-  const matrices *const all[] = {&p->a, &p->b, &p->out, &p->self};
-  uint64_t bytes = 0;
-  for (int i = 0; i < (p->has_self ? 4 : 3); ++i)
-    bytes += (uint64_t)all[i]->rows * (uint64_t)all[i]->cols * dtype_bytes(all[i]->dtype);
+  uint64_t bytes = matrix_bytes(&p->a) + matrix_bytes(&p->b) + matrix_bytes(&p->out);
+  if (p->has_self) bytes += matrix_bytes(&p->self);
   return bytes * (uint64_t)p->n_batches;
 }
 
@@ -128,26 +29,6 @@ static status run_product(const executor *e, void *const *view, void *scratch) {
 static status product_run_nothing(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
-}
-
-void product_choose(product_plan *p) {
-  p->swapped = false;
-  if (p->beta == 0) p->has_self = false; /* values of self do not count then, not even NaN */
-  fold_batch(p);
-  p->n_batches = 1;
-  for (int d = 0; d < p->n_batch_dims; ++d) p->n_batches *= p->batch_dims[d];
-  if (p->n_batches == 0 || p->out.rows == 0 || p->out.cols == 0) {
-    p->n_batches = 0;
-    p->cost_ns = 0;
-    return;
-  }
-  orient(p);
-  p->few_rows = p->out.rows <= FEW_ROWS && p->n_terms <= 1 && !is_double(p) && (!p->made_b || p->made_b->few_rows) &&
-                !p->finish && !few_rows_by_dots(p);
-  p->type = p->few_rows ? TILE_F32 : product_type_of(p);
-  const double ns = (double)product_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols) * (double)p->n_batches *
-                    (double)(p->n_terms ? p->n_terms : 1);
-  p->cost_ns = ns * 32 < 0x1p60 ? (uint64_t)ns : UINT64_C(1) << 55;
 }
 
 void product_costs(executor *e, product_plan *p) {
@@ -210,11 +91,6 @@ static void part_of(const product_call *call, int64_t at, product_part *part) {
   product_share(p->out.cols, COL_GRAIN, cut % call->col_parts, call->col_parts, &part->col, &part->cols);
 }
 
-static status run_part(const product_part *part) {
-  const product_plan *p = part->plan;
-  return !p->few_rows ? product_blocks(part) : p->made_b ? p->made_b->few_rows(part) : product_few_rows(part);
-}
-
 /* The call that part `at` belongs to: the last one that begins at or before it. */
 static int64_t call_of(const product_job *job, int64_t at) {
   int64_t begin = 0, end = job->n_calls;
@@ -237,7 +113,7 @@ static void product_run_parts(const void *of, int64_t begin, int64_t end) {
     while (at - call->first_part >= call_parts(call)) ++call;
     product_part part;
     part_of(call, at - call->first_part, &part);
-    const status st = part.rows > 0 && part.cols > 0 ? run_part(&part) : ST_OK;
+    const status st = part.rows > 0 && part.cols > 0 ? call->plan->chosen->run(call->plan, &part, NULL) : ST_OK;
     if (unlikely(st != ST_OK)) __atomic_store_n(&job->result, st, __ATOMIC_RELAXED);
   }
 }
@@ -248,7 +124,7 @@ static void cut_product(product_call *call, int n_threads) {
   const product_plan *p = call->plan;
   double least = 0;
   for (int rows = 1; rows <= n_threads; ++rows) {
-    if (n_threads % rows || (p->few_rows && rows > 1)) continue;
+    if (n_threads % rows || (p->whole_rows && rows > 1)) continue;
     const double read = (double)p->out.rows / rows + (double)p->out.cols * rows / n_threads;
     if (least == 0 || read < least) least = read, call->row_parts = rows, call->col_parts = n_threads / rows;
   }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GEMM and batched GEMM: out = alpha * (A @ B) + beta * self for stacks of matrices with any strides and real dtypes.
  * Operators fill in the first half of a product_plan while they are prepared; product_plan_finish() then chooses one of
- * two implementations:
+ * these implementations (product_choose.c; kernel/engine/implementation.h), in this order:
  *
- *   small m   A (or B, if the whole equation is transposed) has at most FEW_ROWS rows. B is read once, in place, and
- *             converted in registers (product_few_rows.c). Not for bfloat16 on AMX if contiguous along k and m > 1.
- *   blocks    cache-blocked GEMM on the micro-kernels of tile_gemm.h. A and B are packed, or read in place
- *             (product_blocks.c).
+ *   small_m     A (or B, if the whole equation is transposed) has at most FEW_ROWS rows. B is read once, in place, and
+ *               converted in registers (product_few_rows.c). Not for bfloat16 on AMX if contiguous along k and m > 1.
+ *   groups      cache-blocked GEMM on AMX or dot-product instructions (product_blocks.c, tile_groups.c)
+ *   vector      the same on vector instructions. A and B are packed, or read in place.
+ *   reference   plain C (product_reference.c)
  *
- * Either one computes a block of one matrix product on the calling thread, with that thread's own scratch memory;
+ * Each one computes a block of one matrix product on the calling thread, with that thread's own scratch memory;
  * product.c distributes the blocks over threads. No workspace is requested. Sums are kept in float (in double where A
  * or B is double) and rounded to out's dtype once.
  *
@@ -18,6 +19,7 @@
 #ifndef CANNON_KERNEL_PRODUCT_PRODUCT_H
 #define CANNON_KERNEL_PRODUCT_PRODUCT_H
 
+#include "kernel/engine/implementation.h"
 #include "kernel/engine/rows.h"
 #include "kernel/product/few_rows.h"
 #include "kernel/product/tile_gemm.h"
@@ -58,9 +60,10 @@ typedef struct {
   product_finisher *finish;
 
   /* Set by product_choose: */
-  bool few_rows;
-  bool swapped;   /* a and b are the call's b and a: the equation was transposed */
-  tile_type type; /* operand type of the micro-kernel; out is converted from its accumulator type */
+  const implementation *chosen;
+  bool whole_rows; /* threads divide columns only */
+  bool swapped;    /* a and b are the call's b and a: the equation was transposed */
+  tile_type type;  /* operand type of the micro-kernel; out is converted from its accumulator type */
   int64_t n_batches;
   uint64_t cost_ns; /* estimated time of the whole batch on one core */
 } product_plan;
@@ -110,9 +113,10 @@ struct product_part {
   int64_t row, rows, col, cols;
 };
 
-/* The two implementations. They fail only if there is no memory for scratch buffers. */
+/* They fail only if there is no memory for scratch buffers. operands: a product_part. */
 status product_blocks(const product_part *p);
 status product_few_rows(const product_part *p);
+status product_reference(const void *plan, const void *operands, char *scratch);
 
 /* Estimated time of an m x n x k GEMM of the type on one core. */
 uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k);
