@@ -15,6 +15,7 @@ static uint64_t matrix_bytes(const matrices *x) {
 static uint64_t touched_bytes(const product_plan *p) {
   uint64_t bytes = matrix_bytes(&p->a) + matrix_bytes(&p->b) + matrix_bytes(&p->out);
   if (p->has_self) bytes += matrix_bytes(&p->self);
+  if (p->has_residual) bytes += matrix_bytes(&p->residual);
   return bytes * (uint64_t)p->n_batches;
 }
 
@@ -79,12 +80,14 @@ static void part_of(const product_call *call, int64_t at, product_part *part) {
     part->b = p->swapped ? call->a : call->b;
   }
   if (p->has_self) part->self = call->self;
+  if (p->has_residual) part->residual = call->residual;
   int64_t batch = part->batch = at / per_product;
   for (int d = p->n_batch_dims - 1; d >= 0; --d) {
     const int64_t i = batch % p->batch_dims[d];
     batch /= p->batch_dims[d];
     if (part->a) part->a += i * p->a.batch_strides[d], part->b += i * p->b.batch_strides[d];
     if (part->self) part->self += i * p->self.batch_strides[d];
+    if (part->residual) part->residual += i * p->residual.batch_strides[d];
     part->out += i * p->out.batch_strides[d];
   }
   product_share(p->out.rows, ROW_GRAIN, cut / call->col_parts, call->row_parts, &part->row, &part->rows);
@@ -162,7 +165,9 @@ status product_run(product_call *calls, int64_t n) {
   return job.result;
 }
 
-/* ---- out = alpha * sums + beta * self ---------------------------------------------------------------------------- */
+/* ---- from sums to out -------------------------------------------------------------------------------------------- */
+
+enum { FINISH_CHUNK = 512 };
 
 static compute_value product_value(compute_type compute, double x) {
   return compute == COMPUTE_F64 ? (compute_value){.f64 = x} : (compute_value){.f32 = (float)x};
@@ -174,10 +179,30 @@ static bool rows_touch(const matrices *x, int64_t cols) {
   return x->col_stride == size && x->row_stride == cols * size;
 }
 
+/* x += factor * m[i, j..] for n <= FINISH_CHUNK elements. */
+static void add_matrix(compute_type compute, char *x, const matrices *m, const char *at, int64_t i, int64_t j,
+                       double factor, int64_t n) {
+  _Alignas(64) char more[FINISH_CHUNK * sizeof(double)];
+  const compute_value by = product_value(compute, factor);
+  loops->load[m->dtype][compute](more, at + i * m->row_stride + j * m->col_stride, m->col_stride, n);
+  loops->elementwise[EW_add][compute](x, (const void *const[]){x, more, x}, &by, n);
+}
+
+/* Turns n sums for out[i, j..] into values of out. */
+static void finish_run(const product_part *part, compute_type compute, char *x, int64_t i, int64_t j, int64_t n) {
+  static const int16_t function[N_PRODUCT_ACTIVATIONS] = {
+      [PRODUCT_RELU] = EW_relu, [PRODUCT_GELU] = EW_gelu,       [PRODUCT_GELU_TANH] = EW_gelu_tanh,
+      [PRODUCT_SILU] = EW_silu, [PRODUCT_SIGMOID] = EW_sigmoid, [PRODUCT_TANH] = EW_tanh};
+  const product_plan *p = part->plan;
+  const compute_value alpha = product_value(compute, p->alpha);
+  if (p->alpha != 1) loops->elementwise[EW_muls][compute](x, (const void *const[]){x, x, x}, &alpha, n);
+  if (p->has_self) add_matrix(compute, x, &p->self, part->self, i, j, p->beta, n);
+  if (p->activation) loops->elementwise[function[p->activation]][compute](x, (const void *const[]){x, x, x}, &alpha, n);
+  if (p->has_residual) add_matrix(compute, x, &p->residual, part->residual, i, j, 1, n);
+}
+
 void product_finish(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols, char *sums,
                     int64_t ld) {
-  enum { CHUNK = 512 };
-  _Alignas(64) char self[CHUNK * sizeof(double)];
   const product_plan *p = part->plan;
   if (p->finish) {
     p->finish(part, row, rows, col, cols, sums, ld);
@@ -185,21 +210,16 @@ void product_finish(const product_part *part, int64_t row, int64_t rows, int64_t
   }
   const compute_type compute = p->type == TILE_F64 ? COMPUTE_F64 : COMPUTE_F32;
   const int64_t size = (int64_t)tile_c_bytes(p->type);
-  const compute_value alpha = product_value(compute, p->alpha), beta = product_value(compute, p->beta);
   store_loop *const store = loops->store[p->out.dtype][compute];
-  const int64_t most = p->has_self ? CHUNK : INT64_MAX;
-  const bool in_a_run = ld == cols && rows_touch(&p->out, cols) && (!p->has_self || rows_touch(&p->self, cols));
+  const int64_t most = p->has_self || p->has_residual ? FINISH_CHUNK : INT64_MAX;
+  const bool in_a_run = ld == cols && rows_touch(&p->out, cols) && (!p->has_self || rows_touch(&p->self, cols)) &&
+                        (!p->has_residual || rows_touch(&p->residual, cols));
   const int64_t runs = in_a_run ? 1 : rows, run = in_a_run ? rows * cols : cols;
   for (int64_t i = row; i < row + runs; ++i, sums += ld * size)
     for (int64_t j = col, n; j < col + run; j += n) {
       n = i64_min(most, col + run - j);
       char *const x = sums + (j - col) * size;
-      if (p->alpha != 1) loops->elementwise[EW_muls][compute](x, (const void *const[]){x, x, x}, &alpha, n);
-      if (p->has_self) {
-        loops->load[p->self.dtype][compute](self, part->self + i * p->self.row_stride + j * p->self.col_stride,
-                                            p->self.col_stride, n);
-        loops->elementwise[EW_add][compute](x, (const void *const[]){x, self, x}, &beta, n);
-      }
+      finish_run(part, compute, x, i, j, n);
       store(part->out + i * p->out.row_stride + j * p->out.col_stride, p->out.col_stride, x, n);
     }
 }

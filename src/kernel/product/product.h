@@ -47,12 +47,29 @@ typedef struct {
 typedef void product_finisher(const product_part *p, int64_t row, int64_t rows, int64_t col, int64_t cols,
                               const char *sums, int64_t ld);
 
+/* What becomes of alpha * (A @ B) + beta * self before it is rounded to out. */
+typedef enum {
+  PRODUCT_PLAIN,
+  PRODUCT_RELU,
+  PRODUCT_GELU, /* by erf */
+  PRODUCT_GELU_TANH,
+  PRODUCT_SILU,
+  PRODUCT_SIGMOID,
+  PRODUCT_TANH,
+  N_PRODUCT_ACTIVATIONS,
+} product_activation;
+
 typedef struct {
-  matrices a, b, out, self; /* self: valid where has_self */
+  matrices a, b, out, self; /* self: valid where has_self. A bias for each column is a self whose row_stride is 0. */
   int n_batch_dims;
   int64_t batch_dims[MAX_RANK];
   double alpha, beta;
   bool has_self;
+  /* The epilogue: out = activation(alpha * (A @ B) + beta * self) + residual, computed while a block of sums is in
+   * cache. Not with finish. */
+  product_activation activation;
+  bool has_residual;
+  matrices residual;
   /* If n_terms > 0, A @ B stands for the sum of that many products, whose factors are this many bytes apart. */
   int64_t n_terms, a_term_stride, b_term_stride;
   const made_factor *made_b; /* NULL if B is a tensor */
@@ -72,9 +89,10 @@ typedef struct {
  * nor is self without has_self. */
 typedef struct {
   const product_plan *plan;
-  const void *a, *b, *self;
+  const void *a, *b, *self, *residual;
   void *out;
-  const void *context; /* for the functions of made_b, and for finish: what they need besides the part */
+  const void *packed_b; /* by product_pack from b, which must still be there; NULL: b is packed where that is needed */
+  const void *context;  /* for the functions of made_b, and for finish: what they need besides the part */
 
   /* Set by product_run: */
   int64_t first_part;
@@ -83,6 +101,17 @@ typedef struct {
 
 /* Chooses the implementation for a plan whose first half is filled in. */
 void product_choose(product_plan *p);
+
+/* A constant B that several calls multiply by is packed once, by a caller that knows that neither its address nor its
+ * contents matter between them: an operator that multiplies by one weight in many steps, or a graph whose weights are
+ * constants. After product_choose:
+ *
+ *   product_packed_bytes   the size of B packed for the plan, a multiple of 64; 0 if its implementation gains nothing
+ *                          from that, or B is a batch. Calls then run without packed_b.
+ *   product_pack           packs b to memory of that size at a multiple of 64 bytes. Plans that differ in nothing but
+ *                          addresses and batches of A may share it. May be called from any thread. */
+uint64_t product_packed_bytes(const product_plan *p);
+void product_pack(const product_plan *p, const void *b, void *packed);
 
 /* Computes n GEMMs that do not depend on each other, as one parallel loop. */
 status product_run(product_call *calls, int64_t n);
@@ -107,7 +136,7 @@ void product_costs(executor *e, product_plan *p);
 struct product_part {
   const product_call *call;
   const product_plan *plan;
-  const char *a, *b, *self;
+  const char *a, *b, *self, *residual;
   char *out;
   int64_t batch; /* index in the batch; 0 where the batch was merged into rows */
   int64_t row, rows, col, cols;
@@ -121,8 +150,17 @@ status product_reference(const void *plan, const void *operands, char *scratch);
 /* Estimated time of an m x n x k GEMM of the type on one core. */
 uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k);
 
-/* Writes out[row.., col..] = alpha * sums + beta * self, or calls the plan's finish. sums: rows x cols accumulators
- * (float, double or int32, by the plan's tile type) whose rows are ld elements apart; they may be overwritten. */
+/* Whether the matrix of sums is the result itself, but for the rounding to out. */
+static inline bool product_is_plain(const product_plan *p) {
+  return p->alpha == 1 && !p->has_self && !p->activation && !p->has_residual;
+}
+
+/* Whether the plan is computed by blocks, whose packed B may be kept. */
+bool product_keeps_b(const product_plan *p);
+
+/* Writes out[row.., col..] = alpha * sums + beta * self with the epilogue, or calls the plan's finish. sums: rows x cols
+ * accumulators (float, double or int32, by the plan's tile type) whose rows are ld elements apart; they may be
+ * overwritten. */
 void product_finish(const product_part *p, int64_t row, int64_t rows, int64_t col, int64_t cols, char *sums,
                     int64_t ld);
 

@@ -9,6 +9,8 @@
 #include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
 
+#include <string.h>
+
 enum {
   /* rows in a block of A: a multiple of the vector kernels' micro-tile rows (14, 6, 4) */
   ROWS = 84,
@@ -59,6 +61,7 @@ typedef struct {
   bool a_as_is, b_as_is; /* read in place */
   bool direct;           /* the sums are accumulated in out itself */
   bool rounded;          /* the kernel rounds them to out in the last slice */
+  const char *kept;      /* B packed before by product_pack, or NULL */
   char *a, *b, *sums, *plain;
   size_t slice_bytes;          /* size of a packed slice of a strip */
   float_exponents b_exponents; /* exponent range of what is packed of the strip */
@@ -75,28 +78,34 @@ static int64_t even(int64_t total, int64_t most, int64_t grain) {
 
 static bool out_takes_sums(const product_plan *p) {
   const int64_t size = (int64_t)tile_c_bytes(p->type);
-  return p->out.dtype == (p->type == TILE_F64 ? ACL_DOUBLE : ACL_FLOAT) && p->alpha == 1 && !p->has_self &&
-         !p->finish && p->out.col_stride == size && p->out.row_stride % size == 0 && p->out.row_stride >= 0;
+  return p->out.dtype == (p->type == TILE_F64 ? ACL_DOUBLE : ACL_FLOAT) && product_is_plain(p) && !p->finish &&
+         p->out.col_stride == size && p->out.row_stride % size == 0 && p->out.row_stride >= 0;
 }
 
 static bool out_takes_rounded(const product_plan *p) {
-  return tile_can_round(p->type, p->out.dtype) && p->alpha == 1 && !p->has_self && p->out.col_stride == 2;
+  return tile_can_round(p->type, p->out.dtype) && product_is_plain(p) && p->out.col_stride == 2;
+}
+
+/* The depth of a slice of K. It depends on the whole GEMM rather than on a thread's block, since sums must not depend
+ * on the number of threads. */
+static int64_t blocks_depth(const product_plan *p) {
+  const bool groups = blocks_use_groups(p->type), narrow = groups && p->out.cols <= NARROW_COLS;
+  const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
+  const bool shallow = p->out.rows <= FEW_ROWS_AS_IS || p->made_b;
+  return even(p->a.cols,
+              narrow   ? NARROW_DEPTH
+              : groups ? GROUP_BLOCK_BYTES / (GROUP_ROWS * element) / 64 * 64
+                       : (shallow ? SHALLOW_BYTES : DEPTH_BYTES) / element,
+              64);
 }
 
 static void blocks_choose(blocks *s, const product_part *part) {
   const product_plan *p = part->plan;
   const bool groups = blocks_use_groups(p->type);
   *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
-  /* This depends on the whole GEMM rather than this thread's block, since sums must not depend on the number of
-   * threads. */
   const bool narrow = groups && p->out.cols <= NARROW_COLS;
   const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
-  const bool shallow = p->out.rows <= FEW_ROWS_AS_IS || p->made_b;
-  s->depth = even(s->k,
-                  narrow   ? NARROW_DEPTH
-                  : groups ? GROUP_BLOCK_BYTES / (GROUP_ROWS * element) / 64 * 64
-                           : (shallow ? SHALLOW_BYTES : DEPTH_BYTES) / element,
-                  64);
+  s->depth = blocks_depth(p);
   const int64_t n_terms = p->n_terms ? p->n_terms : 1;
   s->slices_per_term = (s->k + s->depth - 1) / s->depth;
   s->n_slices = n_terms * s->slices_per_term;
@@ -116,7 +125,9 @@ static void blocks_choose(blocks *s, const product_part *part) {
   s->a_as_is = (part->rows > FEW_ROWS_AS_IS || p->a.row_stride % 4096 != 0) &&
                tile_takes_a(p->type, p->a.dtype, p->a.row_stride, p->a.col_stride);
   const int64_t as_is_bytes = part->rows <= FEW_ROWS_AS_IS ? FEW_ROWS_AS_IS_BYTES : AS_IS_BYTES;
-  s->b_as_is = !p->made_b && p->b.row_stride % SAME_SET_BYTES != 0 && element * s->k * part->cols <= as_is_bytes &&
+  s->kept = part->call->packed_b;
+  s->b_as_is = !s->kept && !p->made_b && p->b.row_stride % SAME_SET_BYTES != 0 &&
+               element * s->k * part->cols <= as_is_bytes &&
                tile_takes_b(p->type, p->b.dtype, p->b.row_stride, p->b.col_stride, TILE_GRAIN);
   s->pitch = s->cols < SPREAD_COLS ? s->cols : s->cols + 16;
 }
@@ -124,7 +135,7 @@ static void blocks_choose(blocks *s, const product_part *part) {
 static status blocks_allocate(blocks *s) {
   const size_t a = s->a_as_is ? 0 : tile_a_bytes(s->type, s->rows, s->depth);
   s->slice_bytes = tile_b_bytes(s->type, s->depth, s->b_as_is ? TILE_GRAIN : s->cols);
-  const size_t b = s->slice_bytes * (size_t)(s->keeps_strip ? s->at_once : 1);
+  const size_t b = s->kept ? 0 : s->slice_bytes * (size_t)(s->keeps_strip ? s->at_once : 1);
   const bool has_sums = !s->direct && !(s->rounded && s->n_slices == 1);
   const size_t sums = has_sums ? (size_t)(s->rows * s->pitch) * tile_c_bytes(s->type) : 0;
   const bool splits = s->type == TILE_F32_PARTS;
@@ -170,6 +181,67 @@ static int64_t as_is_cols(const blocks *s, int64_t cols) {
   if (!s->b_as_is) return 0;
   return tile_takes_b(s->type, b->dtype, b->row_stride, b->col_stride, cols) ? cols : cols / TILE_GRAIN * TILE_GRAIN;
 }
+
+/* ---- a B that is packed once ------------------------------------------------------------------------------------- */
+
+/* Its first PACKED_HEADER bytes hold the range of exponents of all of B, for TILE_F32_PARTS. The slices follow, each of
+ * them packed over all columns: from a multiple of PACKED_GRAIN on, a packed slice is that of the columns from there
+ * on. */
+enum { PACKED_HEADER = 64, PACKED_GRAIN = TILE_GRAIN };
+
+static int64_t slices_of(const product_plan *p, int64_t depth) { return (p->a.cols + depth - 1) / depth; }
+
+/* Offset of column `col` of a slice; of the end, for the slice after the last one. */
+static size_t packed_offset(const product_plan *p, int64_t depth, int64_t slice, int64_t col) {
+  const int64_t per_term = slices_of(p, depth), rest = p->a.cols - (per_term - 1) * depth;
+  const int64_t i = slice % per_term, n = p->b.cols;
+  const size_t whole = tile_b_bytes(p->type, depth, n);
+  const size_t term = (size_t)(per_term - 1) * whole + tile_b_bytes(p->type, rest, n);
+  return PACKED_HEADER + (size_t)(slice / per_term) * term + (size_t)i * whole +
+         tile_b_bytes(p->type, i < per_term - 1 ? depth : rest, col);
+}
+
+uint64_t product_packed_bytes(const product_plan *p) {
+  if (!product_keeps_b(p)) return 0;
+  const int64_t depth = blocks_depth(p);
+  return packed_offset(p, depth, (p->n_terms ? p->n_terms : 1) * slices_of(p, depth), 0);
+}
+
+typedef struct {
+  const product_plan *plan;
+  const char *b;
+  char *packed;
+} pack_job;
+
+/* Packs columns from begin * PACKED_GRAIN to end * PACKED_GRAIN of all slices. */
+static void pack_cols(const void *of, int64_t begin, int64_t end) {
+  const pack_job *job = of;
+  const product_plan *p = job->plan;
+  const int64_t depth = blocks_depth(p), per_term = slices_of(p, depth), col = begin * PACKED_GRAIN;
+  const int64_t cols = i64_min(end * PACKED_GRAIN, p->b.cols) - col, n_terms = p->n_terms ? p->n_terms : 1;
+  for (int64_t slice = 0; slice < n_terms * per_term; ++slice) {
+    const int64_t row = slice % per_term * depth, rows = i64_min(depth, p->a.cols - row);
+    const char *const from =
+        job->b + slice / per_term * p->b_term_stride + row * p->b.row_stride + col * p->b.col_stride;
+    const float_exponents found = tile_pack_b(p->type, job->packed + packed_offset(p, depth, slice, col), p->b.dtype,
+                                              from, p->b.row_stride, p->b.col_stride, rows, cols);
+    float_join_exponents((float_exponents *)(void *)job->packed, found);
+  }
+}
+
+void product_pack(const product_plan *p, const void *b, void *packed) {
+  const pack_job job = {.plan = p, .b = b, .packed = packed};
+  const int64_t n = (p->b.cols + PACKED_GRAIN - 1) / PACKED_GRAIN;
+  memcpy(packed, &float_no_exponents, sizeof float_no_exponents);
+  rows_parallel(pack_cols, &job, n, 1, (uint64_t)(p->b.rows * p->b.cols) / 4);
+}
+
+static tile_operand kept_b(blocks *s, int64_t slice, int64_t col) {
+  memcpy(&s->b_exponents, s->kept, sizeof s->b_exponents);
+  return (tile_operand){s->kept + packed_offset(s->part->plan, s->depth, slice, col), 0};
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 static tile_operand packed_b(blocks *s, int64_t slice, int64_t col, int64_t cols, bool pack_strip) {
   const matrices *b = &s->part->plan->b;
@@ -243,7 +315,8 @@ static void run_block(blocks *s, int64_t begin, block o, bool pack_strip) {
                     c, ldc, slice > 0);
     if (n < o.cols) {
       const block rest = {o.row, o.rows, o.col + n, o.cols - n};
-      const tile_operand packed = packed_b(s, slice, rest.col, rest.cols, pack_strip);
+      const tile_operand packed =
+          s->kept ? kept_b(s, slice, rest.col) : packed_b(s, slice, rest.col, rest.cols, pack_strip);
       multiply_packed(s, slice, rest, a, a_exponents, packed, c + n * size, ldc);
     }
   }

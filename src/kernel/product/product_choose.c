@@ -12,8 +12,10 @@ static void fold_batch(product_plan *p) {
     const int64_t n = p->batch_dims[d], m = p->a.rows;
     if (n != 1) {
       if (p->b.batch_strides[d] != 0) return;
-      matrices *const tall[] = {&p->a, &p->out, &p->self};
-      const int n_tall = p->has_self ? 3 : 2;
+      matrices *tall[4] = {&p->a, &p->out};
+      int n_tall = 2;
+      if (p->has_self) tall[n_tall++] = &p->self;
+      if (p->has_residual) tall[n_tall++] = &p->residual;
       for (int i = 0; m != 1 && i < n_tall; ++i)
         if (tall[i]->batch_strides[d] != m * tall[i]->row_stride) return;
       for (int i = 0; i < n_tall; ++i) {
@@ -40,7 +42,8 @@ static bool pays_to_split(const product_plan *p) {
 }
 
 static bool is_double(const product_plan *p) {
-  return p->a.dtype == ACL_DOUBLE || p->b.dtype == ACL_DOUBLE || (p->has_self && p->self.dtype == ACL_DOUBLE);
+  return p->a.dtype == ACL_DOUBLE || p->b.dtype == ACL_DOUBLE || (p->has_self && p->self.dtype == ACL_DOUBLE) ||
+         (p->has_residual && p->residual.dtype == ACL_DOUBLE);
 }
 
 static tile_type product_type_of(const product_plan *p) {
@@ -75,6 +78,7 @@ static void orient(product_plan *p) {
   product_transpose(&p->b);
   product_transpose(&p->out);
   product_transpose(&p->self);
+  product_transpose(&p->residual);
   const matrices a = p->a;
   p->a = p->b;
   p->b = a;
@@ -104,8 +108,8 @@ static bool fits_small_m(void *plan) {
 }
 
 /* Whether bfloat16 on dot-product instructions, from a packed B, is not faster. Measured on a Zen 4: 8 x 1024 x 1024
- * takes a third to a half of the time there, 5 x 768 x 768 as long, 8 x 4096 x 4096 (in memory) up to 1.6 times as long.
- * Not measured on AMX. */
+ * takes a third to a half of the time there, 5 x 768 x 768 as long, 8 x 4096 x 4096 (in memory) up to 1.6 times as
+ * long. Not measured on AMX. */
 static bool small_m_pays(const void *plan) {
   enum { LEAST_ROWS = 6, MOST_BYTES = 4 << 20 };
   const product_plan *p = plan;
@@ -152,6 +156,13 @@ static const implementation implementations[] = {
 };
 
 IMPLEMENTATION_FAMILY(family, "gemm", implementations)
+
+bool product_keeps_b(const product_plan *p) {
+  if (p->n_batches == 0 || p->chosen->run != run_blocks || p->swapped || p->made_b || p->a.cols == 0) return false;
+  for (int d = 0; d < p->n_batch_dims; ++d)
+    if (p->b.batch_strides[d] != 0 && p->batch_dims[d] > 1) return false;
+  return true;
+}
 
 void product_choose(product_plan *p) {
   p->swapped = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference implementation of GEMM in plain C: every element is a sum in double, in the order of K, which is rounded
- * once to the type of the sums. It fits every plan; tests compare the others with it. */
+/* The reference implementation of GEMM in plain C: every element is a sum in double, in the order of K, which is
+ * rounded once to the type of the sums. It fits every plan; tests compare the others with it. */
 #include "kernel/product/product.h"
 
 enum { REFERENCE_CHUNK = 128 };
