@@ -61,7 +61,7 @@ static const int dtypes[][3] = {{ACL_FLOAT, ACL_FLOAT, ACL_FLOAT},       {ACL_BF
 static fixture make_fixture(random_source *random) {
   const int *const d = dtypes[random_below(random, COUNT(dtypes))];
   fixture f = {.batch = random_below(random, 3) ? 1 : 1 + random_below(random, MOST_BATCH),
-               .m = 1 + random_below(random, random_below(random, 4) ? 40 : 300),
+               .m = 1 + random_below(random, random_below(random, 4) ? 30 : 300),
                .k = 1 + random_below(random, random_below(random, 4) ? 200 : 2500),
                .n = 1 + random_below(random, random_below(random, 4) ? 200 : 700)};
   f.a = make_stack(random, d[0], f.batch, f.m, f.k, random_below(random, 2));
@@ -76,6 +76,7 @@ static fixture make_fixture(random_source *random) {
                           .residual = matrices_of(&f.residual),
                           .n_batch_dims = 1,
                           .batch_dims = {f.batch},
+                          .constant_b = random_below(random, 2),
                           .alpha = random_below(random, 2) ? 1 : 0.5,
                           .beta = 1,
                           .has_self = random_below(random, 2),

@@ -73,6 +73,7 @@ typedef struct {
   /* If n_terms > 0, A @ B stands for the sum of that many products, whose factors are this many bytes apart. */
   int64_t n_terms, a_term_stride, b_term_stride;
   const made_factor *made_b; /* NULL if B is a tensor */
+  bool constant_b;           /* the caller packs B if product_packed_bytes says so */
   /* Replaces alpha and self if not NULL. The factors are then int8, and the sums int32. */
   product_finisher *finish;
 
@@ -102,14 +103,14 @@ typedef struct {
 /* Chooses the implementation for a plan whose first half is filled in. */
 void product_choose(product_plan *p);
 
-/* A constant B that several calls multiply by is packed once, by a caller that knows that neither its address nor its
- * contents matter between them: an operator that multiplies by one weight in many steps, or a graph whose weights are
- * constants. After product_choose:
+/* A constant B that several calls multiply by is packed once, by a caller that knows that its contents do not change
+ * between them: an operator that multiplies by one weight in many steps, or a graph whose weights are constants (those
+ * of an executor that is launched repeatedly may change). The caller sets constant_b, and after product_choose:
  *
  *   product_packed_bytes   the size of B packed for the plan, a multiple of 64; 0 if its implementation gains nothing
  *                          from that, or B is a batch. Calls then run without packed_b.
- *   product_pack           packs b to memory of that size at a multiple of 64 bytes. Plans that differ in nothing but
- *                          addresses and batches of A may share it. May be called from any thread. */
+ *   product_pack           packs b to memory of that size at a multiple of 64 bytes, on the calling thread's team. The
+ *                          memory may be shared by plans that differ in addresses, self and epilogue only. */
 uint64_t product_packed_bytes(const product_plan *p);
 void product_pack(const product_plan *p, const void *b, void *packed);
 
@@ -158,8 +159,8 @@ static inline bool product_is_plain(const product_plan *p) {
 /* Whether the plan is computed by blocks, whose packed B may be kept. */
 bool product_keeps_b(const product_plan *p);
 
-/* Writes out[row.., col..] = alpha * sums + beta * self with the epilogue, or calls the plan's finish. sums: rows x cols
- * accumulators (float, double or int32, by the plan's tile type) whose rows are ld elements apart; they may be
+/* Writes out[row.., col..] = alpha * sums + beta * self with the epilogue, or calls the plan's finish. sums: rows x
+ * cols accumulators (float, double or int32, by the plan's tile type) whose rows are ld elements apart; they may be
  * overwritten. */
 void product_finish(const product_part *p, int64_t row, int64_t rows, int64_t col, int64_t cols, char *sums,
                     int64_t ld);

@@ -60,6 +60,7 @@ typedef struct {
   bool keeps_strip;
   bool a_as_is, b_as_is; /* read in place */
   bool direct;           /* the sums are accumulated in out itself */
+  bool adds;             /* they are added to what is there */
   bool rounded;          /* the kernel rounds them to out in the last slice */
   const char *kept;      /* B packed before by product_pack, or NULL */
   char *a, *b, *sums, *plain;
@@ -76,10 +77,19 @@ static int64_t even(int64_t total, int64_t most, int64_t grain) {
   return ((total + n - 1) / n + grain - 1) / grain * grain;
 }
 
-static bool out_takes_sums(const product_plan *p) {
+/* Whether out can hold the sums: it has their dtype and layout. */
+static bool out_is_like_sums(const product_plan *p) {
   const int64_t size = (int64_t)tile_c_bytes(p->type);
-  return p->out.dtype == (p->type == TILE_F64 ? ACL_DOUBLE : ACL_FLOAT) && product_is_plain(p) && !p->finish &&
-         p->out.col_stride == size && p->out.row_stride % size == 0 && p->out.row_stride >= 0;
+  return p->out.dtype == (p->type == TILE_F64 ? ACL_DOUBLE : ACL_FLOAT) && !p->finish && p->out.col_stride == size &&
+         p->out.row_stride % size == 0 && p->out.row_stride >= 0;
+}
+
+/* Whether the product is added to out, which is self. */
+static bool out_is_self(const product_part *part) {
+  const product_plan *p = part->plan;
+  return p->has_self && part->self == part->out && p->alpha == 1 && p->beta == 1 && !p->activation &&
+         !p->has_residual && p->self.dtype == p->out.dtype && p->self.row_stride == p->out.row_stride &&
+         p->self.col_stride == p->out.col_stride;
 }
 
 static bool out_takes_rounded(const product_plan *p) {
@@ -111,7 +121,8 @@ static void blocks_choose(blocks *s, const product_part *part) {
   s->n_slices = n_terms * s->slices_per_term;
   const int64_t group_rows = narrow ? NARROW_ROWS : p->finish ? FINISHED_ROWS : GROUP_ROWS;
   s->rows = even(part->rows, groups ? group_rows : ROWS, groups ? 32 : 14);
-  s->direct = out_takes_sums(p);
+  s->adds = out_is_like_sums(p) && out_is_self(part);
+  s->direct = s->adds || (out_is_like_sums(p) && product_is_plain(p));
   s->at_once = s->direct ? 1 : s->n_slices;
   s->rounded = !s->direct && out_takes_rounded(p);
   const int64_t once = i64_max(ONCE_BYTES / (element * s->depth) / 64 * 64, 64);
@@ -280,7 +291,7 @@ static void multiply_plain(const blocks *s, int64_t slice, block o, float *c, in
   for (int64_t j = 0; j < o.cols; j += PLAIN_COLS) {
     const int64_t n = i64_min(PLAIN_COLS, o.cols - j);
     tile_pack_b(TILE_F32, plain_b, b->dtype, b_of(s, slice, o.col + j), b->row_stride, b->col_stride, k, n);
-    tile_gemm(TILE_F32, o.rows, n, k, s->plain, plain_b, c + j, ldc, slice > 0);
+    tile_gemm(TILE_F32, o.rows, n, k, s->plain, plain_b, c + j, ldc, slice > 0 || s->adds);
   }
 }
 
@@ -298,7 +309,7 @@ static void multiply_packed(const blocks *s, int64_t slice, block o, tile_operan
                                          .pitch = out->row_stride,
                                          .large = s->part->rows * s->part->cols > LARGE_OUT});
   else
-    tile_multiply(s->type, o.rows, o.cols, k, a, b, c, ldc, slice > 0);
+    tile_multiply(s->type, o.rows, o.cols, k, a, b, c, ldc, slice > 0 || s->adds);
 }
 
 /* A block of rows times at_once slices of a strip, from slice `begin` on. */
@@ -312,7 +323,7 @@ static void run_block(blocks *s, int64_t begin, block o, bool pack_strip) {
     const tile_operand a = get_a(s, slice, o.row, o.rows, &a_exponents);
     if (n > 0)
       tile_multiply(s->type, o.rows, n, slice_depth(s, slice), a, (tile_operand){b_of(s, slice, o.col), b->row_stride},
-                    c, ldc, slice > 0);
+                    c, ldc, slice > 0 || s->adds);
     if (n < o.cols) {
       const block rest = {o.row, o.rows, o.col + n, o.cols - n};
       const tile_operand packed =
