@@ -63,10 +63,9 @@ __attribute__((cold)) static void log_choice(const implementation_family *f, con
 const implementation *implementation_choose(const implementation_family *f, void *plan, int first) {
   const implementation *const forced = f->forced && f->forced >= f->list + first ? f->forced : NULL;
   const implementation *i = forced;
-  if (!i || !implementation_fits(i, plan)) {
-    i = f->list + first;
-    while (!implementation_fits(i, plan) || (i->pays && !i->pays(plan))) ++i;
-  }
+  if (likely(!forced) || !implementation_fits(i, plan))
+    for (i = f->list + first;; ++i)
+      if (implementation_fits(i, plan) && (!i->pays || i->pays(plan))) break;
   if (unlikely(log_wanted(LOG_DEBUG))) log_choice(f, i, forced);
   return i;
 }

@@ -32,7 +32,7 @@ static status product_run_nothing(const executor *e, void *const *view, void *sc
   return ST_OK;
 }
 
-void product_costs(executor *e, product_plan *p) {
+static inline void costs_of(executor *e, product_plan *p) {
   if (p->n_batches == 0) {
     executor_cost(e, 0, 0);
     return;
@@ -44,10 +44,12 @@ void product_costs(executor *e, product_plan *p) {
                            (double)(p->n_terms ? p->n_terms : 1));
 }
 
+void product_costs(executor *e, product_plan *p) { costs_of(e, p); }
+
 void product_plan_finish(executor *e) {
   product_plan *p = &PLAN(e, product_operator)->product;
   product_choose(p);
-  product_costs(e, p);
+  costs_of(e, p);
   e->run = p->n_batches ? run_product : product_run_nothing;
 }
 

@@ -186,7 +186,9 @@ void product_choose(product_plan *p) {
   orient(p);
   p->type = product_type_of(p);
   p->whole_rows = false;
-  p->chosen = implementation_choose(&family, p, 0);
+  /* What cannot fit is not asked: this is part of every launch. */
+  const int first = p->out.rows <= FEW_ROWS ? SMALL_M : p->type >= TILE_I8 ? GROUPS : VECTOR;
+  p->chosen = implementation_choose(&family, p, first);
   if (p->chosen->init) p->chosen->init(p, NULL);
   const double ns = (double)product_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols) * (double)p->n_batches *
                     (double)(p->n_terms ? p->n_terms : 1);
