@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators compared with PyTorch on the CPU, in one process and alternating:
 
-    run.py [--prefix DIR] [--threads N] [--markdown FILE] [PATTERN...]
+    run.py [--prefix DIR] [--threads N] [--cpu] [--markdown FILE] [PATTERN...]
 
 Each other file in this folder has the cases of one family:
 
@@ -41,7 +41,7 @@ def case(family, goal):
 
 
 class Bench:
-    def __init__(self, threads):
+    def __init__(self, threads, clock):
         import acl
         import numpy
         import torch
@@ -49,7 +49,7 @@ class Bench:
         self.threads, self.rows = threads, []
         self.rng = numpy.random.default_rng(1)
         self.halves = {"f16": torch.float16, "bf16": torch.bfloat16}
-        self.clock = time.perf_counter
+        self.clock = clock
 
     # ---- operands
 
@@ -148,6 +148,8 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--prefix", default=os.path.join(ROOT, "build", "prefix"))
     ap.add_argument("--threads", type=int, default=1)
+    ap.add_argument("--cpu", action="store_true",
+                    help="processor time of the process instead of wall-clock time, for one thread on a busy machine")
     ap.add_argument("--markdown", help="append a table to this file")
     ap.add_argument("patterns", nargs="*")
     a = ap.parse_args()
@@ -158,7 +160,7 @@ def main():
     for name in sorted(os.listdir(HERE)):
         if name.endswith(".py") and name != "run.py":
             importlib.import_module(name[:-3])
-    bench = Bench(a.threads)
+    bench = Bench(a.threads, time.process_time if a.cpu else time.perf_counter)
     bench.pytorch.set_num_threads(a.threads)
     bench.pytorch.set_grad_enabled(False)
     try:
