@@ -21,10 +21,12 @@ With --base, the peer is another build of Cannon (an installed prefix, whose cas
 takes turns with this one) instead of PyTorch. --report replaces the section of this processor, level and number of
 threads in FILE (docs/reports/speed.md). PATTERN: run only the cases of a file (such as norm), or those whose name
 contains a pattern.
+The geometric mean and the worst of the ratios of each family are printed at the end.
 """
 import argparse
 import collections
 import importlib
+import math
 import os
 import subprocess
 import sys
@@ -180,6 +182,16 @@ def limit_level(level):
                           MKL_ENABLE_INSTRUCTIONS="AVX2")
 
 
+def summarise(rows):
+    """Prints the geometric mean and the worst of the ratios of each family."""
+    for family in dict.fromkeys(r.family for r in rows):
+        ratios = [(r.ratio, r.what) for r in rows if r.family == family and r.ratio == r.ratio]
+        if ratios:
+            mean = math.exp(sum(math.log(ratio) for ratio, _ in ratios) / len(ratios))
+            print(f"{family}: {len(ratios)} cases, geometric mean {mean:.2f}, worst {max(ratios)[0]:.2f} "
+                  f"({max(ratios)[1]})")
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--prefix", default=os.path.join(ROOT, "build", "prefix"))
@@ -215,6 +227,7 @@ def main():
         if a.report:
             import report
             report.write(a.report, bench.rows, report.title(a.processor, a.level, a.threads))
+        summarise(bench.rows)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ enum { LINE_BYTES = 1024 };
 static log_level threshold = LOG_ERROR;
 static bool to_stdout;
 static int file = -1;
+int log_least = LOG_DEBUG;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void open_log(void) {
@@ -37,9 +38,11 @@ static void open_log(void) {
   }
 }
 
-bool log_wanted(log_level level) {
+bool log_would_write(log_level level) {
   pthread_once(&once, open_log);
-  return level >= threshold && level < LOG_NONE && (to_stdout || file >= 0);
+  const bool writes = to_stdout || file >= 0;
+  __atomic_store_n(&log_least, writes ? (int)threshold : (int)LOG_NONE, __ATOMIC_RELAXED);
+  return level >= threshold && level < LOG_NONE && writes;
 }
 
 /* One write per line, so that lines of several threads do not mix. */

@@ -10,8 +10,14 @@
 
 typedef enum { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR, LOG_NONE } log_level;
 
+/* For log_wanted: no line below this level is written anywhere. It is LOG_DEBUG until the log has been opened. */
+extern int log_least;
+bool log_would_write(log_level level);
+
 /* Whether a line of this level would be written anywhere; cheap, so callers may ask before they format. */
-bool log_wanted(log_level level);
+static inline bool log_wanted(log_level level) {
+  return (int)level >= __atomic_load_n(&log_least, __ATOMIC_RELAXED) && log_would_write(level);
+}
 
 __attribute__((format(printf, 2, 3))) void log_line(log_level level, const char *format, ...);
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrix products against long double, within 2 K eps (|A| @ |B|) and the rounding of the output."""
+import os
+import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -10,6 +13,8 @@ from dtypes import BF16, F16, F32, F64, I64, LD
 from gen import each_case
 
 CASES = 150
+LARGER = ((6, 300, 700), (8, 1100, 520), (16, 1030, 1024), (25, 520, 2058), (50, 1500, 516), (90, 515, 512),
+          (260, 1040, 70))
 EPS = LD(2) ** -24                       # unit roundoff of float32, in which every product is accumulated
 TYPES = ((F32, F32, F32), (F16, F16, F16), (BF16, BF16, BF16), (F32, F16, F32), (F32, BF16, F32), (F16, F16, F32))
 
@@ -28,6 +33,20 @@ def product(a, b):
     """(a @ b, bound on its error in float32) in double, whose own error is far below the bound."""
     x, y = a.get().astype(np.float64), b.get().astype(np.float64)
     return np.matmul(x, y).astype(LD), 2 * x.shape[-1] * EPS * np.matmul(np.abs(x), np.abs(y)).astype(LD)
+
+
+class Implementations(unittest.TestCase):
+    @unittest.skipIf("TEST_EMULATOR" in os.environ, "takes a minute under an emulator")
+    def test_forced(self):
+        """A few of the cases below, and of quantised products, by each implementation that CANNON_IMPL can force,
+        wherever it fits."""
+        tests = ["test_matmul.Products.test_all", "test_matmul.Addmm", "test_quant_matmul"]
+        for name in ("small_m", "groups", "vector", "reference"):
+            with self.subTest(name):
+                done = subprocess.run([sys.executable, "-m", "unittest", *tests], capture_output=True, text=True,
+                                      env={**os.environ, "CANNON_IMPL": "gemm=" + name, "CANNON_CASES": "0.1"})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertNotIn("CANNON_IMPL", done.stderr)
 
 
 class Products(unittest.TestCase):
@@ -63,6 +82,20 @@ class Products(unittest.TestCase):
         out = gen.out(to, exact.shape)
         run(op, a, b, out, gen.integer(0, 2))
         ref.check(out.get(), exact, to, F32, ulps=1, slack=slack, what=f"{ta} x {tb} to {to}")
+
+    def test_larger(self):
+        """Shapes past a block in each direction: B in place and packed, rows of B that share cache sets, a transposed
+        B, and as few rows as one block has."""
+        def body(gen):
+            (m, k, n), (ta, tb, to) = gen.pick(LARGER), gen.pick(TYPES)
+            a, b = (gen.out(t, s, t.round(gen.rng.standard_normal(s))) for t, s in ((ta, (m, k)), (tb, (k, n))))
+            if gen.chance(0.5):
+                b.strides = (1, k)
+            exact, slack = product(a, b)
+            out = gen.out(to, exact.shape)
+            run("aclnnMm", a, b, out, 0)
+            ref.check(out.get(), exact, to, F32, ulps=1, slack=slack, what=f"{m} x {k} x {n} {ta} x {tb} to {to}")
+        each_case(self, "larger products", 12, body)
 
     def test_expanded_batch(self):
         """A weight shared by a batch through stride 0, and a transposed view as frameworks pass it."""

@@ -24,7 +24,7 @@ void grouped_plan(executor *e, grouped_product *p, const group_form *forms) {
   for (int64_t i = 0; i < p->n_forms; ++i) {
     product_plan whole = forms[i].product;
     p->most_cols = i64_max(p->most_cols, whole.out.cols);
-    product_choose(&whole);
+    product_choose(&whole, NULL);
     ns += whole.cost_ns;
     bytes += (uint64_t)(forms[i].product.a.rows * forms[i].product.a.cols) * dtype_bytes(whole.a.dtype) +
              (uint64_t)(forms[i].product.out.rows * forms[i].product.out.cols) * dtype_bytes(whole.out.dtype) +
@@ -167,7 +167,7 @@ static void set_call(const group_run *r, product_plan *plan, product_call *c) {
   if (y && !p->out.listed && !p->along_depth) y += r->range.begin * out->row_stride;
   c->a = x, c->b = w, c->out = y;
   if (plan->has_self) c->self = group_address(&p->bias, r->view, r->group);
-  product_choose(plan);
+  product_choose(plan, NULL);
 }
 
 status grouped_run(const grouped_product *p, const group_form *forms, void *const *view, const group_range *range,

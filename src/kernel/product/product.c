@@ -1,110 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choice of the implementation of a GEMM, distribution of its blocks over threads, and the final step from sums to
- * out. */
+/* Operators that are one GEMM, distribution of a GEMM's blocks over threads, and the final step from sums to out. */
 #include "kernel/product/product.h"
 
 #include <math.h>
 
 #include "runtime/parallel.h"
 
-/* ---- preparation ------------------------------------------------------------------------------------------------- */
+/* ---- an operator that is one GEMM -------------------------------------------------------------------------------- */
 
-/* If the matrices of a batch of A are adjacent and all are multiplied by the same B, they are treated as one taller
- * A. */
-static void fold_batch(product_plan *p) {
-  while (p->n_batch_dims > 0) {
-    const int d = p->n_batch_dims - 1;
-    const int64_t n = p->batch_dims[d], m = p->a.rows;
-    if (n != 1) {
-      if (p->b.batch_strides[d] != 0) return;
-      matrices *const tall[] = {&p->a, &p->out, &p->self};
-      const int n_tall = p->has_self ? 3 : 2;
-      for (int i = 0; m != 1 && i < n_tall; ++i)
-        if (tall[i]->batch_strides[d] != m * tall[i]->row_stride) return;
-      for (int i = 0; i < n_tall; ++i) {
-        if (m == 1) tall[i]->row_stride = tall[i]->batch_strides[d];
-        tall[i]->rows = m * n;
-      }
-    }
-    --p->n_batch_dims;
-  }
-}
-
-static void product_transpose(matrices *x) {
-  const int64_t rows = x->rows, row_stride = x->row_stride;
-  x->rows = x->cols, x->row_stride = x->col_stride;
-  x->cols = rows, x->col_stride = row_stride;
-}
-
-/* Whether splitting float32 into bfloat16 parts is faster. Measured: 64 x 64 x 64 takes as long either way, 128 x 32 x
- * 128 takes three quarters of the time. */
-static bool pays_to_split(const product_plan *p) {
-  enum { LEAST = 16, LEAST_DEPTH = 32 };
-  const int64_t m = p->out.rows, n = p->out.cols, k = p->a.cols;
-  return m >= LEAST && n >= LEAST && k >= LEAST_DEPTH && (double)m * (double)n * (double)k > 0x1p18;
-}
-
-static bool is_double(const product_plan *p) {
-  return p->a.dtype == ACL_DOUBLE || p->b.dtype == ACL_DOUBLE || (p->has_self && p->self.dtype == ACL_DOUBLE);
-}
-
-static tile_type product_type_of(const product_plan *p) {
-  const int a = p->a.dtype, b = p->b.dtype;
-  if (p->made_b) return TILE_F32;
-  if (p->finish) return TILE_I8;
-  if (is_double(p)) return TILE_F64;
-  if (a == ACL_BF16 && b == ACL_BF16 && tile_has(TILE_BF16)) return TILE_BF16;
-  if (a == ACL_FLOAT16 && b == ACL_FLOAT16 && p->a.cols >= TILE_F16_MIN_K && tile_has(TILE_F16)) return TILE_F16;
-  if (a == ACL_FLOAT && b == ACL_FLOAT && pays_to_split(p) && tile_has(TILE_F32_PARTS)) return TILE_F32_PARTS;
-  return TILE_F32;
-}
-
-/* Small-m GEMM whose wide factor is contiguous along k: on AMX the wide factor is read fastest as the left one, as rows
- * of tiles. */
-static bool tiles_take_wide(const product_plan *p) {
-  const bool wide_b = p->out.rows < p->out.cols;
-  const int64_t few = wide_b ? p->out.rows : p->out.cols, wide = wide_b ? p->out.cols : p->out.rows;
-  const int64_t along = wide_b ? p->b.row_stride : p->a.col_stride;
-  return few > 1 && wide > FEW_ROWS && along == 2 && product_type_of(p) == TILE_BF16 && tile_has_amx();
-}
-
-/* Replaces the equation by out^T = B^T A^T if that puts the factor with few rows on the left, or makes out contiguous
- * along its rows. */
-static void orient(product_plan *p) {
-  if (p->made_b || p->finish) return;
-  const int64_t m = p->out.rows, n = p->out.cols, size = (int64_t)dtype_bytes(p->out.dtype);
-  const bool few = m <= FEW_ROWS || n <= FEW_ROWS;
-  const bool swap = few ? tiles_take_wide(p) ? m < n : n < m : p->out.row_stride == size && p->out.col_stride != size;
-  if (!swap) return;
-  product_transpose(&p->a);
-  product_transpose(&p->b);
-  product_transpose(&p->out);
-  product_transpose(&p->self);
-  const matrices a = p->a;
-  p->a = p->b;
-  p->b = a;
-  p->swapped = true;
-  const int64_t a_term_stride = p->a_term_stride;
-  p->a_term_stride = p->b_term_stride;
-  p->b_term_stride = a_term_stride;
-}
-
-uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k) {
-  /* Operations per ns, measured on one core of a Granite Rapids for 256 to 4096 cubed; on other machines they give the
-   * order of magnitude. The result is capped at 2^50 ns for any shape. */
-  static const double rate[] = {[TILE_F32] = 160,   [TILE_F64] = 80,  [TILE_I32] = 60,       [TILE_I8] = 3000,
-                                [TILE_BF16] = 1500, [TILE_F16] = 500, [TILE_F32_PARTS] = 350};
-  /* AVX-512's dot-product instructions */
-  const double slower = (type == TILE_BF16 || type == TILE_I8) && !tile_has_amx() ? 7 : 1;
-  const double ns = 2.0 * (double)m * (double)n * (double)k / rate[type] * slower;
-  return ns < 0x1p50 ? (uint64_t)ns : UINT64_C(1) << 50;
+static uint64_t matrix_bytes(const matrices *x) {
+  return (uint64_t)x->rows * (uint64_t)x->cols * dtype_bytes(x->dtype);
 }
 
 static uint64_t touched_bytes(const product_plan *p) {
-  const matrices *const all[] = {&p->a, &p->b, &p->out, &p->self};
-  uint64_t bytes = 0;
-  for (int i = 0; i < (p->has_self ? 4 : 3); ++i)
-    bytes += (uint64_t)all[i]->rows * (uint64_t)all[i]->cols * dtype_bytes(all[i]->dtype);
+  uint64_t bytes = matrix_bytes(&p->a) + matrix_bytes(&p->b) + matrix_bytes(&p->out);
+  if (p->has_self) bytes += matrix_bytes(&p->self);
+  if (p->has_residual) bytes += matrix_bytes(&p->residual);
   return bytes * (uint64_t)p->n_batches;
 }
 
@@ -121,27 +32,7 @@ static status product_run_nothing(const executor *e, void *const *view, void *sc
   return ST_OK;
 }
 
-void product_choose(product_plan *p) {
-  p->swapped = false;
-  if (p->beta == 0) p->has_self = false; /* values of self do not count then, not even NaN */
-  fold_batch(p);
-  p->n_batches = 1;
-  for (int d = 0; d < p->n_batch_dims; ++d) p->n_batches *= p->batch_dims[d];
-  if (p->n_batches == 0 || p->out.rows == 0 || p->out.cols == 0) {
-    p->n_batches = 0;
-    p->cost_ns = 0;
-    return;
-  }
-  orient(p);
-  p->few_rows = p->out.rows <= FEW_ROWS && p->n_terms <= 1 && !is_double(p) &&
-                (p->made_b ? p->made_b->few_rows != NULL : !p->finish);
-  p->type = p->few_rows ? TILE_F32 : product_type_of(p);
-  const double ns = (double)product_cost_ns(p->type, p->out.rows, p->out.cols, p->a.cols) * (double)p->n_batches *
-                    (double)(p->n_terms ? p->n_terms : 1);
-  p->cost_ns = ns * 32 < 0x1p60 ? (uint64_t)ns : UINT64_C(1) << 55;
-}
-
-void product_costs(executor *e, product_plan *p) {
+static inline void costs_of(executor *e, product_plan *p) {
   if (p->n_batches == 0) {
     executor_cost(e, 0, 0);
     return;
@@ -153,10 +44,12 @@ void product_costs(executor *e, product_plan *p) {
                            (double)(p->n_terms ? p->n_terms : 1));
 }
 
+void product_costs(executor *e, product_plan *p) { costs_of(e, p); }
+
 void product_plan_finish(executor *e) {
   product_plan *p = &PLAN(e, product_operator)->product;
-  product_choose(p);
-  product_costs(e, p);
+  product_choose(p, e);
+  costs_of(e, p);
   e->run = p->n_batches ? run_product : product_run_nothing;
 }
 
@@ -189,21 +82,18 @@ static void part_of(const product_call *call, int64_t at, product_part *part) {
     part->b = p->swapped ? call->a : call->b;
   }
   if (p->has_self) part->self = call->self;
+  if (p->has_residual) part->residual = call->residual;
   int64_t batch = part->batch = at / per_product;
   for (int d = p->n_batch_dims - 1; d >= 0; --d) {
     const int64_t i = batch % p->batch_dims[d];
     batch /= p->batch_dims[d];
     if (part->a) part->a += i * p->a.batch_strides[d], part->b += i * p->b.batch_strides[d];
     if (part->self) part->self += i * p->self.batch_strides[d];
+    if (part->residual) part->residual += i * p->residual.batch_strides[d];
     part->out += i * p->out.batch_strides[d];
   }
   product_share(p->out.rows, ROW_GRAIN, cut / call->col_parts, call->row_parts, &part->row, &part->rows);
   product_share(p->out.cols, COL_GRAIN, cut % call->col_parts, call->col_parts, &part->col, &part->cols);
-}
-
-static status run_part(const product_part *part) {
-  const product_plan *p = part->plan;
-  return !p->few_rows ? product_blocks(part) : p->made_b ? p->made_b->few_rows(part) : product_few_rows(part);
 }
 
 /* The call that part `at` belongs to: the last one that begins at or before it. */
@@ -228,7 +118,7 @@ static void product_run_parts(const void *of, int64_t begin, int64_t end) {
     while (at - call->first_part >= call_parts(call)) ++call;
     product_part part;
     part_of(call, at - call->first_part, &part);
-    const status st = part.rows > 0 && part.cols > 0 ? run_part(&part) : ST_OK;
+    const status st = part.rows > 0 && part.cols > 0 ? call->plan->chosen->run(call->plan, &part, NULL) : ST_OK;
     if (unlikely(st != ST_OK)) __atomic_store_n(&job->result, st, __ATOMIC_RELAXED);
   }
 }
@@ -239,7 +129,7 @@ static void cut_product(product_call *call, int n_threads) {
   const product_plan *p = call->plan;
   double least = 0;
   for (int rows = 1; rows <= n_threads; ++rows) {
-    if (n_threads % rows || (p->few_rows && rows > 1)) continue;
+    if (n_threads % rows || (p->whole_rows && rows > 1)) continue;
     const double read = (double)p->out.rows / rows + (double)p->out.cols * rows / n_threads;
     if (least == 0 || read < least) least = read, call->row_parts = rows, call->col_parts = n_threads / rows;
   }
@@ -277,7 +167,9 @@ status product_run(product_call *calls, int64_t n) {
   return job.result;
 }
 
-/* ---- out = alpha * sums + beta * self ---------------------------------------------------------------------------- */
+/* ---- from sums to out -------------------------------------------------------------------------------------------- */
+
+enum { FINISH_CHUNK = 512 };
 
 static compute_value product_value(compute_type compute, double x) {
   return compute == COMPUTE_F64 ? (compute_value){.f64 = x} : (compute_value){.f32 = (float)x};
@@ -289,10 +181,30 @@ static bool rows_touch(const matrices *x, int64_t cols) {
   return x->col_stride == size && x->row_stride == cols * size;
 }
 
+/* x += factor * m[i, j..] for n <= FINISH_CHUNK elements. */
+static void add_matrix(compute_type compute, char *x, const matrices *m, const char *at, int64_t i, int64_t j,
+                       double factor, int64_t n) {
+  _Alignas(64) char more[FINISH_CHUNK * sizeof(double)];
+  const compute_value by = product_value(compute, factor);
+  loops->load[m->dtype][compute](more, at + i * m->row_stride + j * m->col_stride, m->col_stride, n);
+  loops->elementwise[EW_add][compute](x, (const void *const[]){x, more, x}, &by, n);
+}
+
+/* Turns n sums for out[i, j..] into values of out. */
+static void finish_run(const product_part *part, compute_type compute, char *x, int64_t i, int64_t j, int64_t n) {
+  static const int16_t function[N_PRODUCT_ACTIVATIONS] = {
+      [PRODUCT_RELU] = EW_relu, [PRODUCT_GELU] = EW_gelu,       [PRODUCT_GELU_TANH] = EW_gelu_tanh,
+      [PRODUCT_SILU] = EW_silu, [PRODUCT_SIGMOID] = EW_sigmoid, [PRODUCT_TANH] = EW_tanh};
+  const product_plan *p = part->plan;
+  const compute_value alpha = product_value(compute, p->alpha);
+  if (p->alpha != 1) loops->elementwise[EW_muls][compute](x, (const void *const[]){x, x, x}, &alpha, n);
+  if (p->has_self) add_matrix(compute, x, &p->self, part->self, i, j, p->beta, n);
+  if (p->activation) loops->elementwise[function[p->activation]][compute](x, (const void *const[]){x, x, x}, &alpha, n);
+  if (p->has_residual) add_matrix(compute, x, &p->residual, part->residual, i, j, 1, n);
+}
+
 void product_finish(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols, char *sums,
                     int64_t ld) {
-  enum { CHUNK = 512 };
-  _Alignas(64) char self[CHUNK * sizeof(double)];
   const product_plan *p = part->plan;
   if (p->finish) {
     p->finish(part, row, rows, col, cols, sums, ld);
@@ -300,21 +212,16 @@ void product_finish(const product_part *part, int64_t row, int64_t rows, int64_t
   }
   const compute_type compute = p->type == TILE_F64 ? COMPUTE_F64 : COMPUTE_F32;
   const int64_t size = (int64_t)tile_c_bytes(p->type);
-  const compute_value alpha = product_value(compute, p->alpha), beta = product_value(compute, p->beta);
   store_loop *const store = loops->store[p->out.dtype][compute];
-  const int64_t most = p->has_self ? CHUNK : INT64_MAX;
-  const bool in_a_run = ld == cols && rows_touch(&p->out, cols) && (!p->has_self || rows_touch(&p->self, cols));
+  const int64_t most = p->has_self || p->has_residual ? FINISH_CHUNK : INT64_MAX;
+  const bool in_a_run = ld == cols && rows_touch(&p->out, cols) && (!p->has_self || rows_touch(&p->self, cols)) &&
+                        (!p->has_residual || rows_touch(&p->residual, cols));
   const int64_t runs = in_a_run ? 1 : rows, run = in_a_run ? rows * cols : cols;
   for (int64_t i = row; i < row + runs; ++i, sums += ld * size)
     for (int64_t j = col, n; j < col + run; j += n) {
       n = i64_min(most, col + run - j);
       char *const x = sums + (j - col) * size;
-      if (p->alpha != 1) loops->elementwise[EW_muls][compute](x, (const void *const[]){x, x, x}, &alpha, n);
-      if (p->has_self) {
-        loops->load[p->self.dtype][compute](self, part->self + i * p->self.row_stride + j * p->self.col_stride,
-                                            p->self.col_stride, n);
-        loops->elementwise[EW_add][compute](x, (const void *const[]){x, self, x}, &beta, n);
-      }
+      finish_run(part, compute, x, i, j, n);
       store(part->out + i * p->out.row_stride + j * p->out.col_stride, p->out.col_stride, x, n);
     }
 }

@@ -9,6 +9,8 @@
 #include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
 
+#include <string.h>
+
 enum {
   /* rows in a block of A: a multiple of the vector kernels' micro-tile rows (14, 6, 4) */
   ROWS = 84,
@@ -28,14 +30,23 @@ enum {
   GROUP_SUMS_COLS = 1024, /* maximum columns if sums are kept in a buffer of their own */
   PLAIN_COLS = 256,       /* columns at once, of floats that cannot be split */
   MIN_COLS = 128,         /* minimum columns of a strip */
-  /* a B of up to this size is faster read in place than packed; for FEW_ROWS_AS_IS rows or fewer, a B of any size */
+  /* A B of up to this size is faster read in place than packed, and for FEW_ROWS_AS_IS rows or fewer a B of up to
+   * FEW_ROWS_AS_IS_BYTES. Beyond that each row of a panel costs a miss in the TLB and is not prefetched in time:
+   * measured on a Zen 4 with AVX-512, 128 x 2048 x 1000 in place takes 1.2 times as long, 25 x 1024 x 8210 twice. */
   AS_IS_BYTES = 512 << 10,
   FEW_ROWS_AS_IS = 256,
+  FEW_ROWS_AS_IS_BYTES = 4 << 20,
+  /* Rows of B that are a multiple of so many bytes apart share two sets of L1, or one, and few of L2. Such a B is
+   * always packed: 256 x 1024 x 1024 then takes half the time. */
+  SAME_SET_BYTES = 2048,
   SHALLOW_BYTES = 2048, /* a slice of K for these: rows of B may be pages apart */
   /* From this width on, rows of sums are padded: at a multiple of 1 KB apart they would share few sets of L1. */
   SPREAD_COLS = 256,
   STRIP_BYTES = 16 << 20, /* size of a packed strip, which stays in a shared cache */
-  LARGE_OUT = 2 << 20,    /* number of 16-bit elements from which on out is written past the caches */
+  /* A packed slice that only one block of rows reads is made this small, so that it is still in L2: 64 x 4096 x 4096 in
+   * bfloat16 takes 10 to 15 % less time than with strips. */
+  ONCE_BYTES = 512 << 10,
+  LARGE_OUT = 2 << 20, /* number of 16-bit elements from which on out is written past the caches */
 };
 
 typedef struct {
@@ -49,7 +60,9 @@ typedef struct {
   bool keeps_strip;
   bool a_as_is, b_as_is; /* read in place */
   bool direct;           /* the sums are accumulated in out itself */
+  bool adds;             /* they are added to what is there */
   bool rounded;          /* the kernel rounds them to out in the last slice */
+  const char *kept;      /* B packed before by product_pack, or NULL */
   char *a, *b, *sums, *plain;
   size_t slice_bytes;          /* size of a packed slice of a strip */
   float_exponents b_exponents; /* exponent range of what is packed of the strip */
@@ -64,47 +77,68 @@ static int64_t even(int64_t total, int64_t most, int64_t grain) {
   return ((total + n - 1) / n + grain - 1) / grain * grain;
 }
 
-static bool out_takes_sums(const product_plan *p) {
+/* Whether out can hold the sums: it has their dtype and layout. */
+static bool out_is_like_sums(const product_plan *p) {
   const int64_t size = (int64_t)tile_c_bytes(p->type);
-  return p->out.dtype == (p->type == TILE_F64 ? ACL_DOUBLE : ACL_FLOAT) && p->alpha == 1 && !p->has_self &&
-         !p->finish && p->out.col_stride == size && p->out.row_stride % size == 0 && p->out.row_stride >= 0;
+  return p->out.dtype == (p->type == TILE_F64 ? ACL_DOUBLE : ACL_FLOAT) && !p->finish && p->out.col_stride == size &&
+         p->out.row_stride % size == 0 && p->out.row_stride >= 0;
+}
+
+/* Whether the product is added to out, which is self. */
+static bool out_is_self(const product_part *part) {
+  const product_plan *p = part->plan;
+  return p->has_self && part->self == part->out && p->alpha == 1 && p->beta == 1 && !p->activation &&
+         !p->has_residual && p->self.dtype == p->out.dtype && p->self.row_stride == p->out.row_stride &&
+         p->self.col_stride == p->out.col_stride;
 }
 
 static bool out_takes_rounded(const product_plan *p) {
-  return tile_can_round(p->type, p->out.dtype) && p->alpha == 1 && !p->has_self && !p->finish && p->out.col_stride == 2;
+  return tile_can_round(p->type, p->out.dtype) && product_is_plain(p) && !p->finish && p->out.col_stride == 2;
+}
+
+/* The depth of a slice of K. It depends on the whole GEMM rather than on a thread's block, since sums must not depend
+ * on the number of threads. */
+static int64_t blocks_depth(const product_plan *p) {
+  const bool groups = blocks_use_groups(p->type), narrow = groups && p->out.cols <= NARROW_COLS;
+  const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
+  const bool shallow = p->out.rows <= FEW_ROWS_AS_IS || p->made_b;
+  return even(p->a.cols,
+              narrow   ? NARROW_DEPTH
+              : groups ? GROUP_BLOCK_BYTES / (GROUP_ROWS * element) / 64 * 64
+                       : (shallow ? SHALLOW_BYTES : DEPTH_BYTES) / element,
+              64);
 }
 
 static void blocks_choose(blocks *s, const product_part *part) {
   const product_plan *p = part->plan;
   const bool groups = blocks_use_groups(p->type);
   *s = (blocks){.part = part, .type = p->type, .k = p->a.cols};
-  /* This depends on the whole GEMM rather than this thread's block, since sums must not depend on the number of
-   * threads. */
   const bool narrow = groups && p->out.cols <= NARROW_COLS;
   const int64_t element = (int64_t)tile_b_bytes(p->type, 64, 64) / (64 * 64);
-  const bool shallow = p->out.rows <= FEW_ROWS_AS_IS || p->made_b;
-  s->depth = even(s->k,
-                  narrow   ? NARROW_DEPTH
-                  : groups ? GROUP_BLOCK_BYTES / (GROUP_ROWS * element) / 64 * 64
-                           : (shallow ? SHALLOW_BYTES : DEPTH_BYTES) / element,
-                  64);
+  s->depth = blocks_depth(p);
   const int64_t n_terms = p->n_terms ? p->n_terms : 1;
   s->slices_per_term = (s->k + s->depth - 1) / s->depth;
   s->n_slices = n_terms * s->slices_per_term;
   const int64_t group_rows = narrow ? NARROW_ROWS : p->finish ? FINISHED_ROWS : GROUP_ROWS;
   s->rows = even(part->rows, groups ? group_rows : ROWS, groups ? 32 : 14);
-  s->direct = out_takes_sums(p);
+  s->adds = out_is_like_sums(p) && out_is_self(part);
+  s->direct = s->adds || (out_is_like_sums(p) && product_is_plain(p));
   s->at_once = s->direct ? 1 : s->n_slices;
   s->rounded = !s->direct && out_takes_rounded(p);
+  const int64_t once = i64_max(ONCE_BYTES / (element * s->depth) / 64 * 64, 64);
   const int64_t fits = STRIP_BYTES / (element * s->depth * s->at_once) / 64 * 64;
   const int64_t most = !groups ? COLS : s->direct || s->rounded ? GROUP_COLS : GROUP_SUMS_COLS;
   s->keeps_strip = fits >= MIN_COLS;
   s->cols = even(part->cols, fits < MIN_COLS ? COLS : fits < most ? fits : most, 64);
+  if (part->rows <= s->rows && s->cols > once) s->keeps_strip = false, s->cols = even(part->cols, once, 64);
   /* If rows of A are a multiple of a page apart, the micro-kernel takes half as many at a time, which is too slow when
    * B comes from memory. */
   s->a_as_is = (part->rows > FEW_ROWS_AS_IS || p->a.row_stride % 4096 != 0) &&
                tile_takes_a(p->type, p->a.dtype, p->a.row_stride, p->a.col_stride);
-  s->b_as_is = !p->made_b && (part->rows <= FEW_ROWS_AS_IS || element * s->k * part->cols <= AS_IS_BYTES) &&
+  const int64_t as_is_bytes = part->rows <= FEW_ROWS_AS_IS ? FEW_ROWS_AS_IS_BYTES : AS_IS_BYTES;
+  s->kept = part->call->packed_b;
+  s->b_as_is = !s->kept && !p->made_b && p->b.row_stride % SAME_SET_BYTES != 0 &&
+               element * s->k * part->cols <= as_is_bytes &&
                tile_takes_b(p->type, p->b.dtype, p->b.row_stride, p->b.col_stride, TILE_GRAIN);
   s->pitch = s->cols < SPREAD_COLS ? s->cols : s->cols + 16;
 }
@@ -112,7 +146,7 @@ static void blocks_choose(blocks *s, const product_part *part) {
 static status blocks_allocate(blocks *s) {
   const size_t a = s->a_as_is ? 0 : tile_a_bytes(s->type, s->rows, s->depth);
   s->slice_bytes = tile_b_bytes(s->type, s->depth, s->b_as_is ? TILE_GRAIN : s->cols);
-  const size_t b = s->slice_bytes * (size_t)(s->keeps_strip ? s->at_once : 1);
+  const size_t b = s->kept ? 0 : s->slice_bytes * (size_t)(s->keeps_strip ? s->at_once : 1);
   const bool has_sums = !s->direct && !(s->rounded && s->n_slices == 1);
   const size_t sums = has_sums ? (size_t)(s->rows * s->pitch) * tile_c_bytes(s->type) : 0;
   const bool splits = s->type == TILE_F32_PARTS;
@@ -159,6 +193,67 @@ static int64_t as_is_cols(const blocks *s, int64_t cols) {
   return tile_takes_b(s->type, b->dtype, b->row_stride, b->col_stride, cols) ? cols : cols / TILE_GRAIN * TILE_GRAIN;
 }
 
+/* ---- a B that is packed once ------------------------------------------------------------------------------------- */
+
+/* Its first PACKED_HEADER bytes hold the range of exponents of all of B, for TILE_F32_PARTS. The slices follow, each of
+ * them packed over all columns: from a multiple of PACKED_GRAIN on, a packed slice is that of the columns from there
+ * on. */
+enum { PACKED_HEADER = 64, PACKED_GRAIN = TILE_GRAIN };
+
+static int64_t slices_of(const product_plan *p, int64_t depth) { return (p->a.cols + depth - 1) / depth; }
+
+/* Offset of column `col` of a slice; of the end, for the slice after the last one. */
+static size_t packed_offset(const product_plan *p, int64_t depth, int64_t slice, int64_t col) {
+  const int64_t per_term = slices_of(p, depth), rest = p->a.cols - (per_term - 1) * depth;
+  const int64_t i = slice % per_term, n = p->b.cols;
+  const size_t whole = tile_b_bytes(p->type, depth, n);
+  const size_t term = (size_t)(per_term - 1) * whole + tile_b_bytes(p->type, rest, n);
+  return PACKED_HEADER + (size_t)(slice / per_term) * term + (size_t)i * whole +
+         tile_b_bytes(p->type, i < per_term - 1 ? depth : rest, col);
+}
+
+uint64_t product_packed_bytes(const product_plan *p) {
+  if (!product_keeps_b(p)) return 0;
+  const int64_t depth = blocks_depth(p);
+  return packed_offset(p, depth, (p->n_terms ? p->n_terms : 1) * slices_of(p, depth), 0);
+}
+
+typedef struct {
+  const product_plan *plan;
+  const char *b;
+  char *packed;
+} pack_job;
+
+/* Packs columns from begin * PACKED_GRAIN to end * PACKED_GRAIN of all slices. */
+static void pack_cols(const void *of, int64_t begin, int64_t end) {
+  const pack_job *job = of;
+  const product_plan *p = job->plan;
+  const int64_t depth = blocks_depth(p), per_term = slices_of(p, depth), col = begin * PACKED_GRAIN;
+  const int64_t cols = i64_min(end * PACKED_GRAIN, p->b.cols) - col, n_terms = p->n_terms ? p->n_terms : 1;
+  for (int64_t slice = 0; slice < n_terms * per_term; ++slice) {
+    const int64_t row = slice % per_term * depth, rows = i64_min(depth, p->a.cols - row);
+    const char *const from =
+        job->b + slice / per_term * p->b_term_stride + row * p->b.row_stride + col * p->b.col_stride;
+    const float_exponents found = tile_pack_b(p->type, job->packed + packed_offset(p, depth, slice, col), p->b.dtype,
+                                              from, p->b.row_stride, p->b.col_stride, rows, cols);
+    float_join_exponents((float_exponents *)(void *)job->packed, found);
+  }
+}
+
+void product_pack(const product_plan *p, const void *b, void *packed) {
+  const pack_job job = {.plan = p, .b = b, .packed = packed};
+  const int64_t n = (p->b.cols + PACKED_GRAIN - 1) / PACKED_GRAIN;
+  memcpy(packed, &float_no_exponents, sizeof float_no_exponents);
+  rows_parallel(pack_cols, &job, n, 1, (uint64_t)(p->b.rows * p->b.cols) / 4);
+}
+
+static tile_operand kept_b(blocks *s, int64_t slice, int64_t col) {
+  memcpy(&s->b_exponents, s->kept, sizeof s->b_exponents);
+  return (tile_operand){s->kept + packed_offset(s->part->plan, s->depth, slice, col), 0};
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
 static tile_operand packed_b(blocks *s, int64_t slice, int64_t col, int64_t cols, bool pack_strip) {
   const matrices *b = &s->part->plan->b;
   char *const to = s->b + (s->keeps_strip ? (size_t)(slice % s->at_once) * s->slice_bytes : 0);
@@ -196,7 +291,7 @@ static void multiply_plain(const blocks *s, int64_t slice, block o, float *c, in
   for (int64_t j = 0; j < o.cols; j += PLAIN_COLS) {
     const int64_t n = i64_min(PLAIN_COLS, o.cols - j);
     tile_pack_b(TILE_F32, plain_b, b->dtype, b_of(s, slice, o.col + j), b->row_stride, b->col_stride, k, n);
-    tile_gemm(TILE_F32, o.rows, n, k, s->plain, plain_b, c + j, ldc, slice > 0);
+    tile_gemm(TILE_F32, o.rows, n, k, s->plain, plain_b, c + j, ldc, slice > 0 || s->adds);
   }
 }
 
@@ -214,7 +309,7 @@ static void multiply_packed(const blocks *s, int64_t slice, block o, tile_operan
                                          .pitch = out->row_stride,
                                          .large = s->part->rows * s->part->cols > LARGE_OUT});
   else
-    tile_multiply(s->type, o.rows, o.cols, k, a, b, c, ldc, slice > 0);
+    tile_multiply(s->type, o.rows, o.cols, k, a, b, c, ldc, slice > 0 || s->adds);
 }
 
 /* A block of rows times at_once slices of a strip, from slice `begin` on. */
@@ -228,10 +323,11 @@ static void run_block(blocks *s, int64_t begin, block o, bool pack_strip) {
     const tile_operand a = get_a(s, slice, o.row, o.rows, &a_exponents);
     if (n > 0)
       tile_multiply(s->type, o.rows, n, slice_depth(s, slice), a, (tile_operand){b_of(s, slice, o.col), b->row_stride},
-                    c, ldc, slice > 0);
+                    c, ldc, slice > 0 || s->adds);
     if (n < o.cols) {
       const block rest = {o.row, o.rows, o.col + n, o.cols - n};
-      const tile_operand packed = packed_b(s, slice, rest.col, rest.cols, pack_strip);
+      const tile_operand packed =
+          s->kept ? kept_b(s, slice, rest.col) : packed_b(s, slice, rest.col, rest.cols, pack_strip);
       multiply_packed(s, slice, rest, a, a_exponents, packed, c + n * size, ldc);
     }
   }

@@ -132,9 +132,10 @@ INLINE void amx_block_body(group_type type, bool two_rows, bool two_cols, int64_
 }
 
 #  define BLOCK(type, rows, cols)                                                                                      \
-    static void block_##type##_##rows##cols(int64_t steps, const char *a, const char *b, const char *ahead,            \
-                                            const int32_t *start, char *c, int64_t pitch, bool accumulate) {           \
-      (void)start;                                                                                                     \
+    static void block_##type##_##rows##cols(int n_rows, int64_t steps, const char *a, const char *b,                   \
+                                            const char *ahead, const int32_t *start, char *c, int64_t pitch,           \
+                                            bool accumulate) {                                                         \
+      (void)n_rows, (void)start;                                                                                       \
       amx_block_body(type, rows, cols, steps, a, b, ahead, c, pitch, accumulate);                                      \
     }
 #  define BLOCKS(type) BLOCK(type, 0, 0) BLOCK(type, 0, 1) BLOCK(type, 1, 0) BLOCK(type, 1, 1)

@@ -70,19 +70,20 @@ INLINE void some_rows(group_type type, bool two_cols, int64_t steps, const char 
   }
 }
 
-INLINE void dots_block_body(group_type type, bool two_rows, bool two_cols, int64_t steps, const char *a, const char *b,
-                            const int32_t *first, char *c, int64_t pitch, bool accumulate) {
+INLINE void dots_block_body(group_type type, bool two_rows, bool two_cols, int rows, int64_t steps, const char *a,
+                            const char *b, const int32_t *first, char *c, int64_t pitch, bool accumulate) {
   const int tiles = two_rows ? 2 : 1;
-  for (int t = 0; t < tiles; ++t)
-    for (int i = 0; i < TILE_ROWS; i += ROWS, c += ROWS * pitch, first += first ? ROWS : 0)
-      some_rows(type, two_cols, steps, a + t * TILE_BYTES + i * 64, tiles * TILE_BYTES, b, first, c, pitch, accumulate);
+  for (int i = 0; i < rows; i += ROWS, c += ROWS * pitch, first += first ? ROWS : 0)
+    some_rows(type, two_cols, steps, a + i / TILE_ROWS * TILE_BYTES + i % TILE_ROWS * 64, tiles * TILE_BYTES, b, first,
+              c, pitch, accumulate);
 }
 
 #  define BLOCK(type, rows, cols)                                                                                      \
-    static void block_##type##_##rows##cols(int64_t steps, const char *a, const char *b, const char *ahead,            \
-                                            const int32_t *first, char *c, int64_t pitch, bool accumulate) {           \
+    static void block_##type##_##rows##cols(int n_rows, int64_t steps, const char *a, const char *b,                   \
+                                            const char *ahead, const int32_t *first, char *c, int64_t pitch,           \
+                                            bool accumulate) {                                                         \
       (void)ahead; /* the hardware prefetcher keeps up */                                                              \
-      dots_block_body(type, rows, cols, steps, a, b, first, c, pitch, accumulate);                                     \
+      dots_block_body(type, rows, cols, n_rows, steps, a, b, first, c, pitch, accumulate);                             \
     }
 #  define BLOCKS(type) BLOCK(type, 0, 0) BLOCK(type, 0, 1) BLOCK(type, 1, 0) BLOCK(type, 1, 1)
 #  define LISTED(type) [type] = {{block_##type##_00, block_##type##_01}, {block_##type##_10, block_##type##_11}}

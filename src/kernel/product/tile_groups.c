@@ -260,12 +260,26 @@ INLINE void pack_lines(char *const to[4], const char *from, int64_t along) {
   }
 }
 
+/* Packs two tiles of bfloat16 pairs at once from 32 rows of 32 elements across k. */
+INLINE void pack_pair_lines(char *to, const char *from, int64_t along) {
+  const __m512i first =
+      _mm512_set_epi32(0x002f000f, 0x002e000e, 0x002d000d, 0x002c000c, 0x002b000b, 0x002a000a, 0x00290009, 0x00280008,
+                       0x00270007, 0x00260006, 0x00250005, 0x00240004, 0x00230003, 0x00220002, 0x00210001, 0x00200000);
+  const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(16));
+  for (int g = 0; g < 16; ++g, from += 2 * along, to += 64) {
+    const __m512i even = _mm512_loadu_si512(from), odd = _mm512_loadu_si512(from + along);
+    _mm512_storeu_si512(to, _mm512_permutex2var_epi16(even, first, odd));
+    _mm512_storeu_si512(to + TILE_BYTES, _mm512_permutex2var_epi16(even, second, odd));
+  }
+}
+
 /* If the source is contiguous across k, several spans are packed together, so that its rows, which may be pages apart,
  * are read in longer runs. */
 INLINE float_exponents pack_tiles(group_type type, layout lies, bool is_b, char *packed, const group_source *s) {
   const int per_tile = type == GROUPS_I8 ? 64 : 32;
   const int tile_bytes = (type == GROUPS_F32 ? 3 : type == GROUPS_F16 ? 2 : 1) * TILE_BYTES;
   const bool lines = type == GROUPS_I8 && lies == ACROSS && is_b;
+  const bool pairs = type == GROUPS_BF16 && lies == ACROSS && is_b;
   const int64_t strip = groups_steps_of(type, s->k) * tile_bytes, group = lies == ALONG ? SPAN : 8 * SPAN;
   magnitudes seen = {.most = _mm512_setzero_si512(), .least = _mm512_set1_epi32(-1)};
   for (int64_t begin = 0; begin < s->width; begin += group)
@@ -279,6 +293,11 @@ INLINE float_exponents pack_tiles(group_type type, layout lies, bool is_b, char 
           char *const next = tile_at(packed, s, strip, tile_bytes, i + SPAN, l / per_tile);
           pack_lines((char *const[]){to, to + TILE_BYTES, next, next + TILE_BYTES}, from, s->along);
           i += 64 - TILE_ROWS;
+          continue;
+        }
+        if (pairs && i % SPAN == 0 && s->width - i >= SPAN && k == per_tile) {
+          pack_pair_lines(to, from, s->along);
+          i += SPAN - TILE_ROWS;
           continue;
         }
         pack_tile(type, lies, is_b, to, from, s, width, k, &seen);
@@ -370,8 +389,8 @@ typedef struct {
 static void buffered_block(const panels *p, int rows, int cols, float *sum, const destination *d, int64_t row,
                            int64_t col) {
   const __mmask16 mask[2] = {(__mmask16)groups_first_bytes(cols), (__mmask16)(groups_first_bytes(cols) >> 16)};
-  p->kernel->block[p->type][rows > TILE_ROWS][cols > TILE_ROWS](p->steps, p->a, p->b, p->ahead, p->start, (char *)sum,
-                                                                SPAN * sizeof *sum, !p->first);
+  p->kernel->block[p->type][rows > TILE_ROWS][cols > TILE_ROWS](rows, p->steps, p->a, p->b, p->ahead, p->start,
+                                                                (char *)sum, SPAN * sizeof *sum, !p->first);
   for (int i = 0; p->last && i < rows; ++i) {
     __m512i x = _mm512_load_si512(sum + i * SPAN), y = _mm512_load_si512(sum + i * SPAN + 16);
     if (d->accumulate) {
@@ -388,7 +407,7 @@ static void one_block(const panels *p, int rows, int cols, float *sum, const des
     buffered_block(p, rows, cols, sum, d, row, col);
   else
     p->kernel->block[p->type][rows > TILE_ROWS][cols > TILE_ROWS](
-        p->steps, p->a, p->b, p->ahead, p->start, d->c + row * d->pitch + 4 * col, d->pitch, d->accumulate);
+        rows, p->steps, p->a, p->b, p->ahead, p->start, d->c + row * d->pitch + 4 * col, d->pitch, d->accumulate);
 }
 
 /* Start values for rows [begin, end) of A. */

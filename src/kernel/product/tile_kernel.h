@@ -41,11 +41,12 @@ typedef enum { GROUPS_BF16, GROUPS_F16, GROUPS_I8, GROUPS_F32, N_GROUP_TYPES } g
 enum { TILE_BYTES = 1024, TILE_ROWS = 16, SPAN = 32 };
 enum { AHEAD = 8 };
 
-/* Multiplies a span of A by a span of B over `steps` tiles along k, and stores the result to c (rows `pitch` bytes
- * apart) or adds it. If `start` is not NULL, the sums of each row start from start[row]. A kernel may prefetch from
- * `ahead` 1/AHEAD of the bytes that it reads of B. */
-typedef void group_block(int64_t steps, const char *a, const char *b, const char *ahead, const int32_t *start, char *c,
-                         int64_t pitch, bool accumulate);
+/* Multiplies the first `rows` rows of a span of A by a span of B over `steps` tiles along k, and stores the result to c
+ * (rows `pitch` bytes apart) or adds it; it may compute the other rows of A's tiles, too. If `start` is not NULL, the
+ * sums of each row start from start[row]. A kernel may prefetch from `ahead` 1/AHEAD of the bytes that it reads of
+ * B. */
+typedef void group_block(int rows, int64_t steps, const char *a, const char *b, const char *ahead, const int32_t *start,
+                         char *c, int64_t pitch, bool accumulate);
 
 typedef struct {
   group_block *block[N_GROUP_TYPES][2][2]; /* [whether the span of A has a second tile][the same for B] */

@@ -145,7 +145,7 @@ status prepare_weight_quant(executor *e, const weight_quant_args *a) {
   p->out.col_stride = vy.strides[1];
   if (a->bias) TRY(check_bias(a->bias, n, p));
   p->made_b = weight_quant_factor(q);
-  product_choose(p);
+  product_choose(p, e);
   product_costs(e, p);
   e->run = run_weight_quant;
   return ST_OK;

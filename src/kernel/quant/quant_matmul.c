@@ -208,7 +208,7 @@ status prepare_quant_matmul(executor *e, const quant_matmul_args *a) {
   executor_cost(e, (uint64_t)(x[0].n + x[1].n + out->n * 4), (uint64_t)(multiply_adds / 8));
   executor_products(e, multiply_adds);
   product->finish = scaled_sums_finish;
-  product_choose(product);
+  product_choose(product, e);
   product->cost_ns = e->cost_ns;
   e->run = out->n ? run_quant_matmul : move_run_nothing;
   return ST_OK;

@@ -54,7 +54,8 @@ status prepare_gru_grad(executor *e, const gru_grad_args *a) {
   p->d_from_h = workspace_intermediate(e, (uint64_t)r->steps * GRU_GATES * state);
   p->dh = workspace_intermediate(e, state);
   p->rows = workspace_intermediate(e, N_ROWS * state);
-  p->weight = workspace_intermediate(e, step_weight_bytes(r, GRU_GATES * r->hidden, r->hidden));
+  const int dtype = r->dtype[GRU_GRAD_WEIGHT_HIDDEN];
+  p->weight = workspace_intermediate(e, step_weight_bytes(r, dtype, GRU_GATES * r->hidden, r->hidden));
   const double products = 2 * (double)(r->steps * r->batch) * (double)(r->inputs + r->hidden) * (double)(3 * r->hidden);
   executor_products(e, products);
   executor_cost(e, (uint64_t)(r->steps * r->batch * (2 * r->inputs + 8 * r->hidden)) * 4,

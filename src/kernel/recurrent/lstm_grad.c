@@ -75,7 +75,8 @@ static void lstm_grad_plan_work(executor *e, lstm_grad_plan *p) {
   p->dh = workspace_intermediate(e, state);
   p->dc = workspace_intermediate(e, state);
   p->rows = workspace_intermediate(e, N_ROWS * state);
-  p->weight = workspace_intermediate(e, step_weight_bytes(r, LSTM_GATES * r->hidden, r->hidden));
+  const int dtype = r->dtype[p->joined ? LSTM_GRAD_W_X : LSTM_GRAD_W_H];
+  p->weight = workspace_intermediate(e, step_weight_bytes(r, dtype, LSTM_GATES * r->hidden, r->hidden));
   const double products = 2 * (double)(r->steps * r->batch) * (double)(r->inputs + r->hidden) * (double)(4 * r->hidden);
   executor_products(e, products);
   executor_cost(e, (uint64_t)(r->steps * r->batch * (2 * r->inputs + 9 * r->hidden)) * 4,

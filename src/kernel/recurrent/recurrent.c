@@ -140,17 +140,60 @@ static matrices recurrent_factor(const matrix *m) {
       .dtype = m->dtype, .rows = m->rows, .cols = m->cols, .row_stride = m->row_stride, .col_stride = m->col_stride};
 }
 
-status recurrent_matrix_product(matrix a, matrix b, matrix out, const matrix *add) {
-  product_plan p = {.a = recurrent_factor(&a),
-                    .b = recurrent_factor(&b),
-                    .out = recurrent_factor(&out),
+static product_plan recurrent_plan(const matrix *a, const matrix *b, const matrix *out, const matrix *add,
+                                   bool constant_b) {
+  product_plan p = {.a = recurrent_factor(a),
+                    .b = recurrent_factor(b),
+                    .out = recurrent_factor(out),
+                    .constant_b = constant_b,
                     .alpha = 1,
                     .beta = add != NULL,
                     .has_self = add != NULL};
   if (add) p.self = recurrent_factor(add);
-  product_choose(&p);
-  product_call call = {.plan = &p, .a = a.at, .b = b.at, .out = (void *)out.at, .self = add ? add->at : NULL};
+  product_choose(&p, NULL);
+  return p;
+}
+
+static status recurrent_multiply(const matrix *a, const matrix *b, const matrix *out, const matrix *add,
+                                 const void *packed_b) {
+  const product_plan p = recurrent_plan(a, b, out, add, packed_b != NULL);
+  product_call call = {.plan = &p, .a = a->at, .b = b->at, .out = (void *)out->at, .packed_b = packed_b};
+  if (add) call.self = add->at;
   return product_run(&call, 1);
+}
+
+status recurrent_matrix_product(matrix a, matrix b, matrix out, const matrix *add) {
+  return recurrent_multiply(&a, &b, &out, add, NULL);
+}
+
+/* ---- the weight of the state, which each step multiplies by ------------------------------------------------------ */
+
+static product_plan step_plan(const recurrent *r, const matrix *weight) {
+  const matrix a = recurrent_matrix(NULL, ACL_FLOAT, r->batch, weight->rows),
+               out = recurrent_matrix(NULL, ACL_FLOAT, r->batch, weight->cols);
+  return recurrent_plan(&a, weight, &out, NULL, true);
+}
+
+uint64_t step_weight_bytes(const recurrent *r, int dtype, int64_t depth, int64_t cols) {
+  enum { LEAST_STEPS = 4 }; /* packing takes about as long as a step of few rows */
+  if (r->steps < LEAST_STEPS) return 0;
+  const matrix weight = recurrent_matrix(NULL, dtype, depth, cols);
+  const product_plan p = step_plan(r, &weight);
+  return product_packed_bytes(&p);
+}
+
+step_weight step_weight_of(matrix m, const recurrent *r, void *room) {
+  step_weight w = {.as_it_lies = m};
+  if (step_weight_bytes(r, m.dtype, m.rows, m.cols) > 0) {
+    const product_plan p = step_plan(r, &m);
+    w.packed = room;
+    product_pack(&p, m.at, room);
+  }
+  return w;
+}
+
+status step_weight_multiply(const step_weight *w, matrix a, matrix out, bool add) {
+  return recurrent_multiply(&a, &w->as_it_lies, &out, add ? &out : NULL, w->packed);
 }
 
 status recurrent_matrix_column_sums(matrix a, matrix out) {
