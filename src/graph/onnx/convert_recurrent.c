@@ -103,7 +103,7 @@ static status add(converter *c, ir_value *a, ir_value *b, ir_value **out) {
   return b ? converter_binary(c, &op_Add, a, b, a->tensor.dtype, out) : ST_OK;
 }
 
-static status recurrent_multiply(converter *c, ir_value *a, ir_value *b, ir_value **out) {
+static status state_multiply(converter *c, ir_value *a, ir_value *b, ir_value **out) {
   return converter_binary(c, &op_Mul, a, b, a->tensor.dtype, out);
 }
 
@@ -167,9 +167,9 @@ static status gru_step(converter *c, const layer *l, const gates *all, int64_t s
   if (l->linear_before_reset) {
     TRY(converter_product(c, *h, all->r[2], &n));
     TRY(add(c, n, all->bias[2], &n));
-    TRY(recurrent_multiply(c, r, n, &n));
+    TRY(state_multiply(c, r, n, &n));
   } else {
-    TRY(recurrent_multiply(c, r, *h, &n));
+    TRY(state_multiply(c, r, *h, &n));
     TRY(converter_product(c, n, all->r[2], &n));
     TRY(add(c, n, all->bias[2], &n));
   }
@@ -177,7 +177,7 @@ static status gru_step(converter *c, const layer *l, const gates *all, int64_t s
   TRY(clipped(c, l, n, &n));
   TRY(apply(c, l->functions[1], n, &n));
   TRY(converter_binary(c, &op_Sub, *h, n, n->tensor.dtype, &rest));
-  TRY(recurrent_multiply(c, z, rest, &kept));
+  TRY(state_multiply(c, z, rest, &kept));
   return add(c, n, kept, h);
 }
 
@@ -188,7 +188,7 @@ static status peeping_gate(converter *c, const layer *l, const gates *all, int k
   if (l->peep) {
     ir_value *p;
     TRY(rows(c, l->peep, peep * l->hidden, l->hidden, &p));
-    TRY(recurrent_multiply(c, cell, p, &p));
+    TRY(state_multiply(c, cell, p, &p));
     TRY(add(c, *out, p, out));
   }
   TRY(clipped(c, l, *out, out));
@@ -200,12 +200,12 @@ static status lstm_step(converter *c, const layer *l, const gates *all, int64_t 
   TRY(peeping_gate(c, l, all, 0, 0, step, *h, *cell, &i));
   TRY(peeping_gate(c, l, all, 2, 2, step, *h, *cell, &f));
   TRY(gate(c, l, all, 3, step, *h, l->functions[1], &n));
-  TRY(recurrent_multiply(c, f, *cell, &kept));
-  TRY(recurrent_multiply(c, i, n, &taken));
+  TRY(state_multiply(c, f, *cell, &kept));
+  TRY(state_multiply(c, i, n, &taken));
   TRY(add(c, kept, taken, cell));
   TRY(peeping_gate(c, l, all, 1, 1, step, *h, *cell, &o));
   TRY(apply(c, l->functions[2], *cell, &shown));
-  return recurrent_multiply(c, o, shown, h);
+  return state_multiply(c, o, shown, h);
 }
 
 /* Where a sequence has ended, the state stays, and the output is 0. */
