@@ -76,12 +76,20 @@ INLINE const char *row_from(const moved_rows *r, int64_t i) {
   return r->from + (r->is_scattered ? r->of[i] : i * r->from_step);
 }
 
-/* Rows of a unit; and rows of one to two units, without a branch, by two copies that overlap. Both are loaded before
- * anything is stored, so a row may be copied onto itself. */
-#define MOVE_UNITS(unit)                                                                                               \
+/* Rows of one unit. */
+#define MOVE_UNIT(unit)                                                                                                \
   INLINE void move_##unit(const moved_rows *r) {                                                                       \
     for (int64_t i = 0; i < r->n; ++i) *(unit *)(void *)row_to(r, i) = *(const unit *)(const void *)row_from(r, i);    \
-  }                                                                                                                    \
+  }
+MOVE_UNIT(unit1)
+MOVE_UNIT(unit2)
+MOVE_UNIT(unit4)
+MOVE_UNIT(unit8)
+MOVE_UNIT(unit16)
+
+/* Rows of one to two units, without a branch, by two copies that overlap. Both are loaded before anything is stored, so
+ * a row may be copied onto itself. */
+#define MOVE_TWICE(unit)                                                                                               \
   INLINE void move_twice_##unit(const moved_rows *r) {                                                                 \
     const int64_t last = r->bytes - (int64_t)sizeof(unit);                                                             \
     for (int64_t i = 0; i < r->n; ++i) {                                                                               \
@@ -92,12 +100,11 @@ INLINE const char *row_from(const moved_rows *r, int64_t i) {
       *(unit *)(void *)(to + last) = b;                                                                                \
     }                                                                                                                  \
   }
-MOVE_UNITS(unit1)
-MOVE_UNITS(unit2)
-MOVE_UNITS(unit4)
-MOVE_UNITS(unit8)
-MOVE_UNITS(unit16)
-MOVE_UNITS(unit32)
+MOVE_TWICE(unit2)
+MOVE_TWICE(unit4)
+MOVE_TWICE(unit8)
+MOVE_TWICE(unit16)
+MOVE_TWICE(unit32)
 
 INLINE void move_rows(const moved_rows *r) {
   switch (r->bytes) {
