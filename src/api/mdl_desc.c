@@ -119,7 +119,7 @@ const char *aclmdlGetOutputNameByIndex(const aclmdlDesc *modelDesc, size_t index
 
 static status index_of(const model_port *ports, int n, const char *name, size_t *index) {
   for (int i = 0; i < n; ++i) {
-    if (strcmp(ports[i].name, name) && (!ports[i].full_name || strcmp(ports[i].full_name, name))) continue;
+    if (strcmp(ports[i].name, name) != 0 && (!ports[i].full_name || strcmp(ports[i].full_name, name) != 0)) continue;
     *index = (size_t)i;
     return ST_OK;
   }

@@ -31,7 +31,7 @@ static status check_shapes(const model *m, const onnx_shape *shapes, size_t n) {
   const model_port *in = model_inputs(m, &n_inputs);
   for (size_t k = 0; k < n; ++k) {
     int i = 0;
-    while (i < n_inputs && strcmp(in[i].name, shapes[k].name)) ++i;
+    while (i < n_inputs && strcmp(in[i].name, shapes[k].name) != 0) ++i;
     if (i == n_inputs) return fail(ST_INVALID_PARAM, "%s is no input of the model", shapes[k].name);
   }
   return ST_OK;

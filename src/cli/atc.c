@@ -146,17 +146,17 @@ static int check_options(const atc_options *o) {
   if (!known)
     return atc_refuse(EXIT_ARGUMENTS,
                       "E10010: invalid value for --log:%s, only support debug, info, warning, error, null", o->log);
-  if (o->mode && strcmp(o->mode, "0"))
+  if (o->mode && strcmp(o->mode, "0") != 0)
     return atc_refuse(EXIT_ARGUMENTS, "E10001: --mode is %s, expected 0 (make a model)", o->mode);
   if (!o->model) return atc_refuse(EXIT_ARGUMENTS, "E10004: --model is missing, expected the name of an ONNX file");
   if (!o->output || !*o->output)
     return atc_refuse(EXIT_ARGUMENTS, "E10004: --output is missing, expected the name of the file to write");
   if (!o->framework) return atc_refuse(EXIT_ARGUMENTS, "E10007: --framework is missing, expected 5 (ONNX)");
-  if (strcmp(o->framework, "5"))
+  if (strcmp(o->framework, "5") != 0)
     return atc_refuse(EXIT_ARGUMENTS,
                       "E10007: --framework is %s, expected 5 (ONNX); Caffe, AIR and TensorFlow are not supported",
                       o->framework);
-  if (!o->soc_version || strncasecmp(o->soc_version, "Ascend", 6))
+  if (!o->soc_version || strncasecmp(o->soc_version, "Ascend", 6) != 0)
     return atc_refuse(EXIT_ARGUMENTS, "E10001: --soc_version is %s, expected the name of a device, such as Ascend910B3",
                       o->soc_version ? o->soc_version : "missing");
   return 0;

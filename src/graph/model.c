@@ -586,7 +586,7 @@ status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, mod
   if (s->device != m->device)
     return fail(ST_INVALID_PARAM, "stream %u belongs to device %d, expected device %d, that of the model", s->id,
                 s->device, m->device);
-  const size_t n = (size_t)(n_inputs + n_outputs);
+  const size_t n = (size_t)n_inputs + (size_t)n_outputs;
   struct model_run *r = calloc(1, sizeof *r + n * sizeof *r->views);
   onnx_shape *shapes = calloc((size_t)n_inputs + 1, sizeof *shapes);
   if (!r || !shapes) {

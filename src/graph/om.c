@@ -127,7 +127,7 @@ status om_read(const void *bytes, size_t n, om_contents *out) {
   payload head;
   *out = (om_contents){0};
   TRY(find_partition(bytes, n, PART_TASK_INFO, &found, &at, &size));
-  if (!found || size < sizeof head || memcmp(at, payload_magic, sizeof payload_magic)) return not_ours(bytes, n);
+  if (!found || size < sizeof head || memcmp(at, payload_magic, sizeof payload_magic) != 0) return not_ours(bytes, n);
   memcpy(&head, at, sizeof head);
   const uint64_t rest = size - sizeof head;
   if (head.text_bytes > rest || head.onnx_bytes > rest - head.text_bytes) return OM_FAIL("the file is cut off");

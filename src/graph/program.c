@@ -137,7 +137,7 @@ static uint64_t live_peak(const program *p, const cannon_plan_buffer *buffers, s
 }
 
 static status plan_arena(program *p, bool share) {
-  const size_t n = (size_t)(p->n_temporaries + p->n_steps);
+  const size_t n = (size_t)p->n_temporaries + (size_t)p->n_steps;
   cannon_plan_buffer *buffers = calloc(n + 1, sizeof *buffers);
   uint64_t *offsets = REGION_NEW(&p->graph->memory, uint64_t, n + 1);
   status st = buffers && offsets ? ST_OK : program_no_memory();

@@ -373,7 +373,7 @@ static status add_inputs(converter *c) {
   }
   for (int i = 0; i < n_shapes; ++i) {
     int k = 0;
-    while (k < c->g->n_inputs && strcmp(c->g->inputs[k]->name, shapes[i].name)) ++k;
+    while (k < c->g->n_inputs && strcmp(c->g->inputs[k]->name, shapes[i].name) != 0) ++k;
     if (k == c->g->n_inputs) return fail(ST_INVALID_PARAM, "%s is no input of the model", shapes[i].name);
   }
   return ST_OK;

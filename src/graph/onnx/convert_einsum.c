@@ -27,7 +27,7 @@ static status read_term(const char **text, int rank, char *labels) {
   for (; *p && *p != ',' && *p != '-'; ++p) {
     if (isspace((unsigned char)*p)) continue;
     if (*p == '.') {
-      if (strncmp(p, "...", 3) || dots >= 0) return OP_FAIL("the equation has a wrong '.'");
+      if (strncmp(p, "...", 3) != 0 || dots >= 0) return OP_FAIL("the equation has a wrong '.'");
       dots = n;
       p += 2;
     } else if (isalpha((unsigned char)*p) && n < MAX_RANK) {

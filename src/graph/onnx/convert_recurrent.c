@@ -47,8 +47,8 @@ static status recurrent_transposed(converter *c, ir_value *v, ir_value **out) {
 /* ---- one operator ------------------------------------------------------------------------------------------------ */
 
 static bool is_usual(const layer *l) {
-  if (l->kind == RNN || l->peep || l->clip > 0 || strcasecmp(l->functions[0], "Sigmoid")) return false;
-  if (strcasecmp(l->functions[1], "Tanh")) return false;
+  if (l->kind == RNN || l->peep || l->clip > 0 || strcasecmp(l->functions[0], "Sigmoid") != 0) return false;
+  if (strcasecmp(l->functions[1], "Tanh") != 0) return false;
   return l->kind == GRU ? l->linear_before_reset : !strcasecmp(l->functions[2], "Tanh");
 }
 

@@ -163,7 +163,7 @@ static status product_of_taps(converter *c, ir_value *x, int axis, const resize_
 static status resize_one(converter *c, const resize *r, int axis, const resize_axis *a, ir_value **x) {
   taps t;
   ir_value *extra;
-  if (a->in == a->out && a->scale == 1 && strcmp(r->coordinates, "tf_crop_and_resize")) return ST_OK;
+  if (a->in == a->out && a->scale == 1 && strcmp(r->coordinates, "tf_crop_and_resize") != 0) return ST_OK;
   if (!a->in || !a->out) return OP_FAIL("dimension %d is empty", axis);
   TRY(make_taps(c, r, a, &t));
   if (r->mode == NEAREST && !t.extra) return resize_pick(c, *x, axis, t.index, a->out, x);
@@ -260,7 +260,7 @@ static status read_axes(converter *c, const ir_value *x, int scales_input, int s
     if (to->scale <= 0) return OP_FAIL("the scale of dimension %d is %g, expected more than 0", axes[i], to->scale);
     if (n_roi == 2 * n) to->first = roi[i], to->last = roi[i + n];
   }
-  if (sizes && strcmp(policy, "stretch")) keep_proportions(policy, axes, n, a);
+  if (sizes && strcmp(policy, "stretch") != 0) keep_proportions(policy, axes, n, a);
   return ST_OK;
 }
 

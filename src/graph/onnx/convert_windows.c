@@ -43,7 +43,7 @@ status converter_window(converter *c, const ir_value *x, const int64_t *sizes, o
   TRY(window_list(c, "dilations", w->n, 1, w->dilation));
   if (!strncmp(automatic, "SAME", 4)) {
     same_margins(w, x->tensor.dims + 2, !strcmp(automatic, "SAME_LOWER"));
-  } else if (n >= 0 && strcmp(automatic, "VALID")) {
+  } else if (n >= 0 && strcmp(automatic, "VALID") != 0) {
     if (n != 2 * w->n) return OP_FAIL("pads has %d elements, expected %d", n, 2 * w->n);
     for (int d = 0; d < w->n; ++d) {
       w->before[d] = pads[d];

@@ -22,7 +22,7 @@ enum { FIRST_SLOTS = 64 };
 
 static scope_slot *slot_of(const onnx_scope *s, const char *name) {
   size_t i = (size_t)hash_bytes(HASH_START, name, strlen(name));
-  while (s->slots[i & (s->n_slots - 1)].name && strcmp(s->slots[i & (s->n_slots - 1)].name, name)) ++i;
+  while (s->slots[i & (s->n_slots - 1)].name && strcmp(s->slots[i & (s->n_slots - 1)].name, name) != 0) ++i;
   return &s->slots[i & (s->n_slots - 1)];
 }
 

@@ -43,8 +43,7 @@ INLINE void philox(uint32_t *restrict out, uint64_t seed, uint64_t offset, uint6
   uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
   philox_words w[GROUPS];
   for (int g = 0; g < groups; ++g) {
-    const __m256i index =
-        _mm256_add_epi64(_mm256_set1_epi64x((long long)(first + (uint64_t)(FEW * g))), _mm256_set_epi64x(3, 2, 1, 0));
+    const __m256i index = _mm256_add_epi64(_mm256_set1_epi64x((int64_t)first + FEW * g), _mm256_set_epi64x(3, 2, 1, 0));
     w[g] = (philox_words){{index, _mm256_srli_epi64(index, 32), _mm256_set1_epi64x((long long)offset),
                            _mm256_set1_epi64x((long long)(offset >> 32))}};
   }
