@@ -49,11 +49,11 @@ struct model {
   onnx_model *onnx;
   model_port *inputs, *outputs;
   int n_inputs, n_outputs;
-  onnx_shape *fixed; /* an entry for each input: its shape, if it was given when the model was made */
-  bool *wanted;      /* inputs whose contents decide shapes */
-  model_size sizes;
+  onnx_shape *fixed;    /* an entry for each input: its shape, if it was given when the model was made */
   _Atomic bool running; /* an execution uses the arena */
   mutex lock;           /* guards all below, and is held while a program is made */
+  bool *wanted;         /* inputs whose contents decide shapes */
+  model_size sizes;     /* does not change after loading if no shape is open */
   uint64_t uses;
   int n_versions;
   version *versions[MOST_PROGRAMS];
@@ -505,7 +505,7 @@ static status input_shapes(const model *m, const model_buffer *inputs, onnx_shap
   for (int i = 0; i < m->n_inputs; ++i) {
     const model_port *p = &m->inputs[i];
     const bool given = inputs[i].rank >= 0;
-    shapes[i] = (onnx_shape){.name = p->name, .n_dims = given ? inputs[i].rank : p->rank, .wanted = m->wanted[i]};
+    shapes[i] = (onnx_shape){.name = p->name, .n_dims = given ? inputs[i].rank : p->rank};
     memcpy(shapes[i].dims, given ? inputs[i].dims : p->dims, sizeof shapes[i].dims);
     for (int d = 0; d < p->rank; ++d) {
       if (shapes[i].n_dims != p->rank || shapes[i].dims[d] < 0 ||
@@ -523,7 +523,9 @@ static status input_shapes(const model *m, const model_buffer *inputs, onnx_shap
 static status choose_version(model *m, stream *s, const model_buffer *inputs, onnx_shape *shapes, version **v,
                              block **arena) {
   bool any = false;
-  for (int i = 0; i < m->n_inputs; ++i) any |= shapes[i].wanted;
+  mutex_lock(&m->lock);
+  for (int i = 0; i < m->n_inputs; ++i) any |= shapes[i].wanted = m->wanted[i];
+  mutex_unlock(&m->lock);
   for (int turn = 0;; ++turn) {
     if (any) TRY(read_wanted(m, s, inputs, shapes));
     mutex_lock(&m->lock);

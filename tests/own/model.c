@@ -227,6 +227,50 @@ static void test_outputs_of_the_library(void **state) {
   free(om);
 }
 
+typedef struct {
+  uint32_t id;
+  int rows;
+} thread_work;
+
+/* Executes the model with its own buffers, shape and stream. */
+static void *execute_often(void *argument) {
+  const thread_work *w = argument;
+  aclrtStream s;
+  CHECK_OK(aclrtSetDevice(0));
+  CHECK_OK(aclrtCreateStream(&s));
+  buffers b = make_buffers(w->rows, input);
+  const int64_t shape[] = {w->rows, 2};
+  aclTensorDesc *t = aclCreateTensorDesc(ACL_FLOAT, 2, shape, ACL_FORMAT_ND);
+  CHECK_OK(aclmdlSetDatasetTensorDesc(b.in, t, 0));
+  aclDestroyTensorDesc(t);
+  for (int i = 0; i < 50; ++i) {
+    CHECK_OK(aclmdlExecuteAsync(w->id, b.in, b.out, s));
+    CHECK_OK(aclrtSynchronizeStream(s));
+    check_result(&b, input, w->rows);
+  }
+  free_buffers(&b);
+  CHECK_OK(aclrtDestroyStream(s));
+  CHECK_OK(aclrtResetDevice(0));
+  return NULL;
+}
+
+static void test_threads(void **state) {
+  size_t bytes;
+  uint32_t id;
+  void *om = made(-1, NULL, &bytes);
+  pthread_t threads[3];
+  thread_work work[3];
+  (void)state;
+  CHECK_OK(aclmdlLoadFromMem(om, bytes, &id));
+  for (int i = 0; i < 3; ++i) {
+    work[i] = (thread_work){id, 1 + i};
+    assert_int_equal(pthread_create(&threads[i], NULL, execute_often, &work[i]), 0);
+  }
+  for (int i = 0; i < 3; ++i) assert_int_equal(pthread_join(threads[i], NULL), 0);
+  CHECK_OK(aclmdlUnload(id));
+  free(om);
+}
+
 static void test_refused(void **state) {
   size_t bytes, n;
   uint32_t id;
@@ -268,6 +312,7 @@ int main(void) {
       cmocka_unit_test(test_memory_of_the_program),
       cmocka_unit_test(test_outputs_of_the_library),
       cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_threads),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
