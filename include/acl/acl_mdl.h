@@ -125,7 +125,7 @@ ACL_FUNC_VISIBILITY aclError aclmdlGetInputDimsRange(const aclmdlDesc *modelDesc
                                                      aclmdlIODimsRange *dimsRange);
 ACL_FUNC_VISIBILITY aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
 
-/* The dimensions of an output of a model without open shapes; an error for others. */
+/* The dimensions of an output: in the gear that was chosen last, or the largest; an error for open shapes. */
 ACL_FUNC_VISIBILITY aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
 
 /* Formats (NCHW for four dimensions, otherwise ND) and types; UNDEFINED for a wrong index. */
@@ -165,11 +165,29 @@ ACL_FUNC_VISIBILITY aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset
 ACL_FUNC_VISIBILITY aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output,
                                                 aclrtStream stream);
 
-/* Gears: sizes that a model was made for beforehand. Models have none yet, so all counts are 0. index: -1. */
+/* Gears: sizes of open dimensions that a model was made for (atc's --dynamic_batch_size, --dynamic_image_size and
+ * --dynamic_dims). Such a model has one more input, ACL_DYNAMIC_TENSOR_NAME, for which the caller makes a buffer as for
+ * the others. Counts are 0 for models without gears of that kind. index: -1. Each of dims has the dimensions of all
+ * inputs but the added one in a row; gearCount: its length. */
+#define ACL_DYNAMIC_TENSOR_NAME "ascend_mbatch_shape_data"
 ACL_FUNC_VISIBILITY aclError aclmdlGetDynamicBatch(const aclmdlDesc *modelDesc, aclmdlBatch *batch);
 ACL_FUNC_VISIBILITY aclError aclmdlGetDynamicHW(const aclmdlDesc *modelDesc, size_t index, aclmdlHW *hw);
 ACL_FUNC_VISIBILITY aclError aclmdlGetInputDynamicGearCount(const aclmdlDesc *modelDesc, size_t index,
                                                             size_t *gearCount);
+ACL_FUNC_VISIBILITY aclError aclmdlGetInputDynamicDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims,
+                                                       size_t gearCount);
+
+/* Choose the gear in which the model runs with this dataset of inputs, and write its numbers into the buffer of the
+ * added input, whose number in the dataset is index. A dataset without a choice runs in the largest gear. dims: the
+ * dimensions of all inputs but the added one in a row. Errors: ACL_ERROR_MODEL_NOT_DYNAMIC: the model has no gears of
+ * this kind; ACL_ERROR_GE_DYNAMIC_BATCH_SIZE_INVALID: not this one; ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID: there is
+ * no buffer; ACL_ERROR_GE_DYNAMIC_INPUT_LENGTH_INVALID: it has less than 4 bytes for each number. */
+ACL_FUNC_VISIBILITY aclError aclmdlSetDynamicBatchSize(uint32_t modelId, aclmdlDataset *dataset, size_t index,
+                                                       uint64_t batchSize);
+ACL_FUNC_VISIBILITY aclError aclmdlSetDynamicHWSize(uint32_t modelId, aclmdlDataset *dataset, size_t index,
+                                                    uint64_t height, uint64_t width);
+ACL_FUNC_VISIBILITY aclError aclmdlSetInputDynamicDims(uint32_t modelId, aclmdlDataset *dataset, size_t index,
+                                                       const aclmdlIODims *dims);
 
 /* Handle of a model running instance. */
 typedef void *aclmdlRI;

@@ -25,6 +25,25 @@ typedef struct {
   int64_t dims[8];  /**< Its dimensions; -1: it stays open. */
 } cannon_model_shape;
 
+/** Which sizes of the open dimensions a model is made for. */
+typedef enum {
+  CANNON_MODEL_NO_GEARS = 0,
+  CANNON_MODEL_BATCH, /**< A number: the first dimension of inputs that are open there. */
+  CANNON_MODEL_IMAGE, /**< Two numbers: the two open dimensions of each input that has some. */
+  CANNON_MODEL_DIMS,  /**< A number for each open dimension, in order. */
+} cannon_model_gears;
+
+/** How a model is made. Zero-initialised options leave everything to the model. */
+typedef struct {
+  const char *name;                 /**< The model's name in the header, of which 31 characters are kept. */
+  const cannon_model_shape *shapes; /**< Shapes of inputs; those of others are as the model declares, or open. */
+  size_t n_shapes;                  /**< Number of shapes. */
+  cannon_model_gears gears;         /**< What the numbers of gears are. */
+  size_t n_gears;                   /**< Number of gears: at most 100. */
+  size_t n_numbers;                 /**< Numbers in a gear. */
+  const int64_t *numbers;           /**< The gears' numbers, one gear after the other. */
+} cannon_model_options;
+
 /** What became of a model. */
 typedef struct {
   size_t work_bytes;     /**< Memory for values between operators, where buffers share it; 0 if shapes are open. */
@@ -35,18 +54,16 @@ typedef struct {
 
 /** Makes the contents of an .om file of an ONNX model.
  *
- * \param path      The ONNX file.
- * \param name      The model's name in the header, of which 31 characters are kept.
- * \param shapes    Shapes of inputs; those of other inputs are as the model declares them, or open.
- * \param n_shapes  Number of shapes.
- * \param om        Receives the contents, which the caller frees with free().
- * \param bytes     Receives their number.
- * \param figures   Receives what the model needs; may be NULL.
+ * \param path     The ONNX file.
+ * \param options  How it is made; may be NULL.
+ * \param om       Receives the contents, which the caller frees with free().
+ * \param bytes    Receives their number.
+ * \param figures  Receives what the model needs; may be NULL.
  * \return ACL_SUCCESS; ACL_ERROR_INVALID_PARAM for a shape that does not fit; 145002 for a file that cannot be read;
  *     ACL_ERROR_PARSE_FILE for one that is no ONNX model; 500002 for a node that cannot be run.
  */
-aclError cannon_model_build(const char *path, const char *name, const cannon_model_shape *shapes, size_t n_shapes,
-                            void **om, size_t *bytes, cannon_model_figures *figures);
+aclError cannon_model_build(const char *path, const cannon_model_options *options, void **om, size_t *bytes,
+                            cannon_model_figures *figures);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

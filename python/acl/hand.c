@@ -73,26 +73,22 @@ PyObject *bind_op_set_attr_list_list_int(PyObject *self, PyObject *args) {
 
 /* ---- dims of models: lists as long as there are dimensions, not the 128 of the struct ---------------------------- */
 
-/* A list of n integers; NULL with an exception. */
-static PyObject *integers(const int64_t *from, size_t n) {
+/* A list of n pairs. */
+static PyObject *pairs(const int64_t (*from)[2], size_t n) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < n; ++i) {
-    PyObject *item = PyLong_FromLongLong(from[i]);
+    PyObject *item = result_integers(from[i], 2);
     if (!item || PyList_Append(list, item)) Py_CLEAR(list);
     Py_XDECREF(item);
   }
   return list;
 }
 
-/* A list of n pairs. */
-static PyObject *pairs(const int64_t (*from)[2], size_t n) {
-  PyObject *list = PyList_New(0);
-  for (size_t i = 0; list && i < n; ++i) {
-    PyObject *item = integers(from[i], 2);
-    if (!item || PyList_Append(list, item)) Py_CLEAR(list);
-    Py_XDECREF(item);
-  }
-  return list;
+/* Dims as a dict. */
+static PyObject *dims_dict(const aclmdlIODims *dims) {
+  PyObject *list = result_integers(dims->dims, dims->dimCount);
+  return list ? Py_BuildValue("{s:s,s:n,s:N}", "name", dims->name, "dimCount", (Py_ssize_t)dims->dimCount, "dims", list)
+              : NULL;
 }
 
 typedef aclError dims_function(const aclmdlDesc *, size_t, aclmdlIODims *);
@@ -105,11 +101,7 @@ static PyObject *model_dims(PyObject *args, const char *name, dims_function *fun
   static _Thread_local aclmdlIODims dims;
   memset(&dims, 0, sizeof dims);
   const aclError ret = function(desc, index, &dims);
-  PyObject *list = integers(dims.dims, dims.dimCount);
-  PyObject *dict =
-      list ? Py_BuildValue("{s:s,s:n,s:N}", "name", dims.name, "dimCount", (Py_ssize_t)dims.dimCount, "dims", list)
-           : NULL;
-  return call_end(&c, 2, dict, PyLong_FromLong(ret));
+  return call_end(&c, 2, dims_dict(&dims), PyLong_FromLong(ret));
 }
 
 PyObject *bind_mdl_get_input_dims(PyObject *self, PyObject *args) {
@@ -152,7 +144,7 @@ PyObject *bind_mdl_get_dynamic_batch(PyObject *self, PyObject *args) {
   if (c.failed) return call_end(&c, 0);
   aclmdlBatch batch = {0};
   const aclError ret = aclmdlGetDynamicBatch(desc, &batch);
-  PyObject *list = integers((const int64_t *)batch.batch, batch.batchCount);
+  PyObject *list = result_integers((const int64_t *)batch.batch, batch.batchCount);
   PyObject *dict = list ? Py_BuildValue("{s:n,s:N}", "batchCount", (Py_ssize_t)batch.batchCount, "batch", list) : NULL;
   return call_end(&c, 2, dict, PyLong_FromLong(ret));
 }
@@ -168,4 +160,55 @@ PyObject *bind_mdl_get_dynamic_hw(PyObject *self, PyObject *args) {
   PyObject *list = pairs((const int64_t(*)[2])hw.hw, hw.hwCount);
   PyObject *dict = list ? Py_BuildValue("{s:n,s:N}", "hwCount", (Py_ssize_t)hw.hwCount, "hw", list) : NULL;
   return call_end(&c, 2, dict, PyLong_FromLong(ret));
+}
+
+PyObject *bind_mdl_get_input_dynamic_gear_count(PyObject *self, PyObject *args) {
+  (void)self;
+  call c = CALL("acl.mdl.get_input_dynamic_gear_count", args, 2, "model_desc, index");
+  const aclmdlDesc *desc = call_pointer(&c, 0, "model_desc");
+  const size_t index = (size_t)call_signed(&c, 1, "index", -1, INT64_MAX);
+  if (c.failed) return call_end(&c, 0);
+  size_t n = 0;
+  const aclError ret = aclmdlGetInputDynamicGearCount(desc, index, &n);
+  return call_end(&c, 2, PyLong_FromSize_t(n), PyLong_FromLong(ret));
+}
+
+PyObject *bind_mdl_get_input_dynamic_dims(PyObject *self, PyObject *args) {
+  (void)self;
+  call c = CALL("acl.mdl.get_input_dynamic_dims", args, 3, "model_desc, index, gear_count");
+  const aclmdlDesc *desc = call_pointer(&c, 0, "model_desc");
+  const size_t index = (size_t)call_signed(&c, 1, "index", -1, INT64_MAX);
+  const size_t n = (size_t)call_signed(&c, 2, "gear_count", 0, ACL_MAX_SHAPE_COUNT);
+  aclmdlIODims *dims = call_memory(&c, n, sizeof *dims);
+  if (c.failed) return call_end(&c, 0);
+  const aclError ret = aclmdlGetInputDynamicDims(desc, index, dims, n);
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && ret == ACL_SUCCESS && i < n; ++i) {
+    PyObject *item = dims_dict(&dims[i]);
+    if (!item || PyList_Append(list, item)) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return call_end(&c, 2, list, PyLong_FromLong(ret));
+}
+
+PyObject *bind_mdl_set_input_dynamic_dims(PyObject *self, PyObject *args) {
+  (void)self;
+  call c = CALL("acl.mdl.set_input_dynamic_dims", args, 4, "model_id, dataset_in, index, dims");
+  const uint32_t id = (uint32_t)call_unsigned(&c, 0, "model_id", UINT32_MAX);
+  aclmdlDataset *dataset = call_pointer(&c, 1, "dataset_in");
+  const size_t index = (size_t)call_unsigned(&c, 2, "index", SIZE_MAX);
+  PyObject *dict = call_argument(&c, 3);
+  PyObject *list = dict && PyDict_Check(dict) ? PyDict_GetItemString(dict, "dims") : NULL; /* borrowed */
+  aclmdlIODims dims = {0};
+  Py_ssize_t n = 0;
+  if (dict && !list) call_fail(&c, PyExc_TypeError, "%s(): dims must be a dict with a list 'dims'", c.function);
+  PyObject *items = list ? value_items(&c, list, "dims['dims']", &n) : NULL;
+  if (items && n > ACL_MAX_DIM_CNT) call_fail(&c, PyExc_ValueError, "%s(): dims has %zd elements", c.function, n);
+  for (Py_ssize_t i = 0; items && !c.failed && i < n; ++i)
+    dims.dims[i] = value_signed(&c, PyList_GetItem(items, i), place_item("dims['dims']", i).text, INT64_MIN, INT64_MAX);
+  dims.dimCount = (size_t)n;
+  Py_XDECREF(items);
+  Py_XDECREF(dict);
+  if (c.failed) return call_end(&c, 0);
+  return call_end(&c, 1, PyLong_FromLong(aclmdlSetInputDynamicDims(id, dataset, index, &dims)));
 }

@@ -11,6 +11,8 @@
 struct aclmdlDesc {
   int n_inputs, n_outputs;
   model_port *inputs, *outputs; /* with names that belong to the description */
+  model_gears gears;            /* with numbers of its own */
+  uint32_t id;                  /* of the loaded model; 0: it was only looked at */
 };
 
 typedef struct {
@@ -21,10 +23,12 @@ typedef struct {
 struct aclmdlDataset {
   size_t n, room;
   dataset_entry *entries;
+  uint32_t gear_of; /* the model whose gear was chosen for this dataset; 0: none */
+  int gear;
 };
 
-/* Replaces what the description has by that of a model. */
-status mdl_describe(aclmdlDesc *d, const model *m);
+/* Replaces what the description has by that of a model. id: 0 if it is not loaded. */
+status mdl_describe(aclmdlDesc *d, const model *m, uint32_t id);
 
 /* Sets the shape of a dataset's buffer. */
 status mdl_set_shape(dataset_entry *e, int dtype, int rank, const int64_t *dims);

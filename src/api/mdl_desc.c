@@ -7,6 +7,7 @@
 #include "api/mdl.h"
 
 static void free_ports(model_port *ports, int n) {
+  if (!ports) return;
   for (int i = 0; i < n; ++i) {
     free((char *)(uintptr_t)ports[i].name);
     free((char *)(uintptr_t)ports[i].full_name);
@@ -31,17 +32,33 @@ static status copy_ports(const model_port *from, int n, model_port **to) {
   return ST_OK;
 }
 
-status mdl_describe(aclmdlDesc *d, const model *m) {
-  struct aclmdlDesc now = {0};
-  const model_port *in = model_inputs(m, &now.n_inputs), *out = model_outputs(m, &now.n_outputs);
-  TRY(copy_ports(in, now.n_inputs, &now.inputs));
-  const status st = copy_ports(out, now.n_outputs, &now.outputs);
-  if (st != ST_OK) {
-    free_ports(now.inputs, now.n_inputs);
-    return st;
-  }
+static void free_desc(aclmdlDesc *d) {
   free_ports(d->inputs, d->n_inputs);
   free_ports(d->outputs, d->n_outputs);
+  free(d->gears.numbers);
+}
+
+static status copy_gears(const model_gears *from, model_gears *to) {
+  const size_t bytes = (size_t)from->n * (size_t)from->n_numbers * sizeof *from->numbers;
+  *to = *from;
+  if (!from->kind) return ST_OK;
+  to->numbers = malloc(bytes);
+  if (!to->numbers) return fail(ST_NO_HOST_MEMORY, "no host memory for the description of a model");
+  memcpy(to->numbers, from->numbers, bytes);
+  return ST_OK;
+}
+
+status mdl_describe(aclmdlDesc *d, const model *m, uint32_t id) {
+  struct aclmdlDesc now = {.id = id};
+  const model_port *in = model_inputs(m, &now.n_inputs), *out = model_outputs(m, &now.n_outputs);
+  status st = copy_ports(in, now.n_inputs, &now.inputs);
+  if (st == ST_OK) st = copy_ports(out, now.n_outputs, &now.outputs);
+  if (st == ST_OK) st = copy_gears(model_gears_of(m), &now.gears);
+  if (st != ST_OK) {
+    free_desc(&now);
+    return st;
+  }
+  free_desc(d);
   *d = now;
   return ST_OK;
 }
@@ -56,8 +73,7 @@ aclmdlDesc *aclmdlCreateDesc(void) {
 aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc) {
   API_ENTER();
   NEED(modelDesc);
-  free_ports(modelDesc->inputs, modelDesc->n_inputs);
-  free_ports(modelDesc->outputs, modelDesc->n_outputs);
+  free_desc(modelDesc);
   free(modelDesc);
   return ACL_SUCCESS;
 }
@@ -183,16 +199,26 @@ aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIO
   API_RETURN(dims_of(modelDesc, true, index, dims));
 }
 
+/* Of the gear that was chosen last, where the model is loaded. */
 aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) {
   API_ENTER();
   const model_port *p;
+  model_port now;
+  model *m;
   NEED(modelDesc);
   NEED(dims);
   NEED_OK(port_at(modelDesc, true, index, &p));
   for (int d = 0; d < p->rank; ++d)
     if (p->dims[d] < 0)
       API_RETURN(fail(ST_INVALID_PARAM, "output %zu has an open shape, which each execution sets", index));
-  API_RETURN(dims_of(modelDesc, true, index, dims));
+  NEED_OK(dims_of(modelDesc, true, index, dims));
+  if (!modelDesc->gears.kind || !modelDesc->id) return ACL_SUCCESS;
+  NEED_OK(mdl_find(modelDesc->id, &m));
+  const status st = model_current_output(m, (int)index, &now);
+  model_unref(m);
+  NEED_OK(st);
+  memcpy(dims->dims, now.dims, (size_t)now.rank * sizeof *now.dims);
+  return ACL_SUCCESS;
 }
 
 aclError aclmdlGetInputDimsRange(const aclmdlDesc *modelDesc, size_t index, aclmdlIODimsRange *dimsRange) {
@@ -202,6 +228,7 @@ aclError aclmdlGetInputDimsRange(const aclmdlDesc *modelDesc, size_t index, aclm
   NEED(dimsRange);
   NEED_OK(port_at(modelDesc, false, index, &p));
   memset(dimsRange, 0, sizeof *dimsRange);
+  if (modelDesc->gears.kind) return ACL_SUCCESS; /* no range: the gears say which sizes there are */
   dimsRange->rangeCount = (size_t)p->rank;
   for (int d = 0; d < p->rank; ++d) {
     dimsRange->range[d][0] = p->dims[d] < 0 ? 0 : p->dims[d];
@@ -249,13 +276,15 @@ const char *aclmdlGetTensorRealName(const aclmdlDesc *modelDesc, const char *nam
   return name;
 }
 
-/* ---- gears, which models do not have yet ------------------------------------------------------------------------- */
+/* ---- gears ------------------------------------------------------------------------------------------------------- */
 
 aclError aclmdlGetDynamicBatch(const aclmdlDesc *modelDesc, aclmdlBatch *batch) {
   API_ENTER();
   NEED(modelDesc);
   NEED(batch);
-  batch->batchCount = 0;
+  const model_gears *g = &modelDesc->gears;
+  batch->batchCount = g->kind == GEARS_BATCH ? (size_t)g->n : 0;
+  for (size_t i = 0; i < batch->batchCount; ++i) batch->batch[i] = (uint64_t)g->numbers[i];
   return ACL_SUCCESS;
 }
 
@@ -268,7 +297,9 @@ aclError aclmdlGetDynamicHW(const aclmdlDesc *modelDesc, size_t index, aclmdlHW 
   NEED(modelDesc);
   NEED(hw);
   NEED_OK(check_gear_index(index));
-  hw->hwCount = 0;
+  const model_gears *g = &modelDesc->gears;
+  hw->hwCount = g->kind == GEARS_IMAGE ? (size_t)g->n : 0;
+  for (size_t i = 0; i < 2 * hw->hwCount; ++i) hw->hw[i / 2][i % 2] = (uint64_t)g->numbers[i];
   return ACL_SUCCESS;
 }
 
@@ -277,6 +308,32 @@ aclError aclmdlGetInputDynamicGearCount(const aclmdlDesc *modelDesc, size_t inde
   NEED(modelDesc);
   NEED(gearCount);
   NEED_OK(check_gear_index(index));
-  *gearCount = 0;
+  *gearCount = modelDesc->gears.kind == GEARS_DIMS ? (size_t)modelDesc->gears.n : 0;
+  return ACL_SUCCESS;
+}
+
+/* The dims of all inputs but the added one in a row, with the gear's numbers in place of the open ones. */
+static status gear_dims(const aclmdlDesc *d, int gear, aclmdlIODims *to) {
+  const int64_t *number = d->gears.numbers + gear * d->gears.n_numbers;
+  memset(to, 0, sizeof *to);
+  for (int i = 0; i < d->n_inputs - 1; ++i)
+    for (int k = 0; k < d->inputs[i].rank; ++k) {
+      if (to->dimCount == ACL_MAX_DIM_CNT)
+        return fail(ST_INVALID_PARAM, "the inputs have more than %d dimensions", ACL_MAX_DIM_CNT);
+      const int64_t size = d->inputs[i].dims[k];
+      to->dims[to->dimCount++] = size < 0 ? *number++ : size;
+    }
+  return ST_OK;
+}
+
+aclError aclmdlGetInputDynamicDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, size_t gearCount) {
+  API_ENTER();
+  NEED(modelDesc);
+  NEED(dims);
+  NEED_OK(check_gear_index(index));
+  const model_gears *g = &modelDesc->gears;
+  const size_t n = g->kind == GEARS_DIMS ? (size_t)g->n : 0;
+  if (gearCount < n) API_RETURN(fail(ST_INVALID_PARAM, "gearCount is %zu, expected %zu or more", gearCount, n));
+  for (size_t i = 0; i < n; ++i) NEED_OK(gear_dims(modelDesc, (int)i, &dims[i]));
   return ACL_SUCCESS;
 }

@@ -168,7 +168,7 @@ static status mdl_look_at(const void *bytes, size_t n, const char *folder, aclmd
   model *m;
   TRY(model_load(bytes, n, folder, NULL, MODEL_ON_HOST, NULL, &m));
   const model_size sizes = model_sizes(m);
-  status st = d ? mdl_describe(d, m) : ST_OK;
+  status st = d ? mdl_describe(d, m, 0) : ST_OK;
   if (!d && !sizes.work && !sizes.weight) {
     int k;
     const model_port *in = model_inputs(m, &k);
@@ -230,7 +230,7 @@ aclError aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId) {
   model *m;
   NEED(modelDesc);
   NEED_OK(mdl_find(modelId, &m));
-  const status st = mdl_describe(modelDesc, m);
+  const status st = mdl_describe(modelDesc, m, modelId);
   model_unref(m);
   API_RETURN(st);
 }
@@ -263,12 +263,13 @@ static status write_back(const model *m, const model_buffer *b, aclmdlDataset *d
   return ST_OK;
 }
 
-static status mdl_submit(model *m, const aclmdlDataset *input, aclmdlDataset *output, stream *s, bool allocate,
-                         void *site) {
+static status mdl_submit(model *m, uint32_t id, const aclmdlDataset *input, aclmdlDataset *output, stream *s,
+                         bool allocate, void *site) {
+  const int gear = input->gear_of == id ? input->gear : -1;
   model_buffer *in = NULL, *out = NULL;
   status st = read_buffers(input, "input", &in);
   if (st == ST_OK) st = read_buffers(output, "output", &out);
-  if (st == ST_OK) st = model_submit(m, s, in, (int)input->n, out, (int)output->n, allocate, site);
+  if (st == ST_OK) st = model_submit(m, s, in, (int)input->n, out, (int)output->n, gear, allocate, site);
   if (st == ST_OK) st = write_back(m, out, output);
   free(in);
   free(out);
@@ -283,7 +284,7 @@ aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDatas
   NEED(output);
   NEED_OK(context_stream(NULL, &s));
   NEED_OK(mdl_find(modelId, &m));
-  status st = mdl_submit(m, input, output, s, true, CALLER);
+  status st = mdl_submit(m, modelId, input, output, s, true, CALLER);
   if (st == ST_OK) st = stream_synchronize(s, 0);
   model_unref(m);
   API_RETURN(st);
@@ -297,7 +298,7 @@ aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdl
   NEED(output);
   NEED_OK(context_stream(handle, &s));
   NEED_OK(mdl_find(modelId, &m));
-  const status st = mdl_submit(m, input, output, s, false, CALLER);
+  const status st = mdl_submit(m, modelId, input, output, s, false, CALLER);
   model_unref(m);
   API_RETURN(st);
 }

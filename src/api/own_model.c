@@ -53,29 +53,56 @@ static status try_model(const void *om, size_t n, const onnx_shape *shapes, size
   return st;
 }
 
-aclError cannon_model_build(const char *path, const char *name, const cannon_model_shape *shapes, size_t n_shapes,
-                            void **om, size_t *bytes, cannon_model_figures *figures) {
+static status read_gears(const cannon_model_options *o, model_gears *g) {
+  if (o->gears == CANNON_MODEL_NO_GEARS) return ST_OK;
+  const size_t wanted = o->gears == CANNON_MODEL_BATCH ? 1 : o->gears == CANNON_MODEL_IMAGE ? 2 : o->n_numbers;
+  if (o->gears < 0 || o->gears > CANNON_MODEL_DIMS || !o->numbers || o->n_numbers != wanted || !wanted ||
+      wanted > 4 * MAX_RANK)
+    return fail(ST_INVALID_PARAM, "gears of kind %d have %zu numbers, expected %zu", (int)o->gears, o->n_numbers,
+                wanted);
+  if (o->n_gears < 2 || o->n_gears > GEARS_MOST)
+    return fail(ST_INVALID_PARAM, "there are %zu gears, expected 2 to %d", o->n_gears, GEARS_MOST);
+  *g = (model_gears){.kind = (gears_kind)o->gears,
+                     .n = (int)o->n_gears,
+                     .n_numbers = (int)o->n_numbers,
+                     .numbers = (int64_t *)(uintptr_t)o->numbers};
+  for (size_t i = 0; i < o->n_gears * o->n_numbers; ++i)
+    if (o->numbers[i] < 1) return fail(ST_INVALID_PARAM, "a gear has %jd, expected 1 or more", (intmax_t)o->numbers[i]);
+  return ST_OK;
+}
+
+static status build(const void *file, size_t n, const cannon_model_options *o, void **om, size_t *bytes,
+                    cannon_model_figures *figures) {
+  om_contents c = {.onnx = file, .onnx_bytes = n, .n_shapes = (int)o->n_shapes};
+  void *made;
+  size_t n_made;
+  TRY(read_gears(o, &c.gears));
+  TRY(own_shapes(o->shapes, o->n_shapes, &c.shapes));
+  status st = om_write(o->name ? o->name : "", &c, &made, &n_made);
+  if (st == ST_OK) {
+    st = try_model(made, n_made, c.shapes, o->n_shapes, figures);
+    if (st == ST_OK)
+      *om = made, *bytes = n_made;
+    else
+      free(made);
+  }
+  free(c.shapes);
+  return st;
+}
+
+aclError cannon_model_build(const char *path, const cannon_model_options *options, void **om, size_t *bytes,
+                            cannon_model_figures *figures) {
   API_ENTER();
-  void *file, *made;
-  size_t n, n_made;
-  onnx_shape *given;
+  static const cannon_model_options none;
+  const cannon_model_options *o = options ? options : &none;
+  void *file;
+  size_t n;
   NEED(path);
   NEED(om);
   NEED(bytes);
-  if (n_shapes) NEED(shapes);
+  if (o->n_shapes && !o->shapes) API_RETURN(fail(ST_INVALID_PARAM, "shapes is NULL, expected %zu", o->n_shapes));
   NEED_OK(mdl_read_file(path, &file, &n));
-  status st = own_shapes(shapes, n_shapes, &given);
-  if (st == ST_OK) {
-    st = om_write(name ? name : "", file, n, given, (int)n_shapes, &made, &n_made);
-    if (st == ST_OK) {
-      st = try_model(made, n_made, given, n_shapes, figures);
-      if (st == ST_OK)
-        *om = made, *bytes = n_made;
-      else
-        free(made);
-    }
-    free(given);
-  }
+  const status st = build(file, n, o, om, bytes, figures);
   free(file);
   API_RETURN(st);
 }

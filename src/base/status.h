@@ -74,6 +74,9 @@ enum {
   ST_MODEL_PATH = 145002,
   ST_MODEL_ID = 145003,
   ST_MODEL_DATA_SIZE = 145006,
+  ST_MODEL_GEAR_INPUT = 145011, /* the buffer for a gear is missing; too short; no such gear */
+  ST_MODEL_GEAR_BYTES = 145012,
+  ST_MODEL_GEAR = 145013,
   ST_MODEL_SHAPE = 145021,
   /* Found by an operator's phase one or two. */
   ST_OP_NULL = 161001,

@@ -12,11 +12,12 @@
 #include "cannon/model.h"
 #include "cli/output.h"
 
-enum { MOST_SHAPES = 64, MOST_DIMS = 8, EXIT_ARGUMENTS = 255 };
+enum { MOST_SHAPES = 64, MOST_DIMS = 8, MOST_NUMBERS = 3200, EXIT_ARGUMENTS = 255 };
 
 /* Options with an effect; their values. */
 typedef struct {
   const char *mode, *model, *framework, *output, *soc_version, *input_shape, *log, *display;
+  const char *batch, *image, *dims; /* gears */
 } atc_options;
 
 typedef struct {
@@ -40,6 +41,9 @@ static const atc_option known_options[] = {
     OPTION(input_shape),
     OPTION(log),
     {"display_model_info", offsetof(atc_options, display)},
+    {"dynamic_batch_size", offsetof(atc_options, batch)},
+    {"dynamic_image_size", offsetof(atc_options, image)},
+    {"dynamic_dims", offsetof(atc_options, dims)},
     WITHOUT_EFFECT(input_format),
     WITHOUT_EFFECT(precision_mode),
     WITHOUT_EFFECT(precision_mode_v2),
@@ -98,6 +102,13 @@ static void print_help(void) {
          "  --soc_version=NAME      The device, such as Ascend910B3. Files run on all of them.\n"
          "  --input_shape=SHAPES    Shapes of inputs, such as \"x:1,3,224,224;y:1,77\". Dimensions of -1, and open\n"
          "                          inputs that are left out, may have another size at each execution.\n"
+         "  --dynamic_batch_size=\"1,2,4,8\"\n"
+         "                          Gears: sizes of the open first dimension (-1 in --input_shape), of which each\n"
+         "                          execution chooses one.\n"
+         "  --dynamic_image_size=\"224,224;448,448\"\n"
+         "                          Gears of height and width.\n"
+         "  --dynamic_dims=\"1,64;8,128\"\n"
+         "                          Gears with a number for each open dimension.\n"
          "  --mode=0                Make a model; other modes are not supported.\n"
          "  --log=LEVEL             null, debug, info, warning or error; without effect.\n"
          "  --display_model_info=1  Print what the model needs.\n"
@@ -159,6 +170,9 @@ static int check_options(const atc_options *o) {
   if (!o->soc_version || strncasecmp(o->soc_version, "Ascend", 6) != 0)
     return atc_refuse(EXIT_ARGUMENTS, "E10001: --soc_version is %s, expected the name of a device, such as Ascend910B3",
                       o->soc_version ? o->soc_version : "missing");
+  if ((o->batch != NULL) + (o->image != NULL) + (o->dims != NULL) > 1)
+    return atc_refuse(EXIT_ARGUMENTS, "E10009: only one of --dynamic_batch_size, --dynamic_image_size and "
+                                      "--dynamic_dims can be given");
   return 0;
 }
 
@@ -187,6 +201,32 @@ static int atc_shapes(char *text, cannon_model_shape *shapes, size_t *n) {
   return 0;
 }
 
+/* Reads gears: sizes with commas between, or lists of them with semicolons between. */
+static int atc_gears(const atc_options *o, int64_t *numbers, cannon_model_options *to) {
+  const char *text = o->batch ? o->batch : o->image ? o->image : o->dims;
+  if (!text) return 0;
+  to->gears = o->batch ? CANNON_MODEL_BATCH : o->image ? CANNON_MODEL_IMAGE : CANNON_MODEL_DIMS;
+  size_t n = 0, in_gear = 0;
+  char *end;
+  for (const char *p = text; *p; p = end + (*end != 0)) {
+    errno = 0;
+    const long long value = strtoll(p, &end, 10);
+    const bool ends = !*end || *end == ';' || (o->batch && *end == ',');
+    if (end == p || errno || value < 1 || (!ends && *end != ',') || n == MOST_NUMBERS)
+      return atc_refuse(EXIT_ARGUMENTS, "E10001: gears are %s, expected sizes of 1 or more", text);
+    numbers[n++] = value;
+    ++in_gear;
+    if (!ends) continue;
+    if (to->n_numbers && to->n_numbers != in_gear)
+      return atc_refuse(EXIT_ARGUMENTS, "E10001: gears are %s, expected equally many numbers in each", text);
+    to->n_numbers = in_gear;
+    ++to->n_gears;
+    in_gear = 0;
+  }
+  to->numbers = numbers;
+  return 0;
+}
+
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
 static void print_figures(int argc, char **argv, const atc_options *o, const cannon_model_figures *f, size_t bytes) {
@@ -211,17 +251,19 @@ static bool write_file(const char *path, const void *om, size_t bytes) {
 }
 
 static int make_model(int argc, char **argv, const atc_options *o) {
+  static int64_t numbers[MOST_NUMBERS];
   cannon_model_shape shapes[MOST_SHAPES];
   cannon_model_figures figures;
-  size_t n = 0, bytes;
+  size_t bytes;
   void *om;
   char *text = strdup(o->input_shape ? o->input_shape : ""), *path;
   const char *slash = strrchr(o->output, '/');
+  cannon_model_options options = {.name = slash ? slash + 1 : o->output, .shapes = shapes};
   if (!text) return atc_refuse(EXIT_ARGUMENTS, "E19999: no host memory");
-  int code = atc_shapes(text, shapes, &n);
+  int code = atc_shapes(text, shapes, &options.n_shapes);
+  if (!code) code = atc_gears(o, numbers, &options);
   if (!code) {
-    const aclError error =
-        cannon_model_build(o->model, slash ? slash + 1 : o->output, shapes, n, &om, &bytes, &figures);
+    const aclError error = cannon_model_build(o->model, &options, &om, &bytes, &figures);
     const char *words = error ? aclGetRecentErrMsg() : NULL;
     if (error) code = atc_refuse(error & 0xff ? error & 0xff : 1, "%s", words ? words : "E19999: no message");
   }

@@ -49,7 +49,9 @@ struct model {
   onnx_model *onnx;
   model_port *inputs, *outputs;
   int n_inputs, n_outputs;
-  onnx_shape *fixed;    /* an entry for each input: its shape, if it was given when the model was made */
+  onnx_shape *fixed; /* an entry for each input: its shape, as the model or the file has it */
+  model_gears gears;
+  _Atomic int gear;     /* that was chosen last */
   _Atomic bool running; /* an execution uses the arena */
   mutex lock;           /* guards all below, and is held while a program is made */
   bool *wanted;         /* inputs whose contents decide shapes */
@@ -266,6 +268,13 @@ static void count_bytes(model_port *p) {
   for (int d = 0; d < p->rank; ++d) p->bytes *= (uint64_t)p->dims[d];
 }
 
+static void set_port_shape(model_port *p, const tensor *t) {
+  p->rank = t->rank;
+  p->dtype = t->dtype;
+  memcpy(p->dims, t->dims, sizeof p->dims);
+  count_bytes(p);
+}
+
 /* The model's declaration of an input or output, with a shape that was given for it. */
 static status describe_port(const onnx_value_info *v, const onnx_shape *given, model_port *p) {
   *p = (model_port){.name = v->name, .rank = given ? given->n_dims : v->n_dims};
@@ -309,10 +318,36 @@ static status name_output(onnx_model *o, model_port *p) {
   return p->full_name ? ST_OK : model_no_memory();
 }
 
+/* Takes the file's gears, and adds the input by which callers choose one. */
+static status describe_gears(model *m, const model_gears *from) {
+  region *memory = &m->onnx->memory;
+  const size_t bytes = (size_t)from->n * (size_t)from->n_numbers * sizeof *from->numbers;
+  m->gears = *from;
+  m->gears.numbers = region_take(memory, bytes);
+  if (!m->gears.numbers) return model_no_memory();
+  memcpy(m->gears.numbers, from->numbers, bytes);
+  TRY(gears_check(&m->gears, m->fixed, m->n_inputs));
+  const int largest = gears_largest(&m->gears);
+  atomic_init(&m->gear, largest);
+  onnx_shape *shapes = REGION_NEW(memory, onnx_shape, m->n_inputs);
+  if (!shapes) return model_no_memory();
+  model_gear_shapes(m, largest, shapes);
+  for (int i = 0; i < m->n_inputs; ++i) {
+    m->inputs[i].bytes = dtype_bytes(m->inputs[i].dtype);
+    for (int d = 0; d < shapes[i].n_dims; ++d) m->inputs[i].bytes *= (uint64_t)shapes[i].dims[d];
+  }
+  m->inputs[m->n_inputs] = (model_port){.name = MODEL_GEAR_INPUT,
+                                        .dtype = ACL_INT32,
+                                        .rank = 1,
+                                        .dims = {from->n_numbers},
+                                        .bytes = (uint64_t)from->n_numbers * sizeof(int32_t)};
+  return ST_OK;
+}
+
 static status describe_model(model *m, const om_contents *om) {
   const onnx_graph *g = m->onnx->graph;
   region *memory = &m->onnx->memory;
-  m->inputs = REGION_NEW(memory, model_port, g->n_inputs);
+  m->inputs = REGION_NEW(memory, model_port, g->n_inputs + 1);
   m->outputs = REGION_NEW(memory, model_port, g->n_outputs);
   m->fixed = REGION_NEW(memory, onnx_shape, g->n_inputs);
   m->wanted = REGION_NEW(memory, bool, g->n_inputs);
@@ -331,17 +366,18 @@ static status describe_model(model *m, const om_contents *om) {
     TRY(describe_port(&g->outputs[i], NULL, p));
     TRY(name_output(m->onnx, p));
   }
-  return ST_OK;
+  return om->gears.kind ? describe_gears(m, &om->gears) : ST_OK;
 }
 
-/* Makes the only program of a model whose shapes are all known, and takes the outputs' shapes from it. */
+/* Makes the only program of a model whose shapes are all known, or that of the largest gear, and takes the outputs'
+ * shapes from it. */
 static status prepare_static(model *m) {
-  for (int i = 0; i < m->n_inputs; ++i)
+  for (int i = 0; i < m->n_inputs && !m->gears.kind; ++i)
     if (port_is_open(&m->inputs[i])) return ST_OK;
   onnx_shape *shapes = REGION_NEW(&m->onnx->memory, onnx_shape, m->n_inputs);
   version *v;
   if (!shapes) return model_no_memory();
-  memcpy(shapes, m->fixed, (size_t)m->n_inputs * sizeof *shapes);
+  model_gear_shapes(m, atomic_load(&m->gear), shapes);
   mutex_lock(&m->lock);
   const status st = version_for(m, shapes, &v);
   mutex_unlock(&m->lock);
@@ -349,12 +385,7 @@ static status prepare_static(model *m) {
   if (st == ONNX_WANTS_CONTENTS) return ST_OK; /* made when it runs */
   if (st != ST_OK) return st;
   for (int i = 0; i < m->n_outputs; ++i) {
-    const tensor *t = &program_graph(v->program)->outputs[i]->tensor;
-    model_port *o = &m->outputs[i];
-    o->rank = t->rank;
-    o->dtype = t->dtype;
-    memcpy(o->dims, t->dims, sizeof o->dims);
-    count_bytes(o);
+    set_port_shape(&m->outputs[i], &program_graph(v->program)->outputs[i]->tensor);
   }
   return ST_OK;
 }
@@ -423,10 +454,37 @@ void model_unref(model *m) {
   free(m);
 }
 
-const model_port *model_inputs(const model *m, int *n) { return *n = m->n_inputs, m->inputs; }
+const model_port *model_inputs(const model *m, int *n) {
+  *n = m->n_inputs + (m->gears.kind != GEARS_NONE);
+  return m->inputs;
+}
 const model_port *model_outputs(const model *m, int *n) { return *n = m->n_outputs, m->outputs; }
 model_size model_sizes(const model *m) { return m->sizes; }
 int model_device(const model *m) { return m->device; }
+
+const model_gears *model_gears_of(const model *m) { return &m->gears; }
+
+void model_gear_shapes(const model *m, int gear, onnx_shape *inputs) {
+  memcpy(inputs, m->fixed, (size_t)m->n_inputs * sizeof *inputs);
+  if (m->gears.kind) gears_apply(&m->gears, gear, inputs, m->n_inputs);
+}
+
+void model_choose_gear(model *m, int gear) { atomic_store(&m->gear, gear); }
+
+status model_current_output(model *m, int i, model_port *out) {
+  *out = m->outputs[i];
+  if (!m->gears.kind) return ST_OK;
+  onnx_shape *shapes = calloc((size_t)m->n_inputs + 1, sizeof *shapes);
+  version *v;
+  if (!shapes) return model_no_memory();
+  model_gear_shapes(m, atomic_load(&m->gear), shapes);
+  mutex_lock(&m->lock);
+  const status st = version_for(m, shapes, &v);
+  if (st == ST_OK) set_port_shape(out, &program_graph(v->program)->outputs[i]->tensor);
+  mutex_unlock(&m->lock);
+  free(shapes);
+  return st == ONNX_WANTS_CONTENTS ? fail(ST_INVALID_PARAM, "the shapes depend on what an input contains") : st;
+}
 
 /* ---- executions -------------------------------------------------------------------------------------------------- */
 
@@ -500,21 +558,22 @@ static status read_wanted(const model *m, stream *s, const model_buffer *inputs,
   return ST_OK;
 }
 
-/* The dims of the inputs: what the buffers say, or the model. */
-static status input_shapes(const model *m, const model_buffer *inputs, onnx_shape *shapes) {
-  for (int i = 0; i < m->n_inputs; ++i) {
+/* The dims of the inputs: those of a gear, what the buffers say, or the model. */
+static status input_shapes(const model *m, const model_buffer *inputs, int gear, onnx_shape *shapes) {
+  model_gear_shapes(m, gear < 0 && m->gears.kind ? gears_largest(&m->gears) : gear, shapes);
+  for (int i = 0; i < m->n_inputs && !m->gears.kind; ++i) {
     const model_port *p = &m->inputs[i];
-    const bool given = inputs[i].rank >= 0;
-    shapes[i] = (onnx_shape){.name = p->name, .n_dims = given ? inputs[i].rank : p->rank};
-    memcpy(shapes[i].dims, given ? inputs[i].dims : p->dims, sizeof shapes[i].dims);
-    for (int d = 0; d < p->rank; ++d) {
-      if (shapes[i].n_dims != p->rank || shapes[i].dims[d] < 0 ||
-          (p->dims[d] >= 0 && p->dims[d] != shapes[i].dims[d])) {
-        char is[SHAPE_TEXT], of[SHAPE_TEXT];
-        return fail(ST_MODEL_SHAPE, "input %d (%s) has shape %s, expected one that fits %s", i, p->name,
-                    shape_text(shapes[i].dims, shapes[i].n_dims, is), shape_text(p->dims, p->rank, of));
-      }
+    onnx_shape *to = &shapes[i];
+    if (inputs[i].rank >= 0) {
+      to->n_dims = inputs[i].rank;
+      memcpy(to->dims, inputs[i].dims, sizeof to->dims);
     }
+    bool fits = to->n_dims == p->rank;
+    for (int d = 0; fits && d < p->rank; ++d) fits = to->dims[d] >= 0 && (p->dims[d] < 0 || p->dims[d] == to->dims[d]);
+    char is[SHAPE_TEXT], of[SHAPE_TEXT];
+    if (!fits)
+      return fail(ST_MODEL_SHAPE, "input %d (%s) has shape %s, expected one that fits %s", i, p->name,
+                  shape_text(to->dims, to->n_dims, is), shape_text(p->dims, p->rank, of));
   }
   return ST_OK;
 }
@@ -568,9 +627,9 @@ static status find_views(struct model_run *r, const model_buffer *inputs, model_
 }
 
 static status submit_run(struct model_run *r, stream *s, const model_buffer *inputs, onnx_shape *shapes,
-                         model_buffer *outputs, bool allocate, void *site) {
+                         model_buffer *outputs, int gear, bool allocate, void *site) {
   task *t;
-  TRY(input_shapes(r->m, inputs, shapes));
+  TRY(input_shapes(r->m, inputs, gear, shapes));
   TRY(choose_version(r->m, s, inputs, shapes, &r->v, &r->arena));
   TRY(find_views(r, inputs, outputs, allocate, site));
   TRY(stream_new_task(s, &model_kind, &t));
@@ -581,10 +640,12 @@ static status submit_run(struct model_run *r, stream *s, const model_buffer *inp
 }
 
 status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, model_buffer *outputs, int n_outputs,
-                    bool allocate, void *site) {
-  if (n_inputs != m->n_inputs || n_outputs != m->n_outputs)
+                    int gear, bool allocate, void *site) {
+  int expected;
+  (void)model_inputs(m, &expected);
+  if (n_inputs != expected || n_outputs != m->n_outputs)
     return fail(ST_INVALID_PARAM, "the datasets have %d inputs and %d outputs, expected %d and %d", n_inputs, n_outputs,
-                m->n_inputs, m->n_outputs);
+                expected, m->n_outputs);
   if (s->device != m->device)
     return fail(ST_INVALID_PARAM, "stream %u belongs to device %d, expected device %d, that of the model", s->id,
                 s->device, m->device);
@@ -600,7 +661,7 @@ status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, mod
   r->m = m;
   r->inputs = r->views;
   r->outputs = r->views + n_inputs;
-  const status st = submit_run(r, s, inputs, shapes, outputs, allocate, site);
+  const status st = submit_run(r, s, inputs, shapes, outputs, gear, allocate, site);
   for (int i = 0; i < n_inputs; ++i) free((void *)(uintptr_t)shapes[i].contents);
   free(shapes);
   if (st != ST_OK) run_free(r);

@@ -10,7 +10,7 @@
 #ifndef CANNON_GRAPH_MODEL_H
 #define CANNON_GRAPH_MODEL_H
 
-#include "graph/onnx/convert.h"
+#include "graph/gears.h"
 #include "runtime/stream.h"
 
 typedef struct model model;
@@ -50,9 +50,19 @@ status model_load(const void *bytes, size_t n, const char *folder, const model_m
 void model_hold(model *m);
 void model_unref(model *m);
 
-/* The number of inputs or outputs, which are inputs[0] and so on. They live as long as the model. */
+/* The number of inputs or outputs, which are inputs[0] and so on. They live as long as the model. A model with gears
+ * has one more input, MODEL_GEAR_INPUT, whose contents are not read; the bytes of its inputs and the outputs are those
+ * of the largest gear. */
+#define MODEL_GEAR_INPUT "ascend_mbatch_shape_data"
 const model_port *model_inputs(const model *m, int *n);
 const model_port *model_outputs(const model *m, int *n);
+
+/* The model's gears, whose kind may be GEARS_NONE; the shapes of its inputs in a gear, into an array for all but the
+ * added input; and the shapes of its outputs in the gear that was chosen last, or the largest. */
+const model_gears *model_gears_of(const model *m);
+void model_gear_shapes(const model *m, int gear, onnx_shape *inputs);
+void model_choose_gear(model *m, int gear);
+status model_current_output(model *m, int i, model_port *out);
 model_size model_sizes(const model *m);
 int model_device(const model *m);
 
@@ -64,11 +74,11 @@ typedef struct {
   int64_t dims[MAX_RANK];
 } model_buffer;
 
-/* Queues an execution. Sets rank and dims of the outputs to their true shape. allocate: outputs without address and
- * size get device memory of the library's, which the caller frees as that of aclrtMalloc. ST_INVALID_PARAM: a number of
- * buffers does not fit; ST_MODEL_SHAPE: a shape; ST_MODEL_INPUT, ST_MODEL_OUTPUT: a buffer is too small, or no device
- * memory. */
+/* Queues an execution. Sets rank and dims of the outputs to their true shape. gear: or -1, the largest. allocate:
+ * outputs without address and size get device memory of the library's, which the caller frees as that of aclrtMalloc.
+ * ST_INVALID_PARAM: a number of buffers does not fit; ST_MODEL_SHAPE: a shape; ST_MODEL_INPUT, ST_MODEL_OUTPUT: a
+ * buffer is too small, or no device memory. */
 status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, model_buffer *outputs, int n_outputs,
-                    bool allocate, void *site);
+                    int gear, bool allocate, void *site);
 
 #endif

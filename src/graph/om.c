@@ -33,7 +33,8 @@ typedef struct {
   uint32_t n, unused;
 } partition_table;
 
-/* The start of our TASK_INFO. Behind it: a line of text for each shape ("NAME\t1 3 224 224\n"), and the ONNX model. */
+/* The start of our TASK_INFO. Behind it: lines of text, such as "shape\tx\t1 3 224 224\n" and "gears\tbatch\t1 1 2\n"
+ * (kind, numbers in a gear, numbers), and the ONNX model. */
 typedef struct {
   char magic[16];
   uint64_t text_bytes, onnx_bytes;
@@ -94,29 +95,61 @@ static status not_ours(const char *bytes, size_t n) {
                  (uintmax_t)size);
 }
 
-/* Reads one line of the shapes' text, which becomes two strings. */
-static status read_shape(char *line, onnx_shape *s) {
-  char *tab = strchr(line, '\t'), *end;
-  if (!tab) return OM_FAIL("a shape in the file is malformed");
-  *tab = 0;
-  *s = (onnx_shape){.name = line};
-  for (char *p = tab + 1; *p; p = end) {
-    if (s->n_dims == MAX_RANK) return OM_FAIL("the shape of input %s has more than %d dimensions", line, MAX_RANK);
-    s->dims[s->n_dims++] = strtoll(p, &end, 10);
-    if (end == p) return OM_FAIL("the shape of input %s is malformed", line);
+/* Reads numbers up to the end of the text; returns how many, or -1 if there are more than `most` or other words. */
+static int om_numbers(const char *text, int64_t *numbers, int most) {
+  char *end;
+  int n = 0;
+  for (const char *p = text; *p; p = end) {
+    if (n == most) return -1;
+    numbers[n++] = strtoll(p, &end, 10);
+    if (end == p) return -1;
   }
+  return n;
+}
+
+/* "shape NAME DIMS", with tabs between. */
+static status om_read_shape(char *name, const char *dims, onnx_shape *s) {
+  *s = (onnx_shape){.name = name};
+  s->n_dims = om_numbers(dims, s->dims, MAX_RANK);
+  return s->n_dims >= 0 ? ST_OK : OM_FAIL("the shape of input %s is malformed", name);
+}
+
+/* "gears KIND NUMBERS-IN-A-GEAR ALL-NUMBERS", likewise. */
+static status om_read_gears(const char *kind, const char *numbers, model_gears *g) {
+  enum { MOST = 1 + GEARS_MOST * 4 * MAX_RANK };
+  int64_t *all = calloc(MOST, sizeof *all);
+  if (!all) return fail(ST_NO_HOST_MEMORY, "no host memory for the gears of a model");
+  const int n = om_numbers(numbers, all, MOST);
+  g->kind = !strcmp(kind, "batch") ? GEARS_BATCH : !strcmp(kind, "image") ? GEARS_IMAGE : GEARS_DIMS;
+  free(g->numbers);
+  g->numbers = all;
+  if (n < 2 || all[0] < 1 || all[0] > 4 * MAX_RANK || (n - 1) % all[0]) return OM_FAIL("the gears are malformed");
+  g->n_numbers = (int)all[0];
+  g->n = (n - 1) / g->n_numbers;
+  memmove(all, all + 1, (size_t)(n - 1) * sizeof *all);
+  for (int i = 0; i < n - 1; ++i)
+    if (all[i] < 0) return OM_FAIL("a gear has the negative number %jd", (intmax_t)all[i]);
   return ST_OK;
 }
 
-static status om_read_shapes(const char *text, uint64_t bytes, om_contents *out) {
+static status om_read_line(char *line, om_contents *out) {
+  char *const name = strchr(line, '\t'), *const rest = name ? strchr(name + 1, '\t') : NULL;
+  if (!rest) return OM_FAIL("a line of the file is malformed");
+  *name = *rest = 0;
+  if (!strcmp(line, "shape")) return om_read_shape(name + 1, rest + 1, &out->shapes[out->n_shapes++]);
+  if (!strcmp(line, "gears")) return om_read_gears(name + 1, rest + 1, &out->gears);
+  return OM_FAIL("the file has a line %.32s, which this version does not know", line);
+}
+
+static status om_read_lines(const char *text, uint64_t bytes, om_contents *out) {
   int n = 0;
   char *state = NULL;
   for (uint64_t i = 0; i < bytes; ++i) n += text[i] == '\n';
   out->names = strndup(text, bytes);
   out->shapes = calloc((size_t)n + 1, sizeof *out->shapes);
   if (!out->names || !out->shapes) return fail(ST_NO_HOST_MEMORY, "no host memory for the shapes of a model");
-  for (char *line = strtok_r(out->names, "\n", &state); line && out->n_shapes < n; line = strtok_r(NULL, "\n", &state))
-    TRY(read_shape(line, &out->shapes[out->n_shapes++]));
+  for (char *line = strtok_r(out->names, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
+    TRY(om_read_line(line, out));
   return ST_OK;
 }
 
@@ -131,7 +164,7 @@ status om_read(const void *bytes, size_t n, om_contents *out) {
   memcpy(&head, at, sizeof head);
   const uint64_t rest = size - sizeof head;
   if (head.text_bytes > rest || head.onnx_bytes > rest - head.text_bytes) return OM_FAIL("the file is cut off");
-  const status st = om_read_shapes(at + sizeof head, head.text_bytes, out);
+  const status st = om_read_lines(at + sizeof head, head.text_bytes, out);
   if (st != ST_OK) om_free(out);
   out->onnx = at + sizeof head + head.text_bytes;
   out->onnx_bytes = head.onnx_bytes;
@@ -141,8 +174,8 @@ status om_read(const void *bytes, size_t n, om_contents *out) {
 void om_free(om_contents *c) {
   free(c->shapes);
   free(c->names);
-  c->shapes = NULL;
-  c->names = NULL;
+  free(c->gears.numbers);
+  *c = (om_contents){0};
 }
 
 const onnx_shape *om_shape(const om_contents *c, const char *name) {
@@ -155,13 +188,24 @@ const onnx_shape *om_shape(const om_contents *c, const char *name) {
 
 static void put(FILE *f, const void *data, size_t bytes) { (void)fwrite(data, 1, bytes, f); }
 
-static char *shapes_text(const onnx_shape *shapes, int n, size_t *bytes) {
+static void put_numbers(FILE *f, const int64_t *numbers, int n) {
+  for (int i = 0; i < n; ++i) fprintf(f, "%s%jd", i ? " " : "", (intmax_t)numbers[i]);
+}
+
+static char *om_lines(const om_contents *c, size_t *bytes) {
+  static const char *const kinds[] = {[GEARS_BATCH] = "batch", [GEARS_IMAGE] = "image", [GEARS_DIMS] = "dims"};
+  const model_gears *g = &c->gears;
   char *text = NULL;
   FILE *f = open_memstream(&text, bytes);
   if (!f) return NULL;
-  for (int i = 0; i < n; ++i) {
-    fprintf(f, "%s\t", shapes[i].name);
-    for (int d = 0; d < shapes[i].n_dims; ++d) fprintf(f, "%s%jd", d ? " " : "", (intmax_t)shapes[i].dims[d]);
+  for (int i = 0; i < c->n_shapes; ++i) {
+    fprintf(f, "shape\t%s\t", c->shapes[i].name);
+    put_numbers(f, c->shapes[i].dims, c->shapes[i].n_dims);
+    fputc('\n', f);
+  }
+  if (g->kind) {
+    fprintf(f, "gears\t%s\t%d ", kinds[g->kind], g->n_numbers);
+    put_numbers(f, g->numbers, g->n * g->n_numbers);
     fputc('\n', f);
   }
   return fclose(f) ? (free(text), NULL) : text;
@@ -181,17 +225,16 @@ static void fill_header(char *h, const char *name, uint64_t length) {
   memcpy(h + AT_MODEL_LENGTH, &length, sizeof length);
 }
 
-status om_write(const char *name, const void *onnx, size_t onnx_bytes, const onnx_shape *shapes, int n_shapes,
-                void **out, size_t *n) {
+status om_write(const char *name, const om_contents *c, void **out, size_t *n) {
   char header[HEADER_BYTES], *data = NULL;
   size_t text_bytes = 0;
-  char *text = shapes_text(shapes, n_shapes, &text_bytes);
+  char *text = om_lines(c, &text_bytes);
   FILE *f = text ? open_memstream(&data, n) : NULL;
   bool good = f;
   if (f) {
-    payload head = {.text_bytes = text_bytes, .onnx_bytes = onnx_bytes};
+    payload head = {.text_bytes = text_bytes, .onnx_bytes = c->onnx_bytes};
     const partition_table table = {.n = 1};
-    const partition only = {.kind = PART_TASK_INFO, .bytes = sizeof head + text_bytes + onnx_bytes};
+    const partition only = {.kind = PART_TASK_INFO, .bytes = sizeof head + text_bytes + c->onnx_bytes};
     memcpy(head.magic, payload_magic, sizeof head.magic);
     fill_header(header, name, sizeof table + sizeof only + only.bytes);
     put(f, header, sizeof header);
@@ -199,14 +242,14 @@ status om_write(const char *name, const void *onnx, size_t onnx_bytes, const onn
     put(f, &only, sizeof only);
     put(f, &head, sizeof head);
     put(f, text, text_bytes);
-    put(f, onnx, onnx_bytes);
+    put(f, c->onnx, c->onnx_bytes);
     good = !ferror(f);
     good &= !fclose(f);
   }
   free(text);
   if (!good) {
     free(data);
-    return fail(ST_NO_HOST_MEMORY, "no host memory for a model of %zu bytes", onnx_bytes);
+    return fail(ST_NO_HOST_MEMORY, "no host memory for a model of %zu bytes", c->onnx_bytes);
   }
   *out = data;
   return ST_OK;

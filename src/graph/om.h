@@ -6,14 +6,15 @@
 #ifndef CANNON_GRAPH_OM_H
 #define CANNON_GRAPH_OM_H
 
-#include "graph/onnx/convert.h"
+#include "graph/gears.h"
 
-/* What a file has; shapes are owned, the rest lies in the file's bytes. */
+/* What a file has; shapes and gears are owned, the rest lies in the file's bytes. */
 typedef struct {
   const void *onnx;
   size_t onnx_bytes;
   onnx_shape *shapes;
   int n_shapes;
+  model_gears gears;
   char *names; /* of the shapes */
 } om_contents;
 
@@ -27,8 +28,7 @@ void om_free(om_contents *c);
 /* The shape of an input; NULL: none was chosen. */
 const onnx_shape *om_shape(const om_contents *c, const char *name);
 
-/* Makes a file of an ONNX model. name: of the model, for those who look into the header. *out: malloc'ed. */
-status om_write(const char *name, const void *onnx, size_t onnx_bytes, const onnx_shape *shapes, int n_shapes,
-                void **out, size_t *n);
+/* Makes a file of what it is to have. name: of the model, for those who look into the header. *out: malloc'ed. */
+status om_write(const char *name, const om_contents *c, void **out, size_t *n);
 
 #endif

@@ -71,6 +71,18 @@ class Atc(unittest.TestCase):
         self.assertEqual((self.folder / "m.om").read_bytes()[:4], b"IMOD")
         self.assertEqual(self.atc()[0], 0)  # the same name again: an .om file is replaced
 
+    def test_gears(self):
+        self.assertEqual(self.atc("--input_shape=x:-1,3", "--dynamic_batch_size=1,2,4")[0], 0)
+        self.assertIn(b"gears\tbatch\t1 1 2 4\n", (self.folder / "m.om").read_bytes())
+        self.assertEqual(self.atc("--dynamic_dims=1;8")[0], 0)
+        self.assertIn(b"gears\tdims\t1 1 8\n", (self.folder / "m.om").read_bytes())
+        (self.folder / "m.om").unlink()
+        self.assert_refused(255, "E10009", "--dynamic_dims=1;8", "--dynamic_batch_size=1,8")
+        self.assert_refused(255, "E10001", "--dynamic_dims=1;8,2")
+        self.assert_refused(255, "E10001", "--dynamic_batch_size=0,2")
+        self.assert_refused(100000 & 255, "2 to 100", "--dynamic_batch_size=4")
+        self.assert_refused(100000 & 255, "expected 2, for height and width", "--dynamic_image_size=1,2;3,4")
+
     def test_other_files_are_not_overwritten(self):
         (self.folder / "m.om").write_text("mine")
         code, told = self.atc()

@@ -25,7 +25,8 @@ static void write_file(int64_t rows) {
 static void *made(int64_t rows, const cannon_model_shape *shape, size_t *bytes) {
   void *om = NULL;
   write_file(rows);
-  CHECK_OK(cannon_model_build(path, "small", shape, shape != NULL, &om, bytes, NULL));
+  const cannon_model_options o = {.name = "small", .shapes = shape, .n_shapes = shape != NULL};
+  CHECK_OK(cannon_model_build(path, &o, &om, bytes, NULL));
   return om;
 }
 
@@ -227,6 +228,77 @@ static void test_outputs_of_the_library(void **state) {
   free(om);
 }
 
+/* Gears of a kind: 1 and ROWS rows. */
+static void check_gears(cannon_model_gears kind) {
+  static const int64_t numbers[] = {1, ROWS};
+  const cannon_model_options o = {.gears = kind, .n_gears = 2, .n_numbers = 1, .numbers = numbers};
+  size_t bytes, index, count;
+  uint32_t id;
+  void *om;
+  aclmdlIODims dims, both[2];
+  aclmdlBatch batch;
+  aclmdlDesc *d = aclmdlCreateDesc();
+  write_file(-1);
+  CHECK_OK(cannon_model_build(path, &o, &om, &bytes, NULL));
+  CHECK_OK(aclmdlLoadFromMem(om, bytes, &id));
+  CHECK_OK(aclmdlGetDesc(d, id));
+  assert_int_equal(aclmdlGetNumInputs(d), 2);
+  assert_int_equal(aclmdlGetInputSizeByIndex(d, 0), ROWS * 2 * sizeof(float));
+  assert_int_equal(aclmdlGetOutputSizeByIndex(d, 1), ROWS * 3 * sizeof(float));
+  CHECK_OK(aclmdlGetInputIndexByName(d, ACL_DYNAMIC_TENSOR_NAME, &index));
+  assert_int_equal(index, 1);
+  CHECK_OK(aclmdlGetInputDims(d, 0, &dims));
+  assert_int_equal(dims.dims[0], -1);
+  CHECK_OK(aclmdlGetDynamicBatch(d, &batch));
+  CHECK_OK(aclmdlGetInputDynamicGearCount(d, (size_t)-1, &count));
+  assert_int_equal(batch.batchCount, kind == CANNON_MODEL_BATCH ? 2 : 0);
+  assert_int_equal(count, kind == CANNON_MODEL_DIMS ? 2 : 0);
+  if (kind == CANNON_MODEL_DIMS) {
+    CHECK_OK(aclmdlGetInputDynamicDims(d, (size_t)-1, both, 2));
+    assert_int_equal(both[1].dimCount, 2);
+    assert_int_equal(both[1].dims[0], ROWS);
+    assert_int_equal(both[1].dims[1], 2);
+  }
+  for (int rows = 1; rows <= ROWS; rows += ROWS - 1) {
+    buffers b = make_buffers(rows, input);
+    void *gear = device_memory(sizeof(uint64_t));
+    add(b.in, gear, sizeof(uint64_t));
+    const aclmdlIODims shape = {.dimCount = 2, .dims = {rows, 2}};
+    if (kind == CANNON_MODEL_BATCH) {
+      CHECK_OK(aclmdlSetDynamicBatchSize(id, b.in, index, (uint64_t)rows));
+      assert_int_equal(aclmdlSetDynamicBatchSize(id, b.in, index, 3), 145013);
+      assert_int_equal(aclmdlSetDynamicBatchSize(id, b.in, 7, 1), 145011);
+      assert_int_equal(aclmdlSetInputDynamicDims(id, b.in, index, &shape), ACL_ERROR_MODEL_NOT_DYNAMIC);
+    } else {
+      CHECK_OK(aclmdlSetInputDynamicDims(id, b.in, index, &shape));
+      assert_int_equal(aclmdlSetDynamicBatchSize(id, b.in, index, 1), ACL_ERROR_MODEL_NOT_DYNAMIC);
+    }
+    CHECK_OK(aclmdlGetCurOutputDims(d, 0, &dims));
+    assert_int_equal(dims.dims[0], rows);
+    CHECK_OK(aclmdlExecute(id, b.in, b.out));
+    check_result(&b, input, rows);
+    uint64_t written_back;
+    CHECK_OK(aclrtMemcpy(&written_back, sizeof written_back, gear, sizeof written_back, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_int_equal(written_back, rows);
+    CHECK_OK(aclrtFree(gear));
+    free_buffers(&b);
+  }
+  CHECK_OK(aclmdlUnload(id));
+  CHECK_OK(aclmdlDestroyDesc(d));
+  free(om);
+}
+
+static void test_gears(void **state) {
+  void *om;
+  size_t bytes;
+  (void)state;
+  check_gears(CANNON_MODEL_BATCH);
+  check_gears(CANNON_MODEL_DIMS);
+  static const int64_t numbers[] = {1, 2, 3, 4};
+  const cannon_model_options wrong = {.gears = CANNON_MODEL_IMAGE, .n_gears = 2, .n_numbers = 2, .numbers = numbers};
+  assert_int_equal(cannon_model_build(path, &wrong, &om, &bytes, NULL), ACL_ERROR_INVALID_PARAM);
+}
+
 typedef struct {
   uint32_t id;
   int rows;
@@ -280,8 +352,11 @@ static void test_refused(void **state) {
   assert_int_equal(aclmdlLoadFromFile("/nonexistent/m.om", &id), 145002);
   assert_int_equal(aclmdlLoadFromMem(om, bytes - 40, &id), ACL_ERROR_PARSE_FILE);
   assert_int_equal(aclmdlLoadFromMem("IMOD of nothing", 15, &id), ACL_ERROR_PARSE_FILE);
-  assert_int_equal(cannon_model_build(path, "m", &unknown, 1, &other, &n, NULL), ACL_ERROR_INVALID_PARAM);
-  assert_int_equal(cannon_model_build(path, "m", &wrong, 1, &other, &n, NULL), ACL_ERROR_INVALID_PARAM);
+  assert_int_equal(
+      cannon_model_build(path, &(cannon_model_options){.shapes = &unknown, .n_shapes = 1}, &other, &n, NULL),
+      ACL_ERROR_INVALID_PARAM);
+  assert_int_equal(cannon_model_build(path, &(cannon_model_options){.shapes = &wrong, .n_shapes = 1}, &other, &n, NULL),
+                   ACL_ERROR_INVALID_PARAM);
   CHECK_OK(aclmdlLoadFromMem(om, bytes, &id));
   buffers b = make_buffers(ROWS, input);
   CHECK_OK(aclUpdateDataBuffer(aclmdlGetDatasetBuffer(b.in, 0), b.x, 8));
@@ -311,6 +386,7 @@ int main(void) {
       cmocka_unit_test(test_open_shape),
       cmocka_unit_test(test_memory_of_the_program),
       cmocka_unit_test(test_outputs_of_the_library),
+      cmocka_unit_test(test_gears),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_threads),
   };

@@ -72,12 +72,15 @@ int main(int argc, char **argv) {
   const long n = argc > 1 ? atol(argv[1]) : 1000;
   static written seeds[2];
   static char om_bytes[MAX_BYTES], text[MAX_BYTES];
-  const onnx_shape shape = {.name = "x", .n_dims = 2, .dims = {4, 2}};
+  onnx_shape shape = {.name = "x", .n_dims = 2, .dims = {-1, 2}};
+  int64_t batches[] = {1, 4};
+  const model_gears gears = {.kind = GEARS_BATCH, .n = 2, .n_numbers = 1, .numbers = batches};
   void *om;
   size_t om_size;
   write_small_model(&seeds[0], -1);
   write_other_model(&seeds[1]);
-  HOLDS(om_write("small", seeds[0].bytes, seeds[0].n, &shape, 1, &om, &om_size) == ST_OK && om_size <= MAX_BYTES);
+  const om_contents contents = {seeds[0].bytes, seeds[0].n, &shape, 1, gears, NULL};
+  HOLDS(om_write("small", &contents, &om, &om_size) == ST_OK && om_size <= MAX_BYTES);
   memcpy(om_bytes, om, om_size);
   free(om);
   for (long i = 0; i < n; ++i) {
