@@ -165,6 +165,73 @@ ACL_FUNC_VISIBILITY aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset
 ACL_FUNC_VISIBILITY aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output,
                                                 aclrtStream stream);
 
+/* Attributes of a load. Values are read through a pointer, in the type that ends the name: int32_t, size_t or a
+ * pointer. Those of queues and of device code are refused (ACL_ERROR_FEATURE_UNSUPPORTED). */
+typedef enum {
+  ACL_MDL_PRIORITY_INT32 = 0, /* 0 (highest) to 7; without effect */
+  ACL_MDL_LOAD_TYPE_SIZET,    /* 1: from a file, 2: with the caller's memory, 3: from memory, 4: with the caller's */
+  ACL_MDL_PATH_PTR,
+  ACL_MDL_MEM_ADDR_PTR,
+  ACL_MDL_MEM_SIZET,
+  ACL_MDL_WEIGHT_ADDR_PTR,
+  ACL_MDL_WEIGHT_SIZET,
+  ACL_MDL_WORKSPACE_ADDR_PTR,
+  ACL_MDL_WORKSPACE_SIZET,
+  ACL_MDL_INPUTQ_NUM_SIZET,
+  ACL_MDL_INPUTQ_ADDR_PTR,
+  ACL_MDL_OUTPUTQ_NUM_SIZET,
+  ACL_MDL_OUTPUTQ_ADDR_PTR,
+  ACL_MDL_WORKSPACE_MEM_OPTIMIZE, /* 0 or 1; without effect: inputs and outputs are never part of the work memory */
+  ACL_MDL_WEIGHT_PATH_PTR,        /* the folder of external weights of a model in memory */
+  ACL_MDL_MODEL_DESC_PTR,
+  ACL_MDL_MODEL_DESC_SIZET,
+  ACL_MDL_KERNEL_PTR,
+  ACL_MDL_KERNEL_SIZET,
+  ACL_MDL_KERNEL_ARGS_PTR,
+  ACL_MDL_KERNEL_ARGS_SIZET,
+  ACL_MDL_STATIC_TASK_PTR,
+  ACL_MDL_STATIC_TASK_SIZET,
+  ACL_MDL_DYNAMIC_TASK_PTR,
+  ACL_MDL_DYNAMIC_TASK_SIZET,
+  ACL_MDL_MEM_MALLOC_POLICY_SIZET,
+  ACL_MDL_FIFO_PTR,
+  ACL_MDL_FIFO_SIZET,
+} aclmdlConfigAttr;
+
+/* Attributes of an execution. */
+typedef enum {
+  ACL_MDL_STREAM_SYNC_TIMEOUT = 0, /* int32_t, ms; -1: no limit */
+  ACL_MDL_EVENT_SYNC_TIMEOUT,      /* likewise; without effect */
+  ACL_MDL_WORK_ADDR_PTR,           /* work memory of this execution, and its bytes */
+  ACL_MDL_WORK_SIZET,
+  ACL_MDL_MPAIMID_SIZET, /* this and the following are reserved */
+  ACL_MDL_AICQOS_SIZET,
+  ACL_MDL_AICOST_SIZET,
+  ACL_MDL_MEC_TIMETHR_SIZET,
+} aclmdlExecConfigAttr;
+
+typedef struct aclmdlConfigHandle aclmdlConfigHandle;
+typedef struct aclmdlExecConfigHandle aclmdlExecConfigHandle;
+
+/* Loads a model as attributes say. The caller destroys the handle. Errors: ACL_ERROR_INVALID_PARAM: a size that does
+ * not fit the attribute's type, or an attribute that is missing, which the message names. */
+ACL_FUNC_VISIBILITY aclmdlConfigHandle *aclmdlCreateConfigHandle(void);
+ACL_FUNC_VISIBILITY aclError aclmdlDestroyConfigHandle(aclmdlConfigHandle *handle);
+ACL_FUNC_VISIBILITY aclError aclmdlSetConfigOpt(aclmdlConfigHandle *handle, aclmdlConfigAttr attr,
+                                                const void *attrValue, size_t valueSize);
+ACL_FUNC_VISIBILITY aclError aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint32_t *modelId);
+
+/* As aclmdlExecute, in a stream, and as aclmdlExecuteAsync, which here needs a stream, with attributes; handle may be
+ * NULL. ACL_ERROR_GE_MODEL_EXECUTE_TIMEOUT: the time is over; the execution goes on. */
+ACL_FUNC_VISIBILITY aclmdlExecConfigHandle *aclmdlCreateExecConfigHandle(void);
+ACL_FUNC_VISIBILITY aclError aclmdlDestroyExecConfigHandle(const aclmdlExecConfigHandle *handle);
+ACL_FUNC_VISIBILITY aclError aclmdlSetExecConfigOpt(aclmdlExecConfigHandle *handle, aclmdlExecConfigAttr attr,
+                                                    const void *attrValue, size_t valueSize);
+ACL_FUNC_VISIBILITY aclError aclmdlExecuteV2(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output,
+                                             aclrtStream stream, const aclmdlExecConfigHandle *handle);
+ACL_FUNC_VISIBILITY aclError aclmdlExecuteAsyncV2(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output,
+                                                  aclrtStream stream, const aclmdlExecConfigHandle *handle);
+
 /* Gears: sizes of open dimensions that a model was made for (atc's --dynamic_batch_size, --dynamic_image_size and
  * --dynamic_dims). Such a model has one more input, ACL_DYNAMIC_TENSOR_NAME, for which the caller makes a buffer as for
  * the others. Counts are 0 for models without gears of that kind. index: -1. Each of dims has the dimensions of all

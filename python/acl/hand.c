@@ -212,3 +212,53 @@ PyObject *bind_mdl_set_input_dynamic_dims(PyObject *self, PyObject *args) {
   if (c.failed) return call_end(&c, 0);
   return call_end(&c, 1, PyLong_FromLong(aclmdlSetInputDynamicDims(id, dataset, index, &dims)));
 }
+
+/* ---- attributes of models: Python's value has the type that the attribute has ----------------------------------- */
+
+/* Reads argument i as an attribute: a text, an int32, or 8 bytes (a size or a pointer). Returns its bytes; *from: where
+ * the value is, in one of the other arguments. */
+static size_t attribute_value(call *c, Py_ssize_t i, int is_text, int is_int32, const char **text, int32_t *number,
+                              uint64_t *wide, const void **from) {
+  if (is_text) {
+    *text = call_text(c, i, "attr_value");
+    *from = text;
+    return sizeof *text;
+  }
+  if (is_int32) {
+    *number = (int32_t)call_signed(c, i, "attr_value", INT32_MIN, INT32_MAX);
+    *from = number;
+    return sizeof *number;
+  }
+  *wide = call_unsigned(c, i, "attr_value", UINT64_MAX);
+  *from = wide;
+  return sizeof *wide;
+}
+
+PyObject *bind_mdl_set_config_opt(PyObject *self, PyObject *args) {
+  (void)self;
+  call c = CALL("acl.mdl.set_config_opt", args, 3, "config_handle, attr, attr_value");
+  aclmdlConfigHandle *handle = call_pointer(&c, 0, "config_handle");
+  const int attr = (int)call_signed(&c, 1, "attr", INT32_MIN, INT32_MAX);
+  const char *text;
+  int32_t number;
+  uint64_t wide;
+  const void *from;
+  const int is_text = attr == ACL_MDL_PATH_PTR || attr == ACL_MDL_WEIGHT_PATH_PTR;
+  const size_t bytes = attribute_value(&c, 2, is_text, attr == ACL_MDL_PRIORITY_INT32, &text, &number, &wide, &from);
+  if (c.failed) return call_end(&c, 0);
+  return call_end(&c, 1, PyLong_FromLong(aclmdlSetConfigOpt(handle, (aclmdlConfigAttr)attr, from, bytes)));
+}
+
+PyObject *bind_mdl_set_exec_config_opt(PyObject *self, PyObject *args) {
+  (void)self;
+  call c = CALL("acl.mdl.set_exec_config_opt", args, 3, "handle, attr, attr_value");
+  aclmdlExecConfigHandle *handle = call_pointer(&c, 0, "handle");
+  const int attr = (int)call_signed(&c, 1, "attr", INT32_MIN, INT32_MAX);
+  const char *text;
+  int32_t number;
+  uint64_t wide;
+  const void *from;
+  const size_t bytes = attribute_value(&c, 2, 0, attr <= ACL_MDL_EVENT_SYNC_TIMEOUT, &text, &number, &wide, &from);
+  if (c.failed) return call_end(&c, 0);
+  return call_end(&c, 1, PyLong_FromLong(aclmdlSetExecConfigOpt(handle, (aclmdlExecConfigAttr)attr, from, bytes)));
+}

@@ -36,6 +36,14 @@ status mdl_set_shape(dataset_entry *e, int dtype, int rank, const int64_t *dims)
 /* A loaded model, with a reference for the caller. ST_MODEL_ID. */
 status mdl_find(uint32_t id, model **out);
 
+/* Loads a model onto the device of the current context. folder: of external data, or NULL. given: or NULL. */
+status mdl_load(const void *bytes, size_t n, const char *folder, const model_memory *given, void *site, uint32_t *id);
+status mdl_load_file(const char *path, const model_memory *given, void *site, uint32_t *id);
+
+/* Queues an execution of a model with these datasets. work: memory for this execution; NULL: the model's. */
+status mdl_submit(uint32_t id, const aclmdlDataset *input, aclmdlDataset *output, stream *s, bool allocate,
+                  const model_memory *work, void *site);
+
 /* Reads a whole file into malloc'ed memory. ST_MODEL_PATH, ST_NO_HOST_MEMORY. */
 status mdl_read_file(const char *path, void **bytes, size_t *n);
 

@@ -97,8 +97,7 @@ char *mdl_folder(const char *path) {
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-static status load(const void *bytes, size_t n, const char *folder, const model_memory *given, void *site,
-                   uint32_t *id) {
+status mdl_load(const void *bytes, size_t n, const char *folder, const model_memory *given, void *site, uint32_t *id) {
   context *c;
   model *m;
   TRY(context_current(&c));
@@ -108,12 +107,12 @@ static status load(const void *bytes, size_t n, const char *folder, const model_
   return st;
 }
 
-static status load_file(const char *path, const model_memory *given, void *site, uint32_t *id) {
+status mdl_load_file(const char *path, const model_memory *given, void *site, uint32_t *id) {
   void *bytes;
   size_t n;
   TRY(mdl_read_file(path, &bytes, &n));
   char *folder = mdl_folder(path);
-  const status st = folder ? load(bytes, n, folder, given, site, id)
+  const status st = folder ? mdl_load(bytes, n, folder, given, site, id)
                            : fail(ST_NO_HOST_MEMORY, "no host memory for the folder of %s", path);
   free(folder);
   free(bytes);
@@ -124,7 +123,7 @@ aclError aclmdlLoadFromFile(const char *modelPath, uint32_t *modelId) {
   API_ENTER();
   NEED(modelPath);
   NEED(modelId);
-  API_RETURN(load_file(modelPath, NULL, CALLER, modelId));
+  API_RETURN(mdl_load_file(modelPath, NULL, CALLER, modelId));
 }
 
 static status check_size(size_t size) {
@@ -136,7 +135,7 @@ aclError aclmdlLoadFromMem(const void *model, size_t modelSize, uint32_t *modelI
   NEED(model);
   NEED(modelId);
   NEED_OK(check_size(modelSize));
-  API_RETURN(load(model, modelSize, NULL, NULL, CALLER, modelId));
+  API_RETURN(mdl_load(model, modelSize, NULL, NULL, CALLER, modelId));
 }
 
 aclError aclmdlLoadFromFileWithMem(const char *modelPath, uint32_t *modelId, void *workPtr, size_t workSize,
@@ -145,7 +144,7 @@ aclError aclmdlLoadFromFileWithMem(const char *modelPath, uint32_t *modelId, voi
   NEED(modelPath);
   NEED(modelId);
   const model_memory given = {workPtr, weightPtr, workSize, weightSize};
-  API_RETURN(load_file(modelPath, &given, CALLER, modelId));
+  API_RETURN(mdl_load_file(modelPath, &given, CALLER, modelId));
 }
 
 aclError aclmdlLoadFromMemWithMem(const void *model, size_t modelSize, uint32_t *modelId, void *workPtr,
@@ -155,7 +154,7 @@ aclError aclmdlLoadFromMemWithMem(const void *model, size_t modelSize, uint32_t 
   NEED(modelId);
   NEED_OK(check_size(modelSize));
   const model_memory given = {workPtr, weightPtr, workSize, weightSize};
-  API_RETURN(load(model, modelSize, NULL, &given, CALLER, modelId));
+  API_RETURN(mdl_load(model, modelSize, NULL, &given, CALLER, modelId));
 }
 
 aclError aclmdlUnload(uint32_t modelId) { API(table_remove(modelId)); }
@@ -263,42 +262,37 @@ static status write_back(const model *m, const model_buffer *b, aclmdlDataset *d
   return ST_OK;
 }
 
-static status mdl_submit(model *m, uint32_t id, const aclmdlDataset *input, aclmdlDataset *output, stream *s,
-                         bool allocate, void *site) {
+status mdl_submit(uint32_t id, const aclmdlDataset *input, aclmdlDataset *output, stream *s, bool allocate,
+                  const model_memory *work, void *site) {
   const int gear = input->gear_of == id ? input->gear : -1;
   model_buffer *in = NULL, *out = NULL;
+  model *m;
+  TRY(mdl_find(id, &m));
   status st = read_buffers(input, "input", &in);
   if (st == ST_OK) st = read_buffers(output, "output", &out);
-  if (st == ST_OK) st = model_submit(m, s, in, (int)input->n, out, (int)output->n, gear, allocate, site);
+  if (st == ST_OK) st = model_submit(m, s, in, (int)input->n, out, (int)output->n, gear, allocate, work, site);
   if (st == ST_OK) st = write_back(m, out, output);
   free(in);
   free(out);
+  model_unref(m);
   return st;
 }
 
 aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output) {
   API_ENTER();
-  model *m;
   stream *s;
   NEED(input);
   NEED(output);
   NEED_OK(context_stream(NULL, &s));
-  NEED_OK(mdl_find(modelId, &m));
-  status st = mdl_submit(m, modelId, input, output, s, true, CALLER);
-  if (st == ST_OK) st = stream_synchronize(s, 0);
-  model_unref(m);
-  API_RETURN(st);
+  NEED_OK(mdl_submit(modelId, input, output, s, true, NULL, CALLER));
+  API_RETURN(stream_synchronize(s, 0));
 }
 
 aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream handle) {
   API_ENTER();
-  model *m;
   stream *s;
   NEED(input);
   NEED(output);
   NEED_OK(context_stream(handle, &s));
-  NEED_OK(mdl_find(modelId, &m));
-  const status st = mdl_submit(m, modelId, input, output, s, false, CALLER);
-  model_unref(m);
-  API_RETURN(st);
+  API_RETURN(mdl_submit(modelId, input, output, s, false, NULL, CALLER));
 }

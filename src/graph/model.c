@@ -578,6 +578,22 @@ static status input_shapes(const model *m, const model_buffer *inputs, int gear,
   return ST_OK;
 }
 
+/* The caller's memory as the arena of one execution. */
+static status own_arena(const model_memory *work, uint64_t bytes, block **arena) {
+  void *view;
+  if (work->work_bytes < bytes)
+    return fail(ST_MODEL_PARAM, "the work memory has %ju bytes, expected %ju or more", (uintmax_t)work->work_bytes,
+                (uintmax_t)bytes);
+  TRY(memory_view(work->work, bytes, VMM_READ | VMM_WRITE, "the work memory", &view));
+  block *b = calloc(1, sizeof *b);
+  if (!b) return model_no_memory();
+  atomic_init(&b->refs, 1);
+  b->view = view;
+  b->bytes = bytes;
+  *arena = b;
+  return ST_OK;
+}
+
 /* Finds or makes the program, with a reference, and the arena of this execution. */
 static status choose_version(model *m, stream *s, const model_buffer *inputs, onnx_shape *shapes, version **v,
                              block **arena) {
@@ -627,10 +643,15 @@ static status find_views(struct model_run *r, const model_buffer *inputs, model_
 }
 
 static status submit_run(struct model_run *r, stream *s, const model_buffer *inputs, onnx_shape *shapes,
-                         model_buffer *outputs, int gear, bool allocate, void *site) {
+                         model_buffer *outputs, int gear, bool allocate, const model_memory *work, void *site) {
   task *t;
   TRY(input_shapes(r->m, inputs, gear, shapes));
   TRY(choose_version(r->m, s, inputs, shapes, &r->v, &r->arena));
+  if (work && work->work) {
+    model_block_unref(r->arena, r->m->site);
+    r->arena = NULL;
+    TRY(own_arena(work, program_sizes(r->v->program).arena, &r->arena));
+  }
   TRY(find_views(r, inputs, outputs, allocate, site));
   TRY(stream_new_task(s, &model_kind, &t));
   t->cost_ns = TASK_COST_UNKNOWN;
@@ -640,7 +661,7 @@ static status submit_run(struct model_run *r, stream *s, const model_buffer *inp
 }
 
 status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, model_buffer *outputs, int n_outputs,
-                    int gear, bool allocate, void *site) {
+                    int gear, bool allocate, const model_memory *work, void *site) {
   int expected;
   (void)model_inputs(m, &expected);
   if (n_inputs != expected || n_outputs != m->n_outputs)
@@ -661,7 +682,7 @@ status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, mod
   r->m = m;
   r->inputs = r->views;
   r->outputs = r->views + n_inputs;
-  const status st = submit_run(r, s, inputs, shapes, outputs, gear, allocate, site);
+  const status st = submit_run(r, s, inputs, shapes, outputs, gear, allocate, work, site);
   for (int i = 0; i < n_inputs; ++i) free((void *)(uintptr_t)shapes[i].contents);
   free(shapes);
   if (st != ST_OK) run_free(r);

@@ -228,6 +228,52 @@ static void test_outputs_of_the_library(void **state) {
   free(om);
 }
 
+static void set_size(aclmdlConfigHandle *h, aclmdlConfigAttr attr, size_t size) {
+  CHECK_OK(aclmdlSetConfigOpt(h, attr, &size, sizeof size));
+}
+
+static void test_configurations(void **state) {
+  size_t bytes, work, weight;
+  uint32_t id;
+  void *om = made(ROWS, NULL, &bytes);
+  const int32_t late = 1000, never = 0;
+  aclmdlConfigHandle *h = aclmdlCreateConfigHandle();
+  aclmdlExecConfigHandle *e = aclmdlCreateExecConfigHandle();
+  (void)state;
+  assert_int_equal(aclmdlLoadWithConfig(h, &id), ACL_ERROR_INVALID_PARAM); /* nothing is set */
+  set_size(h, ACL_MDL_LOAD_TYPE_SIZET, 3);
+  assert_int_equal(aclmdlLoadWithConfig(h, &id), ACL_ERROR_INVALID_PARAM); /* no model */
+  CHECK_OK(aclmdlSetConfigOpt(h, ACL_MDL_MEM_ADDR_PTR, &om, sizeof om));
+  set_size(h, ACL_MDL_MEM_SIZET, bytes);
+  assert_int_equal(aclmdlSetConfigOpt(h, ACL_MDL_PRIORITY_INT32, &bytes, sizeof bytes), ACL_ERROR_INVALID_PARAM);
+  assert_int_equal(aclmdlSetConfigOpt(h, ACL_MDL_INPUTQ_NUM_SIZET, &bytes, sizeof bytes), 200006);
+  CHECK_OK(aclmdlLoadWithConfig(h, &id));
+  CHECK_OK(aclmdlQuerySizeFromMem(om, bytes, &work, &weight));
+  void *own = device_memory(work);
+  CHECK_OK(aclmdlSetExecConfigOpt(e, ACL_MDL_STREAM_SYNC_TIMEOUT, &late, sizeof late));
+  assert_int_equal(aclmdlSetExecConfigOpt(e, ACL_MDL_STREAM_SYNC_TIMEOUT, &never, sizeof never),
+                   ACL_ERROR_INVALID_PARAM);
+  CHECK_OK(aclmdlSetExecConfigOpt(e, ACL_MDL_WORK_ADDR_PTR, &own, sizeof own));
+  buffers b = make_buffers(ROWS, input);
+  aclrtStream s;
+  CHECK_OK(aclrtCreateStream(&s));
+  assert_int_equal(aclmdlExecuteV2(id, b.in, b.out, s, e), 145000); /* work memory of 0 bytes */
+  CHECK_OK(aclmdlSetExecConfigOpt(e, ACL_MDL_WORK_SIZET, &work, sizeof work));
+  CHECK_OK(aclmdlExecuteV2(id, b.in, b.out, s, e));
+  check_result(&b, input, ROWS);
+  assert_int_equal(aclmdlExecuteAsyncV2(id, b.in, b.out, NULL, NULL), ACL_ERROR_INVALID_PARAM);
+  CHECK_OK(aclmdlExecuteAsyncV2(id, b.in, b.out, s, NULL));
+  CHECK_OK(aclrtSynchronizeStream(s));
+  check_result(&b, input, ROWS);
+  CHECK_OK(aclrtDestroyStream(s));
+  CHECK_OK(aclmdlUnload(id));
+  CHECK_OK(aclmdlDestroyConfigHandle(h));
+  CHECK_OK(aclmdlDestroyExecConfigHandle(e));
+  CHECK_OK(aclrtFree(own));
+  free_buffers(&b);
+  free(om);
+}
+
 /* Gears of a kind: 1 and ROWS rows. */
 static void check_gears(cannon_model_gears kind) {
   static const int64_t numbers[] = {1, ROWS};
@@ -387,6 +433,7 @@ int main(void) {
       cmocka_unit_test(test_memory_of_the_program),
       cmocka_unit_test(test_outputs_of_the_library),
       cmocka_unit_test(test_gears),
+      cmocka_unit_test(test_configurations),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_threads),
   };

@@ -50,6 +50,19 @@ class Models(unittest.TestCase):
         gears, ret = acl.mdl.get_input_dynamic_dims(self.desc, -1, 2)
         self.assertEqual(([g["dims"] for g in gears], ret), ([[1, 3], [4, 3]], 0))
 
+    def test_configuration(self):
+        handle = acl.mdl.create_config_handle()
+        self.addCleanup(acl.mdl.destroy_config_handle, handle)
+        self.assertEqual(acl.mdl.set_config_opt(handle, 1, 1), 0)           # ACL_MDL_LOAD_TYPE_SIZET: a file
+        self.assertEqual(acl.mdl.set_config_opt(handle, 2, "/none.om"), 0)  # ACL_MDL_PATH_PTR
+        self.assertEqual(acl.mdl.load_with_config(handle)[-1], 145002)
+        with self.assertRaises(TypeError):
+            acl.mdl.set_config_opt(handle, 2, 5)
+        more = acl.mdl.create_exec_config_handle()
+        self.addCleanup(acl.mdl.destroy_exec_config_handle, more)
+        self.assertEqual(acl.mdl.set_exec_config_opt(more, 0, 1000), 0)     # ACL_MDL_STREAM_SYNC_TIMEOUT
+        self.assertEqual(acl.mdl.set_exec_config_opt(more, 0, 0), 100000)
+
     def dataset(self, *sizes):
         d = acl.mdl.create_dataset()
         self.addCleanup(acl.mdl.destroy_dataset, d)
