@@ -7,7 +7,7 @@
 #   - folders of libraries: copies of the libraries with CANN's names. They have few bytes each, and take all functions
 #     from ../../lib64/libcannon.so (their RUNPATH, CMakeLists.txt)
 #   - folders of headers: headers that include the one that is meant
-#   - programs: nothing. The environment's PATH has the folder of the program that is meant (src/cli/environment.c), and
+#   - programs, and folders of programs: nothing. The environment's PATH has the folder of the program that is meant (src/cli/environment.c), and
 #     torch_npu looks for msprof's other files from there
 #   - other folders, which have few files: copies
 cmake_policy(VERSION 3.20)
@@ -33,7 +33,7 @@ foreach(path IN LISTS paths)
 
   file(READ_SYMLINK ${stage}/${path} target)
   get_filename_component(meant ${stage}/${path}/../${target} ABSOLUTE)
-  if(NOT IS_DIRECTORY ${meant})
+  if(NOT IS_DIRECTORY ${meant} OR meant STREQUAL ${stage}/bin)
     continue()
   endif()
   if(meant STREQUAL ${stage}/lib64)
