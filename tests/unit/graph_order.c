@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of a program's nodes: results stay, and the arena gets smaller where it can. Programs run in host memory. */
+/* The order of nodes: results stay, and the arena gets smaller where it can. Programs run in host memory. */
 #include "graph/order.h"
 
 #include <setjmp.h>
