@@ -8,8 +8,9 @@
 
 /* ---- Attention --------------------------------------------------------------------------------------------------- */
 
-/* Heads of queries that share a head of keys and values are a group, and a dimension of their own, so nothing is
- * repeated: queries are [batch, groups, in a group, rows, width], keys and values [batch, groups, 1, columns, width]. */
+/* Heads of queries that share a head of keys and values are a group, which is a dimension of its own, so nothing is
+ * repeated: queries are [batch, groups, in a group, rows, width], and keys and values [batch, groups, 1, columns,
+ * width]. */
 typedef struct {
   ir_value *q, *k, *v;
   int64_t batch, groups, in_group, rows, columns, past;
