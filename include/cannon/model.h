@@ -65,6 +65,18 @@ typedef struct {
 aclError cannon_model_build(const char *path, const cannon_model_options *options, void **om, size_t *bytes,
                             cannon_model_figures *figures);
 
+/** Describes what becomes of a model, as JSON: its inputs and outputs, the passes and how often they matched, the nodes
+ * before and after them with the implementation of each and the reason for it, and the plan of memory. docs/graph.md
+ * lists the members. `memory` has three figures for values between operators: no_reuse (no two buffers share memory),
+ * reuse (they do), reuse_and_passes (they do, in the graph after passes). Nothing is run.
+ *
+ * \param path     An ONNX file or an .om file.
+ * \param options  Shapes for inputs that the model leaves open; the rest is not looked at. May be NULL.
+ * \param json     Receives the text, which the caller frees with free().
+ * \return ACL_SUCCESS; as cannon_model_build otherwise. ACL_ERROR_INVALID_PARAM, too, for a shape that stays open.
+ */
+aclError cannon_model_describe(const char *path, const cannon_model_options *options, char **json);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entry point that makes .om files (include/cannon/model.h). */
+/* The entry points that make .om files and describe models (include/cannon/model.h). */
 #include "cannon/model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/mdl.h"
+#include "graph/describe.h"
 #include "graph/om.h"
 
 static status own_shapes(const cannon_model_shape *from, size_t n, onnx_shape **out) {
@@ -103,6 +104,38 @@ aclError cannon_model_build(const char *path, const cannon_model_options *option
   if (o->n_shapes && !o->shapes) API_RETURN(fail(ST_INVALID_PARAM, "shapes is NULL, expected %zu", o->n_shapes));
   NEED_OK(mdl_read_file(path, &file, &n));
   const status st = build(file, n, o, om, bytes, figures);
+  free(file);
+  API_RETURN(st);
+}
+
+static status describe(const char *path, const void *file, size_t n, const cannon_model_options *o, char **json) {
+  model *m;
+  onnx_shape *shapes;
+  char *folder = mdl_folder(path);
+  if (!folder) return fail(ST_NO_HOST_MEMORY, "no host memory for the folder of %s", path);
+  status st = model_load(file, n, folder, NULL, MODEL_ON_HOST, NULL, &m);
+  free(folder);
+  if (st != ST_OK) return st;
+  st = own_shapes(o->shapes, o->n_shapes, &shapes);
+  if (st == ST_OK) {
+    st = model_describe(m, shapes, (int)o->n_shapes, json);
+    free(shapes);
+  }
+  model_unref(m);
+  return st;
+}
+
+aclError cannon_model_describe(const char *path, const cannon_model_options *options, char **json) {
+  API_ENTER();
+  static const cannon_model_options none;
+  const cannon_model_options *o = options ? options : &none;
+  void *file;
+  size_t n;
+  NEED(path);
+  NEED(json);
+  if (o->n_shapes && !o->shapes) API_RETURN(fail(ST_INVALID_PARAM, "shapes is NULL, expected %zu", o->n_shapes));
+  NEED_OK(mdl_read_file(path, &file, &n));
+  const status st = describe(path, file, n, o, json);
   free(file);
   API_RETURN(st);
 }

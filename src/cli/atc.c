@@ -11,8 +11,9 @@
 #include "acl/acl.h"
 #include "cannon/model.h"
 #include "cli/output.h"
+#include "cli/shape_list.h"
 
-enum { MOST_SHAPES = 64, MOST_DIMS = 8, MOST_NUMBERS = 3200, EXIT_ARGUMENTS = 255 };
+enum { MOST_NUMBERS = 3200, EXIT_ARGUMENTS = 255 };
 
 /* Options with an effect; their values. */
 typedef struct {
@@ -176,31 +177,6 @@ static int check_options(const atc_options *o) {
   return 0;
 }
 
-/* Reads "name:1,3,224,224;name:..."; names may contain colons. The names are parts of text. */
-static int atc_shapes(char *text, cannon_model_shape *shapes, size_t *n) {
-  char *state = NULL;
-  *n = 0;
-  for (char *one = strtok_r(text, ";", &state); one; one = strtok_r(NULL, ";", &state)) {
-    char *colon = strrchr(one, ':'), *end;
-    if (!colon || colon == one || *n == MOST_SHAPES)
-      return atc_refuse(EXIT_ARGUMENTS, "E10002: --input_shape has %s, expected \"name:1,3,224,224;name:...\"", one);
-    *colon = 0;
-    cannon_model_shape *s = &shapes[(*n)++];
-    *s = (cannon_model_shape){.name = one};
-    for (char *p = colon + 1; *p; p = end + (*end == ',')) {
-      errno = 0;
-      const long long value = strtoll(p, &end, 10);
-      if (end == p || errno || value < -1 || (*end && *end != ',') || s->n_dims == MOST_DIMS)
-        return atc_refuse(
-            EXIT_ARGUMENTS,
-            "E10002: --input_shape of %s has %s, expected up to %d numbers of -1 or more with commas between", one, p,
-            MOST_DIMS);
-      s->dims[s->n_dims++] = value;
-    }
-  }
-  return 0;
-}
-
 /* Reads gears: sizes with commas between, or lists of them with semicolons between. */
 static int atc_gears(const atc_options *o, int64_t *numbers, cannon_model_options *to) {
   const char *text = o->batch ? o->batch : o->image ? o->image : o->dims;
@@ -256,11 +232,14 @@ static int make_model(int argc, char **argv, const atc_options *o) {
   cannon_model_figures figures;
   size_t bytes;
   void *om;
+  char error[256];
   char *text = strdup(o->input_shape ? o->input_shape : ""), *path;
   const char *slash = strrchr(o->output, '/');
   cannon_model_options options = {.name = slash ? slash + 1 : o->output, .shapes = shapes};
   if (!text) return atc_refuse(EXIT_ARGUMENTS, "E19999: no host memory");
-  int code = atc_shapes(text, shapes, &options.n_shapes);
+  int code = 0;
+  if (!shape_list_read(text, shapes, &options.n_shapes, error))
+    code = atc_refuse(EXIT_ARGUMENTS, "E10002: --input_shape has %s", error);
   if (!code) code = atc_gears(o, numbers, &options);
   if (!code) {
     const aclError error = cannon_model_build(o->model, &options, &om, &bytes, &figures);

@@ -18,6 +18,7 @@ typedef enum {
   OUTPUT_PLAN,    /* CSV with a column of offsets */
   OUTPUT_LEAKS,   /* the memory debugger's report */
   OUTPUT_MODEL,   /* .om */
+  OUTPUT_ARRAY,   /* .npy; one that is there may be anybody's, so only --force replaces it */
   OUTPUT_N_KINDS,
 } output_kind;
 

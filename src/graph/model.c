@@ -461,6 +461,15 @@ const model_port *model_inputs(const model *m, int *n) {
 const model_port *model_outputs(const model *m, int *n) { return *n = m->n_outputs, m->outputs; }
 model_size model_sizes(const model *m) { return m->sizes; }
 int model_device(const model *m) { return m->device; }
+int model_exported_nodes(const model *m) { return m->onnx->graph->n_nodes; }
+
+status model_convert(const model *m, onnx_shape *shapes, ir_graph **out) {
+  const status st = onnx_convert(m->onnx, shapes, m->n_inputs, out);
+  if (st != ONNX_WANTS_CONTENTS) return st;
+  int i = 0;
+  while (i < m->n_inputs - 1 && !shapes[i].wanted) ++i;
+  return fail(ST_INVALID_PARAM, "the shapes of values depend on what input %s contains", shapes[i].name);
+}
 
 const model_gears *model_gears_of(const model *m) { return &m->gears; }
 

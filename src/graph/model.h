@@ -66,6 +66,11 @@ status model_current_output(model *m, int i, model_port *out);
 model_size model_sizes(const model *m);
 int model_device(const model *m);
 
+/* The graph of the model for these shapes of its inputs, before passes, and the nodes of the model's file. The graph is
+ * the caller's, and must not outlive the model. ST_INVALID_PARAM: shapes depend on what an input contains. */
+status model_convert(const model *m, onnx_shape *shapes, ir_graph **out);
+int model_exported_nodes(const model *m);
+
 /* A buffer of the caller's in device memory. rank: of the dims, -1 if the caller gives none. */
 typedef struct {
   void *address;

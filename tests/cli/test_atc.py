@@ -3,39 +3,20 @@
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples/onnx"))
+import onnx_bytes
 
 ATC = pathlib.Path(os.environ["CANNON_PREFIX"]) / "bin/atc"
 
 
-def varint(n):
-    out = b""
-    while n > 0x7F:
-        out += bytes([n & 0x7F | 0x80])
-        n >>= 7
-    return out + bytes([n])
-
-
-def message(field, content):
-    content = content.encode() if isinstance(content, str) else content
-    return varint(field << 3 | 2) + varint(len(content)) + content
-
-
-def number(field, n):
-    return varint(field << 3) + varint(n)
-
-
-def value(name, dims):
-    shape = b"".join(message(1, message(2, d) if isinstance(d, str) else number(1, d)) for d in dims)
-    return message(1, name) + message(2, message(1, number(1, 1) + message(2, shape)))
-
-
 def model(dims, op="Relu"):
     """y = op(x), of operator set 17."""
-    node = message(1, "x") + message(2, "y") + message(3, "only") + message(4, op)
-    graph = message(1, node) + message(2, "small") + message(11, value("x", dims)) + message(12, value("y", dims))
-    return number(1, 8) + message(7, graph) + message(8, number(2, 17))
+    return onnx_bytes.model([onnx_bytes.node(op, ["x"], ["y"], "only")], [onnx_bytes.value("x", dims)],
+                            [onnx_bytes.value("y", dims)], name="small")
 
 
 class Atc(unittest.TestCase):
