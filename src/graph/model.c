@@ -11,7 +11,6 @@
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "graph/om.h"
-#include "graph/pass.h"
 #include "graph/program.h"
 #include "memory/memory.h"
 
@@ -53,9 +52,11 @@ struct model {
   model_gears gears;
   _Atomic int gear;     /* that was chosen last */
   _Atomic bool running; /* an execution uses the arena */
-  mutex lock;           /* guards all below, and is held while a program is made */
-  bool *wanted;         /* inputs whose contents decide shapes */
-  model_size sizes;     /* does not change after loading if no shape is open */
+  pass_set passes_off;
+  mutex lock;         /* guards all below, and is held while a program is made */
+  bool *wanted;       /* inputs whose contents decide shapes */
+  model_size sizes;   /* does not change after loading if no shape is open */
+  pass_report passes; /* of the program that was made last */
   uint64_t uses;
   int n_versions;
   version *versions[MOST_PROGRAMS];
@@ -187,7 +188,7 @@ static status need_arena(model *m, uint64_t bytes) {
 static status make_program(model *m, onnx_shape *shapes, placing *where, program **out) {
   ir_graph *g;
   TRY(onnx_convert(m->onnx, shapes, m->n_inputs, &g));
-  const status st = pass_all(g);
+  const status st = pass_all(g, m->passes_off, &m->passes);
   if (st != ST_OK) {
     ir_free(g);
     return st;
@@ -422,15 +423,18 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
   return st;
 }
 
-status model_load(const void *bytes, size_t n, const char *folder, const model_memory *given, int device, void *site,
+status model_load(const void *bytes, size_t n, const char *folder, const model_options *options, int device, void *site,
                   model **out) {
+  static const model_options none;
   model *m = calloc(1, sizeof *m);
   if (!m) return model_no_memory();
   atomic_init(&m->refs, 1);
   mutex_init(&m->lock, LOCK_MODEL);
   m->device = device;
   m->site = site;
-  const status st = model_open(m, bytes, n, folder, given);
+  if (!options) options = &none;
+  m->passes_off = options->passes_off;
+  const status st = model_open(m, bytes, n, folder, options->memory);
   if (st == ST_OK)
     *out = m;
   else
@@ -460,6 +464,14 @@ const model_port *model_inputs(const model *m, int *n) {
 }
 const model_port *model_outputs(const model *m, int *n) { return *n = m->n_outputs, m->outputs; }
 model_size model_sizes(const model *m) { return m->sizes; }
+
+pass_report model_passes(model *m) {
+  mutex_lock(&m->lock);
+  const pass_report report = m->passes;
+  mutex_unlock(&m->lock);
+  return report;
+}
+
 int model_device(const model *m) { return m->device; }
 int model_exported_nodes(const model *m) { return m->onnx->graph->n_nodes; }
 
