@@ -141,36 +141,33 @@ static status place_on_host(void *owner, ir_storage **constants, int n) {
   return ST_OK;
 }
 
-/* Makes the graph and its program, with all passes or with those only that a program cannot do without. */
-static status describe_graph(const model *m, onnx_shape *shapes, bool with_passes, cJSON *to, const char *member,
-                             cJSON *matches) {
+/* Makes the graph and its program, without a set of passes. */
+static status describe_graph(const model *m, onnx_shape *shapes, pass_set off, pass_report *report, cJSON **out) {
   ir_graph *g;
   program *p;
   region memory = {0};
-  int n;
   TRY(model_convert(m, shapes, &g));
-  g->name = g->origin = NULL;
-  status st = ST_OK;
-  for (int i = 0; with_passes && st == ST_OK && i < n_passes; ++i) {
-    st = passes[i].run(g, &n);
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "name", passes[i].name);
-    add_number(o, "matches", (uint64_t)n);
-    cJSON_AddItemToArray(matches, o);
-  }
-  if (st == ST_OK) st = pass_outputs(g);
-  if (st == ST_OK) st = pass_dead_nodes(g, &n);
+  status st = pass_all(g, off, report);
   if (st != ST_OK) {
     ir_free(g);
     return st;
   }
   TRY(program_make(g, &(program_owner){.place = place_on_host, .share = true}, &p));
-  cJSON *o;
-  st = graph_json(p, &memory, &o);
-  cJSON_AddItemToObject(to, member, o);
+  st = graph_json(p, &memory, out);
   region_free(&memory);
   program_free(p);
   return st;
+}
+
+static void describe_passes(cJSON *o, pass_set off, const pass_report *report) {
+  cJSON *list = cJSON_AddArrayToObject(o, "passes");
+  for (int i = 0; i < n_passes; ++i) {
+    cJSON *p = cJSON_CreateObject();
+    cJSON_AddStringToObject(p, "name", passes[i].name);
+    add_number(p, "matches", (uint64_t)report->n_matches[i]);
+    if (off >> i & 1) cJSON_AddBoolToObject(p, "off", true);
+    cJSON_AddItemToArray(list, p);
+  }
 }
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
@@ -224,14 +221,18 @@ static status describe_shapes(const model *m, const onnx_shape *given, int n_giv
 
 static status describe_all(const model *m, onnx_shape *shapes, cJSON *o) {
   int n_inputs, n_outputs;
+  pass_report report;
+  cJSON *before = NULL, *after = NULL;
   const model_port *inputs = model_inputs(m, &n_inputs), *outputs = model_outputs(m, &n_outputs);
   cJSON_AddStringToObject(o, "written_by", "cannon model");
   ports_json(o, "inputs", inputs, n_inputs);
   ports_json(o, "outputs", outputs, n_outputs);
   add_number(o, "exported_nodes", (uint64_t)model_exported_nodes(m));
-  cJSON *matches = cJSON_AddArrayToObject(o, "passes");
-  TRY(describe_graph(m, shapes, false, o, "before", NULL));
-  TRY(describe_graph(m, shapes, true, o, "after", matches));
+  TRY(describe_graph(m, shapes, ~(pass_set)0, &report, &before));
+  cJSON_AddItemToObject(o, "before", before);
+  TRY(describe_graph(m, shapes, model_passes_off(m), &report, &after));
+  cJSON_AddItemToObject(o, "after", after);
+  describe_passes(o, model_passes_off(m), &report);
   describe_memory(o);
   return ST_OK;
 }

@@ -472,6 +472,7 @@ pass_report model_passes(model *m) {
   return report;
 }
 
+pass_set model_passes_off(const model *m) { return m->passes_off; }
 int model_device(const model *m) { return m->device; }
 int model_exported_nodes(const model *m) { return m->onnx->graph->n_nodes; }
 

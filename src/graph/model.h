@@ -72,8 +72,9 @@ void model_choose_gear(model *m, int gear);
 status model_current_output(model *m, int i, model_port *out);
 model_size model_sizes(const model *m);
 
-/* How often each pass matched, in the program that was made last. */
+/* How often each pass matched, in the program that was made last; and the passes that are off. */
 pass_report model_passes(model *m);
+pass_set model_passes_off(const model *m);
 int model_device(const model *m);
 
 /* The graph of the model for these shapes of its inputs, before passes, and the nodes of the model's file. The graph is
