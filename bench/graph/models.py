@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models of models.tsv as the benchmark runs them: fetched from PyPI, with fixed shapes, and for the light models of
-the package onnx, whose weights are all alike, with weights from a seed. Needs the packages onnx and numpy.
+"""The models of models.tsv as the benchmark runs them: fetched from PyPI, with fixed shapes, and for the light models
+of the package onnx, whose weights are all alike, with weights from a seed. Needs the packages onnx and numpy.
 
 Columns of models.tsv: file (without .onnx), package and version on PyPI, shapes of open inputs, and what integer inputs
 hold (others hold 0)."""
@@ -64,7 +64,7 @@ def fill_weights(model):
         reader = role.get(n.output[0])
         if len(dims) > 1:
             w = rng.standard_normal(dims) * np.sqrt(2 / max(1, np.prod(dims[1:])))
-        elif reader and reader[0] == "BatchNormalization" and reader[1] in (1, 4) or reader and reader[0] == "Unsqueeze":
+        elif reader in (("BatchNormalization", 1), ("BatchNormalization", 4)) or reader and reader[0] == "Unsqueeze":
             w = rng.uniform(0.5, 1.5, dims)
         else:
             w = rng.standard_normal(dims) * 0.1

@@ -12,8 +12,8 @@ programs of a busy machine disturb least, and of the clock with more. --venv has
 is made if it is not there. With --base, the peer is another build of Cannon.
 
 The columns of memory: peak of resident memory above that before loading; the arena over the most that is live at once;
-and the arena without reuse, with reuse, and with reuse and passes (as `cannon model show` tells). "Steps" are tasks of an
-execution and nodes of the file. The error is the largest difference of an output, over the largest value of it."""
+and the arena without reuse, with reuse, and with reuse and passes (as `cannon model show` tells). "Steps" are tasks of
+an execution and nodes of the file. The error is the largest difference of an output, over the largest value of it."""
 import argparse
 import json
 import math
