@@ -63,7 +63,8 @@ class Ours:
         for i in range(acl.mdl.get_num_inputs(self.desc)):
             a = np.ascontiguousarray(inputs[acl.mdl.get_input_name_by_index(self.desc, i)])
             p = self.buffer(a.nbytes)
-            self.check(acl.rt.memcpy(p, a.nbytes, acl.util.bytes_to_ptr(a.tobytes()), a.nbytes, 1))
+            if a.nbytes:
+                self.check(acl.rt.memcpy(p, a.nbytes, acl.util.numpy_to_ptr(a), a.nbytes, 1))
             acl.mdl.add_dataset_buffer(self.sets[0], acl.create_data_buffer(p, a.nbytes))
         for i in range(acl.mdl.get_num_outputs(self.desc)):  # the library allocates them in the first run
             acl.mdl.add_dataset_buffer(self.sets[1], acl.create_data_buffer(0, 0))

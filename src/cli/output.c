@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "check/leaks_report.h"
+#include "cli/atc_json.h"
 #include "cli/figures.h"
 #include "cli/model_command.h"
 #include "cli/plan_csv.h"
@@ -33,6 +34,7 @@ static const struct {
     [OUTPUT_PLAN] = {"a plan with offsets", {NULL}},
     [OUTPUT_LEAKS] = {"a report of cannon's memory debugger", {LEAKS_REPORT_BEGINS}},
     [OUTPUT_MODEL] = {"an .om file", {"IMOD"}},
+    [OUTPUT_MODEL_JSON] = {"what atc --mode=1 wrote", {ATC_JSON_BEGINS}},
     [OUTPUT_ARRAY] = {NULL, {NULL}},
 };
 

@@ -82,6 +82,9 @@ int model_device(const model *m);
 status model_convert(const model *m, onnx_shape *shapes, ir_graph **out);
 int model_exported_nodes(const model *m);
 
+/* For model_def.c, on a model that nobody runs: the program that was made last; NULL: none was. */
+const struct program *model_program(const model *m);
+
 /* A buffer of the caller's in device memory. rank: of the dims, -1 if the caller gives none. */
 typedef struct {
   void *address;
