@@ -115,6 +115,21 @@ class Run(Model):
         self.assertIn("there is no input for x.npy", self.cannon("run", "fixed.onnx", "--input", "x.npy", "--input",
                                                                  "x.npy", status=1))
 
+    def test_frames_of_a_signal_without_parts(self):
+        """STFT takes real signals of two dimensions, too, as exporters write them."""
+        x = np.random.default_rng(2).standard_normal((1, 100)).astype("f4")
+        np.save(self.folder / "s.npy", x)
+        window = np.hanning(16).astype("f4")
+        (self.folder / "s.onnx").write_bytes(ob.model(
+            [ob.node("STFT", ["x", "step", "window"], ["y"])], [ob.value("x", [1, 100])],
+            [ob.value("y", [1, 22, 9, 2])], [ob.initialiser("step", [], [4], ob.INT64),
+                                             ob.initialiser("window", [16], window)]))
+        self.cannon("run", "s.onnx", "--input", "s.npy", "--output", "out")
+        frames = np.lib.stride_tricks.sliding_window_view(x[0], 16)[::4]
+        wanted = np.fft.rfft(frames * window)
+        np.testing.assert_allclose(np.load(self.folder / "out/y.npy")[0],
+                                   np.stack([wanted.real, wanted.imag], -1), atol=1e-4)
+
     def test_every_type(self):
         """Cast to each type and back; NumPy reads what was written."""
         types = {2: "u1", 3: "i1", 5: "i2", 6: "i4", 7: "i8", 9: "?", 10: "f2", 11: "f8", 12: "u4", 13: "u8"}
