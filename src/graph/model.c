@@ -11,7 +11,7 @@
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "graph/om.h"
-#include "graph/pass.h"
+#include "graph/outputs.h"
 #include "graph/program.h"
 #include "memory/memory.h"
 
@@ -49,13 +49,16 @@ struct model {
   onnx_model *onnx;
   model_port *inputs, *outputs;
   int n_inputs, n_outputs;
-  onnx_shape *fixed; /* an entry for each input: its shape, as the model or the file has it */
+  int *output_dtypes; /* that were chosen; -1: as the graph has them */
+  onnx_shape *fixed;  /* an entry for each input: its shape, as the model or the file has it */
   model_gears gears;
   _Atomic int gear;     /* that was chosen last */
   _Atomic bool running; /* an execution uses the arena */
-  mutex lock;           /* guards all below, and is held while a program is made */
-  bool *wanted;         /* inputs whose contents decide shapes */
-  model_size sizes;     /* does not change after loading if no shape is open */
+  pass_set passes_off;
+  mutex lock;         /* guards all below, and is held while a program is made */
+  bool *wanted;       /* inputs whose contents decide shapes */
+  model_size sizes;   /* does not change after loading if no shape is open */
+  pass_report passes; /* of the program that was made last */
   uint64_t uses;
   int n_versions;
   version *versions[MOST_PROGRAMS];
@@ -184,10 +187,28 @@ static status need_arena(model *m, uint64_t bytes) {
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
-static status make_program(model *m, onnx_shape *shapes, placing *where, program **out) {
+/* Makes the graph of the model, whose outputs have the types that were chosen. */
+static status model_graph(const model *m, onnx_shape *shapes, ir_graph **out) {
   ir_graph *g;
   TRY(onnx_convert(m->onnx, shapes, m->n_inputs, &g));
-  const status st = pass_all(g);
+  for (int i = 0; i < g->n_outputs; ++i) {
+    ir_value *v = g->outputs[i];
+    if (m->output_dtypes[i] < 0 || m->output_dtypes[i] == v->tensor.dtype) continue;
+    const status st = ir_cast(g, v, m->output_dtypes[i], &g->outputs[i]);
+    if (st != ST_OK) {
+      ir_free(g);
+      return fail(ST_INVALID_PARAM, "output %s cannot be converted: %s", m->outputs[i].name, strdupa(fail_take()));
+    }
+    if (!g->outputs[i]->name) g->outputs[i]->name = v->name;
+  }
+  *out = g;
+  return ST_OK;
+}
+
+static status make_program(model *m, onnx_shape *shapes, placing *where, program **out) {
+  ir_graph *g;
+  TRY(model_graph(m, shapes, &g));
+  const status st = pass_all(g, m->passes_off, &m->passes);
   if (st != ST_OK) {
     ir_free(g);
     return st;
@@ -345,6 +366,7 @@ static status describe_gears(model *m, const model_gears *from) {
 }
 
 static status describe_model(model *m, const om_contents *om) {
+  TRY(outputs_choose(m->onnx, om->outputs, om->n_outputs));
   const onnx_graph *g = m->onnx->graph;
   region *memory = &m->onnx->memory;
   m->inputs = REGION_NEW(memory, model_port, g->n_inputs + 1);
@@ -366,6 +388,10 @@ static status describe_model(model *m, const om_contents *om) {
     TRY(describe_port(&g->outputs[i], NULL, p));
     TRY(name_output(m->onnx, p));
   }
+  m->output_dtypes = REGION_NEW(memory, int, m->n_outputs);
+  if (!m->output_dtypes) return model_no_memory();
+  TRY(outputs_type(m->onnx, m->outputs, m->n_outputs, om->outputs, om->n_outputs, m->output_dtypes));
+  for (int i = 0; i < m->n_outputs; ++i) count_bytes(&m->outputs[i]);
   return om->gears.kind ? describe_gears(m, &om->gears) : ST_OK;
 }
 
@@ -413,6 +439,7 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
   const status st =
       om.onnx ? onnx_read(om.onnx, om.onnx_bytes, folder, &m->onnx) : onnx_read(m->file, n, folder, &m->onnx);
   if (st == ST_OK) {
+    m->passes_off |= om.passes_off;
     const status described = describe_model(m, &om);
     om_free(&om);
     TRY(described);
@@ -422,15 +449,18 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
   return st;
 }
 
-status model_load(const void *bytes, size_t n, const char *folder, const model_memory *given, int device, void *site,
+status model_load(const void *bytes, size_t n, const char *folder, const model_options *options, int device, void *site,
                   model **out) {
+  static const model_options none;
   model *m = calloc(1, sizeof *m);
   if (!m) return model_no_memory();
   atomic_init(&m->refs, 1);
   mutex_init(&m->lock, LOCK_MODEL);
   m->device = device;
   m->site = site;
-  const status st = model_open(m, bytes, n, folder, given);
+  if (!options) options = &none;
+  m->passes_off = options->passes_off;
+  const status st = model_open(m, bytes, n, folder, options->memory);
   if (st == ST_OK)
     *out = m;
   else
@@ -460,7 +490,26 @@ const model_port *model_inputs(const model *m, int *n) {
 }
 const model_port *model_outputs(const model *m, int *n) { return *n = m->n_outputs, m->outputs; }
 model_size model_sizes(const model *m) { return m->sizes; }
+
+pass_report model_passes(model *m) {
+  mutex_lock(&m->lock);
+  const pass_report report = m->passes;
+  mutex_unlock(&m->lock);
+  return report;
+}
+
+pass_set model_passes_off(const model *m) { return m->passes_off; }
 int model_device(const model *m) { return m->device; }
+const program *model_program(const model *m) { return m->n_versions ? m->versions[m->n_versions - 1]->program : NULL; }
+int model_exported_nodes(const model *m) { return m->onnx->graph->n_nodes; }
+
+status model_convert(const model *m, onnx_shape *shapes, ir_graph **out) {
+  const status st = model_graph(m, shapes, out);
+  if (st != ONNX_WANTS_CONTENTS) return st;
+  int i = 0;
+  while (i < m->n_inputs - 1 && !shapes[i].wanted) ++i;
+  return fail(ST_INVALID_PARAM, "the shapes of values depend on what input %s contains", shapes[i].name);
+}
 
 const model_gears *model_gears_of(const model *m) { return &m->gears; }
 

@@ -1,15 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/pass.h"
 
+#include <strings.h>
+
 const pass passes[] = {
     {"ConvBatchnormFusionPass", pass_conv_batch_norm},
 };
 const int n_passes = sizeof passes / sizeof *passes;
 
-status pass_all(ir_graph *g) {
+_Static_assert(sizeof passes / sizeof *passes <= PASSES_MOST, "the passes fit a set");
+
+int pass_find(const char *name) {
+  for (int i = 0; i < n_passes; ++i)
+    if (strcasecmp(passes[i].name, name) == 0) return i;
+  return -1;
+}
+
+status pass_all(ir_graph *g, pass_set off, pass_report *report) {
   int n;
   g->name = g->origin = NULL;
-  for (int i = 0; i < n_passes; ++i) TRY(passes[i].run(g, &n));
+  if (report) *report = (pass_report){0};
+  for (int i = 0; i < n_passes; ++i) {
+    if (off >> i & 1) continue;
+    TRY(passes[i].run(g, &n));
+    if (report) report->n_matches[i] = n;
+  }
   TRY(pass_outputs(g));
   return pass_dead_nodes(g, &n);
 }

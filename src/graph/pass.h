@@ -15,10 +15,22 @@ typedef struct {
 extern const pass passes[];
 extern const int n_passes;
 
-/* Runs all passes, and prepares the graph for a program: each output of the model becomes a storage of its own, which
- * its last node writes where the caller wants it (outputs that are inputs, constants, views or given twice get a copy),
- * and nodes whose results nobody uses are removed. */
-status pass_all(ir_graph *g);
+/* A set of passes: bit i is passes[i]. */
+typedef uint64_t pass_set;
+enum { PASSES_MOST = 64 };
+
+/* How often each pass matched: n_matches[i] belongs to passes[i]; 0 for passes that were off. */
+typedef struct {
+  int n_matches[PASSES_MOST];
+} pass_report;
+
+/* The number of the pass with this name, whatever the case of its letters; -1: there is none. */
+int pass_find(const char *name);
+
+/* Runs all passes but those of a set, and prepares the graph for a program: each output of the model becomes a storage
+ * of its own, which its last node writes where the caller wants it (outputs that are inputs, constants, views or given
+ * twice get a copy), and nodes whose results nobody uses are removed. report: or NULL. */
+status pass_all(ir_graph *g, pass_set off, pass_report *report);
 
 /* ---- the passes -------------------------------------------------------------------------------------------------- */
 

@@ -252,6 +252,10 @@ void program_free(program *p) {
 const ir_graph *program_graph(const program *p) { return p->graph; }
 program_size program_sizes(const program *p) { return p->sizes; }
 
+program_step program_step_at(const program *p, int i) {
+  return (program_step){p->steps[i].node, p->steps[i].executor, p->scratch_offsets[i]};
+}
+
 static status run_step(const step *s, void **view, void *scratch) {
   const executor *e = s->executor;
   const status st = likely(!trace_is_on()) ? e->run(e, view, scratch) : account_run(e, view, scratch);

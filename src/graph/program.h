@@ -43,6 +43,14 @@ void program_free(program *p);
 const ir_graph *program_graph(const program *p);
 program_size program_sizes(const program *p);
 
+/* A step, for describe.c. scratch_offset: of its workspace in the arena. */
+typedef struct {
+  const ir_node *node;
+  const executor *executor;
+  uint64_t scratch_offset;
+} program_step;
+program_step program_step_at(const program *p, int i);
+
 /* Runs all steps. The first failure of an operator ends it. */
 status program_run(program *p, const program_memory *m);
 

@@ -123,7 +123,7 @@ static status run_case(const char *folder) {
   const int n = read_shapes(folder, shapes);
   TRY(onnx_read(file, bytes, folder, &m));
   TRY(convert(folder, m, shapes, n, &g));
-  TRY(pass_all(g));
+  TRY(pass_all(g, 0, NULL));
   TRY(program_make(g, &(program_owner){.place = place, .share = true}, &p));
   const status st = run_program(folder, p);
   program_free(p);

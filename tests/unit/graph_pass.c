@@ -77,7 +77,7 @@ static void check_same(bool has_bias, bool also_conv, int n_nodes) {
   CHECK(pass_outputs(g));
   assert_int_equal(run(g, plain), 2);
   g = conv_and_norm(has_bias, also_conv);
-  CHECK(pass_all(g));
+  CHECK(pass_all(g, 0, NULL));
   assert_int_equal(run(g, passed), n_nodes);
   for (size_t i = 0; i < sizeof plain / sizeof *plain; ++i) assert_float_equal(passed[i], plain[i], 2e-5f);
 }
@@ -107,7 +107,7 @@ static void test_outputs(void **state) {
   CHECK(ir_permuted(g, in, (const int[]){1, 0}, &turned));
   g->n_outputs = 1;
   g->outputs = &turned;
-  CHECK(pass_all(g));
+  CHECK(pass_all(g, 0, NULL));
   assert_int_equal(g->n_nodes, 1);
   CHECK(program_make(g, &(program_owner){.place = place, .share = true}, &p));
   CHECK(program_run(p, &(program_memory){NULL, (void *const[]){x}, (void *const[]){y}}));
