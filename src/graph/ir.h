@@ -32,6 +32,8 @@ typedef struct {
   int first, last;
   uint64_t offset;
   void *address;
+  /* For passes (uses.h): how often nodes read and write it, and the last ones that do. */
+  int n_reads, n_writes, reader, writer;
 } ir_storage;
 
 typedef struct {
