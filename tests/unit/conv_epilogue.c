@@ -235,6 +235,7 @@ static void packed_weights_give_the_same_bits(void **state) {
     const char *const name = run(&f, true, &packs);
     if (packs) {
       const size_t bytes = f.t[Y]->storage->bytes;
+      check_elements(&random, &f, name);
       char *const packed = memcpy(malloc(bytes), f.at[Y], bytes);
       memset(f.at[Y], 0x5a, bytes);
       n_packed++;
@@ -248,7 +249,8 @@ static void packed_weights_give_the_same_bits(void **state) {
     free_fixture(&f);
   }
   const char *const forced = getenv("CANNON_IMPL");
-  if (!forced || !strstr(forced, "reference")) assert_true(n_packed > ROUNDS(1500) / 20 && n_same > n_packed / 2);
+  if (!forced || !strstr(forced, "reference")) assert_true(n_packed > ROUNDS(1500) / 20);
+  if (!forced || !strstr(forced, "packed")) assert_true(n_same >= n_packed / 2); /* it needs constants */
 }
 
 /* Where a sum is not finite, Winograd leaves the call to another implementation, which finds the weights, too. */

@@ -5,6 +5,7 @@
  *   depthwise   channel by channel, on the tensors in place (by_channel.h)
  *   pairs       direct, with packed weights and a padded copy of VNNI pairs (direct_pairs.h): bfloat16 if the
  *               processor has dot-product instructions for it, and float if it can be computed from bfloat16 terms
+ *   packed      GEMM of im2col columns by constant weights that are packed once (packed_products.h): few positions
  *   winograd    transformed tiles (winograd.h): float, kernels of 3 x 3; another one computes the call again if a
  *               result is not finite
  *   gemm        packed GEMM of weights and im2col columns (phase_products.h): kernels of one tap, many weights, 16-bit

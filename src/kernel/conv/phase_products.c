@@ -109,23 +109,6 @@ static void phase_products_add(const products_job *j, const products_part *t, co
   }
 }
 
-/* Stores the sums of the chunk's rows, which are ld floats apart. */
-static void phase_products_store(const products_job *j, const products_part *t, float *sums, int64_t ld) {
-  const phase_products *p = j->p;
-  const columns_axis *const a = j->to.axis;
-  const int64_t width = j->to.direct ? j->to.positions : a[2].positions;
-  for (int64_t i = 0, m; i < t->positions; i += m) {
-    const int64_t at = t->first + i, image = at / j->to.positions, in_image = at % j->to.positions,
-                  w = in_image % width;
-    const int64_t line = in_image / width, h = line % a[1].positions, d = line / a[1].positions;
-    char *to = t->out + image * p->to->outer + t->row * p->to->inner + w * p->to_axis[2];
-    if (!j->to.direct) to += h * p->to_axis[1] + d * p->to_axis[0];
-    m = i64_min(width - w, t->positions - i);
-    for (int64_t r = 0; r < t->rows; ++r, to += p->to->inner)
-      conv_store_run(&p->store, to, p->to_axis[2], sums + r * ld + i, m);
-  }
-}
-
 /* Returns the address of the outputs if sums can be accumulated in place, otherwise NULL. */
 static float *direct_sums_of(const products_job *j, const products_part *t) {
   const phase_products *p = j->p;
@@ -169,7 +152,8 @@ static status phase_products_make_chunk(const products_job *j, const products_pa
     n = i64_min(j->depth, products - k);
     phase_products_add(j, t, &room, k, n, sums, ld, direct && p->store.epilogue && k + n == products);
   }
-  if (!direct) phase_products_store(j, t, sums, ld);
+  if (!direct)
+    columns_store(&j->to, t->out + t->row * p->to->inner, &p->store, sums, ld, t->rows, t->first, t->positions);
   return ST_OK;
 }
 
