@@ -26,9 +26,10 @@ typedef struct block {
   struct block *next; /* of the weights' blocks */
 } block;
 
-/* Where a constant of the model's file is. */
+/* Where a constant of the model's file is. layout: of a packed one (program.h); 0: as it is. */
 typedef struct {
   const void *contents;
+  uint64_t layout;
   void *address;
 } placed;
 
@@ -38,7 +39,9 @@ typedef struct {
   uint64_t key; /* a hash of the dims of all inputs, and of contents that decide shapes */
   uint64_t last_use;
   program *program;
-  block *own; /* constants that were computed for it; NULL: there are none, or they are in memory of the caller's */
+  /* Constants that were computed for it, and their packed forms; NULL: there are none, or they are in memory of the
+   * caller's. */
+  block *own, *own_packed;
 } version;
 
 struct model {
@@ -104,17 +107,17 @@ static void *model_block_take(block *b, uint64_t bytes) {
   return at;
 }
 
-static placed *find_placed(const model *m, const void *contents) {
+static placed *find_placed(const model *m, const void *contents, uint64_t layout) {
   for (int i = 0; i < m->n_placed; ++i)
-    if (m->placed[i].contents == contents) return &m->placed[i];
+    if (m->placed[i].contents == contents && m->placed[i].layout == layout) return &m->placed[i];
   return NULL;
 }
 
-static status remember(model *m, ir_storage *s) {
+static status remember(model *m, const void *contents, uint64_t layout, void *address) {
   region *memory = &m->onnx->memory;
   m->placed = region_grow(memory, m->placed, (size_t)m->n_placed, sizeof *m->placed);
   if (!m->placed) return model_no_memory();
-  m->placed[m->n_placed++] = (placed){s->contents, s->address};
+  m->placed[m->n_placed++] = (placed){contents, layout, address};
   return ST_OK;
 }
 
@@ -122,7 +125,7 @@ static status remember(model *m, ir_storage *s) {
  * ones in a block of the program's own. */
 typedef struct {
   model *m;
-  block *own;
+  block *own, *own_packed;
 } placing;
 
 static status weights_block(model *m, uint64_t bytes, block **out) {
@@ -140,6 +143,16 @@ static status weights_block(model *m, uint64_t bytes, block **out) {
   return ST_OK;
 }
 
+/* Makes room for constants: of the file, and of the program's own. */
+static status weights_blocks(model *m, uint64_t lent, uint64_t own, block **weights, block **own_weights) {
+  if (lent) TRY(weights_block(m, lent, weights));
+  if (own && m->given_weights.bytes)
+    TRY(weights_block(m, own, own_weights));
+  else if (own)
+    TRY(model_block_new(m, own, own_weights));
+  return ST_OK;
+}
+
 static status place_constants(void *argument, ir_storage **constants, int n) {
   placing *p = argument;
   uint64_t lent = 0, own = 0;
@@ -150,21 +163,39 @@ static status place_constants(void *argument, ir_storage **constants, int n) {
   }
   for (int i = 0; i < n; ++i) {
     ir_storage *s = constants[i];
-    const placed *known = s->lent ? find_placed(p->m, s->contents) : NULL;
+    const placed *known = s->lent ? find_placed(p->m, s->contents, 0) : NULL;
     s->address = known ? known->address : NULL;
     if (!known) *(s->lent ? &lent : &own) += model_aligned(s->bytes);
   }
-  if (lent) TRY(weights_block(p->m, lent, &weights));
-  if (own && p->m->given_weights.bytes)
-    TRY(weights_block(p->m, own, &p->own));
-  else if (own)
-    TRY(model_block_new(p->m, own, &p->own));
+  TRY(weights_blocks(p->m, lent, own, &weights, &p->own));
   for (int i = 0; i < n; ++i) {
     ir_storage *s = constants[i];
     if (s->address) continue;
     s->address = model_block_take(s->lent ? weights : p->own, s->bytes);
     memcpy(s->address, s->contents, s->bytes);
-    if (s->lent) TRY(remember(p->m, s));
+    if (s->lent) TRY(remember(p->m, s->contents, 0, s->address));
+  }
+  return ST_OK;
+}
+
+static status place_packed(void *argument, program_packed *packed, int n) {
+  placing *p = argument;
+  uint64_t lent = 0, own = 0;
+  block *weights = NULL;
+  if (p->m->device == MODEL_ON_HOST) return ST_OK;
+  for (int i = 0; i < n; ++i) {
+    program_packed *k = &packed[i];
+    const placed *known = k->lent ? find_placed(p->m, k->from, k->layout) : NULL;
+    k->address = known ? known->address : NULL;
+    if (!known) *(k->lent ? &lent : &own) += model_aligned(k->bytes);
+  }
+  TRY(weights_blocks(p->m, lent, own, &weights, &p->own_packed));
+  for (int i = 0; i < n; ++i) {
+    program_packed *k = &packed[i];
+    if (k->address) continue;
+    k->address = model_block_take(k->lent ? weights : p->own_packed, k->bytes);
+    k->fresh = true;
+    if (k->lent) TRY(remember(p->m, k->from, k->layout, k->address));
   }
   return ST_OK;
 }
@@ -213,13 +244,15 @@ static status make_program(model *m, onnx_shape *shapes, placing *where, program
     ir_free(g);
     return st;
   }
-  return program_make(g, &(program_owner){.place = place_constants, .owner = where, .share = true}, out);
+  const program_owner owner = {.place = place_constants, .place_packed = place_packed, .owner = where, .share = true};
+  return program_make(g, &owner, out);
 }
 
 static void version_unref(version *v, void *site) {
   if (!v || atomic_fetch_sub(&v->refs, 1) != 1) return;
   program_free(v->program);
   model_block_unref(v->own, site);
+  model_block_unref(v->own_packed, site);
   free(v);
 }
 
@@ -243,6 +276,7 @@ static status version_new(model *m, uint64_t key, onnx_shape *shapes, version **
   placing where = {.m = m};
   status st = make_program(m, shapes, &where, &v->program);
   if (where.own != &m->given_weights) v->own = where.own;
+  if (where.own_packed != &m->given_weights) v->own_packed = where.own_packed;
   if (st == ST_OK) st = need_arena(m, program_sizes(v->program).arena);
   if (st == ST_OK)
     *out = v;

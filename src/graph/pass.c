@@ -5,6 +5,9 @@
 
 const pass passes[] = {
     {"ConvBatchnormFusionPass", pass_conv_batch_norm},
+    {"AABiasaddConvFusion", pass_conv_scale},
+    {"TbeConvCommonRules2FusionPass", pass_conv_epilogue},
+    {"MatMulBiasAddFusionPass", pass_product_epilogue},
 };
 const int n_passes = sizeof passes / sizeof *passes;
 

@@ -37,6 +37,16 @@ status pass_all(ir_graph *g, pass_set off, pass_report *report);
 /* Batch norms in inference go into the weights and the bias of the convolution before them. */
 status pass_conv_batch_norm(ir_graph *g, int *n_matches);
 
+/* Constant factors and summands of a convolution's results, one for all or for each channel, go into its weights and
+ * its bias. */
+status pass_conv_scale(ir_graph *g, int *n_matches);
+
+/* Biases, activations and residual sums behind a convolution, or behind a product of matrices, become its epilogue:
+ * activation(sums + bias + residual), or activation(sums + bias) + residual. Activations are also recognised where they
+ * are written out: x sigmoid(x), x clip(x + 3, 0, 6) / 6 and the like. */
+status pass_conv_epilogue(ir_graph *g, int *n_matches);
+status pass_product_epilogue(ir_graph *g, int *n_matches);
+
 /* For pass_all. */
 status pass_outputs(ir_graph *g);
 status pass_dead_nodes(ir_graph *g, int *n_removed);

@@ -113,7 +113,24 @@ static status place(void *owner, ir_storage **constants, int n) {
   return ST_OK;
 }
 
+/* The memory of packed constants, by case. */
+typedef struct {
+  void *taken[4096];
+  int n;
+} packed_memory;
+
+static status place_packed(void *owner, program_packed *packed, int n) {
+  packed_memory *memory = owner;
+  for (int i = 0; i < n; ++i) {
+    if (memory->n == (int)(sizeof memory->taken / sizeof *memory->taken)) exit(2);
+    memory->taken[memory->n++] = packed[i].address = aligned_alloc(64, (packed[i].bytes + 63) & -UINT64_C(64));
+    packed[i].fresh = true;
+  }
+  return ST_OK;
+}
+
 static status run_case(const char *folder) {
+  static packed_memory packed;
   onnx_shape shapes[MOST];
   onnx_model *m;
   ir_graph *g;
@@ -124,9 +141,11 @@ static status run_case(const char *folder) {
   TRY(onnx_read(file, bytes, folder, &m));
   TRY(convert(folder, m, shapes, n, &g));
   TRY(pass_all(g, 0, NULL));
-  TRY(program_make(g, &(program_owner){.place = place, .share = true}, &p));
+  const program_owner owner = {.place = place, .place_packed = place_packed, .owner = &packed, .share = true};
+  TRY(program_make(g, &owner, &p));
   const status st = run_program(folder, p);
   program_free(p);
+  while (packed.n) free(packed.taken[--packed.n]);
   onnx_free(m);
   free(file);
   return st;
