@@ -10,7 +10,7 @@
 #include "graph/nodes.h"
 #include "graph/pass.h"
 #include "graph/uses.h"
-#include "kernel/engine/activation.h"
+#include "op/activations.h"
 #include "tensor/objects.h"
 
 enum { ABSORBED_MOST = 12 };
@@ -182,7 +182,7 @@ static bool gate_before(const chain *c, const tensor *t, gate *k) {
   return k->clamps && k->low == 0 && isfinite(k->high);
 }
 
-/* x sigmoid(x); x times a clamped line, whose bound may be divided out behind the product. The result has two readers. */
+/* x sigmoid(x); x times a clamped line, whose bound may be divided out behind the product. x has two readers. */
 static bool absorb_gated(chain *c) {
   const ir_storage *s = value_of(c->out)->storage;
   if (s->n_reads != 2 || s->n_writes != 1 || s->reader >= c->g->n_nodes) return false;

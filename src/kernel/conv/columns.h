@@ -45,8 +45,8 @@ void columns_fetch(const conv_columns *c, char *to, int64_t pitch, const char *x
  * a gather; otherwise NULL. */
 const char *columns_direct(const conv_columns *c, const char *x, int64_t row, int64_t first, int64_t n);
 
-/* Stores sums as outputs: n positions, from `first` on, of n_rows rows, which are `ld` floats apart. c: of the outputs; to:
- * the first row's first output. */
+/* Stores sums as outputs: n positions, from `first` on, of n_rows rows, which are `ld` floats apart. c: of the outputs;
+ * to: the first row's first output. */
 void columns_store(const conv_columns *c, char *to, const conv_store *store, float *sums, int64_t ld, int64_t n_rows,
                    int64_t first, int64_t n);
 

@@ -29,9 +29,9 @@ bool packed_products_fit(const correlation *c) {
          correlation_taps_are_plain(c) && w->inner == conv_volume(c->g.kernel) * size;
 }
 
-/* Measured on a Zen 4, in float32, beside the GEMM that has positions as columns: 7 x 7 takes 0.62 to 0.77 of the time, 14
- * x 14 and 13 x 13 0.9 to 0.93, 20 x 20 as long, 28 x 28 1.1 times as long, and 48 channels of 13 x 13 1.04 times. Beside
- * Winograd, 512 x 7 x 7 takes 0.95 of the time, 256 x 14 x 14 1.4 times as long. */
+/* Measured on a Zen 4, in float32, beside the GEMM that has positions as columns: 7 x 7 takes 0.62 to 0.77 of the time,
+ * 14 x 14 and 13 x 13 0.9 to 0.93, 20 x 20 as long, 28 x 28 1.1 times as long, and 48 channels of 13 x 13 1.04 times.
+ * Beside Winograd, 512 x 7 x 7 takes 0.95 of the time, 256 x 14 x 14 1.4 times as long. */
 bool packed_products_pay(const correlation *c) {
   enum { LEAST_ROWS = 64, LEAST_INNER = 64, MOST_POSITIONS = 224, MOST_WINDOW_POSITIONS = 64 };
   const conv_geometry *g = &c->g;
@@ -41,21 +41,25 @@ bool packed_products_pay(const correlation *c) {
          (filled - positions) * 8 > positions;
 }
 
-/* ---- packed weights: for each group [slices][panels of rows] ------------------------------------------------------ */
+/* ---- packed weights: for each group [slices][panels of rows] ----------------------------------------------------- */
 
-static int64_t slices_of(const correlation *c) { return (inner_of(c) + DEPTH - 1) / DEPTH; }
-static int64_t slice_depth(const correlation *c, int64_t slice) { return i64_min(DEPTH, inner_of(c) - slice * DEPTH); }
-
-/* Offset of a row in a slice of a group; of the end, for the slice after the last one. */
-static size_t weights_at(const correlation *c, int64_t group, int64_t slice, int64_t row) {
-  const int64_t rows = c->g.rows, last = slices_of(c) - 1;
-  const size_t whole = tile_b_bytes(TILE_F32, DEPTH, rows);
-  const size_t of_group = (size_t)last * whole + tile_b_bytes(TILE_F32, slice_depth(c, last), rows);
-  if (slice > last) return (size_t)(group + 1) * of_group;
-  return (size_t)group * of_group + (size_t)slice * whole + tile_b_bytes(TILE_F32, slice_depth(c, slice), row);
+static int64_t packed_slices_of(const correlation *c) { return (inner_of(c) + DEPTH - 1) / DEPTH; }
+static int64_t packed_slice_depth(const correlation *c, int64_t slice) {
+  return i64_min(DEPTH, inner_of(c) - slice * DEPTH);
 }
 
-uint64_t packed_products_bytes(const correlation *c) { return weights_at(c, c->g.groups - 1, slices_of(c), 0); }
+/* Offset of a row in a slice of a group; of the end, for the slice after the last one. */
+static size_t packed_weights_at(const correlation *c, int64_t group, int64_t slice, int64_t row) {
+  const int64_t rows = c->g.rows, last = packed_slices_of(c) - 1;
+  const size_t whole = tile_b_bytes(TILE_F32, DEPTH, rows);
+  const size_t of_group = (size_t)last * whole + tile_b_bytes(TILE_F32, packed_slice_depth(c, last), rows);
+  if (slice > last) return (size_t)(group + 1) * of_group;
+  return (size_t)group * of_group + (size_t)slice * whole + tile_b_bytes(TILE_F32, packed_slice_depth(c, slice), row);
+}
+
+uint64_t packed_products_bytes(const correlation *c) {
+  return packed_weights_at(c, c->g.groups - 1, packed_slices_of(c), 0);
+}
 
 typedef struct {
   const correlation *c;
@@ -66,16 +70,16 @@ typedef struct {
 static void packed_products_pack_slices(const void *job, int64_t begin, int64_t end) {
   const pack_job *j = job;
   const conv_operand *w = &j->c->given_w;
-  const int64_t size = (int64_t)dtype_bytes(w->dtype), n = slices_of(j->c);
+  const int64_t size = (int64_t)dtype_bytes(w->dtype), n = packed_slices_of(j->c);
   for (int64_t i = begin; i < end; ++i)
-    tile_pack_b(TILE_F32, j->packed + weights_at(j->c, i / n, i % n, 0), w->dtype,
-                j->w + i / n * j->c->g.rows * w->outer + i % n * DEPTH * size, size, w->outer, slice_depth(j->c, i % n),
-                j->c->g.rows);
+    tile_pack_b(TILE_F32, j->packed + packed_weights_at(j->c, i / n, i % n, 0), w->dtype,
+                j->w + i / n * j->c->g.rows * w->outer + i % n * DEPTH * size, size, w->outer,
+                packed_slice_depth(j->c, i % n), j->c->g.rows);
 }
 
 void packed_products_pack(const correlation *c, const void *w, void *packed) {
   const pack_job job = {c, w, packed};
-  rows_parallel(packed_products_pack_slices, &job, c->g.groups * slices_of(c), 1, packed_products_bytes(c) / 8);
+  rows_parallel(packed_products_pack_slices, &job, c->g.groups * packed_slices_of(c), 1, packed_products_bytes(c) / 8);
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
@@ -96,7 +100,7 @@ typedef struct {
 /* Packs a slice of a part's columns as the first factor. */
 static void pack_columns(const packed_job *j, const packed_part *t, int64_t slice, char *stage, char *a) {
   const conv_columns *const x = &j->from;
-  const int64_t k = slice * DEPTH, n = slice_depth(j->c, slice);
+  const int64_t k = slice * DEPTH, n = packed_slice_depth(j->c, slice);
   const char *const from = j->o->from + t->group * j->c->g.channels * x->x.inner;
   const char *const direct = columns_direct(x, from, k, t->first, t->positions);
   if (direct) {
@@ -115,7 +119,7 @@ static void store_part(const packed_job *j, const packed_part *t, const float *s
   columns_store(&j->to, j->o->to + row * j->c->to.inner, &j->o->store, turned, pitch, t->rows, t->first, t->positions);
 }
 
-static status make_part(const packed_job *j, const packed_part *t) {
+static status packed_products_make_part(const packed_job *j, const packed_part *t) {
   const correlation *c = j->c;
   const int64_t whole = (t->positions + SQUARE - 1) / SQUARE * SQUARE;
   const size_t a = tile_a_bytes(TILE_F32, t->positions, DEPTH), stage = (size_t)(DEPTH * j->pitch);
@@ -126,16 +130,16 @@ static status make_part(const packed_job *j, const packed_part *t) {
   const float *const bias = j->o->bias ? j->o->bias + t->group * c->g.rows + t->row : NULL;
   for (int64_t p = 0; bias && p < t->positions; ++p) memcpy(sums + p * t->rows, bias, (size_t)t->rows * sizeof *bias);
   memset(sums + t->positions * t->rows, 0, (size_t)((whole - t->positions) * t->rows) * sizeof *sums);
-  for (int64_t slice = 0; slice < slices_of(c); ++slice) {
-    const char *const b = (const char *)j->o->packed + weights_at(c, t->group, slice, t->row);
+  for (int64_t slice = 0; slice < packed_slices_of(c); ++slice) {
+    const char *const b = (const char *)j->o->packed + packed_weights_at(c, t->group, slice, t->row);
     pack_columns(j, t, slice, room + a, room);
-    tile_gemm(TILE_F32, t->positions, t->rows, slice_depth(c, slice), room, b, sums, t->rows, slice > 0 || bias);
+    tile_gemm(TILE_F32, t->positions, t->rows, packed_slice_depth(c, slice), room, b, sums, t->rows, slice > 0 || bias);
   }
   store_part(j, t, sums, turned);
   return ST_OK;
 }
 
-static void make_parts(const void *job, int64_t begin, int64_t end) {
+static void packed_products_make_parts(const void *job, int64_t begin, int64_t end) {
   const packed_job *j = job;
   const conv_geometry *g = &j->c->g;
   const int64_t of_group = j->position_parts * j->row_parts, positions = g->batch * j->to.positions;
@@ -147,7 +151,7 @@ static void make_parts(const void *job, int64_t begin, int64_t end) {
                            .rows = i64_min(j->part_rows, g->rows - row),
                            .first = first,
                            .positions = i64_min(j->part_positions, positions - first)};
-    const status result = make_part(j, &t);
+    const status result = packed_products_make_part(j, &t);
     if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   }
 }
@@ -166,6 +170,6 @@ status packed_products_run(const correlation *c, const correlation_operands *o) 
       columns_chunk(g->rows, parallel_max_threads(c->cost_ns) > 1 ? i64_min(fits, FEW_ROWS) : fits, ROW_GRAIN);
   j.row_parts = (g->rows + j.part_rows - 1) / j.part_rows;
   j.pitch = PART_POSITIONS * (int64_t)sizeof(float) + 64; /* not a multiple of a page */
-  rows_parallel(make_parts, &j, g->groups * j.row_parts * j.position_parts, 1, c->cost_ns);
+  rows_parallel(packed_products_make_parts, &j, g->groups * j.row_parts * j.position_parts, 1, c->cost_ns);
   return result;
 }
