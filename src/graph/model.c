@@ -200,6 +200,9 @@ static status place_packed(void *argument, program_packed *packed, int n) {
   return ST_OK;
 }
 
+/* What a caller is told to bring. Never 0, because aclrtMalloc refuses that. */
+static uint64_t asked_bytes(uint64_t bytes) { return bytes ? bytes : ALIGNMENT; }
+
 /* Makes the arena large enough. An execution that is queued keeps the one it was queued with. */
 static status need_arena(model *m, uint64_t bytes) {
   if (m->device == MODEL_ON_HOST) return ST_OK;
@@ -306,7 +309,7 @@ static status version_for(model *m, onnx_shape *shapes, version **out) {
     version_unref(m->versions[slot], m->site);
   m->versions[slot] = *out;
   const program_size sizes = program_sizes((*out)->program);
-  m->sizes = (model_size){sizes.arena, sizes.constants, sizes.unshared, sizes.n_steps};
+  m->sizes = (model_size){asked_bytes(sizes.arena), asked_bytes(sizes.constants), sizes.unshared, sizes.n_steps};
   return ST_OK;
 }
 
@@ -662,7 +665,8 @@ static status input_shapes(const model *m, const model_buffer *inputs, int gear,
 }
 
 /* The caller's memory as the arena of one execution. */
-static status own_arena(const model_memory *work, uint64_t bytes, block **arena) {
+static status own_arena(const model_memory *work, uint64_t needed, block **arena) {
+  const uint64_t bytes = asked_bytes(needed);
   void *view;
   if (work->work_bytes < bytes)
     return fail(ST_MODEL_PARAM, "the work memory has %ju bytes, expected %ju or more", (uintmax_t)work->work_bytes,

@@ -4,10 +4,19 @@
 #include <strings.h>
 
 const pass passes[] = {
+    {"CommonSubexpressionEliminationPass", pass_common_subexpressions},
+    {"LayerNormONNXFusionPass", pass_layer_norm},
+    {"RmsNormFusionPass", pass_rms_norm},
+    {"GeluFusionPass", pass_gelu},
+    {"SwishFusionPass", pass_swish},
+    {"HardSwishFusionPass", pass_hard_swish},
     {"ConvBatchnormFusionPass", pass_conv_batch_norm},
     {"AABiasaddConvFusion", pass_conv_scale},
     {"TbeConvCommonRules2FusionPass", pass_conv_epilogue},
     {"MatMulBiasAddFusionPass", pass_product_epilogue},
+    {"ElementwiseFusionPass", pass_elementwise},
+    {"ZConcatDFusionPass", pass_concat},
+    {"InPlacePass", pass_in_place},
 };
 const int n_passes = sizeof passes / sizeof *passes;
 
@@ -23,6 +32,7 @@ status pass_all(ir_graph *g, pass_set off, pass_report *report) {
   int n;
   g->name = g->origin = NULL;
   if (report) *report = (pass_report){0};
+  TRY(pass_dead_nodes(g, &n)); /* passes ask who reads a value */
   for (int i = 0; i < n_passes; ++i) {
     if (off >> i & 1) continue;
     TRY(passes[i].run(g, &n));

@@ -47,7 +47,28 @@ status pass_conv_scale(ir_graph *g, int *n_matches);
 status pass_conv_epilogue(ir_graph *g, int *n_matches);
 status pass_product_epilogue(ir_graph *g, int *n_matches);
 
-/* For pass_all. */
+/* Nodes that compute the same become one. */
+status pass_common_subexpressions(ir_graph *g, int *n_matches);
+
+/* Activations that are written out. */
+status pass_gelu(ir_graph *g, int *n_matches);
+status pass_swish(ir_graph *g, int *n_matches);
+status pass_hard_swish(ir_graph *g, int *n_matches);
+
+/* Norms over the last dimensions that are written out. */
+status pass_layer_norm(ir_graph *g, int *n_matches);
+status pass_rms_norm(ir_graph *g, int *n_matches);
+
+/* Elementwise nodes that read each other's results become one node. */
+status pass_elementwise(ir_graph *g, int *n_matches);
+
+/* What is concatenated is written into the result where it is made. */
+status pass_concat(ir_graph *g, int *n_matches);
+
+/* Elementwise nodes write over an operand that nobody uses afterwards. */
+status pass_in_place(ir_graph *g, int *n_matches);
+
+/* For pass_all: outputs, and nodes whose results nobody uses. */
 status pass_outputs(ir_graph *g);
 status pass_dead_nodes(ir_graph *g, int *n_removed);
 

@@ -17,6 +17,7 @@ enum { ABSORBED_MOST = 12 };
 
 typedef struct {
   ir_graph *g;
+  const graph_uses *uses;
   const ir_node *node;
   bool is_conv;
   const tensor *out; /* of the node and what was absorbed so far */
@@ -34,8 +35,8 @@ enum { CONV_GROUPS = 8, CONV_OUTPUT };
 enum { MATMUL_SELF, MATMUL_MAT2, MATMUL_OUT };
 enum { ADDMM_SELF, ADDMM_MAT1, ADDMM_MAT2, ADDMM_BETA, ADDMM_ALPHA, ADDMM_OUT };
 
-static bool begins_chain(ir_graph *g, const ir_node *n, bool convs, chain *c) {
-  *c = (chain){.g = g, .node = n, .is_conv = convs};
+static bool begins_chain(ir_graph *g, const graph_uses *u, const ir_node *n, bool convs, chain *c) {
+  *c = (chain){.g = g, .uses = u, .node = n, .is_conv = convs};
   if (convs) {
     if (n->op != &op_Convolution) return false;
     c->out = n->args[CONV_OUTPUT].tensor;
@@ -78,13 +79,13 @@ static bool absorb_sum(chain *c, const ir_node *n) {
   const bool plain = !c->residual && !c->act.function;
   bool by_column = other->rank <= out->rank;
   for (int d = 1; d < other->rank; ++d) by_column &= other->dims[other->rank - 1 - d] == 1;
-  const ir_storage *s = value_of(other)->storage;
-  if (!c->is_conv && plain && !c->bias && by_column && s->n_writes <= 1) {
+  const bool written_once = uses_of(c->uses, value_of(other))->n_writes <= 1; /* or by nobody */
+  if (!c->is_conv && plain && !c->bias && by_column && written_once) {
     if (!take(c, &n, 1, out)) return false;
     c->bias = other;
     return true;
   }
-  if (c->residual || !other->contiguous || !chain_same_dims(other, out) || s->n_writes > 1) return false;
+  if (c->residual || !other->contiguous || !chain_same_dims(other, out) || !written_once) return false;
   if (!take(c, &n, 1, out)) return false;
   c->residual = other;
   c->residual_first = !c->act.function;
@@ -133,7 +134,7 @@ static bool is_about(double x, double y) { return fabs(x - y) <= 1e-6 * fabs(y);
 /* A clamped function that follows the result: a clamp alone, or one between 0 and 1 of p x + q. */
 static bool absorb_clamp(chain *c) {
   gate k = {.p = 1, .scale = 1, .out = c->out};
-  for (const ir_node *n; k.n < 4 && (n = uses_only_reader(c->g, k.out));) {
+  for (const ir_node *n; k.n < 4 && (n = uses_only_reader(c->g, c->uses, value_of(k.out)));) {
     affine a;
     if (!k.clamps && affine_of(n, &a) && a.x == k.out) {
       k.p *= a.scale;
@@ -165,7 +166,7 @@ static bool gate_before(const chain *c, const tensor *t, gate *k) {
   *k = (gate){.p = 1, .scale = 1};
   for (const ir_node *n; t != c->out; k->nodes[k->n++] = n) {
     affine a;
-    if (k->n == 4 || !(n = uses_writer_of_one(c->g, t))) return false;
+    if (k->n == 4 || !(n = uses_writer_of_one(c->g, c->uses, value_of(t)))) return false;
     if (affine_of(n, &a) && a.out == t) {
       if (!k->clamps && a.shift != 0) return false;
       if (k->clamps) k->q += k->p * a.shift;
@@ -184,14 +185,14 @@ static bool gate_before(const chain *c, const tensor *t, gate *k) {
 
 /* x sigmoid(x); x times a clamped line, whose bound may be divided out behind the product. x has two readers. */
 static bool absorb_gated(chain *c) {
-  const ir_storage *s = value_of(c->out)->storage;
-  if (s->n_reads != 2 || s->n_writes != 1 || s->reader >= c->g->n_nodes) return false;
-  const ir_node *n = &c->g->nodes[s->reader];
+  const storage_uses *s = uses_of(c->uses, value_of(c->out));
+  if (s->n_reads != 2 || s->n_writes != 1 || s->last_read >= c->g->n_nodes) return false;
+  const ir_node *n = &c->g->nodes[s->last_read];
   if (n->op != &op_Mul) return false;
   const tensor *first = n->args[0].tensor, *second = n->args[1].tensor, *out = n->args[2].tensor;
   if ((first == c->out) == (second == c->out)) return false;
   const tensor *factor = first == c->out ? second : first;
-  const ir_node *writer = uses_writer_of_one(c->g, factor);
+  const ir_node *writer = uses_writer_of_one(c->g, c->uses, value_of(factor));
   if (writer && writer->op == &op_Sigmoid && writer->args[0].tensor == c->out) {
     if (!take(c, (const ir_node *const[]){writer, n}, 2, out)) return false;
     c->act.function = ACTIVATION_SILU;
@@ -202,7 +203,7 @@ static bool absorb_gated(chain *c) {
   if (!gate_before(c, factor, &k)) return false;
   k.nodes[k.n++] = n;
   if (!is_about(k.scale * k.high, 1)) {
-    const ir_node *scaled = uses_only_reader(c->g, out);
+    const ir_node *scaled = uses_only_reader(c->g, c->uses, value_of(out));
     if (!scaled || !affine_of(scaled, &a) || a.x != out || a.shift != 0) return false;
     if (!is_about(k.scale * k.high * a.scale, 1)) return false;
     k.scale *= a.scale;
@@ -215,7 +216,7 @@ static bool absorb_gated(chain *c) {
 }
 
 static bool absorb(chain *c) {
-  const ir_node *n = uses_only_reader(c->g, c->out);
+  const ir_node *n = uses_only_reader(c->g, c->uses, value_of(c->out));
   if (n && absorb_sum(c, n)) return true;
   if (!wants_activation(c)) return false;
   return (n && absorb_function(c, n)) || (n && absorb_clamp(c)) || absorb_gated(c);
@@ -223,15 +224,26 @@ static bool absorb(chain *c) {
 
 /* ---- the new node ------------------------------------------------------------------------------------------------ */
 
+typedef struct {
+  const graph_uses *uses;
+  bool holds;
+} written_once;
+
 static void check_written_once(void *argument, ir_value *v, unsigned flags) {
-  if (flags & ARG_READ && v->storage->n_writes > 1) *(bool *)argument = false;
+  written_once *w = argument;
+  if (flags & ARG_READ && uses_of(w->uses, v)->n_writes > 1) w->holds = false;
 }
 
+typedef struct {
+  const graph_uses *uses;
+  int at;
+} move_to;
+
 static void move_use(void *argument, ir_value *v, unsigned flags) {
-  const int at = *(const int *)argument;
-  ir_storage *s = v->storage;
-  if (flags & ARG_READ && s->reader < at) s->reader = at;
-  if (flags & ARG_WRITTEN) s->writer = at;
+  const move_to *m = argument;
+  storage_uses *s = uses_of(m->uses, v);
+  if (flags & ARG_READ && s->last_read < m->at) s->last_read = m->at;
+  if (flags & ARG_WRITTEN) s->writer = m->at;
 }
 
 static status add_node(const chain *c) {
@@ -253,7 +265,7 @@ static status add_node(const chain *c) {
 static status replace(const chain *c, bool *gone) {
   ir_graph *g = c->g;
   const int from = (int)(c->node - g->nodes);
-  int at = c->absorbed[c->n_absorbed - 1];
+  const int at = c->absorbed[c->n_absorbed - 1];
   g->name = c->node->name;
   g->origin = c->node->origin;
   TRY(add_node(c));
@@ -261,22 +273,23 @@ static status replace(const chain *c, bool *gone) {
   gone[from] = true;
   gone[at] = false;
   g->nodes[at] = g->nodes[--g->n_nodes];
-  node_visit(&g->nodes[at], move_use, &at);
+  node_visit(&g->nodes[at], move_use, &(move_to){c->uses, at});
   return ST_OK;
 }
 
 static status find_chains(ir_graph *g, bool convs, int *n_matches) {
   bool *gone = REGION_NEW(&g->memory, bool, g->n_nodes);
+  graph_uses uses;
   int n = 0;
   *n_matches = 0;
   if (!gone) return fail(ST_NO_HOST_MEMORY, "no host memory for a pass");
-  uses_find(g);
+  TRY(uses_find(g, &uses));
   for (int i = g->n_nodes - 1; i >= 0; --i) {
     chain c;
-    bool safe = true;
-    if (gone[i] || !begins_chain(g, &g->nodes[i], convs, &c)) continue;
-    node_visit(c.node, check_written_once, &safe);
-    while (safe && absorb(&c)) {
+    written_once inputs = {&uses, true};
+    if (gone[i] || !begins_chain(g, &uses, &g->nodes[i], convs, &c)) continue;
+    node_visit(c.node, check_written_once, &inputs);
+    while (inputs.holds && absorb(&c)) {
     }
     if (!c.n_absorbed) continue;
     TRY(replace(&c, gone));
