@@ -40,8 +40,9 @@ aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char *kern
 }
 
 aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr) {
+  API_ENTER();
   (void)funcHandle, (void)aicAddr, (void)aivAddr;
-  API(refuse_code());
+  API_RETURN(refuse_code());
 }
 
 /* Of the runtime's own library, libruntime.so. */
@@ -54,27 +55,32 @@ int rtDevBinaryRegister(const void *binary, void **handle) {
 }
 
 int rtDevBinaryUnRegister(void *handle) {
+  API_ENTER();
   (void)handle;
-  API(refuse_code());
+  API_RETURN(refuse_code());
 }
 
 int rtFunctionRegister(void *binary, const void *stub, const char *name, const void *info, uint32_t mode) {
+  API_ENTER();
   (void)binary, (void)stub, (void)name, (void)info, (void)mode;
-  API(refuse_code());
+  API_RETURN(refuse_code());
 }
 
 int rtKernelLaunch(const void *stub, uint32_t n_blocks, void *args, uint32_t args_bytes, void *sm_desc, void *stream) {
+  API_ENTER();
   (void)stub, (void)n_blocks, (void)args, (void)args_bytes, (void)sm_desc, (void)stream;
-  API(refuse_code());
+  API_RETURN(refuse_code());
 }
 
 int rtLaunch(const void *stub) {
+  API_ENTER();
   (void)stub;
-  API(refuse_code());
+  API_RETURN(refuse_code());
 }
 
 /* The address by which such kernels' blocks synchronise. */
 int rtGetC2cCtrlAddr(uint64_t *address, uint32_t *bytes) {
+  API_ENTER();
   (void)address, (void)bytes;
-  API(refuse_code());
+  API_RETURN(refuse_code());
 }

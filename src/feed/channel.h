@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Named queues of messages between threads: acl/acl_tdt.h's channels. A channel belongs to a device and exists while it
- * has ends. Each end is one handle of the program, which may send and receive. Capacity is back-pressure: a sender waits
- * while the channel holds that many messages.
+ * has ends. Each end is one handle of the program, which may send and receive. Capacity is back-pressure: a sender
+ * waits while the channel holds that many messages.
  *
  * Called by src/api/tdt.c. Thread-safe, but an end must not be closed twice or used after channel_close() began. */
 #ifndef CANNON_FEED_CHANNEL_H
@@ -32,7 +32,8 @@ void channel_close(channel_end *end);
 void channel_stop(channel_end *end);
 
 /* timeout_ms: -1 waits without limit, 0 does not wait. ST_QUEUE_FULL or ST_QUEUE_EMPTY, without a message, when the
- * time is over: programs poll. ST_FAILURE when the end was stopped. A message that was sent is the channel's, one that was received the caller's. */
+ * time is over: programs poll. ST_FAILURE when the end was stopped. A message that was sent is the channel's, one that
+ * was received the caller's. */
 status channel_send(channel_end *end, channel_message *message, int32_t timeout_ms);
 status channel_receive(channel_end *end, int32_t timeout_ms, channel_message **out);
 

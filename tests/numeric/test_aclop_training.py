@@ -216,7 +216,8 @@ class Windows(unittest.TestCase):
     def test_errors(self):
         x, y = Operand.of(F32, np.ones((1, 1, 4, 4), np.float32), NCHW), Operand.empty(F32, (1, 1, 2, 2), NCHW)
         a = {"ksize": (1, 1, 2, 2), "strides": (1, 1, 2, 2), "padding": "VALID", "data_format": "NCHW"}
-        for change, words in (({"padding": "EQUAL"}, "padding is \"EQUAL\""), ({"data_format": "NHWC"}, "expected NCHW"),
+        for change, words in (({"padding": "EQUAL"}, "padding is \"EQUAL\""),
+                              ({"data_format": "NHWC"}, "expected NCHW"),
                               ({"ksize": (1, 1, 5, 2)}, "ksize is 5 along an axis of 4"),
                               ({"strides": (1, 2, 2, 2)}, "strides has 4 elements")):
             with self.assertRaisesRegex(AclError, words):
@@ -312,7 +313,8 @@ class Optimisers(unittest.TestCase):
         rule, order, given, outputs, variants = self.RULES[name]
         a, d = gen.pick(variants), gen.pick(HALVES)
         shape = tuple(gen.integer(1, 60) for _ in range(gen.integer(0, 3)))
-        states = [Operand.of(d, np.abs(gen.values(d, shape, limit=2)) + d.values.type(0.5)) for _ in range(order.count("s"))]
+        states = [Operand.of(d, np.abs(gen.values(d, shape, limit=2)) + d.values.type(0.5))
+                  for _ in range(order.count("s"))]
         grad, ns = Operand.of(gen.pick((d, F32)), gen.values(F32, shape, limit=2)), numbers(*given)
         takes = {"s": iter(states), "g": iter([grad]), "n": iter(ns)}
         inputs = [next(takes[kind]) for kind in order]
