@@ -118,8 +118,8 @@ def inputs_of(model, integers):
 
 
 def prepare(row, folder, given=None):
-    """Writes the model as it is measured. Returns its path, that of the model as it came, arrays for its inputs, and how
-    many nodes it has."""
+    """Writes the model as it is measured. Returns its path, that of the model as it came, arrays for its inputs, and
+    how many nodes it has."""
     found = find(row, folder, given)
     model = onnx.load(found)
     if row["package"] == "onnx":
