@@ -17,6 +17,9 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/devices/topologies DESTINATION share/can
 install(FILES ${PROJECT_SOURCE_DIR}/tests/clients/torch_npu/requirements.txt DESTINATION share/cannon
   RENAME torch_npu.txt)
 
+# A Python package that MindSpore wants, in CANN's folder for it.
+install(FILES ${packaging}/te/__init__.py DESTINATION opp/built-in/op_impl/ai_core/tbe/te)
+
 # Version files, which frameworks and build scripts read in each package's folder.
 foreach(PACKAGE runtime compiler opp)
   foreach(file version.info version.cfg)
