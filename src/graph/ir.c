@@ -119,9 +119,7 @@ status ir_reshaped(ir_graph *g, ir_value *v, const int64_t *dims, int rank, ir_v
     if (__builtin_mul_overflow(n, dims[d], &n)) n = -1;
   }
   if (n != v->tensor.n) {
-    char from[SHAPE_TEXT], to[SHAPE_TEXT];
-    return OP_FAIL("a value of shape %s cannot have the shape %s", shape_text(v->tensor.dims, v->tensor.rank, from),
-                   shape_text(dims, rank, to));
+    return OP_FAIL("a value of shape %s cannot have the shape %s", SHAPE_OF(&v->tensor), DIMS_TEXT(dims, rank));
   }
   TRY(ir_contiguous(g, v, &v));
   return ir_view(g, v, dims, strides, rank, 0, out);
@@ -139,12 +137,10 @@ status ir_permuted(ir_graph *g, const ir_value *v, const int *order, ir_value **
 status ir_expanded(ir_graph *g, const ir_value *v, const int64_t *dims, int rank, ir_value **out) {
   int64_t strides[MAX_RANK] = {0};
   const tensor *t = &v->tensor;
-  char from[SHAPE_TEXT], to[SHAPE_TEXT];
   for (int d = 0; d < t->rank; ++d) {
     const int at = d + rank - t->rank;
     if (at < 0 || (t->dims[d] != 1 && t->dims[d] != dims[at]))
-      return OP_FAIL("a value of shape %s cannot be broadcast to %s", shape_text(t->dims, t->rank, from),
-                     shape_text(dims, rank, to));
+      return OP_FAIL("a value of shape %s cannot be broadcast to %s", SHAPE_OF(t), DIMS_TEXT(dims, rank));
     strides[at] = t->dims[d] == 1 ? 0 : t->strides[d];
   }
   return ir_view(g, v, dims, strides, rank, 0, out);

@@ -656,10 +656,9 @@ static status input_shapes(const model *m, const model_buffer *inputs, int gear,
     }
     bool fits = to->n_dims == p->rank;
     for (int d = 0; fits && d < p->rank; ++d) fits = to->dims[d] >= 0 && (p->dims[d] < 0 || p->dims[d] == to->dims[d]);
-    char is[SHAPE_TEXT], of[SHAPE_TEXT];
     if (!fits)
       return fail(ST_MODEL_SHAPE, "input %d (%s) has shape %s, expected one that fits %s", i, p->name,
-                  shape_text(to->dims, to->n_dims, is), shape_text(p->dims, p->rank, of));
+                  DIMS_TEXT(to->dims, to->n_dims), SHAPE_OF(p));
   }
   return ST_OK;
 }

@@ -207,10 +207,9 @@ status converter_broadcast(ir_value *const *values, int n, int64_t *dims, int *r
     for (int d = 0; d < t->rank; ++d) {
       int64_t *to = &dims[d + *rank - t->rank];
       if (t->dims[d] == 1 || t->dims[d] == *to) continue;
-      char is[SHAPE_TEXT], of[SHAPE_TEXT];
       if (*to != 1)
-        return OP_FAIL("input %d has shape %s, which does not broadcast with %s", i, shape_text(t->dims, t->rank, is),
-                       shape_text(dims, *rank, of));
+        return OP_FAIL("input %d has shape %s, which does not broadcast with %s", i, SHAPE_OF(t),
+                       DIMS_TEXT(dims, *rank));
       *to = t->dims[d];
     }
   }

@@ -346,7 +346,6 @@ status max_expect_undilated(const aclIntArray *dilation, const char *name) {
 }
 
 status max_mask_expect(const tensor *mask, const window_axis *axis, const tensor *self) {
-  char text[SHAPE_TEXT];
   int64_t dims[MAX_RANK];
   const int64_t positions = axis[0].out * axis[1].out;
   memcpy(dims, self->dims, sizeof dims);
@@ -354,8 +353,7 @@ status max_mask_expect(const tensor *mask, const window_axis *axis, const tensor
   dims[self->rank - 1] = ((positions + 15) / 16 + 1) * 32;
   TRY(op_expect_dtype(mask, "indices", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8)));
   TRY(op_expect_shape(mask, "indices", dims, self->rank));
-  EXPECT(mask->contiguous, "indices, of shape %s, is not contiguous, expected a contiguous mask",
-         shape_text(mask->dims, mask->rank, text));
+  EXPECT(mask->contiguous, "indices, of shape %s, is not contiguous, expected a contiguous mask", SHAPE_OF(mask));
   return ST_OK;
 }
 
@@ -426,8 +424,7 @@ status prepare_adaptive_max(executor *e, const adaptive_max_args *a) {
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "outputOut", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dtype(indices, "indicesOut", DTYPES_INDEX));
-  EXPECT(a->output_size->size == (uint64_t)n, "outputSize has %ju elements, expected %d",
-         (uintmax_t)a->output_size->size, n);
+  TRY(op_expect_size(a->output_size->size, "outputSize", (uint64_t)n));
   TRY(windows_init_adaptive(axis, n, self, a->output_size->value));
   TRY(windows_expect_out(axis, n, self, out, "outputOut"));
   TRY(windows_expect_out(axis, n, self, indices, "indicesOut"));
