@@ -221,7 +221,7 @@ status prepare_graph_bias_grad(executor *e, const graph_bias_grad_args *a) {
   EXPECT(x->rank >= 2, "x has shape %s, expected 2 dimensions or more", shape_text(x->dims, x->rank, text));
   TRY(op_expect_dtype(x, "x", DTYPES_FLOAT));
   TRY(op_expect_dtype(y, "y", DTYPE_BIT(x->dtype)));
-  const int axis = strcmp(a->data_format, "NHWC") && strcmp(a->data_format, "NDHWC") ? 1 : x->rank - 1;
+  const int axis = strcmp(a->data_format, "NHWC") != 0 && strcmp(a->data_format, "NDHWC") != 0 ? 1 : x->rank - 1;
   for (int d = 0; d < x->rank; ++d) is_reduced[d] = d != axis;
   return plan_one(e, REDUCTION_SUM, 0, x, y, is_reduced, false);
 }
