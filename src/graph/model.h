@@ -26,8 +26,8 @@ typedef struct {
   uint64_t bytes;         /* 0: open */
 } model_port;
 
-/* Bytes of the arena and of the weights, never 0 once there is a program; for a model with open shapes, those of its last
- * one. */
+/* Bytes of the arena and of the weights, never 0 once there is a program; for a model with open shapes, those of its
+ * last one. */
 typedef struct {
   uint64_t work, weight;
   uint64_t unshared; /* the arena if no two buffers shared memory */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators called by name (ops/graph.aclop) that are elementwise functions once an operand is shaped, or parameters are
- * added. */
+/* Operators called by name (ops/graph.aclop) that are elementwise functions once an operand is shaped, or parameters
+ * are added. */
 #include <string.h>
 
 #include "kernel/elementwise/elementwise_call.h"
