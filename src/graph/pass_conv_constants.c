@@ -11,18 +11,19 @@
 enum { CONV_WEIGHT = 1, CONV_BIAS = 2, CONV_TRANSPOSED = 6, CONV_OUTPUT = 9 };
 enum { NORM_INPUT, NORM_GAMMA, NORM_BETA, NORM_MEAN, NORM_VARIANCE, NORM_TRAINING, NORM_EPSILON = 7, NORM_OUTPUT };
 
-static bool is_constant(const tensor *t) { return !t || value_is_constant(value_of(t)); }
+static bool conv_is_constant(const tensor *t) { return !t || value_is_constant(value_of(t)); }
 
 /* Whether the node is a convolution whose constants can take the norm's. */
 static bool conv_fits(const ir_node *n, const tensor *out) {
   return n->op == &op_Convolution && !n->args[CONV_TRANSPOSED].boolean && n->args[CONV_OUTPUT].tensor == out &&
-         is_constant(n->args[CONV_WEIGHT].tensor) && is_constant(n->args[CONV_BIAS].tensor) && out->contiguous;
+         conv_is_constant(n->args[CONV_WEIGHT].tensor) && conv_is_constant(n->args[CONV_BIAS].tensor) &&
+         out->contiguous;
 }
 
 static bool norm_fits(const ir_node *n) {
   if (n->op != &op_BatchNorm || n->args[NORM_TRAINING].boolean) return false;
   for (int i = NORM_GAMMA; i <= NORM_VARIANCE; ++i)
-    if (!n->args[i].tensor || !is_constant(n->args[i].tensor)) return false;
+    if (!n->args[i].tensor || !conv_is_constant(n->args[i].tensor)) return false;
   return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each pass matches where it should, and only there, and the result is the same up to rounding. A case is an expression,
- * of which a graph is made. */
+/* Each pass matches where it should, and only there, and the result is the same up to rounding. A case is an
+ * expression, of which a graph is made. */
 #include "graph/pass.h"
 
 #include <ctype.h>
