@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "graph/nodes.h"
 #include "tensor/objects.h"
@@ -16,9 +17,53 @@ ir_graph *ir_new(void) {
   return g;
 }
 
+enum { MAPPED_BYTES = 1 << 17 /* malloc's first threshold, which rises with what is freed */ };
+
+static void *owned_new(uint64_t bytes) {
+  if (bytes < MAPPED_BYTES) return calloc(1, bytes);
+  void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return at == MAP_FAILED ? NULL : at;
+}
+
+static void owned_free(ir_owned o) {
+  if (o.bytes < MAPPED_BYTES)
+    free(o.at);
+  else
+    munmap(o.at, o.bytes);
+}
+
+void ir_drop_contents(ir_graph *g) {
+  int n = 0;
+  for (int i = 0; i < g->n_owned; ++i)
+    if (g->owned[i].stays)
+      g->owned[n++] = g->owned[i];
+    else
+      owned_free(g->owned[i]);
+  g->n_owned = n;
+}
+
+static int owned_find(const ir_graph *g, const ir_storage *s) {
+  int i = 0;
+  while (i < g->n_owned && g->owned[i].at != s->contents) ++i;
+  return i;
+}
+
+void ir_keep_contents(ir_graph *g, const ir_storage *s) {
+  const int i = owned_find(g, s);
+  if (i < g->n_owned) g->owned[i].stays = true;
+}
+
+void ir_move_contents(ir_graph *g, ir_storage *s, const void *to) {
+  const int i = owned_find(g, s);
+  s->contents = to;
+  if (i == g->n_owned) return;
+  owned_free(g->owned[i]);
+  g->owned[i] = g->owned[--g->n_owned];
+}
+
 void ir_free(ir_graph *g) {
   if (!g) return;
-  for (int i = 0; i < g->n_owned; ++i) free(g->owned[i]);
+  for (int i = 0; i < g->n_owned; ++i) owned_free(g->owned[i]);
   region_free(&g->memory);
   free(g);
 }
@@ -71,10 +116,9 @@ status ir_constant(ir_graph *g, int dtype, const int64_t *dims, int rank, const 
 
 status ir_own_contents(ir_graph *g, ir_storage *s) {
   g->owned = region_grow(&g->memory, g->owned, (size_t)g->n_owned, sizeof *g->owned);
-  void *memory = g->owned ? calloc(1, s->bytes) : NULL;
+  void *memory = g->owned ? owned_new(s->bytes) : NULL;
   if (!memory) return ir_no_memory();
-  g->owned[g->n_owned++] = memory;
-  g->owned_bytes += s->bytes;
+  g->owned[g->n_owned++] = (ir_owned){.at = memory, .bytes = s->bytes};
   s->contents = memory;
   s->lent = false;
   s->kind = STORAGE_CONSTANT;

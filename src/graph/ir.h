@@ -29,7 +29,7 @@ typedef struct {
   int id;               /* for uses.h */
   /* For programs: whether it is used, the first and the last step that does, its offset in the arena, and for constants
    * the address at which kernels find it, which program_owner.place sets, if a step reads it other than packed. */
-  bool used, read_as_is;
+  bool used, read_as_is, stays; /* stays: a step reads it where it is in host memory, unless another reads it as is */
   int first, last;
   uint64_t offset;
   void *address;
@@ -48,20 +48,32 @@ typedef struct {
   const char *origin; /* the model's operator */
 } ir_node;
 
+/* Memory of a constant. Large ones are mapped, so that their pages go back to the host at once when they are freed. */
+typedef struct {
+  void *at;
+  uint64_t bytes;
+  bool stays;
+} ir_owned;
+
 typedef struct {
   region memory;
   int n_nodes, n_inputs, n_outputs;
   ir_node *nodes;
   ir_value **inputs, **outputs;
-  void **owned; /* contents of constants that were computed, malloc'ed */
+  ir_owned *owned; /* contents of constants that were computed */
   int n_owned;
-  uint64_t owned_bytes;
   const char *name, *origin; /* of the model's node that is being added */
 } ir_graph;
 
 /* Returns an empty graph, or NULL with a message. ir_free takes NULL, too. */
 ir_graph *ir_new(void);
 void ir_free(ir_graph *g);
+
+/* Frees the contents of constants that the graph owns: of all but those that ir_keep_contents() has named, once nobody
+ * reads them any more; of one, which has equal contents elsewhere from then on. */
+void ir_drop_contents(ir_graph *g);
+void ir_keep_contents(ir_graph *g, const ir_storage *s);
+void ir_move_contents(ir_graph *g, ir_storage *s, const void *to);
 
 /* ---- values. All return ST_OP_INVALID or ST_NO_HOST_MEMORY on failure; the values are the graph's ---------------- */
 

@@ -43,7 +43,16 @@ typedef struct {
 /* How a model is loaded; all may be 0. */
 typedef struct {
   const model_memory *memory;
-  pass_set passes_off; /* passes that its programs do without */
+  pass_set passes_off;       /* passes that its programs do without */
+  const char *weight_folder; /* of external data, in place of the model's; or NULL */
+  /* Files of external data whose contents are in device memory of the caller's, as kernels see it. They are read there,
+   * and must stay until the model is unloaded. */
+  const onnx_mapping *weight_files;
+  int n_weight_files;
+  /* Not NULL: the bytes are a private mapping of a file, which the model keeps in place of a copy, and unmaps. Set to
+   * true as soon as it has taken the mapping, also if loading fails afterwards. The file must not be changed in place
+   * while the model is loaded. */
+  bool *mapping_taken;
 } model_options;
 
 /* In place of a device: the model is only described and measured, and cannot be run. */

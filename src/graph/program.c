@@ -39,6 +39,7 @@ struct program {
   ir_storage **constants, **temporaries;
   program_packed *packed; /* n_packed */
   int n_packed;
+  bool reads_lent;
   uint64_t *scratch_offsets; /* of the steps' workspaces in the arena */
   program_size sizes;
 };
@@ -157,8 +158,12 @@ static status list_packed(program *p, step *s) {
   p->packed = region_grow(&p->graph->memory, p->packed, (size_t)p->n_packed, sizeof *p->packed);
   if (!p->packed) return program_no_memory();
   s->packed = p->n_packed++;
-  p->packed[s->packed] =
-      (program_packed){.from = from, .bytes = k->bytes, .layout = k->layout, .lent = v->storage->lent};
+  p->packed[s->packed] = (program_packed){
+      .from = from,
+      .from_bytes = v->storage->bytes - (uint64_t)((const char *)from - (const char *)v->storage->contents),
+      .bytes = k->bytes,
+      .layout = k->layout,
+      .lent = v->storage->lent};
   return ST_OK;
 }
 
@@ -173,11 +178,12 @@ static void mark_read_as_is(const step *s) {
     const bool packed = k->bytes && k->operand == i;
     const bool aligned = (uintptr_t)storage->contents % dtype_bytes(t->dtype) == 0;
     if (!packed || (!k->replaces && !aligned)) storage->read_as_is = true;
+    if (packed && !k->replaces && aligned) storage->stays = true;
   }
 }
 
 /* Packs the constant that the step reads, unless it is. */
-static status fill_packed(const program *p, const step *s) {
+static status fill_packed(const program *p, const program_owner *owner, const step *s) {
   program_packed *k = &p->packed[s->packed];
   s->executor->packed = k->address;
   if (!k->address || !k->fresh) return ST_OK;
@@ -191,6 +197,7 @@ static status fill_packed(const program *p, const step *s) {
   s->executor->packing.pack(s->executor, aligned ? aligned + skipped : k->from, k->address);
   free(aligned);
   k->fresh = false;
+  if (owner->filled) owner->filled(owner->owner, k);
   return ST_OK;
 }
 
@@ -201,7 +208,11 @@ static status program_place(program *p, const program_owner *owner) {
   for (int i = 0; i < p->n_constants; ++i) {
     ir_storage *s = p->constants[i];
     s->address = (void *)(uintptr_t)s->contents;
-    if (!s->read_as_is) continue;
+    if (!s->read_as_is) {
+      if (s->stays && s->lent) p->reads_lent = true;
+      if (s->stays && !s->lent) ir_keep_contents(p->graph, s);
+      continue;
+    }
     p->constants[n++] = s;
     p->sizes.constants += arena_aligned(s->bytes);
   }
@@ -209,7 +220,7 @@ static status program_place(program *p, const program_owner *owner) {
   TRY(owner->place(owner->owner, p->constants, p->n_constants = n));
   if (p->n_packed) TRY(owner->place_packed(owner->owner, p->packed, p->n_packed));
   for (int i = 0; i < p->n_steps; ++i)
-    if (p->steps[i].packed >= 0) TRY(fill_packed(p, &p->steps[i]));
+    if (p->steps[i].packed >= 0) TRY(fill_packed(p, owner, &p->steps[i]));
   return ST_OK;
 }
 
@@ -338,6 +349,8 @@ void program_free(program *p) {
   free(p);
 }
 
+void program_drop_contents(program *p) { ir_drop_contents(p->graph); }
+bool program_reads_lent(const program *p) { return p->reads_lent; }
 const ir_graph *program_graph(const program *p) { return p->graph; }
 program_size program_sizes(const program *p) { return p->sizes; }
 
@@ -345,7 +358,7 @@ program_step program_step_at(const program *p, int i) {
   return (program_step){p->steps[i].node, p->steps[i].executor, p->scratch_offsets[i]};
 }
 
-static status run_step(const step *s, void **view, void *scratch) {
+static status program_run_step(const step *s, void **view, void *scratch) {
   const executor *e = s->executor;
   const status st = likely(!trace_is_on()) ? e->run(e, view, scratch) : account_run(e, view, scratch);
   if (likely(st == ST_OK)) return st;
@@ -363,7 +376,7 @@ status program_run(program *p, const program_memory *m) {
     const place *at = &p->places[s->first_place];
     const int n = s->executor->n_operands;
     for (int k = 0; k < n; ++k) p->views[k] = at[k].base ? base[at[k].base] + at[k].offset : NULL;
-    TRY(run_step(s, p->views, at[n].base ? base[BASE_ARENA] + at[n].offset : NULL));
+    TRY(program_run_step(s, p->views, at[n].base ? base[BASE_ARENA] + at[n].offset : NULL));
   }
   return ST_OK;
 }

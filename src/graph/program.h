@@ -18,17 +18,19 @@ typedef struct program program;
 /* A constant in the form that some steps read it in (executor_packing). */
 typedef struct {
   const void *from; /* its first element in host memory */
-  uint64_t bytes, layout;
+  uint64_t from_bytes, bytes, layout;
   bool lent;     /* the contents belong to the model, so that programs of other shapes have them at this address, too */
   void *address; /* set by place_packed; NULL: nothing will run */
   bool fresh;    /* likewise: it has to be filled */
 } program_packed;
 
 /* Who makes a program has the memory of its constants. place() sets the address of each, place_packed() that of each
- * packed one; it is NULL where nothing is to be packed. */
+ * packed one; it is NULL where nothing is to be packed. filled() tells that a
+ * packed constant was filled, so that what it was made of will not be read again for it. */
 typedef struct {
   status (*place)(void *owner, ir_storage **constants, int n);
   status (*place_packed)(void *owner, program_packed *packed, int n);
+  void (*filled)(void *owner, const program_packed *packed);
   void *owner;
   bool share; /* whether buffers may use the same memory at different times */
 } program_owner;
@@ -51,6 +53,12 @@ typedef struct {
  * its arguments, with the node's name; ST_NO_HOST_MEMORY; failures of place(). */
 status program_make(ir_graph *g, const program_owner *owner, program **out);
 void program_free(program *p);
+
+/* Frees what the host has of constants whose owner has copies. The graph's constants have no contents from then on.
+ * Some steps go on to read a constant where it is in host memory; program_reads_lent() says whether one of them is lent
+ * and must therefore stay as long as the program. */
+void program_drop_contents(program *p);
+bool program_reads_lent(const program *p);
 
 const ir_graph *program_graph(const program *p);
 program_size program_sizes(const program *p);
