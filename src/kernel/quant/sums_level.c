@@ -52,4 +52,32 @@ static void quant_sums_scale(float *to, const int32_t *sums, const column_scales
 }
 #endif
 
-const quant_sums_table LEVELED(quant_sums_table) = {.scale = quant_sums_scale};
+static void quant_sums_correct(int32_t *restrict to, const int32_t *restrict sums, const integer_terms *terms,
+                               int64_t n) {
+  const uint32_t row_zero = (uint32_t)terms->row_zero, row_sum = (uint32_t)terms->row_sum;
+  const int32_t *const by_row_zero = terms->by_row_zero, *const col_zeros = terms->col_zeros;
+  if (col_zeros)
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = (int32_t)((uint32_t)sums[i] + row_zero * (uint32_t)by_row_zero[i] - row_sum * (uint32_t)col_zeros[i]);
+  else
+    for (int64_t i = 0; i < n; ++i) to[i] = (int32_t)((uint32_t)sums[i] + row_zero * (uint32_t)by_row_zero[i]);
+}
+
+static int32_t quant_sums_centre(int8_t *restrict to, const uint8_t *restrict x, int64_t n) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t v = x[i] - 128;
+    to[i] = (int8_t)v;
+    sum += v;
+  }
+  return sum;
+}
+
+static int32_t quant_sums_sum(const int8_t *x, int64_t n) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += x[i];
+  return sum;
+}
+
+const quant_sums_table LEVELED(quant_sums_table) = {
+    .scale = quant_sums_scale, .correct = quant_sums_correct, .centre = quant_sums_centre, .sum = quant_sums_sum};
