@@ -39,8 +39,8 @@ typedef struct product_part product_part;
 /* A factor B that is computed on the fly instead of being read from a tensor of numbers, as with quantised weights. The
  * B strides in the plan are then interpreted by these functions only. */
 typedef struct {
-  /* to[l * cols + j] = B[row + l, col + j] for l < rows, j < cols. */
-  void (*fetch)(const product_part *p, float *to, int64_t row, int64_t rows, int64_t col, int64_t cols);
+  /* to[j * pitch + l] = B[row + l, col + j] for l < rows, j < cols. */
+  void (*fetch)(const product_part *p, float *to, int64_t pitch, int64_t row, int64_t rows, int64_t col, int64_t cols);
   status (*few_rows)(const product_part *p); /* small-m implementation, or NULL: blocks are used for few rows, too */
 } made_factor;
 

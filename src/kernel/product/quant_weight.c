@@ -22,22 +22,30 @@ static float weight_at(const weight_quant *q, const char *weight, int64_t row, i
   return (float)half;
 }
 
-static void weight_quant_fetch(const product_part *p, float *to, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+/* Whether a column's weights from `row` on are contiguous and begin with a whole byte. */
+static bool is_dense_from(const weight_quant *q, int64_t row, int64_t col) {
+  const int64_t at = row * q->row_stride + col * q->col_stride + q->first_half;
+  return q->row_stride == 1 && (!q->is_int4 || at % 2 == 0);
+}
+
+static void weight_quant_fetch(const product_part *p, float *to, int64_t pitch, int64_t row, int64_t rows, int64_t col,
+                               int64_t cols) {
   const quant_weight *w = p->call->context;
   const weight_quant *q = &w->form;
-  for (int64_t j = 0; j < cols; ++j) {
-    float scale = 0, offset = 0;
-    int64_t next = 0; /* first row of the next group */
-    for (int64_t l = 0; l < rows; ++l) {
-      if (l == 0 || row + l == next) {
-        const int64_t g = (row + l) / q->group;
-        next = (g + 1) * q->group;
-        load_parameters(&q->scale, w->scale, g, 1, col + j, &scale);
-        if (q->has_offset) load_parameters(&q->offset, w->offset, g, 1, col + j, &offset);
+  const int64_t end = row + rows;
+  for (int64_t j = col; j < col + cols; ++j, to += pitch)
+    for (int64_t g = row / q->group, l = row, n; l < end; l += n, ++g) {
+      float scale, offset = 0;
+      n = i64_min(end, (g + 1) * q->group) - l;
+      load_parameters(&q->scale, w->scale, g, 1, j, &scale);
+      if (q->has_offset) load_parameters(&q->offset, w->offset, g, 1, j, &offset);
+      if (is_dense_from(q, l, j)) {
+        const int64_t at = l + j * q->col_stride + q->first_half;
+        few_rows->dequantise[q->is_int4](to + l - row, p->b + (q->is_int4 ? at / 2 : at), n, scale, offset);
+      } else {
+        for (int64_t i = l; i < l + n; ++i) to[i - row] = (weight_at(q, p->b, i, j) + offset) * scale;
       }
-      to[l * cols + j] = (weight_at(q, p->b, row + l, col + j) + offset) * scale;
     }
-  }
 }
 
 /* ---- small-m GEMM ------------------------------------------------------------------------------------------------ */
