@@ -116,6 +116,7 @@ UNBOUND = {
     'aclrtAllocatorSetAllocFuncToDesc': ALLOCATOR,
     'aclrtAllocatorSetFreeFuncToDesc': ALLOCATOR,
     'aclrtAllocatorSetGetAddrFromBlockFuncToDesc': ALLOCATOR,
+    'aclrtSetExceptionInfoCallback': 'it takes a C callback',
     'aclrtSetDeviceTaskAbortCallback': 'it takes a C callback, and no page shows a form in Python',
 }
 

@@ -2,6 +2,8 @@
 /* Entry points for user functions in streams: host functions and callbacks. */
 #include "runtime/callback.h"
 
+#include <time.h>
+
 #include "api/api.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
@@ -40,10 +42,17 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBloc
   API_RETURN(callback_submit(s, fn, userData, blockType == ACL_CALLBACK_BLOCK));
 }
 
+/* A thread that serves callbacks calls this in a loop, also before its subscription: that nothing has arrived, or that
+ * there is no subscription yet, is nothing that went wrong. Such a message must not stand in front of an error's cause
+ * in aclGetRecentErrMsg, so it is neither kept nor logged. */
 aclError aclrtProcessReport(int32_t timeout) {
   API_ENTER();
   uint64_t ns;
   NEED_OK(device_check_child());
   NEED_OK(api_timeout_ns(timeout, &ns));
-  API_RETURN(callback_process(ns));
+  const status st = callback_process(ns);
+  if (st != ST_REPORT_TIMEOUT && st != ST_THREAD_SUBSCRIBED) API_RETURN(st);
+  (void)fail_take();
+  if (st == ST_THREAD_SUBSCRIBED) nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL); /* spares a core */
+  return st;
 }

@@ -156,6 +156,62 @@ static void stop_mode_drops_later_tasks_of_the_whole_context(void **state) {
   CHECK_OK(aclrtDestroyContext(c));
 }
 
+typedef struct {
+  int calls;
+  uint32_t stream, device, code, task, thread;
+} told;
+
+static told last_told;
+
+static void tell(aclrtExceptionInfo *info) {
+  last_told = (told){.calls = last_told.calls + 1,
+                     .stream = aclrtGetStreamIdFromExceptionInfo(info),
+                     .device = aclrtGetDeviceIdFromExceptionInfo(info),
+                     .code = aclrtGetErrorCodeFromExceptionInfo(info),
+                     .task = aclrtGetTaskIdFromExceptionInfo(info),
+                     .thread = aclrtGetThreadIdFromExceptionInfo(info)};
+  CHECK_OK(aclrtSynchronizeStream(NULL)); /* it may call the library */
+}
+
+static void callback_is_told_before_the_synchronisation_returns(void **state) {
+  (void)state;
+  int32_t id = -1;
+  aclrtStream stream = stream_new();
+  CHECK_OK(aclrtStreamGetId(stream, &id));
+  last_told = (told){0};
+  CHECK_OK(aclrtSetExceptionInfoCallback(tell));
+  launch_index_select(stream);
+  const aclError code = aclrtSynchronizeStream(stream);
+  assert_int_not_equal(code, ACL_SUCCESS);
+  assert_int_equal(last_told.calls, 1);
+  assert_int_equal(last_told.stream, id);
+  assert_int_equal(last_told.device, 0);
+  assert_int_equal(last_told.code, code);
+  assert_true(last_told.task != UINT32_MAX && last_told.thread != 0);
+
+  launch_index_select(stream); /* each failed task is told, also those behind the first */
+  launch_embedding(stream);
+  CHECK_FAILS(aclrtSynchronizeStream(stream));
+  assert_int_equal(last_told.calls, 3);
+  CHECK_OK(aclrtSynchronizeStream(stream));
+  assert_int_equal(last_told.calls, 3);
+
+  CHECK_OK(aclrtSetExceptionInfoCallback(NULL));
+  launch_index_select(stream);
+  CHECK_FAILS(aclrtSynchronizeStream(stream));
+  assert_int_equal(last_told.calls, 3);
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+static void nothing_is_told_of_no_exception(void **state) {
+  (void)state;
+  assert_int_equal(aclrtGetStreamIdFromExceptionInfo(NULL), UINT32_MAX);
+  assert_int_equal(aclrtGetDeviceIdFromExceptionInfo(NULL), UINT32_MAX);
+  assert_int_equal(aclrtGetErrorCodeFromExceptionInfo(NULL), UINT32_MAX);
+  assert_int_equal(aclrtGetTaskIdFromExceptionInfo(NULL), UINT32_MAX);
+  assert_int_equal(aclrtGetThreadIdFromExceptionInfo(NULL), UINT32_MAX);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       OP_TEST(valid_indices_do_not_fail),
@@ -163,6 +219,8 @@ int main(void) {
       OP_TEST(every_way_of_waiting_reports_the_failure),
       OP_TEST(other_streams_report_no_failure),
       OP_TEST(failure_becomes_the_threads_last_error_with_a_message),
+      OP_TEST(callback_is_told_before_the_synchronisation_returns),
+      OP_TEST(nothing_is_told_of_no_exception),
       OP_TEST(stop_mode_drops_later_tasks_of_the_whole_context),
   };
   return cmocka_run_group_tests(tests, tables_up, tables_down);
