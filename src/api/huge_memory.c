@@ -13,10 +13,17 @@ BY_NAME void UnInitHugeMemThreadLocal(void *argument, bool sync);
 BY_NAME void ReleaseHugeMem(void *argument, bool sync);
 
 int InitHugeMemThreadLocal(void *argument, bool sync) {
+  API_ENTER();
   (void)argument, (void)sync;
   return 0;
 }
 
-void UnInitHugeMemThreadLocal(void *argument, bool sync) { (void)argument, (void)sync; }
+void UnInitHugeMemThreadLocal(void *argument, bool sync) {
+  API_ENTER();
+  (void)argument, (void)sync;
+}
 
-void ReleaseHugeMem(void *argument, bool sync) { (void)argument, (void)sync; }
+void ReleaseHugeMem(void *argument, bool sync) {
+  API_ENTER();
+  (void)argument, (void)sync;
+}

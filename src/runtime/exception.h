@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failed tasks, for the program's callback (aclrtSetExceptionInfoCallback). A failure is kept when its task has run, and
- * told on the thread that gets the failure from a synchronisation, before that returns: so the callback may call
+/* Failed tasks, for the program's callback (aclrtSetExceptionInfoCallback). A failure is kept when its task has run,
+ * and told on the thread that gets the failure from a synchronisation, before that returns: so the callback may call
  * whatever it likes. Nothing is kept while there is no callback. Any thread, without locks. Called by stream.c and
  * src/api. */
 #ifndef CANNON_RUNTIME_EXCEPTION_H
