@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entry point that makes .om files (include/cannon/model.h). */
+/* The entry points that make .om files (include/cannon/model.h). */
 #include "cannon/model.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "api/mdl.h"
 #include "graph/om.h"
@@ -78,6 +83,12 @@ static status build(const void *file, size_t n, const cannon_model_options *o, v
   size_t n_made;
   TRY(read_gears(o, &c.gears));
   TRY(own_shapes(o->shapes, o->n_shapes, &c.shapes));
+  char *aipp = o->aipp ? aipp_line(o->aipp) : NULL;
+  if (o->aipp && !aipp) {
+    free(c.shapes);
+    return fail(ST_NO_HOST_MEMORY, "no host memory for the configuration of AIPP");
+  }
+  c.aipp = aipp;
   status st = om_write(o->name ? o->name : "", &c, &made, &n_made);
   if (st == ST_OK) {
     st = try_model(made, n_made, c.shapes, o->n_shapes, figures);
@@ -87,22 +98,87 @@ static status build(const void *file, size_t n, const cannon_model_options *o, v
       free(made);
   }
   free(c.shapes);
+  free(aipp);
   return st;
+}
+
+static status build_from(const void *onnx, size_t n, const cannon_model_options *options, void **om, size_t *bytes,
+                         cannon_model_figures *figures) {
+  static const cannon_model_options none;
+  const cannon_model_options *o = options ? options : &none;
+  if (o->n_shapes && !o->shapes) return fail(ST_INVALID_PARAM, "shapes is NULL, expected %zu", o->n_shapes);
+  return build(onnx, n, o, om, bytes, figures);
 }
 
 aclError cannon_model_build(const char *path, const cannon_model_options *options, void **om, size_t *bytes,
                             cannon_model_figures *figures) {
   API_ENTER();
-  static const cannon_model_options none;
-  const cannon_model_options *o = options ? options : &none;
   void *file;
   size_t n;
   NEED(path);
   NEED(om);
   NEED(bytes);
-  if (o->n_shapes && !o->shapes) API_RETURN(fail(ST_INVALID_PARAM, "shapes is NULL, expected %zu", o->n_shapes));
   NEED_OK(mdl_read_file(path, &file, &n));
-  const status st = build(file, n, o, om, bytes, figures);
+  const status st = build_from(file, n, options, om, bytes, figures);
   free(file);
   API_RETURN(st);
+}
+
+aclError cannon_model_build_from_memory(const void *onnx, size_t n, const cannon_model_options *options, void **om,
+                                        size_t *bytes, cannon_model_figures *figures) {
+  API_ENTER();
+  NEED(onnx);
+  NEED(om);
+  NEED(bytes);
+  API_RETURN(build_from(onnx, n, options, om, bytes, figures));
+}
+
+/* ---- saving ------------------------------------------------------------------------------------------------------ */
+
+static status not_written(const char *path, const char *why) {
+  return fail(ST_MODEL_PATH, "%s cannot be written: %s", path, why);
+}
+
+/* Whether a file of that name may be replaced: there is none, it is empty, or an .om file. */
+static status check_replaceable(const char *path) {
+  char head[4];
+  struct stat info;
+  const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return errno == ENOENT ? ST_OK : not_written(path, strerror(errno));
+  const bool regular = !fstat(fd, &info) && S_ISREG(info.st_mode);
+  const ssize_t n = regular ? read(fd, head, sizeof head) : -1;
+  close(fd);
+  if (n == 0 || (n == sizeof head && om_is(head, sizeof head))) return ST_OK;
+  return not_written(path, "there is another file of that name, which is no .om file");
+}
+
+static status write_beside(int fd, const char *beside, const char *path, const char *om, size_t bytes) {
+  size_t done = 0;
+  for (ssize_t n; done < bytes; done += (size_t)n)
+    if ((n = write(fd, om + done, bytes - done)) <= 0) break;
+  const int error = done < bytes ? errno : 0;
+  if (close(fd) || error) return not_written(path, strerror(error ? error : errno));
+  return rename(beside, path) ? not_written(path, strerror(errno)) : ST_OK;
+}
+
+static status save(const char *path, const void *om, size_t bytes) {
+  char *beside;
+  TRY(check_replaceable(path));
+  if (asprintf(&beside, "%s.%d.XXXXXX", path, (int)getpid()) < 0)
+    return fail(ST_NO_HOST_MEMORY, "no host memory for the name %s", path);
+  const int fd = mkostemp(beside, O_CLOEXEC);
+  const mode_t mask = umask(0);
+  umask(mask);
+  if (fd >= 0) (void)fchmod(fd, 0666 & ~mask);
+  status st = fd < 0 ? not_written(path, strerror(errno)) : write_beside(fd, beside, path, om, bytes);
+  if (fd >= 0 && st != ST_OK) unlink(beside);
+  free(beside);
+  return st;
+}
+
+aclError cannon_model_save(const char *path, const void *om, size_t bytes) {
+  API_ENTER();
+  NEED(path);
+  NEED(om);
+  API_RETURN(save(path, om, bytes));
 }

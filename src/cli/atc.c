@@ -18,6 +18,7 @@ enum { MOST_SHAPES = 64, MOST_DIMS = 8, MOST_NUMBERS = 3200, EXIT_ARGUMENTS = 25
 typedef struct {
   const char *mode, *model, *framework, *output, *soc_version, *input_shape, *log, *display;
   const char *batch, *image, *dims; /* gears */
+  const char *aipp;                 /* the name of a file */
 } atc_options;
 
 typedef struct {
@@ -44,6 +45,7 @@ static const atc_option known_options[] = {
     {"dynamic_batch_size", offsetof(atc_options, batch)},
     {"dynamic_image_size", offsetof(atc_options, image)},
     {"dynamic_dims", offsetof(atc_options, dims)},
+    {"insert_op_conf", offsetof(atc_options, aipp)},
     WITHOUT_EFFECT(input_format),
     WITHOUT_EFFECT(precision_mode),
     WITHOUT_EFFECT(precision_mode_v2),
@@ -109,6 +111,7 @@ static void print_help(void) {
          "                          Gears of height and width.\n"
          "  --dynamic_dims=\"1,64;8,128\"\n"
          "                          Gears with a number for each open dimension.\n"
+         "  --insert_op_conf=FILE   Inputs take pictures of 8-bit values, prepared as FILE says (AIPP).\n"
          "  --mode=0                Make a model; other modes are not supported.\n"
          "  --log=LEVEL             null, debug, info, warning or error; without effect.\n"
          "  --display_model_info=1  Print what the model needs.\n"
@@ -173,6 +176,8 @@ static int check_options(const atc_options *o) {
   if ((o->batch != NULL) + (o->image != NULL) + (o->dims != NULL) > 1)
     return atc_refuse(EXIT_ARGUMENTS, "E10009: only one of --dynamic_batch_size, --dynamic_image_size and "
                                       "--dynamic_dims can be given");
+  if (o->dims && o->aipp)
+    return atc_refuse(EXIT_ARGUMENTS, "E10009: --dynamic_dims and --insert_op_conf cannot be given both");
   return 0;
 }
 
@@ -227,6 +232,17 @@ static int atc_gears(const atc_options *o, int64_t *numbers, cannon_model_option
   return 0;
 }
 
+/* Reads a file of text, which the caller frees; NULL without a name. */
+static int atc_text(const char *path, char **text) {
+  size_t room = 0;
+  *text = NULL;
+  if (!path) return 0;
+  FILE *f = fopen(path, "re");
+  const bool read = f && getdelim(text, &room, 0, f) >= 0;
+  if (f) fclose(f);
+  return read ? 0 : atc_refuse(EXIT_ARGUMENTS, "E10001: --insert_op_conf: %s cannot be read, or is empty", path);
+}
+
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
 static void print_figures(int argc, char **argv, const atc_options *o, const cannon_model_figures *f, size_t bytes) {
@@ -256,18 +272,21 @@ static int make_model(int argc, char **argv, const atc_options *o) {
   cannon_model_figures figures;
   size_t bytes;
   void *om;
-  char *text = strdup(o->input_shape ? o->input_shape : ""), *path;
+  char *text = strdup(o->input_shape ? o->input_shape : ""), *path, *aipp = NULL;
   const char *slash = strrchr(o->output, '/');
   cannon_model_options options = {.name = slash ? slash + 1 : o->output, .shapes = shapes};
   if (!text) return atc_refuse(EXIT_ARGUMENTS, "E19999: no host memory");
   int code = atc_shapes(text, shapes, &options.n_shapes);
   if (!code) code = atc_gears(o, numbers, &options);
+  if (!code) code = atc_text(o->aipp, &aipp);
   if (!code) {
+    options.aipp = aipp;
     const aclError error = cannon_model_build(o->model, &options, &om, &bytes, &figures);
     const char *words = error ? aclGetRecentErrMsg() : NULL;
     if (error) code = atc_refuse(error & 0xff ? error & 0xff : 1, "%s", words ? words : "E19999: no message");
   }
   free(text);
+  free(aipp);
   if (code) return code;
   if (asprintf(&path, "%s.om", o->output) < 0 || !write_file(path, om, bytes)) {
     free(om);

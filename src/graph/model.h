@@ -10,6 +10,7 @@
 #ifndef CANNON_GRAPH_MODEL_H
 #define CANNON_GRAPH_MODEL_H
 
+#include "graph/aipp.h"
 #include "graph/gears.h"
 #include "runtime/stream.h"
 
@@ -23,6 +24,7 @@ typedef struct {
   int rank;
   int64_t dims[MAX_RANK]; /* -1: open */
   uint64_t bytes;         /* 0: open */
+  bool pictures;          /* it has AIPP, and takes n, height, width, channels */
 } model_port;
 
 /* Bytes of the arena and of the weights; for a model with open shapes, those of its last program. */
@@ -52,8 +54,9 @@ void model_unref(model *m);
 
 /* The number of inputs or outputs, which are inputs[0] and so on. They live as long as the model. A model with gears
  * has one more input, MODEL_GEAR_INPUT, whose contents are not read; the bytes of its inputs and the outputs are those
- * of the largest gear. */
+ * of the largest gear. Behind it are an input MODEL_AIPP_INPUT for each input with dynamic AIPP. */
 #define MODEL_GEAR_INPUT "ascend_mbatch_shape_data"
+#define MODEL_AIPP_INPUT "ascend_dynamic_aipp_data"
 const model_port *model_inputs(const model *m, int *n);
 const model_port *model_outputs(const model *m, int *n);
 
@@ -64,6 +67,10 @@ void model_gear_shapes(const model *m, int gear, onnx_shape *inputs);
 void model_choose_gear(model *m, int gear);
 status model_current_output(model *m, int i, model_port *out);
 model_size model_sizes(const model *m);
+
+/* The model's inputs with AIPP, and the index of the added input for the parameters of a dynamic one. */
+const aipp_config *model_aipp(const model *m, int *n);
+int model_aipp_parameters(const model *m, const aipp_config *c);
 int model_device(const model *m);
 
 /* A buffer of the caller's in device memory. rank: of the dims, -1 if the caller gives none. */

@@ -138,6 +138,7 @@ static status om_read_line(char *line, om_contents *out) {
   *name = *rest = 0;
   if (!strcmp(line, "shape")) return om_read_shape(name + 1, rest + 1, &out->shapes[out->n_shapes++]);
   if (!strcmp(line, "gears")) return om_read_gears(name + 1, rest + 1, &out->gears);
+  if (!strcmp(line, "aipp")) return out->aipp = rest + 1, ST_OK;
   return OM_FAIL("the file has a line %.32s, which this version does not know", line);
 }
 
@@ -208,6 +209,7 @@ static char *om_lines(const om_contents *c, size_t *bytes) {
     put_numbers(f, g->numbers, g->n * g->n_numbers);
     fputc('\n', f);
   }
+  if (c->aipp) fprintf(f, "aipp\tall\t%s\n", c->aipp);
   return fclose(f) ? (free(text), NULL) : text;
 }
 

@@ -15,7 +15,8 @@ typedef struct {
   onnx_shape *shapes;
   int n_shapes;
   model_gears gears;
-  char *names; /* of the shapes */
+  const char *aipp; /* a configuration in one line (aipp.h); NULL: none */
+  char *names;      /* of the shapes, and aipp when it was read */
 } om_contents;
 
 /* Whether bytes begin as a .om file does. */

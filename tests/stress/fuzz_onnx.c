@@ -79,7 +79,8 @@ int main(int argc, char **argv) {
   size_t om_size;
   write_small_model(&seeds[0], -1);
   write_other_model(&seeds[1]);
-  const om_contents contents = {seeds[0].bytes, seeds[0].n, &shape, 1, gears, NULL};
+  const om_contents contents = {
+      .onnx = seeds[0].bytes, .onnx_bytes = seeds[0].n, .shapes = &shape, .n_shapes = 1, .gears = gears};
   HOLDS(om_write("small", &contents, &om, &om_size) == ST_OK && om_size <= MAX_BYTES);
   memcpy(om_bytes, om, om_size);
   free(om);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DropoutV2, which is called by name: y = x / (1 - p) where an element is kept, else 0. The mask has an element for each
- * of x, 1 where it is kept. The seed is a number in a tensor, and the last output is the seed of the next call, which may
- * be the same memory. */
+/* DropoutV2, which is called by name: y = x / (1 - p) where an element is kept, else 0. The mask has an element for
+ * each of x, 1 where it is kept. The seed is a number in a tensor, and the last output is the seed of the next call,
+ * which may be the same memory. */
 #include <math.h>
 
 #include "kernel/engine/rows.h"
