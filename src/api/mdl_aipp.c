@@ -18,14 +18,14 @@ enum { MOST_PICTURES = 65536 };
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
-static status check_batch(uint64_t n) {
+static status aipp_expect_batch(uint64_t n) {
   if (n >= 1 && n <= MOST_PICTURES) return ST_OK;
   return fail(ST_INVALID_PARAM, "batchSize is %ju, expected 1 to %d", (uintmax_t)n, MOST_PICTURES);
 }
 
 aclmdlAIPP *aclmdlCreateAIPP(uint64_t batchSize) {
   API_ENTER();
-  if (API_RESULT(check_batch(batchSize)) != ACL_SUCCESS) return NULL;
+  if (API_RESULT(aipp_expect_batch(batchSize)) != ACL_SUCCESS) return NULL;
   aclmdlAIPP *a = calloc(1, sizeof *a + batchSize * sizeof *a->pictures);
   if (!a) {
     API_RESULT(fail(ST_NO_HOST_MEMORY, "no host memory for the parameters of %ju pictures", (uintmax_t)batchSize));
@@ -47,17 +47,17 @@ aclError aclmdlDestroyAIPP(const aclmdlAIPP *aippParmsSet) {
 aclError aclmdlGetAippDataSize(uint64_t batchSize, size_t *size) {
   API_ENTER();
   NEED(size);
-  NEED_OK(check_batch(batchSize));
+  NEED_OK(aipp_expect_batch(batchSize));
   *size = aipp_bytes(batchSize);
   return ACL_SUCCESS;
 }
 
-static status check_switch(int value, const char *name) {
+static status aipp_expect_switch(int value, const char *name) {
   if (value == 0 || value == 1) return ST_OK;
   return fail(ST_INVALID_PARAM, "%s is %d, expected 0 or 1", name, value);
 }
 
-static status check_range(int32_t value, int32_t low, int32_t high, const char *name) {
+static status aipp_expect_range(int32_t value, int32_t low, int32_t high, const char *name) {
   if (value >= low && value <= high) return ST_OK;
   return fail(ST_INVALID_PARAM, "%s is %d, expected %d to %d", name, (int)value, (int)low, (int)high);
 }
@@ -82,8 +82,8 @@ aclError aclmdlSetAIPPInputFormat(aclmdlAIPP *aippParmsSet, aclAippInputFormat i
 aclError aclmdlSetAIPPSrcImageSize(aclmdlAIPP *aippParmsSet, int32_t srcImageSizeW, int32_t srcImageSizeH) {
   API_ENTER();
   NEED(aippParmsSet);
-  NEED_OK(check_range(srcImageSizeW, 2, 4096, "srcImageSizeW"));
-  NEED_OK(check_range(srcImageSizeH, 1, 4096, "srcImageSizeH"));
+  NEED_OK(aipp_expect_range(srcImageSizeW, 2, 4096, "srcImageSizeW"));
+  NEED_OK(aipp_expect_range(srcImageSizeH, 1, 4096, "srcImageSizeH"));
   aippParmsSet->common.width = srcImageSizeW;
   aippParmsSet->common.height = srcImageSizeH;
   return ACL_SUCCESS;
@@ -97,7 +97,7 @@ aclError aclmdlSetAIPPCscParams(aclmdlAIPP *aippParmsSet, int8_t cscSwitch, int1
                                 uint8_t cscInputBiasR1, uint8_t cscInputBiasR2) {
   API_ENTER();
   NEED(aippParmsSet);
-  NEED_OK(check_switch(cscSwitch, "cscSwitch"));
+  NEED_OK(aipp_expect_switch(cscSwitch, "cscSwitch"));
   aipp_common *c = &aippParmsSet->common;
   c->csc = cscSwitch;
   memcpy(c->matrix,
@@ -112,7 +112,7 @@ aclError aclmdlSetAIPPCscParams(aclmdlAIPP *aippParmsSet, int8_t cscSwitch, int1
 aclError aclmdlSetAIPPRbuvSwapSwitch(aclmdlAIPP *aippParmsSet, int8_t rbuvSwapSwitch) {
   API_ENTER();
   NEED(aippParmsSet);
-  NEED_OK(check_switch(rbuvSwapSwitch, "rbuvSwapSwitch"));
+  NEED_OK(aipp_expect_switch(rbuvSwapSwitch, "rbuvSwapSwitch"));
   aippParmsSet->common.swap_rb = rbuvSwapSwitch;
   return ACL_SUCCESS;
 }
@@ -120,7 +120,7 @@ aclError aclmdlSetAIPPRbuvSwapSwitch(aclmdlAIPP *aippParmsSet, int8_t rbuvSwapSw
 aclError aclmdlSetAIPPAxSwapSwitch(aclmdlAIPP *aippParmsSet, int8_t axSwapSwitch) {
   API_ENTER();
   NEED(aippParmsSet);
-  NEED_OK(check_switch(axSwapSwitch, "axSwapSwitch"));
+  NEED_OK(aipp_expect_switch(axSwapSwitch, "axSwapSwitch"));
   aippParmsSet->common.swap_ax = axSwapSwitch;
   return ACL_SUCCESS;
 }
@@ -131,12 +131,12 @@ aclError aclmdlSetAIPPCropParams(aclmdlAIPP *aippParmsSet, int8_t cropSwitch, in
   aipp_picture *p;
   NEED(aippParmsSet);
   NEED_OK(picture_at(aippParmsSet, batchIndex, &p));
-  NEED_OK(check_switch(cropSwitch, "cropSwitch"));
+  NEED_OK(aipp_expect_switch(cropSwitch, "cropSwitch"));
   if (cropSwitch) {
-    NEED_OK(check_range(cropStartPosW, 0, 4095, "cropStartPosW"));
-    NEED_OK(check_range(cropStartPosH, 0, 4095, "cropStartPosH"));
-    NEED_OK(check_range(cropSizeW, 1, 4096, "cropSizeW"));
-    NEED_OK(check_range(cropSizeH, 1, 4096, "cropSizeH"));
+    NEED_OK(aipp_expect_range(cropStartPosW, 0, 4095, "cropStartPosW"));
+    NEED_OK(aipp_expect_range(cropStartPosH, 0, 4095, "cropStartPosH"));
+    NEED_OK(aipp_expect_range(cropSizeW, 1, 4096, "cropSizeW"));
+    NEED_OK(aipp_expect_range(cropSizeH, 1, 4096, "cropSizeH"));
   }
   p->crop = cropSwitch;
   p->crop_x = cropStartPosW, p->crop_y = cropStartPosH;
@@ -152,7 +152,7 @@ aclError aclmdlSetAIPPScfParams(aclmdlAIPP *aippParmsSet, int8_t scfSwitch, int3
   aipp_picture *p;
   NEED(aippParmsSet);
   NEED_OK(picture_at(aippParmsSet, batchIndex, &p));
-  NEED_OK(check_switch(scfSwitch, "scfSwitch"));
+  NEED_OK(aipp_expect_switch(scfSwitch, "scfSwitch"));
   if (!scfSwitch || (scfInputSizeW == scfOutputSizeW && scfInputSizeH == scfOutputSizeH)) return ACL_SUCCESS;
   API_RETURN(fail(ST_UNSUPPORTED, "pictures of %d x %d cannot be resized to %d x %d: AIPP here does not resize",
                   (int)scfInputSizeW, (int)scfInputSizeH, (int)scfOutputSizeW, (int)scfOutputSizeH));
@@ -166,8 +166,8 @@ aclError aclmdlSetAIPPPaddingParams(aclmdlAIPP *aippParmsSet, int8_t paddingSwit
   const int32_t sizes[] = {paddingSizeTop, paddingSizeBottom, paddingSizeLeft, paddingSizeRight};
   NEED(aippParmsSet);
   NEED_OK(picture_at(aippParmsSet, batchIndex, &p));
-  NEED_OK(check_switch(paddingSwitch, "paddingSwitch"));
-  for (int i = 0; paddingSwitch && i < 4; ++i) NEED_OK(check_range(sizes[i], 0, 32, "a padding"));
+  NEED_OK(aipp_expect_switch(paddingSwitch, "paddingSwitch"));
+  for (int i = 0; paddingSwitch && i < 4; ++i) NEED_OK(aipp_expect_range(sizes[i], 0, 32, "a padding"));
   p->padding = paddingSwitch;
   p->top = paddingSizeTop, p->bottom = paddingSizeBottom, p->left = paddingSizeLeft, p->right = paddingSizeRight;
   return ACL_SUCCESS;

@@ -100,7 +100,7 @@ static status set_format(const char *value, aipp_config *c) {
   return fail(ST_INVALID_PARAM, "input_format is %s, expected YUV420SP_U8, XRGB8888_U8, RGB888_U8 or YUV400_U8", value);
 }
 
-static status set_value(const char *key, const char *value, aipp_config *c) {
+static status aipp_set_value(const char *key, const char *value, aipp_config *c) {
   int32_t on;
   if (!strcmp(key, "aipp_mode")) {
     c->dynamic = !strcmp(value, "dynamic");
@@ -161,7 +161,7 @@ static const char *read_op(const char *at, aipp_config *c, status *st) {
       return at;
     }
     at = next_word(at, value, sizeof value);
-    if ((*st = set_value(key, value, c)) != ST_OK) return at;
+    if ((*st = aipp_set_value(key, value, c)) != ST_OK) return at;
   }
   *st = check_config(c);
   return at;
@@ -215,14 +215,14 @@ typedef struct {
   int64_t x, y, w, h;
 } part;
 
-static part part_of(const aipp_common *c, const aipp_picture *p) {
+static part aipp_part_of(const aipp_common *c, const aipp_picture *p) {
   if (!p->crop) return (part){0, 0, c->width, c->height};
   return (part){p->crop_x, p->crop_y, p->crop_w ? p->crop_w : c->width - p->crop_x,
                 p->crop_h ? p->crop_h : c->height - p->crop_y};
 }
 
 status aipp_check(const aipp_common *c, const aipp_picture *p, int64_t channels, int64_t height, int64_t width) {
-  const part used = part_of(c, p);
+  const part used = aipp_part_of(c, p);
   const int64_t more_w = p->padding ? (int64_t)p->left + p->right : 0;
   const int64_t more_h = p->padding ? (int64_t)p->top + p->bottom : 0;
   const int most = c->format == AIPP_YUV400 ? 1 : c->format == AIPP_XRGB8888 ? 4 : 3;
@@ -293,7 +293,7 @@ static void put_value(void *to, bool half, int64_t at, float value) {
 /* to: [channels][height][width] of float, or of float16. */
 static void aipp_prepare(const aipp_common *c, const aipp_picture *p, const uint8_t *source, int64_t channels,
                          int64_t height, int64_t width, bool half, void *to) {
-  const part used = part_of(c, p);
+  const part used = aipp_part_of(c, p);
   const int64_t left = p->padding ? p->left : 0, top = p->padding ? p->top : 0;
   for (int64_t y = 0; y < height; ++y)
     for (int64_t x = 0; x < width; ++x) {

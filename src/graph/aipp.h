@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AIPP: an input of a model takes pictures of 8-bit values, which are prepared when the model runs: channels are
- * swapped, a part is cut out, colours are converted, (value - mean - min) * reciprocal of the variance becomes a number,
- * and a border is added. How is part of the model (static), or comes with each execution in an input of its own (dynamic).
+ * swapped, a part is cut out, colours are converted, (value - mean - min) * reciprocal of the variance becomes a
+ * number, and a border is added. How is part of the model (static), or comes with each execution in an input of its
+ * own (dynamic).
  * Pure functions; called by model.c, om.c and src/api. */
 #ifndef CANNON_GRAPH_AIPP_H
 #define CANNON_GRAPH_AIPP_H
