@@ -164,6 +164,17 @@ def _grid_sampler(c):
     return [(c[0].shape[:2] + c[1].shape[1:-1], c[0].dtype)]
 
 
+@of("roi_align")
+def _roi_align(c):
+    size = c.get("outputHeight", "pooledHeight"), c.get("outputWidth", "pooledWidth")
+    return [((c[1].shape[0], c[0].shape[1], *size), c[0].dtype)]
+
+
+@of("roi_align_backward")
+def _roi_align_backward(c):
+    return [(tuple(c["inputShape"]), c[0].dtype)]
+
+
 # ---- shapes
 
 @of("permute")

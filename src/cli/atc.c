@@ -98,7 +98,7 @@ static void print_help(void) {
          "Makes NAME.om, which aclmdlLoadFromFile loads, of an ONNX model.\n"
          "\n"
          "Options:\n"
-         "  --model=FILE            The ONNX model, of operator sets 7 to 21.\n"
+         "  --model=FILE            The ONNX model, of operator sets 7 to 24.\n"
          "  --framework=5           The kind of the model: 5 is ONNX; others are refused.\n"
          "  --output=NAME           The file to write, without .om.\n"
          "  --soc_version=NAME      The device, such as Ascend910B3. Files run on all of them.\n"

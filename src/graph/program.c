@@ -6,6 +6,7 @@
 
 #include "base/invariant.h"
 #include "cannon/plan.h"
+#include "graph/order.h"
 #include "op/account.h"
 #include "op/executor.h"
 #include "trace/stats_write.h"
@@ -104,6 +105,28 @@ static status prepare_steps(program *p) {
   return ST_OK;
 }
 
+/* ---- the order --------------------------------------------------------------------------------------------------- */
+
+static status order_steps(program *p) {
+  const size_t n = (size_t)p->n_steps;
+  region *memory = &p->graph->memory;
+  uint64_t *scratch = REGION_NEW(memory, uint64_t, n + 1);
+  uint32_t *runs_at = REGION_NEW(memory, uint32_t, n + 1);
+  step *steps = REGION_NEW(memory, step, n + 1);
+  ir_node *nodes = REGION_NEW(memory, ir_node, n + 1);
+  if (!scratch || !runs_at || !steps || !nodes) return program_no_memory();
+  for (size_t i = 0; i < n; ++i) scratch[i] = p->steps[i].executor->workspace_bytes;
+  TRY(order_choose(p->graph, scratch, runs_at, &p->sizes.order));
+  for (size_t i = 0; i < n; ++i) {
+    nodes[i] = p->graph->nodes[runs_at[i]];
+    steps[i] = p->steps[runs_at[i]];
+    steps[i].node = &nodes[i];
+  }
+  p->steps = steps;
+  p->graph->nodes = nodes;
+  return ST_OK;
+}
+
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 static void describe_buffers(const program *p, cannon_plan_buffer *buffers, bool share) {
@@ -195,8 +218,9 @@ static status program_find_places(program *p) {
 /* ---- making and running ------------------------------------------------------------------------------------------ */
 
 static status program_build(program *p, const program_owner *owner) {
-  TRY(find_storages(p, owner));
   TRY(prepare_steps(p));
+  TRY(order_steps(p));
+  TRY(find_storages(p, owner));
   TRY(plan_arena(p, owner->share));
   TRY(program_find_places(p));
   p->sizes.n_steps = p->n_steps;

@@ -11,7 +11,7 @@
 #ifndef CANNON_GRAPH_PROGRAM_H
 #define CANNON_GRAPH_PROGRAM_H
 
-#include "graph/ir.h"
+#include "graph/order.h"
 
 typedef struct program program;
 
@@ -32,6 +32,7 @@ typedef struct {
 typedef struct {
   uint64_t arena, constants, unshared, live_peak;
   int n_steps;
+  order_choice order;
 } program_size;
 
 /* Makes a program of a graph, and owns the graph from then on, also if it fails. ST_GRAPH_ENGINE: an operator refuses

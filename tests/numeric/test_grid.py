@@ -183,7 +183,7 @@ class Affine(unittest.TestCase):
             out = gen.out(d, (n, *outs, axes))
             run("aclnnAffineGrid", theta, Ints(n, gen.integer(1, 9), *outs), align, out)
             lines = [(2 * np.arange(k, dtype=LD) + 1 - k) / max(k - 1 if align else k, 1) for k in outs]
-            points = np.stack(np.meshgrid(*lines, indexing="ij")[::-1] + [np.ones(outs, LD)], -1)
+            points = np.stack([*np.meshgrid(*lines, indexing="ij")][::-1] + [np.ones(outs, LD)], -1)
             t = theta.get().astype(LD)
             exact, size = (np.einsum("nij,...j->n...i", f(t), f(points)) for f in (lambda v: v, np.abs))
             ref.check(out.get(), exact, d, F64, ulps=1, slack=8 * F64.ulp(size))

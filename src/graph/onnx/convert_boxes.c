@@ -196,8 +196,24 @@ static status convert_unique(converter *c) {
   return give_integers(c, 3, count, n);
 }
 
+/* Before version 16 corners are not moved by half an element; since then they are unless an attribute says so. */
+static status convert_roi_align(converter *c) {
+  ir_value *x = converter_input(c, 0), *boxes = converter_input(c, 1), *index = converter_input(c, 2), *y;
+  const char *corners = attribute_string(c, "coordinate_transformation_mode", "half_pixel");
+  const bool aligned = c->version >= 16 && !strcmp(corners, "half_pixel");
+  const int64_t height = attribute_int(c, "output_height", 1), width = attribute_int(c, "output_width", 1);
+  if (x->tensor.rank != 4 || boxes->tensor.rank != 2)
+    return OP_FAIL("the inputs have %d and %d dimensions, expected 4 and 2", x->tensor.rank, boxes->tensor.rank);
+  const int64_t dims[] = {boxes->tensor.dims[0], x->tensor.dims[1], height, width};
+  TRY(ir_temporary(c->g, x->tensor.dtype, dims, 4, &y));
+  TRY(node_RoiAlignModel(c->g, x, boxes, index, attribute_string(c, "mode", "avg"), height, width,
+                         attribute_int(c, "sampling_ratio", 0), attribute_float(c, "spatial_scale", 1), aligned, y));
+  return converter_output(c, 0, y);
+}
+
 const onnx_operator onnx_boxes[] = {
     {"NonMaxSuppression", convert_suppression, 2, NULL, 0},
+    {"RoiAlign", convert_roi_align, 3, NULL, 0},
     {"Unique", convert_unique, 1, NULL, 0},
     {0},
 };

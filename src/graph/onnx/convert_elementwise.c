@@ -143,6 +143,18 @@ static status convert_gelu(converter *c) {
   return converter_output(c, 0, y);
 }
 
+/* x * sigmoid(alpha * x) */
+static status convert_swish(converter *c) {
+  ir_value *x = converter_input(c, 0), *scaled, *gate, *y;
+  const scalar *alpha = ir_scalar(c->g, ACL_FLOAT, attribute_float(c, "alpha", 1));
+  if (!alpha) return ST_NO_HOST_MEMORY;
+  TRY(same_shape(c, x, x->tensor.dtype, &scaled));
+  TRY(node_Muls(c->g, x, alpha, scaled));
+  TRY(converter_unary(c, &op_Sigmoid, scaled, x->tensor.dtype, &gate));
+  TRY(converter_binary(c, &op_Mul, x, gate, x->tensor.dtype, &y));
+  return converter_output(c, 0, y);
+}
+
 /* x where it is positive, otherwise slope * x. */
 static status convert_prelu(converter *c) {
   ir_graph *g = c->g;
@@ -382,6 +394,7 @@ const onnx_operator onnx_elementwise[] = {
     {"HardSigmoid", convert_hard_sigmoid, 1, NULL, 0},
     {"Softsign", convert_softsign, 1, NULL, 0},
     {"Gelu", convert_gelu, 1, NULL, 0},
+    {"Swish", convert_swish, 1, NULL, 0},
     {"PRelu", convert_prelu, 2, NULL, 0},
     {"Add", convert_binary, 2, &op_Add, 0},
     {"Sub", convert_binary, 2, &op_Sub, 0},

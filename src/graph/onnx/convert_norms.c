@@ -118,6 +118,21 @@ static status convert_layer_norm(converter *c) {
   return converter_output(c, 2, rstd);
 }
 
+/* x / sqrt(mean of squares + epsilon) * scale, over the dimensions from an axis on. */
+static status convert_rms_norm(converter *c) {
+  ir_value *x = converter_input(c, 0), *scale = converter_input(c, 1), *y, *rstd;
+  const tensor *t = &x->tensor;
+  int64_t of[MAX_RANK];
+  int axis;
+  TRY(converter_axis(attribute_int(c, "axis", -1), t->rank, &axis));
+  for (int d = 0; d < t->rank; ++d) of[d] = d < axis ? t->dims[d] : 1;
+  TRY(ir_expanded(c->g, scale, t->dims + axis, t->rank - axis, &scale));
+  TRY(norm_like(c, x, &y));
+  TRY(ir_temporary(c->g, ACL_FLOAT, of, t->rank, &rstd));
+  TRY(node_RmsNorm(c->g, x, scale, attribute_float(c, "epsilon", 1e-5), y, rstd));
+  return converter_output(c, 0, y);
+}
+
 static status norm_along(converter *c, ir_value *x, int axis, double p, ir_value **out) {
   int64_t dims[MAX_RANK];
   const int64_t list[] = {axis};
@@ -215,6 +230,7 @@ const onnx_operator onnx_norms[] = {
     {"InstanceNormalization", convert_instance_norm, 3, NULL, 0},
     {"GroupNormalization", convert_group_norm, 3, NULL, 0},
     {"LayerNormalization", convert_layer_norm, 2, NULL, 0},
+    {"RMSNormalization", convert_rms_norm, 2, NULL, 0},
     {"LpNormalization", convert_lp_norm, 1, NULL, 0},
     {"LRN", convert_lrn, 1, NULL, 0},
     {"MeanVarianceNormalization", convert_mean_variance_norm, 1, NULL, 0},
