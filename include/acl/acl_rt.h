@@ -191,7 +191,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetResInCurrentThread(aclrtDevResLimitType typ
 
 /* Result of an overflow: infinities and NaN (ACL_RT_OVERFLOW_MODE_INFNAN, the default). Saturation, which older
  * devices have, gives ACL_ERROR_RT_FEATURE_NOT_SUPPORT. The switch of a stream (0 or 1) is stored; it would have an
- * effect only with saturation. The mode can be set without a context. */
+ * effect only with saturation. */
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode);
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
@@ -341,19 +341,19 @@ ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStre
 ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType,
                                                  aclrtStream stream);
 
-/* Waits on the calling thread for a callback and runs it. timeout: in milliseconds, -1 for no limit. Errors, without a
- * message: ACL_ERROR_RT_REPORT_TIMEOUT: there was no callback; ACL_ERROR_RT_THREAD_SUBSCRIBE: the thread is not
+/* Waits on the calling thread for a callback and runs it. timeout: in milliseconds, -1 for no limit. Errors, which have
+ * no message: ACL_ERROR_RT_REPORT_TIMEOUT: there was no callback; ACL_ERROR_RT_THREAD_SUBSCRIBE: the thread is not
  * registered. */
 ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 
-/* Sets the function that is told about each failed task, on the thread that gets the failure from a synchronisation and
- * before that returns; NULL: none. info is valid until the function returns. The others tell about it; 0xFFFFFFFF for
- * NULL. The thread is the one that ran the task. */
+/* From now on the function is called for each task that fails, in the thread that ran the task; NULL ends that. The
+ * information is valid until it returns. It must not wait for the task's stream. */
 ACL_FUNC_VISIBILITY aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback);
 ACL_FUNC_VISIBILITY uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info);
 ACL_FUNC_VISIBILITY uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info);
 ACL_FUNC_VISIBILITY uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info);
 ACL_FUNC_VISIBILITY uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info);
+/* The code that synchronising the stream returns. */
 ACL_FUNC_VISIBILITY uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info);
 
 /* ---- Memory. Sizes are in bytes. Blocks belong to the caller, and outlive contexts. The host cannot access device

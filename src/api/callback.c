@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry points for user functions in streams: host functions and callbacks. */
+/* Entry points for user functions in streams: host functions and callbacks; and for the function that is told tasks
+ * that failed. */
 #include "runtime/callback.h"
-
-#include <time.h>
 
 #include "api/api.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "runtime/exception.h"
 
 aclError aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args) {
   API_ENTER();
@@ -42,9 +42,6 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBloc
   API_RETURN(callback_submit(s, fn, userData, blockType == ACL_CALLBACK_BLOCK));
 }
 
-/* A thread that serves callbacks calls this in a loop, also before its subscription: that nothing has arrived, or that
- * there is no subscription yet, is nothing that went wrong. Such a message must not stand in front of an error's cause
- * in aclGetRecentErrMsg, so it is neither kept nor logged. */
 aclError aclrtProcessReport(int32_t timeout) {
   API_ENTER();
   uint64_t ns;
@@ -52,7 +49,29 @@ aclError aclrtProcessReport(int32_t timeout) {
   NEED_OK(api_timeout_ns(timeout, &ns));
   const status st = callback_process(ns);
   if (st != ST_REPORT_TIMEOUT && st != ST_THREAD_SUBSCRIBED) API_RETURN(st);
+  /* What a thread that serves streams gets all the time, with the first one before it is subscribed. As messages they
+   * would stand in front of the real ones, since clients show all that are not yet taken. */
   (void)fail_take();
-  if (st == ST_THREAD_SUBSCRIBED) nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL); /* spares a core */
   return st;
 }
+
+/* ---- exceptions -------------------------------------------------------------------------------------------------- */
+
+aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback) {
+  API_ENTER();
+  NEED_OK(device_check_child());
+  exception_set_function(callback);
+  return ACL_SUCCESS;
+}
+
+/* What no task has is CANN's 0xffffffff. */
+#define EXCEPTION_GETTER(name, member)                                                                                 \
+  uint32_t aclrtGet##name##FromExceptionInfo(const aclrtExceptionInfo *info) {                                         \
+    API_ENTER();                                                                                                       \
+    return info ? (uint32_t)info->member : UINT32_MAX;                                                                 \
+  }
+EXCEPTION_GETTER(TaskId, task)
+EXCEPTION_GETTER(StreamId, stream)
+EXCEPTION_GETTER(ThreadId, thread)
+EXCEPTION_GETTER(DeviceId, device)
+EXCEPTION_GETTER(ErrorCode, code)

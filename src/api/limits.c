@@ -70,7 +70,7 @@ aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value) 
 /* ---- overflow ---------------------------------------------------------------------------------------------------- */
 
 /* Kernels produce infinities and NaN on overflow, the default of devices from the 910B on; saturation is not
- * implemented. Frameworks set the mode before any device, so no context is needed. */
+ * implemented. Clients set the mode before they set a device. */
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
   API_ENTER();
   NEED_OK(device_check_child());

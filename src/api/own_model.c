@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entry points that make .om files (include/cannon/model.h). */
+/* The entry points that make .om files and describe models (include/cannon/model.h). */
 #include "cannon/model.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <strings.h>
 
 #include "api/mdl.h"
+#include "graph/describe.h"
+#include "graph/model_def.h"
 #include "graph/om.h"
+
+static status check_lists(const cannon_model_options *o) {
+  const struct {
+    const char *name;
+    const void *list;
+    size_t n;
+  } lists[] = {{"shapes", o->shapes, o->n_shapes},
+               {"outputs", o->outputs, o->n_outputs},
+               {"types", o->types, o->n_types},
+               {"switches", o->switches, o->n_switches}};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; ++i)
+    if (lists[i].n && !lists[i].list)
+      return fail(ST_INVALID_PARAM, "%s is NULL, expected %zu", lists[i].name, lists[i].n);
+  return ST_OK;
+}
 
 static status own_shapes(const cannon_model_shape *from, size_t n, onnx_shape **out) {
   onnx_shape *to = calloc(n + 1, sizeof *to);
@@ -42,20 +55,59 @@ static status check_shapes(const model *m, const onnx_shape *shapes, size_t n) {
   return ST_OK;
 }
 
-/* Loads what was made, to see whether it can be run, and measures it. */
-static status try_model(const void *om, size_t n, const onnx_shape *shapes, size_t n_shapes,
+static void tell_figures(model *m, cannon_model_figures *f) {
+  const model_size sizes = model_sizes(m);
+  const pass_report report = model_passes(m);
+  *f = (cannon_model_figures){.work_bytes = sizes.work,
+                              .unshared_bytes = sizes.unshared,
+                              .weight_bytes = sizes.weight,
+                              .n_tasks = sizes.n_tasks,
+                              .n_passes = (size_t)n_passes};
+  for (int i = 0; i < n_passes; ++i) f->passes[i] = (cannon_model_pass){passes[i].name, report.n_matches[i]};
+}
+
+/* Loads what was made, to see whether it can be run; measures it, and describes it for the file. */
+static status try_model(const void *om, size_t n, const cannon_model_options *o, om_contents *c,
                         cannon_model_figures *figures) {
   model *m;
+  void *def = NULL;
+  const model_def_facts facts = {o->name, o->command_line, o->soc_version};
   TRY(model_load(om, n, NULL, NULL, MODEL_ON_HOST, NULL, &m));
-  const status st = check_shapes(m, shapes, n_shapes);
-  const model_size sizes = model_sizes(m);
-  if (figures)
-    *figures = (cannon_model_figures){.work_bytes = sizes.work,
-                                      .unshared_bytes = sizes.unshared,
-                                      .weight_bytes = sizes.weight,
-                                      .n_tasks = sizes.n_tasks};
+  status st = check_shapes(m, c->shapes, o->n_shapes);
+  if (st == ST_OK && o->n_outputs && !model_program(m))
+    st = fail(ST_INVALID_PARAM, "outputs are chosen, expected the shapes of all inputs, too");
+  if (st == ST_OK) st = model_def_write(m, &facts, &def, &c->model_def_bytes);
+  c->model_def = def;
+  if (st == ST_OK && figures) tell_figures(m, figures);
   model_unref(m);
   return st;
+}
+
+/* The chosen outputs, and the types. */
+static status own_outputs(const cannon_model_options *o, om_contents *c) {
+  c->outputs = calloc(o->n_outputs + o->n_types + 1, sizeof *c->outputs);
+  if (!c->outputs) return fail(ST_NO_HOST_MEMORY, "no host memory for the outputs of a model");
+  for (size_t i = 0; i < o->n_outputs; ++i) {
+    if (!o->outputs[i] || !*o->outputs[i]) return fail(ST_INVALID_PARAM, "outputs[%zu] has no name", i);
+    c->outputs[c->n_outputs++] = (om_output){.name = o->outputs[i], .dtype = -1};
+  }
+  for (size_t i = 0; i < o->n_types; ++i) {
+    if (!o->types[i].name || !dtype_is_known(o->types[i].type))
+      return fail(ST_INVALID_PARAM, "types[%zu] has no name, or type %d", i, (int)o->types[i].type);
+    c->outputs[c->n_outputs++] = (om_output){.name = o->types[i].name, .dtype = o->types[i].type};
+  }
+  return ST_OK;
+}
+
+static pass_set passes_off(const cannon_model_options *o) {
+  pass_set off = 0;
+  for (size_t i = 0; i < o->n_switches; ++i) {
+    const char *name = o->switches[i].name ? o->switches[i].name : "";
+    const int pass = pass_find(name);
+    const pass_set meant = !strcasecmp(name, "ALL") ? ~(pass_set)0 : pass >= 0 ? (pass_set)1 << pass : 0;
+    off = o->switches[i].on ? off & ~meant : off | meant;
+  }
+  return off;
 }
 
 static status read_gears(const cannon_model_options *o, model_gears *g) {
@@ -76,38 +128,35 @@ static status read_gears(const cannon_model_options *o, model_gears *g) {
   return ST_OK;
 }
 
-static status build(const void *file, size_t n, const cannon_model_options *o, void **om, size_t *bytes,
-                    cannon_model_figures *figures) {
-  om_contents c = {.onnx = file, .onnx_bytes = n, .n_shapes = (int)o->n_shapes};
+static status build_contents(const cannon_model_options *o, om_contents *c, void **om, size_t *bytes,
+                             cannon_model_figures *figures) {
   void *made;
   size_t n_made;
-  TRY(read_gears(o, &c.gears));
-  TRY(own_shapes(o->shapes, o->n_shapes, &c.shapes));
-  char *aipp = o->aipp ? aipp_line(o->aipp) : NULL;
-  if (o->aipp && !aipp) {
-    free(c.shapes);
+  const char *name = o->name ? o->name : "";
+  TRY(read_gears(o, &c->gears));
+  TRY(own_outputs(o, c));
+  TRY(own_shapes(o->shapes, o->n_shapes, &c->shapes));
+  if (o->aipp && !(c->aipp = aipp_line(o->aipp)))
     return fail(ST_NO_HOST_MEMORY, "no host memory for the configuration of AIPP");
-  }
-  c.aipp = aipp;
-  status st = om_write(o->name ? o->name : "", &c, &made, &n_made);
-  if (st == ST_OK) {
-    st = try_model(made, n_made, c.shapes, o->n_shapes, figures);
-    if (st == ST_OK)
-      *om = made, *bytes = n_made;
-    else
-      free(made);
-  }
-  free(c.shapes);
-  free(aipp);
-  return st;
+  TRY(om_write(name, c, &made, &n_made));
+  const status st = try_model(made, n_made, o, c, figures);
+  free(made);
+  return st == ST_OK ? om_write(name, c, om, bytes) : st;
 }
 
-static status build_from(const void *onnx, size_t n, const cannon_model_options *options, void **om, size_t *bytes,
-                         cannon_model_figures *figures) {
-  static const cannon_model_options none;
-  const cannon_model_options *o = options ? options : &none;
-  if (o->n_shapes && !o->shapes) return fail(ST_INVALID_PARAM, "shapes is NULL, expected %zu", o->n_shapes);
-  return build(onnx, n, o, om, bytes, figures);
+static const cannon_model_options no_options;
+
+static status build(const void *file, size_t n, const cannon_model_options *options, void **om, size_t *bytes,
+                    cannon_model_figures *figures) {
+  const cannon_model_options *o = options ? options : &no_options;
+  TRY(check_lists(o));
+  om_contents c = {.onnx = file, .onnx_bytes = n, .n_shapes = (int)o->n_shapes, .passes_off = passes_off(o)};
+  const status st = build_contents(o, &c, om, bytes, figures);
+  free(c.shapes);
+  free(c.outputs);
+  free((void *)(uintptr_t)c.model_def);
+  free((void *)(uintptr_t)c.aipp);
+  return st;
 }
 
 aclError cannon_model_build(const char *path, const cannon_model_options *options, void **om, size_t *bytes,
@@ -119,7 +168,7 @@ aclError cannon_model_build(const char *path, const cannon_model_options *option
   NEED(om);
   NEED(bytes);
   NEED_OK(mdl_read_file(path, &file, &n));
-  const status st = build_from(file, n, options, om, bytes, figures);
+  const status st = build(file, n, options, om, bytes, figures);
   free(file);
   API_RETURN(st);
 }
@@ -130,55 +179,36 @@ aclError cannon_model_build_from_memory(const void *onnx, size_t n, const cannon
   NEED(onnx);
   NEED(om);
   NEED(bytes);
-  API_RETURN(build_from(onnx, n, options, om, bytes, figures));
+  API_RETURN(build(onnx, n, options, om, bytes, figures));
 }
 
-/* ---- saving ------------------------------------------------------------------------------------------------------ */
-
-static status not_written(const char *path, const char *why) {
-  return fail(ST_MODEL_PATH, "%s cannot be written: %s", path, why);
-}
-
-/* Whether a file of that name may be replaced: there is none, it is empty, or an .om file. */
-static status check_replaceable(const char *path) {
-  char head[4];
-  struct stat info;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) return errno == ENOENT ? ST_OK : not_written(path, strerror(errno));
-  const bool regular = !fstat(fd, &info) && S_ISREG(info.st_mode);
-  const ssize_t n = regular ? read(fd, head, sizeof head) : -1;
-  close(fd);
-  if (n == 0 || (n == sizeof head && om_is(head, sizeof head))) return ST_OK;
-  return not_written(path, "there is another file of that name, which is no .om file");
-}
-
-static status write_beside(int fd, const char *beside, const char *path, const char *om, size_t bytes) {
-  size_t done = 0;
-  for (ssize_t n; done < bytes; done += (size_t)n)
-    if ((n = write(fd, om + done, bytes - done)) <= 0) break;
-  const int error = done < bytes ? errno : 0;
-  if (close(fd) || error) return not_written(path, strerror(error ? error : errno));
-  return rename(beside, path) ? not_written(path, strerror(errno)) : ST_OK;
-}
-
-static status save(const char *path, const void *om, size_t bytes) {
-  char *beside;
-  TRY(check_replaceable(path));
-  if (asprintf(&beside, "%s.%d.XXXXXX", path, (int)getpid()) < 0)
-    return fail(ST_NO_HOST_MEMORY, "no host memory for the name %s", path);
-  const int fd = mkostemp(beside, O_CLOEXEC);
-  const mode_t mask = umask(0);
-  umask(mask);
-  if (fd >= 0) (void)fchmod(fd, 0666 & ~mask);
-  status st = fd < 0 ? not_written(path, strerror(errno)) : write_beside(fd, beside, path, om, bytes);
-  if (fd >= 0 && st != ST_OK) unlink(beside);
-  free(beside);
+static status describe(const char *path, const void *file, size_t n, const cannon_model_options *o, char **json) {
+  model *m;
+  onnx_shape *shapes;
+  char *folder = mdl_folder(path);
+  if (!folder) return fail(ST_NO_HOST_MEMORY, "no host memory for the folder of %s", path);
+  status st = model_load(file, n, folder, NULL, MODEL_ON_HOST, NULL, &m);
+  free(folder);
+  if (st != ST_OK) return st;
+  st = own_shapes(o->shapes, o->n_shapes, &shapes);
+  if (st == ST_OK) {
+    st = model_describe(m, shapes, (int)o->n_shapes, json);
+    free(shapes);
+  }
+  model_unref(m);
   return st;
 }
 
-aclError cannon_model_save(const char *path, const void *om, size_t bytes) {
+aclError cannon_model_describe(const char *path, const cannon_model_options *options, char **json) {
   API_ENTER();
+  const cannon_model_options *o = options ? options : &no_options;
+  void *file;
+  size_t n;
   NEED(path);
-  NEED(om);
-  API_RETURN(save(path, om, bytes));
+  NEED(json);
+  NEED_OK(check_lists(o));
+  NEED_OK(mdl_read_file(path, &file, &n));
+  const status st = describe(path, file, n, o, json);
+  free(file);
+  API_RETURN(st);
 }

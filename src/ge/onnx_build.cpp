@@ -17,20 +17,11 @@
 
 #include "acl/acl.h"
 #include "cannon/model.h"
+#include "ge/ascend_string.h"
 
 #define GE_EXPORTED __attribute__((visibility("default")))
 
 namespace ge {
-
-class GE_EXPORTED AscendString {
-public:
-  explicit AscendString(const char *text);
-  bool operator<(const AscendString &other) const;
-  const std::string &text() const;
-
-private:
-  std::shared_ptr<std::string> text_;
-};
 
 class GraphImpl;
 
@@ -55,8 +46,7 @@ struct ModelBufferData {
 
 using graphStatus = uint32_t;
 using options = std::map<AscendString, AscendString>;
-static_assert(sizeof(AscendString) == 16 && sizeof(Graph) == 16 && sizeof(ModelBufferData) == 24,
-              "these layouts are compiled into clients");
+static_assert(sizeof(Graph) == 16 && sizeof(ModelBufferData) == 24, "these layouts are compiled into clients");
 
 namespace {
 
@@ -107,19 +97,17 @@ const char *const not_supported[] = {"ge.dynamicBatchSize", "ge.dynamicImageSize
                                      "input_shape_range",   "out_nodes",           "output_type",
                                      "input_fp16_nodes",    "ge.insertOpFile"};
 
-const std::string &option(const options &all, const char *name) {
-  static const std::string none;
+const char *option(const options &all, const char *name) {
   const auto found = all.find(AscendString(name));
-  return found == all.end() ? none : found->second.text();
+  return found == all.end() ? "" : found->second.GetString();
 }
 
 graphStatus build(const GraphImpl &graph, const options &all, ModelBufferData *model) {
   for (const char *name : not_supported)
-    if (!option(all, name).empty()) return refuse("option %s is not supported; atc has it", name);
+    if (*option(all, name)) return refuse("option %s is not supported; atc has it", name);
   std::vector<shape> shapes;
   if (!read_shapes(option(all, "input_shape"), &shapes))
-    return refuse("option input_shape is %s, expected \"name:1,3,224,224;name:...\"",
-                  option(all, "input_shape").c_str());
+    return refuse("option input_shape is %s, expected \"name:1,3,224,224;name:...\"", option(all, "input_shape"));
   std::vector<cannon_model_shape> dims;
   for (shape &s : shapes) {
     s.dims.name = s.name.c_str();
@@ -139,15 +127,6 @@ graphStatus build(const GraphImpl &graph, const options &all, ModelBufferData *m
 }
 
 } // namespace
-
-AscendString::AscendString(const char *text) : text_(text ? std::make_shared<std::string>(text) : nullptr) {}
-
-const std::string &AscendString::text() const {
-  static const std::string none;
-  return text_ ? *text_ : none;
-}
-
-bool AscendString::operator<(const AscendString &other) const { return text() < other.text(); }
 
 Graph::Graph(const char *name) : impl_(std::make_shared<GraphImpl>()) { impl_->name = name ? name : ""; }
 

@@ -12,6 +12,7 @@
 
 #include "graph/aipp.h"
 #include "graph/gears.h"
+#include "graph/pass.h"
 #include "runtime/stream.h"
 
 typedef struct model model;
@@ -27,7 +28,8 @@ typedef struct {
   bool pictures;          /* it has AIPP, and takes n, height, width, channels */
 } model_port;
 
-/* Bytes of the arena and of the weights; for a model with open shapes, those of its last program. */
+/* Bytes of the arena and of the weights, never 0 once there is a program; for a model with open shapes, those of its
+ * last one. */
 typedef struct {
   uint64_t work, weight;
   uint64_t unshared; /* the arena if no two buffers shared memory */
@@ -40,13 +42,19 @@ typedef struct {
   uint64_t work_bytes, weight_bytes;
 } model_memory;
 
+/* How a model is loaded; all may be 0. */
+typedef struct {
+  const model_memory *memory;
+  pass_set passes_off; /* passes that its programs do without */
+} model_options;
+
 /* In place of a device: the model is only described and measured, and cannot be run. */
 enum { MODEL_ON_HOST = -1 };
 
 /* Loads an ONNX model, or what om_write() made of one, onto a device. bytes: may be freed afterwards. folder: of
- * external data, or NULL. given: or NULL. site: the caller's return address. On success the caller owns *out.
+ * external data, or NULL. options: or NULL. site: the caller's return address. On success the caller owns *out.
  * ST_CONFIG_PARSE, ST_GRAPH_ENGINE, ST_INVALID_PARAM, ST_NO_MEMORY, ST_NO_HOST_MEMORY. */
-status model_load(const void *bytes, size_t n, const char *folder, const model_memory *given, int device, void *site,
+status model_load(const void *bytes, size_t n, const char *folder, const model_options *options, int device, void *site,
                   model **out);
 
 void model_hold(model *m);
@@ -71,7 +79,18 @@ model_size model_sizes(const model *m);
 /* The model's inputs with AIPP, and the index of the added input for the parameters of a dynamic one. */
 const aipp_config *model_aipp(const model *m, int *n);
 int model_aipp_parameters(const model *m, const aipp_config *c);
+/* How often each pass matched, in the program that was made last; and the passes that are off. */
+pass_report model_passes(model *m);
+pass_set model_passes_off(const model *m);
 int model_device(const model *m);
+
+/* The graph of the model for these shapes of its inputs, before passes, and the nodes of the model's file. The graph is
+ * the caller's, and must not outlive the model. ST_INVALID_PARAM: shapes depend on what an input contains. */
+status model_convert(const model *m, onnx_shape *shapes, ir_graph **out);
+int model_exported_nodes(const model *m);
+
+/* For model_def.c, on a model that nobody runs: the program that was made last; NULL: none was. */
+const struct program *model_program(const model *m);
 
 /* A buffer of the caller's in device memory. rank: of the dims, -1 if the caller gives none. */
 typedef struct {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failed tasks, for the program's callback (aclrtSetExceptionInfoCallback). A failure is kept when its task has run,
- * and told on the thread that gets the failure from a synchronisation, before that returns: so the callback may call
- * whatever it likes. Nothing is kept while there is no callback. Any thread, without locks. Called by stream.c and
- * src/api. */
+/* The one function of the program's that is told each task that failed (aclrtSetExceptionInfoCallback). Set by src/api
+ * at any time, called by stream.c in whichever thread runs the task. */
 #ifndef CANNON_RUNTIME_EXCEPTION_H
 #define CANNON_RUNTIME_EXCEPTION_H
 
@@ -10,23 +8,17 @@
 
 #include "base/status.h"
 
-/* A failed task, as aclrtExceptionInfo. Lives for the time of the callback. */
-typedef struct rtExceptionInfo {
-  struct rtExceptionInfo *next;
-  uint32_t task, stream, device;
-  uint32_t thread; /* the system's number of the thread that ran the task */
-  uint32_t code;
-} exception_info;
+/* A failed task, as the program's function gets it: valid until that returns. */
+struct rtExceptionInfo {
+  uint32_t device, stream, task, thread; /* thread: of the system, in which the task ran */
+  status code;
+};
 
-typedef void exception_callback(exception_info *info);
+typedef void exception_function(struct rtExceptionInfo *info);
 
-/* NULL: none. A callback that is running meanwhile is not waited for. */
-void exception_set_callback(exception_callback *callback);
+/* NULL: nobody is told. */
+void exception_set_function(exception_function *function);
 
-/* Keeps a failure. */
-void exception_keep(uint32_t device, uint32_t stream, uint32_t task, status code);
-
-/* Tells what was kept, in the order in which it happened. The caller holds no lock. */
-void exception_tell(void);
+void exception_tell(int device, uint32_t stream, uint32_t task, status code);
 
 #endif

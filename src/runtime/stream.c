@@ -163,7 +163,7 @@ void stream_keep_failure(stream *s, const task *t, status st) {
   if (atomic_compare_exchange_strong(&s->error, &none, st)) free(atomic_exchange(&s->error_text, strdup(words)));
   context *c = s->context;
   if (c) context_task_failed(c, st, words);
-  exception_keep((uint32_t)s->device, s->id, t->id, st);
+  exception_tell(s->device, s->id, t->id, st);
 }
 
 /* Decides whether the front task, which is below dropped_below, is dropped. When a stream is discarded, a device would
@@ -415,7 +415,6 @@ status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
 }
 
 status stream_take_failure(stream *s) {
-  exception_tell();
   const status st = atomic_exchange(&s->error, ST_OK);
   char *words = atomic_exchange(&s->error_text, NULL);
   if (st != ST_OK) fail(st, "a task of stream %u failed: %s", s->id, words ? words : "");

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings for later tasks: limits of cores, the handling of overflow, and operators' time-out. */
-#include <dlfcn.h>
-
 #include "acl_test.h"
 
 static uint32_t cores_of(aclrtDevResLimitType type) {
@@ -77,33 +75,19 @@ static void overflow_gives_infinities(void **state) {
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtGetDeviceSatMode(NULL));
 }
 
-static void *set_mode(void *code) {
+static void *set_saturation_mode(void *code) {
   *(aclError *)code = aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_INFNAN);
   return NULL;
 }
 
-static void overflow_mode_needs_no_context(void **state) {
+/* Frameworks set it before they set a device. */
+static void overflow_is_set_without_a_context(void **state) {
   (void)state;
-  pthread_t thread;
   aclError code = -1;
-  assert_int_equal(pthread_create(&thread, NULL, set_mode, &code), 0);
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, set_saturation_mode, &code), 0);
   assert_int_equal(pthread_join(thread, NULL), 0);
-  assert_int_equal(code, ACL_SUCCESS);
-}
-
-/* Frameworks look these up in libopapi.so, which a thread tells that it begins and ends to make operators. */
-static void threads_may_ask_for_huge_memory(void **state) {
-  (void)state;
-  void *library = dlopen("libopapi.so", RTLD_LAZY);
-  if (!library) fail_msg("%s", dlerror());
-  int (*begin)(void *, bool) = (int (*)(void *, bool))dlsym(library, "InitHugeMemThreadLocal");
-  void (*end)(void *, bool) = (void (*)(void *, bool))dlsym(library, "UnInitHugeMemThreadLocal");
-  void (*release)(void *, bool) = (void (*)(void *, bool))dlsym(library, "ReleaseHugeMem");
-  assert_true(begin && end && release);
-  assert_int_equal(begin(NULL, false), 0);
-  release(NULL, false);
-  end(NULL, false);
-  assert_int_equal(dlclose(library), 0);
+  CHECK_OK(code);
 }
 
 static void overflow_switch_is_per_stream(void **state) {
@@ -147,8 +131,7 @@ int main(void) {
       TEST(a_thread_can_adopt_the_limits_of_a_stream),
       TEST(wrong_limits_are_refused),
       TEST(overflow_gives_infinities),
-      TEST(overflow_mode_needs_no_context),
-      TEST(threads_may_ask_for_huge_memory),
+      TEST(overflow_is_set_without_a_context),
       TEST(overflow_switch_is_per_stream),
       TEST(operator_timeout_is_rounded_up),
   };
