@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the source of each thin library, which has the name of one of CANN's libraries and refers to libcannon.so.
+"""Writes the source of each thin library, which has the name of one of CANN's libraries and refers to libcannon.so, or
+to libcannon_ge.so, which has functions of C++.
 
 A thin library is an ELF filter (linked with --filter=libcannon.so). The link editor finds the functions that it
 defines, so programs list the library in their dynamic section. The loader resolves them in libcannon.so, which it
 loads in front of the filter. So the definitions here are never run; they trap.
 
-The functions are read from libcannon.so, and the library of each one from abi/libraries.tsv. OUT/<name>.c becomes
+The functions are read from these, and the library of each one from abi/libraries.tsv. OUT/<name>.c becomes
 lib<name>.so; files whose content would not change are not touched."""
 import argparse, csv, fnmatch, os, re, subprocess, sys
 
@@ -56,6 +57,7 @@ def write_if_changed(path, text):
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument('libcannon', help='the built libcannon.so')
+    ap.add_argument('libcannon_ge', help='the built libcannon_ge.so')
     ap.add_argument('libraries', help='abi/libraries.tsv, in the folder of the tables of functions')
     ap.add_argument('out', help='folder for the sources')
     ap.add_argument('--nm', default='nm')
@@ -66,12 +68,13 @@ def main():
     for r in table(abi, file):
         whats.setdefault(r['library'], []).append(r['what'])
     headers = headers_of_functions(abi)
-    exported = [f for f in exported_functions(a.libcannon, a.nm) if not f.startswith(OURS)]
+    exported = [f for library in (a.libcannon, a.libcannon_ge) for f in exported_functions(library, a.nm)
+                if not f.startswith(OURS)]
     members = {lib: [f for f in exported if any(belongs(f, headers, w) for w in ws)] for lib, ws in whats.items()}
 
     homeless = set(exported).difference(*members.values())
     if homeless:
-        sys.exit(f'{a.libcannon} exports functions that no row of {a.libraries} matches: ' + ' '.join(sorted(homeless)))
+        sys.exit(f'no row of {a.libraries} matches the exported functions ' + ' '.join(sorted(homeless)))
     os.makedirs(a.out, exist_ok=True)
     for library, functions in members.items():
         name = re.fullmatch(r'lib(.+)\.so', library)[1]

@@ -110,19 +110,21 @@ READ = {
 CHANGED = {'aclmdlRICaptureThreadExchangeMode': ['mode']}
 
 # Declared functions without a binding, and why.
-ALLOCATOR = 'only models of dynamic shape would call an allocator in Python, and models are not built yet'
+ALLOCATOR = 'only models of dynamic shape would call an allocator in Python, and none does yet'
 UNBOUND = {
     'aclrtAllocatorSetAllocAdviseFuncToDesc': ALLOCATOR,
     'aclrtAllocatorSetAllocFuncToDesc': ALLOCATOR,
     'aclrtAllocatorSetFreeFuncToDesc': ALLOCATOR,
     'aclrtAllocatorSetGetAddrFromBlockFuncToDesc': ALLOCATOR,
+    'aclmdlCreateAndGetOpDesc': 'the C function only says that it is not supported',
     'aclrtSetExceptionInfoCallback': 'it takes a C callback; threads of the library would call into Python',
     'aclrtSetDeviceTaskAbortCallback': 'it takes a C callback, and no page shows a form in Python',
 }
 
 # Why C functions are absent, by a part of their names; the first that fits.
 ABSENT = (
-    (r'^aclmdl(?!RI)|^acldump|^aclopInferShape|^aclprof.*(Subscribe|GetOp|GetModel)', 'models are not built yet'),
+    (r'^aclmdl(?!RI)|^acldump|^aclopInferShape|^aclprof.*(Subscribe|GetOp|GetModel)',
+     'dumps and subscriptions are not built yet'),
     (r'^acldvpp|^aclvdec|^aclvenc', 'there is no media hardware'),
     (r'^aclfv', 'feature retrieval is hardware of other products'),
     (r'^aclblas', 'they run operators compiled ahead of time for an NPU; use `acl.op.execute_v2`'),
@@ -534,6 +536,8 @@ def record_source(types, used):
                 kind = 'FIELD_TEXT'
             elif base.endswith('*') or types.is_handle(base):
                 kind = 'FIELD_POINTER'
+            elif base == 'float':
+                kind = 'FIELD_FLOAT'
             else:
                 kind = 'FIELD_SIGNED' if len(types.limits(base)) == 2 else 'FIELD_UNSIGNED'
             size = f'sizeof({base})' if kind != 'FIELD_TEXT' else count

@@ -407,6 +407,10 @@ typedef struct aclrtCntNotifyWaitInfo {
 typedef void (*aclrtHostFunc)(void *args);
 typedef void (*aclrtCallback)(void *userData);
 
+/* A failed task. */
+typedef struct rtExceptionInfo aclrtExceptionInfo;
+typedef void (*aclrtExceptionInfoCallback)(aclrtExceptionInfo *exceptionInfo);
+
 /* Whether later tasks of the stream wait for the callback. */
 typedef enum aclrtCallbackBlockType {
   ACL_CALLBACK_NO_BLOCK = 0,

@@ -72,6 +72,7 @@ typedef struct {
                                             if it is not there. */
   const char *command_line;            /**< For those who look into the file; may be NULL. */
   const char *soc_version;             /**< Likewise. */
+  const char *aipp;                    /**< A configuration of AIPP, as atc's --insert_op_conf has it; NULL: none. */
 } cannon_model_options;
 
 /** What a pass did. */
@@ -103,6 +104,26 @@ typedef struct {
  */
 aclError cannon_model_build(const char *path, const cannon_model_options *options, void **om, size_t *bytes,
                             cannon_model_figures *figures);
+
+/** As cannon_model_build(), of an ONNX model in memory, which must have no external data.
+ *
+ * \param onnx  The contents of the file, which may be freed afterwards.
+ * \param n     Their number of bytes.
+ */
+aclError cannon_model_build_from_memory(const void *onnx, size_t n, const cannon_model_options *options, void **om,
+                                        size_t *bytes, cannon_model_figures *figures);
+
+/** Writes the contents of an .om file.
+ *
+ * A file of that name is replaced only if it is empty, or begins as an .om file does; symbolic links are not followed.
+ * The name gets the new file when that is complete.
+ *
+ * \param path   The file to write.
+ * \param om     The contents.
+ * \param bytes  Their number.
+ * \return ACL_SUCCESS; 145002 for a file that cannot be written, or is not replaced.
+ */
+aclError cannon_model_save(const char *path, const void *om, size_t bytes);
 
 /** Describes what becomes of a model, as JSON: its inputs and outputs, the passes and how often they matched, the nodes
  * before and after them with the implementation of each and the reason for it, and the plan of memory. docs/graph.md

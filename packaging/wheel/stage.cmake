@@ -5,7 +5,7 @@
 #
 # A wheel has no symbolic links. What an installation has links for is replaced by files that do the same:
 #   - folders of libraries: copies of the libraries with CANN's names. They have few bytes each, and take all functions
-#     from ../../lib64/libcannon.so (their RUNPATH, CMakeLists.txt)
+#     from ../../lib64/libcannon.so and libcannon_ge.so (their RUNPATH, CMakeLists.txt)
 #   - folders of headers: headers that include the one that is meant
 #   - programs, and folders of programs: nothing. The environment's PATH has the folder of the program that is meant (src/cli/environment.c), and
 #     torch_npu looks for msprof's other files from there
@@ -38,7 +38,7 @@ foreach(path IN LISTS paths)
   endif()
   if(meant STREQUAL ${stage}/lib64)
     file(GLOB libraries ${stage}/lib64/*.so)
-    list(REMOVE_ITEM libraries ${stage}/lib64/libcannon.so)
+    list(REMOVE_ITEM libraries ${stage}/lib64/libcannon.so ${stage}/lib64/libcannon_ge.so)
     file(COPY ${libraries} DESTINATION ${prefix}/${path})
   elseif(meant STREQUAL ${stage}/include)
     file(GLOB_RECURSE headers RELATIVE ${stage}/include ${stage}/include/*.h)

@@ -22,6 +22,14 @@ static void read_element(call *c, PyObject *value, const char *where, const fiel
       memcpy(into, text, strlen(text) + 1);
     break;
   }
+  case FIELD_FLOAT: {
+    const double x = PyFloat_AsDouble(value);
+    if (PyErr_Occurred())
+      call_fail(c, PyExc_TypeError, "%s(): %s is %R, expected a float", c->function, where, value);
+    else
+      memcpy(into, &(float){(float)x}, sizeof(float));
+    break;
+  }
   case FIELD_SIGNED:
   case FIELD_UNSIGNED:
   case FIELD_POINTER: value_store(c, value, where, into, f->bytes, f->kind == FIELD_SIGNED); break;
@@ -101,6 +109,11 @@ static PyObject *element_to_python(const field *f, const char *from) {
   switch (f->kind) {
   case FIELD_RECORD: return record_to_dict(f->inner, from);
   case FIELD_TEXT: return PyUnicode_DecodeUTF8(from, (Py_ssize_t)strnlen(from, f->bytes), "replace");
+  case FIELD_FLOAT: {
+    float number;
+    memcpy(&number, from, sizeof number);
+    return PyFloat_FromDouble((double)number);
+  }
   case FIELD_SIGNED: {
     const int unused = 64 - 8 * (int)f->bytes;
     return PyLong_FromLongLong((int64_t)(x << unused) >> unused);

@@ -7,7 +7,7 @@
 #pragma once
 #include "call.h"
 
-typedef enum { FIELD_SIGNED, FIELD_UNSIGNED, FIELD_POINTER, FIELD_TEXT, FIELD_RECORD } field_kind;
+typedef enum { FIELD_SIGNED, FIELD_UNSIGNED, FIELD_POINTER, FIELD_FLOAT, FIELD_TEXT, FIELD_RECORD } field_kind;
 
 typedef struct record record;
 

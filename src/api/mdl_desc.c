@@ -189,7 +189,13 @@ aclError aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlI
   API_ENTER();
   NEED(modelDesc);
   NEED(dims);
-  API_RETURN(dims_of(modelDesc, false, index, dims));
+  NEED_OK(dims_of(modelDesc, false, index, dims));
+  const model_port *p = &modelDesc->inputs[index];
+  if (p->pictures && p->dims[1] > 0 && p->bytes * 2 == (uint64_t)(p->dims[0] * p->dims[1] * p->dims[2] * 3)) {
+    dims->dims[1] = p->dims[1] * 3 / 2; /* YUV420SP: the product of the dims is the size */
+    dims->dims[3] = 1;
+  }
+  return ACL_SUCCESS;
 }
 
 aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) {
@@ -238,6 +244,7 @@ aclError aclmdlGetInputDimsRange(const aclmdlDesc *modelDesc, size_t index, aclm
 }
 
 static aclFormat format_of(const model_port *p) {
+  if (p && p->pictures) return ACL_FORMAT_NHWC;
   return !p ? ACL_FORMAT_UNDEFINED : p->rank == 4 ? ACL_FORMAT_NCHW : ACL_FORMAT_ND;
 }
 

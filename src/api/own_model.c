@@ -182,40 +182,53 @@ static status build_contents(const cannon_model_options *o, om_contents *c, cons
   TRY(read_gears(o, &c->gears));
   TRY(own_outputs(o, c));
   TRY(own_shapes(o->shapes, o->n_shapes, &c->shapes));
+  if (o->aipp && !(c->aipp = aipp_line(o->aipp)))
+    return fail(ST_NO_HOST_MEMORY, "no host memory for the configuration of AIPP");
   TRY(om_write(name, c, &made, &n_made));
   const status st = try_model(made, n_made, folder, o, c, figures);
   free(made);
   return st == ST_OK ? write_contents(o, c, folder, om, bytes) : st;
 }
 
-static status build(const void *file, size_t n, const char *folder, const cannon_model_options *o, void **om,
+static const cannon_model_options no_options;
+
+static status build(const void *file, size_t n, const char *folder, const cannon_model_options *options, void **om,
                     size_t *bytes, cannon_model_figures *figures) {
+  const cannon_model_options *o = options ? options : &no_options;
+  TRY(check_lists(o));
   om_contents c = {.onnx = file, .onnx_bytes = n, .n_shapes = (int)o->n_shapes, .passes_off = passes_off(o)};
   const status st = build_contents(o, &c, folder, om, bytes, figures);
   free(c.shapes);
   free(c.outputs);
   free((void *)(uintptr_t)c.model_def);
+  free((void *)(uintptr_t)c.aipp);
   return st;
 }
 
 aclError cannon_model_build(const char *path, const cannon_model_options *options, void **om, size_t *bytes,
                             cannon_model_figures *figures) {
   API_ENTER();
-  static const cannon_model_options none;
-  const cannon_model_options *o = options ? options : &none;
   void *file;
   size_t n;
   NEED(path);
   NEED(om);
   NEED(bytes);
-  NEED_OK(check_lists(o));
   NEED_OK(mdl_map_file(path, &file, &n));
   char *folder = mdl_folder(path);
-  const status st = folder ? build(file, n, folder, o, om, bytes, figures)
+  const status st = folder ? build(file, n, folder, options, om, bytes, figures)
                            : fail(ST_NO_HOST_MEMORY, "no host memory for the folder of %s", path);
   free(folder);
   munmap(file, n);
   API_RETURN(st);
+}
+
+aclError cannon_model_build_from_memory(const void *onnx, size_t n, const cannon_model_options *options, void **om,
+                                        size_t *bytes, cannon_model_figures *figures) {
+  API_ENTER();
+  NEED(onnx);
+  NEED(om);
+  NEED(bytes);
+  API_RETURN(build(onnx, n, NULL, options, om, bytes, figures));
 }
 
 static status describe(const char *path, const void *file, size_t n, const cannon_model_options *o, char **json) {
@@ -237,8 +250,7 @@ static status describe(const char *path, const void *file, size_t n, const canno
 
 aclError cannon_model_describe(const char *path, const cannon_model_options *options, char **json) {
   API_ENTER();
-  static const cannon_model_options none;
-  const cannon_model_options *o = options ? options : &none;
+  const cannon_model_options *o = options ? options : &no_options;
   void *file;
   size_t n;
   NEED(path);

@@ -44,6 +44,7 @@ static const atc_option known_options[] = {
     {"dynamic_batch_size", offsetof(atc_options, batch), NULL},
     {"dynamic_image_size", offsetof(atc_options, image), NULL},
     {"dynamic_dims", offsetof(atc_options, dims), NULL},
+    {"insert_op_conf", offsetof(atc_options, aipp), NULL},
     {"fusion_switch_file", offsetof(atc_options, switch_file), NULL},
     {"optimization_switch", offsetof(atc_options, switches), NULL},
     {"oo_level", offsetof(atc_options, level), "O0 O1 O2 O3"},
@@ -125,6 +126,7 @@ static void print_help(void) {
       "                          Gears of height and width.\n"
       "  --dynamic_dims=\"1,64;8,128\"\n"
       "                          Gears with a number for each open dimension.\n"
+      "  --insert_op_conf=FILE   Inputs take pictures of 8-bit values, prepared as FILE says (AIPP).\n"
       "  --out_nodes=\"NODE:0;NODE:1\"\n"
       "                          Outputs in place of the model's: nodes, each with the number of one of its outputs,\n"
       "                          or names of values.\n"
@@ -207,6 +209,8 @@ static int check_model_options(const atc_options *o) {
   if ((o->batch != NULL) + (o->image != NULL) + (o->dims != NULL) > 1)
     return atc_refuse(EXIT_ARGUMENTS, "E10009: only one of --dynamic_batch_size, --dynamic_image_size and "
                                       "--dynamic_dims can be given");
+  if (o->dims && o->aipp)
+    return atc_refuse(EXIT_ARGUMENTS, "E10009: --dynamic_dims and --insert_op_conf cannot be given both");
   if (o->precision && o->precision_v2)
     return atc_refuse(EXIT_ARGUMENTS, "E10001: only one of --precision_mode and --precision_mode_v2 can be given");
   return 0;

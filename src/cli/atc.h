@@ -15,6 +15,7 @@ typedef struct {
   const char *batch, *image, *dims; /* gears */
   const char *out_nodes, *output_type, *switch_file, *switches, *level, *statistics;
   const char *precision, *precision_v2, *check_report, *weights;
+  const char *aipp; /* the name of a file */
 } atc_options;
 
 /* Prints the last line of a failure and its message. Returns the exit code. */

@@ -22,7 +22,7 @@ typedef struct {
   const char *outputs[MOST_OUTPUTS];
   cannon_model_type types[MOST_OUTPUTS];
   cannon_model_switch switches[ATC_SWITCHES + 1];
-  char *shape_text, *output_text, *type_text, *switch_text, *weight_folder;
+  char *shape_text, *output_text, *type_text, *switch_text, *weight_folder, *aipp_text;
 } atc_request;
 
 /* Reads gears: sizes with commas between, or lists of them with semicolons between. */
@@ -118,12 +118,23 @@ static int atc_weights(const atc_options *o, atc_request *r) {
   return 0;
 }
 
+static int atc_aipp(const atc_options *o, atc_request *r) {
+  size_t room = 0;
+  if (!o->aipp) return 0;
+  FILE *f = fopen(o->aipp, "re");
+  const bool read = f && getdelim(&r->aipp_text, &room, 0, f) >= 0;
+  if (f) fclose(f);
+  r->options.aipp = r->aipp_text;
+  return read ? 0 : atc_refuse(EXIT_ARGUMENTS, "E10001: --insert_op_conf: %s cannot be read, or is empty", o->aipp);
+}
+
 static void end_request(atc_request *r) {
   free(r->shape_text);
   free(r->output_text);
   free(r->type_text);
   free(r->switch_text);
   free(r->weight_folder);
+  free(r->aipp_text);
   free(r);
 }
 
@@ -146,6 +157,7 @@ static int read_request(const atc_options *o, atc_request **out) {
   if (!code) code = atc_out_nodes(r);
   if (!code) code = atc_output_type(r);
   if (!code) code = atc_weights(o, r);
+  if (!code) code = atc_aipp(o, r);
   return code ? code : atc_passes(o, r);
 }
 

@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "ge/ascend_string.h"
+
 #define VISIBLE __attribute__((visibility("default")))
 
 namespace ge {
@@ -28,19 +30,6 @@ typedef unsigned int graphStatus;
 enum : graphStatus { GRAPH_SUCCESS = 0, GRAPH_FAILED = 0xffffffff };
 
 enum DataType : int {};
-
-class VISIBLE AscendString {
- public:
-  AscendString() = default;
-  AscendString(const char *text);
-  const char *GetString() const;
-  bool operator<(const AscendString &other) const;
-  bool operator==(const AscendString &other) const;
-  size_t Hash() const;
-
- private:
-  std::shared_ptr<std::string> text_;
-};
 
 AscendString::AscendString(const char *text) : text_(text ? std::make_shared<std::string>(text) : nullptr) {}
 const char *AscendString::GetString() const { return text_ ? text_->c_str() : ""; }

@@ -16,7 +16,7 @@
 #include "graph/weights.h"
 #include "memory/memory.h"
 
-enum { MOST_PROGRAMS = 16, ALIGNMENT = 64 };
+enum { MOST_PROGRAMS = 16 };
 
 /* A program and what it needs. Its model and each queued execution have a reference. */
 typedef struct {
@@ -39,8 +39,11 @@ struct model {
   int *output_dtypes; /* that were chosen; -1: as the graph has them */
   onnx_shape *fixed;  /* an entry for each input: its shape, as the model or the file has it */
   model_gears gears;
-  _Atomic int gear;     /* that was chosen last */
-  _Atomic bool running; /* an execution uses the arena */
+  aipp_config aipp[AIPP_MOST];
+  int n_aipp;
+  model_block *pictures; /* prepared ones, of all inputs with AIPP; NULL: there is no such input */
+  _Atomic int gear;      /* that was chosen last */
+  _Atomic bool running;  /* an execution uses the arena */
   pass_set passes_off;
   mutex lock;         /* guards all below, and is held while a program is made */
   bool *wanted;       /* inputs whose contents decide shapes */
@@ -58,7 +61,7 @@ static status model_no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host me
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* What a caller is told to bring. Never 0, because aclrtMalloc refuses that. */
-static uint64_t asked_bytes(uint64_t bytes) { return bytes ? bytes : ALIGNMENT; }
+static uint64_t asked_bytes(uint64_t bytes) { return bytes ? bytes : MODEL_ALIGNMENT; }
 
 /* Makes the arena large enough. An execution that is queued keeps the one it was queued with. */
 static status need_arena(model *m, uint64_t bytes) {
@@ -261,11 +264,68 @@ static status describe_gears(model *m, const model_gears *from) {
   return ST_OK;
 }
 
+/* The input of AIPP as the model has it, in the largest gear: n, channels, height and width. */
+static status aipp_target(const model *m, const aipp_config *c, onnx_shape *shapes, onnx_shape *to) {
+  if (c->input < 0 || c->input >= m->n_inputs)
+    return fail(ST_INVALID_PARAM, "related_input_rank is %d, expected that of an input, 0 to %d", c->input,
+                m->n_inputs - 1);
+  model_gear_shapes(m, m->gears.kind ? gears_largest(&m->gears) : 0, shapes);
+  *to = shapes[c->input];
+  bool known = to->n_dims == 4;
+  for (int d = 0; d < to->n_dims; ++d) known &= to->dims[d] > 0;
+  if (!known)
+    return fail(ST_INVALID_PARAM, "input %s, for which there is an aipp_op, has another shape than 4 known dimensions",
+                m->inputs[c->input].name);
+  if (m->inputs[c->input].dtype != ACL_FLOAT && m->inputs[c->input].dtype != ACL_FLOAT16)
+    return fail(ST_INVALID_PARAM, "input %s has dtype %s, expected FLOAT or FLOAT16 for AIPP, or a single aipp_op",
+                m->inputs[c->input].name, dtype_name(m->inputs[c->input].dtype));
+  return ST_OK;
+}
+
+/* The input takes pictures: its port becomes that of a picture. */
+static status describe_picture(model *m, aipp_config *c, const onnx_shape *target) {
+  static const int64_t channels[] = {[AIPP_YUV420SP] = 3, [AIPP_XRGB8888] = 4, [AIPP_RGB888] = 3, [AIPP_YUV400] = 1};
+  const int64_t *dims = target->dims;
+  model_port *p = &m->inputs[c->input];
+  c->half = p->dtype == ACL_FLOAT16;
+  p->dtype = ACL_UINT8;
+  p->pictures = true;
+  memcpy(p->dims, (int64_t[]){m->fixed[c->input].dims[0], dims[2], dims[3], dims[1]}, 4 * sizeof *p->dims);
+  p->bytes = (uint64_t)dims[0] * c->most_bytes;
+  if (c->dynamic) return ST_OK;
+  if (!c->common.width) c->common.width = (int32_t)dims[3], c->common.height = (int32_t)dims[2];
+  TRY(aipp_check(&c->common, &c->picture, dims[1], dims[2], dims[3]));
+  p->dims[1] = c->common.height, p->dims[2] = c->common.width, p->dims[3] = channels[c->common.format];
+  p->bytes = (uint64_t)dims[0] * aipp_picture_bytes(&c->common, c->common.width, c->common.height);
+  return ST_OK;
+}
+
+static status describe_aipp(model *m, const char *text) {
+  onnx_shape *shapes = REGION_NEW(&m->onnx->memory, onnx_shape, m->n_inputs), target;
+  uint64_t prepared = 0;
+  int added = m->n_inputs + (m->gears.kind != GEARS_NONE);
+  if (!shapes) return model_no_memory();
+  TRY(aipp_read(text, m->aipp, &m->n_aipp));
+  for (int k = 0; k < m->n_aipp; ++k) {
+    aipp_config *c = &m->aipp[k];
+    TRY(aipp_target(m, c, shapes, &target));
+    uint64_t bytes = dtype_bytes(m->inputs[c->input].dtype);
+    for (int d = 0; d < 4; ++d) bytes *= (uint64_t)target.dims[d];
+    prepared += model_aligned(bytes);
+    TRY(describe_picture(m, c, &target));
+    const uint64_t parameters = aipp_bytes((uint64_t)target.dims[0]);
+    if (c->dynamic)
+      m->inputs[added++] = (model_port){
+          .name = MODEL_AIPP_INPUT, .dtype = ACL_UINT8, .rank = 1, .dims = {(int64_t)parameters}, .bytes = parameters};
+  }
+  return m->device == MODEL_ON_HOST ? ST_OK : model_block_new(m->device, m->site, prepared, &m->pictures);
+}
+
 static status describe_model(model *m, const om_contents *om) {
   TRY(outputs_choose(m->onnx, om->outputs, om->n_outputs));
   const onnx_graph *g = m->onnx->graph;
   region *memory = &m->onnx->memory;
-  m->inputs = REGION_NEW(memory, model_port, g->n_inputs + 1);
+  m->inputs = REGION_NEW(memory, model_port, g->n_inputs + 1 + AIPP_MOST);
   m->outputs = REGION_NEW(memory, model_port, g->n_outputs);
   m->fixed = REGION_NEW(memory, onnx_shape, g->n_inputs);
   m->wanted = REGION_NEW(memory, bool, g->n_inputs);
@@ -288,7 +348,8 @@ static status describe_model(model *m, const om_contents *om) {
   if (!m->output_dtypes) return model_no_memory();
   TRY(outputs_type(m->onnx, m->outputs, m->n_outputs, om->outputs, om->n_outputs, m->output_dtypes));
   for (int i = 0; i < m->n_outputs; ++i) count_bytes(&m->outputs[i]);
-  return om->gears.kind ? describe_gears(m, &om->gears) : ST_OK;
+  TRY(om->gears.kind ? describe_gears(m, &om->gears) : ST_OK);
+  return om->aipp ? describe_aipp(m, om->aipp) : ST_OK;
 }
 
 /* Makes the only program of a model whose shapes are all known, or that of the largest gear, and takes the outputs'
@@ -389,6 +450,7 @@ void model_unref(model *m) {
   for (int i = 0; i < m->n_versions; ++i) version_unref(m->versions[i], m->site);
   model_weights_free(&m->weights);
   model_block_unref(m->arena, m->site);
+  model_block_unref(m->pictures, m->site);
   if (m->onnx) onnx_free(m->onnx);
   mutex_destroy(&m->lock);
   free(m);
@@ -396,7 +458,22 @@ void model_unref(model *m) {
 
 const model_port *model_inputs(const model *m, int *n) {
   *n = m->n_inputs + (m->gears.kind != GEARS_NONE);
+  for (int k = 0; k < m->n_aipp; ++k) *n += m->aipp[k].dynamic;
   return m->inputs;
+}
+
+const aipp_config *model_aipp(const model *m, int *n) { return *n = m->n_aipp, m->aipp; }
+
+int model_aipp_parameters(const model *m, const aipp_config *c) {
+  int at = m->n_inputs + (m->gears.kind != GEARS_NONE);
+  for (const aipp_config *before = m->aipp; before < c; ++before) at += before->dynamic;
+  return at;
+}
+
+static const aipp_config *aipp_of(const model *m, int input) {
+  for (int k = 0; k < m->n_aipp; ++k)
+    if (m->aipp[k].input == input) return &m->aipp[k];
+  return NULL;
 }
 const model_port *model_outputs(const model *m, int *n) { return *n = m->n_outputs, m->outputs; }
 model_size model_sizes(const model *m) { return m->sizes; }
@@ -453,6 +530,7 @@ struct model_run {
   version *v;
   model_block *arena; /* NULL: memory of the caller's */
   void **inputs, **outputs;
+  aipp_source pictures[AIPP_MOST];
   void *views[];
 };
 
@@ -461,6 +539,16 @@ static void run_free(struct model_run *r) {
   model_block_unref(r->arena, r->m->site);
   model_unref(r->m);
   free(r);
+}
+
+static status prepare_all_pictures(const struct model_run *r) {
+  const ir_graph *g = program_graph(r->v->program);
+  for (int k = 0; k < r->m->n_aipp; ++k) {
+    const aipp_config *c = &r->m->aipp[k];
+    const tensor *t = &g->inputs[c->input]->tensor;
+    TRY(aipp_run(c, &r->pictures[k], t->dims, r->inputs[c->input]));
+  }
+  return ST_OK;
 }
 
 /* Executions share the arena. One that comes while another runs looks again at once; streams that execute one model at
@@ -474,7 +562,8 @@ static status run_model(task *t, stream *s) {
   }
   const program_memory memory = {
       .arena = r->arena ? r->arena->view : r->m->given_arena.view, .inputs = r->inputs, .outputs = r->outputs};
-  const status st = program_run(r->v->program, &memory);
+  status st = prepare_all_pictures(r);
+  if (st == ST_OK) st = program_run(r->v->program, &memory);
   atomic_store_explicit(&r->m->running, false, memory_order_release);
   run_free(r);
   return st;
@@ -508,6 +597,8 @@ static status read_wanted(const model *m, stream *s, const model_buffer *inputs,
     uint64_t bytes = dtype_bytes(m->inputs[i].dtype);
     void *view, *copy;
     if (!shapes[i].wanted || shapes[i].contents) continue;
+    if (aipp_of(m, i))
+      return fail(ST_GRAPH_ENGINE, "shapes depend on what input %s contains, which has AIPP", m->inputs[i].name);
     for (int d = 0; d < shapes[i].n_dims; ++d) bytes *= (uint64_t)shapes[i].dims[d];
     TRY(buffer_view(&inputs[i], bytes, VMM_READ, ST_MODEL_INPUT, "input", i, m->inputs[i].name, &view));
     if (!(copy = malloc(bytes + 1))) return model_no_memory();
@@ -523,6 +614,7 @@ static status input_shapes(const model *m, const model_buffer *inputs, int gear,
   for (int i = 0; i < m->n_inputs && !m->gears.kind; ++i) {
     const model_port *p = &m->inputs[i];
     onnx_shape *to = &shapes[i];
+    if (aipp_of(m, i)) continue; /* its shape is the model's */
     if (inputs[i].rank >= 0) {
       to->n_dims = inputs[i].rank;
       memcpy(to->dims, inputs[i].dims, sizeof to->dims);
@@ -583,12 +675,43 @@ static status allocate_output(const model *m, model_buffer *b, uint64_t bytes, v
   return ST_OK;
 }
 
+/* Finds the pictures and parameters of inputs with AIPP, whose prepared pictures are in the model's memory. */
+static status find_pictures(struct model_run *r, const model_buffer *inputs) {
+  const ir_graph *g = program_graph(r->v->program);
+  uint64_t at = 0;
+  for (int k = 0; k < r->m->n_aipp; ++k) {
+    const aipp_config *c = &r->m->aipp[k];
+    const tensor *t = &g->inputs[c->input]->tensor;
+    const model_buffer *b = &inputs[c->input];
+    aipp_source *s = &r->pictures[k];
+    void *view;
+    const uint64_t bytes =
+        c->dynamic ? b->bytes
+                   : (uint64_t)t->dims[0] * aipp_picture_bytes(&c->common, c->common.width, c->common.height);
+    TRY(buffer_view(b, bytes, VMM_READ, ST_MODEL_INPUT, "input", c->input, r->m->inputs[c->input].name, &view));
+    s->source = view;
+    s->source_bytes = bytes;
+    r->inputs[c->input] = r->m->pictures->view + at;
+    at += model_aligned(output_bytes(t));
+    if (!c->dynamic) continue;
+    const int added = model_aipp_parameters(r->m, c);
+    const uint64_t least = aipp_bytes(1);
+    s->parameter_bytes = inputs[added].bytes > least ? inputs[added].bytes : least;
+    TRY(buffer_view(&inputs[added], s->parameter_bytes, VMM_READ, ST_MODEL_INPUT, "input", added, MODEL_AIPP_INPUT,
+                    &view));
+    s->parameters = view;
+  }
+  return ST_OK;
+}
+
 static status find_views(struct model_run *r, const model_buffer *inputs, model_buffer *outputs, bool allocate,
                          void *site) {
   const ir_graph *g = program_graph(r->v->program);
   for (int i = 0; i < g->n_inputs; ++i)
-    TRY(buffer_view(&inputs[i], output_bytes(&g->inputs[i]->tensor), VMM_READ, ST_MODEL_INPUT, "input", i,
-                    r->m->inputs[i].name, &r->inputs[i]));
+    if (!aipp_of(r->m, i))
+      TRY(buffer_view(&inputs[i], output_bytes(&g->inputs[i]->tensor), VMM_READ, ST_MODEL_INPUT, "input", i,
+                      r->m->inputs[i].name, &r->inputs[i]));
+  TRY(find_pictures(r, inputs));
   for (int i = 0; i < g->n_outputs; ++i) {
     const tensor *t = &g->outputs[i]->tensor;
     model_buffer *b = &outputs[i];

@@ -10,6 +10,7 @@
 #ifndef CANNON_GRAPH_MODEL_H
 #define CANNON_GRAPH_MODEL_H
 
+#include "graph/aipp.h"
 #include "graph/gears.h"
 #include "graph/pass.h"
 #include "runtime/stream.h"
@@ -24,6 +25,7 @@ typedef struct {
   int rank;
   int64_t dims[MAX_RANK]; /* -1: open */
   uint64_t bytes;         /* 0: open */
+  bool pictures;          /* it has AIPP, and takes n, height, width, channels */
 } model_port;
 
 /* Bytes of the arena and of the weights, never 0 once there is a program; for a model with open shapes, those of its
@@ -69,8 +71,9 @@ void model_unref(model *m);
 
 /* The number of inputs or outputs, which are inputs[0] and so on. They live as long as the model. A model with gears
  * has one more input, MODEL_GEAR_INPUT, whose contents are not read; the bytes of its inputs and the outputs are those
- * of the largest gear. */
+ * of the largest gear. Behind it are an input MODEL_AIPP_INPUT for each input with dynamic AIPP. */
 #define MODEL_GEAR_INPUT "ascend_mbatch_shape_data"
+#define MODEL_AIPP_INPUT "ascend_dynamic_aipp_data"
 const model_port *model_inputs(const model *m, int *n);
 const model_port *model_outputs(const model *m, int *n);
 
@@ -82,6 +85,9 @@ void model_choose_gear(model *m, int gear);
 status model_current_output(model *m, int i, model_port *out);
 model_size model_sizes(const model *m);
 
+/* The model's inputs with AIPP, and the index of the added input for the parameters of a dynamic one. */
+const aipp_config *model_aipp(const model *m, int *n);
+int model_aipp_parameters(const model *m, const aipp_config *c);
 /* How often each pass matched, in the program that was made last; and the passes that are off. */
 pass_report model_passes(model *m);
 pass_set model_passes_off(const model *m);

@@ -12,8 +12,6 @@
 
 static status weights_no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for a model's weights"); }
 
-static uint64_t weights_aligned(uint64_t bytes) { return (bytes + MODEL_ALIGNMENT - 1) & -(uint64_t)MODEL_ALIGNMENT; }
-
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 status model_block_new(int device, void *site, uint64_t bytes, model_block **out) {
@@ -40,9 +38,9 @@ void model_block_unref(model_block *b, void *site) {
 
 /* Takes room from a block, which has it. */
 static void *block_take(model_block *b, uint64_t bytes) {
-  INVARIANT(b->used + weights_aligned(bytes) <= weights_aligned(b->bytes));
+  INVARIANT(b->used + model_aligned(bytes) <= model_aligned(b->bytes));
   void *at = b->view + b->used;
-  b->used += weights_aligned(bytes);
+  b->used += model_aligned(bytes);
   return at;
 }
 
@@ -84,7 +82,7 @@ status model_weights_open(model_weights *w, const void *bytes, size_t n, bool *m
     *mapping_taken = true;
     return ST_OK;
   }
-  w->file = aligned_alloc(MODEL_ALIGNMENT, weights_aligned(n));
+  w->file = aligned_alloc(MODEL_ALIGNMENT, model_aligned(n));
   if (!w->file) return weights_no_memory();
   memcpy(w->file, bytes, n);
   return ST_OK;
@@ -166,7 +164,7 @@ static status place_constants(void *argument, ir_storage **constants, int n) {
     ir_storage *s = constants[i];
     const model_constant *known = s->lent ? weights_find(w, s->contents, 0) : NULL;
     s->address = known ? known->address : is_in_device(w, s) ? (void *)(uintptr_t)s->contents : NULL;
-    if (!s->address) *(s->lent ? &lent : &own) += weights_aligned(s->bytes);
+    if (!s->address) *(s->lent ? &lent : &own) += model_aligned(s->bytes);
   }
   TRY(weights_blocks(w, lent, own, &lent_in, &own_in, &p->own));
   for (int i = 0; i < n; ++i) {
@@ -194,7 +192,7 @@ static status place_packed(void *argument, program_packed *packed, int n) {
     program_packed *k = &packed[i];
     const model_constant *known = k->lent ? weights_find(w, k->from, k->layout) : NULL;
     k->address = known ? known->address : NULL;
-    if (!known) *(k->lent ? &lent : &own) += weights_aligned(k->bytes);
+    if (!known) *(k->lent ? &lent : &own) += model_aligned(k->bytes);
   }
   TRY(weights_blocks(w, lent, own, &lent_in, &own_in, &p->own_packed));
   for (int i = 0; i < n; ++i) {

@@ -12,6 +12,10 @@
 
 enum { MODEL_ALIGNMENT = 64 };
 
+static inline uint64_t model_aligned(uint64_t bytes) {
+  return (bytes + MODEL_ALIGNMENT - 1) & -(uint64_t)MODEL_ALIGNMENT;
+}
+
 /* A piece of device memory that a model has, with a reference for each user. */
 typedef struct model_block {
   _Atomic uint32_t refs;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "memory/memory.h"
 #include "op/executor.h"
 #include "runtime/capture.h"
@@ -186,7 +187,7 @@ static bool kinds_agree(attr_kind set, arg_kind wanted) {
   switch (wanted) {
   case ARG_BOOL: return set == ATTR_BOOL;
   case ARG_INT: return set == ATTR_INT || set == ATTR_DATA_TYPE;
-  case ARG_FLOAT: return set == ATTR_FLOAT;
+  case ARG_FLOAT: return set == ATTR_FLOAT || set == ATTR_INT;
   case ARG_STRING: return set == ATTR_STRING;
   case ARG_INT_ARRAY: return set == ATTR_LIST_INT;
   default: return wanted == ARG_ANY;
@@ -205,25 +206,26 @@ static status bind_attribute(const binding *b, int i, op_arg *arg) {
   EXPECT(!v || kinds_agree(v->kind, s->kind), "attribute %s is %s, expected %s", s->name, attr_kind_names[v->kind],
          wanted[s->kind]);
   *arg = v ? v->value : b->o->defaults[i];
+  if (v && v->kind == ATTR_INT && s->kind == ARG_FLOAT) *arg = (op_arg){.real = (double)v->value.integer};
   return ST_OK;
 }
 
-/* Fails for attributes that the operator does not have. Names that begin with "_" are for the
- * graph engine and ignored. */
-static status check_names(const binding *b) {
+/* Warns of attributes that the operator does not have, which are ignored as CANN does: onnxruntime's provider passes
+ * some to every convolution. Names that begin with "_" are for the graph engine. */
+static void check_names(const binding *b) {
+  if (!log_wanted(LOG_WARNING)) return;
   for (const attr_value *v = b->call->attributes ? b->call->attributes->first : NULL; v; v = v->next) {
     bool known = v->name[0] == '_';
     for (int i = 0; !known && i < b->o->op.n_args; ++i)
       known = b->o->op.schema[i].flags & ARG_ATTRIBUTE && !strcmp(b->o->op.schema[i].name, v->name);
-    EXPECT(known, "there is no attribute %s, expected one of the operator's", v->name);
+    if (!known) log_line(LOG_WARNING, "%s has no attribute %s: it is ignored", b->o->op.name, v->name);
   }
-  return ST_OK;
 }
 
 static status bind(binding *b) {
   const aclop_call *c = b->call;
   int n_in = 0, n_out = 0;
-  TRY(check_names(b));
+  check_names(b);
   for (int i = 0; i < b->o->op.n_args; ++i) {
     const arg_schema *s = &b->o->op.schema[i];
     const bool written = s->flags & ARG_WRITTEN;

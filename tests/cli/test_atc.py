@@ -74,6 +74,17 @@ class Atc(unittest.TestCase):
         self.assert_refused(100000 & 255, "2 to 100", "--dynamic_batch_size=4")
         self.assert_refused(100000 & 255, "expected 2, for height and width", "--dynamic_image_size=1,2;3,4")
 
+    def test_pictures(self):
+        self.write(model([1, 3, 4, 6]))
+        (self.folder / "aipp.cfg").write_text("# pictures\naipp_op {\n  input_format: RGB888_U8\n  crop: false\n}\n")
+        self.assertEqual(self.atc("--insert_op_conf=aipp.cfg")[0], 0)
+        self.assertRegex((self.folder / "m.om").read_bytes(), rb"aipp\tall\t *aipp_op { +input_format: RGB888_U8 ")
+        (self.folder / "m.om").unlink()
+        self.assert_refused(255, "E10001", "--insert_op_conf=missing.cfg")
+        self.assert_refused(255, "E10009", "--insert_op_conf=aipp.cfg", "--dynamic_dims=1;8")
+        (self.folder / "aipp.cfg").write_text("aipp_op { input_format: RGB888_U8 colour: red }")
+        self.assert_refused(160, "colour is no key of aipp_op", "--insert_op_conf=aipp.cfg")
+
     def test_what_files_say(self):
         """Modes 1 and 6 on a file of ours."""
         self.assertEqual(self.atc("--input_shape=x:2,3")[0], 0)

@@ -2,6 +2,7 @@
 """Operators called by name, with the formats that torch_npu passes: conversions of formats, convolutions, GEMMs,
 reductions, norms, pooling and others."""
 import itertools
+import math
 import unittest
 
 import numpy as np
@@ -103,7 +104,6 @@ class Formats(unittest.TestCase):
                      "TransData", [x], [y], {"src_format": "NHWC"})
         self.refused("groups is 2, expected 1", "TransData", [x], [y], {"groups": 2})
         self.refused("attribute groups is a string, expected an integer", "TransData", [x], [y], {"groups": "2"})
-        self.refused("there is no attribute axis", "TransData", [x], [y], {"axis": 2})
         self.refused("dst is missing", "TransData", [x], [], {})
         self.refused("numInputs is 2, expected up to 1", "TransData", [x, x], [y], {})
         self.refused("src lies in host memory", "TransData", [Host([1, 2])], [y], {})
@@ -136,6 +136,45 @@ class Others(unittest.TestCase):
         for name in functions:
             each_case(self, name, 6, lambda g, n=name: body(g, n))
 
+    def test_of_a_provider(self):
+        """What onnxruntime's provider asks for besides the above."""
+        functions = {"Floor": np.floor, "Ceil": np.ceil, "Round": np.rint, "Sin": np.sin, "Cos": np.cos,
+                     "Erf": np.vectorize(math.erf, otypes=[float]), "Div": np.divide}
+
+        def body(gen, name):
+            f, d = functions[name], gen.pick(FLOATS)
+            shape = tuple(gen.integer(1, 20) for _ in range(gen.integer(1, 4)))
+            xs = [Operand.of(d, gen.values(d, shape, limit=4) + d.values.type(0.75)) for _ in
+                  range(getattr(f, "nin", 1))]
+            y = Operand.empty(d, shape)
+            execute(name, xs, [y], {"unknown": 1, "axis": (1, 2)})      # attributes that no operator has are ignored
+            with np.errstate(all="ignore"):
+                ref.check(y.get(), f(*(x.get().astype(LD) for x in xs)), d, ulps=4)
+        for name in functions:
+            each_case(self, name, 6, lambda g, n=name: body(g, n))
+        a, b = np.array([7, -7, 7, -7, 0]), np.array([2, 2, -2, -2, 5])
+        for d in (I32, I64):
+            y = Operand.empty(d, a.shape)
+            execute("Div", [Operand.of(d, a), Operand.of(d, b)], [y], {})
+            ref.check_equal(y.get(), [3, -3, -3, 3, 0])
+
+    def test_exponentials(self):
+        x = np.random.default_rng(3).uniform(0.5, 3, (3, 20)).astype(np.float32)
+        wide = x.astype(LD)
+        for name, attributes, exact in (
+                ("Exp", {"base": -1.0, "scale": 1.0, "shift": 0.0}, np.exp(wide)),
+                ("Exp", {"base": 2.0, "scale": 0.5, "shift": -1.0}, LD(2) ** (wide / 2 - 1)),
+                ("Exp", {"scale": 2.0}, np.exp(2 * wide)),
+                ("Log", {"base": -1.0, "scale": 1.0, "shift": 0.0}, np.log(wide)),
+                ("Log", {"base": 10.0}, np.log10(wide)),
+                ("Log", {"scale": 2.0, "shift": 1.0}, np.log(2 * wide + 1))):
+            y = Operand.empty(F32, x.shape)
+            execute(name, [Operand.of(F32, x)], [y], attributes)
+            ref.check(y.get(), exact, F32, ulps=16)
+        for base in (0.0, 1.0, -2.0):
+            with self.assertRaisesRegex(AclError, "base is .*, expected -1"):
+                execute("Log", [Operand.of(F32, x)], [Operand.empty(F32, x.shape)], {"base": base})
+
     def test_gradients(self):
         gen = np.random.default_rng(9)
         a, b = (gen.standard_normal((3, 20)).astype(np.float32) for _ in range(2))
@@ -150,6 +189,19 @@ class Others(unittest.TestCase):
         y = Operand.empty(F32, a.shape)
         execute("LeakyRelu", [Operand.of(F32, a)], [y], {"negative_slope": 0.25})
         ref.check(y.get(), np.where(a > 0, a, a * 0.25), F32)
+
+    def test_dropout(self):
+        """As onnxruntime's provider calls it: the seed and its successor are one tensor, p is an integer."""
+        values = np.random.default_rng(8).uniform(1, 2, (50, 400)).astype(np.float32)
+        for d, p, mask_type in ((F32, 0.25, BOOL), (F16, 0.75, F32), (F32, 0, BOOL), (F32, 1, BOOL)):
+            x, seed = Operand.of(d, values), Operand.of(F32, np.float32([7]))
+            y, mask = (Operand.empty(t, values.shape) for t in (d, mask_type))
+            new = Operand.empty(F32, (1,))
+            execute("DropoutV2", [x, seed], [y, mask, new], {"p": p})
+            kept = mask.get().astype(bool)
+            self.assertAlmostEqual(kept.mean(), 1 - p, delta=0.02)
+            ref.check(y.get(), np.where(kept, x.get() / LD(1 - p or 1), 0), d)
+            ref.check_equal(new.get(), [8])
 
     def test_numbers_of_the_host(self):
         x, y = Operand.of(I64, np.arange(12).reshape(3, 4)), Operand.empty(I64, (3, 4))
@@ -209,6 +261,15 @@ class Others(unittest.TestCase):
         y = Operand.empty(F32, (2, 3, 20, 18))
         execute("BroadcastTo", [Operand.of(F32, values[:, :1]), Host([2, 3, 20, 18])], [y], {})
         ref.check_equal(y.get(), np.broadcast_to(values[:, :1], y.shape))
+        y = Operand.empty(F32, (2, 3, 20, 18))
+        execute("BroadcastToD", [Operand.of(F32, values[:, :1])], [y], {"shape": (2, 3, 20, 18)})
+        ref.check_equal(y.get(), np.broadcast_to(values[:, :1], y.shape))
+        y = Operand.empty(F32, (18, 3, 20))
+        execute("TransposeD", [Operand.of(F32, values)], [y], {"perm": (2, 0, 1)})
+        ref.check_equal(y.get(), values.transpose(2, 0, 1))
+        y = Operand.empty(F32, (3, 360))
+        execute("Flatten", [Operand.of(F32, values)], [y], {"axis": 1})
+        ref.check_equal(y.get(), values.reshape(3, 360))
         y = Operand.empty(F32, (1, 15, 7))
         execute("Slice", [x, Host([1, 5, 3]), Host([1, -1, 7])], [y], {})
         ref.check_equal(y.get(), values[1:2, 5:, 3:10])
@@ -351,6 +412,18 @@ class Convolutions(unittest.TestCase):
         windows = np.lib.stride_tricks.sliding_window_view(x.astype(LD), (3, 2), (2, 3))[:, :, ::2]
         ref.check(y.get(), np.einsum("nchwij,ocij->nhwo", windows, w.astype(LD)), F32, slack=1e-5)
 
+    def test_of_a_provider(self):
+        """Convolutions of onnxruntime's provider: attributes that Conv2D does not have, no groups, no data_format."""
+        def body(gen):
+            c, d = Case(gen, 2), gen.pick((F32, F16))
+            x, w = (Operand.of(d, gen.values(d, s, limit=4), NCHW) for s in (c.x, c.weight))
+            bias, y = Missing(), Operand.empty(d, c.y, NCHW)
+            a = {"strides": (1, 1, *c.g.stride), "pads": c.pads(), "dilations": (1, 1, *c.g.dilation),
+                 "group": c.groups, "auto_pad": "NOTSET", "dim_size": 4, "trans_2d": True}
+            execute("Conv2D", [x, w, bias], [y], a)
+            checked(y.get(), c.forward, (x.get(), w.get()), d, int(np.prod(c.weight[1:])), "y", 0.0)
+        each_case(self, "Conv2D", CASES // 2, body)
+
     def test_errors(self):
         x = Operand.of(F32, np.ones((1, 2, 5, 5), np.float32), NCHW)
         w = Operand.of(F32, np.ones((3, 2, 3, 3), np.float32), NCHW)
@@ -363,7 +436,8 @@ class Convolutions(unittest.TestCase):
                 ({"data_format": "NHWC"}, "x has format NCHW, expected that of data_format, NHWC"),
                 ({"data_format": "ABCD"}, "data_format is \"ABCD\""),
                 ({"offset_x": 1}, "offset_x is 1, expected 0"),
-                ({"groups": 2}, "expected a multiple of 2 groups")):
+                ({"groups": 2}, "expected a multiple of 2 groups"),
+                ({"groups": -1}, "groups is -1")):
             with self.assertRaises(AclError) as caught:
                 execute("Conv2D", [x, w], [y], {**a, **change})
             self.assertEqual(caught.exception.code, COMPILE_FAILED)
@@ -397,6 +471,31 @@ class Products(unittest.TestCase):
     def test_products(self):
         for name in ("MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2"):
             each_case(self, name, CASES // 2, lambda g, n=name: self.product(g, n))
+
+    def gemm(self, gen):
+        d, (m, k, n) = gen.pick(FLOATS), (gen.integer(1, 40) for _ in range(3))
+        transposed = [gen.chance(0.5), gen.chance(0.5)]
+        values = [gen.values(d, s[::-1] if t else s, limit=4) for s, t in zip(((m, k), (k, n)), transposed)]
+        c = Operand.of(d, gen.values(d, gen.pick(((m, n), (n,), (1, n), (m, 1), (1,))), limit=4))
+        numbers = [gen.pick((0.0, 1.0, 0.5, -2.0)) for _ in range(2)]
+        x, y = [Operand.of(d, v) for v in values], Operand.empty(d, (m, n))
+        execute("GEMM", [*x, c, *(Operand.of(F32, np.float32([v])) for v in numbers)], [y],
+                dict(zip(("transpose_a", "transpose_b"), transposed)))
+        a, b = (o.get().astype(LD).T if t else o.get().astype(LD) for o, t in zip(x, transposed))
+        exact, add = numbers[0] * (a @ b), numbers[1] * c.get().astype(LD)
+        ref.check(y.get(), exact + add, d, slack=(np.abs(a) @ np.abs(b) * 2 + np.abs(add)) * (k + 2) * 2.0 ** -23)
+
+    def test_gemm(self):
+        each_case(self, "GEMM", CASES // 2, self.gemm)
+
+    def test_integers(self):
+        rng = np.random.default_rng(6)
+        for shapes in (((3, 4), (4, 5)), ((2, 1, 3, 4), (5, 4, 6)), ((2, 0), (0, 3))):
+            a, b = (rng.integers(-2 ** 31, 2 ** 31, s) for s in shapes)
+            exact = (a @ b).astype(np.int32)
+            y = Operand.empty(I32, exact.shape)
+            execute("BatchMatMul", [Operand.of(I32, a), Operand.of(I32, b)], [y], {"adj_x1": False, "adj_x2": False})
+            ref.check_equal(y.get(), exact)
 
     def test_with_a_vector(self):
         """A matrix times a column: the result has only one dimension, as op-plugin's mv describes it."""
@@ -545,6 +644,26 @@ class BatchNorms(unittest.TestCase):
         size = (np.abs(exact_dy) + np.abs(k) + np.abs((exact_x - m) * r * r * j)) * np.abs(r * w)
         ref.check(out.get(), (exact_dy - k - (exact_x - m) * r * r * j) * r * w, d, slack=size * 1e-12)
         self.assertFalse(out.padding().any(), "padding is not zero")
+
+    def test_in_inference(self):
+        """BatchNorm, as onnxruntime's provider calls it."""
+        def body(gen):
+            d, shape = gen.pick((F32, F16)), tuple(gen.integer(1, 9) for _ in range(4))
+            x = Operand.of(d, gen.values(d, shape, limit=4), NCHW)
+            scale, offset, mean = (Operand.of(F32, gen.values(F32, shape[1:2], limit=4)) for _ in range(3))
+            variance = Operand.of(F32, np.abs(gen.values(F32, shape[1:2], limit=4)) + np.float32(0.5))
+            y, others = Operand.empty(d, shape, NCHW), [Operand.empty(F32, shape[1:2]) for _ in range(4)]
+            execute("BatchNorm", [x, scale, offset, mean, variance], [y, *others],
+                    {"epsilon": 1e-3, "data_format": "NCHW", "is_training": False})
+            s, o, m, v = (t.get().astype(LD).reshape(-1, 1, 1) for t in (scale, offset, mean, variance))
+            centred = (x.get().astype(LD) - m) * s / np.sqrt(v + LD(np.float32(1e-3)))
+            ref.check(y.get(), centred + o, d, slack=(np.abs(centred) + np.abs(o)) * 1e-6)
+            for got, same in zip(others, (mean, variance, mean, variance)):
+                ref.check_equal(got.get(), same.get())
+        each_case(self, "BatchNorm", CASES // 4, body)
+        x, c = Operand.empty(F32, (1, 2, 3, 4), NCHW), Operand.empty(F32, (2,))
+        with self.assertRaisesRegex(AclError, "is_training is true, expected false"):
+            execute("BatchNorm", [x, c, c, c, c], [x, c, c, c, c], {})
 
     def test_synchronised(self):
         each_case(self, "gathered sums", CASES, self.gathered)
@@ -793,6 +912,59 @@ class MaxPools(unittest.TestCase):
                 ([x, argmax], {}, "y has shape [1, 3, 4, 4]")):
             with self.assertRaises(AclError) as caught:
                 execute("MaxPoolWithArgmaxV1", [x], outputs, {**a, **change})
+            self.assertIn(words, caught.exception.message)
+
+
+class Pools(unittest.TestCase):
+    """MaxPoolV3 and AvgPoolV2."""
+
+    def pool(self, gen, name):
+        d = gen.pick((F32, F16))
+        kernel, stride = ([gen.integer(1, 4) for _ in range(2)] for _ in range(2))
+        shape = (gen.integer(1, 3), gen.integer(1, 5), *(gen.integer(k, 12) for k in kernel))
+        mode, whole = gen.pick(("CALCULATED", "CALCULATED", "VALID", "SAME")), gen.chance(0.15)
+        pads = [gen.integer(0, k - 1) for k in kernel for _ in range(2)]
+        exclusive = name == "MaxPoolV3" or gen.chance(0.5)
+        if not exclusive:
+            pads, mode = [pads[0], pads[0], pads[2], pads[2]], gen.pick(("CALCULATED", "VALID"))
+        given = {"ksize": (1, 1, *kernel), "strides": (1, 1, *stride), "padding_mode": mode, "pads": tuple(pads),
+                 "data_format": "NCHW", "global_pooling": whole, "ceil_mode": False}
+        if whole:
+            kernel, stride, pads = shape[2:], (1, 1), [0] * 4
+        elif mode == "VALID":
+            pads = [0] * 4
+        elif mode == "SAME":
+            total = [max(0, (-(-n // s) - 1) * s + k - n) for n, s, k in zip(shape[2:], stride, kernel)]
+            pads = [t for n in total for t in (n // 2, n - n // 2)]
+        x = Operand.of(d, gen.values(d, shape, limit=4), gen.pick((ND, NCHW)))
+        ends = [(0, 0), (0, 0), pads[:2], pads[2:]]
+        fill = 0 if name == "AvgPoolV2" else -np.inf
+        windows = [np.lib.stride_tricks.sliding_window_view(np.pad(v, ends, constant_values=w), kernel, (2, 3))
+                   [:, :, ::stride[0], ::stride[1]]
+                   for v, w in ((x.get().astype(LD), fill), (np.ones(shape), 0 if exclusive else 1))]
+        exact = windows[0].max((4, 5)) if fill else windows[0].sum((4, 5)) / windows[1].sum((4, 5))
+        y = Operand.empty(d, exact.shape, x.format)
+        execute(name, [x], [y], {**given, **({"exclusive": exclusive} if name == "AvgPoolV2" else {})})
+        ref.check(y.get(), exact, d, slack=1e-5)
+
+    def test_pools(self):
+        for name in ("MaxPoolV3", "AvgPoolV2"):
+            each_case(self, name, CASES, lambda g, n=name: self.pool(g, n))
+
+    def test_errors(self):
+        x, y = Operand.of(F32, np.ones((1, 2, 4, 4))), Operand.empty(F32, (1, 2, 2, 2))
+        good = {"ksize": (1, 1, 2, 2), "strides": (1, 1, 2, 2)}
+        execute("MaxPoolV3", [x], [y], good)
+        for change, words in (
+                ({"ksize": (2, 2)}, "ksize has 2 elements, expected 4"),
+                ({"strides": (1, 2, 2, 2)}, "strides has 2 for axis C, expected 1"),
+                ({"ksize": (1, 1, 0, 2)}, "ksize is 0 and 2 along H and W"),
+                ({"pads": (2, 0, 0, 0)}, r"pads[0] is 2, expected 0 to 1"),
+                ({"padding_mode": "FULL"}, "padding_mode is \"FULL\""),
+                ({"data_format": "NHWC"}, "data_format is NHWC and x has format ND"),
+                ({"global_pooling": True}, "y has shape [1, 2, 2, 2], expected [1, 2, 1, 1]")):
+            with self.assertRaises(AclError) as caught:
+                execute("AvgPoolV2", [x], [y], {**good, **change})
             self.assertIn(words, caught.exception.message)
 
 

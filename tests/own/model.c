@@ -413,6 +413,31 @@ static void test_refused(void **state) {
   free(om);
 }
 
+/* Queues, bundles and .exeom files; and what describes the operators of a task that failed. */
+static void test_not_supported(void **state) {
+  const uint32_t queue = 0;
+  uint32_t id;
+  size_t n;
+  aclmdlExeOMDesc sizes;
+  aclTensorDesc *in, *out;
+  char name[8];
+  (void)state;
+  CHECK_CODE(ACL_ERROR_FEATURE_UNSUPPORTED, aclmdlLoadFromFileWithQ(path, &id, &queue, 1, &queue, 1));
+  CHECK_CODE(ACL_ERROR_FEATURE_UNSUPPORTED, aclmdlLoadFromMemWithQ("IMOD", 4, &id, &queue, 1, &queue, 1));
+  CHECK_CODE(ACL_ERROR_FEATURE_UNSUPPORTED, aclmdlQueryExeOMDesc(path, &sizes));
+  CHECK_CODE(ACL_ERROR_FEATURE_UNSUPPORTED, aclmdlBundleLoadFromFile(path, &id));
+  CHECK_CODE(ACL_ERROR_FEATURE_UNSUPPORTED, aclmdlBundleLoadFromMem("IMOD", 4, &id));
+  CHECK_CODE(ACL_ERROR_FEATURE_UNSUPPORTED, aclmdlBundleGetModelNum(1, &n));
+  CHECK_CODE(ACL_ERROR_FEATURE_UNSUPPORTED, aclmdlBundleGetModelId(1, 0, &id));
+  CHECK_CODE(ACL_ERROR_FEATURE_UNSUPPORTED, aclmdlBundleUnload(1));
+  CHECK_CODE(ACL_ERROR_FEATURE_UNSUPPORTED, aclmdlCreateAndGetOpDesc(0, 0, 0, name, sizeof name, &in, &n, &out, &n));
+  aclmdlDesc *d = aclmdlCreateDesc();
+  assert_string_equal(aclmdlGetOpAttr(d, "matmul", "_datadump_original_op_names"), "");
+  assert_null(aclmdlGetOpAttr(NULL, "matmul", "_datadump_original_op_names"));
+  CHECK_OK(aclmdlDestroyDesc(d));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclmdlBundleLoadFromFile(NULL, &id));
+}
+
 static int set_up(void **state) {
   (void)state;
   snprintf(path, sizeof path, "/tmp/cannon_model_%d.onnx", (int)getpid());
@@ -435,6 +460,7 @@ int main(void) {
       cmocka_unit_test(test_gears),
       cmocka_unit_test(test_configurations),
       cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_not_supported),
       cmocka_unit_test(test_threads),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

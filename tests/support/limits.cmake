@@ -13,6 +13,8 @@ set(long_tests
   "torch_npu[.](runtime|profiler|training) 60 60"
   "torch_npu[.]distributed 100 100"
   "packages[.](build|deb|torch) 60 60"
+  "onnxruntime_cann[.]environment 30 60"
+  "onnxruntime_cann[.](operators|graph) 6 30"
   "graph[.]nodes 30 60"
   "packages[.]wheel 30 30"
   "python[.]aclnn[.]torch 18 30"

@@ -115,11 +115,28 @@ static status graph_conv_forward(executor *e, const tensor *x, const tensor *fil
   return conv_prepare_forward(e, &f, a);
 }
 
+/* The number of groups if the call does not say it: as many as the channels of x have room for. */
+static int64_t graph_conv_groups(const tensor *x, const tensor *filter, const char *data_format) {
+  tensor input, weight;
+  int64_t groups = 1;
+  if (conv_data_of(x, "x", data_format, &input) != ST_OK || conv_weight_of(filter, "filter", &weight) != ST_OK)
+    fail_take(); /* the forward pass tells it again */
+  else if (weight.dims[1] > 0 && input.dims[1] % weight.dims[1] == 0)
+    groups = input.dims[1] / weight.dims[1];
+  return groups > 0 ? groups : 1;
+}
+
 status prepare_graph_conv(executor *e, const graph_conv_args *a) {
+  const int rank = rank_of(e);
+  const char *const own = format_axes(a->x->origin_format, a->x->rank);
+  const char *const by_default = own && strlen(own) == (size_t)rank ? own : rank == 4 ? "NHWC" : "NDHWC";
+  graph_conv_args given = *a;
   axis_lists l;
+  if (!*given.data_format) given.data_format = by_default;
   TRY(expect_no_offset(a->offset_w, a->offset_x));
-  TRY(LISTS_OF(a, rank_of(e), &l));
-  return graph_conv_forward(e, a->x, a->filter, a->bias, a->y, &l.a, a->data_format);
+  TRY(LISTS_OF(&given, rank, &l));
+  if (!l.a.groups) l.a.groups = graph_conv_groups(a->x, a->filter, given.data_format);
+  return graph_conv_forward(e, a->x, a->filter, a->bias, a->y, &l.a, given.data_format);
 }
 
 static status expect_size(const aclIntArray *size, const char *name, const tensor *y) {

@@ -17,6 +17,11 @@ status prepare_graph_sum(executor *e, const graph_sum_args *a) {
   return elementwise_prepare(e, e->op->variant, &c);
 }
 
+/* Div called by operator name: integers are divided as in C. */
+status prepare_graph_quotient(executor *e, const graph_quotient_args *a) {
+  return prepare_as(e, a->all, dtype_is_integer(a->y->dtype) ? EW_trunc_div : EW_div);
+}
+
 status prepare_graph_relu_grad(executor *e, const graph_relu_grad_args *a) {
   elementwise_call c;
   elementwise_call_of(e->op, a->all, &c);

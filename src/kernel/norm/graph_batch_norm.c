@@ -3,6 +3,7 @@
  * forward and backward. The three-dimensional operators (BN3D...) are the same. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernel/families.h"
 #include "kernel/norm/batch_norm.h"
@@ -184,5 +185,31 @@ static status infer_grad_run(const executor *e, void *const *view, void *scratch
 status prepare_graph_bn_infer_grad(executor *e, const graph_bn_infer_grad_args *a) {
   TRY(graph_bn_plan(e, a->all, 1, GRAPH_BN_INFER_GRAD_X_BACKPROP, false, a->epsilon));
   e->run = infer_grad_run;
+  return ST_OK;
+}
+
+/* ---- BatchNorm --------------------------------------------------------------------------------------------------- */
+
+static status graph_bn_run(const executor *e, void *const *view, void *scratch) {
+  const batch_run r = batch_run_of(e, view, scratch);
+  for (int64_t c = 0; c < r.args->channels; ++c) {
+    const double mean = graph_bn_get(&r, GRAPH_BN_MEAN, c), variance = graph_bn_get(&r, GRAPH_BN_VARIANCE, c);
+    r.step[c] = (channel_step){.stats = {.mean = mean, .rstd = rstd_of(&r, variance)},
+                               .gamma = graph_bn_get(&r, GRAPH_BN_SCALE, c),
+                               .beta = graph_bn_get(&r, GRAPH_BN_OFFSET, c)};
+    graph_bn_put(&r, GRAPH_BN_BATCH_MEAN, c, mean);
+    graph_bn_put(&r, GRAPH_BN_BATCH_VARIANCE, c, variance);
+    graph_bn_put(&r, GRAPH_BN_RESERVE_SPACE_1, c, mean);
+    graph_bn_put(&r, GRAPH_BN_RESERVE_SPACE_2, c, variance);
+  }
+  return batch_apply(&r);
+}
+
+status prepare_graph_bn(executor *e, const graph_bn_args *a) {
+  EXPECT(!a->is_training, "is_training is true, expected false: %s computes in inference only", e->op->name);
+  EXPECT(a->x->origin_format != ACL_FORMAT_ND || !strncmp(a->data_format, "NC", 2),
+         "data_format is %.16s, expected NCHW or NCDHW for an x of format ND", a->data_format);
+  TRY(graph_bn_plan(e, a->all, 1, GRAPH_BN_Y, false, a->epsilon));
+  e->run = graph_bn_run;
   return ST_OK;
 }

@@ -32,6 +32,11 @@ static status average_prepare(executor *e, const window_axis *axis, int n, avera
   return separable_prepare(e, in, out, spec, n, backward);
 }
 
+status average_prepare_windows(executor *e, const window_axis *axis, int n, bool count_pad, const tensor *in,
+                               const tensor *out) {
+  return average_prepare(e, axis, n, (average_options){.count_pad = count_pad}, in, out, false);
+}
+
 /* ---- AvgPool2d, AvgPool3d ---------------------------------------------------------------------------------------- */
 
 static status window_arguments(const average_pool_args *a, int n, window_axis *axis, average_options *o) {

@@ -438,6 +438,11 @@ tensor max_positions(const tensor *out) {
   return positions;
 }
 
+status max_prepare_values(executor *e, const window_axis *axis, int n, const tensor *self, const tensor *out) {
+  TRY(expect_small_planes(axis, n));
+  return max_plan_pool(e, axis, n, self, out, NULL, NO_INDICES);
+}
+
 status max_prepare_positions(executor *e, const window_axis *axis, const tensor *self, const tensor *out) {
   const tensor positions = max_positions(out);
   TRY(expect_small_planes(axis, 2));

@@ -29,6 +29,9 @@ status max_windows_init(window_axis *axis, int n, const tensor *self, const wind
 /* Fails unless each dilation is 1: these devices support dilation only in one gradient and in pools called by name. */
 status max_expect_undilated(const aclIntArray *dilation, const char *name);
 
+/* Plans a pool of checked windows, without positions. */
+status max_prepare_values(executor *e, const window_axis *axis, int n, const tensor *self, const tensor *out);
+
 /* Plan a pool, and its gradient, whose positions the caller provides as int32, contiguous and of the shape of the
  * pool's output. e->run then takes the views {self, out, positions}, or {grad, unused, positions, gradient of self}. */
 status max_prepare_positions(executor *e, const window_axis *axis, const tensor *self, const tensor *out);

@@ -197,10 +197,12 @@ status prepare_graph_matmul(executor *e, const graph_matmul_args *a) {
   product_plan *p = &o->product;
   EXPECT(!a->offset_w, "offset_w is there, expected %s", "none");
   EXPECT(a->offset_x == 0, "offset_x is %jd, expected 0", (intmax_t)a->offset_x);
-  TRY(op_expect_dtype(a->x1, "x1", DTYPES_FLOAT));
-  TRY(op_expect_dtype(a->x2, "x2", DTYPES_FLOAT));
-  if (bias) TRY(op_expect_dtype(bias, "bias", DTYPES_FLOAT));
-  TRY(op_expect_dtype(out, a->name.y, DTYPES_FLOAT));
+  const bool integers = a->x1->dtype == ACL_INT32 && !bias;
+  const uint64_t types = integers ? DTYPE_BIT(ACL_INT32) : DTYPES_FLOAT;
+  TRY(op_expect_dtype(a->x1, "x1", types));
+  TRY(op_expect_dtype(a->x2, "x2", types));
+  if (bias) TRY(op_expect_dtype(bias, "bias", types));
+  TRY(op_expect_dtype(out, a->name.y, types));
   for (int i = 0; i < 2; ++i)
     EXPECT(factors[i]->rank >= 2, "x%d has shape %s, expected 2 or more dimensions", i + 1, SHAPE_OF(factors[i]));
   if (!factors_broadcast_batch(a->x1, a->x2, p))
@@ -220,7 +222,10 @@ status prepare_graph_matmul(executor *e, const graph_matmul_args *a) {
   const bool has_cols = p->b.cols != 1 || out->rank == rank;
   TRY(op_expect_shape(out, "y", dims, rank - !has_cols));
   factors_out_matrices(out, true, has_cols, p);
-  product_plan_finish(e);
+  if (integers)
+    integer_matrices_plan(e);
+  else
+    product_plan_finish(e);
   return ST_OK;
 }
 

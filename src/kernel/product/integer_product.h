@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix-vector products of integers and booleans, with wrap-around. Called while operators are prepared. */
+/* Products of integers and booleans, with wrap-around. Called while operators are prepared. */
 #ifndef CANNON_KERNEL_PRODUCT_INTEGER_PRODUCT_H
 #define CANNON_KERNEL_PRODUCT_INTEGER_PRODUCT_H
 
@@ -16,5 +16,9 @@ typedef struct {
  * from the executor's plan, a product_operator, which is overwritten: b is a vector, and out and self are columns. A
  * NULL alpha or beta counts as 1; beta is ignored without has_self. */
 void integer_product_plan(executor *e, integer_steps steps, const scalar *alpha, const scalar *beta);
+
+/* Plans out = A @ B for stacks of int32 matrices (graph_products.c), from the executor's plan, a product_operator,
+ * which is kept. */
+void integer_matrices_plan(executor *e);
 
 #endif

@@ -143,12 +143,11 @@ static status run_nothing(const executor *e, void *const *view, void *scratch) {
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 static status expect_zero(const tensor *t, const char *name, int64_t n, zero_point *z) {
-  char text[SHAPE_TEXT];
   *z = (zero_point){.given = t};
   if (!t) return ST_OK;
   TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8) | DTYPE_BIT(ACL_INT32)));
-  EXPECT(t->n == 1 || (t->rank == 1 && t->n == n), "%s has shape %s, expected one element or [%jd]", name,
-         shape_text(t->dims, t->rank, text), (intmax_t)n);
+  EXPECT(t->n == 1 || (t->rank == 1 && t->n == n), "%s has shape %s, expected one element or [%jd]", name, SHAPE_OF(t),
+         (intmax_t)n);
   z->dtype = (int8_t)t->dtype;
   z->step = t->n == 1 ? 0 : t->strides[0] * (int64_t)dtype_bytes(t->dtype);
   return ST_OK;
@@ -159,8 +158,8 @@ static status expect_matrices(executor *e, const matmul_integer_args *a, integer
   TRY(op_expect_dtype(a->self, "self", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8)));
   TRY(op_expect_dtype(a->mat2, "mat2", DTYPE_BIT(ACL_INT8)));
   TRY(op_expect_dtype(a->out, "out", DTYPE_BIT(ACL_INT32)));
-  TRY(factors_check_rank(a->self, "self", 2));
-  TRY(factors_check_rank(a->mat2, "mat2", 2));
+  TRY(op_expect_rank(a->self, "self", 2, 2));
+  TRY(op_expect_rank(a->mat2, "mat2", 2, 2));
   matrices_init(&product->a, a->self, true, 0);
   matrices_init(&product->b, a->mat2, false, 0);
   if (product->a.cols != product->b.rows)

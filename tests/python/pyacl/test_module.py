@@ -60,7 +60,7 @@ class Names(unittest.TestCase):
         self.assertEqual(malloc.__module__, "acl.rt")
 
     def test_absent_functions_are_not_there(self):
-        self.assertFalse(hasattr(acl.mdl, "load_from_file_with_q"))
+        self.assertFalse(hasattr(acl.mdl, "create_and_get_op_desc"))
         self.assertFalse(hasattr(acl.media, "vdec_create_channel"))
 
     def test_every_function_has_documentation(self):

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// libcannon_ge.so: the functions of CANN's graph engine that make an .om file of an ONNX model in memory, for
+// onnxruntime's provider. They are C++ in CANN, so this library needs the C++ runtime; libcannon.so, which does the
+// work (cannon/model.h), does not. The layouts of AscendString, Graph and ModelBufferData are compiled into clients,
+// which copy and destroy such objects without us: each is a shared pointer, whose deleter is ours.
+//
+// A Graph keeps the model's bytes. Building one makes a file's contents of them; nothing is kept between calls.
+// Thread-safe for different objects.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "acl/acl.h"
+#include "cannon/model.h"
+#include "ge/ascend_string.h"
+
+#define GE_EXPORTED __attribute__((visibility("default")))
+
+namespace ge {
+
+class GraphImpl;
+
+class GE_EXPORTED Graph {
+public:
+  explicit Graph(const char *name);
+  GraphImpl *impl() const { return impl_.get(); }
+
+private:
+  std::shared_ptr<GraphImpl> impl_;
+};
+
+class GraphImpl {
+public:
+  std::string name, onnx;
+};
+
+struct ModelBufferData {
+  std::shared_ptr<uint8_t> data;
+  uint64_t length;
+};
+
+using graphStatus = uint32_t;
+using options = std::map<AscendString, AscendString>;
+static_assert(sizeof(Graph) == 16 && sizeof(ModelBufferData) == 24, "these layouts are compiled into clients");
+
+namespace {
+
+enum : graphStatus { GRAPH_SUCCESS = 0, GRAPH_FAILED = 0xffffffff };
+
+template <typename... T> graphStatus refuse(const char *format, T... values) {
+  aclAppLog(ACL_ERROR, __func__, __FILE__, __LINE__, format, values...);
+  return GRAPH_FAILED;
+}
+
+// One input of the option input_shape.
+struct shape {
+  std::string name;
+  cannon_model_shape dims;
+};
+
+// Reads "name:1,3,224,224"; names may contain colons.
+bool read_shape(const std::string &text, shape *to) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  to->name = text.substr(0, colon);
+  to->dims = cannon_model_shape();
+  const char *p = text.c_str() + colon + 1;
+  for (char *end; *p; p = *end == ',' ? end + 1 : end) {
+    const long long value = strtoll(p, &end, 10);
+    if (end == p || (*end && *end != ',') || value < -1 || to->dims.n_dims == 8) return false;
+    to->dims.dims[to->dims.n_dims++] = value;
+  }
+  return true;
+}
+
+// Reads "name:dims;name:dims".
+bool read_shapes(const std::string &text, std::vector<shape> *to) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(';', at), text.size());
+    shape one;
+    if (end > at) {
+      if (!read_shape(text.substr(at, end - at), &one)) return false;
+      to->push_back(one);
+    }
+    at = end + 1;
+  }
+  return true;
+}
+
+// Options that change what the model computes, and are not supported here; the others tune an NPU.
+const char *const not_supported[] = {"ge.dynamicBatchSize", "ge.dynamicImageSize", "ge.dynamicDims",
+                                     "input_shape_range",   "out_nodes",           "output_type",
+                                     "input_fp16_nodes",    "ge.insertOpFile"};
+
+const char *option(const options &all, const char *name) {
+  const auto found = all.find(AscendString(name));
+  return found == all.end() ? "" : found->second.GetString();
+}
+
+graphStatus build(const GraphImpl &graph, const options &all, ModelBufferData *model) {
+  for (const char *name : not_supported)
+    if (*option(all, name)) return refuse("option %s is not supported; atc has it", name);
+  std::vector<shape> shapes;
+  if (!read_shapes(option(all, "input_shape"), &shapes))
+    return refuse("option input_shape is %s, expected \"name:1,3,224,224;name:...\"", option(all, "input_shape"));
+  std::vector<cannon_model_shape> dims;
+  for (shape &s : shapes) {
+    s.dims.name = s.name.c_str();
+    dims.push_back(s.dims);
+  }
+  cannon_model_options o = {};
+  o.name = graph.name.c_str();
+  o.shapes = dims.data();
+  o.n_shapes = dims.size();
+  void *om;
+  size_t bytes;
+  if (cannon_model_build_from_memory(graph.onnx.data(), graph.onnx.size(), &o, &om, &bytes, nullptr) != ACL_SUCCESS)
+    return GRAPH_FAILED; // with a message for aclGetRecentErrMsg
+  model->data = std::shared_ptr<uint8_t>(static_cast<uint8_t *>(om), free);
+  model->length = bytes;
+  return GRAPH_SUCCESS;
+}
+
+} // namespace
+
+Graph::Graph(const char *name) : impl_(std::make_shared<GraphImpl>()) { impl_->name = name ? name : ""; }
+
+GE_EXPORTED graphStatus aclgrphBuildInitialize(options &) { return GRAPH_SUCCESS; }
+
+GE_EXPORTED void aclgrphBuildFinalize() {}
+
+GE_EXPORTED graphStatus aclgrphParseONNXFromMem(const char *bytes, size_t n, const options &, Graph &graph) try {
+  if (!bytes || !n || !graph.impl()) return refuse("the model is empty, expected the bytes of an ONNX model");
+  graph.impl()->onnx.assign(bytes, n);
+  return GRAPH_SUCCESS;
+} catch (const std::bad_alloc &) {
+  return refuse("no host memory for the %zu bytes of a model", n);
+}
+
+GE_EXPORTED graphStatus aclgrphBuildModel(const Graph &graph, const options &all, ModelBufferData &model) try {
+  if (!graph.impl()) return refuse("the graph is empty, expected one with a model");
+  return build(*graph.impl(), all, &model);
+} catch (const std::bad_alloc &) {
+  return refuse("no host memory for a model of %zu bytes", graph.impl()->onnx.size());
+}
+
+GE_EXPORTED graphStatus aclgrphSaveModel(const char *name, const ModelBufferData &model) try {
+  if (!name || !model.data) return refuse("the name or the model is missing");
+  std::string path(name);
+  if (path.size() < 3 || path.compare(path.size() - 3, 3, ".om")) path += ".om";
+  return cannon_model_save(path.c_str(), model.data.get(), model.length) == ACL_SUCCESS ? GRAPH_SUCCESS : GRAPH_FAILED;
+} catch (const std::bad_alloc &) {
+  return refuse("no host memory for the name of a file");
+}
+
+} // namespace ge
