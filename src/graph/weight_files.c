@@ -11,7 +11,7 @@
 
 enum { WEIGHT_ALIGNMENT = 64 };
 
-static status not_written(const char *path) {
+static status weights_not_written(const char *path) {
   return fail(ST_MODEL_PATH, "%s cannot be written: %s", path, strerror(errno));
 }
 
@@ -36,10 +36,10 @@ static status combined_name(const weight_files *w, char file[ONNX_FILE_NAME]) {
 static status settle(const weight_files *w, const char *beside, const char *file, FILE *f, status st) {
   char *path;
   const bool written = !ferror(f) & !fclose(f);
-  if (st == ST_OK && !written) st = not_written(beside);
+  if (st == ST_OK && !written) st = weights_not_written(beside);
   if (st == ST_OK) st = weight_path(w, file, "", &path);
   if (st == ST_OK) {
-    if (rename(beside, path)) st = not_written(path);
+    if (rename(beside, path)) st = weights_not_written(path);
     free(path);
   }
   if (st != ST_OK) unlink(beside);
@@ -48,12 +48,12 @@ static status settle(const weight_files *w, const char *beside, const char *file
 
 status weight_files_begin(weight_files *w) {
   char file[ONNX_FILE_NAME];
-  if (mkdir(w->folder, 0777) && errno != EEXIST) return not_written(w->folder);
+  if (mkdir(w->folder, 0777) && errno != EEXIST) return weights_not_written(w->folder);
   if (w->kind != WEIGHTS_COMBINED) return ST_OK;
   TRY(combined_name(w, file));
   TRY(beside_path(w, file, &w->beside));
   w->combined = fopen(w->beside, "we");
-  return w->combined ? ST_OK : not_written(w->beside);
+  return w->combined ? ST_OK : weights_not_written(w->beside);
 }
 
 /* Behind what is there, at an offset that suits all types. */
@@ -87,7 +87,7 @@ static status put_file(const weight_files *w, const onnx_tensor *t, const char *
   TRY(beside_path(w, file, &beside));
   FILE *f = fopen(beside, "we");
   if (f) (void)fwrite(t->contents, 1, t->bytes, f);
-  const status st = f ? settle(w, beside, file, f, ST_OK) : not_written(beside);
+  const status st = f ? settle(w, beside, file, f, ST_OK) : weights_not_written(beside);
   free(beside);
   return st;
 }
