@@ -145,7 +145,7 @@ static status bind_tensor(binding *b, const arg_schema *s, const aclop_operand *
   return ST_OK;
 }
 
-/* Binds all remaining inputs as a list of tensors. */
+/* Binds all remaining inputs or outputs as a list of tensors. */
 static status bind_tensors(binding *b, const arg_schema *s, const aclop_operand *o, int n, op_arg *arg) {
   aclTensorList *list = &b->members.array;
   list->magic = MAGIC_TENSOR_LIST;
@@ -210,22 +210,9 @@ static status bind_attribute(const binding *b, int i, op_arg *arg) {
   return ST_OK;
 }
 
-/* Fails for attributes that the operator does not have. Names that begin with "_" are for the
- * graph engine and ignored. */
-static status check_names(const binding *b) {
-  for (const attr_value *v = b->call->attributes ? b->call->attributes->first : NULL; v; v = v->next) {
-    bool known = v->name[0] == '_';
-    for (int i = 0; !known && i < b->o->op.n_args; ++i)
-      known = b->o->op.schema[i].flags & ARG_ATTRIBUTE && !strcmp(b->o->op.schema[i].name, v->name);
-    EXPECT(known, "there is no attribute %s, expected one of the operator's", v->name);
-  }
-  return ST_OK;
-}
-
 static status bind(binding *b) {
   const aclop_call *c = b->call;
   int n_in = 0, n_out = 0;
-  TRY(check_names(b));
   for (int i = 0; i < b->o->op.n_args; ++i) {
     const arg_schema *s = &b->o->op.schema[i];
     const bool written = s->flags & ARG_WRITTEN;
@@ -235,8 +222,10 @@ static status bind(binding *b) {
       continue;
     }
     if (s->kind == ARG_TENSOR_LIST) {
-      TRY(bind_tensors(b, s, c->inputs + n_in, c->n_inputs - n_in, &b->arg[i]));
-      n_in = c->n_inputs;
+      int *const at = written ? &n_out : &n_in;
+      const int n = written ? c->n_outputs : c->n_inputs;
+      TRY(bind_tensors(b, s, (written ? c->outputs : c->inputs) + *at, n - *at, &b->arg[i]));
+      *at = n;
       continue;
     }
     if (written && n_out < c->n_outputs) o = &c->outputs[n_out++];

@@ -103,7 +103,6 @@ class Formats(unittest.TestCase):
                      "TransData", [x], [y], {"src_format": "NHWC"})
         self.refused("groups is 2, expected 1", "TransData", [x], [y], {"groups": 2})
         self.refused("attribute groups is a string, expected an integer", "TransData", [x], [y], {"groups": "2"})
-        self.refused("there is no attribute axis", "TransData", [x], [y], {"axis": 2})
         self.refused("dst is missing", "TransData", [x], [], {})
         self.refused("numInputs is 2, expected up to 1", "TransData", [x, x], [y], {})
         self.refused("src lies in host memory", "TransData", [Host([1, 2])], [y], {})
