@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcannon_ge.so: the functions of CANN's graph engine that make an .om file of an ONNX model in memory, for
-// onnxruntime's provider. They are C++ in CANN, so this library needs the C++ runtime; libcannon.so, which does the
-// work (cannon/model.h), does not. The layouts of AscendString, Graph and ModelBufferData are compiled into clients,
-// which copy and destroy such objects without us: each is a shared pointer, whose deleter is ours.
+// The functions of CANN's graph engine that make an .om file of an ONNX model in memory, for onnxruntime's provider.
+// libcannon.so does the work (cannon/model.h). The layouts of AscendString, Graph and ModelBufferData are compiled into
+// clients, which copy and destroy such objects without us: each is a shared pointer, whose deleter is ours.
 //
 // A Graph keeps the model's bytes. Building one makes a file's contents of them; nothing is kept between calls.
 // Thread-safe for different objects.
@@ -104,7 +103,7 @@ const char *option(const options &all, const char *name) {
 
 graphStatus build(const GraphImpl &graph, const options &all, ModelBufferData *model) {
   for (const char *name : not_supported)
-    if (*option(all, name)) return refuse("option %s is not supported; atc has it", name);
+    if (*option(all, name)) return refuse("option %s is not supported", name);
   std::vector<shape> shapes;
   if (!read_shapes(option(all, "input_shape"), &shapes))
     return refuse("option input_shape is %s, expected \"name:1,3,224,224;name:...\"", option(all, "input_shape"));
