@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcannon_ge.so: the functions of CANN's graph engine that make an .om file of an ONNX model in memory, for
-// onnxruntime's provider. They are C++ in CANN, so this library needs the C++ runtime; libcannon.so, which does the
-// work (cannon/model.h), does not. The layouts of AscendString, Graph and ModelBufferData are compiled into clients,
-// which copy and destroy such objects without us: each is a shared pointer, whose deleter is ours.
+// The functions of CANN's graph engine that make an .om file of an ONNX model in memory, for onnxruntime's provider.
+// libcannon.so does the work (cannon/model.h). The layouts of AscendString, Graph and ModelBufferData are compiled into
+// clients, which copy and destroy such objects without us: each is a shared pointer, whose deleter is ours.
 //
 // A Graph keeps the model's bytes. Building one makes a file's contents of them; nothing is kept between calls.
 // Thread-safe for different objects.
@@ -63,33 +62,32 @@ struct shape {
   cannon_model_shape dims;
 };
 
-// Reads "name:1,3,224,224"; names may contain colons.
-bool read_shape(const std::string &text, shape *to) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) return false;
-  to->name = text.substr(0, colon);
-  to->dims = cannon_model_shape();
-  const char *p = text.c_str() + colon + 1;
+// Reads "1,3,224,224".
+bool read_dims(const char *p, cannon_model_shape *to) {
   for (char *end; *p; p = *end == ',' ? end + 1 : end) {
     const long long value = strtoll(p, &end, 10);
-    if (end == p || (*end && *end != ',') || value < -1 || to->dims.n_dims == 8) return false;
-    to->dims.dims[to->dims.n_dims++] = value;
+    if (end == p || (*end && *end != ',') || value < -1 || to->n_dims == 8) return false;
+    to->dims[to->n_dims++] = value;
   }
   return true;
 }
 
-// Reads "name:dims;name:dims".
-bool read_shapes(const std::string &text, std::vector<shape> *to) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find(';', at), text.size());
-    shape one;
-    if (end > at) {
-      if (!read_shape(text.substr(at, end - at), &one)) return false;
-      to->push_back(one);
-    }
-    at = end + 1;
+// Reads "name:1,3,224,224". onnxruntime's provider writes only the name of a scalar; names may contain colons.
+shape read_shape(const std::string &text) {
+  const size_t colon = text.rfind(':');
+  shape s = {text.substr(0, colon), {}};
+  if (colon != std::string::npos && !read_dims(text.c_str() + colon + 1, &s.dims)) s = {text, {}};
+  return s;
+}
+
+// Reads "name:dims;name:dims". Names that the model does not have are refused when it is built.
+std::vector<shape> read_shapes(const std::string &text) {
+  std::vector<shape> shapes;
+  for (size_t at = 0, end; at < text.size(); at = end + 1) {
+    end = std::min(text.find(';', at), text.size());
+    if (end > at) shapes.push_back(read_shape(text.substr(at, end - at)));
   }
-  return true;
+  return shapes;
 }
 
 // Options that change what the model computes, and are not supported here; the others tune an NPU.
@@ -104,10 +102,8 @@ const char *option(const options &all, const char *name) {
 
 graphStatus build(const GraphImpl &graph, const options &all, ModelBufferData *model) {
   for (const char *name : not_supported)
-    if (*option(all, name)) return refuse("option %s is not supported; atc has it", name);
-  std::vector<shape> shapes;
-  if (!read_shapes(option(all, "input_shape"), &shapes))
-    return refuse("option input_shape is %s, expected \"name:1,3,224,224;name:...\"", option(all, "input_shape"));
+    if (*option(all, name)) return refuse("option %s is not supported", name);
+  std::vector<shape> shapes = read_shapes(option(all, "input_shape"));
   std::vector<cannon_model_shape> dims;
   for (shape &s : shapes) {
     s.dims.name = s.name.c_str();

@@ -2,7 +2,8 @@
 // The part of the graph engine's C++ interface that MindSpore uses without graphs: operators as stores of attributes.
 // MindSpore defines operator classes in its own libraries, registers a creator for each, and converts the attributes of
 // operators by name through temporary objects: it sets an attribute and gets it in another type, or gets one that was
-// never set, whose default the definition has registered. All of it is in libgraph.so, since libcannon.so has no C++.
+// never set, whose default the definition has registered. All of it is in libcannon_ge.so, since libcannon.so has no
+// C++.
 //
 // Layouts and names are those that clients were compiled against, with the old ABI of std::string (the build sets
 // _GLIBCXX_USE_CXX11_ABI=0). Objects are copied and destroyed by clients' inline code, so each consists of the shared

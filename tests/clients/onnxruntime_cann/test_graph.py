@@ -47,6 +47,8 @@ class Graphs(unittest.TestCase):
             self.node(op, x, axes=[0, 2])
         self.node("ReduceSum", x, constants={"axes": np.array([1], I64)}, keepdims=0)
         self.node("Pow", np.abs(x), self.values(5))
+        self.node("Pow", np.abs(x), np.array(1.5, F32))      # a scalar, which the provider tells without a shape
+        self.node("Clip", x, np.array(-1, F32), np.array(1, F32))
         self.node("Where", x > 0, x, self.values(4, 5), dtypes=[F32])
         self.node("Greater", x, self.values(5), dtypes=[np.bool_])
         self.node("Concat", x, self.values(3, 2, 5), axis=1)
