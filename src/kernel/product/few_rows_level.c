@@ -203,7 +203,7 @@ INLINE void load_two_i4(const char *b, vec w[2]) {
 #endif
 
 /* Puts elements that load_two has separated into their order. */
-INLINE void in_order(vec w[2]) {
+INLINE void few_rows_in_order(vec w[2]) {
   const vec even = w[0], odd = w[1];
 #if defined(__AVX512F__)
   w[0] = __builtin_shufflevector(even, odd, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -224,7 +224,7 @@ INLINE void dequantise_body(load_two *load, int bytes, float *to, const char *b,
     const bool whole = n >= 2 * LANES;
     if (!whole) memcpy(padded, b, (size_t)((n * bytes + 2 * LANES - 1) / (2 * LANES)));
     load(whole ? b : padded, w);
-    if (bytes == LANES) in_order(w);
+    if (bytes == LANES) few_rows_in_order(w);
     w[0] = (w[0] + offset) * scale;
     w[1] = (w[1] + offset) * scale;
     memcpy(to, w, whole ? sizeof w : (size_t)n * sizeof *to);
