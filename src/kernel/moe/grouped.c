@@ -287,7 +287,7 @@ void grouped_set_weight(const group_weight *w, group_form *f) {
   f->weight.is_int4 = is_int4;
   f->weight.row_stride = w->row_stride, f->weight.col_stride = w->col_stride;
   f->weight.first_half = w->first_half;
-  p->made_b = weight_quant_factor(&f->weight);
+  p->made_b = weight_quant_factor(&f->weight, p);
 }
 
 /* Splits off the dimension of groups, and drops one of size 1 in the middle. Returns false if the shape has none. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantised weights as factors of a GEMM. If x has few rows and the weight is contiguous along K, the weight is read in
- * place and the sum of each group is scaled; otherwise blocks of the weight are dequantised to floats for the blocked
- * GEMM. */
+ * place and the sum of each group is scaled; otherwise integers are multiplied, where quant_weight_dots.c takes the
+ * plan, or blocks of the weight are dequantised to floats for the blocked GEMM. */
 #include "kernel/product/quant_weight.h"
 
 #include "kernel/engine/scratch.h"
@@ -106,10 +106,13 @@ static status run_few_rows(const product_part *p) {
   return ST_OK;
 }
 
-const made_factor *weight_quant_factor(const weight_quant *q) {
+const made_factor *weight_quant_factor(const weight_quant *q, const product_plan *p) {
   static const made_factor by_blocks = {.fetch = weight_quant_fetch},
                            by_either = {.fetch = weight_quant_fetch, .few_rows = run_few_rows};
   const bool dense = q->row_stride == 1 && (q->n_groups == 1 || q->group % GROUP_GRAIN == 0) &&
                      (!q->is_int4 || (!q->first_half && q->col_stride % 2 == 0));
+  static const made_factor by_all = {
+      .fetch = weight_quant_fetch, .few_rows = run_few_rows, .groups = quant_weight_dots};
+  if (dense && quant_weight_dots_take(p, q)) return &by_all;
   return dense ? &by_either : &by_blocks;
 }

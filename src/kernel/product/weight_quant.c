@@ -139,7 +139,7 @@ status prepare_weight_quant(executor *e, const weight_quant_args *a) {
   p->out = (matrices){.dtype = y->dtype, .rows = x->dims[0], .cols = n, .row_stride = vy.strides[0]};
   p->out.col_stride = vy.strides[1];
   if (a->bias) TRY(check_bias(a->bias, n, p));
-  p->made_b = weight_quant_factor(q);
+  p->made_b = weight_quant_factor(q, p);
   product_choose(p, e);
   product_costs(e, p);
   e->run = run_weight_quant;
