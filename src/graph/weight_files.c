@@ -35,7 +35,7 @@ static status combined_name(const weight_files *w, char file[ONNX_FILE_NAME]) {
 /* Gives the file its name, or removes it. */
 static status settle(const weight_files *w, const char *beside, const char *file, FILE *f, status st) {
   char *path;
-  const bool written = !ferror(f) & !fclose(f);
+  const bool failed = ferror(f), written = !fclose(f) && !failed;
   if (st == ST_OK && !written) st = weights_not_written(beside);
   if (st == ST_OK) st = weight_path(w, file, "", &path);
   if (st == ST_OK) {
