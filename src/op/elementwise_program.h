@@ -14,8 +14,8 @@ enum {
 };
 
 /* A call that computes one element of its only result from one element of each operand, by the elementwise engine, all
- * of it real. What it reads are inputs of the program, or what calls before it write: the same `tensor`, by its address.
- * An operand may have the memory of the result if it has the same layout, and no call reads it afterwards. */
+ * of it real. What it reads are inputs of the program, or what calls before it write: the same `tensor`, by its
+ * address. An operand may have the memory of the result if it has the same layout, and no call reads it afterwards. */
 typedef struct {
   op *op;
   const op_arg *args;
