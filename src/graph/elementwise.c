@@ -3,7 +3,6 @@
 
 #include "graph/nodes.h"
 #include "op/elementwise_program.h"
-#include "op/executor.h"
 #include "tensor/objects.h"
 
 typedef union {
@@ -30,15 +29,8 @@ bool node_is_elementwise(const ir_node *n) {
   lone_call c = {&inputs.list, &outputs.list, true};
   const elementwise_program_call call = {n->op, n->args};
   const elementwise_program program = {1, &call};
-  uint64_t workspace_bytes;
-  executor *e;
   node_visit(n, note_operand_of_call, &c);
   if (!c.fits || outputs.list.size != 1) return false;
   const op_arg args[] = {{.tensors = &inputs.list}, {.tensors = &outputs.list}, {.pointer = &program}};
-  if (op_prepare(&op_ElementwiseProgram, args, &workspace_bytes, &e) != ST_OK) {
-    (void)fail_take();
-    return false;
-  }
-  executor_unref(e);
-  return true;
+  return call_is_possible(&op_ElementwiseProgram, args);
 }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "graph/nodes.h"
+#include "op/executor.h"
 #include "tensor/objects.h"
 
 static status ir_no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for the graph of a model"); }
@@ -300,4 +301,15 @@ status ir_add(ir_graph *g, op *o, const op_arg *args) {
   g->nodes[g->n_nodes++] =
       (ir_node){.op = o, .args = copy, .name = g->name ? g->name : "", .origin = g->origin ? g->origin : ""};
   return ST_OK;
+}
+
+bool call_is_possible(op *o, const op_arg *args) {
+  uint64_t workspace_bytes;
+  executor *e;
+  if (op_prepare(o, args, &workspace_bytes, &e) != ST_OK) {
+    (void)fail_take();
+    return false;
+  }
+  executor_unref(e);
+  return true;
 }

@@ -144,6 +144,9 @@ static inline void node_visit(const ir_node *n, node_visitor *visit, void *argum
   node_visit_args(n->op, n->args, visit, argument);
 }
 
+/* Whether an operator can be called so: its first phase says. */
+bool call_is_possible(op *o, const op_arg *args);
+
 /* For fold.c: whether a call only reads constants, of which there is one at least, and writes temporaries; and computes
  * it on the host: what it writes becomes constant. */
 bool fold_is_possible(const op *o, const op_arg *args);

@@ -10,6 +10,7 @@ const pass passes[] = {
     {"GeluFusionPass", pass_gelu},
     {"SwishFusionPass", pass_swish},
     {"HardSwishFusionPass", pass_hard_swish},
+    {"FlashAttentionFusionPass", pass_attention},
     {"ConvBatchnormFusionPass", pass_conv_batch_norm},
     {"AABiasaddConvFusion", pass_conv_scale},
     {"TbeConvCommonRules2FusionPass", pass_conv_epilogue},

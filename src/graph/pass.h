@@ -59,6 +59,9 @@ status pass_hard_swish(ir_graph *g, int *n_matches);
 status pass_layer_norm(ir_graph *g, int *n_matches);
 status pass_rms_norm(ir_graph *g, int *n_matches);
 
+/* Attention that is written out. */
+status pass_attention(ir_graph *g, int *n_matches);
+
 /* Elementwise nodes that read each other's results become one node. */
 status pass_elementwise(ir_graph *g, int *n_matches);
 
