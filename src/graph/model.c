@@ -351,6 +351,8 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
   free(beside);
   if (st == ST_OK) {
     m->weights.model = m->onnx;
+    if (m->weights.mapped) m->onnx->file = (onnx_mapping){.memory = m->weights.file, .bytes = m->weights.file_bytes};
+    onnx_forget_all(m->onnx); /* reading touches pages near each tensor */
     m->passes_off |= om.passes_off;
     const status described = describe_model(m, &om);
     om_free(&om);

@@ -158,18 +158,14 @@ static status list_packed(program *p, step *s) {
   p->packed = region_grow(&p->graph->memory, p->packed, (size_t)p->n_packed, sizeof *p->packed);
   if (!p->packed) return program_no_memory();
   s->packed = p->n_packed++;
-  p->packed[s->packed] = (program_packed){
-      .from = from,
-      .from_bytes = v->storage->bytes - (uint64_t)((const char *)from - (const char *)v->storage->contents),
-      .bytes = k->bytes,
-      .layout = k->layout,
-      .lent = v->storage->lent};
+  p->packed[s->packed] =
+      (program_packed){.from = from, .bytes = k->bytes, .layout = k->layout, .lent = v->storage->lent};
   return ST_OK;
 }
 
 /* Marks the constants that the step reads as they are. One that it reads now and then beside the packed form may stay
  * where it is in host memory, if it is aligned there. */
-static void mark_read_as_is(const step *s) {
+static void mark_read_as_is(const step *s, int number) {
   const executor_packing *k = &s->executor->packing;
   for (int i = 0; i < s->executor->n_operands; ++i) {
     const tensor *t = step_tensor(s, i);
@@ -179,11 +175,12 @@ static void mark_read_as_is(const step *s) {
     const bool aligned = (uintptr_t)storage->contents % dtype_bytes(t->dtype) == 0;
     if (!packed || (!k->replaces && !aligned)) storage->read_as_is = true;
     if (packed && !k->replaces && aligned) storage->stays = true;
+    if (packed) storage->filled_by = number;
   }
 }
 
 /* Packs the constant that the step reads, unless it is. */
-static status fill_packed(const program *p, const program_owner *owner, const step *s) {
+static status fill_packed(const program *p, const step *s) {
   program_packed *k = &p->packed[s->packed];
   s->executor->packed = k->address;
   if (!k->address || !k->fresh) return ST_OK;
@@ -197,14 +194,23 @@ static status fill_packed(const program *p, const program_owner *owner, const st
   s->executor->packing.pack(s->executor, aligned ? aligned + skipped : k->from, k->address);
   free(aligned);
   k->fresh = false;
-  if (owner->filled) owner->filled(owner->owner, k);
+  return ST_OK;
+}
+
+/* Fills what the step reads packed, and tells the owner where nobody else wants the constant. */
+static status fill_step(const program *p, const program_owner *owner, int i) {
+  const step *s = &p->steps[i];
+  TRY(fill_packed(p, s));
+  ir_storage *from = value_of(step_tensor(s, s->executor->packing.operand))->storage;
+  if (!owner->filled || !p->packed[s->packed].address) return ST_OK; /* nothing will run */
+  if (from->filled_by == i && !from->read_as_is && !from->stays) owner->filled(owner->owner, from);
   return ST_OK;
 }
 
 static status program_place(program *p, const program_owner *owner) {
   int n = 0;
   for (int i = 0; i < p->n_steps; ++i) TRY(list_packed(p, &p->steps[i]));
-  for (int i = 0; i < p->n_steps; ++i) mark_read_as_is(&p->steps[i]);
+  for (int i = 0; i < p->n_steps; ++i) mark_read_as_is(&p->steps[i], i);
   for (int i = 0; i < p->n_constants; ++i) {
     ir_storage *s = p->constants[i];
     s->address = (void *)(uintptr_t)s->contents;
@@ -220,7 +226,7 @@ static status program_place(program *p, const program_owner *owner) {
   TRY(owner->place(owner->owner, p->constants, p->n_constants = n));
   if (p->n_packed) TRY(owner->place_packed(owner->owner, p->packed, p->n_packed));
   for (int i = 0; i < p->n_steps; ++i)
-    if (p->steps[i].packed >= 0) TRY(fill_packed(p, owner, &p->steps[i]));
+    if (p->steps[i].packed >= 0) TRY(fill_step(p, owner, i));
   return ST_OK;
 }
 
