@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/lock.h"
+#include "base/variables.h"
 #include "graph/om.h"
 #include "graph/outputs.h"
 #include "graph/program.h"
@@ -105,7 +106,9 @@ static status model_make_program(model *m, onnx_shape *shapes, model_placing *wh
     return st;
   }
   where->graph = g;
-  const program_owner owner = model_placing_owner(where);
+  program_owner owner = model_placing_owner(where);
+  uint64_t red_zones = 0;
+  owner.red_zones = variable_read(VARIABLE_RED_ZONES, &red_zones) && red_zones;
   return program_make(g, &owner, out);
 }
 

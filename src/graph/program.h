@@ -32,7 +32,8 @@ typedef struct {
   status (*place_packed)(void *owner, program_packed *packed, int n);
   void (*filled)(void *owner, ir_storage *constant);
   void *owner;
-  bool share; /* whether buffers may use the same memory at different times */
+  bool share;     /* whether buffers may use the same memory at different times */
+  bool red_zones; /* whether to look for nodes that write beyond their buffers (red_zones.h) */
 } program_owner;
 
 /* The memory of one run, as kernels see it (memory_view). */
