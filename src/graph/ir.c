@@ -62,6 +62,25 @@ void ir_move_contents(ir_graph *g, ir_storage *s, const void *to) {
   g->owned[i] = g->owned[--g->n_owned];
 }
 
+static void want_contents(void *argument, ir_value *v, unsigned flags) {
+  (void)argument, (void)flags;
+  v->storage->wanted = true;
+}
+
+void ir_drop_unused(ir_graph *g) {
+  int n = 0;
+  if (!g->n_owned) return;
+  for (int i = 0; i < g->n_owned; ++i) g->owned[i].of->wanted = false;
+  for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], want_contents, NULL);
+  for (int i = 0; i < g->n_outputs; ++i) want_contents(NULL, g->outputs[i], 0);
+  for (int i = 0; i < g->n_owned; ++i)
+    if (g->owned[i].of->wanted)
+      g->owned[n++] = g->owned[i];
+    else
+      owned_free(g->owned[i]);
+  g->n_owned = n;
+}
+
 void ir_free(ir_graph *g) {
   if (!g) return;
   for (int i = 0; i < g->n_owned; ++i) owned_free(g->owned[i]);
@@ -119,7 +138,7 @@ status ir_own_contents(ir_graph *g, ir_storage *s) {
   g->owned = region_grow(&g->memory, g->owned, (size_t)g->n_owned, sizeof *g->owned);
   void *memory = g->owned ? owned_new(s->bytes) : NULL;
   if (!memory) return ir_no_memory();
-  g->owned[g->n_owned++] = (ir_owned){.at = memory, .bytes = s->bytes};
+  g->owned[g->n_owned++] = (ir_owned){.at = memory, .bytes = s->bytes, .of = s};
   s->contents = memory;
   s->lent = false;
   s->kind = STORAGE_CONSTANT;

@@ -26,11 +26,13 @@ typedef struct {
   uint64_t bytes;       /* at least 1 */
   const void *contents; /* of a constant: in host memory; lent contents may be unaligned */
   bool lent;            /* contents belong to the caller */
+  bool wanted;          /* for ir_drop_unused */
+  const void *copy_of;  /* for fold.c */
   int id;               /* for uses.h */
   /* For programs: whether it is used, the first and the last step that does, its offset in the arena, and for constants
    * the address at which kernels find it, which program_owner.place sets, if a step reads it other than packed. */
   bool used, read_as_is, stays; /* stays: a step reads it where it is in host memory, unless another reads it as is */
-  int first, last;
+  int first, last, filled_by;   /* filled_by: the last step that reads it packed */
   uint64_t offset;
   void *address;
 } ir_storage;
@@ -53,6 +55,7 @@ typedef struct {
   void *at;
   uint64_t bytes;
   bool stays;
+  ir_storage *of;
 } ir_owned;
 
 typedef struct {
@@ -62,6 +65,9 @@ typedef struct {
   ir_value **inputs, **outputs;
   ir_owned *owned; /* contents of constants that were computed */
   int n_owned;
+  /* Told when lent contents were read and probably will not be soon; or NULL. */
+  void (*forget)(const void *lender, const void *contents, uint64_t bytes);
+  const void *lender;
   const char *name, *origin; /* of the model's node that is being added */
 } ir_graph;
 
@@ -74,6 +80,9 @@ void ir_free(ir_graph *g);
 void ir_drop_contents(ir_graph *g);
 void ir_keep_contents(ir_graph *g, const ir_storage *s);
 void ir_move_contents(ir_graph *g, ir_storage *s, const void *to);
+
+/* Frees the contents of constants that no node and no output reads. */
+void ir_drop_unused(ir_graph *g);
 
 /* ---- values. All return ST_OP_INVALID or ST_NO_HOST_MEMORY on failure; the values are the graph's ---------------- */
 

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/lock.h"
+#include "base/variables.h"
 #include "graph/om.h"
 #include "graph/outputs.h"
 #include "graph/program.h"
@@ -108,7 +109,9 @@ static status model_make_program(model *m, onnx_shape *shapes, model_placing *wh
     return st;
   }
   where->graph = g;
-  const program_owner owner = model_placing_owner(where);
+  program_owner owner = model_placing_owner(where);
+  uint64_t red_zones = 0;
+  owner.red_zones = variable_read(VARIABLE_RED_ZONES, &red_zones) && red_zones;
   return program_make(g, &owner, out);
 }
 
@@ -412,6 +415,8 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
   free(beside);
   if (st == ST_OK) {
     m->weights.model = m->onnx;
+    if (m->weights.mapped) m->onnx->file = (onnx_mapping){.memory = m->weights.file, .bytes = m->weights.file_bytes};
+    onnx_forget_all(m->onnx); /* reading touches pages near each tensor */
     m->passes_off |= om.passes_off;
     const status described = describe_model(m, &om);
     om_free(&om);

@@ -34,9 +34,11 @@ status pass_all(ir_graph *g, pass_set off, pass_report *report) {
   g->name = g->origin = NULL;
   if (report) *report = (pass_report){0};
   TRY(pass_dead_nodes(g, &n)); /* passes ask who reads a value */
+  ir_drop_unused(g);
   for (int i = 0; i < n_passes; ++i) {
     if (off >> i & 1) continue;
     TRY(passes[i].run(g, &n));
+    ir_drop_unused(g);
     if (report) report->n_matches[i] = n;
   }
   TRY(pass_outputs(g));

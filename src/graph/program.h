@@ -18,21 +18,22 @@ typedef struct program program;
 /* A constant in the form that some steps read it in (executor_packing). */
 typedef struct {
   const void *from; /* its first element in host memory */
-  uint64_t from_bytes, bytes, layout;
+  uint64_t bytes, layout;
   bool lent;     /* the contents belong to the model, so that programs of other shapes have them at this address, too */
   void *address; /* set by place_packed; NULL: nothing will run */
   bool fresh;    /* likewise: it has to be filled */
 } program_packed;
 
 /* Who makes a program has the memory of its constants. place() sets the address of each, place_packed() that of each
- * packed one; it is NULL where nothing is to be packed. filled() tells that a
- * packed constant was filled, so that what it was made of will not be read again for it. */
+ * packed one; it is NULL where nothing is to be packed. filled() tells that all
+ * packed forms of a constant are filled, and no step reads the constant itself. */
 typedef struct {
   status (*place)(void *owner, ir_storage **constants, int n);
   status (*place_packed)(void *owner, program_packed *packed, int n);
-  void (*filled)(void *owner, const program_packed *packed);
+  void (*filled)(void *owner, ir_storage *constant);
   void *owner;
-  bool share; /* whether buffers may use the same memory at different times */
+  bool share;     /* whether buffers may use the same memory at different times */
+  bool red_zones; /* whether to look for nodes that write beyond their buffers (red_zones.h) */
 } program_owner;
 
 /* The memory of one run, as kernels see it (memory_view). */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/invariant.h"
 #include "memory/memory.h"
@@ -101,19 +100,6 @@ static bool is_within(const void *contents, uint64_t bytes, const void *memory, 
   return from >= start && from + bytes <= start + memory_bytes;
 }
 
-/* Pages of a mapped file that were copied need not stay in memory; read again, they come from the file. */
-static void forget_pages(const model_weights *w, const void *contents, uint64_t bytes) {
-  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)contents;
-  bool mapped = w->mapped && is_within(contents, bytes, w->file, w->file_bytes);
-  for (int i = 0; i < w->model->n_mappings && !mapped; ++i) {
-    const onnx_mapping *file = &w->model->mappings[i];
-    mapped = !file->given && is_within(contents, bytes, file->memory, file->bytes);
-  }
-  if (!mapped || bytes < 4 * page) return;
-  const uintptr_t first = from & -page, end = (from + bytes) & -page;
-  (void)madvise((void *)first, end - first, MADV_DONTNEED);
-}
-
 void model_weights_free(model_weights *w) {
   for (model_block *b = w->blocks, *next; b; b = next) {
     next = b->next;
@@ -157,9 +143,7 @@ static status place_constants(void *argument, ir_storage **constants, int n) {
     for (int i = 0; i < n; ++i) constants[i]->address = (void *)(uintptr_t)constants[i]->contents;
     return ST_OK;
   }
-  forget_pages(w, w->file, w->file_bytes); /* what passes and folding have read */
-  for (int i = 0; i < w->model->n_mappings; ++i)
-    forget_pages(w, w->model->mappings[i].memory, w->model->mappings[i].bytes);
+  onnx_forget_all(w->model); /* what passes have looked at */
   for (int i = 0; i < n; ++i) {
     ir_storage *s = constants[i];
     const model_constant *known = s->lent ? weights_find(w, s->contents, 0) : NULL;
@@ -177,7 +161,7 @@ static status place_constants(void *argument, ir_storage **constants, int n) {
       continue;
     }
     TRY(weights_remember(w, s->contents, 0, s->address));
-    forget_pages(w, s->contents, s->bytes);
+    onnx_forget(w->model, s->contents, s->bytes);
   }
   return ST_OK;
 }
@@ -205,12 +189,16 @@ static status place_packed(void *argument, program_packed *packed, int n) {
   return ST_OK;
 }
 
-static void filled_packed(void *argument, const program_packed *k) {
+/* What a packed constant was made of will not be read again by this program. */
+static void packed_filled(void *argument, ir_storage *s) {
   const model_placing *p = argument;
-  forget_pages(p->weights, k->from, k->from_bytes);
+  if (s->lent)
+    onnx_forget(p->weights->model, s->contents, s->bytes);
+  else
+    ir_move_contents(p->graph, s, NULL);
 }
 
 program_owner model_placing_owner(model_placing *p) {
   return (program_owner){
-      .place = place_constants, .place_packed = place_packed, .filled = filled_packed, .owner = p, .share = true};
+      .place = place_constants, .place_packed = place_packed, .filled = packed_filled, .owner = p, .share = true};
 }

@@ -391,11 +391,17 @@ static status convert_model(converter *c) {
   return find_outputs(c, g, c->g->outputs);
 }
 
+static void forget_contents(const void *model, const void *contents, uint64_t bytes) {
+  onnx_forget(model, contents, bytes);
+}
+
 status onnx_convert(const onnx_model *m, onnx_shape *shapes, int n_shapes, ir_graph **out) {
   converter c = {
       .g = ir_new(), .model = m, .opsets = m->opsets, .n_opsets = m->n_opsets, .shapes = shapes, .n_shapes = n_shapes};
   if (!c.g) return ST_NO_HOST_MEMORY;
   c.version = onnx_version(m->opsets, m->n_opsets, "");
+  c.g->forget = forget_contents;
+  c.g->lender = m;
   const status st = convert_model(&c);
   if (st == ST_OK)
     *out = c.g;

@@ -132,6 +132,7 @@ typedef struct {
   onnx_opset *opsets;
   onnx_function *functions;
   onnx_mapping *mappings;
+  onnx_mapping file; /* of the model itself, which the caller may set; memory NULL: its bytes are no mapping */
   onnx_graph *graph;
 } onnx_model;
 
@@ -149,6 +150,10 @@ typedef struct {
 status onnx_read(const void *bytes, size_t n, const onnx_data *data, onnx_model **out);
 
 void onnx_free(onnx_model *m);
+
+/* Gives back the pages of contents that were read, or of all mapped files; read again, they come from the file. */
+void onnx_forget(const onnx_model *m, const void *contents, uint64_t bytes);
+void onnx_forget_all(const onnx_model *m);
 
 /* The version of the operators of a domain, 0 if the model does not import it. */
 int64_t onnx_version(const onnx_opset *opsets, int n, const char *domain);
