@@ -30,7 +30,7 @@ def __getattr__(name):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Makes modules of any name below `te`, `tbe` and `topi`. It is asked last, so other packages of these names win."""
+    """Makes modules of any name below `te`, `tbe` and `topi`. It is asked last, so that other packages win."""
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname.partition('.')[0] in ('te', 'tbe', 'topi'):

@@ -146,7 +146,7 @@ static status bind_tensor(binding *b, const arg_schema *s, const aclop_operand *
   return ST_OK;
 }
 
-/* Binds all remaining inputs as a list of tensors. */
+/* Binds all remaining inputs or outputs as a list of tensors. */
 static status bind_tensors(binding *b, const arg_schema *s, const aclop_operand *o, int n, op_arg *arg) {
   aclTensorList *list = &b->members.array;
   list->magic = MAGIC_TENSOR_LIST;
@@ -237,8 +237,10 @@ static status bind(binding *b) {
       continue;
     }
     if (s->kind == ARG_TENSOR_LIST) {
-      TRY(bind_tensors(b, s, c->inputs + n_in, c->n_inputs - n_in, &b->arg[i]));
-      n_in = c->n_inputs;
+      int *const at = written ? &n_out : &n_in;
+      const int n = written ? c->n_outputs : c->n_inputs;
+      TRY(bind_tensors(b, s, (written ? c->outputs : c->inputs) + *at, n - *at, &b->arg[i]));
+      *at = n;
       continue;
     }
     if (written && n_out < c->n_outputs) o = &c->outputs[n_out++];

@@ -246,6 +246,168 @@ class Dropout(unittest.TestCase):
             self.assertEqual(set(mask.get()), {255 * keep})
 
 
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def nearest_places(size, out):
+    return np.arange(out) * size // out
+
+
+def linear_weights(size, out, align):
+    """A matrix of the weights of `size` inputs for each of `out` outputs."""
+    at = np.arange(out) * ((size - 1) / (out - 1) if align else size / out)
+    at = np.clip(at if align else at + 0.5 * size / out - 0.5, 0, size - 1)
+    return np.maximum(0, 1 - np.abs(at[:, None] - np.arange(size)))
+
+
+class Others(unittest.TestCase):
+    """What MindSpore's nn and ops call beside the layers above."""
+    # Of one operand, of a gradient and an operand, of a result and its gradient.
+    FUNCTIONS = {
+        "CeluV2": lambda x: np.where(x > 0, x, np.expm1(x)), "Relu6": lambda x: np.clip(x, 0, 6),
+        "FastGelu": lambda x: x * sigmoid(LD(1.702) * x), "Mish": lambda x: x * np.tanh(np.log1p(np.exp(x))),
+        "Softplus": lambda x: np.log1p(np.exp(x)), "Softsign": lambda x: x / (1 + abs(x)),
+        "Relu6Grad": lambda g, x: g * ((x > 0) & (x < 6)), "SoftplusGrad": lambda g, x: g * sigmoid(x),
+        "FastGeluGrad": lambda g, x: g * (sigmoid(LD(1.702) * x) + LD(1.702) * x * sigmoid(LD(1.702) * x) *
+                                          sigmoid(LD(-1.702) * x)),
+        "SqrtGrad": lambda y, g: g / 2 / y, "RsqrtGrad": lambda y, g: -g / 2 * y ** 3, "Atan2": np.arctan2,
+    }
+
+    def test_functions(self):
+        def body(gen, name):
+            f, d = self.FUNCTIONS[name], gen.pick(HALVES)
+            shape = (gen.integer(1, 60), gen.integer(1, 9))
+            xs = [values_of(gen, d, shape) for _ in range(f.__code__.co_argcount if name != "Atan2" else 2)]
+            if name in ("SqrtGrad", "RsqrtGrad"):
+                xs[0] = np.abs(xs[0]) + d.values.type(0.25)
+            xs, y = [Operand.of(d, x) for x in xs], Operand.empty(d, shape)
+            execute(name, xs, [y], {})
+            exact = f(*(x.get().astype(LD) for x in xs))
+            ref.check(y.get(), exact, d, ulps=4, slack=1e-6 * (1 + np.abs(exact)))
+        for name in self.FUNCTIONS:
+            with self.subTest(operator=name):
+                each_case(self, name, 8, lambda gen, name=name: body(gen, name))
+
+    def test_parts(self):
+        x = np.arange(60, dtype=np.float32).reshape(4, 15)
+        a = Operand.of(F32, x)
+        parts = [Operand.empty(F32, (4, 5)) for _ in range(3)]
+        execute("Split", [Host(1), a], parts, {"num_split": 3})
+        for got, exact in zip(parts, np.split(x, 3, 1)):
+            ref.check_equal(got.get(), exact)
+        for axis in (0, 1, -1):
+            packed = np.stack([x, x], axis)
+            y = Operand.empty(F32, packed.shape)
+            execute("Pack", [a, a], [y], {"axis": axis, "N": 2})
+            ref.check_equal(y.get(), packed)
+        for name, f in (("Tril", np.tril), ("Triu", np.triu)):
+            y = Operand.empty(F32, x.shape)
+            execute(name, [a], [y], {"diagonal": 1})
+            ref.check_equal(y.get(), f(x, 1))
+        y = Operand.empty(F32, (15, 15))
+        execute("Diag", [Operand.of(F32, x[1])], [y], {})
+        ref.check_equal(y.get(), np.diag(x[1]))
+        y = Operand.empty(F32, x.shape)
+        execute("ZerosLike", [a], [y], {})
+        ref.check_equal(y.get(), 0 * x)
+        with self.assertRaisesRegex(AclError, "num_split is 4, expected a divisor of 15"):
+            execute("Split", [Host(1), a], parts, {"num_split": 4})
+
+    def test_gradient_of_a_slice(self):
+        def body(gen):
+            shape = tuple(gen.integer(1, 9) for _ in range(gen.integer(1, 4)))
+            begin = [gen.integer(0, n - 1) for n in shape]
+            end, step = [gen.integer(b + 1, n) for b, n in zip(begin, shape)], [gen.integer(1, 3) for _ in shape]
+            shrink = gen.integer(0, 2 ** len(shape) - 1)
+            index = tuple(b if shrink >> i & 1 else slice(b, n, s)
+                          for i, (b, n, s) in enumerate(zip(begin, end, step)))
+            d, exact = gen.pick((F32, F16)), np.zeros(shape, np.float32)
+            dy = gen.values(d, np.zeros(shape)[index].shape)
+            exact = exact.astype(dy.dtype)
+            exact[index] = dy
+            y = Operand.empty(d, shape)
+            execute("StridedSliceGrad", [Host(list(shape)), Host(begin), Host(end), Host(step), Operand.of(d, dy)], [y],
+                    {"shrink_axis_mask": shrink})
+            ref.check_equal(y.get(), exact)
+        each_case(self, "StridedSliceGrad", 40, body)
+
+    def test_orders(self):
+        x = np.random.default_rng(0).permutation(60).astype(np.float32).reshape(4, 15)
+        a, order = Operand.of(F32, x), np.argsort(-x, 1)
+        values, places = Operand.empty(F32, x.shape), Operand.empty(I32, x.shape)
+        execute("Sort", [a], [values, places], {"axis": 1, "descending": True})
+        ref.check_equal(values.get(), np.take_along_axis(x, order, 1))
+        ref.check_equal(places.get(), order)
+        values, places = Operand.empty(F32, (4, 3)), Operand.empty(I32, (4, 3))
+        execute("TopK", [a, Host(3)], [values, places], {"sorted": True})
+        ref.check_equal(places.get(), order[:, :3])
+        for name, f in (("ArgMaxV2", np.argmax), ("ArgMin", np.argmin)):
+            y = Operand.empty(I32, (4,))
+            execute(name, [a, Host(1)], [y], {"dtype": 3})
+            ref.check_equal(y.get(), f(x, 1))
+        for exclusive in (False, True):
+            for reverse in (False, True):
+                y, exact = Operand.empty(F32, x.shape), x[:, ::-1] if reverse else x
+                exact = np.cumsum(exact, 1) - (exact if exclusive else 0)
+                execute("Cumsum", [a, Host(1)], [y], {"exclusive": exclusive, "reverse": reverse})
+                ref.check_equal(y.get(), exact[:, ::-1] if reverse else exact)
+        std, mean = Operand.empty(F32, (4,)), Operand.empty(F32, (4,))
+        execute("ReduceStd", [a], [std, mean], {"dim": [1], "unbiased": True, "keepdim": False})
+        ref.check(std.get(), x.astype(LD).std(1, ddof=1), F32, slack=1e-5)
+        ref.check(mean.get(), x.astype(LD).mean(1), F32, slack=1e-5)
+
+    def test_scatter(self):
+        x, index = np.zeros((3, 4), np.float32), np.array([[3, 1], [0, 2]], np.int32)
+        for reduction in ("none", "add"):
+            y, exact = Operand.empty(F32, x.shape), x + 1
+            np.put_along_axis(exact[:2], index, 5 if reduction == "none" else 6, 1)
+            execute("ScatterElements", [Operand.of(F32, x + 1), Operand.of(I32, index),
+                                        Operand.of(F32, np.full((2, 2), 5, np.float32))], [y],
+                    {"axis": 1, "reduction": reduction})
+            ref.check_equal(y.get(), exact)
+        with self.assertRaisesRegex(AclError, "reduction is \"max\""):
+            execute("ScatterElements", [y, Operand.of(I32, index), Operand.of(F32, np.zeros((2, 2), np.float32))], [y],
+                    {"axis": 1, "reduction": "max"})
+
+    def test_resize(self):
+        def body(gen):
+            d = gen.pick((F32, F16))
+            size, out = ([gen.integer(2, 9) for _ in range(2)] for _ in range(2))
+            x, dy = gen.values(d, (2, 3, *size), limit=4), gen.values(d, (2, 3, *out), limit=4)
+            y, dx = Operand.empty(d, dy.shape, NCHW), Operand.empty(d, x.shape, NCHW)
+            gx, gdy = Operand.of(d, x, NCHW), Operand.of(d, dy, NCHW)
+            align = gen.pick((False, True))
+            if gen.pick((False, True)):
+                w = [np.eye(n)[nearest_places(n, m)] for n, m in zip(size, out)]
+                execute("ResizeNearestNeighborV2", [gx, Host(out)], [y], {})
+                execute("ResizeNearestNeighborV2Grad", [gdy, Host(size)], [dx], {})
+            else:
+                w, a = [linear_weights(n, m, align) for n, m in zip(size, out)], {"align_corners": align}
+                a["half_pixel_centers"] = not align
+                execute("ResizeBilinearV2", [gx, Host(out)], [y], a)
+                execute("ResizeBilinearV2Grad", [gdy, gx], [dx], a)
+            ref.check(y.get(), np.einsum("nchw,ih,jw->ncij", x.astype(LD), *w), d, slack=2e-5)
+            ref.check(dx.get(), np.einsum("ncij,ih,jw->nchw", dy.astype(LD), *w), d, slack=2e-4)
+        each_case(self, "Resize", 30, body)
+
+    def test_norm_of_vectors(self):
+        x = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+        one, zero = np.ones(3, np.float32), np.zeros(3, np.float32)
+        sums, y = [Operand.of(F32, v) for v in (x.sum(0), (x * x).sum(0))], Operand.empty(F32, x.shape)
+        outs = [Operand.empty(F32, (3,)) for _ in range(4)]
+        execute("BNTrainingUpdate", [Operand.of(F32, x.reshape(5, 3, 1, 1), NCHW), *sums,
+                                     *(Operand.of(F32, v) for v in (one, zero, zero, one))], [y, *outs],
+                {"factor": 0.1, "epsilon": 1e-5})
+        ref.check(y.get(), (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5), F32, slack=1e-5)
+
+    def test_unknown_attributes_are_ignored(self):
+        x = np.arange(4, dtype=np.float32)
+        y = Operand.empty(F32, x.shape)
+        execute("Relu", [Operand.of(F32, x)], [y], {"nothing_like_it": 3})
+        ref.check_equal(y.get(), x)
+
+
 def momentum(s, g, lr, momentum, nesterov=False):
     s[1] = s[1] * momentum + g
     s[0] = s[0] - (lr * (g + momentum * s[1]) if nesterov else lr * s[1])
@@ -287,6 +449,19 @@ def ftrl(s, g, lr, l1, l2, power):
     s[1] = total
 
 
+def adadelta(s, g, lr, rho, eps):
+    s[1] = rho * s[1] + (1 - rho) * g * g
+    move = np.sqrt(s[2] + eps) / np.sqrt(s[1] + eps) * g
+    s[0], s[2] = s[0] - lr * move, rho * s[2] + (1 - rho) * move * move
+
+
+def proximal(s, g, lr, l1, l2):
+    s[1] = s[1] + g * g
+    rate = lr / np.sqrt(s[1])
+    to = s[0] - rate * g
+    s[0] = np.sign(to) * np.maximum(np.abs(to) - rate * l1, 0) / (1 + rate * l2)
+
+
 def adam_decay(s, g, lr, beta1, new1, beta2, new2, decay, eps):
     s[1], s[0] = beta1 * s[1] + new1 * g, beta2 * s[0] + new2 * g * g
     s[2] = s[2] - lr * (decay * s[2] + s[1] / (np.sqrt(s[0]) + eps))
@@ -306,6 +481,8 @@ class Optimisers(unittest.TestCase):
         "ApplyRMSProp": (rms, "sssnnnng", (0.1, 0.9, 0.8, 1e-3), (0,), ({},)),
         "ApplyAdagradD": (adagrad, "ssng", (0.1,), (0, 1), ({}, {"update_slots": False})),
         "ApplyAdaMaxD": (adamax, "sssnnnnng", (0.9, 0.1, 0.9, 0.99, 1e-3), (0, 1, 2), ({},)),
+        "ApplyAdadeltaD": (adadelta, "sssnnng", (0.1, 0.9, 1e-3), (0, 1, 2), ({},)),
+        "ApplyProximalAdagradD": (proximal, "ssnnng", (0.1, 0.2, 0.3), (0, 1), ({},)),
         "ApplyFtrl": (ftrl, "sssgnnnn", (0.1, 0.2, 0.3, -0.5), (0,), ({},)),
     }
 

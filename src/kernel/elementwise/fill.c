@@ -116,15 +116,15 @@ status prepare_fill(executor *e, const fill_args *a) {
   return ST_OK;
 }
 
-static status ones_run(const executor *e, void *const *view, void *scratch) {
+static status like_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
-  fill_run(PLAN(e, fill_plan), view[GRAPH_ONES_Y], e->cost_ns);
+  fill_run(PLAN(e, fill_plan), view[GRAPH_LIKE_Y], e->cost_ns);
   return ST_OK;
 }
 
 /* OnesLike by name. */
-status prepare_graph_ones(executor *e, const graph_ones_args *a) {
-  static const scalar one = {.dtype = ACL_INT64, .integer = 1};
+status prepare_graph_like(executor *e, const graph_like_args *a) {
+  const scalar one = {.dtype = ACL_INT64, .integer = e->op->variant == GRAPH_LIKE_ONES};
   const tensor *y = a->y;
   _Alignas(16) char value[16];
   TRY(op_expect_dtype(y, "y", DTYPES_NUMBER));
@@ -132,7 +132,7 @@ status prepare_graph_ones(executor *e, const graph_ones_args *a) {
   const view v = view_of(y);
   fill_plan_init(PLAN(e, fill_plan), &v, value);
   executor_cost(e, (uint64_t)y->n * dtype_bytes(y->dtype), 0);
-  e->run = ones_run;
+  e->run = like_run;
   return ST_OK;
 }
 

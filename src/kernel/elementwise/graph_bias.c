@@ -24,11 +24,27 @@ status prepare_graph_bias_add(executor *e, const graph_bias_add_args *a) {
   return elementwise_prepare(e, EW_add, &c);
 }
 
-/* The gradient from Elu's result, with alpha 1. */
-status prepare_graph_elu_grad(executor *e, const graph_elu_grad_args *a) {
-  static const char *const ones[] = {"alpha", "scale", "input_scale", "is_result"};
+/* Functions whose parameters the operator fixes. */
+typedef struct {
+  int function, n;
+  double parameter[ELEMENTWISE_PARAMETERS];
+} constant_function;
+
+static const constant_function constant_functions[] = {
+    [GRAPH_CONSTANTS_ELU_GRAD] = {EW_elu_backward, 4, {1, 1, 1, 1}}, /* from the result, with alpha 1 */
+    [GRAPH_CONSTANTS_RELU6] = {EW_hardtanh, 2, {0, 6}},
+    [GRAPH_CONSTANTS_RELU6_GRAD] = {EW_hardtanh_backward, 2, {0, 6}},
+    [GRAPH_CONSTANTS_SOFTPLUS] = {EW_softplus, 2, {1, 88}}, /* above 88 it is x to the last digit */
+    [GRAPH_CONSTANTS_SOFTPLUS_GRAD] = {EW_softplus_backward, 2, {1, 88}},
+    [GRAPH_CONSTANTS_FAST_GELU] = {EW_swish, 1, {1.702}},
+    [GRAPH_CONSTANTS_FAST_GELU_GRAD] = {EW_swish_backward, 1, {1.702}},
+};
+
+status prepare_graph_constants(executor *e, const graph_constants_args *a) {
+  const constant_function *f = &constant_functions[e->op->variant];
   elementwise_call c;
   elementwise_call_of(e->op, a->all, &c);
-  for (int i = 0; i < 4; ++i) c.parameter[c.n_parameters++] = (elementwise_parameter){.name = ones[i], .number = 1};
-  return elementwise_prepare(e, EW_elu_backward, &c);
+  for (int i = 0; i < f->n; ++i)
+    c.parameter[c.n_parameters++] = (elementwise_parameter){.name = "the constant", .number = f->parameter[i]};
+  return elementwise_prepare(e, f->function, &c);
 }

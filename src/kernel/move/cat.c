@@ -341,3 +341,14 @@ status prepare_split_sizes(executor *e, const split_sizes_args *a) {
          (uintmax_t)sizes->size, (uintmax_t)a->out->size);
   return plan_split(e, a->self, a->dim, sizes, 0, a->out);
 }
+
+/* Split called by operator name: into equal parts. */
+status prepare_graph_split(executor *e, const graph_split_args *a) {
+  const int64_t n = a->num_split;
+  int d;
+  EXPECT(a->split_dim->size == 1, "split_dim has %ju elements, expected 1", (uintmax_t)a->split_dim->size);
+  TRY(op_expect_dim(a->split_dim->value[0], "split_dim", a->x->rank, &d));
+  const int64_t size = a->x->rank ? a->x->dims[d] : 1;
+  EXPECT(n > 0 && size % n == 0, "num_split is %jd, expected a divisor of %jd", (intmax_t)n, (intmax_t)size);
+  return prepare_split(e, &(split_args){.self = a->x, .split_sections = size / n, .dim = d, .out = a->y});
+}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slice, SliceV2, StridedSlice and StridedSliceAssignV2: parts of a tensor at regular steps. */
+/* Slice, SliceV2, StridedSlice with its gradient, and StridedSliceAssignV2: parts of a tensor at regular steps. */
+#include <string.h>
+
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 
@@ -166,16 +168,59 @@ static status slice_apply_entries(part *result, const slice_spec *s, const view 
   return ST_OK;
 }
 
+/* The part of `whole` that the masks and arrays name. */
+static status slice_part_of(const slice_spec *s, const tensor *whole, part *p) {
+  const view v = view_of(whole);
+  *p = (part){.v = {.dtype = whole->dtype}};
+  EXPECT(s->end->size == s->begin->size, "end has %ju elements, expected %ju", (uintmax_t)s->end->size,
+         (uintmax_t)s->begin->size);
+  EXPECT(s->strides->size == s->begin->size, "strides has %ju elements, expected %ju", (uintmax_t)s->strides->size,
+         (uintmax_t)s->begin->size);
+  return slice_apply_entries(p, s, &v);
+}
+
 status prepare_strided_slice(executor *e, const strided_slice_args *a) {
-  const tensor *self = a->self;
   const slice_spec s = {a->begin,    a->end,           a->strides,       a->begin_mask,
                         a->end_mask, a->ellipsis_mask, a->new_axis_mask, a->shrink_axis_mask};
-  const view v = view_of(self);
-  part p = {.v = {.dtype = self->dtype}};
-  EXPECT(s.end->size == s.begin->size, "end has %ju elements, expected %ju", (uintmax_t)s.end->size,
-         (uintmax_t)s.begin->size);
-  EXPECT(s.strides->size == s.begin->size, "strides has %ju elements, expected %ju", (uintmax_t)s.strides->size,
-         (uintmax_t)s.begin->size);
-  TRY(slice_apply_entries(&p, &s, &v));
-  return plan_slice_copy(e, &p, self, a->out);
+  part p;
+  TRY(slice_part_of(&s, a->self, &p));
+  return plan_slice_copy(e, &p, a->self, a->out);
+}
+
+/* ---- its gradient: zero but for the part, which is dy ------------------------------------------------------------ */
+
+typedef struct {
+  copy_plan copy;
+  uint64_t bytes; /* of all of the output, which is contiguous as all operands of operators by name */
+  int64_t offset; /* of the part, in bytes */
+} slice_grad_plan;
+
+static status slice_grad_run(const executor *e, void *const *at, void *scratch) {
+  const slice_grad_plan *p = PLAN(e, slice_grad_plan);
+  char *out = at[GRAPH_SLICE_GRAD_OUTPUT];
+  (void)scratch;
+  memset(out, 0, p->bytes);
+  move_copy_run(&p->copy, out + p->offset, at[GRAPH_SLICE_GRAD_DY], e->cost_ns);
+  return ST_OK;
+}
+
+status prepare_graph_slice_grad(executor *e, const graph_slice_grad_args *a) {
+  const tensor *dy = a->dy, *out = a->output;
+  const slice_spec s = {a->begin,    a->end,           a->strides,       a->begin_mask,
+                        a->end_mask, a->ellipsis_mask, a->new_axis_mask, a->shrink_axis_mask};
+  slice_grad_plan *plan = PLAN(e, slice_grad_plan);
+  part p;
+  EXPECT(a->shape->size <= MAX_RANK, "shape has %ju elements, expected at most %d", (uintmax_t)a->shape->size,
+         MAX_RANK);
+  TRY(op_expect_shape(out, "output", a->shape->value, (int)a->shape->size));
+  TRY(move_expect_same_dtype(dy, "dy", out, "output"));
+  TRY(slice_part_of(&s, out, &p));
+  TRY(op_expect_shape(dy, "dy", p.v.dims, p.v.rank));
+  const view from = view_of(dy);
+  move_copy_plan_init(&plan->copy, &p.v, &from);
+  plan->bytes = (uint64_t)out->n * dtype_bytes(out->dtype);
+  plan->offset = p.offset;
+  executor_cost(e, (uint64_t)(out->n + dy->n) * dtype_bytes(out->dtype), 0);
+  e->run = slice_grad_run;
+  return ST_OK;
 }

@@ -34,6 +34,14 @@ enum { NONE = -1 };
 
 /* Prepares an operator. The first n_read arguments and `written` have elements; the other tensors have a number for
  * each channel. */
+/* The tensor with 1s for the dimensions that it lacks: clients give batches of vectors two or four dimensions. */
+static const tensor *graph_bn_padded(const tensor *t, int rank, tensor *room) {
+  if (t->rank >= rank) return t;
+  *room = *t;
+  while (room->rank < rank) room->dims[room->rank] = room->strides[room->rank] = 1, ++room->rank;
+  return room;
+}
+
 static status graph_bn_plan(executor *e, const op_arg *all, int n_read, int written, bool needs_sums, double eps) {
   const arg_schema *s = e->op->schema;
   const tensor *t[3] = {NULL};
@@ -47,6 +55,12 @@ static status graph_bn_plan(executor *e, const op_arg *all, int n_read, int writ
     EXPECT(t[k]->origin_format != ACL_FORMAT_NHWC && t[k]->origin_format != ACL_FORMAT_NDHWC,
            "%s has its channels last, expected them second", names[k]);
   }
+  tensor room[3];
+  int rank = 0;
+  for (int k = 0; k <= n_read; ++k)
+    if (t[k] && t[k]->rank > rank) rank = t[k]->rank;
+  for (int k = 0; k <= n_read; ++k)
+    if (t[k]) t[k] = graph_bn_padded(t[k], rank, &room[k]);
   TRY(batch_plan_init(e, t, names, n_read + 1, written == NONE ? 0 : written, needs_sums, &b));
   b->eps = eps;
   graph_args *g = realloc(b, sizeof *g);

@@ -132,6 +132,31 @@ static void step_ftrl(const optim_plan *p, float *const *x, const float *g, cons
   }
 }
 
+static void step_adadelta(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  enum { LR, RHO, EPSILON };
+  const float lr = (float)s[LR], rho = (float)s[RHO], new = (float)(1 - s[RHO]), epsilon = (float)s[EPSILON];
+  float *var = x[0], *accum = x[1], *moved = x[2];
+  (void)p;
+  for (int64_t i = 0; i < n; ++i) {
+    accum[i] = rho * accum[i] + new *g[i] * g[i];
+    const float move = sqrtf(moved[i] + epsilon) / sqrtf(accum[i] + epsilon) * g[i];
+    moved[i] = rho * moved[i] + new *move *move;
+    var[i] -= lr * move;
+  }
+}
+
+static void step_proximal(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  enum { LR, L1, L2 };
+  const float lr = (float)s[LR], l1 = (float)s[L1], l2 = (float)s[L2];
+  float *var = x[0], *accum = x[1];
+  (void)p;
+  for (int64_t i = 0; i < n; ++i) {
+    accum[i] += g[i] * g[i];
+    const float rate = lr / sqrtf(accum[i]), to = var[i] - rate * g[i], size = fmaxf(fabsf(to) - rate * l1, 0);
+    var[i] = copysignf(size, to) / (1 + rate * l2);
+  }
+}
+
 static const optim_rule rules[] = {
     [GRAPH_OPTIM_MOMENTUM] = {step_momentum, 2, 2, 3, {0, 1}, {2, 4}, {5, 6}},
     [GRAPH_OPTIM_SGD] = {step_sgd, 3, 2, 1, {0, 3, 5}, {2, 4}, {6, ABSENT, ABSENT}},
@@ -141,6 +166,8 @@ static const optim_rule rules[] = {
     [GRAPH_OPTIM_ADAGRAD] = {step_adagrad, 2, 1, 3, {0, 1}, {2}, {4, 5}},
     [GRAPH_OPTIM_ADAMAX] = {step_adamax, 3, 5, 8, {0, 1, 2}, {3, 4, 5, 6, 7}, {9, 10, 11}},
     [GRAPH_OPTIM_FTRL] = {step_ftrl, 3, 4, 3, {0, 1, 2}, {4, 5, 6, 7}, {8, ABSENT, ABSENT}},
+    [GRAPH_OPTIM_ADADELTA] = {step_adadelta, 3, 3, 6, {0, 1, 2}, {3, 4, 5}, {7, 8, 9}},
+    [GRAPH_OPTIM_PROXIMAL] = {step_proximal, 2, 3, 5, {0, 1}, {2, 3, 4}, {6, 7}},
 };
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */

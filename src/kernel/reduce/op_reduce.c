@@ -325,20 +325,27 @@ status prepare_max_all(executor *e, const max_all_args *a) {
 }
 
 /* The index of the maximum. */
-status prepare_arg_max(executor *e, const arg_max_args *a) {
-  const tensor *self = a->self, *out = a->out;
+static status plan_arg_max(executor *e, const arg_max_args *a, bool is_min) {
   bool is_reduced[MAX_RANK];
-  TRY(op_expect_dtype(self, "self", DTYPES_REAL));
-  TRY(op_expect_dtype(out, "out", DTYPES_INDEX));
-  TRY(expect_one_dim(a->dim, "dim", self->rank, is_reduced));
-  return reduce_plan_reduction(
-      e, &(reduce_call){.kind = e->op->variant == ARG_MAX_MIN ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
-                        .self = self,
-                        .out = {NULL, out},
-                        .operand = {0, 0, 1},
-                        .name = {"", "out"},
-                        .is_reduced = is_reduced,
-                        .keep = a->keepdim});
+  TRY(op_expect_dtype(a->self, "self", DTYPES_REAL));
+  TRY(op_expect_dtype(a->out, "out", DTYPES_INDEX));
+  TRY(expect_one_dim(a->dim, "dim", a->self->rank, is_reduced));
+  return reduce_plan_reduction(e, &(reduce_call){.kind = is_min ? REDUCTION_ARG_MIN : REDUCTION_ARG_MAX,
+                                                 .self = a->self,
+                                                 .out = {NULL, a->out},
+                                                 .operand = {0, 0, 1},
+                                                 .name = {"", "out"},
+                                                 .is_reduced = is_reduced,
+                                                 .keep = a->keepdim});
+}
+
+status prepare_arg_max(executor *e, const arg_max_args *a) { return plan_arg_max(e, a, e->op->variant == ARG_MAX_MIN); }
+
+/* ArgMaxV2 and ArgMin, called by operator name. */
+status prepare_graph_arg_max(executor *e, const graph_arg_max_args *a) {
+  EXPECT(a->dimension->size == 1, "dimension has %ju elements, expected 1", (uintmax_t)a->dimension->size);
+  const arg_max_args args = {.self = a->x, .dim = a->dimension->value[0], .out = a->y};
+  return plan_arg_max(e, &args, e->op->variant == GRAPH_ARG_MAX_MIN);
 }
 
 status prepare_max_dim(executor *e, const max_dim_args *a) {
@@ -489,4 +496,9 @@ status prepare_variance(executor *e, const variance_args *a) {
 status prepare_variance_mean(executor *e, const variance_mean_args *a) {
   return plan_moments(e, e->op->variant == VARIANCE_MEAN_ROOT ? REDUCTION_STANDARD : REDUCTION_VARIANCE, a->self,
                       a->dim, a->keepdim, a->correction, a->var_out, a->mean_out);
+}
+
+/* ReduceStd called by operator name; without dim it is over all dimensions. */
+status prepare_graph_std(executor *e, const graph_std_args *a) {
+  return plan_moments(e, REDUCTION_STANDARD, a->x, a->dim->size ? a->dim : NULL, a->keepdim, a->unbiased, a->y1, a->y2);
 }

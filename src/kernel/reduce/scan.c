@@ -387,6 +387,14 @@ status prepare_cumsum_v2(executor *e, const cumsum_v2_args *a) {
   return plan_cumulation(e, SCAN_SUM, &c);
 }
 
+/* Cumsum called by operator name. */
+status prepare_graph_cumsum(executor *e, const graph_cumsum_args *a) {
+  EXPECT(a->axis->size == 1, "axis has %ju elements, expected 1", (uintmax_t)a->axis->size);
+  return prepare_cumsum_v2(
+      e, &(cumsum_v2_args){
+             .self = a->x, .dim = a->axis->value[0], .exclusive = a->exclusive, .reverse = a->reverse, .out = a->y});
+}
+
 static status expect_integer_dim(const scalar *dim) {
   EXPECT(dtype_is_integer(dim->dtype), "dim is %s, expected an integer", dtype_name(dim->dtype));
   return ST_OK;

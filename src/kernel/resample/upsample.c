@@ -134,3 +134,31 @@ status prepare_resize(executor *e, const resize_args *a) {
   }
   return nearest ? nearest_prepare(e, &u) : separable_prepare(e, self, out, u.axis, 2, false);
 }
+
+/* The operators ResizeBilinearV2 and ResizeNearestNeighborV2 and their gradients, called by name. The last two of four
+ * dimensions are resized. */
+status prepare_graph_resize(executor *e, const graph_resize_args *a) {
+  const int variant = e->op->variant;
+  const bool backward = variant == GRAPH_RESIZE_BILINEAR_GRAD || variant == GRAPH_RESIZE_NEAREST_GRAD;
+  const bool nearest = variant == GRAPH_RESIZE_NEAREST || variant == GRAPH_RESIZE_NEAREST_GRAD;
+  const tensor *from = backward ? a->grads : a->x, *to = a->y, *in = backward ? to : from, *out = backward ? from : to;
+  char text[SHAPE_TEXT];
+  upsample_call u = {.in = from, .out = to, .n_axes = 2};
+  TRY(op_expect_dtype(from, backward ? "grads" : "x", DTYPES_FLOAT));
+  TRY(op_expect_dtype(to, "y", DTYPE_BIT(from->dtype)));
+  EXPECT(in->rank == 4 && out->rank == 4 && in->dims[0] == out->dims[0] && in->dims[1] == out->dims[1] && in->n,
+         "y has shape %s, expected four dimensions, of which the first two are those of %s",
+         shape_text(to->dims, to->rank, text), backward ? "grads" : "x");
+  EXPECT(nearest ? !a->align_corners && !a->half_pixel_centers : a->align_corners != a->half_pixel_centers,
+         "align_corners is %d and half_pixel_centers %d, expected %s", a->align_corners, a->half_pixel_centers,
+         nearest ? "none of them" : "one of them");
+  for (int i = 0; i < 2; ++i) {
+    const int64_t n = in->dims[2 + i], size = out->dims[2 + i];
+    EXPECT(n <= INT32_MAX && size <= INT32_MAX, "dimension %d is %jd, expected at most %d", 2 + i,
+           (intmax_t)(n > size ? n : size), INT32_MAX);
+    u.axis[i] = (band_spec){.kind = nearest ? BAND_NEAREST : BAND_LINEAR, .in = n, .out = size};
+    u.axis[i].align_corners = a->align_corners;
+    u.axis[i].scale = resample_scale(n, size, a->align_corners, 0);
+  }
+  return nearest && !backward ? nearest_prepare(e, &u) : separable_prepare(e, from, to, u.axis, 2, backward);
+}
