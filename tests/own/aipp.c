@@ -10,17 +10,19 @@
 
 enum { N = 2, C = 3, H = 6, W = 8, ELEMENTS = N * C * H * W, MOST_BYTES = 4096 };
 
-static aclError build(const char *aipp, void **om, size_t *bytes) {
+static aclError build_of(int dtype, const char *aipp, void **om, size_t *bytes) {
   const int64_t dims[] = {N, C, H, W};
   written graph = {0}, model = {0};
   write_node(&graph, "node", "Identity", (const char *const[]){"x", NULL}, "y");
   write_text(&graph, 2, "pictures");
-  write_value(&graph, 11, "x", WRITTEN_FLOAT, dims, 4);
-  write_value(&graph, 12, "y", WRITTEN_FLOAT, dims, 4);
+  write_value(&graph, 11, "x", dtype, dims, 4);
+  write_value(&graph, 12, "y", dtype, dims, 4);
   write_model(&model, &graph);
   const cannon_model_options o = {.aipp = aipp};
   return cannon_model_build_from_memory(model.bytes, model.n, &o, om, bytes, NULL);
 }
+
+static aclError build(const char *aipp, void **om, size_t *bytes) { return build_of(WRITTEN_FLOAT, aipp, om, bytes); }
 
 static uint32_t loaded(const char *aipp) {
   uint32_t id = 0;
@@ -190,6 +192,34 @@ static void static_yuv(void **state) {
   session_end(&s);
 }
 
+static void static_in_float16(void **state) {
+  (void)state;
+  static _Float16 got[ELEMENTS];
+  static aclAippInfo info;
+  size_t bytes;
+  uint32_t id;
+  void *om;
+  CHECK_OK(
+      build_of(WRITTEN_FLOAT16, "aipp_op { input_format: RGB888_U8 mean_chn_1: 4 var_reci_chn_1: 0.5 }", &om, &bytes));
+  CHECK_OK(aclmdlLoadFromMem(om, bytes, &id));
+  free(om);
+  CHECK_OK(aclmdlGetFirstAippInfo(id, 0, &info));
+  assert_int_equal(info.srcDatatype, ACL_FLOAT16);
+  assert_int_equal(info.outDims[0].aippOutSize, sizeof got);
+  session s = session_of(id, noise(), N * H * W * 3, 0);
+  CHECK_OK(aclmdlExecute(id, s.in, s.out));
+  CHECK_OK(aclrtMemcpy(got, sizeof got, s.result, sizeof got, ACL_MEMCPY_DEVICE_TO_HOST));
+  for (int n = 0; n < N; ++n)
+    for (int y = 0; y < H; ++y)
+      for (int x = 0; x < W; ++x) {
+        const uint8_t *pixel = noise() + ((n * H + y) * W + x) * 3;
+        assert_true((float)got[at(n, 0, y, x)] == (float)pixel[0]);
+        assert_true((float)got[at(n, 1, y, x)] == (float)(pixel[1] - 4) * 0.5f);
+        assert_true((float)got[at(n, 2, y, x)] == (float)pixel[2]);
+      }
+  session_end(&s);
+}
+
 static void dynamic(void **state) {
   (void)state;
   static float expected[ELEMENTS];
@@ -287,8 +317,8 @@ static void wrong_configurations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(static_rgb),       cmocka_unit_test(static_yuv),           cmocka_unit_test(dynamic),
-      cmocka_unit_test(wrong_parameters), cmocka_unit_test(wrong_configurations),
+      cmocka_unit_test(static_rgb), cmocka_unit_test(static_yuv),       cmocka_unit_test(static_in_float16),
+      cmocka_unit_test(dynamic),    cmocka_unit_test(wrong_parameters), cmocka_unit_test(wrong_configurations),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz test of ONNX models and .om files. Each is refused with a message, or becomes a program that can be run: no read
+/* Fuzz test of ONNX models, .om files and configurations of AIPP. Each is refused with a message, or becomes a program that can be run: no read
  * outside of the file, no node with wrong shapes. LLVMFuzzerTestOneInput is libFuzzer's entry point; without libFuzzer,
  * main() mutates a few seeds:
  *
@@ -102,6 +102,27 @@ static size_t write_om(const written *onnx, char *to, size_t room) {
   return n;
 }
 
+/* Configurations of AIPP: what is no good one has words. */
+static void read_configurations(long n) {
+  static const char seed[] = "aipp_op {\n aipp_mode: dynamic # how\n max_src_image_size: 600 related_input_rank: 1 }\n"
+                             "aipp_op { input_format: RGB888_U8 crop: true mean_chn_0: 10, var_reci_chn_2: 0.5 }";
+  static const char *const words[] = {"aipp_op", "{", "}", ":", "'", "\"", "#", "crop", "matrix_r2c2", "-70000", NULL};
+  char text[sizeof seed + 256];
+  aipp_config configs[AIPP_MOST];
+  for (long i = 0; i < n; ++i) {
+    size_t size = sizeof seed - 1;
+    int count;
+    memcpy(text, seed, size);
+    for (uint32_t k = i ? 1 + fuzz_below(4) : 0; k; --k) size = fuzz_mutate(text, size, sizeof text - 1, words);
+    text[size] = 0;
+    char *const line = aipp_line(text);
+    HOLDS(line && !strchr(line, '\n'));
+    const status st = aipp_read(line, configs, &count);
+    HOLDS(st == ST_OK ? count > 0 && count <= AIPP_MOST : i > 0 && fail_take()[0]);
+    free(line);
+  }
+}
+
 int main(int argc, char **argv) {
   enum { MAX_BYTES = ONNX_WRITER_BYTES + 2048 };
   static const char *const words[] = {"MatMul",
@@ -139,6 +160,7 @@ int main(int argc, char **argv) {
     for (uint32_t k = i < 3 ? 0 : 1 + fuzz_below(4); k; --k) size = fuzz_mutate(text, size, sizeof text, words);
     LLVMFuzzerTestOneInput((const uint8_t *)text, size);
   }
+  read_configurations(n);
   HOLDS(n_good > n / 50 && n_described > n / 50); /* else only the reader is tested */
   return 0;
 }

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { ONNX_WRITER_BYTES = 4096, WRITTEN_FLOAT = 1, WRITTEN_INT64 = 7 };
+enum { ONNX_WRITER_BYTES = 4096, WRITTEN_FLOAT = 1, WRITTEN_INT64 = 7, WRITTEN_FLOAT16 = 10 };
 
 /* A message of protocol buffers. */
 typedef struct {
