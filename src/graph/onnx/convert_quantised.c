@@ -104,30 +104,13 @@ static status convert_dequantize(converter *c) {
   return converter_output(c, 0, y);
 }
 
-/* Scale and zero point follow from the range of x, widened to include 0. */
 static status convert_dynamic_quantize(converter *c) {
-  ir_graph *g = c->g;
-  ir_value *x = converter_input(c, 0), *low, *high, *least, *most, *range, *scale, *zero, *y;
-  int64_t axes[MAX_RANK];
-  for (int d = 0; d < x->tensor.rank; ++d) axes[d] = d;
-  const aclIntArray *all = ir_int_array(g, axes, x->tensor.rank);
-  const scalar *nothing = ir_scalar(g, ACL_FLOAT, 0), *part = ir_scalar(g, ACL_DOUBLE, 1.0 / 255);
-  if (!all || !nothing || !part) return ST_NO_HOST_MEMORY;
-  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &low));
-  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &high));
-  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &least));
-  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &most));
-  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &scale));
-  TRY(node_Aminmax(g, x, all, false, low, high));
-  TRY(node_ClampMax(g, low, nothing, least));
-  TRY(node_ClampMin(g, high, nothing, most));
-  TRY(converter_binary(c, &op_Sub, most, least, ACL_FLOAT, &range));
-  TRY(node_Muls(g, range, part, scale));
-  TRY(converter_binary(c, &op_Div, least, scale, ACL_FLOAT, &zero));
-  TRY(converter_unary(c, &op_Neg, zero, ACL_FLOAT, &zero));
-  TRY(rounded(c, zero, NULL, ACL_UINT8, &zero));
-  TRY(converter_binary(c, &op_Div, x, scale, ACL_FLOAT, &y));
-  TRY(rounded(c, y, zero, ACL_UINT8, &y));
+  ir_value *x = converter_input(c, 0), *scale, *zero, *y;
+  TRY(ir_contiguous(c->g, x, &x));
+  TRY(quantised_like(c, x, ACL_UINT8, &y));
+  TRY(ir_temporary(c->g, ACL_FLOAT, NULL, 0, &scale));
+  TRY(ir_temporary(c->g, ACL_UINT8, NULL, 0, &zero));
+  TRY(node_DynamicQuantizeLinear(c->g, x, y, scale, zero));
   TRY(converter_output(c, 0, y));
   TRY(converter_output(c, 1, scale));
   return converter_output(c, 2, zero);

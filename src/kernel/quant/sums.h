@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What follows the int32 sums of integer GEMMs, one table per instruction set level (engine/level.h). Called by
- * quant_matmul.c and integer_matmul.c. */
+ * quant_matmul.c and integer_matmul.c; and what quantize_linear.c does before them. */
 #ifndef CANNON_KERNEL_QUANT_SUMS_H
 #define CANNON_KERNEL_QUANT_SUMS_H
 
@@ -28,6 +28,10 @@ typedef struct {
   /* to[i] = x[i] - 128. Returns the sum of to[]. */
   int32_t (*centre)(int8_t *to, const uint8_t *x, int64_t n);
   int32_t (*sum)(const int8_t *x, int64_t n);
+  /* Widens the range by x[]. NaN does not count. */
+  void (*range)(const float *x, int64_t n, float *least, float *most);
+  /* to[i] = x[i] / scale, rounded to the nearest integer, + zero, limited to a byte. */
+  void (*quantise)(uint8_t *to, const float *x, float scale, float zero, int64_t n);
 } quant_sums_table;
 
 extern const quant_sums_table *quant_sums; /* set before main, for the processor */
