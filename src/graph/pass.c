@@ -15,6 +15,7 @@ const pass passes[] = {
     {"AABiasaddConvFusion", pass_conv_scale},
     {"TbeConvCommonRules2FusionPass", pass_conv_epilogue},
     {"MatMulBiasAddFusionPass", pass_product_epilogue},
+    {"BatchnormScalePass", pass_batch_norm},
     {"ElementwiseFusionPass", pass_elementwise},
     {"ZConcatDFusionPass", pass_concat},
     {"InPlacePass", pass_in_place},

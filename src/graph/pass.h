@@ -37,6 +37,9 @@ status pass_all(ir_graph *g, pass_set off, pass_report *report);
 /* Batch norms in inference go into the weights and the bias of the convolution before them. */
 status pass_conv_batch_norm(ir_graph *g, int *n_matches);
 
+/* Other batch norms become a product and a sum, where an elementwise node is beside them. */
+status pass_batch_norm(ir_graph *g, int *n_matches);
+
 /* Constant factors and summands of a convolution's results, one for all or for each channel, go into its weights and
  * its bias. */
 status pass_conv_scale(ir_graph *g, int *n_matches);
