@@ -124,7 +124,7 @@ INLINE void max_taps(const max_columns *c, int64_t stride) {
   }
 }
 #else
-INLINE float larger(float v, float best) { return v > best ? v : best; }
+INLINE float max_larger(float v, float best) { return v > best ? v : best; }
 
 /* line[i] becomes the largest number of a column. Returns whether there is a NaN. */
 INLINE int max_lines(const max_columns *c) {
@@ -135,7 +135,7 @@ INLINE int max_lines(const max_columns *c) {
   for (int64_t l = 0; l < c->lines; ++l) {
     const float *restrict x = c->x + l * c->pitch;
     for (int64_t i = 0; i < in; ++i) {
-      line[i] = larger(x[i], line[i]);
+      line[i] = max_larger(x[i], line[i]);
       found |= IS_NAN(x[i]);
     }
   }
@@ -147,7 +147,7 @@ INLINE void max_taps(const max_columns *c, int64_t stride) {
   for (int64_t i = 0; i < c->n; ++i) best[i] = -INFINITY;
   for (int64_t t = 0; t < c->n_taps; ++t) {
     const float *restrict line = c->line + t * c->dilation;
-    for (int64_t i = 0; i < c->n; ++i) best[i] = larger(line[i * stride], best[i]);
+    for (int64_t i = 0; i < c->n; ++i) best[i] = max_larger(line[i * stride], best[i]);
   }
 }
 #endif

@@ -142,7 +142,7 @@ static status run_nothing(const executor *e, void *const *view, void *scratch) {
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-static status expect_zero(const tensor *t, const char *name, int64_t n, zero_point *z) {
+static status integer_zero(const tensor *t, const char *name, int64_t n, zero_point *z) {
   char text[SHAPE_TEXT];
   *z = (zero_point){.given = t};
   if (!t) return ST_OK;
@@ -154,7 +154,7 @@ static status expect_zero(const tensor *t, const char *name, int64_t n, zero_poi
   return ST_OK;
 }
 
-static status expect_matrices(executor *e, const matmul_integer_args *a, integer_matmul_plan *p) {
+static status integer_matrices(executor *e, const matmul_integer_args *a, integer_matmul_plan *p) {
   product_plan *product = &p->product;
   TRY(op_expect_dtype(a->self, "self", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8)));
   TRY(op_expect_dtype(a->mat2, "mat2", DTYPE_BIT(ACL_INT8)));
@@ -179,10 +179,10 @@ status prepare_matmul_integer(executor *e, const matmul_integer_args *a) {
   integer_matmul_plan *p = PLAN(e, integer_matmul_plan);
   *p = (integer_matmul_plan){.product = {.alpha = 1, .finish = finish_integers}};
   product_plan *product = &p->product;
-  TRY(expect_matrices(e, a, p));
+  TRY(integer_matrices(e, a, p));
   const int64_t m = product->a.rows, n = product->b.cols, k = product->b.rows;
-  TRY(expect_zero(a->self_zero, "selfZero", m, &p->row_zero));
-  TRY(expect_zero(a->mat2_zero, "mat2Zero", n, &p->col_zero));
+  TRY(integer_zero(a->self_zero, "selfZero", m, &p->row_zero));
+  TRY(integer_zero(a->mat2_zero, "mat2Zero", n, &p->col_zero));
   p->is_unsigned = a->self->dtype == ACL_UINT8;
   p->row_stride = product->a.row_stride;
   if (p->is_unsigned) {
