@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Depthwise convolutions (one channel and one row per group), forward also with strides, and their gradients. Inputs are read
- * in place; AVX-512 masks replace the padding, so that no padded copy is made. Accumulates in float. Called by
+/* Depthwise convolutions (one channel and one row per group), forward also with strides, and their gradients. Inputs
+ * are read in place; AVX-512 masks replace the padding, so that no padded copy is made. Accumulates in float. Called by
  * correlate.c and weight_gradient.c. Thread-safe: all state is in the caller's structs. */
 #ifndef CANNON_KERNEL_CONV_BY_CHANNEL_H
 #define CANNON_KERNEL_CONV_BY_CHANNEL_H

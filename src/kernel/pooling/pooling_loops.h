@@ -39,8 +39,8 @@ typedef struct {
   const tap_outputs *taps;
 } max_row;
 
-/* A row of windows of floats whose maxima are found along one axis after the other: of the columns of the windows' lines
- * first. */
+/* A row of windows of floats whose maxima are found along one axis after the other: first those of the columns of the
+ * windows' lines. */
 typedef struct {
   float *best, *line; /* line: room for `width` + 16 * `stride` floats, a line of all windows with padding */
   int64_t n, stride, dilation, n_taps, width;
