@@ -12,6 +12,7 @@ const pass passes[] = {
     {"HardSwishFusionPass", pass_hard_swish},
     {"ConvBatchnormFusionPass", pass_conv_batch_norm},
     {"AABiasaddConvFusion", pass_conv_scale},
+    {"HalfPrecisionPass", pass_half},
     {"TbeConvCommonRules2FusionPass", pass_conv_epilogue},
     {"MatMulBiasAddFusionPass", pass_product_epilogue},
     {"ElementwiseFusionPass", pass_elementwise},
