@@ -40,6 +40,14 @@ typedef enum {
   CANNON_MODEL_WEIGHTS_COMBINED,   /**< In one file, NAME_weight_combined. */
 } cannon_model_weights;
 
+/** Whether float32 may be computed and stored in float16. Inputs and outputs keep their types, and sums of products are
+ * in float32 in either case. */
+typedef enum {
+  CANNON_MODEL_FLOAT32 = 0, /**< No. */
+  CANNON_MODEL_MAY_BE_HALF, /**< Where estimates say that the model becomes faster. */
+  CANNON_MODEL_HALF,        /**< Wherever operators know float16. */
+} cannon_model_precision;
+
 /** The type of an output. */
 typedef struct {
   const char *name; /**< The output's name, or "node:index"; "": all outputs. */
@@ -67,6 +75,7 @@ typedef struct {
   size_t n_types;                      /**< Number of types. */
   const cannon_model_switch *switches; /**< Passes that run or do not; a later one wins. */
   size_t n_switches;                   /**< Number of switches. */
+  cannon_model_precision precision;    /**< Whether float32 may be less. */
   cannon_model_weights weights;        /**< Where constants are kept. */
   const char *weight_folder;           /**< The folder of files of constants: `weight` beside the .om file. It is made
                                             if it is not there. */

@@ -165,7 +165,9 @@ static status write_contents(const cannon_model_options *o, om_contents *c, cons
   return st;
 }
 
-static status check_weights(const cannon_model_options *o) {
+static status check_kinds(const cannon_model_options *o) {
+  if ((int)o->precision < CANNON_MODEL_FLOAT32 || o->precision > CANNON_MODEL_HALF)
+    return fail(ST_INVALID_PARAM, "precision is %d, expected 0 to 2", (int)o->precision);
   if ((int)o->weights < CANNON_MODEL_WEIGHTS_INSIDE || o->weights > CANNON_MODEL_WEIGHTS_COMBINED)
     return fail(ST_INVALID_PARAM, "weights is %d, expected 0 to 2", (int)o->weights);
   if (o->weights != CANNON_MODEL_WEIGHTS_INSIDE && !o->weight_folder)
@@ -177,7 +179,7 @@ static status build_contents(const cannon_model_options *o, om_contents *c, cons
                              size_t *bytes, cannon_model_figures *figures) {
   void *made;
   size_t n_made;
-  TRY(check_weights(o));
+  TRY(check_kinds(o));
   const char *name = o->name ? o->name : "";
   TRY(read_gears(o, &c->gears));
   TRY(own_outputs(o, c));
@@ -196,7 +198,11 @@ static status build(const void *file, size_t n, const char *folder, const cannon
                     size_t *bytes, cannon_model_figures *figures) {
   const cannon_model_options *o = options ? options : &no_options;
   TRY(check_lists(o));
-  om_contents c = {.onnx = file, .onnx_bytes = n, .n_shapes = (int)o->n_shapes, .passes_off = passes_off(o)};
+  om_contents c = {.onnx = file,
+                   .onnx_bytes = n,
+                   .n_shapes = (int)o->n_shapes,
+                   .passes_off = passes_off(o),
+                   .half = (half_use)o->precision};
   const status st = build_contents(o, &c, folder, om, bytes, figures);
   free(c.shapes);
   free(c.outputs);

@@ -128,6 +128,16 @@ static int atc_aipp(const atc_options *o, atc_request *r) {
   return read ? 0 : atc_refuse(EXIT_ARGUMENTS, "E10001: --insert_op_conf: %s cannot be read, or is empty", o->aipp);
 }
 
+/* Modes that permit or want float16; the others, and none, keep float32. */
+static void atc_precision(const atc_options *o, atc_request *r) {
+  static const char *const allowed[] = {"allow_fp32_to_fp16", "allow_mix_precision", "allow_mix_precision_fp16",
+                                        "mixed_float16"};
+  const char *mode = o->precision ? o->precision : o->precision_v2 ? o->precision_v2 : "";
+  for (size_t i = 0; i < sizeof allowed / sizeof *allowed; ++i)
+    if (!strcmp(mode, allowed[i])) r->options.precision = CANNON_MODEL_MAY_BE_HALF;
+  if (!strcmp(mode, "force_fp16") || !strcmp(mode, "fp16")) r->options.precision = CANNON_MODEL_HALF;
+}
+
 static void end_request(atc_request *r) {
   free(r->shape_text);
   free(r->output_text);
@@ -158,6 +168,7 @@ static int read_request(const atc_options *o, atc_request **out) {
   if (!code) code = atc_output_type(r);
   if (!code) code = atc_weights(o, r);
   if (!code) code = atc_aipp(o, r);
+  atc_precision(o, r);
   return code ? code : atc_passes(o, r);
 }
 

@@ -26,7 +26,7 @@ typedef struct {
   uint64_t bytes;       /* at least 1 */
   const void *contents; /* of a constant: in host memory; lent contents may be unaligned */
   bool lent;            /* contents belong to the caller */
-  bool wanted;          /* for ir_drop_unused */
+  bool wanted;          /* for ir_drop_unused and passes */
   const void *copy_of;  /* for fold.c */
   int id;               /* for uses.h */
   /* For programs: whether it is used, the first and the last step that does, its offset in the arena, and for constants
@@ -58,8 +58,12 @@ typedef struct {
   ir_storage *of;
 } ir_owned;
 
+/* Whether float32 may be computed and stored in float16 (pass_half.c). */
+typedef enum { HALF_NEVER, HALF_ALLOWED, HALF_WANTED } half_use;
+
 typedef struct {
   region memory;
+  half_use half;
   int n_nodes, n_inputs, n_outputs;
   ir_node *nodes;
   ir_value **inputs, **outputs;

@@ -46,6 +46,7 @@ struct model {
   _Atomic int gear;      /* that was chosen last */
   _Atomic bool running;  /* an execution uses the arena */
   pass_set passes_off;
+  half_use half;
   mutex lock;         /* guards all below, and is held while a program is made */
   bool *wanted;       /* inputs whose contents decide shapes */
   model_size sizes;   /* does not change after loading if no shape is open */
@@ -86,6 +87,7 @@ static status need_arena(model *m, uint64_t bytes) {
 static status model_graph(const model *m, onnx_shape *shapes, ir_graph **out) {
   ir_graph *g;
   TRY(onnx_convert(m->onnx, shapes, m->n_inputs, &g));
+  g->half = m->half;
   for (int i = 0; i < g->n_outputs; ++i) {
     ir_value *v = g->outputs[i];
     if (m->output_dtypes[i] < 0 || m->output_dtypes[i] == v->tensor.dtype) continue;
@@ -418,6 +420,7 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
     if (m->weights.mapped) m->onnx->file = (onnx_mapping){.memory = m->weights.file, .bytes = m->weights.file_bytes};
     onnx_forget_all(m->onnx); /* reading touches pages near each tensor */
     m->passes_off |= om.passes_off;
+    m->half = om.half;
     const status described = describe_model(m, &om);
     om_free(&om);
     TRY(described);
@@ -491,6 +494,7 @@ pass_report model_passes(model *m) {
 }
 
 pass_set model_passes_off(const model *m) { return m->passes_off; }
+half_use model_half(const model *m) { return m->half; }
 int model_device(const model *m) { return m->device; }
 const program *model_program(const model *m) { return m->n_versions ? m->versions[m->n_versions - 1]->program : NULL; }
 int model_exported_nodes(const model *m) { return m->onnx->graph->n_nodes; }

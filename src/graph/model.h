@@ -93,6 +93,9 @@ pass_report model_passes(model *m);
 pass_set model_passes_off(const model *m);
 int model_device(const model *m);
 
+/* Whether the model's float32 may be float16. */
+half_use model_half(const model *m);
+
 /* The graph of the model for these shapes of its inputs, before passes, and the nodes of the model's file. The graph is
  * the caller's, and must not outlive the model. ST_INVALID_PARAM: shapes depend on what an input contains. */
 status model_convert(const model *m, onnx_shape *shapes, ir_graph **out);

@@ -13,6 +13,7 @@ const pass passes[] = {
     {"FlashAttentionFusionPass", pass_attention},
     {"ConvBatchnormFusionPass", pass_conv_batch_norm},
     {"AABiasaddConvFusion", pass_conv_scale},
+    {"HalfPrecisionPass", pass_half},
     {"TbeConvCommonRules2FusionPass", pass_conv_epilogue},
     {"MatMulBiasAddFusionPass", pass_product_epilogue},
     {"BatchnormScalePass", pass_batch_norm},

@@ -241,6 +241,36 @@ class Atc(unittest.TestCase):
         (self.folder / "data").unlink()
         np.testing.assert_array_equal(self.outputs("out")["only:0:y"], x @ w)
 
+    def test_precision(self):
+        """x @ w, its relu, another product: permissions keep float32 unless it pays, orders store half as much."""
+        b, rng = onnx_bytes, np.random.default_rng(1)
+        u, v = rng.normal(size=(64, 96)).astype("f4"), rng.normal(size=(96, 48)).astype("f4")
+        self.write(b.model([b.node("MatMul", ["x", "u"], ["a"], "first"), b.node("Relu", ["a"], ["r"], "limit"),
+                            b.node("MatMul", ["r", "v"], ["y"], "second"), b.node("Erf", ["a"], ["z"], "other")],
+                           [b.value("x", [8, 64])], [b.value("y", [8, 48]), b.value("z", [8, 96])],
+                           [b.initialiser("u", u.shape, u.ravel().tolist()),
+                            b.initialiser("v", v.shape, v.ravel().tolist())]))
+        x = rng.normal(size=(8, 64)).astype("f4")
+        np.save(self.folder / "x.npy", x)
+        expected = np.maximum(x.astype("f8") @ u, 0) @ v
+        for i, (option, word) in enumerate((("--precision_mode=force_fp32", "nothing else was asked for"),
+                                            ("--precision_mode_v2=origin", "nothing else was asked for"),
+                                            ("--precision_mode=allow_mix_precision", "allowed"),
+                                            ("--precision_mode_v2=fp16", "float16: it was forced"),
+                                            ("--precision_mode=force_fp16", "float16: it was forced"))):
+            code, told = self.atc(option)
+            self.assertEqual(code, 0, told)
+            shown = subprocess.run([ATC.parent / "cannon", "model", "show", "m.om", "--json", "s.json", "--force"],
+                                   cwd=self.folder, capture_output=True, text=True, timeout=60, check=True).stdout
+            self.assertRegex(shown, f"precision: .*{word}")
+            told = json.loads((self.folder / "s.json").read_text())
+            stored = (u.size + v.size) * (2 if "forced" in word else 4)
+            if word != "allowed":
+                self.assertLess(abs(told["memory"]["weights"] - stored), 0.2 * stored)
+            got = self.outputs(f"out{i}")
+            self.assertEqual({a.dtype for a in got.values()}, {np.dtype("f4")})
+            self.assertLess(np.abs(got["second:0:y"] - expected).max(), 2e-2 * np.abs(expected).max())
+
     def normed(self):
         """A convolution and a batch norm, which ConvBatchnormFusionPass joins."""
         b = onnx_bytes
