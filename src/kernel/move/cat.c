@@ -2,6 +2,7 @@
 /* Cat, Stack, ChunkCat, SplitTensor and SplitWithSize: lists of tensors are copied into
  * one, or one is copied into a list. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
@@ -345,4 +346,29 @@ status prepare_graph_split(executor *e, const graph_split_args *a) {
   const int64_t size = a->x->rank ? a->x->dims[d] : 1;
   EXPECT(n > 0 && size % n == 0, "num_split is %jd, expected a divisor of %jd", (intmax_t)n, (intmax_t)size);
   return prepare_split(e, &(split_args){.self = a->x, .split_sections = size / n, .dim = d, .out = a->y});
+}
+
+/* Unpack called by operator name: into slices along a dimension, which they lack. */
+status prepare_graph_unpack(executor *e, const graph_unpack_args *a) {
+  enum { MOST = 32 };
+  tensor slices[MOST];
+  union {
+    aclTensorList list;
+    char room[sizeof(aclTensorList) + MOST * sizeof(aclTensor *)];
+  } out = {.list = {.magic = a->y->magic, .size = a->y->size}};
+  int d;
+  TRY(op_expect_dim(a->axis, "axis", a->x->rank, &d));
+  EXPECT(a->x->rank && a->y->size == (uint64_t)a->x->dims[d] && a->y->size <= MOST,
+         "y has %ju tensors, expected one for each index along axis, up to %d", (uintmax_t)a->y->size, MOST);
+  for (uint64_t i = 0; i < a->y->size; ++i) {
+    tensor *t = &slices[i];
+    *t = *a->y->value[i];
+    EXPECT(t->rank == a->x->rank - 1, "y[%ju] has %d dimensions, expected %d", (uintmax_t)i, t->rank, a->x->rank - 1);
+    memmove(&t->dims[d + 1], &t->dims[d], (size_t)(t->rank - d) * sizeof t->dims[0]);
+    memmove(&t->strides[d + 1], &t->strides[d], (size_t)(t->rank - d) * sizeof t->strides[0]);
+    t->dims[d] = t->strides[d] = 1;
+    t->rank++;
+    out.list.value[i] = t;
+  }
+  return prepare_split(e, &(split_args){.self = a->x, .split_sections = 1, .dim = d, .out = &out.list});
 }
