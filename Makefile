@@ -106,6 +106,13 @@ run-demo: $(BUILD)/prefix
 	@cmake --build $(BUILD)/digits
 	$(call timed,demo) $(BUILD)/prefix/bin/cannon run $(BUILD)/digits/digits
 
+# The same for a model: exported by Python, converted by atc, run by a program in C.
+.PHONY: run-onnx
+run-onnx: $(BUILD)/prefix
+	@ASCEND_HOME_PATH=$(abspath $(BUILD))/prefix cmake -S examples/onnx -B $(BUILD)/onnx_example --log-level=WARNING
+	@cmake --build $(BUILD)/onnx_example
+	@cmake --build $(BUILD)/onnx_example --target run
+
 bench: $(BUILD)/prefix
 	python3 bench/run.py --build $(BUILD)
 	python3 bench/alloc.py --build $(BUILD)

@@ -17,6 +17,9 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/devices/topologies DESTINATION share/can
 install(FILES ${PROJECT_SOURCE_DIR}/tests/clients/torch_npu/requirements.txt DESTINATION share/cannon
   RENAME torch_npu.txt)
 
+# A Python package that MindSpore wants, in CANN's folder for it.
+install(FILES ${packaging}/te/__init__.py DESTINATION opp/built-in/op_impl/ai_core/tbe/te)
+
 # Version files, which frameworks and build scripts read in each package's folder.
 foreach(PACKAGE runtime compiler opp)
   foreach(file version.info version.cfg)
@@ -29,13 +32,15 @@ install(FILES ${packaged}/ascend_toolkit_install.info DESTINATION ${arch})
 
 # Symbolic links, as "link>target". CANN's own files are in runtime, compiler and <arch>-linux; acllib and devlib are
 # older names that samples use; samples that are cross-built link with lib64/stub; CMake on Debian searches share/cmake,
-# but not lib64.
+# but not lib64. MindSpore takes the path of the library that defines aclrtMalloc, libcannon.so, up to the last "cann" in
+# it for the root of CANN, and looks for lib64 there.
 foreach(link
     "runtime/include>../include" "runtime/lib64>../lib64"
     "compiler/include>../include" "compiler/lib64>../lib64"
     "acllib/include>../include" "acllib/lib64>../lib64"
     "${arch}/include>../include" "${arch}/lib64>../lib64" "${arch}/devlib>../lib64"
-    "bin/msprof>../tools/profiler/bin/msprof" "compiler/bin>../bin" "devlib>lib64" "lib64/stub>." "share/cmake>../lib64/cmake")
+    "bin/msprof>../tools/profiler/bin/msprof" "compiler/bin>../bin" "devlib>lib64" "lib64/stub>." "lib64/libcann>.."
+    "share/cmake>../lib64/cmake")
   string(REPLACE ">" ";" link ${link})
   list(GET link 0 place)
   list(GET link 1 target)

@@ -6,8 +6,9 @@ usage: gen_ops.py --abi DIR --headers OUT_INCLUDE --sources OUT_SOURCES --python
 
 C types, parameter names and header names are CANN's (abi/aclnn_ops.tsv and aclnn_extra.tsv); a schema that does not
 match them is an error. Writes OUT_INCLUDE/aclnnop/*.h, OUT_SOURCES/<file>_ops.c, OUT_SOURCES/kernel/families.h
-(families.py), OUT_SOURCES/aclop_table.c (gen_aclops.py), OUT_SOURCES/op/fused_steps.h, OUT_SOURCES/fused_steps.c,
-OUT_SOURCES/graph/nodes.h and OUT_PYTHON/operators.json; files whose content would not change are not touched."""
+(families.py), OUT_SOURCES/aclop_table.c and ge/defaults.def (gen_aclops.py), OUT_SOURCES/op/fused_steps.h,
+OUT_SOURCES/fused_steps.c, OUT_SOURCES/graph/nodes.h and OUT_PYTHON/operators.json; files whose content would not
+change are not touched."""
 import argparse
 import collections
 import csv
@@ -338,6 +339,7 @@ def main():
     write(os.path.join(a.sources, 'fused_steps.c'), steps_source)
     write(os.path.join(a.sources, 'graph', 'nodes.h'), nodes_text(all_ops + nodes))
     write(os.path.join(a.sources, 'aclop_table.c'), gen_aclops.table_text(aclops, by_name))
+    write(os.path.join(a.sources, 'ge', 'defaults.def'), gen_aclops.defaults_text(aclops))
     for header, ops in by_header.items():
         write(os.path.join(a.headers, header), public_header_text(header, ops, functions_by_header[header]))
     for header, functions in empty_headers(a.abi, by_header).items():

@@ -116,6 +116,7 @@ UNBOUND = {
     'aclrtAllocatorSetAllocFuncToDesc': ALLOCATOR,
     'aclrtAllocatorSetFreeFuncToDesc': ALLOCATOR,
     'aclrtAllocatorSetGetAddrFromBlockFuncToDesc': ALLOCATOR,
+    'aclrtSetExceptionInfoCallback': 'it takes a C callback; threads of the library would call into Python',
     'aclrtSetDeviceTaskAbortCallback': 'it takes a C callback, and no page shows a form in Python',
 }
 
@@ -125,7 +126,7 @@ ABSENT = (
     (r'^acldvpp|^aclvdec|^aclvenc', 'there is no media hardware'),
     (r'^aclfv', 'feature retrieval is hardware of other products'),
     (r'^aclblas', 'they run operators compiled ahead of time for an NPU; use `acl.op.execute_v2`'),
-    (r'^acltdt|Buf', 'queues between host and device are not built yet'),
+    (r'^acltdt|Buf', 'queues of buffers are not built yet'),
     (r'Kernel|Binary|Function|FuncBySymbol|Symbol|CpuFunc|^aclopRegister|^aclopUnregister|^aclopCompile$|UpdateParams',
      'kernels that users load are not built yet'),
     (r'^aclop|GraphDump|GenGraph', 'they run operators compiled ahead of time for an NPU; use `acl.op.execute_v2`'),
@@ -166,7 +167,7 @@ class Types:
     """What the ABI's tables say of C types."""
 
     def __init__(self):
-        self.enums = {r['enum'] for r in table('enums.tsv')}
+        self.enums = {r['enum'].removeprefix('enum ') for r in table('enums.tsv')}
         self.alias = {r['typedef']: r['definition'] for r in table('typedefs.tsv')}
         self.structs = collections.OrderedDict()
         self.used = set()  # structs of which a binding makes or reads a dict

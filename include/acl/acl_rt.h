@@ -341,9 +341,20 @@ ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStre
 ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType,
                                                  aclrtStream stream);
 
-/* Waits on the calling thread for a callback and runs it. timeout: in milliseconds, -1 for no limit. Errors:
- * ACL_ERROR_RT_REPORT_TIMEOUT: there was no callback; ACL_ERROR_RT_THREAD_SUBSCRIBE: the thread is not registered. */
+/* Waits on the calling thread for a callback and runs it. timeout: in milliseconds, -1 for no limit. Errors, which have
+ * no message: ACL_ERROR_RT_REPORT_TIMEOUT: there was no callback; ACL_ERROR_RT_THREAD_SUBSCRIBE: the thread is not
+ * registered. */
 ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
+
+/* From now on the function is called for each task that fails, in the thread that ran the task; NULL ends that. The
+ * information is valid until it returns. It must not wait for the task's stream. */
+ACL_FUNC_VISIBILITY aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback);
+ACL_FUNC_VISIBILITY uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info);
+ACL_FUNC_VISIBILITY uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info);
+ACL_FUNC_VISIBILITY uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info);
+ACL_FUNC_VISIBILITY uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info);
+/* The code that synchronising the stream returns. */
+ACL_FUNC_VISIBILITY uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info);
 
 /* ---- Memory. Sizes are in bytes. Blocks belong to the caller, and outlive contexts. The host cannot access device
  * memory, only copy from and to it ---- */

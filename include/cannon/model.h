@@ -33,16 +33,42 @@ typedef enum {
   CANNON_MODEL_DIMS,  /**< A number for each open dimension, in order. */
 } cannon_model_gears;
 
+/** The type of an output. */
+typedef struct {
+  const char *name; /**< The output's name, or "node:index"; "": all outputs. */
+  aclDataType type; /**< What it is converted to at the end of the model. */
+} cannon_model_type;
+
+/** Whether a pass runs (docs/graph.md). */
+typedef struct {
+  const char *name; /**< The pass's name; ALL: all passes. Unknown names switch nothing. */
+  int on;           /**< 0: it does not run. */
+} cannon_model_switch;
+
 /** How a model is made. Zero-initialised options leave everything to the model. */
 typedef struct {
-  const char *name;                 /**< The model's name in the header, of which 31 characters are kept. */
-  const cannon_model_shape *shapes; /**< Shapes of inputs; those of others are as the model declares, or open. */
-  size_t n_shapes;                  /**< Number of shapes. */
-  cannon_model_gears gears;         /**< What the numbers of gears are. */
-  size_t n_gears;                   /**< Number of gears: at most 100. */
-  size_t n_numbers;                 /**< Numbers in a gear. */
-  const int64_t *numbers;           /**< The gears' numbers, one gear after the other. */
+  const char *name;                    /**< The model's name in the header, of which 31 characters are kept. */
+  const cannon_model_shape *shapes;    /**< Shapes of inputs; those of others are as the model declares, or open. */
+  size_t n_shapes;                     /**< Number of shapes. */
+  cannon_model_gears gears;            /**< What the numbers of gears are. */
+  size_t n_gears;                      /**< Number of gears: at most 100. */
+  size_t n_numbers;                    /**< Numbers in a gear. */
+  const int64_t *numbers;              /**< The gears' numbers, one gear after the other. */
+  const char *const *outputs;          /**< Outputs in place of the model's: names of values, or "node:index". */
+  size_t n_outputs;                    /**< Number of outputs; 0: those of the model. */
+  const cannon_model_type *types;      /**< Types of outputs. */
+  size_t n_types;                      /**< Number of types. */
+  const cannon_model_switch *switches; /**< Passes that run or do not; a later one wins. */
+  size_t n_switches;                   /**< Number of switches. */
+  const char *command_line;            /**< For those who look into the file; may be NULL. */
+  const char *soc_version;             /**< Likewise. */
 } cannon_model_options;
+
+/** What a pass did. */
+typedef struct {
+  const char *name; /**< Its name, which stays valid. */
+  int n_matches;    /**< How often it changed the model; 0, too, if shapes are open. */
+} cannon_model_pass;
 
 /** What became of a model. */
 typedef struct {
@@ -50,6 +76,8 @@ typedef struct {
   size_t unshared_bytes; /**< The same if no two buffers shared memory. */
   size_t weight_bytes;   /**< Memory for constants. */
   int n_tasks;           /**< Operators that run for an execution. */
+  size_t n_passes;       /**< Number of passes. */
+  cannon_model_pass passes[64]; /**< All passes, in their order. */
 } cannon_model_figures;
 
 /** Makes the contents of an .om file of an ONNX model.
@@ -64,6 +92,18 @@ typedef struct {
  */
 aclError cannon_model_build(const char *path, const cannon_model_options *options, void **om, size_t *bytes,
                             cannon_model_figures *figures);
+
+/** Describes what becomes of a model, as JSON: its inputs and outputs, the passes and how often they matched, the nodes
+ * before and after them with the implementation of each and the reason for it, and the plan of memory. docs/graph.md
+ * lists the members. `memory` has three figures for values between operators: no_reuse (no two buffers share memory),
+ * reuse (they do), reuse_and_passes (they do, in the graph after passes). Nothing is run.
+ *
+ * \param path     An ONNX file or an .om file.
+ * \param options  Shapes for inputs that the model leaves open; the rest is not looked at. May be NULL.
+ * \param json     Receives the text, which the caller frees with free().
+ * \return ACL_SUCCESS; as cannon_model_build otherwise. ACL_ERROR_INVALID_PARAM, too, for a shape that stays open.
+ */
+aclError cannon_model_describe(const char *path, const cannon_model_options *options, char **json);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -33,7 +33,7 @@ foreach(path IN LISTS paths)
 
   file(READ_SYMLINK ${stage}/${path} target)
   get_filename_component(meant ${stage}/${path}/../${target} ABSOLUTE)
-  if(NOT IS_DIRECTORY ${meant} OR meant STREQUAL ${stage}/bin)
+  if(NOT IS_DIRECTORY ${meant} OR meant STREQUAL ${stage}/bin OR meant STREQUAL ${stage})
     continue()
   endif()
   if(meant STREQUAL ${stage}/lib64)

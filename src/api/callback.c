@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry points for user functions in streams: host functions and callbacks. */
+/* Entry points for user functions in streams: host functions and callbacks; and for the function that is told tasks
+ * that failed. */
 #include "runtime/callback.h"
 
 #include "api/api.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "runtime/exception.h"
 
 aclError aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args) {
   API_ENTER();
@@ -45,5 +47,31 @@ aclError aclrtProcessReport(int32_t timeout) {
   uint64_t ns;
   NEED_OK(device_check_child());
   NEED_OK(api_timeout_ns(timeout, &ns));
-  API_RETURN(callback_process(ns));
+  const status st = callback_process(ns);
+  if (st != ST_REPORT_TIMEOUT && st != ST_THREAD_SUBSCRIBED) API_RETURN(st);
+  /* What a thread that serves streams gets all the time, with the first one before it is subscribed. As messages they
+   * would stand in front of the real ones, since clients show all that are not yet taken. */
+  (void)fail_take();
+  return st;
 }
+
+/* ---- exceptions -------------------------------------------------------------------------------------------------- */
+
+aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback) {
+  API_ENTER();
+  NEED_OK(device_check_child());
+  exception_set_function(callback);
+  return ACL_SUCCESS;
+}
+
+/* What no task has is CANN's 0xffffffff. */
+#define EXCEPTION_GETTER(name, member)                                                                                 \
+  uint32_t aclrtGet##name##FromExceptionInfo(const aclrtExceptionInfo *info) {                                         \
+    API_ENTER();                                                                                                       \
+    return info ? (uint32_t)info->member : UINT32_MAX;                                                                 \
+  }
+EXCEPTION_GETTER(TaskId, task)
+EXCEPTION_GETTER(StreamId, stream)
+EXCEPTION_GETTER(ThreadId, thread)
+EXCEPTION_GETTER(DeviceId, device)
+EXCEPTION_GETTER(ErrorCode, code)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points of the driver's library, libascend_hal.so: the two functions that torch_npu looks up to decide which
- * clock its events are stamped with. They return the driver's error codes. */
+ * clock its events are stamped with, and two that MindSpore links. They return the driver's error codes. */
 #include <stdint.h>
 #include <time.h>
 
@@ -16,6 +16,8 @@ typedef enum {
 
 ACL_FUNC_VISIBILITY int halGetAPIVersion(int *version);
 ACL_FUNC_VISIBILITY int halGetDeviceInfo(uint32_t device, int32_t module, int32_t info, int64_t *value);
+ACL_FUNC_VISIBILITY int halHostRegister(void *host, uint64_t bytes, uint32_t flags, uint32_t device, void **address);
+ACL_FUNC_VISIBILITY int halHostUnregister(void *host, uint32_t device);
 
 /* The version is 7.25.0, that of drivers from the time of CANN 8.1: major, minor and patch are a byte each. */
 int halGetAPIVersion(int *version) {
@@ -47,4 +49,17 @@ int halGetDeviceInfo(uint32_t device, int32_t module, int32_t info, int64_t *val
     return DRV_ERROR_NOT_SUPPORT;
   }
   return DRV_ERROR_NONE;
+}
+
+/* Host memory is made known to devices by aclrtHostRegister. */
+int halHostRegister(void *host, uint64_t bytes, uint32_t flags, uint32_t device, void **address) {
+  API_ENTER();
+  (void)host, (void)bytes, (void)flags, (void)device, (void)address;
+  return DRV_ERROR_NOT_SUPPORT;
+}
+
+int halHostUnregister(void *host, uint32_t device) {
+  API_ENTER();
+  (void)host, (void)device;
+  return DRV_ERROR_NOT_SUPPORT;
 }

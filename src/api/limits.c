@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "runtime/context.h"
+#include "runtime/device.h"
 
 /* ---- cores ------------------------------------------------------------------------------------------------------- */
 
@@ -69,11 +70,10 @@ aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value) 
 /* ---- overflow ---------------------------------------------------------------------------------------------------- */
 
 /* Kernels produce infinities and NaN on overflow, the default of devices from the 910B on; saturation is not
- * implemented. */
+ * implemented. Clients set the mode before they set a device. */
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
   API_ENTER();
-  context *c;
-  NEED_OK(context_current(&c));
+  NEED_OK(device_check_child());
   if (mode == ACL_RT_OVERFLOW_MODE_INFNAN) return ACL_SUCCESS;
   if (mode == ACL_RT_OVERFLOW_MODE_SATURATION)
     API_RETURN(fail(ST_NOT_SUPPORTED, "mode is 0 (saturation), expected 1: overflow gives infinity and NaN here"));

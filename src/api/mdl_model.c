@@ -101,7 +101,7 @@ status mdl_load(const void *bytes, size_t n, const char *folder, const model_mem
   context *c;
   model *m;
   TRY(context_current(&c));
-  TRY(model_load(bytes, n, folder, given, c->device, site, &m));
+  TRY(model_load(bytes, n, folder, &(model_options){.memory = given}, c->device, site, &m));
   const status st = table_add(m, id);
   if (st != ST_OK) model_unref(m);
   return st;

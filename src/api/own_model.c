@@ -1,12 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entry point that makes .om files (include/cannon/model.h). */
+/* The entry points that make .om files and describe models (include/cannon/model.h). */
 #include "cannon/model.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/mdl.h"
+#include "graph/describe.h"
+#include "graph/model_def.h"
 #include "graph/om.h"
+
+static status check_lists(const cannon_model_options *o) {
+  const struct {
+    const char *name;
+    const void *list;
+    size_t n;
+  } lists[] = {{"shapes", o->shapes, o->n_shapes},
+               {"outputs", o->outputs, o->n_outputs},
+               {"types", o->types, o->n_types},
+               {"switches", o->switches, o->n_switches}};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; ++i)
+    if (lists[i].n && !lists[i].list)
+      return fail(ST_INVALID_PARAM, "%s is NULL, expected %zu", lists[i].name, lists[i].n);
+  return ST_OK;
+}
 
 static status own_shapes(const cannon_model_shape *from, size_t n, onnx_shape **out) {
   onnx_shape *to = calloc(n + 1, sizeof *to);
@@ -37,20 +55,59 @@ static status check_shapes(const model *m, const onnx_shape *shapes, size_t n) {
   return ST_OK;
 }
 
-/* Loads what was made, to see whether it can be run, and measures it. */
-static status try_model(const void *om, size_t n, const onnx_shape *shapes, size_t n_shapes,
+static void tell_figures(model *m, cannon_model_figures *f) {
+  const model_size sizes = model_sizes(m);
+  const pass_report report = model_passes(m);
+  *f = (cannon_model_figures){.work_bytes = sizes.work,
+                              .unshared_bytes = sizes.unshared,
+                              .weight_bytes = sizes.weight,
+                              .n_tasks = sizes.n_tasks,
+                              .n_passes = (size_t)n_passes};
+  for (int i = 0; i < n_passes; ++i) f->passes[i] = (cannon_model_pass){passes[i].name, report.n_matches[i]};
+}
+
+/* Loads what was made, to see whether it can be run; measures it, and describes it for the file. */
+static status try_model(const void *om, size_t n, const cannon_model_options *o, om_contents *c,
                         cannon_model_figures *figures) {
   model *m;
+  void *def = NULL;
+  const model_def_facts facts = {o->name, o->command_line, o->soc_version};
   TRY(model_load(om, n, NULL, NULL, MODEL_ON_HOST, NULL, &m));
-  const status st = check_shapes(m, shapes, n_shapes);
-  const model_size sizes = model_sizes(m);
-  if (figures)
-    *figures = (cannon_model_figures){.work_bytes = sizes.work,
-                                      .unshared_bytes = sizes.unshared,
-                                      .weight_bytes = sizes.weight,
-                                      .n_tasks = sizes.n_tasks};
+  status st = check_shapes(m, c->shapes, o->n_shapes);
+  if (st == ST_OK && o->n_outputs && !model_program(m))
+    st = fail(ST_INVALID_PARAM, "outputs are chosen, expected the shapes of all inputs, too");
+  if (st == ST_OK) st = model_def_write(m, &facts, &def, &c->model_def_bytes);
+  c->model_def = def;
+  if (st == ST_OK && figures) tell_figures(m, figures);
   model_unref(m);
   return st;
+}
+
+/* The chosen outputs, and the types. */
+static status own_outputs(const cannon_model_options *o, om_contents *c) {
+  c->outputs = calloc(o->n_outputs + o->n_types + 1, sizeof *c->outputs);
+  if (!c->outputs) return fail(ST_NO_HOST_MEMORY, "no host memory for the outputs of a model");
+  for (size_t i = 0; i < o->n_outputs; ++i) {
+    if (!o->outputs[i] || !*o->outputs[i]) return fail(ST_INVALID_PARAM, "outputs[%zu] has no name", i);
+    c->outputs[c->n_outputs++] = (om_output){.name = o->outputs[i], .dtype = -1};
+  }
+  for (size_t i = 0; i < o->n_types; ++i) {
+    if (!o->types[i].name || !dtype_is_known(o->types[i].type))
+      return fail(ST_INVALID_PARAM, "types[%zu] has no name, or type %d", i, (int)o->types[i].type);
+    c->outputs[c->n_outputs++] = (om_output){.name = o->types[i].name, .dtype = o->types[i].type};
+  }
+  return ST_OK;
+}
+
+static pass_set passes_off(const cannon_model_options *o) {
+  pass_set off = 0;
+  for (size_t i = 0; i < o->n_switches; ++i) {
+    const char *name = o->switches[i].name ? o->switches[i].name : "";
+    const int pass = pass_find(name);
+    const pass_set meant = !strcasecmp(name, "ALL") ? ~(pass_set)0 : pass >= 0 ? (pass_set)1 << pass : 0;
+    off = o->switches[i].on ? off & ~meant : off | meant;
+  }
+  return off;
 }
 
 static status read_gears(const cannon_model_options *o, model_gears *g) {
@@ -71,22 +128,27 @@ static status read_gears(const cannon_model_options *o, model_gears *g) {
   return ST_OK;
 }
 
-static status build(const void *file, size_t n, const cannon_model_options *o, void **om, size_t *bytes,
-                    cannon_model_figures *figures) {
-  om_contents c = {.onnx = file, .onnx_bytes = n, .n_shapes = (int)o->n_shapes};
+static status build_contents(const cannon_model_options *o, om_contents *c, void **om, size_t *bytes,
+                             cannon_model_figures *figures) {
   void *made;
   size_t n_made;
-  TRY(read_gears(o, &c.gears));
-  TRY(own_shapes(o->shapes, o->n_shapes, &c.shapes));
-  status st = om_write(o->name ? o->name : "", &c, &made, &n_made);
-  if (st == ST_OK) {
-    st = try_model(made, n_made, c.shapes, o->n_shapes, figures);
-    if (st == ST_OK)
-      *om = made, *bytes = n_made;
-    else
-      free(made);
-  }
+  const char *name = o->name ? o->name : "";
+  TRY(read_gears(o, &c->gears));
+  TRY(own_outputs(o, c));
+  TRY(own_shapes(o->shapes, o->n_shapes, &c->shapes));
+  TRY(om_write(name, c, &made, &n_made));
+  const status st = try_model(made, n_made, o, c, figures);
+  free(made);
+  return st == ST_OK ? om_write(name, c, om, bytes) : st;
+}
+
+static status build(const void *file, size_t n, const cannon_model_options *o, void **om, size_t *bytes,
+                    cannon_model_figures *figures) {
+  om_contents c = {.onnx = file, .onnx_bytes = n, .n_shapes = (int)o->n_shapes, .passes_off = passes_off(o)};
+  const status st = build_contents(o, &c, om, bytes, figures);
   free(c.shapes);
+  free(c.outputs);
+  free((void *)(uintptr_t)c.model_def);
   return st;
 }
 
@@ -100,9 +162,41 @@ aclError cannon_model_build(const char *path, const cannon_model_options *option
   NEED(path);
   NEED(om);
   NEED(bytes);
-  if (o->n_shapes && !o->shapes) API_RETURN(fail(ST_INVALID_PARAM, "shapes is NULL, expected %zu", o->n_shapes));
+  NEED_OK(check_lists(o));
   NEED_OK(mdl_read_file(path, &file, &n));
   const status st = build(file, n, o, om, bytes, figures);
+  free(file);
+  API_RETURN(st);
+}
+
+static status describe(const char *path, const void *file, size_t n, const cannon_model_options *o, char **json) {
+  model *m;
+  onnx_shape *shapes;
+  char *folder = mdl_folder(path);
+  if (!folder) return fail(ST_NO_HOST_MEMORY, "no host memory for the folder of %s", path);
+  status st = model_load(file, n, folder, NULL, MODEL_ON_HOST, NULL, &m);
+  free(folder);
+  if (st != ST_OK) return st;
+  st = own_shapes(o->shapes, o->n_shapes, &shapes);
+  if (st == ST_OK) {
+    st = model_describe(m, shapes, (int)o->n_shapes, json);
+    free(shapes);
+  }
+  model_unref(m);
+  return st;
+}
+
+aclError cannon_model_describe(const char *path, const cannon_model_options *options, char **json) {
+  API_ENTER();
+  static const cannon_model_options none;
+  const cannon_model_options *o = options ? options : &none;
+  void *file;
+  size_t n;
+  NEED(path);
+  NEED(json);
+  NEED_OK(check_lists(o));
+  NEED_OK(mdl_read_file(path, &file, &n));
+  const status st = describe(path, file, n, o, json);
   free(file);
   API_RETURN(st);
 }

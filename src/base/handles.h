@@ -16,6 +16,7 @@ typedef enum {
   HANDLE_READER,
   HANDLE_FEED,
   HANDLE_METER,
+  HANDLE_CHANNEL,
   N_HANDLE_KINDS
 } handle_kind;
 

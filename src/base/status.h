@@ -92,6 +92,8 @@ enum {
   ST_NO_EVENTS = 207007,
   ST_NO_STREAMS = 207008,
   ST_NO_NOTIFIES = 207009,
+  ST_QUEUE_EMPTY = 207013, /* of channels */
+  ST_QUEUE_FULL = 207014,
   /* A service of another process or another library, which is not here. */
   ST_FAILURE = 500001,
   ST_GRAPH_ENGINE = 500002,

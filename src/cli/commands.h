@@ -14,6 +14,7 @@ int command_info(int argc, char **argv);
 int command_replay(int argc, char **argv);
 int command_scale(int argc, char **argv);
 int command_plan(int argc, char **argv);
+int command_model(int argc, char **argv);
 int command_test(int argc, char **argv);
 
 #endif

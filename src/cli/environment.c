@@ -16,6 +16,7 @@ const environment_variable environment_table[] = {
     {"PATH", "/tools/profiler/bin", true}, /* of msprof, to which bin has no link in a wheel */
     {"PATH", "/bin", true},
     {"PYTHONPATH", "/python/site-packages", true},
+    {"PYTHONPATH", "/opp/built-in/op_impl/ai_core/tbe", true},
     {NULL, NULL, false},
 };
 

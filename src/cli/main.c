@@ -17,6 +17,7 @@ static const struct {
     {"replay", "replay a recorded trace of allocations through several allocators", command_replay},
     {"scale", "predict the time of a recorded training step on more devices", command_scale},
     {"plan", "find memory offsets for buffers with known lifetimes", command_plan},
+    {"model", "run an ONNX model or an .om file, or show what becomes of it", command_model},
     {"test", "test operators against references, as files in Python describe", command_test},
     {"info", "show devices, profiles, version, and coverage of CANN's interface", command_info},
 };
@@ -67,7 +68,7 @@ static int run_command(int argc, char **argv) {
   for (int i = 0; i < N_COMMANDS; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
   fprintf(stderr,
-          "cannon: unknown command '%s', expected run, top, env, prefix, replay, scale, plan, test or info (see "
+          "cannon: unknown command '%s', expected run, top, env, prefix, replay, scale, plan, model, test or info (see "
           "cannon --help)\n",
           argv[1]);
   return EXIT_USAGE;

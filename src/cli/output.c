@@ -12,7 +12,9 @@
 
 #include "base/file.h"
 #include "check/leaks_report.h"
+#include "cli/atc_json.h"
 #include "cli/figures.h"
+#include "cli/model_command.h"
 #include "cli/plan_csv.h"
 #include "cli/plan_draw.h"
 #include "cli/replay_report.h"
@@ -20,22 +22,25 @@
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
-/* First bytes of the files of each kind. A plan is recognised by its columns. */
+/* First bytes of the files of each kind. A plan is recognised by its columns. No name: files of the kind are not told
+ * from those of others. */
 static const struct {
-  const char *name, *begins[2];
+  const char *name, *begins[3];
 } kinds[OUTPUT_N_KINDS] = {
     [OUTPUT_RECORDING] = {"a recording", {RECORD_MAGIC}},
     [OUTPUT_JSON] = {"JSON that cannon wrote", {"{\n\t\"" OUTPUT_JSON_AUTHOR "\":\t\"cannon "}},
-    [OUTPUT_PAGE] = {"a page that cannon wrote", {REPLAY_PAGE_BEGINS, PLAN_PAGE_BEGINS}},
+    [OUTPUT_PAGE] = {"a page that cannon wrote", {REPLAY_PAGE_BEGINS, PLAN_PAGE_BEGINS, MODEL_PAGE_BEGINS}},
     [OUTPUT_PICTURE] = {"a picture that cannon wrote", {PLAN_PICTURE_BEGINS}},
     [OUTPUT_PLAN] = {"a plan with offsets", {NULL}},
     [OUTPUT_LEAKS] = {"a report of cannon's memory debugger", {LEAKS_REPORT_BEGINS}},
     [OUTPUT_MODEL] = {"an .om file", {"IMOD"}},
+    [OUTPUT_MODEL_JSON] = {"what atc --mode=1 wrote", {ATC_JSON_BEGINS}},
+    [OUTPUT_ARRAY] = {NULL, {NULL}},
 };
 
 static bool has_kind(int fd, output_kind kind) {
   char first[1024];
-  for (int i = 0; i < 2 && kinds[kind].begins[i]; ++i)
+  for (int i = 0; i < 3 && kinds[kind].begins[i]; ++i)
     if (file_begins(fd, kinds[kind].begins[i])) return true;
   const ssize_t n = kind == OUTPUT_PLAN ? pread(fd, first, sizeof first, 0) : 0;
   return n > 0 && plan_csv_is_plan(first, (size_t)n);
@@ -71,8 +76,9 @@ static what_is_there output_look_into(const output *o, const struct stat *named)
   const bool may = has_kind(fd, o->kind);
   close(fd);
   if (may) return A_FILE;
-  fprintf(stderr, "%s: cannot write %s: it is there already and is not %s; --force replaces it\n", o->command,
-          format_text(o->path), kinds[o->kind].name);
+  const char *name = kinds[o->kind].name;
+  fprintf(stderr, "%s: cannot write %s: it is there already%s%s; --force replaces it\n", o->command,
+          format_text(o->path), name ? " and is not " : "", name ? name : "");
   return NOT_TO_WRITE;
 }
 

@@ -13,11 +13,13 @@
 typedef enum {
   OUTPUT_RECORDING,
   OUTPUT_JSON,
-  OUTPUT_PAGE,    /* HTML */
-  OUTPUT_PICTURE, /* SVG */
-  OUTPUT_PLAN,    /* CSV with a column of offsets */
-  OUTPUT_LEAKS,   /* the memory debugger's report */
-  OUTPUT_MODEL,   /* .om */
+  OUTPUT_PAGE,       /* HTML */
+  OUTPUT_PICTURE,    /* SVG */
+  OUTPUT_PLAN,       /* CSV with a column of offsets */
+  OUTPUT_LEAKS,      /* the memory debugger's report */
+  OUTPUT_MODEL,      /* .om */
+  OUTPUT_MODEL_JSON, /* what `atc --mode=1` writes */
+  OUTPUT_ARRAY,      /* .npy; one that is there may be anybody's, so only --force replaces it */
   OUTPUT_N_KINDS,
 } output_kind;
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page of `cannon replay --html`: replay_page.html, followed by a script with the data that it draws. */
+/* The page of `cannon replay --html`: replay_page.html, followed by a script with what pages share and with the data
+ * that it draws. */
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "cli/page.h"
 #include "cli/replay_report.h"
 
 /* The text of replay_page.html, embedded from the source folder. */
@@ -92,21 +94,11 @@ static bool write_allocator(FILE *f, const replay_report *r, const allocator *a)
   return good;
 }
 
-/* Writes JSON inside a script; a file's name must not be able to end the script. */
-static void replay_write_escaped(FILE *f, const char *json) {
-  for (; *json; ++json) {
-    if (*json == '<')
-      fputs("\\u003c", f);
-    else
-      fputc(*json, f);
-  }
-}
-
 bool replay_write_html(FILE *f, const replay_report *r) {
   char *json = replay_json(r);
   if (!json) return false;
-  fprintf(f, "%s<script>\nshow(", replay_page);
-  replay_write_escaped(f, json);
+  fprintf(f, "%s<script>\n%s\nshow(", replay_page, page_common);
+  page_write_json(f, json);
   cJSON_free(json);
   fputs(", {\n", f);
   write_blocks(f, r->trace);

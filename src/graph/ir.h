@@ -26,9 +26,10 @@ typedef struct {
   uint64_t bytes;       /* at least 1 */
   const void *contents; /* of a constant: in host memory; lent contents may be unaligned */
   bool lent;            /* contents belong to the caller */
+  int id;               /* for uses.h */
   /* For programs: whether it is used, the first and the last step that does, its offset in the arena, and for constants
-   * the address at which kernels find it, which program_owner.place sets. */
-  bool used;
+   * the address at which kernels find it, which program_owner.place sets, if a step reads it other than packed. */
+  bool used, read_as_is;
   int first, last;
   uint64_t offset;
   void *address;

@@ -11,7 +11,7 @@
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "graph/om.h"
-#include "graph/pass.h"
+#include "graph/outputs.h"
 #include "graph/program.h"
 #include "memory/memory.h"
 
@@ -26,9 +26,10 @@ typedef struct block {
   struct block *next; /* of the weights' blocks */
 } block;
 
-/* Where a constant of the model's file is. */
+/* Where a constant of the model's file is. layout: of a packed one (program.h); 0: as it is. */
 typedef struct {
   const void *contents;
+  uint64_t layout;
   void *address;
 } placed;
 
@@ -38,7 +39,9 @@ typedef struct {
   uint64_t key; /* a hash of the dims of all inputs, and of contents that decide shapes */
   uint64_t last_use;
   program *program;
-  block *own; /* constants that were computed for it; NULL: there are none, or they are in memory of the caller's */
+  /* Constants that were computed for it, and their packed forms; NULL: there are none, or they are in memory of the
+   * caller's. */
+  block *own, *own_packed;
 } version;
 
 struct model {
@@ -49,13 +52,16 @@ struct model {
   onnx_model *onnx;
   model_port *inputs, *outputs;
   int n_inputs, n_outputs;
-  onnx_shape *fixed; /* an entry for each input: its shape, as the model or the file has it */
+  int *output_dtypes; /* that were chosen; -1: as the graph has them */
+  onnx_shape *fixed;  /* an entry for each input: its shape, as the model or the file has it */
   model_gears gears;
   _Atomic int gear;     /* that was chosen last */
   _Atomic bool running; /* an execution uses the arena */
-  mutex lock;           /* guards all below, and is held while a program is made */
-  bool *wanted;         /* inputs whose contents decide shapes */
-  model_size sizes;     /* does not change after loading if no shape is open */
+  pass_set passes_off;
+  mutex lock;         /* guards all below, and is held while a program is made */
+  bool *wanted;       /* inputs whose contents decide shapes */
+  model_size sizes;   /* does not change after loading if no shape is open */
+  pass_report passes; /* of the program that was made last */
   uint64_t uses;
   int n_versions;
   version *versions[MOST_PROGRAMS];
@@ -101,17 +107,17 @@ static void *model_block_take(block *b, uint64_t bytes) {
   return at;
 }
 
-static placed *find_placed(const model *m, const void *contents) {
+static placed *find_placed(const model *m, const void *contents, uint64_t layout) {
   for (int i = 0; i < m->n_placed; ++i)
-    if (m->placed[i].contents == contents) return &m->placed[i];
+    if (m->placed[i].contents == contents && m->placed[i].layout == layout) return &m->placed[i];
   return NULL;
 }
 
-static status remember(model *m, ir_storage *s) {
+static status remember(model *m, const void *contents, uint64_t layout, void *address) {
   region *memory = &m->onnx->memory;
   m->placed = region_grow(memory, m->placed, (size_t)m->n_placed, sizeof *m->placed);
   if (!m->placed) return model_no_memory();
-  m->placed[m->n_placed++] = (placed){s->contents, s->address};
+  m->placed[m->n_placed++] = (placed){contents, layout, address};
   return ST_OK;
 }
 
@@ -119,7 +125,7 @@ static status remember(model *m, ir_storage *s) {
  * ones in a block of the program's own. */
 typedef struct {
   model *m;
-  block *own;
+  block *own, *own_packed;
 } placing;
 
 static status weights_block(model *m, uint64_t bytes, block **out) {
@@ -137,6 +143,16 @@ static status weights_block(model *m, uint64_t bytes, block **out) {
   return ST_OK;
 }
 
+/* Makes room for constants: of the file, and of the program's own. */
+static status weights_blocks(model *m, uint64_t lent, uint64_t own, block **weights, block **own_weights) {
+  if (lent) TRY(weights_block(m, lent, weights));
+  if (own && m->given_weights.bytes)
+    TRY(weights_block(m, own, own_weights));
+  else if (own)
+    TRY(model_block_new(m, own, own_weights));
+  return ST_OK;
+}
+
 static status place_constants(void *argument, ir_storage **constants, int n) {
   placing *p = argument;
   uint64_t lent = 0, own = 0;
@@ -147,24 +163,45 @@ static status place_constants(void *argument, ir_storage **constants, int n) {
   }
   for (int i = 0; i < n; ++i) {
     ir_storage *s = constants[i];
-    const placed *known = s->lent ? find_placed(p->m, s->contents) : NULL;
+    const placed *known = s->lent ? find_placed(p->m, s->contents, 0) : NULL;
     s->address = known ? known->address : NULL;
     if (!known) *(s->lent ? &lent : &own) += model_aligned(s->bytes);
   }
-  if (lent) TRY(weights_block(p->m, lent, &weights));
-  if (own && p->m->given_weights.bytes)
-    TRY(weights_block(p->m, own, &p->own));
-  else if (own)
-    TRY(model_block_new(p->m, own, &p->own));
+  TRY(weights_blocks(p->m, lent, own, &weights, &p->own));
   for (int i = 0; i < n; ++i) {
     ir_storage *s = constants[i];
     if (s->address) continue;
     s->address = model_block_take(s->lent ? weights : p->own, s->bytes);
     memcpy(s->address, s->contents, s->bytes);
-    if (s->lent) TRY(remember(p->m, s));
+    if (s->lent) TRY(remember(p->m, s->contents, 0, s->address));
   }
   return ST_OK;
 }
+
+static status place_packed(void *argument, program_packed *packed, int n) {
+  placing *p = argument;
+  uint64_t lent = 0, own = 0;
+  block *weights = NULL;
+  if (p->m->device == MODEL_ON_HOST) return ST_OK;
+  for (int i = 0; i < n; ++i) {
+    program_packed *k = &packed[i];
+    const placed *known = k->lent ? find_placed(p->m, k->from, k->layout) : NULL;
+    k->address = known ? known->address : NULL;
+    if (!known) *(k->lent ? &lent : &own) += model_aligned(k->bytes);
+  }
+  TRY(weights_blocks(p->m, lent, own, &weights, &p->own_packed));
+  for (int i = 0; i < n; ++i) {
+    program_packed *k = &packed[i];
+    if (k->address) continue;
+    k->address = model_block_take(k->lent ? weights : p->own_packed, k->bytes);
+    k->fresh = true;
+    if (k->lent) TRY(remember(p->m, k->from, k->layout, k->address));
+  }
+  return ST_OK;
+}
+
+/* What a caller is told to bring. Never 0, because aclrtMalloc refuses that. */
+static uint64_t asked_bytes(uint64_t bytes) { return bytes ? bytes : ALIGNMENT; }
 
 /* Makes the arena large enough. An execution that is queued keeps the one it was queued with. */
 static status need_arena(model *m, uint64_t bytes) {
@@ -184,21 +221,41 @@ static status need_arena(model *m, uint64_t bytes) {
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
-static status make_program(model *m, onnx_shape *shapes, placing *where, program **out) {
+/* Makes the graph of the model, whose outputs have the types that were chosen. */
+static status model_graph(const model *m, onnx_shape *shapes, ir_graph **out) {
   ir_graph *g;
   TRY(onnx_convert(m->onnx, shapes, m->n_inputs, &g));
-  const status st = pass_all(g);
+  for (int i = 0; i < g->n_outputs; ++i) {
+    ir_value *v = g->outputs[i];
+    if (m->output_dtypes[i] < 0 || m->output_dtypes[i] == v->tensor.dtype) continue;
+    const status st = ir_cast(g, v, m->output_dtypes[i], &g->outputs[i]);
+    if (st != ST_OK) {
+      ir_free(g);
+      return fail(ST_INVALID_PARAM, "output %s cannot be converted: %s", m->outputs[i].name, strdupa(fail_take()));
+    }
+    if (!g->outputs[i]->name) g->outputs[i]->name = v->name;
+  }
+  *out = g;
+  return ST_OK;
+}
+
+static status make_program(model *m, onnx_shape *shapes, placing *where, program **out) {
+  ir_graph *g;
+  TRY(model_graph(m, shapes, &g));
+  const status st = pass_all(g, m->passes_off, &m->passes);
   if (st != ST_OK) {
     ir_free(g);
     return st;
   }
-  return program_make(g, &(program_owner){.place = place_constants, .owner = where, .share = true}, out);
+  const program_owner owner = {.place = place_constants, .place_packed = place_packed, .owner = where, .share = true};
+  return program_make(g, &owner, out);
 }
 
 static void version_unref(version *v, void *site) {
   if (!v || atomic_fetch_sub(&v->refs, 1) != 1) return;
   program_free(v->program);
   model_block_unref(v->own, site);
+  model_block_unref(v->own_packed, site);
   free(v);
 }
 
@@ -222,6 +279,7 @@ static status version_new(model *m, uint64_t key, onnx_shape *shapes, version **
   placing where = {.m = m};
   status st = make_program(m, shapes, &where, &v->program);
   if (where.own != &m->given_weights) v->own = where.own;
+  if (where.own_packed != &m->given_weights) v->own_packed = where.own_packed;
   if (st == ST_OK) st = need_arena(m, program_sizes(v->program).arena);
   if (st == ST_OK)
     *out = v;
@@ -251,7 +309,7 @@ static status version_for(model *m, onnx_shape *shapes, version **out) {
     version_unref(m->versions[slot], m->site);
   m->versions[slot] = *out;
   const program_size sizes = program_sizes((*out)->program);
-  m->sizes = (model_size){sizes.arena, sizes.constants, sizes.unshared, sizes.n_steps};
+  m->sizes = (model_size){asked_bytes(sizes.arena), asked_bytes(sizes.constants), sizes.unshared, sizes.n_steps};
   return ST_OK;
 }
 
@@ -345,6 +403,7 @@ static status describe_gears(model *m, const model_gears *from) {
 }
 
 static status describe_model(model *m, const om_contents *om) {
+  TRY(outputs_choose(m->onnx, om->outputs, om->n_outputs));
   const onnx_graph *g = m->onnx->graph;
   region *memory = &m->onnx->memory;
   m->inputs = REGION_NEW(memory, model_port, g->n_inputs + 1);
@@ -366,6 +425,10 @@ static status describe_model(model *m, const om_contents *om) {
     TRY(describe_port(&g->outputs[i], NULL, p));
     TRY(name_output(m->onnx, p));
   }
+  m->output_dtypes = REGION_NEW(memory, int, m->n_outputs);
+  if (!m->output_dtypes) return model_no_memory();
+  TRY(outputs_type(m->onnx, m->outputs, m->n_outputs, om->outputs, om->n_outputs, m->output_dtypes));
+  for (int i = 0; i < m->n_outputs; ++i) count_bytes(&m->outputs[i]);
   return om->gears.kind ? describe_gears(m, &om->gears) : ST_OK;
 }
 
@@ -413,6 +476,7 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
   const status st =
       om.onnx ? onnx_read(om.onnx, om.onnx_bytes, folder, &m->onnx) : onnx_read(m->file, n, folder, &m->onnx);
   if (st == ST_OK) {
+    m->passes_off |= om.passes_off;
     const status described = describe_model(m, &om);
     om_free(&om);
     TRY(described);
@@ -422,15 +486,18 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
   return st;
 }
 
-status model_load(const void *bytes, size_t n, const char *folder, const model_memory *given, int device, void *site,
+status model_load(const void *bytes, size_t n, const char *folder, const model_options *options, int device, void *site,
                   model **out) {
+  static const model_options none;
   model *m = calloc(1, sizeof *m);
   if (!m) return model_no_memory();
   atomic_init(&m->refs, 1);
   mutex_init(&m->lock, LOCK_MODEL);
   m->device = device;
   m->site = site;
-  const status st = model_open(m, bytes, n, folder, given);
+  if (!options) options = &none;
+  m->passes_off = options->passes_off;
+  const status st = model_open(m, bytes, n, folder, options->memory);
   if (st == ST_OK)
     *out = m;
   else
@@ -460,7 +527,26 @@ const model_port *model_inputs(const model *m, int *n) {
 }
 const model_port *model_outputs(const model *m, int *n) { return *n = m->n_outputs, m->outputs; }
 model_size model_sizes(const model *m) { return m->sizes; }
+
+pass_report model_passes(model *m) {
+  mutex_lock(&m->lock);
+  const pass_report report = m->passes;
+  mutex_unlock(&m->lock);
+  return report;
+}
+
+pass_set model_passes_off(const model *m) { return m->passes_off; }
 int model_device(const model *m) { return m->device; }
+const program *model_program(const model *m) { return m->n_versions ? m->versions[m->n_versions - 1]->program : NULL; }
+int model_exported_nodes(const model *m) { return m->onnx->graph->n_nodes; }
+
+status model_convert(const model *m, onnx_shape *shapes, ir_graph **out) {
+  const status st = model_graph(m, shapes, out);
+  if (st != ONNX_WANTS_CONTENTS) return st;
+  int i = 0;
+  while (i < m->n_inputs - 1 && !shapes[i].wanted) ++i;
+  return fail(ST_INVALID_PARAM, "the shapes of values depend on what input %s contains", shapes[i].name);
+}
 
 const model_gears *model_gears_of(const model *m) { return &m->gears; }
 
@@ -578,7 +664,8 @@ static status input_shapes(const model *m, const model_buffer *inputs, int gear,
 }
 
 /* The caller's memory as the arena of one execution. */
-static status own_arena(const model_memory *work, uint64_t bytes, block **arena) {
+static status own_arena(const model_memory *work, uint64_t needed, block **arena) {
+  const uint64_t bytes = asked_bytes(needed);
   void *view;
   if (work->work_bytes < bytes)
     return fail(ST_MODEL_PARAM, "the work memory has %ju bytes, expected %ju or more", (uintmax_t)work->work_bytes,

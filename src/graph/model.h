@@ -11,6 +11,7 @@
 #define CANNON_GRAPH_MODEL_H
 
 #include "graph/gears.h"
+#include "graph/pass.h"
 #include "runtime/stream.h"
 
 typedef struct model model;
@@ -25,7 +26,8 @@ typedef struct {
   uint64_t bytes;         /* 0: open */
 } model_port;
 
-/* Bytes of the arena and of the weights; for a model with open shapes, those of its last program. */
+/* Bytes of the arena and of the weights, never 0 once there is a program; for a model with open shapes, those of its
+ * last one. */
 typedef struct {
   uint64_t work, weight;
   uint64_t unshared; /* the arena if no two buffers shared memory */
@@ -38,13 +40,19 @@ typedef struct {
   uint64_t work_bytes, weight_bytes;
 } model_memory;
 
+/* How a model is loaded; all may be 0. */
+typedef struct {
+  const model_memory *memory;
+  pass_set passes_off; /* passes that its programs do without */
+} model_options;
+
 /* In place of a device: the model is only described and measured, and cannot be run. */
 enum { MODEL_ON_HOST = -1 };
 
 /* Loads an ONNX model, or what om_write() made of one, onto a device. bytes: may be freed afterwards. folder: of
- * external data, or NULL. given: or NULL. site: the caller's return address. On success the caller owns *out.
+ * external data, or NULL. options: or NULL. site: the caller's return address. On success the caller owns *out.
  * ST_CONFIG_PARSE, ST_GRAPH_ENGINE, ST_INVALID_PARAM, ST_NO_MEMORY, ST_NO_HOST_MEMORY. */
-status model_load(const void *bytes, size_t n, const char *folder, const model_memory *given, int device, void *site,
+status model_load(const void *bytes, size_t n, const char *folder, const model_options *options, int device, void *site,
                   model **out);
 
 void model_hold(model *m);
@@ -64,7 +72,19 @@ void model_gear_shapes(const model *m, int gear, onnx_shape *inputs);
 void model_choose_gear(model *m, int gear);
 status model_current_output(model *m, int i, model_port *out);
 model_size model_sizes(const model *m);
+
+/* How often each pass matched, in the program that was made last; and the passes that are off. */
+pass_report model_passes(model *m);
+pass_set model_passes_off(const model *m);
 int model_device(const model *m);
+
+/* The graph of the model for these shapes of its inputs, before passes, and the nodes of the model's file. The graph is
+ * the caller's, and must not outlive the model. ST_INVALID_PARAM: shapes depend on what an input contains. */
+status model_convert(const model *m, onnx_shape *shapes, ir_graph **out);
+int model_exported_nodes(const model *m);
+
+/* For model_def.c, on a model that nobody runs: the program that was made last; NULL: none was. */
+const struct program *model_program(const model *m);
 
 /* A buffer of the caller's in device memory. rank: of the dims, -1 if the caller gives none. */
 typedef struct {

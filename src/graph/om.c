@@ -5,36 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_BYTES = 256, MAGIC = 0x444f4d49 /* "IMOD" */, VERSION = 0x20000000, MODEL_STANDARD = 1 };
-
-/* Kinds of partitions. */
-enum { PART_TASK_INFO = 2, PART_KERNELS = 3 };
-
-/* Offsets in the header. */
-enum {
-  AT_HEADER_BYTES = 4,
-  AT_VERSION = 8,
-  AT_LENGTH = 76, /* what follows the header, in 32 bits; older than AT_MODEL_LENGTH */
-  AT_TYPE = 82,
-  AT_NAME = 84,
-  NAME_BYTES = 32,
-  AT_N_MODELS = 156,
-  AT_PLATFORM = 160,
-  AT_MODEL_LENGTH = 184,
-};
-
-/* In the newer form, which files with AT_MODEL_LENGTH have. */
-typedef struct {
-  uint32_t kind, unused;
-  uint64_t offset, bytes; /* offset: from the end of the table */
-} partition;
-
-typedef struct {
-  uint32_t n, unused;
-} partition_table;
-
-/* The start of our TASK_INFO. Behind it: lines of text, such as "shape\tx\t1 3 224 224\n" and "gears\tbatch\t1 1 2\n"
- * (kind, numbers in a gear, numbers), and the ONNX model. */
+/* The start of our TASK_INFO. Behind it: lines of text, and the ONNX model. A line has three words with tabs between:
+ *
+ *   shape       input   dims, as in "shape\tx\t1 3 224 224"
+ *   gears       kind    numbers in a gear, and numbers, as in "gears\tbatch\t1 1 2"
+ *   output      name    -1: it is an output in place of the model's; or the aclDataType that it is to have
+ *   passes_off  -       names of passes */
 typedef struct {
   char magic[16];
   uint64_t text_bytes, onnx_bytes;
@@ -44,53 +20,19 @@ static const char payload_magic[16] = "cannon model 1\n";
 
 #define OM_FAIL(...) fail(ST_CONFIG_PARSE, __VA_ARGS__)
 
-bool om_is(const void *bytes, size_t n) {
-  uint32_t magic;
-  if (n < sizeof magic) return false;
-  memcpy(&magic, bytes, sizeof magic);
-  return magic == MAGIC;
-}
-
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Finds a partition. *found: whether there is one. */
-static status find_partition(const char *bytes, size_t n, uint32_t kind, bool *found, const char **at, uint64_t *size) {
-  partition_table table;
-  uint64_t length;
-  *found = false;
-  if (n < HEADER_BYTES + sizeof table) return OM_FAIL("the file has %zu bytes, fewer than its header", n);
-  memcpy(&length, bytes + AT_MODEL_LENGTH, sizeof length);
-  memcpy(&table, bytes + HEADER_BYTES, sizeof table);
-  const bool newer = length;
-  const size_t entry = newer ? sizeof(partition) : 12, start = newer ? sizeof table : 4;
-  const uint64_t rest = n - HEADER_BYTES, head = start + (uint64_t)table.n * entry;
-  if (table.n > 64 || head > rest) return OM_FAIL("the file is cut off in the table of its partitions");
-  for (uint32_t i = 0; i < table.n; ++i) {
-    partition p = {0};
-    const char *from = bytes + HEADER_BYTES + start + i * entry;
-    if (newer) {
-      memcpy(&p, from, sizeof p);
-    } else {
-      uint32_t old[3];
-      memcpy(old, from, sizeof old);
-      p = (partition){.kind = old[0], .offset = old[1], .bytes = old[2]};
-    }
-    if (p.offset > rest - head || p.bytes > rest - head - p.offset)
-      return OM_FAIL("partition %u of the file is cut off", i);
-    if (p.kind != kind) continue;
-    *found = true;
-    *at = bytes + HEADER_BYTES + head + p.offset;
-    *size = p.bytes;
-    return ST_OK;
-  }
-  return ST_OK;
+static status find_partition(const char *bytes, size_t n, uint32_t kind, const char **at, uint64_t *size) {
+  const void *found;
+  const char *fault = om_find(bytes, n, kind, &found, size);
+  *at = found;
+  return fault ? OM_FAIL("%s", fault) : ST_OK;
 }
 
 static status not_ours(const char *bytes, size_t n) {
-  bool found;
   const char *at;
-  uint64_t size = 0;
-  TRY(find_partition(bytes, n, PART_KERNELS, &found, &at, &size));
+  uint64_t size;
+  TRY(find_partition(bytes, n, OM_KERNELS, &at, &size));
   return OM_FAIL("the file was made for an NPU (it has %ju bytes of its kernels); convert the ONNX model with this atc",
                  (uintmax_t)size);
 }
@@ -132,12 +74,34 @@ static status om_read_gears(const char *kind, const char *numbers, model_gears *
   return ST_OK;
 }
 
+/* "output NAME TYPE", where TYPE is a number of aclDataType or -1. */
+static status om_read_output(char *name, const char *type, om_contents *out) {
+  char *end;
+  const long dtype = strtol(type, &end, 10);
+  if (end == type || *end || dtype < -1 || (dtype >= 0 && !dtype_is_known((int)dtype)))
+    return OM_FAIL("the type of output %s is malformed", name);
+  out->outputs[out->n_outputs++] = (om_output){.name = name, .dtype = (int)dtype};
+  return ST_OK;
+}
+
+/* "passes_off - NAMES", with blanks between. Names that this version does not know have no passes to switch off. */
+static status om_read_passes(char *names, pass_set *off) {
+  char *state = NULL;
+  for (char *one = strtok_r(names, " ", &state); one; one = strtok_r(NULL, " ", &state)) {
+    const int i = pass_find(one);
+    if (i >= 0) *off |= (pass_set)1 << i;
+  }
+  return ST_OK;
+}
+
 static status om_read_line(char *line, om_contents *out) {
   char *const name = strchr(line, '\t'), *const rest = name ? strchr(name + 1, '\t') : NULL;
   if (!rest) return OM_FAIL("a line of the file is malformed");
   *name = *rest = 0;
   if (!strcmp(line, "shape")) return om_read_shape(name + 1, rest + 1, &out->shapes[out->n_shapes++]);
   if (!strcmp(line, "gears")) return om_read_gears(name + 1, rest + 1, &out->gears);
+  if (!strcmp(line, "output")) return om_read_output(name + 1, rest + 1, out);
+  if (!strcmp(line, "passes_off")) return om_read_passes(rest + 1, &out->passes_off);
   return OM_FAIL("the file has a line %.32s, which this version does not know", line);
 }
 
@@ -147,20 +111,21 @@ static status om_read_lines(const char *text, uint64_t bytes, om_contents *out) 
   for (uint64_t i = 0; i < bytes; ++i) n += text[i] == '\n';
   out->names = strndup(text, bytes);
   out->shapes = calloc((size_t)n + 1, sizeof *out->shapes);
-  if (!out->names || !out->shapes) return fail(ST_NO_HOST_MEMORY, "no host memory for the shapes of a model");
+  out->outputs = calloc((size_t)n + 1, sizeof *out->outputs);
+  if (!out->names || !out->shapes || !out->outputs)
+    return fail(ST_NO_HOST_MEMORY, "no host memory for the shapes of a model");
   for (char *line = strtok_r(out->names, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
     TRY(om_read_line(line, out));
   return ST_OK;
 }
 
 status om_read(const void *bytes, size_t n, om_contents *out) {
-  bool found;
   const char *at;
   uint64_t size;
   payload head;
   *out = (om_contents){0};
-  TRY(find_partition(bytes, n, PART_TASK_INFO, &found, &at, &size));
-  if (!found || size < sizeof head || memcmp(at, payload_magic, sizeof payload_magic) != 0) return not_ours(bytes, n);
+  TRY(find_partition(bytes, n, OM_TASK_INFO, &at, &size));
+  if (!at || size < sizeof head || memcmp(at, payload_magic, sizeof payload_magic) != 0) return not_ours(bytes, n);
   memcpy(&head, at, sizeof head);
   const uint64_t rest = size - sizeof head;
   if (head.text_bytes > rest || head.onnx_bytes > rest - head.text_bytes) return OM_FAIL("the file is cut off");
@@ -173,6 +138,7 @@ status om_read(const void *bytes, size_t n, om_contents *out) {
 
 void om_free(om_contents *c) {
   free(c->shapes);
+  free(c->outputs);
   free(c->names);
   free(c->gears.numbers);
   *c = (om_contents){0};
@@ -208,38 +174,32 @@ static char *om_lines(const om_contents *c, size_t *bytes) {
     put_numbers(f, g->numbers, g->n * g->n_numbers);
     fputc('\n', f);
   }
+  for (int i = 0; i < c->n_outputs; ++i) fprintf(f, "output\t%s\t%d\n", c->outputs[i].name, c->outputs[i].dtype);
+  if (c->passes_off) fputs("passes_off\t-\t", f);
+  for (int i = 0; i < n_passes; ++i)
+    if (c->passes_off >> i & 1) fprintf(f, "%s ", passes[i].name);
+  if (c->passes_off) fputc('\n', f);
   return fclose(f) ? (free(text), NULL) : text;
 }
 
-/* The header for a file with so many bytes behind it. */
-static void fill_header(char *h, const char *name, uint64_t length) {
-  const uint32_t numbers[] = {MAGIC, HEADER_BYTES, VERSION}, one = 1;
-  const uint32_t short_length = length <= UINT32_MAX ? (uint32_t)length : 0;
-  memset(h, 0, HEADER_BYTES);
-  memcpy(h, numbers, sizeof numbers);
-  memcpy(h + AT_LENGTH, &short_length, sizeof short_length);
-  h[AT_TYPE] = MODEL_STANDARD;
-  strncpy(h + AT_NAME, name, NAME_BYTES - 1);
-  memcpy(h + AT_N_MODELS, &one, sizeof one);
-  strcpy(h + AT_PLATFORM, "cannon");
-  memcpy(h + AT_MODEL_LENGTH, &length, sizeof length);
-}
-
 status om_write(const char *name, const om_contents *c, void **out, size_t *n) {
-  char header[HEADER_BYTES], *data = NULL;
+  char header[OM_HEADER_BYTES], *data = NULL;
   size_t text_bytes = 0;
   char *text = om_lines(c, &text_bytes);
   FILE *f = text ? open_memstream(&data, n) : NULL;
   bool good = f;
   if (f) {
     payload head = {.text_bytes = text_bytes, .onnx_bytes = c->onnx_bytes};
-    const partition_table table = {.n = 1};
-    const partition only = {.kind = PART_TASK_INFO, .bytes = sizeof head + text_bytes + c->onnx_bytes};
+    const om_partition_table table = {.n = 2};
+    const om_partition parts[] = {
+        {.kind = OM_MODEL_DEF, .bytes = c->model_def_bytes},
+        {.kind = OM_TASK_INFO, .offset = c->model_def_bytes, .bytes = sizeof head + text_bytes + c->onnx_bytes}};
     memcpy(head.magic, payload_magic, sizeof head.magic);
-    fill_header(header, name, sizeof table + sizeof only + only.bytes);
+    om_fill_header(header, name, sizeof table + sizeof parts + parts[0].bytes + parts[1].bytes);
     put(f, header, sizeof header);
     put(f, &table, sizeof table);
-    put(f, &only, sizeof only);
+    put(f, parts, sizeof parts);
+    if (c->model_def) put(f, c->model_def, c->model_def_bytes);
     put(f, &head, sizeof head);
     put(f, text, text_bytes);
     put(f, c->onnx, c->onnx_bytes);

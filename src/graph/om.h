@@ -1,25 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* .om files, which atc writes and aclmdlLoadFromFile reads. The shell is CANN's: a header of 256 bytes, a table of
- * partitions, and the partitions (Apache-2.0 sources of the older graph engine describe it). The content is our own, in
- * the partition TASK_INFO: the ONNX model and the shapes that were chosen for its inputs. It has no addresses and
- * nothing that depends on the processor, so files move between machines. Files for NPUs are recognised and refused. */
+/* .om files, which atc writes and aclmdlLoadFromFile reads. The shell is CANN's (om_shell.h). The content is our own,
+ * in the partition TASK_INFO: the ONNX model and what was chosen for it. It has no addresses and nothing that depends
+ * on the processor, so files move between machines. MODEL_DEF (model_def.h) is for tools only. Files for NPUs are
+ * recognised and refused. */
 #ifndef CANNON_GRAPH_OM_H
 #define CANNON_GRAPH_OM_H
 
 #include "graph/gears.h"
+#include "graph/om_shell.h"
+#include "graph/pass.h"
 
-/* What a file has; shapes and gears are owned, the rest lies in the file's bytes. */
+/* An output that was chosen in place of the model's, or the type that outputs are to have. name: of a value, or
+ * "node:index"; "" stands for all outputs. */
+typedef struct {
+  const char *name;
+  int dtype; /* ACL_...; -1: the output was chosen */
+} om_output;
+
+/* What a file has; shapes, outputs and gears are owned, the rest lies in the file's bytes. */
 typedef struct {
   const void *onnx;
   size_t onnx_bytes;
   onnx_shape *shapes;
   int n_shapes;
   model_gears gears;
-  char *names; /* of the shapes */
+  om_output *outputs;
+  int n_outputs;
+  pass_set passes_off;
+  const void *model_def; /* for om_write; NULL: the partition is empty */
+  size_t model_def_bytes;
+  char *names; /* of the shapes and outputs */
 } om_contents;
-
-/* Whether bytes begin as a .om file does. */
-bool om_is(const void *bytes, size_t n);
 
 /* Reads a file, whose bytes must stay. om_free frees what it has allocated. ST_CONFIG_PARSE, with the reason. */
 status om_read(const void *bytes, size_t n, om_contents *out);

@@ -1,15 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/pass.h"
 
+#include <strings.h>
+
 const pass passes[] = {
+    {"CommonSubexpressionEliminationPass", pass_common_subexpressions},
+    {"LayerNormONNXFusionPass", pass_layer_norm},
+    {"RmsNormFusionPass", pass_rms_norm},
+    {"GeluFusionPass", pass_gelu},
+    {"SwishFusionPass", pass_swish},
+    {"HardSwishFusionPass", pass_hard_swish},
     {"ConvBatchnormFusionPass", pass_conv_batch_norm},
+    {"AABiasaddConvFusion", pass_conv_scale},
+    {"TbeConvCommonRules2FusionPass", pass_conv_epilogue},
+    {"MatMulBiasAddFusionPass", pass_product_epilogue},
+    {"ElementwiseFusionPass", pass_elementwise},
+    {"ZConcatDFusionPass", pass_concat},
+    {"InPlacePass", pass_in_place},
 };
 const int n_passes = sizeof passes / sizeof *passes;
 
-status pass_all(ir_graph *g) {
+_Static_assert(sizeof passes / sizeof *passes <= PASSES_MOST, "the passes fit a set");
+
+int pass_find(const char *name) {
+  for (int i = 0; i < n_passes; ++i)
+    if (strcasecmp(passes[i].name, name) == 0) return i;
+  return -1;
+}
+
+status pass_all(ir_graph *g, pass_set off, pass_report *report) {
   int n;
   g->name = g->origin = NULL;
-  for (int i = 0; i < n_passes; ++i) TRY(passes[i].run(g, &n));
+  if (report) *report = (pass_report){0};
+  TRY(pass_dead_nodes(g, &n)); /* passes ask who reads a value */
+  for (int i = 0; i < n_passes; ++i) {
+    if (off >> i & 1) continue;
+    TRY(passes[i].run(g, &n));
+    if (report) report->n_matches[i] = n;
+  }
   TRY(pass_outputs(g));
   return pass_dead_nodes(g, &n);
 }

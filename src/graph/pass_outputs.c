@@ -40,6 +40,7 @@ static void mark_unused(void *argument, ir_value *v, unsigned flags) {
 status pass_dead_nodes(ir_graph *g, int *n_removed) {
   bool *needed = REGION_NEW(&g->memory, bool, g->n_nodes);
   if (!needed) return fail(ST_NO_HOST_MEMORY, "no host memory for a pass");
+  for (int i = 0; i < g->n_outputs; ++i) g->outputs[i]->storage->used = true;
   for (int i = g->n_nodes - 1; i >= 0; --i) {
     node_visit(&g->nodes[i], note_written, &needed[i]);
     if (needed[i]) node_visit(&g->nodes[i], mark_used, NULL);
@@ -49,6 +50,7 @@ status pass_dead_nodes(ir_graph *g, int *n_removed) {
     node_visit(&g->nodes[i], mark_unused, NULL);
     if (needed[i]) g->nodes[n++] = g->nodes[i];
   }
+  for (int i = 0; i < g->n_outputs; ++i) g->outputs[i]->storage->used = false;
   *n_removed = g->n_nodes - n;
   g->n_nodes = n;
   return ST_OK;

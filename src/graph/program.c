@@ -24,6 +24,7 @@ typedef struct {
 typedef struct {
   executor *executor;
   uint32_t first_place; /* of its operands; the one behind them is its workspace */
+  int packed;           /* which packed constant it reads; -1: none */
   const ir_node *node;
 } step;
 
@@ -36,6 +37,8 @@ struct program {
   void **views; /* room for the addresses of the step with the most operands */
   char **bases;
   ir_storage **constants, **temporaries;
+  program_packed *packed; /* n_packed */
+  int n_packed;
   uint64_t *scratch_offsets; /* of the steps' workspaces in the arena */
   program_size sizes;
 };
@@ -74,19 +77,27 @@ static void note_use(void *argument, ir_value *v, unsigned flags) {
   grown[(*n)++] = s;
 }
 
-static status find_storages(program *p, const program_owner *owner) {
+static status find_storages(program *p) {
   use_walk w = {.p = p};
   for (; w.step < p->graph->n_nodes; ++w.step) node_visit(&p->graph->nodes[w.step], note_use, &w);
-  for (int i = 0; i < p->n_constants; ++i) p->sizes.constants += arena_aligned(p->constants[i]->bytes);
-  return w.full ? program_no_memory() : owner->place(owner->owner, p->constants, p->n_constants);
+  return w.full ? program_no_memory() : ST_OK;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-static status prepare_step(program *p, const ir_node *n, step *s) {
+/* A bit for each argument that is a constant. */
+static uint64_t constant_arguments(const ir_node *n) {
+  uint64_t constants = 0;
+  for (int i = 0; i < n->op->n_args && i < 64; ++i)
+    if (n->op->schema[i].kind == ARG_TENSOR && n->args[i].tensor && value_is_constant(value_of(n->args[i].tensor)))
+      constants |= UINT64_C(1) << i;
+  return constants;
+}
+
+static status prepare_step(program *p, const ir_node *n, bool packs, step *s) {
   uint64_t workspace_bytes;
   s->node = n;
-  if (op_prepare(n->op, n->args, &workspace_bytes, &s->executor) != ST_OK)
+  if (op_prepare_constant(n->op, n->args, packs ? constant_arguments(n) : 0, &workspace_bytes, &s->executor) != ST_OK)
     return fail(ST_GRAPH_ENGINE, "node %s (%s): %s: %s", n->name, n->origin, n->op->function, strdupa(fail_take()));
   s->executor->repeatable = true;
   s->first_place = (uint32_t)p->n_places;
@@ -94,12 +105,12 @@ static status prepare_step(program *p, const ir_node *n, step *s) {
   return ST_OK;
 }
 
-static status prepare_steps(program *p) {
+static status prepare_steps(program *p, bool packs) {
   const int n = p->graph->n_nodes;
   p->steps = REGION_NEW(&p->graph->memory, step, n);
   if (!p->steps) return program_no_memory();
   for (int i = 0; i < n; ++i) {
-    TRY(prepare_step(p, &p->graph->nodes[i], &p->steps[i]));
+    TRY(prepare_step(p, &p->graph->nodes[i], packs, &p->steps[i]));
     ++p->n_steps;
   }
   return ST_OK;
@@ -124,6 +135,81 @@ static status order_steps(program *p) {
   }
   p->steps = steps;
   p->graph->nodes = nodes;
+  return ST_OK;
+}
+
+/* ---- constants --------------------------------------------------------------------------------------------------- */
+
+static const tensor *step_tensor(const step *s, int operand) {
+  return executor_tensor(s->executor, &s->executor->operands[operand], s->node->args);
+}
+
+/* Lists what the step wants to have packed, once for all steps that want the same. */
+static status list_packed(program *p, step *s) {
+  const executor_packing *k = &s->executor->packing;
+  s->packed = -1;
+  if (!k->bytes) return ST_OK;
+  const ir_value *v = value_of(step_tensor(s, k->operand));
+  const void *from = value_contents(v);
+  for (int i = 0; i < p->n_packed && s->packed < 0; ++i)
+    if (p->packed[i].from == from && p->packed[i].layout == k->layout) s->packed = i;
+  if (s->packed >= 0) return ST_OK;
+  p->packed = region_grow(&p->graph->memory, p->packed, (size_t)p->n_packed, sizeof *p->packed);
+  if (!p->packed) return program_no_memory();
+  s->packed = p->n_packed++;
+  p->packed[s->packed] =
+      (program_packed){.from = from, .bytes = k->bytes, .layout = k->layout, .lent = v->storage->lent};
+  return ST_OK;
+}
+
+/* Marks the constants that the step reads as they are. One that it reads now and then beside the packed form may stay
+ * where it is in host memory, if it is aligned there. */
+static void mark_read_as_is(const step *s) {
+  const executor_packing *k = &s->executor->packing;
+  for (int i = 0; i < s->executor->n_operands; ++i) {
+    const tensor *t = step_tensor(s, i);
+    if (!t || !value_is_constant(value_of(t))) continue;
+    ir_storage *storage = value_of(t)->storage;
+    const bool packed = k->bytes && k->operand == i;
+    const bool aligned = (uintptr_t)storage->contents % dtype_bytes(t->dtype) == 0;
+    if (!packed || (!k->replaces && !aligned)) storage->read_as_is = true;
+  }
+}
+
+/* Packs the constant that the step reads, unless it is. */
+static status fill_packed(const program *p, const step *s) {
+  program_packed *k = &p->packed[s->packed];
+  s->executor->packed = k->address;
+  if (!k->address || !k->fresh) return ST_OK;
+  const ir_value *v = value_of(step_tensor(s, s->executor->packing.operand));
+  const size_t skipped = (size_t)((const char *)k->from - (const char *)v->storage->contents);
+  char *aligned = NULL;
+  if ((uintptr_t)k->from % dtype_bytes(v->tensor.dtype)) {
+    if (!(aligned = malloc(v->storage->bytes))) return program_no_memory();
+    memcpy(aligned, v->storage->contents, v->storage->bytes);
+  }
+  s->executor->packing.pack(s->executor, aligned ? aligned + skipped : k->from, k->address);
+  free(aligned);
+  k->fresh = false;
+  return ST_OK;
+}
+
+static status program_place(program *p, const program_owner *owner) {
+  int n = 0;
+  for (int i = 0; i < p->n_steps; ++i) TRY(list_packed(p, &p->steps[i]));
+  for (int i = 0; i < p->n_steps; ++i) mark_read_as_is(&p->steps[i]);
+  for (int i = 0; i < p->n_constants; ++i) {
+    ir_storage *s = p->constants[i];
+    s->address = (void *)(uintptr_t)s->contents;
+    if (!s->read_as_is) continue;
+    p->constants[n++] = s;
+    p->sizes.constants += arena_aligned(s->bytes);
+  }
+  for (int i = 0; i < p->n_packed; ++i) p->sizes.constants += arena_aligned(p->packed[i].bytes);
+  TRY(owner->place(owner->owner, p->constants, p->n_constants = n));
+  if (p->n_packed) TRY(owner->place_packed(owner->owner, p->packed, p->n_packed));
+  for (int i = 0; i < p->n_steps; ++i)
+    if (p->steps[i].packed >= 0) TRY(fill_packed(p, &p->steps[i]));
   return ST_OK;
 }
 
@@ -203,8 +289,10 @@ static status program_find_places(program *p) {
     place *to = &p->places[s->first_place];
     for (int k = 0; k < s->executor->n_operands; ++k) {
       const operand *o = &s->executor->operands[k];
-      const tensor *t = executor_tensor(s->executor, o, s->node->args);
+      const executor_packing *packing = &s->executor->packing;
+      const tensor *t = step_tensor(s, k);
       if (!o->extent_bytes) continue; /* absent, or without elements: BASE_NONE */
+      if (packing->bytes && packing->replaces && packing->operand == k) continue;
       to[k] = storage_place(p, value_of(t)->storage);
       to[k].offset += o->offset_bytes;
     }
@@ -218,9 +306,10 @@ static status program_find_places(program *p) {
 /* ---- making and running ------------------------------------------------------------------------------------------ */
 
 static status program_build(program *p, const program_owner *owner) {
-  TRY(prepare_steps(p));
+  TRY(prepare_steps(p, owner->place_packed));
   TRY(order_steps(p));
-  TRY(find_storages(p, owner));
+  TRY(find_storages(p));
+  TRY(program_place(p, owner));
   TRY(plan_arena(p, owner->share));
   TRY(program_find_places(p));
   p->sizes.n_steps = p->n_steps;
@@ -251,6 +340,10 @@ void program_free(program *p) {
 
 const ir_graph *program_graph(const program *p) { return p->graph; }
 program_size program_sizes(const program *p) { return p->sizes; }
+
+program_step program_step_at(const program *p, int i) {
+  return (program_step){p->steps[i].node, p->steps[i].executor, p->scratch_offsets[i]};
+}
 
 static status run_step(const step *s, void **view, void *scratch) {
   const executor *e = s->executor;

@@ -15,9 +15,20 @@
 
 typedef struct program program;
 
-/* Who makes a program has the memory of its constants. place() sets the address of each. */
+/* A constant in the form that some steps read it in (executor_packing). */
+typedef struct {
+  const void *from; /* its first element in host memory */
+  uint64_t bytes, layout;
+  bool lent;     /* the contents belong to the model, so that programs of other shapes have them at this address, too */
+  void *address; /* set by place_packed; NULL: nothing will run */
+  bool fresh;    /* likewise: it has to be filled */
+} program_packed;
+
+/* Who makes a program has the memory of its constants. place() sets the address of each, place_packed() that of each
+ * packed one; it is NULL where nothing is to be packed. */
 typedef struct {
   status (*place)(void *owner, ir_storage **constants, int n);
+  status (*place_packed)(void *owner, program_packed *packed, int n);
   void *owner;
   bool share; /* whether buffers may use the same memory at different times */
 } program_owner;
@@ -28,7 +39,8 @@ typedef struct {
   void *const *inputs, *const *outputs;
 } program_memory;
 
-/* Bytes. unshared: what the arena would be if no two buffers shared memory. */
+/* Bytes. constants: those that are placed, packed or not. unshared: what the arena would be if no two buffers shared
+ * memory. */
 typedef struct {
   uint64_t arena, constants, unshared, live_peak;
   int n_steps;
@@ -42,6 +54,14 @@ void program_free(program *p);
 
 const ir_graph *program_graph(const program *p);
 program_size program_sizes(const program *p);
+
+/* A step, for describe.c. scratch_offset: of its workspace in the arena. */
+typedef struct {
+  const ir_node *node;
+  const executor *executor;
+  uint64_t scratch_offset;
+} program_step;
+program_step program_step_at(const program *p, int i);
 
 /* Runs all steps. The first failure of an operator ends it. */
 status program_run(program *p, const program_memory *m);

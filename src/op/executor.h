@@ -55,6 +55,17 @@ typedef struct {
   int64_t dims[MAX_RANK], strides[MAX_RANK];
 } dumped_tensor;
 
+/* A form of a constant operand that run() prefers, which the caller makes once, and keeps for all launches, if the
+ * operand's contents never change. Offered by prepare functions to those who say which arguments are constant. */
+typedef struct {
+  uint64_t bytes;  /* 0: nothing is offered */
+  uint64_t layout; /* a hash: of the same contents, executors with equal ones have the same packed form */
+  /* Packs the operand, whose first element is at `from`, to memory at a multiple of 64 bytes; on a team of threads. */
+  void (*pack)(const executor *e, const void *from, void *packed);
+  uint16_t operand;
+  bool replaces; /* run() does not read the operand itself, whose address may then be NULL */
+} executor_packing;
+
 /* An operator that is several tasks (fused.h): what its executor has in place of run(). */
 typedef struct sequence {
   /* Queues the tasks on the stream of the handle. The operands and the workspace have been checked. site: the return
@@ -74,6 +85,9 @@ struct aclOpExecutor {
   operand *operands; /* own_operands, or malloc'ed if there are more */
   void *heap;        /* malloc'ed memory that belongs to the plan, freed with the executor; or NULL */
   status (*run)(const executor *e, void *const *view, void *scratch);
+  uint64_t constants;                /* bit i: the contents of argument i never change */
+  executor_packing packing;          /* which prepare functions may fill in if there are constants */
+  const void *packed;                /* set by the caller, who must do so if there is a packing, before the launch */
   sequence *sequence;                /* which the executor owns; NULL: run() does it all */
   tensor *results[EXECUTOR_RESULTS]; /* whose shape run() sets; with references, as the caller may destroy them
                                         before */

@@ -100,6 +100,8 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   e->heap = NULL;
   e->dumped = 0;
   e->run = NULL;
+  e->constants = e->packing.bytes = 0;
+  e->packed = NULL;
   e->sequence = NULL;
   e->workspace = (workspace_parts){0};
   e->touched_bytes = e->multiply_adds = 0;
@@ -147,12 +149,17 @@ void executor_unref(executor *e) {
 }
 
 status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out) {
+  return op_prepare_constant(o, a, 0, workspace_bytes, out);
+}
+
+status op_prepare_constant(op *o, const op_arg *a, uint64_t constants, uint64_t *workspace_bytes, executor **out) {
   uint64_t n_operands;
   if (unlikely(!workspace_bytes)) return fail(ST_OP_NULL, "workspaceSize is NULL, expected a pointer");
   if (unlikely(!out)) return fail(ST_OP_NULL, "executor is NULL, expected a pointer");
   TRY(check_objects(o, a, &n_operands));
   executor *e = executor_new(o, n_operands);
   if (!e) return fail(ST_NO_HOST_MEMORY, "no host memory for an executor of %ju tensors", (uintmax_t)n_operands);
+  e->constants = constants;
   fill_operands(e, a);
   if (unlikely(trace_is_on())) account_prepare(e, a);
   e->shapes = timeline_wants(TIMELINE_WANTS_SHAPES) ? shapes_name(e, a) : 0;

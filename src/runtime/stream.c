@@ -11,6 +11,7 @@
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/event.h"
+#include "runtime/exception.h"
 #include "runtime/fpmode.h"
 #include "runtime/notify.h"
 #include "runtime/outside.h"
@@ -162,6 +163,7 @@ void stream_keep_failure(stream *s, const task *t, status st) {
   if (atomic_compare_exchange_strong(&s->error, &none, st)) free(atomic_exchange(&s->error_text, strdup(words)));
   context *c = s->context;
   if (c) context_task_failed(c, st, words);
+  exception_tell(s->device, s->id, t->id, st);
 }
 
 /* Decides whether the front task, which is below dropped_below, is dropped. When a stream is discarded, a device would

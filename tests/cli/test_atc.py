@@ -1,41 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """atc: its arguments, messages, exit codes and files. A model is written byte by byte, without the package onnx."""
+import json
 import os
 import pathlib
+import struct
 import subprocess
+import sys
 import tempfile
 import unittest
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples/onnx"))
+import onnx_bytes
 
 ATC = pathlib.Path(os.environ["CANNON_PREFIX"]) / "bin/atc"
 
 
-def varint(n):
-    out = b""
-    while n > 0x7F:
-        out += bytes([n & 0x7F | 0x80])
-        n >>= 7
-    return out + bytes([n])
-
-
-def message(field, content):
-    content = content.encode() if isinstance(content, str) else content
-    return varint(field << 3 | 2) + varint(len(content)) + content
-
-
-def number(field, n):
-    return varint(field << 3) + varint(n)
-
-
-def value(name, dims):
-    shape = b"".join(message(1, message(2, d) if isinstance(d, str) else number(1, d)) for d in dims)
-    return message(1, name) + message(2, message(1, number(1, 1) + message(2, shape)))
-
-
 def model(dims, op="Relu"):
     """y = op(x), of operator set 17."""
-    node = message(1, "x") + message(2, "y") + message(3, "only") + message(4, op)
-    graph = message(1, node) + message(2, "small") + message(11, value("x", dims)) + message(12, value("y", dims))
-    return number(1, 8) + message(7, graph) + message(8, number(2, 17))
+    return onnx_bytes.model([onnx_bytes.node(op, ["x"], ["y"], "only")], [onnx_bytes.value("x", dims)],
+                            [onnx_bytes.value("y", dims)], name="small")
 
 
 class Atc(unittest.TestCase):
@@ -52,6 +37,11 @@ class Atc(unittest.TestCase):
         done = subprocess.run([ATC, f"--model={model}", "--framework", framework, f"--output={output}",
                                f"--soc_version={soc}", *more], cwd=self.folder, capture_output=True, text=True,
                               timeout=60)
+        return done.returncode, done.stdout
+
+    def look(self, *arguments):
+        done = subprocess.run([ATC, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=60,
+                              check=False)
         return done.returncode, done.stdout
 
     def assert_refused(self, code, words, *more, **arguments):
@@ -83,6 +73,177 @@ class Atc(unittest.TestCase):
         self.assert_refused(100000 & 255, "2 to 100", "--dynamic_batch_size=4")
         self.assert_refused(100000 & 255, "expected 2, for height and width", "--dynamic_image_size=1,2;3,4")
 
+    def test_what_files_say(self):
+        """Modes 1 and 6 on a file of ours."""
+        self.assertEqual(self.atc("--input_shape=x:2,3")[0], 0)
+        code, told = self.look("--mode=6", "--om=m.om")
+        self.assertEqual(code, 0)
+        self.assertRegex(told, r"Original Atc command line: .*atc --model=m\.onnx --framework 5")
+        self.assertIn("atc_version[8.1.RC1], soc_version[Ascend910B3], framework_type[5].", told)
+        self.assertRegex(told, r"memory_size\[\d+ B\], weight_size\[\d+ B\], stream_num\[1\], event_num\[0\]")
+        self.assertRegex(told, r"om       info: modeldef_size\[[1-9]\d+ B\], weight_data_size\[0 B\]")
+        self.assertEqual(self.look("--mode=1", "--om=m.om", "--json=m.json")[0], 0)
+        graph = json.loads((self.folder / "m.json").read_text())["graph"][0]
+        self.assertEqual([(o["name"], o["type"]) for o in graph["op"]],
+                         [("x", "Data"), ("only", "Relu"), ("Node_Output", "NetOutput")])
+        self.assertEqual([o.get("input") for o in graph["op"]], [None, ["x:0"], ["only:0"]])
+        self.assertEqual(graph["op"][1]["output_desc"][0], {"name": "y", "dtype": "DT_FLOAT", "shape": {"dim": [2, 3]},
+                                                            "layout": "ND"})
+        self.assertEqual(self.look("--mode=1", "--om=m.om", "--json=m.json")[0], 0)  # again: it was written by atc
+        (self.folder / "m.json").write_text("{}")
+        self.assertIn("E10003", self.look("--mode=1", "--om=m.om", "--json=m.json")[1])
+        self.assertEqual((self.folder / "m.json").read_text(), "{}")
+
+    def test_operators_have_ascends_names(self):
+        w = onnx_bytes.initialiser("w", [2, 1, 3, 3], range(18))
+        nodes = [onnx_bytes.node("Conv", ["x", "w"], ["c"], "conv"), onnx_bytes.node("Softmax", ["c"], ["y"], "soft")]
+        self.write(onnx_bytes.model(nodes, [onnx_bytes.value("x", [1, 1, 8, 8])], [onnx_bytes.value("y", [1, 2, 6, 6])],
+                                    [w]))
+        self.assertEqual(self.atc()[0], 0)
+        self.assertEqual(self.look("--mode=1", "--om=m.om", "--json=m.json")[0], 0)
+        operators = json.loads((self.folder / "m.json").read_text())["graph"][0]["op"]
+        self.assertEqual([o["type"] for o in operators], ["Data", "Const", "Conv2D", "SoftmaxV2", "NetOutput"])
+        self.assertEqual(operators[2]["input"], ["x:0", "w:0"])
+        self.assertEqual(operators[2]["input_desc"][0]["layout"], "NCHW")
+
+    def foreign(self, newer):
+        """A file as for an NPU, with a graph, weights and kernels."""
+        b = onnx_bytes
+        text = lambda key, value: b.message(11, b.message(1, key) + b.message(2, b.message(2, value)))
+        desc = b.number(2, 2) + b.message(3, b.message(1, b.varint(1) + b.varint(3)))  # dims are packed
+        op = b.message(1, "conv1") + b.message(2, "Conv2D") + b.message(5, "x:0") + b.message(34, desc)
+        definition = (b.message(1, "net") + b.message(7, b.message(1, "g") + b.message(6, op)) +
+                      text("soc_version", "Ascend310P3") + text("atc_cmdline", "atc --model=a"))
+        parts = [(0, definition), (1, b"w" * 100), (3, b"k" * 77)]
+        table, bodies, at = b"", b"", 0
+        for kind, body in parts:
+            table += struct.pack("<IIQQ", kind, 0, at, len(body)) if newer else struct.pack("<III", kind, at, len(body))
+            bodies, at = bodies + body, at + len(body)
+        table = struct.pack("<II" if newer else "<I", *[3, 0][:1 + newer]) + table
+        head = bytearray(256)
+        struct.pack_into("<III", head, 0, 0x444F4D49, 256, 0x20000000)
+        struct.pack_into("<Q", head, 184, len(table + bodies) if newer else 0)
+        return bytes(head) + table + bodies
+
+    def test_files_for_npus(self):
+        for newer in (True, False):
+            with self.subTest(newer):
+                (self.folder / "npu.om").write_bytes(self.foreign(newer))
+                code, told = self.look("--mode=6", "--om=npu.om")
+                self.assertEqual(code, 0, told)
+                self.assertIn("Original Atc command line: atc --model=a\n", told)
+                self.assertIn("soc_version[Ascend310P3]", told)
+                self.assertIn("memory_size[-1 B]", told)
+                self.assertIn("weight_data_size[100 B], tbe_kernels_size[77 B]", told)
+                code, told = self.look("--mode=1", "--om=npu.om", "--json=npu.json")
+                self.assertEqual(code, 0, told)
+                op = json.loads((self.folder / "npu.json").read_text())["graph"][0]["op"][0]
+                self.assertEqual((op["type"], op["output_desc"][0]["dtype"]), ("Conv2D", "DT_FLOAT16"))
+                self.assertEqual(op["output_desc"][0]["shape"]["dim"], [1, 3])
+                done = subprocess.run([ATC.parent / "cannon", "model", "run", "npu.om"], cwd=self.folder,
+                                      capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("made for an NPU (it has 77 bytes of its kernels); convert the ONNX model", done.stderr)
+
+    def test_broken_files(self):
+        whole = self.foreign(True)
+        for content, words in ((b"IMOD", "shorter than its header"), (whole[:300], "cut off"),
+                               (whole[:-90], "cut off"), (b"PK", "expected an .om file")):
+            (self.folder / "b.om").write_bytes(content)
+            code, told = self.look("--mode=6", "--om=b.om")
+            self.assertNotEqual(code, 0)
+            self.assertIn(words, told)
+        self.assertIn("No such file", self.look("--mode=1", "--om=none.om", "--json=a")[1])
+        self.assertIn("E10004: --json", self.look("--mode=1", "--om=b.om")[1])
+
+    def chain(self):
+        """y = relu(-x), with the value between as n."""
+        self.write(onnx_bytes.model([onnx_bytes.node("Neg", ["x"], ["n"], "minus"),
+                                     onnx_bytes.node("Relu", ["n"], ["y"], "positive")],
+                                    [onnx_bytes.value("x", [3])], [onnx_bytes.value("y", [3])]))
+        np.save(self.folder / "x.npy", np.array([-1.5, 0, 2], "f4"))
+
+    def outputs(self, folder):
+        done = subprocess.run([ATC.parent / "cannon", "model", "run", "m.om", "--input", "x.npy", "--output", folder,
+                               "--json", "r.json"], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {o["name"]: np.load(self.folder / o["file"])
+                for o in json.loads((self.folder / "r.json").read_text())["outputs"]}
+
+    def test_out_nodes(self):
+        self.chain()
+        for given, names in (("minus:0", ["minus:0"]), ("n;y", ["minus:0:n", "positive:0:y"])):
+            code, told = self.atc(f"--out_nodes={given}")
+            self.assertEqual(code, 0, told)
+            got = self.outputs(names[0].replace(":", "_"))
+            self.assertEqual(list(got), names)
+            np.testing.assert_array_equal(got[names[0]], [1.5, 0, -2])
+        (self.folder / "m.om").unlink()
+        self.assert_refused(100000 & 255, "minus:1 is no node with an output of this number", "--out_nodes=minus:1")
+
+    def test_output_type(self):
+        self.chain()
+        for given, dtype in (("FP16", "f2"), ("positive:0:INT32", "i4"), ("y:DOUBLE", "f8")):
+            code, told = self.atc(f"--output_type={given}")
+            self.assertEqual(code, 0, told)
+            got = self.outputs(dtype)["positive:0:y"]
+            self.assertEqual(got.dtype, np.dtype(dtype))
+            np.testing.assert_array_equal(got, np.array([1.5, 0, 0]).astype(dtype))
+        (self.folder / "m.om").unlink()
+        self.assert_refused(100000 & 255, "z is no output of the model", "--output_type=z:FP16")
+
+    def normed(self):
+        """A convolution and a batch norm, which ConvBatchnormFusionPass joins."""
+        b = onnx_bytes
+        constants = [b.initialiser("w", [2, 1, 1, 1], [1, 2]), *(b.initialiser(n, [2], [1, 2]) for n in "sbmv")]
+        self.write(b.model([b.node("Conv", ["x", "w"], ["c"], "conv"),
+                            b.node("BatchNormalization", ["c", *"sbmv"], ["y"], "norm")],
+                           [b.value("x", [1, 1, 4, 4])], [b.value("y", [1, 2, 4, 4])], constants))
+
+    def statistics(self):
+        return json.loads((self.folder / "fusion_result.json").read_text())["session_and_graph_id_0_0"]["graph_fusion"]
+
+    def test_passes_are_switched(self):
+        self.normed()
+        name, counts = "ConvBatchnormFusionPass", {"effect_times": "1", "match_times": "1"}
+        files = {"a": {"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}},
+                 "b": {"Switch": {"GraphFusion": {name: "on", "ALL": "off"}}}}
+        for file, content in files.items():
+            (self.folder / file).write_text(json.dumps(content))
+        (self.folder / "c").write_text(f"{name}:off\nNonsensePass : off\n")
+        for arguments, on in (([], True), (["--fusion_switch_file=a"], False), (["--fusion_switch_file=b"], True),
+                              (["--fusion_switch_file=c"], False), ([f"--optimization_switch={name}:off"], False),
+                              (["--fusion_switch_file=a", f"--optimization_switch={name}:on"], True),
+                              (["--oo_level=O1"], False), (["--oo_level=O3"], True)):
+            with self.subTest(arguments):
+                code, told = self.atc(*arguments)
+                self.assertEqual(code, 0, told)
+                self.assertEqual(self.statistics().get(name), counts if on else None)
+                done = subprocess.run([ATC.parent / "cannon", "model", "show", "m.om"], cwd=self.folder,
+                                      capture_output=True, text=True, timeout=60, check=True)
+                self.assertRegex(done.stdout, rf"{name} +{int(on)}\n")  # the file keeps the choice
+                self.assertEqual("NonsensePass" in told, "--fusion_switch_file=c" in arguments)
+        for wrong in ("--fusion_switch_file=none", "--optimization_switch=A", "--optimization_switch=A:maybe"):
+            self.assertEqual(self.atc(wrong)[0], 255)
+
+    def test_statistics_replace_no_other_file(self):
+        (self.folder / "fusion_result.json").write_text("{}")
+        self.assertEqual(self.atc("--input_shape=x:2,3")[0], 0)
+        self.assertEqual((self.folder / "fusion_result.json").read_text(), "{}")
+        (self.folder / "fusion_result.json").unlink()
+        self.assertEqual(self.atc("--input_shape=x:2,3", "--export_compile_stat=0")[0], 0)
+        self.assertFalse((self.folder / "fusion_result.json").exists())
+
+    def test_check(self):
+        code, told = self.look("--mode=3", "--model=m.onnx", "--framework=5", "--input_shape=x:2,3")
+        self.assertEqual(code, 0, told)
+        self.assertEqual(json.loads((self.folder / "check_result.json").read_text())["result"], "success")
+        self.write(model([2, 3], op="Nonsense"))
+        code, told = self.look("--mode=3", "--model=m.onnx", "--framework=5", "--check_report=r.json")
+        self.assertNotEqual(code, 0)
+        self.assertIn("operator Nonsense", json.loads((self.folder / "r.json").read_text())["message"])
+        self.assertFalse((self.folder / "m.om").exists())
+
     def test_other_files_are_not_overwritten(self):
         (self.folder / "m.om").write_text("mine")
         code, told = self.atc()
@@ -93,7 +254,13 @@ class Atc(unittest.TestCase):
     def test_wrong_arguments(self):
         self.assert_refused(255, "E10007", framework="3")
         self.assert_refused(255, "E10001", soc="Tesla")
-        self.assert_refused(255, "E10001", "--mode=1")
+        self.assert_refused(255, "E10004: --om", "--mode=1")
+        self.assert_refused(255, "E10001", "--mode=30")
+        self.assert_refused(255, "E10001: --precision_mode is float16, expected one of: force_fp16",
+                            "--precision_mode=float16")
+        self.assert_refused(255, "E10001: --deterministic is 2", "--deterministic=2")
+        self.assert_refused(255, "E10001: only one of", "--precision_mode=force_fp32", "--precision_mode_v2=origin")
+        self.assert_refused(255, "E10014: --output_type has FP8", "--output_type=FP8")
         self.assert_refused(255, "E10001", "--nonsense=1")
         self.assert_refused(255, "E10010: invalid value for --log:loud", "--log=loud")
         self.assert_refused(255, "E10002", "--input_shape=x")

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the programs in examples/memory and examples/allreduce, built as a user builds them, with an installed
-prefix.
+"""Tests of the programs in examples/memory, examples/allreduce and examples/onnx, built as a user builds them, with an
+installed prefix.
 
     CANNON_PREFIX=/path python3 tests/cli/test_examples.py
 """
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
 PREFIX = pathlib.Path(os.environ["CANNON_PREFIX"]).resolve()
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 BUILD_ENV = dict(os.environ, ASCEND_HOME_PATH=str(PREFIX))
+PYTHON = f"-DPython3_EXECUTABLE={sys.executable}"  # which has NumPy
 
 
 class Example(unittest.TestCase):
@@ -22,7 +24,7 @@ class Example(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        for command in (["cmake", "-S", cls.sources, "-B", cls.folder.name, "-DCMAKE_C_FLAGS=-Werror"],
+        for command in (["cmake", "-S", cls.sources, "-B", cls.folder.name, "-DCMAKE_C_FLAGS=-Werror", PYTHON],
                         ["cmake", "--build", cls.folder.name]):
             done = subprocess.run(command, env=BUILD_ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             if done.returncode:
@@ -98,6 +100,15 @@ class AllReduce(Example):
         for seed in range(1, 4):
             self.assertIn("0 wrong weights", self.run_program("allreduce", CANNON_DEVICES="2",
                                                               CANNON_SCHEDULE_SEED=str(seed)))
+
+
+class Onnx(Example):
+    sources = EXAMPLES / "onnx"
+
+    def test_digits_are_read(self):
+        out = self.run_program("classify", *(f"{self.folder.name}/{f}" for f in
+                                             ("digits.om", "images.bin", "labels.bin")))
+        self.assertRegex(out, r"read right: 9[6-9]\.\d+ % of 360 held-out digits")
 
 
 if __name__ == "__main__":

@@ -492,9 +492,10 @@ class Implementations(unittest.TestCase):
 
     def test_the_first_that_fits_and_pays(self):
         found = self.names(None)
-        first = "depthwise, pairs, winograd do not fit; gemm does not pay"
+        first = "depthwise, pairs, packed, winograd do not fit; gemm does not pay"
+        gradient = "depthwise, pairs, winograd do not fit; gemm does not pay"
         self.assertEqual(found["Convolution"], [("conv=direct", first, 2)])
-        self.assertEqual(found["ConvolutionBackward"], [("conv=direct,conv_weight=dots", f"{first} | {first}", 1)])
+        self.assertEqual(found["ConvolutionBackward"], [("conv=direct,conv_weight=dots", f"{first} | {gradient}", 1)])
         self.assertEqual(found["Add"], [])
 
     def test_forced(self):

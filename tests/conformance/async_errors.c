@@ -156,6 +156,39 @@ static void stop_mode_drops_later_tasks_of_the_whole_context(void **state) {
   CHECK_OK(aclrtDestroyContext(c));
 }
 
+/* ---- aclrtSetExceptionInfoCallback ---- */
+
+static struct { uint32_t n, device, stream, code, thread; } seen;
+
+static void note_exception(aclrtExceptionInfo *info) {
+  seen.n++;
+  seen.device = aclrtGetDeviceIdFromExceptionInfo(info);
+  seen.stream = aclrtGetStreamIdFromExceptionInfo(info);
+  seen.code = aclrtGetErrorCodeFromExceptionInfo(info);
+  seen.thread = aclrtGetThreadIdFromExceptionInfo(info);
+}
+
+static void a_function_is_told_each_failed_task(void **state) {
+  (void)state;
+  int32_t id;
+  aclrtStream stream = stream_new();
+  CHECK_OK(aclrtStreamGetId(stream, &id));
+  CHECK_OK(aclrtSetExceptionInfoCallback(note_exception));
+  for (int f = 0; f < 2; f++) failures[f](stream);
+  const aclError code = aclrtSynchronizeStream(stream);
+  assert_int_equal(seen.n, 2);
+  assert_int_equal(seen.device, 0);
+  assert_int_equal(seen.stream, id);
+  assert_int_equal(seen.code, code);
+  assert_int_not_equal(seen.thread, 0);
+  CHECK_OK(aclrtSetExceptionInfoCallback(NULL));
+  failures[0](stream);
+  CHECK_FAILS(aclrtSynchronizeStream(stream));
+  assert_int_equal(seen.n, 2);
+  assert_int_equal(aclrtGetTaskIdFromExceptionInfo(NULL), UINT32_MAX);
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       OP_TEST(valid_indices_do_not_fail),
@@ -164,6 +197,7 @@ int main(void) {
       OP_TEST(other_streams_report_no_failure),
       OP_TEST(failure_becomes_the_threads_last_error_with_a_message),
       OP_TEST(stop_mode_drops_later_tasks_of_the_whole_context),
+      OP_TEST(a_function_is_told_each_failed_task),
   };
   return cmocka_run_group_tests(tests, tables_up, tables_down);
 }

@@ -212,12 +212,25 @@ static void callbacks_need_a_subscription(void **state) {
   CHECK_OK(aclrtDestroyStream(stream));
 }
 
+/* Threads that serve streams ask again and again: that must not hide the messages of failures. */
+static void waiting_in_vain_leaves_no_message(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new();
+  while (aclGetRecentErrMsg()) continue;
+  CHECK_CODE(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(10));
+  CHECK_OK(aclrtSubscribeReport(this_thread(), stream));
+  CHECK_CODE(ACL_ERROR_RT_REPORT_TIMEOUT, aclrtProcessReport(5));
+  CHECK_OK(aclrtUnSubscribeReport(this_thread(), stream));
+  assert_null(aclGetRecentErrMsg());
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(host_function_runs_in_stream_order),     TEST(host_function_may_take_a_lock_that_the_waiting_thread_holds),
       TEST(callback_runs_in_the_subscribed_thread), TEST(blocking_callback_delays_later_tasks),
       TEST(one_thread_serves_many_streams),         TEST(serving_thread_may_start_before_it_is_subscribed),
-      TEST(callbacks_need_a_subscription),
+      TEST(callbacks_need_a_subscription),          TEST(waiting_in_vain_leaves_no_message),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -75,6 +75,21 @@ static void overflow_gives_infinities(void **state) {
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtGetDeviceSatMode(NULL));
 }
 
+static void *set_saturation_mode(void *code) {
+  *(aclError *)code = aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_INFNAN);
+  return NULL;
+}
+
+/* Frameworks set it before they set a device. */
+static void overflow_is_set_without_a_context(void **state) {
+  (void)state;
+  aclError code = -1;
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, set_saturation_mode, &code), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  CHECK_OK(code);
+}
+
 static void overflow_switch_is_per_stream(void **state) {
   (void)state;
   uint32_t flag = 9;
@@ -116,6 +131,7 @@ int main(void) {
       TEST(a_thread_can_adopt_the_limits_of_a_stream),
       TEST(wrong_limits_are_refused),
       TEST(overflow_gives_infinities),
+      TEST(overflow_is_set_without_a_context),
       TEST(overflow_switch_is_per_stream),
       TEST(operator_timeout_is_rounded_up),
   };

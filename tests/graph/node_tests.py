@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs ONNX's node tests (package onnx, onnx.backend.test) through Cannon's graph side.
 
-usage: node_tests.py RUN_MODEL [PATTERN...]
+usage: node_tests.py [--passes NAME,...] RUN_MODEL [PATTERN...]
+
+--passes: runs only these passes, in this order (RUN_MODEL's option of this name).
 
 Cases that left_out.tsv names are not expected to pass. Prints which others fail, with the reason, by operator; with
 patterns, runs and shows only the cases that one of them fits. Exits with 1 if a case fails that should not, or if fewer
@@ -25,12 +27,12 @@ DTYPES = {0: 'float32', 1: 'float16', 2: 'int8', 3: 'int32', 4: 'uint8', 6: 'int
 
 
 class Runner:
-    def __init__(self, path):
-        self.path, self.process = path, None  # the process is started again after a crash
+    def __init__(self, *command):
+        self.command, self.process = command, None  # the process is started again after a crash
 
     def ask(self, folder):
         if self.process is None:
-            self.process = subprocess.Popen([self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             self.process.stdin.write(folder + '\n')
             self.process.stdin.flush()
@@ -110,7 +112,10 @@ def left_out():
 
 
 def main():
-    runner, patterns, out = Runner(sys.argv[1]), [re.compile(p) for p in sys.argv[2:]], left_out()
+    args, options = sys.argv[1:], []
+    if args[0] == '--passes':
+        args, options = args[2:], args[:2]
+    runner, patterns, out = Runner(args[0], *options), [re.compile(p) for p in args[1:]], left_out()
     reasons, right, n, n_out = collections.defaultdict(list), 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for case in collect_testcases(None):

@@ -194,7 +194,8 @@ def _attributes(values):
 
 
 @watched
-def execute(name, inputs, outputs, attributes):
+def execute(name, inputs, outputs, attributes, updated=()):
+    """updated: inputs that the operator may write, besides its outputs."""
     device().top = 0
     l, operands = calls(), [o for o in (*inputs, *outputs) if isinstance(o, Operand)]
     for o in operands:
@@ -216,5 +217,5 @@ def execute(name, inputs, outputs, attributes):
         raise AclError(name, code, message)
     device().synchronize()
     for o in operands:
-        _take_back(name, o.storage.block, [o.storage] if any(o is out for out in outputs) else [])
+        _take_back(name, o.storage.block, [o.storage] if any(o is out for out in (*outputs, *updated)) else [])
     record_call(f"aclop {name}")

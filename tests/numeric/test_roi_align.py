@@ -46,7 +46,8 @@ def pooled(image, bins, largest):
         if not points:
             continue
         if largest:
-            values = [np.max([image[:, i, j] * w for i, j, w in p], axis=0) if p else np.zeros(len(image)) for p in points]
+            values = [np.max([image[:, i, j] * w for i, j, w in p], axis=0) if p else np.zeros(len(image))
+                      for p in points]
             out[:, k] = np.max(values, axis=0)
         else:
             out[:, k] = sum(image[:, i, j] * w for p in points for i, j, w in p) / LD(len(points))
@@ -85,7 +86,8 @@ class Regions(unittest.TestCase):
                 largest, aligned = largest, False
             else:
                 largest = False
-                boxes = gen.keep(Tensor.empty(d, (k, 5)).set(np.concatenate([image[:, None], corners], 1).astype(d.values)))
+                rows = np.concatenate([image[:, None], corners], 1).astype(d.values)
+                boxes = gen.keep(Tensor.empty(d, (k, 5)).set(rows))
                 run("aclnnRoiAlignV2", x, boxes, *bins, scale, ratio, aligned, out)
             held = boxes.get().astype(FLOAT)[:, -4:]
             values = x.get().astype(LD)
@@ -104,7 +106,8 @@ class Regions(unittest.TestCase):
             gradient = gen.drawn(d, (k, shape[1], *bins), lambda s: gen.values(d, s, special=False, limit=100))
             out = gen.out(d, shape)
             run("aclnnRoiAlignV2Backward", gradient, boxes, Ints(*shape), *bins, scale, ratio, aligned, out)
-            held, g = boxes.get().astype(FLOAT)[:, 1:], gradient.get().astype(LD).reshape(k, shape[1], bins[0] * bins[1])
+            held = boxes.get().astype(FLOAT)[:, 1:]
+            g = gradient.get().astype(LD).reshape(k, shape[1], bins[0] * bins[1])
             exact, size = np.zeros(shape, LD), np.zeros(shape, LD)
             for i in range(k):
                 for b, points in enumerate(samples(held[i], bins, scale, ratio, aligned, *shape[2:])):

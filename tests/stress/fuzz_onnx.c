@@ -4,17 +4,42 @@
  * main() mutates a few seeds:
  *
  *   stress_fuzz_onnx [INPUTS] */
+#include <cjson/cJSON.h>
+
+#include "cli/atc_json.h"
 #include "fuzz.h"
-#include "graph/model.h"
+#include "graph/model_def.h"
 #include "graph/om.h"
 #include "onnx_writer.h"
 
 static long n_good; /* inputs that became programs */
 
+static long n_described; /* .om files whose graph became JSON */
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What `atc --mode=1` does with a file: the description of its graph becomes JSON, or is refused. */
+static void look_into(const uint8_t *data, size_t size) {
+  const void *def;
+  uint64_t bytes;
+  char *text = NULL;
+  size_t n;
+  if (!om_is(data, size) || om_find(data, size, OM_MODEL_DEF, &def, &bytes) || !bytes) return;
+  FILE *f = open_memstream(&text, &n);
+  const bool whole = atc_json_write(f, def, bytes);
+  HOLDS(fclose(f) == 0);
+  if (whole) {
+    cJSON *json = cJSON_Parse(text);
+    HOLDS(json);
+    cJSON_Delete(json);
+    ++n_described;
+  }
+  free(text);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   model *m;
+  look_into(data, size);
   const status st = model_load(data, size, NULL, NULL, MODEL_ON_HOST, NULL, &m);
   if (st == ST_OK) {
     model_unref(m);
@@ -47,8 +72,38 @@ static void write_other_model(written *model) {
   write_model(model, &graph);
 }
 
+/* An .om file with gears, a chosen output and type, passes that are off, and MODEL_DEF. */
+static size_t write_om(const written *onnx, char *to, size_t room) {
+  onnx_shape shape = {.name = "x", .n_dims = 2, .dims = {-1, 2}};
+  int64_t batches[] = {1, 4};
+  om_output outputs[] = {{"y", -1}, {"", ACL_FLOAT16}};
+  om_contents contents = {.onnx = onnx->bytes,
+                          .onnx_bytes = onnx->n,
+                          .shapes = &shape,
+                          .n_shapes = 1,
+                          .gears = {.kind = GEARS_BATCH, .n = 2, .n_numbers = 1, .numbers = batches},
+                          .outputs = outputs,
+                          .n_outputs = 2,
+                          .passes_off = 1};
+  void *om, *def;
+  size_t n;
+  model *m;
+  HOLDS(om_write("small", &contents, &om, &n) == ST_OK);
+  HOLDS(model_load(om, n, NULL, NULL, MODEL_ON_HOST, NULL, &m) == ST_OK);
+  HOLDS(model_def_write(m, &(model_def_facts){"small", "atc", "Ascend910B3"}, &def, &contents.model_def_bytes) ==
+        ST_OK);
+  contents.model_def = def;
+  model_unref(m);
+  free(om);
+  HOLDS(om_write("small", &contents, &om, &n) == ST_OK && n <= room);
+  memcpy(to, om, n);
+  free(om);
+  free(def);
+  return n;
+}
+
 int main(int argc, char **argv) {
-  enum { MAX_BYTES = ONNX_WRITER_BYTES + 512 };
+  enum { MAX_BYTES = ONNX_WRITER_BYTES + 2048 };
   static const char *const words[] = {"MatMul",
                                       "Add",
                                       "Conv",
@@ -65,6 +120,8 @@ int main(int argc, char **argv) {
                                       "Resize",
                                       "x",
                                       "w",
+                                      "output\ty\t-1\n",
+                                      "passes_off\t-\tALL\n",
                                       "\x08\x01",
                                       "\x12\x04",
                                       "\x80\x80\x80\x80\x08",
@@ -72,17 +129,9 @@ int main(int argc, char **argv) {
   const long n = argc > 1 ? atol(argv[1]) : 1000;
   static written seeds[2];
   static char om_bytes[MAX_BYTES], text[MAX_BYTES];
-  onnx_shape shape = {.name = "x", .n_dims = 2, .dims = {-1, 2}};
-  int64_t batches[] = {1, 4};
-  const model_gears gears = {.kind = GEARS_BATCH, .n = 2, .n_numbers = 1, .numbers = batches};
-  void *om;
-  size_t om_size;
   write_small_model(&seeds[0], -1);
   write_other_model(&seeds[1]);
-  const om_contents contents = {seeds[0].bytes, seeds[0].n, &shape, 1, gears, NULL};
-  HOLDS(om_write("small", &contents, &om, &om_size) == ST_OK && om_size <= MAX_BYTES);
-  memcpy(om_bytes, om, om_size);
-  free(om);
+  const size_t om_size = write_om(&seeds[0], om_bytes, sizeof om_bytes);
   for (long i = 0; i < n; ++i) {
     const uint32_t kind = fuzz_below(3);
     size_t size = kind < 2 ? seeds[kind].n : om_size;
@@ -90,6 +139,6 @@ int main(int argc, char **argv) {
     for (uint32_t k = i < 3 ? 0 : 1 + fuzz_below(4); k; --k) size = fuzz_mutate(text, size, sizeof text, words);
     LLVMFuzzerTestOneInput((const uint8_t *)text, size);
   }
-  HOLDS(n_good > n / 50); /* else only the reader is tested */
+  HOLDS(n_good > n / 50 && n_described > n / 50); /* else only the reader is tested */
   return 0;
 }

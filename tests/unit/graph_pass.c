@@ -77,7 +77,7 @@ static void check_same(bool has_bias, bool also_conv, int n_nodes) {
   CHECK(pass_outputs(g));
   assert_int_equal(run(g, plain), 2);
   g = conv_and_norm(has_bias, also_conv);
-  CHECK(pass_all(g));
+  CHECK(pass_all(g, 0, NULL));
   assert_int_equal(run(g, passed), n_nodes);
   for (size_t i = 0; i < sizeof plain / sizeof *plain; ++i) assert_float_equal(passed[i], plain[i], 2e-5f);
 }
@@ -107,7 +107,7 @@ static void test_outputs(void **state) {
   CHECK(ir_permuted(g, in, (const int[]){1, 0}, &turned));
   g->n_outputs = 1;
   g->outputs = &turned;
-  CHECK(pass_all(g));
+  CHECK(pass_all(g, 0, NULL));
   assert_int_equal(g->n_nodes, 1);
   CHECK(program_make(g, &(program_owner){.place = place, .share = true}, &p));
   CHECK(program_run(p, &(program_memory){NULL, (void *const[]){x}, (void *const[]){y}}));
@@ -115,11 +115,275 @@ static void test_outputs(void **state) {
   assert_memory_equal(y, ((const float[]){1, 4, 2, 5, 3, 6}), sizeof y);
 }
 
+/* ---- epilogues --------------------------------------------------------------------------------------------------- */
+
+enum { ROWS = 5, DEPTH = 7, COLUMNS = 6 };
+
+/* What is being built: a graph whose inputs are an image and two matrices. */
+typedef struct {
+  ir_graph *g;
+  ir_value *image, *other, *matrix, *more; /* other: like a convolution's result; more: like a product's */
+} builder;
+
+static const int64_t image_dims[] = {BATCH, CHANNELS, SIDE, SIDE}, result_dims[] = {BATCH, OUT, SIDE, SIDE},
+                     matrix_dims[] = {ROWS, DEPTH}, product_dims[] = {ROWS, COLUMNS};
+
+static ir_value *like(builder *b, const ir_value *v) {
+  ir_value *out;
+  CHECK(ir_temporary(b->g, ACL_FLOAT, v->tensor.dims, v->tensor.rank, &out));
+  return out;
+}
+
+static ir_value *convolved(builder *b, bool has_bias) {
+  static const int64_t w[] = {OUT, CHANNELS, 3, 3}, bias[] = {OUT}, ones[] = {1, 1}, zeros[] = {0, 0};
+  ir_value *out = like(b, b->other);
+  const aclIntArray *one = ir_int_array(b->g, ones, 2);
+  CHECK(node_Convolution(b->g, b->image, constant(b->g, w, 4, 0), has_bias ? constant(b->g, bias, 1, 0) : NULL, one,
+                         one, one, false, ir_int_array(b->g, zeros, 2), 1, out, 0));
+  return out;
+}
+
+static ir_value *multiplied(builder *b) {
+  static const int64_t dims[] = {DEPTH, COLUMNS};
+  ir_value *out = like(b, b->more);
+  CHECK(node_Matmul(b->g, b->matrix, constant(b->g, dims, 2, 0), out, 0));
+  return out;
+}
+
+static ir_value *unary(builder *b, op *o, ir_value *x) {
+  ir_value *out = like(b, x);
+  CHECK(ir_add(b->g, o, (const op_arg[]){{.tensor = &x->tensor}, {.tensor = &out->tensor}}));
+  return out;
+}
+
+static ir_value *product(builder *b, op *o, ir_value *x, ir_value *y) {
+  ir_value *out = like(b, x);
+  CHECK(ir_add(b->g, o, (const op_arg[]){{.tensor = &x->tensor}, {.tensor = &y->tensor}, {.tensor = &out->tensor}}));
+  return out;
+}
+
+static ir_value *sum_of(builder *b, ir_value *x, ir_value *y, double alpha) {
+  ir_value *out = like(b, x->tensor.n >= y->tensor.n ? x : y);
+  CHECK(node_Add(b->g, x, y, ir_scalar(b->g, ACL_FLOAT, alpha), out));
+  return out;
+}
+
+static ir_value *number(builder *b, float value) {
+  ir_value *v;
+  CHECK(ir_number(b->g, ACL_FLOAT, (double)value, &v));
+  return v;
+}
+
+static ir_value *clamped(builder *b, ir_value *x, double low, double high) {
+  ir_value *out = like(b, x);
+  CHECK(node_Clamp(b->g, x, ir_scalar(b->g, ACL_FLOAT, low), ir_scalar(b->g, ACL_FLOAT, high), out));
+  return out;
+}
+
+/* Chains, and how many nodes they have before and after the passes. */
+static ir_value *conv_relu(builder *b) { return unary(b, &op_Relu, convolved(b, true)); }
+static ir_value *conv_add_relu(builder *b) { return unary(b, &op_Relu, sum_of(b, b->other, convolved(b, false), 1)); }
+static ir_value *conv_relu_add(builder *b) { return sum_of(b, unary(b, &op_Relu, convolved(b, true)), b->other, 1); }
+static ir_value *conv_silu(builder *b) {
+  ir_value *x = convolved(b, true);
+  return product(b, &op_Mul, x, unary(b, &op_Sigmoid, x));
+}
+static ir_value *conv_silu_add(builder *b) { return sum_of(b, b->other, conv_silu(b), 1); }
+static ir_value *conv_hard_swish(builder *b) {
+  ir_value *x = convolved(b, false), *gate = clamped(b, sum_of(b, x, number(b, 3), 1), 0, 6);
+  return product(b, &op_Div, product(b, &op_Mul, x, gate), number(b, 6));
+}
+static ir_value *conv_hard_swish_divided_first(builder *b) {
+  ir_value *x = convolved(b, false), *gate = clamped(b, sum_of(b, x, number(b, 3), 1), 0, 6);
+  return product(b, &op_Mul, product(b, &op_Div, gate, number(b, 6)), x);
+}
+static ir_value *conv_hard_sigmoid(builder *b) {
+  ir_value *x = product(b, &op_Mul, convolved(b, false), number(b, 0.2f));
+  return clamped(b, sum_of(b, x, number(b, 0.5f), 1), 0, 1);
+}
+static ir_value *conv_relu6(builder *b) { return clamped(b, convolved(b, true), 0, 6); }
+static ir_value *conv_scaled(builder *b) {
+  static const int64_t dims[] = {OUT, 1, 1};
+  ir_value *x = product(b, &op_Mul, convolved(b, false), constant(b->g, dims, 3, 0));
+  return sum_of(b, product(b, &op_Div, x, number(b, 3)), constant(b->g, dims, 3, 0.5f), 1);
+}
+/* The later convolution adds the earlier one's result. */
+static ir_value *two_convs(builder *b) {
+  ir_value *x = convolved(b, true), *y = convolved(b, false);
+  return unary(b, &op_Relu, sum_of(b, x, y, 1));
+}
+static ir_value *matmul_bias_gelu(builder *b) {
+  static const int64_t bias[] = {COLUMNS};
+  ir_value *sum = sum_of(b, multiplied(b), constant(b->g, bias, 1, 0), 1), *out = like(b, sum);
+  CHECK(node_GeluV2(b->g, sum, 0, out));
+  return out;
+}
+static ir_value *matmul_bias_add_relu(builder *b) {
+  static const int64_t bias[] = {COLUMNS};
+  return unary(b, &op_Relu, sum_of(b, sum_of(b, constant(b->g, bias, 1, 0), multiplied(b), 1), b->more, 1));
+}
+static ir_value *gemm_tanh(builder *b) {
+  static const int64_t dims[] = {DEPTH, COLUMNS}, bias[] = {COLUMNS};
+  ir_value *out = like(b, b->more), *self;
+  const scalar *one = ir_scalar(b->g, ACL_FLOAT, 1);
+  CHECK(ir_expanded(b->g, constant(b->g, bias, 1, 0), product_dims, 2, &self));
+  CHECK(node_Addmm(b->g, self, b->matrix, constant(b->g, dims, 2, 0), one, one, out, 0));
+  return unary(b, &op_Tanh, out);
+}
+
+/* These stay, at least in part. */
+static ir_value *read_twice(builder *b) {
+  ir_value *x = convolved(b, true);
+  return sum_of(b, unary(b, &op_Relu, x), unary(b, &op_Tanh, x), 1);
+}
+static ir_value *two_activations(builder *b) { return unary(b, &op_Tanh, unary(b, &op_Sigmoid, convolved(b, true))); }
+static ir_value *activated_after_residual(builder *b) {
+  return unary(b, &op_Relu, sum_of(b, unary(b, &op_Sigmoid, convolved(b, true)), b->other, 1));
+}
+static ir_value *scaled_residual(builder *b) { return sum_of(b, convolved(b, true), b->other, 2); }
+static ir_value *wrong_gate(builder *b) { /* its bound is not divided out */
+  ir_value *x = convolved(b, false), *gate = clamped(b, sum_of(b, x, number(b, 3), 1), 0, 6);
+  return product(b, &op_Mul, x, gate);
+}
+static ir_value *gate_of_another(builder *b) {
+  return product(b, &op_Mul, convolved(b, true), unary(b, &op_Sigmoid, b->other));
+}
+static ir_value *column_bias(builder *b) { /* one for each row: a residual would have the product's shape */
+  static const int64_t dims[] = {ROWS, 1};
+  return sum_of(b, multiplied(b), constant(b->g, dims, 2, 0), 1);
+}
+
+static const struct {
+  const char *name;
+  ir_value *(*build)(builder *b);
+  int before, after;
+} chains[] = {
+    {"conv_relu", conv_relu, 2, 1},
+    {"conv_add_relu", conv_add_relu, 3, 1},
+    {"conv_relu_add", conv_relu_add, 3, 1},
+    {"conv_silu", conv_silu, 3, 1},
+    {"conv_silu_add", conv_silu_add, 4, 1},
+    {"conv_hard_swish", conv_hard_swish, 5, 1},
+    {"conv_hard_swish_divided_first", conv_hard_swish_divided_first, 5, 1},
+    {"conv_hard_sigmoid", conv_hard_sigmoid, 4, 1},
+    {"conv_relu6", conv_relu6, 2, 1},
+    {"conv_scaled", conv_scaled, 4, 1},
+    {"two_convs", two_convs, 4, 2},
+    {"matmul_bias_gelu", matmul_bias_gelu, 3, 1},
+    {"matmul_bias_add_relu", matmul_bias_add_relu, 4, 1},
+    {"gemm_tanh", gemm_tanh, 2, 1},
+    {"read_twice", read_twice, 4, 4},
+    {"two_activations", two_activations, 3, 2},
+    {"activated_after_residual", activated_after_residual, 4, 2},
+    {"scaled_residual", scaled_residual, 2, 2},
+    {"wrong_gate", wrong_gate, 4, 4},
+    {"gate_of_another", gate_of_another, 3, 3},
+    {"column_bias", column_bias, 2, 2},
+};
+
+static builder begin(void) {
+  builder b = {.g = ir_new()};
+  CHECK(ir_input(b.g, "image", ACL_FLOAT, image_dims, 4, &b.image));
+  CHECK(ir_input(b.g, "other", ACL_FLOAT, result_dims, 4, &b.other));
+  CHECK(ir_input(b.g, "matrix", ACL_FLOAT, matrix_dims, 2, &b.matrix));
+  CHECK(ir_input(b.g, "more", ACL_FLOAT, product_dims, 2, &b.more));
+  return b;
+}
+
+/* The packed constants of programs stay where they are until the test ends. */
+static status place_packed(void *owner, program_packed *packed, int n) {
+  (void)owner;
+  for (int i = 0; i < n; ++i) {
+    packed[i].address = aligned_alloc(64, (packed[i].bytes + 63) / 64 * 64);
+    packed[i].fresh = true;
+  }
+  return ST_OK;
+}
+
+static int run_chain(int i, bool passes, float *y) {
+  static float in[4][BATCH * OUT * SIDE * SIDE];
+  builder b = begin();
+  program *p;
+  b.g->outputs = REGION_NEW(&b.g->memory, ir_value *, 1);
+  b.g->outputs[0] = chains[i].build(&b);
+  b.g->n_outputs = 1;
+  /* Elementwise nodes that no epilogue takes are counted one by one. */
+  const pass_set off = UINT64_C(1) << pass_find("ElementwiseFusionPass");
+  CHECK(passes ? pass_all(b.g, off, NULL) : pass_outputs(b.g));
+  for (int k = 0; k < 4; ++k)
+    for (size_t e = 0; e < sizeof in[k] / sizeof *in[k]; ++e) in[k][e] = numbers((int)e + k);
+  CHECK(program_make(b.g, &(program_owner){.place = place, .share = true}, &p));
+  const program_size sizes = program_sizes(p);
+  char *arena = aligned_alloc(64, (sizes.arena + 127) / 64 * 64);
+  CHECK(program_run(p, &(program_memory){arena, (void *const[]){in[0], in[1], in[2], in[3]}, (void *const[]){y}}));
+  free(arena);
+  program_free(p);
+  return sizes.n_steps;
+}
+
+static void test_epilogues(void **state) {
+  static float plain[BATCH * OUT * SIDE * SIDE], passed[BATCH * OUT * SIDE * SIDE];
+  (void)state;
+  for (size_t i = 0; i < sizeof chains / sizeof *chains; ++i) {
+    const int before = run_chain((int)i, false, plain), after = run_chain((int)i, true, passed);
+    if (before != chains[i].before || after != chains[i].after)
+      print_error("%s: %d nodes, then %d\n", chains[i].name, before, after);
+    assert_int_equal(before, chains[i].before);
+    assert_int_equal(after, chains[i].after);
+    for (size_t e = 0; e < sizeof plain / sizeof *plain; ++e) assert_float_equal(passed[e], plain[e], 2e-5f);
+  }
+}
+
+/* A result that the model gives out is not taken away from it. */
+static void test_outputs_stay(void **state) {
+  (void)state;
+  builder b = begin();
+  ir_value *x = convolved(&b, true), *y = unary(&b, &op_Relu, x);
+  b.g->outputs = REGION_NEW(&b.g->memory, ir_value *, 2);
+  b.g->outputs[0] = y;
+  b.g->outputs[1] = x;
+  b.g->n_outputs = 2;
+  CHECK(pass_all(b.g, 0, NULL));
+  assert_int_equal(b.g->n_nodes, 2);
+  ir_free(b.g);
+}
+
+/* A constant that is only read packed is not placed, and programs with packed constants give the bits of others. */
+static void test_packed_constants(void **state) {
+  enum { SIZE = 96 };
+  static const int64_t dims[] = {SIZE, SIZE};
+  static float x[SIZE * SIZE], y[2][SIZE * SIZE];
+  (void)state;
+  for (int i = 0; i < SIZE * SIZE; ++i) x[i] = numbers(i);
+  for (int packs = 0; packs < 2; ++packs) {
+    ir_graph *g = ir_new();
+    ir_value *in, *out;
+    program *p;
+    CHECK(ir_input(g, "x", ACL_FLOAT, dims, 2, &in));
+    CHECK(ir_temporary(g, ACL_FLOAT, dims, 2, &out));
+    CHECK(node_Matmul(g, in, constant(g, dims, 2, 0), out, 0));
+    g->outputs = &out;
+    g->n_outputs = 1;
+    CHECK(pass_all(g, 0, NULL));
+    ir_storage *weight = value_of(g->nodes[0].args[1].tensor)->storage;
+    const program_owner owner = {.place = place, .place_packed = packs ? place_packed : NULL, .share = true};
+    CHECK(program_make(g, &owner, &p));
+    if (!packs) assert_int_equal(program_sizes(p).constants, sizeof x);
+    if (packs) assert_false(weight->read_as_is);
+    CHECK(program_run(p, &(program_memory){NULL, (void *const[]){x}, (void *const[]){y[packs]}}));
+    program_free(p);
+  }
+  assert_memory_equal(y[0], y[1], sizeof y[0]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_batch_norm_joins_convolution),
       cmocka_unit_test(test_convolution_that_others_read_stays),
       cmocka_unit_test(test_outputs),
+      cmocka_unit_test(test_epilogues),
+      cmocka_unit_test(test_outputs_stay),
+      cmocka_unit_test(test_packed_constants),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

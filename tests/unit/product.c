@@ -80,13 +80,14 @@ static fixture make_fixture(random_source *random) {
                           .alpha = random_below(random, 2) ? 1 : 0.5,
                           .beta = 1,
                           .has_self = random_below(random, 2),
-                          .activation = random_below(random, N_PRODUCT_ACTIVATIONS),
-                          .has_residual = random_below(random, 2)};
+                          .activation = {random_below(random, N_ACTIVATIONS), {-0.25f, 0.75f}},
+                          .has_residual = random_below(random, 2),
+                          .residual_first = random_below(random, 2)};
   f.plan.self.rows = f.m, f.plan.self.row_stride = 0;
   if (random_below(random, 3) == 0) { /* nothing but the product, which other code computes */
     f.plan.alpha = 1;
     f.plan.has_self = f.plan.has_residual = false;
-    f.plan.activation = PRODUCT_PLAIN;
+    f.plan.activation.function = ACTIVATION_NONE;
   }
   return f;
 }
@@ -137,14 +138,19 @@ static void a_packed_b_gives_the_same_bits(void **state) {
   assert_true(packed_cases > ROUNDS(400) / 3);
 }
 
-static double activated(product_activation activation, double x) {
-  switch (activation) {
-  case PRODUCT_RELU: return x < 0 ? 0 : x;
-  case PRODUCT_GELU: return x / 2 * (1 + erf(x / sqrt(2)));
-  case PRODUCT_GELU_TANH: return x / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
-  case PRODUCT_SILU: return x / (1 + exp(-x));
-  case PRODUCT_SIGMOID: return 1 / (1 + exp(-x));
-  case PRODUCT_TANH: return tanh(x);
+static double activated(const activation *a, double x) {
+  const double p = (double)a->parameter[0], q = (double)a->parameter[1];
+  switch (a->function) {
+  case ACTIVATION_RELU: return x < 0 ? 0 : x;
+  case ACTIVATION_GELU: return x / 2 * (1 + erf(x / sqrt(2)));
+  case ACTIVATION_GELU_TANH: return x / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+  case ACTIVATION_SILU: return x / (1 + exp(-x));
+  case ACTIVATION_SIGMOID: return 1 / (1 + exp(-x));
+  case ACTIVATION_TANH: return tanh(x);
+  case ACTIVATION_CLAMP: return fmin(fmax(x, p), q);
+  case ACTIVATION_LEAKY_RELU: return x < 0 ? p * x : x;
+  case ACTIVATION_HARD_SIGMOID: return fmin(fmax(p * x + q, 0), 1);
+  case ACTIVATION_HARD_SWISH: return x * fmin(fmax(p * x + q, 0), 1);
   default: return x;
   }
 }
@@ -160,8 +166,10 @@ static void check_elements(random_source *random, fixture *f, const product_plan
       sum += term;
       magnitude += fabs(term);
     }
-    double expected = activated(p->activation, p->alpha * sum + (p->has_self ? element_of(&f->self, 0, 0, j) : 0));
-    if (p->has_residual) expected += element_of(&f->residual, batch, i, j);
+    const double residual = p->has_residual ? element_of(&f->residual, batch, i, j) : 0;
+    const double before = p->alpha * sum + (p->has_self ? element_of(&f->self, 0, 0, j) : 0);
+    const double expected =
+        p->residual_first ? activated(&p->activation, before + residual) : activated(&p->activation, before) + residual;
     const double eps = f->out.dtype == ACL_BF16      ? 0x1p-8
                        : f->out.dtype == ACL_FLOAT16 ? 0x1p-11
                        : f->out.dtype == ACL_DOUBLE  ? 0x1p-52

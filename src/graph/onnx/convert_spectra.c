@@ -130,6 +130,8 @@ static status convert_stft(converter *c) {
     TRY(converter_constant_ints(c, 3, &list, &n_list));
     n = list[0];
   }
+  if (x->tensor.rank == 2) /* real, without a dimension for the parts */
+    TRY(ir_reshaped(c->g, x, (const int64_t[]){x->tensor.dims[0], x->tensor.dims[1], 1}, 3, &x));
   if (x->tensor.rank != 3 || step < 1 || n < 1 || (window && n_window != n) || n > x->tensor.dims[1])
     return OP_FAIL("frame_step is %jd and frame_length %jd, which do not fit the signal or the window", (intmax_t)step,
                    (intmax_t)n);

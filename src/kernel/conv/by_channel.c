@@ -31,9 +31,10 @@ static void by_channel_run_rows(const void *job, int64_t begin, int64_t end) {
   const by_channel *b = job;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t image = i / b->groups, group = i % b->groups;
-    channel_loops->rows(b->window, b->out + image * b->to->outer + group * b->to->inner,
-                        b->x + image * b->from->outer + group * b->from->inner, b->w + group * b->w_group,
-                        b->bias ? b->bias[group] : 0);
+    char *const out = b->out + image * b->to->outer + group * b->to->inner;
+    channel_loops->rows(b->window, out, b->x + image * b->from->outer + group * b->from->inner,
+                        b->w + group * b->w_group, b->bias ? b->bias[group] : 0);
+    if (b->store.epilogue) conv_finish_plane(&b->store, out, b->to->axis, b->window->out);
   }
 }
 

@@ -5,6 +5,7 @@
 #ifndef CANNON_KERNEL_CONV_BY_CHANNEL_H
 #define CANNON_KERNEL_CONV_BY_CHANNEL_H
 
+#include "kernel/conv/epilogue.h"
 #include "kernel/conv/phase.h"
 
 enum { CHANNEL_MOST_TAPS = 64 /* the largest kernel size along the last axis */ };
@@ -44,6 +45,7 @@ typedef struct {
   const char *x;
   char *out;
   const float *w, *bias; /* addresses of the first tap's weight and of the biases (NULL: no bias) */
+  conv_store store;
 } by_channel;
 
 /* Runs on the thread pool. cost_ns: the estimated time on one core, from which the number of threads is chosen. */

@@ -113,3 +113,17 @@ const char *columns_direct(const conv_columns *c, const char *x, int64_t row, in
   if (!c->direct || in_image + n > c->positions) return NULL;
   return x + image * c->x.outer + row * c->x.inner + in_image * c->x.axis[2];
 }
+
+void columns_store(const conv_columns *c, char *to, const conv_store *store, float *sums, int64_t ld, int64_t n_rows,
+                   int64_t first, int64_t n) {
+  const columns_axis *const a = c->axis;
+  const int64_t width = c->direct ? c->positions : a[2].positions, step = c->x.axis[2];
+  for (int64_t i = 0, m; i < n; i += m) {
+    const int64_t at = first + i, image = at / c->positions, in_image = at % c->positions, w = in_image % width;
+    const int64_t line = in_image / width, h = line % a[1].positions, d = line / a[1].positions;
+    char *out = to + image * c->x.outer + w * step;
+    if (!c->direct) out += h * c->x.axis[1] + d * c->x.axis[0];
+    m = i64_min(width - w, n - i);
+    for (int64_t r = 0; r < n_rows; ++r, out += c->x.inner) conv_store_run(store, out, step, sums + r * ld + i, m);
+  }
+}

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The im2col view of one side of a convolution: a matrix with a row for each channel and tap, and a column for each
  * position of the other side, for all batch items. The whole matrix is never stored: blocks of it are gathered in
- * the operand's dtype and then packed for tile_gemm.h. Called by phase_products.c and weight_gradient.c.
+ * the operand's dtype and then packed for tile_gemm.h. Called by phase_products.c, packed_products.c
+ * and weight_gradient.c.
  * Thread-safe: a conv_columns is read only after columns_init. */
 #ifndef CANNON_KERNEL_CONV_COLUMNS_H
 #define CANNON_KERNEL_CONV_COLUMNS_H
 
+#include "kernel/conv/epilogue.h"
 #include "kernel/conv/geometry.h"
 #include "kernel/product/tile_gemm.h"
 
@@ -42,6 +44,11 @@ void columns_fetch(const conv_columns *c, char *to, int64_t pitch, const char *x
 /* Returns the address of element `first` of matrix row `row` if the n elements can be packed from x itself, without
  * a gather; otherwise NULL. */
 const char *columns_direct(const conv_columns *c, const char *x, int64_t row, int64_t first, int64_t n);
+
+/* Stores sums as outputs: n positions, from `first` on, of n_rows rows, which are `ld` floats apart. c: of the outputs;
+ * to: the first row's first output. */
+void columns_store(const conv_columns *c, char *to, const conv_store *store, float *sums, int64_t ld, int64_t n_rows,
+                   int64_t first, int64_t n);
 
 /* Splits `total` into chunks of at most `most` and of nearly equal size, and returns that size, rounded up to a
  * multiple of grain. (Chunks of 1024 would split 1025 into 1024 and 1.) */

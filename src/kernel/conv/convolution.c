@@ -18,18 +18,27 @@ static status conv_run_empty(const executor *e, void *const *view, void *scratch
 
 /* ---- the forward pass -------------------------------------------------------------------------------------------- */
 
-/* operand: the indices of input, weight, bias and output among the call's tensors. */
+/* operand: as in conv_forward. */
 typedef struct {
   correlation c;
-  int8_t operand[4];
+  int8_t operand[CONV_OPERANDS];
 } forward_plan;
 
 _Static_assert(sizeof(forward_plan) <= EXECUTOR_PLAN_BYTES, "");
 
 static status conv_run_forward(const executor *e, void *const *view, void *scratch) {
   const forward_plan *p = PLAN(e, forward_plan);
-  return correlation_run(&p->c, view[p->operand[0]], view[p->operand[3]], view[p->operand[1]], view[p->operand[2]],
-                         scratch);
+  const correlation_call call = {.from = view[p->operand[CONV_FROM]],
+                                 .w = view[p->operand[CONV_BY]],
+                                 .bias = view[p->operand[CONV_PLUS]],
+                                 .to = view[p->operand[CONV_TO]],
+                                 .residual = p->c.epilogue.has_residual ? view[p->operand[CONV_RESIDUAL]] : NULL,
+                                 .packed = e->packed};
+  return correlation_run(&p->c, &call, scratch);
+}
+
+static void pack_weights(const executor *e, const void *from, void *packed) {
+  conv_pack(&PLAN(e, forward_plan)->c, from, packed);
 }
 
 static status expect_bias(const tensor *bias, const char *name, int64_t channels) {
@@ -61,8 +70,16 @@ status conv_prepare_forward(executor *e, const conv_forward *f, const conv_argum
   conv_operand_init(&c->from, input, n);
   conv_operand_init(&c->to, output, n);
   conv_operand_init(&c->given_w, weight, n);
+  c->epilogue = f->epilogue;
+  c->constant_w = e->constants >> e->operands[f->operand[CONV_BY]].argument & 1;
   correlation_init(c, e, bias);
   e->run = conv_run_forward;
+  if (unlikely(e->constants))
+    e->packing = (executor_packing){.bytes = conv_packed_bytes(c),
+                                    .layout = conv_packed_layout(c),
+                                    .pack = pack_weights,
+                                    .operand = (uint16_t)f->operand[CONV_BY],
+                                    .replaces = !conv_reads_weights(c)};
   executor_cost(e, (uint64_t)(input->n + output->n + weight->n) * 4, c->cost_ns * 32);
   return ST_OK;
 }
@@ -91,6 +108,46 @@ status prepare_convolution(executor *e, const convolution_args *a) {
   if (c.transposed && !c.output_padding)
     return fail(ST_OP_NULL, "outputPadding is NULL, expected an array, as transposed is true");
   return conv_prepare_call(e, a->input, a->weight, a->bias, a->output, &c, "output");
+}
+
+/* Checks the epilogue. */
+static status conv_epilogue_of(const convolution_epilogue_args *a, conv_epilogue *epilogue) {
+  const tensor *residual = a->residual, *output = a->output;
+  EXPECT(a->activation >= 0 && a->activation < N_ACTIVATIONS, "activation is %jd, expected 0 to %d",
+         (intmax_t)a->activation, N_ACTIVATIONS - 1);
+  *epilogue = (conv_epilogue){.activation = {(activation_function)a->activation, {(float)a->p, (float)a->q}},
+                              .has_residual = residual,
+                              .residual_first = a->residual_first};
+  if (!residual) return ST_OK;
+  TRY(op_expect_dtype(residual, "residual", DTYPE_BIT(output->dtype)));
+  TRY(op_expect_same_shape(residual, "residual", output));
+  for (int d = 0; d < output->rank; ++d)
+    EXPECT(residual->strides[d] == output->strides[d] || output->dims[d] <= 1,
+           "residual has stride %jd for dimension %d, expected the output's %jd", (intmax_t)residual->strides[d], d,
+           (intmax_t)output->strides[d]);
+  return ST_OK;
+}
+
+status prepare_convolution_epilogue(executor *e, const convolution_epilogue_args *a) {
+  const conv_arguments c = {.stride = a->stride,
+                            .padding = a->padding,
+                            .dilation = a->dilation,
+                            .transposed = a->transposed,
+                            .output_padding = a->output_padding,
+                            .groups = a->groups};
+  conv_forward f = {.input = a->input,
+                    .weight = a->weight,
+                    .bias = a->bias,
+                    .output = a->output,
+                    .operand = {[CONV_FROM] = CONVOLUTION_EPILOGUE_INPUT,
+                                [CONV_BY] = CONVOLUTION_EPILOGUE_WEIGHT,
+                                [CONV_PLUS] = CONVOLUTION_EPILOGUE_BIAS,
+                                [CONV_TO] = CONVOLUTION_EPILOGUE_OUTPUT,
+                                [CONV_RESIDUAL] = CONVOLUTION_EPILOGUE_RESIDUAL},
+                    .input_name = "input",
+                    .output_name = "output"};
+  TRY(conv_epilogue_of(a, &f.epilogue));
+  return conv_prepare_forward(e, &f, &c);
 }
 
 /* weight is [channels * multiplier, 1, H, W]. */
@@ -201,8 +258,10 @@ static status conv_run_gradients(const executor *e, void *const *view, void *scr
   const backward_plan *p = e->heap;
   const void *const grad = view[p->operand[CONV_GRAD]];
   if (p->of_input)
-    TRY(correlation_run(&p->input, grad, view[p->operand[CONV_GRAD_INPUT]], view[p->operand[CONV_WEIGHT]], NULL,
-                        scratch));
+    TRY(correlation_run(
+        &p->input,
+        &(correlation_call){.from = grad, .to = view[p->operand[CONV_GRAD_INPUT]], .w = view[p->operand[CONV_WEIGHT]]},
+        scratch));
   if (p->of_weight) {
     const void *const input = view[p->operand[CONV_INPUT]];
     TRY(weight_gradient_run(&p->weight, p->transposed ? grad : input, p->transposed ? input : grad,

@@ -5,14 +5,18 @@
 #ifndef CANNON_KERNEL_CONV_CONVOLUTION_H
 #define CANNON_KERNEL_CONV_CONVOLUTION_H
 
+#include "kernel/conv/epilogue.h"
 #include "kernel/conv/geometry.h"
 
-/* The tensors of a forward pass, with channels before the axes. operand: the indices of input, weight, bias and
- * output among the call's tensors. */
+enum { CONV_FROM, CONV_BY, CONV_PLUS, CONV_TO, CONV_RESIDUAL, CONV_OPERANDS };
+
+/* The tensors of a forward pass, with channels before the axes. operand: the indices of input, weight, bias, output and
+ * residual among the call's tensors. */
 typedef struct {
   const tensor *input, *weight, *bias, *output; /* bias may be NULL */
   const char *input_name, *output_name;
-  int8_t operand[4];
+  int8_t operand[CONV_OPERANDS];
+  conv_epilogue epilogue; /* its residual is a tensor like output */
 } conv_forward;
 
 /* Checks the arguments and plans e. Fails with a message that names the argument. */

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "kernel/conv/by_channel.h"
 #include "kernel/conv/conv_loops.h"
 #include "kernel/conv/correlate_phase.h"
+#include "kernel/conv/packed_products.h"
 #include "kernel/conv/phase_products.h"
 #include "kernel/conv/reference.h"
 #include "kernel/engine/level.h"
@@ -55,10 +57,13 @@ static void backward_image(const conv_geometry *g, conv_image *image) {
 /* ---- one phase --------------------------------------------------------------------------------------------------- */
 
 /* Stores c[row][i], the sums of position p + i. Positions of the padded copy that are not outputs are skipped. */
-static void correlation_store_tile(const phase *f, char *to, const float *c, int64_t c_row, int64_t rows, int64_t p,
+static void correlation_store_tile(const phase *f, char *to, float *c, int64_t c_row, int64_t rows, int64_t p,
                                    int64_t n) {
   const int64_t pitch = f->pitch, width = f->width_out, lines = f->lines;
-  const bool copies = f->c->to.dtype == ACL_FLOAT && f->to_axis[2] == (int64_t)sizeof *c;
+  conv_store store = f->store;
+  for (int64_t r = 0; r < rows; ++r) conv_finish_ahead(&store, c + r * c_row, n);
+  conv_finished_ahead(&store);
+  const bool copies = f->c->to.dtype == ACL_FLOAT && f->to_axis[2] == (int64_t)sizeof *c && !store.epilogue;
   int64_t w = 0, h = 0, d = 0;
   if (p) w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
   for (int64_t i = 0, count; i < n; i += count) {
@@ -80,7 +85,7 @@ static void correlation_store_tile(const phase *f, char *to, const float *c, int
         if (copies)
           memcpy(at, c + r * c_row + i, (size_t)used * sizeof *c);
         else
-          f->store(at, f->to_axis[2], c + r * c_row + i, used);
+          conv_store_run(&store, at, f->to_axis[2], c + r * c_row + i, used);
       }
     }
     w = 0;
@@ -89,9 +94,13 @@ static void correlation_store_tile(const phase *f, char *to, const float *c, int
 }
 
 /* As correlation_store_tile, for channels-last outputs: c[i][channel], with rows of ACROSS channels. */
-static void correlation_store_across(const phase *f, char *to, const float *c, int64_t channels, int64_t p, int64_t n) {
+static void correlation_store_across(const phase *f, char *to, float *c, int64_t channels, int64_t p, int64_t n) {
   const int64_t pitch = f->pitch, lines = f->lines, inner = f->c->to.inner;
-  const bool copies = f->c->to.dtype == ACL_FLOAT && inner == (int64_t)sizeof *c && channels == ACROSS;
+  conv_store store = f->store;
+  conv_finish_ahead(&store, c, n * ACROSS);
+  conv_finished_ahead(&store);
+  const bool copies =
+      f->c->to.dtype == ACL_FLOAT && inner == (int64_t)sizeof *c && channels == ACROSS && !store.epilogue;
   int64_t w = p % pitch, h = p / pitch % lines, d = p / pitch / lines;
   for (int64_t i = 0; i < n; ++i, c += ACROSS) {
     if (w < f->axis[2].out && h < f->axis[1].out) {
@@ -99,7 +108,7 @@ static void correlation_store_across(const phase *f, char *to, const float *c, i
       if (copies)
         memcpy(at, c, ACROSS * sizeof *c);
       else
-        f->store(at, inner, c, channels);
+        conv_store_run(&store, at, inner, c, channels);
     }
     if (++w < pitch) continue;
     w = 0;
@@ -181,7 +190,7 @@ static void make_singles_across(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-/* Sets outputs that no tap reaches to their bias. */
+/* Computes outputs that no tap reaches, from their bias. */
 static void make_untouched(const phase *f, int64_t n_images) {
   static const float zero;
   const correlation *c = f->c;
@@ -195,6 +204,10 @@ static void make_untouched(const phase *f, int64_t n_images) {
   from.dtype = ACL_FLOAT;
   if (f->bias) from.strides[1] = sizeof(float);
   elementwise_copy(f->to, &to, f->bias ? f->bias : &zero, &from, 0);
+  if (!f->store.epilogue) return;
+  const int64_t n[CONV_AXES] = {f->axis[0].out, f->axis[1].out, f->axis[2].out};
+  for (int64_t i = 0; i < n_images * channels; ++i)
+    conv_finish_plane(&f->store, f->to + i / channels * c->to.outer + i % channels * c->to.inner, f->to_axis, n);
 }
 
 /* Sets f->to and f->to_axis: the address and strides of the phase's outputs among all outputs. */
@@ -367,7 +380,7 @@ static bool takes_weights(const correlation *c, bool packed) {
 static void copy_weights(correlation *c, executor *e, int64_t bytes, int64_t inner, int64_t tap) {
   const conv_geometry *g = &c->g;
   c->copies_w = true;
-  c->weight_at = workspace_copy(e, (uint64_t)bytes);
+  if (!c->constant_w) c->weight_at = workspace_copy(e, (uint64_t)bytes);
   c->w.inner = inner;
   c->w.outer = g->channels * inner;
   for (int64_t a = CONV_AXES - 1; a >= 0; tap *= g->kernel[a--]) c->w.axis[a] = tap;
@@ -384,7 +397,7 @@ static phase phase_of_call(const correlation *c, const correlation_operands *o, 
   phase f = {.c = c,
              .channels = c->backward ? c->g.rows : c->g.channels,
              .rows = c->backward ? c->g.channels : c->g.rows,
-             .store = loops->store[c->to.dtype][COMPUTE_F32],
+             .store = o->store,
              .outputs = o->to,
              .bias = o->bias,
              .w_group = c->g.rows * c->w.outer / w_bytes};
@@ -396,12 +409,15 @@ static phase phase_of_call(const correlation *c, const correlation_operands *o, 
   return f;
 }
 
-/* Sets f->sums.w to the weights as floats, which are copied to scratch if necessary. */
-static void prepare_weights(const correlation *c, const void *w, char *scratch, phase *f) {
-  if (!c->copies_w) return;
-  float *const to = (float *)(void *)(scratch + c->weight_at);
+static void copy_to_floats(const correlation *c, const void *w, void *to) {
   conv_to_floats(to, w, &c->given_w, c->g.groups * c->g.rows, c->g.channels, c->g.kernel, c->cost_ns / 16);
-  f->sums.w = to;
+}
+
+/* Sets f->sums.w to the weights as floats, which are copied to scratch if necessary. */
+static void prepare_weights(const correlation *c, const correlation_operands *o, char *scratch, phase *f) {
+  if (!c->copies_w) return;
+  if (!c->constant_w) copy_to_floats(c, o->w, scratch + c->weight_at);
+  f->sums.w = c->constant_w ? o->packed : (const void *)(scratch + c->weight_at);
 }
 
 /* ---- depthwise, in place ----------------------------------------------------------------------------------------- */
@@ -422,7 +438,7 @@ static status run_depthwise(const void *plan, const void *operands, char *scratc
   const conv_geometry *g = &c->g;
   channel_window window;
   phase f = phase_of_call(c, o, sizeof(float));
-  prepare_weights(c, o->w, scratch, &f);
+  prepare_weights(c, o, scratch, &f);
   phase_of(c, 0, f.axis);
   int64_t first_tap = 0;
   for (int a = 0; a < CONV_AXES; ++a) first_tap += w_tap_along(&f, f.w_axis, a, 0);
@@ -436,7 +452,8 @@ static status run_depthwise(const void *plan, const void *operands, char *scratc
                         .x = o->from,
                         .out = o->to,
                         .w = f.sums.w + first_tap,
-                        .bias = o->bias};
+                        .bias = o->bias,
+                        .store = o->store};
   by_channel_run(&b, c->cost_ns);
   return ST_OK;
 }
@@ -467,58 +484,14 @@ static void init_gemm(void *plan, executor *e) {
   if (c->backward && volume > 1) copy_weights(c, e, volume * tap, size, tap);
 }
 
-typedef struct {
-  const correlation *c;
-  const char *from;
-  char *to;
-  int64_t taps; /* taps of a row and channel, if contiguous and in order; otherwise 0 */
-} tap_job;
-
-/* Copies rows of weights in the order [tap][row][channel]. */
-static void order_taps(const void *job, int64_t begin, int64_t end) {
-  enum { VECTOR_BYTES = LINE, MOST_TAPS = 64 };
-  _Alignas(64) char tile[MOST_TAPS * VECTOR_BYTES];
-  const tap_job *j = job;
-  const conv_operand *w = &j->c->given_w;
-  const conv_geometry *g = &j->c->g;
-  const int64_t size = (int64_t)dtype_bytes(w->dtype), lanes = VECTOR_BYTES / size, tap_bytes = j->c->w.axis[2];
-  const int64_t whole = j->taps && j->taps <= MOST_TAPS ? g->channels / lanes * lanes : 0;
-  for (int64_t row = begin; row < end; ++row) {
-    const char *const from = j->from + row * w->outer;
-    char *const to = j->to + row * j->c->w.outer;
-    for (int64_t c = 0; c < whole; c += lanes) {
-      const char *const ahead = from + (c + 2 * lanes) * w->inner;
-      for (int64_t i = 0; i < lanes * w->inner; i += LINE) __builtin_prefetch(ahead + i);
-      conv_loops->split(tile, VECTOR_BYTES, from + c * w->inner, j->taps, (int)size);
-      for (int64_t t = 0; t < j->taps; ++t)
-        memcpy(to + t * tap_bytes + c * size, tile + t * VECTOR_BYTES, VECTOR_BYTES);
-    }
-    for (int64_t t = 0; whole < g->channels && t < conv_volume(g->kernel); ++t) {
-      const int64_t k[CONV_AXES] = {t / (g->kernel[1] * g->kernel[2]), t / g->kernel[2] % g->kernel[1],
-                                    t % g->kernel[2]};
-      conv_loops->take(to + t * tap_bytes + whole * size,
-                       from + whole * w->inner + k[0] * w->axis[0] + k[1] * w->axis[1] + k[2] * w->axis[2],
-                       w->inner / size, (int)size, g->channels - whole);
-    }
-  }
-}
-
-static const void *ordered_taps(const correlation *c, const void *w, char *to) {
-  const int64_t rows = c->g.groups * c->g.rows, volume = conv_volume(c->g.kernel);
-  const int64_t size = (int64_t)dtype_bytes(c->given_w.dtype);
-  const bool runs = correlation_taps_are_plain(c) && c->given_w.inner == volume * size;
-  const tap_job job = {.c = c, .from = w, .to = to, .taps = runs ? volume : 0};
-  rows_parallel(order_taps, &job, rows, 1, (uint64_t)(rows * c->g.channels * volume));
-  return to;
-}
-
 static status correlation_run_gemm(const void *plan, const void *operands, char *scratch) {
   const correlation *c = plan;
   const correlation_operands *o = operands;
   const conv_geometry *g = &c->g;
   phase f = phase_of_call(c, o, 1);
   int64_t *const taps = (int64_t *)(void *)(scratch + c->taps_at);
-  const void *const w = c->copies_w ? ordered_taps(c, o->w, scratch + c->weight_at) : o->w;
+  const void *const w = !c->copies_w ? o->w : c->constant_w ? o->packed : scratch + c->weight_at;
+  if (c->copies_w && !c->constant_w) correlation_order_taps(c, o->w, scratch + c->weight_at);
   const int64_t phases = c->backward ? conv_volume(g->stride) : 1;
   for (int64_t i = 0; i < phases; ++i) {
     phase_of(c, i, f.axis);
@@ -543,6 +516,7 @@ static status correlation_run_gemm(const void *plan, const void *operands, char 
                               .weights = w,
                               .out = f.to,
                               .bias = f.bias,
+                              .store = f.store,
                               .in = c->backward ? g->out : g->in,
                               .w_tap = taps,
                               .cost_ns = c->cost_ns / (uint64_t)phases};
@@ -566,8 +540,19 @@ static status run_winograd(const void *plan, const void *operands, char *scratch
   const correlation *c = plan;
   const correlation_operands *o = operands;
   bool done;
-  TRY(winograd_run(&c->winograd, o->from, o->to, o->w, o->bias, scratch, &done));
+  const winograd_call call = {.from = o->from, .to = o->to, .weights = o->w, .bias = o->bias, .store = o->store};
+  TRY(winograd_run(&c->winograd, &call, scratch, &done));
   return done ? ST_OK : c->fallback->run(c, operands, scratch);
+}
+
+/* ---- packed weights ---------------------------------------------------------------------------------------------- */
+
+static bool fits_packed(void *plan) { return packed_products_fit(plan); }
+static bool packed_pays(const void *plan) { return packed_products_pay(plan); }
+
+static status run_packed(const void *plan, const void *operands, char *scratch) {
+  (void)scratch;
+  return packed_products_run(plan, operands);
 }
 
 /* ---- direct ------------------------------------------------------------------------------------------------------ */
@@ -627,8 +612,10 @@ static bool fits_pairs(void *plan) { return pairs_kernel(plan); }
 
 static void init_pairs(void *plan, executor *e) {
   correlation *c = plan;
-  init_direct_by(c, e, pairs_kernel(c));
-  c->direct.packed_at = workspace_copy(e, pairs_weight_bytes(c));
+  const pair_kernel *const pairs = pairs_kernel(c);
+  if (c->from.dtype == ACL_FLOAT && !takes_weights(c, pairs)) c->constant_w = false; /* there is another copy, too */
+  init_direct_by(c, e, pairs);
+  if (!c->constant_w) c->direct.packed_at = workspace_copy(e, pairs_weight_bytes(c));
   c->cost_ns = conv_cost_ns(conv_multiply_adds(&c->g), c->direct.pairs->flops_per_ns / (needs_floats(c) ? 6 : 1));
 }
 
@@ -666,8 +653,11 @@ static status run_direct(const void *plan, const void *operands, char *scratch) 
   const int64_t all = outputs_along(c, d->band_axis);
   conv_image banded;
   phase f = phase_of_call(c, o, needs_floats(c) ? 4 : 2);
-  prepare_weights(c, o->w, scratch, &f);
-  if (d->pairs) f.packed = scratch + d->packed_at;
+  prepare_weights(c, o, scratch, &f);
+  if (d->pairs && c->constant_w)
+    pairs_take_packed(&f, o->packed);
+  else if (d->pairs)
+    f.packed = scratch + d->packed_at;
   f.one_pass = d->n_images == g->batch && d->band == all;
   for (int64_t i = 0; i < g->batch; i += d->n_images)
     for (int64_t b = 0; b < all; b += d->band) {
@@ -688,12 +678,14 @@ static status run_direct(const void *plan, const void *operands, char *scratch) 
 
 static void init_winograd(void *plan, executor *e);
 
-enum { DEPTHWISE, PAIRS, WINOGRAD, GEMM, DIRECT, REFERENCE };
+enum { DEPTHWISE, PAIRS, PACKED, WINOGRAD, GEMM, DIRECT, REFERENCE };
 static const implementation implementations[] = {
     /* 1.3 to 2.4 times as fast as direct (MobileNetV2). */
     [DEPTHWISE] = {.name = "depthwise", .fits = fits_depthwise, .init = init_depthwise, .run = run_depthwise},
     /* bfloat16, 3 x 3, AVX-512: 1.1 to 1.5 times as fast as gemm (ResNet-50), 1.4 to 2 times with few channels. */
     [PAIRS] = {.name = "pairs", .fits = fits_pairs, .init = init_pairs, .run = run_direct},
+    /* Constant weights, few positions: 1.1 to 1.6 times as fast as gemm (ResNet-50, open-nsfw). */
+    [PACKED] = {.name = "packed", .fits = fits_packed, .pays = packed_pays, .run = run_packed},
     /* 1.2 to 1.8 times as fast as the better of gemm and direct (ResNet-50, U-Net, YOLO). */
     [WINOGRAD] = {.name = "winograd",
                   .fits = fits_winograd,
@@ -712,9 +704,53 @@ IMPLEMENTATION_FAMILY(family, "conv", implementations)
 
 static void init_winograd(void *plan, executor *e) {
   correlation *c = plan;
+  c->constant_w =
+      false; /* they are not packed (winograd.c), nor for the other implementation, which is rarely needed */
   c->fallback = implementation_choose(&family, c, GEMM);
   if (c->fallback->init) c->fallback->init(c, e);
   winograd_init(&c->winograd, e);
+}
+
+uint64_t conv_packed_bytes(const correlation *c) {
+  const conv_geometry *g = &c->g;
+  if (!c->constant_w) return 0;
+  if (c->chosen == &implementations[PACKED]) return packed_products_bytes(c);
+  if (c->chosen == &implementations[PAIRS]) return pairs_packed_bytes(c);
+  if (!c->copies_w) return 0;
+  return (uint64_t)(conv_volume(g->kernel) * (c->chosen == &implementations[GEMM]
+                                                  ? c->w.axis[2]
+                                                  : g->groups * g->rows * g->channels * (int64_t)sizeof(float)));
+}
+
+bool conv_reads_weights(const correlation *c) { return c->chosen == &implementations[PAIRS] && needs_floats(c); }
+
+uint64_t conv_packed_layout(const correlation *c) {
+  const conv_geometry *g = &c->g;
+  const int64_t shape[] = {c->chosen - implementations,
+                           c->backward,
+                           c->from.dtype,
+                           c->given_w.dtype,
+                           g->groups,
+                           g->rows,
+                           g->channels,
+                           c->given_w.outer,
+                           c->given_w.inner};
+  uint64_t hash = hash_bytes(HASH_START, shape, sizeof shape);
+  hash = hash_bytes(hash, g->kernel, sizeof g->kernel);
+  return hash_bytes(hash, c->given_w.axis, sizeof c->given_w.axis);
+}
+
+void conv_pack(const correlation *c, const void *w, void *packed) {
+  const correlation_operands o = {.w = w};
+  phase f = phase_of_call(c, &o, c->from.dtype == ACL_FLOAT ? 4 : 2);
+  if (c->chosen == &implementations[PACKED])
+    packed_products_pack(c, w, packed);
+  else if (c->chosen == &implementations[PAIRS])
+    pairs_pack(&f, packed);
+  else if (c->chosen == &implementations[GEMM])
+    correlation_order_taps(c, w, packed);
+  else
+    copy_to_floats(c, w, packed);
 }
 
 void correlation_init(correlation *c, executor *e, const tensor *bias) {
@@ -735,13 +771,20 @@ void correlation_init(correlation *c, executor *e, const tensor *bias) {
   executor_products(e, multiply_adds);
 }
 
-status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
-                       char *scratch) {
+status correlation_run(const correlation *c, const correlation_call *call, char *scratch) {
   const int64_t rows = c->g.groups * (c->backward ? c->g.channels : c->g.rows);
-  correlation_operands o = {.from = from, .to = to, .w = w};
+  correlation_operands o = {.from = call->from,
+                            .to = call->to,
+                            .w = call->w,
+                            .packed = call->packed,
+                            .store = {.store = loops->store[c->to.dtype][COMPUTE_F32], .dtype = c->to.dtype}};
+  if (unlikely(!conv_epilogue_is_plain(&c->epilogue))) {
+    o.store.epilogue = &c->epilogue;
+    if (call->residual) o.store.residual = (intptr_t)call->residual - (intptr_t)call->to;
+  }
   if (c->bias_dtype >= 0) {
     float *const floats = (float *)(void *)(scratch + c->bias_at);
-    loops->load[c->bias_dtype][COMPUTE_F32](floats, bias, c->bias_stride, rows);
+    loops->load[c->bias_dtype][COMPUTE_F32](floats, call->bias, c->bias_stride, rows);
     o.bias = floats;
   }
   return c->chosen->run(c, &o, scratch);

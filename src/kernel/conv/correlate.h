@@ -5,6 +5,7 @@
  *   depthwise   channel by channel, on the tensors in place (by_channel.h)
  *   pairs       direct, with packed weights and a padded copy of VNNI pairs (direct_pairs.h): bfloat16 if the
  *               processor has dot-product instructions for it, and float if it can be computed from bfloat16 terms
+ *   packed      GEMM of im2col columns by constant weights that are packed once (packed_products.h): few positions
  *   winograd    transformed tiles (winograd.h): float, kernels of 3 x 3; another one computes the call again if a
  *               result is not finite
  *   gemm        packed GEMM of weights and im2col columns (phase_products.h): kernels of one tap, many weights, 16-bit
@@ -19,6 +20,7 @@
 #define CANNON_KERNEL_CONV_CORRELATE_H
 
 #include "kernel/conv/direct_pairs.h"
+#include "kernel/conv/epilogue.h"
 #include "kernel/conv/image.h"
 #include "kernel/conv/winograd.h"
 #include "kernel/engine/implementation.h"
@@ -38,6 +40,8 @@ typedef struct {
   bool backward;         /* computes x from y */
   conv_operand from, to; /* x and y; if backward: y and x */
   conv_operand given_w;  /* the weights as the call gives them */
+  conv_epilogue epilogue;
+  bool constant_w; /* the caller packs the weights if conv_packed_bytes says so */
 
   const implementation *chosen;
   conv_operand w; /* the weights as they are read: the call's, or their copy */
@@ -55,16 +59,37 @@ typedef struct {
 typedef struct {
   const char *from;
   char *to;
-  const void *w;
+  const void *w; /* not read if the weights are packed and conv_reads_weights is false */
   const float *bias;
+  const void *packed; /* weights, if they are packed */
+  conv_store store;
 } correlation_operands;
 
 /* Chooses the implementation and asks the executor for workspace. The caller has set the members before `chosen`. bias
  * has one element per output channel, or is NULL. */
 void correlation_init(correlation *c, executor *e, const tensor *bias);
-/* Takes the addresses of the first elements; bias may be NULL. Runs on the thread pool. */
-status correlation_run(const correlation *c, const void *from, void *to, const void *w, const void *bias,
-                       char *scratch);
+
+/* The addresses of a call's first elements. */
+typedef struct {
+  const void *from, *w, *bias, *residual; /* bias and residual may be NULL */
+  void *to;                               /* does not overlap the residual */
+  const void *packed;                     /* weights, by conv_pack */
+} correlation_call;
+
+/* Runs on the thread pool. */
+status correlation_run(const correlation *c, const correlation_call *call, char *scratch);
+
+/* Weights that do not change are packed once. The caller sets constant_w before correlation_init, which then asks for
+ * no workspace for them.
+ *
+ *   conv_packed_bytes    the size of the packed weights; 0: they are read as they are, and calls run without `packed`
+ *   conv_packed_layout   a hash: plans with equal ones pack the same weights to the same bytes
+ *   conv_reads_weights   whether some calls read the weights themselves, too
+ *   conv_pack            packs w to memory of that size at a multiple of 64 bytes, on the thread pool */
+uint64_t conv_packed_bytes(const correlation *c);
+uint64_t conv_packed_layout(const correlation *c);
+bool conv_reads_weights(const correlation *c);
+void conv_pack(const correlation *c, const void *w, void *packed);
 
 double conv_multiply_adds(const conv_geometry *g);
 /* The estimated time on one core. */

@@ -91,20 +91,23 @@ static void weights_range(const void *job, int64_t begin, int64_t end) {
   float_join_exponents(j->range, range);
 }
 
+static void find_range(const correlation *c, phase *f) {
+  const conv_geometry *g = &c->g;
+  const int64_t weights = g->groups * g->rows * g->channels * conv_volume(g->kernel);
+  f->weight_range = float_no_exponents;
+  const range_job range = {f->sums.w, &f->weight_range};
+  rows_parallel(weights_range, &range, weights, 4096, (uint64_t)weights / 4);
+  f->has_range = true;
+}
+
 bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *image, phase *f) {
   const conv_geometry *g = &c->g;
-  const int64_t volume = conv_volume(g->kernel), weights = g->groups * g->rows * g->channels * volume;
   const int64_t image_bytes = g->groups * group_bytes(c);
   float_exponents of_x = float_no_exponents;
   const fill_job job = {c, f->image, from, image, n * image_bytes, &of_x};
   rows_parallel(fill_steps, &job, n * g->groups * pair_steps(f->channels) * c->direct.image.rows, 1,
                 (uint64_t)(n * pairs_terms(c) * image_bytes) / 16);
-  if (c->w.dtype == ACL_FLOAT && !f->has_range) {
-    f->weight_range = float_no_exponents;
-    const range_job range = {f->sums.w, &f->weight_range};
-    rows_parallel(weights_range, &range, weights, 4096, (uint64_t)weights / 4);
-    f->has_range = true;
-  }
+  if (c->w.dtype == ACL_FLOAT && !f->has_range) find_range(c, f);
   if (c->w.dtype == ACL_FLOAT && !float_parts_suffice(of_x, f->weight_range)) return false;
   f->pairs = c->direct.pairs;
   f->x = (const float *)(const void *)image;
@@ -137,6 +140,8 @@ static void pairs_store_outputs(const phase *f, pair_outputs *o, char *to, const
     m = i64_min(f->pitch - w, n - i);
     o->to = to + line / f->lines * f->to_axis[0] + line % f->lines * f->to_axis[1] + w * f->to_axis[2];
     pair_store(o, c, index + i, m);
+    for (int r = 0; f->store.epilogue && r < o->rows; ++r)
+      conv_finish_stored(&f->store, o->to + r * o->row, o->position, m);
   }
 }
 
@@ -189,11 +194,14 @@ static void pairs_pack_blocks(const void *job, int64_t begin, int64_t end) {
 static void pairs_make_row_blocks(const void *job, int64_t begin, int64_t end) {
   const phase *f = job;
   if (begin == end) return;
-  char *const w = packed_at(f, begin / f->row_tiles, begin % f->row_tiles);
+  char *w = packed_at(f, begin / f->row_tiles, begin % f->row_tiles);
   if (f->pairs->begin) f->pairs->begin();
   for (int64_t i = begin; i < end; ++i) {
     const int64_t group = i / f->row_tiles, row = i % f->row_tiles;
-    pair_weights_pack(&f->weights, w, group, row * PAIR_ROWS);
+    if (f->is_packed)
+      w = packed_at(f, group, row);
+    else
+      pair_weights_pack(&f->weights, w, group, row * PAIR_ROWS);
     for (int64_t image = 0; image < f->n_images; ++image)
       for (int64_t strip = 0; strip < f->position_tiles; ++strip) make_strip(f, w, image, group, row, strip);
   }
@@ -239,12 +247,36 @@ static pair_weights weights_of(const phase *f) {
   return w;
 }
 
+static int64_t count_row_blocks(phase *f) {
+  f->row_tiles = (f->rows + PAIR_ROWS - 1) / PAIR_ROWS;
+  f->weights = weights_of(f);
+  return f->c->g.groups * f->row_tiles;
+}
+
+/* Weights that are packed once are behind the range of their exponents. */
+enum { PACKED_HEADER = 64 };
+
+uint64_t pairs_packed_bytes(const correlation *c) { return PACKED_HEADER + pairs_weight_bytes(c); }
+
+void pairs_pack(phase *f, char *packed) {
+  const int64_t row_blocks = count_row_blocks(f);
+  f->packed = packed + PACKED_HEADER;
+  rows_parallel(pairs_pack_blocks, f, row_blocks, 1, pairs_weight_bytes(f->c) / 4);
+  f->weight_range = float_no_exponents;
+  if (f->c->w.dtype == ACL_FLOAT) find_range(f->c, f);
+  memcpy(packed, &f->weight_range, sizeof f->weight_range);
+}
+
+void pairs_take_packed(phase *f, const char *packed) {
+  memcpy(&f->weight_range, packed, sizeof f->weight_range);
+  f->packed = (char *)(uintptr_t)packed + PACKED_HEADER;
+  f->is_packed = f->has_range = true;
+}
+
 void pairs_run_phase(phase *f, uint64_t cost_ns) {
   const correlation *c = f->c;
   pairs_count_positions(f);
-  f->row_tiles = (f->rows + PAIR_ROWS - 1) / PAIR_ROWS;
-  f->weights = weights_of(f);
-  const int64_t row_blocks = c->g.groups * f->row_tiles;
+  const int64_t row_blocks = count_row_blocks(f);
   f->rows_outer = part_of_weights(c) * pairs_terms(c) / c->g.groups > WEIGHT_BYTES;
   const bool one_phase = !c->backward || conv_volume(c->g.stride) == 1;
   if (f->rows_outer && one_phase && f->one_pass && row_blocks >= parallel_max_threads(cost_ns)) {

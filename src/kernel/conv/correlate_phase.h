@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to correlate.c and correlate_pairs.c: one phase (phase.h) of a convolution by one of the direct
- * algorithms. correlate.c sets it up and executes phases of floats; correlate_pairs.c executes those of VNNI pairs
- * (direct_pairs.h). */
+/* Internal to correlate.c, correlate_pairs.c and tap_weights.c: one phase (phase.h) of a convolution by one of the
+ * direct algorithms. correlate.c sets it up and executes phases of floats; correlate_pairs.c executes those of VNNI
+ * pairs (direct_pairs.h). */
 #ifndef CANNON_KERNEL_CONV_CORRELATE_PHASE_H
 #define CANNON_KERNEL_CONV_CORRELATE_PHASE_H
 
@@ -33,7 +33,7 @@ typedef struct {
   int64_t channels, rows;     /* of a group: channels to sum over, and outputs per position */
   int64_t n_images, positions, row_tiles, width, position_tiles;
   bool rows_outer;
-  store_loop *store;
+  conv_store store;
 } phase;
 
 enum { WEIGHT_BYTES = 3 << 18 /* larger weights are read once, with the loop over positions inside */ };
@@ -44,6 +44,13 @@ const pair_kernel *pairs_kernel(const correlation *c);
 /* Bytes of the padded copy of n batch items, and of the packed weights. */
 uint64_t pairs_image_bytes(const correlation *c, int64_t n);
 uint64_t pairs_weight_bytes(const correlation *c);
+/* Copies the call's weights in the order of c->w, [tap][row][channel]. */
+void correlation_order_taps(const correlation *c, const void *w, char *to);
+/* Packs the weights, those of f->sums.w, to `packed`, which has pairs_packed_bytes. */
+uint64_t pairs_packed_bytes(const correlation *c);
+void pairs_pack(phase *f, char *packed);
+/* Takes packed weights. */
+void pairs_take_packed(phase *f, const char *packed);
 /* Fills the padded copy. Returns false if the exponents of float operands do not allow products of bfloat16 terms.
  * The range of the weights is taken from f->sums.w. */
 bool pairs_prepare(const correlation *c, const char *from, int64_t n, char *image, phase *f);

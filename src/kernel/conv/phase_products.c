@@ -25,9 +25,8 @@ typedef struct {
   conv_columns from, to;
   tile_type type;
   int64_t depth, block_rows, part_rows, part_positions, row_parts, position_parts;
-  int64_t pitch;     /* bytes from row to row of gathered columns */
-  int64_t w_step;    /* bytes from one inner index to the next in a row of weights if constant, otherwise 0 */
-  store_loop *store; /* for outputs */
+  int64_t pitch;  /* bytes from row to row of gathered columns */
+  int64_t w_step; /* bytes from one inner index to the next in a row of weights if constant, otherwise 0 */
   status *result;
 } products_job;
 
@@ -90,9 +89,10 @@ static factor get_weights(const products_job *j, tile_type type, const products_
 }
 
 /* Adds the products of n inner indices from k on to the sums of all rows of the chunk. From the first block of rows
- * on whose exponents do not allow products of bfloat16 terms, they are multiplied as floats. */
+ * on whose exponents do not allow products of bfloat16 terms, they are multiplied as floats. finishes: the sums are
+ * outputs, and complete then. */
 static void phase_products_add(const products_job *j, const products_part *t, const products_room *room, int64_t k,
-                               int64_t n, float *sums, int64_t ld) {
+                               int64_t n, float *sums, int64_t ld, bool finishes) {
   tile_type type = j->type;
   factor columns = get_columns(j, type, t, room, k, n);
   for (int64_t r = 0, m; r < t->rows; r += m) {
@@ -104,22 +104,8 @@ static void phase_products_add(const products_job *j, const products_part *t, co
       weights = get_weights(j, type, t, room, t->row + r, m, k, n);
     }
     tile_multiply(type, m, t->positions, n, weights.at, columns.at, sums + r * ld, ld, k > 0 || t->bias);
-  }
-}
-
-/* Stores the sums of the chunk's rows, which are ld floats apart. */
-static void phase_products_store(const products_job *j, const products_part *t, const float *sums, int64_t ld) {
-  const phase_products *p = j->p;
-  const columns_axis *const a = j->to.axis;
-  const int64_t width = j->to.direct ? j->to.positions : a[2].positions;
-  for (int64_t i = 0, m; i < t->positions; i += m) {
-    const int64_t at = t->first + i, image = at / j->to.positions, in_image = at % j->to.positions,
-                  w = in_image % width;
-    const int64_t line = in_image / width, h = line % a[1].positions, d = line / a[1].positions;
-    char *to = t->out + image * p->to->outer + t->row * p->to->inner + w * p->to_axis[2];
-    if (!j->to.direct) to += h * p->to_axis[1] + d * p->to_axis[0];
-    m = i64_min(width - w, t->positions - i);
-    for (int64_t r = 0; r < t->rows; ++r, to += p->to->inner) j->store(to, p->to_axis[2], sums + r * ld + i, m);
+    for (int64_t i = r; finishes && i < r + m; ++i)
+      conv_finish_stored(&j->p->store, (char *)(sums + i * ld), sizeof *sums, t->positions);
   }
 }
 
@@ -164,9 +150,10 @@ static status phase_products_make_chunk(const products_job *j, const products_pa
   const int64_t products = p->channels * j->from.n_taps;
   for (int64_t k = 0, n; k < products; k += n) {
     n = i64_min(j->depth, products - k);
-    phase_products_add(j, t, &room, k, n, sums, ld);
+    phase_products_add(j, t, &room, k, n, sums, ld, direct && p->store.epilogue && k + n == products);
   }
-  if (!direct) phase_products_store(j, t, sums, ld);
+  if (!direct)
+    columns_store(&j->to, t->out + t->row * p->to->inner, &p->store, sums, ld, t->rows, t->first, t->positions);
   return ST_OK;
 }
 
@@ -219,7 +206,7 @@ static bool splits_floats(const phase_products *p, int64_t products) {
 status phase_products_run(const phase_products *p) {
   static const int64_t one[CONV_AXES] = {1, 1, 1};
   status result = ST_OK;
-  products_job j = {.p = p, .store = loops->store[p->to->dtype][COMPUTE_F32], .result = &result};
+  products_job j = {.p = p, .result = &result};
   columns_axis from[CONV_AXES], to[CONV_AXES];
   int64_t taps[CONV_AXES];
   conv_operand out = *p->to;

@@ -5,6 +5,7 @@
 #define CANNON_KERNEL_CONV_PHASE_PRODUCTS_H
 
 #include "kernel/conv/columns.h"
+#include "kernel/conv/epilogue.h"
 #include "kernel/conv/phase.h"
 
 /* Strides in bytes. Set by the caller and only read. */
@@ -19,7 +20,8 @@ typedef struct {
   const void *x, *weights;
   char *out;         /* the phase's first output */
   const float *bias; /* one value per row of all groups, or NULL */
-  int64_t *w_tap;    /* scratch for one offset per tap; written by the call */
+  conv_store store;
+  int64_t *w_tap; /* scratch for one offset per tap; written by the call */
   uint64_t cost_ns;
 } phase_products;
 

@@ -74,7 +74,8 @@ static void reference_planes(const void *job, int64_t begin, int64_t end) {
           sum += element(w + n * w_channel + w_at, c->given_w.dtype) *
                  element(x + n * c->from.inner + x_at, c->from.dtype);
       }
-      set_element(out + byte_offset(&c->to, to), c->to.dtype, sum);
+      char *const at = out + byte_offset(&c->to, to);
+      set_element(at, c->to.dtype, conv_finish_one(&j->o->store, at, sum));
     }
   }
 }

@@ -5,6 +5,7 @@
 #ifndef CANNON_KERNEL_CONV_WINOGRAD_H
 #define CANNON_KERNEL_CONV_WINOGRAD_H
 
+#include "kernel/conv/epilogue.h"
 #include "kernel/conv/winograd_tiles.h"
 
 typedef struct {
@@ -13,7 +14,7 @@ typedef struct {
   bool backward;
   winograd_side from;
   int64_t rows, channels; /* of a group: outputs per position, and channels to sum over */
-  int64_t in[CONV_AXES], out[2];
+  const int64_t *out;     /* two sizes */
   winograd_grid grid;
   bool by_rows;            /* transform all inputs first; otherwise all weights first (see winograd.c) */
   int64_t at_once;         /* segments (winograd_tiles.h) of a block */
@@ -32,9 +33,16 @@ bool winograd_fits(winograd *w, const conv_geometry *g, const conv_operand *from
 bool winograd_pays(const winograd *w);
 /* Asks for workspace. */
 void winograd_init(winograd *w, executor *e);
-/* Takes the addresses of the first elements. bias: floats, or NULL. *done becomes false if a result is not finite:
- * the caller must then compute all outputs by another algorithm. */
-status winograd_run(const winograd *w, const void *from, void *to, const float *weights, const float *bias,
-                    char *scratch, bool *done);
+
+/* The addresses of the first elements. bias: NULL if there is none. */
+typedef struct {
+  const void *from;
+  void *to;
+  const float *weights, *bias;
+  conv_store store;
+} winograd_call;
+
+/* *done becomes false if a result is not finite: the caller must then compute all outputs by another algorithm. */
+status winograd_run(const winograd *w, const winograd_call *call, char *scratch, bool *done);
 
 #endif

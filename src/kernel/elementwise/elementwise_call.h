@@ -31,6 +31,10 @@ void elementwise_call_of(const op *o, const op_arg *a, elementwise_call *c);
 /* Checks dtypes and shapes, plans the function (EW_...) and sets the executor's run. */
 status elementwise_prepare(executor *e, int function, const elementwise_call *c);
 
+/* The plan of an executor that computes one real function by the elementwise engine; otherwise NULL. *operand: which of
+ * the executor's operands the plan's are. */
+const elementwise_plan *elementwise_plan_of(const executor *e, const int8_t **operand);
+
 /* The steps of elementwise_prepare, for operators that run several functions. check_dtypes sets *dtype to the promoted
  * dtype that the function is computed in, value converts a parameter to a compute type, is_slow tells whether a
  * function's speed is limited by computing. */

@@ -116,6 +116,26 @@ status prepare_fill(executor *e, const fill_args *a) {
   return ST_OK;
 }
 
+static status ones_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  fill_run(PLAN(e, fill_plan), view[GRAPH_ONES_Y], e->cost_ns);
+  return ST_OK;
+}
+
+/* OnesLike by name. */
+status prepare_graph_ones(executor *e, const graph_ones_args *a) {
+  static const scalar one = {.dtype = ACL_INT64, .integer = 1};
+  const tensor *y = a->y;
+  _Alignas(16) char value[16];
+  TRY(op_expect_dtype(y, "y", DTYPES_NUMBER));
+  TRY(fill_value_of(y, "y", &one, value));
+  const view v = view_of(y);
+  fill_plan_init(PLAN(e, fill_plan), &v, value);
+  executor_cost(e, (uint64_t)y->n * dtype_bytes(y->dtype), 0);
+  e->run = ones_run;
+  return ST_OK;
+}
+
 /* The value is read when the task runs; its dtype may differ from the tensor's. */
 static status fill_tensor_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;

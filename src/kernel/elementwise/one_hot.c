@@ -10,7 +10,8 @@ typedef struct {
   walk at;  /* operand 0: self; 1: class 0 of out */
   view out; /* all of out */
   load_loop *load;
-  int64_t classes, class_stride; /* bytes */
+  int64_t classes, class_stride;  /* bytes */
+  int8_t on_value, off_value, to; /* operand indices */
   uint8_t size;
 } one_hot_plan;
 
@@ -50,11 +51,11 @@ static void put_range(const void *job, int64_t begin, int64_t end) {
 static status one_hot_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const one_hot_plan *p = PLAN(e, one_hot_plan);
-  const one_hot_job job = {.plan = p, .at = {view[ONE_HOT_SELF], view[ONE_HOT_OUT]}, .on = view[ONE_HOT_ON_VALUE]};
+  const one_hot_job job = {.plan = p, .at = {view[ONE_HOT_SELF], view[p->to]}, .on = view[p->on_value]};
   fill_plan off;
   if (p->at.n == 0 || p->classes == 0) return ST_OK;
-  fill_plan_init(&off, &p->out, view[ONE_HOT_OFF_VALUE]);
-  fill_run(&off, view[ONE_HOT_OUT], e->cost_ns);
+  fill_plan_init(&off, &p->out, view[p->off_value]);
+  fill_run(&off, view[p->to], e->cost_ns);
   rows_parallel(put_range, &job, p->at.n, GRAIN, e->cost_ns);
   return ST_OK;
 }
@@ -65,9 +66,15 @@ static status expect_value(const tensor *t, const char *name, const tensor *out)
   return ST_OK;
 }
 
+/* Called by name, the operator has its number of classes as a tensor, which need not be read: out has them, too. */
+static int64_t one_hot_classes(const one_hot_args *a) {
+  const int64_t axis = a->axis < 0 ? a->out->rank - 1 : a->axis;
+  return !a->depth ? a->num_classes : axis < a->out->rank ? a->out->dims[axis] : 0;
+}
+
 status prepare_one_hot(executor *e, const one_hot_args *a) {
   const tensor *self = a->self, *out = a->out;
-  const int64_t classes = a->num_classes;
+  const int64_t classes = one_hot_classes(a);
   one_hot_plan *p = PLAN(e, one_hot_plan);
   int64_t dims[MAX_RANK + 1];
   TRY(op_expect_dtype(self, "self", DTYPES_INDEX | DTYPE_BIT(ACL_UINT8)));
@@ -89,6 +96,9 @@ status prepare_one_hot(executor *e, const one_hot_args *a) {
   p->classes = classes;
   p->class_stride = p->out.strides[axis];
   p->size = (uint8_t)dtype_bytes(out->dtype);
+  p->on_value = (int8_t)a->view.on_value;
+  p->off_value = (int8_t)a->view.off_value;
+  p->to = (int8_t)a->view.out;
   executor_cost(e, (uint64_t)out->n * p->size, (uint64_t)self->n * 16);
   e->run = one_hot_run;
   return ST_OK;

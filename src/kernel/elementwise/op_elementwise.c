@@ -282,6 +282,13 @@ static status elementwise_op_run(const executor *e, void *const *view, void *scr
   return ST_OK;
 }
 
+const elementwise_plan *elementwise_plan_of(const executor *e, const int8_t **operand) {
+  if (e->run != elementwise_op_run) return NULL;
+  const elementwise_op_plan *p = PLAN(e, const elementwise_op_plan);
+  *operand = p->operand;
+  return &p->plan;
+}
+
 /* ---- complex numbers --------------------------------------------------------------------------------------------- */
 
 /* The name of an argument that is complex, or NULL. */

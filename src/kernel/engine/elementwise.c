@@ -3,14 +3,10 @@
 
 #include <string.h>
 
-#include "kernel/engine/loops.h"
-#include "kernel/engine/walk.h"
+#include "kernel/engine/tiles.h"
 #include "runtime/parallel.h"
 
 enum {
-  TILE = 1024, /* elements; the tiles of four operands fill two thirds of an L1 cache of 48 KiB */
-  /* elements; a row of this length is processed by itself rather than copied into a tile with others */
-  ROW_IS_LONG = 256,
   FAR_BYTES = 1 << 20, /* bytes of output beyond which tiles are prefetched, since hardware prefetchers stop at pages */
   STREAM_TILE_BYTES =
       /* bytes of a tile for non-temporal stores: with longer ones, writes delay reads (bench/ops, Add) */
@@ -19,13 +15,9 @@ enum {
   /* elements; minimum length of a row for a call of its own with one operand as a parameter; below, filling a tile with
    * the operand is faster (bench/ops, Add and Mul: 49 and 196 elements; Zen 4) */
   CONSTANT_ROW = 96,
-  SLACK = SPREAD_AT_ONCE, /* elements by which spread may write beyond its rows */
-  COPY_ROWS = -1,         /* value of `function` for a copy of bytes row by row, without a loop of elementwise.def */
+  COPY_ROWS = -1, /* value of `function` for a copy of bytes row by row, without a loop of elementwise.def */
   OPERANDS = 1 + ELEMENTWISE_INPUTS,
 };
-
-static const int native_dtype[N_COMPUTE] = {ACL_FLOAT, ACL_DOUBLE, ACL_INT32, ACL_INT64};
-static const int compute_bytes[N_COMPUTE] = {4, 8, 4, 8};
 
 compute_type compute_type_of(int dtype) {
   if (dtype == ACL_DOUBLE) return COMPUTE_F64;
@@ -37,8 +29,8 @@ compute_type compute_type_of(int dtype) {
 
 /* Whether operand k is of the compute type and contiguous as a whole. */
 static bool elementwise_is_dense(const elementwise_plan *p, int k) {
-  int64_t bytes = compute_bytes[p->compute];
-  if (p->dtype[k] != native_dtype[p->compute]) return false;
+  int64_t bytes = tile_bytes[p->compute];
+  if (p->dtype[k] != tile_dtype[p->compute]) return false;
   for (int d = p->rank - 1; d >= 0; bytes *= p->dims[d--])
     if (p->strides[k][d] != bytes) return false;
   return true;
@@ -58,7 +50,7 @@ static void simplify(elementwise_plan *p) {
   }
   p->linear = p->rank == 1;
   for (int k = 0; k < n; ++k)
-    if (p->dtype[k] != native_dtype[p->compute] || p->strides[k][0] != compute_bytes[p->compute]) p->linear = false;
+    if (p->dtype[k] != tile_dtype[p->compute] || p->strides[k][0] != tile_bytes[p->compute]) p->linear = false;
   p->dense = 0;
   for (int k = 0; k < n; ++k) p->dense |= (uint8_t)(elementwise_is_dense(p, k) << k);
 }
@@ -103,91 +95,8 @@ static void elementwise_start(const elementwise_plan *p, cursor *c, void *const 
 /* Whether operand k's next n elements can be used in place: they are contiguous and in the compute type. */
 static bool is_direct(const elementwise_plan *p, int k, int64_t n, int64_t left_in_row) {
   if (p->dense >> k & 1) return true;
-  return n <= left_in_row && p->dtype[k] == native_dtype[p->compute] &&
-         p->strides[k][p->rank - 1] == compute_bytes[p->compute];
-}
-
-/* Loads integers rounded to the 16-bit float p->rounds. */
-static void load_rounded(const elementwise_plan *p, int k, char *to, const char *from, int64_t stride, int64_t n) {
-  int64_t wide[TILE];
-  uint16_t rounded[TILE];
-  loops->load[p->dtype[k]][COMPUTE_I64](wide, from, stride, n);
-  loops->store[p->rounds][COMPUTE_I64](rounded, sizeof *rounded, wide, n);
-  loops->load[p->rounds][p->compute](to, rounded, sizeof *rounded, n);
-}
-
-/* What a tile begins with, if that is copies of a row, or of an element, that other tiles may begin with, too. */
-typedef struct {
-  const char *tile, *from;
-  int64_t copies;
-} repeated;
-
-/* Fills `rows` rows of `bytes` bytes with copies of one, unless they are there from the tile before. */
-static void repeat_row(char *tile, const char *row, int64_t bytes, int64_t rows, repeated *held) {
-  if (held->tile == tile && held->from == row && held->copies >= rows) return;
-  *held = (repeated){tile, row, rows};
-  memcpy(tile, row, (size_t)bytes);
-  for (int64_t done = 1; done < rows; done *= 2) /* doubles what has been copied */
-    memcpy(tile + done * bytes, tile, (size_t)((rows - done < done ? rows - done : done) * bytes));
-}
-
-/* Loads as many whole rows of an operand that is broadcast along its rows or across them as lie in the next n elements
- * and before the end of the second dimension. Moves the cursor to the beginning of the last of these rows, whose length
- * the caller still has to add. Returns the number of elements; 0 if the operand is none of these, if too few rows are
- * left for the effort, or if held is NULL: then the tile is the output, which has no SLACK behind it. */
-static int64_t load_broadcast_rows(const elementwise_plan *p, int k, cursor *one, char *tile, int64_t n,
-                                   repeated *held) {
-  const int last = p->rank - 1;
-  const int64_t length = p->dims[last], size = compute_bytes[p->compute], stride = p->strides[k][last];
-  if (!held || n < 2 * length || one->index[last] || p->dtype[k] != native_dtype[p->compute]) return 0;
-  const int64_t step = p->strides[k][last - 1], below = p->dims[last - 1] - one->index[last - 1];
-  const int64_t rows = n / length < below ? n / length : below;
-  if (stride == 0)
-    loops->spread[size == 8](tile, one->at[0], step, length, rows);
-  else if (stride == size && step == 0)
-    repeat_row(tile, one->at[0], length * size, rows, held);
-  else
-    return 0;
-  one->index[last - 1] += rows - 1;
-  one->at[0] += (rows - 1) * step;
-  return rows * length;
-}
-
-/* Loads the next n elements of operand k into a tile, row by row. */
-static void elementwise_load_tile(const elementwise_plan *p, int k, const cursor *c, char *tile, int64_t n,
-                                  repeated *held) {
-  const int64_t stride = p->strides[k][p->rank - 1];
-  const bool rounds = p->rounds >= 0 && dtype_is_integer(p->dtype[k]) && dtype_bytes(p->dtype[k]) > 1;
-  cursor one;
-  cursor_of_operand(&one, c, k);
-  for (int64_t run;; cursor_next(&one, run), tile += run * compute_bytes[p->compute]) {
-    const int64_t whole = rounds ? 0 : load_broadcast_rows(p, k, &one, tile, n, held);
-    if (whole) {
-      run = p->dims[p->rank - 1];
-      if (!(n -= whole)) return;
-      tile += (whole - run) * compute_bytes[p->compute];
-      continue;
-    }
-    if (held) held->copies = 0;
-    run = cursor_row(&one, n);
-    if (unlikely(rounds))
-      load_rounded(p, k, tile, one.at[0], stride, run);
-    else
-      loops->load[p->dtype[k]][p->compute](tile, one.at[0], stride, run);
-    if (!(n -= run)) return;
-  }
-}
-
-/* Stores n elements of a tile into the output, row by row. */
-static void elementwise_store_tile(const elementwise_plan *p, const cursor *c, const char *tile, int64_t n) {
-  const int64_t stride = p->strides[0][p->rank - 1];
-  cursor one;
-  cursor_of_operand(&one, c, 0);
-  for (int64_t run;; cursor_next(&one, run), tile += run * compute_bytes[p->compute]) {
-    run = cursor_row(&one, n);
-    loops->store[p->dtype[0]][p->compute](one.at[0], stride, tile, run);
-    if (!(n -= run)) return;
-  }
+  return n <= left_in_row && p->dtype[k] == tile_dtype[p->compute] &&
+         p->strides[k][p->rank - 1] == tile_bytes[p->compute];
 }
 
 /* Converts results to the dtype p->narrow and back, in place. */
@@ -239,10 +148,10 @@ static void stream_tile(const elementwise_plan *p, const cursor *c, const char *
 static void store_result(const elementwise_plan *p, const cursor *c, const char *tile, int64_t n, bool streams) {
   _Alignas(64) char stored[STREAM_TILE_BYTES];
   if (!streams) {
-    elementwise_store_tile(p, c, tile, n);
+    tile_store(c, 0, p->dtype[0], p->compute, tile, n);
     return;
   }
-  if (p->dtype[0] != native_dtype[p->compute]) {
+  if (p->dtype[0] != tile_dtype[p->compute]) {
     loops->store[p->dtype[0]][p->compute](stored, (int64_t)dtype_bytes(p->dtype[0]), tile, n);
     tile = stored;
   }
@@ -252,37 +161,33 @@ static void store_result(const elementwise_plan *p, const cursor *c, const char 
 /* Sets in[] to the next n elements of the inputs: in place, or loaded into their tiles; the first input is loaded into
  * `first`. */
 static void load_tiles(const elementwise_plan *p, const cursor *c, char *first,
-                       char (*tile)[(TILE + SLACK) * sizeof(double)], int64_t n, int64_t left, const void **in,
-                       repeated *held) {
+                       char (*tile)[(TILE + TILE_SLACK) * sizeof(double)], int64_t n, int64_t left, const void **in,
+                       tile_held *held) {
   for (int k = 1; k <= p->n_inputs; ++k) {
     in[k - 1] = c->at[k];
     if (is_direct(p, k, n, left)) continue;
     char *const to = k == 1 ? first : tile[k];
     const bool constant = n <= left && p->strides[k][p->rank - 1] == 0;
     if (!constant || held[k].tile != to || held[k].from != c->at[k] || held[k].copies < n)
-      elementwise_load_tile(p, k, c, to, n, to == c->at[0] ? NULL : &held[k]);
-    if (constant) held[k] = (repeated){to, c->at[k], n};
+      tile_load(c, k, p->dtype[k], p->compute, p->rounds, to, n, to == c->at[0] ? NULL : &held[k]);
+    if (constant) held[k] = (tile_held){to, c->at[k], n};
     in[k - 1] = to;
   }
 }
 
-/* Begins tiles at the beginning of rows, where these are short, so that a row that is repeated is loaded once. */
 static void run_tiles(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
-  _Alignas(64) char tile[OPERANDS][(TILE + SLACK) * sizeof(double)];
+  _Alignas(64) char tile[OPERANDS][(TILE + TILE_SLACK) * sizeof(double)];
   const int64_t size = (int64_t)dtype_bytes(p->dtype[0]);
   elementwise_loop *const loop = loops->elementwise[p->function][p->compute];
   const bool streams = result_streams(p, base), is_far = !streams && (end - begin) * size > FAR_BYTES;
   const bool converts = p->function == EW_copy && p->narrow < 0; /* nothing happens between load and store */
   const int64_t most = streams && STREAM_TILE_BYTES / size < TILE ? STREAM_TILE_BYTES / size : TILE;
-  const int64_t length = p->dims[p->rank - 1], aligned = length < ROW_IS_LONG ? most / length * length : most;
-  repeated held[OPERANDS] = {{0}};
+  tile_held held[OPERANDS] = {{0}};
   cursor c;
   elementwise_start(p, &c, base, begin);
   for (int64_t done = begin, n; done < end; done += n) {
     const int64_t left = cursor_row(&c, INT64_MAX);
-    n = left < length && length < ROW_IS_LONG ? aligned - length + left : aligned;
-    if (n > end - done) n = end - done;
-    if (left < n && left >= ROW_IS_LONG) n = left;
+    n = tile_length(&c, most, end - done);
     const void *in[ELEMENTWISE_INPUTS] = {0};
     if (is_far)
       for (int k = 0; k <= p->n_inputs; ++k) elementwise_prefetch(p, k, c.at[k]);
@@ -324,13 +229,20 @@ static const struct {
     {EW_minimum, 2, EW_clamp_max},
 };
 
+int elementwise_of_parameter(int function, int constant) {
+  for (int i = 0; i < (int)(sizeof constant_operand / sizeof *constant_operand); ++i)
+    if (constant_operand[i].function == function && constant_operand[i].constant == constant)
+      return constant_operand[i].of_parameter;
+  return -1;
+}
+
 /* The entry of constant_operand for the plan, if one operand is constant along rows that are long enough for a call
  * each, and the others need no conversion; -1: none. */
 static int constant_entry(const elementwise_plan *p) {
-  const int last = p->rank - 1, size = compute_bytes[p->compute];
+  const int last = p->rank - 1, size = tile_bytes[p->compute];
   if (p->n_inputs != 2 || p->narrow >= 0 || p->dims[last] < CONSTANT_ROW) return -1;
   for (int k = 0; k <= 2; ++k)
-    if (p->dtype[k] != native_dtype[p->compute]) return -1;
+    if (p->dtype[k] != tile_dtype[p->compute]) return -1;
   for (int i = 0; i < (int)(sizeof constant_operand / sizeof *constant_operand); ++i) {
     const int constant = constant_operand[i].constant;
     if (constant_operand[i].function == p->function && p->strides[constant][last] == 0 && p->strides[0][last] == size &&
@@ -349,7 +261,7 @@ static void run_constant_rows(const elementwise_plan *p, int entry, void *const 
   for (int64_t n; begin < end; begin += n, cursor_next(&c, n)) {
     const void *const in[ELEMENTWISE_INPUTS] = {c.at[3 - constant]};
     n = cursor_row(&c, end - begin);
-    memcpy(&parameter[0], c.at[constant], (size_t)compute_bytes[p->compute]);
+    memcpy(&parameter[0], c.at[constant], (size_t)tile_bytes[p->compute]);
     loop(c.at[0], in, parameter, n);
   }
 }
@@ -404,7 +316,7 @@ static void run_half_rows(const elementwise_plan *p, elementwise_loop *loop, voi
 /* ------------------------------------------------------------------------------------------------------------------ */
 
 static void run_linear(const elementwise_plan *p, void *const *base, int64_t begin, int64_t end) {
-  const int64_t bytes = begin * compute_bytes[p->compute];
+  const int64_t bytes = begin * tile_bytes[p->compute];
   const void *in[ELEMENTWISE_INPUTS];
   for (int k = 0; k < ELEMENTWISE_INPUTS; ++k) in[k] = k < p->n_inputs ? (char *)base[k + 1] + bytes : NULL;
   loops->elementwise[p->function][p->compute]((char *)base[0] + bytes, in, p->parameter, end - begin);

@@ -137,7 +137,7 @@ static inline bool walk_is_contiguous(const walk *w, int k, int64_t element_byte
 
 /* ---- cursors ----------------------------------------------------------------------------------------------------- */
 
-enum { CURSOR_OPERANDS = 9, CURSOR_RANK = 2 * MAX_RANK };
+enum { CURSOR_OPERANDS = 16, CURSOR_RANK = 2 * MAX_RANK };
 
 /* A position in a space. The sizes and strides are borrowed, see walk_space. */
 typedef struct {

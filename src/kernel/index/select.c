@@ -138,6 +138,20 @@ status prepare_gather_v2(executor *e, const gather_v2_args *a) {
   return plan_gather_along(e, self, dim, index, "index", n_batch, out);
 }
 
+/* GatherV2 by name, whose axis is a list. */
+status prepare_graph_gather(executor *e, const graph_gather_args *a) {
+  const tensor *x = a->x, *indices = a->indices, *y = a->y;
+  int dim;
+  EXPECT(a->axis->size == 1, "axis has %ju elements, expected 1", (uintmax_t)a->axis->size);
+  EXPECT(a->batch_dims == 0, "batch_dims is %jd, expected 0", (intmax_t)a->batch_dims);
+  EXPECT(x->rank, "x has no dimensions, expected some");
+  TRY(move_expect_same_dtype(x, "x", y, "y"));
+  TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
+  TRY(op_expect_dim(a->axis->value[0], "axis", x->rank, &dim));
+  TRY(expect_gathered_shape(x, dim, indices, 0, y));
+  return plan_gather_along(e, x, dim, indices, "indices", 0, y);
+}
+
 status prepare_embedding(executor *e, const embedding_args *a) {
   const tensor *weight = a->weight, *indices = a->indices, *out = a->out;
   TRY(move_expect_same_dtype(weight, "weight", out, "out"));

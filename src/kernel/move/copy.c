@@ -117,7 +117,7 @@ static status plan_conversion(executor *e, int to_operand, const tensor *to, con
   return ST_OK;
 }
 
-/* ---- InplaceCopy, Cast, Expand ----------------------------------------------------------------------------------- */
+/* ---- InplaceCopy, Assign, Cast, Expand --------------------------------------------------------------------------- */
 
 status prepare_copy(executor *e, const copy_args *a) {
   const tensor *self = a->self, *src = a->src;
@@ -126,6 +126,15 @@ status prepare_copy(executor *e, const copy_args *a) {
   EXPECT(move_broadcasts_to(src, self), "src has shape %s, expected one that broadcasts to selfRef's, %s",
          SHAPE_OF(src), SHAPE_OF(self));
   return plan_conversion(e, 0, self, "selfRef", 1, src, "src");
+}
+
+/* Assign by name: y, whose memory is that of ref, becomes value. */
+status prepare_graph_assign(executor *e, const graph_assign_args *a) {
+  const tensor *value = a->value, *y = a->y;
+  TRY(op_expect_dtype(value, "value", DTYPES_NUMBER));
+  TRY(op_expect_dtype(y, "y", DTYPES_NUMBER));
+  TRY(op_expect_same_shape(value, "value", y));
+  return plan_conversion(e, GRAPH_ASSIGN_Y, y, "y", GRAPH_ASSIGN_VALUE, value, "value");
 }
 
 status prepare_cast(executor *e, const cast_args *a) {

@@ -11,9 +11,10 @@
 typedef struct {
   panel_plan rows;
   double eps;
-  float alpha; /* x = other + alpha * x + bias */
-  float shift; /* added to gamma */
-  bool rms;    /* RMS norm: no mean */
+  float alpha;         /* x = other + alpha * x + bias */
+  float shift;         /* added to gamma */
+  bool rms;            /* RMS norm: no mean */
+  bool gives_variance; /* in place of rstd */
   /* operand indices beside x, which is the first; -1: absent */
   int8_t other, bias, sum, gamma, beta, y, cast, mean, rstd;
 } layer_norm_plan;
@@ -43,7 +44,7 @@ static void norm_row(const layer_norm_plan *l, const panel *p, int i, norm_stats
     norm->apply(y, x, p->dtype, s, gamma, norm_row_or_null(p, l->beta, i), p->n);
   if (l->cast >= 0) memcpy(panel_floats(p, l->cast, i), y, (size_t)p->n * sizeof(float));
   if (l->mean >= 0) *panel_floats(p, l->mean, i) = (float)s.mean;
-  if (l->rstd >= 0) *panel_floats(p, l->rstd, i) = (float)s.rstd;
+  if (l->rstd >= 0) *panel_floats(p, l->rstd, i) = (float)(l->gives_variance ? 1 / (s.rstd * s.rstd) - l->eps : s.rstd);
 }
 
 /* The statistics of a few rows are computed together, since their latency exceeds their throughput; not of many rows,
@@ -80,7 +81,7 @@ static status layer_norm_run(const executor *e, void *const *view, void *scratch
 typedef struct {
   norm_arg x, other, bias, sum, gamma, beta, y, cast, mean, rstd; /* cast: y again, in another dtype */
   int n_outer;                                                    /* number of dimensions that number the rows */
-  bool rms;
+  bool rms, gives_variance;
   bool rstd_is_dense; /* written without gaps, whatever its strides */
   float alpha, shift;
   double eps;
@@ -104,6 +105,7 @@ static status plan_norm_rows(executor *e, const row_norm *a) {
   l->alpha = a->alpha;
   l->shift = a->shift;
   l->rms = a->rms;
+  l->gives_variance = a->gives_variance;
   panel_plan_init(&l->rows, COMPUTE_F32, a->n_outer, x->rank - a->n_outer, x->dims);
   TRY(norm_add_elements(&l->rows, x, &a->x, PANEL_READ, &x_index));
   TRY(norm_add_elements(&l->rows, x, &a->other, PANEL_READ, &l->other));
@@ -150,6 +152,23 @@ status prepare_layer_norm(executor *e, const layer_norm_args *a) {
                 .rstd = {a->rstd_out, "rstdOutOptional", LAYER_NORM_RSTD_OUT},
                 .eps = a->eps};
   TRY(norm_expect_normalized_shape(x, a->normalized_shape, &n.n_outer));
+  return plan_norm_rows(e, &n);
+}
+
+/* Called by name: mean and variance have dimensions of 1 in place of those that are normalised. */
+status prepare_graph_layer_norm(executor *e, const graph_layer_norm_args *a) {
+  const tensor *x = a->x;
+  row_norm n = {.x = {x, "x", GRAPH_LAYER_NORM_X},
+                .gamma = {a->gamma, "gamma", GRAPH_LAYER_NORM_GAMMA},
+                .beta = {a->beta, "beta", GRAPH_LAYER_NORM_BETA},
+                .y = {a->y, "y", GRAPH_LAYER_NORM_Y},
+                .mean = {a->mean, "mean", GRAPH_LAYER_NORM_MEAN},
+                .rstd = {a->variance, "variance", GRAPH_LAYER_NORM_VARIANCE},
+                .gives_variance = true,
+                .eps = a->epsilon};
+  TRY(op_expect_dim(a->begin_norm_axis, "begin_norm_axis", x->rank, &n.n_outer));
+  EXPECT(a->gamma->rank == x->rank - n.n_outer, "gamma has %d dimensions, expected %d, those from begin_norm_axis on",
+         a->gamma->rank, x->rank - n.n_outer);
   return plan_norm_rows(e, &n);
 }
 

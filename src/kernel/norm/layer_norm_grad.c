@@ -24,8 +24,9 @@ typedef struct {
 
 typedef struct {
   panel_plan rows;
-  float alpha; /* the norm was of other + alpha * x */
-  bool rms, has_columns;
+  float alpha;                                           /* the norm was of other + alpha * x */
+  double eps;                                            /* given_variance: of the norm */
+  bool rms, has_columns, given_variance;                 /* given_variance: in place of rstd */
   int8_t other, dy, dsum, dx, dother, gamma, mean, rstd; /* operand indices beside x, which is the first; -1: absent */
 } norm_grad_plan;
 
@@ -68,7 +69,9 @@ static void grad_row(const norm_grad_plan *g, const panel *p, int i, float *dgam
   const void *x = panel_row(p, 0, i), *dy = panel_row(p, g->dy, i);
   const float *gamma = norm_row_or_null(p, g->gamma, i);
   void *dx = norm_row_or_null(p, g->dother >= 0 ? g->dother : g->dx, i);
-  const norm_stats s = {.mean = g->rms ? 0 : *panel_floats(p, g->mean, i), .rstd = *panel_floats(p, g->rstd, i)};
+  const double spread = *panel_floats(p, g->rstd, i);
+  const norm_stats s = {.mean = g->rms ? 0 : *panel_floats(p, g->mean, i),
+                        .rstd = g->given_variance ? 1 / sqrt(spread + g->eps) : spread};
   if (g->other >= 0) {
     norm->add(dx, panel_floats(p, g->other, i), g->alpha, x, NULL, p->n);
     x = dx;
@@ -124,8 +127,9 @@ static status norm_grad_run(const executor *e, void *const *view, void *scratch)
 typedef struct {
   norm_arg x, other, dy, dsum, dx, dother, gamma, mean, rstd, out[N_SUMS];
   int n_outer;
-  bool rms;
+  bool rms, given_variance;
   float alpha;
+  double eps;
 } grad_args;
 
 static status plan_columns(executor *e, norm_grad_plan *g, const grad_args *a) {
@@ -153,6 +157,8 @@ static status plan_grad(executor *e, const grad_args *a) {
   int8_t x_index;
   g->alpha = a->alpha;
   g->rms = a->rms;
+  g->given_variance = a->given_variance;
+  g->eps = a->eps;
   panel_plan_init(&g->rows, COMPUTE_F32, a->n_outer, x->rank - a->n_outer, x->dims);
   TRY(norm_add_elements(&g->rows, x, &a->x, PANEL_READ, &x_index));
   TRY(norm_add_elements(&g->rows, x, &a->other, PANEL_READ, &g->other));
@@ -186,6 +192,24 @@ status prepare_layer_norm_backward(executor *e, const layer_norm_backward_args *
                          {out[2], "gradBiasOut", LAYER_NORM_BACKWARD_GRAD_BIAS_OUT}}};
   TRY(norm_expect_normalized_shape(a->input, a->normalized_shape, &g.n_outer));
   if (a->bias) TRY(norm_expect(a->bias, "biasOptional", a->input->dims + g.n_outer, a->input->rank - g.n_outer));
+  return plan_grad(e, &g);
+}
+
+/* Called by name, with the variance. */
+status prepare_graph_layer_norm_grad(executor *e, const graph_layer_norm_grad_args *a) {
+  grad_args g = {.x = {a->x, "x", GRAPH_LAYER_NORM_GRAD_X},
+                 .dy = {a->dy, "dy", GRAPH_LAYER_NORM_GRAD_DY},
+                 .mean = {a->mean, "mean", GRAPH_LAYER_NORM_GRAD_MEAN},
+                 .rstd = {a->variance, "variance", GRAPH_LAYER_NORM_GRAD_VARIANCE},
+                 .gamma = {a->gamma, "gamma", GRAPH_LAYER_NORM_GRAD_GAMMA},
+                 .dx = {a->pd_x, "pd_x", GRAPH_LAYER_NORM_GRAD_PD_X},
+                 .out = {{a->pd_gamma, "pd_gamma", GRAPH_LAYER_NORM_GRAD_PD_GAMMA},
+                         {a->pd_beta, "pd_beta", GRAPH_LAYER_NORM_GRAD_PD_BETA}},
+                 .given_variance = true,
+                 .eps = a->epsilon};
+  EXPECT(a->gamma->rank <= a->x->rank, "gamma has %d dimensions, expected the %d of x, or fewer", a->gamma->rank,
+         a->x->rank);
+  g.n_outer = a->x->rank - a->gamma->rank;
   return plan_grad(e, &g);
 }
 

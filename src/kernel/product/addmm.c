@@ -15,7 +15,8 @@ static status real_of(const scalar *s, const char *name, double *value) {
 
 /* Describes self broadcast to the result's dims: leading batch dimensions, then those of the matrix (one dimension
  * where the result is a column). */
-static status self_matrices(const tensor *self, const char *name, const int64_t *dims, int rank, product_plan *p) {
+static status self_matrices(const tensor *self, const char *name, const int64_t *dims, int rank, const product_plan *p,
+                            matrices *x) {
   view v;
   view_init(&v, self);
   int64_t strides[MAX_RANK] = {0};
@@ -27,10 +28,10 @@ static status self_matrices(const tensor *self, const char *name, const int64_t 
   }
   EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s", name, SHAPE_OF(&v), DIMS_TEXT(dims, rank));
   int d = 0;
-  p->self = (matrices){.dtype = self->dtype, .rows = p->a.rows, .cols = p->b.cols};
-  for (; d < p->n_batch_dims; ++d) p->self.batch_strides[d] = strides[d];
-  p->self.row_stride = strides[d++];
-  if (d < rank) p->self.col_stride = strides[d];
+  *x = (matrices){.dtype = self->dtype, .rows = p->a.rows, .cols = p->b.cols};
+  for (; d < p->n_batch_dims; ++d) x->batch_strides[d] = strides[d];
+  x->row_stride = strides[d++];
+  if (d < rank) x->col_stride = strides[d];
   return ST_OK;
 }
 
@@ -90,7 +91,7 @@ static status addmm_plan(executor *e, const tensor *const *in, const sum_form *f
   int rank = p->n_batch_dims;
   dims[rank++] = p->a.rows;
   if (f->ranks[1] > 1) dims[rank++] = p->b.cols;
-  TRY(self_matrices(self, e->operands[0].name, dims, rank, p));
+  TRY(self_matrices(self, e->operands[0].name, dims, rank, p, &p->self));
   TRY(op_expect_shape(f->out, f->out_name, dims, rank));
   factors_out_matrices(f->out, true, f->ranks[1] > 1, p);
   return ST_OK;
@@ -179,7 +180,7 @@ status prepare_gemm(executor *e, const gemm_args *a) {
     return factors_fail(e, 0, a->a, a->b,
                         "as many columns of the first as rows of the second, after transA and transB");
   const int64_t dims[] = {p->a.rows, p->b.cols};
-  TRY(self_matrices(a->c, "C", dims, 2, p));
+  TRY(self_matrices(a->c, "C", dims, 2, p, &p->self));
   TRY(op_expect_shape(out, "out", dims, 2));
   factors_out_matrices(out, true, true, p);
   product_plan_finish(e);
@@ -215,10 +216,51 @@ status prepare_graph_matmul(executor *e, const graph_matmul_args *a) {
   for (int d = 0; d < rank; ++d) dims[d] = p->batch_dims[d];
   dims[rank++] = p->a.rows;
   dims[rank++] = p->b.cols;
-  if (bias) TRY(self_matrices(bias, "bias", dims, rank, p));
+  if (bias) TRY(self_matrices(bias, "bias", dims, rank, p, &p->self));
   const bool has_cols = p->b.cols != 1 || out->rank == rank;
   TRY(op_expect_shape(out, "y", dims, rank - !has_cols));
   factors_out_matrices(out, true, has_cols, p);
+  product_plan_finish(e);
+  return ST_OK;
+}
+
+status prepare_matmul_epilogue(executor *e, const matmul_epilogue_args *a) {
+  const tensor *const in[] = {a->self, a->mat2, a->bias, a->residual};
+  static const char *const names[] = {"self", "mat2", "bias", "residual"};
+  product_operator *o = PLAN(e, product_operator);
+  EXPECT(a->activation >= 0 && a->activation < N_ACTIVATIONS, "activation is %jd, expected 0 to %d",
+         (intmax_t)a->activation, N_ACTIVATIONS - 1);
+  *o = (product_operator){.product = {.alpha = 1,
+                                      .beta = 1,
+                                      .has_self = a->bias,
+                                      .activation = {(activation_function)a->activation, {(float)a->p, (float)a->q}},
+                                      .has_residual = a->residual,
+                                      .residual_first = a->residual_first},
+                          .a = MATMUL_EPILOGUE_SELF,
+                          .b = MATMUL_EPILOGUE_MAT2,
+                          .self = MATMUL_EPILOGUE_BIAS,
+                          .residual = MATMUL_EPILOGUE_RESIDUAL,
+                          .out = MATMUL_EPILOGUE_OUT};
+  product_plan *p = &o->product;
+  for (int i = 0; i < 4; ++i)
+    if (in[i]) TRY(op_expect_dtype(in[i], names[i], DTYPES_FLOAT));
+  TRY(op_expect_dtype(a->out, "out", DTYPES_FLOAT));
+  for (int i = 0; i < 2; ++i) TRY(op_expect_rank(in[i], names[i], 2, MAX_RANK));
+  if (!factors_broadcast_batch(a->self, a->mat2, p))
+    return factors_fail(e, 0, a->self, a->mat2, "batch dimensions that broadcast");
+  matrices_init(&p->a, a->self, true, p->n_batch_dims);
+  matrices_init(&p->b, a->mat2, false, p->n_batch_dims);
+  if (p->a.cols != p->b.rows)
+    return factors_fail(e, 0, a->self, a->mat2, "as many columns of the first as rows of the second");
+  int64_t dims[MAX_RANK];
+  int rank = p->n_batch_dims;
+  for (int d = 0; d < rank; ++d) dims[d] = p->batch_dims[d];
+  dims[rank++] = p->a.rows;
+  dims[rank++] = p->b.cols;
+  if (a->bias) TRY(self_matrices(a->bias, "bias", dims, rank, p, &p->self));
+  if (a->residual) TRY(self_matrices(a->residual, "residual", dims, rank, p, &p->residual));
+  TRY(op_expect_shape(a->out, "out", dims, rank));
+  factors_out_matrices(a->out, true, true, p);
   product_plan_finish(e);
   return ST_OK;
 }

@@ -22,8 +22,10 @@ static uint64_t touched_bytes(const product_plan *p) {
 static status run_product(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const product_operator *o = PLAN(e, product_operator);
-  product_call call = {.plan = &o->product, .a = view[o->a], .b = view[o->b], .out = view[o->out]};
+  product_call call = {
+      .plan = &o->product, .a = view[o->a], .b = view[o->b], .out = view[o->out], .packed_b = e->packed};
   if (o->product.has_self) call.self = view[o->self];
+  if (o->product.has_residual) call.residual = view[o->residual];
   return product_run(&call, 1);
 }
 
@@ -46,9 +48,26 @@ static inline void costs_of(executor *e, product_plan *p) {
 
 void product_costs(executor *e, product_plan *p) { costs_of(e, p); }
 
+static void pack_operand(const executor *e, const void *from, void *packed) {
+  product_pack(&PLAN(e, product_operator)->product, from, packed);
+}
+
+/* Offers to pack a constant B. */
+static void offer_packing(executor *e) {
+  const product_operator *o = PLAN(e, product_operator);
+  e->packing = (executor_packing){.bytes = product_packed_bytes(&o->product),
+                                  .layout = product_packed_layout(&o->product),
+                                  .pack = pack_operand,
+                                  .operand = o->b,
+                                  .replaces = !product_reads_b(&o->product)};
+}
+
 void product_plan_finish(executor *e) {
-  product_plan *p = &PLAN(e, product_operator)->product;
+  product_operator *o = PLAN(e, product_operator);
+  product_plan *p = &o->product;
+  p->constant_b = e->constants >> e->operands[o->b].argument & 1;
   product_choose(p, e);
+  if (unlikely(p->constant_b)) offer_packing(e);
   costs_of(e, p);
   e->run = p->n_batches ? run_product : product_run_nothing;
 }
@@ -192,15 +211,13 @@ static void add_matrix(compute_type compute, char *x, const matrices *m, const c
 
 /* Turns n sums for out[i, j..] into values of out. */
 static void finish_run(const product_part *part, compute_type compute, char *x, int64_t i, int64_t j, int64_t n) {
-  static const int16_t function[N_PRODUCT_ACTIVATIONS] = {
-      [PRODUCT_RELU] = EW_relu, [PRODUCT_GELU] = EW_gelu,       [PRODUCT_GELU_TANH] = EW_gelu_tanh,
-      [PRODUCT_SILU] = EW_silu, [PRODUCT_SIGMOID] = EW_sigmoid, [PRODUCT_TANH] = EW_tanh};
   const product_plan *p = part->plan;
   const compute_value alpha = product_value(compute, p->alpha);
   if (p->alpha != 1) loops->elementwise[EW_muls][compute](x, (const void *const[]){x, x, x}, &alpha, n);
   if (p->has_self) add_matrix(compute, x, &p->self, part->self, i, j, p->beta, n);
-  if (p->activation) loops->elementwise[function[p->activation]][compute](x, (const void *const[]){x, x, x}, &alpha, n);
-  if (p->has_residual) add_matrix(compute, x, &p->residual, part->residual, i, j, 1, n);
+  if (p->has_residual && p->residual_first) add_matrix(compute, x, &p->residual, part->residual, i, j, 1, n);
+  activation_run(&p->activation, compute, x, n);
+  if (p->has_residual && !p->residual_first) add_matrix(compute, x, &p->residual, part->residual, i, j, 1, n);
 }
 
 void product_finish(const product_part *part, int64_t row, int64_t rows, int64_t col, int64_t cols, char *sums,

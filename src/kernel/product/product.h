@@ -20,6 +20,7 @@
 #ifndef CANNON_KERNEL_PRODUCT_PRODUCT_H
 #define CANNON_KERNEL_PRODUCT_PRODUCT_H
 
+#include "kernel/engine/activation.h"
 #include "kernel/engine/implementation.h"
 #include "kernel/engine/rows.h"
 #include "kernel/product/few_rows.h"
@@ -49,28 +50,17 @@ typedef struct {
 typedef void product_finisher(const product_part *p, int64_t row, int64_t rows, int64_t col, int64_t cols,
                               const char *sums, int64_t ld);
 
-/* What becomes of alpha * (A @ B) + beta * self before it is rounded to out. */
-typedef enum {
-  PRODUCT_PLAIN,
-  PRODUCT_RELU,
-  PRODUCT_GELU, /* by erf */
-  PRODUCT_GELU_TANH,
-  PRODUCT_SILU,
-  PRODUCT_SIGMOID,
-  PRODUCT_TANH,
-  N_PRODUCT_ACTIVATIONS,
-} product_activation;
-
 typedef struct {
   matrices a, b, out, self; /* self: valid where has_self. A bias for each column is a self whose row_stride is 0. */
   int n_batch_dims;
   int64_t batch_dims[MAX_RANK];
   double alpha, beta;
   bool has_self;
-  /* The epilogue: out = activation(alpha * (A @ B) + beta * self) + residual, computed while a block of sums is in
-   * cache. Not with finish. */
-  product_activation activation;
-  bool has_residual;
+  /* The epilogue: out = activation(alpha * (A @ B) + beta * self) + residual, or with residual_first
+   * activation(alpha * (A @ B) + beta * self + residual), computed while a block of sums is in cache. Not with
+   * finish. */
+  activation activation;
+  bool has_residual, residual_first;
   matrices residual;
   /* If n_terms > 0, A @ B stands for the sum of that many products, whose factors are this many bytes apart. */
   int64_t n_terms, a_term_stride, b_term_stride;
@@ -94,7 +84,7 @@ typedef struct {
   const product_plan *plan;
   const void *a, *b, *self, *residual;
   void *out;
-  const void *packed_b; /* by product_pack from b, which must still be there; NULL: b is packed where that is needed */
+  const void *packed_b; /* by product_pack; NULL: b is packed where that is needed */
   const void *context;  /* for the functions of made_b, and for finish: what they need besides the part */
 
   /* Set by product_run: */
@@ -112,9 +102,13 @@ void product_choose(product_plan *p, executor *e);
  *
  *   product_packed_bytes   the size of B packed for the plan, a multiple of 64; 0 if its implementation gains nothing
  *                          from that, or B is a batch. Calls then run without packed_b.
+ *   product_packed_layout  a hash: plans with equal ones pack the same B to the same bytes
+ *   product_reads_b        whether calls with packed_b may still read b
  *   product_pack           packs b to memory of that size at a multiple of 64 bytes, on the calling thread's team. The
  *                          memory may be shared by plans that differ in addresses, self and epilogue only. */
 uint64_t product_packed_bytes(const product_plan *p);
+uint64_t product_packed_layout(const product_plan *p);
+bool product_reads_b(const product_plan *p);
 void product_pack(const product_plan *p, const void *b, void *packed);
 
 /* Computes n GEMMs that do not depend on each other, as one parallel loop. */
@@ -123,7 +117,7 @@ status product_run(product_call *calls, int64_t n);
 /* The plan of an operator that is one GEMM of its operands, whose indices these are. */
 typedef struct {
   product_plan product;
-  uint16_t a, b, out, self;
+  uint16_t a, b, out, self, residual;
 } product_operator;
 
 /* Chooses the implementation for the executor's plan, a product_operator whose product is filled in, and sets the
@@ -156,7 +150,7 @@ uint64_t product_cost_ns(tile_type type, int64_t m, int64_t n, int64_t k);
 
 /* Whether the matrix of sums is the result itself, but for the rounding to out. */
 static inline bool product_is_plain(const product_plan *p) {
-  return p->alpha == 1 && !p->has_self && !p->activation && !p->has_residual;
+  return p->alpha == 1 && !p->has_self && !p->activation.function && !p->has_residual;
 }
 
 /* Whether the plan is computed by blocks, whose packed B may be kept. */

@@ -6,6 +6,7 @@
  * kernel in the last slice. A factor that the kernel can read in place is not packed; of such a B only the columns
  * beyond a multiple of TILE_GRAIN are. With TILE_F32_PARTS, a block times a slice whose exponents do not allow
  * splitting (float_parts_suffice) is multiplied as TILE_F32. */
+#include "base/hash.h"
 #include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
 
@@ -87,7 +88,7 @@ static bool out_is_like_sums(const product_plan *p) {
 /* Whether the product is added to out, which is self. */
 static bool out_is_self(const product_part *part) {
   const product_plan *p = part->plan;
-  return p->has_self && part->self == part->out && p->alpha == 1 && p->beta == 1 && !p->activation &&
+  return p->has_self && part->self == part->out && p->alpha == 1 && p->beta == 1 && !p->activation.function &&
          !p->has_residual && p->self.dtype == p->out.dtype && p->self.row_stride == p->out.row_stride &&
          p->self.col_stride == p->out.col_stride;
 }
@@ -218,6 +219,15 @@ uint64_t product_packed_bytes(const product_plan *p) {
   const int64_t depth = blocks_depth(p);
   return packed_offset(p, depth, (p->n_terms ? p->n_terms : 1) * slices_of(p, depth), 0);
 }
+
+uint64_t product_packed_layout(const product_plan *p) {
+  const int64_t shape[] = {p->type,         blocks_depth(p), p->b.dtype,       p->b.rows, p->b.cols,
+                           p->b.row_stride, p->b.col_stride, p->b_term_stride, p->n_terms};
+  return hash_bytes(HASH_START, shape, sizeof shape);
+}
+
+/* Floats whose exponents do not allow their parts to be multiplied are multiplied as they are. */
+bool product_reads_b(const product_plan *p) { return p->type == TILE_F32_PARTS; }
 
 typedef struct {
   const product_plan *plan;

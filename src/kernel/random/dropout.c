@@ -4,6 +4,7 @@
  * byte, 1 for elements that are kept; it is padded to a multiple of 128 bits. RReLU, which draws random slopes, is here
  * as well. */
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "kernel/engine/rows.h"
@@ -27,7 +28,9 @@ typedef struct {
   uint32_t below; /* elements with a random word below this are dropped */
   uint8_t source;
   bool has_values, keeps_mask; /* keeps_mask: the mask is stored */
-  int8_t out, in, mask;        /* operand indices of the executor */
+  bool reads_keep;             /* the probability of being kept is a tensor, which is read when the task runs */
+  int8_t out, in, mask, keep;  /* operand indices of the executor */
+  int keep_dtype;
   load_loop *load;
   store_loop *store;
   float scale;
@@ -100,9 +103,34 @@ static void dropout_run_share(const void *job, int64_t begin, int64_t end) {
   }
 }
 
+/* Sets the source of the mask and the scale for a probability of being dropped. */
+static void plan_probability(dropout_plan *p, double probability) {
+  p->source = probability == 0 ? MASK_FULL : probability == 1 ? MASK_EMPTY : MASK_DRAWN;
+  p->scale = probability == 1 ? 0 : (float)(1 / (1 - probability));
+  const double words = ceil(probability * 0x1p32);
+  p->below = words > UINT32_MAX ? UINT32_MAX : (uint32_t)words;
+}
+
+/* The plan with the probability that a tensor has. A mask that is read stays one, with the scale. */
+static status read_keep(dropout_plan *p, void *const *view) {
+  double keep;
+  const uint8_t source = p->source;
+  loops->load[p->keep_dtype][COMPUTE_F64](&keep, view[p->keep], 0, 1);
+  if (!(keep >= 0 && keep <= 1)) return fail(ST_DEVICE_EXCEPTION, "the probability is %g, expected 0 to 1", keep);
+  plan_probability(p, 1 - keep);
+  if (source == MASK_READ) p->source = MASK_READ;
+  return ST_OK;
+}
+
 static status run_dropout(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
+  dropout_plan read;
   const dropout_plan *p = PLAN(e, dropout_plan);
+  if (p->reads_keep) {
+    read = *p;
+    TRY(read_keep(&read, view));
+    p = &read;
+  }
   const random_key key = random_key_at_run(&p->key, view);
   const dropout_job job = {.plan = p, .key = &key, .view = view};
   rows_parallel(dropout_run_share, &job, p->n, RANDOM_TILE, e->cost_ns);
@@ -147,14 +175,6 @@ static status plan_values(dropout_plan *p, const tensor *in, const char *in_name
   p->store = loops->store[out->dtype][COMPUTE_F32];
   p->has_values = true;
   return ST_OK;
-}
-
-/* Sets the source of the mask and the scale for a probability of being dropped. */
-static void plan_probability(dropout_plan *p, double probability) {
-  p->source = probability == 0 ? MASK_FULL : probability == 1 ? MASK_EMPTY : MASK_DRAWN;
-  p->scale = probability == 1 ? 0 : (float)(1 / (1 - probability));
-  const double words = ceil(probability * 0x1p32);
-  p->below = words > UINT32_MAX ? UINT32_MAX : (uint32_t)words;
 }
 
 static void dropout_finish(executor *e, const dropout_plan *p, int64_t n, size_t element_bytes) {
@@ -229,6 +249,50 @@ status prepare_dropout_apply(executor *e, const dropout_apply_args *a) {
   }
   p->n = a->self->n;
   dropout_finish(e, p, p->n, dtype_bytes(a->self->dtype));
+  return ST_OK;
+}
+
+/* ---- by name ----------------------------------------------------------------------------------------------------- */
+
+static status plan_keep(dropout_plan *p, const tensor *keep, const char *name, int operand) {
+  TRY(op_expect_one(keep, name, DTYPES_FLOAT));
+  p->reads_keep = true;
+  p->keep = (int8_t)operand;
+  p->keep_dtype = keep->dtype;
+  return ST_OK;
+}
+
+/* Each call draws other numbers: the seeds are those of the operator, which is called in every step. */
+status prepare_graph_dropout_mask(executor *e, const graph_dropout_mask_args *a) {
+  static _Atomic uint64_t drawn; /* blocks of random words */
+  const aclIntArray *shape = a->shape;
+  dropout_plan *p = PLAN(e, dropout_plan);
+  *p = (dropout_plan){.out = -1, .in = -1, .source = MASK_DRAWN, .keeps_mask = true};
+  int64_t n = 1;
+  for (uint64_t d = 0; d < shape->size; ++d)
+    EXPECT(shape->value[d] >= 0 && !__builtin_mul_overflow(n, shape->value[d], &n) && n < INT64_MAX / 2,
+           "shape[%ju] is %jd, expected 0 or more, and no more elements than an int64 counts", (uintmax_t)d,
+           (intmax_t)shape->value[d]);
+  TRY(plan_keep(p, a->prob, "prob", GRAPH_DROPOUT_MASK_PROB));
+  TRY(plan_mask(p, a->y, "y", GRAPH_DROPOUT_MASK_Y, n, false));
+  p->n = mask_bits(n);
+  const uint64_t first = atomic_fetch_add(&drawn, (uint64_t)p->n / RANDOM_BLOCK_WORDS);
+  p->key = random_key_of(a->seed ^ (int64_t)((uint64_t)a->seed2 << 32), (int64_t)first);
+  dropout_finish(e, p, n, 0);
+  return ST_OK;
+}
+
+status prepare_graph_dropout_apply(executor *e, const graph_dropout_apply_args *a) {
+  dropout_plan *p = PLAN(e, dropout_plan);
+  *p = (dropout_plan){.in = GRAPH_DROPOUT_APPLY_X,
+                      .out = GRAPH_DROPOUT_APPLY_Y,
+                      .source = MASK_READ,
+                      .key = {.seed_operand = -1, .offset_operand = -1}};
+  TRY(plan_values(p, a->x, "x", a->y, "y"));
+  TRY(plan_mask(p, a->mask, "mask", GRAPH_DROPOUT_APPLY_MASK, a->x->n, true));
+  TRY(plan_keep(p, a->keep_prob, "keep_prob", GRAPH_DROPOUT_APPLY_KEEP_PROB));
+  p->n = a->x->n;
+  dropout_finish(e, p, p->n, dtype_bytes(a->x->dtype));
   return ST_OK;
 }
 

@@ -2,6 +2,7 @@
 /* The reduction operators: checks of their arguments and requests to the reduction engine (reduction.h). */
 #include <limits.h>
 #include <math.h>
+#include <string.h>
 
 #include "kernel/elementwise/elementwise_call.h"
 #include "kernel/families.h"
@@ -210,6 +211,18 @@ status prepare_graph_reduce(executor *e, const graph_reduce_args *a) {
   }
   TRY(expect_dims(a->axes, "axes", x->rank, a->noop_with_empty_axes, is_reduced));
   return plan_one(e, kind, 0, x, y, is_reduced, a->keep_dims);
+}
+
+/* BiasAddGrad by name: the sum over all dimensions but that of the channels, the second (NCHW) or the last. */
+status prepare_graph_bias_grad(executor *e, const graph_bias_grad_args *a) {
+  const tensor *x = a->x, *y = a->y;
+  bool is_reduced[MAX_RANK];
+  TRY(op_expect_rank(x, "x", 2, MAX_RANK));
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT));
+  TRY(op_expect_dtype(y, "y", DTYPE_BIT(x->dtype)));
+  const int axis = strcmp(a->data_format, "NHWC") && strcmp(a->data_format, "NDHWC") ? 1 : x->rank - 1;
+  for (int d = 0; d < x->rank; ++d) is_reduced[d] = d != axis;
+  return plan_one(e, REDUCTION_SUM, 0, x, y, is_reduced, false);
 }
 
 /* If nothing is reduced, ReduceLogSum is a copy, and a maximum is one

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conv(x, w) + b, normalised by channel, is conv(x, w * s) + (b - mean) * s + beta, where s is gamma / sqrt(variance +
- * epsilon). All of that is constant. */
+ * epsilon). All of that is constant. Likewise for constant factors and summands that follow a convolution. */
 #include <string.h>
 
 #include "graph/nodes.h"
 #include "graph/pass.h"
+#include "tensor/objects.h"
 
 /* Places of the arguments in the schemas of Convolution and BatchNorm. */
 enum { CONV_WEIGHT = 1, CONV_BIAS = 2, CONV_TRANSPOSED = 6, CONV_OUTPUT = 9 };
@@ -71,14 +72,19 @@ static status new_bias(ir_graph *g, const ir_node *norm, const tensor *bias, ir_
   return node_Add(g, scaled, value_of(norm->args[NORM_BETA].tensor), one, *out);
 }
 
-/* The weight [out channels, ...] times the factor of each output channel. */
+/* The weight [out channels, ...] times the factor of each output channel, or one factor. */
 static status new_weight(ir_graph *g, const tensor *weight, ir_value *factor, ir_value **out) {
   int64_t dims[MAX_RANK];
   ir_value *by_channel;
-  for (int d = 0; d < weight->rank; ++d) dims[d] = d ? 1 : weight->dims[0];
+  for (int d = 0; d < weight->rank; ++d) dims[d] = d ? 1 : factor->tensor.n;
   TRY(ir_reshaped(g, factor, dims, weight->rank, &by_channel));
   TRY(ir_temporary(g, weight->dtype, weight->dims, weight->rank, out));
   return node_Mul(g, value_of(weight), by_channel, *out);
+}
+
+static void drop_node(ir_graph *g, int at) {
+  memmove(&g->nodes[at], &g->nodes[at + 1], (size_t)(g->n_nodes - at - 1) * sizeof *g->nodes);
+  --g->n_nodes;
 }
 
 static status join(ir_graph *g, int conv_at, int norm_at) {
@@ -90,8 +96,7 @@ static status join(ir_graph *g, int conv_at, int norm_at) {
   conv.args[CONV_WEIGHT].tensor = &weight->tensor;
   conv.args[CONV_BIAS].tensor = &bias->tensor;
   conv.args[CONV_OUTPUT] = norm.args[NORM_OUTPUT];
-  memmove(&g->nodes[norm_at], &g->nodes[norm_at + 1], (size_t)(g->n_nodes - norm_at - 1) * sizeof *g->nodes);
-  --g->n_nodes;
+  drop_node(g, norm_at);
   return ST_OK;
 }
 
@@ -106,6 +111,85 @@ status pass_conv_batch_norm(ir_graph *g, int *n_matches) {
     if (conv < 0 || x->dtype != norm->args[NORM_GAMMA].tensor->dtype || !is_read_once(g, value_of(x)->storage))
       continue;
     TRY(join(g, conv, i--));
+    ++*n_matches;
+  }
+  return ST_OK;
+}
+
+/* ---- constant factors and summands ------------------------------------------------------------------------------- */
+
+/* A node that multiplies or adds a constant, which has one element or one for each channel. */
+typedef struct {
+  const tensor *x, *constant, *out;
+  op *op;
+} scaling;
+
+static bool is_by_channel(const tensor *t, const tensor *of) {
+  if (!value_is_constant(value_of(t)) || t->rank > of->rank || t->dtype != of->dtype) return false;
+  for (int d = 0; d < t->rank; ++d) {
+    const int at = of->rank - t->rank + d;
+    if (t->dims[d] != 1 && (at != 1 || t->dims[d] != of->dims[1])) return false;
+  }
+  return true;
+}
+
+static bool scaling_of(const ir_node *n, scaling *s) {
+  const bool sum = n->op == &op_Add || n->op == &op_Sub, either = n->op == &op_Add || n->op == &op_Mul;
+  if (!sum && n->op != &op_Mul && n->op != &op_Div) return false;
+  const tensor *first = n->args[0].tensor, *second = n->args[1].tensor;
+  *s = (scaling){.x = first, .constant = second, .out = n->args[sum ? 3 : 2].tensor, .op = n->op};
+  if (sum && scalar_real(n->args[2].scalar) != 1) return false;
+  if (either && value_is_constant(value_of(first))) s->x = second, s->constant = first;
+  return s->x->rank >= 3 && s->out->rank == s->x->rank && s->x->dtype == s->out->dtype &&
+         is_by_channel(s->constant, s->x);
+}
+
+/* a (op) b for constants of one dimension. */
+static status scale_by_channel(ir_graph *g, op *o, ir_value *a, ir_value *b, int64_t n, ir_value **out) {
+  const scalar *one = ir_scalar(g, ACL_FLOAT, 1);
+  if (!one) return ST_NO_HOST_MEMORY;
+  TRY(ir_temporary(g, a->tensor.dtype, &n, 1, out));
+  if (o == &op_Add) return node_Add(g, a, b, one, *out);
+  if (o == &op_Sub) return node_Sub(g, a, b, one, *out);
+  return o == &op_Mul ? node_Mul(g, a, b, *out) : node_Div(g, a, b, *out);
+}
+
+static status scale(ir_graph *g, int conv_at, int at, const scaling *s) {
+  const ir_node conv = g->nodes[conv_at];
+  const tensor *given = conv.args[CONV_BIAS].tensor, *weight = conv.args[CONV_WEIGHT].tensor;
+  const int64_t channels = s->x->dims[1], n = s->constant->n;
+  ir_value *constant, *bias = given ? value_of(given) : NULL, *by;
+  TRY(ir_reshaped(g, value_of(s->constant), &n, 1, &constant));
+  if (s->op == &op_Add || s->op == &op_Sub) {
+    if (!bias) TRY(ir_constant(g, s->x->dtype, &channels, 1, NULL, &bias));
+    TRY(scale_by_channel(g, s->op, bias, constant, channels, &bias));
+  } else {
+    by = constant;
+    if (s->op == &op_Div) {
+      TRY(ir_number(g, s->x->dtype, 1, &by));
+      TRY(scale_by_channel(g, &op_Div, by, constant, n, &by));
+    }
+    if (bias) TRY(scale_by_channel(g, &op_Mul, bias, by, channels, &bias));
+    TRY(new_weight(g, weight, by, &by));
+    conv.args[CONV_WEIGHT].tensor = &by->tensor;
+  }
+  if (bias) conv.args[CONV_BIAS].tensor = &bias->tensor;
+  conv.args[CONV_OUTPUT].tensor = s->out;
+  drop_node(g, at);
+  return ST_OK;
+}
+
+status pass_conv_scale(ir_graph *g, int *n_matches) {
+  *n_matches = 0;
+  for (int i = 1; i < g->n_nodes; ++i) {
+    scaling s;
+    if (!scaling_of(&g->nodes[i], &s)) continue;
+    int conv = i - 1;
+    while (conv >= 0 && !conv_fits(&g->nodes[conv], s.x)) --conv;
+    if (conv < 0 || !is_read_once(g, value_of(s.x)->storage)) continue;
+    const tensor *weight = g->nodes[conv].args[CONV_WEIGHT].tensor, *bias = g->nodes[conv].args[CONV_BIAS].tensor;
+    if (weight->dtype != s.x->dtype || (bias && bias->dtype != s.x->dtype)) continue;
+    TRY(scale(g, conv, i--, &s));
     ++*n_matches;
   }
   return ST_OK;

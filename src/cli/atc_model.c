@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Modes 0 and 3 of atc: makes an .om file of an ONNX model, or sees only whether that can be done. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "acl/acl.h"
+#include "cli/atc.h"
+#include "cli/output.h"
+#include "cli/shape_list.h"
+
+enum { MOST_NUMBERS = 3200, MOST_OUTPUTS = 64 };
+
+/* All that the arguments say of a model; texts belong to it. */
+typedef struct {
+  cannon_model_options options;
+  cannon_model_shape shapes[MOST_SHAPES];
+  int64_t numbers[MOST_NUMBERS];
+  const char *outputs[MOST_OUTPUTS];
+  cannon_model_type types[MOST_OUTPUTS];
+  cannon_model_switch switches[ATC_SWITCHES + 1];
+  char *shape_text, *output_text, *type_text, *switch_text;
+} atc_request;
+
+/* Reads gears: sizes with commas between, or lists of them with semicolons between. */
+static int atc_gears(const atc_options *o, int64_t *numbers, cannon_model_options *to) {
+  const char *text = o->batch ? o->batch : o->image ? o->image : o->dims;
+  if (!text) return 0;
+  to->gears = o->batch ? CANNON_MODEL_BATCH : o->image ? CANNON_MODEL_IMAGE : CANNON_MODEL_DIMS;
+  size_t n = 0, in_gear = 0;
+  char *end;
+  for (const char *p = text; *p; p = end + (*end != 0)) {
+    errno = 0;
+    const long long value = strtoll(p, &end, 10);
+    const bool ends = !*end || *end == ';' || (o->batch && *end == ',');
+    if (end == p || errno || value < 1 || (!ends && *end != ',') || n == MOST_NUMBERS)
+      return atc_refuse(EXIT_ARGUMENTS, "E10001: gears are %s, expected sizes of 1 or more", text);
+    numbers[n++] = value;
+    ++in_gear;
+    if (!ends) continue;
+    if (to->n_numbers && to->n_numbers != in_gear)
+      return atc_refuse(EXIT_ARGUMENTS, "E10001: gears are %s, expected equally many numbers in each", text);
+    to->n_numbers = in_gear;
+    ++to->n_gears;
+    in_gear = 0;
+  }
+  to->numbers = numbers;
+  return 0;
+}
+
+/* Reads "node:0;name", whose parts go into the list. */
+static int atc_out_nodes(atc_request *r) {
+  char *state = NULL;
+  for (char *one = strtok_r(r->output_text, ";", &state); one; one = strtok_r(NULL, ";", &state)) {
+    if (r->options.n_outputs == MOST_OUTPUTS)
+      return atc_refuse(EXIT_ARGUMENTS, "E10013: --out_nodes has more than %d outputs", MOST_OUTPUTS);
+    r->outputs[r->options.n_outputs++] = one;
+  }
+  r->options.outputs = r->outputs;
+  return 0;
+}
+
+static bool atc_type(const char *word, aclDataType *type) {
+  static const struct {
+    const char *name;
+    aclDataType type;
+  } types[] = {{"FP32", ACL_FLOAT},  {"FP16", ACL_FLOAT16},  {"UINT8", ACL_UINT8},  {"INT8", ACL_INT8},
+               {"INT16", ACL_INT16}, {"UINT16", ACL_UINT16}, {"INT32", ACL_INT32},  {"UINT32", ACL_UINT32},
+               {"INT64", ACL_INT64}, {"UINT64", ACL_UINT64}, {"DOUBLE", ACL_DOUBLE}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
+    if (!strcasecmp(word, types[i].name)) return *type = types[i].type, true;
+  return false;
+}
+
+/* Reads "FP16", or "node:0:FP16;name:INT8". */
+static int atc_output_type(atc_request *r) {
+  char *state = NULL;
+  for (char *one = strtok_r(r->type_text, ";", &state); one; one = strtok_r(NULL, ";", &state)) {
+    char *colon = strrchr(one, ':');
+    cannon_model_type *t = &r->types[r->options.n_types];
+    if (colon) *colon = 0;
+    *t = (cannon_model_type){.name = colon ? one : ""};
+    if (r->options.n_types == MOST_OUTPUTS || !atc_type(colon ? colon + 1 : one, &t->type))
+      return atc_refuse(EXIT_ARGUMENTS,
+                        "E10014: --output_type has %s, expected FP32, FP16, UINT8, INT8, INT16, UINT16, INT32, UINT32, "
+                        "INT64, UINT64 or DOUBLE, or \"node:0:FP16\"",
+                        colon ? colon + 1 : one);
+    ++r->options.n_types;
+  }
+  r->options.types = r->types;
+  return 0;
+}
+
+/* Levels O0 and O1 of --oo_level are without passes; what names a pass wins over them. */
+static int atc_passes(const atc_options *o, atc_request *r) {
+  size_t n = 0;
+  if (o->level && o->level[1] < '2') r->switches[r->options.n_switches++] = (cannon_model_switch){.name = "ALL"};
+  const int code = atc_read_switches(o, r->switches + r->options.n_switches, &n, &r->switch_text);
+  r->options.n_switches += n;
+  r->options.switches = r->switches;
+  return code;
+}
+
+static void end_request(atc_request *r) {
+  free(r->shape_text);
+  free(r->output_text);
+  free(r->type_text);
+  free(r->switch_text);
+  free(r);
+}
+
+/* Returns 0, or the exit code after a message. end_request() frees *out in either case, unless it is NULL. */
+static int read_request(const atc_options *o, atc_request **out) {
+  char error[256];
+  atc_request *r = *out = calloc(1, sizeof *r);
+  if (!r) return atc_refuse(EXIT_ARGUMENTS, "E19999: no host memory");
+  const char *slash = o->output ? strrchr(o->output, '/') : NULL;
+  r->options.name = slash ? slash + 1 : o->output ? o->output : "";
+  r->options.shapes = r->shapes;
+  r->options.soc_version = o->soc_version;
+  r->shape_text = strdup(o->input_shape ? o->input_shape : "");
+  r->output_text = strdup(o->out_nodes ? o->out_nodes : "");
+  r->type_text = strdup(o->output_type ? o->output_type : "");
+  if (!r->shape_text || !r->output_text || !r->type_text) return atc_refuse(EXIT_ARGUMENTS, "E19999: no host memory");
+  if (!shape_list_read(r->shape_text, r->shapes, &r->options.n_shapes, error))
+    return atc_refuse(EXIT_ARGUMENTS, "E10002: --input_shape has %s", error);
+  int code = atc_gears(o, r->numbers, &r->options);
+  if (!code) code = atc_out_nodes(r);
+  if (!code) code = atc_output_type(r);
+  return code ? code : atc_passes(o, r);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static bool write_om(const char *path, const void *om, size_t bytes) {
+  output o = {.command = "atc", .path = path, .kind = OUTPUT_MODEL};
+  FILE *f = output_check(&o) ? output_begin(&o) : NULL;
+  if (!f) return false;
+  const bool written = fwrite(om, 1, bytes, f) == bytes;
+  return output_end(&o, f, written);
+}
+
+/* Writes JSON that begins with its author, unless a file of somebody else's is there. */
+static bool atc_write_report(const char *path, cJSON *o) {
+  output out = {.command = "atc", .path = path, .kind = OUTPUT_JSON};
+  char *text = cJSON_Print(o);
+  FILE *f = text && output_check(&out) ? output_begin(&out) : NULL;
+  const bool written = f && output_end(&out, f, fprintf(f, "%s\n", text) > 0);
+  cJSON_free(text);
+  return written;
+}
+
+static cJSON *new_report(void) {
+  cJSON *o = cJSON_CreateObject();
+  cJSON_AddStringToObject(o, OUTPUT_JSON_AUTHOR, "cannon atc");
+  return o;
+}
+
+/* Which passes matched, and how often, as CANN's atc writes it. A failure to write it is told and is no failure. */
+static void write_statistics(const cannon_model_figures *f) {
+  char count[24];
+  cJSON *o = new_report();
+  cJSON *graph = cJSON_AddObjectToObject(o, "session_and_graph_id_0_0");
+  cJSON *fusion = cJSON_AddObjectToObject(graph, "graph_fusion");
+  cJSON_AddObjectToObject(graph, "ub_fusion");
+  for (size_t i = 0; i < f->n_passes; ++i) {
+    if (!f->passes[i].n_matches) continue;
+    cJSON *pass = cJSON_AddObjectToObject(fusion, f->passes[i].name);
+    snprintf(count, sizeof count, "%d", f->passes[i].n_matches);
+    cJSON_AddStringToObject(pass, "effect_times", count);
+    cJSON_AddStringToObject(pass, "match_times", count);
+  }
+  (void)atc_write_report("fusion_result.json", o);
+  cJSON_Delete(o);
+}
+
+/* Tells of switches whose name is that of no pass. */
+static void tell_unknown_passes(const cannon_model_options *o, const cannon_model_figures *f) {
+  for (size_t i = 0; i < o->n_switches; ++i) {
+    bool known = !strcasecmp(o->switches[i].name, "ALL");
+    for (size_t k = 0; k < f->n_passes; ++k) known |= !strcasecmp(o->switches[i].name, f->passes[k].name);
+    if (!known) printf("Note: there is no pass with the name %s, which is passed over.\n", o->switches[i].name);
+  }
+}
+
+/* ---- modes ------------------------------------------------------------------------------------------------------- */
+
+int atc_make_model(const atc_options *o, const char *command_line) {
+  cannon_model_figures figures;
+  size_t bytes;
+  void *om = NULL;
+  char *path = NULL;
+  atc_request *r;
+  int code = read_request(o, &r);
+  if (!code) {
+    r->options.command_line = command_line;
+    const aclError error = cannon_model_build(o->model, &r->options, &om, &bytes, &figures);
+    if (error) code = atc_refuse_error(error);
+  }
+  if (!code && (asprintf(&path, "%s.om", o->output) < 0 || !write_om(path, om, bytes)))
+    code = atc_refuse(1, "E10003: %s.om cannot be written", o->output);
+  if (!code) {
+    tell_unknown_passes(&r->options, &figures);
+    if (!o->statistics || strcmp(o->statistics, "0") != 0) write_statistics(&figures);
+    if (o->display && !strcmp(o->display, "1")) (void)atc_print_info(om, bytes);
+  }
+  if (r) end_request(r);
+  free(path);
+  free(om);
+  return code;
+}
+
+int atc_check_model(const atc_options *o) {
+  size_t bytes;
+  void *om = NULL;
+  atc_request *r;
+  int code = read_request(o, &r);
+  if (!code) {
+    const aclError error = cannon_model_build(o->model, &r->options, &om, &bytes, NULL);
+    const char *words = error ? aclGetRecentErrMsg() : NULL;
+    cJSON *report = new_report();
+    cJSON_AddStringToObject(report, "model", o->model);
+    cJSON_AddStringToObject(report, "result", error ? "failed" : "success");
+    if (error) cJSON_AddStringToObject(report, "message", words ? words : "");
+    const char *path = o->check_report ? o->check_report : "check_result.json";
+    const bool written = atc_write_report(path, report);
+    cJSON_Delete(report);
+    if (error)
+      code = atc_refuse(error & 0xff ? error & 0xff : 1, "%s", words ? words : "E19999: no message");
+    else if (!written)
+      code = atc_refuse(1, "E10003: %s cannot be written", path);
+  }
+  if (r) end_request(r);
+  free(om);
+  return code;
+}

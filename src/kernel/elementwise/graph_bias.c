@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators called by name (ops/graph.aclop) that are elementwise functions once an operand is shaped, or parameters
+ * are added. */
+#include <string.h>
+
+#include "kernel/elementwise/elementwise_call.h"
+#include "kernel/engine/loops.h"
+#include "kernel/families.h"
+
+/* The bias has a number for each index along the second dimension (NCHW), or along the last. */
+status prepare_graph_bias_add(executor *e, const graph_bias_add_args *a) {
+  const tensor *x = a->x;
+  tensor bias = *a->bias;
+  elementwise_call c;
+  TRY(op_expect_rank(x, "x", 2, MAX_RANK));
+  const int axis = strcmp(a->data_format, "NHWC") && strcmp(a->data_format, "NDHWC") ? 1 : x->rank - 1;
+  TRY(op_expect_shape(&bias, "bias", &x->dims[axis], 1));
+  bias.rank = (uint8_t)(x->rank - axis);
+  for (int d = 1; d < bias.rank; ++d) bias.dims[d] = bias.strides[d] = 1;
+  elementwise_call_of(e->op, a->all, &c);
+  c.in[1] = &bias;
+  c.parameter[c.n_parameters++] = (elementwise_parameter){.name = "alpha", .number = 1};
+  return elementwise_prepare(e, EW_add, &c);
+}
+
+/* The gradient from Elu's result, with alpha 1. */
+status prepare_graph_elu_grad(executor *e, const graph_elu_grad_args *a) {
+  static const char *const ones[] = {"alpha", "scale", "input_scale", "is_result"};
+  elementwise_call c;
+  elementwise_call_of(e->op, a->all, &c);
+  for (int i = 0; i < 4; ++i) c.parameter[c.n_parameters++] = (elementwise_parameter){.name = ones[i], .number = 1};
+  return elementwise_prepare(e, EW_elu_backward, &c);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps of optimisers that are called by name (ops/graph.aclop), with TensorFlow's meaning. Their operands are
+ * contiguous. States (weights and moments) are updated where they are, and written to outputs at other addresses as
+ * well; hyperparameters are tensors of one element, which are read when the task runs. Elements are computed in float,
+ * what is common to all of them in double. */
+#include <math.h>
+#include <string.h>
+
+#include "kernel/engine/rows.h"
+#include "kernel/families.h"
+#include "op/executor.h"
+
+enum { MAX_STATES = 4, MAX_SCALARS = 7, TILE = 512, ABSENT = -1 };
+
+typedef struct optim_plan optim_plan;
+
+/* x: tiles of the states, in the order of the rule; g: of the gradient; s: the hyperparameters, in the order of the
+ * operator's inputs. */
+typedef void optim_step(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n);
+
+/* Where an operator has what: numbers of its operands, which are those of its inputs and then outputs. */
+typedef struct {
+  optim_step *step;
+  int8_t n_states, n_scalars, grad, state[MAX_STATES], scalar[MAX_SCALARS], out[MAX_STATES]; /* out: of each state */
+} optim_rule;
+
+struct optim_plan {
+  const optim_rule *rule;
+  int64_t n;
+  bool nesterov, updates_slots;
+  float dampening, weight_decay;
+  int dtype[MAX_STATES], grad_dtype, scalar_dtype[MAX_SCALARS];
+};
+
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
+
+static void step_momentum(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  const float lr = (float)s[0], momentum = (float)s[1];
+  float *var = x[0], *accum = x[1];
+  for (int64_t i = 0; i < n; ++i) {
+    accum[i] = accum[i] * momentum + g[i];
+    var[i] -= p->nesterov ? lr * (g[i] + momentum * accum[i]) : lr * accum[i];
+  }
+}
+
+/* stat is 1 before the first step, which takes the gradient as it is, and 0 afterwards. */
+static void step_sgd(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  const float lr = (float)s[0], momentum = (float)s[1];
+  float *var = x[0], *accum = x[1], *stat = x[2];
+  for (int64_t i = 0; i < n; ++i) {
+    const float d = g[i] + p->weight_decay * var[i];
+    if (momentum > 0) {
+      accum[i] = stat[i] > 0 ? d : accum[i] * momentum + (1 - p->dampening) * d;
+      stat[i] = 0;
+    }
+    const float move = momentum > 0 ? p->nesterov ? d + momentum * accum[i] : accum[i] : d;
+    var[i] -= lr * move;
+  }
+}
+
+static void step_adam(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  enum { BETA1_POWER, BETA2_POWER, LR, BETA1, BETA2, EPSILON };
+  const float rate = (float)(s[LR] * sqrt(1 - s[BETA2_POWER]) / (1 - s[BETA1_POWER]));
+  const float beta1 = (float)s[BETA1], new1 = (float)(1 - s[BETA1]), new2 = (float)(1 - s[BETA2]);
+  const float epsilon = (float)s[EPSILON];
+  float *var = x[0], *m = x[1], *v = x[2];
+  for (int64_t i = 0; i < n; ++i) {
+    m[i] += new1 * (g[i] - m[i]);
+    v[i] += new2 * (g[i] * g[i] - v[i]);
+    var[i] -= rate * (p->nesterov ? beta1 * m[i] + new1 * g[i] : m[i]) / (sqrtf(v[i]) + epsilon);
+  }
+}
+
+/* MindSpore's fusion of Adam with decoupled decay: the states are v, m and the weights. */
+static void step_adam_decay(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  enum { LR, BETA1, NEW1, BETA2, NEW2, DECAY, EPSILON };
+  float k[MAX_SCALARS], *v = x[0], *m = x[1], *var = x[2];
+  (void)p;
+  for (int i = 0; i < MAX_SCALARS; ++i) k[i] = (float)s[i];
+  for (int64_t i = 0; i < n; ++i) {
+    m[i] = k[BETA1] * m[i] + k[NEW1] * g[i];
+    v[i] = k[BETA2] * v[i] + k[NEW2] * g[i] * g[i];
+    var[i] -= k[LR] * (k[DECAY] * var[i] + m[i] / (sqrtf(v[i]) + k[EPSILON]));
+  }
+}
+
+static void step_rms(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  enum { LR, RHO, MOMENTUM, EPSILON };
+  const float lr = (float)s[LR], new = (float)(1 - s[RHO]), momentum = (float)s[MOMENTUM], epsilon = (float)s[EPSILON];
+  float *var = x[0], *ms = x[1], *mom = x[2];
+  (void)p;
+  for (int64_t i = 0; i < n; ++i) {
+    ms[i] += new *(g[i] * g[i] - ms[i]);
+    mom[i] = momentum * mom[i] + lr * g[i] / sqrtf(ms[i] + epsilon);
+    var[i] -= mom[i];
+  }
+}
+
+static void step_adagrad(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  const float lr = (float)s[0];
+  float *var = x[0], *accum = x[1];
+  for (int64_t i = 0; i < n; ++i) {
+    if (p->updates_slots) accum[i] += g[i] * g[i];
+    var[i] -= lr * g[i] / sqrtf(accum[i]);
+  }
+}
+
+static void step_adamax(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  enum { BETA1_POWER, LR, BETA1, BETA2, EPSILON };
+  const float rate = (float)(s[LR] / (1 - s[BETA1_POWER])), new1 = (float)(1 - s[BETA1]), beta2 = (float)s[BETA2];
+  const float epsilon = (float)s[EPSILON];
+  float *var = x[0], *m = x[1], *v = x[2];
+  (void)p;
+  for (int64_t i = 0; i < n; ++i) {
+    m[i] += new1 * (g[i] - m[i]);
+    v[i] = fmaxf(beta2 * v[i], fabsf(g[i]));
+    var[i] -= rate * m[i] / (v[i] + epsilon);
+  }
+}
+
+static void step_ftrl(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  enum { LR, L1, L2, LR_POWER };
+  float *var = x[0], *accum = x[1], *linear = x[2];
+  (void)p;
+  for (int64_t i = 0; i < n; ++i) {
+    const double d = (double)g[i], sum = (double)accum[i] + d * d;
+    const double root = pow(sum, -s[LR_POWER]), old = pow((double)accum[i], -s[LR_POWER]);
+    const double l = (double)linear[i] + d - (root - old) / s[LR] * (double)var[i];
+    var[i] = fabs(l) > s[L1] ? (float)((copysign(s[L1], l) - l) / (root / s[LR] + 2 * s[L2])) : 0;
+    accum[i] = (float)sum;
+    linear[i] = (float)l;
+  }
+}
+
+static const optim_rule rules[] = {
+    [GRAPH_OPTIM_MOMENTUM] = {step_momentum, 2, 2, 3, {0, 1}, {2, 4}, {5, 6}},
+    [GRAPH_OPTIM_SGD] = {step_sgd, 3, 2, 1, {0, 3, 5}, {2, 4}, {6, ABSENT, ABSENT}},
+    [GRAPH_OPTIM_ADAM] = {step_adam, 3, 6, 9, {0, 1, 2}, {3, 4, 5, 6, 7, 8}, {10, 11, 12}},
+    [GRAPH_OPTIM_ADAM_DECAY] = {step_adam_decay, 3, 7, 0, {1, 2, 3}, {4, 5, 6, 7, 8, 9, 10}, {11, 12, 13}},
+    [GRAPH_OPTIM_RMS] = {step_rms, 3, 4, 7, {0, 1, 2}, {3, 4, 5, 6}, {8, ABSENT, ABSENT}},
+    [GRAPH_OPTIM_ADAGRAD] = {step_adagrad, 2, 1, 3, {0, 1}, {2}, {4, 5}},
+    [GRAPH_OPTIM_ADAMAX] = {step_adamax, 3, 5, 8, {0, 1, 2}, {3, 4, 5, 6, 7}, {9, 10, 11}},
+    [GRAPH_OPTIM_FTRL] = {step_ftrl, 3, 4, 3, {0, 1, 2}, {4, 5, 6, 7}, {8, ABSENT, ABSENT}},
+};
+
+/* ---- the task ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const optim_plan *plan;
+  void *const *view;
+  double scalar[MAX_SCALARS];
+} optim_job;
+
+static void graph_optim_range(const void *argument, int64_t begin, int64_t end) {
+  const optim_job *j = argument;
+  const optim_plan *p = j->plan;
+  const optim_rule *r = p->rule;
+  float tile[MAX_STATES][TILE], grad[TILE], *x[MAX_STATES];
+  for (int64_t i = begin, n; i < end; i += n) {
+    n = i64_min(TILE, end - i);
+    for (int k = 0; k < r->n_states; ++k) {
+      const int64_t size = (int64_t)dtype_bytes(p->dtype[k]);
+      x[k] = tile[k];
+      loops->load[p->dtype[k]][COMPUTE_F32](tile[k], (const char *)j->view[r->state[k]] + i * size, size, n);
+    }
+    const int64_t size = (int64_t)dtype_bytes(p->grad_dtype);
+    loops->load[p->grad_dtype][COMPUTE_F32](grad, (const char *)j->view[r->grad] + i * size, size, n);
+    r->step(p, x, grad, j->scalar, n);
+    for (int k = 0; k < r->n_states; ++k) {
+      const int64_t bytes = (int64_t)dtype_bytes(p->dtype[k]);
+      char *to[2] = {j->view[r->state[k]], r->out[k] != ABSENT ? j->view[r->out[k]] : NULL};
+      for (int copy = 0; copy < 2; ++copy)
+        if (to[copy] && (!copy || to[1] != to[0]))
+          loops->store[p->dtype[k]][COMPUTE_F32](to[copy] + i * bytes, bytes, tile[k], n);
+    }
+  }
+}
+
+static status graph_optim_run(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const optim_plan *p = PLAN(e, optim_plan);
+  optim_job job = {.plan = p, .view = view};
+  for (int k = 0; k < p->rule->n_scalars; ++k)
+    loops->load[p->scalar_dtype[k]][COMPUTE_F64](&job.scalar[k], view[p->rule->scalar[k]], 0, 1);
+  rows_parallel(graph_optim_range, &job, p->n, TILE, e->cost_ns);
+  return ST_OK;
+}
+
+/* ---- phase one --------------------------------------------------------------------------------------------------- */
+
+status prepare_graph_optim(executor *e, const graph_optim_args *a) {
+  const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
+  const optim_rule *r = &rules[e->op->variant];
+  const arg_schema *s = e->op->schema;
+  const op_arg *all = a->all;
+  const tensor *var = all[r->state[0]].tensor;
+  optim_plan *p = PLAN(e, optim_plan);
+  *p = (optim_plan){.rule = r,
+                    .n = var->n,
+                    .nesterov = a->use_nesterov || a->nesterov,
+                    .updates_slots = a->update_slots,
+                    .dampening = (float)a->dampening,
+                    .weight_decay = (float)a->weight_decay};
+  for (int k = 0; k < r->n_states; ++k) {
+    const tensor *state = all[r->state[k]].tensor, *out = r->out[k] == ABSENT ? NULL : all[r->out[k]].tensor;
+    TRY(op_expect_dtype(state, s[r->state[k]].name, floats));
+    TRY(op_expect_same_shape(state, s[r->state[k]].name, var));
+    if (out) TRY(op_expect_dtype(out, s[r->out[k]].name, DTYPE_BIT(state->dtype)));
+    if (out) TRY(op_expect_same_shape(out, s[r->out[k]].name, var));
+    p->dtype[k] = state->dtype;
+  }
+  const tensor *grad = all[r->grad].tensor;
+  TRY(op_expect_dtype(grad, s[r->grad].name, floats));
+  TRY(op_expect_same_shape(grad, s[r->grad].name, var));
+  p->grad_dtype = grad->dtype;
+  for (int k = 0; k < r->n_scalars; ++k) {
+    const tensor *t = all[r->scalar[k]].tensor;
+    TRY(op_expect_one(t, s[r->scalar[k]].name, DTYPES_FLOAT));
+    p->scalar_dtype[k] = t->dtype;
+  }
+  e->run = graph_optim_run;
+  executor_cost(e, (uint64_t)p->n * sizeof(float) * (uint64_t)(2 * r->n_states + 1), (uint64_t)p->n * 16);
+  return ST_OK;
+}

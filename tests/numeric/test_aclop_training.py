@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators called by name that MindSpore trains with: assignments, biases, losses, windows, norms, dropout, steps of
+optimisers."""
+import unittest
+
+import numpy as np
+
+import reference as ref
+from acl import AclError
+from aclop import NCHW, Host, Operand, execute
+from dtypes import BF16, F16, F32, I32, I64, LD, U8
+from gen import each_case
+
+HALVES = (F32, F16, BF16)
+
+
+def values_of(gen, d, shape):
+    return gen.values(d, shape, limit=4)
+
+
+def numbers(*values):
+    return [Operand.of(F32, np.array([v], np.float32)) for v in values]
+
+
+class Assignments(unittest.TestCase):
+    def test_assign(self):
+        def body(gen):
+            d, shape = gen.pick((F32, F16, I64, I32)), tuple(gen.integer(1, 9) for _ in range(gen.integer(0, 4)))
+            a, b = Operand.of(d, gen.values(d, shape)), Operand.of(d, gen.values(d, shape))
+            execute("Assign", [a, b], [a], {})
+            ref.check_equal(a.get(), b.get())
+            moved = Operand.empty(d, shape)
+            execute("TensorMove", [a], [moved], {})
+            ref.check_equal(moved.get(), b.get())
+        each_case(self, "Assign", 20, body)
+
+    def test_sums_in_place(self):
+        a = np.arange(6, dtype=np.int32)
+        for name, f in (("AssignAdd", np.add), ("AssignSub", np.subtract)):
+            x = Operand.of(I32, a)
+            execute(name, [x, Operand.of(I32, np.full(6, 3, np.int32))], [x], {"use_locking": False})
+            ref.check_equal(x.get(), f(a, 3))
+
+    def test_sum_of_many(self):
+        def body(gen):
+            d, n = gen.pick(HALVES), gen.integer(1, 9)
+            shape = tuple(gen.integer(1, 40) for _ in range(gen.integer(1, 3)))
+            xs = [Operand.of(d, values_of(gen, d, shape)) for _ in range(n)]
+            y = Operand.empty(d, shape)
+            execute("AddN", xs, [y], {"N": n})
+            exact = sum(x.get().astype(LD) for x in xs)
+            ref.check(y.get(), exact, d, slack=sum(np.abs(x.get()).astype(LD) for x in xs) * n * 2.0 ** -24)
+        each_case(self, "AddN", 20, body)
+
+    def test_ones(self):
+        for d in (*HALVES, I64):
+            y = Operand.empty(d, (3, 70))
+            execute("OnesLike", [Operand.of(d, np.zeros((3, 70)).astype(d.values))], [y], {})
+            ref.check_equal(y.get(), np.ones((3, 70)))
+
+
+class Layers(unittest.TestCase):
+    def test_bias(self):
+        def body(gen):
+            d, rank = gen.pick(HALVES), gen.integer(2, 4)
+            shape = tuple(gen.integer(1, 12) for _ in range(rank))
+            layout = gen.pick(("NCHW", "NHWC"))
+            axis = 1 if layout == "NCHW" else rank - 1
+            x, b = Operand.of(d, values_of(gen, d, shape)), Operand.of(d, values_of(gen, d, shape[axis:axis + 1]))
+            y, db = Operand.empty(d, shape), Operand.empty(d, b.shape)
+            execute("BiasAdd", [x, b], [y], {"data_format": layout})
+            aligned = b.get().astype(LD).reshape(-1, *[1] * (rank - 1 - axis))
+            ref.check(y.get(), x.get().astype(LD) + aligned, d)
+            execute("BiasAddGrad", [x], [db], {"data_format": layout})
+            others = tuple(i for i in range(rank) if i != axis)
+            ref.check(db.get(), x.get().astype(LD).sum(others), d,
+                      slack=np.abs(x.get()).astype(LD).sum(others) * 40 * 2.0 ** -24)
+        each_case(self, "BiasAdd", 30, body)
+        x = Operand.of(F32, np.ones((2, 3, 4), np.float32))
+        with self.assertRaisesRegex(AclError, r"bias has shape \[4\], expected \[3\]"):
+            execute("BiasAdd", [x, Operand.of(F32, np.ones(4, np.float32))], [x], {"data_format": "NCHW"})
+
+    def test_elu(self):
+        x = np.linspace(-5, 5, 101, dtype=np.float32)
+        y, dx = Operand.empty(F32, x.shape), Operand.empty(F32, x.shape)
+        execute("Elu", [Operand.of(F32, x)], [y], {"alpha": 1.0})
+        exact = np.where(x > 0, x, np.expm1(x.astype(LD)))
+        ref.check(y.get(), exact, F32, ulps=4)
+        g = np.arange(101, dtype=np.float32)
+        execute("EluGrad", [Operand.of(F32, g), Operand.of(F32, y.get())], [dx], {})
+        ref.check(dx.get(), g * np.where(y.get() > 0, 1, y.get().astype(LD) + 1), F32, ulps=4)
+
+    def test_layer_norm(self):
+        def body(gen):
+            d, rank = gen.pick(HALVES), gen.integer(2, 4)
+            shape = tuple(gen.integer(2, 20) for _ in range(rank))
+            axis, eps = gen.integer(1, rank - 1), 1e-5
+            inner, axes = shape[axis:], tuple(range(axis, rank))
+            outer = shape[:axis] + (1,) * len(inner)
+            x, dy = (Operand.of(d, values_of(gen, d, shape)) for _ in range(2))
+            gamma, beta = (Operand.of(d, values_of(gen, d, inner)) for _ in range(2))
+            y, mean, variance = Operand.empty(d, shape), Operand.empty(F32, outer), Operand.empty(F32, outer)
+            a = {"begin_norm_axis": axis, "begin_params_axis": axis, "epsilon": eps}
+            execute("LayerNorm", [x, gamma, beta], [y, mean, variance], a)
+            wide = x.get().astype(LD)
+            m, v = wide.mean(axes, keepdims=True), wide.var(axes, keepdims=True)
+            normed = (wide - m) / np.sqrt(v + eps)
+            ref.check(y.get(), normed * gamma.get() + beta.get(), d, slack=1e-4)
+            ref.check(mean.get(), m, F32, slack=1e-5)
+            ref.check(variance.get(), v, F32, slack=1e-5 * (1 + v))
+            dx, dgamma, dbeta = Operand.empty(d, shape), Operand.empty(d, inner), Operand.empty(d, inner)
+            execute("LayerNormGrad", [dy, x, variance, mean, gamma], [dx, dgamma, dbeta], a)
+            grad, rows = dy.get().astype(LD), tuple(range(axis))
+            scaled = grad * gamma.get()
+            exact = (scaled - scaled.mean(axes, keepdims=True) -
+                     normed * (scaled * normed).mean(axes, keepdims=True)) / np.sqrt(v + eps)
+            ref.check(dx.get(), exact, d, slack=2e-4 * (1 + np.abs(exact).max()))
+            ref.check(dgamma.get(), (grad * normed).sum(rows), d, slack=2e-3)
+            ref.check(dbeta.get(), grad.sum(rows), d, slack=1e-3)
+        each_case(self, "LayerNorm", 20, body)
+
+    def test_embedding(self):
+        def body(gen):
+            d, n, width = gen.pick(HALVES), gen.integer(1, 30), gen.integer(1, 40)
+            table = Operand.of(d, values_of(gen, d, (n, width)))
+            index = np.random.default_rng(gen.integer(0, 999)).integers(0, n, (gen.integer(1, 5), gen.integer(1, 9)))
+            ids = Operand.of(I32, index.astype(np.int32))
+            y = Operand.empty(d, (*index.shape, width))
+            execute("GatherV2", [table, ids, Host(0)], [y], {"batch_dims": 0})
+            ref.check_equal(y.get(), table.get()[index])
+            sums = Operand.empty(d, (n + 2, width))
+            execute("UnsortedSegmentSum", [y, ids, Host(n + 2)], [sums], {})
+            exact, size = np.zeros((n + 2, width), LD), np.zeros((n + 2, width), LD)
+            np.add.at(exact, index, y.get().astype(LD))
+            np.add.at(size, index, np.abs(y.get()).astype(LD))
+            ref.check(sums.get(), exact, d, slack=size * 50 * 2.0 ** -24)
+        each_case(self, "GatherV2", 20, body)
+        ids, out = Operand.of(I32, np.array([0, -1, 3], np.int32)), Operand.empty(I64, (2,))
+        execute("UnsortedSegmentSum", [Operand.of(I64, np.array([5, 6, 7])), ids, Host(2)], [out], {})
+        ref.check_equal(out.get(), [5, 0])  # ids out of range are dropped
+
+
+class Losses(unittest.TestCase):
+    def test_one_hot(self):
+        index = np.array([[0, 2, 5], [1, 1, 9]], np.int32)
+        for axis in (-1, 0, 1):
+            shape = [2, 3]
+            shape.insert(axis if axis >= 0 else 2, 6)
+            y = Operand.empty(F32, shape)
+            execute("OneHot", [Operand.of(I32, index), Operand.of(I64, np.array(6)), *numbers(2, -1)], [y],
+                    {"axis": axis})
+            exact = np.where(np.arange(6) == index[..., None], 2, -1)
+            ref.check_equal(y.get(), np.moveaxis(exact, -1, axis))
+
+    def test_softmax_cross_entropy(self):
+        def body(gen):
+            d, n, k = gen.pick(HALVES), gen.integer(1, 20), gen.integer(2, 30)
+            x = Operand.of(d, values_of(gen, d, (n, k)))
+            labels = np.eye(k)[np.random.default_rng(gen.integer(0, 999)).integers(0, k, n)]
+            t = Operand.of(d, labels.astype(d.values))
+            loss, grad = Operand.empty(d, (n,)), Operand.empty(d, (n, k))
+            execute("SoftmaxCrossEntropyWithLogits", [x, t], [loss, grad], {})
+            wide = x.get().astype(LD)
+            wide -= wide.max(1, keepdims=True)
+            logs = wide - np.log(np.exp(wide).sum(1, keepdims=True))
+            ref.check(loss.get(), -(labels * logs).sum(1), d, slack=1e-5)
+            ref.check(grad.get(), np.exp(logs) - labels, d, slack=1e-5)
+        each_case(self, "SoftmaxCrossEntropyWithLogits", 20, body)
+
+
+class Windows(unittest.TestCase):
+    @staticmethod
+    def places(n, kernel, stride, same):
+        """(inputs, for each window) along an axis"""
+        out = -(-n // stride) if same else (n - kernel) // stride + 1
+        pad = max(0, (out - 1) * stride + kernel - n) // 2 if same else 0
+        return [[i for i in range(o * stride - pad, o * stride - pad + kernel) if 0 <= i < n] for o in range(out)]
+
+    def body(self, gen):
+        d, same = gen.pick(HALVES), gen.chance(0.5)
+        kernel, stride = ([gen.integer(1, 4) for _ in range(2)] for _ in range(2))
+        shape = (gen.integer(1, 3), gen.integer(1, 4), *(gen.integer(k, 12) for k in kernel))
+        a = {"ksize": (1, 1, *kernel), "strides": (1, 1, *stride), "padding": ("VALID", "SAME")[same],
+             "data_format": "NCHW"}
+        rows, columns = (self.places(shape[2 + i], kernel[i], stride[i], same) for i in range(2))
+        x = Operand.of(d, values_of(gen, d, shape), NCHW)
+        wide = x.get().astype(LD)
+        out = (*shape[:2], len(rows), len(columns))
+        most, mean, grad = np.zeros(out, LD), np.zeros(out, LD), Operand.of(d, values_of(gen, d, out), NCHW)
+        dmost, dmean, size = (np.zeros(shape, LD) for _ in range(3))
+        for r, rs in enumerate(rows):
+            for c, cs in enumerate(columns):
+                block = wide[:, :, rs[0]:rs[-1] + 1, cs[0]:cs[-1] + 1].reshape(*shape[:2], -1)
+                most[:, :, r, c], mean[:, :, r, c] = block.max(-1), block.mean(-1)
+                g = grad.get()[:, :, r, c].astype(LD)
+                at = block.argmax(-1)
+                for n, k in np.ndindex(*shape[:2]):
+                    place = (n, k, rs[at[n, k] // len(cs)], cs[at[n, k] % len(cs)])
+                    dmost[place] += g[n, k]
+                    size[place] += abs(g[n, k])
+                dmean[:, :, rs[0]:rs[-1] + 1, cs[0]:cs[-1] + 1] += (g / (len(rs) * len(cs)))[..., None, None]
+        y, average = Operand.empty(d, out, NCHW), Operand.empty(d, out, NCHW)
+        execute("MaxPool", [x], [y], a)
+        ref.check_equal(y.get(), most)
+        execute("AvgPool", [x], [average], a)
+        ref.check(average.get(), mean, d, slack=1e-5)
+        dx, da = Operand.empty(d, shape, NCHW), Operand.empty(d, shape, NCHW)
+        execute("MaxPoolGrad", [x, y, grad], [dx], a)
+        ref.check(dx.get(), dmost, d, slack=size * 1e-6)
+        execute("AvgPoolGrad", [Host(shape, np.int32), grad], [da], a)
+        ref.check(da.get(), dmean, d, slack=1e-4)
+
+    def test_windows(self):
+        each_case(self, "windows", 30, self.body)
+
+    def test_errors(self):
+        x, y = Operand.of(F32, np.ones((1, 1, 4, 4), np.float32), NCHW), Operand.empty(F32, (1, 1, 2, 2), NCHW)
+        a = {"ksize": (1, 1, 2, 2), "strides": (1, 1, 2, 2), "padding": "VALID", "data_format": "NCHW"}
+        for change, words in (({"padding": "EQUAL"}, "padding is \"EQUAL\""),
+                              ({"data_format": "NHWC"}, "expected NCHW"),
+                              ({"ksize": (1, 1, 5, 2)}, "ksize is 5 along an axis of 4"),
+                              ({"strides": (1, 2, 2, 2)}, "strides has 4 elements")):
+            with self.assertRaisesRegex(AclError, words):
+                execute("MaxPool", [x], [y], {**a, **change})
+
+
+class Dropout(unittest.TestCase):
+    def test_masks(self):
+        n = 100_000
+        masks = []
+        for _ in range(2):
+            mask = Operand.empty(U8, ((n + 127) // 128 * 16,))
+            execute("DropOutGenMask", [Host([10, n // 10]), *numbers(0.7)], [mask], {"seed": 3, "seed2": 5})
+            masks.append(np.unpackbits(mask.get(), bitorder="little")[:n])
+            self.assertAlmostEqual(masks[-1].mean(), 0.7, delta=0.01)
+        self.assertNotEqual(masks[0].tolist(), masks[1].tolist())
+        x = np.random.default_rng(1).standard_normal((10, n // 10)).astype(np.float32)
+        y = Operand.empty(F32, x.shape)
+        execute("DropOutDoMask", [Operand.of(F32, x), mask, *numbers(0.7)], [y], {})
+        ref.check(y.get(), x * masks[1].reshape(x.shape) / LD(np.float32(0.7)), F32, ulps=4)
+
+    def test_all_or_nothing(self):
+        for keep in (0, 1):
+            mask = Operand.empty(U8, (16,))
+            execute("DropOutGenMask", [Host([100]), *numbers(keep)], [mask], {})
+            self.assertEqual(set(mask.get()), {255 * keep})
+
+
+def momentum(s, g, lr, momentum, nesterov=False):
+    s[1] = s[1] * momentum + g
+    s[0] = s[0] - (lr * (g + momentum * s[1]) if nesterov else lr * s[1])
+
+
+def sgd(s, g, lr, momentum, dampening=0, weight_decay=0, nesterov=False):
+    g = g + weight_decay * s[0]
+    s[1] = np.where(s[2] > 0, g, s[1] * momentum + (1 - dampening) * g)
+    s[2] = 0 * s[2]
+    s[0] = s[0] - lr * (g + momentum * s[1] if nesterov else s[1])
+
+
+def adam(s, g, power1, power2, lr, beta1, beta2, eps, use_nesterov=False):
+    s[1], s[2] = beta1 * s[1] + (1 - beta1) * g, beta2 * s[2] + (1 - beta2) * g * g
+    m = beta1 * s[1] + (1 - beta1) * g if use_nesterov else s[1]
+    s[0] = s[0] - lr * np.sqrt(1 - power2) / (1 - power1) * m / (np.sqrt(s[2]) + eps)
+
+
+def rms(s, g, lr, rho, momentum, eps):
+    s[1] = rho * s[1] + (1 - rho) * g * g
+    s[2] = momentum * s[2] + lr * g / np.sqrt(s[1] + eps)
+    s[0] = s[0] - s[2]
+
+
+def adagrad(s, g, lr, update_slots=True):
+    s[1] = s[1] + g * g * update_slots
+    s[0] = s[0] - lr * g / np.sqrt(s[1])
+
+
+def adamax(s, g, power1, lr, beta1, beta2, eps):
+    s[1], s[2] = beta1 * s[1] + (1 - beta1) * g, np.maximum(beta2 * s[2], np.abs(g))
+    s[0] = s[0] - lr / (1 - power1) * s[1] / (s[2] + eps)
+
+
+def ftrl(s, g, lr, l1, l2, power):
+    total = s[1] + g * g
+    s[2] = s[2] + g - (total ** -power - s[1] ** -power) / lr * s[0]
+    s[0] = np.where(np.abs(s[2]) > l1, (np.sign(s[2]) * l1 - s[2]) / (total ** -power / lr + 2 * l2), 0)
+    s[1] = total
+
+
+def adam_decay(s, g, lr, beta1, new1, beta2, new2, decay, eps):
+    s[1], s[0] = beta1 * s[1] + new1 * g, beta2 * s[0] + new2 * g * g
+    s[2] = s[2] - lr * (decay * s[2] + s[1] / (np.sqrt(s[0]) + eps))
+
+
+class Optimisers(unittest.TestCase):
+    """order: of the inputs, "s" a state, "g" the gradient, "n" a number. outputs: which states are outputs."""
+    ADAM = ("sssnnnnnng", (0.9, 0.99, 0.1, 0.9, 0.99, 1e-3))
+    RULES = {
+        "ApplyMomentum": (momentum, "ssngn", (0.1, 0.9), (0,), ({}, {"use_nesterov": True})),
+        "SGD": (sgd, "sgnsns", (0.1, 0.9), (0,),
+                ({}, {"dampening": 0.1, "weight_decay": 0.01}, {"nesterov": True})),
+        "ApplyAdam": (adam, *ADAM, (0,), ({},)),
+        "ApplyAdamD": (adam, *ADAM, (0, 1, 2), ({}, {"use_nesterov": True})),
+        "AdamApplyOneWithDecayAssign": (adam_decay, "gsssnnnnnnn", (0.1, 0.9, 0.1, 0.99, 0.01, 0.02, 1e-3), (0, 1, 2),
+                                        ({},)),
+        "ApplyRMSProp": (rms, "sssnnnng", (0.1, 0.9, 0.8, 1e-3), (0,), ({},)),
+        "ApplyAdagradD": (adagrad, "ssng", (0.1,), (0, 1), ({}, {"update_slots": False})),
+        "ApplyAdaMaxD": (adamax, "sssnnnnng", (0.9, 0.1, 0.9, 0.99, 1e-3), (0, 1, 2), ({},)),
+        "ApplyFtrl": (ftrl, "sssgnnnn", (0.1, 0.2, 0.3, -0.5), (0,), ({},)),
+    }
+
+    def body(self, gen, name):
+        rule, order, given, outputs, variants = self.RULES[name]
+        a, d = gen.pick(variants), gen.pick(HALVES)
+        shape = tuple(gen.integer(1, 60) for _ in range(gen.integer(0, 3)))
+        states = [Operand.of(d, np.abs(gen.values(d, shape, limit=2)) + d.values.type(0.5))
+                  for _ in range(order.count("s"))]
+        grad, ns = Operand.of(gen.pick((d, F32)), gen.values(F32, shape, limit=2)), numbers(*given)
+        takes = {"s": iter(states), "g": iter([grad]), "n": iter(ns)}
+        inputs = [next(takes[kind]) for kind in order]
+        exact = [s.get().astype(LD) for s in states]
+        named = {k.replace("use_nesterov", "nesterov") if rule is momentum else k: v for k, v in a.items()}
+        rule(exact, grad.get().astype(LD), *(LD(n.get()[0]) for n in ns), **named)
+        execute(name, inputs, [states[k] for k in outputs], {**a, "use_locking": False} if name[:2] == "Ap" else a,
+                updated=states)
+        for s, e in zip(states, exact):
+            ref.check(s.get(), e, d, slack=2e-5 * (1 + np.abs(e)))
+
+    def test_steps(self):
+        for name in self.RULES:
+            each_case(self, name, 8, lambda g, n=name: self.body(g, n))
+
+    def test_errors(self):
+        one = Operand.of(F32, np.ones(3, np.float32))
+        with self.assertRaisesRegex(AclError, "lr has 3 elements, expected 1"):
+            execute("ApplyAdagradD", [one, one, one, one], [one], {})
+        with self.assertRaisesRegex(AclError, r"accum has shape \[4\], expected \[3\]"):
+            execute("ApplyAdagradD", [one, Operand.of(F32, np.ones(4, np.float32)), *numbers(1), one], [one], {})
+
+
+if __name__ == "__main__":
+    unittest.main()
