@@ -120,7 +120,7 @@ static status conv_epilogue_of(const convolution_epilogue_args *a, conv_epilogue
                               .residual_first = a->residual_first};
   if (!residual) return ST_OK;
   TRY(op_expect_dtype(residual, "residual", DTYPE_BIT(output->dtype)));
-  TRY(op_expect_shape(residual, "residual", output->dims, output->rank));
+  TRY(op_expect_same_shape(residual, "residual", output));
   for (int d = 0; d < output->rank; ++d)
     EXPECT(residual->strides[d] == output->strides[d] || output->dims[d] <= 1,
            "residual has stride %jd for dimension %d, expected the output's %jd", (intmax_t)residual->strides[d], d,

@@ -141,12 +141,10 @@ static status plan_space(program_maker *m) {
   memcpy(p->dims, shape->dims, (size_t)p->rank * sizeof *p->dims);
   for (int k = 0; k < p->n_operands; ++k) {
     const tensor *t = operand_tensor(m, k);
-    char is[SHAPE_TEXT], expected[SHAPE_TEXT];
     bool fits = t->rank <= shape->rank && (k >= (int)m->outputs->size || t->n == shape->n);
     for (int d = 0; fits && d < t->rank; ++d)
       fits = t->dims[d] == 1 || t->dims[d] == shape->dims[shape->rank - t->rank + d];
-    EXPECT(fits, "an operand has shape %s, expected one that broadcasts to %s", shape_text(t->dims, t->rank, is),
-           shape_text(shape->dims, shape->rank, expected));
+    EXPECT(fits, "an operand has shape %s, expected one that broadcasts to %s", SHAPE_OF(t), SHAPE_OF(shape));
     const view v = view_of(t), broadcast = view_broadcast(&v, shape->dims, shape->rank);
     memcpy(p->strides[k], broadcast.strides, sizeof p->strides[k]);
     p->dtype[k] = (int8_t)t->dtype;
@@ -260,8 +258,7 @@ status prepare_elementwise_program(executor *e, const elementwise_program_args *
   EXPECT(a->outputs->size > 0 && a->inputs->size + a->outputs->size <= PROGRAM_OPERANDS,
          "inputs and outputs are %ju tensors, expected at most %d", (uintmax_t)(a->inputs->size + a->outputs->size),
          PROGRAM_OPERANDS);
-  program_plan *p = e->heap = calloc(1, sizeof *p);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of an elementwise program");
+  HEAP_PLAN(program_plan, p, e, sizeof *p);
   program_maker m = {.p = p, .inputs = a->inputs, .outputs = a->outputs};
   TRY(plan_space(&m));
   for (int k = 0; k < p->n_operands; ++k) p->dense |= (uint32_t)operand_is_dense(p, k) << k;

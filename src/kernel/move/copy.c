@@ -133,7 +133,7 @@ status prepare_graph_assign(executor *e, const graph_assign_args *a) {
   const tensor *value = a->value, *y = a->y;
   TRY(op_expect_dtype(value, "value", DTYPES_NUMBER));
   TRY(op_expect_dtype(y, "y", DTYPES_NUMBER));
-  TRY(op_expect_shape(value, "value", y->dims, y->rank));
+  TRY(op_expect_same_shape(value, "value", y));
   return plan_conversion(e, GRAPH_ASSIGN_Y, y, "y", GRAPH_ASSIGN_VALUE, value, "value");
 }
 

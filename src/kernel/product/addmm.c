@@ -250,10 +250,7 @@ status prepare_matmul_epilogue(executor *e, const matmul_epilogue_args *a) {
   for (int i = 0; i < 4; ++i)
     if (in[i]) TRY(op_expect_dtype(in[i], names[i], DTYPES_FLOAT));
   TRY(op_expect_dtype(a->out, "out", DTYPES_FLOAT));
-  char text[SHAPE_TEXT];
-  for (int i = 0; i < 2; ++i)
-    EXPECT(in[i]->rank >= 2, "%s has shape %s, expected 2 or more dimensions", names[i],
-           shape_text(in[i]->dims, in[i]->rank, text));
+  for (int i = 0; i < 2; ++i) TRY(op_expect_rank(in[i], names[i], 2, MAX_RANK));
   if (!factors_broadcast_batch(a->self, a->mat2, p))
     return factors_fail(e, 0, a->self, a->mat2, "batch dimensions that broadcast");
   matrices_init(&p->a, a->self, true, p->n_batch_dims);

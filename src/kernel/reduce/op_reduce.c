@@ -217,8 +217,7 @@ status prepare_graph_reduce(executor *e, const graph_reduce_args *a) {
 status prepare_graph_bias_grad(executor *e, const graph_bias_grad_args *a) {
   const tensor *x = a->x, *y = a->y;
   bool is_reduced[MAX_RANK];
-  char text[SHAPE_TEXT];
-  EXPECT(x->rank >= 2, "x has shape %s, expected 2 dimensions or more", shape_text(x->dims, x->rank, text));
+  TRY(op_expect_rank(x, "x", 2, MAX_RANK));
   TRY(op_expect_dtype(x, "x", DTYPES_FLOAT));
   TRY(op_expect_dtype(y, "y", DTYPE_BIT(x->dtype)));
   const int axis = strcmp(a->data_format, "NHWC") != 0 && strcmp(a->data_format, "NDHWC") != 0 ? 1 : x->rank - 1;
