@@ -17,7 +17,7 @@
 
 #define CHECK(expression) assert_int_equal(expression, ST_OK)
 
-enum { MOST_VALUES = 80, INPUTS = 7, OUTPUTS = 4, SEEDS = 200, NODES = 24 };
+enum { MOST_VALUES = 80, INPUTS = 7, OUTPUTS = 4, SEEDS = 200, NODES = 24, TURNS = 8 };
 
 /* ---- random graphs ----------------------------------------------------------------------------------------------- */
 
@@ -255,12 +255,14 @@ static void check_equal(uint32_t seed, const results *a, const results *b, const
   }
 }
 
+/* Each seed tries every pass alone and an eighth of the orders of two, so that each order meets SEEDS / TURNS graphs. */
 static void check_seed(uint32_t seed) {
   results plain, other;
   char what[128];
   run_with(seed, (const int[]){-1}, &plain);
   for (int i = 0; i < n_passes; ++i)
     for (int k = -1; k < n_passes; ++k) {
+      if (k >= 0 && (uint32_t)(i * n_passes + k) % TURNS != seed % TURNS) continue;
       run_with(seed, (const int[]){i, k, -1}, &other);
       snprintf(what, sizeof what, "%s, %s", passes[i].name, k < 0 ? "" : passes[k].name);
       check_equal(seed, &plain, &other, what);
