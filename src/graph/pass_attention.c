@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention that a model has written out, softmax(scale q k + mask) v, becomes the operator that computes it without the
- * scores in memory. Transposes around it are views; the copy that brings the heads together afterwards goes, as the
+/* Attention that a model has written out, softmax(scale q k + mask) v, becomes the operator that computes it without
+ * the scores in memory. Transposes around it are views; the copy that brings the heads together afterwards goes, as the
  * operator writes there. */
 #include <limits.h>
 #include <string.h>
@@ -16,8 +16,8 @@ enum { COPY_TO, COPY_FROM };
 enum {
   ATTENTION_NODES = 12,
   HEADS_RANK = 4,
-  /* The operator reads keys once, without blocks, for so many queries of a head of keys. On Zen 4 it takes 0.3 to 0.9 of
-   * the time of the nodes. */
+  /* The operator reads keys once, without blocks, for so many queries of a head of keys. On Zen 4 it takes 0.3 to 0.9
+   * of the time of the nodes. */
   FEW_QUERIES = 4,
   /* Else it is worth it from so many scores times keys on: with 25 to 50 million (12 heads of 128 x 128, 8 times 12 of
    * 64 x 64, 192 of 49 x 49) it takes 1.05 to 1.5 of the nodes' time on Zen 4, with 92 million (12 of 197 x 197) 0.9 to
