@@ -5,7 +5,8 @@
 #   make packages             install Debian's packages that are missing (as root, or by sudo)
 #   make demo                 install missing packages, build, train on the digits under `cannon run`
 #   make check                install missing packages; every test: release, clang, sanitizers, coverage, style; what CI
-#                             runs. Downloads torch_npu from PyPI (3 GB) into build/torch_npu
+#                             runs. Downloads torch_npu (3 GB) and MindSpore (1 GB) from PyPI into
+#                             build/torch_npu and build/mindspore
 #   make install PREFIX=...   an installation laid out as CANN's
 #   make wheel                the Python wheel, in build/dist; pip installs it, with all that it needs
 #   make deb                  the Debian package, in build/dist
@@ -125,17 +126,19 @@ test: $(BUILD)/prefix
 	$(call tests,$(BUILD)) -LE "clients|packages"
 
 TORCH_NPU = python3 tests/clients/torch_npu/run.py --prefix $(BUILD)/prefix --venv $(BUILD)/torch_npu
+MINDSPORE = python3 tests/clients/mindspore/run.py --prefix $(BUILD)/prefix --venv $(BUILD)/mindspore
 check-clients: $(BUILD)/prefix
 	$(TORCH_NPU) --whole --table docs/reports/torch_npu.md
+	$(MINDSPORE)
 
 # Every configuration, the release build last. Installs missing packages.
 check: packages begin-check check-clang timed-style check-asan check-tsan check-aarch64 check-coverage check-release
 
-# torch_npu is downloaded while all else is built and tested. The test torch_npu.environment waits for that, and
-# downloads again where it has failed.
+# The wheels are downloaded while all else is built and tested. The tests NAME.environment wait for that, and download
+# again where it has failed.
 begin-check: have-all-packages
 	@mkdir -p $(BUILD) && rm -f $(TIMES)
-	@nice $(TORCH_NPU) --only environment >$(BUILD)/torch_npu.log 2>&1 &
+	@(nice $(TORCH_NPU) --only environment; nice $(MINDSPORE) --only environment) >$(BUILD)/clients.log 2>&1 &
 
 check-release: have-all-packages run-demo
 	$(call tests,$(BUILD),$(if $(filter-out -,$(TIMES)),last))

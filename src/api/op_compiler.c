@@ -3,10 +3,13 @@
 #include "acl/acl_op_compiler.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/api.h"
+#include "api/tdt.h"
 #include "op/aclop.h"
 #include "op/compile_options.h"
+#include "runtime/context.h"
 
 /* ---- execution --------------------------------------------------------------------------------------------------- */
 
@@ -33,6 +36,13 @@ static status gather_operands(aclop_operand *to, int n, const aclTensorDesc *con
   return ST_OK;
 }
 
+/* The one operator that waits for the program, so it is no kernel. */
+static status get_next_named(const aclop_call *c, aclrtStream handle) {
+  stream *s;
+  TRY(context_stream(handle, &s));
+  return tdt_get_next(c, s);
+}
+
 static status execute_named(const named_call *c, aclrtStream stream) {
   enum { MOST = 64 };
   aclop_operand inputs[MOST], outputs[MOST];
@@ -51,6 +61,8 @@ static status execute_named(const named_call *c, aclrtStream stream) {
                            .attributes = c->attr,
                            .refusal = c->refusal,
                            .site = c->site};
+  if (strcmp(c->name, "InitData") == 0) return ST_OK; /* GetNext opens the channel */
+  if (strcmp(c->name, "GetNext") == 0) return get_next_named(&call, stream);
   return aclop_execute(&call, stream);
 }
 

@@ -6,9 +6,12 @@
 
 #include "acl/acl_tdt.h"
 #include "api/api.h"
+#include "api/tdt.h"
 #include "base/handles.h"
 #include "feed/channel.h"
+#include "memory/memory.h"
 #include "memory/space.h"
+#include "runtime/callback.h"
 #include "runtime/device.h"
 
 struct acltdtDataItem {
@@ -24,6 +27,7 @@ struct acltdtDataset {
   channel_message message; /* while it is sent */
   char *name;              /* of the channel from which it was received, or NULL */
   size_t n, room;
+  bool owns; /* the items were made here. Those that were added may have been destroyed before */
   acltdtDataItem **items;
 };
 
@@ -127,8 +131,7 @@ aclError acltdtGetSliceInfoFromItem(const acltdtDataItem *dataItem, size_t *slic
 /* ---- data sets ---- */
 
 static void dataset_free(acltdtDataset *d) {
-  for (size_t i = 0; i < d->n; ++i)
-    if (d->items[i]->received) free(d->items[i]);
+  for (size_t i = 0; d->owns && i < d->n; ++i) free(d->items[i]);
   free(d->items);
   free(d->name);
   free(d);
@@ -249,6 +252,7 @@ aclError acltdtDestroyChannel(acltdtChannelHandle *handle) {
 /* A copy of the data set that owns its items and their bytes. */
 static status dataset_copy(const acltdtDataset *from, acltdtDataset **out) {
   acltdtDataset *copy = calloc(1, sizeof *copy);
+  if (copy) copy->owns = true;
   status st = copy ? ST_OK : fail(ST_NO_HOST_MEMORY, "no host memory for a data set");
   for (size_t i = 0; st == ST_OK && i < from->n; ++i) {
     const acltdtDataItem *item = from->items[i];
@@ -308,7 +312,7 @@ aclError acltdtReceiveTensor(const acltdtChannelHandle *handle, acltdtDataset *d
   if (st == ST_OK) {
     acltdtDataset *sent = (acltdtDataset *)message;
     const acltdtDataset empty = *dataset;
-    *dataset = (acltdtDataset){.name = name, .n = sent->n, .room = sent->room, .items = sent->items};
+    *dataset = (acltdtDataset){.name = name, .owns = true, .n = sent->n, .room = sent->room, .items = sent->items};
     name = empty.name;
     free(empty.items);
     free(sent);
@@ -334,4 +338,70 @@ aclError acltdtCleanChannel(acltdtChannelHandle *handle) {
   NEED_OK(tdt_end(handle, &end));
   channel_clean(end);
   return ACL_SUCCESS;
+}
+
+/* ---- GetNext ----------------------------------------------------------------------------------------------------- */
+
+/* As long as a stream waits for a data set. Programs that prepare data for longer have stopped. */
+enum { GET_NEXT_MS = 15 * 60 * 1000 };
+
+typedef struct {
+  channel_end *end;
+  int n;
+  struct {
+    void *to;
+    size_t bytes;
+  } out[];
+} get_next;
+
+static status get_next_store(const get_next *g, const acltdtDataset *d) {
+  if (d->n < (size_t)g->n)
+    return fail(ST_FAILURE, "channel %s sent %zu items, expected %d: the data have ended", channel_name(g->end), d->n,
+                g->n);
+  for (int i = 0; i < g->n; ++i) {
+    const acltdtDataItem *item = d->items[i];
+    void *view;
+    if (item->bytes > g->out[i].bytes)
+      return fail(ST_INVALID_PARAM, "item %d of channel %s has %zu bytes, expected up to the output's %zu", i,
+                  channel_name(g->end), item->bytes, g->out[i].bytes);
+    TRY(memory_view(g->out[i].to, item->bytes, VMM_WRITE, "output", &view));
+    if (item->bytes) memcpy(view, item->data, item->bytes);
+  }
+  return ST_OK;
+}
+
+static status get_next_run(void *argument, bool dropped) {
+  get_next *g = argument;
+  channel_message *message;
+  status st = dropped ? ST_OK : channel_receive(g->end, GET_NEXT_MS, &message);
+  if (!dropped && st == ST_OK) {
+    st = get_next_store(g, (acltdtDataset *)message);
+    message->destroy(message);
+  } else if (st != ST_OK) {
+    st = fail(st, "channel %s sent nothing for %d s", channel_name(g->end), GET_NEXT_MS / 1000);
+  }
+  channel_close(g->end);
+  free(g);
+  return st;
+}
+
+status tdt_get_next(const aclop_call *c, stream *s) {
+  const attr_value *name = attributes_find(c->attributes, "channel_name");
+  if (!name || name->kind != ATTR_STRING)
+    return fail(c->refusal, "GetNext: attribute channel_name is missing, expected a string");
+  get_next *g = malloc(sizeof *g + (size_t)c->n_outputs * sizeof g->out[0]);
+  if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for GetNext");
+  g->n = c->n_outputs;
+  for (int i = 0; i < g->n; ++i) {
+    g->out[i].to = c->outputs[i].data;
+    g->out[i].bytes = c->outputs[i].bytes;
+  }
+  status st = channel_open(s->device, name->value.string, DEFAULT_CAPACITY, &g->end);
+  if (st != ST_OK) {
+    free(g);
+    return st;
+  }
+  st = library_function_submit(s, get_next_run, g);
+  if (st != ST_OK) (void)get_next_run(g, true);
+  return st;
 }

@@ -20,6 +20,30 @@ static status run_host(task *t, stream *s) {
 
 static const task_kind host_kind = {.name = "host function", .run = run_host, .user_code = true, .again = true};
 
+static status run_library(task *t, stream *s) {
+  (void)s;
+  return t->library.function(t->library.argument, false);
+}
+
+static void drop_library(task *t, stream *s) {
+  (void)s;
+  (void)t->library.function(t->library.argument, true);
+}
+
+/* It may wait as long as a user's function. */
+static const task_kind library_kind = {
+    .name = "function of the library", .run = run_library, .drop = drop_library, .user_code = true};
+
+status library_function_submit(stream *s, library_function *function, void *argument) {
+  task *t;
+  TRY(stream_new_task(s, &library_kind, &t));
+  t->cost_ns = TASK_COST_UNKNOWN;
+  t->library.function = function;
+  t->library.argument = argument;
+  stream_submit(s, t);
+  return ST_OK;
+}
+
 status host_function_submit(stream *s, void (*function)(void *), void *argument) {
   task *t;
   TRY(stream_new_task(s, &host_kind, &t));

@@ -9,6 +9,11 @@
 
 status host_function_submit(stream *s, void (*function)(void *), void *argument);
 
+/* The same for a function of src/api that may wait for threads of the program. It is called once, with `dropped` where
+ * it must only free its argument. */
+typedef status library_function(void *argument, bool dropped);
+status library_function_submit(stream *s, library_function *function, void *argument);
+
 /* Subscribes a thread for a stream, or ends that. thread: the numeric value of its pthread_t. A thread can serve
  * several streams, all of one device; a stream has one thread. */
 status callback_subscribe(uint64_t thread, stream *s);

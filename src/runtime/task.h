@@ -103,6 +103,10 @@ struct task {
       bool blocks; /* of a callback: later tasks of the stream wait for its return */
     } host;
     struct {
+      status (*function)(void *argument, bool dropped);
+      void *argument;
+    } library;
+    struct {
       event *event;
       uint64_t generation;
       union {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Channels (acl/acl_tdt.h): items and data sets, order, capacity and back-pressure, stops. */
+#include "acl/acl_op_compiler.h"
 #include "acl/acl_tdt.h"
 
 #include "acl_test.h"
@@ -15,10 +16,14 @@ static acltdtDataset *dataset_of(int32_t *value) {
   return d;
 }
 
+/* In either order, as clients do. */
 static void dataset_end(acltdtDataset *d) {
+  static bool item_first;
   acltdtDataItem *item = acltdtGetDataItem(d, 0);
+  item_first = !item_first;
+  if (item_first) CHECK_OK(acltdtDestroyDataItem(item));
   CHECK_OK(acltdtDestroyDataset(d));
-  CHECK_OK(acltdtDestroyDataItem(item));
+  if (!item_first) CHECK_OK(acltdtDestroyDataItem(item));
 }
 
 static aclError send_value(acltdtChannelHandle *c, int32_t value, int32_t timeout) {
@@ -229,6 +234,55 @@ static void impossible_channels_are_refused(void **state) {
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, acltdtDestroyChannel(NULL));
 }
 
+/* ---- GetNext: a stream takes data sets from a channel ---- */
+
+static aclError get_next(const char *channel, int32_t *to, aclrtStream stream) {
+  const int64_t dims[] = {1};
+  aclTensorDesc *desc = aclCreateTensorDesc(ACL_INT32, 1, dims, ACL_FORMAT_ND);
+  aclDataBuffer *buffer = aclCreateDataBuffer(to, sizeof *to);
+  aclopAttr *attr = aclopCreateAttr();
+  if (channel) CHECK_OK(aclopSetAttrString(attr, "channel_name", channel));
+  const aclError code = aclopCompileAndExecute("GetNext", 0, NULL, NULL, 1, (const aclTensorDesc *const *)&desc,
+                                               &buffer, attr, ACL_ENGINE_SYS, ACL_COMPILE_SYS, NULL, stream);
+  aclopDestroyAttr(attr);
+  aclDestroyTensorDesc(desc);
+  CHECK_OK(aclDestroyDataBuffer(buffer));
+  return code;
+}
+
+static void a_stream_waits_for_data_sets(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new();
+  int32_t *to = dev_filled(0, 8), got[2];
+  CHECK_OK(get_next("feed", to, stream)); /* before there is a channel */
+  CHECK_OK(get_next("feed", to + 1, stream));
+  acltdtChannelHandle *c = channel_of("feed", 4);
+  CHECK_OK(send_value(c, 71, -1));
+  CHECK_OK(send_value(c, 72, -1));
+  CHECK_OK(aclrtSynchronizeStream(stream));
+  CHECK_OK(aclrtMemcpy(got, sizeof got, to, sizeof got, ACL_MEMCPY_DEVICE_TO_HOST));
+  assert_int_equal(got[0] * 100 + got[1], 7172);
+  CHECK_FAILS(get_next(NULL, to, stream));
+  channel_end(c);
+  CHECK_OK(aclrtFree(to));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+static void the_end_of_the_data_fails_the_stream(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new();
+  void *to = dev_filled(0, 4);
+  acltdtChannelHandle *c = channel_of("short", 4);
+  acltdtDataset *empty = acltdtCreateDataset();
+  CHECK_OK(acltdtSendTensor(c, empty, -1));
+  CHECK_OK(acltdtDestroyDataset(empty));
+  CHECK_OK(get_next("short", to, stream));
+  CHECK_FAILS(aclrtSynchronizeStream(stream));
+  channel_end(c);
+  CHECK_OK(aclrtFree(to));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(items_return_what_they_were_made_of),
@@ -238,6 +292,8 @@ int main(void) {
       TEST(a_sender_waits_for_room_and_order_is_kept),
       TEST(a_stop_ends_waits),
       TEST(impossible_channels_are_refused),
+      TEST(a_stream_waits_for_data_sets),
+      TEST(the_end_of_the_data_fails_the_stream),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small networks that MindSpore trains. Each is a cell that returns the loss of a batch; NETWORKS has for each name a
-function that makes the cell and the batch. Parameters and batches come from NumPy, so that two devices compute the
-same."""
+"""Small networks that MindSpore trains.
+
+  models.py DEVICE MODE CASE...     prints a line of JSON for each case, NETWORK:OPTIMISER:DTYPE: the losses, or the
+                                    message of a failure. MODE: pynative or O0
+
+Each network is a cell that returns the loss of a batch; NETWORKS has for each name a function that makes the cell and
+the batch. Parameters and batches come from NumPy, so that two devices compute the same."""
+import json
+import sys
+
 import numpy as np
 import mindspore
-from mindspore import Tensor, mint, nn, ops
+from mindspore import Tensor, mint, nn
 
 F = mint.nn.functional
 
@@ -50,17 +57,27 @@ class LeNet(nn.Cell):
         return F.cross_entropy(self.fc2(F.relu(self.fc1(mint.flatten(x, 1)))), labels)
 
 
+def layer_norm(width, dtype):
+    """The CPU backend has no kernel for mint's."""
+    if mindspore.get_context('device_target') == 'CPU':
+        return nn.LayerNorm((width,), epsilon=1e-5)
+    return mint.nn.LayerNorm(width, dtype=dtype)
+
+
 class Transformer(nn.Cell):
     """Next tokens by one block: embedding, attention in 4 heads, GELU."""
 
     def __init__(self, dtype, vocabulary=50, width=32, length=12):
         super().__init__()
-        linear = lambda n, m: mint.nn.Linear(n, m, dtype=dtype)
+
+        def linear(n, m):
+            return mint.nn.Linear(n, m, dtype=dtype)
+
         self.tokens = mint.nn.Embedding(vocabulary, width, dtype=dtype)
         self.places = mint.nn.Embedding(length, width, dtype=dtype)
         self.qkv, self.out = linear(width, 3 * width), linear(width, width)
         self.up, self.down, self.head = linear(width, 4 * width), linear(4 * width, width), linear(width, vocabulary)
-        self.norm1, self.norm2 = mint.nn.LayerNorm(width, dtype=dtype), mint.nn.LayerNorm(width, dtype=dtype)
+        self.norm1, self.norm2 = layer_norm(width, dtype), layer_norm(width, dtype)
         self.range = Tensor(np.arange(length))
         mask = np.triu(np.full((length, length), -10000.0, np.float32), 1)
         self.mask = Tensor(mask).astype(dtype)
@@ -99,7 +116,8 @@ class ClassicLeNet(nn.Cell):
 
 
 OPTIMISERS = {
-    'sgd': lambda p: mint.optim.SGD(p, lr=0.1, momentum=0.9),
+    'sgd': lambda p: mint.optim.SGD(p, lr=0.1),
+    'momentum': lambda p: mint.optim.SGD(p, lr=0.1, momentum=0.9),
     'adam': lambda p: mint.optim.Adam(p, lr=0.01),
     'adamw': lambda p: mint.optim.AdamW(p, lr=0.01),
     'nn.SGD': lambda p: nn.SGD(p, 0.1, momentum=0.9),
@@ -112,20 +130,26 @@ OPTIMISERS = {
     'nn.FTRL': lambda p: nn.FTRL(p, learning_rate=0.01),
 }
 
+def classic(pool):
+    def make(dtype):
+        loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction='mean')
+        net = nn.WithLossCell(ClassicLeNet(pool), loss)
+        return net, batch(dtype, (8, 1, 28, 28), 10, label_type=np.int32)
+    return make
+
+
 NETWORKS = {
     'mlp': lambda d: (MLP(d), batch(d, (16, 20), 5)),
     'lenet': lambda d: (LeNet(d), batch(d, (8, 1, 28, 28), 10)),
     'lenet_norm': lambda d: (LeNet(d, norm=True), batch(d, (8, 1, 28, 28), 10)),
     'transformer': lambda d: (Transformer(d), transformer_batch()),
-    'classic': lambda d: (nn.WithLossCell(ClassicLeNet(), nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction='mean')),
-                          batch(d, (8, 1, 28, 28), 10, label_type=np.int32)),
-    'classic_avg': lambda d: (nn.WithLossCell(ClassicLeNet(nn.AvgPool2d), nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction='mean')),
-                          batch(d, (8, 1, 28, 28), 10, label_type=np.int32)),
+    'classic': classic(nn.MaxPool2d),
+    'classic_avg': classic(nn.AvgPool2d),
 }
 
 
-def losses(network, optimiser='sgd', mode='pynative', dtype=mindspore.float32, steps=6):
-    net, inputs = NETWORKS[network](dtype)
+def losses(network, optimiser, dtype, mode, steps=5):
+    net, inputs = NETWORKS[network](getattr(mindspore, dtype))
     fill(net).set_train()
     opt = OPTIMISERS[optimiser](net.trainable_params())
     backward = mindspore.value_and_grad(net, None, net.trainable_params())
@@ -138,3 +162,18 @@ def losses(network, optimiser='sgd', mode='pynative', dtype=mindspore.float32, s
     if mode == 'O0':
         step = mindspore.jit(step, backend='ms_backend', jit_level='O0')
     return [float(step(*inputs).astype(mindspore.float32).asnumpy()) for _ in range(steps)]
+
+
+def main():
+    device, mode, *cases = sys.argv[1:]
+    mindspore.set_device(device)
+    for case in cases:
+        try:
+            result = losses(*case.split(':'), mode)
+        except Exception as error:
+            result = str(error)
+        print(json.dumps([case, result]), flush=True)
+
+
+if __name__ == '__main__':
+    main()

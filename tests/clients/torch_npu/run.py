@@ -12,15 +12,14 @@
 FOLDER becomes a virtual environment of Python 3.11 with the wheels from PyPI (3 GB), and is used again as long as the
 lists of requirements stay as they are. Several of these programs may share FOLDER: one installs, the others wait."""
 import argparse
-import fcntl
-import hashlib
-import json
 import os
 import subprocess
 import sys
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import client  # noqa: E402 -- beside this folder
+
 LISTS = [os.path.join(HERE, name) for name in ('requirements.txt', 'requirements-tests.txt')]
 WHEELS = ['torch==2.7.1', 'torch_npu==2.7.1']
 DEVICES = ('Ascend910_9391', 'Ascend910B3')  # torch_npu takes different code paths on them
@@ -28,57 +27,8 @@ SAMPLE = 0.12                                # the share of the operator databas
 STEPS = ('environment', 'runtime', 'profiler', 'training', 'distributed', 'operators')
 
 
-def interpreter():
-    for name in (sys.executable, '/usr/bin/python3', 'python3.11'):
-        code = 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))'
-        try:
-            if not subprocess.run([name, '-c', code], stderr=subprocess.DEVNULL).returncode:
-                return name
-        except FileNotFoundError:
-            pass
-    sys.exit('torch_npu 2.7.1 needs Python 3.11 with venv (Debian 12: python3-venv)')
-
-
-def environment(folder):
-    """Returns the Python of the virtual environment; makes that first where it is missing or of other lists."""
-    python = os.path.join(folder, 'bin', 'python')
-    texts = []
-    for path in LISTS:
-        with open(path, encoding='utf-8') as f:
-            texts.append(f.read())
-    digest = hashlib.sha256('\n'.join(WHEELS + texts).encode()).hexdigest()
-    stamp = os.path.join(folder, 'made-of')
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
-    with open(folder + '.lock', 'w', encoding='utf-8') as lock:     # released by close, so also when this program dies
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            with open(stamp, encoding='utf-8') as f:
-                if f.read() == digest:
-                    return python
-        except FileNotFoundError:
-            pass
-        subprocess.run([interpreter(), '-m', 'venv', '--clear', folder], check=True, close_fds=True)
-        # Not compiled: that takes a minute, and what is imported of it is compiled then.
-        pip = [python, '-m', 'pip', 'install', '--quiet', '--no-input', '--no-compile', '--disable-pip-version-check',
-               '--retries', '5']
-        subprocess.run(pip + ['--no-deps'] + WHEELS, check=True)
-        subprocess.run(pip + [x for f in LISTS for x in ('-r', f)], check=True)
-        with open(stamp, 'w', encoding='utf-8') as f:
-            f.write(digest)
-    return python
-
-
 def run(prefix, device, *command):
-    """Under `cannon run`, as a user does; true where it ends well."""
-    started = time.time()
-    env = dict(os.environ, OMP_NUM_THREADS=os.environ.get('OMP_NUM_THREADS', '2'), PYTHONWARNINGS='ignore',
-               TORCH_NPU_DISABLED_WARNING='1')
-    cannon = [os.path.join(prefix, 'bin', 'cannon'), 'run', '--quiet', '--device', device, '--']
-    status = subprocess.run([*cannon, *command], cwd=HERE, env=env).returncode
-    outcome = 'passed' if not status else f'status {status}'
-    words = ' '.join(map(os.path.basename, command))
-    print(f'{device}: {words}: {outcome}, {time.time() - started:.0f} s', flush=True)
-    return status == 0
+    return client.run(prefix, device, HERE, *command, TORCH_NPU_DISABLED_WARNING='1')
 
 
 def main():
@@ -92,7 +42,7 @@ def main():
     a = ap.parse_args()
     prefix, folder = os.path.abspath(a.prefix), os.path.abspath(a.venv)
     steps = [a.only] if a.only else STEPS
-    python = environment(folder)
+    python = client.environment(folder, WHEELS, LISTS)
     good = []
     for step in ('runtime', 'profiler'):
         if step in steps:
