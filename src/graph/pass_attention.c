@@ -268,7 +268,7 @@ static void find_query_factor(attention_match *m, attention_views *w) {
     w->q_offset = m->q->offset; /* that of the result is 0 */
   } else {
     if (!value_same(value_of(a.out), value_of(m->q)) || !heads_view_of(a.x, &x) ||
-        memcmp(x.dims, w->q.dims, sizeof x.dims) || !take_node(m, n))
+        memcmp(x.dims, w->q.dims, sizeof x.dims) != 0 || !take_node(m, n))
       return;
     w->q = x;
   }

@@ -2,6 +2,7 @@
 /* Elementwise nodes that read each other's results become one node, which computes them tile by tile
  * (op/elementwise_program.h). A group of nodes runs where its last node was, so the nodes in between that are not of
  * the group must not depend on its other nodes. */
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/elementwise.h"
@@ -236,17 +237,14 @@ static void place_node(fusion *f, int i) {
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 /* The names of the model's operators, once each. */
-static const char *origins(fusion *f, const elementwise_program_call *calls, const int *nodes, int n) {
+static const char *origins(fusion *f, const int *nodes, int n) {
   char text[64] = "";
   size_t length = 0;
-  (void)calls;
   for (int i = 0; i < n; ++i) {
     const char *origin = f->g->nodes[nodes[i]].origin, *before = i ? f->g->nodes[nodes[i - 1]].origin : "";
-    const size_t more = strlen(origin);
-    if (!more || strcmp(origin, before) == 0) continue;
-    if (length + more + 2 > sizeof text) break;
-    if (length) text[length++] = '+';
-    memcpy(text + length, origin, more);
+    if (!*origin || strcmp(origin, before) == 0) continue;
+    const size_t more = (size_t)snprintf(text + length, sizeof text - length, "%s%s", length ? "+" : "", origin);
+    if (length + more >= sizeof text) break;
     length += more;
   }
   const char *copy = region_text(&f->g->memory, text, length);
@@ -274,8 +272,8 @@ static status group_make_program(fusion *f, int i, ir_node *out) {
   args[0].tensors = inputs;
   args[1].tensors = outputs;
   args[2].pointer = program;
-  *out = (ir_node){
-      .op = &op_ElementwiseProgram, .args = args, .name = g->nodes[i].name, .origin = origins(f, calls, nodes, n)};
+  *out =
+      (ir_node){.op = &op_ElementwiseProgram, .args = args, .name = g->nodes[i].name, .origin = origins(f, nodes, n)};
   return ST_OK;
 }
 

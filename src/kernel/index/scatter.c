@@ -84,7 +84,7 @@ status prepare_scatter(executor *e, const scatter_args *a) {
 status prepare_graph_scatter(executor *e, const graph_scatter_args *a) {
   static const char *const names[] = {"none", "add", "mul"};
   int kind = 0;
-  while (kind < 3 && strcmp(a->reduction, names[kind])) ++kind;
+  while (kind < 3 && strcmp(a->reduction, names[kind]) != 0) ++kind;
   EXPECT(kind < 3, "reduction is \"%s\", expected \"none\", \"add\" or \"mul\"", a->reduction);
   return prepare_scatter(e, &(scatter_args){.self = a->data,
                                             .dim = a->axis,
