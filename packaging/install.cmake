@@ -32,8 +32,8 @@ install(FILES ${packaged}/ascend_toolkit_install.info DESTINATION ${arch})
 
 # Symbolic links, as "link>target". CANN's own files are in runtime, compiler and <arch>-linux; acllib and devlib are
 # older names that samples use; samples that are cross-built link with lib64/stub; CMake on Debian searches share/cmake,
-# but not lib64. MindSpore takes the path of the library that defines aclrtMalloc, libcannon.so, up to the last "cann" in
-# it for the root of CANN, and looks for lib64 there.
+# but not lib64. MindSpore takes the path of the library that defines aclrtMalloc, libcannon.so, up to the last "cann"
+# in it for the root of CANN, and looks for lib64 there.
 foreach(link
     "runtime/include>../include" "runtime/lib64>../lib64"
     "compiler/include>../include" "compiler/lib64>../lib64"
