@@ -255,7 +255,7 @@ static void check_equal(uint32_t seed, const results *a, const results *b, const
   }
 }
 
-/* Each seed tries every pass alone and an eighth of the orders of two, so that each order meets SEEDS / TURNS graphs. */
+/* Each seed tries every pass alone and an eighth of the orders of two: each order meets SEEDS / TURNS graphs. */
 static void check_seed(uint32_t seed) {
   results plain, other;
   char what[128];
