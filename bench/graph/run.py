@@ -182,8 +182,10 @@ def table(results, o, failures):
         yield "| " + " | ".join(cells) + " |"
     yield ""
     yield from summary(results, o)
+    if failures:
+        yield "\n| not run | why |\n|---|---|"
     for name, words in failures:
-        yield f"- {name}: {words}"
+        yield f"| {name} | {words} |"
 
 
 def summary(results, o):

@@ -33,6 +33,21 @@ typedef enum {
   CANNON_MODEL_DIMS,  /**< A number for each open dimension, in order. */
 } cannon_model_gears;
 
+/** Where the constants of a model are kept. */
+typedef enum {
+  CANNON_MODEL_WEIGHTS_INSIDE = 0, /**< In the .om file. */
+  CANNON_MODEL_WEIGHTS_EACH,       /**< In a file for each of 1 KiB or more, whose name is a hash of the contents. */
+  CANNON_MODEL_WEIGHTS_COMBINED,   /**< In one file, NAME_weight_combined. */
+} cannon_model_weights;
+
+/** Whether float32 may be computed and stored in float16. Inputs and outputs keep their types, and sums of products are
+ * in float32 in either case. */
+typedef enum {
+  CANNON_MODEL_FLOAT32 = 0, /**< No. */
+  CANNON_MODEL_MAY_BE_HALF, /**< Where estimates say that the model becomes faster. */
+  CANNON_MODEL_HALF,        /**< Wherever operators know float16. */
+} cannon_model_precision;
+
 /** The type of an output. */
 typedef struct {
   const char *name; /**< The output's name, or "node:index"; "": all outputs. */
@@ -60,6 +75,10 @@ typedef struct {
   size_t n_types;                      /**< Number of types. */
   const cannon_model_switch *switches; /**< Passes that run or do not; a later one wins. */
   size_t n_switches;                   /**< Number of switches. */
+  cannon_model_precision precision;    /**< Whether float32 may be less. */
+  cannon_model_weights weights;        /**< Where constants are kept. */
+  const char *weight_folder;           /**< The folder of files of constants: `weight` beside the .om file. It is made
+                                            if it is not there. */
   const char *command_line;            /**< For those who look into the file; may be NULL. */
   const char *soc_version;             /**< Likewise. */
   const char *aipp;                    /**< A configuration of AIPP, as atc's --insert_op_conf has it; NULL: none. */
@@ -88,7 +107,8 @@ typedef struct {
  * \param om       Receives the contents, which the caller frees with free().
  * \param bytes    Receives their number.
  * \param figures  Receives what the model needs; may be NULL.
- * \return ACL_SUCCESS; ACL_ERROR_INVALID_PARAM for a shape that does not fit; 145002 for a file that cannot be read;
+ * \return ACL_SUCCESS; ACL_ERROR_INVALID_PARAM for a shape that does not fit; 145002 for a file that cannot be read, or
+ *     a file of constants that cannot be written;
  *     ACL_ERROR_PARSE_FILE for one that is no ONNX model; 500002 for a node that cannot be run.
  */
 aclError cannon_model_build(const char *path, const cannon_model_options *options, void **om, size_t *bytes,

@@ -38,14 +38,16 @@ status mdl_find(uint32_t id, model **out);
 
 /* Loads a model onto the device of the current context. folder: of external data, or NULL. given: or NULL. */
 status mdl_load(const void *bytes, size_t n, const char *folder, const model_memory *given, void *site, uint32_t *id);
+status mdl_load_with(const void *bytes, size_t n, const char *folder, const model_options *o, void *site, uint32_t *id);
+status mdl_load_file_with(const char *path, const model_options *o, void *site, uint32_t *id);
 status mdl_load_file(const char *path, const model_memory *given, void *site, uint32_t *id);
 
 /* Queues an execution of a model with these datasets. work: memory for this execution; NULL: the model's. */
 status mdl_submit(uint32_t id, const aclmdlDataset *input, aclmdlDataset *output, stream *s, bool allocate,
                   const model_memory *work, void *site);
 
-/* Reads a whole file into malloc'ed memory. ST_MODEL_PATH, ST_NO_HOST_MEMORY. */
-status mdl_read_file(const char *path, void **bytes, size_t *n);
+/* Maps a whole file for reading; the caller unmaps it. ST_MODEL_PATH. */
+status mdl_map_file(const char *path, void **bytes, size_t *n);
 
 /* The folder of a path, malloc'ed; NULL if the host has no memory. */
 char *mdl_folder(const char *path);

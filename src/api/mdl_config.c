@@ -45,8 +45,19 @@ typedef struct {
   char *text; /* a copy */
 } value;
 
+enum { MOST_WEIGHT_FILES = 4096 };
+
+/* A file of external weights that the caller has put into device memory. */
+typedef struct {
+  char *name; /* a copy */
+  void *address;
+  size_t bytes;
+} weight_file;
+
 struct aclmdlConfigHandle {
   value values[N_LOAD_ATTRIBUTES];
+  weight_file *files;
+  int n_files;
 };
 
 /* Reads the value at `from`; the former one stays on failure. */
@@ -84,6 +95,8 @@ aclError aclmdlDestroyConfigHandle(aclmdlConfigHandle *handle) {
   API_ENTER();
   NEED(handle);
   for (int i = 0; i < N_LOAD_ATTRIBUTES; ++i) free(handle->values[i].text);
+  for (int i = 0; i < handle->n_files; ++i) free(handle->files[i].name);
+  free(handle->files);
   free(handle);
   return ACL_SUCCESS;
 }
@@ -108,6 +121,33 @@ aclError aclmdlSetConfigOpt(aclmdlConfigHandle *handle, aclmdlConfigAttr attr, c
   API_RETURN(set_load_value(handle, (int)attr, attrValue, valueSize));
 }
 
+/* A later address for the same name wins. */
+static status set_weight_file(aclmdlConfigHandle *h, const char *name, void *address, size_t bytes) {
+  int i = 0;
+  while (i < h->n_files && strcmp(h->files[i].name, name) != 0) ++i;
+  if (i == MOST_WEIGHT_FILES) return fail(ST_INVALID_PARAM, "there are more than %d files of weights", i);
+  if (i == h->n_files) {
+    weight_file *grown = realloc(h->files, ((size_t)i + 1) * sizeof *grown);
+    if (grown) h->files = grown;
+    char *copy = grown ? strdup(name) : NULL;
+    if (!copy) return fail(ST_NO_HOST_MEMORY, "no host memory for the name %s", name);
+    h->files[h->n_files++] = (weight_file){.name = copy};
+  }
+  h->files[i].address = address;
+  h->files[i].bytes = bytes;
+  return ST_OK;
+}
+
+aclError aclmdlSetExternalWeightAddress(aclmdlConfigHandle *handle, const char *weightFileName, void *devPtr,
+                                        size_t size) {
+  API_ENTER();
+  NEED(handle);
+  NEED(weightFileName);
+  NEED(devPtr);
+  if (!size) API_RETURN(fail(ST_INVALID_PARAM, "size is 0, expected that of %s", weightFileName));
+  API_RETURN(set_weight_file(handle, weightFileName, devPtr, size));
+}
+
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 static status need_value(const aclmdlConfigHandle *h, int attr) {
@@ -117,6 +157,28 @@ static status need_value(const aclmdlConfigHandle *h, int attr) {
 
 /* Values of ACL_MDL_LOAD_TYPE_SIZET. */
 enum { FROM_FILE = 1, FROM_FILE_WITH_MEM, FROM_MEM, FROM_MEM_WITH_MEM, FROM_FILE_WITH_Q, FROM_MEM_WITH_Q };
+
+static status load_from(const value *v, bool from_file, const model_options *o, void *site, uint32_t *id) {
+  if (from_file) return mdl_load_file_with(v[ACL_MDL_PATH_PTR].text, o, site, id);
+  return mdl_load_with(v[ACL_MDL_MEM_ADDR_PTR].pointer, v[ACL_MDL_MEM_SIZET].size, NULL, o, site, id);
+}
+
+/* Loads with the files of weights that the caller has in device memory. */
+static status load_with_files(const aclmdlConfigHandle *h, bool from_file, model_options *o, void *site, uint32_t *id) {
+  onnx_mapping *files = calloc((size_t)h->n_files + 1, sizeof *files);
+  if (!files) return fail(ST_NO_HOST_MEMORY, "no host memory for a list of files");
+  status st = ST_OK;
+  for (int i = 0; i < h->n_files && st == ST_OK; ++i) {
+    const weight_file *f = &h->files[i];
+    files[i] = (onnx_mapping){.path = f->name, .bytes = f->bytes};
+    st = memory_view(f->address, f->bytes, VMM_READ, "devPtr", &files[i].memory);
+  }
+  o->weight_files = files;
+  o->n_weight_files = h->n_files;
+  if (st == ST_OK) st = load_from(h->values, from_file, o, site, id);
+  free(files);
+  return st;
+}
 
 static status load_configured(const aclmdlConfigHandle *h, void *site, uint32_t *id) {
   const value *v = h->values;
@@ -131,16 +193,16 @@ static status load_configured(const aclmdlConfigHandle *h, void *site, uint32_t 
                               .weight = with_memory ? v[ACL_MDL_WEIGHT_ADDR_PTR].pointer : NULL,
                               .work_bytes = v[ACL_MDL_WORKSPACE_SIZET].size,
                               .weight_bytes = v[ACL_MDL_WEIGHT_SIZET].size};
+  model_options options = {.memory = &given, .weight_folder = v[ACL_MDL_WEIGHT_PATH_PTR].text};
   if (type == FROM_FILE || type == FROM_FILE_WITH_MEM) {
     TRY(need_value(h, ACL_MDL_PATH_PTR));
-    return mdl_load_file(v[ACL_MDL_PATH_PTR].text, &given, site, id);
+    return load_with_files(h, true, &options, site, id);
   }
   TRY(need_value(h, ACL_MDL_MEM_ADDR_PTR));
   TRY(need_value(h, ACL_MDL_MEM_SIZET));
   if (!v[ACL_MDL_MEM_ADDR_PTR].pointer || !v[ACL_MDL_MEM_SIZET].size)
     return fail(ST_INVALID_PARAM, "ACL_MDL_MEM_ADDR_PTR or ACL_MDL_MEM_SIZET is 0");
-  return mdl_load(v[ACL_MDL_MEM_ADDR_PTR].pointer, v[ACL_MDL_MEM_SIZET].size, v[ACL_MDL_WEIGHT_PATH_PTR].text, &given,
-                  site, id);
+  return load_with_files(h, false, &options, site, id);
 }
 
 aclError aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint32_t *modelId) {

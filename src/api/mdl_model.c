@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,7 +62,7 @@ static status table_remove(uint32_t id) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-status mdl_read_file(const char *path, void **bytes, size_t *n) {
+status mdl_map_file(const char *path, void **bytes, size_t *n) {
   struct stat info;
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0 || fstat(fd, &info)) {
@@ -69,24 +70,16 @@ status mdl_read_file(const char *path, void **bytes, size_t *n) {
     if (fd >= 0) close(fd);
     return fail(ST_MODEL_PATH, "%s cannot be read: %s", path, strerror(error));
   }
-  if (!S_ISREG(info.st_mode)) {
+  if (!S_ISREG(info.st_mode) || !info.st_size) {
     close(fd);
-    return fail(ST_MODEL_PATH, "%s is not a file", path);
+    return fail(ST_MODEL_PATH, S_ISREG(info.st_mode) ? "%s is empty" : "%s is not a file", path);
   }
-  const size_t size = (size_t)info.st_size;
-  char *data = malloc(size + 1);
-  size_t done = 0;
-  ssize_t got = 1;
-  while (data && done < size && (got = read(fd, data + done, size - done)) > 0) done += (size_t)got;
+  void *at = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
   const int error = errno;
   close(fd);
-  if (!data) return fail(ST_NO_HOST_MEMORY, "no host memory for the %zu bytes of %s", size, path);
-  if (done < size) {
-    free(data);
-    return fail(ST_MODEL_PATH, "%s cannot be read: %s", path, got < 0 ? strerror(error) : "it became shorter");
-  }
-  *bytes = data;
-  *n = size;
+  if (at == MAP_FAILED) return fail(ST_MODEL_PATH, "%s cannot be read: %s", path, strerror(error));
+  *bytes = at;
+  *n = (size_t)info.st_size;
   return ST_OK;
 }
 
@@ -97,26 +90,38 @@ char *mdl_folder(const char *path) {
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-status mdl_load(const void *bytes, size_t n, const char *folder, const model_memory *given, void *site, uint32_t *id) {
+status mdl_load_with(const void *bytes, size_t n, const char *folder, const model_options *o, void *site,
+                     uint32_t *id) {
   context *c;
   model *m;
   TRY(context_current(&c));
-  TRY(model_load(bytes, n, folder, &(model_options){.memory = given}, c->device, site, &m));
+  TRY(model_load(bytes, n, folder, o, c->device, site, &m));
   const status st = table_add(m, id);
   if (st != ST_OK) model_unref(m);
   return st;
 }
 
-status mdl_load_file(const char *path, const model_memory *given, void *site, uint32_t *id) {
+status mdl_load(const void *bytes, size_t n, const char *folder, const model_memory *given, void *site, uint32_t *id) {
+  return mdl_load_with(bytes, n, folder, &(model_options){.memory = given}, site, id);
+}
+
+status mdl_load_file_with(const char *path, const model_options *o, void *site, uint32_t *id) {
   void *bytes;
   size_t n;
-  TRY(mdl_read_file(path, &bytes, &n));
+  bool taken = false;
+  TRY(mdl_map_file(path, &bytes, &n));
   char *folder = mdl_folder(path);
-  const status st = folder ? mdl_load(bytes, n, folder, given, site, id)
+  model_options options = *o;
+  options.mapping_taken = &taken;
+  const status st = folder ? mdl_load_with(bytes, n, folder, &options, site, id)
                            : fail(ST_NO_HOST_MEMORY, "no host memory for the folder of %s", path);
   free(folder);
-  free(bytes);
+  if (!taken) munmap(bytes, n);
   return st;
+}
+
+status mdl_load_file(const char *path, const model_memory *given, void *site, uint32_t *id) {
+  return mdl_load_file_with(path, &(model_options){.memory = given}, site, id);
 }
 
 aclError aclmdlLoadFromFile(const char *modelPath, uint32_t *modelId) {
@@ -184,11 +189,11 @@ static status mdl_look_at(const void *bytes, size_t n, const char *folder, aclmd
 static status look_at_file(const char *path, aclmdlDesc *d, size_t *work, size_t *weight) {
   void *bytes;
   size_t n;
-  TRY(mdl_read_file(path, &bytes, &n));
+  TRY(mdl_map_file(path, &bytes, &n));
   char *folder = mdl_folder(path);
   const status st = mdl_look_at(bytes, n, folder, d, work, weight);
   free(folder);
-  free(bytes);
+  munmap(bytes, n);
   return st;
 }
 

@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 
 #include "api/mdl.h"
 #include "graph/describe.h"
 #include "graph/model_def.h"
 #include "graph/om.h"
+#include "graph/weight_files.h"
 
 static status check_lists(const cannon_model_options *o) {
   const struct {
@@ -67,12 +69,12 @@ static void tell_figures(model *m, cannon_model_figures *f) {
 }
 
 /* Loads what was made, to see whether it can be run; measures it, and describes it for the file. */
-static status try_model(const void *om, size_t n, const cannon_model_options *o, om_contents *c,
+static status try_model(const void *om, size_t n, const char *folder, const cannon_model_options *o, om_contents *c,
                         cannon_model_figures *figures) {
   model *m;
   void *def = NULL;
   const model_def_facts facts = {o->name, o->command_line, o->soc_version};
-  TRY(model_load(om, n, NULL, NULL, MODEL_ON_HOST, NULL, &m));
+  TRY(model_load(om, n, folder, NULL, MODEL_ON_HOST, NULL, &m));
   status st = check_shapes(m, c->shapes, o->n_shapes);
   if (st == ST_OK && o->n_outputs && !model_program(m))
     st = fail(ST_INVALID_PARAM, "outputs are chosen, expected the shapes of all inputs, too");
@@ -128,10 +130,56 @@ static status read_gears(const cannon_model_options *o, model_gears *g) {
   return ST_OK;
 }
 
-static status build_contents(const cannon_model_options *o, om_contents *c, void **om, size_t *bytes,
-                             cannon_model_figures *figures) {
+/* Whether the model has tensors in other files. */
+static status has_external_data(const om_contents *c, const char *folder, bool *has) {
+  onnx_model *m;
+  TRY(onnx_read(c->onnx, c->onnx_bytes, &(onnx_data){.folder = folder}, &m));
+  *has = m->n_mappings;
+  onnx_free(m);
+  return ST_OK;
+}
+
+/* Puts the constants where they are to be kept, and writes the file. */
+static status write_contents(const cannon_model_options *o, om_contents *c, const char *folder, void **om,
+                             size_t *bytes) {
+  const char *name = o->name ? o->name : "";
+  weight_files files = {.kind = (weight_kind)o->weights, .folder = o->weight_folder, .name = name};
+  const onnx_store store = {weight_files_put, &files};
+  bool external;
+  void *rewritten = NULL;
+  TRY(has_external_data(c, folder, &external));
+  c->weights_outside = files.kind != WEIGHTS_INSIDE;
+  if (external || c->weights_outside) {
+    status st = c->weights_outside ? weight_files_begin(&files) : ST_OK;
+    if (st == ST_OK)
+      st = onnx_rewrite(c->onnx, c->onnx_bytes, folder, c->weights_outside ? &store : NULL, &rewritten, &c->onnx_bytes);
+    if (c->weights_outside) st = weight_files_end(&files, st);
+    if (st != ST_OK) {
+      free(rewritten);
+      return st;
+    }
+    c->onnx = rewritten;
+  }
+  const status st = om_write(name, c, om, bytes);
+  free(rewritten);
+  return st;
+}
+
+static status check_kinds(const cannon_model_options *o) {
+  if ((int)o->precision < CANNON_MODEL_FLOAT32 || o->precision > CANNON_MODEL_HALF)
+    return fail(ST_INVALID_PARAM, "precision is %d, expected 0 to 2", (int)o->precision);
+  if ((int)o->weights < CANNON_MODEL_WEIGHTS_INSIDE || o->weights > CANNON_MODEL_WEIGHTS_COMBINED)
+    return fail(ST_INVALID_PARAM, "weights is %d, expected 0 to 2", (int)o->weights);
+  if (o->weights != CANNON_MODEL_WEIGHTS_INSIDE && !o->weight_folder)
+    return fail(ST_INVALID_PARAM, "weight_folder is NULL, expected a folder for the files of constants");
+  return ST_OK;
+}
+
+static status build_contents(const cannon_model_options *o, om_contents *c, const char *folder, void **om,
+                             size_t *bytes, cannon_model_figures *figures) {
   void *made;
   size_t n_made;
+  TRY(check_kinds(o));
   const char *name = o->name ? o->name : "";
   TRY(read_gears(o, &c->gears));
   TRY(own_outputs(o, c));
@@ -139,19 +187,23 @@ static status build_contents(const cannon_model_options *o, om_contents *c, void
   if (o->aipp && !(c->aipp = aipp_line(o->aipp)))
     return fail(ST_NO_HOST_MEMORY, "no host memory for the configuration of AIPP");
   TRY(om_write(name, c, &made, &n_made));
-  const status st = try_model(made, n_made, o, c, figures);
+  const status st = try_model(made, n_made, folder, o, c, figures);
   free(made);
-  return st == ST_OK ? om_write(name, c, om, bytes) : st;
+  return st == ST_OK ? write_contents(o, c, folder, om, bytes) : st;
 }
 
 static const cannon_model_options no_options;
 
-static status build(const void *file, size_t n, const cannon_model_options *options, void **om, size_t *bytes,
-                    cannon_model_figures *figures) {
+static status build(const void *file, size_t n, const char *folder, const cannon_model_options *options, void **om,
+                    size_t *bytes, cannon_model_figures *figures) {
   const cannon_model_options *o = options ? options : &no_options;
   TRY(check_lists(o));
-  om_contents c = {.onnx = file, .onnx_bytes = n, .n_shapes = (int)o->n_shapes, .passes_off = passes_off(o)};
-  const status st = build_contents(o, &c, om, bytes, figures);
+  om_contents c = {.onnx = file,
+                   .onnx_bytes = n,
+                   .n_shapes = (int)o->n_shapes,
+                   .passes_off = passes_off(o),
+                   .half = (half_use)o->precision};
+  const status st = build_contents(o, &c, folder, om, bytes, figures);
   free(c.shapes);
   free(c.outputs);
   free((void *)(uintptr_t)c.model_def);
@@ -167,9 +219,12 @@ aclError cannon_model_build(const char *path, const cannon_model_options *option
   NEED(path);
   NEED(om);
   NEED(bytes);
-  NEED_OK(mdl_read_file(path, &file, &n));
-  const status st = build(file, n, options, om, bytes, figures);
-  free(file);
+  NEED_OK(mdl_map_file(path, &file, &n));
+  char *folder = mdl_folder(path);
+  const status st = folder ? build(file, n, folder, options, om, bytes, figures)
+                           : fail(ST_NO_HOST_MEMORY, "no host memory for the folder of %s", path);
+  free(folder);
+  munmap(file, n);
   API_RETURN(st);
 }
 
@@ -179,7 +234,7 @@ aclError cannon_model_build_from_memory(const void *onnx, size_t n, const cannon
   NEED(onnx);
   NEED(om);
   NEED(bytes);
-  API_RETURN(build(onnx, n, options, om, bytes, figures));
+  API_RETURN(build(onnx, n, NULL, options, om, bytes, figures));
 }
 
 static status describe(const char *path, const void *file, size_t n, const cannon_model_options *o, char **json) {
@@ -207,8 +262,8 @@ aclError cannon_model_describe(const char *path, const cannon_model_options *opt
   NEED(path);
   NEED(json);
   NEED_OK(check_lists(o));
-  NEED_OK(mdl_read_file(path, &file, &n));
+  NEED_OK(mdl_map_file(path, &file, &n));
   const status st = describe(path, file, n, o, json);
-  free(file);
+  munmap(file, n);
   API_RETURN(st);
 }

@@ -26,7 +26,7 @@ typedef struct {
   { #name, IGNORED, values }
 #define ZERO_ONE "0 1"
 
-/* Those without effect tune an NPU, or permit what is not made use of: 16-bit numbers, other orders, caches. */
+/* Those without effect tune an NPU, or permit what is not made use of: other orders, caches. */
 static const atc_option known_options[] = {
     OPTION(mode, NULL),
     OPTION(model, NULL),
@@ -54,6 +54,7 @@ static const atc_option known_options[] = {
      "allow_mix_precision_fp16 allow_mix_precision_bf16"},
     {"precision_mode_v2", offsetof(atc_options, precision_v2),
      "fp16 origin cube_fp16in_fp32out mixed_float16 mixed_bfloat16 mixed_hif8 cube_hif8"},
+    {"external_weight", offsetof(atc_options, weights), "0 1 2"},
     WITHOUT_EFFECT(input_format, "NCHW NHWC NCDHW NDHWC ND"),
     WITHOUT_EFFECT(op_select_implmode,
                    "high_precision high_performance high_precision_for_all high_performance_for_all"),
@@ -80,7 +81,6 @@ static const atc_option known_options[] = {
     WITHOUT_EFFECT(jit_compile, ZERO_ONE),
     WITHOUT_EFFECT(topo_sorting_mode, "0 1 2 3"),
     WITHOUT_EFFECT(status_check, ZERO_ONE),
-    WITHOUT_EFFECT(external_weight, "0"),
 };
 
 static const char failed[] = "ATC run failed, Please check the detail log, Try 'atc --help' for more information";
@@ -138,6 +138,12 @@ static void print_help(void) {
       "  --optimization_switch=\"PASS:off;PASS:on\"\n"
       "                          The same; it wins over the file.\n"
       "  --oo_level=O1           O0 and O1: no passes run; O2 and O3: all.\n"
+      "  --precision_mode=MODE   force_fp16: compute and store in float16 wherever that is possible.\n"
+      "                          allow_fp32_to_fp16, allow_mix_precision: where it is faster. Others, and none:\n"
+      "                          as the model says. --precision_mode_v2=fp16, mixed_float16, origin: the same.\n"
+      "  --external_weight=0     0: constants lie in the .om file. 1: those of 1 KiB or more lie in files of the\n"
+      "                          folder `weight` beside it, named by a hash of their contents. 2: likewise, in one\n"
+      "                          file, NAME_weight_combined.\n"
       "  --export_compile_stat=0\n"
       "                          Do not write fusion_result.json.\n"
       "  --mode=MODE             0: make a model. 1: write what an .om file says of its graph as JSON. 3: check only\n"
@@ -155,7 +161,7 @@ static void print_help(void) {
       "  else The model cannot be read or run; the message says which node.\n"
       "\n"
       "Options are written --name=value or --name value. Those of CANN's atc that tune an NPU are accepted without\n"
-      "effect. Numbers are computed in float32 where the model has float32.\n");
+      "effect.\n");
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@ typedef struct {
   const char *mode, *model, *framework, *output, *soc_version, *input_shape, *log, *display, *om, *json;
   const char *batch, *image, *dims; /* gears */
   const char *out_nodes, *output_type, *switch_file, *switches, *level, *statistics;
-  const char *precision, *precision_v2, *check_report;
+  const char *precision, *precision_v2, *check_report, *weights;
   const char *aipp; /* the name of a file */
 } atc_options;
 

@@ -22,7 +22,7 @@ typedef struct {
   const char *outputs[MOST_OUTPUTS];
   cannon_model_type types[MOST_OUTPUTS];
   cannon_model_switch switches[ATC_SWITCHES + 1];
-  char *shape_text, *output_text, *type_text, *switch_text, *aipp_text;
+  char *shape_text, *output_text, *type_text, *switch_text, *weight_folder, *aipp_text;
 } atc_request;
 
 /* Reads gears: sizes with commas between, or lists of them with semicolons between. */
@@ -104,6 +104,20 @@ static int atc_passes(const atc_options *o, atc_request *r) {
   return code;
 }
 
+/* Files of constants lie in a folder beside the .om file. */
+static int atc_weights(const atc_options *o, atc_request *r) {
+  const char *path = o->output ? o->output : "", *slash = strrchr(path, '/');
+  const int n = slash ? (int)(slash - path) : 1;
+  if (!o->weights || !strcmp(o->weights, "0")) return 0;
+  if (asprintf(&r->weight_folder, "%.*s/weight", n, slash ? path : ".") < 0) {
+    r->weight_folder = NULL;
+    return atc_refuse(EXIT_ARGUMENTS, "E19999: no host memory");
+  }
+  r->options.weights = *o->weights == '1' ? CANNON_MODEL_WEIGHTS_EACH : CANNON_MODEL_WEIGHTS_COMBINED;
+  r->options.weight_folder = r->weight_folder;
+  return 0;
+}
+
 static int atc_aipp(const atc_options *o, atc_request *r) {
   size_t room = 0;
   if (!o->aipp) return 0;
@@ -114,11 +128,22 @@ static int atc_aipp(const atc_options *o, atc_request *r) {
   return read ? 0 : atc_refuse(EXIT_ARGUMENTS, "E10001: --insert_op_conf: %s cannot be read, or is empty", o->aipp);
 }
 
+/* Modes that permit or want float16; the others, and none, keep float32. */
+static void atc_precision(const atc_options *o, atc_request *r) {
+  static const char *const allowed[] = {"allow_fp32_to_fp16", "allow_mix_precision", "allow_mix_precision_fp16",
+                                        "mixed_float16"};
+  const char *mode = o->precision ? o->precision : o->precision_v2 ? o->precision_v2 : "";
+  for (size_t i = 0; i < sizeof allowed / sizeof *allowed; ++i)
+    if (!strcmp(mode, allowed[i])) r->options.precision = CANNON_MODEL_MAY_BE_HALF;
+  if (!strcmp(mode, "force_fp16") || !strcmp(mode, "fp16")) r->options.precision = CANNON_MODEL_HALF;
+}
+
 static void end_request(atc_request *r) {
   free(r->shape_text);
   free(r->output_text);
   free(r->type_text);
   free(r->switch_text);
+  free(r->weight_folder);
   free(r->aipp_text);
   free(r);
 }
@@ -141,7 +166,9 @@ static int read_request(const atc_options *o, atc_request **out) {
   int code = atc_gears(o, r->numbers, &r->options);
   if (!code) code = atc_out_nodes(r);
   if (!code) code = atc_output_type(r);
+  if (!code) code = atc_weights(o, r);
   if (!code) code = atc_aipp(o, r);
+  atc_precision(o, r);
   return code ? code : atc_passes(o, r);
 }
 
@@ -231,6 +258,7 @@ int atc_check_model(const atc_options *o) {
   atc_request *r;
   int code = read_request(o, &r);
   if (!code) {
+    r->options.weights = CANNON_MODEL_WEIGHTS_INSIDE; /* nothing is kept */
     const aclError error = cannon_model_build(o->model, &r->options, &om, &bytes, NULL);
     const char *words = error ? aclGetRecentErrMsg() : NULL;
     cJSON *report = new_report();

@@ -15,7 +15,7 @@ static const char *json_text_of(const cJSON *o, const char *name) {
   return text ? text : "";
 }
 
-static double json_number_of(const cJSON *o, const char *name) {
+static double show_number(const cJSON *o, const char *name) {
   const cJSON *n = cJSON_GetObjectItem(o, name);
   return n ? n->valuedouble : 0;
 }
@@ -45,7 +45,7 @@ static void print_passes(const cJSON *passes) {
   const cJSON *p;
   printf("passes %49s\n", "matches");
   cJSON_ArrayForEach(p, passes)
-      printf("  %-48s %5.0f\n", format_text(json_text_of(p, "name")), json_number_of(p, "matches"));
+      printf("  %-48s %5.0f\n", format_text(json_text_of(p, "name")), show_number(p, "matches"));
 }
 
 static void print_nodes(const cJSON *nodes) {
@@ -64,7 +64,7 @@ static void print_nodes(const cJSON *nodes) {
 
 static void print_memory(const cJSON *o) {
   const cJSON *m = cJSON_GetObjectItem(o, "memory");
-  const double none = json_number_of(m, "no_reuse");
+  const double none = show_number(m, "no_reuse");
   static const struct {
     const char *name, *words;
   } lines[] = {{"no_reuse", "without reuse of memory"},
@@ -72,27 +72,27 @@ static void print_memory(const cJSON *o) {
                {"reuse_and_passes", "with reuse and passes"}};
   printf("memory\n");
   for (int i = 0; i < 3; ++i) {
-    const double bytes = json_number_of(m, lines[i].name);
+    const double bytes = show_number(m, lines[i].name);
     printf("  %-28s %12s", lines[i].words, format_bytes((uint64_t)bytes));
     if (i && none > 0) printf("  %+.1f %%", 100 * (bytes / none - 1));
     printf("\n");
   }
-  printf("  %-28s %12s\n", "most that is live at once", format_bytes((uint64_t)json_number_of(m, "live_peak")));
-  printf("  %-28s %12s\n", "weights", format_bytes((uint64_t)json_number_of(m, "weights")));
+  printf("  %-28s %12s\n", "most that is live at once", format_bytes((uint64_t)show_number(m, "live_peak")));
+  printf("  %-28s %12s\n", "weights", format_bytes((uint64_t)show_number(m, "weights")));
 }
 
 static void print_description(const char *path, const cJSON *o) {
   const cJSON *before = cJSON_GetObjectItem(cJSON_GetObjectItem(o, "before"), "nodes");
   const cJSON *after = cJSON_GetObjectItem(cJSON_GetObjectItem(o, "after"), "nodes");
   printf("%s: %.0f nodes exported, %d before passes, %d to run\n\n", format_text(path),
-         json_number_of(o, "exported_nodes"), cJSON_GetArraySize(before), cJSON_GetArraySize(after));
+         show_number(o, "exported_nodes"), cJSON_GetArraySize(before), cJSON_GetArraySize(after));
   print_ports("inputs", cJSON_GetObjectItem(o, "inputs"));
   print_ports("outputs", cJSON_GetObjectItem(o, "outputs"));
   printf("\n");
   print_nodes(after);
   printf("\n");
   print_passes(cJSON_GetObjectItem(o, "passes"));
-  printf("\n");
+  printf("\nprecision: %s\n\n", json_text_of(o, "precision"));
   print_memory(o);
 }
 

@@ -12,7 +12,7 @@ static bool same_dims(const tensor *a, const tensor *b) {
 }
 
 /* The value of a constant that has one element. */
-static bool number_of(const tensor *t, double *number) {
+static bool affine_number_of(const tensor *t, double *number) {
   if (t->n != 1 || !value_is_constant(value_of(t)) || !dtype_is_float(t->dtype)) return false;
   value_read_reals(value_of(t), number);
   return true;
@@ -39,8 +39,8 @@ static bool tensor_node(const ir_node *n, affine *a) {
   double number;
   if (!sum && !ratio && n->op != &op_Mul) return false;
   const tensor *first = n->args[0].tensor, *second = n->args[1].tensor;
-  const bool second_is = number_of(second, &number);
-  if (!second_is && (ratio || n->op == &op_Sub || !number_of(first, &number))) return false;
+  const bool second_is = affine_number_of(second, &number);
+  if (!second_is && (ratio || n->op == &op_Sub || !affine_number_of(first, &number))) return false;
   a->x = second_is ? first : second;
   a->out = n->args[sum ? 3 : 2].tensor;
   if (sum && scalar_real(n->args[2].scalar) != 1) return false;

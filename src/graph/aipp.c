@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/aipp.h"
+#include "tensor/dtype.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -285,7 +286,7 @@ static void convert_colours(const aipp_common *c, int32_t *v) {
 
 static void put_value(void *to, bool half, int64_t at, float value) {
   if (half)
-    ((_Float16 *)to)[at] = (_Float16)value;
+    ((uint16_t *)to)[at] = half_from_float(value);
   else
     ((float *)to)[at] = value;
 }

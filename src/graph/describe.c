@@ -183,6 +183,19 @@ static void ports_json(cJSON *o, const char *member, const model_port *ports, in
   }
 }
 
+/* Whether there is float16 in place of float32, and why. */
+static void describe_precision(cJSON *o, half_use use, const pass_report *report) {
+  int halves = 0;
+  for (int i = 0; i < n_passes; ++i)
+    if (passes[i].run == pass_half) halves = report->n_matches[i];
+  cJSON_AddStringToObject(o, "precision",
+                          use == HALF_NEVER ? "as the model has it: nothing else was asked for"
+                          : use == HALF_WANTED
+                              ? (halves ? "float16: it was forced" : "as the model has it: no operator knows float16")
+                          : halves ? "float16: it is allowed, and estimated to be faster"
+                                   : "as the model has it: float16 is allowed, but not estimated to be faster");
+}
+
 /* The figures that are told before a run: without reuse of memory, with reuse, and with reuse and all passes. */
 static void describe_memory(cJSON *o) {
   const cJSON *before = cJSON_GetObjectItem(o, "before"), *after = cJSON_GetObjectItem(o, "after");
@@ -233,6 +246,7 @@ static status describe_all(const model *m, onnx_shape *shapes, cJSON *o) {
   TRY(describe_graph(m, shapes, model_passes_off(m), &report, &after));
   cJSON_AddItemToObject(o, "after", after);
   describe_passes(o, model_passes_off(m), &report);
+  describe_precision(o, model_half(m), &report);
   describe_memory(o);
   return ST_OK;
 }

@@ -34,6 +34,8 @@ bool fold_is_possible(const op *o, const op_arg *args) {
   return s.possible && s.read_bytes && (s.written_bytes <= FOLD_MOST_BYTES || s.written_bytes <= 2 * s.read_bytes);
 }
 
+enum { FORGET_BYTES = 1 << 10 }; /* smaller ones are shapes and the like */
+
 typedef struct {
   ir_graph *g;
   status st;
@@ -45,14 +47,29 @@ static void own_output(void *argument, ir_value *v, unsigned flags) {
     o->st = ir_own_contents(o->g, v->storage);
 }
 
-/* A lent constant may lie at any address; kernels want their elements aligned. */
+/* A lent constant may lie at any address; kernels want their elements aligned. It has a copy for the time being. */
 static void align_input(void *argument, ir_value *v, unsigned flags) {
   fold_outputs *o = argument;
   ir_storage *s = v->storage;
   if (!(flags & ARG_READ) || !((uintptr_t)s->contents % dtype_bytes(v->tensor.dtype)) || o->st != ST_OK) return;
   const void *lent = s->contents;
   o->st = ir_own_contents(o->g, s);
-  if (o->st == ST_OK) memcpy((void *)(uintptr_t)s->contents, lent, s->bytes);
+  if (o->st != ST_OK) return;
+  memcpy((void *)(uintptr_t)s->contents, lent, s->bytes);
+  s->copy_of = lent;
+}
+
+/* Gives up the copy, and the pages of what was read. */
+static void return_input(void *argument, ir_value *v, unsigned flags) {
+  const fold_outputs *o = argument;
+  ir_storage *s = v->storage;
+  if (!(flags & ARG_READ)) return;
+  if (s->copy_of) {
+    ir_move_contents(o->g, s, s->copy_of);
+    s->copy_of = NULL;
+    s->lent = true;
+  }
+  if (s->lent && s->bytes >= FORGET_BYTES && o->g->forget) o->g->forget(o->g->lender, s->contents, s->bytes);
 }
 
 static status fold_run(executor *e, const op_arg *args) {
@@ -76,10 +93,13 @@ status fold_compute(ir_graph *g, op *o, const op_arg *args) {
   executor *e;
   fold_outputs all = {.g = g};
   node_visit_args(o, args, align_input, &all);
-  TRY(all.st);
-  TRY(op_prepare(o, args, &workspace_bytes, &e));
-  node_visit_args(o, args, own_output, &all);
-  const status st = all.st == ST_OK ? fold_run(e, args) : all.st;
-  executor_unref(e);
+  status st = all.st;
+  if (st == ST_OK) st = op_prepare(o, args, &workspace_bytes, &e);
+  if (st == ST_OK) {
+    node_visit_args(o, args, own_output, &all);
+    st = all.st == ST_OK ? fold_run(e, args) : all.st;
+    executor_unref(e);
+  }
+  node_visit_args(o, args, return_input, &all);
   return st;
 }

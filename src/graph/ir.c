@@ -4,8 +4,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "graph/nodes.h"
+#include "op/executor.h"
 #include "tensor/objects.h"
 
 static status ir_no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for the graph of a model"); }
@@ -16,9 +18,72 @@ ir_graph *ir_new(void) {
   return g;
 }
 
+enum { MAPPED_BYTES = 1 << 17 /* malloc's first threshold, which rises with what is freed */ };
+
+static void *owned_new(uint64_t bytes) {
+  if (bytes < MAPPED_BYTES) return calloc(1, bytes);
+  void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return at == MAP_FAILED ? NULL : at;
+}
+
+static void owned_free(ir_owned o) {
+  if (o.bytes < MAPPED_BYTES)
+    free(o.at);
+  else
+    munmap(o.at, o.bytes);
+}
+
+void ir_drop_contents(ir_graph *g) {
+  int n = 0;
+  for (int i = 0; i < g->n_owned; ++i)
+    if (g->owned[i].stays)
+      g->owned[n++] = g->owned[i];
+    else
+      owned_free(g->owned[i]);
+  g->n_owned = n;
+}
+
+static int owned_find(const ir_graph *g, const ir_storage *s) {
+  int i = 0;
+  while (i < g->n_owned && g->owned[i].at != s->contents) ++i;
+  return i;
+}
+
+void ir_keep_contents(ir_graph *g, const ir_storage *s) {
+  const int i = owned_find(g, s);
+  if (i < g->n_owned) g->owned[i].stays = true;
+}
+
+void ir_move_contents(ir_graph *g, ir_storage *s, const void *to) {
+  const int i = owned_find(g, s);
+  s->contents = to;
+  if (i == g->n_owned) return;
+  owned_free(g->owned[i]);
+  g->owned[i] = g->owned[--g->n_owned];
+}
+
+static void want_contents(void *argument, ir_value *v, unsigned flags) {
+  (void)argument, (void)flags;
+  v->storage->wanted = true;
+}
+
+void ir_drop_unused(ir_graph *g) {
+  int n = 0;
+  if (!g->n_owned) return;
+  for (int i = 0; i < g->n_owned; ++i) g->owned[i].of->wanted = false;
+  for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], want_contents, NULL);
+  for (int i = 0; i < g->n_outputs; ++i) want_contents(NULL, g->outputs[i], 0);
+  for (int i = 0; i < g->n_owned; ++i)
+    if (g->owned[i].of->wanted)
+      g->owned[n++] = g->owned[i];
+    else
+      owned_free(g->owned[i]);
+  g->n_owned = n;
+}
+
 void ir_free(ir_graph *g) {
   if (!g) return;
-  for (int i = 0; i < g->n_owned; ++i) free(g->owned[i]);
+  for (int i = 0; i < g->n_owned; ++i) owned_free(g->owned[i]);
   region_free(&g->memory);
   free(g);
 }
@@ -71,10 +136,9 @@ status ir_constant(ir_graph *g, int dtype, const int64_t *dims, int rank, const 
 
 status ir_own_contents(ir_graph *g, ir_storage *s) {
   g->owned = region_grow(&g->memory, g->owned, (size_t)g->n_owned, sizeof *g->owned);
-  void *memory = g->owned ? calloc(1, s->bytes) : NULL;
+  void *memory = g->owned ? owned_new(s->bytes) : NULL;
   if (!memory) return ir_no_memory();
-  g->owned[g->n_owned++] = memory;
-  g->owned_bytes += s->bytes;
+  g->owned[g->n_owned++] = (ir_owned){.at = memory, .bytes = s->bytes, .of = s};
   s->contents = memory;
   s->lent = false;
   s->kind = STORAGE_CONSTANT;
@@ -119,9 +183,7 @@ status ir_reshaped(ir_graph *g, ir_value *v, const int64_t *dims, int rank, ir_v
     if (__builtin_mul_overflow(n, dims[d], &n)) n = -1;
   }
   if (n != v->tensor.n) {
-    char from[SHAPE_TEXT], to[SHAPE_TEXT];
-    return OP_FAIL("a value of shape %s cannot have the shape %s", shape_text(v->tensor.dims, v->tensor.rank, from),
-                   shape_text(dims, rank, to));
+    return OP_FAIL("a value of shape %s cannot have the shape %s", SHAPE_OF(&v->tensor), DIMS_TEXT(dims, rank));
   }
   TRY(ir_contiguous(g, v, &v));
   return ir_view(g, v, dims, strides, rank, 0, out);
@@ -139,12 +201,10 @@ status ir_permuted(ir_graph *g, const ir_value *v, const int *order, ir_value **
 status ir_expanded(ir_graph *g, const ir_value *v, const int64_t *dims, int rank, ir_value **out) {
   int64_t strides[MAX_RANK] = {0};
   const tensor *t = &v->tensor;
-  char from[SHAPE_TEXT], to[SHAPE_TEXT];
   for (int d = 0; d < t->rank; ++d) {
     const int at = d + rank - t->rank;
     if (at < 0 || (t->dims[d] != 1 && t->dims[d] != dims[at]))
-      return OP_FAIL("a value of shape %s cannot be broadcast to %s", shape_text(t->dims, t->rank, from),
-                     shape_text(dims, rank, to));
+      return OP_FAIL("a value of shape %s cannot be broadcast to %s", SHAPE_OF(t), DIMS_TEXT(dims, rank));
     strides[at] = t->dims[d] == 1 ? 0 : t->strides[d];
   }
   return ir_view(g, v, dims, strides, rank, 0, out);
@@ -260,4 +320,15 @@ status ir_add(ir_graph *g, op *o, const op_arg *args) {
   g->nodes[g->n_nodes++] =
       (ir_node){.op = o, .args = copy, .name = g->name ? g->name : "", .origin = g->origin ? g->origin : ""};
   return ST_OK;
+}
+
+bool call_is_possible(op *o, const op_arg *args) {
+  uint64_t workspace_bytes;
+  executor *e;
+  if (op_prepare(o, args, &workspace_bytes, &e) != ST_OK) {
+    (void)fail_take();
+    return false;
+  }
+  executor_unref(e);
+  return true;
 }

@@ -26,11 +26,13 @@ typedef struct {
   uint64_t bytes;       /* at least 1 */
   const void *contents; /* of a constant: in host memory; lent contents may be unaligned */
   bool lent;            /* contents belong to the caller */
+  bool wanted;          /* for ir_drop_unused and passes */
+  const void *copy_of;  /* for fold.c */
   int id;               /* for uses.h */
   /* For programs: whether it is used, the first and the last step that does, its offset in the arena, and for constants
    * the address at which kernels find it, which program_owner.place sets, if a step reads it other than packed. */
-  bool used, read_as_is;
-  int first, last;
+  bool used, read_as_is, stays; /* stays: a step reads it where it is in host memory, unless another reads it as is */
+  int first, last, filled_by;   /* filled_by: the last step that reads it packed */
   uint64_t offset;
   void *address;
 } ir_storage;
@@ -48,20 +50,43 @@ typedef struct {
   const char *origin; /* the model's operator */
 } ir_node;
 
+/* Memory of a constant. Large ones are mapped, so that their pages go back to the host at once when they are freed. */
+typedef struct {
+  void *at;
+  uint64_t bytes;
+  bool stays;
+  ir_storage *of;
+} ir_owned;
+
+/* Whether float32 may be computed and stored in float16 (pass_half.c). */
+typedef enum { HALF_NEVER, HALF_ALLOWED, HALF_WANTED } half_use;
+
 typedef struct {
   region memory;
+  half_use half;
   int n_nodes, n_inputs, n_outputs;
   ir_node *nodes;
   ir_value **inputs, **outputs;
-  void **owned; /* contents of constants that were computed, malloc'ed */
+  ir_owned *owned; /* contents of constants that were computed */
   int n_owned;
-  uint64_t owned_bytes;
+  /* Told when lent contents were read and probably will not be soon; or NULL. */
+  void (*forget)(const void *lender, const void *contents, uint64_t bytes);
+  const void *lender;
   const char *name, *origin; /* of the model's node that is being added */
 } ir_graph;
 
 /* Returns an empty graph, or NULL with a message. ir_free takes NULL, too. */
 ir_graph *ir_new(void);
 void ir_free(ir_graph *g);
+
+/* Frees the contents of constants that the graph owns: of all but those that ir_keep_contents() has named, once nobody
+ * reads them any more; of one, which has equal contents elsewhere from then on. */
+void ir_drop_contents(ir_graph *g);
+void ir_keep_contents(ir_graph *g, const ir_storage *s);
+void ir_move_contents(ir_graph *g, ir_storage *s, const void *to);
+
+/* Frees the contents of constants that no node and no output reads. */
+void ir_drop_unused(ir_graph *g);
 
 /* ---- values. All return ST_OP_INVALID or ST_NO_HOST_MEMORY on failure; the values are the graph's ---------------- */
 
@@ -131,6 +156,9 @@ void node_visit_args(const op *o, const op_arg *args, node_visitor *visit, void 
 static inline void node_visit(const ir_node *n, node_visitor *visit, void *argument) {
   node_visit_args(n->op, n->args, visit, argument);
 }
+
+/* Whether an operator can be called so: its first phase says. */
+bool call_is_possible(op *o, const op_arg *args);
 
 /* For fold.c: whether a call only reads constants, of which there is one at least, and writes temporaries; and computes
  * it on the host: what it writes becomes constant. */

@@ -34,13 +34,13 @@ int node_that_makes(const ir_graph *g, const graph_uses *u, const ir_value *v) {
   return r.v && value_same(r.v, v) ? s->writer : -1;
 }
 
-static void note_result(void *argument, ir_value *v, unsigned flags) {
+static void match_note_result(void *argument, ir_value *v, unsigned flags) {
   if (flags & ARG_WRITTEN) *(ir_value **)argument = v;
 }
 
 ir_value *match_result(const pattern_match *m) {
   ir_value *v = NULL;
-  node_visit(&m->g->nodes[m->nodes[0]], note_result, &v);
+  node_visit(&m->g->nodes[m->nodes[0]], match_note_result, &v);
   return v;
 }
 
@@ -108,7 +108,7 @@ static bool alpha_is_one(const ir_node *n) {
   return true;
 }
 
-/* Matches what the node reads with the expressions in brackets, in order; swapped: the first two the other way round. */
+/* Matches what the node reads with the expressions in brackets, in order; swapped: the first two exchanged. */
 static bool match_arguments(pattern_match *m, const char *p, const ir_node *n, bool swapped) {
   const char *expressions[MATCH_ARGUMENTS];
   const int n_expressions = find_expressions(p, expressions);

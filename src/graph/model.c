@@ -8,30 +8,16 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/invariant.h"
 #include "base/lock.h"
+#include "base/variables.h"
 #include "graph/om.h"
 #include "graph/outputs.h"
 #include "graph/program.h"
+#include "graph/weight_files.h"
+#include "graph/weights.h"
 #include "memory/memory.h"
 
-enum { MOST_PROGRAMS = 16, ALIGNMENT = 64 };
-
-/* A piece of device memory that a model has. */
-typedef struct block {
-  _Atomic uint32_t refs;
-  void *device; /* NULL: memory of the caller's */
-  char *view;   /* as kernels see it */
-  uint64_t bytes, used;
-  struct block *next; /* of the weights' blocks */
-} block;
-
-/* Where a constant of the model's file is. layout: of a packed one (program.h); 0: as it is. */
-typedef struct {
-  const void *contents;
-  uint64_t layout;
-  void *address;
-} placed;
+enum { MOST_PROGRAMS = 16 };
 
 /* A program and what it needs. Its model and each queued execution have a reference. */
 typedef struct {
@@ -41,14 +27,13 @@ typedef struct {
   program *program;
   /* Constants that were computed for it, and their packed forms; NULL: there are none, or they are in memory of the
    * caller's. */
-  block *own, *own_packed;
+  model_block *own, *own_packed;
 } version;
 
 struct model {
   _Atomic uint32_t refs;
   int device;
   void *site;
-  void *file; /* the bytes of the model, for as long as constants lie in them */
   onnx_model *onnx;
   model_port *inputs, *outputs;
   int n_inputs, n_outputs;
@@ -57,10 +42,11 @@ struct model {
   model_gears gears;
   aipp_config aipp[AIPP_MOST];
   int n_aipp;
-  block *pictures;      /* prepared ones, of all inputs with AIPP; NULL: there is no such input */
-  _Atomic int gear;     /* that was chosen last */
-  _Atomic bool running; /* an execution uses the arena */
+  model_block *pictures; /* prepared ones, of all inputs with AIPP; NULL: there is no such input */
+  _Atomic int gear;      /* that was chosen last */
+  _Atomic bool running;  /* an execution uses the arena */
   pass_set passes_off;
+  half_use half;
   mutex lock;         /* guards all below, and is held while a program is made */
   bool *wanted;       /* inputs whose contents decide shapes */
   model_size sizes;   /* does not change after loading if no shape is open */
@@ -68,143 +54,16 @@ struct model {
   uint64_t uses;
   int n_versions;
   version *versions[MOST_PROGRAMS];
-  block *weights, *arena;
-  block given_weights, given_arena; /* memory of the caller's; bytes 0: there is none */
-  placed *placed;                   /* in the region of `onnx` */
-  int n_placed;
+  model_weights weights;
+  model_block *arena, given_arena; /* the latter: memory of the caller's; bytes 0: there is none */
 };
 
 static status model_no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for a model"); }
 
-static uint64_t model_aligned(uint64_t bytes) { return (bytes + ALIGNMENT - 1) & -(uint64_t)ALIGNMENT; }
-
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static status model_block_new(const model *m, uint64_t bytes, block **out) {
-  block *b = calloc(1, sizeof *b);
-  if (!b) return model_no_memory();
-  atomic_init(&b->refs, 1);
-  b->bytes = bytes ? bytes : 1;
-  status st = memory_alloc(m->device, &alloc_rules[RULE_MODEL], POLICY_HUGE_FIRST, b->bytes, m->site, &b->device);
-  void *view = NULL;
-  if (st == ST_OK) st = memory_view(b->device, b->bytes, VMM_READ | VMM_WRITE, "a model's memory", &view);
-  b->view = view;
-  if (st != ST_OK)
-    free(b);
-  else
-    *out = b;
-  return st;
-}
-
-static void model_block_unref(block *b, void *site) {
-  if (!b || atomic_fetch_sub(&b->refs, 1) != 1) return;
-  if (b->device) (void)memory_free(b->device, FREE_DEVICE, site);
-  free(b);
-}
-
-/* Takes room from a block, which has it. */
-static void *model_block_take(block *b, uint64_t bytes) {
-  INVARIANT(b->used + model_aligned(bytes) <= model_aligned(b->bytes));
-  void *at = b->view + b->used;
-  b->used += model_aligned(bytes);
-  return at;
-}
-
-static placed *find_placed(const model *m, const void *contents, uint64_t layout) {
-  for (int i = 0; i < m->n_placed; ++i)
-    if (m->placed[i].contents == contents && m->placed[i].layout == layout) return &m->placed[i];
-  return NULL;
-}
-
-static status remember(model *m, const void *contents, uint64_t layout, void *address) {
-  region *memory = &m->onnx->memory;
-  m->placed = region_grow(memory, m->placed, (size_t)m->n_placed, sizeof *m->placed);
-  if (!m->placed) return model_no_memory();
-  m->placed[m->n_placed++] = (placed){contents, layout, address};
-  return ST_OK;
-}
-
-/* A program's constants: those of the file lie in the model's weights, where other programs find them again; computed
- * ones in a block of the program's own. */
-typedef struct {
-  model *m;
-  block *own, *own_packed;
-} placing;
-
-static status weights_block(model *m, uint64_t bytes, block **out) {
-  block *given = &m->given_weights;
-  if (given->bytes) {
-    if (given->used + bytes > given->bytes)
-      return fail(ST_MODEL_PARAM, "weightSize is %ju, expected %ju or more", (uintmax_t)given->bytes,
-                  (uintmax_t)(given->used + bytes));
-    *out = given;
-    return ST_OK;
-  }
-  TRY(model_block_new(m, bytes, out));
-  (*out)->next = m->weights;
-  m->weights = *out;
-  return ST_OK;
-}
-
-/* Makes room for constants: of the file, and of the program's own. */
-static status weights_blocks(model *m, uint64_t lent, uint64_t own, block **weights, block **own_weights) {
-  if (lent) TRY(weights_block(m, lent, weights));
-  if (own && m->given_weights.bytes)
-    TRY(weights_block(m, own, own_weights));
-  else if (own)
-    TRY(model_block_new(m, own, own_weights));
-  return ST_OK;
-}
-
-static status place_constants(void *argument, ir_storage **constants, int n) {
-  placing *p = argument;
-  uint64_t lent = 0, own = 0;
-  block *weights = NULL;
-  if (p->m->device == MODEL_ON_HOST) {
-    for (int i = 0; i < n; ++i) constants[i]->address = (void *)(uintptr_t)constants[i]->contents;
-    return ST_OK;
-  }
-  for (int i = 0; i < n; ++i) {
-    ir_storage *s = constants[i];
-    const placed *known = s->lent ? find_placed(p->m, s->contents, 0) : NULL;
-    s->address = known ? known->address : NULL;
-    if (!known) *(s->lent ? &lent : &own) += model_aligned(s->bytes);
-  }
-  TRY(weights_blocks(p->m, lent, own, &weights, &p->own));
-  for (int i = 0; i < n; ++i) {
-    ir_storage *s = constants[i];
-    if (s->address) continue;
-    s->address = model_block_take(s->lent ? weights : p->own, s->bytes);
-    memcpy(s->address, s->contents, s->bytes);
-    if (s->lent) TRY(remember(p->m, s->contents, 0, s->address));
-  }
-  return ST_OK;
-}
-
-static status place_packed(void *argument, program_packed *packed, int n) {
-  placing *p = argument;
-  uint64_t lent = 0, own = 0;
-  block *weights = NULL;
-  if (p->m->device == MODEL_ON_HOST) return ST_OK;
-  for (int i = 0; i < n; ++i) {
-    program_packed *k = &packed[i];
-    const placed *known = k->lent ? find_placed(p->m, k->from, k->layout) : NULL;
-    k->address = known ? known->address : NULL;
-    if (!known) *(k->lent ? &lent : &own) += model_aligned(k->bytes);
-  }
-  TRY(weights_blocks(p->m, lent, own, &weights, &p->own_packed));
-  for (int i = 0; i < n; ++i) {
-    program_packed *k = &packed[i];
-    if (k->address) continue;
-    k->address = model_block_take(k->lent ? weights : p->own_packed, k->bytes);
-    k->fresh = true;
-    if (k->lent) TRY(remember(p->m, k->from, k->layout, k->address));
-  }
-  return ST_OK;
-}
-
 /* What a caller is told to bring. Never 0, because aclrtMalloc refuses that. */
-static uint64_t asked_bytes(uint64_t bytes) { return bytes ? bytes : ALIGNMENT; }
+static uint64_t asked_bytes(uint64_t bytes) { return bytes ? bytes : MODEL_ALIGNMENT; }
 
 /* Makes the arena large enough. An execution that is queued keeps the one it was queued with. */
 static status need_arena(model *m, uint64_t bytes) {
@@ -215,8 +74,8 @@ static status need_arena(model *m, uint64_t bytes) {
                 (uintmax_t)bytes);
   }
   if (m->arena && m->arena->bytes >= bytes) return ST_OK;
-  block *b;
-  TRY(model_block_new(m, bytes, &b));
+  model_block *b;
+  TRY(model_block_new(m->device, m->site, bytes, &b));
   model_block_unref(m->arena, m->site);
   m->arena = b;
   return ST_OK;
@@ -228,6 +87,7 @@ static status need_arena(model *m, uint64_t bytes) {
 static status model_graph(const model *m, onnx_shape *shapes, ir_graph **out) {
   ir_graph *g;
   TRY(onnx_convert(m->onnx, shapes, m->n_inputs, &g));
+  g->half = m->half;
   for (int i = 0; i < g->n_outputs; ++i) {
     ir_value *v = g->outputs[i];
     if (m->output_dtypes[i] < 0 || m->output_dtypes[i] == v->tensor.dtype) continue;
@@ -242,7 +102,7 @@ static status model_graph(const model *m, onnx_shape *shapes, ir_graph **out) {
   return ST_OK;
 }
 
-static status make_program(model *m, onnx_shape *shapes, placing *where, program **out) {
+static status model_make_program(model *m, onnx_shape *shapes, model_placing *where, program **out) {
   ir_graph *g;
   TRY(model_graph(m, shapes, &g));
   const status st = pass_all(g, m->passes_off, &m->passes);
@@ -250,7 +110,10 @@ static status make_program(model *m, onnx_shape *shapes, placing *where, program
     ir_free(g);
     return st;
   }
-  const program_owner owner = {.place = place_constants, .place_packed = place_packed, .owner = where, .share = true};
+  where->graph = g;
+  program_owner owner = model_placing_owner(where);
+  uint64_t red_zones = 0;
+  owner.red_zones = variable_read(VARIABLE_RED_ZONES, &red_zones) && red_zones;
   return program_make(g, &owner, out);
 }
 
@@ -279,10 +142,11 @@ static status version_new(model *m, uint64_t key, onnx_shape *shapes, version **
   if (!v) return model_no_memory();
   atomic_init(&v->refs, 1);
   v->key = key;
-  placing where = {.m = m};
-  status st = make_program(m, shapes, &where, &v->program);
-  if (where.own != &m->given_weights) v->own = where.own;
-  if (where.own_packed != &m->given_weights) v->own_packed = where.own_packed;
+  model_placing where = {.weights = &m->weights};
+  status st = model_make_program(m, shapes, &where, &v->program);
+  v->own = where.own;
+  v->own_packed = where.own_packed;
+  if (st == ST_OK && m->device != MODEL_ON_HOST) program_drop_contents(v->program);
   if (st == ST_OK) st = need_arena(m, program_sizes(v->program).arena);
   if (st == ST_OK)
     *out = v;
@@ -459,7 +323,7 @@ static status describe_aipp(model *m, const char *text) {
       m->inputs[added++] = (model_port){
           .name = MODEL_AIPP_INPUT, .dtype = ACL_UINT8, .rank = 1, .dims = {(int64_t)parameters}, .bytes = parameters};
   }
-  return m->device == MODEL_ON_HOST ? ST_OK : model_block_new(m, prepared, &m->pictures);
+  return m->device == MODEL_ON_HOST ? ST_OK : model_block_new(m->device, m->site, prepared, &m->pictures);
 }
 
 static status describe_model(model *m, const om_contents *om) {
@@ -518,26 +382,45 @@ static status view_given(const model_memory *given, model *m) {
   void *view = NULL;
   if (given && given->work) {
     TRY(memory_view(given->work, given->work_bytes, VMM_READ | VMM_WRITE, "workPtr", &view));
-    m->given_arena = (block){.view = view, .bytes = given->work_bytes};
+    m->given_arena = (model_block){.view = view, .bytes = given->work_bytes};
   }
   if (given && given->weight) {
     TRY(memory_view(given->weight, given->weight_bytes, VMM_READ | VMM_WRITE, "weightPtr", &view));
-    m->given_weights = (block){.view = view, .bytes = given->weight_bytes};
+    m->weights.given = (model_block){.view = view, .bytes = given->weight_bytes};
   }
   return ST_OK;
 }
 
-static status model_open(model *m, const void *bytes, size_t n, const char *folder, const model_memory *given) {
+/* Whether the program that was made at load is the only one that there will be: constants in the file were copied. */
+static bool model_is_complete(const model *m) {
+  bool complete = m->device != MODEL_ON_HOST && m->n_versions == 1 && !m->gears.kind;
+  complete = complete && !program_reads_lent(m->versions[0]->program);
+  for (int i = 0; i < m->n_inputs; ++i) complete &= !port_is_open(&m->inputs[i]) && !m->wanted[i];
+  return complete;
+}
+
+static status model_open(model *m, const void *bytes, size_t n, const char *folder, const model_options *o) {
   om_contents om = {0};
-  m->file = aligned_alloc(ALIGNMENT, model_aligned(n));
-  if (!m->file) return model_no_memory();
-  memcpy(m->file, bytes, n);
+  const model_memory *given = o->memory;
+  TRY(model_weights_open(&m->weights, bytes, n, o->mapping_taken));
+  const void *file = m->weights.file;
   TRY(view_given(given, m));
-  TRY(om_is(m->file, n) ? om_read(m->file, n, &om) : ST_OK);
-  const status st =
-      om.onnx ? onnx_read(om.onnx, om.onnx_bytes, folder, &m->onnx) : onnx_read(m->file, n, folder, &m->onnx);
+  TRY(om_is(file, n) ? om_read(file, n, &om) : ST_OK);
+  char *beside = NULL;
+  if (om.weights_outside && folder && asprintf(&beside, "%s/" WEIGHT_FOLDER, folder) < 0) beside = NULL;
+  const onnx_data data = {.folder = o->weight_folder     ? o->weight_folder
+                                    : om.weights_outside ? beside
+                                                         : folder,
+                          .given = o->weight_files,
+                          .n_given = o->n_weight_files};
+  const status st = om.onnx ? onnx_read(om.onnx, om.onnx_bytes, &data, &m->onnx) : onnx_read(file, n, &data, &m->onnx);
+  free(beside);
   if (st == ST_OK) {
+    m->weights.model = m->onnx;
+    if (m->weights.mapped) m->onnx->file = (onnx_mapping){.memory = m->weights.file, .bytes = m->weights.file_bytes};
+    onnx_forget_all(m->onnx); /* reading touches pages near each tensor */
     m->passes_off |= om.passes_off;
+    m->half = om.half;
     const status described = describe_model(m, &om);
     om_free(&om);
     TRY(described);
@@ -554,16 +437,18 @@ status model_load(const void *bytes, size_t n, const char *folder, const model_o
   if (!m) return model_no_memory();
   atomic_init(&m->refs, 1);
   mutex_init(&m->lock, LOCK_MODEL);
-  m->device = device;
-  m->site = site;
+  m->device = m->weights.device = device;
+  m->site = m->weights.site = site;
   if (!options) options = &none;
   m->passes_off = options->passes_off;
-  const status st = model_open(m, bytes, n, folder, options->memory);
-  if (st == ST_OK)
-    *out = m;
-  else
+  const status st = model_open(m, bytes, n, folder, options);
+  if (st != ST_OK) {
     model_unref(m);
-  return st;
+    return st;
+  }
+  if (model_is_complete(m)) model_weights_drop_file(&m->weights);
+  *out = m;
+  return ST_OK;
 }
 
 void model_hold(model *m) { atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed); }
@@ -571,14 +456,10 @@ void model_hold(model *m) { atomic_fetch_add_explicit(&m->refs, 1, memory_order_
 void model_unref(model *m) {
   if (atomic_fetch_sub(&m->refs, 1) != 1) return;
   for (int i = 0; i < m->n_versions; ++i) version_unref(m->versions[i], m->site);
-  for (block *b = m->weights, *next; b; b = next) {
-    next = b->next;
-    model_block_unref(b, m->site);
-  }
+  model_weights_free(&m->weights);
   model_block_unref(m->arena, m->site);
   model_block_unref(m->pictures, m->site);
   if (m->onnx) onnx_free(m->onnx);
-  free(m->file);
   mutex_destroy(&m->lock);
   free(m);
 }
@@ -613,6 +494,7 @@ pass_report model_passes(model *m) {
 }
 
 pass_set model_passes_off(const model *m) { return m->passes_off; }
+half_use model_half(const model *m) { return m->half; }
 int model_device(const model *m) { return m->device; }
 const program *model_program(const model *m) { return m->n_versions ? m->versions[m->n_versions - 1]->program : NULL; }
 int model_exported_nodes(const model *m) { return m->onnx->graph->n_nodes; }
@@ -655,7 +537,7 @@ status model_current_output(model *m, int i, model_port *out) {
 struct model_run {
   model *m;
   version *v;
-  block *arena; /* NULL: memory of the caller's */
+  model_block *arena; /* NULL: memory of the caller's */
   void **inputs, **outputs;
   aipp_source pictures[AIPP_MOST];
   void *views[];
@@ -748,23 +630,22 @@ static status input_shapes(const model *m, const model_buffer *inputs, int gear,
     }
     bool fits = to->n_dims == p->rank;
     for (int d = 0; fits && d < p->rank; ++d) fits = to->dims[d] >= 0 && (p->dims[d] < 0 || p->dims[d] == to->dims[d]);
-    char is[SHAPE_TEXT], of[SHAPE_TEXT];
     if (!fits)
       return fail(ST_MODEL_SHAPE, "input %d (%s) has shape %s, expected one that fits %s", i, p->name,
-                  shape_text(to->dims, to->n_dims, is), shape_text(p->dims, p->rank, of));
+                  DIMS_TEXT(to->dims, to->n_dims), SHAPE_OF(p));
   }
   return ST_OK;
 }
 
 /* The caller's memory as the arena of one execution. */
-static status own_arena(const model_memory *work, uint64_t needed, block **arena) {
+static status own_arena(const model_memory *work, uint64_t needed, model_block **arena) {
   const uint64_t bytes = asked_bytes(needed);
   void *view;
   if (work->work_bytes < bytes)
     return fail(ST_MODEL_PARAM, "the work memory has %ju bytes, expected %ju or more", (uintmax_t)work->work_bytes,
                 (uintmax_t)bytes);
   TRY(memory_view(work->work, bytes, VMM_READ | VMM_WRITE, "the work memory", &view));
-  block *b = calloc(1, sizeof *b);
+  model_block *b = calloc(1, sizeof *b);
   if (!b) return model_no_memory();
   atomic_init(&b->refs, 1);
   b->view = view;
@@ -775,7 +656,7 @@ static status own_arena(const model_memory *work, uint64_t needed, block **arena
 
 /* Finds or makes the program, with a reference, and the arena of this execution. */
 static status choose_version(model *m, stream *s, const model_buffer *inputs, onnx_shape *shapes, version **v,
-                             block **arena) {
+                             model_block **arena) {
   bool any = false;
   mutex_lock(&m->lock);
   for (int i = 0; i < m->n_inputs; ++i) any |= shapes[i].wanted = m->wanted[i];

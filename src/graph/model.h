@@ -45,7 +45,16 @@ typedef struct {
 /* How a model is loaded; all may be 0. */
 typedef struct {
   const model_memory *memory;
-  pass_set passes_off; /* passes that its programs do without */
+  pass_set passes_off;       /* passes that its programs do without */
+  const char *weight_folder; /* of external data, in place of the model's; or NULL */
+  /* Files of external data whose contents are in device memory of the caller's, as kernels see it. They are read there,
+   * and must stay until the model is unloaded. */
+  const onnx_mapping *weight_files;
+  int n_weight_files;
+  /* Not NULL: the bytes are a private mapping of a file, which the model keeps in place of a copy, and unmaps. Set to
+   * true as soon as it has taken the mapping, also if loading fails afterwards. The file must not be changed in place
+   * while the model is loaded. */
+  bool *mapping_taken;
 } model_options;
 
 /* In place of a device: the model is only described and measured, and cannot be run. */
@@ -83,6 +92,9 @@ int model_aipp_parameters(const model *m, const aipp_config *c);
 pass_report model_passes(model *m);
 pass_set model_passes_off(const model *m);
 int model_device(const model *m);
+
+/* Whether the model's float32 may be float16. */
+half_use model_half(const model *m);
 
 /* The graph of the model for these shapes of its inputs, before passes, and the nodes of the model's file. The graph is
  * the caller's, and must not outlive the model. ST_INVALID_PARAM: shapes depend on what an input contains. */

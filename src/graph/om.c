@@ -11,7 +11,9 @@
  *   gears       kind    numbers in a gear, and numbers, as in "gears\tbatch\t1 1 2"
  *   output      name    -1: it is an output in place of the model's; or the aclDataType that it is to have
  *   passes_off  -       names of passes
- *   aipp        all     a configuration of AIPP in one line */
+ *   aipp        all     a configuration of AIPP in one line
+ *   half        -       "allowed" or "wanted": float16 in place of float32
+ *   weights     -       "outside": tensors of the ONNX model are in files of the folder `weight` */
 typedef struct {
   char magic[16];
   uint64_t text_bytes, onnx_bytes;
@@ -103,6 +105,8 @@ static status om_read_line(char *line, om_contents *out) {
   if (!strcmp(line, "gears")) return om_read_gears(name + 1, rest + 1, &out->gears);
   if (!strcmp(line, "output")) return om_read_output(name + 1, rest + 1, out);
   if (!strcmp(line, "passes_off")) return om_read_passes(rest + 1, &out->passes_off);
+  if (!strcmp(line, "half")) return out->half = strcmp(rest + 1, "wanted") ? HALF_ALLOWED : HALF_WANTED, ST_OK;
+  if (!strcmp(line, "weights")) return out->weights_outside = true, ST_OK;
   if (!strcmp(line, "aipp")) return out->aipp = rest + 1, ST_OK;
   return OM_FAIL("the file has a line %.32s, which this version does not know", line);
 }
@@ -181,6 +185,8 @@ static char *om_lines(const om_contents *c, size_t *bytes) {
   for (int i = 0; i < n_passes; ++i)
     if (c->passes_off >> i & 1) fprintf(f, "%s ", passes[i].name);
   if (c->passes_off) fputc('\n', f);
+  if (c->half) fprintf(f, "half\t-\t%s\n", c->half == HALF_WANTED ? "wanted" : "allowed");
+  if (c->weights_outside) fputs("weights\t-\toutside\n", f);
   if (c->aipp) fprintf(f, "aipp\tall\t%s\n", c->aipp);
   return fclose(f) ? (free(text), NULL) : text;
 }

@@ -27,6 +27,8 @@ typedef struct {
   om_output *outputs;
   int n_outputs;
   pass_set passes_off;
+  half_use half;
+  bool weights_outside;  /* external data lies in the folder WEIGHT_FOLDER beside the file */
   const void *model_def; /* for om_write; NULL: the partition is empty */
   size_t model_def_bytes;
   const char *aipp; /* a configuration in one line (aipp.h); NULL: none */

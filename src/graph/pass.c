@@ -10,10 +10,13 @@ const pass passes[] = {
     {"GeluFusionPass", pass_gelu},
     {"SwishFusionPass", pass_swish},
     {"HardSwishFusionPass", pass_hard_swish},
+    {"FlashAttentionFusionPass", pass_attention},
     {"ConvBatchnormFusionPass", pass_conv_batch_norm},
     {"AABiasaddConvFusion", pass_conv_scale},
+    {"HalfPrecisionPass", pass_half},
     {"TbeConvCommonRules2FusionPass", pass_conv_epilogue},
     {"MatMulBiasAddFusionPass", pass_product_epilogue},
+    {"BatchnormScalePass", pass_batch_norm},
     {"ElementwiseFusionPass", pass_elementwise},
     {"ZConcatDFusionPass", pass_concat},
     {"InPlacePass", pass_in_place},
@@ -33,9 +36,11 @@ status pass_all(ir_graph *g, pass_set off, pass_report *report) {
   g->name = g->origin = NULL;
   if (report) *report = (pass_report){0};
   TRY(pass_dead_nodes(g, &n)); /* passes ask who reads a value */
+  ir_drop_unused(g);
   for (int i = 0; i < n_passes; ++i) {
     if (off >> i & 1) continue;
     TRY(passes[i].run(g, &n));
+    ir_drop_unused(g);
     if (report) report->n_matches[i] = n;
   }
   TRY(pass_outputs(g));

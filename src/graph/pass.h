@@ -37,9 +37,15 @@ status pass_all(ir_graph *g, pass_set off, pass_report *report);
 /* Batch norms in inference go into the weights and the bias of the convolution before them. */
 status pass_conv_batch_norm(ir_graph *g, int *n_matches);
 
+/* Other batch norms become a product and a sum, where an elementwise node is beside them. */
+status pass_batch_norm(ir_graph *g, int *n_matches);
+
 /* Constant factors and summands of a convolution's results, one for all or for each channel, go into its weights and
  * its bias. */
 status pass_conv_scale(ir_graph *g, int *n_matches);
+
+/* Nodes compute in float16 where that was asked for, or is allowed and pays (ir_graph.half). */
+status pass_half(ir_graph *g, int *n_matches);
 
 /* Biases, activations and residual sums behind a convolution, or behind a product of matrices, become its epilogue:
  * activation(sums + bias + residual), or activation(sums + bias) + residual. Activations are also recognised where they
@@ -58,6 +64,9 @@ status pass_hard_swish(ir_graph *g, int *n_matches);
 /* Norms over the last dimensions that are written out. */
 status pass_layer_norm(ir_graph *g, int *n_matches);
 status pass_rms_norm(ir_graph *g, int *n_matches);
+
+/* Attention that is written out. */
+status pass_attention(ir_graph *g, int *n_matches);
 
 /* Elementwise nodes that read each other's results become one node. */
 status pass_elementwise(ir_graph *g, int *n_matches);

@@ -54,7 +54,7 @@ static bool has_shape_of_operand(const pattern_match *m) {
   return x->dtype == y->dtype && dtype_is_float(x->dtype) && tensor_same_dims(x, y);
 }
 
-static status replace(pattern_match *m, const activation *a) {
+static status activation_replace(pattern_match *m, const activation *a) {
   op_arg args[MATCH_NODES] = {0};
   for (int i = 0; i < a->op->n_args; ++i) {
     const arg_schema *s = &a->op->schema[i];
@@ -76,7 +76,7 @@ static status recognise(ir_graph *g, const activation *table, int *n_matches) {
     for (const activation *a = table; a->pattern; ++a) {
       pattern_match m;
       if (!match_pattern(&m, g, &u, i, a->pattern) || !has_shape_of_operand(&m)) continue;
-      TRY(replace(&m, a));
+      TRY(activation_replace(&m, a));
       ++*n_matches;
       TRY(uses_find(g, &u));
       i -= m.n_nodes - 1; /* the nodes before are fewer now */

@@ -2,11 +2,11 @@
 /* Nodes that compute the same of the same operands become one. */
 #include <string.h>
 
+#include "graph/elementwise.h"
 #include "graph/match.h"
 #include "graph/nodes.h"
 #include "graph/pass.h"
 #include "graph/uses.h"
-#include "kernel/elementwise/program.h"
 #include "tensor/objects.h"
 
 /* Besides elementwise operators: those that give the same each time, and write one result. */
@@ -15,7 +15,7 @@ static op *const repeatable[] = {&op_Cast, &op_InplaceCopy, &op_Mean, &op_Reduce
 static bool is_repeatable(const ir_node *n) {
   for (size_t i = 0; i < sizeof repeatable / sizeof *repeatable; ++i)
     if (n->op == repeatable[i]) return true;
-  return program_takes(n->op, n->args);
+  return node_is_elementwise(n);
 }
 
 /* Equal, and nobody changes them in between; or equal numbers. */
@@ -60,7 +60,7 @@ typedef struct {
   int n;
 } result_note;
 
-static void note_result(void *argument, ir_value *v, unsigned flags) {
+static void common_note_result(void *argument, ir_value *v, unsigned flags) {
   result_note *r = argument;
   if (!(flags & ARG_WRITTEN)) return;
   r->v = v;
@@ -70,7 +70,7 @@ static void note_result(void *argument, ir_value *v, unsigned flags) {
 /* The node's only result, if it is all of a temporary storage that nobody else writes; otherwise NULL. */
 static ir_value *only_result(const graph_uses *u, const ir_node *n) {
   result_note r = {0};
-  node_visit(n, note_result, &r);
+  node_visit(n, common_note_result, &r);
   return r.n == 1 && r.v->storage->kind == STORAGE_TEMPORARY && value_is_whole(r.v) && uses_of(u, r.v)->n_writes == 1
              ? r.v
              : NULL;

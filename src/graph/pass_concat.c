@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is concatenated is written where the result wants it, so that nothing is copied. This is done where each operand's
- * place in the result is one piece: the dimensions before the axis have size 1. */
+/* What is concatenated is written where the result wants it, so that nothing is copied. This is done where each
+ * operand's place in the result is one piece: the dimensions before the axis have size 1. */
 #include <string.h>
 
 #include "graph/nodes.h"

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conv(x, w) + b, normalised by channel, is conv(x, w * s) + (b - mean) * s + beta, where s is gamma / sqrt(variance +
- * epsilon). All of that is constant. Likewise for constant factors and summands that follow a convolution. */
+ * epsilon). All of that is constant. Likewise for constant factors and summands that follow a convolution. Batch norms
+ * elsewhere become a product and a sum where elementwise nodes are beside them. */
 #include <string.h>
 
+#include "graph/elementwise.h"
 #include "graph/nodes.h"
 #include "graph/pass.h"
 #include "tensor/objects.h"
@@ -11,18 +13,19 @@
 enum { CONV_WEIGHT = 1, CONV_BIAS = 2, CONV_TRANSPOSED = 6, CONV_OUTPUT = 9 };
 enum { NORM_INPUT, NORM_GAMMA, NORM_BETA, NORM_MEAN, NORM_VARIANCE, NORM_TRAINING, NORM_EPSILON = 7, NORM_OUTPUT };
 
-static bool is_constant(const tensor *t) { return !t || value_is_constant(value_of(t)); }
+static bool conv_is_constant(const tensor *t) { return !t || value_is_constant(value_of(t)); }
 
 /* Whether the node is a convolution whose constants can take the norm's. */
 static bool conv_fits(const ir_node *n, const tensor *out) {
   return n->op == &op_Convolution && !n->args[CONV_TRANSPOSED].boolean && n->args[CONV_OUTPUT].tensor == out &&
-         is_constant(n->args[CONV_WEIGHT].tensor) && is_constant(n->args[CONV_BIAS].tensor) && out->contiguous;
+         conv_is_constant(n->args[CONV_WEIGHT].tensor) && conv_is_constant(n->args[CONV_BIAS].tensor) &&
+         out->contiguous;
 }
 
 static bool norm_fits(const ir_node *n) {
   if (n->op != &op_BatchNorm || n->args[NORM_TRAINING].boolean) return false;
   for (int i = NORM_GAMMA; i <= NORM_VARIANCE; ++i)
-    if (!n->args[i].tensor || !is_constant(n->args[i].tensor)) return false;
+    if (!n->args[i].tensor || !conv_is_constant(n->args[i].tensor)) return false;
   return true;
 }
 
@@ -190,6 +193,80 @@ status pass_conv_scale(ir_graph *g, int *n_matches) {
     const tensor *weight = g->nodes[conv].args[CONV_WEIGHT].tensor, *bias = g->nodes[conv].args[CONV_BIAS].tensor;
     if (weight->dtype != s.x->dtype || (bias && bias->dtype != s.x->dtype)) continue;
     TRY(scale(g, conv, i--, &s));
+    ++*n_matches;
+  }
+  return ST_OK;
+}
+
+/* ---- batch norms elsewhere --------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const ir_storage *storage;
+  unsigned flag;
+  bool does;
+} norm_neighbour;
+
+static void search_neighbour(void *argument, ir_value *v, unsigned flags) {
+  norm_neighbour *s = argument;
+  s->does |= flags & s->flag && v->storage == s->storage;
+}
+
+/* Whether an elementwise node makes what a norm reads, or reads what it makes. */
+static bool is_beside_elementwise(const ir_graph *g, const ir_node *norm) {
+  for (int i = 0; i < g->n_nodes; ++i) {
+    norm_neighbour before = {.storage = value_of(norm->args[NORM_INPUT].tensor)->storage, .flag = ARG_WRITTEN},
+                   behind = {.storage = value_of(norm->args[NORM_OUTPUT].tensor)->storage, .flag = ARG_READ};
+    node_visit(&g->nodes[i], search_neighbour, &before);
+    node_visit(&g->nodes[i], search_neighbour, &behind);
+    if ((before.does || behind.does) && node_is_elementwise(&g->nodes[i])) return true;
+  }
+  return false;
+}
+
+/* A constant of one dimension, the channels, as a view that broadcasts to a value of this rank. */
+static status channels_as_operand(ir_graph *g, ir_value *v, int rank, ir_value **out) {
+  int64_t dims[MAX_RANK];
+  for (int d = 0; d + 1 < rank; ++d) dims[d] = d ? 1 : v->tensor.n;
+  return ir_reshaped(g, v, dims, rank - 1, out);
+}
+
+/* Replaces the norm by x * factor and the sum of that and shift. */
+static status norm_as_sum(ir_graph *g, int at) {
+  const ir_node norm = g->nodes[at]; /* adding nodes may move the array */
+  const tensor *x = norm.args[NORM_INPUT].tensor;
+  const scalar *one = ir_scalar(g, ACL_FLOAT, 1);
+  ir_value *factor, *shift, *product;
+  if (!one) return ST_NO_HOST_MEMORY;
+  TRY(norm_factor(g, &norm, &factor));
+  TRY(new_bias(g, &norm, NULL, factor, &shift));
+  TRY(channels_as_operand(g, factor, x->rank, &factor));
+  TRY(channels_as_operand(g, shift, x->rank, &shift));
+  TRY(ir_temporary(g, x->dtype, x->dims, x->rank, &product));
+  const int n = g->n_nodes;
+  g->name = norm.name;
+  g->origin = norm.origin;
+  TRY(node_Mul(g, value_of(x), factor, product));
+  TRY(node_Add(g, product, shift, one, value_of(norm.args[NORM_OUTPUT].tensor)));
+  g->name = g->origin = NULL;
+  const ir_node first = g->nodes[n], second = g->nodes[n + 1];
+  memmove(&g->nodes[at + 2], &g->nodes[at + 1], (size_t)(n - at - 1) * sizeof *g->nodes);
+  g->nodes[at] = first;
+  g->nodes[at + 1] = second;
+  g->n_nodes = n + 1;
+  return ST_OK;
+}
+
+status pass_batch_norm(ir_graph *g, int *n_matches) {
+  *n_matches = 0;
+  for (int i = 0; i < g->n_nodes; ++i) {
+    const ir_node *n = &g->nodes[i];
+    if (!norm_fits(n)) continue;
+    const tensor *x = n->args[NORM_INPUT].tensor;
+    /* 16-bit types would be rounded twice */
+    if ((x->dtype != ACL_FLOAT && x->dtype != ACL_DOUBLE) || x->dtype != n->args[NORM_GAMMA].tensor->dtype ||
+        x->rank < 2 || value_is_constant(value_of(x)) || !is_beside_elementwise(g, n))
+      continue;
+    TRY(norm_as_sum(g, i++));
     ++*n_matches;
   }
   return ST_OK;

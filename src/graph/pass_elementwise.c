@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elementwise nodes that read each other's results become one node, which computes them tile by tile
- * (kernel/elementwise/program.h). A group of nodes runs where its last node was, so the nodes in between that are not of
+ * (op/elementwise_program.h). A group of nodes runs where its last node was, so the nodes in between that are not of
  * the group must not depend on its other nodes. */
 #include <string.h>
 
+#include "graph/elementwise.h"
 #include "graph/nodes.h"
 #include "graph/pass.h"
 #include "graph/uses.h"
-#include "kernel/elementwise/program.h"
+#include "op/elementwise_program.h"
 
 enum {
   PRODUCERS = 5,    /* the most operands of an elementwise operator */
@@ -51,7 +52,7 @@ static void note_shape(void *argument, ir_value *v, unsigned flags) {
 }
 
 /* Sets the node's result if the node can be in a group. */
-static void look_at(fusion *f, int i) {
+static void fusion_look_at(fusion *f, int i) {
   const ir_node *n = &f->g->nodes[i];
   node_shape s = {0};
   node_visit(n, note_shape, &s);
@@ -60,7 +61,7 @@ static void look_at(fusion *f, int i) {
   if (s.n_out != 1 || s.in_place || s.n_in < 1 || s.n_in > PRODUCERS || !s.out->tensor.n) return;
   const storage_kind kind = s.out->storage->kind;
   if (kind != STORAGE_TEMPORARY && kind != STORAGE_OUTPUT) return;
-  if (uses_of(&f->uses, s.out)->n_writes == 1 && program_takes(n->op, n->args)) f->out[i] = s.out;
+  if (uses_of(&f->uses, s.out)->n_writes == 1 && node_is_elementwise(n)) f->out[i] = s.out;
 }
 
 /* ---- whether nodes can be a group -------------------------------------------------------------------------------- */
@@ -72,7 +73,7 @@ typedef struct {
 
 /* What a member reads of the group must be what another member writes, as it is. A node in between must not read what
  * members before it write, nor write what they read. */
-static void check_use(void *argument, ir_value *v, unsigned flags) {
+static void group_check_use(void *argument, ir_value *v, unsigned flags) {
   group_check *c = argument;
   const fusion *f = c->f;
   const int id = v->storage->id;
@@ -101,7 +102,7 @@ static bool can_join(fusion *f, const int *groups, int n, int i) {
   for (int j = first; j <= i && c.fits; ++j) {
     c.member = j == i;
     for (int k = 0; k < n; ++k) c.member |= f->group[j] == groups[k];
-    node_visit(&f->g->nodes[j], check_use, &c);
+    node_visit(&f->g->nodes[j], group_check_use, &c);
     if (c.member) node_visit(&f->g->nodes[j], note_use_by_member, &c);
   }
   return c.fits;
@@ -126,7 +127,7 @@ static bool is_member(const group_operands *o, int node) {
   return false;
 }
 
-static void note_operand(void *argument, const tensor **place, unsigned flags) {
+static void group_note_operand(void *argument, const tensor **place, unsigned flags) {
   group_operands *o = argument;
   ir_value *v = value_of(*place);
   if (!(flags & ARG_READ)) return;
@@ -168,7 +169,7 @@ static void find_operands(group_operands *o) {
   for (int k = 0; k < o->n_groups; ++k)
     if (o->f->groups[o->groups[k]].first < first) first = o->f->groups[o->groups[k]].first;
   for (int j = first; j <= o->last; ++j)
-    if (is_member(o, j)) node_visit_places(&o->f->g->nodes[j], note_operand, o);
+    if (is_member(o, j)) node_visit_places(&o->f->g->nodes[j], group_note_operand, o);
   for (int j = o->last; j >= first; --j)
     if (is_member(o, j) && o->n_outputs <= PROGRAM_OPERANDS && is_read_outside(o, j, first))
       o->outputs[o->n_outputs++] = o->f->out[j];
@@ -235,7 +236,7 @@ static void place_node(fusion *f, int i) {
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 /* The names of the model's operators, once each. */
-static const char *origins(fusion *f, const program_call *calls, const int *nodes, int n) {
+static const char *origins(fusion *f, const elementwise_program_call *calls, const int *nodes, int n) {
   char text[64] = "";
   size_t length = 0;
   (void)calls;
@@ -253,20 +254,20 @@ static const char *origins(fusion *f, const program_call *calls, const int *node
 }
 
 /* Makes the node of a group that ends at node i. */
-static status make_program(fusion *f, int i, ir_node *out) {
+static status group_make_program(fusion *f, int i, ir_node *out) {
   ir_graph *g = f->g;
   const int group = f->group[i];
   int nodes[PROGRAM_CALLS], n = 0;
   group_operands o = {.f = f, .groups = &group, .n_groups = 1, .last = i, .replaces = true};
   find_operands(&o);
-  program_call *calls = REGION_NEW(&g->memory, program_call, f->groups[group].n);
+  elementwise_program_call *calls = REGION_NEW(&g->memory, elementwise_program_call, f->groups[group].n);
   elementwise_program *program = REGION_NEW(&g->memory, elementwise_program, 1);
   op_arg *args = REGION_NEW(&g->memory, op_arg, 3);
   const aclTensorList *inputs = ir_list(g, o.inputs, o.n_inputs), *outputs = ir_list(g, o.outputs, o.n_outputs);
   if (!calls || !program || !args || !inputs || !outputs) return fail(ST_NO_HOST_MEMORY, "no host memory for a pass");
   for (int j = f->groups[group].first; j <= i; ++j) {
     if (f->group[j] != group) continue;
-    calls[n] = (program_call){g->nodes[j].op, g->nodes[j].args};
+    calls[n] = (elementwise_program_call){g->nodes[j].op, g->nodes[j].args};
     nodes[n++] = j;
   }
   *program = (elementwise_program){n, calls};
@@ -290,7 +291,7 @@ static status make_programs(fusion *f, int *n_matches) {
     const int group = f->group[i];
     if (group >= 0 && f->groups[group].n > 1) {
       if (last[group] != i) continue;
-      TRY(make_program(f, i, &nodes[n++]));
+      TRY(group_make_program(f, i, &nodes[n++]));
       ++*n_matches;
     } else {
       nodes[n++] = g->nodes[i];
@@ -312,7 +313,7 @@ status pass_elementwise(ir_graph *g, int *n_matches) {
   f.written_turn = REGION_NEW(&g->memory, int, f.uses.n);
   if (!f.group || !f.out || !f.groups || !f.read_turn || !f.written_turn)
     return fail(ST_NO_HOST_MEMORY, "no host memory for a pass");
-  for (int i = 0; i < g->n_nodes; ++i) look_at(&f, i);
+  for (int i = 0; i < g->n_nodes; ++i) fusion_look_at(&f, i);
   for (int i = 0; i < g->n_nodes; ++i)
     if (f.out[i]) place_node(&f, i);
   return make_programs(&f, n_matches);

@@ -262,7 +262,7 @@ static status add_node(const chain *c) {
 }
 
 /* Puts a new node in the place of the last absorbed one. */
-static status replace(const chain *c, bool *gone) {
+static status chain_replace(const chain *c, bool *gone) {
   ir_graph *g = c->g;
   const int from = (int)(c->node - g->nodes);
   const int at = c->absorbed[c->n_absorbed - 1];
@@ -292,7 +292,7 @@ static status find_chains(ir_graph *g, bool convs, int *n_matches) {
     while (inputs.holds && absorb(&c)) {
     }
     if (!c.n_absorbed) continue;
-    TRY(replace(&c, gone));
+    TRY(chain_replace(&c, gone));
     ++*n_matches;
   }
   for (int i = 0; i < g->n_nodes; ++i)

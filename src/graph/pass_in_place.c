@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elementwise nodes write their result over an operand that nobody uses afterwards, so that the two are one storage. */
+#include "graph/elementwise.h"
 #include "graph/nodes.h"
 #include "graph/pass.h"
 #include "graph/uses.h"
-#include "kernel/elementwise/program.h"
+#include "op/elementwise_program.h"
 
 typedef struct {
   ir_graph *g;
@@ -66,12 +67,12 @@ static int last_call(const elementwise_program *program, const ir_value *v, unsi
 
 /* Whether the node has read an element of the operand before it writes that of the result. A conversion may not. */
 static bool is_in_time(const ir_node *n, const in_place *p) {
-  if (n->op != &op_ElementwiseProgram) return n->op != &op_Cast && program_takes(n->op, n->args);
+  if (n->op != &op_ElementwiseProgram) return n->op != &op_Cast && node_is_elementwise(n);
   const elementwise_program *program = n->args[2].pointer;
   return last_call(program, p->in, ARG_READ) <= last_call(program, p->out, ARG_WRITTEN);
 }
 
-static void note_result(void *argument, ir_value *v, unsigned flags) {
+static void in_place_note_result(void *argument, ir_value *v, unsigned flags) {
   in_place *p = argument;
   if (flags & ARG_WRITTEN && !p->out) p->out = v;
   if ((flags & (ARG_READ | ARG_WRITTEN)) == (ARG_READ | ARG_WRITTEN)) p->conflicts = true;
@@ -80,7 +81,7 @@ static void note_result(void *argument, ir_value *v, unsigned flags) {
 static bool look_at_node(in_place *p, const ir_node *n) {
   p->out = p->in = NULL;
   p->conflicts = false;
-  node_visit(n, note_result, p);
+  node_visit(n, in_place_note_result, p);
   if (!p->out || p->conflicts || p->out->storage->kind != STORAGE_TEMPORARY || !value_is_whole(p->out) ||
       uses_of(&p->uses, p->out)->n_writes != 1 || uses_of(&p->uses, p->out)->last_read == p->g->n_nodes)
     return false; /* outputs of the model stay apart: callers may give one buffer for an input and an output */

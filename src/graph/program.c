@@ -7,6 +7,7 @@
 #include "base/invariant.h"
 #include "cannon/plan.h"
 #include "graph/order.h"
+#include "graph/red_zones.h"
 #include "op/account.h"
 #include "op/executor.h"
 #include "trace/stats_write.h"
@@ -39,6 +40,8 @@ struct program {
   ir_storage **constants, **temporaries;
   program_packed *packed; /* n_packed */
   int n_packed;
+  bool reads_lent;
+  red_zones *zones;          /* NULL: nobody looks for writes beyond buffers */
   uint64_t *scratch_offsets; /* of the steps' workspaces in the arena */
   program_size sizes;
 };
@@ -164,7 +167,7 @@ static status list_packed(program *p, step *s) {
 
 /* Marks the constants that the step reads as they are. One that it reads now and then beside the packed form may stay
  * where it is in host memory, if it is aligned there. */
-static void mark_read_as_is(const step *s) {
+static void mark_read_as_is(const step *s, int number) {
   const executor_packing *k = &s->executor->packing;
   for (int i = 0; i < s->executor->n_operands; ++i) {
     const tensor *t = step_tensor(s, i);
@@ -173,6 +176,8 @@ static void mark_read_as_is(const step *s) {
     const bool packed = k->bytes && k->operand == i;
     const bool aligned = (uintptr_t)storage->contents % dtype_bytes(t->dtype) == 0;
     if (!packed || (!k->replaces && !aligned)) storage->read_as_is = true;
+    if (packed && !k->replaces && aligned) storage->stays = true;
+    if (packed) storage->filled_by = number;
   }
 }
 
@@ -194,14 +199,28 @@ static status fill_packed(const program *p, const step *s) {
   return ST_OK;
 }
 
+/* Fills what the step reads packed, and tells the owner where nobody else wants the constant. */
+static status fill_step(const program *p, const program_owner *owner, int i) {
+  const step *s = &p->steps[i];
+  TRY(fill_packed(p, s));
+  ir_storage *from = value_of(step_tensor(s, s->executor->packing.operand))->storage;
+  if (!owner->filled || !p->packed[s->packed].address) return ST_OK; /* nothing will run */
+  if (from->filled_by == i && !from->read_as_is && !from->stays) owner->filled(owner->owner, from);
+  return ST_OK;
+}
+
 static status program_place(program *p, const program_owner *owner) {
   int n = 0;
   for (int i = 0; i < p->n_steps; ++i) TRY(list_packed(p, &p->steps[i]));
-  for (int i = 0; i < p->n_steps; ++i) mark_read_as_is(&p->steps[i]);
+  for (int i = 0; i < p->n_steps; ++i) mark_read_as_is(&p->steps[i], i);
   for (int i = 0; i < p->n_constants; ++i) {
     ir_storage *s = p->constants[i];
     s->address = (void *)(uintptr_t)s->contents;
-    if (!s->read_as_is) continue;
+    if (!s->read_as_is) {
+      if (s->stays && s->lent) p->reads_lent = true;
+      if (s->stays && !s->lent) ir_keep_contents(p->graph, s);
+      continue;
+    }
     p->constants[n++] = s;
     p->sizes.constants += arena_aligned(s->bytes);
   }
@@ -209,7 +228,7 @@ static status program_place(program *p, const program_owner *owner) {
   TRY(owner->place(owner->owner, p->constants, p->n_constants = n));
   if (p->n_packed) TRY(owner->place_packed(owner->owner, p->packed, p->n_packed));
   for (int i = 0; i < p->n_steps; ++i)
-    if (p->steps[i].packed >= 0) TRY(fill_packed(p, &p->steps[i]));
+    if (p->steps[i].packed >= 0) TRY(fill_step(p, owner, i));
   return ST_OK;
 }
 
@@ -224,6 +243,7 @@ static void describe_buffers(const program *p, cannon_plan_buffer *buffers, bool
     const ir_storage *s = i < p->n_temporaries ? p->temporaries[i] : NULL;
     const int own = i - p->n_temporaries;
     b->size = s ? s->bytes : p->steps[own].executor->workspace_bytes;
+    if (p->zones) b->size = red_zone_bytes(b->size);
     b->lower = share ? (uint64_t)(s ? s->first : own) : 0;
     b->upper = share ? (uint64_t)(s ? s->last : own) + 1 : (uint64_t)p->n_steps + 1;
   }
@@ -245,6 +265,26 @@ static uint64_t live_peak(const program *p, const cannon_plan_buffer *buffers, s
   return (uint64_t)peak;
 }
 
+/* Moves the buffers behind their first zones. */
+static status place_zones(program *p, const cannon_plan_buffer *buffers, uint64_t *offsets, size_t n) {
+  red_zones *z = p->zones;
+  z->buffers = REGION_NEW(&p->graph->memory, red_zone_buffer, n + 1);
+  if (!z->buffers) return program_no_memory();
+  for (size_t i = 0; i < n; ++i) {
+    const bool workspace = i >= (size_t)p->n_temporaries;
+    const int first = workspace ? (int)i - p->n_temporaries : p->temporaries[i]->first;
+    if (!buffers[i].size) continue;
+    offsets[i] += RED_ZONE_BYTES;
+    z->buffers[z->n++] = (red_zone_buffer){.offset = offsets[i],
+                                           .bytes = buffers[i].size - 2 * RED_ZONE_BYTES,
+                                           .first = first,
+                                           .last = workspace ? first : p->temporaries[i]->last,
+                                           .workspace = workspace,
+                                           .maker = p->steps[first].node};
+  }
+  return ST_OK;
+}
+
 static status plan_arena(program *p, bool share) {
   const size_t n = (size_t)p->n_temporaries + (size_t)p->n_steps;
   cannon_plan_buffer *buffers = calloc(n + 1, sizeof *buffers);
@@ -261,6 +301,7 @@ static status plan_arena(program *p, bool share) {
     for (size_t i = 0; i < n; ++i) p->sizes.unshared += arena_aligned(buffers[i].size);
     p->sizes.live_peak = live_peak(p, buffers, n);
   }
+  if (st == ST_OK && p->zones) st = place_zones(p, buffers, offsets, n);
   for (int i = 0; st == ST_OK && i < p->n_temporaries; ++i) p->temporaries[i]->offset = offsets[i];
   p->scratch_offsets = offsets + p->n_temporaries;
   free(buffers);
@@ -323,7 +364,8 @@ status program_make(ir_graph *g, const program_owner *owner, program **out) {
     return program_no_memory();
   }
   p->graph = g;
-  const status st = program_build(p, owner);
+  if (owner->red_zones) p->zones = REGION_NEW(&g->memory, red_zones, 1);
+  const status st = owner->red_zones && !p->zones ? program_no_memory() : program_build(p, owner);
   if (st == ST_OK)
     *out = p;
   else
@@ -338,6 +380,8 @@ void program_free(program *p) {
   free(p);
 }
 
+void program_drop_contents(program *p) { ir_drop_contents(p->graph); }
+bool program_reads_lent(const program *p) { return p->reads_lent; }
 const ir_graph *program_graph(const program *p) { return p->graph; }
 program_size program_sizes(const program *p) { return p->sizes; }
 
@@ -345,7 +389,7 @@ program_step program_step_at(const program *p, int i) {
   return (program_step){p->steps[i].node, p->steps[i].executor, p->scratch_offsets[i]};
 }
 
-static status run_step(const step *s, void **view, void *scratch) {
+static status program_run_step(const step *s, void **view, void *scratch) {
   const executor *e = s->executor;
   const status st = likely(!trace_is_on()) ? e->run(e, view, scratch) : account_run(e, view, scratch);
   if (likely(st == ST_OK)) return st;
@@ -363,7 +407,9 @@ status program_run(program *p, const program_memory *m) {
     const place *at = &p->places[s->first_place];
     const int n = s->executor->n_operands;
     for (int k = 0; k < n; ++k) p->views[k] = at[k].base ? base[at[k].base] + at[k].offset : NULL;
-    TRY(run_step(s, p->views, at[n].base ? base[BASE_ARENA] + at[n].offset : NULL));
+    if (unlikely(p->zones)) red_zones_begin(p->zones, m->arena, i);
+    TRY(program_run_step(s, p->views, at[n].base ? base[BASE_ARENA] + at[n].offset : NULL));
+    if (unlikely(p->zones)) TRY(red_zones_check(p->zones, m->arena, i, s->node));
   }
   return ST_OK;
 }

@@ -25,12 +25,15 @@ typedef struct {
 } program_packed;
 
 /* Who makes a program has the memory of its constants. place() sets the address of each, place_packed() that of each
- * packed one; it is NULL where nothing is to be packed. */
+ * packed one; it is NULL where nothing is to be packed. filled() tells that all
+ * packed forms of a constant are filled, and no step reads the constant itself. */
 typedef struct {
   status (*place)(void *owner, ir_storage **constants, int n);
   status (*place_packed)(void *owner, program_packed *packed, int n);
+  void (*filled)(void *owner, ir_storage *constant);
   void *owner;
-  bool share; /* whether buffers may use the same memory at different times */
+  bool share;     /* whether buffers may use the same memory at different times */
+  bool red_zones; /* whether to look for nodes that write beyond their buffers (red_zones.h) */
 } program_owner;
 
 /* The memory of one run, as kernels see it (memory_view). */
@@ -51,6 +54,12 @@ typedef struct {
  * its arguments, with the node's name; ST_NO_HOST_MEMORY; failures of place(). */
 status program_make(ir_graph *g, const program_owner *owner, program **out);
 void program_free(program *p);
+
+/* Frees what the host has of constants whose owner has copies. The graph's constants have no contents from then on.
+ * Some steps go on to read a constant where it is in host memory; program_reads_lent() says whether one of them is lent
+ * and must therefore stay as long as the program. */
+void program_drop_contents(program *p);
+bool program_reads_lent(const program *p);
 
 const ir_graph *program_graph(const program *p);
 program_size program_sizes(const program *p);

@@ -10,18 +10,18 @@ typedef struct {
   int node, n_storages;
 } uses_walk;
 
-static void forget(void *argument, ir_value *v, unsigned flags) {
+static void uses_forget(void *argument, ir_value *v, unsigned flags) {
   (void)argument, (void)flags;
   v->storage->id = -1;
 }
 
-static void number(void *argument, ir_value *v, unsigned flags) {
+static void uses_number(void *argument, ir_value *v, unsigned flags) {
   uses_walk *w = argument;
   (void)flags;
   if (v->storage->id < 0) v->storage->id = w->n_storages++;
 }
 
-static void note(void *argument, ir_value *v, unsigned flags) {
+static void uses_note(void *argument, ir_value *v, unsigned flags) {
   const uses_walk *w = argument;
   storage_uses *s = uses_of(w->u, v);
   if (flags & ARG_READ) {
@@ -41,13 +41,13 @@ static void visit_all(ir_graph *g, node_visitor *visit, uses_walk *w) {
 
 status uses_find(ir_graph *g, graph_uses *u) {
   uses_walk w = {.u = u};
-  visit_all(g, forget, &w);
-  visit_all(g, number, &w);
+  visit_all(g, uses_forget, &w);
+  visit_all(g, uses_number, &w);
   u->n = w.n_storages;
   u->of = REGION_NEW(&g->memory, storage_uses, u->n);
   if (!u->of) return fail(ST_NO_HOST_MEMORY, "no host memory for a pass");
   for (int i = 0; i < u->n; ++i) u->of[i] = (storage_uses){.last_read = -1, .writer = -1};
-  visit_all(g, note, &w);
+  visit_all(g, uses_note, &w);
   return ST_OK;
 }
 

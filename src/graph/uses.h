@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who uses what in a graph: for passes, which ask about storages, and about nodes that change places. Made for the graph
- * as it is, in its memory; nodes are told by their index. */
+/* Who uses what in a graph: for passes, which ask about storages, and about nodes that change places. Made for the
+ * graph as it is, in its memory; nodes are told by their index. */
 #ifndef CANNON_GRAPH_USES_H
 #define CANNON_GRAPH_USES_H
 

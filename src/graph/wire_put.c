@@ -35,12 +35,16 @@ void wire_put_number(wire_out *w, uint32_t field, uint64_t value) {
   wire_put_varint(w, value);
 }
 
-void wire_put_bytes(wire_out *w, uint32_t field, const void *bytes, size_t n) {
-  wire_put_varint(w, (uint64_t)field << 3 | BYTES);
-  wire_put_varint(w, n);
+void wire_put_raw(wire_out *w, const void *bytes, size_t n) {
   if (!n || !wire_room(w, n)) return;
   memcpy(w->bytes + w->n, bytes, n);
   w->n += n;
+}
+
+void wire_put_bytes(wire_out *w, uint32_t field, const void *bytes, size_t n) {
+  wire_put_varint(w, (uint64_t)field << 3 | BYTES);
+  wire_put_varint(w, n);
+  wire_put_raw(w, bytes, n);
 }
 
 void wire_put_text(wire_out *w, uint32_t field, const char *text) { wire_put_bytes(w, field, text, strlen(text)); }

@@ -18,6 +18,9 @@ void wire_put_number(wire_out *w, uint32_t field, uint64_t value);
 void wire_put_bytes(wire_out *w, uint32_t field, const void *bytes, size_t n);
 void wire_put_text(wire_out *w, uint32_t field, const char *text);
 
+/* Whole fields, as somebody else has put them. */
+void wire_put_raw(wire_out *w, const void *bytes, size_t n);
+
 /* A message in a field: what is put between the two calls. wire_begin returns what wire_end takes. */
 size_t wire_begin(wire_out *w, uint32_t field);
 void wire_end(wire_out *w, size_t begin);

@@ -61,13 +61,11 @@ static status aclop_describe(tensor *t, const aclop_operand *o, const char *name
   const tensor_desc *d = o->desc;
   const desc_shape *storage = desc_storage_shape(d);
   const int format = desc_storage_format(d);
-  char text[SHAPE_TEXT];
   uint64_t bytes = dtype_bytes(d->dtype);
   EXPECT(d->shape.rank <= MAX_RANK && storage->rank <= MAX_RANK,
          "%s has %d dimensions (%d in storage), expected up to %d", name, d->shape.rank, storage->rank, MAX_RANK);
   for (int i = 0; i < d->shape.rank; ++i)
-    EXPECT(d->shape.dims[i] >= 0, "%s has shape %s, expected one that is known", name,
-           shape_text(d->shape.dims, d->shape.rank, text));
+    EXPECT(d->shape.dims[i] >= 0, "%s has shape %s, expected one that is known", name, SHAPE_OF(&d->shape));
   const status st = tensor_init(t, d->shape.dims, (uint64_t)d->shape.rank, d->dtype, NULL, 0, format, storage->dims,
                                 (uint64_t)storage->rank, o->data);
   if (st != ST_OK) return OP_FAIL("%s: %s", name, strdupa(fail_take()));

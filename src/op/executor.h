@@ -120,6 +120,15 @@ static inline const tensor *executor_tensor(const executor *e, const operand *p,
     (type *)(void *)(e)->plan;                                                                                         \
   })
 
+/* Zeroed memory for a plan that is larger than that, or whose size depends on the call: the executor's heap, of which
+ * there is one. NULL, after fail(), if the host has none. */
+void *executor_heap(executor *e, size_t bytes);
+
+/* Declares a pointer to it, or fails: for prepare functions. */
+#define HEAP_PLAN(type, name, e, bytes)                                                                                \
+  type *const name = executor_heap(e, bytes);                                                                          \
+  if (unlikely(!(name))) return ST_NO_HOST_MEMORY
+
 /* Add a piece to the workspace, for one of three uses; return its offset in the scratch memory that run() gets.
  * For prepare functions only. */
 uint64_t workspace_copy(executor *e, uint64_t bytes);

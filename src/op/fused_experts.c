@@ -48,18 +48,17 @@ static status experts_begin(executor *e, const experts_args *a, const char *shar
                             const char *name, experts *x) {
   const tensor *weight = a->weight;
   const int64_t shard = a->shard_type;
-  char text[SHAPE_TEXT];
   TRY(fused_begin(e));
-  TRY(op_expect_dtype(a->x, "x", DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
+  TRY(op_expect_dtype(a->x, "x", DTYPES_HALF));
   EXPECT(weight->dtype == a->x->dtype, "weight has dtype %s, expected %s, that of x", dtype_name(weight->dtype),
          dtype_name(a->x->dtype));
   EXPECT(shard == SPLIT_HIDDEN || shard == SPLIT_TOKENS, "%s is %jd, expected 0 or 1", shard_type, (intmax_t)shard);
   TRY(experts_world(e, a->group_ep, "groupEp", a->ep_world_size, "epWorldSize", &x->ep, &x->n_ep));
   TRY(experts_world(e, a->group_tp, "groupTp", a->tp_world_size, "tpWorldSize", &x->tp, &x->n_tp));
   EXPECT(x->ep != x->tp, "groupTp is that of groupEp, expected another");
-  EXPECT(weight->rank == 3, "weight has shape %s, expected 3 dimensions", shape_text(weight->dims, weight->rank, text));
+  TRY(op_expect_rank(weight, "weight", 3, 3));
   EXPECT(tokens->rank == 3 && tokens->n > 0 && tokens->dims[0] == weight->dims[0] * x->n_ep,
-         "%s has shape %s, expected [%jd, .., ..], without zeros", name, shape_text(tokens->dims, tokens->rank, text),
+         "%s has shape %s, expected [%jd, .., ..], without zeros", name, SHAPE_OF(tokens),
          (intmax_t)(weight->dims[0] * x->n_ep));
   x->experts = weight->dims[0];
   x->tokens = tokens->dims[1];

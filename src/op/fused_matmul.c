@@ -18,7 +18,7 @@ typedef struct {
   tensor x1, x2; /* with two dimensions each */
 } factors;
 
-static const uint64_t HALVES = DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16);
+static const uint64_t HALVES = DTYPES_HALF;
 
 static status matmul_expect_sum(const char *reduction) {
   if (!reduction) return fail(ST_OP_NULL, "reduceOp is NULL, expected \"sum\"");
@@ -40,16 +40,15 @@ static status matmul_expect(const tensor *t, const char *name, int dtype, const 
 
 /* Checks the factors; x1 may be a stack of matrices, whose rows are then those of one. */
 static status matmul_factors(const tensor *x1, const tensor *x2, int most_dims, factors *f) {
-  char text[SHAPE_TEXT];
-  EXPECT(x1->rank >= 2 && x1->rank <= most_dims, "x1 has shape %s, expected 2%s dimensions",
-         shape_text(x1->dims, x1->rank, text), most_dims > 2 ? " or 3" : "");
-  EXPECT(x2->rank == 2, "x2 has shape %s, expected 2 dimensions", shape_text(x2->dims, x2->rank, text));
+  EXPECT(x1->rank >= 2 && x1->rank <= most_dims, "x1 has shape %s, expected 2%s dimensions", SHAPE_OF(x1),
+         most_dims > 2 ? " or 3" : "");
+  TRY(op_expect_rank(x2, "x2", 2, 2));
   f->k = x1->dims[x1->rank - 1];
   f->m = 1;
   for (int d = 0; d + 1 < x1->rank; ++d) f->m *= x1->dims[d];
   f->n = x2->dims[1];
-  EXPECT(x2->dims[0] == f->k, "x2 has shape %s, expected %jd rows, as many as x1 has columns",
-         shape_text(x2->dims, x2->rank, text), (intmax_t)f->k);
+  EXPECT(x2->dims[0] == f->k, "x2 has shape %s, expected %jd rows, as many as x1 has columns", SHAPE_OF(x2),
+         (intmax_t)f->k);
   f->x1 = fused_operand(x1, X1);
   f->x2 = fused_operand(x2, X2);
   if (x1->rank == 2) return ST_OK;
@@ -141,11 +140,10 @@ static status matmul_plan_output(executor *e, const matmul_all_reduce_args *a, c
 static status matmul_plan_norm(executor *e, const matmul_all_reduce_args *a, const factors *f, comm *c) {
   const tensor *residual = a->residual, *y = a->y ? a->y : residual;
   const int64_t dims[] = {f->m, f->n}, row_dims[] = {f->m, 1};
-  char text[SHAPE_TEXT];
   EXPECT(residual->rank >= 2 && residual->rank <= 3 && residual->dims[residual->rank - 1] == f->n &&
              residual->n == f->m * f->n,
-         "residual has shape %s, expected [.., %jd] with %jd rows, as x1 @ x2 has",
-         shape_text(residual->dims, residual->rank, text), (intmax_t)f->n, (intmax_t)f->m);
+         "residual has shape %s, expected [.., %jd] with %jd rows, as x1 @ x2 has", SHAPE_OF(residual), (intmax_t)f->n,
+         (intmax_t)f->m);
   TRY(op_expect_dtype(residual, "residual", HALVES));
   TRY(matmul_expect(residual, "residual", residual->dtype, residual->dims, residual->rank));
   TRY(matmul_expect(y, a->y ? "y" : "residual", residual->dtype, residual->dims, residual->rank));

@@ -26,10 +26,8 @@ typedef struct {
 
 /* Checks a tensor of tokens, whose width is not known yet. */
 static status moe_expect_rows(const tensor *t, const char *name) {
-  char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
-  EXPECT(t->rank == 2 && t->dims[1] > 0, "%s has shape %s, expected 2 dimensions, the second not 0", name,
-         shape_text(t->dims, t->rank, text));
+  TRY(op_expect_dtype(t, name, DTYPES_HALF));
+  EXPECT(t->rank == 2 && t->dims[1] > 0, "%s has shape %s, expected 2 dimensions, the second not 0", name, SHAPE_OF(t));
   return ST_OK;
 }
 
@@ -43,13 +41,12 @@ static status moe_expect(int64_t value, const char *name, int64_t least, int64_t
 /* Checks a tensor of two dimensions or one (columns -1), which may have more rows than `rows`. */
 static status moe_expect_tensor(const tensor *t, const char *name, int dtype, int64_t rows, int64_t columns,
                                 bool exact) {
-  char text[SHAPE_TEXT], wanted[64];
+  char wanted[64];
   const int rank = columns < 0 ? 1 : 2;
   snprintf(wanted, sizeof wanted, columns < 0 ? "[%jd]" : "[%jd, %jd]", (intmax_t)rows, (intmax_t)columns);
   EXPECT(t->dtype == dtype, "%s has dtype %s, expected %s", name, dtype_name(t->dtype), dtype_name(dtype));
   EXPECT(t->rank == rank && (exact ? t->dims[0] == rows : t->dims[0] >= rows) && (rank == 1 || t->dims[1] == columns),
-         "%s has shape %s, expected %s%s", name, shape_text(t->dims, t->rank, text), wanted,
-         exact ? "" : " or more rows");
+         "%s has shape %s, expected %s%s", name, SHAPE_OF(t), wanted, exact ? "" : " or more rows");
   return ST_OK;
 }
 
@@ -70,11 +67,10 @@ static status moe_dense(executor *e, const tensor *t, int operand, tensor *out) 
 /* The numbers that both operators have, and the group. tokens, choices: of expertIds. */
 static status moe_begin_layout(executor *e, const moe_args *a, moe_layout *l, comm **c) {
   const tensor *ids = a->expert_ids;
-  char text[SHAPE_TEXT];
   TRY(fused_begin(e));
   TRY(op_expect_dtype(ids, "expertIds", DTYPE_BIT(ACL_INT32)));
   EXPECT(ids->rank == 2 && ids->dims[1] > 0, "expertIds has shape %s, expected 2 dimensions, the second not 0",
-         shape_text(ids->dims, ids->rank, text));
+         SHAPE_OF(ids));
   TRY(fused_group(e, a->group_ep, "groupEp", c));
   const int64_t n = comm_n_ranks(*c), n_experts = a->moe_expert_num, global = a->global_bs;
   TRY(moe_expect(a->ep_world_size, "epWorldSize", n, n));

@@ -193,6 +193,13 @@ uint64_t workspace_intermediate(executor *e, uint64_t bytes) {
 }
 uint64_t workspace_partial(executor *e, uint64_t bytes) { return workspace_add(e, &e->workspace.partials, bytes); }
 
+void *executor_heap(executor *e, size_t bytes) {
+  INVARIANT(!e->heap);
+  e->heap = calloc(1, bytes ? bytes : 1);
+  if (!e->heap) (void)fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s, %zu bytes", e->op->name, bytes);
+  return e->heap;
+}
+
 int executor_result(executor *e, const tensor *t) {
   tensor *const result = (tensor *)t;
   INVARIANT(e->n_results < EXECUTOR_RESULTS && !e->launched);
@@ -215,45 +222,4 @@ void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {
 void executor_products(executor *e, double multiply_adds) {
   const double sum = (double)e->multiply_adds + multiply_adds;
   e->multiply_adds = sum < 0x1p62 ? (uint64_t)sum : UINT64_C(1) << 62;
-}
-
-status op_expect_dtype(const tensor *t, const char *name, uint64_t allowed) {
-  if (likely(t->dtype >= 0 && allowed >> t->dtype & 1)) return ST_OK;
-  char list[256] = "";
-  int n = 0;
-  for (int d = 0; d < DTYPE_END && n < (int)sizeof list - 24; ++d)
-    if (allowed >> d & 1) n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", n ? ", " : "", dtype_name(d));
-  return OP_FAIL("%s has dtype %s, expected one of %s", name, dtype_name(t->dtype), list);
-}
-
-status op_expect_one(const tensor *t, const char *name, uint64_t allowed) {
-  TRY(op_expect_dtype(t, name, allowed));
-  EXPECT(t->n == 1, "%s has %jd elements, expected 1", name, (intmax_t)t->n);
-  return ST_OK;
-}
-
-status op_expect_shape(const tensor *t, const char *name, const int64_t *dims, int rank) {
-  bool same = t->rank == rank;
-  for (int d = 0; same && d < rank; ++d) same = t->dims[d] == dims[d];
-  if (likely(same)) return ST_OK;
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
-  return OP_FAIL("%s has shape %s, expected %s", name, shape_text(t->dims, t->rank, is),
-                 shape_text(dims, rank, expected));
-}
-
-const tensor *op_one_as(const tensor *t, const int64_t *dims, int rank, tensor *room) {
-  bool is_one = t->n == 1 && t->rank != rank;
-  for (int d = 0; is_one && d < rank; ++d) is_one = dims[d] == 1;
-  if (likely(!is_one)) return t;
-  *room = *t;
-  room->rank = (uint8_t)rank;
-  for (int d = 0; d < rank; ++d) room->dims[d] = room->strides[d] = 1;
-  return room;
-}
-
-status op_expect_dim(int64_t value, const char *name, int rank, int *dim) {
-  const int n = rank ? rank : 1;
-  if (value < -n || value >= n) return OP_FAIL("%s is %jd, expected %d to %d", name, (intmax_t)value, -n, n - 1);
-  *dim = (int)(value < 0 ? value + n : value);
-  return ST_OK;
 }

@@ -8,13 +8,12 @@
  *               executor owns all that the task needs, so the caller may destroy its tensors
  *
  * The schemas are in ops/(name).ops. From each line scripts/gen_ops.py generates a table entry, CANN's header and the
- * two entry points, which call these functions. Kernels implement the prepare functions, and use the checks below.
+ * two entry points, which call these functions. Kernels implement the prepare functions, and use expect.h's checks.
  * Thread-safe; the two phases may be called by different threads. */
 #ifndef CANNON_OP_OP_H
 #define CANNON_OP_OP_H
 
-#include "base/status.h"
-#include "tensor/tensor.h"
+#include "op/expect.h"
 #include "trace/stats.h"
 
 typedef struct aclOpExecutor executor;
@@ -86,44 +85,5 @@ status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, 
 
 /* The same for operators that consist of several tasks (fused.h). site: the caller's return address. */
 status op_launch_sequence(op *o, void *workspace, uint64_t workspace_bytes, executor *e, void *stream, void *site);
-
-/* ---- for prepare functions: checks that fail with ST_OP_INVALID and name the argument ---------------------------- */
-
-#define OP_FAIL(format, ...) fail(ST_OP_INVALID, format, ##__VA_ARGS__)
-
-/* Fails unless the condition holds. Messages read "<argument> is <value>, expected <what>". */
-#define EXPECT(condition, format, ...)                                                                                 \
-  do {                                                                                                                 \
-    if (unlikely(!(condition))) return OP_FAIL(format, ##__VA_ARGS__);                                                 \
-  } while (0)
-
-/* Checks that the dtype is one of `allowed`, a set of bits (DTYPE_BIT(ACL_FLOAT) | ...). */
-#define DTYPE_BIT(dtype) (UINT64_C(1) << (dtype))
-status op_expect_dtype(const tensor *t, const char *name, uint64_t allowed);
-
-/* Checks likewise, and that the tensor has one element. */
-status op_expect_one(const tensor *t, const char *name, uint64_t allowed);
-#define DTYPES_FLOAT (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_DOUBLE))
-#define DTYPES_INTEGER                                                                                                 \
-  (DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT16) | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT8))
-#define DTYPES_REAL (DTYPES_FLOAT | DTYPES_INTEGER | DTYPE_BIT(ACL_BOOL))
-/* The complex types that CANN computes with; all complex types. */
-#define DTYPES_COMPLEX     (DTYPE_BIT(ACL_COMPLEX64) | DTYPE_BIT(ACL_COMPLEX128))
-#define DTYPES_COMPLEX_ANY (DTYPE_BIT(ACL_COMPLEX32) | DTYPES_COMPLEX)
-/* All types whose elements are whole bytes, for operators that only copy them. */
-#define DTYPES_NUMBER                                                                                                  \
-  (DTYPES_REAL | DTYPE_BIT(ACL_UINT16) | DTYPE_BIT(ACL_UINT32) | DTYPE_BIT(ACL_UINT64) | DTYPES_COMPLEX_ANY)
-#define DTYPES_INDEX (DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64))
-
-/* Checks that the tensor has exactly these dimensions. */
-status op_expect_shape(const tensor *t, const char *name, const int64_t *dims, int rank);
-
-/* A result of one element may have any shape with one element: if t and dims have one element each and different ranks,
- * *room becomes a copy of t with the shape dims, and is returned; else t is returned. */
-const tensor *op_one_as(const tensor *t, const int64_t *dims, int rank, tensor *room);
-
-/* Checks the number of a dimension of a tensor of this rank; a negative one counts from the end, and rank 0 counts as
- * 1. *dim: the number, 0 or more. */
-status op_expect_dim(int64_t value, const char *name, int rank, int *dim);
 
 #endif

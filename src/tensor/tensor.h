@@ -96,6 +96,11 @@ int64_t scalar_integer(const scalar *s);
 enum { SHAPE_TEXT = 192 };
 const char *shape_text(const int64_t *dims, int rank, char *text);
 
+/* The same without a buffer of the caller's: a text for a message, valid until the end of the block. t: a pointer to
+ * whatever has dims and a rank. */
+#define DIMS_TEXT(dims, rank) shape_text(dims, rank, (char[SHAPE_TEXT]){0})
+#define SHAPE_OF(t)           DIMS_TEXT((t)->dims, (t)->rank)
+
 static inline bool tensor_same_dims(const tensor *a, const tensor *b) {
   if (a->rank != b->rank) return false;
   for (int d = 0; d < a->rank; ++d)

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 import sys
@@ -202,6 +203,73 @@ class Atc(unittest.TestCase):
             np.testing.assert_array_equal(got, np.array([1.5, 0, 0]).astype(dtype))
         (self.folder / "m.om").unlink()
         self.assert_refused(100000 & 255, "z is no output of the model", "--output_type=z:FP16")
+
+    def product(self, w):
+        """y = x @ w, with w as the bytes of an initialiser; and an x."""
+        self.write(onnx_bytes.model([onnx_bytes.node("MatMul", ["x", "w"], ["y"], "only")],
+                                    [onnx_bytes.value("x", [2, 3])], [onnx_bytes.value("y", [2, 200])], [w]))
+        x = np.array([[1, 2, 3], [-1, 0, 4]], "f4")
+        np.save(self.folder / "x.npy", x)
+        return x
+
+    def test_external_weights(self):
+        w = np.arange(600, dtype="f4").reshape(3, 200)
+        x = self.product(onnx_bytes.initialiser("w", [3, 200], w.ravel().tolist()))
+        for value, name in (("0", None), ("1", "weight_*"), ("2", "m_weight_combined")):
+            code, told = self.atc(f"--external_weight={value}")
+            self.assertEqual(code, 0, told)
+            self.assertEqual((self.folder / "m.om").stat().st_size < w.nbytes, bool(name))
+            if name:
+                [file] = (self.folder / "weight").iterdir()
+                self.assertTrue(file.match(name))
+                self.assertEqual(file.read_bytes(), w.tobytes())
+            np.testing.assert_array_equal(self.outputs(f"out{value}")["only:0:y"], x @ w)
+            shutil.rmtree(self.folder / "weight", ignore_errors=True)
+        self.assertEqual(self.look("--mode=3", "--model=m.onnx", "--framework=5", "--external_weight=1")[0], 0)
+        self.assertFalse((self.folder / "weight").exists())
+
+    def test_external_data_goes_into_the_file(self):
+        w = np.arange(600, dtype="f4").reshape(3, 200)
+        b = onnx_bytes
+        (self.folder / "data").write_bytes(b"four" + w.tobytes())
+        places = {"location": "data", "offset": "4", "length": str(w.nbytes)}
+        x = self.product(b.number(1, 3) + b.number(1, 200) + b.number(2, b.FLOAT) + b.message(8, "w") +
+                         b"".join(b.message(13, b.message(1, k) + b.message(2, v)) for k, v in places.items()) +
+                         b.number(14, 1))
+        code, told = self.atc()
+        self.assertEqual(code, 0, told)
+        (self.folder / "data").unlink()
+        np.testing.assert_array_equal(self.outputs("out")["only:0:y"], x @ w)
+
+    def test_precision(self):
+        """x @ w, its relu, another product: permissions keep float32 unless it pays, orders store half as much."""
+        b, rng = onnx_bytes, np.random.default_rng(1)
+        u, v = rng.normal(size=(64, 96)).astype("f4"), rng.normal(size=(96, 48)).astype("f4")
+        self.write(b.model([b.node("MatMul", ["x", "u"], ["a"], "first"), b.node("Relu", ["a"], ["r"], "limit"),
+                            b.node("MatMul", ["r", "v"], ["y"], "second"), b.node("Erf", ["a"], ["z"], "other")],
+                           [b.value("x", [8, 64])], [b.value("y", [8, 48]), b.value("z", [8, 96])],
+                           [b.initialiser("u", u.shape, u.ravel().tolist()),
+                            b.initialiser("v", v.shape, v.ravel().tolist())]))
+        x = rng.normal(size=(8, 64)).astype("f4")
+        np.save(self.folder / "x.npy", x)
+        expected = np.maximum(x.astype("f8") @ u, 0) @ v
+        for i, (option, word) in enumerate((("--precision_mode=force_fp32", "nothing else was asked for"),
+                                            ("--precision_mode_v2=origin", "nothing else was asked for"),
+                                            ("--precision_mode=allow_mix_precision", "allowed"),
+                                            ("--precision_mode_v2=fp16", "float16: it was forced"),
+                                            ("--precision_mode=force_fp16", "float16: it was forced"))):
+            code, told = self.atc(option)
+            self.assertEqual(code, 0, told)
+            shown = subprocess.run([ATC.parent / "cannon", "model", "show", "m.om", "--json", "s.json", "--force"],
+                                   cwd=self.folder, capture_output=True, text=True, timeout=60, check=True).stdout
+            self.assertRegex(shown, f"precision: .*{word}")
+            told = json.loads((self.folder / "s.json").read_text())
+            stored = (u.size + v.size) * (2 if "forced" in word else 4)
+            if word != "allowed":
+                self.assertLess(abs(told["memory"]["weights"] - stored), 0.2 * stored)
+            got = self.outputs(f"out{i}")
+            self.assertEqual({a.dtype for a in got.values()}, {np.dtype("f4")})
+            self.assertLess(np.abs(got["second:0:y"] - expected).max(), 2e-2 * np.abs(expected).max())
 
     def normed(self):
         """A convolution and a batch norm, which ConvBatchnormFusionPass joins."""

@@ -182,10 +182,14 @@ static status run_case(const char *folder) {
   size_t bytes;
   char *file = read_file(folder, "model.onnx", &bytes);
   const int n = read_shapes(folder, shapes);
-  TRY(onnx_read(file, bytes, folder, &m));
+  TRY(onnx_read(file, bytes, &(onnx_data){.folder = folder}, &m));
   TRY(convert(folder, m, shapes, n, &g));
   TRY(run_passes(g, &report));
-  const program_owner owner = {.place = place, .place_packed = place_packed, .owner = &packed, .share = true};
+  const program_owner owner = {.place = place,
+                               .place_packed = place_packed,
+                               .owner = &packed,
+                               .share = true,
+                               .red_zones = getenv("CANNON_RED_ZONES")};
   TRY(program_make(g, &owner, &p));
   const status st = run_program(folder, p, &report);
   program_free(p);

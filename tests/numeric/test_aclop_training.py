@@ -301,6 +301,10 @@ class Others(unittest.TestCase):
             y = Operand.empty(F32, packed.shape)
             execute("Pack", [a, a], [y], {"axis": axis, "N": 2})
             ref.check_equal(y.get(), packed)
+            halves = [Operand.empty(F32, x.shape) for _ in range(2)]
+            execute("Unpack", [y], halves, {"axis": axis, "num": 2})
+            for half in halves:
+                ref.check_equal(half.get(), x)
         for name, f in (("Tril", np.tril), ("Triu", np.triu)):
             y = Operand.empty(F32, x.shape)
             execute(name, [a], [y], {"diagonal": 1})

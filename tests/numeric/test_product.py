@@ -414,6 +414,44 @@ class Quantised(unittest.TestCase):
         ref.check(out.get(), exact, out.dtype, F32, ulps=1, slack=slack + 3 * EPS * np.abs(exact),
                   what=f"int{bits} {m} x {k} x {n} group {group}")
 
+    @staticmethod
+    def grouped(gen, t, x, group, n):
+        """The operator's result with random weights and scales that are powers of two, the product of x, and the bound
+        of its error: the float sums', and that of an x with 15 bits beside the largest element of its group."""
+        (m, k), bits = x.shape, gen.pick((4, 8))
+        values = gen.rng.integers(-(1 << bits - 1), 1 << bits - 1, (k, n))
+        weight = int4_weight(gen, values, True) if bits == 4 else \
+            gen.keep(Tensor(I8, (k, n), (1, k)).set(values.astype(np.int8)))
+        scale = gen.drawn(t, (k // group, n), lambda s: 2.0 ** gen.rng.integers(-8, -5, s))
+        out = gen.out(t, (m, n))
+        given = matrix(gen, t, x.shape).set(x)
+        run("aclnnWeightQuantBatchMatmulV2", given, weight, scale, None, None, None, None, group, out)
+        w = values * np.repeat(wide(scale), group, axis=0)
+        with np.errstate(invalid="ignore"):
+            exact, slack = product(wide(given), w)
+        by_group = np.abs(wide(given)).reshape(m, k // group, group)
+        rounding = np.repeat(by_group.max(axis=2) * 2.0 ** -15, group, axis=1)
+        return out.get(), exact, slack + np.matmul(rounding, np.abs(w))
+
+    def test_groups_of_rows(self):
+        """Groups that dot-product instructions multiply as integers."""
+        def body(gen):
+            t, group = gen.pick((F16, BF16)), gen.pick((32, 64, 128, 256))
+            m, n = gen.pick((9, 12, 65, 515)), gen.pick((3, 32, 70, 129))
+            shape = (m, group * gen.pick((2, 3, 5)))
+            got, exact, _ = self.grouped(gen, t, gen.rng.integers(-8, 9, shape), group, n)
+            ref.check(got, exact, t, F32, ulps=0, what="small integers")
+            x = gen.rng.standard_normal(shape)
+            x[gen.integer(0, m - 1), gen.integer(0, shape[1] - 1)] = 300
+            x[:, gen.integer(0, shape[1] - 1)] *= 2.0 ** -20
+            got, exact, slack = self.grouped(gen, t, t.round(x), group, n)
+            ref.check(got, exact, t, F32, ulps=1, slack=slack, what="numbers of all sizes")
+            x = gen.rng.integers(-8, 9, shape).astype(np.float64)
+            x[m // 2, 5], x[m - 1, 40], x[0, :] = np.inf, np.nan, 0
+            got, exact, _ = self.grouped(gen, t, x, group, n)
+            ref.check(got, exact, t, F32, ulps=0, what="infinities and NaN")
+        each_case(self, "aclnnWeightQuantBatchMatmulV2", 20, body)
+
     def test_refused(self):
         def body(gen):
             x, w, y = Tensor(F16, (2, 64)), Tensor(I8, (64, 3)), Tensor(F16, (2, 3))

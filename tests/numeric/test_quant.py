@@ -118,7 +118,7 @@ class Quantise(unittest.TestCase):
         code, message = refused("aclnnQuantize", x, s, None, F32.code, 1, y)
         self.assertEqual(code, INVALID)
         self.assertIn("dtype is 0", message)
-        for scales, zeros, words in (((), None, "scales has shape [], expected 1 dimensions"),
+        for scales, zeros, words in (((), None, "scales has shape [], expected 1 dimension"),
                                      ((1, 4), None, "scales has shape [1, 4]"),
                                      ((4,), (1, 4), "zeroPoints has shape [1, 4], expected [4]")):
             code, message = refused("aclnnQuantize", x, Tensor.empty(F32, scales), zeros and Tensor.empty(I32, zeros),

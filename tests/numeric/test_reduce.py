@@ -499,7 +499,7 @@ class Errors(unittest.TestCase):
                  Tensor.empty(I64, (2,))),
                 (("indices has dtype FLOAT", "INT32"), "aclnnMaxDim", x, 1, False, out, Tensor.empty(F32, (2,))),
                 (("out has dtype INT32", "BOOL"), "aclnnAny", x, Ints(1), False, Tensor.empty(I32, (2,))),
-                (("self has shape [2]", "two dimensions"), "aclnnTrace", out, Tensor.empty(F32, ())),
+                (("self has shape [2]", "2 dimensions"), "aclnnTrace", out, Tensor.empty(F32, ())),
                 (("out has dtype FLOAT", "complex"), "aclnnReduceSum", complex_x, Ints(1), False, F32, out),
                 (("out has dtype FLOAT", "complex"), "aclnnProd", complex_x, F32, Tensor.empty(F32, ())),
                 (("out has dtype INT32", "FLOAT can be cast"), "aclnnMean", x, Ints(1), False, I32,

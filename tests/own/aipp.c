@@ -194,7 +194,7 @@ static void static_yuv(void **state) {
 
 static void static_in_float16(void **state) {
   (void)state;
-  static _Float16 got[ELEMENTS];
+  static aclFloat16 got[ELEMENTS];
   static aclAippInfo info;
   size_t bytes;
   uint32_t id;
@@ -213,9 +213,9 @@ static void static_in_float16(void **state) {
     for (int y = 0; y < H; ++y)
       for (int x = 0; x < W; ++x) {
         const uint8_t *pixel = noise() + ((n * H + y) * W + x) * 3;
-        assert_true((float)got[at(n, 0, y, x)] == (float)pixel[0]);
-        assert_true((float)got[at(n, 1, y, x)] == (float)(pixel[1] - 4) * 0.5f);
-        assert_true((float)got[at(n, 2, y, x)] == (float)pixel[2]);
+        assert_true(aclFloat16ToFloat(got[at(n, 0, y, x)]) == (float)pixel[0]);
+        assert_true(aclFloat16ToFloat(got[at(n, 1, y, x)]) == (float)(pixel[1] - 4) * 0.5f);
+        assert_true(aclFloat16ToFloat(got[at(n, 2, y, x)]) == (float)pixel[2]);
       }
   session_end(&s);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz test of ONNX models, .om files and configurations of AIPP. Each is refused with a message, or is a good one: a
- * model becomes a program that can be run, with no read outside of the file and no node with wrong shapes.
- * LLVMFuzzerTestOneInput is libFuzzer's entry point; without libFuzzer, main() mutates a few seeds:
+/* Fuzz test of ONNX models, .om files and configurations of AIPP. Each is refused with a message, or becomes a program
+ * that can be run: no read outside of the file, no node with wrong shapes. LLVMFuzzerTestOneInput is libFuzzer's entry
+ * point; without libFuzzer, main() mutates a few seeds:
  *
  *   stress_fuzz_onnx [INPUTS] */
 #include <cjson/cJSON.h>

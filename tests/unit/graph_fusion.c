@@ -17,7 +17,7 @@
 
 #define CHECK(expression) assert_int_equal(expression, ST_OK)
 
-enum { MOST_VALUES = 80, INPUTS = 7, OUTPUTS = 4, SEEDS = 300, NODES = 24 };
+enum { MOST_VALUES = 80, INPUTS = 7, OUTPUTS = 4, SEEDS = 200, NODES = 24 };
 
 /* ---- random graphs ----------------------------------------------------------------------------------------------- */
 

@@ -207,10 +207,9 @@ status converter_broadcast(ir_value *const *values, int n, int64_t *dims, int *r
     for (int d = 0; d < t->rank; ++d) {
       int64_t *to = &dims[d + *rank - t->rank];
       if (t->dims[d] == 1 || t->dims[d] == *to) continue;
-      char is[SHAPE_TEXT], of[SHAPE_TEXT];
       if (*to != 1)
-        return OP_FAIL("input %d has shape %s, which does not broadcast with %s", i, shape_text(t->dims, t->rank, is),
-                       shape_text(dims, *rank, of));
+        return OP_FAIL("input %d has shape %s, which does not broadcast with %s", i, SHAPE_OF(t),
+                       DIMS_TEXT(dims, *rank));
       *to = t->dims[d];
     }
   }
@@ -392,11 +391,17 @@ static status convert_model(converter *c) {
   return find_outputs(c, g, c->g->outputs);
 }
 
+static void forget_contents(const void *model, const void *contents, uint64_t bytes) {
+  onnx_forget(model, contents, bytes);
+}
+
 status onnx_convert(const onnx_model *m, onnx_shape *shapes, int n_shapes, ir_graph **out) {
   converter c = {
       .g = ir_new(), .model = m, .opsets = m->opsets, .n_opsets = m->n_opsets, .shapes = shapes, .n_shapes = n_shapes};
   if (!c.g) return ST_NO_HOST_MEMORY;
   c.version = onnx_version(m->opsets, m->n_opsets, "");
+  c.g->forget = forget_contents;
+  c.g->lender = m;
   const status st = convert_model(&c);
   if (st == ST_OK)
     *out = c.g;

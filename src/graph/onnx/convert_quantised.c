@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantised numbers: x is (q - zero point) * scale. Products of 8-bit integers are computed
- * exactly, in float while 24 bits hold all sums, otherwise in double. */
+/* Quantised numbers: x is (q - zero point) * scale. Products of 8-bit integers are computed exactly: in int32 by
+ * MatmulInteger with one matrix on the right, otherwise in float while 24 bits hold all sums, else in double. */
 #include <string.h>
 
 #include "graph/nodes.h"
@@ -104,30 +104,13 @@ static status convert_dequantize(converter *c) {
   return converter_output(c, 0, y);
 }
 
-/* Scale and zero point follow from the range of x, widened to include 0. */
 static status convert_dynamic_quantize(converter *c) {
-  ir_graph *g = c->g;
-  ir_value *x = converter_input(c, 0), *low, *high, *least, *most, *range, *scale, *zero, *y;
-  int64_t axes[MAX_RANK];
-  for (int d = 0; d < x->tensor.rank; ++d) axes[d] = d;
-  const aclIntArray *all = ir_int_array(g, axes, x->tensor.rank);
-  const scalar *nothing = ir_scalar(g, ACL_FLOAT, 0), *part = ir_scalar(g, ACL_DOUBLE, 1.0 / 255);
-  if (!all || !nothing || !part) return ST_NO_HOST_MEMORY;
-  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &low));
-  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &high));
-  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &least));
-  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &most));
-  TRY(ir_temporary(g, ACL_FLOAT, NULL, 0, &scale));
-  TRY(node_Aminmax(g, x, all, false, low, high));
-  TRY(node_ClampMax(g, low, nothing, least));
-  TRY(node_ClampMin(g, high, nothing, most));
-  TRY(converter_binary(c, &op_Sub, most, least, ACL_FLOAT, &range));
-  TRY(node_Muls(g, range, part, scale));
-  TRY(converter_binary(c, &op_Div, least, scale, ACL_FLOAT, &zero));
-  TRY(converter_unary(c, &op_Neg, zero, ACL_FLOAT, &zero));
-  TRY(rounded(c, zero, NULL, ACL_UINT8, &zero));
-  TRY(converter_binary(c, &op_Div, x, scale, ACL_FLOAT, &y));
-  TRY(rounded(c, y, zero, ACL_UINT8, &y));
+  ir_value *x = converter_input(c, 0), *scale, *zero, *y;
+  TRY(ir_contiguous(c->g, x, &x));
+  TRY(quantised_like(c, x, ACL_UINT8, &y));
+  TRY(ir_temporary(c->g, ACL_FLOAT, NULL, 0, &scale));
+  TRY(ir_temporary(c->g, ACL_UINT8, NULL, 0, &zero));
+  TRY(node_DynamicQuantizeLinear(c->g, x, y, scale, zero));
   TRY(converter_output(c, 0, y));
   TRY(converter_output(c, 1, scale));
   return converter_output(c, 2, zero);
@@ -155,11 +138,62 @@ static status integer_product(converter *c, ir_value *a, ir_value *b, ir_value *
   return ir_cast(c->g, *out, ACL_INT32, out);
 }
 
+/* Whether a zero point is absent, one number, or one for each of n rows or columns. */
+static bool zero_is_plain(const ir_value *zero, int64_t n) {
+  return !zero || zero->tensor.n == 1 || (zero->tensor.rank == 1 && zero->tensor.n == n);
+}
+
+/* x as int8: unsigned numbers, and their zero point, are made 128 less. */
+static status as_signed(converter *c, ir_value **x, ir_value **zero) {
+  ir_value *less;
+  if ((*x)->tensor.dtype == ACL_INT8) return ST_OK;
+  const scalar *half = ir_scalar(c->g, ACL_INT32, 128), *one = ir_scalar(c->g, ACL_INT32, 1);
+  if (!half || !one) return ST_NO_HOST_MEMORY;
+  TRY(ir_cast(c->g, *x, ACL_INT16, x));
+  TRY(ir_temporary(c->g, ACL_INT16, (*x)->tensor.dims, (*x)->tensor.rank, &less));
+  TRY(node_Subs(c->g, *x, half, one, less));
+  TRY(ir_cast(c->g, less, ACL_INT8, x));
+  if (!*zero) TRY(ir_number(c->g, ACL_INT32, 0, zero));
+  TRY(ir_cast(c->g, *zero, ACL_INT32, zero));
+  TRY(ir_temporary(c->g, ACL_INT32, (*zero)->tensor.dims, (*zero)->tensor.rank, &less));
+  TRY(node_Subs(c->g, *zero, half, one, less));
+  *zero = less;
+  return ST_OK;
+}
+
+/* Such a product with one matrix on the right, which has a kernel. */
+static status matmul_integer(converter *c, ir_value *a, ir_value *a_zero, ir_value *b, ir_value *b_zero,
+                             ir_value **out) {
+  const tensor *x = &a->tensor;
+  int64_t dims[MAX_RANK];
+  const int64_t k = x->dims[x->rank - 1], n = b->tensor.dims[1], rows[] = {k ? x->n / k : 0, k};
+  memcpy(dims, x->dims, sizeof dims);
+  dims[x->rank - 1] = n;
+  const int rank = x->rank;
+  ir_value *y;
+  TRY(as_signed(c, &b, &b_zero));
+  TRY(ir_reshaped(c->g, a, rows, 2, &a));
+  TRY(ir_temporary(c->g, ACL_INT32, (const int64_t[]){rows[0], n}, 2, &y));
+  TRY(node_MatmulInteger(c->g, a, b, a_zero, b_zero, y));
+  return ir_reshaped(c->g, y, dims, rank, out);
+}
+
+/* The product of 8-bit integers less their zero points, as int32. */
+static status zeroed_product(converter *c, ir_value *a, ir_value *a_zero, ir_value *b, ir_value *b_zero,
+                             ir_value **out) {
+  const tensor *x = &a->tensor, *y = &b->tensor;
+  if (x->rank >= 2 && y->rank == 2 && x->n && y->n && x->dims[x->rank - 1] == y->dims[0] &&
+      zero_is_plain(a_zero, x->rank == 2 ? x->dims[0] : 1) && zero_is_plain(b_zero, y->dims[1]))
+    return matmul_integer(c, a, a_zero, b, b_zero, out);
+  TRY(centred(c, a, a_zero, a->tensor.rank - 2, &a));
+  TRY(centred(c, b, b_zero, b->tensor.rank - 1, &b));
+  return integer_product(c, a, b, out);
+}
+
 static status convert_matmul_integer(converter *c) {
-  ir_value *a = converter_input(c, 0), *b = converter_input(c, 1), *y;
-  TRY(centred(c, a, converter_input(c, 2), a->tensor.rank - 2, &a));
-  TRY(centred(c, b, converter_input(c, 3), b->tensor.rank - 1, &b));
-  TRY(integer_product(c, a, b, &y));
+  ir_value *y;
+  TRY(zeroed_product(c, converter_input(c, 0), converter_input(c, 2), converter_input(c, 1), converter_input(c, 3),
+                     &y));
   return converter_output(c, 0, y);
 }
 
@@ -184,9 +218,7 @@ static status convert_qlinear_matmul(converter *c) {
   TRY(scale_along(c, a, 1, a->tensor.rank - 2, &scale_a));
   TRY(scale_along(c, b, 4, b->tensor.rank - 1, &scale_b));
   TRY(ir_cast(c->g, converter_input(c, 6), ACL_FLOAT, &scale_y));
-  TRY(centred(c, a, converter_input(c, 2), a->tensor.rank - 2, &a));
-  TRY(centred(c, b, converter_input(c, 5), b->tensor.rank - 1, &b));
-  TRY(integer_product(c, a, b, &y));
+  TRY(zeroed_product(c, a, converter_input(c, 2), b, converter_input(c, 5), &y));
   TRY(requantised(c, y, scale_a, scale_b, scale_y, converter_input(c, 7), &y));
   return converter_output(c, 0, y);
 }

@@ -194,11 +194,38 @@ static status bilinear_image(converter *c, const resize *r, ir_value *x, const r
   return node_UpsampleBilinear2d(c->g, x, list, !strcmp(r->coordinates, "align_corners"), a[2].scale, a[3].scale, *out);
 }
 
+/* Images whose elements become squares of a power of two, for which all ways to round are one, mostly. */
+static status is_nearest_image(converter *c, const resize *r, const ir_value *x, const resize_axis *a, bool *is) {
+  *is = r->mode == NEAREST && x->tensor.rank == 4 && dtype_is_float(x->tensor.dtype) && a[0].in == a[0].out &&
+        a[1].in == a[1].out && strcmp(r->coordinates, "tf_crop_and_resize") != 0;
+  for (int d = 2; d < 4 && *is; ++d) {
+    const int64_t times = a[d].in ? a[d].out / a[d].in : 0;
+    taps t;
+    *is = times && !(times & (times - 1)) && a[d].out == times * a[d].in;
+    if (!*is) break;
+    TRY(make_taps(c, r, &a[d], &t));
+    for (int64_t i = 0; i < a[d].out; ++i) *is &= t.index[i] == i / times;
+  }
+  return ST_OK;
+}
+
+static status nearest_image(converter *c, ir_value *x, const resize_axis *a, ir_value **out) {
+  const int64_t size[] = {a[2].out, a[3].out}, dims[] = {a[0].out, a[1].out, a[2].out, a[3].out};
+  const aclIntArray *list = ir_int_array(c->g, size, 2);
+  if (!list) return ST_NO_HOST_MEMORY;
+  TRY(ir_temporary(c->g, x->tensor.dtype, dims, 4, out));
+  return node_UpsampleNearest2d(c->g, x, list, *out);
+}
+
 static status resized(converter *c, const resize *r, const resize_axis *a, ir_value *x) {
   const int dtype = x->tensor.dtype;
+  bool is_nearest;
   if (!dtype_is_float(dtype) && r->mode != NEAREST) TRY(ir_cast(c->g, x, ACL_FLOAT, &x));
+  TRY(is_nearest_image(c, r, x, a, &is_nearest));
   if (is_bilinear_image(r, x, a))
     TRY(bilinear_image(c, r, x, a, &x));
+  else if (is_nearest)
+    TRY(nearest_image(c, x, a, &x));
   else
     for (int d = 0; d < x->tensor.rank; ++d) TRY(resize_one(c, r, d, &a[d], &x));
   TRY(ir_cast(c->g, x, dtype, &x));

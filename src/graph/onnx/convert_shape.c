@@ -289,7 +289,7 @@ static status convert_concat(converter *c) {
   return converter_output(c, 0, y);
 }
 
-static status convert_tile(converter *c) {
+static status convert_tiles(converter *c) {
   ir_value *x = converter_input(c, 0), *y;
   const int64_t *times;
   int n;
@@ -473,7 +473,7 @@ const onnx_operator onnx_shape_operators[] = {
     {"Slice", convert_slice, 1, NULL, 0},
     {"Split", convert_split, 1, NULL, 0},
     {"Concat", convert_concat, 1, NULL, 0},
-    {"Tile", convert_tile, 2, NULL, 0},
+    {"Tile", convert_tiles, 2, NULL, 0},
     {"Pad", convert_pad, 1, NULL, 0},
     {"CenterCropPad", convert_center_crop_pad, 2, NULL, 0},
     {"Trilu", convert_trilu, 1, NULL, 0},

@@ -56,7 +56,7 @@ static status interleaved(converter *c, ir_value *const parts[2], ir_value **out
 }
 
 /* The real and the imaginary part, which are the last dimension of x; NULL if there is only a real one. */
-static status parts_of(converter *c, ir_value *x, ir_value *parts[2]) {
+static status complex_parts_of(converter *c, ir_value *x, ir_value *parts[2]) {
   const tensor *t = &x->tensor;
   const int64_t n = t->rank ? t->dims[t->rank - 1] : 0;
   if (n != 1 && n != 2) return OP_FAIL("the last dimension is %jd, expected 1 (real) or 2 (complex)", (intmax_t)n);
@@ -104,7 +104,7 @@ static status convert_dft(converter *c) {
     TRY(converter_constant_ints(c, 1, &list, &n_list));
     n = list[0];
   }
-  TRY(parts_of(c, x, parts));
+  TRY(complex_parts_of(c, x, parts));
   for (int i = 0; i < 2 && parts[i]; ++i) {
     TRY(with_axis_last(c, parts[i], axis, &parts[i]));
     TRY(with_length(c, parts[i], n, &parts[i]));
@@ -136,7 +136,7 @@ static status convert_stft(converter *c) {
     return OP_FAIL("frame_step is %jd and frame_length %jd, which do not fit the signal or the window", (intmax_t)step,
                    (intmax_t)n);
   const int64_t frames = (x->tensor.dims[1] - n) / step + 1;
-  TRY(parts_of(c, x, parts));
+  TRY(complex_parts_of(c, x, parts));
   for (int i = 0; i < 2 && parts[i]; ++i) {
     const int64_t *s = parts[i]->tensor.strides, dims[] = {x->tensor.dims[0], frames, n};
     TRY(ir_view(c->g, parts[i], dims, (const int64_t[]){s[0], s[1] * step, s[1]}, 3, 0, &parts[i]));

@@ -121,6 +121,7 @@ typedef struct {
   const char *path;
   void *memory;
   size_t bytes;
+  bool given; /* memory of the caller's in place of a mapping */
 } onnx_mapping;
 
 typedef struct {
@@ -131,15 +132,28 @@ typedef struct {
   onnx_opset *opsets;
   onnx_function *functions;
   onnx_mapping *mappings;
+  onnx_mapping file; /* of the model itself, which the caller may set; memory NULL: its bytes are no mapping */
   onnx_graph *graph;
 } onnx_model;
 
-/* Reads a model from bytes, which must stay until onnx_free(). folder: where files of external data are looked for;
- * NULL: a model with external data is refused. On success the caller owns *out. ST_CONFIG_PARSE with a message that
+/* Where a model's external data is. folder: of the files; NULL: it has none. given: files, by their path in the model,
+ * whose contents are in memory that stays until onnx_free(). */
+typedef struct {
+  const char *folder;
+  const onnx_mapping *given;
+  int n_given;
+} onnx_data;
+
+/* Reads a model from bytes, which must stay until onnx_free(). data: NULL: none. External data that is not found is
+ * refused. On success the caller owns *out. ST_CONFIG_PARSE with a message that
  * names the node or the tensor; ST_NO_HOST_MEMORY. */
-status onnx_read(const void *bytes, size_t n, const char *folder, onnx_model **out);
+status onnx_read(const void *bytes, size_t n, const onnx_data *data, onnx_model **out);
 
 void onnx_free(onnx_model *m);
+
+/* Gives back the pages of contents that were read, or of all mapped files; read again, they come from the file. */
+void onnx_forget(const onnx_model *m, const void *contents, uint64_t bytes);
+void onnx_forget_all(const onnx_model *m);
 
 /* The version of the operators of a domain, 0 if the model does not import it. */
 int64_t onnx_version(const onnx_opset *opsets, int n, const char *domain);

@@ -80,7 +80,7 @@ static status read_external(onnx_reader *r, wire w, tensor_contents *c) {
   return w.bad ? PARSE_FAIL("the place of external data is cut off") : ST_OK;
 }
 
-static status read_tensor(onnx_reader *r, wire w, onnx_tensor *t) {
+status onnx_read_tensor(onnx_reader *r, wire w, onnx_tensor *t) {
   tensor_contents c = {.message = w};
   t->name = "";
   for (wire_field f; wire_next(&w, &f);) {
@@ -113,7 +113,7 @@ static status read_attribute(onnx_reader *r, wire w, onnx_attribute *a) {
     case 4: TRY(onnx_read_text(r, &f, &a->s)); break;
     case 5:
       if (!(a->t = REGION_NEW(&r->model->memory, onnx_tensor, 1))) return onnx_no_memory();
-      TRY(read_tensor(r, f.bytes, a->t));
+      TRY(onnx_read_tensor(r, f.bytes, a->t));
       break;
     case 6:
       if (!(a->g = REGION_NEW(&r->model->memory, onnx_graph, 1))) return onnx_no_memory();
@@ -212,7 +212,7 @@ static status read_graph_field(onnx_reader *r, const wire_field *f, onnx_graph *
   switch (f->number) {
   case 1: APPEND(r, g->nodes, g->n_nodes, n); return read_node(r, f->bytes, n);
   case 2: return onnx_read_text(r, f, &g->name);
-  case 5: APPEND(r, g->initialisers, g->n_initialisers, t); return read_tensor(r, f->bytes, t);
+  case 5: APPEND(r, g->initialisers, g->n_initialisers, t); return onnx_read_tensor(r, f->bytes, t);
   case 11: APPEND(r, g->inputs, g->n_inputs, v); return read_value_info(r, f->bytes, v);
   case 12: APPEND(r, g->outputs, g->n_outputs, v); return read_value_info(r, f->bytes, v);
   case 15: return PARSE_FAIL("graph %s has sparse initialisers, which are not supported", g->name);
@@ -296,8 +296,9 @@ static status read_model(onnx_reader *r, wire w) {
   return m->graph ? ST_OK : PARSE_FAIL("the file has no graph: it is no ONNX model");
 }
 
-status onnx_read(const void *bytes, size_t n, const char *folder, onnx_model **out) {
-  onnx_reader r = {.model = calloc(1, sizeof *r.model), .folder = folder};
+status onnx_read(const void *bytes, size_t n, const onnx_data *data, onnx_model **out) {
+  static const onnx_data none;
+  onnx_reader r = {.model = calloc(1, sizeof *r.model), .data = data ? data : &none};
   if (!r.model) return onnx_no_memory();
   const status st = read_model(&r, wire_of(bytes, n));
   if (st == ST_OK)

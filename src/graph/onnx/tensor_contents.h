@@ -9,8 +9,8 @@
 
 typedef struct {
   onnx_model *model;
-  const char *folder; /* of external data */
-  int depth;          /* of nested graphs */
+  const onnx_data *data;
+  int depth; /* of nested graphs */
 } onnx_reader;
 
 typedef struct {
@@ -24,6 +24,9 @@ typedef struct {
 
 /* Sets the contents of the tensor, whose dims and dtype are known. */
 status tensor_contents_find(onnx_reader *r, const tensor_contents *c, onnx_tensor *t);
+
+/* Reads a tensor, which belongs to the reader's model. In reader.c. */
+status onnx_read_tensor(onnx_reader *r, wire w, onnx_tensor *t);
 
 /* Unmaps the model's files. */
 void tensor_contents_unmap(onnx_model *m);

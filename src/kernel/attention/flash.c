@@ -37,11 +37,10 @@ static status view_like(const flash_call *c, const tensor *t, const char *name, 
   head_dims d = {.heads = expected->heads};
   TRY(op_expect_dtype(t, name, DTYPE_BIT(c->plan->query.dtype)));
   TRY(head_view_of(t, name, operand, c->layout, v, &d));
-  char text[SHAPE_TEXT];
   EXPECT(d.batches == expected->batches && d.heads == expected->heads && d.rows == expected->rows && d.d == expected->d,
          "%s has shape %s, expected %jd sequences, %jd heads, %jd positions, %jd components in the layout %s", name,
-         shape_text(t->dims, t->rank, text), (intmax_t)expected->batches, (intmax_t)expected->heads,
-         (intmax_t)expected->rows, (intmax_t)expected->d, c->layout->name);
+         SHAPE_OF(t), (intmax_t)expected->batches, (intmax_t)expected->heads, (intmax_t)expected->rows,
+         (intmax_t)expected->d, c->layout->name);
   return ST_OK;
 }
 
@@ -63,7 +62,7 @@ static status flash_check_operands(flash_call *c, head_dims *q, head_dims *k, he
   attention_plan *p = c->plan;
   const flash_attention_args *a = c->a;
   *q = (head_dims){.heads = a->head_num};
-  TRY(op_expect_dtype(a->query, "query", DTYPES_ATTENTION));
+  TRY(op_expect_dtype(a->query, "query", DTYPES_FLOAT_TO_32));
   TRY(op_expect_dtype(a->key, a->name.key, DTYPE_BIT(a->query->dtype)));
   TRY(op_expect_dtype(a->value, "value", DTYPE_BIT(a->query->dtype)));
   TRY(head_view_of(a->query, "query", FLASH_ATTENTION_QUERY, c->layout, &p->query, q));
@@ -132,8 +131,7 @@ static status list_flat_batches(flash_call *c, int64_t mode, int64_t before, int
   EXPECT(q->size == k->size, "actualSeqKvLenOptional has %ju lengths, expected the %ju of actualSeqQLenOptional",
          (uintmax_t)k->size, (uintmax_t)q->size);
   const int64_t n = (int64_t)q->size;
-  attention_batch *list = c->e->heap = malloc((size_t)n * sizeof *list);
-  if (!list) return fail(ST_NO_HOST_MEMORY, "no host memory for %jd sequences", (intmax_t)n);
+  HEAP_PLAN(attention_batch, list, c->e, (size_t)n * sizeof *list);
   int64_t first = n, last = -1, bit = 0;
   p->n_batches = n;
   p->batch_is_listed = true;
@@ -163,8 +161,8 @@ static status set_prefixes(flash_call *c) {
          (intmax_t)p->n_batches);
   attention_batch *list = c->e->heap;
   if (!p->batch_is_listed) {
-    list = c->e->heap = malloc((size_t)attention_max(p->n_batches, 1) * sizeof *list);
-    if (!list) return fail(ST_NO_HOST_MEMORY, "no host memory for %jd sequences", (intmax_t)p->n_batches);
+    list = executor_heap(c->e, (size_t)p->n_batches * sizeof *list);
+    if (!list) return ST_NO_HOST_MEMORY;
     for (int64_t b = 0; b < p->n_batches; ++b) {
       list[b] = p->uniform;
       list[b].drop_bit = b * p->n_heads * p->max_rows * p->max_keys;
@@ -188,10 +186,9 @@ static status set_prefixes(flash_call *c) {
 static status expect_mask_shape(const attention_plan *p, const tensor *mask, const char *name) {
   const int r = mask->rank;
   const int64_t *d = mask->dims;
-  char text[SHAPE_TEXT];
   const bool repeats = r == 2 || (r == 4 && (d[0] == 1 || d[0] == p->n_batches) && (d[1] == 1 || d[1] == p->n_heads));
   EXPECT(repeats && d[r - 2] == p->max_rows && d[r - 1] == p->max_keys,
-         "%s has shape %s, expected [%jd, %jd], or [%jd or 1, %jd or 1, ...] of these", name, shape_text(d, r, text),
+         "%s has shape %s, expected [%jd, %jd], or [%jd or 1, %jd or 1, ...] of these", name, DIMS_TEXT(d, r),
          (intmax_t)p->max_rows, (intmax_t)p->max_keys, (intmax_t)p->n_batches, (intmax_t)p->n_heads);
   return ST_OK;
 }
@@ -229,10 +226,9 @@ static int64_t first_value(const aclIntArray *list) { return list && list->size 
 static status set_slopes(flash_call *c, const tensor *t, const char *name) {
   attention_plan *p = c->plan;
   const int r = t->rank;
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_FLOAT)));
   EXPECT(r >= 1 && r <= 2 && t->dims[r - 1] == p->n_heads && (r == 1 || t->dims[0] == p->n_batches),
-         "%s has shape %s, expected [%jd] or [%jd, %jd]", name, shape_text(t->dims, r, text), (intmax_t)p->n_heads,
+         "%s has shape %s, expected [%jd] or [%jd, %jd]", name, DIMS_TEXT(t->dims, r), (intmax_t)p->n_heads,
          (intmax_t)p->n_batches, (intmax_t)p->n_heads);
   p->bias.dtype = t->dtype;
   p->bias.head = t->strides[r - 1] * 4;
@@ -257,10 +253,9 @@ static bool set_packed_bias(const flash_call *c, const tensor *bias) {
 /* A bias per head, and per sequence or for all sequences. */
 static status expect_bias_shape(const attention_plan *p, const tensor *bias, const char *name) {
   const int64_t *d = bias->dims;
-  char text[SHAPE_TEXT];
   EXPECT(bias->rank == 4 && (d[0] == 1 || d[0] == p->n_batches) && d[1] == p->n_heads && d[3] == p->max_keys &&
              (d[2] == p->max_rows || d[2] == 1 || (d[2] == ALIBI_ROWS && p->max_rows > ALIBI_ROWS)),
-         "%s has shape %s, expected [%jd or 1, %jd, %jd or 1, %jd]", name, shape_text(d, bias->rank, text),
+         "%s has shape %s, expected [%jd or 1, %jd, %jd or 1, %jd]", name, DIMS_TEXT(d, bias->rank),
          (intmax_t)p->n_batches, (intmax_t)p->n_heads, (intmax_t)p->max_rows, (intmax_t)p->max_keys);
   return ST_OK;
 }

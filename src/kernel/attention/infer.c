@@ -66,10 +66,9 @@ static status view_keys(const infer_call *c, const tensor *t, const char *name, 
   *dims = (head_dims){.heads = p->n_kv_heads};
   TRY(op_expect_dtype(t, name, DTYPE_BIT(p->query.dtype)));
   TRY(head_view_of(t, name, operand, c->layout, v, dims));
-  char text[SHAPE_TEXT];
   EXPECT(dims->heads == p->n_kv_heads && (d < 0 || dims->d == d),
-         "%s has shape %s, expected %jd heads of %jd components in the layout %s", name,
-         shape_text(t->dims, t->rank, text), (intmax_t)p->n_kv_heads, (intmax_t)(d < 0 ? dims->d : d), c->layout->name);
+         "%s has shape %s, expected %jd heads of %jd components in the layout %s", name, SHAPE_OF(t),
+         (intmax_t)p->n_kv_heads, (intmax_t)(d < 0 ? dims->d : d), c->layout->name);
   return ST_OK;
 }
 
@@ -96,10 +95,9 @@ static status view_pages(const infer_call *c, const infer_source *s, head_view *
 static status set_pages(infer_call *c, const tensor *table) {
   attention_plan *p = c->plan;
   const char *name = c->a->name.block_table;
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(table, name, DTYPE_BIT(ACL_INT32)));
   EXPECT(table->rank == 2 && table->dims[0] == p->n_batches, "%s has shape %s, expected [%jd, pages]", name,
-         shape_text(table->dims, table->rank, text), (intmax_t)p->n_batches);
+         SHAPE_OF(table), (intmax_t)p->n_batches);
   EXPECT(c->key_lengths, "%s is NULL, expected lengths with blockTable", c->key_lengths_name);
   p->dv = -1;
   int64_t d = p->d;
@@ -221,8 +219,7 @@ static status set_batches(infer_call *c, int64_t mode, int64_t before, int64_t a
   if (!nq) p->query_padding = ABSENT;
   if (!nk) p->key_padding = ABSENT;
   if (!p->batch_is_listed || !p->n_batches) return ST_OK;
-  attention_batch *list = c->e->heap = malloc((size_t)p->n_batches * sizeof *list);
-  if (!list) return fail(ST_NO_HOST_MEMORY, "no host memory for %jd sequences", (intmax_t)p->n_batches);
+  HEAP_PLAN(attention_batch, list, c->e, (size_t)p->n_batches * sizeof *list);
   for (int64_t b = 0; b < p->n_batches; ++b) {
     s.n_queries = length_of(nq, b, p->max_rows);
     s.n_keys = attention_min(length_of(nk, b, p->max_keys), keys_of(c, b)) + p->n_prefix_keys;
@@ -272,7 +269,7 @@ static status infer_set_bias(infer_call *c) {
   p->bias_is_packed = false;
   if (!bias) return ST_OK;
   p->bias_kind = BIAS_ADDED;
-  TRY(op_expect_dtype(bias, c->a->name.pse_shift, DTYPES_ATTENTION));
+  TRY(op_expect_dtype(bias, c->a->name.pse_shift, DTYPES_FLOAT_TO_32));
   return score_view_of(bias, c->a->name.pse_shift, c->a->view.pse_shift, p, false, p->max_rows,
                        p->max_keys + p->n_prefix_keys, &p->bias);
 }
@@ -282,13 +279,12 @@ static status set_results(infer_call *c, const head_layout *out_layout) {
   const infer_attention_args *a = c->a;
   const tensor *out = a->attention_out, *lse = layout_given(a->softmax_lse);
   head_dims d = {.heads = p->n_heads};
-  TRY(op_expect_dtype(out, "attentionOut", DTYPES_ATTENTION));
+  TRY(op_expect_dtype(out, "attentionOut", DTYPES_FLOAT_TO_32));
   TRY(head_view_of(out, "attentionOut", a->view.attention_out, out_layout, &p->out, &d));
-  char text[SHAPE_TEXT];
   EXPECT(d.batches == p->n_batches && d.heads == p->n_heads && d.rows == p->max_rows && d.d == p->dv,
          "attentionOut has shape %s, expected %jd sequences, %jd heads, %jd positions, %jd components in the layout %s",
-         shape_text(out->dims, out->rank, text), (intmax_t)p->n_batches, (intmax_t)p->n_heads, (intmax_t)p->max_rows,
-         (intmax_t)p->dv, out_layout->name);
+         SHAPE_OF(out), (intmax_t)p->n_batches, (intmax_t)p->n_heads, (intmax_t)p->max_rows, (intmax_t)p->dv,
+         out_layout->name);
   p->row_max.operand = p->row_sum.operand = ABSENT;
   p->lse = a->softmax_lse_flag;
   p->n_copies = 1;
@@ -351,7 +347,7 @@ status prepare_infer_attention(executor *e, const infer_attention_args *a) {
   TRY(infer_refuse(a));
   TRY(find_layouts(&c, &out_layout));
   head_dims q = {.heads = a->num_heads};
-  TRY(op_expect_dtype(query, "query", DTYPES_ATTENTION));
+  TRY(op_expect_dtype(query, "query", DTYPES_FLOAT_TO_32));
   TRY(head_view_of(query, "query", INFER_ATTENTION_QUERY, c.layout, &p->query, &q));
   EXPECT(q.heads == a->num_heads, "numHeads is %jd, expected the query's %jd", (intmax_t)a->num_heads,
          (intmax_t)q.heads);

@@ -54,7 +54,6 @@ status head_view_of(const tensor *t, const char *name, int operand, const head_l
 status score_view_of(const tensor *t, const char *name, int operand, const attention_plan *p, bool batch_first,
                      int64_t rows, int64_t cols, head_view *v) {
   const int r = t->rank;
-  char text[SHAPE_TEXT];
   const int64_t *d = t->dims, size = dtype_bytes(t->dtype);
   const int batch = r == 4 || (r == 3 && batch_first) ? 0 : ABSENT, head = r == 4                   ? 1
                                                                            : r == 3 && !batch_first ? 0
@@ -62,8 +61,8 @@ status score_view_of(const tensor *t, const char *name, int operand, const atten
   EXPECT(r >= 2 && r <= 4 && d[r - 2] >= rows && d[r - 1] >= cols &&
              (batch < 0 || d[batch] == 1 || d[batch] == p->n_batches) &&
              (head < 0 || d[head] == 1 || d[head] == p->n_heads),
-         "%s has shape %s, expected [%jd or 1, %jd or 1, %jd, %jd]", name, shape_text(d, r, text),
-         (intmax_t)p->n_batches, (intmax_t)p->n_heads, (intmax_t)rows, (intmax_t)cols);
+         "%s has shape %s, expected [%jd or 1, %jd or 1, %jd, %jd]", name, DIMS_TEXT(d, r), (intmax_t)p->n_batches,
+         (intmax_t)p->n_heads, (intmax_t)rows, (intmax_t)cols);
   *v = (head_view){.operand = (int16_t)operand,
                    .dtype = t->dtype,
                    .batch = batch >= 0 && d[batch] > 1 ? t->strides[batch] * size : 0,
@@ -114,8 +113,7 @@ status layout_check_pattern(const tensor *mask, const char *name, int64_t mode) 
   const int r = mask->rank;
   bool fits = r >= 2 && mask->dims[r - 1] == cols && mask->dims[r - 2] == rows;
   for (int d = 0; d < r - 2; ++d) fits &= mask->dims[d] == 1;
-  char text[SHAPE_TEXT];
-  EXPECT(fits, "%s has shape %s, expected the pattern of sparseMode %jd, [%jd, %jd]", name,
-         shape_text(mask->dims, r, text), (intmax_t)mode, (intmax_t)rows, (intmax_t)cols);
+  EXPECT(fits, "%s has shape %s, expected the pattern of sparseMode %jd, [%jd, %jd]", name, DIMS_TEXT(mask->dims, r),
+         (intmax_t)mode, (intmax_t)rows, (intmax_t)cols);
   return ST_OK;
 }

@@ -6,8 +6,6 @@
 
 #include "kernel/attention/attention.h"
 
-#define DTYPES_ATTENTION (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
-
 /* The index of each dimension, ABSENT where the layout lacks it. hidden: heads and components are one dimension. */
 typedef struct {
   const char *name;

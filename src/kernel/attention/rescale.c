@@ -29,12 +29,11 @@ static status run_rescale(const executor *e, void *const *view, void *scratch) {
 status prepare_bias_rescale_qkv(executor *e, const bias_rescale_qkv_args *a) {
   const tensor *qkv = a->qkv, *bias = a->qkv_bias;
   const int64_t heads = a->num_heads;
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(qkv, "qkv", DTYPES_FLOAT));
   TRY(op_expect_dtype(bias, "qkvBias", DTYPE_BIT(qkv->dtype)));
   EXPECT(heads > 0, "numHeads is %jd, expected more than 0", (intmax_t)heads);
   EXPECT(qkv->rank == 3 && qkv->dims[2] % (PARTS * heads) == 0, "qkv has shape %s, expected [B, T, a multiple of %jd]",
-         shape_text(qkv->dims, qkv->rank, text), (intmax_t)(PARTS * heads));
+         SHAPE_OF(qkv), (intmax_t)(PARTS * heads));
   TRY(op_expect_shape(bias, "qkvBias", &qkv->dims[2], 1));
   const int64_t depth = qkv->dims[2] / (PARTS * heads), dims[] = {qkv->dims[0], heads, qkv->dims[1], depth};
   const tensor *const out[PARTS] = {a->q_out, a->k_out, a->v_out};
@@ -43,8 +42,7 @@ status prepare_bias_rescale_qkv(executor *e, const bias_rescale_qkv_args *a) {
     TRY(op_expect_dtype(out[i], names[i], DTYPE_BIT(qkv->dtype)));
     TRY(op_expect_shape(out[i], names[i], dims, 4));
   }
-  rescale_plan *p = e->heap = malloc(sizeof *p);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  HEAP_PLAN(rescale_plan, p, e, sizeof *p);
   const view v = view_of(qkv), b = view_of(bias);
   const view from = {.rank = 4,
                      .dtype = qkv->dtype,

@@ -86,22 +86,20 @@ status prepare_ring_attention(executor *e, const ring_attention_args *a) {
   const tensor *first = a->prev_attn_out, *top = a->prev_softmax_max;
   TRY(head_layout_find(a->input_layout, "inputLayoutOptional", "SBH", "SBH TND", &layout));
   const bool flat = layout->batch < 0;
-  char text[SHAPE_TEXT];
   EXPECT(top->rank == (flat ? 3 : 4) && top->dims[top->rank - 1] == 8, "prevSoftmaxMax has shape %s, expected %s",
-         shape_text(top->dims, top->rank, text), flat ? "[T, N, 8]" : "[B, N, S, 8]");
-  TRY(op_expect_dtype(first, "prevAttnOut", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
+         SHAPE_OF(top), flat ? "[T, N, 8]" : "[B, N, S, 8]");
+  TRY(op_expect_dtype(first, "prevAttnOut", DTYPES_FLOAT_TO_32));
   head_dims dims;
   for (int s = 0; s < SOURCES; ++s) {
     dims = (head_dims){.heads = top->dims[1]};
-    TRY(op_expect_dtype(from[s].out, from[s].out_name, DTYPE_BIT(first->dtype)));
-    TRY(op_expect_shape(from[s].out, from[s].out_name, first->dims, first->rank));
+    TRY(op_expect_like(from[s].out, from[s].out_name, first));
     TRY(head_view_of(from[s].out, from[s].out_name, from[s].operand, layout, &p->out[s], &dims));
     TRY(softmax_view_of(from[s].top, from[s].top_name, from[s].operand + 1, top->dims, top->rank, &p->top[s]));
     TRY(softmax_view_of(from[s].sum, from[s].sum_name, from[s].operand + 2, top->dims, top->rank, &p->sum[s]));
   }
   EXPECT(dims.heads == top->dims[1] && dims.rows == top->dims[flat ? 0 : 2] && (flat || dims.batches == top->dims[0]),
-         "prevSoftmaxMax has shape %s, expected %jd sequences, %jd heads, %jd positions",
-         shape_text(top->dims, top->rank, text), (intmax_t)dims.batches, (intmax_t)dims.heads, (intmax_t)dims.rows);
+         "prevSoftmaxMax has shape %s, expected %jd sequences, %jd heads, %jd positions", SHAPE_OF(top),
+         (intmax_t)dims.batches, (intmax_t)dims.heads, (intmax_t)dims.rows);
   p->n_batches = dims.batches;
   p->n_heads = dims.heads;
   p->n_rows = dims.rows;

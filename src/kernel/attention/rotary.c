@@ -104,8 +104,6 @@ static void rotate_all(const rotation *p, void *const *view, uint64_t cost_ns) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-#define DTYPES_ROTARY (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
-
 typedef struct {
   const tensor *tensor;
   const char *name;
@@ -125,26 +123,25 @@ static void view_rows(const tensor *t, const int64_t *dims, int rank, view *v, i
 
 static status check_table(const rotary_operand *table, const tensor *x) {
   const tensor *t = table->tensor;
-  char is[SHAPE_TEXT], to[SHAPE_TEXT];
-  TRY(op_expect_dtype(t, table->name, DTYPES_ROTARY));
+  TRY(op_expect_dtype(t, table->name, DTYPES_FLOAT_TO_32));
   bool fits = t->rank == x->rank && t->dims[x->rank - 1] == x->dims[x->rank - 1];
   for (int d = 0; fits && d < x->rank - 1; ++d) fits = t->dims[d] == x->dims[d] || t->dims[d] == 1;
-  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s, with its last dimension", table->name,
-         shape_text(t->dims, t->rank, is), shape_text(x->dims, x->rank, to));
+  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s, with its last dimension", table->name, SHAPE_OF(t),
+         SHAPE_OF(x));
   return ST_OK;
 }
 
 /* operands: OUT, IN, COS, SIN. */
 static status plan_rotation(rotation *p, int64_t mode, bool backward, const rotary_operand *operands) {
   const tensor *x = operands[IN].tensor;
-  TRY(op_expect_dtype(x, operands[IN].name, DTYPES_ROTARY));
-  TRY(op_expect_dtype(operands[OUT].tensor, operands[OUT].name, DTYPES_ROTARY));
+  TRY(op_expect_dtype(x, operands[IN].name, DTYPES_FLOAT_TO_32));
+  TRY(op_expect_dtype(operands[OUT].tensor, operands[OUT].name, DTYPES_FLOAT_TO_32));
   EXPECT(mode >= 0 && mode < N_ROTARY, "mode is %jd, expected 0 to 3", (intmax_t)mode);
   EXPECT(x->rank >= 1, "%s has no dimension, expected 1 to %d", operands[IN].name, MAX_RANK);
   const int64_t d = x->dims[x->rank - 1], divisor = mode == ROTARY_QUARTER ? 4 : 2;
   EXPECT(d % divisor == 0 && d <= MAX_D, "%s has %jd components, expected a multiple of %jd, up to %d",
          operands[IN].name, (intmax_t)d, (intmax_t)divisor, MAX_D);
-  TRY(op_expect_shape(operands[OUT].tensor, operands[OUT].name, x->dims, x->rank));
+  TRY(op_expect_same_shape(operands[OUT].tensor, operands[OUT].name, x));
   TRY(check_table(&operands[COS], x));
   TRY(check_table(&operands[SIN], x));
   view v[OPERANDS];
@@ -174,11 +171,10 @@ static status rotary_run(const executor *e, void *const *view, void *scratch) {
 static status check_tables_by_mode(const tensor *x, const char *name, const tensor *cos, const tensor *sin) {
   EXPECT(x->rank == 4, "%s has %d dimensions, expected 4", name, x->rank);
   TRY(check_table(&(rotary_operand){.tensor = cos, .name = "cos"}, x));
-  TRY(op_expect_shape(sin, "sin", cos->dims, cos->rank));
-  char is[SHAPE_TEXT], to[SHAPE_TEXT];
+  TRY(op_expect_same_shape(sin, "sin", cos));
   EXPECT(cos->dims[0] == x->dims[0] || cos->dims[1] == 1 || cos->dims[2] == 1,
-         "cos has shape %s, expected one that is not repeated in the first of %s's dimensions %s only",
-         shape_text(cos->dims, cos->rank, is), name, shape_text(x->dims, x->rank, to));
+         "cos has shape %s, expected one that is not repeated in the first of %s's dimensions %s only", SHAPE_OF(cos),
+         name, SHAPE_OF(x));
   return ST_OK;
 }
 
@@ -189,7 +185,7 @@ status prepare_rotary(executor *e, const rotary_args *a) {
   if (by_mode && !x->n) { /* the tables are not checked */
     *PLAN(e, rotation) = (rotation){0};
     e->run = rotary_run;
-    return op_expect_shape(out, "out", x->dims, x->rank);
+    return op_expect_same_shape(out, "out", x);
   }
   if (by_mode) TRY(check_tables_by_mode(x, "x", a->cos, a->sin));
   const rotary_operand operands[OPERANDS] = {
@@ -249,9 +245,8 @@ status prepare_apply_rotary(executor *e, const apply_rotary_args *a) {
   EXPECT(query->rank == 4 && key->rank == 4, "queryRef and keyRef have %d and %d dimensions, expected 4", query->rank,
          key->rank);
   TRY(plan_rotation(PLAN(e, rotation), mode, false, (const rotary_operand[]){q, q, cos, sin}));
-  e->heap = malloc(sizeof(rotation));
-  if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
-  TRY(plan_rotation(e->heap, mode, false, (const rotary_operand[]){k, k, cos, sin}));
+  HEAP_PLAN(rotation, of_key, e, sizeof *of_key);
+  TRY(plan_rotation(of_key, mode, false, (const rotary_operand[]){k, k, cos, sin}));
   executor_cost(e, 2 * (rotary_bytes(query) + rotary_bytes(key)), (uint64_t)(query->n + key->n) * 4);
   e->run = apply_run;
   return ST_OK;
@@ -367,15 +362,14 @@ status prepare_rotary_grad(executor *e, const rotary_grad_args *a) {
   executor_cost(e, 2 * rotary_bytes(dy) + (x ? 2 * rotary_bytes(dy) : 0), (uint64_t)dy->n * (x ? 10 : 4));
   e->run = rotary_grad_run;
   if (!x) return ST_OK;
-  TRY(op_expect_dtype(x, "xOptional", DTYPES_ROTARY));
-  TRY(op_expect_shape(x, "xOptional", dy->dims, dy->rank));
+  TRY(op_expect_dtype(x, "xOptional", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_same_shape(x, "xOptional", dy));
   EXPECT(dcos && dsin, "%s is NULL, expected a tensor where xOptional is given", dcos ? "dsinOut" : "dcosOut");
-  TRY(op_expect_dtype(dcos, "dcosOut", DTYPES_ROTARY));
-  TRY(op_expect_dtype(dsin, "dsinOut", DTYPES_ROTARY));
-  TRY(op_expect_shape(dcos, "dcosOut", cos->dims, cos->rank));
-  TRY(op_expect_shape(dsin, "dsinOut", cos->dims, cos->rank));
-  table_gradient *p = e->heap = malloc(sizeof *p);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  TRY(op_expect_dtype(dcos, "dcosOut", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_dtype(dsin, "dsinOut", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_same_shape(dcos, "dcosOut", cos));
+  TRY(op_expect_same_shape(dsin, "dsinOut", cos));
+  HEAP_PLAN(table_gradient, p, e, sizeof *p);
   plan_tables(p, (const tensor *const[]){dcos, dsin, dy, x}, a->mode);
   return ST_OK;
 }

@@ -7,9 +7,14 @@
 LEVEL_CHOICE(channel_loops_table, channel_loops, channel_loops_table)
 
 bool by_channel_fits(const conv_geometry *g, const conv_operand *from, const conv_operand *to) {
+  return conv_volume(g->stride) == 1 && by_channel_fits_forward(g, from, to);
+}
+
+bool by_channel_fits_forward(const conv_geometry *g, const conv_operand *from, const conv_operand *to) {
   const int64_t size = (int64_t)dtype_bytes(from->dtype);
-  return channel_loops->rows && g->channels == 1 && g->rows == 1 && conv_volume(g->stride) == 1 &&
-         g->kernel[2] <= CHANNEL_MOST_TAPS && from->dtype == to->dtype && from->axis[2] == size && to->axis[2] == size;
+  return channel_loops->rows && g->channels == 1 && g->rows == 1 &&
+         (g->stride[2] == 1 || (g->stride[2] == 2 && from->dtype == ACL_FLOAT)) && g->kernel[2] <= CHANNEL_MOST_TAPS &&
+         from->dtype == to->dtype && from->axis[2] == size && to->axis[2] == size;
 }
 
 void channel_window_init(channel_window *c, const conv_operand *from, const int64_t *in, const conv_operand *to,
@@ -21,6 +26,7 @@ void channel_window_init(channel_window *c, const conv_operand *from, const int6
     c->taps[a] = axis[a].taps;
     c->shift[a] = axis[a].shift;
     c->dilation[a] = axis[a].dilation;
+    c->stride[a] = axis[a].stride;
     c->from_axis[a] = from->axis[a];
     c->to_axis[a] = to->axis[a];
     c->w_axis[a] = w_axis[a] * axis[a].tap_step;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Depthwise convolutions without strides (one channel and one row per group), and their gradients. Inputs are read
- * in place; AVX-512 masks replace the padding, so that no padded copy is made. Accumulates in float. Called by
+/* Depthwise convolutions (one channel and one row per group), forward also with strides, and their gradients. Inputs
+ * are read in place; AVX-512 masks replace the padding, so that no padded copy is made. Accumulates in float. Called by
  * correlate.c and weight_gradient.c. Thread-safe: all state is in the caller's structs. */
 #ifndef CANNON_KERNEL_CONV_BY_CHANNEL_H
 #define CANNON_KERNEL_CONV_BY_CHANNEL_H
@@ -10,10 +10,10 @@
 
 enum { CHANNEL_MOST_TAPS = 64 /* the largest kernel size along the last axis */ };
 
-/* The geometry of one channel, the same for all channels, for either pass. Output o needs, for tap t, the input o +
- * shift + t * dilation, which is 0 outside of [0, in). */
+/* The geometry of one channel, the same for all channels, for either pass. Output o needs, for tap t, the input o *
+ * stride + shift + t * dilation, which is 0 outside of [0, in). The stride of the last axis is 1 or 2. */
 typedef struct {
-  int64_t in[CONV_AXES], out[CONV_AXES], taps[CONV_AXES], shift[CONV_AXES], dilation[CONV_AXES];
+  int64_t in[CONV_AXES], out[CONV_AXES], taps[CONV_AXES], shift[CONV_AXES], dilation[CONV_AXES], stride[CONV_AXES];
   int64_t from_axis[CONV_AXES], to_axis[CONV_AXES]; /* bytes; elements along the last axis are contiguous */
   int64_t w_axis[CONV_AXES];                        /* floats from tap to tap */
   int dtype;                                        /* of both tensors: float, float16 or bfloat16 */
@@ -32,6 +32,8 @@ extern const channel_loops_table *channel_loops; /* chosen before main for this 
 
 /* Returns whether the kernels can compute `to` from `from` in place, where each is one side of g. */
 bool by_channel_fits(const conv_geometry *g, const conv_operand *from, const conv_operand *to);
+/* The same for the forward pass, which may have strides. */
+bool by_channel_fits_forward(const conv_geometry *g, const conv_operand *from, const conv_operand *to);
 /* axis: of a phase of outputs (phase.h). in: the sizes of `from` along the axes. w_axis: the strides of w, in
  * floats. */
 void channel_window_init(channel_window *c, const conv_operand *from, const int64_t *in, const conv_operand *to,

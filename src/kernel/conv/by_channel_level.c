@@ -17,6 +17,10 @@ enum { LANES = 16, ROWS = 8, COLUMNS = 4, TAPS = 4, MOST_TAPS = CHANNEL_MOST_TAP
 
 /* The mask of those of the elements i to i + 15 that are in [0, n). */
 INLINE __mmask16 channel_inside(int64_t i, int64_t n) { return (__mmask16)(lanes_first(n - i) & ~lanes_first(-i)); }
+/* The same for every second element from i on. */
+INLINE __mmask16 channel_evens_inside(int64_t i, int64_t n) {
+  return (__mmask16)(lanes_first((n - i + 1) >> 1) & ~lanes_first((1 - i) >> 1));
+}
 
 INLINE int64_t size_of(int dtype) { return dtype == ACL_FLOAT ? 4 : 2; }
 
@@ -24,6 +28,15 @@ INLINE __m512 channel_load(const char *row, int64_t i, __mmask16 lanes, int dtyp
   const void *const at = row + i * size_of(dtype);
   if (dtype == ACL_FLOAT) return _mm512_maskz_loadu_ps(lanes, at);
   return dtype == ACL_FLOAT16 ? f16_load_16(at, lanes) : bf16_load_16(at, lanes);
+}
+
+/* Every second of 32 floats from i on, for the lanes. */
+INLINE __m512 channel_load_evens(const char *row, int64_t i, __mmask16 lanes) {
+  const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  const float *const at = (const float *)(const void *)row + i;
+  const uint32_t read = _pdep_u32(lanes, 0x55555555);
+  return _mm512_permutex2var_ps(_mm512_maskz_loadu_ps((__mmask16)read, at), even,
+                                _mm512_maskz_loadu_ps((__mmask16)(read >> LANES), at + LANES));
 }
 
 INLINE void channel_store(char *at, __m512 x, __mmask16 lanes, int dtype) {
@@ -40,9 +53,13 @@ INLINE void channel_store(char *at, __m512 x, __mmask16 lanes, int dtype) {
 /* For each tap along the last axis, the mask of those of the 16 outputs from o on whose input is inside of the
  * tensor. Returns NULL if all are. */
 INLINE const __mmask16 *lanes_inside(__mmask16 *lanes, const channel_window *c, int64_t o) {
-  const int64_t first = o + c->shift[2], reach = (c->taps[2] - 1) * c->dilation[2] + LANES;
+  const int64_t first = o * c->stride[2] + c->shift[2];
+  const int64_t reach = (c->taps[2] - 1) * c->dilation[2] + LANES * c->stride[2];
   if (first >= 0 && first + reach <= c->in[2]) return NULL;
-  for (int64_t t = 0; t < c->taps[2]; ++t) lanes[t] = channel_inside(first + t * c->dilation[2], c->in[2]);
+  for (int64_t t = 0; t < c->taps[2]; ++t) {
+    const int64_t i = first + t * c->dilation[2];
+    lanes[t] = c->stride[2] == 1 ? channel_inside(i, c->in[2]) : channel_evens_inside(i, c->in[2]);
+  }
   return lanes;
 }
 
@@ -50,13 +67,16 @@ INLINE const __mmask16 *lanes_inside(__mmask16 *lanes, const channel_window *c, 
  * the first output's input for the first tap. lines: for each row, all ones if its input line exists, else 0; NULL
  * if all exist. */
 INLINE void channel_add_line(__m512 *sum, const channel_window *c, const char *from, const float *w,
-                             const __mmask16 *lanes, const __mmask16 *lines, int rows, int columns, int dtype) {
-  const int64_t step = c->dilation[2] * size_of(dtype), w_step = c->w_axis[2], line = c->from_axis[1];
+                             const __mmask16 *lanes, const __mmask16 *lines, int rows, int columns, int dtype,
+                             int stride) {
+  const int64_t step = c->dilation[2] * size_of(dtype), w_step = c->w_axis[2], line = c->from_axis[1] * c->stride[1];
   for (int64_t t = 0; t < c->taps[2]; ++t, from += step, w += w_step) {
     const __m512 weight = _mm512_set1_ps(*w);
     const __mmask16 used = lanes ? lanes[t] : 0xffff;
     UNROLL for (int r = 0; r < rows; ++r) UNROLL for (int v = 0; v < columns; ++v) {
-      const __m512 in = channel_load(from + r * line, v * LANES, lines ? used & lines[r] : used, dtype);
+      const __mmask16 inside = lines ? used & lines[r] : used;
+      const __m512 in = stride == 2 ? channel_load_evens(from + r * line, v * 2 * LANES, inside)
+                                    : channel_load(from + r * line, v * LANES, inside, dtype);
       sum[r * columns + v] = _mm512_fmadd_ps(weight, in, sum[r * columns + v]);
     }
   }
@@ -64,24 +84,27 @@ INLINE void channel_add_line(__m512 *sum, const channel_window *c, const char *f
 
 /* Adds the taps of all kernel lines, for outputs from o on. */
 INLINE void channel_add_taps(__m512 *sum, const channel_window *c, const char *from, const float *w, const int64_t *o,
-                             const __mmask16 *lanes, int rows, int columns, int dtype) {
-  const int64_t z = o[0] + c->shift[0], y = o[1] + c->shift[1];
-  from += z * c->from_axis[0] + y * c->from_axis[1] + (o[2] + c->shift[2]) * size_of(dtype);
+                             const __mmask16 *lanes, int rows, int columns, int dtype, int stride) {
+  const int64_t z = o[0] * c->stride[0] + c->shift[0], y = o[1] * c->stride[1] + c->shift[1];
+  from += z * c->from_axis[0] + y * c->from_axis[1] + (o[2] * stride + c->shift[2]) * size_of(dtype);
   for (int64_t k = 0; k < c->taps[0]; ++k) {
     if (z + k * c->dilation[0] < 0 || z + k * c->dilation[0] >= c->in[0]) continue;
     const char *row = from + k * c->dilation[0] * c->from_axis[0];
     const float *taps = w + k * c->w_axis[0];
     for (int64_t l = 0, line = y; l < c->taps[1]; ++l) {
-      if (line >= 0 && line + rows <= c->in[1]) {
+      if (line >= 0 && line + (rows - 1) * c->stride[1] < c->in[1]) {
         if (lanes)
-          channel_add_line(sum, c, row, taps, lanes, NULL, rows, columns, dtype);
+          channel_add_line(sum, c, row, taps, lanes, NULL, rows, columns, dtype, stride);
         else
-          channel_add_line(sum, c, row, taps, NULL, NULL, rows, columns, dtype);
+          channel_add_line(sum, c, row, taps, NULL, NULL, rows, columns, dtype, stride);
       } else if (rows > 1) {
         __mmask16 lines[ROWS], all[MOST_TAPS];
-        UNROLL for (int r = 0; r < rows; ++r) lines[r] = line + r >= 0 && line + r < c->in[1] ? 0xffff : 0;
+        UNROLL for (int r = 0; r < rows; ++r) {
+          const int64_t at = line + r * c->stride[1];
+          lines[r] = at >= 0 && at < c->in[1] ? 0xffff : 0;
+        }
         if (!lanes) memset(all, 0xff, sizeof all);
-        channel_add_line(sum, c, row, taps, lanes ? lanes : all, lines, rows, columns, dtype);
+        channel_add_line(sum, c, row, taps, lanes ? lanes : all, lines, rows, columns, dtype, stride);
       }
       line += c->dilation[1], row += c->dilation[1] * c->from_axis[1], taps += c->w_axis[1];
     }
@@ -90,10 +113,10 @@ INLINE void channel_add_taps(__m512 *sum, const channel_window *c, const char *f
 
 /* Computes `rows` lines by `columns` vectors of one channel's outputs, from o on. */
 INLINE void channel_block(const channel_window *c, char *to, const char *from, const float *w, float bias,
-                          const int64_t *o, const __mmask16 *lanes, int rows, int columns, int dtype) {
+                          const int64_t *o, const __mmask16 *lanes, int rows, int columns, int dtype, int stride) {
   __m512 sum[ROWS];
   UNROLL for (int k = 0; k < rows * columns; ++k) sum[k] = _mm512_set1_ps(bias);
-  channel_add_taps(sum, c, from, w, o, lanes, rows, columns, dtype);
+  channel_add_taps(sum, c, from, w, o, lanes, rows, columns, dtype, stride);
   to += o[0] * c->to_axis[0] + o[1] * c->to_axis[1] + o[2] * size_of(dtype);
   UNROLL for (int r = 0; r < rows; ++r) UNROLL for (int v = 0; v < columns; ++v)
       channel_store(to + r * c->to_axis[1] + v * LANES * size_of(dtype), sum[r * columns + v],
@@ -102,47 +125,49 @@ INLINE void channel_block(const channel_window *c, char *to, const char *from, c
 
 /* Computes a plane that is a single line, by several vectors at a time. */
 INLINE void channel_line(const channel_window *c, char *to, const char *from, const float *w, float bias, int64_t plane,
-                         int dtype) {
+                         int dtype, int stride) {
   const int64_t reach = c->shift[2] + (c->taps[2] - 1) * c->dilation[2];
   __mmask16 lanes[MOST_TAPS];
   for (int64_t o[] = {plane, 0, 0}; o[2] < c->out[2];) {
     const int64_t end = o[2] + COLUMNS * LANES;
-    if (o[2] + c->shift[2] >= 0 && end + reach <= c->in[2] && end <= c->out[2]) {
-      channel_block(c, to, from, w, bias, o, NULL, 1, COLUMNS, dtype);
+    if (o[2] * stride + c->shift[2] >= 0 && end * stride + reach <= c->in[2] && end <= c->out[2]) {
+      channel_block(c, to, from, w, bias, o, NULL, 1, COLUMNS, dtype, stride);
       o[2] = end;
     } else {
-      channel_block(c, to, from, w, bias, o, lanes_inside(lanes, c, o[2]), 1, 1, dtype);
+      channel_block(c, to, from, w, bias, o, lanes_inside(lanes, c, o[2]), 1, 1, dtype, stride);
       o[2] += LANES;
     }
   }
 }
 
-INLINE void channel_rows_of(const channel_window *c, char *to, const char *from, const float *w, float bias,
-                            int dtype) {
+INLINE void channel_rows_of(const channel_window *c, char *to, const char *from, const float *w, float bias, int dtype,
+                            int stride) {
   int64_t o[CONV_AXES];
   for (o[0] = 0; o[0] < c->out[0]; ++o[0]) {
     if (c->out[1] == 1) {
-      channel_line(c, to, from, w, bias, o[0], dtype);
+      channel_line(c, to, from, w, bias, o[0], dtype, stride);
       continue;
     }
     for (o[2] = 0; o[2] < c->out[2]; o[2] += LANES) {
       __mmask16 room[MOST_TAPS];
       const __mmask16 *const lanes = lanes_inside(room, c, o[2]);
       for (o[1] = 0; o[1] + ROWS <= c->out[1]; o[1] += ROWS)
-        channel_block(c, to, from, w, bias, o, lanes, ROWS, 1, dtype);
-      for (; o[1] + 3 <= c->out[1]; o[1] += 3) channel_block(c, to, from, w, bias, o, lanes, 3, 1, dtype);
-      for (; o[1] < c->out[1]; ++o[1]) channel_block(c, to, from, w, bias, o, lanes, 1, 1, dtype);
+        channel_block(c, to, from, w, bias, o, lanes, ROWS, 1, dtype, stride);
+      for (; o[1] + 3 <= c->out[1]; o[1] += 3) channel_block(c, to, from, w, bias, o, lanes, 3, 1, dtype, stride);
+      for (; o[1] < c->out[1]; ++o[1]) channel_block(c, to, from, w, bias, o, lanes, 1, 1, dtype, stride);
     }
   }
 }
 
 static void channel_rows(const channel_window *c, char *to, const char *from, const float *w, float bias) {
-  if (c->dtype == ACL_FLOAT)
-    channel_rows_of(c, to, from, w, bias, ACL_FLOAT);
+  if (c->stride[2] == 2)
+    channel_rows_of(c, to, from, w, bias, ACL_FLOAT, 2);
+  else if (c->dtype == ACL_FLOAT)
+    channel_rows_of(c, to, from, w, bias, ACL_FLOAT, 1);
   else if (c->dtype == ACL_FLOAT16)
-    channel_rows_of(c, to, from, w, bias, ACL_FLOAT16);
+    channel_rows_of(c, to, from, w, bias, ACL_FLOAT16, 1);
   else
-    channel_rows_of(c, to, from, w, bias, ACL_BF16);
+    channel_rows_of(c, to, from, w, bias, ACL_BF16, 1);
 }
 
 /* ---- gradients of the weights ------------------------------------------------------------------------------------ */

@@ -39,7 +39,9 @@ static void conv_take(void *out, const void *x, int64_t step, int element_bytes,
 static inline __mmask64 conv_byte_mask(int64_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
 
 static inline void copy_bytes(char *to, const char *from, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) {
+  int64_t i = 0;
+  for (; i + 64 <= bytes; i += 64) _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
+  if (i < bytes) {
     const __mmask64 mask = conv_byte_mask(bytes - i);
     _mm512_mask_storeu_epi8(to + i, mask, _mm512_maskz_loadu_epi8(mask, from + i));
   }
@@ -51,7 +53,13 @@ static inline void copy_halves(char *to, const char *from, int64_t bytes, int el
                                     32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62};
   const __m512i words = _mm512_loadu_si512(even);
   const __m512i places = element_bytes == 2 ? words : _mm512_cvtepu16_epi32(_mm512_castsi512_si256(words));
-  for (int64_t i = 0; i < bytes; i += 64) {
+  int64_t i = 0;
+  for (; i + 64 < bytes; i += 64) {
+    const __m512i low = _mm512_loadu_si512(from + 2 * i), high = _mm512_loadu_si512(from + 2 * i + 64);
+    _mm512_storeu_si512(to + i, element_bytes == 2 ? _mm512_permutex2var_epi16(low, places, high)
+                                                   : _mm512_permutex2var_epi32(low, places, high));
+  }
+  if (i < bytes) {
     const int64_t left = 2 * (bytes - i) - element_bytes; /* bytes that may be read */
     const __m512i low = _mm512_maskz_loadu_epi8(conv_byte_mask(left), from + 2 * i);
     const __m512i high = _mm512_maskz_loadu_epi8(left > 64 ? conv_byte_mask(left - 64) : 0, from + 2 * i + 64);

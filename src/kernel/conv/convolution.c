@@ -11,8 +11,6 @@
 #include "kernel/families.h"
 #include "kernel/product/factors.h"
 
-#define CONV_DTYPES (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
-
 static status conv_run_empty(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;
   return ST_OK;
@@ -44,11 +42,10 @@ static void pack_weights(const executor *e, const void *from, void *packed) {
 }
 
 static status expect_bias(const tensor *bias, const char *name, int64_t channels) {
-  char text[SHAPE_TEXT];
   if (!bias) return ST_OK;
-  TRY(op_expect_dtype(bias, name, CONV_DTYPES));
-  EXPECT(bias->n == channels && bias->rank <= 1, "%s has shape %s, expected [%jd]", name,
-         shape_text(bias->dims, bias->rank, text), (intmax_t)channels);
+  TRY(op_expect_dtype(bias, name, DTYPES_FLOAT_TO_32));
+  EXPECT(bias->n == channels && bias->rank <= 1, "%s has shape %s, expected [%jd]", name, SHAPE_OF(bias),
+         (intmax_t)channels);
   return ST_OK;
 }
 
@@ -59,9 +56,9 @@ status conv_prepare_forward(executor *e, const conv_forward *f, const conv_argum
   const conv_geometry *g = &c->g;
   int n;
   int64_t dims[MAX_RANK];
-  TRY(op_expect_dtype(input, f->input_name, CONV_DTYPES));
-  TRY(op_expect_dtype(weight, "weight", CONV_DTYPES));
-  TRY(op_expect_dtype(output, f->output_name, CONV_DTYPES));
+  TRY(op_expect_dtype(input, f->input_name, DTYPES_FLOAT_TO_32));
+  TRY(op_expect_dtype(weight, "weight", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_dtype(output, f->output_name, DTYPES_FLOAT_TO_32));
   TRY(conv_geometry_init(&c->g, input, weight, a, &n));
   TRY(expect_bias(bias, "bias", g->groups * (a->transposed ? g->channels : g->rows)));
   conv_output_dims(g, a->transposed, n, dims);
@@ -123,7 +120,7 @@ static status conv_epilogue_of(const convolution_epilogue_args *a, conv_epilogue
                               .residual_first = a->residual_first};
   if (!residual) return ST_OK;
   TRY(op_expect_dtype(residual, "residual", DTYPE_BIT(output->dtype)));
-  TRY(op_expect_shape(residual, "residual", output->dims, output->rank));
+  TRY(op_expect_same_shape(residual, "residual", output));
   for (int d = 0; d < output->rank; ++d)
     EXPECT(residual->strides[d] == output->strides[d] || output->dims[d] <= 1,
            "residual has stride %jd for dimension %d, expected the output's %jd", (intmax_t)residual->strides[d], d,
@@ -156,10 +153,9 @@ status prepare_convolution_epilogue(executor *e, const convolution_epilogue_args
 /* weight is [channels * multiplier, 1, H, W]. */
 status prepare_conv_depthwise(executor *e, const conv_depthwise_args *a) {
   const tensor *self = a->self, *weight = a->weight;
-  char text[SHAPE_TEXT];
   EXPECT(weight->rank == 4 && weight->dims[1] == 1, "weight has shape %s, expected [channels, 1, H, W]",
-         shape_text(weight->dims, weight->rank, text));
-  EXPECT(self->rank == 4, "self has shape %s, expected 4 dimensions", shape_text(self->dims, self->rank, text));
+         SHAPE_OF(weight));
+  TRY(op_expect_rank(self, "self", 4, 4));
   TRY(factors_check_cube_math(a->cube_math_type, 4));
   EXPECT(a->kernel_size->size == 2 && a->kernel_size->value[0] == weight->dims[2] &&
              a->kernel_size->value[1] == weight->dims[3],
@@ -200,16 +196,10 @@ static conv_arguments time_arguments(one_int room[2], int64_t pad) {
   return (conv_arguments){.stride = one, .padding = one_int_set(&room[1], pad), .dilation = one, .groups = 1};
 }
 
-static status expect_three(const tensor *t, const char *name) {
-  char text[SHAPE_TEXT];
-  EXPECT(t->rank == 3, "%s has shape %s, expected 3 dimensions", name, shape_text(t->dims, t->rank, text));
-  return ST_OK;
-}
-
 status prepare_conv_tbc(executor *e, const conv_tbc_args *a) {
-  TRY(expect_three(a->self, "self"));
-  TRY(expect_three(a->weight, "weight"));
-  TRY(expect_three(a->output, "output"));
+  TRY(op_expect_rank(a->self, "self", 3, 3));
+  TRY(op_expect_rank(a->weight, "weight", 3, 3));
+  TRY(op_expect_rank(a->output, "output", 3, 3));
   TRY(factors_check_cube_math(a->cube_math_type, 4));
   const tensor self = permuted(a->self, tbc_data), weight = permuted(a->weight, tbc_weight),
                output = permuted(a->output, tbc_data);
@@ -303,17 +293,14 @@ status conv_prepare_gradients(executor *e, const conv_backward *b, const conv_ar
   int n;
   int64_t dims[MAX_RANK];
   for (int i = 0; i < 6; ++i)
-    if (t[i]) TRY(op_expect_dtype(t[i], b->name[i], CONV_DTYPES));
+    if (t[i]) TRY(op_expect_dtype(t[i], b->name[i], DTYPES_FLOAT_TO_32));
   TRY(conv_geometry_init(&g, t[CONV_INPUT], t[CONV_WEIGHT], a, &n));
   conv_output_dims(&g, a->transposed, n, dims);
   TRY(op_expect_shape(t[CONV_GRAD], b->name[CONV_GRAD], dims, t[CONV_INPUT]->rank));
-  if (t[CONV_GRAD_INPUT])
-    TRY(op_expect_shape(t[CONV_GRAD_INPUT], b->name[CONV_GRAD_INPUT], t[CONV_INPUT]->dims, t[CONV_INPUT]->rank));
-  if (t[CONV_GRAD_WEIGHT])
-    TRY(op_expect_shape(t[CONV_GRAD_WEIGHT], b->name[CONV_GRAD_WEIGHT], t[CONV_WEIGHT]->dims, t[CONV_WEIGHT]->rank));
+  if (t[CONV_GRAD_INPUT]) TRY(op_expect_same_shape(t[CONV_GRAD_INPUT], b->name[CONV_GRAD_INPUT], t[CONV_INPUT]));
+  if (t[CONV_GRAD_WEIGHT]) TRY(op_expect_same_shape(t[CONV_GRAD_WEIGHT], b->name[CONV_GRAD_WEIGHT], t[CONV_WEIGHT]));
   TRY(expect_bias(t[CONV_GRAD_BIAS], b->name[CONV_GRAD_BIAS], g.groups * (a->transposed ? g.channels : g.rows)));
-  backward_plan *p = e->heap = malloc(sizeof *p);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan of %zu bytes", sizeof *p);
+  HEAP_PLAN(backward_plan, p, e, sizeof *p);
   *p = (backward_plan){.of_input = t[CONV_GRAD_INPUT] && t[CONV_GRAD_INPUT]->n,
                        .of_weight = t[CONV_GRAD_WEIGHT] && t[CONV_GRAD_WEIGHT]->n,
                        .of_bias = t[CONV_GRAD_BIAS] && t[CONV_GRAD_BIAS]->n,
@@ -353,7 +340,7 @@ static status expect_output_padding(const conv_arguments *a) {
 /* biasSizes is ignored, since it repeats the shape of gradBias. */
 status prepare_convolution_backward(executor *e, const convolution_backward_args *a) {
   const aclBoolArray *mask = a->output_mask;
-  EXPECT(mask->size == 3, "outputMask has %ju elements, expected 3", (uintmax_t)mask->size);
+  TRY(op_expect_size(mask->size, "outputMask", 3));
   conv_backward b = {.t = {a->grad_output, a->input, a->weight},
                      .name = {"gradOutput", "input", "weight", "gradInput", "gradWeight", "gradBias"},
                      .operand = {CONVOLUTION_BACKWARD_GRAD_OUTPUT, CONVOLUTION_BACKWARD_INPUT,
@@ -387,7 +374,7 @@ status prepare_conv_tbc_backward(executor *e, const conv_tbc_backward_args *a) {
   TRY(factors_check_cube_math(a->cube_math_type, 3));
   memcpy(b.name, names, sizeof names);
   for (int i = 0; i < 5; ++i) {
-    TRY(expect_three(given[i], names[i]));
+    TRY(op_expect_rank(given[i], names[i], 3, 3));
     t[i] = permuted(given[i], i == CONV_WEIGHT || i == CONV_GRAD_WEIGHT ? tbc_weight : tbc_data);
     b.t[i] = &t[i];
   }

@@ -81,12 +81,9 @@ static void correlation_store_tile(const phase *f, char *to, float *c, int64_t c
     const int64_t used = i64_min(width - w, count);
     if (used > 0 && h < f->axis[1].out) {
       char *at = to + d * f->to_axis[0] + h * f->to_axis[1] + w * f->to_axis[2];
-      for (int64_t r = 0; r < rows; ++r, at += f->c->to.inner) {
-        if (copies)
-          memcpy(at, c + r * c_row + i, (size_t)used * sizeof *c);
-        else
-          conv_store_run(&store, at, f->to_axis[2], c + r * c_row + i, used);
-      }
+      if (copies) conv_loops->lines(at, f->c->to.inner, c + i, c_row * (int64_t)sizeof *c, rows, 1, sizeof *c, used);
+      for (int64_t r = 0; r < rows && !copies; ++r, at += f->c->to.inner)
+        conv_store_run(&store, at, f->to_axis[2], c + r * c_row + i, used);
     }
     w = 0;
     if (++h == lines) h = 0, ++d;
@@ -424,7 +421,7 @@ static void prepare_weights(const correlation *c, const correlation_operands *o,
 
 static bool fits_depthwise(void *plan) {
   correlation *c = plan;
-  return by_channel_fits(&c->g, &c->from, &c->to);
+  return c->backward ? by_channel_fits(&c->g, &c->from, &c->to) : by_channel_fits_forward(&c->g, &c->from, &c->to);
 }
 
 static void init_depthwise(void *plan, executor *e) {

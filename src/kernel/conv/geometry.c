@@ -49,19 +49,16 @@ static status size_axis(conv_geometry *g, const conv_arguments *a, int axis, int
 
 status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *weight, const conv_arguments *a,
                           int *n) {
-  char text[SHAPE_TEXT];
-  EXPECT(weight->rank >= 3 && weight->rank <= 5, "weight has shape %s, expected 3 to 5 dimensions",
-         shape_text(weight->dims, weight->rank, text));
+  TRY(op_expect_rank(weight, "weight", 3, 5));
   *n = weight->rank - 2;
-  EXPECT(input->rank == weight->rank, "input has shape %s, expected %d dimensions, as weight",
-         shape_text(input->dims, input->rank, text), weight->rank);
+  EXPECT(input->rank == weight->rank, "input has shape %s, expected %d dimensions, as weight", SHAPE_OF(input),
+         weight->rank);
   TRY(expect_arguments(a, *n));
   g->groups = a->groups;
   g->channels = weight->dims[1];
   g->batch = input->dims[0];
   EXPECT(conv_remainder(weight->dims[0], a->groups) == 0 && weight->dims[0] > 0 && weight->dims[1] > 0,
-         "weight has shape %s, expected a multiple of %jd groups", shape_text(weight->dims, weight->rank, text),
-         (intmax_t)a->groups);
+         "weight has shape %s, expected a multiple of %jd groups", SHAPE_OF(weight), (intmax_t)a->groups);
   g->rows = conv_quotient(weight->dims[0], a->groups);
   const int64_t expected = a->transposed ? weight->dims[0] : g->channels * g->groups;
   EXPECT(input->dims[1] == expected, "input has %jd channels, expected %jd, as weight and groups have",
@@ -75,8 +72,7 @@ status conv_geometry_init(conv_geometry *g, const tensor *input, const tensor *w
     g->stride[axis] = a->stride->value[i];
     g->dilation[axis] = a->dilation->value[i];
     EXPECT(g->kernel[axis] > 0 && g->kernel[axis] <= INT32_MAX,
-           "weight has shape %s, expected 1 or more elements along each kernel axis",
-           shape_text(weight->dims, weight->rank, text));
+           "weight has shape %s, expected 1 or more elements along each kernel axis", SHAPE_OF(weight));
     EXPECT(input->dims[2 + i] > 0 && input->dims[2 + i] <= INT32_MAX,
            "input has %jd elements along axis %d, expected 1 or more", (intmax_t)input->dims[2 + i], i);
     TRY(size_axis(g, a, axis, i, *n, input->dims[2 + i]));

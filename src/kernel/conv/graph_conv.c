@@ -26,9 +26,8 @@ static const char *canonical(int rank) { return rank == 4 ? "NCHW" : "NCDHW"; }
  * dimensions. */
 static status conv_channels_first(tensor *t, const char *name, const char *axes) {
   const tensor from = *t;
-  char text[SHAPE_TEXT];
   EXPECT((t->rank == 4 || t->rank == 5) && axes && strlen(axes) == (size_t)t->rank,
-         "%s has shape %s, expected 4 or 5 dimensions", name, shape_text(t->dims, t->rank, text));
+         "%s has shape %s, expected 4 or 5 dimensions", name, SHAPE_OF(t));
   const char *const to = canonical(t->rank);
   for (int d = 0; d < t->rank; ++d) {
     const char *at = strchr(axes, to[d]);
@@ -142,10 +141,8 @@ status prepare_graph_conv(executor *e, const graph_conv_args *a) {
 
 static status expect_size(const aclIntArray *size, const char *name, const tensor *y) {
   bool same = size->size == y->rank;
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   for (int d = 0; same && d < y->rank; ++d) same = size->value[d] == y->dims[d];
-  EXPECT(same, "%s is %s, expected the shape of y, %s", name, shape_text(size->value, (int)size->size, is),
-         shape_text(y->dims, y->rank, expected));
+  EXPECT(same, "%s is %s, expected the shape of y, %s", name, DIMS_TEXT(size->value, (int)size->size), SHAPE_OF(y));
   return ST_OK;
 }
 

@@ -206,9 +206,7 @@ static status axes_init(col_axis *axis, const aclIntArray *kernel, const aclIntA
  * [channels * kernel volume, windows] or a batch of them. */
 static status im2col_plan(executor *e, col_plan *p, const tensor *images, const char *images_name,
                           const tensor *columns, const char *columns_name) {
-  char text[SHAPE_TEXT];
-  EXPECT(images->rank == 3 || images->rank == 4, "%s has shape %s, expected 3 or 4 dimensions", images_name,
-         shape_text(images->dims, images->rank, text));
+  TRY(op_expect_rank(images, images_name, 3, 4));
   const int b = images->rank - 3; /* 1 if there is a batch dimension */
   const int64_t windows = p->axis[0].windows * p->axis[1].windows;
   const int64_t per_channel = p->axis[0].kernel * p->axis[1].kernel;
@@ -232,11 +230,9 @@ static status im2col_plan(executor *e, col_plan *p, const tensor *images, const 
 status prepare_im2col(executor *e, const im2col_args *a) {
   const tensor *self = a->self, *out = a->out;
   col_plan *p = PLAN(e, col_plan);
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_NUMBER));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
-  EXPECT(self->rank == 3 || self->rank == 4, "self has shape %s, expected 3 or 4 dimensions",
-         shape_text(self->dims, self->rank, text));
+  TRY(op_expect_rank(self, "self", 3, 4));
   TRY(axes_init(p->axis, a->kernel_size, a->dilation, a->padding, a->stride, self->dims + self->rank - AXES));
   p->size = (int)dtype_bytes(self->dtype);
   e->run = out->n ? run_im2col : im2col_run_empty;
@@ -246,13 +242,12 @@ status prepare_im2col(executor *e, const im2col_args *a) {
 status prepare_im2col_backward(executor *e, const im2col_backward_args *a) {
   const tensor *grad = a->grad_output, *out = a->out;
   col_plan *p = PLAN(e, col_plan);
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(grad->dtype)));
   TRY(im2col_expect_array(a->input_size, "inputSize", 1));
   TRY(axes_init(p->axis, a->kernel_size, a->dilation, a->padding, a->stride, a->input_size->value));
   EXPECT(out->rank >= 3 && out->dims[out->rank - 2] == p->axis[0].image && out->dims[out->rank - 1] == p->axis[1].image,
-         "out has shape %s, expected inputSize as its last dimensions", shape_text(out->dims, out->rank, text));
+         "out has shape %s, expected inputSize as its last dimensions", SHAPE_OF(out));
   const compute_type compute = compute_type_of(out->dtype);
   p->size = compute == COMPUTE_F64 ? sizeof(double) : sizeof(float);
   p->load = loops->load[grad->dtype][compute];

@@ -17,7 +17,7 @@ status prepare_real(executor *e, const real_args *a) {
   TRY(op_expect_dtype(self, "self", DTYPES_REAL | DTYPES_COMPLEX_ANY));
   const view to = view_of(out), from = view_of_real_parts(self);
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(from.dtype)));
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
   elementwise_copy_plan(PLAN(e, elementwise_plan), &to, &from);
   executor_cost(e, (uint64_t)out->n * (dtype_bytes(self->dtype) + dtype_bytes(out->dtype)), 0);
   e->run = real_run;
@@ -53,13 +53,12 @@ static status polar_run(const executor *e, void *const *at, void *scratch) {
 /* The shape that both parts broadcast to. */
 static status broadcast_pair(const complex_args *a, int64_t *dims, int *rank) {
   const tensor *x = a->real, *y = a->imag;
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   *rank = x->rank > y->rank ? x->rank : y->rank;
   for (int d = 0; d < *rank; ++d) {
     const int dx = d - (*rank - x->rank), dy = d - (*rank - y->rank);
     const int64_t nx = dx < 0 ? 1 : x->dims[dx], ny = dy < 0 ? 1 : y->dims[dy];
     EXPECT(nx == ny || nx == 1 || ny == 1, "%s has shape %s, expected one that broadcasts with %s of shape %s",
-           a->name.imag, shape_text(y->dims, y->rank, is), a->name.real, shape_text(x->dims, x->rank, expected));
+           a->name.imag, SHAPE_OF(y), a->name.real, SHAPE_OF(x));
     dims[d] = nx == 1 ? ny : nx;
   }
   return ST_OK;

@@ -77,9 +77,8 @@ static status run_cross(const executor *e, void *const *view, void *scratch) {
 }
 
 static status expect_broadcasts(const tensor *t, const char *name, const tensor *out) {
-  char is[SHAPE_TEXT], of[SHAPE_TEXT];
-  EXPECT(move_broadcasts_to(t, out), "%s has shape %s, expected one that broadcasts to out's, %s", name,
-         shape_text(t->dims, t->rank, is), shape_text(out->dims, out->rank, of));
+  EXPECT(move_broadcasts_to(t, out), "%s has shape %s, expected one that broadcasts to out's, %s", name, SHAPE_OF(t),
+         SHAPE_OF(out));
   return ST_OK;
 }
 
@@ -88,7 +87,6 @@ static status expect_cross(const cross_args *a, int *dim) {
   const uint64_t complex = DTYPES_COMPLEX;
   const tensor *self = a->self, *other = a->other, *out = a->out;
   const int rank = self->rank > other->rank ? self->rank : other->rank;
-  char is[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | DTYPES_INTEGER | complex));
   TRY(op_expect_dtype(other, "other", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
@@ -98,8 +96,7 @@ static status expect_cross(const cross_args *a, int *dim) {
   TRY(expect_broadcasts(self, "self", out));
   TRY(expect_broadcasts(other, "other", out));
   EXPECT(out->rank == rank && rank && out->dims[*dim] == 3,
-         "out has shape %s, expected %d dimensions, of 3 at dimension %d", shape_text(out->dims, out->rank, is), rank,
-         *dim);
+         "out has shape %s, expected %d dimensions, of 3 at dimension %d", SHAPE_OF(out), rank, *dim);
   return ST_OK;
 }
 

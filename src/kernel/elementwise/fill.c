@@ -240,13 +240,11 @@ static bool overflows(double value, int dtype) {
 status prepare_fill_diagonal(executor *e, const fill_diagonal_args *a) {
   const tensor *t = a->self;
   diagonal_plan *p = PLAN(e, diagonal_plan);
-  char text[SHAPE_TEXT];
   bool cube = true;
   TRY(op_expect_dtype(t, "selfRef", DTYPES_NUMBER));
   for (int d = 1; d < t->rank; ++d) cube &= t->dims[d] == t->dims[0];
   EXPECT(t->rank == 2 || (t->rank > 2 && cube),
-         "selfRef has shape %s, expected two dimensions, or more of which all are the same",
-         shape_text(t->dims, t->rank, text));
+         "selfRef has shape %s, expected two dimensions, or more of which all are the same", SHAPE_OF(t));
   EXPECT(!overflows(scalar_real(a->fill_value), t->dtype), "fillValue is %g, expected a number that %s has",
          scalar_real(a->fill_value), dtype_name(t->dtype));
   plan_diagonal(e, p, t, i64_min(t->dims[0], t->dims[1]));

@@ -119,12 +119,6 @@ static status check_half(const tensor *t, const char *name, const tensor *self, 
   return op_expect_shape(t, name, dims, self->rank);
 }
 
-static gated_plan *gated_new_plan(executor *e) {
-  gated_plan *p = e->heap = malloc(sizeof *p);
-  if (p) p->n_passes = 0;
-  return p;
-}
-
 /* GeGlu has a second output, for the activated half. */
 static status gated_prepare_forward(executor *e, const gated_args *a) {
   const tensor *self = a->self;
@@ -133,8 +127,7 @@ static status gated_prepare_forward(executor *e, const gated_args *a) {
   TRY(check_call(e, a, &c));
   TRY(check_half(a->out, a->name.out, self, c.dim));
   if (keeps_activated) TRY(check_half(a->out_gelu, "outGelu", self, c.dim));
-  gated_plan *p = gated_new_plan(e);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan");
+  HEAP_PLAN(gated_plan, p, e, sizeof *p);
   const part activated = half(self, a->view.self, c.dim, c.unit.activated_half),
              other = half(self, a->view.self, c.dim, 1 - c.unit.activated_half);
   const part result = gated_whole(a->out, a->view.out);
@@ -151,17 +144,14 @@ status prepare_gelu_mul(executor *e, const gelu_mul_args *a) {
   const tensor *input = a->input;
   const char *approximate = a->approximate ? a->approximate : "none";
   const bool tanh = !strcmp(approximate, "tanh");
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(input, "input", DTYPES_FLOAT));
   EXPECT(input->rank > 0 && input->dims[input->rank - 1] % 2 == 0,
-         "input has shape %s, expected an even number of elements in the last dimension",
-         shape_text(input->dims, input->rank, text));
+         "input has shape %s, expected an even number of elements in the last dimension", SHAPE_OF(input));
   EXPECT(tanh || !strcmp(approximate, "none"), "approximateOptional is \"%s\", expected \"none\" or \"tanh\"",
          approximate);
   const int dim = input->rank - 1;
   TRY(check_half(a->out, "out", input, dim));
-  gated_plan *p = gated_new_plan(e);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan");
+  HEAP_PLAN(gated_plan, p, e, sizeof *p);
   const part activated = half(input, GELU_MUL_INPUT, dim, 0), other = half(input, GELU_MUL_INPUT, dim, 1),
              result = gated_whole(a->out, GELU_MUL_OUT);
   gated_add_pass(p, tanh ? GEGLU_TANH.forward : GEGLU.forward, &result, (const part *const[]){&other, &activated}, 2);
@@ -176,9 +166,8 @@ static status gated_prepare_backward(executor *e, const gated_args *a) {
   TRY(check_half(a->grad_output, a->name.grad_output, self, c.dim));
   if (a->gelu) TRY(check_half(a->gelu, "gelu", self, c.dim));
   TRY(op_expect_dtype(out, a->name.out, DTYPES_FLOAT));
-  TRY(op_expect_shape(out, a->name.out, self->dims, self->rank));
-  gated_plan *p = gated_new_plan(e);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no memory for a plan");
+  TRY(op_expect_same_shape(out, a->name.out, self));
+  HEAP_PLAN(gated_plan, p, e, sizeof *p);
   const part g = gated_whole(a->grad_output, GATED_GRAD_OUTPUT);
   const part activated = half(self, a->view.self, c.dim, c.unit.activated_half),
              other = half(self, a->view.self, c.dim, 1 - c.unit.activated_half);

@@ -12,9 +12,8 @@ status prepare_graph_bias_add(executor *e, const graph_bias_add_args *a) {
   const tensor *x = a->x;
   tensor bias = *a->bias;
   elementwise_call c;
-  char text[SHAPE_TEXT];
-  EXPECT(x->rank >= 2, "x has shape %s, expected 2 dimensions or more", shape_text(x->dims, x->rank, text));
-  const int axis = strcmp(a->data_format, "NHWC") && strcmp(a->data_format, "NDHWC") ? 1 : x->rank - 1;
+  TRY(op_expect_rank(x, "x", 2, MAX_RANK));
+  const int axis = strcmp(a->data_format, "NHWC") != 0 && strcmp(a->data_format, "NDHWC") != 0 ? 1 : x->rank - 1;
   TRY(op_expect_shape(&bias, "bias", &x->dims[axis], 1));
   bias.rank = (uint8_t)(x->rank - axis);
   for (int d = 1; d < bias.rank; ++d) bias.dims[d] = bias.strides[d] = 1;

@@ -99,7 +99,7 @@ status prepare_masked_fill_tensor(executor *e, const masked_fill_tensor_args *a)
 }
 
 status prepare_masked_scale(executor *e, const masked_scale_args *a) {
-  TRY(op_expect_shape(a->mask, "mask", a->self->dims, a->self->rank));
+  TRY(op_expect_same_shape(a->mask, "mask", a->self));
   return prepare_as(e, a->all, EW_masked_scale);
 }
 

@@ -168,8 +168,7 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
 static status elementwise_check_shapes(const elementwise_call *g, int function) {
   int64_t dims[MAX_RANK];
   int rank = 0;
-  if (traits[function].bits & SAME_SHAPES)
-    TRY(op_expect_shape(g->in[1], g->in_name[1], g->in[0]->dims, g->in[0]->rank));
+  if (traits[function].bits & SAME_SHAPES) TRY(op_expect_same_shape(g->in[1], g->in_name[1], g->in[0]));
   for (int k = 0; k < g->n_inputs; ++k)
     if (g->in[k]->rank > rank) rank = g->in[k]->rank;
   for (int d = 0; d < rank; ++d) dims[d] = 1;
@@ -182,10 +181,8 @@ static status elementwise_check_shapes(const elementwise_call *g, int function) 
         *common = t->dims[d];
         continue;
       }
-      char is[SHAPE_TEXT], expected[SHAPE_TEXT];
-      return OP_FAIL("%s has shape %s, expected one that broadcasts with %s of shape %s", g->in_name[k],
-                     shape_text(t->dims, t->rank, is), g->in_name[0],
-                     shape_text(g->in[0]->dims, g->in[0]->rank, expected));
+      return OP_FAIL("%s has shape %s, expected one that broadcasts with %s of shape %s", g->in_name[k], SHAPE_OF(t),
+                     g->in_name[0], SHAPE_OF(g->in[0]));
     }
   }
   return op_expect_shape(g->out, g->out_name, dims, rank);

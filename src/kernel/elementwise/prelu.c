@@ -10,15 +10,13 @@
 /* The weights, of whatever shape, as a tensor that broadcasts to self's shape. */
 static status spread_weight(const tensor *self, const tensor *weight, tensor *spread) {
   const int64_t channels = self->rank > 1 ? self->dims[1] : 1;
-  char text[SHAPE_TEXT];
-  EXPECT(weight->n == 1 || weight->n == channels, "weight has shape %s, expected 1 or %jd elements",
-         shape_text(weight->dims, weight->rank, text), (intmax_t)channels);
+  EXPECT(weight->n == 1 || weight->n == channels, "weight has shape %s, expected 1 or %jd elements", SHAPE_OF(weight),
+         (intmax_t)channels);
   int64_t step = 0, n = 1; /* step: elements between weights; n: their number in the dimensions seen so far */
   for (int d = weight->rank - 1; d >= 0; n *= weight->dims[d--]) {
     if (n == 1) step = weight->strides[d];
     EXPECT(weight->n <= 1 || weight->dims[d] == 1 || weight->strides[d] == step * n,
-           "weight has shape %s and other strides, expected all elements at one distance",
-           shape_text(weight->dims, weight->rank, text));
+           "weight has shape %s and other strides, expected all elements at one distance", SHAPE_OF(weight));
   }
   *spread = *weight;
   spread->rank = (uint8_t)(self->rank > 1 ? self->rank - 1 : 0);
@@ -71,26 +69,23 @@ static status run_prelu_backward(const executor *e, void *const *view, void *scr
 
 static status expect_prelu_backward(const prelu_backward_args *a) {
   const tensor *self = a->self, *weight = a->weight;
-  char is[SHAPE_TEXT], of[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(a->grad_output, "gradOutput", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dtype(weight, "weight", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dtype(a->grad_input, "gradInput", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dtype(a->grad_weight, "gradWeight", DTYPE_BIT(self->dtype)));
   EXPECT(move_broadcasts_to(a->grad_output, self),
-         "gradOutput has shape %s, expected one that broadcasts to self's, %s",
-         shape_text(a->grad_output->dims, a->grad_output->rank, is), shape_text(self->dims, self->rank, of));
-  TRY(op_expect_shape(a->grad_input, "gradInput", self->dims, self->rank));
-  return op_expect_shape(a->grad_weight, "gradWeight", weight->dims, weight->rank);
+         "gradOutput has shape %s, expected one that broadcasts to self's, %s", SHAPE_OF(a->grad_output),
+         SHAPE_OF(self));
+  TRY(op_expect_same_shape(a->grad_input, "gradInput", self));
+  return op_expect_same_shape(a->grad_weight, "gradWeight", weight);
 }
 
 /* Several weights are in one dimension, or in dimension 1 of a tensor of self's rank. */
 static status expect_shape_of_weight(const tensor *weight, const tensor *self) {
-  char text[SHAPE_TEXT];
   bool fits = weight->rank <= 1 || weight->rank == self->rank;
   for (int d = 0; d < weight->rank; ++d) fits &= weight->rank == 1 || d == 1 || weight->dims[d] == 1;
-  EXPECT(fits, "weight has shape %s, expected all elements in one dimension, or in dimension 1",
-         shape_text(weight->dims, weight->rank, text));
+  EXPECT(fits, "weight has shape %s, expected all elements in one dimension, or in dimension 1", SHAPE_OF(weight));
   return ST_OK;
 }
 
@@ -101,8 +96,7 @@ status prepare_prelu_backward(executor *e, const prelu_backward_args *a) {
   TRY(expect_shape_of_weight(a->weight, self));
   TRY(spread_weight(self, a->weight, &spread));
   TRY(spread_weight(self, grad_weight, &spread_out));
-  prelu_backward_plan *p = e->heap = malloc(sizeof *p);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  HEAP_PLAN(prelu_backward_plan, p, e, sizeof *p);
   const compute_type compute = compute_type_of(self->dtype);
   const view to = view_of(a->grad_input), weight = view_of(&spread);
   const view grad = view_of(a->grad_output);

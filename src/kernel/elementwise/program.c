@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernel/elementwise/program.h"
-
+/* Elementwise programs are prepared: their calls become the steps of a plan (program_run.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +30,7 @@ static bool parts_of_cast(const executor *e, const op_arg *args, call_parts *c) 
   return true;
 }
 
-/* Whether the plan computes the function of the tensors as they are: some plans look at bits, or at numbers in pairs. */
+/* Whether the plan computes the function of the tensors as they are: some plans look at bits, or at pairs. */
 static bool parts_fit(const call_parts *c) {
   const elementwise_plan *p = &c->plan;
   if (p->narrow >= 0 || p->rounds >= 0 || p->dtype[0] != c->out->dtype || !is_real(c->out)) return false;
@@ -40,7 +39,7 @@ static bool parts_fit(const call_parts *c) {
   return p->function >= 0;
 }
 
-static bool parts_of(const executor *e, const op_arg *args, call_parts *c) {
+static bool call_parts_of(const executor *e, const op_arg *args, call_parts *c) {
   const int8_t *operand;
   const elementwise_plan *p = elementwise_plan_of(e, &operand);
   if (e->workspace_bytes || e->n_results) return false;
@@ -51,19 +50,6 @@ static bool parts_of(const executor *e, const op_arg *args, call_parts *c) {
   c->out = executor_tensor(e, &e->operands[operand[0]], args);
   for (int k = 0; k < p->n_inputs; ++k) c->in[k] = executor_tensor(e, &e->operands[operand[k + 1]], args);
   return parts_fit(c);
-}
-
-bool program_takes(op *o, const op_arg *args) {
-  uint64_t workspace_bytes;
-  executor *e;
-  call_parts parts;
-  if (op_prepare(o, args, &workspace_bytes, &e) != ST_OK) {
-    (void)fail_take();
-    return false;
-  }
-  const bool takes = parts_of(e, args, &parts);
-  executor_unref(e);
-  return takes;
 }
 
 /* ---- slots ------------------------------------------------------------------------------------------------------- */
@@ -112,7 +98,7 @@ static elementwise_loop *loop_of(int function, compute_type compute) {
   return function < 0 ? NULL : loops->elementwise[function][compute];
 }
 
-static status add_step(program_maker *m, const call_parts *c) {
+static status maker_add_step(program_maker *m, const call_parts *c) {
   program_plan *p = m->p;
   const elementwise_plan *f = &c->plan;
   program_step s = {.compute = f->compute,
@@ -155,12 +141,10 @@ static status plan_space(program_maker *m) {
   memcpy(p->dims, shape->dims, (size_t)p->rank * sizeof *p->dims);
   for (int k = 0; k < p->n_operands; ++k) {
     const tensor *t = operand_tensor(m, k);
-    char is[SHAPE_TEXT], expected[SHAPE_TEXT];
     bool fits = t->rank <= shape->rank && (k >= (int)m->outputs->size || t->n == shape->n);
     for (int d = 0; fits && d < t->rank; ++d)
       fits = t->dims[d] == 1 || t->dims[d] == shape->dims[shape->rank - t->rank + d];
-    EXPECT(fits, "an operand has shape %s, expected one that broadcasts to %s", shape_text(t->dims, t->rank, is),
-           shape_text(shape->dims, shape->rank, expected));
+    EXPECT(fits, "an operand has shape %s, expected one that broadcasts to %s", SHAPE_OF(t), SHAPE_OF(shape));
     const view v = view_of(t), broadcast = view_broadcast(&v, shape->dims, shape->rank);
     memcpy(p->strides[k], broadcast.strides, sizeof p->strides[k]);
     p->dtype[k] = (int8_t)t->dtype;
@@ -175,7 +159,7 @@ static status plan_space(program_maker *m) {
 }
 
 /* Whether the operand has no gaps and lies in the order of the dimensions. */
-static bool is_dense(const program_plan *p, int k) {
+static bool operand_is_dense(const program_plan *p, int k) {
   int64_t bytes = (int64_t)dtype_bytes(p->dtype[k]);
   for (int d = p->rank - 1; d >= 0; bytes *= p->dims[d--])
     if (p->strides[k][d] != bytes) return false;
@@ -250,17 +234,17 @@ static void choose_tile(program_plan *p) {
 
 /* ---- the operator ------------------------------------------------------------------------------------------------ */
 
-static status add_calls(program_maker *m, const elementwise_program *program, uint64_t *ns) {
+static status maker_add_calls(program_maker *m, const elementwise_program *program, uint64_t *ns) {
   for (int i = 0; i < program->n_calls; ++i) {
-    const program_call *call = &program->calls[i];
+    const elementwise_program_call *call = &program->calls[i];
     uint64_t workspace_bytes;
     executor *one;
     call_parts parts;
     TRY(op_prepare(call->op, call->args, &workspace_bytes, &one));
-    const bool takes = parts_of(one, call->args, &parts);
+    const bool takes = call_parts_of(one, call->args, &parts);
     executor_unref(one);
     EXPECT(takes, "call %d of the program is %s, expected a function of the elementwise engine", i, call->op->name);
-    TRY(add_step(m, &parts));
+    TRY(maker_add_step(m, &parts));
     *ns += parts.operations_ns;
   }
   return ST_OK;
@@ -274,18 +258,17 @@ status prepare_elementwise_program(executor *e, const elementwise_program_args *
   EXPECT(a->outputs->size > 0 && a->inputs->size + a->outputs->size <= PROGRAM_OPERANDS,
          "inputs and outputs are %ju tensors, expected at most %d", (uintmax_t)(a->inputs->size + a->outputs->size),
          PROGRAM_OPERANDS);
-  program_plan *p = e->heap = calloc(1, sizeof *p);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of an elementwise program");
+  HEAP_PLAN(program_plan, p, e, sizeof *p);
   program_maker m = {.p = p, .inputs = a->inputs, .outputs = a->outputs};
   TRY(plan_space(&m));
-  for (int k = 0; k < p->n_operands; ++k) p->dense |= (uint32_t)is_dense(p, k) << k;
-  TRY(add_calls(&m, program, &ns));
+  for (int k = 0; k < p->n_operands; ++k) p->dense |= (uint32_t)operand_is_dense(p, k) << k;
+  TRY(maker_add_calls(&m, program, &ns));
   assign_registers(p);
   choose_tile(p);
   p->n_outputs = (int)a->outputs->size;
   for (int k = 0; k < e->n_operands; ++k) bytes += e->operands[k].extent_bytes;
   executor_cost(e, bytes, 0);
   if (ns > e->cost_ns) e->cost_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX - 1;
-  e->run = program_execute;
+  e->run = elementwise_program_run;
   return ST_OK;
 }

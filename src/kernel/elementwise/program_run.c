@@ -32,7 +32,7 @@ static bool is_straight(const tile_state *t, int operand) {
 }
 
 /* Whether all elements of the slot's tile are the same element of an operand. */
-static bool is_constant(const tile_state *t, int slot) {
+static bool slot_is_constant(const tile_state *t, int slot) {
   const program_slot *s = &t->p->slots[slot];
   return s->source == SLOT_LOADED && t->one_row && last_stride(t, s->from) == 0;
 }
@@ -42,7 +42,7 @@ static const char *load_slot(tile_state *t, int slot) {
   const char *from = t->c.at[s->from];
   char *to = register_of(t, slot);
   tile_held *held = &t->held[slot];
-  const bool native = s->dtype == tile_dtype[s->compute], constant = is_constant(t, slot);
+  const bool native = s->dtype == tile_dtype[s->compute], constant = slot_is_constant(t, slot);
   if (s->dense || (native && is_straight(t, s->from))) return from;
   if (constant && s->keeps && held->tile == to && held->from == from && held->copies >= t->n) return to;
   tile_held none = {0};
@@ -52,7 +52,7 @@ static const char *load_slot(tile_state *t, int slot) {
 }
 
 /* Reads a tile whose elements are values of `dtype` in one compute type as another one. */
-static void convert_tile(int dtype, compute_type from_type, const char *from, compute_type to_type, char *to,
+static void step_convert(int dtype, compute_type from_type, const char *from, compute_type to_type, char *to,
                          int64_t n) {
   _Alignas(64) char stored[TILE * sizeof(int64_t)];
   const int64_t bytes = (int64_t)dtype_bytes(dtype);
@@ -69,7 +69,7 @@ static const char *tile_of(tile_state *t, int slot) {
   if (s->source == SLOT_CONVERTED) {
     const program_slot *from = &t->p->slots[s->from];
     char *to = register_of(t, slot);
-    convert_tile(s->dtype, from->compute, t->at[s->from], s->compute, to, t->n);
+    step_convert(s->dtype, from->compute, t->at[s->from], s->compute, to, t->n);
     t->at[slot] = to;
   } else {
     t->at[slot] = load_slot(t, slot);
@@ -80,8 +80,8 @@ static const char *tile_of(tile_state *t, int slot) {
 
 /* The number of the step's operand that can be a parameter of the loop; -1: none. */
 static int constant_operand_of(const tile_state *t, const program_step *s) {
-  if (s->of_parameter[1] && is_constant(t, s->in[1])) return 1;
-  return s->of_parameter[0] && is_constant(t, s->in[0]) ? 0 : -1;
+  if (s->of_parameter[1] && slot_is_constant(t, s->in[1])) return 1;
+  return s->of_parameter[0] && slot_is_constant(t, s->in[0]) ? 0 : -1;
 }
 
 static void run_loop(tile_state *t, const program_step *s, char *out) {
@@ -99,13 +99,13 @@ static void run_loop(tile_state *t, const program_step *s, char *out) {
   if (!s->copies || in[0] != out) s->loop(out, in, s->parameter, t->n);
 }
 
-static void run_step(tile_state *t, const program_step *s) {
+static void step_run(tile_state *t, const program_step *s) {
   const program_slot *result = &t->p->slots[s->out];
   const bool direct = s->operand >= 0 && result->dtype == tile_dtype[s->compute] && is_straight(t, s->operand);
   char *const out = direct ? t->c.at[s->operand] : register_of(t, s->out);
   run_loop(t, s, out);
   if (s->operand >= 0 && !direct) tile_store(&t->c, s->operand, result->dtype, s->compute, out, t->n);
-  if (s->rounds) convert_tile(result->dtype, s->compute, out, s->compute, out, t->n);
+  if (s->rounds) step_convert(result->dtype, s->compute, out, s->compute, out, t->n);
   t->at[s->out] = out;
   t->ready |= UINT64_C(1) << s->out;
 }
@@ -130,12 +130,12 @@ static void run_range(const void *job, int64_t begin, int64_t end) {
     t.n = tile_length(&t.c, p->tile, end - done);
     t.one_row = t.n <= left;
     t.ready = 0;
-    for (int i = 0; i < p->n_steps; ++i) run_step(&t, &p->steps[i]);
+    for (int i = 0; i < p->n_steps; ++i) step_run(&t, &p->steps[i]);
     t.one_row ? cursor_next(&t.c, t.n) : cursor_seek(&t.c, j->base, done + t.n);
   }
 }
 
-status program_execute(const executor *e, void *const *view, void *scratch) {
+status elementwise_program_run(const executor *e, void *const *view, void *scratch) {
   const program_plan *p = e->heap;
   const int n_inputs = p->n_operands - p->n_outputs;
   program_job job = {.p = p};

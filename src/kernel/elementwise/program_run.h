@@ -9,8 +9,8 @@
 #ifndef CANNON_KERNEL_ELEMENTWISE_PROGRAM_RUN_H
 #define CANNON_KERNEL_ELEMENTWISE_PROGRAM_RUN_H
 
-#include "kernel/elementwise/program.h"
 #include "kernel/engine/tiles.h"
+#include "op/elementwise_program.h"
 #include "op/executor.h"
 
 enum {
@@ -57,6 +57,6 @@ typedef struct {
 } program_plan;
 
 /* For executors whose heap is a program_plan; view: inputs, then outputs. */
-status program_execute(const executor *e, void *const *view, void *scratch);
+status elementwise_program_run(const executor *e, void *const *view, void *scratch);
 
 #endif

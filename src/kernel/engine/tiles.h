@@ -37,7 +37,7 @@ void tile_store(const cursor *c, int k, int dtype, compute_type compute, const c
 int64_t tile_length(const cursor *c, int64_t most, int64_t rest);
 
 /* The function of one operand and a parameter with the same results as `function` with two operands, where operand
- * `constant` (1 or 2) has one value, the parameter. Its second parameter is the first of the other. -1: there is none. */
+ * `constant` (1 or 2) has one value, the parameter. Its second parameter is the first of the other. -1: none. */
 int elementwise_of_parameter(int function, int constant);
 
 #endif

@@ -198,8 +198,7 @@ static status run_spectrum(const executor *e, void *const *view, void *scratch) 
 static status spectrum_make_tables(executor *e, spectrum *p) {
   transform *const t = &p->transform;
   const int64_t n_turns = p->pairs ? p->n / 2 + 1 : 0, size = transform_number_bytes(t);
-  char *const tables = e->heap = malloc((size_t)((2 * n_turns + transform_table_size(t)) * size));
-  if (!tables) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  HEAP_PLAN(char, tables, e, (size_t)((2 * n_turns + transform_table_size(t)) * size));
   transform_turns(t, tables, n_turns, p->n);
   p->turn = tables;
   transform_tables(t, tables + 2 * n_turns * size);

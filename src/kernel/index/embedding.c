@@ -117,11 +117,10 @@ static status run_embedding_backward(const executor *e, void *const *at, void *s
 }
 
 static status expect_embedding_shapes(const tensor *grad, const tensor *indices, const tensor *out, int64_t n_rows) {
-  char is[SHAPE_TEXT], of[SHAPE_TEXT];
   int64_t n = grad->rank ? 1 : -1;
   for (int d = 0; d + 1 < grad->rank; ++d) n *= grad->dims[d];
-  EXPECT(n == indices->n, "grad has shape %s, expected as many rows as indices, %s, has elements",
-         shape_text(grad->dims, grad->rank, is), shape_text(indices->dims, indices->rank, of));
+  EXPECT(n == indices->n, "grad has shape %s, expected as many rows as indices, %s, has elements", SHAPE_OF(grad),
+         SHAPE_OF(indices));
   EXPECT(n_rows >= 0, "numWeights is %ju, expected at most %jd", (uintmax_t)n_rows, (intmax_t)INT64_MAX);
   const int64_t dims[] = {n_rows, grad->dims[grad->rank - 1]};
   return op_expect_shape(out, "out", dims, 2);
@@ -134,8 +133,7 @@ static status plan_indices(executor *e, backward_plan *p, const tensor *indices,
   *read = converts ? view_contiguous(ACL_INT64, given.rank, given.dims) : given;
   p->converted = converts ? workspace_copy(e, (uint64_t)indices->n * sizeof(int64_t)) : 0;
   if (!converts && !p->by_frequency && p->direct) return ST_OK;
-  backward_indices *kept = e->heap = malloc(sizeof *kept);
-  if (!kept) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  HEAP_PLAN(backward_indices, kept, e, sizeof *kept);
   *kept = (backward_indices){given, *read};
   return ST_OK;
 }
@@ -144,7 +142,7 @@ static status plan_indices(executor *e, backward_plan *p, const tensor *indices,
 status prepare_embedding_dense_backward(executor *e, const embedding_dense_backward_args *a) {
   const tensor *grad = a->grad, *indices = a->indices, *out = a->out;
   backward_plan *p = PLAN(e, backward_plan);
-  const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
+  const uint64_t floats = DTYPES_FLOAT_TO_32;
   TRY(op_expect_dtype(grad, "grad", floats));
   TRY(op_expect_dtype(indices, "indices", DTYPES_REAL & ~DTYPE_BIT(ACL_BF16)));
   TRY(op_expect_dtype(out, "out", floats));

@@ -54,13 +54,11 @@ static status index_fill_new(executor *e, const index_fill_args *a, int64_t exte
   const aclIntArray *array = a->index_ints;
   const bool in_tensor = t;
   const uint64_t n = in_tensor ? (uint64_t)t->n : array->size;
-  char text[SHAPE_TEXT];
   if (in_tensor) {
     TRY(op_expect_dtype(t, "index", DTYPES_INDEX));
-    EXPECT(t->rank <= 1, "index has shape %s, expected 1 dimension or none", shape_text(t->dims, t->rank, text));
+    TRY(op_expect_rank(t, "index", 0, 1));
   }
-  index_fill *f = e->heap = malloc(sizeof *f + (in_tensor ? 0 : n * sizeof *f->index));
-  if (!f) return fail(ST_NO_HOST_MEMORY, "no host memory for %ju indices", (uintmax_t)n);
+  HEAP_PLAN(index_fill, f, e, sizeof *f + (in_tensor ? 0 : n * sizeof *f->index));
   f->extent = extent;
   f->n = (int64_t)n;
   f->load = in_tensor ? loops->load[t->dtype][COMPUTE_I64] : NULL;
@@ -79,7 +77,7 @@ status prepare_index_fill(executor *e, const index_fill_args *a) {
   const char *name = a->name.self;
   int dim;
   TRY(move_expect_same_dtype(self, name, out, "out"));
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
   TRY(op_expect_dim(a->dim, "dim", self->rank, &dim));
   view to = view_of(out);
   const view from = view_of(self);

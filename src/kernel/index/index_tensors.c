@@ -72,23 +72,21 @@ static status find_index_meaning(index_meaning *m, const tensor *side,
 }
 
 static status expect_index_mask(const tensor *self, const tensor *mask, int i, int d) {
-  char is[SHAPE_TEXT], of[SHAPE_TEXT];
   bool fits = mask->rank > 0 && d + mask->rank <= self->rank;
   for (int k = 0; fits && k < mask->rank; ++k) fits = mask->dims[k] == self->dims[d + k];
-  EXPECT(fits, "indices[%d] is a mask of shape %s, expected that of self from dimension %d on, %s", i,
-         shape_text(mask->dims, mask->rank, is), d, shape_text(self->dims + d, self->rank - d, of));
+  EXPECT(fits, "indices[%d] is a mask of shape %s, expected that of self from dimension %d on, %s", i, SHAPE_OF(mask),
+         d, DIMS_TEXT(self->dims + d, self->rank - d));
   return ST_OK;
 }
 
 static status broadcast_place_dims(index_meaning *m, const int64_t *dims, int rank, int i) {
-  char is[SHAPE_TEXT], of[SHAPE_TEXT];
   const int most = rank > m->place_rank ? rank : m->place_rank;
   int64_t joined[MAX_RANK];
   for (int d = 0; d < most; ++d) {
     const int a = d - (most - m->place_rank), b = d - (most - rank);
     const int64_t x = a >= 0 ? m->place_dims[a] : 1, y = b >= 0 ? dims[b] : 1;
     EXPECT(x == y || x == 1 || y == 1, "indices[%d] has shape %s, expected one that broadcasts with those before, %s",
-           i, shape_text(dims, rank, is), shape_text(m->place_dims, m->place_rank, of));
+           i, DIMS_TEXT(dims, rank), DIMS_TEXT(m->place_dims, m->place_rank));
     joined[d] = x == 1 ? y : x;
   }
   m->place_rank = most;
@@ -217,9 +215,7 @@ typedef struct {
   masks masks; /* last member, since it ends with a flexible array */
 } index_places;
 
-static index_places *index_places_new(int n_masks) {
-  return malloc(sizeof(index_places) + (size_t)n_masks * sizeof(mask_index));
-}
+static size_t index_places_bytes(int n_masks) { return sizeof(index_places) + (size_t)n_masks * sizeof(mask_index); }
 
 static void add_mask(executor *e, index_places *x, const tensor *t, int source, int operand, const view *target, int d,
                      int64_t room) {
@@ -324,8 +320,7 @@ status prepare_index(executor *e, const index_args *a) {
   index_meaning m = {.self = self, .list = a->indices};
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(find_index_meaning(&m, out, index_list_fits_out));
-  index_places *x = e->heap = index_places_new(m.n_masks);
-  if (!x) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d indices", m.n_sources);
+  HEAP_PLAN(index_places, x, e, index_places_bytes(m.n_masks));
   const view from = view_of(self), to = view_of(out);
   places_init(&x->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), x->source, m.n_sources);
   x->masks.any_number = false;
@@ -374,7 +369,6 @@ static status run_index_put(const executor *e, void *const *at, void *scratch) {
 
 /* Interprets the list so that values can be broadcast to the result. */
 static status index_list_fits_values(index_meaning *m, const tensor *values) {
-  char is[SHAPE_TEXT], of[SHAPE_TEXT];
   int64_t dims[2 * MAX_RANK];
   const view v = view_of(values);
   TRY(read_index_list(m));
@@ -387,8 +381,8 @@ static status index_list_fits_values(index_meaning *m, const tensor *values) {
     const int64_t n = dims[rank - values->rank + d];
     fits = values->dims[d] == n || values->dims[d] == 1;
   }
-  EXPECT(fits, "values has shape %s, expected one that broadcasts to %s", shape_text(values->dims, values->rank, is),
-         shape_text(dims, rank > MAX_RANK ? MAX_RANK : rank, of));
+  EXPECT(fits, "values has shape %s, expected one that broadcasts to %s", SHAPE_OF(values),
+         DIMS_TEXT(dims, rank > MAX_RANK ? MAX_RANK : rank));
   return ST_OK;
 }
 
@@ -401,8 +395,7 @@ status prepare_index_put(executor *e, const index_put_args *a) {
   EXPECT(!accumulate || indexing->add[self->dtype], "selfRef has dtype %s, for which accumulate is not supported",
          dtype_name(self->dtype));
   TRY(find_index_meaning(&m, values, index_list_fits_values));
-  index_places *x = e->heap = index_places_new(m.n_masks);
-  if (!x) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d indices", m.n_sources);
+  HEAP_PLAN(index_places, x, e, index_places_bytes(m.n_masks));
   s->self = view_of(self);
   s->kind = accumulate ? PLACES_ADD : PLACES_SCATTER;
   s->dtype = self->dtype;

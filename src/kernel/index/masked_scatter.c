@@ -53,12 +53,11 @@ static status run_masked_scatter(const executor *e, void *const *at, void *scrat
 
 status prepare_masked_scatter(executor *e, const masked_scatter_args *a) {
   const tensor *self = a->self, *mask = a->mask, *source = a->source;
-  char is[SHAPE_TEXT], of[SHAPE_TEXT];
   masked_scatter *p = PLAN(e, masked_scatter);
   TRY(move_expect_same_dtype(self, "selfRef", source, "source"));
   TRY(op_expect_dtype(mask, "mask", DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8)));
   EXPECT(move_broadcasts_to(mask, self), "mask has shape %s, expected one that broadcasts to selfRef's, %s",
-         shape_text(mask->dims, mask->rank, is), shape_text(self->dims, self->rank, of));
+         SHAPE_OF(mask), SHAPE_OF(self));
   const view to = view_of(self), m = view_of(mask);
   view marks = {.rank = to.rank, .dtype = m.dtype};
   for (int d = 0; d < to.rank; ++d) {

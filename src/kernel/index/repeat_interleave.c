@@ -57,11 +57,9 @@ static status run_interleave(const executor *e, void *const *view, void *scratch
 /* Checks and plans `repeats`, which has a count for each of n elements, or one for all. */
 static status plan_repeats(executor *e, const tensor *repeats, int operand, int64_t n, int64_t output_size) {
   interleave_plan *p = PLAN(e, interleave_plan);
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(repeats, "repeats", DTYPES_INDEX));
   EXPECT(repeats->rank <= 1 && (repeats->n == n || repeats->n == 1),
-         "repeats has shape %s, expected [%jd] or one number", shape_text(repeats->dims, repeats->rank, text),
-         (intmax_t)n);
+         "repeats has shape %s, expected [%jd] or one number", SHAPE_OF(repeats), (intmax_t)n);
   EXPECT(output_size >= 0, "outputSize is %jd, expected 0 or more", (intmax_t)output_size);
   const int64_t step = repeats->rank && repeats->n == n ? repeats->strides[0] : 0;
   p->repeats =
@@ -134,8 +132,7 @@ status prepare_repeat_interleave(executor *e, const repeat_interleave_args *a) {
   p->one.extent = self->n;
   p->one.stride = flat.strides[0][0];
   if (flat.rank > 1) {
-    view *kept = e->heap = malloc(sizeof *kept);
-    if (!kept) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+    HEAP_PLAN(view, kept, e, sizeof *kept);
     *kept = from;
     f->copy = workspace_copy(e, (uint64_t)self->n * dtype_bytes(self->dtype));
     p->one.stride = (int64_t)dtype_bytes(self->dtype);
@@ -163,8 +160,7 @@ status prepare_repeat_interleave_tensor(executor *e, const repeat_interleave_ten
   EXPECT(repeats->rank, "repeats has no dimension, expected 1");
   TRY(plan_repeats(e, repeats, 0, repeats->n, a->output_size));
   TRY(op_expect_shape(out, "out", &a->output_size, 1));
-  view *kept = e->heap = malloc(sizeof *kept);
-  if (!kept) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  HEAP_PLAN(view, kept, e, sizeof *kept);
   *kept = view_of(out);
   executor_cost(e, (uint64_t)out->n * 24, (uint64_t)out->n * 16);
   e->run = run_interleave_indices;

@@ -83,14 +83,12 @@ static status run_interleave_grad(const executor *e, void *const *view, void *sc
 /* Sets *v to out in the shape of yGrad with n_out along the axis. out has this shape, or is contiguous and has another
  * shape with as many elements. */
 static status view_of_out(const tensor *out, const view *grad, int axis, int64_t n_out, view *v) {
-  char text[SHAPE_TEXT], expected[SHAPE_TEXT];
   view same = *grad;
   same.dims[axis] = n_out;
   *v = view_of(out);
   if (out->rank == same.rank && !memcmp(v->dims, same.dims, (size_t)same.rank * sizeof *same.dims)) return ST_OK;
   EXPECT(out->n == view_elements(&same) && (out->contiguous || !out->n),
-         "out has shape %s, expected %s, or as many elements without gaps", shape_text(out->dims, out->rank, text),
-         shape_text(same.dims, same.rank, expected));
+         "out has shape %s, expected %s, or as many elements without gaps", SHAPE_OF(out), SHAPE_OF(&same));
   *v = view_contiguous(out->dtype, same.rank, same.dims);
   return ST_OK;
 }
@@ -98,13 +96,12 @@ static status view_of_out(const tensor *out, const view *grad, int axis, int64_t
 status prepare_repeat_interleave_grad(executor *e, const repeat_interleave_grad_args *a) {
   const tensor *repeats = a->repeats, *out = a->out;
   interleave_grad_plan *p = PLAN(e, interleave_grad_plan);
-  char text[SHAPE_TEXT];
   int axis;
   TRY(op_expect_dtype(a->y_grad, "yGrad", DTYPES_FLOAT));
   TRY(move_expect_same_dtype(a->y_grad, "yGrad", out, "out"));
   TRY(op_expect_dtype(repeats, "repeats", DTYPES_INDEX));
   EXPECT(repeats->rank <= 1 && repeats->n, "repeats has shape %s, expected one number, or a dimension of 1 or more",
-         shape_text(repeats->dims, repeats->rank, text));
+         SHAPE_OF(repeats));
   TRY(op_expect_dim(a->axis, "axis", a->y_grad->rank, &axis));
   tensor room;
   view from = view_of(index_vector(a->y_grad, &room)), to;

@@ -19,15 +19,14 @@ static index_source *scatter_source(executor *e, const tensor *index, const char
 /* ---- Scatter: out[index[i][j]][j] = src[i][j], where dim is 0 ---------------------------------------------------- */
 
 static status expect_scatter_index(const tensor *self, const tensor *index, const tensor *src, int dim) {
-  char is[SHAPE_TEXT], of[SHAPE_TEXT];
   bool fits = index->rank == self->rank;
   for (int d = 0; fits && d < self->rank; ++d) fits = d == dim || index->dims[d] <= self->dims[d];
   EXPECT(fits || !index->n, "index has shape %s, expected none larger than that of self, %s, but in dimension %d",
-         shape_text(index->dims, index->rank, is), shape_text(self->dims, self->rank, of), dim);
+         SHAPE_OF(index), SHAPE_OF(self), dim);
   fits = !src || index->rank == src->rank;
   for (int d = 0; fits && src && d < index->rank; ++d) fits = index->dims[d] <= src->dims[d];
-  EXPECT(fits || !index->n, "index has shape %s, expected none larger than that of src, %s",
-         shape_text(index->dims, index->rank, is), src ? shape_text(src->dims, src->rank, of) : "");
+  EXPECT(fits || !index->n, "index has shape %s, expected none larger than that of src, %s", SHAPE_OF(index),
+         src ? SHAPE_OF(src) : "");
   return ST_OK;
 }
 
@@ -144,7 +143,6 @@ status prepare_scatter_nd(executor *e, const scatter_nd_args *a) {
 /* ---- InplaceScatterUpdate: for each i, a range along axis of data[i] (or data[indices[i][0]]) is replaced -------- */
 
 static status expect_update_shapes(const tensor *data, const tensor *indices, const tensor *updates, int axis) {
-  char text[SHAPE_TEXT], of[SHAPE_TEXT];
   EXPECT(axis > 0, "axis is 0, expected another dimension");
   EXPECT(data->n, "data has no element, expected one or more");
   EXPECT(indices->n, "indices has no element, expected one or more");
@@ -152,14 +150,13 @@ static status expect_update_shapes(const tensor *data, const tensor *indices, co
   EXPECT(updates->rank == data->rank, "updates has %d dimensions, expected those of data, %d", updates->rank,
          data->rank);
   EXPECT(indices->rank <= 1 || (indices->rank == 2 && indices->dims[1] == 2),
-         "indices has shape %s, expected none, one dimension, or pairs",
-         shape_text(indices->dims, indices->rank, text));
+         "indices has shape %s, expected none, one dimension, or pairs", SHAPE_OF(indices));
   const int64_t n = indices->rank ? indices->dims[0] : 1;
   bool fits = updates->dims[0] == n && (indices->rank == 2 || n <= data->dims[0]);
   for (int d = 1; fits && d < data->rank; ++d)
     fits = d == axis ? updates->dims[d] <= data->dims[d] : updates->dims[d] == data->dims[d];
-  EXPECT(fits, "updates has shape %s, expected %jd windows along dimension %d of data, %s",
-         shape_text(updates->dims, updates->rank, text), (intmax_t)n, axis, shape_text(data->dims, data->rank, of));
+  EXPECT(fits, "updates has shape %s, expected %jd windows along dimension %d of data, %s", SHAPE_OF(updates),
+         (intmax_t)n, axis, SHAPE_OF(data));
   return ST_OK;
 }
 
@@ -201,14 +198,12 @@ status prepare_scatter_update(executor *e, const scatter_update_args *a) {
 
 static status plan_index_slices(executor *e, const scatter_target *t, int64_t dim_given, const tensor *index_given,
                                 const tensor *source_given, places_kind kind, const scalar *alpha) {
-  char text[SHAPE_TEXT];
   int dim;
   view target;
   TRY(op_expect_dtype(index_given, "index", DTYPES_INDEX));
   TRY(move_expect_same_dtype(t->self, t->self_name, source_given, "source"));
   TRY(op_expect_dim(dim_given, "dim", t->self->rank, &dim));
-  EXPECT(index_given->rank <= 1, "index has shape %s, expected 1 dimension or none",
-         shape_text(index_given->dims, index_given->rank, text));
+  TRY(op_expect_rank(index_given, "index", 0, 1));
   tensor room[4];
   const tensor *self = index_vector(t->self, &room[0]), *out = index_vector(t->out, &room[1]);
   const tensor *index = index_vector(index_given, &room[2]), *source = index_vector(source_given, &room[3]);
@@ -231,13 +226,9 @@ static status plan_index_slices(executor *e, const scatter_target *t, int64_t di
 
 /* CANN's mode 0 is a fast implementation for these types and shapes only. Here all modes add in order. */
 static status expect_fast_sums(const tensor *self, int64_t dim) {
-  char text[SHAPE_TEXT];
-  EXPECT(self->rank == 2, "self has shape %s, expected 2 dimensions where mode is 0",
-         shape_text(self->dims, self->rank, text));
+  EXPECT(self->rank == 2, "self has shape %s, expected 2 dimensions where mode is 0", SHAPE_OF(self));
   EXPECT(dim == 0 || dim == -2, "dim is %jd, expected 0 or -2 where mode is 0", (intmax_t)dim);
-  return op_expect_dtype(self, "self",
-                         DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_INT32) |
-                             DTYPE_BIT(ACL_INT16));
+  return op_expect_dtype(self, "self", DTYPES_FLOAT_TO_32 | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT16));
 }
 
 status prepare_index_add(executor *e, const index_add_args *a) {
@@ -259,18 +250,16 @@ status prepare_index_copy(executor *e, const index_copy_args *a) {
 status prepare_put(executor *e, const put_args *a) {
   const tensor *self = a->self, *index = a->index, *source = a->source;
   const scatter_target t = {self, self, "selfRef", PUT_SELF, PUT_SELF};
-  char is[SHAPE_TEXT], of[SHAPE_TEXT];
   view target;
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(move_expect_same_dtype(self, "selfRef", source, "source"));
   EXPECT(self->n || !index->n, "selfRef has no element, expected one or more as index has %jd", (intmax_t)index->n);
-  EXPECT(source->n == index->n, "source has shape %s, expected as many elements as index, %s",
-         shape_text(source->dims, source->rank, is), shape_text(index->dims, index->rank, of));
+  EXPECT(source->n == index->n, "source has shape %s, expected as many elements as index, %s", SHAPE_OF(source),
+         SHAPE_OF(index));
   TRY(scatter_begin(e, &t, a->accumulate ? PLACES_ADD : PLACES_SCATTER, 1, &target));
   scatter_plan *s = PLAN(e, scatter_plan);
   const view at = view_of(index), side = view_of(source);
-  if (!e->heap) e->heap = malloc(sizeof(scatter_extra));
-  if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  if (!e->heap && !executor_heap(e, sizeof(scatter_extra))) return ST_NO_HOST_MEMORY;
   linear_index_plan(e, &scatter_extra_of(e)->linear, &s->one, &target, index, "index", 1);
   s->is_linear = scatter_extra_of(e)->linear.is_needed;
   /* index and source are paired in row-major order: their dimensions are split until both have the same ones. */
@@ -278,8 +267,7 @@ status prepare_put(executor *e, const put_args *a) {
   view source_places = at;
   memcpy(source_places.strides, s->one.step, sizeof s->one.step);
   EXPECT(move_space_of_reshape(&space, &source_places, &side) && space.rank <= MAX_RANK,
-         "source has shape %s, expected that of index, %s, as one of them has gaps",
-         shape_text(source->dims, source->rank, is), shape_text(index->dims, index->rank, of));
+         "source has shape %s, expected that of index, %s, as one of them has gaps", SHAPE_OF(source), SHAPE_OF(index));
   for (int d = 0; d < space.rank; ++d) {
     s->one.step[d] = space.to[d];
     places_add(&s->p, space.dims[d], 0, space.from[d]);

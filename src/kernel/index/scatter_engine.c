@@ -56,10 +56,10 @@ status scatter_begin(executor *e, const scatter_target *t, places_kind kind, int
   const int dtype = t->self->dtype;
   EXPECT(!places_kind_computes(kind) || indexing->add[dtype], "%s has dtype %s, for which arithmetic is not supported",
          t->self_name, dtype_name(dtype));
-  TRY(op_expect_shape(t->out, "out", t->self->dims, t->self->rank));
+  TRY(op_expect_same_shape(t->out, "out", t->self));
   if (!in_place || n_sources > 1) {
-    e->heap = malloc(sizeof(scatter_extra) + (size_t)n_sources * sizeof(index_source));
-    if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d indices", n_sources);
+    const size_t sources = (size_t)n_sources * sizeof(index_source);
+    if (!executor_heap(e, sizeof(scatter_extra) + sources)) return ST_NO_HOST_MEMORY;
     view_init(&scatter_extra_of(e)->self, t->self);
   }
   view_init(&s->out, t->out);

@@ -74,7 +74,6 @@ status prepare_graph_segment_sum(executor *e, const graph_segment_sum_args *a) {
   const aclIntArray *number = a->num_segments;
   segment_plan *p = PLAN(e, segment_plan);
   int64_t dims[MAX_RANK];
-  char text[SHAPE_TEXT], other[SHAPE_TEXT];
   int rank = 1;
   TRY(op_expect_dtype(x, "x", DTYPES_FLOAT | DTYPES_INTEGER));
   TRY(op_expect_dtype(y, "y", DTYPE_BIT(x->dtype)));
@@ -82,8 +81,7 @@ status prepare_graph_segment_sum(executor *e, const graph_segment_sum_args *a) {
   EXPECT(number->size == 1 && number->value[0] >= 0, "num_segments has %ju elements, expected one that is 0 or more",
          (uintmax_t)number->size);
   EXPECT(ids->rank <= x->rank && !memcmp(ids->dims, x->dims, (size_t)ids->rank * sizeof *dims),
-         "segment_ids has shape %s, expected the first dimensions of x, %s", shape_text(ids->dims, ids->rank, text),
-         shape_text(x->dims, x->rank, other));
+         "segment_ids has shape %s, expected the first dimensions of x, %s", SHAPE_OF(ids), SHAPE_OF(x));
   dims[0] = number->value[0];
   int64_t slice = 1;
   for (int d = ids->rank; d < x->rank; ++d) slice *= dims[rank++] = x->dims[d];

@@ -70,13 +70,12 @@ static status plan_gather_along(executor *e, const tensor *self, int dim, const 
 
 static status expect_gathered_shape(const tensor *self, int dim, const tensor *index, int n_batch, const tensor *out) {
   int64_t dims[2 * MAX_RANK];
-  char text[SHAPE_TEXT];
   int rank = 0;
   for (int d = 0; d < dim; ++d) dims[rank++] = self->dims[d];
   for (int d = n_batch; d < index->rank; ++d) dims[rank++] = index->dims[d];
   for (int d = dim + 1; d < self->rank; ++d) dims[rank++] = self->dims[d];
-  EXPECT(rank <= MAX_RANK, "index has shape %s, expected one that leaves out at most %d dimensions",
-         shape_text(index->dims, index->rank, text), MAX_RANK);
+  EXPECT(rank <= MAX_RANK, "index has shape %s, expected one that leaves out at most %d dimensions", SHAPE_OF(index),
+         MAX_RANK);
   return op_expect_shape(out, "out", dims, rank);
 }
 
@@ -97,12 +96,10 @@ static const tensor *gather_out(const tensor *self, const tensor *index, const t
 status prepare_index_select(executor *e, const index_select_args *a) {
   const tensor *index = a->index;
   int dim;
-  char text[SHAPE_TEXT];
   TRY(move_expect_same_dtype(a->self, "self", a->out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a->dim, "dim", a->self->rank, &dim));
-  EXPECT(index->rank <= 1, "index has shape %s, expected 1 dimension or none",
-         shape_text(index->dims, index->rank, text));
+  TRY(op_expect_rank(index, "index", 0, 1));
   tensor room[3];
   const tensor *self = index_vector(a->self, &room[0]), *places = index_vector(index, &room[1]);
   const tensor *out = gather_out(a->self, places, a->out, &room[2]);
@@ -115,12 +112,11 @@ status prepare_index_select(executor *e, const index_select_args *a) {
 static status gather_batches(const gather_v2_args *a, int dim, const tensor *self, const tensor *index, int *n_batch) {
   const int64_t batches = a->batch_dims, mode = a->mode;
   const int64_t most = dim < index->rank ? dim : index->rank;
-  char is[SHAPE_TEXT], of[SHAPE_TEXT];
   EXPECT(mode == 0 || mode == 1, "mode is %jd, expected 0 or 1", (intmax_t)mode);
   EXPECT(batches >= 0 && batches <= most, "batchDims is %jd, expected 0 to %jd", (intmax_t)batches, (intmax_t)most);
   for (int d = 0; d < batches; ++d)
     EXPECT(index->dims[d] == self->dims[d], "index has shape %s, expected the first %jd dimensions of self, %s",
-           shape_text(index->dims, index->rank, is), (intmax_t)batches, shape_text(self->dims, self->rank, of));
+           SHAPE_OF(index), (intmax_t)batches, SHAPE_OF(self));
   *n_batch = (int)batches;
   return ST_OK;
 }
@@ -158,10 +154,9 @@ status prepare_graph_gather(executor *e, const graph_gather_args *a) {
 
 status prepare_embedding(executor *e, const embedding_args *a) {
   const tensor *weight = a->weight, *indices = a->indices, *out = a->out;
-  char text[SHAPE_TEXT];
   TRY(move_expect_same_dtype(weight, "weight", out, "out"));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
-  EXPECT(weight->rank == 2, "weight has shape %s, expected 2 dimensions", shape_text(weight->dims, weight->rank, text));
+  TRY(op_expect_rank(weight, "weight", 2, 2));
   TRY(expect_gathered_shape(weight, 0, indices, 0, out));
   TRY(plan_gather_along(e, weight, 0, indices, "indices", 0, out));
   PLAN(e, gather_plan)->one.wraps = false;
@@ -173,19 +168,18 @@ status prepare_embedding(executor *e, const embedding_args *a) {
 status prepare_gather(executor *e, const gather_args *a) {
   const tensor *index = a->index;
   gather_plan *g = PLAN(e, gather_plan);
-  char is[SHAPE_TEXT], of[SHAPE_TEXT];
   int dim;
   TRY(move_expect_same_dtype(a->self, "self", a->out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
   TRY(op_expect_dim(a->dim, "dim", a->self->rank, &dim));
-  TRY(op_expect_shape(a->out, "out", index->dims, index->rank));
+  TRY(op_expect_same_shape(a->out, "out", index));
   tensor room[3];
   const tensor *self = index_vector(a->self, &room[0]), *vector = index_vector(index, &room[1]);
   const tensor *out = index_vector(a->out, &room[2]);
   bool fits = self->rank == vector->rank;
   for (int d = 0; fits && d < self->rank; ++d) fits = d == dim || vector->dims[d] <= self->dims[d];
   EXPECT(fits || !index->n, "index has shape %s, expected none larger than self's, %s, but in dimension %d",
-         shape_text(index->dims, index->rank, is), shape_text(self->dims, self->rank, of), dim);
+         SHAPE_OF(index), SHAPE_OF(self), dim);
   const view from = view_of(self), at = view_of(vector), to = view_of(out);
   g->one = gather_source(vector, "index", 1, from.dims[dim], from.strides[dim]);
   places_init(&g->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), &g->one, 1);
@@ -213,9 +207,7 @@ status prepare_gather_nd(executor *e, const gather_nd_args *a) {
   for (int d = 0; d < last; ++d) dims[d] = at.dims[d];
   for (int d = n; d < from.rank; ++d) dims[last + d - n] = from.dims[d];
   TRY(op_expect_shape(out, "out", dims, last + from.rank - n));
-  index_source *source = malloc((size_t)n * sizeof *source);
-  if (!source) return fail(ST_NO_HOST_MEMORY, "no host memory for %d indices", n);
-  e->heap = source;
+  HEAP_PLAN(index_source, source, e, (size_t)n * sizeof *source);
   places_init(&g->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), source, n);
   places_of_coordinates(&g->p, indices, "indices", 1, &from, a->negative_index_support);
   for (int d = 0; d < last; ++d) places_add(&g->p, at.dims[d], 0, to.strides[d]);
@@ -236,10 +228,9 @@ status prepare_take(executor *e, const take_args *a) {
   gather_plan *g = PLAN(e, gather_plan);
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   TRY(op_expect_dtype(index, "index", DTYPES_INDEX));
-  TRY(op_expect_shape(out, "out", index->dims, index->rank));
+  TRY(op_expect_same_shape(out, "out", index));
   EXPECT(self->n || !index->n, "self has no element, expected one or more as index has %jd", (intmax_t)index->n);
-  linear_index *linear = e->heap = malloc(sizeof *linear);
-  if (!linear) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  HEAP_PLAN(linear_index, linear, e, sizeof *linear);
   const view from = view_of(self), to = view_of(out);
   const int64_t bytes = (int64_t)dtype_bytes(self->dtype);
   places_init(&g->p, bytes, bytes, &g->one, 1);

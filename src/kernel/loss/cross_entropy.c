@@ -19,7 +19,7 @@ LEVEL_CHOICE(cross_entropy_loops, cross_entropy, cross_entropy_loops)
 enum {
   BLOCK = 1024, /* scores in a block */
   CHUNKS = 64,  /* maximum number of chunks of rows */
-  DTYPES = DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)
+  DTYPES = DTYPES_FLOAT_TO_32
 };
 
 /* A matrix that is read or written by rows. */
@@ -347,10 +347,8 @@ static column entropy_column(const tensor *t, bool each) {
 }
 
 static status entropy_expect_matrix(const tensor *t, const char *name) {
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(t, name, DTYPES));
-  EXPECT(t->rank == 2 && t->dims[1] > 0, "%s has shape %s, expected [N, C] with a class or more", name,
-         shape_text(t->dims, t->rank, text));
+  EXPECT(t->rank == 2 && t->dims[1] > 0, "%s has shape %s, expected [N, C] with a class or more", name, SHAPE_OF(t));
   return ST_OK;
 }
 

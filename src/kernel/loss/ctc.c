@@ -200,8 +200,7 @@ static status run_ctc(const executor *e, void *const *view, void *scratch) {
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 static status expect_lengths(const aclIntArray *lengths, const char *name, int64_t n, int64_t most) {
-  EXPECT(lengths->size == (uint64_t)n, "%s has %ju elements, expected %jd", name, (uintmax_t)lengths->size,
-         (intmax_t)n);
+  TRY(op_expect_size(lengths->size, name, (uint64_t)n));
   for (int64_t i = 0; i < n; ++i)
     EXPECT(lengths->value[i] >= 0 && lengths->value[i] <= most, "%s[%jd] is %jd, expected 0 to %jd", name, (intmax_t)i,
            (intmax_t)lengths->value[i], (intmax_t)most);
@@ -210,12 +209,10 @@ static status expect_lengths(const aclIntArray *lengths, const char *name, int64
 
 /* Finds each sample's targets, which are rows of [N, S] or concatenated. */
 static status place_targets(ctc_plan *p, const tensor *targets, const aclIntArray *lengths) {
-  char text[SHAPE_TEXT];
   const view v = view_of(targets);
   int64_t sum = 0;
   EXPECT(targets->rank == 1 || (targets->rank == 2 && targets->dims[0] == p->n_samples),
-         "targets has shape %s, expected 1 dimension, or [%jd, S]", shape_text(targets->dims, targets->rank, text),
-         (intmax_t)p->n_samples);
+         "targets has shape %s, expected 1 dimension, or [%jd, S]", SHAPE_OF(targets), (intmax_t)p->n_samples);
   TRY(expect_lengths(lengths, "targetLengths", p->n_samples, targets->dims[targets->rank - 1]));
   p->target_step = v.strides[v.rank - 1];
   p->most_labels = 1;
@@ -233,21 +230,18 @@ static status place_targets(ctc_plan *p, const tensor *targets, const aclIntArra
 static status plan_ctc(executor *e, const ctc_args *a) {
   const tensor *log_probs = a->log_probs, *targets = a->targets;
   const int64_t blank = a->blank;
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(log_probs, "logProbs", DTYPES_FLOAT));
   TRY(op_expect_dtype(targets, "targets",
                       DTYPES_INDEX | DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16)));
   EXPECT(log_probs->rank == 2 || log_probs->rank == 3, "logProbs has shape %s, expected [T, N, C] or [T, C]",
-         shape_text(log_probs->dims, log_probs->rank, text));
-  EXPECT(log_probs->dims[0] > 0, "logProbs has shape %s, expected one time or more",
-         shape_text(log_probs->dims, log_probs->rank, text));
+         SHAPE_OF(log_probs));
+  EXPECT(log_probs->dims[0] > 0, "logProbs has shape %s, expected one time or more", SHAPE_OF(log_probs));
   const view v = view_of(log_probs);
   const bool batched = v.rank == 3;
   const int64_t n_samples = batched ? v.dims[1] : 1, n_classes = v.dims[v.rank - 1];
   EXPECT(blank >= 0 && blank < n_classes, "blank is %jd, expected 0 to %jd", (intmax_t)blank, (intmax_t)n_classes - 1);
   TRY(expect_lengths(a->input_lengths, "inputLengths", n_samples, v.dims[0]));
-  ctc_plan *p = e->heap = malloc(sizeof *p + (size_t)n_samples * sizeof *p->samples);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for %jd samples", (intmax_t)n_samples);
+  HEAP_PLAN(ctc_plan, p, e, sizeof *p + (size_t)n_samples * sizeof *p->samples);
   *p = (ctc_plan){.n_samples = n_samples,
                   .n_times = v.dims[0],
                   .n_classes = n_classes,
@@ -272,13 +266,12 @@ static status plan_ctc(executor *e, const ctc_args *a) {
 /* alpha is [N, T, 2 L + 1 or more] for the longest target. If it is written, the last dimension must be 2 L + 1 rounded
  * up to a multiple of 8. */
 static status expect_alpha(ctc_plan *p, const tensor *alpha, const char *name, bool written) {
-  char text[SHAPE_TEXT];
   const view v = view_of(alpha);
   if (written)
     TRY(op_expect_shape(alpha, name, (const int64_t[]){p->n_samples, p->n_times, (p->most_labels + 7) / 8 * 8}, 3));
   EXPECT(v.rank == 3 && v.dims[0] == p->n_samples && v.dims[1] == p->n_times && v.dims[2] >= p->most_labels,
-         "%s has shape %s, expected [%jd, %jd, %jd or more]", name, shape_text(v.dims, v.rank, text),
-         (intmax_t)p->n_samples, (intmax_t)p->n_times, (intmax_t)p->most_labels);
+         "%s has shape %s, expected [%jd, %jd, %jd or more]", name, SHAPE_OF(&v), (intmax_t)p->n_samples,
+         (intmax_t)p->n_times, (intmax_t)p->most_labels);
   p->alpha_sample = v.strides[0];
   p->alpha_time = v.strides[1];
   p->alpha_label = v.strides[2];
@@ -321,7 +314,7 @@ static status ctc_prepare_backward(executor *e, const ctc_args *a) {
   TRY(expect_losses(p, a->neg_log_likelihood, "negLogLikelihood", log_probs->rank));
   TRY(expect_losses(p, a->grad_out, "gradOut", log_probs->rank));
   TRY(expect_alpha(p, a->log_alpha, "logAlpha", false));
-  TRY(op_expect_shape(out, "out", log_probs->dims, log_probs->rank));
+  TRY(op_expect_same_shape(out, "out", log_probs));
   const view v = view_of(out);
   p->out_time = v.strides[0];
   p->out_sample = v.strides[1];

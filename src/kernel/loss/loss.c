@@ -92,15 +92,13 @@ static status expect_dtypes(loss_call *c, uint64_t more) {
 static status expect_broadcast(loss_call *c, int k, bool grow) {
   const tensor *t = c->in[k];
   const int missing = c->rank - t->rank;
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   bool fits = missing >= 0;
   for (int d = 0; fits && d < t->rank; ++d) {
     int64_t *common = &c->dims[missing + d];
     if (grow && *common == 1) *common = t->dims[d];
     fits = t->dims[d] == *common || t->dims[d] == 1;
   }
-  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s", c->in_name[k], shape_text(t->dims, t->rank, is),
-         shape_text(c->dims, c->rank, expected));
+  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s", c->in_name[k], SHAPE_OF(t), SHAPE_OF(c));
   return ST_OK;
 }
 
@@ -201,7 +199,7 @@ status prepare_loss(executor *e, const loss_args *a) {
          "target has dtype %s, expected INT64 as self where reduction is 0", dtype_name(c.in[1]->dtype));
   EXPECT(!dtype_is_integer(c.dtype) || l.reduction != REDUCTION_MEAN,
          "reduction is %jd, a mean, expected 0 or 2 where self and target are INT64", (intmax_t)l.reduction);
-  if (l.like_self) TRY(op_expect_shape(c.in[1], c.in_name[1], c.in[0]->dims, c.in[0]->rank));
+  if (l.like_self) TRY(op_expect_same_shape(c.in[1], c.in_name[1], c.in[0]));
   TRY(broadcast_inputs(&c, 0, 1));
   const compute_type compute = compute_type_of(c.dtype);
   if (l.reduction == REDUCTION_NONE) {
@@ -261,8 +259,7 @@ static status plan_grad_sums(executor *e, const loss_call *c, int function, comp
   view views[ELEMENTWISE_INPUTS], kept[1 + MAPPED_INPUTS], others[MAPPED_INPUTS];
   const view *in[ELEMENTWISE_INPUTS], *kept_at[1 + MAPPED_INPUTS], *others_at[MAPPED_INPUTS], out = view_of(c->out);
   int64_t summed[MAX_RANK];
-  grad_sums *s = e->heap = malloc(sizeof *s);
-  if (!s) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  HEAP_PLAN(grad_sums, s, e, sizeof *s);
   loss_views_of(c, views, in);
   for (int k = 0; k <= c->n_inputs; ++k) {
     kept[k] = view_broadcast(k ? in[k - 1] : &out, c->dims, c->rank);
@@ -295,7 +292,7 @@ status prepare_loss_backward(executor *e, const loss_backward_args *a) {
   loss_set_operands(&c, p, e, (const tensor *const[]){a->grad_output, a->self, a->target, a->weight, a->pos_weight},
                     a->out);
   TRY(expect_dtypes(&c, 0));
-  if (l.like_self) TRY(op_expect_shape(c.in[2], c.in_name[2], c.in[1]->dims, c.in[1]->rank));
+  if (l.like_self) TRY(op_expect_same_shape(c.in[2], c.in_name[2], c.in[1]));
   TRY(broadcast_inputs(&c, l.grad_grows ? 0 : 1, 2));
   const tensor *self = c.in[1];
   const bool sums =

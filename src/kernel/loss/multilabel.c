@@ -77,14 +77,13 @@ static multilabel_matrix multilabel_matrix_of(const tensor *t, compute_type comp
 status prepare_multilabel(executor *e, const multilabel_args *a) {
   const tensor *self = a->self, *target = a->target, *out = a->out, *flags = a->is_target;
   multilabel_plan *p = PLAN(e, multilabel_plan);
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(target, "target", DTYPES_INDEX));
   TRY(op_expect_dtype(flags, "isTarget", DTYPES_FLOAT));
   EXPECT((self->rank == 1 || self->rank == 2) && self->dims[self->rank - 1] > 0,
-         "self has shape %s, expected [N, C] or [C] with a class or more", shape_text(self->dims, self->rank, text));
-  TRY(op_expect_shape(target, "target", self->dims, self->rank));
-  TRY(op_expect_shape(flags, "isTarget", self->dims, self->rank));
+         "self has shape %s, expected [N, C] or [C] with a class or more", SHAPE_OF(self));
+  TRY(op_expect_same_shape(target, "target", self));
+  TRY(op_expect_same_shape(flags, "isTarget", self));
   TRY(loss_expect_reduction(a->reduction, REDUCTION_SUM));
   p->n = self->rank > 1 ? self->dims[0] : 1;
   p->classes = self->dims[self->rank - 1];

@@ -195,10 +195,9 @@ static view without_dim(const tensor *t, int dim) {
 }
 
 static status expect_scores(const tensor *self, bool image) {
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
-  EXPECT(image ? self->rank == 4 : self->rank == 1 || self->rank == 2, "self has shape %s, expected %s",
-         shape_text(self->dims, self->rank, text), image ? "[N, C, H, W]" : "[N, C] or [C]");
+  EXPECT(image ? self->rank == 4 : self->rank == 1 || self->rank == 2, "self has shape %s, expected %s", SHAPE_OF(self),
+         image ? "[N, C, H, W]" : "[N, C] or [C]");
   return ST_OK;
 }
 
@@ -206,7 +205,7 @@ static status expect_scores(const tensor *self, bool image) {
 static status nll_expect_result(const tensor *t, const char *name, const view *positions, bool each) {
   if (!each) return loss_expect_one(t, name);
   TRY(op_expect_dtype(t, name, DTYPES_FLOAT));
-  return op_expect_shape(t, name, positions->dims, positions->rank);
+  return op_expect_same_shape(t, name, positions);
 }
 
 /* The arguments that both directions have. */
@@ -266,7 +265,7 @@ status prepare_nll_loss_backward(executor *e, const nll_loss_backward_args *a) {
   nll_plan *p = PLAN(e, nll_plan);
   TRY(expect_scores(self, e->op->variant == NLL_IMAGE_BACKWARD));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
   const nll_call c = {self, a->target, a->weight, a->reduction, a->ignore_index};
   TRY(plan_positions(p, &c, out, grad, "gradOutput"));
   TRY(loss_expect_one(total, "totalWeight"));

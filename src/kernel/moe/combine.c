@@ -102,24 +102,20 @@ static status run_combine(const executor *e, void *const *view, void *scratch) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-#define DTYPES_TOKEN (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
-
 /* Checks the operands common to all operators and starts a plan in e->heap: rows [n, width], result [tokens, width].
  * The index has tokens * choices elements, ordered by token, or by choice if by_choice. */
 static status combine_begin(executor *e, const tensor *rows, const char *rows_name, const tensor *index,
                             const char *index_name, int index_operand, int64_t n_tokens, int64_t n_choices,
                             bool by_choice, const tensor *out, combine_plan **plan) {
-  char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(rows, rows_name, DTYPES_TOKEN));
-  EXPECT(rows->rank == 2, "%s has shape %s, expected 2 dimensions", rows_name,
-         shape_text(rows->dims, rows->rank, text));
+  TRY(op_expect_dtype(rows, rows_name, DTYPES_FLOAT_TO_32));
+  TRY(op_expect_rank(rows, rows_name, 2, 2));
   TRY(op_expect_dtype(index, index_name, DTYPE_BIT(ACL_INT32)));
   EXPECT(index->rank == 1 && index->n == n_tokens * n_choices, "%s has shape %s, expected [%jd]", index_name,
-         shape_text(index->dims, index->rank, text), (intmax_t)(n_tokens * n_choices));
+         SHAPE_OF(index), (intmax_t)(n_tokens * n_choices));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(rows->dtype)));
   TRY(op_expect_shape(out, "out", (const int64_t[]){n_tokens, rows->dims[1]}, 2));
-  combine_plan *p = *plan = e->heap = calloc(1, sizeof *p);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  HEAP_PLAN(combine_plan, p, e, sizeof *p);
+  *plan = p;
   const view to = view_of(out);
   const int64_t step = view_of(index).strides[0];
   p->n_tokens = n_tokens;
@@ -151,12 +147,11 @@ status prepare_moe_permute_grad(executor *e, const moe_permute_grad_args *a) {
 }
 
 static status combine_expect_probs(const tensor *probs, const tensor *index, int64_t *choices) {
-  char text[SHAPE_TEXT];
   *choices = 1;
   if (!probs) return ST_OK;
-  TRY(op_expect_dtype(probs, "probsOptional", DTYPES_TOKEN));
+  TRY(op_expect_dtype(probs, "probsOptional", DTYPES_FLOAT_TO_32));
   EXPECT(probs->rank == 2 && probs->n == index->n, "probsOptional has shape %s, expected 2 dimensions and %jd elements",
-         shape_text(probs->dims, probs->rank, text), (intmax_t)index->n);
+         SHAPE_OF(probs), (intmax_t)index->n);
   *choices = probs->dims[1] ? probs->dims[1] : 1;
   return ST_OK;
 }
@@ -185,12 +180,11 @@ static status combine_set_skip(combine_plan *p, int which, const tensor *t, cons
 static status combine_set_bias(combine_plan *p, const tensor *bias, const char *bias_name, int bias_operand,
                                const tensor *experts, const char *experts_name, int experts_operand,
                                const tensor *rows) {
-  char text[SHAPE_TEXT];
   if (!bias) return ST_OK;
   EXPECT(experts, "%s is absent, expected a tensor beside %s", experts_name, bias_name);
   TRY(op_expect_dtype(bias, bias_name, DTYPE_BIT(rows->dtype)));
   EXPECT(bias->rank == 2 && bias->dims[1] == p->width, "%s has shape %s, expected [experts, %jd]", bias_name,
-         shape_text(bias->dims, bias->rank, text), (intmax_t)p->width);
+         SHAPE_OF(bias), (intmax_t)p->width);
   TRY(op_expect_dtype(experts, experts_name, DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_shape(experts, experts_name, (const int64_t[]){p->n_tokens, p->n_choices}, 2));
   p->bias = combine_table(bias, bias_operand, COMPUTE_F64);
@@ -224,7 +218,7 @@ status prepare_moe_finalize(executor *e, const moe_finalize_args *a) {
   TRY(combine_set_skip(p, 0, a->x1, a->name.x1, a->view.x1, out));
   TRY(combine_set_skip(p, 1, a->x2, "x2Optional", a->view.x2, out));
   if (scales) {
-    TRY(op_expect_dtype(scales, a->name.scales, DTYPES_TOKEN));
+    TRY(op_expect_dtype(scales, a->name.scales, DTYPES_FLOAT_TO_32));
     TRY(op_expect_shape(scales, a->name.scales, (const int64_t[]){p->n_tokens, choices}, 2));
     p->weights = combine_table(scales, a->view.scales, COMPUTE_F64);
   }

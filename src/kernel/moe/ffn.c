@@ -9,7 +9,6 @@
 #include "kernel/families.h"
 #include "kernel/moe/grouped.h"
 
-#define DTYPES_HALF  (DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
 #define DTYPES_WORDS (DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64))
 
 /* The arguments of either product, which are its view. */
@@ -185,11 +184,10 @@ static status ffn_product(executor *e, const ffn_side *s, int weight_operand, in
   group_weight w;
   const int x = f->product.a.dtype;
   const uint64_t quantised = DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT4) | DTYPE_BIT(ACL_INT32);
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(s->weight, s->weight_name, x == ACL_INT8 ? DTYPE_BIT(x) : DTYPE_BIT(x) | quantised));
   EXPECT(s->weight->rank == (experts ? 3 : 2) && (!experts || s->weight->dims[0] == experts),
-         "%s has shape %s, expected %d dimensions %s expertTokens", s->weight_name,
-         shape_text(s->weight->dims, s->weight->rank, text), experts ? 3 : 2, experts ? "with" : "without");
+         "%s has shape %s, expected %d dimensions %s expertTokens", s->weight_name, SHAPE_OF(s->weight),
+         experts ? 3 : 2, experts ? "with" : "without");
   TRY(grouped_weight(e, weight_operand, s->weight, s->weight_name, f->product.a.cols, &w));
   p->kind = x == ACL_INT8 ? GROUPED_SUMS : w.dtype == x ? GROUPED_PLAIN : GROUPED_WEIGHTS;
   p->n_groups = experts ? experts : 1;
@@ -267,7 +265,7 @@ static status ffn_expect_types(const ffn_args *a) {
   const bool plain_bf16 = a->x->dtype == ACL_BF16 && a->weight1->dtype == ACL_BF16;
   EXPECT(a->inner_precise >= 0 && a->inner_precise <= !plain_bf16, "innerPrecise is %jd, expected 0%s",
          (intmax_t)a->inner_precise, plain_bf16 ? " with BFLOAT16" : " or 1");
-  return op_expect_shape(a->y, "y", a->x->dims, a->x->rank);
+  return op_expect_same_shape(a->y, "y", a->x);
 }
 
 status prepare_ffn(executor *e, const ffn_args *a) {
@@ -288,8 +286,8 @@ status prepare_ffn(executor *e, const ffn_args *a) {
   EXPECT(!p->gated || (!experts && a->weight1->dtype == ACL_FLOAT16),
          "activation is \"%s\", expected one of fastgelu, gelu, relu and silu %s", a->activation,
          experts ? "with expertTokens" : "as the weights are not FLOAT16");
-  group_form *const f = p->forms = e->heap = calloc(1, 2 * sizeof *f + (size_t)(experts + 1) * sizeof(group_range));
-  if (!f) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of two products");
+  HEAP_PLAN(group_form, f, e, 2 * sizeof *f + (size_t)(experts + 1) * sizeof(group_range));
+  p->forms = f;
   f[0].product.alpha = f[1].product.alpha = 1;
   TRY(grouped_rows(a->x, "x", &f[0].product.a));
   TRY(grouped_rows(a->y, "y", &f[1].product.out));

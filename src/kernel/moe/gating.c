@@ -83,10 +83,8 @@ status prepare_moe_gating_softmax(executor *e, const moe_gating_softmax_args *a)
   const tensor *x = a->x, *finished = a->finished;
   const int64_t k = a->k;
   gating_plan *p = PLAN(e, gating_plan);
-  char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(x, "x", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
-  EXPECT(x->rank == 2 || x->rank == 3, "x has shape %s, expected 2 or 3 dimensions",
-         shape_text(x->dims, x->rank, text));
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_rank(x, "x", 2, 3));
   const int last = x->rank - 1;
   EXPECT(k > 0 && k <= x->dims[last], "k is %jd, expected 1 to %jd", (intmax_t)k, (intmax_t)x->dims[last]);
   int64_t dims[3];

@@ -162,7 +162,7 @@ static status read_gating_numbers(const moe_gating_groups_args *a, gating_plan *
 status prepare_moe_gating_groups(executor *e, const moe_gating_groups_args *a) {
   const tensor *x = a->x, *bias = a->bias, *scores = a->out_flag ? a->out_out : NULL;
   gating_plan *p = PLAN(e, gating_plan);
-  const uint64_t floats = DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16);
+  const uint64_t floats = DTYPES_FLOAT_TO_32;
   TRY(op_expect_dtype(x, "x", floats));
   EXPECT(x->rank > 0, "x has no dimension, expected 1 or more");
   const int last = x->rank - 1;
@@ -188,7 +188,7 @@ status prepare_moe_gating_groups(executor *e, const moe_gating_groups_args *a) {
   if (p->has_scores) {
     EXPECT(scores, "outOut is absent, expected a tensor as outFlag is true");
     TRY(op_expect_dtype(scores, "outOut", DTYPE_BIT(ACL_FLOAT)));
-    TRY(op_expect_shape(scores, "outOut", x->dims, x->rank));
+    TRY(op_expect_same_shape(scores, "outOut", x));
   }
   const view v[OPERANDS] = {view_of(x), view_of(a->y_out), view_of(a->expert_idx_out), view_of(scores ? scores : x)};
   const view *views[OPERANDS];

@@ -221,17 +221,15 @@ status grouped_ranges(group_list_form form, const char *list, int64_t stride, in
 /* ---- preparation ------------------------------------------------------------------------------------------------- */
 
 status grouped_rows(const tensor *t, const char *name, matrices *m) {
-  char text[SHAPE_TEXT];
   const view v = view_of(t);
-  EXPECT(v.rank >= 2, "%s has shape %s, expected 2 or more dimensions", name, shape_text(t->dims, t->rank, text));
+  EXPECT(v.rank >= 2, "%s has shape %s, expected 2 or more dimensions", name, SHAPE_OF(t));
   *m = (matrices){.dtype = t->dtype, .rows = 1, .cols = v.dims[v.rank - 1], .col_stride = v.strides[v.rank - 1]};
   for (int d = v.rank - 2; d >= 0; --d) {
     if (v.dims[d] != 1 && m->rows == 1)
       m->row_stride = v.strides[d];
     else
       EXPECT(v.dims[d] == 1 || t->n == 0 || v.strides[d] == m->rows * m->row_stride,
-             "%s has shape %s and gaps between its rows, expected rows at equal distances", name,
-             shape_text(t->dims, t->rank, text));
+             "%s has shape %s and gaps between its rows, expected rows at equal distances", name, SHAPE_OF(t));
     m->rows *= v.dims[d];
   }
   return ST_OK;
@@ -246,9 +244,8 @@ static void int4_extent(operand *o, const tensor *t) {
 }
 
 status grouped_weight(executor *e, int operand, const tensor *t, const char *name, int64_t k, group_weight *w) {
-  char text[SHAPE_TEXT];
   const int r = t->rank;
-  EXPECT(r == 2 || r == 3, "%s has shape %s, expected 2 or 3 dimensions", name, shape_text(t->dims, r, text));
+  EXPECT(r == 2 || r == 3, "%s has shape %s, expected 2 or 3 dimensions", name, DIMS_TEXT(t->dims, r));
   *w = (group_weight){.dtype = t->dtype, .n_groups = r == 3 ? t->dims[0] : 0, .k = t->dims[r - 2], .n = t->dims[r - 1]};
   int64_t unit = (int64_t)dtype_bytes(t->dtype);
   w->step = r == 3 ? t->strides[0] : 0;
@@ -258,7 +255,7 @@ status grouped_weight(executor *e, int operand, const tensor *t, const char *nam
     int64_t *const packed = along_k ? &w->row_stride : &w->col_stride, *const other =
                                                                            along_k ? &w->col_stride : &w->row_stride;
     EXPECT(*packed == 1 || t->n == 0, "%s has shape %s and gaps between the words of 8 int4, expected none", name,
-           shape_text(t->dims, r, text));
+           DIMS_TEXT(t->dims, r));
     *(along_k ? &w->k : &w->n) *= 8;
     w->dtype = ACL_INT4;
     *other *= 8, w->step *= 8;
@@ -267,10 +264,9 @@ status grouped_weight(executor *e, int operand, const tensor *t, const char *nam
     int4_extent(&e->operands[operand], t);
     w->first_half = (int)(t->offset & 1);
     EXPECT(w->step % 2 == 0, "%s has shape %s, expected matrices of an even number of int4", name,
-           shape_text(t->dims, r, text));
+           DIMS_TEXT(t->dims, r));
   }
-  EXPECT(w->k == k, "%s has shape %s, expected a depth of %jd, that of x", name, shape_text(t->dims, r, text),
-         (intmax_t)k);
+  EXPECT(w->k == k, "%s has shape %s, expected a depth of %jd, that of x", name, DIMS_TEXT(t->dims, r), (intmax_t)k);
   if (w->dtype == ACL_INT4) {
     w->step /= 2;
     return ST_OK;
@@ -291,7 +287,7 @@ void grouped_set_weight(const group_weight *w, group_form *f) {
   f->weight.is_int4 = is_int4;
   f->weight.row_stride = w->row_stride, f->weight.col_stride = w->col_stride;
   f->weight.first_half = w->first_half;
-  p->made_b = weight_quant_factor(&f->weight);
+  p->made_b = weight_quant_factor(&f->weight, p);
 }
 
 /* Splits off the dimension of groups, and drops one of size 1 in the middle. Returns false if the shape has none. */
@@ -314,27 +310,24 @@ static bool columns_view(const tensor *t, int64_t n_groups, view *v, int64_t *st
 
 status grouped_columns(const tensor *t, const char *name, uint64_t dtypes, int64_t n_groups, int64_t n, bool one,
                        column_values *c, int64_t *step) {
-  char text[SHAPE_TEXT];
   view v;
   TRY(op_expect_dtype(t, name, dtypes));
   bool fits = columns_view(t, n_groups, &v, step);
   const bool single = v.rank == 0 || v.dims[0] == 1;
   fits = fits && v.rank <= 1 && ((v.rank == 1 && v.dims[0] == n) || (single && one));
-  EXPECT(fits, "%s has shape %s, expected %s%jd]%s", name, shape_text(t->dims, t->rank, text),
-         n_groups ? "the number of groups and [" : "[", (intmax_t)n, one ? " or [1]" : "");
+  EXPECT(fits, "%s has shape %s, expected %s%jd]%s", name, SHAPE_OF(t), n_groups ? "the number of groups and [" : "[",
+         (intmax_t)n, one ? " or [1]" : "");
   *c = (column_values){(int8_t)t->dtype, single ? 0 : v.strides[0]};
   return ST_OK;
 }
 
 status grouped_parameters(const tensor *t, const char *name, uint64_t dtypes, int64_t n_groups, int64_t n,
                           weight_parameters *x, int64_t *parts, int64_t *step) {
-  char text[SHAPE_TEXT];
   view v;
   TRY(op_expect_dtype(t, name, dtypes));
   const bool fits = columns_view(t, n_groups, &v, step);
   EXPECT(fits && (v.rank == 1 || v.rank == 2) && v.dims[v.rank - 1] == n, "%s has shape %s, expected %s%jd]", name,
-         shape_text(t->dims, t->rank, text), n_groups ? "the number of groups, that of parts of the depth, and [" : "[",
-         (intmax_t)n);
+         SHAPE_OF(t), n_groups ? "the number of groups, that of parts of the depth, and [" : "[", (intmax_t)n);
   *parts = v.rank == 2 ? v.dims[0] : 1;
   *x = (weight_parameters){
       .dtype = t->dtype, .group_stride = v.rank == 2 ? v.strides[0] : 0, .col_stride = v.strides[v.rank - 1]};

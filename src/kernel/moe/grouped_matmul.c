@@ -7,7 +7,6 @@
 #include "kernel/moe/grouped.h"
 #include "kernel/quant/nibbles.h"
 
-#define DTYPES_HALF  (DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
 #define DTYPES_WORDS (DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64))
 
 enum { NOT_DIVIDED = -1, ROWS = 0, DEPTH = 2 }; /* groupType */
@@ -276,7 +275,6 @@ static status read_parameters(grouped_call *c, int64_t g, int64_t n, int64_t k, 
 
 static status read_row_scale(grouped_call *c) {
   const aclTensorList *list = given(c->a->per_token_scale);
-  char text[SHAPE_TEXT];
   if (!list) return ST_OK;
   EXPECT(list->size == 1 && !c->x_listed, "perTokenScaleOptional has %ju tensors, expected 1 for 1 of x",
          (uintmax_t)list->size);
@@ -284,8 +282,7 @@ static status read_row_scale(grouped_call *c) {
   TRY(op_expect_dtype(t, "perTokenScaleOptional", DTYPE_BIT(ACL_FLOAT)));
   const view v = view_of(t);
   const bool fits = (v.rank == 1 || (v.rank == 2 && v.dims[1] == 1)) && v.dims[0] == c->plan->total;
-  EXPECT(fits, "perTokenScaleOptional has shape %s, expected [%jd]", shape_text(t->dims, t->rank, text),
-         (intmax_t)c->plan->total);
+  EXPECT(fits, "perTokenScaleOptional has shape %s, expected [%jd]", SHAPE_OF(t), (intmax_t)c->plan->total);
   c->p->row_scale = c->a->view.per_token_scale;
   c->p->row_scale_step = v.strides[0];
   return ST_OK;
@@ -331,11 +328,10 @@ static uint64_t out_types(const grouped_call *c) {
 static status set_matrices(grouped_call *c, int64_t g, int64_t n, product_plan *p) {
   const grouped_matmul_args *a = c->a;
   const tensor *x = a->x->value[c->x_listed ? g : 0], *y = a->out->value[c->out_listed ? g : 0];
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(y, a->name.out, out_types(c)));
   const bool stack = c->axis == DEPTH && !c->out_listed;
   EXPECT(!stack || (y->rank == 3 && y->dims[0] == c->n), "%s has shape %s, expected [%jd, rows of x, %jd]", a->name.out,
-         shape_text(y->dims, y->rank, text), (intmax_t)c->n, (intmax_t)n);
+         SHAPE_OF(y), (intmax_t)c->n, (intmax_t)n);
   tensor one = *y;
   if (stack) {
     one.rank = 2;
@@ -423,8 +419,8 @@ status prepare_grouped_matmul(executor *e, const grouped_matmul_args *a) {
   TRY(expect_unquantised(&c));
   EXPECT(a->act_type == 0 || (p->activation = grouped_activation(a->act_type, &p->activation_parameter)),
          "actType is %jd, expected 0, 1, 2, 4 or 5", (intmax_t)a->act_type);
-  plan->forms = e->heap = malloc((size_t)p->n_forms * sizeof *plan->forms + (size_t)c.n * sizeof(group_range));
-  if (!plan->forms) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %jd products", (intmax_t)c.n);
+  HEAP_PLAN(group_form, forms, e, (size_t)p->n_forms * sizeof *forms + (size_t)c.n * sizeof(group_range));
+  plan->forms = forms;
   TRY(find_ranges(&c, (group_range *)(void *)(plan->forms + p->n_forms)));
   TRY(read_row_scale(&c));
   for (int64_t g = 0; g < p->n_forms; ++g) TRY(set_form(&c, g, &plan->forms[g]));

@@ -29,8 +29,6 @@ typedef struct {
   view slots; /* rowIdx of MoeInitRouting */
 } routing_plan;
 
-#define DTYPES_TOKEN (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
-
 static void plan_slot_sort(executor *e, slot_sort *s, const tensor *experts) {
   const sort_loops *sort;
   s->experts = view_of(experts);
@@ -91,14 +89,6 @@ static void plan_token_gather(executor *e, const tensor *tokens, const tensor *o
   executor_cost(e, (uint64_t)out->n * 2 * dtype_bytes(out->dtype) + (uint64_t)n_slots * 64, (uint64_t)n_slots * 256);
 }
 
-static routing_plan *routing_plan_new(executor *e) { return e->heap = calloc(1, sizeof(routing_plan)); }
-
-static status permute_expect_matrix(const tensor *t, const char *name) {
-  char text[SHAPE_TEXT];
-  EXPECT(t->rank == 2, "%s has shape %s, expected 2 dimensions", name, shape_text(t->dims, t->rank, text));
-  return ST_OK;
-}
-
 /* ---- MoeTokenPermute --------------------------------------------------------------------------------------------- */
 
 static status run_permute(const executor *e, void *const *view, void *scratch) {
@@ -122,15 +112,13 @@ status prepare_moe_permute(executor *e, const moe_permute_args *a) {
   const tensor *tokens = a->tokens, *indices = a->indices, *out = a->permute_tokens_out,
                *sorted = a->sorted_indices_out;
   const int64_t asked = a->num_out_tokens, n = indices->n;
-  char text[SHAPE_TEXT];
   int64_t dims[MAX_RANK];
-  TRY(op_expect_dtype(tokens, "tokens", DTYPES_TOKEN));
-  EXPECT(tokens->rank >= 2, "tokens has shape %s, expected 2 or more dimensions",
-         shape_text(tokens->dims, tokens->rank, text));
+  TRY(op_expect_dtype(tokens, "tokens", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_rank(tokens, "tokens", 2, MAX_RANK));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   EXPECT((indices->rank == 1 || indices->rank == 2) && indices->dims[0] == tokens->dims[0],
-         "indices has shape %s, expected [%jd] or [%jd, choices]", shape_text(indices->dims, indices->rank, text),
-         (intmax_t)tokens->dims[0], (intmax_t)tokens->dims[0]);
+         "indices has shape %s, expected [%jd] or [%jd, choices]", SHAPE_OF(indices), (intmax_t)tokens->dims[0],
+         (intmax_t)tokens->dims[0]);
   EXPECT(!a->padded_mode, "paddedMode is true, expected false, as CANN supports no other value");
   int64_t kept = asked > 0 ? asked : n + asked;
   kept = kept < 0 ? 0 : kept < n ? kept : n;
@@ -141,8 +129,7 @@ status prepare_moe_permute(executor *e, const moe_permute_args *a) {
   TRY(op_expect_dtype(sorted, "sortedIndicesOut", DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_shape(sorted, "sortedIndicesOut", &n, 1));
   EXPECT(sorted->contiguous, "sortedIndicesOut has gaps, expected none");
-  routing_plan *p = routing_plan_new(e);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  HEAP_PLAN(routing_plan, p, e, sizeof *p);
   plan_slot_sort(e, &p->sort, indices);
   plan_token_gather(e, tokens, out, "indices", n);
   e->run = n ? run_permute : move_run_nothing;
@@ -183,10 +170,10 @@ static status expect_slots(const tensor *t, const char *name, int64_t n) {
 status prepare_moe_init_routing(executor *e, const moe_init_routing_args *a) {
   const tensor *x = a->x, *rows = a->row_idx, *experts = a->expert_idx;
   const int64_t active = a->active_num;
-  TRY(op_expect_dtype(x, "x", DTYPES_TOKEN));
-  TRY(permute_expect_matrix(x, "x"));
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_rank(x, "x", 2, 2));
   TRY(op_expect_dtype(experts, "expertIdx", DTYPE_BIT(ACL_INT32)));
-  TRY(permute_expect_matrix(experts, "expertIdx"));
+  TRY(op_expect_rank(experts, "expertIdx", 2, 2));
   TRY(op_expect_shape(experts, "expertIdx", (const int64_t[]){x->dims[0], experts->dims[1]}, 2));
   TRY(op_expect_dtype(rows, "rowIdx", DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_shape(rows, "rowIdx", experts->dims, 2));
@@ -196,8 +183,7 @@ status prepare_moe_init_routing(executor *e, const moe_init_routing_args *a) {
   TRY(op_expect_shape(a->expanded_x_out, "expandedXOut", (const int64_t[]){n_active, x->dims[1]}, 2));
   TRY(expect_slots(a->expanded_row_idx_out, "expandedRowIdxOut", experts->n));
   TRY(expect_slots(a->expanded_expert_idx_out, "expandedExpertIdxOut", experts->n));
-  routing_plan *p = routing_plan_new(e);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  HEAP_PLAN(routing_plan, p, e, sizeof *p);
   plan_slot_sort(e, &p->sort, experts);
   plan_token_gather(e, x, a->expanded_x_out, "rowIdx", experts->n);
   p->slots = view_of(rows);
@@ -232,10 +218,8 @@ static status run_expert_tokens(const executor *e, void *const *view, void *scra
 status prepare_moe_expert_tokens(executor *e, const moe_expert_tokens_args *a) {
   const tensor *experts = a->sorted_experts, *out = a->out;
   const int64_t n_experts = a->num_experts;
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(experts, "sortedExperts", DTYPE_BIT(ACL_INT32)));
-  EXPECT(experts->rank == 1, "sortedExperts has shape %s, expected 1 dimension",
-         shape_text(experts->dims, experts->rank, text));
+  TRY(op_expect_rank(experts, "sortedExperts", 1, 1));
   EXPECT(n_experts > 0, "numExperts is %jd, expected more than 0", (intmax_t)n_experts);
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_shape(out, "out", &n_experts, 1));

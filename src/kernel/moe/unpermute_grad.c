@@ -76,14 +76,11 @@ static void matrix_strides(const tensor *t, int64_t *strides) {
   strides[1] = v.strides[1];
 }
 
-#define DTYPES_TOKEN (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
-
 static status plan_probs(unpermute_grad_plan *p, const tensor *probs, const tensor *out, const tensor *index) {
-  char text[SHAPE_TEXT];
   if (!probs) return ST_OK;
-  TRY(op_expect_dtype(probs, "probsOptional", DTYPES_TOKEN));
+  TRY(op_expect_dtype(probs, "probsOptional", DTYPES_FLOAT_TO_32));
   EXPECT(probs->rank == 2 && probs->n == index->n, "probsOptional has shape %s, expected 2 dimensions and %jd elements",
-         shape_text(probs->dims, probs->rank, text), (intmax_t)index->n);
+         SHAPE_OF(probs), (intmax_t)index->n);
   EXPECT(out, "probsGradOut is absent, expected a tensor beside probsOptional");
   TRY(op_expect_dtype(out, "probsGradOut", DTYPE_BIT(probs->dtype)));
   TRY(op_expect_shape(out, "probsGradOut", probs->dims, 2));
@@ -102,13 +99,10 @@ status prepare_moe_unpermute_grad(executor *e, const moe_unpermute_grad_args *a)
   const tensor *tokens = a->permuted_tokens, *grad = a->unpermuted_tokens_grad, *index = a->sorted_indices,
                *out = a->permuted_tokens_grad_out;
   unpermute_grad_plan *p = PLAN(e, unpermute_grad_plan);
-  char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(tokens, "permutedTokens", DTYPES_TOKEN));
-  EXPECT(tokens->rank == 2, "permutedTokens has shape %s, expected 2 dimensions",
-         shape_text(tokens->dims, tokens->rank, text));
+  TRY(op_expect_dtype(tokens, "permutedTokens", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_rank(tokens, "permutedTokens", 2, 2));
   TRY(op_expect_dtype(index, "sortedIndices", DTYPE_BIT(ACL_INT32)));
-  EXPECT(index->rank == 1, "sortedIndices has shape %s, expected 1 dimension",
-         shape_text(index->dims, index->rank, text));
+  TRY(op_expect_rank(index, "sortedIndices", 1, 1));
   EXPECT(!a->padded_mode, "paddedMode is true, expected false, as CANN supports no other value");
   *p = (unpermute_grad_plan){.n_choices = 1};
   TRY(plan_probs(p, a->probs, a->probs_grad_out, index));

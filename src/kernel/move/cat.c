@@ -2,6 +2,7 @@
 /* Cat, Stack, ChunkCat, SplitTensor and SplitWithSize: lists of tensors are copied into
  * one, or one is copied into a list. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
@@ -66,9 +67,7 @@ static status run_list(const executor *e, void *const *view, void *scratch) {
 static status list_begin(executor *e, uint64_t most) {
   *PLAN(e, list_plan) = (list_plan){0};
   e->run = run_list;
-  e->heap = most ? malloc(most * sizeof(list_copy)) : NULL;
-  if (most && !e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %ju copies", (uintmax_t)most);
-  return ST_OK;
+  return executor_heap(e, most * sizeof(list_copy)) ? ST_OK : ST_NO_HOST_MEMORY;
 }
 
 static void list_add_copy(executor *e, int to_operand, int64_t to_offset, const view *to, int from_operand,
@@ -130,7 +129,6 @@ static status cat_join_dtype(cat_result *r, const tensor *t, int i) {
 /* Joins shape and dtype of tensors[i] to the result so far. The first tensor that is not skipped determines the shape;
  * skipped ones do not take part in the promotion. */
 static status cat_join(cat_result *r, const tensor *t, int i, int64_t dim) {
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   EXPECT(t->rank, "tensors[%d] has no dimension, expected 1 or more", i);
   if (is_skipped(t)) return cat_expect_number(t, i);
   TRY(cat_join_dtype(r, t, i));
@@ -142,8 +140,7 @@ static status cat_join(cat_result *r, const tensor *t, int i, int64_t dim) {
   }
   bool fits = t->rank == r->rank;
   for (int d = 0; fits && d < t->rank; ++d) fits = d == r->dim || t->dims[d] == r->dims[d];
-  EXPECT(fits, "tensors[%d] has shape %s, expected %s but for dimension %d", i, shape_text(t->dims, t->rank, is),
-         shape_text(r->dims, r->rank, expected), r->dim);
+  EXPECT(fits, "tensors[%d] has shape %s, expected %s but for dimension %d", i, SHAPE_OF(t), SHAPE_OF(r), r->dim);
   r->dims[r->dim] += t->dims[r->dim];
   return ST_OK;
 }
@@ -166,7 +163,7 @@ static status cat_expect_result(const aclTensorList *list, const tensor *out, co
   EXPECT(dtype_can_cast(r->dtype, out->dtype), "out has dtype %s, expected one that %s, the tensors' type, converts to",
          dtype_name(out->dtype), dtype_name(r->dtype));
   for (uint64_t i = 0; i < list->size; ++i) TRY(move_expect_conversion(list->value[i], "one of tensors", out->dtype));
-  return op_expect_shape(out, "out", r->dims, r->rank);
+  return op_expect_same_shape(out, "out", r);
 }
 
 status prepare_cat(executor *e, const cat_args *a) {
@@ -197,7 +194,6 @@ status prepare_stack(executor *e, const stack_args *a) {
   const aclTensorList *list = a->tensors;
   const tensor *out = a->out;
   cat_result r = {.dtype = ACL_DT_UNDEFINED};
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   EXPECT(list->size, "tensors is empty, expected one tensor or more");
   const tensor *first = list->value[0];
   EXPECT(first->rank < MAX_RANK, "tensors[0] has %d dimensions, expected at most %d", first->rank, MAX_RANK - 1);
@@ -207,8 +203,7 @@ status prepare_stack(executor *e, const stack_args *a) {
   for (uint64_t i = 0; i < list->size; ++i) {
     const tensor *t = list->value[i];
     TRY(cat_join_dtype(&r, t, (int)i));
-    EXPECT(tensor_same_dims(t, first), "tensors[%d] has shape %s, expected %s", (int)i,
-           shape_text(t->dims, t->rank, is), shape_text(first->dims, first->rank, expected));
+    EXPECT(tensor_same_dims(t, first), "tensors[%d] has shape %s, expected %s", (int)i, SHAPE_OF(t), SHAPE_OF(first));
   }
   tensor room;
   out = op_one_as(out, r.dims, r.rank, &room);
@@ -351,4 +346,29 @@ status prepare_graph_split(executor *e, const graph_split_args *a) {
   const int64_t size = a->x->rank ? a->x->dims[d] : 1;
   EXPECT(n > 0 && size % n == 0, "num_split is %jd, expected a divisor of %jd", (intmax_t)n, (intmax_t)size);
   return prepare_split(e, &(split_args){.self = a->x, .split_sections = size / n, .dim = d, .out = a->y});
+}
+
+/* Unpack called by operator name: into slices along a dimension, which they lack. */
+status prepare_graph_unpack(executor *e, const graph_unpack_args *a) {
+  enum { MOST = 32 };
+  tensor slices[MOST];
+  union {
+    aclTensorList list;
+    char room[sizeof(aclTensorList) + MOST * sizeof(aclTensor *)];
+  } out = {.list = {.magic = a->y->magic, .size = a->y->size}};
+  int d;
+  TRY(op_expect_dim(a->axis, "axis", a->x->rank, &d));
+  EXPECT(a->x->rank && a->y->size == (uint64_t)a->x->dims[d] && a->y->size <= MOST,
+         "y has %ju tensors, expected one for each index along axis, up to %d", (uintmax_t)a->y->size, MOST);
+  for (uint64_t i = 0; i < a->y->size; ++i) {
+    tensor *t = &slices[i];
+    *t = *a->y->value[i];
+    EXPECT(t->rank == a->x->rank - 1, "y[%ju] has %d dimensions, expected %d", (uintmax_t)i, t->rank, a->x->rank - 1);
+    memmove(&t->dims[d + 1], &t->dims[d], (size_t)(t->rank - d) * sizeof t->dims[0]);
+    memmove(&t->strides[d + 1], &t->strides[d], (size_t)(t->rank - d) * sizeof t->strides[0]);
+    t->dims[d] = t->strides[d] = 1;
+    t->rank++;
+    out.list.value[i] = t;
+  }
+  return prepare_split(e, &(split_args){.self = a->x, .split_sections = 1, .dim = d, .out = &out.list});
 }

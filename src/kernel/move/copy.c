@@ -121,11 +121,10 @@ static status plan_conversion(executor *e, int to_operand, const tensor *to, con
 
 status prepare_copy(executor *e, const copy_args *a) {
   const tensor *self = a->self, *src = a->src;
-  char from[SHAPE_TEXT], to[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "selfRef", DTYPES_NUMBER));
   TRY(op_expect_dtype(src, "src", DTYPES_NUMBER));
   EXPECT(move_broadcasts_to(src, self), "src has shape %s, expected one that broadcasts to selfRef's, %s",
-         shape_text(src->dims, src->rank, from), shape_text(self->dims, self->rank, to));
+         SHAPE_OF(src), SHAPE_OF(self));
   return plan_conversion(e, 0, self, "selfRef", 1, src, "src");
 }
 
@@ -134,7 +133,7 @@ status prepare_graph_assign(executor *e, const graph_assign_args *a) {
   const tensor *value = a->value, *y = a->y;
   TRY(op_expect_dtype(value, "value", DTYPES_NUMBER));
   TRY(op_expect_dtype(y, "y", DTYPES_NUMBER));
-  TRY(op_expect_shape(value, "value", y->dims, y->rank));
+  TRY(op_expect_same_shape(value, "value", y));
   return plan_conversion(e, GRAPH_ASSIGN_Y, y, "y", GRAPH_ASSIGN_VALUE, value, "value");
 }
 
@@ -144,7 +143,7 @@ status prepare_cast(executor *e, const cast_args *a) {
   TRY(op_expect_dtype(out, "out", DTYPES_NUMBER));
   EXPECT(a->dtype == out->dtype, "dtype is %s, expected that of out, %s", dtype_name((int)a->dtype),
          dtype_name(out->dtype));
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
   return plan_conversion(e, 1, out, "out", 0, self, "self");
 }
 
@@ -153,7 +152,6 @@ status prepare_expand(executor *e, const expand_args *a) {
   const tensor *self = a->self, *out = a->out;
   const aclIntArray *size = a->size;
   int64_t dims[MAX_RANK];
-  char from[SHAPE_TEXT], to[SHAPE_TEXT];
   TRY(move_expect_same_dtype(self, "self", out, "out"));
   EXPECT(size->size >= self->rank && size->size <= MAX_RANK, "size has %ju elements, expected %d to %d",
          (uintmax_t)size->size, self->rank, MAX_RANK);
@@ -161,8 +159,8 @@ status prepare_expand(executor *e, const expand_args *a) {
   for (int d = 0; d < rank; ++d)
     dims[d] = size->value[d] == -1 && d >= missing ? self->dims[d - missing] : size->value[d];
   TRY(op_expect_shape(out, "out", dims, rank));
-  EXPECT(move_broadcasts_to(self, out), "self has shape %s, expected one that broadcasts to size, %s",
-         shape_text(self->dims, self->rank, from), shape_text(dims, rank, to));
+  EXPECT(move_broadcasts_to(self, out), "self has shape %s, expected one that broadcasts to size, %s", SHAPE_OF(self),
+         DIMS_TEXT(dims, rank));
   const view v = view_of(self), o = view_of(out);
   move_prepare_copy(e, 1, &o, 0, &v);
   return ST_OK;
@@ -221,7 +219,7 @@ status prepare_flip(executor *e, const flip_args *a) {
   const aclIntArray *dims = a->dims;
   bool flipped[MAX_RANK] = {false};
   TRY(move_expect_same_dtype(self, "self", out, "out"));
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
   const view v = view_of(self), o = view_of(out);
   move_space s;
   int64_t offset = 0;
@@ -247,7 +245,7 @@ status prepare_channel_shuffle(executor *e, const channel_shuffle_args *a) {
   EXPECT(self->rank >= 3 && self->rank <= 7, "self has %d dimensions, expected 3 to 7", self->rank);
   EXPECT(groups > 0 && self->dims[1] % groups == 0, "groups is %jd, expected a divisor of the %jd channels",
          (intmax_t)groups, (intmax_t)self->dims[1]);
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
   const view v = view_of(self), o = view_of(out);
   const int64_t each = self->dims[1] / groups;
   move_space s = {.element_bytes = (int64_t)dtype_bytes(self->dtype)};
@@ -307,13 +305,12 @@ status prepare_confusion_transpose(executor *e, const confusion_transpose_args *
   const tensor *x = a->x, *out = a->out;
   const aclIntArray *perm = a->perm, *shape = a->shape;
   const bool transpose_first = a->transpose_first;
-  char text[SHAPE_TEXT];
   int64_t n = 1;
   TRY(move_expect_same_dtype(x, "x", out, "out"));
   EXPECT(shape->size <= MAX_RANK, "shape has %ju elements, expected at most %d", (uintmax_t)shape->size, MAX_RANK);
   for (uint64_t i = 0; i < shape->size; ++i) n *= shape->value[i];
-  EXPECT(n == x->n, "shape is %s, expected one of the %jd elements of x",
-         shape_text(shape->value, (int)shape->size, text), (intmax_t)x->n);
+  EXPECT(n == x->n, "shape is %s, expected one of the %jd elements of x", DIMS_TEXT(shape->value, (int)shape->size),
+         (intmax_t)x->n);
   view from = view_of(x), to = view_of(out), permuted;
   if (transpose_first) {
     TRY(permute_view(&from, perm, "perm", &permuted));

@@ -167,8 +167,7 @@ static status plan_pad(executor *e, padding *p, int n_padded) {
   e->run = move_run_nothing;
   executor_cost(e, (uint64_t)(2 * view_elements(&p->to)) * dtype_bytes(p->to.dtype), 0);
   if (view_elements(&p->to) == 0) return ST_OK;
-  e->heap = malloc((size_t)most * sizeof(box));
-  if (!e->heap) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d moves", most);
+  if (!executor_heap(e, (size_t)most * sizeof(box))) return ST_NO_HOST_MEMORY;
   pad_choose_slices(p);
   plan->n_boxes = 0;
   plan->out = 1;
@@ -240,8 +239,7 @@ status prepare_graph_pad(executor *e, const graph_pad_args *a) {
   int64_t dims[MAX_RANK];
   EXPECT(strcmp(a->mode, "constant") == 0, "mode is \"%.32s\", expected \"constant\"", a->mode);
   TRY(move_expect_same_dtype(x, "x", y, "y"));
-  EXPECT(pads->size == 2 * (uint64_t)x->rank, "paddings has %ju elements, expected %d", (uintmax_t)pads->size,
-         2 * x->rank);
+  TRY(op_expect_size(pads->size, "paddings", 2 * (uint64_t)x->rank));
   for (int d = 0; d < x->rank; ++d) {
     const int64_t before = pads->value[by_dimension ? 2 * d : d],
                   after = pads->value[by_dimension ? 2 * d + 1 : x->rank + d];
@@ -288,8 +286,7 @@ status pad_expect(const tensor *self, padding_kind kind, int n_padded, const acl
   padding p = {.kind = kind};
   EXPECT(self->rank == n_padded + 1 || self->rank == n_padded + 2, "self has %d dimensions, expected %d or %d",
          self->rank, n_padded + 1, n_padded + 2);
-  EXPECT(pads->size == 2 * (uint64_t)n_padded, "padding has %ju elements, expected %d", (uintmax_t)pads->size,
-         2 * n_padded);
+  TRY(op_expect_size(pads->size, "padding", 2 * (uint64_t)n_padded));
   TRY(pad_read_list(&p, self, "padding", pads, dims));
   for (int d = self->rank - n_padded - 1; d < self->rank; ++d) /* the batch dimension is optional */
     EXPECT(self->dims[d] > 0, "self has no element in dimension %d, expected 1 or more", d);

@@ -125,9 +125,8 @@ status prepare_roll(executor *e, const roll_args *a) {
   const aclIntArray *shifts = a->shifts, *dims = a->dims;
   roll_plan *p = PLAN(e, roll_plan);
   TRY(move_expect_same_dtype(x, "x", out, "out"));
-  TRY(op_expect_shape(out, "out", x->dims, x->rank));
-  EXPECT(shifts->size == (dims->size ? dims->size : 1), "shifts has %ju elements, expected %ju",
-         (uintmax_t)shifts->size, (uintmax_t)(dims->size ? dims->size : 1));
+  TRY(op_expect_same_shape(out, "out", x));
+  TRY(op_expect_size(shifts->size, "shifts", (dims->size ? dims->size : 1)));
   *p = (roll_plan){.to = view_of(out), .from = view_of(x), .flat = !dims->size && x->rank != 1};
   for (uint64_t i = 0; i < dims->size; ++i) {
     int d;

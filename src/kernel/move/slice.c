@@ -53,8 +53,8 @@ static status slice_narrow_axes(part *p, const aclIntArray *begins, const aclInt
   const uint64_t n = begins->size;
   bool used[MAX_RANK] = {false};
   EXPECT(n <= (uint64_t)p->v.rank, "%s has %ju elements, expected at most %d", names[0], (uintmax_t)n, p->v.rank);
-  EXPECT(ends->size == n, "%s has %ju elements, expected %ju", names[1], (uintmax_t)ends->size, (uintmax_t)n);
-  EXPECT(steps->size == n, "%s has %ju elements, expected %ju", names[3], (uintmax_t)steps->size, (uintmax_t)n);
+  TRY(op_expect_size(ends->size, names[1], n));
+  TRY(op_expect_size(steps->size, names[3], n));
   EXPECT(!axes || axes->size == n, "%s has %ju elements, expected %ju", names[2], (uintmax_t)(axes ? axes->size : 0),
          (uintmax_t)n);
   for (uint64_t i = 0; i < n; ++i) {
@@ -78,9 +78,8 @@ status prepare_slice_axes(executor *e, const slice_axes_args *a) {
 status prepare_graph_slice(executor *e, const graph_slice_args *a) {
   const aclIntArray *offsets = a->offsets, *sizes = a->size;
   part p = {.v = view_of(a->x)};
-  EXPECT(offsets->size == (uint64_t)p.v.rank, "offsets has %ju elements, expected %d", (uintmax_t)offsets->size,
-         p.v.rank);
-  EXPECT(sizes->size == (uint64_t)p.v.rank, "size has %ju elements, expected %d", (uintmax_t)sizes->size, p.v.rank);
+  TRY(op_expect_size(offsets->size, "offsets", (uint64_t)p.v.rank));
+  TRY(op_expect_size(sizes->size, "size", (uint64_t)p.v.rank));
   for (int d = 0; d < p.v.rank; ++d) {
     const int64_t n = p.v.dims[d], begin = offsets->value[d], size = sizes->value[d];
     EXPECT(begin >= 0 && begin <= n, "offsets[%d] is %jd, expected 0 to %jd", d, (intmax_t)begin, (intmax_t)n);
@@ -172,10 +171,8 @@ static status slice_apply_entries(part *result, const slice_spec *s, const view 
 static status slice_part_of(const slice_spec *s, const tensor *whole, part *p) {
   const view v = view_of(whole);
   *p = (part){.v = {.dtype = whole->dtype}};
-  EXPECT(s->end->size == s->begin->size, "end has %ju elements, expected %ju", (uintmax_t)s->end->size,
-         (uintmax_t)s->begin->size);
-  EXPECT(s->strides->size == s->begin->size, "strides has %ju elements, expected %ju", (uintmax_t)s->strides->size,
-         (uintmax_t)s->begin->size);
+  TRY(op_expect_size(s->end->size, "end", s->begin->size));
+  TRY(op_expect_size(s->strides->size, "strides", s->begin->size));
   return slice_apply_entries(p, s, &v);
 }
 

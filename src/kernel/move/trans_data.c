@@ -43,7 +43,6 @@ static void layout_flatten(storage_layout *l) {
 }
 
 static status match_layouts(storage_layout l[2], const tensor *src, const tensor *dst) {
-  char from[SHAPE_TEXT], to[SHAPE_TEXT];
   bool same = l[SRC].rank == l[DST].rank;
   const bool named = src->origin_format != ACL_FORMAT_ND && dst->origin_format != ACL_FORMAT_ND;
   if (same && named && l[SRC].axes && l[DST].axes && strspn(l[SRC].axes, l[DST].axes) == (size_t)l[SRC].rank)
@@ -54,8 +53,7 @@ static status match_layouts(storage_layout l[2], const tensor *src, const tensor
     layout_flatten(&l[DST]);
     return ST_OK;
   }
-  EXPECT(same, "dst has shape %s, expected that of src, %s", shape_text(dst->dims, dst->rank, to),
-         shape_text(src->dims, src->rank, from));
+  EXPECT(same, "dst has shape %s, expected that of src, %s", SHAPE_OF(dst), SHAPE_OF(src));
   for (int d = 0; d < l[DST].rank; ++d)
     EXPECT(!l[SRC].axis[d].block || !l[DST].axis[d].block || l[SRC].axis[d].block == l[DST].axis[d].block,
            "src has blocks of %jd and dst of %jd along dimension %d, expected the same", (intmax_t)l[SRC].axis[d].block,

@@ -74,7 +74,7 @@ status prepare_triangle(executor *e, const triangle_args *a) {
   triangle_plan *p = PLAN(e, triangle_plan);
   TRY(move_expect_same_dtype(self, name, out, "out"));
   EXPECT(self->rank >= 2, "%s has %d dimensions, expected 2 or more", name, self->rank);
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
   const view from = view_of(self), to = view_of(out);
   const view *const walked[] = {&to, &from};
   const int rows = self->rank - 2, columns = self->rank - 1;

@@ -117,14 +117,14 @@ static view batch_channels_first(view v) {
 status batch_plan_init(executor *e, const tensor *const *t, const char *const *names, int n_tensors, int last_view,
                        bool needs_sums, batch_args **out) {
   const tensor *x = t[0];
-  TRY(op_expect_dtype(x, names[0], DTYPES_NORM));
+  TRY(op_expect_dtype(x, names[0], DTYPES_FLOAT_TO_32));
   EXPECT(x->rank >= 2, "%s has %d dimensions, expected 2 or more", names[0], x->rank);
   for (int k = 1; k < n_tensors; ++k)
     if (t[k]) TRY(norm_expect(t[k], names[k], x->dims, x->rank));
   EXPECT(x->dims[1] > 0, "%s has no channels, expected 1 or more", names[0]);
 
-  batch_args *b = *out = e->heap = malloc(sizeof *b);
-  if (!b) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  HEAP_PLAN(batch_args, b, e, sizeof *b);
+  *out = b;
   *b = (batch_args){.n = x->dims[0], .channels = x->dims[1], .positions = 1};
   for (int d = 2; d < x->rank; ++d) b->positions *= x->dims[d];
   b->count = b->n * b->positions;

@@ -142,7 +142,7 @@ status prepare_batch_norm_elemt_backward(executor *e, const batch_norm_elemt_bac
   TRY(channel_vector_of(a->sum_dy, "sumDy", BATCH_NORM_ELEMT_BACKWARD_SUM_DY, b->channels, 0, &b->sum_dy));
   TRY(channel_vector_of(a->sum_dy_xmu, "sumDyXmu", BATCH_NORM_ELEMT_BACKWARD_SUM_DY_XMU, b->channels, 0,
                         &b->sum_dy_xmu));
-  TRY(op_expect_dtype(counter, "counter", DTYPES_NORM | DTYPES_INDEX));
+  TRY(op_expect_dtype(counter, "counter", DTYPES_FLOAT_TO_32 | DTYPES_INDEX));
   b->counts = view_of(counter);
   b->counts_scratch = workspace_intermediate(e, (uint64_t)counter->n * sizeof(double));
   e->run = elemt_backward_run;
@@ -190,16 +190,15 @@ static status gather_run(const executor *e, void *const *view_at, void *scratch)
 
 status prepare_batch_norm_gather_stats(executor *e, const batch_norm_gather_stats_args *a) {
   const tensor *input = a->input, *counts = a->counts;
-  TRY(op_expect_dtype(input, "input", DTYPES_NORM));
+  TRY(op_expect_dtype(input, "input", DTYPES_FLOAT_TO_32));
   EXPECT(input->rank >= 2, "input has %d dimensions, expected 2 or more", input->rank);
-  TRY(op_expect_dtype(counts, "counts", DTYPES_NORM | DTYPES_INDEX));
+  TRY(op_expect_dtype(counts, "counts", DTYPES_FLOAT_TO_32 | DTYPES_INDEX));
   EXPECT(counts->rank == 1, "counts has %d dimensions, expected 1", counts->rank);
   const int64_t dims[] = {counts->dims[0], input->dims[1]};
   TRY(norm_expect(a->mean, "mean", dims, 2));
   TRY(norm_expect(a->invstd, "invstd", dims, 2));
 
-  gather_stats *g = e->heap = malloc(sizeof *g);
-  if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  HEAP_PLAN(gather_stats, g, e, sizeof *g);
   *g = (gather_stats){.batch = {.channels = dims[1], .momentum = a->momentum, .eps = a->eps},
                       .devices = dims[0],
                       .from = {view_of(a->mean), view_of(a->invstd), view_of(counts)}};

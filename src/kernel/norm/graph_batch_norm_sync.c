@@ -165,7 +165,7 @@ status prepare_graph_sync_grad(executor *e, const graph_sync_grad_args *a) {
   const tensor *dy = a->grad_output;
   graph_sync_args *g;
   for (int k = GRAPH_SYNC_GRAD_SAVE_INPUT; k <= GRAPH_SYNC_GRAD_GRAD_INPUT; ++k)
-    TRY(op_expect_shape(a->all[k].tensor, e->operands[k].name, dy->dims, dy->rank));
+    TRY(op_expect_same_shape(a->all[k].tensor, e->operands[k].name, dy));
   TRY(graph_sync_plan(e, a->all, 0, dy->n, &g));
   executor_cost(e, (uint64_t)g->n * 8 * sizeof(float), (uint64_t)g->n * 64);
   e->run = sync_grad_run;

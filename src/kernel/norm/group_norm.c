@@ -23,17 +23,16 @@ status group_shape_of(int64_t n, int64_t channels, int64_t positions, int64_t gr
 }
 
 status group_view_of(const tensor *t, const char *name, const group_shape *s, const view *like, view *v) {
-  char is[SHAPE_TEXT];
   const int64_t per_group = s->channels / s->groups;
-  TRY(op_expect_dtype(t, name, DTYPES_NORM));
+  TRY(op_expect_dtype(t, name, DTYPES_FLOAT_TO_32));
   bool has_dims = t->rank >= 2 && t->dims[0] == s->n && t->dims[1] == s->channels;
   if (like) {
     has_dims = has_dims && t->rank == like->rank - 1;
     for (int d = 2; has_dims && d < t->rank; ++d) has_dims = t->dims[d] == like->dims[d + 1];
   }
   EXPECT(t->n == s->n * s->channels * s->positions && (has_dims || t->contiguous),
-         "%s has shape %s, expected [%jd, %jd, ...] with %jd elements for each", name, shape_text(t->dims, t->rank, is),
-         (intmax_t)s->n, (intmax_t)s->channels, (intmax_t)s->positions);
+         "%s has shape %s, expected [%jd, %jd, ...] with %jd elements for each", name, SHAPE_OF(t), (intmax_t)s->n,
+         (intmax_t)s->channels, (intmax_t)s->positions);
   if (!has_dims) {
     const int64_t plain[] = {s->n, s->groups, per_group, s->positions};
     *v = like ? view_contiguous(t->dtype, like->rank, like->dims) : view_contiguous(t->dtype, 4, plain);
@@ -153,8 +152,7 @@ static status plan_group_norm(executor *e, const group_norm_call *c) {
   const group_shape *s = &c->shape;
   const int64_t rows = s->n * s->groups;
   group_norm_plan *plan = PLAN(e, group_norm_plan);
-  group_norm_state *g = e->heap = malloc(sizeof *g + 2 * (size_t)rows * sizeof *g->stats);
-  if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the statistics of %jd groups", (intmax_t)rows);
+  HEAP_PLAN(group_norm_state, g, e, sizeof *g + 2 * (size_t)rows * sizeof *g->stats);
   g->shape = *s;
   g->eps = c->eps;
   g->swish = (float)c->swish;
@@ -269,7 +267,7 @@ status prepare_instance_norm(executor *e, const instance_norm_args *a) {
   if (!format) return fail(ST_OP_NULL, "dataFormat is NULL, expected NCHW or NHWC");
   const bool channels_last = !strcmp(format, "NHWC");
   EXPECT(channels_last || !strcmp(format, "NCHW"), "dataFormat is \"%s\", expected NCHW or NHWC", format);
-  TRY(op_expect_dtype(x, "x", DTYPES_NORM));
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT_TO_32));
   EXPECT(x->rank == 4, "x has %d dimensions, expected 4", x->rank);
   TRY(norm_expect(a->y, "y", x->dims, x->rank));
   group_norm_call c = {.x = x,

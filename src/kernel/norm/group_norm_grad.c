@@ -112,12 +112,11 @@ typedef struct {
 static status plan_sums(executor *e, group_grad_args *g, const group_grad_call *c) {
   for (int k = 0; k < N_SUMS; ++k) {
     const tensor *t = c->out[k].t;
-    char is[SHAPE_TEXT];
     g->wanted[k] = t != NULL;
     if (!t) continue;
-    TRY(op_expect_dtype(t, c->out[k].name, DTYPES_NORM));
+    TRY(op_expect_dtype(t, c->out[k].name, DTYPES_FLOAT_TO_32));
     EXPECT(t->n == c->shape.channels, "%s has shape %s, expected one element for each of %jd channels", c->out[k].name,
-           shape_text(t->dims, t->rank, is), (intmax_t)c->shape.channels);
+           SHAPE_OF(t), (intmax_t)c->shape.channels);
     g->out_view[k] = c->out[k].view;
     g->out[k] = view_of(t);
   }
@@ -139,8 +138,7 @@ static status add_wide(panel_plan *p, const group_grad_call *c, const norm_arg *
 
 static status plan_group_grad(executor *e, const group_grad_call *c) {
   panel_plan *p = &PLAN(e, group_grad_plan)->rows;
-  group_grad_args *g = e->heap = malloc(sizeof *g);
-  if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  HEAP_PLAN(group_grad_args, g, e, sizeof *g);
   const int64_t rows[] = {c->shape.n, c->shape.groups};
   int8_t dy, x;
   view like;

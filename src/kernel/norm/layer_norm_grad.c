@@ -136,8 +136,7 @@ static status plan_columns(executor *e, norm_grad_plan *g, const grad_args *a) {
   const tensor *x = a->x.t;
   g->has_columns = a->out[GAMMA].t || a->out[BETA].t;
   if (!g->has_columns) return ST_OK;
-  column_sums *c = e->heap = malloc(sizeof *c);
-  if (!c) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  HEAP_PLAN(column_sums, c, e, sizeof *c);
   for (int k = 0; k < N_SUMS; ++k) {
     c->wanted[k] = a->out[k].t != NULL;
     if (!c->wanted[k]) continue;

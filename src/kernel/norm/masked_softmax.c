@@ -73,7 +73,7 @@ static status masked_back_run(const executor *e, void *const *view, void *scratc
   return panels_run(&(panel_job){.plan = &m->rows, .view = view, .body = masked_back_panel, .op = m}, e->cost_ns);
 }
 
-static const uint64_t DTYPES_OF_X = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
+static const uint64_t DTYPES_OF_X = DTYPES_FLOAT_TO_32;
 
 static status expect_tensor(const tensor *t, const char *name, const tensor *x) {
   TRY(op_expect_dtype(t, name, DTYPES_OF_X));
@@ -82,12 +82,10 @@ static status expect_tensor(const tensor *t, const char *name, const tensor *x) 
 }
 
 static status masked_expect_mask(const tensor *mask, const tensor *x) {
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   TRY(op_expect_dtype(mask, "mask", DTYPE_BIT(ACL_BOOL)));
   bool fits = mask->rank == RANK;
   for (int d = 0; fits && d < RANK; ++d) fits = mask->dims[d] == x->dims[d] || mask->dims[d] == 1;
-  EXPECT(fits, "mask has shape %s, expected one that broadcasts to %s", shape_text(mask->dims, mask->rank, is),
-         shape_text(x->dims, RANK, expected));
+  EXPECT(fits, "mask has shape %s, expected one that broadcasts to %s", SHAPE_OF(mask), DIMS_TEXT(x->dims, RANK));
   return ST_OK;
 }
 

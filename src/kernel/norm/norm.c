@@ -8,13 +8,12 @@
 LEVEL_CHOICE(norm_loops, norm, norm_loops)
 
 status norm_expect(const tensor *t, const char *name, const int64_t *dims, int rank) {
-  TRY(op_expect_dtype(t, name, DTYPES_NORM));
+  TRY(op_expect_dtype(t, name, DTYPES_FLOAT_TO_32));
   return op_expect_shape(t, name, dims, rank);
 }
 
 status norm_rows_view(const tensor *t, const char *name, const int64_t *dims, int n_outer, view *v) {
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
-  TRY(op_expect_dtype(t, name, DTYPES_NORM));
+  TRY(op_expect_dtype(t, name, DTYPES_FLOAT_TO_32));
   int64_t n = 1;
   bool same = t->rank >= n_outer;
   for (int d = 0; d < n_outer; ++d) {
@@ -22,8 +21,8 @@ status norm_rows_view(const tensor *t, const char *name, const int64_t *dims, in
     same = same && t->dims[d] == dims[d];
   }
   for (int d = n_outer; same && d < t->rank; ++d) same = t->dims[d] == 1;
-  EXPECT(same || (t->contiguous && t->n == n), "%s has shape %s, expected %s (and ones)", name,
-         shape_text(t->dims, t->rank, is), shape_text(dims, n_outer, expected));
+  EXPECT(same || (t->contiguous && t->n == n), "%s has shape %s, expected %s (and ones)", name, SHAPE_OF(t),
+         DIMS_TEXT(dims, n_outer));
   if (same)
     view_init(v, t);
   else
@@ -51,27 +50,25 @@ status norm_add_numbers(panel_plan *p, const int64_t *dims, int n_outer, const n
 }
 
 status norm_expect_normalized_shape(const tensor *input, const aclIntArray *shape, int *n_outer) {
-  char is[SHAPE_TEXT], of[SHAPE_TEXT];
   const int rank = shape->size <= MAX_RANK ? (int)shape->size : 0;
   bool fits = rank >= 1 && rank <= input->rank;
   for (int d = 0; fits && d < rank; ++d) fits = shape->value[d] == input->dims[input->rank - rank + d];
   EXPECT(fits, "normalizedShape is %s, expected the last dimensions of input, whose shape is %s",
-         shape_text(shape->value, rank, is), shape_text(input->dims, input->rank, of));
+         DIMS_TEXT(shape->value, rank), SHAPE_OF(input));
   *n_outer = input->rank - rank;
   return ST_OK;
 }
 
 status norm_expect_gamma(const tensor *x, const tensor *gamma, int *n_outer) {
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   EXPECT(gamma->rank >= 1 && gamma->rank <= x->rank, "gamma has shape %s, expected the last dimensions of %s",
-         shape_text(gamma->dims, gamma->rank, is), shape_text(x->dims, x->rank, expected));
+         SHAPE_OF(gamma), SHAPE_OF(x));
   *n_outer = x->rank - gamma->rank;
   return ST_OK;
 }
 
 status norm_masked_outputs(const aclBoolArray *wanted, const tensor *const *given, const char *const *names,
                            const tensor **out) {
-  EXPECT(wanted->size == 3, "outputMask has %ju elements, expected 3", (uintmax_t)wanted->size);
+  TRY(op_expect_size(wanted->size, "outputMask", 3));
   for (int k = 0; k < 3; ++k) {
     out[k] = wanted->value[k] ? given[k] : NULL;
     if (wanted->value[k] && !out[k])
@@ -84,11 +81,9 @@ status channel_vector_of(const tensor *t, const char *name, int view_index, int6
                          channel_vector *v) {
   *v = (channel_vector){.otherwise = otherwise, .view = -1};
   if (!t) return ST_OK;
-  char is[SHAPE_TEXT];
-  TRY(op_expect_dtype(t, name, DTYPES_NORM));
+  TRY(op_expect_dtype(t, name, DTYPES_FLOAT_TO_32));
   EXPECT(t->n == channels && (t->rank == 1 || t->contiguous),
-         "%s has shape %s, expected one element for each of %jd channels", name, shape_text(t->dims, t->rank, is),
-         (intmax_t)channels);
+         "%s has shape %s, expected one element for each of %jd channels", name, SHAPE_OF(t), (intmax_t)channels);
   v->load = loops->load[t->dtype][COMPUTE_F64];
   v->store = loops->store[t->dtype][COMPUTE_F64];
   v->stride = (t->rank == 1 ? t->strides[0] : 1) * (int64_t)dtype_bytes(t->dtype);

@@ -8,7 +8,6 @@
 #include "op/executor.h"
 
 /* dtypes of the norms; they compute in float and sum in double. */
-#define DTYPES_NORM (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
 
 /* Checks for a norm's dtype and the shape. */
 status norm_expect(const tensor *t, const char *name, const int64_t *dims, int rank);

@@ -36,7 +36,6 @@ static status run_rel_pos(const executor *e, void *const *view, void *scratch) {
 /* Broadcasts a mask or bias to dims. Its last two dimensions are x's; of the first three it has dimension
  * `last_window`, the others are 1 or missing. */
 static status rel_pos_spread(const tensor *t, const char *name, const int64_t *dims, int last_window, view *v) {
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   int64_t wanted[RANK] = {1, 1, 1, dims[3], dims[4]};
   wanted[last_window] = dims[last_window];
   const view in = view_of(t);
@@ -50,8 +49,7 @@ static status rel_pos_spread(const tensor *t, const char *name, const int64_t *d
     whole.strides[at] = in.strides[d];
   }
   fits = fits && !memcmp(whole.dims, wanted, sizeof wanted);
-  EXPECT(fits, "%s has shape %s, expected %s, or without the first ones", name, shape_text(t->dims, t->rank, is),
-         shape_text(wanted, RANK, expected));
+  EXPECT(fits, "%s has shape %s, expected %s, or without the first ones", name, SHAPE_OF(t), DIMS_TEXT(wanted, RANK));
   *v = view_broadcast(&whole, dims, RANK);
   return ST_OK;
 }
@@ -75,18 +73,14 @@ static view in_windows(const tensor *t, int64_t windows) {
 status prepare_rel_pos_softmax(executor *e, const rel_pos_softmax_args *a) {
   const tensor *x = a->x, *mask = a->atten_mask, *bias = a->relative_pos_bias, *out = a->out;
   rel_pos_plan *r = PLAN(e, rel_pos_plan);
-  char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(x, "x", DTYPES_NORM));
-  EXPECT(x->rank == RANK || x->rank == RANK - 1, "x has shape %s, expected 4 or 5 dimensions",
-         shape_text(x->dims, x->rank, text));
-  TRY(op_expect_dtype(bias, "relativePosBias", DTYPES_NORM));
-  TRY(op_expect_dtype(out, "out", DTYPE_BIT(x->dtype)));
-  TRY(op_expect_shape(out, "out", x->dims, x->rank));
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT_TO_32));
+  EXPECT(x->rank == RANK || x->rank == RANK - 1, "x has shape %s, expected 4 or 5 dimensions", SHAPE_OF(x));
+  TRY(op_expect_dtype(bias, "relativePosBias", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_like(out, "out", x));
   int64_t windows = 1;
   if (mask) {
-    TRY(op_expect_dtype(mask, "attenMaskOptional", DTYPES_NORM));
-    EXPECT(mask->rank >= 3, "attenMaskOptional has shape %s, expected 3 to 5 dimensions",
-           shape_text(mask->dims, mask->rank, text));
+    TRY(op_expect_dtype(mask, "attenMaskOptional", DTYPES_FLOAT_TO_32));
+    EXPECT(mask->rank >= 3, "attenMaskOptional has shape %s, expected 3 to 5 dimensions", SHAPE_OF(mask));
     windows = mask->dims[mask->rank == RANK ? 1 : 0];
     EXPECT(windows > 0 && (x->rank == RANK || x->dims[0] % windows == 0),
            "attenMaskOptional has %jd windows, expected a divisor of x's first dimension, %jd", (intmax_t)windows,

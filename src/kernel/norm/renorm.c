@@ -68,14 +68,14 @@ status prepare_renorm(executor *e, const renorm_args *a) {
   int dim;
   r->p = scalar_real(a->p);
   r->bound = scalar_real(a->max_norm);
-  TRY(op_expect_dtype(self, name, DTYPES_NORM));
+  TRY(op_expect_dtype(self, name, DTYPES_FLOAT_TO_32));
   EXPECT(self->rank >= 2, "%s has %d dimensions, expected 2 or more", name, self->rank);
   EXPECT(r->p >= 0, "p is %g, expected 0 or more", r->p);
   EXPECT(r->bound >= 0, "maxNorm is %g, expected 0 or more", r->bound);
   TRY(op_expect_dim(a->dim, "dim", self->rank, &dim));
   EXPECT(out->dtype == self->dtype, "out has dtype %s, expected that of self, %s", dtype_name(out->dtype),
          dtype_name(self->dtype));
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
   const view x = slices(self, dim), y = slices(out, dim);
   panel_plan_init(&r->rows, COMPUTE_F32, 1, x.rank - 1, x.dims);
   panel_add(&r->rows, PANEL_READ, 0, &x);

@@ -79,7 +79,7 @@ static status add_integers(panel_plan *p, const tensor *x, const norm_arg *y, in
   const int64_t last = x->rank ? x->dims[x->rank - 1] : 1;
   TRY(op_expect_dtype(y->t, y->name, DTYPE_BIT(ACL_INT8)));
   const bool flat = y->t->rank == 2 && x->rank != 2 && y->t->contiguous && y->t->n == x->n && y->t->dims[1] == last;
-  if (!flat) TRY(op_expect_shape(y->t, y->name, x->dims, x->rank));
+  if (!flat) TRY(op_expect_same_shape(y->t, y->name, x));
   const view v = flat ? whole : view_of(y->t);
   *index = (int8_t)panel_add(p, PANEL_WRITTEN_APART, y->view, &v);
   return ST_OK;
@@ -99,7 +99,7 @@ static status add_scales(panel_plan *p, const tensor *x, int n_outer, const norm
   return ST_OK;
 }
 
-static const uint64_t zero_dtypes = DTYPES_NORM | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT8);
+static const uint64_t zero_dtypes = DTYPES_FLOAT_TO_32 | DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT8);
 
 /* Adds a pass. xOut and rmsNormOut are written by the first one. */
 static status quant_norm_add_pass(quant_norm_plan *plan, const norm_call *c, const output_call *o) {
@@ -120,9 +120,9 @@ static status quant_norm_add_pass(quant_norm_plan *plan, const norm_call *c, con
     TRY(norm_add_elements(&q->rows, x, &c->sum, PANEL_WRITTEN_APART, &q->sum));
     TRY(norm_add_elements(&q->rows, x, &c->norm, PANEL_WRITTEN_APART, &q->norm));
   }
-  TRY(add_scales(&q->rows, x, n_outer, &o->scale, DTYPES_NORM, &q->scale));
+  TRY(add_scales(&q->rows, x, n_outer, &o->scale, DTYPES_FLOAT_TO_32, &q->scale));
   TRY(add_scales(&q->rows, x, n_outer, &o->zero, zero_dtypes, &q->zero));
-  TRY(add_scales(&q->rows, x, n_outer, &o->smooth, DTYPES_NORM, &q->smooth));
+  TRY(add_scales(&q->rows, x, n_outer, &o->smooth, DTYPES_FLOAT_TO_32, &q->smooth));
   TRY(norm_add_numbers(&q->rows, x->dims, n_outer, &o->scale_out, PANEL_ROW_WRITTEN, &q->scale_out));
   TRY(add_integers(&q->rows, x, &o->y, &q->y));
   panel_plan_end(&q->rows, false);
@@ -130,8 +130,7 @@ static status quant_norm_add_pass(quant_norm_plan *plan, const norm_call *c, con
 }
 
 static status quant_norm_begin(executor *e, const norm_call *c) {
-  quant_norm_plan *plan = e->heap = malloc(sizeof *plan);
-  if (!plan) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  HEAP_PLAN(quant_norm_plan, plan, e, sizeof *plan);
   plan->n_passes = 0;
   executor_cost(e, 4 * norm_tensor_bytes(c->x.t), (uint64_t)c->x.t->n * 16);
   e->run = run_quant_norm;
@@ -159,7 +158,7 @@ status prepare_rms_norm_quant(executor *e, const rms_norm_quant_args *a) {
                          .scale = {a->scale, "scale", RMS_NORM_QUANT_SCALE},
                          .zero = {a->offset, "offset", RMS_NORM_QUANT_OFFSET}};
   EXPECT(c.gamma.t->rank == 1, "gamma has %d dimensions, expected 1, or a first of 1 and another", c.gamma.t->rank);
-  TRY(op_expect_one(o.scale.t, "scale", DTYPES_NORM));
+  TRY(op_expect_one(o.scale.t, "scale", DTYPES_FLOAT_TO_32));
   TRY(op_expect_one(o.zero.t, "offset", zero_dtypes));
   TRY(quant_norm_begin(e, &c));
   return quant_norm_add_pass(e->heap, &c, &o);
@@ -195,7 +194,7 @@ static status quant_norm_wanted(const tensor *const *smooth, const aclBoolArray 
     is_wanted[1] = smooth[0] && smooth[1];
     return ST_OK;
   }
-  EXPECT(mask->size == 2, "outputMask has %ju elements, expected 2", (uintmax_t)mask->size);
+  TRY(op_expect_size(mask->size, "outputMask", 2));
   for (int k = 0; k < PASSES; ++k) {
     is_wanted[k] = mask->value[k];
     EXPECT(is_wanted[k] || !smooth[k], "smoothScale%dOptional is a tensor, expected none as outputMask[%d] is false",

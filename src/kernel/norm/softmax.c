@@ -92,7 +92,7 @@ status prepare_softmax(executor *e, const softmax_args *a) {
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   TRY(op_expect_dim(a->dim, "dim", self->rank, &dim));
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
   const softmax_type_loops loops_of_type = softmax_plan_rows(e, s, (const tensor *const[]){self, out}, 2, dim);
   const bool is_log = e->op->variant != SOFTMAX;
   if (softmax_takes_columns(&s->rows)) {
@@ -113,8 +113,8 @@ status prepare_softmax_backward(executor *e, const softmax_backward_args *a) {
   TRY(op_expect_dtype(output, "output", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
   TRY(op_expect_dim(a->dim, "dim", grad->rank, &dim));
-  TRY(op_expect_shape(output, "output", grad->dims, grad->rank));
-  TRY(op_expect_shape(out, "out", grad->dims, grad->rank));
+  TRY(op_expect_same_shape(output, "output", grad));
+  TRY(op_expect_same_shape(out, "out", grad));
   const softmax_type_loops loops_of_type = softmax_plan_rows(e, s, (const tensor *const[]){grad, output, out}, 3, dim);
   s->back_rows = e->op->variant == SOFTMAX_BACK ? loops_of_type.softmax_back : loops_of_type.log_softmax_back;
   e->run = softmax_back_run;

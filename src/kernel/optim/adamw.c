@@ -108,13 +108,13 @@ static status run_adamw(const executor *e, void *const *view, void *scratch) {
 
 static status adamw_check_tensors(const adamw_args *a, const tensor *const *x) {
   static const char *const names[N_TENSORS] = {"varRef", "mRef", "vRef", "maxGradNormOptionalRef", "grad"};
-  const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
+  const uint64_t floats = DTYPES_FLOAT_TO_32;
   if (a->amsgrad && !a->max_grad_norm)
     return fail(ST_OP_NULL, "maxGradNormOptionalRef is NULL, expected a tensor, since amsgrad is true");
   for (int k = 0; k < N_TENSORS; ++k) {
     if (!x[k]) continue;
     TRY(op_expect_dtype(x[k], names[k], floats));
-    TRY(op_expect_shape(x[k], names[k], a->var->dims, a->var->rank));
+    TRY(op_expect_same_shape(x[k], names[k], a->var));
   }
   return op_expect_one(a->step, "step", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_INT64));
 }

@@ -78,12 +78,11 @@ status prepare_unscale(executor *e, const unscale_args *a) {
   const aclTensorList *grads = a->scaled_grads;
   TRY(op_expect_one(a->found_inf, "foundInf", DTYPE_BIT(ACL_FLOAT)));
   TRY(op_expect_one(a->inv_scale, "invScale", DTYPE_BIT(ACL_FLOAT)));
-  grad_plan *p = e->heap = malloc((grads->size ? grads->size : 1) * sizeof *p);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %ju tensors", (uintmax_t)grads->size);
+  HEAP_PLAN(grad_plan, p, e, grads->size * sizeof *p);
   uint64_t bytes = 0;
   for (uint64_t i = 0; i < grads->size; ++i) {
     const tensor *t = grads->value[i];
-    TRY(op_expect_dtype(t, "scaledGrads", DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE)));
+    TRY(op_expect_dtype(t, "scaledGrads", DTYPES_FLOAT_TO_32));
     const view v = view_of(t);
     walk_init(&p[i].walk, (const view *const[]){&v}, 1, v.rank);
     p[i].load = loops->load[t->dtype][COMPUTE_F32];
@@ -126,7 +125,7 @@ static status run_update_scale(const executor *e, void *const *view, void *scrat
 status prepare_amp_update_scale(executor *e, const amp_update_scale_args *a) {
   scale_plan *p = PLAN(e, scale_plan);
   const int dtype = a->current_scale->dtype;
-  TRY(op_expect_one(a->current_scale, "currentScale", DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE)));
+  TRY(op_expect_one(a->current_scale, "currentScale", DTYPES_FLOAT_TO_32));
   TRY(op_expect_one(a->growth_tracker, "growthTracker", DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_one(a->found_inf, "foundInf", DTYPE_BIT(dtype)));
   TRY(op_expect_one(a->updated_scale, "updatedScale", DTYPE_BIT(dtype)));

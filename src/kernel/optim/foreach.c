@@ -177,7 +177,7 @@ static status foreach_plan_member(const arguments *g, int function, int i, membe
     const tensor *t = g->in[k]->value[i];
     const member_name name = foreach_member_name(g->in_name[k], i);
     TRY(op_expect_dtype(t, name.text, function == EW_copy ? DTYPES_REAL : DTYPE_BIT(out->dtype)));
-    TRY(op_expect_shape(t, name.text, out->dims, out->rank));
+    TRY(op_expect_same_shape(t, name.text, out));
     v[k + 1] = view_of(t);
     in[k] = &v[k + 1];
   }
@@ -193,8 +193,7 @@ static status foreach_plan_member(const arguments *g, int function, int i, membe
 }
 
 static status foreach_plan_members(executor *e, foreach_plan *p, const arguments *g, int function) {
-  member *m = e->heap = malloc((size_t)(p->n ? p->n : 1) * sizeof *m);
-  if (!m) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %d tensors", p->n);
+  HEAP_PLAN(member, m, e, (size_t)p->n * sizeof *m);
   uint64_t bytes = 0;
   for (int i = 0; i < p->n; ++i) {
     const tensor *out = g->out->value[i];

@@ -62,7 +62,7 @@ static status run_norms(const executor *e, void *const *view, void *scratch) {
 }
 
 static status norm_plan_member(member *m, double p, const tensor *x, const tensor *out) {
-  const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
+  const uint64_t floats = DTYPES_FLOAT_TO_32;
   TRY(op_expect_dtype(x, "x", floats));
   TRY(op_expect_one(out, "a member of out", floats));
   const view v = view_of(x);
@@ -81,8 +81,7 @@ status prepare_foreach_norm(executor *e, const foreach_norm_args *a) {
   p->n = (int)x->size;
   p->p = scalar_real(a->scalar);
   EXPECT(p->p == p->p, "scalar is NaN, expected the norm's exponent");
-  member *m = e->heap = malloc((x->size ? x->size : 1) * sizeof *m);
-  if (!m) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %ju tensors", (uintmax_t)x->size);
+  HEAP_PLAN(member, m, e, x->size * sizeof *m);
   uint64_t bytes = 0, elements = 0;
   for (int i = 0; i < p->n; ++i) {
     TRY(norm_plan_member(&m[i], p->p, x->value[i], out->value[i]));

@@ -231,14 +231,14 @@ status prepare_graph_optim(executor *e, const graph_optim_args *a) {
   for (int k = 0; k < r->n_states; ++k) {
     const tensor *state = all[r->state[k]].tensor, *out = r->out[k] == ABSENT ? NULL : all[r->out[k]].tensor;
     TRY(op_expect_dtype(state, s[r->state[k]].name, floats));
-    TRY(op_expect_shape(state, s[r->state[k]].name, var->dims, var->rank));
+    TRY(op_expect_same_shape(state, s[r->state[k]].name, var));
     if (out) TRY(op_expect_dtype(out, s[r->out[k]].name, DTYPE_BIT(state->dtype)));
-    if (out) TRY(op_expect_shape(out, s[r->out[k]].name, var->dims, var->rank));
+    if (out) TRY(op_expect_same_shape(out, s[r->out[k]].name, var));
     p->dtype[k] = state->dtype;
   }
   const tensor *grad = all[r->grad].tensor;
   TRY(op_expect_dtype(grad, s[r->grad].name, floats));
-  TRY(op_expect_shape(grad, s[r->grad].name, var->dims, var->rank));
+  TRY(op_expect_same_shape(grad, s[r->grad].name, var));
   p->grad_dtype = grad->dtype;
   for (int k = 0; k < r->n_scalars; ++k) {
     const tensor *t = all[r->scalar[k]].tensor;

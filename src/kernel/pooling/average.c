@@ -94,7 +94,7 @@ static status prepare_window_backward(executor *e, const average_pool_args *a, i
     EXPECT(o.divisor >= -255 && o.divisor <= 255, "divisorOverride is %jd, expected -255 to 255", (intmax_t)o.divisor);
   }
   TRY(windows_expect_out(axis, n, self, grad, grad_name));
-  TRY(op_expect_shape(out, out_name, self->dims, self->rank));
+  TRY(op_expect_same_shape(out, out_name, self));
   return average_prepare(e, axis, n, o, grad, out, true);
 }
 
@@ -122,8 +122,7 @@ static status prepare_adaptive(executor *e, const average_pool_args *a, int n) {
   window_axis axis[WINDOW_AXES];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
-  EXPECT(a->output_size->size == (uint64_t)n, "outputSize has %ju elements, expected %d",
-         (uintmax_t)a->output_size->size, n);
+  TRY(op_expect_size(a->output_size->size, "outputSize", (uint64_t)n));
   TRY(windows_init_adaptive(axis, n, self, a->output_size->value));
   TRY(windows_expect_out(axis, n, self, out, "out"));
   if (is_mean(axis, n)) return average_plan_reduction(e, REDUCTION_MEAN, self, out, n);
@@ -132,15 +131,14 @@ static status prepare_adaptive(executor *e, const average_pool_args *a, int n) {
 
 static status prepare_adaptive_backward(executor *e, const average_pool_args *a, int n) {
   const tensor *grad = a->grad_output, *self = a->self, *out = a->out;
-  char text[SHAPE_TEXT];
   window_axis axis[WINDOW_AXES];
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(grad->dtype)));
   EXPECT(grad->rank == self->rank && grad->rank > n, "gradOutput has shape %s, expected as many dimensions as self",
-         shape_text(grad->dims, grad->rank, text));
+         SHAPE_OF(grad));
   TRY(windows_init_adaptive(axis, n, self, grad->dims + grad->rank - n));
   TRY(windows_expect_out(axis, n, self, grad, "gradOutput"));
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
   return average_prepare(e, axis, n, (average_options){0}, grad, out, true);
 }
 
@@ -161,15 +159,14 @@ status prepare_average_pool(executor *e, const average_pool_args *a) {
 status prepare_global_pool(executor *e, const global_pool_args *a) {
   const tensor *self = a->self, *out = a->out;
   const bool average = e->op->variant == GLOBAL_AVERAGE;
-  char text[SHAPE_TEXT];
   int64_t dims[MAX_RANK];
   TRY(op_expect_dtype(self, "self", average ? DTYPES_FLOAT : DTYPES_MAX_POOL));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
-  EXPECT(self->rank >= 4, "self has shape %s, expected 4 to 8 dimensions", shape_text(self->dims, self->rank, text));
+  TRY(op_expect_rank(self, "self", 4, MAX_RANK));
   for (int d = 0; d < self->rank; ++d) {
     dims[d] = d < 2 ? self->dims[d] : 1;
-    EXPECT(d < 2 || self->dims[d] > 0, "self has shape %s, expected some elements along dimension %d",
-           shape_text(self->dims, self->rank, text), d);
+    EXPECT(d < 2 || self->dims[d] > 0, "self has shape %s, expected some elements along dimension %d", SHAPE_OF(self),
+           d);
   }
   TRY(op_expect_shape(out, "out", dims, self->rank));
   return average_plan_reduction(e, average ? REDUCTION_MEAN : REDUCTION_MAX, self, out, self->rank - 2);

@@ -130,7 +130,7 @@ typedef union {
 /* Takes the values of the two image axes. The values of the other two must be 0 or 1: op-plugin also passes 1 for
  * pads. */
 static status pair_of(const aclIntArray *list, const char *name, pair *to) {
-  EXPECT(list->size == 4, "%s has %ju elements, expected 4", name, (uintmax_t)list->size);
+  TRY(op_expect_size(list->size, name, 4));
   EXPECT((list->value[0] | 1) == 1 && (list->value[3] | 1) == 1, "%s has %jd and %jd at its ends, expected 1", name,
          (intmax_t)list->value[0], (intmax_t)list->value[3]);
   to->array.size = 2;
@@ -150,8 +150,8 @@ static status pair_of(const aclIntArray *list, const char *name, pair *to) {
 static status graph_max_describe(executor *e, window_arrays w, const tensor *x, const tensor *y, const char *y_name,
                                  graph_max **out) {
   pair kernel, stride, pad, dilation;
-  graph_max *g = *out = e->heap = calloc(1, sizeof *g);
-  if (!g) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of %s", e->op->name);
+  HEAP_PLAN(graph_max, g, e, sizeof *g);
+  *out = g;
   TRY(pair_of(w.kernel, w.kernel_name, &kernel));
   TRY(pair_of(w.stride, w.stride_name, &stride));
   TRY(pair_of(w.pad, w.pad_name, &pad));
@@ -173,13 +173,11 @@ static status graph_max_describe(executor *e, window_arrays w, const tensor *x, 
 static status expect_argmax(executor *e, const tensor *argmax, const graph_max *g, int64_t blocks) {
   const int64_t dims[] = {g->n, blocks, g->taps, g->words / CHANNELS, CHANNELS};
   bool fits = argmax->storage_rank == 5;
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
   for (int d = 0; fits && d < 5; ++d) fits = argmax->storage_dims[d] == dims[d];
   TRY(op_expect_dtype(argmax, "argmax", DTYPE_BIT(ACL_UINT16)));
   EXPECT(fits && argmax->format == ACL_FORMAT_NC1HWC0,
          "argmax has storage dims %s in format %s, expected %s in NC1HWC0",
-         shape_text(argmax->storage_dims, argmax->storage_rank, is), format_name(argmax->format),
-         shape_text(dims, 5, expected));
+         DIMS_TEXT(argmax->storage_dims, argmax->storage_rank), format_name(argmax->format), DIMS_TEXT(dims, 5));
   e->operands[GRAPH_MAX_POOL_ARGMAX].extent_bytes = (uint64_t)(g->n * blocks * g->taps * g->words) * sizeof(uint16_t);
   return ST_OK;
 }

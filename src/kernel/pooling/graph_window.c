@@ -51,9 +51,8 @@ static status plane_windows(const window_call *c, const int64_t *dims, window_ax
 }
 
 static status expect_planes(const tensor *x, const char *name) {
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, name, DTYPES_FLOAT));
-  EXPECT(x->rank == 4, "%s has shape %s, expected 4 dimensions", name, shape_text(x->dims, x->rank, text));
+  TRY(op_expect_rank(x, name, 4, 4));
   EXPECT(x->origin_format != ACL_FORMAT_NHWC, "%s has format %s, expected NCHW", name, format_name(x->origin_format));
   return ST_OK;
 }
@@ -187,7 +186,7 @@ status prepare_graph_window_max_grad(executor *e, const graph_window_max_grad_ar
   TRY(plane_windows(&WINDOW_CALL(a), x->dims, axis));
   TRY(windows_expect_out(axis, AXES, x, a->x2, "x2"));
   TRY(windows_expect_out(axis, AXES, x, grad, "grad"));
-  TRY(op_expect_shape(y, "y", x->dims, x->rank));
+  TRY(op_expect_same_shape(y, "y", x));
   *p = (max_grad_plan){.axis = {axis[0], axis[1]}, .n_planes = y->n ? x->dims[0] * x->dims[1] : 0, .dtype = x->dtype};
   workspace_intermediate(e, (uint64_t)y->n * sizeof(float));
   executor_cost(e, (uint64_t)(2 * x->n + grad->n) * dtype_bytes(x->dtype),

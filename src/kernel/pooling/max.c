@@ -14,10 +14,11 @@
 LEVEL_CHOICE(max_loops_table, max_loops, max_loops_table)
 
 enum {
-  TILE = 512,       /* outputs at a time */
-  ROW_TILE = 2048,  /* inputs at a time */
-  FEW_TAPS = 8,     /* kernel positions whose ranges of outputs are computed once for many rows */
-  LONG_WINDOW = 16, /* from this kernel size on, windows are scanned one by one */
+  TILE = 512,                /* outputs at a time */
+  ROW_TILE = 2048,           /* inputs at a time */
+  ROW_FLOATS = 2 * ROW_TILE, /* that many floats take as much room */
+  FEW_TAPS = 8,              /* kernel positions whose ranges of outputs are computed once for many rows */
+  LONG_WINDOW = 16,          /* from this kernel size on, windows are scanned one by one */
 };
 
 typedef struct {
@@ -29,9 +30,10 @@ typedef struct {
   store_loop *store, *store_index; /* store_index is NULL if there are no indices */
   uint8_t compute, element;        /* bytes */
   bool direct_in, direct_out, scans;
-  bool by_row; /* a row of outputs is computed at once (float, few taps) */
-  bool gaps;   /* windows may contain no element; the position of their maximum is then 0 */
-  bool mask;   /* indices are a mask; see max.h */
+  bool by_row;     /* a row of outputs is computed at once (float, few taps) */
+  bool by_columns; /* likewise, along one axis after the other (float, no indices) */
+  bool gaps;       /* windows may contain no element; the position of their maximum is then 0 */
+  bool mask;       /* indices are a mask; see max.h */
   int64_t mask_bytes;
 } max_plan;
 
@@ -171,6 +173,27 @@ static void find_row(const max_part *j, const char *plane, int64_t first, int64_
                                 .taps = j->taps});
 }
 
+static int64_t width_of(const window_axis *w) { return (w->out - 1) * w->stride + (w->kernel - 1) * w->dilation + 1; }
+
+/* The same along one axis after the other. Returns false if there is a NaN. */
+static bool find_columns(const max_part *j, const char *plane, int64_t first, int64_t lines) {
+  const max_plan *p = j->p;
+  const window_axis *w = &p->axis[2], *h = &p->axis[1];
+  const int64_t line = p->stride[0][1] / (int64_t)sizeof(float);
+  return max_loops->columns_f32(&(max_columns){.best = j->best,
+                                               .line = (float *)(void *)j->tile,
+                                               .n = j->n,
+                                               .stride = w->stride,
+                                               .dilation = w->dilation,
+                                               .n_taps = w->kernel,
+                                               .width = width_of(w),
+                                               .x = (const float *)(const void *)plane + first * line,
+                                               .in = w->in,
+                                               .first = w->pad,
+                                               .pitch = h->dilation * line,
+                                               .lines = lines});
+}
+
 static void find_part(max_part *j, const char *plane, const int64_t first[2], const int64_t count[2]) {
   const max_plan *p = j->p;
   j->loops->fill(j->best, &p->least, j->n);
@@ -199,7 +222,9 @@ static void pool_row(const max_plan *p, max_tiles *t, char *const plane[3], int6
   for (; j.o < p->axis[2].out; j.o += j.n) {
     j.n = part_length(p, j.o);
     j.best = p->direct_out ? out + j.o * p->element : t->best;
-    if (p->by_row)
+    if (p->by_columns && find_columns(&j, plane[0], first[1], count[0] * count[1]))
+      ;
+    else if (p->by_row)
       find_row(&j, plane[0], first[1], count[0] * count[1]);
     else
       find_part(&j, plane[0], first, count);
@@ -315,6 +340,8 @@ static status max_plan_pool(executor *e, const window_axis *axis, int n, const t
   p->scans = last->adaptive || (last->dilation == 1 && last->kernel >= LONG_WINDOW && last->kernel > last->out);
   p->by_row = max_loops->row_f32 && self->dtype == ACL_FLOAT && p->direct_in && !p->scans && p->axis[0].in == 1 &&
               last->stride <= 2 && last->kernel <= FEW_TAPS && last->out <= TILE;
+  p->by_columns = kind == NO_INDICES && self->dtype == ACL_FLOAT && p->direct_in && !p->scans && p->axis[0].in == 1 &&
+                  last->out <= TILE && last->pad <= width_of(last) && width_of(last) + 16 * last->stride <= ROW_FLOATS;
   max_plan_positions(p, axis, indices, kind);
   e->run = max_run;
   executor_cost(e, (uint64_t)(self->n + out->n) * dtype_bytes(self->dtype),
@@ -346,7 +373,6 @@ status max_expect_undilated(const aclIntArray *dilation, const char *name) {
 }
 
 status max_mask_expect(const tensor *mask, const window_axis *axis, const tensor *self) {
-  char text[SHAPE_TEXT];
   int64_t dims[MAX_RANK];
   const int64_t positions = axis[0].out * axis[1].out;
   memcpy(dims, self->dims, sizeof dims);
@@ -354,8 +380,7 @@ status max_mask_expect(const tensor *mask, const window_axis *axis, const tensor
   dims[self->rank - 1] = ((positions + 15) / 16 + 1) * 32;
   TRY(op_expect_dtype(mask, "indices", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8)));
   TRY(op_expect_shape(mask, "indices", dims, self->rank));
-  EXPECT(mask->contiguous, "indices, of shape %s, is not contiguous, expected a contiguous mask",
-         shape_text(mask->dims, mask->rank, text));
+  EXPECT(mask->contiguous, "indices, of shape %s, is not contiguous, expected a contiguous mask", SHAPE_OF(mask));
   return ST_OK;
 }
 
@@ -431,8 +456,7 @@ status prepare_adaptive_max(executor *e, const adaptive_max_args *a) {
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "outputOut", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dtype(indices, "indicesOut", DTYPES_INDEX));
-  EXPECT(a->output_size->size == (uint64_t)n, "outputSize has %ju elements, expected %d",
-         (uintmax_t)a->output_size->size, n);
+  TRY(op_expect_size(a->output_size->size, "outputSize", (uint64_t)n));
   TRY(windows_init_adaptive(axis, n, self, a->output_size->value));
   TRY(windows_expect_out(axis, n, self, out, "outputOut"));
   TRY(windows_expect_out(axis, n, self, indices, "indicesOut"));

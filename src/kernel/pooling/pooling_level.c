@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled once per instruction set level; see pooling_loops.h. */
+#include <math.h>
 #include <stddef.h>
 
 #include "kernel/engine/level.h"
@@ -8,11 +9,9 @@
 #ifdef __AVX512DQ__
 #  include <immintrin.h>
 
-#  include <math.h>
-
 #  include "kernel/engine/lanes.h"
-#  include "kernel/engine/unroll.h"
 #endif
+#include "kernel/engine/unroll.h"
 
 #define IS_NAN(x) ((x) != (x)) /* false for integers */
 
@@ -82,6 +81,88 @@ static void row_f32(const max_row *r) {
 #  define ROW_F32 NULL
 #endif
 
+/* ---- rows by columns --------------------------------------------------------------------------------------------- */
+
+#ifdef __AVX512DQ__
+/* Loads x[lane * stride] for all lanes. */
+INLINE __m512 read_strided(const float *x, int64_t stride) {
+  const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  if (stride == 1) return _mm512_loadu_ps(x);
+  if (stride == 2) return _mm512_permutex2var_ps(_mm512_loadu_ps(x), even, _mm512_loadu_ps(x + LANES));
+  if (stride == 4)
+    return _mm512_permutex2var_ps(
+        _mm512_permutex2var_ps(_mm512_loadu_ps(x), even, _mm512_loadu_ps(x + LANES)), even,
+        _mm512_permutex2var_ps(_mm512_loadu_ps(x + 2 * LANES), even, _mm512_loadu_ps(x + 3 * LANES)));
+  const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  return _mm512_i32gather_ps(_mm512_mullo_epi32(lane, _mm512_set1_epi32((int)stride)), x, sizeof *x);
+}
+
+/* line[i] becomes the largest number of a column. Returns the lanes in which some vector has a NaN. */
+INLINE __mmask16 max_lines(const max_columns *c) {
+  const __m512 least = _mm512_set1_ps(-INFINITY);
+  __mmask16 found = 0;
+  for (int64_t i = 0; i < c->width; i += LANES) {
+    const float *x = c->x + i - c->first;
+    const __mmask16 lanes = lanes_first(c->first + c->in - i) & (__mmask16)~lanes_first(c->first - i);
+    __m512 best = least;
+    for (int64_t l = 0; l < c->lines; ++l, x += c->pitch) {
+      const __m512 v = _mm512_mask_loadu_ps(least, lanes, x);
+      found |= _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+      best = _mm512_max_ps(v, best);
+    }
+    _mm512_storeu_ps(c->line + i, best);
+  }
+  return found;
+}
+
+INLINE void max_taps(const max_columns *c, int64_t stride) {
+  for (int64_t o = 0; o < c->n; o += LANES) {
+    __m512 best = _mm512_set1_ps(-INFINITY);
+    for (int64_t t = 0; t < c->n_taps; ++t)
+      best = _mm512_max_ps(read_strided(c->line + o * stride + t * c->dilation, stride), best);
+    _mm512_mask_storeu_ps(c->best + o, lanes_first(c->n - o), best);
+  }
+}
+#else
+INLINE float pooling_larger(float v, float best) { return v > best ? v : best; }
+
+/* line[i] becomes the largest number of a column. Returns whether there is a NaN. */
+INLINE int max_lines(const max_columns *c) {
+  float *restrict line = c->line + c->first;
+  const int64_t in = c->in < c->width - c->first ? c->in : c->width - c->first;
+  int found = 0;
+  for (int64_t i = 0; i < c->width; ++i) c->line[i] = -INFINITY;
+  for (int64_t l = 0; l < c->lines; ++l) {
+    const float *restrict x = c->x + l * c->pitch;
+    for (int64_t i = 0; i < in; ++i) {
+      line[i] = pooling_larger(x[i], line[i]);
+      found |= IS_NAN(x[i]);
+    }
+  }
+  return found;
+}
+
+INLINE void max_taps(const max_columns *c, int64_t stride) {
+  float *restrict best = c->best;
+  for (int64_t i = 0; i < c->n; ++i) best[i] = -INFINITY;
+  for (int64_t t = 0; t < c->n_taps; ++t) {
+    const float *restrict line = c->line + t * c->dilation;
+    for (int64_t i = 0; i < c->n; ++i) best[i] = pooling_larger(line[i * stride], best[i]);
+  }
+}
+#endif
+
+static bool columns_f32(const max_columns *c) {
+  if (max_lines(c)) return false;
+  switch (c->stride) {
+  case 1: max_taps(c, 1); break;
+  case 2: max_taps(c, 2); break;
+  case 4: max_taps(c, 4); break;
+  default: max_taps(c, c->stride);
+  }
+  return true;
+}
+
 /* Tests all positions in one pass: if one is outside of [0, end), it or end - 1 minus it has its sign bit set. */
 static int64_t first_outside(const int64_t *position, int64_t end, int64_t n) {
   int64_t signs = 0, i = 0;
@@ -100,5 +181,6 @@ const max_loops_table LEVELED(max_loops_table) = {
             [COMPUTE_I64] = {step_i64, scan_i64, fill_i64, add_i64},
         },
     .row_f32 = ROW_F32,
+    .columns_f32 = columns_f32,
     .first_outside = first_outside,
 };

@@ -4,6 +4,7 @@
 #ifndef CANNON_KERNEL_POOLING_POOLING_LOOPS_H
 #define CANNON_KERNEL_POOLING_POOLING_LOOPS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernel/engine/elementwise.h"
@@ -38,10 +39,22 @@ typedef struct {
   const tap_outputs *taps;
 } max_row;
 
+/* A row of windows of floats whose maxima are found along one axis after the other: of the columns of the windows'
+ * lines first. */
+typedef struct {
+  float *best, *line; /* line: room for `width` + 16 * `stride` floats, a line of all windows with padding */
+  int64_t n, stride, dilation, n_taps, width;
+  const float *x;    /* the first input of the first line inside */
+  int64_t in, first; /* inputs of a line, and the place of the first one in `line`; those beyond `width` do not count */
+  int64_t pitch, lines; /* floats from line to line of a window; number of lines */
+} max_columns;
+
 typedef struct {
   max_type_loops of[N_COMPUTE];
   /* For a stride of 1 or 2. NULL if the level has no such kernel. */
   void (*row_f32)(const max_row *r);
+  /* Returns false, with nothing but `line` and `best` changed, if an input is NaN, for which the order matters. */
+  bool (*columns_f32)(const max_columns *c);
   /* Returns the index of the first position that is not in [0, end), or n. */
   int64_t (*first_outside)(const int64_t *position, int64_t end, int64_t n);
 } max_loops_table;

@@ -244,7 +244,7 @@ status prepare_max_pool_backward(executor *e, const max_pool_backward_args *a) {
   const window_arrays windows = MAX_WINDOWS(a);
   TRY(max_windows_init(axis, n, self, &windows));
   TRY(windows_expect_out(axis, n, self, grad, "gradOutput"));
-  TRY(op_expect_shape(out, "gradInput", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "gradInput", self));
   if (mask) {
     TRY(max_mask_expect(indices, axis, self));
   } else {
@@ -259,19 +259,16 @@ status prepare_max_pool_backward(executor *e, const max_pool_backward_args *a) {
 status prepare_adaptive_max_backward(executor *e, const adaptive_max_backward_args *a) {
   const tensor *grad = a->grad_output, *self = a->self, *indices = a->indices, *out = a->grad_input;
   const int n = e->op->variant == ADAPTIVE_MAX_3D_BACKWARD ? 3 : 2;
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "gradInput", DTYPE_BIT(grad->dtype)));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
-  EXPECT(grad->rank == n + 1 || grad->rank == n + 2, "gradOutput has shape %s, expected %d or %d dimensions",
-         shape_text(grad->dims, grad->rank, text), n + 1, n + 2);
-  EXPECT(self->rank == grad->rank, "self has shape %s, expected %d dimensions",
-         shape_text(self->dims, self->rank, text), grad->rank);
+  TRY(op_expect_rank(grad, "gradOutput", n + 1, n + 2));
+  TRY(op_expect_rank(self, "self", grad->rank, grad->rank));
   int64_t dims[MAX_RANK];
   for (int d = 0; d < grad->rank; ++d) dims[d] = d < grad->rank - n ? self->dims[d] : grad->dims[d];
   TRY(op_expect_shape(grad, "gradOutput", dims, grad->rank));
-  TRY(op_expect_shape(indices, "indices", grad->dims, grad->rank));
-  TRY(op_expect_shape(out, "gradInput", self->dims, self->rank));
+  TRY(op_expect_same_shape(indices, "indices", grad));
+  TRY(op_expect_same_shape(out, "gradInput", self));
   const tensor *const t[3] = {grad, out, indices};
   const int operands[] = {ADAPTIVE_MAX_BACKWARD_GRAD_OUTPUT, ADAPTIVE_MAX_BACKWARD_GRAD_INPUT,
                           ADAPTIVE_MAX_BACKWARD_INDICES};
@@ -281,14 +278,12 @@ status prepare_adaptive_max_backward(executor *e, const adaptive_max_backward_ar
 /* Checks that indices has the shape of small, and that large has outputSize as its last dimensions. */
 static status expect_unpooled(const tensor *small, const char *small_name, const tensor *large, const char *large_name,
                               const tensor *indices, const aclIntArray *size, int n) {
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(small, small_name, DTYPES_NUMBER));
   TRY(op_expect_dtype(large, large_name, DTYPE_BIT(small->dtype)));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
-  EXPECT(small->rank == n + 1 || small->rank == n + 2, "%s has shape %s, expected %d or %d dimensions", small_name,
-         shape_text(small->dims, small->rank, text), n + 1, n + 2);
-  TRY(op_expect_shape(indices, "indices", small->dims, small->rank));
-  EXPECT(size->size == (uint64_t)n, "outputSize has %ju elements, expected %d", (uintmax_t)size->size, n);
+  TRY(op_expect_rank(small, small_name, n + 1, n + 2));
+  TRY(op_expect_same_shape(indices, "indices", small));
+  TRY(op_expect_size(size->size, "outputSize", (uint64_t)n));
   int64_t dims[MAX_RANK];
   for (int d = 0; d < small->rank; ++d)
     dims[d] = d < small->rank - n ? small->dims[d] : size->value[d - small->rank + n];
@@ -301,8 +296,8 @@ static status expect_room(const aclIntArray *size, const aclIntArray *stride, co
                           const tensor *small, int n) {
   int64_t room = 1, pooled = 1;
   if (n == 3) {
-    EXPECT(stride->size == 3, "stride has %ju elements, expected 3", (uintmax_t)stride->size);
-    EXPECT(padding->size == 3, "padding has %ju elements, expected 3", (uintmax_t)padding->size);
+    TRY(op_expect_size(stride->size, "stride", 3));
+    TRY(op_expect_size(padding->size, "padding", 3));
   }
   for (int i = 0; i < n; ++i) {
     EXPECT(n == 2 || stride->value[i] > 0, "stride[%d] is %jd, expected 1 or more", i, (intmax_t)stride->value[i]);
@@ -327,7 +322,7 @@ status prepare_max_unpool_backward(executor *e, const max_unpool_backward_args *
   const int n = e->op->variant == MAX_UNPOOL_3D_BACKWARD ? 3 : 2;
   const tensor *const t[3] = {a->out, a->grad_output, a->indices};
   TRY(expect_unpooled(t[SMALL], "out", t[LARGE], "gradOutput", t[INDEX], a->output_size, n));
-  TRY(op_expect_shape(a->self, "self", t[SMALL]->dims, t[SMALL]->rank));
+  TRY(op_expect_same_shape(a->self, "self", t[SMALL]));
   if (n == 3) TRY(expect_room(a->output_size, a->stride, a->padding, t[SMALL], n));
   const int operands[] = {MAX_UNPOOL_BACKWARD_OUT, MAX_UNPOOL_BACKWARD_GRAD_OUTPUT, MAX_UNPOOL_BACKWARD_INDICES};
   return max_scatter_prepare(e, GATHER, n, t, operands, NULL);

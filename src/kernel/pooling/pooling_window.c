@@ -21,12 +21,10 @@ static status expect_values(const aclIntArray *a, const char *name, int n, bool 
 }
 
 static status expect_rank(const tensor *t, const char *name, int n) {
-  char text[SHAPE_TEXT];
-  EXPECT(t->rank == n + 1 || t->rank == n + 2, "%s has shape %s, expected %d or %d dimensions", name,
-         shape_text(t->dims, t->rank, text), n + 1, n + 2);
+  TRY(op_expect_rank(t, name, n + 1, n + 2));
   for (int i = t->rank - n; i < t->rank; ++i)
     EXPECT(t->dims[i] > 0 && t->dims[i] <= INT32_MAX, "%s has shape %s, expected some elements along dimension %d",
-           name, shape_text(t->dims, t->rank, text), i);
+           name, SHAPE_OF(t), i);
   return ST_OK;
 }
 

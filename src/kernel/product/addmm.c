@@ -26,9 +26,7 @@ static status self_matrices(const tensor *self, const char *name, const int64_t 
     fits = v.dims[d] == dims[to] || v.dims[d] == 1;
     if (v.dims[d] != 1) strides[to] = v.strides[d];
   }
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
-  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s", name, shape_text(v.dims, v.rank, is),
-         shape_text(dims, rank, expected));
+  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s", name, SHAPE_OF(&v), DIMS_TEXT(dims, rank));
   int d = 0;
   *x = (matrices){.dtype = self->dtype, .rows = p->a.rows, .cols = p->b.cols};
   for (; d < p->n_batch_dims; ++d) x->batch_strides[d] = strides[d];
@@ -81,7 +79,7 @@ static status addmm_plan(executor *e, const tensor *const *in, const sum_form *f
   product_plan *p = &o->product;
   for (int i = 0; i <= 2; ++i) TRY(op_expect_dtype(in[i], e->operands[i].name, f->types));
   TRY(op_expect_dtype(f->out, f->out_name, f->types & ~DTYPE_BIT(ACL_BOOL)));
-  for (int i = 1; i <= 2; ++i) TRY(factors_check_rank(in[i], e->operands[i].name, f->ranks[i - 1]));
+  for (int i = 1; i <= 2; ++i) TRY(op_expect_rank(in[i], e->operands[i].name, f->ranks[i - 1], f->ranks[i - 1]));
   TRY(expect_stacks(e, f, first, second, p));
   matrices_init(&p->a, first, true, p->n_batch_dims);
   matrices_init(&p->b, second, false, p->n_batch_dims);
@@ -103,7 +101,6 @@ status prepare_addmm(executor *e, const addmm_args *a) {
   const bool in_place = !a->out, sums = e->op->variant == ADDMM_SUM, stacks = e->op->variant != ADDMM;
   const int rank = stacks ? 3 : 2;
   double alpha, beta;
-  char self[SHAPE_TEXT], product[SHAPE_TEXT];
   TRY(real_of(a->beta, "beta", &beta));
   TRY(real_of(a->alpha, "alpha", &alpha));
   TRY(factors_check_cube_math(a->cube_math_type, 4));
@@ -118,7 +115,7 @@ status prepare_addmm(executor *e, const addmm_args *a) {
   TRY(addmm_plan(e, (const tensor *const[]){a->self, a->mat1, a->mat2}, &f, alpha, beta));
   EXPECT(!stacks || (a->self->n == 0) == (f.out->n == 0),
          "%s has shape %s, expected elements where the product, %s, has some, and only there", a->name.self,
-         shape_text(a->self->dims, a->self->rank, self), shape_text(f.out->dims, f.out->rank, product));
+         SHAPE_OF(a->self), SHAPE_OF(f.out));
   product_plan_finish(e);
   return ST_OK;
 }
@@ -134,7 +131,6 @@ status prepare_addmv(executor *e, const addmv_args *a) {
   const tensor *self = a->self, *out = a->out;
   const scalar *alpha = a->alpha, *beta = a->beta;
   double alpha_real, beta_real;
-  char text[SHAPE_TEXT];
   TRY(real_of(alpha, "alpha", &alpha_real));
   TRY(real_of(beta, "beta", &beta_real));
   TRY(factors_check_cube_math(a->cube_math_type, 4));
@@ -142,8 +138,7 @@ status prepare_addmv(executor *e, const addmv_args *a) {
                  &(sum_form){.out = out, .out_name = "out", .ranks = {2, 1}, .types = DTYPES_REAL}, alpha_real,
                  beta_real));
   EXPECT(alpha_real != 0 || self->rank == 0 || self->dims[0] == out->dims[0],
-         "self has shape %s, expected [%jd], out's, as alpha is 0", shape_text(self->dims, self->rank, text),
-         (intmax_t)out->dims[0]);
+         "self has shape %s, expected [%jd], out's, as alpha is 0", SHAPE_OF(self), (intmax_t)out->dims[0]);
   const int product = dtype_promote(a->mat->dtype, a->vec->dtype);
   const int sum = dtype_promote(scaled_dtype(product, alpha), scaled_dtype(self->dtype, beta));
   EXPECT(dtype_can_cast(sum, out->dtype),
@@ -174,8 +169,8 @@ status prepare_gemm(executor *e, const gemm_args *a) {
   TRY(op_expect_dtype(a->b, "B", DTYPES_FLOAT));
   TRY(op_expect_dtype(a->c, "C", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPES_FLOAT));
-  TRY(factors_check_rank(a->a, "A", 2));
-  TRY(factors_check_rank(a->b, "B", 2));
+  TRY(op_expect_rank(a->a, "A", 2, 2));
+  TRY(op_expect_rank(a->b, "B", 2, 2));
   TRY(factors_check_cube_math(a->cube_math_type, 4));
   matrices_init(&p->a, a->a, true, 0);
   matrices_init(&p->b, a->b, false, 0);
@@ -202,7 +197,6 @@ status prepare_graph_matmul(executor *e, const graph_matmul_args *a) {
   product_plan *p = &o->product;
   EXPECT(!a->offset_w, "offset_w is there, expected %s", "none");
   EXPECT(a->offset_x == 0, "offset_x is %jd, expected 0", (intmax_t)a->offset_x);
-  char text[SHAPE_TEXT];
   const bool integers = a->x1->dtype == ACL_INT32 && !bias;
   const uint64_t types = integers ? DTYPE_BIT(ACL_INT32) : DTYPES_FLOAT;
   TRY(op_expect_dtype(a->x1, "x1", types));
@@ -210,8 +204,7 @@ status prepare_graph_matmul(executor *e, const graph_matmul_args *a) {
   if (bias) TRY(op_expect_dtype(bias, "bias", types));
   TRY(op_expect_dtype(out, a->name.y, types));
   for (int i = 0; i < 2; ++i)
-    EXPECT(factors[i]->rank >= 2, "x%d has shape %s, expected 2 or more dimensions", i + 1,
-           shape_text(factors[i]->dims, factors[i]->rank, text));
+    EXPECT(factors[i]->rank >= 2, "x%d has shape %s, expected 2 or more dimensions", i + 1, SHAPE_OF(factors[i]));
   if (!factors_broadcast_batch(a->x1, a->x2, p))
     return factors_fail(e, 0, a->x1, a->x2, "batch dimensions that broadcast");
   matrices_init(&p->a, a->x1, true, p->n_batch_dims);
@@ -257,10 +250,7 @@ status prepare_matmul_epilogue(executor *e, const matmul_epilogue_args *a) {
   for (int i = 0; i < 4; ++i)
     if (in[i]) TRY(op_expect_dtype(in[i], names[i], DTYPES_FLOAT));
   TRY(op_expect_dtype(a->out, "out", DTYPES_FLOAT));
-  char text[SHAPE_TEXT];
-  for (int i = 0; i < 2; ++i)
-    EXPECT(in[i]->rank >= 2, "%s has shape %s, expected 2 or more dimensions", names[i],
-           shape_text(in[i]->dims, in[i]->rank, text));
+  for (int i = 0; i < 2; ++i) TRY(op_expect_rank(in[i], names[i], 2, MAX_RANK));
   if (!factors_broadcast_batch(a->self, a->mat2, p))
     return factors_fail(e, 0, a->self, a->mat2, "batch dimensions that broadcast");
   matrices_init(&p->a, a->self, true, p->n_batch_dims);

@@ -167,9 +167,8 @@ status prepare_qr(executor *e, const qr_args *a) {
   const tensor *self = a->self, *q = a->q, *r = a->r;
   const int64_t mode = a->mode;
   factorise_plan *p = PLAN(e, factorise_plan);
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | DTYPES_COMPLEX));
-  EXPECT(self->rank >= 2, "self has shape %s, expected 2 or more dimensions", shape_text(self->dims, self->rank, text));
+  TRY(op_expect_rank(self, "self", 2, MAX_RANK));
   EXPECT(mode >= 0 && mode <= 2, "mode is %jd, expected 0 (reduced), 1 (complete) or 2 (r)", (intmax_t)mode);
   const int64_t m = self->dims[self->rank - 2], n = self->dims[self->rank - 1], least = m < n ? m : n;
   *p = (factorise_plan){.m = m,
@@ -182,7 +181,7 @@ status prepare_qr(executor *e, const qr_args *a) {
   if (mode != 2)
     TRY(expect_matrices(q, "Q", self, m, p->k));
   else
-    EXPECT(q->n == 0, "Q has shape %s, expected no element where mode is 2", shape_text(q->dims, q->rank, text));
+    EXPECT(q->n == 0, "Q has shape %s, expected no element where mode is 2", SHAPE_OF(q));
   TRY(expect_matrices(r, "R", self, p->r_rows, n));
   plan_stacks(p, (const tensor *const[]){self, q, r}, self->rank - 2);
   executor_cost(e, (uint64_t)(self->n + q->n + r->n) * dtype_bytes(self->dtype),
@@ -196,10 +195,9 @@ status prepare_qr(executor *e, const qr_args *a) {
 status prepare_slogdet(executor *e, const slogdet_args *a) {
   const tensor *self = a->self, *sign = a->sign_out, *log = a->log_out;
   factorise_plan *p = PLAN(e, factorise_plan);
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE) | DTYPES_COMPLEX));
   EXPECT(self->rank >= 2 && self->dims[self->rank - 1] == self->dims[self->rank - 2],
-         "self has shape %s, expected square matrices", shape_text(self->dims, self->rank, text));
+         "self has shape %s, expected square matrices", SHAPE_OF(self));
   TRY(op_expect_dtype(sign, "signOut", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dtype(log, "logOut", DTYPE_BIT(self->dtype) | DTYPE_BIT(real_dtype(self->dtype))));
   TRY(op_expect_shape(sign, "signOut", self->dims, self->rank - 2));

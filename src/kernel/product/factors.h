@@ -14,12 +14,6 @@ static inline status factors_check_cube_math(int64_t type, int most) {
   return ST_OK;
 }
 
-static inline status factors_check_rank(const tensor *t, const char *name, int rank) {
-  char text[SHAPE_TEXT];
-  EXPECT(t->rank == rank, "%s has shape %s, expected %d dimensions", name, shape_text(t->dims, t->rank, text), rank);
-  return ST_OK;
-}
-
 /* Fails because operands a_at and a_at + 1 do not fit each other; `what` says what was expected. */
 status factors_fail(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what);
 

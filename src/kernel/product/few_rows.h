@@ -27,6 +27,8 @@ typedef struct {
   void (*quantised[2])(int rows, int64_t k, int64_t group, const float *a, int64_t a_pitch, const char *b,
                        const float *scale, const float *offset, const float *a_sums, int64_t sums_pitch, float *c,
                        int64_t c_pitch); /* [0] int8, [1] int4; offset and a_sums may be NULL */
+  /* A run of one column of quantised weights as floats: to[l] = (b[l] + offset) * scale, for l < n. b is as above. */
+  void (*dequantise[2])(float *to, const char *b, int64_t n, float scale, float offset);
   /* Reorders a for int4: in each block of two vectors, first the even elements, then the odd ones. */
   void (*split_pairs)(float *to, const float *from, int64_t n);
 } few_rows_loops;

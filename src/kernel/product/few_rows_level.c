@@ -202,6 +202,42 @@ INLINE void load_two_i4(const char *b, vec w[2]) {
 }
 #endif
 
+/* Puts elements that load_two has separated into their order. */
+INLINE void few_rows_in_order(vec w[2]) {
+  const vec even = w[0], odd = w[1];
+#if defined(__AVX512F__)
+  w[0] = __builtin_shufflevector(even, odd, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  w[1] = __builtin_shufflevector(even, odd, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#elif defined(__AVX2__)
+  w[0] = __builtin_shufflevector(even, odd, 0, 8, 1, 9, 2, 10, 3, 11);
+  w[1] = __builtin_shufflevector(even, odd, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+  w[0] = __builtin_shufflevector(even, odd, 0, 4, 1, 5);
+  w[1] = __builtin_shufflevector(even, odd, 2, 6, 3, 7);
+#endif
+}
+
+INLINE void dequantise_body(load_two *load, int bytes, float *to, const char *b, int64_t n, float scale, float offset) {
+  vec w[2];
+  for (; n > 0; n -= 2 * LANES, b += bytes, to += 2 * LANES) {
+    char padded[2 * LANES] = {0};
+    const bool whole = n >= 2 * LANES;
+    if (!whole) memcpy(padded, b, (size_t)((n * bytes + 2 * LANES - 1) / (2 * LANES)));
+    load(whole ? b : padded, w);
+    if (bytes == LANES) few_rows_in_order(w);
+    w[0] = (w[0] + offset) * scale;
+    w[1] = (w[1] + offset) * scale;
+    memcpy(to, w, whole ? sizeof w : (size_t)n * sizeof *to);
+  }
+}
+
+static void dequantise_i8(float *to, const char *b, int64_t n, float scale, float offset) {
+  dequantise_body(load_two_i8, 2 * LANES, to, b, n, scale, offset);
+}
+static void dequantise_i4(float *to, const char *b, int64_t n, float scale, float offset) {
+  dequantise_body(load_two_i4, LANES, to, b, n, scale, offset);
+}
+
 #define ADD_TWO                                                                                                        \
   UNROLL for (int i = 0; i < rows; ++i) {                                                                              \
     sum[i][0] += w[0] * load_f32((const char *)(a + i * a_pitch + l));                                                 \
@@ -268,4 +304,5 @@ static void few_rows_split_pairs(float *to, const float *from, int64_t n) {
 const few_rows_loops LEVELED(few_rows_loops) = {.dots = {LISTED(dots)},
                                                 .axpys = {LISTED(axpys)},
                                                 .quantised = {quantised_i8, quantised_i4},
+                                                .dequantise = {dequantise_i8, dequantise_i4},
                                                 .split_pairs = few_rows_split_pairs};

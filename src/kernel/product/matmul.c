@@ -7,9 +7,8 @@
 #include "kernel/product/integer_product.h"
 
 status factors_fail(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what) {
-  char a_text[SHAPE_TEXT], b_text[SHAPE_TEXT];
-  return OP_FAIL("%s has shape %s and %s %s, expected %s", e->operands[a_at].name, shape_text(a->dims, a->rank, a_text),
-                 e->operands[a_at + 1].name, shape_text(b->dims, b->rank, b_text), what);
+  return OP_FAIL("%s has shape %s and %s %s, expected %s", e->operands[a_at].name, SHAPE_OF(a),
+                 e->operands[a_at + 1].name, SHAPE_OF(b), what);
 }
 
 void matrices_init(matrices *x, const tensor *t, bool left, int n_batch_dims) {
@@ -68,7 +67,7 @@ status prepare_matmul(executor *e, const matmul_args *a) {
   for (int i = 0; i < 2; ++i) {
     const int rank = forms[e->op->variant].ranks[i];
     TRY(op_expect_dtype(factors[i], names[i], types));
-    if (rank >= 0) TRY(factors_check_rank(factors[i], names[i], rank));
+    if (rank >= 0) TRY(op_expect_rank(factors[i], names[i], rank, rank));
     EXPECT(factors[i]->rank >= 1 && factors[i]->rank <= 6, "%s has %d dimensions, expected 1 to 6", names[i],
            factors[i]->rank);
   }

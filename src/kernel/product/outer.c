@@ -23,8 +23,8 @@ static status check_outer(const executor *e, const tensor *first, const tensor *
   TRY(op_expect_dtype(first, e->operands[at].name, allowed));
   TRY(op_expect_dtype(second, e->operands[at + 1].name, allowed));
   TRY(op_expect_dtype(out, out_name, allowed));
-  TRY(factors_check_rank(first, e->operands[at].name, 1));
-  TRY(factors_check_rank(second, e->operands[at + 1].name, 1));
+  TRY(op_expect_rank(first, e->operands[at].name, 1, 1));
+  TRY(op_expect_rank(second, e->operands[at + 1].name, 1, 1));
   const int64_t dims[] = {first->dims[0], second->dims[0]};
   *common = dtype_promote(first->dtype, second->dtype);
   return op_expect_shape(out, out_name, dims, 2);
@@ -120,9 +120,7 @@ static status run_addr(const executor *e, void *const *view, void *scratch) {
 
 static status addr_integers(executor *e, const addr_args *a, const tensor *out, int common, const scalar *beta,
                             const scalar *alpha) {
-  elementwise_plan *steps = malloc(2 * sizeof *steps);
-  if (!steps) return fail(ST_NO_HOST_MEMORY, "no host memory for the plan of an outer product");
-  e->heap = steps;
+  HEAP_PLAN(elementwise_plan, steps, e, 2 * sizeof *steps);
   const compute_type compute = compute_type_of(common);
   const view o = view_of(out), s = view_of(a->self), column = outer_column(a->vec1), row = outer_row(a->vec2);
   elementwise_plan_init(&steps[0], EW_muls, compute, &o, (const view *const[]){&s}, 1);
@@ -154,9 +152,8 @@ status prepare_addr(executor *e, const addr_args *a) {
   bool fits = self->rank <= 2;
   for (int d = 0; fits && d < self->rank; ++d)
     fits = self->dims[d] == 1 || self->dims[d] == out->dims[2 - self->rank + d];
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
-  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s", self_name, shape_text(self->dims, self->rank, is),
-         shape_text(out->dims, 2, expected));
+  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s", self_name, SHAPE_OF(self),
+         DIMS_TEXT(out->dims, 2));
   common = dtype_promote(common, self->dtype);
   TRY(expect_cast(common, out, out_name));
   TRY(addr_expect_factor(beta, "betaOptional", common));

@@ -5,7 +5,8 @@
  *
  *   small_m     A (or B, if the whole equation is transposed) has at most FEW_ROWS rows. B is read once, in place, and
  *               converted in registers (product_few_rows.c). Not for bfloat16 on AMX if contiguous along k and m > 1.
- *   groups      cache-blocked GEMM on AMX or dot-product instructions (product_blocks.c, tile_groups.c)
+ *   groups      cache-blocked GEMM on AMX or dot-product instructions (product_blocks.c, tile_groups.c; some quantised
+ *               weights: quant_weight_dots.c)
  *   vector      the same on vector instructions. A and B are packed, or read in place.
  *   reference   plain C (product_reference.c)
  *
@@ -39,9 +40,10 @@ typedef struct product_part product_part;
 /* A factor B that is computed on the fly instead of being read from a tensor of numbers, as with quantised weights. The
  * B strides in the plan are then interpreted by these functions only. */
 typedef struct {
-  /* to[l * cols + j] = B[row + l, col + j] for l < rows, j < cols. */
-  void (*fetch)(const product_part *p, float *to, int64_t row, int64_t rows, int64_t col, int64_t cols);
+  /* to[j * pitch + l] = B[row + l, col + j] for l < rows, j < cols. */
+  void (*fetch)(const product_part *p, float *to, int64_t pitch, int64_t row, int64_t rows, int64_t col, int64_t cols);
   status (*few_rows)(const product_part *p); /* small-m implementation, or NULL: blocks are used for few rows, too */
+  status (*groups)(const product_part *p);   /* on dot-product instructions; or NULL */
 } made_factor;
 
 /* Converts a block of sums, whose rows are ld elements apart, to the same rows and columns of out. */

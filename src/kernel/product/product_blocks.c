@@ -164,14 +164,15 @@ static status blocks_allocate(blocks *s) {
 static int64_t slice_begin(const blocks *s, int64_t slice) { return slice % s->slices_per_term * s->depth; }
 static int64_t slice_depth(const blocks *s, int64_t slice) { return i64_min(s->depth, s->k - slice_begin(s, slice)); }
 
-/* Packs a B that is computed on the fly, some columns at a time by way of a buffer. */
+/* Packs a B that is computed on the fly, some columns at a time by way of a buffer. Its pitch is not a multiple of a
+ * page, so that the columns do not share sets of L1 while they are transposed. */
 static void pack_made_b(const blocks *s, char *to, int64_t row, int64_t rows, int64_t col, int64_t cols) {
-  enum { AT_ONCE = 32, MOST = AT_ONCE * (SHALLOW_BYTES / sizeof(float)) };
-  float made[MOST];
+  enum { AT_ONCE = 32, PITCH = SHALLOW_BYTES / sizeof(float) + 16 };
+  float made[AT_ONCE * PITCH];
   for (int64_t j = 0, n; j < cols; j += n, to += tile_b_bytes(TILE_F32, rows, n)) {
     n = i64_min(AT_ONCE, cols - j);
-    s->part->plan->made_b->fetch(s->part, made, row, rows, col + j, n);
-    tile_pack_b(TILE_F32, to, ACL_FLOAT, made, n * (int64_t)sizeof *made, sizeof *made, rows, n);
+    s->part->plan->made_b->fetch(s->part, made, PITCH, row, rows, col + j, n);
+    tile_pack_b(TILE_F32, to, ACL_FLOAT, made, sizeof *made, PITCH * sizeof *made, rows, n);
   }
 }
 

@@ -139,7 +139,13 @@ static status run_small_m(const void *plan, const void *operands, char *scratch)
 
 static bool fits_groups(void *plan) {
   const product_plan *p = plan;
-  return p->type >= TILE_I8 && tile_has(p->type);
+  return p->made_b ? p->made_b->groups != NULL : p->type >= TILE_I8 && tile_has(p->type);
+}
+
+static status product_run_groups(const void *plan, const void *operands, char *scratch) {
+  const product_plan *p = plan;
+  (void)scratch;
+  return p->made_b ? p->made_b->groups(operands) : product_blocks(operands);
 }
 
 /* TILE_I8 stays, which the vector kernels compute in int32. */
@@ -158,7 +164,7 @@ enum { SMALL_M, GROUPS, VECTOR, REFERENCE };
 static const implementation implementations[] = {
     [SMALL_M] =
         {.name = "small_m", .fits = fits_small_m, .pays = small_m_pays, .init = init_small_m, .run = run_small_m},
-    [GROUPS] = {.name = "groups", .fits = fits_groups, .run = run_blocks},
+    [GROUPS] = {.name = "groups", .fits = fits_groups, .run = product_run_groups},
     [VECTOR] = {.name = "vector", .init = init_vector, .run = run_blocks},
     [REFERENCE] = {.name = "reference", .init = init_vector, .run = product_reference},
 };
@@ -166,7 +172,8 @@ static const implementation implementations[] = {
 IMPLEMENTATION_FAMILY(family, "gemm", implementations)
 
 bool product_keeps_b(const product_plan *p) {
-  if (p->n_batches == 0 || p->chosen->run != run_blocks || p->swapped || p->made_b || p->a.cols == 0) return false;
+  if (p->n_batches == 0 || p->swapped || p->made_b || p->a.cols == 0) return false;
+  if (p->chosen->run != run_blocks && p->chosen->run != product_run_groups) return false;
   for (int d = 0; d < p->n_batch_dims; ++d)
     if (p->b.batch_strides[d] != 0 && p->batch_dims[d] > 1) return false;
   return true;
@@ -187,7 +194,7 @@ void product_choose(product_plan *p, executor *e) {
   p->type = product_type_of(p);
   p->whole_rows = false;
   /* What cannot fit is not asked: this is part of every launch. */
-  const int first = p->out.rows <= FEW_ROWS ? SMALL_M : p->type >= TILE_I8 ? GROUPS : VECTOR;
+  const int first = p->out.rows <= FEW_ROWS ? SMALL_M : p->type >= TILE_I8 || p->made_b ? GROUPS : VECTOR;
   if (e) {
     p->chosen = implementation_plan(&family, p, e);
   } else {

@@ -10,7 +10,7 @@ static void load_column(const product_part *part, const char *b, double *to, int
   const product_plan *p = part->plan;
   if (p->made_b) {
     float made[REFERENCE_CHUNK];
-    p->made_b->fetch(part, made, l, n, col, 1);
+    p->made_b->fetch(part, made, n, l, n, col, 1);
     loops->load[ACL_FLOAT][COMPUTE_F64](to, made, sizeof *made, n);
   } else {
     loops->load[p->b.dtype][COMPUTE_F64](to, b + l * p->b.row_stride + col * p->b.col_stride, p->b.row_stride, n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantised weights as factors of a GEMM. If x has few rows and the weight is contiguous along K, the weight is read in
- * place and the sum of each group is scaled; otherwise blocks of the weight are dequantised to floats for the blocked
- * GEMM. */
+ * place and the sum of each group is scaled; otherwise integers are multiplied, where quant_weight_dots.c takes the
+ * plan, or blocks of the weight are dequantised to floats for the blocked GEMM. */
 #include "kernel/product/quant_weight.h"
 
 #include "kernel/engine/scratch.h"
@@ -22,22 +22,30 @@ static float weight_at(const weight_quant *q, const char *weight, int64_t row, i
   return (float)half;
 }
 
-static void weight_quant_fetch(const product_part *p, float *to, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+/* Whether a column's weights from `row` on are contiguous and begin with a whole byte. */
+static bool is_dense_from(const weight_quant *q, int64_t row, int64_t col) {
+  const int64_t at = row * q->row_stride + col * q->col_stride + q->first_half;
+  return q->row_stride == 1 && (!q->is_int4 || at % 2 == 0);
+}
+
+static void weight_quant_fetch(const product_part *p, float *to, int64_t pitch, int64_t row, int64_t rows, int64_t col,
+                               int64_t cols) {
   const quant_weight *w = p->call->context;
   const weight_quant *q = &w->form;
-  for (int64_t j = 0; j < cols; ++j) {
-    float scale = 0, offset = 0;
-    int64_t next = 0; /* first row of the next group */
-    for (int64_t l = 0; l < rows; ++l) {
-      if (l == 0 || row + l == next) {
-        const int64_t g = (row + l) / q->group;
-        next = (g + 1) * q->group;
-        load_parameters(&q->scale, w->scale, g, 1, col + j, &scale);
-        if (q->has_offset) load_parameters(&q->offset, w->offset, g, 1, col + j, &offset);
+  const int64_t end = row + rows;
+  for (int64_t j = col; j < col + cols; ++j, to += pitch)
+    for (int64_t g = row / q->group, l = row, n; l < end; l += n, ++g) {
+      float scale, offset = 0;
+      n = i64_min(end, (g + 1) * q->group) - l;
+      load_parameters(&q->scale, w->scale, g, 1, j, &scale);
+      if (q->has_offset) load_parameters(&q->offset, w->offset, g, 1, j, &offset);
+      if (is_dense_from(q, l, j)) {
+        const int64_t at = l + j * q->col_stride + q->first_half;
+        few_rows->dequantise[q->is_int4](to + l - row, p->b + (q->is_int4 ? at / 2 : at), n, scale, offset);
+      } else {
+        for (int64_t i = l; i < l + n; ++i) to[i - row] = (weight_at(q, p->b, i, j) + offset) * scale;
       }
-      to[l * cols + j] = (weight_at(q, p->b, row + l, col + j) + offset) * scale;
     }
-  }
 }
 
 /* ---- small-m GEMM ------------------------------------------------------------------------------------------------ */
@@ -98,10 +106,13 @@ static status run_few_rows(const product_part *p) {
   return ST_OK;
 }
 
-const made_factor *weight_quant_factor(const weight_quant *q) {
+const made_factor *weight_quant_factor(const weight_quant *q, const product_plan *p) {
   static const made_factor by_blocks = {.fetch = weight_quant_fetch},
                            by_either = {.fetch = weight_quant_fetch, .few_rows = run_few_rows};
   const bool dense = q->row_stride == 1 && (q->n_groups == 1 || q->group % GROUP_GRAIN == 0) &&
                      (!q->is_int4 || (!q->first_half && q->col_stride % 2 == 0));
+  static const made_factor by_all = {
+      .fetch = weight_quant_fetch, .few_rows = run_few_rows, .groups = quant_weight_dots};
+  if (dense && quant_weight_dots_take(p, q)) return &by_all;
   return dense ? &by_either : &by_blocks;
 }

@@ -26,7 +26,11 @@ typedef struct {
   const char *scale, *offset; /* offset: NULL without has_offset */
 } quant_weight;
 
-/* The plan's made_b for such a weight. */
-const made_factor *weight_quant_factor(const weight_quant *q);
+/* The made_b of such a weight for a plan whose matrices are known. */
+const made_factor *weight_quant_factor(const weight_quant *q, const product_plan *p);
+
+/* The implementation on dot-product instructions (quant_weight_dots.c), and whether it takes the plan. */
+bool quant_weight_dots_take(const product_plan *p, const weight_quant *q);
+status quant_weight_dots(const product_part *part);
 
 #endif

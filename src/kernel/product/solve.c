@@ -158,7 +158,6 @@ status prepare_triangular_solve(executor *e, const triangular_solve_args *a) {
   const tensor *self = a->self, *matrix = a->a;
   solve_plan *p = PLAN(e, solve_plan);
   *p = (solve_plan){.upper = a->upper};
-  char is[SHAPE_TEXT], other[SHAPE_TEXT];
   const tensor *const stacks[MOST_STACKS] = {self, matrix, a->x_out, a->m_out};
   const int n_stacks = a->m_out ? 4 : 3;
   for (int i = 0; i < n_stacks; ++i) {
@@ -167,14 +166,13 @@ status prepare_triangular_solve(executor *e, const triangular_solve_args *a) {
     TRY(op_expect_dtype(t, name, solvable | DTYPES_COMPLEX));
     EXPECT(t->dtype == self->dtype, "%s has dtype %s, expected self's %s", name, dtype_name(t->dtype),
            dtype_name(self->dtype));
-    EXPECT(t->rank >= 2, "%s has shape %s, expected 2 or more dimensions", name, shape_text(t->dims, t->rank, is));
+    TRY(op_expect_rank(t, name, 2, MAX_RANK));
   }
   const int64_t n = matrix->dims[matrix->rank - 1], cols = self->dims[self->rank - 1];
-  EXPECT(matrix->dims[matrix->rank - 2] == n, "A has shape %s, expected square matrices",
-         shape_text(matrix->dims, matrix->rank, is));
+  EXPECT(matrix->dims[matrix->rank - 2] == n, "A has shape %s, expected square matrices", SHAPE_OF(matrix));
   EXPECT(self->dims[self->rank - 2] == n && broadcast_stacks(self, matrix, p),
-         "self has shape %s and A %s, expected as many rows, and the dimensions before to broadcast",
-         shape_text(self->dims, self->rank, is), shape_text(matrix->dims, matrix->rank, other));
+         "self has shape %s and A %s, expected as many rows, and the dimensions before to broadcast", SHAPE_OF(self),
+         SHAPE_OF(matrix));
   TRY(expect_stack(p, a->x_out, "xOut", n, cols));
   if (a->m_out) TRY(expect_stack(p, a->m_out, "mOut", n, n));
   EXPECT(!a->unitriangular || self->dtype == ACL_FLOAT, "self has dtype %s, expected FLOAT where unitriangular is true",
@@ -223,15 +221,14 @@ status prepare_inverse(executor *e, const inverse_args *a) {
   const tensor *self = a->self, *out = a->out;
   solve_plan *p = PLAN(e, solve_plan);
   *p = (solve_plan){.n_batches = 1};
-  char is[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", solvable | DTYPE_BIT(ACL_FLOAT16)));
   TRY(op_expect_dtype(out, "out", solvable | DTYPE_BIT(ACL_FLOAT16)));
   EXPECT(out->dtype == self->dtype, "out has dtype %s, expected self's %s", dtype_name(out->dtype),
          dtype_name(self->dtype));
   EXPECT(self->rank >= 2 && self->dims[self->rank - 1] == self->dims[self->rank - 2],
-         "self has shape %s, expected square matrices", shape_text(self->dims, self->rank, is));
+         "self has shape %s, expected square matrices", SHAPE_OF(self));
   const int64_t n = self->dims[self->rank - 1];
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
   (void)broadcast_stacks(self, self, p);
   matrices_init(&p->stack[SELF], self, true, p->n_batch_dims);
   matrices_init(&p->stack[OUT], out, true, p->n_batch_dims);

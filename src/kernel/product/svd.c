@@ -172,9 +172,8 @@ static status expect_output(const tensor *x, const tensor *out, const char *name
 status prepare_graph_svd(executor *e, const graph_svd_args *a) {
   const tensor *x = a->x;
   const bool vectors = a->compute_uv, full = a->full_matrices;
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, "x", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE)));
-  EXPECT(x->rank >= 2, "x has shape %s, expected 2 or more dimensions", shape_text(x->dims, x->rank, text));
+  TRY(op_expect_rank(x, "x", 2, MAX_RANK));
   const int64_t rows = x->dims[x->rank - 2], columns = x->dims[x->rank - 1];
   const bool turned = rows < columns;
   svd_plan *p = PLAN(e, svd_plan);

@@ -13,8 +13,7 @@ typedef struct {
 /* ---- preparation ------------------------------------------------------------------------------------------------- */
 
 static status check_parameter(const tensor *t, const char *name, int64_t n_groups, int64_t n, weight_parameters *x) {
-  char is[SHAPE_TEXT];
-  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_dtype(t, name, DTYPES_FLOAT_TO_32));
   const view v = view_of(t);
   const int64_t last = v.rank ? v.dims[v.rank - 1] : 1, first = v.rank > 1 ? v.dims[0] : 1;
   const int64_t last_stride = v.rank && last > 1 ? v.strides[v.rank - 1] : 0,
@@ -28,8 +27,8 @@ static status check_parameter(const tensor *t, const char *name, int64_t n_group
     x->col_stride = first_stride;
     return ST_OK;
   }
-  return OP_FAIL("%s has shape %s, expected [%jd, %jd]%s", name, shape_text(t->dims, t->rank, is), (intmax_t)n_groups,
-                 (intmax_t)n, n_groups == 1 ? ", a vector of that or one element" : "");
+  return OP_FAIL("%s has shape %s, expected [%jd, %jd]%s", name, SHAPE_OF(t), (intmax_t)n_groups, (intmax_t)n,
+                 n_groups == 1 ? ", a vector of that or one element" : "");
 }
 
 static status check_absent(const tensor *t, const char *name) {
@@ -38,11 +37,9 @@ static status check_absent(const tensor *t, const char *name) {
 }
 
 static status check_bias(const tensor *bias, int64_t n, product_plan *p) {
-  char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(bias, "biasOptional", DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_dtype(bias, "biasOptional", DTYPES_FLOAT_TO_32));
   EXPECT((bias->rank == 1 || (bias->rank == 2 && bias->dims[0] == 1)) && bias->dims[bias->rank - 1] == n,
-         "biasOptional has shape %s, expected [%jd] or [1, %jd]", shape_text(bias->dims, bias->rank, text), (intmax_t)n,
-         (intmax_t)n);
+         "biasOptional has shape %s, expected [%jd] or [1, %jd]", SHAPE_OF(bias), (intmax_t)n, (intmax_t)n);
   p->has_self = true;
   p->beta = 1;
   p->self = (matrices){.dtype = bias->dtype, .rows = p->a.rows, .cols = n};
@@ -65,10 +62,9 @@ static status int4_operand(executor *e, const tensor *t, weight_quant *q) {
  * words as columns of x, else along the first. */
 static status int4_of_words(const tensor *words, const tensor *x, tensor *t) {
   const int along = words->dims[0] == x->dims[1], across = !along;
-  char text[SHAPE_TEXT];
   EXPECT(words->dims[along] == 1 || words->strides[along] == 1,
-         "weight has shape %s and %jd words between those of dimension %d, expected none",
-         shape_text(words->dims, 2, text), (intmax_t)words->strides[along] - 1, along);
+         "weight has shape %s and %jd words between those of dimension %d, expected none", DIMS_TEXT(words->dims, 2),
+         (intmax_t)words->strides[along] - 1, along);
   *t = *words;
   t->dtype = ACL_INT4;
   t->dims[along] *= 8;
@@ -81,17 +77,16 @@ static status int4_of_words(const tensor *words, const tensor *x, tensor *t) {
 
 static status weight_quant_check_shapes(const weight_quant_args *a, const tensor *weight, int64_t *group) {
   const tensor *x = a->x;
-  char is[SHAPE_TEXT], other[SHAPE_TEXT];
   EXPECT(x->dims[1] == weight->dims[0], "weight has shape %s and x %s, expected as many rows as x has columns",
-         shape_text(weight->dims, 2, is), shape_text(x->dims, 2, other));
+         DIMS_TEXT(weight->dims, 2), DIMS_TEXT(x->dims, 2));
   const int64_t dims[] = {x->dims[0], weight->dims[1]}, size = a->antiquant_group_size;
-  EXPECT(x->n > 0 && weight->n > 0, "x has shape %s and weight %s, expected elements in both",
-         shape_text(x->dims, 2, is), shape_text(weight->dims, 2, other));
+  EXPECT(x->n > 0 && weight->n > 0, "x has shape %s and weight %s, expected elements in both", DIMS_TEXT(x->dims, 2),
+         DIMS_TEXT(weight->dims, 2));
   EXPECT(size >= 0 && size % GROUP_GRAIN == 0 && size < x->dims[1],
          "antiquantGroupSize is %jd, expected 0 or a multiple of 32 less than x's columns, %jd", (intmax_t)size,
          (intmax_t)x->dims[1]);
   const tensor *scale = a->antiquant_scale, *offset = a->antiquant_offset;
-  if (offset) TRY(op_expect_shape(offset, "antiquantOffsetOptional", scale->dims, scale->rank));
+  if (offset) TRY(op_expect_same_shape(offset, "antiquantOffsetOptional", scale));
   *group = size ? size : x->dims[1];
   return op_expect_shape(a->y, "y", dims, 2);
 }
@@ -116,14 +111,14 @@ status prepare_weight_quant(executor *e, const weight_quant_args *a) {
   tensor unpacked;
   product_plan *p = &PLAN(e, weight_quant_plan)->product;
   weight_quant *q = &PLAN(e, weight_quant_plan)->weight;
-  const uint64_t halves = DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16);
+  const uint64_t halves = DTYPES_HALF;
   TRY(op_expect_dtype(x, "x", halves | DTYPE_BIT(ACL_FLOAT)));
   TRY(op_expect_dtype(weight, "weight", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT4) | DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_dtype(y, "y", halves | DTYPE_BIT(ACL_FLOAT)));
   TRY(check_absent(a->quant_scale, "quantScaleOptional"));
   TRY(check_absent(a->quant_offset, "quantOffsetOptional"));
-  TRY(factors_check_rank(x, "x", 2));
-  TRY(factors_check_rank(weight, "weight", 2));
+  TRY(op_expect_rank(x, "x", 2, 2));
+  TRY(op_expect_rank(weight, "weight", 2, 2));
   if (weight->dtype == ACL_INT32) {
     TRY(int4_of_words(weight, x, &unpacked));
     weight = &unpacked;
@@ -144,7 +139,7 @@ status prepare_weight_quant(executor *e, const weight_quant_args *a) {
   p->out = (matrices){.dtype = y->dtype, .rows = x->dims[0], .cols = n, .row_stride = vy.strides[0]};
   p->out.col_stride = vy.strides[1];
   if (a->bias) TRY(check_bias(a->bias, n, p));
-  p->made_b = weight_quant_factor(q);
+  p->made_b = weight_quant_factor(q, p);
   product_choose(p, e);
   product_costs(e, p);
   e->run = run_weight_quant;

@@ -81,12 +81,10 @@ static part int4_part(executor *e, int operand, const int64_t *dims, int rank) {
 /* Sets *v to the view of parameter t along x. t has one element, or one for each index of `axis`, either as a vector or
  * with all other dimensions 1. */
 static status quant_broadcast_parameter(const tensor *t, const char *name, const tensor *x, int axis, view *v) {
-  char text[SHAPE_TEXT];
   const int64_t n = x->rank ? x->dims[axis] : 1;
   bool fits = t->n == 1 || (t->n == n && (t->rank == 1 || t->rank == x->rank));
   for (int d = 0; fits && t->rank > 1 && d < t->rank; ++d) fits = t->n == 1 || d == axis || t->dims[d] == 1;
-  EXPECT(fits, "%s has shape %s, expected 1 or %jd elements, along dimension %d", name,
-         shape_text(t->dims, t->rank, text), (intmax_t)n, axis);
+  EXPECT(fits, "%s has shape %s, expected 1 or %jd elements, along dimension %d", name, SHAPE_OF(t), (intmax_t)n, axis);
   const int own = t->rank > 1 ? axis : 0;
   const int64_t step = t->rank ? t->strides[t->n == 1 ? 0 : own] * (int64_t)dtype_bytes(t->dtype) : 0;
   *v = (view){.rank = x->rank, .dtype = t->dtype};
@@ -97,8 +95,6 @@ static status quant_broadcast_parameter(const tensor *t, const char *name, const
   return ST_OK;
 }
 
-#define DTYPES_X (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
-
 /* ---- to integers ------------------------------------------------------------------------------------------------- */
 
 /* out = round(x / scale + zero point). */
@@ -106,13 +102,13 @@ status prepare_quantize(executor *e, const quantize_args *a) {
   const tensor *x = a->x, *scales = a->scales, *zero_points = a->zero_points, *out = a->out;
   const int64_t to = a->dtype;
   int axis = 0;
-  TRY(op_expect_dtype(x, "x", DTYPES_X));
-  TRY(op_expect_dtype(scales, "scales", x->dtype == ACL_FLOAT ? DTYPES_X : DTYPE_BIT(x->dtype)));
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_dtype(scales, "scales", x->dtype == ACL_FLOAT ? DTYPES_FLOAT_TO_32 : DTYPE_BIT(x->dtype)));
   EXPECT(to == ACL_INT8 || to == ACL_UINT8 || to == ACL_INT32, "dtype is %jd, expected INT8, UINT8 or INT32",
          (intmax_t)to);
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(to)));
-  TRY(op_expect_shape(out, "out", x->dims, x->rank));
-  TRY(factors_check_rank(scales, "scales", 1));
+  TRY(op_expect_same_shape(out, "out", x));
+  TRY(op_expect_rank(scales, "scales", 1, 1));
   if (scales->n != 1) TRY(op_expect_dim(a->axis, "axis", x->rank, &axis));
   part parts[] = {part_of_tensor(out, QUANTIZE_OUT), part_of_tensor(x, QUANTIZE_X),
                   part_of_tensor(scales, QUANTIZE_SCALES), part_of_tensor(zero_points, QUANTIZE_ZERO_POINTS)};
@@ -147,9 +143,9 @@ status prepare_ascend_quant(executor *e, const ascend_quant_args *a) {
   const int64_t to = a->dst_type;
   float rounding = 0;
   int axis = x->rank - 1;
-  TRY(op_expect_dtype(x, "x", DTYPES_X));
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT_TO_32));
   EXPECT(x->rank > 0, "x has no dimension, expected 1 or more");
-  TRY(op_expect_dtype(scale, "scale", x->dtype == ACL_FLOAT ? DTYPES_X : DTYPE_BIT(x->dtype)));
+  TRY(op_expect_dtype(scale, "scale", x->dtype == ACL_FLOAT ? DTYPES_FLOAT_TO_32 : DTYPE_BIT(x->dtype)));
   TRY(rounding_of(a->round_mode, &rounding));
   EXPECT(to == ACL_INT8 || to == ACL_INT32 || to == ACL_INT4,
          "dstType is %jd, expected 2 (INT8), 3 (INT32, eight int4 each) or 29 (INT4)", (intmax_t)to);
@@ -164,12 +160,11 @@ status prepare_ascend_quant(executor *e, const ascend_quant_args *a) {
                   part_of_tensor(offset, ASCEND_QUANT_OFFSET)};
   TRY(quant_broadcast_parameter(scale, "scale", x, axis, &parts[2].v));
   if (offset) {
-    TRY(op_expect_dtype(offset, "offset", DTYPE_BIT(scale->dtype)));
-    TRY(op_expect_shape(offset, "offset", scale->dims, scale->rank));
+    TRY(op_expect_like(offset, "offset", scale));
     TRY(quant_broadcast_parameter(offset, "offset", x, axis, &parts[3].v));
   }
   if (to == ACL_INT8) {
-    TRY(op_expect_shape(y, "y", x->dims, x->rank));
+    TRY(op_expect_same_shape(y, "y", x));
     parts[0].v = view_of(y);
   } else {
     TRY(nibbles_operand(e, ASCEND_QUANT_Y, y, "y", x->dims, x->rank));
@@ -190,25 +185,23 @@ status prepare_anti_quant(executor *e, const anti_quant_args *a) {
   const tensor *x = a->x, *scale = a->scale, *offset = a->offset, *y = a->y;
   const int64_t to = a->dst_type;
   const bool packed = x->dtype != ACL_INT8;
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, "x", DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
-  TRY(op_expect_dtype(scale, "scale", DTYPES_X));
+  TRY(op_expect_dtype(scale, "scale", DTYPES_FLOAT_TO_32));
   EXPECT(to == ACL_FLOAT16 || to == ACL_BF16, "dstType is %jd, expected 1 (FLOAT16) or 27 (BF16)", (intmax_t)to);
   TRY(op_expect_dtype(y, "y", DTYPE_BIT(to)));
   if (packed)
     TRY(nibbles_operand(e, ANTI_QUANT_X, x, "x", y->dims, y->rank));
   else
-    TRY(op_expect_shape(y, "y", x->dims, x->rank));
+    TRY(op_expect_same_shape(y, "y", x));
   const int axis = y->rank - 1;
   const int64_t n = y->rank ? y->dims[axis] : 1;
   EXPECT(scale->rank == 1 && (scale->n == 1 || scale->n == n), "scale has shape %s, expected [1] or [%jd]",
-         shape_text(scale->dims, scale->rank, text), (intmax_t)n);
+         SHAPE_OF(scale), (intmax_t)n);
   part parts[] = {part_of_tensor(y, ANTI_QUANT_Y), part_of_tensor(x, ANTI_QUANT_X),
                   part_of_tensor(scale, ANTI_QUANT_SCALE), part_of_tensor(offset, ANTI_QUANT_OFFSET)};
   TRY(quant_broadcast_parameter(scale, "scale", y, axis, &parts[2].v));
   if (offset) {
-    TRY(op_expect_dtype(offset, "offset", DTYPE_BIT(scale->dtype)));
-    TRY(op_expect_shape(offset, "offset", scale->dims, scale->rank));
+    TRY(op_expect_like(offset, "offset", scale));
     TRY(quant_broadcast_parameter(offset, "offset", y, axis, &parts[3].v));
   }
   if (packed) parts[1] = int4_part(e, ANTI_QUANT_X, y->dims, y->rank);
@@ -225,14 +218,13 @@ status prepare_dequant_bias(executor *e, const dequant_bias_args *a) {
   const tensor *x = a->x, *weight_scale = a->weight_scale, *scale = a->activate_scale, *bias = a->bias;
   const tensor *out = a->out;
   const int64_t to = a->output_dtype;
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, "x", DTYPE_BIT(ACL_INT32)));
-  EXPECT(x->rank == 2, "x has shape %s, expected 2 dimensions", shape_text(x->dims, x->rank, text));
+  TRY(op_expect_rank(x, "x", 2, 2));
   TRY(op_expect_dtype(weight_scale, "weightScale", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_BF16)));
   TRY(op_expect_shape(weight_scale, "weightScale", &x->dims[1], 1));
   EXPECT(to == ACL_FLOAT16 || to == ACL_BF16, "outputDtype is %jd, expected 1 (FLOAT16) or 27 (BF16)", (intmax_t)to);
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(to)));
-  TRY(op_expect_shape(out, "out", x->dims, x->rank));
+  TRY(op_expect_same_shape(out, "out", x));
   part parts[] = {part_of_tensor(out, DEQUANT_BIAS_OUT), part_of_tensor(x, DEQUANT_BIAS_X),
                   part_of_tensor(weight_scale, DEQUANT_BIAS_WEIGHT_SCALE),
                   part_of_tensor(scale, DEQUANT_BIAS_ACTIVATE_SCALE), part_of_tensor(bias, DEQUANT_BIAS_BIAS)};
@@ -242,7 +234,7 @@ status prepare_dequant_bias(executor *e, const dequant_bias_args *a) {
     TRY(quant_broadcast_parameter(scale, "activateScaleOptional", x, 0, &parts[3].v));
   }
   if (bias) {
-    TRY(op_expect_dtype(bias, "biasOptional", DTYPES_X | DTYPE_BIT(ACL_INT32)));
+    TRY(op_expect_dtype(bias, "biasOptional", DTYPES_FLOAT_TO_32 | DTYPE_BIT(ACL_INT32)));
     TRY(op_expect_shape(bias, "biasOptional", &x->dims[1], 1));
   }
   plan_affine(e, EW_dequant_bias, COMPUTE_F64, parts, 4);
@@ -278,13 +270,13 @@ status prepare_fake_quant(executor *e, const fake_quant_args *a) {
   const tensor *mask = a->mask;
   const int64_t low = a->quant_min, high = a->quant_max;
   int axis = 0;
-  TRY(op_expect_dtype(self, "self", DTYPES_X));
-  TRY(op_expect_dtype(scale, "scale", DTYPES_X));
+  TRY(op_expect_dtype(self, "self", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_dtype(scale, "scale", DTYPES_FLOAT_TO_32));
   TRY(op_expect_dtype(zero_point, "zeroPoint", DTYPE_BIT(ACL_INT32)));
-  TRY(op_expect_dtype(out, "out", DTYPES_X));
+  TRY(op_expect_dtype(out, "out", DTYPES_FLOAT_TO_32));
   TRY(op_expect_dtype(mask, "mask", DTYPE_BIT(ACL_BOOL)));
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
-  TRY(op_expect_shape(mask, "mask", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
+  TRY(op_expect_same_shape(mask, "mask", self));
   EXPECT(low <= high, "quantMin is %jd, expected quantMax, %jd, or less", (intmax_t)low, (intmax_t)high);
   if (per_channel) TRY(op_expect_dim(a->axis, "axis", self->rank, &axis));
   const int64_t n = per_channel && self->rank ? self->dims[axis] : 1;
@@ -298,8 +290,7 @@ status prepare_fake_quant(executor *e, const fake_quant_args *a) {
   const bool enabled = per_channel || a->fake_quant_enbled >= 1;
   const view x = view_of(self), to_out = view_of(out), to_mask = view_of(mask);
   const view *const in[] = {&x, &s, &z};
-  fake_quant_plan *p = e->heap = malloc(sizeof *p);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  HEAP_PLAN(fake_quant_plan, p, e, sizeof *p);
   elementwise_plan_init(&p->out, enabled ? EW_fake_quant : EW_copy, COMPUTE_F32, &to_out, in, 3);
   elementwise_plan_init(&p->mask, EW_fake_quant_mask, COMPUTE_F32, &to_mask, in, 3);
   for (elementwise_plan *each = &p->out; each; each = each == &p->out ? &p->mask : NULL) {

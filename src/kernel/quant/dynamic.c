@@ -75,11 +75,8 @@ static status run_dynamic(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-#define DTYPES_X (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
-
 /* Checks and plans smooth: [n], or [groups, n] with a group index [groups]. */
 static status plan_smooth(dynamic_plan *p, const tensor *x, const tensor *smooth, const tensor *group) {
-  char text[SHAPE_TEXT];
   const int64_t n = x->dims[x->rank - 1];
   p->n_groups = 1;
   if (!smooth) {
@@ -89,8 +86,8 @@ static status plan_smooth(dynamic_plan *p, const tensor *x, const tensor *smooth
   TRY(op_expect_dtype(smooth, "smoothScalesOptional", DTYPE_BIT(x->dtype)));
   const view v = view_of(smooth);
   EXPECT(smooth->rank == (group ? 2 : 1) && v.dims[v.rank - 1] == n,
-         "smoothScalesOptional has shape %s, expected %s%jd]", shape_text(smooth->dims, smooth->rank, text),
-         group ? "[groups, " : "[", (intmax_t)n);
+         "smoothScalesOptional has shape %s, expected %s%jd]", SHAPE_OF(smooth), group ? "[groups, " : "[",
+         (intmax_t)n);
   p->load_smooth = loops->load[smooth->dtype][COMPUTE_F32];
   p->smooth_column = v.strides[v.rank - 1];
   if (!group) return ST_OK;
@@ -107,11 +104,10 @@ status prepare_dynamic_quant(executor *e, const dynamic_quant_args *a) {
   const bool v2 = e->op->variant == DYNAMIC_QUANT_V2;
   const tensor *x = a->x, *y = a->y_out, *scale = a->scale_out, *group = a->group_index, *offset = a->offset_out;
   const int y_view = a->view.y_out;
-  char text[SHAPE_TEXT];
   dynamic_plan *p = PLAN(e, dynamic_plan);
   *p = (dynamic_plan){.asymmetric = offset != NULL, .y_view = y_view, .most = y->dtype == ACL_INT8 ? 127 : 7};
-  TRY(op_expect_dtype(x, "x", DTYPES_X));
-  EXPECT(x->rank >= 2, "x has shape %s, expected 2 or more dimensions", shape_text(x->dims, x->rank, text));
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_rank(x, "x", 2, MAX_RANK));
   TRY(plan_smooth(p, x, a->smooth_scales, group));
   TRY(op_expect_dtype(y, "yOut", DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
   EXPECT(!v2 || a->dst_type == y->dtype, "dstType is %jd, expected that of yOut, %d", (intmax_t)a->dst_type, y->dtype);
@@ -123,7 +119,7 @@ status prepare_dynamic_quant(executor *e, const dynamic_quant_args *a) {
   }
   view to = view_contiguous(ACL_INT8, x->rank, x->dims);
   if (y->dtype == ACL_INT8) {
-    TRY(op_expect_shape(y, "yOut", x->dims, x->rank));
+    TRY(op_expect_same_shape(y, "yOut", x));
     to = view_of(y);
   } else {
     TRY(nibbles_operand(e, y_view, y, "yOut", x->dims, x->rank));
@@ -184,13 +180,11 @@ static status run_groups(const executor *e, void *const *at, void *scratch) {
 status prepare_group_quant(executor *e, const group_quant_args *a) {
   const tensor *x = a->x, *scale = a->scale, *index = a->group_index, *offset = a->offset, *y = a->y;
   group_plan *p = PLAN(e, group_plan);
-  char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(x, "x", DTYPES_X));
-  EXPECT(x->rank == 2, "x has shape %s, expected 2 dimensions", shape_text(x->dims, x->rank, text));
-  TRY(op_expect_dtype(scale, "scale", DTYPES_X));
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_rank(x, "x", 2, 2));
+  TRY(op_expect_dtype(scale, "scale", DTYPES_FLOAT_TO_32));
   EXPECT(scale->rank == 2 && scale->dims[0] > 0 && scale->dims[1] == x->dims[1],
-         "scale has shape %s, expected [1 or more, %jd]", shape_text(scale->dims, scale->rank, text),
-         (intmax_t)x->dims[1]);
+         "scale has shape %s, expected [1 or more, %jd]", SHAPE_OF(scale), (intmax_t)x->dims[1]);
   TRY(op_expect_dtype(index, "groupIndex", DTYPES_INDEX));
   TRY(op_expect_shape(index, "groupIndex", scale->dims, 1));
   if (offset) TRY(op_expect_one(offset, "offsetOptional", DTYPE_BIT(scale->dtype)));

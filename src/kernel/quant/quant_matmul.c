@@ -73,12 +73,10 @@ static void exchange_last_two(tensor *t) {
 static status quant_factor(executor *e, quant_matmul_plan *p, const tensor *x, int index, bool transposed,
                            tensor *as_int8) {
   const char *name = index ? "x2" : "x1";
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x, name, DTYPE_BIT(ACL_INT8) | DTYPES_NIBBLES));
   const bool is_flat = index && x->dtype != ACL_INT8;
   EXPECT(x->rank >= 2 && x->rank <= (is_flat ? 2 : 6) && x->n > 0,
-         "%s has shape %s, expected %s dimensions, and elements", name, shape_text(x->dims, x->rank, text),
-         is_flat ? "2" : "2 to 6");
+         "%s has shape %s, expected %s dimensions, and elements", name, SHAPE_OF(x), is_flat ? "2" : "2 to 6");
   EXPECT(x->dtype == ACL_INT8 || index || !transposed, "transposeX1 is true, expected false as x1 is int4");
   tensor packed = *x;
   if (x->dtype != ACL_INT8 && !x->contiguous) {
@@ -106,7 +104,6 @@ static status quant_factor(executor *e, quant_matmul_plan *p, const tensor *x, i
 /* Checks and plans column values of shape [n] or one of `forms`. */
 static status quant_columns(const tensor *t, const char *name, uint64_t dtypes, int64_t n, int forms,
                             column_values *c) {
-  char text[SHAPE_TEXT];
   c->dtype = COLUMN_VALUES_ABSENT;
   if (!t) return ST_OK;
   TRY(op_expect_dtype(t, name, dtypes));
@@ -114,8 +111,7 @@ static status quant_columns(const tensor *t, const char *name, uint64_t dtypes, 
   const int last = v.rank - 1;
   const bool is_row = v.rank == 1 || (v.rank == 2 && v.dims[0] == 1 && forms & AS_ROW);
   EXPECT(is_row && (v.dims[last] == n || (v.dims[last] == 1 && forms & ONE_FOR_ALL)),
-         "%s has shape %s, expected [%jd]%s", name, shape_text(t->dims, t->rank, text), (intmax_t)n,
-         forms & ONE_FOR_ALL ? " or [1]" : "");
+         "%s has shape %s, expected [%jd]%s", name, SHAPE_OF(t), (intmax_t)n, forms & ONE_FOR_ALL ? " or [1]" : "");
   *c = (column_values){(int8_t)t->dtype, v.dims[last] == 1 ? 0 : v.strides[last]};
   return ST_OK;
 }
@@ -185,8 +181,7 @@ status prepare_quant_matmul(executor *e, const quant_matmul_args *a) {
   int64_t dims[MAX_RANK];
   TRY(quant_factor(e, p, a->x1, QUANT_MATMUL_X1, a->transpose_x1, &x[0]));
   TRY(quant_factor(e, p, a->x2, QUANT_MATMUL_X2, a->transpose_x2, &x[1]));
-  TRY(op_expect_dtype(out, "out",
-                      DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16) | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_dtype(out, "out", DTYPES_HALF | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT32)));
   if (!factors_broadcast_batch(&x[0], &x[1], product))
     return factors_fail(e, 0, &x[0], &x[1], "batch dimensions that broadcast");
   matrices_init(&product->a, &x[0], true, product->n_batch_dims);

@@ -55,13 +55,12 @@ status prepare_trans_quant_param(executor *e, const trans_quant_param_args *a) {
   const tensor *scale = a->scale, *offset = a->offset, *out = a->out;
   const int64_t mode = a->round_mode;
   quant_param_plan *p = PLAN(e, quant_param_plan);
-  char text[SHAPE_TEXT], expected[SHAPE_TEXT];
   TRY(op_expect_dtype(scale, "scale", DTYPE_BIT(ACL_FLOAT)));
   if (offset) TRY(op_expect_dtype(offset, "offset", DTYPE_BIT(ACL_FLOAT)));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64)));
   EXPECT(mode == 0 || mode == 1, "roundMode is %jd, expected 0 or 1", (intmax_t)mode);
   EXPECT(scale->rank >= 1 && scale->rank <= 2 && scale->n, "scale has shape %s, expected 1 or 2 dimensions, not empty",
-         shape_text(scale->dims, scale->rank, text));
+         SHAPE_OF(scale));
   int64_t dims[2] = {scale->dims[0], scale->rank == 2 ? scale->dims[1] : 0};
   int64_t *const last = &dims[scale->rank - 1];
   if (offset) {
@@ -69,9 +68,8 @@ status prepare_trans_quant_param(executor *e, const trans_quant_param_args *a) {
     const int64_t n = offset->n;
     EXPECT(row && (offset->rank == 1 || (offset->rank == 2 && offset->dims[0] == 1)) &&
                (n == *last || n == 1 || *last == 1) && n == offset->dims[offset->rank - 1],
-           "offset has shape %s, expected 1 or %jd elements in a row, as scale, %s",
-           shape_text(offset->dims, offset->rank, text), (intmax_t)*last,
-           shape_text(scale->dims, scale->rank, expected));
+           "offset has shape %s, expected 1 or %jd elements in a row, as scale, %s", SHAPE_OF(offset), (intmax_t)*last,
+           SHAPE_OF(scale));
     if (scale->rank == 1 && n > *last) *last = n;
     EXPECT(n <= *last, "offset has %jd elements, expected those of scale, %jd", (intmax_t)n, (intmax_t)*last);
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scaling of the int32 sums of integer GEMMs, one table per instruction set level
- * (engine/level.h). Called by quant_matmul.c. */
+/* What follows the int32 sums of integer GEMMs, one table per instruction set level (engine/level.h). Called by
+ * quant_matmul.c and integer_matmul.c; and what quantize_linear.c does before them. */
 #ifndef CANNON_KERNEL_QUANT_SUMS_H
 #define CANNON_KERNEL_QUANT_SUMS_H
 
@@ -12,11 +12,26 @@ typedef struct {
   const double *before, *scale, *after; /* scale is not NULL */
 } column_scales;
 
+/* The terms of a row that zero points add; see integer_matmul.c. */
+typedef struct {
+  const int32_t *by_row_zero, *col_zeros; /* one for each column; col_zeros: NULL for 0 */
+  int32_t row_zero, row_sum;
+} integer_terms;
+
 typedef struct {
   /* to[i] = (sums[i] + before) * scale * by_row + after for i < n, in double, and rounded to the nearest
    * integer if `whole`. The conversion to float rounds to odd, so that another rounding to a shorter type
    * gives the correctly rounded result. */
   void (*scale)(float *to, const int32_t *sums, const column_scales *c, double by_row, bool whole, int64_t n);
+  /* to[i] = sums[i] + row_zero * by_row_zero[i] - row_sum * col_zeros[i], which wraps. */
+  void (*correct)(int32_t *to, const int32_t *sums, const integer_terms *terms, int64_t n);
+  /* to[i] = x[i] - 128. Returns the sum of to[]. */
+  int32_t (*centre)(int8_t *to, const uint8_t *x, int64_t n);
+  int32_t (*sum)(const int8_t *x, int64_t n);
+  /* Widens the range by x[]. NaN does not count. */
+  void (*range)(const float *x, int64_t n, float *least, float *most);
+  /* to[i] = x[i] / scale, rounded to the nearest integer, + zero, limited to a byte. */
+  void (*quantise)(uint8_t *to, const float *x, float scale, float zero, int64_t n);
 } quant_sums_table;
 
 extern const quant_sums_table *quant_sums; /* set before main, for the processor */

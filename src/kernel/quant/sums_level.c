@@ -52,4 +52,69 @@ static void quant_sums_scale(float *to, const int32_t *sums, const column_scales
 }
 #endif
 
-const quant_sums_table LEVELED(quant_sums_table) = {.scale = quant_sums_scale};
+static void quant_sums_correct(int32_t *restrict to, const int32_t *restrict sums, const integer_terms *terms,
+                               int64_t n) {
+  const uint32_t row_zero = (uint32_t)terms->row_zero, row_sum = (uint32_t)terms->row_sum;
+  const int32_t *const by_row_zero = terms->by_row_zero, *const col_zeros = terms->col_zeros;
+  if (col_zeros)
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = (int32_t)((uint32_t)sums[i] + row_zero * (uint32_t)by_row_zero[i] - row_sum * (uint32_t)col_zeros[i]);
+  else
+    for (int64_t i = 0; i < n; ++i) to[i] = (int32_t)((uint32_t)sums[i] + row_zero * (uint32_t)by_row_zero[i]);
+}
+
+static int32_t quant_sums_centre(int8_t *restrict to, const uint8_t *restrict x, int64_t n) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t v = x[i] - 128;
+    to[i] = (int8_t)v;
+    sum += v;
+  }
+  return sum;
+}
+
+static int32_t quant_sums_sum(const int8_t *x, int64_t n) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += x[i];
+  return sum;
+}
+
+static void quant_sums_range(const float *x, int64_t n, float *least, float *most) {
+  enum { WIDTH = 32 };
+  float low[WIDTH], high[WIDTH];
+  int64_t i = 0;
+  for (int l = 0; l < WIDTH; ++l) low[l] = *least, high[l] = *most;
+  for (; i + WIDTH <= n; i += WIDTH)
+    for (int l = 0; l < WIDTH; ++l) {
+      low[l] = x[i + l] < low[l] ? x[i + l] : low[l];
+      high[l] = x[i + l] > high[l] ? x[i + l] : high[l];
+    }
+  for (; i < n; ++i) {
+    low[0] = x[i] < low[0] ? x[i] : low[0];
+    high[0] = x[i] > high[0] ? x[i] : high[0];
+  }
+  for (int l = 0; l < WIDTH; ++l) {
+    *least = low[l] < *least ? low[l] : *least;
+    *most = high[l] > *most ? high[l] : *most;
+  }
+}
+
+static void quant_sums_quantise(uint8_t *restrict to, const float *restrict x, float scale, float zero, int64_t n) {
+  const float whole = 0x1.8p23f; /* the sum with it has no fraction */
+  for (int64_t i = 0; i < n; ++i) {
+    float v = x[i] / scale;
+    v = v > -512 ? v : -512;
+    v = v < 512 ? v : 512;
+    v = (v + whole) - whole + zero;
+    v = v > 0 ? v : 0;
+    v = v < 255 ? v : 255;
+    to[i] = (uint8_t)(int32_t)v;
+  }
+}
+
+const quant_sums_table LEVELED(quant_sums_table) = {.scale = quant_sums_scale,
+                                                    .correct = quant_sums_correct,
+                                                    .centre = quant_sums_centre,
+                                                    .sum = quant_sums_sum,
+                                                    .range = quant_sums_range,
+                                                    .quantise = quant_sums_quantise};

@@ -157,9 +157,7 @@ static status plan_mask(dropout_plan *p, const tensor *mask, const char *name, i
   const view v = view_of(mask);
   walk w;
   walk_init(&w, (const view *const[]){&v}, 1, v.rank);
-  char text[SHAPE_TEXT];
-  EXPECT(w.rank == 1, "%s of shape %s has no single stride, expected one", name,
-         shape_text(mask->dims, mask->rank, text));
+  EXPECT(w.rank == 1, "%s of shape %s has no single stride, expected one", name, SHAPE_OF(mask));
   p->mask_step = w.dims[0] > 1 ? w.strides[0][0] : 1;
   p->mask = (int8_t)operand;
   return ST_OK;
@@ -167,10 +165,10 @@ static status plan_mask(dropout_plan *p, const tensor *mask, const char *name, i
 
 static status plan_values(dropout_plan *p, const tensor *in, const char *in_name, const tensor *out,
                           const char *out_name) {
-  const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
+  const uint64_t floats = DTYPES_FLOAT_TO_32;
   TRY(op_expect_dtype(in, in_name, floats));
   TRY(op_expect_dtype(out, out_name, floats));
-  TRY(op_expect_shape(out, out_name, in->dims, in->rank));
+  TRY(op_expect_same_shape(out, out_name, in));
   const view to = view_of(out), from = view_of(in);
   walk_init(&p->values, (const view *const[]){&to, &from}, 2, to.rank);
   p->load = loops->load[in->dtype][COMPUTE_F32];
@@ -353,7 +351,7 @@ static status run_rrelu(const executor *e, void *const *view, void *scratch) {
 
 status prepare_rrelu(executor *e, const rrelu_args *a) {
   const tensor *self = a->self, *noise = a->noise, *out = a->out ? a->out : self;
-  const uint64_t floats = DTYPES_FLOAT & ~DTYPE_BIT(ACL_DOUBLE);
+  const uint64_t floats = DTYPES_FLOAT_TO_32;
   rrelu_plan *p = PLAN(e, rrelu_plan);
   p->lower = (float)scalar_real(a->lower);
   p->upper = (float)scalar_real(a->upper);
@@ -364,7 +362,7 @@ status prepare_rrelu(executor *e, const rrelu_args *a) {
   TRY(op_expect_dtype(out, "out", floats));
   EXPECT(!p->training || noise->n >= self->n, "noise has %jd elements, expected self's %jd or more", (intmax_t)noise->n,
          (intmax_t)self->n);
-  TRY(op_expect_shape(out, "out", self->dims, self->rank));
+  TRY(op_expect_same_shape(out, "out", self));
   EXPECT(p->lower <= p->upper, "lower is %g and upper is %g, expected upper not below lower", (double)p->lower,
          (double)p->upper);
   const view to = view_of(out), from = view_of(self);

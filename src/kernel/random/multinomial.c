@@ -129,11 +129,9 @@ static status run_multinomial(const executor *e, void *const *view, void *scratc
 status prepare_multinomial(executor *e, const multinomial_args *a) {
   const tensor *self = a->self, *out = a->out;
   multinomial_plan *p = PLAN(e, multinomial_plan);
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_INT64)));
-  EXPECT(self->rank == 1 || self->rank == 2, "self has shape %s, expected 1 or 2 dimensions",
-         shape_text(self->dims, self->rank, text));
+  TRY(op_expect_rank(self, "self", 1, 2));
   p->n_samples = a->numsamples;
   p->n_categories = self->dims[self->rank - 1];
   p->replacement = a->replacement;

@@ -324,9 +324,7 @@ static status broadcast_parameter(const tensor *t, const char *name, const tenso
     v->strides[d] = at < 0 || from.dims[at] == 1 ? 0 : from.strides[at];
     fits = at < 0 || from.dims[at] == 1 || from.dims[at] == v->dims[d];
   }
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
-  EXPECT(fits, "%s has shape %s, expected one that broadcasts to out's %s", name, shape_text(t->dims, t->rank, is),
-         shape_text(out->dims, out->rank, expected));
+  EXPECT(fits, "%s has shape %s, expected one that broadcasts to out's %s", name, SHAPE_OF(t), SHAPE_OF(out));
   return ST_OK;
 }
 
@@ -335,9 +333,7 @@ status random_view_by_place(const tensor *t, const char *name, const tensor *out
     view_init(v, t);
     return ST_OK;
   }
-  char is[SHAPE_TEXT], expected[SHAPE_TEXT];
-  EXPECT(t->contiguous, "%s has shape %s and gaps, expected none, or the shape %s", name,
-         shape_text(t->dims, t->rank, is), shape_text(out->dims, out->rank, expected));
+  EXPECT(t->contiguous, "%s has shape %s and gaps, expected none, or the shape %s", name, SHAPE_OF(t), SHAPE_OF(out));
   *v = view_contiguous(t->dtype, out->rank, out->dims);
   for (int d = 0; t->n == 1 && d < v->rank; ++d) v->strides[d] = 0;
   return ST_OK;
@@ -348,7 +344,7 @@ status random_view_by_place(const tensor *t, const char *name, const tensor *out
 static status expect_shape_of_parameters(const arguments *g) {
   const tensor *mean = g->parameter[0], *std = g->parameter[1];
   if (!std) return ST_OK;
-  if (!mean) return op_expect_shape(std, "std", g->out->dims, g->out->rank);
+  if (!mean) return op_expect_same_shape(std, "std", g->out);
   const int rank = mean->rank > std->rank ? mean->rank : std->rank;
   int64_t dims[MAX_RANK];
   for (int d = 0; d < rank; ++d) {
@@ -400,8 +396,7 @@ status prepare_random(executor *e, const random_args *a) {
   TRY(random_key_plan(&p->key, a->seed, a->offset, a->seed_tensor, a->offset_tensor, RANDOM_SEED_TENSOR));
   random_sort_arguments(kind, a, p, &g);
   if (g.like) {
-    TRY(op_expect_dtype(g.out, g.out_name, DTYPE_BIT(g.like->dtype)));
-    TRY(op_expect_shape(g.out, g.out_name, g.like->dims, g.like->rank));
+    TRY(op_expect_like(g.out, g.out_name, g.like));
   }
   const bool cuts = kind == RANDOM_UNIFORM && !dtype_is_float(g.out->dtype);
   p->compute = kind == RANDOM_INTEGER ? COMPUTE_I64 : has_double(&g) || cuts ? COMPUTE_F64 : COMPUTE_F32;

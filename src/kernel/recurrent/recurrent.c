@@ -9,8 +9,6 @@
 
 LEVEL_CHOICE(cell_loops, cells, cell_loops)
 
-#define DTYPES_STATE (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16))
-
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
 status recurrent_attributes(recurrent *r, const char *direction, bool time_major, int64_t num_proj, double keep_prob,
@@ -40,20 +38,18 @@ status recurrent_gates(recurrent *r, const char *order, const char *letters) {
 
 status recurrent_expect(const tensor *t, const char *name, const int64_t *dims, int rank) {
   if (!t) return ST_OK;
-  TRY(op_expect_dtype(t, name, DTYPES_STATE));
+  TRY(op_expect_dtype(t, name, DTYPES_FLOAT_TO_32));
   return op_expect_shape(t, name, dims, rank);
 }
 
 status recurrent_sizes(recurrent *r, const executor *e, const op_arg *all, const tensor *x, const tensor *weight,
                        int n_gates) {
   const int64_t columns = weight->rank ? weight->dims[weight->rank - 1] : 0;
-  char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(x, "x", DTYPES_STATE));
-  EXPECT(x->rank == 3 || x->rank == 2, "x has shape %s, expected [steps, batch, inputs]",
-         shape_text(x->dims, x->rank, text));
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT_TO_32));
+  EXPECT(x->rank == 3 || x->rank == 2, "x has shape %s, expected [steps, batch, inputs]", SHAPE_OF(x));
   EXPECT(columns > 0 && columns % n_gates == 0, "the weights have %jd columns, expected a multiple of %d",
          (intmax_t)columns, n_gates);
-  EXPECT(x->n > 0, "x has shape %s, expected some elements", shape_text(x->dims, x->rank, text));
+  EXPECT(x->n > 0, "x has shape %s, expected some elements", SHAPE_OF(x));
   r->steps = x->rank == 3 ? x->dims[0] : 1;
   r->batch = x->dims[x->rank - 2];
   r->inputs = x->dims[x->rank - 1];

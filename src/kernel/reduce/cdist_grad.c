@@ -100,13 +100,11 @@ static status run_cdist_grad(const executor *e, void *const *view, void *scratch
 static status plan_y(cdist_grad_plan *p, const tensor *x1, const tensor *y) {
   const int n_batch = x1->rank > 3 ? x1->rank - 3 : 0, rank = x1->rank - 1, missing = rank - y->rank;
   int64_t dims[MAX_RANK];
-  char text[SHAPE_TEXT], expected[SHAPE_TEXT];
   for (int d = 0; d < rank; ++d) dims[d] = x1->dims[d < rank - 1 ? d : rank];
   bool fits = missing >= 0 && missing <= n_batch;
   for (int d = missing; fits && d < rank; ++d)
     fits = y->dims[d - missing] == dims[d] || (d < n_batch && y->dims[d - missing] == 1);
-  EXPECT(fits, "y has shape %s, expected %s, or fewer batches", shape_text(y->dims, y->rank, text),
-         shape_text(dims, rank, expected));
+  EXPECT(fits, "y has shape %s, expected %s, or fewer batches", SHAPE_OF(y), DIMS_TEXT(dims, rank));
   p->n_rows = p->n_sums = 1;
   for (int64_t d = rank - 2, stride = 1; d >= 0; stride *= dims[d--]) {
     const bool is_summed = d < missing || y->dims[d - missing] != dims[d];
@@ -120,13 +118,11 @@ static status plan_y(cdist_grad_plan *p, const tensor *x1, const tensor *y) {
 status prepare_graph_cdist_grad(executor *e, const graph_cdist_grad_args *a) {
   const tensor *x1 = a->x1, *y = a->y;
   const double given = a->p;
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(x1, "x1", DTYPES_FLOAT));
-  EXPECT(x1->rank >= 2, "x1 has shape %s, expected 2 or more dimensions", shape_text(x1->dims, x1->rank, text));
+  TRY(op_expect_rank(x1, "x1", 2, MAX_RANK));
   for (int k = 0; k <= GRAPH_CDIST_GRAD_Y; ++k)
     TRY(op_expect_dtype(a->all[k].tensor, e->operands[k].name, DTYPE_BIT(x1->dtype)));
-  for (int k = 0; k < GRAPH_CDIST_GRAD_Y; ++k)
-    TRY(op_expect_shape(a->all[k].tensor, e->operands[k].name, x1->dims, x1->rank));
+  for (int k = 0; k < GRAPH_CDIST_GRAD_Y; ++k) TRY(op_expect_same_shape(a->all[k].tensor, e->operands[k].name, x1));
   EXPECT(given >= 0 || given == -1, "p is %g, expected 0 or more, or -1 for infinity", given);
   cdist_grad_plan *p = PLAN(e, cdist_grad_plan);
   *p = (cdist_grad_plan){.n_others = x1->dims[x1->rank - 2],

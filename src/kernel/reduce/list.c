@@ -75,26 +75,24 @@ static void set_member(list_member *m, const tensor *t, const tensor *out, compu
 }
 
 static status expect_member(const tensor *t, uint64_t k, const tensor *out) {
-  char is[SHAPE_TEXT], other[SHAPE_TEXT];
   TRY(op_expect_dtype(t, "tensors", DTYPES_REAL));
   const int missing = out->rank - t->rank;
   bool broadcasts = missing >= 0;
   for (int d = 0; broadcasts && d < t->rank; ++d) broadcasts = t->dims[d] == 1 || t->dims[d] == out->dims[missing + d];
-  EXPECT(broadcasts, "tensors[%ju] has shape %s, expected one that broadcasts to out's, %s", (uintmax_t)k,
-         shape_text(t->dims, t->rank, is), shape_text(out->dims, out->rank, other));
+  EXPECT(broadcasts, "tensors[%ju] has shape %s, expected one that broadcasts to out's, %s", (uintmax_t)k, SHAPE_OF(t),
+         SHAPE_OF(out));
   return ST_OK;
 }
 
 /* Checks that dimension d of the output is that of one of the tensors at least. */
 static status expect_dim_of_list(const aclTensorList *list, const tensor *out, int d) {
   bool found = false;
-  char is[SHAPE_TEXT];
   for (uint64_t k = 0; k < list->size && !found; ++k) {
     const int at = d - (out->rank - list->value[k]->rank);
     found = at >= 0 && list->value[k]->dims[at] == out->dims[d];
   }
   EXPECT(found, "out has shape %s, expected that which the tensors broadcast to, as none has its dimension %d",
-         shape_text(out->dims, out->rank, is), d);
+         SHAPE_OF(out), d);
   return ST_OK;
 }
 
@@ -120,8 +118,7 @@ status prepare_list(executor *e, const list_args *a) {
   }
   for (int d = 0; d < out->rank; ++d) TRY(expect_dim_of_list(list, out, d));
   const compute_type compute = compute_of_list(list, out);
-  list_plan *p = e->heap = malloc(sizeof *p + list->size * sizeof *p->member);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %ju tensors", (uintmax_t)list->size);
+  HEAP_PLAN(list_plan, p, e, sizeof *p + list->size * sizeof *p->member);
   p->n_members = list->size;
   p->n = out->n;
   p->compute = (uint8_t)compute;

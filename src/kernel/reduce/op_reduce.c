@@ -43,11 +43,9 @@ static status expect_reduced_shape(const tensor *self, const tensor *out, const 
 
 /* An empty row has no maximum or minimum, so it is an error. If the output is empty as well, an index is not missed. */
 static status expect_elements(const tensor *self, const tensor *out, const bool *is_reduced, bool is_place) {
-  char text[SHAPE_TEXT];
   for (int d = 0; d < self->rank && (out->n || !is_place); ++d)
     EXPECT(!is_reduced[d] || self->dims[d],
-           "self has shape %s, nothing along dimension %d, expected one element or more",
-           shape_text(self->dims, self->rank, text), d);
+           "self has shape %s, nothing along dimension %d, expected one element or more", SHAPE_OF(self), d);
   return ST_OK;
 }
 
@@ -219,11 +217,10 @@ status prepare_graph_reduce(executor *e, const graph_reduce_args *a) {
 status prepare_graph_bias_grad(executor *e, const graph_bias_grad_args *a) {
   const tensor *x = a->x, *y = a->y;
   bool is_reduced[MAX_RANK];
-  char text[SHAPE_TEXT];
-  EXPECT(x->rank >= 2, "x has shape %s, expected 2 dimensions or more", shape_text(x->dims, x->rank, text));
+  TRY(op_expect_rank(x, "x", 2, MAX_RANK));
   TRY(op_expect_dtype(x, "x", DTYPES_FLOAT));
   TRY(op_expect_dtype(y, "y", DTYPE_BIT(x->dtype)));
-  const int axis = strcmp(a->data_format, "NHWC") && strcmp(a->data_format, "NDHWC") ? 1 : x->rank - 1;
+  const int axis = strcmp(a->data_format, "NHWC") != 0 && strcmp(a->data_format, "NDHWC") != 0 ? 1 : x->rank - 1;
   for (int d = 0; d < x->rank; ++d) is_reduced[d] = d != axis;
   return plan_one(e, REDUCTION_SUM, 0, x, y, is_reduced, false);
 }
@@ -273,10 +270,9 @@ status prepare_product_dim(executor *e, const product_dim_args *a) {
 /* The sum of a matrix's diagonal, treated as a row whose stride is the sum of both dimensions' strides. */
 status prepare_trace(executor *e, const trace_args *a) {
   const tensor *self = a->self, *out = a->out;
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_REAL | DTYPES_COMPLEX));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(dtype_class_of(self->dtype) < CLASS_FLOAT ? ACL_INT64 : self->dtype)));
-  EXPECT(self->rank == 2, "self has shape %s, expected two dimensions", shape_text(self->dims, self->rank, text));
+  TRY(op_expect_rank(self, "self", 2, 2));
   TRY(op_expect_shape(out, "out", NULL, 0));
   const view matrix = view_of(self), result = view_of(out);
   const bool rows_are_fewer = self->dims[0] < self->dims[1];

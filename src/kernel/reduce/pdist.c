@@ -88,10 +88,9 @@ status prepare_pdist(executor *e, const pdist_args *a) {
   const tensor *self = a->self, *out = a->out;
   const double norm = a->p;
   pdist_plan *p = PLAN(e, pdist_plan);
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
-  EXPECT(self->rank == 2, "self has shape %s, expected 2 dimensions", shape_text(self->dims, self->rank, text));
+  TRY(op_expect_rank(self, "self", 2, 2));
   EXPECT(norm >= 0, "p is %g, expected 0 or more", norm);
   const int64_t n = self->dims[0], pairs = n * (n - 1) / 2;
   TRY(op_expect_shape(out, "out", &pairs, 1));
@@ -135,7 +134,7 @@ status prepare_graph_cdist(executor *e, const graph_cdist_args *a) {
   TRY(op_expect_dtype(x2, "x2", DTYPE_BIT(x1->dtype)));
   TRY(op_expect_dtype(y, "y", DTYPE_BIT(x1->dtype)));
   EXPECT(x1->rank > 0, "x1 has no dimension, expected %s", "1 or more");
-  TRY(op_expect_shape(x2, "x2", x1->dims, x1->rank));
+  TRY(op_expect_same_shape(x2, "x2", x1));
   TRY(op_expect_shape(y, "y", x1->dims, x1->rank - 1));
   EXPECT(given >= 0 || given == -1, "p is %g, expected 0 or more, or -1 for infinity", given);
   const int64_t bytes = (int64_t)dtype_bytes(x1->dtype);

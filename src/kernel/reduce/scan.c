@@ -352,7 +352,7 @@ static status plan_cumulation(executor *e, scan_kind kind, const scan_call *c) {
   EXPECT(!dtype_is_complex(c->self->dtype) || dtype_is_complex(c->out->dtype),
          "out has dtype %s, expected a complex one as self is %s", dtype_name(c->out->dtype),
          dtype_name(c->self->dtype));
-  TRY(op_expect_shape(c->out, "out", c->self->dims, c->self->rank));
+  TRY(op_expect_same_shape(c->out, "out", c->self));
   p->compute = !dtype_is_float(out)                                          ? COMPUTE_I64
                : dtype_is_float(in) && in != ACL_DOUBLE && out != ACL_DOUBLE ? COMPUTE_F32
                                                                              : COMPUTE_F64;
@@ -425,8 +425,8 @@ status prepare_cummax(executor *e, const cummax_args *a) {
   EXPECT(c.out->dtype == c.self->dtype, "valuesOut has dtype %s, expected that of self, %s", dtype_name(c.out->dtype),
          dtype_name(c.self->dtype));
   TRY(op_expect_dtype(c.places, "indicesOut", DTYPES_INDEX));
-  TRY(op_expect_shape(c.out, "valuesOut", c.self->dims, c.self->rank));
-  TRY(op_expect_shape(c.places, "indicesOut", c.self->dims, c.self->rank));
+  TRY(op_expect_same_shape(c.out, "valuesOut", c.self));
+  TRY(op_expect_same_shape(c.places, "indicesOut", c.self));
   TRY(op_expect_dim(a->dim, "dim", c.self->rank, &c.dim));
   p->compute = !dtype_is_float(c.self->dtype) ? COMPUTE_I64 : c.self->dtype == ACL_DOUBLE ? COMPUTE_F64 : COMPUTE_F32;
   p->extreme = scans->extreme[e->op->variant == CUMMAX_MIN][p->compute];

@@ -247,8 +247,8 @@ status bands_make(executor *e, const band_spec *spec, int n, bool transposed, bo
     }
     if (!b[a].identity) total += band_place(&b[a], NULL, is_average(s) && !transposed, a == n - 1);
   }
-  char *memory = e->heap = total ? malloc(total) : NULL;
-  status st = total && !memory ? fail(ST_NO_HOST_MEMORY, "no memory for %zu bytes of weights", total) : ST_OK;
+  char *memory = executor_heap(e, total);
+  const status st = memory ? ST_OK : ST_NO_HOST_MEMORY;
   for (int a = 0; st == ST_OK && a < n; ++a) {
     if (b[a].identity) continue;
     memory += band_place(&b[a], memory, is_average(&spec[a]) && !transposed, a == n - 1) / 8 * 8;

@@ -168,18 +168,16 @@ static status grid_run_gradients(const executor *e, void *const *at, void *scrat
 
 /* Shapes: input [N, C, (D,) H, W], grid [N, (D,) H, W, 2 or 3], out [N, C, (D,) H, W]. */
 static status expect_shapes(const tensor *in, const tensor *grid, const tensor *out, const char *out_name, int n_axes) {
-  char text[SHAPE_TEXT];
   int64_t dims[MAX_RANK];
   const int rank = n_axes + 2;
   TRY(op_expect_dtype(in, "input", DTYPES_FLOAT));
   TRY(op_expect_dtype(grid, "grid", DTYPE_BIT(in->dtype)));
   TRY(op_expect_dtype(out, out_name, DTYPE_BIT(in->dtype)));
-  EXPECT(in->rank == rank, "input has shape %s, expected %d dimensions", shape_text(in->dims, in->rank, text), rank);
-  for (int d = 2; d < rank; ++d)
-    EXPECT(in->dims[d] > 0, "input has shape %s, expected no empty plane", shape_text(in->dims, in->rank, text));
+  TRY(op_expect_rank(in, "input", rank, rank));
+  for (int d = 2; d < rank; ++d) EXPECT(in->dims[d] > 0, "input has shape %s, expected no empty plane", SHAPE_OF(in));
   EXPECT(grid->rank == rank && grid->dims[0] == in->dims[0] && grid->dims[rank - 1] == n_axes,
-         "grid has shape %s, expected %d dimensions, %jd in the first and %d in the last",
-         shape_text(grid->dims, grid->rank, text), rank, (intmax_t)in->dims[0], n_axes);
+         "grid has shape %s, expected %d dimensions, %jd in the first and %d in the last", SHAPE_OF(grid), rank,
+         (intmax_t)in->dims[0], n_axes);
   for (int d = 0; d < 2; ++d) dims[d] = in->dims[d];
   for (int d = 2; d < rank; ++d) dims[d] = grid->dims[d - 1];
   return op_expect_shape(out, out_name, dims, rank);
@@ -219,15 +217,12 @@ static status plan_sampler(grid_plan *p, const tensor *in, const tensor *grid, c
   return ST_OK;
 }
 
-static grid_plan *grid_new_plan(executor *e) { return e->heap = malloc(sizeof(grid_plan)); }
-
 status prepare_grid_sampler(executor *e, const grid_sampler_args *a) {
   const tensor *in = a->input, *out = a->out;
   EXPECT(in->dtype != ACL_DOUBLE || a->interpolation_mode != GRID_CUBIC,
          "input has dtype DOUBLE, expected FLOAT, FLOAT16 or BF16 where interpolationMode is %d", GRID_CUBIC);
   TRY(expect_shapes(in, a->grid, out, "out", e->op->variant == GRID_SAMPLER_3D ? 3 : 2));
-  grid_plan *p = grid_new_plan(e);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  HEAP_PLAN(grid_plan, p, e, sizeof *p);
   TRY(plan_sampler(p, in, a->grid, out, a->interpolation_mode, a->padding_mode, a->align_corners));
   executor_cost(e, (uint64_t)(in->n + out->n) * dtype_bytes(in->dtype), (uint64_t)out->n * 256);
   e->run = out->n ? grid_run_forward : move_run_nothing;
@@ -238,12 +233,11 @@ status prepare_grid_sampler(executor *e, const grid_sampler_args *a) {
 static status plan_gradients(executor *e, grid_plan *p, const grid_sampler_backward_args *a) {
   const tensor *in = a->input, *grid = a->grid, *in_gradient = a->input_grad, *grid_gradient = a->grid_grad;
   const aclBoolArray *mask = a->output_mask;
-  EXPECT(mask->size == 2, "outputMask has %ju elements, expected 2", (uintmax_t)mask->size);
+  TRY(op_expect_size(mask->size, "outputMask", 2));
   p->input_gradient = mask->value[0];
   p->grid_gradient = mask->value[1];
   if (p->input_gradient) {
-    TRY(op_expect_dtype(in_gradient, "inputGrad", DTYPE_BIT(in->dtype)));
-    TRY(op_expect_shape(in_gradient, "inputGrad", in->dims, in->rank));
+    TRY(op_expect_like(in_gradient, "inputGrad", in));
     p->in_view = view_of(in_gradient);
     p->in_scratch = dtype_bytes(in->dtype) == 2;
     const view sums = p->in_scratch ? view_contiguous(ACL_FLOAT, in->rank, in->dims) : p->in_view;
@@ -252,7 +246,7 @@ static status plan_gradients(executor *e, grid_plan *p, const grid_sampler_backw
   }
   if (p->grid_gradient) {
     TRY(op_expect_dtype(grid_gradient, "gridGrad", DTYPE_BIT(in->dtype)));
-    TRY(op_expect_shape(grid_gradient, "gridGrad", grid->dims, grid->rank));
+    TRY(op_expect_same_shape(grid_gradient, "gridGrad", grid));
     p->grid_view = view_of(grid_gradient);
   }
   return ST_OK;
@@ -261,8 +255,7 @@ static status plan_gradients(executor *e, grid_plan *p, const grid_sampler_backw
 status prepare_grid_sampler_backward(executor *e, const grid_sampler_backward_args *a) {
   const tensor *gradient = a->grad_output, *in = a->input, *grid = a->grid;
   TRY(expect_shapes(in, grid, gradient, "gradOutput", e->op->variant == GRID_SAMPLER_3D_BACKWARD ? 3 : 2));
-  grid_plan *p = grid_new_plan(e);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan");
+  HEAP_PLAN(grid_plan, p, e, sizeof *p);
   TRY(plan_sampler(p, in, grid, gradient, a->interpolation_mode, a->padding_mode, a->align_corners));
   TRY(plan_gradients(e, p, a));
   executor_cost(e, (uint64_t)(in->n * 2 + gradient->n) * dtype_bytes(in->dtype), (uint64_t)gradient->n * 512);

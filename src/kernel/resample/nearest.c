@@ -86,8 +86,7 @@ status nearest_prepare(executor *e, const upsample_call *u) {
     for (int k = 0; k < 2; ++k) p->stride[k][i] = given ? v[k].strides[2 + i - more] : 0;
   }
   const band_spec *w = &p->axis[2];
-  int32_t *index = e->heap = malloc((size_t)w->out * sizeof *index);
-  if (!index) return fail(ST_NO_HOST_MEMORY, "no memory for %jd indices", (intmax_t)w->out);
+  HEAP_PLAN(int32_t, index, e, (size_t)w->out * sizeof *index);
   for (int64_t o = 0; o < w->out; ++o) index[o] = (int32_t)band_nearest(w, o);
   p->index = index;
   p->size = (int)dtype_bytes(u->in->dtype);

@@ -271,13 +271,12 @@ static status run_roi_align_backward(const executor *e, void *const *at, void *s
 /* Shapes: images [N, C, H, W], boxes [K, columns], out [K, C, height, width]. */
 static status roi_shapes(roi_plan *p, const int64_t *images, const tensor *boxes, const char *boxes_name, int columns,
                          const tensor *out, const char *out_name) {
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(boxes, boxes_name, DTYPE_BIT(p->dtype)));
   TRY(op_expect_dtype(out, out_name, DTYPE_BIT(p->dtype)));
   EXPECT(images[2] > 0 && images[3] > 0, "the images are %jd x %jd, expected 1 or more", (intmax_t)images[2],
          (intmax_t)images[3]);
   EXPECT(boxes->rank == 2 && boxes->dims[1] == columns, "%s has shape %s, expected two dimensions, %d in the last",
-         boxes_name, shape_text(boxes->dims, boxes->rank, text), columns);
+         boxes_name, SHAPE_OF(boxes), columns);
   EXPECT(p->out_height > 0 && p->out_width > 0, "the size of the output is %jd x %jd, expected 1 or more",
          (intmax_t)p->out_height, (intmax_t)p->out_width);
   const int64_t dims[] = {boxes->dims[0], images[1], p->out_height, p->out_width};
@@ -296,7 +295,7 @@ static status roi_shapes(roi_plan *p, const int64_t *images, const tensor *boxes
 static uint64_t roi_cost(const tensor *out) { return (uint64_t)out->n * TAPS * 16; }
 
 static status roi_index(roi_plan *p, const tensor *index, const tensor *boxes) {
-  TRY(op_expect_dtype(index, "batchIndices", DTYPE_BIT(ACL_INT32) | DTYPE_BIT(ACL_INT64)));
+  TRY(op_expect_dtype(index, "batchIndices", DTYPES_INDEX));
   TRY(op_expect_shape(index, "batchIndices", boxes->dims, 1));
   const view v = view_of(index);
   p->index_dtype = index->dtype;
@@ -308,9 +307,8 @@ status prepare_roi_align(executor *e, const roi_align_args *a) {
   const tensor *in = a->self, *boxes = a->boxes, *out = a->out;
   const bool apart = e->op->variant != REGIONS_V2;
   roi_plan *p = PLAN(e, roi_plan);
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(in, "self", DTYPES_ROI));
-  EXPECT(in->rank == 4, "self has shape %s, expected 4 dimensions", shape_text(in->dims, in->rank, text));
+  TRY(op_expect_rank(in, "self", 4, 4));
   EXPECT(!apart || !strcmp(a->mode, "avg") || !strcmp(a->mode, "max"), "mode is \"%s\", expected avg or max", a->mode);
   *p = (roi_plan){.out_height = a->output_height,
                   .out_width = a->output_width,

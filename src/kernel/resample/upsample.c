@@ -33,7 +33,7 @@ static const mode *upsample_mode(const op *o) {
 }
 
 static status expect_sizes(const aclIntArray *a, const char *name, uint64_t n, int least) {
-  EXPECT(a->size == n, "%s has %ju elements, expected %ju", name, (uintmax_t)a->size, (uintmax_t)n);
+  TRY(op_expect_size(a->size, name, n));
   for (uint64_t i = 0; i < n; ++i)
     EXPECT(a->value[i] >= least && a->value[i] <= INT32_MAX, "%s[%ju] is %jd, expected %d to %d", name, (uintmax_t)i,
            (intmax_t)a->value[i], least, INT32_MAX);
@@ -65,13 +65,11 @@ static status expect_scale(const op *o, bool backward, double scale, const char 
 static status upsample_arguments(executor *e, const upsample_args *a, upsample_call *u) {
   const mode *m = upsample_mode(e->op);
   const bool backward = a->input_size;
-  char text[SHAPE_TEXT];
   *u = (upsample_call){.n_axes = m->n_axes, .in = a->self, .out = a->out};
   const int rank = m->n_axes + 2;
   const aclIntArray *sizes = a->output_size;
   TRY(expect_sizes(sizes, "outputSize", (uint64_t)m->n_axes, 1));
-  EXPECT(u->in->rank == rank, "%s has shape %s, expected %d dimensions", a->name.self,
-         shape_text(u->in->dims, u->in->rank, text), rank);
+  EXPECT(u->in->rank == rank, "%s has shape %s, expected %d dimensions", a->name.self, SHAPE_OF(u->in), rank);
   int64_t dims[MAX_RANK]; /* the shape of the side that is not u->in */
   const int64_t *input = u->in->dims;
   for (int d = 0; d < rank; ++d) dims[d] = d < 2 ? u->in->dims[d] : sizes->value[d - 2];
@@ -112,16 +110,15 @@ status prepare_upsample(executor *e, const upsample_args *a) {
 status prepare_resize(executor *e, const resize_args *a) {
   const tensor *self = a->self, *out = a->out;
   const char *mode = a->mode;
-  char text[SHAPE_TEXT];
   if (!mode) return fail(ST_OP_NULL, "mode is NULL, expected \"nearest\" or \"bilinear\"");
   EXPECT(!strcmp(mode, "nearest") || !strcmp(mode, "bilinear"), "mode is %s, expected \"nearest\" or \"bilinear\"",
          mode);
   const bool nearest = !strcmp(mode, "nearest");
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
-  EXPECT(a->scales->size == 4, "scales has %ju elements, expected 4", (uintmax_t)a->scales->size);
-  EXPECT(self->rank == 4, "self has shape %s, expected 4 dimensions", shape_text(self->dims, self->rank, text));
-  EXPECT(out->rank == 4, "out has shape %s, expected 4 dimensions", shape_text(out->dims, out->rank, text));
+  TRY(op_expect_size(a->scales->size, "scales", 4));
+  TRY(op_expect_rank(self, "self", 4, 4));
+  TRY(op_expect_rank(out, "out", 4, 4));
   TRY(op_expect_shape(out, "out", (const int64_t[]){self->dims[0], self->dims[1], out->dims[2], out->dims[3]}, 4));
   upsample_call u = {.in = self, .out = out, .n_axes = 2};
   for (int i = 0; i < 2; ++i) {

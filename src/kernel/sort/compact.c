@@ -116,7 +116,6 @@ static status nonzero_run(const executor *e, void *const *view, void *scratch) {
 status prepare_nonzero(executor *e, const nonzero_args *a) {
   const tensor *self = a->self, *out = a->out;
   nonzero_plan *p = PLAN(e, nonzero_plan);
-  char text[SHAPE_TEXT];
   p->coordinates_first = e->op->variant == NONZERO_COLUMNS;
   const int result_dim = p->coordinates_first;
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
@@ -124,7 +123,7 @@ status prepare_nonzero(executor *e, const nonzero_args *a) {
   EXPECT(out->rank == 2 && out->dims[!result_dim] == self->rank,
          p->coordinates_first ? "out has shape %s, expected [%d, most results]"
                               : "out has shape %s, expected [most results, %d]",
-         shape_text(out->dims, out->rank, text), self->rank);
+         SHAPE_OF(out), self->rank);
   p->self = view_of(self);
   p->n = self->n;
   p->room = out->dims[result_dim];
@@ -185,12 +184,11 @@ static bool compact_broadcast(view *v, const int64_t *dims, int rank) {
 status prepare_masked_select(executor *e, const masked_select_args *a) {
   const tensor *self = a->self, *mask = a->mask, *out = a->out;
   masked_select_plan *p = PLAN(e, masked_select_plan);
-  char is[SHAPE_TEXT], other[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_NUMBER));
   TRY(op_expect_dtype(mask, "mask", DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8)));
   EXPECT(out->dtype == self->dtype, "out has dtype %s, expected that of self, %s", dtype_name(out->dtype),
          dtype_name(self->dtype));
-  EXPECT(out->rank == 1, "out has shape %s, expected one dimension", shape_text(out->dims, out->rank, is));
+  TRY(op_expect_rank(out, "out", 1, 1));
   const int rank = self->rank > mask->rank ? self->rank : mask->rank;
   int64_t dims[MAX_RANK];
   for (int d = 0; d < rank; ++d) {
@@ -199,8 +197,7 @@ status prepare_masked_select(executor *e, const masked_select_args *a) {
   }
   view x = view_of(self), y = view_of(mask);
   EXPECT(compact_broadcast(&x, dims, rank) && compact_broadcast(&y, dims, rank),
-         "mask has shape %s, expected one that broadcasts with self's, %s", shape_text(mask->dims, mask->rank, is),
-         shape_text(self->dims, self->rank, other));
+         "mask has shape %s, expected one that broadcasts with self's, %s", SHAPE_OF(mask), SHAPE_OF(self));
   walk_init(&p->both, (const view *const[]){&x, &y}, 2, rank);
   EXPECT(out->n == p->both.n, "out has %jd elements, expected %jd, those of self and mask broadcast together",
          (intmax_t)out->n, (intmax_t)p->both.n);

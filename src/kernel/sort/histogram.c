@@ -50,10 +50,9 @@ static status bincount_run(const executor *e, void *const *view, void *scratch) 
 status prepare_bincount(executor *e, const bincount_args *a) {
   histogram_plan *p = PLAN(e, histogram_plan);
   const tensor *self = a->self, *weights = a->weights, *out = a->out;
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(self, "self", DTYPES_INTEGER));
-  EXPECT(self->rank == 1, "self has shape %s, expected one dimension", shape_text(self->dims, self->rank, text));
-  EXPECT(out->rank == 1, "out has shape %s, expected one dimension", shape_text(out->dims, out->rank, text));
+  TRY(op_expect_rank(self, "self", 1, 1));
+  TRY(op_expect_rank(out, "out", 1, 1));
   EXPECT(a->minlength >= 0, "minlength is %jd, expected 0 or more", (intmax_t)a->minlength);
   EXPECT(out->n >= a->minlength, "out has %jd elements, expected minlength, %jd, or more", (intmax_t)out->n,
          (intmax_t)a->minlength);

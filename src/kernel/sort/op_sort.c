@@ -69,8 +69,8 @@ status prepare_sort(executor *e, const sort_args *a) {
                     .descending = a->descending};
   TRY(sort_expect_dtypes(r.in, NULL, NULL, r.numbers, "indicesOut"));
   TRY(op_expect_dtype(r.values, "valuesOut", DTYPES_REAL));
-  TRY(op_expect_shape(r.values, "valuesOut", r.in->dims, r.in->rank));
-  TRY(op_expect_shape(r.numbers, "indicesOut", r.in->dims, r.in->rank));
+  TRY(op_expect_same_shape(r.values, "valuesOut", r.in));
+  TRY(op_expect_same_shape(r.numbers, "indicesOut", r.in));
   return plan_row_sort(e, &r, a->dim, "dim");
 }
 
@@ -78,7 +78,7 @@ status prepare_sort(executor *e, const sort_args *a) {
 status prepare_argsort(executor *e, const argsort_args *a) {
   sort_request r = {.in = a->self, .numbers = a->out, .operand = {0, 0, 1}, .descending = a->descending};
   TRY(sort_expect_dtypes(r.in, NULL, NULL, r.numbers, "out"));
-  TRY(op_expect_shape(r.numbers, "out", r.in->dims, r.in->rank));
+  TRY(op_expect_same_shape(r.numbers, "out", r.in));
   TRY(plan_row_sort(e, &r, a->dim, "dim"));
   return sort_expect_order(r.in, r.dim);
 }
@@ -94,9 +94,9 @@ status prepare_sort_with_index(executor *e, const sort_with_index_args *a) {
                     .descending = a->descending};
   TRY(sort_expect_dtypes(r.in, r.values, "valuesOut", r.numbers, "indicesOut"));
   TRY(op_expect_dtype(r.index, "index", DTYPES_INDEX));
-  TRY(op_expect_shape(r.index, "index", r.in->dims, r.in->rank));
-  TRY(op_expect_shape(r.values, "valuesOut", r.in->dims, r.in->rank));
-  TRY(op_expect_shape(r.numbers, "indicesOut", r.in->dims, r.in->rank));
+  TRY(op_expect_same_shape(r.index, "index", r.in));
+  TRY(op_expect_same_shape(r.values, "valuesOut", r.in));
+  TRY(op_expect_same_shape(r.numbers, "indicesOut", r.in));
   TRY(plan_row_sort(e, &r, a->axis, "axis"));
   if (!r.descending) PLAN(e, sort_plan)->row = sort_row_nan_first;
   return ST_OK;
@@ -183,13 +183,12 @@ static status plan_row_select(executor *e, sort_request *r, int64_t dim, int64_t
   sort_plan *p = PLAN(e, sort_plan);
   int64_t dims[MAX_RANK];
   int rank = 0;
-  char text[SHAPE_TEXT];
   TRY(sort_expect_dtypes(r->in, r->values, "valuesOut", r->numbers, "indicesOut"));
   TRY(op_expect_dim(dim, "dim", r->in->rank, &r->dim));
   TRY(sort_expect_countable(r->in, r->dim));
   const int64_t n = r->in->rank ? r->in->dims[r->dim] : 1;
   EXPECT(n || !r->values->n, "self has shape %s, nothing along dimension %d, expected one element or more",
-         shape_text(r->in->dims, r->in->rank, text), r->dim);
+         SHAPE_OF(r->in), r->dim);
   EXPECT(kind != SELECT_KTH || (k >= 1 && k <= n), "k is %jd, expected 1 to %jd, the elements along dimension %d",
          (intmax_t)k, (intmax_t)n, r->dim);
   for (int d = 0; d < r->in->rank; ++d)

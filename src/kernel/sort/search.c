@@ -115,12 +115,11 @@ static view rows_of_values(const tensor *sequence, const tensor *values) {
 }
 
 static status expect_same_rows(const tensor *sequence, const tensor *values) {
-  char is[SHAPE_TEXT], other[SHAPE_TEXT];
   bool same = sequence->rank == 1 || sequence->rank == values->rank;
   for (int d = 0; same && sequence->rank > 1 && d < sequence->rank - 1; ++d)
     same = sequence->dims[d] == values->dims[d];
   EXPECT(same, "sortedSequence has shape %s, expected one dimension or the first dimensions of self, %s",
-         shape_text(sequence->dims, sequence->rank, is), shape_text(values->dims, values->rank, other));
+         SHAPE_OF(sequence), SHAPE_OF(values));
   return ST_OK;
 }
 
@@ -131,11 +130,11 @@ static status plan_search(executor *e, search_plan *p, const tensor *sequence, c
   TRY(op_expect_dtype(sequence, "sortedSequence", DTYPES_REAL));
   EXPECT(sequence->rank >= 1, "sortedSequence has no dimensions, expected one or more");
   EXPECT(out->dtype == dtype, "out has dtype %s, expected %s", dtype_name(out->dtype), dtype_name(dtype));
-  TRY(op_expect_shape(out, "out", values->dims, values->rank));
+  TRY(op_expect_same_shape(out, "out", values));
   TRY(expect_same_rows(sequence, values));
   if (sorter) {
     TRY(op_expect_dtype(sorter, "sorter", DTYPE_BIT(ACL_INT64)));
-    TRY(op_expect_shape(sorter, "sorter", sequence->dims, sequence->rank));
+    TRY(op_expect_same_shape(sorter, "sorter", sequence));
   }
   const int last = sequence->rank - 1;
   const view v = view_of(values), o = view_of(out), s = rows_of_values(sequence, values);
@@ -241,7 +240,7 @@ static status plan_is_in(executor *e, const tensor *t, const char *name, const s
   const int dtype = dtype_part(t->dtype);
   TRY(op_expect_dtype(t, name, DTYPES_REAL | DTYPES_COMPLEX));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_BOOL)));
-  TRY(any ? op_expect_shape(out, "out", NULL, 0) : op_expect_shape(out, "out", t->dims, t->rank));
+  TRY(any ? op_expect_shape(out, "out", NULL, 0) : op_expect_same_shape(out, "out", t));
   const int common = any && t->n >= MANY ? dtype_part(dtype_promote(t->dtype, s->dtype)) : dtype;
   const bool real = dtype_class_of(s->dtype) >= CLASS_FLOAT && !dtype_is_float(common);
   const bool complex = dtype != t->dtype;

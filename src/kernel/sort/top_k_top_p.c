@@ -93,9 +93,8 @@ static status run_top_k_top_p(const executor *e, void *const *view, void *scratc
 /* (logits [rows, n], p [rows], k [rows], out); p or k may be absent. */
 status prepare_top_k_top_p(executor *e, const top_k_top_p_args *a) {
   const tensor *logits = a->logits, *p = a->p, *k = a->k, *out = a->out;
-  char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(logits, "logits", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_BF16)));
-  EXPECT(logits->rank == 2, "logits has shape %s, expected 2 dimensions", shape_text(logits->dims, logits->rank, text));
+  TRY(op_expect_dtype(logits, "logits", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_rank(logits, "logits", 2, 2));
   if (!p && !k) return fail(ST_OP_NULL, "p and k are NULL, expected one of them");
   if (p) {
     TRY(op_expect_dtype(p, "p", DTYPE_BIT(logits->dtype)));

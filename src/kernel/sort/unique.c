@@ -263,21 +263,17 @@ typedef struct {
 } unique_call;
 
 static status expect_outputs(const unique_call *c) {
-  char text[SHAPE_TEXT];
   TRY(op_expect_dtype(c->self, "self", DTYPES_REAL | (c->sorts ? 0 : DTYPES_COMPLEX)));
   EXPECT(c->values->dtype == c->self->dtype, "valueOut has dtype %s, expected that of self, %s",
          dtype_name(c->values->dtype), dtype_name(c->self->dtype));
   EXPECT(c->self->n <= INT32_MAX, "self has %jd elements, expected at most %d", (intmax_t)c->self->n, INT32_MAX);
-  if (c->dim < 0)
-    EXPECT(c->values->rank == 1, "valueOut has shape %s, expected one dimension",
-           shape_text(c->values->dims, c->values->rank, text));
+  if (c->dim < 0) TRY(op_expect_rank(c->values, "valueOut", 1, 1));
   if (c->inverse) TRY(op_expect_dtype(c->inverse, "inverseOut", DTYPE_BIT(ACL_INT64)));
-  if (c->inverse && c->dim < 0) TRY(op_expect_shape(c->inverse, "inverseOut", c->self->dims, c->self->rank));
+  if (c->inverse && c->dim < 0) TRY(op_expect_same_shape(c->inverse, "inverseOut", c->self));
   if (c->inverse && c->dim >= 0) TRY(op_expect_shape(c->inverse, "inverseOut", &c->self->dims[c->dim], 1));
   if (!c->counts) return ST_OK;
   TRY(op_expect_dtype(c->counts, "countsOut", DTYPE_BIT(ACL_INT64)));
-  EXPECT(c->counts->rank == 1, "countsOut has shape %s, expected one dimension",
-         shape_text(c->counts->dims, c->counts->rank, text));
+  TRY(op_expect_rank(c->counts, "countsOut", 1, 1));
   return ST_OK;
 }
 
@@ -320,8 +316,7 @@ static status plan_unique(executor *e, const unique_call *given) {
   if (given->any_shape) fit_shapes(&call, room);
   TRY(expect_outputs(c));
   if (c->dim >= 0) TRY(expect_slices(c));
-  unique_plan *p = e->heap = malloc(sizeof *p);
-  if (!p) return fail(ST_NO_HOST_MEMORY, "no host memory for a plan of %zu bytes", sizeof *p);
+  HEAP_PLAN(unique_plan, p, e, sizeof *p);
   p->self = *c->self;
   p->values = *c->values;
   p->wants_inverse = c->inverse;
@@ -390,8 +385,7 @@ status prepare_unique_dim(executor *e, const unique_dim_args *a) {
                    .counts = a->counts_out,
                    .any_shape = true,
                    .sorts = true};
-  char text[SHAPE_TEXT];
-  EXPECT(c.self->rank, "self has shape %s, expected one dimension or more", shape_text(c.self->dims, 0, text));
+  EXPECT(c.self->rank, "self has shape %s, expected one dimension or more", DIMS_TEXT(c.self->dims, 0));
   TRY(op_expect_dim(a->dim, "dim", c.self->rank, &c.dim));
   return plan_unique(e, &c);
 }
