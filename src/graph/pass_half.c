@@ -127,7 +127,7 @@ static status half_of(halving *h, ir_value *v, ir_value **out) {
 
 static void halve_operand(void *argument, const tensor **place, unsigned flags) {
   halving *h = argument;
-  ir_value *v = value_of(*place), *half;
+  ir_value *v = value_of(*place), *half = NULL;
   if (h->st != ST_OK || v->tensor.dtype != ACL_FLOAT) return;
   if (flags & ARG_WRITTEN) {
     h->st = h->to ? fail(ST_GRAPH_ENGINE, "a node of one result has two")
