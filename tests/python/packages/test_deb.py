@@ -45,7 +45,7 @@ Usage: msprof [--output=FOLDER] PROGRAM [ARGUMENT]...
 0 Ascend910B3
 unset: 
 0 Ascend910B3
-/usr/lib/cannon/python/site-packages
+/usr/lib/cannon/opp/built-in/op_impl/ai_core/tbe:/usr/lib/cannon/python/site-packages
 version 0
 from /usr/lib/cannon/lib64/libcannon.so
 ASCEND_HOME_PATH /usr/lib/cannon
