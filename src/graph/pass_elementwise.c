@@ -295,7 +295,7 @@ static status make_programs(fusion *f, int *n_matches) {
       nodes[n++] = g->nodes[i];
     }
   }
-  memcpy(g->nodes, nodes, (size_t)n * sizeof *nodes);
+  if (n) memcpy(g->nodes, nodes, (size_t)n * sizeof *nodes);
   g->n_nodes = n;
   return ST_OK;
 }
