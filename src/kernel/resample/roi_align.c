@@ -110,8 +110,8 @@ static void roi_table_fill(const roi_plan *p, const roi *r, roi_table *t, int64_
     const int64_t sample = (first + i) % per_bin, bin = first_bin + (first + i) / per_bin;
     const float y = roi_coordinate(r, 0, bin / p->out_width, sample / r->samples[1]);
     const float x = roi_coordinate(r, 1, bin % p->out_width, sample % r->samples[1]);
-    int64_t row[2], column[2];
-    float down, right;
+    int64_t row[2] = {0}, column[2] = {0};
+    float down = 0, right = 0;
     const bool inside =
         roi_axis(y, p->height, &row[0], &row[1], &down) && roi_axis(x, p->width, &column[0], &column[1], &right);
     t->bin[i] = (int)((first + i) / per_bin);
