@@ -298,7 +298,7 @@ static bool collective_is_gone(const collective *op, const collective_part *p, u
   const uint64_t since = atomic_load_explicit(&m->dead_since_ns, memory_order_relaxed);
   if (since) return p->state == PART_ARRIVED || now_ns() - since > DEAD_GRACE_NS;
   return p->state == PART_ARRIVED &&
-         atomic_load_explicit(&op->c->node->head->members[member].left, memory_order_relaxed);
+         atomic_load_explicit(&op->c->node->head->members[member].left, memory_order_acquire);
 }
 
 /* The member that a job waits for in vain; UINT32_MAX: none. */
@@ -307,7 +307,9 @@ static uint32_t collective_gone_member(const collective *op, const collective_pa
   for (uint32_t i = p->state == PART_ARRIVED ? p->n_seen : 0; i < p->n_records; ++i) {
     const uint32_t member = collective_member_of(op, p, i);
     if (i == p->own || (p->state == PART_ARRIVED && part_has_record(op, p, i))) continue;
-    if (collective_is_gone(op, p, member)) return member;
+    if (!collective_is_gone(op, p, member)) continue;
+    /* It may have come, done the job and left since the record was looked at. */
+    if (p->state != PART_ARRIVED || !part_has_record(op, p, i)) return member;
   }
   return UINT32_MAX;
 }
