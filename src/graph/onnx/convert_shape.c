@@ -13,9 +13,23 @@ static status output_shape(converter *c, ir_value *v, const int64_t *dims, int r
 
 static status convert_identity(converter *c) { return converter_output(c, 0, converter_input(c, 0)); }
 
-/* Inference only: the mask, if it is wanted, is true everywhere. */
+/* Training is refused, unless its ratio is 0. */
+static status check_dropout(converter *c) {
+  const int64_t *training;
+  const double half = 0.5, *ratio = &half;
+  int n;
+  if (!converter_input(c, 2)) return ST_OK;
+  TRY(converter_constant_ints(c, 2, &training, &n));
+  if (!n || !*training) return ST_OK;
+  if (converter_input(c, 1)) TRY(converter_constant_reals(c, 1, &ratio, &n));
+  if (n && *ratio != 0) return OP_FAIL("training_mode is true and ratio is %g, expected false, or ratio 0", *ratio);
+  return ST_OK;
+}
+
+/* In inference nothing is dropped: the mask, if it is wanted, is true everywhere. */
 static status convert_dropout(converter *c) {
   ir_value *x = converter_input(c, 0), *mask;
+  TRY(check_dropout(c));
   TRY(converter_output(c, 0, x));
   if (!converter_wants(c, 1)) return ST_OK;
   TRY(ir_number(c->g, ACL_BOOL, 1, &mask));
