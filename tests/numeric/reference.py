@@ -107,8 +107,8 @@ def log_softmax(x, axis):
 
 
 def sum_slack(magnitudes, n, computing):
-    """Error bound of a sum of n terms added as a tree with leaves of some tens. The plain C reference adds one after the
-    other; its errors, of random signs, stay far below 2 sqrt(n) eps."""
+    """Error bound of a sum of n terms added as a tree with leaves of some tens. The plain C reference adds one after
+    the other; its errors, of random signs, stay far below 2 sqrt(n) eps."""
     eps = LD(2) ** (1 - computing.digits)
     running = "reduce=reference" in os.environ.get("CANNON_IMPL", "")
     return (8 + (2 * np.sqrt(n) if running else np.log2(max(n, 1)))) * eps * magnitudes
