@@ -20,7 +20,6 @@
 
 enum {
   RANDOM_TICK_S = 1, /* longer than what a test does between two waits */
-  RUN_TICKS = 16,    /* between two looks while all listed streams are run or wait for events */
   IDLE_TICKS = 20,   /* a stream that has been idle for so many ticks leaves the list */
   MAX_WORKERS = 256, /* those beyond the number of cores are inside user functions */
 };
@@ -267,19 +266,17 @@ static int scheduler_look(stream *gone[MAX_GONE], int *n_gone) {
   return runnable;
 }
 
-/* How long the ticker sleeps if nobody rouses it; 0: without a limit. Something may change without a call of
- * scheduler_rouse() if a value is waited for, or a stream can run, is about to leave the list, or waits with a
- * deadline. Streams that wait only for events are unblocked by these. Who runs a stream rouses the ticker at the end,
- * so it ticks rarely meanwhile: all ticks of a run of 20 ms took 3 to 8 % of its time on a virtual machine. */
-static uint64_t tick_period(void) {
-  uint64_t period = 0;
-  if (value_any() || outside_any() || atomic_load(&notify_n_shared_waiting)) return SCHEDULER_TICK_NS;
-  for (stream *s = scheduler.first; s; s = s->next_listed)
-    if (spin_is_held(&s->run_lock, memory_order_seq_cst))
-      period = RUN_TICKS * (uint64_t)SCHEDULER_TICK_NS;
-    else if (!has_work(s) || !stream_is_blocked(s) || atomic_load(&s->wait_deadline_ns))
-      return SCHEDULER_TICK_NS;
-  return period;
+/* Whether something may change without a call of scheduler_rouse(): a value that is waited for, or a stream that can
+ * run, is about to leave the list, or waits with a deadline. Streams that wait only for events are unblocked by these;
+ * who runs a stream rouses the ticker at the end. (Ticks during a run of 20 ms took 3 to 8 % of its processor time on a
+ * virtual machine.) */
+static bool must_tick(void) {
+  if (value_any() || outside_any() || atomic_load(&notify_n_shared_waiting)) return true;
+  for (stream *s = scheduler.first; s; s = s->next_listed) {
+    if (spin_is_held(&s->run_lock, memory_order_seq_cst)) continue;
+    if (!has_work(s) || !stream_is_blocked(s) || atomic_load(&s->wait_deadline_ns)) return true;
+  }
+  return false;
 }
 
 /* Checks everything that may have changed, and wakes workers for streams that can run. */
@@ -307,11 +304,11 @@ static void *ticker(void *unused) {
     /* Sets the flag first and then looks, as a thread that calls scheduler_rouse() first
      * writes and then reads the flag. */
     atomic_store(&scheduler.ticker_sleeps, true);
-    const uint64_t period = scheduler.stopped ? 0 : tick_period();
-    if (period == SCHEDULER_TICK_NS) atomic_store(&scheduler.ticker_sleeps, false);
+    const bool sleep = scheduler.stopped || !must_tick();
+    if (!sleep) atomic_store(&scheduler.ticker_sleeps, false);
     mutex_unlock(&scheduler.lock);
     lock_expect_none(NULL);
-    futex_wait(&scheduler.tick, seen, period);
+    futex_wait(&scheduler.tick, seen, sleep ? 0 : SCHEDULER_TICK_NS);
   }
   return NULL;
 }
