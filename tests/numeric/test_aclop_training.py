@@ -343,9 +343,10 @@ class Others(unittest.TestCase):
         execute("Sort", [a], [values, places], {"axis": 1, "descending": True})
         ref.check_equal(values.get(), np.take_along_axis(x, order, 1))
         ref.check_equal(places.get(), order)
-        values, places = Operand.empty(F32, (4, 3)), Operand.empty(I32, (4, 3))
-        execute("TopK", [a, Host(3)], [values, places], {"sorted": True})
-        ref.check_equal(places.get(), order[:, :3])
+        for name in ("TopK", "TopKV2"):
+            values, places = Operand.empty(F32, (4, 3)), Operand.empty(I32, (4, 3))
+            execute(name, [a, Host(3)], [values, places], {"sorted": True})
+            ref.check_equal(places.get(), order[:, :3])
         for name, f in (("ArgMaxV2", np.argmax), ("ArgMin", np.argmin)):
             y = Operand.empty(I32, (4,))
             execute(name, [a, Host(1)], [y], {"dtype": 3})
