@@ -45,7 +45,7 @@ aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void *
   API_RETURN(refuse_code());
 }
 
-/* Of the runtime's own library, libruntime.so. */
+/* The functions from here on are those of libruntime.so, the runtime's own library. */
 int rtDevBinaryRegister(const void *binary, void **handle) {
   API_ENTER();
   (void)binary;

@@ -36,7 +36,7 @@ struct acltdtChannelHandle {
   channel_end *end;
 };
 
-/* Of channels that are made without one. CANN's is not documented; this is what MindSpore asks for. */
+/* The capacity of channels that are made without one. CANN's is not documented; MindSpore asks for this one. */
 enum { DEFAULT_CAPACITY = 128 };
 
 /* ---- items ---- */

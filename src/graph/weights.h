@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The constants of a loaded model: the bytes of its file, and where in device memory the contents of its constants are.
- * Those of the file are there once for all programs of the model; computed ones belong to a program.
+ * Constants of the file are there once for all programs of the model; computed ones belong to a program.
  *
  * The host keeps no copies that nobody will read: pages of a mapped file are given back once they were copied, and the
  * file as a whole when no further program will be made. For model.c; the model's lock guards all of it. */
