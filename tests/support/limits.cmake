@@ -23,7 +23,7 @@ set(long_tests
   "abi 37 37"
   "unit[.](store|elementwise) 20 30"
   "unit[.](pages|vmath|heap|no_memory|tile_gemm[.]amx) 10 20"
-  "unit[.]comm_cost 1 20"
+  "unit[.](graph_fusion|comm_cost) 3 60"
   "python[.]feed 8 20"
   "python[.]feed[.]torch 10 15"
   "own[.]feed 2 15"
