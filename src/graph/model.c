@@ -713,7 +713,7 @@ static status find_pictures(struct model_run *r, const model_buffer *inputs) {
   return ST_OK;
 }
 
-static status find_views(struct model_run *r, const model_buffer *inputs, model_buffer *outputs, bool allocate,
+static status find_views(struct model_run *r, const model_buffer *inputs, model_buffer *outputs, bool awaited,
                          void *site) {
   const ir_graph *g = program_graph(r->v->program);
   for (int i = 0; i < g->n_inputs; ++i)
@@ -724,7 +724,7 @@ static status find_views(struct model_run *r, const model_buffer *inputs, model_
   for (int i = 0; i < g->n_outputs; ++i) {
     const tensor *t = &g->outputs[i]->tensor;
     model_buffer *b = &outputs[i];
-    if (allocate && !b->address && !b->bytes) TRY(allocate_output(r->m, b, output_bytes(t), site));
+    if (awaited && !b->address && !b->bytes) TRY(allocate_output(r->m, b, output_bytes(t), site));
     TRY(buffer_view(b, output_bytes(t), VMM_WRITE, ST_MODEL_OUTPUT, "output", i, r->m->outputs[i].name,
                     &r->outputs[i]));
     b->rank = t->rank;
@@ -734,7 +734,7 @@ static status find_views(struct model_run *r, const model_buffer *inputs, model_
 }
 
 static status submit_run(struct model_run *r, stream *s, const model_buffer *inputs, onnx_shape *shapes,
-                         model_buffer *outputs, int gear, bool allocate, const model_memory *work, void *site) {
+                         model_buffer *outputs, int gear, bool awaited, const model_memory *work, void *site) {
   task *t;
   TRY(input_shapes(r->m, inputs, gear, shapes));
   TRY(choose_version(r->m, s, inputs, shapes, &r->v, &r->arena));
@@ -743,16 +743,19 @@ static status submit_run(struct model_run *r, stream *s, const model_buffer *inp
     r->arena = NULL;
     TRY(own_arena(work, program_sizes(r->v->program).arena, &r->arena));
   }
-  TRY(find_views(r, inputs, outputs, allocate, site));
+  TRY(find_views(r, inputs, outputs, awaited, site));
   TRY(stream_new_task(s, &model_kind, &t));
   t->cost_ns = TASK_COST_UNKNOWN;
   t->model = r;
-  stream_submit(s, t);
+  if (awaited)
+    stream_submit_awaited(s, t);
+  else
+    stream_submit(s, t);
   return ST_OK;
 }
 
 status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, model_buffer *outputs, int n_outputs,
-                    int gear, bool allocate, const model_memory *work, void *site) {
+                    int gear, bool awaited, const model_memory *work, void *site) {
   int expected;
   (void)model_inputs(m, &expected);
   if (n_inputs != expected || n_outputs != m->n_outputs)
@@ -773,7 +776,7 @@ status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, mod
   r->m = m;
   r->inputs = r->views;
   r->outputs = r->views + n_inputs;
-  const status st = submit_run(r, s, inputs, shapes, outputs, gear, allocate, work, site);
+  const status st = submit_run(r, s, inputs, shapes, outputs, gear, awaited, work, site);
   for (int i = 0; i < n_inputs; ++i) free((void *)(uintptr_t)shapes[i].contents);
   free(shapes);
   if (st != ST_OK) run_free(r);
