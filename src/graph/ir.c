@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/hash.h"
 #include "graph/nodes.h"
 #include "op/executor.h"
 #include "tensor/objects.h"
@@ -27,6 +28,7 @@ static void *owned_new(uint64_t bytes) {
 }
 
 static void owned_free(ir_owned o) {
+  if (o.of->contents == o.at) o.of->contents = NULL;
   if (o.bytes < MAPPED_BYTES)
     free(o.at);
   else
@@ -56,6 +58,7 @@ void ir_keep_contents(ir_graph *g, const ir_storage *s) {
 
 void ir_move_contents(ir_graph *g, ir_storage *s, const void *to) {
   const int i = owned_find(g, s);
+  if (!to && !s->recipe && s->n_recipes) return;
   s->contents = to;
   if (i == g->n_owned) return;
   owned_free(g->owned[i]);
@@ -74,7 +77,7 @@ void ir_drop_unused(ir_graph *g) {
   for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], want_contents, NULL);
   for (int i = 0; i < g->n_outputs; ++i) want_contents(NULL, g->outputs[i], 0);
   for (int i = 0; i < g->n_owned; ++i)
-    if (g->owned[i].of->wanted)
+    if (g->owned[i].of->wanted || (!g->owned[i].of->recipe && g->owned[i].of->n_recipes))
       g->owned[n++] = g->owned[i];
     else
       owned_free(g->owned[i]);
@@ -131,6 +134,8 @@ status ir_constant(ir_graph *g, int dtype, const int64_t *dims, int rank, const 
   ir_storage *s = (*out)->storage;
   s->contents = contents;
   s->lent = contents;
+  if (contents)
+    s->identity = hash_bytes(hash_bytes(HASH_START, &contents, sizeof contents), &s->bytes, sizeof s->bytes);
   return contents ? ST_OK : ir_own_contents(g, s);
 }
 
@@ -312,7 +317,7 @@ void node_visit_args(const op *o, const op_arg *args, node_visitor *visit, void 
 }
 
 status ir_add(ir_graph *g, op *o, const op_arg *args) {
-  if (fold_is_possible(o, args)) return fold_compute(g, o, args);
+  if (fold_is_possible(o, args)) return fold_call(g, o, args);
   op_arg *copy = REGION_NEW(&g->memory, op_arg, o->n_args);
   g->nodes = region_grow(&g->memory, g->nodes, (size_t)g->n_nodes, sizeof *g->nodes);
   if (!copy || !g->nodes) return ir_no_memory();

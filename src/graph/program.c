@@ -153,20 +153,23 @@ static status list_packed(program *p, step *s) {
   s->packed = -1;
   if (!k->bytes) return ST_OK;
   const ir_value *v = value_of(step_tensor(s, k->operand));
-  const void *from = value_contents(v);
-  for (int i = 0; i < p->n_packed && s->packed < 0; ++i)
-    if (p->packed[i].from == from && p->packed[i].layout == k->layout) s->packed = i;
+  const uint64_t offset = (uint64_t)v->tensor.offset * dtype_bytes(v->tensor.dtype);
+  for (int i = 0; i < p->n_packed && s->packed < 0; ++i) {
+    const program_packed *other = &p->packed[i];
+    if (other->storage == v->storage && other->offset == offset && other->layout == k->layout) s->packed = i;
+  }
   if (s->packed >= 0) return ST_OK;
   p->packed = region_grow(&p->graph->memory, p->packed, (size_t)p->n_packed, sizeof *p->packed);
   if (!p->packed) return program_no_memory();
   s->packed = p->n_packed++;
   p->packed[s->packed] =
-      (program_packed){.from = from, .bytes = k->bytes, .layout = k->layout, .lent = v->storage->lent};
+      (program_packed){.storage = v->storage, .offset = offset, .bytes = k->bytes, .layout = k->layout};
   return ST_OK;
 }
 
 /* Marks the constants that the step reads as they are. One that it reads now and then beside the packed form may stay
- * where it is in host memory, if it is aligned there. */
+ * where it is in host memory, if it is aligned there; one with a recipe is better placed where other programs find
+ * it. */
 static void mark_read_as_is(const step *s, int number) {
   const executor_packing *k = &s->executor->packing;
   for (int i = 0; i < s->executor->n_operands; ++i) {
@@ -174,9 +177,9 @@ static void mark_read_as_is(const step *s, int number) {
     if (!t || !value_is_constant(value_of(t))) continue;
     ir_storage *storage = value_of(t)->storage;
     const bool packed = k->bytes && k->operand == i;
-    const bool aligned = (uintptr_t)storage->contents % dtype_bytes(t->dtype) == 0;
-    if (!packed || (!k->replaces && !aligned)) storage->read_as_is = true;
-    if (packed && !k->replaces && aligned) storage->stays = true;
+    const bool fits = !storage->recipe && (uintptr_t)storage->contents % dtype_bytes(t->dtype) == 0;
+    if (!packed || (!k->replaces && !fits)) storage->read_as_is = true;
+    if (packed && !k->replaces && fits) storage->stays = true;
     if (packed) storage->filled_by = number;
   }
 }
@@ -187,13 +190,13 @@ static status fill_packed(const program *p, const step *s) {
   s->executor->packed = k->address;
   if (!k->address || !k->fresh) return ST_OK;
   const ir_value *v = value_of(step_tensor(s, s->executor->packing.operand));
-  const size_t skipped = (size_t)((const char *)k->from - (const char *)v->storage->contents);
   char *aligned = NULL;
-  if ((uintptr_t)k->from % dtype_bytes(v->tensor.dtype)) {
+  TRY(ir_need_contents(v->storage));
+  if ((uintptr_t)value_contents(v) % dtype_bytes(v->tensor.dtype)) {
     if (!(aligned = malloc(v->storage->bytes))) return program_no_memory();
     memcpy(aligned, v->storage->contents, v->storage->bytes);
   }
-  s->executor->packing.pack(s->executor, aligned ? aligned + skipped : k->from, k->address);
+  s->executor->packing.pack(s->executor, aligned ? aligned + k->offset : value_contents(v), k->address);
   free(aligned);
   k->fresh = false;
   return ST_OK;
@@ -215,6 +218,7 @@ static status program_place(program *p, const program_owner *owner) {
   for (int i = 0; i < p->n_steps; ++i) mark_read_as_is(&p->steps[i], i);
   for (int i = 0; i < p->n_constants; ++i) {
     ir_storage *s = p->constants[i];
+    if (s->read_as_is && !owner->knows_some) TRY(ir_need_contents(s));
     s->address = (void *)(uintptr_t)s->contents;
     if (!s->read_as_is) {
       if (s->stays && s->lent) p->reads_lent = true;
