@@ -19,20 +19,22 @@ ir_graph *ir_new(void) {
   return g;
 }
 
-enum { MAPPED_BYTES = 1 << 17 /* malloc's first threshold, which rises with what is freed */ };
-
-static void *owned_new(uint64_t bytes) {
-  if (bytes < MAPPED_BYTES) return calloc(1, bytes);
+void *ir_memory_new(uint64_t bytes) {
+  if (bytes < IR_MAPPED_BYTES) return calloc(1, bytes);
   void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return at == MAP_FAILED ? NULL : at;
 }
 
+void ir_memory_free(void *at, uint64_t bytes) {
+  if (!at || bytes < IR_MAPPED_BYTES)
+    free(at);
+  else
+    munmap(at, bytes);
+}
+
 static void owned_free(ir_owned o) {
   if (o.of->contents == o.at) o.of->contents = NULL;
-  if (o.bytes < MAPPED_BYTES)
-    free(o.at);
-  else
-    munmap(o.at, o.bytes);
+  ir_memory_free(o.at, o.bytes);
 }
 
 void ir_drop_contents(ir_graph *g) {
@@ -141,7 +143,7 @@ status ir_constant(ir_graph *g, int dtype, const int64_t *dims, int rank, const 
 
 status ir_own_contents(ir_graph *g, ir_storage *s) {
   g->owned = region_grow(&g->memory, g->owned, (size_t)g->n_owned, sizeof *g->owned);
-  void *memory = g->owned ? owned_new(s->bytes) : NULL;
+  void *memory = g->owned ? ir_memory_new(s->bytes) : NULL;
   if (!memory) return ir_no_memory();
   g->owned[g->n_owned++] = (ir_owned){.at = memory, .bytes = s->bytes, .of = s};
   s->contents = memory;

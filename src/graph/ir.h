@@ -93,6 +93,11 @@ void ir_drop_contents(ir_graph *g);
 void ir_keep_contents(ir_graph *g, const ir_storage *s);
 void ir_move_contents(ir_graph *g, ir_storage *s, const void *to);
 
+/* Zeroed memory for contents. Large pieces are mappings, which go back to the host at once when they are freed. */
+enum { IR_MAPPED_BYTES = 1 << 17 /* malloc's first threshold, which rises with what is freed */ };
+void *ir_memory_new(uint64_t bytes);
+void ir_memory_free(void *at, uint64_t bytes);
+
 /* Frees the contents of constants that no node and no output reads. */
 void ir_drop_unused(ir_graph *g);
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/invariant.h"
 #include "cannon/plan.h"
@@ -12,7 +14,11 @@
 #include "op/executor.h"
 #include "trace/stats_write.h"
 
-enum { ALIGNMENT = 64, PLAN_NODES = 200000 }; /* of the planner's work: some 10 ms */
+enum {
+  ALIGNMENT = 64,
+  PLAN_NODES = 200000,    /* of the planner's work: some 10 ms */
+  COPIED_BYTES = 4 << 20, /* of a constant, at once */
+};
 
 /* What an address is an offset from; numbers from BASE_INPUTS on are inputs, then outputs. */
 enum { BASE_NONE, BASE_ARENA, BASE_ABSOLUTE, BASE_INPUTS };
@@ -184,20 +190,55 @@ static void mark_read_as_is(const step *s, int number) {
   }
 }
 
+/* A constant that is being packed, or an aligned copy of it. */
+typedef struct {
+  const ir_graph *g;
+  const ir_storage *storage;
+  char *copy; /* NULL: it is aligned */
+} packed_source;
+
+/* Gives a piece of the file back. */
+static void source_forget(const packed_source *s, const void *piece, uint64_t bytes) {
+  if (s->storage->lent && s->g->forget) s->g->forget(s->g->lender, piece, bytes);
+}
+
+/* Gives back what will not be read again: packing needs no more memory than the packed form and one piece. */
+static void source_was_read(void *of, const void *piece, uint64_t bytes) {
+  const packed_source *s = of;
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)piece + page - 1) & -page,
+                  end = ((uintptr_t)piece + bytes) & -page;
+  if (!s->copy)
+    source_forget(s, piece, bytes);
+  else if (first < end && s->storage->bytes >= IR_MAPPED_BYTES)
+    (void)madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+static status source_align(packed_source *s) {
+  const char *from = s->storage->contents;
+  const uint64_t bytes = s->storage->bytes, step = COPIED_BYTES;
+  if (!(s->copy = ir_memory_new(bytes))) return program_no_memory();
+  for (uint64_t at = 0, n; at < bytes; at += n) {
+    n = bytes - at < step ? bytes - at : step;
+    memcpy(s->copy + at, from + at, n);
+    source_forget(s, from + at, n);
+  }
+  return ST_OK;
+}
+
 /* Packs the constant that the step reads, unless it is. */
 static status fill_packed(const program *p, const step *s) {
   program_packed *k = &p->packed[s->packed];
+  executor_packing *packing = &s->executor->packing;
   s->executor->packed = k->address;
   if (!k->address || !k->fresh) return ST_OK;
-  const ir_value *v = value_of(step_tensor(s, s->executor->packing.operand));
-  char *aligned = NULL;
+  const ir_value *v = value_of(step_tensor(s, packing->operand));
+  packed_source from = {.g = p->graph, .storage = v->storage};
   TRY(ir_need_contents(v->storage));
-  if ((uintptr_t)value_contents(v) % dtype_bytes(v->tensor.dtype)) {
-    if (!(aligned = malloc(v->storage->bytes))) return program_no_memory();
-    memcpy(aligned, v->storage->contents, v->storage->bytes);
-  }
-  s->executor->packing.pack(s->executor, aligned ? aligned + k->offset : value_contents(v), k->address);
-  free(aligned);
+  if ((uintptr_t)value_contents(v) % dtype_bytes(v->tensor.dtype)) TRY(source_align(&from));
+  if (from.copy || v->storage->lent) packing->was_read = source_was_read, packing->listener = &from;
+  packing->pack(s->executor, from.copy ? from.copy + k->offset : value_contents(v), k->address);
+  packing->was_read = NULL;
+  ir_memory_free(from.copy, v->storage->bytes);
   k->fresh = false;
   return ST_OK;
 }

@@ -10,6 +10,8 @@
 #include "base/invariant.h"
 #include "memory/memory.h"
 
+enum { COPIED_BYTES = 4 << 20 }; /* at once */
+
 static status weights_no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for a model's weights"); }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
@@ -227,17 +229,25 @@ static status find_placed(model_placing *p, const ir_storage *s, uint64_t offset
   return known && known->block ? placing_hold(p, known->block, false) : ST_OK;
 }
 
+/* Copies a constant to its address; the file's pages are given back in pieces, so that a large one is not in memory
+ * twice. */
+static void copy_contents(const model_weights *w, const ir_storage *s) {
+  const char *from = s->contents;
+  for (uint64_t at = 0, n; at < s->bytes; at += n) {
+    n = s->bytes - at < COPIED_BYTES ? s->bytes - at : COPIED_BYTES;
+    memcpy((char *)s->address + at, from + at, n);
+    if (s->lent) onnx_forget(w->model, from + at, n);
+  }
+}
+
 static status place_constant(model_placing *p, const placing_room *room, ir_storage *s) {
   model_weights *w = p->weights;
   TRY(ir_need_contents(s));
   s->address = room_take(room, s, s->bytes);
-  memcpy(s->address, s->contents, s->bytes);
+  copy_contents(w, s);
   TRY(weights_remember(
       w, (model_constant){.identity = s->identity, .address = s->address, .block = s->lent ? NULL : room->block}));
-  if (s->lent)
-    onnx_forget(w->model, s->contents, s->bytes);
-  else
-    ir_move_contents(p->graph, s, s->address);
+  if (!s->lent) ir_move_contents(p->graph, s, s->address);
   return ST_OK;
 }
 
