@@ -152,7 +152,7 @@ static status describe_graph(const model *m, onnx_shape *shapes, pass_set off, p
     ir_free(g);
     return st;
   }
-  TRY(program_make(g, &(program_owner){.place = place_on_host, .share = true}, &p));
+  TRY(program_make(g, &(program_owner){.place = place_on_host, .knows_some = true, .share = true}, &p));
   st = graph_json(p, &memory, out);
   region_free(&memory);
   program_free(p);

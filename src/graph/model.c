@@ -25,9 +25,8 @@ typedef struct {
   uint64_t key; /* a hash of the dims of all inputs, and of contents that decide shapes */
   uint64_t last_use;
   program *program;
-  /* Constants that were computed for it, and their packed forms; NULL: there are none, or they are in memory of the
-   * caller's. */
-  model_block *own, *own_packed;
+  model_block **held; /* with the constants that were computed */
+  int n_held;
 } version;
 
 struct model {
@@ -120,9 +119,15 @@ static status model_make_program(model *m, onnx_shape *shapes, model_placing *wh
 static void version_unref(version *v, void *site) {
   if (!v || atomic_fetch_sub(&v->refs, 1) != 1) return;
   program_free(v->program);
-  model_block_unref(v->own, site);
-  model_block_unref(v->own_packed, site);
+  for (int i = 0; i < v->n_held; ++i) model_block_unref(v->held[i], site);
+  free(v->held);
   free(v);
+}
+
+/* The model gives up its reference. Its lock is held. */
+static void version_end(model *m, version *v) {
+  version_unref(v, m->site);
+  model_weights_sweep(&m->weights);
 }
 
 static uint64_t key_of(const model *m, const onnx_shape *shapes) {
@@ -144,14 +149,14 @@ static status version_new(model *m, uint64_t key, onnx_shape *shapes, version **
   v->key = key;
   model_placing where = {.weights = &m->weights};
   status st = model_make_program(m, shapes, &where, &v->program);
-  v->own = where.own;
-  v->own_packed = where.own_packed;
+  v->held = where.held;
+  v->n_held = where.n_held;
   if (st == ST_OK && m->device != MODEL_ON_HOST) program_drop_contents(v->program);
   if (st == ST_OK) st = need_arena(m, program_sizes(v->program).arena);
   if (st == ST_OK)
     *out = v;
   else
-    version_unref(v, m->site);
+    version_end(m, v);
   return st;
 }
 
@@ -173,7 +178,7 @@ static status version_for(model *m, onnx_shape *shapes, version **out) {
   if (m->n_versions < MOST_PROGRAMS)
     slot = m->n_versions++;
   else
-    version_unref(m->versions[slot], m->site);
+    version_end(m, m->versions[slot]);
   m->versions[slot] = *out;
   const program_size sizes = program_sizes((*out)->program);
   m->sizes = (model_size){asked_bytes(sizes.arena), asked_bytes(sizes.constants), sizes.unshared, sizes.n_steps};

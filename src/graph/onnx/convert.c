@@ -134,7 +134,7 @@ static void unmark(void *argument, ir_value *v, unsigned flags) {
 }
 
 status converter_known(converter *c, const ir_value *v) {
-  if (value_is_constant(v)) return ST_OK;
+  if (value_is_constant(v)) return ir_need_contents(v->storage);
   const ir_graph *g = c->g;
   bool any = false;
   v->storage->used = true;

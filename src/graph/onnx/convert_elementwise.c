@@ -323,6 +323,7 @@ static status convert_clip(converter *c) {
       constant = false;
       continue;
     }
+    TRY(ir_need_contents(bounds[i]->storage));
     value_read_reals(bounds[i], &number);
     if (!(numbers[i] = ir_scalar(g, wide, number))) return ST_NO_HOST_MEMORY;
   }
