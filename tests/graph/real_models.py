@@ -5,9 +5,10 @@
 usage: real_models.py FOLDER RUN_MODEL [PATTERN...]
        real_models.py --missing FOLDER
 
-FOLDER: with the wheels that real_models.tsv names, as run.py downloads them; --missing prints which are not there. A line of that table is a model and the
-inputs of one run: NAME=SHAPE has random elements, NAME=SHAPE<N integers below N, NAME==N the number N. With patterns,
-runs only the models that one of them fits. Prints a line for each run; exits with 1 if one is wrong.
+FOLDER: with the wheels that real_models.tsv names, as run.py downloads them; --missing prints which are not there. A
+line of that table is a model and the inputs of one run: NAME=SHAPE has random elements, NAME=SHAPE<N integers below N,
+NAME==N the number N. With patterns, runs only the models that one of them fits. Prints a line for each run; exits with
+1 if one is wrong.
 
 An element is right within RELATIVE of its size, plus NEAR_ZERO of the output's largest element, plus ABSOLUTE, which is
 for sigmoids: onnxruntime's are by up to 1.5e-7 from its own without optimisation where they are nearly 0."""
