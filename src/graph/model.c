@@ -210,7 +210,7 @@ static status describe_port(const onnx_value_info *v, const onnx_shape *given, m
   *p = (model_port){.name = v->name, .rank = given ? given->n_dims : v->n_dims};
   if (!v->is_tensor)
     return fail(ST_GRAPH_ENGINE, "%s is no tensor; sequences, maps and optionals are not supported", v->name);
-  if (converter_dtype(v->dtype, &p->dtype) != ST_OK)
+  if (converter_stored_dtype(v->dtype, &p->dtype, &(int){0}) != ST_OK)
     return fail(ST_GRAPH_ENGINE, "%s: %s", v->name, strdupa(fail_take()));
   if (p->rank > MAX_RANK)
     return fail(ST_GRAPH_ENGINE, "%s has %d dimensions, at most %d are supported", v->name, p->rank, MAX_RANK);
