@@ -12,6 +12,7 @@
 #define CANNON_GRAPH_PROGRAM_H
 
 #include "graph/order.h"
+#include "graph/tune.h"
 
 typedef struct program program;
 
@@ -32,6 +33,7 @@ typedef struct {
   status (*place_packed)(void *owner, program_packed *packed, int n);
   void (*filled)(void *owner, ir_storage *constant);
   void *owner;
+  tuning *tuned;  /* choices that were measured, or are to be; NULL: there are none */
   bool share;     /* whether buffers may use the same memory at different times */
   bool red_zones; /* whether to look for nodes that write beyond their buffers (red_zones.h) */
 } program_owner;
