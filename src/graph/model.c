@@ -13,6 +13,7 @@
 #include "graph/om.h"
 #include "graph/outputs.h"
 #include "graph/program.h"
+#include "graph/tune_file.h"
 #include "graph/weight_files.h"
 #include "graph/weights.h"
 #include "memory/memory.h"
@@ -46,6 +47,7 @@ struct model {
   _Atomic bool running;  /* an execution uses the arena */
   pass_set passes_off;
   half_use half;
+  tuning tuned;       /* guarded by the lock, too */
   mutex lock;         /* guards all below, and is held while a program is made */
   bool *wanted;       /* inputs whose contents decide shapes */
   model_size sizes;   /* does not change after loading if no shape is open */
@@ -113,7 +115,11 @@ static status model_make_program(model *m, onnx_shape *shapes, model_placing *wh
   program_owner owner = model_placing_owner(where);
   uint64_t red_zones = 0;
   owner.red_zones = variable_read(VARIABLE_RED_ZONES, &red_zones) && red_zones;
-  return program_make(g, &owner, out);
+  owner.tuned = &m->tuned;
+  TRY(program_make(g, &owner, out));
+  if (m->tuned.changed) tune_file_write(&m->tuned);
+  m->tuned.changed = false;
+  return ST_OK;
 }
 
 static void version_unref(version *v, void *site) {
@@ -404,6 +410,21 @@ static bool model_is_complete(const model *m) {
   return complete;
 }
 
+/* Takes the choices that a file has, which were measured by another process, and measures others if that was asked
+ * for. */
+static status model_begin_tuning(model *m, const om_contents *om, bool tunes) {
+  uint64_t asked = 0;
+  if (om->tuned_machine && !strcmp(om->tuned_machine, tune_machine())) {
+    char *text = strdup(om->tuned);
+    if (!text) return model_no_memory();
+    (void)tune_read_text(&m->tuned, text);
+    free(text);
+  }
+  m->tuned.measures = tunes || (variable_read(VARIABLE_TUNE, &asked) && asked);
+  if (m->tuned.measures) tune_file_read(&m->tuned);
+  return ST_OK;
+}
+
 static status model_open(model *m, const void *bytes, size_t n, const char *folder, const model_options *o) {
   om_contents om = {0};
   const model_memory *given = o->memory;
@@ -426,7 +447,8 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
     onnx_forget_all(m->onnx); /* reading touches pages near each tensor */
     m->passes_off |= om.passes_off;
     m->half = om.half;
-    const status described = describe_model(m, &om);
+    status described = model_begin_tuning(m, &om, o->tunes);
+    if (described == ST_OK) described = describe_model(m, &om);
     om_free(&om);
     TRY(described);
     return prepare_static(m);
@@ -465,6 +487,7 @@ void model_unref(model *m) {
   model_block_unref(m->arena, m->site);
   model_block_unref(m->pictures, m->site);
   if (m->onnx) onnx_free(m->onnx);
+  tuning_free(&m->tuned);
   mutex_destroy(&m->lock);
   free(m);
 }
@@ -500,6 +523,7 @@ pass_report model_passes(model *m) {
 
 pass_set model_passes_off(const model *m) { return m->passes_off; }
 half_use model_half(const model *m) { return m->half; }
+tuning *model_tuning(model *m) { return &m->tuned; }
 int model_device(const model *m) { return m->device; }
 const program *model_program(const model *m) { return m->n_versions ? m->versions[m->n_versions - 1]->program : NULL; }
 int model_exported_nodes(const model *m) { return m->onnx->graph->n_nodes; }
