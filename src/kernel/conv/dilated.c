@@ -20,7 +20,7 @@ static bool take_remainder(dilated_part *part, int a, int64_t p) {
 }
 
 /* Part i of all: its remainders are the digits of i. */
-static bool dilated_part_of(dilated_part *part, const correlation *c, int64_t i) {
+static bool part_of(dilated_part *part, const correlation *c, int64_t i) {
   *part = (dilated_part){.c = *c};
   part->c.constant_w = false; /* the parts share their weights */
   bool any = true;
@@ -41,7 +41,7 @@ int64_t dilated_parts(const correlation *c) {
   if (g->dilation[0] > MOST_PARTS || g->dilation[1] > MOST_PARTS || n > MOST_PARTS) return 0;
   if (g->rows < LEAST_CHANNELS || g->channels < LEAST_CHANNELS || conv_volume(g->out) < n * LEAST_POSITIONS) return 0;
   for (int64_t i = n - 1; i >= 0; --i)
-    if (!dilated_part_of(&part, c, i)) return 0;
+    if (!part_of(&part, c, i)) return 0;
   winograd w;
   const bool fits = winograd_fits(&w, &part.c.g, &part.c.from, &part.c.to, &part.c.given_w, false);
   return fits && winograd_pays(&w) ? n : 0;
@@ -49,7 +49,7 @@ int64_t dilated_parts(const correlation *c) {
 
 void dilated_init(dilated_part *parts, const correlation *c, executor *e, const tensor *bias) {
   for (int64_t i = 0; i < conv_volume(c->g.dilation); ++i) {
-    dilated_part_of(&parts[i], c, i);
+    part_of(&parts[i], c, i);
     correlation_init(&parts[i].c, e, bias);
   }
 }
