@@ -20,7 +20,7 @@ static bool take_remainder(dilated_part *part, int a, int64_t p) {
 }
 
 /* Part i of all: its remainders are the digits of i. */
-static bool part_of(dilated_part *part, const correlation *c, int64_t i) {
+static bool dilated_part_of(dilated_part *part, const correlation *c, int64_t i) {
   *part = (dilated_part){.c = *c};
   part->c.constant_w = false; /* the parts share their weights */
   bool any = true;
@@ -29,9 +29,9 @@ static bool part_of(dilated_part *part, const correlation *c, int64_t i) {
   return any;
 }
 
-/* Measured on a Zen 4, both beside the direct way: 64 x 56 x 56 with dilation 2 takes 0.7 of the time, 512 x 32 x 32 0.55,
- * 32 x 64 x 64 with dilation 3 0.92, and [398, 64] with dilation [2, 1] 0.6; but 16 x 100 x 100 takes 1.1 times as long,
- * and parts of 7 x 7 as long (256 x 14 x 14 with dilation 2) or 1.06 times (256 x 28 x 28 with 4). */
+/* Measured on a Zen 4 beside the direct way: 64 x 56 x 56 with dilation 2 takes 0.7 of the time, 512 x 32 x 32 0.55,
+ * 32 x 64 x 64 with dilation 3 0.92, and 64 x 398 x 64 with dilation [2, 1] 0.6; but 16 x 100 x 100 takes 1.1 times
+ * as long, and parts of 7 x 7 as long (256 x 14 x 14 with dilation 2) or 1.06 times (256 x 28 x 28 with 4). */
 int64_t dilated_parts(const correlation *c) {
   enum { MOST_PARTS = 16, LEAST_CHANNELS = 32, LEAST_POSITIONS = 100 };
   const conv_geometry *g = &c->g;
@@ -41,7 +41,7 @@ int64_t dilated_parts(const correlation *c) {
   if (g->dilation[0] > MOST_PARTS || g->dilation[1] > MOST_PARTS || n > MOST_PARTS) return 0;
   if (g->rows < LEAST_CHANNELS || g->channels < LEAST_CHANNELS || conv_volume(g->out) < n * LEAST_POSITIONS) return 0;
   for (int64_t i = n - 1; i >= 0; --i)
-    if (!part_of(&part, c, i)) return 0;
+    if (!dilated_part_of(&part, c, i)) return 0;
   winograd w;
   const bool fits = winograd_fits(&w, &part.c.g, &part.c.from, &part.c.to, &part.c.given_w, false);
   return fits && winograd_pays(&w) ? n : 0;
@@ -49,7 +49,7 @@ int64_t dilated_parts(const correlation *c) {
 
 void dilated_init(dilated_part *parts, const correlation *c, executor *e, const tensor *bias) {
   for (int64_t i = 0; i < conv_volume(c->g.dilation); ++i) {
-    part_of(&parts[i], c, i);
+    dilated_part_of(&parts[i], c, i);
     correlation_init(&parts[i].c, e, bias);
   }
 }
