@@ -87,17 +87,20 @@ typedef struct {
   int first[COMMON_LISTS], last[COMMON_LISTS], *next; /* numbers of nodes, plus 1 */
 } common_nodes;
 
+/* The places of two operands are enough to tell most nodes apart. */
 static unsigned common_list(const common_nodes *c, int i) {
   const tensor *t = &c->results[i]->tensor;
-  const ir_storage *read[2] = {NULL, NULL};
   const ir_node *n = &c->g->nodes[i];
-  for (int k = 0; k < 2 && k < n->op->n_args; ++k)
-    if (n->op->schema[k].kind == ARG_TENSOR && !(n->op->schema[k].flags & ARG_WRITTEN) && n->args[k].tensor &&
-        !value_is_constant(value_of(n->args[k].tensor)))
-      read[k] = value_of(n->args[k].tensor)->storage;
-  const uint64_t hash =
-      hash_bytes(hash_bytes(HASH_START, &n->op, sizeof n->op), t->dims, (size_t)t->rank * sizeof *t->dims);
-  return hash_bytes(hash, read, sizeof read) % COMMON_LISTS;
+  uint64_t hash = hash_bytes(HASH_START, &n->op, sizeof n->op);
+  hash = hash_bytes(hash, t->dims, (size_t)t->rank * sizeof *t->dims);
+  for (int k = 0; k < 2 && k < n->op->n_args; ++k) {
+    const arg_schema *s = &n->op->schema[k];
+    const tensor *x = s->kind == ARG_TENSOR && !(s->flags & ARG_WRITTEN) ? n->args[k].tensor : NULL;
+    if (!x || value_is_constant(value_of(x))) continue; /* constants may be equal in different places */
+    const ir_storage *storage = value_of(x)->storage;
+    hash = hash_bytes(hash_bytes(hash, &storage, sizeof storage), &x->offset, sizeof x->offset);
+  }
+  return hash % COMMON_LISTS;
 }
 
 /* The first node before node i that computes the same; -1: there is none. */
@@ -127,10 +130,10 @@ status pass_common_subexpressions(ir_graph *g, int *n_matches) {
   if (!c.results || !c.next) return fail(ST_NO_HOST_MEMORY, "no host memory for a pass");
   TRY(uses_find(g, &u));
   for (int i = 0; i < g->n_nodes; ++i) {
-    ir_value *result = c.results[n] = only_result(&u, &g->nodes[i]);
+    ir_value *result = c.results[n] = is_repeatable(&g->nodes[i]) ? only_result(&u, &g->nodes[i]) : NULL;
     g->nodes[n] = g->nodes[i];
     const int same = result ? find_same(&c, n) : -1;
-    if (same >= 0 && uses_of(&u, result)->last_read != g->n_nodes && is_repeatable(&g->nodes[n])) {
+    if (same >= 0 && uses_of(&u, result)->last_read != g->n_nodes) {
       storage_move(g, result->storage, c.results[same]->storage, 0);
       ++*n_matches;
       continue;
