@@ -11,8 +11,8 @@
 enum { MOST_POINTS = 8192 };
 
 /* Numbers that say what a matrix of waves has. */
-static uint64_t waves_identity(int64_t n, int64_t bins, const double *window, double scale, int part) {
-  const int64_t numbers[] = {n, bins, part, window != NULL};
+static uint64_t waves_identity(int64_t n, int64_t bins, const double *window, double scale, int part, int dtype) {
+  const int64_t numbers[] = {n, bins, part, dtype, window != NULL};
   const uint64_t hash = hash_bytes(hash_bytes(HASH_START, "waves", 5), numbers, sizeof numbers);
   return hash_bytes(hash_bytes(hash, &scale, sizeof scale), window, window ? (size_t)n * sizeof *window : 0);
 }
@@ -30,13 +30,18 @@ static status waves(converter *c, int64_t n, int64_t bins, const double *window,
       const double angle = 2 * M_PI * (double)i / (double)n;
       wave[i] = part ? sin(angle) : cos(angle);
     }
-    TRY(ir_constant(c->g, ACL_DOUBLE, dims, 2, NULL, &out[part]));
-    out[part]->storage->identity = waves_identity(n, bins, window, scale, part);
-    double *to = ir_fill(out[part]);
+    const int stored = dtype == ACL_FLOAT ? ACL_FLOAT : ACL_DOUBLE;
+    TRY(ir_constant(c->g, stored, dims, 2, NULL, &out[part]));
+    out[part]->storage->identity = waves_identity(n, bins, window, scale, part, stored);
+    double *doubles = ir_fill(out[part]);
+    float *floats = ir_fill(out[part]);
     for (int64_t i = 0; i < n; ++i) {
       const double factor = scale * (window ? window[i] : 1);
       for (int64_t k = 0, at = 0; k < bins; ++k, at = at + i < n ? at + i : at + i - n)
-        to[i * bins + k] = factor * wave[at];
+        if (stored == ACL_FLOAT)
+          floats[i * bins + k] = (float)(factor * wave[at]);
+        else
+          doubles[i * bins + k] = factor * wave[at];
     }
     TRY(ir_cast(c->g, out[part], dtype, &out[part]));
   }
