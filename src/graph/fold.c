@@ -105,7 +105,8 @@ static status fold_run(executor *e, const op_arg *args) {
   return st;
 }
 
-static status fold_compute(ir_graph *g, op *o, const op_arg *args, ir_storage *out) {
+/* out: the storage of a recipe's result, and where it is computed, NULL: in memory of the graph's; or NULL. */
+static status fold_compute(ir_graph *g, op *o, const op_arg *args, ir_storage *out, void *at) {
   uint64_t workspace_bytes;
   executor *e;
   fold_outputs all = {.g = g};
@@ -114,7 +115,9 @@ static status fold_compute(ir_graph *g, op *o, const op_arg *args, ir_storage *o
   status st = all.st;
   if (st == ST_OK) st = op_prepare(o, args, &workspace_bytes, &e);
   if (st == ST_OK) {
-    if (out)
+    if (at)
+      out->contents = at;
+    else if (out)
       all.st = ir_own_contents(g, out);
     else
       node_visit_args(o, args, own_output, &all);
@@ -257,22 +260,23 @@ static status recipe_new(ir_graph *g, op *o, const op_arg *args, const recipe_su
   return ST_OK;
 }
 
-status ir_need_contents(ir_storage *s) {
+status ir_compute_at(ir_storage *s, void *at) {
   const ir_recipe *r = s->recipe;
-  if (s->contents || !r) return ST_OK;
-  const status st = fold_compute(r->g, r->o, r->args, s);
+  const status st = fold_compute(r->g, r->o, r->args, s, at);
   if (st == ST_OK || st == ST_NO_HOST_MEMORY || st == ST_GRAPH_ENGINE) return st;
   return fail(ST_GRAPH_ENGINE, "node %s (%s): %s", r->name ? r->name : "", r->origin ? r->origin : r->o->name,
               strdupa(fail_take()));
 }
 
+status ir_need_contents(ir_storage *s) { return s->contents || !s->recipe ? ST_OK : ir_compute_at(s, NULL); }
+
 status fold_call(ir_graph *g, op *o, const op_arg *args) {
   recipe_survey s = {0};
   uint64_t workspace_bytes;
   executor *e;
-  if (!recipe_fits(o, args, &s)) return fold_compute(g, o, args, NULL);
+  if (!recipe_fits(o, args, &s)) return fold_compute(g, o, args, NULL, NULL);
   TRY(op_prepare(o, args, &workspace_bytes, &e));
   const bool has_shape = !e->n_results; /* others' shapes are known when they are computed */
   executor_unref(e);
-  return has_shape ? recipe_new(g, o, args, &s) : fold_compute(g, o, args, NULL);
+  return has_shape ? recipe_new(g, o, args, &s) : fold_compute(g, o, args, NULL, NULL);
 }

@@ -32,9 +32,33 @@ void ir_memory_free(void *at, uint64_t bytes) {
     munmap(at, bytes);
 }
 
-static void owned_free(ir_owned o) {
+enum { SPARE_BYTES = 4 << 20 }; /* larger pieces go back to the host at once */
+
+/* Memory that was just used is written much faster than new pages, each of which is a fault of some microseconds. */
+static status owned_new(ir_graph *g, ir_storage *s, ir_owned *out) {
+  *out = (ir_owned){.bytes = s->bytes, .of = s};
+  if (s->bytes >= IR_MAPPED_BYTES && g->spare.at && s->bytes <= g->spare.bytes) {
+    out->at = g->spare.at;
+    out->bytes = g->spare.bytes;
+    g->spare.at = NULL;
+    memset(out->at, 0, s->bytes);
+    return ST_OK;
+  }
+  out->at = ir_memory_new(s->bytes);
+  return out->at ? ST_OK : ir_no_memory();
+}
+
+static void owned_free(ir_graph *g, ir_owned o) {
   if (o.of->contents == o.at) o.of->contents = NULL;
-  ir_memory_free(o.at, o.bytes);
+  const bool keeps = o.bytes >= IR_MAPPED_BYTES && o.bytes <= SPARE_BYTES && (!g->spare.at || g->spare.bytes < o.bytes);
+  const ir_owned gone = keeps ? g->spare : o;
+  if (keeps) g->spare = (ir_owned){.at = o.at, .bytes = o.bytes};
+  ir_memory_free(gone.at, gone.bytes);
+}
+
+static void spare_free(ir_graph *g) {
+  ir_memory_free(g->spare.at, g->spare.bytes);
+  g->spare.at = NULL;
 }
 
 void ir_drop_contents(ir_graph *g) {
@@ -43,8 +67,9 @@ void ir_drop_contents(ir_graph *g) {
     if (g->owned[i].stays)
       g->owned[n++] = g->owned[i];
     else
-      owned_free(g->owned[i]);
+      owned_free(g, g->owned[i]);
   g->n_owned = n;
+  spare_free(g);
 }
 
 static int owned_find(const ir_graph *g, const ir_storage *s) {
@@ -63,7 +88,7 @@ void ir_move_contents(ir_graph *g, ir_storage *s, const void *to) {
   if (!to && !s->recipe && s->n_recipes) return;
   s->contents = to;
   if (i == g->n_owned) return;
-  owned_free(g->owned[i]);
+  owned_free(g, g->owned[i]);
   g->owned[i] = g->owned[--g->n_owned];
 }
 
@@ -82,13 +107,14 @@ void ir_drop_unused(ir_graph *g) {
     if (g->owned[i].of->wanted || (!g->owned[i].of->recipe && g->owned[i].of->n_recipes))
       g->owned[n++] = g->owned[i];
     else
-      owned_free(g->owned[i]);
+      owned_free(g, g->owned[i]);
   g->n_owned = n;
 }
 
 void ir_free(ir_graph *g) {
   if (!g) return;
-  for (int i = 0; i < g->n_owned; ++i) owned_free(g->owned[i]);
+  for (int i = 0; i < g->n_owned; ++i) owned_free(g, g->owned[i]);
+  spare_free(g);
   region_free(&g->memory);
   free(g);
 }
@@ -143,10 +169,9 @@ status ir_constant(ir_graph *g, int dtype, const int64_t *dims, int rank, const 
 
 status ir_own_contents(ir_graph *g, ir_storage *s) {
   g->owned = region_grow(&g->memory, g->owned, (size_t)g->n_owned, sizeof *g->owned);
-  void *memory = g->owned ? ir_memory_new(s->bytes) : NULL;
-  if (!memory) return ir_no_memory();
-  g->owned[g->n_owned++] = (ir_owned){.at = memory, .bytes = s->bytes, .of = s};
-  s->contents = memory;
+  if (!g->owned) return ir_no_memory();
+  TRY(owned_new(g, s, &g->owned[g->n_owned]));
+  s->contents = g->owned[g->n_owned++].at;
   s->lent = false;
   s->kind = STORAGE_CONSTANT;
   return ST_OK;

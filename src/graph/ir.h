@@ -77,6 +77,7 @@ typedef struct {
   ir_value **inputs, **outputs;
   ir_owned *owned; /* contents of constants that were computed */
   int n_owned;
+  ir_owned spare; /* memory of contents that were freed, for the next ones; at NULL: there is none */
   /* Told when lent contents were read and probably will not be soon; or NULL. */
   void (*forget)(const void *lender, const void *contents, uint64_t bytes);
   const void *lender;
@@ -141,6 +142,10 @@ static inline bool value_is_constant(const ir_value *v) { return v->storage->kin
 /* Computes a constant that has not been yet. Failures of the operator, with the name of the model's node. Integers,
  * and what has few elements, need no call: they are computed when the graph is made. */
 status ir_need_contents(ir_storage *s);
+
+/* The same for one that has a recipe and no contents, into memory of the caller's, which must stay as long as the
+ * contents are needed. */
+status ir_compute_at(ir_storage *s, void *at);
 
 /* The first element of a constant in host memory, which has contents. */
 static inline const void *value_contents(const ir_value *v) {

@@ -242,9 +242,11 @@ static void copy_contents(const model_weights *w, const ir_storage *s) {
 
 static status place_constant(model_placing *p, const placing_room *room, ir_storage *s) {
   model_weights *w = p->weights;
-  TRY(ir_need_contents(s));
   s->address = room_take(room, s, s->bytes);
-  copy_contents(w, s);
+  if (s->contents)
+    copy_contents(w, s);
+  else
+    TRY(ir_compute_at(s, s->address));
   TRY(weights_remember(
       w, (model_constant){.identity = s->identity, .address = s->address, .block = s->lent ? NULL : room->block}));
   if (!s->lent) ir_move_contents(p->graph, s, s->address);
