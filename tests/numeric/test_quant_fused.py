@@ -183,8 +183,8 @@ class Grouped(unittest.TestCase):
             shared = gen.drawn(BF16, (n_shared, n), lambda s: gen.values(BF16, s, limit=4)) if n_shared else None
             offset, y = gen.integer(0, tokens - n_shared), Tensor.empty(F32, (tokens, n))
             groups_of = gen.tensor(I64, (groups,), (sizes if by_size else ends).astype(np.int64))
-            run("aclnnGroupedMatmulFinalizeRoutingWeightNz", x, w, scale, None, by_row, groups_of, shared, logit, index, 0,
-                0.5, offset, False, False, by_size, y)
+            run("aclnnGroupedMatmulFinalizeRoutingWeightNz", x, w, scale, None, by_row, groups_of, shared, logit, index,
+                0, 0.5, offset, False, False, by_size, y)
             of = np.searchsorted(ends, np.arange(m), side="right")
             at, kept = of[of < groups], np.flatnonzero(of < groups)
             rows = np.einsum("mk,mkn->mn", x.get()[kept].astype(np.int64), w.get()[at].astype(np.int64)).astype(LD)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Grouped products with a step around them: GroupedMatmulAdd, which adds to its result; GroupedMatmulSwigluQuant, whose
- * int8 products are dequantised, activated and quantised again; and GroupedMatmulFinalizeRoutingWeightNz, which adds the
- * rows of such products to those of the tokens. */
+ * int8 products are dequantised, activated and quantised again; and GroupedMatmulFinalizeRoutingWeightNz, which adds
+ * the rows of such products to those of the tokens. */
 #include <string.h>
 
 #include "kernel/engine/scratch.h"
@@ -305,7 +305,7 @@ static status run_finalize(const executor *e, void *const *view, void *scratch) 
 }
 
 /* Checks what is added: the shared input, the weights of the rows, their tokens, and y. */
-static status finalize_rows(finalize_plan *p, const grouped_finalize_args *a) {
+static status grouped_finalize_rows(finalize_plan *p, const grouped_finalize_args *a) {
   const tensor *y = a->y, *shared = a->shared_input, *logit = a->logit, *index = a->row_index;
   TRY(op_expect_dtype(y, "y", DTYPE_BIT(ACL_FLOAT)));
   EXPECT(y->rank == 2 && y->dims[1] == p->width, "y has shape %s, expected [tokens, %jd]", SHAPE_OF(y),
@@ -354,7 +354,7 @@ status prepare_grouped_finalize(executor *e, const grouped_finalize_args *a) {
   EXPECT(a->group_list_type == 0 || a->group_list_type == 1, "groupListType is %jd, expected 0 or 1",
          (intmax_t)a->group_list_type);
   *p = (finalize_plan){.width = a->w->dims[2], .has_row_scale = a->pertoken_scale != NULL};
-  TRY(finalize_rows(p, a));
+  TRY(grouped_finalize_rows(p, a));
   TRY(ends_begin(e, &p->groups, a->group_list, "groupListOptional", a->w->dims[0], a->x->dims[0]));
   if (a->group_list_type) p->groups.list_form = GROUPS_BY_SIZE;
   TRY(int8_plan(e, &p->groups, &s, &p->sums));

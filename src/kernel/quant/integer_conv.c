@@ -4,9 +4,9 @@
  *
  * The input becomes one padded image of int8 with its channels next to each other (unsigned numbers less 128, and their
  * zero point, too), so that a row of the GEMM's left factor is a few pieces of kernel width x channels, and with
- * kernels of 1 and no strides is there already. Margins have the zero point. Rows are made for as many positions at once as fit
- * an L2 cache; the last piece overlaps the one before, so that all have the same size and one plan. The corrections for
- * zero points are those of integer_matmul.c. Blocks of sums are transposed into the output. */
+ * kernels of 1 and no strides is there already. Margins have the zero point. Rows are made for as many positions at
+ * once as fit an L2 cache; the last piece overlaps the one before, so that all have the same size and one plan. The
+ * corrections for zero points are those of integer_matmul.c. Blocks of sums are transposed into the output. */
 #include <string.h>
 
 #include "kernel/engine/rows.h"
@@ -174,7 +174,7 @@ static status run_integer_conv(const executor *e, void *const *view, void *scrat
 
 static void integer_conv_pack(const executor *e, const void *from, void *packed) {
   const integer_conv *p = e->heap;
-  product_pack(&p->product, from, packed);
+  product_pack(&p->product, from, packed, NULL);
   integer_column_sums(&p->product.b, from, (int32_t *)(void *)((char *)packed + p->packed_b_bytes));
 }
 
