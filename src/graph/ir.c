@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/hash.h"
 #include "graph/nodes.h"
 #include "op/executor.h"
 #include "tensor/objects.h"
@@ -18,19 +19,22 @@ ir_graph *ir_new(void) {
   return g;
 }
 
-enum { MAPPED_BYTES = 1 << 17 /* malloc's first threshold, which rises with what is freed */ };
-
-static void *owned_new(uint64_t bytes) {
-  if (bytes < MAPPED_BYTES) return calloc(1, bytes);
+void *ir_memory_new(uint64_t bytes) {
+  if (bytes < IR_MAPPED_BYTES) return calloc(1, bytes);
   void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return at == MAP_FAILED ? NULL : at;
 }
 
-static void owned_free(ir_owned o) {
-  if (o.bytes < MAPPED_BYTES)
-    free(o.at);
+void ir_memory_free(void *at, uint64_t bytes) {
+  if (!at || bytes < IR_MAPPED_BYTES)
+    free(at);
   else
-    munmap(o.at, o.bytes);
+    munmap(at, bytes);
+}
+
+static void owned_free(ir_owned o) {
+  if (o.of->contents == o.at) o.of->contents = NULL;
+  ir_memory_free(o.at, o.bytes);
 }
 
 void ir_drop_contents(ir_graph *g) {
@@ -56,6 +60,7 @@ void ir_keep_contents(ir_graph *g, const ir_storage *s) {
 
 void ir_move_contents(ir_graph *g, ir_storage *s, const void *to) {
   const int i = owned_find(g, s);
+  if (!to && !s->recipe && s->n_recipes) return;
   s->contents = to;
   if (i == g->n_owned) return;
   owned_free(g->owned[i]);
@@ -74,7 +79,7 @@ void ir_drop_unused(ir_graph *g) {
   for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], want_contents, NULL);
   for (int i = 0; i < g->n_outputs; ++i) want_contents(NULL, g->outputs[i], 0);
   for (int i = 0; i < g->n_owned; ++i)
-    if (g->owned[i].of->wanted)
+    if (g->owned[i].of->wanted || (!g->owned[i].of->recipe && g->owned[i].of->n_recipes))
       g->owned[n++] = g->owned[i];
     else
       owned_free(g->owned[i]);
@@ -131,12 +136,14 @@ status ir_constant(ir_graph *g, int dtype, const int64_t *dims, int rank, const 
   ir_storage *s = (*out)->storage;
   s->contents = contents;
   s->lent = contents;
+  if (contents)
+    s->identity = hash_bytes(hash_bytes(HASH_START, &contents, sizeof contents), &s->bytes, sizeof s->bytes);
   return contents ? ST_OK : ir_own_contents(g, s);
 }
 
 status ir_own_contents(ir_graph *g, ir_storage *s) {
   g->owned = region_grow(&g->memory, g->owned, (size_t)g->n_owned, sizeof *g->owned);
-  void *memory = g->owned ? owned_new(s->bytes) : NULL;
+  void *memory = g->owned ? ir_memory_new(s->bytes) : NULL;
   if (!memory) return ir_no_memory();
   g->owned[g->n_owned++] = (ir_owned){.at = memory, .bytes = s->bytes, .of = s};
   s->contents = memory;
@@ -165,6 +172,7 @@ status ir_view(ir_graph *g, const ir_value *of, const int64_t *dims, const int64
   if (rank > MAX_RANK) return OP_FAIL("a value has %d dimensions, at most %d are supported", rank, MAX_RANK);
   TRY(new_value(g, of->tensor.dtype, dims, rank, strides, of->tensor.offset + offset, out));
   (*out)->storage = of->storage;
+  (*out)->narrow = of->narrow;
   return ST_OK;
 }
 
@@ -172,6 +180,7 @@ status ir_contiguous(ir_graph *g, ir_value *v, ir_value **out) {
   *out = v;
   if (v->tensor.contiguous) return ST_OK;
   TRY(ir_temporary(g, v->tensor.dtype, v->tensor.dims, v->tensor.rank, out));
+  (*out)->narrow = v->narrow;
   return node_InplaceCopy(g, *out, v);
 }
 
@@ -312,7 +321,7 @@ void node_visit_args(const op *o, const op_arg *args, node_visitor *visit, void 
 }
 
 status ir_add(ir_graph *g, op *o, const op_arg *args) {
-  if (fold_is_possible(o, args)) return fold_compute(g, o, args);
+  if (fold_is_possible(o, args)) return fold_call(g, o, args);
   op_arg *copy = REGION_NEW(&g->memory, op_arg, o->n_args);
   g->nodes = region_grow(&g->memory, g->nodes, (size_t)g->n_nodes, sizeof *g->nodes);
   if (!copy || !g->nodes) return ir_no_memory();

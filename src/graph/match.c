@@ -12,6 +12,10 @@
 
 bool value_is_number(const ir_value *v, double *number) {
   if (!value_is_constant(v) || v->tensor.n != 1 || !(DTYPES_REAL >> v->tensor.dtype & 1)) return false;
+  if (ir_need_contents(v->storage) != ST_OK) {
+    (void)fail_take(); /* the program fails likewise if it needs it */
+    return false;
+  }
   value_read_reals(v, number);
   return true;
 }

@@ -13,6 +13,7 @@
 #include "graph/om.h"
 #include "graph/outputs.h"
 #include "graph/program.h"
+#include "graph/tune_file.h"
 #include "graph/weight_files.h"
 #include "graph/weights.h"
 #include "memory/memory.h"
@@ -25,9 +26,8 @@ typedef struct {
   uint64_t key; /* a hash of the dims of all inputs, and of contents that decide shapes */
   uint64_t last_use;
   program *program;
-  /* Constants that were computed for it, and their packed forms; NULL: there are none, or they are in memory of the
-   * caller's. */
-  model_block *own, *own_packed;
+  model_block **held; /* with the constants that were computed */
+  int n_held;
 } version;
 
 struct model {
@@ -47,6 +47,7 @@ struct model {
   _Atomic bool running;  /* an execution uses the arena */
   pass_set passes_off;
   half_use half;
+  tuning tuned;       /* guarded by the lock, too */
   mutex lock;         /* guards all below, and is held while a program is made */
   bool *wanted;       /* inputs whose contents decide shapes */
   model_size sizes;   /* does not change after loading if no shape is open */
@@ -114,15 +115,25 @@ static status model_make_program(model *m, onnx_shape *shapes, model_placing *wh
   program_owner owner = model_placing_owner(where);
   uint64_t red_zones = 0;
   owner.red_zones = variable_read(VARIABLE_RED_ZONES, &red_zones) && red_zones;
-  return program_make(g, &owner, out);
+  owner.tuned = &m->tuned;
+  TRY(program_make(g, &owner, out));
+  if (m->tuned.changed) tune_file_write(&m->tuned);
+  m->tuned.changed = false;
+  return ST_OK;
 }
 
 static void version_unref(version *v, void *site) {
   if (!v || atomic_fetch_sub(&v->refs, 1) != 1) return;
   program_free(v->program);
-  model_block_unref(v->own, site);
-  model_block_unref(v->own_packed, site);
+  for (int i = 0; i < v->n_held; ++i) model_block_unref(v->held[i], site);
+  free(v->held);
   free(v);
+}
+
+/* The model gives up its reference. Its lock is held. */
+static void version_end(model *m, version *v) {
+  version_unref(v, m->site);
+  model_weights_sweep(&m->weights);
 }
 
 static uint64_t key_of(const model *m, const onnx_shape *shapes) {
@@ -144,14 +155,14 @@ static status version_new(model *m, uint64_t key, onnx_shape *shapes, version **
   v->key = key;
   model_placing where = {.weights = &m->weights};
   status st = model_make_program(m, shapes, &where, &v->program);
-  v->own = where.own;
-  v->own_packed = where.own_packed;
+  v->held = where.held;
+  v->n_held = where.n_held;
   if (st == ST_OK && m->device != MODEL_ON_HOST) program_drop_contents(v->program);
   if (st == ST_OK) st = need_arena(m, program_sizes(v->program).arena);
   if (st == ST_OK)
     *out = v;
   else
-    version_unref(v, m->site);
+    version_end(m, v);
   return st;
 }
 
@@ -173,7 +184,7 @@ static status version_for(model *m, onnx_shape *shapes, version **out) {
   if (m->n_versions < MOST_PROGRAMS)
     slot = m->n_versions++;
   else
-    version_unref(m->versions[slot], m->site);
+    version_end(m, m->versions[slot]);
   m->versions[slot] = *out;
   const program_size sizes = program_sizes((*out)->program);
   m->sizes = (model_size){asked_bytes(sizes.arena), asked_bytes(sizes.constants), sizes.unshared, sizes.n_steps};
@@ -205,7 +216,7 @@ static status describe_port(const onnx_value_info *v, const onnx_shape *given, m
   *p = (model_port){.name = v->name, .rank = given ? given->n_dims : v->n_dims};
   if (!v->is_tensor)
     return fail(ST_GRAPH_ENGINE, "%s is no tensor; sequences, maps and optionals are not supported", v->name);
-  if (converter_dtype(v->dtype, &p->dtype) != ST_OK)
+  if (converter_stored_dtype(v->dtype, &p->dtype, &(int){0}) != ST_OK)
     return fail(ST_GRAPH_ENGINE, "%s: %s", v->name, strdupa(fail_take()));
   if (p->rank > MAX_RANK)
     return fail(ST_GRAPH_ENGINE, "%s has %d dimensions, at most %d are supported", v->name, p->rank, MAX_RANK);
@@ -399,6 +410,21 @@ static bool model_is_complete(const model *m) {
   return complete;
 }
 
+/* Takes the choices that a file has, which were measured by another process, and measures others if that was asked
+ * for. */
+static status model_begin_tuning(model *m, const om_contents *om, bool tunes) {
+  uint64_t asked = 0;
+  if (om->tuned_machine && !strcmp(om->tuned_machine, tune_machine())) {
+    char *text = strdup(om->tuned);
+    if (!text) return model_no_memory();
+    (void)tune_read_text(&m->tuned, text);
+    free(text);
+  }
+  m->tuned.measures = tunes || (variable_read(VARIABLE_TUNE, &asked) && asked);
+  if (m->tuned.measures) tune_file_read(&m->tuned);
+  return ST_OK;
+}
+
 static status model_open(model *m, const void *bytes, size_t n, const char *folder, const model_options *o) {
   om_contents om = {0};
   const model_memory *given = o->memory;
@@ -421,7 +447,8 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
     onnx_forget_all(m->onnx); /* reading touches pages near each tensor */
     m->passes_off |= om.passes_off;
     m->half = om.half;
-    const status described = describe_model(m, &om);
+    status described = model_begin_tuning(m, &om, o->tunes);
+    if (described == ST_OK) described = describe_model(m, &om);
     om_free(&om);
     TRY(described);
     return prepare_static(m);
@@ -460,6 +487,7 @@ void model_unref(model *m) {
   model_block_unref(m->arena, m->site);
   model_block_unref(m->pictures, m->site);
   if (m->onnx) onnx_free(m->onnx);
+  tuning_free(&m->tuned);
   mutex_destroy(&m->lock);
   free(m);
 }
@@ -495,6 +523,7 @@ pass_report model_passes(model *m) {
 
 pass_set model_passes_off(const model *m) { return m->passes_off; }
 half_use model_half(const model *m) { return m->half; }
+tuning *model_tuning(model *m) { return &m->tuned; }
 int model_device(const model *m) { return m->device; }
 const program *model_program(const model *m) { return m->n_versions ? m->versions[m->n_versions - 1]->program : NULL; }
 int model_exported_nodes(const model *m) { return m->onnx->graph->n_nodes; }

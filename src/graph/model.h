@@ -13,6 +13,7 @@
 #include "graph/aipp.h"
 #include "graph/gears.h"
 #include "graph/pass.h"
+#include "graph/tune.h"
 #include "runtime/stream.h"
 
 typedef struct model model;
@@ -46,6 +47,7 @@ typedef struct {
 typedef struct {
   const model_memory *memory;
   pass_set passes_off;       /* passes that its programs do without */
+  bool tunes;                /* implementations are measured where the rules may be wrong (tune.h) */
   const char *weight_folder; /* of external data, in place of the model's; or NULL */
   /* Files of external data whose contents are in device memory of the caller's, as kernels see it. They are read there,
    * and must stay until the model is unloaded. */
@@ -95,6 +97,9 @@ int model_device(const model *m);
 
 /* Whether the model's float32 may be float16. */
 half_use model_half(const model *m);
+
+/* The choices that were measured for the model, and are used for it. */
+tuning *model_tuning(model *m);
 
 /* The graph of the model for these shapes of its inputs, before passes, and the nodes of the model's file. The graph is
  * the caller's, and must not outlive the model. ST_INVALID_PARAM: shapes depend on what an input contains. */

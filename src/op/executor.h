@@ -16,6 +16,7 @@
 
 #include <stdatomic.h>
 
+#include "base/status.h"
 #include "op/op.h"
 
 enum { EXECUTOR_OPERANDS = 8, EXECUTOR_RESULTS = 3, EXECUTOR_CHOICES = 2, EXECUTOR_PLAN_BYTES = 896 };
@@ -45,7 +46,20 @@ typedef struct {
  * never freed, and each choice is one record, so they can be compared by address. */
 typedef struct {
   const char *family, *name, *reason;
+  const char *const *names; /* of all implementations of the family, in the order in which they are tried; the last one
+                               is the reference */
+  int n_names;
 } executor_choice;
+
+/* An implementation that phase one is to take in place of the usual one, if it fits the call. reason: words that stay
+ * valid, for those who ask why it was chosen. */
+typedef struct {
+  const char *family, *name, *reason;
+} executor_preference;
+
+/* What the calling thread prefers; NULL: nothing. Set around a call of op_prepare() by those who know better than the
+ * kernels' rules (graph/choose.h). CANNON_IMPL wins over it. */
+extern INTERNAL _Thread_local const executor_preference *executor_preferred;
 
 /* The description of a tensor for a dump. dtype -1: the tensor is absent. */
 typedef struct {
@@ -62,6 +76,10 @@ typedef struct {
   uint64_t layout; /* a hash: of the same contents, executors with equal ones have the same packed form */
   /* Packs the operand, whose first element is at `from`, to memory at a multiple of 64 bytes; on a team of threads. */
   void (*pack)(const executor *e, const void *from, void *packed);
+  /* Set by the caller: told by pack(), if it reads a large operand piece by piece, that it will not read this piece
+   * again; or NULL. */
+  void (*was_read)(void *listener, const void *piece, uint64_t bytes);
+  void *listener;
   uint16_t operand;
   bool replaces; /* run() does not read the operand itself, whose address may then be NULL */
 } executor_packing;
