@@ -82,6 +82,8 @@ typedef struct {
   const char *command_line;            /**< For those who look into the file; may be NULL. */
   const char *soc_version;             /**< Likewise. */
   const char *aipp;                    /**< A configuration of AIPP, as atc's --insert_op_conf has it; NULL: none. */
+  int tune;                            /**< Not 0: implementations of operators are measured here, each on the shapes
+                                            it has in the model, and the fastest are kept for this processor. */
 } cannon_model_options;
 
 /** What a pass did. */
@@ -137,10 +139,11 @@ aclError cannon_model_save(const char *path, const void *om, size_t bytes);
 /** Describes what becomes of a model, as JSON: its inputs and outputs, the passes and how often they matched, the nodes
  * before and after them with the implementation of each and the reason for it, and the plan of memory. docs/graph.md
  * lists the members. `memory` has three figures for values between operators: no_reuse (no two buffers share memory),
- * reuse (they do), reuse_and_passes (they do, in the graph after passes). Nothing is run.
+ * reuse (they do), reuse_and_passes (they do, in the graph after passes). The model is not run.
  *
  * \param path     An ONNX file or an .om file.
- * \param options  Shapes for inputs that the model leaves open; the rest is not looked at. May be NULL.
+ * \param options  Shapes for inputs that the model leaves open, and `tune`, the only part that runs operators; the rest
+ *     is not looked at. May be NULL.
  * \param json     Receives the text, which the caller frees with free().
  * \return ACL_SUCCESS; as cannon_model_build otherwise. ACL_ERROR_INVALID_PARAM, too, for a shape that stays open.
  */

@@ -11,6 +11,7 @@
 #include "graph/describe.h"
 #include "graph/model_def.h"
 #include "graph/om.h"
+#include "graph/tune_file.h"
 #include "graph/weight_files.h"
 
 static status check_lists(const cannon_model_options *o) {
@@ -74,12 +75,16 @@ static status try_model(const void *om, size_t n, const char *folder, const cann
   model *m;
   void *def = NULL;
   const model_def_facts facts = {o->name, o->command_line, o->soc_version};
-  TRY(model_load(om, n, folder, NULL, MODEL_ON_HOST, NULL, &m));
+  TRY(model_load(om, n, folder, &(model_options){.tunes = o->tune}, MODEL_ON_HOST, NULL, &m));
   status st = check_shapes(m, c->shapes, o->n_shapes);
   if (st == ST_OK && o->n_outputs && !model_program(m))
     st = fail(ST_INVALID_PARAM, "outputs are chosen, expected the shapes of all inputs, too");
   if (st == ST_OK) st = model_def_write(m, &facts, &def, &c->model_def_bytes);
   c->model_def = def;
+  if (st == ST_OK && model_tuning(m)->n) {
+    c->tuned_machine = tune_machine();
+    if (!(c->tuned = tune_text(model_tuning(m), ' '))) st = fail(ST_NO_HOST_MEMORY, "no host memory for choices");
+  }
   if (st == ST_OK && figures) tell_figures(m, figures);
   model_unref(m);
   return st;
@@ -208,6 +213,7 @@ static status build(const void *file, size_t n, const char *folder, const cannon
   free(c.outputs);
   free((void *)(uintptr_t)c.model_def);
   free((void *)(uintptr_t)c.aipp);
+  free((void *)(uintptr_t)c.tuned);
   return st;
 }
 
@@ -242,7 +248,7 @@ static status describe(const char *path, const void *file, size_t n, const canno
   onnx_shape *shapes;
   char *folder = mdl_folder(path);
   if (!folder) return fail(ST_NO_HOST_MEMORY, "no host memory for the folder of %s", path);
-  status st = model_load(file, n, folder, NULL, MODEL_ON_HOST, NULL, &m);
+  status st = model_load(file, n, folder, &(model_options){.tunes = o->tune}, MODEL_ON_HOST, NULL, &m);
   free(folder);
   if (st != ST_OK) return st;
   st = own_shapes(o->shapes, o->n_shapes, &shapes);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modes 0 and 3 of atc: makes an .om file of an ONNX model, or sees only whether that can be done. */
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,85 +10,33 @@
 #include "cli/atc.h"
 #include "cli/output.h"
 #include "cli/shape_list.h"
-
-enum { MOST_NUMBERS = 3200, MOST_OUTPUTS = 64 };
+#include "graph/option_texts.h"
 
 /* All that the arguments say of a model; texts belong to it. */
 typedef struct {
   cannon_model_options options;
   cannon_model_shape shapes[MOST_SHAPES];
-  int64_t numbers[MOST_NUMBERS];
-  const char *outputs[MOST_OUTPUTS];
-  cannon_model_type types[MOST_OUTPUTS];
+  int64_t numbers[OPTION_MOST_NUMBERS];
+  const char *outputs[OPTION_MOST_OUTPUTS];
+  cannon_model_type types[OPTION_MOST_OUTPUTS];
   cannon_model_switch switches[ATC_SWITCHES + 1];
   char *shape_text, *output_text, *type_text, *switch_text, *weight_folder, *aipp_text;
 } atc_request;
 
-/* Reads gears: sizes with commas between, or lists of them with semicolons between. */
-static int atc_gears(const atc_options *o, int64_t *numbers, cannon_model_options *to) {
-  const char *text = o->batch ? o->batch : o->image ? o->image : o->dims;
-  if (!text) return 0;
-  to->gears = o->batch ? CANNON_MODEL_BATCH : o->image ? CANNON_MODEL_IMAGE : CANNON_MODEL_DIMS;
-  size_t n = 0, in_gear = 0;
-  char *end;
-  for (const char *p = text; *p; p = end + (*end != 0)) {
-    errno = 0;
-    const long long value = strtoll(p, &end, 10);
-    const bool ends = !*end || *end == ';' || (o->batch && *end == ',');
-    if (end == p || errno || value < 1 || (!ends && *end != ',') || n == MOST_NUMBERS)
-      return atc_refuse(EXIT_ARGUMENTS, "E10001: gears are %s, expected sizes of 1 or more", text);
-    numbers[n++] = value;
-    ++in_gear;
-    if (!ends) continue;
-    if (to->n_numbers && to->n_numbers != in_gear)
-      return atc_refuse(EXIT_ARGUMENTS, "E10001: gears are %s, expected equally many numbers in each", text);
-    to->n_numbers = in_gear;
-    ++to->n_gears;
-    in_gear = 0;
-  }
-  to->numbers = numbers;
-  return 0;
-}
-
-/* Reads "node:0;name", whose parts go into the list. */
-static int atc_out_nodes(atc_request *r) {
-  char *state = NULL;
-  for (char *one = strtok_r(r->output_text, ";", &state); one; one = strtok_r(NULL, ";", &state)) {
-    if (r->options.n_outputs == MOST_OUTPUTS)
-      return atc_refuse(EXIT_ARGUMENTS, "E10013: --out_nodes has more than %d outputs", MOST_OUTPUTS);
-    r->outputs[r->options.n_outputs++] = one;
-  }
+/* Reads what shapes, outputs and types the options say. Returns 0 or the exit code. */
+static int atc_lists(const atc_options *o, atc_request *r) {
+  char error[OPTION_ERROR];
+  const char *gears = o->batch ? o->batch : o->image ? o->image : o->dims;
+  const cannon_model_gears kind = o->batch ? CANNON_MODEL_BATCH : o->image ? CANNON_MODEL_IMAGE : CANNON_MODEL_DIMS;
+  if (!shape_list_read(r->shape_text, r->shapes, &r->options.n_shapes, error))
+    return atc_refuse(EXIT_ARGUMENTS, "E10002: --input_shape has %s", error);
+  if (gears && !option_gears(gears, kind, r->numbers, &r->options, error))
+    return atc_refuse(EXIT_ARGUMENTS, "E10001: gears are %s", error);
+  if (!option_outputs(r->output_text, r->outputs, &r->options.n_outputs, error))
+    return atc_refuse(EXIT_ARGUMENTS, "E10013: --out_nodes has %s", error);
+  if (!option_types(r->type_text, r->types, &r->options.n_types, error))
+    return atc_refuse(EXIT_ARGUMENTS, "E10014: --output_type has %s", error);
   r->options.outputs = r->outputs;
-  return 0;
-}
-
-static bool atc_type(const char *word, aclDataType *type) {
-  static const struct {
-    const char *name;
-    aclDataType type;
-  } types[] = {{"FP32", ACL_FLOAT},  {"FP16", ACL_FLOAT16},  {"UINT8", ACL_UINT8},  {"INT8", ACL_INT8},
-               {"INT16", ACL_INT16}, {"UINT16", ACL_UINT16}, {"INT32", ACL_INT32},  {"UINT32", ACL_UINT32},
-               {"INT64", ACL_INT64}, {"UINT64", ACL_UINT64}, {"DOUBLE", ACL_DOUBLE}};
-  for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
-    if (!strcasecmp(word, types[i].name)) return *type = types[i].type, true;
-  return false;
-}
-
-/* Reads "FP16", or "node:0:FP16;name:INT8". */
-static int atc_output_type(atc_request *r) {
-  char *state = NULL;
-  for (char *one = strtok_r(r->type_text, ";", &state); one; one = strtok_r(NULL, ";", &state)) {
-    char *colon = strrchr(one, ':');
-    cannon_model_type *t = &r->types[r->options.n_types];
-    if (colon) *colon = 0;
-    *t = (cannon_model_type){.name = colon ? one : ""};
-    if (r->options.n_types == MOST_OUTPUTS || !atc_type(colon ? colon + 1 : one, &t->type))
-      return atc_refuse(EXIT_ARGUMENTS,
-                        "E10014: --output_type has %s, expected FP32, FP16, UINT8, INT8, INT16, UINT16, INT32, UINT32, "
-                        "INT64, UINT64 or DOUBLE, or \"node:0:FP16\"",
-                        colon ? colon + 1 : one);
-    ++r->options.n_types;
-  }
   r->options.types = r->types;
   return 0;
 }
@@ -150,22 +97,18 @@ static void end_request(atc_request *r) {
 
 /* Returns 0, or the exit code after a message. end_request() frees *out in either case, unless it is NULL. */
 static int read_request(const atc_options *o, atc_request **out) {
-  char error[256];
   atc_request *r = *out = calloc(1, sizeof *r);
   if (!r) return atc_refuse(EXIT_ARGUMENTS, "E19999: no host memory");
   const char *slash = o->output ? strrchr(o->output, '/') : NULL;
   r->options.name = slash ? slash + 1 : o->output ? o->output : "";
   r->options.shapes = r->shapes;
   r->options.soc_version = o->soc_version;
+  r->options.tune = o->tune && strcmp(o->tune, "false") != 0 && strcmp(o->tune, "0") != 0;
   r->shape_text = strdup(o->input_shape ? o->input_shape : "");
   r->output_text = strdup(o->out_nodes ? o->out_nodes : "");
   r->type_text = strdup(o->output_type ? o->output_type : "");
   if (!r->shape_text || !r->output_text || !r->type_text) return atc_refuse(EXIT_ARGUMENTS, "E19999: no host memory");
-  if (!shape_list_read(r->shape_text, r->shapes, &r->options.n_shapes, error))
-    return atc_refuse(EXIT_ARGUMENTS, "E10002: --input_shape has %s", error);
-  int code = atc_gears(o, r->numbers, &r->options);
-  if (!code) code = atc_out_nodes(r);
-  if (!code) code = atc_output_type(r);
+  int code = atc_lists(o, r);
   if (!code) code = atc_weights(o, r);
   if (!code) code = atc_aipp(o, r);
   atc_precision(o, r);

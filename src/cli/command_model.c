@@ -29,6 +29,9 @@ static const char model_help[] = "Usage: cannon model run [OPTION]... MODEL\n"
                                  "  --repeat N             number of runs after the first, 1 to 1000000 (default: 1)\n"
                                  "  --shape NAME:D,D,...   shape of an input that is open in the model; may be\n"
                                  "                         repeated, and hold several with semicolons between\n"
+                                 "  --tune                 measure implementations of operators where the rules that\n"
+                                 "                         choose them may be wrong, and take the fastest; results\n"
+                                 "                         are kept in $XDG_CACHE_HOME/cannon for this processor\n"
                                  "  --html FILE            write a page with the graph before and after passes, the\n"
                                  "                         addresses of all values and the memory at each step\n"
                                  "  --json FILE            write the results to FILE in JSON\n"
@@ -52,7 +55,7 @@ static int model_bad_option(const char *option, const char *value, const char *e
   return EXIT_USAGE;
 }
 
-enum { INPUT = 1, RANDOM, OUTPUT, REPEAT, SHAPE, HTML, JSON, FORCE, HELP };
+enum { INPUT = 1, RANDOM, OUTPUT, REPEAT, SHAPE, TUNE, HTML, JSON, FORCE, HELP };
 
 /* Which options a subcommand has: those up to REPEAT are of `run`, and HTML is of `show`. */
 static bool option_fits(int option, bool runs) { return runs ? option != HTML : option > REPEAT; }
@@ -76,6 +79,7 @@ static int model_parse_option(int option, model_options *o) {
     if (shape_list_read(optarg, o->shapes, &o->n_shapes, error)) return 0;
     fprintf(stderr, "cannon model: --shape has %s\n", error);
     return EXIT_USAGE;
+  case TUNE: o->tune = true; return 0;
   case HTML: o->html.path = optarg; return 0;
   case JSON: o->json.path = optarg; return 0;
   case FORCE: o->force = true; return 0;
@@ -87,11 +91,17 @@ static int model_parse_option(int option, model_options *o) {
 /* Returns 0 or the exit status. */
 static int model_parse(int argc, char **argv, bool runs, model_options *o) {
   static const struct option options[] = {
-      {"input", required_argument, NULL, INPUT},   {"random", required_argument, NULL, RANDOM},
-      {"output", required_argument, NULL, OUTPUT}, {"repeat", required_argument, NULL, REPEAT},
-      {"shape", required_argument, NULL, SHAPE},   {"html", required_argument, NULL, HTML},
-      {"json", required_argument, NULL, JSON},     {"force", no_argument, NULL, FORCE},
-      {"help", no_argument, NULL, HELP},           {NULL, 0, NULL, 0},
+      {"input", required_argument, NULL, INPUT},
+      {"random", required_argument, NULL, RANDOM},
+      {"output", required_argument, NULL, OUTPUT},
+      {"repeat", required_argument, NULL, REPEAT},
+      {"shape", required_argument, NULL, SHAPE},
+      {"tune", no_argument, NULL, TUNE},
+      {"html", required_argument, NULL, HTML},
+      {"json", required_argument, NULL, JSON},
+      {"force", no_argument, NULL, FORCE},
+      {"help", no_argument, NULL, HELP},
+      {NULL, 0, NULL, 0},
   };
   const char *name = runs ? "cannon model run" : "cannon model show";
   argv[0] = (char *)(uintptr_t)name; /* getopt's messages begin with it */

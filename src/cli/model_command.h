@@ -18,7 +18,7 @@ typedef struct {
   cannon_model_shape shapes[MOST_SHAPES];
   size_t n_shapes;
   output json, html;
-  bool force, help_wanted;
+  bool force, help_wanted, tune;
   /* of `run` */
   const char *inputs[MODEL_MOST_INPUTS]; /* "FILE" or "NAME=FILE" */
   int n_inputs;

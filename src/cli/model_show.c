@@ -48,17 +48,28 @@ static void print_passes(const cJSON *passes) {
       printf("  %-48s %5.0f\n", format_text(json_text_of(p, "name")), show_number(p, "matches"));
 }
 
+/* The type that a node computes in, as its first operand and its result have it: "int8 to float32". */
+static void node_type(const cJSON *n, char text[TEXT]) {
+  const char *from = json_text_of(cJSON_GetArrayItem(cJSON_GetObjectItem(n, "reads"), 0), "dtype");
+  const char *to = json_text_of(cJSON_GetArrayItem(cJSON_GetObjectItem(n, "writes"), 0), "dtype");
+  const bool same = !strcmp(from, to) || !*from;
+  snprintf(text, TEXT, "%.24s%s%.24s", same ? "" : from, same ? "" : " to ", to);
+}
+
 static void print_nodes(const cJSON *nodes) {
   const cJSON *n;
   int i = 0;
-  printf("nodes  %-22s %-40s %-28s %s\n", "operator", "of the model", "result", "implementation");
+  printf("nodes  %-22s %-40s %-28s %-20s %9s  %s\n", "operator", "of the model", "result", "computes", "estimate",
+         "implementation");
   cJSON_ArrayForEach(n, nodes) {
-    char origin[128];
+    char origin[128], type[TEXT];
     const cJSON *result = cJSON_GetArrayItem(cJSON_GetObjectItem(n, "writes"), 0);
     const char *chosen = json_text_of(n, "implementation");
     snprintf(origin, sizeof origin, "%s %s", json_text_of(n, "origin"), json_text_of(n, "name"));
-    printf("%5d  %-22s %-40s %-28s %s%s%s\n", i++, json_text_of(n, "operator"), format_text(origin),
-           result ? model_value_text(result) : "", chosen, *chosen ? ": " : "", json_text_of(n, "reason"));
+    node_type(n, type);
+    printf("%5d  %-22s %-40s %-28s %-20s %9s  %s%s%s\n", i++, json_text_of(n, "operator"), format_text(origin),
+           result ? model_value_text(result) : "", type, format_ns((uint64_t)show_number(n, "estimated_ns")), chosen,
+           *chosen ? ": " : "", json_text_of(n, "reason"));
   }
 }
 
@@ -111,7 +122,7 @@ static bool write_files(model_options *o, const char *description) {
 }
 
 int model_show(model_options *o) {
-  const cannon_model_options options = {.shapes = o->shapes, .n_shapes = o->n_shapes};
+  const cannon_model_options options = {.shapes = o->shapes, .n_shapes = o->n_shapes, .tune = o->tune};
   char *description;
   if (cannon_model_describe(o->path, &options, &description) != ACL_SUCCESS) {
     const char *words = aclGetRecentErrMsg();

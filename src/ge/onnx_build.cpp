@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <new>
@@ -17,6 +19,7 @@
 #include "acl/acl.h"
 #include "cannon/model.h"
 #include "ge/ascend_string.h"
+#include "graph/option_texts.h"
 
 #define GE_EXPORTED __attribute__((visibility("default")))
 
@@ -91,31 +94,93 @@ std::vector<shape> read_shapes(const std::string &text) {
 }
 
 // Options that change what the model computes, and are not supported here; the others tune an NPU.
-const char *const not_supported[] = {"ge.dynamicBatchSize", "ge.dynamicImageSize", "ge.dynamicDims",
-                                     "input_shape_range",   "out_nodes",           "output_type",
-                                     "input_fp16_nodes",    "ge.insertOpFile"};
+const char *const not_supported[] = {"input_shape_range", "input_fp16_nodes"};
 
 const char *option(const options &all, const char *name) {
   const auto found = all.find(AscendString(name));
   return found == all.end() ? "" : found->second.GetString();
 }
 
+// What the options say of a model, and the texts that `chosen` points into.
+struct request {
+  cannon_model_options chosen = {};
+  std::vector<shape> shapes;
+  std::vector<cannon_model_shape> dims;
+  std::vector<int64_t> numbers;
+  std::vector<const char *> outputs;
+  std::vector<cannon_model_type> types;
+  std::string output_text, type_text, aipp;
+};
+
+void take_shapes(const options &all, request *r) {
+  r->shapes = read_shapes(option(all, "input_shape"));
+  for (shape &s : r->shapes) {
+    s.dims.name = s.name.c_str();
+    r->dims.push_back(s.dims);
+  }
+  r->chosen.shapes = r->dims.data();
+  r->chosen.n_shapes = r->dims.size();
+}
+
+graphStatus take_gears(const options &all, request *r) {
+  static const struct {
+    const char *name;
+    cannon_model_gears kind;
+  } known[] = {{"ge.dynamicBatchSize", CANNON_MODEL_BATCH},
+               {"ge.dynamicImageSize", CANNON_MODEL_IMAGE},
+               {"ge.dynamicDims", CANNON_MODEL_DIMS}};
+  char error[OPTION_ERROR];
+  for (const auto &k : known) {
+    const char *text = option(all, k.name);
+    if (!*text) continue;
+    if (r->chosen.gears)
+      return refuse("option %s is given beside other gears, expected one of ge.dynamicBatchSize, ge.dynamicImageSize "
+                    "and ge.dynamicDims",
+                    k.name);
+    r->numbers.resize(OPTION_MOST_NUMBERS);
+    if (!option_gears(text, k.kind, r->numbers.data(), &r->chosen, error))
+      return refuse("option %s has %s", k.name, error);
+  }
+  return GRAPH_SUCCESS;
+}
+
+graphStatus take_outputs(const options &all, request *r) {
+  char error[OPTION_ERROR];
+  r->output_text = option(all, "out_nodes");
+  r->type_text = option(all, "output_type");
+  r->outputs.resize(OPTION_MOST_OUTPUTS);
+  r->types.resize(OPTION_MOST_OUTPUTS);
+  r->chosen.outputs = r->outputs.data();
+  r->chosen.types = r->types.data();
+  if (!option_outputs(&r->output_text[0], r->outputs.data(), &r->chosen.n_outputs, error))
+    return refuse("option out_nodes has %s", error);
+  if (!option_types(&r->type_text[0], r->types.data(), &r->chosen.n_types, error))
+    return refuse("option output_type has %s", error);
+  return GRAPH_SUCCESS;
+}
+
+// The option is the name of a file, as atc's --insert_op_conf is.
+graphStatus take_aipp(const options &all, request *r) {
+  const char *path = option(all, "ge.insertOpFile");
+  if (!*path) return GRAPH_SUCCESS;
+  std::ifstream file(path);
+  r->aipp.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  if (r->aipp.empty()) return refuse("option ge.insertOpFile is %s, which cannot be read, or is empty", path);
+  r->chosen.aipp = r->aipp.c_str();
+  return GRAPH_SUCCESS;
+}
+
 graphStatus build(const GraphImpl &graph, const options &all, ModelBufferData *model) {
+  request r;
   for (const char *name : not_supported)
     if (*option(all, name)) return refuse("option %s is not supported", name);
-  std::vector<shape> shapes = read_shapes(option(all, "input_shape"));
-  std::vector<cannon_model_shape> dims;
-  for (shape &s : shapes) {
-    s.dims.name = s.name.c_str();
-    dims.push_back(s.dims);
-  }
-  cannon_model_options o = {};
-  o.name = graph.name.c_str();
-  o.shapes = dims.data();
-  o.n_shapes = dims.size();
+  take_shapes(all, &r);
+  if (take_gears(all, &r) || take_outputs(all, &r) || take_aipp(all, &r)) return GRAPH_FAILED;
+  r.chosen.name = graph.name.c_str();
   void *om;
   size_t bytes;
-  if (cannon_model_build_from_memory(graph.onnx.data(), graph.onnx.size(), &o, &om, &bytes, nullptr) != ACL_SUCCESS)
+  if (cannon_model_build_from_memory(graph.onnx.data(), graph.onnx.size(), &r.chosen, &om, &bytes, nullptr) !=
+      ACL_SUCCESS)
     return GRAPH_FAILED; // with a message for aclGetRecentErrMsg
   model->data = std::shared_ptr<uint8_t>(static_cast<uint8_t *>(om), free);
   model->length = bytes;

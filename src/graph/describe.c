@@ -109,6 +109,7 @@ static cJSON *step_json(const program_step *s, storage_list *l) {
     add_number(o, "workspace", e->workspace_bytes);
     add_number(o, "workspace_offset", s->scratch_offset);
   }
+  add_number(o, "estimated_ns", e->cost_ns);
   add_number(o, "bytes", e->touched_bytes);
   if (e->multiply_adds) add_number(o, "multiply_adds", e->multiply_adds);
   l->reads = cJSON_AddArrayToObject(o, "reads");
@@ -141,8 +142,15 @@ static status place_on_host(void *owner, ir_storage **constants, int n) {
   return ST_OK;
 }
 
+/* Constants are offered packed, as when the model runs, which decides what implementations are chosen. */
+static status pack_nothing(void *owner, program_packed *packed, int n) {
+  (void)owner, (void)packed, (void)n;
+  return ST_OK;
+}
+
 /* Makes the graph and its program, without a set of passes. */
-static status describe_graph(const model *m, onnx_shape *shapes, pass_set off, pass_report *report, cJSON **out) {
+static status describe_graph(const model *m, tuning *tuned, onnx_shape *shapes, pass_set off, pass_report *report,
+                             cJSON **out) {
   ir_graph *g;
   program *p;
   region memory = {0};
@@ -152,7 +160,9 @@ static status describe_graph(const model *m, onnx_shape *shapes, pass_set off, p
     ir_free(g);
     return st;
   }
-  TRY(program_make(g, &(program_owner){.place = place_on_host, .knows_some = true, .share = true}, &p));
+  const program_owner owner = {
+      .place = place_on_host, .place_packed = pack_nothing, .tuned = tuned, .knows_some = true, .share = true};
+  TRY(program_make(g, &owner, &p));
   st = graph_json(p, &memory, out);
   region_free(&memory);
   program_free(p);
@@ -232,7 +242,7 @@ static status describe_shapes(const model *m, const onnx_shape *given, int n_giv
   return ST_OK;
 }
 
-static status describe_all(const model *m, onnx_shape *shapes, cJSON *o) {
+static status describe_all(model *m, onnx_shape *shapes, cJSON *o) {
   int n_inputs, n_outputs;
   pass_report report;
   cJSON *before = NULL, *after = NULL;
@@ -241,9 +251,9 @@ static status describe_all(const model *m, onnx_shape *shapes, cJSON *o) {
   ports_json(o, "inputs", inputs, n_inputs);
   ports_json(o, "outputs", outputs, n_outputs);
   add_number(o, "exported_nodes", (uint64_t)model_exported_nodes(m));
-  TRY(describe_graph(m, shapes, ~(pass_set)0, &report, &before));
+  TRY(describe_graph(m, NULL, shapes, ~(pass_set)0, &report, &before));
   cJSON_AddItemToObject(o, "before", before);
-  TRY(describe_graph(m, shapes, model_passes_off(m), &report, &after));
+  TRY(describe_graph(m, model_tuning(m), shapes, model_passes_off(m), &report, &after));
   cJSON_AddItemToObject(o, "after", after);
   describe_passes(o, model_passes_off(m), &report);
   describe_precision(o, model_half(m), &report);
@@ -251,7 +261,7 @@ static status describe_all(const model *m, onnx_shape *shapes, cJSON *o) {
   return ST_OK;
 }
 
-status model_describe(const model *m, const onnx_shape *given, int n_given, char **json) {
+status model_describe(model *m, const onnx_shape *given, int n_given, char **json) {
   int n;
   (void)model_inputs(m, &n);
   onnx_shape *shapes = calloc((size_t)n + 1, sizeof *shapes);

@@ -197,6 +197,7 @@ status ir_view(ir_graph *g, const ir_value *of, const int64_t *dims, const int64
   if (rank > MAX_RANK) return OP_FAIL("a value has %d dimensions, at most %d are supported", rank, MAX_RANK);
   TRY(new_value(g, of->tensor.dtype, dims, rank, strides, of->tensor.offset + offset, out));
   (*out)->storage = of->storage;
+  (*out)->narrow = of->narrow;
   return ST_OK;
 }
 
@@ -204,6 +205,7 @@ status ir_contiguous(ir_graph *g, ir_value *v, ir_value **out) {
   *out = v;
   if (v->tensor.contiguous) return ST_OK;
   TRY(ir_temporary(g, v->tensor.dtype, v->tensor.dims, v->tensor.rank, out));
+  (*out)->narrow = v->narrow;
   return node_InplaceCopy(g, *out, v);
 }
 

@@ -48,6 +48,7 @@ typedef struct {
   tensor tensor; /* data is NULL: where the storage is, programs know */
   ir_storage *storage;
   const char *name; /* that of the model; NULL: the model has no such value */
+  int narrow;       /* for readers of models: the type that the elements stand for; views and copies keep it. 0: none */
 } ir_value;
 
 typedef struct {

@@ -13,6 +13,7 @@
 #include "graph/om.h"
 #include "graph/outputs.h"
 #include "graph/program.h"
+#include "graph/tune_file.h"
 #include "graph/weight_files.h"
 #include "graph/weights.h"
 #include "memory/memory.h"
@@ -46,6 +47,7 @@ struct model {
   _Atomic bool running;  /* an execution uses the arena */
   pass_set passes_off;
   half_use half;
+  tuning tuned;       /* guarded by the lock, too */
   mutex lock;         /* guards all below, and is held while a program is made */
   bool *wanted;       /* inputs whose contents decide shapes */
   model_size sizes;   /* does not change after loading if no shape is open */
@@ -113,7 +115,11 @@ static status model_make_program(model *m, onnx_shape *shapes, model_placing *wh
   program_owner owner = model_placing_owner(where);
   uint64_t red_zones = 0;
   owner.red_zones = variable_read(VARIABLE_RED_ZONES, &red_zones) && red_zones;
-  return program_make(g, &owner, out);
+  owner.tuned = &m->tuned;
+  TRY(program_make(g, &owner, out));
+  if (m->tuned.changed) tune_file_write(&m->tuned);
+  m->tuned.changed = false;
+  return ST_OK;
 }
 
 static void version_unref(version *v, void *site) {
@@ -210,7 +216,7 @@ static status describe_port(const onnx_value_info *v, const onnx_shape *given, m
   *p = (model_port){.name = v->name, .rank = given ? given->n_dims : v->n_dims};
   if (!v->is_tensor)
     return fail(ST_GRAPH_ENGINE, "%s is no tensor; sequences, maps and optionals are not supported", v->name);
-  if (converter_dtype(v->dtype, &p->dtype) != ST_OK)
+  if (converter_stored_dtype(v->dtype, &p->dtype, &(int){0}) != ST_OK)
     return fail(ST_GRAPH_ENGINE, "%s: %s", v->name, strdupa(fail_take()));
   if (p->rank > MAX_RANK)
     return fail(ST_GRAPH_ENGINE, "%s has %d dimensions, at most %d are supported", v->name, p->rank, MAX_RANK);
@@ -404,6 +410,21 @@ static bool model_is_complete(const model *m) {
   return complete;
 }
 
+/* Takes the choices that a file has, which were measured by another process, and measures others if that was asked
+ * for. */
+static status model_begin_tuning(model *m, const om_contents *om, bool tunes) {
+  uint64_t asked = 0;
+  if (om->tuned_machine && !strcmp(om->tuned_machine, tune_machine())) {
+    char *text = strdup(om->tuned);
+    if (!text) return model_no_memory();
+    (void)tune_read_text(&m->tuned, text);
+    free(text);
+  }
+  m->tuned.measures = tunes || (variable_read(VARIABLE_TUNE, &asked) && asked);
+  if (m->tuned.measures) tune_file_read(&m->tuned);
+  return ST_OK;
+}
+
 static status model_open(model *m, const void *bytes, size_t n, const char *folder, const model_options *o) {
   om_contents om = {0};
   const model_memory *given = o->memory;
@@ -426,7 +447,8 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
     onnx_forget_all(m->onnx); /* reading touches pages near each tensor */
     m->passes_off |= om.passes_off;
     m->half = om.half;
-    const status described = describe_model(m, &om);
+    status described = model_begin_tuning(m, &om, o->tunes);
+    if (described == ST_OK) described = describe_model(m, &om);
     om_free(&om);
     TRY(described);
     return prepare_static(m);
@@ -465,6 +487,7 @@ void model_unref(model *m) {
   model_block_unref(m->arena, m->site);
   model_block_unref(m->pictures, m->site);
   if (m->onnx) onnx_free(m->onnx);
+  tuning_free(&m->tuned);
   mutex_destroy(&m->lock);
   free(m);
 }
@@ -500,6 +523,7 @@ pass_report model_passes(model *m) {
 
 pass_set model_passes_off(const model *m) { return m->passes_off; }
 half_use model_half(const model *m) { return m->half; }
+tuning *model_tuning(model *m) { return &m->tuned; }
 int model_device(const model *m) { return m->device; }
 const program *model_program(const model *m) { return m->n_versions ? m->versions[m->n_versions - 1]->program : NULL; }
 int model_exported_nodes(const model *m) { return m->onnx->graph->n_nodes; }
@@ -718,7 +742,7 @@ static status find_pictures(struct model_run *r, const model_buffer *inputs) {
   return ST_OK;
 }
 
-static status find_views(struct model_run *r, const model_buffer *inputs, model_buffer *outputs, bool allocate,
+static status find_views(struct model_run *r, const model_buffer *inputs, model_buffer *outputs, bool awaited,
                          void *site) {
   const ir_graph *g = program_graph(r->v->program);
   for (int i = 0; i < g->n_inputs; ++i)
@@ -729,7 +753,7 @@ static status find_views(struct model_run *r, const model_buffer *inputs, model_
   for (int i = 0; i < g->n_outputs; ++i) {
     const tensor *t = &g->outputs[i]->tensor;
     model_buffer *b = &outputs[i];
-    if (allocate && !b->address && !b->bytes) TRY(allocate_output(r->m, b, output_bytes(t), site));
+    if (awaited && !b->address && !b->bytes) TRY(allocate_output(r->m, b, output_bytes(t), site));
     TRY(buffer_view(b, output_bytes(t), VMM_WRITE, ST_MODEL_OUTPUT, "output", i, r->m->outputs[i].name,
                     &r->outputs[i]));
     b->rank = t->rank;
@@ -739,7 +763,7 @@ static status find_views(struct model_run *r, const model_buffer *inputs, model_
 }
 
 static status submit_run(struct model_run *r, stream *s, const model_buffer *inputs, onnx_shape *shapes,
-                         model_buffer *outputs, int gear, bool allocate, const model_memory *work, void *site) {
+                         model_buffer *outputs, int gear, bool awaited, const model_memory *work, void *site) {
   task *t;
   TRY(input_shapes(r->m, inputs, gear, shapes));
   TRY(choose_version(r->m, s, inputs, shapes, &r->v, &r->arena));
@@ -748,16 +772,19 @@ static status submit_run(struct model_run *r, stream *s, const model_buffer *inp
     r->arena = NULL;
     TRY(own_arena(work, program_sizes(r->v->program).arena, &r->arena));
   }
-  TRY(find_views(r, inputs, outputs, allocate, site));
+  TRY(find_views(r, inputs, outputs, awaited, site));
   TRY(stream_new_task(s, &model_kind, &t));
   t->cost_ns = TASK_COST_UNKNOWN;
   t->model = r;
-  stream_submit(s, t);
+  if (awaited)
+    stream_submit_awaited(s, t);
+  else
+    stream_submit(s, t);
   return ST_OK;
 }
 
 status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, model_buffer *outputs, int n_outputs,
-                    int gear, bool allocate, const model_memory *work, void *site) {
+                    int gear, bool awaited, const model_memory *work, void *site) {
   int expected;
   (void)model_inputs(m, &expected);
   if (n_inputs != expected || n_outputs != m->n_outputs)
@@ -778,7 +805,7 @@ status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, mod
   r->m = m;
   r->inputs = r->views;
   r->outputs = r->views + n_inputs;
-  const status st = submit_run(r, s, inputs, shapes, outputs, gear, allocate, work, site);
+  const status st = submit_run(r, s, inputs, shapes, outputs, gear, awaited, work, site);
   for (int i = 0; i < n_inputs; ++i) free((void *)(uintptr_t)shapes[i].contents);
   free(shapes);
   if (st != ST_OK) run_free(r);

@@ -13,6 +13,7 @@
 #include "graph/aipp.h"
 #include "graph/gears.h"
 #include "graph/pass.h"
+#include "graph/tune.h"
 #include "runtime/stream.h"
 
 typedef struct model model;
@@ -46,6 +47,7 @@ typedef struct {
 typedef struct {
   const model_memory *memory;
   pass_set passes_off;       /* passes that its programs do without */
+  bool tunes;                /* implementations are measured where the rules may be wrong (tune.h) */
   const char *weight_folder; /* of external data, in place of the model's; or NULL */
   /* Files of external data whose contents are in device memory of the caller's, as kernels see it. They are read there,
    * and must stay until the model is unloaded. */
@@ -96,6 +98,9 @@ int model_device(const model *m);
 /* Whether the model's float32 may be float16. */
 half_use model_half(const model *m);
 
+/* The choices that were measured for the model, and are used for it. */
+tuning *model_tuning(model *m);
+
 /* The graph of the model for these shapes of its inputs, before passes, and the nodes of the model's file. The graph is
  * the caller's, and must not outlive the model. ST_INVALID_PARAM: shapes depend on what an input contains. */
 status model_convert(const model *m, onnx_shape *shapes, ir_graph **out);
@@ -112,12 +117,12 @@ typedef struct {
   int64_t dims[MAX_RANK];
 } model_buffer;
 
-/* Queues an execution. Sets rank and dims of the outputs to their true shape. gear: or -1, the largest. allocate:
- * outputs without address and size get device memory of the library's, which the caller frees as that of aclrtMalloc.
- * work: device memory for this execution in place of the model's, or NULL. ST_MODEL_PARAM: it is too small;
- * ST_INVALID_PARAM: a number of buffers does not fit; ST_MODEL_SHAPE: a shape; ST_MODEL_INPUT, ST_MODEL_OUTPUT: a
- * buffer is too small, or no device memory. */
+/* Queues an execution. Sets rank and dims of the outputs to their true shape. gear: or -1, the largest. awaited: the
+ * caller waits for it at once; outputs without address and size then get device memory of the library's, which the
+ * caller frees as that of aclrtMalloc. work: device memory for this execution in place of the model's, or NULL.
+ * ST_MODEL_PARAM: it is too small; ST_INVALID_PARAM: a number of buffers does not fit; ST_MODEL_SHAPE: a shape;
+ * ST_MODEL_INPUT, ST_MODEL_OUTPUT: a buffer is too small, or no device memory. */
 status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, model_buffer *outputs, int n_outputs,
-                    int gear, bool allocate, const model_memory *work, void *site);
+                    int gear, bool awaited, const model_memory *work, void *site);
 
 #endif

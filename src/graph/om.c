@@ -13,6 +13,7 @@
  *   passes_off  -       names of passes
  *   aipp        all     a configuration of AIPP in one line
  *   half        -       "allowed" or "wanted": float16 in place of float32
+ *   tuned       machine  choices that were measured there (tune_file.h), with blanks between
  *   weights     -       "outside": tensors of the ONNX model are in files of the folder `weight` */
 typedef struct {
   char magic[16];
@@ -107,6 +108,7 @@ static status om_read_line(char *line, om_contents *out) {
   if (!strcmp(line, "passes_off")) return om_read_passes(rest + 1, &out->passes_off);
   if (!strcmp(line, "half")) return out->half = strcmp(rest + 1, "wanted") ? HALF_ALLOWED : HALF_WANTED, ST_OK;
   if (!strcmp(line, "weights")) return out->weights_outside = true, ST_OK;
+  if (!strcmp(line, "tuned")) return out->tuned_machine = name + 1, out->tuned = rest + 1, ST_OK;
   if (!strcmp(line, "aipp")) return out->aipp = rest + 1, ST_OK;
   return OM_FAIL("the file has a line %.32s, which this version does not know", line);
 }
@@ -187,6 +189,7 @@ static char *om_lines(const om_contents *c, size_t *bytes) {
   if (c->passes_off) fputc('\n', f);
   if (c->half) fprintf(f, "half\t-\t%s\n", c->half == HALF_WANTED ? "wanted" : "allowed");
   if (c->weights_outside) fputs("weights\t-\toutside\n", f);
+  if (c->tuned) fprintf(f, "tuned\t%s\t%s\n", c->tuned_machine, c->tuned);
   if (c->aipp) fprintf(f, "aipp\tall\t%s\n", c->aipp);
   return fclose(f) ? (free(text), NULL) : text;
 }

@@ -31,8 +31,9 @@ typedef struct {
   bool weights_outside;  /* external data lies in the folder WEIGHT_FOLDER beside the file */
   const void *model_def; /* for om_write; NULL: the partition is empty */
   size_t model_def_bytes;
-  const char *aipp; /* a configuration in one line (aipp.h); NULL: none */
-  char *names;      /* of the shapes and outputs, and aipp when it was read */
+  const char *aipp;                  /* a configuration in one line (aipp.h); NULL: none */
+  const char *tuned_machine, *tuned; /* of tune_file.h: choices that were measured, and where; NULL: none */
+  char *names;                       /* of the shapes and outputs, and aipp when it was read */
 } om_contents;
 
 /* Reads a file, whose bytes must stay. om_free frees what it has allocated. ST_CONFIG_PARSE, with the reason. */

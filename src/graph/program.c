@@ -103,10 +103,10 @@ static uint64_t constant_arguments(const ir_node *n) {
   return constants;
 }
 
-static status prepare_step(program *p, const ir_node *n, bool packs, step *s) {
-  uint64_t workspace_bytes;
+static status prepare_step(program *p, const program_owner *owner, const ir_node *n, step *s) {
+  const uint64_t constants = owner->place_packed ? constant_arguments(n) : 0;
   s->node = n;
-  if (op_prepare_constant(n->op, n->args, packs ? constant_arguments(n) : 0, &workspace_bytes, &s->executor) != ST_OK)
+  if (tuning_prepare(owner->tuned, n, constants, &s->executor) != ST_OK)
     return fail(ST_GRAPH_ENGINE, "node %s (%s): %s: %s", n->name, n->origin, n->op->function, strdupa(fail_take()));
   s->executor->repeatable = true;
   s->first_place = (uint32_t)p->n_places;
@@ -114,12 +114,12 @@ static status prepare_step(program *p, const ir_node *n, bool packs, step *s) {
   return ST_OK;
 }
 
-static status prepare_steps(program *p, bool packs) {
+static status prepare_steps(program *p, const program_owner *owner) {
   const int n = p->graph->n_nodes;
   p->steps = REGION_NEW(&p->graph->memory, step, n);
   if (!p->steps) return program_no_memory();
   for (int i = 0; i < n; ++i) {
-    TRY(prepare_step(p, &p->graph->nodes[i], packs, &p->steps[i]));
+    TRY(prepare_step(p, owner, &p->graph->nodes[i], &p->steps[i]));
     ++p->n_steps;
   }
   return ST_OK;
@@ -392,7 +392,7 @@ static status program_find_places(program *p) {
 /* ---- making and running ------------------------------------------------------------------------------------------ */
 
 static status program_build(program *p, const program_owner *owner) {
-  TRY(prepare_steps(p, owner->place_packed));
+  TRY(prepare_steps(p, owner));
   TRY(order_steps(p));
   TRY(find_storages(p));
   TRY(program_place(p, owner));

@@ -12,6 +12,7 @@
 #define CANNON_GRAPH_PROGRAM_H
 
 #include "graph/order.h"
+#include "graph/tune.h"
 
 typedef struct program program;
 
@@ -34,6 +35,7 @@ typedef struct {
   void (*filled)(void *owner, ir_storage *constant);
   void *owner;
   bool knows_some;
+  tuning *tuned;  /* choices that were measured, or are to be; NULL: there are none */
   bool share;     /* whether buffers may use the same memory at different times */
   bool red_zones; /* whether to look for nodes that write beyond their buffers (red_zones.h) */
 } program_owner;

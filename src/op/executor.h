@@ -16,6 +16,7 @@
 
 #include <stdatomic.h>
 
+#include "base/status.h"
 #include "op/op.h"
 
 enum { EXECUTOR_OPERANDS = 8, EXECUTOR_RESULTS = 3, EXECUTOR_CHOICES = 2, EXECUTOR_PLAN_BYTES = 896 };
@@ -45,7 +46,20 @@ typedef struct {
  * never freed, and each choice is one record, so they can be compared by address. */
 typedef struct {
   const char *family, *name, *reason;
+  const char *const *names; /* of all implementations of the family, in the order in which they are tried; the last one
+                               is the reference */
+  int n_names;
 } executor_choice;
+
+/* An implementation that phase one is to take in place of the usual one, if it fits the call. reason: words that stay
+ * valid, for those who ask why it was chosen. */
+typedef struct {
+  const char *family, *name, *reason;
+} executor_preference;
+
+/* What the calling thread prefers; NULL: nothing. Set around a call of op_prepare() by those who know better than the
+ * kernels' rules (graph/choose.h). CANNON_IMPL wins over it. */
+extern INTERNAL _Thread_local const executor_preference *executor_preferred;
 
 /* The description of a tensor for a dump. dtype -1: the tensor is absent. */
 typedef struct {

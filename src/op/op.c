@@ -152,6 +152,8 @@ status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **
   return op_prepare_constant(o, a, 0, workspace_bytes, out);
 }
 
+_Thread_local const executor_preference *executor_preferred;
+
 status op_prepare_constant(op *o, const op_arg *a, uint64_t constants, uint64_t *workspace_bytes, executor **out) {
   uint64_t n_operands;
   if (unlikely(!workspace_bytes)) return fail(ST_OP_NULL, "workspaceSize is NULL, expected a pointer");

@@ -144,6 +144,13 @@ __attribute__((noinline)) static void submit_diverted(stream *s, task *t) {
   if (scheduler_is_random) scheduler_shuffle();
 }
 
+void stream_submit_awaited(stream *s, task *t) {
+  if (unlikely(s->diverted))
+    submit_diverted(s, t);
+  else
+    enqueue(s, t);
+}
+
 void stream_submit(stream *s, task *t) {
   if (unlikely(s->diverted)) {
     submit_diverted(s, t);

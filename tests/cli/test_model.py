@@ -6,6 +6,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -44,9 +45,9 @@ class Model(unittest.TestCase):
         self.x = np.random.default_rng(1).standard_normal((4, 2)).astype("f4")
         np.save(self.folder / "x.npy", self.x)
 
-    def cannon(self, *arguments, status=0):
+    def cannon(self, *arguments, status=0, **environment):
         done = subprocess.run([PREFIX / "bin/cannon", "model", *arguments], cwd=self.folder, capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=60, env={**os.environ, **environment})
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout if not status else done.stderr
 
@@ -146,6 +147,63 @@ class Run(Model):
                 np.testing.assert_array_equal(y, x.astype(dtype))
 
 
+class Tune(Model):
+    """A convolution that is long enough to be measured, and that several implementations fit."""
+    def setUp(self):
+        super().setUp()
+        self.cache = self.folder / "cache"
+        nodes = [ob.node("Conv", ["x", "w"], ["y"], "only")]
+        w = np.random.default_rng(2).standard_normal((16, 16, 3, 3)).astype("f4")
+        (self.folder / "m.onnx").write_bytes(ob.model(nodes, [ob.value("x", [1, 16, 26, 26])],
+                                                      [ob.value("y", [1, 16, 24, 24])],
+                                                      [ob.initialiser("w", [16, 16, 3, 3], w.ravel())]))
+
+    def reason(self, *arguments):
+        self.cannon("show", *arguments, "--json", "m.json", XDG_CACHE_HOME=str(self.cache))
+        return json.loads((self.folder / "m.json").read_text())["after"]["nodes"][0]["reason"]
+
+    def file(self):
+        files = list((self.cache / "cannon").iterdir())
+        self.assertEqual(len(files), 1)
+        return files[0]
+
+    def test_results_are_kept_for_the_user(self):
+        self.assertNotIn("measured", self.reason("m.onnx"))
+        self.assertFalse(self.cache.exists())
+        self.assertIn("measured", self.reason("m.onnx", "--tune"))
+        text = self.file().read_text()
+        self.assertRegex(text, r"\Acannon tuned 1 [^\n]+\n[0-9a-f]{16}:conv=\w+\n\Z")
+        self.assertNotIn("measured", self.reason("m.onnx"))  # not asked for
+        self.file().write_text(re.sub("=.*", "=direct", text))  # taken, not measured again
+        self.assertIn("measured", self.reason("m.onnx", "--tune"))
+        self.assertIn("=direct", self.file().read_text())
+        self.cannon("run", "m.onnx", "--random", "1", "--tune", XDG_CACHE_HOME=str(self.cache))
+
+    def test_other_files_are_left_alone(self):
+        self.reason("m.onnx", "--tune")
+        for text in ("mine", self.file().read_text() + "nonsense\n"):
+            self.file().write_text(text)
+            done = subprocess.run([PREFIX / "bin/cannon", "model", "run", "m.onnx", "--random", "1", "--tune"],
+                                  cwd=self.folder, capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, "XDG_CACHE_HOME": str(self.cache)})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("no file of measured choices" if text == "mine" else "1 malformed lines", done.stderr)
+            self.assertEqual(self.file().read_text(), text)
+
+    def test_om_files_keep_results(self):
+        subprocess.run([PREFIX / "bin/atc", "--model=m.onnx", "--framework=5", "--output=m", "--tune",
+                        "--soc_version=Ascend910B3"], cwd=self.folder, check=True, capture_output=True, timeout=60,
+                       env={**os.environ, "XDG_CACHE_HOME": str(self.cache)})
+        made = (self.folder / "m.om").read_bytes()
+        self.assertTrue(re.search(rb"tuned\t[^\t]+\t[0-9a-f]{16}:conv=\w+ \n", made))
+        shutil.rmtree(self.cache)
+        self.assertIn("measured", self.reason("m.om"))
+        self.assertFalse(self.cache.exists())
+        at = made.index(b"tuned\t") + 6  # another version's or processor's choices count for nothing
+        (self.folder / "m.om").write_bytes(made[:at] + b"9" + made[at + 1:])
+        self.assertNotIn("measured", self.reason("m.om"))
+
+
 class Show(Model):
     def test_text(self):
         told = self.cannon("show", "fixed.onnx")
@@ -174,6 +232,15 @@ class Show(Model):
                 for b in live[:i]:
                     self.assertFalse(a[0] <= b[1] and b[0] <= a[1] and a[2] < b[3] and b[2] < a[3], (a, b))
         self.assertIn("product", [n["name"] for n in before["nodes"]])
+
+    def test_what_a_node_computes(self):
+        """Its type, its estimate, and the implementation with the reason for it."""
+        self.cannon("show", "fixed.onnx", "--json", "m.json")
+        told = json.loads((self.folder / "m.json").read_text())
+        product = next(n for n in told["after"]["nodes"] if n["name"] == "product")
+        self.assertGreater(product["estimated_ns"], 0)
+        self.assertRegex(self.cannon("show", "fixed.onnx"),
+                         r"MatmulEpilogue .* FLOAT \[4, 3\] +FLOAT +[\d.]+ [nu]s +gemm=\w+: \w+")
 
     def test_om(self):
         subprocess.run([PREFIX / "bin/atc", "--model=open.onnx", "--framework=5", "--output=m",

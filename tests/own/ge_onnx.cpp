@@ -109,6 +109,47 @@ static void models(const std::string &folder) {
   ge::aclgrphBuildFinalize();
 }
 
+// Options that choose gears, outputs, their types and pictures have the meaning and the forms of atc's.
+static void choices(const std::string &folder) {
+  char bytes[4096];
+  ge::options none;
+  ge::Graph graph("small");
+  ge::ModelBufferData model;
+  aclmdlBatch batches;
+  uint32_t id = 0;
+  CHECK(ge::aclgrphParseONNXFromMem(bytes, ge_small_model(bytes), none, graph) == 0);
+
+  ge::options gears{{"input_shape", "x:-1,2"}, {"ge.dynamicBatchSize", "1,4"}};
+  CHECK(ge::aclgrphBuildModel(graph, gears, model) == 0);
+  CHECK(aclmdlLoadFromMem(model.data.get(), model.length, &id) == ACL_SUCCESS);
+  aclmdlDesc *d = aclmdlCreateDesc();
+  CHECK(aclmdlGetDesc(d, id) == ACL_SUCCESS && aclmdlGetNumInputs(d) == 2);
+  CHECK(aclmdlGetDynamicBatch(d, &batches) == ACL_SUCCESS);
+  CHECK(batches.batchCount == 2 && batches.batch[0] == 1 && batches.batch[1] == 4);
+  CHECK(aclmdlUnload(id) == ACL_SUCCESS);
+
+  ge::options outputs{{"input_shape", "x:3,2"}, {"out_nodes", "product:0"}, {"output_type", "FP16"}};
+  CHECK(ge::aclgrphBuildModel(graph, outputs, model) == 0);
+  CHECK(aclmdlLoadFromMem(model.data.get(), model.length, &id) == ACL_SUCCESS);
+  CHECK(aclmdlGetDesc(d, id) == ACL_SUCCESS && aclmdlGetNumOutputs(d) == 1);
+  CHECK(!strncmp(aclmdlGetOutputNameByIndex(d, 0), "product:0", 9));
+  CHECK(aclmdlGetOutputDataType(d, 0) == ACL_FLOAT16);
+  CHECK(aclmdlUnload(id) == ACL_SUCCESS && aclmdlDestroyDesc(d) == ACL_SUCCESS);
+
+  gears[ge::AscendString("ge.dynamicDims")] = "1;4";
+  CHECK(ge::aclgrphBuildModel(graph, gears, model) != 0);
+  CHECK(ge::aclgrphBuildModel(graph, {{"input_shape", "x:-1,2"}, {"ge.dynamicDims", "1;0"}}, model) != 0);
+  CHECK(ge::aclgrphBuildModel(graph, {{"output_type", "FP8"}}, model) != 0);
+
+  const std::string pictures = folder + "/aipp.cfg";
+  CHECK(ge::aclgrphBuildModel(graph, {{"ge.insertOpFile", pictures.c_str()}}, model) != 0);
+  std::ofstream(pictures) << "aipp_op {\n  input_format: RGB888_U8\n}\n";
+  ge::options pixels{{"input_shape", "x:3,2"}, {"ge.insertOpFile", pictures.c_str()}};
+  CHECK(ge::aclgrphBuildModel(graph, pixels, model) != 0); // the file is read; the input is no picture
+  CHECK(message_has("has another shape than 4 known dimensions"));
+  CHECK(unlink(pictures.c_str()) == 0);
+}
+
 static void errors() {
   ge::options none;
   ge::Graph graph("wrong");
@@ -121,7 +162,7 @@ static void errors() {
   CHECK(ge::aclgrphParseONNXFromMem(bytes, ge_small_model(bytes), none, graph) == 0);
   for (const char *wrong : {"x", "x:a", "y:3,2", "x:3,2,1"})
     CHECK(ge::aclgrphBuildModel(graph, {{"input_shape", wrong}}, model) != 0);
-  CHECK(ge::aclgrphBuildModel(graph, {{"ge.dynamicBatchSize", "1,2"}}, model) != 0);
+  CHECK(ge::aclgrphBuildModel(graph, {{"input_shape_range", "x:1~2,2"}}, model) != 0);
   CHECK(ge::aclgrphSaveModel("nothing", ge::ModelBufferData()) != 0);
 }
 
@@ -130,6 +171,7 @@ int main() {
   if (!mkdtemp(folder) || aclInit(nullptr) != ACL_SUCCESS || aclrtSetDevice(0) != ACL_SUCCESS) return 2;
   strings();
   models(folder);
+  choices(folder);
   errors();
   CHECK(rmdir(folder) == 0);
   CHECK(aclrtResetDevice(0) == ACL_SUCCESS && aclFinalize() == ACL_SUCCESS);

@@ -12,6 +12,7 @@
 static implementation_family *families; /* not changed after main has begun */
 
 void implementation_register(implementation_family *f) {
+  for (int i = 0; i < f->n; ++i) f->names[i] = f->list[i].name;
   f->next = families;
   families = f;
 }
@@ -54,8 +55,9 @@ __attribute__((constructor)) static void read_forced(void) {
 
 /* A choice: which one, and what was found of those before it. */
 typedef struct {
-  const implementation *chosen, *forced;
-  uint32_t unfit, slow; /* a bit for each implementation that does not fit, or fits and does not pay */
+  const implementation *chosen, *forced; /* forced: by CANNON_IMPL, or preferred by the thread */
+  const char *why;                       /* it is forced */
+  uint32_t unfit, slow;                  /* a bit for each implementation that does not fit, or fits and does not pay */
 } finding;
 
 struct implementation_choice {
@@ -86,9 +88,9 @@ static void add_names(char *text, size_t bytes, const implementation_family *f, 
 static void find_words(const implementation_family *f, const finding *found, char *text, size_t bytes) {
   *text = '\0';
   if (found->chosen == found->forced)
-    add_words(text, bytes, "forced by CANNON_IMPL");
+    add_words(text, bytes, "%s", found->why);
   else if (found->forced)
-    add_words(text, bytes, "%s, forced by CANNON_IMPL, does not fit", found->forced->name);
+    add_words(text, bytes, "%s, %s, does not fit", found->forced->name, found->why);
   add_names(text, bytes, f, found->unfit & ~(found->forced ? 1u << (found->forced - f->list) : 0), "fit");
   add_names(text, bytes, f, found->slow, "pay");
   if (!*text) add_words(text, bytes, "first of the list");
@@ -101,7 +103,8 @@ __attribute__((cold)) static void log_choice(const implementation_family *f, con
 }
 
 static bool same_finding(const finding *a, const finding *b) {
-  return a->chosen == b->chosen && a->forced == b->forced && a->unfit == b->unfit && a->slow == b->slow;
+  return a->chosen == b->chosen && a->forced == b->forced && a->why == b->why && a->unfit == b->unfit &&
+         a->slow == b->slow;
 }
 
 /* Returns the record of a choice, which is made at the first one of its kind; NULL if there is no memory. */
@@ -111,8 +114,13 @@ static implementation_choice *choice_record(implementation_family *f, const find
     if (same_finding(&c->found, found)) return c;
   implementation_choice *const made = malloc(sizeof *made);
   if (!made) return NULL;
-  *made = (implementation_choice){
-      .told = {.family = f->name, .name = found->chosen->name, .reason = made->reason}, .found = *found, .next = first};
+  *made = (implementation_choice){.told = {.family = f->name,
+                                           .name = found->chosen->name,
+                                           .reason = made->reason,
+                                           .names = f->names,
+                                           .n_names = f->n},
+                                  .found = *found,
+                                  .next = first};
   find_words(f, found, made->reason, sizeof made->reason);
   implementation_choice *expected = first;
   if (__atomic_compare_exchange_n(&f->choices, &expected, made, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return made;
@@ -151,8 +159,21 @@ __attribute__((always_inline)) static inline int implementation_first(const impl
   }
 }
 
+/* The implementation that is forced or preferred, and why; NULL: none of this family. */
+static const implementation *implementation_wanted(const implementation_family *f, const char **why) {
+  const executor_preference *const p = executor_preferred;
+  *why = "forced by CANNON_IMPL";
+  if (f->forced || !p || strcmp(p->family, f->name) != 0) return f->forced;
+  *why = p->reason;
+  for (int i = 0; i < f->n; ++i)
+    if (strcmp(f->list[i].name, p->name) == 0) return &f->list[i];
+  return NULL;
+}
+
 static finding find(const implementation_family *f, void *plan, int first) {
-  finding found = {.forced = f->forced && f->forced >= f->list + first ? f->forced : NULL};
+  finding found = {.forced = implementation_wanted(f, &found.why)};
+  if (found.forced < f->list + first) found.forced = NULL;
+  if (!found.forced) found.why = NULL;
   found.chosen = found.forced;
   if (found.chosen && implementation_fits(found.chosen, plan)) return found;
   const int i = implementation_first(f, plan, first, &found.slow);
@@ -176,7 +197,7 @@ __attribute__((noinline)) static const implementation *plan_forced(implementatio
 
 const implementation *implementation_plan(implementation_family *f, void *plan, executor *e) {
   uint32_t slow;
-  if (unlikely(f->forced)) return plan_forced(f, plan, e);
+  if (unlikely(f->forced || executor_preferred)) return plan_forced(f, plan, e);
   const int i = implementation_first(f, plan, 0, &slow);
   const implementation_choice *const latest = __atomic_load_n(&f->latest[i], __ATOMIC_ACQUIRE);
   const implementation *const chosen = &f->list[i];

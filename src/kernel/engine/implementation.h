@@ -4,7 +4,8 @@
  * that fits and pays is chosen when a call is planned.
  *
  * CANNON_IMPL forces others: a list of NAME or FAMILY=NAME with commas between, where NAME alone is meant for all
- * families that have it. A forced implementation that does not fit a call leaves it to the usual order. The debug log
+ * families that have it. A forced implementation that does not fit a call leaves it to the usual order. So does
+ * executor_preferred, which a thread sets for its own calls. The debug log
  * (base/log.h) has a line for each choice, with its reason. The choice is told to the executor, too, from which
  * `cannon run --json` and the profiler have it.
  *
@@ -35,6 +36,7 @@ typedef struct implementation_family {
   const implementation *list;
   int n;
   const implementation *forced;                        /* by CANNON_IMPL, or NULL */
+  const char *names[IMPLEMENTATIONS_MOST];             /* of the list, once it is registered */
   implementation_choice *choices;                      /* that were told so far, with their reasons */
   implementation_choice *latest[IMPLEMENTATIONS_MOST]; /* by implementation; NULL: none */
   struct implementation_family *next;
