@@ -47,7 +47,8 @@ def add_weights(writer, options):
 
     def matrix(name, rows, columns):
         scale = numpy.float32(columns**-0.5)
-        writer.add_tensor(name + ".weight", (random.standard_normal((rows, columns), numpy.float32) * scale).astype(dtype))
+        values = random.standard_normal((rows, columns), numpy.float32) * scale
+        writer.add_tensor(name + ".weight", values.astype(dtype))
 
     def norm(name):
         writer.add_tensor(name + ".weight", numpy.ones(options.width, numpy.float32))

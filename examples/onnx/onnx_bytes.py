@@ -3,8 +3,8 @@
 small models. Nodes, values and initialisers are made by functions that return the bytes of a message."""
 import struct
 
-FLOAT, INT64 = 1, 7  # TensorProto.DataType
-_PACK = {FLOAT: "f", INT64: "q"}
+FLOAT, UINT8, INT8, INT64 = 1, 2, 3, 7  # TensorProto.DataType
+_PACK = {FLOAT: "f", UINT8: "B", INT8: "b", INT64: "q"}
 
 
 def varint(n):

@@ -14,6 +14,7 @@ const pass passes[] = {
     {"ConvBatchnormFusionPass", pass_conv_batch_norm},
     {"AABiasaddConvFusion", pass_conv_scale},
     {"HalfPrecisionPass", pass_half},
+    {"QuantizedScaleFusionPass", pass_int8},
     {"TbeConvCommonRules2FusionPass", pass_conv_epilogue},
     {"MatMulBiasAddFusionPass", pass_product_epilogue},
     {"BatchnormScalePass", pass_batch_norm},

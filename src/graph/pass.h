@@ -47,6 +47,9 @@ status pass_conv_scale(ir_graph *g, int *n_matches);
 /* Nodes compute in float16 where that was asked for, or is allowed and pays (ir_graph.half). */
 status pass_half(ir_graph *g, int *n_matches);
 
+/* Conversions to float, scales and biases behind products and convolutions of 8-bit integers become their epilogue. */
+status pass_int8(ir_graph *g, int *n_matches);
+
 /* Biases, activations and residual sums behind a convolution, or behind a product of matrices, become its epilogue:
  * activation(sums + bias + residual), or activation(sums + bias) + residual. Activations are also recognised where they
  * are written out: x sigmoid(x), x clip(x + 3, 0, 6) / 6 and the like. */

@@ -183,7 +183,7 @@ static uint64_t tune_clock(void) {
 }
 
 /* Returns UINT64_MAX if the implementation fails. */
-static uint64_t tune_run_once(const trial *t) {
+static uint64_t trial_run_once(const trial *t) {
   const uint64_t start = tune_clock();
   if (t->e->run(t->e, t->view, t->scratch) == ST_OK) return tune_clock() - start;
   (void)fail_take();
@@ -201,8 +201,8 @@ static status add_trial(measurement *m, executor *e) {
   *t = (trial){.e = e};
   e->repeatable = true;
   TRY(trial_memory(m, t));
-  (void)tune_run_once(t); /* touches all memory */
-  t->first_ns = tune_run_once(t);
+  (void)trial_run_once(t); /* touches all memory */
+  t->first_ns = trial_run_once(t);
   return ST_OK;
 }
 
@@ -218,7 +218,7 @@ static const trial *fastest_trial(measurement *m) {
   rounds = rounds < LEAST_ROUNDS ? LEAST_ROUNDS : rounds > MOST_ROUNDS ? MOST_ROUNDS : rounds;
   for (int r = 0; r < rounds; ++r)
     for (int i = 0; i < m->n_trials; ++i)
-      if (!trial_is_out(m, &m->trials[i])) m->trials[i].ns[r] = tune_run_once(&m->trials[i]);
+      if (!trial_is_out(m, &m->trials[i])) m->trials[i].ns[r] = trial_run_once(&m->trials[i]);
   const trial *best = &m->trials[0];
   for (int i = 0; i < m->n_trials; ++i) {
     trial *t = &m->trials[i];

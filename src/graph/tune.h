@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implementations that are chosen by measuring. The kernels' rules (kernel/engine/implementation.h) choose by shapes and
- * processor, from measurements on a few machines; where several implementations fit a node, the true order may differ.
- * A tuning runs each of them on the node's own shapes, once, and keeps which was the fastest.
+/* Implementations that are chosen by measuring. The kernels' rules (kernel/engine/implementation.h) choose by shapes
+ * and processor, from measurements on a few machines; where several implementations fit a node, the true order may
+ * differ. A tuning runs each of them on the node's own shapes, once, and keeps which was the fastest.
  *
  * The rules give no times for what they pass over, so all that fit are tried but the reference; those whose first run
- * takes more than 1.5 times as long as the usual one's are not tried again. Another one replaces the usual one if it is
- * faster by 3 %. Results are kept by a hash of the operator, its arguments' types, shapes and strides, and the number of
- * threads, so that equal nodes are measured once; tune_file.h writes them down.
+ * takes more than 1.5 times as long as the usual one's are not tried again. Another one replaces the usual one if it
+ * is faster by 3 %. Results are kept by a hash of the operator, its arguments' types, shapes and strides, and the
+ * number of threads, so that equal nodes are measured once; tune_file.h writes them down.
  *
  * Called by program.c and model.c; one thread at a time uses a tuning. */
 #ifndef CANNON_GRAPH_TUNE_H

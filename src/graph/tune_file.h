@@ -3,10 +3,10 @@
  *
  *   $XDG_CACHE_HOME/cannon/tuned-HASH, or ~/.cache/cannon/tuned-HASH
  *
- * The first line names the format, the version of the library and the processor; HASH is that line's. Choices of another
- * version or processor are therefore in other files, and are not read. A file that begins otherwise is not ours: it is
- * neither read nor replaced, and a line on stderr says so. The same goes for lines that are malformed, which are left
- * out. Programs that write at the same time replace each other's file, each of which is complete. */
+ * The first line names the format, the version of the library and the processor; HASH is that line's. Choices of
+ * another version or processor are therefore in other files, and are not read. A file that begins otherwise is not
+ * ours: it is neither read nor replaced, and a line on stderr says so. The same goes for lines that are malformed,
+ * which are left out. Programs that write at the same time replace each other's file, each of which is complete. */
 #ifndef CANNON_GRAPH_TUNE_FILE_H
 #define CANNON_GRAPH_TUNE_FILE_H
 

@@ -74,6 +74,29 @@ class Run(Model):
             self.assertEqual([o["shape"] for o in told["outputs"]], [[rows, 3], [3, rows]])
             self.assertGreater(told["median_ns"], 0)
 
+    def test_convolution_of_bytes(self):
+        """Long enough for the kernel of 8-bit integers, with uneven margins, zero points and a scale: every bit."""
+        rng = np.random.default_rng(4)
+        x = rng.integers(0, 256, (2, 16, 9, 8)).astype("u1")
+        w = rng.integers(-128, 128, (24, 16, 3, 3)).astype("i1")
+        w_zero, scale = rng.integers(-9, 9, 24).astype("i1"), rng.random((24, 1, 1)).astype("f4")
+        np.save(self.folder / "b.npy", x)
+        nodes = [ob.node("ConvInteger", ["x", "w", "xz", "wz"], ["sums"], "only", pads=[1, 0, 2, 1], strides=[2, 1]),
+                 ob.node("Cast", ["sums"], ["floats"], "cast", to=1), ob.node("Mul", ["floats", "s"], ["y"], "mul")]
+        (self.folder / "b.onnx").write_bytes(ob.model(
+            nodes, [ob.value("x", x.shape, ob.UINT8)], [ob.value("y", [2, 24, 5, 7])],
+            [ob.initialiser("w", w.shape, w.ravel(), ob.INT8), ob.initialiser("xz", [], [131], ob.UINT8),
+             ob.initialiser("wz", [24], w_zero, ob.INT8), ob.initialiser("s", scale.shape, scale.ravel())]))
+        self.cannon("run", "b.onnx", "--input", "b.npy", "--output", "bytes")
+        padded = np.pad(x.astype("i8") - 131, ((0, 0), (0, 0), (1, 2), (0, 1)))
+        places = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2]
+        sums = np.einsum("bcyxij,ocij->boyx", places, w.astype("i8") - w_zero.reshape(24, 1, 1, 1))
+        np.testing.assert_array_equal(np.load(self.folder / "bytes/y.npy"), sums.astype("f4") * scale)
+        self.cannon("show", "b.onnx", "--json", "b.json")
+        told = json.loads((self.folder / "b.json").read_text())
+        self.assertEqual([n["operator"] for n in told["after"]["nodes"]], ["ConvolutionInteger"])
+        self.assertIn({"name": "QuantizedScaleFusionPass", "matches": 1}, told["passes"])
+
     def test_om_with_gears(self):
         for gears, dims in (("--dynamic_batch_size=1,2,4", "-1,2"), ("--dynamic_dims=1;4", "-1,2")):
             subprocess.run([PREFIX / "bin/atc", "--model=open.onnx", "--framework=5", "--output=m",

@@ -14,7 +14,8 @@ static columns_product product_of(int64_t rows, int64_t positions, int64_t per_p
                            .most_rows = rows,
                            .most_positions = 224,
                            .most_sums = 1 << 17,
-                           .per_position = per_position};
+                           .per_position = per_position,
+                           .per_row = COLUMNS_READ};
 }
 
 /* The part of the products that the busiest of n_threads threads computes. */
@@ -65,6 +66,9 @@ static void gathering_is_not_repeated(void **state) {
   const columns_product p = product_of(256, 196, 10 * COLUMNS_GATHER);
   (void)state;
   assert_int_equal(columns_divide(&p, 2).rows, 1);
+  columns_product weights = product_of(256, 64, COLUMNS_GATHER);
+  weights.per_row = COLUMNS_GATHER;
+  assert_int_equal(columns_divide(&weights, 2).positions, 1);
 }
 
 static void random_products_are_covered(void **state) {

@@ -9,7 +9,7 @@
 
 #define CHECK(expression) assert_int_equal(expression, ST_OK)
 
-enum { SELF, MAT2, SELF_ZERO, MAT2_ZERO, OUT, N_TENSORS };
+enum { SELF, MAT2, SELF_ZERO, MAT2_ZERO, SCALE, BIAS, OUT, N_TENSORS };
 
 typedef struct {
   ir_graph *g;

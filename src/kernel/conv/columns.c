@@ -56,9 +56,9 @@ static int64_t fewest_row_parts(const columns_product *p, int64_t positions) {
 
 /* Measured on a Zen 4 with the convolutions of ResNet-50: each further part of the rows takes 2 to 3 % longer with
  * packed columns (256 x 196 x 1024) and 9 % with gathered ones (256 x 196 x 2304); further parts of the positions take
- * no longer, or 4 % where these are as few as 49. */
+ * no longer, or 4 % where these are as few as 49, but 31 % if weights are gathered (256 x 64 x 2048, transposed). */
 columns_parts columns_divide(const columns_product *p, int64_t n_threads) {
-  enum { PER_ROW = 2, PARTS_PER_THREAD = 4, LATE = 16 };
+  enum { PARTS_PER_THREAD = 4, LATE = 16 };
   const int64_t fewest = fewest_shares(p->positions, p->position_grain, p->most_positions);
   columns_parts best = {fewest_row_parts(p, largest_share(p->positions, p->position_grain, fewest)), fewest};
   if (n_threads <= 1) return best;
@@ -71,7 +71,7 @@ columns_parts columns_divide(const columns_product *p, int64_t n_threads) {
     for (int64_t m = fewest_row_parts(p, positions); m <= row_grains && m * n * p->groups <= most; ++m) {
       const int64_t rows = largest_share(p->rows, p->row_grain, m);
       const int64_t turns = (m * n * p->groups + n_threads - 1) / n_threads;
-      const int64_t part = rows * positions + p->per_position * positions + PER_ROW * rows;
+      const int64_t part = rows * positions + p->per_position * positions + p->per_row * rows;
       const int64_t time = turns * part + part / LATE; /* which is lost if a thread begins late */
       if (time < shortest) shortest = time, best = (columns_parts){m, n};
     }

@@ -56,14 +56,14 @@ typedef struct {
   int64_t rows, positions, groups; /* of one group; all groups are divided alike */
   int64_t row_grain, position_grain;
   int64_t most_rows, most_positions, most_sums; /* of a part; most_sums: rows times positions */
-  /* What a part costs beside its products, in multiply-adds for each inner index: to gather and pack a position's
-   * column; a row's weights are read once more for each part of the positions. */
-  int64_t per_position;
+  /* What a part costs beside its products, in multiply-adds for each inner index: COLUMNS_... for the column of each
+   * position and for each row of weights. */
+  int64_t per_position, per_row;
 } columns_product;
 typedef struct {
   int64_t rows, positions; /* the number of parts */
 } columns_parts;
-enum { COLUMNS_PACK = 8, COLUMNS_GATHER = 24 }; /* per_position of packed columns, and of those gathered before */
+enum { COLUMNS_READ = 2, COLUMNS_PACK = 8, COLUMNS_GATHER = 24 }; /* in place; packed; gathered and then packed */
 
 /* The fewest parts for one thread; for several, those that keep them all busy for the shortest time. */
 columns_parts columns_divide(const columns_product *p, int64_t n_threads);

@@ -172,7 +172,8 @@ status packed_products_run(const correlation *c, const correlation_operands *o) 
                              .most_rows = g->rows,
                              .most_positions = PART_POSITIONS,
                              .most_sums = SUMS_BYTES / (int64_t)sizeof(float),
-                             .per_position = j.from.direct ? COLUMNS_PACK : COLUMNS_GATHER};
+                             .per_position = j.from.direct ? COLUMNS_PACK : COLUMNS_GATHER,
+                             .per_row = COLUMNS_READ};
   j.parts = columns_divide(&p, parallel_max_threads(c->cost_ns));
   rows_parallel(packed_products_make_parts, &j, g->groups * j.parts.rows * j.parts.positions, 1, c->cost_ns);
   return result;

@@ -233,7 +233,10 @@ status phase_products_run(const phase_products *p) {
                                  .most_rows = PART_ROWS,
                                  .most_positions = PART_POSITIONS,
                                  .most_sums = PART_ROWS * PART_POSITIONS,
-                                 .per_position = j.from.direct ? COLUMNS_PACK : COLUMNS_GATHER};
+                                 .per_position = j.from.direct ? COLUMNS_PACK : COLUMNS_GATHER,
+                                 .per_row = !j.w_step                                               ? COLUMNS_GATHER
+                                            : tile_takes_a(j.type, p->w->dtype, p->w_row, j.w_step) ? COLUMNS_READ
+                                                                                                    : COLUMNS_PACK};
   j.parts = columns_divide(&whole, parallel_max_threads(p->cost_ns));
   const int64_t rows = (p->rows + j.parts.rows - 1) / j.parts.rows;
   j.block_rows = columns_chunk(rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);

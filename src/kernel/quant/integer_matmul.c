@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MatmulInteger, which graphs have for ONNX's products of 8-bit integers: out = (self - selfZero) @ (mat2 - mat2Zero),
- * exact in int32. The GEMM multiplies int8, an unsigned self less 128 (and its zero point less 128, too). With z and y
- * for the zero points, the rest of an element follows from sums of rows and columns:
+ * exact in int32, and on request as floats with a scale and a bias. The GEMM multiplies int8, an unsigned self less 128
+ * (and its zero point less 128, too). With z and y for the zero points, the rest of an element follows from sums of
+ * rows and columns:
  *
  *   out[i, j] = sum(self[i, k] mat2[k, j]) - y[j] sum(self[i, k]) + z[i] (K y[j] - sum(mat2[k, j]))
  *
@@ -10,26 +11,20 @@
 
 #include "kernel/families.h"
 #include "kernel/product/factors.h"
-#include "kernel/quant/sums.h"
+#include "kernel/quant/integer_factors.h"
 
 enum { SELF = MATMUL_INTEGER_SELF, MAT2 = MATMUL_INTEGER_MAT2 };
 
-/* A zero point, or one for each row or column. */
-typedef struct {
-  int8_t dtype;
-  bool given;
-  int64_t step; /* bytes; 0: one for all */
-} zero_point;
-
 typedef struct {
   product_plan product;
-  zero_point row_zero, col_zero;
+  integer_values row_zero, col_zero, scale, bias;
   bool is_unsigned;        /* self is uint8 */
   int64_t row_stride;      /* of self, in bytes, whose columns are adjacent */
   uint64_t centred;        /* in scratch: self as int8, where it is unsigned */
   uint64_t row_sums;       /* sums of its rows, if mat2 has zero points */
   uint64_t row_zeros;      /* zero points of all rows */
   uint64_t col_zeros;      /* zero points of all columns */
+  uint64_t scales, biases; /* floats for all columns, with a scale */
   uint64_t by_row_zero;    /* what the zero point of a row is multiplied by */
   uint64_t packed_b_bytes; /* of a packed mat2, without the sums behind it; 0: it is not packed */
 } integer_matmul_plan;
@@ -41,10 +36,10 @@ typedef struct {
   int8_t *centred;
   const int32_t *row_zeros, *col_zeros, *by_row_zero; /* col_zeros: NULL where mat2 has none */
   int32_t *row_sums;
+  const float *scales, *biases; /* NULL: out is int32; there is no bias */
 } integer_call;
 
-/* to[j] = the sum of column j of mat2. */
-static void integer_column_sums(const matrices *b, const char *at, int32_t *to) {
+void integer_column_sums(const matrices *b, const char *at, int32_t *to) {
   enum { CHUNK = 512 };
   int32_t x[CHUNK];
   memset(to, 0, (size_t)b->cols * sizeof *to);
@@ -77,7 +72,7 @@ static void centre_rows(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-static void load_zeros(const zero_point *z, const void *from, int32_t less, int32_t *to, int64_t n) {
+void integer_load_zeros(const integer_values *z, const void *from, int32_t less, int32_t *to, int64_t n) {
   const int32_t nothing = 0;
   if (z->given)
     loops->load[z->dtype][COMPUTE_I32](to, from, z->step, n);
@@ -92,12 +87,16 @@ static void finish_integers(const product_part *part, int64_t row, int64_t rows,
   const integer_call *c = part->call->context;
   const matrices *out = &part->plan->out;
   for (int64_t i = row; i < row + rows; ++i, sums += ld * (int64_t)sizeof(int32_t)) {
+    char *const to = part->out + i * out->row_stride;
     const integer_terms terms = {.by_row_zero = c->by_row_zero + col,
                                  .row_zero = c->row_zeros[i],
                                  .col_zeros = c->col_zeros ? c->col_zeros + col : NULL,
                                  .row_sum = c->row_sums[i]};
-    quant_sums->correct((int32_t *)(void *)(part->out + i * out->row_stride) + col, (const int32_t *)(const void *)sums,
-                        &terms, cols);
+    int32_t *const corrected = c->scales ? (int32_t *)(void *)(uintptr_t)sums : (int32_t *)(void *)to + col;
+    quant_sums->correct(corrected, (const int32_t *)(const void *)sums, &terms, cols);
+    if (c->scales)
+      quant_sums->to_floats((float *)(void *)to + col, corrected, c->scales + col, c->biases ? c->biases + col : NULL,
+                            cols);
   }
 }
 
@@ -115,9 +114,13 @@ static status run_integer_matmul(const executor *e, void *const *view, void *scr
                           .row_zeros = row_zeros,
                           .col_zeros = p->col_zero.given ? col_zeros : NULL,
                           .by_row_zero = by_row_zero,
-                          .row_sums = (int32_t *)(void *)(at + p->row_sums)};
-  load_zeros(&p->row_zero, view[MATMUL_INTEGER_SELF_ZERO], p->is_unsigned ? 128 : 0, row_zeros, a->rows);
-  if (c.col_zeros) load_zeros(&p->col_zero, view[MATMUL_INTEGER_MAT2_ZERO], 0, col_zeros, b->cols);
+                          .row_sums = (int32_t *)(void *)(at + p->row_sums),
+                          .scales = p->scale.given ? (float *)(void *)(at + p->scales) : NULL,
+                          .biases = p->bias.given ? (float *)(void *)(at + p->biases) : NULL};
+  integer_load_floats(&p->scale, view[MATMUL_INTEGER_SCALE], (float *)(void *)(at + p->scales), b->cols);
+  integer_load_floats(&p->bias, view[MATMUL_INTEGER_BIAS], (float *)(void *)(at + p->biases), b->cols);
+  integer_load_zeros(&p->row_zero, view[MATMUL_INTEGER_SELF_ZERO], p->is_unsigned ? 128 : 0, row_zeros, a->rows);
+  if (c.col_zeros) integer_load_zeros(&p->col_zero, view[MATMUL_INTEGER_MAT2_ZERO], 0, col_zeros, b->cols);
   if (packed)
     memcpy(by_row_zero, packed + p->packed_b_bytes, (size_t)b->cols * sizeof *by_row_zero);
   else
@@ -142,10 +145,10 @@ static status run_nothing(const executor *e, void *const *view, void *scratch) {
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-static status integer_expect_zero(const tensor *t, const char *name, int64_t n, zero_point *z) {
-  *z = (zero_point){.given = t};
+static status integer_expect(const tensor *t, const char *name, uint64_t dtypes, int64_t n, integer_values *z) {
+  *z = (integer_values){.given = t};
   if (!t) return ST_OK;
-  TRY(op_expect_dtype(t, name, DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8) | DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_dtype(t, name, dtypes));
   EXPECT(t->n == 1 || (t->rank == 1 && t->n == n), "%s has shape %s, expected one element or [%jd]", name, SHAPE_OF(t),
          (intmax_t)n);
   z->dtype = (int8_t)t->dtype;
@@ -153,11 +156,26 @@ static status integer_expect_zero(const tensor *t, const char *name, int64_t n, 
   return ST_OK;
 }
 
+status integer_expect_zero(const tensor *t, const char *name, int64_t n, integer_values *z) {
+  return integer_expect(t, name, DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8) | DTYPE_BIT(ACL_INT32), n, z);
+}
+
+status integer_expect_scale(const tensor *scale, const tensor *bias, const tensor *out, int64_t n, integer_values *s,
+                            integer_values *b) {
+  TRY(integer_expect(scale, "scale", DTYPE_BIT(ACL_FLOAT), n, s));
+  TRY(integer_expect(bias, "bias", DTYPE_BIT(ACL_FLOAT), n, b));
+  EXPECT(scale || !bias, "scale is absent, expected one beside a %s", "bias");
+  return op_expect_dtype(out, "out", DTYPE_BIT(scale ? ACL_FLOAT : ACL_INT32));
+}
+
+void integer_load_floats(const integer_values *v, const void *from, float *to, int64_t n) {
+  if (v->given) loops->load[v->dtype][COMPUTE_F32](to, from, v->step, n);
+}
+
 static status integer_expect_matrices(executor *e, const matmul_integer_args *a, integer_matmul_plan *p) {
   product_plan *product = &p->product;
   TRY(op_expect_dtype(a->self, "self", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8)));
   TRY(op_expect_dtype(a->mat2, "mat2", DTYPE_BIT(ACL_INT8)));
-  TRY(op_expect_dtype(a->out, "out", DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_rank(a->self, "self", 2, 2));
   TRY(op_expect_rank(a->mat2, "mat2", 2, 2));
   matrices_init(&product->a, a->self, true, 0);
@@ -182,6 +200,8 @@ status prepare_matmul_integer(executor *e, const matmul_integer_args *a) {
   const int64_t m = product->a.rows, n = product->b.cols, k = product->b.rows;
   TRY(integer_expect_zero(a->self_zero, "selfZero", m, &p->row_zero));
   TRY(integer_expect_zero(a->mat2_zero, "mat2Zero", n, &p->col_zero));
+  TRY(integer_expect_scale(a->scale, a->bias, a->out, n, &p->scale, &p->bias));
+  product->out.dtype = ACL_INT32; /* of the sums; what follows them writes out */
   p->is_unsigned = a->self->dtype == ACL_UINT8;
   p->row_stride = product->a.row_stride;
   if (p->is_unsigned) {
@@ -193,6 +213,8 @@ status prepare_matmul_integer(executor *e, const matmul_integer_args *a) {
   p->row_zeros = workspace_intermediate(e, (uint64_t)m * sizeof(int32_t));
   p->col_zeros = workspace_intermediate(e, (uint64_t)n * sizeof(int32_t));
   p->by_row_zero = workspace_intermediate(e, (uint64_t)n * sizeof(int32_t));
+  if (p->scale.given) p->scales = workspace_intermediate(e, (uint64_t)n * sizeof(float));
+  if (p->bias.given) p->biases = workspace_intermediate(e, (uint64_t)n * sizeof(float));
   product->constant_b = e->constants >> e->operands[MAT2].argument & 1;
   product_choose(product, e);
   if (product->constant_b && (p->packed_b_bytes = product_packed_bytes(product)))

@@ -25,6 +25,19 @@ typedef struct {
   void (*scale)(float *to, const int32_t *sums, const column_scales *c, double by_row, bool whole, int64_t n);
   /* to[i] = sums[i] + row_zero * by_row_zero[i] - row_sum * col_zeros[i], which wraps. */
   void (*correct)(int32_t *to, const int32_t *sums, const integer_terms *terms, int64_t n);
+  /* to[i] = (float)sums[i] * scale[i] + bias[i], with three roundings; bias: NULL for none. */
+  void (*to_floats)(float *to, const int32_t *sums, const float *scale, const float *bias, int64_t n);
+  /* As `correct` (terms->row_zero and row_sum are not looked at), for a block of positions x outputs whose rows are ld
+   * elements apart: writes it transposed, with outputs to_ld apart. by_row_zero: what is added to each output. */
+  void (*transpose)(int32_t *to, int64_t to_ld, const int32_t *sums, int64_t ld, const int32_t *row_sums,
+                    const integer_terms *terms, int64_t rows, int64_t cols);
+  /* The same in floats, as to_floats. */
+  void (*transpose_floats)(float *to, int64_t to_ld, const int32_t *sums, int64_t ld, const int32_t *row_sums,
+                           const integer_terms *terms, const float *scale, const float *bias, int64_t rows,
+                           int64_t cols);
+  /* to[i * to_ld + c] = x[c * x_ld + i] ^ flip for c < channels, i < n. */
+  void (*interleave)(uint8_t *to, int64_t to_ld, const uint8_t *x, int64_t x_ld, uint8_t flip, int64_t channels,
+                     int64_t n);
   /* to[i] = x[i] - 128. Returns the sum of to[]. */
   int32_t (*centre)(int8_t *to, const uint8_t *x, int64_t n);
   int32_t (*sum)(const int8_t *x, int64_t n);

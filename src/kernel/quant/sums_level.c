@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "kernel/engine/level.h"
 #include "tensor/dtype.h"
@@ -63,6 +64,78 @@ static void quant_sums_correct(int32_t *restrict to, const int32_t *restrict sum
     for (int64_t i = 0; i < n; ++i) to[i] = (int32_t)((uint32_t)sums[i] + row_zero * (uint32_t)by_row_zero[i]);
 }
 
+static void quant_sums_to_floats(float *restrict to, const int32_t *restrict sums, const float *restrict scale,
+                                 const float *restrict bias, int64_t n) {
+  if (bias)
+    for (int64_t i = 0; i < n; ++i) to[i] = (float)sums[i] * scale[i] + bias[i];
+  else
+    for (int64_t i = 0; i < n; ++i) to[i] = (float)sums[i] * scale[i];
+}
+
+/* The correction of column j; row_sums count only where there are zeros of columns. */
+#define CORRECTED(i, j)                                                                                                \
+  ((int32_t)((uint32_t)sums[(i)*ld + (j)] + (uint32_t)terms->by_row_zero[j] -                                          \
+             (terms->col_zeros ? (uint32_t)row_sums[i] * (uint32_t)terms->col_zeros[j] : 0)))
+
+static void quant_sums_transpose(int32_t *restrict to, int64_t to_ld, const int32_t *restrict sums, int64_t ld,
+                                 const int32_t *restrict row_sums, const integer_terms *terms, int64_t rows,
+                                 int64_t cols) {
+  for (int64_t j = 0; j < cols; ++j)
+    for (int64_t i = 0; i < rows; ++i) to[j * to_ld + i] = CORRECTED(i, j);
+}
+
+static void quant_sums_transpose_floats(float *restrict to, int64_t to_ld, const int32_t *restrict sums, int64_t ld,
+                                        const int32_t *restrict row_sums, const integer_terms *terms,
+                                        const float *restrict scale, const float *restrict bias, int64_t rows,
+                                        int64_t cols) {
+  for (int64_t j = 0; j < cols; ++j) {
+    const float by = scale[j], plus = bias ? bias[j] : 0;
+    if (bias)
+      for (int64_t i = 0; i < rows; ++i) to[j * to_ld + i] = (float)CORRECTED(i, j) * by + plus;
+    else
+      for (int64_t i = 0; i < rows; ++i) to[j * to_ld + i] = (float)CORRECTED(i, j) * by;
+  }
+}
+
+enum { EIGHT = 8 };
+
+/* Transposes 8 x 8 bytes, a word for each row. */
+static inline void transpose_bytes(uint64_t a[EIGHT]) {
+  static const uint64_t masks[] = {UINT64_C(0x00ff00ff00ff00ff), UINT64_C(0x0000ffff0000ffff),
+                                   UINT64_C(0x00000000ffffffff)};
+  for (int step = 0; step < 3; ++step) {
+    const int apart = 1 << step, bits = EIGHT << step;
+    for (int i = 0; i < EIGHT; ++i) {
+      if (i & apart) continue;
+      const uint64_t t = ((a[i] >> bits) ^ a[i + apart]) & masks[step];
+      a[i + apart] ^= t;
+      a[i] ^= t << bits;
+    }
+  }
+}
+
+static void quant_sums_interleave(uint8_t *restrict to, int64_t to_ld, const uint8_t *restrict x, int64_t x_ld,
+                                  uint8_t flip, int64_t channels, int64_t n) {
+  const uint64_t flips = flip * UINT64_C(0x0101010101010101);
+  int64_t c = 0;
+  for (; c + EIGHT <= channels; c += EIGHT) {
+    int64_t i = 0;
+    for (; i + EIGHT <= n; i += EIGHT) {
+      uint64_t a[EIGHT];
+      for (int k = 0; k < EIGHT; ++k) memcpy(&a[k], x + (c + k) * x_ld + i, EIGHT);
+      transpose_bytes(a);
+      for (int k = 0; k < EIGHT; ++k) {
+        a[k] ^= flips;
+        memcpy(to + (i + k) * to_ld + c, &a[k], EIGHT);
+      }
+    }
+    for (; i < n; ++i)
+      for (int k = 0; k < EIGHT; ++k) to[i * to_ld + c + k] = x[(c + k) * x_ld + i] ^ flip;
+  }
+  for (; c < channels; ++c)
+    for (int64_t i = 0; i < n; ++i) to[i * to_ld + c] = x[c * x_ld + i] ^ flip;
+}
+
 static int32_t quant_sums_centre(int8_t *restrict to, const uint8_t *restrict x, int64_t n) {
   int32_t sum = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -114,6 +187,10 @@ static void quant_sums_quantise(uint8_t *restrict to, const float *restrict x, f
 
 const quant_sums_table LEVELED(quant_sums_table) = {.scale = quant_sums_scale,
                                                     .correct = quant_sums_correct,
+                                                    .to_floats = quant_sums_to_floats,
+                                                    .transpose = quant_sums_transpose,
+                                                    .transpose_floats = quant_sums_transpose_floats,
+                                                    .interleave = quant_sums_interleave,
                                                     .centre = quant_sums_centre,
                                                     .sum = quant_sums_sum,
                                                     .range = quant_sums_range,
