@@ -123,10 +123,12 @@ static void fill_numbers(void *at, uint64_t bytes, int dtype) {
 }
 
 static status buffer_of(measurement *m, const ir_value *v, char **at) {
-  const ir_storage *s = v->storage;
-  const bool reads = value_is_constant(v), aligned = (uintptr_t)s->contents % 16 == 0;
+  ir_storage *s = v->storage;
   for (int i = 0; i < m->n_buffers; ++i)
     if (m->buffers[i].of == s) return *at = m->buffers[i].at, ST_OK;
+  const bool reads = value_is_constant(v);
+  if (reads) TRY(ir_need_contents(s));
+  const bool aligned = (uintptr_t)s->contents % 16 == 0;
   tune_buffer *b = &m->buffers[m->n_buffers];
   *b = (tune_buffer){.of = s, .at = (char *)(uintptr_t)s->contents, .owned = !reads || !aligned};
   if (b->owned) {
