@@ -13,10 +13,10 @@ enum { MAX_DEPTH = 64 };
 /* ---- the table of operators -------------------------------------------------------------------------------------- */
 
 static const onnx_operator *const all_tables[] = {
-    onnx_elementwise, onnx_shape_operators, onnx_constants,  onnx_reductions, onnx_products,
-    onnx_quantised,   onnx_windows,         onnx_pools,      onnx_norms,      onnx_indexing,
-    onnx_boxes,       onnx_scattering,      onnx_resampling, onnx_recurrent,  onnx_losses,
-    onnx_random,      onnx_spectra,         onnx_control,    onnx_attention,  onnx_casts,
+    onnx_elementwise, onnx_shape_operators, onnx_constants, onnx_reductions, onnx_products, onnx_quantised,
+    onnx_windows,     onnx_pools,           onnx_norms,     onnx_indexing,   onnx_boxes,    onnx_scattering,
+    onnx_resampling,  onnx_recurrent,       onnx_losses,    onnx_random,     onnx_spectra,  onnx_control,
+    onnx_attention,   onnx_casts,           onnx_deform,    onnx_ngrams,
 };
 
 static const onnx_operator *sorted[512];
