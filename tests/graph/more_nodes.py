@@ -19,13 +19,17 @@ from node_tests import Runner
 CASES = 25  # of each operator
 
 
-def model(node, inputs, constants, opset, outputs):
-    graph = helper.make_graph(
-        [node], 'node',
+def graph_of(nodes, inputs, constants, outputs):
+    return helper.make_graph(
+        nodes, 'nodes',
         [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
          for name, a in inputs.items()],
         [helper.make_empty_tensor_value_info(name) for name in outputs],
-        [onnx.numpy_helper.from_array(a, name) for name, a in constants.items()])
+        [onnx.numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()])
+
+
+def model(node, inputs, constants, opset, outputs):
+    graph = graph_of([node], inputs, constants, outputs)
     opsets = [helper.make_opsetid('', opset), helper.make_opsetid('com.microsoft', 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
 
@@ -134,6 +138,27 @@ def ngrams(random):
     return model(node, inputs, {}, 17, ['y']), inputs
 
 
+def sizes_from_data(random):
+    """Results whose sizes depend on what a convolution gives, small and larger than what is computed at once."""
+    size, channels = int(random.choice([9, 200])), int(random.integers(1, 9))
+    inputs = {'x': floats(random, 1, 2, size, size)}
+    constants = {'w': floats(random, channels, 2, 3, 3), 'least': np.float32(random.random() * 5),
+                 'none': np.array([-1])}
+    nodes = [helper.make_node('Conv', ['x', 'w'], ['c'], pads=[1, 1, 1, 1]),
+             helper.make_node('Relu', ['c'], ['d']), helper.make_node('Greater', ['d', 'least'], ['above'])]
+    if random.integers(2):
+        nodes += [helper.make_node('NonZero', ['above'], ['places']),
+                  helper.make_node('Transpose', ['places'], ['rows'], perm=[1, 0]),
+                  helper.make_node('GatherND', ['d', 'rows'], ['found'])]
+    else:
+        nodes += [helper.make_node('Reshape', ['above', 'none'], ['flat']),
+                  helper.make_node('Compress', ['d', 'flat'], ['found'])]
+    nodes.append(helper.make_node('Exp', ['found'], ['y']))
+    graph = graph_of(nodes, inputs, constants, ['y'])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)],
+                             ir_version=8).SerializeToString(), inputs
+
+
 def wrong(runner, bytes_of_model, inputs):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # with more, DynamicQuantizeLSTM has a scale for each thread's part of the batch
@@ -152,7 +177,8 @@ def wrong(runner, bytes_of_model, inputs):
 def main():
     onnxruntime.set_default_logger_severity(3)
     seed, runner, n_wrong = int(os.environ.get('CANNON_SEED', '1')), Runner(sys.argv[1]), 0
-    for number, make in enumerate((quantised_lstm, deform_conv, max_roi_pool, scan_of_batches, ngrams)):
+    for number, make in enumerate((quantised_lstm, deform_conv, max_roi_pool, scan_of_batches, ngrams,
+                                  sizes_from_data)):
         for case in range(CASES):
             found = wrong(runner, *make(np.random.default_rng([seed, number, case])))
             n_wrong += found is not None

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DeformConv of images: for each place and each tap of the window, an element that is read where an offset says, between
- * the elements of the image. These are columns, as of a convolution, which are multiplied by the weights. */
+/* DeformConv of images: for each place and each tap of the window, an element that is read where an offset says,
+ * between the elements of the image. These are columns, as of a convolution, which are multiplied by the weights. */
 #include <string.h>
 
 #include "graph/nodes.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TfIdfVectorizer of integers: how often each of some sequences occurs in each row of the input, also with gaps of equal
- * length between its elements. */
+/* TfIdfVectorizer of integers: how often each of some sequences occurs in each row of the input, also with gaps between
+ * its elements that are equally long. */
 #include <string.h>
 
 #include "graph/nodes.h"
