@@ -103,6 +103,8 @@ static int read_request(const atc_options *o, atc_request **out) {
   r->options.name = slash ? slash + 1 : o->output ? o->output : "";
   r->options.shapes = r->shapes;
   r->options.soc_version = o->soc_version;
+  if (o->goal)
+    r->options.goal = *o->goal == 't' ? CANNON_MODEL_TIME : *o->goal == 'm' ? CANNON_MODEL_MEMORY : CANNON_MODEL_POWER;
   r->options.tune = o->tune && strcmp(o->tune, "false") != 0 && strcmp(o->tune, "0") != 0;
   r->shape_text = strdup(o->input_shape ? o->input_shape : "");
   r->output_text = strdup(o->out_nodes ? o->out_nodes : "");

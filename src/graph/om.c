@@ -13,6 +13,7 @@
  *   passes_off  -       names of passes
  *   aipp        all     a configuration of AIPP in one line
  *   half        -       "allowed" or "wanted": float16 in place of float32
+ *   optimize    -       "time", "memory" or "power"
  *   tuned       machine  choices that were measured there (tune_file.h), with blanks between
  *   weights     -       "outside": tensors of the ONNX model are in files of the folder `weight` */
 typedef struct {
@@ -98,6 +99,11 @@ static status om_read_passes(char *names, pass_set *off) {
   return ST_OK;
 }
 
+static status om_read_goal(const char *word, program_goal *goal) {
+  *goal = goal_find(word);
+  return *goal < N_GOALS ? ST_OK : OM_FAIL("the model is made for %.32s, which this version does not know", word);
+}
+
 static status om_read_line(char *line, om_contents *out) {
   char *const name = strchr(line, '\t'), *const rest = name ? strchr(name + 1, '\t') : NULL;
   if (!rest) return OM_FAIL("a line of the file is malformed");
@@ -108,6 +114,7 @@ static status om_read_line(char *line, om_contents *out) {
   if (!strcmp(line, "passes_off")) return om_read_passes(rest + 1, &out->passes_off);
   if (!strcmp(line, "half")) return out->half = strcmp(rest + 1, "wanted") ? HALF_ALLOWED : HALF_WANTED, ST_OK;
   if (!strcmp(line, "weights")) return out->weights_outside = true, ST_OK;
+  if (!strcmp(line, "optimize")) return om_read_goal(rest + 1, &out->goal);
   if (!strcmp(line, "tuned")) return out->tuned_machine = name + 1, out->tuned = rest + 1, ST_OK;
   if (!strcmp(line, "aipp")) return out->aipp = rest + 1, ST_OK;
   return OM_FAIL("the file has a line %.32s, which this version does not know", line);
@@ -189,6 +196,7 @@ static char *om_lines(const om_contents *c, size_t *bytes) {
   if (c->passes_off) fputc('\n', f);
   if (c->half) fprintf(f, "half\t-\t%s\n", c->half == HALF_WANTED ? "wanted" : "allowed");
   if (c->weights_outside) fputs("weights\t-\toutside\n", f);
+  if (c->goal) fprintf(f, "optimize\t-\t%s\n", goal_name(c->goal));
   if (c->tuned) fprintf(f, "tuned\t%s\t%s\n", c->tuned_machine, c->tuned);
   if (c->aipp) fprintf(f, "aipp\tall\t%s\n", c->aipp);
   return fclose(f) ? (free(text), NULL) : text;
