@@ -40,12 +40,14 @@ typedef enum {
   CANNON_MODEL_WEIGHTS_COMBINED,   /**< In one file, NAME_weight_combined. */
 } cannon_model_weights;
 
-/** Whether float32 may be computed and stored in float16. Inputs and outputs keep their types, and sums of products are
+/** Whether float32 may be computed and stored in 16 bits. Inputs and outputs keep their types, and sums of products are
  * in float32 in either case. */
 typedef enum {
-  CANNON_MODEL_FLOAT32 = 0, /**< No. */
-  CANNON_MODEL_MAY_BE_HALF, /**< Where estimates say that the model becomes faster. */
-  CANNON_MODEL_HALF,        /**< Wherever operators know float16. */
+  CANNON_MODEL_FLOAT32 = 0,     /**< No. */
+  CANNON_MODEL_MAY_BE_HALF,     /**< In float16, where estimates say that the model becomes faster. */
+  CANNON_MODEL_HALF,            /**< Wherever operators know float16. */
+  CANNON_MODEL_MAY_BE_BFLOAT16, /**< In bfloat16, where estimates say that the model becomes faster. */
+  CANNON_MODEL_MAY_BE_16_BITS,  /**< In the faster of the two, likewise. */
 } cannon_model_precision;
 
 /** What a model is made for, where there is a choice (docs/graph.md). */

@@ -172,8 +172,8 @@ static status write_contents(const cannon_model_options *o, om_contents *c, cons
 }
 
 static status check_kinds(const cannon_model_options *o) {
-  if ((int)o->precision < CANNON_MODEL_FLOAT32 || o->precision > CANNON_MODEL_HALF)
-    return fail(ST_INVALID_PARAM, "precision is %d, expected 0 to 2", (int)o->precision);
+  if ((int)o->precision < CANNON_MODEL_FLOAT32 || o->precision > CANNON_MODEL_MAY_BE_16_BITS)
+    return fail(ST_INVALID_PARAM, "precision is %d, expected 0 to 4", (int)o->precision);
   if ((int)o->goal < CANNON_MODEL_ANY || o->goal > CANNON_MODEL_POWER)
     return fail(ST_INVALID_PARAM, "goal is %d, expected 0 to 3", (int)o->goal);
   if ((int)o->weights < CANNON_MODEL_WEIGHTS_INSIDE || o->weights > CANNON_MODEL_WEIGHTS_COMBINED)

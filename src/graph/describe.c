@@ -2,6 +2,7 @@
 #include "graph/describe.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,6 +146,7 @@ static status graph_json(const program *p, region *memory, cJSON **out) {
   add_number(o, "replaced", (uint64_t)sizes.n_replaced);
   add_number(o, "unpacked", (uint64_t)sizes.n_unpacked);
   add_number(o, "moved", moved_bytes(p));
+  add_number(o, "half_dtype", (uint64_t)program_graph(p)->half_dtype);
   *out = o;
   if (!l.full) return ST_OK;
   return describe_no_memory();
@@ -207,17 +209,24 @@ static void ports_json(cJSON *o, const char *member, const model_port *ports, in
   }
 }
 
-/* Whether there is float16 in place of float32, and why. */
-static void describe_precision(cJSON *o, half_use use, const pass_report *report) {
+/* Whether there are 16-bit numbers in place of float32, and why. */
+static void describe_precision(cJSON *o, half_use use, const pass_report *report, int dtype) {
+  static const char *const types[N_HALF_USES] = {"", "float16", "", "bfloat16", "a type of 16 bits"};
+  char words[128];
+  const char *type = dtype == ACL_BF16 ? "bfloat16" : "float16";
   int halves = 0;
   for (int i = 0; i < n_passes; ++i)
     if (passes[i].run == pass_half) halves = report->n_matches[i];
-  cJSON_AddStringToObject(o, "precision",
-                          use == HALF_NEVER ? "as the model has it: nothing else was asked for"
-                          : use == HALF_WANTED
-                              ? (halves ? "float16: it was forced" : "as the model has it: no operator knows float16")
-                          : halves ? "float16: it is allowed, and estimated to be faster"
-                                   : "as the model has it: float16 is allowed, but not estimated to be faster");
+  if (use == HALF_NEVER)
+    snprintf(words, sizeof words, "as the model has it: nothing else was asked for");
+  else if (halves)
+    snprintf(words, sizeof words, "%s: %s", type,
+             use == HALF_WANTED ? "it was forced" : "it is allowed, and estimated to be faster");
+  else if (use == HALF_WANTED)
+    snprintf(words, sizeof words, "as the model has it: no operator knows float16");
+  else
+    snprintf(words, sizeof words, "as the model has it: %s is allowed, but not estimated to be faster", types[use]);
+  cJSON_AddStringToObject(o, "precision", words);
 }
 
 /* The figures that are told before a run: without reuse of memory, with reuse, and with reuse and all passes. */
@@ -298,7 +307,7 @@ static status describe_all(model *m, onnx_shape *shapes, cJSON *o) {
   TRY(describe_graph(m, model_tuning(m), model_goal(m), shapes, model_passes_off(m), &report, &after));
   cJSON_AddItemToObject(o, "after", after);
   describe_passes(o, model_passes_off(m), &report);
-  describe_precision(o, model_half(m), &report);
+  describe_precision(o, model_half(m), &report, (int)cJSON_GetObjectItem(after, "half_dtype")->valuedouble);
   TRY(describe_goal(m, shapes, after, o));
   describe_memory(o);
   return ST_OK;
