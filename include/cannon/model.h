@@ -40,13 +40,23 @@ typedef enum {
   CANNON_MODEL_WEIGHTS_COMBINED,   /**< In one file, NAME_weight_combined. */
 } cannon_model_weights;
 
-/** Whether float32 may be computed and stored in float16. Inputs and outputs keep their types, and sums of products are
+/** Whether float32 may be computed and stored in 16 bits. Inputs and outputs keep their types, and sums of products are
  * in float32 in either case. */
 typedef enum {
-  CANNON_MODEL_FLOAT32 = 0, /**< No. */
-  CANNON_MODEL_MAY_BE_HALF, /**< Where estimates say that the model becomes faster. */
-  CANNON_MODEL_HALF,        /**< Wherever operators know float16. */
+  CANNON_MODEL_FLOAT32 = 0,     /**< No. */
+  CANNON_MODEL_MAY_BE_HALF,     /**< In float16, where estimates say that the model becomes faster. */
+  CANNON_MODEL_HALF,            /**< Wherever operators know float16. */
+  CANNON_MODEL_MAY_BE_BFLOAT16, /**< In bfloat16, where estimates say that the model becomes faster. */
+  CANNON_MODEL_MAY_BE_16_BITS,  /**< In the faster of the two, likewise. */
 } cannon_model_precision;
+
+/** What a model is made for, where there is a choice (docs/graph.md). */
+typedef enum {
+  CANNON_MODEL_ANY = 0,
+  CANNON_MODEL_TIME,   /**< Time; at present as without a goal. */
+  CANNON_MODEL_MEMORY, /**< The least memory for values and constants. */
+  CANNON_MODEL_POWER,  /**< The least product of operations and bytes moved. */
+} cannon_model_goal;
 
 /** The type of an output. */
 typedef struct {
@@ -82,6 +92,7 @@ typedef struct {
   const char *command_line;            /**< For those who look into the file; may be NULL. */
   const char *soc_version;             /**< Likewise. */
   const char *aipp;                    /**< A configuration of AIPP, as atc's --insert_op_conf has it; NULL: none. */
+  cannon_model_goal goal;              /**< What it is made for. */
   int tune;                            /**< Not 0: implementations of operators are measured here, each on the shapes
                                             it has in the model, and the fastest are kept for this processor. */
 } cannon_model_options;
@@ -142,8 +153,8 @@ aclError cannon_model_save(const char *path, const void *om, size_t bytes);
  * reuse (they do), reuse_and_passes (they do, in the graph after passes). The model is not run.
  *
  * \param path     An ONNX file or an .om file.
- * \param options  Shapes for inputs that the model leaves open, and `tune`, the only part that runs operators; the rest
- *     is not looked at. May be NULL.
+ * \param options  Shapes for inputs that the model leaves open, the goal, and `tune`, the only part that runs
+ *     operators; the rest is not looked at. May be NULL.
  * \param json     Receives the text, which the caller frees with free().
  * \return ACL_SUCCESS; as cannon_model_build otherwise. ACL_ERROR_INVALID_PARAM, too, for a shape that stays open.
  */

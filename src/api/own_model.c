@@ -75,7 +75,8 @@ static status try_model(const void *om, size_t n, const char *folder, const cann
   model *m;
   void *def = NULL;
   const model_def_facts facts = {o->name, o->command_line, o->soc_version};
-  TRY(model_load(om, n, folder, &(model_options){.tunes = o->tune}, MODEL_ON_HOST, NULL, &m));
+  TRY(model_load(om, n, folder, &(model_options){.tunes = o->tune, .goal = (program_goal)o->goal}, MODEL_ON_HOST, NULL,
+                 &m));
   status st = check_shapes(m, c->shapes, o->n_shapes);
   if (st == ST_OK && o->n_outputs && !model_program(m))
     st = fail(ST_INVALID_PARAM, "outputs are chosen, expected the shapes of all inputs, too");
@@ -171,8 +172,10 @@ static status write_contents(const cannon_model_options *o, om_contents *c, cons
 }
 
 static status check_kinds(const cannon_model_options *o) {
-  if ((int)o->precision < CANNON_MODEL_FLOAT32 || o->precision > CANNON_MODEL_HALF)
-    return fail(ST_INVALID_PARAM, "precision is %d, expected 0 to 2", (int)o->precision);
+  if ((int)o->precision < CANNON_MODEL_FLOAT32 || o->precision > CANNON_MODEL_MAY_BE_16_BITS)
+    return fail(ST_INVALID_PARAM, "precision is %d, expected 0 to 4", (int)o->precision);
+  if ((int)o->goal < CANNON_MODEL_ANY || o->goal > CANNON_MODEL_POWER)
+    return fail(ST_INVALID_PARAM, "goal is %d, expected 0 to 3", (int)o->goal);
   if ((int)o->weights < CANNON_MODEL_WEIGHTS_INSIDE || o->weights > CANNON_MODEL_WEIGHTS_COMBINED)
     return fail(ST_INVALID_PARAM, "weights is %d, expected 0 to 2", (int)o->weights);
   if (o->weights != CANNON_MODEL_WEIGHTS_INSIDE && !o->weight_folder)
@@ -207,7 +210,8 @@ static status build(const void *file, size_t n, const char *folder, const cannon
                    .onnx_bytes = n,
                    .n_shapes = (int)o->n_shapes,
                    .passes_off = passes_off(o),
-                   .half = (half_use)o->precision};
+                   .half = (half_use)o->precision,
+                   .goal = (program_goal)o->goal};
   const status st = build_contents(o, &c, folder, om, bytes, figures);
   free(c.shapes);
   free(c.outputs);
@@ -248,7 +252,8 @@ static status describe(const char *path, const void *file, size_t n, const canno
   onnx_shape *shapes;
   char *folder = mdl_folder(path);
   if (!folder) return fail(ST_NO_HOST_MEMORY, "no host memory for the folder of %s", path);
-  status st = model_load(file, n, folder, &(model_options){.tunes = o->tune}, MODEL_ON_HOST, NULL, &m);
+  status st = model_load(file, n, folder, &(model_options){.tunes = o->tune, .goal = (program_goal)o->goal},
+                         MODEL_ON_HOST, NULL, &m);
   free(folder);
   if (st != ST_OK) return st;
   st = own_shapes(o->shapes, o->n_shapes, &shapes);

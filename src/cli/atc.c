@@ -54,6 +54,7 @@ static const atc_option known_options[] = {
      "allow_mix_precision_fp16 allow_mix_precision_bf16"},
     {"precision_mode_v2", offsetof(atc_options, precision_v2),
      "fp16 origin cube_fp16in_fp32out mixed_float16 mixed_bfloat16 mixed_hif8 cube_hif8"},
+    {"optimize", offsetof(atc_options, goal), "time memory power"},
     {"tune", offsetof(atc_options, tune), "true false 0 1"},
     {"external_weight", offsetof(atc_options, weights), "0 1 2"},
     WITHOUT_EFFECT(input_format, "NCHW NHWC NCDHW NDHWC ND"),
@@ -140,8 +141,13 @@ static void print_help(void) {
       "                          The same; it wins over the file.\n"
       "  --oo_level=O1           O0 and O1: no passes run; O2 and O3: all.\n"
       "  --precision_mode=MODE   force_fp16: compute and store in float16 wherever that is possible.\n"
-      "                          allow_fp32_to_fp16, allow_mix_precision: where it is faster. Others, and none:\n"
-      "                          as the model says. --precision_mode_v2=fp16, mixed_float16, origin: the same.\n"
+      "                          allow_fp32_to_fp16, allow_mix_precision_fp16: where it is faster.\n"
+      "                          allow_mix_precision_bf16: likewise in bfloat16; allow_mix_precision: in the faster\n"
+      "                          of the two. Others, and none: as the model says.\n"
+      "                          --precision_mode_v2=fp16, mixed_float16, mixed_bfloat16, origin: the same.\n"
+      "  --optimize=GOAL         What the model is made for where there is a choice: time, memory (order of nodes,\n"
+      "                          implementations with less workspace, fewer packed weights) or power (implementations\n"
+      "                          with fewer operations x bytes moved). An option of Cannon's.\n"
       "  --tune                  Measure implementations of operators on this machine where the rules that choose "
       "them\n"
       "                          may be wrong; the file keeps what was found for this processor and version, and "

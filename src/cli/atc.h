@@ -16,7 +16,7 @@ typedef struct {
   const char *out_nodes, *output_type, *switch_file, *switches, *level, *statistics;
   const char *precision, *precision_v2, *check_report, *weights;
   const char *aipp; /* the name of a file */
-  const char *tune;
+  const char *tune, *goal;
 } atc_options;
 
 /* Prints the last line of a failure and its message. Returns the exit code. */

@@ -75,14 +75,22 @@ static int atc_aipp(const atc_options *o, atc_request *r) {
   return read ? 0 : atc_refuse(EXIT_ARGUMENTS, "E10001: --insert_op_conf: %s cannot be read, or is empty", o->aipp);
 }
 
-/* Modes that permit or want float16; the others, and none, keep float32. */
+/* Modes that permit or want 16-bit numbers; the others, and none, keep float32. */
 static void atc_precision(const atc_options *o, atc_request *r) {
-  static const char *const allowed[] = {"allow_fp32_to_fp16", "allow_mix_precision", "allow_mix_precision_fp16",
-                                        "mixed_float16"};
+  static const struct {
+    const char *mode;
+    cannon_model_precision precision;
+  } modes[] = {{"allow_fp32_to_fp16", CANNON_MODEL_MAY_BE_HALF},
+               {"allow_mix_precision_fp16", CANNON_MODEL_MAY_BE_HALF},
+               {"mixed_float16", CANNON_MODEL_MAY_BE_HALF},
+               {"allow_mix_precision_bf16", CANNON_MODEL_MAY_BE_BFLOAT16},
+               {"mixed_bfloat16", CANNON_MODEL_MAY_BE_BFLOAT16},
+               {"allow_mix_precision", CANNON_MODEL_MAY_BE_16_BITS},
+               {"force_fp16", CANNON_MODEL_HALF},
+               {"fp16", CANNON_MODEL_HALF}};
   const char *mode = o->precision ? o->precision : o->precision_v2 ? o->precision_v2 : "";
-  for (size_t i = 0; i < sizeof allowed / sizeof *allowed; ++i)
-    if (!strcmp(mode, allowed[i])) r->options.precision = CANNON_MODEL_MAY_BE_HALF;
-  if (!strcmp(mode, "force_fp16") || !strcmp(mode, "fp16")) r->options.precision = CANNON_MODEL_HALF;
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; ++i)
+    if (!strcmp(mode, modes[i].mode)) r->options.precision = modes[i].precision;
 }
 
 static void end_request(atc_request *r) {
@@ -103,6 +111,8 @@ static int read_request(const atc_options *o, atc_request **out) {
   r->options.name = slash ? slash + 1 : o->output ? o->output : "";
   r->options.shapes = r->shapes;
   r->options.soc_version = o->soc_version;
+  if (o->goal)
+    r->options.goal = *o->goal == 't' ? CANNON_MODEL_TIME : *o->goal == 'm' ? CANNON_MODEL_MEMORY : CANNON_MODEL_POWER;
   r->options.tune = o->tune && strcmp(o->tune, "false") != 0 && strcmp(o->tune, "0") != 0;
   r->shape_text = strdup(o->input_shape ? o->input_shape : "");
   r->output_text = strdup(o->out_nodes ? o->out_nodes : "");

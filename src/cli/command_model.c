@@ -29,6 +29,8 @@ static const char model_help[] = "Usage: cannon model run [OPTION]... MODEL\n"
                                  "  --repeat N             number of runs after the first, 1 to 1000000 (default: 1)\n"
                                  "  --shape NAME:D,D,...   shape of an input that is open in the model; may be\n"
                                  "                         repeated, and hold several with semicolons between\n"
+                                 "  --optimize GOAL        make the model for time, memory or power, where there is\n"
+                                 "                         a choice; `show` tells what that changes\n"
                                  "  --tune                 measure implementations of operators where the rules that\n"
                                  "                         choose them may be wrong, and take the fastest; results\n"
                                  "                         are kept in $XDG_CACHE_HOME/cannon for this processor\n"
@@ -55,7 +57,7 @@ static int model_bad_option(const char *option, const char *value, const char *e
   return EXIT_USAGE;
 }
 
-enum { INPUT = 1, RANDOM, OUTPUT, REPEAT, SHAPE, TUNE, HTML, JSON, FORCE, HELP };
+enum { INPUT = 1, RANDOM, OUTPUT, REPEAT, SHAPE, OPTIMIZE, TUNE, HTML, JSON, FORCE, HELP };
 
 /* Which options a subcommand has: those up to REPEAT are of `run`, and HTML is of `show`. */
 static bool option_fits(int option, bool runs) { return runs ? option != HTML : option > REPEAT; }
@@ -79,6 +81,10 @@ static int model_parse_option(int option, model_options *o) {
     if (shape_list_read(optarg, o->shapes, &o->n_shapes, error)) return 0;
     fprintf(stderr, "cannon model: --shape has %s\n", error);
     return EXIT_USAGE;
+  case OPTIMIZE:
+    o->goal = optarg;
+    if (!strcmp(optarg, "time") || !strcmp(optarg, "memory") || !strcmp(optarg, "power")) return 0;
+    return model_bad_option("--optimize", optarg, "time, memory or power");
   case TUNE: o->tune = true; return 0;
   case HTML: o->html.path = optarg; return 0;
   case JSON: o->json.path = optarg; return 0;
@@ -97,6 +103,7 @@ static int model_parse(int argc, char **argv, bool runs, model_options *o) {
       {"repeat", required_argument, NULL, REPEAT},
       {"shape", required_argument, NULL, SHAPE},
       {"tune", no_argument, NULL, TUNE},
+      {"optimize", required_argument, NULL, OPTIMIZE},
       {"html", required_argument, NULL, HTML},
       {"json", required_argument, NULL, JSON},
       {"force", no_argument, NULL, FORCE},

@@ -19,6 +19,7 @@ typedef struct {
   size_t n_shapes;
   output json, html;
   bool force, help_wanted, tune;
+  const char *goal; /* NULL: none */
   /* of `run` */
   const char *inputs[MODEL_MOST_INPUTS]; /* "FILE" or "NAME=FILE" */
   int n_inputs;

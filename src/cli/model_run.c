@@ -191,6 +191,7 @@ static bool write_outputs(run_session *s) {
 
 static bool load_model(run_session *s) {
   const uint64_t start = session_clock();
+  if (s->o->goal) (void)setenv("CANNON_OPTIMIZE", s->o->goal, true);
   if (s->o->tune) (void)setenv("CANNON_TUNE", "1", true); /* before the library reads it, when the model is loaded */
   if (!done(s, aclInit(NULL)) || !done(s, aclrtSetDevice(0))) return false;
   if (!done(s, aclmdlLoadFromFile(s->o->path, &s->id))) return false;

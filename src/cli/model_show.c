@@ -92,6 +92,26 @@ static void print_memory(const cJSON *o) {
   printf("  %-28s %12s\n", "weights", format_bytes((uint64_t)show_number(m, "weights")));
 }
 
+/* What a goal changes, by the figures without and with it. */
+static void print_goal(const cJSON *o) {
+  static const struct {
+    const char *name, *words;
+  } figures[] = {{"arena", "memory between operators"}, {"weights", "constants"}, {"moved", "moved by operators"}};
+  printf("optimize: %s: ", json_text_of(o, "goal"));
+  if (!cJSON_IsTrue(cJSON_GetObjectItem(o, "changes"))) {
+    printf("nothing changes for this model\n");
+    return;
+  }
+  printf("%.0f nodes with another implementation, %.0f constants not packed, order: %s\n", show_number(o, "replaced"),
+         show_number(o, "unpacked"), json_text_of(o, "order"));
+  for (int i = 0; i < 3; ++i) {
+    const cJSON *f = cJSON_GetObjectItem(o, figures[i].name);
+    const double without = show_number(f, "without"), with = show_number(f, "with");
+    printf("  %-28s %12s", figures[i].words, format_bytes((uint64_t)without));
+    printf(" -> %12s  %+.1f %%\n", format_bytes((uint64_t)with), without > 0 ? 100 * (with / without - 1) : 0);
+  }
+}
+
 static void print_description(const char *path, const cJSON *o) {
   const cJSON *before = cJSON_GetObjectItem(cJSON_GetObjectItem(o, "before"), "nodes");
   const cJSON *after = cJSON_GetObjectItem(cJSON_GetObjectItem(o, "after"), "nodes");
@@ -103,7 +123,9 @@ static void print_description(const char *path, const cJSON *o) {
   print_nodes(after);
   printf("\n");
   print_passes(cJSON_GetObjectItem(o, "passes"));
-  printf("\nprecision: %s\n\n", json_text_of(o, "precision"));
+  printf("\nprecision: %s\n", json_text_of(o, "precision"));
+  if (cJSON_GetObjectItem(o, "optimize")) print_goal(cJSON_GetObjectItem(o, "optimize"));
+  printf("\n");
   print_memory(o);
 }
 
@@ -122,7 +144,14 @@ static bool write_files(model_options *o, const char *description) {
 }
 
 int model_show(model_options *o) {
-  const cannon_model_options options = {.shapes = o->shapes, .n_shapes = o->n_shapes, .tune = o->tune};
+  const char goal = o->goal ? *o->goal : 0;
+  const cannon_model_options options = {.goal = goal == 't'   ? CANNON_MODEL_TIME
+                                                : goal == 'm' ? CANNON_MODEL_MEMORY
+                                                : goal        ? CANNON_MODEL_POWER
+                                                              : 0,
+                                        .shapes = o->shapes,
+                                        .n_shapes = o->n_shapes,
+                                        .tune = o->tune};
   char *description;
   if (cannon_model_describe(o->path, &options, &description) != ACL_SUCCESS) {
     const char *words = aclGetRecentErrMsg();

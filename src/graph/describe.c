@@ -2,6 +2,7 @@
 #include "graph/describe.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,6 +119,16 @@ static cJSON *step_json(const program_step *s, storage_list *l) {
   return o;
 }
 
+/* What all steps read and write, with their workspaces. */
+static uint64_t moved_bytes(const program *p) {
+  uint64_t sum = 0;
+  for (int i = 0; i < program_sizes(p).n_steps; ++i) {
+    const executor *e = program_step_at(p, i).executor;
+    sum += e->touched_bytes + 2 * e->workspace_bytes;
+  }
+  return sum;
+}
+
 static status graph_json(const program *p, region *memory, cJSON **out) {
   const program_size sizes = program_sizes(p);
   storage_list l = {.memory = memory};
@@ -131,6 +142,11 @@ static status graph_json(const program *p, region *memory, cJSON **out) {
   add_number(o, "unshared", sizes.unshared);
   add_number(o, "live_peak", sizes.live_peak);
   add_number(o, "weights", sizes.constants);
+  cJSON_AddStringToObject(o, "order", sizes.order.name);
+  add_number(o, "replaced", (uint64_t)sizes.n_replaced);
+  add_number(o, "unpacked", (uint64_t)sizes.n_unpacked);
+  add_number(o, "moved", moved_bytes(p));
+  add_number(o, "half_dtype", (uint64_t)program_graph(p)->half_dtype);
   *out = o;
   if (!l.full) return ST_OK;
   return describe_no_memory();
@@ -149,8 +165,8 @@ static status pack_nothing(void *owner, program_packed *packed, int n) {
 }
 
 /* Makes the graph and its program, without a set of passes. */
-static status describe_graph(const model *m, tuning *tuned, onnx_shape *shapes, pass_set off, pass_report *report,
-                             cJSON **out) {
+static status describe_graph(const model *m, tuning *tuned, program_goal goal, onnx_shape *shapes, pass_set off,
+                             pass_report *report, cJSON **out) {
   ir_graph *g;
   program *p;
   region memory = {0};
@@ -160,8 +176,12 @@ static status describe_graph(const model *m, tuning *tuned, onnx_shape *shapes, 
     ir_free(g);
     return st;
   }
-  const program_owner owner = {
-      .place = place_on_host, .place_packed = pack_nothing, .tuned = tuned, .knows_some = true, .share = true};
+  const program_owner owner = {.place = place_on_host,
+                               .place_packed = pack_nothing,
+                               .tuned = tuned,
+                               .goal = goal,
+                               .knows_some = true,
+                               .share = true};
   TRY(program_make(g, &owner, &p));
   st = graph_json(p, &memory, out);
   region_free(&memory);
@@ -193,17 +213,24 @@ static void ports_json(cJSON *o, const char *member, const model_port *ports, in
   }
 }
 
-/* Whether there is float16 in place of float32, and why. */
-static void describe_precision(cJSON *o, half_use use, const pass_report *report) {
+/* Whether there are 16-bit numbers in place of float32, and why. */
+static void describe_precision(cJSON *o, half_use use, const pass_report *report, int dtype) {
+  static const char *const types[N_HALF_USES] = {"", "float16", "", "bfloat16", "a type of 16 bits"};
+  char words[128];
+  const char *type = dtype == ACL_BF16 ? "bfloat16" : "float16";
   int halves = 0;
   for (int i = 0; i < n_passes; ++i)
     if (passes[i].run == pass_half) halves = report->n_matches[i];
-  cJSON_AddStringToObject(o, "precision",
-                          use == HALF_NEVER ? "as the model has it: nothing else was asked for"
-                          : use == HALF_WANTED
-                              ? (halves ? "float16: it was forced" : "as the model has it: no operator knows float16")
-                          : halves ? "float16: it is allowed, and estimated to be faster"
-                                   : "as the model has it: float16 is allowed, but not estimated to be faster");
+  if (use == HALF_NEVER)
+    snprintf(words, sizeof words, "as the model has it: nothing else was asked for");
+  else if (halves)
+    snprintf(words, sizeof words, "%s: %s", type,
+             use == HALF_WANTED ? "it was forced" : "it is allowed, and estimated to be faster");
+  else if (use == HALF_WANTED)
+    snprintf(words, sizeof words, "as the model has it: no operator knows float16");
+  else
+    snprintf(words, sizeof words, "as the model has it: %s is allowed, but not estimated to be faster", types[use]);
+  cJSON_AddStringToObject(o, "precision", words);
 }
 
 /* The figures that are told before a run: without reuse of memory, with reuse, and with reuse and all passes. */
@@ -242,6 +269,34 @@ static status describe_shapes(const model *m, const onnx_shape *given, int n_giv
   return ST_OK;
 }
 
+/* What the goal changes, beside the same graph without one. */
+static status describe_goal(model *m, onnx_shape *shapes, const cJSON *with, cJSON *o) {
+  static const char *const figures[] = {"arena", "weights", "moved"};
+  pass_report report;
+  cJSON *without = NULL;
+  if (!model_goal(m)) return ST_OK;
+  TRY(describe_graph(m, model_tuning(m), GOAL_NONE, shapes, model_passes_off(m), &report, &without));
+  cJSON *g = cJSON_AddObjectToObject(o, "optimize");
+  const double replaced = cJSON_GetObjectItem(with, "replaced")->valuedouble;
+  const double unpacked = cJSON_GetObjectItem(with, "unpacked")->valuedouble;
+  bool changes = replaced > 0 || unpacked > 0;
+  cJSON_AddStringToObject(g, "goal", goal_name(model_goal(m)));
+  cJSON_AddNumberToObject(g, "replaced", replaced);
+  cJSON_AddNumberToObject(g, "unpacked", unpacked);
+  cJSON_AddStringToObject(g, "order", cJSON_GetStringValue(cJSON_GetObjectItem(with, "order")));
+  for (int i = 0; i < 3; ++i) {
+    const double a = cJSON_GetObjectItem(without, figures[i])->valuedouble;
+    const double b = cJSON_GetObjectItem(with, figures[i])->valuedouble;
+    cJSON *f = cJSON_AddObjectToObject(g, figures[i]);
+    cJSON_AddNumberToObject(f, "without", a);
+    cJSON_AddNumberToObject(f, "with", b);
+    changes |= a < b || b < a;
+  }
+  cJSON_AddBoolToObject(g, "changes", changes);
+  cJSON_Delete(without);
+  return ST_OK;
+}
+
 static status describe_all(model *m, onnx_shape *shapes, cJSON *o) {
   int n_inputs, n_outputs;
   pass_report report;
@@ -251,12 +306,13 @@ static status describe_all(model *m, onnx_shape *shapes, cJSON *o) {
   ports_json(o, "inputs", inputs, n_inputs);
   ports_json(o, "outputs", outputs, n_outputs);
   add_number(o, "exported_nodes", (uint64_t)model_exported_nodes(m));
-  TRY(describe_graph(m, NULL, shapes, ~(pass_set)0, &report, &before));
+  TRY(describe_graph(m, NULL, GOAL_NONE, shapes, ~(pass_set)0, &report, &before));
   cJSON_AddItemToObject(o, "before", before);
-  TRY(describe_graph(m, model_tuning(m), shapes, model_passes_off(m), &report, &after));
+  TRY(describe_graph(m, model_tuning(m), model_goal(m), shapes, model_passes_off(m), &report, &after));
   cJSON_AddItemToObject(o, "after", after);
   describe_passes(o, model_passes_off(m), &report);
-  describe_precision(o, model_half(m), &report);
+  describe_precision(o, model_half(m), &report, (int)cJSON_GetObjectItem(after, "half_dtype")->valuedouble);
+  TRY(describe_goal(m, shapes, after, o));
   describe_memory(o);
   return ST_OK;
 }

@@ -66,12 +66,13 @@ typedef struct {
   ir_storage *of;
 } ir_owned;
 
-/* Whether float32 may be computed and stored in float16 (pass_half.c). */
-typedef enum { HALF_NEVER, HALF_ALLOWED, HALF_WANTED } half_use;
+/* Whether float32 may be computed and stored in float16, in bfloat16, or in either of them (pass_half.c). */
+typedef enum { HALF_NEVER, HALF_ALLOWED, HALF_WANTED, HALF_BFLOAT16_ALLOWED, HALF_ANY_ALLOWED, N_HALF_USES } half_use;
 
 typedef struct {
   region memory;
   half_use half;
+  int half_dtype; /* that the pass has chosen: ACL_FLOAT16 or ACL_BF16; 0: none */
   int n_nodes, n_inputs, n_outputs;
   ir_node *nodes;
   ir_value **inputs, **outputs;

@@ -48,6 +48,7 @@ struct model {
   _Atomic bool running;  /* an execution uses the arena */
   pass_set passes_off;
   half_use half;
+  program_goal goal;
   tuning tuned;       /* guarded by the lock, too */
   mutex lock;         /* guards all below, and is held while a program is made */
   bool *wanted;       /* inputs whose contents decide shapes */
@@ -117,6 +118,7 @@ static status model_make_program(model *m, onnx_shape *shapes, model_placing *wh
   uint64_t red_zones = 0;
   owner.red_zones = variable_read(VARIABLE_RED_ZONES, &red_zones) && red_zones;
   owner.tuned = &m->tuned;
+  owner.goal = m->goal;
   TRY(program_make(g, &owner, out));
   if (m->tuned.changed) tune_file_write(&m->tuned);
   m->tuned.changed = false;
@@ -353,17 +355,20 @@ static bool model_is_complete(const model *m) {
   return complete;
 }
 
-/* Takes the choices that a file has, which were measured by another process, and measures others if that was asked
- * for. */
-static status model_begin_tuning(model *m, const om_contents *om, bool tunes) {
+/* Takes the goal, and the choices that a file has, which were measured by another process, and measures others if that
+ * was asked for. */
+static status model_begin_tuning(model *m, const om_contents *om, const model_options *o) {
   uint64_t asked = 0;
+  m->goal = o->goal ? o->goal : om->goal;
+  if (!m->goal && variable_read(VARIABLE_OPTIMIZE, &asked)) m->goal = (program_goal)(asked + 1);
+  asked = 0;
   if (om->tuned_machine && !strcmp(om->tuned_machine, tune_machine())) {
     char *text = strdup(om->tuned);
     if (!text) return model_no_memory();
     (void)tune_read_text(&m->tuned, text);
     free(text);
   }
-  m->tuned.measures = tunes || (variable_read(VARIABLE_TUNE, &asked) && asked);
+  m->tuned.measures = o->tunes || (variable_read(VARIABLE_TUNE, &asked) && asked);
   if (m->tuned.measures) tune_file_read(&m->tuned);
   return ST_OK;
 }
@@ -390,7 +395,7 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
     onnx_forget_all(m->onnx); /* reading touches pages near each tensor */
     m->passes_off |= om.passes_off;
     m->half = om.half;
-    status described = model_begin_tuning(m, &om, o->tunes);
+    status described = model_begin_tuning(m, &om, o);
     if (described == ST_OK) described = describe_model(m, &om);
     om_free(&om);
     TRY(described);
@@ -466,6 +471,7 @@ pass_report model_passes(model *m) {
 
 pass_set model_passes_off(const model *m) { return m->passes_off; }
 half_use model_half(const model *m) { return m->half; }
+program_goal model_goal(const model *m) { return m->goal; }
 tuning *model_tuning(model *m) { return &m->tuned; }
 int model_device(const model *m) { return m->device; }
 const program *model_program(const model *m) { return m->n_versions ? m->versions[m->n_versions - 1]->program : NULL; }

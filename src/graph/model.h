@@ -12,6 +12,7 @@
 
 #include "graph/aipp.h"
 #include "graph/gears.h"
+#include "graph/optimize.h"
 #include "graph/pass.h"
 #include "graph/tune.h"
 #include "runtime/stream.h"
@@ -47,6 +48,7 @@ typedef struct {
 typedef struct {
   const model_memory *memory;
   pass_set passes_off;       /* passes that its programs do without */
+  program_goal goal;         /* in place of the file's and of CANNON_OPTIMIZE (optimize.h) */
   bool tunes;                /* implementations are measured where the rules may be wrong (tune.h) */
   const char *weight_folder; /* of external data, in place of the model's; or NULL */
   /* Files of external data whose contents are in device memory of the caller's, as kernels see it. They are read there,
@@ -97,6 +99,8 @@ int model_device(const model *m);
 
 /* Whether the model's float32 may be float16. */
 half_use model_half(const model *m);
+
+program_goal model_goal(const model *m);
 
 /* The choices that were measured for the model, and are used for it. */
 tuning *model_tuning(model *m);

@@ -12,7 +12,8 @@
  *   output      name    -1: it is an output in place of the model's; or the aclDataType that it is to have
  *   passes_off  -       names of passes
  *   aipp        all     a configuration of AIPP in one line
- *   half        -       "allowed" or "wanted": float16 in place of float32
+ *   half        -       "allowed", "wanted": float16 in place of float32; "bfloat16", "any": one of these is allowed
+ *   optimize    -       "time", "memory" or "power"
  *   tuned       machine  choices that were measured there (tune_file.h), with blanks between
  *   weights     -       "outside": tensors of the ONNX model are in files of the folder `weight` */
 typedef struct {
@@ -98,6 +99,19 @@ static status om_read_passes(char *names, pass_set *off) {
   return ST_OK;
 }
 
+static status om_read_goal(const char *word, program_goal *goal) {
+  *goal = goal_find(word);
+  return *goal < N_GOALS ? ST_OK : OM_FAIL("the model is made for %.32s, which this version does not know", word);
+}
+
+static const char *const half_words[N_HALF_USES] = {"", "allowed", "wanted", "bfloat16", "any"};
+
+static status om_read_half(const char *word, half_use *half) {
+  for (int i = 1; i < N_HALF_USES; ++i)
+    if (!strcmp(word, half_words[i])) return *half = (half_use)i, ST_OK;
+  return OM_FAIL("the permission %.32s of 16-bit numbers is unknown to this version", word);
+}
+
 static status om_read_line(char *line, om_contents *out) {
   char *const name = strchr(line, '\t'), *const rest = name ? strchr(name + 1, '\t') : NULL;
   if (!rest) return OM_FAIL("a line of the file is malformed");
@@ -106,8 +120,9 @@ static status om_read_line(char *line, om_contents *out) {
   if (!strcmp(line, "gears")) return om_read_gears(name + 1, rest + 1, &out->gears);
   if (!strcmp(line, "output")) return om_read_output(name + 1, rest + 1, out);
   if (!strcmp(line, "passes_off")) return om_read_passes(rest + 1, &out->passes_off);
-  if (!strcmp(line, "half")) return out->half = strcmp(rest + 1, "wanted") ? HALF_ALLOWED : HALF_WANTED, ST_OK;
+  if (!strcmp(line, "half")) return om_read_half(rest + 1, &out->half);
   if (!strcmp(line, "weights")) return out->weights_outside = true, ST_OK;
+  if (!strcmp(line, "optimize")) return om_read_goal(rest + 1, &out->goal);
   if (!strcmp(line, "tuned")) return out->tuned_machine = name + 1, out->tuned = rest + 1, ST_OK;
   if (!strcmp(line, "aipp")) return out->aipp = rest + 1, ST_OK;
   return OM_FAIL("the file has a line %.32s, which this version does not know", line);
@@ -187,8 +202,9 @@ static char *om_lines(const om_contents *c, size_t *bytes) {
   for (int i = 0; i < n_passes; ++i)
     if (c->passes_off >> i & 1) fprintf(f, "%s ", passes[i].name);
   if (c->passes_off) fputc('\n', f);
-  if (c->half) fprintf(f, "half\t-\t%s\n", c->half == HALF_WANTED ? "wanted" : "allowed");
+  if (c->half) fprintf(f, "half\t-\t%s\n", half_words[c->half]);
   if (c->weights_outside) fputs("weights\t-\toutside\n", f);
+  if (c->goal) fprintf(f, "optimize\t-\t%s\n", goal_name(c->goal));
   if (c->tuned) fprintf(f, "tuned\t%s\t%s\n", c->tuned_machine, c->tuned);
   if (c->aipp) fprintf(f, "aipp\tall\t%s\n", c->aipp);
   return fclose(f) ? (free(text), NULL) : text;

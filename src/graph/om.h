@@ -8,6 +8,7 @@
 
 #include "graph/gears.h"
 #include "graph/om_shell.h"
+#include "graph/optimize.h"
 #include "graph/pass.h"
 
 /* An output that was chosen in place of the model's, or the type that outputs are to have. name: of a value, or
@@ -31,7 +32,8 @@ typedef struct {
   bool weights_outside;  /* external data lies in the folder WEIGHT_FOLDER beside the file */
   const void *model_def; /* for om_write; NULL: the partition is empty */
   size_t model_def_bytes;
-  const char *aipp;                  /* a configuration in one line (aipp.h); NULL: none */
+  const char *aipp; /* a configuration in one line (aipp.h); NULL: none */
+  program_goal goal;
   const char *tuned_machine, *tuned; /* of tune_file.h: choices that were measured, and where; NULL: none */
   char *names;                       /* of the shapes and outputs, and aipp when it was read */
 } om_contents;

@@ -26,6 +26,7 @@ typedef struct {
   uint32_t *first_use;     /* of nodes, and the number of uses */
   uint32_t *n_users;       /* of storages */
   neighbours before, after;
+  uint64_t random; /* the state of a generator; 0: nothing is random */
 } dependences;
 
 static status order_no_memory(void) {
@@ -213,14 +214,24 @@ static status order_given(dependences *d, uint32_t *runs_at) {
   return ST_OK;
 }
 
+/* Adds up to an eighth, at random (xorshift). */
+static uint64_t blurred(dependences *d, uint64_t bytes) {
+  if (!d->random) return bytes;
+  d->random ^= d->random << 13;
+  d->random ^= d->random >> 7;
+  d->random ^= d->random << 17;
+  return bytes + bytes / 1024 * (d->random >> 32 & 127);
+}
+
 /* Which of the candidates leaves the fewest bytes live; among equals the one that needs the fewest while it runs, then
  * the first. */
-static uint32_t best_candidate(const dependences *d, const live_state *s, const uint32_t *ready, uint32_t n) {
+static uint32_t best_candidate(dependences *d, const live_state *s, const uint32_t *ready, uint32_t n) {
   uint32_t best = 0;
   uint64_t best_during = UINT64_MAX, best_after = UINT64_MAX;
   for (uint32_t i = 0; i < n && i < MOST_CANDIDATES; ++i) {
     uint64_t during, after;
     live_around(d, s, ready[i], &during, &after);
+    after = blurred(d, after);
     if (after > best_after || (after == best_after && during >= best_during)) continue;
     best = i;
     best_during = during;
@@ -319,27 +330,36 @@ static const struct {
     {"depth first", order_depth_first},
 };
 
-static status choose(dependences *d, ir_graph *g, uint32_t *runs_at, order_choice *out) {
+/* Tries an order, and takes it if it is better than those before. */
+static status order_try(dependences *d, const char *name, order_maker *make, uint32_t *candidate, uint32_t *runs_at,
+                        order_choice *out) {
+  uint64_t peak;
+  TRY(make(d, candidate));
+  TRY(order_peak(d, candidate, &peak));
+  if (make == order_given) out->given_peak = peak;
+  if (make != order_given && peak >= out->peak) return ST_OK;
+  out->name = name;
+  out->peak = peak;
+  memcpy(runs_at, candidate, d->n_nodes * sizeof *runs_at);
+  return ST_OK;
+}
+
+static status choose(dependences *d, ir_graph *g, int n_random, uint32_t *runs_at, order_choice *out) {
   uint32_t *candidate = REGION_NEW(&d->memory, uint32_t, d->n_nodes + 1);
   if (!candidate) return order_no_memory();
   TRY(collect_uses(d, g));
   TRY(find_edges(d));
-  for (size_t i = 0; i < sizeof makers / sizeof *makers; ++i) {
-    uint64_t peak;
-    TRY(makers[i].make(d, candidate));
-    TRY(order_peak(d, candidate, &peak));
-    if (!i) out->given_peak = peak;
-    if (i && peak >= out->peak) continue;
-    out->name = makers[i].name;
-    out->peak = peak;
-    memcpy(runs_at, candidate, d->n_nodes * sizeof *runs_at);
-  }
+  for (size_t i = 0; i < sizeof makers / sizeof *makers; ++i)
+    TRY(order_try(d, makers[i].name, makers[i].make, candidate, runs_at, out));
+  d->random = 1;
+  for (int i = 0; i < n_random; ++i)
+    TRY(order_try(d, "random", i & 1 ? order_backward : order_least, candidate, runs_at, out));
   return ST_OK;
 }
 
-status order_choose(ir_graph *g, const uint64_t *scratch_bytes, uint32_t *runs_at, order_choice *out) {
+status order_choose(ir_graph *g, const uint64_t *scratch_bytes, int n_random, uint32_t *runs_at, order_choice *out) {
   dependences d = {.n_nodes = (uint32_t)g->n_nodes, .scratch = scratch_bytes};
-  const status st = choose(&d, g, runs_at, out);
+  const status st = choose(&d, g, n_random, runs_at, out);
   region_free(&d.memory);
   return st;
 }

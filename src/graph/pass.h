@@ -44,7 +44,7 @@ status pass_batch_norm(ir_graph *g, int *n_matches);
  * its bias. */
 status pass_conv_scale(ir_graph *g, int *n_matches);
 
-/* Nodes compute in float16 where that was asked for, or is allowed and pays (ir_graph.half). */
+/* Nodes compute in float16 or bfloat16 where that was asked for, or is allowed and pays (ir_graph.half). */
 status pass_half(ir_graph *g, int *n_matches);
 
 /* Conversions to float, scales and biases behind products and convolutions of 8-bit integers become their epilogue. */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where 16-bit numbers were asked for or are allowed, operators that know them compute in float16, and what lies
- * between such operators is stored in it. Inputs, outputs and what other operators read or write stay float32, with a
- * cast beside the node. Sums of products are in float32 in either case.
+/* Where 16-bit numbers were asked for or are allowed, operators that know them compute in float16 or bfloat16, and what
+ * lies between such operators is stored in it. Inputs, outputs and what other operators read or write stay float32,
+ * with a cast beside the node. Sums of products are in float32 in either case.
  *
  * A permission is used for the whole model or not at all, since casts between would cost what a single node saves: when
- * the operators' own estimates for products and convolutions are lower in sum. */
+ * the operators' own estimates for products and convolutions are lower in sum. Of two types that are allowed, the one
+ * with the lower estimates is taken, and float16, which has more digits, if they are equal. */
 #include "graph/nodes.h"
 #include "graph/pass.h"
 #include "graph/uses.h"
 #include "op/executor.h"
 
-/* Those whose float16 results are the float32 ones, rounded. */
+/* Those whose 16-bit results are the float32 ones, rounded. */
 static op *const products[] = {&op_Convolution, &op_Matmul, &op_BatchMatMul, &op_Mm, &op_Addmm, &op_Baddbmm};
 static op *const others[] = {&op_Add,       &op_Sub,     &op_Mul,     &op_Adds,      &op_Muls,        &op_Maximum,
                              &op_Minimum,   &op_Relu,    &op_Clamp,   &op_LeakyRelu, &op_Sigmoid,     &op_Tanh,
@@ -33,7 +34,7 @@ static void survey_half(void *argument, ir_value *v, unsigned flags) {
   *fits &= v->tensor.dtype == ACL_FLOAT && !(flags & ARG_READ && flags & ARG_WRITTEN);
 }
 
-/* Whether a node can compute in float16: an operator of the lists, all of whose tensors are float32. */
+/* Whether a node can compute in 16 bits: an operator of the lists, all of whose tensors are float32. */
 static bool half_fits(const ir_node *n) {
   bool fits = IS_ONE_OF(n->op, products) || IS_ONE_OF(n->op, others);
   if (fits) node_visit(n, survey_half, &fits);
@@ -62,16 +63,31 @@ static double node_cost(const ir_node *n, int dtype) {
   return cost;
 }
 
-static bool half_pays(const ir_graph *g) {
+/* The estimates for products and convolutions with a 16-bit type, as a part of those for float32. */
+static double half_cost(const ir_graph *g, int dtype) {
   double now = 0, then = 0;
   for (int i = 0; i < g->n_nodes; ++i) {
     const ir_node *n = &g->nodes[i];
     if (!IS_ONE_OF(n->op, products) || !half_fits(n)) continue;
-    const double half = node_cost(n, ACL_FLOAT16), whole = node_cost(n, ACL_FLOAT);
+    const double half = node_cost(n, dtype), whole = node_cost(n, ACL_FLOAT);
     now += whole;
     then += half ? half : whole;
   }
-  return then < PERMISSION_GAIN * now;
+  return now > 0 ? then / now : 1;
+}
+
+/* The 16-bit type to use; 0: none. */
+static int half_choose(const ir_graph *g) {
+  const bool either = g->half == HALF_ANY_ALLOWED;
+  double best = PERMISSION_GAIN;
+  int dtype = 0;
+  if (g->half == HALF_WANTED) return ACL_FLOAT16;
+  if (g->half == HALF_ALLOWED || either) {
+    const double cost = half_cost(g, ACL_FLOAT16);
+    if (cost < best) best = cost, dtype = ACL_FLOAT16;
+  }
+  if ((g->half == HALF_BFLOAT16_ALLOWED || either) && half_cost(g, ACL_BF16) < best) dtype = ACL_BF16;
+  return dtype;
 }
 
 /* ---- the change -------------------------------------------------------------------------------------------------- */
@@ -85,7 +101,7 @@ typedef struct {
   ir_graph *g;
   half_pair *pairs; /* casts of values that nobody writes any more */
   int n_pairs;
-  ir_value *to, *from; /* of the node: what it writes, and the float16 value in its place */
+  ir_value *to, *from; /* of the node: what it writes, and the 16-bit value in its place */
   status st;
 } halving;
 
@@ -99,11 +115,12 @@ static void allow_storage(void *argument, ir_value *v, unsigned flags) {
   v->storage->wanted = v->storage->kind == STORAGE_TEMPORARY;
 }
 
-/* Turns values of storages that may be float16 into that, once. */
+/* Turns values of storages that may be 16-bit into that, once. */
 static void turn_value(void *argument, ir_value *v, unsigned flags) {
-  (void)argument, (void)flags;
+  const ir_graph *g = argument;
+  (void)flags;
   if (!v->storage->wanted || v->tensor.dtype != ACL_FLOAT) return;
-  v->tensor.dtype = ACL_FLOAT16;
+  v->tensor.dtype = g->half_dtype;
 }
 
 static void shrink_storage(void *argument, ir_value *v, unsigned flags) {
@@ -117,7 +134,7 @@ static void shrink_storage(void *argument, ir_value *v, unsigned flags) {
 static status half_of(halving *h, ir_value *v, ir_value **out) {
   for (int i = 0; i < h->n_pairs; ++i)
     if (h->pairs[i].whole == v) return *out = h->pairs[i].half, ST_OK;
-  TRY(ir_cast(h->g, v, ACL_FLOAT16, out));
+  TRY(ir_cast(h->g, v, h->g->half_dtype, out));
   if (!value_is_constant(v)) return ST_OK;
   h->pairs = region_grow(&h->g->memory, h->pairs, (size_t)h->n_pairs, sizeof *h->pairs);
   if (!h->pairs) return fail(ST_NO_HOST_MEMORY, "no host memory for a pass");
@@ -131,7 +148,7 @@ static void halve_operand(void *argument, const tensor **place, unsigned flags) 
   if (h->st != ST_OK || v->tensor.dtype != ACL_FLOAT) return;
   if (flags & ARG_WRITTEN) {
     h->st = h->to ? fail(ST_GRAPH_ENGINE, "a node of one result has two")
-                  : ir_temporary(h->g, ACL_FLOAT16, v->tensor.dims, v->tensor.rank, &half);
+                  : ir_temporary(h->g, h->g->half_dtype, v->tensor.dims, v->tensor.rank, &half);
     h->to = v;
     h->from = half;
   } else {
@@ -161,24 +178,24 @@ static status append_whole(ir_graph *g, ir_node n) {
   return ST_OK;
 }
 
-/* Finds the storages that only nodes in float16 use, and turns them. */
+/* Finds the storages that only nodes in 16 bits use, and turns them. */
 static void turn_storages(ir_graph *g, const bool *half) {
   for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], allow_storage, NULL);
   for (int i = 0; i < g->n_nodes; ++i)
     if (!half[i]) node_visit(&g->nodes[i], forbid_storage, NULL);
   for (int i = 0; i < g->n_outputs; ++i) forbid_storage(NULL, g->outputs[i], 0);
-  for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], turn_value, NULL);
+  for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], turn_value, g);
   for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], shrink_storage, NULL);
 }
 
 status pass_half(ir_graph *g, int *n_matches) {
   *n_matches = 0;
-  if (g->half == HALF_NEVER || (g->half == HALF_ALLOWED && !half_pays(g))) return ST_OK;
+  if (!(g->half_dtype = half_choose(g))) return ST_OK;
   const int n = g->n_nodes;
   const ir_node *nodes = g->nodes;
   bool *half = REGION_NEW(&g->memory, bool, n + 1);
   if (!half) return fail(ST_NO_HOST_MEMORY, "no host memory for a pass");
-  for (int i = 0; i < n; ++i) *n_matches += half[i] = half_fits(&nodes[i]) && node_cost(&nodes[i], ACL_FLOAT16) > 0;
+  for (int i = 0; i < n; ++i) *n_matches += half[i] = half_fits(&nodes[i]) && node_cost(&nodes[i], g->half_dtype) > 0;
   if (!*n_matches) return ST_OK;
   turn_storages(g, half);
   halving h = {.g = g};

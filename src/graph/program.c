@@ -16,7 +16,8 @@
 
 enum {
   ALIGNMENT = 64,
-  PLAN_NODES = 200000,    /* of the planner's work: some 10 ms */
+  PLAN_NODES = 200000, /* of the planner's work: some 10 ms */
+  RANDOM_ORDERS = 32,
   COPIED_BYTES = 4 << 20, /* of a constant, at once */
 };
 
@@ -103,11 +104,24 @@ static uint64_t constant_arguments(const ir_node *n) {
   return constants;
 }
 
+static const tensor *step_tensor(const step *s, int operand) {
+  return executor_tensor(s->executor, &s->executor->operands[operand], s->node->args);
+}
+
+/* Bytes of the constant that the executor offers to pack. */
+static uint64_t packed_operand_bytes(const step *s) {
+  const executor_packing *k = &s->executor->packing;
+  return k->bytes ? value_of(step_tensor(s, k->operand))->storage->bytes : 0;
+}
+
 static status prepare_step(program *p, const program_owner *owner, const ir_node *n, step *s) {
   const uint64_t constants = owner->place_packed ? constant_arguments(n) : 0;
   s->node = n;
   if (tuning_prepare(owner->tuned, n, constants, &s->executor) != ST_OK)
     return fail(ST_GRAPH_ENGINE, "node %s (%s): %s: %s", n->name, n->origin, n->op->function, strdupa(fail_take()));
+  if (owner->goal == GOAL_MEMORY) p->sizes.n_unpacked += optimize_packing(n, packed_operand_bytes(s), &s->executor);
+  if (owner->goal == GOAL_POWER)
+    p->sizes.n_replaced += optimize_implementation(owner->goal, n, constants, &s->executor);
   s->executor->repeatable = true;
   s->first_place = (uint32_t)p->n_places;
   p->n_places += s->executor->n_operands + 1u;
@@ -127,7 +141,7 @@ static status prepare_steps(program *p, const program_owner *owner) {
 
 /* ---- the order --------------------------------------------------------------------------------------------------- */
 
-static status order_steps(program *p) {
+static status order_steps(program *p, int n_random) {
   const size_t n = (size_t)p->n_steps;
   region *memory = &p->graph->memory;
   uint64_t *scratch = REGION_NEW(memory, uint64_t, n + 1);
@@ -136,7 +150,7 @@ static status order_steps(program *p) {
   ir_node *nodes = REGION_NEW(memory, ir_node, n + 1);
   if (!scratch || !runs_at || !steps || !nodes) return program_no_memory();
   for (size_t i = 0; i < n; ++i) scratch[i] = p->steps[i].executor->workspace_bytes;
-  TRY(order_choose(p->graph, scratch, runs_at, &p->sizes.order));
+  TRY(order_choose(p->graph, scratch, n_random, runs_at, &p->sizes.order));
   for (size_t i = 0; i < n; ++i) {
     nodes[i] = p->graph->nodes[runs_at[i]];
     steps[i] = p->steps[runs_at[i]];
@@ -147,11 +161,37 @@ static status order_steps(program *p) {
   return ST_OK;
 }
 
-/* ---- constants --------------------------------------------------------------------------------------------------- */
+/* ---- less workspace ---------------------------------------------------------------------------------------------- */
 
-static const tensor *step_tensor(const step *s, int operand) {
-  return executor_tensor(s->executor, &s->executor->operands[operand], s->node->args);
+/* The step with the most live bytes. live: room for them. */
+static int busiest_step(const program *p, uint64_t *live) {
+  int busiest = 0;
+  memset(live, 0, (size_t)p->n_steps * sizeof *live);
+  for (int i = 0; i < p->n_temporaries; ++i)
+    for (int k = p->temporaries[i]->first; k <= p->temporaries[i]->last; ++k)
+      live[k] += arena_aligned(p->temporaries[i]->bytes);
+  for (int i = 0; i < p->n_steps; ++i) {
+    live[i] += p->steps[i].executor->workspace_bytes;
+    if (live[i] > live[busiest]) busiest = i;
+  }
+  return busiest;
 }
+
+/* Gives the busiest step an implementation with less workspace, until that does not get it any lower. */
+static status lower_workspaces(program *p, const program_owner *owner) {
+  uint64_t *live = REGION_NEW(&p->graph->memory, uint64_t, p->n_steps + 1);
+  if (!live) return program_no_memory();
+  while (p->n_steps) {
+    step *s = &p->steps[busiest_step(p, live)];
+    const uint64_t constants = s->executor->packing.bytes ? constant_arguments(s->node) : 0;
+    if (!optimize_implementation(owner->goal, s->node, constants, &s->executor)) break;
+    s->executor->repeatable = true;
+    ++p->sizes.n_replaced;
+  }
+  return ST_OK;
+}
+
+/* ---- constants --------------------------------------------------------------------------------------------------- */
 
 /* Lists what the step wants to have packed, once for all steps that want the same. */
 static status list_packed(program *p, step *s) {
@@ -393,8 +433,9 @@ static status program_find_places(program *p) {
 
 static status program_build(program *p, const program_owner *owner) {
   TRY(prepare_steps(p, owner));
-  TRY(order_steps(p));
+  TRY(order_steps(p, owner->goal == GOAL_MEMORY ? RANDOM_ORDERS : 0));
   TRY(find_storages(p));
+  if (owner->goal == GOAL_MEMORY) TRY(lower_workspaces(p, owner));
   TRY(program_place(p, owner));
   TRY(plan_arena(p, owner->share));
   TRY(program_find_places(p));

@@ -11,6 +11,7 @@
 #ifndef CANNON_GRAPH_PROGRAM_H
 #define CANNON_GRAPH_PROGRAM_H
 
+#include "graph/optimize.h"
 #include "graph/order.h"
 #include "graph/tune.h"
 
@@ -35,7 +36,8 @@ typedef struct {
   void (*filled)(void *owner, ir_storage *constant);
   void *owner;
   bool knows_some;
-  tuning *tuned;  /* choices that were measured, or are to be; NULL: there are none */
+  tuning *tuned; /* choices that were measured, or are to be; NULL: there are none */
+  program_goal goal;
   bool share;     /* whether buffers may use the same memory at different times */
   bool red_zones; /* whether to look for nodes that write beyond their buffers (red_zones.h) */
 } program_owner;
@@ -52,6 +54,7 @@ typedef struct {
   uint64_t arena, constants, unshared, live_peak;
   int n_steps;
   order_choice order;
+  int n_replaced, n_unpacked; /* for the goal: other implementations, and constants that would be packed without it */
 } program_size;
 
 /* Makes a program of a graph, and owns the graph from then on, also if it fails. ST_GRAPH_ENGINE: an operator refuses

@@ -256,6 +256,9 @@ class Atc(unittest.TestCase):
         for i, (option, word) in enumerate((("--precision_mode=force_fp32", "nothing else was asked for"),
                                             ("--precision_mode_v2=origin", "nothing else was asked for"),
                                             ("--precision_mode=allow_mix_precision", "allowed"),
+                                            ("--precision_mode=allow_mix_precision_fp16", "float16.* allowed"),
+                                            ("--precision_mode=allow_mix_precision_bf16", "bfloat16.* allowed"),
+                                            ("--precision_mode_v2=mixed_bfloat16", "bfloat16.* allowed"),
                                             ("--precision_mode_v2=fp16", "float16: it was forced"),
                                             ("--precision_mode=force_fp16", "float16: it was forced"))):
             code, told = self.atc(option)
@@ -265,7 +268,7 @@ class Atc(unittest.TestCase):
             self.assertRegex(shown, f"precision: .*{word}")
             told = json.loads((self.folder / "s.json").read_text())
             stored = (u.size + v.size) * (2 if "forced" in word else 4)
-            if word != "allowed":
+            if "allowed" not in word:
                 constants = [s["bytes"] for s in told["after"]["storages"] if s["kind"] == "constant"]
                 self.assertLess(abs(sum(constants) - stored), 0.2 * stored)
             got = self.outputs(f"out{i}")

@@ -170,16 +170,21 @@ class Run(Model):
                 np.testing.assert_array_equal(y, x.astype(dtype))
 
 
-class Tune(Model):
+class Convolution(Model):
     """A convolution that is long enough to be measured, and that several implementations fit."""
     def setUp(self):
         super().setUp()
-        self.cache = self.folder / "cache"
         nodes = [ob.node("Conv", ["x", "w"], ["y"], "only")]
         w = np.random.default_rng(2).standard_normal((16, 16, 3, 3)).astype("f4")
         (self.folder / "m.onnx").write_bytes(ob.model(nodes, [ob.value("x", [1, 16, 26, 26])],
                                                       [ob.value("y", [1, 16, 24, 24])],
                                                       [ob.initialiser("w", [16, 16, 3, 3], w.ravel())]))
+
+
+class Tune(Convolution):
+    def setUp(self):
+        super().setUp()
+        self.cache = self.folder / "cache"
 
     def reason(self, *arguments):
         self.cannon("show", *arguments, "--json", "m.json", XDG_CACHE_HOME=str(self.cache))
@@ -225,6 +230,37 @@ class Tune(Model):
         at = made.index(b"tuned\t") + 6  # another version's or processor's choices count for nothing
         (self.folder / "m.om").write_bytes(made[:at] + b"9" + made[at + 1:])
         self.assertNotIn("measured", self.reason("m.om"))
+
+
+class Optimize(Convolution):
+    """The same convolution: what goals change is told, also where that is nothing."""
+    def goal(self, *arguments):
+        told = self.cannon("show", *arguments, "--json", "m.json")
+        return json.loads((self.folder / "m.json").read_text())["optimize"], told
+
+    def test_less_memory(self):
+        found, told = self.goal("m.onnx", "--optimize", "memory")
+        self.assertEqual(found["goal"], "memory")
+        self.assertLessEqual(found["arena"]["with"], found["arena"]["without"])
+        self.assertEqual(found["changes"], "nothing changes" not in told)
+        self.cannon("run", "m.onnx", "--random", "1", "--output", "usual")
+        for goal in ("time", "memory", "power"):
+            self.cannon("run", "m.onnx", "--random", "1", "--output", goal, "--optimize", goal)
+            np.testing.assert_allclose(np.load(self.folder / goal / "y.npy"), np.load(self.folder / "usual/y.npy"),
+                                       rtol=1e-4, atol=1e-4)
+
+    def test_nothing_to_change(self):
+        for goal in ("time", "memory", "power"):
+            found, told = self.goal("fixed.onnx", "--optimize", goal)
+            self.assertFalse(found["changes"] and goal == "time", found)
+            self.assertIn(f"optimize: {goal}: nothing changes for this model" if not found["changes"] else
+                          f"optimize: {goal}: ", told)
+
+    def test_om_files_keep_the_goal(self):
+        subprocess.run([PREFIX / "bin/atc", "--model=m.onnx", "--framework=5", "--output=m", "--optimize=memory",
+                        "--soc_version=Ascend910B3"], cwd=self.folder, check=True, capture_output=True, timeout=60)
+        self.assertIn(b"optimize\t-\tmemory\n", (self.folder / "m.om").read_bytes())
+        self.assertEqual(self.goal("m.om")[0]["goal"], "memory")
 
 
 class Show(Model):
@@ -303,6 +339,7 @@ class Show(Model):
                                  (("show", "m", "--repeat", "2"), "it has no option --repeat"),
                                  (("run", "m", "--html", "x"), "it has no option --html"),
                                  (("run", "m", "--repeat", "0"), "--repeat is '0'"),
+                                 (("show", "m", "--optimize", "speed"), "expected time, memory or power"),
                                  (("show", "m", "--shape", "x"), "--shape has x")):
             self.assertIn(words, self.cannon(*arguments, status=2))
 

@@ -24,10 +24,10 @@ static status place(void *owner, ir_storage **constants, int n) {
   return ST_OK;
 }
 
-static program_size run(ir_graph *g, const float *x, float *y) {
+static program_size run_for(program_goal goal, ir_graph *g, const float *x, float *y) {
   program *p;
   CHECK(pass_outputs(g));
-  CHECK(program_make(g, &(program_owner){.place = place, .share = true}, &p));
+  CHECK(program_make(g, &(program_owner){.place = place, .goal = goal, .share = true}, &p));
   const program_size sizes = program_sizes(p);
   char *arena = aligned_alloc(64, sizes.arena + 64);
   memset(arena, 0xff, sizes.arena); /* NaN, where something is read that nobody wrote */
@@ -36,6 +36,8 @@ static program_size run(ir_graph *g, const float *x, float *y) {
   free(arena);
   return sizes;
 }
+
+static program_size run(ir_graph *g, const float *x, float *y) { return run_for(GOAL_NONE, g, x, y); }
 
 static void set_output(ir_graph *g, ir_value *v) {
   g->n_outputs = 1;
@@ -115,7 +117,7 @@ static void test_random_graphs(void **state) {
       ++n;
     }
     set_output(g, v[n - 1]);
-    const program_size sizes = run(g, x, y);
+    const program_size sizes = run_for((program_goal)(rand_r(&seed) % N_GOALS), g, x, y);
     assert_true(sizes.order.peak <= sizes.order.given_peak);
     if (strcmp(sizes.order.name, "given") != 0) ++n_reordered;
     for (int i = 0; i < N; ++i) assert_float_equal(y[i], expected[n - 1], 0);
@@ -123,10 +125,47 @@ static void test_random_graphs(void **state) {
   assert_true(n_reordered > 50);
 }
 
+enum { CHANNELS = 16, SIDE = 24, IMAGE = CHANNELS * SIDE * SIDE };
+
+/* A convolution of x by constants, for which several implementations need different workspaces. */
+static program_size convolve_for(program_goal goal, const float *x, float *y) {
+  ir_graph *g = ir_new();
+  ir_value *in, *w, *out;
+  const int64_t dims[] = {1, CHANNELS, SIDE, SIDE}, weights[] = {CHANNELS, CHANNELS, 3, 3};
+  const aclIntArray *ones = ir_int_array(g, (const int64_t[]){1, 1}, 2);
+  CHECK(ir_input(g, "x", ACL_FLOAT, dims, 4, &in));
+  CHECK(ir_constant(g, ACL_FLOAT, weights, 4, NULL, &w));
+  float *numbers = ir_fill(w);
+  for (int i = 0; i < CHANNELS * CHANNELS * 9; ++i) numbers[i] = (float)(i % 7 - 3);
+  out = temporary(g, dims, 4);
+  CHECK(node_Convolution(g, in, w, NULL, ones, ones, ones, false, ones, 1, out, 0));
+  set_output(g, out);
+  return run_for(goal, g, x, y);
+}
+
+/* Goals change sizes as they say, and results by rounding only. */
+static void test_goals(void **state) {
+  static float x[IMAGE], y[N_GOALS][IMAGE];
+  program_size sizes[N_GOALS];
+  (void)state;
+  for (int i = 0; i < IMAGE; ++i) x[i] = (float)(i % 11 - 5) / 8;
+  for (int k = 0; k < N_GOALS; ++k) {
+    sizes[k] = convolve_for((program_goal)k, x, y[k]);
+    for (int i = 0; i < IMAGE; ++i) assert_float_equal(y[k][i], y[0][i], 1e-3);
+  }
+  assert_int_equal(sizes[GOAL_TIME].arena, sizes[GOAL_NONE].arena);
+  assert_int_equal(sizes[GOAL_TIME].n_replaced, 0);
+  assert_true(sizes[GOAL_MEMORY].arena <= sizes[GOAL_NONE].arena);
+  assert_int_equal(sizes[GOAL_MEMORY].arena<sizes[GOAL_NONE].arena, sizes[GOAL_MEMORY].n_replaced> 0);
+  for (int k = 1; k < N_GOALS; ++k) assert_int_equal(goal_find(goal_name((program_goal)k)), k);
+  assert_int_equal(goal_find("speed"), N_GOALS);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_branches_run_one_after_the_other),
       cmocka_unit_test(test_random_graphs),
+      cmocka_unit_test(test_goals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

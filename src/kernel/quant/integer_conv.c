@@ -2,11 +2,11 @@
 /* ConvolutionInteger, which graphs have for ONNX's convolutions of 8-bit integers: a GEMM of positions by outputs,
  * exact in int32, and on request as floats with a scale and a bias.
  *
- * The input becomes one padded image of int8 with its channels next to each other (unsigned numbers less 128, and their
- * zero point, too), so that a row of the GEMM's left factor is a few pieces of kernel width x channels, and with
- * kernels of 1 and no strides is there already. Margins have the zero point. Rows are made for as many positions at
- * once as fit an L2 cache; the last piece overlaps the one before, so that all have the same size and one plan. The
- * corrections for zero points are those of integer_matmul.c. Blocks of sums are transposed into the output. */
+ * The input becomes one padded image of int8 with its channels next to each other (unsigned numbers less 128, and
+ * their zero point, too), so that a row of the GEMM's left factor is a few pieces of kernel width x channels, and
+ * with kernels of 1 and no strides is there already. Margins have the zero point. Rows are made for as many positions
+ * at once as fit an L2 cache; the last piece overlaps the one before, so that all have the same size and one plan.
+ * The corrections for zero points are those of integer_matmul.c. Blocks of sums are transposed into the output. */
 #include <string.h>
 
 #include "kernel/engine/rows.h"
