@@ -41,6 +41,7 @@ FlashAttentionScoreGrad FlashAttentionScoreGradV2 FlashAttentionUnpaddingScoreGr
 FlashAttentionUnpaddingScoreGradV2: 0 1 2 4
 rotary_grad: 0 1 2
 rotary_cache: 1 2
+add_lora: 0
 grid_sampler_backward: 1 2
 rms_norm_grad: 1 3/f
 add_layer_norm_grad: 1 5/f 5/f
@@ -695,9 +696,20 @@ def _packed(c, shape, code):
     return (shape[:-1] + (shape[-1] // 8,) if dtype is INT32 else shape), dtype
 
 
+@of("grouped_dequant")
+def _grouped_dequant(c):
+    weight = c[1].shape
+    return [((c[0].shape[0], weight[-2 if c["transposeWeight"] else -1]), HALF)]
+
+
+@of("flat_quant")
+def _flat_quant(c):
+    return [_packed(c, c[0].shape, INT32.code), (c[0].shape[:1], FLOAT)]
+
+
 @of("int4_pack")
 def _int4_pack(c):
-    return [_packed(c, c[0].shape, dtypes.of("int32").code)]
+    return [_packed(c, c[0].shape, INT32.code)]
 
 
 @of("swiglu_quant")
