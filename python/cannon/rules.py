@@ -586,6 +586,17 @@ def _moe_init_routing_v2(c):
     return outs + ([((rows,), FLOAT) if c["quantMode"] else None] if quantises else [])
 
 
+@of("moe_init_routing_v3")
+def _moe_init_routing_v3(c):
+    (n, width), k, active, quantises = c[0].shape, c[1].shape[1], c["activeNum"], c["quantMode"] == 1
+    rows, experts = min(active, n * k) if active > 0 else n * k, c["expertNum"]
+    begin, end = c["activeExpertRangeOptional"] or (0, experts)
+    counts = (experts, 2) if c["expertTokensNumType"] == 2 else (end - begin,)
+    scaled = quantises or c["scaleOptional"] is not None
+    return [((rows, width), INT8 if quantises else c[0].dtype), ((n * k,), INT32),
+            (counts, INT64) if c["expertTokensNumFlag"] else None, ((rows,), FLOAT) if scaled else None]
+
+
 @of("moe_init_routing_grad")
 def _moe_init_routing_grad(c):
     return [((c[1].size // c["topK"], c[0].shape[-1]), c[0].dtype)]

@@ -436,8 +436,8 @@ static status dequant_scales(dequant_plan *p, const grouped_dequant_args *a) {
   const tensor *smooth = a->smooth_scale, *scale = a->x_scale;
   const char *const mode = a->x_quant_mode;
   const int64_t rows = a->x->dims[0];
-  const bool words = a->weight_scale->dtype == ACL_INT64, by_token = mode && !strcmp(mode, "pertoken");
-  EXPECT(by_token || (mode && !strcmp(mode, "pertensor")), "xQuantMode is %s, expected pertoken or pertensor",
+  const bool words = a->weight_scale->dtype == ACL_INT64, by_token = mode && strcmp(mode, "pertoken") == 0;
+  EXPECT(by_token || (mode && strcmp(mode, "pertensor") == 0), "xQuantMode is %s, expected pertoken or pertensor",
          mode ? mode : "NULL");
   p->smooth = p->scale = ABSENT;
   if (smooth) {
