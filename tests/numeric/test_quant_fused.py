@@ -434,6 +434,35 @@ class Others(unittest.TestCase):
         self.assertEqual(code, INVALID)
         self.assertIn("mropeSection has the sum 3, expected 2", message)
 
+    def test_page_cache(self):
+        def body(gen):
+            d, kind, tokens = gen.pick((F16, BF16, F32, I8)), gen.pick((I32, I64)), gen.integer(0, 9)
+            heads, blocks, block = gen.integer(1, 4), gen.integer(1, 5), gen.integer(1, 6)
+            sizes = gen.integer(1, 20), gen.integer(1, 20)
+            ins = [gen.tensor(d, (tokens, heads, n)) for n in sizes]
+            shapes = [(blocks, block, heads, n) for n in sizes]
+            caches = [gen.out(d, s, gen.values(d, s, limit=8)) for s in shapes]
+            slots = gen.drawn(kind, (tokens,), lambda s: gen.rng.integers(-1, blocks * block, s))
+            expected = [c.get().copy() for c in caches]
+            for t, slot in enumerate(slots.get()):
+                for to, x in zip(expected, ins):
+                    if slot >= 0:
+                        to[slot // block, slot % block] = x.get()[t]
+            run("aclnnScatterPaKvCache", ins[0], caches[0], slots, ins[1], caches[1], None, None, None,
+                gen.pick((b"Norm", None)), gen.pick((b"None", None)), gen.pick((None, Ints(1, 1))),
+                gen.pick((None, Ints(0, 0))))
+            for c, to in zip(caches, expected):
+                ref.check_equal(c.get(), to)
+        each_case(self, "aclnnScatterPaKvCache", CASES, body)
+        x, c = Tensor.empty(F16, (1, 2, 4)), Tensor.empty(F16, (2, 3, 2, 4))
+        with self.assertRaises(AclError) as error:
+            run("aclnnScatterPaKvCache", x, c, Tensor.of(I32, [6]), x, Tensor.empty(F16, (2, 3, 2, 4)), *[None] * 7)
+        self.assertIn("slotMapping[0] is 6, expected 0 to 5", error.exception.message)
+        code, message = refused("aclnnScatterPaKvCache", x, c, Tensor.of(I32, [0]), x, c, None, None, None, b"PA_NZ",
+                                None, None, None)
+        self.assertEqual(code, INVALID)
+        self.assertIn("cacheModeOptional is PA_NZ, expected Norm", message)
+
     def test_ema_adam(self):
         def body(gen):
             d, shape = gen.pick(FLOATS), gen.shape()
