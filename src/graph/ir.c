@@ -192,13 +192,26 @@ status ir_number(ir_graph *g, int dtype, double number, ir_value **out) {
   return ir_cast(g, *out, dtype, out);
 }
 
+/* Whether all elements are in the storage. */
+static bool view_fits(const ir_value *v) {
+  const tensor *t = &v->tensor;
+  int64_t first = t->offset, last = t->offset;
+  for (int d = 0; d < t->rank; ++d) {
+    int64_t extent, *const end = t->strides[d] < 0 ? &first : &last;
+    if (!t->dims[d]) return true;
+    if (__builtin_mul_overflow(t->dims[d] - 1, t->strides[d], &extent) || __builtin_add_overflow(*end, extent, end))
+      return false;
+  }
+  return first >= 0 && (uint64_t)last < v->storage->bytes / dtype_bytes(t->dtype);
+}
+
 status ir_view(ir_graph *g, const ir_value *of, const int64_t *dims, const int64_t *strides, int rank, int64_t offset,
                ir_value **out) {
   if (rank > MAX_RANK) return OP_FAIL("a value has %d dimensions, at most %d are supported", rank, MAX_RANK);
   TRY(new_value(g, of->tensor.dtype, dims, rank, strides, of->tensor.offset + offset, out));
   (*out)->storage = of->storage;
   (*out)->narrow = of->narrow;
-  return ST_OK;
+  return view_fits(*out) ? ST_OK : OP_FAIL("a part of shape %s lies beyond its value", DIMS_TEXT(dims, rank));
 }
 
 status ir_contiguous(ir_graph *g, ir_value *v, ir_value **out) {

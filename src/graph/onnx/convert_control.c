@@ -202,7 +202,7 @@ static status convert_scan_8(converter *c) {
   if (!all) return ST_NO_HOST_MEMORY;
   for (int64_t b = 0; b < n_batches; ++b) {
     const int64_t turns = lengths ? lengths[b] : length;
-    if (turns < 0 || turns > length)
+    if (turns < 0 || turns > length || turns > MOST_TURNS)
       return OP_FAIL("a length is %jd, expected 0 to %jd", (intmax_t)turns, (intmax_t)length);
     ir_value **results = all + n_batches * body->n_outputs;
     TRY(scan_batch(c, body, n_state, n_scanned, b, turns, results));

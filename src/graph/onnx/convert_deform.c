@@ -6,6 +6,8 @@
 #include "graph/nodes.h"
 #include "graph/onnx/convert.h"
 
+enum { MOST_OFFSET_GROUPS = 1000 }; /* each is some nodes of the graph */
+
 typedef struct {
   onnx_window w;
   int64_t images, channels, taps, height, width; /* height and width: of the result */
@@ -18,14 +20,15 @@ static status read_deform(converter *c, const ir_value *x, const ir_value *weigh
     return OP_FAIL("the inputs have %d, %d and %d dimensions, expected 4", t->rank, of->rank, offset->rank);
   *d = (deform){.images = t->dims[0],
                 .channels = t->dims[1],
-                .taps = of->dims[2] * of->dims[3],
+                .taps = of->n ? of->dims[2] * of->dims[3] : 0,
                 .groups = attribute_int(c, "group", 1),
                 .offset_groups = attribute_int(c, "offset_group", 1)};
+  if (!t->n || !of->n || !offset->n || d->taps > INT32_MAX) return OP_FAIL("an input is empty, or too large");
   TRY(converter_window(c, x, of->dims + 2, &d->w));
   d->height = window_places(&d->w, 0, t->dims[2], false);
   d->width = window_places(&d->w, 1, t->dims[3], false);
-  if (d->groups < 1 || d->offset_groups < 1 || d->channels % d->groups || d->channels % d->offset_groups ||
-      of->dims[0] % d->groups || of->dims[1] * d->groups != d->channels)
+  if (d->groups < 1 || d->offset_groups < 1 || d->offset_groups > MOST_OFFSET_GROUPS || d->channels % d->groups ||
+      d->channels % d->offset_groups || of->dims[0] % d->groups || of->dims[1] != d->channels / d->groups)
     return OP_FAIL("%jd channels and weights of shape %s do not fit %jd groups and %jd offset groups",
                    (intmax_t)d->channels, SHAPE_OF(of), (intmax_t)d->groups, (intmax_t)d->offset_groups);
   const int64_t expected[] = {d->images, d->offset_groups * d->taps * 2, d->height, d->width};

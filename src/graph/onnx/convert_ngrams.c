@@ -6,6 +6,8 @@
 #include "graph/nodes.h"
 #include "graph/onnx/convert.h"
 
+enum { MOST_GAPS = 1000 }; /* each is some nodes of the graph */
+
 typedef struct {
   int64_t shortest, longest, gaps; /* gaps: at most */
   const int64_t *pool, *starts, *columns;
@@ -20,9 +22,9 @@ static status read_ngrams(converter *c, ngrams *g) {
   g->starts = attribute_ints(c, "ngram_counts", &g->n_lengths);
   g->columns = attribute_ints(c, "ngram_indexes", &g->n_grams);
   if (g->n_pool < 0) return OP_FAIL("pool_int64s is missing; strings are not supported");
-  if (g->shortest < 1 || g->longest < g->shortest || g->longest > g->n_lengths || g->gaps < 0)
-    return OP_FAIL("lengths are from %jd to %jd, with %jd gaps, expected 1 to %d", (intmax_t)g->shortest,
-                   (intmax_t)g->longest, (intmax_t)g->gaps, g->n_lengths);
+  if (g->shortest < 1 || g->longest < g->shortest || g->longest > g->n_lengths || g->gaps < 0 || g->gaps > MOST_GAPS)
+    return OP_FAIL("lengths are from %jd to %jd, with %jd gaps, expected 1 to %d, and 0 to %d", (intmax_t)g->shortest,
+                   (intmax_t)g->longest, (intmax_t)g->gaps, g->n_lengths, MOST_GAPS);
   int64_t n = 0;
   for (int i = 0; i < g->n_lengths; ++i) {
     const int64_t end = i + 1 < g->n_lengths ? g->starts[i + 1] : g->n_pool;
