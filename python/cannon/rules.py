@@ -40,6 +40,7 @@ moe_unpermute_grad: 0 3
 FlashAttentionScoreGrad FlashAttentionScoreGradV2 FlashAttentionUnpaddingScoreGrad: 0 1 2 4
 FlashAttentionUnpaddingScoreGradV2: 0 1 2 4
 rotary_grad: 0 1 2
+rotary_cache: 1 2
 grid_sampler_backward: 1 2
 rms_norm_grad: 1 3/f
 add_layer_norm_grad: 1 5/f 5/f
@@ -500,12 +501,14 @@ def _dequantized(scale):
 @of("quant_matmul")
 def _quant_matmul(c):
     a, b = c[0].shape, c[1].shape
-    m, n = a[-1 if c["transposeX1"] else -2], b[-2 if c["transposeX2"] else -1]
-    if c[0].dtype is INT32 and (c[0].strides[-1] == 1) == c["transposeX1"]:
+    left, right = c.get("transposeX1", "adjX1"), c.get("transposeX2", "adjX2")
+    m, n = a[-1 if left else -2], b[-2 if right else -1]
+    if c[0].dtype is INT32 and (c[0].strides[-1] == 1) == left:
         m *= 8
-    if c[1].dtype is INT32 and (c[1].strides[-1] == 1) != c["transposeX2"]:
+    if c[1].dtype is INT32 and (c[1].strides[-1] == 1) != right:
         n *= 8                                  # 4-bit values, 8 in a word along the dimension without gaps
-    dtype = INT8 if c["offset"] is not None else _dequantized(c["scale"])
+    scale, offset = c.get("scale", "x2Scale", "deqScale"), c.get("offset", "x2Offset")
+    dtype = INT8 if offset is not None else _dequantized(scale) if isinstance(scale, Tensor) else HALF
     return [(broadcast([a[:-2], b[:-2]]) + (m, n), dtype)]
 
 
@@ -566,6 +569,41 @@ def _moe_init_routing(c):
     return [((min(n, c["activeNum"]) * k, width), c[0].dtype), ((n * k,), INT32), ((n * k,), INT32)]
 
 
+@of("moe_init_routing_v2")
+def _moe_init_routing_v2(c):
+    (n, width), k = c[0].shape, c[1].shape[1]
+    quantises = c.op.name == "MoeInitRoutingQuantV2"
+    active, capacity, experts, drops, flag, before = (
+        c.get(name, name + "Optional") for name in
+        ("activeNum", "expertCapacity", "expertNum", "dropPadMode", "expertTokensCountOrCumsumFlag",
+         "expertTokensBeforeCapacityFlag"))
+    rows = experts * capacity if drops else min(active, n * k) if active else n * k
+    shape = (experts, capacity, width) if drops else (rows, width)
+    counts = ((experts,), INT32)
+    outs = [(shape, INT8 if quantises else c[0].dtype), ((n * k,), INT32),
+            counts if flag and not drops else None, counts if before and drops else None]
+    return outs + ([((rows,), FLOAT) if c["quantMode"] else None] if quantises else [])
+
+
+@of("moe_init_routing_grad")
+def _moe_init_routing_grad(c):
+    return [((c[1].size // c["topK"], c[0].shape[-1]), c[0].dtype)]
+
+
+@of("MoeFinalizeRoutingV2Grad")
+def _moe_finalize_grad(c):
+    slots, active, scales = c[1].size, c["activeNum"], c["scalesOptional"]
+    rows = (c["expertNum"], c["expertCapacity"]) if c["dropPadMode"] else \
+        (active if 0 < active < slots else slots,)
+    return [(rows + (c[0].shape[1],), c[0].dtype), like(scales) if scales is not None else None]
+
+
+@of("MoeGatingTopKSoftmaxV2")
+def _moe_gating_v2(c):
+    shape, flag = c[0].shape[:-1] + (c["k"],), c["outputSoftmaxResultFlag"] and not c["renorm"]
+    return [(shape, c[0].dtype), (shape, INT32), like(c[0], FLOAT) if flag else None]
+
+
 @of("moe_expert_tokens")
 def _moe_expert_tokens(c):
     return [((c["numExperts"],), INT32)]
@@ -624,6 +662,18 @@ def _grouped_matmul(c):
     return [[(shape, dtype) for shape in out]] + [None] * (len(c.op.outputs) - 1)
 
 
+@of("grouped_swiglu")
+def _grouped_swiglu(c):
+    rows, columns = c[0].shape[0], c[1].shape[-1] // 2
+    return [((rows, columns), INT8), ((rows,), FLOAT), None]
+
+
+@of("bias_grad")
+def _bias_grad(c):
+    groups = c[0].shape[0] if c[1] is None else c[1].size
+    return [((groups, c[0].shape[-1]), c[0].dtype)]
+
+
 @of("ffn")
 def _ffn(c):
     dtype = c[0].dtype
@@ -643,6 +693,17 @@ def _packed(c, shape, code):
         unknown(c.op, "there are no tensors of int4; int32 packs them")
     dtype = dtypes.of(code)
     return (shape[:-1] + (shape[-1] // 8,) if dtype is INT32 else shape), dtype
+
+
+@of("int4_pack")
+def _int4_pack(c):
+    return [_packed(c, c[0].shape, dtypes.of("int32").code)]
+
+
+@of("swiglu_quant")
+def _swiglu_quant(c):
+    lead = c[0].shape[:-1]
+    return [(lead + (c[0].shape[-1] // 2,), INT8), (lead, FLOAT)]
 
 
 @of("ascend_quant", "group_quant")

@@ -42,8 +42,9 @@ status mdl_load_with(const void *bytes, size_t n, const char *folder, const mode
 status mdl_load_file_with(const char *path, const model_options *o, void *site, uint32_t *id);
 status mdl_load_file(const char *path, const model_memory *given, void *site, uint32_t *id);
 
-/* Queues an execution of a model with these datasets. work: memory for this execution; NULL: the model's. */
-status mdl_submit(uint32_t id, const aclmdlDataset *input, aclmdlDataset *output, stream *s, bool allocate,
+/* Queues an execution of a model with these datasets. awaited: the caller waits for it at once. work: memory for this
+ * execution; NULL: the model's. */
+status mdl_submit(uint32_t id, const aclmdlDataset *input, aclmdlDataset *output, stream *s, bool awaited,
                   const model_memory *work, void *site);
 
 /* Maps a whole file for reading; the caller unmaps it. ST_MODEL_PATH. */

@@ -79,11 +79,17 @@ static void agreement_describe_own(const collective *op, const collective_part *
   snprintf(words, bytes, "%.70s%.58s", call, site);
 }
 
+static void agreement_tell_all(comm *c, status code, const char *words) {
+  node_fail(c->node, c->rank, code, words);
+  if (c->hosts) hosts_tell(c, code, words);
+  for (uint32_t i = 0; i < c->n_processes; ++i) neighbour_ring(c->processes[i]);
+}
+
+void agreement_tell(comm *c, const char *words) { agreement_tell_all(c, ST_COMM_REMOTE, words); }
+
 /* Fails the communicator with the words, and returns the stream's failure. */
 status agreement_fail(const collective *op, status code, const char *words) {
-  node_fail(op->c->node, op->c->rank, code, words);
-  if (op->c->hosts) hosts_tell(op->c, code, words);
-  for (uint32_t i = 0; i < op->c->n_processes; ++i) neighbour_ring(op->c->processes[i]);
+  agreement_tell_all(op->c, code, words);
   TRY(node_check(op->c->node));
   return fail(code, "%s", words); /* another rank has begun to note a failure, and was killed before it was done */
 }
@@ -241,6 +247,14 @@ status agreement_fail_gone(const collective *op, const collective_part *p, uint3
   snprintf(words, sizeof words, "%s %s, while rank %u waits for it in %s%s", rank,
            left ? "has destroyed its communicator" : "has ended", c->rank, mine, last);
   return agreement_fail(op, ST_COMM_REMOTE, words);
+}
+
+void agreement_tell_destroyed(comm *c) {
+  char words[NODE_WORDS], rank[RANK_WORDS], last[CALL_WORDS];
+  comm_describe_rank(c, c->rank, rank, sizeof rank);
+  describe_last_call(c, c->member, last, sizeof last);
+  snprintf(words, sizeof words, "%s has destroyed its communicator before its calls were over%s", rank, last);
+  agreement_tell(c, words);
 }
 
 /* The member whose record a part still misses; UINT32_MAX: none. */

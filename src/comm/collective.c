@@ -38,7 +38,7 @@ static void collective_free(collective *op) {
   }
   if (op->parts != &op->first) free(op->parts);
   if (op->scratch) memory_free(op->scratch, FREE_DEVICE, NULL);
-  if (op->waits) atomic_fetch_sub(&op->c->n_waiting, 1);
+  if (op->is_pending) atomic_fetch_sub(&op->c->n_pending, 1);
   free((void *)(uintptr_t)op->call.send_counts); /* the first of the call's arrays, which are one block */
   free(op->transfers);
   free(op->agreed);
@@ -215,6 +215,8 @@ static status collective_build(collective *op) {
 /* Gives the jobs their places in the communicator's order, which is that of submission. */
 static void collective_number(collective *op) {
   comm *c = op->c;
+  op->is_pending = true;
+  atomic_fetch_add(&c->n_pending, 1);
   if (c->hosts) wide_number(op);
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     collective_part *p = &op->parts[i];
@@ -314,22 +316,6 @@ static uint32_t collective_gone_member(const collective *op, const collective_pa
   return UINT32_MAX;
 }
 
-/* The communicator was destroyed while the call waits. Ranks that have its record must not go on: the program may free
- * the buffers. */
-static status collective_terminate(collective *op) {
-  bool has_arrived = false;
-  for (uint32_t i = 0; i < op->n_parts; ++i)
-    has_arrived |= op->parts[i].state == PART_ARRIVED || op->parts[i].state == PART_WORKS;
-  if (has_arrived) {
-    char words[NODE_WORDS], call[NODE_WORDS / 4], rank[NODE_WORDS / 4];
-    agreement_describe(&op->parts[0], call, sizeof call);
-    comm_describe_rank(op->c, op->c->rank, rank, sizeof rank);
-    snprintf(words, sizeof words, "%s has destroyed its communicator while it was in %s", rank, call);
-    (void)agreement_fail(op, ST_COMM_REMOTE, words);
-  }
-  return fail(ST_PEER_TIMEOUT, "Terminating operation due to external request: the communicator was destroyed");
-}
-
 /* Whether any part can go on. */
 static bool collective_moves(const collective *op) {
   for (uint32_t i = 0; i < op->n_parts; ++i) {
@@ -349,8 +335,9 @@ static bool collective_is_late(const collective *op) {
  * matter to a call that has waited. */
 static status collective_check(collective *op) {
   if (op->c->hosts) hosts_look(op->c);
+  if (unlikely(atomic_load(&op->c->destroyed)))
+    return fail(ST_PEER_TIMEOUT, "Terminating operation due to external request: the communicator was destroyed");
   TRY(node_check(op->c->node));
-  if (unlikely(atomic_load_explicit(&op->c->destroyed, memory_order_relaxed))) return collective_terminate(op);
   if (likely(!op->begun_ns)) return ST_OK;
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     const uint32_t member = collective_gone_member(op, &op->parts[i]);
@@ -505,8 +492,6 @@ static status collective_run(task *t, stream *s) {
   if (!collective_polled(op)) return TASK_GOES_ON;
   op->waits_since_ns = 0;
   op->kicked = false;
-  if (!op->waits) atomic_fetch_add(&op->c->n_waiting, 1);
-  op->waits = true;
   account_wait(op);
   outside_block(t, s);
   neighbour_expect();
@@ -520,12 +505,12 @@ static void collective_drop(task *t, stream *s) {
   collective *op = t->collective;
   outside_leave(s);
   if (!op) return;
-  if (!atomic_load(&op->c->destroyed) && op->c->n_ranks > 1) {
+  if (op->c->n_ranks > 1) {
     char words[NODE_WORDS], call[NODE_WORDS / 2];
     agreement_describe(&op->parts[0], call, sizeof call);
     snprintf(words, sizeof words, "rank %u has dropped %s: its stream was destroyed or its device's tasks aborted",
              op->c->rank, call);
-    agreement_fail(op, ST_COMM_REMOTE, words);
+    agreement_tell(op->c, words);
   }
   collective_abandon(op);
 }

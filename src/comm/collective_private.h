@@ -85,7 +85,7 @@ struct collective {
   void *scratch;        /* device memory between the stages; NULL: none */
   char *scratch_view;
   uint64_t begun_ns, waits_since_ns, deadline_ns;
-  bool waits; /* counted in c->n_waiting */
+  bool is_pending; /* counted in c->n_pending */
   bool looked_ahead;
   bool kicked; /* other streams of this process were seen to */
   account_state account;
@@ -158,6 +158,11 @@ status agreement_check(const collective *op, const collective_part *p, uint32_t 
 status agreement_fail_late(const collective *op, const collective_part *p);
 status agreement_fail_gone(const collective *op, const collective_part *p, uint32_t member);
 status agreement_fail(const collective *op, status code, const char *words);
+
+/* Fails the communicator because this rank will not come: for the reason in `words`, or since it has destroyed its
+ * communicator before its calls were over. */
+void agreement_tell(comm *c, const char *words);
+void agreement_tell_destroyed(comm *c);
 
 /* What the words say of a call. */
 typedef struct {

@@ -60,7 +60,7 @@ struct comm {
   int most_threads;         /* of a collective's work in this process */
   uint64_t spin_ns;         /* how long a task spins for other ranks before it yields its processor */
   _Atomic uint64_t n_calls;
-  _Atomic uint32_t n_waiting; /* tasks that wait for other ranks */
+  _Atomic uint32_t n_pending; /* calls that were submitted and are not over */
   _Atomic bool destroyed, suspended;
 };
 _Static_assert(sizeof(struct comm) <= 1 << COMM_SLOT_SHIFT, "COMM_SLOT_SHIFT");

@@ -437,6 +437,10 @@ status comm_create_sub(comm *of, const uint32_t *ranks, uint32_t n, uint64_t id,
 status comm_destroy(comm *c) {
   if (!object_kill(&c->o)) return fail(ST_INVALID_VALUE, "comm was destroyed by another thread during this call");
   atomic_store(&c->destroyed, true);
+  /* Whether streams have begun these calls or not: ranks that have the record of one must not go on, since the program
+   * may free the buffers, and ranks that call nothing may ask whether the communicator has failed. A call that is not
+   * seen here will see `destroyed` before it begins. */
+  if (atomic_load(&c->n_pending)) agreement_tell_destroyed(c);
   atomic_exchange(&c->node->head->members[c->member].left, 1);
   for (uint32_t i = 0; i < c->n_processes; ++i) neighbour_ring(c->processes[i]);
   outside_look(); /* tasks of this communicator end */
@@ -488,7 +492,7 @@ void comm_describe_rank(const comm *c, uint32_t rank, char *words, size_t bytes)
 static void comm_look_at_hosts(void) {
   for (comm *c = object_next(OBJECT_COMM, NULL), *next; c; c = next) {
     next = object_next(OBJECT_COMM, c);
-    if (object_is_live(&c->o) && c->hosts && atomic_load(&c->n_waiting)) hosts_look(c);
+    if (object_is_live(&c->o) && c->hosts && atomic_load(&c->n_pending)) hosts_look(c);
     comm_unref(c);
   }
 }
@@ -497,7 +501,7 @@ void comm_watch(void) {
   comm_look_at_hosts();
   for (comm *c = object_next(OBJECT_COMM, NULL), *next; c; c = next) {
     next = object_next(OBJECT_COMM, c);
-    if (object_is_live(&c->o) && atomic_load(&c->n_waiting))
+    if (object_is_live(&c->o) && atomic_load(&c->n_pending))
       for (uint32_t i = 0; i < c->n_members; ++i) {
         comm_member *m = &c->members[i];
         if (!atomic_load(&m->dead_since_ns) && !neighbour_is_alive(m->process))

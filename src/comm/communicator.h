@@ -43,7 +43,8 @@ status comm_create_by_table(const char *table, bool is_text, uint32_t rank, cons
 status comm_create_sub(comm *of, const uint32_t *ranks, uint32_t n, uint64_t id, uint32_t index,
                        const comm_config *config, comm **out);
 
-/* Ends this rank's part; not a collective. Tasks of it that are queued fail. The handle is invalid afterwards. */
+/* Ends this rank's part; not a collective. Tasks of it that are queued fail, and the communicator with them. The handle
+ * is invalid afterwards. */
 status comm_destroy(comm *c);
 
 /* The communicator that a handle stands for, with a reference; ST_INVALID_VALUE for one that is none or no more. */

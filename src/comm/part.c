@@ -33,7 +33,7 @@ void part_end(collective_part *p) {
 /* ---- arriving ---------------------------------------------------------------------------------------------------- */
 
 /* Makes a buffer reachable for other processes: fills in its pieces in the device's file, or replaces it by device
- * memory that has such pieces. */
+ * memory that has such pieces, for this process, too: who takes a chunk, writes where all others write. */
 static status part_expose(const comm *c, collective_part *p, node_record *r, bool receive) {
   char *address = receive ? (char *)p->receive : (char *)(uintptr_t)p->send;
   const uint64_t bytes = receive ? p->receive_bytes : p->send_bytes;
@@ -46,7 +46,8 @@ static status part_expose(const comm *c, collective_part *p, node_record *r, boo
     p->bounce[receive] = bounce;
     void *view;
     TRY(memory_view(bounce, bytes, VMM_READ | VMM_WRITE, "bounce", &view));
-    if (!receive) memcpy(view, p->send_view, bytes);
+    memcpy(view, receive ? p->receive_view : p->send_view, bytes); /* of what is received, nobody may write some */
+    *(receive ? &r->receive : &r->send) = (uintptr_t)view;
     address = bounce;
   }
   size_t n;

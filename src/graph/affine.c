@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/match.h"
 #include "graph/nodes.h"
 #include "tensor/objects.h"
 
@@ -13,9 +14,7 @@ static bool same_dims(const tensor *a, const tensor *b) {
 
 /* The value of a constant that has one element. */
 static bool affine_number_of(const tensor *t, double *number) {
-  if (t->n != 1 || !value_is_constant(value_of(t)) || !dtype_is_float(t->dtype)) return false;
-  value_read_reals(value_of(t), number);
-  return true;
+  return dtype_is_float(t->dtype) && value_is_number(value_of(t), number);
 }
 
 /* self, scalar, ... */

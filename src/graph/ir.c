@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/hash.h"
 #include "graph/nodes.h"
 #include "op/executor.h"
 #include "tensor/objects.h"
@@ -18,19 +19,46 @@ ir_graph *ir_new(void) {
   return g;
 }
 
-enum { MAPPED_BYTES = 1 << 17 /* malloc's first threshold, which rises with what is freed */ };
-
-static void *owned_new(uint64_t bytes) {
-  if (bytes < MAPPED_BYTES) return calloc(1, bytes);
+void *ir_memory_new(uint64_t bytes) {
+  if (bytes < IR_MAPPED_BYTES) return calloc(1, bytes);
   void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return at == MAP_FAILED ? NULL : at;
 }
 
-static void owned_free(ir_owned o) {
-  if (o.bytes < MAPPED_BYTES)
-    free(o.at);
+void ir_memory_free(void *at, uint64_t bytes) {
+  if (!at || bytes < IR_MAPPED_BYTES)
+    free(at);
   else
-    munmap(o.at, o.bytes);
+    munmap(at, bytes);
+}
+
+enum { SPARE_BYTES = 4 << 20 }; /* larger pieces go back to the host at once */
+
+/* Memory that was just used is written much faster than new pages, each of which is a fault of some microseconds. */
+static status owned_new(ir_graph *g, ir_storage *s, ir_owned *out) {
+  *out = (ir_owned){.bytes = s->bytes, .of = s};
+  if (s->bytes >= IR_MAPPED_BYTES && g->spare.at && s->bytes <= g->spare.bytes) {
+    out->at = g->spare.at;
+    out->bytes = g->spare.bytes;
+    g->spare.at = NULL;
+    memset(out->at, 0, s->bytes);
+    return ST_OK;
+  }
+  out->at = ir_memory_new(s->bytes);
+  return out->at ? ST_OK : ir_no_memory();
+}
+
+static void owned_free(ir_graph *g, ir_owned o) {
+  if (o.of->contents == o.at) o.of->contents = NULL;
+  const bool keeps = o.bytes >= IR_MAPPED_BYTES && o.bytes <= SPARE_BYTES && (!g->spare.at || g->spare.bytes < o.bytes);
+  const ir_owned gone = keeps ? g->spare : o;
+  if (keeps) g->spare = (ir_owned){.at = o.at, .bytes = o.bytes};
+  ir_memory_free(gone.at, gone.bytes);
+}
+
+static void spare_free(ir_graph *g) {
+  ir_memory_free(g->spare.at, g->spare.bytes);
+  g->spare.at = NULL;
 }
 
 void ir_drop_contents(ir_graph *g) {
@@ -39,8 +67,9 @@ void ir_drop_contents(ir_graph *g) {
     if (g->owned[i].stays)
       g->owned[n++] = g->owned[i];
     else
-      owned_free(g->owned[i]);
+      owned_free(g, g->owned[i]);
   g->n_owned = n;
+  spare_free(g);
 }
 
 static int owned_find(const ir_graph *g, const ir_storage *s) {
@@ -56,9 +85,10 @@ void ir_keep_contents(ir_graph *g, const ir_storage *s) {
 
 void ir_move_contents(ir_graph *g, ir_storage *s, const void *to) {
   const int i = owned_find(g, s);
+  if (!to && !s->recipe && s->n_recipes) return;
   s->contents = to;
   if (i == g->n_owned) return;
-  owned_free(g->owned[i]);
+  owned_free(g, g->owned[i]);
   g->owned[i] = g->owned[--g->n_owned];
 }
 
@@ -74,16 +104,17 @@ void ir_drop_unused(ir_graph *g) {
   for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], want_contents, NULL);
   for (int i = 0; i < g->n_outputs; ++i) want_contents(NULL, g->outputs[i], 0);
   for (int i = 0; i < g->n_owned; ++i)
-    if (g->owned[i].of->wanted)
+    if (g->owned[i].of->wanted || (!g->owned[i].of->recipe && g->owned[i].of->n_recipes))
       g->owned[n++] = g->owned[i];
     else
-      owned_free(g->owned[i]);
+      owned_free(g, g->owned[i]);
   g->n_owned = n;
 }
 
 void ir_free(ir_graph *g) {
   if (!g) return;
-  for (int i = 0; i < g->n_owned; ++i) owned_free(g->owned[i]);
+  for (int i = 0; i < g->n_owned; ++i) owned_free(g, g->owned[i]);
+  spare_free(g);
   region_free(&g->memory);
   free(g);
 }
@@ -131,15 +162,16 @@ status ir_constant(ir_graph *g, int dtype, const int64_t *dims, int rank, const 
   ir_storage *s = (*out)->storage;
   s->contents = contents;
   s->lent = contents;
+  if (contents)
+    s->identity = hash_bytes(hash_bytes(HASH_START, &contents, sizeof contents), &s->bytes, sizeof s->bytes);
   return contents ? ST_OK : ir_own_contents(g, s);
 }
 
 status ir_own_contents(ir_graph *g, ir_storage *s) {
   g->owned = region_grow(&g->memory, g->owned, (size_t)g->n_owned, sizeof *g->owned);
-  void *memory = g->owned ? owned_new(s->bytes) : NULL;
-  if (!memory) return ir_no_memory();
-  g->owned[g->n_owned++] = (ir_owned){.at = memory, .bytes = s->bytes, .of = s};
-  s->contents = memory;
+  if (!g->owned) return ir_no_memory();
+  TRY(owned_new(g, s, &g->owned[g->n_owned]));
+  s->contents = g->owned[g->n_owned++].at;
   s->lent = false;
   s->kind = STORAGE_CONSTANT;
   return ST_OK;
@@ -165,6 +197,7 @@ status ir_view(ir_graph *g, const ir_value *of, const int64_t *dims, const int64
   if (rank > MAX_RANK) return OP_FAIL("a value has %d dimensions, at most %d are supported", rank, MAX_RANK);
   TRY(new_value(g, of->tensor.dtype, dims, rank, strides, of->tensor.offset + offset, out));
   (*out)->storage = of->storage;
+  (*out)->narrow = of->narrow;
   return ST_OK;
 }
 
@@ -172,6 +205,7 @@ status ir_contiguous(ir_graph *g, ir_value *v, ir_value **out) {
   *out = v;
   if (v->tensor.contiguous) return ST_OK;
   TRY(ir_temporary(g, v->tensor.dtype, v->tensor.dims, v->tensor.rank, out));
+  (*out)->narrow = v->narrow;
   return node_InplaceCopy(g, *out, v);
 }
 
@@ -312,7 +346,7 @@ void node_visit_args(const op *o, const op_arg *args, node_visitor *visit, void 
 }
 
 status ir_add(ir_graph *g, op *o, const op_arg *args) {
-  if (fold_is_possible(o, args)) return fold_compute(g, o, args);
+  if (fold_is_possible(o, args)) return fold_call(g, o, args);
   op_arg *copy = REGION_NEW(&g->memory, op_arg, o->n_args);
   g->nodes = region_grow(&g->memory, g->nodes, (size_t)g->n_nodes, sizeof *g->nodes);
   if (!copy || !g->nodes) return ir_no_memory();

@@ -24,11 +24,18 @@ typedef struct {
   storage_kind kind;
   uint32_t index;       /* of an input or output */
   uint64_t bytes;       /* at least 1 */
-  const void *contents; /* of a constant: in host memory; lent contents may be unaligned */
-  bool lent;            /* contents belong to the caller */
-  bool wanted;          /* for ir_drop_unused and passes */
-  const void *copy_of;  /* for fold.c */
-  int id;               /* for uses.h */
+  const void *contents; /* of a constant: in host memory; lent contents may be unaligned; NULL: there is a recipe */
+  /* Of a constant. identity: a hash of what it was made of, so that equal ones have equal contents in all graphs of one
+   * model; 0: it has none. recipe: how it is computed once somebody needs it (fold.c). n_recipes: how many others read
+   * it. */
+  uint64_t identity;
+  const struct ir_recipe *recipe;
+  int n_recipes;
+  bool computed_for_another; /* for fold.c */
+  bool lent;                 /* contents belong to the caller */
+  bool wanted;               /* for ir_drop_unused and passes */
+  const void *copy_of;       /* for fold.c */
+  int id;                    /* for uses.h */
   /* For programs: whether it is used, the first and the last step that does, its offset in the arena, and for constants
    * the address at which kernels find it, which program_owner.place sets, if a step reads it other than packed. */
   bool used, read_as_is, stays; /* stays: a step reads it where it is in host memory, unless another reads it as is */
@@ -41,6 +48,7 @@ typedef struct {
   tensor tensor; /* data is NULL: where the storage is, programs know */
   ir_storage *storage;
   const char *name; /* that of the model; NULL: the model has no such value */
+  int narrow;       /* for readers of models: the type that the elements stand for; views and copies keep it. 0: none */
 } ir_value;
 
 typedef struct {
@@ -70,6 +78,7 @@ typedef struct {
   ir_value **inputs, **outputs;
   ir_owned *owned; /* contents of constants that were computed */
   int n_owned;
+  ir_owned spare; /* memory of contents that were freed, for the next ones; at NULL: there is none */
   /* Told when lent contents were read and probably will not be soon; or NULL. */
   void (*forget)(const void *lender, const void *contents, uint64_t bytes);
   const void *lender;
@@ -81,10 +90,16 @@ ir_graph *ir_new(void);
 void ir_free(ir_graph *g);
 
 /* Frees the contents of constants that the graph owns: of all but those that ir_keep_contents() has named, once nobody
- * reads them any more; of one, which has equal contents elsewhere from then on. */
+ * reads them any more; of one, which has equal contents elsewhere from then on (NULL: nowhere, unless a recipe has to
+ * read them, for which they stay). */
 void ir_drop_contents(ir_graph *g);
 void ir_keep_contents(ir_graph *g, const ir_storage *s);
 void ir_move_contents(ir_graph *g, ir_storage *s, const void *to);
+
+/* Zeroed memory for contents. Large pieces are mappings, which go back to the host at once when they are freed. */
+enum { IR_MAPPED_BYTES = 1 << 17 /* malloc's first threshold, which rises with what is freed */ };
+void *ir_memory_new(uint64_t bytes);
+void ir_memory_free(void *at, uint64_t bytes);
 
 /* Frees the contents of constants that no node and no output reads. */
 void ir_drop_unused(ir_graph *g);
@@ -125,12 +140,20 @@ status ir_cast(ir_graph *g, ir_value *v, int dtype, ir_value **out);
 
 static inline bool value_is_constant(const ir_value *v) { return v->storage->kind == STORAGE_CONSTANT; }
 
-/* The first element of a constant in host memory. */
+/* Computes a constant that has not been yet. Failures of the operator, with the name of the model's node. Integers,
+ * and what has few elements, need no call: they are computed when the graph is made. */
+status ir_need_contents(ir_storage *s);
+
+/* The same for one that has a recipe and no contents, into memory of the caller's, which must stay as long as the
+ * contents are needed. */
+status ir_compute_at(ir_storage *s, void *at);
+
+/* The first element of a constant in host memory, which has contents. */
 static inline const void *value_contents(const ir_value *v) {
   return (const char *)v->storage->contents + v->tensor.offset * (int64_t)dtype_bytes(v->tensor.dtype);
 }
 
-/* Reads a constant's elements in row-major order, converted; the constant is real. */
+/* Reads a constant's elements in row-major order, converted; the constant is real, and has contents. */
 void value_read_integers(const ir_value *v, int64_t *to);
 void value_read_reals(const ir_value *v, double *to);
 
@@ -161,10 +184,10 @@ static inline void node_visit(const ir_node *n, node_visitor *visit, void *argum
 /* Whether an operator can be called so: its first phase says. */
 bool call_is_possible(op *o, const op_arg *args);
 
-/* For fold.c: whether a call only reads constants, of which there is one at least, and writes temporaries; and computes
- * it on the host: what it writes becomes constant. */
+/* For fold.c: whether a call only reads constants, of which there is one at least, and writes temporaries; and makes
+ * what it writes constant: computed on the host now, or by a recipe. */
 bool fold_is_possible(const op *o, const op_arg *args);
-status fold_compute(ir_graph *g, op *o, const op_arg *args);
+status fold_call(ir_graph *g, op *o, const op_arg *args);
 
 /* Makes a storage a constant with contents of its own, zeroed. */
 status ir_own_contents(ir_graph *g, ir_storage *s);

@@ -12,6 +12,10 @@
 
 bool value_is_number(const ir_value *v, double *number) {
   if (!value_is_constant(v) || v->tensor.n != 1 || !(DTYPES_REAL >> v->tensor.dtype & 1)) return false;
+  if (ir_need_contents(v->storage) != ST_OK) {
+    (void)fail_take(); /* the program fails likewise if it needs it */
+    return false;
+  }
   value_read_reals(v, number);
   return true;
 }
@@ -87,17 +91,12 @@ static bool match_argument(pattern_match *m, const char *p, const arg_schema *s,
   }
 }
 
-enum { MATCH_ARGUMENTS = 6 };
-
-/* Finds the expressions in brackets, p being behind the first one. */
-static int find_expressions(const char *p, const char **expressions) {
-  int n = 0;
-  while (n < MATCH_ARGUMENTS) {
-    expressions[n++] = p;
-    p = skip(p);
-    if (*p++ != ',') break;
-  }
-  return n;
+/* The expression in brackets with number k, p being behind the first bracket; NULL: there are fewer. Most patterns fail
+ * at the first one, so the others are not looked for before. */
+static const char *find_expression(const char *p, int k) {
+  for (; k; --k, ++p)
+    if (*(p = skip(p)) != ',') return NULL;
+  return p;
 }
 
 static bool is_alpha(const arg_schema *s) { return s->kind == ARG_SCALAR && strcmp(s->name, "alpha") == 0; }
@@ -110,21 +109,22 @@ static bool alpha_is_one(const ir_node *n) {
 
 /* Matches what the node reads with the expressions in brackets, in order; swapped: the first two exchanged. */
 static bool match_arguments(pattern_match *m, const char *p, const ir_node *n, bool swapped) {
-  const char *expressions[MATCH_ARGUMENTS];
-  const int n_expressions = find_expressions(p, expressions);
   int k = 0;
-  for (int i = 0; i < n->op->n_args && k < n_expressions; ++i) {
+  for (int i = 0; i < n->op->n_args; ++i) {
     const arg_schema *s = &n->op->schema[i];
     if (is_alpha(s)) continue;
     if (s->kind != ARG_SCALAR && (s->kind != ARG_TENSOR || !(s->flags & ARG_READ))) continue;
-    if (!match_argument(m, expressions[swapped && k < 2 ? 1 - k : k], s, &n->args[i])) return false;
+    const char *expression = find_expression(p, swapped && k < 2 ? 1 - k : k);
+    if (!expression) break;
+    if (!match_argument(m, expression, s, &n->args[i])) return false;
     ++k;
   }
-  return k == n_expressions;
+  return !find_expression(p, k);
 }
 
 static bool match_node(pattern_match *m, const char *p, int node) {
   const ir_node *n = &m->g->nodes[node];
+  if (*p != *n->op->name) return false;
   const size_t length = strcspn(p, "(");
   if (strlen(n->op->name) != length || strncmp(p, n->op->name, length) != 0 || !alpha_is_one(n)) return false;
   for (int i = 0; i < m->n_nodes; ++i)
@@ -174,6 +174,7 @@ static bool values_stay(const pattern_match *m) {
 }
 
 bool match_pattern(pattern_match *m, ir_graph *g, const graph_uses *u, int root, const char *pattern) {
+  if (*pattern != *g->nodes[root].op->name) return false;
   *m = (pattern_match){.g = g, .uses = u};
   if (!match_node(m, pattern, root) || !values_stay(m)) return false;
   inner_check c = {.m = m, .all = true};

@@ -26,9 +26,8 @@ typedef struct {
   uint64_t key; /* a hash of the dims of all inputs, and of contents that decide shapes */
   uint64_t last_use;
   program *program;
-  /* Constants that were computed for it, and their packed forms; NULL: there are none, or they are in memory of the
-   * caller's. */
-  model_block *own, *own_packed;
+  model_block **held; /* with the constants that were computed */
+  int n_held;
 } version;
 
 struct model {
@@ -128,9 +127,15 @@ static status model_make_program(model *m, onnx_shape *shapes, model_placing *wh
 static void version_unref(version *v, void *site) {
   if (!v || atomic_fetch_sub(&v->refs, 1) != 1) return;
   program_free(v->program);
-  model_block_unref(v->own, site);
-  model_block_unref(v->own_packed, site);
+  for (int i = 0; i < v->n_held; ++i) model_block_unref(v->held[i], site);
+  free(v->held);
   free(v);
+}
+
+/* The model gives up its reference. Its lock is held. */
+static void version_end(model *m, version *v) {
+  version_unref(v, m->site);
+  model_weights_sweep(&m->weights);
 }
 
 static uint64_t key_of(const model *m, const onnx_shape *shapes) {
@@ -152,14 +157,14 @@ static status version_new(model *m, uint64_t key, onnx_shape *shapes, version **
   v->key = key;
   model_placing where = {.weights = &m->weights};
   status st = model_make_program(m, shapes, &where, &v->program);
-  v->own = where.own;
-  v->own_packed = where.own_packed;
+  v->held = where.held;
+  v->n_held = where.n_held;
   if (st == ST_OK && m->device != MODEL_ON_HOST) program_drop_contents(v->program);
   if (st == ST_OK) st = need_arena(m, program_sizes(v->program).arena);
   if (st == ST_OK)
     *out = v;
   else
-    version_unref(v, m->site);
+    version_end(m, v);
   return st;
 }
 
@@ -181,7 +186,7 @@ static status version_for(model *m, onnx_shape *shapes, version **out) {
   if (m->n_versions < MOST_PROGRAMS)
     slot = m->n_versions++;
   else
-    version_unref(m->versions[slot], m->site);
+    version_end(m, m->versions[slot]);
   m->versions[slot] = *out;
   const program_size sizes = program_sizes((*out)->program);
   m->sizes = (model_size){asked_bytes(sizes.arena), asked_bytes(sizes.constants), sizes.unshared, sizes.n_steps};
@@ -213,7 +218,7 @@ static status describe_port(const onnx_value_info *v, const onnx_shape *given, m
   *p = (model_port){.name = v->name, .rank = given ? given->n_dims : v->n_dims};
   if (!v->is_tensor)
     return fail(ST_GRAPH_ENGINE, "%s is no tensor; sequences, maps and optionals are not supported", v->name);
-  if (converter_dtype(v->dtype, &p->dtype) != ST_OK)
+  if (converter_stored_dtype(v->dtype, &p->dtype, &(int){0}) != ST_OK)
     return fail(ST_GRAPH_ENGINE, "%s: %s", v->name, strdupa(fail_take()));
   if (p->rank > MAX_RANK)
     return fail(ST_GRAPH_ENGINE, "%s has %d dimensions, at most %d are supported", v->name, p->rank, MAX_RANK);
@@ -743,7 +748,7 @@ static status find_pictures(struct model_run *r, const model_buffer *inputs) {
   return ST_OK;
 }
 
-static status find_views(struct model_run *r, const model_buffer *inputs, model_buffer *outputs, bool allocate,
+static status find_views(struct model_run *r, const model_buffer *inputs, model_buffer *outputs, bool awaited,
                          void *site) {
   const ir_graph *g = program_graph(r->v->program);
   for (int i = 0; i < g->n_inputs; ++i)
@@ -754,7 +759,7 @@ static status find_views(struct model_run *r, const model_buffer *inputs, model_
   for (int i = 0; i < g->n_outputs; ++i) {
     const tensor *t = &g->outputs[i]->tensor;
     model_buffer *b = &outputs[i];
-    if (allocate && !b->address && !b->bytes) TRY(allocate_output(r->m, b, output_bytes(t), site));
+    if (awaited && !b->address && !b->bytes) TRY(allocate_output(r->m, b, output_bytes(t), site));
     TRY(buffer_view(b, output_bytes(t), VMM_WRITE, ST_MODEL_OUTPUT, "output", i, r->m->outputs[i].name,
                     &r->outputs[i]));
     b->rank = t->rank;
@@ -764,7 +769,7 @@ static status find_views(struct model_run *r, const model_buffer *inputs, model_
 }
 
 static status submit_run(struct model_run *r, stream *s, const model_buffer *inputs, onnx_shape *shapes,
-                         model_buffer *outputs, int gear, bool allocate, const model_memory *work, void *site) {
+                         model_buffer *outputs, int gear, bool awaited, const model_memory *work, void *site) {
   task *t;
   TRY(input_shapes(r->m, inputs, gear, shapes));
   TRY(choose_version(r->m, s, inputs, shapes, &r->v, &r->arena));
@@ -773,16 +778,19 @@ static status submit_run(struct model_run *r, stream *s, const model_buffer *inp
     r->arena = NULL;
     TRY(own_arena(work, program_sizes(r->v->program).arena, &r->arena));
   }
-  TRY(find_views(r, inputs, outputs, allocate, site));
+  TRY(find_views(r, inputs, outputs, awaited, site));
   TRY(stream_new_task(s, &model_kind, &t));
   t->cost_ns = TASK_COST_UNKNOWN;
   t->model = r;
-  stream_submit(s, t);
+  if (awaited)
+    stream_submit_awaited(s, t);
+  else
+    stream_submit(s, t);
   return ST_OK;
 }
 
 status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, model_buffer *outputs, int n_outputs,
-                    int gear, bool allocate, const model_memory *work, void *site) {
+                    int gear, bool awaited, const model_memory *work, void *site) {
   int expected;
   (void)model_inputs(m, &expected);
   if (n_inputs != expected || n_outputs != m->n_outputs)
@@ -803,7 +811,7 @@ status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, mod
   r->m = m;
   r->inputs = r->views;
   r->outputs = r->views + n_inputs;
-  const status st = submit_run(r, s, inputs, shapes, outputs, gear, allocate, work, site);
+  const status st = submit_run(r, s, inputs, shapes, outputs, gear, awaited, work, site);
   for (int i = 0; i < n_inputs; ++i) free((void *)(uintptr_t)shapes[i].contents);
   free(shapes);
   if (st != ST_OK) run_free(r);

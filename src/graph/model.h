@@ -121,12 +121,12 @@ typedef struct {
   int64_t dims[MAX_RANK];
 } model_buffer;
 
-/* Queues an execution. Sets rank and dims of the outputs to their true shape. gear: or -1, the largest. allocate:
- * outputs without address and size get device memory of the library's, which the caller frees as that of aclrtMalloc.
- * work: device memory for this execution in place of the model's, or NULL. ST_MODEL_PARAM: it is too small;
- * ST_INVALID_PARAM: a number of buffers does not fit; ST_MODEL_SHAPE: a shape; ST_MODEL_INPUT, ST_MODEL_OUTPUT: a
- * buffer is too small, or no device memory. */
+/* Queues an execution. Sets rank and dims of the outputs to their true shape. gear: or -1, the largest. awaited: the
+ * caller waits for it at once; outputs without address and size then get device memory of the library's, which the
+ * caller frees as that of aclrtMalloc. work: device memory for this execution in place of the model's, or NULL.
+ * ST_MODEL_PARAM: it is too small; ST_INVALID_PARAM: a number of buffers does not fit; ST_MODEL_SHAPE: a shape;
+ * ST_MODEL_INPUT, ST_MODEL_OUTPUT: a buffer is too small, or no device memory. */
 status model_submit(model *m, stream *s, model_buffer *inputs, int n_inputs, model_buffer *outputs, int n_outputs,
-                    int gear, bool allocate, const model_memory *work, void *site);
+                    int gear, bool awaited, const model_memory *work, void *site);
 
 #endif

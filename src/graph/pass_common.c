@@ -2,6 +2,7 @@
 /* Nodes that compute the same of the same operands become one. */
 #include <string.h>
 
+#include "base/hash.h"
 #include "graph/elementwise.h"
 #include "graph/match.h"
 #include "graph/nodes.h"
@@ -76,33 +77,69 @@ static ir_value *only_result(const graph_uses *u, const ir_node *n) {
              : NULL;
 }
 
-/* The node before node i that computes the same; -1: there is none. */
-static int find_same(const ir_graph *g, const graph_uses *u, ir_value *const *results, int i) {
-  const ir_node *n = &g->nodes[i];
-  for (int k = 0; k < i; ++k)
-    if (g->nodes[k].op == n->op && results[k] && results[k]->tensor.dtype == results[i]->tensor.dtype &&
-        tensor_same_dims(&results[k]->tensor, &results[i]->tensor) && same_arguments(u, &g->nodes[k], n))
+/* Nodes by a hash of what is the same if they compute the same. */
+enum { COMMON_LISTS = 256 };
+
+typedef struct {
+  const ir_graph *g;
+  const graph_uses *u;
+  ir_value **results;                                 /* of nodes; NULL: a node that cannot be one with others */
+  int first[COMMON_LISTS], last[COMMON_LISTS], *next; /* numbers of nodes, plus 1 */
+} common_nodes;
+
+/* The places of two operands are enough to tell most nodes apart. */
+static unsigned common_list(const common_nodes *c, int i) {
+  const tensor *t = &c->results[i]->tensor;
+  const ir_node *n = &c->g->nodes[i];
+  uint64_t hash = hash_bytes(HASH_START, &n->op, sizeof n->op);
+  hash = hash_bytes(hash, t->dims, (size_t)t->rank * sizeof *t->dims);
+  for (int k = 0; k < 2 && k < n->op->n_args; ++k) {
+    const arg_schema *s = &n->op->schema[k];
+    const tensor *x = s->kind == ARG_TENSOR && !(s->flags & ARG_WRITTEN) ? n->args[k].tensor : NULL;
+    if (!x || value_is_constant(value_of(x))) continue; /* constants may be equal in different places */
+    const ir_storage *storage = value_of(x)->storage;
+    hash = hash_bytes(hash_bytes(hash, &storage, sizeof storage), &x->offset, sizeof x->offset);
+  }
+  return hash % COMMON_LISTS;
+}
+
+/* The first node before node i that computes the same; -1: there is none. */
+static int find_same(const common_nodes *c, int i) {
+  const ir_node *n = &c->g->nodes[i];
+  for (int k = c->first[common_list(c, i)] - 1; k >= 0; k = c->next[k] - 1)
+    if (c->g->nodes[k].op == n->op && c->results[k]->tensor.dtype == c->results[i]->tensor.dtype &&
+        tensor_same_dims(&c->results[k]->tensor, &c->results[i]->tensor) && same_arguments(c->u, &c->g->nodes[k], n))
       return k;
   return -1;
 }
 
+static void common_add(common_nodes *c, int i) {
+  const unsigned list = common_list(c, i);
+  *(c->last[list] ? &c->next[c->last[list] - 1] : &c->first[list]) = i + 1;
+  c->last[list] = i + 1;
+}
+
 status pass_common_subexpressions(ir_graph *g, int *n_matches) {
   graph_uses u;
-  ir_value **results = REGION_NEW(&g->memory, ir_value *, g->n_nodes);
+  common_nodes c = {.g = g,
+                    .u = &u,
+                    .results = REGION_NEW(&g->memory, ir_value *, g->n_nodes),
+                    .next = REGION_NEW(&g->memory, int, g->n_nodes)};
   int n = 0;
   *n_matches = 0;
-  if (!results) return fail(ST_NO_HOST_MEMORY, "no host memory for a pass");
+  if (!c.results || !c.next) return fail(ST_NO_HOST_MEMORY, "no host memory for a pass");
   TRY(uses_find(g, &u));
   for (int i = 0; i < g->n_nodes; ++i) {
-    results[n] = only_result(&u, &g->nodes[i]);
+    ir_value *result = c.results[n] = is_repeatable(&g->nodes[i]) ? only_result(&u, &g->nodes[i]) : NULL;
     g->nodes[n] = g->nodes[i];
-    const int same = results[n] ? find_same(g, &u, results, n) : -1;
-    if (same < 0 || uses_of(&u, results[n])->last_read == g->n_nodes || !is_repeatable(&g->nodes[n])) {
-      ++n;
+    const int same = result ? find_same(&c, n) : -1;
+    if (same >= 0 && uses_of(&u, result)->last_read != g->n_nodes) {
+      storage_move(g, result->storage, c.results[same]->storage, 0);
+      ++*n_matches;
       continue;
     }
-    storage_move(g, results[n]->storage, results[same]->storage, 0);
-    ++*n_matches;
+    if (result) common_add(&c, n);
+    ++n;
   }
   g->n_nodes = n;
   return ST_OK;

@@ -74,8 +74,10 @@ static bool take(chain *c, const ir_node *const *nodes, int n, const tensor *out
 /* A sum of the result and another value: a bias of the products' columns, or a residual. */
 static bool absorb_sum(chain *c, const ir_node *n) {
   if (n->op != &op_Add || scalar_real(n->args[2].scalar) != 1) return false;
-  const tensor *other = n->args[0].tensor == c->out ? n->args[1].tensor : n->args[0].tensor, *out = n->args[3].tensor;
-  if (other == c->out || other->dtype != c->out->dtype || !chain_same_dims(out, c->out)) return false;
+  const tensor *first = n->args[0].tensor, *second = n->args[1].tensor, *out = n->args[3].tensor;
+  if ((first == c->out) == (second == c->out)) return false; /* it reads another view of the result, or that twice */
+  const tensor *other = first == c->out ? second : first;
+  if (other->dtype != c->out->dtype || !chain_same_dims(out, c->out)) return false;
   const bool plain = !c->residual && !c->act.function;
   bool by_column = other->rank <= out->rank;
   for (int d = 1; d < other->rank; ++d) by_column &= other->dims[other->rank - 1 - d] == 1;

@@ -70,11 +70,13 @@ typedef status norm_joiner(pattern_match *m, bool has_gamma, bool has_beta, bool
 /* Looks for f(core), f being a product with gamma, and a sum with beta behind it, or less. */
 static status recognise_norm(ir_graph *g, const graph_uses *u, int root, const char *core, norm_joiner *join,
                              pattern_match *m, bool *joined) {
+  const op *o = g->nodes[root].op;
   char text[PATTERN_TEXT];
   *joined = false;
   for (int k = 0; k < 3 && !*joined; ++k) {
-    snprintf(text, sizeof text, k == 0 ? "Add(Mul(%s,g),b)" : k == 1 ? "Mul(%s,g)" : "%s", core);
-    if (match_pattern(m, g, u, root, text) && operand_fits(m)) TRY(join(m, k < 2, k < 1, joined));
+    if ((k == 0 && o != &op_Add) || (k == 1 && o != &op_Mul)) continue;
+    if (k < 2) snprintf(text, sizeof text, k == 0 ? "Add(Mul(%s,g),b)" : "Mul(%s,g)", core);
+    if (match_pattern(m, g, u, root, k < 2 ? text : core) && operand_fits(m)) TRY(join(m, k < 2, k < 1, joined));
   }
   return ST_OK;
 }

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/invariant.h"
 #include "cannon/plan.h"
@@ -12,8 +14,12 @@
 #include "op/executor.h"
 #include "trace/stats_write.h"
 
-enum { ALIGNMENT = 64, PLAN_NODES = 200000 }; /* of the planner's work: some 10 ms */
-enum { RANDOM_ORDERS = 32 };
+enum {
+  ALIGNMENT = 64,
+  PLAN_NODES = 200000,    /* of the planner's work: some 10 ms */
+  COPIED_BYTES = 4 << 20, /* of a constant, at once */
+  RANDOM_ORDERS = 32,
+};
 
 /* What an address is an offset from; numbers from BASE_INPUTS on are inputs, then outputs. */
 enum { BASE_NONE, BASE_ARENA, BASE_ABSOLUTE, BASE_INPUTS };
@@ -193,20 +199,23 @@ static status list_packed(program *p, step *s) {
   s->packed = -1;
   if (!k->bytes) return ST_OK;
   const ir_value *v = value_of(step_tensor(s, k->operand));
-  const void *from = value_contents(v);
-  for (int i = 0; i < p->n_packed && s->packed < 0; ++i)
-    if (p->packed[i].from == from && p->packed[i].layout == k->layout) s->packed = i;
+  const uint64_t offset = (uint64_t)v->tensor.offset * dtype_bytes(v->tensor.dtype);
+  for (int i = 0; i < p->n_packed && s->packed < 0; ++i) {
+    const program_packed *other = &p->packed[i];
+    if (other->storage == v->storage && other->offset == offset && other->layout == k->layout) s->packed = i;
+  }
   if (s->packed >= 0) return ST_OK;
   p->packed = region_grow(&p->graph->memory, p->packed, (size_t)p->n_packed, sizeof *p->packed);
   if (!p->packed) return program_no_memory();
   s->packed = p->n_packed++;
   p->packed[s->packed] =
-      (program_packed){.from = from, .bytes = k->bytes, .layout = k->layout, .lent = v->storage->lent};
+      (program_packed){.storage = v->storage, .offset = offset, .bytes = k->bytes, .layout = k->layout};
   return ST_OK;
 }
 
 /* Marks the constants that the step reads as they are. One that it reads now and then beside the packed form may stay
- * where it is in host memory, if it is aligned there. */
+ * where it is in host memory, if it is aligned there; one with a recipe is better placed where other programs find
+ * it. */
 static void mark_read_as_is(const step *s, int number) {
   const executor_packing *k = &s->executor->packing;
   for (int i = 0; i < s->executor->n_operands; ++i) {
@@ -214,27 +223,62 @@ static void mark_read_as_is(const step *s, int number) {
     if (!t || !value_is_constant(value_of(t))) continue;
     ir_storage *storage = value_of(t)->storage;
     const bool packed = k->bytes && k->operand == i;
-    const bool aligned = (uintptr_t)storage->contents % dtype_bytes(t->dtype) == 0;
-    if (!packed || (!k->replaces && !aligned)) storage->read_as_is = true;
-    if (packed && !k->replaces && aligned) storage->stays = true;
+    const bool fits = !storage->recipe && (uintptr_t)storage->contents % dtype_bytes(t->dtype) == 0;
+    if (!packed || (!k->replaces && !fits)) storage->read_as_is = true;
+    if (packed && !k->replaces && fits) storage->stays = true;
     if (packed) storage->filled_by = number;
   }
+}
+
+/* A constant that is being packed, or an aligned copy of it. */
+typedef struct {
+  const ir_graph *g;
+  const ir_storage *storage;
+  char *copy; /* NULL: it is aligned */
+} packed_source;
+
+/* Gives a piece of the file back. */
+static void source_forget(const packed_source *s, const void *piece, uint64_t bytes) {
+  if (s->storage->lent && s->g->forget) s->g->forget(s->g->lender, piece, bytes);
+}
+
+/* Gives back what will not be read again: packing needs no more memory than the packed form and one piece. */
+static void source_was_read(void *of, const void *piece, uint64_t bytes) {
+  const packed_source *s = of;
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)piece + page - 1) & -page,
+                  end = ((uintptr_t)piece + bytes) & -page;
+  if (!s->copy)
+    source_forget(s, piece, bytes);
+  else if (first < end && s->storage->bytes >= IR_MAPPED_BYTES)
+    (void)madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+static status source_align(packed_source *s) {
+  const char *from = s->storage->contents;
+  const uint64_t bytes = s->storage->bytes, step = COPIED_BYTES;
+  if (!(s->copy = ir_memory_new(bytes))) return program_no_memory();
+  for (uint64_t at = 0, n; at < bytes; at += n) {
+    n = bytes - at < step ? bytes - at : step;
+    memcpy(s->copy + at, from + at, n);
+    source_forget(s, from + at, n);
+  }
+  return ST_OK;
 }
 
 /* Packs the constant that the step reads, unless it is. */
 static status fill_packed(const program *p, const step *s) {
   program_packed *k = &p->packed[s->packed];
+  executor_packing *packing = &s->executor->packing;
   s->executor->packed = k->address;
   if (!k->address || !k->fresh) return ST_OK;
-  const ir_value *v = value_of(step_tensor(s, s->executor->packing.operand));
-  const size_t skipped = (size_t)((const char *)k->from - (const char *)v->storage->contents);
-  char *aligned = NULL;
-  if ((uintptr_t)k->from % dtype_bytes(v->tensor.dtype)) {
-    if (!(aligned = malloc(v->storage->bytes))) return program_no_memory();
-    memcpy(aligned, v->storage->contents, v->storage->bytes);
-  }
-  s->executor->packing.pack(s->executor, aligned ? aligned + skipped : k->from, k->address);
-  free(aligned);
+  const ir_value *v = value_of(step_tensor(s, packing->operand));
+  packed_source from = {.g = p->graph, .storage = v->storage};
+  TRY(ir_need_contents(v->storage));
+  if ((uintptr_t)value_contents(v) % dtype_bytes(v->tensor.dtype)) TRY(source_align(&from));
+  if (from.copy || v->storage->lent) packing->was_read = source_was_read, packing->listener = &from;
+  packing->pack(s->executor, from.copy ? from.copy + k->offset : value_contents(v), k->address);
+  packing->was_read = NULL;
+  ir_memory_free(from.copy, v->storage->bytes);
   k->fresh = false;
   return ST_OK;
 }
@@ -255,6 +299,7 @@ static status program_place(program *p, const program_owner *owner) {
   for (int i = 0; i < p->n_steps; ++i) mark_read_as_is(&p->steps[i], i);
   for (int i = 0; i < p->n_constants; ++i) {
     ir_storage *s = p->constants[i];
+    if (s->read_as_is && !owner->knows_some) TRY(ir_need_contents(s));
     s->address = (void *)(uintptr_t)s->contents;
     if (!s->read_as_is) {
       if (s->stays && s->lent) p->reads_lent = true;

@@ -19,21 +19,23 @@ typedef struct program program;
 
 /* A constant in the form that some steps read it in (executor_packing). */
 typedef struct {
-  const void *from; /* its first element in host memory */
+  const ir_storage *storage;
+  uint64_t offset; /* of its first element, in bytes */
   uint64_t bytes, layout;
-  bool lent;     /* the contents belong to the model, so that programs of other shapes have them at this address, too */
   void *address; /* set by place_packed; NULL: nothing will run */
   bool fresh;    /* likewise: it has to be filled */
 } program_packed;
 
 /* Who makes a program has the memory of its constants. place() sets the address of each, place_packed() that of each
- * packed one; it is NULL where nothing is to be packed. filled() tells that all
- * packed forms of a constant are filled, and no step reads the constant itself. */
+ * packed one; it is NULL where nothing is to be packed. filled() tells that all packed forms of a constant are filled,
+ * and no step reads the constant itself. knows_some: the owner has some constants by their identities, or never looks
+ * at contents; so place() gets constants that have not been computed, and calls ir_need_contents for others. */
 typedef struct {
   status (*place)(void *owner, ir_storage **constants, int n);
   status (*place_packed)(void *owner, program_packed *packed, int n);
   void (*filled)(void *owner, ir_storage *constant);
   void *owner;
+  bool knows_some;
   tuning *tuned; /* choices that were measured, or are to be; NULL: there are none */
   program_goal goal;
   bool share;     /* whether buffers may use the same memory at different times */

@@ -61,7 +61,7 @@ static uint64_t hash_tensor(uint64_t hash, const tensor *t) {
   return hash_bytes(hash, t->strides, t->rank * sizeof *t->strides);
 }
 
-static uint64_t hash_argument(uint64_t hash, const arg_schema *s, const op_arg *a) {
+static uint64_t tune_hash_argument(uint64_t hash, const arg_schema *s, const op_arg *a) {
   double real;
   switch (s->kind) {
   case ARG_TENSOR: return hash_tensor(hash, a->tensor);
@@ -81,7 +81,7 @@ static uint64_t hash_argument(uint64_t hash, const arg_schema *s, const op_arg *
 static uint64_t key_of_node(const ir_node *n, uint64_t constants) {
   const int threads = parallel_max_threads(UINT64_MAX);
   uint64_t hash = hash_bytes(HASH_START, n->op->name, strlen(n->op->name));
-  for (int i = 0; i < n->op->n_args; ++i) hash = hash_argument(hash, &n->op->schema[i], &n->args[i]);
+  for (int i = 0; i < n->op->n_args; ++i) hash = tune_hash_argument(hash, &n->op->schema[i], &n->args[i]);
   hash = hash_bytes(hash, &constants, sizeof constants);
   return hash_bytes(hash, &threads, sizeof threads);
 }
@@ -109,7 +109,8 @@ typedef struct {
   int n_trials;
 } measurement;
 
-/* Small numbers, so that no sum overflows or is denormal; zero where a number may be an index. */
+/* Small numbers, also for constants that have not been computed yet, so that no sum overflows or is denormal; zero
+ * where a number may be an index. */
 static void fill_numbers(void *at, uint64_t bytes, int dtype) {
   float *f = at;
   uint16_t *h = at;
@@ -124,7 +125,7 @@ static void fill_numbers(void *at, uint64_t bytes, int dtype) {
 
 static status buffer_of(measurement *m, const ir_value *v, char **at) {
   const ir_storage *s = v->storage;
-  const bool reads = value_is_constant(v), aligned = (uintptr_t)s->contents % 16 == 0;
+  const bool reads = value_is_constant(v) && s->contents, aligned = (uintptr_t)s->contents % 16 == 0;
   for (int i = 0; i < m->n_buffers; ++i)
     if (m->buffers[i].of == s) return *at = m->buffers[i].at, ST_OK;
   tune_buffer *b = &m->buffers[m->n_buffers];

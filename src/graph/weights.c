@@ -6,8 +6,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/hash.h"
 #include "base/invariant.h"
 #include "memory/memory.h"
+
+enum { COPIED_BYTES = 4 << 20 }; /* at once */
 
 static status weights_no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for a model's weights"); }
 
@@ -59,16 +62,54 @@ static status weights_block(model_weights *w, uint64_t bytes, model_block **out)
   return ST_OK;
 }
 
-/* Makes room for constants: of the file in *lent_in, and of the program's own in *own_in, which is *own if the program
- * has a block for them. */
-static status weights_blocks(model_weights *w, uint64_t lent, uint64_t own_bytes, model_block **lent_in,
-                             model_block **own_in, model_block **own) {
-  if (lent) TRY(weights_block(w, lent, lent_in));
-  if (!own_bytes) return ST_OK;
-  if (w->given.bytes) return weights_block(w, own_bytes, own_in);
-  TRY(model_block_new(w->device, w->site, own_bytes, own));
-  *own_in = *own;
+/* Takes a reference to a block with constants of the program, unless it has one. */
+static status placing_hold(model_placing *p, model_block *b, bool new) {
+  for (int i = 0; i < p->n_held; ++i)
+    if (p->held[i] == b) return ST_OK;
+  model_block **held = realloc(p->held, ((size_t)p->n_held + 1) * sizeof(model_block *));
+  if (!held) return weights_no_memory();
+  p->held = held;
+  held[p->n_held++] = b;
+  if (!new) atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
   return ST_OK;
+}
+
+/* Makes a block for constants that the program computes, and that others may find. */
+static status own_block(model_placing *p, uint64_t bytes, model_block **out) {
+  model_weights *w = p->weights;
+  TRY(model_block_new(w->device, w->site, bytes, out));
+  if (placing_hold(p, *out, true) != ST_OK) {
+    model_block_unref(*out, w->site);
+    return weights_no_memory();
+  }
+  atomic_fetch_add_explicit(&(*out)->refs, 1, memory_order_relaxed);
+  (*out)->next = w->shared;
+  w->shared = *out;
+  return ST_OK;
+}
+
+/* Where constants of one program go; NULL: there are none. */
+typedef struct {
+  uint64_t lent_bytes, own_bytes;
+  model_block *lent, *own; /* of the file; computed ones */
+  model_block *block;      /* of computed ones; NULL: memory of the caller's, which stays */
+} placing_room;
+
+static void room_count(placing_room *r, const ir_storage *s, uint64_t bytes) {
+  *(s->lent ? &r->lent_bytes : &r->own_bytes) += model_aligned(bytes);
+}
+
+static status room_make(model_placing *p, placing_room *r) {
+  if (r->lent_bytes) TRY(weights_block(p->weights, r->lent_bytes, &r->lent));
+  if (!r->own_bytes) return ST_OK;
+  if (p->weights->given.bytes) return weights_block(p->weights, r->own_bytes, &r->own);
+  TRY(own_block(p, r->own_bytes, &r->block));
+  r->own = r->block;
+  return ST_OK;
+}
+
+static void *room_take(const placing_room *r, const ir_storage *s, uint64_t bytes) {
+  return block_take(s->lent ? r->lent : r->own, bytes);
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -105,27 +146,74 @@ void model_weights_free(model_weights *w) {
     next = b->next;
     model_block_unref(b, w->site);
   }
+  for (model_block *b = w->shared, *next; b; b = next) {
+    next = b->next;
+    model_block_unref(b, w->site);
+  }
   if (w->file) model_weights_drop_file(w);
-  region_free(&w->memory);
+  free(w->constants);
 }
 
 /* ---- placing ----------------------------------------------------------------------------------------------------- */
 
-static const model_constant *weights_find(const model_weights *w, const void *contents, uint64_t layout) {
-  for (int i = 0; i < w->n_constants; ++i)
-    if (w->constants[i].contents == contents && w->constants[i].layout == layout) return &w->constants[i];
+static unsigned weights_list(uint64_t identity, uint64_t offset, uint64_t layout) {
+  const uint64_t key[] = {identity, offset, layout};
+  return hash_bytes(HASH_START, key, sizeof key) % WEIGHT_LISTS;
+}
+
+static const model_constant *weights_find(const model_weights *w, uint64_t identity, uint64_t offset, uint64_t layout) {
+  if (!identity) return NULL;
+  for (int i = w->lists[weights_list(identity, offset, layout)] - 1; i >= 0; i = w->constants[i].next) {
+    const model_constant *c = &w->constants[i];
+    if (c->identity == identity && c->offset == offset && c->layout == layout) return c;
+  }
   return NULL;
 }
 
-static status weights_remember(model_weights *w, const void *contents, uint64_t layout, void *address) {
-  w->constants = region_grow(&w->memory, w->constants, (size_t)w->n_constants, sizeof *w->constants);
-  if (!w->constants) return weights_no_memory();
-  w->constants[w->n_constants++] = (model_constant){contents, layout, address};
+static void weights_list_constant(model_weights *w, model_constant c) {
+  int *list = &w->lists[weights_list(c.identity, c.offset, c.layout)];
+  c.next = *list - 1;
+  w->constants[w->n_constants++] = c;
+  *list = w->n_constants;
+}
+
+static status weights_remember(model_weights *w, model_constant c) {
+  if (!c.identity) return ST_OK;
+  if (w->n_constants == w->room) {
+    const int room = 2 * w->room + 64;
+    model_constant *grown = realloc(w->constants, (size_t)room * sizeof *grown);
+    if (!grown) return weights_no_memory();
+    w->constants = grown;
+    w->room = room;
+  }
+  weights_list_constant(w, c);
   return ST_OK;
+}
+
+static void weights_forget(model_weights *w, const model_block *b) {
+  const int n = w->n_constants;
+  w->n_constants = 0;
+  memset(w->lists, 0, sizeof w->lists);
+  for (int i = 0; i < n; ++i)
+    if (w->constants[i].block != b) weights_list_constant(w, w->constants[i]);
+}
+
+void model_weights_sweep(model_weights *w) {
+  for (model_block **place = &w->shared; *place;) {
+    model_block *b = *place;
+    if (atomic_load_explicit(&b->refs, memory_order_acquire) != 1) {
+      place = &b->next;
+      continue;
+    }
+    *place = b->next;
+    weights_forget(w, b);
+    model_block_unref(b, w->site);
+  }
 }
 
 /* Whether kernels may read a constant where it is: in a file that the caller has put into device memory. */
 static bool is_in_device(const model_weights *w, const ir_storage *s) {
+  if (!s->lent) return false;
   for (int i = 0; i < w->model->n_mappings; ++i) {
     const onnx_mapping *file = &w->model->mappings[i];
     if (file->given && is_within(s->contents, s->bytes, file->memory, file->bytes))
@@ -134,11 +222,41 @@ static bool is_in_device(const model_weights *w, const ir_storage *s) {
   return false;
 }
 
+/* Finds the constant that an earlier program has placed. */
+static status find_placed(model_placing *p, const ir_storage *s, uint64_t offset, uint64_t layout, void **address) {
+  const model_constant *known = weights_find(p->weights, s->identity, offset, layout);
+  *address = known ? known->address : NULL;
+  return known && known->block ? placing_hold(p, known->block, false) : ST_OK;
+}
+
+/* Copies a constant to its address; the file's pages are given back in pieces, so that a large one is not in memory
+ * twice. */
+static void copy_contents(const model_weights *w, const ir_storage *s) {
+  const char *from = s->contents;
+  for (uint64_t at = 0, n; at < s->bytes; at += n) {
+    n = s->bytes - at < COPIED_BYTES ? s->bytes - at : COPIED_BYTES;
+    memcpy((char *)s->address + at, from + at, n);
+    if (s->lent) onnx_forget(w->model, from + at, n);
+  }
+}
+
+static status place_constant(model_placing *p, const placing_room *room, ir_storage *s) {
+  model_weights *w = p->weights;
+  s->address = room_take(room, s, s->bytes);
+  if (s->contents)
+    copy_contents(w, s);
+  else
+    TRY(ir_compute_at(s, s->address));
+  TRY(weights_remember(
+      w, (model_constant){.identity = s->identity, .address = s->address, .block = s->lent ? NULL : room->block}));
+  if (!s->lent) ir_move_contents(p->graph, s, s->address);
+  return ST_OK;
+}
+
 static status place_constants(void *argument, ir_storage **constants, int n) {
   model_placing *p = argument;
   model_weights *w = p->weights;
-  uint64_t lent = 0, own = 0;
-  model_block *lent_in = NULL, *own_in = NULL;
+  placing_room room = {0};
   if (w->device < 0) {
     for (int i = 0; i < n; ++i) constants[i]->address = (void *)(uintptr_t)constants[i]->contents;
     return ST_OK;
@@ -146,45 +264,38 @@ static status place_constants(void *argument, ir_storage **constants, int n) {
   onnx_forget_all(w->model); /* what passes have looked at */
   for (int i = 0; i < n; ++i) {
     ir_storage *s = constants[i];
-    const model_constant *known = s->lent ? weights_find(w, s->contents, 0) : NULL;
-    s->address = known ? known->address : is_in_device(w, s) ? (void *)(uintptr_t)s->contents : NULL;
-    if (!s->address) *(s->lent ? &lent : &own) += model_aligned(s->bytes);
+    TRY(find_placed(p, s, 0, 0, &s->address));
+    if (s->address && !s->contents) s->contents = s->address; /* for recipes */
+    if (!s->address && is_in_device(w, s)) s->address = (void *)(uintptr_t)s->contents;
+    if (!s->address) room_count(&room, s, s->bytes);
   }
-  TRY(weights_blocks(w, lent, own, &lent_in, &own_in, &p->own));
-  for (int i = 0; i < n; ++i) {
-    ir_storage *s = constants[i];
-    if (s->address) continue;
-    s->address = block_take(s->lent ? lent_in : own_in, s->bytes);
-    memcpy(s->address, s->contents, s->bytes);
-    if (!s->lent) {
-      ir_move_contents(p->graph, s, s->address);
-      continue;
-    }
-    TRY(weights_remember(w, s->contents, 0, s->address));
-    onnx_forget(w->model, s->contents, s->bytes);
-  }
+  TRY(room_make(p, &room));
+  for (int i = 0; i < n; ++i)
+    if (!constants[i]->address) TRY(place_constant(p, &room, constants[i]));
   return ST_OK;
 }
 
 static status place_packed(void *argument, program_packed *packed, int n) {
   model_placing *p = argument;
   model_weights *w = p->weights;
-  uint64_t lent = 0, own = 0;
-  model_block *lent_in = NULL, *own_in = NULL;
+  placing_room room = {0};
   if (w->device < 0) return ST_OK;
   for (int i = 0; i < n; ++i) {
     program_packed *k = &packed[i];
-    const model_constant *known = k->lent ? weights_find(w, k->from, k->layout) : NULL;
-    k->address = known ? known->address : NULL;
-    if (!known) *(k->lent ? &lent : &own) += model_aligned(k->bytes);
+    TRY(find_placed(p, k->storage, k->offset, k->layout, &k->address));
+    if (!k->address) room_count(&room, k->storage, k->bytes);
   }
-  TRY(weights_blocks(w, lent, own, &lent_in, &own_in, &p->own_packed));
+  TRY(room_make(p, &room));
   for (int i = 0; i < n; ++i) {
     program_packed *k = &packed[i];
     if (k->address) continue;
-    k->address = block_take(k->lent ? lent_in : own_in, k->bytes);
+    k->address = room_take(&room, k->storage, k->bytes);
     k->fresh = true;
-    if (k->lent) TRY(weights_remember(w, k->from, k->layout, k->address));
+    TRY(weights_remember(w, (model_constant){.identity = k->storage->identity,
+                                             .offset = k->offset,
+                                             .layout = k->layout,
+                                             .address = k->address,
+                                             .block = k->storage->lent ? NULL : room.block}));
   }
   return ST_OK;
 }
@@ -199,6 +310,10 @@ static void packed_filled(void *argument, ir_storage *s) {
 }
 
 program_owner model_placing_owner(model_placing *p) {
-  return (program_owner){
-      .place = place_constants, .place_packed = place_packed, .filled = packed_filled, .owner = p, .share = true};
+  return (program_owner){.place = place_constants,
+                         .place_packed = place_packed,
+                         .filled = packed_filled,
+                         .owner = p,
+                         .knows_some = true,
+                         .share = true};
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The constants of a loaded model: the bytes of its file, and where in device memory the contents of its constants are.
- * Constants of the file are there once for all programs of the model; computed ones belong to a program.
+ * Constants of the file are there once for all programs of the model, for as long as the model. Computed ones are in
+ * blocks of the program that was made first with them; other programs find them there by their identities (ir.h), and
+ * hold the block, too.
  *
  * The host keeps no copies that nobody will read: pages of a mapped file are given back once they were copied, and the
  * file as a whole when no further program will be made. For model.c; the model's lock guards all of it. */
@@ -22,31 +24,35 @@ typedef struct model_block {
   void *device; /* NULL: memory of the caller's */
   char *view;   /* as kernels see it */
   uint64_t bytes, used;
-  struct model_block *next; /* of the weights' blocks */
+  struct model_block *next; /* of the weights' blocks, or of the shared ones */
 } model_block;
 
 status model_block_new(int device, void *site, uint64_t bytes, model_block **out);
 void model_block_unref(model_block *b, void *site); /* NULL, too */
 
-/* Where a constant of the model's file is. layout: of a packed one (program.h); 0: as it is. */
+/* Where a constant is. layout: of a packed one (program.h); 0: as it is. */
 typedef struct {
-  const void *contents;
-  uint64_t layout;
+  uint64_t identity, offset, layout;
   void *address;
+  model_block *block; /* NULL: it stays as long as the model */
+  int next;           /* with the same hash; -1: none */
 } model_constant;
+
+enum { WEIGHT_LISTS = 256 };
 
 typedef struct {
   int device; /* negative: nothing will run, and constants stay where they are */
   void *site;
   void *file; /* the bytes of the model, for as long as programs may be made of them; NULL: for no longer */
   size_t file_bytes;
-  bool mapped;             /* they are a mapping of a file; else malloc'ed */
-  const onnx_model *model; /* made of them, with mappings of external data */
-  model_block *blocks;     /* with constants of the file */
-  model_block given;       /* memory of the caller's in place of blocks; bytes 0: there is none */
-  region memory;
-  model_constant *constants;
-  int n_constants;
+  bool mapped;               /* they are a mapping of a file; else malloc'ed */
+  const onnx_model *model;   /* made of them, with mappings of external data */
+  model_block *blocks;       /* with constants of the file */
+  model_block *shared;       /* with constants that were computed, and a reference from here */
+  model_block given;         /* memory of the caller's in place of blocks; bytes 0: there is none */
+  model_constant *constants; /* malloc'ed, with room for more */
+  int n_constants, room;
+  int lists[WEIGHT_LISTS]; /* the first constant of each hash, plus 1 */
 } model_weights;
 
 /* Copies the bytes, or takes them if they are a mapping, and then sets *mapping_taken, which is NULL otherwise. */
@@ -54,13 +60,16 @@ status model_weights_open(model_weights *w, const void *bytes, size_t n, bool *m
 void model_weights_drop_file(model_weights *w);
 void model_weights_free(model_weights *w);
 
-/* Places the constants of one program, as its owner. own, own_packed: blocks with its computed constants and their
- * packed forms, which the caller releases, also if the program fails; NULL: there are none, or they are in memory of
- * the model's caller. */
+/* Frees blocks that no program holds any more. */
+void model_weights_sweep(model_weights *w);
+
+/* Places the constants of one program, as its owner. held: the blocks with its computed constants, whose references and
+ * list (malloc'ed) the caller releases, also if the program fails. */
 typedef struct {
   model_weights *weights;
   ir_graph *graph;
-  model_block *own, *own_packed;
+  model_block **held;
+  int n_held;
 } model_placing;
 
 program_owner model_placing_owner(model_placing *p);

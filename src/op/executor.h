@@ -76,6 +76,10 @@ typedef struct {
   uint64_t layout; /* a hash: of the same contents, executors with equal ones have the same packed form */
   /* Packs the operand, whose first element is at `from`, to memory at a multiple of 64 bytes; on a team of threads. */
   void (*pack)(const executor *e, const void *from, void *packed);
+  /* Set by the caller: told by pack(), if it reads a large operand piece by piece, that it will not read this piece
+   * again; or NULL. */
+  void (*was_read)(void *listener, const void *piece, uint64_t bytes);
+  void *listener;
   uint16_t operand;
   bool replaces; /* run() does not read the operand itself, whose address may then be NULL */
 } executor_packing;

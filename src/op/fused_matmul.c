@@ -170,6 +170,9 @@ status prepare_matmul_all_reduce(executor *e, const matmul_all_reduce_args *a) {
   TRY(fused_begin(e));
   TRY(matmul_factors(a->x1, a->x2, 3, &f));
   TRY(matmul_expect_types(matmul_form(a), a->x1, a->x2, a->bias));
+  EXPECT(!a->comm_quant_scale1 && !a->comm_quant_scale2,
+         "%s is a tensor, expected NULL: partial products are not quantised on their way",
+         a->comm_quant_scale1 ? "commQuantScale1Optional" : "commQuantScale2Optional");
   TRY(matmul_expect_sum(a->reduce_op));
   TRY(fused_group(e, a->group, "group", &c));
   return a->residual ? matmul_plan_norm(e, a, &f, c) : matmul_plan_output(e, a, &f, c);

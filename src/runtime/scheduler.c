@@ -266,13 +266,16 @@ static int scheduler_look(stream *gone[MAX_GONE], int *n_gone) {
   return runnable;
 }
 
-/* Whether something may change without a call of scheduler_rouse(): a value that is waited for, or a stream
- * that runs, can run, is about to leave the list, or waits with a deadline. Streams that wait only for
- * events are unblocked by these. */
+/* Whether something may change without a call of scheduler_rouse(): a value that is waited for, or a stream that can
+ * run, is about to leave the list, or waits with a deadline. Streams that wait only for events are unblocked by these;
+ * who runs a stream rouses the ticker at the end. (Ticks during a run of 20 ms took 3 to 8 % of its processor time on a
+ * virtual machine.) */
 static bool must_tick(void) {
   if (value_any() || outside_any() || atomic_load(&notify_n_shared_waiting)) return true;
-  for (stream *s = scheduler.first; s; s = s->next_listed)
+  for (stream *s = scheduler.first; s; s = s->next_listed) {
+    if (spin_is_held(&s->run_lock, memory_order_seq_cst)) continue;
     if (!has_work(s) || !stream_is_blocked(s) || atomic_load(&s->wait_deadline_ns)) return true;
+  }
   return false;
 }
 

@@ -6,7 +6,7 @@
  *                    when there is nothing to run. One more for each worker that is inside a user function, so that a
  *                    host function which blocks holds up no other stream
  *   ticker           a thread that looks at the listed streams every half millisecond and wakes workers for those that
- *                    can run; asleep while all listed streams wait for events
+ *                    can run; asleep while all listed streams are run or wait for events
  *
  * If a thread cannot be started (for a limit of the user or of the container), and at the end of the process, threads
  * that wait for a stream stand in for these threads: they look at the listed streams and run them, host functions too

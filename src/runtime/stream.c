@@ -144,6 +144,13 @@ __attribute__((noinline)) static void submit_diverted(stream *s, task *t) {
   if (scheduler_is_random) scheduler_shuffle();
 }
 
+void stream_submit_awaited(stream *s, task *t) {
+  if (unlikely(s->diverted))
+    submit_diverted(s, t);
+  else
+    enqueue(s, t);
+}
+
 void stream_submit(stream *s, task *t) {
   if (unlikely(s->diverted)) {
     submit_diverted(s, t);
@@ -291,7 +298,9 @@ run_result stream_run(stream *s, uint64_t target, uint64_t deadline_ns, run_mode
     fp_mode_leave(fp);
     INVARIANT(result != RUN_LEFT || mode != RUN_AS_WORKER);
     INVARIANT_WALK(stream_running_is_valid(s));
-    spin_unlock_fence(&s->run_lock); /* sleep_for() counts itself as a sleeper and then reads `completed` */
+    /* sleep_for() counts itself as a sleeper and then reads `completed`; the ticker sleeps and then reads the lock */
+    spin_unlock_fence(&s->run_lock);
+    scheduler_rouse();
     if (unlikely(atomic_load_explicit(&s->sleepers, memory_order_relaxed))) {
       const bool left_over = mode != RUN_AS_WORKER && stream_completed(s) < stream_submitted(s);
       if (left_over || sleeper_is_served(s)) stream_wake(s);

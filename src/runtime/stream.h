@@ -86,6 +86,8 @@ status stream_new_task(stream *s, const task_kind *kind, task **out);
 /* Ends the submission: makes the slot a task of the queue, and wakes a worker if enough work is pending. In a stream
  * that is being captured the task goes to its graph instead. */
 void stream_submit(stream *s, task *t);
+/* The same by a thread that waits for the task at once, and then runs it itself: wakes no worker. */
+void stream_submit_awaited(stream *s, task *t);
 
 /* What `diverted` should be. submit_lock is held. */
 bool stream_is_diverted(const stream *s);

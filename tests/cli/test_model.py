@@ -218,6 +218,22 @@ class Tune(Convolution):
             self.assertIn("no file of measured choices" if text == "mine" else "1 malformed lines", done.stderr)
             self.assertEqual(self.file().read_text(), text)
 
+    def test_constants_that_are_not_computed_yet(self):
+        """Weights that a batch norm goes into are computed when they are placed, after nodes were measured."""
+        rng = np.random.default_rng(3)
+        w, one = rng.standard_normal((16, 16, 3, 3)).astype("f4"), [ob.initialiser(n, [16], rng.random(16) + 0.5)
+                                                                    for n in ("scale", "bias", "mean", "variance")]
+        nodes = [ob.node("Conv", ["x", "w"], ["c"], "conv"),
+                 ob.node("BatchNormalization", ["c", "scale", "bias", "mean", "variance"], ["y"], "norm")]
+        (self.folder / "n.onnx").write_bytes(ob.model(nodes, [ob.value("x", [1, 16, 26, 26])],
+                                                      [ob.value("y", [1, 16, 24, 24])],
+                                                      [ob.initialiser("w", w.shape, w.ravel()), *one]))
+        for folder, options in (("usual", ()), ("tuned", ("--tune",))):
+            self.cannon("run", "n.onnx", "--random", "1", "--output", folder, *options, XDG_CACHE_HOME=str(self.cache))
+        self.assertTrue(self.file())
+        np.testing.assert_allclose(np.load(self.folder / "tuned/y.npy"), np.load(self.folder / "usual/y.npy"),
+                                   rtol=1e-3, atol=1e-3)
+
     def test_om_files_keep_results(self):
         subprocess.run([PREFIX / "bin/atc", "--model=m.onnx", "--framework=5", "--output=m", "--tune",
                         "--soc_version=Ascend910B3"], cwd=self.folder, check=True, capture_output=True, timeout=60,

@@ -466,7 +466,9 @@ static bool everything(rank_self *r) {
          all_gather_v(r) && broadcasts(r) && scatters(r) && exchanges(r) && queued_in_order(r) && grouped(r);
 }
 
-SCENARIOS(everything, captured)
+static bool everything_in_reserved_memory(rank_self *r) { return in_reserved_memory(r, everything); }
+
+SCENARIOS(everything, captured, everything_in_reserved_memory)
 
 /* A test for each scenario: by threads on several numbers of ranks. */
 #define BY_THREADS(scenario)                                                                                           \
@@ -500,6 +502,12 @@ static void processes_of_five_ranks(void **state) {
   ranks_as_processes(5, everything);
 }
 
+static void processes_with_reserved_memory(void **state) {
+  (void)state;
+  ranks_as_processes(2, everything_in_reserved_memory);
+  ranks_as_processes(3, everything_in_reserved_memory);
+}
+
 static void processes_capture(void **state) {
   (void)state;
   ranks_as_processes(2, captured);
@@ -508,11 +516,12 @@ static void processes_capture(void **state) {
 int main(int argc, char **argv) {
   RANK_MAIN(argc, argv);
   const struct CMUnitTest tests[] = {
-      TEST(by_threads_all_reduces),      TEST(by_threads_reduces),      TEST(by_threads_reduce_scatters),
-      TEST(by_threads_reduce_scatter_v), TEST(by_threads_all_gathers),  TEST(by_threads_all_gather_v),
-      TEST(by_threads_broadcasts),       TEST(by_threads_scatters),     TEST(by_threads_exchanges),
-      TEST(by_threads_queued_in_order),  TEST(by_threads_grouped),      TEST(by_threads_captured),
-      TEST(processes_of_two_ranks),      TEST(processes_of_five_ranks), TEST(processes_capture),
+      TEST(by_threads_all_reduces),         TEST(by_threads_reduces),      TEST(by_threads_reduce_scatters),
+      TEST(by_threads_reduce_scatter_v),    TEST(by_threads_all_gathers),  TEST(by_threads_all_gather_v),
+      TEST(by_threads_broadcasts),          TEST(by_threads_scatters),     TEST(by_threads_exchanges),
+      TEST(by_threads_queued_in_order),     TEST(by_threads_grouped),      TEST(by_threads_captured),
+      TEST(processes_of_two_ranks),         TEST(processes_of_five_ranks), TEST(processes_capture),
+      TEST(processes_with_reserved_memory),
   };
   return cmocka_run_group_tests_name("hccl_collectives", tests, acl_up, acl_down);
 }

@@ -81,7 +81,7 @@ class AllReduce(unittest.TestCase):
     def form_plain(self, c):
         return [[]] * c.n, [c.plain(i) for i in range(c.n)], []
 
-    def form_quant(self, c, row_scale=False):
+    def form_quant(self, c, row_scale=False, v3=False):
         shape = c.gen.pick(((c.width,), (1,)))
         powers = [2.0 ** c.gen.rng.integers(-1, 2, shape) for _ in range(c.n)]
         scales = [c.gen.keep(Tensor.of(F32, F32.round(p))) for p in powers]
@@ -89,7 +89,7 @@ class AllReduce(unittest.TestCase):
             Tensor.of(F32, F32.round(2.0 ** c.gen.rng.integers(-1, 2, (c.rows,))))))
         by_row = [r.get().astype(np.float64).reshape((*c.lead, 1)) if r else 1 for r in rows]
         products = [c.plain(i) * powers[i] * by_row[i] for i in range(c.n)]
-        return [[s] + ([r] if row_scale else []) for s, r in zip(scales, rows)], products, []
+        return [[s] + ([r] if row_scale else []) + [None, None] * v3 for s, r in zip(scales, rows)], products, []
 
     def form_weight(self, c):
         group = 32 if c.k > 32 and c.gen.chance(0.5) else 0
@@ -137,6 +137,7 @@ class AllReduce(unittest.TestCase):
                 ("aclnnMatmulAllReduceV2", self.form_plain, None, 0, {}),
                 ("aclnnQuantMatmulAllReduce", self.form_quant, "both", 0, {}),
                 ("aclnnQuantMatmulAllReduceV2", self.form_quant, "both", 0, {"row_scale": True}),
+                ("aclnnQuantMatmulAllReduceV3", self.form_quant, "both", 0, {"row_scale": True, "v3": True}),
                 ("aclnnWeightQuantMatmulAllReduce", self.form_weight, "weight", 2, {})):
             each_case(self, op, CASES, lambda gen, o=op, f=form, q=quantised, x=x3_at, m=options:
                       self.sum_case(gen, o, f, q, x, **m))

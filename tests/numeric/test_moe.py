@@ -6,7 +6,7 @@ import numpy as np
 
 import reference as ref
 from acl import AclError, INVALID, Tensor, refused, run
-from dtypes import BOOL, F16, F32, F64, FLOATS, I32, I64, LD
+from dtypes import BOOL, F16, F32, F64, FLOATS, I32, I64, I8, LD
 from gen import each_case
 
 CASES = 40
@@ -177,6 +177,136 @@ class Routing(unittest.TestCase):
             self.assertIn(name, message)
 
 
+class RoutingV2(unittest.TestCase):
+    def routed(self, gen, quantises):
+        d, n, k, width = gen.pick(FLOATS), gen.integer(1, 20), gen.integer(1, 4), gen.integer(1, 40)
+        experts, drops, flag = gen.integer(1, 9), gen.chance(0.5), gen.integer(0, 2)
+        capacity, active = gen.integer(1, n), gen.pick((0, gen.integer(1, n * k + 3)))
+        x = tokens_of(gen, d, (n, width))
+        expert = gen.drawn(I32, (n, k), lambda s: gen.rng.integers(0, experts, s))
+        order, place = slots_of(expert.get())
+        counts = np.bincount(expert.get().ravel(), minlength=experts)
+        sources, rows = order[:min(active, n * k) if active else n * k], place
+        if drops:
+            sorted_ = expert.get().ravel()[order]
+            within = np.arange(n * k) - (np.cumsum(counts) - counts)[sorted_]
+            row = np.where(within < capacity, sorted_ * capacity + within, -1)
+            sources = np.full(experts * capacity, -1)
+            sources[row[row >= 0]] = order[row >= 0]
+            rows = np.empty(n * k, int)
+            rows[order] = row
+        shape = (experts, capacity, width) if drops else (sources.size, width)
+        to = gen.out(I8 if quantises else d, shape) if not drops or experts == 1 else \
+            Tensor.empty(I8 if quantises else d, shape)
+        tokens = Tensor.empty(I32, (experts,)) if flag and not drops else None
+        before = Tensor.empty(I32, (experts,)) if drops and gen.chance(0.5) else None
+        numbers = active, capacity, experts, int(drops), flag, before is not None
+        outs = to, Tensor.empty(I32, (n * k,)), tokens, before
+        taken = np.where((sources >= 0)[:, None], x.get()[sources // k], 0)
+
+        def check_places():
+            ref.check_equal(outs[1].get(), rows)
+            if tokens:
+                ref.check_equal(tokens.get(), np.cumsum(counts) if flag == 1 else counts)
+            if before:
+                ref.check_equal(before.get(), counts)
+        return x, expert, numbers, outs, taken, sources, check_places
+
+    def test_plain(self):
+        def body(gen):
+            x, expert, numbers, outs, taken, _, check_places = self.routed(gen, False)
+            run("aclnnMoeInitRoutingV2", x, expert, *numbers, *outs)
+            ref.check_equal(outs[0].get(), taken.reshape(outs[0].shape))
+            check_places()
+            _, _, _, drops, _, _ = numbers
+            n, k = expert.shape
+            grad = tokens_of(gen, x.dtype, outs[0].shape) if not drops else gen.tensor(
+                x.dtype, (1, 1, 1)) if outs[0].size == 1 else Tensor.of(
+                    x.dtype, gen.values(x.dtype, outs[0].shape, limit=8))
+            to, index = gen.out(x.dtype, x.shape), outs[1].get()
+            run("aclnnMoeInitRoutingV2Grad", grad, gen.tensor(I32, index.shape, index), k, drops,
+                0 if drops or not numbers[0] else grad.shape[0], to)
+            g = np.concatenate([grad.get().reshape(-1, x.shape[1]).astype(LD), np.zeros((n * k + 1, x.shape[1]), LD)])
+            terms = g[index].reshape(n, k, -1)
+            ref.check(to.get(), terms.sum(1), x.dtype, F64, ulps=1, slack=4 * F64.ulp(np.abs(terms).sum(1)))
+        each_case(self, "aclnnMoeInitRoutingV2", 2 * CASES, body)
+
+    def test_quantised(self):
+        def body(gen):
+            x, expert, numbers, outs, taken, sources, check_places = self.routed(gen, True)
+            experts, width, mode = numbers[2], x.shape[1], gen.integer(0, 1)
+            row_scale = gen.out(F32, (sources.size,)) if mode else None
+            if mode:
+                s = gen.pick((1, experts, 0))
+                scale = gen.tensor(F32, (s, width), F32.round(gen.rng.uniform(0.5, 2, (s, width)))) if s else None
+                offset = None
+            else:
+                scale = Tensor.of(F32, F32.round(gen.rng.uniform(3, 30, 1)))
+                offset = Tensor.of(F32, [gen.integer(-9, 9)])
+            run("aclnnMoeInitRoutingQuantV2", x, expert, scale, offset, *numbers, mode, *outs, row_scale)
+            check_places()
+            got, v = outs[0].get().reshape(-1, width), taken.astype(LD)
+            if mode:
+                if scale:
+                    of = np.where(sources >= 0, expert.get().ravel()[sources], 0) if scale.shape[0] > 1 else 0
+                    v = v * scale.get().astype(LD)[of].reshape(-1, width)
+                largest = np.abs(v).max(-1)
+                ref.check(row_scale.get(), largest / 127, F32, ulps=2)
+                exact = np.where(largest[:, None] > 0, v / np.where(largest > 0, largest / 127, 1)[:, None], 0)
+            else:
+                exact = np.where((sources >= 0)[:, None], v * scale.get()[0] + offset.get()[0], 0)
+            exact = np.clip(exact, -128, 127)
+            ref.complain(got, exact, np.abs(got - exact) <= 0.5001, "int8", lambda i: "its rounding")
+        each_case(self, "aclnnMoeInitRoutingQuantV2", 2 * CASES, body)
+
+    def test_refused(self):
+        x, i, r = Tensor.empty(F32, (3, 4)), Tensor.of(I32, [[0], [1], [2]]), Tensor.empty(I32, (3,))
+        out, stack = Tensor.empty(F32, (3, 4)), Tensor.empty(F32, (2, 2, 4))
+        for text, args in (("dropPadModeOptional is 2", (0, 0, 2, 2, 0, False, out, r, None, None)),
+                           ("expertNumOptional is 0", (0, 0, 0, 0, 1, False, out, r, None, None)),
+                           ("expertTokensCountOrCumsumOutOptional is NULL", (0, 0, 3, 0, 1, False, out, r, None, None)),
+                           ("expandedXOut has shape [3, 4]", (2, 0, 3, 0, 0, False, out, r, None, None))):
+            code, message = refused("aclnnMoeInitRoutingV2", x, i, *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+        with self.assertRaises(AclError) as error:
+            run("aclnnMoeInitRoutingV2", x, i, 0, 2, 2, 1, 0, False, stack, r, None, None)
+        self.assertIn("expertIdx[2] is 2, expected 0 to 1", error.exception.message)
+
+    def test_finalize_grad(self):
+        def body(gen):
+            d, n, k, width = gen.pick(FLOATS), gen.integer(1, 12), gen.integer(1, 4), gen.integer(1, 40)
+            experts, drops, capacity = gen.integer(1, 6), gen.chance(0.4), gen.integer(1, 5)
+            scales = tokens_of(gen, gen.pick((d, F32)), (n, k)) if gen.chance(0.7) else None
+            k = k if scales else 1
+            active = gen.pick((0, gen.integer(1, n * k), n * k + 3)) if not drops else 0
+            n_rows = experts * capacity if drops else active if 0 < active < n * k else n * k
+            shape = (experts, capacity, width) if drops else (n_rows, width)
+            index = gen.rng.permutation(n * k).astype(np.int32)
+            if drops:
+                slots = gen.rng.permutation(max(n_rows, n * k))[:n * k]
+                index = np.where(slots < n_rows, slots, -1).astype(np.int32)
+            grad, rows = tokens_of(gen, d, (n, width)), Tensor.of(d, gen.values(d, shape, limit=8)) if scales else None
+            bias = tokens_of(gen, d, (experts, width)) if scales and gen.chance(0.5) else None
+            expert = gen.drawn(I32, (n, k), lambda s: gen.rng.integers(0, experts, s)) if bias else None
+            to, to_scales = Tensor.empty(d, shape), gen.out(scales.dtype, (n, k)) if scales else None
+            run("aclnnMoeFinalizeRoutingV2Grad", grad, gen.tensor(I32, (n * k,), index), rows, scales, expert, bias,
+                int(drops), active, experts, capacity, to, to_scales)
+            g, at = grad.get().astype(LD), index.reshape(n, k)
+            kept = (at >= 0) & (at < n_rows)
+            exact = np.zeros((n_rows, width), LD)
+            weights = scales.get().astype(LD) if scales else np.ones((n, k), LD)
+            exact[at[kept]] = (g[:, None, :] * weights[..., None])[kept]
+            ref.check(to.get().reshape(-1, width), exact, d, F64, ulps=1)
+            if scales:
+                v = np.where(kept[..., None], rows.get().reshape(-1, width).astype(LD)[np.where(kept, at, 0)], 0)
+                v = v + (bias.get().astype(LD)[expert.get()] if bias else 0)
+                terms = v * g[:, None, :]
+                size = np.abs(terms) + (np.abs(g)[:, None, :] * 16 if bias else 0)
+                ref.check(to_scales.get(), terms.sum(-1), scales.dtype, F64, ulps=1, slack=16 * F64.ulp(size.sum(-1)))
+        each_case(self, "aclnnMoeFinalizeRoutingV2Grad", 2 * CASES, body)
+
+
 class Gating(unittest.TestCase):
     def test_softmax(self):
         def body(gen):
@@ -204,6 +334,37 @@ class Gating(unittest.TestCase):
         code, message = refused("aclnnMoeGatingTopKSoftmax", x, None, 5, x, x, x)
         self.assertEqual(code, INVALID)
         self.assertIn("k is 5, expected 1 to 4", message)
+
+    def test_softmax_v2(self):
+        def body(gen):
+            d, renorm, flag = gen.pick(FLOATS), gen.integer(0, 1), gen.chance(0.5)
+            lead = (gen.integer(1, 20),) if gen.chance(0.7) else (gen.integer(1, 4), gen.integer(1, 5))
+            experts = gen.integer(1, 60)
+            k = gen.integer(1, min(experts, 9))
+            x = tokens_of(gen, d, (*lead, experts))
+            finished = Tensor.of(BOOL, gen.rng.random(lead) < 0.3) if gen.chance(0.5) else None
+            y, index = gen.out(d, (*lead, k)), gen.out(I32, (*lead, k))
+            every = gen.out(F32, x.shape) if flag else None
+            if flag and renorm:
+                every.set(np.zeros(x.shape))
+            run("aclnnMoeGatingTopKSoftmaxV2", x, finished, k, renorm, flag, y, index, every)
+            v = x.get().astype(LD)
+            soft = np.exp(ref.log_softmax(v, -1))
+            best = -np.sort(-v, -1)[..., :k]
+            expected = np.exp(ref.log_softmax(best, -1)) if renorm else -np.sort(-soft, -1)[..., :k]
+            ref.check(y.get(), expected, d, slack=4e-6 * expected)
+            if flag:
+                exact = 0 * soft if renorm else soft
+                ref.check(every.get(), exact, F32, slack=4e-6 * soft)
+            gone = finished.get()[..., None] if finished else np.zeros((*lead, 1), bool)
+            got = index.get()
+            self.assertTrue(np.all(np.where(gone, got == experts, True)))
+            chosen = np.take_along_axis(v, np.where(gone, 0, got).astype(np.int64), -1)
+            self.assertTrue(np.all(gone | (np.abs(chosen - best) <= 1e-5)))
+        each_case(self, "aclnnMoeGatingTopKSoftmaxV2", 2 * CASES, body)
+        x = Tensor.empty(F16, (3, 4))
+        code, message = refused("aclnnMoeGatingTopKSoftmaxV2", x, None, 2, 2, False, x, x, None)
+        self.assertEqual(code, INVALID)
 
     def test_groups(self):
         def body(gen):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QuantMatmulV4, the packed words of its scales, and small fused operators of attention."""
+"""QuantMatmul in all versions, the packed words of its scales, and small fused operators of attention."""
 import unittest
 
 import numpy as np
@@ -94,7 +94,7 @@ class Product(unittest.TestCase):
         b_shape = (*batch, 1, n) if len(batch) == 1 and gen.chance(0.5) else (n,)
         bias = gen.drawn(b_type, b_shape, lambda s: gen.values(b_type, s, limit=500)) if gen.chance(0.6) else None
         out = gen.out(to, (m, 1, n) if not batch and gen.chance(0.1) else (*batch, m, n))
-        run("aclnnQuantMatmulV4", a, b, scale, offset, rows, bias, t1, t2, out)
+        self.call(gen, a, b, scale, offset, rows, bias, t1, t2, out)
         exact = (x1 @ x2).astype(LD)
         size, after = np.abs(exact), LD(0)
         if bias:
@@ -108,6 +108,33 @@ class Product(unittest.TestCase):
             ref.complain(got, exact, np.abs(got - exact) <= 0.5 + 1e-9, "int8", lambda i: "its rounding")
         else:
             ref.check(got, exact, to, F64, ulps=1, slack=8 * F64.ulp(size * by + np.abs(after) + 1))
+
+    @staticmethod
+    def call(gen, a, b, scale, offset, rows, bias, t1, t2, out):
+        """Calls one of the versions that have these arguments."""
+        version = gen.pick(("V2", "V3", "V4", "V5", "WeightNz"))
+        name = "aclnnQuantMatmul" + version
+        if version in ("V5", "WeightNz"):
+            run(name, a, b, rows, scale, None, None, offset, None, bias, t1, t2, 0, out)
+        elif rows or version == "V4" or (version == "V2" and offset):
+            run("aclnnQuantMatmulV4", a, b, scale, offset, rows, bias, t1, t2, out)
+        elif version == "V3":
+            run(name, a, b, scale, offset, bias, t1, t2, out)
+        else:
+            run(name, a, b, bias, scale, t1, t2, out)
+
+    def test_number(self):
+        """The first version, whose scale is a number."""
+        def body(gen):
+            m, k, n = (gen.integer(1, 40) for _ in "mkn")
+            x1, a = self.factor(gen, "i8", (m, k), False)
+            x2, b = self.factor(gen, "i8", (k, n), False)
+            bias = gen.tensor(I32, (n,), gen.values(I32, (n,), limit=500)) if gen.chance(0.6) else None
+            scale, out = 0.001 + gen.rng.random() / 50, gen.out(F16, (m, n))
+            run("aclnnQuantMatmul", a, b, bias, scale, out)
+            sums = (x1 @ x2 + (bias.get() if bias else 0)).astype(LD)
+            ref.check(out.get(), sums * LD(scale), F16, F64, ulps=1, slack=1e-7 * np.abs(sums) * scale)
+        each_case(self, "aclnnQuantMatmul", CASES, body)
 
     def test_products(self):
         each_case(self, "aclnnQuantMatmulV4", 4 * CASES, self.case)

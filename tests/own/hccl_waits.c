@@ -68,16 +68,23 @@ static bool stopped_rank_is_waited_for(rank_self *r) {
 
 /* ---- a rank that is late ---- */
 
-static void await_failure(rank_self *r) {
+/* For at most a minute. */
+static bool await_failure(rank_self *r) {
+  enum { MOST_LOOKS = 12000 };
   HcclResult error = HCCL_SUCCESS;
-  while (HcclGetCommAsyncError(r->comm, &error) == HCCL_SUCCESS && error == HCCL_SUCCESS) nap_ms(5);
+  for (int i = 0; error == HCCL_SUCCESS && i < MOST_LOOKS; ++i) {
+    nap_ms(5);
+    OK(HcclGetCommAsyncError(r->comm, &error));
+  }
+  TRUE_THAT(error != HCCL_SUCCESS);
+  return true;
 }
 
 /* With HCCL_EXEC_TIMEOUT of a second, rank 1 calls nothing. */
 static bool late_rank_is_named(rank_self *r) {
   void *in, *out;
   PASS(wait_buffers(r, &in, &out));
-  if (r->rank == 1) await_failure(r);
+  if (r->rank == 1) PASS(await_failure(r));
   /* Who calls when the time of another rank is over already is refused. */
   const HcclResult called = reduce_all(r, in, out, SHORT);
   if (r->rank == 1) WANT(HCCL_E_TIMEOUT, called);
@@ -105,7 +112,7 @@ static bool late_sender_is_named(rank_self *r) {
     WANT(REMOTE, aclrtSynchronizeStream(r->stream));
     PASS(message_has(r, "from remote rank [rank 1 "));
   }
-  await_failure(r);
+  PASS(await_failure(r));
   PASS(later_calls_fail(r, in, out));
   OK(aclrtFree(in));
   OK(aclrtFree(out));
@@ -119,18 +126,23 @@ static void *destroy_soon(void *comm) {
   return (void *)(intptr_t)HcclCommDestroy(comm);
 }
 
-/* Rank 0 waits for rank 1, which calls nothing, while another thread destroys its communicator. The rank's own
- * communicator is one of all ranks, so that the scenario's can be destroyed as usual. */
-static bool destroyed_while_it_waits(rank_self *r, size_t n) {
-  void *in, *out, *result = NULL;
+/* A further communicator of all ranks, so that the scenario's can be destroyed as usual. */
+static bool further_comm(rank_self *r, uint64_t id, HcclComm *comm) {
   uint32_t all[MOST_RANKS];
-  HcclComm whole = r->comm;
   HcclCommConfig config;
-  pthread_t thread;
-  PASS(wait_buffers(r, &in, &out));
   HcclCommConfigInit(&config);
   for (uint32_t i = 0; i < r->n; ++i) all[i] = i;
-  OK(HcclCreateSubCommConfig(&whole, r->n, all, n, r->rank, &config, &r->comm));
+  OK(HcclCreateSubCommConfig(&r->comm, r->n, all, id, r->rank, &config, comm));
+  return true;
+}
+
+/* Rank 0 waits for rank 1, which calls nothing, while another thread destroys its communicator. */
+static bool destroyed_while_it_waits(rank_self *r, size_t n) {
+  void *in, *out, *result = NULL;
+  HcclComm whole = r->comm;
+  pthread_t thread;
+  PASS(wait_buffers(r, &in, &out));
+  PASS(further_comm(r, n, &r->comm));
   if (r->rank != 1) {
     OK(reduce_all(r, in, out, n));
     TRUE_THAT(!pthread_create(&thread, NULL, destroy_soon, r->comm));
@@ -159,22 +171,59 @@ static bool destroyed_while_it_waits(rank_self *r, size_t n) {
 static bool destroyed_while_short_call_waits(rank_self *r) { return destroyed_while_it_waits(r, SHORT); }
 static bool destroyed_while_long_call_waits(rank_self *r) { return destroyed_while_it_waits(r, LONG); }
 
+/* Rank 0 destroys its communicator before a call of it has begun, as its stream waits for something else. Then the call
+ * begins, or is dropped. The others, which call nothing, are told. */
+static bool destroyed_before_call_begins(rank_self *r, bool drops) {
+  void *in, *out;
+  HcclComm whole = r->comm, further = NULL;
+  PASS(wait_buffers(r, &in, &out));
+  PASS(further_comm(r, drops, &further));
+  if (r->rank == 0) {
+    aclrtStream own;
+    aclrtNotify go;
+    OK(aclrtCreateStream(&own));
+    OK(aclrtCreateNotify(&go, ACL_NOTIFY_DEFAULT));
+    OK(aclrtWaitAndResetNotify(go, own, 0));
+    OK(HcclAllReduce(in, out, SHORT, F32, SUM, further, own));
+    OK(HcclCommDestroy(further));
+    if (!drops) {
+      OK(aclrtRecordNotify(go, r->stream));
+      WANT(REMOTE, aclrtSynchronizeStream(own));
+      PASS(message_has(r, "Terminating operation due to external request"));
+    }
+    OK(aclrtDestroyStreamForce(own));
+    OK(aclrtDestroyNotify(go));
+  } else {
+    r->comm = further;
+    const bool told = await_failure(r) && later_calls_fail(r, in, out) &&
+                      message_has(r, "has destroyed its communicator before its calls were over; its last call was "
+                                     "AllReduce #1");
+    r->comm = whole;
+    OK(HcclCommDestroy(further));
+    PASS(told);
+  }
+  OK(HcclBarrier(whole, r->stream));
+  OK(aclrtSynchronizeStream(r->stream));
+  OK(aclrtFree(in));
+  OK(aclrtFree(out));
+  return true;
+}
+
+static bool destroyed_before_call_runs(rank_self *r) { return destroyed_before_call_begins(r, false); }
+static bool destroyed_before_call_drops(rank_self *r) { return destroyed_before_call_begins(r, true); }
+
 /* Rank 0 has made and destroyed a sub-communicator before the others make it. */
 static bool sub_destroyed_before_others_come(rank_self *r) {
-  uint32_t all[MOST_RANKS];
   HcclComm sub = NULL;
-  HcclCommConfig config;
-  HcclCommConfigInit(&config);
-  for (uint32_t i = 0; i < r->n; ++i) all[i] = i;
   for (uint64_t id = 1; id <= 300; ++id) { /* more than places */
     if (r->rank == 0) {
-      OK(HcclCreateSubCommConfig(&r->comm, r->n, all, id, r->rank, &config, &sub));
+      PASS(further_comm(r, id, &sub));
       OK(HcclCommDestroy(sub));
     }
     OK(HcclBarrier(r->comm, r->stream));
     OK(aclrtSynchronizeStream(r->stream));
     if (r->rank != 0) {
-      OK(HcclCreateSubCommConfig(&r->comm, r->n, all, id, r->rank, &config, &sub));
+      PASS(further_comm(r, id, &sub));
       OK(HcclCommDestroy(sub));
     }
   }
@@ -199,7 +248,7 @@ static bool dropped_call_is_told(rank_self *r, bool resets) {
     } else
       OK(aclrtDestroyStreamForce(own));
   }
-  await_failure(r);
+  PASS(await_failure(r));
   TRUE_THAT(reduce_all(r, in, out, LONG) != HCCL_SUCCESS);
   PASS(message_has(r, "rank 0 has dropped AllReduce #1 of 1048576 float32 (sum)"));
   OK(aclrtFree(in));
@@ -222,7 +271,7 @@ static bool device_reset(rank_self *r) {
     OK(aclrtCreateStream(&r->stream));
     return true;
   }
-  await_failure(r);
+  PASS(await_failure(r));
   TRUE_THAT(reduce_all(r, in, out, SHORT) != HCCL_SUCCESS);
   PASS(message_has(r, "rank 0 "));
   return true;
@@ -239,8 +288,8 @@ static bool peers_are_gone(rank_self *r) {
 }
 
 SCENARIOS(stopped_rank_is_waited_for, late_rank_is_named, late_sender_is_named, destroyed_while_short_call_waits,
-          destroyed_while_long_call_waits, sub_destroyed_before_others_come, stream_destroyed_by_force, tasks_aborted,
-          device_reset, peers_are_gone)
+          destroyed_while_long_call_waits, destroyed_before_call_runs, destroyed_before_call_drops,
+          sub_destroyed_before_others_come, stream_destroyed_by_force, tasks_aborted, device_reset, peers_are_gone)
 
 #define BY_PROCESSES(n, scenario)                                                                                      \
   static void processes_##scenario(void **state) {                                                                     \
@@ -259,6 +308,8 @@ BY_BOTH(3, late_rank_is_named)
 BY_BOTH(2, late_sender_is_named)
 BY_BOTH(2, destroyed_while_short_call_waits)
 BY_BOTH(2, destroyed_while_long_call_waits)
+BY_BOTH(3, destroyed_before_call_runs)
+BY_BOTH(3, destroyed_before_call_drops)
 BY_BOTH(3, sub_destroyed_before_others_come)
 BY_BOTH(3, stream_destroyed_by_force)
 BY_BOTH(3, tasks_aborted)
@@ -289,6 +340,8 @@ int main(int argc, char **argv) {
       TEST(processes_stopped_rank_is_waited_for),
       TEST(processes_destroyed_while_short_call_waits),
       TEST(processes_destroyed_while_long_call_waits),
+      TEST(processes_destroyed_before_call_runs),
+      TEST(processes_destroyed_before_call_drops),
       TEST(processes_sub_destroyed_before_others_come),
       TEST(processes_stream_destroyed_by_force),
       TEST(processes_tasks_aborted),
@@ -296,6 +349,8 @@ int main(int argc, char **argv) {
       TEST(processes_peers_are_gone),
       TEST(threads_destroyed_while_short_call_waits),
       TEST(threads_destroyed_while_long_call_waits),
+      TEST(threads_destroyed_before_call_runs),
+      TEST(threads_destroyed_before_call_drops),
       TEST(threads_sub_destroyed_before_others_come),
       TEST(threads_stream_destroyed_by_force),
       TEST(threads_tasks_aborted),

@@ -31,6 +31,15 @@ static int64_t size_below(random_source *r, uint32_t n, uint32_t most) {
   return 1 + random_below(r, random_below(r, 4) ? n : most);
 }
 
+/* One whose dilation Winograd takes apart. */
+static void choose_dilated(random_source *r, fixture *f) {
+  f->groups = 1;
+  f->channels = 32 + random_below(r, 20);
+  f->rows = 32 + random_below(r, 20);
+  for (int a = 0; a < AXES; ++a)
+    f->dilation[a] = 1 + random_below(r, 3), f->out[a] = 10 * f->dilation[a] + random_below(r, 4);
+}
+
 static void choose_geometry(random_source *r, fixture *f) {
   f->batch = 1 + random_below(r, 2);
   f->groups = random_below(r, 3) ? 1 : 1 + random_below(r, 20);
@@ -42,8 +51,11 @@ static void choose_geometry(random_source *r, fixture *f) {
     f->kernel[a] = window ? 3 : 1 + random_below(r, 3);
     f->stride[a] = window ? 1 : 1 + random_below(r, 3);
     f->dilation[a] = window ? 1 : 1 + random_below(r, 2);
-    f->pad[a] = random_below(r, 2);
+    f->pad[a] = random_below(r, 3);
     f->out[a] = size_below(r, 9, 24);
+  }
+  if (window && random_below(r, 8) == 0) choose_dilated(r, f);
+  for (int a = 0; a < AXES; ++a) {
     f->in[a] = (f->out[a] - 1) * f->stride[a] + (f->kernel[a] - 1) * f->dilation[a] + 1 - 2 * f->pad[a];
     if (f->in[a] < 1)
       f->pad[a] = 0, f->in[a] = (f->out[a] - 1) * f->stride[a] + (f->kernel[a] - 1) * f->dilation[a] + 1;

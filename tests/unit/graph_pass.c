@@ -377,8 +377,51 @@ static void test_packed_constants(void **state) {
   assert_memory_equal(y[0], y[1], sizeof y[0]);
 }
 
+/* The weight of the convolution of conv(x, w) * gamma, of an image of this size, after passes. */
+static ir_storage *scaled_weight(const float *w, const float *gamma, int64_t side, ir_graph **g) {
+  static const int64_t w_dims[] = {OUT, CHANNELS, 3, 3}, gamma_dims[] = {OUT, 1, 1}, ones[] = {1, 1}, zeros[] = {0, 0};
+  const int64_t x_dims[] = {1, CHANNELS, side, side}, y_dims[] = {1, OUT, side, side};
+  ir_value *x, *weight, *by, *conv, *y;
+  *g = ir_new();
+  CHECK(ir_input(*g, "x", ACL_FLOAT, x_dims, 4, &x));
+  CHECK(ir_constant(*g, ACL_FLOAT, w_dims, 4, w, &weight));
+  CHECK(ir_constant(*g, ACL_FLOAT, gamma_dims, 3, gamma, &by));
+  CHECK(ir_temporary(*g, ACL_FLOAT, y_dims, 4, &conv));
+  CHECK(ir_temporary(*g, ACL_FLOAT, y_dims, 4, &y));
+  const aclIntArray *one = ir_int_array(*g, ones, 2);
+  CHECK(node_Convolution(*g, x, weight, NULL, one, one, one, false, ir_int_array(*g, zeros, 2), 1, conv, 0));
+  CHECK(node_Mul(*g, conv, by, y));
+  (*g)->n_outputs = 1;
+  (*g)->outputs = REGION_NEW(&(*g)->memory, ir_value *, 1);
+  (*g)->outputs[0] = y;
+  CHECK(pass_all(*g, 0, NULL));
+  assert_int_equal((*g)->n_nodes, 1);
+  return value_of((*g)->nodes[0].args[1].tensor)->storage;
+}
+
+/* Weights that passes change are computed when somebody needs them, and are told apart by what they are made of. */
+static void test_recipes(void **state) {
+  enum { N = OUT * CHANNELS * 9 };
+  static float w[N], gamma[OUT], other[OUT];
+  ir_graph *g[3];
+  (void)state;
+  for (int i = 0; i < N; ++i) w[i] = numbers(i);
+  for (int i = 0; i < OUT; ++i) gamma[i] = other[i] = numbers(i + 5);
+  ir_storage *weight = scaled_weight(w, gamma, SIDE, &g[0]);
+  const ir_storage *same = scaled_weight(w, gamma, SIDE + 1, &g[1]), *different = scaled_weight(w, other, SIDE, &g[2]);
+  assert_null(weight->contents);
+  assert_null(same->contents);
+  assert_int_not_equal(weight->identity, 0);
+  assert_int_equal(weight->identity, same->identity);
+  assert_int_not_equal(weight->identity, different->identity);
+  CHECK(ir_need_contents(weight));
+  for (int i = 0; i < N; ++i) assert_float_equal(((const float *)weight->contents)[i], w[i] * gamma[i / (N / OUT)], 0);
+  for (int i = 0; i < 3; ++i) ir_free(g[i]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_recipes),
       cmocka_unit_test(test_batch_norm_joins_convolution),
       cmocka_unit_test(test_convolution_that_others_read_stays),
       cmocka_unit_test(test_outputs),

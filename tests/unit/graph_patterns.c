@@ -121,6 +121,10 @@ static ir_value *make_other(ir_graph *g, const char *name, ir_value *x, const ch
     CHECK(ir_contiguous(g, x, &y));
     return y;
   }
+  if (strncmp(name, "Viewed", 6) == 0) { /* another view of the same */
+    CHECK(ir_view(g, x, x->tensor.dims, x->tensor.strides, x->tensor.rank, 0, &y));
+    return y;
+  }
   if (strncmp(name, "Turned", 6) == 0) {
     CHECK(ir_permuted(g, x, (const int[]){0, 2, 1}, &y));
     return y;
@@ -275,6 +279,8 @@ static const pattern_case cases[] = {
     {"RmsNormFusionPass", "Mul(g,Mul(x,Reciprocal(Sqrt(Add(Mean(Mul(x,x)),1e-5)))))", NULL, 1},
     {"RmsNormFusionPass", "Div(x,Sqrt(Add(Mean(PowTensorTensor(x,2)),1e-5)))", NULL, 0},
     {"RmsNormFusionPass", "Mul(Div(x,Sqrt(Add(MeanOfRows(PowTensorTensor(x,2)),1e-5))),g)", NULL, 0},
+    {"MatMulBiasAddFusionPass", "Add(Product(x,Turned(x)),1.5)", NULL, 1},
+    {"MatMulBiasAddFusionPass", "Add(Viewed(Product(x,Turned(x))),1.5)", NULL, 0},
     /* few queries of a head are worth it, whatever their size */
     {"FlashAttentionFusionPass", "Relu(Product(Softmax(Product(x,Turned(x))),x))", NULL, 1},
     {"FlashAttentionFusionPass", "Product(Softmax(Div(Product(x,Turned(x)),2.8)),x)", NULL, 1},

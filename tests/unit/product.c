@@ -126,7 +126,7 @@ static void a_packed_b_gives_the_same_bits(void **state) {
       char *const packed = aligned_alloc(64, bytes), *const plain = malloc(out_bytes);
       compute(&f, &f.plan, NULL);
       memcpy(plain, f.out.at, out_bytes);
-      product_pack(&f.plan, f.b.at, packed);
+      product_pack(&f.plan, f.b.at, packed, NULL);
       compute(&f, &f.plan, packed);
       assert_memory_equal(plain, f.out.at, out_bytes);
       free(packed);
@@ -136,6 +136,46 @@ static void a_packed_b_gives_the_same_bits(void **state) {
     free_fixture(&f);
   }
   assert_true(packed_cases > ROUNDS(400) / 3);
+}
+
+/* Spoils what it is told will not be read again, and counts it. */
+static void spoil(void *told, const void *piece, uint64_t bytes) {
+  *(uint64_t *)told += bytes;
+  memset((void *)(uintptr_t)piece, 0x5a, bytes);
+}
+
+/* Of a B of more than one piece, rows and columns of which are no multiples of anything. */
+static void a_piece_is_read_once(void **state) {
+  enum { K = 1501, N = 1803 };
+  (void)state;
+  random_source random = {7};
+  for (int transposed = 0; transposed < 2; transposed++) {
+    fixture f = {.batch = 1, .m = 4, .k = K, .n = N};
+    f.a = make_stack(&random, ACL_FLOAT, 1, f.m, K, false);
+    f.b = make_stack(&random, ACL_FLOAT, 1, K, N, transposed);
+    f.out = make_stack(&random, ACL_FLOAT, 1, f.m, N, false);
+    f.plan = (product_plan){.a = matrices_of(&f.a),
+                            .b = matrices_of(&f.b),
+                            .out = matrices_of(&f.out),
+                            .n_batch_dims = 1,
+                            .batch_dims = {1},
+                            .constant_b = true,
+                            .alpha = 1};
+    product_choose(&f.plan, NULL);
+    const uint64_t bytes = product_packed_bytes(&f.plan);
+    uint64_t told = 0;
+    if (bytes > 0) {
+      char *const packed[] = {aligned_alloc(64, bytes), aligned_alloc(64, bytes)};
+      for (int i = 0; i < 2; i++) memset(packed[i], 0, bytes);
+      product_pack(&f.plan, f.b.at, packed[0], NULL);
+      product_pack(&f.plan, f.b.at, packed[1], &(executor_packing){.was_read = spoil, .listener = &told});
+      assert_memory_equal(packed[0], packed[1], bytes);
+      assert_int_equal(told, K * N * sizeof(float));
+      free(packed[0]);
+      free(packed[1]);
+    }
+    free_fixture(&f);
+  }
 }
 
 static double activated(const activation *a, double x) {
@@ -206,6 +246,7 @@ static void what_cannot_be_packed_has_no_size(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_packed_b_gives_the_same_bits),
+      cmocka_unit_test(a_piece_is_read_once),
       cmocka_unit_test(the_epilogue_is_what_its_parts_are),
       cmocka_unit_test(what_cannot_be_packed_has_no_size),
   };

@@ -2,6 +2,7 @@
 #include "graph/onnx/convert.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static const onnx_operator *const all_tables[] = {
     onnx_elementwise, onnx_shape_operators, onnx_constants,  onnx_reductions, onnx_products,
     onnx_quantised,   onnx_windows,         onnx_pools,      onnx_norms,      onnx_indexing,
     onnx_boxes,       onnx_scattering,      onnx_resampling, onnx_recurrent,  onnx_losses,
-    onnx_random,      onnx_spectra,         onnx_control,    onnx_attention,
+    onnx_random,      onnx_spectra,         onnx_control,    onnx_attention,  onnx_casts,
 };
 
 static const onnx_operator *sorted[512];
@@ -33,8 +34,11 @@ static void sort_tables(void) {
   qsort(sorted, n_sorted, sizeof *sorted, compare_entries);
 }
 
-static const onnx_operator *operator_of(const char *name) {
-  const onnx_operator key = {.name = name}, *const p = &key;
+static const onnx_operator *operator_of(const onnx_node *n) {
+  char name[128];
+  const bool is_own = !n->domain[0];
+  if (!is_own && snprintf(name, sizeof name, "%s.%s", n->domain, n->op_type) >= (int)sizeof name) return NULL;
+  const onnx_operator key = {.name = is_own ? n->op_type : name}, *const p = &key;
   pthread_once(&sort_once, sort_tables);
   const onnx_operator **found = bsearch(&p, sorted, n_sorted, sizeof *sorted, compare_entries);
   return found ? *found : NULL;
@@ -63,16 +67,38 @@ status converter_dtype(int onnx_dtype, int *dtype) {
       [ONNX_DOUBLE] = ACL_DOUBLE, [ONNX_UINT32] = ACL_UINT32,       [ONNX_UINT64] = ACL_UINT64,
       [ONNX_BFLOAT16] = ACL_BF16, [ONNX_COMPLEX64] = ACL_COMPLEX64, [ONNX_COMPLEX128] = ACL_COMPLEX128,
   };
-  if (onnx_dtype_bytes(onnx_dtype) == 0)
+  if (onnx_dtype_bytes(onnx_dtype) == 0 || onnx_dtype > ONNX_BFLOAT16)
     return OP_FAIL("elements of %s are not supported", onnx_dtype_name(onnx_dtype));
   *dtype = of[onnx_dtype];
   return ST_OK;
 }
 
+status converter_stored_dtype(int onnx_dtype, int *dtype, int *narrow) {
+  *narrow = onnx_dtype > ONNX_BFLOAT16 && onnx_dtype < ONNX_DTYPES ? onnx_dtype : 0;
+  *dtype = onnx_dtype == ONNX_INT4 ? ACL_INT8 : ACL_UINT8;
+  return *narrow ? ST_OK : converter_dtype(onnx_dtype, dtype);
+}
+
+/* Elements of 4 bits, an element to a byte. */
+static status unpacked(converter *c, const onnx_tensor *t, int dtype, ir_value **out) {
+  TRY(ir_constant(c->g, dtype, t->dims, t->n_dims, NULL, out));
+  uint8_t *to = ir_fill(*out);
+  const uint8_t *from = t->contents;
+  for (int64_t i = 0; i < (*out)->tensor.n; ++i) {
+    const unsigned nibble = from[i / 2] >> i % 2 * 4 & 15;
+    to[i] = (uint8_t)(dtype == ACL_INT8 ? (nibble ^ 8) - 8 : nibble);
+  }
+  return ST_OK;
+}
+
 status converter_tensor(converter *c, const onnx_tensor *t, ir_value **out) {
-  int dtype;
-  TRY(converter_dtype(t->dtype, &dtype));
-  TRY(ir_constant(c->g, dtype, t->dims, t->n_dims, t->bytes ? t->contents : "", out));
+  int dtype, narrow;
+  TRY(converter_stored_dtype(t->dtype, &dtype, &narrow));
+  if (onnx_dtype_is_packed(t->dtype))
+    TRY(unpacked(c, t, dtype, out));
+  else
+    TRY(ir_constant(c->g, dtype, t->dims, t->n_dims, t->bytes ? t->contents : "", out));
+  (*out)->narrow = narrow;
   (*out)->name = t->name[0] ? t->name : NULL;
   return ST_OK;
 }
@@ -134,7 +160,7 @@ static void unmark(void *argument, ir_value *v, unsigned flags) {
 }
 
 status converter_known(converter *c, const ir_value *v) {
-  if (value_is_constant(v)) return ST_OK;
+  if (value_is_constant(v)) return ir_need_contents(v->storage);
   const ir_graph *g = c->g;
   bool any = false;
   v->storage->used = true;
@@ -251,11 +277,36 @@ static status convert_call(converter *c, const onnx_function *f) {
   return ST_OK;
 }
 
+/* Whether an operator does not compute with elements, or knows types that are stored only. */
+static bool takes_narrow(const char *name) {
+  static const char *const names[] = {"Cast",
+                                      "CastLike",
+                                      "QuantizeLinear",
+                                      "DequantizeLinear",
+                                      "Identity",
+                                      "Reshape",
+                                      "Flatten",
+                                      "Squeeze",
+                                      "Unsqueeze",
+                                      "Transpose",
+                                      "Shape",
+                                      "Size",
+                                      "If",
+                                      "Loop",
+                                      "Scan"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+    if (!strcmp(names[i], name)) return true;
+  return false;
+}
+
 static status check_inputs(const converter *c) {
   const onnx_node *n = c->node;
+  const bool narrow = takes_narrow(n->op_type);
   for (int i = 0; i < n->n_inputs; ++i)
     if (n->inputs[i][0] && !scope_find(c->scope, n->inputs[i]))
       return OP_FAIL("input %d, %s, is computed by no node before", i, n->inputs[i]);
+    else if (!narrow && converter_input(c, i) && converter_input(c, i)->narrow)
+      return OP_FAIL("elements of %s are not supported", onnx_dtype_name(converter_input(c, i)->narrow));
   for (int i = 0; i < c->entry->min_inputs; ++i)
     if (!converter_input(c, i)) return OP_FAIL("input %d is missing", i);
   return ST_OK;
@@ -266,7 +317,7 @@ static status convert_node(converter *c) {
   const onnx_function *f = function_of(c->model, n);
   if (c->depth > MAX_DEPTH) return OP_FAIL("functions and graphs are nested deeper than %d", MAX_DEPTH);
   if (f) return convert_call(c, f);
-  c->entry = n->domain[0] ? NULL : operator_of(n->op_type);
+  c->entry = operator_of(n);
   if (!c->entry) return OP_FAIL("operator %s%s%s is not supported", n->domain, n->domain[0] ? "." : "", n->op_type);
   TRY(check_inputs(c));
   return c->entry->convert(c);
@@ -359,16 +410,17 @@ static status add_inputs(converter *c) {
     const onnx_value_info *v = &g->inputs[i];
     if (scope_find(c->scope, v->name)) continue; /* an initialiser: files of IR version 3 list them as inputs, too */
     int64_t dims[MAX_RANK];
-    int rank, dtype;
+    int rank, dtype, narrow;
     ir_value *value;
     if (!v->is_tensor)
       return fail(ST_GRAPH_ENGINE, "input %s is no tensor; sequences, maps and optionals are not supported", v->name);
-    if (converter_dtype(v->dtype, &dtype) != ST_OK)
+    if (converter_stored_dtype(v->dtype, &dtype, &narrow) != ST_OK)
       return fail(ST_GRAPH_ENGINE, "input %s: %s", v->name, strdupa(fail_take()));
     onnx_shape *given = given_shape(shapes, n_shapes, v->name);
     TRY(input_dims(v, given, dims, &rank));
     TRY(ir_input(c->g, v->name, dtype, dims, rank, &value));
     if (given && given->contents) TRY(bind_contents(c, value, given->contents, &value));
+    value->narrow = narrow;
     TRY(scope_add(c->scope, v->name, value));
   }
   for (int i = 0; i < n_shapes; ++i) {

@@ -49,7 +49,8 @@ typedef struct {
   int n_shapes;
 } converter;
 
-/* An operator. `op` and `number` are for converters that several operators share. */
+/* An operator; one of another domain than ONNX's own has that before its name. `op` and `number` are for converters
+ * that several operators share. */
 struct onnx_operator {
   const char *name;
   status (*convert)(converter *c);
@@ -62,7 +63,7 @@ struct onnx_operator {
 extern const onnx_operator onnx_elementwise[], onnx_shape_operators[], onnx_constants[], onnx_reductions[],
     onnx_products[], onnx_quantised[], onnx_windows[], onnx_pools[], onnx_norms[], onnx_indexing[], onnx_boxes[],
     onnx_scattering[], onnx_resampling[], onnx_recurrent[], onnx_losses[], onnx_random[], onnx_spectra[],
-    onnx_control[], onnx_attention[];
+    onnx_control[], onnx_attention[], onnx_casts[];
 
 /* The node's input i; NULL if it is absent. */
 ir_value *converter_input(const converter *c, int i);
@@ -96,6 +97,14 @@ status converter_constant_reals(converter *c, int input, const double **reals, i
 /* The dtype of ONNX as ACL_...; ST_OP_INVALID if there is none. */
 status converter_dtype(int onnx_dtype, int *dtype);
 
+/* The same for types that are stored only, too (convert_casts.c): *narrow is the type of ONNX for them, else 0. */
+status converter_stored_dtype(int onnx_dtype, int *dtype, int *narrow);
+
+/* Such a value's numbers, as int8, uint8 or float; others as they are. And numbers as such a type. saturate: what is
+ * beyond the largest number becomes that. */
+status converter_widened(converter *c, ir_value *x, ir_value **out);
+status converter_narrowed(converter *c, ir_value *x, int narrow, bool saturate, ir_value **out);
+
 /* A constant that lends the contents of a tensor of the model. */
 status converter_tensor(converter *c, const onnx_tensor *t, ir_value **out);
 
@@ -116,6 +125,14 @@ status converter_binary(converter *c, op *o, ir_value *a, ir_value *b, int dtype
 
 /* a @ b by NumPy's rules, of one dtype. */
 status converter_product(converter *c, ir_value *a, ir_value *b, ir_value **out);
+
+/* A value of floats as uint8, with a scale and a zero point of rank 0, by its range: DynamicQuantizeLinear. */
+status converter_quantised(converter *c, ir_value *x, ir_value **y, ir_value **scale, ir_value **zero);
+
+/* The product of 8-bit integers less their zero points (one number, a vector by a's rows or b's columns, or NULL), as
+ * int32. */
+status converter_integer_product(converter *c, ir_value *a, ir_value *a_zero, ir_value *b, ir_value *b_zero,
+                                 ir_value **out);
 
 /* Indices as int64 whose negative ones count from the end of `size` elements. Constant ones are checked. softly:
  * without a check. */

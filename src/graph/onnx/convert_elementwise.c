@@ -323,6 +323,7 @@ static status convert_clip(converter *c) {
       constant = false;
       continue;
     }
+    TRY(ir_need_contents(bounds[i]->storage));
     value_read_reals(bounds[i], &number);
     if (!(numbers[i] = ir_scalar(g, wide, number))) return ST_NO_HOST_MEMORY;
   }
@@ -335,20 +336,6 @@ static status convert_clip(converter *c) {
   else
     TRY(node_Clamp(g, x, numbers[0], numbers[1], y));
   TRY(ir_cast(g, y, dtype, &y));
-  return converter_output(c, 0, y);
-}
-
-static status convert_cast(converter *c) {
-  int dtype;
-  ir_value *y;
-  TRY(converter_dtype((int)attribute_int(c, "to", 0), &dtype));
-  TRY(ir_cast(c->g, converter_input(c, 0), dtype, &y));
-  return converter_output(c, 0, y);
-}
-
-static status convert_cast_like(converter *c) {
-  ir_value *y;
-  TRY(ir_cast(c->g, converter_input(c, 0), converter_input(c, 1)->tensor.dtype, &y));
   return converter_output(c, 0, y);
 }
 
@@ -420,7 +407,5 @@ const onnx_operator onnx_elementwise[] = {
     {"Mean", convert_mean, 1, &op_Add, 0},
     {"Where", convert_where, 3, NULL, 0},
     {"Clip", convert_clip, 1, NULL, 0},
-    {"Cast", convert_cast, 1, NULL, 0},
-    {"CastLike", convert_cast_like, 2, NULL, 0},
     {0},
 };

@@ -11,9 +11,10 @@ static status quantised_like(converter *c, const ir_value *x, int dtype, ir_valu
   return ir_temporary(c->g, dtype, x->tensor.dims, x->tensor.rank, out);
 }
 
-static void dtype_range(int dtype, double *least, double *most) {
+/* narrow: of an integer of 4 bits, else 0. */
+static void dtype_range(int dtype, int narrow, double *least, double *most) {
   const bool is_signed = dtype == ACL_INT8 || dtype == ACL_INT16 || dtype == ACL_INT32;
-  const int bits = 8 * (int)dtype_bytes(dtype) - is_signed;
+  const int bits = (narrow ? 4 : 8 * (int)dtype_bytes(dtype)) - is_signed;
   *most = (double)((INT64_C(1) << bits) - 1);
   *least = is_signed ? -*most - 1 : 0;
 }
@@ -47,7 +48,7 @@ static status spread(converter *c, const ir_value *x, ir_value *v, int axis, int
 }
 
 /* round(x) + zero point, limited to the dtype. x: float. */
-static status rounded(converter *c, ir_value *x, ir_value *zero_point, int dtype, ir_value **out) {
+static status rounded(converter *c, ir_value *x, ir_value *zero_point, int dtype, int narrow, ir_value **out) {
   double least, most;
   ir_value *whole, *limited;
   TRY(converter_unary(c, &op_Round, x, x->tensor.dtype, &whole));
@@ -55,7 +56,7 @@ static status rounded(converter *c, ir_value *x, ir_value *zero_point, int dtype
     TRY(ir_cast(c->g, zero_point, x->tensor.dtype, &zero_point));
     TRY(converter_binary(c, &op_Add, whole, zero_point, x->tensor.dtype, &whole));
   }
-  dtype_range(dtype, &least, &most);
+  dtype_range(dtype, narrow, &least, &most);
   const scalar *low = ir_scalar(c->g, ACL_FLOAT, least), *high = ir_scalar(c->g, ACL_FLOAT, most);
   if (!low || !high) return ST_NO_HOST_MEMORY;
   TRY(quantised_like(c, whole, x->tensor.dtype, &limited));
@@ -63,28 +64,45 @@ static status rounded(converter *c, ir_value *x, ir_value *zero_point, int dtype
   return ir_cast(c->g, limited, dtype, out);
 }
 
+/* The type of a quantised value: that of the zero point, or the one that the node names. */
+static status quantised_dtype(converter *c, const ir_value *zero, int *dtype, int *narrow) {
+  const int named = (int)attribute_int(c, "output_dtype", 0);
+  *dtype = zero ? zero->tensor.dtype : ACL_UINT8;
+  *narrow = zero ? zero->narrow : 0;
+  return zero || !named ? ST_OK : converter_stored_dtype(named, dtype, narrow);
+}
+
+static bool is_narrow_float(int narrow) { return narrow && narrow != ONNX_INT4 && narrow != ONNX_UINT4; }
+
+/* x with the type that quantised values have; floating types have no zero points but 0. */
+static status as_quantised(converter *c, ir_value *x, ir_value *zero, int dtype, int narrow, ir_value **y) {
+  if (is_narrow_float(narrow)) return converter_narrowed(c, x, narrow, attribute_int(c, "saturate", 1), y);
+  TRY(rounded(c, x, zero, dtype, narrow, y));
+  return narrow ? converter_narrowed(c, *y, narrow, true, y) : ST_OK;
+}
+
 static status convert_quantize(converter *c) {
   ir_value *x = converter_input(c, 0), *scale = converter_input(c, 1), *zero = converter_input(c, 2), *y;
-  int axis = 0, dtype = ACL_UINT8;
+  int axis = 0, dtype, narrow;
   const int64_t block = attribute_int(c, "block_size", 0);
   if (x->tensor.rank && (scale->tensor.n > 1 || block))
     TRY(converter_axis(attribute_int(c, "axis", 1), x->tensor.rank, &axis));
-  if (zero)
-    dtype = zero->tensor.dtype;
-  else if (attribute_int(c, "output_dtype", 0))
-    TRY(converter_dtype((int)attribute_int(c, "output_dtype", 0), &dtype));
+  TRY(quantised_dtype(c, zero, &dtype, &narrow));
   TRY(spread(c, x, scale, axis, block, &scale));
-  if (zero) TRY(spread(c, x, zero, axis, block, &zero));
+  if (zero) {
+    TRY(converter_widened(c, zero, &zero));
+    TRY(spread(c, x, zero, axis, block, &zero));
+  }
   TRY(ir_cast(c->g, x, ACL_FLOAT, &x));
   TRY(ir_cast(c->g, scale, ACL_FLOAT, &scale));
   TRY(converter_binary(c, &op_Div, x, scale, ACL_FLOAT, &y));
-  TRY(rounded(c, y, zero, dtype, &y));
+  TRY(as_quantised(c, y, zero, dtype, narrow, &y));
   return converter_output(c, 0, y);
 }
 
 static status dequantised(converter *c, ir_value *x, ir_value *scale, ir_value *zero, ir_value **y) {
   const int dtype = scale->tensor.dtype;
-  if (zero) {
+  if (zero && !dtype_is_float(x->tensor.dtype)) {
     TRY(ir_cast(c->g, x, ACL_INT32, &x));
     TRY(ir_cast(c->g, zero, ACL_INT32, &zero));
     TRY(converter_binary(c, &op_Sub, x, zero, ACL_INT32, &x));
@@ -97,21 +115,29 @@ static status convert_dequantize(converter *c) {
   ir_value *x = converter_input(c, 0), *scale = converter_input(c, 1), *zero = converter_input(c, 2), *y;
   const int64_t block = attribute_int(c, "block_size", 0);
   int axis = 0;
+  TRY(converter_widened(c, x, &x));
   if (x->tensor.rank && (scale->tensor.n > 1 || block))
     TRY(converter_axis(attribute_int(c, "axis", 1), x->tensor.rank, &axis));
   TRY(spread(c, x, scale, axis, block, &scale));
-  if (zero) TRY(spread(c, x, zero, axis, block, &zero));
+  if (zero) {
+    TRY(converter_widened(c, zero, &zero));
+    TRY(spread(c, x, zero, axis, block, &zero));
+  }
   TRY(dequantised(c, x, scale, zero, &y));
   return converter_output(c, 0, y);
 }
 
-static status convert_dynamic_quantize(converter *c) {
-  ir_value *x = converter_input(c, 0), *scale, *zero, *y;
+status converter_quantised(converter *c, ir_value *x, ir_value **y, ir_value **scale, ir_value **zero) {
   TRY(ir_contiguous(c->g, x, &x));
-  TRY(quantised_like(c, x, ACL_UINT8, &y));
-  TRY(ir_temporary(c->g, ACL_FLOAT, NULL, 0, &scale));
-  TRY(ir_temporary(c->g, ACL_UINT8, NULL, 0, &zero));
-  TRY(node_DynamicQuantizeLinear(c->g, x, y, scale, zero));
+  TRY(quantised_like(c, x, ACL_UINT8, y));
+  TRY(ir_temporary(c->g, ACL_FLOAT, NULL, 0, scale));
+  TRY(ir_temporary(c->g, ACL_UINT8, NULL, 0, zero));
+  return node_DynamicQuantizeLinear(c->g, x, *y, *scale, *zero);
+}
+
+static status convert_dynamic_quantize(converter *c) {
+  ir_value *scale, *zero, *y;
+  TRY(converter_quantised(c, converter_input(c, 0), &y, &scale, &zero));
   TRY(converter_output(c, 0, y));
   TRY(converter_output(c, 1, scale));
   return converter_output(c, 2, zero);
@@ -179,9 +205,8 @@ static status matmul_integer(converter *c, ir_value *a, ir_value *a_zero, ir_val
   return ir_reshaped(c->g, y, dims, rank, out);
 }
 
-/* The product of 8-bit integers less their zero points, as int32. */
-static status zeroed_product(converter *c, ir_value *a, ir_value *a_zero, ir_value *b, ir_value *b_zero,
-                             ir_value **out) {
+status converter_integer_product(converter *c, ir_value *a, ir_value *a_zero, ir_value *b, ir_value *b_zero,
+                                 ir_value **out) {
   const tensor *x = &a->tensor, *y = &b->tensor;
   if (x->rank >= 2 && y->rank == 2 && x->n && y->n && x->dims[x->rank - 1] == y->dims[0] &&
       zero_is_plain(a_zero, x->rank == 2 ? x->dims[0] : 1) && zero_is_plain(b_zero, y->dims[1]))
@@ -193,8 +218,8 @@ static status zeroed_product(converter *c, ir_value *a, ir_value *a_zero, ir_val
 
 static status convert_matmul_integer(converter *c) {
   ir_value *y;
-  TRY(zeroed_product(c, converter_input(c, 0), converter_input(c, 2), converter_input(c, 1), converter_input(c, 3),
-                     &y));
+  TRY(converter_integer_product(c, converter_input(c, 0), converter_input(c, 2), converter_input(c, 1),
+                                converter_input(c, 3), &y));
   return converter_output(c, 0, y);
 }
 
@@ -206,7 +231,7 @@ static status requantised(converter *c, ir_value *sums, ir_value *a, ir_value *b
   TRY(converter_binary(c, &op_Div, factor, y_scale, ACL_FLOAT, &factor));
   TRY(ir_cast(c->g, sums, ACL_FLOAT, &sums));
   TRY(converter_binary(c, &op_Mul, sums, factor, ACL_FLOAT, &sums));
-  return rounded(c, sums, y_zero, y_zero->tensor.dtype, out);
+  return rounded(c, sums, y_zero, y_zero->tensor.dtype, 0, out);
 }
 
 static status scale_along(converter *c, const ir_value *x, int input, int axis, ir_value **out) {
@@ -219,7 +244,7 @@ static status convert_qlinear_matmul(converter *c) {
   TRY(scale_along(c, a, 1, a->tensor.rank - 2, &scale_a));
   TRY(scale_along(c, b, 4, b->tensor.rank - 1, &scale_b));
   TRY(ir_cast(c->g, converter_input(c, 6), ACL_FLOAT, &scale_y));
-  TRY(zeroed_product(c, a, converter_input(c, 2), b, converter_input(c, 5), &y));
+  TRY(converter_integer_product(c, a, converter_input(c, 2), b, converter_input(c, 5), &y));
   TRY(requantised(c, y, scale_a, scale_b, scale_y, converter_input(c, 7), &y));
   return converter_output(c, 0, y);
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recurrent layers. LSTM and GRU with the usual functions are one operator a direction; the plain RNN, GRU without
- * linear_before_reset, peepholes, clipping and other functions are unrolled, a few nodes a step. */
+ * linear_before_reset, peepholes, clipping and other functions are unrolled, a few nodes a step. So is onnxruntime's
+ * DynamicQuantizeLSTM, which multiplies weights of 8 bits by the input and by each step's state, as uint8 with the
+ * scale and the zero point that DynamicQuantizeLinear finds. */
 #include <string.h>
 #include <strings.h>
 
 #include "graph/nodes.h"
 #include "graph/onnx/convert.h"
 
-enum { RNN, GRU, LSTM };
+enum { RNN, GRU, LSTM, QUANTISED_LSTM };
 enum { MOST_GATES = 4 };
 
 /* A layer in one direction. Weights have a row for each gate and element of the state; ONNX orders gates z r h (GRU)
@@ -20,6 +22,8 @@ typedef struct {
   ir_value *bias[2];      /* of the input's and the state's weights, [gates * hidden]; or NULL */
   ir_value *lengths;      /* [batch], int32; or NULL */
   ir_value *h, *c, *peep; /* initial states [batch, hidden], peepholes [3 * hidden]; or NULL */
+  /* Of weights of 8 bits, which are transposed: [inputs, gates * hidden]. NULL for others; zero points may be NULL. */
+  ir_value *w_scale, *w_zero, *r_scale, *r_zero;
   bool reversed, linear_before_reset;
   const char *functions[3];
   double clip;
@@ -47,7 +51,8 @@ static status recurrent_transposed(converter *c, ir_value *v, ir_value **out) {
 /* ---- one operator ------------------------------------------------------------------------------------------------ */
 
 static bool is_usual(const layer *l) {
-  if (l->kind == RNN || l->peep || l->clip > 0 || strcasecmp(l->functions[0], "Sigmoid") != 0) return false;
+  if (l->kind == RNN || l->peep || l->clip > 0 || l->w_scale || strcasecmp(l->functions[0], "Sigmoid") != 0)
+    return false;
   if (strcasecmp(l->functions[1], "Tanh") != 0) return false;
   return l->kind == GRU ? l->linear_before_reset : !strcasecmp(l->functions[2], "Tanh");
 }
@@ -117,10 +122,39 @@ static status clipped(converter *c, const layer *l, ir_value *x, ir_value **out)
 }
 
 /* What one step works on: for each gate, input @ w' + its bias, [steps, batch, hidden], which is computed for all steps
- * at once, and the transposed weight and bias of the state. */
+ * at once, and the transposed weight and bias of the state. With weights of 8 bits, `sums` are the step's products of
+ * the state for all gates, in place of r. */
 typedef struct {
   ir_value *of_x[MOST_GATES], *r[MOST_GATES], *bias[MOST_GATES];
+  ir_value *sums; /* [batch, gates * hidden] */
 } gates;
+
+/* Gate k of a value whose last dimension has all of them. */
+static status columns_of_gate(converter *c, const layer *l, ir_value *v, int k, ir_value **out) {
+  tensor t = v->tensor;
+  t.dims[t.rank - 1] = l->hidden;
+  return ir_view(c->g, v, t.dims, t.strides, t.rank, k * l->hidden * t.strides[t.rank - 1], out);
+}
+
+/* x @ w for weights of 8 bits and an x that is quantised by its range. */
+static status quantised_product(converter *c, ir_value *x, ir_value *w, ir_value *scale, ir_value *zero,
+                                ir_value **out) {
+  ir_value *q, *x_scale, *x_zero, *factor;
+  TRY(converter_quantised(c, x, &q, &x_scale, &x_zero));
+  TRY(converter_integer_product(c, q, x_zero, w, zero, out));
+  TRY(ir_cast(c->g, *out, ACL_FLOAT, out));
+  TRY(converter_binary(c, &op_Mul, x_scale, scale, ACL_FLOAT, &factor));
+  return converter_binary(c, &op_Mul, *out, factor, ACL_FLOAT, out);
+}
+
+static status make_quantised_gates(converter *c, const layer *l, gates *all) {
+  ir_value *sums, *bias;
+  TRY(quantised_product(c, l->x, l->w, l->w_scale, l->w_zero, &sums));
+  TRY(joined_bias(c, l, &bias));
+  if (bias) TRY(converter_binary(c, &op_Add, sums, bias, ACL_FLOAT, &sums));
+  for (int k = 0; k < l->n_gates; ++k) TRY(columns_of_gate(c, l, sums, k, &all->of_x[k]));
+  return ST_OK;
+}
 
 static status make_gates(converter *c, const layer *l, gates *all) {
   for (int k = 0; k < l->n_gates; ++k) {
@@ -139,9 +173,14 @@ static status make_gates(converter *c, const layer *l, gates *all) {
 }
 
 /* of_x[k] of the step + state @ r' + bias, before the function. */
-static status gate_sum(converter *c, const gates *all, int k, int64_t step, ir_value *state, ir_value **out) {
+static status gate_sum(converter *c, const layer *l, const gates *all, int k, int64_t step, ir_value *state,
+                       ir_value **out) {
   ir_value *x, *sum;
   TRY(recurrent_part(c, all->of_x[k], step, &x));
+  if (l->w_scale) {
+    TRY(columns_of_gate(c, l, all->sums, k, &sum));
+    return add(c, x, sum, out);
+  }
   TRY(converter_product(c, state, all->r[k], &sum));
   TRY(add(c, sum, all->bias[k], &sum));
   return add(c, x, sum, out);
@@ -149,7 +188,7 @@ static status gate_sum(converter *c, const gates *all, int k, int64_t step, ir_v
 
 static status gate(converter *c, const layer *l, const gates *all, int k, int64_t step, ir_value *state,
                    const char *function, ir_value **out) {
-  TRY(gate_sum(c, all, k, step, state, out));
+  TRY(gate_sum(c, l, all, k, step, state, out));
   TRY(clipped(c, l, *out, out));
   return apply(c, function, *out, out);
 }
@@ -184,7 +223,7 @@ static status gru_step(converter *c, const layer *l, const gates *all, int64_t s
 /* A gate that also sees the cell, through peephole weights (ONNX orders them i o f). */
 static status peeping_gate(converter *c, const layer *l, const gates *all, int k, int peep, int64_t step, ir_value *h,
                            ir_value *cell, ir_value **out) {
-  TRY(gate_sum(c, all, k, step, h, out));
+  TRY(gate_sum(c, l, all, k, step, h, out));
   if (l->peep) {
     ir_value *p;
     TRY(rows(c, l->peep, peep * l->hidden, l->hidden, &p));
@@ -195,8 +234,9 @@ static status peeping_gate(converter *c, const layer *l, const gates *all, int k
   return apply(c, l->functions[0], *out, out);
 }
 
-static status lstm_step(converter *c, const layer *l, const gates *all, int64_t step, ir_value **h, ir_value **cell) {
+static status lstm_step(converter *c, const layer *l, gates *all, int64_t step, ir_value **h, ir_value **cell) {
   ir_value *i, *o, *f, *n, *kept, *taken, *shown;
+  if (l->w_scale) TRY(quantised_product(c, *h, l->r, l->r_scale, l->r_zero, &all->sums));
   TRY(peeping_gate(c, l, all, 0, 0, step, *h, *cell, &i));
   TRY(peeping_gate(c, l, all, 2, 2, step, *h, *cell, &f));
   TRY(gate(c, l, all, 3, step, *h, l->functions[1], &n));
@@ -225,7 +265,7 @@ static status run_unrolled(converter *c, layer *l) {
   ir_value *zero, *h = l->h, *cell = l->c;
   ir_value **outputs = REGION_NEW(&c->g->memory, ir_value *, l->steps);
   if (!outputs) return ST_NO_HOST_MEMORY;
-  TRY(make_gates(c, l, &all));
+  TRY(l->w_scale ? make_quantised_gates(c, l, &all) : make_gates(c, l, &all));
   TRY(ir_number(c->g, l->x->tensor.dtype, 0, &zero));
   TRY(ir_expanded(c->g, zero, dims, 2, &zero));
   if (!h) h = zero;
@@ -253,6 +293,28 @@ static status run_unrolled(converter *c, layer *l) {
 
 /* ---- the node ---------------------------------------------------------------------------------------------------- */
 
+/* Weights of 8 bits with their scales and zero points, one number a direction or one for each column. */
+static status read_quantised(converter *c, int d, layer *l) {
+  ir_value **const to[] = {&l->w_scale, &l->w_zero, &l->r_scale, &l->r_zero};
+  for (int i = 0; i < 4; ++i) {
+    ir_value *v = converter_input(c, 8 + i);
+    if (!v && i % 2 == 0) return OP_FAIL("input %d, a scale, is missing", 8 + i);
+    if (!v) continue;
+    TRY(ir_contiguous(c->g, v, &v));
+    if (v->tensor.rank < 1) return OP_FAIL("input %d has 0 dimensions, expected 1 or 2", 8 + i);
+    TRY(recurrent_part(c, v, d, &v));
+    TRY(ir_reshaped(c->g, v, &v->tensor.n, v->tensor.n > 1, to[i]));
+  }
+  if (l->x->tensor.dtype != ACL_FLOAT) return OP_FAIL("X is not float");
+  return ST_OK;
+}
+
+static bool weights_fit(const layer *l) {
+  const int64_t all = l->n_gates * l->hidden;
+  const tensor *w = &l->w->tensor, *r = &l->r->tensor;
+  return w->rank == 2 && r->rank == 2 && r->dims[l->w_scale ? 1 : 0] == all && w->dims[l->w_scale ? 1 : 0] == all;
+}
+
 /* The layer of direction d, of the node's inputs. */
 static status read_layer(converter *c, int d, layer *l) {
   static const char *const usual[] = {"Sigmoid", "Tanh", "Tanh"};
@@ -263,10 +325,10 @@ static status read_layer(converter *c, int d, layer *l) {
            *peep = l->kind == LSTM ? converter_input(c, 7) : NULL;
   TRY(recurrent_part(c, converter_input(c, 1), d, &l->w));
   TRY(recurrent_part(c, converter_input(c, 2), d, &l->r));
-  l->hidden = l->r->tensor.dims[1];
+  if (c->entry->number == QUANTISED_LSTM) TRY(read_quantised(c, d, l));
+  l->hidden = l->r->tensor.dims[l->w_scale ? 0 : 1];
   l->n_gates = l->kind == LSTM ? 4 : l->kind == GRU ? 3 : 1;
-  if (l->w->tensor.rank != 2 || l->r->tensor.rank != 2 || l->r->tensor.dims[0] != l->n_gates * l->hidden)
-    return OP_FAIL("the weights do not have the shape of %d gates", l->n_gates);
+  if (!weights_fit(l)) return OP_FAIL("the weights do not have the shape of %d gates", l->n_gates);
   if (bias) {
     TRY(recurrent_part(c, bias, d, &bias));
     for (int i = 0; i < 2; ++i) TRY(rows(c, bias, i * l->n_gates * l->hidden, l->n_gates * l->hidden, &l->bias[i]));
@@ -320,7 +382,7 @@ static status convert_recurrent(converter *c) {
   if (attribute_int(c, "layout", 0)) TRY(ir_permuted(c->g, x, (const int[]){1, 0, 2}, &x));
   if (attribute_int(c, "input_forget", 0)) return OP_FAIL("input_forget is 1, expected 0");
   for (int d = 0; d < n; ++d) {
-    l[d] = (layer){.kind = c->entry->number,
+    l[d] = (layer){.kind = c->entry->number == QUANTISED_LSTM ? LSTM : c->entry->number,
                    .steps = x->tensor.dims[0],
                    .batch = x->tensor.dims[1],
                    .x = x,
@@ -337,5 +399,6 @@ const onnx_operator onnx_recurrent[] = {
     {"RNN", convert_recurrent, 3, NULL, RNN},
     {"GRU", convert_recurrent, 3, NULL, GRU},
     {"LSTM", convert_recurrent, 3, NULL, LSTM},
+    {"com.microsoft.DynamicQuantizeLSTM", convert_recurrent, 3, NULL, QUANTISED_LSTM},
     {0},
 };

@@ -329,6 +329,7 @@ typedef struct {
 
 /* Where element i of a padded dimension comes from; 0 <= i + before < size is inside. */
 static int64_t padded_source(int64_t i, int64_t size, char mode) {
+  if (i >= 0 && i < size) return i; /* most are, and divisions take long */
   if (mode == 'e') return slice_clamped(i, 0, size - 1);
   if (mode == 'w') return ((i % size) + size) % size;
   const int64_t period = size > 1 ? 2 * (size - 1) : 1; /* reflect: the border is not repeated */

@@ -4,10 +4,18 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "graph/nodes.h"
 #include "graph/onnx/convert.h"
 
 enum { MOST_POINTS = 8192 };
+
+/* Numbers that say what a matrix of waves has. */
+static uint64_t waves_identity(int64_t n, int64_t bins, const double *window, double scale, int part, int dtype) {
+  const int64_t numbers[] = {n, bins, part, dtype, window != NULL};
+  const uint64_t hash = hash_bytes(hash_bytes(HASH_START, "waves", 5), numbers, sizeof numbers);
+  return hash_bytes(hash_bytes(hash, &scale, sizeof scale), window, window ? (size_t)n * sizeof *window : 0);
+}
 
 /* Matrices [n, bins] of w[i] cos(2 pi i k / n) and w[i] sin(2 pi i k / n). window: or NULL. */
 static status waves(converter *c, int64_t n, int64_t bins, const double *window, double scale, int dtype,
@@ -15,14 +23,26 @@ static status waves(converter *c, int64_t n, int64_t bins, const double *window,
   const int64_t dims[] = {n, bins};
   if (n > MOST_POINTS)
     return OP_FAIL("the transform has %jd points, at most %d are supported", (intmax_t)n, MOST_POINTS);
+  double *wave = REGION_NEW(&c->g->memory, double, n);
+  if (!wave) return fail(ST_NO_HOST_MEMORY, "no host memory for a transform of %jd points", (intmax_t)n);
   for (int part = 0; part < 2; ++part) {
-    TRY(ir_constant(c->g, ACL_DOUBLE, dims, 2, NULL, &out[part]));
-    double *to = ir_fill(out[part]);
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t k = 0; k < bins; ++k) {
-        const double angle = 2 * M_PI * (double)(i * k % n) / (double)n;
-        to[i * bins + k] = scale * (window ? window[i] : 1) * (part ? sin(angle) : cos(angle));
-      }
+    for (int64_t i = 0; i < n; ++i) {
+      const double angle = 2 * M_PI * (double)i / (double)n;
+      wave[i] = part ? sin(angle) : cos(angle);
+    }
+    const int stored = dtype == ACL_FLOAT ? ACL_FLOAT : ACL_DOUBLE;
+    TRY(ir_constant(c->g, stored, dims, 2, NULL, &out[part]));
+    out[part]->storage->identity = waves_identity(n, bins, window, scale, part, stored);
+    double *doubles = ir_fill(out[part]);
+    float *floats = ir_fill(out[part]);
+    for (int64_t i = 0; i < n; ++i) {
+      const double factor = scale * (window ? window[i] : 1);
+      for (int64_t k = 0, at = 0; k < bins; ++k, at = at + i < n ? at + i : at + i - n)
+        if (stored == ACL_FLOAT)
+          floats[i * bins + k] = (float)(factor * wave[at]);
+        else
+          doubles[i * bins + k] = factor * wave[at];
+    }
     TRY(ir_cast(c->g, out[part], dtype, &out[part]));
   }
   return ST_OK;

@@ -29,6 +29,14 @@ typedef enum {
   ONNX_COMPLEX64,
   ONNX_COMPLEX128,
   ONNX_BFLOAT16,
+  ONNX_FLOAT8E4M3FN,
+  ONNX_FLOAT8E4M3FNUZ,
+  ONNX_FLOAT8E5M2,
+  ONNX_FLOAT8E5M2FNUZ,
+  ONNX_UINT4, /* those of 4 bits are two to a byte, the first in the lower half */
+  ONNX_INT4,
+  ONNX_FLOAT4E2M1,
+  ONNX_FLOAT8E8M0,
   ONNX_DTYPES
 } onnx_dtype;
 
@@ -158,8 +166,13 @@ void onnx_forget_all(const onnx_model *m);
 /* The version of the operators of a domain, 0 if the model does not import it. */
 int64_t onnx_version(const onnx_opset *opsets, int n, const char *domain);
 
-/* The bytes of an element of an onnx_dtype; 0: it has no fixed size, or is not known. */
+/* The bytes of an element of an onnx_dtype, 1 for those of 4 bits; 0: it has no fixed size, or is not known. */
 unsigned onnx_dtype_bytes(int dtype);
+
+/* Whether two elements are in a byte. */
+static inline bool onnx_dtype_is_packed(int dtype) {
+  return dtype == ONNX_UINT4 || dtype == ONNX_INT4 || dtype == ONNX_FLOAT4E2M1;
+}
 
 /* "float", "int64" and so on, as ONNX's documentation writes them; "type 23" for others. */
 const char *onnx_dtype_name(int dtype);

@@ -34,6 +34,14 @@ static const struct {
     [ONNX_COMPLEX64] = {"complex64", 8, 4},
     [ONNX_COMPLEX128] = {"complex128", 16, 10},
     [ONNX_BFLOAT16] = {"bfloat16", 2, 5},
+    [ONNX_FLOAT8E4M3FN] = {"float8e4m3fn", 1, 5},
+    [ONNX_FLOAT8E4M3FNUZ] = {"float8e4m3fnuz", 1, 5},
+    [ONNX_FLOAT8E5M2] = {"float8e5m2", 1, 5},
+    [ONNX_FLOAT8E5M2FNUZ] = {"float8e5m2fnuz", 1, 5},
+    [ONNX_UINT4] = {"uint4", 1, 5},
+    [ONNX_INT4] = {"int4", 1, 5},
+    [ONNX_FLOAT4E2M1] = {"float4e2m1", 1, 5},
+    [ONNX_FLOAT8E8M0] = {"float8e8m0", 1, 5},
 };
 
 static bool onnx_dtype_is_known(int dtype) { return dtype > ONNX_UNDEFINED && dtype < ONNX_DTYPES; }
@@ -56,6 +64,7 @@ static status contents_bytes(const onnx_tensor *t, uint64_t *bytes) {
     if (t->dims[d] < 0 || __builtin_mul_overflow(*bytes, (uint64_t)t->dims[d], bytes) || *bytes > INT64_MAX)
       return PARSE_FAIL("dimension %d of tensor %s is %jd, expected 0 or more, and less than 2^63 bytes in all", d,
                         t->name, (intmax_t)t->dims[d]);
+  if (onnx_dtype_is_packed(t->dtype)) *bytes = *bytes / 2 + *bytes % 2;
   return ST_OK;
 }
 

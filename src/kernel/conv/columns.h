@@ -50,6 +50,24 @@ const char *columns_direct(const conv_columns *c, const char *x, int64_t row, in
 void columns_store(const conv_columns *c, char *to, const conv_store *store, float *sums, int64_t ld, int64_t n_rows,
                    int64_t first, int64_t n);
 
+/* How a product of rows by positions is divided into parts, which threads compute independently. Part i of n has the
+ * range that parallel_share() gives it, at multiples of the grain. */
+typedef struct {
+  int64_t rows, positions, groups; /* of one group; all groups are divided alike */
+  int64_t row_grain, position_grain;
+  int64_t most_rows, most_positions, most_sums; /* of a part; most_sums: rows times positions */
+  /* What a part costs beside its products, in multiply-adds for each inner index: COLUMNS_... for the column of each
+   * position and for each row of weights. */
+  int64_t per_position, per_row;
+} columns_product;
+typedef struct {
+  int64_t rows, positions; /* the number of parts */
+} columns_parts;
+enum { COLUMNS_READ = 2, COLUMNS_PACK = 8, COLUMNS_GATHER = 24 }; /* in place; packed; gathered and then packed */
+
+/* The fewest parts for one thread; for several, those that keep them all busy for the shortest time. */
+columns_parts columns_divide(const columns_product *p, int64_t n_threads);
+
 /* Splits `total` into chunks of at most `most` and of nearly equal size, and returns that size, rounded up to a
  * multiple of grain. (Chunks of 1024 would split 1025 into 1024 and 1.) */
 static inline int64_t columns_chunk(int64_t total, int64_t most, int64_t grain) {

@@ -6,6 +6,7 @@
 
 #include "kernel/conv/convolution.h"
 #include "kernel/conv/correlate.h"
+#include "kernel/conv/dilated.h"
 #include "kernel/conv/weight_gradient.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
@@ -18,10 +19,11 @@ static status conv_run_empty(const executor *e, void *const *view, void *scratch
 
 /* ---- the forward pass -------------------------------------------------------------------------------------------- */
 
-/* operand: as in conv_forward. */
+/* operand: as in conv_forward. parts: how many dilated_part e->heap has, which then compute it instead of c. */
 typedef struct {
   correlation c;
   int8_t operand[CONV_OPERANDS];
+  int64_t parts;
 } forward_plan;
 
 _Static_assert(sizeof(forward_plan) <= EXECUTOR_PLAN_BYTES, "");
@@ -34,7 +36,7 @@ static status conv_run_forward(const executor *e, void *const *view, void *scrat
                                  .to = view[p->operand[CONV_TO]],
                                  .residual = p->c.epilogue.has_residual ? view[p->operand[CONV_RESIDUAL]] : NULL,
                                  .packed = e->packed};
-  return correlation_run(&p->c, &call, scratch);
+  return p->parts ? dilated_run(e->heap, p->parts, &call, scratch) : correlation_run(&p->c, &call, scratch);
 }
 
 static void pack_weights(const executor *e, const void *from, void *packed) {
@@ -72,9 +74,16 @@ status conv_prepare_forward(executor *e, const conv_forward *f, const conv_argum
   conv_operand_init(&c->given_w, weight, n);
   c->epilogue = f->epilogue;
   c->constant_w = e->constants >> e->operands[f->operand[CONV_BY]].argument & 1;
-  correlation_init(c, e, bias);
   e->run = conv_run_forward;
-  if (unlikely(e->constants))
+  p->parts = dilated_parts(c);
+  if (p->parts) {
+    HEAP_PLAN(dilated_part, parts, e, (size_t)p->parts * sizeof *parts);
+    dilated_init(parts, c, e, bias);
+    c->cost_ns = dilated_cost_ns(parts, p->parts);
+  } else {
+    correlation_init(c, e, bias);
+  }
+  if (unlikely(e->constants) && !p->parts)
     e->packing = (executor_packing){.bytes = conv_packed_bytes(c),
                                     .layout = conv_packed_layout(c),
                                     .pack = pack_weights,

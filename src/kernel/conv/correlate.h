@@ -13,9 +13,10 @@
  *   direct      inputs are copied to a padded float copy (image.h); weights are read in place
  *   reference   sums in double (reference.h)
  *
- * The gradient of a strided convolution is split into phases (phase.h). Operands have any floating dtype; sums are
- * float. Called by convolution.c; correlation_init runs on the thread that plans, correlation_run on the thread that
- * executes, and both keep their state in the caller's structs. */
+ * A forward pass with dilation may come as several without (dilated.h). The gradient of a strided convolution is split
+ * into phases (phase.h). Operands have any floating dtype; sums are float. Called by convolution.c; correlation_init
+ * runs on the thread that plans, correlation_run on the thread that executes, and both keep their state in the
+ * caller's structs. */
 #ifndef CANNON_KERNEL_CONV_CORRELATE_H
 #define CANNON_KERNEL_CONV_CORRELATE_H
 

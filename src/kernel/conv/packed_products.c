@@ -12,9 +12,9 @@
 
 enum {
   DEPTH = 256,            /* inner indices of a slice */
-  PART_POSITIONS = 224,   /* most positions of a part: a multiple of the vector kernels' rows, 14 */
+  POSITION_GRAIN = 14,    /* rows of the vector kernels */
+  PART_POSITIONS = 224,   /* most positions of a part */
   ROW_GRAIN = 64,         /* rows of parts are multiples of a panel */
-  FEW_ROWS = 256,         /* rows of a part where there are several threads */
   SUMS_BYTES = 512 << 10, /* most bytes of sums, which stay in L2 */
   SQUARE = 16,            /* positions that are transposed at a time */
   VECTOR = 32,            /* columns of the vector kernels' panels, which other ways fill with positions */
@@ -89,7 +89,8 @@ typedef struct {
   const correlation_operands *o;
   conv_columns from, to;
   int64_t pitch; /* bytes from row to row of gathered columns */
-  int64_t part_positions, part_rows, position_parts, row_parts;
+  int64_t positions;
+  columns_parts parts;
   status *result;
 } packed_job;
 
@@ -141,16 +142,15 @@ static status packed_products_make_part(const packed_job *j, const packed_part *
 
 static void packed_products_make_parts(const void *job, int64_t begin, int64_t end) {
   const packed_job *j = job;
-  const conv_geometry *g = &j->c->g;
-  const int64_t of_group = j->position_parts * j->row_parts, positions = g->batch * j->to.positions;
+  const int64_t of_group = j->parts.positions * j->parts.rows;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t row = i % of_group % j->row_parts * j->part_rows;
-    const int64_t first = i % of_group / j->row_parts * j->part_positions;
-    const packed_part t = {.group = i / of_group,
-                           .row = row,
-                           .rows = i64_min(j->part_rows, g->rows - row),
-                           .first = first,
-                           .positions = i64_min(j->part_positions, positions - first)};
+    packed_part t = {.group = i / of_group};
+    int64_t row_end, position_end;
+    parallel_share(j->c->g.rows, ROW_GRAIN, i % of_group % j->parts.rows, j->parts.rows, &t.row, &row_end);
+    parallel_share(j->positions, POSITION_GRAIN, i % of_group / j->parts.rows, j->parts.positions, &t.first,
+                   &position_end);
+    t.rows = row_end - t.row;
+    t.positions = position_end - t.first;
     const status result = packed_products_make_part(j, &t);
     if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   }
@@ -162,14 +162,19 @@ status packed_products_run(const correlation *c, const correlation_operands *o) 
   packed_job j = {.c = c, .o = o, .result = &result};
   columns_of_input(&j.from, g, &c->from);
   columns_of_output(&j.to, g, &c->to);
-  const int64_t positions = g->batch * j.to.positions;
-  j.part_positions = columns_chunk(positions, PART_POSITIONS, 14);
-  j.position_parts = (positions + j.part_positions - 1) / j.part_positions;
-  const int64_t fits = SUMS_BYTES / (int64_t)sizeof(float) / j.part_positions / ROW_GRAIN * ROW_GRAIN;
-  j.part_rows =
-      columns_chunk(g->rows, parallel_max_threads(c->cost_ns) > 1 ? i64_min(fits, FEW_ROWS) : fits, ROW_GRAIN);
-  j.row_parts = (g->rows + j.part_rows - 1) / j.part_rows;
+  j.positions = g->batch * j.to.positions;
   j.pitch = PART_POSITIONS * (int64_t)sizeof(float) + 64; /* not a multiple of a page */
-  rows_parallel(packed_products_make_parts, &j, g->groups * j.row_parts * j.position_parts, 1, c->cost_ns);
+  const columns_product p = {.rows = g->rows,
+                             .positions = j.positions,
+                             .groups = g->groups,
+                             .row_grain = ROW_GRAIN,
+                             .position_grain = POSITION_GRAIN,
+                             .most_rows = g->rows,
+                             .most_positions = PART_POSITIONS,
+                             .most_sums = SUMS_BYTES / (int64_t)sizeof(float),
+                             .per_position = j.from.direct ? COLUMNS_PACK : COLUMNS_GATHER,
+                             .per_row = COLUMNS_READ};
+  j.parts = columns_divide(&p, parallel_max_threads(c->cost_ns));
+  rows_parallel(packed_products_make_parts, &j, g->groups * j.parts.rows * j.parts.positions, 1, c->cost_ns);
   return result;
 }

@@ -15,16 +15,16 @@ enum {
   DEPTH = 256,
   DEPTH_AMX = 512,
   PART_POSITIONS = 256, /* positions that all rows of a chunk are computed for while their columns are in L2 */
-  FEW_PARTS = 8,        /* with fewer chunks of positions, rows are split as well, to occupy the threads */
-  PART_ROWS = 256,      /* rows of a chunk in this case, */
-  SUMS_ROWS = 1024,     /* and otherwise the most rows of a chunk */
+  PART_ROWS = 1024,     /* the most rows of a chunk */
+  GRAIN = 32,           /* of a chunk's rows and positions */
 };
 
 typedef struct {
   const phase_products *p;
   conv_columns from, to;
   tile_type type;
-  int64_t depth, block_rows, part_rows, part_positions, row_parts, position_parts;
+  int64_t depth, block_rows, positions;
+  columns_parts parts;
   int64_t pitch;  /* bytes from row to row of gathered columns */
   int64_t w_step; /* bytes from one inner index to the next in a row of weights if constant, otherwise 0 */
   status *result;
@@ -160,18 +160,18 @@ static status phase_products_make_chunk(const products_job *j, const products_pa
 static void phase_products_make_chunks(const void *job, int64_t begin, int64_t end) {
   const products_job *j = job;
   const phase_products *p = j->p;
-  const int64_t parts = j->row_parts * j->position_parts, positions = p->g->batch * j->to.positions;
+  const int64_t parts = j->parts.rows * j->parts.positions;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t group = i / parts, row = i % parts % j->row_parts * j->part_rows;
-    const int64_t first = i % parts / j->row_parts * j->part_positions;
-    const products_part t = {.x = (const char *)p->x + group * p->channels * p->from->inner,
-                             .w = (const char *)p->weights + group * p->g->rows * p->w->outer,
-                             .out = p->out + group * p->rows * p->to->inner,
-                             .bias = p->bias ? p->bias + group * p->rows : NULL,
-                             .row = row,
-                             .rows = i64_min(j->part_rows, p->rows - row),
-                             .first = first,
-                             .positions = i64_min(j->part_positions, positions - first)};
+    const int64_t group = i / parts;
+    products_part t = {.x = (const char *)p->x + group * p->channels * p->from->inner,
+                       .w = (const char *)p->weights + group * p->g->rows * p->w->outer,
+                       .out = p->out + group * p->rows * p->to->inner,
+                       .bias = p->bias ? p->bias + group * p->rows : NULL};
+    int64_t row_end, position_end;
+    parallel_share(p->rows, GRAIN, i % parts % j->parts.rows, j->parts.rows, &t.row, &row_end);
+    parallel_share(j->positions, GRAIN, i % parts / j->parts.rows, j->parts.positions, &t.first, &position_end);
+    t.rows = row_end - t.row;
+    t.positions = position_end - t.first;
     const status result = phase_products_make_chunk(j, &t);
     if (unlikely(result != ST_OK)) __atomic_store_n(j->result, result, __ATOMIC_RELAXED);
   }
@@ -220,18 +220,27 @@ status phase_products_run(const phase_products *p) {
   columns_init(&j.from, p->from, from, taps);
   columns_init(&j.to, &out, to, one);
   phase_products_place_taps(&j);
-  const int64_t products = p->channels * j.from.n_taps, positions = p->g->batch * j.to.positions;
+  const int64_t products = p->channels * j.from.n_taps;
+  j.positions = p->g->batch * j.to.positions;
   j.type = columns_type(p->from->dtype, p->w->dtype, products);
   if (splits_floats(p, products)) j.type = TILE_F32_PARTS;
   j.depth = columns_chunk(products, j.type == TILE_F32 ? DEPTH : DEPTH_AMX, 32);
-  j.part_positions = columns_chunk(positions, PART_POSITIONS, 32);
-  j.position_parts = (positions + j.part_positions - 1) / j.part_positions;
-  const bool few = j.position_parts * p->g->groups < FEW_PARTS && parallel_max_threads(p->cost_ns) > 1;
-  j.part_rows = columns_chunk(p->rows, few ? PART_ROWS : SUMS_ROWS, 32);
-  j.block_rows =
-      columns_chunk(j.part_rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);
-  j.row_parts = (p->rows + j.part_rows - 1) / j.part_rows;
+  const columns_product whole = {.rows = p->rows,
+                                 .positions = j.positions,
+                                 .groups = p->g->groups,
+                                 .row_grain = GRAIN,
+                                 .position_grain = GRAIN,
+                                 .most_rows = PART_ROWS,
+                                 .most_positions = PART_POSITIONS,
+                                 .most_sums = PART_ROWS * PART_POSITIONS,
+                                 .per_position = j.from.direct ? COLUMNS_PACK : COLUMNS_GATHER,
+                                 .per_row = !j.w_step                                               ? COLUMNS_GATHER
+                                            : tile_takes_a(j.type, p->w->dtype, p->w_row, j.w_step) ? COLUMNS_READ
+                                                                                                    : COLUMNS_PACK};
+  j.parts = columns_divide(&whole, parallel_max_threads(p->cost_ns));
+  const int64_t rows = (p->rows + j.parts.rows - 1) / j.parts.rows;
+  j.block_rows = columns_chunk(rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);
   j.pitch = PART_POSITIONS * (int64_t)sizeof(float) + 64; /* not a multiple of a page */
-  rows_parallel(phase_products_make_chunks, &j, p->g->groups * j.row_parts * j.position_parts, 1, p->cost_ns);
+  rows_parallel(phase_products_make_chunks, &j, p->g->groups * j.parts.rows * j.parts.positions, 1, p->cost_ns);
   return result;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Combining expert outputs per token: MoeTokenUnpermute, MoeTokenPermuteGrad, MoeFinalizeRouting and
- * MoeFinalizeRoutingV2. A row of the result is a sum in double over the token's choices of weight * (row + bias of the
- * expert), plus up to two rows that are added unweighted (skip connections). A choice whose row index is out of range
- * was dropped and counts as 0. */
+/* Combining expert outputs per token: MoeTokenUnpermute, MoeTokenPermuteGrad, MoeInitRoutingV2Grad, MoeFinalizeRouting
+ * and MoeFinalizeRoutingV2. A row of the result is a sum in double over the token's choices of weight * (row + bias of
+ * the expert), plus up to two rows that are added unweighted (skip connections). A choice whose row index is out of
+ * range was dropped and counts as 0. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,6 +146,37 @@ status prepare_moe_permute_grad(executor *e, const moe_permute_grad_args *a) {
                        MOE_PERMUTE_GRAD_SORTED_INDICES, index->n / choices, choices, false, out, &p);
 }
 
+/* Sets *flat to t, where a stack [experts, capacity, width] is seen as a matrix [experts * capacity, width]. */
+static status as_matrix(const tensor *t, const char *name, tensor *flat) {
+  *flat = *t;
+  if (t->rank != 3) return ST_OK;
+  EXPECT(t->strides[0] == t->dims[1] * t->strides[1] || t->dims[0] == 1, "%s has gaps between experts, expected none",
+         name);
+  flat->rank = 2;
+  flat->dims[0] = t->dims[0] * t->dims[1];
+  flat->dims[1] = t->dims[2];
+  flat->strides[0] = t->strides[1];
+  flat->strides[1] = t->strides[2];
+  return ST_OK;
+}
+
+status prepare_moe_init_routing_grad(executor *e, const moe_init_routing_grad_args *a) {
+  const tensor *index = a->expanded_row_idx, *grad = a->grad_expanded_x;
+  const int64_t choices = a->top_k, mode = a->drop_pad_mode, active = a->active_num;
+  tensor rows;
+  combine_plan *p;
+  EXPECT(choices > 0 && index->n % choices == 0, "topK is %jd, expected a divisor of expandedRowIdx's size, %jd",
+         (intmax_t)choices, (intmax_t)index->n);
+  EXPECT(mode == 0 || mode == 1, "dropPadMode is %jd, expected 0 or 1", (intmax_t)mode);
+  EXPECT(active >= 0, "activeNum is %jd, expected 0 or more", (intmax_t)active);
+  TRY(op_expect_rank(grad, "gradExpandedX", mode ? 3 : 2, mode ? 3 : 2));
+  EXPECT(mode || grad->dims[0] == (active ? active : index->n), "gradExpandedX has shape %s, expected %jd rows",
+         SHAPE_OF(grad), (intmax_t)(active ? active : index->n));
+  TRY(as_matrix(grad, "gradExpandedX", &rows));
+  return combine_begin(e, &rows, "gradExpandedX", index, "expandedRowIdx", MOE_INIT_ROUTING_GRAD_EXPANDED_ROW_IDX,
+                       index->n / choices, choices, false, a->out, &p);
+}
+
 static status combine_expect_probs(const tensor *probs, const tensor *index, int64_t *choices) {
   *choices = 1;
   if (!probs) return ST_OK;
@@ -192,27 +223,13 @@ static status combine_set_bias(combine_plan *p, const tensor *bias, const char *
   return ST_OK;
 }
 
-/* Sets *flat to t, where a stack [experts, capacity, width] is seen as a matrix [experts * capacity, width]. */
-static status as_matrix(const tensor *t, tensor *flat) {
-  *flat = *t;
-  if (t->rank != 3) return ST_OK;
-  EXPECT(t->strides[0] == t->dims[1] * t->strides[1] || t->dims[0] == 1,
-         "expandedX has gaps between experts, expected none");
-  flat->rank = 2;
-  flat->dims[0] = t->dims[0] * t->dims[1];
-  flat->dims[1] = t->dims[2];
-  flat->strides[0] = t->strides[1];
-  flat->strides[1] = t->strides[2];
-  return ST_OK;
-}
-
 status prepare_moe_finalize(executor *e, const moe_finalize_args *a) {
   const tensor *index = a->expanded_row_idx, *scales = a->scales, *out = a->out;
   const int64_t mode = a->drop_pad_mode, choices = scales && scales->rank == 2 && scales->dims[1] ? scales->dims[1] : 1;
   tensor rows;
   combine_plan *p;
   EXPECT(mode >= 0 && mode <= 3, "dropPadMode is %jd, expected 0 to 3", (intmax_t)mode);
-  TRY(as_matrix(a->expanded_x, &rows));
+  TRY(as_matrix(a->expanded_x, "expandedX", &rows));
   TRY(combine_begin(e, &rows, "expandedX", index, "expandedRowIdx", a->view.expanded_row_idx, index->n / choices,
                     choices, mode < 2, out, &p));
   TRY(combine_set_skip(p, 0, a->x1, a->name.x1, a->view.x1, out));

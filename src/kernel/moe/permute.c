@@ -8,17 +8,8 @@
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 #include "kernel/index/places.h"
+#include "kernel/moe/slots.h"
 #include "kernel/move/check.h"
-#include "kernel/sort/sort_rows.h"
-
-/* Sorting the slots by expert. */
-typedef struct {
-  view experts;
-  int64_t n; /* number of slots */
-  uint8_t compute;
-  load_loop *load;
-  uint64_t keys, entries, spare, order; /* in scratch; order: int32, the slot number at each sorted position */
-} slot_sort;
 
 typedef struct {
   slot_sort sort;
@@ -28,34 +19,6 @@ typedef struct {
   int64_t n_gathered;
   view slots; /* rowIdx of MoeInitRouting */
 } routing_plan;
-
-static void plan_slot_sort(executor *e, slot_sort *s, const tensor *experts) {
-  const sort_loops *sort;
-  s->experts = view_of(experts);
-  s->n = experts->n;
-  s->compute = (uint8_t)compute_type_of(experts->dtype);
-  s->load = loops->load[experts->dtype][s->compute];
-  sort = &sorts->of[s->compute];
-  const uint64_t n = (uint64_t)s->n;
-  s->keys = workspace_intermediate(e, n * (s->compute == COMPUTE_I64 ? 8 : 4));
-  s->entries = workspace_intermediate(e, n * (uint64_t)sort->entry_bytes);
-  s->spare = workspace_intermediate(e, n * (uint64_t)sort->entry_bytes);
-  s->order = workspace_intermediate(e, n * sizeof(int32_t));
-}
-
-/* Sorts the slots and returns their order. The sorted expert numbers are left in `keys`. */
-static const int32_t *sort_slots(const slot_sort *s, const char *experts, char *scratch) {
-  const sort_loops *sort = &sorts->of[s->compute];
-  const int64_t size = s->compute == COMPUTE_I64 ? 8 : 4, choices = s->experts.rank > 1 ? s->experts.dims[1] : 1;
-  char *const keys = scratch + s->keys;
-  int32_t *const order = (int32_t *)(void *)(scratch + s->order);
-  for (int64_t i = 0; i < s->experts.dims[0]; ++i)
-    s->load(keys + i * choices * size, experts + i * s->experts.strides[0],
-            s->experts.rank > 1 ? s->experts.strides[1] : 0, choices);
-  sort->pack(scratch + s->entries, keys, 0, s->n, false);
-  sort->unpack(keys, order, sort->sort(scratch + s->entries, scratch + s->spare, s->n), s->n, false);
-  return order;
-}
 
 static status gather_tokens(const executor *e, const routing_plan *p, void *const *view, int out, void *scratch) {
   if (!p->n_gathered) return ST_OK;
@@ -95,7 +58,7 @@ static status run_permute(const executor *e, void *const *view, void *scratch) {
   const routing_plan *p = e->heap;
   const int64_t choices = p->sort.experts.rank > 1 ? p->sort.experts.dims[1] : 1;
   int64_t *const numbers = (int64_t *)(void *)((char *)scratch + p->numbers);
-  const int32_t *const order = sort_slots(&p->sort, view[MOE_PERMUTE_INDICES], scratch);
+  const int32_t *const order = slots_sort(&p->sort, view[MOE_PERMUTE_INDICES], scratch);
   int32_t *const places_of_slots = view[MOE_PERMUTE_SORTED_INDICES_OUT];
   for (int64_t k = 0; k < p->sort.n; ++k) {
     numbers[k] = order[k] / choices;
@@ -130,7 +93,7 @@ status prepare_moe_permute(executor *e, const moe_permute_args *a) {
   TRY(op_expect_shape(sorted, "sortedIndicesOut", &n, 1));
   EXPECT(sorted->contiguous, "sortedIndicesOut has gaps, expected none");
   HEAP_PLAN(routing_plan, p, e, sizeof *p);
-  plan_slot_sort(e, &p->sort, indices);
+  slots_plan(e, &p->sort, indices);
   plan_token_gather(e, tokens, out, "indices", n);
   e->run = n ? run_permute : move_run_nothing;
   return ST_OK;
@@ -142,7 +105,7 @@ static status run_init_routing(const executor *e, void *const *view, void *scrat
   const routing_plan *p = e->heap;
   const int64_t choices = p->slots.dims[1], n_tokens = p->slots.dims[0];
   int64_t *const numbers = (int64_t *)(void *)((char *)scratch + p->numbers);
-  const int32_t *const order = sort_slots(&p->sort, view[MOE_INIT_ROUTING_EXPERT_IDX], scratch);
+  const int32_t *const order = slots_sort(&p->sort, view[MOE_INIT_ROUTING_EXPERT_IDX], scratch);
   int32_t *const rows_out = view[MOE_INIT_ROUTING_EXPANDED_ROW_IDX_OUT];
   memcpy(view[MOE_INIT_ROUTING_EXPANDED_EXPERT_IDX_OUT], (char *)scratch + p->sort.keys,
          (size_t)p->sort.n * sizeof(int32_t));
@@ -184,7 +147,7 @@ status prepare_moe_init_routing(executor *e, const moe_init_routing_args *a) {
   TRY(expect_slots(a->expanded_row_idx_out, "expandedRowIdxOut", experts->n));
   TRY(expect_slots(a->expanded_expert_idx_out, "expandedExpertIdxOut", experts->n));
   HEAP_PLAN(routing_plan, p, e, sizeof *p);
-  plan_slot_sort(e, &p->sort, experts);
+  slots_plan(e, &p->sort, experts);
   plan_token_gather(e, x, a->expanded_x_out, "rowIdx", experts->n);
   p->slots = view_of(rows);
   e->run = experts->n ? run_init_routing : move_run_nothing;

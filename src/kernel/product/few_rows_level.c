@@ -69,48 +69,52 @@ INLINE float sum_of(vec x) {
 
 /* ---- dot products ------------------------------------------------------------------------------------------------ */
 
-/* The order of summation of a dot product does not depend on which other rows and columns are computed with it. The
- * next columns are prefetched by software: the streams are too far apart for the hardware prefetcher to follow. */
-INLINE void few_rows_dots_body(load_function *load, int size, int rows, int cols, int64_t k, const float *a,
-                               int64_t a_pitch, const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
-  vec sum[FEW_ROWS][DOT_COLS], w[DOT_COLS];
-  UNROLL for (int i = 0; i < rows; ++i) UNROLL for (int j = 0; j < cols; ++j) sum[i][j] = (vec){0};
+/* B is read as one linear stream, which the hardware prefetcher follows: columns one after the other, without
+ * prefetching by software. From memory that is 10 to 20 % faster than four columns at once with it (float16, 1 x 1536 x
+ * any, Zen 4), and as fast from L2. Two sums hide the latency of the addition. Their order does not depend on which
+ * other rows and columns are computed. */
+INLINE void few_rows_dots_body(load_function *load, int size, int rows, int64_t k, const float *a, int64_t a_pitch,
+                               const char *b, float *c, int64_t c_pitch) {
+  vec sum[FEW_ROWS][2];
+  UNROLL for (int i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = (vec){0};
   int64_t l = 0;
-  for (; l + LANES <= k; l += LANES) {
-    UNROLL for (int j = 0; j < cols; ++j) __builtin_prefetch(b + (cols + j) * b_stride + l * size, 0, SECOND_LEVEL);
-    UNROLL for (int j = 0; j < cols; ++j) w[j] = load(b + j * b_stride + l * size);
+  for (; l + 2 * LANES <= k; l += 2 * LANES) {
+    const vec first = load(b + l * size), second = load(b + (l + LANES) * size);
     UNROLL for (int i = 0; i < rows; ++i) {
-      const vec x = load_f32((const char *)(a + i * a_pitch + l));
-      UNROLL for (int j = 0; j < cols; ++j) sum[i][j] += x * w[j];
+      sum[i][0] += load_f32((const char *)(a + i * a_pitch + l)) * first;
+      sum[i][1] += load_f32((const char *)(a + i * a_pitch + l + LANES)) * second;
     }
+  }
+  if (l + LANES <= k) {
+    const vec w = load(b + l * size);
+    UNROLL for (int i = 0; i < rows; ++i) sum[i][0] += load_f32((const char *)(a + i * a_pitch + l)) * w;
+    l += LANES;
   }
   if (l < k) {
-    UNROLL for (int j = 0; j < cols; ++j) w[j] = load_last(load, size, b + j * b_stride + l * size, k - l);
-    UNROLL for (int i = 0; i < rows; ++i) {
-      const vec x = load_last(load_f32, 4, (const char *)(a + i * a_pitch + l), k - l);
-      UNROLL for (int j = 0; j < cols; ++j) sum[i][j] += x * w[j];
-    }
+    const vec w = load_last(load, size, b + l * size, k - l);
+    UNROLL for (int i = 0; i < rows; ++i) sum[i][1] +=
+        load_last(load_f32, 4, (const char *)(a + i * a_pitch + l), k - l) * w;
   }
-  UNROLL for (int i = 0; i < rows; ++i) UNROLL for (int j = 0; j < cols; ++j) c[i * c_pitch + j] = sum_of(sum[i][j]);
+  UNROLL for (int i = 0; i < rows; ++i) c[i * c_pitch] = sum_of(sum[i][0] + sum[i][1]);
 }
 
-/* As many columns at once as there are registers for the sums. */
-#define REGISTERS         (LANES == 16 ? 16 : 8)
-#define COLS_AT_ONCE(row) (4 * (row) <= REGISTERS ? 4 : 2 * (row) <= REGISTERS ? 2 : 1)
+/* As many rows at once as there are registers for the sums; the column is in L1 for the others. */
+enum { ROWS_AT_ONCE = LANES == 16 ? FEW_ROWS : FEW_ROWS / 2 };
 
 INLINE void dots_of_rows(load_function *load, int size, int rows, int cols, int64_t k, const float *a, int64_t a_pitch,
                          const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
-  const int at_once = COLS_AT_ONCE(rows);
-  int j = 0;
-  for (; j + at_once <= cols; j += at_once)
-    few_rows_dots_body(load, size, rows, at_once, k, a, a_pitch, b + j * b_stride, b_stride, c + j, c_pitch);
-  for (; j < cols; ++j)
-    few_rows_dots_body(load, size, rows, 1, k, a, a_pitch, b + j * b_stride, b_stride, c + j, c_pitch);
+  const int at_once = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
+  for (int j = 0; j < cols; ++j, b += b_stride) {
+    few_rows_dots_body(load, size, at_once, k, a, a_pitch, b, c + j, c_pitch);
+    if (rows > at_once)
+      few_rows_dots_body(load, size, rows - at_once, k, a + at_once * a_pitch, a_pitch, b, c + at_once * c_pitch + j,
+                         c_pitch);
+  }
 }
 
 /* ---- updates with rows of B -------------------------------------------------------------------------------------- */
 
-/* n: a multiple of LANES. The next rows are prefetched, as the columns are in the dot products. */
+/* n: a multiple of LANES. The next rows are prefetched: the streams are too far apart for the hardware prefetcher. */
 INLINE void few_rows_axpys_body(load_function *load, int size, int rows, int depth, int64_t n, const float *a,
                                 int64_t a_pitch, const char *b, int64_t b_stride, float *c, int64_t c_pitch) {
   for (int64_t j = 0; j < n; j += LANES) {

@@ -49,7 +49,7 @@ static inline void costs_of(executor *e, product_plan *p) {
 void product_costs(executor *e, product_plan *p) { costs_of(e, p); }
 
 static void pack_operand(const executor *e, const void *from, void *packed) {
-  product_pack(&PLAN(e, product_operator)->product, from, packed);
+  product_pack(&PLAN(e, product_operator)->product, from, packed, &e->packing);
 }
 
 /* Offers to pack a constant B. */

@@ -105,11 +105,12 @@ void product_choose(product_plan *p, executor *e);
  *   product_packed_layout  a hash: plans with equal ones pack the same B to the same bytes
  *   product_reads_b        whether calls with packed_b may still read b
  *   product_pack           packs b to memory of that size at a multiple of 64 bytes, on the calling thread's team. The
- *                          memory may be shared by plans that differ in addresses, self and epilogue only. */
+ *                          memory may be shared by plans that differ in addresses, self and epilogue only. listener:
+ *                          the packing of an executor, whose was_read() is told; or NULL */
 uint64_t product_packed_bytes(const product_plan *p);
 uint64_t product_packed_layout(const product_plan *p);
 bool product_reads_b(const product_plan *p);
-void product_pack(const product_plan *p, const void *b, void *packed);
+void product_pack(const product_plan *p, const void *b, void *packed, const executor_packing *listener);
 
 /* Computes n GEMMs that do not depend on each other, as one parallel loop. */
 status product_run(product_call *calls, int64_t n);

@@ -233,15 +233,17 @@ typedef struct {
   const product_plan *plan;
   const char *b;
   char *packed;
+  int64_t first;             /* of the pieces of PACKED_GRAIN columns */
+  int64_t slice, slices_end; /* of all terms */
 } pack_job;
 
-/* Packs columns from begin * PACKED_GRAIN to end * PACKED_GRAIN of all slices. */
+/* Packs columns from begin * PACKED_GRAIN to end * PACKED_GRAIN, counted from the first, of the job's slices. */
 static void pack_cols(const void *of, int64_t begin, int64_t end) {
   const pack_job *job = of;
   const product_plan *p = job->plan;
-  const int64_t depth = blocks_depth(p), per_term = slices_of(p, depth), col = begin * PACKED_GRAIN;
-  const int64_t cols = i64_min(end * PACKED_GRAIN, p->b.cols) - col, n_terms = p->n_terms ? p->n_terms : 1;
-  for (int64_t slice = 0; slice < n_terms * per_term; ++slice) {
+  const int64_t depth = blocks_depth(p), per_term = slices_of(p, depth), col = (job->first + begin) * PACKED_GRAIN;
+  const int64_t cols = i64_min((job->first + end) * PACKED_GRAIN, p->b.cols) - col;
+  for (int64_t slice = job->slice; slice < job->slices_end; ++slice) {
     const int64_t row = slice % per_term * depth, rows = i64_min(depth, p->a.cols - row);
     const char *const from =
         job->b + slice / per_term * p->b_term_stride + row * p->b.row_stride + col * p->b.col_stride;
@@ -251,11 +253,44 @@ static void pack_cols(const void *of, int64_t begin, int64_t end) {
   }
 }
 
-void product_pack(const product_plan *p, const void *b, void *packed) {
-  const pack_job job = {.plan = p, .b = b, .packed = packed};
-  const int64_t n = (p->b.cols + PACKED_GRAIN - 1) / PACKED_GRAIN;
+enum { PIECE_BYTES = 8 << 20 }; /* of a B whose reader is told: so much memory matters to nobody, and a team is busy */
+
+/* One term whose columns are contiguous, and so are pieces of columns. */
+static void pack_by_columns(pack_job job, int64_t n, const executor_packing *listener) {
+  const matrices *b = &job.plan->b;
+  const int64_t pitch = b->col_stride * PACKED_GRAIN, step = i64_max(1, PIECE_BYTES / pitch);
+  for (; job.first < n; job.first += step) {
+    const int64_t m = i64_min(step, n - job.first),
+                  cols = i64_min(m * PACKED_GRAIN, b->cols - job.first * PACKED_GRAIN);
+    rows_parallel(pack_cols, &job, m, 1, (uint64_t)(b->rows * cols) / 4);
+    listener->was_read(listener->listener, job.b + job.first * pitch, (uint64_t)(cols * b->col_stride));
+  }
+}
+
+/* One term whose rows are contiguous, and so are its slices. */
+static void pack_by_slices(pack_job job, int64_t n, const executor_packing *listener) {
+  const matrices *b = &job.plan->b;
+  const int64_t depth = blocks_depth(job.plan), n_slices = job.slices_end;
+  const int64_t step = i64_max(1, PIECE_BYTES / (depth * b->row_stride));
+  for (; job.slice < n_slices; job.slice += step) {
+    job.slices_end = i64_min(job.slice + step, n_slices);
+    const int64_t row = job.slice * depth, rows = i64_min(job.slices_end * depth, b->rows) - row;
+    rows_parallel(pack_cols, &job, n, 1, (uint64_t)(rows * b->cols) / 4);
+    listener->was_read(listener->listener, job.b + row * b->row_stride, (uint64_t)(rows * b->row_stride));
+  }
+}
+
+void product_pack(const product_plan *p, const void *b, void *packed, const executor_packing *listener) {
+  const int64_t n = (p->b.cols + PACKED_GRAIN - 1) / PACKED_GRAIN, n_terms = p->n_terms ? p->n_terms : 1;
+  const int64_t size = (int64_t)dtype_bytes(p->b.dtype);
+  const pack_job job = {.plan = p, .b = b, .packed = packed, .slices_end = n_terms * slices_of(p, blocks_depth(p))};
   memcpy(packed, &float_no_exponents, sizeof float_no_exponents);
-  rows_parallel(pack_cols, &job, n, 1, (uint64_t)(p->b.rows * p->b.cols) / 4);
+  if (listener && listener->was_read && n_terms == 1 && p->b.col_stride == p->b.rows * size)
+    pack_by_columns(job, n, listener);
+  else if (listener && listener->was_read && n_terms == 1 && p->b.row_stride == p->b.cols * size)
+    pack_by_slices(job, n, listener);
+  else
+    rows_parallel(pack_cols, &job, n, 1, (uint64_t)(p->b.rows * p->b.cols) / 4);
 }
 
 static tile_operand kept_b(blocks *s, int64_t slice, int64_t col) {

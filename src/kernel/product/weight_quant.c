@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aclnnWeightQuantBatchMatmulV2: y = x @ ((weight + offset) * scale) + bias. The weight is int8 or int4 (or int32 words
- * of eight int4), [K, N], as quant_weight.h describes. */
+/* aclnnWeightQuantBatchMatmulV2 and V3: y = x @ ((weight + offset) * scale) + bias. The weight is int8 or int4 (or
+ * int32 words of eight int4), [K, N], as quant_weight.h describes. innerPrecise changes nothing. */
 #include "kernel/families.h"
 #include "kernel/product/factors.h"
 #include "kernel/product/quant_weight.h"
@@ -115,6 +115,8 @@ status prepare_weight_quant(executor *e, const weight_quant_args *a) {
   TRY(op_expect_dtype(x, "x", halves | DTYPE_BIT(ACL_FLOAT)));
   TRY(op_expect_dtype(weight, "weight", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT4) | DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_dtype(y, "y", halves | DTYPE_BIT(ACL_FLOAT)));
+  EXPECT(a->inner_precise == 0 || a->inner_precise == 1, "innerPrecise is %jd, expected 0 or 1",
+         (intmax_t)a->inner_precise);
   TRY(check_absent(a->quant_scale, "quantScaleOptional"));
   TRY(check_absent(a->quant_offset, "quantOffsetOptional"));
   TRY(op_expect_rank(x, "x", 2, 2));

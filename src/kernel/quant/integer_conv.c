@@ -174,7 +174,7 @@ static status run_integer_conv(const executor *e, void *const *view, void *scrat
 
 static void integer_conv_pack(const executor *e, const void *from, void *packed) {
   const integer_conv *p = e->heap;
-  product_pack(&p->product, from, packed);
+  product_pack(&p->product, from, packed, NULL);
   integer_column_sums(&p->product.b, from, (int32_t *)(void *)((char *)packed + p->packed_b_bytes));
 }
 

@@ -54,7 +54,7 @@ void integer_column_sums(const matrices *b, const char *at, int32_t *to) {
 
 static void integer_matmul_pack(const executor *e, const void *from, void *packed) {
   const integer_matmul_plan *p = PLAN(e, integer_matmul_plan);
-  product_pack(&p->product, from, packed);
+  product_pack(&p->product, from, packed, NULL);
   integer_column_sums(&p->product.b, from, (int32_t *)(void *)((char *)packed + p->packed_b_bytes));
 }
 

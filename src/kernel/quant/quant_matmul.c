@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QuantMatmulV4: out = (x1 @ x2 + bias) * scale * row scale for int8 (or int4) matrices. The GEMM's sums are exact
- * in int32; the rest is computed in double and rounded once (sums.h). scale (and offset) have one value per column,
- * or one for all, and are floats or words of quant_param.h. An int32 bias is added to the sums, any other bias at
- * the end. Int8 results have an offset and are rounded to integers. Int32 results are the sums (with bias)
- * themselves; their scale is ignored. */
+/* QuantMatmul, V2 to V5, and QuantMatmulWeightNz, whose weight is read by its strides as any other:
+ * out = (x1 @ x2 + bias) * scale * row scale for int8 (or int4) matrices. The GEMM's sums are exact in int32; the rest
+ * is computed in double and rounded once (sums.h). scale (and offset) have one value per column, or one for all, and
+ * are floats or words of quant_param.h. An int32 bias is added to the sums, any other bias at the end. Results of int8
+ * have an offset and are rounded to integers; those of int32 are the sums (with bias) themselves, without the scale. */
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "kernel/product/factors.h"
@@ -23,7 +23,17 @@ typedef struct {
   uint64_t columns;     /* in scratch: scale, offset and biases as doubles */
   uint64_t unpacked[2]; /* in scratch: x1 and x2 as int8, where they are int4 */
   int64_t n_unpacked[2];
+  double number; /* QuantMatmul's scale */
+  int scale_view, offset_view, bias_view, row_scale_view, out_view;
 } quant_matmul_plan;
+
+/* The scale in `at`, as n doubles in `to`. */
+static const double *load_scale(const quant_matmul_plan *p, const void *at, double *to, int64_t n) {
+  for (int64_t i = 0; p->scale.dtype == COLUMN_VALUES_ABSENT && i < n; ++i) to[i] = p->number;
+  return p->scale.dtype == COLUMN_VALUES_ABSENT ? to : column_values_load(&p->scale, at, false, to, n);
+}
+
+static const char *quant_operand(void *const *view, int operand) { return operand < 0 ? NULL : view[operand]; }
 
 static status run_quant_matmul(const executor *e, void *const *view, void *scratch) {
   const quant_matmul_plan *p = PLAN(e, quant_matmul_plan);
@@ -37,24 +47,23 @@ static status run_quant_matmul(const executor *e, void *const *view, void *scrat
     factors[i] = unpacked;
   }
   const bool has_words = p->offset.dtype == ACL_INT64 || p->offset.dtype == ACL_UINT64;
-  const double *const offset =
-      column_values_load(&p->offset, view[has_words ? QUANT_MATMUL_SCALE : QUANT_MATMUL_OFFSET], true, columns + n, n);
+  const double *const offset = column_values_load(
+      &p->offset, quant_operand(view, has_words ? p->scale_view : p->offset_view), true, columns + n, n);
   for (int64_t i = 0; i < p->n_biases; ++i)
-    column_values_load(&p->bias, (char *)view[QUANT_MATMUL_BIAS] + i * p->bias_batch, false, columns + (2 + i) * n, n);
+    column_values_load(&p->bias, (char *)view[p->bias_view] + i * p->bias_batch, false, columns + (2 + i) * n, n);
   const double *const bias = p->n_biases ? columns + 2 * n : NULL;
   const bool before = p->sums_bias || p->product.out.dtype == ACL_INT8;
-  const scaled_sums sums = {
-      .columns = {.before = before ? bias : NULL,
-                  .scale = column_values_load(&p->scale, view[QUANT_MATMUL_SCALE], false, columns, n),
-                  .after = p->product.out.dtype == ACL_INT8 ? offset
-                           : before                         ? NULL
-                                                            : bias},
-      .rows = p->rows,
-      .biases = p->n_biases,
-      .row_scale = p->row_scale.dtype == COLUMN_VALUES_ABSENT ? NULL : view[QUANT_MATMUL_PERTOKEN_SCALE],
-      .row_scale_step = p->row_scale.step};
+  const scaled_sums sums = {.columns = {.before = before ? bias : NULL,
+                                        .scale = load_scale(p, quant_operand(view, p->scale_view), columns, n),
+                                        .after = p->product.out.dtype == ACL_INT8 ? offset
+                                                 : before                         ? NULL
+                                                                                  : bias},
+                            .rows = p->rows,
+                            .biases = p->n_biases,
+                            .row_scale = p->row_scale.dtype == COLUMN_VALUES_ABSENT ? NULL : view[p->row_scale_view],
+                            .row_scale_step = p->row_scale.step};
   product_call call = {
-      .plan = &p->product, .a = factors[0], .b = factors[1], .out = view[QUANT_MATMUL_OUT], .context = &sums};
+      .plan = &p->product, .a = factors[0], .b = factors[1], .out = view[p->out_view], .context = &sums};
   return product_run(&call, 1);
 }
 
@@ -136,30 +145,45 @@ static status quant_biases(const tensor *bias, uint64_t dtypes, int64_t n, quant
 static status expect_parameters(quant_matmul_plan *p, const quant_matmul_args *a) {
   const uint64_t words = DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64),
                  numbers = DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_BF16);
-  const tensor *scale = a->scale, *offset = a->offset, *row_scale = a->pertoken_scale, *bias = a->bias;
+  const tensor *scale = a->scale ? a->scale : a->deq_scale_tensor, *offset = a->offset, *row_scale = a->pertoken_scale,
+               *bias = a->bias;
+  const char *const scale_name = a->scale ? a->name.scale : "deqScale";
   const int out_dtype = p->product.out.dtype;
   const int64_t n = p->product.b.cols;
-  TRY(quant_columns(scale, "scale", words | numbers, n, ONE_FOR_ALL | AS_ROW, &p->scale));
-  const bool has_words = scale->dtype == ACL_INT64 || scale->dtype == ACL_UINT64;
+  TRY(quant_columns(scale, scale_name, words | numbers, n, ONE_FOR_ALL | AS_ROW, &p->scale));
+  const bool has_words = scale && (scale->dtype == ACL_INT64 || scale->dtype == ACL_UINT64);
   if (out_dtype == ACL_INT32) {
-    EXPECT(!has_words, "scale has dtype %s, expected FLOAT or BF16 where out is INT32", dtype_name(scale->dtype));
-    EXPECT(!row_scale, "pertokenScaleOptional is a tensor, expected none where out is INT32");
+    EXPECT(!has_words, "%s has dtype %s, expected FLOAT or BF16 where out is INT32", scale_name,
+           dtype_name(scale->dtype));
+    EXPECT(!row_scale, "%s is a tensor, expected none where out is INT32", a->name.pertoken_scale);
     EXPECT(!bias || bias->dtype == ACL_INT32, "bias has dtype %s, expected INT32 where out is INT32",
            dtype_name(bias->dtype));
     EXPECT(a->x1->dtype == ACL_INT8, "x1 has dtype %s, expected INT8 where out is INT32", dtype_name(a->x1->dtype));
     EXPECT(a->x2->dtype == ACL_INT8, "x2 has dtype %s, expected INT8 where out is INT32", dtype_name(a->x2->dtype));
   }
-  EXPECT(has_words || out_dtype != ACL_INT8, "scale has dtype %s, expected INT64 or UINT64 where out is INT8",
-         dtype_name(scale->dtype));
-  TRY(quant_columns(offset, "offset", DTYPE_BIT(ACL_FLOAT), n, ONE_FOR_ALL, &p->offset));
-  EXPECT(!offset || out_dtype == ACL_INT8, "offset is a tensor, expected none where out is %s", dtype_name(out_dtype));
+  EXPECT(has_words || out_dtype != ACL_INT8, "%s has dtype %s, expected INT64 or UINT64 where out is INT8", scale_name,
+         scale ? dtype_name(scale->dtype) : "double");
+  TRY(quant_columns(offset, a->name.offset, DTYPE_BIT(ACL_FLOAT), n, ONE_FOR_ALL, &p->offset));
+  EXPECT(!offset || out_dtype == ACL_INT8, "%s is a tensor, expected none where out is %s", a->name.offset,
+         dtype_name(out_dtype));
   if (!offset && out_dtype == ACL_INT8) p->offset = p->scale;
   TRY(quant_biases(bias, numbers | DTYPE_BIT(ACL_FLOAT16) | DTYPE_BIT(ACL_INT32), n, p));
   p->sums_bias = bias && bias->dtype == ACL_INT32;
   EXPECT(!bias || p->sums_bias || !has_words, "bias has dtype %s, expected INT32 beside a scale of words",
          dtype_name(bias->dtype));
-  TRY(quant_columns(row_scale, "pertokenScaleOptional", DTYPE_BIT(ACL_FLOAT), p->product.a.rows, 0, &p->row_scale));
-  EXPECT(!row_scale || !has_words, "pertokenScaleOptional is a tensor, expected none beside a scale of words");
+  TRY(quant_columns(row_scale, a->name.pertoken_scale, DTYPE_BIT(ACL_FLOAT), p->product.a.rows, 0, &p->row_scale));
+  EXPECT(!row_scale || !has_words, "%s is a tensor, expected none beside a scale of words", a->name.pertoken_scale);
+  EXPECT(!a->y_scale && !a->x1_offset && !a->y_offset, "%s is a tensor, expected NULL",
+         a->y_scale     ? "yScale"
+         : a->x1_offset ? "x1Offset"
+                        : "yOffset");
+  EXPECT(a->group_size == 0, "groupSize is %jd, expected 0", (intmax_t)a->group_size);
+  p->number = a->deq_scale_float;
+  p->scale_view = a->scale ? a->view.scale : QUANT_MATMUL_DEQ_SCALE_TENSOR;
+  p->offset_view = a->view.offset;
+  p->bias_view = a->view.bias;
+  p->row_scale_view = a->view.pertoken_scale;
+  p->out_view = a->view.out;
   return ST_OK;
 }
 

@@ -33,6 +33,13 @@ void quant_row_smooth(float *y, const float *v, const float *by, int64_t n) {
   loops->elementwise[EW_mul][COMPUTE_F32](y, (const void *const[]){v, by, NULL, NULL, NULL}, parameter, n);
 }
 
+void quant_row_swiglu(float *y, const float *v, bool left, int64_t n) {
+  static const compute_value parameter[ELEMENTWISE_PARAMETERS];
+  loops->elementwise[EW_silu][COMPUTE_F32](y, (const void *const[]){left ? v : v + n, NULL, NULL, NULL, NULL},
+                                           parameter, n);
+  quant_row_smooth(y, y, left ? v + n : v, n);
+}
+
 /* Reduces a row to its extremes: FOLD_MAX_ABS gives *first; FOLD_MIN_MAX gives *first
  * (minimum) and *second (maximum). */
 static void quant_row_extremes(fold kind, const float *v, int64_t n, double *first, double *second) {

@@ -15,6 +15,9 @@ void quant_row(float *y, const float *v, const float *scale, const float *zero, 
 /* y = v * by, elementwise. */
 void quant_row_smooth(float *y, const float *v, const float *by, int64_t n);
 
+/* y = silu(v[0, n)) * v[n, 2n) if `left`, otherwise v[0, n) * silu(v[n, 2n)). */
+void quant_row_swiglu(float *y, const float *v, bool left, int64_t n);
+
 /* y = round(v / scale). The scale maps the row's largest magnitude to `most`, and is returned. */
 float quant_row_dynamic(float *y, const float *v, float most, int64_t n);
 

@@ -183,7 +183,7 @@ step_weight step_weight_of(matrix m, const recurrent *r, void *room) {
   if (step_weight_bytes(r, m.dtype, m.rows, m.cols) > 0) {
     const product_plan p = step_plan(r, &m);
     w.packed = room;
-    product_pack(&p, m.at, room);
+    product_pack(&p, m.at, room, NULL);
   }
   return w;
 }

@@ -4,6 +4,7 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,9 +27,28 @@ static void thread_cache_end_thread(void *unused) {
   }
 }
 
+static long membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
+
+/* The kernel wants a process registered before it may have barriers. That is at once while there is only one thread;
+ * else the kernel waits some 12 ms (Linux 6.18) until all processors have passed through it. */
+__attribute__((constructor)) static void register_early(void) {
+  if (__libc_single_threaded) (void)membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
 static void thread_cache_start(void) {
-  usable = pthread_key_create(&at_end, thread_cache_end_thread) == 0 &&
-           syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  const long known = membarrier(MEMBARRIER_CMD_QUERY);
+  usable = pthread_key_create(&at_end, thread_cache_end_thread) == 0 && known > 0 &&
+           known & MEMBARRIER_CMD_PRIVATE_EXPEDITED;
+}
+
+/* A barrier in all threads. A process that has not been registered yet is when it first needs one: most never do, since
+ * a single thread has a cache. */
+static void barrier_everywhere(void) {
+  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
+  const bool done =
+      membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+  INVARIANT(done);
+  (void)done;
 }
 
 thread_cache *thread_cache_make(unsigned heap_index, const thread_cache *model) {
@@ -57,7 +77,7 @@ void thread_cache_close(thread_cache *list, const thread_cache *own) {
   if (!list || (list == own && !list->next))
     return; /* the only cache is that of the calling thread, which is not using it */
   for (thread_cache *t = list; t; t = t->next) set_closed(t, THREAD_CACHE_CLOSED, memory_order_relaxed);
-  syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  barrier_everywhere();
   INVARIANT(!own || !own->busy);
   for (thread_cache *t = list; t; t = t->next)
     while (atomic_load_explicit(&t->busy, memory_order_acquire)) sched_yield();

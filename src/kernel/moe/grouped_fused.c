@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Grouped products with a step around them: GroupedMatmulAdd, which adds to its result; GroupedMatmulSwigluQuant, whose
+ * int8 products are dequantised, activated and quantised again; and GroupedMatmulFinalizeRoutingWeightNz, which adds
+ * the rows of such products to those of the tokens. */
+#include <string.h>
+
+#include "kernel/engine/scratch.h"
+#include "kernel/families.h"
+#include "kernel/index/places.h"
+#include "kernel/moe/grouped.h"
+#include "kernel/quant/row.h"
+
+/* The groups of a call, whose list is a tensor. */
+typedef struct {
+  grouped_product product;
+  group_form *form; /* in e->heap */
+  group_list_form list_form;
+  int64_t list_stride, total;
+  const char *list_name;
+  uint64_t ranges; /* in scratch */
+} grouped_ends;
+
+/* Checks the list of ends, and starts the plan in *g and e->heap. */
+static status ends_begin(executor *e, grouped_ends *g, const tensor *list, const char *name, int64_t n_groups,
+                         int64_t total) {
+  TRY(op_expect_dtype(list, name, DTYPE_BIT(ACL_INT64)));
+  TRY(op_expect_shape(list, name, &n_groups, 1));
+  HEAP_PLAN(group_form, form, e, sizeof *form);
+  *g = (grouped_ends){.form = form,
+                      .list_stride = view_of(list).strides[0],
+                      .total = total,
+                      .list_name = name,
+                      .list_form = GROUPS_BY_END};
+  *form = (group_form){.product = {.alpha = 1}};
+  g->product.n_groups = n_groups;
+  g->product.n_forms = 1;
+  g->product.bias = g->product.scale = g->product.offset = (group_place){.operand = GROUPED_ABSENT};
+  g->product.row_scale = GROUPED_ABSENT;
+  g->ranges = workspace_intermediate(e, (uint64_t)n_groups * sizeof(group_range));
+  return ST_OK;
+}
+
+static status ends_read(const grouped_ends *g, const void *list, void *scratch, group_range **ranges) {
+  *ranges = (group_range *)(void *)((char *)scratch + g->ranges);
+  return grouped_ranges(g->list_form, list, g->list_stride, 0, g->product.n_groups, g->total, g->list_name,
+                        ST_DEVICE_EXCEPTION, *ranges);
+}
+
+/* ---- GroupedMatmulAdd: y[g] += x[rows of g]^T @ weight[rows of g] ------------------------------------------------ */
+
+static status run_grouped_add(const executor *e, void *const *view, void *scratch) {
+  const grouped_ends *g = PLAN(e, grouped_ends);
+  group_range *ranges;
+  TRY(ends_read(g, view[GROUPED_ADD_GROUP_LIST], scratch, &ranges));
+  return grouped_run(&g->product, g->form, view, ranges, scratch);
+}
+
+status prepare_grouped_add(executor *e, const grouped_add_args *a) {
+  const tensor *x = a->x, *w = a->weight, *y = a->y;
+  grouped_ends *g = PLAN(e, grouped_ends);
+  matrices columns;
+  TRY(op_expect_dtype(x, "x", DTYPES_HALF));
+  TRY(op_expect_rank(x, "x", 2, 2));
+  TRY(op_expect_dtype(w, "weight", DTYPE_BIT(x->dtype)));
+  EXPECT(w->rank == 2 && w->dims[0] == x->dims[0], "weight has shape %s, expected [%jd, columns]", SHAPE_OF(w),
+         (intmax_t)x->dims[0]);
+  TRY(op_expect_dtype(y, "yRef", DTYPE_BIT(ACL_FLOAT)));
+  EXPECT(a->transpose_x, "transposeX is false, expected true");
+  EXPECT(!a->transpose_weight, "transposeWeight is true, expected false");
+  EXPECT(a->group_type == 2, "groupType is %jd, expected 2", (intmax_t)a->group_type);
+  EXPECT(a->group_list->rank == 1 && a->group_list->n > 0, "groupList has shape %s, expected 1 group or more",
+         SHAPE_OF(a->group_list));
+  const int64_t n = a->group_list->n, rows = x->dims[1], cols = w->dims[1];
+  if (y->rank == 3)
+    TRY(op_expect_shape(y, "yRef", (const int64_t[]){n, rows, cols}, 3));
+  else
+    TRY(op_expect_shape(y, "yRef", (const int64_t[]){n * rows, cols}, 2));
+  TRY(ends_begin(e, g, a->group_list, "groupList", n, x->dims[0]));
+  product_plan *p = &g->form->product;
+  TRY(grouped_rows(x, "x", &columns));
+  p->a = (matrices){.dtype = x->dtype,
+                    .rows = columns.cols,
+                    .cols = columns.rows,
+                    .row_stride = columns.col_stride,
+                    .col_stride = columns.row_stride};
+  TRY(grouped_rows(w, "weight", &p->b));
+  TRY(grouped_rows(y, "yRef", &p->out));
+  p->out.rows = rows;
+  p->self = p->out;
+  p->has_self = true;
+  p->beta = 1;
+  g->product.kind = GROUPED_PLAIN;
+  g->product.along_depth = true;
+  g->product.x = (group_place){GROUPED_ADD_X, false, 0};
+  g->product.weight = (group_place){GROUPED_ADD_WEIGHT, false, 0};
+  g->product.out = (group_place){GROUPED_ADD_Y, false, rows * p->out.row_stride};
+  g->product.bias = g->product.out;
+  grouped_plan(e, &g->product, g->form);
+  e->run = run_grouped_add;
+  return ST_OK;
+}
+
+/* ---- int8 products into floats ----------------------------------------------------------------------------------- */
+
+enum { X, WEIGHT, OUT, SCALE, ROW_SCALE, N_VIEWS, INT8_MOST = 127 }; /* the views of the products */
+
+/* The arguments of such products. row_scale may be NULL. */
+typedef struct {
+  const tensor *x, *weight, *scale, *row_scale;
+  const char *weight_name, *scale_name, *row_scale_name;
+  int weight_operand;
+} int8_arguments;
+
+static status int8_expect_factors(const int8_arguments *s) {
+  TRY(op_expect_dtype(s->x, "x", DTYPE_BIT(ACL_INT8)));
+  TRY(op_expect_rank(s->x, "x", 2, 2));
+  TRY(op_expect_dtype(s->weight, s->weight_name, DTYPE_BIT(ACL_INT8)));
+  TRY(op_expect_rank(s->weight, s->weight_name, 3, 3));
+  EXPECT(s->weight->n > 0, "%s has shape %s, expected elements", s->weight_name, SHAPE_OF(s->weight));
+  return ST_OK;
+}
+
+/* Completes the plan of the groups; *sums: where the products will be in scratch. */
+static status int8_plan(executor *e, grouped_ends *g, const int8_arguments *s, uint64_t *sums) {
+  group_form *f = g->form;
+  group_weight weight;
+  int64_t step;
+  TRY(grouped_weight(e, s->weight_operand, s->weight, s->weight_name, s->x->dims[1], &weight));
+  TRY(grouped_rows(s->x, "x", &f->product.a));
+  const int64_t size = sizeof(float), rows = s->x->dims[0];
+  f->product.out =
+      (matrices){.dtype = ACL_FLOAT, .rows = rows, .cols = weight.n, .row_stride = weight.n * size, .col_stride = size};
+  f->product.finish = scaled_sums_finish;
+  f->bias.dtype = f->offset.dtype = COLUMN_VALUES_ABSENT;
+  grouped_set_weight(&weight, f);
+  TRY(grouped_columns(s->scale, s->scale_name, DTYPES_FLOAT_TO_32, weight.n_groups, weight.n, false, &f->scale, &step));
+  g->product.kind = GROUPED_SUMS;
+  g->product.x = (group_place){X, false, 0};
+  g->product.weight = (group_place){WEIGHT, false, weight.step};
+  g->product.out = (group_place){OUT, false, 0};
+  g->product.scale = (group_place){SCALE, false, step};
+  if (s->row_scale) {
+    TRY(op_expect_dtype(s->row_scale, s->row_scale_name, DTYPE_BIT(ACL_FLOAT)));
+    TRY(op_expect_shape(s->row_scale, s->row_scale_name, &rows, 1));
+    g->product.row_scale = ROW_SCALE;
+    g->product.row_scale_step = view_of(s->row_scale).strides[0];
+  }
+  *sums = workspace_intermediate(e, (uint64_t)(rows * weight.n) * sizeof(float));
+  grouped_plan(e, &g->product, f);
+  return ST_OK;
+}
+
+/* ---- GroupedMatmulSwigluQuant ------------------------------------------------------------------------------------ */
+
+typedef struct {
+  grouped_ends groups;
+  int64_t n, to_row, to_column, scale_step; /* n: columns of the result; strides in bytes */
+  uint64_t sums;                            /* in scratch: the dequantised products */
+} grouped_swiglu_plan;
+
+typedef struct {
+  const grouped_swiglu_plan *plan;
+  const float *sums;
+  char *to, *scales;
+  status *result;
+} grouped_swiglu_job;
+
+static void grouped_swiglu_rows(const void *arg, int64_t begin, int64_t end) {
+  const grouped_swiglu_job *j = arg;
+  const int64_t n = j->plan->n;
+  float *const y = (float *)(void *)scratch_take(2 * (size_t)n * sizeof *y);
+  if (!y) {
+    __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
+    return;
+  }
+  for (; begin < end; ++begin) {
+    quant_row_swiglu(y, j->sums + begin * 2 * n, true, n);
+    *(float *)(void *)(j->scales + begin * j->plan->scale_step) = quant_row_dynamic(y + n, y, INT8_MOST, n);
+    loops->store[ACL_INT8][COMPUTE_F32](j->to + begin * j->plan->to_row, j->plan->to_column, y + n, n);
+  }
+}
+
+static status run_grouped_swiglu(const executor *e, void *const *view, void *scratch) {
+  const grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
+  const grouped_ends *g = &p->groups;
+  char *const sums = (char *)scratch + p->sums;
+  void *const given[N_VIEWS] = {view[GROUPED_SWIGLU_X], view[GROUPED_SWIGLU_WEIGHT], sums,
+                                view[GROUPED_SWIGLU_WEIGHT_SCALE], view[GROUPED_SWIGLU_X_SCALE]};
+  group_range *ranges;
+  TRY(ends_read(g, view[GROUPED_SWIGLU_GROUP_LIST], scratch, &ranges));
+  TRY(grouped_run(&g->product, g->form, given, ranges, scratch));
+  const group_range *last = &ranges[g->product.n_groups - 1];
+  status result = ST_OK;
+  const grouped_swiglu_job job = {p, (const float *)(const void *)sums, view[GROUPED_SWIGLU_OUTPUT],
+                                  view[GROUPED_SWIGLU_OUTPUT_SCALE], &result};
+  const int64_t rows = last->begin + last->count;
+  if (rows) rows_parallel(grouped_swiglu_rows, &job, rows, 1, (uint64_t)(rows * p->n));
+  return result;
+}
+
+static status grouped_swiglu_outputs(grouped_swiglu_plan *p, const grouped_swiglu_args *a, int64_t rows) {
+  const tensor *out = a->output, *scale = a->output_scale;
+  TRY(op_expect_dtype(out, "output", DTYPE_BIT(ACL_INT8)));
+  TRY(op_expect_shape(out, "output", (const int64_t[]){rows, p->n}, 2));
+  TRY(op_expect_dtype(scale, "outputScale", DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_shape(scale, "outputScale", &rows, 1));
+  const view to = view_of(out);
+  p->to_row = to.strides[0], p->to_column = to.strides[1];
+  p->scale_step = view_of(scale).strides[0];
+  return ST_OK;
+}
+
+status prepare_grouped_swiglu(executor *e, const grouped_swiglu_args *a) {
+  const int8_arguments s = {a->x,     a->weight,     a->weight_scale, a->x_scale,
+                            "weight", "weightScale", "xScale",        GROUPED_SWIGLU_WEIGHT};
+  grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
+  TRY(int8_expect_factors(&s));
+  EXPECT(a->weight->dims[2] % 2 == 0, "weight has shape %s, expected an even number of columns", SHAPE_OF(a->weight));
+  EXPECT(!a->bias && !a->offset && !a->output_offset, "%s is a tensor, expected NULL",
+         a->bias     ? "bias"
+         : a->offset ? "offset"
+                     : "outputOffset");
+  *p = (grouped_swiglu_plan){.n = a->weight->dims[2] / 2};
+  TRY(grouped_swiglu_outputs(p, a, a->x->dims[0]));
+  TRY(ends_begin(e, &p->groups, a->group_list, "groupList", a->weight->dims[0], a->x->dims[0]));
+  TRY(int8_plan(e, &p->groups, &s, &p->sums));
+  e->run = run_grouped_swiglu;
+  return ST_OK;
+}
+
+/* ---- GroupedMatmulFinalizeRoutingWeightNz ------------------------------------------------------------------------ */
+
+enum { ABSENT = -1, FINALIZE_TILE = 128 };
+
+typedef struct {
+  grouped_ends groups;
+  int64_t n_tokens, width, to_row;                            /* strides in bytes */
+  int64_t n_shared, shared_offset, shared_row, shared_column; /* the rows of sharedInput, and where they begin in y */
+  int64_t logit_step, index_step;
+  float shared_weight;
+  bool has_shared, has_logit, has_row_scale;
+  load_loop *load_shared, *load_index;
+  uint64_t sums, index; /* in scratch */
+} finalize_plan;
+
+typedef struct {
+  const finalize_plan *plan;
+  const float *sums;
+  const int64_t *index; /* the token of each row */
+  const char *shared, *logit;
+  char *to;
+  int64_t rows;
+} finalize_job;
+
+/* Computes tiles of columns: first the shared part of all tokens, then the rows in their order. */
+static void finalize_tiles(const void *arg, int64_t begin, int64_t end) {
+  const finalize_job *j = arg;
+  const finalize_plan *p = j->plan;
+  for (; begin < end; ++begin) {
+    const int64_t column = begin * FINALIZE_TILE, n = i64_min(FINALIZE_TILE, p->width - column);
+    for (int64_t token = 0; token < p->n_tokens; ++token) {
+      float *const y = (float *)(void *)(j->to + token * p->to_row) + column;
+      const int64_t row = token - p->shared_offset;
+      memset(y, 0, (size_t)n * sizeof *y);
+      if (!p->has_shared || row < 0 || row >= p->n_shared) continue;
+      p->load_shared(y, j->shared + row * p->shared_row + column * p->shared_column, p->shared_column, n);
+      for (int64_t i = 0; i < n; ++i) y[i] *= p->shared_weight;
+    }
+    for (int64_t row = 0; row < j->rows; ++row) {
+      const float *const x = j->sums + row * p->width + column;
+      float *const y = (float *)(void *)(j->to + j->index[row] * p->to_row) + column, by = 1;
+      if (p->has_logit) memcpy(&by, j->logit + row * p->logit_step, sizeof by);
+      for (int64_t i = 0; i < n; ++i) y[i] += by * x[i];
+    }
+  }
+}
+
+static status run_finalize(const executor *e, void *const *view, void *scratch) {
+  const finalize_plan *p = PLAN(e, finalize_plan);
+  const grouped_ends *g = &p->groups;
+  float *const sums = (float *)(void *)((char *)scratch + p->sums);
+  int64_t *const index = (int64_t *)(void *)((char *)scratch + p->index);
+  void *const given[N_VIEWS] = {view[GROUPED_FINALIZE_X], view[GROUPED_FINALIZE_W], sums, view[GROUPED_FINALIZE_SCALE],
+                                p->has_row_scale ? view[GROUPED_FINALIZE_PERTOKEN_SCALE] : NULL};
+  group_range *ranges;
+  TRY(ends_read(g, view[GROUPED_FINALIZE_GROUP_LIST], scratch, &ranges));
+  const group_range *last = &ranges[g->product.n_groups - 1];
+  const int64_t rows = last->begin + last->count;
+  for (int64_t i = 0; i < rows; ++i) {
+    p->load_index(&index[i], (const char *)view[GROUPED_FINALIZE_ROW_INDEX] + i * p->index_step, 0, 1);
+    if (index[i] < 0 || index[i] >= p->n_tokens)
+      return places_fail("rowIndexOptional", i, index[i], 0, p->n_tokens - 1);
+  }
+  TRY(grouped_run(&g->product, g->form, given, ranges, scratch));
+  const finalize_job job = {.plan = p,
+                            .sums = sums,
+                            .index = index,
+                            .shared = p->has_shared ? view[GROUPED_FINALIZE_SHARED_INPUT] : NULL,
+                            .logit = p->has_logit ? view[GROUPED_FINALIZE_LOGIT] : NULL,
+                            .to = view[GROUPED_FINALIZE_Y],
+                            .rows = rows};
+  rows_parallel(finalize_tiles, &job, (p->width + FINALIZE_TILE - 1) / FINALIZE_TILE, 1,
+                (uint64_t)((rows + p->n_tokens) * p->width) / 4);
+  return ST_OK;
+}
+
+/* Checks what is added: the shared input, the weights of the rows, their tokens, and y. */
+static status grouped_finalize_rows(finalize_plan *p, const grouped_finalize_args *a) {
+  const tensor *y = a->y, *shared = a->shared_input, *logit = a->logit, *index = a->row_index;
+  TRY(op_expect_dtype(y, "y", DTYPE_BIT(ACL_FLOAT)));
+  EXPECT(y->rank == 2 && y->dims[1] == p->width, "y has shape %s, expected [tokens, %jd]", SHAPE_OF(y),
+         (intmax_t)p->width);
+  EXPECT(p->width == 1 || y->strides[1] == 1, "y has gaps in its rows, expected none");
+  p->n_tokens = y->dims[0];
+  p->to_row = view_of(y).strides[0];
+  EXPECT(index, "rowIndexOptional is NULL, expected the tokens of the rows of x");
+  TRY(op_expect_dtype(index, "rowIndexOptional", DTYPES_INDEX));
+  TRY(op_expect_shape(index, "rowIndexOptional", a->x->dims, 1));
+  p->load_index = loops->load[index->dtype][COMPUTE_I64];
+  p->index_step = view_of(index).strides[0];
+  if (logit) {
+    TRY(op_expect_dtype(logit, "logitOptional", DTYPE_BIT(ACL_FLOAT)));
+    TRY(op_expect_shape(logit, "logitOptional", a->x->dims, 1));
+    p->has_logit = true;
+    p->logit_step = view_of(logit).strides[0];
+  }
+  if (!shared) return ST_OK;
+  TRY(op_expect_dtype(shared, "sharedInputOptional", DTYPES_FLOAT_TO_32));
+  EXPECT(shared->rank == 2 && shared->dims[1] == p->width, "sharedInputOptional has shape %s, expected [rows, %jd]",
+         SHAPE_OF(shared), (intmax_t)p->width);
+  p->has_shared = true;
+  p->n_shared = shared->dims[0];
+  p->shared_offset = a->shared_input_offset;
+  EXPECT(p->shared_offset >= 0 && p->shared_offset + p->n_shared <= p->n_tokens,
+         "sharedInputOffset is %jd, expected 0 to %jd", (intmax_t)p->shared_offset,
+         (intmax_t)(p->n_tokens - p->n_shared));
+  const view v = view_of(shared);
+  p->shared_row = v.strides[0], p->shared_column = v.strides[1];
+  p->shared_weight = (float)a->shared_input_weight;
+  p->load_shared = loops->load[shared->dtype][COMPUTE_F32];
+  return ST_OK;
+}
+
+status prepare_grouped_finalize(executor *e, const grouped_finalize_args *a) {
+  const int8_arguments s = {
+      a->x, a->w, a->scale, a->pertoken_scale, "w", "scaleOptional", "pertokenScaleOptional", GROUPED_FINALIZE_W};
+  finalize_plan *p = PLAN(e, finalize_plan);
+  TRY(int8_expect_factors(&s));
+  EXPECT(a->scale && a->group_list, "%s is NULL, expected a tensor", a->scale ? "groupListOptional" : "scaleOptional");
+  EXPECT(!a->bias, "biasOptional is a tensor, expected NULL");
+  EXPECT(a->dtype == 0, "dtype is %jd, expected 0", (intmax_t)a->dtype);
+  EXPECT(!a->transpose_x && !a->transpose_w, "%s is true, expected false",
+         a->transpose_x ? "transposeX" : "transposeW");
+  EXPECT(a->group_list_type == 0 || a->group_list_type == 1, "groupListType is %jd, expected 0 or 1",
+         (intmax_t)a->group_list_type);
+  *p = (finalize_plan){.width = a->w->dims[2], .has_row_scale = a->pertoken_scale != NULL};
+  TRY(grouped_finalize_rows(p, a));
+  TRY(ends_begin(e, &p->groups, a->group_list, "groupListOptional", a->w->dims[0], a->x->dims[0]));
+  if (a->group_list_type) p->groups.list_form = GROUPS_BY_SIZE;
+  TRY(int8_plan(e, &p->groups, &s, &p->sums));
+  p->index = workspace_intermediate(e, (uint64_t)a->x->dims[0] * sizeof(int64_t));
+  e->run = run_finalize;
+  return ST_OK;
+}

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators with a step around a product or a quantisation: SwiGLU with quantisation, grouped products that add or are
+quantised again, gradients of grouped biases, packing of int4, rotation by a cache, Adam with a moving average."""
+import unittest
+
+import numpy as np
+
+import reference as ref
+from acl import AclError, INVALID, Ints, Tensor, refused, run
+from dtypes import BF16, F16, F32, F64, FLOATS, I32, I64, I8, LD
+from gen import each_case
+from test_product import EPS
+from test_quant import packed_int4, unpacked_int4
+
+CASES = 60
+
+
+def swiglu(x, left):
+    a, b = np.split(x, 2, -1)
+    return a * ref.sigmoid(a) * b if left else a * b * ref.sigmoid(b)
+
+
+def ends_of(gen, groups, rows, whole=False):
+    """Ends of groups of the rows: all of them, or some are behind the last group."""
+    ends = np.sort(gen.rng.integers(0, rows + 1, groups))
+    if whole:
+        ends[-1] = rows
+    return ends
+
+
+def check_int8(got, exact, slack=1e-3, what="int8"):
+    exact = np.clip(exact, -128, 127)
+    ref.complain(got, exact, np.abs(got - exact) <= 0.5 + slack, what, lambda i: "its rounding")
+
+
+def check_dynamic(got, scale, v, inverse, what="row"):
+    """got and scale: v by rows, quantised to 127 levels."""
+    largest = np.abs(v).max(-1)
+    ref.check(scale, 127 / largest if inverse else largest / 127, F32, slack=4e-6 * (127 / largest if inverse else
+                                                                                     largest / 127), what=what)
+    check_int8(got, v * (127 / np.where(largest > 0, largest, 1))[..., None], what=what)
+
+
+class Swiglu(unittest.TestCase):
+    def test_plain(self):
+        def body(gen):
+            d, n, left = gen.pick(FLOATS), gen.integer(1, 40), gen.chance(0.5)
+            lead = (gen.integer(1, 20),) if gen.chance(0.7) else (gen.integer(1, 4), gen.integer(1, 5))
+            rows, dynamic = int(np.prod(lead)), gen.chance(0.6)
+            groups = gen.integer(1, 4) if gen.chance(0.7) else 0
+            x = gen.drawn(d, (*lead, 2 * n), lambda s: gen.values(d, s, limit=4))
+            ends = ends_of(gen, groups, rows) if groups else np.array([rows])
+            index = gen.tensor(I32, (groups,), ends.astype(np.int32)) if groups else None
+            shape = (ends.size,) if gen.chance(0.3) else (ends.size, n)
+            smooth = gen.tensor(F32, shape, F32.round(gen.rng.uniform(0.5, 2, shape))) \
+                if not dynamic or gen.chance(0.7) else None
+            offset = gen.tensor(F32, shape, F32.round(gen.rng.uniform(-9, 9, shape))) if not dynamic else None
+            y, scale = Tensor.empty(I8, (*lead, n)), Tensor.empty(F32, lead)
+            y.set(np.zeros(y.shape)), scale.set(np.zeros(lead))
+            run("aclnnSwiGluQuant", x, smooth, offset, index, left,
+                gen.pick((b"dynamic", None)) if dynamic else b"static", y, scale)
+            v = swiglu(x.get().astype(LD), left).reshape(rows, n)
+            of = np.searchsorted(ends, np.arange(rows), side="right")
+            kept = of < ends.size
+            wide = lambda t: t.get().astype(LD).reshape(ends.size, -1)[np.minimum(of, ends.size - 1)]
+            v = v * wide(smooth) if smooth else v
+            got, given = y.get().reshape(rows, n), scale.get().ravel()
+            self.assertTrue(np.all(got[~kept] == 0))
+            if dynamic:
+                kept &= np.abs(v).max(-1) > 0
+                check_dynamic(got[kept], given[kept], v[kept], True)
+            else:
+                check_int8(got[kept], (v + wide(offset))[kept])
+                self.assertTrue(np.all(given == 0))
+        each_case(self, "aclnnSwiGluQuant", 2 * CASES, body)
+
+    def test_dequant(self):
+        def body(gen):
+            d, n, left = gen.pick((F16, BF16, I32, I32)), gen.integer(1, 40), gen.chance(0.5)
+            lead = (gen.integer(1, 20),) if gen.chance(0.7) else (gen.integer(1, 4), gen.integer(1, 5))
+            rows, groups = int(np.prod(lead)), gen.integer(1, 4) if gen.chance(0.6) else 0
+            x = gen.drawn(d, (*lead, 2 * n), lambda s: gen.values(d, s, limit=1000 if d is I32 else 4))
+            ends = ends_of(gen, groups, rows) if groups else np.array([rows])
+            kind = gen.pick((I32, I64))
+            index = gen.tensor(kind, (groups,), np.diff(ends, prepend=0).astype(kind.values)) if groups else None
+
+            def vector(d, width, low, high):
+                shape = (width,) if ends.size == 1 and gen.chance(0.5) else (ends.size, width)
+                values = gen.rng.uniform(low, high, shape)
+                return gen.tensor(d, shape, d.round(values) if d.kind == "f" else values.astype(d.values))
+            weight = vector(F32, 2 * n, 0.001, 0.01) if d is I32 or gen.chance(0.3) else None
+            by_row = gen.tensor(F32, (*lead, 1) if gen.chance(0.5) else lead) if gen.chance(0.7) else None
+            if by_row:
+                by_row.set(F32.round(gen.rng.uniform(0.5, 2, by_row.shape)))
+            bias = vector(I32, 2 * n, -500, 500) if d is I32 and gen.chance(0.5) else None
+            smooth = vector(gen.pick((F32, F16)), n, 0.5, 2) if gen.chance(0.7) else None
+            y, scale = Tensor.empty(I8, (*lead, n)), Tensor.empty(F32, lead)
+            y.set(np.zeros(y.shape)), scale.set(np.zeros(lead))
+            run("aclnnDequantSwigluQuant", x, weight, by_row, bias, smooth, None, index, left, b"dynamic", y, scale)
+            of = np.searchsorted(ends, np.arange(rows), side="right")
+            kept = of < ends.size
+            wide = lambda t: t.get().astype(LD).reshape(ends.size, -1)[np.minimum(of, ends.size - 1)]
+            v = x.get().astype(LD).reshape(rows, 2 * n)
+            v = v + wide(bias) if bias else v
+            v = v * wide(weight) if weight else v
+            v = v * by_row.get().astype(LD).reshape(rows, 1) if by_row else v
+            v = swiglu(v, left)
+            v = v * wide(smooth) if smooth else v
+            got = y.get().reshape(rows, n)
+            self.assertTrue(np.all(got[~kept] == 0))
+            kept &= np.abs(v).max(-1) > 0
+            check_dynamic(got[kept], scale.get().ravel()[kept], v[kept], False)
+        each_case(self, "aclnnDequantSwigluQuant", 2 * CASES, body)
+
+    def test_refused(self):
+        x, y, s = Tensor.empty(F16, (3, 8)), Tensor.empty(I8, (3, 4)), Tensor.empty(F32, (3,))
+        for text, args in (("quantModeOptional is static", (None, None, None, None, None, None, False, b"static")),
+                           ("quantOffsetOptional", (None, None, None, None, s, None, False, b"dynamic")),
+                           ("biasOptional", (None, None, Tensor.empty(I32, (8,)), None, None, None, False, b"dynamic")),
+                           ("weightScaleOptional has shape [3]", (s, None, None, None, None, None, False, b"dynamic"))):
+            code, message = refused("aclnnDequantSwigluQuant", x, *args, y, s)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+        with self.assertRaises(AclError) as error:
+            run("aclnnSwiGluQuant", x, Tensor.of(F32, [1, 1]), None, Tensor.of(I32, [2, 1]), True, None, y, s)
+        self.assertIn("groupIndexOptional[1] is 1, expected 2 to 3", error.exception.message)
+
+
+class Grouped(unittest.TestCase):
+    def test_add(self):
+        def body(gen):
+            d, groups = gen.pick((F16, BF16)), gen.integer(1, 5)
+            m, k, n = gen.integer(1, 40), gen.integer(1, 60), gen.integer(1, 40)
+            x = gen.drawn(d, (k, m), lambda s: gen.values(d, s, limit=8))
+            w = gen.drawn(d, (k, n), lambda s: gen.values(d, s, limit=8))
+            ends = ends_of(gen, groups, k)
+            shape = (groups, m, n) if gen.chance(0.5) else (groups * m, n)
+            y = Tensor.of(F32, gen.values(F32, shape, limit=50))
+            before = y.get().astype(LD).reshape(groups, m, n)
+            run("aclnnGroupedMatmulAdd", x, w, gen.tensor(I64, (groups,), ends.astype(np.int64)), y, True, False, 2)
+            a, b, exact, size = x.get().astype(LD), w.get().astype(LD), before.copy(), np.abs(before)
+            for g, (begin, end) in enumerate(zip([0, *ends], ends)):
+                exact[g] += a[begin:end].T @ b[begin:end]
+                size[g] += np.abs(a[begin:end]).T @ np.abs(b[begin:end])
+            ref.check(y.get().reshape(groups, m, n), exact, F32, F32, ulps=1, slack=2 * (k + 2) * EPS * size)
+        each_case(self, "aclnnGroupedMatmulAdd", CASES, body)
+
+    def test_swiglu_quant(self):
+        def body(gen):
+            groups, m, k, n = gen.integer(1, 4), gen.integer(1, 30), gen.integer(1, 60), gen.integer(1, 30)
+            x = gen.out(I8, (m, k), gen.rng.integers(-128, 128, (m, k)))
+            w = gen.out(I8, (groups, k, 2 * n), gen.rng.integers(-128, 128, (groups, k, 2 * n)))
+            ends, s_type = ends_of(gen, groups, m), gen.pick(FLOATS)
+            scale = gen.tensor(s_type, (groups, 2 * n),
+                               s_type.round(gen.rng.uniform(0.5, 2, (groups, 2 * n)) / (5000 * k ** 0.5)))
+            by_row = gen.tensor(F32, (m,), F32.round(gen.rng.uniform(0.5, 4, m)))
+            y, to = Tensor.empty(I8, (m, n)).set(np.zeros((m, n))), Tensor.empty(F32, (m,)).set(np.zeros(m))
+            run("aclnnGroupedMatmulSwigluQuant", x, w, None, None, scale, by_row,
+                gen.tensor(I64, (groups,), ends.astype(np.int64)), y, to, None)
+            of = np.searchsorted(ends, np.arange(m), side="right")
+            kept = of < groups
+            self.assertTrue(np.all(y.get()[~kept] == 0))
+            at = of[kept]
+            sums = np.einsum("mk,mkn->mn", x.get()[kept].astype(np.int64), w.get()[at].astype(np.int64)).astype(LD)
+            v = swiglu(sums * scale.get().astype(LD)[at] * by_row.get().astype(LD)[kept][:, None], True)
+            some = np.abs(v).max(-1) > 0 if v.size else np.zeros(0, bool)
+            check_dynamic(y.get()[kept][some], to.get()[kept][some], v[some], False)
+        each_case(self, "aclnnGroupedMatmulSwigluQuant", CASES, body)
+
+    def test_finalize(self):
+        def body(gen):
+            groups, m, k, n = gen.integer(1, 4), gen.integer(1, 30), gen.integer(1, 60), gen.pick((1, 30, 300))
+            tokens, by_size = gen.integer(1, 9), gen.integer(0, 1)
+            x = gen.out(I8, (m, k), gen.rng.integers(-128, 128, (m, k)))
+            w = gen.out(I8, (groups, k, n), gen.rng.integers(-128, 128, (groups, k, n)))
+            ends = ends_of(gen, groups, m)
+            sizes = np.diff(ends, prepend=0)
+            scale = gen.tensor(F32, (groups, n), F32.round(gen.rng.uniform(0.5, 2, (groups, n)) / (5000 * k ** 0.5)))
+            by_row, logit = (gen.tensor(F32, (m,), F32.round(gen.rng.uniform(0.1, 2, m))) if gen.chance(0.7) else None
+                             for _ in "12")
+            kind, n_shared = gen.pick((I32, I64)), gen.integer(0, tokens)
+            index = gen.tensor(kind, (m,), gen.rng.integers(0, tokens, m).astype(kind.values))
+            shared = gen.drawn(BF16, (n_shared, n), lambda s: gen.values(BF16, s, limit=4)) if n_shared else None
+            offset, y = gen.integer(0, tokens - n_shared), Tensor.empty(F32, (tokens, n))
+            groups_of = gen.tensor(I64, (groups,), (sizes if by_size else ends).astype(np.int64))
+            run("aclnnGroupedMatmulFinalizeRoutingWeightNz", x, w, scale, None, by_row, groups_of, shared, logit, index,
+                0, 0.5, offset, False, False, by_size, y)
+            of = np.searchsorted(ends, np.arange(m), side="right")
+            at, kept = of[of < groups], np.flatnonzero(of < groups)
+            rows = np.einsum("mk,mkn->mn", x.get()[kept].astype(np.int64), w.get()[at].astype(np.int64)).astype(LD)
+            rows = rows * scale.get().astype(LD)[at]
+            for t in (by_row, logit):
+                rows = rows * t.get().astype(LD)[kept][:, None] if t else rows
+            exact = np.zeros((tokens, n), LD)
+            if shared:
+                exact[offset:offset + n_shared] = shared.get().astype(LD) / 2
+            size = np.abs(exact)
+            np.add.at(exact, index.get()[kept], rows)
+            np.add.at(size, index.get()[kept], np.abs(rows))
+            ref.check(y.get(), exact, F32, F32, ulps=1, slack=2 * (kept.size + 3) * EPS * size)
+        each_case(self, "aclnnGroupedMatmulFinalizeRoutingWeightNz", CASES, body)
+
+    def test_bias_grad(self):
+        def body(gen):
+            d, groups, width = gen.pick(FLOATS), gen.integer(1, 6), gen.pick((1, 7, 40, 300))
+            v2, kind = gen.chance(0.6), gen.pick((I32, I64))
+            index_type = gen.integer(0, 1) if v2 else 0
+            if gen.chance(0.3):
+                rows = gen.integer(1, 30)
+                grad, index = gen.drawn(d, (groups, rows, width), lambda s: gen.values(d, s, limit=8)), None
+                parts = [g.astype(LD) for g in grad.get()]
+            else:
+                rows = gen.integer(1, 60)
+                grad = gen.drawn(d, (rows, width), lambda s: gen.values(d, s, limit=8))
+                ends = ends_of(gen, groups, rows, whole=True)
+                values = np.diff(ends, prepend=0) if index_type else ends
+                index = gen.tensor(kind, (groups,), values.astype(kind.values))
+                parts = [grad.get()[b:e].astype(LD) for b, e in zip([0, *ends], ends)]
+            out = gen.out(d, (groups, width))
+            run("aclnnGroupedBiasAddGrad" + ("V2" if v2 else ""), grad, index, *([index_type] if v2 else []), out)
+            exact, size = (np.array([f(p).sum(0) for p in parts]) for f in (lambda v: v, np.abs))
+            ref.check(out.get(), exact, d, F64, ulps=1, slack=rows * F64.ulp(size))
+        each_case(self, "aclnnGroupedBiasAddGrad", 2 * CASES, body)
+        with self.assertRaises(AclError) as error:
+            run("aclnnGroupedBiasAddGrad", Tensor.empty(F32, (4, 2)), Tensor.of(I64, [3, 2]), Tensor.empty(F32, (2, 2)))
+        self.assertIn("groupIdxOptional[1] is 2, expected 3 to 4", error.exception.message)
+
+    def test_refused(self):
+        x, w, y, g = (Tensor.empty(F16, (6, 4)), Tensor.empty(F16, (6, 5)), Tensor.empty(F32, (2, 4, 5)),
+                      Tensor.of(I64, [2, 6]))
+        for text, args in (("transposeX is false", (x, w, g, y, False, False, 2)),
+                           ("groupType is 0", (x, w, g, y, True, False, 0)),
+                           ("yRef has shape", (x, w, g, Tensor.empty(F32, (4, 5)), True, False, 2))):
+            code, message = refused("aclnnGroupedMatmulAdd", *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+
+
+class Others(unittest.TestCase):
+    def test_int4_pack(self):
+        def body(gen):
+            shape = (*gen.shape(max_rank=2, min_rank=1, empty=0)[:2], 8 * gen.integer(1, 6))
+            weight = gen.out(I32, shape, gen.rng.integers(-8, 8, shape))
+            out = packed_int4(np.zeros(shape), gen.chance(0.5))
+            run("aclnnConvertWeightToINT4Pack", weight, out)
+            ref.check_equal(unpacked_int4(out, shape), weight.get())
+        each_case(self, "aclnnConvertWeightToINT4Pack", CASES, body)
+
+    def test_rotary_cache(self):
+        def body(gen):
+            d, tokens, half, neox = gen.pick(FLOATS), gen.integer(0, 9), gen.integer(1, 12), gen.chance(0.5)
+            size, n_cached = 2 * half + gen.pick((0, gen.integer(1, 6))), gen.integer(1, 20)
+            heads, sections = (gen.integer(1, 4), gen.integer(1, 3)), None
+            if gen.chance(0.5):
+                cuts = np.sort(gen.rng.integers(0, half + 1, 2))
+                sections = np.diff([0, *cuts, half])
+            positions = gen.drawn(I64, (3, tokens) if sections is not None else (tokens,),
+                                  lambda s: gen.rng.integers(0, n_cached, s))
+            ins = [gen.drawn(d, (tokens, h * size), lambda s: gen.values(d, s, limit=8)) for h in heads]
+            cache = gen.drawn(d, (n_cached, 2 * half), lambda s: gen.values(d, s, limit=1))
+            outs = [gen.out(d, t.shape) for t in ins]
+            run("aclnnRopeWithSinCosCache", positions, *ins, cache,
+                None if sections is None else Ints(*map(int, sections)), size, neox, *outs)
+            table = cache.get().astype(LD)[positions.get()]
+            cos, sin = table[..., :half], table[..., half:]
+            if sections is not None:
+                of = np.repeat(np.arange(3), sections)
+                cos, sin = (t[of, :, np.arange(half)].T for t in (cos, sin))
+            for t, out, h in zip(ins, outs, heads):
+                v = t.get().astype(LD).reshape(tokens, h, size)
+                exact, size_of, c, s = v.copy(), np.abs(v), cos[:, None], sin[:, None]
+                one, two = (slice(0, half), slice(half, 2 * half)) if neox else (slice(0, 2 * half, 2),
+                                                                              slice(1, 2 * half, 2))
+                exact[..., one] = v[..., one] * c - v[..., two] * s
+                exact[..., two] = v[..., two] * c + v[..., one] * s
+                size_of = np.abs(v).max(-1, keepdims=True) * 2 if v.size else 0
+                ref.check(out.get().reshape(v.shape), exact, d, F64, ulps=1, slack=2 * F64.ulp(size_of + 0 * v))
+        each_case(self, "aclnnRopeWithSinCosCache", 2 * CASES, body)
+        q, c = Tensor.empty(F32, (1, 4)), Tensor.empty(F32, (3, 4))
+        with self.assertRaises(AclError) as error:
+            run("aclnnRopeWithSinCosCache", Tensor.of(I64, [3]), q, q, c, None, 4, True, Tensor.empty(F32, (1, 4)),
+                Tensor.empty(F32, (1, 4)))
+        self.assertIn("positions[0] is 3, expected 0 to 2", error.exception.message)
+        code, message = refused("aclnnRopeWithSinCosCache", Tensor.of(I64, [[0]] * 3), q, q, c, Ints(1, 1, 1), 4, True,
+                                q, q)
+        self.assertEqual(code, INVALID)
+        self.assertIn("mropeSection has the sum 3, expected 2", message)
+
+    def test_ema_adam(self):
+        def body(gen):
+            d, shape = gen.pick(FLOATS), gen.shape()
+            grad = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=3))
+            var, m, s = (gen.out(d, shape, gen.values(d, shape, limit=3)) for _ in range(3))
+            v = gen.out(d, shape, np.abs(gen.values(d, shape, limit=3)))
+            step, mode, corrects = gen.integer(1, 50), gen.integer(0, 1), gen.chance(0.5)
+            lr, ema, b1, b2, eps, decay = 0.01, 0.75, 0.9, 0.99, 1e-3, 0.125
+            x, m0, v0, s0, g = (t.get().astype(LD) for t in (var, m, v, s, grad))
+            run("aclnnApplyFusedEmaAdam", grad, var, m, v, s, Tensor.of(I64, [step]), lr, ema, b1, b2, eps, mode,
+                corrects, decay)
+            lr, ema, b1, b2, eps, decay = map(LD, (lr, ema, b1, b2, eps, decay))
+            g = g if mode else g + decay * x
+            m1, v1 = b1 * m0 + (1 - b1) * g, b2 * v0 + (1 - b2) * g * g
+            c1, c2 = (1 - b1 ** step, 1 - b2 ** step) if corrects else (1, 1)
+            x1 = x - lr * (m1 / c1 / (np.sqrt(v1 / c2) + eps) + (decay * x if mode else 0))
+            slack = 64 * F64.ulp(np.full(shape, 64.0))
+            for t, exact in ((m, m1), (v, v1), (var, x1), (s, ema * s0 + (1 - ema) * x1)):
+                ref.check(t.get(), exact, d, F64, ulps=1, slack=slack)
+        each_case(self, "aclnnApplyFusedEmaAdam", 2 * CASES, body)
+
+
+if __name__ == "__main__":
+    unittest.main()
