@@ -69,8 +69,18 @@ typedef struct {
 /* Whether float32 may be computed and stored in float16, in bfloat16, or in either of them (pass_half.c). */
 typedef enum { HALF_NEVER, HALF_ALLOWED, HALF_WANTED, HALF_BFLOAT16_ALLOWED, HALF_ANY_ALLOWED, N_HALF_USES } half_use;
 
+/* A value that the model's DequantizeLinear gives of integers, for pass_qdq.c: (quantised - zero) * scale, with one
+ * number, or one for each index of the axis. zero: NULL for none. */
+typedef struct {
+  const ir_value *real;
+  ir_value *quantised, *scale, *zero;
+  int axis;
+} ir_dequantised;
+
 typedef struct {
   region memory;
+  ir_dequantised *dequantised; /* n_dequantised, by the converter */
+  int n_dequantised;
   half_use half;
   int half_dtype; /* that the pass has chosen: ACL_FLOAT16 or ACL_BF16; 0: none */
   int n_nodes, n_inputs, n_outputs;

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 const pass passes[] = {
+    {"QuantDequantFusionPass", pass_qdq},
     {"CommonSubexpressionEliminationPass", pass_common_subexpressions},
     {"LayerNormONNXFusionPass", pass_layer_norm},
     {"RmsNormFusionPass", pass_rms_norm},

@@ -47,6 +47,9 @@ status pass_conv_scale(ir_graph *g, int *n_matches);
 /* Nodes compute in float16 or bfloat16 where that was asked for, or is allowed and pays (ir_graph.half). */
 status pass_half(ir_graph *g, int *n_matches);
 
+/* Products and convolutions of dequantised numbers become those of the integers. Before all others. */
+status pass_qdq(ir_graph *g, int *n_matches);
+
 /* Conversions to float, scales and biases behind products and convolutions of 8-bit integers become their epilogue. */
 status pass_int8(ir_graph *g, int *n_matches);
 

@@ -23,6 +23,14 @@ typedef struct {
   int channel; /* the dimension of out, counted from the last, that has columns or output channels */
 } int8_chain;
 
+/* Whether a tensor has one number for each channel, and the same for all that it is expanded over. */
+static bool int8_by_channel(const int8_chain *c, const tensor *t, int64_t channels) {
+  const int at = t->rank - 1 - c->channel;
+  bool holds = at >= 0 && t->dims[at] == channels && t->strides[at] == 1;
+  for (int d = 0; d < t->rank; ++d) holds &= d == at || t->dims[d] == 1 || t->strides[d] == 0;
+  return holds;
+}
+
 /* The operand of a node beside the chain's result, if it has one value for all, or one for each channel. It becomes a
  * vector or a number. */
 static bool other_operand(const int8_chain *c, const ir_node *n, ir_value **out) {
@@ -30,12 +38,12 @@ static bool other_operand(const int8_chain *c, const ir_node *n, ir_value **out)
   const bool first = value_of(a)->storage == c->out->storage;
   const tensor *t = first ? b : a;
   ir_value *v = value_of(t);
-  if (first == (value_of(b)->storage == c->out->storage) || t->dtype != ACL_FLOAT || !t->contiguous) return false;
+  if (first == (value_of(b)->storage == c->out->storage) || t->dtype != ACL_FLOAT) return false;
   if (uses_of(c->uses, v)->n_writes > 1) return false;
-  if (t->n == 1) return ir_reshaped(c->g, v, NULL, 0, out) == ST_OK;
+  if (t->n == 1) return ir_view(c->g, v, NULL, NULL, 0, 0, out) == ST_OK;
   const int64_t channels = c->out->tensor.dims[c->out->tensor.rank - 1 - c->channel];
-  if (t->n != channels || t->rank <= c->channel || t->dims[t->rank - 1 - c->channel] != channels) return false;
-  return ir_reshaped(c->g, v, &channels, 1, out) == ST_OK;
+  const int64_t stride = 1;
+  return int8_by_channel(c, t, channels) && ir_view(c->g, v, &channels, &stride, 1, 0, out) == ST_OK;
 }
 
 /* Takes a node whose result is `to` into the chain. */

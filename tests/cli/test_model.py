@@ -97,6 +97,50 @@ class Run(Model):
         self.assertEqual([n["operator"] for n in told["after"]["nodes"]], ["ConvolutionInteger"])
         self.assertIn({"name": "QuantizedScaleFusionPass", "matches": 1}, told["passes"])
 
+    def quantised(self, op, x_dims, w_dims, axis, y_dims, **attributes):
+        """y = op(x quantised and back, w dequantised along an axis), as QuantDequantFusionPass finds it. Returns x as
+        integers, its scale, w with its scales, and what the model gives with and without the pass."""
+        rng = np.random.default_rng(6)
+        x = rng.standard_normal(x_dims).astype("f4")
+        w, n = rng.integers(-127, 128, w_dims).astype("i1"), w_dims[axis]
+        w_scale, x_scale, zero = (rng.random(n) / 100 + 0.001).astype("f4"), np.float32(0.03), 117
+        np.save(self.folder / "q.npy", x)
+        nodes = [ob.node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+                 ob.node("DequantizeLinear", ["xq", "xs", "xz"], ["xd"]),
+                 ob.node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], axis=axis),
+                 ob.node(op, ["xd", "wd"], ["y"], "only", **attributes)]
+        (self.folder / "q.onnx").write_bytes(ob.model(
+            nodes, [ob.value("x", x_dims)], [ob.value("y", y_dims)],
+            [ob.initialiser("w", w_dims, w.ravel(), ob.INT8), ob.initialiser("wz", [n], [0] * n, ob.INT8),
+             ob.initialiser("ws", [n], w_scale), ob.initialiser("xs", [], [x_scale]),
+             ob.initialiser("xz", [], [zero], ob.UINT8)]))
+        got = []
+        for switch in ("on", "off"):
+            subprocess.run([PREFIX / "bin/atc", "--model=q.onnx", "--framework=5", "--output=q",
+                            "--soc_version=Ascend910B3", f"--optimization_switch=QuantDequantFusionPass:{switch}"],
+                           cwd=self.folder, check=True, capture_output=True, timeout=60)
+            self.cannon("run", "q.om", "--input", "q.npy", "--output", switch)
+            got += [np.load(p) for p in (self.folder / switch).glob("*.npy")]
+            self.cannon("show", "q.om", "--json", "q.json")
+            operators = [n["operator"] for n in json.loads((self.folder / "q.json").read_text())["after"]["nodes"]]
+            self.assertEqual(any(o in ("MatmulInteger", "ConvolutionInteger") for o in operators), switch == "on")
+        integers = np.clip(np.rint(x / x_scale) + zero, 0, 255).astype("i8") - zero
+        return integers, x_scale, w.astype("i8"), w_scale, got
+
+    def test_quantised_product(self):
+        x, x_scale, w, w_scale, (on, off) = self.quantised("MatMul", [2, 5, 64], [64, 40], 1, [2, 5, 40])
+        np.testing.assert_array_equal(on, (x @ w).astype("f4") * (w_scale * x_scale))
+        np.testing.assert_allclose(on, off, rtol=1e-4, atol=1e-4)
+
+    def test_quantised_convolution(self):
+        x, x_scale, w, w_scale, (on, off) = self.quantised("Conv", [1, 16, 9, 8], [24, 16, 3, 3], 0, [1, 24, 5, 4],
+                                                           pads=[1, 1, 1, 1], strides=[2, 2])
+        padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        places = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
+        sums = np.einsum("bcyxij,ocij->boyx", places, w)
+        np.testing.assert_array_equal(on, sums.astype("f4") * (w_scale * x_scale).reshape(24, 1, 1))
+        np.testing.assert_allclose(on, off, rtol=1e-4, atol=1e-4)
+
     def test_om_with_gears(self):
         for gears, dims in (("--dynamic_batch_size=1,2,4", "-1,2"), ("--dynamic_dims=1;4", "-1,2")):
             subprocess.run([PREFIX / "bin/atc", "--model=open.onnx", "--framework=5", "--output=m",
@@ -217,6 +261,22 @@ class Tune(Convolution):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("no file of measured choices" if text == "mine" else "1 malformed lines", done.stderr)
             self.assertEqual(self.file().read_text(), text)
+
+    def test_constants_that_are_not_computed_yet(self):
+        """Weights that a batch norm goes into are computed when they are placed, after nodes were measured."""
+        rng = np.random.default_rng(3)
+        w, one = rng.standard_normal((16, 16, 3, 3)).astype("f4"), [ob.initialiser(n, [16], rng.random(16) + 0.5)
+                                                                    for n in ("scale", "bias", "mean", "variance")]
+        nodes = [ob.node("Conv", ["x", "w"], ["c"], "conv"),
+                 ob.node("BatchNormalization", ["c", "scale", "bias", "mean", "variance"], ["y"], "norm")]
+        (self.folder / "n.onnx").write_bytes(ob.model(nodes, [ob.value("x", [1, 16, 26, 26])],
+                                                      [ob.value("y", [1, 16, 24, 24])],
+                                                      [ob.initialiser("w", w.shape, w.ravel()), *one]))
+        for folder, options in (("usual", ()), ("tuned", ("--tune",))):
+            self.cannon("run", "n.onnx", "--random", "1", "--output", folder, *options, XDG_CACHE_HOME=str(self.cache))
+        self.assertTrue(self.file())
+        np.testing.assert_allclose(np.load(self.folder / "tuned/y.npy"), np.load(self.folder / "usual/y.npy"),
+                                   rtol=1e-3, atol=1e-3)
 
     def test_om_files_keep_results(self):
         subprocess.run([PREFIX / "bin/atc", "--model=m.onnx", "--framework=5", "--output=m", "--tune",

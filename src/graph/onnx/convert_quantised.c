@@ -111,8 +111,17 @@ static status dequantised(converter *c, ir_value *x, ir_value *scale, ir_value *
   return converter_binary(c, &op_Mul, x, scale, dtype, y);
 }
 
+/* Notes what the value was made of. */
+static status note_dequantised(ir_graph *g, ir_dequantised d) {
+  g->dequantised = region_grow(&g->memory, g->dequantised, (size_t)g->n_dequantised, sizeof *g->dequantised);
+  if (!g->dequantised) return fail(ST_NO_HOST_MEMORY, "no host memory for a graph");
+  g->dequantised[g->n_dequantised++] = d;
+  return ST_OK;
+}
+
 static status convert_dequantize(converter *c) {
   ir_value *x = converter_input(c, 0), *scale = converter_input(c, 1), *zero = converter_input(c, 2), *y;
+  ir_dequantised made = {.quantised = x, .scale = scale, .zero = zero};
   const int64_t block = attribute_int(c, "block_size", 0);
   int axis = 0;
   TRY(converter_widened(c, x, &x));
@@ -124,6 +133,9 @@ static status convert_dequantize(converter *c) {
     TRY(spread(c, x, zero, axis, block, &zero));
   }
   TRY(dequantised(c, x, scale, zero, &y));
+  made.real = y;
+  made.axis = axis;
+  if (!block) TRY(note_dequantised(c->g, made));
   return converter_output(c, 0, y);
 }
 
