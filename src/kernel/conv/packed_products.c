@@ -176,7 +176,9 @@ status packed_products_run(const correlation *c, const correlation_operands *o) 
                              .most_sums = SUMS_BYTES / (int64_t)sizeof(float),
                              .per_position = j.from.direct ? COLUMNS_PACK : COLUMNS_GATHER,
                              .per_row = COLUMNS_READ};
-  j.parts = columns_divide(&p, parallel_max_threads(c->cost_ns));
-  rows_parallel(packed_products_make_parts, &j, g->groups * j.parts.rows * j.parts.positions, 1, c->cost_ns);
+  const parallel_team team = parallel_begin(c->cost_ns);
+  j.parts = columns_divide(&p, team.n_threads);
+  parallel_ranges(&team, packed_products_make_parts, &j, g->groups * j.parts.rows * j.parts.positions, 1);
+  parallel_end(&team);
   return result;
 }

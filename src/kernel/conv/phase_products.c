@@ -237,10 +237,12 @@ status phase_products_run(const phase_products *p) {
                                  .per_row = !j.w_step                                               ? COLUMNS_GATHER
                                             : tile_takes_a(j.type, p->w->dtype, p->w_row, j.w_step) ? COLUMNS_READ
                                                                                                     : COLUMNS_PACK};
-  j.parts = columns_divide(&whole, parallel_max_threads(p->cost_ns));
+  const parallel_team team = parallel_begin(p->cost_ns);
+  j.parts = columns_divide(&whole, team.n_threads);
   const int64_t rows = (p->rows + j.parts.rows - 1) / j.parts.rows;
   j.block_rows = columns_chunk(rows, j.type == TILE_F32 ? BLOCK_ROWS : BLOCK_ROWS_AMX, j.type == TILE_F32 ? 14 : 32);
   j.pitch = PART_POSITIONS * (int64_t)sizeof(float) + 64; /* not a multiple of a page */
-  rows_parallel(phase_products_make_chunks, &j, p->g->groups * j.parts.rows * j.parts.positions, 1, p->cost_ns);
+  parallel_ranges(&team, phase_products_make_chunks, &j, p->g->groups * j.parts.rows * j.parts.positions, 1);
+  parallel_end(&team);
   return result;
 }
