@@ -273,6 +273,15 @@ class RoutingV2(unittest.TestCase):
             run("aclnnMoeInitRoutingV2", x, i, 0, 2, 2, 1, 0, False, stack, r, None, None)
         self.assertIn("expertIdx[2] is 2, expected 0 to 1", error.exception.message)
 
+    def test_no_tokens(self):
+        x, i, r = Tensor.empty(F32, (0, 4)), Tensor.empty(I32, (0, 2)), Tensor.empty(I32, (0,))
+        stack, counts, wide = Tensor.empty(F32, (3, 2, 4)), Tensor.empty(I32, (3,)), Tensor.empty(I64, (3,))
+        run("aclnnMoeInitRoutingV2", x, i, 0, 2, 3, 1, 0, True, stack, r, None, counts)
+        ref.check_equal(stack.get(), np.zeros(stack.shape))
+        ref.check_equal(counts.get(), np.zeros(3))
+        run("aclnnMoeInitRoutingV3", x, i, None, None, 0, 0, 3, 0, 1, True, -1, None, 0, x, r, wide, None)
+        ref.check_equal(wide.get(), np.zeros(3))
+
     def test_v3(self):
         def body(gen):
             quant, by_position, kind = gen.pick((-1, 1)), gen.integer(0, 1), gen.integer(0, 2)

@@ -47,6 +47,7 @@ static void page_heads(const void *arg, int64_t begin, int64_t end) {
     for (int64_t head = begin; head < end; ++head)
       for (int i = 0; i < SIDES; ++i) {
         const page_side *s = &p->side[i];
+        if (!s->size) continue; /* its tensors have no addresses */
         page_copy(s, j->from[i] + token * s->from[0] + head * s->from[1],
                   j->to[i] + slot / p->block * s->to[0] + slot % p->block * s->to[1] + head * s->to[2]);
       }

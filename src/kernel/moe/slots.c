@@ -22,6 +22,7 @@ const int32_t *slots_sort(const slot_sort *s, const char *experts, char *scratch
   const int64_t size = s->compute == COMPUTE_I64 ? 8 : 4, choices = s->experts.rank > 1 ? s->experts.dims[1] : 1;
   char *const keys = scratch + s->keys;
   int32_t *const order = (int32_t *)(void *)(scratch + s->order);
+  if (s->n == 0) return order;
   for (int64_t i = 0; i < s->experts.dims[0]; ++i)
     s->load(keys + i * choices * size, experts + i * s->experts.strides[0],
             s->experts.rank > 1 ? s->experts.strides[1] : 0, choices);

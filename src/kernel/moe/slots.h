@@ -18,7 +18,8 @@ typedef struct {
 /* Plans sorting of the slots whose experts are a tensor [n] or [n, choices], and asks for workspace. */
 void slots_plan(executor *e, slot_sort *s, const tensor *experts);
 
-/* Sorts the slots and returns their order. The sorted expert numbers, in the compute type, are left in `keys`. */
+/* Sorts the slots, of which there may be none, and returns their order. The sorted expert numbers, in the compute type,
+ * are left in `keys`. */
 const int32_t *slots_sort(const slot_sort *s, const char *experts, char *scratch);
 
 #endif
