@@ -13,7 +13,8 @@
 #   make test                 the release build's tests only, without those that need PyPI or Debian's servers
 #   make check-aarch64        the tests on aarch64, cross-compiled and emulated; part of check
 #   make coverage             which lines of src the tests reach, by folder
-#   make check-clients        clients' software, whole: PyTorch's operator database on torch_npu
+#   make check-clients        clients' software, whole: PyTorch's operator database on torch_npu; and the wheels that
+#                             check leaves out: torch_npu 2.8 and 2.9, MindSpore 2.7.2. Downloads 7 GB more
 #   make bench                ours beside the peers
 #   make docs                 the HTML reference of include/cannon, in build/docs
 #   make format               rewrite the sources in the project's format
@@ -129,7 +130,10 @@ TORCH_NPU = python3 tests/clients/torch_npu/run.py --prefix $(BUILD)/prefix --ve
 MINDSPORE = python3 tests/clients/mindspore/run.py --prefix $(BUILD)/prefix --venv $(BUILD)/mindspore
 check-clients: $(BUILD)/prefix
 	$(TORCH_NPU) --whole --table docs/reports/torch_npu.md
+	$(TORCH_NPU)-2.8 --release 2.8
+	$(TORCH_NPU)-2.9 --release 2.9
 	$(MINDSPORE)
+	$(MINDSPORE)-2.7.2 --version 2.7.2
 
 # Every configuration, the release build last. Installs missing packages.
 check: packages begin-check check-clang timed-style check-asan check-tsan check-aarch64 check-coverage check-release

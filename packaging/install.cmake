@@ -17,8 +17,10 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/devices/topologies DESTINATION share/can
 install(FILES ${PROJECT_SOURCE_DIR}/tests/clients/torch_npu/requirements.txt DESTINATION share/cannon
   RENAME torch_npu.txt)
 
-# A Python package that MindSpore wants, in CANN's folder for it.
+# Python packages that MindSpore wants, in a folder of CANN's for such.
 install(FILES ${packaging}/te/__init__.py DESTINATION opp/built-in/op_impl/ai_core/tbe/te)
+install(FILES ${packaging}/hccl/__init__.py ${packaging}/hccl/sys_version.py
+  DESTINATION opp/built-in/op_impl/ai_core/tbe/hccl)
 
 # Version files, which frameworks and build scripts read in each package's folder.
 foreach(PACKAGE runtime compiler opp)
@@ -32,14 +34,17 @@ install(FILES ${packaged}/ascend_toolkit_install.info DESTINATION ${arch})
 
 # Symbolic links, as "link>target". CANN's own files are in runtime, compiler and <arch>-linux; acllib and devlib are
 # older names that samples use; samples that are cross-built link with lib64/stub; CMake on Debian searches share/cmake,
-# but not lib64. MindSpore takes the path of the library that defines aclrtMalloc, libcannon.so, up to the last "cann"
-# in it for the root of CANN, and looks for lib64 there.
+# but not lib64. MindSpore cuts the path of the library that defines aclrtMalloc, libcannon.so, and looks for lib64
+# below what is left: 2.10.0 cuts behind the last "cann", which is in the file's name, and 2.7.2 behind "latest", a
+# folder of CANN's, which therefore is in LD_LIBRARY_PATH (src/cli/environment.c).
+file(REMOVE_RECURSE ${packaged}/links)
 foreach(link
     "runtime/include>../include" "runtime/lib64>../lib64"
     "compiler/include>../include" "compiler/lib64>../lib64"
     "acllib/include>../include" "acllib/lib64>../lib64"
     "${arch}/include>../include" "${arch}/lib64>../lib64" "${arch}/devlib>../lib64"
-    "bin/msprof>../tools/profiler/bin/msprof" "compiler/bin>../bin" "devlib>lib64" "lib64/stub>." "lib64/libcann>.."
+    "bin/msprof>../tools/profiler/bin/msprof" "compiler/bin>../bin" "devlib>lib64" "lib64/stub>." "latest/lib64>../lib64"
+    "lib64/libcann/lib64>../../lib64"
     "share/cmake>../lib64/cmake")
   string(REPLACE ">" ";" link ${link})
   list(GET link 0 place)
@@ -56,6 +61,11 @@ install(PROGRAMS ${packaging}/tools/profiler/bin/msprof DESTINATION tools/profil
 file(GLOB msprof_files ${packaging}/tools/profiler/profiler_tool/analysis/msprof/*.py)
 install(FILES ${msprof_files} DESTINATION tools/profiler/profiler_tool/analysis/msprof
   PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+# Those that MindSpore wants to be executable.
+install(PROGRAMS ${packaging}/tools/profiler/profiler_tool/analysis/msprof/msprof.py
+  DESTINATION tools/profiler/profiler_tool/analysis/msprof)
+install(PROGRAMS ${packaging}/tools/profiler/profiler_tool/analysis/interface/get_msprof_info.py
+  DESTINATION tools/profiler/profiler_tool/analysis/interface)
 
 # pkg-config: name, version, libraries, description.
 foreach(pc

@@ -5,7 +5,8 @@
 #
 # A wheel has no symbolic links. What an installation has links for is replaced by files that do the same:
 #   - folders of libraries: copies of the libraries with CANN's names. They have few bytes each, and take all functions
-#     from ../../lib64/libcannon.so and libcannon_ge.so (their RUNPATH, CMakeLists.txt)
+#     from ../../lib64/libcannon.so and libcannon_ge.so (their RUNPATH, CMakeLists.txt). Those in lib64/libcann/lib64
+#     are opened by MindSpore, which has loaded libcannon.so by then
 #   - folders of headers: headers that include the one that is meant
 #   - programs, and folders of programs: nothing. The environment's PATH has the folder of the program that is meant (src/cli/environment.c), and
 #     torch_npu looks for msprof's other files from there

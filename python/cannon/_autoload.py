@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes torch_npu and pyACL find Cannon's libraries where nobody has sourced set_env.sh.
+"""Makes torch_npu, MindSpore and pyACL find Cannon's libraries where nobody has sourced set_env.sh.
 
 A file cannon_npu.pth, which Python reads when it starts, puts a finder in front of the importing machinery. It calls
 load() when one of the modules that need CANN's libraries is about to be imported, and costs nothing before that: this
@@ -11,6 +11,7 @@ It steps back where the machine has a CANN of its own, and with CANNON_AUTOLOAD=
 import ctypes
 import glob
 import os
+import sys
 import threading
 import warnings
 
@@ -50,12 +51,18 @@ def _chosen():
     return None if _loader_finds("libascendcl.so") else chosen
 
 
+def _libraries(home):
+    """The libraries' paths. MindSpore 2.7.2 wants "latest" in them."""
+    latest = sorted(glob.glob(os.path.join(home, "latest", "lib64", "lib*.so")))
+    return latest or sorted(glob.glob(os.path.join(home, "lib64", "lib*.so")))
+
+
 def _load():
     home = _chosen()
     if home is None:
         return
     try:
-        for path in sorted(glob.glob(os.path.join(home, "lib64", "lib*.so"))):
+        for path in _libraries(home):
             ctypes.CDLL(path)
     except OSError as error:
         warnings.warn(f"cannon_npu cannot load the libraries of {home}: {error} (CANNON_AUTOLOAD=0 turns this off)",
@@ -64,6 +71,11 @@ def _load():
     for variable, folder in FOLDERS:
         if not os.environ.get(variable):
             os.environ[variable] = home + folder
+    # MindSpore imports packages from there, and warns where PYTHONPATH lacks it.
+    packages, path = os.path.join(home, "opp/built-in/op_impl/ai_core/tbe"), os.environ.get("PYTHONPATH")
+    sys.path.append(packages)
+    if packages not in (path or "").split(os.pathsep):
+        os.environ["PYTHONPATH"] = path + os.pathsep + packages if path else packages
     # torch_npu's profiler takes the first msprof of PATH and looks for its other files from there. The one that a wheel
     # has put on PATH is a script of Python's elsewhere.
     tools, path = os.path.join(home, "tools/profiler/bin"), os.environ.get("PATH", os.defpath)

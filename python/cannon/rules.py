@@ -41,6 +41,7 @@ FlashAttentionScoreGrad FlashAttentionScoreGradV2 FlashAttentionUnpaddingScoreGr
 FlashAttentionUnpaddingScoreGradV2: 0 1 2 4
 rotary_grad: 0 1 2
 rotary_cache: 1 2
+add_lora: 0
 grid_sampler_backward: 1 2
 rms_norm_grad: 1 3/f
 add_layer_norm_grad: 1 5/f 5/f
@@ -585,6 +586,17 @@ def _moe_init_routing_v2(c):
     return outs + ([((rows,), FLOAT) if c["quantMode"] else None] if quantises else [])
 
 
+@of("moe_init_routing_v3")
+def _moe_init_routing_v3(c):
+    (n, width), k, active, quantises = c[0].shape, c[1].shape[1], c["activeNum"], c["quantMode"] == 1
+    rows, experts = min(active, n * k) if active > 0 else n * k, c["expertNum"]
+    begin, end = c["activeExpertRangeOptional"] or (0, experts)
+    counts = (experts, 2) if c["expertTokensNumType"] == 2 else (end - begin,)
+    scaled = quantises or c["scaleOptional"] is not None
+    return [((rows, width), INT8 if quantises else c[0].dtype), ((n * k,), INT32),
+            (counts, INT64) if c["expertTokensNumFlag"] else None, ((rows,), FLOAT) if scaled else None]
+
+
 @of("moe_init_routing_grad")
 def _moe_init_routing_grad(c):
     return [((c[1].size // c["topK"], c[0].shape[-1]), c[0].dtype)]
@@ -695,9 +707,20 @@ def _packed(c, shape, code):
     return (shape[:-1] + (shape[-1] // 8,) if dtype is INT32 else shape), dtype
 
 
+@of("grouped_dequant")
+def _grouped_dequant(c):
+    weight = c[1].shape
+    return [((c[0].shape[0], weight[-2 if c["transposeWeight"] else -1]), HALF)]
+
+
+@of("flat_quant")
+def _flat_quant(c):
+    return [_packed(c, c[0].shape, INT32.code), (c[0].shape[:1], FLOAT)]
+
+
 @of("int4_pack")
 def _int4_pack(c):
-    return [_packed(c, c[0].shape, dtypes.of("int32").code)]
+    return [_packed(c, c[0].shape, INT32.code)]
 
 
 @of("swiglu_quant")

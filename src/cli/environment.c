@@ -12,8 +12,8 @@ const environment_variable environment_table[] = {
     {"ASCEND_INSTALL_PATH", "", false},
     {"ASCEND_AICPU_PATH", "", false},
     {"ASCEND_OPP_PATH", "/opp", false},
-    {"LD_LIBRARY_PATH", "/lib64", true},
-    {"PATH", "/tools/profiler/bin", true}, /* of msprof, to which bin has no link in a wheel */
+    {"LD_LIBRARY_PATH", "/latest/lib64", true}, /* "latest": for MindSpore (packaging/install.cmake) */
+    {"PATH", "/tools/profiler/bin", true},      /* of msprof, to which bin has no link in a wheel */
     {"PATH", "/bin", true},
     {"PYTHONPATH", "/python/site-packages", true},
     {"PYTHONPATH", "/opp/built-in/op_impl/ai_core/tbe", true},

@@ -176,14 +176,12 @@ static status describe_graph(const model *m, tuning *tuned, program_goal goal, o
     ir_free(g);
     return st;
   }
-  const program_owner owner = {
-      .place = place_on_host,
-      .place_packed = pack_nothing,
-      .tuned = tuned,
-      .goal = goal,
-      .knows_some = true,
-      .share = true,
-  };
+  const program_owner owner = {.place = place_on_host,
+                               .place_packed = pack_nothing,
+                               .tuned = tuned,
+                               .goal = goal,
+                               .knows_some = true,
+                               .share = true};
   TRY(program_make(g, &owner, &p));
   st = graph_json(p, &memory, out);
   region_free(&memory);

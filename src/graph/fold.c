@@ -37,6 +37,12 @@ static void survey_value(void *argument, ir_value *v, unsigned flags) {
 bool fold_is_possible(const op *o, const op_arg *args) {
   fold_survey s = {.possible = true};
   node_visit_args(o, args, survey_value, &s);
+  return s.possible && s.read_bytes;
+}
+
+bool fold_is_wanted(const op *o, const op_arg *args) {
+  fold_survey s = {.possible = true};
+  node_visit_args(o, args, survey_value, &s);
   return s.possible && s.read_bytes && (s.written_bytes <= FOLD_MOST_BYTES || s.written_bytes <= 2 * s.read_bytes);
 }
 

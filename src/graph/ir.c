@@ -346,7 +346,7 @@ void node_visit_args(const op *o, const op_arg *args, node_visitor *visit, void 
 }
 
 status ir_add(ir_graph *g, op *o, const op_arg *args) {
-  if (fold_is_possible(o, args)) return fold_call(g, o, args);
+  if (g->folds_all ? fold_is_possible(o, args) : fold_is_wanted(o, args)) return fold_call(g, o, args);
   op_arg *copy = REGION_NEW(&g->memory, op_arg, o->n_args);
   g->nodes = region_grow(&g->memory, g->nodes, (size_t)g->n_nodes, sizeof *g->nodes);
   if (!copy || !g->nodes) return ir_no_memory();

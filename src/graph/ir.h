@@ -89,6 +89,7 @@ typedef struct {
   ir_owned *owned; /* contents of constants that were computed */
   int n_owned;
   ir_owned spare; /* memory of contents that were freed, for the next ones; at NULL: there is none */
+  bool folds_all; /* nodes that are added now are computed whatever their size: shapes depend on them */
   /* Told when lent contents were read and probably will not be soon; or NULL. */
   void (*forget)(const void *lender, const void *contents, uint64_t bytes);
   const void *lender;
@@ -194,9 +195,10 @@ static inline void node_visit(const ir_node *n, node_visitor *visit, void *argum
 /* Whether an operator can be called so: its first phase says. */
 bool call_is_possible(op *o, const op_arg *args);
 
-/* For fold.c: whether a call only reads constants, of which there is one at least, and writes temporaries; and makes
- * what it writes constant: computed on the host now, or by a recipe. */
+/* For fold.c: whether a call only reads constants, of which there is one at least, and writes temporaries; whether that
+ * should be computed, by its size; and makes what it writes constant: computed on the host now, or by a recipe. */
 bool fold_is_possible(const op *o, const op_arg *args);
+bool fold_is_wanted(const op *o, const op_arg *args);
 status fold_call(ir_graph *g, op *o, const op_arg *args);
 
 /* Makes a storage a constant with contents of its own, zeroed. */

@@ -12,6 +12,7 @@
 #include "base/variables.h"
 #include "graph/om.h"
 #include "graph/outputs.h"
+#include "graph/ports.h"
 #include "graph/program.h"
 #include "graph/tune_file.h"
 #include "graph/weight_files.h"
@@ -156,15 +157,18 @@ static status version_new(model *m, uint64_t key, onnx_shape *shapes, version **
   atomic_init(&v->refs, 1);
   v->key = key;
   model_placing where = {.weights = &m->weights};
+  const int n_known = m->weights.n_constants;
   status st = model_make_program(m, shapes, &where, &v->program);
   v->held = where.held;
   v->n_held = where.n_held;
   if (st == ST_OK && m->device != MODEL_ON_HOST) program_drop_contents(v->program);
   if (st == ST_OK) st = need_arena(m, program_sizes(v->program).arena);
-  if (st == ST_OK)
+  if (st == ST_OK) {
     *out = v;
-  else
+  } else {
+    model_weights_forget_from(&m->weights, n_known);
     version_end(m, v);
+  }
   return st;
 }
 
@@ -194,67 +198,6 @@ static status version_for(model *m, onnx_shape *shapes, version **out) {
 }
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
-
-static bool port_is_open(const model_port *p) {
-  for (int d = 0; d < p->rank; ++d)
-    if (p->dims[d] < 0) return true;
-  return false;
-}
-
-static void count_bytes(model_port *p) {
-  p->bytes = port_is_open(p) ? 0 : dtype_bytes(p->dtype);
-  for (int d = 0; d < p->rank; ++d) p->bytes *= (uint64_t)p->dims[d];
-}
-
-static void set_port_shape(model_port *p, const tensor *t) {
-  p->rank = t->rank;
-  p->dtype = t->dtype;
-  memcpy(p->dims, t->dims, sizeof p->dims);
-  count_bytes(p);
-}
-
-/* The model's declaration of an input or output, with a shape that was given for it. */
-static status describe_port(const onnx_value_info *v, const onnx_shape *given, model_port *p) {
-  *p = (model_port){.name = v->name, .rank = given ? given->n_dims : v->n_dims};
-  if (!v->is_tensor)
-    return fail(ST_GRAPH_ENGINE, "%s is no tensor; sequences, maps and optionals are not supported", v->name);
-  if (converter_stored_dtype(v->dtype, &p->dtype, &(int){0}) != ST_OK)
-    return fail(ST_GRAPH_ENGINE, "%s: %s", v->name, strdupa(fail_take()));
-  if (p->rank > MAX_RANK)
-    return fail(ST_GRAPH_ENGINE, "%s has %d dimensions, at most %d are supported", v->name, p->rank, MAX_RANK);
-  if (given && v->has_shape && given->n_dims != v->n_dims)
-    return fail(ST_INVALID_PARAM, "input %s has %d dimensions, expected %d", v->name, given->n_dims, v->n_dims);
-  for (int d = 0; d < p->rank; ++d) {
-    p->dims[d] = given ? given->dims[d] : v->dims[d].size;
-    const int64_t declared = v->has_shape ? v->dims[d].size : -1;
-    if (declared >= 0 && p->dims[d] != declared)
-      return fail(ST_INVALID_PARAM, "dimension %d of input %s is %jd, expected the %jd that the model declares", d,
-                  v->name, (intmax_t)p->dims[d], (intmax_t)declared);
-  }
-  count_bytes(p);
-  return ST_OK;
-}
-
-static bool is_initialiser(const onnx_graph *g, const char *name) {
-  for (int i = 0; i < g->n_initialisers; ++i)
-    if (!strcmp(g->initialisers[i].name, name)) return true;
-  return false;
-}
-
-/* CANN's name of an output: the node that computes it, which of the node's outputs it is, and its own name. */
-static status name_output(onnx_model *o, model_port *p) {
-  const onnx_graph *g = o->graph;
-  const char *node = "";
-  int at = 0;
-  for (int i = 0; i < g->n_nodes; ++i)
-    for (int k = 0; k < g->nodes[i].n_outputs; ++k)
-      if (!strcmp(g->nodes[i].outputs[k], p->name)) node = g->nodes[i].name, at = k;
-  char *text;
-  if (asprintf(&text, "%s:%d:%s", node, at, p->name) < 0) return model_no_memory();
-  p->full_name = region_text(&o->memory, text, strlen(text));
-  free(text);
-  return p->full_name ? ST_OK : model_no_memory();
-}
 
 /* Takes the file's gears, and adds the input by which callers choose one. */
 static status describe_gears(model *m, const model_gears *from) {
@@ -349,23 +292,23 @@ static status describe_model(model *m, const om_contents *om) {
   m->wanted = REGION_NEW(memory, bool, g->n_inputs);
   if (!m->inputs || !m->outputs || !m->fixed || !m->wanted) return model_no_memory();
   for (int i = 0; i < g->n_inputs; ++i) {
-    if (is_initialiser(g, g->inputs[i].name)) continue;
+    if (port_is_initialiser(g, g->inputs[i].name)) continue;
     const onnx_shape *given = om_shape(om, g->inputs[i].name);
     model_port *p = &m->inputs[m->n_inputs];
-    TRY(describe_port(&g->inputs[i], given, p));
+    TRY(port_describe(&g->inputs[i], given, p));
     onnx_shape *f = &m->fixed[m->n_inputs++];
     *f = (onnx_shape){.name = p->name, .n_dims = p->rank};
     memcpy(f->dims, p->dims, sizeof f->dims);
   }
   for (int i = 0; i < g->n_outputs; ++i) {
     model_port *p = &m->outputs[m->n_outputs++];
-    TRY(describe_port(&g->outputs[i], NULL, p));
-    TRY(name_output(m->onnx, p));
+    TRY(port_describe(&g->outputs[i], NULL, p));
+    TRY(port_name_output(m->onnx, p));
   }
   m->output_dtypes = REGION_NEW(memory, int, m->n_outputs);
   if (!m->output_dtypes) return model_no_memory();
   TRY(outputs_type(m->onnx, m->outputs, m->n_outputs, om->outputs, om->n_outputs, m->output_dtypes));
-  for (int i = 0; i < m->n_outputs; ++i) count_bytes(&m->outputs[i]);
+  for (int i = 0; i < m->n_outputs; ++i) port_count_bytes(&m->outputs[i]);
   TRY(om->gears.kind ? describe_gears(m, &om->gears) : ST_OK);
   return om->aipp ? describe_aipp(m, om->aipp) : ST_OK;
 }
@@ -386,7 +329,7 @@ static status prepare_static(model *m) {
   if (st == ONNX_WANTS_CONTENTS) return ST_OK; /* made when it runs */
   if (st != ST_OK) return st;
   for (int i = 0; i < m->n_outputs; ++i) {
-    set_port_shape(&m->outputs[i], &program_graph(v->program)->outputs[i]->tensor);
+    port_set_shape(&m->outputs[i], &program_graph(v->program)->outputs[i]->tensor);
   }
   return ST_OK;
 }
@@ -560,7 +503,7 @@ status model_current_output(model *m, int i, model_port *out) {
   model_gear_shapes(m, atomic_load(&m->gear), shapes);
   mutex_lock(&m->lock);
   const status st = version_for(m, shapes, &v);
-  if (st == ST_OK) set_port_shape(out, &program_graph(v->program)->outputs[i]->tensor);
+  if (st == ST_OK) port_set_shape(out, &program_graph(v->program)->outputs[i]->tensor);
   mutex_unlock(&m->lock);
   free(shapes);
   return st == ONNX_WANTS_CONTENTS ? fail(ST_INVALID_PARAM, "the shapes depend on what an input contains") : st;

@@ -16,9 +16,9 @@
 
 enum {
   ALIGNMENT = 64,
-  PLAN_NODES = 200000,    /* of the planner's work: some 10 ms */
-  COPIED_BYTES = 4 << 20, /* of a constant, at once */
+  PLAN_NODES = 200000, /* of the planner's work: some 10 ms */
   RANDOM_ORDERS = 32,
+  COPIED_BYTES = 4 << 20, /* of a constant, at once */
 };
 
 /* What an address is an offset from; numbers from BASE_INPUTS on are inputs, then outputs. */

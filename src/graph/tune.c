@@ -109,8 +109,7 @@ typedef struct {
   int n_trials;
 } measurement;
 
-/* Small numbers, also for constants that have not been computed yet, so that no sum overflows or is denormal; zero
- * where a number may be an index. */
+/* Small numbers, so that no sum overflows or is denormal; zero where a number may be an index. */
 static void fill_numbers(void *at, uint64_t bytes, int dtype) {
   float *f = at;
   uint16_t *h = at;
@@ -124,10 +123,12 @@ static void fill_numbers(void *at, uint64_t bytes, int dtype) {
 }
 
 static status buffer_of(measurement *m, const ir_value *v, char **at) {
-  const ir_storage *s = v->storage;
-  const bool reads = value_is_constant(v) && s->contents, aligned = (uintptr_t)s->contents % 16 == 0;
+  ir_storage *s = v->storage;
   for (int i = 0; i < m->n_buffers; ++i)
     if (m->buffers[i].of == s) return *at = m->buffers[i].at, ST_OK;
+  const bool reads = value_is_constant(v);
+  if (reads) TRY(ir_need_contents(s));
+  const bool aligned = (uintptr_t)s->contents % 16 == 0;
   tune_buffer *b = &m->buffers[m->n_buffers];
   *b = (tune_buffer){.of = s, .at = (char *)(uintptr_t)s->contents, .owned = !reads || !aligned};
   if (b->owned) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/weights.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,11 +162,12 @@ static unsigned weights_list(uint64_t identity, uint64_t offset, uint64_t layout
   return hash_bytes(HASH_START, key, sizeof key) % WEIGHT_LISTS;
 }
 
-static const model_constant *weights_find(const model_weights *w, uint64_t identity, uint64_t offset, uint64_t layout) {
+static const model_constant *weights_find(const model_weights *w, uint64_t identity, uint64_t offset, uint64_t layout,
+                                          uint64_t bytes) {
   if (!identity) return NULL;
   for (int i = w->lists[weights_list(identity, offset, layout)] - 1; i >= 0; i = w->constants[i].next) {
     const model_constant *c = &w->constants[i];
-    if (c->identity == identity && c->offset == offset && c->layout == layout) return c;
+    if (c->identity == identity && c->offset == offset && c->layout == layout && c->bytes == bytes) return c;
   }
   return NULL;
 }
@@ -190,13 +192,16 @@ static status weights_remember(model_weights *w, model_constant c) {
   return ST_OK;
 }
 
-static void weights_forget(model_weights *w, const model_block *b) {
-  const int n = w->n_constants;
+/* Forgets the constants in a block, and those from number n on. */
+static void weights_forget(model_weights *w, const model_block *b, int n) {
+  if (n > w->n_constants) n = w->n_constants;
   w->n_constants = 0;
   memset(w->lists, 0, sizeof w->lists);
   for (int i = 0; i < n; ++i)
-    if (w->constants[i].block != b) weights_list_constant(w, w->constants[i]);
+    if (!b || w->constants[i].block != b) weights_list_constant(w, w->constants[i]);
 }
+
+void model_weights_forget_from(model_weights *w, int n) { weights_forget(w, NULL, n); }
 
 void model_weights_sweep(model_weights *w) {
   for (model_block **place = &w->shared; *place;) {
@@ -206,7 +211,7 @@ void model_weights_sweep(model_weights *w) {
       continue;
     }
     *place = b->next;
-    weights_forget(w, b);
+    weights_forget(w, b, INT_MAX);
     model_block_unref(b, w->site);
   }
 }
@@ -223,8 +228,9 @@ static bool is_in_device(const model_weights *w, const ir_storage *s) {
 }
 
 /* Finds the constant that an earlier program has placed. */
-static status find_placed(model_placing *p, const ir_storage *s, uint64_t offset, uint64_t layout, void **address) {
-  const model_constant *known = weights_find(p->weights, s->identity, offset, layout);
+static status find_placed(model_placing *p, const ir_storage *s, uint64_t offset, uint64_t layout, uint64_t bytes,
+                          void **address) {
+  const model_constant *known = weights_find(p->weights, s->identity, offset, layout, bytes);
   *address = known ? known->address : NULL;
   return known && known->block ? placing_hold(p, known->block, false) : ST_OK;
 }
@@ -247,8 +253,10 @@ static status place_constant(model_placing *p, const placing_room *room, ir_stor
     copy_contents(w, s);
   else
     TRY(ir_compute_at(s, s->address));
-  TRY(weights_remember(
-      w, (model_constant){.identity = s->identity, .address = s->address, .block = s->lent ? NULL : room->block}));
+  TRY(weights_remember(w, (model_constant){.identity = s->identity,
+                                           .bytes = s->bytes,
+                                           .address = s->address,
+                                           .block = s->lent ? NULL : room->block}));
   if (!s->lent) ir_move_contents(p->graph, s, s->address);
   return ST_OK;
 }
@@ -264,7 +272,7 @@ static status place_constants(void *argument, ir_storage **constants, int n) {
   onnx_forget_all(w->model); /* what passes have looked at */
   for (int i = 0; i < n; ++i) {
     ir_storage *s = constants[i];
-    TRY(find_placed(p, s, 0, 0, &s->address));
+    TRY(find_placed(p, s, 0, 0, s->bytes, &s->address));
     if (s->address && !s->contents) s->contents = s->address; /* for recipes */
     if (!s->address && is_in_device(w, s)) s->address = (void *)(uintptr_t)s->contents;
     if (!s->address) room_count(&room, s, s->bytes);
@@ -282,7 +290,7 @@ static status place_packed(void *argument, program_packed *packed, int n) {
   if (w->device < 0) return ST_OK;
   for (int i = 0; i < n; ++i) {
     program_packed *k = &packed[i];
-    TRY(find_placed(p, k->storage, k->offset, k->layout, &k->address));
+    TRY(find_placed(p, k->storage, k->offset, k->layout, k->bytes, &k->address));
     if (!k->address) room_count(&room, k->storage, k->bytes);
   }
   TRY(room_make(p, &room));
@@ -294,6 +302,7 @@ static status place_packed(void *argument, program_packed *packed, int n) {
     TRY(weights_remember(w, (model_constant){.identity = k->storage->identity,
                                              .offset = k->offset,
                                              .layout = k->layout,
+                                             .bytes = k->bytes,
                                              .address = k->address,
                                              .block = k->storage->lent ? NULL : room.block}));
   }

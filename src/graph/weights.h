@@ -33,6 +33,7 @@ void model_block_unref(model_block *b, void *site); /* NULL, too */
 /* Where a constant is. layout: of a packed one (program.h); 0: as it is. */
 typedef struct {
   uint64_t identity, offset, layout;
+  uint64_t bytes; /* at the address; compared, so that hashes that are equal by chance never lead beyond it */
   void *address;
   model_block *block; /* NULL: it stays as long as the model */
   int next;           /* with the same hash; -1: none */
@@ -59,6 +60,9 @@ typedef struct {
 status model_weights_open(model_weights *w, const void *bytes, size_t n, bool *mapping_taken);
 void model_weights_drop_file(model_weights *w);
 void model_weights_free(model_weights *w);
+
+/* Forgets the constants from number n on: of a program that failed before all of them were filled. */
+void model_weights_forget_from(model_weights *w, int n);
 
 /* Frees blocks that no program holds any more. */
 void model_weights_sweep(model_weights *w);

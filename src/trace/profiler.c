@@ -171,8 +171,9 @@ static status end_session(void) {
   session.open = false;
   session.limit_bytes = 0;
   want();
-  const status st = flush_session();
+  status st = flush_session();
   timeline_close();
+  if (st == ST_OK && session.folder[0]) st = profiler_end_session(session.folder);
   return st;
 }
 

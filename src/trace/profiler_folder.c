@@ -33,18 +33,48 @@ status profiler_make_folder(const char *path) {
   return ST_OK;
 }
 
-static status write_info_json(const char *folder, const char *name, cJSON *json) {
+static status write_profile_text(const char *folder, const char *name, const char *text) {
   char path[PROFILER_FOLDER_BYTES + 32];
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  char *text = json ? cJSON_PrintUnformatted(json) : NULL;
-  cJSON_Delete(json);
-  if (!text) return fail(ST_NO_HOST_MEMORY, "no host memory for %s", name);
   const int fd = file_create(path, FILE_MODE);
   const bool good = fd >= 0 && file_write(fd, text, strlen(text));
   const int error = errno;
   if (fd >= 0) close(fd);
-  free(text);
   return good ? ST_OK : fail(ST_CONFIG_PATH, "%s can't be written: %s", path, strerror(error));
+}
+
+static status write_info_json(const char *folder, const char *name, cJSON *json) {
+  char *text = json ? cJSON_PrintUnformatted(json) : NULL;
+  cJSON_Delete(json);
+  if (!text) return fail(ST_NO_HOST_MEMORY, "no host memory for %s", name);
+  const status st = write_profile_text(folder, name, text);
+  free(text);
+  return st;
+}
+
+/* The processor's counter of time, which MindSpore takes its own times from. */
+static uint64_t counter_now(void) {
+#if defined __x86_64__
+  return __builtin_ia32_rdtsc();
+#elif defined __aarch64__
+  uint64_t count;
+  __asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
+  return count;
+#else
+  return timeline_now();
+#endif
+}
+
+/* Writes one moment of the raw clock, in nanoseconds, and of the processor's counter: the first is the middle of two
+ * readings around that of the second. */
+static status write_counter(const char *host, const char *name) {
+  char text[96];
+  const uint64_t before = timeline_now();
+  const uint64_t count = counter_now();
+  const uint64_t after = timeline_now();
+  snprintf(text, sizeof text, "[Host]\nclock_monotonic_raw = %ju\ncntvct = %ju\ncntvct_diff = 0\n",
+           (uintmax_t)(before + (after - before) / 2), (uintmax_t)count);
+  return write_profile_text(host, name, text);
 }
 
 /* Reads one moment from both clocks. The raw clock's value is the middle of two readings around the reading of the
@@ -67,6 +97,7 @@ static status write_start(const char *host) {
   cJSON_AddStringToObject(json, "collectionTimeBegin", text);
   snprintf(text, sizeof text, "%ju", (uintmax_t)raw_ns);
   cJSON_AddStringToObject(json, "clockMonotonicRaw", text);
+  TRY(write_counter(host, "host_start.log"));
   return write_info_json(host, "start_info", json);
 }
 
@@ -115,4 +146,10 @@ status profiler_make_session(const char *path, char folder[PROFILER_FOLDER_BYTES
   TRY(profiler_make_folder(data));
   TRY(write_start(host));
   return write_process(host);
+}
+
+status profiler_end_session(const char *folder) {
+  char host[PROFILER_FOLDER_BYTES + 16];
+  snprintf(host, sizeof host, "%s/host", folder);
+  return write_counter(host, "host_end.log");
 }

@@ -14,4 +14,8 @@ status profiler_make_folder(const char *path);
  * path. */
 status profiler_make_session(const char *path, char folder[PROFILER_FOLDER_BYTES]);
 
+/* Notes the clocks at the end of a recording: with those at its begin they tell the frequency of the processor's
+ * counter, for get_msprof_info.py. */
+status profiler_end_session(const char *folder);
+
 #endif

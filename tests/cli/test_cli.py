@@ -380,8 +380,8 @@ class Run(CliTest):
         done = execute(CANNON, "run", "--quiet", "--device", "910b4", "--devices", "3", "--mem", "3g", "sh", "-c", show,
                        env=clean_environment(LD_LIBRARY_PATH="/before"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout.split(), [str(PREFIX), str(PREFIX), f"{PREFIX}/opp", f"{PREFIX}/lib64:/before",
-                                               "Ascend910B4", "3", str(3 << 30)])
+        self.assertEqual(done.stdout.split(), [str(PREFIX), str(PREFIX), f"{PREFIX}/opp",
+                                               f"{PREFIX}/latest/lib64:/before", "Ascend910B4", "3", str(3 << 30)])
 
     def test_temporary_folder_is_removed(self):
         folder = self.folder / "temporary"
@@ -475,7 +475,7 @@ class OtherCommands(CliTest):
 
 class Shells(CliTest):
     ECHO = 'echo "$ASCEND_HOME_PATH|$ASCEND_TOOLKIT_HOME|$ASCEND_OPP_PATH|$LD_LIBRARY_PATH|${PATH%%:*}"'
-    EXPECTED = f"{PREFIX}|{PREFIX}|{PREFIX}/opp|{PREFIX}/lib64|{PREFIX}/bin"
+    EXPECTED = f"{PREFIX}|{PREFIX}|{PREFIX}/opp|{PREFIX}/latest/lib64|{PREFIX}/bin"
 
     def check(self, shell, set_up, env=None, expected=EXPECTED):
         done = execute(*shell, f"{set_up}\n{self.ECHO}", env=env)

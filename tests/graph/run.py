@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs ONNX's cases (node_tests.py) or models out of wheels (real_models.py) through Cannon's graph side.
+"""Runs ONNX's cases (node_tests.py), further ones (more_nodes.py) or models out of wheels (real_models.py) through
+Cannon's graph side.
 
-usage: run.py FOLDER RUN_MODEL environment|nodes|models
+usage: run.py FOLDER RUN_MODEL environment|nodes|more_nodes|models
 
 environment: makes FOLDER a virtual environment with the packages of requirements.txt, and downloads the wheels that
 real_models.tsv names into FOLDER/wheels (80 MB), where something is missing. The others want it made."""
@@ -11,7 +12,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SCRIPTS = {'nodes': 'node_tests.py', 'models': 'real_models.py'}
+SCRIPTS = {'nodes': 'node_tests.py', 'more_nodes': 'more_nodes.py', 'models': 'real_models.py'}
 
 
 def make_environment(folder, python):

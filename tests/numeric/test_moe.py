@@ -5,7 +5,7 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import AclError, INVALID, Tensor, refused, run
+from acl import AclError, INVALID, Ints, Tensor, refused, run
 from dtypes import BOOL, F16, F32, F64, FLOATS, I32, I64, I8, LD
 from gen import each_case
 
@@ -272,6 +272,73 @@ class RoutingV2(unittest.TestCase):
         with self.assertRaises(AclError) as error:
             run("aclnnMoeInitRoutingV2", x, i, 0, 2, 2, 1, 0, False, stack, r, None, None)
         self.assertIn("expertIdx[2] is 2, expected 0 to 1", error.exception.message)
+
+    def test_v3(self):
+        def body(gen):
+            quant, by_position, kind = gen.pick((-1, 1)), gen.integer(0, 1), gen.integer(0, 2)
+            d = gen.pick(FLOATS if quant == 1 else (*FLOATS, I8))
+            n, k, width, experts = gen.integer(1, 20), gen.integer(1, 4), gen.integer(1, 40), gen.integer(1, 9)
+            start = gen.integer(0, experts - 1)
+            end = gen.integer(start + 1, experts)
+            range_ = Ints(start, end) if gen.chance(0.8) else None
+            start, end = (start, end) if range_ else (0, experts)
+            x = tokens_of(gen, d, (n, width)) if d is not I8 else gen.drawn(I8, (n, width), lambda s: gen.values(I8, s))
+            expert = gen.drawn(I32, (n, k), lambda s: gen.rng.integers(0, experts, s))
+            active = gen.pick((0, n * k, gen.integer(1, n * k + 3)))
+            flat = expert.get().ravel()
+            order = np.argsort(flat, kind="stable")
+            order = order[(flat[order] >= start) & (flat[order] < end)]
+            limit = min(active, n * k) if active else n * k
+            scaled = gen.chance(0.6)
+            s_shape = (n,) if quant == -1 else (gen.pick((1, end - start)), width)
+            scale = gen.tensor(F32, s_shape, F32.round(gen.rng.uniform(0.5, 2, s_shape))) if scaled else None
+            out_d = I8 if quant == 1 else d
+            out = Tensor.empty(out_d, (limit, width)).set(np.zeros((limit, width), out_d.values))
+            rows, to_scale = (Tensor.empty(t, (m,)).set(np.zeros(m, t.values)) for t, m in ((I32, n * k), (F32, limit)))
+            flag = gen.chance(0.8)
+            c_shape = (experts, 2) if kind == 2 else (end - start,)
+            counts = Tensor.empty(I64, c_shape).set(np.full(c_shape, -7)) if flag else None
+            run("aclnnMoeInitRoutingV3", x, expert, scale, None, active, 0, experts, 0, kind, flag, quant, range_,
+                by_position, out, rows, counts, to_scale if quant == 1 or scaled else None)
+            taken = order[:limit]
+            expected = np.zeros(n * k, np.int64) if by_position else np.full(n * k, -1)
+            if by_position:
+                expected[:order.size] = order
+            else:
+                expected[order] = np.arange(order.size)
+            ref.check_equal(rows.get(), expected)
+            number = np.bincount(flat[order] - start, minlength=end - start)
+            if flag and kind < 2:
+                ref.check_equal(counts.get(), np.cumsum(number) if kind == 0 else number)
+            elif flag:
+                some = np.flatnonzero(number)
+                pairs = np.full((experts, 2), -7)
+                pairs[:some.size] = np.stack([some + start, number[some]], -1)
+                pairs[some.size:some.size + 1] = 0
+                ref.check_equal(counts.get(), pairs)
+            got, v = out.get(), x.get()[taken // k]
+            self.assertTrue(np.all(got[taken.size:] == 0))
+            got, given = got[:taken.size], to_scale.get()[:taken.size]
+            if quant == -1:
+                ref.check_equal(got, v)
+                if scaled:
+                    ref.check_equal(given, scale.get()[taken // k])
+                return
+            v = v.astype(LD)
+            if scaled:
+                v = v * scale.get().astype(LD)[flat[taken] - start if s_shape[0] > 1 else np.zeros(taken.size, int)]
+            largest = np.abs(v).max(-1) if v.size else np.zeros(0, LD)
+            ref.check(given, largest / 127, F32, ulps=2)
+            exact = np.where(largest[:, None] > 0, v / np.where(largest > 0, largest / 127, 1)[:, None], 0)
+            ref.complain(got, exact, np.abs(got - exact) <= 0.5001, "int8", lambda i: "its rounding")
+        each_case(self, "aclnnMoeInitRoutingV3", 3 * CASES, body)
+        x, i, r = Tensor.empty(F32, (3, 4)), Tensor.of(I32, [[0], [1], [2]]), Tensor.empty(I32, (3,))
+        for text, args in (("dropPadMode is 1", (0, 0, 3, 1, 1, False, -1, None, 0)),
+                           ("quantMode is 0", (0, 0, 3, 0, 1, False, 0, None, 0)),
+                           ("activeExpertRangeOptional is 2 to 4", (0, 0, 3, 0, 1, False, -1, Ints(2, 4), 0))):
+            code, message = refused("aclnnMoeInitRoutingV3", x, i, None, None, *args, x, r, None, None)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
 
     def test_finalize_grad(self):
         def body(gen):

@@ -155,7 +155,7 @@ class Grouped(unittest.TestCase):
                                s_type.round(gen.rng.uniform(0.5, 2, (groups, 2 * n)) / (5000 * k ** 0.5)))
             by_row = gen.tensor(F32, (m,), F32.round(gen.rng.uniform(0.5, 4, m)))
             y, to = Tensor.empty(I8, (m, n)).set(np.zeros((m, n))), Tensor.empty(F32, (m,)).set(np.zeros(m))
-            run("aclnnGroupedMatmulSwigluQuant", x, w, None, None, scale, by_row,
+            run("aclnnGroupedMatmulSwigluQuant" + gen.pick(("", "WeightNZ")), x, w, None, None, scale, by_row,
                 gen.tensor(I64, (groups,), ends.astype(np.int64)), y, to, None)
             of = np.searchsorted(ends, np.arange(m), side="right")
             kept = of < groups
@@ -236,6 +236,59 @@ class Grouped(unittest.TestCase):
             self.assertIn(text, message)
 
 
+class Dequant(unittest.TestCase):
+    def test_products(self):
+        def body(gen):
+            grouped, transposed = gen.chance(0.6), gen.chance(0.6)
+            groups, m, k, n = (gen.integer(1, most) for most in (4 if grouped else 1, 30, 60, 30))
+            x = gen.drawn(F16, (m, k), lambda s: gen.values(F16, s, limit=8))
+            w = gen.rng.integers(-128, 128, (groups, k, n)).astype(np.int8)
+            given = np.swapaxes(w, 1, 2) if transposed else w
+            given = given if grouped else given[0]
+            weight = gen.out(I8, given.shape, given)
+            smooth = gen.tensor(F16, (k,), F16.round(gen.rng.uniform(0.5, 2, k))) if gen.chance(0.5) else None
+            mode = gen.pick(("dynamic", "pertoken", "pertensor", "words"))
+            by = F32.round(gen.rng.uniform(0.05, 0.2, m if mode == "pertoken" else 1))
+            by = F16.round(by) if mode == "words" else by
+            by_x = gen.tensor(F16 if mode == "words" else F32, by.shape, by) if mode != "dynamic" else None
+            scale = F32.round(gen.rng.uniform(0.5, 2, (groups, n)) / (200 * k ** 0.5))
+            shape = scale.shape if grouped else (n,)
+            values = scale.reshape(shape)
+            if mode == "words":
+                values = values.astype(np.float32).view(np.int32).astype(np.int64)
+            by_w = gen.tensor(I64 if mode == "words" else F32, shape, values)
+            ends = ends_of(gen, groups, m) if grouped else np.array([m])
+            out = Tensor.empty(F16, (m, n)).set(np.zeros((m, n)))
+            run("aclnnQuantGroupedMatmulDequant" if grouped else "aclnnQuantMatmulDequant", x, weight, by_w,
+                *([gen.tensor(I64, (groups,), ends.astype(np.int64))] if grouped else []), None, by_x, None, smooth,
+                b"pertensor" if mode in ("pertensor", "words") else b"pertoken", transposed, out)
+            v = x.get().astype(np.float32)
+            v = v * smooth.get().astype(np.float32) if smooth else v
+            s = by if mode != "dynamic" else np.abs(v).max(-1) / np.float32(127)
+            s = s.astype(np.float32)
+            of = np.searchsorted(ends, np.arange(m), side="right")
+            kept = (of < groups) & (np.broadcast_to(s, m) > 0)
+            exact_q = v / np.where(s > 0, s, 1)[:, None]
+            q = np.clip(np.rint(exact_q), -128, 127).astype(np.int64)[kept]
+            at = of[kept]
+            sums = np.einsum("mk,mkn->mn", q, w[at].astype(np.int64)).astype(LD)
+            # A quotient next to a half may be rounded to either side.
+            near = (np.abs(np.abs(exact_q - np.rint(exact_q)) - 0.5) < 1e-4)[kept]
+            doubt = np.einsum("mk,mkn->mn", near.astype(np.int64), np.abs(w[at]).astype(np.int64))
+            factor = scale.astype(LD)[at] * (1 if mode == "words" else np.broadcast_to(s, m).astype(LD)[kept][:, None])
+            ref.check(out.get()[kept], sums * factor, F16, F32, ulps=2, slack=(doubt + 1e-6 * np.abs(sums)) * factor)
+            self.assertTrue(np.all(out.get()[of >= groups] == 0))
+        each_case(self, "aclnnQuantMatmulDequant", 3 * CASES, body)
+        x, w, s = Tensor.empty(F16, (3, 4)), Tensor.empty(I8, (5, 4)), Tensor.empty(F32, (5,))
+        for text, args in (("xQuantMode is other", (s, None, None, None, None, b"other")),
+                           ("xScaleOptional is NULL", (s, None, None, None, None, b"pertensor")),
+                           ("weightScale has dtype INT64",
+                            (Tensor.empty(I64, (5,)), None, None, None, None, b"pertoken"))):
+            code, message = refused("aclnnQuantMatmulDequant", x, w, *args, True, Tensor.empty(F16, (3, 5)))
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+
+
 class Others(unittest.TestCase):
     def test_int4_pack(self):
         def body(gen):
@@ -245,6 +298,101 @@ class Others(unittest.TestCase):
             run("aclnnConvertWeightToINT4Pack", weight, out)
             ref.check_equal(unpacked_int4(out, shape), weight.get())
         each_case(self, "aclnnConvertWeightToINT4Pack", CASES, body)
+
+    def test_flat_quant(self):
+        def body(gen):
+            d, m, n1, n2 = gen.pick((F16, BF16)), gen.integer(1, 9), gen.integer(1, 12), 8 * gen.integer(1, 3)
+            x = gen.drawn(d, (m, n1, n2), lambda s: gen.values(d, s, limit=4))
+            p1, p2 = (gen.drawn(d, (n, n), lambda s: gen.values(d, s, limit=2)) for n in (n1, n2))
+            clip, scale = gen.pick((1.0, 0.75)), gen.out(F32, (m,))
+            out = packed_int4(np.zeros(x.shape), gen.chance(0.5))
+            run("aclnnFlatQuant", x, p1, p2, clip, out, scale)
+            v, a, b = (t.get().astype(LD) for t in (x, p1, p2))
+            exact, size = a @ (v @ b), np.abs(a) @ (np.abs(v) @ np.abs(b))
+            largest, error = np.abs(exact).max((1, 2)), 4 * (n1 + n2) * EPS * size.max((1, 2))
+            s = largest * LD(clip) / 7
+            ref.check(scale.get(), s, F32, F32, ulps=4, slack=error)
+            got = unpacked_int4(out, x.shape)
+            sure = largest > 0
+            exact = np.clip(exact[sure] / s[sure][:, None, None], -8, 7)
+            slack = 1e-5 + (16 * error[sure] / s[sure])[:, None, None]
+            ref.complain(got[sure], exact, np.abs(got[sure] - exact) <= 0.5 + slack, "int4", lambda i: "its rounding")
+        each_case(self, "aclnnFlatQuant", CASES, body)
+        x, s = Tensor.empty(F16, (2, 3, 8)), Tensor.empty(F32, (2,))
+        code, message = refused("aclnnFlatQuant", x, Tensor.empty(F16, (3, 3)), Tensor.empty(F16, (8, 8)), 1.5,
+                                Tensor.empty(I32, (2, 3, 1)), s)
+        self.assertEqual(code, INVALID)
+        self.assertIn("clipRatio is 1.5", message)
+
+    def test_quant_scatter(self):
+        def body(gen):
+            rank, d, kind = gen.integer(3, 4), gen.pick((F16, BF16)), gen.pick((I32, I64))
+            shape = tuple(gen.integer(1, 6) for _ in range(rank))
+            axis, quant_axis = gen.integer(1, rank - 1), gen.integer(0, rank - 1)
+            parts = list(shape)
+            parts[0], parts[axis] = gen.integer(1, shape[0]), gen.integer(1, shape[axis])
+            parts = tuple(parts)
+            self_ = gen.out(I8, shape, gen.rng.integers(-128, 128, shape))
+            updates = gen.drawn(d, parts, lambda s: gen.values(d, s, limit=8))
+            n = parts[quant_axis]
+            along = tuple(n if i == quant_axis else 1 for i in range(rank)) if gen.chance(0.5) else (n,)
+            s_type = gen.pick((F32, BF16))
+            scale = gen.tensor(s_type, along, s_type.round(gen.rng.uniform(0.05, 0.5, along)))
+            z_type = gen.pick((I32, BF16))
+            zero = gen.tensor(z_type, along, gen.rng.integers(-9, 10, along).astype(z_type.values)) \
+                if gen.chance(0.5) else None
+            places = gen.rng.integers(0, shape[axis] - parts[axis] + 1, parts[0])
+            rows = gen.rng.permutation(shape[0])[:parts[0]] if gen.chance(0.5) else None
+            index = places if rows is None else np.stack([rows, places], -1)
+            expected = self_.get().astype(LD)
+            wide = lambda t: t.get().astype(LD).reshape([n if i == quant_axis else 1 for i in range(rank)])
+            q = np.clip(updates.get().astype(LD) / wide(scale) + (wide(zero) if zero else 0), -128, 127)
+            for i in range(parts[0]):
+                at = [slice(None)] * (rank - 1)
+                at[axis - 1] = slice(places[i], places[i] + parts[axis])
+                expected[i if rows is None else rows[i]][tuple(at)] = q[i]
+            indices = gen.tensor(kind, index.shape, index.astype(kind.values))
+            run("aclnnInplaceQuantScatter", self_, indices, updates, scale, zero,
+                axis - (rank if gen.chance(0.5) else 0), quant_axis, 1)
+            check_int8(self_.get(), expected, 1e-4)
+        each_case(self, "aclnnInplaceQuantScatter", 2 * CASES, body)
+        t, u, s = Tensor.empty(I8, (2, 4, 8)), Tensor.empty(F16, (1, 3, 8)), Tensor.empty(F32, (8,))
+        with self.assertRaises(AclError) as error:
+            run("aclnnInplaceQuantScatter", t, Tensor.of(I32, [2]), u, s, None, 1, 2, 1)
+        self.assertIn("indices[0] is 2, expected 0 to 1", error.exception.message)
+        code, message = refused("aclnnInplaceQuantScatter", t, Tensor.of(I32, [0]), u, s, None, 0, 2, 1)
+        self.assertEqual(code, INVALID)
+        self.assertIn("axis is 0", message)
+
+    def test_lora(self):
+        def body(gen):
+            rows, h1, h2, rank = gen.integer(0, 9), gen.integer(1, 40), gen.integer(1, 40), gen.integer(1, 20)
+            n, layers, left = gen.integer(1, 3), gen.integer(1, 3), gen.integer(0, 5)
+            width, layer, has_a = left + h2 + gen.integer(0, 5), gen.integer(0, layers - 1), gen.chance(0.7)
+            h1 = h1 if has_a else rank
+            y = gen.drawn(F16, (rows, width), lambda s: gen.values(F16, s, limit=8))
+            x = gen.drawn(F16, (rows, h1), lambda s: gen.values(F16, s, limit=4))
+            b = gen.drawn(F16, (n, layers, h2, rank), lambda s: gen.values(F16, s, limit=2))
+            a = gen.drawn(F16, (n, layers, rank, h1), lambda s: gen.values(F16, s, limit=2)) if has_a else None
+            index, out = gen.drawn(I32, (rows,), lambda s: gen.rng.integers(0, n, s)), gen.out(F16, (rows, width))
+            run("aclnnAddLora", y, x, b, index, a, layer, 0.5, left, h2, out)
+            exact = y.get().astype(LD)
+            size = np.abs(exact)
+            for i, w in enumerate(index.get()):
+                z, z_size = x.get()[i].astype(LD), np.abs(x.get()[i].astype(LD))
+                if has_a:
+                    m = a.get()[w, layer].astype(LD)
+                    z, z_size = m @ z, np.abs(m) @ z_size
+                m = b.get()[w, layer].astype(LD)
+                exact[i, left:left + h2] += m @ z / 2
+                size[i, left:left + h2] += np.abs(m) @ z_size / 2
+            ref.check(out.get(), exact, F16, F32, ulps=1, slack=4 * (h1 + rank + 2) * EPS * size)
+        each_case(self, "aclnnAddLora", CASES, body)
+        y, x, b = Tensor.empty(F16, (2, 8)), Tensor.empty(F16, (2, 4)), Tensor.empty(F16, (1, 1, 8, 4))
+        code, message = refused("aclnnAddLora", y, x, b, Tensor.of(I32, [0, 0]), None, 1, 1.0, 0, 8,
+                                Tensor.empty(F16, (2, 8)))
+        self.assertEqual(code, INVALID)
+        self.assertIn("layerIdx is 1, expected 0 to 0", message)
 
     def test_rotary_cache(self):
         def body(gen):

@@ -72,6 +72,55 @@ static void write_other_model(written *model) {
   write_model(model, &graph);
 }
 
+/* A node with an attribute: integers, or one if n is 0. */
+static void write_rare_node(written *graph, const char *op, const char *domain, const char *const *inputs,
+                            const char *output, const char *attribute, const int64_t *integers, int n) {
+  enum { INT = 2, INTS = 7 };
+  written node = {0}, a = {0};
+  for (; *inputs; ++inputs) write_text(&node, 1, *inputs);
+  write_text(&node, 2, output);
+  write_text(&node, 4, op);
+  write_text(&node, 7, domain);
+  write_text(&a, 1, attribute);
+  for (int i = 0; i < (n ? n : 1); ++i) write_int(&a, n ? 8 : 3, integers[i]);
+  write_int(&a, 20, n ? INTS : INT);
+  write_message(&node, 5, &a);
+  write_message(graph, 1, &node);
+}
+
+/* A model with types of 4 and 8 bits, a quantised LSTM, a deformed convolution and a pooling of regions. */
+static void write_rare_model(written *model) {
+  static const uint8_t bytes[64] = {0x21, 0x43, 0x98, 0x7f};
+  static const float numbers[32] = {0.5f, 0, 0, 2, 2};
+  static const int64_t weight[] = {1, 1, 2, 2}, w[] = {1, 2, 8}, one[] = {1}, two[] = {2}, roi[] = {1, 5},
+                       offset[] = {1, 8, 1, 2}, shape[] = {1, 1, 2}, image[] = {1, 1, 2, 3}, e4m3 = 17;
+  enum { UINT8 = 2, INT4 = 22 };
+  written graph = {0};
+  write_initialiser(&graph, "weight4", INT4, weight, 4, bytes, 2);
+  write_initialiser(&graph, "scale", WRITTEN_FLOAT, NULL, 0, numbers, 4);
+  write_initialiser(&graph, "w", UINT8, w, 3, bytes, 16);
+  write_initialiser(&graph, "scales", WRITTEN_FLOAT, one, 1, numbers, 4);
+  write_initialiser(&graph, "zeros", UINT8, one, 1, bytes, 1);
+  write_initialiser(&graph, "offset", WRITTEN_FLOAT, offset, 4, numbers, 64);
+  write_initialiser(&graph, "rois", WRITTEN_FLOAT, roi, 2, numbers, 20);
+  write_initialiser(&graph, "shape", WRITTEN_INT64, (const int64_t[]){3}, 1, shape, sizeof shape);
+  write_value(&graph, 11, "x", WRITTEN_FLOAT, image, 4);
+  write_node(&graph, "a", "DequantizeLinear", (const char *const[]){"weight4", "scale", NULL}, "weight");
+  write_node(&graph, "b", "DeformConv", (const char *const[]){"x", "weight", "offset", NULL}, "conv");
+  write_rare_node(&graph, "Cast", "", (const char *const[]){"conv", NULL}, "narrow", "to", &e4m3, 0);
+  write_node(&graph, "c", "CastLike", (const char *const[]){"narrow", "scale", NULL}, "wide");
+  write_node(&graph, "d", "Reshape", (const char *const[]){"wide", "shape", NULL}, "steps");
+  write_rare_node(
+      &graph, "DynamicQuantizeLSTM", "com.microsoft",
+      (const char *const[]){"steps", "w", "w", "", "", "", "", "", "scales", "zeros", "scales", "zeros", NULL}, "lstm",
+      "hidden_size", two, 0);
+  write_rare_node(&graph, "MaxRoiPool", "", (const char *const[]){"x", "rois", NULL}, "y", "pooled_shape",
+                  (const int64_t[]){2, 2}, 2);
+  write_value(&graph, 12, "lstm", WRITTEN_FLOAT, (const int64_t[]){1, 1, 1, 2}, 4);
+  write_value(&graph, 12, "y", WRITTEN_FLOAT, (const int64_t[]){1, 1, 2, 2}, 4);
+  write_model(model, &graph);
+}
+
 /* An .om file with gears, a chosen output and type, passes that are off, and MODEL_DEF. */
 static size_t write_om(const written *onnx, char *to, size_t room) {
   onnx_shape shape = {.name = "x", .n_dims = 2, .dims = {-1, 2}};
@@ -124,7 +173,7 @@ static void read_configurations(long n) {
 }
 
 int main(int argc, char **argv) {
-  enum { MAX_BYTES = ONNX_WRITER_BYTES + 2048 };
+  enum { MAX_BYTES = ONNX_WRITER_BYTES + 2048, N_SEEDS = 4 };
   static const char *const words[] = {"MatMul",
                                       "Add",
                                       "Conv",
@@ -139,6 +188,8 @@ int main(int argc, char **argv) {
                                       "LSTM",
                                       "Einsum",
                                       "Resize",
+                                      "Scan",
+                                      "TfIdfVectorizer",
                                       "x",
                                       "w",
                                       "output\ty\t-1\n",
@@ -148,17 +199,19 @@ int main(int argc, char **argv) {
                                       "\x80\x80\x80\x80\x08",
                                       NULL};
   const long n = argc > 1 ? atol(argv[1]) : 1000;
-  static written seeds[2];
+  static written seeds[3];
   static char om_bytes[MAX_BYTES], text[MAX_BYTES];
   write_small_model(&seeds[0], -1);
   write_other_model(&seeds[1]);
+  write_rare_model(&seeds[2]);
   const size_t om_size = write_om(&seeds[0], om_bytes, sizeof om_bytes);
   for (long i = 0; i < n; ++i) {
-    const uint32_t kind = fuzz_below(3);
-    size_t size = kind < 2 ? seeds[kind].n : om_size;
-    memcpy(text, kind < 2 ? seeds[kind].bytes : om_bytes, size);
-    for (uint32_t k = i < 3 ? 0 : 1 + fuzz_below(4); k; --k) size = fuzz_mutate(text, size, sizeof text, words);
+    const uint32_t kind = i < N_SEEDS ? (uint32_t)i : fuzz_below(N_SEEDS);
+    size_t size = kind < 3 ? seeds[kind].n : om_size;
+    memcpy(text, kind < 3 ? seeds[kind].bytes : om_bytes, size);
+    for (uint32_t k = i < N_SEEDS ? 0 : 1 + fuzz_below(4); k; --k) size = fuzz_mutate(text, size, sizeof text, words);
     LLVMFuzzerTestOneInput((const uint8_t *)text, size);
+    if (i < N_SEEDS) HOLDS(n_good == i + 1);
   }
   read_configurations(n);
   HOLDS(n_good > n / 50 && n_described > n / 50); /* else only the reader is tested */

@@ -19,7 +19,7 @@ set(long_tests
   "onnxruntime_cann[.](operators|graph) 6 30"
   "graph[.]environment 40 60"
   "graph[.]nodes 30 60"
-  "graph[.]models 20 60"
+  "graph[.](models|more_nodes) 20 60"
   "packages[.]wheel 30 30"
   "python[.]aclnn[.]torch 18 30"
   "abi 37 37"

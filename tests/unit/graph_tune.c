@@ -73,6 +73,28 @@ static void each_node_is_measured_once(void **state) {
   tuning_free(&t);
 }
 
+/* A weight that nobody has computed yet is when it is measured. */
+static void computed_weights_are_there(void **state) {
+  static float w[16 * 16 * 9];
+  static const float two = 2;
+  (void)state;
+  tuning t = {.measures = true};
+  ir_graph *g = convolution_graph();
+  ir_value *weight, *by, *scaled;
+  const tensor *old = g->nodes[0].args[1].tensor;
+  CHECK(ir_constant(g, ACL_FLOAT, old->dims, old->rank, w, &weight));
+  CHECK(ir_constant(g, ACL_FLOAT, NULL, 0, &two, &by));
+  CHECK(ir_temporary(g, ACL_FLOAT, old->dims, old->rank, &scaled));
+  CHECK(node_Mul(g, weight, by, scaled));
+  assert_null(scaled->storage->contents);
+  g->nodes[0].args[1].tensor = &scaled->tensor;
+  (void)choice_of(&t, g);
+  assert_int_equal(t.n, 1);
+  assert_non_null(scaled->storage->contents);
+  ir_free(g);
+  tuning_free(&t);
+}
+
 /* A choice that is known is taken without measuring; one that does not fit is not. */
 static void known_choices_are_taken(void **state) {
   (void)state;
@@ -175,6 +197,7 @@ static void files_are_kept(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_node_is_measured_once),
+      cmocka_unit_test(computed_weights_are_there),
       cmocka_unit_test(known_choices_are_taken),
       cmocka_unit_test(text_is_read_again),
       cmocka_unit_test(files_are_kept),

@@ -13,10 +13,10 @@ enum { MAX_DEPTH = 64 };
 /* ---- the table of operators -------------------------------------------------------------------------------------- */
 
 static const onnx_operator *const all_tables[] = {
-    onnx_elementwise, onnx_shape_operators, onnx_constants,  onnx_reductions, onnx_products,
-    onnx_quantised,   onnx_windows,         onnx_pools,      onnx_norms,      onnx_indexing,
-    onnx_boxes,       onnx_scattering,      onnx_resampling, onnx_recurrent,  onnx_losses,
-    onnx_random,      onnx_spectra,         onnx_control,    onnx_attention,  onnx_casts,
+    onnx_elementwise, onnx_shape_operators, onnx_constants, onnx_reductions, onnx_products, onnx_quantised,
+    onnx_windows,     onnx_pools,           onnx_norms,     onnx_indexing,   onnx_boxes,    onnx_scattering,
+    onnx_resampling,  onnx_recurrent,       onnx_losses,    onnx_random,     onnx_spectra,  onnx_control,
+    onnx_attention,   onnx_casts,           onnx_deform,    onnx_ngrams,
 };
 
 static const onnx_operator *sorted[512];
@@ -159,9 +159,31 @@ static void unmark(void *argument, ir_value *v, unsigned flags) {
   v->storage->used = false;
 }
 
+/* Computes the nodes that write marked storages, which were too large to be computed when they were added. */
+static status compute_marked(ir_graph *g) {
+  ir_node *computed = REGION_NEW(&g->memory, ir_node, g->n_nodes);
+  int n = 0, n_computed = 0;
+  status st = computed ? ST_OK : fail(ST_NO_HOST_MEMORY, "no host memory for %d nodes", g->n_nodes);
+  for (int i = 0; i < g->n_nodes && computed; ++i) {
+    const ir_node node = g->nodes[i];
+    bool leads_there = false;
+    node_visit(&node, find_written, &leads_there);
+    if (leads_there && st == ST_OK && !fold_is_possible(node.op, node.args))
+      st = OP_FAIL("a value that a shape depends on is random, or its input has no shape here");
+    if (leads_there && st == ST_OK) st = fold_call(g, node.op, node.args);
+    if (leads_there && st == ST_OK)
+      computed[n_computed++] = node;
+    else
+      g->nodes[n++] = node;
+  }
+  if (computed) g->n_nodes = n;
+  for (int i = 0; i < n_computed; ++i) node_visit(&computed[i], unmark, NULL);
+  return st;
+}
+
 status converter_known(converter *c, const ir_value *v) {
   if (value_is_constant(v)) return ir_need_contents(v->storage);
-  const ir_graph *g = c->g;
+  ir_graph *g = c->g;
   bool any = false;
   v->storage->used = true;
   for (int i = g->n_nodes - 1; i >= 0; --i) {
@@ -173,11 +195,12 @@ status converter_known(converter *c, const ir_value *v) {
     for (int k = 0; k < c->n_shapes; ++k)
       if (g->inputs[i]->storage->used && !strcmp(c->shapes[k].name, g->inputs[i]->name))
         any = c->shapes[k].wanted = true;
+  status st = any ? ONNX_WANTS_CONTENTS : compute_marked(g);
   for (int i = 0; i < g->n_nodes; ++i) node_visit(&g->nodes[i], unmark, NULL);
   for (int i = 0; i < g->n_inputs; ++i) g->inputs[i]->storage->used = false;
   v->storage->used = false;
-  return any ? ONNX_WANTS_CONTENTS
-             : OP_FAIL("a value that a shape depends on is random, or its input has no shape here");
+  if (st == ST_OK && !value_is_constant(v)) return OP_FAIL("a value that a shape depends on is computed by no node");
+  return st == ST_OK ? ir_need_contents(v->storage) : st;
 }
 
 static status constant_input(converter *c, int input, const ir_value **v) {

@@ -63,7 +63,7 @@ struct onnx_operator {
 extern const onnx_operator onnx_elementwise[], onnx_shape_operators[], onnx_constants[], onnx_reductions[],
     onnx_products[], onnx_quantised[], onnx_windows[], onnx_pools[], onnx_norms[], onnx_indexing[], onnx_boxes[],
     onnx_scattering[], onnx_resampling[], onnx_recurrent[], onnx_losses[], onnx_random[], onnx_spectra[],
-    onnx_control[], onnx_attention[], onnx_casts[];
+    onnx_control[], onnx_attention[], onnx_casts[], onnx_deform[], onnx_ngrams[];
 
 /* The node's input i; NULL if it is absent. */
 ir_value *converter_input(const converter *c, int i);

@@ -211,7 +211,27 @@ static status convert_roi_align(converter *c) {
   return converter_output(c, 0, y);
 }
 
+static status convert_max_roi_pool(converter *c) {
+  ir_value *x = converter_input(c, 0), *rois = converter_input(c, 1), *y;
+  const int dtype = x->tensor.dtype;
+  int n;
+  const int64_t *size = attribute_ints(c, "pooled_shape", &n);
+  if (n != 2) return OP_FAIL("pooled_shape has %d elements, expected 2", n);
+  if (x->tensor.rank != 4 || rois->tensor.rank != 2)
+    return OP_FAIL("the inputs have %d and %d dimensions, expected 4 and 2", x->tensor.rank, rois->tensor.rank);
+  TRY(ir_cast(c->g, x, ACL_FLOAT, &x));
+  TRY(ir_cast(c->g, rois, ACL_FLOAT, &rois));
+  TRY(ir_contiguous(c->g, x, &x));
+  TRY(ir_contiguous(c->g, rois, &rois));
+  TRY(ir_temporary(c->g, ACL_FLOAT, (const int64_t[]){rois->tensor.dims[0], x->tensor.dims[1], size[0], size[1]}, 4,
+                   &y));
+  TRY(node_MaxRoiPool(c->g, x, rois, size[0], size[1], attribute_float(c, "spatial_scale", 1), y));
+  TRY(ir_cast(c->g, y, dtype, &y));
+  return converter_output(c, 0, y);
+}
+
 const onnx_operator onnx_boxes[] = {
+    {"MaxRoiPool", convert_max_roi_pool, 2, NULL, 0},
     {"NonMaxSuppression", convert_suppression, 2, NULL, 0},
     {"RoiAlign", convert_roi_align, 3, NULL, 0},
     {"Unique", convert_unique, 1, NULL, 0},

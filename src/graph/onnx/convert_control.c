@@ -138,18 +138,97 @@ static status slice_of(converter *c, ir_value *x, int64_t axis, int64_t at, ir_v
   return ir_view(c->g, x, t.dims, t.strides, t.rank - 1, offset, out);
 }
 
+/* The values of the batches, stacked along a new first axis. Shorter ones have zeros at the end of their first axis. */
+static status stacked_batches(converter *c, ir_value **values, int n, int64_t length, ir_value **out) {
+  int64_t none[MAX_RANK] = {0}, after[MAX_RANK] = {0};
+  collection all = {n, values};
+  for (int i = 0; i < n && length >= 0; ++i) {
+    after[0] = length - values[i]->tensor.dims[0];
+    TRY(converter_padded(c, values[i], none, after, 0, &values[i]));
+  }
+  return stacked(c, &all, NULL, 0, false, out);
+}
+
+/* One batch of Scan of version 8. results: its states, and what it collected. */
+static status scan_batch(converter *c, const onnx_graph *body, int n_state, int n_scanned, int64_t batch, int64_t turns,
+                         ir_value **results) {
+  int n_ways;
+  const int64_t *ways = attribute_ints(c, "directions", &n_ways);
+  const int n_collected = body->n_outputs - n_state;
+  ir_value **bound = REGION_NEW(&c->g->memory, ir_value *, body->n_inputs);
+  collection *lists = REGION_NEW(&c->g->memory, collection, n_collected);
+  if (!bound || !lists) return ST_NO_HOST_MEMORY;
+  for (int i = 0; i < n_state; ++i) TRY(slice_of(c, converter_input(c, 1 + i), 0, batch, &bound[i]));
+  for (int64_t turn = 0; turn < turns; ++turn) {
+    for (int i = 0; i < n_scanned; ++i) {
+      ir_value *of_batch, *scanned = converter_input(c, 1 + n_state + i);
+      TRY(slice_of(c, scanned, 0, batch, &of_batch));
+      TRY(slice_of(c, of_batch, 0, list_element(ways, n_ways, i) ? turns - 1 - turn : turn, &bound[n_state + i]));
+    }
+    TRY(converter_body(c, body, bound, results));
+    memcpy(bound, results, (size_t)n_state * sizeof *bound);
+    for (int i = 0; i < n_collected; ++i) TRY(collect(c, &lists[i], results[n_state + i]));
+  }
+  memcpy(results, bound, (size_t)n_state * sizeof *bound);
+  for (int i = 0; i < n_collected; ++i)
+    TRY(stacked(c, &lists[i], &body->outputs[n_state + i], 0, false, &results[n_state + i]));
+  return ST_OK;
+}
+
+/* Scan of version 8, (lengths?, state..., scanned...): all but the lengths have a first dimension of batches, and are
+ * scanned along the second. */
+static status convert_scan_8(converter *c) {
+  const onnx_graph *body;
+  const int64_t *lengths = NULL;
+  int n_lengths;
+  TRY(body_of(c, "body", &body));
+  const int n_scanned = (int)attribute_int(c, "num_scan_inputs", 1), n_state = c->node->n_inputs - 1 - n_scanned;
+  if (n_scanned < 1 || n_state < 0 || body->n_outputs < n_state || body->n_inputs != n_state + n_scanned)
+    return OP_FAIL("the body has %d inputs and %d outputs, which do not fit the node", body->n_inputs, body->n_outputs);
+  for (int i = 1; i < c->node->n_inputs; ++i)
+    if (!converter_input(c, i) || converter_input(c, i)->tensor.rank < 1 + (i > n_state))
+      return OP_FAIL("input %d is missing, or has no dimension of batches", i);
+  const int64_t *dims = converter_input(c, 1 + n_state)->tensor.dims;
+  const int64_t n_batches = dims[0], length = dims[1];
+  for (int i = 1; i < c->node->n_inputs; ++i) {
+    const tensor *t = &converter_input(c, i)->tensor;
+    if (t->dims[0] != n_batches || (i > n_state && t->dims[1] != length))
+      return OP_FAIL("input %d has shape %s, expected that of the others", i, SHAPE_OF(t));
+  }
+  if (converter_input(c, 0)) TRY(converter_constant_ints(c, 0, &lengths, &n_lengths));
+  if (!n_batches || n_batches > MOST_TURNS || (lengths && n_lengths != n_batches))
+    return OP_FAIL("there are %jd batches, and lengths of others", (intmax_t)n_batches);
+  ir_value **all = REGION_NEW(&c->g->memory, ir_value *, (n_batches + 1) * body->n_outputs);
+  if (!all) return ST_NO_HOST_MEMORY;
+  for (int64_t b = 0; b < n_batches; ++b) {
+    const int64_t turns = lengths ? lengths[b] : length;
+    if (turns < 0 || turns > length)
+      return OP_FAIL("a length is %jd, expected 0 to %jd", (intmax_t)turns, (intmax_t)length);
+    ir_value **results = all + n_batches * body->n_outputs;
+    TRY(scan_batch(c, body, n_state, n_scanned, b, turns, results));
+    for (int i = 0; i < body->n_outputs; ++i) all[i * n_batches + b] = results[i];
+  }
+  for (int i = 0; i < body->n_outputs; ++i) {
+    ir_value *y;
+    if (!converter_wants(c, i)) continue;
+    TRY(stacked_batches(c, all + i * n_batches, (int)n_batches, i < n_state ? -1 : length, &y));
+    TRY(converter_output(c, i, y));
+  }
+  return ST_OK;
+}
+
 /* Scan(state..., scanned...): body(state..., slices...) gives (state..., collected...), as often as the scanned values
- * have slices. Version 8 has an optional first input with lengths, and a first dimension of batches. */
+ * have slices. */
 static status convert_scan(converter *c) {
   const onnx_graph *body;
   int n_axes, n_ways, n_out_axes, n_out_ways, a;
+  if (c->version < 9) return convert_scan_8(c);
   const int n_scanned = (int)attribute_int(c, "num_scan_inputs", 1), n_state = c->node->n_inputs - n_scanned;
   const int64_t *axes = attribute_ints(c, "scan_input_axes", &n_axes);
   const int64_t *ways = attribute_ints(c, "scan_input_directions", &n_ways);
   const int64_t *out_axes = attribute_ints(c, "scan_output_axes", &n_out_axes);
   const int64_t *out_ways = attribute_ints(c, "scan_output_directions", &n_out_ways);
   TRY(body_of(c, "body", &body));
-  if (c->version < 9) return OP_FAIL("version 8 is not supported, only from 9 on");
   const int n_collected = body->n_outputs - n_state;
   if (n_scanned < 1 || n_state < 0 || n_collected < 0 || body->n_inputs != c->node->n_inputs)
     return OP_FAIL("the body has %d inputs and %d outputs, which do not fit the node", body->n_inputs, body->n_outputs);
@@ -181,7 +260,18 @@ static status convert_scan(converter *c) {
   return ST_OK;
 }
 
+/* Optional values that are tensors: a model's input always is one, and a node's may be left out. */
+static status convert_has_element(converter *c) {
+  ir_value *y;
+  TRY(ir_number(c->g, ACL_BOOL, converter_input(c, 0) != NULL, &y));
+  return converter_output(c, 0, y);
+}
+
+static status convert_get_element(converter *c) { return converter_output(c, 0, converter_input(c, 0)); }
+
 const onnx_operator onnx_control[] = {
+    {"OptionalHasElement", convert_has_element, 0, NULL, 0},
+    {"OptionalGetElement", convert_get_element, 1, NULL, 0},
     {"If", convert_if, 1, NULL, 0},
     {"Loop", convert_loop, 0, NULL, 0},
     {"Scan", convert_scan, 0, NULL, 0},

@@ -157,8 +157,10 @@ static status convert_nonzero(converter *c) {
   TRY(converter_known(c, x));
   const int64_t dims[] = {x->tensor.rank ? x->tensor.rank : 1, x->tensor.n};
   TRY(ir_temporary(c->g, ACL_INT64, dims, 2, &y));
-  TRY(node_NonzeroV2(c->g, x, y));
-  return converter_output(c, 0, y);
+  c->g->folds_all = true;
+  const status st = node_NonzeroV2(c->g, x, y);
+  c->g->folds_all = false;
+  return st == ST_OK ? converter_output(c, 0, y) : st;
 }
 
 /* The elements, or the slices along an axis, for which the condition is true. */

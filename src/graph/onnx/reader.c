@@ -188,13 +188,25 @@ static status read_tensor_type(onnx_reader *r, wire w, onnx_value_info *v) {
   return w.bad ? PARSE_FAIL("the type of value %s is cut off or malformed", v->name) : ST_OK;
 }
 
+/* Whether a type is optional, and of what: an optional tensor is one that the caller gives. */
+static bool read_optional(wire type, wire *element) {
+  bool found = false;
+  for (wire_field f; wire_next(&type, &f);) {
+    if (f.number != 9) continue;
+    for (wire_field of; wire_next(&f.bytes, &of);)
+      if (of.number == 1) *element = of.bytes, found = true;
+  }
+  return found;
+}
+
 static status read_value_info(onnx_reader *r, wire w, onnx_value_info *v) {
-  wire type = {0};
+  wire type = {0}, element;
   v->name = "";
   for (wire_field f; wire_next(&w, &f);) {
     if (f.number == 1) TRY(onnx_read_text(r, &f, &v->name));
     if (f.number == 2) type = f.bytes;
   }
+  if (read_optional(type, &element)) type = element;
   for (wire_field f; wire_next(&type, &f);) {
     if (f.number != 1) continue;
     v->is_tensor = true;

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grouped products with a step around them: GroupedMatmulAdd, which adds to its result; GroupedMatmulSwigluQuant, whose
- * int8 products are dequantised, activated and quantised again; and GroupedMatmulFinalizeRoutingWeightNz, which adds
- * the rows of such products to those of the tokens. */
+/* Grouped products with a step around them:
+ *
+ *   GroupedMatmulAdd                       adds to its result
+ *   GroupedMatmulSwigluQuant               int8 products are dequantised, activated and quantised again
+ *   GroupedMatmulFinalizeRoutingWeightNz   rows of such products are added to those of the tokens
+ *   QuantGroupedMatmulDequant              x is quantised before; QuantMatmulDequant is the same for one group */
+#include <math.h>
 #include <string.h>
 
 #include "kernel/engine/scratch.h"
@@ -20,14 +24,16 @@ typedef struct {
   uint64_t ranges; /* in scratch */
 } grouped_ends;
 
-/* Checks the list of ends, and starts the plan in *g and e->heap. */
+/* Checks the list of ends, which is NULL for one group, and starts the plan in *g and e->heap. */
 static status ends_begin(executor *e, grouped_ends *g, const tensor *list, const char *name, int64_t n_groups,
                          int64_t total) {
-  TRY(op_expect_dtype(list, name, DTYPE_BIT(ACL_INT64)));
-  TRY(op_expect_shape(list, name, &n_groups, 1));
+  if (list) {
+    TRY(op_expect_dtype(list, name, DTYPE_BIT(ACL_INT64)));
+    TRY(op_expect_shape(list, name, &n_groups, 1));
+  }
   HEAP_PLAN(group_form, form, e, sizeof *form);
   *g = (grouped_ends){.form = form,
-                      .list_stride = view_of(list).strides[0],
+                      .list_stride = list ? view_of(list).strides[0] : 0,
                       .total = total,
                       .list_name = name,
                       .list_form = GROUPS_BY_END};
@@ -102,7 +108,7 @@ status prepare_grouped_add(executor *e, const grouped_add_args *a) {
 
 /* ---- int8 products into floats ----------------------------------------------------------------------------------- */
 
-enum { X, WEIGHT, OUT, SCALE, ROW_SCALE, N_VIEWS, INT8_MOST = 127 }; /* the views of the products */
+enum { X, WEIGHT, OUT, SCALE, ROW_SCALE, N_VIEWS, INT8_MOST = 127, ABSENT = -1 }; /* the views of the products */
 
 /* The arguments of such products. row_scale may be NULL. */
 typedef struct {
@@ -230,7 +236,7 @@ status prepare_grouped_swiglu(executor *e, const grouped_swiglu_args *a) {
 
 /* ---- GroupedMatmulFinalizeRoutingWeightNz ------------------------------------------------------------------------ */
 
-enum { ABSENT = -1, FINALIZE_TILE = 128 };
+enum { FINALIZE_TILE = 128 };
 
 typedef struct {
   grouped_ends groups;
@@ -305,7 +311,7 @@ static status run_finalize(const executor *e, void *const *view, void *scratch) 
 }
 
 /* Checks what is added: the shared input, the weights of the rows, their tokens, and y. */
-static status grouped_finalize_rows(finalize_plan *p, const grouped_finalize_args *a) {
+static status finalize_operands(finalize_plan *p, const grouped_finalize_args *a) {
   const tensor *y = a->y, *shared = a->shared_input, *logit = a->logit, *index = a->row_index;
   TRY(op_expect_dtype(y, "y", DTYPE_BIT(ACL_FLOAT)));
   EXPECT(y->rank == 2 && y->dims[1] == p->width, "y has shape %s, expected [tokens, %jd]", SHAPE_OF(y),
@@ -354,11 +360,157 @@ status prepare_grouped_finalize(executor *e, const grouped_finalize_args *a) {
   EXPECT(a->group_list_type == 0 || a->group_list_type == 1, "groupListType is %jd, expected 0 or 1",
          (intmax_t)a->group_list_type);
   *p = (finalize_plan){.width = a->w->dims[2], .has_row_scale = a->pertoken_scale != NULL};
-  TRY(grouped_finalize_rows(p, a));
+  TRY(finalize_operands(p, a));
   TRY(ends_begin(e, &p->groups, a->group_list, "groupListOptional", a->w->dims[0], a->x->dims[0]));
   if (a->group_list_type) p->groups.list_form = GROUPS_BY_SIZE;
   TRY(int8_plan(e, &p->groups, &s, &p->sums));
   p->index = workspace_intermediate(e, (uint64_t)a->x->dims[0] * sizeof(int64_t));
   e->run = run_finalize;
+  return ST_OK;
+}
+
+/* ---- QuantMatmulDequant, QuantGroupedMatmulDequant --------------------------------------------------------------- */
+
+typedef struct {
+  grouped_ends groups;
+  int64_t x_row, x_column, depth, smooth_step; /* strides in bytes */
+  int64_t scale_step;                          /* of xScaleOptional; 0: one for all rows */
+  int smooth, scale, out;                      /* operands; ABSENT: not given */
+  load_loop *load, *load_scale;
+  group_range whole; /* of QuantMatmulDequant */
+  bool listed;
+  uint64_t quantised, scales; /* in scratch: x as int8, and a float for each row */
+} dequant_plan;
+
+typedef struct {
+  const dequant_plan *plan;
+  void *const *view;
+  int8_t *to;
+  float *scales;
+  status *result;
+} dequant_job;
+
+/* Quantises rows of x by given scales, or by their own. */
+static void dequant_quantise(const void *arg, int64_t begin, int64_t end) {
+  const dequant_job *j = arg;
+  const dequant_plan *p = j->plan;
+  const int64_t n = p->depth;
+  float *const x = (float *)(void *)scratch_take(2 * (size_t)n * sizeof *x), *const y = x + n;
+  if (!x) {
+    __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
+    return;
+  }
+  for (; begin < end; ++begin) {
+    p->load(x, (const char *)j->view[GROUPED_DEQUANT_X] + begin * p->x_row, p->x_column, n);
+    if (p->smooth != ABSENT) {
+      loops->load[ACL_FLOAT16][COMPUTE_F32](y, j->view[p->smooth], p->smooth_step, n);
+      quant_row_smooth(x, x, y, n);
+    }
+    if (p->scale == ABSENT) {
+      j->scales[begin] = quant_row_dynamic(y, x, INT8_MOST, n);
+    } else {
+      p->load_scale(&j->scales[begin], (const char *)j->view[p->scale] + begin * p->scale_step, 0, 1);
+      for (int64_t i = 0; i < n; ++i) y[i] = rintf(x[i] / j->scales[begin]);
+    }
+    loops->store[ACL_INT8][COMPUTE_F32](j->to + begin * n, 1, y, n);
+  }
+}
+
+static status run_grouped_dequant(const executor *e, void *const *view, void *scratch) {
+  const dequant_plan *p = PLAN(e, dequant_plan);
+  const grouped_ends *g = &p->groups;
+  status result = ST_OK;
+  const dequant_job job = {p, view, (int8_t *)scratch + p->quantised, (float *)(void *)((char *)scratch + p->scales),
+                           &result};
+  void *const given[N_VIEWS] = {job.to, view[GROUPED_DEQUANT_WEIGHT], view[p->out], view[GROUPED_DEQUANT_WEIGHT_SCALE],
+                                job.scales};
+  group_range whole = p->whole, *ranges = &whole;
+  if (p->listed) TRY(ends_read(g, view[GROUPED_DEQUANT_GROUP_LIST], scratch, &ranges));
+  rows_parallel(dequant_quantise, &job, g->total, 1, (uint64_t)(g->total * p->depth));
+  TRY(result);
+  return grouped_run(&g->product, g->form, given, ranges, scratch);
+}
+
+/* The smooth scales and the scales of x. */
+static status dequant_scales(dequant_plan *p, const grouped_dequant_args *a) {
+  const tensor *smooth = a->smooth_scale, *scale = a->x_scale;
+  const char *const mode = a->x_quant_mode;
+  const int64_t rows = a->x->dims[0];
+  const bool words = a->weight_scale->dtype == ACL_INT64, by_token = mode && strcmp(mode, "pertoken") == 0;
+  EXPECT(by_token || (mode && strcmp(mode, "pertensor") == 0), "xQuantMode is %s, expected pertoken or pertensor",
+         mode ? mode : "NULL");
+  p->smooth = p->scale = ABSENT;
+  if (smooth) {
+    TRY(op_expect_dtype(smooth, "smoothScaleOptional", DTYPE_BIT(ACL_FLOAT16)));
+    TRY(op_expect_shape(smooth, "smoothScaleOptional", &p->depth, 1));
+    p->smooth = a->view.smooth_scale;
+    p->smooth_step = view_of(smooth).strides[0];
+  }
+  EXPECT(scale || by_token, "xScaleOptional is NULL, expected a tensor with xQuantMode pertensor");
+  EXPECT(!words || (scale && !by_token), "weightScale has dtype INT64, expected FLOAT beside scales of rows");
+  if (!scale) return ST_OK;
+  TRY(op_expect_dtype(scale, "xScaleOptional", DTYPE_BIT(words ? ACL_FLOAT16 : ACL_FLOAT)));
+  TRY(op_expect_shape(scale, "xScaleOptional", by_token ? &rows : &(const int64_t){1}, 1));
+  p->scale = a->view.x_scale;
+  p->scale_step = by_token ? view_of(scale).strides[0] : 0;
+  p->load_scale = loops->load[scale->dtype][COMPUTE_F32];
+  return ST_OK;
+}
+
+/* The weight as a stack of groups [K, N]; transposed, it is given as [N, K]. */
+static tensor dequant_weight(const grouped_dequant_args *a) {
+  tensor w = *a->weight;
+  const int r = w.rank;
+  if (!a->transpose_weight || r < 2) return w;
+  w.dims[r - 2] = a->weight->dims[r - 1], w.strides[r - 2] = a->weight->strides[r - 1];
+  w.dims[r - 1] = a->weight->dims[r - 2], w.strides[r - 1] = a->weight->strides[r - 2];
+  return w;
+}
+
+status prepare_grouped_dequant(executor *e, const grouped_dequant_args *a) {
+  const tensor *x = a->x, *list = a->group_list, weight = dequant_weight(a);
+  dequant_plan *p = PLAN(e, dequant_plan);
+  group_weight w;
+  int64_t step;
+  TRY(op_expect_dtype(x, "x", DTYPE_BIT(ACL_FLOAT16)));
+  TRY(op_expect_rank(x, "x", 2, 2));
+  TRY(op_expect_dtype(&weight, "weight", DTYPE_BIT(ACL_INT8)));
+  TRY(op_expect_rank(&weight, "weight", list ? 3 : 2, list ? 3 : 2));
+  EXPECT(weight.n > 0 && x->n > 0, "x and weight have shapes %s and %s, expected elements", SHAPE_OF(x),
+         SHAPE_OF(a->weight));
+  EXPECT(!a->bias && !a->x_offset, "%s is a tensor, expected NULL", a->bias ? "biasOptional" : "xOffsetOptional");
+  TRY(op_expect_dtype(a->weight_scale, "weightScale", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_INT64)));
+  *p = (dequant_plan){.depth = x->dims[1], .whole = {0, x->dims[0]}, .listed = list != NULL, .out = a->view.out};
+  TRY(dequant_scales(p, a));
+  const int64_t rows = x->dims[0], cols = weight.dims[weight.rank - 1];
+  TRY(op_expect_dtype(a->out, "out", DTYPE_BIT(ACL_FLOAT16)));
+  TRY(op_expect_shape(a->out, "out", (const int64_t[]){rows, cols}, 2));
+  grouped_ends *g = &p->groups;
+  TRY(ends_begin(e, g, list, "groupList", list ? weight.dims[0] : 1, rows));
+  group_form *f = g->form;
+  TRY(grouped_weight(e, GROUPED_DEQUANT_WEIGHT, &weight, "weight", p->depth, &w));
+  f->product.a = (matrices){.dtype = ACL_INT8, .rows = rows, .cols = p->depth, .row_stride = p->depth, .col_stride = 1};
+  TRY(grouped_rows(a->out, "out", &f->product.out));
+  f->product.finish = scaled_sums_finish;
+  f->bias.dtype = f->offset.dtype = COLUMN_VALUES_ABSENT;
+  grouped_set_weight(&w, f);
+  TRY(grouped_columns(a->weight_scale, "weightScale", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_INT64), w.n_groups, w.n,
+                      false, &f->scale, &step));
+  const bool words = f->scale.dtype == ACL_INT64; /* floats in the lower halves, which have the scale of x in them */
+  f->scale.dtype = ACL_FLOAT;
+  g->product.kind = GROUPED_SUMS;
+  g->product.x = (group_place){X, false, 0};
+  g->product.weight = (group_place){WEIGHT, false, w.step};
+  g->product.out = (group_place){OUT, false, 0};
+  g->product.scale = (group_place){SCALE, false, step};
+  if (!words) g->product.row_scale = ROW_SCALE;
+  g->product.row_scale_step = sizeof(float);
+  const view from = view_of(x);
+  p->x_row = from.strides[0], p->x_column = from.strides[1];
+  p->load = loops->load[ACL_FLOAT16][COMPUTE_F32];
+  p->quantised = workspace_intermediate(e, (uint64_t)x->n);
+  p->scales = workspace_intermediate(e, (uint64_t)rows * sizeof(float));
+  grouped_plan(e, &g->product, f);
+  e->run = run_grouped_dequant;
   return ST_OK;
 }

@@ -2,7 +2,10 @@
 /* MoeInitRoutingV2 and MoeInitRoutingQuantV2: tokens in the order of their experts. Without dropping, row i of the
  * result is the token of the i-th slot of that order, for all slots or the first activeNum; with dropping (dropPadMode
  * 1), each expert has `capacity` rows, of which those without a slot are 0. expandedRowIdxOut has the row of each slot,
- * or -1. The second operator quantises the rows to int8, with one scale and offset or with a scale for each row. */
+ * or -1. The second operator quantises the rows to int8, with one scale and offset or with a scale for each row.
+ *
+ * MoeInitRoutingV3 takes the slots of a range of experts, without dropping. Rows and numbers behind them are not
+ * written, except in expandedRowIdxOut by slots. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +18,12 @@
 
 enum { ABSENT = -1, SCALE_MOST = 127 };
 
-typedef enum { ROUTING_PLAIN, ROUTING_STATIC, ROUTING_DYNAMIC } routing_quant;
+typedef enum {
+  ROUTING_PLAIN,
+  ROUTING_SCALED /* tokens have scales, which are copied */,
+  ROUTING_STATIC,
+  ROUTING_DYNAMIC
+} routing_quant;
 
 typedef struct {
   slot_sort sort;
@@ -23,7 +31,9 @@ typedef struct {
   int64_t x_row, x_column, to_row, to_column;                      /* strides in bytes */
   int64_t smooth_row, smooth_column, row_scale;                    /* of the scales, and of dynamicQuantScaleOut */
   int scale, offset, rows_out, out, tokens, before, row_scale_out; /* operands; ABSENT: not given */
-  bool drops, cumulates, checks;                                   /* checks: experts have to be below n_experts */
+  int64_t first_expert, end_expert, count_step[2]; /* V3: the range, and strides of the counts in bytes */
+  bool by_position, counts_pairs;                  /* V3: of expandedRowIdxOut, and of the counts */
+  bool drops, cumulates, checks;                   /* checks: experts have to be below n_experts */
   uint8_t quant;
   load_loop *load;
   store_loop *store;
@@ -39,7 +49,8 @@ typedef struct {
 
 static const float *routing_smooth(const routing_v2_job *j, int64_t position, float *to) {
   const routing_v2_plan *p = j->plan;
-  const char *const from = (const char *)j->view[p->scale] + j->experts[position] * p->smooth_row;
+  const int64_t expert = j->experts[position] - p->first_expert;
+  const char *const from = (const char *)j->view[p->scale] + expert * p->smooth_row;
   loops->load[ACL_FLOAT][COMPUTE_F32](to, from, p->smooth_column, p->width);
   return to;
 }
@@ -73,7 +84,8 @@ static void routing_rows(const void *arg, int64_t begin, int64_t end) {
     } else {
       const int64_t token = j->order[position] / p->n_choices;
       p->load(x, (const char *)j->view[MOE_INIT_ROUTING_V2_X] + token * p->x_row, p->x_column, p->width);
-      if (p->quant != ROUTING_PLAIN) {
+      if (p->quant == ROUTING_SCALED) memcpy(&scale, (char *)j->view[p->scale] + token * p->smooth_row, sizeof scale);
+      if (p->quant > ROUTING_SCALED) {
         scale = routing_quantise(j, position, x, y);
         from = y;
       }
@@ -244,5 +256,157 @@ status prepare_moe_init_routing_v2(executor *e, const moe_init_routing_v2_args *
   executor_cost(e, moved * 2 * dtype_bytes(x->dtype) + (uint64_t)experts->n * 64,
                 (uint64_t)experts->n * 256 + (quantises ? moved * 8 : 0));
   e->run = run_init_routing_v2;
+  return ST_OK;
+}
+
+/* ---- MoeInitRoutingV3 -------------------------------------------------------------------------------------------- */
+
+/* The first of n sorted experts that is `least` or larger. */
+static int64_t routing_find(const int32_t *experts, int64_t n, int64_t least) {
+  int64_t i = 0;
+  while (i < n && experts[i] < least) ++i;
+  return i;
+}
+
+/* Counts the slots [begin, end) of each expert of the range: into a vector, or pairs of an expert with slots and their
+ * number, behind which a pair of 0 is the end. */
+static void routing_count(const routing_v2_plan *p, char *to, const int32_t *experts, int64_t begin, int64_t end) {
+  const int64_t n = p->end_expert - p->first_expert;
+  int64_t pair = 0, sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t expert = p->first_expert + i, first = begin;
+    while (begin < end && experts[begin] == expert) ++begin;
+    const int64_t count = begin - first;
+    sum += count;
+    if (p->counts_pairs && !count) continue;
+    char *const at = to + (p->counts_pairs ? pair++ : i) * p->count_step[0];
+    if (p->counts_pairs) memcpy(at, &expert, sizeof expert);
+    memcpy(at + (p->counts_pairs ? p->count_step[1] : 0), p->cumulates ? &sum : &count, sizeof count);
+  }
+  const int64_t nothing = 0;
+  for (int k = 0; p->counts_pairs && pair < p->n_experts && k < 2; ++k)
+    memcpy(to + pair * p->count_step[0] + k * p->count_step[1], &nothing, sizeof nothing);
+}
+
+static status run_init_routing_v3(const executor *e, void *const *view, void *scratch) {
+  const routing_v2_plan *p = PLAN(e, routing_v2_plan);
+  const int64_t n = p->sort.n;
+  const int32_t *const order = slots_sort(&p->sort, view[MOE_INIT_ROUTING_V3_EXPERT_IDX], scratch),
+                       *const experts = (const int32_t *)(const void *)((char *)scratch + p->sort.keys);
+  const int64_t begin = routing_find(experts, n, p->first_expert), end = routing_find(experts, n, p->end_expert);
+  int32_t *const sources = (int32_t *)(void *)((char *)scratch + p->sources), *const rows = view[p->rows_out];
+  for (int64_t k = 0; !p->by_position && k < n; ++k) rows[k] = -1;
+  for (int64_t k = begin; k < end; ++k) {
+    if (p->by_position)
+      rows[k - begin] = order[k];
+    else
+      rows[order[k]] = (int32_t)(k - begin);
+    if (k - begin < p->n_rows) sources[k - begin] = (int32_t)k;
+  }
+  if (p->tokens != ABSENT) routing_count(p, view[p->tokens], experts, begin, end);
+  status result = ST_OK;
+  const routing_v2_job job = {p, view, order, experts, sources, &result};
+  const int64_t taken = i64_min(p->n_rows, end - begin);
+  if (taken && p->width) rows_parallel(routing_rows, &job, taken, 1, e->cost_ns);
+  return result;
+}
+
+static status routing_v3_counts(routing_v2_plan *p, const moe_init_routing_v3_args *a) {
+  const tensor *to = a->expert_tokens_count_or_cumsum_out;
+  const int64_t type = a->expert_tokens_num_type, n = p->end_expert - p->first_expert;
+  EXPECT(type >= 0 && type <= 2, "expertTokensNumType is %jd, expected 0 to 2", (intmax_t)type);
+  p->cumulates = type == 0;
+  p->counts_pairs = type == 2;
+  p->tokens = ABSENT;
+  if (!a->expert_tokens_num_flag) return ST_OK;
+  EXPECT(to, "expertTokensCountOrCumsumOut is NULL, expected a tensor as expertTokensNumFlag is true");
+  TRY(op_expect_dtype(to, "expertTokensCountOrCumsumOut", DTYPE_BIT(ACL_INT64)));
+  TRY(op_expect_shape(to, "expertTokensCountOrCumsumOut", (const int64_t[]){type == 2 ? p->n_experts : n, 2},
+                      type == 2 ? 2 : 1));
+  const view v = view_of(to);
+  p->count_step[0] = v.strides[0];
+  p->count_step[1] = type == 2 ? v.strides[1] : 0;
+  p->tokens = MOE_INIT_ROUTING_V3_EXPERT_TOKENS_COUNT_OR_CUMSUM_OUT;
+  return ST_OK;
+}
+
+static status routing_v3_scales(routing_v2_plan *p, const moe_init_routing_v3_args *a) {
+  const tensor *scale = a->scale, *to = a->expanded_scale_out;
+  const int64_t n = p->end_expert - p->first_expert;
+  EXPECT(a->quant_mode == 1 || a->quant_mode == -1, "quantMode is %jd, expected -1 or 1", (intmax_t)a->quant_mode);
+  EXPECT(!a->offset, "offsetOptional is a tensor, expected NULL");
+  const bool dynamic = a->quant_mode == 1;
+  p->quant = dynamic ? ROUTING_DYNAMIC : scale ? ROUTING_SCALED : ROUTING_PLAIN;
+  if (p->quant == ROUTING_PLAIN) return ST_OK;
+  EXPECT(to, "expandedScaleOut is NULL, expected a tensor");
+  TRY(op_expect_dtype(to, "expandedScaleOut", DTYPE_BIT(ACL_FLOAT)));
+  EXPECT(to->rank == 1 && to->n >= p->n_rows, "expandedScaleOut has shape %s, expected [%jd]", SHAPE_OF(to),
+         (intmax_t)p->n_rows);
+  p->row_scale_out = MOE_INIT_ROUTING_V3_EXPANDED_SCALE_OUT;
+  p->row_scale = view_of(to).strides[0];
+  if (!scale) return ST_OK;
+  TRY(op_expect_dtype(scale, "scaleOptional", DTYPE_BIT(ACL_FLOAT)));
+  if (dynamic)
+    EXPECT(scale->rank == 2 && (scale->dims[0] == n || scale->dims[0] == 1) && scale->dims[1] == p->width,
+           "scaleOptional has shape %s, expected [%jd, %jd]", SHAPE_OF(scale), (intmax_t)n, (intmax_t)p->width);
+  else
+    TRY(op_expect_shape(scale, "scaleOptional", a->x->dims, 1));
+  const view v = view_of(scale);
+  p->scale = MOE_INIT_ROUTING_V3_SCALE;
+  p->smooth_row = dynamic && scale->dims[0] == 1 ? 0 : v.strides[0];
+  p->smooth_column = dynamic ? v.strides[1] : 0;
+  return ST_OK;
+}
+
+static status routing_v3_range(routing_v2_plan *p, const moe_init_routing_v3_args *a) {
+  const aclIntArray *range = a->active_expert_range && a->active_expert_range->size ? a->active_expert_range : NULL;
+  p->n_experts = a->expert_num;
+  p->end_expert = a->expert_num;
+  EXPECT(a->expert_num > 0, "expertNum is %jd, expected 1 or more", (intmax_t)a->expert_num);
+  if (!range) return ST_OK;
+  TRY(op_expect_size(range->size, "activeExpertRangeOptional", 2));
+  p->first_expert = range->value[0];
+  p->end_expert = range->value[1];
+  EXPECT(p->first_expert >= 0 && p->first_expert < p->end_expert && p->end_expert <= p->n_experts,
+         "activeExpertRangeOptional is %jd to %jd, expected a range within 0 to %jd", (intmax_t)p->first_expert,
+         (intmax_t)p->end_expert, (intmax_t)p->n_experts);
+  return ST_OK;
+}
+
+status prepare_moe_init_routing_v3(executor *e, const moe_init_routing_v3_args *a) {
+  const tensor *x = a->x, *experts = a->expert_idx, *out = a->expanded_x_out;
+  const bool dynamic = a->quant_mode == 1;
+  routing_v2_plan *p = PLAN(e, routing_v2_plan);
+  *p = (routing_v2_plan){.scale = ABSENT, .row_scale_out = ABSENT, .by_position = a->row_idx_type == 1};
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT_TO_32 | (dynamic ? 0 : DTYPE_BIT(ACL_INT8))));
+  TRY(op_expect_rank(x, "x", 2, 2));
+  TRY(op_expect_dtype(experts, "expertIdx", DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_rank(experts, "expertIdx", 2, 2));
+  EXPECT(experts->dims[0] == x->dims[0], "expertIdx has shape %s, expected [%jd, choices]", SHAPE_OF(experts),
+         (intmax_t)x->dims[0]);
+  EXPECT(a->drop_pad_mode == 0, "dropPadMode is %jd, expected 0", (intmax_t)a->drop_pad_mode);
+  EXPECT(a->row_idx_type == 0 || a->row_idx_type == 1, "rowIdxType is %jd, expected 0 or 1", (intmax_t)a->row_idx_type);
+  TRY(routing_v3_range(p, a));
+  slots_plan(e, &p->sort, experts);
+  p->n_choices = i64_max(experts->dims[1], 1);
+  p->width = x->dims[1];
+  p->n_rows = a->active_num > 0 ? i64_min(a->active_num, p->sort.n) : p->sort.n;
+  TRY(op_expect_dtype(out, "expandedXOut", DTYPE_BIT(dynamic ? ACL_INT8 : x->dtype)));
+  TRY(op_expect_shape(out, "expandedXOut", (const int64_t[]){p->n_rows, p->width}, 2));
+  TRY(routing_expect_list(a->expanded_row_idx_out, "expandedRowIdxOut", ACL_INT32, experts->n));
+  TRY(routing_v3_counts(p, a));
+  TRY(routing_v3_scales(p, a));
+  const view from = view_of(x), to = view_of(out);
+  p->x_row = from.strides[0], p->x_column = from.strides[1];
+  p->to_row = to.strides[0], p->to_column = to.strides[1];
+  p->load = loops->load[x->dtype][COMPUTE_F32];
+  p->store = loops->store[out->dtype][COMPUTE_F32];
+  p->out = MOE_INIT_ROUTING_V3_EXPANDED_X_OUT;
+  p->rows_out = MOE_INIT_ROUTING_V3_EXPANDED_ROW_IDX_OUT;
+  p->sources = workspace_intermediate(e, (uint64_t)p->n_rows * sizeof(int32_t));
+  const uint64_t moved = (uint64_t)(p->n_rows * p->width);
+  executor_cost(e, moved * 2 * dtype_bytes(x->dtype) + (uint64_t)experts->n * 64,
+                (uint64_t)experts->n * 256 + (dynamic ? moved * 8 : 0));
+  e->run = run_init_routing_v3;
   return ST_OK;
 }

@@ -192,8 +192,8 @@ static status plan_dequant(swiglu_plan *p, const swiglu_quant_args *a) {
 /* The quantisation by given scales is SwiGluQuant's only: no page says what DequantSwigluQuant does with them. */
 static status plan_mode(swiglu_plan *p, const swiglu_quant_args *a, bool dequant) {
   const char *const mode = a->quant_mode;
-  p->dynamic = dequant ? mode && !strcmp(mode, "dynamic") : !mode || !strcmp(mode, "dynamic");
-  EXPECT(p->dynamic || (!dequant && !strcmp(mode, "static")), "quantModeOptional is %s, expected dynamic%s",
+  p->dynamic = dequant ? mode && strcmp(mode, "dynamic") == 0 : !mode || strcmp(mode, "dynamic") == 0;
+  EXPECT(p->dynamic || (!dequant && strcmp(mode, "static") == 0), "quantModeOptional is %s, expected dynamic%s",
          mode ? mode : "NULL", dequant ? "" : " or static");
   const uint64_t floats = dequant ? DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) : DTYPE_BIT(ACL_FLOAT);
   TRY(plan_vector(p, a->quant_scale, a->name.quant_scale, a->view.quant_scale, floats, p->n, !dequant, &p->smooth));

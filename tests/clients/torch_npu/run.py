@@ -9,6 +9,7 @@
                                                        distributed or operators
   run.py --prefix PREFIX --venv FOLDER --whole         the whole database; --table FILE writes its outcomes there
 
+--release has the release of PyTorch and torch_npu; CI runs 2.7.
 FOLDER becomes a virtual environment of Python 3.11 with the wheels from PyPI (3 GB), and is used again as long as the
 lists of requirements stay as they are. Several of these programs may share FOLDER: one installs, the others wait."""
 import argparse
@@ -20,8 +21,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import client  # noqa: E402 -- beside this folder
 
-LISTS = [os.path.join(HERE, name) for name in ('requirements.txt', 'requirements-tests.txt')]
-WHEELS = ['torch==2.7.1', 'torch_npu==2.7.1']
+# The wheels by the release of PyTorch, with the list of what they need.
+RELEASES = {
+    '2.7': (['torch==2.7.1', 'torch_npu==2.7.1'], 'requirements.txt'),
+    '2.8': (['torch==2.8.0', 'torch_npu==2.8.0.post5'], 'requirements-2.8.txt'),
+    '2.9': (['torch==2.9.0', 'torch_npu==2.9.0.post9'], 'requirements-2.9.txt'),
+}
 DEVICES = ('Ascend910_9391', 'Ascend910B3')  # torch_npu takes different code paths on them
 SAMPLE = 0.12                                # the share of the operator database that CI runs
 STEPS = ('environment', 'runtime', 'profiler', 'training', 'distributed', 'operators')
@@ -39,10 +44,13 @@ def main():
     ap.add_argument('--whole', action='store_true')
     ap.add_argument('--seed', type=int, default=1)
     ap.add_argument('--table')
+    ap.add_argument('--release', choices=RELEASES, default='2.7')
     a = ap.parse_args()
     prefix, folder = os.path.abspath(a.prefix), os.path.abspath(a.venv)
     steps = [a.only] if a.only else STEPS
-    python = client.environment(folder, WHEELS, LISTS)
+    wheels, requirements = RELEASES[a.release]
+    python = client.environment(folder, wheels,
+                                [os.path.join(HERE, name) for name in (requirements, 'requirements-tests.txt')])
     good = []
     for step in ('runtime', 'profiler'):
         if step in steps:

@@ -21,6 +21,23 @@ int main(void) {
 """
 
 
+# Cuts the path of the library that defines aclrtMalloc, as the two versions of MindSpore do, and counts the libraries
+# that they open by their paths below what is left.
+MINDSPORE = r"""
+import ctypes, os
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_char_p) for name in ("file", "base", "name", "at")]
+found = Info()
+malloc = ctypes.cast(ctypes.CDLL("libascendcl.so").aclrtMalloc, ctypes.c_void_p)
+ctypes.CDLL(None).dladdr(malloc, ctypes.byref(found))
+path = found.file.decode()
+latest = path.rindex("latest") + len("latest")
+for version, end in (("2.7.2", latest), ("2.10.0", max(latest, path.rindex("cann") + len("cann")))):
+    names = "ascendcl acl_op_compiler msprofiler acl_tdt_channel nnopbase opapi hccl".split()
+    print(f"{version}:", len([ctypes.CDLL(f"{path[:end]}/lib64/lib{name}.so") for name in names]))
+"""
+
+
 class WheelTest(PackageTest):
     @classmethod
     def setUpClass(cls):
@@ -58,7 +75,7 @@ class Commands(WheelTest):
         shown = self.succeeds("sh", "-euc", 'eval "$(cannon env)"; eval "$(cannon env)"; env', env=env)
         values = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
         self.assertEqual(values["ASCEND_HOME_PATH"], str(self.prefix))
-        self.assertEqual(values["LD_LIBRARY_PATH"], f"{self.prefix}/lib64")
+        self.assertEqual(values["LD_LIBRARY_PATH"], f"{self.prefix}/latest/lib64")
         self.assertEqual(values["PATH"], f"{self.prefix}/bin:{self.prefix}/tools/profiler/bin:{env['PATH']}")
         self.assertEqual(values["PYTHONPATH"], f"{self.prefix}/opp/built-in/op_impl/ai_core/tbe")
 
@@ -89,20 +106,20 @@ class Installation(WheelTest):
         listed = [os.path.relpath(os.path.join(top, name), other)
                   for top, _, names in os.walk(other, followlinks=False) for name in names]
         programs = {other / "bin/msprof", other / "compiler/bin"}
-        for link in (p for p in other.rglob("*") if p.is_symlink() and p.name not in ("stub", "libcann") and
-                     p not in programs):
+        for link in (p for p in other.rglob("*") if p.is_symlink() and p.name != "stub" and p not in programs):
             listed += [str(link.relative_to(other) / name) for name in os.listdir(link)]
         missing = [p for p in listed if not (self.prefix / p).exists() and not p.startswith("python/")]
         # libcannon.so and libcannon_ge.so are once there, and build files for their use beside them.
-        self.assertEqual([p for p in missing if not p.endswith(("/libcannon.so", "/libcannon_ge.so", "/cmake",
-                                                                "/pkgconfig", "/stub", "/libcann", "bin/msprof",
-                                                                "compiler/bin"))], [])
+        others = ("/libcannon.so", "/libcannon_ge.so", "/cmake", "/pkgconfig", "/stub", "/libcann", "bin/msprof",
+                  "compiler/bin")
+        self.assertEqual([p for p in missing if not p.endswith(others)], [])
         self.assertFalse([p for p in self.packages.rglob("*") if p.is_symlink()])
 
     def test_libraries_in_the_places_of_links(self):
         (self.folder / "program.c").write_text(PROGRAM)
-        for place in ("lib64", "runtime/lib64", "compiler/lib64", "acllib/lib64", f"{os.uname().machine}-linux/lib64"):
-            include = place.replace("lib64", "include")
+        for place in ("lib64", "runtime/lib64", "compiler/lib64", "acllib/lib64", f"{os.uname().machine}-linux/lib64",
+                      "latest/lib64"):
+            include = place.replace("latest/", "").replace("lib64", "include")
             self.succeeds("cc", self.folder / "program.c", "-o", self.folder / "program", f"-I{self.prefix}/{include}",
                           f"-L{self.prefix}/{place}", "-lascendcl", "-lopapi", "-lnnopbase")
             told = self.succeeds(self.folder / "program", env=clean_environment(LD_LIBRARY_PATH=self.prefix / place))
@@ -126,6 +143,7 @@ class Hook(WheelTest):
         cls.modules = cls.folder / "modules"
         cls.modules.mkdir()
         (cls.modules / "torch_npu.py").write_text(MODULE)
+        (cls.modules / "mindspore.py").write_text(MINDSPORE)
         for name, text, flags in (("whole", "int aclrtGetVersion(int *a, int *b, int *c) { return 77; }", ()),
                                   ("broken", "int missing(void); int other(void) { return missing(); }",
                                    ("-Wl,--no-as-needed", f"-L{cls.folder}", "-lnot_there"))):
@@ -181,6 +199,14 @@ class Hook(WheelTest):
             shutil.copytree(self.modules, folder)
             shutil.copy(folder / "torch_npu.py", folder / "acl.py")
         return folder
+
+    def test_mindspore_finds_its_root(self):
+        done = self.load(code="import mindspore", PYTHONPATH=self.modules)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout, "2.7.2: 7\n2.10.0: 7\n")
+        for prefix in (self.prefix, BUILD / "prefix"):
+            done = self.load(code="import mindspore", LD_LIBRARY_PATH=prefix / "latest/lib64")
+            self.assertEqual((done.returncode, done.stdout), (0, "2.7.2: 7\n2.10.0: 7\n"), done.stderr)
 
     def test_off(self):
         self.expect_untouched(CANNON_AUTOLOAD="0")

@@ -136,6 +136,7 @@ def main():
     parser.format_help = lambda: HELP
     parser.add_argument('--export', choices=('on', 'off'), default='off')
     parser.add_argument('--analyze', choices=('on', 'off'), default='off')
+    parser.add_argument('--rule')  # of CANN's: which analyses; all that there are come at once
     parser.add_argument('--output', default='.', metavar='FOLDER')
     parser.add_argument('program', nargs=argparse.REMAINDER)
     a = parser.parse_args()
