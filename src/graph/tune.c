@@ -109,8 +109,7 @@ typedef struct {
   int n_trials;
 } measurement;
 
-/* Small numbers, also for constants that have not been computed yet, so that no sum overflows or is denormal; zero
- * where a number may be an index. */
+/* Small numbers, so that no sum overflows or is denormal; zero where a number may be an index. */
 static void fill_numbers(void *at, uint64_t bytes, int dtype) {
   float *f = at;
   uint16_t *h = at;
