@@ -169,7 +169,7 @@ typedef struct {
 static bool live_begin(const dependences *d, live_state *s) {
   s->live = 0;
   s->left = malloc((d->n_storages + 1) * sizeof *s->left);
-  if (s->left) memcpy(s->left, d->n_users, d->n_storages * sizeof *s->left);
+  if (s->left && d->n_storages) memcpy(s->left, d->n_users, d->n_storages * sizeof *s->left);
   return s->left;
 }
 
