@@ -90,6 +90,33 @@ class Layers(unittest.TestCase):
         execute("EluGrad", [Operand.of(F32, g), Operand.of(F32, y.get())], [dx], {})
         ref.check(dx.get(), g * np.where(y.get() > 0, 1, y.get().astype(LD) + 1), F32, ulps=4)
 
+    def test_inverse_and_remainder(self):
+        def body(gen):
+            d, shape = gen.pick(HALVES), tuple(gen.integer(1, 9) for _ in range(gen.integer(1, 4)))
+            x1, x2 = values_of(gen, d, shape), values_of(gen, d, shape)
+            x2 = np.where(np.abs(x2) < 0.25, x2.dtype.type(1), x2)
+            y = Operand.empty(d, shape)
+            execute("Inv", [Operand.of(d, x2)], [y], {})
+            ref.check(y.get(), 1 / x2.astype(LD), d, ulps=4)
+            whole = [Operand.of(I32, gen.values(I32, shape)) for _ in range(2)]
+            whole[1].storage.set(np.where(whole[1].get() == 0, 3, whole[1].get()).astype(np.int32))
+            z = Operand.empty(I32, shape)
+            execute("FloorMod", whole, [z], {})
+            ref.check_equal(z.get(), np.mod(whole[0].get(), whole[1].get()))
+            execute("FloorMod", [Operand.of(d, x1), Operand.of(d, x2)], [y], {})
+            exact = np.mod(x1.astype(LD), x2.astype(LD))
+            ref.check(y.get(), exact, d, slack=0)
+        each_case(self, "FloorMod", 20, body)
+
+    def test_diagonal_of_a_matrix(self):
+        def body(gen):
+            d, n = gen.pick((*HALVES, I64, I32)), gen.integer(1, 40)
+            x = gen.values(d, (n, n))
+            y = Operand.empty(d, (n,))
+            execute("DiagPart", [Operand.of(d, x)], [y], {})
+            ref.check_equal(y.get(), np.diagonal(x))
+        each_case(self, "DiagPart", 20, body)
+
     def test_layer_norm(self):
         def body(gen):
             d, rank = gen.pick(HALVES), gen.integer(2, 4)
