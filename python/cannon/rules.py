@@ -14,6 +14,11 @@ INT8, INT32, UINT8, HALF = (dtypes.of(n) for n in ("int8", "int32", "uint8", "fl
 # schema (counted from 0), with a dtype behind a slash if that is another; f is float32. An argument that is None leaves
 # the output out.
 _LIKE = """
+cholesky sinkhorn format_cast view_copy factor_of_one scale blend: 0
+cdist_backward: 1
+deformable_grad: 0 3 4
+chamfer_backward: 0 1
+trans_convolution_weight: 0/float16
 softmax softmax_backward masked_softmax masked_softmax_backward gelu_v2 prelu masked_scale: 0
 round_decimals bitwise_not dropout_apply cumsum_v2 flip roll channel_shuffle triangle top_k_top_p: 0
 renorm rel_pos_softmax batch_norm_elemt inverse rotary index_fill index_add scatter scatter_value scatter_add: 0
@@ -533,14 +538,15 @@ def _triangular_solve(c):
 def _qr(c):
     m, n = c[0].shape[-2:]
     k, lead, dtype = min(m, n), c[0].shape[:-2], c[0].dtype
-    if c["mode"] == 2:
+    mode = c["mode"] if c.op.variant == "QR_MODE" else int(not c["some"])
+    if mode == 2:
         return [((0,), dtype), (lead + (k, n), dtype)]
-    return [(lead + (m, k if c["mode"] == 0 else m), dtype), (lead + (k if c["mode"] == 0 else m, n), dtype)]
+    return [(lead + (m, k if mode == 0 else m), dtype), (lead + (k if mode == 0 else m, n), dtype)]
 
 
-@of("slogdet")
+@of("slogdet", "logdet")
 def _slogdet(c):
-    return [(c[0].shape[:-2], c[0].dtype), (c[0].shape[:-2], c[0].dtype)]
+    return [(c[0].shape[:-2], c[0].dtype)] * len(c.op.outputs)
 
 
 # ---- mixture of experts
@@ -759,7 +765,7 @@ def _trans_quant_param(c):
 
 # ---- gated units
 
-@of("gated", "gelu_mul")
+@of("gated", "gelu_mul", "fatrelu_mul")
 def _gated(c):
     shape = list(c[0].shape)
     dim = c.get("dim")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of rules.py for windows (convolutions, pooling), resampling, shapes and indices."""
+from . import dtypes
 from .infer import BOOL, INT64, broadcast, like, of, promote, unknown
 from .rules import INT32, INT8, UINT8, count, masked
 
@@ -462,3 +463,58 @@ def _search_sorteds(c):
 @of("histc")
 def _histc(c):
     return [((c["bins"],), c[0].dtype)]
+
+
+@of("factors_of_one")
+def _factors_of_one(c):
+    return [(broadcast([c[k].shape for k in range(3)]), c[0].dtype)]
+
+
+@of("cdist")
+def _cdist(c):
+    a, b = c[0].shape, c[1].shape
+    return [(broadcast([a[:-2], b[:-2]]) + (a[-2], b[-2]), c[0].dtype)]
+
+
+@of("exp_segsum")
+def _exp_segsum(c):
+    return [(c[0].shape + c[0].shape[-1:], c[0].dtype)]
+
+
+@of("exp_segsum_backward")
+def _exp_segsum_backward(c):
+    return [(c[0].shape[:-1], c[0].dtype)]
+
+
+@of("precision_compare")
+def _precision_compare(c):
+    return [((), dtypes.of("uint32"))]
+
+
+@of("sign_bits_pack")
+def _sign_bits_pack(c):
+    return [((c["size"], -(-c[0].size // 8) // c["size"]), UINT8)]
+
+
+@of("sign_bits_unpack")
+def _sign_bits_unpack(c):
+    return [((c["size"], c[0].size * 8 // c["size"]), dtypes.of(c["dtype"]))]
+
+
+@of("svd")
+def _svd(c):
+    (m, n), lead, dtype = c[0].shape[-2:], c[0].shape[:-2], c[0].dtype
+    k = min(m, n)
+    shapes = [lead + (k,), lead + (m, m if c["fullMatrices"] else k), lead + (n, n if c["fullMatrices"] else k)]
+    return [(shape, dtype) for shape in shapes]
+
+
+@of("iou")
+def _iou(c):
+    return [((c[0].shape[0], 1 if c["aligned"] else c[1].shape[0]), c[0].dtype)]
+
+
+@of("deformable")
+def _deformable(c):
+    batch, _, heads, channels = c[0].shape
+    return [((batch, c["location"].shape[1], heads * channels), c[0].dtype)]

@@ -21,7 +21,7 @@ import numpy as np
 import inference
 from cannon import AclError, aclnn
 from cannon._library import Library
-from dtypes import ALL, COMPLEX, U16, U64, DType
+from dtypes import ALL, COMPLEX, U16, U32, U64, DType
 
 faulthandler.enable()
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -480,7 +480,7 @@ def run(op, *args, shapes=None):
     return size.value
 
 
-_DTYPES = {d.code: d for d in (*ALL, *COMPLEX, U16, U64)}
+_DTYPES = {d.code: d for d in (*ALL, *COMPLEX, U16, U32, U64)}
 
 
 def check_inference(op, args, ask=True):

@@ -67,6 +67,7 @@ I32 = DType("i32", 3, np.int32, np.int32, "i")
 U8 = DType("u8", 4, np.uint8, np.uint8, "i")
 I16 = DType("i16", 6, np.int16, np.int16, "i")
 U16 = DType("u16", 7, np.uint16, np.uint16, "i")           # of bits, and no operator's numbers
+U32 = DType("u32", 8, np.uint32, np.uint32, "i")           # codes of PrecisionCompare
 I64 = DType("i64", 9, np.int64, np.int64, "i")
 U64 = DType("u64", 10, np.uint64, np.uint64, "i")          # words of bits, and seeds
 F64 = DType("f64", 11, np.float64, np.float64, "f", 53, -1021, 1024)

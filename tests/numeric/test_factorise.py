@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LinalgQr, Slogdet and Pdist."""
+"""Factorisations, determinants and Pdist."""
 import itertools
 import unittest
 
 import numpy as np
 
 import reference as ref
-from acl import INVALID, Tensor, refused, run
+from acl import INVALID, AclError, Scalar, Tensor, refused, run
 from dtypes import C64, C128, CLD, F32, F64, FLOATS64, LD
 from gen import each_case
 
@@ -42,7 +42,10 @@ class Qr(unittest.TestCase):
             a = drawn(gen, d, (*batch, m, n))
             q_shape = (0,) if mode == 2 else (*batch, m, m if mode else k)
             q, r = gen.out(d, q_shape), gen.out(d, (*batch, m if mode == 1 else k, n))
-            run("aclnnLinalgQr", a, mode, q, r)
+            if mode < 2 and gen.chance(0.3):
+                run("aclnnQr", a, mode == 0, q, r)
+            else:
+                run("aclnnLinalgQr", a, mode, q, r)
             x, factor = wide(a), wide(r)
             if not x.size:
                 return
@@ -123,13 +126,99 @@ class Slogdet(unittest.TestCase):
         self.assertIn("expected square matrices", message)
 
 
+class Logdet(unittest.TestCase):
+    def test_logdet(self):
+        def body(gen):
+            d = gen.pick((F32, F64, C64, C128))
+            batch, n = gen.shape(max_rank=3, numel=20), gen.integer(0, 8)
+            a = gen.again(drawn(gen, d, (*batch, n, n)))
+            a.set((a.get() + gen.rng.standard_normal(a.shape)).astype(d.values))
+            out = gen.out(d, batch)
+            run("aclnnLogdet", a, out)
+            wide = a.get().astype(np.complex128 if d.kind == "c" else np.float64)
+            sign, log = np.linalg.slogdet(wide)
+            condition = np.linalg.cond(a.get()) if n and a.size else 1
+            bound = (np.max(condition, initial=1) * max(n, 1) * 2e-14 + 4 * float(unit(d))) * (1 + np.abs(log))
+            if d.kind == "c":
+                got = out.get()
+                assert np.all(np.abs(got.real - log) <= bound)
+                assert np.all(np.abs(np.exp(1j * got.imag) - sign) <= bound)
+            else:
+                ref.check_equal(np.isnan(out.get()), sign < 0)
+                assert np.all((sign < 0) | (np.abs(out.get() - log) <= bound))
+        each_case(self, "aclnnLogdet", 2 * CASES, body)
+        out = Tensor.empty(F32, ())
+        run("aclnnLogdet", Tensor.of(F32, [[1, 2], [2, 4]]), out)
+        self.assertEqual(out.get(), -np.inf)
+
+
+class Cholesky(unittest.TestCase):
+    def test_cholesky(self):
+        def body(gen):
+            d, upper = gen.pick((F32, F64, C64, C128)), gen.chance(0.5)
+            batch, n = gen.shape(max_rank=3, numel=12), gen.integer(0, 12)
+            g = gen.rng.standard_normal((*batch, n, n)) + (1j * gen.rng.standard_normal((*batch, n, n))
+                                                           if d.kind == "c" else 0)
+            whole = (g @ g.conj().swapaxes(-1, -2) + n * np.eye(n)).astype(d.values)
+            other = np.triu(np.full((n, n), np.nan), 1)         # the triangle that is not read
+            a = gen.out(d, whole.shape, (whole + (other.T if upper else other)).astype(d.values))
+            out = a if gen.chance(0.2) else gen.out(d, whole.shape)
+            run("aclnnLinalgCholesky", a, upper, out)
+            f = out.get().astype(CLD if d.kind == "c" else LD)
+            ref.check_equal(f, np.triu(f) if upper else np.tril(f))
+            adjoint = f.conj().swapaxes(-1, -2)
+            again = adjoint @ f if upper else f @ adjoint
+            limit = 16 * (n + 1) * (unit(d) + LD(2) ** -50) * np.abs(whole).max(initial=0)
+            assert np.all(np.abs(again - whole) <= limit)
+        each_case(self, "aclnnLinalgCholesky", 2 * CASES, body)
+
+    def test_not_positive(self):
+        for values in ([[1.0, 0], [0, -1]], [[0.0]], [[np.nan]]):
+            a = Tensor.of(F32, values)
+            with self.assertRaises(AclError) as caught:
+                run("aclnnLinalgCholesky", a, False, Tensor.empty(F32, a.shape))
+            self.assertIn("not positive definite", str(caught.exception))
+        code, message = refused("aclnnLinalgCholesky", Tensor.empty(F32, (2, 3)), False, Tensor.empty(F32, (2, 3)))
+        self.assertEqual(code, INVALID)
+        self.assertIn("expected square matrices", message)
+
+
+class Svd(unittest.TestCase):
+    def test_svd(self):
+        def body(gen):
+            d, full = gen.pick((F32, F64)), gen.chance(0.5)
+            batch = gen.shape(max_rank=3, numel=10)
+            m, n = gen.integer(1, 9), gen.integer(1, 9)
+            k = min(m, n)
+            x = drawn(gen, d, (*batch, m, n))
+            sigma, u, v = (gen.out(d, batch + s) for s in ((k,), (m, m if full else k), (n, n if full else k)))
+            run("aclnnSvd", x, full, True, sigma, u, v)
+            a = x.get().astype(np.float64)
+            want = np.linalg.svd(a, compute_uv=False) if a.size else sigma.get()
+            eps = 8 * (m + n) * (2.0 ** -24 if d is F32 else 2.0 ** -53)
+            most = np.abs(want).max(-1, initial=0)[..., None]
+            assert (np.abs(sigma.get() - want) <= eps * most).all()
+            left, right = u.get().astype(np.float64), v.get().astype(np.float64)
+            for q in (left, right):
+                assert np.abs(q.swapaxes(-1, -2) @ q - np.eye(q.shape[-1])).max(initial=0) <= eps
+            again = left[..., :k] * sigma.get()[..., None, :] @ right[..., :k].swapaxes(-1, -2)
+            assert (np.abs(again - a) <= eps * most[..., None]).all()
+            alone, unused = gen.out(d, batch + (k,)), Tensor.empty(d, (1,))
+            run("aclnnSvd", x, full, False, alone, unused, unused)
+            ref.check_equal(alone.get(), sigma.get())
+        each_case(self, "aclnnSvd", 2 * CASES, body)
+
+
 class Pdist(unittest.TestCase):
     def test_pdist(self):
         def body(gen):
             d, p = gen.pick(FLOATS64), gen.pick((0, 1, 2, np.inf, 0.5, 3, 2.5))
             n, m = gen.integer(0, 12), gen.integer(0, 20) if gen.chance(0.9) else gen.integer(1000, 2100)
             x, out = gen.drawn(d, (n, m), lambda s: gen.values(d, s, limit=8)), gen.out(d, (n * (n - 1) // 2,))
-            run("aclnnPdist", x, p, out)
+            if gen.chance(0.3):
+                run("aclnnPdistForward", x, Scalar(p, F32), out)
+            else:
+                run("aclnnPdist", x, p, out)
             v = x.get().astype(LD)
             i, j = np.triu_indices(n, 1)
             difference = np.abs(v[i] - v[j])

@@ -158,6 +158,24 @@ status prepare_gelu_mul(executor *e, const gelu_mul_args *a) {
   return gated_finish(e, input->n / 2);
 }
 
+/* The first half where it is at least the threshold, else 0, times the second half. */
+status prepare_fatrelu_mul(executor *e, const fatrelu_mul_args *a) {
+  const tensor *input = a->input;
+  TRY(op_expect_dtype(input, "input", DTYPES_FLOAT));
+  EXPECT(input->rank > 0 && input->dims[input->rank - 1] % 2 == 0,
+         "input has shape %s, expected an even number of elements in the last dimension", SHAPE_OF(input));
+  TRY(op_expect_one(a->threshold, "threshold", DTYPES_FLOAT));
+  const int dim = input->rank - 1;
+  TRY(check_half(a->out, "out", input, dim));
+  HEAP_PLAN(gated_plan, p, e, sizeof *p);
+  const part kept = half(input, FATRELU_MUL_INPUT, dim, 0), other = half(input, FATRELU_MUL_INPUT, dim, 1),
+             result = gated_whole(a->out, FATRELU_MUL_OUT);
+  part threshold = {{.dtype = a->threshold->dtype}, FATRELU_MUL_THRESHOLD, 0};
+  threshold.v = view_broadcast(&threshold.v, kept.v.dims, kept.v.rank);
+  gated_add_pass(p, EW_fatrelu_mul, &result, (const part *const[]){&kept, &other, &threshold}, 3);
+  return gated_finish(e, input->n / 2);
+}
+
 /* GeGlu's gradient gets the activated half, an output of the forward operator, as `gelu`. */
 static status gated_prepare_backward(executor *e, const gated_args *a) {
   const tensor *self = a->self, *out = a->out;

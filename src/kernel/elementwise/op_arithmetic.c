@@ -124,3 +124,64 @@ status prepare_addcdiv(executor *e, const addcdiv_args *a) {
   for (int k = 0; k < c.n_inputs; ++k) integers &= dtype_is_integer(c.in[k]->dtype);
   return elementwise_prepare(e, integers ? EW_addcdiv_integers : EW_addcdiv, &c);
 }
+
+/* Makes an operand of one element a scalar, so that its dimensions don't count for the result's. room: the scalar. */
+static status expect_scalar(elementwise_call *c, int k, tensor *room) {
+  TRY(op_expect_one(c->in[k], c->in_name[k], DTYPES_REAL));
+  *room = *c->in[k];
+  room->rank = 0;
+  c->in[k] = room;
+  return ST_OK;
+}
+
+/* FusedMulAddN: x1 x3 + x2, where x3 is one number. */
+status prepare_factor_of_one(executor *e, const factor_of_one_args *a) {
+  elementwise_call c;
+  tensor factor;
+  elementwise_call_of(e->op, a->all, &c);
+  TRY(expect_scalar(&c, 2, &factor));
+  TRY(op_expect_like(a->x2, "x2", a->x1));
+  return elementwise_prepare(e, EW_product_and_sum, &c);
+}
+
+/* AddMatMatElementsPlus: alpha a b + beta c, where alpha and beta are one number each. */
+status prepare_factors_of_one(executor *e, const factors_of_one_args *a) {
+  elementwise_call c;
+  tensor beta, alpha;
+  elementwise_call_of(e->op, a->all, &c);
+  TRY(expect_scalar(&c, 3, &beta));
+  TRY(expect_scalar(&c, 4, &alpha));
+  return elementwise_prepare(e, EW_sum_of_products_by, &c);
+}
+
+/* Gives scale or bias, whose dimensions are those of x from axis on, dimensions of 1 behind them. */
+static void place_at(const tensor *t, int axis, int rank, tensor *room) {
+  *room = *t;
+  for (int d = t->rank; d < rank - axis; ++d) room->dims[d] = 1, room->strides[d] = 0;
+  room->rank = (uint8_t)(rank - axis);
+  room->contiguous = t->contiguous;
+}
+
+/* Scale: x scale + bias. With scaleFromBlob, numAxes is the number of scale's dimensions, or -1: all from axis on. */
+status prepare_scale(executor *e, const scale_args *a) {
+  elementwise_call c;
+  tensor scale, bias;
+  int axis = 0;
+  const int rank = a->x->rank, of_scale = a->scale->rank;
+  elementwise_call_of(e->op, a->all, &c);
+  TRY(op_expect_dim(a->axis, "axis", rank, &axis));
+  EXPECT(of_scale <= rank - axis, "scale has shape %s, expected at most the %d dimensions of x from axis %d on",
+         SHAPE_OF(a->scale), rank - axis, axis);
+  const int64_t wanted = a->num_axes == -1 ? rank - axis : a->num_axes;
+  EXPECT(!a->scale_from_blob || of_scale == wanted, "scale has %d dimensions, expected %jd as numAxes is %jd", of_scale,
+         (intmax_t)wanted, (intmax_t)a->num_axes);
+  place_at(a->scale, axis, rank, &scale);
+  c.in[1] = &scale;
+  c.n_parameters = 0;
+  c.n_inputs = 2 + (a->bias != NULL);
+  if (!a->bias) return elementwise_prepare(e, EW_mul, &c);
+  TRY(op_expect_same_shape(a->bias, "bias", a->scale));
+  place_at(a->bias, axis, rank, &bias);
+  c.in[2] = &bias;
+  return elementwise_prepare(e, EW_scale_and_bias, &c);
+}

@@ -8,6 +8,7 @@
  *   vmath_near.h    sin, cos and tan of all but large floats
  *   vmath_wide.h    all other float functions, computed in double and rounded once
  *   vmath_double.h  double functions, by the C library
+ *   vmath_special.h special functions, in double for both types
  *
  * v<name>_f32 is within the bound that tests/unit/vmath.c states for it, at most 2 ULP, for all floats, including
  * denormal results. At minus infinity gelu, silu and mish are their limit, -0. Polynomials are minimax fits on the
@@ -231,5 +232,7 @@ static inline float vlog_f32(float x) {
 
 #include "kernel/engine/vmath_double.h"
 #include "kernel/engine/vmath_wide.h"
+
+#include "kernel/engine/vmath_special.h"
 
 #endif

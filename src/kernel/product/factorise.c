@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aclnnLinalgQr and aclnnSlogdet for stacks of real or complex matrices. Computed in double and rounded once. */
+/* QR and Cholesky factorisations and determinants of stacks of real or complex matrices. Computed in double and rounded
+ * once. */
 #include "kernel/product/factorise.h"
 
 #include <math.h>
@@ -10,26 +11,20 @@
 #include "kernel/engine/scratch.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
+#include "kernel/product/matrix_access.h"
 #include "kernel/product/product.h"
 
 LEVEL_CHOICE(factorise_loops, factorise, factorise_loops)
 
 enum { MATRIX, FIRST_OUT, SECOND_OUT, STACKS }; /* operands: self; Q and R, or sign and logarithm */
 
-/* Access to the last two dimensions of an operand. A complex element has two components, a real one has one. */
-typedef struct {
-  int64_t row, column; /* strides in bytes */
-  int64_t part;        /* bytes from the real to the imaginary component; 0 for real elements */
-  load_loop *load;
-  store_loop *store;
-} matrix_access;
-
 typedef struct {
   walk batch; /* iterates over the batch dimensions of all operands */
   matrix_access access[STACKS];
   int64_t m, n, k; /* self is [m, n], Q is [m, k] */
   int64_t r_rows;
-  bool complex;
+  bool complex, joined; /* joined: Logdet, whose result is the logarithm of sign and magnitude */
+  bool upper;           /* Cholesky */
 } factorise_plan;
 
 typedef struct {
@@ -40,15 +35,13 @@ typedef struct {
 
 enum { TILE = 256 };
 
-/* Copies a matrix of rows x cols between an operand and `buffer`, which is contiguous double or double complex. */
-static void factorise_move_matrix(const factorise_plan *p, const matrix_access *x, char *at, double *buffer,
-                                  int64_t rows, int64_t cols, bool to_buffer) {
-  const int parts = p->complex ? 2 : 1;
+void matrix_access_move(const matrix_access *x, int parts, char *at, double *buffer, int64_t rows, int64_t cols,
+                        bool to_buffer) {
   double tile[TILE];
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0, n; j < cols; j += n)
+    for (int64_t j = 0, n; j < cols; j += n) {
+      n = i64_min(TILE, cols - j);
       for (int part = 0; part < parts; ++part) {
-        n = i64_min(TILE, cols - j);
         char *from = at + i * x->row + j * x->column + part * x->part;
         double *to = buffer + (i * cols + j) * parts + part;
         if (!to_buffer)
@@ -58,6 +51,12 @@ static void factorise_move_matrix(const factorise_plan *p, const matrix_access *
         if (to_buffer)
           for (int64_t c = 0; c < n; ++c) to[c * parts] = tile[c];
       }
+    }
+}
+
+static void factorise_move_matrix(const factorise_plan *p, const matrix_access *x, char *at, double *buffer,
+                                  int64_t rows, int64_t cols, bool to_buffer) {
+  matrix_access_move(x, p->complex ? 2 : 1, at, buffer, rows, cols, to_buffer);
 }
 
 static void clear_below(double *r, int64_t rows, int64_t cols, int parts) {
@@ -86,6 +85,14 @@ static void qr_range(const void *arg, int64_t begin, int64_t end) {
   }
 }
 
+/* Adds the logarithm of the sign: a phase, or NaN for -1. */
+static void log_of_sign(bool complex, const double *sign, double *log) {
+  if (complex)
+    log[1] = atan2(sign[1], sign[0]);
+  else if (sign[0] < 0)
+    log[0] = (double)NAN;
+}
+
 static void determinant_range(const void *arg, int64_t begin, int64_t end) {
   const factorise_job *j = arg;
   const factorise_plan *p = j->plan;
@@ -101,15 +108,57 @@ static void determinant_range(const void *arg, int64_t begin, int64_t end) {
     double sign[2] = {0}, log[2] = {0};
     factorise_move_matrix(p, &p->access[MATRIX], c.at[MATRIX], a, p->n, p->n, true);
     factorise->determinant[p->complex](p->n, a, sign, log);
-    factorise_move_matrix(p, &p->access[FIRST_OUT], c.at[FIRST_OUT], sign, 1, 1, false);
+    if (p->joined) log_of_sign(p->complex, sign, log);
+    if (!p->joined) factorise_move_matrix(p, &p->access[FIRST_OUT], c.at[FIRST_OUT], sign, 1, 1, false);
     factorise_move_matrix(p, &p->access[SECOND_OUT], c.at[SECOND_OUT], log, 1, 1, false);
+  }
+}
+
+/* a becomes its conjugate transpose. */
+static void adjoint(double *a, int64_t n, bool complex) {
+  const int parts = complex ? 2 : 1;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j <= i; ++j)
+      for (int part = 0; part < parts; ++part) {
+        double *const x = a + (i * n + j) * parts + part, *const y = a + (j * n + i) * parts + part;
+        const double t = part ? -*x : *x;
+        *x = part ? -*y : *y;
+        *y = t;
+      }
+}
+
+static void cholesky_range(const void *arg, int64_t begin, int64_t end) {
+  const factorise_job *j = arg;
+  const factorise_plan *p = j->plan;
+  const size_t parts = p->complex ? 2 : 1;
+  double *const a = (double *)(void *)scratch_take(((size_t)(p->n * p->n) * parts + 1) * sizeof *a);
+  if (!a) {
+    __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
+    return;
+  }
+  cursor c;
+  cursor_start(&c, &p->batch, j->at, begin);
+  for (; begin < end; ++begin, cursor_next(&c, 1)) {
+    factorise_move_matrix(p, &p->access[MATRIX], c.at[MATRIX], a, p->n, p->n, true);
+    if (p->upper) adjoint(a, p->n, p->complex);
+    const int64_t row = factorise->cholesky[p->complex](p->n, a);
+    if (row >= 0) {
+      __atomic_store_n(j->result,
+                       OP_FAIL("matrix %jd of self is not positive definite: the pivot of row %jd is not positive",
+                               (intmax_t)begin, (intmax_t)row),
+                       __ATOMIC_RELAXED);
+      return;
+    }
+    if (p->upper) adjoint(a, p->n, p->complex);
+    factorise_move_matrix(p, &p->access[FIRST_OUT], c.at[FIRST_OUT], a, p->n, p->n, false);
   }
 }
 
 static status run_factorise(const executor *e, void *const *view, range_body *range) {
   const factorise_plan *p = PLAN(e, factorise_plan);
   status result = ST_OK;
-  const factorise_job job = {.plan = p, .at = {view[MATRIX], view[FIRST_OUT], view[SECOND_OUT]}, .result = &result};
+  const int last = e->n_operands - 1; /* operators of one output have it twice */
+  const factorise_job job = {.plan = p, .at = {view[MATRIX], view[FIRST_OUT], view[last]}, .result = &result};
   rows_parallel(range, &job, p->batch.n, 1, e->cost_ns);
   return result;
 }
@@ -124,19 +173,23 @@ static status run_slogdet(const executor *e, void *const *view, void *scratch) {
   return run_factorise(e, view, determinant_range);
 }
 
+static status run_cholesky(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  return run_factorise(e, view, cholesky_range);
+}
+
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 static int real_dtype(int dtype) {
   return dtype == ACL_COMPLEX64 ? ACL_FLOAT : dtype == ACL_COMPLEX128 ? ACL_DOUBLE : dtype;
 }
 
-static matrix_access factorise_access_of(const view *v, int n_batch) {
+matrix_access matrix_access_of(const view *v, int n_batch) {
   const int part = real_dtype(v->dtype);
   matrix_access x = {.load = loops->load[part][COMPUTE_F64], .store = loops->store[part][COMPUTE_F64]};
   if (part != v->dtype) x.part = (int64_t)dtype_bytes(part);
-  if (v->rank == n_batch) return x; /* scalars: sign and logarithm */
-  x.row = v->strides[n_batch];
-  x.column = v->strides[n_batch + 1];
+  if (v->rank > n_batch) x.row = v->strides[n_batch];
+  if (v->rank > n_batch + 1) x.column = v->strides[n_batch + 1];
   return x;
 }
 
@@ -148,7 +201,7 @@ static void plan_stacks(factorise_plan *p, const tensor *const *t, int n_batch) 
   for (int i = 0; i < STACKS; ++i) {
     v[i] = view_of(t[i]->n || i != FIRST_OUT ? t[i] : t[MATRIX]);
     views[i] = &v[i];
-    p->access[i] = factorise_access_of(&v[i], n_batch);
+    p->access[i] = matrix_access_of(&v[i], n_batch);
   }
   walk_init(&p->batch, views, STACKS, n_batch);
 }
@@ -162,10 +215,10 @@ static status expect_matrices(const tensor *t, const char *name, const tensor *s
   return op_expect_shape(t, name, dims, self->rank);
 }
 
-/* (self, mode, Q, R); mode: 0 reduced, 1 complete, 2 R only. */
+/* (self, mode, Q, R); mode: 0 reduced, 1 complete, 2 R only. Qr has `some` for the first two. */
 status prepare_qr(executor *e, const qr_args *a) {
   const tensor *self = a->self, *q = a->q, *r = a->r;
-  const int64_t mode = a->mode;
+  const int64_t mode = e->op->variant == QR_MODE ? a->mode : !a->some;
   factorise_plan *p = PLAN(e, factorise_plan);
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | DTYPES_COMPLEX));
   TRY(op_expect_rank(self, "self", 2, MAX_RANK));
@@ -190,14 +243,19 @@ status prepare_qr(executor *e, const qr_args *a) {
   return ST_OK;
 }
 
+static status expect_square(const tensor *self, uint64_t allowed) {
+  TRY(op_expect_dtype(self, "self", allowed));
+  EXPECT(self->rank >= 2 && self->dims[self->rank - 1] == self->dims[self->rank - 2],
+         "self has shape %s, expected square matrices", SHAPE_OF(self));
+  return ST_OK;
+}
+
 /* (self, signOut, logOut). Both outputs have the dtype of self; the logarithm may also have the corresponding real
  * dtype. */
 status prepare_slogdet(executor *e, const slogdet_args *a) {
   const tensor *self = a->self, *sign = a->sign_out, *log = a->log_out;
   factorise_plan *p = PLAN(e, factorise_plan);
-  TRY(op_expect_dtype(self, "self", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE) | DTYPES_COMPLEX));
-  EXPECT(self->rank >= 2 && self->dims[self->rank - 1] == self->dims[self->rank - 2],
-         "self has shape %s, expected square matrices", SHAPE_OF(self));
+  TRY(expect_square(self, DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE) | DTYPES_COMPLEX));
   TRY(op_expect_dtype(sign, "signOut", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dtype(log, "logOut", DTYPE_BIT(self->dtype) | DTYPE_BIT(real_dtype(self->dtype))));
   TRY(op_expect_shape(sign, "signOut", self->dims, self->rank - 2));
@@ -207,5 +265,34 @@ status prepare_slogdet(executor *e, const slogdet_args *a) {
   plan_stacks(p, (const tensor *const[]){self, sign, log}, self->rank - 2);
   executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype), (uint64_t)(self->n * n));
   e->run = sign->n ? run_slogdet : move_run_nothing;
+  return ST_OK;
+}
+
+/* The logarithm of the determinant: NaN where that is negative. */
+status prepare_logdet(executor *e, const logdet_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  factorise_plan *p = PLAN(e, factorise_plan);
+  TRY(expect_square(self, DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE) | DTYPES_COMPLEX));
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
+  TRY(op_expect_shape(out, "out", self->dims, self->rank - 2));
+  const int64_t n = self->dims[self->rank - 1];
+  *p = (factorise_plan){.n = n, .complex = dtype_is_complex(self->dtype), .joined = true};
+  plan_stacks(p, (const tensor *const[]){self, out, out}, self->rank - 2);
+  executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype), (uint64_t)(self->n * n));
+  e->run = out->n ? run_slogdet : move_run_nothing;
+  return ST_OK;
+}
+
+/* Only the triangle that the result has is read. A matrix that is not positive definite makes the task fail. */
+status prepare_cholesky(executor *e, const cholesky_args *a) {
+  const tensor *self = a->self, *out = a->out;
+  factorise_plan *p = PLAN(e, factorise_plan);
+  TRY(expect_square(self, DTYPES_FLOAT | DTYPES_COMPLEX));
+  TRY(op_expect_like(out, "out", self));
+  const int64_t n = self->dims[self->rank - 1];
+  *p = (factorise_plan){.n = n, .complex = dtype_is_complex(self->dtype), .upper = a->upper};
+  plan_stacks(p, (const tensor *const[]){self, out, out}, self->rank - 2);
+  executor_cost(e, (uint64_t)self->n * 2 * dtype_bytes(self->dtype), (uint64_t)(self->n * n));
+  e->run = out->n ? run_cholesky : move_run_nothing;
   return ST_OK;
 }

@@ -15,6 +15,9 @@ typedef struct {
   /* Determinant of a [n, n] as a sign (absolute value 1, or 0 for a singular matrix) and the logarithm of its absolute
    * value, by Gaussian elimination with row pivoting. Overwrites a. */
   void (*determinant[2])(int64_t n, void *a, void *sign, double *log);
+  /* Cholesky factorisation of a [n, n], whose lower triangle is read and becomes the factor; the rest becomes 0.
+   * Returns the first row without a positive pivot, or -1. */
+  int64_t (*cholesky[2])(int64_t n, void *a);
   /* One-sided Jacobi: rotates the rows of w [n, n] until they are pairwise orthogonal, and applies the same rotations
    * to the rows of v [n, n]. */
   void (*rotate_rows)(int64_t n, double *w, double *v);

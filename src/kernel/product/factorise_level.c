@@ -75,5 +75,7 @@ static void rotate_rows(int64_t n, double *w, double *v) {
   }
 }
 
-const factorise_loops LEVELED(factorise_loops) = {
-    .qr = {qr_real, qr_complex}, .determinant = {determinant_real, determinant_complex}, .rotate_rows = rotate_rows};
+const factorise_loops LEVELED(factorise_loops) = {.qr = {qr_real, qr_complex},
+                                                  .determinant = {determinant_real, determinant_complex},
+                                                  .cholesky = {cholesky_real, cholesky_complex},
+                                                  .rotate_rows = rotate_rows};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CdistGrad, called by operator name: for each row of x1, the sum over the rows of x2 of the gradients of the
- * distances. Each operand has a row for each pair of rows, even if x1 was repeated along a batch dimension for that:
- * op-plugin gives y the shape of x1 before the repetition, so the gradients of repeated rows are summed. The operands
- * are contiguous. */
+/* CdistBackward, and CdistGrad, which is called by operator name: for each row of x1, the sum over the rows of x2 of
+ * the gradients of the distances. Each operand of CdistGrad has a row for each pair of rows, even if x1 was repeated
+ * along a batch dimension for that: op-plugin gives y the shape of x1 before the repetition, so the gradients of
+ * repeated rows are summed. The operands are contiguous. */
 #include <math.h>
 
 #include "kernel/engine/rows.h"
@@ -134,5 +134,105 @@ status prepare_graph_cdist_grad(executor *e, const graph_cdist_grad_args *a) {
   TRY(plan_y(p, x1, y));
   executor_cost(e, (uint64_t)(N_INPUTS * x1->n + y->n) * (uint64_t)p->bytes, (uint64_t)x1->n * 64);
   e->run = y->n ? run_cdist_grad : move_run_nothing;
+  return ST_OK;
+}
+
+/* ---- CdistBackward, whose operands are stacks of rows ------------------------------------------------------------ */
+
+/* Operands of the walk over the rows of out: out, x1, and the first elements of grad's and cdist's rows and of x2's
+ * matrix. Strides are in bytes. */
+typedef struct {
+  walk rows;
+  int64_t n_others, n_columns;
+  int64_t of_out, of_x1, of_x2, x2_row, of_grad, of_cdist;
+  load_loop *load;
+  store_loop *store;
+  double p;
+} cdist_backward_plan;
+
+enum { BACKWARD_OUT, BACKWARD_X1, BACKWARD_GRAD, BACKWARD_CDIST, BACKWARD_X2, BACKWARD_OPERANDS };
+
+typedef struct {
+  const cdist_backward_plan *plan;
+  void *at[BACKWARD_OPERANDS];
+} cdist_backward_job;
+
+static void cdist_backward_row(const cdist_backward_plan *p, char *const *at) {
+  double sum[TILE], x1[TILE], x2[TILE], gradient, distance;
+  for (int64_t column = 0, n; column < p->n_columns; column += n) {
+    n = i64_min(TILE, p->n_columns - column);
+    p->load(x1, at[BACKWARD_X1] + column * p->of_x1, p->of_x1, n);
+    for (int64_t i = 0; i < n; ++i) sum[i] = 0;
+    for (int64_t k = 0; k < p->n_others; ++k) {
+      p->load(x2, at[BACKWARD_X2] + k * p->x2_row + column * p->of_x2, p->of_x2, n);
+      p->load(&gradient, at[BACKWARD_GRAD] + k * p->of_grad, 0, 1);
+      p->load(&distance, at[BACKWARD_CDIST] + k * p->of_cdist, 0, 1);
+      for (int64_t i = 0; i < n; ++i) sum[i] += gradient * slope(p->p, x1[i] - x2[i], distance);
+    }
+    p->store(at[BACKWARD_OUT] + column * p->of_out, p->of_out, sum, n);
+  }
+}
+
+static void cdist_backward_range(const void *arg, int64_t begin, int64_t end) {
+  const cdist_backward_job *j = arg;
+  cursor c;
+  cursor_start(&c, &j->plan->rows, j->at, begin);
+  for (; begin < end; ++begin, cursor_next(&c, 1)) cdist_backward_row(j->plan, c.at);
+}
+
+static status run_cdist_backward(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const cdist_backward_plan *p = PLAN(e, cdist_backward_plan);
+  const cdist_backward_job job = {p,
+                                  {view[CDIST_BACKWARD_OUT], view[CDIST_BACKWARD_X1], view[CDIST_BACKWARD_GRAD],
+                                   view[CDIST_BACKWARD_CDIST], view[CDIST_BACKWARD_X2]}};
+  rows_parallel(cdist_backward_range, &job, p->rows.n, 1, e->cost_ns);
+  return ST_OK;
+}
+
+/* x1 and out have all batches; x2 may be broadcast. grad, cdist: [..., rows of x1, rows of x2]. */
+status prepare_cdist_backward(executor *e, const cdist_backward_args *a) {
+  const tensor *x1 = a->x1, *x2 = a->x2;
+  const tensor *const t[] = {a->out, x1, a->grad, a->cdist, x2};
+  static const char *const names[] = {"out", "x1", "grad", "cdist", "x2"};
+  cdist_backward_plan *p = PLAN(e, cdist_backward_plan);
+  int64_t dims[MAX_RANK], of_rows[MAX_RANK];
+  TRY(op_expect_dtype(x1, "x1", DTYPES_FLOAT));
+  TRY(op_expect_rank(x1, "x1", 2, MAX_RANK));
+  TRY(op_expect_rank(x2, "x2", 2, x1->rank));
+  for (int k = 0; k < BACKWARD_OPERANDS; ++k) TRY(op_expect_dtype(t[k], names[k], DTYPE_BIT(x1->dtype)));
+  const int last = x1->rank - 1, missing = x1->rank - x2->rank;
+  for (int d = 0; d < last; ++d) dims[d] = of_rows[d] = x1->dims[d];
+  dims[last] = x2->dims[x2->rank - 2];
+  bool fits = x2->dims[x2->rank - 1] == x1->dims[last];
+  for (int d = missing; d < last - 1; ++d) fits &= x2->dims[d - missing] == x1->dims[d] || x2->dims[d - missing] == 1;
+  EXPECT(fits, "x2 has shape %s, expected one that broadcasts to the batches of x1, %s", SHAPE_OF(x2), SHAPE_OF(x1));
+  TRY(op_expect_shape(a->grad, "grad", dims, x1->rank));
+  TRY(op_expect_shape(a->cdist, "cdist", dims, x1->rank));
+  TRY(op_expect_same_shape(a->out, "out", x1));
+  EXPECT(a->p >= 0, "p is %g, expected 0 or more", a->p);
+  view v[BACKWARD_OPERANDS];
+  const view *views[BACKWARD_OPERANDS];
+  for (int k = 0; k < BACKWARD_OPERANDS; ++k) v[k] = view_of(t[k]), views[k] = &v[k];
+  *p = (cdist_backward_plan){.n_others = dims[last],
+                             .n_columns = x1->dims[last],
+                             .of_out = v[BACKWARD_OUT].strides[last],
+                             .of_x1 = v[BACKWARD_X1].strides[last],
+                             .of_x2 = v[BACKWARD_X2].strides[x2->rank - 1],
+                             .x2_row = v[BACKWARD_X2].strides[x2->rank - 2],
+                             .of_grad = v[BACKWARD_GRAD].strides[last],
+                             .of_cdist = v[BACKWARD_CDIST].strides[last],
+                             .load = loops->load[x1->dtype][COMPUTE_F64],
+                             .store = loops->store[x1->dtype][COMPUTE_F64],
+                             .p = a->p};
+  view x2_batches = {.rank = last};
+  for (int d = 0; d < last; ++d) x2_batches.dims[d] = of_rows[d];
+  for (int d = missing; d < last - 1; ++d)
+    x2_batches.strides[d] = x2->dims[d - missing] == 1 ? 0 : v[BACKWARD_X2].strides[d - missing];
+  views[BACKWARD_X2] = &x2_batches;
+  walk_init(&p->rows, views, BACKWARD_OPERANDS, last);
+  executor_cost(e, (uint64_t)(2 * x1->n + x2->n + 2 * a->grad->n) * dtype_bytes(x1->dtype),
+                (uint64_t)(a->grad->n * p->n_columns) * 64);
+  e->run = a->out->n ? run_cdist_backward : move_run_nothing;
   return ST_OK;
 }
