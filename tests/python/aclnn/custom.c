@@ -3,12 +3,12 @@
 #include "aclnnop/aclnn_rsub.h"
 
 aclnnStatus aclnnStretchGetWorkspaceSize(const aclTensor *x, double factor, int8_t power, const aclTensor *out,
-                                       uint64_t *workspace_size, aclOpExecutor **executor);
+                                         uint64_t *workspace_size, aclOpExecutor **executor);
 aclnnStatus aclnnStretch(void *workspace, uint64_t workspace_size, aclOpExecutor *executor, aclrtStream stream);
 
 /* aclnnRsubs computes other - self * alpha. */
 aclnnStatus aclnnStretchGetWorkspaceSize(const aclTensor *x, double factor, int8_t power, const aclTensor *out,
-                                       uint64_t *workspace_size, aclOpExecutor **executor) {
+                                         uint64_t *workspace_size, aclOpExecutor **executor) {
   int64_t other = power;
   double alpha = -factor;
   aclScalar *const o = aclCreateScalar(&other, ACL_INT64), *const a = aclCreateScalar(&alpha, ACL_DOUBLE);
