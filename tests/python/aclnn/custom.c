@@ -2,13 +2,13 @@
 /* A user's operator, as a library of a custom opp folder has it: out = x * factor + power. */
 #include "aclnnop/aclnn_rsub.h"
 
-aclnnStatus aclnnScaleGetWorkspaceSize(const aclTensor *x, double factor, int8_t power, const aclTensor *out,
-                                       uint64_t *workspace_size, aclOpExecutor **executor);
-aclnnStatus aclnnScale(void *workspace, uint64_t workspace_size, aclOpExecutor *executor, aclrtStream stream);
+aclnnStatus aclnnStretchGetWorkspaceSize(const aclTensor *x, double factor, int8_t power, const aclTensor *out,
+                                         uint64_t *workspace_size, aclOpExecutor **executor);
+aclnnStatus aclnnStretch(void *workspace, uint64_t workspace_size, aclOpExecutor *executor, aclrtStream stream);
 
 /* aclnnRsubs computes other - self * alpha. */
-aclnnStatus aclnnScaleGetWorkspaceSize(const aclTensor *x, double factor, int8_t power, const aclTensor *out,
-                                       uint64_t *workspace_size, aclOpExecutor **executor) {
+aclnnStatus aclnnStretchGetWorkspaceSize(const aclTensor *x, double factor, int8_t power, const aclTensor *out,
+                                         uint64_t *workspace_size, aclOpExecutor **executor) {
   int64_t other = power;
   double alpha = -factor;
   aclScalar *const o = aclCreateScalar(&other, ACL_INT64), *const a = aclCreateScalar(&alpha, ACL_DOUBLE);
@@ -18,6 +18,6 @@ aclnnStatus aclnnScaleGetWorkspaceSize(const aclTensor *x, double factor, int8_t
   return s;
 }
 
-aclnnStatus aclnnScale(void *workspace, uint64_t workspace_size, aclOpExecutor *executor, aclrtStream stream) {
+aclnnStatus aclnnStretch(void *workspace, uint64_t workspace_size, aclOpExecutor *executor, aclrtStream stream) {
   return aclnnRsubs(workspace, workspace_size, executor, stream);
 }
