@@ -136,6 +136,18 @@ class Product(unittest.TestCase):
             ref.check(out.get(), sums * LD(scale), F16, F64, ulps=1, slack=1e-7 * np.abs(sums) * scale)
         each_case(self, "aclnnQuantMatmul", CASES, body)
 
+    def test_padded_scale(self):
+        """The scale of V2 may have as many words as columns, rounded up to 16."""
+        x1, x2 = np.arange(-6, 6).reshape(3, 4), np.arange(80).reshape(4, 20) - 40
+        a, b = (Tensor.of(I8, x.astype(np.int8)) for x in (x1, x2))
+        scale = np.full(32, 0x3F000000, np.uint64)  # the bits of 0.5
+        out = Tensor.empty(F16, (3, 20))
+        run("aclnnQuantMatmulV2", a, b, None, Tensor.of(U64, scale), False, False, out)
+        ref.check_equal(out.get(), (x1 @ x2 * 0.5).astype(np.float16))
+        code, message = refused("aclnnQuantMatmulV2", a, b, None, Tensor.of(U64, scale[:31]), False, False, out)
+        self.assertEqual(code, 161002)
+        self.assertIn("deqScale has shape [31]", message)
+
     def test_products(self):
         each_case(self, "aclnnQuantMatmulV4", 4 * CASES, self.case)
 

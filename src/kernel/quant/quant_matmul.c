@@ -11,7 +11,8 @@
 #include "kernel/quant/scaled_sums.h"
 #include "tensor/objects.h"
 
-enum { ONE_FOR_ALL = 1, AS_ROW = 2 }; /* shapes accepted besides [n]: [1]; [1, n] */
+/* Shapes accepted besides [n]: [1]; [1, n]; [n rounded up to 16], as QuantMatmulV2's page has it. */
+enum { ONE_FOR_ALL = 1, AS_ROW = 2, PADDED = 4, PAD_COLUMNS = 16 };
 
 typedef struct {
   product_plan product; /* the batched GEMM: a, b, out */
@@ -119,7 +120,9 @@ static status quant_columns(const tensor *t, const char *name, uint64_t dtypes, 
   const view v = view_of(t);
   const int last = v.rank - 1;
   const bool is_row = v.rank == 1 || (v.rank == 2 && v.dims[0] == 1 && forms & AS_ROW);
-  EXPECT(is_row && (v.dims[last] == n || (v.dims[last] == 1 && forms & ONE_FOR_ALL)),
+  const int64_t padded = (n + PAD_COLUMNS - 1) / PAD_COLUMNS * PAD_COLUMNS;
+  EXPECT(is_row && (v.dims[last] == n || (v.dims[last] == 1 && forms & ONE_FOR_ALL) ||
+                    (v.dims[last] == padded && forms & PADDED)),
          "%s has shape %s, expected [%jd]%s", name, SHAPE_OF(t), (intmax_t)n, forms & ONE_FOR_ALL ? " or [1]" : "");
   *c = (column_values){(int8_t)t->dtype, v.dims[last] == 1 ? 0 : v.strides[last]};
   return ST_OK;
@@ -150,7 +153,7 @@ static status expect_parameters(quant_matmul_plan *p, const quant_matmul_args *a
   const char *const scale_name = a->scale ? a->name.scale : "deqScale";
   const int out_dtype = p->product.out.dtype;
   const int64_t n = p->product.b.cols;
-  TRY(quant_columns(scale, scale_name, words | numbers, n, ONE_FOR_ALL | AS_ROW, &p->scale));
+  TRY(quant_columns(scale, scale_name, words | numbers, n, ONE_FOR_ALL | AS_ROW | (a->scale ? 0 : PADDED), &p->scale));
   const bool has_words = scale && (scale->dtype == ACL_INT64 || scale->dtype == ACL_UINT64);
   if (out_dtype == ACL_INT32) {
     EXPECT(!has_words, "%s has dtype %s, expected FLOAT or BF16 where out is INT32", scale_name,
