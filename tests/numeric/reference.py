@@ -18,7 +18,7 @@ np.seterr(all="ignore")
 
 def bounds(exact, computing, out, ulps, slack=0, via=None):
     exact = np.asarray(exact, LD)
-    err = ulps * computing.ulp(exact) + slack
+    err = np.where(np.isfinite(exact), ulps * computing.ulp(exact) + slack, LD(0))  # infinity has no neighbours
     lo, hi = exact - err, exact + err
     # The computing type's values in [lo, hi]; the exact value itself may also be rounded directly to the output's type.
     lo = np.minimum(computing.round(lo, np.ceil).astype(LD), exact)
