@@ -151,7 +151,7 @@ static status trial_memory(measurement *m, trial *t) {
   if (e->workspace_bytes && !(t->scratch = aligned_alloc(64, e->workspace_bytes))) return tune_no_memory();
   for (int i = 0; i < e->n_operands; ++i) {
     const tensor *x = executor_tensor(e, &e->operands[i], m->node->args);
-    char *at;
+    char *at = NULL;
     if (!x || !e->operands[i].extent_bytes) continue;
     TRY(buffer_of(m, value_of(x), &at));
     t->view[i] = at + e->operands[i].offset_bytes;
