@@ -10,7 +10,7 @@ set(long_tests
   "numeric[.](v4|dots)[.]1 30 30"
   "torch_npu[.]environment 300 120" # the download has begun long before
   "mindspore[.]environment 300 60"
-  "mindspore[.](training|model) 60 60"
+  "mindspore[.](training|model|profiler|distributed) 50 60"
   "torch_npu[.]operators 200 200"
   "torch_npu[.](runtime|profiler|training) 60 60"
   "torch_npu[.]distributed 100 100"
