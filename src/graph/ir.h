@@ -25,9 +25,9 @@ typedef struct {
   uint32_t index;       /* of an input or output */
   uint64_t bytes;       /* at least 1 */
   const void *contents; /* of a constant: in host memory; lent contents may be unaligned; NULL: there is a recipe */
-  /* Of a constant. identity: a hash of what it was made of, so that equal ones have equal contents in all graphs of one
-   * model; 0: it has none. recipe: how it is computed once somebody needs it (fold.c). n_recipes: how many others read
-   * it. */
+  /* The next three describe constants. identity: a hash of what the constant was made of, so that equal ones have equal
+   * contents in all graphs of one model; 0: it has none. recipe: how it is computed once somebody needs it (fold.c).
+   * n_recipes: how many other recipes read it. */
   uint64_t identity;
   const struct ir_recipe *recipe;
   int n_recipes;

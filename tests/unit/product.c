@@ -144,7 +144,7 @@ static void spoil(void *told, const void *piece, uint64_t bytes) {
   memset((void *)(uintptr_t)piece, 0x5a, bytes);
 }
 
-/* Of a B of more than one piece, rows and columns of which are no multiples of anything. */
+/* B has several pieces, and numbers of rows and columns that fit no block size. */
 static void a_piece_is_read_once(void **state) {
   enum { K = 1501, N = 1803 };
   (void)state;

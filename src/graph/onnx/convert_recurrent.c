@@ -22,7 +22,8 @@ typedef struct {
   ir_value *bias[2];      /* of the input's and the state's weights, [gates * hidden]; or NULL */
   ir_value *lengths;      /* [batch], int32; or NULL */
   ir_value *h, *c, *peep; /* initial states [batch, hidden], peepholes [3 * hidden]; or NULL */
-  /* Of weights of 8 bits, which are transposed: [inputs, gates * hidden]. NULL for others; zero points may be NULL. */
+  /* These belong to weights of 8 bits, which are transposed: [inputs, gates * hidden]. They are NULL for other weights;
+   * zero points may be NULL for these, too. */
   ir_value *w_scale, *w_zero, *r_scale, *r_zero;
   bool reversed, linear_before_reset;
   const char *functions[3];

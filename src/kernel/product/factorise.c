@@ -250,36 +250,38 @@ static status expect_square(const tensor *self, uint64_t allowed) {
   return ST_OK;
 }
 
+#define DTYPES_DETERMINANT (DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE) | DTYPES_COMPLEX)
+
+/* joined: sign and log are one output, the logarithm of the determinant itself. */
+static void plan_determinant(executor *e, const tensor *self, const tensor *sign, const tensor *log, bool joined) {
+  factorise_plan *p = PLAN(e, factorise_plan);
+  const int64_t n = self->dims[self->rank - 1];
+  *p = (factorise_plan){.n = n, .complex = dtype_is_complex(self->dtype), .joined = joined};
+  plan_stacks(p, (const tensor *const[]){self, sign, log}, self->rank - 2);
+  executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype), (uint64_t)(self->n * n));
+  e->run = sign->n ? run_slogdet : move_run_nothing;
+}
+
 /* (self, signOut, logOut). Both outputs have the dtype of self; the logarithm may also have the corresponding real
  * dtype. */
 status prepare_slogdet(executor *e, const slogdet_args *a) {
   const tensor *self = a->self, *sign = a->sign_out, *log = a->log_out;
-  factorise_plan *p = PLAN(e, factorise_plan);
-  TRY(expect_square(self, DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE) | DTYPES_COMPLEX));
+  TRY(expect_square(self, DTYPES_DETERMINANT));
   TRY(op_expect_dtype(sign, "signOut", DTYPE_BIT(self->dtype)));
   TRY(op_expect_dtype(log, "logOut", DTYPE_BIT(self->dtype) | DTYPE_BIT(real_dtype(self->dtype))));
   TRY(op_expect_shape(sign, "signOut", self->dims, self->rank - 2));
   TRY(op_expect_shape(log, "logOut", self->dims, self->rank - 2));
-  const int64_t n = self->dims[self->rank - 1];
-  *p = (factorise_plan){.n = n, .complex = dtype_is_complex(self->dtype)};
-  plan_stacks(p, (const tensor *const[]){self, sign, log}, self->rank - 2);
-  executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype), (uint64_t)(self->n * n));
-  e->run = sign->n ? run_slogdet : move_run_nothing;
+  plan_determinant(e, self, sign, log, false);
   return ST_OK;
 }
 
 /* The logarithm of the determinant: NaN where that is negative. */
 status prepare_logdet(executor *e, const logdet_args *a) {
   const tensor *self = a->self, *out = a->out;
-  factorise_plan *p = PLAN(e, factorise_plan);
-  TRY(expect_square(self, DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE) | DTYPES_COMPLEX));
+  TRY(expect_square(self, DTYPES_DETERMINANT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
   TRY(op_expect_shape(out, "out", self->dims, self->rank - 2));
-  const int64_t n = self->dims[self->rank - 1];
-  *p = (factorise_plan){.n = n, .complex = dtype_is_complex(self->dtype), .joined = true};
-  plan_stacks(p, (const tensor *const[]){self, out, out}, self->rank - 2);
-  executor_cost(e, (uint64_t)self->n * dtype_bytes(self->dtype), (uint64_t)(self->n * n));
-  e->run = out->n ? run_slogdet : move_run_nothing;
+  plan_determinant(e, self, out, out, true);
   return ST_OK;
 }
 

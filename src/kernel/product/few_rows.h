@@ -8,8 +8,8 @@
 
 typedef enum { WEIGHT_F32, WEIGHT_F16, WEIGHT_BF16, WEIGHT_I8, N_WEIGHTS } weight_type;
 
-/* Limits of one call: rows of A, columns of B in `dots`, rows of B in `axpys`. */
-enum { FEW_ROWS = 8, DOT_COLS = 4, AXPY_DEPTH = 8 };
+/* Limits of one call: rows of A, rows of B in `axpys`. */
+enum { FEW_ROWS = 8, AXPY_DEPTH = 8 };
 
 typedef struct {
   /* Dot products: c[i * c_pitch + j] = sum over l < k of a[i * a_pitch + l] * b_j[l], for j < cols. Column b_j starts

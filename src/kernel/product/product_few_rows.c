@@ -50,9 +50,8 @@ static void by_dots(const product_part *part, const rows_of_a *a, int weight) {
   const int64_t end = part->col + part->cols;
   for (int64_t col = part->col, n; col < end; col += n) {
     n = i64_min(DOT_CHUNK, end - col);
-    for (int64_t j = 0; j < n; j += DOT_COLS)
-      few_rows->dots[weight]((int)part->rows, (int)i64_min(DOT_COLS, n - j), p->a.cols, a->at, a->pitch,
-                             part->b + (col + j) * p->b.col_stride, p->b.col_stride, sums + j, DOT_CHUNK);
+    few_rows->dots[weight]((int)part->rows, (int)n, p->a.cols, a->at, a->pitch, part->b + col * p->b.col_stride,
+                           p->b.col_stride, sums, DOT_CHUNK);
     product_finish(part, 0, part->rows, col, n, (char *)sums, DOT_CHUNK);
   }
 }

@@ -7,7 +7,7 @@
 
 enum { TILE_BYTES_OF_BITS = 64, BITS_GRAIN = 1024 }; /* bytes of bits */
 
-/* Of the packed side, which may have any strides, and of the vector. */
+/* Describes the matrix that is written, which may have any strides, and the vector that is read. */
 typedef struct {
   walk at;           /* operand 0: the matrix that is written */
   load_loop *load;   /* of the vector that is read */
