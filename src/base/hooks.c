@@ -3,9 +3,9 @@
 
 #include <assert.h>
 
-enum { MOST = 4 };
+enum { MOST = 8 };
 
-_Atomic bool hooks_on;
+_Atomic bool hooks_on, hooks_want_tasks;
 static const hooks *_Atomic listening[MOST];
 static _Atomic int n_listening;
 
@@ -14,6 +14,7 @@ void hooks_add(const hooks *added) {
   assert(i < MOST);
   atomic_store(&listening[i], added);
   atomic_store(&hooks_on, true);
+  if (added->task) atomic_store(&hooks_want_tasks, true);
 }
 
 /* Visits the listeners, up to the first slot that is not filled yet. */
@@ -40,6 +41,11 @@ status hooks_bad_free(status st, uintptr_t address, void *site) {
 void hooks_step(hook_step step) {
   const hooks *h;
   EACH(h) if (h->step) h->step(&step);
+}
+
+void hooks_task(const hook_task *task) {
+  const hooks *h;
+  EACH(h) if (h->task) h->task(task);
 }
 
 void hooks_work(hook_work work) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hooks that the recorder (trace/record.c), the memory debugger and the call-site counters (check/) listen to. They
- * are the few places at which memory changes hands, or at which an order between streams is settled. Listeners are
- * added when the library is loaded or first used; without any, each place costs one load and a branch.
+/* The hooks that the recorder (trace/record.c), the memory debugger, the call-site counters and the checker (check/)
+ * listen to. They are the few places at which memory changes hands, at which an order between streams is settled, or at
+ * which a task is submitted. Listeners are added when the library is loaded or first used; without any, each place
+ * costs one load and a branch.
  *
  * A free is reported before the memory can be handed out again, an allocation before the caller gets it; an event's
  * record is reported before a wait can see it, waits and the other steps afterwards. So listeners see an order that
@@ -60,6 +61,49 @@ typedef struct {
   uint64_t begin_ns, end_ns;
 } hook_work;
 
+enum { HOOK_MAX_RANK = 8 };
+
+/* Which bytes of a range belong to a view: its elements, of a tensor of that rank. Strides are in bytes, 0 or more; the
+ * range's address is that of the element whose indices are all 0. */
+typedef struct {
+  int rank;
+  uint32_t element_bytes;
+  const int64_t *dims, *strides;
+} hook_shape;
+
+enum {
+  HOOK_READS = 1,
+  HOOK_WRITES = 2,
+  HOOK_SCRATCH = 4 /* a workspace: its contents mean nothing before and after */
+};
+
+/* A range of memory that a task reads or writes. */
+typedef struct {
+  uintptr_t address;       /* of the first byte, as the program holds it */
+  uint64_t bytes;          /* to the end of the last byte */
+  uint32_t access;         /* HOOK_READS, HOOK_WRITES, HOOK_SCRATCH */
+  const char *name;        /* of the operator's argument, of which a list may have several; NULL: none */
+  const hook_shape *shape; /* NULL: all bytes of the range */
+} hook_access;
+
+typedef enum {
+  HOOK_COMPUTES,
+  HOOK_MOVES, /* copies accesses[0] to accesses[1], byte by byte */
+  HOOK_FILLS, /* sets accesses[0] to a constant */
+} hook_effect;
+
+/* A task that is being submitted to a stream, or that the calling thread carries out itself, such as a synchronous
+ * copy. Of a graph's execution each task is told, as it will run. Valid during the call. */
+typedef struct {
+  int device;        /* of the stream; -1 without one */
+  int64_t stream;    /* the stream's number on the device; HOOK_NO_STREAM: the thread does it now */
+  uint64_t position; /* in the stream: what is submitted later has a higher one. Tasks of an execution share one */
+  const char *name;  /* "Add" for aclnnAdd, "memcpy" */
+  hook_effect effect;
+  uint32_t n_accesses;
+  const hook_access *accesses;
+} hook_task;
+
 /* A collective of one rank that is over. */
 typedef struct {
   int device;
@@ -80,20 +124,28 @@ typedef struct {
    * the address into `words`, for the message: the first listener that does so wins. */
   void (*bad_free)(uintptr_t address, void *site, char *words, size_t bytes);
   void (*step)(const hook_step *step);
+  /* Under the submit lock of the task's stream, so in the order of positions. */
+  void (*task)(const hook_task *task);
   void (*work)(const hook_work *work);
   void (*collective)(const hook_collective *collective);
 } hooks;
 
-extern INTERNAL _Atomic bool hooks_on;
+extern INTERNAL _Atomic bool hooks_on, hooks_want_tasks;
 
 /* Adds a listener, which must live as long as the process. Listeners are called in the order in which they were added.
  * Only before the first device is opened: if nobody listens then, the short cuts in memory.h never look again. */
 void hooks_add(const hooks *added);
 
+/* Whether somebody listens to tasks. */
+static inline bool hooks_tasks_wanted(void) {
+  return __builtin_expect(atomic_load_explicit(&hooks_want_tasks, memory_order_relaxed), 0);
+}
+
 static inline bool hooks_any(void) { return atomic_load_explicit(&hooks_on, memory_order_relaxed); }
 void hooks_alloc(hook_block block);
 void hooks_free(hook_block block, void *site);
 void hooks_step(hook_step step);
+void hooks_task(const hook_task *task);
 void hooks_work(hook_work work);
 void hooks_collective(hook_collective collective);
 

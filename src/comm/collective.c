@@ -523,8 +523,9 @@ static void collective_uses(const task *t, task_use *tell, void *argument) {
   const collective *op = t->collective;
   for (uint32_t i = 0; i < op->n_parts; ++i) {
     const collective_part *p = &op->parts[i];
-    if (p->send_bytes) tell(argument, p->send_view, p->send_bytes, VMM_READ);
-    if (p->receive_bytes) tell(argument, p->receive_view, p->receive_bytes, VMM_WRITE);
+    if (p->send_bytes) tell(argument, &(task_range){.view = p->send_view, .bytes = p->send_bytes, .access = VMM_READ});
+    if (p->receive_bytes)
+      tell(argument, &(task_range){.view = p->receive_view, .bytes = p->receive_bytes, .access = VMM_WRITE});
   }
 }
 

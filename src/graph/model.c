@@ -561,9 +561,26 @@ static void drop_model(task *t, stream *s) {
   run_free(t->model);
 }
 
-static const task_kind model_kind = {.name = "model", .tells = TASK_TELLS_WORK, .run = run_model, .drop = drop_model};
-
 static uint64_t output_bytes(const tensor *t) { return (uint64_t)t->n * dtype_bytes(t->dtype); }
+
+static void model_uses(const task *t, task_use *tell, void *argument) {
+  const struct model_run *r = t->model;
+  const ir_graph *g = program_graph(r->v->program);
+  for (int i = 0; i < g->n_inputs; ++i)
+    if (!aipp_of(r->m, i))
+      tell(argument, &(task_range){.view = r->inputs[i],
+                                   .bytes = output_bytes(&g->inputs[i]->tensor),
+                                   .access = VMM_READ,
+                                   .name = r->m->inputs[i].name});
+  for (int i = 0; i < g->n_outputs; ++i)
+    tell(argument, &(task_range){.view = r->outputs[i],
+                                 .bytes = output_bytes(&g->outputs[i]->tensor),
+                                 .access = VMM_WRITE,
+                                 .name = r->m->outputs[i].name});
+}
+
+static const task_kind model_kind = {
+    .name = "model", .tells = TASK_TELLS_WORK, .run = run_model, .drop = drop_model, .uses = model_uses};
 
 static status buffer_view(const model_buffer *b, uint64_t bytes, unsigned access, status code, const char *kind, int i,
                           const char *name, void **view) {

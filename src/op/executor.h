@@ -119,7 +119,7 @@ struct aclOpExecutor {
   uint32_t cost_ns;         /* the estimated time of run() */
   uint32_t shapes;          /* of shapes.h: the number of a text; 0: not recorded */
   uint8_t dumped;           /* of tensor_dump.h: DUMP_INPUTS, DUMP_OUTPUTS; 0: neither */
-  dumped_tensor *tensors;   /* the operands' descriptions, malloc'ed, if dumped */
+  dumped_tensor *tensors;   /* the operands' descriptions, malloc'ed, if dumped or told; or NULL */
   operand own_operands[EXECUTOR_OPERANDS];
   void *own_views[EXECUTOR_OPERANDS]; /* for the only launch of an executor that is not repeatable; see launch.c */
   _Alignas(16) char plan[EXECUTOR_PLAN_BYTES];

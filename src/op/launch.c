@@ -86,12 +86,31 @@ static unsigned operand_access(const operand *p) {
   return (p->flags & ARG_READ ? VMM_READ : 0) | (p->flags & ARG_WRITTEN ? VMM_WRITE : 0);
 }
 
+/* Tells of an operand; of its elements only, if these are described and have gaps between them. */
+static void tell_operand(const executor *e, int i, const void *view, task_use *tell, void *argument) {
+  const operand *p = &e->operands[i];
+  task_range r = {.view = view, .bytes = p->extent_bytes, .access = operand_access(p), .name = p->name};
+  hook_shape shape;
+  int64_t strides[MAX_RANK];
+  const dumped_tensor *d = e->tensors ? &e->tensors[i] : NULL;
+  if (d && !(p->flags & OPERAND_WHOLE) && dtype_bytes(d->dtype)) {
+    shape = (hook_shape){.rank = d->rank, .element_bytes = (uint32_t)dtype_bytes(d->dtype), d->dims, strides};
+    for (int k = 0; k < d->rank; ++k) strides[k] = d->strides[k] * (int64_t)shape.element_bytes;
+    r.shape = &shape;
+  }
+  tell(argument, &r);
+}
+
 static void launch_uses(const task *t, task_use *tell, void *argument) {
   const executor *e = t->launch.executor;
   void *const *view = launch_views((task *)t);
   for (int i = 0; i < e->n_operands; ++i)
-    if (view[i]) tell(argument, view[i], e->operands[i].extent_bytes, operand_access(&e->operands[i]));
-  if (t->launch.scratch) tell(argument, t->launch.scratch, e->workspace_bytes, VMM_READ | VMM_WRITE);
+    if (view[i]) tell_operand(e, i, view[i], tell, argument);
+  if (t->launch.scratch)
+    tell(argument, &(task_range){.view = t->launch.scratch,
+                                 .bytes = e->workspace_bytes,
+                                 .access = VMM_READ | VMM_WRITE,
+                                 .is_scratch = true});
 }
 
 static const task_kind captured_launch = {.name = "operator",

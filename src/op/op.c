@@ -99,6 +99,7 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   e->n_operands = (uint16_t)n_operands;
   e->heap = NULL;
   e->dumped = 0;
+  e->tensors = NULL;
   e->run = NULL;
   e->constants = e->packing.bytes = 0;
   e->packed = NULL;
@@ -142,7 +143,7 @@ void executor_unref(executor *e) {
   if (unlikely(e->operands != e->own_operands)) free(e->operands);
   if (unlikely(e->heap)) free(e->heap);
   if (unlikely(e->sequence)) e->sequence->end(e->sequence);
-  if (unlikely(e->dumped)) free(e->tensors);
+  if (unlikely(e->tensors)) free(e->tensors);
   for (int i = 0; unlikely(i < e->n_results); ++i) tensor_release(e->results[i]);
   if (INVARIANTS_ON) e->n_results = 0; /* a cached executor holds no tensors */
   cache_put(CACHE_EXECUTOR, e);
@@ -166,7 +167,7 @@ status op_prepare_constant(op *o, const op_arg *a, uint64_t constants, uint64_t 
   if (unlikely(trace_is_on())) account_prepare(e, a);
   e->shapes = timeline_wants(TIMELINE_WANTS_SHAPES) ? shapes_name(e, a) : 0;
   status st = o->prepare(e, a);
-  if (unlikely(dump_wants()) && st == ST_OK) st = tensor_dump_prepare(e, a);
+  if (unlikely(dump_wants() || hooks_tasks_wanted()) && st == ST_OK) st = tensor_dump_prepare(e, a);
   if (unlikely(st != ST_OK)) {
     executor_unref(e);
     return st;

@@ -12,7 +12,8 @@
 #include "op/executor.h"
 #include "runtime/task.h"
 
-/* In phase one, if dump_wants(): copies the descriptions of the call's tensors to e->tensors. */
+/* In phase one, if dump_wants() or somebody listens to tasks (base/hooks.h): copies the descriptions of the call's
+ * tensors to e->tensors. */
 __attribute__((cold)) status tensor_dump_prepare(executor *e, const op_arg *a);
 
 /* After run(): writes the file. A failure is only logged. */

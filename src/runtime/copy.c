@@ -13,6 +13,7 @@
 #include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/peer.h"
+#include "runtime/task_tell.h"
 #include "trace/stats_write.h"
 
 enum { COPY_COST_NS = 30, COPY_BYTES_PER_NS = 8, FAST_ALIGNMENT = 64 /* carve_rules[CARVE_ASYNC_COPY] */ };
@@ -124,11 +125,25 @@ static void copy_move_rows(const copy_shape *c) {
   fault_copy_ends();
 }
 
+static const task_kind copy_task, fill_task;
+
+/* The same as of a task, for the hooks. */
+static void tell_copy_now(const copy_shape *c, const copy_facts *facts) {
+  task_tell_now(&(task){.kind = &copy_task,
+                        .copy = {.dst = c->dst,
+                                 .src = c->src,
+                                 .width = facts->needless ? 0 : c->width,
+                                 .height = c->height,
+                                 .dst_pitch = c->dst_pitch,
+                                 .src_pitch = c->src_pitch}});
+}
+
 status copy_now(const copy_shape *shape, copy_kind kind) {
   copy_shape c = *shape;
   copy_facts facts;
   TRY(copy_prepare(&c, kind, &facts));
   if (trace_is_on()) copy_count(&c, &facts);
+  if (hooks_tasks_wanted()) tell_copy_now(&c, &facts);
   if (!facts.needless) copy_move_rows(&c);
   return ST_OK;
 }
@@ -197,21 +212,36 @@ static status run_captured_copy(task *t, stream *s) {
   return copy_task_run(t, s);
 }
 
+/* Tells of `height` rows of `width` bytes. */
+static void tell_rows(const void *view, size_t pitch, unsigned access, const task *t, task_use *tell, void *argument) {
+  const int64_t dims[] = {(int64_t)t->copy.height, (int64_t)t->copy.width}, strides[] = {(int64_t)pitch, 1};
+  const hook_shape rows = {.rank = 2, .element_bytes = 1, .dims = dims, .strides = strides};
+  tell(argument, &(task_range){.view = view,
+                               .bytes = span(t->copy.width, t->copy.height, pitch),
+                               .access = access,
+                               .shape = t->copy.height > 1 && pitch > t->copy.width ? &rows : NULL});
+}
+
 static void copy_uses(const task *t, task_use *tell, void *argument) {
-  tell(argument, t->copy.src, span(t->copy.width, t->copy.height, t->copy.src_pitch), VMM_READ);
-  tell(argument, t->copy.dst, span(t->copy.width, t->copy.height, t->copy.dst_pitch), VMM_WRITE);
+  tell_rows(t->copy.src, t->copy.src_pitch, VMM_READ, t, tell, argument);
+  tell_rows(t->copy.dst, t->copy.dst_pitch, VMM_WRITE, t, tell, argument);
 }
 
 static void fill_uses(const task *t, task_use *tell, void *argument) {
-  tell(argument, t->set.dst, t->set.bytes, VMM_WRITE);
+  tell(argument, &(task_range){.view = t->set.dst, .bytes = t->set.bytes, .access = VMM_WRITE});
 }
 
+/* A prefetch has no effect on contents. */
 static void prefetch_uses(const task *t, task_use *tell, void *argument) {
-  tell(argument, t->set.dst, t->set.bytes, VMM_READ);
+  tell(argument, &(task_range){.view = t->set.dst, .bytes = t->set.bytes, .access = VMM_READ});
 }
 
-static const task_kind captured_copy = {
-    .name = "memcpy", .tells = TASK_TELLS_WORK, .run = run_captured_copy, .describe = describe_copy, .uses = copy_uses};
+static const task_kind captured_copy = {.name = "memcpy",
+                                        .tells = TASK_TELLS_WORK,
+                                        .effect = HOOK_MOVES,
+                                        .run = run_captured_copy,
+                                        .describe = describe_copy,
+                                        .uses = copy_uses};
 
 /* ---- in streams -------------------------------------------------------------------------------------------------- */
 
@@ -222,6 +252,7 @@ static const task_kind copy_task = {.name = "memcpy",
                                     .captured = &captured_copy};
 static const task_kind fill_task = {.name = "memset",
                                     .tells = TASK_TELLS_WORK,
+                                    .effect = HOOK_FILLS,
                                     .run = run_fill,
                                     .describe = describe_fill,
                                     .captured = &fill_task,
@@ -260,6 +291,8 @@ status copy_fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call
   memory_place place;
   void *view;
   TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
+  if (hooks_tasks_wanted())
+    task_tell_now(&(task){.kind = &fill_task, .set = {.dst = view, .bytes = bytes, .pattern = pattern}});
   fill_view(pattern, &(copy_shape){.call = call, .dst = view, .width = bytes, .height = 1});
   return ST_OK;
 }

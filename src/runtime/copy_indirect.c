@@ -39,8 +39,8 @@ static status run_by_pointers(task *t, stream *s) {
 }
 
 static void by_pointers_uses(const task *t, task_use *tell, void *argument) {
-  tell(argument, t->indirect.dst, sizeof(void *), VMM_READ);
-  tell(argument, t->indirect.src, sizeof(void *), VMM_READ);
+  tell(argument, &(task_range){.view = t->indirect.dst, .bytes = sizeof(void *), .access = VMM_READ});
+  tell(argument, &(task_range){.view = t->indirect.src, .bytes = sizeof(void *), .access = VMM_READ});
 }
 
 static const task_kind by_pointers_kind = {.name = "memcpy with offset",
@@ -91,7 +91,7 @@ static status run_described(task *t, stream *s) {
 }
 
 static void described_uses(const task *t, task_use *tell, void *argument) {
-  tell(argument, t->indirect.src, sizeof(description), VMM_READ);
+  tell(argument, &(task_range){.view = t->indirect.src, .bytes = sizeof(description), .access = VMM_READ});
 }
 
 static const task_kind described_kind = {.name = "memcpy with descriptor",

@@ -192,6 +192,9 @@ status graph_print(graph *g, FILE *out);
 status graph_collect_ranges(graph *g);
 status graph_check_ranges(const graph *g);
 
+/* The n tasks that a task of this file plays; NULL: it plays none. */
+const task *graph_played(const task *t, uint32_t *n);
+
 /* ST_DEVICE_EXCEPTION if memory that the task uses was freed. */
 status graph_check_task(const task *t);
 

@@ -58,6 +58,12 @@ static status run_collect(task *t, stream *s) {
 
 static const task_kind collect_kind = {.name = "graph", .run = run_collect, .drop = drop_play};
 
+const task *graph_played(const task *t, uint32_t *n) {
+  if (t->kind != &play_kind) return NULL;
+  *n = t->play.end - t->play.next;
+  return &t->play.tasks[t->play.next];
+}
+
 static status submit_play(graph *g, const graph_step *p, stream *s) {
   task *t;
   TRY(stream_new_task(s, &play_kind, &t));
@@ -182,10 +188,10 @@ typedef struct {
   bool no_memory;
 } range_list;
 
-static void add_range(void *argument, const void *view, uint64_t bytes, unsigned access) {
+static void add_range(void *argument, const task_range *r) {
   range_list *l = argument;
-  const uintptr_t start = memory_address_of_view(view);
-  if (!bytes || memory_place_of((void *)start) == PLACE_PAGEABLE) return;
+  const uintptr_t start = memory_address_of_view(r->view);
+  if (!r->bytes || memory_place_of((void *)start) == PLACE_PAGEABLE) return;
   if (l->n == l->room) {
     const uint32_t room = l->room * 2 + 64;
     graph_range *more = realloc(l->range, room * sizeof *more);
@@ -194,8 +200,8 @@ static void add_range(void *argument, const void *view, uint64_t bytes, unsigned
     l->range = more;
     l->room = room;
   }
-  INVARIANT(l->n < l->room && start + bytes > start);
-  l->range[l->n++] = (graph_range){start, start + bytes, access};
+  INVARIANT(l->n < l->room && start + r->bytes > start);
+  l->range[l->n++] = (graph_range){start, start + r->bytes, r->access};
 }
 
 static int compare_ranges(const void *left, const void *right) {
@@ -248,11 +254,11 @@ status graph_check_ranges(const graph *g) {
   return ST_OK;
 }
 
-static void check_use(void *argument, const void *view, uint64_t bytes, unsigned access) {
+static void check_use(void *argument, const task_range *r) {
   status *st = argument;
-  const uintptr_t start = memory_address_of_view(view);
-  if (*st == ST_OK && bytes && memory_place_of((void *)start) != PLACE_PAGEABLE)
-    *st = graph_check_range(start, bytes, access);
+  const uintptr_t start = memory_address_of_view(r->view);
+  if (*st == ST_OK && r->bytes && memory_place_of((void *)start) != PLACE_PAGEABLE)
+    *st = graph_check_range(start, r->bytes, r->access);
 }
 
 status graph_check_task(const task *t) {

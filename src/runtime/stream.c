@@ -18,6 +18,7 @@
 #include "runtime/scheduler.h"
 #include "runtime/stream_order.h"
 #include "runtime/task_record.h"
+#include "runtime/task_tell.h"
 #include "runtime/value.h"
 #include "trace/stats_write.h"
 
@@ -75,7 +76,8 @@ static uint64_t pending_cost(stream *s) {
 }
 
 bool stream_is_diverted(const stream *s) {
-  return scheduler_is_random || s->closed || s->recording || s->update || abort_is_running(s->device);
+  return scheduler_is_random || s->closed || s->recording || s->update || hooks_tasks_wanted() ||
+         abort_is_running(s->device);
 }
 
 task *stream_peek(stream *s, uint32_t n) {
@@ -132,16 +134,20 @@ static inline void enqueue(stream *s, task *t) {
   if (unlikely(recorded_ns)) task_record_submission(s, id, recorded_ns);
 }
 
-__attribute__((noinline)) static void submit_diverted(stream *s, task *t) {
+/* Returns whether a worker may be woken for the task. */
+__attribute__((noinline)) static bool submit_diverted(stream *s, task *t) {
   INVARIANT(lock_is_held(&s->submit_lock) && !(s->recording && s->update));
   if (s->recording) {
     capture_take(s, t); /* which copies the task: the slot is used for the next one */
     spin_unlock(&s->submit_lock);
-    return;
+    return false;
   }
   if (s->update) graph_update_take(s, t);
+  if (hooks_tasks_wanted()) task_tell(t, s);
   enqueue(s, t);
-  if (scheduler_is_random) scheduler_shuffle();
+  if (!scheduler_is_random) return true;
+  scheduler_shuffle();
+  return false;
 }
 
 void stream_submit_awaited(stream *s, task *t) {
@@ -152,11 +158,10 @@ void stream_submit_awaited(stream *s, task *t) {
 }
 
 void stream_submit(stream *s, task *t) {
-  if (unlikely(s->diverted)) {
-    submit_diverted(s, t);
+  if (likely(!s->diverted))
+    enqueue(s, t);
+  else if (!submit_diverted(s, t))
     return;
-  }
-  enqueue(s, t);
   if (unlikely(pending_cost(s) > KICK_NS) && !atomic_load_explicit(&s->kicked, memory_order_relaxed)) scheduler_kick(s);
 }
 

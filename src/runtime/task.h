@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hooks.h"
 #include "base/status.h"
 
 typedef struct stream stream;
@@ -37,9 +38,18 @@ typedef struct {
 
 typedef struct task_kind task_kind;
 
-/* Is called for each range of memory that a task reads or writes. view: the address as kernels see it
- * (memory/memory.h); access: VMM_READ, VMM_WRITE. */
-typedef void task_use(void *argument, const void *view, uint64_t bytes, unsigned access);
+/* A range of memory that a task reads or writes. Without a shape, all of its bytes. */
+typedef struct {
+  const void *view; /* the address as kernels see it (memory/memory.h) */
+  uint64_t bytes;
+  unsigned access;         /* VMM_READ, VMM_WRITE */
+  bool is_scratch;         /* a workspace */
+  const char *name;        /* of an operator's argument; NULL: none */
+  const hook_shape *shape; /* valid during the call */
+} task_range;
+
+/* Is called for each of them. */
+typedef void task_use(void *argument, const task_range *range);
 
 struct task_kind {
   const char *name; /* for messages and profiles */
@@ -64,7 +74,9 @@ struct task_kind {
   void (*release)(task *t);  /* the graph is freed: drops the references of the task that it kept; NULL: there are
                                 none */
   void (*uses)(const task *t, task_use *tell, void *argument); /* calls tell() for the task's memory; NULL: it has
-                                                                  none */
+                                                                  none. Where there is a `captured` that has it, that
+                                                                  one's serves both */
+  uint8_t effect;                                              /* hook_effect of that memory */
 };
 
 struct task {

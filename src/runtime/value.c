@@ -29,7 +29,7 @@ static status run_write(task *t, stream *s) {
 }
 
 static void write_uses(const task *t, task_use *tell, void *argument) {
-  tell(argument, t->value.word, sizeof *t->value.word, VMM_WRITE);
+  tell(argument, &(task_range){.view = t->value.word, .bytes = sizeof *t->value.word, .access = VMM_WRITE});
 }
 
 static const task_kind write_kind = {
@@ -141,7 +141,7 @@ static void discount_wait(task *t) {
 }
 
 static void wait_uses(const task *t, task_use *tell, void *argument) {
-  tell(argument, t->value.word, sizeof *t->value.word, VMM_READ);
+  tell(argument, &(task_range){.view = t->value.word, .bytes = sizeof *t->value.word, .access = VMM_READ});
 }
 
 static const task_kind wait_kind = {.name = "value wait",

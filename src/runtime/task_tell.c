@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/task_tell.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "memory/memory.h"
+#include "runtime/graph.h"
+
+_Static_assert((int)VMM_READ == (int)HOOK_READS && (int)VMM_WRITE == (int)HOOK_WRITES, "access as the hooks have it");
+
+enum { FEW = 32 }; /* accesses of nearly all tasks */
+
+typedef struct {
+  hook_access *access; /* `few`, or malloc'ed if there are more */
+  uint32_t n, room;
+  bool no_memory;
+  hook_access few[FEW];
+  struct {
+    hook_shape shape;
+    int64_t dims[HOOK_MAX_RANK], strides[HOOK_MAX_RANK];
+  } shape_of[FEW]; /* copies, as those of a range are valid during its call only. Beyond them, hulls are told */
+} access_list;
+
+static bool make_room(access_list *l) {
+  if (l->n < l->room) return true;
+  const uint32_t room = l->room * 2;
+  hook_access *more = realloc(l->access == l->few ? NULL : l->access, room * sizeof *more);
+  l->no_memory |= !more;
+  if (!more) return false;
+  if (l->access == l->few) memcpy(more, l->few, sizeof l->few);
+  l->access = more;
+  l->room = room;
+  return true;
+}
+
+static const hook_shape *keep_shape(access_list *l, const hook_shape *shape) {
+  if (!shape || l->n >= FEW || shape->rank > HOOK_MAX_RANK) return NULL;
+  memcpy(l->shape_of[l->n].dims, shape->dims, (size_t)shape->rank * sizeof *shape->dims);
+  memcpy(l->shape_of[l->n].strides, shape->strides, (size_t)shape->rank * sizeof *shape->strides);
+  l->shape_of[l->n].shape =
+      (hook_shape){shape->rank, shape->element_bytes, l->shape_of[l->n].dims, l->shape_of[l->n].strides};
+  return &l->shape_of[l->n].shape;
+}
+
+static void add_access(void *argument, const task_range *r) {
+  access_list *l = argument;
+  if (!r->bytes || !make_room(l)) return;
+  l->access[l->n] = (hook_access){.address = memory_address_of_view(r->view),
+                                  .bytes = r->bytes,
+                                  .access = r->access | (r->is_scratch ? HOOK_SCRATCH : 0),
+                                  .name = r->name,
+                                  .shape = keep_shape(l, r->shape)};
+  ++l->n;
+}
+
+static void tell_one(const task *t, hook_task told) {
+  const task_kind *kind = t->kind;
+  if (!kind->uses && kind->captured) kind = kind->captured;
+  if (!kind->uses) return;
+  access_list l = {.room = FEW};
+  l.access = l.few;
+  kind->uses(t, add_access, &l);
+  task_words words = {.name = kind->name, .type = kind->name};
+  if (kind->describe) kind->describe(t, &words);
+  told.name = words.name;
+  told.effect = kind->effect;
+  told.n_accesses = l.n;
+  told.accesses = l.access;
+  if (l.no_memory) log_line(LOG_WARNING, "the checker has no memory for all operands of a task (%s)", told.name);
+  hooks_task(&told);
+  if (l.access != l.few) free(l.access);
+}
+
+void task_tell(const task *t, stream *s) {
+  const hook_task told = {
+      .device = s->device, .stream = s->id, .position = atomic_load_explicit(&s->q.submitted, memory_order_relaxed)};
+  uint32_t n;
+  const task *played = graph_played(t, &n);
+  if (!played) tell_one(t, told);
+  for (uint32_t i = 0; played && i < n; ++i) tell_one(&played[i], told);
+}
+
+void task_tell_now(const task *t) { tell_one(t, (hook_task){.device = -1, .stream = HOOK_NO_STREAM}); }
