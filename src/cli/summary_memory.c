@@ -9,7 +9,7 @@
 
 enum { TOP_SITES = 5, TOP_POOLS = 4, TOP_STREAMS = 6 };
 
-/* Little memory is always fragmented, as it comes in whole pages: that is no fault of the program, and is not graded. */
+/* Little memory is always fragmented, as it comes in whole pages: that is no fault of the program and not graded. */
 static void print_fragmentation(FILE *out, const stats_heap *h, bool running) {
   const uint64_t committed = running ? h->committed_bytes : h->peak_committed_bytes;
   const double value = health_fragmentation(h, running);
