@@ -5,8 +5,8 @@
 
 #include <cjson/cJSON.h>
 
-/* The report, which the caller deletes; NULL, after a message that begins with the command's name, if the file cannot be
- * read or is none. */
+/* The report, which the caller deletes. NULL, after a message that begins with the command's name, if the file cannot
+ * be read or is none. */
 cJSON *json_report_read(const char *command, const char *path);
 
 #endif

@@ -21,10 +21,10 @@ REPORT = {
         "copies": {"host_to_device": {"count": 3, "bytes": 3000, "pageable_bytes": 0},
                    "device_to_host": {"count": 1, "bytes": 500, "pageable_bytes": 500}},
         "operators": [
-            {"name": "Add", "launches": 4, "time_ns": 4000, "device": {"time_ns": 10}, "outputs": {"peak_bytes": 2 * MIB},
-             "workspace": {"peak_bytes": 0}},
-            {"name": "Mm", "launches": 2, "time_ns": 9000, "device": {"time_ns": 20}, "outputs": {"peak_bytes": 8 * MIB},
-             "workspace": {"peak_bytes": 16 * MIB}}],
+            {"name": "Add", "launches": 4, "time_ns": 4000, "device": {"time_ns": 10},
+             "outputs": {"peak_bytes": 2 * MIB}, "workspace": {"peak_bytes": 0}},
+            {"name": "Mm", "launches": 2, "time_ns": 9000, "device": {"time_ns": 20},
+             "outputs": {"peak_bytes": 8 * MIB}, "workspace": {"peak_bytes": 16 * MIB}}],
         "sites": [{"call": "aclrtMalloc", "where": "train.c:5 (main)", "peak_bytes": 80 * MIB, "live_bytes": 0,
                    "live_blocks": 0, "allocations": 8},
                   {"call": "aclrtMalloc", "where": "train.c:9 (main)", "peak_bytes": 20 * MIB, "live_bytes": 0,
@@ -154,7 +154,8 @@ class Report(ReportsTest):
         process["sites"][1].update(live_bytes=20 * MIB, live_blocks=2)
         text = self.report(leaking)
         self.assertIn("refused 2 allocations", text)
-        self.assertRegex(text, r"leaks: 3 blocks\n +20\.0 MiB +2  aclrtMalloc, train\.c:9.*\n +1\.00 MiB +1  .*train\.c:5")
+        self.assertRegex(text, r"leaks: 3 blocks\n +20\.0 MiB +2  aclrtMalloc, train\.c:9.*\n"
+                               r" +1\.00 MiB +1  .*train\.c:5")
 
     def test_a_real_run(self):
         program, path = self.compile("small", SMALL), self.folder / "small.json"

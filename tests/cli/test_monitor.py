@@ -479,6 +479,13 @@ class Leaks(MonitorTest):
         self.assertEqual(done.returncode, 0)
         self.assertIn("the memory report /no/such/folder/x can't be written: No such file", done.stderr)
 
+    def test_acl_mem_debug_turns_it_on(self):
+        for value, wanted in (("1", True), ("0", False)):
+            with tempfile.TemporaryDirectory() as folder:
+                environment = clean_environment(ACL_MEM_DEBUG=value, LD_LIBRARY_PATH=str(PREFIX / "lib64"))
+                self.assertEqual(execute(self.watched, env=environment, cwd=folder).returncode, 0)
+                self.assertEqual(len(list(pathlib.Path(folder).glob("cannon-leaks.*.txt"))), int(wanted))
+
 
 class Live(MonitorTest):
     def pid_of(self, process):
