@@ -14,7 +14,7 @@ import time
 
 import unittest
 
-from test_cli import CANNON, MIB, NPU_SMI, PREFIX, CliTest, clean_environment, execute
+from test_cli import CANNON, MIB, NPU_SMI, PREFIX, SANITIZED, CliTest, clean_environment, execute
 
 # Allocates at known source lines, which are found by their marks, and then does what its argument says.
 WATCHED = r"""
@@ -235,6 +235,7 @@ class Statistics(MonitorTest):
         (process,) = report["processes"]
         self.assertEqual((process["errors"], process["pinned"]["frees"]), (0, 0))
 
+    @unittest.skipIf(SANITIZED, "links libcannon itself")
     def test_pools_are_counted_separately(self):
         source, program = self.folder / "pooled.c", self.folder / "pooled"
         source.write_text(POOLED)
