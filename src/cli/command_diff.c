@@ -173,7 +173,7 @@ static const char *growth_text(double a, double b) {
   return text;
 }
 
-static void print_row(const char *name, double a, double b, diff_unit unit) {
+static void print_difference(const char *name, double a, double b, diff_unit unit) {
   printf("%-14s %12s %12s  %s\n", name, value_text(a, unit), value_text(b, unit), growth_text(a, b));
 }
 
@@ -185,7 +185,7 @@ static void print_figures(const diff_options *o) {
     if (a == b && !o->all)
       ++same;
     else
-      print_row(f->name, a, b, f->unit);
+      print_difference(f->name, a, b, f->unit);
   }
   if (same) printf("%u figures are the same\n", same);
 }

@@ -37,39 +37,40 @@ static const cJSON *member(const cJSON *object, const char *name) {
   return cJSON_GetObjectItemCaseSensitive(object, name);
 }
 
-static double number_of(const cJSON *object, const char *name) {
+static double report_number(const cJSON *object, const char *name) {
   const cJSON *value = member(object, name);
   return cJSON_IsNumber(value) && value->valuedouble > 0 ? value->valuedouble : 0;
 }
 
-static const char *text_of(const cJSON *object, const char *name) {
+static const char *report_text(const cJSON *object, const char *name) {
   const char *text = cJSON_GetStringValue(member(object, name));
   return text ? format_text(text) : "?";
 }
 
 static const char *bytes_text(double bytes) { return format_bytes((uint64_t)bytes); }
 
-static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+static double report_percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 /* ---- memory by device -------------------------------------------------------------------------------------------- */
 
 static void report_heap(const char *name, const cJSON *heap) {
-  const double peak = number_of(heap, "peak_bytes"), committed = number_of(heap, "peak_committed_bytes");
-  const double size = number_of(heap, "size_bytes"), refused = number_of(heap, "refused");
-  if (!number_of(heap, "allocations") && !refused) return;
+  const double peak = report_number(heap, "peak_bytes"), committed = report_number(heap, "peak_committed_bytes");
+  const double size = report_number(heap, "size_bytes"), refused = report_number(heap, "refused");
+  if (!report_number(heap, "allocations") && !refused) return;
   printf("  %-9s  peak %s of %s (%.1f %%), %.0f allocations\n", name, bytes_text(peak), bytes_text(size),
-         percent(peak, size), number_of(heap, "allocations"));
-  printf("             efficiency %.1f %%: %s live of %s committed, at the peaks\n", percent(peak, committed),
+         report_percent(peak, size), report_number(heap, "allocations"));
+  printf("             efficiency %.1f %%: %s live of %s committed, at the peaks\n", report_percent(peak, committed),
          bytes_text(peak), bytes_text(committed));
-  const double fragmentation = number_of(heap, "external_fragmentation");
+  const double fragmentation = report_number(heap, "external_fragmentation");
   const health_grade grade = health_judge_of(HEALTH_FRAGMENTATION, fragmentation, (uint64_t)committed);
   if (grade == HEALTH_UNKNOWN)
     printf("             fragmentation: %s is too little to grade it\n", bytes_text(committed));
   else
     printf("             fragmentation %.1f %% of %s: %s; rounding %.1f %%\n", 100 * fragmentation,
-           bytes_text(committed), health_grade_name(grade), 100 * number_of(heap, "internal_fragmentation"));
+           bytes_text(committed), health_grade_name(grade), 100 * report_number(heap, "internal_fragmentation"));
   if (refused) printf("             refused %.0f allocations: the device, or the host, had no memory\n", refused);
-  if (number_of(heap, "live_bytes")) printf("             left %s\n", bytes_text(number_of(heap, "live_bytes")));
+  if (report_number(heap, "live_bytes"))
+    printf("             left %s\n", bytes_text(report_number(heap, "live_bytes")));
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
@@ -79,7 +80,7 @@ typedef struct {
   double bytes;
 } report_row;
 
-static int by_bytes(const void *a, const void *b) {
+static int report_by_bytes(const void *a, const void *b) {
   const report_row *x = a, *y = b;
   return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
@@ -94,15 +95,15 @@ static report_row *sorted_rows(const cJSON *array, double (*bytes_of)(const cJSO
     const double bytes = bytes_of(row);
     if (bytes > 0) rows[(*n)++] = (report_row){row, bytes};
   }
-  qsort(rows, (size_t)*n, sizeof *rows, by_bytes);
+  qsort(rows, (size_t)*n, sizeof *rows, report_by_bytes);
   return rows;
 }
 
-static double peak_of_site(const cJSON *site) { return number_of(site, "peak_bytes"); }
-static double left_of_site(const cJSON *site) { return number_of(site, "live_bytes"); }
+static double peak_of_site(const cJSON *site) { return report_number(site, "peak_bytes"); }
+static double left_of_site(const cJSON *site) { return report_number(site, "live_bytes"); }
 
-static double outputs_of(const cJSON *op) { return number_of(member(op, "outputs"), "peak_bytes"); }
-static double workspace_of(const cJSON *op) { return number_of(member(op, "workspace"), "peak_bytes"); }
+static double outputs_of(const cJSON *op) { return report_number(member(op, "outputs"), "peak_bytes"); }
+static double workspace_of(const cJSON *op) { return report_number(member(op, "workspace"), "peak_bytes"); }
 static double memory_of(const cJSON *op) { return outputs_of(op) + workspace_of(op); }
 
 static void report_more(int n) {
@@ -114,8 +115,9 @@ static void report_sites(const cJSON *sites, double peak) {
   report_row *rows = sorted_rows(sites, peak_of_site, &n);
   if (n) printf("\n  by line, at the peak of each: %10s %7s %11s\n", "bytes", "share", "allocations");
   for (int i = 0; i < n && i < REPORT_TOP; ++i)
-    printf("%41s %5.1f %% %11.0f  %s, %s\n", bytes_text(rows[i].bytes), percent(rows[i].bytes, peak),
-           number_of(rows[i].row, "allocations"), text_of(rows[i].row, "call"), text_of(rows[i].row, "where"));
+    printf("%41s %5.1f %% %11.0f  %s, %s\n", bytes_text(rows[i].bytes), report_percent(rows[i].bytes, peak),
+           report_number(rows[i].row, "allocations"), report_text(rows[i].row, "call"),
+           report_text(rows[i].row, "where"));
   report_more(n);
   free(rows);
 }
@@ -125,21 +127,22 @@ static void report_operators(const cJSON *operators, double peak) {
   report_row *rows = sorted_rows(operators, memory_of, &n);
   if (n) printf("\n  by operator, largest launch: %11s %7s %11s %11s\n", "bytes", "share", "outputs", "workspace");
   for (int i = 0; i < n && i < REPORT_TOP; ++i)
-    printf("%41s %5.1f %% %11s %11s  %s\n", bytes_text(rows[i].bytes), percent(rows[i].bytes, peak),
-           bytes_text(outputs_of(rows[i].row)), bytes_text(workspace_of(rows[i].row)), text_of(rows[i].row, "name"));
+    printf("%41s %5.1f %% %11s %11s  %s\n", bytes_text(rows[i].bytes), report_percent(rows[i].bytes, peak),
+           bytes_text(outputs_of(rows[i].row)), bytes_text(workspace_of(rows[i].row)),
+           report_text(rows[i].row, "name"));
   report_more(n);
   free(rows);
 }
 
 static void report_leaks(const cJSON *process) {
   int n;
-  const double count = number_of(member(process, "leaks"), "count");
+  const double count = report_number(member(process, "leaks"), "count");
   report_row *rows = sorted_rows(member(process, "sites"), left_of_site, &n);
   if (!count && !n) printf("\n  leaks: none\n");
   if (count) printf("\n  leaks: %.0f blocks\n", count);
   for (int i = 0; i < n && i < REPORT_TOP; ++i)
-    printf("%41s %7s %11.0f  %s, %s\n", bytes_text(rows[i].bytes), "", number_of(rows[i].row, "live_blocks"),
-           text_of(rows[i].row, "call"), text_of(rows[i].row, "where"));
+    printf("%41s %7s %11.0f  %s, %s\n", bytes_text(rows[i].bytes), "", report_number(rows[i].row, "live_blocks"),
+           report_text(rows[i].row, "call"), report_text(rows[i].row, "where"));
   report_more(n);
   free(rows);
 }
@@ -147,8 +150,8 @@ static void report_leaks(const cJSON *process) {
 static double largest_peak(const cJSON *devices) {
   double most = 0;
   const cJSON *device;
-  cJSON_ArrayForEach(device, devices) if (number_of(device, "peak_bytes") > most) most =
-      number_of(device, "peak_bytes");
+  cJSON_ArrayForEach(device, devices) if (report_number(device, "peak_bytes") > most) most =
+      report_number(device, "peak_bytes");
   return most;
 }
 
@@ -156,8 +159,8 @@ static void report_process(const cJSON *process) {
   const cJSON *devices = member(process, "devices"), *device;
   const double peak = largest_peak(devices);
   int i = 0;
-  printf("memory of %s (process %.0f), %s\n", text_of(process, "program"), number_of(process, "pid"),
-         text_of(process, "soc_name"));
+  printf("memory of %s (process %.0f), %s\n", report_text(process, "program"), report_number(process, "pid"),
+         report_text(process, "soc_name"));
   cJSON_ArrayForEach(device, devices) {
     char name[24];
     snprintf(name, sizeof name, "device %d", i++);

@@ -51,7 +51,7 @@ const char *diff_unit_expected(diff_unit unit) {
 typedef void visitor(const cJSON *found, void *argument);
 
 /* Calls visit() for all that the path finds below `at`. */
-static void follow(const cJSON *at, const char *path, visitor *visit, void *argument) {
+static void diff_follow(const cJSON *at, const char *path, visitor *visit, void *argument) {
   if (!at) return;
   if (!*path) {
     visit(at, argument);
@@ -68,10 +68,11 @@ static void follow(const cJSON *at, const char *path, visitor *visit, void *argu
   const bool each_member = strcmp(name, "*") == 0;
   const cJSON *below = each_member ? at : cJSON_GetObjectItemCaseSensitive(at, name);
   if (!each_member && !each_element) {
-    follow(below, path, visit, argument);
+    diff_follow(below, path, visit, argument);
     return;
   }
-  for (const cJSON *item = below ? below->child : NULL; item; item = item->next) follow(item, path, visit, argument);
+  for (const cJSON *item = below ? below->child : NULL; item; item = item->next)
+    diff_follow(item, path, visit, argument);
 }
 
 typedef struct {
@@ -90,7 +91,7 @@ static void add_value(const cJSON *found, void *argument) {
 
 double diff_value(const diff_figure *f, const cJSON *report) {
   sum s = {.figure = f};
-  follow(report, f->path, add_value, &s);
+  diff_follow(report, f->path, add_value, &s);
   return s.value;
 }
 
@@ -132,9 +133,9 @@ static void add_row(const cJSON *found, void *argument) {
 
 diff_row *diff_rows(const diff_table *table, const cJSON *a, const cJSON *b, size_t *n) {
   row_list l = {.table = table};
-  follow(a, table->path, add_row, &l);
+  diff_follow(a, table->path, add_row, &l);
   l.side = 1;
-  follow(b, table->path, add_row, &l);
+  diff_follow(b, table->path, add_row, &l);
   *n = l.n;
   return l.rows;
 }

@@ -17,7 +17,7 @@ static bool was_written_by_run(const cJSON *json) {
 }
 
 /* The contents of a file, which the caller frees; NULL, and errno, if it cannot be read. */
-static char *read_all(const char *path, size_t *bytes) {
+static char *read_report_file(const char *path, size_t *bytes) {
   FILE *f = fopen(path, "r");
   char *text = NULL;
   size_t room = 0;
@@ -43,7 +43,7 @@ static char *read_all(const char *path, size_t *bytes) {
 
 cJSON *json_report_read(const char *command, const char *path) {
   size_t bytes;
-  char *text = read_all(path, &bytes);
+  char *text = read_report_file(path, &bytes);
   if (!text) {
     fprintf(stderr, "%s: %s cannot be read: %s\n", command, path, file_error(errno));
     return NULL;
