@@ -36,7 +36,7 @@ static struct {
   FOR_EACH_FUNCTION(DECLARE)
 } py;
 
-static bool python_find(void) {
+static bool python_look_up(void) {
 #define FIND(result, name, arguments)                                                                                  \
   if (!(*(void **)(void *)&py.name = dlsym(RTLD_DEFAULT, #name))) return false;
   FOR_EACH_FUNCTION(FIND)
@@ -107,7 +107,7 @@ static int line_of(python_at at) {
 }
 
 /* The text of a string object; NULL if it is not ASCII, since other strings have their bytes elsewhere. */
-static const char *text_of(const char *string) {
+static const char *python_text(const char *string) {
   const char *text = string + where.text;
   const size_t n = FIELD(size_t, string, STRING_LENGTH);
   for (size_t i = 0; i < n; ++i)
@@ -118,7 +118,7 @@ static const char *text_of(const char *string) {
 /* ---- looking, with the lock -------------------------------------------------------------------------------------- */
 
 /* Finds where the code object has what the attribute gives. */
-static int find_attribute(PyObject *code, const char *name) {
+static int python_attribute(PyObject *code, const char *name) {
   enum { FIRST = 16, LAST = 200 }; /* a code object of every version is longer */
   PyObject *value = py.PyObject_GetAttrString(code, name);
   if (!value) py.PyErr_Clear();
@@ -132,7 +132,7 @@ static int find_attribute(PyObject *code, const char *name) {
 }
 
 /* Whether the frame, read by the public functions, is what was read in place. */
-static bool is_same(PyObject *frame, PyObject *code, python_at at) {
+static bool python_agrees(PyObject *frame, PyObject *code, python_at at) {
   if (at.code != code) return false;
   if (py.PyFrame_GetLasti && !where.bytecode) where.bytecode = at.at - (intptr_t)code - py.PyFrame_GetLasti(frame);
   return line_of(at) == py.PyFrame_GetLineNumber(frame);
@@ -147,10 +147,10 @@ static bool frames_agree(void) {
   bool good = true;
   for (uint32_t i = 0; good && i < n; ++i) {
     PyObject *code = frame ? py.PyFrame_GetCode(frame) : NULL, *back = frame ? py.PyFrame_GetBack(frame) : NULL;
-    good = frame && code && is_same(frame, code, at[i]);
+    good = frame && code && python_agrees(frame, code, at[i]);
     if (i == 0 && good) {
-      where.file = find_attribute(code, "co_filename");
-      where.function = find_attribute(code, py.PyFrame_GetLasti ? "co_qualname" : "co_name");
+      where.file = python_attribute(code, "co_filename");
+      where.function = python_attribute(code, py.PyFrame_GetLasti ? "co_qualname" : "co_name");
       good = where.file != NONE && where.function != NONE && where.text;
     }
     if (code) py.Py_DecRef(code);
@@ -178,7 +178,7 @@ static int look(void *unused) {
 static bool is_found; /* set before any hook */
 
 void python_frames_start(void) {
-  is_found = python_find();
+  is_found = python_look_up();
   if (is_found && py.Py_IsInitialized() && py.PyGILState_Check()) look(NULL);
 }
 
@@ -198,7 +198,7 @@ uint32_t python_frames_take(python_at at[PYTHON_FRAMES]) {
 }
 
 python_line python_frames_line(python_at at) {
-  const char *file = text_of(FIELD(char *, at.code, where.file));
-  const char *function = text_of(FIELD(char *, at.code, where.function));
+  const char *file = python_text(FIELD(char *, at.code, where.file));
+  const char *function = python_text(FIELD(char *, at.code, where.function));
   return (python_line){strdup(file ? file : "?"), strdup(function ? function : "?"), line_of(at)};
 }

@@ -55,7 +55,7 @@ typedef struct {
   const python_at *python;
 } stack_view;
 
-static uint32_t find_record(uint32_t slot, const stack_view *s) {
+static uint32_t stack_find(uint32_t slot, const stack_view *s) {
   uint32_t i = first[slot];
   for (; i; i = records[i]->next) {
     const stack_record *r = records[i];
@@ -84,7 +84,7 @@ static python_line find_line(python_at at) {
   return line;
 }
 
-static uint32_t add_record(uint32_t slot, const stack_view *s) {
+static uint32_t stack_add(uint32_t slot, const stack_view *s) {
   const size_t frames = s->n * sizeof *s->frame, python = s->n_python * (sizeof(python_line) + sizeof(python_at));
   if (n_records + 1 >= MAX_STACKS) return 0;
   stack_record *r = malloc(sizeof *r + frames + python);
@@ -108,13 +108,13 @@ static uint32_t number_of(const stack_view *s) {
     hash = SPREAD(hash, (uintptr_t)s->python[i].code + (uintptr_t)s->python[i].at);
   const uint32_t slot = (uint32_t)(hash >> 52);
   spin_lock(&stacks_lock);
-  uint32_t number = find_record(slot, s);
-  if (!number) number = add_record(slot, s);
+  uint32_t number = stack_find(slot, s);
+  if (!number) number = stack_add(slot, s);
   spin_unlock(&stacks_lock);
   return number;
 }
 
-static const stack_record *record_of(uint32_t number) {
+static const stack_record *stack_at(uint32_t number) {
   spin_lock(&stacks_lock);
   const stack_record *r = number && number <= n_records ? records[number] : NULL;
   spin_unlock(&stacks_lock);
@@ -122,13 +122,13 @@ static const stack_record *record_of(uint32_t number) {
 }
 
 uint32_t stack_frames(uint32_t number, void *const **frames) {
-  const stack_record *r = record_of(number);
+  const stack_record *r = stack_at(number);
   *frames = r ? r->frame : NULL;
   return r ? r->n : 0;
 }
 
 uint32_t stack_python(uint32_t number, const python_line **python) {
-  const stack_record *r = record_of(number);
+  const stack_record *r = stack_at(number);
   *python = r ? r->line : NULL;
   return r ? r->n_python : 0;
 }
