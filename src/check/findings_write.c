@@ -23,7 +23,7 @@ static char program[PATH_MAX];
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static void write_text(FILE *to, const char *name, const char *text) {
+static void findings_write_text(FILE *to, const char *name, const char *text) {
   char safe[PATH_MAX];
   text_safe(safe, sizeof safe, text, strlen(text));
   fprintf(to, "\"%s\":\"", name);
@@ -41,7 +41,7 @@ static void write_frame(FILE *to, const void *code) {
   const bool known = !_dl_find_object((void *)(uintptr_t)code, &found) && found.dlfo_link_map;
   const char *path = known ? found.dlfo_link_map->l_name : "?";
   fputc('{', to);
-  write_text(to, "object", *path ? path : program);
+  findings_write_text(to, "object", *path ? path : program);
   fprintf(to, ",\"offset\":%" PRIuPTR "}", (uintptr_t)code - (known ? found.dlfo_link_map->l_addr : 0));
 }
 
@@ -52,9 +52,9 @@ static void write_stack(FILE *to, uint32_t number) {
   fputs("\"stack\":[", to);
   for (uint32_t i = 0; i < n_lines; ++i) {
     fputs(i ? ",{" : "{", to);
-    write_text(to, "file", line[i].file ? line[i].file : "?");
+    findings_write_text(to, "file", line[i].file ? line[i].file : "?");
     fprintf(to, ",\"line\":%d,", line[i].line);
-    write_text(to, "function", line[i].function ? line[i].function : "?");
+    findings_write_text(to, "function", line[i].function ? line[i].function : "?");
     fputc('}', to);
   }
   for (uint32_t i = 0; i < n; ++i) {
@@ -66,7 +66,7 @@ static void write_stack(FILE *to, uint32_t number) {
 
 static void write_finding_place(FILE *to, const char *name, const finding_place *p) {
   fprintf(to, ",\"%s\":{", name);
-  write_text(to, "what", p->what);
+  findings_write_text(to, "what", p->what);
   fprintf(to, ",\"stream\":%" PRId64 ",\"device\":%d,", p->stream, p->device);
   write_stack(to, p->stack);
   fputc('}', to);
@@ -74,15 +74,15 @@ static void write_finding_place(FILE *to, const char *name, const finding_place 
 
 static void write_finding(FILE *to, const finding *f, size_t number) {
   fprintf(to, "{\"number\":%zu,", number);
-  write_text(to, "kind", finding_word(f->kind));
+  findings_write_text(to, "kind", finding_word(f->kind));
   fputc(',', to);
-  write_text(to, "message", f->message);
+  findings_write_text(to, "message", f->message);
   write_finding_place(to, "here", &f->here);
   if (f->other.what[0] || f->other.stack) write_finding_place(to, "other", &f->other);
   if (f->allocation.address || f->allocation.stack || f->allocation.call[0]) {
     fprintf(to, ",\"allocation\":{\"address\":%" PRIuPTR ",\"size\":%" PRIu64 ",", f->allocation.address,
             f->allocation.bytes);
-    write_text(to, "call", f->allocation.call);
+    findings_write_text(to, "call", f->allocation.call);
     fputc(',', to);
     write_stack(to, f->allocation.stack);
     fputc('}', to);
@@ -93,7 +93,7 @@ static void write_finding(FILE *to, const finding *f, size_t number) {
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 /* Writes lines in one piece. */
-static void append(char **text, size_t *bytes, FILE *lines) {
+static void findings_append(char **text, size_t *bytes, FILE *lines) {
   if (lines && !fclose(lines) && !file_write(file, *text, *bytes)) {
     close(file); /* the disk is full, or the folder is gone */
     file = -1;
@@ -111,9 +111,9 @@ static void open_file(void) {
   FILE *lines = open_memstream(&text, &bytes);
   if (!lines) return;
   fprintf(lines, "{\"begins\":\"" FINDINGS_BEGIN "\",");
-  write_text(lines, "program", program);
+  findings_write_text(lines, "program", program);
   fprintf(lines, ",\"pid\":%d}\n", (int)getpid());
-  append(&text, &bytes, lines);
+  findings_append(&text, &bytes, lines);
 }
 
 void findings_file_start(void) {
@@ -130,7 +130,7 @@ void findings_file_add(const finding *f, size_t number) {
   if (file < 0) return;
   FILE *lines = open_memstream(&text, &bytes);
   if (lines) write_finding(lines, f, number);
-  append(&text, &bytes, lines);
+  findings_append(&text, &bytes, lines);
 }
 
 void findings_file_end(const finding *all, size_t n, uint64_t untold) {
@@ -145,5 +145,5 @@ void findings_file_end(const finding *all, size_t n, uint64_t untold) {
   for (size_t i = 0; i < n; ++i)
     if (all[i].count != 1) fprintf(lines, "{\"number\":%zu,\"count\":%" PRIu64 "}\n", i, all[i].count);
   fprintf(lines, "{\"ended\":true,\"untold\":%" PRIu64 "}\n", untold);
-  append(&text, &bytes, lines);
+  findings_append(&text, &bytes, lines);
 }

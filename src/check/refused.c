@@ -13,14 +13,14 @@
 #include "check/finding.h"
 #include "check/stack.h"
 
-/* Which errors are findings, by their words; the first row that fits counts. A row without a cure needs none: the words
- * have it already. */
+/* Which errors are findings, by their words; the first row that fits counts. A row whose cure is NULL is no finding. */
 static const struct {
   check_part part;
   finding_kind kind;
   const char *words; /* a pattern as in shells */
   const char *cure;
 } refusals[] = {
+    {CHECK_USAGE, FINDING_MISUSE, "a failed task has stopped *", NULL}, /* it was told when it failed */
     {CHECK_BOUNDS, FINDING_OUT_OF_BOUNDS, "*end beyond the block of*",
      "Allocate what the shape, strides and offset of the view reach, or make the view smaller."},
     {CHECK_BOUNDS, FINDING_OUT_OF_BOUNDS, "workspaceSize is *, expected the *",
@@ -28,7 +28,7 @@ static const struct {
     {CHECK_BOUNDS, FINDING_OUT_OF_BOUNDS, "*is in no live block*",
      "Pass an address inside a block that is still allocated."},
     {CHECK_BOUNDS, FINDING_OUT_OF_BOUNDS, "*more than destMax*", "Copy no more than the destination holds."},
-    {CHECK_BOUNDS, FINDING_OUT_OF_BOUNDS, "*[[]*] is *, expected 0 to *", "Keep indices inside the dimension."},
+    {CHECK_BOUNDS, FINDING_OUT_OF_BOUNDS, "*[[]*] is *, expected * to *", "Keep indices inside the dimension."},
     {CHECK_BOUNDS, FINDING_OUT_OF_BOUNDS, "*an index of *, expected *", "Keep indices inside the dimension."},
     {CHECK_HOST, FINDING_HOST_ACCESS, "*is no device or pinned memory*",
      "Copy the data to memory of aclrtMalloc first: the device does not reach the host's own memory."},
@@ -39,7 +39,7 @@ static const struct {
     {CHECK_USAGE, FINDING_MISUSE, "executor * was launched before*",
      "Call GetWorkspaceSize for each launch, or make the executor repeatable by aclSetAclOpExecutorRepeatable."},
     {CHECK_USAGE, FINDING_MISUSE, "executor * is no valid executor*", "Call GetWorkspaceSize for each launch."},
-    {CHECK_USAGE, FINDING_MISUSE, "executor * is of *", ""},
+    {CHECK_USAGE, FINDING_MISUSE, "executor * is of *", "Launch an executor by the function that made it."},
 };
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
@@ -118,8 +118,8 @@ static bool memo_find(uintptr_t address, block_memo *found) {
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
-/* Adds what is known of the block to which the first known address in the words belongs. Returns whether it is freed. */
-static bool add_block(finding *f, uintptr_t address) {
+/* Adds what is known of the block with this address. Returns whether it is freed. */
+static bool refused_add_block(finding *f, uintptr_t address) {
   block_memo m;
   if (!address || !memo_find(address, &m)) return false;
   f->allocation.address = m.address;
@@ -160,7 +160,7 @@ static void report_bad_free(const char *call, const char *words) {
   is_bad_free = false;
   if (!check_wants(CHECK_LIFETIME)) return;
   finding f = finding_of_call(FINDING_INVALID_FREE, call);
-  if (add_block(&f, bad_address) && f.first == 0) f.kind = FINDING_DOUBLE_FREE;
+  if (refused_add_block(&f, bad_address) && f.first == 0) f.kind = FINDING_DOUBLE_FREE;
   finding_say(&f, "%s: %s. %s", call, words[0] ? words : "the free was refused",
               f.kind == FINDING_DOUBLE_FREE ? "Free a block once: forget its address when it is freed."
                                             : "Pass what the allocating function gave to the function that frees it.");
@@ -175,8 +175,9 @@ static void refused_on_error(const char *call, status code, const char *words) {
   }
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; ++i) {
     if (fnmatch(refusals[i].words, words, 0) != 0) continue;
+    if (!refusals[i].cure) return;
     finding f = finding_of_call(refusals[i].kind, call);
-    const bool was_freed = add_block(&f, known_address(words));
+    const bool was_freed = refused_add_block(&f, known_address(words));
     if (was_freed) f.kind = FINDING_USE_AFTER_FREE;
     finding_say(&f, "%s: %s. %s", call, words, was_freed ? "Free a block after its last use only." : refusals[i].cure);
     if (check_wants(was_freed ? CHECK_LIFETIME : refusals[i].part)) finding_report(&f);
@@ -196,7 +197,7 @@ static void refused_on_fault(uintptr_t address, const char *words) {
   }
   text[n] = '\0';
   finding f = finding_of_call(FINDING_HOST_ACCESS, "host access");
-  if (add_block(&f, address)) f.kind = FINDING_USE_AFTER_FREE;
+  if (refused_add_block(&f, address)) f.kind = FINDING_USE_AFTER_FREE;
   finding_say(&f, "%s", text);
   finding_report(&f);
   findings_end(); /* the handler of the program may still go on, but mostly this is the end */

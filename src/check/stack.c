@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/stack.h"
 
+#include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unwind.h>
@@ -136,6 +139,7 @@ uint32_t stack_python(uint32_t number, const python_line **python) {
 /* ---- this library's frames --------------------------------------------------------------------------------------- */
 
 static uintptr_t own_begin, own_end; /* this library's code; none before stack_start() */
+static char own_path[PATH_MAX];
 
 static int find_own(struct dl_phdr_info *info, size_t size, void *unused) {
   (void)size;
@@ -147,6 +151,7 @@ static int find_own(struct dl_phdr_info *info, size_t size, void *unused) {
     if ((uintptr_t)&find_own < begin || (uintptr_t)&find_own >= begin + p->p_memsz) continue;
     own_begin = begin;
     own_end = begin + p->p_memsz;
+    snprintf(own_path, sizeof own_path, "%s", info->dlpi_name);
     return 1;
   }
   return 0;
@@ -295,10 +300,19 @@ remember(thread_stacks *t, entry_place *e, const void *caller, uintptr_t sp, con
 
 /* ---- the interface ----------------------------------------------------------------------------------------------- */
 
+/* glibc 2.36 loads what an ELF filter names (libascendcl.so: this library) without telling _dl_find_object of it, by
+ * which frames are unwound and addresses are described. Opening the library once more tells it. */
+static void make_findable(void) {
+  struct dl_find_object found;
+  if (!_dl_find_object((void *)own_begin, &found) || !own_path[0]) return;
+  dlopen(own_path, RTLD_NOW | RTLD_NOLOAD); // NOLINT: stays open
+}
+
 void stack_start(void) {
   raw_stack raw = {0};
-  _Unwind_Backtrace(note_frame, &raw); /* the first call may load a library, which must not happen in a hook */
   dl_iterate_phdr(find_own, NULL);
+  make_findable();
+  _Unwind_Backtrace(note_frame, &raw); /* the first call may load a library, which must not happen in a hook */
   python_frames_start();
 }
 

@@ -64,7 +64,7 @@ static const char *begin_suppression(suppressions *s, char *line) {
   return NULL;
 }
 
-static const char *set_key(suppression *last, char *line) {
+static const char *suppress_set_key(suppression *last, char *line) {
   char *equals = strchr(line, '=');
   if (!equals) return "expected [a name] or key = pattern";
   *equals = '\0';
@@ -94,7 +94,7 @@ bool suppress_read(suppressions *s, FILE *from, unsigned *number, const char **w
       *wrong = lacks(s, before);
       if (!*wrong) *wrong = begin_suppression(s, text);
     } else {
-      *wrong = s->n > before ? set_key(&s->at[s->n - 1], text) : "expected [a name] before the first key";
+      *wrong = s->n > before ? suppress_set_key(&s->at[s->n - 1], text) : "expected [a name] before the first key";
     }
   }
   if (!*wrong) *wrong = lacks(s, before);

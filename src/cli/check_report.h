@@ -4,8 +4,9 @@
  *
  *   {"program": "name", "findings": [FINDING], "summary": {...}}
  *   FINDING {"kind", "message", "count", "process", "tasks": [names], "stream", "device", "stack": [FRAME],
- *            "other": {"what", "stream", "device", "stack"}, "allocation": {"address", "size", "call", "first", "bytes",
- *            "stack"}}      "other" and "allocation" are left out where there is none
+ *            "other": {"what", "stream", "device", "stack"},
+ *            "allocation": {"address", "size", "call", "first", "bytes", "stack"}}
+ *           "other" and "allocation" are left out where there is none
  *   FRAME   {"function", "file", "line"} with "language": "python", or with "object" and "offset"; functions that were
  *           inlined into another share its offset. What is not known is left out */
 #ifndef CANNON_CLI_CHECK_REPORT_H

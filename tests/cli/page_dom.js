@@ -49,5 +49,5 @@ for (const e of all.slice()) {
   if (e.oninput) e.oninput();
 }
 const map = byId.map;
-for (let x = 5; x < 800; x += 50) for (let y = 5; y < 400; y += 20) map.onmousemove({ clientX: x, clientY: y });
+if (map) for (let x = 5; x < 800; x += 50) for (let y = 5; y < 400; y += 20) map.onmousemove({ clientX: x, clientY: y });
 console.log(JSON.stringify({ counts, texts, chosen: all.filter(e => e.classes.has("chosen")).length }));
