@@ -163,9 +163,11 @@ static bool is_own(const void *frame) { return (uintptr_t)frame >= own_begin && 
 
 static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *argument) {
   raw_stack *raw = argument;
-  const uintptr_t ip = _Unwind_GetIP(context);
+  int is_interrupted = 0; /* by a signal: the address is that of the instruction itself, */
+  const uintptr_t ip = _Unwind_GetIPInfo(context, &is_interrupted);
   if (!ip || raw->n == ALL_FRAMES) return _URC_END_OF_STACK;
-  raw->frame[raw->n] = (void *)ip;
+  if (is_interrupted && raw->n) --raw->n;                    /* and the frame before is the kernel's */
+  raw->frame[raw->n] = (void *)(ip + (is_interrupted != 0)); /* readers look at the byte before */
 #if defined(__x86_64__)
   raw->slot[raw->n] = _Unwind_GetCFA(context) - sizeof(void *); /* the call has pushed it there */
 #else
