@@ -188,8 +188,8 @@ class Check(test_cli.CliTest):
     def test_page(self):
         page = self.folder / "check.html"
         self.check(self.wrong, "double", options=["--report", page])
-        text = page.read_text()
-        self.assertNotIn("http", re.sub(r"http://www\.w3\.org/(2000/svg|1999/xhtml)", "", text))  # nothing from elsewhere
+        text = page.read_text()  # nothing in it comes from elsewhere
+        self.assertNotIn("http", re.sub(r"http://www\.w3\.org/(2000/svg|1999/xhtml)", "", text))
         if not shutil.which("node"):
             self.skipTest("needs node, to run the page's scripts")
         done = subprocess.run(["node", HERE / "page_dom.js", page], capture_output=True, text=True, timeout=60)
