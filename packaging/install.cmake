@@ -13,6 +13,9 @@ install(FILES ${packaging}/set_env.sh DESTINATION bin RENAME setenv.bash)
 # Topologies for `cannon scale`.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/devices/topologies DESTINATION share/cannon FILES_MATCHING PATTERN "*.json")
 
+# Findings of the checker that frameworks cause on purpose.
+install(FILES ${packaging}/check/frameworks.supp DESTINATION share/cannon/check)
+
 # Packages that pip installs in addition to the torch_npu wheel.
 install(FILES ${PROJECT_SOURCE_DIR}/tests/clients/torch_npu/requirements.txt DESTINATION share/cannon
   RENAME torch_npu.txt)

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-enum { MOST = 8 };
+enum { MOST = 16 };
 
 _Atomic bool hooks_on, hooks_want_tasks;
 static const hooks *_Atomic listening[MOST];
@@ -56,4 +56,9 @@ void hooks_work(hook_work work) {
 void hooks_collective(hook_collective collective) {
   const hooks *h;
   EACH(h) if (h->collective) h->collective(&collective);
+}
+
+void hooks_fault(uintptr_t address, const char *words) {
+  const hooks *h;
+  EACH(h) if (h->fault) h->fault(address, words);
 }

@@ -128,6 +128,8 @@ typedef struct {
   void (*task)(const hook_task *task);
   void (*work)(const hook_work *work);
   void (*collective)(const hook_collective *collective);
+  /* A memory fault, which may end the program, in its signal handler; `words` explain it, in sentences. */
+  void (*fault)(uintptr_t address, const char *words);
 } hooks;
 
 extern INTERNAL _Atomic bool hooks_on, hooks_want_tasks;
@@ -148,6 +150,7 @@ void hooks_step(hook_step step);
 void hooks_task(const hook_task *task);
 void hooks_work(hook_work work);
 void hooks_collective(hook_collective collective);
+void hooks_fault(uintptr_t address, const char *words);
 
 static inline void hooks_tell_step(hook_step_kind kind, int device, uint32_t stream, uint32_t event) {
   if (__builtin_expect(hooks_any(), 0)) hooks_step((hook_step){kind, device, stream, event, 0});

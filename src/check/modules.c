@@ -4,6 +4,12 @@
 
 #include "check/check.h"
 
+extern const check_module refused_bounds, refused_lifetime, refused_host, refused_usage;
+
 const check_module *const check_modules[] = {
+    &refused_bounds,
+    &refused_lifetime,
+    &refused_host,
+    &refused_usage, /* what the library refuses: one listener */
     NULL,
 };
