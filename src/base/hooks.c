@@ -57,3 +57,13 @@ void hooks_collective(hook_collective collective) {
   const hooks *h;
   EACH(h) if (h->collective) h->collective(&collective);
 }
+
+void hooks_handle(hook_handle handle) {
+  const hooks *h;
+  EACH(h) if (h->handle) h->handle(&handle);
+}
+
+void hooks_use(hook_use use) {
+  const hooks *h;
+  EACH(h) if (h->use) h->use(&use);
+}

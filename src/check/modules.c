@@ -4,6 +4,9 @@
 
 #include "check/check.h"
 
+extern const check_module handles_check;
+
 const check_module *const check_modules[] = {
+    &handles_check,
     NULL,
 };
