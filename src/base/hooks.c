@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-enum { MOST = 8 };
+enum { MOST = 16 };
 
 _Atomic bool hooks_on, hooks_want_tasks;
 static const hooks *_Atomic listening[MOST];
@@ -66,4 +66,9 @@ void hooks_handle(hook_handle handle) {
 void hooks_use(hook_use use) {
   const hooks *h;
   EACH(h) if (h->use) h->use(&use);
+}
+
+void hooks_fault(uintptr_t address, const char *words) {
+  const hooks *h;
+  EACH(h) if (h->fault) h->fault(address, words);
 }

@@ -131,6 +131,8 @@ typedef struct {
   void (*collective)(const hook_collective *collective);
   void (*handle)(const hook_handle *handle); /* called without locks, but for those of the caller's family */
   void (*use)(const hook_use *use);          /* called without locks */
+  /* A memory fault, which may end the program, in its signal handler; `words` explain it, in sentences. */
+  void (*fault)(uintptr_t address, const char *words);
 } hooks;
 
 extern INTERNAL _Atomic bool hooks_on, hooks_want_tasks;
@@ -153,6 +155,7 @@ void hooks_work(hook_work work);
 void hooks_collective(hook_collective collective);
 __attribute__((cold)) void hooks_handle(hook_handle handle);
 __attribute__((cold)) void hooks_use(hook_use use);
+void hooks_fault(uintptr_t address, const char *words);
 
 static inline void hooks_tell_step(hook_step_kind kind, int device, uint32_t stream, uint32_t event) {
   if (__builtin_expect(hooks_any(), 0)) hooks_step((hook_step){kind, device, stream, event, 0});

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/status.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -33,7 +34,9 @@ static mutex process_lock = MUTEX_INITIALIZER(PROCESS_ERROR); /* guards process_
 FORK_RENEWS(process_lock)
 static recent_store process_store;
 static _Atomic bool process_scope;
-static error_listener *_Atomic listener; /* NULL: nobody listens */
+enum { MOST_LISTENERS = 4 };
+static error_listener *_Atomic listening[MOST_LISTENERS]; /* NULL: no more listen */
+static _Atomic int n_listening;
 
 static void make_words_key(void) { pthread_key_create(&words_key, free); }
 
@@ -96,8 +99,9 @@ int error_publish_as(const char *number, int code, const char *call) {
   char line[PENDING_BYTES + 128];
   const char *words = fail_take();
   snprintf(line, sizeof line, "%s: %s: %s (error %d)", number, call, words[0] ? words : "failed", code);
-  error_listener *const told = atomic_load_explicit(&listener, memory_order_acquire);
-  if (told) told(call, code, words);
+  error_listener *told;
+  for (int i = 0; i < MOST_LISTENERS && (told = atomic_load_explicit(&listening[i], memory_order_acquire)); ++i)
+    told(call, code, words);
   log_line(LOG_ERROR, "%s", line);
   if (process_scope) {
     mutex_lock(&process_lock);
@@ -114,7 +118,11 @@ status error_publish(status code, const char *call) {
   return error_publish_as(catalogue_number(code), code, call);
 }
 
-void error_listen(error_listener *added) { atomic_store_explicit(&listener, added, memory_order_release); }
+void error_listen(error_listener *added) {
+  const int i = atomic_fetch_add(&n_listening, 1);
+  assert(i < MOST_LISTENERS);
+  atomic_store_explicit(&listening[i], added, memory_order_release);
+}
 
 static const char *take_recent(recent_store *store) {
   if (!store->text[0]) return NULL;

@@ -149,8 +149,8 @@ __attribute__((cold)) status error_publish(status code, const char *call);
  * error stays, since it is of the runtime. Returns code. */
 __attribute__((cold)) int error_publish_as(const char *number, int code, const char *call);
 
-/* Registers the one listener that is told each later failure, before it is logged; words is the message or "". The
- * counters of trace/ register when the library is loaded. */
+/* Adds a listener, of at most four, that is told each later failure, before it is logged; words is the message or "".
+ * The counters of trace/ and the checker register when the library is loaded. Listeners are called without locks. */
 typedef void error_listener(const char *call, status code, const char *words);
 void error_listen(error_listener *listener);
 

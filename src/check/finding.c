@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/finding.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/lock.h"
+#include "check/findings_write.h"
 #include "check/stack.h"
 
-enum { MAX_FINDINGS = 4096 }; /* causes; more are only counted */
+enum {
+  MAX_FINDINGS = 4096, /* causes; more are only counted */
+  N_BUCKETS = 1 << 12,
+};
 
 static mutex findings_lock = MUTEX_INITIALIZER(FINDINGS); /* guards the variables below */
 static finding *all;
 static size_t n_findings, room;
 static uint64_t n_untold;
+static uint16_t newest[N_BUCKETS], older[MAX_FINDINGS]; /* of the same hash; numbers from 1 */
+static bool has_ended;
 
 const char *finding_word(finding_kind kind) {
   static const char *const words[] = {
@@ -39,21 +45,32 @@ static bool is_same_cause(const finding *a, const finding *b) {
          strcmp(a->other.what, b->other.what) == 0;
 }
 
+static uint16_t *bucket_of(const finding *f) {
+  const uint32_t cause[] = {(uint32_t)f->kind, f->here.stack, f->other.stack, f->allocation.stack};
+  return &newest[hash_bytes(HASH_START, cause, sizeof cause) % N_BUCKETS];
+}
+
 static void add_finding(const finding *f) {
-  for (size_t i = 0; i < n_findings; ++i) {
-    if (!is_same_cause(&all[i], f)) continue;
-    all[i].count += f->count;
+  uint16_t *bucket = bucket_of(f);
+  for (uint16_t i = *bucket; i; i = older[i - 1]) {
+    if (!is_same_cause(&all[i - 1], f)) continue;
+    all[i - 1].count += f->count;
     return;
   }
   if (n_findings == room && room < MAX_FINDINGS) {
-    finding *more = realloc(all, (room * 2 + 16) * sizeof *all);
+    const size_t wider = room ? room * 2 : 64; /* up to MAX_FINDINGS, a power of two */
+    finding *more = realloc(all, wider * sizeof *all);
     if (more) all = more;
-    if (more) room = room * 2 + 16;
+    if (more) room = wider;
   }
-  if (n_findings < room)
-    all[n_findings++] = *f;
-  else
+  if (n_findings == room) {
     n_untold += f->count;
+    return;
+  }
+  all[n_findings] = *f;
+  older[n_findings] = *bucket;
+  findings_file_add(f, n_findings);
+  *bucket = (uint16_t)++n_findings;
 }
 
 void finding_report(const finding *f) {
@@ -74,10 +91,15 @@ finding *findings_copy(size_t *n) {
   return copy;
 }
 
-void findings_write(void) {
+void findings_end(void) {
+  mutex_lock(&findings_lock);
+  const bool ends = !has_ended;
+  has_ended = true;
+  const uint64_t untold = n_untold;
+  mutex_unlock(&findings_lock);
+  if (!ends) return;
   size_t n;
-  finding *f = findings_copy(&n);
-  for (size_t i = 0; i < n; ++i)
-    fprintf(stderr, "cannon: %s: %s (%" PRIu64 " times)\n", finding_word(f[i].kind), f[i].message, f[i].count);
+  finding *f = findings_copy(&n); /* the report asks the loader for names, so it holds no lock */
+  findings_file_end(f, n, untold);
   free(f);
 }

@@ -56,7 +56,8 @@ typedef struct {
   uint64_t count;        /* how often it happened; finding_report() takes 0 for 1 */
 } finding;
 
-/* Reports a finding of the calling thread. An empty here.stack is filled in with the calling thread's. */
+/* Reports a finding of the calling thread. Where CANNON_CHECK_REPORT is set it is written at once, so that it is told
+ * even if the process is killed. An empty here.stack is filled in with the calling thread's. */
 void finding_report(const finding *f);
 
 /* Formats a finding's message. */
@@ -68,7 +69,7 @@ const char *finding_word(finding_kind kind);
  * none. */
 finding *findings_copy(size_t *n);
 
-/* Writes the report, at the end of the process. */
-void findings_write(void);
+/* Ends the report: at the end of the process, or when it is about to end by a fault. Only the first call does it. */
+void findings_end(void);
 
 #endif

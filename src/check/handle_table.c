@@ -47,7 +47,7 @@ static uint64_t hash_of(uint64_t inverted, uint32_t kind) {
 }
 
 /* The slot of the handle, or the unused slot where it would be put. */
-static size_t slot_of(uint64_t inverted, uint32_t kind) {
+static size_t handle_slot_of(uint64_t inverted, uint32_t kind) {
   size_t i = hash_of(inverted, kind) & (n_slots - 1);
   while (slots[i].inverted && (slots[i].inverted != inverted || slots[i].kind != kind)) i = (i + 1) & (n_slots - 1);
   return i;
@@ -55,7 +55,7 @@ static size_t slot_of(uint64_t inverted, uint32_t kind) {
 
 static live_handle *find_live(uint64_t inverted, uint32_t kind) {
   if (!n_slots) return NULL;
-  live_handle *h = &slots[slot_of(inverted, kind)];
+  live_handle *h = &slots[handle_slot_of(inverted, kind)];
   return h->inverted ? h : NULL;
 }
 
@@ -66,13 +66,13 @@ static bool grow(void) {
   slots = bigger;
   n_slots = n_before ? 2 * n_before : 1024;
   for (size_t i = 0; i < n_before; ++i)
-    if (before[i].inverted) slots[slot_of(before[i].inverted, before[i].kind)] = before[i];
+    if (before[i].inverted) slots[handle_slot_of(before[i].inverted, before[i].kind)] = before[i];
   free(before);
   return true;
 }
 
 /* Moves every later handle of the chain that could not be found any more into the gap. */
-static void close_gap(size_t gap) {
+static void handle_close_gap(size_t gap) {
   for (size_t i = gap;;) {
     i = (i + 1) & (n_slots - 1);
     if (!slots[i].inverted) break;
@@ -89,7 +89,7 @@ static gone_handle *gone_slot(uint64_t inverted, uint32_t kind) { return &gone[h
 static void add_live(const live_handle *h) {
   mutex_lock(&table_lock);
   if (2 * (n_live + 1) <= n_slots || grow()) {
-    live_handle *slot = &slots[slot_of(h->inverted, h->kind)];
+    live_handle *slot = &slots[handle_slot_of(h->inverted, h->kind)];
     if (!slot->inverted) ++n_live;
     *slot = *h;
   }
@@ -104,7 +104,7 @@ static bool remove_live(uint64_t inverted, uint32_t kind, uint32_t stack, uint64
   if (h) {
     *removed = *h;
     --n_live;
-    close_gap((size_t)(h - slots));
+    handle_close_gap((size_t)(h - slots));
     if (gone)
       *gone_slot(inverted, kind) = (gone_handle){inverted, by, kind, removed->stack, stack, removed->call, call};
   }
@@ -218,6 +218,7 @@ static void on_alloc(const hook_block *b) {
                           .stack = stack_take(),
                           .bytes = b->requested,
                           .call = b->call});
+  if (on_made) on_made(kind_of_block(b));
 }
 
 static void on_free(const hook_block *b, void *site) {
@@ -238,3 +239,12 @@ void handle_table_start(void) {
 
 void handle_table_on_problem(void (*listener)(const handle_problem *)) { on_problem = listener; }
 void handle_table_on_made(void (*listener)(uint32_t)) { on_made = listener; }
+
+static _Thread_local bool error_is_told;
+void handle_table_tells_error(bool told) { error_is_told = told; }
+
+bool handle_table_told_error(void) {
+  const bool told = error_is_told;
+  error_is_told = false;
+  return told;
+}

@@ -58,6 +58,10 @@ void handle_table_on_problem(void (*listener)(const handle_problem *problem));
 /* Sets who is told of each handle that is made. */
 void handle_table_on_made(void (*listener)(uint32_t kind));
 
+/* Whether the error that the thread's call is about to return was told as a problem of a handle; asks only once. */
+bool handle_table_told_error(void);
+void handle_table_tells_error(bool told);
+
 /* A copy of the live handles, in no order, which the caller frees; NULL if there are none, or no memory. */
 live_handle *handle_table_copy(size_t *n);
 

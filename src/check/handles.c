@@ -77,10 +77,12 @@ static void report_place(const live_handle *h, size_t n) {
   for (size_t i = 0; i < n; ++i) bytes += h[i].bytes;
   say_lost(&f, h, n, bytes);
   snprintf(f.here.what, sizeof f.here.what, "%s", h->call ? h->call : handle_word(h->kind));
-  f.allocation.address = (uintptr_t)~h->inverted;
-  f.allocation.bytes = bytes;
-  f.allocation.stack = h->stack;
-  snprintf(f.allocation.call, sizeof f.allocation.call, "%s", h->call ? h->call : "");
+  if (h->kind >= N_HOOK_HANDLES) {
+    f.allocation.address = (uintptr_t)~h->inverted;
+    f.allocation.bytes = bytes;
+    f.allocation.stack = h->stack;
+    snprintf(f.allocation.call, sizeof f.allocation.call, "%s", h->call ? h->call : "");
+  }
   finding_report(&f);
 }
 

@@ -194,7 +194,7 @@ static int scan_data(struct dl_phdr_info *info, size_t size, void *argument) {
 
 /* The frames of exit(), and of what it calls, lie where main()'s were if that has returned. So the stack begins with
  * the first frame that is not of the C library or this one. */
-static _Unwind_Reason_Code find_program(struct _Unwind_Context *context, void *argument) {
+static _Unwind_Reason_Code reach_find_program(struct _Unwind_Context *context, void *argument) {
   uintptr_t *stack_pointer = argument;
   const uintptr_t pc = _Unwind_GetIP(context);
   range code = {pc, pc + 1, false};
@@ -205,7 +205,7 @@ static _Unwind_Reason_Code find_program(struct _Unwind_Context *context, void *a
 
 /* The system tells the stack pointers of threads that wait. The few that run at the end of a process are left out. */
 static void find_threads(search *s) {
-  _Unwind_Backtrace(find_program, &s->stack_pointer[s->n_threads++]);
+  _Unwind_Backtrace(reach_find_program, &s->stack_pointer[s->n_threads++]);
   DIR *threads = opendir("/proc/self/task");
   for (const struct dirent *d; threads && (d = readdir(threads)) && s->n_threads < MAX_THREADS;) {
     char path[64], text[256];

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cannon run: runs a program in the right environment, and reports what it did. */
 #include "base/variables.h"
+#include "check/check.h"
 #include "check/leaks_options.h"
+#include "cli/check_run.h"
 #include "cli/commands.h"
 #include "cli/environment.h"
 #include "cli/figures.h"
@@ -51,21 +53,22 @@ static const char help[] = "Usage: cannon run [OPTION]... [--] PROGRAM [ARGUMENT
                            "                     max=BLOCKS   number of live blocks at which to warn\n"
                            "                                  (default: no limit)\n"
                            "                     frames=N     stack frames recorded per block, 1 to 8\n"
-                           "                                  (default: 8)\n"
+                           "                                  (default: 8)\n" CHECK_RUN_HELP
                            "  --alarm PERCENT  use of a device's memory from which on the log and the summary\n"
                            "                   warn, 0 to 100 percent (default: 85; 0: never)\n"
                            "  --json FILE      write all statistics to FILE in JSON\n"
                            "  --record FILE    write every allocation, every free, and every operation of a\n"
                            "                   stream or event to FILE, for `cannon replay` and `cannon plan`;\n"
                            "                   a second process that uses devices writes to FILE.PID\n"
-                           "  --force          let --json, --record and --leaks=report=PATH replace files that\n"
-                           "                   cannon did not write\n"
+                           "  --force          let --json, --record, --report and --leaks=report=PATH replace\n"
+                           "                   files that cannon did not write\n"
                            "  --quiet          print no summary\n"
                            "  --help           print this help and exit\n"
                            "\n"
                            "Exit status:\n"
                            "  That of PROGRAM. If PROGRAM is ended by a signal, cannon is ended by the same\n"
-                           "  signal, which shells show as 128 + its number.\n"
+                           "  signal, which shells show as 128 + its number. With --error-exitcode N and\n"
+                           "  findings of --check it is N.\n"
                            "  1    the folder for the statistics cannot be created\n"
                            "  2    the command line or an environment variable is wrong; nothing was run\n"
                            "  126  PROGRAM cannot be started\n"
@@ -74,7 +77,8 @@ static const char help[] = "Usage: cannon run [OPTION]... [--] PROGRAM [ARGUMENT
                            "Examples:\n"
                            "  cannon run ./add\n"
                            "  cannon run --devices 8 --mem 32G --json stats.json python3 train.py\n"
-                           "  cannon run --sites --leaks=max=1000 ./server\n";
+                           "  cannon run --sites --leaks=max=1000 ./server\n"
+                           "  cannon run --check --error-exitcode 9 --report check.html ./train\n";
 
 typedef struct {
   const char *value[N_VARIABLES]; /* values of variables in the program's environment; NULL: not set here */
@@ -86,6 +90,7 @@ typedef struct {
   char *const *program;
   char prefix[PATH_MAX];
   stats_folder folder;
+  check_run check;
 } run_options;
 
 static int run_bad_option(const char *option, const char *value, const char *expected) {
@@ -142,11 +147,14 @@ static int check_environment(const run_options *o) {
   const char *device = variable_text(VARIABLE_DEVICE), *leaks = variable_text(VARIABLE_LEAKS);
   const char *report = variable_text(VARIABLE_COMM_REPORT);
   leaks_options checked;
+  const char *check = variable_text(VARIABLE_CHECK);
+  unsigned parts;
   int signal;
   char bad[LEAKS_OPTIONS_BAD];
   uint64_t told = 0;
   if (device && !profile_find(device)) variable_reject(VARIABLE_DEVICE, device);
   if (leaks && !check_leaks(leaks, &checked, bad)) variable_reject(VARIABLE_LEAKS, bad);
+  if (check && !check_parse(check, &parts, bad)) variable_reject(VARIABLE_CHECK, bad);
   if (report && !waits_parse_report(report, &signal)) variable_reject(VARIABLE_COMM_REPORT, report);
   for (variable v = 0; v < N_VARIABLES; v++) {
     variable_words words;
@@ -185,12 +193,19 @@ static bool find_record_path(run_options *o) {
 static int run_parse(int argc, char **argv, run_options *o) {
   enum { DEVICE = 1, DEVICES, MEM, SITES, LEAKS, ALARM, JSON, RECORD, FORCE, QUIET, HELP };
   static const struct option options[] = {
-      {"device", required_argument, NULL, DEVICE}, {"devices", required_argument, NULL, DEVICES},
-      {"mem", required_argument, NULL, MEM},       {"sites", no_argument, NULL, SITES},
-      {"leaks", optional_argument, NULL, LEAKS},   {"alarm", required_argument, NULL, ALARM},
-      {"json", required_argument, NULL, JSON},     {"record", required_argument, NULL, RECORD},
-      {"force", no_argument, NULL, FORCE},         {"quiet", no_argument, NULL, QUIET},
-      {"help", no_argument, NULL, HELP},           {NULL, 0, NULL, 0},
+      {"device", required_argument, NULL, DEVICE},
+      {"devices", required_argument, NULL, DEVICES},
+      {"mem", required_argument, NULL, MEM},
+      {"sites", no_argument, NULL, SITES},
+      {"leaks", optional_argument, NULL, LEAKS},
+      {"alarm", required_argument, NULL, ALARM},
+      {"json", required_argument, NULL, JSON},
+      {"record", required_argument, NULL, RECORD},
+      {"force", no_argument, NULL, FORCE},
+      {"quiet", no_argument, NULL, QUIET},
+      {"help", no_argument, NULL, HELP},
+      CHECK_RUN_OPTIONS,
+      {NULL, 0, NULL, 0},
   };
   const device_profile *profile;
   uint64_t n;
@@ -220,7 +235,8 @@ static int run_parse(int argc, char **argv, run_options *o) {
     case FORCE: o->force = true; break;
     case QUIET: o->quiet = true; break;
     case HELP: o->help_wanted = true; return 0;
-    default: return EXIT_USAGE; /* getopt has printed a message */
+    default:
+      if (check_run_take(option, optarg, &o->check)) return EXIT_USAGE;
     }
   }
   o->program = argv + optind;
@@ -228,7 +244,7 @@ static int run_parse(int argc, char **argv, run_options *o) {
     fprintf(stderr, "cannon run: no program given, expected cannon run [OPTIONS] PROGRAM [ARGUMENTS]\n");
     return EXIT_USAGE;
   }
-  return run_check_outputs(o) && find_record_path(o) ? 0 : EXIT_USAGE;
+  return run_check_outputs(o) && find_record_path(o) && !check_run_ready(&o->check, o->force) ? 0 : EXIT_USAGE;
 }
 
 /* Sets the program's environment in the child, before the program starts. Variables that were not set here keep the
@@ -237,6 +253,7 @@ static void run_prepare(void *context) {
   const run_options *o = context;
   for (variable v = 0; v < N_VARIABLES; v++)
     if (o->value[v]) setenv(variable_name(v), o->value[v], 1);
+  check_run_prepare(&o->check, o->folder.path);
 }
 
 static uint64_t run_clock_ns(void) {
@@ -268,6 +285,8 @@ static void resolve_reports(const stats_list *stats) {
 static void run_report_results(run_options *o, run_report *run) {
   run->stats = *o->folder.path ? stats_read_folder(o->folder.path) : (stats_list){.n_unreadable = 1};
   resolve_reports(&run->stats);
+  check_run_finish(&o->check, o->folder.path, o->prefix, run->argv, o->quiet);
+  run->check = o->check.report;
   if (!o->quiet) summary_print(stderr, run);
   FILE *json = o->json.path ? output_begin(&o->json) : NULL;
   if (json) output_end(&o->json, json, summary_write_json(json, run) == 0);
@@ -311,5 +330,6 @@ int command_run(int argc, char **argv) {
   output_settle(&o.record);
   output_settle(&o.report);
   if (child.error) return not_started(&o, child.error);
+  if (check_run_failed(&o.check)) return o.check.exitcode;
   spawn_end_like(child.status);
 }

@@ -4,6 +4,8 @@
 #include "cli/stats_read.h"
 
 #include <dlfcn.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -80,6 +82,62 @@ source_line lines_find(const char *path, uint64_t offset) {
   found.function = readable_name(dwfl_module_addrinfo(module, call, &found.into, &symbol, NULL, NULL, NULL));
   found.into++;
   return found;
+}
+
+/* A function's name as the linker has it, or as the source has it; functions of C have the latter only. */
+static const char *die_name(Dwarf_Die *die) {
+  Dwarf_Attribute name;
+  const char *linked =
+      dwarf_attr_integrate(die, DW_AT_linkage_name, &name) ? readable_name(dwarf_formstring(&name)) : NULL;
+  return linked ? linked : dwarf_diename(die);
+}
+
+/* The line from which an inlined function is called. */
+static void die_call(Dwarf_Die *unit, Dwarf_Die *die, source_frame *at) {
+  Dwarf_Attribute attribute;
+  Dwarf_Word line = 0, number = 0;
+  Dwarf_Files *files;
+  at->file = NULL;
+  if (!dwarf_attr(die, DW_AT_call_line, &attribute) || dwarf_formudata(&attribute, &line)) return;
+  if (!dwarf_attr(die, DW_AT_call_file, &attribute) || dwarf_formudata(&attribute, &number)) return;
+  if (dwarf_getsrcfiles(unit, &files, NULL)) return;
+  at->file = dwarf_filesrc(files, number, NULL, NULL);
+  at->line = (int)line;
+}
+
+/* Tells the functions around the innermost block; *at has its line. Returns whether any is known. */
+static bool walk_inlined(Dwarf_Die *unit, GElf_Addr address, source_frame *at,
+                         void (*tell)(const source_frame *frame, void *argument), void *argument) {
+  Dwarf_Die *lexical = NULL, *scopes = NULL;
+  bool told = false;
+  /* These are the blocks of the source around an inlined function, of which the first is where the code is. */
+  if (dwarf_getscopes(unit, address, &lexical) <= 0) return false;
+  const int n = dwarf_getscopes_die(&lexical[0], &scopes);
+  for (int i = 0; i < n; i++) {
+    const int tag = dwarf_tag(&scopes[i]);
+    if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram) continue;
+    at->function = die_name(&scopes[i]);
+    tell(at, argument);
+    told = true;
+    if (tag == DW_TAG_subprogram) break;
+    die_call(unit, &scopes[i], at);
+  }
+  free(scopes);
+  free(lexical);
+  return told;
+}
+
+void lines_walk(const char *path, uint64_t offset, void (*tell)(const source_frame *frame, void *argument),
+                void *argument) {
+  const source_line found = lines_find(path, offset);
+  source_frame at = {found.function, found.file, found.line};
+  Dwfl_Module *module = module_of(path);
+  GElf_Addr bias = 0, debug_bias = 0;
+  const bool is_open = module && dwfl_module_getelf(module, &bias);
+  const GElf_Addr call = offset + bias - 1;
+  Dwarf_Die *unit = is_open ? dwfl_module_addrdie(module, call, &debug_bias) : NULL;
+  if (unit && walk_inlined(unit, call - debug_bias, &at, tell, argument)) return;
+  tell(&at, argument);
 }
 
 void lines_describe(const stats_file *p, stats_place place, char *text, size_t bytes) {

@@ -19,6 +19,17 @@ typedef struct {
 /* offset: a return address; the line is that of the call before it. */
 source_line lines_find(const char *module, uint64_t offset);
 
+/* A function at a return address: the innermost that was inlined there, then those around it, to the function that the
+ * address belongs to. */
+typedef struct {
+  const char *function, *file; /* NULL: unknown; valid during the call */
+  int line;
+} source_frame;
+
+/* Tells each of them; one without anything known if there is no debug information. */
+void lines_walk(const char *module, uint64_t offset, void (*tell)(const source_frame *frame, void *argument),
+                void *argument);
+
 /* Writes "main.c:12 (function)", without debug information "object(function+0x12)", without symbols "object+0x1234",
  * or "?" if the place is unknown. */
 void lines_describe(const stats_file *p, stats_place place, char *text, size_t bytes);

@@ -23,10 +23,10 @@ static const char *base_folder(void) {
  * contains another folder's. */
 static void mark_of(const char *name, char mark[MARK_BYTES]) { snprintf(mark, MARK_BYTES, ".%.17s.lock", name); }
 
-/* Returns whether the name is "<pid>.stats". */
+/* Returns whether the name is "<pid>.stats", or that of the checker's findings. */
 static bool is_statistics(const char *name) {
   const size_t digits = strspn(name, "0123456789");
-  return digits && strcmp(name + digits, ".stats") == 0;
+  return digits && (strcmp(name + digits, ".stats") == 0 || strcmp(name + digits, ".findings") == 0);
 }
 
 /* The caller holds the lock of the lock file. */

@@ -33,6 +33,7 @@ typedef struct {
   int status; /* of the program, as from waitpid */
   uint64_t wall_ns;
   stats_list stats;
+  struct cJSON *check; /* what the checker found (cli/check_report.h); NULL: it was off */
 } run_report;
 
 /* Numbers of rows in use, limited to the size of the table, since the writer may have been stopped at any point. */

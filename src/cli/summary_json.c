@@ -281,6 +281,7 @@ int summary_write_json(FILE *out, const run_report *run) {
   for (size_t i = 0; i < run->stats.count; i++)
     cJSON_AddItemToArray(processes,
                          process_json(run->stats.process[i], stats_process_state(run->stats.process[i], run->pid)));
+  if (run->check) cJSON_AddItemReferenceToObject(root, "check", run->check);
 
   char *text = cJSON_Print(root);
   cJSON_Delete(root);

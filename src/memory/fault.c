@@ -9,6 +9,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/hooks.h"
 #include "memory/memory.h"
 
 static struct sigaction previous[2]; /* the handlers of SIGSEGV and SIGBUS that were installed before */
@@ -26,6 +27,11 @@ void fault_describe_site(void *site, char *text, size_t bytes) {
   const uintptr_t base = (uintptr_t)(info.dli_sname ? info.dli_saddr : info.dli_fbase);
   snprintf(text, bytes, "%s(%s+%#jx)", object, info.dli_sname ? info.dli_sname : "",
            (uintmax_t)((uintptr_t)site - base));
+}
+
+static void fault_tell(uintptr_t address, const char *text, int n) {
+  if (write(STDERR_FILENO, text, (size_t)n) < 0) return;
+  if (hooks_any()) hooks_fault(address, text);
 }
 
 /* Explains a host access to device memory. The program ends right afterwards, so snprintf is used although it is not
@@ -56,7 +62,7 @@ static void fault_explain(uintptr_t address) {
         "cannon: the host accessed device memory at %#jx on device %d, where no block is live (freed before?).\n",
         (uintmax_t)address, space_device_of(address));
   }
-  if (write(STDERR_FILENO, text, (size_t)n) < 0) return;
+  fault_tell(address, text, n);
 }
 
 /* ---- in copies --------------------------------------------------------------------------------------------------- */
@@ -142,7 +148,7 @@ static void fault_explain_copy(const fault_copy *c, const siginfo_t *info, const
                          memory_device_of_view(side) >= 0 ? "device's" : "host",
                          (uintmax_t)memory_address_of_view((void *)p), (uintmax_t)(p - (uintptr_t)side),
                          to_dst ? dst_name : "src", to_dst ? "written" : "read", reason_of(info, is_non_canonical(p)));
-  if (write(STDERR_FILENO, text, (size_t)n) < 0) return;
+  fault_tell(memory_address_of_view((void *)p), text, n);
 }
 
 /* ---- in registered memory ---------------------------------------------------------------------------------------- */
@@ -160,7 +166,7 @@ static void fault_explain_registered(const siginfo_t *info) {
                          "aclrtHostUnregister before.\n",
                          (uintmax_t)address, (uintmax_t)(address - start), (uintmax_t)bytes, (uintmax_t)start,
                          reason_of(info, false));
-  if (write(STDERR_FILENO, text, (size_t)n) < 0) return;
+  fault_tell(address, text, n);
 }
 
 static void on_fault(int signal_number, siginfo_t *info, void *context) {
