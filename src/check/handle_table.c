@@ -168,6 +168,20 @@ static bool is_kept(const hook_handle *h) {
   return kept;
 }
 
+/* Whether the library has ended the handle before, with its context: then the call is right, and the last one. */
+static bool is_destroyed_late(const hook_handle *h, uint32_t stack) {
+  const uint64_t inverted = ~(uint64_t)h->handle;
+  mutex_lock(&table_lock);
+  gone_handle *g = gone ? gone_slot(inverted, h->kind) : NULL;
+  const bool late = g && g->inverted == inverted && g->kind == h->kind && g->by;
+  if (late) {
+    g->by = 0;
+    g->gone = stack;
+  }
+  mutex_unlock(&table_lock);
+  return late;
+}
+
 static void on_destroyed(const hook_handle *h) {
   live_handle removed;
   uint32_t list_stack;
@@ -175,7 +189,7 @@ static void on_destroyed(const hook_handle *h) {
   const uint32_t stack = stack_take();
   const uint64_t by = h->act == HOOK_HANDLE_ENDED ? ~(uint64_t)h->owner : 0;
   if (!remove_live(~(uint64_t)h->handle, h->kind, stack, by, h->call, &removed)) {
-    if (h->act == HOOK_HANDLE_DESTROYED) tell_problem(h, 0);
+    if (h->act == HOOK_HANDLE_DESTROYED && !is_destroyed_late(h, stack)) tell_problem(h, 0);
   } else if (is_owned(&removed, &list_stack)) {
     tell_problem(h, list_stack);
   }

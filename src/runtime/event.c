@@ -311,7 +311,7 @@ status event_submit_wait(event *e, stream *s, uint64_t timeout_ns) {
   t->sync.timeout_ns = timeout_ns;
   stream_submit(s, t);
   hooks_tell_step(HOOK_EVENT_AWAITED, s->device, s->id, e->id);
-  if (unlikely(is_void)) hooks_tell_use(HOOK_USE_UNRECORDED_EVENT, s->device);
+  if (unlikely(is_void) && object_is_live(&e->o)) hooks_tell_use(HOOK_USE_UNRECORDED_EVENT, s->device);
   return ST_OK;
 }
 
