@@ -58,7 +58,7 @@ static inline aclError api_result(status st, const api_call *call) {
  * branch is that of API_ENTER(). */
 #define API_TELL_HANDLE(kind, act, handle)                                                                             \
   do {                                                                                                                 \
-    if (unlikely(api_call_.start_ns)) hooks_tell_handle(kind, act, handle, api_call_.name);                            \
+    if (unlikely(api_call_.start_ns)) hooks_tell_handle_now(kind, act, handle, api_call_.name);                        \
   } while (0)
 
 /* The status as the entry point returns it, a failure published; for entry points that return something else too. */

@@ -63,6 +63,10 @@ void hooks_handle(hook_handle handle) {
   EACH(h) if (h->handle) h->handle(&handle);
 }
 
+void hooks_tell_handle_now(hook_handle_kind kind, hook_handle_act act, const void *handle, const char *call) {
+  hooks_handle((hook_handle){kind, act, (uintptr_t)handle, 0, call});
+}
+
 void hooks_use(hook_use use) {
   const hooks *h;
   EACH(h) if (h->use) h->use(&use);

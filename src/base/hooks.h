@@ -161,8 +161,11 @@ static inline void hooks_tell_step(hook_step_kind kind, int device, uint32_t str
   if (__builtin_expect(hooks_any(), 0)) hooks_step((hook_step){kind, device, stream, event, 0});
 }
 
+/* Tells of a handle without an owner, if anybody listens. */
+__attribute__((cold)) void hooks_tell_handle_now(hook_handle_kind kind, hook_handle_act act, const void *handle,
+                                                 const char *call);
 static inline void hooks_tell_handle(hook_handle_kind kind, hook_handle_act act, const void *handle, const char *call) {
-  if (__builtin_expect(hooks_any(), 0)) hooks_handle((hook_handle){kind, act, (uintptr_t)handle, 0, call});
+  if (__builtin_expect(hooks_any(), 0)) hooks_tell_handle_now(kind, act, handle, call);
 }
 
 static inline void hooks_tell_use(hook_use_kind kind, int device) {

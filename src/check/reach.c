@@ -143,8 +143,8 @@ static int find_system(struct dl_phdr_info *info, size_t size, void *argument) {
   return r->found;
 }
 
-/* The heap and other private memory; not files, nor what is too large, nor stacks. A mapping behind a guard is the stack
- * of a thread: of a live one it is a root, and of one that is over it means nothing. */
+/* The heap and other private memory; not files, nor what is too large, nor stacks. A mapping behind a guard is the
+ * stack of a thread: of a live one it is a root, and of one that is over it means nothing. */
 static void add_mapping(search *s, uintptr_t begin, uintptr_t end, bool is_guarded, const char *path) {
   const bool is_heap = strcmp(path, "[heap]") == 0;
   if (is_heap && add_chunks(s, begin, end)) return;

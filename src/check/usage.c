@@ -42,7 +42,7 @@ typedef struct {
   uint32_t pageable_stack; /* of an asynchronous copy of pageable memory, which nothing has followed yet */
   dependence *after;
   uint32_t n_after;
-  char last[FINDING_NAME]; /* the last task */
+  const char *last; /* the last task: names are constants */
 } stream_use;
 
 /* An event's latest record. */
@@ -209,7 +209,7 @@ static void usage_on_task(const hook_task *t) {
     ++s->told;
     ++s->since_sync;
     if (t->effect != HOOK_COMPUTES || bytes > SMALL_BYTES || strcmp(t->name, "memcpy") == 0) s->only_small = false;
-    snprintf(s->last, sizeof s->last, "%s", t->name);
+    s->last = t->name;
   }
   mutex_unlock(&usage_lock);
   if (told) report_pageable(stack, t->device, (uint32_t)t->stream);
@@ -307,7 +307,7 @@ static void unaligned_copy(const hook_use *u) {
   finding_report(&f);
 }
 
-static void device_set(int device) {
+static void usage_device_set(int device) {
   const uint32_t stack = stack_take();
   mutex_lock(&usage_lock);
   if (device >= 0 && device < MAX_DEVICES) {
@@ -324,7 +324,7 @@ static void device_set(int device) {
   finding_report(&f);
 }
 
-static void device_reset(const hook_use *u) {
+static void usage_device_reset(const hook_use *u) {
   if (u->device < 0 || u->device >= MAX_DEVICES) return;
   mutex_lock(&usage_lock);
   ++n_resets[u->device];
@@ -361,9 +361,9 @@ static void usage_on_use(const hook_use *u) {
   case HOOK_USE_STREAM_DESTROY:
     if (find_pending(u, &s)) report_pending("aclrtDestroyStream", &s);
     break;
-  case HOOK_USE_DEVICE_SET: device_set(u->device); break;
+  case HOOK_USE_DEVICE_SET: usage_device_set(u->device); break;
   case HOOK_USE_DEVICE_RESET:
-  case HOOK_USE_DEVICE_RESET_FULLY: device_reset(u); break;
+  case HOOK_USE_DEVICE_RESET_FULLY: usage_device_reset(u); break;
   }
 }
 

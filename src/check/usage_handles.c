@@ -40,12 +40,12 @@ typedef struct {
 } failed_maker;
 static _Thread_local failed_maker failed;
 
-static bool is_of(int family, uint32_t kind) {
+static bool is_of_family(int family, uint32_t kind) {
   return family && kind >= families[family - 1].first && kind <= families[family - 1].last;
 }
 
 static void on_made(uint32_t kind) {
-  if (is_of(failed.family, kind)) failed.family = 0;
+  if (is_of_family(failed.family, kind)) failed.family = 0;
 }
 
 static void report_unseen(const char *call) {
@@ -132,7 +132,7 @@ static void on_problem(const handle_problem *p) {
     f.allocation.stack = p->before->made;
     snprintf(f.allocation.call, sizeof f.allocation.call, "%s", p->before->made_by ? p->before->made_by : "");
     say_twice(&f, p);
-  } else if (is_of(failed.family, p->kind)) {
+  } else if (is_of_family(failed.family, p->kind)) {
     handle_table_tells_error(p->act != HOOK_HANDLE_DESTROYED);
     report_unseen(call);
     return;
