@@ -255,8 +255,8 @@ def source_text(path, ops, nodes, by_name):
                            for a in op.args)
         last = [re.search(r'\w+$', p.strip()).group() for p in op.c_params.split(',')][-2:]
         out += [one, '  API_ENTER();', f'  const op_arg call_args[] = {{{values}}};',
-                f'  API_RETURN(op_prepare(&op_{op.name}, call_args, {last[0]}, {last[1]}));', '}',
-                two, f'  API({launch(op)});', '}', '']
+                f'  API_PREPARED(op_prepare(&op_{op.name}, call_args, {last[0]}, {last[1]}), {last[1]});', '}',
+                two, f'  API_LAUNCHES(executor, {launch(op)});', '}', '']
     for op in nodes:
         out += table_entry(op, fillers) + ['']
     return '\n'.join(head + fillers.text + [''] + out)

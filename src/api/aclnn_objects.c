@@ -16,11 +16,21 @@
   } while (0)
 
 /* Returns from the entry point unless the pointer is that of a live object. */
-#define NEED_OBJECT(object, kind)                                                                                      \
+#define NEED_OBJECT_AS(object, kind, act)                                                                              \
   do {                                                                                                                 \
     NEED(object);                                                                                                      \
-    if ((object)->magic != (kind))                                                                                     \
+    if ((object)->magic != MAGIC_##kind) {                                                                             \
+      API_TELL_HANDLE(HOOK_##kind, act, object);                                                                       \
       API_RETURN(OP_FAIL(#object " %p is no such object (destroyed?)", (const void *)(object)));                       \
+    }                                                                                                                  \
+  } while (0)
+#define NEED_OBJECT(object, kind) NEED_OBJECT_AS(object, kind, HOOK_HANDLE_REFUSED)
+
+/* The same in a function that destroys the object. */
+#define DESTROY_OBJECT(object, kind)                                                                                   \
+  do {                                                                                                                 \
+    NEED_OBJECT_AS(object, kind, HOOK_HANDLE_NOT_DESTROYED);                                                           \
+    API_TELL_HANDLE(HOOK_##kind, HOOK_HANDLE_DESTROYED, object);                                                       \
   } while (0)
 
 /* The result of a creator that fails: NULL, after the pending failure was published. */
@@ -46,7 +56,10 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDat
   if (!t) return NOTHING(ST_NO_HOST_MEMORY);
   const status st = tensor_init(t, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims,
                                 storageDimsNum, tensorData);
-  if (likely(st == ST_OK)) return t;
+  if (likely(st == ST_OK)) {
+    API_TELL_HANDLE(HOOK_TENSOR, HOOK_HANDLE_CREATED, t);
+    return t;
+  }
   tensor_free(t);
   return NOTHING(st);
 }
@@ -55,7 +68,7 @@ aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t v
                           const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims,
                           uint64_t storageDimsNum, void *tensorDataAddr) {
   API_ENTER();
-  NEED_OBJECT(tensor, MAGIC_TENSOR);
+  NEED_OBJECT(tensor, TENSOR);
   API_RETURN(tensor_init(tensor, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims,
                          storageDimsNum, tensorDataAddr));
 }
@@ -63,7 +76,7 @@ aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t v
 aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
   API_ENTER();
   if (!tensor) return ACL_SUCCESS;
-  NEED_OBJECT(tensor, MAGIC_TENSOR);
+  DESTROY_OBJECT(tensor, TENSOR);
   tensor_free((aclTensor *)tensor);
   return ACL_SUCCESS;
 }
@@ -81,7 +94,7 @@ static status copy_dims(const int64_t *dims, int rank, int64_t **out, uint64_t *
 
 aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum) {
   API_ENTER();
-  NEED_OBJECT(tensor, MAGIC_TENSOR);
+  NEED_OBJECT(tensor, TENSOR);
   NEED(viewDims);
   NEED(viewDimsNum);
   API_RETURN(copy_dims(tensor->dims, tensor->rank, viewDims, viewDimsNum));
@@ -89,7 +102,7 @@ aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_
 
 aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) {
   API_ENTER();
-  NEED_OBJECT(tensor, MAGIC_TENSOR);
+  NEED_OBJECT(tensor, TENSOR);
   NEED(stridesValue);
   NEED(stridesNum);
   API_RETURN(copy_dims(tensor->strides, tensor->rank, stridesValue, stridesNum));
@@ -97,7 +110,7 @@ aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, u
 
 aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) {
   API_ENTER();
-  NEED_OBJECT(tensor, MAGIC_TENSOR);
+  NEED_OBJECT(tensor, TENSOR);
   NEED(storageDims);
   NEED(storageDimsNum);
   API_RETURN(copy_dims(tensor->storage_dims, tensor->storage_rank, storageDims, storageDimsNum));
@@ -106,7 +119,7 @@ aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, u
 #define TENSOR_GETTER(name, type, parameter, value)                                                                    \
   aclnnStatus name(const aclTensor *tensor, type *parameter) {                                                         \
     API_ENTER();                                                                                                       \
-    NEED_OBJECT(tensor, MAGIC_TENSOR);                                                                                 \
+    NEED_OBJECT(tensor, TENSOR);                                                                                       \
     NEED(parameter);                                                                                                   \
     *parameter = value;                                                                                                \
     return ACL_SUCCESS;                                                                                                \
@@ -118,7 +131,7 @@ TENSOR_GETTER(aclGetRawTensorAddr, void *, addr, tensor->data)
 
 aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
   API_ENTER();
-  NEED_OBJECT(tensor, MAGIC_TENSOR);
+  NEED_OBJECT(tensor, TENSOR);
   tensor->data = addr;
   return ACL_SUCCESS;
 }
@@ -128,64 +141,82 @@ aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
 aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
   API_ENTER();
   scalar *s = scalar_new(value, (int)dataType);
-  return s ? s : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);
+  if (unlikely(!s)) return NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);
+  API_TELL_HANDLE(HOOK_SCALAR, HOOK_HANDLE_CREATED, s);
+  return s;
 }
 
 aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
   API_ENTER();
   if (!scalar) return ACL_SUCCESS;
-  NEED_OBJECT(scalar, MAGIC_SCALAR);
+  DESTROY_OBJECT(scalar, SCALAR);
   scalar_free((aclScalar *)scalar);
   return ACL_SUCCESS;
 }
 
 /* Arrays copy their values; lists own their members. Both are a single allocation. */
-#define ARRAY(Kind, type, kind_magic)                                                                                  \
+#define ARRAY(Kind, type, KIND)                                                                                        \
   acl##Kind##Array *aclCreate##Kind##Array(const type *value, uint64_t size) {                                         \
     API_ENTER();                                                                                                       \
-    acl##Kind##Array *array = array_new(kind_magic, sizeof *array, value, size, sizeof *value);                        \
-    return array ? array : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                                \
+    acl##Kind##Array *array = array_new(MAGIC_##KIND, sizeof *array, value, size, sizeof *value);                      \
+    if (!array) return NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                                    \
+    API_TELL_HANDLE(HOOK_##KIND, HOOK_HANDLE_CREATED, array);                                                          \
+    return array;                                                                                                      \
   }                                                                                                                    \
   aclnnStatus aclDestroy##Kind##Array(const acl##Kind##Array *array) {                                                 \
     API_ENTER();                                                                                                       \
     if (!array) return ACL_SUCCESS;                                                                                    \
-    NEED_OBJECT(array, kind_magic);                                                                                    \
+    DESTROY_OBJECT(array, KIND);                                                                                       \
     ((acl##Kind##Array *)array)->magic = 0;                                                                            \
     free((void *)array);                                                                                               \
     return ACL_SUCCESS;                                                                                                \
   }                                                                                                                    \
   aclnnStatus aclGet##Kind##ArraySize(const acl##Kind##Array *array, uint64_t *size) {                                 \
     API_ENTER();                                                                                                       \
-    NEED_OBJECT(array, kind_magic);                                                                                    \
+    NEED_OBJECT(array, KIND);                                                                                          \
     NEED(size);                                                                                                        \
     *size = array->size;                                                                                               \
     return ACL_SUCCESS;                                                                                                \
   }
-ARRAY(Int, int64_t, MAGIC_INT_ARRAY)
-ARRAY(Float, float, MAGIC_FLOAT_ARRAY)
-ARRAY(Bool, bool, MAGIC_BOOL_ARRAY)
+ARRAY(Int, int64_t, INT_ARRAY)
+ARRAY(Float, float, FLOAT_ARRAY)
+ARRAY(Bool, bool, BOOL_ARRAY)
 
-static bool all_members(const void *const *member, uint64_t n, uint32_t magic) {
+static bool all_members(const void *const *member, uint64_t n, uint32_t magic, hook_handle_kind kind) {
   for (uint64_t i = 0; i < n; ++i) {
     if (!member[i] || *(const uint32_t *)member[i] == magic)
       continue; /* operators refuse NULL members where they must */
+    hooks_tell_handle(kind, HOOK_HANDLE_REFUSED, member[i], NULL);
     fail(ST_OP_INVALID, "value[%ju] is %p, no such object (destroyed?)", (uintmax_t)i, member[i]);
     return false;
   }
   return true;
 }
 
-#define LIST(Kind, parameter, kind_magic, member_magic)                                                                \
+/* Tells that the list owns its members. */
+static void tell_list(hook_handle_kind kind, const void *list, hook_handle_kind member_kind, const void *const *member,
+                      uint64_t n, const char *call) {
+  hooks_tell_handle(kind, HOOK_HANDLE_CREATED, list, call);
+  for (uint64_t i = 0; i < n; ++i)
+    hooks_handle(
+        (hook_handle){member_kind, HOOK_HANDLE_ADOPTED, (uintptr_t)member[i], .owner = (uintptr_t)list, .call = call});
+}
+
+#define LIST(Kind, parameter, KIND, MEMBER)                                                                            \
   acl##Kind##List *aclCreate##Kind##List(const acl##Kind *const *value, uint64_t size) {                               \
     API_ENTER();                                                                                                       \
-    if (value && !all_members((const void *const *)value, size, member_magic)) return NOTHING(ST_OP_INVALID);          \
-    acl##Kind##List *list = array_new(kind_magic, sizeof *list, value, size, sizeof *value);                           \
-    return list ? list : NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                                  \
+    if (value && !all_members((const void *const *)value, size, MAGIC_##MEMBER, HOOK_##MEMBER))                        \
+      return NOTHING(ST_OP_INVALID);                                                                                   \
+    acl##Kind##List *list = array_new(MAGIC_##KIND, sizeof *list, value, size, sizeof *value);                         \
+    if (!list) return NOTHING(value ? ST_OP_INVALID : ST_OP_NULL);                                                     \
+    if (unlikely(api_call_.start_ns))                                                                                  \
+      tell_list(HOOK_##KIND, list, HOOK_##MEMBER, (const void *const *)value, size, api_call_.name);                   \
+    return list;                                                                                                       \
   }                                                                                                                    \
   aclnnStatus aclDestroy##Kind##List(const acl##Kind##List *array) {                                                   \
     API_ENTER();                                                                                                       \
     if (!array) return ACL_SUCCESS;                                                                                    \
-    NEED_OBJECT(array, kind_magic);                                                                                    \
+    DESTROY_OBJECT(array, KIND);                                                                                       \
     for (uint64_t i = 0; i < array->size; ++i) aclDestroy##Kind(array->value[i]);                                      \
     ((acl##Kind##List *)array)->magic = 0;                                                                             \
     free((void *)array);                                                                                               \
@@ -193,13 +224,13 @@ static bool all_members(const void *const *member, uint64_t n, uint32_t magic) {
   }                                                                                                                    \
   aclnnStatus aclGet##Kind##ListSize(const acl##Kind##List *parameter, uint64_t *size) {                               \
     API_ENTER();                                                                                                       \
-    NEED_OBJECT(parameter, kind_magic);                                                                                \
+    NEED_OBJECT(parameter, KIND);                                                                                      \
     NEED(size);                                                                                                        \
     *size = parameter->size;                                                                                           \
     return ACL_SUCCESS;                                                                                                \
   }
-LIST(Tensor, tensorList, MAGIC_TENSOR_LIST, MAGIC_TENSOR)
-LIST(Scalar, scalarList, MAGIC_SCALAR_LIST, MAGIC_SCALAR)
+LIST(Tensor, tensorList, TENSOR_LIST, TENSOR)
+LIST(Scalar, scalarList, SCALAR_LIST, SCALAR)
 
 /* ---- executors --------------------------------------------------------------------------------------------------- */
 
@@ -208,8 +239,9 @@ enum { ST_NULL_OBJECT = 561103 };
 
 static status executor_of(const aclOpExecutor *e) {
   if (!e) return fail(ST_NULL_OBJECT, "executor is NULL, expected one of a phase one");
-  return e->magic == MAGIC_EXECUTOR ? ST_OK
-                                    : OP_FAIL("executor %p is none (launched or destroyed before?)", (const void *)e);
+  if (e->magic == MAGIC_EXECUTOR) return ST_OK;
+  hooks_tell_handle(HOOK_EXECUTOR, HOOK_HANDLE_REFUSED, e, NULL);
+  return OP_FAIL("executor %p is none (launched or destroyed before?)", (const void *)e);
 }
 
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
@@ -217,6 +249,7 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
   NEED_OK(executor_of(executor));
   if (executor->launched && !executor->repeatable)
     API_RETURN(OP_FAIL("executor %p was launched before", (void *)executor));
+  API_TELL_HANDLE(HOOK_EXECUTOR, HOOK_HANDLE_KEPT, executor);
   executor->repeatable = true;
   return ACL_SUCCESS;
 }
@@ -226,6 +259,7 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
   NEED_OK(executor_of(executor));
   if (executor->launched && !executor->repeatable)
     API_RETURN(OP_FAIL("executor %p was launched, and goes with that", (void *)executor));
+  API_TELL_HANDLE(HOOK_EXECUTOR, HOOK_HANDLE_DESTROYED, executor);
   executor_unref(executor);
   return ACL_SUCCESS;
 }

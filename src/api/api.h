@@ -23,13 +23,14 @@
 #include <stddef.h>
 
 #include "acl/acl.h"
+#include "base/hooks.h"
 #include "base/status.h"
 #include "trace/timeline.h"
 
 /* A running call of an entry point. */
 typedef struct {
   const char *name;
-  uint64_t start_ns; /* when it began; 0 where the timeline does not want calls */
+  uint64_t start_ns; /* when it began, or TIMELINE_UNTIMED; 0 where neither calls nor handles are told */
 } api_call;
 
 static inline void api_leave(const api_call *call) {
@@ -51,7 +52,14 @@ static inline aclError api_result(status st, const api_call *call) {
 /* The same in a function that does the work of the entry point `function`. */
 #define API_ENTER_AS(function)                                                                                         \
   const api_call api_call_ __attribute__((unused, cleanup(api_leave))) = {                                             \
-      (function), timeline_wants(TIMELINE_WANTS_CALLS) ? timeline_now() : 0}
+      (function), timeline_wants(TIMELINE_WANTS_CALLS | TIMELINE_TELLS_HANDLES) ? timeline_begin_call() : 0}
+
+/* Tells the checker of a handle (base/hook_handles.h), in functions where one more load and branch would count: the
+ * branch is that of API_ENTER(). */
+#define API_TELL_HANDLE(kind, act, handle)                                                                             \
+  do {                                                                                                                 \
+    if (unlikely(api_call_.start_ns)) hooks_tell_handle_now(kind, act, handle, api_call_.name);                        \
+  } while (0)
 
 /* The status as the entry point returns it, a failure published; for entry points that return something else too. */
 #define API_RESULT(expression) api_result((expression), &api_call_)
@@ -61,6 +69,18 @@ static inline aclError api_result(status st, const api_call *call) {
 /* The whole of an entry point that is one statement. */
 #define API(expression)                                                                                                \
   API_ENTER();                                                                                                         \
+  API_RETURN(expression)
+
+/* The ends of the two phases of an operator, which tell the checker of executors. */
+#define API_PREPARED(expression, executor)                                                                             \
+  do {                                                                                                                 \
+    const status prepared_ = (expression);                                                                             \
+    if (likely(prepared_ == ST_OK)) API_TELL_HANDLE(HOOK_EXECUTOR, HOOK_HANDLE_CREATED, *(executor));                  \
+    API_RETURN(prepared_);                                                                                             \
+  } while (0)
+#define API_LAUNCHES(executor, expression)                                                                             \
+  API_ENTER();                                                                                                         \
+  API_TELL_HANDLE(HOOK_EXECUTOR, HOOK_HANDLE_DESTROYED, executor);                                                     \
   API_RETURN(expression)
 
 /* Returns from the entry point if the pointer is NULL. */

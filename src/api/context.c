@@ -11,16 +11,21 @@ static status create_context(aclrtContext *out, int device) {
   TRY(device_open(device));
   TRY(context_create(device, false, &c));
   thread_set_context(c);
+  hooks_tell_handle(HOOK_CONTEXT, HOOK_HANDLE_CREATED, c, "aclrtCreateContext");
   *out = c;
   return ST_OK;
 }
 
 /* Looks up the context and takes a reference to it, which the caller drops (HELD_CONTEXT). */
-static status context_of(aclrtContext handle, context **out) {
+static status context_found(aclrtContext handle, context **out, hook_handle_act refusal) {
   TRY(device_check_child());
   *out = object_acquire(OBJECT_CONTEXT, handle);
-  return *out ? ST_OK : fail(ST_INVALID_VALUE, "context %p is no context (destroyed, or its device reset?)", handle);
+  if (*out) return ST_OK;
+  hooks_tell_handle(HOOK_CONTEXT, refusal, handle, NULL);
+  return fail(ST_INVALID_VALUE, "context %p is no context (destroyed, or its device reset?)", handle);
 }
+
+static status context_of(aclrtContext handle, context **out) { return context_found(handle, out, HOOK_HANDLE_REFUSED); }
 
 aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
   API_ENTER();
@@ -32,10 +37,11 @@ aclError aclrtDestroyContext(aclrtContext handle) {
   API_ENTER();
   HELD_CONTEXT c = NULL;
   NEED(handle);
-  NEED_OK(context_of(handle, &c));
+  NEED_OK(context_found(handle, &c, HOOK_HANDLE_NOT_DESTROYED));
   if (c->primary)
     API_RETURN(fail(ST_INVALID_VALUE, "context %p is the device's own, expected one of aclrtCreateContext", handle));
   if (!object_kill(&c->o)) API_RETURN(fail(ST_INVALID_VALUE, "context %p was destroyed by another thread", handle));
+  API_TELL_HANDLE(HOOK_CONTEXT, HOOK_HANDLE_DESTROYED, handle);
   context_destroy(c, false);
   return ACL_SUCCESS;
 }

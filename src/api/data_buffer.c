@@ -10,6 +10,7 @@ aclDataBuffer *aclCreateDataBuffer(void *data, size_t size) {
   aclDataBuffer *dataBuffer = malloc(sizeof *dataBuffer);
   if (dataBuffer) {
     *dataBuffer = (aclDataBuffer){data, size};
+    API_TELL_HANDLE(HOOK_DATA_BUFFER, HOOK_HANDLE_CREATED, dataBuffer);
   } else {
     API_RESULT(fail(ST_NO_HOST_MEMORY, "no host memory for a data buffer"));
   }
@@ -19,6 +20,7 @@ aclDataBuffer *aclCreateDataBuffer(void *data, size_t size) {
 aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer) {
   API_ENTER();
   NEED(dataBuffer);
+  API_TELL_HANDLE(HOOK_DATA_BUFFER, HOOK_HANDLE_DESTROYED, dataBuffer);
   free((void *)dataBuffer);
   return ACL_SUCCESS;
 }

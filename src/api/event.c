@@ -28,6 +28,7 @@ static status create_event(aclrtEvent *out, event_kind kind, uint32_t flags, uin
     return st;
   }
   e->place = python_places_wanted() ? python_place_note() : 0;
+  hooks_tell_handle(HOOK_EVENT, HOOK_HANDLE_CREATED, e, "aclrtCreateEvent");
   object_publish(&e->o);
   *out = e;
   return ST_OK;
@@ -57,11 +58,15 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
 }
 
 /* Looks up the event and takes a reference to it, which the caller drops (HELD_EVENT). */
-static status event_of(aclrtEvent handle, event **out) {
+static status event_found(aclrtEvent handle, event **out, hook_handle_act refusal) {
   TRY(device_check_child());
   *out = object_acquire(OBJECT_EVENT, handle);
-  return *out ? ST_OK : fail(ST_INVALID_VALUE, "event %p is no event (destroyed?)", handle);
+  if (*out) return ST_OK;
+  hooks_tell_handle(HOOK_EVENT, refusal, handle, NULL);
+  return fail(ST_INVALID_VALUE, "event %p is no event (destroyed?)", handle);
 }
+
+static status event_of(aclrtEvent handle, event **out) { return event_found(handle, out, HOOK_HANDLE_REFUSED); }
 
 /* Looks up an event and a stream, which must both belong to the current context. */
 static status event_and_stream(aclrtEvent event_handle, aclrtStream stream_handle, event **e, stream **s) {
@@ -76,8 +81,9 @@ aclError aclrtDestroyEvent(aclrtEvent handle) {
   API_ENTER();
   HELD_EVENT e = NULL;
   NEED(handle);
-  NEED_OK(event_of(handle, &e));
+  NEED_OK(event_found(handle, &e, HOOK_HANDLE_NOT_DESTROYED));
   if (!object_kill(&e->o)) API_RETURN(fail(ST_INVALID_VALUE, "event %p was destroyed by another thread", handle));
+  API_TELL_HANDLE(HOOK_EVENT, HOOK_HANDLE_DESTROYED, e);
   device_give_event(e->device);
   event_unref(e);
   return ACL_SUCCESS;

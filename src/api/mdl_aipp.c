@@ -34,12 +34,14 @@ aclmdlAIPP *aclmdlCreateAIPP(uint64_t batchSize) {
   a->n = batchSize;
   aipp_defaults(&a->common, NULL);
   for (uint64_t i = 0; i < batchSize; ++i) aipp_defaults(NULL, &a->pictures[i]);
+  API_TELL_HANDLE(HOOK_AIPP, HOOK_HANDLE_CREATED, a);
   return a;
 }
 
 aclError aclmdlDestroyAIPP(const aclmdlAIPP *aippParmsSet) {
   API_ENTER();
   NEED(aippParmsSet);
+  API_TELL_HANDLE(HOOK_AIPP, HOOK_HANDLE_DESTROYED, aippParmsSet);
   free((aclmdlAIPP *)(uintptr_t)aippParmsSet);
   return ACL_SUCCESS;
 }

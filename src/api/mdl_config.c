@@ -88,12 +88,14 @@ aclmdlConfigHandle *aclmdlCreateConfigHandle(void) {
   API_ENTER();
   aclmdlConfigHandle *h = calloc(1, sizeof *h);
   if (!h) API_RESULT(fail(ST_NO_HOST_MEMORY, "no host memory for a configuration"));
+  API_TELL_HANDLE(HOOK_MODEL_CONFIG, HOOK_HANDLE_CREATED, h);
   return h;
 }
 
 aclError aclmdlDestroyConfigHandle(aclmdlConfigHandle *handle) {
   API_ENTER();
   NEED(handle);
+  API_TELL_HANDLE(HOOK_MODEL_CONFIG, HOOK_HANDLE_DESTROYED, handle);
   for (int i = 0; i < N_LOAD_ATTRIBUTES; ++i) free(handle->values[i].text);
   for (int i = 0; i < handle->n_files; ++i) free(handle->files[i].name);
   free(handle->files);

@@ -8,12 +8,14 @@ aclmdlDataset *aclmdlCreateDataset(void) {
   API_ENTER();
   aclmdlDataset *d = calloc(1, sizeof *d);
   if (!d) API_RESULT(fail(ST_NO_HOST_MEMORY, "no host memory for a dataset"));
+  API_TELL_HANDLE(HOOK_DATASET, HOOK_HANDLE_CREATED, d);
   return d;
 }
 
 aclError aclmdlDestroyDataset(const aclmdlDataset *dataset) {
   API_ENTER();
   NEED(dataset);
+  API_TELL_HANDLE(HOOK_DATASET, HOOK_HANDLE_DESTROYED, dataset);
   for (size_t i = 0; i < dataset->n; ++i) desc_free(dataset->entries[i].shape);
   free(dataset->entries);
   free((aclmdlDataset *)(uintptr_t)dataset);

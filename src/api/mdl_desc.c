@@ -67,12 +67,14 @@ aclmdlDesc *aclmdlCreateDesc(void) {
   API_ENTER();
   aclmdlDesc *d = calloc(1, sizeof *d);
   if (!d) API_RESULT(fail(ST_NO_HOST_MEMORY, "no host memory for the description of a model"));
+  API_TELL_HANDLE(HOOK_MODEL_DESC, HOOK_HANDLE_CREATED, d);
   return d;
 }
 
 aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc) {
   API_ENTER();
   NEED(modelDesc);
+  API_TELL_HANDLE(HOOK_MODEL_DESC, HOOK_HANDLE_DESTROYED, modelDesc);
   free_desc(modelDesc);
   free(modelDesc);
   return ACL_SUCCESS;

@@ -56,6 +56,7 @@ static status table_remove(uint32_t id) {
   if (m) table[id - 1] = NULL;
   mutex_unlock(&table_lock);
   if (!m) return unknown_model(id);
+  hooks_tell_handle(HOOK_MODEL, HOOK_HANDLE_DESTROYED, (void *)(uintptr_t)id, "aclmdlUnload");
   model_unref(m);
   return ST_OK;
 }
@@ -97,7 +98,10 @@ status mdl_load_with(const void *bytes, size_t n, const char *folder, const mode
   TRY(context_current(&c));
   TRY(model_load(bytes, n, folder, o, c->device, site, &m));
   const status st = table_add(m, id);
-  if (st != ST_OK) model_unref(m);
+  if (st != ST_OK)
+    model_unref(m);
+  else
+    hooks_tell_handle(HOOK_MODEL, HOOK_HANDLE_CREATED, (void *)(uintptr_t)*id, "aclmdlLoad");
   return st;
 }
 

@@ -28,25 +28,34 @@ static status create_notify(bool counts, uint64_t flag, uint64_t most, notify **
   if (flag > most) return fail(ST_INVALID_VALUE, "flag is %ju, expected 0%s", (uintmax_t)flag, most ? " or 1" : "");
   TRY(context_current(&c));
   TRY(notify_create(c->device, counts, out));
+  hooks_tell_handle(HOOK_NOTIFY, HOOK_HANDLE_CREATED, *out, "aclrtCreateNotify");
   object_publish(&(*out)->o);
   return ST_OK;
 }
 
 /* Looks up the notify and takes a reference to it, which the caller drops (HELD_NOTIFY), also after a failure because
  * of the wrong kind. */
-static status notify_of(const void *handle, bool counts, notify **out) {
+static status notify_found(const void *handle, bool counts, notify **out, hook_handle_act refusal) {
   static const char *const names[] = {"notify", "count notify"};
   TRY(device_check_child());
   notify *n = *out = object_acquire(OBJECT_NOTIFY, handle);
-  if (!n) return fail(ST_INVALID_VALUE, "%s %p is none (destroyed?)", names[counts], handle);
+  if (!n) {
+    hooks_tell_handle(HOOK_NOTIFY, refusal, handle, NULL);
+    return fail(ST_INVALID_VALUE, "%s %p is none (destroyed?)", names[counts], handle);
+  }
   if (n->counts == counts) return ST_OK;
   return fail(ST_INVALID_VALUE, "%p is a %s, expected a %s", handle, names[n->counts], names[counts]);
 }
 
+static status notify_of(const void *handle, bool counts, notify **out) {
+  return notify_found(handle, counts, out, HOOK_HANDLE_REFUSED);
+}
+
 static status destroy_notify(const void *handle, bool counts) {
   HELD_NOTIFY n = NULL;
-  TRY(notify_of(handle, counts, &n));
+  TRY(notify_found(handle, counts, &n, HOOK_HANDLE_NOT_DESTROYED));
   if (!object_kill(&n->o)) return fail(ST_INVALID_VALUE, "notify %p was destroyed by another thread", handle);
+  hooks_tell_handle(HOOK_NOTIFY, HOOK_HANDLE_DESTROYED, n, "aclrtDestroyNotify");
   notify_unref(n);
   return ST_OK;
 }
@@ -179,6 +188,7 @@ static status import_notify(const char *key, uint64_t flags, notify **out) {
   TRY(notify_check_flags(flags));
   TRY(context_current(&c));
   TRY(notify_import(key, c->device, out));
+  hooks_tell_handle(HOOK_NOTIFY, HOOK_HANDLE_CREATED, *out, "aclrtNotifyImportByKey");
   object_publish(&(*out)->o);
   return ST_OK;
 }

@@ -7,12 +7,16 @@
 aclopAttr *aclopCreateAttr(void) {
   API_ENTER();
   aclopAttr *attr = attributes_new();
-  if (!attr) API_RESULT(ST_NO_HOST_MEMORY);
+  if (!attr)
+    API_RESULT(ST_NO_HOST_MEMORY);
+  else
+    API_TELL_HANDLE(HOOK_OP_ATTR, HOOK_HANDLE_CREATED, attr);
   return attr;
 }
 
 void aclopDestroyAttr(const aclopAttr *attr) {
   API_ENTER();
+  API_TELL_HANDLE(HOOK_OP_ATTR, HOOK_HANDLE_DESTROYED, attr);
   attributes_free((aclopAttr *)attr);
 }
 

@@ -16,6 +16,7 @@ static status create_stream(aclrtStream *out, uint32_t priority, uint32_t flags)
   const uint32_t n = (uint32_t)device_profile_of_all()->stream_priorities;
   if (priority >= n) return fail(ST_INVALID_PARAM, "priority is %u, expected 0 to %u", priority, n - 1);
   TRY(stream_create(c, priority, flags & KNOWN_FLAGS, &s));
+  hooks_tell_handle(HOOK_STREAM, HOOK_HANDLE_CREATED, s, "aclrtCreateStream");
   object_publish(&s->o);
   *out = s;
   return ST_OK;
@@ -40,7 +41,10 @@ aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uin
 static status destroy_stream(aclrtStream handle, bool discard) {
   TRY(device_check_child());
   stream *s = thread_hold_stream(handle);
-  if (!s) return fail(ST_INVALID_VALUE, "stream %p is no stream (destroyed?)", handle);
+  if (!s) {
+    hooks_tell_handle(HOOK_STREAM, HOOK_HANDLE_NOT_DESTROYED, handle, "aclrtDestroyStream");
+    return fail(ST_INVALID_VALUE, "stream %p is no stream (destroyed?)", handle);
+  }
   context *own = s->context, *current;
   if (own) {
     TRY(context_current(&current));
@@ -49,6 +53,8 @@ static status destroy_stream(aclrtStream handle, bool discard) {
     TRY(capture_refuse_stream(s));
   }
   if (!object_kill(&s->o)) return fail(ST_INVALID_VALUE, "stream %p was destroyed by another thread", handle);
+  if (!discard && hooks_any()) hooks_use((hook_use){HOOK_USE_STREAM_DESTROY, s->device, s->id, NULL});
+  hooks_tell_handle(HOOK_STREAM, HOOK_HANDLE_DESTROYED, s, "aclrtDestroyStream");
   stream_destroy(s, discard);
   thread_drop_stream(s);
   return ST_OK;

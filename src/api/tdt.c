@@ -69,6 +69,7 @@ acltdtDataItem *acltdtCreateDataItem(acltdtTensorType tdtType, const int64_t *di
   }
   item->data = data;
   item->bytes = size;
+  API_TELL_HANDLE(HOOK_DATA_ITEM, HOOK_HANDLE_CREATED, item);
   return item;
 }
 
@@ -77,6 +78,7 @@ aclError acltdtDestroyDataItem(acltdtDataItem *dataItem) {
   NEED(dataItem);
   if (dataItem->received)
     API_RETURN(fail(ST_INVALID_PARAM, "dataItem was received, expected one of acltdtCreateDataItem"));
+  API_TELL_HANDLE(HOOK_DATA_ITEM, HOOK_HANDLE_DESTROYED, dataItem);
   free(dataItem);
   return ACL_SUCCESS;
 }
@@ -143,12 +145,14 @@ acltdtDataset *acltdtCreateDataset(void) {
   API_ENTER();
   acltdtDataset *d = calloc(1, sizeof *d);
   if (!d) API_RESULT(fail(ST_NO_HOST_MEMORY, "no host memory for a data set"));
+  API_TELL_HANDLE(HOOK_TDT_DATASET, HOOK_HANDLE_CREATED, d);
   return d;
 }
 
 aclError acltdtDestroyDataset(acltdtDataset *dataset) {
   API_ENTER();
   NEED(dataset);
+  API_TELL_HANDLE(HOOK_TDT_DATASET, HOOK_HANDLE_DESTROYED, dataset);
   dataset_free(dataset);
   return ACL_SUCCESS;
 }
@@ -209,7 +213,10 @@ static acltdtChannelHandle *tdt_open(int64_t device, const char *name, size_t ca
     st = fail(ST_NO_HOST_MEMORY, "no host memory for a channel's handle");
   }
   if (made) made->end = end;
-  if (st != ST_OK) error_publish(st, "acltdtCreateChannel");
+  if (st != ST_OK)
+    error_publish(st, "acltdtCreateChannel");
+  else
+    hooks_tell_handle(HOOK_CHANNEL, HOOK_HANDLE_CREATED, made, "acltdtCreateChannel");
   return made;
 }
 
@@ -225,9 +232,10 @@ acltdtChannelHandle *acltdtCreateChannelWithCapacity(uint32_t deviceId, const ch
 
 static status tdt_end(const acltdtChannelHandle *given, channel_end **out) {
   const acltdtChannelHandle *live = handle_live(HANDLE_CHANNEL, given);
-  if (!live) return fail(ST_INVALID_PARAM, "handle %p is no channel (destroyed?)", (const void *)given);
-  *out = live->end;
-  return ST_OK;
+  *out = live ? live->end : NULL;
+  if (live) return ST_OK;
+  hooks_tell_handle(HOOK_CHANNEL, HOOK_HANDLE_REFUSED, given, NULL);
+  return fail(ST_INVALID_PARAM, "handle %p is no channel (destroyed?)", (const void *)given);
 }
 
 aclError acltdtStopChannel(acltdtChannelHandle *handle) {
@@ -244,6 +252,7 @@ aclError acltdtDestroyChannel(acltdtChannelHandle *handle) {
   channel_end *end;
   NEED(handle);
   NEED_OK(tdt_end(handle, &end));
+  API_TELL_HANDLE(HOOK_CHANNEL, HOOK_HANDLE_DESTROYED, handle);
   handle_free(HANDLE_CHANNEL, handle);
   channel_close(end);
   return ACL_SUCCESS;

@@ -9,12 +9,16 @@
 aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t *dims, aclFormat format) {
   API_ENTER();
   aclTensorDesc *desc = desc_new((int)dataType, numDims, dims, (int)format);
-  if (!desc) API_RESULT(ST_INVALID_PARAM);
+  if (!desc)
+    API_RESULT(ST_INVALID_PARAM);
+  else
+    API_TELL_HANDLE(HOOK_TENSOR_DESC, HOOK_HANDLE_CREATED, desc);
   return desc;
 }
 
 void aclDestroyTensorDesc(const aclTensorDesc *desc) {
   API_ENTER();
+  API_TELL_HANDLE(HOOK_TENSOR_DESC, HOOK_HANDLE_DESTROYED, desc);
   desc_free((aclTensorDesc *)desc);
 }
 

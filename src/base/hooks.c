@@ -58,6 +58,20 @@ void hooks_collective(hook_collective collective) {
   EACH(h) if (h->collective) h->collective(&collective);
 }
 
+void hooks_handle(hook_handle handle) {
+  const hooks *h;
+  EACH(h) if (h->handle) h->handle(&handle);
+}
+
+void hooks_tell_handle_now(hook_handle_kind kind, hook_handle_act act, const void *handle, const char *call) {
+  hooks_handle((hook_handle){kind, act, (uintptr_t)handle, 0, call});
+}
+
+void hooks_use(hook_use use) {
+  const hooks *h;
+  EACH(h) if (h->use) h->use(&use);
+}
+
 void hooks_fault(uintptr_t address, const char *words) {
   const hooks *h;
   EACH(h) if (h->fault) h->fault(address, words);

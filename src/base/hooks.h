@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hook_handles.h"
 #include "base/status.h"
 
 enum { HOOK_NO_STREAM = -1 };
@@ -128,6 +129,8 @@ typedef struct {
   void (*task)(const hook_task *task);
   void (*work)(const hook_work *work);
   void (*collective)(const hook_collective *collective);
+  void (*handle)(const hook_handle *handle); /* called without locks, but for those of the caller's family */
+  void (*use)(const hook_use *use);          /* called without locks */
   /* A memory fault, which may end the program, in its signal handler; `words` explain it, in sentences. */
   void (*fault)(uintptr_t address, const char *words);
 } hooks;
@@ -150,10 +153,23 @@ void hooks_step(hook_step step);
 void hooks_task(const hook_task *task);
 void hooks_work(hook_work work);
 void hooks_collective(hook_collective collective);
+__attribute__((cold)) void hooks_handle(hook_handle handle);
+__attribute__((cold)) void hooks_use(hook_use use);
 void hooks_fault(uintptr_t address, const char *words);
 
 static inline void hooks_tell_step(hook_step_kind kind, int device, uint32_t stream, uint32_t event) {
   if (__builtin_expect(hooks_any(), 0)) hooks_step((hook_step){kind, device, stream, event, 0});
+}
+
+/* Tells of a handle without an owner, if anybody listens. */
+__attribute__((cold)) void hooks_tell_handle_now(hook_handle_kind kind, hook_handle_act act, const void *handle,
+                                                 const char *call);
+static inline void hooks_tell_handle(hook_handle_kind kind, hook_handle_act act, const void *handle, const char *call) {
+  if (__builtin_expect(hooks_any(), 0)) hooks_tell_handle_now(kind, act, handle, call);
+}
+
+static inline void hooks_tell_use(hook_use_kind kind, int device) {
+  if (__builtin_expect(hooks_any(), 0)) hooks_use((hook_use){kind, device, HOOK_NO_STREAM, NULL});
 }
 
 /* Reports a free that failed with st, and adds what the listeners know to the pending message. Returns st. */

@@ -4,18 +4,19 @@
 #ifndef CANNON_BASE_SPARSE_H
 #define CANNON_BASE_SPARSE_H
 
+#include <stdbool.h>
 #include <stddef.h>
-#include <sys/mman.h>
+#include <stdint.h>
 
 /* Returns NULL if there is no address space for it. */
-static inline void *sparse_new(size_t bytes) {
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? NULL : p;
-}
+void *sparse_new(size_t bytes);
 
 /* Gives a table of `bytes` back; it may be NULL. */
-static inline void sparse_drop(void *table, size_t bytes) {
-  if (table) munmap(table, bytes);
-}
+void sparse_drop(void *table, size_t bytes);
+
+/* Whether some table lies in the range: memory that is the library's own, for who looks through the process's memory.
+ * Of the first SPARSE_KNOWN live tables. */
+enum { SPARSE_KNOWN = 256 };
+bool sparse_is_in(uintptr_t begin, uintptr_t end);
 
 #endif

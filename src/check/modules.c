@@ -5,8 +5,11 @@
 #include "check/check.h"
 
 extern const check_module refused_bounds, refused_lifetime, refused_host, refused_usage;
+extern const check_module handles_check, usage_check;
 
 const check_module *const check_modules[] = {
+    &handles_check,
+    &usage_check, /* before the refusals: it knows more of some of them */
     &refused_bounds,
     &refused_lifetime,
     &refused_host,

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "check/check.h"
 #include "check/finding.h"
+#include "check/handle_table.h"
 #include "check/stack.h"
 
 /* Which errors are findings, by their words; the first row that fits counts. A row whose cure is NULL is no finding. */
@@ -169,6 +170,7 @@ static void report_bad_free(const char *call, const char *words) {
 
 static void refused_on_error(const char *call, status code, const char *words) {
   (void)code;
+  if (handle_table_told_error()) return; /* with more words, by the part for usage */
   if (is_bad_free) {
     report_bad_free(call, words);
     return;

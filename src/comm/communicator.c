@@ -241,6 +241,7 @@ static void comm_publish(comm *c) {
   neighbour_on_watch(comm_watch);
   waits_report_start();
   object_on_unref_comm(comm_unref_object);
+  hooks_tell_handle(HOOK_COMM, HOOK_HANDLE_CREATED, c, "HcclCommInit");
   object_publish(&c->o);
 }
 
@@ -436,6 +437,7 @@ status comm_create_sub(comm *of, const uint32_t *ranks, uint32_t n, uint64_t id,
 
 status comm_destroy(comm *c) {
   if (!object_kill(&c->o)) return fail(ST_INVALID_VALUE, "comm was destroyed by another thread during this call");
+  hooks_tell_handle(HOOK_COMM, HOOK_HANDLE_DESTROYED, c, "HcclCommDestroy");
   atomic_store(&c->destroyed, true);
   /* Whether streams have begun these calls or not: ranks that have the record of one must not go on, since the program
    * may free the buffers, and ranks that call nothing may ask whether the communicator has failed. A call that is not

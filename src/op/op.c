@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cache.h"
+#include "base/hooks.h"
 #include "base/invariant.h"
 #include "memory/huge.h"
 #include "op/account.h"
@@ -24,6 +25,12 @@ static const uint32_t magic_of_kind[] = {
     [ARG_FLOAT_ARRAY] = MAGIC_FLOAT_ARRAY,
 };
 
+static const hook_handle_kind handle_of_kind[] = {
+    [ARG_TENSOR] = HOOK_TENSOR,           [ARG_TENSOR_LIST] = HOOK_TENSOR_LIST, [ARG_SCALAR] = HOOK_SCALAR,
+    [ARG_SCALAR_LIST] = HOOK_SCALAR_LIST, [ARG_INT_ARRAY] = HOOK_INT_ARRAY,     [ARG_BOOL_ARRAY] = HOOK_BOOL_ARRAY,
+    [ARG_FLOAT_ARRAY] = HOOK_FLOAT_ARRAY,
+};
+
 static status check_members(const char *name, const aclTensorList *list) {
   for (uint64_t k = 0; k < list->size; ++k)
     if (!list->value[k]) return fail(ST_OP_NULL, "%s[%ju] is NULL, expected a tensor", name, (uintmax_t)k);
@@ -40,6 +47,7 @@ static status check_objects(const op *o, const op_arg *a, uint64_t *n_operands) 
     if (unlikely(!object)) {
       if (!(s->flags & ARG_OPTIONAL)) return fail(ST_OP_NULL, "%s is NULL, expected an object", s->name);
     } else if (unlikely(*object != magic_of_kind[s->kind])) {
+      hooks_tell_handle(handle_of_kind[s->kind], HOOK_HANDLE_REFUSED, object, o->function);
       return fail(ST_OP_INVALID, "%s is no object of its type (destroyed?)", s->name);
     }
     if (s->kind == ARG_TENSOR_LIST && object) TRY(check_members(s->name, a[i].tensors));

@@ -214,6 +214,7 @@ status capture_end(stream *s, graph **out) {
   mutex_unlock(&capture_lock);
   if (st == ST_OK) st = graph_finish(g);
   if (st != ST_OK && g) graph_abandon(g);
+  if (st == ST_OK) hooks_tell_handle(HOOK_GRAPH, HOOK_HANDLE_CREATED, g, "aclmdlRICaptureEnd");
   *out = st == ST_OK ? g : NULL;
   return st;
 }

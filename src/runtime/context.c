@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hooks.h"
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "runtime/callback.h"
@@ -43,9 +44,11 @@ status context_stream(void *handle, stream **out) {
   TRY(context_current(&c));
   stream *s = thread_hold_stream(likely(handle) ? handle : c->default_stream);
   if (unlikely(!s)) {
+    if (handle) hooks_tell_handle(HOOK_STREAM, HOOK_HANDLE_REFUSED, handle, NULL);
     if (handle) return fail(ST_INVALID_VALUE, "stream %p is no stream (destroyed?)", handle);
     return fail(ST_NO_CONTEXT, "the current context (device %d) was destroyed by another thread", c->device);
   }
+  if (unlikely(s->context != c && !s->context)) hooks_tell_handle(HOOK_STREAM, HOOK_HANDLE_REFUSED, handle, NULL);
   if (unlikely(s->context != c))
     return fail(ST_OTHER_CONTEXT, "stream %p is not of the current context (device %d)", handle, c->device);
   *out = s;
@@ -171,6 +174,8 @@ void context_destroy(context *c, bool discard) {
   while ((s = stream_before(c, UINT64_MAX))) {
     const bool ours = s == c->default_stream && object_kill(&s->o);
     if (discard) stream_discard(s);
+    if (unlikely(hooks_any()))
+      hooks_handle((hook_handle){HOOK_STREAM, HOOK_HANDLE_ENDED, (uintptr_t)s, .owner = (uintptr_t)c});
     context_remove_stream(s);
     stream_unref(s);
     if (ours) stream_unref(s);

@@ -266,6 +266,11 @@ static status wait_if_pageable(bool pageable, stream *s) {
   return pageable && !capture_records(s) ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
 }
 
+static void tell_slow_copy(const copy_facts *facts, const stream *s) {
+  if (facts->misaligned) hooks_use((hook_use){HOOK_USE_UNALIGNED_COPY, s->device, s->id, NULL});
+  if (facts->pageable) hooks_use((hook_use){HOOK_USE_PAGEABLE_COPY, s->device, s->id, NULL});
+}
+
 status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   copy_shape c = *shape;
   copy_facts facts;
@@ -284,6 +289,7 @@ status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   stream_submit(s, t);
   if (trace_is_on() && !capture_records(s)) copy_count(&c, &facts);
   if (unlikely(facts.misaligned)) advice_give(STATS_ADVICE_UNALIGNED_COPY, c.site);
+  if (unlikely(hooks_any()) && !capture_records(s)) tell_slow_copy(&facts, s);
   return wait_if_pageable(facts.pageable, s);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hooks.h"
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "base/size.h"
@@ -196,6 +197,7 @@ status device_set(int device) {
   }
   INVARIANT(!devices[device].count == !devices[device].primary);
   mutex_unlock(&devices[device].lock);
+  if (st == ST_OK) hooks_tell_use(HOOK_USE_DEVICE_SET, device);
   return st;
 }
 
@@ -215,6 +217,7 @@ status device_reset(int device, bool force) {
   }
   INVARIANT(!devices[device].count == !devices[device].primary);
   mutex_unlock(&devices[device].lock);
+  hooks_tell_use(gone ? HOOK_USE_DEVICE_RESET_FULLY : HOOK_USE_DEVICE_RESET, device);
   INVARIANT(!gone || (gone->primary && gone->device == device));
   if (gone && object_kill(&gone->o)) context_destroy(gone, force);
   return ST_OK;

@@ -302,6 +302,7 @@ status event_submit_wait(event *e, stream *s, uint64_t timeout_ns) {
   else
     t->sync.generation = e->recorded ? e->submitted : e->submitted + 1;
   t->sync.ahead = t->sync.generation > e->submitted;
+  const bool is_void = !t->sync.generation; /* never recorded: the stream does not wait */
   if (order_is_wanted() && !t->sync.ahead && !timeout_ns) order_wait(e->clock, s);
   spin_unlock(&e->o.lock);
   if (t->sync.ahead) atomic_fetch_add(&order_n_ahead, 1);
@@ -310,6 +311,7 @@ status event_submit_wait(event *e, stream *s, uint64_t timeout_ns) {
   t->sync.timeout_ns = timeout_ns;
   stream_submit(s, t);
   hooks_tell_step(HOOK_EVENT_AWAITED, s->device, s->id, e->id);
+  if (unlikely(is_void) && object_is_live(&e->o)) hooks_tell_use(HOOK_USE_UNRECORDED_EVENT, s->device);
   return ST_OK;
 }
 

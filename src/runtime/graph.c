@@ -276,6 +276,7 @@ status graph_destroy(graph *g) {
     idle = event_is_complete(g->done);
     const bool ours = idle && object_kill(&g->o);
     mutex_unlock(&g->lock);
+    if (ours) hooks_tell_handle(HOOK_GRAPH, HOOK_HANDLE_DESTROYED, g, "aclmdlRIDestroy");
     if (idle && !ours) return fail(ST_INVALID_VALUE, "graph %u is being destroyed", g->id);
   }
   close_streams(g);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/forks.h"
+#include "base/hooks.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "runtime/context.h"
@@ -145,6 +146,9 @@ status process_init(const char *config_path) {
   if (st == ST_OK) profiler_follow_environment(all_devices());
   if (st == ST_OK || st == ST_REPEATED_INIT) ++count;
   mutex_unlock(&lock);
+  if (unlikely(hooks_any()) && st == ST_OK) hooks_use((hook_use){HOOK_USE_INIT, -1, HOOK_NO_STREAM, config_path});
+  if (unlikely(hooks_any()) && st == ST_REPEATED_INIT)
+    hooks_use((hook_use){HOOK_USE_INIT_AGAIN, -1, HOOK_NO_STREAM, config_path});
   return st;
 }
 
@@ -152,9 +156,11 @@ status process_finalize(bool all, uint64_t *left) {
   mutex_lock(&lock);
   const bool was = count;
   if (was) count = all ? 0 : count - 1;
-  if (left) *left = count;
+  const uint64_t now = count;
+  if (left) *left = now;
   if (was && !count) forget();
   mutex_unlock(&lock);
+  if (was && !now) hooks_tell_use(HOOK_USE_FINALIZE, -1);
   return was ? ST_OK : fail(ST_REPEATED_FINALISE, "not initialised, expected aclInit before");
 }
 

@@ -145,7 +145,10 @@ void timeline_add(timeline_record *r) {
   mutex_unlock(&timeline.lock);
 }
 
+uint64_t timeline_begin_call(void) { return timeline_wants(TIMELINE_WANTS_CALLS) ? timeline_now() : TIMELINE_UNTIMED; }
+
 void timeline_call(const char *name, uint64_t start_ns) {
+  if (start_ns == TIMELINE_UNTIMED) return;
   timeline_record r = {.kind = TIMELINE_CALL, .device = -1, .start_ns = start_ns, .end_ns = timeline_now()};
   r.thread = (uint32_t)gettid();
   mutex_lock(&timeline.lock);
@@ -190,7 +193,8 @@ static void free_names(void) {
 /* Changes what is wanted by a session. */
 static void set_wanted(uint32_t what) {
   uint32_t old = atomic_load(&timeline_wanted);
-  while (!atomic_compare_exchange_weak(&timeline_wanted, &old, what | (old & TIMELINE_ALWAYS))) {
+  while (!atomic_compare_exchange_weak(&timeline_wanted, &old,
+                                       what | (old & (TIMELINE_ALWAYS | TIMELINE_TELLS_HANDLES)))) {
   }
 }
 

@@ -23,6 +23,9 @@ enum {
   TIMELINE_WANTS_WORK = 32,    /* tasks for a recording (record.h) */
   TIMELINE_WANTS_OVERLAP = 64, /* when any task runs (overlap.h) */
   TIMELINE_ALWAYS = TIMELINE_WANTS_LOAD | TIMELINE_WANTS_WORK | TIMELINE_WANTS_OVERLAP,
+  /* Not of the timeline, but asked with the same load, where a call begins: the checker is told of handles. Never
+   * switched off. */
+  TIMELINE_TELLS_HANDLES = 128,
 };
 
 extern _Atomic uint32_t timeline_wanted;
@@ -38,7 +41,11 @@ uint32_t timeline_name(const char *text, size_t bytes);
 /* Adds a record; its thread is the caller. Does nothing for a device that is not recorded, or after timeline_close. */
 void timeline_add(timeline_record *r);
 
-/* Adds a call that began at start_ns and ends now. */
+/* When the call began that the calling thread begins; TIMELINE_UNTIMED where only handles are told. Never 0. */
+enum { TIMELINE_UNTIMED = 1 };
+__attribute__((cold)) uint64_t timeline_begin_call(void);
+
+/* Adds a call that began at start_ns, which may be TIMELINE_UNTIMED, and ends now. */
 __attribute__((cold)) void timeline_call(const char *name, uint64_t start_ns);
 
 /* Open the files of the host, and then of a device, in an existing folder. Nothing is recorded before timeline_want.
@@ -49,7 +56,7 @@ status timeline_open_device(const char *folder, int device);
 /* Sets what is recorded from now on, and for which devices (a bit each). */
 void timeline_want(uint32_t what, uint32_t devices);
 
-/* Switches one of TIMELINE_ALWAYS on. */
+/* Switches one of TIMELINE_ALWAYS, or TIMELINE_TELLS_HANDLES, on. */
 void timeline_want_always(uint32_t what);
 
 /* Limits what is written to this many bytes; 0: no limit. */
