@@ -4,6 +4,10 @@
 
 #include "check/check.h"
 
+extern const check_module check_lifetime, check_race;
+
 const check_module *const check_modules[] = {
+    &check_lifetime,
+    &check_race,
     NULL,
 };
