@@ -56,7 +56,7 @@ static uint32_t find_record(uint32_t slot, void *const *frame, uint32_t n) {
   return i;
 }
 
-static uint32_t add_record(uint32_t slot, void *const *frame, uint32_t n) {
+static uint32_t add_stack(uint32_t slot, void *const *frame, uint32_t n) {
   if (n_records + 1 >= MAX_STACKS) return 0;
   stack_record *r = malloc(sizeof *r + n * sizeof *frame);
   if (!r) return 0;
@@ -79,7 +79,7 @@ uint32_t stack_take(void) {
   const uint32_t slot = (uint32_t)(hash >> 52);
   spin_lock(&stacks_lock);
   uint32_t number = find_record(slot, raw + begin, kept);
-  if (!number) number = add_record(slot, raw + begin, kept);
+  if (!number) number = add_stack(slot, raw + begin, kept);
   spin_unlock(&stacks_lock);
   return number;
 }
