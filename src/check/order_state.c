@@ -40,17 +40,19 @@ struct order_stream_state {
   bool is_stalled; /* it is in the list */
 };
 
+typedef struct {
+  uint64_t generation;
+  vclock clock;
+} object_mark;
+
 typedef struct object {
   struct object *next;
   hook_object kind;
   uint64_t number;
-  unsigned n_marks;
-  struct {
-    uint64_t generation;
-    vclock clock;
-  } mark[MARKS];
-  bool has_old;
-  vclock old; /* of all signals that are not in `mark` */
+  unsigned n_marks, room;
+  object_mark *marks;
+  uint64_t told_through; /* all marks up to this generation were told; those that are not in `marks` are in `old` */
+  vclock old;            /* of all signals that are not in `marks` */
 } object;
 
 static component host;
@@ -154,20 +156,37 @@ static object *object_of(const hook_order *o) {
 static void object_remove(object **link) {
   object *gone = *link;
   *link = gone->next;
-  for (unsigned i = 0; i < MARKS; ++i) vclock_free(&gone->mark[i].clock);
+  for (unsigned i = 0; i < gone->room; ++i) vclock_free(&gone->marks[i].clock);
+  free(gone->marks);
   vclock_free(&gone->old);
   free(gone);
 }
 
-/* The place of a mark: a new one, or that of the oldest. */
-static unsigned object_mark(object *x) {
-  if (x->n_marks < MARKS) return x->n_marks++;
-  unsigned oldest = 0;
-  for (unsigned i = 1; i < MARKS; ++i)
-    if (x->mark[i].generation < x->mark[oldest].generation) oldest = i;
-  vclock_join(&x->old, &x->mark[oldest].clock);
-  x->has_old = true;
-  return oldest;
+static object_mark *object_find_mark(const object *x, uint64_t generation) {
+  for (object_mark *m = x->marks; m < x->marks + x->n_marks; ++m)
+    if (m->generation == generation) return m;
+  return NULL;
+}
+
+/* The place for a mark: a new one, or that of the oldest. That is kept if an earlier one is still to be told: records in
+ * stalled streams are told late. NULL without memory. */
+static object_mark *object_new_mark(object *x) {
+  object_mark *oldest = x->marks;
+  for (object_mark *m = x->marks; m < x->marks + x->n_marks; ++m)
+    if (m->generation < oldest->generation) oldest = m;
+  if (x->n_marks >= MARKS && oldest->generation <= x->told_through) {
+    vclock_join(&x->old, &oldest->clock);
+    return oldest;
+  }
+  if (x->n_marks == x->room) {
+    const unsigned room = x->room ? 2 * x->room : MARKS;
+    object_mark *more = realloc(x->marks, room * sizeof *more);
+    if (!more) return NULL;
+    memset(more + x->room, 0, (room - x->room) * sizeof *more);
+    x->marks = more;
+    x->room = room;
+  }
+  return &x->marks[x->n_marks++];
 }
 
 static void object_signal(const hook_order *o, const vclock *clock) {
@@ -176,30 +195,25 @@ static void object_signal(const hook_order *o, const vclock *clock) {
   if (!x) return;
   if (!o->generation) {
     vclock_join(&x->old, clock);
-    x->has_old = true;
     return;
   }
-  const unsigned i = object_mark(x);
-  x->mark[i].generation = o->generation;
-  vclock_copy(&x->mark[i].clock, clock);
+  object_mark *m = object_new_mark(x);
+  if (!m) return;
+  m->generation = o->generation;
+  vclock_copy(&m->clock, clock);
+  while (object_find_mark(x, x->told_through + 1)) ++x->told_through;
 }
 
 /* Joins the clock of the mark; false if it was not told yet. */
 static bool object_join_mark(const object *x, uint64_t generation, vclock *to) {
-  uint64_t lowest = UINT64_MAX;
-  for (unsigned i = 0; i < x->n_marks; ++i) {
-    if (x->mark[i].generation < lowest) lowest = x->mark[i].generation;
-    if (x->mark[i].generation != generation) continue;
-    vclock_join(to, &x->mark[i].clock);
-    return true;
-  }
-  if (!x->has_old || generation > lowest) return false;
-  vclock_join(to, &x->old);
+  const object_mark *m = object_find_mark(x, generation);
+  if (!m && generation > x->told_through) return false;
+  vclock_join(to, m ? &m->clock : &x->old);
   return true;
 }
 
 static void object_join_all(const object *x, vclock *to) {
-  for (unsigned i = 0; i < x->n_marks; ++i) vclock_join(to, &x->mark[i].clock);
+  for (unsigned i = 0; i < x->n_marks; ++i) vclock_join(to, &x->marks[i].clock);
   vclock_join(to, &x->old);
 }
 

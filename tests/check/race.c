@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The checker's races and lifetimes (CANNON_CHECK=race,lifetime): programs that are wrong on purpose, each of which
- * must get a finding with the given words, and right ones that are tempting, which must get none. Each runs in a process
- * of its own. Two streams, a and b, and buffers x, y and z of 4096 bytes are there. */
+ * must get a finding with the given words, and right ones that are tempting, which must get none. Each runs in a
+ * process of its own. Two streams, a and b, and buffers x, y and z of 4096 bytes are there. */
 #include "acl_ops.h"
 #include "self.h"
 
