@@ -48,6 +48,11 @@ void hooks_task(const hook_task *task) {
   EACH(h) if (h->task) h->task(task);
 }
 
+void hooks_order(hook_order order) {
+  const hooks *h;
+  EACH(h) if (h->order) h->order(&order);
+}
+
 void hooks_work(hook_work work) {
   const hooks *h;
   EACH(h) if (h->work) h->work(&work);

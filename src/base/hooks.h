@@ -91,6 +91,7 @@ typedef enum {
   HOOK_COMPUTES,
   HOOK_MOVES, /* copies accesses[0] to accesses[1], byte by byte */
   HOOK_FILLS, /* sets accesses[0] to a constant */
+  HOOK_ORDERS /* accesses a word by which it orders tasks (hook_order): others may access it at the same time */
 } hook_effect;
 
 /* A task that is being submitted to a stream, or that the calling thread carries out itself, such as a synchronous
@@ -104,6 +105,44 @@ typedef struct {
   uint32_t n_accesses;
   const hook_access *accesses;
 } hook_task;
+
+typedef enum {
+  /* By a task, as it is submitted: under the submit lock of its stream, in one order with the stream's hook_tasks. */
+  HOOK_SIGNALS, /* what comes after a wait for the object's mark `generation` comes after this task */
+  HOOK_AWAITS,  /* the stream goes on when the mark was reached, or whenever HOOK_RESUMES is told of this position */
+  /* As tasks run. */
+  HOOK_ENTERS,  /* the host begins a function that the stream has come to at this position */
+  HOOK_RESUMES, /* the stream has passed the wait at this position */
+  /* By the host. */
+  HOOK_STREAM_AWAITED, /* it has waited for all of the stream's tasks, or has been told that they are done */
+  HOOK_MARK_AWAITED,   /* the same of a mark */
+  HOOK_STREAM_GONE,    /* the stream was destroyed, and its tasks are done or dropped */
+  HOOK_OBJECT_GONE,    /* nobody can wait for the object any more */
+} hook_order_kind;
+
+/* What passes order from one task to another. */
+typedef enum {
+  HOOK_EVENT,   /* numbered by hook_order.number, as the following two */
+  HOOK_NOTIFY,  /* generation: the n-th wait is for the n-th record. 0: that is not settled */
+  HOOK_WORD,    /* the address of a word that streams write and wait for */
+  HOOK_OUTSIDE, /* the other ranks of communicators; with a number, a notify of several processes */
+  HOOK_HOST,    /* a host function */
+} hook_object;
+
+#define HOOK_ANY_MARK UINT64_MAX /* the stream tells when it has passed; which mark that was is not settled */
+
+/* A step that orders accesses, for listeners that want tasks. */
+typedef struct {
+  hook_order_kind kind;
+  hook_object object;
+  int device;
+  uint32_t stream;     /* not set for MARK_AWAITED and OBJECT_GONE */
+  uint64_t position;   /* in the stream, of the task */
+  uint64_t number;     /* of the object */
+  uint64_t generation; /* of the mark: counted from 1. Of an event, 0 is a mark that was always there; of others, 0
+                          stands for all marks of the object */
+  bool is_query;       /* the host has not waited, but asked and been told that all is done */
+} hook_order;
 
 /* A collective of one rank that is over. */
 typedef struct {
@@ -127,6 +166,7 @@ typedef struct {
   void (*step)(const hook_step *step);
   /* Under the submit lock of the task's stream, so in the order of positions. */
   void (*task)(const hook_task *task);
+  void (*order)(const hook_order *order); /* only with `task` */
   void (*work)(const hook_work *work);
   void (*collective)(const hook_collective *collective);
   void (*handle)(const hook_handle *handle); /* called without locks, but for those of the caller's family */
@@ -151,6 +191,7 @@ void hooks_alloc(hook_block block);
 void hooks_free(hook_block block, void *site);
 void hooks_step(hook_step step);
 void hooks_task(const hook_task *task);
+void hooks_order(hook_order order);
 void hooks_work(hook_work work);
 void hooks_collective(hook_collective collective);
 __attribute__((cold)) void hooks_handle(hook_handle handle);

@@ -13,6 +13,7 @@
 #include "runtime/capture.h"
 #include "runtime/outside.h"
 #include "runtime/scheduler.h"
+#include "runtime/task_tell.h"
 
 enum {
   COST_NS = 500,
@@ -481,6 +482,7 @@ static status collective_run(task *t, stream *s) {
   if (st == ST_OK) st = collective_advance(op, &done);
   if (st != ST_OK) return collective_fail(op, st);
   if (done) {
+    task_tell_passed(s);
     account_done(op, s);
     collective_free(op);
     return ST_OK;
@@ -545,6 +547,12 @@ static void collective_copied(task *t) {
 
 static void collective_release(task *t) { collective_free(t->collective); }
 
+static void collective_orders(const task *t, hook_order *out) {
+  (void)t;
+  out->kind = HOOK_AWAITS;
+  out->object = HOOK_OUTSIDE;
+}
+
 static const task_kind collective_kind = {.name = "collective",
                                           .tells = TASK_TELLS_NOTHING,
                                           .run = collective_run,
@@ -554,7 +562,8 @@ static const task_kind collective_kind = {.name = "collective",
                                           .again = true,
                                           .copied = collective_copied,
                                           .release = collective_release,
-                                          .uses = collective_uses};
+                                          .uses = collective_uses,
+                                          .orders = collective_orders};
 
 /* ---- submission -------------------------------------------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 #include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/scheduler.h"
+#include "runtime/task_tell.h"
 #include "trace/stats_write.h"
 #include "trace/timeline.h"
 
@@ -302,6 +303,7 @@ static void feed_await_passing(feed *f) {
     mutex_unlock(&f->lock);
     if (lent_to) {
       stream_wait(lent_to, stream_submitted(lent_to), 0);
+      task_tell_waited(lent_to, false);
       stream_unref(lent_to);
     }
     event_reach(slot->passed, 0);

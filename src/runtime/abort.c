@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "memory/space.h"
 #include "runtime/context.h"
+#include "runtime/task_tell.h"
 
 _Static_assert(SPACE_MAX_DEVICES <= 32, "a bit for each");
 _Atomic uint32_t abort_running;
@@ -106,7 +107,10 @@ static status drain_all(int device, uint32_t timeout_ms, uint64_t deadline_ns) {
   uint32_t late = 0, n_late = 0;
   for (stream *s = NULL; (s = object_next(OBJECT_STREAM, s)); stream_unref(s)) {
     if (!is_of(s, device)) continue;
-    if (stream_wait(s, stream_submitted(s), deadline_ns ? ns_left(deadline_ns) : 0) != ST_STREAM_TIMEOUT) continue;
+    if (stream_wait(s, stream_submitted(s), deadline_ns ? ns_left(deadline_ns) : 0) != ST_STREAM_TIMEOUT) {
+      task_tell_waited(s, false);
+      continue;
+    }
     late = s->id;
     ++n_late;
   }

@@ -7,22 +7,34 @@
 #include "base/lock.h"
 #include "runtime/fpmode.h"
 #include "runtime/scheduler.h"
+#include "runtime/task_tell.h"
 
 /* ---- host functions ---------------------------------------------------------------------------------------------- */
 
+/* Of all kinds of this file: the host's threads see what the stream has done, and the stream what they do. */
+static void host_orders(const task *t, hook_order *out) {
+  (void)t;
+  out->kind = HOOK_AWAITS;
+  out->object = HOOK_HOST;
+}
+
 static status run_host(task *t, stream *s) {
-  (void)s;
   lock_expect_none(NULL);
+  if (hooks_tasks_wanted()) task_tell_step(HOOK_ENTERS, s);
   t->host.function(t->host.argument);
+  task_tell_passed(s);
   fp_mode_enter(); /* the user's code may have changed the mode */
   return ST_OK;
 }
 
-static const task_kind host_kind = {.name = "host function", .run = run_host, .user_code = true, .again = true};
+static const task_kind host_kind = {
+    .name = "host function", .run = run_host, .user_code = true, .again = true, .orders = host_orders};
 
 static status run_library(task *t, stream *s) {
-  (void)s;
-  return t->library.function(t->library.argument, false);
+  if (hooks_tasks_wanted()) task_tell_step(HOOK_ENTERS, s);
+  const status st = t->library.function(t->library.argument, false);
+  task_tell_passed(s);
+  return st;
 }
 
 static void drop_library(task *t, stream *s) {
@@ -31,8 +43,11 @@ static void drop_library(task *t, stream *s) {
 }
 
 /* It may wait as long as a user's function. */
-static const task_kind library_kind = {
-    .name = "function of the library", .run = run_library, .drop = drop_library, .user_code = true};
+static const task_kind library_kind = {.name = "function of the library",
+                                       .run = run_library,
+                                       .drop = drop_library,
+                                       .user_code = true,
+                                       .orders = host_orders};
 
 status library_function_submit(stream *s, library_function *function, void *argument) {
   task *t;
@@ -62,7 +77,8 @@ typedef struct report {
   struct report *next;
   void (*function)(void *);
   void *argument;
-  stream *blocked; /* the stream to unblock afterwards, with a reference; or NULL. Guarded by the lock */
+  stream *blocked;  /* the stream to unblock afterwards, with a reference; or NULL. Guarded by the lock */
+  hook_order order; /* the step of the stream that begins with it */
 } report;
 
 /* A subscription. There are few, and they change rarely, so that a list with one lock is sufficient. */
@@ -207,10 +223,15 @@ void callback_forget(stream *s) {
 }
 
 static status run_callback(task *t, stream *s) {
-  if (atomic_exchange(&s->called, false)) return ST_OK;
+  if (atomic_exchange(&s->called, false)) {
+    task_tell_passed(s);
+    return ST_OK;
+  }
   report *r = malloc(sizeof *r);
   if (!r) return fail(ST_NO_HOST_MEMORY, "no host memory for a callback");
-  *r = (report){.function = t->host.function, .argument = t->host.argument};
+  *r = (report){.function = t->host.function,
+                .argument = t->host.argument,
+                .order = {.kind = HOOK_ENTERS, .device = s->device, .stream = s->id, .position = s->q.next}};
   stream_await_unblock(s);
   mutex_lock(&lock);
   subscription *to = *find_subscription(s);
@@ -228,6 +249,7 @@ static status run_callback(task *t, stream *s) {
   INVARIANT_WALK(callbacks_are_valid());
   const bool blocks = t->host.blocks;
   mutex_unlock(&lock);
+  if (!blocks) task_tell_passed(s);
   if (!box) {
     free(r);
     return fail(ST_NO_CALLBACK_THREAD, "stream %u has no subscribed thread any more", s->id);
@@ -269,7 +291,8 @@ static void drop_callback(task *t, stream *s) {
   if (running) stream_unref(s);
 }
 
-static const task_kind callback_kind = {.name = "callback", .run = run_callback, .drop = drop_callback, .again = true};
+static const task_kind callback_kind = {
+    .name = "callback", .run = run_callback, .drop = drop_callback, .again = true, .orders = host_orders};
 
 status callback_submit(stream *s, void (*function)(void *), void *argument, bool blocks) {
   mutex_lock(&lock);
@@ -349,6 +372,7 @@ status callback_process(uint64_t timeout_ns) {
   report *r = receive(timeout_ns, &st);
   mutex_unlock(&lock);
   if (!r) return st;
+  if (hooks_tasks_wanted()) hooks_order(r->order);
   r->function(r->argument);
   callback_finish(r);
   return ST_OK;

@@ -11,6 +11,7 @@
 #include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/stream_allocator.h"
+#include "runtime/task_tell.h"
 #include "trace/stats_write.h"
 
 #ifdef CANNON_INVARIANTS
@@ -125,6 +126,7 @@ void context_remove_stream(stream *s) {
   INVARIANT_WALK(context_is_valid(c));
   mutex_unlock(&c->lock);
   if (!member) return;
+  if (hooks_tasks_wanted()) hooks_order((hook_order){.kind = HOOK_STREAM_GONE, .device = s->device, .stream = s->id});
   callback_forget(s);
   allocator_forget(s);
   device_give_stream(s->device);
@@ -169,6 +171,7 @@ void context_destroy(context *c, bool discard) {
     for (uint64_t serial = UINT64_MAX; (s = stream_before(c, serial));) {
       serial = s->o.serial;
       stream_wait(s, stream_submitted(s), 0);
+      task_tell_waited(s, false);
       stream_unref(s);
     }
   while ((s = stream_before(c, UINT64_MAX))) {

@@ -263,7 +263,10 @@ static const task_kind prefetch_task = {
 /* Waits for the task if one side is pageable memory, which the caller may reuse after the
  * call; not if it was captured. */
 static status wait_if_pageable(bool pageable, stream *s) {
-  return pageable && !capture_records(s) ? stream_wait(s, stream_submitted(s), 0) : ST_OK;
+  if (!pageable || capture_records(s)) return ST_OK;
+  const status st = stream_wait(s, stream_submitted(s), 0);
+  if (st == ST_OK) task_tell_waited(s, false);
+  return st;
 }
 
 static void tell_slow_copy(const copy_facts *facts, const stream *s) {

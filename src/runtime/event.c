@@ -9,6 +9,7 @@
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/stream_order.h"
+#include "runtime/task_tell.h"
 #include "trace/stats_write.h"
 
 enum { CONTROL_COST_NS = 30 };
@@ -29,6 +30,8 @@ status event_create(context *c, event_kind kind, uint32_t flags, event **out) {
 void event_unref(event *e) {
   if (!object_unref(&e->o)) return;
   INVARIANT(!e->first_open && !e->waiters); /* each task that uses the event has a reference */
+  if (hooks_tasks_wanted())
+    hooks_order((hook_order){.kind = HOOK_OBJECT_GONE, .object = HOOK_EVENT, .device = e->device, .number = e->id});
   free(e->clock);
   object_release(OBJECT_EVENT, &e->o);
 }
@@ -135,10 +138,18 @@ static void drop_sync(task *t, stream *s) {
 /* A record that is dropped completes as well, since streams that wait for it must not hang. */
 static void event_drop_record(task *t, stream *s) { event_run_record(t, s); }
 
+static void event_record_orders(const task *t, hook_order *out) {
+  out->kind = HOOK_SIGNALS;
+  out->object = HOOK_EVENT;
+  out->number = t->sync.event->id;
+  out->generation = t->sync.generation;
+}
+
 static const task_kind record_kind = {.name = "event record",
                                       .run = event_run_record,
                                       .drop = event_drop_record,
                                       .control = true,
+                                      .orders = event_record_orders,
                                       .tells = TASK_TELLS_RECORD};
 
 status event_submit_record(event *e, stream *s) {
@@ -205,6 +216,7 @@ status event_reset(event *e, stream *s) {
   object_ref(&e->o);
   spin_lock(&e->o.lock);
   e->recorded = false;
+  e->was_reset = true;
   t->sync.generation = e->submitted;
   INVARIANT_WALK(event_is_valid(e));
   spin_unlock(&e->o.lock);
@@ -269,6 +281,7 @@ static status event_run_wait(task *t, stream *s) {
   if (deadline && now_ns() >= deadline && event_leave(e, s, false)) {
     atomic_store(&s->wait_deadline_ns, 0);
     const uint32_t id = e->id;
+    task_tell_passed(s);
     event_end_wait(t);
     return fail(ST_WAIT_TIMEOUT, "event %u was not recorded within the wait's %ju ms", id,
                 (uintmax_t)(t->sync.timeout_ns / 1000000));
@@ -276,6 +289,7 @@ static status event_run_wait(task *t, stream *s) {
   if (t->sync.timeout_ns && !deadline) atomic_store(&s->wait_deadline_ns, now_ns() + t->sync.timeout_ns);
   if (must_wait(e, s, t->sync.generation)) return TASK_BLOCKED;
   if (t->sync.timeout_ns) atomic_store(&s->wait_deadline_ns, 0);
+  task_tell_passed(s);
   event_end_wait(t);
   return ST_OK;
 }
@@ -287,8 +301,20 @@ static void event_drop_wait(task *t, stream *s) {
   event_end_wait(t);
 }
 
-static const task_kind wait_kind = {
-    .name = "event wait", .run = event_run_wait, .drop = event_drop_wait, .tells = TASK_TELLS_WAIT};
+static void event_wait_orders(const task *t, hook_order *out) {
+  event *e = t->sync.event;
+  event_record_orders(t, out);
+  out->kind = HOOK_AWAITS;
+  spin_lock(&e->o.lock);
+  if (e->was_reset) out->generation = HOOK_ANY_MARK;
+  spin_unlock(&e->o.lock);
+}
+
+static const task_kind wait_kind = {.name = "event wait",
+                                    .run = event_run_wait,
+                                    .drop = event_drop_wait,
+                                    .orders = event_wait_orders,
+                                    .tells = TASK_TELLS_WAIT};
 
 status event_submit_wait(event *e, stream *s, uint64_t timeout_ns) {
   task *t;
@@ -335,12 +361,15 @@ status event_order(stream *source, stream *s) {
   return st;
 }
 
-bool event_was_recorded(event *e) {
+/* The generation of the latest record; 0: there was none. */
+static uint64_t latest_record(event *e) {
   spin_lock(&e->o.lock);
-  const bool recorded = e->submitted;
+  const uint64_t generation = e->submitted;
   spin_unlock(&e->o.lock);
-  return recorded;
+  return generation;
 }
+
+bool event_was_recorded(event *e) { return latest_record(e); }
 
 /* The stream of an open record, with a reference, and the position behind the record. The event's lock is held, so that
  * the task is still in its queue. NULL if the stream has lost its last reference and is about to drop the record. */
@@ -384,16 +413,29 @@ static void event_saw(event *e) {
   spin_unlock(&e->o.lock);
 }
 
+/* Tells the hooks that the host knows the mark to be reached. */
+static void event_tell_host(const event *e, uint64_t generation, bool is_query) {
+  hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
+  if (hooks_tasks_wanted() && generation)
+    hooks_order((hook_order){.kind = HOOK_MARK_AWAITED,
+                             .object = HOOK_EVENT,
+                             .device = e->device,
+                             .number = e->id,
+                             .generation = generation,
+                             .is_query = is_query});
+}
+
 /* event_reach(). *source: the stream that was waited for, with a reference; NULL if there was nothing to wait for. */
 static status reach(event *e, uint64_t timeout_ns, stream **source) {
   uint64_t position;
   *source = NULL;
   if (abort_is_running(e->device)) return abort_refuse(e->device);
+  const uint64_t generation = hooks_tasks_wanted() ? latest_record(e) : 0;
   *source = pending_source(e, &position);
   const status st = *source ? stream_wait(*source, position, timeout_ns) : ST_OK;
   if (st == ST_STREAM_TIMEOUT)
     return fail(ST_EVENT_TIMEOUT, "event %u is not reached after %ju ms", e->id, (uintmax_t)(timeout_ns / 1000000));
-  hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
+  event_tell_host(e, generation, false);
   return st;
 }
 
@@ -423,11 +465,12 @@ status event_synchronize(event *e, uint64_t timeout_ns) {
 bool event_is_complete(event *e) {
   uint64_t position;
   spin_lock(&e->o.lock);
-  const bool complete = e->submitted ? event_is_over(e, e->submitted) : e->kind == EVENT_EX;
+  const uint64_t generation = e->submitted;
+  const bool complete = generation ? event_is_over(e, generation) : e->kind == EVENT_EX;
   spin_unlock(&e->o.lock);
   if (complete) {
     event_saw(e);
-    hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
+    event_tell_host(e, generation, true);
     return true;
   }
   stream *source = pending_source(e, &position);

@@ -26,6 +26,7 @@ struct event {
   uint32_t flags, id;
   uint64_t place; /* where it was created (runtime/python_place.h) */
   /* o.lock guards the following fields, and the waits_* fields of the streams that wait for the event. */
+  bool was_reset;                 /* ever: resets that run later may have waits pass by later records */
   bool recorded;                  /* in the order of submission: it was recorded, and not reset since */
   uint64_t submitted, completed;  /* generations: of the latest record, and the highest one that was reached */
   task *first_open, *last_open;   /* open records, by generation */

@@ -10,6 +10,7 @@
 #include "runtime/capture.h"
 #include "runtime/scheduler.h"
 #include "runtime/stream_order.h"
+#include "runtime/task_tell.h"
 
 enum { NOTIFY_COST_NS = 30 };
 
@@ -39,6 +40,8 @@ void notify_unref(notify *n) {
   INVARIANT(!n->waiters); /* each task that uses the notify has a reference */
   if (n->share) notify_unshare(n);
   free(n->clock);
+  if (hooks_tasks_wanted())
+    hooks_order((hook_order){.kind = HOOK_OBJECT_GONE, .object = HOOK_NOTIFY, .device = n->device, .number = n->id});
   const int before = atomic_fetch_sub(&n_alive[n->device][n->counts], 1);
   INVARIANT(before >= 1 && before <= NOTIFIES_OF_DEVICE);
   object_release(OBJECT_NOTIFY, &n->o);
@@ -167,12 +170,29 @@ static status notify_run_record(task *t, stream *s) {
 /* A record that is dropped has its effect as well, since streams that wait for it must not hang. */
 static void notify_drop_record(task *t, stream *s) { notify_run_record(t, s); }
 
+/* The object and the mark. A shared notify may stand for order that passes through another process. */
+static void notify_orders(const task *t, hook_order *out) {
+  notify *n = t->notify.notify;
+  spin_lock(&n->o.lock);
+  out->object = n->share ? HOOK_OUTSIDE : HOOK_NOTIFY;
+  out->number = n->id;
+  const uint64_t number = out->kind == HOOK_SIGNALS ? n->n_records : n->n_waits;
+  out->generation = n->unordered ? 0 : number;
+  spin_unlock(&n->o.lock);
+}
+
+static void notify_record_orders(const task *t, hook_order *out) {
+  out->kind = HOOK_SIGNALS;
+  notify_orders(t, out);
+}
+
 static const task_kind record_kind = {.name = "notify record",
                                       .run = notify_run_record,
                                       .drop = notify_drop_record,
                                       .control = true,
                                       .again = true,
                                       .copied = notify_keep,
+                                      .orders = notify_record_orders,
                                       .release = notify_let_go};
 
 /* Whether the notify still passes order on after a task of stream s. `only` is the one stream that records it, or waits
@@ -232,6 +252,7 @@ static status notify_run_wait(task *t, stream *s) {
   }
   if (t->notify.timeout_ns) atomic_store(&s->wait_deadline_ns, 0);
   const uint32_t id = n->id;
+  task_tell_passed(s);
   notify_end_wait(t);
   if (passes) return ST_OK;
   return fail(ST_WAIT_TIMEOUT, "notify %u was not recorded within the wait's %ju s", id,
@@ -254,11 +275,17 @@ static void keep_wait(task *t) {
   atomic_fetch_add(&order_n_ahead, 1);
 }
 
+static void notify_wait_orders(const task *t, hook_order *out) {
+  out->kind = HOOK_AWAITS;
+  notify_orders(t, out);
+}
+
 static const task_kind wait_kind = {.name = "notify wait",
                                     .run = notify_run_wait,
                                     .drop = notify_drop_wait,
                                     .again = true,
                                     .copied = keep_wait,
+                                    .orders = notify_wait_orders,
                                     .release = notify_end_wait};
 
 status notify_wait(notify *n, int mode, uint32_t value, bool clears, uint64_t timeout_ns, stream *s) {

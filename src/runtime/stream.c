@@ -449,6 +449,7 @@ status stream_synchronize(stream *s, uint64_t timeout_ns) {
     return fail(ST_INVALID_VALUE, "stream %u was destroyed by force while it was waited for, and tasks were dropped",
                 s->id);
   hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
+  task_tell_waited(s, false);
   if (order_is_wanted()) {
     order_saw_stream(s, target);
     pools_synchronized(s->device);
@@ -464,6 +465,7 @@ bool stream_is_idle(stream *s) {
   if (stream_completed(s) >= target) {
     if (order_is_wanted()) order_saw_stream(s, target);
     hooks_tell_step(HOOK_STREAM_DONE, s->device, s->id, 0);
+    task_tell_waited(s, true);
     return true;
   }
   scheduler_kick(s);

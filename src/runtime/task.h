@@ -77,6 +77,8 @@ struct task_kind {
                                                                   none. Where there is a `captured` that has it, that
                                                                   one's serves both */
   uint8_t effect;                                              /* hook_effect of that memory */
+  void (*orders)(const task *t, hook_order *out); /* for tasks that pass on order: fills in kind, object, number and
+                                                     generation. NULL: it passes on none */
 };
 
 struct task {

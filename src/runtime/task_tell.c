@@ -73,13 +73,43 @@ static void tell_one(const task *t, hook_task told) {
   if (l.access != l.few) free(l.access);
 }
 
+/* Tells the step, and the accesses on the right side of it. A collective waits for the others between its two signals:
+ * those who waited for it come after what was in front of it, and later ones after its own accesses. */
+static void tell_order(const task *t, const stream *s, hook_task told) {
+  hook_order order = {.device = s->device, .stream = s->id, .position = told.position};
+  t->kind->orders(t, &order);
+  if (order.object == HOOK_OUTSIDE && order.kind == HOOK_AWAITS && t->kind->uses) {
+    order.kind = HOOK_SIGNALS;
+    hooks_order(order);
+    order.kind = HOOK_AWAITS;
+    hooks_order(order);
+    tell_one(t, told);
+    order.kind = HOOK_SIGNALS;
+  }
+  const bool is_told = t->kind->uses && order.object != HOOK_OUTSIDE;
+  if (is_told && order.kind == HOOK_SIGNALS) tell_one(t, told);
+  hooks_order(order);
+  if (is_told && order.kind == HOOK_AWAITS) tell_one(t, told);
+}
+
+static void tell_task(const task *t, const stream *s, hook_task told) {
+  if (t->kind->orders)
+    tell_order(t, s, told);
+  else
+    tell_one(t, told);
+}
+
 void task_tell(const task *t, stream *s) {
   const hook_task told = {
       .device = s->device, .stream = s->id, .position = atomic_load_explicit(&s->q.submitted, memory_order_relaxed)};
   uint32_t n;
   const task *played = graph_played(t, &n);
-  if (!played) tell_one(t, told);
-  for (uint32_t i = 0; played && i < n; ++i) tell_one(&played[i], told);
+  if (!played) tell_task(t, s, told);
+  for (uint32_t i = 0; played && i < n; ++i) tell_task(&played[i], s, told);
 }
 
 void task_tell_now(const task *t) { tell_one(t, (hook_task){.device = -1, .stream = HOOK_NO_STREAM}); }
+
+void task_tell_step(hook_order_kind kind, const stream *s) {
+  hooks_order((hook_order){.kind = kind, .device = s->device, .stream = s->id, .position = s->q.next});
+}

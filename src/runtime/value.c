@@ -6,6 +6,7 @@
 #include "memory/memory.h"
 #include "runtime/scheduler.h"
 #include "runtime/stream_order.h"
+#include "runtime/task_tell.h"
 
 enum { VALUE_COST_NS = 30 };
 
@@ -32,8 +33,22 @@ static void write_uses(const task *t, task_use *tell, void *argument) {
   tell(argument, &(task_range){.view = t->value.word, .bytes = sizeof *t->value.word, .access = VMM_WRITE});
 }
 
-static const task_kind write_kind = {
-    .name = "value write", .run = run_write, .captured = &write_kind, .uses = write_uses};
+static void value_orders(const task *t, hook_order *out) {
+  out->object = HOOK_WORD;
+  out->number = memory_address_of_view(t->value.word);
+}
+
+static void value_write_orders(const task *t, hook_order *out) {
+  out->kind = HOOK_SIGNALS;
+  value_orders(t, out);
+}
+
+static const task_kind write_kind = {.name = "value write",
+                                     .run = run_write,
+                                     .captured = &write_kind,
+                                     .uses = write_uses,
+                                     .effect = HOOK_ORDERS,
+                                     .orders = value_write_orders};
 
 status value_write(void *word, uint64_t value, stream *s) {
   void *view;
@@ -101,6 +116,7 @@ void value_look(void) {
 static status value_run_wait(task *t, stream *s) {
   if (value_holds(t)) {
     atomic_fetch_sub(&order_n_ahead, 1);
+    task_tell_passed(s);
     return ST_OK;
   }
   stream_await_unblock(s);
@@ -144,12 +160,19 @@ static void wait_uses(const task *t, task_use *tell, void *argument) {
   tell(argument, &(task_range){.view = t->value.word, .bytes = sizeof *t->value.word, .access = VMM_READ});
 }
 
+static void value_wait_orders(const task *t, hook_order *out) {
+  out->kind = HOOK_AWAITS;
+  value_orders(t, out);
+}
+
 static const task_kind wait_kind = {.name = "value wait",
                                     .run = value_run_wait,
                                     .drop = value_drop_wait,
                                     .again = true,
                                     .copied = count_wait,
                                     .release = discount_wait,
+                                    .effect = HOOK_ORDERS,
+                                    .orders = value_wait_orders,
                                     .uses = wait_uses};
 
 status value_wait(void *word, uint64_t value, value_condition condition, stream *s) {
