@@ -197,18 +197,16 @@ static void describe_finding(const fuzz_search *s, const fuzz_finding *f, char *
   if (f->verdict == FUZZ_HANG)
     n = snprintf(text, bytes, "does not end within %s", format_ns(s->timeout_ns));
   else if (f->verdict == FUZZ_LEAK)
-    n = snprintf(text, bytes, "ends with %s and %" PRIu64 " live blocks, %" PRIu64 " more than the plain run", status,
-                 r->n_leaks, r->n_leaks - s->plain.n_leaks);
+    n = snprintf(text, bytes, "ends with %s, live blocks %" PRIu64 ", of the plain run %" PRIu64, status, r->n_leaks,
+                 s->plain.n_leaks);
   else if (f->verdict == FUZZ_OUTPUT)
     n = snprintf(text, bytes, "%s, %s", r->n_injected ? "another output, as if nothing had failed" : "another result",
                  status);
   else
     n = snprintf(text, bytes, "ends by %s", status);
   if (n < 0 || (size_t)n >= bytes) return;
-  snprintf(text + n, bytes - (size_t)n, "%s%.200s%s", *specs ? ", where these fail: " : "", specs,
-           f->how.schedule ? *specs ? ", in another order of tasks" : ", in another order of tasks"
-           : *specs        ? ""
-                           : ", as it is");
+  const char *order = f->how.schedule ? ", in another order of tasks" : *specs ? "" : ", as it is";
+  snprintf(text + n, bytes - (size_t)n, "%s%.200s%s", *specs ? ", where these fail: " : "", specs, order);
 }
 
 static void print_plain(FILE *out, const fuzz_search *s) {

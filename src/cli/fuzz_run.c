@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { LEDGER_BYTES = 96 };
+
 uint64_t fuzz_now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -37,8 +39,16 @@ void fuzz_specs(const fuzz_case *c, char text[FUZZ_SPEC_BYTES]) {
                             c->probability, c->seed * N_FAULT_PLACES + p);
 }
 
+/* The file through which the program's processes share devices' memory: one for each run, since the memory that
+ * another process takes would be missing here. Its name is that of files which the library removes when no process uses
+ * them (memory/share/machine.h). */
+static void ledger_path(const fuzz_slot *slot, char path[LEDGER_BYTES]) {
+  const char *name = strrchr(slot->folder.path, '/');
+  snprintf(path, LEDGER_BYTES, "/dev/shm/cannon-%ju-%.32s", (uintmax_t)geteuid(), name ? name + 1 : "fuzz");
+}
+
 static void set_environment(const fuzz_slot *slot, const fuzz_case *c) {
-  char text[FUZZ_SPEC_BYTES], seed[24];
+  char text[FUZZ_SPEC_BYTES], seed[24], ledger[LEDGER_BYTES];
   fuzz_specs(c, text);
   snprintf(seed, sizeof seed, "%" PRIu64, c->schedule);
   setenv(variable_name(VARIABLE_FAIL), *text ? text : "count", 1);
@@ -46,6 +56,8 @@ static void set_environment(const fuzz_slot *slot, const fuzz_case *c) {
     setenv(variable_name(VARIABLE_SCHEDULE_SEED), seed, 1);
   else
     unsetenv(variable_name(VARIABLE_SCHEDULE_SEED));
+  ledger_path(slot, ledger);
+  setenv(variable_name(VARIABLE_LEDGER), ledger, 1);
   setenv(variable_name(VARIABLE_STATS_DIR), slot->folder.path, 1);
   setenv(variable_name(VARIABLE_CHECKED), "1", 1);
 }
@@ -126,6 +138,9 @@ bool fuzz_ended(fuzz_slot *slot, uint64_t timeout_ns, fuzz_result *out) {
   stats_list stats = *slot->folder.path ? stats_read_folder(slot->folder.path) : (stats_list){0};
   for (size_t i = 0; i < stats.count; i++) add_process(stats.process[i], slot->pid, out);
   stats_list_free(&stats);
+  char ledger[LEDGER_BYTES];
+  ledger_path(slot, ledger);
+  unlink(ledger); /* a program that was killed leaves it */
   stats_folder_remove(&slot->folder);
   close(slot->out);
   close(slot->err);

@@ -207,6 +207,10 @@ class Fuzz(FuzzTest):
         _, found = self.findings("silent", "--schedules", "0", "--fail", "op,sync")
         self.assertEqual([(f["kind"], f["fail"]) for f in found], [("output", "op:1")])
 
+    def test_runs_share_no_devices_and_outputs_that_vary_are_not_compared(self):
+        done, report = self.report("fuzz", "--schedules", "3", "--", "sh", "-c", "echo $CANNON_LEDGER")
+        self.assertEqual((done.returncode, report["output_varies"], report["findings"]), (0, True, []))
+
     def test_wrong_options(self):
         for option in (["--schedules", "x"], ["--fail", "alloc,x"], ["--fail", ""], ["--ignore", "all"], ["-j", "0"],
                        ["--timeout", "0"], ["--nothing"]):
