@@ -23,6 +23,7 @@
 #include <stddef.h>
 
 #include "acl/acl.h"
+#include "base/faults.h"
 #include "base/hooks.h"
 #include "base/status.h"
 #include "trace/timeline.h"
@@ -40,6 +41,13 @@ static inline void api_leave(const api_call *call) {
 /* Publishes a failure under the call's name. Returns the status. */
 static inline aclError api_result(status st, const api_call *call) {
   return likely(st == ST_OK) ? ACL_SUCCESS : error_publish(st, call->name);
+}
+
+/* The status of a call that has waited for tasks with the result st; a failure may be injected (base/faults.h). */
+static inline status api_synchronised(status st) {
+  const char *const spec = fault_due(FAULT_SYNC, NULL);
+  if (likely(!spec || st != ST_OK)) return st;
+  return fault_fail(spec, ST_DEVICE_EXCEPTION, "the device reports an exception");
 }
 
 /* The return address of the entry point. */

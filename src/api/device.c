@@ -43,7 +43,7 @@ static status synchronize_device(int32_t timeout_ms) {
   uint64_t ns;
   TRY(api_timeout_ns(timeout_ms, &ns));
   TRY(context_current(&c));
-  return context_synchronize(c, ns);
+  return api_synchronised(context_synchronize(c, ns));
 }
 
 aclError aclrtSynchronizeDevice(void) { API(synchronize_device(-1)); }

@@ -214,7 +214,7 @@ static status synchronize_event(aclrtEvent handle, int32_t timeout_ms) {
   uint64_t ns;
   TRY(api_timeout_ns(timeout_ms, &ns));
   TRY(asked_event_of(handle, &e));
-  return event_synchronize(e, ns);
+  return api_synchronised(event_synchronize(e, ns));
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {

@@ -10,6 +10,7 @@
 
 #include "api/data_buffer.h"
 #include "api/mdl.h"
+#include "base/faults.h"
 #include "base/lock.h"
 #include "runtime/context.h"
 
@@ -65,6 +66,7 @@ static status table_remove(uint32_t id) {
 
 status mdl_map_file(const char *path, void **bytes, size_t *n) {
   struct stat info;
+  FAULT_TRY(FAULT_FILE, NULL, ST_MODEL_PATH, "%s cannot be read", path);
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0 || fstat(fd, &info)) {
     const int error = errno;

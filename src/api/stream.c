@@ -91,7 +91,7 @@ aclError aclrtSynchronizeStream(aclrtStream handle) {
   API_ENTER();
   stream *s;
   NEED_OK(asked_stream(handle, &s));
-  API_RETURN(stream_synchronize(s, 0));
+  API_RETURN(api_synchronised(stream_synchronize(s, 0)));
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream handle, int32_t timeout) {
@@ -100,7 +100,7 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream handle, int32_t timeout) 
   uint64_t ns;
   NEED_OK(api_timeout_ns(timeout, &ns));
   NEED_OK(asked_stream(handle, &s));
-  API_RETURN(stream_synchronize(s, ns));
+  API_RETURN(api_synchronised(stream_synchronize(s, ns)));
 }
 
 aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId) {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cannon run: runs a program in the right environment, and reports what it did. */
+#include "base/fault_specs.h"
 #include "base/variables.h"
 #include "check/check.h"
 #include "check/leaks_options.h"
 #include "cli/check_run.h"
 #include "cli/commands.h"
 #include "cli/environment.h"
+#include "cli/faults_help.h"
 #include "cli/figures.h"
 #include "cli/lines.h"
 #include "cli/output.h"
@@ -26,63 +28,74 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char help[] = "Usage: cannon run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-                           "\n"
-                           "Runs a program on simulated devices, and reports what it did.\n"
-                           "\n"
-                           "PROGRAM may be built against CANN or against Cannon. It has the standard streams\n"
-                           "and receives the signals as if it was started directly. When it has ended, a\n"
-                           "summary is written to the standard error.\n"
-                           "\n"
-                           "Options:\n"
-                           "  --device NAME    SoC to simulate, with or without \"Ascend\"; `cannon info` lists\n"
-                           "                   them (default: " PROFILE_DEFAULT_SOC ")\n"
-                           "  --devices N      number of devices, 0 to 16 (default: 1)\n"
-                           "  --mem SIZE       memory of each device in bytes, such as 512M or 1.5G (K, M, G\n"
-                           "                   and T are powers of 1024), rounded down to whole pages of 2 MiB\n"
-                           "                   (default: the profile's memory, or what 80 % of the host's\n"
-                           "                   memory allows)\n"
-                           "  --sites          also count allocations by the source line that made them\n"
-                           "  --leaks[=LIST]   track every block: report the live ones at the end and on a\n"
-                           "                   signal, and name the place of the first free in the message of\n"
-                           "                   a second one. LIST has these items, separated by commas:\n"
-                           "                     report=PATH  file of the report; %p is the process number\n"
-                           "                                  (default: cannon-leaks.%p.txt)\n"
-                           "                     signal=NAME  signal at which a report is written: USR1, USR2,\n"
-                           "                                  HUP, WINCH, IO, URG, PWR or none (default: USR2)\n"
-                           "                     max=BLOCKS   number of live blocks at which to warn\n"
-                           "                                  (default: no limit)\n"
-                           "                     frames=N     stack frames recorded per block, 1 to 8\n"
-                           "                                  (default: 8)\n" CHECK_RUN_HELP
-                           "  --alarm PERCENT  use of a device's memory from which on the log and the summary\n"
-                           "                   warn, 0 to 100 percent (default: 85; 0: never)\n"
-                           "  --json FILE      write all statistics to FILE in JSON\n"
-                           "  --record FILE    write every allocation, every free, and every operation of a\n"
-                           "                   stream or event to FILE, for `cannon replay` and `cannon plan`;\n"
-                           "                   a second process that uses devices writes to FILE.PID\n"
-                           "  --force          let --json, --record, --report and --leaks=report=PATH replace\n"
-                           "                   files that cannon did not write\n"
-                           "  --quiet          print no summary\n"
-                           "  --help           print this help and exit\n"
-                           "\n"
-                           "Exit status:\n"
-                           "  That of PROGRAM. If PROGRAM is ended by a signal, cannon is ended by the same\n"
-                           "  signal, which shells show as 128 + its number. With --error-exitcode N and\n"
-                           "  findings of --check it is N.\n"
-                           "  1    the folder for the statistics cannot be created\n"
-                           "  2    the command line or an environment variable is wrong; nothing was run\n"
-                           "  126  PROGRAM cannot be started\n"
-                           "  127  PROGRAM was not found\n"
-                           "\n"
-                           "Examples:\n"
-                           "  cannon run ./add\n"
-                           "  cannon run --devices 8 --mem 32G --json stats.json python3 train.py\n"
-                           "  cannon run --sites --leaks=max=1000 ./server\n"
-                           "  cannon run --check --error-exitcode 9 --report check.html ./train\n";
+static const char help_head[] = "Usage: cannon run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+                                "\n"
+                                "Runs a program on simulated devices, and reports what it did.\n"
+                                "\n"
+                                "PROGRAM may be built against CANN or against Cannon. It has the standard streams\n"
+                                "and receives the signals as if it was started directly. When it has ended, a\n"
+                                "summary is written to the standard error.\n"
+                                "\n"
+                                "Options:\n"
+                                "  --device NAME    SoC to simulate, with or without \"Ascend\"; `cannon info` lists\n"
+                                "                   them (default: " PROFILE_DEFAULT_SOC ")\n"
+                                "  --devices N      number of devices, 0 to 16 (default: 1)\n"
+                                "  --mem SIZE       memory of each device in bytes, such as 512M or 1.5G (K, M, G\n"
+                                "                   and T are powers of 1024), rounded down to whole pages of 2 MiB\n"
+                                "                   (default: the profile's memory, or what 80 % of the host's\n"
+                                "                   memory allows)\n"
+                                "  --sites          also count allocations by the source line that made them\n"
+                                "  --leaks[=LIST]   track every block: report the live ones at the end and on a\n"
+                                "                   signal, and name the place of the first free in the message of\n"
+                                "                   a second one. LIST has these items, separated by commas:\n"
+                                "                     report=PATH  file of the report; %p is the process number\n"
+                                "                                  (default: cannon-leaks.%p.txt)\n"
+                                "                     signal=NAME  signal at which a report is written: USR1, USR2,\n"
+                                "                                  HUP, WINCH, IO, URG, PWR or none (default: USR2)\n"
+                                "                     max=BLOCKS   number of live blocks at which to warn\n"
+                                "                                  (default: no limit)\n"
+                                "                     frames=N     stack frames recorded per block, 1 to 8\n"
+                                "                                  (default: 8)\n" CHECK_RUN_HELP
+                                "  --alarm PERCENT  use of a device's memory from which on the log and the summary\n"
+                                "                   warn, 0 to 100 percent (default: 85; 0: never)\n"
+                                "  --json FILE      write all statistics to FILE in JSON\n"
+                                "  --record FILE    write every allocation, every free, and every operation of a\n"
+                                "                   stream or event to FILE, for `cannon replay` and `cannon plan`;\n"
+                                "                   a second process that uses devices writes to FILE.PID\n"
+                                "  --fail SPEC[,SPEC...]\n"
+                                "                   make calls fail. SPEC is PLACE:N (the Nth in each process, from\n"
+                                "                   1), PLACE:N+ (that and all later ones) or PLACE:p=P[,seed=S]\n"
+                                "                   (each with probability P; the same S gives the same failures).\n"
+                                "                   May be repeated. PLACE:NAME:... counts the operator NAME only,\n"
+                                "                   for the places with NAME:\n";
+static const char help_tail[] = "  --schedule random:SEED\n"
+                                "                   run tasks of streams in another legal order, which SEED chooses\n"
+                                "                   (1 or more): missing synchronisation shows\n"
+                                "  --force          let --json, --record, --report and --leaks=report=PATH replace\n"
+                                "                   files that cannon did not write\n"
+                                "  --quiet          print no summary\n"
+                                "  --help           print this help and exit\n"
+                                "\n"
+                                "Exit status:\n"
+                                "  That of PROGRAM. If PROGRAM is ended by a signal, cannon is ended by the same\n"
+                                "  signal, which shells show as 128 + its number. With --error-exitcode N and\n"
+                                "  findings of --check it is N.\n"
+                                "  1    the folder for the statistics cannot be created\n"
+                                "  2    the command line or an environment variable is wrong; nothing was run\n"
+                                "  126  PROGRAM cannot be started\n"
+                                "  127  PROGRAM was not found\n"
+                                "\n"
+                                "Examples:\n"
+                                "  cannon run ./add\n"
+                                "  cannon run --devices 8 --mem 32G --json stats.json python3 train.py\n"
+                                "  cannon run --sites --leaks=max=1000 ./server\n"
+                                "  cannon run --check --error-exitcode 9 --report check.html ./train\n"
+                                "  cannon run --fail alloc:3 --fail op:Add:p=0.01,seed=7 ./train\n";
 
 typedef struct {
   const char *value[N_VARIABLES]; /* values of variables in the program's environment; NULL: not set here */
   char mem[24];                   /* storage of value[VARIABLE_MEM] */
+  char fail[4096];                /* of value[VARIABLE_FAIL] */
   output json, record, report;    /* report: of the memory debugger, if all processes share one file */
   char record_path[PATH_MAX];     /* absolute, since the program may change its working folder */
   char report_path[sizeof((leaks_options *)0)->report];
@@ -129,6 +142,32 @@ static int parse_value(const char *option, const char *text, variable v, run_opt
   return EXIT_USAGE;
 }
 
+/* Adds the specifications of one --fail to those before it. */
+static int parse_fail(const char *text, run_options *o) {
+  fault_list list;
+  char bad[FAULT_BAD_BYTES];
+  const size_t used = strlen(o->fail);
+  if (!*text) return run_bad_option("--fail", text, variable_expected(VARIABLE_FAIL).text);
+  if (!fault_parse(text, &list, bad)) return run_bad_option("--fail", bad, variable_expected(VARIABLE_FAIL).text);
+  const int n = snprintf(o->fail + used, sizeof o->fail - used, "%s%s", used ? ";" : "", text);
+  if (n >= (int)(sizeof o->fail - used) || !fault_parse(o->fail, &list, bad))
+    return run_bad_option("--fail", text, "at most 64 specifications in all, and \"count\" alone");
+  o->value[VARIABLE_FAIL] = o->fail;
+  return 0;
+}
+
+/* Parses --schedule. */
+static int parse_schedule(const char *text, run_options *o) {
+  static const char kind[] = "random:";
+  uint64_t seed;
+  variable_words words;
+  const char *number = strncmp(text, kind, sizeof kind - 1) == 0 ? text + sizeof kind - 1 : "";
+  if (!variable_parse(VARIABLE_SCHEDULE_SEED, "--schedule", number, &seed, &words) || !seed)
+    return run_bad_option("--schedule", text, "random:SEED, where SEED is a number from 1 on");
+  o->value[VARIABLE_SCHEDULE_SEED] = number;
+  return 0;
+}
+
 /* Parses --mem. Devices have whole pages. */
 static int parse_mem(const char *text, run_options *o) {
   enum { PAGE_BYTES = 2 << 20 };
@@ -153,6 +192,9 @@ static int check_environment(const run_options *o) {
   char bad[LEAKS_OPTIONS_BAD];
   uint64_t told = 0;
   if (device && !profile_find(device)) variable_reject(VARIABLE_DEVICE, device);
+  fault_list faults;
+  const char *fail = variable_text(VARIABLE_FAIL);
+  if (fail && !fault_parse(fail, &faults, bad)) variable_reject(VARIABLE_FAIL, bad);
   if (leaks && !check_leaks(leaks, &checked, bad)) variable_reject(VARIABLE_LEAKS, bad);
   if (check && !check_parse(check, &parts, bad)) variable_reject(VARIABLE_CHECK, bad);
   if (report && !waits_parse_report(report, &signal)) variable_reject(VARIABLE_COMM_REPORT, report);
@@ -189,28 +231,31 @@ static bool find_record_path(run_options *o) {
   return false;
 }
 
+enum { DEVICE = 1, DEVICES, MEM, SITES, LEAKS, ALARM, JSON, RECORD, FAIL, SCHEDULE, FORCE, QUIET, HELP };
+static const struct option run_long_options[] = {
+    {"device", required_argument, NULL, DEVICE},
+    {"devices", required_argument, NULL, DEVICES},
+    {"mem", required_argument, NULL, MEM},
+    {"sites", no_argument, NULL, SITES},
+    {"leaks", optional_argument, NULL, LEAKS},
+    {"alarm", required_argument, NULL, ALARM},
+    {"json", required_argument, NULL, JSON},
+    {"record", required_argument, NULL, RECORD},
+    {"force", no_argument, NULL, FORCE},
+    {"quiet", no_argument, NULL, QUIET},
+    {"help", no_argument, NULL, HELP},
+    {"fail", required_argument, NULL, FAIL},
+    {"schedule", required_argument, NULL, SCHEDULE},
+    CHECK_RUN_OPTIONS,
+    {NULL, 0, NULL, 0},
+};
+
 /* Returns 0 or the exit status. */
 static int run_parse(int argc, char **argv, run_options *o) {
-  enum { DEVICE = 1, DEVICES, MEM, SITES, LEAKS, ALARM, JSON, RECORD, FORCE, QUIET, HELP };
-  static const struct option options[] = {
-      {"device", required_argument, NULL, DEVICE},
-      {"devices", required_argument, NULL, DEVICES},
-      {"mem", required_argument, NULL, MEM},
-      {"sites", no_argument, NULL, SITES},
-      {"leaks", optional_argument, NULL, LEAKS},
-      {"alarm", required_argument, NULL, ALARM},
-      {"json", required_argument, NULL, JSON},
-      {"record", required_argument, NULL, RECORD},
-      {"force", no_argument, NULL, FORCE},
-      {"quiet", no_argument, NULL, QUIET},
-      {"help", no_argument, NULL, HELP},
-      CHECK_RUN_OPTIONS,
-      {NULL, 0, NULL, 0},
-  };
   const device_profile *profile;
   uint64_t n;
   argv[0] = "cannon run"; /* getopt's messages begin with it */
-  for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
+  for (int option; (option = getopt_long(argc, argv, "+", run_long_options, NULL)) != -1;) {
     switch (option) {
     case DEVICE:
       profile = profile_find(optarg);
@@ -232,6 +277,12 @@ static int run_parse(int argc, char **argv, run_options *o) {
       break;
     case JSON: o->json.path = optarg; break;
     case RECORD: o->record.path = optarg; break;
+    case FAIL:
+      if (parse_fail(optarg, o)) return EXIT_USAGE;
+      break;
+    case SCHEDULE:
+      if (parse_schedule(optarg, o)) return EXIT_USAGE;
+      break;
     case FORCE: o->force = true; break;
     case QUIET: o->quiet = true; break;
     case HELP: o->help_wanted = true; return 0;
@@ -304,7 +355,9 @@ int command_run(int argc, char **argv) {
   int status = run_parse(argc, argv, &o);
   if (status) return status;
   if (o.help_wanted) {
-    fputs(help, stdout);
+    fputs(help_head, stdout);
+    faults_help(stdout);
+    fputs(help_tail, stdout);
     return 0;
   }
   status = check_environment(&o);

@@ -8,6 +8,7 @@ enum { EXIT_USAGE = 2 }; /* the command line is wrong; nothing was done */
 
 int command_run(int argc, char **argv);
 int command_diff(int argc, char **argv);
+int command_fuzz(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_env(int argc, char **argv);
 int command_prefix(int argc, char **argv);

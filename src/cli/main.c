@@ -13,6 +13,7 @@ static const struct {
     {"run", "run a program on simulated devices, and report what it did", command_run},
     {"diff", "show what two runs differ in, from their JSON reports", command_diff},
     {"report", "show where a run's memory went, on one screen", command_report},
+    {"fuzz", "run a program under many schedules and injected failures", command_fuzz},
     {"top", "show the memory and operators of running programs", command_top},
     {"env", "print the environment that programs need, as shell commands", command_env},
     {"prefix", "print the folder of the installation", command_prefix},
@@ -69,12 +70,10 @@ static int run_command(int argc, char **argv) {
   }
   for (int i = 0; i < N_COMMANDS; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
-  fprintf(
-      stderr,
-      "cannon: unknown command '%s', expected run, diff, report, top, env, prefix, replay, scale, plan, model, test or "
-      "info (see "
-      "cannon --help)\n",
-      argv[1]);
+  fprintf(stderr,
+          "cannon: unknown command '%s', expected run, diff, fuzz, report, top, env, prefix, replay, scale, plan, model, "
+          "test or info (see cannon --help)\n",
+          argv[1]);
   return EXIT_USAGE;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/summary.h"
 #include "base/device_number.h"
+#include "cli/faults_help.h"
 #include "cli/figures.h"
 #include "cli/lines.h"
 #include "cli/roofline_table.h"
@@ -197,6 +198,7 @@ void summary_print_process(FILE *out, const stats_file *p, process_state state) 
   print_workspaces(out, p);
   print_time(out, p);
   roofline_print(out, p);
+  faults_print(out, p);
   print_errors(out, p);
   print_leaks(out, p, state);
 }

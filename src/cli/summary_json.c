@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/faults_help.h"
 #include "cli/figures.h"
 #include "cli/health.h"
 #include "cli/lines.h"
@@ -229,6 +230,26 @@ static cJSON *error_kinds_json(const stats_file *p) {
   return kinds;
 }
 
+/* Lists the first STATS_MAX_FAULTS; "count" counts all. */
+static cJSON *injected_json(const stats_file *p) {
+  cJSON *object = cJSON_CreateObject();
+  FIGURES(object, {"count", p->n_faults});
+  cJSON *events = cJSON_AddObjectToObject(object, "events");
+  for (fault_place i = 0; i < N_FAULT_PLACES; i++) FIGURES(events, {fault_word(i), p->fault_events[i]});
+  cJSON *failures = cJSON_AddArrayToObject(object, "failures");
+  for (unsigned i = 0; i < faults_listed(p); i++) {
+    const stats_fault *f = &p->faults[i];
+    if (f->place >= N_FAULT_PLACES) continue;
+    cJSON *failure = cJSON_CreateObject();
+    cJSON_AddStringToObject(failure, "place", fault_word(f->place));
+    FIGURES(failure, {"number", f->number});
+    if (*f->name) cJSON_AddStringToObject(failure, "operator", f->name);
+    cJSON_AddStringToObject(failure, "spec", f->spec);
+    cJSON_AddItemToArray(failures, failure);
+  }
+  return object;
+}
+
 static cJSON *process_json(const stats_file *p, process_state state) {
   static const char *const directions[STATS_N_DIRECTIONS] = {"host_to_device", "device_to_host", "device_to_device",
                                                              "host_to_host"};
@@ -244,6 +265,7 @@ static cJSON *process_json(const stats_file *p, process_state state) {
   FIGURES(object, {"contexts", p->n_contexts}, {"streams", p->n_streams}, {"events", p->n_events},
           {"threads", p->n_threads}, {"errors", p->n_errors});
   cJSON_AddItemToObject(object, "error_kinds", error_kinds_json(p));
+  cJSON_AddItemToObject(object, "injected", injected_json(p));
   memory_json(object, p, state == PROCESS_RUNNING);
   cJSON *copies = cJSON_AddObjectToObject(object, "copies");
   for (int i = 0; i < STATS_N_DIRECTIONS; i++)

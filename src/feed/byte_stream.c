@@ -11,6 +11,7 @@
 
 #include <zlib.h>
 
+#include "base/faults.h"
 #include "base/file.h"
 
 enum { BUFFER_BYTES = 1 << 17, GZIP_ONLY = 15 + 16 /* zlib's window of 32 KiB, with gzip's header */ };
@@ -33,6 +34,7 @@ static int byte_stream_descriptor(const char *path) {
 }
 
 status byte_stream_open(const char *path, bool gzip, int stop, byte_stream **out) {
+  FAULT_TRY(FAULT_FILE, NULL, ST_INVALID_VALUE, "%s can't be opened", path);
   byte_stream *s = calloc(1, sizeof *s);
   if (!s) return fail(ST_NO_HOST_MEMORY, "no host memory to read %s", path);
   *s = (byte_stream){.fd = byte_stream_descriptor(path), .stop = stop, .gzip = gzip, .path = path};

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/faults.h"
 #include "base/host_page.h"
 #include "base/invariant.h"
 #include "base/lock.h"
@@ -104,6 +105,7 @@ static mapped_region *mapped_region_new(const unsigned char *data, uint64_t byte
 
 /* Opens a regular file, and does not wait for the writer of a pipe. */
 static status mapped_open_file(const char *path, int *fd, struct stat *s) {
+  FAULT_TRY(FAULT_FILE, NULL, ST_INVALID_VALUE, "%s can't be opened", path);
   *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (*fd < 0) return fail(ST_INVALID_VALUE, "%s can't be opened: %s", path, strerror(errno));
   if (fstat(*fd, s) == 0 && S_ISREG(s->st_mode)) return ST_OK;

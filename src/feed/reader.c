@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/faults.h"
 #include "base/invariant.h"
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -157,6 +158,7 @@ static status reader_load(int fd, const struct stat *s, reader_scratch *scratch,
 
 static status reader_load_file(const char *path, reader_scratch *scratch, uint64_t *bytes) {
   struct stat s;
+  FAULT_TRY(FAULT_FILE, NULL, ST_FAILURE, "it can't be opened");
   const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return fail(ST_FAILURE, "it can't be opened: %s", strerror(errno));
   const status st =

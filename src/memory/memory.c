@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/device_number.h"
+#include "base/faults.h"
 #include "base/hooks.h"
 #include "base/lock.h"
 #include "memory/fault.h"
@@ -47,8 +48,8 @@ static status open_heap(heap *_Atomic *slot, const heap_config *config) {
 /* Sets memory_alloc_index and memory_free_index, under the lock. The short cut for small blocks in memory.h indexes a
  * cache's lists without a check, so it is allowed only if small blocks with their slack fit. */
 static void set_short_cuts(void) {
-  const bool any = !hooks_any() && THREAD_CACHE_SMALL + memory_slack_bytes <= THREAD_CACHE_UNITS
-                                                                                  << RULE_DEVICE_UNIT_SHIFT;
+  const bool any = !hooks_any() && !faults_on &&
+                   THREAD_CACHE_SMALL + memory_slack_bytes <= THREAD_CACHE_UNITS << RULE_DEVICE_UNIT_SHIFT;
   for (int d = 0; d < SPACE_MAX_DEVICES; ++d) {
     const uint8_t index = any && memory_heap(d) ? (uint8_t)heap_index(memory_heap(d)) : 0;
     atomic_store_explicit(&memory_alloc_index[d], index, memory_order_release);
@@ -191,6 +192,8 @@ void memory_expect_pools(void) { expect_kinds(); }
 status memory_alloc(int device, const alloc_rule *rule, int policy, uint64_t size, void *site, void **out) {
   uint64_t bytes;
   TRY(memory_round(rule, policy, size, &bytes));
+  FAULT_TRY(rule->place == ALLOC_DEVICE ? FAULT_ALLOC : FAULT_HOST, NULL, ST_NO_MEMORY, "no memory for %ju bytes",
+            (uintmax_t)size);
   heap *_Atomic *const slot = memory_heap_slot(rule, device);
   heap *h = atomic_load_explicit(slot, memory_order_acquire);
   if (unlikely(!h)) {

@@ -29,8 +29,8 @@ const heap_fences *memory_fences(void);
 extern INTERNAL uint32_t memory_slack_bytes;
 
 /* For each device: its heap_index if allocations, or frees, may be served by the thread's cache without any other
- * check; else 0. That is so if the device is not opened, if somebody listens to the hooks, or, for frees, while there
- * are reasons to check what kind of block is freed (memory_check_frees). */
+ * check; else 0. That is so if the device is not opened, if somebody listens to the hooks, if failures are to be
+ * injected, or, for frees, while there are reasons to check what kind of block is freed (memory_check_frees). */
 extern INTERNAL _Atomic uint8_t memory_alloc_index[SPACE_MAX_DEVICES], memory_free_index[SPACE_MAX_DEVICES];
 
 /* Adds a reason (1) or removes one (-1) to check what kind of block is freed. */

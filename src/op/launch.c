@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/faults.h"
 #include "base/invariant.h"
 #include "memory/huge.h"
 #include "memory/memory.h"
@@ -14,6 +15,7 @@
 #include "op/executor.h"
 #include "op/tensor_dump.h"
 #include "runtime/context.h"
+#include "runtime/fault_task.h"
 #include "runtime/stream.h"
 #include "trace/stats_write.h"
 #include "trace/timeline.h"
@@ -169,10 +171,22 @@ static status check_executor(const op *o, const executor *e) {
   return ST_OK;
 }
 
+/* Queues a task that fails in place of the executor's. */
+__attribute__((cold, noinline)) static status launch_fault(executor *e, void *handle, const char *spec) {
+  stream *s;
+  TRY(context_stream(handle, &s));
+  TRY(fault_submit(s, ST_DEVICE_EXCEPTION, e->op->function, spec));
+  e->launched = true;
+  if (!e->repeatable) executor_unref(e);
+  return ST_OK;
+}
+
 /* The operands are checked first, so that a wrong address is refused before any task is queued. */
 status op_launch_sequence(op *o, void *workspace, uint64_t workspace_bytes, executor *e, void *handle, void *site) {
   void *scratch;
   TRY(check_executor(o, e));
+  const char *const spec = fault_due(FAULT_OP, o->name);
+  if (unlikely(spec)) return launch_fault(e, handle, spec);
   INVARIANT(e->sequence);
   TRY(translate_scratch(e, workspace, workspace_bytes, &scratch));
   void *own[EXECUTOR_OPERANDS], **view = own;
@@ -191,6 +205,8 @@ status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, 
   stream *s;
   void *scratch, *inline_views[INLINE_VIEWS], **view = inline_views;
   TRY(check_executor(o, e));
+  const char *const spec = fault_due(FAULT_OP, o->name);
+  if (unlikely(spec)) return launch_fault(e, handle, spec);
   TRY(context_stream(handle, &s));
   TRY(translate_scratch(e, workspace, workspace_bytes, &scratch));
   if (unlikely(e->n_operands > INLINE_VIEWS))

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cache.h"
+#include "base/faults.h"
 #include "base/hooks.h"
 #include "base/invariant.h"
 #include "memory/huge.h"
@@ -168,6 +169,7 @@ status op_prepare_constant(op *o, const op_arg *a, uint64_t constants, uint64_t 
   if (unlikely(!workspace_bytes)) return fail(ST_OP_NULL, "workspaceSize is NULL, expected a pointer");
   if (unlikely(!out)) return fail(ST_OP_NULL, "executor is NULL, expected a pointer");
   TRY(check_objects(o, a, &n_operands));
+  FAULT_TRY(FAULT_PREPARE, o->name, ST_OP_INVALID, "the operator cannot be prepared");
   executor *e = executor_new(o, n_operands);
   if (!e) return fail(ST_NO_HOST_MEMORY, "no host memory for an executor of %ju tensors", (uintmax_t)n_operands);
   e->constants = constants;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/faults.h"
 #include "base/host_page.h"
 #include "base/invariant.h"
 #include "memory/fault.h"
@@ -12,6 +13,7 @@
 #include "runtime/advice.h"
 #include "runtime/capture.h"
 #include "runtime/device.h"
+#include "runtime/fault_task.h"
 #include "runtime/peer.h"
 #include "runtime/task_tell.h"
 #include "trace/stats_write.h"
@@ -142,6 +144,7 @@ status copy_now(const copy_shape *shape, copy_kind kind) {
   copy_shape c = *shape;
   copy_facts facts;
   TRY(copy_prepare(&c, kind, &facts));
+  FAULT_TRY(FAULT_COPY, NULL, ST_DEVICE_EXCEPTION, "the copy of %zu bytes failed", c.width * c.height);
   if (trace_is_on()) copy_count(&c, &facts);
   if (hooks_tasks_wanted()) tell_copy_now(&c, &facts);
   if (!facts.needless) copy_move_rows(&c);
@@ -279,6 +282,11 @@ status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   copy_facts facts;
   TRY(copy_prepare(&c, kind, &facts));
   if (facts.pageable) TRY(capture_allow_unsafe(true));
+  const char *const spec = fault_due(FAULT_COPY, NULL);
+  if (unlikely(spec)) {
+    TRY(fault_submit(s, ST_DEVICE_EXCEPTION, "memcpy", spec));
+    return wait_if_pageable(facts.pageable, s);
+  }
   task *t;
   TRY(stream_new_task(s, &copy_task, &t));
   INVARIANT(!facts.needless || c.dst == c.src || space_is_reserved((uintptr_t)shape->dst));

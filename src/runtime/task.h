@@ -101,6 +101,10 @@ struct task {
       size_t dst_offset, src_offset, bytes;
     } indirect;
     struct {
+      const char *what, *spec; /* fault_task.h */
+      status code;
+    } fault;
+    struct {
       uint64_t *word, value;
       int condition;
     } value;

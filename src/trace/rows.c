@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/faults.h"
 #include "base/forks.h"
 #include "base/lock.h"
 #include "base/status.h"
@@ -71,7 +72,24 @@ static void count_error(const char *call, status code, const char *words) {
   mutex_unlock(&rows_lock);
 }
 
-__attribute__((constructor)) static void listen_for_errors(void) { error_listen(count_error); }
+/* Counts what could fail, and lists what does (fault_listen). */
+static void count_fault(fault_place place, const char *name, uint64_t number, const char *spec) {
+  stats_file *s = trace_stats();
+  trace_add(&s->fault_events[place], 1);
+  if (!spec || !trace_is_on()) return;
+  const uint64_t i = atomic_fetch_add(&s->n_faults, 1);
+  if (i >= STATS_MAX_FAULTS) return;
+  stats_fault *row = &s->faults[i];
+  row->place = place;
+  row->number = number;
+  snprintf(row->name, sizeof row->name, "%s", name ? name : "");
+  snprintf(row->spec, sizeof row->spec, "%s", spec);
+}
+
+__attribute__((constructor)) static void listen_for_errors(void) {
+  error_listen(count_error);
+  fault_listen(count_fault);
+}
 
 /* The index of a row, of n, for a new user: preferably one that was never used, then one that is closed, then the
  * last. */

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/device_number.h"
+#include "base/fault_specs.h"
 #include "trace/histogram.h"
 
 enum {
@@ -34,6 +35,7 @@ enum {
   STATS_MAX_LEAKS = 64,       /* leaked blocks that are listed; all are counted */
   STATS_MAX_COLLECTIVES = 16, /* kinds of collective */
   STATS_MAX_FEEDS = 32,       /* feeds of data with a row of their own; the last row takes the rest */
+  STATS_MAX_FAULTS = 64,      /* injected failures that are listed; all are counted */
   STATS_MAX_ERRORS = 64,      /* kinds of error with a row of their own; the last row takes the rest */
 };
 #define STATS_MAGIC 0x54534e43u /* "CNST" */
@@ -215,6 +217,14 @@ typedef struct {
   char first_words[192]; /* the message of the first, without the call and the code */
 } stats_error;
 
+/* An injected failure (base/faults.h). */
+typedef struct {
+  uint32_t place;  /* fault_place */
+  uint64_t number; /* of the events of that place, from 1 */
+  char name[48];   /* of the operator; "": none */
+  char spec[FAULT_TEXT_BYTES];
+} stats_fault;
+
 typedef struct {
   uint32_t magic, version;
   int32_t pid;
@@ -249,6 +259,9 @@ typedef struct {
   stats_error error_rows[STATS_MAX_ERRORS];
   stats_collective collectives[STATS_MAX_COLLECTIVES]; /* by comm_kind */
   stats_feed feeds[STATS_MAX_FEEDS];
+  counter fault_events[N_FAULT_PLACES]; /* what could have failed; only counted with CANNON_FAIL */
+  counter n_faults;                     /* injected; the first STATS_MAX_FAULTS are in faults[] */
+  stats_fault faults[STATS_MAX_FAULTS];
 } stats_file;
 
 /* The counters of a device's heap, or of a kind of host memory; NULL if the number is neither. */

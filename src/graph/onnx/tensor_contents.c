@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/onnx/tensor_contents.h"
+#include "base/faults.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,7 +121,8 @@ static status map_external(const onnx_reader *r, const char *location, const cha
     return PARSE_FAIL("tensor %s is in file %s, expected a path below the model's folder", name, location);
   if (asprintf(&path, "%s/%s", r->data->folder, location) < 0)
     return fail(ST_NO_HOST_MEMORY, "no host memory for a path");
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const char *const injected = fault_due(FAULT_FILE, NULL);
+  const int fd = injected ? -1 : open(path, O_RDONLY | O_CLOEXEC);
   struct stat info;
   const bool is_file = fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode);
   void *memory = !is_file       ? MAP_FAILED
@@ -129,8 +131,9 @@ static status map_external(const onnx_reader *r, const char *location, const cha
   const int error = errno;
   if (fd >= 0) close(fd);
   if (memory == MAP_FAILED) {
-    const status st = PARSE_FAIL("tensor %s: file %s cannot be read (%s)", name, path,
-                                 fd >= 0 && !is_file ? "not a file" : strerror(error));
+    const char *why = fd >= 0 && !is_file ? "not a file" : strerror(error);
+    const status st = injected ? fault_fail(injected, ST_CONFIG_PARSE, "tensor %s: file %s cannot be read", name, path)
+                               : PARSE_FAIL("tensor %s: file %s cannot be read (%s)", name, path, why);
     free(path);
     return st;
   }

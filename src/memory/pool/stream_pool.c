@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/pool/stream_pool_private.h"
 
+#include "base/faults.h"
 #include "base/hooks.h"
 #include "base/lock.h"
 #include "base/size.h"
@@ -261,6 +262,7 @@ __attribute__((cold)) static status pool_refuse(pool *p, const request *r, uint6
 status pool_alloc(pool *p, void *stream, uint64_t bytes, uint64_t requested, void *site, void **out) {
   const request r = {.bytes = bytes, .stream = stream};
   status st = ST_OK;
+  FAULT_TRY(FAULT_ALLOC, NULL, ST_NO_MEMORY, "no memory for %ju bytes", (uintmax_t)requested);
   mutex_lock(&p->lock);
   const uint64_t begun = heap_begin(p->config.heap), reused = p->usage.n_reused;
   shelf_block *b = p->state == POOL_LIVE ? pool_obtain(p, &r) : NULL;

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/faults.h"
 #include "base/file.h"
 #include "base/invariant.h"
 #include "base/lock.h"
@@ -132,6 +133,7 @@ status vmm_create(int device, uint64_t bytes, uint64_t granularity, const void *
   if (bytes == 0 || bytes % granularity)
     return fail(ST_INVALID_VALUE, "size is %ju, expected a multiple of the granularity, %ju", (uintmax_t)bytes,
                 (uintmax_t)granularity);
+  FAULT_TRY(h ? FAULT_ALLOC : FAULT_HOST, NULL, ST_NO_MEMORY, "no memory for %ju bytes", (uintmax_t)bytes);
   physical made = {.heap = h, .device = device, .bytes = bytes, .n_pieces = 1, .one = {0, bytes}, .site = site};
   memcpy(made.tag, tag, sizeof made.tag);
   TRY(memory_new_number(device, &made.number));
