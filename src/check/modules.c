@@ -4,6 +4,10 @@
 
 #include "check/check.h"
 
+extern const check_module shadow_init, shadow_bounds;
+
 const check_module *const check_modules[] = {
+    &shadow_init,
+    &shadow_bounds, /* one listener */
     NULL,
 };
