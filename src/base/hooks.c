@@ -38,6 +38,11 @@ status hooks_bad_free(status st, uintptr_t address, void *site) {
   return words[0] ? fail(st, "%s; %s", fail_take(), words) : st;
 }
 
+void hooks_shared(uintptr_t address) {
+  const hooks *h;
+  EACH(h) if (h->shared) h->shared(address);
+}
+
 void hooks_step(hook_step step) {
   const hooks *h;
   EACH(h) if (h->step) h->step(&step);

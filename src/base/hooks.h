@@ -78,13 +78,21 @@ enum {
   HOOK_SCRATCH = 4 /* a workspace: its contents mean nothing before and after */
 };
 
+/* What the program said of a tensor. */
+typedef struct {
+  hook_shape shape;       /* its elements in their order, whether there are gaps or not */
+  uint64_t offset;        /* of the first element from the start of the storage, in bytes */
+  uint64_t storage_bytes; /* of the storage, as its dimensions tell; 0: it has none of its own */
+} hook_tensor;
+
 /* A range of memory that a task reads or writes. */
 typedef struct {
-  uintptr_t address;       /* of the first byte, as the program holds it */
-  uint64_t bytes;          /* to the end of the last byte */
-  uint32_t access;         /* HOOK_READS, HOOK_WRITES, HOOK_SCRATCH */
-  const char *name;        /* of the operator's argument, of which a list may have several; NULL: none */
-  const hook_shape *shape; /* NULL: all bytes of the range */
+  uintptr_t address;         /* of the first byte, as the program holds it */
+  uint64_t bytes;            /* to the end of the last byte */
+  uint32_t access;           /* HOOK_READS, HOOK_WRITES, HOOK_SCRATCH */
+  const char *name;          /* of the operator's argument, of which a list may have several; NULL: none */
+  const hook_shape *shape;   /* NULL: all bytes of the range */
+  const hook_tensor *tensor; /* of an operator's argument; NULL: it is not known */
 } hook_access;
 
 typedef enum {
@@ -95,7 +103,8 @@ typedef enum {
 } hook_effect;
 
 /* A task that is being submitted to a stream, or that the calling thread carries out itself, such as a synchronous
- * copy. Of a graph's execution each task is told, as it will run. Valid during the call. */
+ * copy. A task that only waits for others, or tells others, has no accesses. Of a graph's execution each task is told,
+ * as it will run. Valid during the call. */
 typedef struct {
   int device;        /* of the stream; -1 without one */
   int64_t stream;    /* the stream's number on the device; HOOK_NO_STREAM: the thread does it now */
@@ -163,6 +172,8 @@ typedef struct {
   /* Reports a free of an address that no live block has; called without locks. The listener may put what it knows of
    * the address into `words`, for the message: the first listener that does so wins. */
   void (*bad_free)(uintptr_t address, void *site, char *words, size_t bytes);
+  /* From now on, other processes may access the block that holds the address, of which nobody tells. */
+  void (*shared)(uintptr_t address);
   void (*step)(const hook_step *step);
   /* Under the submit lock of the task's stream, so in the order of positions. */
   void (*task)(const hook_task *task);
@@ -189,6 +200,7 @@ static inline bool hooks_tasks_wanted(void) {
 static inline bool hooks_any(void) { return atomic_load_explicit(&hooks_on, memory_order_relaxed); }
 void hooks_alloc(hook_block block);
 void hooks_free(hook_block block, void *site);
+void hooks_shared(uintptr_t address);
 void hooks_step(hook_step step);
 void hooks_task(const hook_task *task);
 void hooks_order(hook_order order);

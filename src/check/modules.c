@@ -6,6 +6,7 @@
 
 extern const check_module refused_bounds, refused_lifetime, refused_host, refused_usage;
 extern const check_module handles_check, usage_check;
+extern const check_module shadow_init, shadow_bounds;
 extern const check_module check_lifetime, check_race;
 
 const check_module *const check_modules[] = {
@@ -15,6 +16,8 @@ const check_module *const check_modules[] = {
     &refused_lifetime,
     &refused_host,
     &refused_usage, /* what the library refuses: one listener */
+    &shadow_init,
+    &shadow_bounds, /* one listener */
     &check_lifetime,
     &check_race,
     NULL,

@@ -246,8 +246,17 @@ static void feed_describe_copy(const task *t, task_words *words) {
   words->bytes = 2 * (uint64_t)atomic_load(&slot->count) * slot->views[0].bytes;
 }
 
-static const task_kind feed_copy_kind = {
-    .name = "memcpy", .tells = TASK_TELLS_WORK, .run = feed_run_copy, .describe = feed_describe_copy};
+static void feed_copy_uses(const task *t, task_use *tell, void *argument) {
+  const feed_slot *slot = t->host.argument;
+  const uint64_t bytes = (uint64_t)atomic_load(&slot->count) * slot->views[0].bytes;
+  tell(argument, &(task_range){.view = slot->view, .bytes = bytes, .access = HOOK_WRITES});
+}
+
+static const task_kind feed_copy_kind = {.name = "memcpy",
+                                         .tells = TASK_TELLS_WORK,
+                                         .run = feed_run_copy,
+                                         .describe = feed_describe_copy,
+                                         .uses = feed_copy_uses};
 
 static status feed_submit_gathered(feed *f, feed_slot *slot) {
   task *t;

@@ -65,7 +65,7 @@ extern INTERNAL _Thread_local const executor_preference *executor_preferred;
 typedef struct {
   int16_t dtype, format;
   uint8_t rank;
-  int64_t n;
+  int64_t n, n_stored; /* elements of the view and of the storage */
   int64_t dims[MAX_RANK], strides[MAX_RANK];
 } dumped_tensor;
 

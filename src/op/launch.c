@@ -92,13 +92,15 @@ static unsigned operand_access(const operand *p) {
 static void tell_operand(const executor *e, int i, const void *view, task_use *tell, void *argument) {
   const operand *p = &e->operands[i];
   task_range r = {.view = view, .bytes = p->extent_bytes, .access = operand_access(p), .name = p->name};
-  hook_shape shape;
+  hook_tensor told;
   int64_t strides[MAX_RANK];
   const dumped_tensor *d = e->tensors ? &e->tensors[i] : NULL;
-  if (d && !(p->flags & OPERAND_WHOLE) && dtype_bytes(d->dtype)) {
-    shape = (hook_shape){.rank = d->rank, .element_bytes = (uint32_t)dtype_bytes(d->dtype), d->dims, strides};
-    for (int k = 0; k < d->rank; ++k) strides[k] = d->strides[k] * (int64_t)shape.element_bytes;
-    r.shape = &shape;
+  const uint32_t bytes = d && d->dtype >= 0 ? (uint32_t)dtype_bytes(d->dtype) : 0;
+  if (bytes) {
+    told = (hook_tensor){{d->rank, bytes, d->dims, strides}, p->offset_bytes, (uint64_t)d->n_stored * bytes};
+    for (int k = 0; k < d->rank; ++k) strides[k] = d->strides[k] * (int64_t)bytes;
+    r.tensor = &told;
+    if (!(p->flags & OPERAND_WHOLE)) r.shape = &told.shape;
   }
   tell(argument, &r);
 }

@@ -25,6 +25,8 @@ status tensor_dump_prepare(executor *e, const op_arg *a) {
     d->format = t->format;
     d->rank = t->rank;
     d->n = t->n;
+    d->n_stored = t->storage_rank ? 1 : 0;
+    for (int k = 0; k < t->storage_rank; ++k) d->n_stored *= t->storage_dims[k];
     memcpy(d->dims, t->dims, sizeof d->dims);
     memcpy(d->strides, t->strides, sizeof d->strides);
   }

@@ -38,14 +38,15 @@ typedef struct {
 
 typedef struct task_kind task_kind;
 
-/* A range of memory that a task reads or writes. Without a shape, all of its bytes. */
+/* A range of memory that a task reads or writes. */
 typedef struct {
   const void *view; /* the address as kernels see it (memory/memory.h) */
   uint64_t bytes;
-  unsigned access;         /* VMM_READ, VMM_WRITE */
-  bool is_scratch;         /* a workspace */
-  const char *name;        /* of an operator's argument; NULL: none */
-  const hook_shape *shape; /* valid during the call */
+  unsigned access;           /* VMM_READ, VMM_WRITE */
+  bool is_scratch;           /* a workspace */
+  const char *name;          /* of an operator's argument; NULL: none */
+  const hook_tensor *tensor; /* of an operator's argument; NULL: not known. Valid during the call, as is: */
+  const hook_shape *shape;   /* which of the bytes; NULL: all */
 } task_range;
 
 /* Is called for each of them. */

@@ -12,15 +12,20 @@ _Static_assert((int)VMM_READ == (int)HOOK_READS && (int)VMM_WRITE == (int)HOOK_W
 
 enum { FEW = 32 }; /* accesses of nearly all tasks */
 
+/* A copy of a tensor's description, as that of a range is valid during its call only. */
+typedef struct kept_tensor {
+  hook_tensor tensor;
+  int64_t dims[HOOK_MAX_RANK], strides[HOOK_MAX_RANK];
+  struct kept_tensor *next;
+} kept_tensor;
+
 typedef struct {
   hook_access *access; /* `few`, or malloc'ed if there are more */
   uint32_t n, room;
   bool no_memory;
+  kept_tensor *more; /* malloc'ed, beyond the few */
   hook_access few[FEW];
-  struct {
-    hook_shape shape;
-    int64_t dims[HOOK_MAX_RANK], strides[HOOK_MAX_RANK];
-  } shape_of[FEW]; /* copies, as those of a range are valid during its call only. Beyond them, hulls are told */
+  kept_tensor kept[FEW];
 } access_list;
 
 static bool make_room(access_list *l) {
@@ -35,33 +40,52 @@ static bool make_room(access_list *l) {
   return true;
 }
 
-static const hook_shape *keep_shape(access_list *l, const hook_shape *shape) {
-  if (!shape || l->n >= FEW || shape->rank > HOOK_MAX_RANK) return NULL;
-  memcpy(l->shape_of[l->n].dims, shape->dims, (size_t)shape->rank * sizeof *shape->dims);
-  memcpy(l->shape_of[l->n].strides, shape->strides, (size_t)shape->rank * sizeof *shape->strides);
-  l->shape_of[l->n].shape =
-      (hook_shape){shape->rank, shape->element_bytes, l->shape_of[l->n].dims, l->shape_of[l->n].strides};
-  return &l->shape_of[l->n].shape;
+static kept_tensor *kept_room(access_list *l) {
+  if (l->n < FEW) return &l->kept[l->n];
+  kept_tensor *k = malloc(sizeof *k);
+  l->no_memory |= !k;
+  if (!k) return NULL;
+  k->next = l->more;
+  return l->more = k;
+}
+
+/* The copy; of the shape alone if there is nothing else. NULL: there is neither. */
+static const hook_tensor *keep_tensor(access_list *l, const task_range *r) {
+  const hook_shape *shape = r->tensor ? &r->tensor->shape : r->shape;
+  if (!shape || shape->rank > HOOK_MAX_RANK) return NULL;
+  kept_tensor *k = kept_room(l);
+  if (!k) return NULL;
+  memcpy(k->dims, shape->dims, (size_t)shape->rank * sizeof *shape->dims);
+  memcpy(k->strides, shape->strides, (size_t)shape->rank * sizeof *shape->strides);
+  k->tensor = (hook_tensor){.shape = {shape->rank, shape->element_bytes, k->dims, k->strides},
+                            .offset = r->tensor ? r->tensor->offset : 0,
+                            .storage_bytes = r->tensor ? r->tensor->storage_bytes : 0};
+  return &k->tensor;
 }
 
 static void add_access(void *argument, const task_range *r) {
   access_list *l = argument;
   if (!r->bytes || !make_room(l)) return;
+  const hook_tensor *kept = keep_tensor(l, r);
   l->access[l->n] = (hook_access){.address = memory_address_of_view(r->view),
                                   .bytes = r->bytes,
                                   .access = r->access | (r->is_scratch ? HOOK_SCRATCH : 0),
                                   .name = r->name,
-                                  .shape = keep_shape(l, r->shape)};
+                                  .shape = r->shape && kept ? &kept->shape : NULL,
+                                  .tensor = r->tensor ? kept : NULL};
   ++l->n;
 }
 
 static void tell_one(const task *t, hook_task told) {
   const task_kind *kind = t->kind;
   if (!kind->uses && kind->captured) kind = kind->captured;
-  if (!kind->uses) return;
-  access_list l = {.room = FEW};
+  access_list l;
   l.access = l.few;
-  kind->uses(t, add_access, &l);
+  l.n = 0;
+  l.room = FEW;
+  l.no_memory = false;
+  l.more = NULL;
+  if (kind->uses) kind->uses(t, add_access, &l);
   task_words words = {.name = kind->name, .type = kind->name};
   if (kind->describe) kind->describe(t, &words);
   told.name = words.name;
@@ -71,6 +95,10 @@ static void tell_one(const task *t, hook_task told) {
   if (l.no_memory) log_line(LOG_WARNING, "the checker has no memory for all operands of a task (%s)", told.name);
   hooks_task(&told);
   if (l.access != l.few) free(l.access);
+  for (kept_tensor *k = l.more, *next; k; k = next) {
+    next = k->next;
+    free(k);
+  }
 }
 
 /* Tells the step, and the accesses on the right side of it. A collective waits for the others between its two signals:

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hooks.h"
 #include "base/host_page.h"
 #include "base/invariant.h"
 #include "base/lock.h"
@@ -104,6 +105,7 @@ status ipc_export(const void *p, uint64_t bytes, bool to_all, char key[IPC_KEY_B
     return st;
   }
   exchange_print(s->key, key);
+  if (hooks_any()) hooks_shared(s->start);
   mutex_lock(&all.lock);
   ipc_add(s);
   mutex_unlock(&all.lock);
