@@ -10,7 +10,7 @@
 
 const char npu_smi_columns[] = "ptaicmb";
 
-static const char *title_of(char column) {
+static const char *watch_title_of(char column) {
   switch (column) {
   case 'p': return "Pwr(W)";
   case 't': return "Temp(C)";
@@ -22,7 +22,7 @@ static const char *title_of(char column) {
   }
 }
 
-static uint64_t value_of(const npu_smi_machine *m, unsigned device, const npu_smi_load *load, char column) {
+static uint64_t watch_value_of(const npu_smi_machine *m, unsigned device, const npu_smi_load *load, char column) {
   switch (column) {
   case 'a': return load->cores_percent;
   case 'm': return npu_smi_used_percent(m, device);
@@ -40,7 +40,7 @@ static void print_lines(npu_smi_machine *m, const npu_smi_watch_options *o) {
       if (*c == 'p')
         printf("%-12s", "0.0");
       else
-        printf("%-12" PRIu64, value_of(m, i, &load[i], *c));
+        printf("%-12" PRIu64, watch_value_of(m, i, &load[i], *c));
     putchar('\n');
   }
   free(load);
@@ -48,7 +48,7 @@ static void print_lines(npu_smi_machine *m, const npu_smi_watch_options *o) {
 
 int npu_smi_watch(npu_smi_machine *m, const npu_smi_watch_options *o) {
   printf("%-12s%-12s", "NpuID(Idx)", "ChipId(Idx)");
-  for (const char *c = o->columns; *c; c++) printf("%-12s", title_of(*c));
+  for (const char *c = o->columns; *c; c++) printf("%-12s", watch_title_of(*c));
   putchar('\n');
   for (;;) {
     print_lines(m, o);
