@@ -32,7 +32,7 @@ extern "C" {
 #define ACL_PROF_RUNTIME_API    0x0100ULL /* same as ACL_PROF_ACL_API */
 #define ACL_PROF_GE_API_L0      0x0200ULL
 #define ACL_PROF_TASK_TIME_L0   0x0800ULL /* tasks */
-#define ACL_PROF_TASK_MEMORY    0x1000ULL
+#define ACL_PROF_TASK_MEMORY    0x1000ULL /* device memory; only under the tool msprof */
 #define ACL_PROF_TASK_TIME_L2   0x2000ULL /* same as ACL_PROF_TASK_TIME */
 #define ACL_PROF_OP_ATTR        0x4000ULL
 #define ACL_PROF_TASK_TIME_L3   0x8000ULL /* same as ACL_PROF_TASK_TIME */

@@ -5,6 +5,7 @@
 
 #include "cli/device_list.h"
 #include "cli/live.h"
+#include "runtime/profile.h"
 
 #include <stdbool.h>
 
@@ -13,6 +14,7 @@ typedef struct {
   device_list devices;
   charge_list charges;
   stats_list processes;
+  const device_profile *profile; /* NULL: the environment's device is not among devices/ */
   bool has_hbm;
 } npu_smi_machine;
 
@@ -22,18 +24,47 @@ typedef struct {
 } npu_smi_memory;
 npu_smi_memory npu_smi_memory_of(const npu_smi_machine *m, unsigned device);
 
-/* Prints the table of `npu-smi info`. */
-int npu_smi_table(const npu_smi_machine *m);
+/* How much of it is used, in percent. */
+uint64_t npu_smi_used_percent(const npu_smi_machine *m, unsigned device);
 
-/* Prints `npu-smi info -t TYPE -i DEVICE [-c 0]`. */
+/* Load of each device during a tenth of a second, in which the function sleeps if any program keeps statistics.
+ * Returns an element per device, to be freed. The processes are read anew. */
+typedef struct {
+  uint64_t cores_percent, bandwidth_percent;
+} npu_smi_load;
+npu_smi_load *npu_smi_measure(npu_smi_machine *m);
+
+/* "910B3" of "Ascend910B3". */
+const char *npu_smi_chip(const npu_smi_machine *m);
+
+/* Prints the table of `npu-smi info`. */
+int npu_smi_table(npu_smi_machine *m);
+
+/* Print `npu-smi info -l`, `-m` and `-t topo`. */
+int npu_smi_list(const npu_smi_machine *m);
+int npu_smi_mapping(const npu_smi_machine *m);
+int npu_smi_topology(const npu_smi_machine *m);
+
+/* Prints `npu-smi info -t TYPE [-i DEVICE [-c 0]]`. */
 typedef struct {
   const char *type;
   unsigned device;
-  bool chip_given; /* like the real tool, omits the lines that name the device */
+  bool device_given; /* otherwise of all devices, one after the other */
+  bool chip_given;   /* like the real tool, omits the lines that name the device */
 } npu_smi_query;
 int npu_smi_info(npu_smi_machine *m, const npu_smi_query *query);
 
-/* The types that exist, for messages. */
+/* Whether the type exists, and all that do, for messages. */
+bool npu_smi_is_type(const char *type);
 extern const char npu_smi_types[];
+
+/* Prints lines of `npu-smi info watch` until it is interrupted or nobody reads them. */
+typedef struct {
+  unsigned device, seconds;
+  bool device_given;
+  const char *columns; /* letters, those of npu_smi_columns */
+} npu_smi_watch_options;
+int npu_smi_watch(npu_smi_machine *m, const npu_smi_watch_options *options);
+extern const char npu_smi_columns[];
 
 #endif

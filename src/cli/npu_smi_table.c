@@ -5,8 +5,8 @@
 #include "cli/npu_smi.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum { NAME_BYTES = 24 }; /* maximum length of a process's name; no character is cut in two */
 
@@ -21,12 +21,15 @@ static const char processes[] =
     "| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |\n"
     "+===========================+===============+====================================================+\n";
 
-/* Prints two lines per device. Power, temperature and load are not simulated, but scripts expect numbers. */
-static void print_device(unsigned i, const char *chip, npu_smi_memory memory, bool has_hbm) {
+/* Prints two lines per device. Power and temperature are not simulated, but scripts expect numbers. A device without
+ * HBM has its own number as a second one in the second line, and no memory but DDR. */
+static void print_device(unsigned i, const char *chip, npu_smi_memory memory, bool has_hbm, unsigned load) {
   unsigned total = (unsigned)(memory.total_bytes >> 20), used = (unsigned)(memory.used_bytes >> 20);
   printf("| %-5u %-19s | %-13s | %-12s%-18s%-5s/ %-14s|\n", i, chip, "OK", "0.0", "0", "0", "0");
-  printf("| %-5u %-19s | 0000:%02X:00.0  | %-12s%-5u/ %-11u%-5u/ %-14u|\n", 0u, "", i + 1, "0", has_hbm ? 0 : used,
-         has_hbm ? 0 : total, has_hbm ? used : 0, has_hbm ? total : 0);
+  if (has_hbm)
+    printf("| %-5u %-19s | 0000:%02X:00.0  | %-12u%-5u/ %-11u%-5u/ %-14u|\n", 0u, "", i + 1, load, 0u, 0u, used, total);
+  else
+    printf("| %-5u %-19u | 0000:%02X:00.0  | %-12u%-5u/ %-32u|\n", 0u, i, i + 1, load, used, total);
 }
 
 static void print_processes(const npu_smi_machine *m, unsigned device) {
@@ -48,16 +51,17 @@ static void print_processes(const npu_smi_machine *m, unsigned device) {
   printf("| %-94s |\n", text);
 }
 
-int npu_smi_table(const npu_smi_machine *m) {
-  const char *soc = m->devices.soc_name, *chip = strncasecmp(soc, "Ascend", 6) == 0 ? soc + 6 : soc;
+int npu_smi_table(npu_smi_machine *m) {
+  npu_smi_load *load = npu_smi_measure(m);
   fputs(whole, stdout);
   printf("| npu-smi %-24s Version: %-52s |\n", CANNON_VERSION, CANNON_VERSION);
   fputs(columns, stdout);
   printf("| %-25s | %-13s | %-51s|\n", "NPU   Name", "Health", "Power(W)    Temp(C)           Hugepages-Usage(page)");
-  printf("| %-25s | %-13s | %-51s|\n", "Chip", "Bus-Id", "AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)");
+  printf("| %-25s | %-13s | %-51s|\n", m->has_hbm ? "Chip" : "Chip  Device", "Bus-Id",
+         m->has_hbm ? "AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)" : "AICore(%)   Memory-Usage(MB)");
   fputs(columns_end, stdout);
   for (unsigned i = 0; i < m->devices.count; i++) {
-    print_device(i, chip, npu_smi_memory_of(m, i), m->has_hbm);
+    print_device(i, npu_smi_chip(m), npu_smi_memory_of(m, i), m->has_hbm, (unsigned)load[i].cores_percent);
     fputs(columns_end, stdout);
   }
   fputs(processes, stdout);
@@ -65,5 +69,6 @@ int npu_smi_table(const npu_smi_machine *m) {
     print_processes(m, i);
     fputs(columns_end, stdout);
   }
+  free(load);
   return 0;
 }

@@ -18,6 +18,7 @@
 #include "memory/share/machine.h"
 #include "runtime/scheduler.h"
 #include "trace/profiler.h"
+#include "trace/profiler_memory.h"
 #include "trace/record.h"
 #include "trace/stats_write.h"
 
@@ -169,6 +170,7 @@ static void process_start(void) {
   for (int d = 0; d < machine.n_devices; ++d) atomic_store(&s->physical[d], machine.physical[d]);
   atomic_store(&s->n_devices, (uint64_t)machine.n_devices);
   record_start(machine.profile->soc_name, machine.n_devices);
+  profiler_memory_start();
 }
 
 status device_refuse_child(void) {

@@ -14,6 +14,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "trace/profiler_folder.h"
+#include "trace/profiler_memory.h"
 #include "trace/timeline.h"
 
 static struct {
@@ -40,8 +41,8 @@ FORK_RENEWS(session.lock)
 /* Switches for counters of hardware, and for events of components that do not exist here: they are accepted and record
  * nothing. */
 #define WITHOUT_DATA                                                                                                   \
-  (ACL_PROF_AICORE_METRICS | ACL_PROF_AICPU | ACL_PROF_L2CACHE | ACL_PROF_HCCL_TRACE | ACL_PROF_TASK_MEMORY |          \
-   ACL_PROF_OP_ATTR | ACL_PROF_GE_API_L0 | ACL_PROF_GE_API_L1 | ACL_PROF_AICORE_SHAPE)
+  (ACL_PROF_AICORE_METRICS | ACL_PROF_AICPU | ACL_PROF_L2CACHE | ACL_PROF_HCCL_TRACE | ACL_PROF_OP_ATTR |              \
+   ACL_PROF_GE_API_L0 | ACL_PROF_GE_API_L1 | ACL_PROF_AICORE_SHAPE)
 
 static const struct {
   uint64_t switches;
@@ -51,6 +52,7 @@ static const struct {
     {ACL_PROF_TASK_TIME_L0 | ACL_PROF_TRAINING_TRACE, TIMELINE_WANTS_TASKS},
     {ACL_PROF_TASK_TIME | ACL_PROF_TASK_TIME_L2 | ACL_PROF_TASK_TIME_L3, TIMELINE_WANTS_TASKS | TIMELINE_WANTS_SHAPES},
     {ACL_PROF_MSPROFTX, TIMELINE_WANTS_TASKS | TIMELINE_WANTS_MARKS},
+    {ACL_PROF_TASK_MEMORY, TIMELINE_WANTS_MEMORY},
     {WITHOUT_DATA, 0},
 };
 enum { N_MEANINGS = sizeof meanings / sizeof *meanings };
@@ -126,9 +128,10 @@ static status start_session(const profiler_config *c) {
   if (twice)
     return fail(ST_PROFILER_RUNS, "device %d is profiled already, expected aclprofStop before", __builtin_ctz(twice));
   TRY(prepare_session(c));
-  if (c->switches & WITHOUT_DATA)
+  const uint64_t empty = c->switches & (WITHOUT_DATA | (profiler_memory_is_on() ? 0 : ACL_PROF_TASK_MEMORY));
+  if (empty)
     log_line(LOG_WARNING, "of the profiler's switches %#jx, these record nothing here: %#jx", (uintmax_t)c->switches,
-             (uintmax_t)(c->switches & WITHOUT_DATA));
+             (uintmax_t)empty);
   for (int d = 0; d <= PROFILER_HOST; ++d)
     if (c->devices >> d & 1) session.config[d] = *c;
   session.started |= c->devices;

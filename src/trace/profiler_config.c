@@ -74,9 +74,13 @@ status profiler_configure(const cJSON *section, uint32_t devices) {
 
 void profiler_follow_environment(uint32_t devices) {
   const char *folder = variable_text(VARIABLE_PROFILE);
-  const profiler_config config = {.switches = ACL_PROF_ACL_API | ACL_PROF_TASK_TIME | ACL_PROF_MSPROFTX,
-                                  .metrics = ACL_AICORE_NONE,
-                                  .devices = devices};
-  if (folder && !profiler_is_open() && profiler_run(folder, &config, 0) != ST_OK)
+  uint64_t limit_bytes = 0;
+  profiler_config config = {.switches =
+                                ACL_PROF_ACL_API | ACL_PROF_TASK_TIME | ACL_PROF_MSPROFTX | ACL_PROF_TASK_MEMORY,
+                            .metrics = ACL_AICORE_NONE,
+                            .devices = devices};
+  (void)variable_read(VARIABLE_PROFILE_SWITCHES, &config.switches);
+  (void)variable_read(VARIABLE_PROFILE_LIMIT, &limit_bytes);
+  if (folder && !profiler_is_open() && profiler_run(folder, &config, limit_bytes) != ST_OK)
     fprintf(stderr, "cannon: CANNON_PROFILE is %s, but there is no profile: %s\n", folder, fail_take());
 }

@@ -23,9 +23,9 @@ struct cJSON;
  * these keys. */
 status profiler_configure(const struct cJSON *section, uint32_t devices);
 
-/* As profiler_configure, for calls, tasks, shapes and marks, if CANNON_PROFILE names a folder (the tool msprof sets it)
- * and nothing is being recorded yet. If there can't be a profile, a message on stderr says why, and the program goes
- * on. */
+/* As profiler_configure, for what CANNON_PROFILE_SWITCHES says (calls, tasks, shapes, marks and memory without it), if
+ * CANNON_PROFILE names a folder (the tool msprof sets them) and nothing is being recorded yet. If there can't be a
+ * profile, a message on stderr says why, and the program goes on. */
 void profiler_follow_environment(uint32_t devices);
 
 #endif

@@ -18,6 +18,7 @@ enum {
   TIMELINE_WANTS_TASKS = 2,
   TIMELINE_WANTS_SHAPES = 4, /* shapes of the tensors of operators */
   TIMELINE_WANTS_MARKS = 8,
+  TIMELINE_WANTS_MEMORY = 128, /* allocations and frees of device memory (profiler_memory.h) */
   /* These belong to no session and are never switched off. */
   TIMELINE_WANTS_LOAD = 16,    /* how long tasks run (load.h) */
   TIMELINE_WANTS_WORK = 32,    /* tasks for a recording (record.h) */

@@ -20,6 +20,8 @@ typedef enum {
   TIMELINE_MARK,       /* name is the message; type: "mark", "push/pop", "start/end" */
   TIMELINE_MARK_EX,    /* a mark in a stream's order: device, stream, task; type: "trace", "start", "end", or none */
   TIMELINE_STEP,       /* a step's mark in a stream's order; type "start" or "end"; detail is the step's number */
+  TIMELINE_ALLOC, /* a block of device memory is allocated by the call `name`: bytes as rounded by the rules. Its */
+  TIMELINE_FREE,  /* address is in stream (the low half) and task, the requested bytes in implementation and reason */
 } timeline_kind;
 
 typedef struct {

@@ -624,14 +624,62 @@ class Live(MonitorTest):
         self.assertEqual(execute(CANNON, "top", "--once", env=clean_environment(**here), timeout=20).returncode, 0)
 
     def test_npu_smi_refuses_wrong_arguments(self):
-        for arguments, named in ((("-t", "power", "-i", "0"), "'power'"), (("-t", "usages"), "-i is ''"),
+        for arguments, named in ((("-t", "paint", "-i", "0"), "'paint'"), (("-t", "usages", "-c", "0"), "-i is ''"),
                                  (("-i", "0"), "-t is ''"), (("-t", "usages", "-i", "1"), "-i is 1"),
-                                 (("-t", "usages", "-i", "x"), "'x'"),
-                                 (("-t", "usages", "-i", "0", "-c", "1"), "-c is '1'"),
+                                 (("-t", "usages", "-i", "x"), "'x'"), (("-l", "-m"), "several of"),
+                                 (("-t", "usages", "-i", "0", "-c", "1"), "-c is '1'"), (("-d", "1"), "-d is '1'"),
+                                 (("watch", "-s", "px"), "-s is 'px'"), (("watch", "-d", "0"), "-d is '0'"),
                                  (("-t", "usages", "-i", "0", "more"), "'more'"), (("-z",), "'-z'")):
             done = execute(NPU_SMI, "info", *arguments, env=clean_environment(CANNON_STATS_DIR=str(self.folder)))
             self.assertEqual(done.returncode, 1, arguments)
             self.assertIn(named, done.stderr)
+
+    def test_npu_smi_has_the_tables_that_scripts_read(self):
+        """The words are those that exporters, schedulers and monitors of the field look for."""
+        ledger = str(self.folder / "tables.ledger")
+        folder, process = self.folder_with_a_program(CANNON_MEM=str(100 * MIB), CANNON_DEVICES="2",
+                                                     CANNON_LEDGER=ledger)
+        here = {"CANNON_STATS_DIR": folder, "CANNON_DEVICES": "2", "CANNON_LEDGER": ledger}
+        show = lambda *a: execute(NPU_SMI, "info", *a, env=clean_environment(**here)).stdout
+        self.assertEqual(re.findall(r"(\w+ \w+) +: (\d+)", show("-l")),
+                         [("Total Count", "2"), ("NPU ID", "0"), ("Chip Count", "1"), ("NPU ID", "1"),
+                          ("Chip Count", "1")])
+        head, *rows = show("-m").splitlines()
+        self.assertRegex(head, r"^\s*NPU ID\s+Chip ID\s+Chip Logic ID\s+Chip Name\s*$")
+        self.assertEqual([row.split() for row in rows],
+                         [["0", "0", "0", "Ascend", "910B3"], ["1", "0", "1", "Ascend", "910B3"]])
+        expected = {"board": ("Product Name", "Software Version", "PCIe Bus Info", "Chip Count"),
+                    "common": ("Chip ID", "HBM Usage Rate(%)", "Aicore Freq(MHZ)", "Aicore Count", "Temperature(C)",
+                               "NPU Real-time Power(W)"),
+                    "ecc": ("HBM Single Bit Error Count",), "health": ("Health",),
+                    "power": ("NPU Real-time Power(W)", "Chip ID"), "product": ("Product Type",),
+                    "temp": ("NPU Temperature (C)",)}
+        for kind, words in expected.items():
+            found = self.fields(NPU_SMI, "info", "-t", kind, "-i", "0", **here)
+            self.assertEqual([w for w in words if w not in found], [], kind)
+        self.assertEqual(show("-t", "power").count("NPU Real-time Power(W) "), 2)
+        self.assertNotIn("NPU ID", show("-t", "power", "-i", "0", "-c", "0"))
+        self.assertEqual(len(show("-t", "product", "-i", "0").split(":")), 2)
+        chip = self.fields(NPU_SMI, "info", "-t", "board", "-i", "1", "-c", "0", **here)
+        self.assertEqual(chip["Chip Name"], "910B3")
+        self.assertRegex(show("-t", "proc-mem", "-i", "0"),
+                         rf"\tProcess id:{process.pid} +Process name:watched +Process memory\(MB\):9[0-6]\n")
+        self.assertIn("\tNo process in device.\n", show("-t", "proc-mem", "-i", "1"))
+        names, first, second, *_ = show("-t", "topo").splitlines()
+        self.assertEqual(names.split(), ["NPU0", "NPU1", "CPU", "Affinity"])
+        self.assertEqual((first.split()[:3], second.split()[:3]), (["NPU0", "X", "HCCS"], ["NPU1", "HCCS", "X"]))
+        self.assertRegex(first.split()[3], r"^[\d,-]+$")
+
+    def test_npu_smi_watch(self):
+        folder, _ = self.folder_with_a_program(CANNON_MEM=str(100 * MIB), CANNON_DEVICES="2")
+        here = {"CANNON_STATS_DIR": folder, "CANNON_DEVICES": "2"}
+        with subprocess.Popen([NPU_SMI, "info", "watch", "-i", "1", "-s", "pm"], stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.PIPE, env=clean_environment(**here)) as watch:
+            lines = [watch.stdout.readline().split() for _ in range(3)]
+            self.assertEqual(lines, [["NpuID(Idx)", "ChipId(Idx)", "Pwr(W)", "Memory(%)"], ["1", "0", "0.0", "0"],
+                                     ["1", "0", "0.0", "0"]])
+            watch.stdout.close()  # it ends when nobody reads
+            watch.wait(timeout=20)
 
     def test_top_once(self):
         process = self.start(CANNON, "run", "--mem", "100M", "--sites", self.watched, "pause")

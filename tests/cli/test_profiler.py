@@ -129,6 +129,19 @@ int main(int argc, char **argv) {
   return 0;
 }
 """
+# Two blocks, of which the second is freed, in a process that copies once; the argument makes a third.
+BLOCKS = r"""
+#include "acl/acl.h"
+int main(int argc, char **argv) {
+  void *a, *b, *c;
+  (void)argv;
+  if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&a, 1000000, ACL_MEM_MALLOC_HUGE_FIRST) ||
+      aclrtMallocAlign32(&b, 64, ACL_MEM_MALLOC_HUGE_FIRST) || aclrtMemset(a, 64, 0, 64) || aclrtFree(b))
+    return 99;
+  if (argc > 1 && aclrtMalloc(&c, 64, ACL_MEM_MALLOC_HUGE_FIRST)) return 98;
+  return aclrtResetDevice(0) || aclFinalize();
+}
+"""
 PLAIN = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -430,7 +443,9 @@ class Profiler(unittest.TestCase):
         for arguments, words in ((["--export=on", "--output=/nonexistent"], "not a PROF_... folder"),
                                  (["--output=/tmp"], "nothing to do"),
                                  (["--export=on"], "not a PROF_... folder"),
-                                 (["--export=on", "--output=/tmp", "--type=db"], "unrecognized arguments: --type=db")):
+                                 (["--task-time=high", "--export=on"], "--task-time is 'high', expected on, l0"),
+                                 (["--storage-limit=1GB", "true"], "--storage-limit is '1GB', expected 200MB"),
+                                 (["--application=true", "false"], "two programs"), (["--output"], "no value")):
             done = subprocess.run([MSPROF, *arguments], capture_output=True, text=True, cwd="/proc")
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(words, done.stderr)
@@ -459,6 +474,95 @@ class Profiler(unittest.TestCase):
         done = subprocess.run([MSPROF, "--help"], capture_output=True, text=True, check=True)
         self.assertIn("--export=on", done.stdout)
         self.assertNotIn("--type", done.stdout)  # torch_npu interprets the option as support for exporting a database
+
+
+class CommandLine(unittest.TestCase):
+    """CANN's command line, and the tables of memory."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        (cls.folder / "program.c").write_text(BLOCKS)
+        cls.program = cls.folder / "program"
+        subprocess.run([os.environ.get("CC", "cc"), cls.folder / "program.c", "-o", cls.program, f"-I{PREFIX}/include",
+                        f"-L{PREFIX}/lib64", "-lascendcl", f"-Wl,-rpath,{PREFIX}/lib64"], check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def run_msprof(self, name, *options):
+        """(what was exported, stderr, the folder)"""
+        out = self.folder / name
+        done = subprocess.run([MSPROF, f"--output={out}", *options], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        session, = folders(out)
+        return Profile(session), done.stderr, session
+
+    def test_cann_s_options(self):
+        profile, told, session = self.run_msprof(
+            "options", f"--application={self.program} three", "--ascendcl=on", "--runtime-api=on", "--task-time=l1",
+            "--aic-metrics=PipeUtilization", "--aicpu=on", "--ai-core=on", "--aic-mode=task-based", "--l2=on",
+            "--hccl=on",
+            "--sys-hardware-mem=on", "--sys-hardware-mem-freq=50", "--model-execution=on", "--ge-api=l0", "--type=text",
+            "--storage-limit=300MB", "--no-such-thing=1", "--delay=3")
+        said = [line for line in told.splitlines() if str(session) not in line]
+        self.assertEqual(said, ["msprof: --no-such-thing=1 is not known to Cannon, and has no effect",
+                                "msprof: --delay=3 has no effect here"])
+        self.assertEqual(len(profile.table("operator_memory")), 3)
+        done = subprocess.run([MSPROF, "--parse=on", f"--output={session}"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        with open(session / "device_0/info.json.0", encoding="utf-8") as f:  # msprof-analyze looks for it
+            self.assertEqual(json.load(f)["rank_id"], -1)
+
+    def test_options_choose_what_is_recorded(self):
+        profile, *_ = self.run_msprof("less", "--ascendcl=off", "--task-memory=off", self.program)
+        self.assertEqual(profile.slices("AscendCL@aclrtMalloc"), [])
+        self.assertFalse({"operator_memory", "memory_record", "npu_mem", "npu_module_mem"} & profile.names())
+        profile, *_ = self.run_msprof("calls", "--ascendcl=off", "--runtime-api=on", "--task-time=off", self.program)
+        self.assertEqual(len(profile.slices("AscendCL@aclrtMalloc")), 1)
+        self.assertEqual(profile.table("task_time"), [])
+
+    def test_memory(self):
+        profile, *_ = self.run_msprof("memory", self.program)
+        kept, freed = profile.table("operator_memory")
+        self.assertEqual(list(kept), [
+            "Device_id", "Name", "Size(KB)", "Allocation Time(us)", "Duration(us)", "Allocation Total Allocated(KB)",
+            "Allocation Total Reserved(KB)", "Release Total Allocated(KB)", "Release Total Reserved(KB)", "Device"])
+        self.assertEqual([r["Name"] for r in (kept, freed)], ["aclrtMalloc", "aclrtMallocAlign32"])
+        self.assertEqual([kept[c] for c in ("Device_id", "Size(KB)", "Duration(us)", "Release Total Allocated(KB)",
+                                            "Device")], ["0", "976.562", "", "", "NPU:0"])
+        self.assertEqual((freed["Size(KB)"], freed["Allocation Total Allocated(KB)"],
+                          freed["Release Total Allocated(KB)"]), ("0.062", "976.625", "976.562"))
+        self.assertGreater(float(freed["Duration(us)"]), 0)
+        record = profile.table("memory_record")
+        self.assertEqual(list(record[0]), ["Device_id", "Component", "Timestamp(us)", "Total Allocated(KB)",
+                                           "Total Reserved(KB)", "Device"])
+        self.assertEqual([r["Total Allocated(KB)"] for r in record], ["976.562", "976.625", "976.562"])
+        reserved = [r["Total Reserved(KB)"] for r in record]
+        self.assertGreaterEqual(float(reserved[0]), 976.562)
+        npu = profile.table("npu_mem")
+        self.assertEqual(list(npu[0]), ["Device_id", "event", "ddr(KB)", "hbm(KB)", "memory(KB)", "timestamp(us)"])
+        self.assertEqual([r["hbm(KB)"] for r in npu], reserved)
+        module = profile.table("npu_module_mem")
+        self.assertEqual(list(module[0]), ["Device_id", "Component", "Timestamp(us)", "Total Reserved(KB)", "Device"])
+        self.assertEqual([r["Total Reserved(KB)"] for r in module if r["Component"] == "RUNTIME"], reserved)
+        counters = [e for e in profile.events if e["ph"] == "C" and e["name"] == "APP/HBM"]
+        self.assertEqual({e["pid"] for e in counters}, {profile.process("NPU MEM")})
+        self.assertEqual([str(round(e["args"]["KB"], 3)) for e in counters], [str(float(r)) for r in reserved])
+
+    def test_links_and_files_of_others_stay(self):
+        *_, session = self.run_msprof("kept", self.program)
+        mine = self.folder / "mine"
+        mine.mkdir()
+        (mine / "communication.json").write_text("mine")
+        (session / "analyze").symlink_to(mine)
+        done = subprocess.run([MSPROF, "--analyze=on", f"--output={session}"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("symbolic link", done.stderr)
+        self.assertEqual((mine / "communication.json").read_text(), "mine")
+        self.assertEqual([p.name for p in session.glob("analyze*")], ["analyze"])
 
 
 class Implementations(unittest.TestCase):

@@ -6,13 +6,14 @@ as torch_npu look for them.
   Ascend Hardware   streams of a device, with their tasks; a flow "HostToDevice" links each submission to its task
   HCCL              per device: communicators, with their collectives, to which the flows from their submissions lead
   Overlap Analysis  per device: when it computed, when it communicated, the part of that in which it did not compute,
-                    and when it was free"""
+                    and when it was free
+  NPU MEM           per device: counters of the process's memory, in KB"""
 import json
 
 from communication import fields, is_collective, merge, subtract
 from units import is_operator, mark_domain, mark_type, task_name, task_type
 
-CANN, HARDWARE, HCCL, OVERLAP = range(4)  # also the order in which viewers show them
+CANN, HARDWARE, HCCL, OVERLAP, MEMORY = range(5)  # also the order in which viewers show them
 HOST = 31                                 # device number that stands for the host
 
 
@@ -122,11 +123,22 @@ def overlap_events(t, device, tasks):
             yield span(name, pid, tid, start, end)
 
 
+def memory_events(t):
+    """Yields counters; all memory of a device counts as HBM."""
+    for device, memory in t.memory.items():
+        pid = process_id(t, MEMORY, device)
+        yield from process(pid, 'NPU MEM', f'NPU {device}', MEMORY)
+        for time, _, rounded, _ in memory.totals:
+            for name, size in (('APP/DDR', 0), ('APP/HBM', rounded), ('APP/Memory', rounded)):
+                yield {'name': name, 'ph': 'C', 'pid': pid, 'tid': 0, 'ts': us(time), 'args': {'KB': size / 1024}}
+
+
 def write(path, t):
     events = list(host_events(t))
     for device, tasks in t.tasks.items():
         events += task_events(t, device, tasks)
         events += communication_events(t, device, tasks)
         events += overlap_events(t, device, tasks)
+    events += memory_events(t)
     with open(path, 'w', encoding='utf-8') as f:
         json.dump(events, f)

@@ -116,5 +116,50 @@ def msprof_tx(path, t):
                      'domain'], rows)
 
 
+def kb(size):
+    return round(size / 1024, 3)
+
+
+def operator_memory(path, t):
+    """Of blocks that were not freed, the release is empty, as in CANN's table."""
+    header = ['Device_id', 'Name', 'Size(KB)', 'Allocation Time(us)', 'Duration(us)', 'Allocation Total Allocated(KB)',
+              'Allocation Total Reserved(KB)', 'Release Total Allocated(KB)', 'Release Total Reserved(KB)', 'Device']
+    rows = [[number, b.name, kb(b.requested), us(b.start) + '\t', (b.end - b.start) / 1000 if b.end else '',
+             *map(kb, b.at_start), *(map(kb, b.at_end) if b.at_end else ('', '')), f'NPU:{number}']
+            for number, device in t.memory.items() for b in device.blocks]
+    if rows:
+        write_csv(path, header, rows)
+
+
+def memory_record(path, t):
+    """Reserved is what the allocation rules made of the requests. CANN's only component in this table is GE, which
+    stands for the whole process here."""
+    header = ['Device_id', 'Component', 'Timestamp(us)', 'Total Allocated(KB)', 'Total Reserved(KB)', 'Device']
+    rows = [[number, 'GE', us(time) + '\t', kb(requested), kb(rounded), f'NPU:{number}']
+            for number, device in t.memory.items() for time, requested, rounded, _ in device.totals]
+    if rows:
+        write_csv(path, header, rows)
+
+
+def npu_mem(path, t):
+    """The process's memory; that of other processes, which CANN shows as the event Device, is not recorded."""
+    rows = [[number, 'APP', 0, kb(rounded), kb(rounded), us(time) + '\t']
+            for number, device in t.memory.items() for time, _, rounded, _ in device.totals]
+    if rows:
+        write_csv(path, ['Device_id', 'event', 'ddr(KB)', 'hbm(KB)', 'memory(KB)', 'timestamp(us)'], rows)
+
+
+def npu_module_mem(path, t):
+    rows = []
+    for number, device in t.memory.items():
+        before = {}
+        for time, _, _, parts in device.totals:
+            rows += [[number, name, us(time) + '\t', kb(size), f'NPU:{number}'] for name, size in parts.items()
+                     if before.get(name) != size]
+            before = parts
+    if rows:
+        write_csv(path, ['Device_id', 'Component', 'Timestamp(us)', 'Total Reserved(KB)', 'Device'], rows)
+
+
 ALL = {f.__name__: f for f in (op_summary, task_time, op_statistic, communication_statistic, api_statistic, step_trace,
-                               msprof_tx)}
+                               msprof_tx, operator_memory, memory_record, npu_mem, npu_module_mem)}

@@ -2,9 +2,9 @@
 """Reads what the profiler recorded: the files of a PROF_... folder. Their format is in src/trace/timeline_format.h."""
 import dataclasses, json, os, re, struct
 
-import communication
+import communication, memory
 
-CALL, SUBMISSION, TASK, MARK, MARK_EX, STEP = range(1, 7)
+CALL, SUBMISSION, TASK, MARK, MARK_EX, STEP, ALLOC, FREE = range(1, 9)
 RECORD = struct.Struct('<5Ii4I3Q')
 
 
@@ -21,7 +21,7 @@ class Record:
     bytes: int
     start: int   # nanoseconds since 1970
     end: int
-    implementation: str = ''  # for an operator that has several
+    implementation: str = ''  # for an operator that has several; of memory, half of a size (timeline_format.h)
     reason: str = ''     # why this one
     domain: str = ''     # for a mark
     full_name: str = ''  # for a collective (communication.py)
@@ -42,6 +42,7 @@ class Timeline:
         with open(os.path.join(host, 'info.json'), encoding='utf-8') as f:
             info = json.load(f)
         self.pid, self.program = int(info['pid']), info['pid_name']
+        self.host = info.get('hostname', '')
         self._shift = int(start['collectionTimeBegin']) * 1000 - int(start['clockMonotonicRaw'])
         self._names = dict(self._read_names(os.path.join(host, 'data', 'names')))
         records = list(self._read(os.path.join(host, 'data', 'calls')))
@@ -49,6 +50,7 @@ class Timeline:
         self.submissions = {r.key: r for r in records if r.kind == SUBMISSION}
         self.marks = [r for r in records if r.kind in (MARK, MARK_EX)]
         self.steps = [r for r in records if r.kind == STEP]
+        self.memory = memory.by_device([r for r in records if r.kind in (ALLOC, FREE)], FREE)
         self.tasks = {}
         for name in sorted(os.listdir(folder)):
             if device := re.fullmatch(r'device_(\d+)', name):
@@ -81,7 +83,8 @@ class Timeline:
             yield Record(kind, thread, self._name(name), self._name(kind_name),
                          self._name(detail) if kind == TASK else str(detail), device, stream, task,
                          0 if is_mark else size, start + self._shift, end + self._shift,
-                         self._name(way), self._name(reason), self._name(size) if is_mark else '')
+                         *((way, reason) if kind in (ALLOC, FREE) else (self._name(way), self._name(reason))),
+                         self._name(size) if is_mark else '')
 
     def _name(self, number):
         return self._names.get(number, '')
