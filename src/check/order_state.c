@@ -168,8 +168,8 @@ static object_mark *object_find_mark(const object *x, uint64_t generation) {
   return NULL;
 }
 
-/* The place for a mark: a new one, or that of the oldest. That is kept if an earlier one is still to be told: records in
- * stalled streams are told late. NULL without memory. */
+/* The place for a mark: a new one, or that of the oldest. That is kept if an earlier one is still to be told: records
+ * in stalled streams are told late. NULL without memory. */
 static object_mark *object_new_mark(object *x) {
   object_mark *oldest = x->marks;
   for (object_mark *m = x->marks; m < x->marks + x->n_marks; ++m)

@@ -59,8 +59,11 @@ static void tell_one(const task *t, hook_task told) {
   const task_kind *kind = t->kind;
   if (!kind->uses && kind->captured) kind = kind->captured;
   if (!kind->uses) return;
-  access_list l = {.room = FEW};
+  access_list l; /* not all of which is set, as that would take longer than the rest */
   l.access = l.few;
+  l.n = 0;
+  l.room = FEW;
+  l.no_memory = false;
   kind->uses(t, add_access, &l);
   task_words words = {.name = kind->name, .type = kind->name};
   if (kind->describe) kind->describe(t, &words);
