@@ -131,11 +131,11 @@ typedef enum {
 
 /* What passes order from one task to another. */
 typedef enum {
-  HOOK_EVENT,   /* numbered by hook_order.number, as the following two */
-  HOOK_NOTIFY,  /* generation: the n-th wait is for the n-th record. 0: that is not settled */
-  HOOK_WORD,    /* the address of a word that streams write and wait for */
-  HOOK_OUTSIDE, /* the other ranks of communicators; with a number, a notify of several processes */
-  HOOK_HOST,    /* a host function */
+  HOOK_BY_EVENT,   /* numbered by hook_order.number, as the following two */
+  HOOK_BY_NOTIFY,  /* generation: the n-th wait is for the n-th record. 0: that is not settled */
+  HOOK_BY_WORD,    /* the address of a word that streams write and wait for */
+  HOOK_BY_OUTSIDE, /* the other ranks of communicators; with a number, a notify of several processes */
+  HOOK_BY_HOST,    /* a host function */
 } hook_object;
 
 #define HOOK_ANY_MARK UINT64_MAX /* the stream tells when it has passed; which mark that was is not settled */

@@ -29,12 +29,6 @@ static struct {
   uint32_t n, room, first[1 << 12];
 } whats;
 
-static uint32_t what_slot(const order_what *w) {
-  uint64_t key = (uint64_t)w->place.stack << 32 ^ (uint64_t)w->place.stream << 8 ^ (uint64_t)(uint32_t)w->place.device;
-  for (const char *c = w->place.what; *c; ++c) key = key * 31 + (unsigned char)*c;
-  return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 52);
-}
-
 static bool make_room_for_what(void) {
   if (whats.n < whats.room) return true;
   const uint32_t room = whats.room ? 2 * whats.room : 256;
@@ -46,27 +40,34 @@ static bool make_room_for_what(void) {
   return what && next;
 }
 
-/* The number of what, from 0, which is "unknown". */
-static uint32_t what_number(const order_what *w) {
-  const uint32_t slot = what_slot(w);
-  for (uint32_t i = whats.first[slot]; i; i = whats.next[i]) {
-    const order_what *have = &whats.what[i];
-    if (have->place.stack == w->place.stack && have->place.stream == w->place.stream &&
-        have->place.device == w->place.device && have->allocates == w->allocates && have->frees == w->frees &&
-        strcmp(have->place.what, w->place.what) == 0)
-      return i;
-  }
-  if (whats.n >= MAX_WHATS || !make_room_for_what()) return 0;
-  if (!whats.n) whats.what[whats.n++] = (order_what){.place = {.what = "a task", .stream = -1, .device = -1}};
-  whats.what[whats.n] = *w;
-  whats.next[whats.n] = whats.first[slot];
-  return whats.first[slot] = whats.n++;
+enum { WHAT_ALLOCATES = 1, WHAT_FREES = 2 };
+
+static uint32_t what_slot(const char *name, uint32_t stack, int device, int64_t stream) {
+  uint64_t key = (uint64_t)stack << 32 ^ (uint64_t)stream << 8 ^ (uint64_t)(uint32_t)device;
+  for (const char *c = name; *c; ++c) key = key * 31 + (unsigned char)*c;
+  return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 52);
 }
 
-static order_what what_of(const char *name, uint32_t stack, int device, int64_t stream) {
-  order_what w = {.place = {.stack = stack, .stream = stream, .device = device}};
-  snprintf(w.place.what, sizeof w.place.what, "%s", name ? name : "");
-  return w;
+static bool is_what(const order_what *w, const char *name, uint32_t stack, int device, int64_t stream, unsigned flags) {
+  return w->place.stack == stack && w->place.stream == stream && w->place.device == device &&
+         w->allocates == (flags & WHAT_ALLOCATES) && w->frees == !!(flags & WHAT_FREES) &&
+         strncmp(w->place.what, name, sizeof w->place.what - 1) == 0;
+}
+
+/* The number of what, from 0, which is "unknown". */
+static uint32_t what_number(const char *name, uint32_t stack, int device, int64_t stream, unsigned flags) {
+  const uint32_t slot = what_slot(name, stack, device, stream);
+  for (uint32_t i = whats.first[slot]; i; i = whats.next[i])
+    if (is_what(&whats.what[i], name, stack, device, stream, flags)) return i;
+  if (whats.n >= MAX_WHATS || !make_room_for_what()) return 0;
+  if (!whats.n) whats.what[whats.n++] = (order_what){.place = {.what = "a task", .stream = -1, .device = -1}};
+  order_what *w = &whats.what[whats.n];
+  *w = (order_what){.place = {.stack = stack, .stream = stream, .device = device},
+                    .allocates = flags & WHAT_ALLOCATES,
+                    .frees = flags & WHAT_FREES};
+  snprintf(w->place.what, sizeof w->place.what, "%s", name);
+  whats.next[whats.n] = whats.first[slot];
+  return whats.first[slot] = whats.n++;
 }
 
 /* ---- conflicts --------------------------------------------------------------------------------------------------- */
@@ -188,8 +189,7 @@ static void see_task(const hook_task *t) {
   mutex_lock(&order_lock);
   order_collect(t);
   if (collected.n) {
-    const order_what w = what_of(t->name, stack, t->device, t->stream);
-    const uint32_t what = what_number(&w);
+    const uint32_t what = what_number(t->name ? t->name : "", stack, t->device, t->stream, 0);
     if (t->stream == HOOK_NO_STREAM)
       order_host_uses(collected.use, collected.n, what);
     else
@@ -218,10 +218,9 @@ static void see_alloc(const hook_block *told) {
     b->is_internal = told->is_internal;
   }
   if (b && told->stream != HOOK_NO_STREAM) {
-    order_what w = what_of(told->call, stack, told->device, told->stream);
-    w.allocates = true;
+    const uint32_t what = what_number(told->call, stack, told->device, told->stream, WHAT_ALLOCATES);
     const order_use use = {b, b->serial, told->address, told->address + told->bytes, true};
-    order_submit_uses(order_stream(told->device, (uint32_t)told->stream), &use, 1, what_number(&w));
+    order_submit_uses(order_stream(told->device, (uint32_t)told->stream), &use, 1, what);
   }
   mutex_unlock(&order_lock);
 }
@@ -241,9 +240,7 @@ static void see_free(const hook_block *told, void *site) {
   history_block *b = history_find(&all, told->address);
   if (b && b->node.key.major == told->address) {
     const char *call = free_call(told, b, site);
-    order_what w = what_of(call, stack, told->device, told->stream);
-    w.frees = call;
-    const uint32_t what = what_number(&w);
+    const uint32_t what = what_number(call ? call : "", stack, told->device, told->stream, call ? WHAT_FREES : 0);
     if (told->stream == HOOK_NO_STREAM)
       order_host_free(b, what);
     else

@@ -141,7 +141,7 @@ static object **find_object(hook_object kind, uint64_t number) {
 }
 
 /* Between processes and ranks, order passes on ways that are unseen: they are one object. */
-static uint64_t object_number(const hook_order *o) { return o->object == HOOK_OUTSIDE ? 0 : o->number; }
+static uint64_t object_number(const hook_order *o) { return o->object == HOOK_BY_OUTSIDE ? 0 : o->number; }
 
 static object *object_of(const hook_order *o) {
   object **link = find_object(o->object, object_number(o));
@@ -168,8 +168,8 @@ static object_mark *object_find_mark(const object *x, uint64_t generation) {
   return NULL;
 }
 
-/* The place for a mark: a new one, or that of the oldest. That is kept if an earlier one is still to be told: records in
- * stalled streams are told late. NULL without memory. */
+/* The place for a mark: a new one, or that of the oldest. That is kept if an earlier one is still to be told: records
+ * in stalled streams are told late. NULL without memory. */
 static object_mark *object_new_mark(object *x) {
   object_mark *oldest = x->marks;
   for (object_mark *m = x->marks; m < x->marks + x->n_marks; ++m)
@@ -230,20 +230,20 @@ static component *find_component(uint32_t number) {
 /* What lets a stream pass besides marks: somebody who has written the word by a copy or a kernel, and the host, which
  * may have told another process to record. */
 static void join_unmarked(order_stream_state *s, const hook_order *o) {
-  const touch *writer = o->object == HOOK_WORD ? order_writer((uintptr_t)o->number) : NULL;
+  const touch *writer = o->object == HOOK_BY_WORD ? order_writer((uintptr_t)o->number) : NULL;
   component *by = writer ? find_component(writer->component) : NULL;
-  if (o->object == HOOK_OUTSIDE && o->number) by = &host;
+  if (o->object == HOOK_BY_OUTSIDE && o->number) by = &host;
   if (by && by != &s->c) vclock_join(&s->c.clock, component_pass(by));
 }
 
 /* Joins what the wait brings; false if the stream is stalled by it. */
 static bool try_wait(order_stream_state *s, const hook_order *o) {
   const bool passed = o->position < s->passed_below;
-  if (o->object == HOOK_HOST) {
+  if (o->object == HOOK_BY_HOST) {
     if (passed) vclock_join(&s->c.clock, component_pass(&host));
     return passed;
   }
-  if (o->object == HOOK_EVENT && !o->generation) return true;
+  if (o->object == HOOK_BY_EVENT && !o->generation) return true;
   const object *x = *find_object(o->object, object_number(o));
   if (x && o->generation && object_join_mark(x, o->generation, &s->c.clock)) return true;
   if (x && passed) object_join_all(x, &s->c.clock);

@@ -550,7 +550,7 @@ static void collective_release(task *t) { collective_free(t->collective); }
 static void collective_orders(const task *t, hook_order *out) {
   (void)t;
   out->kind = HOOK_AWAITS;
-  out->object = HOOK_OUTSIDE;
+  out->object = HOOK_BY_OUTSIDE;
 }
 
 static const task_kind collective_kind = {.name = "collective",

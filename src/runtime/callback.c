@@ -15,7 +15,7 @@
 static void host_orders(const task *t, hook_order *out) {
   (void)t;
   out->kind = HOOK_AWAITS;
-  out->object = HOOK_HOST;
+  out->object = HOOK_BY_HOST;
 }
 
 static status run_host(task *t, stream *s) {

@@ -31,7 +31,7 @@ void event_unref(event *e) {
   if (!object_unref(&e->o)) return;
   INVARIANT(!e->first_open && !e->waiters); /* each task that uses the event has a reference */
   if (hooks_tasks_wanted())
-    hooks_order((hook_order){.kind = HOOK_OBJECT_GONE, .object = HOOK_EVENT, .device = e->device, .number = e->id});
+    hooks_order((hook_order){.kind = HOOK_OBJECT_GONE, .object = HOOK_BY_EVENT, .device = e->device, .number = e->id});
   free(e->clock);
   object_release(OBJECT_EVENT, &e->o);
 }
@@ -140,7 +140,7 @@ static void event_drop_record(task *t, stream *s) { event_run_record(t, s); }
 
 static void event_record_orders(const task *t, hook_order *out) {
   out->kind = HOOK_SIGNALS;
-  out->object = HOOK_EVENT;
+  out->object = HOOK_BY_EVENT;
   out->number = t->sync.event->id;
   out->generation = t->sync.generation;
 }
@@ -418,7 +418,7 @@ static void event_tell_host(const event *e, uint64_t generation, bool is_query) 
   hooks_tell_step(HOOK_EVENT_DONE, e->device, 0, e->id);
   if (hooks_tasks_wanted() && generation)
     hooks_order((hook_order){.kind = HOOK_MARK_AWAITED,
-                             .object = HOOK_EVENT,
+                             .object = HOOK_BY_EVENT,
                              .device = e->device,
                              .number = e->id,
                              .generation = generation,

@@ -41,7 +41,7 @@ void notify_unref(notify *n) {
   if (n->share) notify_unshare(n);
   free(n->clock);
   if (hooks_tasks_wanted())
-    hooks_order((hook_order){.kind = HOOK_OBJECT_GONE, .object = HOOK_NOTIFY, .device = n->device, .number = n->id});
+    hooks_order((hook_order){.kind = HOOK_OBJECT_GONE, .object = HOOK_BY_NOTIFY, .device = n->device, .number = n->id});
   const int before = atomic_fetch_sub(&n_alive[n->device][n->counts], 1);
   INVARIANT(before >= 1 && before <= NOTIFIES_OF_DEVICE);
   object_release(OBJECT_NOTIFY, &n->o);
@@ -174,7 +174,7 @@ static void notify_drop_record(task *t, stream *s) { notify_run_record(t, s); }
 static void notify_orders(const task *t, hook_order *out) {
   notify *n = t->notify.notify;
   spin_lock(&n->o.lock);
-  out->object = n->share ? HOOK_OUTSIDE : HOOK_NOTIFY;
+  out->object = n->share ? HOOK_BY_OUTSIDE : HOOK_BY_NOTIFY;
   out->number = n->id;
   const uint64_t number = out->kind == HOOK_SIGNALS ? n->n_records : n->n_waits;
   out->generation = n->unordered ? 0 : number;

@@ -79,7 +79,7 @@ static void add_access(void *argument, const task_range *r) {
 static void tell_one(const task *t, hook_task told) {
   const task_kind *kind = t->kind;
   if (!kind->uses && kind->captured) kind = kind->captured;
-  access_list l;
+  access_list l; /* not all of which is set, as that would take longer than the rest */
   l.access = l.few;
   l.n = 0;
   l.room = FEW;
@@ -106,7 +106,7 @@ static void tell_one(const task *t, hook_task told) {
 static void tell_order(const task *t, const stream *s, hook_task told) {
   hook_order order = {.device = s->device, .stream = s->id, .position = told.position};
   t->kind->orders(t, &order);
-  if (order.object == HOOK_OUTSIDE && order.kind == HOOK_AWAITS && t->kind->uses) {
+  if (order.object == HOOK_BY_OUTSIDE && order.kind == HOOK_AWAITS && t->kind->uses) {
     order.kind = HOOK_SIGNALS;
     hooks_order(order);
     order.kind = HOOK_AWAITS;
@@ -114,7 +114,7 @@ static void tell_order(const task *t, const stream *s, hook_task told) {
     tell_one(t, told);
     order.kind = HOOK_SIGNALS;
   }
-  const bool is_told = t->kind->uses && order.object != HOOK_OUTSIDE;
+  const bool is_told = t->kind->uses && order.object != HOOK_BY_OUTSIDE;
   if (is_told && order.kind == HOOK_SIGNALS) tell_one(t, told);
   hooks_order(order);
   if (is_told && order.kind == HOOK_AWAITS) tell_one(t, told);

@@ -34,7 +34,7 @@ static void write_uses(const task *t, task_use *tell, void *argument) {
 }
 
 static void value_orders(const task *t, hook_order *out) {
-  out->object = HOOK_WORD;
+  out->object = HOOK_BY_WORD;
   out->number = memory_address_of_view(t->value.word);
 }
 

@@ -21,7 +21,7 @@
 #include "trace/histogram.h"
 
 enum {
-  STATS_VERSION = 9,
+  STATS_VERSION = 10,
   STATS_MAX_DEVICES = 16,
   STATS_MAX_OPS = 1024,    /* operators with a row of their own; the last row takes the rest */
   STATS_MAX_CHOICES = 256, /* implementations of operators; those beyond are not counted by implementation */

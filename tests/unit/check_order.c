@@ -150,17 +150,17 @@ static void do_record(int s, int event) {
   o->event = event;
   o->generation = ++generation_of[event];
   record_of[event][o->generation] = i;
-  hooks_order(told(HOOK_SIGNALS, HOOK_EVENT, o));
+  hooks_order(told(HOOK_SIGNALS, HOOK_BY_EVENT, o));
 }
 
 static void do_wait(int s, bool ahead) {
   op *o = add_op(WAIT, s);
   o->event = (int)random_below(&r, EVENTS);
   o->generation = generation_of[o->event] + ahead;
-  hooks_order(told(HOOK_AWAITS, HOOK_EVENT, o));
+  hooks_order(told(HOOK_AWAITS, HOOK_BY_EVENT, o));
 }
 
-static void do_function(int s) { hooks_order(told(HOOK_AWAITS, HOOK_HOST, add_op(FUNCTION, s))); }
+static void do_function(int s) { hooks_order(told(HOOK_AWAITS, HOOK_BY_HOST, add_op(FUNCTION, s))); }
 
 /* The first function that can run does. */
 static void run_function(void) {
@@ -168,11 +168,11 @@ static void run_function(void) {
     op *f = &ops[i];
     if (f->kind != FUNCTION || f->has_passed || !can_run(f->before[0])) continue;
     add_op(HOST_STEP, HOST)->before[1] = f->before[0];
-    hooks_order(told(HOOK_ENTERS, HOOK_HOST, f));
+    hooks_order(told(HOOK_ENTERS, HOOK_BY_HOST, f));
     if (random_below(&r, 2)) do_access(HOST);
     f->before[2] = last_of[HOST];
     f->has_passed = true;
-    hooks_order(told(HOOK_RESUMES, HOOK_HOST, f));
+    hooks_order(told(HOOK_RESUMES, HOOK_BY_HOST, f));
     return;
   }
 }
@@ -191,7 +191,7 @@ static void do_host_wait(void) {
     o->before[1] = record_of[e][generation_of[e]];
     o->event = e;
     o->generation = generation_of[e];
-    hooks_order(told(HOOK_MARK_AWAITED, HOOK_EVENT, o));
+    hooks_order(told(HOOK_MARK_AWAITED, HOOK_BY_EVENT, o));
   }
 }
 
@@ -289,7 +289,7 @@ static void random_programs_agree_with_the_model(void **state) {
     for (uint32_t s = 0; s < STREAMS; ++s)
       hooks_order((hook_order){.kind = HOOK_STREAM_GONE, .stream = program * STREAMS + s});
     for (uint32_t e = 0; e < EVENTS; ++e)
-      hooks_order((hook_order){.kind = HOOK_OBJECT_GONE, .object = HOOK_EVENT, .number = program * EVENTS + e});
+      hooks_order((hook_order){.kind = HOOK_OBJECT_GONE, .object = HOOK_BY_EVENT, .number = program * EVENTS + e});
   }
   assert_true(n_racy > (int)program / 4 && n_racy < (int)program);
 }
