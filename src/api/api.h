@@ -89,7 +89,9 @@ static inline status api_synchronised(status st) {
 #define API_LAUNCHES(executor, expression)                                                                             \
   API_ENTER();                                                                                                         \
   API_TELL_HANDLE(HOOK_EXECUTOR, HOOK_HANDLE_DESTROYED, executor);                                                     \
-  API_RETURN(expression)
+  const status launched_ = (expression);                                                                               \
+  if (unlikely(launched_ != ST_OK)) API_TELL_HANDLE(HOOK_EXECUTOR, HOOK_HANDLE_RESTORED, executor);                    \
+  API_RETURN(launched_)
 
 /* Returns from the entry point if the pointer is NULL. */
 #define NEED(pointer)                                                                                                  \

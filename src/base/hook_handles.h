@@ -49,6 +49,7 @@ typedef enum {
   HOOK_HANDLE_ENDED,         /* the library has destroyed it, with the context or the data set that it belongs to */
   HOOK_HANDLE_ADOPTED,       /* `owner` will destroy it */
   HOOK_HANDLE_KEPT,          /* an executor that launches do not consume */
+  HOOK_HANDLE_RESTORED,      /* what the thread's call has told as DESTROYED is live still, since the call failed */
   HOOK_HANDLE_REFUSED,       /* a call was given what is no live handle of the kind */
   HOOK_HANDLE_NOT_DESTROYED, /* the same by the call that destroys such handles */
 } hook_handle_act;
@@ -63,16 +64,14 @@ typedef struct {
 
 /* Uses that are no failures. */
 typedef enum {
-  HOOK_USE_PAGEABLE_COPY,      /* an asynchronous copy of pageable host memory */
-  HOOK_USE_UNALIGNED_COPY,     /* an asynchronous copy at a device address that is no multiple of 64 */
-  HOOK_USE_UNRECORDED_EVENT,   /* a wait for an event that was never recorded */
-  HOOK_USE_INIT,               /* aclInit, the first */
-  HOOK_USE_INIT_AGAIN,         /* aclInit once more, whose configuration is not read */
-  HOOK_USE_FINALIZE,           /* aclFinalize, the last */
-  HOOK_USE_DEVICE_SET,         /* aclrtSetDevice */
-  HOOK_USE_DEVICE_RESET,       /* aclrtResetDevice that left the device set */
-  HOOK_USE_DEVICE_RESET_FULLY, /* aclrtResetDevice that ended the device's own context */
-  HOOK_USE_STREAM_DESTROY,     /* a stream is about to be destroyed by a call, not by force */
+  HOOK_USE_PAGEABLE_COPY,    /* an asynchronous copy of pageable host memory */
+  HOOK_USE_UNALIGNED_COPY,   /* an asynchronous copy at a device address that is no multiple of 64 */
+  HOOK_USE_UNRECORDED_EVENT, /* a wait for an event that was never recorded */
+  HOOK_USE_INIT,             /* aclInit, the first */
+  HOOK_USE_INIT_AGAIN,       /* aclInit once more, whose configuration is not read */
+  HOOK_USE_FINALIZE,         /* aclFinalize, the last */
+  HOOK_USE_DEVICE_SET,       /* aclrtSetDevice */
+  HOOK_USE_STREAM_DESTROY,   /* a stream is about to be destroyed by a call, not by force */
 } hook_use_kind;
 
 typedef struct {

@@ -182,17 +182,21 @@ static bool is_destroyed_late(const hook_handle *h, uint32_t stack) {
   return late;
 }
 
+static _Thread_local live_handle last_removed; /* for a call that fails afterwards */
+
 static void on_destroyed(const hook_handle *h) {
   live_handle removed;
   uint32_t list_stack;
+  last_removed.inverted = 0;
   if (is_kept(h)) return;
   const uint32_t stack = stack_take();
   const uint64_t by = h->act == HOOK_HANDLE_ENDED ? ~(uint64_t)h->owner : 0;
   if (!remove_live(~(uint64_t)h->handle, h->kind, stack, by, h->call, &removed)) {
     if (h->act == HOOK_HANDLE_DESTROYED && !is_destroyed_late(h, stack)) tell_problem(h, 0);
-  } else if (is_owned(&removed, &list_stack)) {
-    tell_problem(h, list_stack);
+    return;
   }
+  last_removed = removed;
+  if (is_owned(&removed, &list_stack)) tell_problem(h, list_stack);
 }
 
 static void mark(const hook_handle *h) {
@@ -212,6 +216,9 @@ static void on_handle(const hook_handle *h) {
     break;
   case HOOK_HANDLE_DESTROYED:
   case HOOK_HANDLE_ENDED: on_destroyed(h); break;
+  case HOOK_HANDLE_RESTORED:
+    if (last_removed.inverted == ~(uint64_t)h->handle && last_removed.kind == h->kind) add_live(&last_removed);
+    break;
   case HOOK_HANDLE_ADOPTED:
   case HOOK_HANDLE_KEPT: mark(h); break;
   case HOOK_HANDLE_REFUSED:

@@ -15,7 +15,7 @@
 
 /* Advice about speed needs that many of the same: once or twice they cost nothing. SMALL: a task on so few bytes is
  * shorter than the synchronisation behind it. */
-enum { MANY_SYNCS = 64, MANY_COPIES = 16, SMALL_BYTES = 1 << 20, MAX_SITES = 1024, MAX_DEVICES = 32 };
+enum { MANY_SYNCS = 64, MANY_COPIES = 16, SMALL_BYTES = 1 << 20, MAX_SITES = 1024 };
 
 finding usage_finding(const char *what) {
   finding f = {.kind = FINDING_MISUSE, .here = {.stream = -1, .device = -1}, .other = {.stream = -1, .device = -1}};
@@ -64,8 +64,6 @@ static uint32_t n_streams, streams_room;
 static event_use *events; /* open addressing by a hash of device and number; never removed from */
 static uint32_t n_events, events_room;
 static site_count unaligned[MAX_SITES], pageable[MAX_SITES];
-static uint64_t n_sets[MAX_DEVICES], n_resets[MAX_DEVICES];
-static uint32_t set_stack[MAX_DEVICES];
 static _Atomic bool is_initialised;
 static bool is_missing_told;
 
@@ -208,7 +206,9 @@ static void usage_on_task(const hook_task *t) {
     s->pageable_stack = 0;
     ++s->told;
     ++s->since_sync;
-    if (t->effect != HOOK_COMPUTES || bytes > SMALL_BYTES || strcmp(t->name, "memcpy") == 0) s->only_small = false;
+    if (t->effect != HOOK_COMPUTES || bytes > SMALL_BYTES || strcmp(t->name, "memcpy") == 0 ||
+        strncmp(t->name, "hcom", 4) == 0)
+      s->only_small = false;
     s->last = t->name;
   }
   mutex_unlock(&usage_lock);
@@ -307,13 +307,8 @@ static void unaligned_copy(const hook_use *u) {
   finding_report(&f);
 }
 
-static void usage_device_set(int device) {
-  const uint32_t stack = stack_take();
+static void usage_device_set(void) {
   mutex_lock(&usage_lock);
-  if (device >= 0 && device < MAX_DEVICES) {
-    ++n_sets[device];
-    set_stack[device] = stack;
-  }
   const bool missing = !is_initialised && !is_missing_told;
   is_missing_told |= missing;
   mutex_unlock(&usage_lock);
@@ -322,14 +317,6 @@ static void usage_device_set(int device) {
   finding_say(&f,
               "aclrtSetDevice before aclInit, which CANN wants first. Call aclInit(NULL) at the program's beginning.");
   finding_report(&f);
-}
-
-static void usage_device_reset(const hook_use *u) {
-  if (u->device < 0 || u->device >= MAX_DEVICES) return;
-  mutex_lock(&usage_lock);
-  ++n_resets[u->device];
-  if (u->kind == HOOK_USE_DEVICE_RESET_FULLY) n_sets[u->device] = n_resets[u->device] = 0;
-  mutex_unlock(&usage_lock);
 }
 
 static void usage_on_use(const hook_use *u) {
@@ -361,24 +348,7 @@ static void usage_on_use(const hook_use *u) {
   case HOOK_USE_STREAM_DESTROY:
     if (find_pending(u, &s)) report_pending("aclrtDestroyStream", &s);
     break;
-  case HOOK_USE_DEVICE_SET: usage_device_set(u->device); break;
-  case HOOK_USE_DEVICE_RESET:
-  case HOOK_USE_DEVICE_RESET_FULLY: usage_device_reset(u); break;
-  }
-}
-
-/* A program that resets a device, but less often than it has set it, did not end the device's own context. */
-static void usage_finish(void) {
-  for (int d = 0; d < MAX_DEVICES; ++d) {
-    if (!n_resets[d] || n_resets[d] >= n_sets[d]) continue;
-    finding f = usage_finding("aclrtSetDevice");
-    f.here.stack = set_stack[d];
-    f.here.device = d;
-    finding_say(&f,
-                "Device %d was set %ju times but reset %ju times, so its context and streams live on. Call "
-                "aclrtResetDevice once for each aclrtSetDevice.",
-                d, (uintmax_t)n_sets[d], (uintmax_t)n_resets[d]);
-    finding_report(&f);
+  case HOOK_USE_DEVICE_SET: usage_device_set(); break;
   }
 }
 
@@ -388,4 +358,4 @@ static void usage_start(void) {
   hooks_add(&listener);
 }
 
-const check_module usage_check = {.part = CHECK_USAGE, .start = usage_start, .finish = usage_finish};
+const check_module usage_check = {.part = CHECK_USAGE, .start = usage_start};

@@ -27,7 +27,7 @@ static const struct {
     {"CreateEvent", "Event", HOOK_EVENT, HOOK_EVENT},
     {"CreateNotify", "Notify", HOOK_NOTIFY, HOOK_NOTIFY},
     {"CreateContext", "Context", HOOK_CONTEXT, HOOK_CONTEXT},
-    {"aclrtMalloc", "aclrt", HANDLE_DEVICE_BLOCK, HANDLE_PHYSICAL},
+    {"aclrtMalloc", "aclrtMem", HANDLE_DEVICE_BLOCK, HANDLE_PHYSICAL},
     {"HcclCommInit", "Hccl", HOOK_COMM, HOOK_COMM},
 };
 enum { N_FAMILIES = sizeof families / sizeof *families, WORDS = 160 };
@@ -63,7 +63,7 @@ static void report_unseen(const char *call) {
 /* Of an operator's two phases only the executor's own second one uses it. */
 static bool uses_failed(const char *call, const char *words) {
   if (!failed.family || !strstr(call, families[failed.family - 1].user)) return false;
-  if (!strstr(words, " is NULL, expected")) return false;
+  if (!strstr(words, " is NULL, expected") || strstr(call, families[failed.family - 1].maker)) return false;
   if (families[failed.family - 1].first != HOOK_EXECUTOR) return strncmp(call, "aclCreateTensorDesc", 19) != 0;
   const size_t n = strlen(call);
   return strncmp(failed.call, call, n) == 0 && strcmp(failed.call + n, "GetWorkspaceSize") == 0;

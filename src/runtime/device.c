@@ -219,7 +219,6 @@ status device_reset(int device, bool force) {
   }
   INVARIANT(!devices[device].count == !devices[device].primary);
   mutex_unlock(&devices[device].lock);
-  hooks_tell_use(gone ? HOOK_USE_DEVICE_RESET_FULLY : HOOK_USE_DEVICE_RESET, device);
   INVARIANT(!gone || (gone->primary && gone->device == device));
   if (gone && object_kill(&gone->o)) context_destroy(gone, force);
   return ST_OK;

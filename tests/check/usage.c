@@ -211,7 +211,7 @@ static void second_configuration(void) {
   aclInit("/nowhere.json");
   end_all();
 }
-static void reset_too_rarely(void) {
+static void right_reset_rarely(void) {
   begin();
   aclrtSetDevice(0);
   aclrtSetDevice(0);
@@ -323,6 +323,14 @@ static void right_repeatable(void) {
   aclrtSynchronizeStream(stream);
   aclDestroyAclOpExecutor(e);
 }
+/* A launch that was refused leaves the executor to the program, which tries again, or destroys it. */
+static void right_refused_launch(void) {
+  aclOpExecutor *e = prepare();
+  aclrtFree(block);
+  aclnnAdd(NULL, 0, e, stream);
+  aclDestroyAclOpExecutor(e);
+  aclrtMalloc((void **)&block, BLOCK, ACL_MEM_MALLOC_HUGE_FIRST);
+}
 static void right_init_twice(void) { aclInit(NULL); }
 static void right_capture(void) {
   aclmdlRI model = NULL;
@@ -358,17 +366,18 @@ static void right_context_destroyed_first(void) {
     tear_down();                                                                                                       \
   }
 AROUND(double_destroy_tensor)
-AROUND(double_destroy_event) AROUND(double_destroy_stream) AROUND(double_destroy_context) AROUND(double_destroy_notify)
-    AROUND(foreign_event) AROUND(foreign_scalar) AROUND(use_of_destroyed_event) AROUND(use_of_destroyed_tensor)
-        AROUND(owned_tensor) AROUND(launched_twice) AROUND(stream_after_context) AROUND(stream_after_reset)
-            AROUND(unseen_tensor) AROUND(unseen_executor) AROUND(unseen_memory) AROUND(unseen_stream)
-                AROUND(unrecorded_event) AROUND(many_syncs) AROUND(pageable_copies) AROUND(unaligned_copies)
-                    AROUND(destroyed_pending) AROUND(capture_waits) AROUND(right_failed_create)
-                        AROUND(right_failed_malloc) AROUND(right_few_syncs) AROUND(right_batches) AROUND(right_results)
+AROUND(double_destroy_event)
+AROUND(double_destroy_stream) AROUND(double_destroy_context) AROUND(double_destroy_notify) AROUND(foreign_event)
+    AROUND(foreign_scalar) AROUND(use_of_destroyed_event) AROUND(use_of_destroyed_tensor) AROUND(owned_tensor)
+        AROUND(launched_twice) AROUND(stream_after_context) AROUND(stream_after_reset) AROUND(unseen_tensor)
+            AROUND(unseen_executor) AROUND(unseen_memory) AROUND(unseen_stream) AROUND(unrecorded_event)
+                AROUND(many_syncs) AROUND(pageable_copies) AROUND(unaligned_copies) AROUND(destroyed_pending)
+                    AROUND(capture_waits) AROUND(right_failed_create) AROUND(right_failed_malloc)
+                        AROUND(right_few_syncs) AROUND(right_batches) AROUND(right_results)
                             AROUND(right_pageable_synced) AROUND(right_pinned) AROUND(right_few_pageable)
                                 AROUND(right_known_by_event) AROUND(right_known_by_device) AROUND(right_forced)
                                     AROUND(right_events_reused) AROUND(right_addresses_reused) AROUND(right_repeatable)
-                                        AROUND(right_init_twice) AROUND(right_capture)
+                                        AROUND(right_refused_launch) AROUND(right_init_twice) AROUND(right_capture)
                                             AROUND(right_context_destroyed_first)
 
 #define FOUND(name, kind, words)                                                                                       \
@@ -403,7 +412,7 @@ AROUND(double_destroy_event) AROUND(double_destroy_stream) AROUND(double_destroy
         {"finalized_pending", finalized_pending, "misuse", "aclFinalize while stream"},
         {"no_init", no_init, "misuse", "before aclInit"},
         {"second_configuration", second_configuration, "misuse", "is not read"},
-        {"reset_too_rarely", reset_too_rarely, "misuse", "was set 3 times but reset 1 times"},
+        {"right_reset_rarely", right_reset_rarely, NULL, NULL},
         RIGHT(right_failed_create),
         RIGHT(right_failed_malloc),
         RIGHT(right_few_syncs),
@@ -419,6 +428,7 @@ AROUND(double_destroy_event) AROUND(double_destroy_stream) AROUND(double_destroy
         RIGHT(right_addresses_reused),
         RIGHT(right_repeatable),
         RIGHT(right_init_twice),
+        RIGHT(right_refused_launch),
         RIGHT(right_capture),
         {"right_no_reset", right_no_reset, NULL, NULL},
         RIGHT(right_context_destroyed_first),
