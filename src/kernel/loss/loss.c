@@ -171,12 +171,15 @@ static void choose_shapes(loss_choice *l, int variant) {
 }
 
 static status loss_choose(int function, int64_t reduction, double beta, bool log_target, loss_choice *l) {
-  const bool is_kl = function == EW_kl_div || function == EW_kl_grad;
+  const bool is_kl = function == EW_kl_div || function == EW_kl_grad || function == EW_kl_target_grad;
   *l = (loss_choice){.function = function,
                      .last_reduction = is_kl ? REDUCTION_BATCH_MEAN : REDUCTION_SUM,
                      .beta = beta,
                      .reduction = reduction};
-  if (log_target) l->function = function == EW_kl_div ? EW_kl_div_log : EW_kl_grad_log;
+  if (log_target)
+    l->function = function == EW_kl_div    ? EW_kl_div_log
+                  : function == EW_kl_grad ? EW_kl_grad_log
+                                           : EW_kl_target_grad_log;
   choose_shapes(l, function);
   EXPECT(beta >= 0, "beta is %g, expected 0 or more", beta);
   return loss_expect_reduction(reduction, l->last_reduction);
