@@ -108,6 +108,7 @@ ACTIVATIONS = {
                       ulps64=0.5),
     "Shrink": row(lambda x, s, b: nan_or(x, np.where(np.abs(x) <= s, 0, x - np.sign(x) * b)), quarter(0, 2),
                   quarter(0, 2), ulps=0.5, ulps64=0.5),
+    "FastGelu": row(lambda x: swish(x, LD(1.702)), ulps=64, ulps64=2000),
     "Swish": row(swish, lambda gen: gen.pick((1, 0.5, 1.75)), ulps64=2000),
     "Logit": row(logit, lambda gen: gen.pick((-1, 0.25, 0.125))),
 }
@@ -309,12 +310,14 @@ def smooth(function):
 GRADIENTS = {
     "GeluBackward": row(smooth(gelu_tanh), ulps=3), "SiluBackward": row(smooth(swish)),
     "MishBackward": row(smooth(mish)),
+    "FastGeluBackward": row(smooth(lambda x: swish(x, LD(1.702))), ulps=64),
     "SwishBackward": row(smooth(swish), lambda gen: gen.pick((1, 0.5, 1.75))),
     "SoftplusBackward": row(lambda g, x, b, t: g * np.where(x * b > t, 1, ref.sigmoid(x * b)),
                             lambda gen: gen.pick((0.5, 1, 3)), quarter(1, 20)),
     "HardtanhBackward": row(lambda g, x, a, b: np.where((x > a) & (x < b), g, 0), quarter(-3, 0), quarter(0, 3)),
     "HardsigmoidBackward": row(lambda g, x: np.where(np.abs(x) < 3, g / 6, 0)),
     "HardswishBackward": row(lambda g, x: np.where(x < -3, 0, np.where(x > 3, g, g * (x / 3 + LD(0.5))))),
+    "HardswishBackwardV2": row(lambda g, x: np.where(x < -3, 0, np.where(x > 3, g, g * (x / 3 + LD(0.5))))),
     "HardshrinkBackward": row(lambda g, x, s: np.where(np.abs(x) <= s, 0, g), quarter(0, 2)),
     "SoftshrinkBackward": row(lambda g, x, s: np.where(np.abs(x) <= s, 0, g), quarter(0, 2)),
     "SigmoidBackward": row(lambda g, y: g * y * (1 - y)), "TanhBackward": row(lambda g, y: g * (1 - y * y)),

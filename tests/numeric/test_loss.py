@@ -159,6 +159,26 @@ class Elementwise(unittest.TestCase):
             with self.assertRaisesRegex(AclError, "out has shape"):
                 run("aclnn" + op, *args)
 
+    def test_kl_of_target(self):
+        def body(gen):
+            d, shape, log = gen.pick((F32, F16, BF16)), gen.shape(max_rank=4, numel=200, empty=0), gen.chance(0.5)
+            x, t = (gen.values(d, shape, limit=4) for _ in range(2))
+            if not log:
+                t = np.where(gen.rng.random(shape) < 0.1, 0, np.abs(t)).astype(t.dtype)
+            x, t = gen.tensor(d, shape, x), gen.tensor(d, shape, t)
+            reduction = gen.pick((NONE, MEAN, SUM, BATCH_MEAN))
+            of = shape if reduction == NONE else ()
+            g = gen.tensor(d, of, gen.values(d, of, limit=4))
+            out = gen.out(d, shape)
+            run("aclnnKlDivTargetBackward", g, x, t, reduction, log, out)
+            wx, wt, wg = (v.get().astype(LD) for v in (x, t, g))
+            n = {NONE: 1, MEAN: wx.size, SUM: 1, BATCH_MEAN: shape[0] if shape else 1}[reduction]
+            logs = np.log(np.where(wt > 0, wt, 1))
+            exact = np.exp(wt) * (wt + 1 - wx) if log else np.where(wt == 0, 0, logs + 1 - wx)
+            size = np.exp(wt) * (abs(wt) + 1 + abs(wx)) if log else abs(logs) + 1 + abs(wx)
+            ref.check(out.get(), exact * wg / n, d, ulps=4, slack=size * abs(wg) / n * 2.0 ** -21)
+        each_case(self, "KlDivTargetBackward", 30, body)
+
     def backward(self, gen, loss, target_too=False):
         of_target = target_too and gen.chance(0.5)
         grown = loss.op in GRAD_GROWS and gen.chance(0.2)

@@ -193,3 +193,48 @@ status prepare_graph_log_space(executor *e, const graph_log_space_args *a) {
   PLAN(e, sequence_plan)->operand = GRAPH_LOG_SPACE_Y;
   return ST_OK;
 }
+
+/* ---- Range, LinSpace by name: the numbers are tensors of one element, read when the task runs -------------------- */
+
+typedef struct {
+  sequence_plan sequence;
+  int dtype[2]; /* of the first two inputs */
+} read_sequence;
+
+static status graph_sequence_run(const executor *e, void *const *view, void *scratch) {
+  const read_sequence *r = PLAN(e, read_sequence);
+  sequence_plan p = r->sequence;
+  const bool is_range = e->op->variant == GRAPH_SEQUENCE_RANGE;
+  compute_value first, other;
+  const compute_type compute = p.exact ? COMPUTE_I64 : COMPUTE_F64;
+  (void)scratch;
+  loops->load[r->dtype[0]][compute](&first, view[GRAPH_SEQUENCE_START], 0, 1);
+  loops->load[r->dtype[1]][compute](&other, view[is_range ? 2 : 1], 0, 1);
+  p.start = first;
+  p.step = other;
+  if (!is_range) {
+    p.end = other;
+    p.from_end = p.at.n > 1 ? p.at.n / 2 : 1;
+    p.step.f64 = p.at.n > 1 ? (other.f64 - first.f64) / (double)(p.at.n - 1) : 0;
+  }
+  const sequence_job job = {.plan = &p, .at = view[p.operand]};
+  rows_parallel(sequence_range, &job, p.at.n, SEQUENCE_GRAIN, e->cost_ns);
+  return ST_OK;
+}
+
+/* Operands: start, limit, delta (Range) or start, stop, num (LinSpace). The output's length is the caller's. */
+status prepare_graph_sequence(executor *e, const graph_sequence_args *a) {
+  const bool is_range = e->op->variant == GRAPH_SEQUENCE_RANGE;
+  const tensor *other = is_range ? a->delta : a->stop, *y = a->y;
+  read_sequence *r = PLAN(e, read_sequence);
+  TRY(op_expect_dtype(y, "y", DTYPES_FLOAT | (is_range ? DTYPES_INTEGER : 0)));
+  TRY(op_expect_one(a->start, "start", DTYPES_FLOAT | DTYPES_INTEGER));
+  TRY(op_expect_one(other, is_range ? "delta" : "stop", DTYPES_FLOAT | DTYPES_INTEGER));
+  const bool exact = is_range && dtype_is_integer(a->start->dtype) && dtype_is_integer(other->dtype);
+  plan_sequence(e, &r->sequence, y, exact);
+  r->sequence.operand = GRAPH_SEQUENCE_Y;
+  r->dtype[0] = a->start->dtype;
+  r->dtype[1] = other->dtype;
+  e->run = graph_sequence_run;
+  return ST_OK;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scatter, ScatterValue, ScatterAdd, ScatterNd, ScatterNdUpdate, InplaceScatterUpdate, IndexAdd, IndexCopy and
- * InplacePut: checks and plans; scatter_engine.c runs them. */
+/* Scatter, ScatterValue, ScatterAdd, ScatterNd, ScatterNdUpdate, InplaceScatterUpdate, IndexAdd, IndexCopy,
+ * InplacePut, and scatters by name: checks and plans; scatter_engine.c runs them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,12 +113,12 @@ status prepare_scatter_add(executor *e, const scatter_add_args *a) {
 
 /* ---- ScatterNd, ScatterNdUpdate: the last dimension of indices has the coordinates of a slice -------------------- */
 
-status prepare_scatter_nd(executor *e, const scatter_nd_args *a) {
-  const tensor *self = a->self, *indices = a->indices, *updates = a->updates;
-  const scatter_target t = {self, a->out ? a->out : self, a->name.self, SCATTER_ND_SELF,
-                            a->out ? SCATTER_ND_OUT : SCATTER_ND_SELF};
+/* The operands behind the target: indices have number `first`, updates the next one. */
+static status plan_scatter_nd(executor *e, const scatter_target *t, const tensor *indices, const tensor *updates,
+                              int first, places_kind kind) {
+  const tensor *self = t->self;
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
-  TRY(move_expect_same_dtype(self, t.self_name, updates, "updates"));
+  TRY(move_expect_same_dtype(self, t->self_name, updates, "updates"));
   EXPECT(indices->rank, "indices has no dimension, expected 1 or more");
   const view at = view_of(indices), side = view_of(updates);
   const int last = at.rank - 1, n = (int)at.dims[last];
@@ -128,16 +128,23 @@ status prepare_scatter_nd(executor *e, const scatter_nd_args *a) {
   for (int d = 0; d < last; ++d) dims[d] = at.dims[d];
   for (int d = n; d < self->rank; ++d) dims[last + d - n] = self->dims[d];
   TRY(op_expect_shape(updates, "updates", dims, last + self->rank - n));
-  EXPECT(!a->out || updates->rank, "updates has no dimension, expected 1 or more");
   view target;
-  TRY(scatter_begin(e, &t, PLACES_SCATTER, n, &target));
+  TRY(scatter_begin(e, t, kind, n, &target));
   places *p = &PLAN(e, scatter_plan)->p;
-  places_of_coordinates(p, indices, "indices", 1, &target, false);
+  places_of_coordinates(p, indices, "indices", first, &target, false);
   for (int d = 0; d < last; ++d) places_add(p, at.dims[d], 0, side.strides[d]);
   for (int d = n; d < self->rank; ++d)
     places_add_slice(p, target.dims[d], target.strides[d], side.strides[last + d - n]);
-  scatter_finish(e, 2);
+  scatter_finish(e, first + 1);
   return ST_OK;
+}
+
+status prepare_scatter_nd(executor *e, const scatter_nd_args *a) {
+  const tensor *self = a->self;
+  const scatter_target t = {self, a->out ? a->out : self, a->name.self, SCATTER_ND_SELF,
+                            a->out ? SCATTER_ND_OUT : SCATTER_ND_SELF};
+  EXPECT(!a->out || a->updates->rank, "updates has no dimension, expected 1 or more");
+  return plan_scatter_nd(e, &t, a->indices, a->updates, 1, PLACES_SCATTER);
 }
 
 /* ---- InplaceScatterUpdate: for each i, a range along axis of data[i] (or data[indices[i][0]]) is replaced -------- */
@@ -273,5 +280,61 @@ status prepare_put(executor *e, const put_args *a) {
     places_add(&s->p, space.dims[d], 0, space.from[d]);
   }
   scatter_finish(e, 2);
+  return ST_OK;
+}
+
+/* ---- by name (ops/graph.aclop), with contiguous operands --------------------------------------------------------- */
+
+static const places_kind graph_scatter_kinds[] = {[GRAPH_SCATTER_SLICES_UPDATE] = PLACES_SCATTER,
+                                                  [GRAPH_SCATTER_SLICES_ADD] = PLACES_ADD,
+                                                  [GRAPH_SCATTER_SLICES_SUB] = PLACES_ADD,
+                                                  [GRAPH_SCATTER_SLICES_MUL] = PLACES_MULTIPLY};
+
+/* ScatterUpdate, ScatterAdd, ...: var[indices[i][j]] and updates[i][j], slices. */
+status prepare_graph_scatter_slices(executor *e, const graph_scatter_slices_args *a) {
+  static const scalar minus = {.dtype = ACL_INT64, .integer = -1};
+  const scatter_target t = {a->var, a->var_out, "var", GRAPH_SCATTER_SLICES_VAR, GRAPH_SCATTER_SLICES_VAR_OUT};
+  const tensor *var = a->var;
+  const int variant = e->op->variant, at = a->indices->rank;
+  tensor indices = *a->indices, updates = *a->updates;
+  int64_t dims[2 * MAX_RANK];
+  EXPECT(var->rank, "var has no dimension, expected 1 or more");
+  for (int d = 0; d < at; ++d) dims[d] = indices.dims[d];
+  for (int d = 1; d < var->rank; ++d) dims[at + d - 1] = var->dims[d];
+  TRY(op_expect_shape(&updates, "updates", dims, at + var->rank - 1));
+  indices.rank = 1;
+  indices.dims[0] = indices.n;
+  indices.strides[0] = 1;
+  updates.rank = var->rank;
+  updates.dims[0] = indices.n;
+  for (int d = var->rank; d--;) {
+    if (d) updates.dims[d] = var->dims[d];
+    updates.strides[d] = d + 1 < var->rank ? updates.strides[d + 1] * var->dims[d + 1] : 1;
+  }
+  return plan_index_slices(e, &t, 0, &indices, &updates, graph_scatter_kinds[variant],
+                           variant == GRAPH_SCATTER_SLICES_SUB ? &minus : NULL);
+}
+
+/* ScatterNdUpdate, ScatterNdAdd. */
+status prepare_graph_scatter_slots(executor *e, const graph_scatter_slots_args *a) {
+  const scatter_target t = {a->var, a->var_out, "var", GRAPH_SCATTER_SLOTS_VAR, GRAPH_SCATTER_SLOTS_VAR_OUT};
+  const bool adds = e->op->variant == GRAPH_SCATTER_SLOTS_ADD;
+  return plan_scatter_nd(e, &t, a->indices, a->updates, 1, adds ? PLACES_ADD : PLACES_SCATTER);
+}
+
+static status scatter_zeros_run(const executor *e, void *const *view, void *scratch) {
+  const scatter_plan *s = PLAN(e, scatter_plan);
+  memset(view[s->out_operand], 0, (size_t)view_elements(&s->out) * dtype_bytes(s->dtype));
+  return scatter_run(e, view, scratch);
+}
+
+/* ScatterNd: sums of slices in a tensor of zeros. */
+status prepare_graph_scatter_zeros(executor *e, const graph_scatter_zeros_args *a) {
+  const tensor *y = a->y;
+  const scatter_target t = {y, y, "y", GRAPH_SCATTER_ZEROS_Y, GRAPH_SCATTER_ZEROS_Y};
+  TRY(op_expect_size(a->shape->size, "shape", (uint64_t)y->rank));
+  TRY(op_expect_shape(y, "y", a->shape->value, y->rank));
+  TRY(plan_scatter_nd(e, &t, a->indices, a->x, GRAPH_SCATTER_ZEROS_INDICES, PLACES_ADD));
+  if (y->n) e->run = scatter_zeros_run;
   return ST_OK;
 }

@@ -196,7 +196,7 @@ status prepare_gather(executor *e, const gather_args *a) {
 status prepare_gather_nd(executor *e, const gather_nd_args *a) {
   const tensor *self = a->self, *indices = a->indices, *out = a->out;
   gather_plan *g = PLAN(e, gather_plan);
-  TRY(move_expect_same_dtype(self, "self", out, "out"));
+  TRY(move_expect_same_dtype(self, a->name.self, out, a->name.out));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   EXPECT(indices->rank, "indices has no dimension, expected 1 or more");
   const view from = view_of(self), at = view_of(indices), to = view_of(out);
@@ -206,7 +206,7 @@ status prepare_gather_nd(executor *e, const gather_nd_args *a) {
   int64_t dims[2 * MAX_RANK];
   for (int d = 0; d < last; ++d) dims[d] = at.dims[d];
   for (int d = n; d < from.rank; ++d) dims[last + d - n] = from.dims[d];
-  TRY(op_expect_shape(out, "out", dims, last + from.rank - n));
+  TRY(op_expect_shape(out, a->name.out, dims, last + from.rank - n));
   HEAP_PLAN(index_source, source, e, (size_t)n * sizeof *source);
   places_init(&g->p, (int64_t)dtype_bytes(self->dtype), (int64_t)dtype_bytes(self->dtype), source, n);
   places_of_coordinates(&g->p, indices, "indices", 1, &from, a->negative_index_support);

@@ -171,12 +171,15 @@ static void choose_shapes(loss_choice *l, int variant) {
 }
 
 static status loss_choose(int function, int64_t reduction, double beta, bool log_target, loss_choice *l) {
-  const bool is_kl = function == EW_kl_div || function == EW_kl_grad;
+  const bool is_kl = function == EW_kl_div || function == EW_kl_grad || function == EW_kl_target_grad;
   *l = (loss_choice){.function = function,
                      .last_reduction = is_kl ? REDUCTION_BATCH_MEAN : REDUCTION_SUM,
                      .beta = beta,
                      .reduction = reduction};
-  if (log_target) l->function = function == EW_kl_div ? EW_kl_div_log : EW_kl_grad_log;
+  if (log_target)
+    l->function = function == EW_kl_div    ? EW_kl_div_log
+                  : function == EW_kl_grad ? EW_kl_grad_log
+                                           : EW_kl_target_grad_log;
   choose_shapes(l, function);
   EXPECT(beta >= 0, "beta is %g, expected 0 or more", beta);
   return loss_expect_reduction(reduction, l->last_reduction);
@@ -215,6 +218,20 @@ status prepare_loss(executor *e, const loss_args *a) {
   executor_cost(e, loss_bytes(&c), (uint64_t)c.n * 4);
   e->run = loss_run;
   return ST_OK;
+}
+
+/* The codes of the reductions that operators by name call by words. */
+static status loss_reduction_of(const char *words, int64_t *reduction) {
+  static const char *const names[] = {"none", "mean", "sum", "batchmean"};
+  for (*reduction = REDUCTION_NONE; *reduction <= REDUCTION_BATCH_MEAN; ++*reduction)
+    if (!strcmp(words, names[*reduction])) return ST_OK;
+  return OP_FAIL("reduction is \"%.32s\", expected \"none\", \"mean\", \"sum\" or \"batchmean\"", words);
+}
+
+status prepare_graph_loss(executor *e, const graph_loss_args *a) {
+  loss_args l = {.self = a->x, .target = a->target, .log_target = a->log_target, .out = a->y};
+  TRY(loss_reduction_of(a->reduction, &l.reduction));
+  return prepare_loss(e, &l);
 }
 
 /* ---- gradients of a broadcast self are sums ---------------------------------------------------------------------- */
@@ -308,4 +325,15 @@ status prepare_loss_backward(executor *e, const loss_backward_args *a) {
   p->each.parameter[1] = loss_parameter(l.beta, compute);
   e->run = loss_run;
   return ST_OK;
+}
+
+status prepare_graph_loss_grad(executor *e, const graph_loss_grad_args *a) {
+  loss_backward_args l = {.grad_output = a->grad,
+                          .self = a->input,
+                          .target = a->target,
+                          .log_target = a->log_target,
+                          .out = a->y,
+                          .name = {.out = "y"}};
+  TRY(loss_reduction_of(a->reduction, &l.reduction));
+  return prepare_loss_backward(e, &l);
 }

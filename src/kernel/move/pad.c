@@ -229,15 +229,15 @@ status prepare_constant_pad(executor *e, const constant_pad_args *a) {
   return plan_pad(e, &p, self->rank);
 }
 
-/* PadV3 by name: x, paddings, constant_values, y, mode, paddings_contiguous. paddings has a pair (before, after) for
- * each dimension if paddings_contiguous, otherwise all `before` and then all `after`. */
+/* PadV3 by name: x, paddings, constant_values, y, mode, paddings_contiguous; Pad: x, paddings, y. paddings has a pair
+ * (before, after) for each dimension if paddings_contiguous, otherwise all `before` and then all `after`. */
 status prepare_graph_pad(executor *e, const graph_pad_args *a) {
   const tensor *x = a->x, *value = a->constant_values, *y = a->y;
   const aclIntArray *pads = a->paddings;
-  const bool by_dimension = a->paddings_contiguous;
+  const bool by_dimension = a->paddings_contiguous || !a->mode; /* Pad has neither attribute */
   padding p = {.kind = PADDING_CONSTANT};
   int64_t dims[MAX_RANK];
-  EXPECT(strcmp(a->mode, "constant") == 0, "mode is \"%.32s\", expected \"constant\"", a->mode);
+  EXPECT(!a->mode || strcmp(a->mode, "constant") == 0, "mode is \"%.32s\", expected \"constant\"", a->mode);
   TRY(move_expect_same_dtype(x, "x", y, "y"));
   TRY(op_expect_size(pads->size, "paddings", 2 * (uint64_t)x->rank));
   for (int d = 0; d < x->rank; ++d) {
@@ -252,7 +252,7 @@ status prepare_graph_pad(executor *e, const graph_pad_args *a) {
   pad_plan *plan = PLAN(e, pad_plan);
   memset(plan->value, 0, sizeof plan->value);
   TRY(plan_pad(e, &p, x->rank));
-  plan->out = GRAPH_PAD_Y;
+  plan->out = a->view.y;
   if (value) plan->value_from = GRAPH_PAD_CONSTANT_VALUES;
   return ST_OK;
 }

@@ -261,6 +261,19 @@ static view channel_groups(const tensor *t, bool channels_last) {
   return v;
 }
 
+/* By name, the statistics may have one dimension for batches and channels. */
+static const tensor *instance_statistics(const tensor *t, const tensor *x, bool channels_last, tensor *room) {
+  const int64_t n = x->dims[0], channels = x->dims[channels_last ? 3 : 1];
+  if (t->rank != 1 || t->n != n * channels) return t;
+  *room = *t;
+  room->rank = 2;
+  room->dims[0] = n;
+  room->dims[1] = channels;
+  room->strides[1] = t->strides[0];
+  room->strides[0] = t->strides[0] * channels;
+  return room;
+}
+
 status prepare_instance_norm(executor *e, const instance_norm_args *a) {
   const tensor *x = a->x;
   const char *format = a->data_format;
@@ -270,12 +283,13 @@ status prepare_instance_norm(executor *e, const instance_norm_args *a) {
   TRY(op_expect_dtype(x, "x", DTYPES_FLOAT_TO_32));
   EXPECT(x->rank == 4, "x has %d dimensions, expected 4", x->rank);
   TRY(norm_expect(a->y, "y", x->dims, x->rank));
+  tensor room[2];
   group_norm_call c = {.x = x,
                        .gamma = a->gamma,
                        .beta = a->beta,
                        .y = a->y,
-                       .mean = a->mean,
-                       .rstd = a->variance,
+                       .mean = instance_statistics(a->mean, x, channels_last, &room[0]),
+                       .rstd = instance_statistics(a->variance, x, channels_last, &room[1]),
                        .names = {"x", "gamma", "beta", "y", "mean", "variance"},
                        .x_view = channel_groups(x, channels_last),
                        .y_view = channel_groups(a->y, channels_last),
@@ -284,4 +298,19 @@ status prepare_instance_norm(executor *e, const instance_norm_args *a) {
   const int64_t *dims = c.x_view.dims;
   TRY(group_shape_of(dims[0], dims[1], dims[3] * dims[4], dims[1], "the number of channels", &c.shape));
   return plan_group_norm(e, &c);
+}
+
+/* By name: the layout is that of x, if it has one; MindSpore leaves data_format at its default. */
+status prepare_graph_instance_norm(executor *e, const graph_instance_norm_args *a) {
+  const int format = a->x->format;
+  return prepare_instance_norm(e, &(instance_norm_args){.x = a->x,
+                                                        .gamma = a->gamma,
+                                                        .beta = a->beta,
+                                                        .data_format = format == ACL_FORMAT_NCHW   ? "NCHW"
+                                                                       : format == ACL_FORMAT_NHWC ? "NHWC"
+                                                                                                   : a->data_format,
+                                                        .eps = a->epsilon,
+                                                        .y = a->y,
+                                                        .mean = a->mean,
+                                                        .variance = a->variance});
 }

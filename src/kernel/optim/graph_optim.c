@@ -10,7 +10,7 @@
 #include "kernel/families.h"
 #include "op/executor.h"
 
-enum { MAX_STATES = 4, MAX_SCALARS = 7, TILE = 512, ABSENT = -1 };
+enum { MAX_STATES = 4, MAX_SCALARS = 8, TILE = 512, ABSENT = -1 };
 
 typedef struct optim_plan optim_plan;
 
@@ -22,6 +22,7 @@ typedef void optim_step(const optim_plan *p, float *const *x, const float *g, co
 typedef struct {
   optim_step *step;
   int8_t n_states, n_scalars, grad, state[MAX_STATES], scalar[MAX_SCALARS], out[MAX_STATES]; /* out: of each state */
+  int8_t result, operand; /* not 0: a tile that is only written, and one that is only read, behind the states */
 } optim_rule;
 
 struct optim_plan {
@@ -29,7 +30,7 @@ struct optim_plan {
   int64_t n;
   bool nesterov, updates_slots;
   float dampening, weight_decay;
-  int dtype[MAX_STATES], grad_dtype, scalar_dtype[MAX_SCALARS];
+  int dtype[MAX_STATES], grad_dtype, scalar_dtype[MAX_SCALARS], result_dtype, operand_dtype;
 };
 
 /* ---- rules ------------------------------------------------------------------------------------------------------- */
@@ -74,9 +75,9 @@ static void step_adam(const optim_plan *p, float *const *x, const float *g, cons
 /* MindSpore's fusion of Adam with decoupled decay: the states are v, m and the weights. */
 static void step_adam_decay(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
   enum { LR, BETA1, NEW1, BETA2, NEW2, DECAY, EPSILON };
-  float k[MAX_SCALARS], *v = x[0], *m = x[1], *var = x[2];
+  float k[EPSILON + 1], *v = x[0], *m = x[1], *var = x[2];
   (void)p;
-  for (int i = 0; i < MAX_SCALARS; ++i) k[i] = (float)s[i];
+  for (int i = 0; i <= EPSILON; ++i) k[i] = (float)s[i];
   for (int64_t i = 0; i < n; ++i) {
     m[i] = k[BETA1] * m[i] + k[NEW1] * g[i];
     v[i] = k[BETA2] * v[i] + k[NEW2] * g[i] * g[i];
@@ -157,6 +158,29 @@ static void step_proximal(const optim_plan *p, float *const *x, const float *g, 
   }
 }
 
+/* LAMB's direction, which is the result: Adam's step and the decay of the weights, of which it is the operand. */
+static void step_lamb(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  enum { BETA1, NEW1, BETA2, NEW2, EPSILON, STEPS, USES_DECAY, DECAY };
+  const float beta1 = (float)s[BETA1], new1 = (float)s[NEW1], beta2 = (float)s[BETA2], new2 = (float)s[NEW2];
+  const float scale1 = (float)(1 / (1 - pow(s[BETA1], s[STEPS]))), scale2 = (float)(1 / (1 - pow(s[BETA2], s[STEPS])));
+  const float epsilon = (float)s[EPSILON], decay = (float)(s[USES_DECAY] * s[DECAY]), *var = x[3];
+  float *v = x[0], *m = x[1], *update = x[2];
+  (void)p;
+  for (int64_t i = 0; i < n; ++i) {
+    v[i] = beta2 * v[i] + new2 * g[i] * g[i];
+    m[i] = beta1 * m[i] + new1 * g[i];
+    update[i] = m[i] * scale1 / (sqrtf(v[i] * scale2) + epsilon) + decay * var[i];
+  }
+}
+
+/* LAMB's step along the direction, by a rate that depends on the norms of weights and direction. */
+static void step_lamb_weight(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  enum { WEIGHT_NORM, NORM, LR };
+  const float rate = (float)(s[LR] * (s[WEIGHT_NORM] > 0 && s[NORM] > 0 ? s[WEIGHT_NORM] / s[NORM] : 1));
+  (void)p;
+  for (int64_t i = 0; i < n; ++i) x[0][i] -= rate * g[i];
+}
+
 static const optim_rule rules[] = {
     [GRAPH_OPTIM_MOMENTUM] = {step_momentum, 2, 2, 3, {0, 1}, {2, 4}, {5, 6}},
     [GRAPH_OPTIM_SGD] = {step_sgd, 3, 2, 1, {0, 3, 5}, {2, 4}, {6, ABSENT, ABSENT}},
@@ -168,6 +192,8 @@ static const optim_rule rules[] = {
     [GRAPH_OPTIM_FTRL] = {step_ftrl, 3, 4, 3, {0, 1, 2}, {4, 5, 6, 7}, {8, ABSENT, ABSENT}},
     [GRAPH_OPTIM_ADADELTA] = {step_adadelta, 3, 3, 6, {0, 1, 2}, {3, 4, 5}, {7, 8, 9}},
     [GRAPH_OPTIM_PROXIMAL] = {step_proximal, 2, 3, 5, {0, 1}, {2, 3, 4}, {6, 7}},
+    [GRAPH_OPTIM_LAMB] = {step_lamb, 2, 8, 0, {1, 2}, {4, 5, 6, 7, 8, 9, 10, 11}, {13, 14}, .result = 12, .operand = 3},
+    [GRAPH_OPTIM_LAMB_WEIGHT] = {step_lamb_weight, 1, 3, 3, {4}, {0, 1, 2}, {5}},
 };
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
@@ -178,28 +204,34 @@ typedef struct {
   double scalar[MAX_SCALARS];
 } optim_job;
 
+static void optim_load(float *tile, int dtype, const void *from, int64_t first, int64_t n) {
+  const int64_t size = (int64_t)dtype_bytes(dtype);
+  loops->load[dtype][COMPUTE_F32](tile, (const char *)from + first * size, size, n);
+}
+
+static void optim_store(void *to, int dtype, const float *tile, int64_t first, int64_t n) {
+  const int64_t size = (int64_t)dtype_bytes(dtype);
+  loops->store[dtype][COMPUTE_F32]((char *)to + first * size, size, tile, n);
+}
+
 static void graph_optim_range(const void *argument, int64_t begin, int64_t end) {
   const optim_job *j = argument;
   const optim_plan *p = j->plan;
   const optim_rule *r = p->rule;
   float tile[MAX_STATES][TILE], grad[TILE], *x[MAX_STATES];
+  for (int k = 0; k < MAX_STATES; ++k) x[k] = tile[k];
   for (int64_t i = begin, n; i < end; i += n) {
     n = i64_min(TILE, end - i);
-    for (int k = 0; k < r->n_states; ++k) {
-      const int64_t size = (int64_t)dtype_bytes(p->dtype[k]);
-      x[k] = tile[k];
-      loops->load[p->dtype[k]][COMPUTE_F32](tile[k], (const char *)j->view[r->state[k]] + i * size, size, n);
-    }
-    const int64_t size = (int64_t)dtype_bytes(p->grad_dtype);
-    loops->load[p->grad_dtype][COMPUTE_F32](grad, (const char *)j->view[r->grad] + i * size, size, n);
+    for (int k = 0; k < r->n_states; ++k) optim_load(x[k], p->dtype[k], j->view[r->state[k]], i, n);
+    if (r->operand) optim_load(x[r->n_states + 1], p->operand_dtype, j->view[r->operand], i, n);
+    optim_load(grad, p->grad_dtype, j->view[r->grad], i, n);
     r->step(p, x, grad, j->scalar, n);
     for (int k = 0; k < r->n_states; ++k) {
-      const int64_t bytes = (int64_t)dtype_bytes(p->dtype[k]);
-      char *to[2] = {j->view[r->state[k]], r->out[k] != ABSENT ? j->view[r->out[k]] : NULL};
-      for (int copy = 0; copy < 2; ++copy)
-        if (to[copy] && (!copy || to[1] != to[0]))
-          loops->store[p->dtype[k]][COMPUTE_F32](to[copy] + i * bytes, bytes, tile[k], n);
+      void *at = j->view[r->state[k]], *out = r->out[k] != ABSENT ? j->view[r->out[k]] : NULL;
+      optim_store(at, p->dtype[k], tile[k], i, n);
+      if (out && out != at) optim_store(out, p->dtype[k], tile[k], i, n);
     }
+    if (r->result) optim_store(j->view[r->result], p->result_dtype, x[r->n_states], i, n);
   }
 }
 
@@ -244,6 +276,14 @@ status prepare_graph_optim(executor *e, const graph_optim_args *a) {
     const tensor *t = all[r->scalar[k]].tensor;
     TRY(op_expect_one(t, s[r->scalar[k]].name, DTYPES_FLOAT));
     p->scalar_dtype[k] = t->dtype;
+  }
+  const int8_t more[] = {r->result, r->operand};
+  int *const dtypes[] = {&p->result_dtype, &p->operand_dtype};
+  for (int k = 0; k < 2; ++k) {
+    if (!more[k]) continue;
+    TRY(op_expect_dtype(all[more[k]].tensor, s[more[k]].name, floats));
+    TRY(op_expect_same_shape(all[more[k]].tensor, s[more[k]].name, var));
+    *dtypes[k] = all[more[k]].tensor->dtype;
   }
   e->run = graph_optim_run;
   executor_cost(e, (uint64_t)p->n * sizeof(float) * (uint64_t)(2 * r->n_states + 1), (uint64_t)p->n * 16);

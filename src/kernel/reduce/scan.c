@@ -387,12 +387,14 @@ status prepare_cumsum_v2(executor *e, const cumsum_v2_args *a) {
   return plan_cumulation(e, SCAN_SUM, &c);
 }
 
-/* Cumsum called by operator name. */
+/* Cumsum and Cumprod called by operator name. */
 status prepare_graph_cumsum(executor *e, const graph_cumsum_args *a) {
   EXPECT(a->axis->size == 1, "axis has %ju elements, expected 1", (uintmax_t)a->axis->size);
-  return prepare_cumsum_v2(
-      e, &(cumsum_v2_args){
-             .self = a->x, .dim = a->axis->value[0], .exclusive = a->exclusive, .reverse = a->reverse, .out = a->y});
+  scan_call c = {.self = a->x, .out = a->y, .exclusive = a->exclusive, .reverse = a->reverse};
+  EXPECT(c.out->dtype == c.self->dtype, "y has dtype %s, expected that of x, %s", dtype_name(c.out->dtype),
+         dtype_name(c.self->dtype));
+  TRY(op_expect_dim(a->axis->value[0], "axis", c.self->rank, &c.dim));
+  return plan_cumulation(e, e->op->variant == GRAPH_CUMSUM_PRODUCT ? SCAN_PRODUCT : SCAN_SUM, &c);
 }
 
 static status expect_integer_dim(const scalar *dim) {
