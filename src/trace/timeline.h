@@ -43,7 +43,7 @@ uint32_t timeline_name(const char *text, size_t bytes);
 void timeline_add(timeline_record *r);
 
 /* When the call began that the calling thread begins; TIMELINE_UNTIMED where only handles are told. Never 0. */
-enum { TIMELINE_UNTIMED = 1 };
+#define TIMELINE_UNTIMED UINT64_MAX
 __attribute__((cold)) uint64_t timeline_begin_call(void);
 
 /* Adds a call that began at start_ns, which may be TIMELINE_UNTIMED, and ends now. */

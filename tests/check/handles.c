@@ -143,15 +143,39 @@ PLACE void lose_by_overwriting(void) {
     begin();                                                                                                           \
     name();                                                                                                            \
     end_all();                                                                                                         \
-  }
-WRONG(lose_block)
-WRONG(lose_pinned)
-WRONG(lose_managed) WRONG(lose_physical) WRONG(lose_event) WRONG(lose_notify) WRONG(lose_context) WRONG(lose_tensor)
-    WRONG(lose_list) WRONG(lose_scalar) WRONG(lose_scalar_list) WRONG(lose_ints) WRONG(lose_floats) WRONG(lose_bools)
-        WRONG(lose_data_buffer) WRONG(lose_desc) WRONG(lose_attr) WRONG(lose_dataset) WRONG(lose_model_desc)
-            WRONG(lose_item) WRONG(lose_tdt_dataset) WRONG(lose_channel) WRONG(lose_aipp) WRONG(lose_config)
-                WRONG(lose_executor) WRONG(lose_repeatable) WRONG(lose_graph) WRONG(lose_many) WRONG(lose_with_owner)
-                    WRONG(lose_by_overwriting) static void program_lose_stream(void) {
+  }                                                                                                                    \
+  struct around_##name
+WRONG(lose_block);
+WRONG(lose_pinned);
+WRONG(lose_managed);
+WRONG(lose_physical);
+WRONG(lose_event);
+WRONG(lose_notify);
+WRONG(lose_context);
+WRONG(lose_tensor);
+WRONG(lose_list);
+WRONG(lose_scalar);
+WRONG(lose_scalar_list);
+WRONG(lose_ints);
+WRONG(lose_floats);
+WRONG(lose_bools);
+WRONG(lose_data_buffer);
+WRONG(lose_desc);
+WRONG(lose_attr);
+WRONG(lose_dataset);
+WRONG(lose_model_desc);
+WRONG(lose_item);
+WRONG(lose_tdt_dataset);
+WRONG(lose_channel);
+WRONG(lose_aipp);
+WRONG(lose_config);
+WRONG(lose_executor);
+WRONG(lose_repeatable);
+WRONG(lose_graph);
+WRONG(lose_many);
+WRONG(lose_with_owner);
+WRONG(lose_by_overwriting);
+static void program_lose_stream(void) {
   begin();
   lose_stream();
   aclFinalize();

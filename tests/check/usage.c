@@ -359,79 +359,107 @@ static void right_context_destroyed_first(void) {
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
+/* Ends in a declaration, so that a semicolon follows. */
 #define AROUND(name)                                                                                                   \
   static void program_##name(void) {                                                                                   \
     set_up();                                                                                                          \
     name();                                                                                                            \
     tear_down();                                                                                                       \
-  }
-AROUND(double_destroy_tensor)
-AROUND(double_destroy_event)
-AROUND(double_destroy_stream) AROUND(double_destroy_context) AROUND(double_destroy_notify) AROUND(foreign_event)
-    AROUND(foreign_scalar) AROUND(use_of_destroyed_event) AROUND(use_of_destroyed_tensor) AROUND(owned_tensor)
-        AROUND(launched_twice) AROUND(stream_after_context) AROUND(stream_after_reset) AROUND(unseen_tensor)
-            AROUND(unseen_executor) AROUND(unseen_memory) AROUND(unseen_stream) AROUND(unrecorded_event)
-                AROUND(many_syncs) AROUND(pageable_copies) AROUND(unaligned_copies) AROUND(destroyed_pending)
-                    AROUND(capture_waits) AROUND(right_failed_create) AROUND(right_failed_malloc)
-                        AROUND(right_few_syncs) AROUND(right_batches) AROUND(right_results)
-                            AROUND(right_pageable_synced) AROUND(right_pinned) AROUND(right_few_pageable)
-                                AROUND(right_known_by_event) AROUND(right_known_by_device) AROUND(right_forced)
-                                    AROUND(right_events_reused) AROUND(right_addresses_reused) AROUND(right_repeatable)
-                                        AROUND(right_refused_launch) AROUND(right_init_twice) AROUND(right_capture)
-                                            AROUND(right_context_destroyed_first)
+  }                                                                                                                    \
+  struct around_##name
+AROUND(double_destroy_tensor);
+AROUND(double_destroy_event);
+AROUND(double_destroy_stream);
+AROUND(double_destroy_context);
+AROUND(double_destroy_notify);
+AROUND(foreign_event);
+AROUND(foreign_scalar);
+AROUND(use_of_destroyed_event);
+AROUND(use_of_destroyed_tensor);
+AROUND(owned_tensor);
+AROUND(launched_twice);
+AROUND(stream_after_context);
+AROUND(stream_after_reset);
+AROUND(unseen_tensor);
+AROUND(unseen_executor);
+AROUND(unseen_memory);
+AROUND(unseen_stream);
+AROUND(unrecorded_event);
+AROUND(many_syncs);
+AROUND(pageable_copies);
+AROUND(unaligned_copies);
+AROUND(destroyed_pending);
+AROUND(capture_waits);
+AROUND(right_failed_create);
+AROUND(right_failed_malloc);
+AROUND(right_few_syncs);
+AROUND(right_batches);
+AROUND(right_results);
+AROUND(right_pageable_synced);
+AROUND(right_pinned);
+AROUND(right_few_pageable);
+AROUND(right_known_by_event);
+AROUND(right_known_by_device);
+AROUND(right_forced);
+AROUND(right_events_reused);
+AROUND(right_addresses_reused);
+AROUND(right_repeatable);
+AROUND(right_refused_launch);
+AROUND(right_init_twice);
+AROUND(right_capture);
+AROUND(right_context_destroyed_first);
 
 #define FOUND(name, kind, words)                                                                                       \
   { #name, program_##name, kind, words }
 #define RIGHT(name)                                                                                                    \
   { #name, program_##name, NULL, NULL }
-                                                static const program
-    programs[] = {
-        FOUND(double_destroy_tensor, "double-free", "aclDestroyTensor was given the aclTensor"),
-        FOUND(double_destroy_event, "double-free", "Destroy it once"),
-        FOUND(double_destroy_stream, "double-free", "Destroy it once"),
-        FOUND(double_destroy_context, "double-free", "Destroy it once"),
-        FOUND(double_destroy_notify, "double-free", "Destroy it once"),
-        FOUND(foreign_event, "invalid-free", "which is no event"),
-        FOUND(foreign_scalar, "invalid-free", "which is no aclScalar"),
-        FOUND(use_of_destroyed_event, "misuse", "which was destroyed before"),
-        FOUND(use_of_destroyed_tensor, "misuse", "which was destroyed before"),
-        FOUND(owned_tensor, "misuse", "belongs to a list"),
-        FOUND(launched_twice, "misuse", "aclSetAclOpExecutorRepeatable"),
-        FOUND(stream_after_context, "misuse", "whose context is gone"),
-        FOUND(stream_after_reset, "misuse", "whose context is gone"),
-        FOUND(unseen_tensor, "misuse", "Look at what aclCreateTensor returns"),
-        FOUND(unseen_executor, "misuse", "Look at what aclnnAddGetWorkspaceSize returns"),
-        FOUND(unseen_memory, "misuse", "Look at what aclrtMalloc returns"),
-        FOUND(unseen_stream, "misuse", "Look at what aclrtCreateStreamWithConfig returns"),
-        FOUND(unrecorded_event, "misuse", "never recorded"),
-        FOUND(many_syncs, "misuse", "Submit all tasks and wait once"),
-        FOUND(pageable_copies, "misuse", "aclrtMallocHost"),
-        FOUND(unaligned_copies, "misuse", "up to 64 bytes"),
-        FOUND(destroyed_pending, "misuse", "Wait for the stream"),
-        FOUND(capture_waits, "misuse", "move the call out of the capture"),
-        {"finalized_pending", finalized_pending, "misuse", "aclFinalize while stream"},
-        {"no_init", no_init, "misuse", "before aclInit"},
-        {"second_configuration", second_configuration, "misuse", "is not read"},
-        {"right_reset_rarely", right_reset_rarely, NULL, NULL},
-        RIGHT(right_failed_create),
-        RIGHT(right_failed_malloc),
-        RIGHT(right_few_syncs),
-        RIGHT(right_batches),
-        RIGHT(right_results),
-        RIGHT(right_pageable_synced),
-        RIGHT(right_pinned),
-        RIGHT(right_few_pageable),
-        RIGHT(right_known_by_event),
-        RIGHT(right_known_by_device),
-        RIGHT(right_forced),
-        RIGHT(right_events_reused),
-        RIGHT(right_addresses_reused),
-        RIGHT(right_repeatable),
-        RIGHT(right_init_twice),
-        RIGHT(right_refused_launch),
-        RIGHT(right_capture),
-        {"right_no_reset", right_no_reset, NULL, NULL},
-        RIGHT(right_context_destroyed_first),
+static const program programs[] = {
+    FOUND(double_destroy_tensor, "double-free", "aclDestroyTensor was given the aclTensor"),
+    FOUND(double_destroy_event, "double-free", "Destroy it once"),
+    FOUND(double_destroy_stream, "double-free", "Destroy it once"),
+    FOUND(double_destroy_context, "double-free", "Destroy it once"),
+    FOUND(double_destroy_notify, "double-free", "Destroy it once"),
+    FOUND(foreign_event, "invalid-free", "which is no event"),
+    FOUND(foreign_scalar, "invalid-free", "which is no aclScalar"),
+    FOUND(use_of_destroyed_event, "misuse", "which was destroyed before"),
+    FOUND(use_of_destroyed_tensor, "misuse", "which was destroyed before"),
+    FOUND(owned_tensor, "misuse", "belongs to a list"),
+    FOUND(launched_twice, "misuse", "aclSetAclOpExecutorRepeatable"),
+    FOUND(stream_after_context, "misuse", "whose context is gone"),
+    FOUND(stream_after_reset, "misuse", "whose context is gone"),
+    FOUND(unseen_tensor, "misuse", "Look at what aclCreateTensor returns"),
+    FOUND(unseen_executor, "misuse", "Look at what aclnnAddGetWorkspaceSize returns"),
+    FOUND(unseen_memory, "misuse", "Look at what aclrtMalloc returns"),
+    FOUND(unseen_stream, "misuse", "Look at what aclrtCreateStreamWithConfig returns"),
+    FOUND(unrecorded_event, "misuse", "never recorded"),
+    FOUND(many_syncs, "misuse", "Submit all tasks and wait once"),
+    FOUND(pageable_copies, "misuse", "aclrtMallocHost"),
+    FOUND(unaligned_copies, "misuse", "up to 64 bytes"),
+    FOUND(destroyed_pending, "misuse", "Wait for the stream"),
+    FOUND(capture_waits, "misuse", "move the call out of the capture"),
+    {"finalized_pending", finalized_pending, "misuse", "aclFinalize while stream"},
+    {"no_init", no_init, "misuse", "before aclInit"},
+    {"second_configuration", second_configuration, "misuse", "is not read"},
+    {"right_reset_rarely", right_reset_rarely, NULL, NULL},
+    RIGHT(right_failed_create),
+    RIGHT(right_failed_malloc),
+    RIGHT(right_few_syncs),
+    RIGHT(right_batches),
+    RIGHT(right_results),
+    RIGHT(right_pageable_synced),
+    RIGHT(right_pinned),
+    RIGHT(right_few_pageable),
+    RIGHT(right_known_by_event),
+    RIGHT(right_known_by_device),
+    RIGHT(right_forced),
+    RIGHT(right_events_reused),
+    RIGHT(right_addresses_reused),
+    RIGHT(right_repeatable),
+    RIGHT(right_init_twice),
+    RIGHT(right_refused_launch),
+    RIGHT(right_capture),
+    {"right_no_reset", right_no_reset, NULL, NULL},
+    RIGHT(right_context_destroyed_first),
 };
 enum { N_PROGRAMS = sizeof programs / sizeof *programs };
 
