@@ -16,9 +16,9 @@ _CHOICES = {'ascendcl': _ON_OFF, 'runtime-api': _ON_OFF, 'task-time': _LEVELS, '
 _TEXTS = ('output', 'application', 'storage-limit')
 # What selects counters and sensors of an NPU, or files that are always written here.
 _OF_HARDWARE = frozenset('''
-    ai-core aic-freq aic-metrics aic-mode aicpu dvpp-freq dvpp-profiling ge-api hccl host-sys host-sys-pid host-sys-usage
-    host-sys-usage-freq instr-profiling instr-profiling-freq l2 llc-profiling model-execution op-attr rule
-    scale sys-cpu-freq sys-cpu-profiling sys-devices sys-hardware-mem sys-hardware-mem-freq
+    ai-core aic-freq aic-metrics aic-mode aicpu dvpp-freq dvpp-profiling ge-api hccl host-sys host-sys-pid
+    host-sys-usage host-sys-usage-freq instr-profiling instr-profiling-freq l2 llc-profiling model-execution op-attr
+    rule scale sys-cpu-freq sys-cpu-profiling sys-devices sys-hardware-mem sys-hardware-mem-freq
     sys-interconnection-freq sys-interconnection-profiling sys-io-profiling sys-io-sampling-freq sys-lp sys-lp-freq
     sys-period sys-pid-profiling sys-pid-sampling-freq sys-profiling sys-sampling-freq'''.split())
 # What CANN's tool does and this one does not, whether the program is on an NPU or not.
