@@ -12,7 +12,7 @@
 #   make deb                  the Debian package, in build/dist
 #   make test                 the release build's tests only, without those that need PyPI or Debian's servers
 #   make check-aarch64        the tests on aarch64, cross-compiled and emulated; part of check
-#   make coverage             which lines of src the tests reach, by folder
+#   make coverage             the tests with AddressSanitizer, and which lines of src they reach, by folder
 #   make check-clients        clients' software, whole: PyTorch's operator database on torch_npu; and the wheels that
 #                             check leaves out: torch_npu 2.8 and 2.9, MindSpore 2.7.2. Downloads 7 GB more
 #   make bench                ours beside the peers
@@ -39,7 +39,7 @@ COMPILERS_clang := -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 export CANNON_SEED ?= $(shell printf %d 0x$$(git rev-parse --short=7 'HEAD^{tree}' 2>/dev/null || date +%s))
 
 .PHONY: all demo check test install bench format packages clean coverage have-packages have-all-packages begin-check \
-  build-clang timed-style check-release check-clang check-asan check-tsan check-coverage check-style check-clients check-aarch64
+  build-clang timed-style check-release check-clang check-asan check-tsan check-style check-clients check-aarch64
 all: $(BUILD)/prefix
 
 # Debian's packages. $(1): those that are needed; $(2): commands for the case that some are missing, in $$missing. On
@@ -136,7 +136,7 @@ check-clients: $(BUILD)/prefix
 	$(MINDSPORE)-2.7.2 --version 2.7.2
 
 # Every configuration, the release build last. Installs missing packages.
-check: packages begin-check check-clang timed-style check-asan check-tsan check-aarch64 check-coverage check-release
+check: packages begin-check check-clang timed-style check-asan check-tsan check-aarch64 check-release
 
 # The wheels are downloaded while all else is built and tested. The tests NAME.environment wait for that, and download
 # again where it has failed.
@@ -153,9 +153,14 @@ build-clang: have-all-packages
 check-clang: build-clang
 	$(call tests,$(BUILD)/clang) -L unit
 
-check-asan: have-all-packages
-	$(call build,$(BUILD)/asan,gcc,-DCANNON_SANITIZE=address -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g")
+# The same build counts which lines of src are executed: by the tests of modules, of the public libraries and of the
+# tools, and by the numeric tests with few cases.
+coverage check-asan: have-all-packages
+	$(call build,$(BUILD)/asan,gcc,-DCANNON_SANITIZE=address -DCANNON_COVERAGE=ON -DCMAKE_BUILD_TYPE=Debug \
+	  -DCMAKE_C_FLAGS_DEBUG="-O1 -g")
+	@find $(BUILD)/asan -name '*.gcda' -delete
 	$(call tests,$(BUILD)/asan)
+	@$(call timed,coverage table) scripts/coverage_table.py $(BUILD)/asan
 
 check-tsan: have-all-packages
 	$(call build,$(BUILD)/tsan,gcc,-DCANNON_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g")
@@ -166,14 +171,6 @@ check-aarch64: have-all-packages
 	@$(call timed,sysroot of aarch64) scripts/aarch64_sysroot $(BUILD)/aarch64-sysroot
 	$(call build,$(BUILD)/aarch64,aarch64,-DAARCH64_SYSROOT=$(abspath $(BUILD))/aarch64-sysroot)
 	$(call tests,$(BUILD)/aarch64)
-
-# Which lines of src are executed by the tests of modules, of the public libraries and of the tools, and by the numeric
-# tests with few cases.
-coverage check-coverage: have-all-packages
-	$(call build,$(BUILD)/coverage,gcc,-DCANNON_COVERAGE=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1)
-	@find $(BUILD)/coverage -name '*.gcda' -delete
-	$(call tests,$(BUILD)/coverage) -L "^(unit|conformance|own|cli|numeric)$$"
-	@$(call timed,coverage table) scripts/coverage_table.py $(BUILD)/coverage
 
 timed-style:
 	@$(call timed,style) $(MAKE) check-style

@@ -3,7 +3,7 @@
  * through a chain of operators with temporaries, and a result goes back.
  *
  *   plain       each tensor is a block of aclrtMalloc; inputs and results are copied from and to pageable memory
- *   pooled      as plain, but tensors are pieces of one block that is allocated at the start
+ *   pooled      as plain, but tensors come from a stream-ordered pool (cannon/pool.h)
  *   zero copy   inputs and results are registered host memory, which operators use in place
  *   both        zero copy, with pooled temporaries
  *
@@ -11,12 +11,12 @@
  *   bench_setups --json    one JSON object
  *
  * Figures are medians over steps: allocation and free of a step's tensors, its copies, and the whole step.
- * Fragmentation is 1 - requested / taken from the device, over all steps; the pool has the size that the longest step
- * needs. Uses the public API only. */
+ * Fragmentation is 1 - requested / taken from the device, over all steps. Uses public headers only. */
 #include <acl/acl.h>
 #include <aclnn/aclnn_base.h>
 #include <aclnnop/aclnn_add.h>
 #include <aclnnop/aclnn_mul.h>
+#include <cannon/pool.h>
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ enum {
   MOST_FLOATS = 1 << 18, /* per tensor: 1 MiB */
   RESULT = 6,            /* expected value for inputs of 1 */
   TENSORS = TEMPORARIES + 3,
-  MOST_RANGES = 256,
+  POOL_CACHED = 1 << 20, /* free bytes that the pool may keep */
   PAGE = 4096,
 };
 
@@ -42,61 +42,23 @@ static float *host[3]; /* two inputs and the result */
 
 static double now_us(void) { return now_ns() / 1e3; }
 
-/* ---- a pool within one block: first fit, adjacent free ranges merge ---- */
+/* ---- the pool ---- */
 
-typedef struct {
-  size_t start, bytes;
-  bool taken;
-} range;
+static cannon_pool *pool;
 
-static struct {
-  char *block;
-  size_t bytes;
-  range range[MOST_RANGES]; /* ascending by address */
-  size_t n;
-} pool;
-
-/* The size of a piece of n bytes by CANN's rule for dividing blocks. */
-static size_t part_bytes(size_t n) { return ((((n + 31) & ~(size_t)31) + 32) + 63) & ~(size_t)63; }
-
-static void pool_open(size_t bytes) {
-  CHECK(aclrtMalloc((void **)&pool.block, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
-  pool.bytes = bytes;
-  pool.range[0] = (range){0, bytes, false};
-  pool.n = 1;
+/* A pool that keeps little: what a long step needed goes back to the device before a short one. */
+static void pool_open(void) {
+  cannon_pool_config c = cannon_pool_default_config();
+  c.initial_bytes = 0;
+  c.max_cached_bytes = POOL_CACHED;
+  c.growth_bytes = 0; /* ranges of just the length that a tensor needs */
+  CHECK(cannon_pool_create(&pool, &c));
 }
 
-static void pool_remove(size_t i) { memmove(&pool.range[i], &pool.range[i + 1], (--pool.n - i) * sizeof *pool.range); }
-
-static void *pool_take(size_t n) {
-  const size_t bytes = part_bytes(n);
-  for (size_t i = 0; i < pool.n; i++) {
-    range *r = &pool.range[i];
-    if (r->taken || r->bytes < bytes) continue;
-    if (r->bytes > bytes && pool.n < MOST_RANGES) {
-      memmove(r + 1, r, (pool.n++ - i) * sizeof *r);
-      r[1] = (range){r->start + bytes, r->bytes - bytes, false};
-      r->bytes = bytes;
-    }
-    r->taken = true;
-    return pool.block + r->start;
-  }
-  fprintf(stderr, "the pool is too small\n");
-  exit(1);
-}
-
-static void pool_give(const void *p) {
-  size_t i = 0;
-  while (pool.block + pool.range[i].start != p) i++;
-  pool.range[i].taken = false;
-  if (i + 1 < pool.n && !pool.range[i + 1].taken) {
-    pool.range[i].bytes += pool.range[i + 1].bytes;
-    pool_remove(i + 1);
-  }
-  if (i > 0 && !pool.range[i - 1].taken) {
-    pool.range[i - 1].bytes += pool.range[i].bytes;
-    pool_remove(i);
-  }
+static size_t pool_bytes(void) {
+  cannon_pool_stats stats;
+  CHECK(cannon_pool_get_stats(pool, &stats));
+  return stats.held_bytes;
 }
 
 /* ---- a step ---- */
@@ -119,14 +81,16 @@ static size_t device_bytes_in_use(void) {
 
 static void *take(const setup *s, size_t bytes) {
   void *p;
-  if (s->pooled) return pool_take(bytes);
-  CHECK(aclrtMalloc(&p, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
+  if (s->pooled)
+    CHECK(cannon_pool_alloc(pool, bytes, stream, &p));
+  else
+    CHECK(aclrtMalloc(&p, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
   return p;
 }
 
 static void give(const setup *s, void *p) {
   if (s->pooled)
-    pool_give(p);
+    CHECK(cannon_pool_free_async(pool, p, stream));
   else
     CHECK(aclrtFree(p));
 }
@@ -160,7 +124,7 @@ static void step(const setup *s, int64_t n, size_t before, figures *f) {
   const double start = now_us();
   for (int i = first; i < TENSORS; i++) t[i] = take(s, bytes);
   f->allocation_us = now_us() - start;
-  f->taken = s->pooled ? pool.bytes : device_bytes_in_use() - before;
+  f->taken = s->pooled ? pool_bytes() : device_bytes_in_use() - before;
 
   const double copying = now_us();
   for (int i = 0; i < 2 && !s->in_place; i++)
@@ -188,7 +152,7 @@ static figures measure(const setup *s) {
   figures f;
   size_t asked = 0, taken = 0;
   unsigned random = 1; /* the same lengths for all set-ups */
-  if (s->pooled) pool_open((size_t)(TENSORS - (s->in_place ? 3 : 0)) * part_bytes(MOST_FLOATS * sizeof(float)));
+  if (s->pooled) pool_open();
   const size_t before = device_bytes_in_use();
   for (int i = -WARM_UP; i < STEPS; i++) {
     random = random * 1103515245 + 12345;
@@ -201,7 +165,7 @@ static figures measure(const setup *s) {
     copy[i] = f.copy_us;
     execution[i] = f.execution_us;
   }
-  if (s->pooled) CHECK(aclrtFree(pool.block));
+  if (s->pooled) CHECK(cannon_pool_destroy(pool));
   return (figures){median(allocation, STEPS), median(copy, STEPS), median(execution, STEPS), asked, taken};
 }
 

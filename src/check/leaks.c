@@ -239,9 +239,15 @@ static void leaks_in_child(void) {
   set_report_path();
 }
 
+/* The options as text: those of CANNON_LEAKS, or none where ACL_MEM_DEBUG=1, a name from articles, turns it on. */
+static const char *options_text(void) {
+  const char *text = variable_text(VARIABLE_LEAKS), *debug = getenv("ACL_MEM_DEBUG");
+  return text || !debug || strcmp(debug, "1") != 0 ? text : "1";
+}
+
 __attribute__((constructor)) static void leaks_start(void) {
   static const hooks listener = {.alloc = leaks_on_alloc, .free = block_table_remove, .bad_free = on_bad_free};
-  const char *text = variable_text(VARIABLE_LEAKS);
+  const char *text = options_text();
   char bad[LEAKS_OPTIONS_BAD];
   void *frame[1];
   if (!text || !strcmp(text, "0")) return;

@@ -15,7 +15,7 @@ extern const char check_page[];
 bool check_report_write_html(FILE *to, const cJSON *report) {
   char *json = cJSON_PrintUnformatted(report);
   if (!json) return false;
-  fprintf(to, "%s<script>\n%s\nshow(", check_page, page_common);
+  page_begin(to, check_page);
   page_write_json(to, json);
   fputs(");\n</script>\n", to);
   cJSON_free(json);

@@ -7,10 +7,12 @@
 enum { EXIT_USAGE = 2 }; /* the command line is wrong; nothing was done */
 
 int command_run(int argc, char **argv);
+int command_diff(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_env(int argc, char **argv);
 int command_prefix(int argc, char **argv);
 int command_info(int argc, char **argv);
+int command_report(int argc, char **argv);
 int command_replay(int argc, char **argv);
 int command_scale(int argc, char **argv);
 int command_plan(int argc, char **argv);

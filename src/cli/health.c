@@ -29,6 +29,10 @@ health_grade health_judge(health_kind kind, double value) {
   return sign * value > sign * limits[kind].bad ? HEALTH_BAD : HEALTH_FAIR;
 }
 
+health_grade health_judge_of(health_kind kind, double value, uint64_t basis) {
+  return basis < limits[kind].least ? HEALTH_UNKNOWN : health_judge(kind, value);
+}
+
 static double share(uint64_t part, uint64_t whole) { return whole ? (double)part / (double)whole : 0; }
 
 double health_fragmentation(const stats_heap *h, bool running) {
@@ -76,7 +80,5 @@ health_verdict health_of(const stats_file *p, health_kind kind, bool running) {
       [HEALTH_HIT_RATE] = {share(sum.n_hits, sum.n_allocs), sum.n_allocs},
       [HEALTH_ZERO_COPY] = {share(elided, moved), moved},
   };
-  health_verdict verdict = {figures[kind].value, HEALTH_UNKNOWN};
-  if (figures[kind].basis >= limits[kind].least) verdict.grade = health_judge(kind, verdict.value);
-  return verdict;
+  return (health_verdict){figures[kind].value, health_judge_of(kind, figures[kind].value, figures[kind].basis)};
 }

@@ -11,6 +11,8 @@ static const struct {
   int (*run)(int argc, char **argv);
 } commands[] = {
     {"run", "run a program on simulated devices, and report what it did", command_run},
+    {"diff", "show what two runs differ in, from their JSON reports", command_diff},
+    {"report", "show where a run's memory went, on one screen", command_report},
     {"top", "show the memory and operators of running programs", command_top},
     {"env", "print the environment that programs need, as shell commands", command_env},
     {"prefix", "print the folder of the installation", command_prefix},
@@ -67,10 +69,12 @@ static int run_command(int argc, char **argv) {
   }
   for (int i = 0; i < N_COMMANDS; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
-  fprintf(stderr,
-          "cannon: unknown command '%s', expected run, top, env, prefix, replay, scale, plan, model, test or info (see "
-          "cannon --help)\n",
-          argv[1]);
+  fprintf(
+      stderr,
+      "cannon: unknown command '%s', expected run, diff, report, top, env, prefix, replay, scale, plan, model, test or "
+      "info (see "
+      "cannon --help)\n",
+      argv[1]);
   return EXIT_USAGE;
 }
 

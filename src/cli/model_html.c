@@ -16,7 +16,7 @@ bool model_write_html(FILE *f, const char *path, const char *description) {
   cJSON *name = cJSON_CreateString(path);
   char *quoted = name ? cJSON_PrintUnformatted(name) : NULL;
   if (quoted) {
-    fprintf(f, "%s<script>\n%s\nshow(", model_page, page_common);
+    page_begin(f, model_page);
     page_write_json(f, quoted);
     fputs(", ", f);
     page_write_json(f, description);

@@ -5,8 +5,9 @@
 
 #include <stdio.h>
 
-/* The text of page_common.js. */
-extern const char page_common[];
+/* Writes a page's own text, then the style and the functions that pages share (page_common.css, page_common.js), and
+ * begins a call of its show(): its arguments and ");</script>" are left to the caller. */
+void page_begin(FILE *f, const char *own);
 
 /* Writes JSON inside a script: names that it holds cannot end the script. */
 void page_write_json(FILE *f, const char *json);

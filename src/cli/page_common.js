@@ -15,56 +15,149 @@ function colour(bytes) {
   return `hsl(${270 - 270 * share} 70% ${45 + 15 * share}%)`;
 }
 
-/* Gives a canvas the resolution of the screen. */
+/* The colours of the canvases: those of the page's style, which follows the system's setting. */
+const darkness = matchMedia("(prefers-color-scheme: dark)");
+function palette() {
+  const style = getComputedStyle(document.documentElement), of = name => style.getPropertyValue(`--${name}`).trim();
+  return { ink: of("ink"), faint: of("rule"), filled: of("filled"), line: of("line"), dimmed: of("rule") };
+}
+
+/* Gives a canvas the resolution of the screen, with CSS pixels as units. */
 function surface(canvas) {
   canvas.width = Math.round(canvas.clientWidth * devicePixelRatio);
   canvas.height = Math.round(canvas.clientHeight * devicePixelRatio);
   const context = canvas.getContext("2d");
-  context.clearRect(0, 0, canvas.width, canvas.height);
+  context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+  context.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
+  context.font = "11px system-ui, sans-serif";
   return context;
 }
 
+/* At most n round values between low and high: powers of two apart for bytes, else 1, 2 and 5 times powers of ten. */
+function ticks(low, high, n, inBytes) {
+  const least = (high - low) / Math.max(1, n);
+  let step = 2 ** Math.ceil(Math.log2(Math.max(least, 1)));
+  if (!inBytes) {
+    const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+    step = power * ([1, 2, 5].find(f => f * power >= least) ?? 10);
+  }
+  const found = [];
+  for (let at = Math.ceil(low / step) * step; at <= high; at += step) found.push(at);
+  return found;
+}
+
+/* What a search asks for: ">1M", "<=4096", "2M" (a size) or any other text, which a block's words must contain. Returns
+   a function that says whether a block matches; null for an empty search. */
+function searchOf(text, bytes, words) {
+  const wanted = text.trim().toLowerCase();
+  if (!wanted) return null;
+  const size = wanted.match(/^(<=|>=|<|>|=)?\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$/);
+  if (!size) return b => words(b).toLowerCase().includes(wanted);
+  const limit = parseFloat(size[2]) * 1024 ** " kmgt".indexOf(size[3] || " ");
+  const holds = { "<": n => n < limit, "<=": n => n <= limit, ">": n => n > limit, ">=": n => n >= limit };
+  const test = holds[size[1]] ?? (n => n === limit);
+  return b => test(bytes[b]);
+}
+
 /* Draws blocks as rectangles (addresses upwards, time to the right) into the canvas `map`, and below it, in `curves`,
-   a filled curve and a line over the same time. Dragging zooms in, a double click zooms out, and `tip` has the block
-   under the mouse.
+   a filled curve and a line over the same time, all with axes. The wheel zooms at the cursor (with Shift along the time
+   only), dragging moves, Shift and dragging zooms to a rectangle, two fingers zoom, and a double click shows all.
+   `tip` has the time, the curves' values and the block under the cursor.
      data    last (of the times), unit (their name), start[], end[], bytes[] of the blocks
      picture()   what is shown now: place[] (of each block in the picture; -1: none), high (end of the places),
-                 filled[], line[] and most (the largest value of the curves)
-     words(b)    a block in words */
-function addressMap(map, curves, tip, data, picture, words) {
-  let view, drag = null;
+                 filled[], line[] and most (the largest value of the curves); names of both curves: filledName, lineName
+     words(b)    a block in words
+   search: an input for searchOf(); what does not match is dimmed. count: shows how many blocks match. */
+function addressMap(map, curves, tip, data, picture, words, search, count) {
+  const MARGIN = { left: 74, right: 8, top: 6, bottom: 22 };
+  let view, box = null, matches = null, cursor = null;
+  const pointers = new Map();
+
+  const inner = canvas => ({ width: Math.max(1, canvas.clientWidth - MARGIN.left - MARGIN.right),
+                             height: Math.max(1, canvas.clientHeight - MARGIN.top - MARGIN.bottom) });
+  const xOf = (time, width) => MARGIN.left + (time - view.from) / (view.to - view.from) * width;
+  const yOf = (value, low, high, height) => MARGIN.top + height - (value - low) / (high - low) * height;
+
+  function axes(context, canvas, low, high, withTimes) {
+    const { width, height } = inner(canvas), colours = palette();
+    context.fillStyle = colours.ink;
+    context.strokeStyle = colours.faint;
+    context.lineWidth = 1;
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    for (const at of ticks(low, high, height / 30, true)) {
+      const y = yOf(at, low, high, height);
+      context.strokeRect(MARGIN.left, y, width, 0);
+      context.fillText(bytesText(at), MARGIN.left - 6, y);
+    }
+    context.textAlign = "center";
+    context.textBaseline = "top";
+    for (const at of ticks(view.from, view.to, width / 90, false)) {
+      const x = xOf(at, width);
+      context.strokeRect(x, MARGIN.top, 0, height);
+      if (withTimes) context.fillText(`${at}`, x, MARGIN.top + height + 5);
+    }
+    context.strokeStyle = colours.ink;
+    context.strokeRect(MARGIN.left, MARGIN.top, width, height);
+    if (!withTimes) return;
+    context.textAlign = "right";
+    context.fillText(data.unit, MARGIN.left - 6, MARGIN.top + height + 5);
+  }
+
+  /* Nothing is drawn beyond the axes until the returned function is called. */
+  function clipped(context, canvas) {
+    const { width, height } = inner(canvas);
+    context.save();
+    context.beginPath();
+    context.rect(MARGIN.left, MARGIN.top, width, height);
+    context.clip();
+    return () => context.restore();
+  }
 
   function drawMap() {
-    const context = surface(map), { width, height } = map, { place } = picture();
-    const perTime = width / (view.to - view.from), perByte = height / (view.high - view.low);
+    const context = surface(map), { place } = picture(), { width, height } = inner(map), colours = palette();
+    axes(context, map, view.low, view.high, false);
+    const unclip = clipped(context, map);
     for (let b = 0; b < place.length; b++) {
       if (place[b] < 0 || data.end[b] < view.from || data.start[b] > view.to) continue;
-      const x = (data.start[b] - view.from) * perTime, wide = (data.end[b] - data.start[b]) * perTime;
-      const top = height - (place[b] + data.bytes[b] - view.low) * perByte, high = data.bytes[b] * perByte;
-      if (top > height || top + high < 0) continue;
-      context.fillStyle = colour(data.bytes[b]);
-      context.fillRect(x, top, Math.max(wide, 0.7), Math.max(high, 0.7));
+      const x = xOf(data.start[b], width), top = yOf(place[b] + data.bytes[b], view.low, view.high, height);
+      const bottom = yOf(place[b], view.low, view.high, height);
+      if (top > map.clientHeight || bottom < 0) continue;
+      context.fillStyle = matches && !matches(b) ? colours.dimmed : colour(data.bytes[b]);
+      context.fillRect(x, top, Math.max(xOf(data.end[b], width) - x, 0.7), Math.max(bottom - top, 0.7));
     }
-    if (!drag) return;
-    context.strokeStyle = "#000";
-    context.strokeRect(drag.x0, drag.y0, drag.x1 - drag.x0, drag.y1 - drag.y0);
+    if (box) {
+      context.strokeStyle = colours.ink;
+      context.strokeRect(box.x0, box.y0, box.x1 - box.x0, box.y1 - box.y0);
+    }
+    if (cursor !== null) drawCursor(context, map);
+    unclip();
+  }
+
+  function drawCursor(context, canvas) {
+    const { width, height } = inner(canvas);
+    context.strokeStyle = palette().ink;
+    context.strokeRect(xOf(cursor, width), MARGIN.top, 0, height);
   }
 
   function drawCurves() {
-    const context = surface(curves), { width, height } = curves, { filled, line, most } = picture();
-    const n = filled.length, x = i => ((i * data.last) / n - view.from) / (view.to - view.from) * width;
-    const y = bytes => height - bytes / most * height;
+    const context = surface(curves), { filled, line, most } = picture(), { width, height } = inner(curves);
+    const n = filled.length, x = i => xOf(i * data.last / n, width), y = bytes => yOf(bytes, 0, most, height);
+    axes(context, curves, 0, most, true);
+    const unclip = clipped(context, curves);
     context.beginPath();
-    context.moveTo(x(0), height);
+    context.moveTo(x(0), y(0));
     filled.forEach((bytes, i) => { context.lineTo(x(i), y(bytes)); context.lineTo(x(i + 1), y(bytes)); });
-    context.lineTo(x(n), height);
-    context.fillStyle = "#9bb8f0";
+    context.lineTo(x(n), y(0));
+    context.fillStyle = palette().filled;
     context.fill();
     context.beginPath();
     line.forEach((bytes, i) => { context.lineTo(x(i), y(bytes)); context.lineTo(x(i + 1), y(bytes)); });
-    context.strokeStyle = "#b02020";
-    context.lineWidth = devicePixelRatio;
+    context.strokeStyle = palette().line;
+    context.lineWidth = 1.5;
     context.stroke();
+    if (cursor !== null) drawCursor(context, curves);
+    unclip();
   }
 
   function draw() {
@@ -73,38 +166,95 @@ function addressMap(map, curves, tip, data, picture, words) {
   }
 
   function reset() {
-    view = { from: 0, to: data.last, low: 0, high: picture().high };
+    view = { from: 0, to: Math.max(1, data.last), low: 0, high: picture().high };
     draw();
   }
 
   const pixel = mouse => {
-    const box = map.getBoundingClientRect();
-    return [(mouse.clientX - box.left) * devicePixelRatio, (mouse.clientY - box.top) * devicePixelRatio];
+    const at = map.getBoundingClientRect();
+    return [mouse.clientX - at.left, mouse.clientY - at.top];
   };
-  const timeAt = x => view.from + x / map.width * (view.to - view.from);
-  const heightAt = y => view.low + (1 - y / map.height) * (view.high - view.low);
+  const timeAt = x => view.from + (x - MARGIN.left) / inner(map).width * (view.to - view.from);
+  const heightAt = y => view.high - (y - MARGIN.top) / inner(map).height * (view.high - view.low);
 
-  function tell(x, y) {
-    const time = timeAt(x), at = heightAt(y), { place } = picture();
-    const b = place.findIndex((p, i) => p >= 0 && p <= at && at < p + data.bytes[i] && data.start[i] <= time &&
-                                        time < data.end[i]);
-    tip.textContent = `${data.unit} ${Math.floor(time)}: ` + (b < 0 ? "free" : words(b));
+  /* Keeps what is under (x, y) where it is. Not beyond a millionth of all, and not far outside of it. */
+  function zoom(x, y, factor, timeOnly) {
+    const time = timeAt(x), at = heightAt(y), high = picture().high;
+    const spans = [(view.to - view.from) * factor, (view.high - view.low) * factor];
+    if (factor < 1 && (spans[0] < 2 || spans[1] < 64)) return;
+    if (factor > 1 && spans[0] > 2 * data.last && (timeOnly || spans[1] > 2 * high)) return;
+    view.from = time - (time - view.from) * factor;
+    view.to = view.from + spans[0];
+    if (!timeOnly) {
+      view.low = at - (at - view.low) * factor;
+      view.high = view.low + spans[1];
+    }
+    draw();
   }
 
-  map.onmousedown = mouse => { const [x, y] = pixel(mouse); drag = { x0: x, y0: y, x1: x, y1: y }; };
-  map.onmousemove = mouse => {
-    const [x, y] = pixel(mouse);
-    if (drag) { drag.x1 = x; drag.y1 = y; drawMap(); } else tell(x, y);
-  };
-  window.addEventListener("mouseup", () => {
-    if (!drag) return;
-    const { x0, x1, y0, y1 } = drag, moved = Math.abs(x1 - x0) > 4 && Math.abs(y1 - y0) > 4;
-    drag = null;
-    if (moved) view = { from: timeAt(Math.min(x0, x1)), to: timeAt(Math.max(x0, x1)),
-                        low: heightAt(Math.max(y0, y1)), high: heightAt(Math.min(y0, y1)) };
+  function move(dx, dy) {
+    const { width, height } = inner(map), time = dx / width * (view.to - view.from);
+    const bytes = dy / height * (view.high - view.low);
+    view = { from: view.from - time, to: view.to - time, low: view.low + bytes, high: view.high + bytes };
     draw();
-  });
+  }
+
+  function tell(x, y) {
+    const time = timeAt(x), at = heightAt(y), { place, filled, line, filledName, lineName } = picture();
+    if (time < 0 || time > data.last) return;
+    const b = place.findIndex((p, i) => p >= 0 && p <= at && at < p + data.bytes[i] && data.start[i] <= time &&
+                                        time < data.end[i]);
+    const i = Math.min(filled.length - 1, Math.floor(time / data.last * filled.length));
+    const fragmentation = line[i] > 0 ? ` (${(100 * Math.max(0, 1 - filled[i] / line[i])).toFixed(1)} % of it unused)` : "";
+    tip.textContent = `${data.unit} ${Math.floor(time)}: ${filledName} ${bytesText(filled[i] ?? 0)}, ` +
+      `${lineName} ${bytesText(line[i] ?? 0)}${fragmentation}; ` + (b < 0 ? "free" : words(b));
+    cursor = time;
+    draw();
+  }
+
+  function pinch(pointer, x, y) {
+    const [other] = [...pointers].filter(([id]) => id !== pointer).map(([, at]) => at), before = pointers.get(pointer);
+    const distance = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1]);
+    const factor = distance(before, other) / Math.max(1, distance([x, y], other));
+    zoom((x + other[0]) / 2, (y + other[1]) / 2, factor, false);
+  }
+
+  map.onpointerdown = pointer => {
+    const [x, y] = pixel(pointer);
+    pointers.set(pointer.pointerId, [x, y]);
+    map.setPointerCapture?.(pointer.pointerId);
+    box = pointer.shiftKey ? { x0: x, y0: y, x1: x, y1: y } : null;
+  };
+  map.onpointermove = pointer => {
+    const [x, y] = pixel(pointer), last = pointers.get(pointer.pointerId);
+    if (!last) return tell(x, y);
+    if (pointers.size === 2) pinch(pointer.pointerId, x, y);
+    else if (box) { box.x1 = x; box.y1 = y; drawMap(); }
+    else move(x - last[0], y - last[1]);
+    pointers.set(pointer.pointerId, [x, y]);
+  };
+  map.onpointerup = map.onpointercancel = pointer => {
+    pointers.delete(pointer.pointerId);
+    if (!box) return;
+    const { x0, x1, y0, y1 } = box;
+    box = null;
+    if (Math.abs(x1 - x0) > 4 && Math.abs(y1 - y0) > 4)
+      view = { from: timeAt(Math.min(x0, x1)), to: timeAt(Math.max(x0, x1)), low: heightAt(Math.max(y0, y1)),
+               high: heightAt(Math.min(y0, y1)) };
+    draw();
+  };
+  map.onwheel = wheel => {
+    wheel.preventDefault();
+    const delta = wheel.deltaY || wheel.deltaX; /* with Shift, browsers scroll sideways */
+    zoom(...pixel(wheel), Math.exp(Math.sign(delta) * Math.min(100, Math.abs(delta)) * 0.003), wheel.shiftKey);
+  };
   map.ondblclick = reset;
+  if (search) search.oninput = () => {
+    matches = searchOf(search.value, data.bytes, words);
+    count.textContent = matches ? `${data.bytes.filter((_, b) => matches(b)).length} blocks match` : "";
+    draw();
+  };
+  darkness.addEventListener("change", draw);
   window.addEventListener("resize", draw);
   return { draw, reset };
 }

@@ -19,7 +19,21 @@ typedef struct {
 } plan_picture;
 
 bool plan_draw_svg(FILE *f, const plan_picture *p);
-/* a page with the picture, which shows details of the buffer under the mouse */
+/* A page with an interactive picture (plan_html.c). */
 bool plan_draw_html(FILE *f, const plan_picture *p);
+
+/* A rectangle of the picture: a buffer, or, if it has gaps, a part of it. */
+typedef struct {
+  size_t buffer;
+  uint64_t lower, upper; /* times */
+  uint64_t address, bytes;
+} plan_box;
+void plan_each_box(const plan_picture *p, void (*visit)(const plan_box *box, void *argument), void *argument);
+
+/* From the first to the last time of all buffers; first is UINT64_MAX if there are none. */
+typedef struct {
+  uint64_t first, last;
+} plan_span;
+plan_span plan_times(const plan_picture *p);
 
 #endif

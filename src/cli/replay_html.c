@@ -97,7 +97,7 @@ static bool write_allocator(FILE *f, const replay_report *r, const allocator *a)
 bool replay_write_html(FILE *f, const replay_report *r) {
   char *json = replay_json(r);
   if (!json) return false;
-  fprintf(f, "%s<script>\n%s\nshow(", replay_page, page_common);
+  page_begin(f, replay_page);
   page_write_json(f, json);
   cJSON_free(json);
   fputs(", {\n", f);

@@ -152,6 +152,8 @@ static cJSON *op_json(const stats_file *p, unsigned number) {
   cJSON_AddStringToObject(object, "name", op->name);
   FIGURES(object, {"launches", op->launches}, {"time_ns", op->time_ns}, {"bytes", op->bytes});
   cJSON_AddItemToObject(object, "implementations", implementations_json(p, number));
+  cJSON *outputs = cJSON_AddObjectToObject(object, "outputs");
+  FIGURES(outputs, {"peak_bytes", op->outputs_peak_bytes});
   cJSON *workspace = cJSON_AddObjectToObject(object, "workspace");
   FIGURES(workspace, {"peak_bytes", op->workspace_peak_bytes}, {"copies_bytes", op->workspace_copies_bytes},
           {"intermediates_bytes", op->workspace_intermediates_bytes}, {"partials_bytes", op->workspace_partials_bytes});

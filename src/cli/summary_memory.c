@@ -9,6 +9,17 @@
 
 enum { TOP_SITES = 5, TOP_POOLS = 4, TOP_STREAMS = 6 };
 
+/* Little memory is always fragmented, as it comes in whole pages: that is no fault of the program and not graded. */
+static void print_fragmentation(FILE *out, const stats_heap *h, bool running) {
+  const uint64_t committed = running ? h->committed_bytes : h->peak_committed_bytes;
+  const double value = health_fragmentation(h, running);
+  const health_grade grade = health_judge_of(HEALTH_FRAGMENTATION, value, committed);
+  if (grade == HEALTH_UNKNOWN)
+    fprintf(out, "too little for fragmentation");
+  else
+    fprintf(out, "fragmentation %.1f %% of %s (%s)", 100 * value, format_bytes(committed), health_grade_name(grade));
+}
+
 static void print_heap(FILE *out, const char *name, const stats_heap *h, bool running) {
   uint64_t live = h->live_bytes;
   fprintf(out, "  memory      %-9s peak %s of %s, %" PRIu64 " allocations (%s), %" PRIu64 " frees, %" PRIu64 " refused",
@@ -17,10 +28,10 @@ static void print_heap(FILE *out, const char *name, const stats_heap *h, bool ru
   if (live) fprintf(out, ", %s %s", format_bytes(live), running ? "live" : "left");
   fputc('\n', out);
   if (!h->n_allocs) return;
-  fprintf(out,
-          "              committed %s, peak %s, cached %s; fragmentation %.1f %%, rounding %.1f %%; hits %.1f %%\n",
-          format_bytes(h->committed_bytes), format_bytes(h->peak_committed_bytes), format_bytes(h->cached_bytes),
-          100 * health_fragmentation(h, running), 100 * health_internal(h, running), 100 * health_hit_rate(h));
+  fprintf(out, "              committed %s, peak %s, cached %s; ", format_bytes(h->committed_bytes),
+          format_bytes(h->peak_committed_bytes), format_bytes(h->cached_bytes));
+  print_fragmentation(out, h, running);
+  fprintf(out, "; rounding %.1f %%; hits %.1f %%\n", 100 * health_internal(h, running), 100 * health_hit_rate(h));
 }
 
 static void print_latencies(FILE *out, const char *name, const stats_heap *h) {

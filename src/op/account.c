@@ -142,6 +142,13 @@ static void count_choice(const executor *e, const stats_op *op, uint64_t ns) {
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
+static uint64_t written_bytes(const executor *e) {
+  uint64_t bytes = 0;
+  for (int i = 0; i < e->n_operands; ++i)
+    if (e->operands[i].flags & ARG_WRITTEN && e->operands[i].extent_bytes) bytes += e->operands[i].moved_bytes;
+  return bytes;
+}
+
 status account_run(const executor *e, void *const *view, void *scratch) {
   stats_op *row = account_row(e->op);
   count_device_time(row, e, view);
@@ -151,6 +158,7 @@ status account_run(const executor *e, void *const *view, void *scratch) {
   trace_add(&row->time_ns, ns);
   trace_add(&row->launches, 1);
   trace_add(&row->bytes, e->touched_bytes);
+  trace_max(&row->outputs_peak_bytes, written_bytes(e));
   if (e->n_choices) count_choice(e, row, ns);
   if (e->workspace_bytes > atomic_load_explicit(&row->workspace_peak_bytes, memory_order_relaxed)) {
     atomic_store(&row->workspace_peak_bytes, e->workspace_bytes);

@@ -20,7 +20,7 @@
 #include "trace/histogram.h"
 
 enum {
-  STATS_VERSION = 8,
+  STATS_VERSION = 9,
   STATS_MAX_DEVICES = 16,
   STATS_MAX_OPS = 1024,    /* operators with a row of their own; the last row takes the rest */
   STATS_MAX_CHOICES = 256, /* implementations of operators; those beyond are not counted by implementation */
@@ -114,6 +114,7 @@ typedef struct {
   /* The workspace that phase one asked for, the largest over all calls, and what it consists of
    * (docs/architecture.md). */
   counter workspace_peak_bytes, workspace_copies_bytes, workspace_intermediates_bytes, workspace_partials_bytes;
+  counter outputs_peak_bytes; /* the most that one launch wrote, in elements of its outputs */
   /* Estimates for the device of the profile (runtime/roofline.h). */
   counter moved_bytes;              /* bytes of operands, counted once for each read and each write */
   counter operations;               /* two for each multiply-add of matrix products, otherwise one per element */

@@ -76,6 +76,19 @@ class Memory(Example):
         for seed in range(1, 6):
             self.assertIn(": 1830", self.run_program("streams", CANNON_SCHEDULE_SEED=str(seed)))
 
+    def test_attention(self):
+        peaks = [float(line.split()[2]) for line in self.run_program("attention").splitlines()[1:]]
+        self.assertEqual(peaks[:2], [272, 48])
+        self.assertLess(peaks[2], 20)
+
+    def test_debugger(self):
+        done = subprocess.run([PREFIX / "bin/cannon", "run", "--leaks=report=/dev/stderr",
+                               f"{self.folder.name}/debugger"], capture_output=True, text=True, env=BUILD_ENV)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("peak 896 KiB, live 128 KiB, 1 wrong frees\n", done.stdout)
+        self.assertRegex(done.stdout, r"line \d+: 128 KiB leaked")
+        self.assertIn("128 KiB", done.stderr)
+
     def test_devices(self):
         self.assertIn("1 devices: 2", self.run_program("devices"))
         out = self.run_program("devices", CANNON_DEVICES="4")

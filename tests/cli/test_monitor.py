@@ -14,7 +14,7 @@ import time
 
 import unittest
 
-from test_cli import CANNON, MIB, NPU_SMI, PREFIX, CliTest, clean_environment, execute
+from test_cli import CANNON, MIB, NPU_SMI, PREFIX, SANITIZED, CliTest, clean_environment, execute
 
 # Allocates at known source lines, which are found by their marks, and then does what its argument says.
 WATCHED = r"""
@@ -187,7 +187,7 @@ class Statistics(MonitorTest):
         text = execute(CANNON, "run", "--mem", "100M", self.watched).stderr
         self.assertRegex(text, r"memory +device 0 +peak 90\.\d MiB of 100 MiB, 501 allocations")
         self.assertRegex(text, r"committed 9[0-6]\S* MiB, peak 9[0-6]\S* MiB, cached .*; "
-                         r"fragmentation \d\.\d %, rounding 0\.\d %; hits 9\d\.\d %")
+                         r"fragmentation \d\.\d % of 9\S* MiB \(good\); rounding 0\.\d %; hits 9\d\.\d %")
         self.assertRegex(text, r"latency +device 0 +allocation 50 % \S+ \S+, 99 % \S+ \S+; free 50 % \S+ \S+, 99 % ")
         self.assertRegex(text, r"alarm +device 0 +9[02]\.\d MiB of 100 MiB were in use")
         self.assertRegex(text,
@@ -235,6 +235,7 @@ class Statistics(MonitorTest):
         (process,) = report["processes"]
         self.assertEqual((process["errors"], process["pinned"]["frees"]), (0, 0))
 
+    @unittest.skipIf(SANITIZED, "links libcannon itself")
     def test_pools_are_counted_separately(self):
         source, program = self.folder / "pooled.c", self.folder / "pooled"
         source.write_text(POOLED)
@@ -478,6 +479,13 @@ class Leaks(MonitorTest):
         done = execute(self.watched, env=environment)
         self.assertEqual(done.returncode, 0)
         self.assertIn("the memory report /no/such/folder/x can't be written: No such file", done.stderr)
+
+    def test_acl_mem_debug_turns_it_on(self):
+        for value, wanted in (("1", True), ("0", False)):
+            with tempfile.TemporaryDirectory() as folder:
+                environment = clean_environment(ACL_MEM_DEBUG=value, LD_LIBRARY_PATH=str(PREFIX / "lib64"))
+                self.assertEqual(execute(self.watched, env=environment, cwd=folder).returncode, 0)
+                self.assertEqual(len(list(pathlib.Path(folder).glob("cannon-leaks.*.txt"))), int(wanted))
 
 
 class Live(MonitorTest):

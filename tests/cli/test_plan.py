@@ -5,6 +5,8 @@
 """
 import csv
 import json
+import shutil
+import subprocess
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -37,7 +39,7 @@ class Plan(CliTest):
         self.assertEqual(self.plan("--html", page, path).returncode, 0)
         text = page.read_bytes().decode()
         self.assertTrue(all(c.isprintable() or c == "\n" for c in text))
-        self.assertIn("<title>" + shown.replace("<", "&lt;") + ": 8 bytes", text)
+        self.assertIn(json.dumps(shown).replace("<", "\\u003c"), text)
         for rows, said in ((b"id,lower,upper,size\n" + evil + b",0,2,x" + evil, f"size is 'x{shown}', expected"),
                            (b"id,lower,upper," + evil, f"the column '{shown}' is not known"),
                            (b"id,lower,upper,size\n" + 2 * (evil + b",0,2,8\n"),
@@ -203,8 +205,28 @@ class Plan(CliTest):
         self.assertAlmostEqual(sum(float(b.get("width")) * float(b.get("height")) for b in boxes),
                                1200 * 600 * (3 + 6 + 9 + 12 + 21) * 4 / (21 * 12), delta=200)
         text = page.read_text()
-        self.assertIn("<title>&lt;&amp;b1: 4 bytes at ", text)
-        self.assertEqual(text.count("<rect "), 5)
+        self.assertIn('"\\u003c&b1"', text)
+        self.assertNotRegex(text, r"https?://|src=|href=")
+
+    @unittest.skipUnless(shutil.which("node"), "needs node, to run the page's scripts")
+    def test_page_is_a_map(self):
+        """Axes with units, what the cursor is told, zoom, dragging, search."""
+        page = self.folder / "map.html"
+        self.assertEqual(self.plan("--html", page, "--capacity", "12", self.write(SMALL)).returncode, 0)
+        done = subprocess.run(["node", SOURCE / "tests/cli/page_dom.js", page, "b1"], capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        made = json.loads(done.stdout)
+        self.assertTrue(made["title"].endswith(".csv - cannon plan"), made["title"])
+        self.assertIn("4 B", made["shown"])
+        self.assertIn("time", made["shown"])
+        self.assertIn("20", made["shown"])
+        self.assertNotEqual(made["shown"], made["zoomed"])
+        self.assertNotEqual(made["shown"], made["moved"])
+        self.assertTrue(any("live 12 B, arena 12 B (0.0 % of it unused); b1: 4 bytes (4 B) at " in t
+                            for t in made["tips"]),
+                        made["tips"])
+        self.assertEqual(made["found"], "1 blocks match")
 
     # ---- bad input ----
 
