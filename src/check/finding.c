@@ -91,6 +91,15 @@ finding *findings_copy(size_t *n) {
   return copy;
 }
 
+void findings_forget(void) {
+  mutex_renew(&findings_lock);
+  n_findings = 0;
+  n_untold = 0;
+  has_ended = false;
+  memset(newest, 0, sizeof newest);
+  findings_file_forget();
+}
+
 void findings_end(void) {
   mutex_lock(&findings_lock);
   const bool ends = !has_ended;

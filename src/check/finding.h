@@ -69,6 +69,9 @@ const char *finding_word(finding_kind kind);
  * none. */
 finding *findings_copy(size_t *n);
 
+/* In a forked child: forgets the parent's findings. */
+void findings_forget(void);
+
 /* Ends the report: at the end of the process, or when it is about to end by a fault. Only the first call does it. */
 void findings_end(void);
 

@@ -17,8 +17,8 @@
 #include "check/findings_print.h"
 #include "check/stack.h"
 
-static int file = -1;
-static bool has_folder;
+static int file = -1; /* opened for the first finding, or at the end */
+static bool has_folder, has_tried;
 static char program[PATH_MAX];
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
@@ -104,6 +104,8 @@ static void findings_append(char **text, size_t *bytes, FILE *lines) {
 static void open_file(void) {
   char path[PATH_MAX], *text = NULL;
   size_t bytes = 0;
+  if (has_tried || !has_folder) return;
+  has_tried = true;
   const char *folder = variable_text(VARIABLE_CHECK_REPORT);
   if (snprintf(path, sizeof path, "%s/%d.findings", folder, (int)getpid()) >= (int)sizeof path) return;
   file = file_create(path, 0600);
@@ -121,12 +123,18 @@ void findings_file_start(void) {
   program[n > 0 ? n : 0] = '\0';
   const char *folder = variable_text(VARIABLE_CHECK_REPORT);
   has_folder = folder && *folder;
-  if (has_folder) open_file();
+}
+
+void findings_file_forget(void) {
+  if (file >= 0) close(file);
+  file = -1;
+  has_tried = false;
 }
 
 void findings_file_add(const finding *f, size_t number) {
   char *text = NULL;
   size_t bytes = 0;
+  open_file();
   if (file < 0) return;
   FILE *lines = open_memstream(&text, &bytes);
   if (lines) write_finding(lines, f, number);
@@ -136,6 +144,7 @@ void findings_file_add(const finding *f, size_t number) {
 void findings_file_end(const finding *all, size_t n, uint64_t untold) {
   char *text = NULL;
   size_t bytes = 0;
+  open_file();
   if (file < 0) {
     if (!has_folder) findings_print(stderr, program, all, n, untold);
     return;

@@ -23,8 +23,11 @@
 
 #define FINDINGS_BEGIN "cannon findings 1"
 
-/* Opens the file, if there is to be one. To be called before any hook. */
+/* Finds out whether there is to be a file. To be called before any hook. */
 void findings_file_start(void);
+
+/* In a forked child: the file is the parent's; the child's findings go to one of its own. */
+void findings_file_forget(void);
 
 /* Tells of a new finding, whose number counts from 0. */
 void findings_file_add(const finding *f, size_t number);

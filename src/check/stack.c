@@ -318,6 +318,8 @@ void stack_start(void) {
   python_frames_start();
 }
 
+void stack_renew(void) { spin_init(&stacks_lock, LOCK_STACKS); }
+
 __attribute__((noinline)) uint32_t stack_take(void) {
   raw_stack raw;
   thread_stacks *t = own_stacks ? own_stacks : make_thread();

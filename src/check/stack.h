@@ -18,6 +18,9 @@ enum { STACK_FRAMES = 16 };
 /* To be called once, before any hook. */
 void stack_start(void);
 
+/* In a forked child: another thread of the parent may have held the lock. */
+void stack_renew(void);
+
 /* The calling thread's stack; 0 if it is not known, for lack of memory. */
 uint32_t stack_take(void);
 

@@ -11,12 +11,12 @@
 #include "cli/figures.h"
 #include "cli/lines.h"
 
-static const char *report_text(const cJSON *object, const char *name) {
+static const char *check_item_text(const cJSON *object, const char *name) {
   const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
   return text ? text : "";
 }
 
-static double report_number(const cJSON *object, const char *name) {
+static double check_number(const cJSON *object, const char *name) {
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
   return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
@@ -52,7 +52,7 @@ static void add_native_frame(const source_frame *frame, void *argument) {
 }
 
 /* What is behind main() is of no interest. */
-static bool is_main(const cJSON *frame) { return strcmp(report_text(frame, "function"), "main") == 0; }
+static bool is_main(const cJSON *frame) { return strcmp(check_item_text(frame, "function"), "main") == 0; }
 
 static cJSON *resolve_stack(const cJSON *raw_place) {
   cJSON *list = cJSON_CreateArray();
@@ -60,7 +60,7 @@ static cJSON *resolve_stack(const cJSON *raw_place) {
   cJSON_ArrayForEach(raw, cJSON_GetObjectItemCaseSensitive(raw_place, "stack")) {
     if (cJSON_GetObjectItemCaseSensitive(raw, "object")) {
       frame_list to = {list, raw};
-      lines_walk(report_text(raw, "object"), (uint64_t)report_number(raw, "offset"), add_native_frame, &to);
+      lines_walk(check_item_text(raw, "object"), (uint64_t)check_number(raw, "offset"), add_native_frame, &to);
       const cJSON *last = cJSON_GetArrayItem(list, cJSON_GetArraySize(list) - 1);
       if (is_main(last) && cJSON_GetObjectItemCaseSensitive(last, "file")) break;
     } else {
@@ -84,8 +84,8 @@ static cJSON *resolve_finding(const cJSON *raw, double pid) {
   cJSON_AddNumberToObject(f, "count", 1);
   cJSON_AddNumberToObject(f, "process", pid);
   cJSON *tasks = cJSON_AddArrayToObject(f, "tasks");
-  if (*report_text(here, "what")) cJSON_AddItemToArray(tasks, cJSON_CreateString(report_text(here, "what")));
-  if (*report_text(other, "what")) cJSON_AddItemToArray(tasks, cJSON_CreateString(report_text(other, "what")));
+  if (*check_item_text(here, "what")) cJSON_AddItemToArray(tasks, cJSON_CreateString(check_item_text(here, "what")));
+  if (*check_item_text(other, "what")) cJSON_AddItemToArray(tasks, cJSON_CreateString(check_item_text(other, "what")));
   copy_item(f, "stream", here, "stream");
   copy_item(f, "device", here, "device");
   cJSON_AddItemToObject(f, "stack", resolve_stack(here));
@@ -128,30 +128,31 @@ static suppression *find_suppression(suppressions *known, const cJSON *f) {
     }
   }
   suppression *fits =
-      suppress_find(known, &(suppress_facts){report_text(f, "kind"), report_text(f, "message"), frames, i});
+      suppress_find(known, &(suppress_facts){check_item_text(f, "kind"), check_item_text(f, "message"), frames, i});
   free(frames);
   return fits;
 }
 
 static bool is_same_frame(const cJSON *a, const cJSON *b) {
-  if (strcmp(report_text(a, "function"), report_text(b, "function")) != 0) return false;
-  if (*report_text(a, "file"))
-    return strcmp(report_text(a, "file"), report_text(b, "file")) == 0 &&
-           report_number(a, "line") == report_number(b, "line");
-  return strcmp(report_text(a, "object"), report_text(b, "object")) == 0 &&
-         report_number(a, "offset") == report_number(b, "offset");
+  if (strcmp(check_item_text(a, "function"), check_item_text(b, "function")) != 0) return false;
+  if (*check_item_text(a, "file"))
+    return strcmp(check_item_text(a, "file"), check_item_text(b, "file")) == 0 &&
+           check_number(a, "line") == check_number(b, "line");
+  return strcmp(check_item_text(a, "object"), check_item_text(b, "object")) == 0 &&
+         check_number(a, "offset") == check_number(b, "offset");
 }
 
 /* Whether two findings differ in addresses only, as those of a loop do that the compiler has unrolled, and those of
  * several processes. */
 static bool is_same_finding(const cJSON *a, const cJSON *b) {
-  if (strcmp(report_text(a, "kind"), report_text(b, "kind")) != 0) return false;
+  if (strcmp(check_item_text(a, "kind"), check_item_text(b, "kind")) != 0) return false;
   const cJSON *tasks = cJSON_GetObjectItemCaseSensitive(a, "tasks");
   if (!cJSON_Compare(tasks, cJSON_GetObjectItemCaseSensitive(b, "tasks"), true)) return false;
   for (int which = 0; which < 3; ++which) {
     const cJSON *x = stack_in(a, which), *y = stack_in(b, which);
     if (!x != !y || cJSON_GetArraySize(x) != cJSON_GetArraySize(y)) return false;
-    if (which == 0 && !cJSON_GetArraySize(x) && strcmp(report_text(a, "message"), report_text(b, "message")) != 0)
+    if (which == 0 && !cJSON_GetArraySize(x) &&
+        strcmp(check_item_text(a, "message"), check_item_text(b, "message")) != 0)
       return false;
     for (x = x ? x->child : NULL, y = y ? y->child : NULL; x && y; x = x->next, y = y->next)
       if (!is_same_frame(x, y)) return false;
@@ -178,7 +179,7 @@ static void take_finding(reader *r, cJSON *f) {
   cJSON_ArrayForEach(before, r->findings) {
     if (!is_same_finding(before, f)) continue;
     cJSON *count = cJSON_GetObjectItemCaseSensitive(before, "count");
-    cJSON_SetNumberValue(count, count->valuedouble + report_number(f, "count"));
+    cJSON_SetNumberValue(count, count->valuedouble + check_number(f, "count"));
     cJSON_Delete(f);
     return;
   }
@@ -189,13 +190,13 @@ static void take_finding(reader *r, cJSON *f) {
 static void take_line(reader *r, const cJSON *line, double pid, cJSON *found, bool *ended) {
   if (cJSON_GetObjectItemCaseSensitive(line, "ended")) {
     *ended = true;
-    r->n_untold += report_number(line, "untold");
+    r->n_untold += check_number(line, "untold");
   } else if (cJSON_GetObjectItemCaseSensitive(line, "kind")) {
     cJSON_AddItemToArray(found, resolve_finding(line, pid));
   } else if (cJSON_GetObjectItemCaseSensitive(line, "count")) {
-    cJSON *f = cJSON_GetArrayItem(found, (int)report_number(line, "number"));
+    cJSON *f = cJSON_GetArrayItem(found, (int)check_number(line, "number"));
     cJSON *count = cJSON_GetObjectItemCaseSensitive(f, "count");
-    if (count) cJSON_SetNumberValue(count, report_number(line, "count"));
+    if (count) cJSON_SetNumberValue(count, check_number(line, "count"));
   }
 }
 
@@ -207,9 +208,9 @@ static void report_read_file(reader *r, FILE *from) {
   cJSON *found = cJSON_CreateArray();
   while (getline(&text, &room, from) >= 0) {
     cJSON *line = cJSON_Parse(text);
-    if (!begun && strcmp(report_text(line, "begins"), FINDINGS_BEGIN) == 0) {
+    if (!begun && strcmp(check_item_text(line, "begins"), FINDINGS_BEGIN) == 0) {
       begun = true;
-      pid = report_number(line, "pid");
+      pid = check_number(line, "pid");
     } else if (begun && line) { /* the last line of a process that was killed may be cut off */
       take_line(r, line, pid, found, &ended);
     }
@@ -230,12 +231,12 @@ static cJSON *summarize(const reader *r) {
   cJSON *summary = cJSON_CreateObject(), *kinds = cJSON_CreateObject(), *f;
   double count = 0;
   cJSON_ArrayForEach(f, r->findings) {
-    cJSON *kind = cJSON_GetObjectItemCaseSensitive(kinds, report_text(f, "kind"));
+    cJSON *kind = cJSON_GetObjectItemCaseSensitive(kinds, check_item_text(f, "kind"));
     if (kind)
       cJSON_SetNumberValue(kind, kind->valuedouble + 1);
     else
-      cJSON_AddNumberToObject(kinds, report_text(f, "kind"), 1);
-    count += report_number(f, "count");
+      cJSON_AddNumberToObject(kinds, check_item_text(f, "kind"), 1);
+    count += check_number(f, "count");
   }
   cJSON_AddNumberToObject(summary, "findings", cJSON_GetArraySize(r->findings));
   cJSON_AddNumberToObject(summary, "count", count);

@@ -18,6 +18,8 @@ from test_cli import CANNON, PREFIX, execute
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = r"""
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "acl/acl.h"
 #include "aclnn/acl_meta.h"
@@ -42,6 +44,11 @@ static __attribute__((noinline)) void exponential(void *data) {
 }
 int main(int argc, char **argv) {
   void *p, *q;
+  if (argc > 2) {
+    const pid_t child = fork();
+    if (child) wait(NULL);
+    if (child) _exit(3);
+  }
   aclInit(NULL);
   aclrtSetDevice(0);
   p = make(4096);
@@ -156,6 +163,11 @@ class Check(test_cli.CliTest):
             done, check = self.check(self.wrong, what, options=["--error-exitcode", "9"])
             self.assertEqual(done.returncode, expected, done.stderr)
             self.assertEqual(check["summary"]["findings"], int(expected == 9))
+
+    def test_a_forked_child_has_its_own_findings(self):
+        done, check = self.check(self.wrong, "double", "fork")
+        self.assertEqual([f["kind"] for f in check["findings"]], ["double-free"], done.stderr)
+        self.assertEqual(check["summary"]["killed_processes"], 0)
 
     def test_without_findings_nothing_is_said(self):
         done = execute(CANNON, "run", "--quiet", f"--check={FILTER}", self.wrong)
