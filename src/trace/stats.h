@@ -20,7 +20,7 @@
 #include "trace/histogram.h"
 
 enum {
-  STATS_VERSION = 8,
+  STATS_VERSION = 9,
   STATS_MAX_DEVICES = 16,
   STATS_MAX_OPS = 1024,    /* operators with a row of their own; the last row takes the rest */
   STATS_MAX_CHOICES = 256, /* implementations of operators; those beyond are not counted by implementation */
@@ -119,6 +119,8 @@ typedef struct {
   counter operations;               /* two for each multiply-add of matrix products, otherwise one per element */
   counter device_ns;                /* the sum of bound_ns */
   counter bound_ns[STATS_N_BOUNDS]; /* time of launches by what bounds them */
+  /* Of a dry run: launches that were computed; launches with a result whose size depends on data that it has not. */
+  counter computed, unknown;
 } stats_op;
 
 /* The launches of an operator that were computed by the same implementations (op/choice.h), for the same reason. */
@@ -214,6 +216,14 @@ typedef struct {
   char first_words[192]; /* the message of the first, without the call and the code */
 } stats_error;
 
+/* A dry run (runtime/dry.h). Times are of the devices. */
+typedef struct {
+  counter on;        /* 1: this was one */
+  counter busy_ns;   /* the sum of all tasks' times */
+  counter latest_ns; /* the latest clock of a stream: how long the tasks take at least, as they overlap */
+  counter waited_ns; /* time of copies for which the host waited without a stream */
+} stats_dry;
+
 typedef struct {
   uint32_t magic, version;
   int32_t pid;
@@ -248,6 +258,7 @@ typedef struct {
   stats_error error_rows[STATS_MAX_ERRORS];
   stats_collective collectives[STATS_MAX_COLLECTIVES]; /* by comm_kind */
   stats_feed feeds[STATS_MAX_FEEDS];
+  stats_dry dry;
 } stats_file;
 
 /* The counters of a device's heap, or of a kind of host memory; NULL if the number is neither. */

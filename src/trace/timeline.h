@@ -22,7 +22,8 @@ enum {
   TIMELINE_WANTS_LOAD = 16,    /* how long tasks run (load.h) */
   TIMELINE_WANTS_WORK = 32,    /* tasks for a recording (record.h) */
   TIMELINE_WANTS_OVERLAP = 64, /* when any task runs (overlap.h) */
-  TIMELINE_ALWAYS = TIMELINE_WANTS_LOAD | TIMELINE_WANTS_WORK | TIMELINE_WANTS_OVERLAP,
+  TIMELINE_WANTS_DRY = 128,    /* the clocks of a dry run (runtime/dry.h) */
+  TIMELINE_ALWAYS = TIMELINE_WANTS_LOAD | TIMELINE_WANTS_WORK | TIMELINE_WANTS_OVERLAP | TIMELINE_WANTS_DRY,
 };
 
 extern _Atomic uint32_t timeline_wanted;
