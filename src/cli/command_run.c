@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cannon run: runs a program in the right environment, and reports what it did. */
+#include "base/dry_options.h"
 #include "base/fault_specs.h"
 #include "base/variables.h"
 #include "check/check.h"
@@ -44,6 +45,13 @@ static const char help_head[] = "Usage: cannon run [OPTION]... [--] PROGRAM [ARG
                                 "                   and T are powers of 1024), rounded down to whole pages of 2 MiB\n"
                                 "                   (default: the profile's memory, or what 80 % of the host's\n"
                                 "                   memory allows)\n"
+                                "  --dry            compute nothing and touch no device memory, but do all else: tells\n"
+                                "                   whether a program fits into the profile's memory, and how long\n"
+                                "                   its operators take at least. Results are 0\n"
+                                "  --real LIST      with --dry: compute these operators, separated by commas, such as\n"
+                                "                   aclnnArgMax,aclnnNonzero\n"
+                                "  --unknown SIZE   with --dry: the size of results that depends on data which was not\n"
+                                "                   computed: max (default), half of that, or a number of elements\n"
                                 "  --sites          also count allocations by the source line that made them\n"
                                 "  --leaks[=LIST]   track every block: report the live ones at the end and on a\n"
                                 "                   signal, and name the place of the first free in the message of\n"
@@ -96,6 +104,8 @@ typedef struct {
   const char *value[N_VARIABLES]; /* values of variables in the program's environment; NULL: not set here */
   char mem[24];                   /* storage of value[VARIABLE_MEM] */
   char fail[4096];                /* of value[VARIABLE_FAIL] */
+  const char *real, *unknown;     /* of a dry run */
+  char dry[DRY_OPTIONS_REAL];     /* storage of value[VARIABLE_DRY] */
   output json, record, report;    /* report: of the memory debugger, if all processes share one file */
   char record_path[PATH_MAX];     /* absolute, since the program may change its working folder */
   char report_path[sizeof((leaks_options *)0)->report];
@@ -181,10 +191,32 @@ static int parse_mem(const char *text, run_options *o) {
   return 0;
 }
 
+/* Makes the variable's list of --dry, --real and --unknown. Returns 0 or an exit status. */
+static int make_dry(run_options *o) {
+  dry_options checked;
+  char bad[DRY_OPTIONS_BAD];
+  size_t n = 0;
+  if (!o->value[VARIABLE_DRY])
+    return o->real      ? run_bad_option("--real", o->real, "only with --dry")
+           : o->unknown ? run_bad_option("--unknown", o->unknown, "only with --dry")
+                        : 0;
+  if (!o->real && !o->unknown) return 0;
+  if (o->unknown) n = (size_t)snprintf(o->dry, sizeof o->dry, "unknown=%s,", o->unknown);
+  for (const char *at = o->real; at && *at && n < sizeof o->dry;) {
+    const size_t length = strcspn(at, ",");
+    n += (size_t)snprintf(o->dry + n, sizeof o->dry - n, "real=%.*s,", (int)length, at);
+    at += length + (at[length] == ',');
+  }
+  o->value[VARIABLE_DRY] = o->dry;
+  if (n >= sizeof o->dry) return run_bad_option("--real", o->real, "a shorter list");
+  if (dry_options_parse(o->dry, &checked, bad)) return 0;
+  return run_bad_option("--dry", bad, variable_expected(VARIABLE_DRY).text);
+}
+
 /* Reports what the program would find wrong in its environment, before it runs. Returns 0 or an exit status. */
 static int check_environment(const run_options *o) {
   const char *device = variable_text(VARIABLE_DEVICE), *leaks = variable_text(VARIABLE_LEAKS);
-  const char *report = variable_text(VARIABLE_COMM_REPORT);
+  const char *report = variable_text(VARIABLE_COMM_REPORT), *dry = variable_text(VARIABLE_DRY);
   leaks_options checked;
   const char *check = variable_text(VARIABLE_CHECK);
   unsigned parts;
@@ -197,6 +229,9 @@ static int check_environment(const run_options *o) {
   if (fail && !fault_parse(fail, &faults, bad)) variable_reject(VARIABLE_FAIL, bad);
   if (leaks && !check_leaks(leaks, &checked, bad)) variable_reject(VARIABLE_LEAKS, bad);
   if (check && !check_parse(check, &parts, bad)) variable_reject(VARIABLE_CHECK, bad);
+  dry_options dry_checked;
+  char dry_bad[DRY_OPTIONS_BAD];
+  if (dry && !dry_options_parse(dry, &dry_checked, dry_bad)) variable_reject(VARIABLE_DRY, dry_bad);
   if (report && !waits_parse_report(report, &signal)) variable_reject(VARIABLE_COMM_REPORT, report);
   for (variable v = 0; v < N_VARIABLES; v++) {
     variable_words words;
@@ -231,7 +266,7 @@ static bool find_record_path(run_options *o) {
   return false;
 }
 
-enum { DEVICE = 1, DEVICES, MEM, SITES, LEAKS, ALARM, JSON, RECORD, FAIL, SCHEDULE, FORCE, QUIET, HELP };
+enum { DEVICE = 1, DEVICES, MEM, DRY, REAL, UNKNOWN, SITES, LEAKS, ALARM, JSON, RECORD, FAIL, SCHEDULE, FORCE, QUIET, HELP };
 static const struct option run_long_options[] = {
     {"device", required_argument, NULL, DEVICE},
     {"devices", required_argument, NULL, DEVICES},
@@ -246,6 +281,9 @@ static const struct option run_long_options[] = {
     {"help", no_argument, NULL, HELP},
     {"fail", required_argument, NULL, FAIL},
     {"schedule", required_argument, NULL, SCHEDULE},
+    {"dry", no_argument, NULL, DRY},
+    {"real", required_argument, NULL, REAL},
+    {"unknown", required_argument, NULL, UNKNOWN},
     CHECK_RUN_OPTIONS,
     {NULL, 0, NULL, 0},
 };
@@ -268,6 +306,9 @@ static int run_parse(int argc, char **argv, run_options *o) {
     case MEM:
       if (parse_mem(optarg, o)) return EXIT_USAGE;
       break;
+    case DRY: o->value[VARIABLE_DRY] = "1"; break;
+    case REAL: o->real = optarg; break;
+    case UNKNOWN: o->unknown = optarg; break;
     case SITES: o->value[VARIABLE_SITES] = "1"; break;
     case LEAKS:
       if (parse_leaks(optarg, o)) return EXIT_USAGE;
@@ -295,6 +336,8 @@ static int run_parse(int argc, char **argv, run_options *o) {
     fprintf(stderr, "cannon run: no program given, expected cannon run [OPTIONS] PROGRAM [ARGUMENTS]\n");
     return EXIT_USAGE;
   }
+  const int dry = make_dry(o);
+  if (dry) return dry;
   return run_check_outputs(o) && find_record_path(o) && !check_run_ready(&o->check, o->force) ? 0 : EXIT_USAGE;
 }
 

@@ -6,6 +6,7 @@
 #include "cli/lines.h"
 #include "cli/roofline_table.h"
 #include "cli/summary_comm.h"
+#include "cli/summary_dry.h"
 #include "cli/summary_feed.h"
 #include "cli/summary_memory.h"
 
@@ -199,6 +200,7 @@ void summary_print_process(FILE *out, const stats_file *p, process_state state) 
   print_time(out, p);
   roofline_print(out, p);
   faults_print(out, p);
+  summary_dry(out, p);
   print_errors(out, p);
   print_leaks(out, p, state);
 }

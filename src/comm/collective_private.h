@@ -58,6 +58,7 @@ typedef struct {
   const void *send; /* the program's addresses, ... */
   void *receive;
   char *send_view, *receive_view; /* ... and the kernels' */
+  bool dry_real;                  /* of a dry run: what this rank brings is real */
   uint64_t send_bytes, receive_bytes;
   uint64_t *arrays; /* V forms: JOB_N_ARRAYS arrays of n_members elements, malloc'ed; else NULL */
   void *bounce[2];  /* device memory that stands for a buffer which others can't map; NULL: none */

@@ -246,7 +246,7 @@ static void job_claim(const void *argument, int64_t part, int thread) {
     uint64_t number;
     const uint64_t slice = job_slice_of(p, chunk, &number), first = number * p->chunk_elements,
                    left = job_slice_count(p, slice) - first;
-    job_run(p, slice, first, left < p->chunk_elements ? left : p->chunk_elements);
+    if (!job_is_skipped(p)) job_run(p, slice, first, left < p->chunk_elements ? left : p->chunk_elements);
     if (atomic_fetch_add(&claims->job->done, 1) + 1 == p->n_chunks) atomic_store(&claims->last, true);
   }
 }

@@ -9,6 +9,7 @@
 #include "comm/comm_types.h"
 #include "comm/node.h"
 #include "comm/reduce.h"
+#include "runtime/dry.h"
 
 enum { JOB_MOST_RANKS = 64, JOB_WITHOUT_REDUCTION = COMM_N_REDUCTIONS };
 
@@ -75,6 +76,9 @@ void job_plan_free(job_plan *p);
 /* Takes chunks until none is left. True if this call has done the last one. most_threads: how many threads of this
  * process may take part. */
 bool job_work(const job_plan *p, node_job *j, int most_threads);
+
+/* Whether a dry run leaves the work out: all ranks find the same. */
+static inline bool job_is_skipped(const job_plan *p) { return dry_is_on() && p->bytes > DRY_SMALL_BYTES; }
 
 /* Computes what rank `own` receives, from payloads in the records. */
 void job_work_inline(const job_plan *p, uint32_t own);

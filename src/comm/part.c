@@ -46,7 +46,8 @@ static status part_expose(const comm *c, collective_part *p, node_record *r, boo
     p->bounce[receive] = bounce;
     void *view;
     TRY(memory_view(bounce, bytes, VMM_READ | VMM_WRITE, "bounce", &view));
-    memcpy(view, receive ? p->receive_view : p->send_view, bytes); /* of what is received, nobody may write some */
+    if (!dry_is_on() || bytes <= DRY_SMALL_BYTES)
+      memcpy(view, receive ? p->receive_view : p->send_view, bytes); /* of what is received, nobody may write some */
     *(receive ? &r->receive : &r->send) = (uintptr_t)view;
     address = bounce;
   }
@@ -61,7 +62,7 @@ static status part_expose(const comm *c, collective_part *p, node_record *r, boo
 
 /* Copies what others have written into memory that stood for this rank's buffer. */
 static status part_collect(const collective_part *p) {
-  if (!p->bounce[true]) return ST_OK;
+  if (!p->bounce[true] || (dry_is_on() && job_is_skipped(p->plan))) return ST_OK;
   void *view;
   TRY(memory_view(p->bounce[true], p->receive_bytes, VMM_READ, "bounce", &view));
   memcpy(p->receive_view, view, p->receive_bytes);
@@ -72,6 +73,19 @@ static status part_collect(const collective_part *p) {
 static uint64_t part_previous(const collective_part *p) {
   const uint64_t places = p->kind == COMM_SEND || p->kind == COMM_RECV ? NODE_PAIR_JOBS : NODE_JOBS;
   return p->number > places ? p->number - places : 0;
+}
+
+/* In a dry run (runtime/dry.h): payloads that job_is_skipped() are left out. Of others, what is not real is made zeros.
+ * What comes is taken for as real as what this rank brings. */
+static void part_arrive_dry(collective_part *p) {
+  p->dry_real = dry_is_real(p->send_view, p->send_bytes);
+  if (p->send_bytes <= DRY_SMALL_BYTES) dry_zero_unreal(p->send_view, p->send_bytes);
+}
+
+static void part_leave_dry(const collective_part *p) {
+  const bool skipped = !p->is_inline && job_is_skipped(p->plan);
+  if (skipped && memory_device_of_view(p->receive_view) < 0) memset(p->receive_view, 0, p->receive_bytes);
+  dry_set_real(p->receive_view, p->receive_bytes, p->dry_real && !skipped);
 }
 
 static status part_arrive(collective *op, collective_part *p) {
@@ -85,6 +99,7 @@ static status part_arrive(collective *op, collective_part *p) {
   r->send = (uintptr_t)p->send_view;
   r->receive = (uintptr_t)p->receive_view;
   r->has_extents = false;
+  if (dry_is_on()) part_arrive_dry(p);
   if (p->is_inline) {
     if (p->send_bytes) memcpy(r->data, p->send_view, p->send_bytes);
   } else if (c->n_processes) {
@@ -93,7 +108,7 @@ static status part_arrive(collective *op, collective_part *p) {
     TRY(part_expose(c, p, r, true));
   }
   if (p->arrays) memcpy(r->arrays, p->arrays, JOB_N_ARRAYS * (size_t)c->n_members * sizeof *p->arrays);
-  if (!p->is_inline && p->receive_bytes) huge_before_write(p->receive_view, p->receive_bytes);
+  if (!p->is_inline && p->receive_bytes && !dry_is_on()) huge_before_write(p->receive_view, p->receive_bytes);
   p->state = PART_ARRIVED;
   if (p->own == 0 && !p->is_inline) job_open(p->job, p->number);
   atomic_store_explicit(&r->number, p->number, memory_order_release); /* neighbour_expect() has the barrier */
@@ -157,6 +172,7 @@ static status part_plan(collective *op, collective_part *p) {
  * at the scheduler's next tick. So a call costs one exchange of cache lines and no atomic addition. */
 static void part_leave(const collective *op, collective_part *p) {
   p->state = PART_DONE;
+  if (dry_is_on() && p->receive_bytes && !p->only_agrees) part_leave_dry(p);
   atomic_store_explicit(&node_record_of(op->c->node, p->job, p->own)->left, p->number, memory_order_release);
 }
 

@@ -8,7 +8,9 @@
 #include "base/sync.h"
 #include "memory/memory.h"
 #include "op/choice.h"
+#include "op/dry_launch.h"
 #include "runtime/device.h"
+#include "runtime/dry.h"
 #include "runtime/residency.h"
 #include "runtime/roofline.h"
 #include "trace/stats_write.h"
@@ -103,6 +105,7 @@ static void count_device_time(stats_op *row, const executor *e, void *const *vie
   trace_add(&row->operations, roofline_operations(&w));
   trace_add(&row->device_ns, t.ns);
   trace_add(&row->bound_ns[t.bound], t.ns);
+  if (dry_is_on()) dry_spend(t.ns);
 }
 
 /* ---- implementations --------------------------------------------------------------------------------------------- */
@@ -153,7 +156,7 @@ status account_run(const executor *e, void *const *view, void *scratch) {
   stats_op *row = account_row(e->op);
   count_device_time(row, e, view);
   const uint64_t start = now_ns();
-  const status st = e->run(e, view, scratch);
+  const status st = dry_is_on() ? dry_launch(e, view, scratch, row) : e->run(e, view, scratch);
   const uint64_t ns = now_ns() - start;
   trace_add(&row->time_ns, ns);
   trace_add(&row->launches, 1);

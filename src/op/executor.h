@@ -109,6 +109,8 @@ struct aclOpExecutor {
   sequence *sequence;                /* which the executor owns; NULL: run() does it all */
   tensor *results[EXECUTOR_RESULTS]; /* whose shape run() sets; with references, as the caller may destroy them
                                         before */
+  const tensor *result_most[EXECUTOR_RESULTS]; /* each one's largest shape, and the dimension that may be smaller; */
+  int8_t result_dims[EXECUTOR_RESULTS];        /* -1: none */
   const executor_choice *choices[EXECUTOR_CHOICES]; /* of what has several implementations; usually there are none */
   workspace_parts workspace;
   uint64_t workspace_bytes; /* the sum of its parts */
@@ -154,9 +156,10 @@ uint64_t workspace_intermediate(executor *e, uint64_t bytes);
 uint64_t workspace_partial(executor *e, uint64_t bytes);
 
 /* Declares that run() will call tensor_set_shape() for this output, whose shape depends on the data; the
- * program reads it after waiting (aclGetViewShape). Returns its index in results[]. For prepare functions, up
- * to EXECUTOR_RESULTS times. */
-int executor_result(executor *e, const tensor *t);
+ * program reads it after waiting (aclGetViewShape). most: a tensor with the largest possible shape, which lives as
+ * long as the executor (t itself, or one of the plan); dim: the dimension whose size depends on the data; -1: none
+ * does. Returns its index in results[]. For prepare functions, up to EXECUTOR_RESULTS times. */
+int executor_result(executor *e, const tensor *t, const tensor *most, int dim);
 
 /* Tells which implementation was chosen. For prepare functions, through implementation_plan(); choices beyond
  * EXECUTOR_CHOICES are not told. */

@@ -15,6 +15,7 @@
 #include "op/executor.h"
 #include "op/tensor_dump.h"
 #include "runtime/context.h"
+#include "runtime/dry.h"
 #include "runtime/fault_task.h"
 #include "runtime/stream.h"
 #include "trace/stats_write.h"
@@ -45,7 +46,7 @@ __attribute__((noinline)) static void ask_for_huge_pages(const executor *e, void
 __attribute__((always_inline)) static inline status run_executor(task *t, stream *s) {
   const executor *e = t->launch.executor;
   INVARIANT(executor_is_valid(e) && !t->launch.scratch == !e->workspace_bytes);
-  if (unlikely(e->has_granules)) ask_for_huge_pages(e, launch_views(t), t->launch.scratch);
+  if (unlikely(e->has_granules) && !dry_is_on()) ask_for_huge_pages(e, launch_views(t), t->launch.scratch);
   status st = likely(!trace_is_on()) ? e->run(e, launch_views(t), t->launch.scratch)
                                      : account_run(e, launch_views(t), t->launch.scratch);
   if (unlikely(e->dumped) && st == ST_OK) tensor_dump_launch(e, launch_views(t), t, s);

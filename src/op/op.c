@@ -213,11 +213,13 @@ void *executor_heap(executor *e, size_t bytes) {
   return e->heap;
 }
 
-int executor_result(executor *e, const tensor *t) {
+int executor_result(executor *e, const tensor *t, const tensor *most, int dim) {
   tensor *const result = (tensor *)t;
   INVARIANT(e->n_results < EXECUTOR_RESULTS && !e->launched);
   tensor_hold(result);
   e->results[e->n_results] = result;
+  e->result_most[e->n_results] = most;
+  e->result_dims[e->n_results] = (int8_t)dim;
   return e->n_results++;
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/advice.h"
 #include "runtime/capture.h"
 #include "runtime/device.h"
+#include "runtime/dry.h"
 #include "runtime/fault_task.h"
 #include "runtime/peer.h"
 #include "runtime/task_tell.h"
@@ -122,6 +123,10 @@ static void copy_move_rows(const copy_shape *c) {
   INVARIANT(height <= 1 || (dst_pitch >= width && src_pitch >= width));
   INVARIANT(!width || !height || (dst && src));
   fault_copy_begins(c);
+  if (dry_is_on() && dry_copy(c)) {
+    fault_copy_ends();
+    return;
+  }
   if (height == 1 || width == dst_pitch) huge_before_write(dst, width * height);
   for (size_t row = 0; row < height; ++row) memmove(dst + row * dst_pitch, src + row * src_pitch, width);
   fault_copy_ends();
@@ -148,6 +153,7 @@ status copy_now(const copy_shape *shape, copy_kind kind) {
   if (trace_is_on()) copy_count(&c, &facts);
   if (hooks_tasks_wanted()) tell_copy_now(&c, &facts);
   if (!facts.needless) copy_move_rows(&c);
+  if (dry_is_on()) dry_copied_now();
   return ST_OK;
 }
 
@@ -164,6 +170,7 @@ static status copy_task_run(task *t, stream *s) {
 }
 
 static void fill_bytes(void *dst, uint32_t pattern, size_t bytes) {
+  if (dry_is_on() && dry_fill(dst, bytes)) return;
   huge_before_write(dst, bytes);
   if (pattern == copy_fill_byte((int)pattern)) {
     memset(dst, (int)(pattern & 0xff), bytes);
@@ -189,6 +196,7 @@ static status run_fill(task *t, stream *s) {
 /* Before Linux 5.14 this does nothing, and the pages are populated when they are touched. */
 static status run_prefetch(task *t, stream *s) {
   (void)s;
+  if (dry_is_on()) return ST_OK;
   const uintptr_t start = (uintptr_t)t->set.dst & -(uintptr_t)PAGE_BYTES;
 #ifdef MADV_POPULATE_WRITE
   madvise((void *)start, (uintptr_t)t->set.dst + t->set.bytes - start, MADV_POPULATE_WRITE);

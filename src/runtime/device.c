@@ -16,6 +16,7 @@
 #include "memory/memory.h"
 #include "memory/share/ledger.h"
 #include "memory/share/machine.h"
+#include "runtime/dry.h"
 #include "runtime/scheduler.h"
 #include "trace/profiler.h"
 #include "trace/profiler_memory.h"
@@ -58,10 +59,11 @@ static void keep_visible(const char *list) {
   machine.n_devices = count;
 }
 
-/* The memory of each device in whole granules: CANNON_MEM, or that of the profile, but at most 80 % of the host's. */
+/* The memory of each device in whole granules: CANNON_MEM, or that of the profile, but at most 80 % of the host's. A
+ * dry run touches little of it, so there the host's memory does not matter. */
 static uint64_t memory_wanted(uint64_t host) {
   const uint64_t device = profile_memory_bytes(machine.profile), granule = HEAP_GRANULE_BYTES;
-  uint64_t wanted = device < host / 10 * 8 ? device : host / 10 * 8;
+  uint64_t wanted = device < host / 10 * 8 || dry_is_on() ? device : host / 10 * 8;
   if (variable_read(VARIABLE_MEM, &wanted) && wanted % granule)
     fprintf(stderr, "cannon: CANNON_MEM is %s; taking %juM, whole pages of 2 MiB\n", variable_text(VARIABLE_MEM),
             (uintmax_t)(wanted / granule * granule >> 20));
@@ -78,6 +80,7 @@ static void read_machine(void) {
     variable_reject(VARIABLE_DEVICE, name);
     machine.profile = profile_find(PROFILE_DEFAULT_SOC);
   }
+  dry_configure();
   variables_report();
   variable_read(VARIABLE_DEVICES, &n);
   for (size_t i = 0; i < sizeof deciding / sizeof *deciding && !*machine.wrong.text; ++i)
@@ -89,8 +92,8 @@ static void read_machine(void) {
   const uint64_t host = host_total_bytes();
   machine.memory_bytes = memory_wanted(host);
   if (machine.memory_bytes > space_stride()) machine.memory_bytes = space_stride();
-  machine.check_host = machine.memory_bytes <= host;
-  if (!machine.check_host)
+  machine.check_host = machine.memory_bytes <= host && !dry_is_on();
+  if (!machine.check_host && !dry_is_on())
     fprintf(stderr, "cannon: warning: the device is given %s, the host has %s; only the former is enforced\n",
             size_in_words(machine.memory_bytes).text, size_in_words(host).text);
 }
@@ -151,7 +154,8 @@ static void device_at_exit(void) {
 
 static void join_machine(void) {
   char name[64];
-  snprintf(name, sizeof name, "%s-%juM", machine.profile->soc_name, (uintmax_t)(machine.memory_bytes >> 20));
+  snprintf(name, sizeof name, "%s-%juM%s", machine.profile->soc_name, (uintmax_t)(machine.memory_bytes >> 20),
+           dry_is_on() ? "-dry" : "");
   ledger_set_devices(machine.physical, machine.n_devices);
   machine_join(name);
   ledger_serve(memory_give_back);

@@ -34,6 +34,8 @@ struct event {
   uint64_t reset_floor;           /* generations up to this were undone by a reset that was reached */
   uint64_t n_waits, n_waits_done; /* tasks that wait: submitted, and over */
   uint64_t time_ns;               /* when the latest completed record was reached; 0: none was */
+  uint64_t dry_ns;                /* of dry.c: the clock of the latest record that was reached, ... */
+  uint64_t dry_generation;        /* ... and its generation */
   stream *waiters;                /* blocked streams, chained through next_waiter, each with a reference */
   order_clock *_Atomic clock;     /* of the latest record (stream_order.h) */
   _Atomic uint64_t captured_by;   /* serial of the capture that has the latest record; 0, or that of a capture which is

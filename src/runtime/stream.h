@@ -46,6 +46,7 @@ struct stream {
   _Atomic uint64_t dropped_below; /* tasks at positions below this (set by any thread) are dropped and not run, ... */
   _Atomic uint64_t kept_below;    /* ... but not those below this, which a device would have begun already */
   uint64_t begun_ns;              /* the estimated time of the tasks below kept_below */
+  uint64_t dry_ns;                /* the clock in a dry run (dry.h) */
   _Atomic status error;           /* the first failure since the last synchronisation, and its message (malloc'ed) */
   char *_Atomic error_text;
   _Atomic uint64_t retired_cost_ns; /* the part of submitted_cost_ns that is done */

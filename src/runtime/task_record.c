@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hooks.h"
+#include "runtime/dry.h"
 #include "runtime/event.h"
 #include "trace/load.h"
 #include "trace/overlap.h"
@@ -34,7 +35,7 @@ static status run_timed(task *t, stream *s, const char *type, timeline_record *r
   const bool overlaps = timeline_wants(TIMELINE_WANTS_OVERLAP) && t->kind->tells == TASK_TELLS_WORK;
   if (unit < LOAD_N_UNITS) load_begin(device, unit, r->start_ns);
   if (overlaps) overlap_begin(device);
-  const status st = t->kind->run(t, s);
+  const status st = dry_is_on() ? dry_run_task(t, s) : t->kind->run(t, s);
   r->end_ns = timeline_now();
   if (overlaps) overlap_end(device);
   if (unit < LOAD_N_UNITS) load_end(device, unit, r->start_ns, r->end_ns);

@@ -4,6 +4,7 @@
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "memory/memory.h"
+#include "runtime/dry.h"
 #include "runtime/scheduler.h"
 #include "runtime/stream_order.h"
 #include "runtime/task_tell.h"
@@ -25,6 +26,7 @@ static status word_view(void *word, unsigned access, void **view) {
 
 static status run_write(task *t, stream *s) {
   (void)s;
+  if (dry_is_on()) dry_set_real(t->value.word, sizeof *t->value.word, true);
   __atomic_store_n(t->value.word, t->value.value, __ATOMIC_RELEASE);
   return ST_OK;
 }

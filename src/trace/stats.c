@@ -55,7 +55,8 @@ static void open_stats(void) {
   static stats_file unread;
   stats_file *mapped = map_file(file);
   if (mapped && !file) pthread_atfork(NULL, NULL, stats_in_child); /* a forked child inherits the mapping */
-  on = mapped != NULL;
+  /* A dry run decides about launches where they are counted. */
+  on = mapped || (variable_text(VARIABLE_DRY) && strcmp(variable_text(VARIABLE_DRY), "0") != 0);
   atomic_store(&trace_is_off, !on);
   if (!file) file = mapped ? mapped : &unread;
   const ssize_t n = readlink("/proc/self/exe", file->program, sizeof file->program - 1);

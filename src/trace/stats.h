@@ -21,7 +21,7 @@
 #include "trace/histogram.h"
 
 enum {
-  STATS_VERSION = 10,
+  STATS_VERSION = 11,
   STATS_MAX_DEVICES = 16,
   STATS_MAX_OPS = 1024,    /* operators with a row of their own; the last row takes the rest */
   STATS_MAX_CHOICES = 256, /* implementations of operators; those beyond are not counted by implementation */
@@ -122,6 +122,8 @@ typedef struct {
   counter operations;               /* two for each multiply-add of matrix products, otherwise one per element */
   counter device_ns;                /* the sum of bound_ns */
   counter bound_ns[STATS_N_BOUNDS]; /* time of launches by what bounds them */
+  /* Of a dry run: launches that were computed; launches with a result whose size depends on data that it has not. */
+  counter computed, unknown;
 } stats_op;
 
 /* The launches of an operator that were computed by the same implementations (op/choice.h), for the same reason. */
@@ -225,6 +227,14 @@ typedef struct {
   char spec[FAULT_TEXT_BYTES];
 } stats_fault;
 
+/* A dry run (runtime/dry.h). Times are of the devices. */
+typedef struct {
+  counter on;        /* 1: this was one */
+  counter busy_ns;   /* the sum of all tasks' times */
+  counter latest_ns; /* the latest clock of a stream: how long the tasks take at least, as they overlap */
+  counter waited_ns; /* time of copies for which the host waited without a stream */
+} stats_dry;
+
 typedef struct {
   uint32_t magic, version;
   int32_t pid;
@@ -262,6 +272,7 @@ typedef struct {
   counter fault_events[N_FAULT_PLACES]; /* what could have failed; only counted with CANNON_FAIL */
   counter n_faults;                     /* injected; the first STATS_MAX_FAULTS are in faults[] */
   stats_fault faults[STATS_MAX_FAULTS];
+  stats_dry dry;
 } stats_file;
 
 /* The counters of a device's heap, or of a kind of host memory; NULL if the number is neither. */

@@ -232,7 +232,7 @@ status prepare_non_max_suppression(executor *e, const non_max_suppression_args *
                   .iou = a->iou_threshold->value[0],
                   .least_score = a->score_threshold->value[0],
                   .centers = centers};
-  executor_result(e, out);
+  executor_result(e, out, out, 0);
   executor_cost(e, (uint64_t)(boxes->n + scores->n) * dtype_bytes(boxes->dtype), (uint64_t)scores->n * 256);
   e->run = run_nms;
   return ST_OK;

@@ -132,7 +132,7 @@ status prepare_nonzero(executor *e, const nonzero_args *a) {
   p->out_strides[0] = out->strides[result_dim] * 8;
   p->out_strides[1] = out->strides[!result_dim] * 8;
   p->out_is_contiguous = out->contiguous;
-  executor_result(e, out);
+  executor_result(e, out, out, result_dim);
   executor_cost(e, (uint64_t)self->n * (dtype_bytes(self->dtype) + 4), (uint64_t)self->n * 16);
   e->run = nonzero_run;
   return ST_OK;
@@ -205,7 +205,7 @@ status prepare_masked_select(executor *e, const masked_select_args *a) {
   p->room = out->dims[0];
   p->out_stride = out->strides[0] * (int64_t)dtype_bytes(out->dtype);
   p->bytes = (int)dtype_bytes(self->dtype);
-  executor_result(e, out);
+  executor_result(e, out, out, 0);
   executor_cost(e, (uint64_t)p->both.n * (uint64_t)(2 * p->bytes + 1), (uint64_t)p->both.n * 16);
   e->run = masked_select_run;
   return ST_OK;

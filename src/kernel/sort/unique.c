@@ -328,9 +328,9 @@ static status plan_unique(executor *e, const unique_call *given) {
   p->dim = c->dim;
   const bool complex = dtype_is_complex(c->self->dtype);
   p->compute = (uint8_t)sort_compute_of(dtype_part(c->self->dtype));
-  p->values_result = executor_result(e, given->values);
-  if (c->counts) p->counts_result = executor_result(e, given->counts);
-  if (c->inverse) p->inverse_result = executor_result(e, given->inverse);
+  p->values_result = executor_result(e, given->values, &p->values, c->dim < 0 ? 0 : c->dim);
+  if (c->counts) p->counts_result = executor_result(e, given->counts, &p->counts, 0);
+  if (c->inverse) p->inverse_result = executor_result(e, given->inverse, &p->inverse, -1);
   const uint64_t n = (uint64_t)c->self->n, moved = n * dtype_bytes(c->self->dtype);
   if (c->dim < 0 && !complex) {
     const uint64_t bytes = n * (uint64_t)sorts->of[p->compute].entry_bytes;

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of dry runs (runtime/dry.h): CANNON_DRY in a program's environment; --dry, --real and --unknown of
+ * `cannon run`. Any thread. */
+#ifndef CANNON_BASE_DRY_OPTIONS_H
+#define CANNON_BASE_DRY_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { DRY_OPTIONS_BAD = 64, DRY_OPTIONS_REAL = 1024 };
+
+/* What a result has whose size depends on data that a dry run does not have. */
+typedef enum {
+  DRY_UNKNOWN_MAX,  /* the largest size that is possible: that of the output */
+  DRY_UNKNOWN_HALF, /* half of it */
+  DRY_UNKNOWN_N,    /* a number of elements, at most the largest */
+} dry_unknown;
+
+typedef struct {
+  bool on;
+  dry_unknown unknown;
+  int64_t unknown_n;
+  char real[DRY_OPTIONS_REAL]; /* names of operators without "aclnn", each with a ',' before and after; or "" */
+} dry_options;
+
+/* Fills *o from a list such as "unknown=half,real=aclnnArgMax,real=Nonzero"; "1" is an empty list, and "0" switches dry
+ * runs off. False if a part is wrong: bad is the first such part, and the other parts are taken. */
+bool dry_options_parse(const char *text, dry_options *o, char bad[DRY_OPTIONS_BAD]);
+
+/* Whether the operator is to be computed whatever its operands are. name: without "aclnn". */
+bool dry_options_is_real(const dry_options *o, const char *name);
+
+#endif
