@@ -29,53 +29,54 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char help_head[] = "Usage: cannon run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-                                "\n"
-                                "Runs a program on simulated devices, and reports what it did.\n"
-                                "\n"
-                                "PROGRAM may be built against CANN or against Cannon. It has the standard streams\n"
-                                "and receives the signals as if it was started directly. When it has ended, a\n"
-                                "summary is written to the standard error.\n"
-                                "\n"
-                                "Options:\n"
-                                "  --device NAME    SoC to simulate, with or without \"Ascend\"; `cannon info` lists\n"
-                                "                   them (default: " PROFILE_DEFAULT_SOC ")\n"
-                                "  --devices N      number of devices, 0 to 16 (default: 1)\n"
-                                "  --mem SIZE       memory of each device in bytes, such as 512M or 1.5G (K, M, G\n"
-                                "                   and T are powers of 1024), rounded down to whole pages of 2 MiB\n"
-                                "                   (default: the profile's memory, or what 80 % of the host's\n"
-                                "                   memory allows)\n"
-                                "  --dry            compute nothing and touch no device memory, but do all else: tells\n"
-                                "                   whether a program fits into the profile's memory, and how long\n"
-                                "                   its operators take at least. Results are 0\n"
-                                "  --real LIST      with --dry: compute these operators, separated by commas, such as\n"
-                                "                   aclnnArgMax,aclnnNonzero\n"
-                                "  --unknown SIZE   with --dry: the size of results that depends on data which was not\n"
-                                "                   computed: max (default), half of that, or a number of elements\n"
-                                "  --sites          also count allocations by the source line that made them\n"
-                                "  --leaks[=LIST]   track every block: report the live ones at the end and on a\n"
-                                "                   signal, and name the place of the first free in the message of\n"
-                                "                   a second one. LIST has these items, separated by commas:\n"
-                                "                     report=PATH  file of the report; %p is the process number\n"
-                                "                                  (default: cannon-leaks.%p.txt)\n"
-                                "                     signal=NAME  signal at which a report is written: USR1, USR2,\n"
-                                "                                  HUP, WINCH, IO, URG, PWR or none (default: USR2)\n"
-                                "                     max=BLOCKS   number of live blocks at which to warn\n"
-                                "                                  (default: no limit)\n"
-                                "                     frames=N     stack frames recorded per block, 1 to 8\n"
-                                "                                  (default: 8)\n" CHECK_RUN_HELP
-                                "  --alarm PERCENT  use of a device's memory from which on the log and the summary\n"
-                                "                   warn, 0 to 100 percent (default: 85; 0: never)\n"
-                                "  --json FILE      write all statistics to FILE in JSON\n"
-                                "  --record FILE    write every allocation, every free, and every operation of a\n"
-                                "                   stream or event to FILE, for `cannon replay` and `cannon plan`;\n"
-                                "                   a second process that uses devices writes to FILE.PID\n"
-                                "  --fail SPEC[,SPEC...]\n"
-                                "                   make calls fail. SPEC is PLACE:N (the Nth in each process, from\n"
-                                "                   1), PLACE:N+ (that and all later ones) or PLACE:p=P[,seed=S]\n"
-                                "                   (each with probability P; the same S gives the same failures).\n"
-                                "                   May be repeated. PLACE:NAME:... counts the operator NAME only,\n"
-                                "                   for the places with NAME:\n";
+static const char help_head[] =
+    "Usage: cannon run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+    "\n"
+    "Runs a program on simulated devices, and reports what it did.\n"
+    "\n"
+    "PROGRAM may be built against CANN or against Cannon. It has the standard streams\n"
+    "and receives the signals as if it was started directly. When it has ended, a\n"
+    "summary is written to the standard error.\n"
+    "\n"
+    "Options:\n"
+    "  --device NAME    SoC to simulate, with or without \"Ascend\"; `cannon info` lists\n"
+    "                   them (default: " PROFILE_DEFAULT_SOC ")\n"
+    "  --devices N      number of devices, 0 to 16 (default: 1)\n"
+    "  --mem SIZE       memory of each device in bytes, such as 512M or 1.5G (K, M, G\n"
+    "                   and T are powers of 1024), rounded down to whole pages of 2 MiB\n"
+    "                   (default: the profile's memory, or what 80 % of the host's\n"
+    "                   memory allows)\n"
+    "  --dry            compute nothing and touch no device memory, but do all else: tells\n"
+    "                   whether a program fits into the profile's memory, and how long\n"
+    "                   its operators take at least. Results are 0\n"
+    "  --real LIST      with --dry: compute these operators, separated by commas, such as\n"
+    "                   aclnnArgMax,aclnnNonzero\n"
+    "  --unknown SIZE   with --dry: the size of results that depends on data which was not\n"
+    "                   computed: max (default), half of that, or a number of elements\n"
+    "  --sites          also count allocations by the source line that made them\n"
+    "  --leaks[=LIST]   track every block: report the live ones at the end and on a\n"
+    "                   signal, and name the place of the first free in the message of\n"
+    "                   a second one. LIST has these items, separated by commas:\n"
+    "                     report=PATH  file of the report; %p is the process number\n"
+    "                                  (default: cannon-leaks.%p.txt)\n"
+    "                     signal=NAME  signal at which a report is written: USR1, USR2,\n"
+    "                                  HUP, WINCH, IO, URG, PWR or none (default: USR2)\n"
+    "                     max=BLOCKS   number of live blocks at which to warn\n"
+    "                                  (default: no limit)\n"
+    "                     frames=N     stack frames recorded per block, 1 to 8\n"
+    "                                  (default: 8)\n" CHECK_RUN_HELP
+    "  --alarm PERCENT  use of a device's memory from which on the log and the summary\n"
+    "                   warn, 0 to 100 percent (default: 85; 0: never)\n"
+    "  --json FILE      write all statistics to FILE in JSON\n"
+    "  --record FILE    write every allocation, every free, and every operation of a\n"
+    "                   stream or event to FILE, for `cannon replay` and `cannon plan`;\n"
+    "                   a second process that uses devices writes to FILE.PID\n"
+    "  --fail SPEC[,SPEC...]\n"
+    "                   make calls fail. SPEC is PLACE:N (the Nth in each process, from\n"
+    "                   1), PLACE:N+ (that and all later ones) or PLACE:p=P[,seed=S]\n"
+    "                   (each with probability P; the same S gives the same failures).\n"
+    "                   May be repeated. PLACE:NAME:... counts the operator NAME only,\n"
+    "                   for the places with NAME:\n";
 static const char help_tail[] = "  --schedule random:SEED\n"
                                 "                   run tasks of streams in another legal order, which SEED chooses\n"
                                 "                   (1 or more): missing synchronisation shows\n"
@@ -266,7 +267,24 @@ static bool find_record_path(run_options *o) {
   return false;
 }
 
-enum { DEVICE = 1, DEVICES, MEM, DRY, REAL, UNKNOWN, SITES, LEAKS, ALARM, JSON, RECORD, FAIL, SCHEDULE, FORCE, QUIET, HELP };
+enum {
+  DEVICE = 1,
+  DEVICES,
+  MEM,
+  DRY,
+  REAL,
+  UNKNOWN,
+  SITES,
+  LEAKS,
+  ALARM,
+  JSON,
+  RECORD,
+  FAIL,
+  SCHEDULE,
+  FORCE,
+  QUIET,
+  HELP
+};
 static const struct option run_long_options[] = {
     {"device", required_argument, NULL, DEVICE},
     {"devices", required_argument, NULL, DEVICES},
