@@ -232,7 +232,7 @@ static uint32_t kind_of_block(const hook_block *b) {
   return b->device == HOST_MANAGED ? HANDLE_MANAGED_BLOCK : HANDLE_DEVICE_BLOCK;
 }
 
-static void on_alloc(const hook_block *b) {
+static void handles_on_alloc(const hook_block *b) {
   if (b->is_internal) return;
   add_live(&(live_handle){.inverted = ~(uint64_t)b->address,
                           .kind = kind_of_block(b),
@@ -242,14 +242,14 @@ static void on_alloc(const hook_block *b) {
   if (on_made) on_made(kind_of_block(b));
 }
 
-static void on_free(const hook_block *b, void *site) {
+static void handles_on_free(const hook_block *b, void *site) {
   live_handle removed;
   (void)site;
   remove_live(~(uint64_t)b->address, kind_of_block(b), 0, 0, NULL, &removed);
 }
 
 void handle_table_start(void) {
-  static const hooks listener = {.alloc = on_alloc, .free = on_free, .handle = on_handle};
+  static const hooks listener = {.alloc = handles_on_alloc, .free = handles_on_free, .handle = on_handle};
   static bool started;
   if (started) return;
   started = true;

@@ -35,7 +35,7 @@ typedef struct {
   bool in_pieces; /* there are further runs */
 } unwritten_bytes;
 
-static unwritten_bytes look(const place *p) {
+static unwritten_bytes init_look(const place *p) {
   unwritten_bytes u = {0};
   byte_rows rows;
   byte_rows_init(&rows, p->bytes, p->shape);
@@ -93,7 +93,7 @@ static void check_read(const shadow_task *t, uint32_t i, shadow_findings *out) {
   if (!is_suspect(&p) || shadow_is_unordered) return;
   const read_rule rule = t->told->effect == HOOK_MOVES ? READ_ALL : init_read_rule(t->told->name, a->name);
   if (rule == READ_NONE || rule == READ_MOVED) return;
-  const unwritten_bytes u = look(&p);
+  const unwritten_bytes u = init_look(&p);
   if (!u.n || (rule == READ_SOME && u.n < u.all) || is_padding(t, &u)) return;
   tell_read(t, i, &u, out);
   state_put(&p, false);
@@ -192,7 +192,7 @@ static bool moves_nothing_written(const shadow_task *t, int *suspect) {
     if (init_read_rule(t->told->name, a->name) != READ_MOVED) continue;
     const place p = t->block[i] ? state_place(t, i) : (place){0};
     const bool is = t->block[i] && is_suspect(&p);
-    const unwritten_bytes u = is ? look(&p) : (unwritten_bytes){0};
+    const unwritten_bytes u = is ? init_look(&p) : (unwritten_bytes){0};
     if (is && u.n) *suspect = (int)i;
     nothing &= is && u.n == u.all;
   }

@@ -120,20 +120,21 @@ void suppress_read_folder(suppressions *s, const char *folder) {
   if (n >= 0) free(names);
 }
 
-static bool fits(const char *pattern, const char *text) {
+static bool suppression_fits(const char *pattern, const char *text) {
   return !*pattern || (text && fnmatch(pattern, text, FNM_NOESCAPE) == 0);
 }
 
 static bool path_fits(const char *pattern, const char *path) {
   const char *name = path ? strrchr(path, '/') : NULL;
-  return fits(pattern, name && !strchr(pattern, '/') ? name + 1 : path);
+  return suppression_fits(pattern, name && !strchr(pattern, '/') ? name + 1 : path);
 }
 
 static bool frames_fit(const suppression *s, const suppress_facts *facts) {
   if (!*s->object && !*s->function && !*s->file) return true;
   for (size_t i = 0; i < facts->n_frames; ++i) {
     const suppress_frame *f = &facts->frame[i];
-    if (path_fits(s->object, f->object) && fits(s->function, f->function) && path_fits(s->file, f->file)) return true;
+    if (path_fits(s->object, f->object) && suppression_fits(s->function, f->function) && path_fits(s->file, f->file))
+      return true;
   }
   return false;
 }
@@ -141,7 +142,9 @@ static bool frames_fit(const suppression *s, const suppress_facts *facts) {
 suppression *suppress_find(suppressions *s, const suppress_facts *facts) {
   for (size_t i = 0; i < s->n; ++i) {
     suppression *one = &s->at[i];
-    if (!fits(one->kind, facts->kind) || !fits(one->message, facts->message) || !frames_fit(one, facts)) continue;
+    if (!suppression_fits(one->kind, facts->kind) || !suppression_fits(one->message, facts->message) ||
+        !frames_fit(one, facts))
+      continue;
     ++one->n_used;
     return one;
   }
