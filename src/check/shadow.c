@@ -102,20 +102,27 @@ static void forget_all(void) {
     byte_set_end(&tree_item(node, shadow_block, node)->unwritten);
 }
 
-static void note_wait(const hook_task *t) {
-  if (strcmp(t->name, "notify wait") != 0 && strcmp(t->name, "value wait") != 0) return;
+static void note_wait(int device, int64_t stream) {
   for (unsigned i = 0; i < n_waiting; ++i)
-    if (waiting[i].device == t->device && waiting[i].stream == t->stream) return;
+    if (waiting[i].device == device && waiting[i].stream == stream) return;
   shadow_is_unordered = true;
   if (n_waiting == MAX_WAITING) return;
-  waiting[n_waiting].device = t->device;
-  waiting[n_waiting++].stream = t->stream;
+  waiting[n_waiting].device = device;
+  waiting[n_waiting++].stream = stream;
+}
+
+/* What a notify or a word is waited for may be submitted later. */
+static void on_order(const hook_order *o) {
+  const bool is_notify = o->object == HOOK_BY_NOTIFY || (o->object == HOOK_BY_OUTSIDE && o->number);
+  if (o->kind != HOOK_AWAITS || (!is_notify && o->object != HOOK_BY_WORD)) return;
+  mutex_lock(&shadow_lock);
+  note_wait(o->device, o->stream);
+  mutex_unlock(&shadow_lock);
 }
 
 /* Operators have two accesses or more, and no other task has more than two, but collectives. */
 static void note_special(const hook_task *t) {
   if (t->n_accesses > 2 || t->effect != HOOK_COMPUTES || (t->n_accesses && t->accesses[0].name)) return;
-  note_wait(t);
   if (writes_unseen(t)) forget_all();
 }
 
@@ -190,7 +197,7 @@ const char *shadow_argument(const hook_access *a, char words[FINDING_NAME]) {
 /* Both parts share one listener. */
 static void shadow_start(void) {
   static const hooks listener = {
-      .alloc = on_alloc, .free = on_free, .shared = on_shared, .step = on_step, .task = on_task};
+      .alloc = on_alloc, .free = on_free, .shared = on_shared, .step = on_step, .task = on_task, .order = on_order};
   static bool started;
   if (!started) hooks_add(&listener);
   started = true;

@@ -208,12 +208,13 @@ typedef struct {
 enum {
   SEEN_BITS = 12, /* a training step of a large model calls operators from some thousand places */
   ENTRY_BITS = 7,
+  ENTRY_WAYS = 4, /* entry points of different depth call from one place: what makes handles does, of all kinds */
 };
 
 typedef struct {
   uintptr_t begin, end; /* of the thread's stack; what runs on another one is unwound each time */
   uint64_t n_unwound;
-  entry_place entry[1 << ENTRY_BITS];
+  entry_place entry[1 << ENTRY_BITS][ENTRY_WAYS];
   seen_stack *seen[1 << SEEN_BITS];
 } thread_stacks;
 
@@ -270,9 +271,16 @@ __attribute__((no_sanitize("address", "thread"))) static uint32_t seen_slot(cons
   return (uint32_t)(hash >> (64 - SEEN_BITS));
 }
 
+/* The way of these that holds the place, or that it is to replace. */
+static entry_place *entry_way(thread_stacks *t, entry_place *ways, entry_place place) {
+  for (int i = 0; i < ENTRY_WAYS; ++i)
+    if (memcmp(&ways[i], &place, sizeof place) == 0) return &ways[i];
+  return &ways[t->n_unwound % ENTRY_WAYS];
+}
+
 /* Remembers the stack, if all of its return addresses are on the thread's stack, where they are expected. */
 __attribute__((no_sanitize("address", "thread"))) static void
-remember(thread_stacks *t, entry_place *e, const void *caller, uintptr_t sp, const raw_stack *raw, uint32_t number) {
+remember(thread_stacks *t, entry_place *ways, const void *caller, uintptr_t sp, const raw_stack *raw, uint32_t number) {
   uint32_t begin = 0;
   while (begin < raw->n && raw->slot[begin] < sp) ++begin; /* the frames of stack_take() and below */
   uint32_t own = begin;
@@ -283,7 +291,9 @@ remember(thread_stacks *t, entry_place *e, const void *caller, uintptr_t sp, con
     if (raw->slot[i] < sp || raw->slot[i] >= t->end) return;
     if (*(void *const *)raw->slot[i] != raw->frame[i]) return; // NOLINT(performance-no-int-to-ptr)
   }
-  *e = (entry_place){sp, raw->slot[own], caller};
+  const entry_place here = {sp, raw->slot[own], caller};
+  entry_place *e = entry_way(t, ways, here);
+  *e = here;
   seen_stack **place = &t->seen[seen_slot(e, raw)];
   free(*place);
   const uint32_t n = end - begin;
@@ -327,17 +337,18 @@ __attribute__((noinline)) uint32_t stack_take(void) {
   const uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
   raw.n = 0;
   raw.n_python = python_frames_take(raw.python);
-  entry_place *e = t ? &t->entry[SPREAD((uintptr_t)caller, sp) >> (64 - ENTRY_BITS)] : NULL;
-  if (e && e->sp == sp && e->caller == caller) {
+  entry_place *ways = t ? t->entry[SPREAD((uintptr_t)caller, sp) >> (64 - ENTRY_BITS)] : NULL;
+  for (const entry_place *e = ways; e && e < ways + ENTRY_WAYS; ++e) {
+    if (e->sp != sp || e->caller != caller) continue;
     const seen_stack *s = t->seen[seen_slot(e, &raw)];
     if (s && is_seen(s, sp, raw.python, raw.n_python)) return s->number;
   }
   _Unwind_Backtrace(note_frame, &raw);
   const stack_view view = program_part(&raw);
   const uint32_t number = number_of(&view);
-  if (e) {
+  if (t) {
     ++t->n_unwound;
-    remember(t, e, caller, sp, &raw, number);
+    remember(t, ways, caller, sp, &raw, number);
   }
   return number;
 }

@@ -15,9 +15,9 @@ static void print_fragmentation(FILE *out, const stats_heap *h, bool running) {
   const double value = health_fragmentation(h, running);
   const health_grade grade = health_judge_of(HEALTH_FRAGMENTATION, value, committed);
   if (grade == HEALTH_UNKNOWN)
-    fprintf(out, "too little for fragmentation");
+    fprintf(out, "fragmentation unrated");
   else
-    fprintf(out, "fragmentation %.1f %% of %s (%s)", 100 * value, format_bytes(committed), health_grade_name(grade));
+    fprintf(out, "fragmentation %.1f %% (%s)", 100 * value, health_grade_name(grade));
 }
 
 static void print_heap(FILE *out, const char *name, const stats_heap *h, bool running) {
