@@ -23,7 +23,7 @@ typedef struct {
 } op;
 
 static op ops[ROOM];
-static char names[ROOM][8];
+static char names[ROOM][12];
 static int n_ops, last_of[STREAMS + 1], life_of[BLOCKS], generation_of[EVENTS];
 static int record_of[EVENTS][ROOM];
 static uint64_t position_of[STREAMS];

@@ -38,6 +38,7 @@ static void one_place_has_one_number(void **state) {
   }
   for (int i = 1; i < ROUNDS_OF_ALL; ++i) assert_int_equal(number[i], number[1]); /* the compiler may peel a loop */
   assert_int_not_equal(number[1], 0);
+  (void)unwound; /* elsewhere and with sanitizers, stacks are unwound each time */
 #if defined(__x86_64__) && !WITH_ASAN && !WITH_TSAN
   assert_int_equal(unwound[ROUNDS_OF_ALL - 1], unwound[1]); /* it was recognised */
 #endif
