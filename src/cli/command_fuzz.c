@@ -44,7 +44,7 @@ static const char help[] = "Usage: cannon fuzz [OPTION]... [--] PROGRAM [ARGUMEN
                            "  -j N             runs at a time, 1 to 64 (default: 1)\n"
                            "  --json FILE      write the findings to FILE in JSON\n"
                            "  --force          let --json replace a file that cannon did not write\n"
-                           "  --help           print this help and exit\n"
+                           "  -h, --help       print this help and exit\n"
                            "\n"
                            "Exit status:\n"
                            "  0    nothing went wrong\n"
@@ -58,7 +58,7 @@ static const char help[] = "Usage: cannon fuzz [OPTION]... [--] PROGRAM [ARGUMEN
                            "  cannon fuzz --schedules 200 --fail none -j 4 ./pipeline\n"
                            "  cannon fuzz --fail alloc,op --ignore leak -- python3 train.py\n";
 
-enum { SCHEDULES = 1, EACH, SEEDS, FAIL, IGNORE, TIMEOUT, JSON, FORCE, HELP };
+enum { SCHEDULES = 1, EACH, SEEDS, FAIL, IGNORE, TIMEOUT, JSON, FORCE, HELP = 'h' };
 static const struct option fuzz_long_options[] = {
     {"schedules", required_argument, NULL, SCHEDULES},
     {"each", required_argument, NULL, EACH},
@@ -133,7 +133,7 @@ static int fuzz_option(int option, const char *text, fuzz_search *s, output *jso
 /* Returns 0 or the exit status; *help_wanted: nothing is to be run. */
 static int fuzz_parse(int argc, char **argv, fuzz_search *s, output *json, bool *help_wanted) {
   argv[0] = "cannon fuzz"; /* getopt's messages begin with it */
-  for (int option; (option = getopt_long(argc, argv, "+j:", fuzz_long_options, NULL)) != -1;) {
+  for (int option; (option = getopt_long(argc, argv, "+j:h", fuzz_long_options, NULL)) != -1;) {
     *help_wanted = option == HELP;
     if (*help_wanted) return 0;
     const int status = fuzz_option(option, optarg, s, json);

@@ -27,7 +27,7 @@ static const char help[] =
     "              be linked, but returns that it is not supported; - is missing\n"
     "  --rules     instead, print the rules for the sizes and addresses of allocations\n"
     "              and of pieces of a block, with their sources\n"
-    "  --help      print this help and exit\n"
+    "  -h, --help  print this help and exit\n"
     "\n"
     "Exit status:\n"
     "  0  success\n"
@@ -123,14 +123,14 @@ static void print_rules(void) {
 }
 
 int command_info(int argc, char **argv) {
-  enum { COVERAGE = 1, RULES, HELP };
+  enum { COVERAGE = 1, RULES, HELP = 'h' };
   static const struct option options[] = {{"coverage", no_argument, NULL, COVERAGE},
                                           {"rules", no_argument, NULL, RULES},
                                           {"help", no_argument, NULL, HELP},
                                           {NULL, 0, NULL, 0}};
   void (*instead)(void) = NULL;
   argv[0] = "cannon info";
-  for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+  for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     if (option == HELP) {
       fputs(help, stdout);
       return 0;

@@ -39,7 +39,7 @@ static const char model_help[] = "Usage: cannon model run [OPTION]... MODEL\n"
                                  "  --json FILE            write the results to FILE in JSON\n"
                                  "  --force                replace files that cannon did not write for the same\n"
                                  "                         purpose\n"
-                                 "  --help                 print this help and exit\n"
+                                 "  -h, --help             print this help and exit\n"
                                  "\n"
                                  "Exit status:\n"
                                  "  0  success\n"
@@ -57,7 +57,7 @@ static int model_bad_option(const char *option, const char *value, const char *e
   return EXIT_USAGE;
 }
 
-enum { INPUT = 1, RANDOM, OUTPUT, REPEAT, SHAPE, OPTIMIZE, TUNE, HTML, JSON, FORCE, HELP };
+enum { INPUT = 1, RANDOM, OUTPUT, REPEAT, SHAPE, OPTIMIZE, TUNE, HTML, JSON, FORCE, HELP = 'h' };
 
 /* Which options a subcommand has: those up to REPEAT are of `run`, and HTML is of `show`. */
 static bool option_fits(int option, bool runs) { return runs ? option != HTML : option > REPEAT; }
@@ -112,7 +112,7 @@ static int model_parse(int argc, char **argv, bool runs, model_options *o) {
   };
   const char *name = runs ? "cannon model run" : "cannon model show";
   argv[0] = (char *)(uintptr_t)name; /* getopt's messages begin with it */
-  for (int option, at = 0; (option = getopt_long(argc, argv, "", options, &at)) != -1;) {
+  for (int option, at = 0; (option = getopt_long(argc, argv, "h", options, &at)) != -1;) {
     if (option != '?' && !option_fits(option, runs)) {
       fprintf(stderr, "%s: it has no option --%s\n", name, options[at].name);
       return EXIT_USAGE;

@@ -66,7 +66,7 @@ static void plan_print_help(void) {
          "  --force          let -o, --svg, --html and --json replace files that cannon did\n"
          "                   not write\n"
          "  --verbose        print each better plan as it is found\n"
-         "  --help           print this help and exit\n"
+         "  -h, --help       print this help and exit\n"
          "\n"
          "Exit status:\n"
          "  0  there is a plan within the capacity, or the checked plan is valid\n"
@@ -126,7 +126,7 @@ static bool plan_check_outputs(plan_options *o) {
 
 static int plan_parse_option(int option, plan_options *o);
 
-enum { CHECK = 1, CAPACITY, TIME, NODES, THREADS, SEED, ALIGN, DEVICE, SVG, HTML, JSON, FORCE, VERBOSE, HELP };
+enum { CHECK = 1, CAPACITY, TIME, NODES, THREADS, SEED, ALIGN, DEVICE, SVG, HTML, JSON, FORCE, VERBOSE, HELP = 'h' };
 
 /* Returns 0 or the exit status. */
 static int plan_parse(int argc, char **argv, plan_options *o) {
@@ -148,7 +148,7 @@ static int plan_parse(int argc, char **argv, plan_options *o) {
       {NULL, 0, NULL, 0},
   };
   argv[0] = "cannon plan"; /* getopt's messages begin with it */
-  for (int option; (option = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
+  for (int option; (option = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
     const int status = plan_parse_option(option, o);
     if (status || o->help_wanted) return status;
   }

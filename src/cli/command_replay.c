@@ -51,7 +51,7 @@ static void replay_print_help(void) {
          "  --html FILE           write a page with a map of addresses over time to FILE\n"
          "  --force               let --json and --html replace files that cannon did not\n"
          "                        write\n"
-         "  --help                print this help and exit\n"
+         "  -h, --help            print this help and exit\n"
          "\n"
          "Exit status:\n"
          "  0  success\n"
@@ -108,7 +108,7 @@ static bool replay_parse_device(const char *text, int *device) {
 
 /* Returns 0 or the exit status. */
 static int replay_parse(int argc, char **argv, replay_options *o) {
-  enum { ALLOCATOR = 1, CAP, DEVICE, REPEAT, JSON, HTML, FORCE, HELP };
+  enum { ALLOCATOR = 1, CAP, DEVICE, REPEAT, JSON, HTML, FORCE, HELP = 'h' };
   static const struct option options[] = {
       {"allocator", required_argument, NULL, ALLOCATOR},
       {"cap", required_argument, NULL, CAP},
@@ -123,7 +123,7 @@ static int replay_parse(int argc, char **argv, replay_options *o) {
   uint64_t n;
   size_verdict verdict;
   argv[0] = "cannon replay"; /* getopt's messages begin with it */
-  for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+  for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     switch (option) {
     case ALLOCATOR:
       if (replay_parse_allocators(optarg, o)) return EXIT_USAGE;

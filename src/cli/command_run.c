@@ -83,7 +83,7 @@ static const char help_tail[] = "  --schedule random:SEED\n"
                                 "  --force          let --json, --record, --report and --leaks=report=PATH replace\n"
                                 "                   files that cannon did not write\n"
                                 "  --quiet          print no summary\n"
-                                "  --help           print this help and exit\n"
+                                "  -h, --help       print this help and exit\n"
                                 "\n"
                                 "Exit status:\n"
                                 "  That of PROGRAM. If PROGRAM is ended by a signal, cannon is ended by the same\n"
@@ -283,7 +283,7 @@ enum {
   SCHEDULE,
   FORCE,
   QUIET,
-  HELP
+  HELP = 'h'
 };
 static const struct option run_long_options[] = {
     {"device", required_argument, NULL, DEVICE},
@@ -311,7 +311,7 @@ static int run_parse(int argc, char **argv, run_options *o) {
   const device_profile *profile;
   uint64_t n;
   argv[0] = "cannon run"; /* getopt's messages begin with it */
-  for (int option; (option = getopt_long(argc, argv, "+", run_long_options, NULL)) != -1;) {
+  for (int option; (option = getopt_long(argc, argv, "+h", run_long_options, NULL)) != -1;) {
     switch (option) {
     case DEVICE:
       profile = profile_find(optarg);

@@ -65,7 +65,7 @@ static void scale_print_help(void) {
         "                        fastest)\n"
         "  --json FILE           write the results to FILE in JSON\n"
         "  --force               let --json replace a file that cannon did not write\n"
-        "  --help                print this help and exit\n"
+        "  -h, --help            print this help and exit\n"
         "\n"
         "Exit status:\n"
         "  0  success\n"
@@ -156,7 +156,7 @@ static bool scale_parse_factor(const char *text, double *out) {
 
 /* Returns 0 or the exit status. */
 static int scale_parse(int argc, char **argv, scale_command *o) {
-  enum { DEVICES = 1, TOPOLOGY, SCALE_GROUP, STRONG, COMPUTE, ALGO, JSON, FORCE, HELP };
+  enum { DEVICES = 1, TOPOLOGY, SCALE_GROUP, STRONG, COMPUTE, ALGO, JSON, FORCE, HELP = 'h' };
   static const struct option options[] = {
       {"devices", required_argument, NULL, DEVICES},
       {"topology", required_argument, NULL, TOPOLOGY},
@@ -170,7 +170,7 @@ static int scale_parse(int argc, char **argv, scale_command *o) {
       {NULL, 0, NULL, 0},
   };
   argv[0] = "cannon scale"; /* getopt's messages begin with it */
-  for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+  for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     switch (option) {
     case DEVICES:
       if (!scale_parse_devices(o, optarg))

@@ -26,7 +26,7 @@ static const char help[] = "Usage: cannon top [OPTION]... [PID]\n"
                            "Options:\n"
                            "  --once              print once and exit\n"
                            "  --interval SECONDS  time between outputs, 0.1 to 3600 seconds (default: 1)\n"
-                           "  --help              print this help and exit\n"
+                           "  -h, --help          print this help and exit\n"
                            "\n"
                            "Exit status:\n"
                            "  0  success\n"
@@ -44,7 +44,7 @@ typedef struct {
 } top_options;
 
 static int top_parse(int argc, char **argv, top_options *o) {
-  enum { ONCE = 1, INTERVAL, HELP };
+  enum { ONCE = 1, INTERVAL, HELP = 'h' };
   static const struct option options[] = {{"once", no_argument, NULL, ONCE},
                                           {"interval", required_argument, NULL, INTERVAL},
                                           {"help", no_argument, NULL, HELP},
@@ -52,7 +52,7 @@ static int top_parse(int argc, char **argv, top_options *o) {
   char *end;
   argv[0] = "cannon top";
   o->interval = 1;
-  for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+  for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     switch (option) {
     case ONCE: o->once = true; break;
     case INTERVAL:

@@ -38,8 +38,8 @@ static void usage(FILE *out) {
   for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-6s  %s\n", commands[i].name, commands[i].about);
   fputs("\n"
         "Options:\n"
-        "  --help     print this help and exit\n"
-        "  --version  print the version and exit\n"
+        "  -h, --help  print this help and exit\n"
+        "  --version   print the version and exit\n"
         "\n"
         "Exit status:\n"
         "  0  success\n"
