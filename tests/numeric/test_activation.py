@@ -352,6 +352,8 @@ class Gradients(unittest.TestCase):
         # two factors is rounded.
         computing = computed_in(d)
         slack = np.abs(g.get().astype(LD)) * (LD(2e-13) if d is not F64 else LD(1e-12))
+        if name == "FastGeluBackward":  # composed of float operations: relative to the terms of the slope, which cancel
+            slack = slack + np.abs(g.get().astype(LD)) * 64 * LD(np.finfo(computing.values).eps)
         ref.check(out.get(), exact, d, computing, ulps=r.ulps, slack=slack, what=f"{name} {values}")
 
     def test_root_of_nothing(self):
