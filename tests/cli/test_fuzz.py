@@ -190,11 +190,14 @@ class Fuzz(FuzzTest):
         self.assertEqual([(f["kind"], f["fail"]) for f in found], [("hang", "alloc:1")])
 
     def test_a_missing_event(self):
-        _, found = self.findings("race", "--fail", "none")
+        for _ in range(5):  # on a busy machine the two plain runs may differ, too, and then outputs are not compared
+            _, found = self.findings("race", "--fail", "none")
+            if found:
+                break
         self.assertEqual([(f["kind"], f["fail"]) for f in found], [("output", "")])
         self.assertGreater(found[0]["schedule"], 0)
-        plain = self.cannon("run", "--quiet", "--", self.program, "race")
-        self.assertNotEqual(self.repeats(found[0]).stdout, plain.stdout)
+        plain = [self.cannon("run", "--quiet", "--", self.program, "race").stdout for _ in range(5)]
+        self.assertTrue(any(self.repeats(found[0]).stdout != text for text in plain), plain)
 
     def test_a_leak_on_an_error_path(self):
         _, found = self.findings("leak", "--schedules", "2", "-j", "2")
