@@ -15,7 +15,7 @@ void *sparse_new(size_t bytes);
 void sparse_drop(void *table, size_t bytes);
 
 /* Whether some table lies in the range: memory that is the library's own, for who looks through the process's memory.
- * Of the first SPARSE_KNOWN live tables. */
+ * Only the first SPARSE_KNOWN live tables are looked at. */
 enum { SPARSE_KNOWN = 256 };
 bool sparse_is_in(uintptr_t begin, uintptr_t end);
 

@@ -43,7 +43,7 @@ typedef struct {
   uint64_t dims[HOOK_MAX_RANK], strides[HOOK_MAX_RANK]; /* the largest stride first */
 } byte_rows;
 
-/* Of a range with this shape; NULL: all of its bytes. */
+/* Prepares to go through the rows of a range of so many bytes. shape: which of them count; NULL: all. */
 void byte_rows_init(byte_rows *r, uint64_t bytes, const hook_shape *shape);
 
 /* Goes through the rows: the distance of each from the first byte. */

@@ -15,7 +15,7 @@ typedef enum {
 /* argument: its name, or NULL. */
 read_rule init_read_rule(const char *op, const char *argument);
 
-/* Of an operator with READ_MOVED: whether an output has the elements of its only source in their order, repeated where
+/* For an operator with READ_MOVED, returns whether an output has the elements of its only source in their order, repeated where
  * the source has fewer. */
 bool init_keeps_order(const char *op);
 

@@ -193,7 +193,7 @@ static void report_pageable(uint32_t stack, int device, uint32_t stream) {
   finding_report(&f);
 }
 
-/* Of a task: an asynchronous copy before it was meant to overlap with what follows. */
+/* A task behind an asynchronous copy shows that the copy was meant to overlap with what follows. */
 static void usage_on_task(const hook_task *t) {
   if (t->stream == HOOK_NO_STREAM || t->device < 0) return;
   uint64_t bytes = 0;

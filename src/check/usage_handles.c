@@ -60,7 +60,8 @@ static void report_unseen(const char *call) {
   finding_report(&f);
 }
 
-/* Of an operator's two phases only the executor's own second one uses it. */
+/* Whether the call uses the handle that a failed call has not made. An executor is used by its own operator's second
+ * phase only. */
 static bool uses_failed(const char *call, const char *words) {
   if (!failed.family || !strstr(call, families[failed.family - 1].user)) return false;
   if (!strstr(words, " is NULL, expected") || strstr(call, families[failed.family - 1].maker)) return false;

@@ -20,8 +20,8 @@ typedef struct {
  * FAIR. A value equal to a limit is FAIR. */
 health_grade health_judge(health_kind kind, double value);
 
-/* The same of one device or kind of memory; `basis` is the number of events or bytes that the value is about. UNKNOWN
- * where these are too few to judge. */
+/* Judges a value of one device or kind of memory. basis: the number of events or bytes that the value is about. Returns
+ * HEALTH_UNKNOWN where these are too few. */
 health_grade health_judge_of(health_kind kind, double value, uint64_t basis);
 
 /* Returns HEALTH_UNKNOWN if there are too few events to judge. running: judge the current fragmentation instead of
