@@ -15,8 +15,8 @@ typedef enum {
 /* argument: its name, or NULL. */
 read_rule init_read_rule(const char *op, const char *argument);
 
-/* For an operator with READ_MOVED, returns whether an output has the elements of its only source in their order, repeated where
- * the source has fewer. */
+/* For an operator with READ_MOVED, returns whether an output has the elements of its only source in their order,
+ * repeated where the source has fewer. */
 bool init_keeps_order(const char *op);
 
 #endif
