@@ -13,6 +13,7 @@ set(long_tests
   "mindspore[.](training|model|profiler|distributed) 50 60"
   "torch_npu[.]operators 200 200"
   "torch_npu[.](runtime|profiler|training) 60 60"
+  "torch_npu[.](dry|check) 15 30"
   "torch_npu[.]distributed 100 100"
   "packages[.](build|deb|torch) 60 60"
   "onnxruntime_cann[.]environment 30 60"

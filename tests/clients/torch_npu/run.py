@@ -6,7 +6,7 @@
                                                        device, and a sample of PyTorch's operator database, drawn by
                                                        --seed, and training on several devices
   run.py --prefix PREFIX --venv FOLDER --only STEP     one step of these: environment, runtime, profiler, training,
-                                                       dry, distributed or operators
+                                                       dry, check, distributed or operators
   run.py --prefix PREFIX --venv FOLDER --whole         the whole database; --table FILE writes its outcomes there
 
 --release has the release of PyTorch and torch_npu; CI runs 2.7.
@@ -29,7 +29,7 @@ RELEASES = {
 }
 DEVICES = ('Ascend910_9391', 'Ascend910B3')  # torch_npu takes different code paths on them
 SAMPLE = 0.12                                # the share of the operator database that CI runs
-STEPS = ('environment', 'runtime', 'profiler', 'training', 'dry', 'distributed', 'operators')
+STEPS = ('environment', 'runtime', 'profiler', 'training', 'dry', 'check', 'distributed', 'operators')
 
 
 def run(prefix, device, *command):
@@ -57,8 +57,7 @@ def main():
             good.append(run(prefix, DEVICES[0], python, f'test_{step}.py'))
     if 'training' in steps:
         good += [run(prefix, device, python, 'test_training.py') for device in DEVICES]
-    if 'dry' in steps:
-        good.append(run(prefix, DEVICES[1], python, 'test_dry.py'))
+    good += [run(prefix, DEVICES[1], python, f'test_{step}.py') for step in ('dry', 'check') if step in steps]
     if 'distributed' in steps:
         # Not under `cannon run`: the test has programs of several numbers of devices.
         env = dict(os.environ, CANNON_PREFIX=prefix)
