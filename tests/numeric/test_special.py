@@ -102,7 +102,7 @@ def fresnel(x, function):
         s, c = np.sin(PI / 2 * left), np.cos(PI / 2 * left)
         value = LD(0.5) + (f * s - g * c if function is np.cos else -f * c - g * s)
     elif function is np.sin and a < 1e-3:
-        value = PI / 6 * a ** 3
+        value = PI / 6 * a ** 3 * (1 - PI ** 2 / 56 * a ** 4)
     else:
         value = integral(lambda t: function(PI / 2 * t * t), np.zeros(1, LD), np.full(1, a), 8 + int(a * a))[0]
     return np.copysign(value, x)
