@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fit/history.h"
+
+#include <stdlib.h>
+
+const char *history_class_words(history_class class) {
+  static const char *const words[] = {
+#define HISTORY_CLASS_WORDS(name, text) text,
+      HISTORY_CLASSES(HISTORY_CLASS_WORDS)
+#undef HISTORY_CLASS_WORDS
+  };
+  return words[class];
+}
+
+const char *history_phase_words(history_phase phase) {
+  static const char *const words[] = {"outside of steps", "forward", "backward", "update"};
+  return words[phase];
+}
+
+void history_free(history *h) {
+  if (!h) return;
+  free(h->lines);
+  free(h->sites);
+  free(h->modules);
+  free(h->blocks);
+  free(h->tasks);
+  free(h->accesses);
+  free(h->uses);
+  free(h->steps);
+  free(h->texts);
+  free(h);
+}
