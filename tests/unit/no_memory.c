@@ -126,15 +126,26 @@ static void try_all(const call *c) {
   }
 }
 
+/* Once more, now that what is kept for good is there: the allocations that are not given back. A task that a worker
+ * happens to run leaves its executor in the worker's cache, and the next call makes another one; so only what is lost
+ * in each of ten rounds is lost. */
+static long lost_by(const call *c) {
+  long lost = 1;
+  for (int round = 0; round < 10 && lost; round++) {
+    const long allocated = n_outstanding;
+    try_all(c);
+    lost = n_outstanding - allocated;
+  }
+  return lost;
+}
+
 static void expect_survived(const call *calls, size_t n_calls) {
   for (size_t i = 0; i < n_calls; i++) {
     try_all(&calls[i]);
-    /* Once more, now that what is kept for good is there: what fails loses nothing. */
-    const long allocated = n_outstanding;
     const int files = n_files();
-    try_all(&calls[i]);
-    if (n_outstanding != allocated) print_error("%s: %ld allocations lost\n", calls[i].name, n_outstanding - allocated);
-    assert_int_equal(n_outstanding, allocated);
+    const long lost = lost_by(&calls[i]);
+    if (lost) print_error("%s: %ld allocations lost\n", calls[i].name, lost);
+    assert_int_equal(lost, 0);
     assert_int_equal(n_files(), files);
   }
 }
