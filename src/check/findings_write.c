@@ -2,6 +2,7 @@
 #include "check/findings_write.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -107,9 +108,14 @@ static void open_file(void) {
   if (has_tried || !has_folder) return;
   has_tried = true;
   const char *folder = variable_text(VARIABLE_CHECK_REPORT);
-  if (snprintf(path, sizeof path, "%s/%d.findings", folder, (int)getpid()) >= (int)sizeof path) return;
-  file = file_create(path, 0600);
-  if (file < 0) return;
+  const bool fits = snprintf(path, sizeof path, "%s/%d.findings", folder, (int)getpid()) < (int)sizeof path;
+  errno = ENAMETOOLONG;
+  if (fits) file = file_create(path, 0600);
+  if (file < 0) {
+    fprintf(stderr, "cannon: CANNON_CHECK_REPORT is %s, expected a folder: no file can be made there: %s\n", folder,
+            strerror(errno));
+    return;
+  }
   FILE *lines = open_memstream(&text, &bytes);
   if (!lines) return;
   fprintf(lines, "{\"begins\":\"" FINDINGS_BEGIN "\",");
@@ -146,7 +152,7 @@ void findings_file_end(const finding *all, size_t n, uint64_t untold) {
   size_t bytes = 0;
   open_file();
   if (file < 0) {
-    if (!has_folder) findings_print(stderr, program, all, n, untold);
+    findings_print(stderr, program, all, n, untold);
     return;
   }
   FILE *lines = open_memstream(&text, &bytes);

@@ -75,6 +75,7 @@ static uint32_t what_number(const char *name, uint32_t stack, int device, int64_
 /* What an access, of one or several runs of bytes, conflicts with: one entry for each cause, with all of its bytes. */
 typedef struct {
   order_conflict found[MAX_CONFLICTS];
+  uintptr_t end[MAX_CONFLICTS]; /* of the last byte */
   uint32_t what[MAX_CONFLICTS];
   int n;
 } conflicts;
@@ -86,9 +87,15 @@ static void gather(void *argument, const touch *other, bool other_writes, uintpt
   if (i == MAX_CONFLICTS) return;
   if (i == c->n) {
     c->what[c->n] = other->what;
+    c->end[c->n] = end;
     c->found[c->n++] = (order_conflict){.other_writes = other_writes, .begin = begin};
   }
-  c->found[i].bytes += end - begin;
+  order_conflict *found = &c->found[i];
+  if (begin < found->begin) found->begin = begin;
+  if (end > c->end[i]) c->end[i] = end;
+  /* Operands of one task may share bytes, which count once. */
+  const uint64_t bytes = found->bytes + (end - begin), most = c->end[i] - found->begin;
+  found->bytes = bytes < most ? bytes : most;
 }
 
 /* An allocation in a stream's order is for the tasks of other streams: frees come after it, and the host has the

@@ -40,6 +40,16 @@ static void double_in(aclrtStream s, void *to, void *from, int64_t first, int64_
   aclDestroyTensor(out);
 }
 
+/* to = from * from: both operands are the same bytes. */
+static void square_in(aclrtStream s, void *to, void *from) {
+  const int64_t n = FLOATS_OF_BUFFER;
+  aclTensor *self = aclCreateTensor(&n, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, &n, 1, from);
+  aclTensor *out = aclCreateTensor(&n, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, &n, 1, to);
+  LAUNCH(s, aclnnMul, self, self, out);
+  aclDestroyTensor(self);
+  aclDestroyTensor(out);
+}
+
 static void to_host(const void *p) { CHECK_OK(aclrtMemcpy(on_host, BYTES, p, BYTES, ACL_MEMCPY_DEVICE_TO_HOST)); }
 static void wait_for(aclrtStream s) { CHECK_OK(aclrtSynchronizeStream(s)); }
 
@@ -56,6 +66,11 @@ static void order(aclrtStream from, aclrtStream to, aclrtEvent e) {
 }
 
 /* ---- wrong programs ---------------------------------------------------------------------------------------------- */
+
+static void same_operand_twice(void) {
+  write_in(a, x);
+  square_in(b, y, x);
+}
 
 static void no_event(void) {
   double_in(a, x, y, 0, 1);
@@ -610,6 +625,7 @@ static const struct {
   { #name, name, NULL }
     WRONG(no_event, "memcpy on stream 2 reads 4096 bytes that Muls on stream 1 writes, and nothing orders them. Record "
                     "an event after Muls on stream 1, and let stream 2 wait for it before memcpy."),
+    WRONG(same_operand_twice, "Mul on stream 2 reads 4096 bytes that memset on stream 1 writes"),
     WRONG(recorded_too_early, "memcpy on stream 2 reads 4096 bytes that memset on stream 1 writes"),
     WRONG(waited_by_another, "memcpy on stream 2 reads 4096 bytes that memset on stream 1 writes"),
     WRONG(waited_too_late, "memcpy on stream 2 reads 4096 bytes that memset on stream 1 writes"),

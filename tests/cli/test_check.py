@@ -234,6 +234,14 @@ class Check(test_cli.CliTest):
         self.assertIn("1 findings of the checker", done.stderr)
         self.assertEqual(execute(self.wrong, env=env).stderr, "")
 
+    def test_findings_without_their_folder_are_printed(self):
+        env = test_cli.clean_environment(CANNON_CHECK=FILTER, CANNON_CHECK_REPORT=str(self.folder / "nowhere"))
+        env["LD_LIBRARY_PATH"] = f"{PREFIX}/lib64"
+        done = execute(self.wrong, "double", env=env)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("expected a folder: no file can be made there: No such file", done.stderr)
+        self.assertIn("cannon: double-free: ", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
