@@ -21,6 +21,27 @@ static bool parse_unknown(const char *text, dry_options *o) {
   return true;
 }
 
+/* "measured", "none", or a time such as "12.5us". */
+static bool parse_host(const char *text, dry_options *o) {
+  enum { MOST_US = 1000000 };
+  if (!strcmp(text, "measured") || !strcmp(text, "none")) {
+    o->host = *text == 'm' ? DRY_HOST_MEASURED : DRY_HOST_NONE;
+    return true;
+  }
+  char *end;
+  const double us = strtod(text, &end);
+  if (!isdigit((unsigned char)*text) || strcmp(end, "us") != 0 || !(us >= 0 && us <= MOST_US)) return false;
+  o->host = DRY_HOST_GIVEN;
+  o->host_launch_ns = (uint64_t)(us * 1000 + 0.5);
+  return true;
+}
+
+static bool set_topology(const char *name, dry_options *o) {
+  if (!*name || strlen(name) >= sizeof o->topology) return false;
+  strcpy(o->topology, name);
+  return true;
+}
+
 static bool add_real(const char *name, dry_options *o) {
   const size_t used = strlen(o->real);
   if (!strncmp(name, "aclnn", 5)) name += 5;
@@ -34,6 +55,8 @@ static bool apply_part(char *part, dry_options *o) {
   if (!value) return false;
   *value++ = '\0';
   if (!strcmp(part, "unknown")) return parse_unknown(value, o);
+  if (!strcmp(part, "host")) return parse_host(value, o);
+  if (!strcmp(part, "topology")) return set_topology(value, o);
   return !strcmp(part, "real") && add_real(value, o);
 }
 
@@ -42,7 +65,7 @@ bool dry_options_parse(const char *text, dry_options *o, char bad[DRY_OPTIONS_BA
   if (!o->on || !strcmp(text, "1")) return true;
   bool good = true;
   for (const char *at = text; *at;) {
-    char part[128];
+    char part[DRY_OPTIONS_TOPOLOGY + 16];
     const size_t n = strcspn(at, ",");
     snprintf(part, sizeof part, "%.*s", (int)(n < sizeof part ? n : sizeof part - 1), at);
     if (n && (n >= sizeof part || !apply_part(part, o)) && good) {

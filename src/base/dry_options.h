@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DRY_OPTIONS_BAD = 64, DRY_OPTIONS_REAL = 1024 };
+enum { DRY_OPTIONS_BAD = 64, DRY_OPTIONS_REAL = 1024, DRY_OPTIONS_TOPOLOGY = 256 };
 
 /* What a result has whose size depends on data that a dry run does not have. */
 typedef enum {
@@ -17,15 +17,26 @@ typedef enum {
   DRY_UNKNOWN_N,    /* a number of elements, at most the largest */
 } dry_unknown;
 
+/* Whether the time that the host takes counts (runtime/dry_clock.h). */
+typedef enum {
+  DRY_HOST_NONE,
+  DRY_HOST_MEASURED, /* as long as the program runs */
+  DRY_HOST_GIVEN,    /* a time for each task that it submits */
+} dry_host;
+
 typedef struct {
   bool on;
   dry_unknown unknown;
   int64_t unknown_n;
-  char real[DRY_OPTIONS_REAL]; /* names of operators without "aclnn", each with a ',' before and after; or "" */
+  dry_host host;
+  uint64_t host_launch_ns;             /* of DRY_HOST_GIVEN */
+  char topology[DRY_OPTIONS_TOPOLOGY]; /* as of `cannon scale --topology`; "": that of the device */
+  char real[DRY_OPTIONS_REAL];         /* names of operators without "aclnn", each with a ',' before and after; or "" */
 } dry_options;
 
-/* Fills *o from a list such as "unknown=half,real=aclnnArgMax,real=Nonzero"; "1" is an empty list, and "0" switches dry
- * runs off. False if a part is wrong: bad is the first such part, and the other parts are taken. */
+/* Fills *o from a list such as "unknown=half,real=aclnnArgMax,real=Nonzero,host=12.5us,topology=a2-cluster"; "1" is an
+ * empty list, and "0" switches dry runs off. False if a part is wrong: bad is the first such part, and the other parts
+ * are taken. */
 bool dry_options_parse(const char *text, dry_options *o, char bad[DRY_OPTIONS_BAD]);
 
 /* Whether the operator is to be computed whatever its operands are. name: without "aclnn". */

@@ -53,6 +53,11 @@ static const char help_head[] =
     "                   aclnnArgMax,aclnnNonzero\n"
     "  --unknown SIZE   with --dry: the size of results that depends on data which was not\n"
     "                   computed: max (default), half of that, or a number of elements\n"
+    "  --host-time TIME with --dry: what the host's time adds: none (default), measured (the\n"
+    "                   time that the program takes without its waits), or the time of each\n"
+    "                   task that it submits, such as 12.5us\n"
+    "  --topology NAME  with --dry: how devices are connected, as of `cannon scale`\n"
+    "                   (default: as those of the profile)\n"
     "  --sites          also count allocations by the source line that made them\n"
     "  --leaks[=LIST]   track every block: report the live ones at the end and on a\n"
     "                   signal, and name the place of the first free in the message of\n"
@@ -105,10 +110,10 @@ typedef struct {
   const char *value[N_VARIABLES]; /* values of variables in the program's environment; NULL: not set here */
   char mem[24];                   /* storage of value[VARIABLE_MEM] */
   char fail[4096];                /* of value[VARIABLE_FAIL] */
-  const char *real, *unknown;     /* of a dry run */
-  char dry[DRY_OPTIONS_REAL];     /* storage of value[VARIABLE_DRY] */
-  output json, record, report;    /* report: of the memory debugger, if all processes share one file */
-  char record_path[PATH_MAX];     /* absolute, since the program may change its working folder */
+  const char *real, *unknown, *host, *topology;           /* of a dry run */
+  char dry[DRY_OPTIONS_REAL + DRY_OPTIONS_TOPOLOGY + 64]; /* storage of value[VARIABLE_DRY] */
+  output json, record, report; /* report: of the memory debugger, if all processes share one file */
+  char record_path[PATH_MAX];  /* absolute, since the program may change its working folder */
   char report_path[sizeof((leaks_options *)0)->report];
   bool force, quiet, help_wanted;
   char *const *program;
@@ -192,17 +197,33 @@ static int parse_mem(const char *text, run_options *o) {
   return 0;
 }
 
-/* Makes the variable's list of --dry, --real and --unknown. Returns 0 or an exit status. */
+static int refuse_dry_options(const run_options *o) {
+  const struct {
+    const char *option, *value;
+  } given[] = {{"--real", o->real}, {"--unknown", o->unknown}, {"--host-time", o->host}, {"--topology", o->topology}};
+  for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+    if (given[i].value) return run_bad_option(given[i].option, given[i].value, "only with --dry");
+  return 0;
+}
+
+/* Makes the variable's list of --dry and the options that belong to it. Returns 0 or an exit status. */
 static int make_dry(run_options *o) {
   dry_options checked;
   char bad[DRY_OPTIONS_BAD];
   size_t n = 0;
-  if (!o->value[VARIABLE_DRY])
-    return o->real      ? run_bad_option("--real", o->real, "only with --dry")
-           : o->unknown ? run_bad_option("--unknown", o->unknown, "only with --dry")
-                        : 0;
-  if (!o->real && !o->unknown) return 0;
+  if (!o->value[VARIABLE_DRY]) return refuse_dry_options(o);
+  if (!o->real && !o->unknown && !o->host && !o->topology) return 0;
+  const struct {
+    const char *option, *value;
+    size_t room;
+  } texts[] = {
+      {"--unknown", o->unknown, 24}, {"--host-time", o->host, 24}, {"--topology", o->topology, DRY_OPTIONS_TOPOLOGY}};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    if (texts[i].value && strlen(texts[i].value) >= texts[i].room)
+      return run_bad_option(texts[i].option, texts[i].value, "a shorter text");
   if (o->unknown) n = (size_t)snprintf(o->dry, sizeof o->dry, "unknown=%s,", o->unknown);
+  if (o->host) n += (size_t)snprintf(o->dry + n, sizeof o->dry - n, "host=%s,", o->host);
+  if (o->topology) n += (size_t)snprintf(o->dry + n, sizeof o->dry - n, "topology=%s,", o->topology);
   for (const char *at = o->real; at && *at && n < sizeof o->dry;) {
     const size_t length = strcspn(at, ",");
     n += (size_t)snprintf(o->dry + n, sizeof o->dry - n, "real=%.*s,", (int)length, at);
@@ -274,6 +295,8 @@ enum {
   DRY,
   REAL,
   UNKNOWN,
+  HOST_TIME,
+  DRY_TOPOLOGY,
   SITES,
   LEAKS,
   ALARM,
@@ -302,6 +325,8 @@ static const struct option run_long_options[] = {
     {"dry", no_argument, NULL, DRY},
     {"real", required_argument, NULL, REAL},
     {"unknown", required_argument, NULL, UNKNOWN},
+    {"host-time", required_argument, NULL, HOST_TIME},
+    {"topology", required_argument, NULL, DRY_TOPOLOGY},
     CHECK_RUN_OPTIONS,
     {NULL, 0, NULL, 0},
 };
@@ -327,6 +352,8 @@ static int run_parse(int argc, char **argv, run_options *o) {
     case DRY: o->value[VARIABLE_DRY] = "1"; break;
     case REAL: o->real = optarg; break;
     case UNKNOWN: o->unknown = optarg; break;
+    case HOST_TIME: o->host = optarg; break;
+    case DRY_TOPOLOGY: o->topology = optarg; break;
     case SITES: o->value[VARIABLE_SITES] = "1"; break;
     case LEAKS:
       if (parse_leaks(optarg, o)) return EXIT_USAGE;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/dry_options.h"
 #include "cli/figures.h"
 #include "cli/roofline_table.h"
 #include "cli/stats_read.h"
@@ -51,12 +52,56 @@ static void print_unknown(FILE *out, const stats_file *p) {
               p->ops[i].name, p->ops[i].unknown, p->ops[i].launches);
 }
 
+/* The end of the run in modelled time. Copies for which the host waited without a stream are in the host's clock, if
+ * there is one. */
+static uint64_t dry_end_ns(const stats_dry *d) {
+  const uint64_t host_ns = d->host == DRY_HOST_NONE ? d->waited_ns : d->host_ns;
+  return d->latest_ns > host_ns ? d->latest_ns : host_ns;
+}
+
+static void dry_print_time(FILE *out, const stats_file *p) {
+  const stats_dry *d = &p->dry;
+  uint64_t communicated_ns = 0, exposed_ns = 0;
+  for (int i = 0; i < STATS_MAX_COLLECTIVES; i++) {
+    communicated_ns += p->collectives[i].dry_ns;
+    exposed_ns += p->collectives[i].dry_exposed_ns;
+  }
+  const bool has_host = d->host != DRY_HOST_NONE;
+  fprintf(out, "              device time at least %s: %s of tasks, as streams overlap%s\n", format_ns(dry_end_ns(d)),
+          format_ns(d->busy_ns + d->waited_ns), has_host ? " and the host submits them" : "; without the host's time");
+  if (has_host) {
+    const uint64_t busy_ns = d->host_ns > d->host_waited_ns ? d->host_ns - d->host_waited_ns : 0;
+    fprintf(out,
+            "              the host works %s of it, %.0f %%, and waits for devices %s; %" PRIu64
+            " submissions, each %s\n",
+            format_ns(busy_ns), dry_end_ns(d) ? 100.0 * (double)busy_ns / (double)dry_end_ns(d) : 0.0,
+            format_ns(d->host_waited_ns), d->n_submitted, format_ns(d->n_submitted ? busy_ns / d->n_submitted : 0));
+  }
+  if (*d->topology)
+    fprintf(out, "              communication on %s: %s, of which %s exposed, the rest behind computing\n", d->topology,
+            format_ns(communicated_ns), format_ns(exposed_ns));
+}
+
+cJSON *summary_dry_json(const stats_file *p) {
+  static const char *const hosts[] = {
+      [DRY_HOST_NONE] = "none", [DRY_HOST_MEASURED] = "measured", [DRY_HOST_GIVEN] = "given"};
+  const stats_dry *d = &p->dry;
+  if (!d->on) return cJSON_CreateNull();
+  cJSON *object = cJSON_CreateObject();
+  cJSON_AddNumberToObject(object, "time_ns", (double)dry_end_ns(d));
+  cJSON_AddNumberToObject(object, "busy_ns", (double)(d->busy_ns + d->waited_ns));
+  cJSON_AddStringToObject(object, "host_time", hosts[d->host <= DRY_HOST_GIVEN ? d->host : DRY_HOST_NONE]);
+  cJSON_AddNumberToObject(object, "host_ns", (double)d->host_ns);
+  cJSON_AddNumberToObject(object, "host_waited_ns", (double)d->host_waited_ns);
+  cJSON_AddNumberToObject(object, "submissions", (double)d->n_submitted);
+  cJSON_AddStringToObject(object, "topology", d->topology);
+  return object;
+}
+
 void summary_dry(FILE *out, const stats_file *p) {
   if (!p->dry.on) return;
   print_launches(out, p);
-  fprintf(out, "              device time at least %s: %s of tasks, as streams overlap; without host and collectives\n",
-          format_ns(p->dry.latest_ns > p->dry.waited_ns ? p->dry.latest_ns : p->dry.waited_ns),
-          format_ns(p->dry.busy_ns + p->dry.waited_ns));
+  dry_print_time(out, p);
   print_bounds(out, p);
   print_unknown(out, p);
 }

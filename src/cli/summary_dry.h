@@ -3,6 +3,7 @@
 #ifndef CANNON_CLI_SUMMARY_DRY_H
 #define CANNON_CLI_SUMMARY_DRY_H
 
+#include <cjson/cJSON.h>
 #include <stdio.h>
 
 #include "trace/stats.h"
@@ -10,5 +11,8 @@
 /* The device's time, the shares of what bounds it, and the calls whose results got a stated size. Nothing of a run that
  * was not dry. */
 void summary_dry(FILE *out, const stats_file *p);
+
+/* The times for JSON; null of a run that was not dry. */
+cJSON *summary_dry_json(const stats_file *p);
 
 #endif

@@ -7,6 +7,7 @@
 #include "cli/roofline_table.h"
 #include "cli/summary.h"
 #include "cli/summary_comm.h"
+#include "cli/summary_dry.h"
 #include "cli/summary_feed.h"
 #include "cli/summary_memory.h"
 
@@ -273,6 +274,7 @@ static cJSON *process_json(const stats_file *p, process_state state) {
             {"bytes", p->copies[i].bytes}, {"pageable_count", p->copies[i].pageable_count},
             {"pageable_bytes", p->copies[i].pageable_bytes});
   cJSON_AddItemToObject(object, "communication", summary_comm_json(p));
+  cJSON_AddItemToObject(object, "dry", summary_dry_json(p));
   cJSON_AddItemToObject(object, "feeds", summary_feed_json(p));
   cJSON_AddItemToObject(object, "zero_copy", zero_copy_json(p, directions));
   cJSON_AddItemToObject(object, "advice", advice_json(p));

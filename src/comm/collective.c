@@ -7,6 +7,7 @@
 
 #include "base/invariant.h"
 #include "comm/collective_private.h"
+#include "comm/dry_collective.h"
 #include "comm/hosts.h"
 #include "comm/wide.h"
 #include "memory/memory.h"
@@ -478,16 +479,18 @@ static status collective_run(task *t, stream *s) {
   bool done;
   if (!op) return fail(ST_NO_HOST_MEMORY, "no host memory for a collective of a graph");
   if (unlikely(account_is_wanted())) account_begin(op);
+  if (dry_is_on()) dry_collective_come(op, s);
   status st = collective_check(op);
   if (st == ST_OK) st = collective_advance(op, &done);
   if (st != ST_OK) return collective_fail(op, st);
   if (done) {
     task_tell_passed(s);
+    if (dry_is_on()) dry_collective_done(op, s);
     account_done(op, s);
     collective_free(op);
     return ST_OK;
   }
-  if (!op->looked_ahead) {
+  if (!op->looked_ahead && !dry_is_on()) { /* there, a call is to begin when its stream comes to it */
     st = collective_look_ahead(op, s);
     if (st != ST_OK) return collective_fail(op, st);
   }

@@ -9,7 +9,8 @@
  *   part.c         jobs of the node's members: arriving, working, leaving
  *   messages.c     parts that exchange messages with other hosts
  *   wide*.c        the parts of a call between hosts (wide.h)
- *   agreement.c    whether the ranks called the same, and the words if they did not */
+ *   agreement.c    whether the ranks called the same, and the words if they did not
+ *   dry_collective.c  what a call takes in a dry run (dry_collective.h) */
 #ifndef CANNON_COMM_COLLECTIVE_PRIVATE_H
 #define CANNON_COMM_COLLECTIVE_PRIVATE_H
 
@@ -90,6 +91,8 @@ struct collective {
   bool looked_ahead;
   bool kicked; /* other streams of this process were seen to */
   account_state account;
+  bool dry_bytes_known; /* the following are of dry_collective.h: when the last rank came, and the largest part */
+  uint64_t dry_begin_ns, dry_bytes;
   uint32_t n_parts, n_room;
   uint32_t stage[COLLECTIVE_TRACKS]; /* of each track: the one that its parts are in */
   bool is_agreed;                    /* track 0 is over, so that the others advance */

@@ -40,7 +40,8 @@ typedef struct {
   _Atomic uint64_t left;      /* the number of the latest call that the rank is done with */
   /* The payload, where it is short; its first bytes are in the same cache line. */
   unsigned char data[NODE_INLINE_BYTES + 8];
-  uint64_t arrays[]; /* V forms: four arrays with an element per rank (job.h); then the pieces, send first */
+  uint64_t dry_ns, dry_bytes; /* of dry_collective.h */
+  uint64_t arrays[];          /* V forms: four arrays with an element per rank (job.h); then the pieces, send first */
 } node_record;
 
 /* The header of a place; the records follow. The place is free for the next job when all ranks have left the one

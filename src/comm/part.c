@@ -6,6 +6,7 @@
 
 #include "base/invariant.h"
 #include "comm/collective_private.h"
+#include "comm/dry_collective.h"
 #include "memory/huge.h"
 #include "memory/memory.h"
 #include "runtime/outside.h"
@@ -99,7 +100,10 @@ static status part_arrive(collective *op, collective_part *p) {
   r->send = (uintptr_t)p->send_view;
   r->receive = (uintptr_t)p->receive_view;
   r->has_extents = false;
-  if (dry_is_on()) part_arrive_dry(p);
+  if (dry_is_on()) {
+    part_arrive_dry(p);
+    dry_collective_tell(op, r);
+  }
   if (p->is_inline) {
     if (p->send_bytes) memcpy(r->data, p->send_view, p->send_bytes);
   } else if (c->n_processes) {
@@ -220,6 +224,7 @@ bool part_moves(const collective *op, const collective_part *p) {
 static status part_see(collective *op, collective_part *p) {
   while (p->n_seen < p->n_records && part_has_record(op, p, p->n_seen)) {
     if (p->n_seen != p->own || p->arrays) TRY(agreement_check(op, p, p->n_seen));
+    if (dry_is_on()) dry_collective_hear(op, node_record_of(op->c->node, p->job, p->n_seen));
     ++p->n_seen;
   }
   return ST_OK;

@@ -37,6 +37,13 @@ status topology_parse(const char *text, topology *out);
 /* As topology_parse, for a file. */
 status topology_read(const char *path, topology *out);
 
+/* The topology of that name in devices/topologies, which the library has in itself; or, if the name has a '/' or
+ * ".json", of that file. */
+status topology_named(const char *name, topology *out);
+
+/* The name of the topology whose servers have this device. */
+const char *topology_of_device(const char *soc_name);
+
 /* The innermost level whose group has both devices. */
 uint32_t topology_level_between(const topology *t, uint32_t device_a, uint32_t device_b);
 

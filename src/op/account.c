@@ -11,6 +11,7 @@
 #include "op/dry_launch.h"
 #include "runtime/device.h"
 #include "runtime/dry.h"
+#include "runtime/dry_clock.h"
 #include "runtime/residency.h"
 #include "runtime/roofline.h"
 #include "trace/stats_write.h"

@@ -14,6 +14,7 @@
 #include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/dry.h"
+#include "runtime/dry_clock.h"
 #include "runtime/fault_task.h"
 #include "runtime/peer.h"
 #include "runtime/task_tell.h"
@@ -281,7 +282,9 @@ static const task_kind prefetch_task = {
  * call; not if it was captured. */
 static status wait_if_pageable(bool pageable, stream *s) {
   if (!pageable || capture_records(s)) return ST_OK;
+  const uint64_t since_ns = dry_is_on() ? dry_host_now() : 0;
   const status st = stream_wait(s, stream_submitted(s), 0);
+  if (dry_is_on()) dry_host_waited(since_ns, dry_stream_ns(s));
   if (st == ST_OK) task_tell_waited(s, false);
   return st;
 }

@@ -8,7 +8,7 @@
 #include "memory/memory.h"
 #include "memory/real_ranges.h"
 #include "runtime/device.h"
-#include "runtime/event.h"
+#include "runtime/dry_clock.h"
 #include "trace/stats_write.h"
 #include "trace/timeline.h"
 
@@ -19,8 +19,6 @@ static struct {
   mutex lock;
   real_ranges ranges; /* of device memory, by the addresses that kernels use */
 } real = {.lock = MUTEX_INITIALIZER(DRY), .ranges = {.item_bytes = sizeof(interval)}};
-
-static _Thread_local dry_spent spent; /* by the task that the thread runs */
 
 const dry_options *dry_chosen(void) { return &chosen; }
 
@@ -33,6 +31,7 @@ void dry_configure(void) {
   dry_on = true;
   timeline_want_always(TIMELINE_WANTS_DRY);
   atomic_store(&trace_stats()->dry.on, 1);
+  atomic_store(&trace_stats()->dry.host, (uint64_t)chosen.host);
 }
 
 /* ---- real bytes -------------------------------------------------------------------------------------------------- */
@@ -74,18 +73,7 @@ void dry_zero_unreal(void *view, uint64_t bytes) {
   }
 }
 
-/* ---- time -------------------------------------------------------------------------------------------------------- */
-
-void dry_spend(uint64_t ns, uint64_t operations) {
-  spent.ns += ns;
-  spent.operations += operations;
-}
-
-dry_spent dry_take_spent(void) {
-  const dry_spent taken = spent;
-  spent = (dry_spent){0};
-  return taken;
-}
+/* ---- time of copies and fills ------------------------------------------------------------------------------------ */
 
 static uint64_t ns_of(uint64_t bytes, uint64_t per_s, uint64_t latency_ns) {
   return latency_ns + (per_s ? (uint64_t)((double)bytes / (double)per_s * 1e9) : 0);
@@ -113,44 +101,6 @@ void dry_model_copy(const void *dst, const void *src, uint64_t bytes) {
 
 void dry_model_fill(const void *view, uint64_t bytes) {
   if (is_on_device(view)) spend_on_memory(bytes);
-}
-
-void dry_copied_now(void) { trace_add(&trace_stats()->dry.waited_ns, dry_take_spent().ns); }
-
-/* The clocks of events: the one of the latest record that was reached. */
-static void keep_record(event *e, uint64_t generation, uint64_t ns) {
-  spin_lock(&e->o.lock);
-  e->dry_generation = generation;
-  e->dry_ns = ns;
-  spin_unlock(&e->o.lock);
-}
-
-/* The clock of that record; 0 where a later one was reached already, so that the time stays a lower bound. */
-static uint64_t record_ns(event *e, uint64_t generation) {
-  spin_lock(&e->o.lock);
-  const uint64_t ns = e->dry_generation == generation ? e->dry_ns : 0;
-  spin_unlock(&e->o.lock);
-  return ns;
-}
-
-status dry_run_task(task *t, stream *s) {
-  const uint8_t tells = t->kind->tells;
-  event *const e = tells == TASK_TELLS_RECORD || tells == TASK_TELLS_WAIT ? t->sync.event : NULL;
-  const uint64_t generation = e ? t->sync.generation : 0;
-  stats_dry *const d = &trace_stats()->dry;
-  if (e) object_ref(&e->o); /* running drops the task's reference */
-  if (tells == TASK_TELLS_RECORD) keep_record(e, generation, s->dry_ns);
-  (void)dry_take_spent();
-  const status st = t->kind->run(t, s);
-  if (tells == TASK_TELLS_WAIT && st != TASK_BLOCKED) {
-    const uint64_t ns = record_ns(e, generation);
-    if (s->dry_ns < ns) s->dry_ns = ns;
-  }
-  if (e) event_unref(e);
-  s->dry_ns += spent.ns;
-  trace_add(&d->busy_ns, spent.ns);
-  trace_max(&d->latest_ns, s->dry_ns);
-  return st;
 }
 
 /* ---- copies and fills -------------------------------------------------------------------------------------------- */

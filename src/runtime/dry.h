@@ -9,9 +9,7 @@
  * contents, so who computes with them must zero them first.) Realness belongs to addresses: a freed block keeps its
  * bytes, as on a device, until somebody writes to them.
  *
- * Time passes by the roofline model (roofline.h) and the bandwidth of links. Each stream has a clock: a task adds its
- * time to it, and a wait for an event moves it to the time of the record. The latest clock is a lower bound of the
- * devices' time, since it leaves out launches, the host's own work, and waits for the host.
+ * Its time is modelled: dry_clock.h.
  *
  * Called where tasks run: copy.c, task_record.c, op/account.c, comm/. Off, all of this costs one load and a branch, and
  * only where copies are made. Any thread; the lock is a leaf. */
@@ -20,7 +18,6 @@
 
 #include "base/dry_options.h"
 #include "memory/fault.h"
-#include "runtime/stream.h"
 
 /* What is copied, filled or computed for real, if its inputs are real. Operators of that size take some microseconds,
  * and what programs decide by (losses, scales, lengths, indices of a batch) is smaller. */
@@ -44,21 +41,8 @@ void dry_zero_unreal(void *view, uint64_t bytes);
 bool dry_copy(const fault_copy *c);
 bool dry_fill(void *view, uint64_t bytes);
 
-/* Adds to the time of the task that the calling thread runs; or, outside of tasks, of the synchronous copy that it
- * makes, which dry_copied_now() ends. Operations are those that roofline.h counts. */
-void dry_spend(uint64_t ns, uint64_t operations);
-void dry_copied_now(void);
-
-/* What the calling thread has spent since it was asked last; it has then spent nothing. For recordings, also of runs
- * that are not dry, in which dry_model_copy() and dry_model_fill() do the counting of dry_copy() and dry_fill(). */
-typedef struct {
-  uint64_t ns, operations;
-} dry_spent;
-dry_spent dry_take_spent(void);
+/* Count the time of a copy or a fill, as these do, in a run that is not dry. */
 void dry_model_copy(const void *dst, const void *src, uint64_t bytes);
 void dry_model_fill(const void *view, uint64_t bytes);
-
-/* Runs a task and moves its stream's clock. For the stream's runner. */
-status dry_run_task(task *t, stream *s);
 
 #endif

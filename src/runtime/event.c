@@ -8,6 +8,8 @@
 #include "runtime/abort.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
+#include "runtime/dry.h"
+#include "runtime/dry_clock.h"
 #include "runtime/stream_order.h"
 #include "runtime/task_tell.h"
 #include "trace/stats_write.h"
@@ -112,9 +114,8 @@ static void open_remove(event *e, task *t) {
 }
 
 static status event_run_record(task *t, stream *s) {
-  (void)s;
   event *e = t->sync.event;
-  const uint64_t now = now_ns();
+  const uint64_t now = dry_is_on() ? s->dry_ns + 1 : now_ns(); /* 0 would be no time */
   INVARIANT(t->sync.stream == s && t->sync.position == s->q.next + 1);
   spin_lock(&e->o.lock);
   open_remove(e, t);
@@ -431,8 +432,10 @@ static status reach(event *e, uint64_t timeout_ns, stream **source) {
   *source = NULL;
   if (abort_is_running(e->device)) return abort_refuse(e->device);
   const uint64_t generation = hooks_tasks_wanted() ? latest_record(e) : 0;
+  const uint64_t since_ns = dry_is_on() ? dry_host_now() : 0;
   *source = pending_source(e, &position);
   const status st = *source ? stream_wait(*source, position, timeout_ns) : ST_OK;
+  if (dry_is_on()) dry_host_waited(since_ns, e->dry_ns);
   if (st == ST_STREAM_TIMEOUT)
     return fail(ST_EVENT_TIMEOUT, "event %u is not reached after %ju ms", e->id, (uintmax_t)(timeout_ns / 1000000));
   event_tell_host(e, generation, false);

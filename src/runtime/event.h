@@ -33,7 +33,8 @@ struct event {
   uint64_t consumed;              /* the highest generation that ended a wait */
   uint64_t reset_floor;           /* generations up to this were undone by a reset that was reached */
   uint64_t n_waits, n_waits_done; /* tasks that wait: submitted, and over */
-  uint64_t time_ns;               /* when the latest completed record was reached; 0: none was */
+  uint64_t time_ns;               /* when the latest completed record was reached; 0: none was. In a dry run, the
+                                     modelled time, from 1 on */
   uint64_t dry_ns;                /* of dry.c: the clock of the latest record that was reached, ... */
   uint64_t dry_generation;        /* ... and its generation */
   stream *waiters;                /* blocked streams, chained through next_waiter, each with a reference */

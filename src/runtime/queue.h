@@ -17,7 +17,9 @@ enum { SEGMENT_TASKS = 127 };
 
 typedef struct segment {
   struct segment *next;
-  char padding[56];
+  uint64_t *submitted_ns; /* in dry runs: when each task was submitted, by the host's clock (dry_clock.h); malloc'ed.
+                             NULL: at 0 */
+  char padding[48];
   task tasks[SEGMENT_TASKS];
 } segment;
 
@@ -36,13 +38,21 @@ typedef struct {
   segment *_Atomic spare; /* a drained segment, or NULL; exchanged by both sides */
 } queue;
 
+static inline void segment_free(segment *s) {
+  if (s) free(s->submitted_ns);
+  free(s);
+}
+
 /* The slot of the next task, which the producer fills and then pushes. Until it is pushed, the same slot is returned
  * again. NULL if there is no host memory. */
 static inline task *queue_slot(queue *q) {
   if (unlikely(!q->tail || q->tail_index == SEGMENT_TASKS)) {
     segment *fresh = atomic_exchange_explicit(&q->spare, NULL, memory_order_acquire);
-    if (!fresh) fresh = aligned_alloc(64, sizeof *fresh);
-    if (!fresh) return NULL;
+    if (!fresh) {
+      fresh = aligned_alloc(64, sizeof *fresh);
+      if (!fresh) return NULL;
+      fresh->submitted_ns = NULL;
+    }
     fresh->next = NULL;
     if (q->tail)
       q->tail->next = fresh;
@@ -70,7 +80,7 @@ static inline task *queue_front(queue *q) {
     q->head = drained->next;
     INVARIANT(q->head);
     q->head_index = 0;
-    free(atomic_exchange_explicit(&q->spare, drained, memory_order_release));
+    segment_free(atomic_exchange_explicit(&q->spare, drained, memory_order_release));
   }
   return &q->head->tasks[q->head_index];
 }
@@ -89,14 +99,26 @@ static inline void queue_pop(queue *q) {
   ++q->next;
 }
 
+/* Notes when the task that is about to be pushed was submitted; without memory it was so at 0. */
+__attribute__((cold)) static inline void queue_note_ns(queue *q, uint64_t ns) {
+  segment *s = q->tail;
+  if (!s->submitted_ns && ns) s->submitted_ns = calloc(SEGMENT_TASKS, sizeof *s->submitted_ns);
+  if (s->submitted_ns) s->submitted_ns[q->tail_index] = ns;
+}
+
+/* What was noted of the front task. */
+static inline uint64_t queue_front_ns(const queue *q) {
+  return q->head->submitted_ns ? q->head->submitted_ns[q->head_index] : 0;
+}
+
 /* Frees the segments. The queue is empty, and nobody uses it any more. */
 static inline void queue_free(queue *q) {
   INVARIANT(q->next == atomic_load_explicit(&q->submitted, memory_order_relaxed));
   for (segment *s = q->head, *next; s; s = next) { /* two if a slot that was never pushed began one */
     next = s->next;
-    free(s);
+    segment_free(s);
   }
-  free(q->spare);
+  segment_free(q->spare);
 }
 
 /* ---- checks of invariants (base/invariant.h) --------------------------------------------------------------------- */

@@ -10,6 +10,8 @@
 #include "runtime/abort.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
+#include "runtime/dry.h"
+#include "runtime/dry_clock.h"
 #include "runtime/event.h"
 #include "runtime/exception.h"
 #include "runtime/fpmode.h"
@@ -118,11 +120,17 @@ status stream_new_task(stream *s, const task_kind *kind, task **out) {
   return ST_OK;
 }
 
+/* Returns the time at which the task was submitted, if that is to be recorded; else 0. */
+__attribute__((cold, noinline)) static uint64_t note_submission(stream *s) {
+  if (dry_is_on()) queue_note_ns(&s->q, dry_host_submit());
+  return timeline_wants(TIMELINE_WANTS_TASKS) ? timeline_now() : 0;
+}
+
 /* Makes the slot a task of the queue, and releases submit_lock. */
 static inline void enqueue(stream *s, task *t) {
   INVARIANT(lock_is_held(&s->submit_lock) && !s->closed);
   INVARIANT(t == &s->q.tail->tasks[s->q.tail_index]);
-  const uint64_t recorded_ns = timeline_wants(TIMELINE_WANTS_TASKS) ? timeline_now() : 0;
+  const uint64_t recorded_ns = timeline_wants(TIMELINE_WANTS_TASKS | TIMELINE_WANTS_DRY) ? note_submission(s) : 0;
   const uint64_t cost = t->cost_ns;
   const uint32_t id = t->id = (uint32_t)atomic_load_explicit(&s->q.submitted, memory_order_relaxed);
   atomic_store_explicit(&s->submitted_cost_ns, atomic_load_explicit(&s->submitted_cost_ns, memory_order_relaxed) + cost,
@@ -443,8 +451,9 @@ void stream_forget_failure(stream *s) {
 
 status stream_synchronize(stream *s, uint64_t timeout_ns) {
   if (abort_is_running(s->device)) return abort_refuse(s->device);
-  const uint64_t target = stream_submitted(s);
+  const uint64_t target = stream_submitted(s), since_ns = dry_is_on() ? dry_host_now() : 0;
   TRY(stream_wait(s, target, timeout_ns));
+  if (dry_is_on()) dry_host_waited(since_ns, dry_stream_ns(s));
   if (unlikely(atomic_load(&s->dropped_below) == ALL_TASKS && target > atomic_load(&s->kept_below)))
     return fail(ST_INVALID_VALUE, "stream %u was destroyed by force while it was waited for, and tasks were dropped",
                 s->id);

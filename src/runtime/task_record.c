@@ -5,6 +5,7 @@
 
 #include "base/hooks.h"
 #include "runtime/dry.h"
+#include "runtime/dry_clock.h"
 #include "runtime/event.h"
 #include "trace/load.h"
 #include "trace/overlap.h"

@@ -21,7 +21,7 @@
 #include "trace/histogram.h"
 
 enum {
-  STATS_VERSION = 11,
+  STATS_VERSION = 12,
   STATS_MAX_DEVICES = 16,
   STATS_MAX_OPS = 1024,    /* operators with a row of their own; the last row takes the rest */
   STATS_MAX_CHOICES = 256, /* implementations of operators; those beyond are not counted by implementation */
@@ -139,6 +139,9 @@ typedef struct {
   counter sent_bytes, received_bytes; /* of the program's buffers, by the counts of the calls */
   counter time_ns;                    /* from the moment at which the stream comes to a task to its end */
   counter exposed_ns;                 /* the part of it in which the device ran no other task (comm/account.c) */
+  /* Of a dry run, by the model (runtime/dry_clock.h): the time, the part of it in which the device would do nothing
+   * else (goes down too), and how long streams stood still for the last rank before. */
+  counter dry_ns, dry_exposed_ns, dry_waited_ns;
 } stats_collective;
 
 /* A feed of data (include/cannon/feed.h). Times are sums over threads. */
@@ -233,6 +236,9 @@ typedef struct {
   counter busy_ns;   /* the sum of all tasks' times */
   counter latest_ns; /* the latest clock of a stream: how long the tasks take at least, as they overlap */
   counter waited_ns; /* time of copies for which the host waited without a stream */
+  counter host;      /* dry_host of base/dry_options.h */
+  counter host_ns, host_waited_ns, n_submitted; /* the host's clock; its waits for devices; tasks that it submitted */
+  char topology[32];                            /* by which collectives have their time; "": there were none */
 } stats_dry;
 
 typedef struct {

@@ -144,10 +144,35 @@ static void deadlock(int rank, const char *folder) {
   CHECK(aclrtSynchronizeStream(stream));
 }
 
+/* Device 1 fills 64 MiB first. Both gather 32 MiB, while device 0 fills 1 GiB on another stream. */
+static void dry(void) {
+  const size_t part = 32 << 20, big = 1 << 30;
+  int32_t devices[] = {0, 1};
+  HcclComm comms[2];
+  aclrtStream streams[2], worker;
+  char *in[2], *out[2];
+  CHECK(HcclCommInitAll(2, devices, comms));
+  for (int d = 1; d >= 0; --d) {
+    CHECK(aclrtSetDevice(d));
+    CHECK(aclrtCreateStream(&streams[d]));
+    CHECK(aclrtMalloc((void **)&in[d], big, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK(aclrtMalloc((void **)&out[d], 2 * part, ACL_MEM_MALLOC_HUGE_FIRST));
+    if (d == 1) CHECK(aclrtMemsetAsync(out[1], 2 * part, 0, 2 * part, streams[1]));
+    CHECK(HcclAllGather(in[d], out[d], part, HCCL_DATA_TYPE_INT8, comms[d], streams[d]));
+  }
+  CHECK(aclrtCreateStream(&worker));
+  CHECK(aclrtMemsetAsync(in[0], big, 0, big, worker));
+  CHECK(aclrtSynchronizeStream(worker));
+  CHECK(aclrtSynchronizeStream(streams[0]));
+  CHECK(aclrtSetDevice(1));
+  CHECK(aclrtSynchronizeStream(streams[1]));
+}
+
 int main(int argc, char **argv) {
   CHECK(aclInit(NULL));
   if (!strcmp(argv[1], "work")) work();
   if (!strcmp(argv[1], "overlap")) overlap();
+  if (!strcmp(argv[1], "dry")) dry();
   if (!strcmp(argv[1], "deadlock")) deadlock(atoi(argv[2]), argv[3]);
   CHECK(aclFinalize());
   return 0;
@@ -236,6 +261,30 @@ class Communication(unittest.TestCase):
         process, = json.loads(report.read_text())["processes"]
         row, = process["communication"]
         self.assertLess(row["exposed_ns"], row["time_ns"])
+
+    def test_dry_run(self):
+        """Times are those of the model: of the topology of Ascend910B3, and of its memory."""
+        report = self.own / "report.json"
+        run = [PREFIX / "bin/cannon", "run", "--dry", "--mem", "8G", "--json", report]
+        done = self.run_it(*run, self.program, "dry")
+        process, = json.loads(report.read_text())["processes"]
+        row, = process["communication"]
+        gather, fill = 500 + 2**25 / 28e9 * 1e9, lambda n: 600 + n / 1600e9 * 1e9
+        self.assertAlmostEqual(row["device"]["time_ns"], 2 * gather, delta=4)
+        self.assertAlmostEqual(row["device"]["waited_ns"], fill(2**26), delta=4)
+        # On device 0, work goes on until fill(2**30), and the collective begins at fill(2**26).
+        exposed = gather - (fill(2**30) - fill(2**26)) + gather
+        self.assertAlmostEqual(row["device"]["exposed_ns"], exposed, delta=4)
+        self.assertAlmostEqual(process["dry"]["time_ns"], fill(2**26) + gather, delta=4)
+        self.assertEqual(process["dry"]["topology"], "a2-cluster")
+        self.assertRegex(done.stderr, r"communication at least +calls +sent +time +share +exposed +waited\n"
+                                      r" +AllGather +2")
+
+        self.run_it(*run, "--force", "--topology", "ethernet", "--host-time", "2us", self.program, "dry")
+        process, = json.loads(report.read_text())["processes"]
+        row, = process["communication"]
+        self.assertAlmostEqual(row["device"]["time_ns"], 2 * (5000 + 2**25 / 25e9 * 1e9), delta=4)
+        self.assertEqual(process["dry"]["submissions"], 4)
 
     def test_recording(self):
         """The recorder hears of each collective."""

@@ -181,6 +181,16 @@ static void memory_is_a_promise(void **state) {
   assert_true(usage.ru_maxrss < 2 << 20); /* KiB */
 }
 
+/* The host's memory is real in a dry run, too, and the message says so. */
+static void memory_of_the_host_is_real(void **state) {
+  (void)state;
+  void *p;
+  CHECK_CODE(aclrtMallocHost(&p, 512 * GIB), 207001);
+  const char *message = aclGetRecentErrMsg();
+  assert_non_null(message);
+  assert_non_null(strstr(message, "in a dry run, too, memory of the host is real"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(small_is_real_and_large_is_zero, settle_ops),
@@ -189,6 +199,7 @@ int main(void) {
       cmocka_unit_test_teardown(shapes_that_depend_on_data, settle_ops),
       cmocka_unit_test_teardown(order_is_kept, settle_ops),
       cmocka_unit_test_teardown(memory_is_a_promise, settle_ops),
+      cmocka_unit_test_teardown(memory_of_the_host_is_real, settle_ops),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

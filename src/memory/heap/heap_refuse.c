@@ -5,6 +5,7 @@
 
 #include "base/lock.h"
 #include "base/size.h"
+#include "base/variables.h"
 #include "memory/heap/heap_private.h"
 #include "memory/host.h"
 #include "memory/rules.h"
@@ -72,6 +73,21 @@ static uint64_t could_ask_for(uint64_t fits, uint64_t bytes, uint64_t requested,
   return pages == PAGES_HUGE && whole ? whole - 2 * RULE_ROUND_BYTES : whole;
 }
 
+static bool is_dry(void) {
+  const char *dry = variable_text(VARIABLE_DRY);
+  return dry && strcmp(dry, "0") != 0;
+}
+
+/* What else there is to say of a refusal: that memory is left, and addresses are not; that a dry run does not help. */
+static const char *heap_refuse_hint(const heap *h, uint64_t requested, uint64_t fits) {
+  if (h->config.device < 0 && is_dry())
+    return "; in a dry run, too, memory of the host is real: make the model on the device (with torch.device(\"npu\"), "
+           "or from meta tensors), and map files of weights (safetensors) instead of reading them";
+  return requested <= fits ? "; the addresses for blocks of this size are used up, which for large ones end after 3/4 "
+                             "of 1 TiB"
+                           : "";
+}
+
 status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, block_origin origin) {
   heap_holders holders;
   char busy[256];
@@ -86,10 +102,11 @@ status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, block_origin ori
   return fail(
       ST_NO_MEMORY,
       "size is %ju bytes (%s), more than %s has left: %s of %s are in use here and %s in other processes, the host has "
-      "%s available and %s of them promised, at most %ju bytes (%s) would fit%s",
+      "%s available and %s of them promised, at most %ju bytes (%s) would fit%s%s",
       (uintmax_t)requested, size_in_words(requested).text, h->config.name, size_in_words(used).text,
       size_in_words(h->config.size_bytes).text, size_in_words(others).text, size_in_words(host).text,
-      size_in_words(pages_promised()).text, (uintmax_t)fits, size_in_words(fits).text, holders.words);
+      size_in_words(pages_promised()).text, (uintmax_t)fits, size_in_words(fits).text,
+      heap_refuse_hint(h, requested, fits), holders.words);
 }
 
 __attribute__((cold)) status heap_refuse_free(const heap *h, uintptr_t address, const char *name) {
