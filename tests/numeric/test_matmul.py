@@ -52,8 +52,7 @@ class Implementations(unittest.TestCase):
 class Products(unittest.TestCase):
     def test_all(self):
         for op, shapes in (("aclnnMm", self.mm_shapes), ("aclnnBatchMatMul", self.batch_shapes),
-                           ("aclnnMatmul", self.matmul_shapes), ("aclnnBatchMatMulWeightNz", self.batch_shapes),
-                           ("aclnnMatmulWeightNz", self.mm_shapes)):
+                           ("aclnnMatmul", self.matmul_shapes)):
             each_case(self, op, CASES, lambda gen, o=op, s=shapes: self.case(gen, o, *s(gen)))
 
     def mm_shapes(self, gen):
@@ -128,7 +127,7 @@ class Products(unittest.TestCase):
 
 class Addmm(unittest.TestCase):
     def test_all(self):
-        for op in ("aclnnAddmm", "aclnnInplaceAddmm", "aclnnAddmmWeightNz"):
+        for op in ("aclnnAddmm", "aclnnInplaceAddmm"):
             each_case(self, op, CASES, lambda gen, o=op: self.case(gen, o))
 
     def case(self, gen, op):
