@@ -452,7 +452,7 @@ def _unique(c):
 
 @of("search_sorted")
 def _search_sorted(c):
-    return [like(c[1], INT32 if c["outInt32"] else INT64)]
+    return [like(c["self"], INT32 if c["outInt32"] else INT64)]
 
 
 @of("search_sorteds")

@@ -520,16 +520,18 @@ def to_layout_back(x):
 class Inference(unittest.TestCase):
     """FusedInferAttentionScore, PromptFlashAttention and IncreFlashAttention."""
 
-    VARIANTS = ("aclnnFusedInferAttentionScore", "aclnnFusedInferAttentionScoreV2", "aclnnFusedInferAttentionScoreV3")
+    VARIANTS = ("aclnnFusedInferAttentionScore", "aclnnFusedInferAttentionScoreV2", "aclnnFusedInferAttentionScoreV3",
+                "aclnnFusedInferAttentionScoreV4")
 
     def fused(self, gen, q, keys, values, out, n, kv, scale, layout, bias=None, mask=None, lengths=(None, None),
               table=None, padding=(None, None), prefix=(None, None, None), band=(65535, 65535), mode=0, page=0,
               lse=None, op=None):
         op = op or gen.pick(self.VARIANTS[1 if prefix[0] else 0:])
-        v1 = op.endswith("Score")
+        v1, v3, v4 = op.endswith("Score"), op.endswith(("V3", "V4")), op.endswith("V4")
         run(op, q, TensorList(keys), TensorList(values), bias, mask, *lengths, *[None] * 7, table, *padding,
-            *([] if v1 else [*[None] * 4, *prefix]), *([None] * 3 if op.endswith("V3") else []), n, scale, *band,
-            text(layout), kv, mode, gen.pick((0, 2)), page, 0, lse is not None, *([] if v1 else [0, 0]), out, lse)
+            *([] if v1 else [*[None] * 4, *prefix]), *[None] * (3 * v3 + v4), n, scale, *band,
+            text(layout), kv, mode, gen.pick((0, 2)), page, 0, lse is not None, *([] if v1 else [0] * (2 + v4)), out,
+            lse)
 
     def numbers(self, gen, dtype, shape):
         return dtype.round(gen.rng.standard_normal(shape)).astype(np.float64)

@@ -123,6 +123,7 @@ class Rows(unittest.TestCase):
     def test_layer_norm(self):
         each_case(self, "aclnnLayerNorm", 2 * CASES, self.layer_norm)
         each_case(self, "aclnnLayerNormWithImplMode", 5, lambda g: self.layer_norm(g, "aclnnLayerNormWithImplMode"))
+        each_case(self, "aclnnFastLayerNorm", 5, lambda g: self.layer_norm(g, "aclnnFastLayerNorm"))
 
     def test_constant_rows(self):
         """Where a row has no deviation, only beta is left, however large its numbers."""

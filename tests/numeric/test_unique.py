@@ -220,6 +220,11 @@ class Searches(unittest.TestCase):
                 right, sorter, out)
             ref.check_equal(out.get(), expected.reshape(values.shape).astype(out.dtype.values), side)
             if not rows:
+                if not sorter:
+                    out = gen.out(I32 if narrow else I64, values.shape)
+                    run("aclnnBucketize", gen.tensor(d, values.shape, values), gen.tensor(d, sequence.shape, sequence),
+                        narrow, right, out)
+                    ref.check_equal(out.get(), expected.reshape(values.shape).astype(out.dtype.values), side)
                 one = gen.out(I64, ())
                 value = values.flat[0]
                 run("aclnnSearchSorteds", gen.tensor(d, sequence.shape, stored),

@@ -41,7 +41,8 @@ static status infer_refuse(const infer_attention_args *a) {
                  {a->key_antiquant_scale, "keyAntiquantScaleOptional"},
                  {a->key_antiquant_offset, "keyAntiquantOffsetOptional"},
                  {a->value_antiquant_scale, "valueAntiquantScaleOptional"},
-                 {a->value_antiquant_offset, "valueAntiquantOffsetOptional"}};
+                 {a->value_antiquant_offset, "valueAntiquantOffsetOptional"},
+                 {a->dequant_scale_query, "dequantScaleQueryOptional"}};
   const struct {
     const tensor *t;
     const char *name;

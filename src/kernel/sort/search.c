@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SearchSorted, SearchSorteds and IsIn: find the position of values, or whether they occur. */
+#include <string.h>
+
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 #include "op/executor.h"
@@ -35,6 +37,7 @@ typedef struct {
   int64_t n;           /* number of elements of a sequence */
   int64_t along, sorter_along;
   uint8_t compute;
+  int8_t operands[4]; /* numbers of the values, out, the sequence and the sorter */
   bool right, has_sorter, is_scalar;
 } search_plan;
 
@@ -82,9 +85,7 @@ static status check_sorter(const search_plan *p, const char *sorter) {
 static status search_sorted_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const search_plan *p = PLAN(e, search_plan);
-  /* operands in the schema's order: sortedSequence, (self,) sorter, out */
-  void *const at[4] = {p->is_scalar ? view[2] : view[1], p->is_scalar ? view[2] : view[3], view[0],
-                       p->is_scalar ? view[1] : view[2]};
+  void *const at[4] = {view[p->operands[0]], view[p->operands[1]], view[p->operands[2]], view[p->operands[3]]};
   cursor c;
   cursor_start(&c, &p->rows, at, 0);
   const char *checked = NULL;
@@ -155,8 +156,10 @@ static status plan_search(executor *e, search_plan *p, const tensor *sequence, c
 status prepare_search_sorted(executor *e, const search_sorted_args *a) {
   search_plan *p = PLAN(e, search_plan);
   const tensor *sequence = a->sorted_sequence, *self = a->self;
-  TRY(op_expect_dtype(sequence, "sortedSequence", DTYPES_REAL));
+  TRY(op_expect_dtype(sequence, a->name.sorted_sequence, DTYPES_REAL));
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
+  EXPECT(a->view.sorted_sequence == 0 || sequence->rank == 1, "boundaries has %d dimensions, expected one",
+         sequence->rank);
   const int dtype = dtype_promote(sequence->dtype, self->dtype);
   const bool rounds = sequence->dtype != self->dtype && dtype_is_float(dtype) && dtype_bytes(dtype) == 2;
   p->compute = (uint8_t)search_compute_of(dtype);
@@ -165,6 +168,8 @@ status prepare_search_sorted(executor *e, const search_sorted_args *a) {
   p->load_value = loops->load[self->dtype][p->compute];
   p->right = a->right;
   p->is_scalar = false;
+  const int at[4] = {a->view.self, a->view.out, a->view.sorted_sequence, SEARCH_SORTED_SORTER};
+  for (int i = 0; i < 4; ++i) p->operands[i] = (int8_t)(at[i] < 0 ? 0 : at[i]);
   return plan_search(e, p, sequence, self, a->sorter, a->out, a->out_int32);
 }
 
@@ -182,6 +187,8 @@ status prepare_search_sorteds(executor *e, const search_sorteds_args *a) {
   p->load_rounded = NULL;
   p->right = a->right;
   p->is_scalar = true;
+  memcpy(p->operands, (const int8_t[]){SEARCH_SORTEDS_OUT, SEARCH_SORTEDS_OUT, 0, SEARCH_SORTEDS_SORTER},
+         sizeof p->operands);
   return plan_search(e, p, sequence, out, a->sorter, out, a->out_int32);
 }
 
