@@ -143,13 +143,19 @@ status prepare_graph_gather(executor *e, const graph_gather_args *a) {
   const tensor *x = a->x, *indices = a->indices, *y = a->y;
   int dim;
   EXPECT(a->axis->size == 1, "axis has %ju elements, expected 1", (uintmax_t)a->axis->size);
-  EXPECT(a->batch_dims == 0, "batch_dims is %jd, expected 0", (intmax_t)a->batch_dims);
   EXPECT(x->rank, "x has no dimensions, expected some");
   TRY(move_expect_same_dtype(x, "x", y, "y"));
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   TRY(op_expect_dim(a->axis->value[0], "axis", x->rank, &dim));
-  TRY(expect_gathered_shape(x, dim, indices, 0, y));
-  return plan_gather_along(e, x, dim, indices, "indices", 0, y);
+  const int64_t most = dim < indices->rank ? dim : indices->rank;
+  const int64_t batches = a->batch_dims < 0 ? a->batch_dims + indices->rank : a->batch_dims;
+  EXPECT(batches >= 0 && batches <= most, "batch_dims is %jd, expected 0 to %jd", (intmax_t)a->batch_dims,
+         (intmax_t)most);
+  for (int d = 0; d < batches; ++d)
+    EXPECT(indices->dims[d] == x->dims[d], "indices has shape %s, expected the first %jd dimensions of x, %s",
+           SHAPE_OF(indices), (intmax_t)batches, SHAPE_OF(x));
+  TRY(expect_gathered_shape(x, dim, indices, (int)batches, y));
+  return plan_gather_along(e, x, dim, indices, "indices", (int)batches, y);
 }
 
 status prepare_embedding(executor *e, const embedding_args *a) {

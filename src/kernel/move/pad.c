@@ -80,7 +80,8 @@ static int64_t segment_of(const padding *p, int d, segment which, int64_t *to, i
   const padded_dim *dim = &p->dims[d];
   const int64_t size = pad_size(dim), before = dim->before > 0 ? dim->before : 0;
   const int64_t after = dim->after > 0 ? dim->after : 0;
-  *step = which == CENTRE ? 1 : p->kind == PADDING_REFLECT ? -1 : p->kind == PADDING_REPLICATE ? 0 : 1;
+  const bool mirrors = p->kind == PADDING_REFLECT || p->kind == PADDING_SYMMETRIC;
+  *step = which == CENTRE ? 1 : mirrors ? -1 : p->kind == PADDING_REPLICATE ? 0 : 1;
   *to = which == BEFORE ? 0 : which == CENTRE ? before : size - after;
   *from = p->kind == PADDING_CONSTANT && which != CENTRE ? 0 : pad_source(p->kind, dim, *to);
   return which == BEFORE ? before : which == AFTER ? after : size - before - after;
@@ -307,4 +308,31 @@ status prepare_pad(executor *e, const pad_args *a) {
   p.from = view_of(self);
   p.to = view_of(out);
   return plan_pad(e, &p, n_padded);
+}
+
+/* MirrorPad by name. */
+status prepare_graph_mirror_pad(executor *e, const graph_mirror_pad_args *a) {
+  const tensor *x = a->x, *y = a->y;
+  const aclIntArray *pads = a->paddings;
+  const bool reflects = strcmp(a->mode, "REFLECT") == 0;
+  padding p = {.kind = reflects ? PADDING_REFLECT : PADDING_SYMMETRIC};
+  int64_t dims[MAX_RANK];
+  int n_padded = 0; /* up to the last dimension, from the first that is padded */
+  EXPECT(reflects || strcmp(a->mode, "SYMMETRIC") == 0, "mode is \"%.32s\", expected \"REFLECT\" or \"SYMMETRIC\"",
+         a->mode);
+  TRY(move_expect_same_dtype(x, "x", y, "y"));
+  TRY(op_expect_size(pads->size, "paddings", 2 * (uint64_t)x->rank));
+  for (int d = 0; d < x->rank; ++d) {
+    const int64_t before = pads->value[2 * d], after = pads->value[2 * d + 1];
+    EXPECT(before >= 0 && after >= 0, "paddings has a negative number, expected 0 or more");
+    TRY(pad_set_dim(&p, x, d, before, after, "paddings", dims));
+    if (before || after) TRY(pad_expect_reach(&p, d));
+    if (!n_padded && (before || after)) n_padded = x->rank - d;
+  }
+  TRY(op_expect_shape(y, "y", dims, x->rank));
+  p.from = view_of(x);
+  p.to = view_of(y);
+  TRY(plan_pad(e, &p, n_padded));
+  PLAN(e, pad_plan)->out = GRAPH_MIRROR_PAD_Y;
+  return ST_OK;
 }

@@ -6,7 +6,13 @@
 
 #include "kernel/families.h"
 
-typedef enum { PADDING_CONSTANT, PADDING_REFLECT, PADDING_REPLICATE, PADDING_CIRCULAR } padding_kind;
+typedef enum {
+  PADDING_CONSTANT,
+  PADDING_REFLECT,
+  PADDING_SYMMETRIC, /* the edge is repeated; by name only */
+  PADDING_REPLICATE,
+  PADDING_CIRCULAR,
+} padding_kind;
 
 /* One dimension: n source elements become before + n + after. Negative numbers remove elements. */
 typedef struct {
@@ -21,6 +27,7 @@ static inline int64_t pad_source(padding_kind kind, const padded_dim *d, int64_t
   if (s >= 0 && s < d->n) return s;
   switch (kind) {
   case PADDING_REFLECT: return s < 0 ? -s : 2 * (d->n - 1) - s;
+  case PADDING_SYMMETRIC: return s < 0 ? -s - 1 : 2 * d->n - 1 - s;
   case PADDING_CIRCULAR: return s < 0 ? s + d->n : s - d->n;
   default: return s < 0 ? 0 : d->n - 1;
   }

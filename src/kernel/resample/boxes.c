@@ -103,6 +103,21 @@ status prepare_iou(executor *e, const iou_args *a) {
   return ST_OK;
 }
 
+/* Iou by name, whose result has the second boxes as rows. */
+status prepare_graph_iou(executor *e, const graph_iou_args *a) {
+  const tensor *first = a->bboxes, *second = a->gtboxes;
+  TRY(op_expect_rank(first, "bboxes", 2, 2));
+  TRY(op_expect_rank(second, "gtboxes", 2, 2));
+  TRY(op_expect_shape(a->overlap, "overlap", (const int64_t[]){second->dims[0], first->dims[0]}, 2));
+  tensor turned = *a->overlap;
+  turned.dims[0] = first->dims[0];
+  turned.dims[1] = second->dims[0];
+  turned.strides[0] = a->overlap->strides[1];
+  turned.strides[1] = a->overlap->strides[0];
+  const iou_args pairs = {.b_boxes = first, .gt_boxes = second, .mode = a->mode, .eps = a->eps, .overlap = &turned};
+  return prepare_iou(e, &pairs);
+}
+
 /* ---- NonMaxSuppression ------------------------------------------------------------------------------------------- */
 
 typedef struct {
