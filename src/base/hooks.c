@@ -30,6 +30,11 @@ void hooks_free(hook_block block, void *site) {
   EACH(h) if (h->free) h->free(&block, site);
 }
 
+void hooks_refused(hook_block asked) {
+  const hooks *h;
+  EACH(h) if (h->refused) h->refused(&asked);
+}
+
 status hooks_bad_free(status st, uintptr_t address, void *site) {
   const hooks *h;
   char words[256] = "", unused[8];

@@ -179,6 +179,8 @@ typedef struct {
 typedef struct {
   void (*alloc)(const hook_block *block);            /* may be NULL, as the other functions */
   void (*free)(const hook_block *block, void *site); /* site: return address of the freeing function */
+  /* An allocation was refused for lack of memory: device, requested, call and site are set; called without locks. */
+  void (*refused)(const hook_block *asked);
   /* Reports a free of an address that no live block has; called without locks. The listener may put what it knows of
    * the address into `words`, for the message: the first listener that does so wins. */
   void (*bad_free)(uintptr_t address, void *site, char *words, size_t bytes);
@@ -212,6 +214,7 @@ static inline bool hooks_tasks_wanted(void) {
 static inline bool hooks_any(void) { return atomic_load_explicit(&hooks_on, memory_order_relaxed); }
 void hooks_alloc(hook_block block);
 void hooks_free(hook_block block, void *site);
+void hooks_refused(hook_block asked);
 void hooks_shared(uintptr_t address);
 void hooks_step(hook_step step);
 void hooks_region(hook_region region);

@@ -9,6 +9,7 @@
 #include "cli/summary_dry.h"
 #include "cli/summary_feed.h"
 #include "cli/summary_memory.h"
+#include "cli/summary_refused.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -188,6 +189,7 @@ void summary_print_process(FILE *out, const stats_file *p, process_state state) 
   else
     fprintf(out, ", %s%s\n", format_ns(stats_duration_ns(p)), state == PROCESS_RUNNING ? " so far" : "");
   summary_memory(out, p, state == PROCESS_RUNNING);
+  summary_refused(out, p);
   summary_sites(out, p, state == PROCESS_RUNNING);
   print_copies(out, p);
   print_zero_copy(out, p);

@@ -10,6 +10,7 @@
 #include "cli/summary_dry.h"
 #include "cli/summary_feed.h"
 #include "cli/summary_memory.h"
+#include "cli/summary_refused.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -211,6 +212,7 @@ static void memory_json(cJSON *object, const stats_file *p, bool running) {
   cJSON_AddItemToObject(object, "managed", heap_json(&p->managed, running));
   cJSON_AddItemToObject(object, "pools", pools_json(p, running));
   cJSON_AddItemToObject(object, "stream_memory", streams_json(p, running));
+  cJSON_AddItemToObject(object, "refused", summary_refused_json(p));
   cJSON_AddItemToObject(object, "sites", sites_json(p));
   cJSON_AddItemToObject(object, "health", health_json(p, running));
   FIGURES(object, {"wrong_frees", p->n_bad_frees});

@@ -32,7 +32,7 @@ static void make_model(void) {
 
 /* ---- where ranks are --------------------------------------------------------------------------------------------- */
 
-static uint64_t place_of(const comm *c, uint32_t rank) {
+static uint64_t comm_place_of(const comm *c, uint32_t rank) {
   const uint64_t host = c->hosts ? c->hosts->ranks[rank].host : 0;
   return host << 32 | (uint32_t)c->cards[rank].device;
 }
@@ -40,31 +40,31 @@ static uint64_t place_of(const comm *c, uint32_t rank) {
 /* Whether devices' numbers tell ranks apart, in their order. */
 static bool places_tell(const comm *c) {
   for (uint32_t r = 1; r < c->n_ranks; ++r)
-    if (place_of(c, r) <= place_of(c, r - 1)) return false;
+    if (comm_place_of(c, r) <= comm_place_of(c, r - 1)) return false;
   return true;
 }
 
 /* The number of a rank's device among all. A host is a group of the outermost level of a server. */
-static uint32_t device_of(const comm *c, uint32_t rank, bool tells) {
+static uint32_t comm_device_of(const comm *c, uint32_t rank, bool tells) {
   if (!tells) return rank;
   uint32_t server = 1;
   for (uint32_t l = 0; l < model.t.n_levels; ++l)
     if (model.t.level[l].hccl_level == 0 && model.t.level[l].n_ranks) server = model.t.level[l].n_ranks;
-  return (uint32_t)(place_of(c, rank) >> 32) * server + (uint32_t)c->cards[rank].device;
+  return (uint32_t)(comm_place_of(c, rank) >> 32) * server + (uint32_t)c->cards[rank].device;
 }
 
 /* How far the ranks are apart; those that are not equally far count as neighbours. */
 static uint32_t stride_of(const comm *c) {
   const bool tells = places_tell(c);
-  const uint32_t stride = device_of(c, 1, tells) - device_of(c, 0, tells);
+  const uint32_t stride = comm_device_of(c, 1, tells) - comm_device_of(c, 0, tells);
   for (uint32_t r = 2; r < c->n_ranks; ++r)
-    if (device_of(c, r, tells) - device_of(c, r - 1, tells) != stride) return 1;
+    if (comm_device_of(c, r, tells) - comm_device_of(c, r - 1, tells) != stride) return 1;
   return stride;
 }
 
 /* ---- collectives ------------------------------------------------------------------------------------------------- */
 
-static uint64_t part_of(const uint64_t *counts, uint32_t n) {
+static uint64_t mean_part_of(const uint64_t *counts, uint32_t n) {
   uint64_t sum = 0;
   for (uint32_t i = 0; counts && i < n; ++i) sum += counts[i];
   return (sum + n - 1) / n;
@@ -77,7 +77,7 @@ static uint64_t call_bytes(const collective *op) {
   uint64_t count = call->count;
   if (call->kind == COMM_BARRIER) return 0;
   if (job_has_arrays(call->kind)) {
-    const uint64_t sent = part_of(call->send_counts, n), received = part_of(call->receive_counts, n);
+    const uint64_t sent = mean_part_of(call->send_counts, n), received = mean_part_of(call->receive_counts, n);
     count = sent > received ? sent : received;
   }
   return count * comm_dtype_bytes(call->dtype);
@@ -115,10 +115,10 @@ static double transfers_ns(const comm *c, const collective_transfer *x, uint32_t
   link_load load[SCHEDULE_MAX_LEVELS] = {0};
   bool is_used[SCHEDULE_MAX_LEVELS] = {false};
   const bool tells = places_tell(c);
-  const uint32_t own = device_of(c, c->rank, tells);
+  const uint32_t own = comm_device_of(c, c->rank, tells);
   for (uint32_t i = 0; i < n; ++i) {
     if (x[i].peer == c->rank) continue;
-    const uint32_t l = topology_level_between(&model.t, own, device_of(c, x[i].peer, tells));
+    const uint32_t l = topology_level_between(&model.t, own, comm_device_of(c, x[i].peer, tells));
     const uint64_t of_link = bytes_of_link(x, i);
     load[l].sent[x[i].receives] += x[i].count * comm_dtype_bytes(x[i].dtype);
     if (of_link > load[l].most_of_link) load[l].most_of_link = of_link;

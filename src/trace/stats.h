@@ -36,6 +36,7 @@ enum {
   STATS_MAX_COLLECTIVES = 16, /* kinds of collective */
   STATS_MAX_FEEDS = 32,       /* feeds of data with a row of their own; the last row takes the rest */
   STATS_MAX_FAULTS = 64,      /* injected failures that are listed; all are counted */
+  STATS_MAX_HOLDERS = 10,     /* lines that held memory when an allocation was refused; all are summed up */
   STATS_MAX_ERRORS = 64,      /* kinds of error with a row of their own; the last row takes the rest */
 };
 #define STATS_MAGIC 0x54534e43u /* "CNST" */
@@ -230,6 +231,22 @@ typedef struct {
   char spec[FAULT_TEXT_BYTES];
 } stats_fault;
 
+/* What a line of the program held when an allocation was refused; or the line that asked. */
+typedef struct {
+  char line[96];          /* "train.py:88"; "": not of Python */
+  char call[32];          /* the CANN function that was called */
+  stats_place place;      /* from where */
+  uint64_t bytes, blocks; /* of device memory, as rounded */
+} stats_holder;
+
+/* A refused allocation of device memory (check/holders.c). */
+typedef struct {
+  int32_t device;
+  uint32_t n_lines; /* that held memory; the first STATS_MAX_HOLDERS are in holders[], by bytes */
+  uint64_t requested, held_bytes, held_blocks;
+  stats_holder asks, holders[STATS_MAX_HOLDERS];
+} stats_refusal;
+
 /* A dry run (runtime/dry.h). Times are of the devices. */
 typedef struct {
   counter on;        /* 1: this was one */
@@ -279,6 +296,8 @@ typedef struct {
   counter n_faults;                     /* injected; the first STATS_MAX_FAULTS are in faults[] */
   stats_fault faults[STATS_MAX_FAULTS];
   stats_dry dry;
+  counter n_refusals;       /* that holders.c has seen */
+  stats_refusal refused[2]; /* the first, and the one of the largest request */
 } stats_file;
 
 /* The counters of a device's heap, or of a kind of host memory; NULL if the number is neither. */

@@ -203,6 +203,18 @@ assert not hccl.HcclBroadcast(buffer(1), count, 4, 0, *where(1))
 code = acl.aclrtSynchronizeStream(where(1)[1])
 print(code, acl.aclGetRecentErrMsg().decode())
 """
+GROW = r"""import ctypes, sys
+acl = ctypes.CDLL(sys.argv[1] + "/lib64/libascendcl.so")
+assert not acl.aclrtSetDevice(0)
+p = ctypes.c_void_p()
+# Each of the following lines
+# takes memory.
+a = acl.aclrtMalloc(ctypes.byref(p), ctypes.c_size_t(2 << 30), 0)
+b = [acl.aclrtMalloc(ctypes.byref(p), ctypes.c_size_t(2 << 30), 0) for _ in range(2)]
+c = acl.aclrtMalloc(ctypes.byref(p), ctypes.c_size_t(3 << 30), 0)
+d = acl.aclrtMalloc(ctypes.byref(p), ctypes.c_size_t(5 << 30), 0)
+assert not a and not any(b) and c == d == 207001
+"""
 CYCLE = ("ranks wait for each other: rank {0} (process {pid0}) waits in {call0} for rank {1}; "
          "rank {1} (process {pid1}) waits in {call1} for rank {0}")
 CALLS = "AllReduce #5 of 'A'", "AllGather #2 of 'B'"
@@ -285,6 +297,20 @@ class Communication(unittest.TestCase):
         row, = process["communication"]
         self.assertAlmostEqual(row["device"]["time_ns"], 2 * (5000 + 2**25 / 25e9 * 1e9), delta=4)
         self.assertEqual(process["dry"]["submissions"], 4)
+
+    def test_refusal(self):
+        """A dry run tells which lines held the memory when an allocation was refused."""
+        program, report = self.own / "grow.py", self.own / "report.json"
+        program.write_text(GROW)
+        self.run_it(PREFIX / "bin/cannon", "run", "--dry", "--mem", "8G", "--json", report, sys.executable, program,
+                    PREFIX)
+        process, = json.loads(report.read_text())["processes"]
+        first, largest = process["refused"]
+        self.assertEqual([r["requested_bytes"] >> 30 for r in (first, largest)], [3, 5])
+        self.assertEqual([(h["where"], h["blocks"]) for h in first["held_by"]], [("grow.py:8", 2), ("grow.py:7", 1)])
+        self.assertEqual(first["asked_by"], {"where": "grow.py:9", "call": "aclrtMalloc"})
+        self.assertEqual(largest["asked_by"]["where"], "grow.py:10")
+        self.assertGreater(first["held_by"][0]["share"], 0.6)
 
     def test_recording(self):
         """The recorder hears of each collective."""

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time of collectives in dry runs (comm/dry_collective.h): events tell it. Runs with CANNON_DRY=1 on Ascend910B3,
- * whose topology is a full mesh of 28 GB/s each way with 500 ns for a round, and 196 GB/s of a device. Ranks are threads
+ * whose topology is a full mesh of 28 GB/s each way with 500 ns for a round, 196 GB/s of a device. Ranks are threads
  * or processes. */
 #include <math.h>
 
@@ -47,7 +47,7 @@ static bool the_last_rank_counts(rank_self *r) {
   return true;
 }
 
-/* An AllReduce is a ReduceScatter and an AllGather of slices; reducing takes time, too. A Barrier takes a few rounds. */
+/* AllReduce is a ReduceScatter and an AllGather of slices; reducing takes time, too. A Barrier takes a few rounds. */
 static bool kinds(rank_self *r) {
   float ms;
   char *in;

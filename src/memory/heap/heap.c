@@ -272,7 +272,7 @@ __attribute__((noinline)) status heap_alloc_uncached(heap *h, uint64_t bytes, ui
                                                      void *site, void **out) {
   const request r = {heap_stats_begin(&h->stats), bytes, requested, origin, site};
   for (unsigned failures = 0; unlikely(!try_alloc(h, &r, out)); ++failures)
-    if (!heap_find_room(h, failures)) return heap_refuse(h, bytes, requested, origin);
+    if (!heap_find_room(h, failures)) return heap_refuse(h, bytes, requested, origin, site);
   return ST_OK;
 }
 

@@ -142,7 +142,7 @@ uint16_t heap_pool_of(const heap *h, uintptr_t address);
 
 /* Returns ST_NO_MEMORY with a message that has the numbers and the largest live blocks. bytes: the request as rounded;
  * origin: as for heap_alloc. Takes the lock. */
-status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, block_origin origin);
+status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, block_origin origin, void *site);
 
 /* Describes the largest live blocks of a pool, or of all (0), for messages; "" where there are none. Takes the lock. */
 typedef struct {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hooks.h"
 #include "base/lock.h"
 #include "base/size.h"
 #include "base/variables.h"
@@ -88,13 +89,16 @@ static const char *heap_refuse_hint(const heap *h, uint64_t requested, uint64_t 
                            : "";
 }
 
-status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, block_origin origin) {
+status heap_refuse(heap *h, uint64_t bytes, uint64_t requested, block_origin origin, void *site) {
   heap_holders holders;
   char busy[256];
   if (h->config.device >= 0 && ledger_is_busy(busy, sizeof busy))
     return fail(ST_NO_MEMORY, "size is %ju bytes, which cannot be accounted for: %s", (uintmax_t)requested, busy);
   const uint64_t host = host_available_bytes(), others = heap_held_by_others(h);
   heap_stats_refuse(&h->stats);
+  if (unlikely(hooks_any()))
+    hooks_refused((hook_block){
+        .device = h->config.device, .bytes = bytes, .requested = requested, .call = origin_call(origin), .site = site});
   mutex_lock(&h->lock);
   list_largest(h, 0, &holders);
   const uint64_t used = store_used(h->store), fits = could_ask_for(would_fit(h, others), bytes, requested, origin);

@@ -73,7 +73,7 @@ static bool heap_try_take_pages(heap *h, uint64_t begun, uint64_t bytes, uint64_
 status heap_take_pages(heap *h, uint64_t bytes, uint64_t *offset) {
   const uint64_t begun = heap_stats_begin(&h->stats);
   for (unsigned failures = 0; !heap_try_take_pages(h, begun, bytes, offset); ++failures)
-    if (!heap_find_room(h, failures)) return heap_refuse(h, bytes, bytes, origin_of(RULE_PHYSICAL, PAGES_SMALL));
+    if (!heap_find_room(h, failures)) return heap_refuse(h, bytes, bytes, origin_of(RULE_PHYSICAL, PAGES_SMALL), NULL);
   return ST_OK;
 }
 

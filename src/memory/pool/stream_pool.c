@@ -247,7 +247,7 @@ __attribute__((cold)) static status pool_refuse(pool *p, const request *r, uint6
   heap_stats_refuse(&p->stats);
   const uint64_t left = pool_less(p->config.most_bytes, p->shelf.bytes);
   if (store_units(pool_room(p, r), PAGE_SHIFT) << PAGE_SHIFT <= left)
-    return heap_refuse(p->config.heap, pool_room(p, r), requested, origin_of(RULE_MALLOC, PAGES_SMALL));
+    return heap_refuse(p->config.heap, pool_room(p, r), requested, origin_of(RULE_MALLOC, PAGES_SMALL), NULL);
   heap_largest(p->config.heap, pool_number(p), &holders);
   const uint64_t fits = rule_largest_request(RULE_ROUND_BYTES, left, pool_room(p, r), requested);
   return fail(

@@ -66,7 +66,7 @@ static status pool_open(pool *p, const pool_config *config) {
   const uint64_t initial = config->initial_bytes + config->reserve_bytes;
   shelf_block *b = initial ? pool_hold(p, initial) : NULL;
   if (initial && !b)
-    return heap_refuse(config->heap, initial, initial, origin_of(pool_kinds[config->kind].rule, PAGES_SMALL));
+    return heap_refuse(config->heap, initial, initial, origin_of(pool_kinds[config->kind].rule, PAGES_SMALL), NULL);
   snprintf(name, sizeof name, "pool %u", pool_number(p));
   p->row = trace_pool_open(name, config->device);
   heap_stats_init(&p->stats, p->row ? &p->row->memory : NULL, pool_kinds[config->kind].maker, 0);
