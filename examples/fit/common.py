@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the training scripts of this folder share: their switches, and the loop over steps that measures memory and
+time."""
+import argparse
+import functools
+import json
+import os
+import statistics
+import time
+
+import torch
+import torch_npu  # noqa: F401 -- registers the device
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.utils.checkpoint import checkpoint
+
+
+def parse(description, batch, more=()):
+    """The switches. `more`: further ones, as pairs of a name and the options of add_argument."""
+    ap = argparse.ArgumentParser(description=description)
+    ap.add_argument('--batch', type=int, default=batch, help='samples of a micro-batch')
+    ap.add_argument('--accumulate', type=int, default=1, metavar='N', help='micro-batches of a step')
+    ap.add_argument('--recompute', default='none', metavar='WHICH',
+                    help='modules that keep only their input, and are computed again in the backward pass: none, all, '
+                         'every:K (K neighbouring modules as one), or a list of names, A,B,C')
+    ap.add_argument('--amp', action='store_true', help='matrices are multiplied in bfloat16')
+    ap.add_argument('--steps', type=int, default=3)
+    ap.add_argument('--json', metavar='FILE', help='write what was measured')
+    for name, options in more:
+        ap.add_argument(name, **options)
+    return ap.parse_args()
+
+
+# ---- recomputation
+
+class Recomputed(nn.Module):
+    """Modules in a chain, of which only the input is kept for the backward pass."""
+
+    def __init__(self, modules):
+        super().__init__()
+        self.chain = nn.Sequential(*modules)
+
+    def forward(self, x):
+        return checkpoint(self.chain, x, use_reentrant=False)
+
+
+def recompute(model, chains, which):
+    """`chains`: names of lists of modules within the model; their modules, or those named, are recomputed as `which`
+    says."""
+    if which.startswith('every:'):  # neighbours of a chain of one input and one output
+        k = int(which.split(':')[1])
+        for chain in chains:
+            modules = model.get_submodule(chain)
+            groups = [Recomputed(modules[i:i + k]) for i in range(0, len(modules), k)]
+            setattr(model, chain, nn.Sequential(*groups))
+        return
+    names = [f'{chain}.{i}' for chain in chains for i in range(len(model.get_submodule(chain)))]
+    for name in {'none': (), 'all': names}[which] if which in ('none', 'all') else which.split(','):
+        module = model.get_submodule(name)
+        module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
+
+
+# ---- several devices
+
+def start_ranks():
+    """One process for each device, as torchrun starts them."""
+    torch.npu.set_device(int(os.environ['LOCAL_RANK']))
+    torch.distributed.init_process_group('hccl')
+
+
+def shard(model, modules):
+    """ZeRO 3: each device has its share of the parameters, gradients and the optimiser's state, and gathers the
+    parameters of one module at a time."""
+    for module in modules:
+        fully_shard(module)
+    fully_shard(model)
+
+
+# ---- training
+
+def step(model, loss_of, batches, optimiser, amp):
+    optimiser.zero_grad(set_to_none=True)
+    for batch in batches:
+        with torch.autocast('npu', dtype=torch.bfloat16, enabled=amp):
+            loss = loss_of(model, *batch)
+        (loss / len(batches)).backward()
+    optimiser.step()
+    return loss.item()
+
+
+def train(a, model, loss_of, make_batch, optimiser):
+    """Trains a.steps steps. loss_of(model, *batch) is the loss; make_batch() makes a micro-batch. Prints what was
+    measured; the first step is not timed."""
+    torch.npu.reset_peak_memory_stats()
+    times = []
+    for _ in range(a.steps):
+        batches = [make_batch() for _ in range(a.accumulate)]
+        torch.npu.synchronize()
+        started = time.perf_counter()
+        loss = step(model, loss_of, batches, optimiser, a.amp)
+        torch.npu.synchronize()
+        times.append(time.perf_counter() - started)
+    report(a, loss, statistics.median(times[1:] or times))
+
+
+def report(a, loss, seconds):
+    if int(os.environ.get('RANK', 0)):
+        return
+    stats = torch.npu.memory_stats()
+    measured = {'peak': torch.npu.max_memory_allocated(), 'reserved': torch.npu.max_memory_reserved(),
+                'allocations': stats['allocation.all.allocated'], 'step_s': seconds, 'loss': loss}
+    print(f"peak {measured['peak'] / 2**20:.1f} MiB ({measured['peak']} bytes), reserved "
+          f"{measured['reserved'] / 2**20:.0f} MiB, {seconds * 1e3:.1f} ms a step, loss {loss:.4f}", flush=True)
+    if a.json:
+        with open(a.json, 'w', encoding='utf-8') as f:
+            json.dump(measured, f)
