@@ -80,6 +80,72 @@ MSTX_FUNCTION_(mstxRangeId, mstxDomainRangeStartA, (mstxDomainHandle_t domain, c
                (domain, message, stream))
 MSTX_PROCEDURE_(mstxDomainRangeEnd, (mstxDomainHandle_t domain, mstxRangeId id), (domain, id))
 
+/* ---- memory that the program divides itself ---- */
+
+/* A pool of memory, and a region of it, as tools know them. */
+typedef struct mstxMemHeap_st mstxMemHeap_t;
+typedef mstxMemHeap_t *mstxMemHeapHandle_t;
+typedef struct mstxMemRegion_st mstxMemRegion_t;
+typedef mstxMemRegion_t *mstxMemRegionHandle_t;
+
+typedef enum {
+  MSTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR = 0, /* memory of the pool is used once it is registered as a region */
+} mstxMemHeapUsageType;
+
+typedef enum {
+  MSTX_MEM_TYPE_VIRTUAL_ADDRESS = 0, /* described by mstxMemVirtualRangeDesc_t */
+} mstxMemType;
+
+typedef struct {
+  uint32_t deviceId;
+  const void *ptr;
+  uint64_t size;
+} mstxMemVirtualRangeDesc_t;
+
+typedef struct {
+  mstxMemHeapUsageType usage;
+  mstxMemType type;
+  const void *typeSpecificDesc; /* a mstxMemVirtualRangeDesc_t */
+} mstxMemHeapDesc_t;
+
+typedef struct {
+  mstxMemHeapHandle_t heap;
+  mstxMemType regionType;
+  size_t regionCount;
+  const void *regionDescArray;                 /* regionCount of mstxMemVirtualRangeDesc_t */
+  mstxMemRegionHandle_t *regionHandleArrayOut; /* may be NULL */
+} mstxMemRegionsRegisterBatch_t;
+
+typedef enum {
+  MSTX_MEM_REGION_REF_TYPE_POINTER = 0,
+  MSTX_MEM_REGION_REF_TYPE_HANDLE = 1,
+} mstxMemRegionRefType;
+
+typedef struct {
+  mstxMemRegionRefType refType;
+  union {
+    const void *pointer; /* the region's first byte */
+    mstxMemRegionHandle_t handle;
+  };
+} mstxMemRegionRef_t;
+
+typedef struct {
+  size_t refCount;
+  const mstxMemRegionRef_t *refArray;
+} mstxMemRegionsUnregisterBatch_t;
+
+/* Tells of a pool; returns a handle of it. Recordings have the regions of CANNON_RECORD; otherwise all of these
+ * functions do nothing, and handles are NULL. */
+MSTX_FUNCTION_(mstxMemHeapHandle_t, mstxMemHeapRegister, (mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc),
+               (domain, desc))
+MSTX_PROCEDURE_(mstxMemHeapUnregister, (mstxDomainHandle_t domain, mstxMemHeapHandle_t heap), (domain, heap))
+
+/* Tell that ranges of device memory are in use, each for one purpose (a tensor), and that they are no longer. */
+MSTX_PROCEDURE_(mstxMemRegionsRegister, (mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc),
+                (domain, desc))
+MSTX_PROCEDURE_(mstxMemRegionsUnregister, (mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc),
+                (domain, desc))
+
 #undef MSTX_FUNCTION_
 #undef MSTX_PROCEDURE_
 

@@ -3,10 +3,13 @@
 #define MSTX_LINKED
 #include "mstx/ms_tools_ext.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
+#include "base/hooks.h"
+#include "memory/memory.h"
 #include "runtime/context.h"
 #include "runtime/task_record.h"
 #include "trace/marked_ranges.h"
@@ -71,17 +74,44 @@ static status mstx_end(void *domain, uint64_t id) {
   return st;
 }
 
+/* ---- frameworks' pools ------------------------------------------------------------------------------------------- */
+
+/* The domains in which torch_npu and MindSpore tell of their pools' memory. They ask for the domain before each call,
+ * and get the same one; and they leave the fields of batches that they don't need as they happen to be. */
+static struct {
+  const char *const name;
+  void *_Atomic domain;
+} pools[] = {{"ptaCaching", NULL}, {"ptaWorkspace", NULL}, {"msleaks", NULL}};
+enum { N_POOLS = sizeof pools / sizeof *pools };
+
+static void *_Atomic *pool_by_name(const char *name) {
+  for (size_t i = 0; i < N_POOLS; ++i)
+    if (name && strcmp(pools[i].name, name) == 0) return &pools[i].domain;
+  return NULL;
+}
+
+static void *_Atomic *pool_of_domain(const void *domain) {
+  for (size_t i = 0; domain && i < N_POOLS; ++i)
+    if (atomic_load(&pools[i].domain) == domain) return &pools[i].domain;
+  return NULL;
+}
+
 /* ---- entry points ------------------------------------------------------------------------------------------------ */
 
 mstxDomainHandle_t mstxDomainCreateA(const char *name) {
   API_ENTER();
-  void *domain = NULL;
+  void *_Atomic *const pool = pool_by_name(name);
+  void *domain = pool ? atomic_load(pool) : NULL;
+  if (domain) return domain;
   TELL(name ? range_domain_create(name, &domain) : fail(ST_INVALID_PARAM, "name is NULL, expected a name"));
+  if (pool) atomic_store(pool, domain);
   return domain;
 }
 
 void mstxDomainDestroy(mstxDomainHandle_t domain) {
   API_ENTER();
+  void *_Atomic *const pool = pool_of_domain(domain);
+  if (pool) atomic_store(pool, NULL);
   TELL(range_domain_destroy(domain));
 }
 
@@ -116,4 +146,42 @@ mstxRangeId mstxRangeStartA(const char *message, aclrtStream stream) {
 void mstxRangeEnd(mstxRangeId id) {
   API_ENTER();
   mstxDomainRangeEnd(globalDomain, id);
+}
+
+/* ---- memory that the program divides itself ---------------------------------------------------------------------- */
+
+/* A handle is the address of what it stands for, which nobody dereferences. */
+mstxMemHeapHandle_t mstxMemHeapRegister(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc) {
+  API_ENTER();
+  (void)domain;
+  const mstxMemVirtualRangeDesc_t *range = desc ? desc->typeSpecificDesc : NULL;
+  return range && hooks_any() ? (mstxMemHeapHandle_t)(uintptr_t)range->ptr : NULL;
+}
+
+void mstxMemHeapUnregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap) {
+  API_ENTER();
+  (void)domain;
+  (void)heap;
+}
+
+void mstxMemRegionsRegister(mstxDomainHandle_t domain, const mstxMemRegionsRegisterBatch_t *desc) {
+  API_ENTER();
+  const mstxMemVirtualRangeDesc_t *range = desc ? desc->regionDescArray : NULL;
+  if (!range || !hooks_any()) return;
+  mstxMemRegionHandle_t *handles = pool_of_domain(domain) ? NULL : desc->regionHandleArrayOut;
+  for (size_t i = 0; i < desc->regionCount; ++i) {
+    if (handles) handles[i] = (mstxMemRegionHandle_t)(uintptr_t)range[i].ptr;
+    hooks_region((hook_region){(int)range[i].deviceId, (uintptr_t)range[i].ptr, range[i].size});
+  }
+}
+
+void mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mstxMemRegionsUnregisterBatch_t *desc) {
+  API_ENTER();
+  (void)domain;
+  if (!desc || !desc->refArray || !hooks_any()) return;
+  for (size_t i = 0; i < desc->refCount; ++i) {
+    const uintptr_t address = (uintptr_t)desc->refArray[i].pointer; /* handles are addresses, too */
+    const int device = memory_device_of(desc->refArray[i].pointer);
+    if (device >= 0) hooks_region_end(device, address);
+  }
 }

@@ -48,6 +48,16 @@ void hooks_step(hook_step step) {
   EACH(h) if (h->step) h->step(&step);
 }
 
+void hooks_region(hook_region region) {
+  const hooks *h;
+  EACH(h) if (h->region) h->region(&region);
+}
+
+void hooks_region_end(int device, uintptr_t address) {
+  const hooks *h;
+  EACH(h) if (h->region_end) h->region_end(device, address);
+}
+
 void hooks_task(const hook_task *task) {
   const hooks *h;
   EACH(h) if (h->task) h->task(task);

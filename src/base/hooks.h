@@ -60,7 +60,16 @@ typedef struct {
   int device;
   uint32_t stream;
   uint64_t begin_ns, end_ns;
+  uint64_t position;             /* in the stream; tasks of a graph share one */
+  uint64_t model_ns, operations; /* by the roofline of the device's profile; 0: it has none of this task */
 } hook_work;
+
+/* A range of device memory that a framework has cut from a block, or from several (mstx). */
+typedef struct {
+  int device;
+  uintptr_t address;
+  uint64_t bytes;
+} hook_region;
 
 enum { HOOK_MAX_RANK = 8 };
 
@@ -113,6 +122,7 @@ typedef struct {
   hook_effect effect;
   uint32_t n_accesses;
   const hook_access *accesses;
+  uint64_t model_ns; /* without a stream: as hook_work has it; with one, that tells when it has run */
 } hook_task;
 
 typedef enum {
@@ -175,6 +185,8 @@ typedef struct {
   /* From now on, other processes may access the block that holds the address, of which nobody tells. */
   void (*shared)(uintptr_t address);
   void (*step)(const hook_step *step);
+  void (*region)(const hook_region *region); /* called without locks, as the following */
+  void (*region_end)(int device, uintptr_t address);
   /* Under the submit lock of the task's stream, so in the order of positions. */
   void (*task)(const hook_task *task);
   void (*order)(const hook_order *order); /* only with `task` */
@@ -202,6 +214,8 @@ void hooks_alloc(hook_block block);
 void hooks_free(hook_block block, void *site);
 void hooks_shared(uintptr_t address);
 void hooks_step(hook_step step);
+void hooks_region(hook_region region);
+void hooks_region_end(int device, uintptr_t address);
 void hooks_task(const hook_task *task);
 void hooks_order(hook_order order);
 void hooks_work(hook_work work);

@@ -11,7 +11,7 @@
 #include "base/variables.h"
 #include "check/finding.h"
 #include "check/findings_write.h"
-#include "check/stack.h"
+#include "trace/stack.h"
 
 static unsigned wanted; /* a bit for each part; set before main() */
 static pid_t owner;

@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "check/findings_write.h"
-#include "check/stack.h"
+#include "trace/stack.h"
 
 enum {
   MAX_FINDINGS = 4096, /* causes; more are only counted */

@@ -6,8 +6,8 @@
 #include <limits.h>
 #include <string.h>
 
-#include "check/stack.h"
 #include "check/suppress.h"
+#include "trace/stack.h"
 
 enum { PYTHON_AND_NATIVE = PYTHON_FRAMES + STACK_FRAMES, STACKS = 3 };
 

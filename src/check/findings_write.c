@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "base/variables.h"
 #include "check/findings_print.h"
-#include "check/stack.h"
+#include "trace/stack.h"
 
 static int file = -1; /* opened for the first finding, or at the end */
 static bool has_folder, has_tried;

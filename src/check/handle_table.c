@@ -8,7 +8,7 @@
 #include "base/device_number.h"
 #include "base/forks.h"
 #include "base/lock.h"
-#include "check/stack.h"
+#include "trace/stack.h"
 #include "trace/timeline.h"
 
 /* Handles that ended, by a hash of kind and value: a later one takes the place of an earlier one, so that at most so

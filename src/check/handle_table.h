@@ -24,7 +24,7 @@ enum {
 typedef struct {
   uint64_t inverted; /* 0: the slot is unused */
   uint32_t kind;
-  uint32_t stack;   /* that made it (check/stack.h) */
+  uint32_t stack;   /* that made it (trace/stack.h) */
   uint64_t bytes;   /* of memory */
   uint64_t owner;   /* of what a list will destroy: the list, inverted; else 0 */
   const char *call; /* that made it */

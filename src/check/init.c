@@ -8,7 +8,7 @@
 
 #include "check/init_rules.h"
 #include "check/shadow.h"
-#include "check/stack.h"
+#include "trace/stack.h"
 
 /* The access's bytes in its block. */
 typedef struct {

@@ -8,8 +8,8 @@
 #include "base/device_number.h"
 #include "base/lock.h"
 #include "check/order_state.h"
-#include "check/stack.h"
 #include "memory/space.h"
+#include "trace/stack.h"
 
 enum {
   MAX_RUNS = 4096,    /* of a view; further rows are not looked at, which takes longer than most operators */

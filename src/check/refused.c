@@ -12,7 +12,7 @@
 #include "check/check.h"
 #include "check/finding.h"
 #include "check/handle_table.h"
-#include "check/stack.h"
+#include "trace/stack.h"
 
 /* Which errors are findings, by their words; the first row that fits counts. A row whose cure is NULL is no finding. */
 static const struct {

@@ -8,8 +8,8 @@
 
 #include "base/lock.h"
 #include "check/check.h"
-#include "check/stack.h"
 #include "memory/space.h"
+#include "trace/stack.h"
 
 static mutex shadow_lock = MUTEX_INITIALIZER(SHADOW); /* guards the variables below, and what they lead to */
 static tree blocks;

@@ -11,7 +11,7 @@
 #include "base/hooks.h"
 #include "base/lock.h"
 #include "check/check.h"
-#include "check/stack.h"
+#include "trace/stack.h"
 
 /* Advice about speed needs that many of the same: once or twice they cost nothing. SMALL: a task on so few bytes is
  * shorter than the synchronisation behind it. */

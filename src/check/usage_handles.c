@@ -5,8 +5,8 @@
 
 #include "base/status.h"
 #include "check/handle_table.h"
-#include "check/stack.h"
 #include "check/usage.h"
+#include "trace/stack.h"
 
 /* ---- failed calls whose results are used ------------------------------------------------------------------------- */
 

@@ -18,7 +18,7 @@ enum { PLAN_WORDS = 1024 };
 
 static const char *time_words(double ns) { return format_ns(ns > 0 ? (uint64_t)ns : 0); }
 
-static void print_plan(FILE *f, const advise_report *r, const advise_plan *p) {
+static void advise_print_plan(FILE *f, const advise_report *r, const advise_plan *p) {
   char words[PLAN_WORDS];
   const double base = r->advice->model->step_ns;
   advise_plan_words(r, p, words, sizeof words);
@@ -27,20 +27,23 @@ static void print_plan(FILE *f, const advise_report *r, const advise_plan *p) {
           p->is_estimate ? " (estimate)" : "");
 }
 
-static void print_step(void *to, const char *line) { fprintf(to, "    %s\n", line); }
+static void advise_print_step(void *to, const char *line) { fprintf(to, "    %s\n", line); }
 
-static void print_heading(FILE *f, const advise_report *r) {
+static void advise_print_heading(FILE *f, const advise_report *r) {
   const advice *a = r->advice;
   const advise_model *m = a->model;
   fprintf(f, "%s: step %d of %zu on device %u, %zu blocks, %u modules in a chain\n", format_text(r->path),
           m->step == HISTORY_NONE ? 0 : (int)m->step + 1, m->history->n_steps, m->device, m->n_items, m->n_links);
+  if (m->step == HISTORY_NONE || !m->n_links)
+    fprintf(f, "  the recording has no %s, so there are no plans that need them\n",
+            m->step == HISTORY_NONE ? "steps" : "modules");
   fprintf(f, "  peak %s, device time %s; reserved %s at most\n", format_bytes(m->peak), time_words(m->step_ns),
           format_bytes(m->reserved));
   fprintf(f, "  to fit %s, of which %.0f %% stay free: %s\n\n", format_bytes(a->fit_bytes), 100 * a->policy.keep_free,
           a->as_is.fits ? "it fits" : "it does not fit");
 }
 
-static void print_rules(FILE *f, const advice *a) {
+static void advise_print_rules(FILE *f, const advice *a) {
   for (unsigned i = 0; i < a->policy.n_rules; ++i) {
     const policy_rule *rule = &a->policy.rules[i];
     const double value = rule->of_compute ? a->compute : (double)a->as_is.peak / (double)a->fit_bytes;
@@ -53,7 +56,7 @@ static void print_rules(FILE *f, const advice *a) {
   }
 }
 
-static void print_batch(FILE *f, const advise_report *r) {
+static void advise_print_batch(FILE *f, const advise_report *r) {
   const uint64_t largest = advise_largest_batch(r);
   if (r->batch[0])
     fprintf(f, "  largest batch: %" PRIu64 "%s\n", largest,
@@ -62,7 +65,7 @@ static void print_batch(FILE *f, const advise_report *r) {
     fprintf(f, "  largest batch: %.2f times the recorded one (estimate)\n", r->advice->largest_batch);
 }
 
-static void print_pipeline(FILE *f, const advise_report *r) {
+static void advise_print_pipeline(FILE *f, const advise_report *r) {
   const advice *a = r->advice;
   const advise_pipeline *p = &a->pipeline;
   if (!p->n) return;
@@ -78,31 +81,31 @@ static void print_pipeline(FILE *f, const advise_report *r) {
 
 void advise_print(FILE *f, const advise_report *r) {
   const advice *a = r->advice;
-  print_heading(f, r);
+  advise_print_heading(f, r);
   fprintf(f, "one change at a time:\n  %11s %10s %9s\n", "peak", "step", "time");
-  print_plan(f, r, &a->as_is);
-  for (size_t i = 0; i < a->single.n; ++i) print_plan(f, r, &a->single.plans[i]);
+  advise_print_plan(f, r, &a->as_is);
+  for (size_t i = 0; i < a->single.n; ++i) advise_print_plan(f, r, &a->single.plans[i]);
   fprintf(f, "\nleast memory for the time (of combinations):\n  %11s %10s %9s\n", "peak", "step", "time");
   const size_t step = r->top && a->frontier.n > r->top ? (a->frontier.n + r->top - 1) / r->top : 1;
-  for (size_t i = 0; i < a->frontier.n; i += step) print_plan(f, r, &a->frontier.plans[i]);
-  print_pipeline(f, r);
+  for (size_t i = 0; i < a->frontier.n; i += step) advise_print_plan(f, r, &a->frontier.plans[i]);
+  advise_print_pipeline(f, r);
   fprintf(f, "\n");
-  print_batch(f, r);
-  print_rules(f, a);
+  advise_print_batch(f, r);
+  advise_print_rules(f, a);
   if (!a->cheapest.fits) {
     fprintf(f, "\nno plan fits%s\n", a->devices < 2 ? "; more devices (--devices N) may help" : "");
     return;
   }
   fprintf(f, "\ncheapest plan that fits:\n");
-  print_plan(f, r, &a->cheapest);
-  advise_plan_steps(r, &a->cheapest, print_step, f);
+  advise_print_plan(f, r, &a->cheapest);
+  advise_plan_steps(r, &a->cheapest, advise_print_step, f);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static void json_step(void *to, const char *line) { cJSON_AddItemToArray(to, cJSON_CreateString(line)); }
+static void advise_json_step(void *to, const char *line) { cJSON_AddItemToArray(to, cJSON_CreateString(line)); }
 
-static cJSON *json_plan(const advise_report *r, const advise_plan *p) {
+static cJSON *advise_json_plan(const advise_report *r, const advise_plan *p) {
   const advice *a = r->advice;
   char words[PLAN_WORDS];
   cJSON *o = cJSON_CreateObject(), *links = cJSON_CreateArray(), *steps = cJSON_CreateArray();
@@ -125,18 +128,18 @@ static cJSON *json_plan(const advise_report *r, const advise_plan *p) {
       cJSON_AddItemToArray(links, cJSON_CreateString(format_text(modules[a->model->links[k].module].name)));
   }
   cJSON_AddItemToObject(o, "recompute", links);
-  advise_plan_steps(r, p, json_step, steps);
+  advise_plan_steps(r, p, advise_json_step, steps);
   cJSON_AddItemToObject(o, "changes", steps);
   return o;
 }
 
-static cJSON *json_plans(const advise_report *r, const advise_plans *plans) {
+static cJSON *advise_json_plans(const advise_report *r, const advise_plans *plans) {
   cJSON *list = cJSON_CreateArray();
-  for (size_t i = 0; i < plans->n; ++i) cJSON_AddItemToArray(list, json_plan(r, &plans->plans[i]));
+  for (size_t i = 0; i < plans->n; ++i) cJSON_AddItemToArray(list, advise_json_plan(r, &plans->plans[i]));
   return list;
 }
 
-static cJSON *json_pipeline(const advice *a) {
+static cJSON *advise_json_pipeline(const advice *a) {
   const advise_pipeline *p = &a->pipeline;
   cJSON *o = cJSON_CreateObject(), *stages = cJSON_CreateArray();
   cJSON_AddNumberToObject(o, "micro_batches", p->micro_batches);
@@ -171,11 +174,11 @@ char *advise_json(const advise_report *r) {
   if (a->compute >= 0) cJSON_AddNumberToObject(o, "compute", a->compute);
   cJSON_AddNumberToObject(o, "largest_batch_factor", a->largest_batch);
   if (r->batch[0]) cJSON_AddNumberToObject(o, "largest_batch", (double)advise_largest_batch(r));
-  cJSON_AddItemToObject(o, "as_is", json_plan(r, &a->as_is));
-  cJSON_AddItemToObject(o, "single", json_plans(r, &a->single));
-  cJSON_AddItemToObject(o, "frontier", json_plans(r, &a->frontier));
-  if (a->cheapest.fits) cJSON_AddItemToObject(o, "cheapest", json_plan(r, &a->cheapest));
-  if (a->pipeline.n) cJSON_AddItemToObject(o, "pipeline", json_pipeline(a));
+  cJSON_AddItemToObject(o, "as_is", advise_json_plan(r, &a->as_is));
+  cJSON_AddItemToObject(o, "single", advise_json_plans(r, &a->single));
+  cJSON_AddItemToObject(o, "frontier", advise_json_plans(r, &a->frontier));
+  if (a->cheapest.fits) cJSON_AddItemToObject(o, "cheapest", advise_json_plan(r, &a->cheapest));
+  if (a->pipeline.n) cJSON_AddItemToObject(o, "pipeline", advise_json_pipeline(a));
   char *text = cJSON_Print(o);
   cJSON_Delete(o);
   return text;

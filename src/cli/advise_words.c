@@ -17,7 +17,7 @@ static void words_add(char *text, size_t room, const char *format, ...) {
   va_end(list);
 }
 
-static const char *link_name(const advice *a, uint32_t link) {
+static const char *words_link(const advice *a, uint32_t link) {
   return a->model->history->modules[a->model->links[link].module].name;
 }
 
@@ -27,8 +27,8 @@ static void words_of_links(const advice *a, const uint32_t *group, char *text, s
   for (uint32_t from = 0, to; from < n; from = to) {
     for (to = from + 1; to < n && !group[from] == !group[to];) ++to;
     if (!group[from]) continue;
-    words_add(text, room, "%s%s", before, format_text(link_name(a, from)));
-    if (to - from > 1) words_add(text, room, "%s%s", to - from > 2 ? " to " : ", ", format_text(link_name(a, to - 1)));
+    words_add(text, room, "%s%s", before, format_text(words_link(a, from)));
+    if (to - from > 1) words_add(text, room, "%s%s", to - from > 2 ? " to " : ", ", format_text(words_link(a, to - 1)));
     before = ", ";
   }
   if (*before == ' ') words_add(text, room, " nothing");
@@ -54,7 +54,7 @@ void advise_plan_words(const advise_report *r, const advise_plan *p, char *text,
   if (!n) words_add(text, room, p->prune ? "free what nothing reads" : "as it is");
 }
 
-static const char *place_of(const history_line *l, char *text, size_t room) {
+static const char *words_place(const history_line *l, char *text, size_t room) {
   if (!l || !l->line)
     snprintf(text, room, "(line not recorded)");
   else
@@ -69,14 +69,14 @@ static void steps_of_links(const advise_report *r, const advise_plan *p, void (*
     end = k + 1;
     if (!p->group[k]) continue;
     while (end < a->model->n_links && p->group[end] == p->group[k]) ++end;
-    place_of(advise_link_line(a->model, k), place, sizeof place);
+    words_place(advise_link_line(a->model, k), place, sizeof place);
     if (end - k == 1)
       snprintf(line, sizeof line, "%s: call %s by torch.utils.checkpoint.checkpoint(module, ..., use_reentrant=False)",
-               place, format_text(link_name(a, k)));
+               place, format_text(words_link(a, k)));
     else
       snprintf(line, sizeof line,
                "%s: call %s to %s as one by torch.utils.checkpoint.checkpoint(..., use_reentrant=False)", place,
-               format_text(link_name(a, k)), format_text(link_name(a, end - 1)));
+               format_text(words_link(a, k)), format_text(words_link(a, end - 1)));
     tell(to, line);
   }
 }
@@ -89,7 +89,7 @@ static void steps_of_idle(const advise_report *r, void (*tell)(void *, const cha
     const advise_item *item = &a->model->items[idle[i]];
     const history_block *b = &a->model->history->blocks[item->block];
     char line[2048], place[1100];
-    place_of(advise_site_line(a->model->history, b->site), place, sizeof place);
+    words_place(advise_site_line(a->model->history, b->site), place, sizeof place);
     snprintf(line, sizeof line,
              "%s: %s made here are kept long after their last use: del the tensor, or keep .detach() or .item() of it",
              place, format_bytes(item->bytes));
@@ -109,7 +109,7 @@ void advise_plan_steps(const advise_report *r, const advise_plan *p, void (*tell
     tell(to, "the forward part and the loss: with torch.autocast('npu', dtype=torch.bfloat16)");
   if (p->storage == STORAGE_HALF) tell(to, "after the model is made: model.bfloat16()");
   if (p->attention != ATTENTION_AS_IS) {
-    place_of(advise_site_line(a->model->history, a->attention.site), place, sizeof place);
+    words_place(advise_site_line(a->model->history, a->attention.site), place, sizeof place);
     if (p->attention == ATTENTION_FLASH)
       snprintf(
           line, sizeof line,

@@ -134,6 +134,9 @@ static bool advice_has_links(const advice *a) {
   return false;
 }
 
+/* Without steps, parameters and what a batch needs cannot be told apart. */
+static bool advice_knows_steps(const advice *a) { return a->model->step != HISTORY_NONE; }
+
 static bool advice_singles(advice *a) {
   const advise_policy *p = &a->policy;
   advise_plan plan = plan_as_is();
@@ -144,7 +147,7 @@ static bool advice_singles(advice *a) {
   }
   plan = plan_as_is();
   for (plan.micro_batches = 2; good && plan.micro_batches <= p->accumulate; plan.micro_batches *= 2)
-    if (advise_policy_tries(p, POLICY_TRY_ACCUMULATE)) good = advice_add_single(a, plan);
+    if (advice_knows_steps(a) && advise_policy_tries(p, POLICY_TRY_ACCUMULATE)) good = advice_add_single(a, plan);
   plan = plan_as_is();
   for (plan.attention = 1; good && plan.attention < ATTENTION_N_KINDS && a->attention.n_softmax; ++plan.attention)
     if (advise_policy_tries(p, POLICY_TRY_ATTENTION)) good = advice_add_single(a, plan);
@@ -206,7 +209,7 @@ static bool advice_allows(const advice *a, const advise_plan *plan) {
   if (plan->storage == STORAGE_AMP && !advise_policy_tries(p, POLICY_TRY_AMP)) return false;
   if (plan->storage == STORAGE_HALF && !advise_policy_tries(p, POLICY_TRY_HALF)) return false;
   if (plan->zero && (a->devices < 2 || !advise_policy_tries(p, POLICY_TRY_ZERO))) return false;
-  return plan->micro_batches == 1 || advise_policy_tries(p, POLICY_TRY_ACCUMULATE);
+  return plan->micro_batches == 1 || (advice_knows_steps(a) && advise_policy_tries(p, POLICY_TRY_ACCUMULATE));
 }
 
 static bool advice_combine(advice *a) {
@@ -236,7 +239,7 @@ static bool advice_combine(advice *a) {
 
 /* By bisection over factors of 1/16 of the recorded batch. */
 static bool advice_largest_batch(advice *a) {
-  uint32_t low = 0, high = 16 * LARGEST_BATCH_FACTOR;
+  uint32_t low = 0, high = advice_knows_steps(a) ? 16 * LARGEST_BATCH_FACTOR : 0;
   while (low + 1 < high) {
     advise_plan plan = plan_as_is();
     const uint32_t middle = low + (high - low) / 2;

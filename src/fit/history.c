@@ -28,5 +28,7 @@ void history_free(history *h) {
   free(h->uses);
   free(h->steps);
   free(h->texts);
+  for (size_t i = 0; i < h->n_found; ++i) free(h->found[i]);
+  free(h->found);
   free(h);
 }

@@ -82,7 +82,9 @@ typedef struct {
   uint32_t device;
   int64_t stream;
   uint64_t moment, host_ns; /* when it was submitted */
-  uint64_t device_ns;       /* how long it takes on the device */
+  uint64_t device_ns;       /* how long it takes on the device: the model's time, or else the measured one */
+  uint64_t model_ns;        /* by the roofline of the device's profile; 0: it has none of this task */
+  uint64_t measured_ns;     /* as it ran here; in a dry run it did not */
   uint64_t operations;      /* multiply-adds count as two; 0: not known */
   uint32_t site, module, step;
   history_phase phase;
@@ -120,13 +122,22 @@ typedef struct {
   history_access *accesses; /* by task */
   uint32_t *uses;           /* indices into accesses, by block */
   history_step *steps;
-  char *texts; /* what the names point to */
+  char *texts;  /* what the names point to */
+  char **found; /* and those that a finder has found */
+  size_t n_found;
 } history;
 
 /* Reads a recording of n bytes. NULL with a message in `error` if it is wrong or memory is lacking; one that ends early
  * (its program was killed) is read to its end. The history doesn't need the data afterwards. */
 history *history_read(const void *data, size_t n, char error[256]);
 void history_free(history *h);
+
+/* Finds the line of a C frame, a return address in an object, by its debug information; false: none is known. The texts
+ * need to be valid until the next call only. */
+typedef bool history_finder(const char *object, uint64_t offset, history_line *line);
+
+/* The same as history_read, with lines of C. Without a finder, a frame of C has its object as the file. */
+history *history_read_with(const void *data, size_t n, history_finder *find, char error[256]);
 
 /* Words of the tables above. */
 const char *history_class_words(history_class class);

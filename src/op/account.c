@@ -105,7 +105,7 @@ static void count_device_time(stats_op *row, const executor *e, void *const *vie
   trace_add(&row->operations, roofline_operations(&w));
   trace_add(&row->device_ns, t.ns);
   trace_add(&row->bound_ns[t.bound], t.ns);
-  if (dry_is_on()) dry_spend(t.ns);
+  dry_spend(t.ns, roofline_operations(&w));
 }
 
 /* ---- implementations --------------------------------------------------------------------------------------------- */

@@ -127,6 +127,7 @@ static void copy_move_rows(const copy_shape *c) {
     fault_copy_ends();
     return;
   }
+  if (hooks_tasks_wanted() && !dry_is_on()) dry_model_copy(dst, src, width * height);
   if (height == 1 || width == dst_pitch) huge_before_write(dst, width * height);
   for (size_t row = 0; row < height; ++row) memmove(dst + row * dst_pitch, src + row * src_pitch, width);
   fault_copy_ends();
@@ -136,13 +137,16 @@ static const task_kind copy_task, fill_task;
 
 /* The same as of a task, for the hooks. */
 static void tell_copy_now(const copy_shape *c, const copy_facts *facts) {
+  (void)dry_take_spent();
+  if (!facts->needless) dry_model_copy(c->dst, c->src, c->width * c->height);
   task_tell_now(&(task){.kind = &copy_task,
                         .copy = {.dst = c->dst,
                                  .src = c->src,
                                  .width = facts->needless ? 0 : c->width,
                                  .height = c->height,
                                  .dst_pitch = c->dst_pitch,
-                                 .src_pitch = c->src_pitch}});
+                                 .src_pitch = c->src_pitch}},
+                dry_take_spent().ns);
 }
 
 status copy_now(const copy_shape *shape, copy_kind kind) {
@@ -152,6 +156,7 @@ status copy_now(const copy_shape *shape, copy_kind kind) {
   FAULT_TRY(FAULT_COPY, NULL, ST_DEVICE_EXCEPTION, "the copy of %zu bytes failed", c.width * c.height);
   if (trace_is_on()) copy_count(&c, &facts);
   if (hooks_tasks_wanted()) tell_copy_now(&c, &facts);
+  if (dry_is_on()) (void)dry_take_spent();
   if (!facts.needless) copy_move_rows(&c);
   if (dry_is_on()) dry_copied_now();
   return ST_OK;
@@ -170,6 +175,7 @@ static status copy_task_run(task *t, stream *s) {
 }
 
 static void fill_bytes(void *dst, uint32_t pattern, size_t bytes) {
+  if (hooks_tasks_wanted() && !dry_is_on()) dry_model_fill(dst, bytes);
   if (dry_is_on() && dry_fill(dst, bytes)) return;
   huge_before_write(dst, bytes);
   if (pattern == copy_fill_byte((int)pattern)) {
@@ -317,7 +323,7 @@ status copy_fill_now(void *dst, uint32_t pattern, size_t bytes, const char *call
   void *view;
   TRY(resolve(dst, bytes, VMM_WRITE, "devPtr", &place, &view));
   if (hooks_tasks_wanted())
-    task_tell_now(&(task){.kind = &fill_task, .set = {.dst = view, .bytes = bytes, .pattern = pattern}});
+    task_tell_now(&(task){.kind = &fill_task, .set = {.dst = view, .bytes = bytes, .pattern = pattern}}, 0);
   fill_view(pattern, &(copy_shape){.call = call, .dst = view, .width = bytes, .height = 1});
   return ST_OK;
 }

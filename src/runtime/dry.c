@@ -20,7 +20,7 @@ static struct {
   real_ranges ranges; /* of device memory, by the addresses that kernels use */
 } real = {.lock = MUTEX_INITIALIZER(DRY), .ranges = {.item_bytes = sizeof(interval)}};
 
-static _Thread_local uint64_t spent_ns; /* by the task that the thread runs */
+static _Thread_local dry_spent spent; /* by the task that the thread runs */
 
 const dry_options *dry_chosen(void) { return &chosen; }
 
@@ -76,7 +76,16 @@ void dry_zero_unreal(void *view, uint64_t bytes) {
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
-void dry_spend(uint64_t ns) { spent_ns += ns; }
+void dry_spend(uint64_t ns, uint64_t operations) {
+  spent.ns += ns;
+  spent.operations += operations;
+}
+
+dry_spent dry_take_spent(void) {
+  const dry_spent taken = spent;
+  spent = (dry_spent){0};
+  return taken;
+}
 
 static uint64_t ns_of(uint64_t bytes, uint64_t per_s, uint64_t latency_ns) {
   return latency_ns + (per_s ? (uint64_t)((double)bytes / (double)per_s * 1e9) : 0);
@@ -84,19 +93,29 @@ static uint64_t ns_of(uint64_t bytes, uint64_t per_s, uint64_t latency_ns) {
 
 static void spend_on_link(uint64_t bytes) {
   const device_profile *p = device_profile_of_all();
-  dry_spend(ns_of(bytes, p->host_link_bandwidth_bytes_per_s, p->host_link_latency_ns));
+  dry_spend(ns_of(bytes, p->host_link_bandwidth_bytes_per_s, p->host_link_latency_ns), 0);
 }
 
 static void spend_on_memory(uint64_t bytes) {
   const device_profile *p = device_profile_of_all();
   dry_spend(p->hbm_bytes ? ns_of(bytes, p->hbm_bandwidth_bytes_per_s, p->hbm_latency_ns)
-                         : ns_of(bytes, p->ddr_bandwidth_bytes_per_s, p->ddr_latency_ns));
+                         : ns_of(bytes, p->ddr_bandwidth_bytes_per_s, p->ddr_latency_ns),
+            0);
 }
 
-void dry_copied_now(void) {
-  trace_add(&trace_stats()->dry.waited_ns, spent_ns);
-  spent_ns = 0;
+void dry_model_copy(const void *dst, const void *src, uint64_t bytes) {
+  const bool from_device = is_on_device(src), to_device = is_on_device(dst);
+  if (from_device && to_device)
+    spend_on_memory(2 * bytes);
+  else if (from_device || to_device)
+    spend_on_link(bytes);
 }
+
+void dry_model_fill(const void *view, uint64_t bytes) {
+  if (is_on_device(view)) spend_on_memory(bytes);
+}
+
+void dry_copied_now(void) { trace_add(&trace_stats()->dry.waited_ns, dry_take_spent().ns); }
 
 /* The clocks of events: the one of the latest record that was reached. */
 static void keep_record(event *e, uint64_t generation, uint64_t ns) {
@@ -121,17 +140,16 @@ status dry_run_task(task *t, stream *s) {
   stats_dry *const d = &trace_stats()->dry;
   if (e) object_ref(&e->o); /* running drops the task's reference */
   if (tells == TASK_TELLS_RECORD) keep_record(e, generation, s->dry_ns);
-  spent_ns = 0;
+  (void)dry_take_spent();
   const status st = t->kind->run(t, s);
   if (tells == TASK_TELLS_WAIT && st != TASK_BLOCKED) {
     const uint64_t ns = record_ns(e, generation);
     if (s->dry_ns < ns) s->dry_ns = ns;
   }
   if (e) event_unref(e);
-  s->dry_ns += spent_ns;
-  trace_add(&d->busy_ns, spent_ns);
+  s->dry_ns += spent.ns;
+  trace_add(&d->busy_ns, spent.ns);
   trace_max(&d->latest_ns, s->dry_ns);
-  spent_ns = 0;
   return st;
 }
 
@@ -163,10 +181,7 @@ bool dry_copy(const fault_copy *c) {
   const bool from_device = is_on_device(c->src), to_device = is_on_device(c->dst);
   const uint64_t bytes = c->width * c->height;
   if (!from_device && !to_device) return false;
-  if (from_device && to_device)
-    spend_on_memory(2 * bytes);
-  else
-    spend_on_link(bytes);
+  dry_model_copy(c->dst, c->src, bytes);
   for (size_t row = 0; row < c->height; ++row)
     if (from_device)
       dry_copy_row((char *)c->dst + row * c->dst_pitch, (const char *)c->src + row * c->src_pitch, c->width);

@@ -45,9 +45,18 @@ bool dry_copy(const fault_copy *c);
 bool dry_fill(void *view, uint64_t bytes);
 
 /* Adds to the time of the task that the calling thread runs; or, outside of tasks, of the synchronous copy that it
- * makes, which dry_copied_now() ends. */
-void dry_spend(uint64_t ns);
+ * makes, which dry_copied_now() ends. Operations are those that roofline.h counts. */
+void dry_spend(uint64_t ns, uint64_t operations);
 void dry_copied_now(void);
+
+/* What the calling thread has spent since it was asked last; it has then spent nothing. For recordings, also of runs
+ * that are not dry, in which dry_model_copy() and dry_model_fill() do the counting of dry_copy() and dry_fill(). */
+typedef struct {
+  uint64_t ns, operations;
+} dry_spent;
+dry_spent dry_take_spent(void);
+void dry_model_copy(const void *dst, const void *src, uint64_t bytes);
+void dry_model_fill(const void *view, uint64_t bytes);
 
 /* Runs a task and moves its stream's clock. For the stream's runner. */
 status dry_run_task(task *t, stream *s);

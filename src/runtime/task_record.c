@@ -56,11 +56,15 @@ static hook_step task_step(const task *t, const stream *s) {
 static status run_told(task *t, stream *s, const char *type, timeline_record *r) {
   const uint8_t tells = t->kind->tells;
   const hook_step step = task_step(t, s);
+  const uint64_t position = s->q.next;
   if (tells == TASK_TELLS_RECORD) hooks_step(step);
+  (void)dry_take_spent();
   const status st = run_timed(t, s, type, r);
   if (st == TASK_BLOCKED) return st;
   if (tells == TASK_TELLS_WAIT) hooks_step(step);
-  if (tells == TASK_TELLS_WORK) hooks_work((hook_work){s->device, s->id, r->start_ns, r->end_ns});
+  if (tells != TASK_TELLS_WORK) return st;
+  const dry_spent spent = dry_take_spent();
+  hooks_work((hook_work){s->device, s->id, r->start_ns, r->end_ns, position, spent.ns, spent.operations});
   return st;
 }
 

@@ -136,7 +136,9 @@ void task_tell(const task *t, stream *s) {
   for (uint32_t i = 0; played && i < n; ++i) tell_task(&played[i], s, told);
 }
 
-void task_tell_now(const task *t) { tell_one(t, (hook_task){.device = -1, .stream = HOOK_NO_STREAM}); }
+void task_tell_now(const task *t, uint64_t model_ns) {
+  tell_one(t, (hook_task){.device = -1, .stream = HOOK_NO_STREAM, .model_ns = model_ns});
+}
 
 void task_tell_step(hook_order_kind kind, const stream *s) {
   hooks_order((hook_order){.kind = kind, .device = s->device, .stream = s->id, .position = s->q.next});

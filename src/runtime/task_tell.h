@@ -11,8 +11,8 @@
 void task_tell(const task *t, stream *s);
 
 /* A task that the calling thread is about to carry out itself, without a stream. Its views may also be addresses of the
- * host. */
-void task_tell_now(const task *t);
+ * host. model_ns as hook_task has it. */
+void task_tell_now(const task *t, uint64_t model_ns);
 
 /* A step of the front task, for the stream's runner: HOOK_ENTERS or HOOK_RESUMES. */
 void task_tell_step(hook_order_kind kind, const stream *s);

@@ -17,7 +17,9 @@
 #include "base/lock.h"
 #include "base/sync.h"
 #include "base/variables.h"
-#include "trace/record_code.h"
+#include "trace/record_names.h"
+#include "trace/record_private.h"
+#include "trace/stack.h"
 #include "trace/timeline.h"
 
 /* The file grows by chunks of this size, which are mapped shared: what was written survives the process, however it
@@ -72,8 +74,10 @@ static bool map_next_chunk(void) {
   return true;
 }
 
-/* Writes the fields first and the kind, which makes them a record, last. The lock is held. */
-static void write_locked(record *r) {
+void record_lock(void) { mutex_lock(&recorder.lock); }
+void record_unlock(void) { mutex_unlock(&recorder.lock); }
+
+void record_put(record *r) {
   uint8_t text[RECORD_MAX_BYTES];
   if (recorder.fd >= 0 && (recorder.used + RECORD_MAX_BYTES <= recorder.chunk_bytes || map_next_chunk())) {
     r->time_ns = now_ns() - recorder.started_ns;
@@ -85,10 +89,10 @@ static void write_locked(record *r) {
   }
 }
 
-static void write_record(record *r) {
-  mutex_lock(&recorder.lock);
-  write_locked(r);
-  mutex_unlock(&recorder.lock);
+void record_write(record *r) {
+  record_lock();
+  record_put(r);
+  record_unlock();
 }
 
 static work_slot *work_slot_of(int device, uint32_t stream) {
@@ -97,36 +101,40 @@ static work_slot *work_slot_of(int device, uint32_t stream) {
 
 /* Writes what a slot has. The lock is held. */
 static void write_work(work_slot *w) {
-  if (w->ns)
-    write_locked(&(record){.kind = RECORD_WORK, .device = w->device, .stream = w->stream, .duration_ns = w->ns});
+  if (w->ns) record_put(&(record){.kind = RECORD_WORK, .device = w->device, .stream = w->stream, .duration_ns = w->ns});
   w->ns = 0;
 }
 
 /* Writes a record that stands behind the time of its stream's tasks. */
 static void write_behind_work(record *r) {
-  mutex_lock(&recorder.lock);
+  record_lock();
   work_slot *w = work_slot_of(r->device, (uint32_t)r->stream);
   if (w->device == r->device && w->stream == (uint32_t)r->stream) write_work(w);
-  write_locked(r);
-  mutex_unlock(&recorder.lock);
+  record_put(r);
+  record_unlock();
 }
 
 /* ---- what is recorded -------------------------------------------------------------------------------------------- */
 
 static void record_alloc(const hook_block *b) {
   if (b->is_internal) return; /* another allocator would not have had to serve it */
-  write_record(&(record){.kind = RECORD_ALLOC,
+  const uint32_t site = record_site();
+  record_write(&(record){.kind = RECORD_ALLOC,
                          .device = b->device,
                          .stream = b->stream,
                          .number = b->number,
                          .requested = b->requested,
-                         .bytes = b->bytes});
+                         .bytes = b->bytes,
+                         .address = b->address,
+                         .site = site});
 }
 
-static void record_free(const hook_block *b, void *site) {
-  (void)site;
+static void record_free(const hook_block *b, void *address) {
+  (void)address;
   if (b->is_internal) return; /* another allocator would not have had to serve it */
-  write_record(&(record){.kind = RECORD_FREE, .device = b->device, .stream = b->stream, .number = b->number});
+  const uint32_t site = record_site();
+  record_write(
+      &(record){.kind = RECORD_FREE, .device = b->device, .stream = b->stream, .number = b->number, .site = site});
 }
 
 static void record_step(const hook_step *s) {
@@ -141,15 +149,16 @@ static void record_step(const hook_step *s) {
   if (s->kind == HOOK_STREAM_DESTROYED || s->kind >= HOOK_EVENT_REACHED)
     write_behind_work(&r);
   else
-    write_record(&r);
+    record_write(&r);
 }
 
 static void record_work(const hook_work *work) {
-  mutex_lock(&recorder.lock);
+  record_lock();
+  if (record_wants_tasks) record_task_ran(work);
   work_slot *w = work_slot_of(work->device, work->stream);
   if (w->device != work->device || w->stream != work->stream) write_work(w);
   *w = (work_slot){work->device, work->stream, w->ns + work->end_ns - work->begin_ns};
-  mutex_unlock(&recorder.lock);
+  record_unlock();
 }
 
 static void record_collective(const hook_collective *c) {
@@ -202,15 +211,28 @@ static bool write_header(const char *soc_name, int n_devices) {
 /* A forked child has neither the device nor the mapped chunk. */
 static void recorder_in_child(void) {
   mutex_renew(&recorder.lock);
+  stack_renew();
   recorder.fd = -1;
 }
 
-void record_start(const char *soc_name, int n_devices) {
+bool record_is_on(void) { return __atomic_load_n(&recorder.fd, __ATOMIC_RELAXED) >= 0; }
+
+static void add_listeners(void) {
   static const hooks listener = {.alloc = record_alloc,
                                  .free = record_free,
                                  .step = record_step,
                                  .work = record_work,
-                                 .collective = record_collective};
+                                 .collective = record_collective,
+                                 .region = record_region,
+                                 .region_end = record_region_end};
+  static const hooks tasks = {.task = record_task};
+  stack_start();
+  hooks_add(&listener);
+  if (record_wants_tasks) hooks_add(&tasks);
+  timeline_want_always(TIMELINE_WANTS_WORK);
+}
+
+void record_start(const char *soc_name, int n_devices, uint64_t device_bytes) {
   const char *name = variable_text(VARIABLE_RECORD);
   char path[PATH_MAX];
   if (!name) return;
@@ -219,13 +241,17 @@ void record_start(const char *soc_name, int n_devices) {
     fprintf(stderr, "cannon: CANNON_RECORD is %s, expected a file: %s can't be made: %s\n", name, path,
             errno == EINVAL ? "it is a device, a pipe or a folder" : strerror(errno));
   else if (write_header(soc_name, n_devices) && pthread_atfork(NULL, NULL, recorder_in_child) == 0) {
-    hooks_add(&listener);
-    timeline_want_always(TIMELINE_WANTS_WORK);
+    uint64_t tasks;
+    const char *dry = variable_text(VARIABLE_DRY);
+    record_wants_tasks = variable_read(VARIABLE_RECORD_TASKS, &tasks) && tasks;
+    record_write(
+        &(record){.kind = RECORD_RUN, .requested = device_bytes, .value = dry && strcmp(dry, "0") != 0 ? 1 : 0});
+    add_listeners();
   }
 }
 
 void record_trim(void) {
-  mutex_lock(&recorder.lock);
+  record_lock();
   for (work_slot *w = recorder.work; w < recorder.work + WORK_SLOTS; ++w) write_work(w);
   if (recorder.fd >= 0) {
     const size_t end = recorder.chunk_offset + recorder.used;
@@ -234,5 +260,5 @@ void record_trim(void) {
     recorder.chunk = NULL;
     if (ftruncate(recorder.fd, (off_t)end)) stop_recording("it can't be cut to its length", errno);
   }
-  mutex_unlock(&recorder.lock);
+  record_unlock();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/record_code.h"
 
-#include <stdbool.h>
+#include <string.h>
 
 #include "base/device_number.h"
 
@@ -15,11 +15,19 @@ enum {
   GENERATION = 64,
   COLLECTIVE = 128, /* communicator, call, count, ranks, peer */
   DURATION = 256,
+  ADDRESS = 512,
+  SITE = 1024,
+  POSITION = 2048,
+  VALUE = 4096,
+  NAME = 8192,
+  SECOND = 16384,
+  MODEL = 32768, /* nanoseconds, operations */
+  PAYLOAD = 65536,
 };
 
-static const uint16_t fields_of[RECORD_N_KINDS] = {
-    [RECORD_ALLOC] = DEVICE | STREAM | NUMBER | REQUESTED | BYTES,
-    [RECORD_FREE] = DEVICE | STREAM | NUMBER,
+static const uint32_t fields_of[RECORD_N_KINDS] = {
+    [RECORD_ALLOC] = DEVICE | STREAM | NUMBER | REQUESTED | BYTES | ADDRESS | SITE,
+    [RECORD_FREE] = DEVICE | STREAM | NUMBER | SITE,
     [RECORD_STREAM_CREATED] = DEVICE | STREAM,
     [RECORD_STREAM_DESTROYED] = DEVICE | STREAM,
     [RECORD_EVENT_RECORDED] = DEVICE | STREAM | EVENT,
@@ -30,7 +38,27 @@ static const uint16_t fields_of[RECORD_N_KINDS] = {
     [RECORD_EVENT_PASSED] = DEVICE | STREAM | EVENT | GENERATION,
     [RECORD_WORK] = DEVICE | STREAM | DURATION,
     [RECORD_COLLECTIVE] = DEVICE | STREAM | COLLECTIVE | DURATION,
+    [RECORD_RUN] = REQUESTED | VALUE,
+    [RECORD_TEXT] = PAYLOAD,
+    [RECORD_SITE] = SITE | PAYLOAD,
+    [RECORD_MODULE] = VALUE | NAME | SECOND,
+    [RECORD_TASK] = DEVICE | STREAM | SITE | POSITION | NAME | PAYLOAD,
+    [RECORD_ACCESSES] = PAYLOAD,
+    [RECORD_TASK_RAN] = DEVICE | STREAM | DURATION | POSITION | MODEL,
+    [RECORD_REGION] = DEVICE | BYTES | ADDRESS | SITE,
+    [RECORD_REGION_END] = DEVICE | ADDRESS | SITE,
+    [RECORD_ENTER] = VALUE,
+    [RECORD_LEAVE] = VALUE,
+    [RECORD_BACKWARD] = VALUE,
+    [RECORD_PHASE] = SITE | VALUE,
+    [RECORD_STEP] = 0,
+    [RECORD_RANGE] = EVENT | BYTES | ADDRESS | VALUE,
 };
+
+static uint32_t fields_in(const record_history *h, record_kind kind) {
+  const bool has_sites = !h->version || h->version >= 3;
+  return has_sites ? fields_of[kind] : fields_of[kind] & ~(unsigned)(ADDRESS | SITE);
+}
 
 /* Differences wrap around. Zigzag encoding makes small differences of either sign short. */
 static uint64_t zigzag(uint64_t difference) { return difference << 1 ^ -(difference >> 63); }
@@ -55,8 +83,24 @@ static uint8_t *encode_collective(uint8_t *at, const record *r) {
   return encode_varint(at, r->peer);
 }
 
+/* The fields that version 3 has added. */
+static uint8_t *encode_more(record_history *h, unsigned fields, const record *r, uint8_t *at) {
+  if (fields & ADDRESS) at = encode_varint(at, zigzag(r->address - h->address));
+  if (fields & ADDRESS) h->address = r->address;
+  if (fields & SITE) at = encode_varint(at, r->site);
+  if (fields & POSITION) at = encode_varint(at, r->position);
+  if (fields & VALUE) at = encode_varint(at, r->value);
+  if (fields & NAME) at = encode_varint(at, r->name);
+  if (fields & SECOND) at = encode_varint(at, r->second);
+  if (fields & MODEL) at = encode_varint(encode_varint(at, r->model_ns), r->operations);
+  if (!(fields & PAYLOAD)) return at;
+  at = encode_varint(at, r->payload_bytes);
+  if (r->payload_bytes) memcpy(at, r->payload, r->payload_bytes);
+  return at + r->payload_bytes;
+}
+
 size_t record_encode(record_history *h, const record *r, uint8_t out[RECORD_MAX_BYTES]) {
-  const unsigned fields = fields_of[r->kind], device = written_device(r->device);
+  const unsigned fields = fields_in(h, r->kind), device = written_device(r->device);
   uint64_t *last = &h->number[device];
   uint8_t *at = out;
   *at++ = (uint8_t)r->kind;
@@ -70,6 +114,7 @@ size_t record_encode(record_history *h, const record *r, uint8_t out[RECORD_MAX_
   if (fields & GENERATION) at = encode_varint(at, r->generation);
   if (fields & COLLECTIVE) at = encode_collective(at, r);
   if (fields & DURATION) at = encode_varint(at, r->duration_ns);
+  at = encode_more(h, fields, r, at);
   h->time_ns = r->time_ns;
   if (r->kind == RECORD_ALLOC) *last = r->number;
   return (size_t)(at - out);
@@ -118,6 +163,27 @@ static void decode_collective(input *in, record *r) {
   r->peer = (uint32_t)get_up_to(in, UINT32_MAX, "the peer is out of range");
 }
 
+static void decode_payload(input *in, record *r) {
+  r->payload_bytes = (uint32_t)get_up_to(in, RECORD_MAX_PAYLOAD, "the payload is too long");
+  if (!in->wrong && r->payload_bytes > (size_t)(in->end - in->at)) in->wrong = "the record is cut short";
+  if (in->wrong) return;
+  r->payload = in->at;
+  in->at += r->payload_bytes;
+}
+
+static void decode_more(input *in, const record_history *h, unsigned fields, record *r) {
+  static const char wrong[] = "a number is out of range";
+  if (fields & ADDRESS) r->address = h->address + unzigzag(decode_varint(in));
+  if (fields & SITE) r->site = (uint32_t)get_up_to(in, UINT32_MAX, wrong);
+  if (fields & POSITION) r->position = decode_varint(in);
+  if (fields & VALUE) r->value = decode_varint(in);
+  if (fields & NAME) r->name = (uint32_t)get_up_to(in, UINT32_MAX, wrong);
+  if (fields & SECOND) r->second = (uint32_t)get_up_to(in, UINT32_MAX, wrong);
+  if (fields & MODEL) r->model_ns = decode_varint(in);
+  if (fields & MODEL) r->operations = decode_varint(in);
+  if (fields & PAYLOAD) decode_payload(in, r);
+}
+
 const char *record_decode(record_history *h, const uint8_t *data, size_t n, record *r, size_t *used) {
   input in = {data, data + n, NULL};
   *used = 0;
@@ -125,7 +191,7 @@ const char *record_decode(record_history *h, const uint8_t *data, size_t n, reco
   if (!n || *data == RECORD_END) return NULL;
   if (*data >= RECORD_N_KINDS) return "the record's kind is not known";
   r->kind = (record_kind)*in.at++;
-  const unsigned fields = fields_of[r->kind];
+  const unsigned fields = fields_in(h, r->kind);
   r->time_ns = h->time_ns + decode_varint(&in);
   const unsigned device = fields & DEVICE ? (unsigned)get_up_to(&in, WRITTEN_MANAGED, "the device is out of range") : 0;
   if (fields & DEVICE) r->device = device_of(device);
@@ -138,9 +204,55 @@ const char *record_decode(record_history *h, const uint8_t *data, size_t n, reco
   if (fields & GENERATION) r->generation = decode_varint(&in);
   if (fields & COLLECTIVE) decode_collective(&in, r);
   if (fields & DURATION) r->duration_ns = decode_varint(&in);
+  decode_more(&in, h, fields, r);
   if (in.wrong) return in.wrong;
+  if (fields & ADDRESS) h->address = r->address;
   h->time_ns = r->time_ns;
   if (r->kind == RECORD_ALLOC) *last = r->number;
   *used = (size_t)(in.at - data);
   return NULL;
+}
+
+/* ---- payloads ---------------------------------------------------------------------------------------------------- */
+
+enum { MOST_NUMBERS = 3, MOST_VARINT = 10 };
+
+static bool put_numbers(uint8_t *payload, uint32_t *n, const uint64_t number[MOST_NUMBERS]) {
+  uint8_t text[MOST_NUMBERS * MOST_VARINT], *end = text;
+  for (int i = 0; i < MOST_NUMBERS; ++i) end = encode_varint(end, number[i]);
+  const uint32_t bytes = (uint32_t)(end - text);
+  if (*n + bytes > RECORD_MAX_PAYLOAD) return false;
+  memcpy(payload + *n, text, bytes);
+  *n += bytes;
+  return true;
+}
+
+static bool get_numbers(const record *r, uint32_t *at, uint64_t number[MOST_NUMBERS]) {
+  if (*at >= r->payload_bytes) return false;
+  input in = {r->payload + *at, r->payload + r->payload_bytes, NULL};
+  for (int i = 0; i < MOST_NUMBERS; ++i) number[i] = decode_varint(&in);
+  *at = (uint32_t)(in.at - r->payload);
+  return !in.wrong;
+}
+
+bool record_put_frame(uint8_t *payload, uint32_t *n, record_frame f) {
+  return put_numbers(payload, n, (const uint64_t[]){f.file, f.function, f.at});
+}
+
+bool record_put_access(uint8_t *payload, uint32_t *n, record_access a, uint64_t last) {
+  return put_numbers(payload, n, (const uint64_t[]){zigzag(a.address - last), a.bytes, a.access});
+}
+
+bool record_get_frame(const record *r, uint32_t *at, record_frame *f) {
+  uint64_t number[MOST_NUMBERS];
+  if (!get_numbers(r, at, number) || number[0] > UINT32_MAX || number[1] > UINT32_MAX) return false;
+  *f = (record_frame){(uint32_t)number[0], (uint32_t)number[1], number[2]};
+  return true;
+}
+
+bool record_get_access(const record *r, uint32_t *at, record_access *a, uint64_t last) {
+  uint64_t number[MOST_NUMBERS];
+  if (!get_numbers(r, at, number) || number[2] > UINT32_MAX) return false;
+  *a = (record_access){last + unzigzag(number[0]), number[1], (uint32_t)number[2]};
+  return true;
 }

@@ -22,6 +22,7 @@ bool record_open(record_reader *reader, const void *data, size_t n) {
   if (h->header_bytes != sizeof *h)
     return WRONG(reader, "offset %zu: the header has %u bytes, expected %zu", offsetof(record_header, header_bytes),
                  h->header_bytes, sizeof *h);
+  reader->history.version = h->version;
   h->soc_name[sizeof h->soc_name - 1] = h->program[sizeof h->program - 1] = '\0';
   return true;
 }

@@ -51,12 +51,17 @@ static void stats_in_child(void) {
   if (may_use_devices) once = (pthread_once_t)PTHREAD_ONCE_INIT;
 }
 
+static bool variable_is_set(variable v) {
+  const char *text = variable_text(v);
+  return text && strcmp(text, "0") != 0;
+}
+
 static void open_stats(void) {
   static stats_file unread;
   stats_file *mapped = map_file(file);
   if (mapped && !file) pthread_atfork(NULL, NULL, stats_in_child); /* a forked child inherits the mapping */
-  /* A dry run decides about launches where they are counted. */
-  on = mapped || (variable_text(VARIABLE_DRY) && strcmp(variable_text(VARIABLE_DRY), "0") != 0);
+  /* A dry run decides about launches where they are counted; a recording has the time that is found there. */
+  on = mapped || variable_is_set(VARIABLE_DRY) || variable_is_set(VARIABLE_RECORD_TASKS);
   atomic_store(&trace_is_off, !on);
   if (!file) file = mapped ? mapped : &unread;
   const ssize_t n = readlink("/proc/self/exe", file->program, sizeof file->program - 1);

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "check/findings_write.h"
-#include "check/stack.h"
 #include "check/suppress.h"
+#include "trace/stack.h"
 #include "unit.h"
 
 /* ---- options ---- */

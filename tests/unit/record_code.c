@@ -16,12 +16,27 @@ static uint64_t random_value(random_source *r) { return random_next(r) >> random
 
 /* A random record with the fields of its kind; the others have the reader's defaults. */
 static record random_record(random_source *r, uint64_t time_ns) {
+  static const uint8_t payload[RECORD_MAX_PAYLOAD] = {1, 2, 3};
   record it = {.kind = (record_kind)(1 + random_below(r, RECORD_N_KINDS - 1)), .time_ns = time_ns};
+  if (it.kind > RECORD_COLLECTIVE) {
+    it.stream = RECORD_NO_STREAM;
+    if (it.kind == RECORD_SITE) it.site = (uint32_t)random_value(r);
+    if (it.kind == RECORD_TEXT || it.kind == RECORD_SITE || it.kind == RECORD_ACCESSES) {
+      it.payload = payload;
+      it.payload_bytes = random_below(r, RECORD_MAX_PAYLOAD + 1);
+    }
+    if (it.kind == RECORD_REGION || it.kind == RECORD_REGION_END) it.address = random_value(r);
+    if (it.kind == RECORD_REGION) it.bytes = random_value(r);
+    if (it.kind == RECORD_ENTER) it.value = random_value(r);
+    return it;
+  }
   it.device = (int)random_below(r, RECORD_MAX_DEVICES + 2) + HOST_MANAGED;
   it.stream = it.kind == RECORD_EVENT_DONE ? RECORD_NO_STREAM : (int64_t)(random_value(r) >> 1) - 1;
   if (it.stream < 0) it.stream = RECORD_NO_STREAM;
   if (it.kind == RECORD_ALLOC || it.kind == RECORD_FREE) it.number = random_value(r);
+  if (it.kind == RECORD_ALLOC || it.kind == RECORD_FREE) it.site = (uint32_t)random_value(r);
   if (it.kind == RECORD_ALLOC) {
+    it.address = random_value(r);
     it.requested = random_value(r);
     it.bytes = random_value(r);
   }
@@ -59,6 +74,11 @@ static void assert_same(const record *a, const record *b) {
   assert_int_equal(a->rank, b->rank);
   assert_int_equal(a->peer, b->peer);
   assert_int_equal(a->duration_ns, b->duration_ns);
+  assert_int_equal(a->address, b->address);
+  assert_int_equal(a->site, b->site);
+  assert_int_equal(a->value, b->value);
+  assert_int_equal(a->payload_bytes, b->payload_bytes);
+  if (a->payload_bytes) assert_memory_equal(a->payload, b->payload, a->payload_bytes);
 }
 
 typedef struct {
@@ -67,9 +87,9 @@ typedef struct {
   record is[N_RECORDS];
 } recording;
 
-static void write_all(recording *r, uint64_t seed) {
-  record_header h = {.version = RECORD_VERSION, .header_bytes = sizeof h};
-  record_history history = {0};
+static void write_version(recording *r, uint64_t seed, uint32_t version) {
+  record_header h = {.version = version, .header_bytes = sizeof h};
+  record_history history = {.version = version};
   random_source source = {seed};
   uint64_t time_ns = 0;
   memcpy(h.magic, RECORD_MAGIC, sizeof h.magic);
@@ -85,6 +105,8 @@ static void write_all(recording *r, uint64_t seed) {
   }
   r->start[N_RECORDS] = r->n;
 }
+
+static void write_all(recording *r, uint64_t seed) { write_version(r, seed, RECORD_VERSION); }
 
 static void written_records_are_read_back(void **state) {
   (void)state;
@@ -111,22 +133,28 @@ static void frequent_records_take_few_bytes(void **state) {
   uint8_t out[RECORD_MAX_BYTES];
   record_history h = {0};
   record it = {RECORD_ALLOC, .time_ns = 400, .stream = RECORD_NO_STREAM, .number = 1, .requested = 4096, .bytes = 4128};
-  assert_int_equal(record_encode(&h, &it, out), 9);
+  assert_int_equal(record_encode(&h, &it, out), 11);
   it = (record){RECORD_FREE, .time_ns = 800, .stream = RECORD_NO_STREAM, .number = 1};
-  assert_int_equal(record_encode(&h, &it, out), 6);
+  assert_int_equal(record_encode(&h, &it, out), 7);
 }
 
-/* Files of version 1 have the same records, but for the new kinds. */
+/* Files of older versions have neither addresses nor sites. */
 static void older_recordings_are_read(void **state) {
   (void)state;
   static recording r;
   record_reader reader;
   record it;
-  write_all(&r, 6);
-  r.data[offsetof(record_header, version)] = 1;
-  assert_true(record_open(&reader, r.data, r.n));
-  assert_true(record_next(&reader, &it));
-  assert_same(&it, &r.is[0]);
+  for (uint32_t version = 1; version < 3; ++version) {
+    write_version(&r, 6, version);
+    assert_true(record_open(&reader, r.data, r.n));
+    for (int i = 0; i < N_RECORDS; ++i) {
+      assert_true(record_next(&reader, &it));
+      r.is[i].address = it.address;
+      r.is[i].site = it.site;
+      assert_same(&it, &r.is[i]);
+      assert_int_equal(it.address, 0);
+    }
+  }
   r.data[offsetof(record_header, version)] = 0;
   assert_false(record_open(&reader, r.data, r.n));
 }
@@ -173,7 +201,7 @@ static void wrong_headers_are_refused(void **state) {
     const char *words;
   } cases[] = {
       {0, 4096, "offset 0: this is no recording"},
-      {offsetof(record_header, version), 4096, "offset 8: the version is 255, expected 1 to 2"},
+      {offsetof(record_header, version), 4096, "offset 8: the version is 255, expected 1 to 3"},
       {offsetof(record_header, header_bytes), 4096, "offset 12: the header has"},
       {SIZE_MAX, 7, "offset 0: this is no recording"},
       {SIZE_MAX, 100, "offset 100: the header is cut short"},
@@ -243,18 +271,21 @@ static void the_recorder_writes_work_and_collectives(void **state) {
   const int fd = mkstemp(path);
   assert_true(fd >= 0 && unlink(path) == 0);
   setenv("CANNON_RECORD", path, 1);
-  record_start("Ascend910B3", 2);
-  hooks_work((hook_work){0, 3, 100, 105});
-  hooks_work((hook_work){0, 3, 110, 117});
+  record_start("Ascend910B3", 2, 1 << 30);
+  hooks_work((hook_work){.device = 0, .stream = 3, .begin_ns = 100, .end_ns = 105});
+  hooks_work((hook_work){.device = 0, .stream = 3, .begin_ns = 110, .end_ns = 117});
   hooks_step((hook_step){HOOK_EVENT_REACHED, 0, 3, 5, 2});
   hooks_step((hook_step){HOOK_EVENT_PASSED, 1, 4, 5, 2});
-  hooks_work((hook_work){1, 4, 118, 121});
-  hooks_work((hook_work){0, 3, 119, 120});
+  hooks_work((hook_work){.device = 1, .stream = 4, .begin_ns = 118, .end_ns = 121});
+  hooks_work((hook_work){.device = 0, .stream = 3, .begin_ns = 119, .end_ns = 120});
   hooks_collective((hook_collective){1, 4, UINT64_MAX, 4, 2, 1000, 8, 7, 6, 10, 100});
   record_trim();
   FILE *f = fopen(path, "rb");
   assert_non_null(f);
   assert_true(record_open(&reader, data, fread(data, 1, sizeof data, f)));
+  assert_true(record_next(&reader, &it));
+  assert_int_equal(it.kind, RECORD_RUN);
+  assert_int_equal(it.requested, 1 << 30);
   for (size_t i = 0; i < COUNT(expected); ++i) {
     assert_true(record_next(&reader, &it));
     it.time_ns = 0;

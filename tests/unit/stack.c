@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks as numbers: equal stacks have equal numbers, and what a thread has unwound it recognises. stack_start() is not
  * called, so that the frames of this program, which contains the library, count as the program's. */
-#include "check/stack.h"
+#include "trace/stack.h"
 
 #include <pthread.h>
 

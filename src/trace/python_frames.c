@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "check/python_frames.h"
+#include "trace/python_frames.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>

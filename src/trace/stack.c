@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "check/stack.h"
+#include "trace/stack.h"
 
 #include <dlfcn.h>
 #include <limits.h>

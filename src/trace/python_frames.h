@@ -8,8 +8,8 @@
  * is read that way, a call with the lock (from a constructor, or a pending call of the interpreter) reads the frames
  * both ways; if these differ, as in builds without the lock, no thread's frames are read. Only dlsym is needed, no
  * symbols of the interpreter's own. Threads on which no Python code runs have no frames. Thread-safe. */
-#ifndef CANNON_CHECK_PYTHON_FRAMES_H
-#define CANNON_CHECK_PYTHON_FRAMES_H
+#ifndef CANNON_TRACE_PYTHON_FRAMES_H
+#define CANNON_TRACE_PYTHON_FRAMES_H
 
 #include <stdint.h>
 

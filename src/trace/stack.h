@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stacks of the program's calls, as numbers: equal stacks have the same number. Frames of this library are left
  * out, so that the first frame is in the program, or in the framework that it uses. In a Python program, the lines of
- * Python belong to the stack (check/python_frames.h). Thread-safe; takes one lock, under which no other is taken.
+ * Python belong to the stack (trace/python_frames.h). Thread-safe; takes one lock, under which no other is taken.
  *
  * A stack is taken for each task, so it must cost little. Each thread remembers the stacks that it has unwound, with
  * the place of each return address on the stack. Where these places hold the same addresses again, it is the same
  * stack, which takes some 20 loads instead of an unwinding of 20 frames. */
-#ifndef CANNON_CHECK_STACK_H
-#define CANNON_CHECK_STACK_H
+#ifndef CANNON_TRACE_STACK_H
+#define CANNON_TRACE_STACK_H
 
 #include <stdint.h>
 
-#include "check/python_frames.h"
+#include "trace/python_frames.h"
 
 enum { STACK_FRAMES = 16 };
 
