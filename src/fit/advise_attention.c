@@ -23,7 +23,7 @@ static uint32_t attention_item(const advise_model *m, uint32_t access) {
   return block < m->history->n_blocks ? m->item_of[block] : HISTORY_NONE;
 }
 
-/* Marks blocks of exactly this size that a task touches besides one that is marked. Returns whether there is a new one. */
+/* Marks blocks of exactly this size that a task touches besides a marked one. Returns whether there is a new one. */
 static bool attention_spread(const advise_model *m, const history_task *t, uint64_t bytes, uint8_t *is_score) {
   bool has = false, grew = false;
   for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {

@@ -103,8 +103,8 @@ static inline void made_end_step(made_history *m, uint64_t begin) {
   m->h.n_moments = m->moment;
 }
 
-/* What a layer keeps and takes. Its forward part makes n_inner activations, one after the other, with a temporary beside
- * each, and an output. */
+/* What a layer keeps and takes. Its forward part makes n_inner activations, one after the other, with a temporary
+ * beside each, and an output. */
 typedef struct {
   uint32_t n_inner;
   uint64_t inner[4], temporary, output, parameter, gradient_temporary;
