@@ -6,6 +6,7 @@
 
 enum { EXIT_USAGE = 2 }; /* the command line is wrong; nothing was done */
 
+int command_advise(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_diff(int argc, char **argv);
 int command_fuzz(int argc, char **argv);

@@ -19,6 +19,7 @@ static const struct {
     {"prefix", "print the folder of the installation", command_prefix},
     {"replay", "replay a recorded trace of allocations through several allocators", command_replay},
     {"scale", "predict the time of a recorded training step on more devices", command_scale},
+    {"advise", "find what makes a recorded training step fit, and what it costs", command_advise},
     {"plan", "find memory offsets for buffers with known lifetimes", command_plan},
     {"model", "run an ONNX model or an .om file, or show what becomes of it", command_model},
     {"test", "test operators against references, as files in Python describe", command_test},
@@ -70,11 +71,11 @@ static int run_command(int argc, char **argv) {
   }
   for (int i = 0; i < N_COMMANDS; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
-  fprintf(
-      stderr,
-      "cannon: unknown command '%s', expected run, diff, fuzz, report, top, env, prefix, replay, scale, plan, model, "
-      "test or info (see cannon --help)\n",
-      argv[1]);
+  fprintf(stderr,
+          "cannon: unknown command '%s', expected run, diff, fuzz, report, top, env, prefix, replay, scale, advise, "
+          "plan, model, "
+          "test or info (see cannon --help)\n",
+          argv[1]);
   return EXIT_USAGE;
 }
 

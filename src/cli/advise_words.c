@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans in words, and what they mean for the program's lines. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/advise_report.h"
+#include "cli/figures.h"
+
+static void words_add(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void words_add(char *text, size_t room, const char *format, ...) {
+  const size_t n = strlen(text);
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text + n, room - n, format, list);
+  va_end(list);
+}
+
+static const char *words_link(const advice *a, uint32_t link) {
+  return a->model->history->modules[a->model->links[link].module].name;
+}
+
+static void words_of_links(const advice *a, const uint32_t *group, char *text, size_t room) {
+  const uint32_t n = a->model->n_links;
+  const char *before = " ";
+  for (uint32_t from = 0, to; from < n; from = to) {
+    for (to = from + 1; to < n && !group[from] == !group[to];) ++to;
+    if (!group[from]) continue;
+    words_add(text, room, "%s%s", before, format_text(words_link(a, from)));
+    if (to - from > 1) words_add(text, room, "%s%s", to - from > 2 ? " to " : ", ", format_text(words_link(a, to - 1)));
+    before = ", ";
+  }
+  if (*before == ' ') words_add(text, room, " nothing");
+}
+
+void advise_plan_words(const advise_report *r, const advise_plan *p, char *text, size_t room) {
+  static const char *const storage[] = {"", "amp, ", "16 bits for all, "};
+  static const char *const attention[] = {"", "chunked attention, ", "flash attention, "};
+  *text = '\0';
+  words_add(text, room, "%s%s", storage[p->storage], attention[p->attention]);
+  if (p->micro_batches > 1) words_add(text, room, "%u micro-batches, ", p->micro_batches);
+  if (p->zero) words_add(text, room, "ZeRO %u on %u devices, ", p->zero, r->advice->devices);
+  if (p->offload && p->n_moved) words_add(text, room, "offload of %u blocks, ", p->n_moved);
+  if (p->recompute == RECOMPUTE_ALL) words_add(text, room, "recompute all, ");
+  if (p->recompute == RECOMPUTE_SQRT) words_add(text, room, "recompute groups of the square root, ");
+  if (p->recompute == RECOMPUTE_CHOSEN && p->group) {
+    words_add(text, room, "recompute");
+    words_of_links(r->advice, p->group, text, room);
+    words_add(text, room, ", ");
+  }
+  size_t n = strlen(text);
+  if (n > 2) text[n -= 2] = '\0';
+  if (!n) words_add(text, room, p->prune ? "free what nothing reads" : "as it is");
+}
+
+static const char *words_place(const history_line *l, char *text, size_t room) {
+  if (!l || !l->line)
+    snprintf(text, room, "(line not recorded)");
+  else
+    snprintf(text, room, "%s:%u", format_text(l->file), l->line);
+  return text;
+}
+
+static void steps_of_links(const advise_report *r, const advise_plan *p, void (*tell)(void *, const char *), void *to) {
+  const advice *a = r->advice;
+  char line[2048], place[1100];
+  for (uint32_t k = 0, end; p->group && k < a->model->n_links; k = end) {
+    end = k + 1;
+    if (!p->group[k]) continue;
+    while (end < a->model->n_links && p->group[end] == p->group[k]) ++end;
+    words_place(advise_link_line(a->model, k), place, sizeof place);
+    if (end - k == 1)
+      snprintf(line, sizeof line, "%s: call %s by torch.utils.checkpoint.checkpoint(module, ..., use_reentrant=False)",
+               place, format_text(words_link(a, k)));
+    else
+      snprintf(line, sizeof line,
+               "%s: call %s to %s as one by torch.utils.checkpoint.checkpoint(..., use_reentrant=False)", place,
+               format_text(words_link(a, k)), format_text(words_link(a, end - 1)));
+    tell(to, line);
+  }
+}
+
+static void steps_of_idle(const advise_report *r, void (*tell)(void *, const char *), void *to) {
+  const advice *a = r->advice;
+  size_t n;
+  uint32_t *idle = advice_idle(a, &n);
+  for (size_t i = 0; idle && i < n && i < r->top; ++i) {
+    const advise_item *item = &a->model->items[idle[i]];
+    const history_block *b = &a->model->history->blocks[item->block];
+    char line[2048], place[1100];
+    words_place(advise_site_line(a->model->history, b->site), place, sizeof place);
+    snprintf(line, sizeof line,
+             "%s: %s made here are kept long after their last use: del the tensor, or keep .detach() or .item() of it",
+             place, format_bytes(item->bytes));
+    tell(to, line);
+  }
+  free(idle);
+}
+
+void advise_plan_steps(const advise_report *r, const advise_plan *p, void (*tell)(void *, const char *), void *to) {
+  static const char *const zero[] = {
+      "", "the optimizer: torch.distributed.optim.ZeroRedundancyOptimizer (ZeRO 1)",
+      "the model: FSDP with ShardingStrategy.SHARD_GRAD_OP (ZeRO 2)",
+      "the model: torch.distributed.fsdp.fully_shard() of each of its modules, and of the whole (ZeRO 3)"};
+  const advice *a = r->advice;
+  char line[2048], place[1100];
+  if (p->storage == STORAGE_AMP)
+    tell(to, "the forward part and the loss: with torch.autocast('npu', dtype=torch.bfloat16)");
+  if (p->storage == STORAGE_HALF) tell(to, "after the model is made: model.bfloat16()");
+  if (p->attention != ATTENTION_AS_IS) {
+    words_place(advise_site_line(a->model->history, a->attention.site), place, sizeof place);
+    if (p->attention == ATTENTION_FLASH)
+      snprintf(
+          line, sizeof line,
+          "%s: torch.nn.functional.scaled_dot_product_attention(q, k, v, ...) in place of the products and softmax",
+          place);
+    else
+      snprintf(line, sizeof line,
+               "%s: attention of 1/%u of the queries at a time, each by torch.utils.checkpoint.checkpoint", place,
+               a->policy.chunks);
+    tell(to, line);
+  }
+  if (p->micro_batches > 1) {
+    snprintf(line, sizeof line,
+             "the loop over batches: %u batches of 1/%u of the size, (loss / %u).backward() of each, then one "
+             "optimizer.step()",
+             p->micro_batches, p->micro_batches, p->micro_batches);
+    tell(to, line);
+  }
+  if (p->zero) tell(to, zero[p->zero]);
+  if (p->offload && p->n_moved) {
+    snprintf(line, sizeof line,
+             "the forward part: with torch.autograd.graph.save_on_cpu(pin_memory=True) around what makes the %u "
+             "longest idle activations, %s",
+             p->n_moved, format_bytes(p->moved_bytes));
+    tell(to, line);
+  }
+  steps_of_links(r, p, tell, to);
+  if (p->prune) steps_of_idle(r, tell, to);
+}
+
+uint64_t advise_largest_batch(const advise_report *r) {
+  const advice *a = r->advice, *b = r->second;
+  if (!r->batch[0]) return 0;
+  if (!b || r->batch[0] == r->batch[1]) return (uint64_t)(a->largest_batch * (double)r->batch[0]);
+  const double slope = ((double)b->as_is.peak - (double)a->as_is.peak) / ((double)r->batch[1] - (double)r->batch[0]);
+  const double fixed = (double)a->as_is.peak - slope * (double)r->batch[0];
+  const double most = slope > 0 ? ((double)a->budget - fixed) / slope : 0;
+  return most > 0 ? (uint64_t)most : 0;
+}

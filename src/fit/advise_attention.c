@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds attention that makes all scores: from a softmax, through tasks that are no products, to all blocks of the size
+ * of its result, or of a mask of it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fit/advise_change.h"
+
+bool advise_is_product(const char *name) {
+  static const char *const words[] = {"MatMul", "Matmul", "Mm", "mm", "Conv", "Linear"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
+    if (strstr(name, words[i]) && !strstr(name, "Convert")) return true;
+  return false;
+}
+
+static bool attention_is_softmax(const history_task *t) {
+  return t->phase == HISTORY_FORWARD && strstr(t->name, "oftmax") && !strstr(t->name, "Log") &&
+         !strstr(t->name, "Grad") && !strstr(t->name, "Backward") && !strstr(t->name, "CrossEntropy");
+}
+
+static uint32_t attention_item(const advise_model *m, uint32_t access) {
+  const uint32_t block = m->history->accesses[access].block;
+  return block < m->history->n_blocks ? m->item_of[block] : HISTORY_NONE;
+}
+
+/* Marks blocks of exactly this size that a task touches besides a marked one. Returns whether there is a new one. */
+static bool attention_spread(const advise_model *m, const history_task *t, uint64_t bytes, uint8_t *is_score) {
+  bool has = false, grew = false;
+  for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
+    const uint32_t i = attention_item(m, a);
+    has |= i != HISTORY_NONE && is_score[i] && m->items[i].bytes == bytes;
+  }
+  for (uint32_t a = t->first_access; has && a < t->first_access + t->n_accesses; ++a) {
+    const uint32_t i = attention_item(m, a);
+    const bool fits = i != HISTORY_NONE && m->items[i].bytes == bytes && m->items[i].is_of_step;
+    if (!fits || is_score[i]) continue;
+    is_score[i] = 1;
+    grew = true;
+  }
+  return grew;
+}
+
+/* Whether a product reads the softmax's result: attention, and not a classifier's last layer. */
+static bool attention_feeds_product(const advise_model *m, const uint8_t *is_score, uint64_t bytes) {
+  for (size_t n = 0; n < m->n_tasks; ++n) {
+    const history_task *t = &m->history->tasks[m->first_task + n];
+    if (t->phase != HISTORY_FORWARD || !advise_is_product(t->name)) continue;
+    for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
+      const uint32_t i = attention_item(m, a);
+      const bool reads = m->history->accesses[a].access & HISTORY_READS;
+      if (reads && i != HISTORY_NONE && is_score[i] && m->items[i].bytes == bytes) return true;
+    }
+  }
+  return false;
+}
+
+/* Spreads until nothing is new: a few rounds, as tasks stand in order. Gradients of scores are found from the scores
+ * that their tasks read. */
+static void attention_close(const advise_model *m, uint64_t bytes, uint8_t *is_score) {
+  bool grew = true;
+  for (int round = 0; grew && round < 8; ++round) {
+    grew = false;
+    for (size_t n = 0; n < m->n_tasks; ++n) {
+      const history_task *t = &m->history->tasks[m->first_task + n];
+      const bool first_product_grad = t->phase == HISTORY_BACKWARD;
+      if (advise_is_product(t->name) && !first_product_grad) continue;
+      grew |= attention_spread(m, t, bytes, is_score);
+    }
+  }
+}
+
+static void attention_measure(const advise_model *m, advise_attention *a) {
+  for (size_t i = 0; i < m->n_items; ++i)
+    if (a->is_score[i] && m->items[i].backward_begin != HISTORY_NONE) a->bytes += m->items[i].bytes;
+  for (size_t n = 0; n < m->n_tasks; ++n) {
+    const history_task *t = &m->history->tasks[m->first_task + n];
+    bool touches = false;
+    for (uint32_t x = t->first_access; x < t->first_access + t->n_accesses; ++x) {
+      const uint32_t i = attention_item(m, x);
+      touches |= i != HISTORY_NONE && a->is_score[i];
+    }
+    if (!touches) continue;
+    if (t->phase == HISTORY_FORWARD) a->forward_ns += (double)t->device_ns;
+    if (!advise_is_product(t->name)) a->other_ns += (double)t->device_ns;
+  }
+}
+
+/* The block that a softmax writes, or HISTORY_NONE. */
+static uint32_t attention_result(const advise_model *m, const history_task *t) {
+  for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a)
+    if (m->history->accesses[a].access & HISTORY_WRITES) return attention_item(m, a);
+  return HISTORY_NONE;
+}
+
+bool advise_attention_find(const advise_model *m, advise_attention *a) {
+  *a = (advise_attention){.site = HISTORY_NONE, .is_score = calloc(m->n_items + 1, 1)};
+  uint64_t sizes[16];
+  size_t n_sizes = 0;
+  if (!a->is_score) return false;
+  for (size_t n = 0; n < m->n_tasks; ++n) {
+    const history_task *t = &m->history->tasks[m->first_task + n];
+    const uint32_t result = attention_is_softmax(t) ? attention_result(m, t) : HISTORY_NONE;
+    if (result == HISTORY_NONE || !m->items[result].is_of_step) continue;
+    ++a->n_softmax;
+    if (a->site == HISTORY_NONE) a->site = t->site;
+    a->is_score[result] = 1;
+    bool is_new = true;
+    for (size_t k = 0; k < n_sizes; ++k) is_new &= sizes[k] != m->items[result].bytes;
+    if (is_new && n_sizes < 16) sizes[n_sizes++] = m->items[result].bytes;
+  }
+  bool feeds = false;
+  for (size_t k = 0; k < n_sizes; ++k) {
+    feeds |= attention_feeds_product(m, a->is_score, sizes[k]);
+    attention_close(m, sizes[k], a->is_score);
+  }
+  if (!feeds) {
+    memset(a->is_score, 0, m->n_items);
+    a->n_softmax = 0;
+    return true;
+  }
+  attention_measure(m, a);
+  return true;
+}
+
+void advise_attention_free(advise_attention *a) { free(a->is_score); }
+
+bool advise_change_attention(advise_edits *e, const advise_attention *a, attention_kind kind, uint32_t chunks) {
+  if (kind == ATTENTION_AS_IS || !a->n_softmax) return true;
+  for (size_t k = 0; k < e->model->n_items; ++k) {
+    advise_item *i = &e->items[k];
+    if (!a->is_score[k]) continue;
+    i->bytes = kind == ATTENTION_CHUNKED ? i->bytes / chunks : 0;
+    if (kind != ATTENTION_CHUNKED || i->backward_begin == HISTORY_NONE || i->forward_end >= i->backward_begin) continue;
+    i->gap_from = i->forward_end;
+    i->gap_to = i->backward_begin;
+  }
+  e->extra_ns += kind == ATTENTION_CHUNKED ? a->forward_ns : -a->other_ns;
+  return true;
+}

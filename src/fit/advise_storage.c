@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Changes of blocks' sizes: storage of 16 bits, another batch, and shares of several devices. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fit/advise_change.h"
+
+static uint32_t storage_item(const advise_model *m, uint32_t access) {
+  const uint32_t block = m->history->accesses[access].block;
+  return block < m->history->n_blocks ? m->item_of[block] : HISTORY_NONE;
+}
+
+unsigned advise_element_bytes(const advise_model *m) {
+  double votes[5] = {0};
+  for (size_t n = 0; n < m->n_tasks; ++n) {
+    const history_task *t = &m->history->tasks[m->first_task + n];
+    if (!t->operations || t->n_accesses != 3 || !strstr(t->name, "m")) continue;
+    if (strcmp(t->name, "Mm") != 0 && strcmp(t->name, "Matmul") != 0) continue;
+    const history_access *a = &m->history->accesses[t->first_access];
+    const double half_operations = (double)t->operations / 2;
+    /* m k e, k n e and m n e bytes: their product is e^3 (m n k)^2 */
+    const double element =
+        cbrt((double)a[0].bytes / half_operations * (double)a[1].bytes / half_operations * (double)a[2].bytes);
+    votes[element > 3 ? 4 : element > 1.5 ? 2 : 0] += (double)t->operations;
+  }
+  return votes[4] > votes[2] ? 4 : votes[2] > 0 ? 2 : 0;
+}
+
+/* ---- 16 bits ----------------------------------------------------------------------------------------------------- */
+
+/* Operators that torch.autocast runs in 32 bits, and losses. */
+static bool storage_is_wide(const char *name) {
+  static const char *const words[] = {"Norm", "oftmax", "Loss", "CrossEntropy", "Exp",
+                                      "Pow",  "Log",    "Sum",  "Embedding"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
+    if (strstr(name, words[i])) return true;
+  return false;
+}
+
+typedef struct {
+  advise_edits *e;
+  uint8_t *is_half, *has_copy;
+  uint64_t copied; /* bytes read and written by conversions */
+} storage_state;
+
+static bool storage_is_big(const advise_item *i) { return i->is_of_step && i->class != HISTORY_GRADIENT; }
+
+/* The copy in 16 bits that a product reads. It lives until the product's backward part has read it. Where only products
+ * read the original backward, it is not kept. */
+static bool storage_copy(storage_state *s, uint32_t item, uint32_t at) {
+  advise_item copy = s->e->items[item], *original = &s->e->items[item];
+  s->has_copy[item] = 1;
+  s->copied += original->bytes + original->bytes / 2;
+  copy.bytes /= 2;
+  copy.block = HISTORY_NONE;
+  copy.class = HISTORY_ACTIVATION;
+  copy.phase = HISTORY_FORWARD;
+  copy.is_of_step = true;
+  copy.is_read_outside = false;
+  copy.first_reader = HISTORY_NONE;
+  copy.last_reader = 0;
+  copy.born = at;
+  copy.forward_end = at + 1;
+  if (original->is_of_step && original->backward_begin != HISTORY_NONE) {
+    copy.died = original->died;
+    return advise_edits_add(s->e, &copy);
+  }
+  /* a parameter: read once more for the gradient of the product's input */
+  copy.died = original->is_of_step ? original->died : original->last_use;
+  for (uint32_t u = 0; !original->is_of_step && original->block != HISTORY_NONE; ++u) {
+    const history *h = s->e->model->history;
+    const history_block *b = &h->blocks[original->block];
+    if (u == b->n_uses) break;
+    const history_task *t = &h->tasks[h->accesses[h->uses ? h->uses[b->first_use + u] : 0].task];
+    if (t->phase == HISTORY_BACKWARD && t->moment >= s->e->model->begin && t->moment < s->e->model->end)
+      copy.died = advise_instant_at(s->e->model, t->moment) + 1;
+  }
+  return advise_edits_add(s->e, &copy);
+}
+
+static bool storage_of_task(storage_state *s, const history_task *t, uint8_t *wide_reader) {
+  const advise_model *m = s->e->model;
+  const history *h = m->history;
+  const bool product = advise_is_product(t->name), wide = storage_is_wide(t->name);
+  bool all_half = true, reads = false;
+  for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
+    const uint32_t i = storage_item(m, a);
+    if (i == HISTORY_NONE || !(h->accesses[a].access & HISTORY_READS)) continue;
+    if (m->items[i].is_of_step) {
+      reads = true;
+      all_half &= s->is_half[i];
+    }
+    if (t->phase == HISTORY_BACKWARD && !product) wide_reader[i] = 1;
+    if (t->phase == HISTORY_FORWARD && product && !s->is_half[i] && !s->has_copy[i] &&
+        !storage_copy(s, i, advise_instant_at(m, t->moment)))
+      return false;
+  }
+  for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
+    const uint32_t i = storage_item(m, a);
+    if (i == HISTORY_NONE || !(h->accesses[a].access & HISTORY_WRITES) || !storage_is_big(&m->items[i])) continue;
+    s->is_half[i] = product || (reads && all_half && !wide);
+  }
+  return true;
+}
+
+static void storage_finish(storage_state *s, const uint8_t *wide_reader) {
+  for (size_t k = 0; k < s->e->model->n_items; ++k) {
+    advise_item *i = &s->e->items[k];
+    if (s->is_half[k]) i->bytes /= 2;
+    const bool kept_for_products =
+        s->has_copy[k] && !wide_reader[k] && i->is_of_step && i->backward_begin != HISTORY_NONE;
+    if (kept_for_products && i->phase == HISTORY_FORWARD && i->forward_end < i->died) i->died = i->forward_end;
+  }
+}
+
+static bool storage_amp(advise_edits *e, uint64_t memory_bytes_per_s) {
+  const advise_model *m = e->model;
+  storage_state s = {e, calloc(m->n_items + 1, 1), calloc(m->n_items + 1, 1), 0};
+  uint8_t *wide_reader = calloc(m->n_items + 1, 1);
+  bool good = s.is_half && s.has_copy && wide_reader;
+  for (size_t n = 0; good && n < m->n_tasks; ++n) {
+    const history_task *t = &m->history->tasks[m->first_task + n];
+    if (t->phase == HISTORY_FORWARD || t->phase == HISTORY_BACKWARD) good = storage_of_task(&s, t, wide_reader);
+  }
+  if (good) storage_finish(&s, wide_reader);
+  if (memory_bytes_per_s) e->extra_ns += (double)s.copied * 1e9 / (double)memory_bytes_per_s;
+  free(s.is_half);
+  free(s.has_copy);
+  free(wide_reader);
+  return good;
+}
+
+/* Time of tasks that move more than they compute: they take half as long in 16 bits. Fewer than 100 operations for a
+ * byte are bound by memory on every device of devices/. */
+static double storage_moving_ns(const advise_model *m, bool with_update) {
+  double ns = 0;
+  for (size_t n = 0; n < m->n_tasks; ++n) {
+    const history_task *t = &m->history->tasks[m->first_task + n];
+    uint64_t bytes = 0;
+    if (t->phase == HISTORY_UPDATE && !with_update) continue;
+    for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) bytes += m->history->accesses[a].bytes;
+    if (t->operations < 100 * bytes) ns += (double)t->device_ns;
+  }
+  return ns;
+}
+
+bool advise_change_storage(advise_edits *e, storage_kind kind, uint64_t memory_bytes_per_s) {
+  if (kind == STORAGE_AS_IS) return true;
+  if (kind == STORAGE_AMP) return storage_amp(e, memory_bytes_per_s);
+  for (advise_item *i = e->items; i < e->items + e->n_items; ++i) i->bytes -= i->bytes / 2;
+  const double moving = storage_moving_ns(e->model, true) / 2;
+  e->extra_ns -= moving;
+  if (e->model->step_ns > 0) e->forward_factor *= 1 - moving / e->model->step_ns;
+  return true;
+}
+
+/* ---- batch ------------------------------------------------------------------------------------------------------- */
+
+/* The share of a task's time that grows with the batch: that of the bytes which it moves. */
+static double batch_share(const advise_model *m, const history_task *t) {
+  double all = 0, growing = 0;
+  for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
+    const uint32_t i = storage_item(m, a);
+    const double bytes = (double)m->history->accesses[a].bytes;
+    all += bytes;
+    if (i != HISTORY_NONE && m->items[i].is_of_step && m->items[i].class != HISTORY_GRADIENT) growing += bytes;
+  }
+  return t->operations > 100 * (uint64_t)all || all <= 0 ? 1 : growing / all;
+}
+
+static void batch_time(advise_edits *e, double factor, uint32_t micro_batches) {
+  const advise_model *m = e->model;
+  double was = 0, is = 0;
+  for (size_t n = 0; n < m->n_tasks; ++n) {
+    const history_task *t = &m->history->tasks[m->first_task + n];
+    if (t->phase != HISTORY_FORWARD && t->phase != HISTORY_BACKWARD) continue;
+    const double share = batch_share(m, t);
+    was += (double)t->device_ns;
+    is += (double)t->device_ns * (share * factor + 1 - share);
+  }
+  e->extra_ns += micro_batches * is - was;
+  if (was > 0) e->forward_factor *= micro_batches * is / was;
+}
+
+bool advise_change_batch(advise_edits *e, double factor, uint32_t micro_batches) {
+  const size_t n = e->n_items;
+  for (size_t k = 0; k < n; ++k) {
+    advise_item *i = &e->items[k];
+    if (i->class == HISTORY_GRADIENT && micro_batches > 1 && i->is_of_step) {
+      advise_item fresh = *i;
+      fresh.died = i->born + 2;
+      i->born = 0;
+      if (!advise_edits_add(e, &fresh)) return false;
+      continue;
+    }
+    const bool grows = i->is_of_step && i->class != HISTORY_GRADIENT && i->class != HISTORY_PARAMETER &&
+                       i->class != HISTORY_OPTIMIZER && i->phase != HISTORY_UPDATE;
+    if (grows) i->bytes = (uint64_t)((double)i->bytes * factor + 0.5);
+  }
+  batch_time(e, factor, micro_batches);
+  return true;
+}
+
+/* ---- ZeRO -------------------------------------------------------------------------------------------------------- */
+
+static double zero_time(cost_model *cost, comm_kind kind, uint32_t n, uint64_t bytes) {
+  cost_result result;
+  const cost_call call = {.kind = kind, .n_ranks = n, .stride = 1, .bytes = bytes};
+  return cost && bytes && cost_choose(cost, &call, &result) == ST_OK ? result.time_ns : 0;
+}
+
+static bool zero_gather(advise_edits *e, uint32_t n) {
+  const advise_model *m = e->model;
+  for (uint32_t k = 0; k < m->n_links; ++k) {
+    const advise_link *l = &m->links[k];
+    const uint64_t others = l->parameter_bytes - l->parameter_bytes / n;
+    if (l->forward_begin == HISTORY_NONE || !others) continue;
+    advise_item part = {.bytes = others,
+                        .born = l->forward_begin,
+                        .died = l->forward_end + 1,
+                        .block = HISTORY_NONE,
+                        .link = HISTORY_NONE,
+                        .class = HISTORY_COMMUNICATION,
+                        .backward_begin = HISTORY_NONE};
+    if (!advise_edits_add(e, &part)) return false;
+    if (l->backward_begin == HISTORY_NONE) continue;
+    part.born = l->backward_begin;
+    part.died = l->backward_end;
+    if (!advise_edits_add(e, &part)) return false;
+  }
+  return true;
+}
+
+bool advise_change_zero(advise_edits *e, unsigned stage, uint32_t n, cost_model *cost) {
+  uint64_t gradients = 0, parameters = 0;
+  if (!stage || n < 2) return true;
+  for (advise_item *i = e->items; i < e->items + e->n_items; ++i) {
+    if (i->class == HISTORY_GRADIENT) gradients += i->bytes;
+    if (i->class == HISTORY_PARAMETER) parameters += i->bytes;
+    const bool shared = i->class == HISTORY_OPTIMIZER || (i->class == HISTORY_GRADIENT && stage >= 2) ||
+                        (i->class == HISTORY_PARAMETER && stage >= 3);
+    if (shared) i->bytes = (i->bytes + n - 1) / n;
+  }
+  e->extra_ns += zero_time(cost, COMM_REDUCE_SCATTER, n, gradients / n) +
+                 (stage >= 3 ? 2 : 1) * zero_time(cost, COMM_ALL_GATHER, n, parameters / n);
+  e->extra_ns -= e->model->update_ns - e->model->update_ns / n;
+  return stage < 3 || zero_gather(e, n);
+}
