@@ -59,8 +59,8 @@ static history_class class_of(const history *h, const history_block *block, cons
 
 /* ---- modules ----------------------------------------------------------------------------------------------------- */
 
-/* The module of a backward task that no mark tells: that of a parameter which it reads, or else that of the latest block
- * from the forward that it reads. */
+/* The module of a backward task that no mark tells: that of a parameter which it reads, or else that of the latest
+ * block from the forward that it reads. */
 static uint32_t module_read(const history *h, const history_task *t) {
   const history_block *found = NULL;
   for (uint32_t i = t->first_access; i < t->first_access + t->n_accesses; ++i) {

@@ -9,7 +9,7 @@
 enum { MOST_NUMBERS = 1 << 20 }; /* of sites: the writer has fewer stacks */
 
 /* Makes room for element n of an array; NULL if memory is lacking, which is noted. */
-static void *grow(history_build *b, void *array, size_t n, grown *g, size_t size) {
+static void *history_grow(history_build *b, void *array, size_t n, grown *g, size_t size) {
   if (n < g->room) return array;
   const size_t room = g->room ? 2 * g->room : 64;
   void *more = realloc(array, room * size);
@@ -23,7 +23,7 @@ static void *grow(history_build *b, void *array, size_t n, grown *g, size_t size
   (grow_to((b), (void **)&(ARRAY), (N), (GROWN), sizeof *(ARRAY)) ? &(ARRAY)[(N)++] : NULL)
 
 static bool grow_to(history_build *b, void **array, size_t n, grown *g, size_t size) {
-  void *more = b->no_memory || n >= HISTORY_NONE - 1 ? NULL : grow(b, *array, n, g, size);
+  void *more = b->no_memory || n >= HISTORY_NONE - 1 ? NULL : history_grow(b, *array, n, g, size);
   b->no_memory |= !more;
   if (more) *array = more;
   return more;
@@ -31,8 +31,8 @@ static bool grow_to(history_build *b, void **array, size_t n, grown *g, size_t s
 
 /* ---- texts and sites --------------------------------------------------------------------------------------------- */
 
-/* Keeps a text. A text's record is longer than the text with its final zero, so h->texts, which has as many bytes as the
- * recording and its header's program, never ends. */
+/* Keeps a text. A text's record is longer than the text with its final zero, so h->texts, which has as many bytes as
+ * the recording and its header's program, never ends. */
 static const char *keep_text(history_build *b, const void *text, size_t n) {
   char *kept = b->h->texts + b->text_used;
   memcpy(kept, text, n);
@@ -43,12 +43,12 @@ static const char *keep_text(history_build *b, const void *text, size_t n) {
   return kept;
 }
 
-static void read_text(history_build *b) {
+static void history_read_text(history_build *b) {
   const char **t = APPEND(b, b->text, b->n_texts, &b->texts);
   if (t) *t = keep_text(b, b->at.payload, b->at.payload_bytes);
 }
 
-static const char *text_of(const history_build *b, uint32_t number) {
+static const char *history_text_of(const history_build *b, uint32_t number) {
   return number && number <= b->n_texts ? b->text[number - 1] : "";
 }
 
@@ -85,8 +85,8 @@ static const char *found_text(history_build *b, const char *text) {
   return *kept;
 }
 
-static history_line line_of(history_build *b, const record_frame *f) {
-  history_line line = {text_of(b, f->file), text_of(b, f->function), 0};
+static history_line history_line_of(history_build *b, const record_frame *f) {
+  history_line line = {history_text_of(b, f->file), history_text_of(b, f->function), 0};
   if (f->function) {
     line.line = f->at <= UINT32_MAX ? (uint32_t)f->at : 0;
     return line;
@@ -120,7 +120,7 @@ static void read_site(history_build *b) {
     if (is_python && !f.function) break; /* what C code lies below Python's lines says nothing to its user */
     history_line *line = APPEND(b, h->lines, h->n_lines, &b->lines);
     if (!line) break;
-    *line = line_of(b, &f);
+    *line = history_line_of(b, &f);
     if (s->own == HISTORY_NONE && !is_installed(line->file)) s->own = (uint32_t)(h->n_lines - 1);
     ++s->n;
   }
@@ -176,12 +176,13 @@ static void end_block(history_build *b, uint32_t i) {
   b->notes_of[i].died_in = b->phase_no;
 }
 
-static uint64_t range_end(uint64_t address, uint64_t bytes) {
+static uint64_t history_range_end(uint64_t address, uint64_t bytes) {
   return bytes > UINT64_MAX - address ? UINT64_MAX : address + bytes;
 }
 
-static void add_range(history_build *b, live_ranges *l, const history_block *block) {
-  b->no_memory |= !live_add(l, (live_range){block->address, range_end(block->address, block->bytes), last_block(b)});
+static void history_add_range(history_build *b, live_ranges *l, const history_block *block) {
+  b->no_memory |=
+      !live_add(l, (live_range){block->address, history_range_end(block->address, block->bytes), last_block(b)});
 }
 
 static void read_alloc(history_build *b) {
@@ -192,7 +193,7 @@ static void read_alloc(history_build *b) {
   b->no_memory |= !known;
   if (!known || !made) return;
   *known = last_block(b);
-  if (made->address) add_range(b, &b->blocks_at, made);
+  if (made->address) history_add_range(b, &b->blocks_at, made);
 }
 
 static void end_region(history_build *b, uint64_t address) {
@@ -205,7 +206,7 @@ static void end_region(history_build *b, uint64_t address) {
 
 /* Regions that their framework has not ended end with their block. */
 static void end_regions(history_build *b, const history_block *block) {
-  const uint64_t end = range_end(block->address, block->bytes);
+  const uint64_t end = history_range_end(block->address, block->bytes);
   for (size_t i = b->regions_at.n; block->is_segment && i-- > 0;) {
     const live_range l = b->regions_at.range[i];
     if (l.address >= block->address && l.address < end) end_region(b, l.address);
@@ -236,7 +237,7 @@ static void read_region(history_build *b) {
   made->stream = segment == HISTORY_NONE ? RECORD_NO_STREAM : b->h->blocks[segment].stream;
   made->segment = segment;
   if (segment != HISTORY_NONE) b->h->blocks[segment].is_segment = true;
-  add_range(b, &b->regions_at, made);
+  history_add_range(b, &b->regions_at, made);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
@@ -285,7 +286,7 @@ static void read_task(history_build *b) {
   history_task *t = next ? APPEND(b, h->tasks, h->n_tasks, &b->tasks) : NULL;
   if (!t) return;
   *next = HISTORY_NONE;
-  *t = (history_task){.name = text_of(b, r->name),
+  *t = (history_task){.name = history_text_of(b, r->name),
                       .device = r->device >= 0 ? (uint32_t)r->device : HISTORY_NONE,
                       .stream = r->stream,
                       .moment = b->moment,
@@ -314,18 +315,18 @@ static void read_task_ran(history_build *b) {
 
 /* ---- marks ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t module_of(const history_build *b, uint64_t number) {
+static uint32_t history_module_of(const history_build *b, uint64_t number) {
   return number && number <= b->h->n_modules ? (uint32_t)(number - 1) : HISTORY_NONE;
 }
 
 static void read_module(history_build *b) {
-  const uint32_t parent = module_of(b, b->at.value);
+  const uint32_t parent = history_module_of(b, b->at.value);
   history_module *m = APPEND(b, b->h->modules, b->h->n_modules, &b->modules);
-  if (m) *m = (history_module){text_of(b, b->at.name), text_of(b, b->at.second), parent};
+  if (m) *m = (history_module){history_text_of(b, b->at.name), history_text_of(b, b->at.second), parent};
 }
 
 static void read_enter(history_build *b) {
-  if (b->depth < HISTORY_MODULES_DEEP) b->stack[b->depth] = module_of(b, b->at.value);
+  if (b->depth < HISTORY_MODULES_DEEP) b->stack[b->depth] = history_module_of(b, b->at.value);
   if (b->depth < UINT32_MAX) ++b->depth;
 }
 
@@ -357,18 +358,18 @@ static void read_range(history_build *b) {
   if (!l || b->at.event >= RECORD_N_USES || b->notes_of[l->block].is_told) return;
   b->notes_of[l->block].is_told = true;
   b->h->blocks[l->block].class = classes[b->at.event];
-  b->h->blocks[l->block].module = module_of(b, b->at.value);
+  b->h->blocks[l->block].module = history_module_of(b, b->at.value);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-static void read_one(history_build *b) {
+static void history_read_one(history_build *b) {
   switch (b->at.kind) {
   case RECORD_RUN:
     b->h->device_bytes = b->at.requested;
     b->h->is_dry = b->at.value & 1;
     break;
-  case RECORD_TEXT: read_text(b); break;
+  case RECORD_TEXT: history_read_text(b); break;
   case RECORD_SITE: read_site(b); break;
   case RECORD_MODULE: read_module(b); break;
   case RECORD_ALLOC: read_alloc(b); break;
@@ -380,7 +381,7 @@ static void read_one(history_build *b) {
   case RECORD_TASK_RAN: read_task_ran(b); break;
   case RECORD_ENTER: read_enter(b); break;
   case RECORD_LEAVE: b->depth -= b->depth != 0; break;
-  case RECORD_BACKWARD: b->backward_module = module_of(b, b->at.value); break;
+  case RECORD_BACKWARD: b->backward_module = history_module_of(b, b->at.value); break;
   case RECORD_PHASE: read_phase(b); break;
   case RECORD_STEP: read_step(b); break;
   case RECORD_RANGE: read_range(b); break;
@@ -402,7 +403,7 @@ static void free_build(history_build *b) {
   free(b->last_waiting.slot);
 }
 
-static void read_all(history_build *b, record_reader *reader) {
+static void history_read_all(history_build *b, record_reader *reader) {
   history *h = b->h;
   snprintf(h->soc_name, sizeof h->soc_name, "%s", reader->header.soc_name);
   for (char *c = h->soc_name; *c; ++c)
@@ -411,7 +412,7 @@ static void read_all(history_build *b, record_reader *reader) {
   h->n_devices = reader->header.n_devices;
   for (; !b->no_memory && record_next(reader, &b->at); ++b->moment) {
     h->end_ns = b->at.time_ns;
-    read_one(b);
+    history_read_one(b);
   }
   h->n_moments = b->moment;
   if (!b->no_memory) history_derive(b);
@@ -435,7 +436,7 @@ history *history_read_with(const void *data, size_t n, history_finder *find, cha
   else if (!record_open(&reader, data, n))
     snprintf(error, 256, "%s", reader.error);
   else {
-    read_all(&b, &reader);
+    history_read_all(&b, &reader);
     if (b.no_memory)
       snprintf(error, 256, "no memory for a recording of %zu bytes", n);
     else if (*reader.error && !is_cut_short(&reader))

@@ -173,7 +173,7 @@ static void process_start(void) {
   snprintf(s->soc_name, sizeof s->soc_name, "%s", machine.profile->soc_name);
   for (int d = 0; d < machine.n_devices; ++d) atomic_store(&s->physical[d], machine.physical[d]);
   atomic_store(&s->n_devices, (uint64_t)machine.n_devices);
-  record_start(machine.profile->soc_name, machine.n_devices, machine.physical[0]);
+  record_start(machine.profile->soc_name, machine.n_devices, machine.memory_bytes);
   profiler_memory_start();
 }
 

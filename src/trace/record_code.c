@@ -217,7 +217,7 @@ const char *record_decode(record_history *h, const uint8_t *data, size_t n, reco
 
 enum { MOST_NUMBERS = 3, MOST_VARINT = 10 };
 
-static bool put_numbers(uint8_t *payload, uint32_t *n, const uint64_t number[MOST_NUMBERS]) {
+static bool payload_put_numbers(uint8_t *payload, uint32_t *n, const uint64_t number[MOST_NUMBERS]) {
   uint8_t text[MOST_NUMBERS * MOST_VARINT], *end = text;
   for (int i = 0; i < MOST_NUMBERS; ++i) end = encode_varint(end, number[i]);
   const uint32_t bytes = (uint32_t)(end - text);
@@ -236,11 +236,11 @@ static bool get_numbers(const record *r, uint32_t *at, uint64_t number[MOST_NUMB
 }
 
 bool record_put_frame(uint8_t *payload, uint32_t *n, record_frame f) {
-  return put_numbers(payload, n, (const uint64_t[]){f.file, f.function, f.at});
+  return payload_put_numbers(payload, n, (const uint64_t[]){f.file, f.function, f.at});
 }
 
 bool record_put_access(uint8_t *payload, uint32_t *n, record_access a, uint64_t last) {
-  return put_numbers(payload, n, (const uint64_t[]){zigzag(a.address - last), a.bytes, a.access});
+  return payload_put_numbers(payload, n, (const uint64_t[]){zigzag(a.address - last), a.bytes, a.access});
 }
 
 bool record_get_frame(const record *r, uint32_t *at, record_frame *f) {

@@ -41,8 +41,8 @@
 #include <stdint.h>
 
 #define RECORD_MAGIC "CANNREC1"
-/* Version 1 has the kinds up to RECORD_EVENT_DONE, version 2 those up to RECORD_COLLECTIVE, without addresses and sites;
- * files of both are read as well. */
+/* Version 1 has the kinds up to RECORD_EVENT_DONE, version 2 those up to RECORD_COLLECTIVE, without addresses and
+ * sites; files of both are read as well. */
 enum {
   RECORD_VERSION = 3,
   RECORD_MAX_PAYLOAD = 1024,

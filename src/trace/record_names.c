@@ -72,7 +72,7 @@ enum { MOST_SITES = 1 << 18 }; /* stacks that are numbered, too (trace/stack.c) 
 
 static _Atomic uint64_t written[MOST_SITES / 64]; /* a bit for each site; set under the recorder's lock */
 
-static bool is_written(uint32_t site) {
+static bool names_is_written(uint32_t site) {
   return atomic_load_explicit(&written[site / 64], memory_order_relaxed) >> site % 64 & 1;
 }
 
@@ -99,12 +99,12 @@ static void write_site(uint32_t site, const python_line *line, uint32_t n_lines,
 uint32_t record_site(void) {
   const uint32_t site = stack_take();
   if (!site || site >= MOST_SITES) return 0;
-  if (is_written(site)) return site;
+  if (names_is_written(site)) return site;
   const python_line *line;
   void *const *frame;
   const uint32_t n_lines = stack_python(site, &line), n = stack_frames(site, &frame);
   record_lock();
-  if (!is_written(site)) {
+  if (!names_is_written(site)) {
     atomic_fetch_or(&written[site / 64], UINT64_C(1) << site % 64);
     write_site(site, line, n_lines, frame, n);
   }

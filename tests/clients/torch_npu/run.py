@@ -58,6 +58,8 @@ def main():
     if 'training' in steps:
         good += [run(prefix, device, python, 'test_training.py') for device in DEVICES]
     good += [run(prefix, DEVICES[1], python, f'test_{step}.py') for step in ('dry', 'check') if step in steps]
+    if 'dry' in steps:
+        good.append(run(prefix, DEVICES[1], python, 'test_recording.py'))
     if 'distributed' in steps:
         # Not under `cannon run`: the test has programs of several numbers of devices.
         env = dict(os.environ, CANNON_PREFIX=prefix)

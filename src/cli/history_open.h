@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads recordings with the lines of C programs (fit/history.h). For `cannon memory` and `cannon advise`. */
+#ifndef CANNON_CLI_HISTORY_OPEN_H
+#define CANNON_CLI_HISTORY_OPEN_H
+
+#include "fit/history.h"
+
+/* As history_read of the file's contents. */
+history *history_open(const char *path, char error[256]);
+
+#endif
