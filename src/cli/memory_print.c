@@ -7,11 +7,11 @@
 #include "cli/memory_report.h"
 #include "fit/must_alloc.h"
 
-static double percent(uint64_t part, uint64_t whole) { return whole ? 100.0 * (double)part / (double)whole : 0; }
+static double memory_percent(uint64_t part, uint64_t whole) { return whole ? 100.0 * (double)part / (double)whole : 0; }
 
 static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
 
-static const history_line *line_at(const memory_report *r, uint32_t line) {
+static const history_line *memory_print_line(const memory_report *r, uint32_t line) {
   return line < r->lines.n ? &r->h->lines[r->lines.line[line]] : NULL;
 }
 
@@ -55,7 +55,8 @@ static void print_cache(FILE *f, const memory_report *r) {
   const curve_level *l = &r->at.point.level;
   if (!c->n_segments) return;
   fprintf(f, "  cache     tensors have %s of it; %s (%.1f %%) is the framework's cache, in %" PRIu32 " gap%s;\n",
-          format_bytes(l->used), format_bytes(c->bytes), percent(c->bytes, l->held), c->n_gaps, plural(c->n_gaps));
+          format_bytes(l->used), format_bytes(c->bytes), memory_percent(c->bytes, l->held), c->n_gaps,
+          plural(c->n_gaps));
   fprintf(f, "            the largest gap is %s: a larger tensor needs more memory of the device\n",
           format_bytes(c->largest_gap));
 }
@@ -64,7 +65,7 @@ static void print_moment(FILE *f, const memory_report *r) {
   const curve_level *l = &r->at.point.level;
   fprintf(f, "\n%s: %s", r->is_peak ? "Peak" : "At this moment", format_bytes(l->held));
   if (r->h->device_bytes)
-    fprintf(f, " of %s (%.1f %%)", format_bytes(r->h->device_bytes), percent(l->held, r->h->device_bytes));
+    fprintf(f, " of %s (%.1f %%)", format_bytes(r->h->device_bytes), memory_percent(l->held, r->h->device_bytes));
   if (!r->is_peak) fprintf(f, "; the peak is %s, at moment %" PRIu64, format_bytes(r->peak.level.held), r->peak.moment);
   fputc('\n', f);
   print_when(f, r);
@@ -82,7 +83,7 @@ static void print_classes(FILE *f, const memory_report *r) {
   for (int c = 0; c < HISTORY_N_CLASSES; ++c)
     if (l->bytes[c])
       fprintf(f, "  %-20s %12s  %4.1f %% %8" PRIu32 "%s\n", history_class_words(c), format_bytes(l->bytes[c]),
-              percent(l->bytes[c], l->held), n[c], c == HISTORY_CACHE ? " gaps" : "");
+              memory_percent(l->bytes[c], l->held), n[c], c == HISTORY_CACHE ? " gaps" : "");
 }
 
 static void print_module_row(FILE *f, const memory_report *r, const memory_row *row) {
@@ -94,7 +95,7 @@ static void print_module_row(FILE *f, const memory_report *r, const memory_row *
   snprintf(name, sizeof name, "%*s%s%s%s%s", (int)(2 * row->depth), "", memory_module_name(r, row->module),
            *m->name && *m->type ? " (" : "", *m->name ? m->type : "", *m->name && *m->type ? ")" : "");
   fprintf(f, "  %-38.60s %10s  %4.1f %%", format_text(name), format_bytes(s->total),
-          percent(s->total, r->at.point.level.held));
+          memory_percent(s->total, r->at.point.level.held));
   const uint64_t column[] = {s->bytes[HISTORY_PARAMETER], s->bytes[HISTORY_GRADIENT], s->bytes[HISTORY_OPTIMIZER],
                              s->bytes[HISTORY_ACTIVATION], rest};
   for (size_t i = 0; i < sizeof column / sizeof *column; ++i)
@@ -112,18 +113,18 @@ static void print_modules(FILE *f, const memory_report *r) {
   const account_sum *none = &r->at.module[r->h->n_modules];
   if (none->total)
     fprintf(f, "  %-38s %10s  %4.1f %%\n", "outside of all modules", format_bytes(none->total),
-            percent(none->total, r->at.point.level.held));
+            memory_percent(none->total, r->at.point.level.held));
   free(rows);
 }
 
-static void print_lines(FILE *f, const memory_report *r) {
+static void memory_print_lines(FILE *f, const memory_report *r) {
   uint32_t *order = account_order(r->at.line, r->lines.n + 1);
-  fprintf(f, "\nBy line of the program        bytes   share   blocks     largest  line\n");
+  fprintf(f, "\nBy line of the program\n        bytes   share   blocks     largest  line\n");
   for (size_t i = 0; i < r->lines.n + 1 && i < r->top && r->at.line[order[i]].total; ++i) {
     const account_sum *s = &r->at.line[order[i]];
-    fprintf(f, "  %-20s %12s  %4.1f %% %8" PRIu32 " %11s  %s\n", "", format_bytes(s->total),
-            percent(s->total, r->at.point.level.held), s->n_blocks, format_bytes(r->h->blocks[s->largest].bytes),
-            memory_line_words(line_at(r, order[i])));
+    fprintf(f, "  %11s  %4.1f %% %8" PRIu32 " %11s  %s\n", format_bytes(s->total),
+            memory_percent(s->total, r->at.point.level.held), s->n_blocks, format_bytes(r->h->blocks[s->largest].bytes),
+            memory_line_words(memory_print_line(r, order[i])));
   }
   free(order);
 }
@@ -168,7 +169,7 @@ static void print_growth(FILE *f, const memory_report *r) {
   for (size_t i = 0; i < g->n_lines && i < r->top; ++i) {
     const growth_line *l = &g->lines[i];
     fprintf(f, "    %10s a step, %" PRIu32 " blocks became %" PRIu32 ": %s\n", format_bytes((l->after - l->before) / n),
-            l->blocks_before, l->blocks_after, memory_line_words(line_at(r, l->line)));
+            l->blocks_before, l->blocks_after, memory_line_words(memory_print_line(r, l->line)));
   }
 }
 
@@ -235,7 +236,7 @@ static void print_unread(FILE *f, const memory_report *r) {
                "    at moment  in the run   blocks  line that made them\n");
   for (size_t i = 0; i < n && i < r->top; ++i)
     fprintf(f, "  %11s %11s %8" PRIu32 "  %s%s\n", lines[i].bytes ? format_bytes(lines[i].bytes) : "-",
-            format_bytes(lines[i].all_bytes), lines[i].n_all, memory_line_words(line_at(r, lines[i].line)),
+            format_bytes(lines[i].all_bytes), lines[i].n_all, memory_line_words(memory_print_line(r, lines[i].line)),
             lines[i].kind == IDLE_NEVER_USED ? ", not even written" : "");
   if (n > r->top) fprintf(f, "  and %zu more lines (--top)\n", n - r->top);
   free(lines);
@@ -251,7 +252,7 @@ static void print_kept(FILE *f, const memory_report *r) {
     const idle_block *largest = lines[i].largest;
     fprintf(f, "  %11s %8" PRIu32 "  %11s  %-20.40s  %s\n", format_bytes(lines[i].bytes), lines[i].n,
             format_ns(largest->ns), format_text(r->h->tasks[largest->last].name),
-            memory_line_words(line_at(r, lines[i].line)));
+            memory_line_words(memory_print_line(r, lines[i].line)));
   }
   if (n > r->top) fprintf(f, "  and %zu more lines (--top)\n", n - r->top);
   free(lines);
@@ -274,7 +275,7 @@ void memory_print(FILE *f, const memory_report *r) {
   print_moment(f, r);
   if (by == MEMORY_ALL || by == MEMORY_BY_CLASS) print_classes(f, r);
   if (by == MEMORY_ALL || by == MEMORY_BY_MODULE) print_modules(f, r);
-  if (by == MEMORY_ALL || by == MEMORY_BY_LINE) print_lines(f, r);
+  if (by == MEMORY_ALL || by == MEMORY_BY_LINE) memory_print_lines(f, r);
   if (by == MEMORY_BY_BLOCK) print_blocks(f, r);
   if (by == MEMORY_BY_MODULE) print_module_peaks(f, r);
   if (by != MEMORY_ALL) return;
