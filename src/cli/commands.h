@@ -15,6 +15,7 @@ int command_env(int argc, char **argv);
 int command_prefix(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_report(int argc, char **argv);
+int command_memory(int argc, char **argv);
 int command_replay(int argc, char **argv);
 int command_scale(int argc, char **argv);
 int command_plan(int argc, char **argv);

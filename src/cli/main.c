@@ -17,6 +17,7 @@ static const struct {
     {"top", "show the memory and operators of running programs", command_top},
     {"env", "print the environment that programs need, as shell commands", command_env},
     {"prefix", "print the folder of the installation", command_prefix},
+    {"memory", "show what held a device's memory, by class, module and line", command_memory},
     {"replay", "replay a recorded trace of allocations through several allocators", command_replay},
     {"scale", "predict the time of a recorded training step on more devices", command_scale},
     {"advise", "find what makes a recorded training step fit, and what it costs", command_advise},
@@ -73,6 +74,7 @@ static int run_command(int argc, char **argv) {
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
   fprintf(stderr,
           "cannon: unknown command '%s', expected run, diff, fuzz, report, top, env, prefix, replay, scale, advise, "
+          "cannon: unknown command '%s', expected run, diff, fuzz, report, top, env, prefix, memory, replay, scale, "
           "plan, model, "
           "test or info (see cannon --help)\n",
           argv[1]);

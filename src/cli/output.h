@@ -15,6 +15,7 @@ typedef enum {
   OUTPUT_JSON,
   OUTPUT_PAGE,       /* HTML */
   OUTPUT_PICTURE,    /* SVG */
+  OUTPUT_TABLE,      /* CSV of `cannon memory` */
   OUTPUT_PLAN,       /* CSV with a column of offsets */
   OUTPUT_LEAKS,      /* the memory debugger's report */
   OUTPUT_MODEL,      /* .om */

@@ -63,7 +63,7 @@ const history_line *account_line_of(const history *h, const account_lines *lines
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-static void add_block(account_sum *sum, const history *h, uint32_t block) {
+static void add_block_to_sum(account_sum *sum, const history *h, uint32_t block) {
   const history_block *b = &h->blocks[block];
   sum->total += b->bytes;
   sum->bytes[b->class] += b->bytes;
@@ -104,7 +104,7 @@ uint32_t *account_order(const account_sum *sum, size_t n) {
 
 static bool lives(const history_block *b, uint64_t moment) { return b->born <= moment && moment < b->died; }
 
-static void find_live(const history *h, uint32_t device, account *a) {
+static void find_live_blocks(const history *h, uint32_t device, account *a) {
   ranked *elements = must_alloc(h->n_blocks, sizeof *elements);
   for (uint32_t i = 0; i < h->n_blocks; ++i)
     if (curve_counts(h, i, device) && lives(&h->blocks[i], a->point.moment))
@@ -163,14 +163,14 @@ static void find_gaps(const history *h, uint32_t device, account *a) {
 void account_make(const curve *c, const account_lines *lines, uint64_t moment, account *out) {
   const history *h = c->h;
   *out = (account){.point = curve_at(c, moment), .module = new_sums(h->n_modules + 1), .line = new_sums(lines->n + 1)};
-  find_live(h, c->device, out);
+  find_live_blocks(h, c->device, out);
   for (size_t i = 0; i < out->n_live; ++i) {
     const history_block *b = &h->blocks[out->live[i]];
     const uint32_t line = line_number(lines, b->site);
-    add_block(&out->line[line == HISTORY_NONE ? lines->n : line], h, out->live[i]);
-    if (b->module == HISTORY_NONE) add_block(&out->module[h->n_modules], h, out->live[i]);
+    add_block_to_sum(&out->line[line == HISTORY_NONE ? lines->n : line], h, out->live[i]);
+    if (b->module == HISTORY_NONE) add_block_to_sum(&out->module[h->n_modules], h, out->live[i]);
     for (uint32_t m = b->module; m != HISTORY_NONE; m = h->modules[m].parent)
-      add_block(&out->module[m], h, out->live[i]);
+      add_block_to_sum(&out->module[m], h, out->live[i]);
   }
   find_gaps(h, c->device, out);
 }

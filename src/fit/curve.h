@@ -3,8 +3,8 @@
  * analyses of src/fit; uses fit/history.h only.
  *
  * A device's memory is held by blocks of the library's calls. Some of them are segments, which a framework cut into
- * tensors: then the tensors are counted by their classes, and the rest of the segments as HISTORY_CACHE. So the classes'
- * bytes always add up to what is held. "Used" is all but the cache.
+ * tensors: then the tensors are counted by their classes, and the rest of the segments as HISTORY_CACHE. So the
+ * classes' bytes always add up to what is held. "Used" is all but the cache.
  *
  * The level at a moment is that after the recording's entry of this number. Functions don't change the history; they
  * may be used from several threads for different curves. */

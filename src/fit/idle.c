@@ -92,7 +92,7 @@ static bool is_read(const history *h, const history_block *b) {
 }
 
 /* Says of a block in what way it is idle; false if it isn't. */
-static bool look_at(const history *h, const idle_clock *clock, uint32_t block, uint64_t moment, idle_block *out) {
+static bool look_at_block(const history *h, const idle_clock *clock, uint32_t block, uint64_t moment, idle_block *out) {
   const history_block *b = &h->blocks[block];
   const uint32_t last = b->n_uses ? h->accesses[h->uses[b->first_use + b->n_uses - 1]].task : HISTORY_NONE;
   *out = (idle_block){block, IDLE_NEVER_USED, last, 0};
@@ -127,7 +127,7 @@ size_t idle_blocks(const history *h, const idle_clock *clock, uint32_t device, u
   size_t n = 0;
   *out = must_alloc(h->n_blocks, sizeof **out);
   for (uint32_t i = 0; i < h->n_blocks; ++i)
-    if (may_be_idle(&h->blocks[i], device, last_moment) && look_at(h, clock, i, moment, &(*out)[n])) ++n;
+    if (may_be_idle(&h->blocks[i], device, last_moment) && look_at_block(h, clock, i, moment, &(*out)[n])) ++n;
   qsort_r(*out, n, sizeof **out, compare_idle, (void *)h);
   return n;
 }

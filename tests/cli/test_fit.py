@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of cannon memory.
+
+    CANNON_PREFIX=/path python3 tests/cli/test_fit.py
+"""
+import json
+import unittest
+
+from test_cli import CANNON, MIB, CliTest, execute
+
+
+class Memory(CliTest):
+    def test_a_program_is_run_recorded_and_shown(self):
+        report = self.folder / "memory.json"
+        done = execute(CANNON, "memory", "--json", report, "--", self.program, "three")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("Peak: 1.00 MiB", done.stdout)
+        said = json.loads(report.read_text())
+        self.assertEqual(said["written_by"], "cannon memory")
+        self.assertGreaterEqual(said["peak"]["held_bytes"], MIB)
+        self.assertEqual(sum(said["peak"]["classes"].values()), said["peak"]["held_bytes"])
+
+    def test_wrong_command_lines_do_nothing(self):
+        for wrong in ((), ("a", "b"), ("--by", "size", "a"), ("--top", "0", "a"), ("--dry", "a"), ("--",)):
+            done = execute(CANNON, "memory", *wrong)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), wrong)
+            self.assertIn("cannon memory", done.stderr)
+        self.assertEqual(execute(CANNON, "memory", "/nowhere/step.rec").returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
