@@ -4,8 +4,9 @@
 #include "cli/advise_report.h"
 #include "cli/commands.h"
 #include "cli/figures.h"
+#include "cli/history_open.h"
 #include "cli/output.h"
-#include "cli/spawn.h"
+#include "cli/record_program.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -206,11 +207,7 @@ static char *advise_read_file(const char *path, size_t *n) {
 
 static history *advise_read_history(const char *path) {
   char error[256] = "";
-  size_t n;
-  char *data = advise_read_file(path, &n);
-  if (!data) return NULL;
-  history *h = history_read(data, n, error);
-  free(data);
+  history *h = history_open(path, error);
   if (!h) fprintf(stderr, "cannon advise: %s: %s\n", format_text(path), format_text(error));
   return h;
 }
@@ -257,44 +254,21 @@ static const topology *advise_read_topology(const advise_options *o, topology *t
 
 /* ---- recording a program ----------------------------------------------------------------------------------------- */
 
-static void advise_prepare(void *context) {
-  (void)context;
-  setenv("CANNON_RECORD_TASKS", "1", 1);
-  /* torch_npu hands its calls to a thread of its own, where no line of Python is known; this makes it call at once. */
-  setenv("TASK_QUEUE_ENABLE", "0", 0);
-}
-
 /* Runs `cannon run --record PATH`. Returns 0 or the exit status. */
 static int advise_record(const advise_options *o, const char *path) {
-  size_t n = 0, n_program = 0;
-  char self[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  while (o->program[n_program]) ++n_program;
-  char **argv = calloc(n_program + ADVISE_RUN_ARGUMENTS, sizeof *argv);
-  if (length <= 0 || !argv) {
-    free(argv);
-    return 1;
-  }
-  self[length] = '\0';
-  argv[n++] = self;
-  argv[n++] = "run";
-  argv[n++] = "--quiet";
-  argv[n++] = "--record";
-  argv[n++] = (char *)path;
-  if (o->dry) argv[n++] = "--dry";
-  if (o->soc) argv[n++] = "--device", argv[n++] = (char *)o->soc;
-  if (o->mem) argv[n++] = "--mem", argv[n++] = (char *)o->mem;
-  argv[n++] = "--";
-  for (size_t i = 0; i < n_program; ++i) argv[n++] = o->program[i];
-  const spawn_result done = spawn_and_wait(argv, advise_prepare, NULL);
-  free(argv);
-  if (done.error) fprintf(stderr, "cannon advise: cannot run cannon run: %s\n", strerror(done.error));
+  const char *options[ADVISE_RUN_ARGUMENTS] = {NULL};
+  size_t n = 0;
+  if (o->dry) options[n++] = "--dry";
+  if (o->soc) options[n++] = "--device", options[n++] = o->soc;
+  if (o->mem) options[n++] = "--mem", options[n++] = o->mem;
+  const int status = record_program("cannon advise", options, o->program, path);
   struct stat s;
-  if (done.error || stat(path, &s) != 0 || !s.st_size) {
+  if (status < 0) return 1;
+  if (stat(path, &s) != 0 || !s.st_size) {
     fprintf(stderr, "cannon advise: the program left no recording\n");
     return 1;
   }
-  if (done.status) fprintf(stderr, "cannon advise: the program failed; advice is by what it did until then\n");
+  if (status) fprintf(stderr, "cannon advise: the program failed; advice is by what it did until then\n");
   return 0;
 }
 

@@ -3,9 +3,10 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/figures.h"
-#include "cli/lines.h"
+#include "cli/history_open.h"
 #include "cli/memory_report.h"
 #include "cli/output.h"
+#include "cli/record_program.h"
 #include "cli/spawn.h"
 
 #include <errno.h>
@@ -69,7 +70,7 @@ typedef struct {
   uint64_t top, device;
   bool has_device, force, help_wanted;
   output json, csv, record;
-  char *passed[MOST_PASSED]; /* options for `cannon run` */
+  const char *passed[MOST_PASSED + 1]; /* options for `cannon run` */
   int n_passed;
   char **program;
 } memory_options;
@@ -131,9 +132,9 @@ static const struct option memory_long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static void memory_pass(memory_options *o, const char *option, char *value) {
+static void memory_pass(memory_options *o, const char *option, const char *value) {
   if (o->n_passed + 2 > MOST_PASSED) return;
-  o->passed[o->n_passed++] = (char *)option;
+  o->passed[o->n_passed++] = option;
   if (value) o->passed[o->n_passed++] = value;
 }
 
@@ -199,29 +200,11 @@ static int memory_parse(int argc, char **argv, memory_options *o) {
 
 /* ---- the recording ----------------------------------------------------------------------------------------------- */
 
-static bool memory_find_line(const char *object, uint64_t offset, history_line *line) {
-  const source_line s = lines_find(object, offset);
-  if (!s.file && !s.function) return false;
-  *line = (history_line){s.file ? s.file : object, s.function ? s.function : "", s.file ? (uint32_t)s.line : 0};
-  return true;
-}
-
 /* NULL after a message. */
 static history *memory_read(const char *path) {
   char error[256] = "";
-  FILE *f = fopen(path, "rb");
-  size_t n = 0, room = 1 << 20;
-  char *data = f ? malloc(room) : NULL;
-  while (data && (n += fread(data + n, 1, room - n, f)) == room) {
-    char *more = realloc(data, room *= 2);
-    if (!more) free(data);
-    data = more;
-  }
-  if (!f || !data || ferror(f)) snprintf(error, sizeof error, "%s", strerror(errno));
-  history *h = *error ? NULL : history_read_with(data, n, memory_find_line, error);
+  history *h = history_open(path, error);
   if (!h) fprintf(stderr, "cannon memory: %s: %s\n", format_text(path), format_text(error));
-  free(data);
-  if (f) fclose(f);
   return h;
 }
 
@@ -247,33 +230,6 @@ static int memory_show(memory_options *o, const history *h, const char *path) {
 }
 
 /* ---- the program ------------------------------------------------------------------------------------------------- */
-
-static void memory_prepare(void *unused) {
-  (void)unused;
-  setenv("CANNON_RECORD_TASKS", "1", 1);
-}
-
-/* Runs the program by `cannon run`. Returns the status as from waitpid, or -1 after a message. */
-static int memory_run(const memory_options *o, const char *recording) {
-  size_t n = 0, n_program = 0;
-  while (o->program[n_program]) ++n_program;
-  char **argv = malloc((n_program + (size_t)o->n_passed + 8) * sizeof *argv);
-  if (!argv) return -1;
-  argv[n++] = "/proc/self/exe";
-  argv[n++] = "run";
-  argv[n++] = "--quiet";
-  if (o->force) argv[n++] = "--force";
-  argv[n++] = "--record";
-  argv[n++] = (char *)recording;
-  for (int i = 0; i < o->n_passed; ++i) argv[n++] = o->passed[i];
-  argv[n++] = "--";
-  for (size_t i = 0; i <= n_program; ++i) argv[n++] = o->program[i];
-  const spawn_result child = spawn_and_wait(argv, memory_prepare, NULL);
-  free(argv);
-  if (!child.error) return child.status;
-  fprintf(stderr, "cannon memory: cannot start cannon run: %s\n", strerror(child.error));
-  return -1;
-}
 
 /* Of several processes' recordings, the one whose device held most. NULL after a message. */
 static history *memory_fullest(const char *recording, char path[PATH_MAX]) {
@@ -329,7 +285,9 @@ static int memory_run_and_show(memory_options *o) {
   }
   snprintf(recording, sizeof recording, "%s/recording", folder);
   const char *kept = o->record.path ? o->record.path : recording;
-  const int status = memory_run(o, kept);
+  if (o->force) memory_pass(o, "--force", NULL);
+  o->passed[o->n_passed] = NULL;
+  const int status = record_program("cannon memory", o->passed, o->program, kept);
   int code = 1;
   if (status >= 0 && access(kept, R_OK) != 0) {
     fprintf(stderr, "cannon memory: the program used no device\n");

@@ -73,10 +73,8 @@ static int run_command(int argc, char **argv) {
   for (int i = 0; i < N_COMMANDS; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
   fprintf(stderr,
-          "cannon: unknown command '%s', expected run, diff, fuzz, report, top, env, prefix, replay, scale, advise, "
           "cannon: unknown command '%s', expected run, diff, fuzz, report, top, env, prefix, memory, replay, scale, "
-          "plan, model, "
-          "test or info (see cannon --help)\n",
+          "advise, plan, model, test or info (see cannon --help)\n",
           argv[1]);
   return EXIT_USAGE;
 }

@@ -21,7 +21,7 @@ static uint64_t hash_text(uint64_t hash, const char *text) { /* FNV-1a */
   return hash;
 }
 
-static bool is_same_line(const history_line *a, const history_line *b) {
+static bool account_is_same_line(const history_line *a, const history_line *b) {
   return a->line == b->line && strcmp(a->file, b->file) == 0 && strcmp(a->function, b->function) == 0;
 }
 
@@ -36,7 +36,8 @@ void account_lines_make(const history *h, account_lines *out) {
     if (chosen == HISTORY_NONE) continue;
     const history_line *line = &h->lines[chosen];
     uint64_t at = hash_text(hash_text(0xcbf29ce484222325u + line->line, line->file), line->function);
-    for (at %= room; table[at] && !is_same_line(&h->lines[out->line[table[at] - 1]], line);) at = (at + 1) % room;
+    for (at %= room; table[at] && !account_is_same_line(&h->lines[out->line[table[at] - 1]], line);)
+      at = (at + 1) % room;
     if (!table[at]) {
       out->line[out->n++] = chosen;
       table[at] = (uint32_t)out->n;
