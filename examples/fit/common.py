@@ -107,7 +107,7 @@ def report(a, loss, seconds):
     if int(os.environ.get('RANK', 0)):
         return
     stats = torch.npu.memory_stats()
-    measured = {'peak': torch.npu.max_memory_allocated(), 'reserved': torch.npu.max_memory_reserved(),
+    measured = {'peak': torch.npu.max_memory_allocated(), 'reserved': torch.npu.max_memory_reserved(), 'batch': a.batch,
                 'allocations': stats['allocation.all.allocated'], 'step_s': seconds, 'loss': loss}
     print(f"peak {measured['peak'] / 2**20:.1f} MiB ({measured['peak']} bytes), reserved "
           f"{measured['reserved'] / 2**20:.0f} MiB, {seconds * 1e3:.1f} ms a step, loss {loss:.4f}", flush=True)

@@ -158,15 +158,17 @@ static int advise_take(int option, advise_options *o) {
 
 /* Returns 0 or the exit status. */
 static int advise_parse(int argc, char **argv, advise_options *o) {
+  int n = 1;                 /* arguments before the program */
   argv[0] = "cannon advise"; /* getopt's messages begin with it */
-  for (int option; (option = getopt_long(argc, argv, "+h", advise_long, NULL)) != -1;)
+  while (n < argc && strcmp(argv[n], "--") != 0) ++n;
+  for (int option; (option = getopt_long(n, argv, "h", advise_long, NULL)) != -1;)
     if (advise_take(option, o)) return EXIT_USAGE;
   if (o->help_wanted || o->default_wanted) return 0;
-  if (optind > 1 && optind < argc && strcmp(argv[optind - 1], "--") == 0)
-    o->program = argv + optind;
-  else
-    for (int i = 0; i < 2 && optind + i < argc; ++i) o->path[i] = argv[optind + i];
-  if ((!o->program && (!o->path[0] || argc > optind + 2)) || (o->dry && !o->program)) {
+  const int n_files = n - optind;
+  if (n < argc) o->program = argv + n + 1;
+  for (int i = 0; i < 2 && i < n_files; ++i) o->path[i] = argv[optind + i];
+  const bool is_right = o->program ? n + 1 < argc && !n_files : n_files == 1 || n_files == 2;
+  if (!is_right || (o->dry && !o->program)) {
     fprintf(stderr, "cannon advise: expected a recording, two of them, or -- PROGRAM (cannon advise [OPTIONS] FILE)\n");
     return EXIT_USAGE;
   }

@@ -24,7 +24,8 @@ class Advise(CliTest):
         self.refused("--fit", "much", "a", says="--fit is 'much'")
         self.refused("--devices", "0", "a", says="--devices is '0'")
         self.refused("--top", "0", "a", says="--top is '0'")
-        self.refused(self.folder / "none.rec", says="cannot read", code=1)
+        self.refused(self.folder / "none.rec", says="none.rec: No such file", code=1)
+        self.refused(self.folder / "none.rec", "--fit", "64G", says="none.rec: No such file", code=1)
 
     def test_the_default_policy_is_printed_and_read(self):
         done = execute(CANNON, "advise", "--policy-default")
@@ -32,7 +33,7 @@ class Advise(CliTest):
         self.assertIn("when memory > 0.8 advise recompute halve-batch", done.stdout)
         policy = self.folder / "policy.txt"
         policy.write_text(done.stdout)
-        self.refused("--policy", policy, self.folder / "none.rec", says="cannot read", code=1)
+        self.refused("--policy", policy, self.folder / "none.rec", says="No such file", code=1)
         policy.write_text(done.stdout + "when memory > 8 advise recompute\n")
         line = len(done.stdout.splitlines()) + 1
         self.refused("--policy", policy, "x.rec", says=f"line {line}: a limit is '8', expected a number from 0 to 1")

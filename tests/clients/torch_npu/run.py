@@ -60,6 +60,7 @@ def main():
     good += [run(prefix, DEVICES[1], python, f'test_{step}.py') for step in ('dry', 'check') if step in steps]
     if 'dry' in steps:
         good.append(run(prefix, DEVICES[1], python, 'test_recording.py'))
+        good.append(run(prefix, DEVICES[1], python, 'test_advice.py'))
     if 'distributed' in steps:
         # Not under `cannon run`: the test has programs of several numbers of devices.
         env = dict(os.environ, CANNON_PREFIX=prefix)
