@@ -29,7 +29,7 @@ PREFIX ?= /usr/local/cannon
 PACKAGES_TO_BUILD := build-essential cmake ninja-build pkg-config libcjson-dev libdw-dev libcmocka-dev \
   libucx-dev zlib1g-dev python3 python3-dev
 PACKAGES_TO_CHECK := clang clang-format clang-tidy libclang-rt-dev python3-numpy python3-pytest python3-venv \
-  mmdebstrap
+  mmdebstrap chromium
 PACKAGES_TO_CROSS := gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
 COMPILERS_gcc := -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++
 COMPILERS_aarch64 := -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/scripts/aarch64.cmake

@@ -2,12 +2,15 @@
 /* What cannon's pages share: numbers, colours, and a map of addresses over time. */
 const $ = id => document.getElementById(id);
 
-function bytesText(n) {
+function inUnits(n, numberText) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
   for (; n >= 1024 && unit < units.length - 1; unit++) n /= 1024;
-  return (unit ? n.toPrecision(3) : n) + " " + units[unit];
+  return `${unit ? numberText(n) : n} ${units[unit]}`;
 }
+const bytesText = bytes => inUnits(bytes, n => n.toPrecision(3));
+/* Ticks are round numbers; "13.3 MiB" at 13.25 MiB would be wrong. */
+const tickText = bytes => inUnits(bytes, n => Number(n.toPrecision(9)));
 
 /* Colour of a block by its size: from violet (512 B or less) to red (512 MiB or more). */
 function colour(bytes) {
@@ -59,19 +62,51 @@ function searchOf(text, bytes, words) {
   return b => test(bytes[b]);
 }
 
-/* Draws blocks as rectangles (addresses upwards, time to the right) into the canvas `map`, and below it, in `curves`,
-   a filled curve and a line over the same time, all with axes. The wheel zooms at the cursor (with Shift along the time
-   only), dragging moves, Shift and dragging zooms to a rectangle, two fingers zoom, and a double click shows all.
-   `tip` has the time, the curves' values and the block under the cursor.
+/* Appends an element of HTML with an id or a class, and a text. */
+function append(parent, name, attributes, text = "") {
+  const e = parent.appendChild(document.createElement(name));
+  for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
+  e.append(text);
+  return e;
+}
+
+/* Appends a legend: the colours of sizes, marks with their words ({ live: "in use" }, by the mark's class in the
+   style), and a search field. Returns { search, count }: the input, and where to say how many blocks match. */
+function legend(place, marks, searchedFor) {
+  const line = append(place, "div", { class: "legend" }), sizes = append(line, "span", {}, "size 512 B ");
+  append(sizes, "span", { class: "sizes" });
+  sizes.append(" 512 MiB");
+  for (const [mark, text] of Object.entries(marks)) {
+    const entry = append(line, "span", {});
+    append(entry, "span", { class: mark });
+    entry.append(` ${text}`);
+  }
+  const search = append(append(line, "label", {}, "Search "), "input", {
+    id: "search", type: "search", size: 28, placeholder: `size (>1M, 4096) or ${searchedFor}` });
+  return { search, count: append(line, "span", { id: "count" }) };
+}
+
+const GESTURES = "The wheel zooms (with Shift along the time), dragging moves, Shift and dragging zooms to a " +
+  "rectangle, a double click shows all. On a touch screen two fingers zoom and one moves.";
+
+/* Draws blocks as rectangles (addresses upwards, time to the right) into a canvas, and below it a filled curve and a
+   line over the same time, all with axes. Makes the canvases in `place`, with a legend, a search field and a line of
+   text that has the time, the curves' values and the block under the cursor. What a search does not find is dimmed.
+     names   of both curves and of what can be searched for: { filled, line, searchedFor }
      data    last (of the times), unit (their name), start[], end[], bytes[] of the blocks
      picture()   what is shown now: place[] (of each block in the picture; -1: none), high (end of the places),
-                 filled[], line[] and most (the largest value of the curves); names of both curves: filledName, lineName
+                 filled[], line[] and most (the largest value of the curves)
      words(b)    a block in words
-   search: an input for searchOf(); what does not match is dimmed. count: shows how many blocks match. */
-function addressMap(map, curves, tip, data, picture, words, search, count) {
+   Returns { reset }, which shows all, and is to be called at first and when the picture is another. */
+function addressMap(place, names, data, picture, words) {
   const MARGIN = { left: 74, right: 8, top: 6, bottom: 22 };
   let view, box = null, matches = null, cursor = null;
   const pointers = new Map();
+
+  append(place, "p", {}, GESTURES);
+  const { search, count } = legend(place, { live: names.filled, line: names.line }, names.searchedFor);
+  const tip = append(place, "div", { id: "tip" });
+  const map = append(place, "canvas", { id: "map" }), curves = append(place, "canvas", { id: "curves" });
 
   const inner = canvas => ({ width: Math.max(1, canvas.clientWidth - MARGIN.left - MARGIN.right),
                              height: Math.max(1, canvas.clientHeight - MARGIN.top - MARGIN.bottom) });
@@ -88,7 +123,7 @@ function addressMap(map, curves, tip, data, picture, words, search, count) {
     for (const at of ticks(low, high, height / 30, true)) {
       const y = yOf(at, low, high, height);
       context.strokeRect(MARGIN.left, y, width, 0);
-      context.fillText(bytesText(at), MARGIN.left - 6, y);
+      context.fillText(tickText(at), MARGIN.left - 6, y);
     }
     context.textAlign = "center";
     context.textBaseline = "top";
@@ -177,11 +212,11 @@ function addressMap(map, curves, tip, data, picture, words, search, count) {
   const timeAt = x => view.from + (x - MARGIN.left) / inner(map).width * (view.to - view.from);
   const heightAt = y => view.high - (y - MARGIN.top) / inner(map).height * (view.high - view.low);
 
-  /* Keeps what is under (x, y) where it is. Not beyond a millionth of all, and not far outside of it. */
+  /* Keeps what is under (x, y) where it is. Not to less than two units on an axis, and not far outside of all. */
   function zoom(x, y, factor, timeOnly) {
     const time = timeAt(x), at = heightAt(y), high = picture().high;
     const spans = [(view.to - view.from) * factor, (view.high - view.low) * factor];
-    if (factor < 1 && (spans[0] < 2 || spans[1] < 64)) return;
+    if (factor < 1 && (spans[0] < 2 || spans[1] < 2)) return;
     if (factor > 1 && spans[0] > 2 * data.last && (timeOnly || spans[1] > 2 * high)) return;
     view.from = time - (time - view.from) * factor;
     view.to = view.from + spans[0];
@@ -200,29 +235,33 @@ function addressMap(map, curves, tip, data, picture, words, search, count) {
   }
 
   function tell(x, y) {
-    const time = timeAt(x), at = heightAt(y), { place, filled, line, filledName, lineName } = picture();
+    const time = timeAt(x), at = heightAt(y), { place, filled, line } = picture();
     if (time < 0 || time > data.last) return;
     const b = place.findIndex((p, i) => p >= 0 && p <= at && at < p + data.bytes[i] && data.start[i] <= time &&
                                         time < data.end[i]);
     const i = Math.min(filled.length - 1, Math.floor(time / data.last * filled.length));
-    const fragmentation = line[i] > 0 ? ` (${(100 * Math.max(0, 1 - filled[i] / line[i])).toFixed(1)} % of it unused)` : "";
-    tip.textContent = `${data.unit} ${Math.floor(time)}: ${filledName} ${bytesText(filled[i] ?? 0)}, ` +
-      `${lineName} ${bytesText(line[i] ?? 0)}${fragmentation}; ` + (b < 0 ? "free" : words(b));
+    const now = filled[i] ?? 0, held = line[i] ?? 0, peak = Math.max(0, ...filled.slice(0, i + 1));
+    const unused = held > 0 ? ` (${(100 * Math.max(0, 1 - now / held)).toFixed(1)} % of it unused)` : "";
+    tip.textContent = `${data.unit} ${Math.floor(time)}: ${names.filled} ${bytesText(now)} ` +
+      `(peak so far ${bytesText(peak)}), ${names.line} ${bytesText(held)}${unused}; ${b < 0 ? "free" : words(b)}`;
     cursor = time;
     draw();
   }
 
+  /* One of two fingers has moved to (x, y): what was in the middle between them stays there. */
   function pinch(pointer, x, y) {
     const [other] = [...pointers].filter(([id]) => id !== pointer).map(([, at]) => at), before = pointers.get(pointer);
     const distance = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1]);
     const factor = distance(before, other) / Math.max(1, distance([x, y], other));
-    zoom((x + other[0]) / 2, (y + other[1]) / 2, factor, false);
+    zoom((before[0] + other[0]) / 2, (before[1] + other[1]) / 2, factor, false);
+    move((x - before[0]) / 2, (y - before[1]) / 2);
   }
 
   map.onpointerdown = pointer => {
     const [x, y] = pixel(pointer);
     pointers.set(pointer.pointerId, [x, y]);
-    map.setPointerCapture?.(pointer.pointerId);
+    map.setPointerCapture(pointer.pointerId);
+    if (pointers.size === 1) tell(x, y); /* for fingers, which do not move before they press */
     box = pointer.shiftKey ? { x0: x, y0: y, x1: x, y1: y } : null;
   };
   map.onpointermove = pointer => {
@@ -249,12 +288,13 @@ function addressMap(map, curves, tip, data, picture, words, search, count) {
     zoom(...pixel(wheel), Math.exp(Math.sign(delta) * Math.min(100, Math.abs(delta)) * 0.003), wheel.shiftKey);
   };
   map.ondblclick = reset;
-  if (search) search.oninput = () => {
+  search.oninput = () => {
     matches = searchOf(search.value, data.bytes, words);
-    count.textContent = matches ? `${data.bytes.filter((_, b) => matches(b)).length} blocks match` : "";
+    const n = matches ? data.bytes.filter((_, b) => matches(b)).length : 0;
+    count.textContent = !matches ? "" : n === 1 ? "1 block matches" : `${n} blocks match`;
     draw();
   };
   darkness.addEventListener("change", draw);
   window.addEventListener("resize", draw);
-  return { draw, reset };
+  return { reset };
 }

@@ -5,8 +5,6 @@
 """
 import csv
 import json
-import shutil
-import subprocess
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -207,26 +205,6 @@ class Plan(CliTest):
         text = page.read_text()
         self.assertIn('"\\u003c&b1"', text)
         self.assertNotRegex(text, r"https?://|src=|href=")
-
-    @unittest.skipUnless(shutil.which("node"), "needs node, to run the page's scripts")
-    def test_page_is_a_map(self):
-        """Axes with units, what the cursor is told, zoom, dragging, search."""
-        page = self.folder / "map.html"
-        self.assertEqual(self.plan("--html", page, "--capacity", "12", self.write(SMALL)).returncode, 0)
-        done = subprocess.run(["node", SOURCE / "tests/cli/page_dom.js", page, "b1"], capture_output=True,
-                              text=True, timeout=60)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        made = json.loads(done.stdout)
-        self.assertTrue(made["title"].endswith(".csv - cannon plan"), made["title"])
-        self.assertIn("4 B", made["shown"])
-        self.assertIn("time", made["shown"])
-        self.assertIn("20", made["shown"])
-        self.assertNotEqual(made["shown"], made["zoomed"])
-        self.assertNotEqual(made["shown"], made["moved"])
-        self.assertTrue(any("live 12 B, arena 12 B (0.0 % of it unused); b1: 4 bytes (4 B) at " in t
-                            for t in made["tips"]),
-                        made["tips"])
-        self.assertEqual(made["found"], "1 blocks match")
 
     # ---- bad input ----
 

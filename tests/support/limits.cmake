@@ -33,7 +33,7 @@ set(long_tests
   "unit[.](blocks|ranges|objects|tile_gemm|tile_gemm[.].*|direct_pairs.*) 3 12"
   "profiler 14 20"
   "(cli|monitor|outputs) 9 20"
-  "(environment|replay|scale|examples|memory|plan|devices|communication) 2 12"
+  "(environment|replay|scale|examples|memory|plan|devices|communication|pages) 2 12"
   "python[.]testing[.](operators|reports|pytest) 15 25"
   "python[.]pyacl 6 20"
   "own[.](fork|record|plan|schedule|graph|host_access|cannon_pool|fork_calls) 6 15"

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTML pages of cannon's commands in a real browser, which is driven as a person would (tests/support/browser.py):
+axes, legend, zoom, moving, touch, search, what the cursor is told, light and dark. What went wrong is photographed in
+page_failures, beside the prefix.
+
+    CANNON_PREFIX=/path python3 tests/cli/test_pages.py
+"""
+import contextlib
+import math
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+from test_cli import CANNON, MIB, PREFIX, SOURCE, execute
+
+sys.path[:0] = [str(SOURCE / "tests/support"), str(SOURCE / "examples/onnx")]
+import browser
+import onnx_bytes as ob
+
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+# The live bytes after each event are 3, 6, 3, 13 and 10 MiB. best-fit commits granules of 2 MiB, and places the third
+# block above the hole of the first: 4, 6, 6, 16 and 16 MiB.
+TRACE = f"a 1 {3 * MIB}\na 2 {3 * MIB}\nf 1\na 3 {10 * MIB}\nf 2\n"
+# The maximum of live bytes is 12, and so is the smallest arena.
+PLAN = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
+# Frees a block twice.
+DOUBLE_FREE = """
+import ctypes, sys
+acl = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+acl.aclInit(None)
+acl.aclrtSetDevice(0)
+p = ctypes.c_void_p()
+acl.aclrtMalloc(ctypes.byref(p), ctypes.c_size_t(4096), 0)
+for i in range(2):
+    acl.aclrtFree(p)
+"""
+
+
+def replay_page(folder):
+    (folder / "trace.txt").write_text(TRACE)
+    return ["replay", "--repeat", "1", "--allocator", "best-fit", "--html", folder / "replay.html", folder / "trace.txt"]
+
+
+def plan_page(folder):
+    (folder / "plan.csv").write_text(PLAN)
+    return ["plan", "--html", folder / "plan.html", folder / "plan.csv"]
+
+
+def model_page(folder):
+    names = ["x", *"abcdefg", "y"]
+    nodes = [ob.node("MatMul", [x, "w"], [y], f"to_{y}") for x, y in zip(names, names[1:])]
+    (folder / "m.onnx").write_bytes(ob.model(nodes, [ob.value("x", [256, 256])], [ob.value("y", [256, 256])],
+                                             [ob.initialiser("w", [256, 256], [0.5] * 65536)]))
+    return ["model", "show", folder / "m.onnx", "--html", folder / "model.html"]
+
+
+def check_page(folder):
+    (folder / "twice.py").write_text(DOUBLE_FREE)
+    return ["run", "--quiet", "--check=lifetime", "--report", folder / "check.html", "--", "/usr/bin/python3",
+            folder / "twice.py", PREFIX / "lib64/libascendcl.so"]
+
+
+# Each page: the arguments of cannon that write NAME.html, and what its title has.
+PAGES = {"replay": (replay_page, "trace.txt"), "plan": (plan_page, "plan.csv"), "model": (model_page, "m.onnx"),
+         "check": (check_page, "python3")}
+# Those that have a map: the name of the time, the curves' names, a search with what it finds, and what the cursor is
+# told at a time and an address.
+MAPS = {
+    "replay": ("event", ("live", "committed"), {">5M": "1 block matches", "block 1": "1 block matches",
+                                                "<4M": "2 blocks match", "nothing": "0 blocks match"},
+               {(0.5, MIB): "event 0: live 3.00 MiB (peak so far 3.00 MiB), committed 4.00 MiB (25.0 % of it unused); "
+                            "block 0 at 0 B,",
+                (2.5, MIB): "event 2: live 3.00 MiB (peak so far 6.00 MiB), committed 6.00 MiB (50.0 % of it unused); "
+                            "free",
+                (3.5, 9 * MIB): "event 3: live 13.0 MiB (peak so far 13.0 MiB), committed 16.0 MiB (18.8 % of it "
+                                f"unused); block 2 at 6.00 MiB, {10 * MIB} bytes (10.0 MiB), events 3 to 5"}),
+    "plan": ("time", ("live", "arena"), {"b1": "1 block matches", "4": "5 blocks match"},
+             {(6.5, 2): "time 6: live 12 B (peak so far 12 B), arena 12 B (0.0 % of it unused); b",
+              (15.5, 6): "time 15: live 8 B (peak so far 12 B), arena 12 B (33.3 % of it unused); "}),
+    "model": ("step", ("live", "arena"), {">100K": "7 blocks match", "steps 1 to 2": "1 block matches"},
+              {(1.5, 1000): "step 1: live 512 KiB (peak so far 512 KiB), arena 512 KiB (0.0 % of it unused); "}),
+}
+
+
+class View:
+    """What a map shows: the ranges of time and addresses, from the places of the labels of its axes."""
+
+    def __init__(self, page, unit):
+        self.box = page.box("#map")
+        times = [(x, float(text)) for text, x, _ in page.texts("curves") if re.fullmatch(r"[\d.]+", text)]
+        sizes = [(y, float(text.split()[0]) * UNITS[text.split()[1]]) for text, _, y in page.texts("map")]
+        assert len(times) > 1 and len(sizes) > 1, "an axis has fewer than two ticks"
+        assert unit in [text for text, *_ in page.texts("curves")], f"the axis of the time does not say {unit}"
+        self.time, self.size = (self.line(sorted(at)) for at in (times, sizes))
+
+    @staticmethod
+    def line(points):
+        (p, a), (q, b) = points[0], points[-1]
+        return (b - a) / (q - p), a, p  # units per pixel, and a value with its pixel
+
+    def at(self, x, y):
+        """Time and address at a point of the window."""
+        left, top = self.box[:2]
+        return tuple(a + (pixel - p) * per for pixel, (per, a, p) in ((x - left, self.time), (y - top, self.size)))
+
+    def point(self, time, size):
+        left, top = self.box[:2]
+        return tuple(first + p + (value - a) / per
+                     for first, value, (per, a, p) in ((left, time, self.time), (top, size, self.size)))
+
+
+class Pages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.browser = browser.Browser()
+        cls.addClassCleanup(cls.browser.close)
+        cls.pages = {}
+        for name, (arguments, _) in PAGES.items():
+            done = execute(CANNON, *arguments(pathlib.Path(folder.name)))
+            path = pathlib.Path(folder.name) / f"{name}.html"
+            assert path.exists(), done.stdout + done.stderr
+            cls.pages[name] = cls.browser.open(path)
+
+    @contextlib.contextmanager
+    def page(self, name):
+        """The page, in front; leaves a picture of it if the test fails."""
+        page = self.pages[name]
+        page.call("Page.bringToFront")
+        with self.subTest(page=name):
+            try:
+                yield page
+                self.assertEqual(page.errors, [])
+            except BaseException:
+                folder = PREFIX.parent / "page_failures"
+                folder.mkdir(exist_ok=True)
+                page.screenshot(folder / f"{name}.png")
+                raise
+
+    def test_title_and_colours(self):
+        for name in PAGES:
+            with self.page(name) as page:
+                self.assertIn(PAGES[name][1], page.evaluate("document.title"))
+                luminance = []
+                for dark in (False, True):
+                    page.dark(dark)
+                    for property in ("background-color", "color"):
+                        colour = page.evaluate(f"getComputedStyle(document.body).getPropertyValue('{property}')")
+                        luminance.append(sum(map(int, re.findall(r"\d+", colour)[:3])) / 765)
+                page.dark(False)
+                light_ground, light_ink, dark_ground, dark_ink = luminance
+                self.assertGreater(light_ground, light_ink + 0.5)
+                self.assertGreater(dark_ink, dark_ground + 0.5)
+
+    def test_maps_are_drawn_dark_and_light(self):
+        for name in MAPS:
+            with self.page(name) as page:
+                pictures = set()
+                for dark in (False, True):
+                    page.dark(dark)
+                    pictures |= {page.picture(canvas) for canvas in ("map", "curves")}
+                page.dark(False)
+                self.assertEqual(len(pictures), 4)
+
+    def test_legend_and_axes(self):
+        for name in MAPS:
+            with self.page(name) as page:
+                unit, curves, *_ = MAPS[name]
+                View(page, unit)
+                legend = page.evaluate("document.querySelector('.legend').innerText")
+                for word in ("size", "512 B", "512 MiB", *curves):
+                    self.assertIn(word, legend)
+
+    def test_cursor_is_told(self):
+        for name in MAPS:
+            with self.page(name) as page:
+                view = View(page, MAPS[name][0])
+                for place, told in MAPS[name][3].items():
+                    page.move(*view.point(*place))
+                    self.assertIn(told, page.evaluate("tip.textContent"))
+
+    def test_search(self):
+        for name in MAPS:
+            with self.page(name) as page:
+                for wanted, found in MAPS[name][2].items():
+                    page.write("#search", wanted)
+                    self.assertEqual(page.evaluate("count.textContent"), found, wanted)
+                page.write("#search", "nothing")
+                dimmed = page.picture("map")
+                page.write("#search", "")
+                self.assertEqual(page.evaluate("count.textContent"), "")
+                self.assertNotEqual(page.picture("map"), dimmed)
+
+    def near(self, a, b, view):
+        for one, other, (per_pixel, *_) in zip(a, b, (view.time, view.size)):
+            self.assertLess(abs(one - other), 3 * abs(per_pixel), (a, b))
+
+    def test_gestures(self):
+        for name in MAPS:
+            with self.page(name) as page:
+                unit = MAPS[name][0]
+                left, top, width, height = page.box("#map")
+                all_of_it = View(page, unit)
+                here = (left + 0.4 * width, top + 0.6 * height)
+                page.wheel(*here, -100)
+                now = View(page, unit)
+                self.near(now.at(*here), all_of_it.at(*here), now)
+                for before, after in ((all_of_it.time, now.time), (all_of_it.size, now.size)):
+                    self.assertAlmostEqual(after[0] / before[0], math.exp(-0.3), delta=0.02)
+                page.wheel(*here, -50, browser.SHIFT)
+                before, now = now, View(page, unit)
+                self.near(now.at(*here), before.at(*here), now)
+                self.assertAlmostEqual(now.time[0] / before.time[0], math.exp(-0.15), delta=0.02)
+                self.assertAlmostEqual(now.size[0] / before.size[0], 1, delta=0.02)
+                there = (here[0] + 60, here[1] - 40)
+                page.drag(here, there)
+                before, now = now, View(page, unit)
+                self.near(now.at(*there), before.at(*here), now)
+                page.click(*here, count=2)
+                now = View(page, unit)
+                self.near(now.at(*here), all_of_it.at(*here), now)
+                corners = (here, (here[0] + 300, here[1] - 200))
+                page.drag(*corners, browser.SHIFT)
+                now = View(page, unit)
+                self.near(now.at(left + 74, top + height - 22), all_of_it.at(*corners[0]), all_of_it)
+                self.near(now.at(left + width - 8, top + 6), all_of_it.at(*corners[1]), all_of_it)
+                page.click(*here, count=2)
+
+    def test_touch(self):
+        for name in MAPS:
+            with self.page(name) as page:
+                unit = MAPS[name][0]
+                view = View(page, unit)
+                place, told = next(iter(MAPS[name][3].items()))
+                page.touch([view.point(*place)], [view.point(*place)])
+                self.assertIn(told, page.evaluate("tip.textContent"))
+                left, top, width, height = page.box("#map")
+                x, y = left + width / 2, top + height / 2
+                page.touch([(x - 50, y), (x + 50, y)], [(x - 100, y), (x + 100, y)])
+                now = View(page, unit)
+                self.near(now.at(x, y), view.at(x, y), now)
+                self.assertAlmostEqual(now.time[0] / view.time[0], 0.5, delta=0.02)
+                page.click(x, y, count=2)
+
+    def test_graph_of_a_model(self):
+        with self.page("model") as page:
+            left, top, width, height = page.box("#after g rect")
+            page.click(left + width / 2, top + height / 2)
+            self.assertIn("input x", page.evaluate("node.textContent"))
+            page.box("#map")
+
+    def test_findings_of_the_checker(self):
+        with self.page("check") as page:
+            self.assertEqual(page.evaluate("document.querySelectorAll('article').length"), 1)
+            self.assertGreaterEqual(page.evaluate("document.querySelectorAll('svg rect').length"), 4)
+            self.assertIn("twice.py:9", page.evaluate("document.body.innerText"))
+
+
+if __name__ == "__main__":
+    unittest.main()
