@@ -57,7 +57,7 @@ def check(script, real, every, folder):
     wrong = 0
     print(f'{script}: {base["peak"]} bytes as it is, {plans["as_is"]["peak_bytes"]} recorded')
     for plan in [p for p in plans['single'] if p['peak_bytes'] < plans['as_is']['peak_bytes']]:
-        switches = switches_of(script, plan, batch_of(script))
+        switches = switches_of(script, plan, base['batch'])
         if switches is None or (plan['estimate'] and not every):
             continue
         measured = train(script, real, folder, switches)['peak']
