@@ -40,7 +40,8 @@ for i in range(2):
 
 def replay_page(folder):
     (folder / "trace.txt").write_text(TRACE)
-    return ["replay", "--repeat", "1", "--allocator", "best-fit", "--html", folder / "replay.html", folder / "trace.txt"]
+    return ["replay", "--repeat", "1", "--allocator", "best-fit", "--html", folder / "replay.html",
+            folder / "trace.txt"]
 
 
 def plan_page(folder):
