@@ -109,9 +109,9 @@ class Installation(WheelTest):
         for link in (p for p in other.rglob("*") if p.is_symlink() and p.name != "stub" and p not in programs):
             listed += [str(link.relative_to(other) / name) for name in os.listdir(link)]
         missing = [p for p in listed if not (self.prefix / p).exists() and not p.startswith("python/")]
-        # libcannon.so and libcannon_ge.so are once there, and build files for their use beside them.
+        # libcannon.so, libcannon_ge.so and the folder lib64/cannon are once there, and build files beside them.
         others = ("/libcannon.so", "/libcannon_ge.so", "/cmake", "/pkgconfig", "/stub", "/libcann", "bin/msprof",
-                  "compiler/bin")
+                  "compiler/bin", "/cannon")
         self.assertEqual([p for p in missing if not p.endswith(others)], [])
         self.assertFalse([p for p in self.packages.rglob("*") if p.is_symlink()])
 
