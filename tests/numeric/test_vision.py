@@ -201,10 +201,11 @@ class Deformable(unittest.TestCase):
                 wx, wy = 1 - np.abs(x - c), 1 - np.abs(y - r)
                 k = start + r * width + c
                 w[..., l, :, k] = np.where(near, wx * wy, 0)
-                # right and left of an element; at an element the right-hand derivative
-                by_x[..., l, :, k] = np.where((np.abs(y - r) < 1) & (x - c < 1) & (x - c >= -1),
+                # right and left of an element; at an element the right-hand derivative, but nothing at -1, from
+                # where on a point has no neighbours
+                by_x[..., l, :, k] = np.where((np.abs(y - r) < 1) & (x - c < 1) & (x - c >= -1) & (x > -1),
                                               np.where(x >= c, -1, 1) * wy * width, 0)
-                by_y[..., l, :, k] = np.where((np.abs(x - c) < 1) & (y - r < 1) & (y - r >= -1),
+                by_y[..., l, :, k] = np.where((np.abs(x - c) < 1) & (y - r < 1) & (y - r >= -1) & (y > -1),
                                               np.where(y >= r, -1, 1) * wx * height, 0)
         return w, by_x, by_y
 
