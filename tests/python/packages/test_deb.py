@@ -21,7 +21,7 @@ int main(void) { return printf("%d %s\n", aclInit(NULL), aclrtGetSocName()) < 0;
 # Runs in the root. The lines that it prints are compared.
 CHECK = r"""
 set -eu
-unset CANNON_LEDGER
+unset CANNON_LEDGER PYTHONDONTWRITEBYTECODE
 dpkg -i /try/package.deb >/dev/null
 cannon prefix
 for command in cannon npu-smi atc msprof; do
