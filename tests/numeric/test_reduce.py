@@ -168,7 +168,7 @@ class Sums(SameBits, unittest.TestCase):
                 ref.check_equal(out.get(), exact)
             else:
                 n = shape[axis] if one_dim else x.size
-                slack = np.abs(exact) * (n * LD(2) ** -53) if target == F64 else 0    # n roundings; others compute wider
+                slack = np.abs(exact) * (n * LD(2) ** -53) if target == F64 else 0  # n roundings; others compute wider
                 ref.check(out.get(), exact, target, ulps=2, slack=slack)
         each_case(self, "aclnnProd", CASES // 2, body)
 
