@@ -137,7 +137,8 @@ class Matrices(unittest.TestCase):
             v = v[..., ::-1] if reverse else v
             exact = np.log(np.cumsum(np.exp(v), -1))
             if exclusive:
-                exact = np.concatenate([np.full((*v.shape[:-1], 1), -65504 if d is F16 else np.finfo(d.values).min, LD), exact[..., :-1]], -1)
+                least = np.full((*v.shape[:-1], 1), -65504 if d is F16 else np.finfo(d.values).min, LD)
+                exact = np.concatenate([least, exact[..., :-1]], -1)
             exact = np.moveaxis(exact[..., ::-1] if reverse else exact, -1, axis)
             ref.check(y.get(), exact, d, slack=1e-13)
             index = Operand.empty(I32, shape)

@@ -62,7 +62,7 @@ def roi_align(x, rois, size, scale, samples, mode, gradient=None):
         counts = [samples if samples > 0 else int(np.ceil(b)) for b in bins]
         for i, j in np.ndindex(*size):
             for a, b in np.ndindex(*counts):
-                at = [np.float32(start) + np.float32(n) * step + (np.float32(s) + np.float32(0.5)) * step / np.float32(m)
+                at = [start + np.float32(n) * step + (np.float32(s) + np.float32(0.5)) * step / np.float32(m)
                       for start, n, step, s, m in zip((y0, x0), (i, j), bins, (a, b), counts)]
                 value, taps = bilinear(x[image], LD(at[0]), LD(at[1]))
                 out[k, :, i, j] += value / (counts[0] * counts[1])

@@ -57,8 +57,7 @@ static void lrn_pixel(const lrn_job *j, int64_t at, int64_t step, double *room) 
   p->load(terms, j->y + at, step, n);
   for (int64_t c = 0; c < n; ++c) terms[c] *= dy[c] / norm[c];
   lrn_sum_near(p, near, terms);
-  for (int64_t c = 0; c < n; ++c)
-    x[c] = dy[c] * pow(norm[c], -p->beta) - 2 * p->alpha * p->beta * x[c] * near[c];
+  for (int64_t c = 0; c < n; ++c) x[c] = dy[c] * pow(norm[c], -p->beta) - 2 * p->alpha * p->beta * x[c] * near[c];
   p->store(j->out + at, step, x, n);
 }
 
