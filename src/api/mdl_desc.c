@@ -207,7 +207,7 @@ aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIO
   API_RETURN(dims_of(modelDesc, true, index, dims));
 }
 
-/* Of the gear that was chosen last, where the model is loaded. */
+/* The dimensions are those of the gear that was chosen last, if the model is loaded. */
 aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) {
   API_ENTER();
   const model_port *p;

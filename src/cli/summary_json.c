@@ -135,7 +135,7 @@ static cJSON *health_json(const stats_file *p, bool running) {
   return object;
 }
 
-/* Of operators whose computation has one implementation the list is empty. */
+/* The list is empty if the operator's computation has only one implementation. */
 static cJSON *implementations_json(const stats_file *p, unsigned op) {
   cJSON *list = cJSON_CreateArray();
   for (unsigned i = 0; i < stats_choice_count(p); i++) {

@@ -50,7 +50,7 @@ typedef struct {
   part_type type;
   part_state state;
   uint32_t track, stage;
-  /* Of a job: what this rank brings. Send, Recv: root is the other member; else ranks are members, too. */
+  /* What this rank brings to a job. For Send and Recv, root is the other member; otherwise ranks are members, too. */
   comm_kind kind;
   comm_dtype dtype;
   comm_reduction reduction;
@@ -69,10 +69,10 @@ typedef struct {
   uint32_t n_seen;             /* records that have been there, in order */
   node_job *job;
   job_plan *plan;
-  /* Of messages; malloc'ed. */
+  /* The messages of a part that sends or receives some; malloc'ed. */
   collective_message *messages;
   uint32_t n_messages;
-  /* Of a reduction of n_inputs vectors of `count` elements, in order; inputs is malloc'ed. With one input: a copy. */
+  /* The n_inputs vectors of `count` elements that the part reduces, in order; a single one is copied. malloc'ed. */
   const void **inputs;
   uint32_t n_inputs;
 } collective_part;

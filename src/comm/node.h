@@ -55,7 +55,7 @@ typedef struct {
   _Alignas(64) _Atomic uint64_t called; /* the number of the latest call that was submitted, ... */
   _Atomic uint32_t kind;                /* ... and its kind */
   _Atomic uint32_t left;                /* 1: the member has destroyed its communicator */
-  /* Of a call on which the member does not agree with another: its number (stored last), and the line of the Python
+  /* If the member does not agree with another on a call: the call's number (stored last), and the line of the Python
    * program that has made it; "" where it is not known. */
   _Atomic uint64_t differs;
   char place[NODE_PLACE_BYTES];

@@ -25,7 +25,7 @@ static wide_slice wide_receive_from_root(const wide *w, uint32_t r) {
 static wide_slice wide_receive_array(const wide *w, uint32_t r) {
   return (wide_slice){w->call->receive_counts[r], w->call->receive_offsets[r]};
 }
-/* Of reductions: the rank's own slice from each rank, one behind the other. */
+/* A reduction receives the rank's own slice from each rank, one behind the other. */
 static wide_slice wide_receive_own_slices(const wide *w, uint32_t r) {
   const uint64_t count = w->call->kind == COMM_REDUCE_SCATTER_V ? w->call->send_counts[w->c->rank] : w->call->count;
   return (wide_slice){count, r * count};

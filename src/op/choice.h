@@ -10,8 +10,8 @@ typedef struct {
   char names[STATS_CHOICE_NAMES], reason[STATS_CHOICE_REASON]; /* cut if they are longer */
 } choice_text;
 
-/* Of an executor with choices. names: "FAMILY=NAME", with commas between several, as CANNON_IMPL takes them; reason:
- * theirs, in the same order, with " | " between. */
+/* Describes the choices of an executor that has some. names: "FAMILY=NAME", with commas between several, as CANNON_IMPL
+ * takes them; reason: theirs, in the same order, with " | " between. */
 __attribute__((cold)) void choice_describe(const executor *e, choice_text *text);
 
 #endif

@@ -11,7 +11,8 @@
 
 /* ---- host functions ---------------------------------------------------------------------------------------------- */
 
-/* Of all kinds of this file: the host's threads see what the stream has done, and the stream what they do. */
+/* All kinds of tasks in this file order the host with the stream: the host's threads see what the stream has done, and
+ * the stream sees what they do. */
 static void host_orders(const task *t, hook_order *out) {
   (void)t;
   out->kind = HOOK_AWAITS;

@@ -30,7 +30,8 @@ static inline bool dry_is_on(void) { return unlikely(dry_on); }
 void dry_configure(void);
 const dry_options *dry_chosen(void);
 
-/* Of ranges at addresses that kernels use. Host memory is always real, and writing to it changes nothing. */
+/* Tell and set whether a range, at the addresses that kernels use, is real. Host memory always is, and setting it
+ * changes nothing. */
 bool dry_is_real(const void *view, uint64_t bytes);
 void dry_set_real(const void *view, uint64_t bytes, bool real);
 

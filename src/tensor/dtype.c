@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/dtype.h"
 
+#include <float.h>
+
 const dtype_info dtype_table[DTYPE_END] = {
     [ACL_FLOAT] = {"FLOAT", 4, CLASS_FLOAT},
     [ACL_FLOAT16] = {"FLOAT16", 2, CLASS_FLOAT},
@@ -62,4 +64,10 @@ bool dtype_can_cast(int from, int to) {
   const dtype_class f = dtype_class_of(from), t = dtype_class_of(to);
   if (f == CLASS_NONE || t == CLASS_NONE) return false;
   return f <= t;
+}
+
+double dtype_largest(int dtype) {
+  static const double largest[] = {
+      [ACL_FLOAT] = FLT_MAX, [ACL_FLOAT16] = 65504, [ACL_DOUBLE] = DBL_MAX, [ACL_BF16] = 0x1.FEp127};
+  return largest[dtype];
 }

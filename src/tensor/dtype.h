@@ -53,6 +53,9 @@ int dtype_promote(int a, int b);
  * floating point to integer, and to bool only from bool. */
 bool dtype_can_cast(int from, int to);
 
+/* The largest finite number of float16, bfloat16, float or double. */
+double dtype_largest(int dtype);
+
 /* ---- half precision: IEEE 754, round to nearest even. Plain integer arithmetic, which compilers vectorise -------- */
 
 static inline float float_of_bits(uint32_t bits) {

@@ -123,7 +123,8 @@ typedef struct {
   counter operations;               /* two for each multiply-add of matrix products, otherwise one per element */
   counter device_ns;                /* the sum of bound_ns */
   counter bound_ns[STATS_N_BOUNDS]; /* time of launches by what bounds them */
-  /* Of a dry run: launches that were computed; launches with a result whose size depends on data that it has not. */
+  /* In a dry run: launches that were computed, and launches with a result whose size depends on data that the run does
+   * not have. */
   counter computed, unknown;
 } stats_op;
 

@@ -469,6 +469,11 @@ def adagrad(s, g, lr, update_slots=True):
     s[0] = s[0] - lr * g / np.sqrt(s[1])
 
 
+def adagrad_v2(s, g, lr, epsilon, update_slots=True):
+    s[1] = s[1] + g * g * update_slots
+    s[0] = s[0] - lr * g / (np.sqrt(s[1]) + epsilon)
+
+
 def adamax(s, g, power1, lr, beta1, beta2, eps):
     s[1], s[2] = beta1 * s[1] + (1 - beta1) * g, np.maximum(beta2 * s[2], np.abs(g))
     s[0] = s[0] - lr / (1 - power1) * s[1] / (s[2] + eps)
@@ -512,6 +517,8 @@ class Optimisers(unittest.TestCase):
                                         ({},)),
         "ApplyRMSProp": (rms, "sssnnnng", (0.1, 0.9, 0.8, 1e-3), (0,), ({},)),
         "ApplyAdagradD": (adagrad, "ssng", (0.1,), (0, 1), ({}, {"update_slots": False})),
+        "ApplyAdagradV2D": (adagrad_v2, "ssng", (0.1,), (0, 1),
+                            ({"epsilon": 0.5}, {"epsilon": 0.25, "update_slots": False})),
         "ApplyAdaMaxD": (adamax, "sssnnnnng", (0.9, 0.1, 0.9, 0.99, 1e-3), (0, 1, 2), ({},)),
         "ApplyAdadeltaD": (adadelta, "sssnnng", (0.1, 0.9, 1e-3), (0, 1, 2), ({},)),
         "ApplyProximalAdagradD": (proximal, "ssnnng", (0.1, 0.2, 0.3), (0, 1), ({},)),
@@ -538,6 +545,37 @@ class Optimisers(unittest.TestCase):
     def test_steps(self):
         for name in self.RULES:
             each_case(self, name, 8, lambda g, n=name: self.body(g, n))
+
+    def test_decay_apart(self):
+        """AdamApplyOneWithDecay writes the new states to its outputs only."""
+        def body(gen):
+            shape, given = (gen.integer(1, 60),), (0.1, 0.9, 0.1, 0.99, 0.01, 0.02, 1e-3)
+            g, *states = (Operand.of(F32, np.abs(gen.values(F32, shape, limit=2)) + np.float32(0.5)) for _ in range(4))
+            before = [s.get().copy() for s in states]
+            exact = [s.get().astype(LD) for s in states]
+            adam_decay(exact, g.get().astype(LD), *map(LD, given))
+            out = [Operand.empty(F32, shape) for _ in range(3)]
+            execute("AdamApplyOneWithDecay", [g, *states, *numbers(*given)], out, {})
+            for o, e, s, b in zip(out, exact, states, before):
+                ref.check(o.get(), e, F32, slack=2e-5 * (1 + np.abs(e)))
+                ref.check_equal(s.get(), b)
+        each_case(self, "AdamApplyOneWithDecay", 8, body)
+
+    def test_layerwise_rates(self):
+        def body(gen):
+            shape = tuple(gen.integer(1, 30) for _ in range(gen.integer(1, 3)))
+            w, g = (Operand.of(F32, gen.values(F32, shape, limit=2)) for _ in range(2))
+            given = (3.0, 5.0, 0.25, gen.pick((0.125, 1e-4)))
+            trust, eps, clip = gen.pick((0.001, 0.5)), gen.pick((1e-5, 0.5)), gen.chance(0.5)
+            out = Operand.empty(F32, shape)
+            execute("LarsV2Update", [w, g, *numbers(*given)], [out],
+                    {"hyperpara": trust, "epsilon": eps, "use_clip": clip})
+            a, b, decay, lr = (LD(np.float32(v)) for v in given)
+            rate = LD(np.float32(trust)) * np.sqrt(a) / (decay * np.sqrt(a) + np.sqrt(b) + LD(np.float32(eps)))
+            rate = np.clip(rate / lr, 0, 1) if clip else rate
+            exact = (w.get().astype(LD) * decay + g.get()) * rate
+            ref.check(out.get(), exact, F32, slack=1e-6 * (1 + np.abs(exact)))
+        each_case(self, "LarsV2Update", 20, body)
 
     def test_errors(self):
         one = Operand.of(F32, np.ones(3, np.float32))

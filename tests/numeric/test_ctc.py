@@ -7,6 +7,7 @@ import numpy as np
 import reference as ref
 from acl import AclError, INVALID, Ints, Tensor, refused, run
 from dtypes import F32, F64, FLOATS64, I32, I64, LD
+from aclop import Operand, execute
 from gen import each_case
 
 CASES = 40
@@ -114,6 +115,63 @@ class Ctc(unittest.TestCase):
 
     def test_backward(self):
         each_case(self, "aclnnCtcLossBackward", 2 * CASES, self.backward)
+
+    def by_name(self, gen):
+        d, log_probs, targets, inputs, lengths, labels, blank, alpha, loss = self.drawn(gen, 6, 4, batched=True)
+        n, t, k = len(inputs), log_probs.shape[0], gen.pick((I32, I64))
+        alpha_width = (2 * targets.shape[-1] + 8) // 8 * 8
+        lp, y = Operand.of(d, log_probs.get()), Operand.of(targets.dtype, targets.get())
+        sizes = [Operand.of(k, np.array(v, np.int64)) for v in (inputs, lengths)]
+        loss, alpha, g = (Operand.empty(d, s) for s in ((n,), (n, t, alpha_width), (n,)))
+        back, options = Operand.empty(d, lp.shape), {"blank": blank, "zero_infinity": True, "reduction": "none"}
+        execute("CTCLossV2", [lp, y, *sizes], [loss, alpha], options)
+        g.storage.set(gen.values(d, (n,), limit=4))
+        execute("CTCLossV2Grad", [g, lp, y, *sizes, loss, alpha], [back], options)
+        x = lp.get().astype(LD)
+        for i, (end, row) in enumerate(zip(inputs, labels)):
+            exact, got = loss_of(x[:end, i], row, blank), back.get()[:, i]
+            rows = np.log(path_sums(np.exp(x[:end, i]), row, blank))
+            ref.check(alpha.get()[i, :end, :rows.shape[1]], rows, d, F64, ulps=1, slack=1e-13 * (1 + end))
+            self.assertTrue(np.all(alpha.get()[i, end:] == -np.inf))
+            ref.check(loss.get()[i], LD(0) if np.isinf(exact) else exact, d, F64, ulps=1, slack=1e-13 * (1 + end))
+            ref.check_equal(got[0 if np.isinf(exact) else end:] * 0, got[0 if np.isinf(exact) else end:])
+            if not np.isinf(exact):
+                exact = (np.exp(x[:end, i]) - posterior(x[:end, i], row, blank)) * LD(g.get()[i])
+                ref.check(got[:end], exact, d, F64, ulps=1, slack=2e-11)
+
+    def sparse(self, gen):
+        """CTCLoss, of logits, with the last class as the blank."""
+        t, n, c, d = gen.integer(1, 6), gen.integer(1, 3), gen.integer(2, 4), gen.pick((F32, F64))
+        collapse = gen.chance(0.5)
+        inputs = [gen.integer(1, t) for _ in range(n)]
+        labels = [gen.rng.integers(0, c - 1, gen.integer(0, 3)) for _ in range(n)]
+        places = [(i, k) for i, row in enumerate(labels) for k in range(len(row))]
+        if not places:
+            labels[0], places = np.array([0]), [(0, 0)]
+        x = Operand.of(d, gen.values(d, (t, n, c), limit=3))
+        loss, gradient = Operand.empty(d, (n,)), Operand.empty(d, (t, n, c))
+        execute("CTCLoss", [x, Operand.of(I64, np.array(places)), Operand.of(I32, np.concatenate(labels)),
+                            Operand.of(I32, np.array(inputs))], [loss, gradient],
+                {"preprocess_collapse_repeated": collapse, "ignore_longer_outputs_than_inputs": True,
+                 "ctc_merge_repeated": True})
+        lp = ref.log_softmax(x.get().astype(LD), -1)
+        for i, (end, row) in enumerate(zip(inputs, labels)):
+            row = [k for j, k in enumerate(row) if not collapse or not j or k != row[j - 1]]
+            exact, got = loss_of(lp[:end, i], row, c - 1), gradient.get()[:, i]
+            ref.check(loss.get()[i], LD(0) if np.isinf(exact) else exact, d, F64, ulps=1, slack=1e-13 * (1 + end))
+            ref.check_equal(got[0 if np.isinf(exact) else end:] * 0, got[0 if np.isinf(exact) else end:])
+            if not np.isinf(exact):
+                exact = np.exp(lp[:end, i]) - posterior(lp[:end, i], row, c - 1)
+                ref.check(got[:end], exact, d, F64, ulps=1, slack=2e-11)
+
+    def test_by_name(self):
+        each_case(self, "CTCLossV2", CASES, self.by_name)
+        each_case(self, "CTCLoss", CASES, self.sparse)
+        x = Operand.of(F32, np.zeros((4, 2, 3), np.float32))
+        y, far = Operand.of(I32, np.ones((2, 2), np.int32)), Operand.of(I32, np.array([4, 5], np.int32))
+        with self.assertRaisesRegex(AclError, r"input_lengths\[1\] is 5, expected 0 to 4"):
+            execute("CTCLossV2", [x, y, far, Operand.of(I32, np.ones(2, np.int32))],
+                    [Operand.empty(F32, (2,)), Operand.empty(F32, (2, 4, 8))], {})
 
     def test_refused(self):
         x, loss, alpha = Tensor.empty(F32, (4, 2, 5)), Tensor.empty(F32, (2,)), Tensor.empty(F32, (2, 4, 8))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real, Complex and Polar: take the real parts of complex numbers, or make complex numbers of their parts. A part is an
+/* Real, Complex and Polar, and Real, Imag and Conj by name: take parts of complex numbers, or make complex numbers of
+ * their parts. A part is an
  * element of the float type of half the size, at every other position in memory. */
 #include "kernel/elementwise/complex.h"
 #include "kernel/engine/elementwise.h"
@@ -78,5 +79,39 @@ status prepare_complex(executor *e, const complex_args *a) {
   *PLAN(e, complex_plan) = (complex_plan){view_of_real_parts(out), {view_of(a->real), view_of(a->imag)}};
   executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype) * 2, polar ? (uint64_t)out->n * 128 : 0);
   e->run = polar ? polar_run : complex_run;
+  return ST_OK;
+}
+
+/* ---- Real, Imag, Conj by name ------------------------------------------------------------------------------------ */
+
+typedef struct {
+  view to, from;             /* of real parts */
+  elementwise_plan negative; /* of imaginary parts, for Conj */
+} part_plan;
+
+static status complex_part_run(const executor *e, void *const *at, void *scratch) {
+  const part_plan *p = PLAN(e, part_plan);
+  const uint64_t part = dtype_bytes(p->from.dtype);
+  char *const x = at[GRAPH_COMPLEX_PART_INPUT], *const y = at[GRAPH_COMPLEX_PART_OUTPUT];
+  (void)scratch;
+  elementwise_copy(y, &p->to, x + (e->op->variant == GRAPH_COMPLEX_PART_IMAGINARY ? part : 0), &p->from, e->cost_ns);
+  if (e->op->variant == GRAPH_COMPLEX_PART_CONJUGATE)
+    elementwise_run(&p->negative, (void *const[]){y + part, x + part}, e->cost_ns);
+  return ST_OK;
+}
+
+status prepare_graph_complex_part(executor *e, const graph_complex_part_args *a) {
+  const tensor *x = a->input, *y = a->output;
+  const bool both = e->op->variant == GRAPH_COMPLEX_PART_CONJUGATE;
+  part_plan *p = PLAN(e, part_plan);
+  TRY(op_expect_dtype(x, "input", DTYPES_COMPLEX));
+  TRY(op_expect_dtype(y, "output", DTYPE_BIT(both ? x->dtype : dtype_part(x->dtype))));
+  TRY(op_expect_same_shape(y, "output", x));
+  p->from = view_of_real_parts(x);
+  p->to = both ? view_of_real_parts(y) : view_of(y);
+  const view *const in[] = {&p->from};
+  if (both) elementwise_plan_init(&p->negative, EW_neg, compute_type_of(p->to.dtype), &p->to, in, 1);
+  executor_cost(e, (uint64_t)x->n * 2 * dtype_bytes(x->dtype), 0);
+  e->run = complex_part_run;
   return ST_OK;
 }

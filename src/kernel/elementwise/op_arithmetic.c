@@ -185,3 +185,10 @@ status prepare_scale(executor *e, const scale_args *a) {
   c.in[2] = &bias;
   return elementwise_prepare(e, EW_scale_and_bias, &c);
 }
+
+/* NextAfter by name: the neighbour of the first operand in its own type. */
+status prepare_graph_next_after(executor *e, const graph_next_after_args *a) {
+  TRY(op_expect_dtype(a->x1, "x1", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_DOUBLE)));
+  TRY(op_expect_dtype(a->x2, "x2", DTYPE_BIT(a->x1->dtype)));
+  return prepare_as(e, a->all, EW_next_after);
+}

@@ -238,3 +238,24 @@ status prepare_graph_sequence(executor *e, const graph_sequence_args *a) {
   e->run = graph_sequence_run;
   return ST_OK;
 }
+
+/* ---- Size by name: the number of elements ------------------------------------------------------------------------ */
+
+typedef struct {
+  int64_t n;
+  store_loop *store;
+} size_plan;
+
+static status graph_size_run(const executor *e, void *const *view, void *scratch) {
+  const size_plan *p = PLAN(e, size_plan);
+  (void)scratch;
+  p->store(view[GRAPH_SIZE_Y], 0, &p->n, 1);
+  return ST_OK;
+}
+
+status prepare_graph_size(executor *e, const graph_size_args *a) {
+  TRY(op_expect_one(a->y, "y", DTYPES_INDEX));
+  *PLAN(e, size_plan) = (size_plan){a->x->n, loops->store[a->y->dtype][COMPUTE_I64]};
+  e->run = graph_size_run;
+  return ST_OK;
+}

@@ -132,6 +132,7 @@ static inline double log1m_bounded_f64(double x) { return log1p(-x) < -100 ? -10
 
 #define POWER(x, y) _Generic((x), float : vpow_f32, double : vpow_f64, int32_t : power_i32, int64_t : power_i64)(x, y)
 
+#define NEXT_AFTER(x, y)   _Generic((x), float : nextafterf, double : nextafter)(x, y)
 #define LOG_ADD_EXP(x, y)  OF_FLOATS(log_add_exp, x, y)
 #define LOG_ADD_EXP2(x, y) OF_FLOATS(log_add_exp2, x, y)
 #define LOG1P_EXP_MINUS(x) _Generic((x), float : log1p_exp_minus_f32, double : log1p_exp_minus_f64)(x)

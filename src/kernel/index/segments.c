@@ -2,7 +2,6 @@
 /* UnsortedSegmentSum, Prod, Max and Min, called by name: y[segment_ids[i]] is the sum (product, ...) of the slices
  * x[i], in their order. A thread folds a range of positions within the slices for all of them, in float for 16-bit
  * types, so the number of threads changes nothing. The maximum of no slice is the type's least finite number. */
-#include <float.h>
 #include <string.h>
 
 #include "kernel/engine/rows.h"
@@ -86,8 +85,6 @@ static status segment_run(const executor *e, void *const *view, void *scratch) {
 }
 
 static compute_value segment_empty(int variant, int dtype, compute_type compute) {
-  static const double most[] = {
-      [ACL_FLOAT] = FLT_MAX, [ACL_FLOAT16] = 65504, [ACL_DOUBLE] = DBL_MAX, [ACL_BF16] = 0x1.FEp127};
   const bool is_max = variant == GRAPH_SEGMENT_MAX;
   if (variant != GRAPH_SEGMENT_MAX && variant != GRAPH_SEGMENT_MIN) {
     const int64_t unit = variant == GRAPH_SEGMENT_PROD;
@@ -101,7 +98,7 @@ static compute_value segment_empty(int variant, int dtype, compute_type compute)
     const int64_t high = dtype == ACL_UINT8 ? UINT8_MAX : INT64_MAX >> (64 - bits);
     return (compute_value){.i64 = is_max ? low : high};
   }
-  const double x = is_max ? -most[dtype] : most[dtype];
+  const double x = is_max ? -dtype_largest(dtype) : dtype_largest(dtype);
   return compute == COMPUTE_F64 ? (compute_value){.f64 = x} : (compute_value){.f32 = (float)x};
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* L2Normalize and its gradient, called by name: x over the root of the sum of its squares along some axes, which is at
- * least eps. Operands are contiguous and have one shape. Sums are in double; a thread computes whole groups, the
- * elements that share a sum. */
+ * least eps. Operands are contiguous and have one shape. And LpNorm, whose result has such sums of powers. Sums are in
+ * double; a thread computes whole groups, the elements that share a sum. */
 #include <math.h>
 
 #include "kernel/engine/rows.h"
@@ -17,7 +17,7 @@ typedef struct {
   reduced_dims elements; /* of a group */
   int dtype;
   bool is_grad;
-  double eps;
+  double eps, power; /* power: of LpNorm */
 } l2_plan;
 
 typedef struct {
@@ -88,20 +88,13 @@ static status l2_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-status prepare_graph_l2_normalize(executor *e, const graph_l2_normalize_args *a) {
-  const tensor *x = a->x;
-  l2_plan *p = PLAN(e, l2_plan);
-  bool is_reduced[MAX_RANK] = {false};
-  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT));
-  p->is_grad = e->op->variant == GRAPH_L2_NORMALIZE_GRAD;
-  for (int k = 0; k < e->n_operands; ++k) {
-    const tensor *t = a->all[k].tensor;
-    TRY(op_expect_dtype(t, e->operands[k].name, DTYPE_BIT(x->dtype)));
-    TRY(op_expect_same_shape(t, e->operands[k].name, x));
-  }
-  for (uint64_t i = 0; i < a->axis->size; ++i) {
+/* Plans the walks over groups along the axes. all: what no axes mean. */
+static status l2_plan_groups(l2_plan *p, const tensor *x, const aclIntArray *axes, const char *name, bool all,
+                             bool *is_reduced) {
+  for (int d = 0; d < MAX_RANK; ++d) is_reduced[d] = all && !axes->size;
+  for (uint64_t i = 0; i < axes->size; ++i) {
     int d;
-    TRY(op_expect_dim(a->axis->value[i], "axis", x->rank, &d));
+    TRY(op_expect_dim(axes->value[i], name, x->rank, &d));
     is_reduced[d] = true;
   }
   const view in = view_of(x);
@@ -109,8 +102,75 @@ status prepare_graph_l2_normalize(executor *e, const graph_l2_normalize_args *a)
   uint8_t operand[1 + REDUCTION_OUTPUTS];
   reduction_walks(&r, &p->groups, &p->elements, operand);
   p->dtype = x->dtype;
+  return ST_OK;
+}
+
+status prepare_graph_l2_normalize(executor *e, const graph_l2_normalize_args *a) {
+  const tensor *x = a->x;
+  l2_plan *p = PLAN(e, l2_plan);
+  bool is_reduced[MAX_RANK];
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT));
+  p->is_grad = e->op->variant == GRAPH_L2_NORMALIZE_GRAD;
+  for (int k = 0; k < e->n_operands; ++k) {
+    const tensor *t = a->all[k].tensor;
+    TRY(op_expect_dtype(t, e->operands[k].name, DTYPE_BIT(x->dtype)));
+    TRY(op_expect_same_shape(t, e->operands[k].name, x));
+  }
+  TRY(l2_plan_groups(p, x, a->axis, "axis", false, is_reduced));
   p->eps = a->eps;
   executor_cost(e, (uint64_t)(x->n * e->n_operands) * dtype_bytes(x->dtype), (uint64_t)x->n * 16);
   e->run = x->n ? l2_run : move_run_nothing;
+  return ST_OK;
+}
+
+/* ---- LpNorm ------------------------------------------------------------------------------------------------------ */
+
+static void lp_range(const void *argument, int64_t begin, int64_t end) {
+  const l2_job *j = argument;
+  const l2_plan *p = j->plan;
+  const reduced_dims *d = &p->elements;
+  const int64_t size = (int64_t)dtype_bytes(p->dtype), stride = d->strides[d->rank - 1] / size;
+  void *const start = (void *)(uintptr_t)j->x;
+  cursor groups, c;
+  cursor_start(&groups, &p->groups, &start, begin);
+  for (int64_t g = begin; g < end; ++g, cursor_next(&groups, 1)) {
+    double sum = 0, x[TILE];
+    reduced_start(d, &c, groups.at[0], 0);
+    for (int64_t i = 0, n; i < d->n; i += n, cursor_next(&c, n)) {
+      n = cursor_row(&c, i64_min(TILE, d->n - i));
+      l2_load(p, x, j->x, ((const char *)c.at[0] - j->x) / size, stride, n);
+      for (int64_t k = 0; k < n; ++k) sum += p->power == 2 ? x[k] * x[k] : pow(fabs(x[k]), p->power);
+    }
+    sum = fmax(pow(sum, 1 / p->power), p->eps);
+    loops->store[p->dtype][COMPUTE_F64](j->out + g * size, 0, &sum, 1);
+  }
+}
+
+static status lp_run(const executor *e, void *const *view, void *scratch) {
+  const l2_job job = {.plan = PLAN(e, l2_plan), .x = view[GRAPH_LP_NORM_X], .out = view[GRAPH_LP_NORM_Y]};
+  (void)scratch;
+  rows_parallel(lp_range, &job, job.plan->groups.n, 1, e->cost_ns);
+  return ST_OK;
+}
+
+/* The norm along the axes, or along all; epsilon at least. */
+status prepare_graph_lp_norm(executor *e, const graph_lp_norm_args *a) {
+  const tensor *x = a->x, *y = a->y;
+  l2_plan *p = PLAN(e, l2_plan);
+  bool is_reduced[MAX_RANK];
+  int64_t dims[MAX_RANK];
+  int rank = 0;
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT));
+  TRY(op_expect_dtype(y, "y", DTYPE_BIT(x->dtype)));
+  EXPECT(a->p > 0, "p is %jd, expected 1 or more", (intmax_t)a->p);
+  EXPECT(x->n, "x has no element, expected %s", "some");
+  TRY(l2_plan_groups(p, x, a->axes, "axes", true, is_reduced));
+  for (int d = 0; d < x->rank; ++d)
+    if (!is_reduced[d] || a->keepdim) dims[rank++] = is_reduced[d] ? 1 : x->dims[d];
+  TRY(op_expect_shape(y, "y", dims, rank));
+  p->power = (double)a->p;
+  p->eps = a->epsilon;
+  executor_cost(e, (uint64_t)x->n * dtype_bytes(x->dtype), (uint64_t)x->n * (a->p == 2 ? 4 : 640));
+  e->run = lp_run;
   return ST_OK;
 }

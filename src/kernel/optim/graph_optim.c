@@ -23,13 +23,14 @@ typedef struct {
   optim_step *step;
   int8_t n_states, n_scalars, grad, state[MAX_STATES], scalar[MAX_SCALARS], out[MAX_STATES]; /* out: of each state */
   int8_t result, operand; /* not 0: a tile that is only written, and one that is only read, behind the states */
+  bool keeps;             /* the states stay as they are; outputs get the new ones */
 } optim_rule;
 
 struct optim_plan {
   const optim_rule *rule;
   int64_t n;
-  bool nesterov, updates_slots;
-  float dampening, weight_decay;
+  bool nesterov, updates_slots, clips;
+  float dampening, weight_decay, epsilon, trust;
   int dtype[MAX_STATES], grad_dtype, scalar_dtype[MAX_SCALARS], result_dtype, operand_dtype;
 };
 
@@ -102,7 +103,7 @@ static void step_adagrad(const optim_plan *p, float *const *x, const float *g, c
   float *var = x[0], *accum = x[1];
   for (int64_t i = 0; i < n; ++i) {
     if (p->updates_slots) accum[i] += g[i] * g[i];
-    var[i] -= lr * g[i] / sqrtf(accum[i]);
+    var[i] -= lr * g[i] / (sqrtf(accum[i]) + p->epsilon);
   }
 }
 
@@ -181,19 +182,32 @@ static void step_lamb_weight(const optim_plan *p, float *const *x, const float *
   for (int64_t i = 0; i < n; ++i) x[0][i] -= rate * g[i];
 }
 
+/* LARS: a gradient with decay, scaled by the norms of weights and gradient. Here g are the weights, and the operand is
+ * the gradient. */
+static void step_lars(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
+  enum { WEIGHT_SQUARES, SQUARES, DECAY, LR };
+  const double norm = sqrt(s[WEIGHT_SQUARES]), below = s[DECAY] * norm + sqrt(s[SQUARES]) + (double)p->epsilon;
+  double rate = (double)p->trust * norm / below;
+  if (p->clips) rate = fmax(0, fmin(rate / s[LR], 1));
+  for (int64_t i = 0; i < n; ++i) x[0][i] = (float)(((double)g[i] * s[DECAY] + (double)x[1][i]) * rate);
+}
+
 static const optim_rule rules[] = {
-    [GRAPH_OPTIM_MOMENTUM] = {step_momentum, 2, 2, 3, {0, 1}, {2, 4}, {5, 6}, 0, 0},
-    [GRAPH_OPTIM_SGD] = {step_sgd, 3, 2, 1, {0, 3, 5}, {2, 4}, {6, ABSENT, ABSENT}, 0, 0},
-    [GRAPH_OPTIM_ADAM] = {step_adam, 3, 6, 9, {0, 1, 2}, {3, 4, 5, 6, 7, 8}, {10, 11, 12}, 0, 0},
-    [GRAPH_OPTIM_ADAM_DECAY] = {step_adam_decay, 3, 7, 0, {1, 2, 3}, {4, 5, 6, 7, 8, 9, 10}, {11, 12, 13}, 0, 0},
-    [GRAPH_OPTIM_RMS] = {step_rms, 3, 4, 7, {0, 1, 2}, {3, 4, 5, 6}, {8, ABSENT, ABSENT}, 0, 0},
-    [GRAPH_OPTIM_ADAGRAD] = {step_adagrad, 2, 1, 3, {0, 1}, {2}, {4, 5}, 0, 0},
-    [GRAPH_OPTIM_ADAMAX] = {step_adamax, 3, 5, 8, {0, 1, 2}, {3, 4, 5, 6, 7}, {9, 10, 11}, 0, 0},
-    [GRAPH_OPTIM_FTRL] = {step_ftrl, 3, 4, 3, {0, 1, 2}, {4, 5, 6, 7}, {8, ABSENT, ABSENT}, 0, 0},
-    [GRAPH_OPTIM_ADADELTA] = {step_adadelta, 3, 3, 6, {0, 1, 2}, {3, 4, 5}, {7, 8, 9}, 0, 0},
-    [GRAPH_OPTIM_PROXIMAL] = {step_proximal, 2, 3, 5, {0, 1}, {2, 3, 4}, {6, 7}, 0, 0},
+    [GRAPH_OPTIM_MOMENTUM] = {step_momentum, 2, 2, 3, {0, 1}, {2, 4}, {5, 6}},
+    [GRAPH_OPTIM_SGD] = {step_sgd, 3, 2, 1, {0, 3, 5}, {2, 4}, {6, ABSENT, ABSENT}},
+    [GRAPH_OPTIM_ADAM] = {step_adam, 3, 6, 9, {0, 1, 2}, {3, 4, 5, 6, 7, 8}, {10, 11, 12}},
+    [GRAPH_OPTIM_ADAM_DECAY] = {step_adam_decay, 3, 7, 0, {1, 2, 3}, {4, 5, 6, 7, 8, 9, 10}, {11, 12, 13}},
+    [GRAPH_OPTIM_ADAM_DECAY_APART] =
+        {step_adam_decay, 3, 7, 0, {1, 2, 3}, {4, 5, 6, 7, 8, 9, 10}, {11, 12, 13}, .keeps = true},
+    [GRAPH_OPTIM_RMS] = {step_rms, 3, 4, 7, {0, 1, 2}, {3, 4, 5, 6}, {8, ABSENT, ABSENT}},
+    [GRAPH_OPTIM_ADAGRAD] = {step_adagrad, 2, 1, 3, {0, 1}, {2}, {4, 5}},
+    [GRAPH_OPTIM_ADAMAX] = {step_adamax, 3, 5, 8, {0, 1, 2}, {3, 4, 5, 6, 7}, {9, 10, 11}},
+    [GRAPH_OPTIM_FTRL] = {step_ftrl, 3, 4, 3, {0, 1, 2}, {4, 5, 6, 7}, {8, ABSENT, ABSENT}},
+    [GRAPH_OPTIM_ADADELTA] = {step_adadelta, 3, 3, 6, {0, 1, 2}, {3, 4, 5}, {7, 8, 9}},
+    [GRAPH_OPTIM_PROXIMAL] = {step_proximal, 2, 3, 5, {0, 1}, {2, 3, 4}, {6, 7}},
     [GRAPH_OPTIM_LAMB] = {step_lamb, 2, 8, 0, {1, 2}, {4, 5, 6, 7, 8, 9, 10, 11}, {13, 14}, .result = 12, .operand = 3},
-    [GRAPH_OPTIM_LAMB_WEIGHT] = {step_lamb_weight, 1, 3, 3, {4}, {0, 1, 2}, {5}, 0, 0},
+    [GRAPH_OPTIM_LAMB_WEIGHT] = {step_lamb_weight, 1, 3, 3, {4}, {0, 1, 2}, {5}},
+    [GRAPH_OPTIM_LARS] = {step_lars, 0, 4, 0, {0}, {2, 3, 4, 5}, {0}, .result = 6, .operand = 1},
 };
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
@@ -228,8 +242,8 @@ static void graph_optim_range(const void *argument, int64_t begin, int64_t end) 
     r->step(p, x, grad, j->scalar, n);
     for (int k = 0; k < r->n_states; ++k) {
       void *at = j->view[r->state[k]], *out = r->out[k] != ABSENT ? j->view[r->out[k]] : NULL;
-      optim_store(at, p->dtype[k], tile[k], i, n);
-      if (out && out != at) optim_store(out, p->dtype[k], tile[k], i, n);
+      if (!r->keeps) optim_store(at, p->dtype[k], tile[k], i, n);
+      if (out && (r->keeps || out != at)) optim_store(out, p->dtype[k], tile[k], i, n);
     }
     if (r->result) optim_store(j->view[r->result], p->result_dtype, x[r->n_states], i, n);
   }
@@ -259,7 +273,10 @@ status prepare_graph_optim(executor *e, const graph_optim_args *a) {
                     .nesterov = a->use_nesterov || a->nesterov,
                     .updates_slots = a->update_slots,
                     .dampening = (float)a->dampening,
-                    .weight_decay = (float)a->weight_decay};
+                    .weight_decay = (float)a->weight_decay_float,
+                    .epsilon = (float)a->epsilon_float,
+                    .trust = (float)a->hyperpara,
+                    .clips = a->use_clip};
   for (int k = 0; k < r->n_states; ++k) {
     const tensor *state = all[r->state[k]].tensor, *out = r->out[k] == ABSENT ? NULL : all[r->out[k]].tensor;
     TRY(op_expect_dtype(state, s[r->state[k]].name, floats));

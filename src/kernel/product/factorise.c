@@ -24,6 +24,7 @@ typedef struct {
   int64_t m, n, k; /* self is [m, n], Q is [m, k] */
   int64_t r_rows;
   bool complex, joined; /* joined: Logdet, whose result is the logarithm of sign and magnitude */
+  bool of_itself;       /* with joined: the result is the determinant */
   bool upper;           /* Cholesky */
 } factorise_plan;
 
@@ -93,6 +94,13 @@ static void log_of_sign(bool complex, const double *sign, double *log) {
     log[0] = (double)NAN;
 }
 
+/* The determinant itself in place of its logarithm. */
+static void product_of_log(bool complex, const double *sign, double *log) {
+  const double size = exp(log[0]);
+  log[0] = sign[0] * size;
+  if (complex) log[1] = sign[1] * size;
+}
+
 static void determinant_range(const void *arg, int64_t begin, int64_t end) {
   const factorise_job *j = arg;
   const factorise_plan *p = j->plan;
@@ -108,7 +116,10 @@ static void determinant_range(const void *arg, int64_t begin, int64_t end) {
     double sign[2] = {0}, log[2] = {0};
     factorise_move_matrix(p, &p->access[MATRIX], c.at[MATRIX], a, p->n, p->n, true);
     factorise->determinant[p->complex](p->n, a, sign, log);
-    if (p->joined) log_of_sign(p->complex, sign, log);
+    if (p->joined && p->of_itself)
+      product_of_log(p->complex, sign, log);
+    else if (p->joined)
+      log_of_sign(p->complex, sign, log);
     if (!p->joined) factorise_move_matrix(p, &p->access[FIRST_OUT], c.at[FIRST_OUT], sign, 1, 1, false);
     factorise_move_matrix(p, &p->access[SECOND_OUT], c.at[SECOND_OUT], log, 1, 1, false);
   }
@@ -216,9 +227,7 @@ static status expect_matrices(const tensor *t, const char *name, const tensor *s
 }
 
 /* (self, mode, Q, R); mode: 0 reduced, 1 complete, 2 R only. Qr has `some` for the first two. */
-status prepare_qr(executor *e, const qr_args *a) {
-  const tensor *self = a->self, *q = a->q, *r = a->r;
-  const int64_t mode = e->op->variant == QR_MODE ? a->mode : !a->some;
+static status plan_qr(executor *e, const tensor *self, int64_t mode, const tensor *q, const tensor *r) {
   factorise_plan *p = PLAN(e, factorise_plan);
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT | DTYPES_COMPLEX));
   TRY(op_expect_rank(self, "self", 2, MAX_RANK));
@@ -242,6 +251,13 @@ status prepare_qr(executor *e, const qr_args *a) {
   e->run = q->n || r->n ? run_qr : move_run_nothing;
   return ST_OK;
 }
+
+status prepare_qr(executor *e, const qr_args *a) {
+  return plan_qr(e, a->self, e->op->variant == QR_MODE ? a->mode : !a->some, a->q, a->r);
+}
+
+/* Qr by name. */
+status prepare_graph_qr(executor *e, const graph_qr_args *a) { return plan_qr(e, a->x, a->full_matrices, a->q, a->r); }
 
 static status expect_square(const tensor *self, uint64_t allowed) {
   TRY(op_expect_dtype(self, "self", allowed));
@@ -282,6 +298,19 @@ status prepare_logdet(executor *e, const logdet_args *a) {
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(self->dtype)));
   TRY(op_expect_shape(out, "out", self->dims, self->rank - 2));
   plan_determinant(e, self, out, out, true);
+  return ST_OK;
+}
+
+/* MatrixDeterminant and LogMatrixDeterminant by name. */
+status prepare_graph_determinant(executor *e, const graph_determinant_args *a) {
+  const tensor *x = a->x, *y = a->y;
+  TRY(expect_square(x, DTYPES_DETERMINANT));
+  if (a->sign) TRY(op_expect_dtype(a->sign, "sign", DTYPE_BIT(x->dtype)));
+  if (a->sign) TRY(op_expect_shape(a->sign, "sign", x->dims, x->rank - 2));
+  TRY(op_expect_dtype(y, "y", DTYPE_BIT(x->dtype)));
+  TRY(op_expect_shape(y, "y", x->dims, x->rank - 2));
+  plan_determinant(e, x, a->sign ? a->sign : y, y, !a->sign);
+  PLAN(e, factorise_plan)->of_itself = !a->sign;
   return ST_OK;
 }
 

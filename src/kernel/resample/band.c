@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "kernel/engine/rows.h"
+
 double resample_scale(int64_t in, int64_t out, bool align_corners, double given) {
   if (align_corners) return out > 1 ? (double)(in - 1) / (double)(out - 1) : 0;
   return given > 0 ? 1 / given : (double)in / (double)out;
@@ -13,6 +15,7 @@ static int64_t band_clamp(int64_t x, int64_t least, int64_t most) { return x < l
 
 int64_t band_nearest(const band_spec *s, int64_t o) {
   const float scale = (float)s->scale;
+  if (s->align_corners) return i64_min((int64_t)roundf((float)o * scale), s->in - 1);
   const float at = s->kind == BAND_NEAREST ? floorf((float)o * scale) : floorf((float)(((double)o + 0.5) * scale));
   if (s->kind == BAND_NEAREST && s->in == s->out) return o;
   if (s->kind == BAND_NEAREST && 2 * s->in == s->out) return o / 2;
@@ -42,7 +45,7 @@ static int64_t average_row(const band_spec *s, int64_t o, int64_t *first, double
 
 /* The coordinate of output o among the inputs. */
 static double band_source(const band_spec *s, int64_t o) {
-  if (s->align_corners) return s->scale * (double)o;
+  if (s->align_corners || s->from_edges) return s->scale * (double)o;
   return s->scale * ((double)o + 0.5) - 0.5;
 }
 

@@ -33,10 +33,12 @@ typedef struct {
   bool count_pad;              /* averages: elements of the padding count in the divisor */
   int64_t divisor;             /* averages: the divisor; 0: the number of elements that count */
   double scale;                /* interpolation: inputs per output */
-  bool align_corners;
+  bool align_corners;          /* the first and last elements coincide */
+  bool from_edges; /* linear interpolation: outputs begin where the inputs begin, as TensorFlow had it first */
 } band_spec;
 
-/* The input that BAND_NEAREST or BAND_NEAREST_EXACT takes for output o, computed in float as PyTorch does. */
+/* The input that BAND_NEAREST or BAND_NEAREST_EXACT takes for output o, computed in float as PyTorch does. With aligned
+ * corners, which PyTorch does not have here, it is the nearest one. */
 int64_t band_nearest(const band_spec *s, int64_t o);
 
 enum { BAND_FEW = 8 }; /* up to this many taps, typed weights are laid out for vectors of outputs */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes in images: the overlap of pairs of boxes (Iou), computed in double, and NonMaxSuppression as ONNX has it,
- * computed in float, as frameworks do. */
+/* Boxes in images: the overlap of pairs of boxes (Iou), computed in double, and NonMaxSuppression as ONNX has it and
+ * NMSWithMask by name, computed in float, as frameworks do. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -250,5 +250,60 @@ status prepare_non_max_suppression(executor *e, const non_max_suppression_args *
   executor_result(e, out, out, 0);
   executor_cost(e, (uint64_t)(boxes->n + scores->n) * dtype_bytes(boxes->dtype), (uint64_t)scores->n * 256);
   e->run = run_nms;
+  return ST_OK;
+}
+
+/* ---- NMSWithMask, by name ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+  int64_t n, row, out_row; /* rows: bytes from box to box */
+  int64_t size;            /* bytes of an element */
+  int dtype;
+  float iou;
+} masked_nms_plan;
+
+/* Boxes are taken in their order, whatever their scores. */
+static status masked_nms_run(const executor *e, void *const *view, void *scratch) {
+  const masked_nms_plan *p = PLAN(e, masked_nms_plan);
+  const char *boxes = view[GRAPH_NMS_BOX_SCORES];
+  char *out = view[GRAPH_NMS_SELECTED_BOXES], *mask = view[GRAPH_NMS_SELECTED_MASK];
+  int32_t *const index = view[GRAPH_NMS_SELECTED_IDX];
+  (void)scratch;
+  float *const kept = (float *)(void *)scratch_take((size_t)p->n * CORNERS * sizeof(float));
+  if (!kept) return ST_NO_MEMORY;
+  for (int64_t i = 0, found = 0; i < p->n; ++i) {
+    float *const box = kept + CORNERS * found;
+    bool hidden = false;
+    loops->load[p->dtype][COMPUTE_F32](box, boxes + i * p->row, p->size, CORNERS);
+    for (int64_t k = 0; k < found && !hidden; ++k) hidden = overlaps(kept + CORNERS * k, box, p->iou);
+    memcpy(out + i * p->out_row, boxes + i * p->row, (size_t)p->out_row);
+    index[i] = (int32_t)i;
+    mask[i] = !hidden;
+    found += !hidden;
+  }
+  return ST_OK;
+}
+
+status prepare_graph_nms(executor *e, const graph_nms_args *a) {
+  enum { COLUMNS = 5 };
+  const tensor *boxes = a->box_scores;
+  TRY(op_expect_dtype(boxes, "box_scores", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16)));
+  EXPECT(boxes->rank == 2 && boxes->dims[1] >= COLUMNS, "box_scores has shape %s, expected [n, 5 or more]",
+         SHAPE_OF(boxes));
+  TRY(op_expect_dtype(a->selected_boxes, "selected_boxes", DTYPE_BIT(boxes->dtype)));
+  TRY(op_expect_dtype(a->selected_idx, "selected_idx", DTYPE_BIT(ACL_INT32)));
+  TRY(op_expect_dtype(a->selected_mask, "selected_mask", DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8)));
+  TRY(op_expect_shape(a->selected_boxes, "selected_boxes", (const int64_t[]){boxes->dims[0], COLUMNS}, 2));
+  TRY(op_expect_shape(a->selected_idx, "selected_idx", boxes->dims, 1));
+  TRY(op_expect_shape(a->selected_mask, "selected_mask", boxes->dims, 1));
+  const int64_t size = (int64_t)dtype_bytes(boxes->dtype);
+  *PLAN(e, masked_nms_plan) = (masked_nms_plan){.n = boxes->dims[0],
+                                                .row = boxes->dims[1] * size,
+                                                .out_row = COLUMNS * size,
+                                                .size = size,
+                                                .dtype = boxes->dtype,
+                                                .iou = (float)a->iou_threshold};
+  executor_cost(e, (uint64_t)(2 * boxes->n * size), (uint64_t)boxes->n * 256);
+  e->run = boxes->n ? masked_nms_run : move_run_nothing;
   return ST_OK;
 }

@@ -20,8 +20,10 @@ enum { CHANNELS = 16, TAPS = 4, BOX = 5, DTYPES_ROI = DTYPE_BIT(ACL_FLOAT) | DTY
 typedef struct {
   int64_t n_images, n_channels, height, width; /* of the images */
   int64_t n_rois, out_height, out_width, sampling;
-  float scale;
-  bool aligned, largest;
+  float scale, beyond; /* beyond: is added to a region's end before scaling */
+  bool aligned, exact; /* exact: a region may be less than an element wide */
+  bool largest;
+  int8_t at_boxes, at_out, at_images; /* operands: at_out is the result or its gradient */
   int dtype;
   int64_t strides[4], out_strides[4]; /* bytes; strides: of the images, or of the sums of their gradient */
   int64_t box_row, box_column, index_row;
@@ -75,8 +77,9 @@ static roi roi_read(const roi_job *j, int64_t i) {
   p->load_box(x1_y1_x2_y2, j->boxes + i * p->box_row + first * p->box_column, p->box_column, 4);
   for (int a = 0; a < 2; ++a) {
     const float shift = p->aligned ? 0.5f : 0;
-    const float start = x1_y1_x2_y2[1 - a] * p->scale - shift, end = x1_y1_x2_y2[3 - a] * p->scale - shift;
-    const float size = p->aligned ? end - start : fmaxf(end - start, 1);
+    const float start = x1_y1_x2_y2[1 - a] * p->scale - shift;
+    const float end = (x1_y1_x2_y2[3 - a] + p->beyond) * p->scale - shift;
+    const float size = p->aligned || p->exact ? end - start : fmaxf(end - start, 1);
     r.start[a] = start;
     r.bin[a] = size / (float)bins[a];
     const float wanted = p->sampling > 0 ? (float)p->sampling : ceilf(r.bin[a]);
@@ -206,7 +209,7 @@ static status check_images(const roi_job *j) {
 static status run_roi_align(const executor *e, void *const *view, void *scratch) {
   const roi_plan *p = PLAN(e, roi_plan);
   const bool apart = p->index_dtype != DTYPE_END;
-  const roi_job j = {p, view[1], apart ? view[2] : NULL, view[0], view[apart ? 3 : 2]};
+  const roi_job j = {p, view[1], apart ? view[2] : NULL, view[0], view[p->at_out]};
   (void)scratch;
   TRY(check_images(&j));
   rows_parallel(forward_blocks, &j, p->n_rois * channel_blocks(p), 1, e->cost_ns);
@@ -253,8 +256,8 @@ static status run_roi_align_backward(const executor *e, void *const *at, void *s
   static const double zero;
   const roi_plan *p = PLAN(e, roi_plan);
   const view none = {.dtype = ACL_DOUBLE};
-  char *sums = p->in_scratch ? (char *)scratch + p->scratch : at[ROI_ALIGN_BACKWARD_GRAD_INPUT];
-  const roi_job j = {p, at[ROI_ALIGN_BACKWARD_BOXES], NULL, sums, at[ROI_ALIGN_BACKWARD_GRAD_OUTPUT]};
+  char *sums = p->in_scratch ? (char *)scratch + p->scratch : at[p->at_images];
+  const roi_job j = {p, at[p->at_boxes], NULL, sums, at[p->at_out]};
   TRY(check_images(&j));
   if (p->in_scratch)
     memset(sums, 0, (size_t)view_elements(&p->gradient) * sizeof(float));
@@ -262,7 +265,7 @@ static status run_roi_align_backward(const executor *e, void *const *at, void *s
     elementwise_copy(sums, &p->gradient, &zero, &none, 0);
   rows_parallel(backward_blocks, &j, channel_blocks(p), 1, e->cost_ns);
   const view whole = view_contiguous(ACL_FLOAT, p->gradient.rank, p->gradient.dims);
-  if (p->in_scratch) elementwise_copy(at[ROI_ALIGN_BACKWARD_GRAD_INPUT], &p->gradient, sums, &whole, 0);
+  if (p->in_scratch) elementwise_copy(at[p->at_images], &p->gradient, sums, &whole, 0);
   return ST_OK;
 }
 
@@ -303,9 +306,9 @@ static status roi_index(roi_plan *p, const tensor *index, const tensor *boxes) {
   return ST_OK;
 }
 
-status prepare_roi_align(executor *e, const roi_align_args *a) {
+/* apart: the images' numbers are not in the boxes. */
+static status roi_plan_forward(executor *e, const roi_align_args *a, bool apart) {
   const tensor *in = a->self, *boxes = a->boxes, *out = a->out;
-  const bool apart = e->op->variant != REGIONS_V2;
   roi_plan *p = PLAN(e, roi_plan);
   TRY(op_expect_dtype(in, "self", DTYPES_ROI));
   TRY(op_expect_rank(in, "self", 4, 4));
@@ -316,6 +319,7 @@ status prepare_roi_align(executor *e, const roi_align_args *a) {
                   .scale = (float)a->spatial_scale,
                   .aligned = a->aligned,
                   .largest = apart && !strcmp(a->mode, "max"),
+                  .at_out = apart ? 3 : 2,
                   .dtype = in->dtype,
                   .index_dtype = DTYPE_END};
   const view v = view_of(in);
@@ -325,6 +329,10 @@ status prepare_roi_align(executor *e, const roi_align_args *a) {
   executor_cost(e, (uint64_t)(in->n + out->n) * dtype_bytes(in->dtype), roi_cost(out));
   e->run = out->n ? run_roi_align : move_run_nothing;
   return ST_OK;
+}
+
+status prepare_roi_align(executor *e, const roi_align_args *a) {
+  return roi_plan_forward(e, a, e->op->variant != REGIONS_V2);
 }
 
 /* Sums of the gradient are float; those of float16 are in the workspace until they are complete. */
@@ -343,7 +351,10 @@ status prepare_roi_align_backward(executor *e, const roi_align_backward_args *a)
                   .aligned = a->aligned,
                   .dtype = out->dtype,
                   .index_dtype = DTYPE_END,
-                  .gradient = view_of(in)};
+                  .gradient = view_of(in),
+                  .at_boxes = ROI_ALIGN_BACKWARD_BOXES,
+                  .at_out = ROI_ALIGN_BACKWARD_GRAD_OUTPUT,
+                  .at_images = ROI_ALIGN_BACKWARD_GRAD_INPUT};
   TRY(roi_shapes(p, in->dims, a->boxes, "boxes", BOX, out, "gradOutput"));
   p->in_scratch = in->dtype != ACL_FLOAT;
   if (p->in_scratch) p->scratch = workspace_intermediate(e, (uint64_t)in->n * sizeof(float));
@@ -351,5 +362,46 @@ status prepare_roi_align_backward(executor *e, const roi_align_backward_args *a)
   memcpy(p->strides, sums.strides, sizeof p->strides);
   executor_cost(e, (uint64_t)(in->n + out->n) * dtype_bytes(in->dtype), roi_cost(out));
   e->run = in->n ? run_roi_align_backward : move_run_nothing;
+  return ST_OK;
+}
+
+/* ROIAlign by name. roi_end_mode 0: regions are one element wide at least; 1: one pixel of the image is added to their
+ * ends. */
+status prepare_graph_roi_align(executor *e, const graph_roi_align_args *a) {
+  const roi_align_args list = {.self = a->features,
+                               .boxes = a->rois,
+                               .output_height = a->pooled_height,
+                               .output_width = a->pooled_width,
+                               .sampling_ratio = a->sample_num,
+                               .spatial_scale = a->spatial_scale,
+                               .out = a->y};
+  EXPECT(a->roi_end_mode == 0 || a->roi_end_mode == 1, "roi_end_mode is %jd, expected 0 or 1",
+         (intmax_t)a->roi_end_mode);
+  TRY(roi_plan_forward(e, &list, false));
+  roi_plan *p = PLAN(e, roi_plan);
+  p->beyond = (float)a->roi_end_mode;
+  p->exact = a->roi_end_mode;
+  p->at_out = GRAPH_ROI_ALIGN_Y;
+  return ST_OK;
+}
+
+status prepare_graph_roi_align_grad(executor *e, const graph_roi_align_grad_args *a) {
+  const roi_align_backward_args list = {.grad_output = a->ydiff,
+                                        .boxes = a->rois,
+                                        .input_shape = a->xdiff_shape,
+                                        .pooled_height = a->pooled_height,
+                                        .pooled_width = a->pooled_width,
+                                        .spatial_scale = a->spatial_scale,
+                                        .sampling_ratio = a->sample_num,
+                                        .grad_input = a->xdiff};
+  EXPECT(a->roi_end_mode == 0 || a->roi_end_mode == 1, "roi_end_mode is %jd, expected 0 or 1",
+         (intmax_t)a->roi_end_mode);
+  TRY(prepare_roi_align_backward(e, &list));
+  roi_plan *p = PLAN(e, roi_plan);
+  p->beyond = (float)a->roi_end_mode;
+  p->exact = a->roi_end_mode;
+  p->at_boxes = GRAPH_ROI_ALIGN_GRAD_ROIS;
+  p->at_out = GRAPH_ROI_ALIGN_GRAD_YDIFF;
+  p->at_images = GRAPH_ROI_ALIGN_GRAD_XDIFF;
   return ST_OK;
 }

@@ -146,16 +146,45 @@ status prepare_graph_resize(executor *e, const graph_resize_args *a) {
   EXPECT(in->rank == 4 && out->rank == 4 && in->dims[0] == out->dims[0] && in->dims[1] == out->dims[1] && in->n,
          "y has shape %s, expected four dimensions, of which the first two are those of %s",
          shape_text(to->dims, to->rank, text), backward ? "grads" : "x");
-  EXPECT(nearest ? !a->align_corners && !a->half_pixel_centers : a->align_corners != a->half_pixel_centers,
-         "align_corners is %d and half_pixel_centers %d, expected %s", a->align_corners, a->half_pixel_centers,
-         nearest ? "none of them" : "one of them");
+  EXPECT(!a->align_corners || !a->half_pixel_centers, "align_corners and half_pixel_centers are 1, expected %s",
+         "one of them at most");
   for (int i = 0; i < 2; ++i) {
     const int64_t n = in->dims[2 + i], size = out->dims[2 + i];
     EXPECT(n <= INT32_MAX && size <= INT32_MAX, "dimension %d is %jd, expected at most %d", 2 + i,
            (intmax_t)(n > size ? n : size), INT32_MAX);
-    u.axis[i] = (band_spec){.kind = nearest ? BAND_NEAREST : BAND_LINEAR, .in = n, .out = size};
-    u.axis[i].align_corners = a->align_corners;
+    u.axis[i] = (band_spec){.kind = !nearest                ? BAND_LINEAR
+                                    : a->half_pixel_centers ? BAND_NEAREST_EXACT
+                                                            : BAND_NEAREST,
+                            .in = n,
+                            .out = size,
+                            .align_corners = a->align_corners,
+                            .from_edges = !a->half_pixel_centers};
     u.axis[i].scale = resample_scale(n, size, a->align_corners, 0);
   }
   return nearest && !backward ? nearest_prepare(e, &u) : separable_prepare(e, from, to, u.axis, 2, backward);
+}
+
+/* ResizeD and ResizeGradD, as MindSpore sends them: linear along the last of four dimensions, whose size comes from the
+ * other tensor. */
+status prepare_graph_resize_row(executor *e, const graph_resize_row_args *a) {
+  const tensor *from = a->x, *to = a->y;
+  const bool backward = e->op->variant == GRAPH_RESIZE_ROW_GRAD, corners = !strcmp(a->coordinates, "align_corners");
+  const tensor *in = backward ? to : from, *out = backward ? from : to;
+  TRY(op_expect_dtype(from, a->name.x, DTYPES_FLOAT));
+  TRY(op_expect_dtype(to, "y", DTYPE_BIT(from->dtype)));
+  EXPECT(!strcmp(a->mode, "linear"), "mode is \"%.32s\", expected \"linear\"", a->mode);
+  EXPECT(corners || !strcmp(a->coordinates, "half_pixel"),
+         "coordinate_transformation_mode is \"%.32s\", expected \"half_pixel\" or \"align_corners\"", a->coordinates);
+  EXPECT(in->rank == 4 && out->rank == 4 && in->n && !memcmp(in->dims, out->dims, 3 * sizeof in->dims[0]),
+         "y has shape %s, expected four dimensions, of which the first three are those of %s", SHAPE_OF(to), a->name.x);
+  EXPECT(in->dims[3] <= INT32_MAX && out->dims[3] <= INT32_MAX, "a row has more than %d elements", INT32_MAX);
+  const band_spec axis[] = {
+      {.kind = BAND_IDENTITY, .in = in->dims[2], .out = in->dims[2]},
+      {.kind = BAND_LINEAR,
+       .in = in->dims[3],
+       .out = out->dims[3],
+       .align_corners = corners,
+       .scale = resample_scale(in->dims[3], out->dims[3], corners, 0)},
+  };
+  return separable_prepare(e, from, to, axis, 2, backward);
 }

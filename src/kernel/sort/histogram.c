@@ -160,3 +160,9 @@ status prepare_histc(executor *e, const histc_args *a) {
   e->run = histc_run;
   return ST_OK;
 }
+
+/* Histogram by name. */
+status prepare_graph_histogram(executor *e, const graph_histogram_args *a) {
+  const scalar least = {.dtype = ACL_DOUBLE, .real = a->min}, most = {.dtype = ACL_DOUBLE, .real = a->max};
+  return prepare_histc(e, &(histc_args){.self = a->x, .bins = a->bins, .min = &least, .max = &most, .out = a->y});
+}
