@@ -612,6 +612,39 @@ static void devices_in_turn(void) {
   write_in(b, x);
 }
 
+/* Device 1 copies from x when `wait_first`, or without waiting for what device 0 does. */
+static void copy_on_the_other_device(aclrtEvent e, bool wait_first) {
+  CHECK_OK(aclrtSetDevice(1));
+  CHECK_OK(aclrtDeviceEnablePeerAccess(0, 0));
+  aclrtStream there = stream_new();
+  if (wait_first) CHECK_OK(aclrtStreamWaitEvent(there, e));
+  copy_in(there, dev_new(BYTES), x);
+  wait_for(there);
+  CHECK_OK(aclrtSetDevice(0));
+}
+
+static void other_device_waits(void) {
+  aclrtEvent e = event_new();
+  write_in(a, x);
+  CHECK_OK(aclrtRecordEvent(e, a));
+  copy_on_the_other_device(e, true);
+  write_in(b, x); /* after both, as the host has waited for the last */
+}
+
+static void other_device_without_wait(void) {
+  aclrtEvent e = event_new();
+  write_in(a, x);
+  CHECK_OK(aclrtRecordEvent(e, a));
+  copy_on_the_other_device(e, false);
+}
+
+static void other_device_waits_too_early(void) {
+  aclrtEvent e = event_new();
+  CHECK_OK(aclrtRecordEvent(e, a));
+  write_in(a, x);
+  copy_on_the_other_device(e, true);
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -661,6 +694,8 @@ static const struct {
     WRONG(other_device_reads, "of device 1 reads 4096 bytes that memset on stream 1 writes"),
     WRONG(ahead_of_the_wrong_access, "memset on stream 1"),
     WRONG(collectives_buffer_reused, "memset on stream"),
+    WRONG(other_device_without_wait, "of device 1 reads 4096 bytes that memset on stream 1 writes"),
+    WRONG(other_device_waits_too_early, "of device 1 reads 4096 bytes that memset on stream 1 writes"),
     RIGHT(event_in_between),
     RIGHT(double_buffering),
     RIGHT(event_reused_after_its_wait),
@@ -688,6 +723,7 @@ static const struct {
     RIGHT(memory_reused),
     RIGHT(collectives_waited_for),
     RIGHT(devices_in_turn),
+    RIGHT(other_device_waits),
 };
 
 enum { N_PROGRAMS = sizeof programs / sizeof *programs };
