@@ -205,10 +205,10 @@ ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout);
 ACL_FUNC_VISIBILITY aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs);
 
-/* Asynchronous. Later tasks of the stream wait for the event, which may be destroyed directly after the call. An
- * event that was never recorded is waited for, unless it was created by aclrtCreateEventExWithFlag. timeout: in
- * seconds, 0 for no limit; aclrtStreamWaitEvent uses that of aclrtSetOpWaitTimeout. After a timeout the stream's
- * next synchronisation returns an error. */
+/* Asynchronous. Later tasks of the stream, which may be of another device, wait for the event. That may be destroyed
+ * directly after the call. If it was never recorded, it is waited for, unless aclrtCreateEventExWithFlag created it.
+ * timeout: in seconds, 0 for no limit; aclrtStreamWaitEvent uses that of aclrtSetOpWaitTimeout. After a timeout the
+ * stream's next synchronisation returns an error. */
 ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
 ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout);
 

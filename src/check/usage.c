@@ -45,9 +45,8 @@ typedef struct {
   const char *last; /* the last task: names are constants */
 } stream_use;
 
-/* An event's latest record. */
+/* An event's latest record. Its number is that of no other event of the process. */
 typedef struct {
-  int device;
   uint32_t id, stream; /* stream: index + 1 */
   uint64_t count;
 } event_use;
@@ -61,7 +60,7 @@ static mutex usage_lock = MUTEX_INITIALIZER(SHADOW); /* guards the variables bel
 FORK_RENEWS(usage_lock)
 static stream_use *streams;
 static uint32_t n_streams, streams_room;
-static event_use *events; /* open addressing by a hash of device and number; never removed from */
+static event_use *events; /* open addressing by a hash of the number; never removed from */
 static uint32_t n_events, events_room;
 static site_count unaligned[MAX_SITES], pageable[MAX_SITES];
 static _Atomic bool is_initialised;
@@ -107,10 +106,9 @@ static void stream_depends(stream_use *s, const event_use *e) {
   s->after[s->n_after++] = (dependence){e->stream, e->count};
 }
 
-static event_use *event_slot(int device, uint32_t id) {
-  uint32_t i = (id * UINT32_C(0x9e3779b9) >> 8) + (uint32_t)device;
-  for (i &= events_room - 1; events[i].stream && (events[i].id != id || events[i].device != device);)
-    i = (i + 1) & (events_room - 1);
+static event_use *event_slot(uint32_t id) {
+  uint32_t i = (id * UINT32_C(0x9e3779b9) >> 8) & (events_room - 1);
+  while (events[i].stream && events[i].id != id) i = (i + 1) & (events_room - 1);
   return &events[i];
 }
 
@@ -122,7 +120,7 @@ static bool events_grow(void) {
   events = bigger;
   events_room = n ? 2 * n : 256;
   for (uint32_t i = 0; i < n; ++i)
-    if (before[i].stream) *event_slot(before[i].device, before[i].id) = before[i];
+    if (before[i].stream) *event_slot(before[i].id) = before[i];
   free(before);
   return true;
 }
@@ -130,13 +128,13 @@ static bool events_grow(void) {
 static void event_recorded(int device, uint32_t id, uint32_t stream) {
   const stream_use *s = stream_of(device, stream);
   if (!s || (2 * (n_events + 1) > events_room && !events_grow())) return;
-  event_use *e = event_slot(device, id);
+  event_use *e = event_slot(id);
   if (!e->stream) ++n_events;
-  *e = (event_use){device, id, (uint32_t)(s - streams) + 1, s->told};
+  *e = (event_use){id, (uint32_t)(s - streams) + 1, s->told};
 }
 
-static const event_use *event_find(int device, uint32_t id) {
-  const event_use *e = events_room ? event_slot(device, id) : NULL;
+static const event_use *event_find(uint32_t id) {
+  const event_use *e = events_room ? event_slot(id) : NULL;
   return e && e->stream ? e : NULL;
 }
 
@@ -241,10 +239,10 @@ static void usage_on_step(const hook_step *step) {
   case HOOK_EVENT_RECORDED: event_recorded(step->device, step->event, step->stream); break;
   case HOOK_EVENT_AWAITED:
     s = stream_of(step->device, step->stream);
-    if (s && (e = event_find(step->device, step->event))) stream_depends(s, e);
+    if (s && (e = event_find(step->event))) stream_depends(s, e);
     break;
   case HOOK_EVENT_DONE:
-    if ((e = event_find(step->device, step->event))) stream_knows(e->stream - 1, e->count);
+    if ((e = event_find(step->event))) stream_knows(e->stream - 1, e->count);
     break;
   case HOOK_STREAM_DESTROYED:
     if ((s = stream_of(step->device, step->stream))) s->gone = true;

@@ -98,18 +98,19 @@ static status wait_for_captured(event *e, capture *c, stream *s, uint64_t timeou
                   "event wait", &number);
 }
 
+/* A wait in a captured stream, or of a stream that joins the capture c by it. */
+static status capture_wait_locked(event *e, capture *c, stream *s, uint64_t timeout_ns, bool outside) {
+  capture_lane *l = s->recording;
+  TRY(event_check_context(e, s)); /* streams of other contexts cannot run a part of the graph */
+  if (l && (outside || e->flags & EVENT_EXTERNAL)) return add_outside(l, STEP_WAIT, e, timeout_ns);
+  return c ? wait_for_captured(e, c, s, timeout_ns) : wait_for_other(e, l);
+}
+
 status capture_wait(event *e, stream *s, uint64_t timeout_ns, bool outside, bool *taken) {
   mutex_lock(&capture_lock);
-  capture_lane *l = s->recording;
   capture *c = capture_of_event(e);
-  status st = ST_OK;
-  *taken = l || (c && !outside);
-  if (l && (outside || e->flags & EVENT_EXTERNAL))
-    st = add_outside(l, STEP_WAIT, e, timeout_ns);
-  else if (c && *taken)
-    st = wait_for_captured(e, c, s, timeout_ns);
-  else if (l)
-    st = wait_for_other(e, l);
+  *taken = s->recording || (c && !outside);
+  const status st = *taken ? capture_wait_locked(e, c, s, timeout_ns, outside) : ST_OK;
   INVARIANT_WALK(captures_are_valid());
   mutex_unlock(&capture_lock);
   return st;

@@ -38,6 +38,12 @@ void event_unref(event *e) {
   object_release(OBJECT_EVENT, &e->o);
 }
 
+status event_check_context(const event *e, const stream *s) {
+  const context *c = s->context;
+  if (c && c->o.serial == e->context_serial) return ST_OK;
+  return fail(ST_OTHER_CONTEXT, "event %u is not of the context of stream %u", e->id, s->id);
+}
+
 /* ---- record ------------------------------------------------------------------------------------------------------ */
 
 /* The record of this generation if it is open, else NULL. There are few older ones that are

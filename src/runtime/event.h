@@ -20,7 +20,7 @@ typedef enum { EVENT_PLAIN, EVENT_WITH_FLAG, EVENT_EX } event_kind;
 /* Lives as an object of object.h does; each task that uses the event has a reference. */
 struct event {
   object o;
-  uint64_t context_serial; /* of the context it was created in: streams of others can't use it */
+  uint64_t context_serial; /* of the context it was created in: streams of others can only wait for it */
   int device;
   event_kind kind;
   uint32_t flags, id;
@@ -63,8 +63,12 @@ static inline void event_drop(event **e) {
  * calls must give the same. */
 enum { EVENT_USE_NONE, EVENT_USE_DEFAULT, EVENT_USE_OUTSIDE };
 
+/* ST_OTHER_CONTEXT if the event was created in another context than the stream. */
+status event_check_context(const event *e, const stream *s);
+
 /* Submit the three tasks; or add steps to a graph, if s is being captured or (event_wait) joins a capture by it. The
- * caller has checked that e and s are of the same context. timeout_ns 0: no limit. */
+ * caller has checked that e and s are of the same context; a stream that waits may be of another one, unless it or the
+ * event is captured. timeout_ns 0: no limit. */
 status event_record(event *e, stream *s);
 status event_reset(event *e, stream *s);
 status event_wait(event *e, stream *s, uint64_t timeout_ns);

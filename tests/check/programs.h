@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs of a table, each run as a process of its own under the checker, which must find what the table says and
- * nothing else. */
+/* Programs of a table, each run as a process of its own under the checker, which must find what the table says. */
 #ifndef CANNON_TESTS_CHECK_PROGRAMS_H
 #define CANNON_TESTS_CHECK_PROGRAMS_H
 
@@ -14,18 +13,22 @@
 typedef struct {
   const char *name;
   void (*run)(void);
-  const char *kind;  /* of the only finding; NULL: none is expected */
-  const char *words; /* a part of its message */
+  const char *kind;  /* for run_programs(): of the only finding; NULL: none is expected */
+  const char *words; /* a part of its message; for run_worded(), NULL: none is expected */
 } program;
+
+static inline const program *find_program(const program *all, size_t n, const char *name) {
+  for (size_t i = 0; i < n; ++i)
+    if (strcmp(all[i].name, name) == 0) return &all[i];
+  return NULL;
+}
 
 /* Ends the process without the test's own variables in the way of what is looked for. */
 static inline int run_program(const program *all, size_t n, const char *name) {
-  for (size_t i = 0; i < n; ++i)
-    if (strcmp(all[i].name, name) == 0) {
-      all[i].run();
-      return 0;
-    }
-  return 127;
+  const program *p = find_program(all, n, name);
+  if (!p) return 127;
+  p->run();
+  return 0;
 }
 
 static inline int count_findings(const char *text) {
@@ -55,6 +58,21 @@ static inline bool program_is_good(const program *p, char *setting) {
 static inline void run_programs(const program *all, size_t n, char *setting) {
   size_t n_bad = 0;
   for (size_t i = 0; i < n; ++i) n_bad += !program_is_good(&all[i], setting);
+  assert_int_equal(n_bad, 0);
+}
+
+/* For findings that only their words tell apart: has_finding says whether a text has one of any kind. There may be
+ * several of a program. */
+static inline void run_worded(const program *all, size_t n, bool (*has_finding)(const char *text)) {
+  static child_end end;
+  size_t n_bad = 0;
+  for (const program *p = all; p < all + n; ++p) {
+    run_self(&end, p->name, NULL);
+    if (end.status == 0 && (p->words ? strstr(end.text, p->words) != NULL : !has_finding(end.text))) continue;
+    ++n_bad;
+    print_error("%s: status %#x, expected %s; output:\n%s\n", p->name, (unsigned)end.status,
+                p->words ? p->words : "no finding", end.text);
+  }
   assert_int_equal(n_bad, 0);
 }
 

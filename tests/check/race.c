@@ -2,11 +2,9 @@
 /* The checker's races and lifetimes (CANNON_CHECK=race,lifetime): programs that are wrong on purpose, each of which
  * must get a finding with the given words, and right ones that are tempting, which must get none. Each runs in a
  * process of its own. Two streams, a and b, and buffers x, y and z of 4096 bytes are there. */
-#include "acl_ops.h"
-#include "self.h"
+#include "programs.h"
 
 #include "acl/acl_rt_memory_soma.h"
-#include "aclnnop/aclnn_add.h"
 #include "aclnnop/aclnn_mul.h"
 #include "hccl/hccl.h"
 
@@ -612,17 +610,46 @@ static void devices_in_turn(void) {
   write_in(b, x);
 }
 
+/* Device 1 copies from x when `wait_first`, or without waiting for what device 0 does. */
+static void copy_on_the_other_device(aclrtEvent e, bool wait_first) {
+  CHECK_OK(aclrtSetDevice(1));
+  CHECK_OK(aclrtDeviceEnablePeerAccess(0, 0));
+  aclrtStream there = stream_new();
+  if (wait_first) CHECK_OK(aclrtStreamWaitEvent(there, e));
+  copy_in(there, dev_new(BYTES), x);
+  wait_for(there);
+  CHECK_OK(aclrtSetDevice(0));
+}
+
+static void other_device_waits(void) {
+  aclrtEvent e = event_new();
+  write_in(a, x);
+  CHECK_OK(aclrtRecordEvent(e, a));
+  copy_on_the_other_device(e, true);
+  write_in(b, x); /* after both, as the host has waited for the last */
+}
+
+static void other_device_without_wait(void) {
+  aclrtEvent e = event_new();
+  write_in(a, x);
+  CHECK_OK(aclrtRecordEvent(e, a));
+  copy_on_the_other_device(e, false);
+}
+
+static void other_device_waits_too_early(void) {
+  aclrtEvent e = event_new();
+  CHECK_OK(aclrtRecordEvent(e, a));
+  write_in(a, x);
+  copy_on_the_other_device(e, true);
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-static const struct {
-  const char *name;
-  void (*run)(void);
-  const char *words; /* of the finding; NULL: there is none */
-} programs[] = {
+static const program programs[] = {
 #define WRONG(name, words)                                                                                             \
-  { #name, name, words }
+  { #name, name, NULL, words }
 #define RIGHT(name)                                                                                                    \
-  { #name, name, NULL }
+  { #name, name, NULL, NULL }
     WRONG(no_event, "memcpy on stream 2 reads 4096 bytes that Muls on stream 1 writes, and nothing orders them. Record "
                     "an event after Muls on stream 1, and let stream 2 wait for it before memcpy."),
     WRONG(same_operand_twice, "Mul on stream 2 reads 4096 bytes that memset on stream 1 writes"),
@@ -661,6 +688,8 @@ static const struct {
     WRONG(other_device_reads, "of device 1 reads 4096 bytes that memset on stream 1 writes"),
     WRONG(ahead_of_the_wrong_access, "memset on stream 1"),
     WRONG(collectives_buffer_reused, "memset on stream"),
+    WRONG(other_device_without_wait, "of device 1 reads 4096 bytes that memset on stream 1 writes"),
+    WRONG(other_device_waits_too_early, "of device 1 reads 4096 bytes that memset on stream 1 writes"),
     RIGHT(event_in_between),
     RIGHT(double_buffering),
     RIGHT(event_reused_after_its_wait),
@@ -688,14 +717,14 @@ static const struct {
     RIGHT(memory_reused),
     RIGHT(collectives_waited_for),
     RIGHT(devices_in_turn),
+    RIGHT(other_device_waits),
 };
 
 enum { N_PROGRAMS = sizeof programs / sizeof *programs };
 
-static int run_program(const char *name) {
-  int i = 0;
-  while (i < N_PROGRAMS && strcmp(programs[i].name, name) != 0) ++i;
-  if (i == N_PROGRAMS) return 2;
+static int run_child(const char *name) {
+  const program *p = find_program(programs, N_PROGRAMS, name);
+  if (!p) return 2;
   CHECK_OK(aclInit(NULL));
   CHECK_OK(aclrtSetDevice(0));
   x = dev_filled(0, BYTES);
@@ -703,7 +732,7 @@ static int run_program(const char *name) {
   z = dev_filled(0, BYTES);
   a = stream_new();
   b = stream_new();
-  programs[i].run();
+  p->run();
   return aclrtSynchronizeDeviceWithTimeout(5000) ? 3 : 0;
 }
 
@@ -714,22 +743,11 @@ static bool has_finding(const char *text) {
 
 static void programs_get_their_findings(void **state) {
   (void)state;
-  static child_end end;
-  int failed = 0;
-  for (int i = 0; i < N_PROGRAMS; ++i) {
-    run_self(&end, programs[i].name, NULL);
-    const bool good =
-        end.status == 0 && (programs[i].words ? strstr(end.text, programs[i].words) != NULL : !has_finding(end.text));
-    if (good) continue;
-    ++failed;
-    print_error("%s: status %#x, expected %s; output:\n%s\n", programs[i].name, (unsigned)end.status,
-                programs[i].words ? programs[i].words : "no finding", end.text);
-  }
-  assert_int_equal(failed, 0);
+  run_worded(programs, N_PROGRAMS, has_finding);
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1) return run_program(argv[1]);
+  if (argc > 1) return run_child(argv[1]);
   const struct CMUnitTest tests[] = {cmocka_unit_test(programs_get_their_findings)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

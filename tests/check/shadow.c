@@ -2,10 +2,8 @@
 /* The checker's initialised bytes, bounds and overlaps (CANNON_CHECK=init,bounds): programs that are wrong on purpose,
  * each of which must get a finding with the given words, and right ones that are tempting, which must get none. Each
  * runs in a process of its own. */
-#include "acl_ops.h"
-#include "self.h"
+#include "programs.h"
 
-#include "aclnnop/aclnn_add.h"
 #include "aclnnop/aclnn_addmm.h"
 #include "aclnnop/aclnn_cat.h"
 #include "aclnnop/aclnn_copy.h"
@@ -380,15 +378,11 @@ static void double_buffering(void) {
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-static const struct {
-  const char *name;
-  void (*run)(void);
-  const char *words; /* of the finding; NULL: there is none */
-} programs[] = {
+static const program programs[] = {
 #define WRONG(name, words)                                                                                             \
-  { #name, name, words }
+  { #name, name, NULL, words }
 #define RIGHT(name)                                                                                                    \
-  { #name, name, NULL }
+  { #name, name, NULL, NULL }
     WRONG(reads_fresh, "Muls reads 256 bytes of `self` that nothing has written: bytes 0 to 255 of the block of 256 "
                        "bytes that aclrtMalloc gave. Write them first"),
     WRONG(fetches_fresh, "memcpy reads 256 bytes of memory that nothing has written"),
@@ -445,13 +439,12 @@ static const struct {
 
 enum { N_PROGRAMS = sizeof programs / sizeof *programs };
 
-static int run_program(const char *name) {
-  int i = 0;
-  while (i < N_PROGRAMS && strcmp(programs[i].name, name) != 0) ++i;
-  if (i == N_PROGRAMS) return 2;
+static int run_child(const char *name) {
+  const program *p = find_program(programs, N_PROGRAMS, name);
+  if (!p) return 2;
   CHECK_OK(aclInit(NULL));
   CHECK_OK(aclrtSetDevice(0));
-  programs[i].run();
+  p->run();
   return aclrtSynchronizeDeviceWithTimeout(5000) ? 3 : 0;
 }
 
@@ -463,22 +456,11 @@ static bool has_finding(const char *text) {
 
 static void programs_get_their_findings(void **state) {
   (void)state;
-  static child_end end;
-  int failed = 0;
-  for (int i = 0; i < N_PROGRAMS; ++i) {
-    run_self(&end, programs[i].name, NULL);
-    const bool good =
-        end.status == 0 && (programs[i].words ? strstr(end.text, programs[i].words) != NULL : !has_finding(end.text));
-    if (good) continue;
-    ++failed;
-    print_error("%s: status %#x, expected %s; output:\n%s\n", programs[i].name, (unsigned)end.status,
-                programs[i].words ? programs[i].words : "no finding", end.text);
-  }
-  assert_int_equal(failed, 0);
+  run_worded(programs, N_PROGRAMS, has_finding);
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1) return run_program(argv[1]);
+  if (argc > 1) return run_child(argv[1]);
   const struct CMUnitTest tests[] = {cmocka_unit_test(programs_get_their_findings)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

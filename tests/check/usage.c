@@ -286,6 +286,28 @@ static void right_known_by_event(void) {
   aclrtDestroyStream(s);
   aclrtDestroyEvent(e);
 }
+/* The work is device 1's, and a stream of device 0 waits for it. */
+static void right_known_by_event_of_another_device(void) {
+  aclrtStream s;
+  aclrtEvent e;
+  void *there;
+  aclrtSetDevice(1);
+  aclrtMalloc(&there, 64, ACL_MEM_MALLOC_HUGE_FIRST);
+  aclrtCreateEvent(&e);
+  aclrtCreateStream(&s);
+  aclrtMemsetAsync(there, 64, 0, 64, s);
+  aclrtRecordEvent(e, s);
+  aclrtSetDevice(0);
+  aclrtStreamWaitEvent(stream, e);
+  aclrtMemsetAsync(block, 64, 0, 64, stream);
+  aclrtSynchronizeStream(stream);
+  aclrtSetDevice(1);
+  aclrtDestroyStream(s);
+  aclrtDestroyEvent(e);
+  aclrtFree(there);
+  aclrtResetDevice(1);
+  aclrtSetDevice(0);
+}
 static void right_known_by_device(void) {
   aclrtStream s;
   aclrtCreateStream(&s);
@@ -399,6 +421,7 @@ AROUND(right_pageable_synced);
 AROUND(right_pinned);
 AROUND(right_few_pageable);
 AROUND(right_known_by_event);
+AROUND(right_known_by_event_of_another_device);
 AROUND(right_known_by_device);
 AROUND(right_forced);
 AROUND(right_events_reused);
@@ -450,6 +473,7 @@ static const program programs[] = {
     RIGHT(right_pinned),
     RIGHT(right_few_pageable),
     RIGHT(right_known_by_event),
+    RIGHT(right_known_by_event_of_another_device),
     RIGHT(right_known_by_device),
     RIGHT(right_forced),
     RIGHT(right_events_reused),

@@ -49,12 +49,6 @@ static void visible_devices_choose_what_is_counted(void **state) {
 
 /* ---- with aclInit, no device set ---- */
 
-static uint32_t device_count(void) {
-  uint32_t n = 0;
-  CHECK_OK(aclrtGetDeviceCount(&n));
-  return n;
-}
-
 static void assert_no_device(void) {
   int32_t id = -7;
   CHECK_CODE(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetDevice(&id));

@@ -242,6 +242,98 @@ static void waits_order_tasks_across_streams(void **state) {
   CHECK_OK(aclrtFree(p));
 }
 
+/* Two devices of one process: a stream of the second waits for an event that was recorded in a stream of the first. */
+static void waits_order_tasks_across_devices(void **state) {
+  (void)state;
+  enum { SIZE = 1000 };
+  if (device_count() < 2) skip();
+  uint8_t *near = dev_filled(0, SIZE);
+  for (int k = 0; k < N_KINDS; k++) {
+    if (!kinds[k].waits) continue;
+    print_message("%s\n", kinds[k].name);
+    aclrtEvent event = event_new(k);
+    gate *g = gate_close(stream);
+    CHECK_OK(aclrtMemsetAsync(near, SIZE, k + 1, SIZE, stream));
+    CHECK_OK(aclrtRecordEvent(event, stream));
+    CHECK_OK(aclrtSetDevice(1));
+    CHECK_OK(aclrtDeviceEnablePeerAccess(0, 0));
+    aclrtStream far_stream = stream_new();
+    uint8_t *far = dev_filled(0, SIZE);
+    CHECK_CODE(ACL_ERROR_RT_STREAM_CONTEXT, aclrtRecordEvent(event, far_stream)); /* records stay on their device */
+    CHECK_OK(aclrtStreamWaitEvent(far_stream, event));
+    CHECK_OK(aclrtDestroyEvent(event));
+    CHECK_OK(aclrtMemcpyAsync(far, SIZE, near, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, far_stream));
+    CHECK_CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(far_stream, 10));
+    gate_open(g);
+    CHECK_OK(aclrtSynchronizeStream(far_stream)); /* makes the stream of the other device run */
+    assert_dev_filled(far, k + 1, SIZE);
+    CHECK_OK(aclrtFree(far));
+    CHECK_OK(aclrtDestroyStream(far_stream));
+    CHECK_OK(aclrtDeviceDisablePeerAccess(0));
+    CHECK_OK(aclrtResetDevice(1));
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+  }
+  CHECK_OK(aclrtFree(near));
+}
+
+/* Both devices' streams wait for each other, in turn, many times. */
+static void two_devices_take_turns(void **state) {
+  (void)state;
+  enum { TURNS = 200 };
+  if (device_count() < 2) skip();
+  uint8_t *near = dev_filled(0, TURNS);
+  aclrtEvent from_near = event_new(EX_SYNC);
+  CHECK_OK(aclrtSetDevice(1));
+  CHECK_OK(aclrtDeviceEnablePeerAccess(0, 0));
+  aclrtStream far_stream = stream_new();
+  aclrtEvent from_far = event_new(EX_SYNC);
+  for (int i = 0; i < TURNS; i++) { /* each turn writes its number and copies the previous one's on */
+    const bool is_far = i % 2 == 1;
+    CHECK_OK(aclrtSetDevice(is_far));
+    aclrtStream s = is_far ? far_stream : stream;
+    CHECK_OK(aclrtStreamWaitEvent(s, is_far ? from_near : from_far));
+    if (i == 0) CHECK_OK(aclrtMemsetAsync(near, 1, 9, 1, s));
+    if (i > 0) CHECK_OK(aclrtMemcpyAsync(near + i, 1, near + i - 1, 1, ACL_MEMCPY_DEVICE_TO_DEVICE, s));
+    CHECK_OK(aclrtRecordEvent(is_far ? from_far : from_near, s));
+  }
+  CHECK_OK(aclrtSynchronizeStream(far_stream)); /* the last turn is the second device's */
+  assert_dev_filled(near, 9, TURNS);
+  CHECK_OK(aclrtDestroyEvent(from_far));
+  CHECK_OK(aclrtDestroyStream(far_stream));
+  CHECK_OK(aclrtDeviceDisablePeerAccess(0));
+  CHECK_OK(aclrtResetDevice(1));
+  CHECK_OK(aclrtSetDevice(0));
+  CHECK_OK(aclrtDestroyEvent(from_near));
+  CHECK_OK(aclrtFree(near));
+}
+
+/* A stream of another device neither joins a capture by a wait, nor waits inside its own for what the first records. */
+static void captures_stay_on_their_device(void **state) {
+  (void)state;
+  if (device_count() < 2) skip();
+  aclmdlRI model = NULL;
+  aclrtContext home = NULL, away = NULL;
+  aclrtEvent event = event_new(EX_SYNC);
+  CHECK_OK(aclrtGetCurrentContext(&home));
+  CHECK_OK(aclrtSetDevice(1));
+  CHECK_OK(aclrtGetCurrentContext(&away));
+  aclrtStream far_stream = stream_new();
+  CHECK_OK(aclrtSetCurrentContext(home));
+  CHECK_OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+  CHECK_OK(aclrtRecordEvent(event, stream));
+  CHECK_OK(aclrtSetCurrentContext(away));
+  CHECK_CODE(ACL_ERROR_RT_STREAM_CONTEXT, aclrtStreamWaitEvent(far_stream, event));
+  CHECK_OK(aclrtSetCurrentContext(home));
+  CHECK_OK(aclmdlRICaptureEnd(stream, &model));
+  CHECK_OK(aclmdlRIDestroy(model));
+  CHECK_OK(aclrtSetCurrentContext(away));
+  CHECK_OK(aclrtDestroyStream(far_stream));
+  CHECK_OK(aclrtResetDevice(1));
+  CHECK_OK(aclrtSetCurrentContext(home));
+  CHECK_OK(aclrtDestroyEvent(event));
+}
+
 static void wait_refers_to_the_last_record_before_it(void **state) {
   (void)state;
   aclrtEvent event = event_new(EX_SYNC);
@@ -404,6 +496,9 @@ int main(void) {
       EVENT_TEST(other_threads_can_wait_for_an_event),
       EVENT_TEST(wait_before_the_first_record_blocks_except_for_ex_events),
       EVENT_TEST(waits_order_tasks_across_streams),
+      EVENT_TEST(waits_order_tasks_across_devices),
+      EVENT_TEST(two_devices_take_turns),
+      EVENT_TEST(captures_stay_on_their_device),
       EVENT_TEST(wait_refers_to_the_last_record_before_it),
       EVENT_TEST(destroy_does_not_wait),
       EVENT_TEST(wait_status_follows_the_wait),

@@ -56,6 +56,30 @@ static void the_host_waits_for_long_tasks(void **state) {
   CHECK_OK(aclrtFree(dev));
 }
 
+/* A stream of device 1 waits for a fill of device 0, and its clock moves to the end of that. */
+static void a_wait_takes_over_the_other_devices_time(void **state) {
+  (void)state;
+  aclrtStream s = stream_new();
+  void *dev = dev_new(GIB);
+  const aclrtEvent begin = mark(s);
+  CHECK_OK(aclrtMemsetAsync(dev, GIB, 0, GIB, s));
+  aclrtEvent filled;
+  CHECK_OK(aclrtCreateEvent(&filled));
+  CHECK_OK(aclrtRecordEvent(filled, s));
+  CHECK_OK(aclrtSetDevice(1));
+  aclrtStream there = stream_new();
+  const aclrtEvent apart = mark(there);
+  CHECK_OK(aclrtStreamWaitEvent(there, filled));
+  const aclrtEvent behind = mark(there);
+  assert_between(begin, behind, 0.01 + FILL_MS);
+  assert_between(begin, apart, 0.03);
+  CHECK_OK(aclrtDestroyStream(there));
+  CHECK_OK(aclrtResetDevice(1));
+  CHECK_OK(aclrtSetDevice(0));
+  CHECK_OK(aclrtDestroyStream(s));
+  CHECK_OK(aclrtFree(dev));
+}
+
 static float between(aclrtEvent first, aclrtEvent second) {
   float ms;
   CHECK_OK(aclrtSynchronizeEvent(second));
@@ -97,6 +121,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(short_tasks_wait_for_the_host),
       cmocka_unit_test(the_host_waits_for_long_tasks),
+      cmocka_unit_test(a_wait_takes_over_the_other_devices_time),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -193,6 +193,12 @@ static inline void assert_dev_filled(const void *dev, int byte, size_t size) {
   assert_int_equal(i, size);
 }
 
+static inline uint32_t device_count(void) {
+  uint32_t n = 0;
+  CHECK_OK(aclrtGetDeviceCount(&n));
+  return n;
+}
+
 static inline aclrtStream stream_new(void) {
   aclrtStream stream = NULL;
   CHECK_OK(aclrtCreateStream(&stream));

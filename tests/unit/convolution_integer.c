@@ -2,34 +2,17 @@
 /* Convolutions of 8-bit integers with zero points, and the scales and biases behind them and behind products: each sum
  * is what int64 gives, and each float what the three operations give one after the other. QuantizedScaleFusionPass
  * makes such nodes of chains, and leaves others as they are. Shapes, types and zero points are random. */
-#include "graph/nodes.h"
 #include "graph/pass.h"
 #include "graph/program.h"
-#include "op/executor.h"
-#include "unit.h"
-
-#define CHECK(expression) assert_int_equal(expression, ST_OK)
-
-enum { INPUT, WEIGHT, INPUT_ZERO, WEIGHT_ZERO, SCALE, BIAS, OUT, N_TENSORS, N_ARGS = N_TENSORS + 3 };
+#include "integer_operands.h"
 
 typedef struct {
-  ir_graph *g;
+  operands o;
   int64_t batch, channels, outputs, in[2], out[2], kernel[2], stride[2], dilation[2], margin[4];
-  ir_value *t[N_TENSORS];
-  char *at[N_TENSORS];
 } fixture;
 
-static void make_value(random_source *r, fixture *f, int i, int dtype, const int64_t *dims, int rank) {
-  CHECK(ir_temporary(f->g, dtype, dims, rank, &f->t[i]));
-  const size_t bytes = f->t[i]->storage->bytes;
-  f->at[i] = aligned_alloc(64, (bytes + 63) / 64 * 64);
-  for (size_t b = 0; b < bytes; ++b) f->at[i][b] = (char)random_below(r, 256);
-  for (size_t k = 0; dtype == ACL_FLOAT && k < bytes / 4; ++k)
-    ((float *)(void *)f->at[i])[k] = (float)random_below(r, 1000) / 500 - 1;
-}
-
 static fixture make_fixture(random_source *r) {
-  fixture f = {.g = ir_new(),
+  fixture f = {.o.g = ir_new(),
                .batch = 1 + random_below(r, 2),
                .channels = 1 + random_below(r, 20),
                .outputs = 1 + random_below(r, 40)};
@@ -45,52 +28,25 @@ static fixture make_fixture(random_source *r) {
   }
   const int type = random_below(r, 2) ? ACL_UINT8 : ACL_INT8;
   const bool floats = random_below(r, 2);
-  make_value(r, &f, INPUT, type, (const int64_t[]){f.batch, f.channels, f.in[0], f.in[1]}, 4);
-  make_value(r, &f, WEIGHT, ACL_INT8, (const int64_t[]){f.kernel[0], f.kernel[1], f.channels, f.outputs}, 4);
-  make_value(r, &f, OUT, floats ? ACL_FLOAT : ACL_INT32, (const int64_t[]){f.batch, f.outputs, f.out[0], f.out[1]}, 4);
-  if (random_below(r, 3)) make_value(r, &f, INPUT_ZERO, type, NULL, 0);
-  if (random_below(r, 3)) make_value(r, &f, WEIGHT_ZERO, ACL_INT8, &f.outputs, random_below(r, 2));
-  if (floats) make_value(r, &f, SCALE, ACL_FLOAT, &f.outputs, random_below(r, 2));
-  if (floats && random_below(r, 2)) make_value(r, &f, BIAS, ACL_FLOAT, &f.outputs, random_below(r, 2));
+  operands_add(&f.o, r, INPUT, type, (const int64_t[]){f.batch, f.channels, f.in[0], f.in[1]}, 4);
+  operands_add(&f.o, r, WEIGHT, ACL_INT8, (const int64_t[]){f.kernel[0], f.kernel[1], f.channels, f.outputs}, 4);
+  operands_add(&f.o, r, OUT, floats ? ACL_FLOAT : ACL_INT32, (const int64_t[]){f.batch, f.outputs, f.out[0], f.out[1]},
+               4);
+  if (random_below(r, 3)) operands_add(&f.o, r, INPUT_ZERO, type, NULL, 0);
+  if (random_below(r, 3)) operands_add(&f.o, r, WEIGHT_ZERO, ACL_INT8, &f.outputs, random_below(r, 2));
+  if (floats) operands_add(&f.o, r, SCALE, ACL_FLOAT, &f.outputs, random_below(r, 2));
+  if (floats && random_below(r, 2)) operands_add(&f.o, r, BIAS, ACL_FLOAT, &f.outputs, random_below(r, 2));
   return f;
 }
 
 static void run(fixture *f, bool constant) {
-  op_arg args[N_ARGS];
-  void *view[N_TENSORS];
-  for (int i = 0; i < N_TENSORS; ++i) {
-    args[i] = (op_arg){.tensor = value_tensor(f->t[i])};
-    view[i] = f->at[i];
-  }
-  args[N_TENSORS].ints = ir_int_array(f->g, f->stride, 2);
-  args[N_TENSORS + 1].ints = ir_int_array(f->g, f->margin, 4);
-  args[N_TENSORS + 2].ints = ir_int_array(f->g, f->dilation, 2);
-  uint64_t workspace_bytes;
-  executor *e;
-  CHECK(op_prepare_constant(&op_ConvolutionInteger, args, constant ? 1u << WEIGHT : 0, &workspace_bytes, &e));
-  char *const scratch = aligned_alloc(64, workspace_bytes + 64), *packed = NULL;
-  memset(scratch, 0x5a, workspace_bytes);
-  if (e->packing.bytes) {
-    assert_true(constant);
-    e->packed = packed = aligned_alloc(64, (e->packing.bytes + 63) / 64 * 64);
-    e->packing.pack(e, view[WEIGHT], packed);
-    view[WEIGHT] = NULL;
-  }
-  CHECK(e->run(e, view, scratch));
-  executor_unref(e);
-  free(scratch);
-  free(packed);
+  const aclIntArray *const ints[] = {ir_int_array(f->o.g, f->stride, 2), ir_int_array(f->o.g, f->margin, 4),
+                                     ir_int_array(f->o.g, f->dilation, 2)};
+  operands_run(&f->o, &op_ConvolutionInteger, ints, 3, constant);
 }
 
-/* A number of a tensor; a scalar's for all. */
-static int64_t number(const fixture *f, int i, int64_t at) {
-  if (!f->t[i]) return 0;
-  if (!f->t[i]->tensor.rank) at = 0;
-  return f->t[i]->tensor.dtype == ACL_UINT8 ? (uint8_t)f->at[i][at] : (int8_t)f->at[i][at];
-}
-
-static float real(const fixture *f, int i, int64_t at) {
-  return ((const float *)(const void *)f->at[i])[f->t[i]->tensor.rank ? at : 0];
+static float real(const operands *o, int i, int64_t at) {
+  return ((const float *)(const void *)o->at[i])[o->t[i]->tensor.rank ? at : 0];
 }
 
 /* The sum for an output. */
@@ -104,7 +60,8 @@ static int64_t sum_of(const fixture *f, int64_t b, int64_t o, int64_t y, int64_t
         if (row < 0 || row >= f->in[0] || col < 0 || col >= f->in[1]) continue;
         const int64_t in = ((b * f->channels + c) * f->in[0] + row) * f->in[1] + col;
         const int64_t w = ((ky * f->kernel[1] + kx) * f->channels + c) * f->outputs + o;
-        sum += (number(f, INPUT, in) - number(f, INPUT_ZERO, 0)) * (number(f, WEIGHT, w) - number(f, WEIGHT_ZERO, o));
+        sum += (operands_number(&f->o, INPUT, in) - operands_number(&f->o, INPUT_ZERO, 0)) *
+               (operands_number(&f->o, WEIGHT, w) - operands_number(&f->o, WEIGHT_ZERO, o));
       }
   return sum;
 }
@@ -116,14 +73,14 @@ static void check(const fixture *f) {
       for (int64_t y = 0; y < f->out[0]; ++y)
         for (int64_t x = 0; x < f->out[1]; ++x, ++at) {
           const int64_t sum = sum_of(f, b, o, y, x);
-          if (!f->t[SCALE]) {
-            assert_int_equal(((const int32_t *)(const void *)f->at[OUT])[at], sum);
+          if (!f->o.t[SCALE]) {
+            assert_int_equal(((const int32_t *)(const void *)f->o.at[OUT])[at], sum);
             continue;
           }
           volatile float expected = (float)(int32_t)sum;
-          expected *= real(f, SCALE, o);
-          if (f->t[BIAS]) expected += real(f, BIAS, o);
-          const float got = ((const float *)(const void *)f->at[OUT])[at], wanted = expected;
+          expected *= real(&f->o, SCALE, o);
+          if (f->o.t[BIAS]) expected += real(&f->o, BIAS, o);
+          const float got = ((const float *)(const void *)f->o.at[OUT])[at], wanted = expected;
           assert_memory_equal(&got, &wanted, sizeof got);
         }
 }
@@ -135,8 +92,7 @@ static void convolutions_are_exact(void **state) {
     fixture f = make_fixture(&random);
     run(&f, random_below(&random, 2));
     check(&f);
-    for (int k = 0; k < N_TENSORS; ++k) free(f.at[k]);
-    ir_free(f.g);
+    operands_free(&f.o);
   }
 }
 

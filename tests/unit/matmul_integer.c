@@ -3,69 +3,23 @@
  * gives. Floats quantised by their range. Shapes, types and zero points are random. */
 #include <math.h>
 
-#include "graph/nodes.h"
-#include "op/executor.h"
-#include "unit.h"
-
-#define CHECK(expression) assert_int_equal(expression, ST_OK)
-
-enum { SELF, MAT2, SELF_ZERO, MAT2_ZERO, SCALE, BIAS, OUT, N_TENSORS };
+#include "integer_operands.h"
 
 typedef struct {
-  ir_graph *g;
+  operands o;
   int64_t m, k, n;
-  ir_value *t[N_TENSORS];
-  char *at[N_TENSORS]; /* contents */
 } fixture;
-
-static void make_value(random_source *r, fixture *f, int i, int dtype, const int64_t *dims, int rank) {
-  CHECK(ir_temporary(f->g, dtype, dims, rank, &f->t[i]));
-  const size_t bytes = f->t[i]->storage->bytes;
-  f->at[i] = aligned_alloc(64, (bytes + 63) / 64 * 64);
-  for (size_t b = 0; b < bytes; ++b) f->at[i][b] = (char)random_below(r, 256);
-}
 
 static fixture make_fixture(random_source *r) {
   fixture f = {
-      .g = ir_new(), .m = 1 + random_below(r, 40), .k = 1 + random_below(r, 300), .n = 1 + random_below(r, 200)};
+      .o.g = ir_new(), .m = 1 + random_below(r, 40), .k = 1 + random_below(r, 300), .n = 1 + random_below(r, 200)};
   const int type = random_below(r, 2) ? ACL_UINT8 : ACL_INT8;
-  make_value(r, &f, SELF, type, (const int64_t[]){f.m, f.k}, 2);
-  make_value(r, &f, MAT2, ACL_INT8, (const int64_t[]){f.k, f.n}, 2);
-  make_value(r, &f, OUT, ACL_INT32, (const int64_t[]){f.m, f.n}, 2);
-  if (random_below(r, 3)) make_value(r, &f, SELF_ZERO, type, &f.m, random_below(r, 2));
-  if (random_below(r, 3)) make_value(r, &f, MAT2_ZERO, ACL_INT8, &f.n, random_below(r, 2));
+  operands_add(&f.o, r, INPUT, type, (const int64_t[]){f.m, f.k}, 2);
+  operands_add(&f.o, r, WEIGHT, ACL_INT8, (const int64_t[]){f.k, f.n}, 2);
+  operands_add(&f.o, r, OUT, ACL_INT32, (const int64_t[]){f.m, f.n}, 2);
+  if (random_below(r, 3)) operands_add(&f.o, r, INPUT_ZERO, type, &f.m, random_below(r, 2));
+  if (random_below(r, 3)) operands_add(&f.o, r, WEIGHT_ZERO, ACL_INT8, &f.n, random_below(r, 2));
   return f;
-}
-
-static void run(fixture *f, bool constant) {
-  op_arg args[N_TENSORS];
-  void *view[N_TENSORS];
-  for (int i = 0; i < N_TENSORS; ++i) {
-    args[i] = (op_arg){.tensor = value_tensor(f->t[i])};
-    view[i] = f->at[i];
-  }
-  uint64_t workspace_bytes;
-  executor *e;
-  CHECK(op_prepare_constant(&op_MatmulInteger, args, constant ? 1u << MAT2 : 0, &workspace_bytes, &e));
-  char *const scratch = aligned_alloc(64, workspace_bytes + 64), *packed = NULL;
-  memset(scratch, 0x5a, workspace_bytes);
-  assert_true(!e->packing.bytes || constant);
-  if (e->packing.bytes) {
-    e->packed = packed = aligned_alloc(64, (e->packing.bytes + 63) / 64 * 64);
-    e->packing.pack(e, view[MAT2], packed);
-    view[MAT2] = NULL;
-  }
-  CHECK(e->run(e, view, scratch));
-  executor_unref(e);
-  free(scratch);
-  free(packed);
-}
-
-/* A number of a tensor; a scalar's for all. */
-static int64_t number(const fixture *f, int i, int64_t at) {
-  if (!f->t[i]) return 0;
-  if (!f->t[i]->tensor.rank) at = 0;
-  return f->t[i]->tensor.dtype == ACL_UINT8 ? (uint8_t)f->at[i][at] : (int8_t)f->at[i][at];
 }
 
 static void check(const fixture *f) {
@@ -73,9 +27,9 @@ static void check(const fixture *f) {
     for (int64_t j = 0; j < f->n; ++j) {
       int64_t sum = 0;
       for (int64_t k = 0; k < f->k; ++k)
-        sum += (number(f, SELF, i * f->k + k) - number(f, SELF_ZERO, i)) *
-               (number(f, MAT2, k * f->n + j) - number(f, MAT2_ZERO, j));
-      assert_int_equal(((const int32_t *)(const void *)f->at[OUT])[i * f->n + j], sum);
+        sum += (operands_number(&f->o, INPUT, i * f->k + k) - operands_number(&f->o, INPUT_ZERO, i)) *
+               (operands_number(&f->o, WEIGHT, k * f->n + j) - operands_number(&f->o, WEIGHT_ZERO, j));
+      assert_int_equal(((const int32_t *)(const void *)f->o.at[OUT])[i * f->n + j], sum);
     }
 }
 
@@ -84,10 +38,9 @@ static void sums_are_exact(void **state) {
   random_source random = {6};
   for (int i = 0; i < ROUNDS(200); ++i) {
     fixture f = make_fixture(&random);
-    run(&f, random_below(&random, 2));
+    operands_run(&f.o, &op_MatmulInteger, NULL, 0, random_below(&random, 2));
     check(&f);
-    for (int k = 0; k < N_TENSORS; ++k) free(f.at[k]);
-    ir_free(f.g);
+    operands_free(&f.o);
   }
 }
 

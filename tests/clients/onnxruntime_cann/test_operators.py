@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single-operator mode: models of one node, each of which the provider runs by aclopCompileAndExecute, against ONNX's
 reference."""
+import itertools
 import unittest
 
 import numpy as np
@@ -71,13 +72,16 @@ class Operators(unittest.TestCase):
         for dtype in (F32, F16, I32, U8):
             self.runs("Flatten", [random(self.rng, dtype, (2, 3, 4))], 13, {"axis": 2})
             self.runs("Transpose", [random(self.rng, dtype, (2, 3, 4))], 11, {"perm": [2, 0, 1]})
-        self.runs("Transpose", [random(self.rng, I64, (2, 3, 4))], 11)
+        for axis in (0, -1):
+            self.runs("Flatten", [x], 13, {"axis": axis})
+        for dtype in (np.bool_, I8, I16, I64):
+            self.runs("Transpose", [random(self.rng, dtype, (2, 3, 4))], 11)
         self.runs("Reshape", [x], 14, constants={"shape": np.array([4, -1], I64)})
-        for before, after in ((F32, F16), (F16, F32), (F32, I32), (I64, F32), (np.bool_, F32), (F32, np.bool_),
-                              (U8, I64), (F64, F32)):
+        types = (np.bool_, U8, I8, I16, I32, I64, F16, F32, F64)
+        for before, after in itertools.product(types, types):
             with self.subTest(cast=(before.__name__, after.__name__)):
                 to = helper.np_dtype_to_tensor_dtype(np.dtype(after))
-                self.runs("Cast", [random(self.rng, before, (3, 7))], 13, {"to": to})
+                self.runs("Cast", [random(self.rng, before, (3, 7), 0)], 13, {"to": to})
 
     def test_dropout(self):
         self.runs("Dropout", [random(self.rng, F32, (3, 4))], 13, judge=lambda x: x)
@@ -88,8 +92,10 @@ class Operators(unittest.TestCase):
                 with self.subTest(shapes=(a, b), dtype=dtype.__name__):
                     self.runs("MatMul", [random(self.rng, dtype, a), random(self.rng, dtype, b)], 13,
                               judge=np.matmul)
-        for c, attributes in (((3, 5), {}), ((5,), {"alpha": 0.5, "beta": 2.0}), ((1, 5), {"transA": 1, "transB": 1})):
-            a, b = ((4, 3), (5, 4)) if attributes.get("transA") else ((3, 4), (4, 5))
+        for c, attributes in (((3, 5), {}), ((5,), {"alpha": 0.5, "beta": 2.0}), ((1, 5), {"transA": 1, "transB": 1}),
+                              ((3, 1), {"transA": 1}), ((), {"transB": 1})):
+            a = (4, 3) if attributes.get("transA") else (3, 4)
+            b = (5, 4) if attributes.get("transB") else (4, 5)
             with self.subTest(c=c, attributes=attributes):
                 self.runs("Gemm", [random(self.rng, F16, s) for s in (a, b, c)], 13, attributes,
                           judge=lambda a, b, c, t=attributes: t.get("alpha", 1) * (
@@ -101,7 +107,9 @@ class Operators(unittest.TestCase):
                     ((1, 3, 8, 9), (4, 3, 3, 3), False, {}),
                     ((2, 4, 8, 8), (6, 2, 3, 3), True, {"group": 2, "pads": [1, 1, 1, 1]}),
                     ((1, 5, 9, 9), (5, 1, 3, 3), False, {"group": 5, "strides": [2, 2], "pads": [1, 1, 1, 1]}),
-                    ((1, 3, 9, 9), (2, 3, 2, 2), True, {"dilations": [2, 2]})):
+                    ((1, 3, 9, 9), (2, 3, 2, 2), True, {"dilations": [2, 2]}),
+                    ((1, 3, 8, 9), (4, 3, 3, 3), False, {"auto_pad": "SAME_UPPER"}),
+                    ((1, 2, 5, 6, 7), (3, 2, 2, 3, 2), False, {})):
                 with self.subTest(dtype=dtype.__name__, attributes=attributes):
                     given = [random(self.rng, dtype, s) for s in ((x, w, w[:1]) if bias else (x, w))]
                     wide = [helper.make_node("Conv", ["x0", "x1", "x2"][:len(given)], ["y"], **attributes)]
