@@ -76,7 +76,7 @@ static void find_all(trace_sites *s, const trace *t) {
   free(trace_block);
 }
 
-static void write_text(FILE *f, const char *text) {
+static void sites_write_text(FILE *f, const char *text) {
   cJSON *item = cJSON_CreateString(text);
   char *json = cJSON_PrintUnformatted(item);
   cJSON_Delete(item);
@@ -84,24 +84,24 @@ static void write_text(FILE *f, const char *text) {
   cJSON_free(json);
 }
 
-static void write_frame(FILE *f, const history_line *line) {
+static void sites_write_frame(FILE *f, const history_line *line) {
   enum { BYTES = 512 };
   char raw[BYTES], shown[2 * BYTES];
   int n = snprintf(raw, sizeof raw, "%s", *line->file ? line->file : "?");
   if (line->line && n < BYTES) n += snprintf(raw + n, (size_t)(BYTES - n), ":%" PRIu32, line->line);
   if (*line->function && n < BYTES) snprintf(raw + n, (size_t)(BYTES - n), " (%s)", line->function);
   text_safe(shown, sizeof shown, raw, strlen(raw));
-  write_text(f, shown);
+  sites_write_text(f, shown);
 }
 
-static void write_site(FILE *f, const trace_sites *s, uint32_t site) {
+static void sites_write_one(FILE *f, const trace_sites *s, uint32_t site) {
   const history_site *frames = &s->h->sites[site];
   fputs("{line:", f);
-  write_text(f, memory_line_words(account_line_of(s->h, &s->lines, site)));
+  sites_write_text(f, memory_line_words(account_line_of(s->h, &s->lines, site)));
   fputs(",stack:[", f);
   for (uint32_t i = 0; i < frames->n; ++i) {
     if (i) fputc(',', f);
-    write_frame(f, &s->h->lines[frames->first + i]);
+    sites_write_frame(f, &s->h->lines[frames->first + i]);
   }
   fputs("]},\n", f);
 }
@@ -112,7 +112,7 @@ static void write_streams(FILE *f, const block_streams *s) {
   fputs(s->n > MOST_STREAMS ? ", ...\"," : "\",", f);
 }
 
-static void write_all(FILE *f, trace_sites *s, const trace *t) {
+static void sites_write_all(FILE *f, trace_sites *s, const trace *t) {
   uint32_t n = 0;
   s->number_of = replay_must_alloc((s->h->n_sites + 1) * sizeof *s->number_of);
   fputs("sites:[", f);
@@ -120,7 +120,7 @@ static void write_all(FILE *f, trace_sites *s, const trace *t) {
     const uint32_t site = s->of_block[b];
     if (site == HISTORY_NONE || s->number_of[site]) continue;
     s->number_of[site] = ++n;
-    write_site(f, s, site);
+    sites_write_one(f, s, site);
   }
   fputs("],\nsite:[", f);
   for (uint32_t b = 0; b < t->n_blocks; ++b) {
@@ -147,7 +147,7 @@ bool replay_write_sites(FILE *f, const replay_report *r) {
   trace_sites s = {.h = h};
   account_lines_make(h, &s.lines);
   find_all(&s, r->trace);
-  write_all(f, &s, r->trace);
+  sites_write_all(f, &s, r->trace);
   free(s.of_block);
   free(s.streams);
   account_lines_free(&s.lines);
