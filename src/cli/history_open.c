@@ -17,6 +17,10 @@ static bool find_c_line(const char *object, uint64_t offset, history_line *line)
   return found.file || found.function;
 }
 
+history *history_open_data(const void *data, size_t n, char error[256]) {
+  return history_read_with(data, n, find_c_line, error);
+}
+
 history *history_open(const char *path, char error[256]) {
   struct stat s;
   history *h = NULL;
@@ -30,7 +34,7 @@ history *history_open(const char *path, char error[256]) {
     if (data == MAP_FAILED)
       snprintf(error, 256, "%s", strerror(errno));
     else {
-      h = history_read_with(data, (size_t)s.st_size, find_c_line, error);
+      h = history_open_data(data, (size_t)s.st_size, error);
       munmap(data, (size_t)s.st_size);
     }
   }

@@ -97,8 +97,10 @@ const GESTURES = "The wheel zooms (with Shift along the time), dragging moves, S
      picture()   what is shown now: place[] (of each block in the picture; -1: none), high (end of the places),
                  filled[], line[] and most (the largest value of the curves)
      words(b)    a block in words
-   Returns { reset }, which shows all, and is to be called at first and when the picture is another. */
-function addressMap(place, names, data, picture, words) {
+     more(b)     if there is more: lines of text, which are searched, and shown below for the block under the cursor
+   Returns { reset, find }: reset shows all, and is to be called at first and when the picture is another; find(text)
+   searches for a text. */
+function addressMap(place, names, data, picture, words, more) {
   const MARGIN = { left: 74, right: 8, top: 6, bottom: 22 };
   let view, box = null, matches = null, cursor = null;
   const pointers = new Map();
@@ -107,6 +109,7 @@ function addressMap(place, names, data, picture, words) {
   const { search, count } = legend(place, { live: names.filled, line: names.line }, names.searchedFor);
   const tip = append(place, "div", { id: "tip" });
   const map = append(place, "canvas", { id: "map" }), curves = append(place, "canvas", { id: "curves" });
+  const below = more && append(place, "pre", { id: "more" });
 
   const inner = canvas => ({ width: Math.max(1, canvas.clientWidth - MARGIN.left - MARGIN.right),
                              height: Math.max(1, canvas.clientHeight - MARGIN.top - MARGIN.bottom) });
@@ -158,7 +161,7 @@ function addressMap(place, names, data, picture, words) {
       const x = xOf(data.start[b], width), top = yOf(place[b] + data.bytes[b], view.low, view.high, height);
       const bottom = yOf(place[b], view.low, view.high, height);
       if (top > map.clientHeight || bottom < 0) continue;
-      context.fillStyle = matches && !matches(b) ? colours.dimmed : colour(data.bytes[b]);
+      context.fillStyle = matches && !matches[b] ? colours.dimmed : colour(data.bytes[b]);
       context.fillRect(x, top, Math.max(xOf(data.end[b], width) - x, 0.7), Math.max(bottom - top, 0.7));
     }
     if (box) {
@@ -244,6 +247,7 @@ function addressMap(place, names, data, picture, words) {
     const unused = held > 0 ? ` (${(100 * Math.max(0, 1 - now / held)).toFixed(1)} % of it unused)` : "";
     tip.textContent = `${data.unit} ${Math.floor(time)}: ${names.filled} ${bytesText(now)} ` +
       `(peak so far ${bytesText(peak)}), ${names.line} ${bytesText(held)}${unused}; ${b < 0 ? "free" : words(b)}`;
+    if (more && b >= 0) below.textContent = more(b).join("\n");
     cursor = time;
     draw();
   }
@@ -289,12 +293,18 @@ function addressMap(place, names, data, picture, words) {
   };
   map.ondblclick = reset;
   search.oninput = () => {
-    matches = searchOf(search.value, data.bytes, words);
-    const n = matches ? data.bytes.filter((_, b) => matches(b)).length : 0;
+    const finds = searchOf(search.value, data.bytes, b => [words(b), ...more?.(b) ?? []].join("\n"));
+    matches = finds && data.bytes.map((_, b) => finds(b));
+    const n = matches ? matches.filter(found => found).length : 0;
     count.textContent = !matches ? "" : n === 1 ? "1 block matches" : `${n} blocks match`;
     draw();
   };
   darkness.addEventListener("change", draw);
   window.addEventListener("resize", draw);
-  return { reset };
+  /* Searches as if the text had been typed. */
+  function find(text) {
+    search.value = text;
+    search.oninput();
+  }
+  return { reset, find };
 }

@@ -7,6 +7,7 @@
 
 #include "cli/page.h"
 #include "cli/replay_report.h"
+#include "cli/replay_sites.h"
 
 /* The text of replay_page.html, embedded from the source folder. */
 __asm__(".pushsection .rodata\n"
@@ -102,8 +103,8 @@ bool replay_write_html(FILE *f, const replay_report *r) {
   cJSON_free(json);
   fputs(", {\n", f);
   write_blocks(f, r->trace);
+  bool good = replay_write_sites(f, r);
   fputs("allocators:[\n", f);
-  bool good = true;
   for (int i = 0; i < r->n && good; ++i) good = write_allocator(f, r, r->result[i].allocator);
   fputs("]});\n</script>\n", f);
   return good && !ferror(f);

@@ -17,10 +17,15 @@ const char *history_phase_words(history_phase phase) {
   return words[phase];
 }
 
+uint32_t history_numbered_site(const history *h, uint32_t number) {
+  return number < h->n_numbers ? h->site_of_number[number] : HISTORY_NONE;
+}
+
 void history_free(history *h) {
   if (!h) return;
   free(h->lines);
   free(h->sites);
+  free(h->site_of_number);
   free(h->modules);
   free(h->blocks);
   free(h->tasks);

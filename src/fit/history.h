@@ -113,9 +113,10 @@ typedef struct {
   bool is_dry;
   uint64_t device_bytes; /* of one device's memory; 0: not known */
   uint64_t n_moments, end_ns;
-  size_t n_lines, n_sites, n_modules, n_blocks, n_tasks, n_accesses, n_steps;
+  size_t n_lines, n_sites, n_numbers, n_modules, n_blocks, n_tasks, n_accesses, n_steps;
   history_line *lines;
   history_site *sites;
+  uint32_t *site_of_number; /* by the recording's numbers of sites, or NONE */
   history_module *modules;
   history_block *blocks;    /* by moment of birth */
   history_task *tasks;      /* by moment */
@@ -138,6 +139,9 @@ typedef bool history_finder(const char *object, uint64_t offset, history_line *l
 
 /* The same as history_read, with lines of C. Without a finder, a frame of C has its object as the file. */
 history *history_read_with(const void *data, size_t n, history_finder *find, char error[256]);
+
+/* The site that has this number in the recording, or HISTORY_NONE. */
+uint32_t history_numbered_site(const history *h, uint32_t number);
 
 /* Words of the tables above. */
 const char *history_class_words(history_class class);

@@ -30,9 +30,8 @@ typedef struct {
   uint32_t *next_of;         /* by task: the next one that waits for its time at the same position */
   const char **text;         /* by number, less 1 */
   size_t n_texts, text_used; /* text_used: of h->texts */
-  uint32_t *site_of_number;  /* HISTORY_NONE: none */
   bool *is_python;           /* by site */
-  size_t n_numbers, n_pythons, n_notes, n_next;
+  size_t n_pythons, n_notes, n_next;
   live_ranges blocks_at, regions_at;
   keyed_table blocks_by_number, found; /* found: texts, by their hash */
   keyed_table waiting, last_waiting;   /* the first and the last task of a position whose time is not known */

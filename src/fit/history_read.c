@@ -105,8 +105,8 @@ static void read_site(history_build *b) {
   record_frame f;
   bool is_python = false;
   if (!r->site || r->site >= MOST_NUMBERS) return;
-  while (b->n_numbers <= r->site) {
-    uint32_t *number = APPEND(b, b->site_of_number, b->n_numbers, &b->numbers);
+  while (h->n_numbers <= r->site) {
+    uint32_t *number = APPEND(b, h->site_of_number, h->n_numbers, &b->numbers);
     if (!number) return;
     *number = HISTORY_NONE;
   }
@@ -114,7 +114,7 @@ static void read_site(history_build *b) {
   bool *python = s ? APPEND(b, b->is_python, b->n_pythons, &b->pythons) : NULL;
   if (!python) return;
   *s = (history_site){.first = (uint32_t)h->n_lines, .own = HISTORY_NONE};
-  b->site_of_number[r->site] = (uint32_t)(h->n_sites - 1);
+  h->site_of_number[r->site] = (uint32_t)(h->n_sites - 1);
   for (uint32_t at = 0; record_get_frame(r, &at, &f);) {
     is_python |= f.function != 0;
     if (is_python && !f.function) break; /* what C code lies below Python's lines says nothing to its user */
@@ -130,7 +130,7 @@ static void read_site(history_build *b) {
 /* The site of the record. Threads of autograd run no Python: what they do is done for the line that called
  * backward(). */
 static uint32_t site_of(const history_build *b) {
-  const uint32_t site = b->at.site < b->n_numbers ? b->site_of_number[b->at.site] : HISTORY_NONE;
+  const uint32_t site = history_numbered_site(b->h, b->at.site);
   if (b->phase != HISTORY_BACKWARD || b->phase_site == HISTORY_NONE) return site;
   return site != HISTORY_NONE && b->is_python[site] ? site : b->phase_site;
 }
@@ -332,7 +332,7 @@ static void read_enter(history_build *b) {
 
 static void read_phase(history_build *b) {
   b->phase = b->at.value < HISTORY_N_PHASES ? (history_phase)b->at.value : HISTORY_OUTSIDE;
-  b->phase_site = b->at.site < b->n_numbers ? b->site_of_number[b->at.site] : HISTORY_NONE;
+  b->phase_site = history_numbered_site(b->h, b->at.site);
   b->backward_module = HISTORY_NONE;
   ++b->phase_no;
   if (b->phase != HISTORY_FORWARD || b->step_begin != HISTORY_NEVER) return;
@@ -393,7 +393,6 @@ static void free_build(history_build *b) {
   free(b->notes_of);
   free(b->next_of);
   free(b->text);
-  free(b->site_of_number);
   free(b->is_python);
   free(b->blocks_at.range);
   free(b->regions_at.range);

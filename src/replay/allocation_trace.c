@@ -66,6 +66,8 @@ typedef struct {
   live_ids ids;
   size_t capacity;
   uint64_t *bytes; /* requested size of each block */
+  uint32_t n_origins_room;
+  uint64_t moment; /* number of the present record */
   uint64_t live_bytes;
 } builder;
 
@@ -161,11 +163,32 @@ static bool read_text(char *text, size_t n, builder *b, char error[256]) {
 
 /* ---- recordings -------------------------------------------------------------------------------------------------- */
 
+/* Notes where the last block comes from. */
+static void add_origin(builder *b, const record *r) {
+  trace *t = b->trace;
+  if (t->n_blocks > b->n_origins_room) {
+    const size_t room = b->n_origins_room ? 2 * (size_t)b->n_origins_room : 1024;
+    b->n_origins_room = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
+    t->origin = realloc(t->origin, b->n_origins_room * sizeof *t->origin);
+    if (!t->origin) {
+      fprintf(stderr, "no memory for a trace of %" PRIu32 " blocks\n", b->n_origins_room);
+      exit(1);
+    }
+  }
+  t->origin[t->n_blocks - 1] = (trace_origin){b->moment, r->stream, r->site};
+}
+
+static const char *add_recorded_alloc(builder *b, const record *r) {
+  const char *wrong = add_alloc(b, r->number, r->requested);
+  if (!wrong) add_origin(b, r);
+  return wrong;
+}
+
 /* Adds a record's event, if it is of the chosen device. Returns NULL, or a message that says what is wrong. */
 static const char *add_record(builder *b, const record *r, int device) {
   const bool chosen = r->device == device;
   switch (r->kind) {
-  case RECORD_ALLOC: return chosen ? add_alloc(b, r->number, r->requested) : NULL;
+  case RECORD_ALLOC: return chosen ? add_recorded_alloc(b, r) : NULL;
   case RECORD_FREE: return chosen ? add_free(b, r->number) : NULL;
   case RECORD_STREAM_CREATED: b->trace->n_streams += chosen; break;
   case RECORD_EVENT_RECORDED:
@@ -181,7 +204,7 @@ static bool read_recording(const char *data, size_t n, int device, builder *b, c
   record_reader reader;
   record r;
   bool good = record_open(&reader, data, n);
-  for (size_t offset = reader.offset; good && record_next(&reader, &r); offset = reader.offset) {
+  for (size_t offset = reader.offset; good && record_next(&reader, &r); offset = reader.offset, ++b->moment) {
     const char *wrong = add_record(b, &r, device);
     if (!wrong) continue;
     snprintf(error, 256, "offset %zu: %s", offset, wrong);
@@ -249,5 +272,6 @@ bool trace_read(const char *path, int device, trace *out, char error[256]) {
 
 void trace_free(trace *t) {
   free(t->event);
+  free(t->origin);
   *t = (trace){0};
 }

@@ -21,10 +21,18 @@ typedef struct {
   uint32_t block; /* number of the allocation, from 0; each allocation has its own */
 } trace_event;
 
+/* Where an allocation of a recording comes from. */
+typedef struct {
+  uint64_t moment; /* its number among the records of the file, as in fit/history.h */
+  int64_t stream;  /* in whose order it was made, or RECORD_NO_STREAM */
+  uint32_t site;   /* the recording's number of the call site; 0: not known */
+} trace_origin;
+
 typedef struct {
   trace_event *event;
   size_t n_events;
   uint32_t n_blocks;
+  trace_origin *origin;     /* of each block; NULL if the trace is text */
   uint64_t peak_live_bytes; /* largest sum of the requested bytes that are live at once */
   /* of a recording: streams created, event records and event waits, synchronisations by the host */
   uint64_t n_streams, n_edges, n_waits;

@@ -80,6 +80,10 @@ static void read_machine(void) {
     variable_reject(VARIABLE_DEVICE, name);
     machine.profile = profile_find(PROFILE_DEFAULT_SOC);
   }
+  profiler_describe(&(profiler_device){.cube_cores = machine.profile->cube_cores,
+                                       .vector_cores = machine.profile->vector_cores,
+                                       .ai_cpus = machine.profile->ai_cpus,
+                                       .core_hz = machine.profile->core_hz});
   dry_configure();
   variables_report();
   variable_read(VARIABLE_DEVICES, &n);

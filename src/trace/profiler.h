@@ -15,6 +15,14 @@
 
 enum { PROFILER_MAX_DEVICES = 16, PROFILER_HOST = PROFILER_MAX_DEVICES, PROFILER_MAX_PATH = 4096 };
 
+/* What the session's files say of the process's devices, which are all alike. */
+typedef struct {
+  uint64_t cube_cores, vector_cores, ai_cpus, core_hz;
+} profiler_device;
+
+/* To be called once, before a session is opened. */
+void profiler_describe(const profiler_device *d);
+
 /* What to record, and of which devices. what: ACL_PROF_... switches. Switches for calls and marks hold if any device's
  * configuration has them. */
 typedef struct {

@@ -101,6 +101,24 @@ static status write_start(const char *host) {
   return write_info_json(host, "start_info", json);
 }
 
+static profiler_device device; /* zeros: not known */
+
+void profiler_describe(const profiler_device *d) { device = *d; }
+
+/* What msprof copies to device_N/info.json.N, as CANN has it: numbers of cores, and frequencies in MHz as texts. */
+static void add_device(cJSON *json) {
+  char mhz[24];
+  if (!device.cube_cores) return;
+  cJSON *list = cJSON_AddArrayToObject(json, "DeviceInfo"), *d = cJSON_CreateObject();
+  snprintf(mhz, sizeof mhz, "%ju", (uintmax_t)(device.core_hz / 1000000));
+  cJSON_AddNumberToObject(d, "ai_core_num", (double)device.cube_cores);
+  cJSON_AddNumberToObject(d, "aiv_num", (double)device.vector_cores);
+  cJSON_AddNumberToObject(d, "ai_cpu_core_num", (double)device.ai_cpus);
+  cJSON_AddStringToObject(d, "aic_frequency", mhz);
+  cJSON_AddStringToObject(d, "aiv_frequency", mhz);
+  cJSON_AddItemToArray(list, d);
+}
+
 /* Clients look for the frequency, in MHz, of the counter that times are given in: here times are in nanoseconds. */
 static status write_process(const char *host) {
   char name[64] = "", machine[HOST_NAME_MAX + 1] = "", pid[16];
@@ -115,6 +133,7 @@ static status write_process(const char *host) {
   cJSON *json = cJSON_CreateObject(), *cpus = cJSON_AddArrayToObject(json, "CPU"), *cpu = cJSON_CreateObject();
   cJSON_AddStringToObject(cpu, "Frequency", "1000.0");
   cJSON_AddItemToArray(cpus, cpu);
+  add_device(json);
   cJSON_AddStringToObject(json, "pid", pid);
   cJSON_AddStringToObject(json, "pid_name", name);
   cJSON_AddStringToObject(json, "hostname", machine);

@@ -117,18 +117,19 @@ static const char *python_text(const char *string) {
 
 /* ---- looking, with the lock -------------------------------------------------------------------------------------- */
 
-/* Finds where the code object has what the attribute gives. */
+/* Finds where the code object has what the attribute gives: at the last place, since co_qualname, which may be the same
+ * string as co_name, lies behind it. */
 static int python_attribute(PyObject *code, const char *name) {
   enum { FIRST = 16, LAST = 200 }; /* a code object of every version is longer */
   PyObject *value = py.PyObject_GetAttrString(code, name);
   if (!value) py.PyErr_Clear();
-  int at = value ? FIRST : LAST + 8;
-  while (at <= LAST && FIELD(void *, code, at) != value) at += 8;
-  const char *text = value && at <= LAST ? py.PyUnicode_AsUTF8(value) : NULL;
+  int at = value ? LAST : FIRST - 8;
+  while (at >= FIRST && FIELD(void *, code, at) != value) at -= 8;
+  const char *text = value && at >= FIRST ? py.PyUnicode_AsUTF8(value) : NULL;
   if (text && !where.text && text > (char *)value && text - (char *)value < 128)
     where.text = (int)(text - (char *)value);
   if (value) py.Py_DecRef(value);
-  return at <= LAST ? at : NONE;
+  return at >= FIRST ? at : NONE;
 }
 
 /* Whether the frame, read by the public functions, is what was read in place. */
@@ -165,7 +166,11 @@ static bool frames_agree(void) {
 static int look(void *unused) {
   (void)unused;
   int major = 0, minor = 0;
-  if (atomic_load(&reading) >= USABLE || !py.PyEval_GetFrame()) return 0;
+  if (atomic_load(&reading) >= USABLE) return 0;
+  if (!py.PyEval_GetFrame()) {
+    atomic_store(&reading, UNKNOWN);
+    return 0;
+  }
   if (sscanf(py.Py_GetVersion(), "%d.%d", &major, &minor) != 2) major = 0;
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; ++i)
     if (major == 3 && layouts[i].minor == minor) where.l = &layouts[i];
@@ -177,16 +182,24 @@ static int look(void *unused) {
 
 static bool is_found; /* set before any hook */
 
-void python_frames_start(void) {
-  is_found = python_look_up();
-  if (is_found && py.Py_IsInitialized() && py.PyGILState_Check()) look(NULL);
-}
-
 /* Looks at the next line of Python; the lock is not waited for. */
 static void ask(void) {
   int unknown = UNKNOWN;
   if (!py.Py_IsInitialized() || !atomic_compare_exchange_strong(&reading, &unknown, ASKED)) return;
   if (py.Py_AddPendingCall(look, NULL)) atomic_store(&reading, UNKNOWN); /* the interpreter's table is full */
+}
+
+void python_frames_prepare(void) {
+  if (is_found && atomic_load_explicit(&reading, memory_order_relaxed) == UNKNOWN) ask();
+}
+
+/* ctypes gives the lock up while it loads a library. */
+void python_frames_start(void) {
+  is_found = python_look_up();
+  if (is_found && py.Py_IsInitialized() && py.PyGILState_Check())
+    look(NULL);
+  else
+    python_frames_prepare();
 }
 
 uint32_t python_frames_take(python_at at[PYTHON_FRAMES]) {

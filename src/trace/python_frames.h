@@ -29,6 +29,10 @@ typedef struct {
 /* Looks for an interpreter, which need not be initialised yet. To be called once, before any hook. */
 void python_frames_start(void);
 
+/* Has the interpreter look at its frames soon, if it has not: the first stack that is wanted comes too late. To
+ * be called where a device is begun. Takes no lock. */
+void python_frames_prepare(void);
+
 /* The calling thread's innermost frames. Returns their number; 0 without Python. Takes no lock, allocates nothing. */
 uint32_t python_frames_take(python_at at[PYTHON_FRAMES]);
 

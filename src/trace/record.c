@@ -17,6 +17,7 @@
 #include "base/lock.h"
 #include "base/sync.h"
 #include "base/variables.h"
+#include "trace/python_frames.h"
 #include "trace/record_names.h"
 #include "trace/record_private.h"
 #include "trace/stack.h"
@@ -146,6 +147,7 @@ static void record_step(const hook_step *s) {
   };
   record r = {
       .kind = kinds[s->kind], .device = s->device, .stream = s->stream, .event = s->event, .generation = s->generation};
+  if (s->kind == HOOK_STREAM_CREATED) python_frames_prepare();
   if (s->kind == HOOK_STREAM_DESTROYED || s->kind >= HOOK_EVENT_REACHED)
     write_behind_work(&r);
   else

@@ -36,6 +36,27 @@ acl.aclrtMalloc(ctypes.byref(p), ctypes.c_size_t(4096), 0)
 for i in range(2):
     acl.aclrtFree(p)
 """
+# The second block is used by a stream.
+BLOCKS = """
+import ctypes, sys
+acl = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+acl.aclInit(None)
+acl.aclrtSetDevice(0)
+class Batch:
+    def load(self, mib):
+        self.p = ctypes.c_void_p()
+        acl.aclrtMalloc(ctypes.byref(self.p), ctypes.c_size_t(mib << 20), 0)
+def step():
+    more = Batch()
+    more.load(5)
+    stream = ctypes.c_void_p()
+    acl.aclrtCreateStream(ctypes.byref(stream))
+    acl.aclrtMemsetAsync(more.p, ctypes.c_size_t(100), 0, ctypes.c_size_t(100), stream)
+    acl.aclrtSynchronizeStream(stream)
+first = Batch()
+first.load(3)
+step()
+"""
 
 
 def replay_page(folder):
@@ -47,6 +68,15 @@ def replay_page(folder):
 def plan_page(folder):
     (folder / "plan.csv").write_text(PLAN)
     return ["plan", "--html", folder / "plan.html", folder / "plan.csv"]
+
+
+def recorded_page(folder):
+    (folder / "blocks.py").write_text(BLOCKS)
+    done = execute(CANNON, "memory", "--record", folder / "blocks.rec", "--", "/usr/bin/python3", folder / "blocks.py",
+                   PREFIX / "lib64/libascendcl.so")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return ["replay", "--repeat", "1", "--allocator", "best-fit", "--html", folder / "recorded.html",
+            folder / "blocks.rec"]
 
 
 def model_page(folder):
@@ -65,7 +95,7 @@ def check_page(folder):
 
 # Each page: the arguments of cannon that write NAME.html, and what its title has.
 PAGES = {"replay": (replay_page, "trace.txt"), "plan": (plan_page, "plan.csv"), "model": (model_page, "m.onnx"),
-         "check": (check_page, "python3")}
+         "check": (check_page, "python3"), "recorded": (recorded_page, "blocks.rec")}
 # Those that have a map: the name of the time, the curves' names, a search with what it finds, and what the cursor is
 # told at a time and an address.
 MAPS = {
@@ -258,6 +288,30 @@ class Pages(unittest.TestCase):
             self.assertEqual(page.evaluate("document.querySelectorAll('article').length"), 1)
             self.assertGreaterEqual(page.evaluate("document.querySelectorAll('svg rect').length"), 4)
             self.assertIn("twice.py:9", page.evaluate("document.body.innerText"))
+
+    # ---- call sites on the page of `cannon replay` ----
+
+    def test_sites_and_streams(self):
+        """From the first allocation on: the interpreter's frames are known by then."""
+        with self.page("recorded") as page:
+            view = View(page, "event")
+            for time, size, stream, frames in ((0.5, MIB, "", ["9 (Batch.load)", "18 (<module>)"]),
+                                               (1.5, 4 * MIB, ", stream 1",
+                                                ["9 (Batch.load)", "12 (step)", "19 (<module>)"])):
+                page.move(*view.point(time, size))
+                self.assertRegex(page.evaluate("tip.textContent"), rf"to 2{stream}, blocks\.py:9 \(Batch\.load\)$")
+                stack = page.evaluate("document.querySelector('#more').textContent").split("\n")
+                self.assertEqual([frame.rsplit("/blocks.py:")[-1] for frame in stack], frames)
+            rows = page.evaluate("[...document.querySelectorAll('#sites tr')].map(row => row.innerText)")
+            self.assertEqual(rows, ["blocks.py:9 (Batch.load)\t8.00 MiB\t2\t8.00 MiB\t2\t1"])
+            for wanted, found in (("Batch.load", "2 blocks match"), ("12 (step)", "1 block matches"),
+                                  ("stream 1", "1 block matches"), ("train.py", "0 blocks match")):
+                page.write("#search", wanted)
+                self.assertEqual(page.evaluate("count.textContent"), found, wanted)
+            page.write("#search", "")
+            page.evaluate("document.querySelector('#sites tr').click()")
+            self.assertEqual(page.evaluate("count.textContent"), "2 blocks match")
+            page.write("#search", "")
 
 
 if __name__ == "__main__":

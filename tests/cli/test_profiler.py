@@ -514,7 +514,10 @@ class CommandLine(unittest.TestCase):
         done = subprocess.run([MSPROF, "--parse=on", f"--output={session}"], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         with open(session / "device_0/info.json.0", encoding="utf-8") as f:  # msprof-analyze looks for it
-            self.assertEqual(json.load(f)["rank_id"], -1)
+            info = json.load(f)
+        self.assertEqual(info["rank_id"], -1)
+        self.assertEqual(info["DeviceInfo"], [{"id": 0, "ai_core_num": 20, "aiv_num": 40, "ai_cpu_core_num": 6,
+                                               "aic_frequency": "1800", "aiv_frequency": "1800"}])
 
     def test_options_choose_what_is_recorded(self):
         profile, *_ = self.run_msprof("less", "--ascendcl=off", "--task-memory=off", self.program)

@@ -117,13 +117,14 @@ def replace(folder, made, write):
 
 def describe_devices(session, timeline):
     """Writes device_N/info.json.N of the devices that were used, unless it is there: msprof-analyze asks it which
-    device and host a recording is of. Its ranks follow from these, since rank_id -1 says that there is none."""
+    device and host a recording is of, and what the device has. Its ranks follow from the former, since rank_id -1 says
+    that there is none."""
     for device, tasks in timeline.tasks.items():
         if not tasks and device not in timeline.memory:
             continue
         uid = str(zlib.crc32(timeline.host.encode()))
-        text = {'DeviceInfo': [{'id': device}], 'devices': str(device), 'hostUid': uid, 'hostname': timeline.host,
-                'pid': str(timeline.pid), 'pid_name': timeline.program, 'rank_id': -1}
+        text = {'DeviceInfo': [{'id': device, **timeline.device_info}], 'devices': str(device), 'hostUid': uid,
+                'hostname': timeline.host, 'pid': str(timeline.pid), 'pid_name': timeline.program, 'rank_id': -1}
         path = os.path.join(session, f'device_{device}', f'info.json.{device}')
         with contextlib.suppress(FileExistsError), open(path, 'x', encoding='utf-8', opener=private) as f:
             json.dump(text, f)

@@ -43,6 +43,7 @@ class Timeline:
             info = json.load(f)
         self.pid, self.program = int(info['pid']), info['pid_name']
         self.host = info.get('hostname', '')
+        self.device_info = next(iter(info.get('DeviceInfo', [])), {})  # of each device: they are alike
         self._shift = int(start['collectionTimeBegin']) * 1000 - int(start['clockMonotonicRaw'])
         self._names = dict(self._read_names(os.path.join(host, 'data', 'names')))
         records = list(self._read(os.path.join(host, 'data', 'calls')))
