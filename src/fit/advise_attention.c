@@ -80,8 +80,8 @@ static void attention_measure(const advise_model *m, advise_attention *a) {
       touches |= i != HISTORY_NONE && a->is_score[i];
     }
     if (!touches) continue;
-    if (t->phase == HISTORY_FORWARD) a->forward_ns += (double)t->device_ns;
-    if (!advise_is_product(t->name)) a->other_ns += (double)t->device_ns;
+    if (t->phase == HISTORY_FORWARD) a->forward_ns += m->task_ns[n];
+    if (!advise_is_product(t->name)) a->other_ns += m->task_ns[n];
   }
 }
 

@@ -114,11 +114,12 @@ static uint32_t links_of_task(const advise_model *m, const history_task *t) {
   return t->module < m->history->n_modules ? m->link_of[t->module] : HISTORY_NONE;
 }
 
-static void links_note_forward(advise_model *m, const history_task *t, uint32_t pass, uint32_t link) {
+static void links_note_forward(advise_model *m, size_t n, uint32_t pass, uint32_t link) {
+  const history_task *t = &m->history->tasks[m->first_task + n];
   advise_link *l = &m->links[link];
   const uint32_t at = advise_instant_at(m, t->moment);
   if (l->site == HISTORY_NONE) l->site = t->site;
-  l->forward_ns += (double)t->device_ns;
+  l->forward_ns += m->task_ns[n];
   if (pass) return;
   if (l->forward_begin > at) l->forward_begin = at;
   if (l->forward_end < at) l->forward_end = at;
@@ -171,8 +172,8 @@ bool advise_links_make(advise_model *m) {
     if (t->device != m->device) continue;
     if (t->phase == HISTORY_FORWARD) links_note_readers(m, t, m->pass_of[n], link);
     if (link == HISTORY_NONE) continue;
-    if (t->phase == HISTORY_FORWARD) links_note_forward(m, t, m->pass_of[n], link);
-    if (t->phase == HISTORY_BACKWARD) m->links[link].backward_ns += (double)t->device_ns;
+    if (t->phase == HISTORY_FORWARD) links_note_forward(m, n, m->pass_of[n], link);
+    if (t->phase == HISTORY_BACKWARD) m->links[link].backward_ns += m->task_ns[n];
   }
   return true;
 }

@@ -141,11 +141,11 @@ static bool model_make_passes(advise_model *m) {
     if (model_is_task(m, t)) {
       if (t->phase == HISTORY_FORWARD && was_backward) ++pass;
       if (t->phase == HISTORY_FORWARD || t->phase == HISTORY_BACKWARD) was_backward = t->phase == HISTORY_BACKWARD;
-      m->instant_ns[advise_instant_at(m, t->moment)] += (double)t->device_ns;
-      m->step_ns += (double)t->device_ns;
-      if (t->phase == HISTORY_FORWARD) m->forward_ns += (double)t->device_ns;
-      if (t->phase == HISTORY_BACKWARD) m->backward_ns += (double)t->device_ns;
-      if (t->phase == HISTORY_UPDATE) m->update_ns += (double)t->device_ns;
+      m->instant_ns[advise_instant_at(m, t->moment)] += m->task_ns[i];
+      m->step_ns += m->task_ns[i];
+      if (t->phase == HISTORY_FORWARD) m->forward_ns += m->task_ns[i];
+      if (t->phase == HISTORY_BACKWARD) m->backward_ns += m->task_ns[i];
+      if (t->phase == HISTORY_UPDATE) m->update_ns += m->task_ns[i];
     }
     m->pass_of[i] = pass;
   }
@@ -250,11 +250,11 @@ static bool model_make_peak(advise_model *m) {
   return m->peak != UINT64_MAX;
 }
 
-advise_model *advise_model_new(const history *h) {
+advise_model *advise_model_new(const history *h, advise_time time) {
   advise_model *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->history = h;
-  if (model_choose(m) && model_make_instants(m) && model_make_passes(m) && model_make_items(m) && model_make_uses(m) &&
+  if (model_choose(m) && model_make_instants(m) && advise_clock_make(m, time) && model_make_passes(m) && model_make_items(m) && model_make_uses(m) &&
       advise_links_make(m) && model_make_peak(m))
     return m;
   advise_model_free(m);
@@ -270,5 +270,6 @@ void advise_model_free(advise_model *m) {
   free(m->links);
   free(m->link_of);
   free(m->pass_of);
+  free(m->task_ns);
   free(m);
 }

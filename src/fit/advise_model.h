@@ -43,6 +43,10 @@ typedef struct {
   uint32_t site; /* of its first task, or HISTORY_NONE */
 } advise_link;
 
+/* Which time a task takes. As it ran is the median of the steps that have the same tasks, since other load of the
+ * machine disturbs single ones. Dry runs have the device's model only. */
+typedef enum { ADVISE_TIME_OF_RECORDING, ADVISE_TIME_BY_MODEL } advise_time;
+
 typedef struct {
   const history *history;
   uint32_t device, step; /* step: HISTORY_NONE, if the recording has none and is taken as a whole */
@@ -58,6 +62,9 @@ typedef struct {
   uint32_t *link_of;                                  /* by module of the history, or HISTORY_NONE */
   size_t first_task, n_tasks;                         /* of the history: those of the step, of all devices */
   uint32_t *pass_of;                                  /* by task from first_task on */
+  double *task_ns;                                    /* likewise */
+  bool is_measured;                                   /* task_ns is as the tasks ran, and not by the device's model */
+  double span_ns; /* if so: from the step's begin to its end by the host's clock; 0: not known */
   double step_ns, forward_ns, backward_ns, update_ns; /* time of the device's tasks */
   uint64_t peak;                                      /* as recorded */
   uint32_t peak_instant;
@@ -65,8 +72,11 @@ typedef struct {
 } advise_model;
 
 /* NULL: there is no memory. A history without blocks has a model with a peak of 0. */
-advise_model *advise_model_new(const history *h);
+advise_model *advise_model_new(const history *h, advise_time time);
 void advise_model_free(advise_model *m);
+
+/* Fills in task_ns, is_measured and span_ns. False: no memory. */
+bool advise_clock_make(advise_model *m, advise_time time);
 
 /* The instant at or after a moment; n_instants if there is none. */
 uint32_t advise_instant_at(const advise_model *m, uint64_t moment);

@@ -88,7 +88,7 @@ static bool chain_find_costs(advise_chain *c) {
       if (link == HISTORY_NONE) continue;
       const size_t at = (size_t)link * m->n_passes + m->pass_of[k];
       if (!last[at] || is_over[at]) continue;
-      c->cost[link] += (double)t->device_ns;
+      c->cost[link] += m->task_ns[k];
       is_over[at] = advise_instant_at(m, t->moment) + 1 >= last[at];
     }
   }

@@ -140,7 +140,7 @@ static double storage_moving_ns(const advise_model *m, bool with_update) {
     uint64_t bytes = 0;
     if (t->phase == HISTORY_UPDATE && !with_update) continue;
     for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) bytes += m->history->accesses[a].bytes;
-    if (t->operations < 100 * bytes) ns += (double)t->device_ns;
+    if (t->operations < 100 * bytes) ns += m->task_ns[n];
   }
   return ns;
 }
@@ -176,8 +176,8 @@ static void batch_time(advise_edits *e, double factor, uint32_t micro_batches) {
     const history_task *t = &m->history->tasks[m->first_task + n];
     if (t->phase != HISTORY_FORWARD && t->phase != HISTORY_BACKWARD) continue;
     const double share = batch_share(m, t);
-    was += (double)t->device_ns;
-    is += (double)t->device_ns * (share * factor + 1 - share);
+    was += m->task_ns[n];
+    is += m->task_ns[n] * (share * factor + 1 - share);
   }
   e->extra_ns += micro_batches * is - was;
   if (was > 0) e->forward_factor *= micro_batches * is / was;

@@ -136,7 +136,7 @@ static void advice_fits_and_is_on_the_frontier(void **state) {
   advice a;
   const advise_policy policy = policy_of("keep-free 0");
   const uint64_t fit = made_peak(&made) / 2;
-  assert_true(advice_make(&made.h, &policy, NULL, fit, 4, &a));
+  assert_true(advice_make(&made.h, &policy, NULL, ADVISE_TIME_OF_RECORDING, fit, 4, &a));
   assert_int_equal(a.as_is.peak, made_peak(&made));
   assert_false(a.as_is.fits);
   assert_true(a.cheapest.fits && a.cheapest.peak <= fit);
@@ -148,7 +148,7 @@ static void advice_fits_and_is_on_the_frontier(void **state) {
   assert_int_equal(a.pipeline.n, 4);
   assert_true(a.pipeline.largest < a.as_is.peak);
   advice_free(&a);
-  assert_true(advice_make(&made.h, &policy, NULL, 2 * made_peak(&made), 1, &a));
+  assert_true(advice_make(&made.h, &policy, NULL, ADVISE_TIME_OF_RECORDING, 2 * made_peak(&made), 1, &a));
   assert_true(a.as_is.fits && a.largest_batch >= 2 && a.largest_batch < 3);
   advice_free(&a);
 }
@@ -161,7 +161,7 @@ static void shares_and_batches_are_exact(void **state) {
   made_train(&made, layers, 4, NULL);
   advice a;
   const advise_policy policy = policy_of("");
-  assert_true(advice_make(&made.h, &policy, NULL, 1 << 30, 4, &a));
+  assert_true(advice_make(&made.h, &policy, NULL, ADVISE_TIME_OF_RECORDING, 1 << 30, 4, &a));
   advise_plan plan = {.micro_batches = 1, .batch = 1, .zero = 2};
   assert_true(advice_judge(&a, &plan));
   made_history *shared = malloc(sizeof *shared);
@@ -196,7 +196,7 @@ static void advice_is_quick(void **state) {
   advice a;
   const advise_policy policy = policy_of("");
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
-  assert_true(advice_make(&made.h, &policy, NULL, 300000, 8, &a));
+  assert_true(advice_make(&made.h, &policy, NULL, ADVISE_TIME_OF_RECORDING, 300000, 8, &a));
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
   const double seconds = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
   print_message("advice for 10,000 blocks: %.2f s\n", seconds);
@@ -228,7 +228,7 @@ static void advice_on_random_histories_holds(void **state) {
     const advise_policy policy =
         policy_of("keep-free 0\nleast 1\ntry recompute accumulate attention amp half zero offload prune");
     const uint64_t fit = made_peak(&made) * (30 + random_below(&r, 100)) / 100;
-    assert_true(advice_make(&made.h, &policy, NULL, fit, 1 + random_below(&r, 5), &a));
+    assert_true(advice_make(&made.h, &policy, NULL, ADVISE_TIME_OF_RECORDING, fit, 1 + random_below(&r, 5), &a));
     assert_int_equal(a.as_is.peak, made_peak(&made));
     assert_true(!a.cheapest.fits || a.cheapest.peak <= fit);
     if (a.as_is.fits) assert_true(a.cheapest.fits && a.cheapest.step_ns <= a.as_is.step_ns);
