@@ -52,9 +52,8 @@ def switches_of(script, plan, batch):
     """The script's switches for a plan of one kind; None if it has none."""
     groups = plan['recompute_groups']
     if groups:
-        parents = [{name.rpartition('.')[0] for name in group} for group in groups]
-        if any(len(of_group) > 1 for of_group in parents) or (script == 'unet' and any(len(g) > 1 for g in groups)):
-            return None  # neighbours that are called in different places
+        if script == 'unet' and any(len(group) > 1 for group in groups):
+            return None  # its neighbours are no chain of one input and one output
         return ['--recompute', ','.join('+'.join(group) for group in groups)]
     n = plan['accumulate']
     if n > 1:

@@ -45,9 +45,9 @@ class Recomputed(nn.Module):
         return checkpoint(self.chain, x, use_reentrant=False)
 
 
-def recompute(model, chains, which):
-    """`chains`: names of lists of modules within the model; their modules, or those named, are recomputed as `which`
-    says."""
+def recompute(model, chains, which, others=()):
+    """`chains`: names of lists of modules within the model; their modules and `others`, or those named, are recomputed
+    as `which` says."""
     if which.startswith('every:'):  # neighbours of a chain of one input and one output
         k = int(which.split(':')[1])
         for chain in chains:
@@ -55,14 +55,14 @@ def recompute(model, chains, which):
             groups = [Recomputed(modules[i:i + k]) for i in range(0, len(modules), k)]
             setattr(model, chain, nn.Sequential(*groups))
         return
-    names = [f'{chain}.{i}' for chain in chains for i in range(len(model.get_submodule(chain)))]
+    names = [*others, *(f'{chain}.{i}' for chain in chains for i in range(len(model.get_submodule(chain))))]
     for name in {'none': (), 'all': names}[which] if which in ('none', 'all') else which.split(','):
-        first, *others = name.split('+')
+        first, *neighbours = name.split('+')
         module = model.get_submodule(first)
-        if others:  # in place of the first one stand all of them, and nothing in place of the others
-            model.set_submodule(first, Recomputed([model.get_submodule(n) for n in (first, *others)]))
-            for other in others:
-                model.set_submodule(other, nn.Identity())
+        if neighbours:  # in place of the first one stand all of them, and nothing in place of the others
+            model.set_submodule(first, Recomputed([model.get_submodule(n) for n in (first, *neighbours)]))
+            for neighbour in neighbours:
+                model.set_submodule(neighbour, nn.Identity())
         else:
             module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
 

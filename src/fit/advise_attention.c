@@ -80,6 +80,8 @@ static void attention_measure(const advise_model *m, advise_attention *a) {
       touches |= i != HISTORY_NONE && a->is_score[i];
     }
     if (!touches) continue;
+    ++a->n_tasks;
+    a->n_forward += t->phase == HISTORY_FORWARD;
     if (t->phase == HISTORY_FORWARD) a->forward_ns += m->task_ns[n];
     if (!advise_is_product(t->name)) a->other_ns += m->task_ns[n];
   }
@@ -134,6 +136,9 @@ bool advise_change_attention(advise_edits *e, const advise_attention *a, attenti
     i->gap_from = i->forward_end;
     i->gap_to = i->backward_begin;
   }
-  e->extra_ns += kind == ATTENTION_CHUNKED ? a->forward_ns : -a->other_ns;
+  if (kind == ATTENTION_CHUNKED) /* the forward part again, and `chunks` tasks in place of each */
+    e->extra_ns += a->forward_ns + (chunks - 1) * e->model->fixed_ns * (a->n_tasks + a->n_forward);
+  else
+    e->extra_ns -= a->other_ns;
   return true;
 }

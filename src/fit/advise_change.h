@@ -20,6 +20,7 @@ typedef struct {
   uint8_t *is_score;  /* by item of the model */
   double forward_ns;  /* of the tasks forward that touch scores */
   double other_ns;    /* of the tasks that touch scores and are not products, forward and backward */
+  uint32_t n_forward, n_tasks; /* that touch scores: forward, and in all */
 } advise_attention;
 bool advise_attention_find(const advise_model *m, advise_attention *a);
 void advise_attention_free(advise_attention *a);

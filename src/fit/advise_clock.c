@@ -67,6 +67,34 @@ static void clock_measure(advise_model *m) {
   }
 }
 
+/* Fewer than 100 operations for a byte are bound by memory on every device of devices/. */
+static bool clock_moves(const history *h, const history_task *t, uint64_t *bytes) {
+  *bytes = 0;
+  for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) *bytes += h->accesses[a].bytes;
+  return t->operations < 100 * *bytes;
+}
+
+/* The time of the quickest tenth of the tasks, and of a byte. */
+static bool clock_rates(advise_model *m) {
+  const history *h = m->history;
+  double *times = malloc((m->n_tasks + 1) * sizeof *times), ns = 0, moved = 0;
+  size_t n = 0;
+  if (!times) return false;
+  for (size_t i = 0; i < m->n_tasks; ++i)
+    if (m->task_ns[i] > 0) times[n++] = m->task_ns[i];
+  qsort(times, n, sizeof *times, clock_by_number);
+  m->fixed_ns = n ? times[n / 10] : 0;
+  free(times);
+  for (size_t i = 0; i < m->n_tasks; ++i) {
+    uint64_t bytes;
+    if (m->task_ns[i] <= m->fixed_ns || !clock_moves(h, &h->tasks[m->first_task + i], &bytes)) continue;
+    ns += m->task_ns[i] - m->fixed_ns;
+    moved += (double)bytes;
+  }
+  m->byte_ns = moved > 0 ? ns / moved : 0;
+  return true;
+}
+
 bool advise_clock_make(advise_model *m, advise_time time) {
   const history *h = m->history;
   bool has_measured = false;
@@ -78,5 +106,5 @@ bool advise_clock_make(advise_model *m, advise_time time) {
   }
   m->is_measured = has_measured && !h->is_dry && time == ADVISE_TIME_OF_RECORDING;
   if (m->is_measured) clock_measure(m);
-  return true;
+  return clock_rates(m);
 }

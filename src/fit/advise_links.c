@@ -142,6 +142,24 @@ static void links_note_readers(advise_model *m, const history_task *t, uint32_t 
   }
 }
 
+/* Notes when a link's own backward part needs what it made forward, and how long that of others does. */
+static void links_note_backward(advise_model *m, const history_task *t, uint32_t link) {
+  const history *h = m->history;
+  const uint32_t at = advise_instant_at(m, t->moment);
+  for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
+    const uint32_t block = h->accesses[a].block, item = block < h->n_blocks ? m->item_of[block] : HISTORY_NONE;
+    if (item == HISTORY_NONE || !(h->accesses[a].access & HISTORY_READS)) continue;
+    advise_item *i = &m->items[item];
+    if (i->phase != HISTORY_FORWARD || !i->is_of_step) continue;
+    if (link != i->link) {
+      i->others_end = at + 1;
+      continue;
+    }
+    if (i->own_begin == HISTORY_NONE) i->own_begin = advise_preparation(m, t);
+    i->own_end = at + 1;
+  }
+}
+
 static void links_note_items(advise_model *m) {
   for (advise_item *i = m->items; i < m->items + m->n_items; ++i) {
     const uint32_t module = m->history->blocks[i->block].module;
@@ -171,6 +189,7 @@ bool advise_links_make(advise_model *m) {
     const uint32_t link = links_of_task(m, t);
     if (t->device != m->device) continue;
     if (t->phase == HISTORY_FORWARD) links_note_readers(m, t, m->pass_of[n], link);
+    if (t->phase == HISTORY_BACKWARD) links_note_backward(m, t, link);
     if (link == HISTORY_NONE) continue;
     if (t->phase == HISTORY_FORWARD) links_note_forward(m, n, m->pass_of[n], link);
     if (t->phase == HISTORY_BACKWARD) m->links[link].backward_ns += m->task_ns[n];

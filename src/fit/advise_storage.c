@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes of blocks' sizes: storage of 16 bits, another batch, and shares of several devices. */
+/* Changes of blocks' sizes: storage of 16 bits, and shares of several devices. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,53 +152,6 @@ bool advise_change_storage(advise_edits *e, storage_kind kind, uint64_t memory_b
   const double moving = storage_moving_ns(e->model, true) / 2;
   e->extra_ns -= moving;
   if (e->model->step_ns > 0) e->forward_factor *= 1 - moving / e->model->step_ns;
-  return true;
-}
-
-/* ---- batch ------------------------------------------------------------------------------------------------------- */
-
-/* The share of a task's time that grows with the batch: that of the bytes which it moves. */
-static double batch_share(const advise_model *m, const history_task *t) {
-  double all = 0, growing = 0;
-  for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
-    const uint32_t i = storage_item(m, a);
-    const double bytes = (double)m->history->accesses[a].bytes;
-    all += bytes;
-    if (i != HISTORY_NONE && m->items[i].is_of_step && m->items[i].class != HISTORY_GRADIENT) growing += bytes;
-  }
-  return t->operations > 100 * (uint64_t)all || all <= 0 ? 1 : growing / all;
-}
-
-static void batch_time(advise_edits *e, double factor, uint32_t micro_batches) {
-  const advise_model *m = e->model;
-  double was = 0, is = 0;
-  for (size_t n = 0; n < m->n_tasks; ++n) {
-    const history_task *t = &m->history->tasks[m->first_task + n];
-    if (t->phase != HISTORY_FORWARD && t->phase != HISTORY_BACKWARD) continue;
-    const double share = batch_share(m, t);
-    was += m->task_ns[n];
-    is += m->task_ns[n] * (share * factor + 1 - share);
-  }
-  e->extra_ns += micro_batches * is - was;
-  if (was > 0) e->forward_factor *= micro_batches * is / was;
-}
-
-bool advise_change_batch(advise_edits *e, double factor, uint32_t micro_batches) {
-  const size_t n = e->n_items;
-  for (size_t k = 0; k < n; ++k) {
-    advise_item *i = &e->items[k];
-    if (i->class == HISTORY_GRADIENT && micro_batches > 1 && i->is_of_step) {
-      advise_item fresh = *i;
-      fresh.died = i->born + 2;
-      i->born = 0;
-      if (!advise_edits_add(e, &fresh)) return false;
-      continue;
-    }
-    const bool grows = i->is_of_step && i->class != HISTORY_GRADIENT && i->class != HISTORY_PARAMETER &&
-                       i->class != HISTORY_OPTIMIZER && i->phase != HISTORY_UPDATE;
-    if (grows) i->bytes = (uint64_t)((double)i->bytes * factor + 0.5);
-  }
-  batch_time(e, factor, micro_batches);
   return true;
 }
 

@@ -129,7 +129,7 @@ static advise_policy policy_of(const char *text) {
 
 static void advice_fits_and_is_on_the_frontier(void **state) {
   (void)state;
-  const made_layer layer = {3, {4000000, 4000000, 2000000}, 100000, 1000000, 500000, 1000000, 1000};
+  const made_layer layer = {3, {4000000, 4000000, 2000000}, 100000, 1000000, 500000, 1000000, 1000, false};
   made_layer layers[16];
   for (int k = 0; k < 16; ++k) layers[k] = layer;
   made_train(&made, layers, 16, NULL);
@@ -156,7 +156,7 @@ static void advice_fits_and_is_on_the_frontier(void **state) {
 /* ZeRO divides what is shared exactly; a batch of half the size halves what it should. */
 static void shares_and_batches_are_exact(void **state) {
   (void)state;
-  const made_layer layer = {1, {4096}, 512, 2048, 8192, 1024, 10};
+  const made_layer layer = {1, {4096}, 512, 2048, 8192, 1024, 10, false};
   made_layer layers[4] = {layer, layer, layer, layer};
   made_train(&made, layers, 4, NULL);
   advice a;
@@ -172,7 +172,7 @@ static void shares_and_batches_are_exact(void **state) {
   plan = (advise_plan){.micro_batches = 1, .batch = 0.5};
   assert_true(advice_judge(&a, &plan));
   made_layer smaller[4];
-  for (int k = 0; k < 4; ++k) smaller[k] = (made_layer){1, {2048}, 256, 1024, 8192, 512, 10};
+  for (int k = 0; k < 4; ++k) smaller[k] = (made_layer){1, {2048}, 256, 1024, 8192, 512, 10, false};
   made_train(shared, smaller, 4, NULL);
   assert_in_range(plan.peak, made_peak(shared) - 64, made_peak(shared) + 64); /* the input and the loss do not shrink */
   free(shared);
@@ -183,7 +183,7 @@ static void advice_is_quick(void **state) {
   (void)state;
   made_layer layers[60];
   struct timespec from, to;
-  for (int k = 0; k < 60; ++k) layers[k] = (made_layer){4, {4096, 4096, 4096, 4096}, 512, 2048, 8192, 1024, 10};
+  for (int k = 0; k < 60; ++k) layers[k] = (made_layer){4, {4096, 4096, 4096, 4096}, 512, 2048, 8192, 1024, 10, false};
   made_train(&made, layers, 60, NULL);
   while (made.h.n_blocks < 10000) /* states that live through all */
     made.blocks[made.h.n_blocks++] = (history_block){.segment = HISTORY_NONE,
@@ -216,7 +216,8 @@ static void advice_on_random_histories_holds(void **state) {
                                .output = 1 + random_below(&r, 1000),
                                .parameter = 1 + random_below(&r, 500),
                                .gradient_temporary = 1 + random_below(&r, 2000),
-                               .ns = 1 + random_below(&r, 1000)};
+                               .ns = 1 + random_below(&r, 1000),
+                               .keeps_output = random_below(&r, 2)};
       for (int i = 0; i < 4; ++i) layers[k].inner[i] = 1 + random_below(&r, 5000);
     }
     made_train(&made, layers, n, NULL);

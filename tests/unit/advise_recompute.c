@@ -18,7 +18,8 @@ static uint32_t random_layers(random_source *r, made_layer *layers, bool alike) 
                       .output = 1 + random_below(r, 1000),
                       .parameter = 1 + random_below(r, 500),
                       .gradient_temporary = 1 + random_below(r, 2000),
-                      .ns = 1 + random_below(r, 1000)};
+                      .ns = 1 + random_below(r, 1000),
+                      .keeps_output = random_below(r, 2)};
     for (int i = 0; i < 4; ++i) l->inner[i] = 1 + random_below(r, 5000);
     if (alike && k) *l = layers[0];
   }
