@@ -9,15 +9,11 @@ enum { FRONTIER_BUDGETS = 6, LARGEST_BATCH_FACTOR = 4096, MAX_COMBINED = 2048 };
 
 /* ---- one plan ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t advice_memory_rate(const device_profile *p) {
-  return p->hbm_bandwidth_bytes_per_s ? p->hbm_bandwidth_bytes_per_s : p->ddr_bandwidth_bytes_per_s;
-}
-
 /* All switches but recomputation and offload. */
 static bool advice_change(const advice *a, const advise_plan *plan, advise_edits *e) {
   if (plan->prune && !advise_change_prune(e, a->policy.idle, a->policy.least_bytes)) return false;
   if (!advise_change_attention(e, &a->attention, plan->attention, a->policy.chunks)) return false;
-  if (!advise_change_storage(e, plan->storage, advice_memory_rate(a->profile))) return false;
+  if (!advise_change_storage(e, plan->storage)) return false;
   const double factor = plan->batch / plan->micro_batches;
   if ((plan->micro_batches > 1 || plan->batch != 1) && !advise_change_batch(e, factor, plan->micro_batches))
     return false;

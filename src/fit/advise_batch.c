@@ -21,7 +21,8 @@ static void batch_follow(advise_model *m, const history_task *t, bool *is_writte
   bool reads = false, reads_growing = false;
   for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
     const uint32_t i = batch_item(m, a);
-    if (i == HISTORY_NONE || !(m->history->accesses[a].access & HISTORY_READS)) continue;
+    const uint32_t access = m->history->accesses[a].access;
+    if (i == HISTORY_NONE || !(access & HISTORY_READS) || (access & HISTORY_SCRATCH)) continue;
     reads = true;
     reads_growing |= m->items[i].grows;
   }
