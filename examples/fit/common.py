@@ -22,7 +22,8 @@ def parse(description, batch, more=()):
     ap.add_argument('--accumulate', type=int, default=1, metavar='N', help='micro-batches of a step')
     ap.add_argument('--recompute', default='none', metavar='WHICH',
                     help='modules that keep only their input, and are computed again in the backward pass: none, all, '
-                         'every:K (K neighbouring modules as one), or a list of names, A,B,C')
+                         'every:K (K neighbouring modules as one), or a list of names, A,B+C,D, where those with + are '
+                         'neighbours that are recomputed as one')
     ap.add_argument('--amp', action='store_true', help='matrices are multiplied in bfloat16')
     ap.add_argument('--steps', type=int, default=3)
     ap.add_argument('--json', metavar='FILE', help='write what was measured')
@@ -44,9 +45,9 @@ class Recomputed(nn.Module):
         return checkpoint(self.chain, x, use_reentrant=False)
 
 
-def recompute(model, chains, which):
-    """`chains`: names of lists of modules within the model; their modules, or those named, are recomputed as `which`
-    says."""
+def recompute(model, chains, which, others=()):
+    """`chains`: names of lists of modules within the model; their modules and `others`, or those named, are recomputed
+    as `which` says."""
     if which.startswith('every:'):  # neighbours of a chain of one input and one output
         k = int(which.split(':')[1])
         for chain in chains:
@@ -54,10 +55,16 @@ def recompute(model, chains, which):
             groups = [Recomputed(modules[i:i + k]) for i in range(0, len(modules), k)]
             setattr(model, chain, nn.Sequential(*groups))
         return
-    names = [f'{chain}.{i}' for chain in chains for i in range(len(model.get_submodule(chain)))]
+    names = [*others, *(f'{chain}.{i}' for chain in chains for i in range(len(model.get_submodule(chain))))]
     for name in {'none': (), 'all': names}[which] if which in ('none', 'all') else which.split(','):
-        module = model.get_submodule(name)
-        module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
+        first, *neighbours = name.split('+')
+        module = model.get_submodule(first)
+        if neighbours:  # in place of the first one stand all of them, and nothing in place of the others
+            model.set_submodule(first, Recomputed([model.get_submodule(n) for n in (first, *neighbours)]))
+            for neighbour in neighbours:
+                model.set_submodule(neighbour, nn.Identity())
+        else:
+            module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
 
 
 # ---- several devices
@@ -92,23 +99,28 @@ def train(a, model, loss_of, make_batch, optimiser):
     """Trains a.steps steps. loss_of(model, *batch) is the loss; make_batch() makes a micro-batch. Prints what was
     measured; the first step is not timed."""
     torch.npu.reset_peak_memory_stats()
+    begin, end = (torch.npu.Event(enable_timing=True) for _ in range(2))
+    clocks = time.perf_counter, time.process_time
     times = []
     for _ in range(a.steps):
         batches = [make_batch() for _ in range(a.accumulate)]
         torch.npu.synchronize()
-        started = time.perf_counter()
+        started = [clock() for clock in clocks]
+        begin.record()
         loss = step(model, loss_of, batches, optimiser, a.amp)
+        end.record()
         torch.npu.synchronize()
-        times.append(time.perf_counter() - started)
-    report(a, loss, statistics.median(times[1:] or times))
+        times.append([clock() - was for clock, was in zip(clocks, started)] + [begin.elapsed_time(end) / 1e3])
+    report(a, loss, *(statistics.median(which) for which in zip(*(times[1:] or times))))
 
 
-def report(a, loss, seconds):
+def report(a, loss, seconds, processor_seconds, device_seconds):
     if int(os.environ.get('RANK', 0)):
         return
     stats = torch.npu.memory_stats()
     measured = {'peak': torch.npu.max_memory_allocated(), 'reserved': torch.npu.max_memory_reserved(), 'batch': a.batch,
-                'allocations': stats['allocation.all.allocated'], 'step_s': seconds, 'loss': loss}
+                'allocations': stats['allocation.all.allocated'], 'step_s': seconds, 'processor_s': processor_seconds,
+                'device_s': device_seconds, 'loss': loss}
     print(f"peak {measured['peak'] / 2**20:.1f} MiB ({measured['peak']} bytes), reserved "
           f"{measured['reserved'] / 2**20:.0f} MiB, {seconds * 1e3:.1f} ms a step, loss {loss:.4f}", flush=True)
     if a.json:

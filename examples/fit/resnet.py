@@ -48,7 +48,7 @@ def main():
     torch.manual_seed(0)
     with torch.device('npu'):
         model = ResNet(a.channels, a.depth)
-    recompute(model, ['blocks'], a.recompute)
+    recompute(model, ['blocks'], a.recompute, ['stem'])
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     train(a, model, loss_of, lambda: [torch.randn(a.batch, 3, a.size, a.size).to('npu'),
                                       torch.randint(10, (a.batch,)).to('npu')], optimiser)

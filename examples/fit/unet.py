@@ -48,7 +48,7 @@ def main():
     torch.manual_seed(0)
     with torch.device('npu'):
         model = UNet(a.channels, a.depth)
-    recompute(model, ['down', 'up'], a.recompute)
+    recompute(model, ['down', 'up'], a.recompute, ['middle'])
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
     train(a, model, loss_of, lambda: [torch.randn(a.batch, 3, a.size, a.size).to('npu') for _ in range(2)], optimiser)
 

@@ -37,8 +37,8 @@ static void advise_print_heading(FILE *f, const advise_report *r) {
   if (m->step == HISTORY_NONE || !m->n_links)
     fprintf(f, "  the recording has no %s, so there are no plans that need them\n",
             m->step == HISTORY_NONE ? "steps" : "modules");
-  fprintf(f, "  peak %s, device time %s; reserved %s at most\n", format_bytes(m->peak), time_words(m->step_ns),
-          format_bytes(m->reserved));
+  fprintf(f, "  peak %s, device time %s %s; reserved %s at most\n", format_bytes(m->peak), time_words(m->step_ns),
+          m->is_measured ? "as the tasks ran here" : "by the device's model", format_bytes(m->reserved));
   fprintf(f, "  to fit %s, of which %.0f %% stay free: %s\n\n", format_bytes(a->fit_bytes), 100 * a->policy.keep_free,
           a->as_is.fits ? "it fits" : "it does not fit");
 }
@@ -109,6 +109,7 @@ static cJSON *advise_json_plan(const advise_report *r, const advise_plan *p) {
   const advice *a = r->advice;
   char words[PLAN_WORDS];
   cJSON *o = cJSON_CreateObject(), *links = cJSON_CreateArray(), *steps = cJSON_CreateArray();
+  cJSON *groups = cJSON_CreateArray(), *group = NULL;
   advise_plan_words(r, p, words, sizeof words);
   cJSON_AddStringToObject(o, "plan", words);
   cJSON_AddNumberToObject(o, "peak_bytes", (double)p->peak);
@@ -123,11 +124,14 @@ static cJSON *advise_json_plan(const advise_report *r, const advise_plan *p) {
   cJSON_AddNumberToObject(o, "zero", p->zero);
   cJSON_AddNumberToObject(o, "offload_bytes", (double)p->moved_bytes);
   for (uint32_t k = 0; p->group && k < a->model->n_links; ++k) {
-    const history_module *modules = a->model->history->modules;
-    if (p->group[k])
-      cJSON_AddItemToArray(links, cJSON_CreateString(format_text(modules[a->model->links[k].module].name)));
+    const char *name = format_text(a->model->history->modules[a->model->links[k].module].name);
+    if (!p->group[k]) continue;
+    if (!k || p->group[k] != p->group[k - 1]) cJSON_AddItemToArray(groups, group = cJSON_CreateArray());
+    cJSON_AddItemToArray(group, cJSON_CreateString(name));
+    cJSON_AddItemToArray(links, cJSON_CreateString(name));
   }
   cJSON_AddItemToObject(o, "recompute", links);
+  cJSON_AddItemToObject(o, "recompute_groups", groups);
   advise_plan_steps(r, p, advise_json_step, steps);
   cJSON_AddItemToObject(o, "changes", steps);
   return o;
@@ -171,6 +175,7 @@ char *advise_json(const advise_report *r) {
   cJSON_AddNumberToObject(o, "budget_bytes", (double)a->budget);
   cJSON_AddNumberToObject(o, "reserved_bytes", (double)a->model->reserved);
   cJSON_AddNumberToObject(o, "devices", a->devices);
+  cJSON_AddStringToObject(o, "time", a->model->is_measured ? "recorded" : "model");
   if (a->compute >= 0) cJSON_AddNumberToObject(o, "compute", a->compute);
   cJSON_AddNumberToObject(o, "largest_batch_factor", a->largest_batch);
   if (r->batch[0]) cJSON_AddNumberToObject(o, "largest_batch", (double)advise_largest_batch(r));

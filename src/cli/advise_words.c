@@ -81,19 +81,39 @@ static void steps_of_links(const advise_report *r, const advise_plan *p, void (*
   }
 }
 
+static const history_line *words_idle_line(const advice *a, uint32_t item) {
+  const history *h = a->model->history;
+  return advise_site_line(h, h->blocks[a->model->items[item].block].site);
+}
+
+static bool words_same_line(const history_line *a, const history_line *b) {
+  return a == b || (a && b && a->line == b->line && strcmp(a->file, b->file) == 0);
+}
+
 static void steps_of_idle(const advise_report *r, void (*tell)(void *, const char *), void *to) {
   const advice *a = r->advice;
   size_t n;
   uint32_t *idle = advice_idle(a, &n);
-  for (size_t i = 0; idle && i < n && i < r->top; ++i) {
-    const advise_item *item = &a->model->items[idle[i]];
-    const history_block *b = &a->model->history->blocks[item->block];
+  unsigned told = 0;
+  for (size_t i = 0; idle && i < n && told < r->top; ++i) {
+    if (idle[i] == HISTORY_NONE) continue; /* told of with its line */
+    const history_line *made = words_idle_line(a, idle[i]);
+    uint64_t bytes = 0;
+    size_t blocks = 0;
+    for (size_t k = i; k < n; ++k) {
+      if (idle[k] == HISTORY_NONE || !words_same_line(made, words_idle_line(a, idle[k]))) continue;
+      bytes += a->model->items[idle[k]].bytes;
+      ++blocks;
+      idle[k] = HISTORY_NONE;
+    }
     char line[2048], place[1100];
-    words_place(advise_site_line(a->model->history, b->site), place, sizeof place);
+    words_place(made, place, sizeof place);
     snprintf(line, sizeof line,
-             "%s: %s made here are kept long after their last use: del the tensor, or keep .detach() or .item() of it",
-             place, format_bytes(item->bytes));
+             "%s: %s made here, %zu block%s, are kept long after their last use: del the tensor, or keep .detach() or "
+             ".item() of it",
+             place, format_bytes(bytes), blocks, blocks == 1 ? "" : "s");
     tell(to, line);
+    ++told;
   }
   free(idle);
 }

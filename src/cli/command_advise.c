@@ -23,6 +23,7 @@ typedef struct {
   const char *path[2];
   uint64_t fit_bytes, devices, top, batch[2];
   const char *policy, *topology;
+  advise_time time;
   output json, html;
   bool force, help_wanted, default_wanted, dry;
   char *const *program; /* NULL: a recording is given */
@@ -50,6 +51,8 @@ static void advise_print_help(void) {
         "                        by a line through two recordings, or by classes of memory\n"
         "  --policy FILE         what to try and when to warn, as --policy-default prints it\n"
         "  --policy-default      print the default policy and exit\n"
+        "  --time recorded|model times of tasks: as they ran, which dry runs don't have\n"
+        "                        (default), or by the device's model\n"
         "  --topology FILE       how devices are connected, a file in JSON (default: the\n"
         "                        installation's a2-cluster)\n"
         "  --dry                 record a dry run of PROGRAM: nothing is computed\n"
@@ -88,6 +91,7 @@ enum {
   BATCH,
   POLICY,
   POLICY_DEFAULT,
+  TIME,
   TOPOLOGY,
   DRY,
   DEVICE,
@@ -104,6 +108,7 @@ static const struct option advise_long[] = {
     {"batch", required_argument, NULL, BATCH},
     {"policy", required_argument, NULL, POLICY},
     {"policy-default", no_argument, NULL, POLICY_DEFAULT},
+    {"time", required_argument, NULL, TIME},
     {"topology", required_argument, NULL, TOPOLOGY},
     {"dry", no_argument, NULL, DRY},
     {"device", required_argument, NULL, DEVICE},
@@ -144,6 +149,11 @@ static int advise_take(int option, advise_options *o) {
   case BATCH: return advise_take_batch(optarg, o);
   case POLICY: o->policy = optarg; return 0;
   case POLICY_DEFAULT: o->default_wanted = true; return 0;
+  case TIME:
+    o->time = strcmp(optarg, "model") == 0 ? ADVISE_TIME_BY_MODEL : ADVISE_TIME_OF_RECORDING;
+    return o->time == ADVISE_TIME_BY_MODEL || strcmp(optarg, "recorded") == 0
+               ? 0
+               : advise_bad("--time", optarg, "recorded or model");
   case TOPOLOGY: o->topology = optarg; return 0;
   case DRY: o->dry = true; return 0;
   case DEVICE: o->soc = optarg; return 0;
@@ -285,11 +295,11 @@ static bool advise_write_file(output *o, const advise_report *r, bool (*write)(F
 static int advise_tell(advise_options *o, const advise_policy *policy, const topology *t, const history *first,
                        const history *second) {
   advice a, b;
-  if (!advice_make(first, policy, t, o->fit_bytes, (uint32_t)o->devices, &a)) {
+  if (!advice_make(first, policy, t, o->time, o->fit_bytes, (uint32_t)o->devices, &a)) {
     fprintf(stderr, "cannon advise: no memory\n");
     return 1;
   }
-  const bool has_second = second && advice_make(second, policy, t, o->fit_bytes, (uint32_t)o->devices, &b);
+  const bool has_second = second && advice_make(second, policy, t, o->time, o->fit_bytes, (uint32_t)o->devices, &b);
   const advise_report r = {o->path[0], &a, has_second ? &b : NULL, {o->batch[0], o->batch[1]}, (unsigned)o->top};
   advise_print(stdout, &r);
   bool good = advise_write_file(&o->json, &r, advise_write_json);

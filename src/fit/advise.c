@@ -9,15 +9,11 @@ enum { FRONTIER_BUDGETS = 6, LARGEST_BATCH_FACTOR = 4096, MAX_COMBINED = 2048 };
 
 /* ---- one plan ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t advice_memory_rate(const device_profile *p) {
-  return p->hbm_bandwidth_bytes_per_s ? p->hbm_bandwidth_bytes_per_s : p->ddr_bandwidth_bytes_per_s;
-}
-
 /* All switches but recomputation and offload. */
 static bool advice_change(const advice *a, const advise_plan *plan, advise_edits *e) {
   if (plan->prune && !advise_change_prune(e, a->policy.idle, a->policy.least_bytes)) return false;
   if (!advise_change_attention(e, &a->attention, plan->attention, a->policy.chunks)) return false;
-  if (!advise_change_storage(e, plan->storage, advice_memory_rate(a->profile))) return false;
+  if (!advise_change_storage(e, plan->storage)) return false;
   const double factor = plan->batch / plan->micro_batches;
   if ((plan->micro_batches > 1 || plan->batch != 1) && !advise_change_batch(e, factor, plan->micro_batches))
     return false;
@@ -254,18 +250,14 @@ static bool advice_largest_batch(advice *a) {
   return true;
 }
 
-/* The share of the best rate that the step reaches on the device's model, or in a real run the share of its time in
- * which there are tasks. */
+/* The share of the best rate that the step reaches on the device's model, or, if its tasks were measured, the share of
+ * its time in which there are tasks. */
 static double advice_compute(const advice *a) {
   const advise_model *m = a->model;
   const history *h = m->history;
   double operations = 0;
   if (m->step_ns <= 0) return -1;
-  if (!h->is_dry) {
-    if (m->step == HISTORY_NONE || h->steps[m->step].end_ns <= h->steps[m->step].begin_ns) return -1;
-    const double share = m->step_ns / (double)(h->steps[m->step].end_ns - h->steps[m->step].begin_ns);
-    return share < 1 ? share : 1;
-  }
+  if (m->is_measured) return m->span_ns <= 0 ? -1 : m->step_ns < m->span_ns ? m->step_ns / m->span_ns : 1;
   for (size_t n = 0; n < m->n_tasks; ++n) operations += (double)h->tasks[m->first_task + n].operations;
   const device_profile *p = a->profile;
   const double rate = 2.0 * (double)p->cube_cores * (double)p->cube_macs_per_cycle * (double)p->core_hz;
@@ -285,14 +277,14 @@ static bool advice_fill(advice *a) {
   return good;
 }
 
-bool advice_make(const history *h, const advise_policy *policy, const topology *t, uint64_t fit_bytes, uint32_t devices,
-                 advice *out) {
+bool advice_make(const history *h, const advise_policy *policy, const topology *t, advise_time time, uint64_t fit_bytes,
+                 uint32_t devices, advice *out) {
   const device_profile *p = profile_find(h->soc_name);
   *out = (advice){
       .policy = *policy, .topology = t, .devices = devices, .profile = p ? p : profile_find(PROFILE_DEFAULT_SOC)};
   out->fit_bytes = fit_bytes ? fit_bytes : h->device_bytes ? h->device_bytes : profile_memory_bytes(out->profile);
   out->budget = (uint64_t)((double)out->fit_bytes * (1 - policy->keep_free));
-  out->model = advise_model_new(h);
+  out->model = advise_model_new(h, time);
   out->chain = out->model ? advise_chain_new(out->model) : NULL;
   out->cost = t ? cost_model_new(t, &(cost_names){{NULL}}) : NULL;
   if (out->chain && advise_attention_find(out->model, &out->attention) && advice_fill(out)) return true;

@@ -57,8 +57,8 @@ typedef struct {
 
 /* Fills in all from `out->model` on. fit_bytes: 0 takes the recording's, or the profile's. The history, the topology
  * (NULL: collectives have no time) and the policy outlive the advice, which advice_free frees. False: no memory. */
-bool advice_make(const history *h, const advise_policy *policy, const topology *t, uint64_t fit_bytes, uint32_t devices,
-                 advice *out);
+bool advice_make(const history *h, const advise_policy *policy, const topology *t, advise_time time, uint64_t fit_bytes,
+                 uint32_t devices, advice *out);
 void advice_free(advice *a);
 
 /* Judges a plan's switches; frees its group before. False: no memory. */

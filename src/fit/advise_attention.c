@@ -80,9 +80,39 @@ static void attention_measure(const advise_model *m, advise_attention *a) {
       touches |= i != HISTORY_NONE && a->is_score[i];
     }
     if (!touches) continue;
-    if (t->phase == HISTORY_FORWARD) a->forward_ns += (double)t->device_ns;
-    if (!advise_is_product(t->name)) a->other_ns += (double)t->device_ns;
+    ++a->n_tasks;
+    a->n_forward += t->phase == HISTORY_FORWARD;
+    if (t->phase == HISTORY_FORWARD) a->forward_ns += m->task_ns[n];
+    if (!advise_is_product(t->name)) a->other_ns += m->task_ns[n];
   }
+}
+
+/* What aclnnFlashAttentionScore keeps: the largest score and the sum of each row, 8 floats each, and torch_npu's mask of
+ * causal attention, which has 2048 x 2048 bytes whatever the length. A product of scores and values makes rows x depth
+ * elements by 2 x rows x depth x keys operations, which tells the number of keys. */
+enum { ATTENTION_ROW_BYTES = 2 * 8 * 4, ATTENTION_MASK_BYTES = 2048 * 2048 };
+
+static void attention_find_kept(const advise_model *m, advise_attention *a, unsigned element_bytes) {
+  const history *h = m->history;
+  double rows = 0;
+  bool is_masked = false;
+  for (size_t n = 0; n < m->n_tasks; ++n) {
+    const history_task *t = &h->tasks[m->first_task + n];
+    uint64_t scores = 0, made = 0;
+    bool touches = false;
+    for (uint32_t x = t->first_access; t->phase == HISTORY_FORWARD && x < t->first_access + t->n_accesses; ++x) {
+      const uint32_t i = attention_item(m, x);
+      if (i == HISTORY_NONE) continue;
+      touches |= a->is_score[i];
+      if (a->is_softmax[i] && (h->accesses[x].access & HISTORY_READS)) scores = h->accesses[x].bytes;
+      if (!a->is_score[i] && (h->accesses[x].access & HISTORY_WRITES)) made = h->accesses[x].bytes;
+    }
+    is_masked |= touches && strstr(t->name, "Mask");
+    if (!scores || !made || !t->operations || !advise_is_product(t->name)) continue;
+    const double keys = (double)t->operations / 2 / ((double)made / element_bytes);
+    if (keys >= 1 && rows <= 0) rows = (double)scores / element_bytes / keys;
+  }
+  a->kept = (uint64_t)(rows * ATTENTION_ROW_BYTES) + (is_masked ? ATTENTION_MASK_BYTES : 0);
 }
 
 /* The block that a softmax writes, or HISTORY_NONE. */
@@ -93,17 +123,17 @@ static uint32_t attention_result(const advise_model *m, const history_task *t) {
 }
 
 bool advise_attention_find(const advise_model *m, advise_attention *a) {
-  *a = (advise_attention){.site = HISTORY_NONE, .is_score = calloc(m->n_items + 1, 1)};
+  *a = (advise_attention){.site = HISTORY_NONE, .is_score = calloc(m->n_items + 1, 1), .is_softmax = calloc(m->n_items + 1, 1)};
   uint64_t sizes[16];
   size_t n_sizes = 0;
-  if (!a->is_score) return false;
+  if (!a->is_score || !a->is_softmax) return false;
   for (size_t n = 0; n < m->n_tasks; ++n) {
     const history_task *t = &m->history->tasks[m->first_task + n];
     const uint32_t result = attention_is_softmax(t) ? attention_result(m, t) : HISTORY_NONE;
     if (result == HISTORY_NONE || !m->items[result].is_of_step) continue;
     ++a->n_softmax;
     if (a->site == HISTORY_NONE) a->site = t->site;
-    a->is_score[result] = 1;
+    a->is_score[result] = a->is_softmax[result] = 1;
     bool is_new = true;
     for (size_t k = 0; k < n_sizes; ++k) is_new &= sizes[k] != m->items[result].bytes;
     if (is_new && n_sizes < 16) sizes[n_sizes++] = m->items[result].bytes;
@@ -119,21 +149,29 @@ bool advise_attention_find(const advise_model *m, advise_attention *a) {
     return true;
   }
   attention_measure(m, a);
+  const unsigned element_bytes = advise_element_bytes(m);
+  attention_find_kept(m, a, element_bytes ? element_bytes : 4);
   return true;
 }
 
-void advise_attention_free(advise_attention *a) { free(a->is_score); }
+void advise_attention_free(advise_attention *a) {
+  free(a->is_score);
+  free(a->is_softmax);
+}
 
 bool advise_change_attention(advise_edits *e, const advise_attention *a, attention_kind kind, uint32_t chunks) {
   if (kind == ATTENTION_AS_IS || !a->n_softmax) return true;
   for (size_t k = 0; k < e->model->n_items; ++k) {
     advise_item *i = &e->items[k];
     if (!a->is_score[k]) continue;
-    i->bytes = kind == ATTENTION_CHUNKED ? i->bytes / chunks : 0;
+    i->bytes = kind == ATTENTION_CHUNKED ? i->bytes / chunks : a->is_softmax[k] ? a->kept : 0;
     if (kind != ATTENTION_CHUNKED || i->backward_begin == HISTORY_NONE || i->forward_end >= i->backward_begin) continue;
     i->gap_from = i->forward_end;
     i->gap_to = i->backward_begin;
   }
-  e->extra_ns += kind == ATTENTION_CHUNKED ? a->forward_ns : -a->other_ns;
+  if (kind == ATTENTION_CHUNKED) /* the forward part again, and `chunks` tasks in place of each */
+    e->extra_ns += a->forward_ns + (chunks - 1) * e->model->fixed_ns * (a->n_tasks + a->n_forward);
+  else
+    e->extra_ns -= a->other_ns;
   return true;
 }

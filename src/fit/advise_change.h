@@ -18,8 +18,11 @@ typedef struct {
   uint64_t bytes;     /* of the scores that are kept for the backward part */
   uint32_t site;      /* of the first softmax */
   uint8_t *is_score;  /* by item of the model */
+  uint8_t *is_softmax; /* likewise: a softmax's result */
+  uint64_t kept;      /* bytes that the fused operator keeps for the backward part in place of one pattern's scores */
   double forward_ns;  /* of the tasks forward that touch scores */
   double other_ns;    /* of the tasks that touch scores and are not products, forward and backward */
+  uint32_t n_forward, n_tasks; /* that touch scores: forward, and in all */
 } advise_attention;
 bool advise_attention_find(const advise_model *m, advise_attention *a);
 void advise_attention_free(advise_attention *a);
@@ -30,7 +33,7 @@ bool advise_change_attention(advise_edits *e, const advise_attention *a, attenti
  * products have copies of what is not. half: parameters, gradients, states and all else in 16 bits. To be used for
  * steps of 32 bits. `e` is as the model's items, so far without added ones that are in 32 bits. */
 typedef enum { STORAGE_AS_IS, STORAGE_AMP, STORAGE_HALF, STORAGE_N_KINDS } storage_kind;
-bool advise_change_storage(advise_edits *e, storage_kind kind, uint64_t memory_bytes_per_s);
+bool advise_change_storage(advise_edits *e, storage_kind kind);
 
 /* The size of an element of products, from their operations and operands: 4, 2, or 0 if unknown. */
 unsigned advise_element_bytes(const advise_model *m);

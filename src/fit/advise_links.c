@@ -114,11 +114,12 @@ static uint32_t links_of_task(const advise_model *m, const history_task *t) {
   return t->module < m->history->n_modules ? m->link_of[t->module] : HISTORY_NONE;
 }
 
-static void links_note_forward(advise_model *m, const history_task *t, uint32_t pass, uint32_t link) {
+static void links_note_forward(advise_model *m, size_t n, uint32_t pass, uint32_t link) {
+  const history_task *t = &m->history->tasks[m->first_task + n];
   advise_link *l = &m->links[link];
   const uint32_t at = advise_instant_at(m, t->moment);
   if (l->site == HISTORY_NONE) l->site = t->site;
-  l->forward_ns += (double)t->device_ns;
+  l->forward_ns += m->task_ns[n];
   if (pass) return;
   if (l->forward_begin > at) l->forward_begin = at;
   if (l->forward_end < at) l->forward_end = at;
@@ -138,6 +139,24 @@ static void links_note_readers(advise_model *m, const history_task *t, uint32_t 
     }
     if (i->first_reader > link) i->first_reader = link;
     if (i->last_reader < link) i->last_reader = link;
+  }
+}
+
+/* Notes when a link's own backward part needs what it made forward, and how long that of others does. */
+static void links_note_backward(advise_model *m, const history_task *t, uint32_t link) {
+  const history *h = m->history;
+  const uint32_t at = advise_instant_at(m, t->moment);
+  for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
+    const uint32_t block = h->accesses[a].block, item = block < h->n_blocks ? m->item_of[block] : HISTORY_NONE;
+    if (item == HISTORY_NONE || !(h->accesses[a].access & HISTORY_READS)) continue;
+    advise_item *i = &m->items[item];
+    if (i->phase != HISTORY_FORWARD || !i->is_of_step) continue;
+    if (link != i->link) {
+      i->others_end = at + 1;
+      continue;
+    }
+    if (i->own_begin == HISTORY_NONE) i->own_begin = advise_preparation(m, t);
+    i->own_end = at + 1;
   }
 }
 
@@ -170,9 +189,10 @@ bool advise_links_make(advise_model *m) {
     const uint32_t link = links_of_task(m, t);
     if (t->device != m->device) continue;
     if (t->phase == HISTORY_FORWARD) links_note_readers(m, t, m->pass_of[n], link);
+    if (t->phase == HISTORY_BACKWARD) links_note_backward(m, t, link);
     if (link == HISTORY_NONE) continue;
-    if (t->phase == HISTORY_FORWARD) links_note_forward(m, t, m->pass_of[n], link);
-    if (t->phase == HISTORY_BACKWARD) m->links[link].backward_ns += (double)t->device_ns;
+    if (t->phase == HISTORY_FORWARD) links_note_forward(m, n, m->pass_of[n], link);
+    if (t->phase == HISTORY_BACKWARD) m->links[link].backward_ns += m->task_ns[n];
   }
   return true;
 }

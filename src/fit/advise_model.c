@@ -141,11 +141,11 @@ static bool model_make_passes(advise_model *m) {
     if (model_is_task(m, t)) {
       if (t->phase == HISTORY_FORWARD && was_backward) ++pass;
       if (t->phase == HISTORY_FORWARD || t->phase == HISTORY_BACKWARD) was_backward = t->phase == HISTORY_BACKWARD;
-      m->instant_ns[advise_instant_at(m, t->moment)] += (double)t->device_ns;
-      m->step_ns += (double)t->device_ns;
-      if (t->phase == HISTORY_FORWARD) m->forward_ns += (double)t->device_ns;
-      if (t->phase == HISTORY_BACKWARD) m->backward_ns += (double)t->device_ns;
-      if (t->phase == HISTORY_UPDATE) m->update_ns += (double)t->device_ns;
+      m->instant_ns[advise_instant_at(m, t->moment)] += m->task_ns[i];
+      m->step_ns += m->task_ns[i];
+      if (t->phase == HISTORY_FORWARD) m->forward_ns += m->task_ns[i];
+      if (t->phase == HISTORY_BACKWARD) m->backward_ns += m->task_ns[i];
+      if (t->phase == HISTORY_UPDATE) m->update_ns += m->task_ns[i];
     }
     m->pass_of[i] = pass;
   }
@@ -188,6 +188,7 @@ static bool model_make_items(advise_model *m) {
                        .class = block->class,
                        .phase = block->phase,
                        .backward_begin = HISTORY_NONE,
+                       .own_begin = HISTORY_NONE,
                        .first_reader = HISTORY_NONE};
     i->is_of_step = block->born >= m->begin;
     i->born = i->is_of_step ? advise_instant_at(m, block->born) : 0;
@@ -198,9 +199,7 @@ static bool model_make_items(advise_model *m) {
   return true;
 }
 
-/* The first instant at which something is made for a task, after the task before it: where what the task needs would
- * be made again. */
-static uint32_t model_preparation(const advise_model *m, const history_task *t, const bool *is_birth) {
+uint32_t advise_preparation(const advise_model *m, const history_task *t) {
   const uint32_t at = advise_instant_at(m, t->moment);
   uint32_t from = at;
   const history_task *first = m->history->tasks + m->first_task;
@@ -209,16 +208,16 @@ static uint32_t model_preparation(const advise_model *m, const history_task *t, 
       from = advise_instant_at(m, before->moment) + 1;
       break;
     }
-  while (from < at && !is_birth[from]) ++from;
+  while (from < at && !m->is_birth[from]) ++from;
   return from < at ? from : at;
 }
 
-static void model_note_use(advise_model *m, advise_item *i, const history_task *t, uint32_t pass, const bool *births) {
+static void model_note_use(advise_model *m, advise_item *i, const history_task *t, uint32_t pass) {
   const uint32_t at = advise_instant_at(m, t->moment);
   if (i->last_use < at + 1) i->last_use = at + 1;
   if (t->phase == HISTORY_BACKWARD) {
     if (i->backward_begin != HISTORY_NONE || i->phase != HISTORY_FORWARD) return;
-    i->backward_begin = model_preparation(m, t, births);
+    i->backward_begin = advise_preparation(m, t);
   } else if (t->phase == HISTORY_FORWARD && pass == i->pass && i->backward_begin == HISTORY_NONE) {
     i->forward_end = at + 1;
   }
@@ -226,17 +225,16 @@ static void model_note_use(advise_model *m, advise_item *i, const history_task *
 
 static bool model_make_uses(advise_model *m) {
   const history *h = m->history;
-  bool *births = calloc((size_t)m->n_instants + 1, sizeof *births);
-  if (!births) return false;
-  for (const advise_item *i = m->items; i < m->items + m->n_items; ++i) births[i->born] = true;
+  m->is_birth = calloc((size_t)m->n_instants + 1, sizeof *m->is_birth);
+  if (!m->is_birth) return false;
+  for (const advise_item *i = m->items; i < m->items + m->n_items; ++i) m->is_birth[i->born] = true;
   for (size_t n = 0; n < m->n_tasks; ++n) {
     const history_task *t = &h->tasks[m->first_task + n];
     for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
       const uint32_t block = h->accesses[a].block, item = block < h->n_blocks ? m->item_of[block] : HISTORY_NONE;
-      if (item != HISTORY_NONE) model_note_use(m, &m->items[item], t, m->pass_of[n], births);
+      if (item != HISTORY_NONE) model_note_use(m, &m->items[item], t, m->pass_of[n]);
     }
   }
-  free(births);
   return true;
 }
 
@@ -250,12 +248,12 @@ static bool model_make_peak(advise_model *m) {
   return m->peak != UINT64_MAX;
 }
 
-advise_model *advise_model_new(const history *h) {
+advise_model *advise_model_new(const history *h, advise_time time) {
   advise_model *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->history = h;
-  if (model_choose(m) && model_make_instants(m) && model_make_passes(m) && model_make_items(m) && model_make_uses(m) &&
-      advise_links_make(m) && model_make_peak(m))
+  if (model_choose(m) && model_make_instants(m) && advise_clock_make(m, time) && model_make_passes(m) && model_make_items(m) && model_make_uses(m) &&
+      advise_links_make(m) && advise_batch_note(m) && model_make_peak(m))
     return m;
   advise_model_free(m);
   return NULL;
@@ -265,10 +263,12 @@ void advise_model_free(advise_model *m) {
   if (!m) return;
   free(m->instant);
   free(m->instant_ns);
+  free(m->is_birth);
   free(m->items);
   free(m->item_of);
   free(m->links);
   free(m->link_of);
   free(m->pass_of);
+  free(m->task_ns);
   free(m);
 }

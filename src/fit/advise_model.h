@@ -24,6 +24,9 @@ typedef struct {
   uint32_t forward_end;      /* after its last use forward in its pass; born if there is none */
   uint32_t backward_begin;   /* before the first task that needs it backward; HISTORY_NONE: none does */
   uint32_t last_use;         /* after its last use of all; born if there is none */
+  uint32_t own_begin;        /* before the first backward task of its own link that needs it; HISTORY_NONE: none does */
+  uint32_t own_end;          /* after the last one */
+  uint32_t others_end;       /* after the last backward task of another link that needs it; 0: there is none */
   uint32_t block;            /* of the history, or HISTORY_NONE */
   uint32_t link, pass;       /* that made it (of parameters, gradients and states: whose it is), or HISTORY_NONE */
   history_class class;
@@ -31,6 +34,7 @@ typedef struct {
   uint32_t first_reader, last_reader; /* links that read it forward in its pass; first > last: none does */
   bool is_of_step;                    /* made in the step */
   bool is_read_outside;               /* read forward by what is in no link */
+  bool grows;                         /* with the batch */
 } advise_item;
 
 typedef struct {
@@ -43,6 +47,10 @@ typedef struct {
   uint32_t site; /* of its first task, or HISTORY_NONE */
 } advise_link;
 
+/* Which time a task takes. As it ran is the median of the steps that have the same tasks, since other load of the
+ * machine disturbs single ones. Dry runs have the device's model only. */
+typedef enum { ADVISE_TIME_OF_RECORDING, ADVISE_TIME_BY_MODEL } advise_time;
+
 typedef struct {
   const history *history;
   uint32_t device, step; /* step: HISTORY_NONE, if the recording has none and is taken as a whole */
@@ -50,6 +58,7 @@ typedef struct {
   uint32_t n_instants, n_passes;
   uint64_t *instant;  /* moments, ascending */
   double *instant_ns; /* device time that has passed at each instant */
+  bool *is_birth;     /* whether a block is born at the instant; n_instants + 1 */
   size_t n_items;
   advise_item *items;
   uint32_t *item_of; /* by block of the history; HISTORY_NONE: not in the step */
@@ -58,6 +67,11 @@ typedef struct {
   uint32_t *link_of;                                  /* by module of the history, or HISTORY_NONE */
   size_t first_task, n_tasks;                         /* of the history: those of the step, of all devices */
   uint32_t *pass_of;                                  /* by task from first_task on */
+  double *task_ns;                                    /* likewise */
+  bool is_measured;                                   /* task_ns is as the tasks ran, and not by the device's model */
+  double fixed_ns; /* what a task takes whatever its size: the time of the quickest tenth */
+  double byte_ns;  /* what a byte takes beyond that where a task moves more than it computes */
+  double span_ns;  /* if it is: from the step's begin to its end by the host's clock; 0: not known */
   double step_ns, forward_ns, backward_ns, update_ns; /* time of the device's tasks */
   uint64_t peak;                                      /* as recorded */
   uint32_t peak_instant;
@@ -65,11 +79,21 @@ typedef struct {
 } advise_model;
 
 /* NULL: there is no memory. A history without blocks has a model with a peak of 0. */
-advise_model *advise_model_new(const history *h);
+advise_model *advise_model_new(const history *h, advise_time time);
 void advise_model_free(advise_model *m);
+
+/* Fills in task_ns and what follows it. False: no memory. */
+bool advise_clock_make(advise_model *m, advise_time time);
 
 /* The instant at or after a moment; n_instants if there is none. */
 uint32_t advise_instant_at(const advise_model *m, uint64_t moment);
+
+/* Fills in which items grow, once links are known. False: no memory. */
+bool advise_batch_note(advise_model *m);
+
+/* The first instant at which something is made for a task, after the task before it: where what the task needs would be
+ * made again. */
+uint32_t advise_preparation(const advise_model *m, const history_task *t);
 
 /* The line of the program at which a link is called: where its calls and another link's part. NULL: not known. */
 const history_line *advise_link_line(const advise_model *m, uint32_t link);

@@ -29,6 +29,13 @@ static bool chain_drops(const advise_item *i, uint32_t from, uint32_t to) {
   return i->first_reader > i->last_reader || (i->first_reader >= from && i->last_reader < to);
 }
 
+/* Whether it is an output that stays for others, and that the links' own backward part needs, too: ReLU's, whose
+ * gradient is by its result. Running the forward part again makes it once more. */
+static bool chain_remakes(const advise_item *i, uint32_t from, uint32_t to) {
+  return i->phase == HISTORY_FORWARD && i->is_of_step && chain_is_within(i, from, to) && i->own_begin != HISTORY_NONE &&
+         !chain_drops(i, from, to);
+}
+
 /* ---- the chain --------------------------------------------------------------------------------------------------- */
 
 static int chain_by_link(const void *a, const void *b) {
@@ -77,18 +84,19 @@ static bool chain_find_costs(advise_chain *c) {
   bool *is_over = calloc(n + 1, sizeof *is_over);
   c->cost = calloc(m->n_links + (size_t)1, sizeof *c->cost);
   if (last && is_over && c->cost) {
-    for (const advise_item *i = m->items; i < m->items + m->n_items; ++i) {
-      if (i->link == HISTORY_NONE || !chain_drops(i, i->link, i->link + 1)) continue;
-      uint32_t *l = &last[(size_t)i->link * m->n_passes + i->pass];
-      if (*l < i->born + 1) *l = i->born + 1;
-    }
+    for (int remade = 0; remade < 2; ++remade)
+      for (const advise_item *i = m->items; i < m->items + m->n_items; ++i) {
+        if (i->link == HISTORY_NONE || !(remade ? chain_remakes : chain_drops)(i, i->link, i->link + 1)) continue;
+        uint32_t *l = &last[(size_t)i->link * m->n_passes + i->pass];
+        if (*l < i->born + 1 && (*l || !remade)) *l = i->born + 1; /* nothing runs again for such outputs alone */
+      }
     for (size_t k = 0; k < m->n_tasks; ++k) {
       const history_task *t = &h->tasks[m->first_task + k];
       const uint32_t link = chain_link_of(m, t);
       if (link == HISTORY_NONE) continue;
       const size_t at = (size_t)link * m->n_passes + m->pass_of[k];
       if (!last[at] || is_over[at]) continue;
-      c->cost[link] += (double)t->device_ns;
+      c->cost[link] += m->task_ns[k];
       is_over[at] = advise_instant_at(m, t->moment) + 1 >= last[at];
     }
   }
@@ -122,22 +130,32 @@ double advise_chain_cost(const advise_chain *c, uint32_t link) { return c->cost[
 /* What recomputing links [from, to) in one pass means. */
 typedef struct {
   uint32_t from, to, pass;
-  uint32_t first, last;  /* births of the first item of the forward part, and of the last that is dropped */
+  uint32_t first, last;  /* births of the first item of the forward part, and of the last that is made again */
   uint32_t begin, end;   /* of the backward part that needs the dropped items */
   uint32_t forward_over; /* from here on what is dropped is gone */
 } drop_span;
 
 static drop_span drop_find(const advise_edits *e, uint32_t from, uint32_t to, uint32_t pass) {
   drop_span d = {from, to, pass, HISTORY_NONE, 0, HISTORY_NONE, 0, 0};
+  uint32_t remade_last = 0, remade_begin = HISTORY_NONE, remade_end = 0;
   for (const advise_item *i = e->items; i < e->items + e->n_items; ++i) {
     if (i->pass != pass || i->phase != HISTORY_FORWARD || !i->is_of_step || !chain_is_within(i, from, to)) continue;
     if (d.first > i->born) d.first = i->born;
+    if (i->bytes && chain_remakes(i, from, to)) {
+      if (remade_last < i->born) remade_last = i->born;
+      if (remade_begin > i->own_begin) remade_begin = i->own_begin;
+      if (remade_end < i->own_end) remade_end = i->own_end;
+    }
     if (!i->bytes || !chain_drops(i, from, to)) continue;
     if (d.last < i->born) d.last = i->born;
     if (d.begin > i->backward_begin) d.begin = i->backward_begin;
     if (d.end < i->died) d.end = i->died;
     if (d.forward_over < i->forward_end) d.forward_over = i->forward_end;
   }
+  if (d.begin == HISTORY_NONE) return d;
+  if (d.last < remade_last) d.last = remade_last;
+  if (d.begin > remade_begin) d.begin = remade_begin;
+  if (d.end < remade_end) d.end = remade_end;
   return d;
 }
 
@@ -149,7 +167,7 @@ static uint64_t drop_profile(const advise_edits *e, const drop_span *d) {
   for (const advise_item *i = e->items; i < e->items + e->n_items; ++i) {
     if (i->pass != d->pass || i->phase != HISTORY_FORWARD || !i->is_of_step) continue;
     if (!chain_is_within(i, d->from, d->to) || i->born > d->last || i->died <= d->first) continue;
-    const bool stays = chain_drops(i, d->from, d->to);
+    const bool stays = chain_drops(i, d->from, d->to) || chain_remakes(i, d->from, d->to);
     change[i->born > d->first ? i->born - d->first : 0] += (int64_t)i->bytes;
     change[stays || i->died > d->last ? n : i->died - d->first] -= (int64_t)i->bytes;
   }
@@ -161,31 +179,58 @@ static uint64_t drop_profile(const advise_edits *e, const drop_span *d) {
   return (uint64_t)most;
 }
 
+/* An output that is made again: the first one is gone once others need it no more, or else there are two of them.
+ * *just_gone: bytes that go between the last instant and the backward part, in which no instant stands. */
+static bool drop_remake(advise_edits *e, size_t n, const drop_span *d, uint64_t *just_gone) {
+  advise_item *i = &e->items[n];
+  const uint32_t over = i->others_end > i->forward_end ? i->others_end : i->forward_end;
+  if (over <= d->begin) {
+    if (over == d->begin) *just_gone += i->bytes;
+    i->gap_from = over;
+    i->gap_to = d->begin;
+    return true;
+  }
+  advise_item copy = *i;
+  copy.born = d->begin;
+  copy.died = i->own_end;
+  copy.gap_from = copy.gap_to = 0;
+  copy.block = HISTORY_NONE;
+  copy.is_of_step = false; /* nothing drops it */
+  return advise_edits_add(e, &copy);
+}
+
 static bool drop_apply(const advise_chain *c, advise_edits *e, uint32_t from, uint32_t to, uint32_t pass) {
   const drop_span d = drop_find(e, from, to, pass);
   if (d.begin == HISTORY_NONE) return true;
   const uint64_t most = drop_profile(e, &d);
+  uint64_t just_gone = 0;
   if (most == UINT64_MAX) return false;
-  for (advise_item *i = e->items; i < e->items + e->n_items; ++i) {
-    if (i->pass != pass || !chain_drops(i, from, to)) continue;
+  for (size_t k = 0, n = e->n_items; k < n; ++k) {
+    advise_item *i = &e->items[k];
+    if (i->pass != pass || !i->bytes) continue;
+    if (chain_remakes(i, from, to) && !drop_remake(e, k, &d, &just_gone)) return false;
+    if (!chain_drops(i, from, to)) continue;
     i->gap_from = i->forward_end;
     i->gap_to = d.begin;
   }
   for (uint32_t k = c->first_input[from]; k < c->first_input[to]; ++k) {
     advise_item *i = &e->items[c->inputs[k].item];
-    if (i->pass == pass && !chain_is_within(i, from, to) && i->died < d.end) i->died = d.end;
+    if (i->pass != pass || chain_is_within(i, from, to)) continue;
+    if (i->died < d.end) i->died = d.end;
+    if (i->others_end < d.end) i->others_end = d.end;
   }
   /* it runs before anything of the backward part is made */
-  advise_edits_needle(e, d.begin ? d.begin - 1 : 0, most);
+  advise_edits_needle(e, d.begin ? d.begin - 1 : 0, most > just_gone ? most - just_gone : 0);
   return true;
 }
 
 bool advise_recompute_apply(const advise_chain *c, advise_edits *e, const uint32_t *group) {
   const advise_model *m = c->model;
-  for (uint32_t from = 0, to; from < m->n_links; from = to) {
-    to = from + 1;
+  /* from the last one, so that those before it know how long it keeps their outputs */
+  for (uint32_t from, to = m->n_links; to > 0; to = from) {
+    from = to - 1;
     if (!group[from]) continue;
-    while (to < m->n_links && group[to] == group[from]) ++to;
+    while (from > 0 && group[from - 1] == group[from]) --from;
     for (uint32_t k = from; k < to; ++k)
       e->extra_ns += e->forward_factor * (to - from > 1 && k + 1 < to ? m->links[k].forward_ns : c->cost[k]);
     for (uint32_t pass = 0; pass < m->n_passes; ++pass)

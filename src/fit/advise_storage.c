@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes of blocks' sizes: storage of 16 bits, another batch, and shares of several devices. */
+/* Changes of blocks' sizes: storage of 16 bits, and shares of several devices. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,19 +29,23 @@ unsigned advise_element_bytes(const advise_model *m) {
 
 /* ---- 16 bits ----------------------------------------------------------------------------------------------------- */
 
-/* Operators that torch.autocast runs in 32 bits, and losses. */
+/* Operators that torch.autocast runs in 32 bits, and losses. BatchNorm runs in the type of its input. */
 static bool storage_is_wide(const char *name) {
   static const char *const words[] = {"Norm", "oftmax", "Loss", "CrossEntropy", "Exp",
                                       "Pow",  "Log",    "Sum",  "Embedding"};
   for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
-    if (strstr(name, words[i])) return true;
+    if (strstr(name, words[i]) && !strstr(name, "BatchNorm")) return true;
   return false;
 }
 
+/* Who reads an item backward. */
+enum { READER_PRODUCT = 1, READER_WIDE = 2, READER_OTHER = 4 };
+
 typedef struct {
   advise_edits *e;
-  uint8_t *is_half, *has_copy;
+  uint8_t *is_half, *has_copy, *readers;
   uint64_t copied; /* bytes read and written by conversions */
+  uint32_t n_copies;
 } storage_state;
 
 static bool storage_is_big(const advise_item *i) { return i->is_of_step && i->class != HISTORY_GRADIENT; }
@@ -51,6 +55,7 @@ static bool storage_is_big(const advise_item *i) { return i->is_of_step && i->cl
 static bool storage_copy(storage_state *s, uint32_t item, uint32_t at) {
   advise_item copy = s->e->items[item], *original = &s->e->items[item];
   s->has_copy[item] = 1;
+  ++s->n_copies;
   s->copied += original->bytes + original->bytes / 2;
   copy.bytes /= 2;
   copy.block = HISTORY_NONE;
@@ -79,19 +84,21 @@ static bool storage_copy(storage_state *s, uint32_t item, uint32_t at) {
   return advise_edits_add(s->e, &copy);
 }
 
-static bool storage_of_task(storage_state *s, const history_task *t, uint8_t *wide_reader) {
+static bool storage_of_task(storage_state *s, const history_task *t) {
   const advise_model *m = s->e->model;
   const history *h = m->history;
   const bool product = advise_is_product(t->name), wide = storage_is_wide(t->name);
   bool all_half = true, reads = false;
   for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
     const uint32_t i = storage_item(m, a);
-    if (i == HISTORY_NONE || !(h->accesses[a].access & HISTORY_READS)) continue;
+    if (i == HISTORY_NONE || !(h->accesses[a].access & HISTORY_READS) || (h->accesses[a].access & HISTORY_SCRATCH))
+      continue;
     if (m->items[i].is_of_step) {
       reads = true;
       all_half &= s->is_half[i];
     }
-    if (t->phase == HISTORY_BACKWARD && !product) wide_reader[i] = 1;
+    if (t->phase == HISTORY_BACKWARD)
+      s->readers[i] |= product ? READER_PRODUCT : wide ? READER_WIDE : READER_OTHER;
     if (t->phase == HISTORY_FORWARD && product && !s->is_half[i] && !s->has_copy[i] &&
         !storage_copy(s, i, advise_instant_at(m, t->moment)))
       return false;
@@ -104,30 +111,57 @@ static bool storage_of_task(storage_state *s, const history_task *t, uint8_t *wi
   return true;
 }
 
-static void storage_finish(storage_state *s, const uint8_t *wide_reader) {
+static void storage_finish(storage_state *s) {
   for (size_t k = 0; k < s->e->model->n_items; ++k) {
     advise_item *i = &s->e->items[k];
-    if (s->is_half[k]) i->bytes /= 2;
+    /* what operators in 32 bits need backward is their input's copy in 32 bits, and the input goes if none else does */
+    const bool is_widened = (s->readers[k] & READER_WIDE) && i->phase == HISTORY_FORWARD;
+    if (s->is_half[k] && is_widened && s->readers[k] != READER_WIDE)
+      i->bytes += i->bytes / 2;
+    else if (s->is_half[k] && !is_widened)
+      i->bytes /= 2;
     const bool kept_for_products =
-        s->has_copy[k] && !wide_reader[k] && i->is_of_step && i->backward_begin != HISTORY_NONE;
+        s->has_copy[k] && !(s->readers[k] & (READER_WIDE | READER_OTHER)) && i->is_of_step && i->backward_begin != HISTORY_NONE;
     if (kept_for_products && i->phase == HISTORY_FORWARD && i->forward_end < i->died) i->died = i->forward_end;
   }
 }
 
-static bool storage_amp(advise_edits *e, uint64_t memory_bytes_per_s) {
+/* The time that tasks save: products compute twice as fast in 16 bits, others move fewer bytes. */
+static double storage_saved_ns(const storage_state *s) {
+  const advise_model *m = s->e->model;
+  double saved = 0;
+  for (size_t n = 0; n < m->n_tasks; ++n) {
+    const history_task *t = &m->history->tasks[m->first_task + n];
+    double was = 0, is = 0;
+    if (t->phase != HISTORY_FORWARD && t->phase != HISTORY_BACKWARD) continue;
+    for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
+      const uint32_t i = storage_item(m, a);
+      if (i == HISTORY_NONE || !m->items[i].bytes) continue;
+      was += (double)m->items[i].bytes;
+      is += advise_is_product(t->name) ? (double)m->items[i].bytes / 2 : (double)s->e->items[i].bytes;
+    }
+    if (m->task_ns[n] > m->fixed_ns && was > is) saved += (m->task_ns[n] - m->fixed_ns) * (1 - is / was);
+  }
+  return saved;
+}
+
+static bool storage_amp(advise_edits *e) {
   const advise_model *m = e->model;
-  storage_state s = {e, calloc(m->n_items + 1, 1), calloc(m->n_items + 1, 1), 0};
-  uint8_t *wide_reader = calloc(m->n_items + 1, 1);
-  bool good = s.is_half && s.has_copy && wide_reader;
+  storage_state s = {e, calloc(m->n_items + 1, 1), calloc(m->n_items + 1, 1), calloc(m->n_items + 1, 1), 0, 0};
+  bool good = s.is_half && s.has_copy && s.readers;
   for (size_t n = 0; good && n < m->n_tasks; ++n) {
     const history_task *t = &m->history->tasks[m->first_task + n];
-    if (t->phase == HISTORY_FORWARD || t->phase == HISTORY_BACKWARD) good = storage_of_task(&s, t, wide_reader);
+    if (t->phase == HISTORY_FORWARD || t->phase == HISTORY_BACKWARD) good = storage_of_task(&s, t);
   }
-  if (good) storage_finish(&s, wide_reader);
-  if (memory_bytes_per_s) e->extra_ns += (double)s.copied * 1e9 / (double)memory_bytes_per_s;
+  if (good) storage_finish(&s);
+  if (good) {
+    const double added = s.n_copies * m->fixed_ns + (double)s.copied * m->byte_ns - storage_saved_ns(&s);
+    e->extra_ns += added;
+    if (m->step_ns > 0) e->forward_factor *= 1 + added / m->step_ns;
+  }
   free(s.is_half);
   free(s.has_copy);
-  free(wide_reader);
+  free(s.readers);
   return good;
 }
 
@@ -140,65 +174,18 @@ static double storage_moving_ns(const advise_model *m, bool with_update) {
     uint64_t bytes = 0;
     if (t->phase == HISTORY_UPDATE && !with_update) continue;
     for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) bytes += m->history->accesses[a].bytes;
-    if (t->operations < 100 * bytes) ns += (double)t->device_ns;
+    if (t->operations < 100 * bytes) ns += m->task_ns[n];
   }
   return ns;
 }
 
-bool advise_change_storage(advise_edits *e, storage_kind kind, uint64_t memory_bytes_per_s) {
+bool advise_change_storage(advise_edits *e, storage_kind kind) {
   if (kind == STORAGE_AS_IS) return true;
-  if (kind == STORAGE_AMP) return storage_amp(e, memory_bytes_per_s);
+  if (kind == STORAGE_AMP) return storage_amp(e);
   for (advise_item *i = e->items; i < e->items + e->n_items; ++i) i->bytes -= i->bytes / 2;
   const double moving = storage_moving_ns(e->model, true) / 2;
   e->extra_ns -= moving;
   if (e->model->step_ns > 0) e->forward_factor *= 1 - moving / e->model->step_ns;
-  return true;
-}
-
-/* ---- batch ------------------------------------------------------------------------------------------------------- */
-
-/* The share of a task's time that grows with the batch: that of the bytes which it moves. */
-static double batch_share(const advise_model *m, const history_task *t) {
-  double all = 0, growing = 0;
-  for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
-    const uint32_t i = storage_item(m, a);
-    const double bytes = (double)m->history->accesses[a].bytes;
-    all += bytes;
-    if (i != HISTORY_NONE && m->items[i].is_of_step && m->items[i].class != HISTORY_GRADIENT) growing += bytes;
-  }
-  return t->operations > 100 * (uint64_t)all || all <= 0 ? 1 : growing / all;
-}
-
-static void batch_time(advise_edits *e, double factor, uint32_t micro_batches) {
-  const advise_model *m = e->model;
-  double was = 0, is = 0;
-  for (size_t n = 0; n < m->n_tasks; ++n) {
-    const history_task *t = &m->history->tasks[m->first_task + n];
-    if (t->phase != HISTORY_FORWARD && t->phase != HISTORY_BACKWARD) continue;
-    const double share = batch_share(m, t);
-    was += (double)t->device_ns;
-    is += (double)t->device_ns * (share * factor + 1 - share);
-  }
-  e->extra_ns += micro_batches * is - was;
-  if (was > 0) e->forward_factor *= micro_batches * is / was;
-}
-
-bool advise_change_batch(advise_edits *e, double factor, uint32_t micro_batches) {
-  const size_t n = e->n_items;
-  for (size_t k = 0; k < n; ++k) {
-    advise_item *i = &e->items[k];
-    if (i->class == HISTORY_GRADIENT && micro_batches > 1 && i->is_of_step) {
-      advise_item fresh = *i;
-      fresh.died = i->born + 2;
-      i->born = 0;
-      if (!advise_edits_add(e, &fresh)) return false;
-      continue;
-    }
-    const bool grows = i->is_of_step && i->class != HISTORY_GRADIENT && i->class != HISTORY_PARAMETER &&
-                       i->class != HISTORY_OPTIMIZER && i->phase != HISTORY_UPDATE;
-    if (grows) i->bytes = (uint64_t)((double)i->bytes * factor + 0.5);
-  }
-  batch_time(e, factor, micro_batches);
   return true;
 }
 

@@ -107,7 +107,7 @@ typedef struct {
 } history_step;
 
 typedef struct {
-  const char *program; /* of the recording's header */
+  const char *program; /* of the recording's header, or the script that its Python ran */
   char soc_name[32];
   uint32_t n_devices;
   bool is_dry;

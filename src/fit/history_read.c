@@ -63,6 +63,12 @@ static bool is_installed(const char *file) {
   return !*file;
 }
 
+/* Whether an object is Python's interpreter, whose C code is not the program's. */
+static bool is_interpreter(const char *object) {
+  const char *slash = strrchr(object, '/'), *name = slash ? slash + 1 : object;
+  return strncmp(name, "python", 6) == 0 || strncmp(name, "libpython", 9) == 0;
+}
+
 /* A text that only lives during a call; it is kept in memory of its own, which the history owns by its lines. */
 static const char *found_text(history_build *b, const char *text) {
   const size_t n = strlen(text);
@@ -85,13 +91,18 @@ static const char *found_text(history_build *b, const char *text) {
   return *kept;
 }
 
+static const char *object_of(const history_build *b, const record_frame *f) {
+  const char *file = history_text_of(b, f->file);
+  return *file ? file : b->h->program;
+}
+
 static history_line history_line_of(history_build *b, const record_frame *f) {
   history_line line = {history_text_of(b, f->file), history_text_of(b, f->function), 0};
   if (f->function) {
     line.line = f->at <= UINT32_MAX ? (uint32_t)f->at : 0;
     return line;
   }
-  const char *object = *line.file ? line.file : b->h->program;
+  const char *object = object_of(b, f);
   history_line found;
   line.file = object;
   if (!b->find || !b->find(object, f->at, &found)) return line;
@@ -121,7 +132,8 @@ static void read_site(history_build *b) {
     history_line *line = APPEND(b, h->lines, h->n_lines, &b->lines);
     if (!line) break;
     *line = history_line_of(b, &f);
-    if (s->own == HISTORY_NONE && !is_installed(line->file)) s->own = (uint32_t)(h->n_lines - 1);
+    const bool is_own = !is_installed(line->file) && (f.function || !is_interpreter(object_of(b, &f)));
+    if (s->own == HISTORY_NONE && is_own) s->own = (uint32_t)(h->n_lines - 1);
     ++s->n;
   }
   *python = is_python;
@@ -389,6 +401,19 @@ static void history_read_one(history_build *b) {
   }
 }
 
+/* Of a program that Python runs, the script's file: the outermost line of all modules that are not installed. */
+static void find_script(history *h) {
+  if (!is_interpreter(h->program)) return;
+  for (const history_site *s = h->sites; s < h->sites + h->n_sites; ++s) {
+    const history_line *outermost = NULL;
+    for (uint32_t i = s->n; i-- > 0 && !outermost;)
+      if (!is_installed(h->lines[s->first + i].file)) outermost = &h->lines[s->first + i];
+    if (!outermost || strcmp(outermost->function, "<module>") != 0) continue;
+    h->program = outermost->file;
+    return;
+  }
+}
+
 static void free_build(history_build *b) {
   free(b->notes_of);
   free(b->next_of);
@@ -414,6 +439,7 @@ static void history_read_all(history_build *b, record_reader *reader) {
     history_read_one(b);
   }
   h->n_moments = b->moment;
+  find_script(h);
   if (!b->no_memory) history_derive(b);
 }
 

@@ -109,6 +109,7 @@ typedef struct {
   uint32_t n_inner;
   uint64_t inner[4], temporary, output, parameter, gradient_temporary;
   uint64_t ns;
+  bool keeps_output; /* its own backward part begins with its output, as that of ReLU does */
 } made_layer;
 
 #define NO3       ((const uint32_t[3]){HISTORY_NONE, HISTORY_NONE, HISTORY_NONE})
@@ -150,14 +151,27 @@ static inline void made_train(made_history *m, const made_layer *layers, uint32_
   made_task(m, "Loss", HISTORY_FORWARD, HISTORY_NONE, 1, ONE(output[n]), ONE(loss));
   uint32_t gradient = made_block(m, layers[n - 1].output, HISTORY_TEMPORARY, HISTORY_BACKWARD, HISTORY_NONE);
   made_task(m, "LossGrad", HISTORY_BACKWARD, HISTORY_NONE, 1, ONE(output[n]), ONE(gradient));
-  made_free(m, output[n]);
+  if (!layers[n - 1].keeps_output || (recomputed && recomputed[n - 1] && layers[n - 1].n_inner))
+    made_free(m, output[n]);
   for (uint32_t k = n; k-- > 0;) {
     const made_layer *l = &layers[k];
+    const bool drops = recomputed && recomputed[k] && l->n_inner;
     for (uint32_t i = 0; recomputed && recomputed[k] && i < l->n_inner; ++i) {
       const uint32_t scratch = made_block(m, l->temporary, HISTORY_TEMPORARY, HISTORY_BACKWARD, 2 + k);
       inner[k][i] = made_block(m, l->inner[i], HISTORY_ACTIVATION, HISTORY_BACKWARD, 2 + k);
       made_task(m, "Add", HISTORY_BACKWARD, 2 + k, l->ns, ONE(i ? inner[k][i - 1] : output[k]), ONE(inner[k][i]));
       made_free(m, scratch);
+    }
+    if (drops && l->keeps_output) {
+      output[k + 1] = made_block(m, l->output, HISTORY_ACTIVATION, HISTORY_BACKWARD, 2 + k);
+      made_task(m, "Add", HISTORY_BACKWARD, 2 + k, l->ns, ONE(inner[k][l->n_inner - 1]), ONE(output[k + 1]));
+    }
+    if (l->keeps_output) {
+      const uint32_t next = made_block(m, l->gradient_temporary, HISTORY_TEMPORARY, HISTORY_BACKWARD, HISTORY_NONE);
+      made_task(m, "ReluGrad", HISTORY_BACKWARD, 2 + k, l->ns, TWO(gradient, output[k + 1]), ONE(next));
+      made_free(m, gradient);
+      made_free(m, output[k + 1]);
+      gradient = next;
     }
     for (uint32_t i = l->n_inner; i-- > 0;) {
       const uint32_t next = made_block(m, l->gradient_temporary, HISTORY_TEMPORARY, HISTORY_BACKWARD, HISTORY_NONE);
@@ -168,7 +182,8 @@ static inline void made_train(made_history *m, const made_layer *layers, uint32_
     }
     const uint32_t weight = made_block(m, l->parameter, HISTORY_GRADIENT, HISTORY_BACKWARD, 2 + k);
     made_task(m, "AddGrad", HISTORY_BACKWARD, 2 + k, l->ns, TWO(gradient, output[k]), ONE(weight));
-    if (k) made_free(m, output[k]);
+    const bool is_kept = k && layers[k - 1].keeps_output && !(recomputed && recomputed[k - 1] && layers[k - 1].n_inner);
+    if (k && !is_kept) made_free(m, output[k]);
   }
   made_free(m, gradient);
   made_free(m, output[0]);

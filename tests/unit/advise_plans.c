@@ -129,14 +129,14 @@ static advise_policy policy_of(const char *text) {
 
 static void advice_fits_and_is_on_the_frontier(void **state) {
   (void)state;
-  const made_layer layer = {3, {4000000, 4000000, 2000000}, 100000, 1000000, 500000, 1000000, 1000};
+  const made_layer layer = {3, {4000000, 4000000, 2000000}, 100000, 1000000, 500000, 1000000, 1000, false};
   made_layer layers[16];
   for (int k = 0; k < 16; ++k) layers[k] = layer;
   made_train(&made, layers, 16, NULL);
   advice a;
   const advise_policy policy = policy_of("keep-free 0");
   const uint64_t fit = made_peak(&made) / 2;
-  assert_true(advice_make(&made.h, &policy, NULL, fit, 4, &a));
+  assert_true(advice_make(&made.h, &policy, NULL, ADVISE_TIME_OF_RECORDING, fit, 4, &a));
   assert_int_equal(a.as_is.peak, made_peak(&made));
   assert_false(a.as_is.fits);
   assert_true(a.cheapest.fits && a.cheapest.peak <= fit);
@@ -148,7 +148,7 @@ static void advice_fits_and_is_on_the_frontier(void **state) {
   assert_int_equal(a.pipeline.n, 4);
   assert_true(a.pipeline.largest < a.as_is.peak);
   advice_free(&a);
-  assert_true(advice_make(&made.h, &policy, NULL, 2 * made_peak(&made), 1, &a));
+  assert_true(advice_make(&made.h, &policy, NULL, ADVISE_TIME_OF_RECORDING, 2 * made_peak(&made), 1, &a));
   assert_true(a.as_is.fits && a.largest_batch >= 2 && a.largest_batch < 3);
   advice_free(&a);
 }
@@ -156,12 +156,12 @@ static void advice_fits_and_is_on_the_frontier(void **state) {
 /* ZeRO divides what is shared exactly; a batch of half the size halves what it should. */
 static void shares_and_batches_are_exact(void **state) {
   (void)state;
-  const made_layer layer = {1, {4096}, 512, 2048, 8192, 1024, 10};
+  const made_layer layer = {1, {4096}, 512, 2048, 8192, 1024, 10, false};
   made_layer layers[4] = {layer, layer, layer, layer};
   made_train(&made, layers, 4, NULL);
   advice a;
   const advise_policy policy = policy_of("");
-  assert_true(advice_make(&made.h, &policy, NULL, 1 << 30, 4, &a));
+  assert_true(advice_make(&made.h, &policy, NULL, ADVISE_TIME_OF_RECORDING, 1 << 30, 4, &a));
   advise_plan plan = {.micro_batches = 1, .batch = 1, .zero = 2};
   assert_true(advice_judge(&a, &plan));
   made_history *shared = malloc(sizeof *shared);
@@ -172,7 +172,7 @@ static void shares_and_batches_are_exact(void **state) {
   plan = (advise_plan){.micro_batches = 1, .batch = 0.5};
   assert_true(advice_judge(&a, &plan));
   made_layer smaller[4];
-  for (int k = 0; k < 4; ++k) smaller[k] = (made_layer){1, {2048}, 256, 1024, 8192, 512, 10};
+  for (int k = 0; k < 4; ++k) smaller[k] = (made_layer){1, {2048}, 256, 1024, 8192, 512, 10, false};
   made_train(shared, smaller, 4, NULL);
   assert_in_range(plan.peak, made_peak(shared) - 64, made_peak(shared) + 64); /* the input and the loss do not shrink */
   free(shared);
@@ -183,7 +183,7 @@ static void advice_is_quick(void **state) {
   (void)state;
   made_layer layers[60];
   struct timespec from, to;
-  for (int k = 0; k < 60; ++k) layers[k] = (made_layer){4, {4096, 4096, 4096, 4096}, 512, 2048, 8192, 1024, 10};
+  for (int k = 0; k < 60; ++k) layers[k] = (made_layer){4, {4096, 4096, 4096, 4096}, 512, 2048, 8192, 1024, 10, false};
   made_train(&made, layers, 60, NULL);
   while (made.h.n_blocks < 10000) /* states that live through all */
     made.blocks[made.h.n_blocks++] = (history_block){.segment = HISTORY_NONE,
@@ -196,7 +196,7 @@ static void advice_is_quick(void **state) {
   advice a;
   const advise_policy policy = policy_of("");
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
-  assert_true(advice_make(&made.h, &policy, NULL, 300000, 8, &a));
+  assert_true(advice_make(&made.h, &policy, NULL, ADVISE_TIME_OF_RECORDING, 300000, 8, &a));
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
   const double seconds = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
   print_message("advice for 10,000 blocks: %.2f s\n", seconds);
@@ -216,7 +216,8 @@ static void advice_on_random_histories_holds(void **state) {
                                .output = 1 + random_below(&r, 1000),
                                .parameter = 1 + random_below(&r, 500),
                                .gradient_temporary = 1 + random_below(&r, 2000),
-                               .ns = 1 + random_below(&r, 1000)};
+                               .ns = 1 + random_below(&r, 1000),
+                               .keeps_output = random_below(&r, 2)};
       for (int i = 0; i < 4; ++i) layers[k].inner[i] = 1 + random_below(&r, 5000);
     }
     made_train(&made, layers, n, NULL);
@@ -228,7 +229,7 @@ static void advice_on_random_histories_holds(void **state) {
     const advise_policy policy =
         policy_of("keep-free 0\nleast 1\ntry recompute accumulate attention amp half zero offload prune");
     const uint64_t fit = made_peak(&made) * (30 + random_below(&r, 100)) / 100;
-    assert_true(advice_make(&made.h, &policy, NULL, fit, 1 + random_below(&r, 5), &a));
+    assert_true(advice_make(&made.h, &policy, NULL, ADVISE_TIME_OF_RECORDING, fit, 1 + random_below(&r, 5), &a));
     assert_int_equal(a.as_is.peak, made_peak(&made));
     assert_true(!a.cheapest.fits || a.cheapest.peak <= fit);
     if (a.as_is.fits) assert_true(a.cheapest.fits && a.cheapest.step_ns <= a.as_is.step_ns);

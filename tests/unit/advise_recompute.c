@@ -18,7 +18,8 @@ static uint32_t random_layers(random_source *r, made_layer *layers, bool alike) 
                       .output = 1 + random_below(r, 1000),
                       .parameter = 1 + random_below(r, 500),
                       .gradient_temporary = 1 + random_below(r, 2000),
-                      .ns = 1 + random_below(r, 1000)};
+                      .ns = 1 + random_below(r, 1000),
+                      .keeps_output = random_below(r, 2)};
     for (int i = 0; i < 4; ++i) l->inner[i] = 1 + random_below(r, 5000);
     if (alike && k) *l = layers[0];
   }
@@ -40,7 +41,7 @@ static void a_replayed_plan_is_what_happens(void **state) {
       group[k] = chosen[k] ? k + 1 : 0;
     }
     made_train(&again, layers, n, chosen);
-    advise_model *m = advise_model_new(&made.h);
+    advise_model *m = advise_model_new(&made.h, ADVISE_TIME_OF_RECORDING);
     assert_non_null(m);
     assert_int_equal(m->n_links, n);
     assert_int_equal(m->peak, made_peak(&made));
@@ -81,7 +82,7 @@ static void compare_with_all_subsets(random_source *r, bool alike) {
   made_layer layers[MAX_LAYERS];
   const uint32_t n = random_layers(r, layers, alike);
   made_train(&made, layers, n, NULL);
-  advise_model *m = advise_model_new(&made.h);
+  advise_model *m = advise_model_new(&made.h, ADVISE_TIME_OF_RECORDING);
   advise_chain *c = advise_chain_new(m);
   advise_edits e;
   advise_slopes s;

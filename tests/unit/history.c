@@ -178,6 +178,30 @@ static void tasks_have_operands_times_and_lines(void **state) {
   history_free(h);
 }
 
+/* C code of the interpreter is not the program's, and the program is the script. */
+static void a_script_is_the_program_and_its_interpreter_is_not(void **state) {
+  (void)state;
+  static tape t;
+  tape_start(&t);
+  record_header h;
+  memcpy(&h, t.data, sizeof h);
+  strcpy(h.program, "/opt/bin/python3.11");
+  memcpy(t.data, &h, sizeof h);
+  for (const char *const *text = (const char *const[]){"/home/me/train.py", "<module>", "<frozen runpy>", "_run_code",
+                                                       "/opt/lib/libpython3.11.so", "/home/me/own.so", NULL};
+       *text; ++text)
+    put_text(&t, *text);
+  put_site(&t, 1, (const record_frame[]){{0, 0, 99}, {5, 0, 98}}, 2);
+  put_site(&t, 2, (const record_frame[]){{5, 0, 98}, {6, 0, 97}}, 2);
+  put_site(&t, 3, (const record_frame[]){{5, 0, 98}, {1, 2, 12}, {3, 4, 1}}, 3);
+  history *read = read_tape(&t);
+  assert_string_equal(read->program, "/home/me/train.py");
+  assert_int_equal(read->sites[0].own, HISTORY_NONE);
+  assert_string_equal(read->lines[read->sites[1].own].file, "/home/me/own.so");
+  assert_int_equal(read->lines[read->sites[2].own].line, 12);
+  history_free(read);
+}
+
 /* A recording that ends anywhere is read to there, and one with wrong bytes is read or refused. */
 static void any_bytes_are_read_or_refused(void **state) {
   (void)state;
@@ -207,6 +231,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(blocks_have_classes_and_places),
       cmocka_unit_test(tasks_have_operands_times_and_lines),
+      cmocka_unit_test(a_script_is_the_program_and_its_interpreter_is_not),
       cmocka_unit_test(any_bytes_are_read_or_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
