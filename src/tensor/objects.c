@@ -74,9 +74,21 @@ bool tensor_is_valid(const tensor *t) {
 }
 #endif
 
+/* MindSpore marks an absent index by nine dimensions without elements, which CANN takes. */
+static bool marks_absence(const int64_t *dims, uint64_t rank) {
+  if (rank != MAX_RANK + 1 || !dims) return false;
+  for (uint64_t d = 0; d < rank; ++d)
+    if (dims[d]) return false;
+  return true;
+}
+
 status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
                    int format, const int64_t *storage_dims, uint64_t storage_rank, void *data) {
   int64_t n, unused;
+  if (unlikely(marks_absence(dims, rank))) {
+    rank = MAX_RANK;
+    if (storage_rank > MAX_RANK) storage_rank = MAX_RANK;
+  }
   TRY(check_dims("viewDims", dims, rank, &n));
   TRY(check_strides(dims, strides, rank));
   /* For an empty view, clients may compute storage dims below 0, since they treat it as any other view. */

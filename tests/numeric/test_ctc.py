@@ -119,7 +119,7 @@ class Ctc(unittest.TestCase):
     def by_name(self, gen):
         d, log_probs, targets, inputs, lengths, labels, blank, alpha, loss = self.drawn(gen, 6, 4, batched=True)
         n, t, k = len(inputs), log_probs.shape[0], gen.pick((I32, I64))
-        alpha_width = (2 * targets.shape[-1] + 8) // 8 * 8
+        alpha_width = (2 * gen.pick((targets.shape[-1], max(lengths))) + 8) // 8 * 8
         lp, y = Operand.of(d, log_probs.get()), Operand.of(targets.dtype, targets.get())
         sizes = [Operand.of(k, np.array(v, np.int64)) for v in (inputs, lengths)]
         loss, alpha, g = (Operand.empty(d, s) for s in ((n,), (n, t, alpha_width), (n,)))

@@ -225,14 +225,14 @@ static status count_sparse_targets(const ctc_plan *p, const void *places, ctc_sa
 }
 
 static status read_samples(const ctc_plan *p, void *const *view, ctc_sample *samples) {
-  int64_t sum = 0;
+  int64_t sum = 0, room = p->alpha == ABSENT ? INT64_MAX : (p->n_alpha - 1) / 2;
   for (int64_t i = 0; i < p->n_samples; ++i) {
     samples[i] = (ctc_sample){.input = ctc_number(view[p->lengths[0]], p->length_dtype[0], i)};
     TRY(ctc_expect_length("input_lengths", i, samples[i].input, p->n_times));
     if (p->sparse) continue;
     samples[i].target = ctc_number(view[p->lengths[1]], p->length_dtype[1], i);
     TRY(ctc_expect_length("target_lengths", i, samples[i].target,
-                          p->target_row ? p->most_labels / 2 : p->n_targets - sum));
+                          i64_min(room, p->target_row ? p->most_labels / 2 : p->n_targets - sum)));
     samples[i].first = p->target_row ? i * p->target_row : sum * p->target_step;
     sum += samples[i].target;
   }
@@ -336,14 +336,15 @@ static status plan_ctc(executor *e, const ctc_args *a) {
 }
 
 /* alpha is [N, T, 2 L + 1 or more] for the longest target. If it is written, the last dimension must be 2 L + 1 rounded
- * up to a multiple of 8. */
-static status expect_alpha(ctc_plan *p, const tensor *alpha, const char *name, bool written) {
+ * up to a multiple of 8. later: L is known when the task runs. */
+static status expect_alpha(ctc_plan *p, const tensor *alpha, const char *name, bool written, bool later) {
   const view v = view_of(alpha);
-  if (written)
+  const int64_t least = later ? 1 : p->most_labels;
+  if (written && !later)
     TRY(op_expect_shape(alpha, name, (const int64_t[]){p->n_samples, p->n_times, (p->most_labels + 7) / 8 * 8}, 3));
-  EXPECT(v.rank == 3 && v.dims[0] == p->n_samples && v.dims[1] == p->n_times && v.dims[2] >= p->most_labels,
+  EXPECT(v.rank == 3 && v.dims[0] == p->n_samples && v.dims[1] == p->n_times && v.dims[2] >= least,
          "%s has shape %s, expected [%jd, %jd, %jd or more]", name, SHAPE_OF(&v), (intmax_t)p->n_samples,
-         (intmax_t)p->n_times, (intmax_t)p->most_labels);
+         (intmax_t)p->n_times, (intmax_t)least);
   p->alpha_sample = v.strides[0];
   p->alpha_time = v.strides[1];
   p->alpha_label = v.strides[2];
@@ -368,7 +369,7 @@ static status ctc_prepare_forward(executor *e, const ctc_args *a) {
   TRY(op_expect_dtype(a->neg_log_likelihood_out, "negLogLikelihoodOut", DTYPE_BIT(log_probs->dtype)));
   TRY(op_expect_dtype(a->log_alpha_out, "logAlphaOut", DTYPE_BIT(log_probs->dtype)));
   TRY(expect_losses(p, a->neg_log_likelihood_out, "negLogLikelihoodOut", log_probs->rank));
-  TRY(expect_alpha(p, a->log_alpha_out, "logAlphaOut", true));
+  TRY(expect_alpha(p, a->log_alpha_out, "logAlphaOut", true, !a->target_lengths));
   p->loss = CTC_NEG_LOG_LIKELIHOOD_OUT;
   p->alpha = CTC_LOG_ALPHA_OUT;
   e->run = run_ctc;
@@ -387,7 +388,7 @@ static status ctc_prepare_backward(executor *e, const ctc_args *a) {
   TRY(op_expect_dtype(out, "out", dtype));
   TRY(expect_losses(p, a->neg_log_likelihood, "negLogLikelihood", log_probs->rank));
   TRY(expect_losses(p, a->grad_out, "gradOut", log_probs->rank));
-  TRY(expect_alpha(p, a->log_alpha, "logAlpha", false));
+  TRY(expect_alpha(p, a->log_alpha, "logAlpha", false, !a->target_lengths));
   TRY(op_expect_same_shape(out, "out", log_probs));
   const view v = view_of(out);
   p->out_time = v.strides[0];
