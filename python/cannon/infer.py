@@ -4,7 +4,7 @@
 A rule is a function of an operator and its arguments' values (in the order of the schema; outputs are None). It returns
 a (shape, dtype) per output, None for an output that is left out, or a list of (shape, dtype) for a list of tensors.
 Rules are found by the operator's name or its family in ops/*.ops: one rule serves the operators that share a C
-function. The rules are in rules.py and rules_shapes.py; that of the elementwise operators is here.
+function. The rules are in rules*.py; that of the elementwise operators is here.
 """
 from . import dtypes
 from .tensor import Tensor
@@ -158,4 +158,4 @@ def elementwise(op, values):
 
 RULES.update(elementwise=elementwise, limited=elementwise)
 
-from . import rules, rules_shapes               # noqa: E402,F401  fill RULES
+from . import rules, rules_products, rules_shapes  # noqa: E402,F401  fill RULES

@@ -29,8 +29,7 @@ static inline void operands_add(operands *o, random_source *r, int i, int dtype,
 
 /* Runs the operator, whose further arguments are these lists of integers. constant: the weight is packed ahead where
  * the operator wants that, and the run does without it. */
-static inline void operands_run(operands *o, op *which, const aclIntArray *const *ints, int n_ints,
-                                bool constant) {
+static inline void operands_run(operands *o, op *which, const aclIntArray *const *ints, int n_ints, bool constant) {
   op_arg args[N_TENSORS + MAX_INTS];
   void *view[N_TENSORS];
   for (int i = 0; i < N_TENSORS; ++i) {
