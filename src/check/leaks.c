@@ -36,6 +36,7 @@ enum {
 
 static leaks_options options;
 static char report_path[PATH_MAX];
+static bool is_of_articles; /* ACL_MEM_DEBUG turned it on: nobody else tells its users that there is a report */
 static pid_t owner;
 static sem_t wanted;
 static struct sigaction previous;
@@ -149,13 +150,24 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   errno = saved;
 }
 
+static void tell_result(void) {
+  const block_counts c = block_table_counts();
+  mutex_lock(&bad_lock);
+  const uint64_t n_bad = n_bad_frees;
+  mutex_unlock(&bad_lock);
+  fprintf(stderr, "cannon: ACL_MEM_DEBUG: %ju of %ju blocks left, %ju bytes; %ju wrong frees; the report is %s\n",
+          (uintmax_t)c.n_live, (uintmax_t)c.n_allocs, (uintmax_t)c.live_bytes, (uintmax_t)n_bad, report_path);
+}
+
 static void leaks_at_exit(void) {
   if (getpid() != owner) return; /* a forked child has none of the parent's device memory */
   warn_of_many();
   mutex_lock(&bad_lock);
   const bool has_bad_frees = n_bad_frees;
   mutex_unlock(&bad_lock);
-  if (block_table_counts().n_allocs || has_bad_frees) write_report("at exit");
+  if (!block_table_counts().n_allocs && !has_bad_frees) return;
+  write_report("at exit");
+  if (is_of_articles) tell_result();
 }
 
 /* ---- what the memory tells --------------------------------------------------------------------------------------- */
@@ -242,7 +254,8 @@ static void leaks_in_child(void) {
 /* The options as text: those of CANNON_LEAKS, or none where ACL_MEM_DEBUG=1, a name from articles, turns it on. */
 static const char *options_text(void) {
   const char *text = variable_text(VARIABLE_LEAKS), *debug = getenv("ACL_MEM_DEBUG");
-  return text || !debug || strcmp(debug, "1") != 0 ? text : "1";
+  is_of_articles = !text && debug && strcmp(debug, "1") == 0;
+  return is_of_articles ? "1" : text;
 }
 
 __attribute__((constructor)) static void leaks_start(void) {

@@ -455,6 +455,11 @@ class Communication(unittest.TestCase):
         matrix = json.loads((session / "analyze/communication_matrix.json").read_text())
         send, = [v for k, v in matrix.items() if k.startswith("hcom_send_")]
         self.assertEqual(send["0-1"]["Transit Size(MB)"], 10 / 1e6)
+        reductions = [v for k, v in matrix.items() if k.startswith("hcom_allReduce_")]
+        own = [link for links in reductions for link, of in links.items() if of["Transport Type"] == "LOCAL"]
+        self.assertIn(set(own), ({"0-0"}, {"1-1"}))  # msprof-analyze knows the rank by it
+        self.assertEqual(len({k.split("@")[1] for k in matrix}), 1)
+        self.assertTrue(all(re.fullmatch(r"hcom_\w+__(\d{3})_\d+_1@\d+\1", k) for k in matrix), matrix.keys())
 
 
 if __name__ == "__main__":

@@ -484,8 +484,13 @@ class Leaks(MonitorTest):
         for value, wanted in (("1", True), ("0", False)):
             with tempfile.TemporaryDirectory() as folder:
                 environment = clean_environment(ACL_MEM_DEBUG=value, LD_LIBRARY_PATH=str(PREFIX / "lib64"))
-                self.assertEqual(execute(self.watched, env=environment, cwd=folder).returncode, 0)
-                self.assertEqual(len(list(pathlib.Path(folder).glob("cannon-leaks.*.txt"))), int(wanted))
+                done = execute(self.watched, env=environment, cwd=folder)
+                self.assertEqual(done.returncode, 0)
+                reports = list(pathlib.Path(folder).glob("cannon-leaks.*.txt"))
+                self.assertEqual(len(reports), int(wanted))
+                self.assertEqual("cannon: ACL_MEM_DEBUG: 2 of " in done.stderr, wanted, done.stderr)
+                if wanted:
+                    self.assertIn(f"; the report is {reports[0]}\n", done.stderr)
 
 
 class Live(MonitorTest):

@@ -48,6 +48,15 @@ class Replay(CliTest):
         self.assertGreaterEqual(report["streams"], 1)
         self.assertIn("2 events, 1 blocks, peak live 1.00 MiB", done.stdout)
 
+    def test_the_page_of_a_packed_recording_has_call_sites(self):
+        path, _ = self.record(self.program, "three")
+        packed, page = self.folder / "packed.gz", self.folder / "map.html"
+        packed.write_bytes(gzip.compress(path.read_bytes()))
+        done = execute(CANNON, "replay", "--repeat", "1", "--allocator", "pool", "--html", page, packed)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(page.read_text(), r'\nsites:\[\{line:"[^"]*main[^"]*",stack:\["[^"]*main')
+        self.assertIn("site:[0,]", page.read_text())
+
     def test_a_killed_program_leaves_its_recording(self):
         path, done = self.record(self.program, "kill")
         self.assertEqual(done.returncode, -9)

@@ -153,7 +153,7 @@ class Communication(unittest.TestCase):
         self.assertEqual(len(calls), 3)  # and their sum
         with open(os.path.join(output, "communication_matrix.json"), encoding="utf-8") as f:
             links = {link for op in json.load(f)["step"]["collective"].values() for link in op}
-        self.assertEqual(links, {f"{rank}-{1 - rank}"})
+        self.assertEqual(links, {f"{rank}-{1 - rank}", f"{rank}-{rank}"})
         with open(os.path.join(output, "trace_view.json"), encoding="utf-8") as f:
             trace = json.load(f)
         flows = {(e["pid"], e["tid"], e["ts"]) for e in trace if e.get("cat") == "async_npu" and e["ph"] == "f"}

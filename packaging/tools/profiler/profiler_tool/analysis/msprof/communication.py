@@ -4,7 +4,7 @@ the keys that torch_npu's profiler reads.
 
 The time of a collective is that from its begin on the stream to its end: waiting for other ranks is not told apart from
 moving data, so "Wait Time(ms)" is 0. Sizes are those of the program's buffers."""
-import collections, json, os, zlib
+import collections, json, os
 
 MB = 1e6
 FIELDS = ('group', 'rank', 'ranks', 'number', 'dtype', 'count', 'sent', 'received', 'peer')
@@ -22,6 +22,15 @@ def fields(record):
     return dict(zip(FIELDS, record.detail.rsplit('|', len(FIELDS) - 1)))
 
 
+def group_number(group):
+    """Which number stands for a group's name, as text. msprof-analyze finds by it which of the groups that torch_npu
+    tells of (profiler_metadata.json) a call belongs to: two polynomials over the characters, of 32 bits each."""
+    high, low = 0, 0
+    for c in group.encode():
+        high, low = (high * 29 + c) % 2**32, (low * 131 + c) % 2**32
+    return str(high << 32 | low)
+
+
 def name_all(tasks):
     """Gives the collectives of a device their names, "hcom_allReduce__<group>_<number>_1": a call of all ranks has the
     communicator's number, which is the same in all ranks, and a transfer the number of its kind."""
@@ -32,7 +41,7 @@ def name_all(tasks):
         if r.name in PAIRWISE:
             number = counts[r.name, group]
             counts[r.name, group] += 1
-        r.full_name = f'{r.name}_{zlib.crc32(group.encode()) % 1000}_{number}_1'
+        r.full_name = f'{r.name}_{group_number(group)[-3:]}_{number}_1'
 
 
 def merge(spans):
@@ -74,24 +83,26 @@ def _operation(r):
 
 
 def _links(r):
-    """Yields the ranks to which this rank sends in a call, and the bytes."""
+    """Yields the ranks to which this rank sends in a call, with itself, and the bytes. By the latter, msprof-analyze
+    knows which rank of the group it is."""
     f = fields(r)
     n, sent, peer = int(f['ranks']), int(f['sent']), int(f['peer'])
     for rank in [peer] if peer >= 0 else range(n):
-        if rank != int(f['rank']):
+        if rank != int(f['rank']) or peer < 0:
             yield rank, sent if r.name in WHOLE or peer >= 0 else sent // n
 
 
 def _matrix(r):
     ms = (r.end - r.start) / 1e6
-    return {f'{fields(r)["rank"]}-{rank}': {'Transport Type': 'HCCS', 'Transit Size(MB)': size / MB,
-                                           'Transit Time(ms)': ms, 'Bandwidth(GB/s)': _bandwidth(size, ms)}
+    own = int(fields(r)['rank'])
+    return {f'{own}-{rank}': {'Transport Type': 'LOCAL' if rank == own else 'HCCS', 'Transit Size(MB)': size / MB,
+                              'Transit Time(ms)': ms, 'Bandwidth(GB/s)': _bandwidth(size, ms)}
             for rank, size in _links(r) if size}
 
 
 def write(folder, timeline):
     """Writes communication.json and communication_matrix.json, or nothing if there was no communication."""
-    found = {f'{r.full_name}@{fields(r)["group"]}': r
+    found = {f'{r.full_name}@{group_number(fields(r)["group"])}': r
              for tasks in timeline.tasks.values() for r in tasks if is_collective(r)}
     if not found:
         return
