@@ -57,11 +57,15 @@ class Marks:
     # ---- memory ----
 
     def memory(self, use, tensor, module):
+        tensor = getattr(tensor, "_local_tensor", tensor)  # of a DTensor: this device's part
         if tensor is None or tensor.device.type != "npu" or tensor.layout != self.torch.strided:
             return
-        storage = tensor.untyped_storage()
-        if storage.nbytes():
-            self.mark_memory(use, storage.data_ptr(), storage.nbytes(), module)
+        try:
+            storage = tensor.untyped_storage()
+            if storage.nbytes():
+                self.mark_memory(use, storage.data_ptr(), storage.nbytes(), module)
+        except RuntimeError:
+            pass  # a subclass of tensors without memory of its own: nothing to tell of, and no reason to end the program
 
     def gradients(self):
         for root in self.roots:

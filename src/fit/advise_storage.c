@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "fit/advise_change.h"
 
@@ -197,24 +198,37 @@ static double zero_time(cost_model *cost, comm_kind kind, uint32_t n, uint64_t b
   return cost && bytes && cost_choose(cost, &call, &result) == ST_OK ? result.time_ns : 0;
 }
 
-static bool zero_gather(advise_edits *e, uint32_t n) {
+/* Whether the recorded program ran on several devices, and so has what they need to exchange gradients. */
+static bool zero_is_distributed(const advise_model *m) {
+  for (size_t n = 0; n < m->n_tasks; ++n) {
+    const char *name = m->history->tasks[m->first_task + n].name;
+    if (strncasecmp(name, "hccl", 4) == 0 || strncmp(name, "hcom_", 5) == 0) return true;
+  }
+  return false;
+}
+
+static bool zero_add(advise_edits *e, uint64_t bytes, uint32_t born, uint32_t died) {
+  const advise_item part = {.bytes = bytes,
+                            .born = born,
+                            .died = died,
+                            .block = HISTORY_NONE,
+                            .link = HISTORY_NONE,
+                            .class = HISTORY_COMMUNICATION,
+                            .own_begin = HISTORY_NONE,
+                            .backward_begin = HISTORY_NONE};
+  return !bytes || born >= died || advise_edits_add(e, &part);
+}
+
+/* ZeRO 3 gathers the whole of a link beside the device's share. */
+static bool zero_gather(advise_edits *e) {
   const advise_model *m = e->model;
   for (uint32_t k = 0; k < m->n_links; ++k) {
     const advise_link *l = &m->links[k];
-    const uint64_t others = l->parameter_bytes - l->parameter_bytes / n;
-    if (l->forward_begin == HISTORY_NONE || !others) continue;
-    advise_item part = {.bytes = others,
-                        .born = l->forward_begin,
-                        .died = l->forward_end + 1,
-                        .block = HISTORY_NONE,
-                        .link = HISTORY_NONE,
-                        .class = HISTORY_COMMUNICATION,
-                        .backward_begin = HISTORY_NONE};
-    if (!advise_edits_add(e, &part)) return false;
-    if (l->backward_begin == HISTORY_NONE) continue;
-    part.born = l->backward_begin;
-    part.died = l->backward_end;
-    if (!advise_edits_add(e, &part)) return false;
+    if (l->forward_begin == HISTORY_NONE) continue;
+    if (!zero_add(e, l->parameter_bytes, l->forward_begin, l->forward_end + 1)) return false;
+    if (l->backward_begin != HISTORY_NONE &&
+        !zero_add(e, l->parameter_bytes, l->backward_begin, l->backward_end))
+      return false;
   }
   return true;
 }
@@ -223,7 +237,7 @@ bool advise_change_zero(advise_edits *e, unsigned stage, uint32_t n, cost_model 
   uint64_t gradients = 0, parameters = 0;
   if (!stage || n < 2) return true;
   for (advise_item *i = e->items; i < e->items + e->n_items; ++i) {
-    if (i->class == HISTORY_GRADIENT) gradients += i->bytes;
+    if (i->class == HISTORY_GRADIENT && i->is_of_step) gradients += i->bytes; /* those before it are of the last step */
     if (i->class == HISTORY_PARAMETER) parameters += i->bytes;
     const bool shared = i->class == HISTORY_OPTIMIZER || (i->class == HISTORY_GRADIENT && stage >= 2) ||
                         (i->class == HISTORY_PARAMETER && stage >= 3);
@@ -232,5 +246,9 @@ bool advise_change_zero(advise_edits *e, unsigned stage, uint32_t n, cost_model 
   e->extra_ns += zero_time(cost, COMM_REDUCE_SCATTER, n, gradients / n) +
                  (stage >= 3 ? 2 : 1) * zero_time(cost, COMM_ALL_GATHER, n, parameters / n);
   e->extra_ns -= e->model->update_ns - e->model->update_ns / n;
-  return stage < 3 || zero_gather(e, n);
+  /* stage 1 is with DistributedDataParallel, whose buckets are as large as the gradients; stage 2 with FSDP, whose
+   * devices have their share besides what they gather for the whole step */
+  const uint32_t end = e->model->n_instants;
+  if (stage == 1) return zero_is_distributed(e->model) || zero_add(e, gradients, 0, end);
+  return stage == 2 ? zero_add(e, parameters / n, 0, end) : zero_gather(e);
 }

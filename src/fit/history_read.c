@@ -7,6 +7,8 @@
 #include "trace/record_read.h"
 
 enum { MOST_NUMBERS = 1 << 20 }; /* of sites: the writer has fewer stacks */
+/* Of a block: a device's addresses are 1 TiB. So sums of blocks, also signed, do not overflow. */
+static const uint64_t most_bytes = UINT64_C(1) << 40;
 
 /* Makes room for element n of an array; NULL if memory is lacking, which is noted. */
 static void *history_grow(history_build *b, void *array, size_t n, grown *g, size_t size) {
@@ -159,6 +161,7 @@ static history_block *new_block(history_build *b, uint64_t bytes, uint64_t reque
   block_notes *notes = APPEND(b, b->notes_of, b->n_notes, &b->notes);
   history_block *made = notes ? APPEND(b, b->h->blocks, b->h->n_blocks, &b->blocks) : NULL;
   if (!made) return NULL;
+  if (bytes > most_bytes) bytes = most_bytes;
   *notes = (block_notes){.born_in = b->phase_no, .died_in = UINT32_MAX, .number = r->number};
   *made = (history_block){.device = (uint32_t)r->device,
                           .segment = HISTORY_NONE,
