@@ -115,16 +115,18 @@ function timeAxis(context, canvas, view, words) {
   context.lineWidth = 1;
   context.textAlign = "center";
   context.textBaseline = "top";
-  for (const at of ticks(view.from, view.to, width / 90, false)) {
+  for (const at of ticks(view.from, view.to, width / 70, false)) {
     const x = MARGIN.left + (at - view.from) / (view.to - view.from) * width;
     context.strokeRect(x, MARGIN.top, 0, height);
-    if (words) context.fillText(words.text(at), x, MARGIN.top + height + 5);
+    if (!words) continue;
+    const text = words.text(at), isCut = x + context.measureText(text).width / 2 > canvas.clientWidth;
+    if (!isCut) context.fillText(text, x, MARGIN.top + height + 5);
   }
   context.strokeStyle = colours.ink;
   context.strokeRect(MARGIN.left, MARGIN.top, width, height);
   if (!words) return;
   context.textAlign = "right";
-  context.fillText(words.unit, MARGIN.left - 6, MARGIN.top + height + 5);
+  context.fillText(words.unit, MARGIN.left - 24, MARGIN.top + height + 5);
 }
 
 /* Nothing is drawn beyond the axes until the returned function is called. */
