@@ -42,6 +42,8 @@ static const char help[] = "Usage: cannon memory [OPTION]... FILE\n"
                            "  --device N       number of the device to show (default: the one that held most)\n"
                            "  --json FILE      write all of it to FILE in JSON\n"
                            "  --csv FILE       write the moment's table to FILE, as --by says (default: block)\n"
+                           "  --html FILE      write a page with the curve of memory over time to FILE: a click\n"
+                           "                   shows the blocks of a moment\n"
                            "  --record FILE    with PROGRAM: keep the recording in FILE\n"
                            "  --force          let outputs replace files that cannon did not write\n"
                            "  -h, --help       print this help and exit\n"
@@ -62,6 +64,7 @@ static const char help[] = "Usage: cannon memory [OPTION]... FILE\n"
                            "Examples:\n"
                            "  cannon memory -- python3 train.py\n"
                            "  cannon memory --dry --device Ascend910B3 --record step.rec -- python3 train.py\n"
+                           "  cannon memory --html memory.html step.rec\n"
                            "  cannon memory --at step:2 --by line --top 30 step.rec\n";
 
 typedef struct {
@@ -69,7 +72,7 @@ typedef struct {
   memory_by by;
   uint64_t top, device;
   bool has_device, force, help_wanted;
-  output json, csv, record;
+  output json, csv, html, record;
   const char *passed[MOST_PASSED + 1]; /* options for `cannon run` */
   int n_passed;
   char **program;
@@ -113,7 +116,7 @@ static int memory_find_moment(const memory_options *o, const history *h, uint32_
   return 0;
 }
 
-enum { AT = 1, BY, TOP, DEVICE, DEVICES, MEM, DRY, REAL, UNKNOWN, JSON, CSV, RECORD, FORCE, HELP = 'h' };
+enum { AT = 1, BY, TOP, DEVICE, DEVICES, MEM, DRY, REAL, UNKNOWN, JSON, CSV, HTML, RECORD, FORCE, HELP = 'h' };
 static const struct option memory_long_options[] = {
     {"at", required_argument, NULL, AT},
     {"by", required_argument, NULL, BY},
@@ -126,6 +129,7 @@ static const struct option memory_long_options[] = {
     {"unknown", required_argument, NULL, UNKNOWN},
     {"json", required_argument, NULL, JSON},
     {"csv", required_argument, NULL, CSV},
+    {"html", required_argument, NULL, HTML},
     {"record", required_argument, NULL, RECORD},
     {"force", no_argument, NULL, FORCE},
     {"help", no_argument, NULL, HELP},
@@ -164,6 +168,7 @@ static int memory_take(int option, memory_options *o) {
   case UNKNOWN: memory_pass(o, "--unknown", optarg); break;
   case JSON: o->json.path = optarg; break;
   case CSV: o->csv.path = optarg; break;
+  case HTML: o->html.path = optarg; break;
   case RECORD: o->record.path = optarg; break;
   case FORCE: o->force = true; break;
   case HELP: o->help_wanted = true; break;
@@ -193,8 +198,10 @@ static int memory_parse(int argc, char **argv, memory_options *o) {
   o->path = runs ? o->record.path : argv[optind];
   o->json = (output){"cannon memory", o->json.path, OUTPUT_JSON, o->force, NULL};
   o->csv = (output){"cannon memory", o->csv.path, OUTPUT_TABLE, o->force, NULL};
+  o->html = (output){"cannon memory", o->html.path, OUTPUT_PAGE, o->force, NULL};
   o->record = (output){"cannon memory", o->record.path, OUTPUT_RECORDING, o->force, NULL};
-  const bool good = output_check(&o->json) && output_check(&o->csv) && output_check(&o->record);
+  const bool good =
+      output_check(&o->json) && output_check(&o->csv) && output_check(&o->html) && output_check(&o->record);
   return good ? 0 : EXIT_USAGE;
 }
 
@@ -225,6 +232,7 @@ static int memory_show(memory_options *o, const history *h, const char *path) {
   memory_print(stdout, &r);
   bool good = memory_write_file(&o->json, &r, memory_write_json);
   good &= memory_write_file(&o->csv, &r, memory_write_csv);
+  good &= memory_write_file(&o->html, &r, memory_write_page);
   memory_report_free(&r);
   return good ? 0 : 1;
 }

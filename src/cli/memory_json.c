@@ -148,7 +148,7 @@ static void put_idle(cJSON *o, const memory_report *r) {
   }
 }
 
-bool memory_write_json(FILE *f, const memory_report *r) {
+char *memory_report_json(const memory_report *r) {
   cJSON *o = cJSON_CreateObject();
   cJSON_AddStringToObject(o, OUTPUT_JSON_AUTHOR, "cannon memory");
   put_text(o, "recording", r->path);
@@ -165,9 +165,14 @@ bool memory_write_json(FILE *f, const memory_report *r) {
   put_steps(o, r);
   put_idle(o, r);
   char *text = cJSON_Print(o);
+  cJSON_Delete(o);
+  return text;
+}
+
+bool memory_write_json(FILE *f, const memory_report *r) {
+  char *text = memory_report_json(r);
   const bool good = text && fputs(text, f) >= 0 && fputc('\n', f) != EOF;
   cJSON_free(text);
-  cJSON_Delete(o);
   return good;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `cannon memory` says of a recording: tables for people, JSON and CSV for programs. The parts
- * of it are in fit/account.h, fit/idle.h and fit/growth.h. */
+/* What `cannon memory` says of a recording: tables and a page for people, JSON and CSV for programs.
+ * The parts of it are in fit/account.h, fit/idle.h and fit/growth.h. */
 #ifndef CANNON_CLI_MEMORY_REPORT_H
 #define CANNON_CLI_MEMORY_REPORT_H
 
@@ -72,7 +72,14 @@ void memory_print(FILE *f, const memory_report *r);
 bool memory_write_json(FILE *f, const memory_report *r);
 bool memory_write_csv(FILE *f, const memory_report *r);
 
+/* What memory_write_json writes, to be freed by cJSON_free; NULL without memory. */
+char *memory_report_json(const memory_report *r);
+
+/* A page with the curve of memory over time, and the blocks of any moment (memory_page.html). */
+bool memory_write_page(FILE *f, const memory_report *r);
+
 /* First bytes of the files, by which cannon's are told from others. */
 #define MEMORY_TABLE_BEGINS "moment,device,bytes,"
+#define MEMORY_PAGE_BEGINS  "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>cannon memory"
 
 #endif

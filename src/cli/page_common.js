@@ -86,6 +86,115 @@ function legend(place, marks, searchedFor) {
   return { search, count: append(line, "span", { id: "count" }) };
 }
 
+/* Within its margins a canvas has axes. */
+const MARGIN = { left: 74, right: 8, top: 6, bottom: 22 };
+const inner = canvas => ({ width: Math.max(1, canvas.clientWidth - MARGIN.left - MARGIN.right),
+                           height: Math.max(1, canvas.clientHeight - MARGIN.top - MARGIN.bottom) });
+
+/* The axis of bytes, from low to high, with lines across the canvas. */
+function sizeAxis(context, canvas, low, high) {
+  const { width, height } = inner(canvas), colours = palette();
+  context.fillStyle = colours.ink;
+  context.strokeStyle = colours.faint;
+  context.lineWidth = 1;
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  for (const at of ticks(low, high, height / 30, true)) {
+    const y = MARGIN.top + height - (at - low) / (high - low) * height;
+    context.strokeRect(MARGIN.left, y, width, 0);
+    context.fillText(tickText(at), MARGIN.left - 6, y);
+  }
+}
+
+/* The axis of the time from view.from to view.to, and a frame around all. words: { unit, text(time) }, or null: only
+   the lines, since the canvas below has the words. */
+function timeAxis(context, canvas, view, words) {
+  const { width, height } = inner(canvas), colours = palette();
+  context.fillStyle = colours.ink;
+  context.strokeStyle = colours.faint;
+  context.lineWidth = 1;
+  context.textAlign = "center";
+  context.textBaseline = "top";
+  for (const at of ticks(view.from, view.to, width / 70, false)) {
+    const x = MARGIN.left + (at - view.from) / (view.to - view.from) * width;
+    context.strokeRect(x, MARGIN.top, 0, height);
+    if (!words) continue;
+    const text = words.text(at), isCut = x + context.measureText(text).width / 2 > canvas.clientWidth;
+    if (!isCut) context.fillText(text, x, MARGIN.top + height + 5);
+  }
+  context.strokeStyle = colours.ink;
+  context.strokeRect(MARGIN.left, MARGIN.top, width, height);
+  if (!words) return;
+  context.textAlign = "right";
+  context.fillText(words.unit, MARGIN.left - 24, MARGIN.top + height + 5);
+}
+
+/* Nothing is drawn beyond the axes until the returned function is called. */
+function clipped(context, canvas) {
+  const { width, height } = inner(canvas);
+  context.save();
+  context.beginPath();
+  context.rect(MARGIN.left, MARGIN.top, width, height);
+  context.clip();
+  return () => context.restore();
+}
+
+/* What the wheel, the mouse and fingers do on a canvas, with points in its pixels:
+     tell(x, y)                   the cursor is there
+     zoom(x, y, factor, shifted)  what is there stays there; shifted: with Shift
+     move(dx, dy)
+     choose(x0, y0, x1, y1, done) Shift and dragging, until it is done
+     click(x, y)                  without dragging; may be missing
+     reset()                      a double click */
+function gestures(canvas, on) {
+  const pointers = new Map();
+  let start = null, boxed = false;
+  const pixel = mouse => {
+    const at = canvas.getBoundingClientRect();
+    return [mouse.clientX - at.left, mouse.clientY - at.top];
+  };
+
+  /* One of two fingers has moved to (x, y): what was in the middle between them stays there. */
+  function pinch(pointer, x, y) {
+    const [other] = [...pointers].filter(([id]) => id !== pointer).map(([, at]) => at), before = pointers.get(pointer);
+    const distance = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1]);
+    const factor = distance(before, other) / Math.max(1, distance([x, y], other));
+    on.zoom((before[0] + other[0]) / 2, (before[1] + other[1]) / 2, factor, false);
+    on.move((x - before[0]) / 2, (y - before[1]) / 2);
+  }
+
+  canvas.onpointerdown = pointer => {
+    const [x, y] = pixel(pointer);
+    pointers.set(pointer.pointerId, [x, y]);
+    canvas.setPointerCapture(pointer.pointerId);
+    start = pointers.size === 1 ? [x, y] : null;
+    boxed = pointer.shiftKey;
+    if (start) on.tell(x, y); /* for fingers, which do not move before they press */
+  };
+  canvas.onpointermove = pointer => {
+    const [x, y] = pixel(pointer), last = pointers.get(pointer.pointerId);
+    if (!last) return on.tell(x, y);
+    if (pointers.size === 2) pinch(pointer.pointerId, x, y);
+    else if (boxed && start) on.choose(...start, x, y, false);
+    else on.move(x - last[0], y - last[1]);
+    pointers.set(pointer.pointerId, [x, y]);
+  };
+  canvas.onpointerup = canvas.onpointercancel = pointer => {
+    const [x, y] = pixel(pointer), from = start;
+    pointers.delete(pointer.pointerId);
+    start = null;
+    if (!from) return;
+    if (boxed) on.choose(...from, x, y, true);
+    else if (pointer.type === "pointerup" && Math.hypot(x - from[0], y - from[1]) < 4) on.click?.(x, y);
+  };
+  canvas.onwheel = wheel => {
+    wheel.preventDefault();
+    const delta = wheel.deltaY || wheel.deltaX; /* with Shift, browsers scroll sideways */
+    on.zoom(...pixel(wheel), Math.exp(Math.sign(delta) * Math.min(100, Math.abs(delta)) * 0.003), wheel.shiftKey);
+  };
+  canvas.ondblclick = on.reset;
+}
+
 const GESTURES = "The wheel zooms (with Shift along the time), dragging moves, Shift and dragging zooms to a " +
   "rectangle, a double click shows all. On a touch screen two fingers zoom and one moves.";
 
@@ -101,9 +210,7 @@ const GESTURES = "The wheel zooms (with Shift along the time), dragging moves, S
    Returns { reset, find }: reset shows all, and is to be called at first and when the picture is another; find(text)
    searches for a text. */
 function addressMap(place, names, data, picture, words, more) {
-  const MARGIN = { left: 74, right: 8, top: 6, bottom: 22 };
   let view, box = null, matches = null, cursor = null;
-  const pointers = new Map();
 
   append(place, "p", {}, GESTURES);
   const { search, count } = legend(place, { live: names.filled, line: names.line }, names.searchedFor);
@@ -111,50 +218,13 @@ function addressMap(place, names, data, picture, words, more) {
   const map = append(place, "canvas", { id: "map" }), curves = append(place, "canvas", { id: "curves" });
   const below = more && append(place, "pre", { id: "more" });
 
-  const inner = canvas => ({ width: Math.max(1, canvas.clientWidth - MARGIN.left - MARGIN.right),
-                             height: Math.max(1, canvas.clientHeight - MARGIN.top - MARGIN.bottom) });
   const xOf = (time, width) => MARGIN.left + (time - view.from) / (view.to - view.from) * width;
   const yOf = (value, low, high, height) => MARGIN.top + height - (value - low) / (high - low) * height;
 
-  function axes(context, canvas, low, high, withTimes) {
-    const { width, height } = inner(canvas), colours = palette();
-    context.fillStyle = colours.ink;
-    context.strokeStyle = colours.faint;
-    context.lineWidth = 1;
-    context.textAlign = "right";
-    context.textBaseline = "middle";
-    for (const at of ticks(low, high, height / 30, true)) {
-      const y = yOf(at, low, high, height);
-      context.strokeRect(MARGIN.left, y, width, 0);
-      context.fillText(tickText(at), MARGIN.left - 6, y);
-    }
-    context.textAlign = "center";
-    context.textBaseline = "top";
-    for (const at of ticks(view.from, view.to, width / 90, false)) {
-      const x = xOf(at, width);
-      context.strokeRect(x, MARGIN.top, 0, height);
-      if (withTimes) context.fillText(`${at}`, x, MARGIN.top + height + 5);
-    }
-    context.strokeStyle = colours.ink;
-    context.strokeRect(MARGIN.left, MARGIN.top, width, height);
-    if (!withTimes) return;
-    context.textAlign = "right";
-    context.fillText(data.unit, MARGIN.left - 6, MARGIN.top + height + 5);
-  }
-
-  /* Nothing is drawn beyond the axes until the returned function is called. */
-  function clipped(context, canvas) {
-    const { width, height } = inner(canvas);
-    context.save();
-    context.beginPath();
-    context.rect(MARGIN.left, MARGIN.top, width, height);
-    context.clip();
-    return () => context.restore();
-  }
-
   function drawMap() {
     const context = surface(map), { place } = picture(), { width, height } = inner(map), colours = palette();
-    axes(context, map, view.low, view.high, false);
+    sizeAxis(context, map, view.low, view.high);
+    timeAxis(context, map, view, null);
     const unclip = clipped(context, map);
     for (let b = 0; b < place.length; b++) {
       if (place[b] < 0 || data.end[b] < view.from || data.start[b] > view.to) continue;
@@ -181,7 +251,8 @@ function addressMap(place, names, data, picture, words, more) {
   function drawCurves() {
     const context = surface(curves), { filled, line, most } = picture(), { width, height } = inner(curves);
     const n = filled.length, x = i => xOf(i * data.last / n, width), y = bytes => yOf(bytes, 0, most, height);
-    axes(context, curves, 0, most, true);
+    sizeAxis(context, curves, 0, most);
+    timeAxis(context, curves, view, { unit: data.unit, text: at => `${at}` });
     const unclip = clipped(context, curves);
     context.beginPath();
     context.moveTo(x(0), y(0));
@@ -208,10 +279,6 @@ function addressMap(place, names, data, picture, words, more) {
     draw();
   }
 
-  const pixel = mouse => {
-    const at = map.getBoundingClientRect();
-    return [mouse.clientX - at.left, mouse.clientY - at.top];
-  };
   const timeAt = x => view.from + (x - MARGIN.left) / inner(map).width * (view.to - view.from);
   const heightAt = y => view.high - (y - MARGIN.top) / inner(map).height * (view.high - view.low);
 
@@ -252,46 +319,16 @@ function addressMap(place, names, data, picture, words, more) {
     draw();
   }
 
-  /* One of two fingers has moved to (x, y): what was in the middle between them stays there. */
-  function pinch(pointer, x, y) {
-    const [other] = [...pointers].filter(([id]) => id !== pointer).map(([, at]) => at), before = pointers.get(pointer);
-    const distance = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1]);
-    const factor = distance(before, other) / Math.max(1, distance([x, y], other));
-    zoom((before[0] + other[0]) / 2, (before[1] + other[1]) / 2, factor, false);
-    move((x - before[0]) / 2, (y - before[1]) / 2);
-  }
-
-  map.onpointerdown = pointer => {
-    const [x, y] = pixel(pointer);
-    pointers.set(pointer.pointerId, [x, y]);
-    map.setPointerCapture(pointer.pointerId);
-    if (pointers.size === 1) tell(x, y); /* for fingers, which do not move before they press */
-    box = pointer.shiftKey ? { x0: x, y0: y, x1: x, y1: y } : null;
-  };
-  map.onpointermove = pointer => {
-    const [x, y] = pixel(pointer), last = pointers.get(pointer.pointerId);
-    if (!last) return tell(x, y);
-    if (pointers.size === 2) pinch(pointer.pointerId, x, y);
-    else if (box) { box.x1 = x; box.y1 = y; drawMap(); }
-    else move(x - last[0], y - last[1]);
-    pointers.set(pointer.pointerId, [x, y]);
-  };
-  map.onpointerup = map.onpointercancel = pointer => {
-    pointers.delete(pointer.pointerId);
-    if (!box) return;
-    const { x0, x1, y0, y1 } = box;
-    box = null;
+  function choose(x0, y0, x1, y1, isDone) {
+    box = isDone ? null : { x0, y0, x1, y1 };
+    if (!isDone) return drawMap();
     if (Math.abs(x1 - x0) > 4 && Math.abs(y1 - y0) > 4)
       view = { from: timeAt(Math.min(x0, x1)), to: timeAt(Math.max(x0, x1)), low: heightAt(Math.max(y0, y1)),
                high: heightAt(Math.min(y0, y1)) };
     draw();
-  };
-  map.onwheel = wheel => {
-    wheel.preventDefault();
-    const delta = wheel.deltaY || wheel.deltaX; /* with Shift, browsers scroll sideways */
-    zoom(...pixel(wheel), Math.exp(Math.sign(delta) * Math.min(100, Math.abs(delta)) * 0.003), wheel.shiftKey);
-  };
-  map.ondblclick = reset;
+  }
+
+  gestures(map, { zoom, move, tell, choose, reset });
   search.oninput = () => {
     const finds = searchOf(search.value, data.bytes, b => [words(b), ...more?.(b) ?? []].join("\n"));
     matches = finds && data.bytes.map((_, b) => finds(b));

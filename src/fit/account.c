@@ -25,26 +25,38 @@ static bool account_is_same_line(const history_line *a, const history_line *b) {
   return a->line == b->line && strcmp(a->file, b->file) == 0 && strcmp(a->function, b->function) == 0;
 }
 
-void account_lines_make(const history *h, account_lines *out) {
+uint32_t *account_first_lines(const history *h) {
   size_t room = 16;
-  while (room < 2 * h->n_sites) room *= 2;
-  uint32_t *table = must_alloc(room, sizeof *table); /* indices into out->line plus 1; 0: free */
+  while (room < 2 * h->n_lines) room *= 2;
+  uint32_t *table = must_alloc(room, sizeof *table); /* lines plus 1; 0: free */
+  uint32_t *first = must_alloc(h->n_lines, sizeof *first);
+  for (uint32_t i = 0; i < h->n_lines; ++i) {
+    const history_line *line = &h->lines[i];
+    uint64_t at = hash_text(hash_text(0xcbf29ce484222325u + line->line, line->file), line->function);
+    for (at %= room; table[at] && !account_is_same_line(&h->lines[table[at] - 1], line);) at = (at + 1) % room;
+    if (!table[at]) table[at] = i + 1;
+    first[i] = table[at] - 1;
+  }
+  free(table);
+  return first;
+}
+
+void account_lines_make(const history *h, account_lines *out) {
+  uint32_t *first = account_first_lines(h), *number = must_alloc(h->n_lines, sizeof *number); /* from 1 */
   *out = (account_lines){0, must_alloc(h->n_sites, sizeof *out->line), must_alloc(h->n_sites, sizeof *out->of_site)};
   for (size_t s = 0; s < h->n_sites; ++s) {
     const uint32_t chosen = chosen_line(h, &h->sites[s]);
     out->of_site[s] = HISTORY_NONE;
     if (chosen == HISTORY_NONE) continue;
-    const history_line *line = &h->lines[chosen];
-    uint64_t at = hash_text(hash_text(0xcbf29ce484222325u + line->line, line->file), line->function);
-    for (at %= room; table[at] && !account_is_same_line(&h->lines[out->line[table[at] - 1]], line);)
-      at = (at + 1) % room;
-    if (!table[at]) {
-      out->line[out->n++] = chosen;
-      table[at] = (uint32_t)out->n;
+    const uint32_t line = first[chosen];
+    if (!number[line]) {
+      out->line[out->n++] = line;
+      number[line] = (uint32_t)out->n;
     }
-    out->of_site[s] = table[at] - 1;
+    out->of_site[s] = number[line] - 1;
   }
-  free(table);
+  free(first);
+  free(number);
 }
 
 void account_lines_free(account_lines *lines) {

@@ -17,6 +17,9 @@ typedef struct {
 void account_lines_make(const history *h, account_lines *out);
 void account_lines_free(account_lines *lines);
 
+/* Of each of the history's lines, the first one that is equal to it; to be freed. */
+uint32_t *account_first_lines(const history *h);
+
 /* The own line of a site (which may be HISTORY_NONE), or NULL. */
 const history_line *account_line_of(const history *h, const account_lines *lines, uint32_t site);
 

@@ -20,6 +20,17 @@ class Memory(CliTest):
         self.assertGreaterEqual(said["peak"]["held_bytes"], MIB)
         self.assertEqual(sum(said["peak"]["classes"].values()), said["peak"]["held_bytes"])
 
+    def test_a_page_replaces_pages_only(self):
+        recording, page, other = (self.folder / name for name in ("step.rec", "memory.html", "other.html"))
+        other.write_text("<!DOCTYPE html>\n<title>mine</title>\n")
+        self.assertEqual(execute(CANNON, "memory", "--record", recording, "--", self.program).returncode, 0)
+        for _ in range(2):
+            done = execute(CANNON, "memory", "--html", page, recording)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("<title>cannon memory</title>", page.read_text())
+        self.assertEqual(execute(CANNON, "memory", "--html", other, recording).returncode, 2)
+        self.assertIn("mine", other.read_text())
+
     def test_wrong_command_lines_do_nothing(self):
         for wrong in ((), ("a", "b"), ("--by", "size", "a"), ("--top", "0", "a"), ("--dry", "a"), ("--",)):
             done = execute(CANNON, "memory", *wrong)

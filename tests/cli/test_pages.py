@@ -57,6 +57,67 @@ first = Batch()
 first.load(3)
 step()
 """
+# Two steps of a training, which tells of its memory as torch_npu does: a segment of 8 MiB with a parameter of 1 MiB, an
+# activation of 3 MiB from each step's forward to its backward, and a gradient of 2 MiB from there to its update.
+TRAINING = """
+import ctypes, sys
+lib = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+lib.cannon_mark_memory.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32]
+lib.aclrtMemcpy.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+MIB = 1 << 20
+lib.aclInit(None)
+lib.aclrtSetDevice(0)
+
+def allocate(n):
+    p = ctypes.c_void_p()
+    assert lib.aclrtMalloc(ctypes.byref(p), ctypes.c_size_t(n), 0) == 0
+    return p.value
+
+class Range(ctypes.Structure):
+    _fields_ = [("device", ctypes.c_uint32), ("ptr", ctypes.c_void_p), ("size", ctypes.c_uint64)]
+
+class Batch(ctypes.Structure):
+    _fields_ = [("heap", ctypes.c_void_p), ("type", ctypes.c_int), ("n", ctypes.c_size_t), ("ranges", ctypes.c_void_p),
+                ("handles", ctypes.c_void_p)]
+
+class Reference(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("pointer", ctypes.c_void_p)]
+
+class References(ctypes.Structure):
+    _fields_ = [("n", ctypes.c_size_t), ("array", ctypes.c_void_p)]
+
+def tensor(address, size):
+    of = Range(0, address, size)
+    lib.mstxMemRegionsRegister(None, ctypes.byref(Batch(None, 0, 1, ctypes.addressof(of), None)))
+
+def drop(address):
+    of = Reference(0, address)
+    lib.mstxMemRegionsUnregister(None, ctypes.byref(References(1, ctypes.addressof(of))))
+
+allocate(MIB)  # Python's lines are known from the second call on
+segment = allocate(8 * MIB)
+net = lib.cannon_mark_module(b"", b"Net", 0)
+layer = lib.cannon_mark_module(b"layer", b"Linear", net)
+weight, activation, gradient = segment, segment + MIB, segment + 5 * MIB
+tensor(weight, MIB)
+lib.cannon_mark_memory(0, weight, MIB, layer)
+for step in range(2):
+    lib.cannon_mark_phase(1)
+    lib.cannon_mark_enter(layer)
+    tensor(activation, 3 * MIB)
+    lib.aclrtMemcpy(activation, MIB, weight, MIB, 3)
+    lib.cannon_mark_leave(layer)
+    lib.cannon_mark_phase(2)
+    lib.cannon_mark_backward(layer)
+    tensor(gradient, 2 * MIB)
+    lib.cannon_mark_memory(1, gradient, 2 * MIB, layer)
+    lib.aclrtMemcpy(gradient, MIB, activation, MIB, 3)
+    drop(activation)
+    lib.cannon_mark_phase(3)
+    lib.aclrtMemcpy(weight, MIB, gradient, MIB, 3)
+    drop(gradient)
+    lib.cannon_mark_step()
+"""
 
 
 def replay_page(folder):
@@ -93,9 +154,20 @@ def check_page(folder):
             folder / "twice.py", PREFIX / "lib64/libascendcl.so"]
 
 
+def memory_page(folder):
+    (folder / "training.py").write_text(TRAINING)
+    return ["memory", "--html", folder / "memory.html", "--record", folder / "training.rec", "--", "/usr/bin/python3",
+            folder / "training.py", PREFIX / "lib64/libcannon.so"]
+
+
+def advise_page(folder):
+    return ["advise", "--fit", "8M", "--report", folder / "advise.html", folder / "training.rec"]  # of memory_page
+
+
 # Each page: the arguments of cannon that write NAME.html, and what its title has.
 PAGES = {"replay": (replay_page, "trace.txt"), "plan": (plan_page, "plan.csv"), "model": (model_page, "m.onnx"),
-         "check": (check_page, "python3"), "recorded": (recorded_page, "blocks.rec")}
+         "check": (check_page, "python3"), "recorded": (recorded_page, "blocks.rec"),
+         "memory": (memory_page, "training.rec"), "advise": (advise_page, "training.rec")}
 # Those that have a map: the name of the time, the curves' names, a search with what it finds, and what the cursor is
 # told at a time and an address.
 MAPS = {
@@ -116,15 +188,17 @@ MAPS = {
 
 
 class View:
-    """What a map shows: the ranges of time and addresses, from the places of the labels of its axes."""
+    """What a map shows: the ranges of time and addresses, from the places of the labels of its axes. The canvas `times`
+    has those of the time."""
 
-    def __init__(self, page, unit):
+    def __init__(self, page, unit, times="curves"):
         self.box = page.box("#map")
-        times = [(x, float(text)) for text, x, _ in page.texts("curves") if re.fullmatch(r"[\d.]+", text)]
-        sizes = [(y, float(text.split()[0]) * UNITS[text.split()[1]]) for text, _, y in page.texts("map")]
-        assert len(times) > 1 and len(sizes) > 1, "an axis has fewer than two ticks"
-        assert unit in [text for text, *_ in page.texts("curves")], f"the axis of the time does not say {unit}"
-        self.time, self.size = (self.line(sorted(at)) for at in (times, sizes))
+        labels = [(x, float(text)) for text, x, _ in page.texts(times) if re.fullmatch(r"[\d.]+", text)]
+        sizes = [(y, float(text.split()[0]) * UNITS[text.split()[1]]) for text, _, y in page.texts("map")
+                 if re.fullmatch(r"[\d.]+ [KMG]?i?B", text)]
+        assert len(labels) > 1 and len(sizes) > 1, "an axis has fewer than two ticks"
+        assert unit in [text for text, *_ in page.texts(times)], f"the axis of the time does not say {unit}"
+        self.time, self.size = (self.line(sorted(at)) for at in (labels, sizes))
 
     @staticmethod
     def line(points):
@@ -312,6 +386,148 @@ class Pages(unittest.TestCase):
             page.evaluate("document.querySelector('#sites tr').click()")
             self.assertEqual(page.evaluate("count.textContent"), "2 blocks match")
             page.write("#search", "")
+
+    @contextlib.contextmanager
+    def memory(self):
+        """The page of `cannon memory` with an axis of moments, at the peak."""
+        with self.page("memory") as page:
+            page.evaluate("$('axis').value = 'moment', $('axis').dispatchEvent(new Event('change'))")
+            page.write("#search", "")
+            self.press(page, "#peak")
+            yield page
+
+    def press(self, page, selector):
+        left, top, width, height = page.box(selector)
+        page.click(left + width / 2, top + height / 2)
+
+    def tab(self, page, number):
+        """Opens a table, and returns its cells' texts by row."""
+        self.press(page, f"#tabs button:nth-child({number})")
+        return self.table(page)
+
+    def table(self, page):
+        return page.evaluate("[...$('rows').rows].map(row => [...row.cells].map(cell => cell.textContent))")
+
+    def chosen_moment(self, page):
+        return int(re.search(r"moment (\d+)", page.evaluate("$('when').textContent"))[1])
+
+    def test_memory_is_drawn(self):
+        with self.memory() as page:
+            pictures = set()
+            for dark in (False, True):
+                page.dark(dark)
+                pictures |= {page.picture(canvas) for canvas in ("map", "strips")}
+            page.dark(False)
+            self.assertEqual(len(pictures), 4)
+            legend = page.evaluate("$('legend').innerText")
+            for word in ("parameters", "gradients", "activations", "other", "cache"):
+                self.assertIn(word, legend)
+            strips = [text for text, *_ in page.texts("strips")]
+            for word in ("step", "phase", "module", "step 1", "step 2", "layer"):
+                self.assertIn(word, strips)
+            self.assertIn("peak 9.00 MiB", [text for text, *_ in page.texts("map")])
+            View(page, "moment", "strips")
+            page.evaluate("$('axis').value = 'ns', $('axis').dispatchEvent(new Event('change'))")
+            self.assertTrue({"µs", "ms", "s"} & {text for text, *_ in page.texts("strips")})
+
+    def test_memory_under_the_cursor(self):
+        with self.memory() as page:
+            view, peak = View(page, "moment", "strips"), self.chosen_moment(page)
+            page.move(*view.point(peak + 0.5, 4 * MIB))
+            self.assertRegex(page.evaluate("$('tip').textContent"),
+                             rf"moment {peak}, step 1 of 2, .*\nreserved 9.00 MiB, live 7.00 MiB, fragmentation 22.2 % "
+                             r"\(cache 2.00 MiB\), peak so far 9.00 MiB\n"
+                             "activations 3.00 MiB, gradients 2.00 MiB, other 1.00 MiB, parameters 1.00 MiB")
+
+    def test_memory_of_a_moment(self):
+        line = r"training.py:\d+ \(tensor\)"
+        with self.memory() as page:
+            peak = self.chosen_moment(page)
+            self.press(page, "#on")  # the activation is freed
+            later = self.chosen_moment(page)
+            self.assertGreater(later, peak)
+            view = View(page, "moment", "strips")
+            page.click(*view.point(later + 0.5, MIB))
+            self.assertEqual([row[:2] for row in self.tab(page, 1)],
+                             [["2.00 MiB", "gradients"], ["1.00 MiB", "other"], ["1.00 MiB", "parameters"]])
+            page.touch([view.point(peak + 0.5, MIB)], [view.point(peak + 0.5, MIB)])
+            rows = self.table(page)
+            self.assertEqual(rows[0][:3], ["3.00 MiB", "activations", "layer"])
+            self.assertRegex(rows[0][3], line)
+            self.assertEqual(rows[0][6], f"{later}")
+            self.assertIn("2 gaps in 1 segment; the largest is 1.00 MiB", page.evaluate("$('cache').textContent"))
+            self.press(page, "#rows tr")
+            self.assertRegex(page.evaluate("document.querySelector('tr.more').innerText"),
+                             rf"^3145728 bytes; moments \d+ to {later}; at 1048576 of a segment of 8.00 MiB\n"
+                             r".*training.py:\d+ \(tensor\)\n.*training.py:\d+ \(<module>\)")
+            self.press(page, "#rows tr")
+            self.assertEqual(len(self.table(page)), 4)
+            self.assertEqual(self.tab(page, 4)[0], ["3.00 MiB", "33.3 %", "1", "3.00 MiB", "activations"])
+            modules = [row[4] for row in self.tab(page, 3)]
+            self.assertEqual(modules, ["Net", "layer (Linear)", "outside of all modules"])
+            lines = self.tab(page, 2)
+            self.assertEqual(lines[0][:4], ["6.00 MiB", "66.7 %", "3", "3.00 MiB"])
+            self.assertRegex(lines[0][4], line)
+            self.press(page, "#rows tr")  # its blocks
+            self.assertEqual(page.evaluate("$('count').textContent"),
+                             "3 of 4 blocks at this moment (6.00 MiB), 5 in the run")
+            self.assertEqual(len(self.table(page)), 3)
+
+    def test_memory_search(self):
+        found = {">1100K": "2 of 4 blocks at this moment (5.00 MiB), 4 in the run", "nothing": "0 of 4 blocks",
+                 "gradient": "1 of 4 blocks at this moment (2.00 MiB), 2 in the run", "module:layer": "3 of 4 blocks"}
+        with self.memory() as page:
+            everything = page.picture("map")
+            for wanted, text in found.items():
+                page.write("#search", wanted)
+                self.assertIn(text, page.evaluate("$('count').textContent"))
+                self.assertNotEqual(page.picture("map"), everything)
+
+    def test_memory_gestures(self):
+        with self.memory() as page:
+            now = lambda: View(page, "moment", "strips")
+            left, top, width, height = page.box("#map")
+            here, there, everything = (left + 0.4 * width, top + 0.6 * height), (left + 0.6 * width, top + 5), now()
+            peak = self.chosen_moment(page)
+            page.wheel(*here, -100)
+            self.assertAlmostEqual(now().time[0] / everything.time[0], math.exp(-0.3), delta=0.02)
+            self.assertAlmostEqual(now().at(*here)[0], everything.at(*here)[0], delta=0.2)
+            page.drag(here, there)
+            self.assertAlmostEqual(now().at(*there)[0], everything.at(*here)[0], delta=0.2)
+            self.assertEqual(self.chosen_moment(page), peak)  # dragging is no click
+            page.click(*here, count=2)
+            self.assertAlmostEqual(now().time[0], everything.time[0], delta=1e-6)
+            page.drag(here, there, browser.SHIFT)
+            self.assertAlmostEqual(now().time[0] / everything.time[0], 0.2 * width / (width - 82), delta=0.02)
+            page.click(*here, count=2)
+            fingers = lambda apart: [(here[0] - apart, here[1]), (here[0] + apart, here[1])]
+            page.touch(fingers(50), fingers(100))
+            self.assertAlmostEqual(now().time[0] / everything.time[0], 0.5, delta=0.02)
+            page.click(*here, count=2)
+            x, y = next((x, y) for text, x, y in page.texts("strips") if text == "step 2")
+            left, top = page.box("#strips")[:2]
+            page.click(left + x + 5, top + y)
+            self.assertLess(now().time[0] / everything.time[0], 0.6)
+            page.click(*here, count=2)
+            key = "#legend button:last-child"  # the cache
+            self.press(page, key)
+            self.assertAlmostEqual(now().size[0] / everything.size[0], 7 / 9, delta=0.01)
+            self.press(page, key)
+
+    def test_advice(self):
+        with self.page("advise") as page:
+            pictures = {page.picture("plot")}
+            page.dark(True)
+            pictures.add(page.picture("plot"))
+            page.dark(False)
+            texts = [text for text, *_ in page.texts("plot")]
+            for unit in ("MiB", "ms"):
+                self.assertTrue([text for text in texts if unit in text], texts)
+            plans = [row[0] for row in self.table(page)]
+            self.press(page, f"#rows tr:nth-child({plans.index('recompute all') + 1})")
+            self.assertIn("layer", page.evaluate("$('changes').textContent"))
+            pictures.add(page.picture("plot"))
+            self.assertEqual(len(pictures), 3)
 
 
 if __name__ == "__main__":
