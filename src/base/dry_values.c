@@ -34,7 +34,7 @@ static bool parse_type(const char *text, dry_value_type *type) {
   return false;
 }
 
-static bool parse_value(const char *text, dry_value_type type, double *value) {
+static bool dry_value_parse(const char *text, dry_value_type type, double *value) {
   char *end;
   *value = strtod(text, &end);
   if (end == text || *end) return false;
@@ -63,7 +63,7 @@ static const char *parse_line(char *text, dry_values *v) {
   line->first = v->n_values;
   while ((word = strtok_r(NULL, gaps, &rest))) {
     if (v->n_values == DRY_VALUES_ALL) return "at most 4096 values";
-    if (!parse_value(word, line->type, &v->value[v->n_values])) return "values of the line's type";
+    if (!dry_value_parse(word, line->type, &v->value[v->n_values])) return "values of the line's type";
     ++v->n_values;
   }
   line->n = v->n_values - line->first;

@@ -19,7 +19,10 @@ static dry_options chosen;
 static struct {
   mutex lock;
   real_ranges ranges; /* of device memory, by the addresses that kernels use */
-} real = {.lock = MUTEX_INITIALIZER(DRY), .ranges = {.item_bytes = sizeof(interval)}};
+  real_ranges truth;  /* bytes that count as ones; none of them are in `ranges` */
+} real = {.lock = MUTEX_INITIALIZER(DRY),
+          .ranges = {.item_bytes = sizeof(interval)},
+          .truth = {.item_bytes = sizeof(interval)}};
 
 const dry_options *dry_chosen(void) { return &chosen; }
 
@@ -55,6 +58,24 @@ void dry_set_real(const void *view, uint64_t bytes, bool is_real) {
     (void)real_ranges_add(&real.ranges, (uintptr_t)view, bytes);
   else
     real_ranges_remove(&real.ranges, (uintptr_t)view, bytes);
+  if (real.truth.n) real_ranges_remove(&real.truth, (uintptr_t)view, bytes);
+  mutex_unlock(&real.lock);
+}
+
+bool dry_is_true(const void *view, uint64_t bytes) {
+  mutex_lock(&real.lock);
+  const bool covered = real.truth.n && real_ranges_cover(&real.truth, (uintptr_t)view, bytes);
+  mutex_unlock(&real.lock);
+  return covered;
+}
+
+void dry_set_true(void *view, uint64_t bytes) {
+  const bool is_real = bytes <= DRY_SMALL_BYTES || !is_on_device(view);
+  if (is_real) memset(view, 1, bytes);
+  dry_set_real(view, bytes, is_real);
+  if (is_real) return;
+  mutex_lock(&real.lock);
+  (void)real_ranges_add(&real.truth, (uintptr_t)view, bytes);
   mutex_unlock(&real.lock);
 }
 
@@ -107,7 +128,7 @@ void dry_model_fill(const void *view, uint64_t bytes) {
 
 /* ---- copies and fills -------------------------------------------------------------------------------------------- */
 
-/* Copies what is real; elsewhere the host gets zeros or the value, and device memory is unreal from now on. */
+/* Copies what is real; elsewhere the host gets zeros, ones or the value, and device memory is unreal from now on. */
 static void dry_copy_row(char *dst, const char *src, uint64_t bytes, const dry_element *value) {
   const bool to_device = is_on_device(dst);
   bool is_real;
@@ -118,7 +139,7 @@ static void dry_copy_row(char *dst, const char *src, uint64_t bytes, const dry_e
     else if (!to_device && value->bytes)
       dry_values_fill(value, dst, at, length);
     else if (!to_device)
-      memset(dst + at, 0, length);
+      memset(dst + at, dry_is_true(src + at, length), length);
     if (to_device) dry_set_real(dst + at, length, is_real);
   }
 }

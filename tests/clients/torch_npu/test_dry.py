@@ -53,7 +53,10 @@ def loops(torch):
     job.optimiser.zero_grad()
     job.scaler.scale(job.loss()).backward()
     norm = torch.nn.utils.clip_grad_norm_(job.model.parameters(), 1.0, error_if_nonfinite=True).item()
-    return {'steps': len(losses), 'rate': job.optimiser.param_groups[0]['lr'], 'norm': norm}
+    large = torch.randn(512, 512, device='npu') @ torch.randn(512, 512, device='npu')
+    finite = [bool(x) for x in (
+        torch.isfinite(large).all(), torch.isfinite(large.mean()), not torch.isnan(large).any())]
+    return {'finite': finite, 'steps': len(losses), 'rate': job.optimiser.param_groups[0]['lr'], 'norm': norm}
 
 
 def stops(torch):
@@ -141,7 +144,8 @@ class Dry(unittest.TestCase):
 
     def test_loops_end(self):
         """All losses are 0: the first is the best, and three later ones end the loop; the rate was halved once."""
-        self.assertEqual(self.dry['loops'], {'steps': 4, 'rate': 5e-4, 'norm': 0})
+        self.assertEqual(self.dry['loops'], {'steps': 4, 'rate': 5e-4, 'norm': 0, 'finite': [True] * 3})
+        self.assertEqual(self.real['loops']['finite'], [True] * 3)
 
     def test_values_are_those_given(self):
         self.assertEqual(self.real['stops'], [2, 1])
