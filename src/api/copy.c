@@ -20,7 +20,7 @@ static status check_flat(size_t room, size_t count, aclrtMemcpyKind kind) {
 }
 
 static copy_shape flat(void *dst, const void *src, size_t count, void *site, const char *call) {
-  return (copy_shape){dst, src, count, 1, count, count, site, call, 0, 0};
+  return (copy_shape){dst, src, count, 1, count, count, site, call, 0, 0, 0};
 }
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
@@ -86,7 +86,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
   API_ENTER();
   NEED(dst);
   NEED(src);
-  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER, __func__, 0, 0};
+  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER, __func__, 0, 0, 0};
   NEED_OK(device_check_child());
   NEED_OK(check_2d(&c, kind, false));
   NEED_OK(capture_allow_unsafe(false));
@@ -99,7 +99,7 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
   stream *s;
   NEED(dst);
   NEED(src);
-  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER, __func__, 0, 0};
+  const copy_shape c = {dst, src, width, height, dpitch, spitch, CALLER, __func__, 0, 0, 0};
   NEED_OK(check_2d(&c, kind, true));
   NEED_OK(context_stream(handle, &s));
   API_RETURN(copy_in_stream(&c, (copy_kind)kind, s));

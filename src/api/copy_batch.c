@@ -56,7 +56,7 @@ static status batch_check_location(const void *p, const aclrtMemLocation *said, 
 }
 
 static copy_shape shape_of(const batch *b, size_t i, void *site, const char *call) {
-  return (copy_shape){b->dsts[i], b->srcs[i], b->sizes[i], 1, b->sizes[i], b->sizes[i], site, call, 0, 0};
+  return (copy_shape){b->dsts[i], b->srcs[i], b->sizes[i], 1, b->sizes[i], b->sizes[i], site, call, 0, 0, 0};
 }
 
 static status check_copy(const batch *b, size_t i, const aclrtMemcpyBatchAttr *attr, copy_kind *kind) {

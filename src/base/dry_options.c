@@ -36,9 +36,9 @@ static bool parse_host(const char *text, dry_options *o) {
   return true;
 }
 
-static bool set_topology(const char *name, dry_options *o) {
-  if (!*name || strlen(name) >= sizeof o->topology) return false;
-  strcpy(o->topology, name);
+static bool set_text(const char *text, char *out, size_t bytes) {
+  if (!*text || strlen(text) >= bytes) return false;
+  strcpy(out, text);
   return true;
 }
 
@@ -56,7 +56,8 @@ static bool apply_part(char *part, dry_options *o) {
   *value++ = '\0';
   if (!strcmp(part, "unknown")) return parse_unknown(value, o);
   if (!strcmp(part, "host")) return parse_host(value, o);
-  if (!strcmp(part, "topology")) return set_topology(value, o);
+  if (!strcmp(part, "topology")) return set_text(value, o->topology, sizeof o->topology);
+  if (!strcmp(part, "values")) return set_text(value, o->values, sizeof o->values);
   return !strcmp(part, "real") && add_real(value, o);
 }
 

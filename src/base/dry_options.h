@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DRY_OPTIONS_BAD = 64, DRY_OPTIONS_REAL = 1024, DRY_OPTIONS_TOPOLOGY = 256 };
+enum { DRY_OPTIONS_BAD = 64, DRY_OPTIONS_REAL = 1024, DRY_OPTIONS_TOPOLOGY = 256, DRY_OPTIONS_VALUES = 256 };
 
 /* What a result has whose size depends on data that a dry run does not have. */
 typedef enum {
@@ -31,12 +31,13 @@ typedef struct {
   dry_host host;
   uint64_t host_launch_ns;             /* of DRY_HOST_GIVEN */
   char topology[DRY_OPTIONS_TOPOLOGY]; /* as of `cannon scale --topology`; "": that of the device */
+  char values[DRY_OPTIONS_VALUES];     /* the file of base/dry_values.h; "": none */
   char real[DRY_OPTIONS_REAL];         /* names of operators without "aclnn", each with a ',' before and after; or "" */
 } dry_options;
 
-/* Fills *o from a list such as "unknown=half,real=aclnnArgMax,real=Nonzero,host=12.5us,topology=a2-cluster"; "1" is an
- * empty list, and "0" switches dry runs off. False if a part is wrong: bad is the first such part, and the other parts
- * are taken. */
+/* Fills *o from a list such as "unknown=half,real=aclnnArgMax,real=Nonzero,host=12.5us,topology=a2-cluster" with
+ * "values=FILE"; "1" is an empty list, and "0" switches dry runs off. False if a part is wrong: bad is the first such
+ * part, and the other parts are taken. */
 bool dry_options_parse(const char *text, dry_options *o, char bad[DRY_OPTIONS_BAD]);
 
 /* Whether the operator is to be computed whatever its operands are. name: without "aclnn". */

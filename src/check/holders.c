@@ -71,19 +71,6 @@ static void holders_on_free(const hook_block *b, void *site) {
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-static bool is_of_package(const char *file) {
-  return strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") || file[0] == '<';
-}
-
-/* The innermost line outside of packages, or else the innermost; NULL: no Python. */
-static const python_line *line_of_stack(uint32_t stack) {
-  const python_line *line;
-  const uint32_t n = stack_python(stack, &line);
-  for (uint32_t i = 0; i < n; ++i)
-    if (line[i].file && !is_of_package(line[i].file)) return &line[i];
-  return n && line[0].file ? &line[0] : NULL;
-}
-
 static bool is_same_line(const held_line *a, const held_line *b) {
   if (!a->python || !b->python) return a->python == b->python && a->site == b->site;
   return a->python->line == b->python->line && strcmp(a->python->file, b->python->file) == 0;
@@ -91,7 +78,7 @@ static bool is_same_line(const held_line *a, const held_line *b) {
 
 /* Adds a block to its line. Returns how many lines there are. */
 static uint32_t add_to_line(const held_block *h, uint32_t n) {
-  held_line line = {line_of_stack(h->stack), h->site, h->call, 0, 0};
+  held_line line = {stack_own_line(h->stack), h->site, h->call, 0, 0};
   uint32_t i = 0;
   while (i < n && !is_same_line(&lines[i], &line)) ++i;
   if (i == MOST_LINES) --i;
@@ -121,7 +108,7 @@ static void write_refusal(stats_refusal *out, const hook_block *asked) {
   memset(out, 0, sizeof *out);
   out->device = asked->device;
   out->requested = asked->requested;
-  const held_line asks = {line_of_stack(stack_take()), asked->site, asked->call, 0, 0};
+  const held_line asks = {stack_own_line(stack_take()), asked->site, asked->call, 0, 0};
   write_holder(&out->asks, &asks);
   for (int i = 0; i < N_BUCKETS; ++i)
     for (const held_block *h = buckets[i]; h; h = h->next) {

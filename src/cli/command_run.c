@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cannon run: runs a program in the right environment, and reports what it did. */
 #include "base/dry_options.h"
+#include "base/dry_values.h"
 #include "base/fault_specs.h"
 #include "base/variables.h"
 #include "check/check.h"
@@ -53,6 +54,9 @@ static const char help_head[] =
     "                   aclnnArgMax,aclnnNonzero\n"
     "  --unknown SIZE   with --dry: the size of results that depends on data which was not\n"
     "                   computed: max (default), half of that, or a number of elements\n"
+    "  --values FILE    with --dry: what copies to the host bring in place of 0, such as\n"
+    "                   losses. Its lines: FILE:LINE or * of the program that copies, a\n"
+    "                   type, values, such as: train.py:42 float32 0.9 0.7\n"
     "  --host-time TIME with --dry: what the host's time adds: none (default), measured (the\n"
     "                   time that the program takes without its waits), or the time of each\n"
     "                   task that it submits, such as 12.5us\n"
@@ -110,9 +114,10 @@ typedef struct {
   const char *value[N_VARIABLES]; /* values of variables in the program's environment; NULL: not set here */
   char mem[24];                   /* storage of value[VARIABLE_MEM] */
   char fail[4096];                /* of value[VARIABLE_FAIL] */
-  const char *real, *unknown, *host, *topology;           /* of a dry run */
-  char dry[DRY_OPTIONS_REAL + DRY_OPTIONS_TOPOLOGY + 64]; /* storage of value[VARIABLE_DRY] */
+  const char *real, *unknown, *host, *topology, *values;                       /* of a dry run */
+  char dry[DRY_OPTIONS_REAL + DRY_OPTIONS_TOPOLOGY + DRY_OPTIONS_VALUES + 80]; /* storage of value[VARIABLE_DRY] */
   output json, record, report; /* report: of the memory debugger, if all processes share one file */
+  char values_path[PATH_MAX];  /* absolute, as the following one */
   char record_path[PATH_MAX];  /* absolute, since the program may change its working folder */
   char report_path[sizeof((leaks_options *)0)->report];
   bool force, quiet, help_wanted;
@@ -200,10 +205,28 @@ static int parse_mem(const char *text, run_options *o) {
 static int refuse_dry_options(const run_options *o) {
   const struct {
     const char *option, *value;
-  } given[] = {{"--real", o->real}, {"--unknown", o->unknown}, {"--host-time", o->host}, {"--topology", o->topology}};
+  } given[] = {{"--real", o->real},
+               {"--unknown", o->unknown},
+               {"--host-time", o->host},
+               {"--topology", o->topology},
+               {"--values", o->values}};
   for (size_t i = 0; i < sizeof given / sizeof *given; i++)
     if (given[i].value) return run_bad_option(given[i].option, given[i].value, "only with --dry");
   return 0;
+}
+
+/* Finds the file of --values, and complains of what is wrong in it. Returns 0 or an exit status. */
+static int check_values(run_options *o) {
+  static dry_values values;
+  char bad[DRY_VALUES_BAD];
+  if (!o->values) return 0;
+  const bool is_right = dry_values_read(o->values, &values, bad);
+  if (!is_right || !realpath(o->values, o->values_path)) {
+    fprintf(stderr, "cannon run: --values is '%s': %s\n", o->values, is_right ? strerror(errno) : bad);
+    return EXIT_USAGE;
+  }
+  o->values = o->values_path;
+  return strchr(o->values, ',') ? run_bad_option("--values", o->values, "a path without a comma") : 0;
 }
 
 /* Makes the variable's list of --dry and the options that belong to it. Returns 0 or an exit status. */
@@ -212,18 +235,22 @@ static int make_dry(run_options *o) {
   char bad[DRY_OPTIONS_BAD];
   size_t n = 0;
   if (!o->value[VARIABLE_DRY]) return refuse_dry_options(o);
-  if (!o->real && !o->unknown && !o->host && !o->topology) return 0;
+  if (!o->real && !o->unknown && !o->host && !o->topology && !o->values) return 0;
+  if (check_values(o)) return EXIT_USAGE;
   const struct {
     const char *option, *value;
     size_t room;
-  } texts[] = {
-      {"--unknown", o->unknown, 24}, {"--host-time", o->host, 24}, {"--topology", o->topology, DRY_OPTIONS_TOPOLOGY}};
+  } texts[] = {{"--unknown", o->unknown, 24},
+               {"--host-time", o->host, 24},
+               {"--topology", o->topology, DRY_OPTIONS_TOPOLOGY},
+               {"--values", o->values, DRY_OPTIONS_VALUES}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     if (texts[i].value && strlen(texts[i].value) >= texts[i].room)
       return run_bad_option(texts[i].option, texts[i].value, "a shorter text");
   if (o->unknown) n = (size_t)snprintf(o->dry, sizeof o->dry, "unknown=%s,", o->unknown);
   if (o->host) n += (size_t)snprintf(o->dry + n, sizeof o->dry - n, "host=%s,", o->host);
   if (o->topology) n += (size_t)snprintf(o->dry + n, sizeof o->dry - n, "topology=%s,", o->topology);
+  if (o->values) n += (size_t)snprintf(o->dry + n, sizeof o->dry - n, "values=%s,", o->values);
   for (const char *at = o->real; at && *at && n < sizeof o->dry;) {
     const size_t length = strcspn(at, ",");
     n += (size_t)snprintf(o->dry + n, sizeof o->dry - n, "real=%.*s,", (int)length, at);
@@ -297,6 +324,7 @@ enum {
   UNKNOWN,
   HOST_TIME,
   DRY_TOPOLOGY,
+  DRY_VALUES,
   SITES,
   LEAKS,
   ALARM,
@@ -325,6 +353,7 @@ static const struct option run_long_options[] = {
     {"dry", no_argument, NULL, DRY},
     {"real", required_argument, NULL, REAL},
     {"unknown", required_argument, NULL, UNKNOWN},
+    {"values", required_argument, NULL, DRY_VALUES},
     {"host-time", required_argument, NULL, HOST_TIME},
     {"topology", required_argument, NULL, DRY_TOPOLOGY},
     CHECK_RUN_OPTIONS,
@@ -353,6 +382,7 @@ static int run_parse(int argc, char **argv, run_options *o) {
     case REAL: o->real = optarg; break;
     case UNKNOWN: o->unknown = optarg; break;
     case HOST_TIME: o->host = optarg; break;
+    case DRY_VALUES: o->values = optarg; break;
     case DRY_TOPOLOGY: o->topology = optarg; break;
     case SITES: o->value[VARIABLE_SITES] = "1"; break;
     case LEAKS:

@@ -82,6 +82,31 @@ static void dry_print_time(FILE *out, const stats_file *p) {
             format_ns(communicated_ns), format_ns(exposed_ns));
 }
 
+static void print_values(FILE *out, const stats_file *p) {
+  for (uint64_t i = 0; i < p->dry.n_values && i < STATS_MAX_DRY_VALUES; i++) {
+    const stats_dry_value *v = &p->dry.values[i];
+    if (v->copies)
+      fprintf(out, "              %-24s %" PRIu64 " copies to the host got values\n", v->site, v->copies);
+    else
+      fprintf(out, "              %-24s no copy to the host from there needed a value\n", v->site);
+    if (v->misfits)
+      fprintf(out, "              %-24s %" PRIu64 " copies got zeros: their size is none of the type's\n", v->site,
+              v->misfits);
+  }
+}
+
+static cJSON *dry_values_json(const stats_dry *d) {
+  cJSON *array = cJSON_CreateArray();
+  for (uint64_t i = 0; i < d->n_values && i < STATS_MAX_DRY_VALUES; i++) {
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "line", d->values[i].site);
+    cJSON_AddNumberToObject(row, "copies", (double)d->values[i].copies);
+    cJSON_AddNumberToObject(row, "misfits", (double)d->values[i].misfits);
+    cJSON_AddItemToArray(array, row);
+  }
+  return array;
+}
+
 cJSON *summary_dry_json(const stats_file *p) {
   static const char *const hosts[] = {
       [DRY_HOST_NONE] = "none", [DRY_HOST_MEASURED] = "measured", [DRY_HOST_GIVEN] = "given"};
@@ -95,6 +120,7 @@ cJSON *summary_dry_json(const stats_file *p) {
   cJSON_AddNumberToObject(object, "host_waited_ns", (double)d->host_waited_ns);
   cJSON_AddNumberToObject(object, "submissions", (double)d->n_submitted);
   cJSON_AddStringToObject(object, "topology", d->topology);
+  cJSON_AddItemToObject(object, "values", dry_values_json(d));
   return object;
 }
 
@@ -104,4 +130,5 @@ void summary_dry(FILE *out, const stats_file *p) {
   dry_print_time(out, p);
   print_bounds(out, p);
   print_unknown(out, p);
+  print_values(out, p);
 }

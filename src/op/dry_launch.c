@@ -60,6 +60,27 @@ static void outputs_are_unreal(const executor *e, void *const *view) {
   }
 }
 
+static bool reads_true(const executor *e, void *const *view) {
+  for (int i = 0; i < e->n_operands; ++i) {
+    const operand *p = &e->operands[i];
+    if (p->extent_bytes && p->flags & ARG_READ && !dry_is_true(view[i], p->extent_bytes)) return false;
+  }
+  return true;
+}
+
+/* Whether the result is true, since all data is finite. So programs that look whether a loss or a gradient is finite
+ * go on. */
+static bool is_true_of_finite(const executor *e, void *const *view) {
+  return strcmp(e->op->name, "IsFinite") == 0 || (strcmp(e->op->name, "All") == 0 && reads_true(e, view));
+}
+
+static void outputs_are_true(const executor *e, void *const *view) {
+  for (int i = 0; i < e->n_operands; ++i) {
+    const operand *p = &e->operands[i];
+    if (p->extent_bytes && p->flags & ARG_WRITTEN && p->flags & OPERAND_WHOLE) dry_set_true(view[i], p->extent_bytes);
+  }
+}
+
 static int64_t stated(const dry_options *o, int64_t most) {
   switch (o->unknown) {
   case DRY_UNKNOWN_HALF: return (most + 1) / 2;
@@ -89,6 +110,7 @@ status dry_launch(const executor *e, void *const *view, void *scratch, stats_op 
     return st;
   }
   outputs_are_unreal(e, view);
+  if (is_true_of_finite(e, view)) outputs_are_true(e, view);
   if (e->n_results) {
     state_shapes(e);
     trace_add(&row->unknown, 1);

@@ -15,6 +15,7 @@
 #include "runtime/device.h"
 #include "runtime/dry.h"
 #include "runtime/dry_clock.h"
+#include "runtime/dry_values.h"
 #include "runtime/fault_task.h"
 #include "runtime/peer.h"
 #include "runtime/task_tell.h"
@@ -134,6 +135,12 @@ static void copy_move_rows(const copy_shape *c) {
   fault_copy_ends();
 }
 
+/* Of a dry run: the line whose value the host gets (dry_values.h). */
+static uint32_t value_for_host(const copy_shape *c, const copy_facts *facts) {
+  const bool is_to_host = facts->src == PLACE_DEVICE && facts->dst != PLACE_DEVICE && c->height == 1;
+  return unlikely(dry_values_on) && is_to_host ? dry_values_here() : 0;
+}
+
 static const task_kind copy_task, fill_task;
 
 /* The same as of a task, for the hooks. */
@@ -158,6 +165,7 @@ status copy_now(const copy_shape *shape, copy_kind kind) {
   if (trace_is_on()) copy_count(&c, &facts);
   if (hooks_tasks_wanted()) tell_copy_now(&c, &facts);
   if (dry_is_on()) (void)dry_take_spent();
+  c.value = value_for_host(&c, &facts);
   if (!facts.needless) copy_move_rows(&c);
   if (dry_is_on()) dry_copied_now();
   return ST_OK;
@@ -171,7 +179,8 @@ static status copy_task_run(task *t, stream *s) {
                                .dst_pitch = t->copy.dst_pitch,
                                .src_pitch = t->copy.src_pitch,
                                .stream = s->id,
-                               .task = t->id});
+                               .task = t->id,
+                               .value = dry_values_on && t->copy.height == 1 ? (uint32_t)t->copy.value : 0});
   return ST_OK;
 }
 
@@ -314,6 +323,7 @@ status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {
   t->copy.height = c.height;
   t->copy.dst_pitch = c.dst_pitch;
   t->copy.src_pitch = c.src_pitch;
+  if (unlikely(dry_values_on) && c.height == 1) t->copy.value = value_for_host(&c, &facts);
   stream_submit(s, t);
   if (trace_is_on() && !capture_records(s)) copy_count(&c, &facts);
   if (unlikely(facts.misaligned)) advice_give(STATS_ADVICE_UNALIGNED_COPY, c.site);

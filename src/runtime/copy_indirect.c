@@ -20,7 +20,7 @@ _Static_assert(sizeof(description) == COPY_DESCRIPTION_BYTES, "as large as said"
 
 /* Copies as part of a task: a bad address is a failure of the task, not of the call that submitted it. */
 static status copy_inside(void *dst, const void *src, size_t bytes) {
-  const copy_shape c = {dst, src, bytes, 1, bytes, bytes, NULL, "a copy by descriptions", 0, 0};
+  const copy_shape c = {dst, src, bytes, 1, bytes, bytes, NULL, "a copy by descriptions", 0, 0, 0};
   if (copy_now(&c, COPY_D2D) == ST_OK) return ST_OK;
   char words[400];
   snprintf(words, sizeof words, "%s", fail_take());

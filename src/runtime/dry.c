@@ -9,6 +9,7 @@
 #include "memory/real_ranges.h"
 #include "runtime/device.h"
 #include "runtime/dry_clock.h"
+#include "runtime/dry_values.h"
 #include "trace/stats_write.h"
 #include "trace/timeline.h"
 
@@ -18,7 +19,10 @@ static dry_options chosen;
 static struct {
   mutex lock;
   real_ranges ranges; /* of device memory, by the addresses that kernels use */
-} real = {.lock = MUTEX_INITIALIZER(DRY), .ranges = {.item_bytes = sizeof(interval)}};
+  real_ranges truth;  /* bytes that count as ones; none of them are in `ranges` */
+} real = {.lock = MUTEX_INITIALIZER(DRY),
+          .ranges = {.item_bytes = sizeof(interval)},
+          .truth = {.item_bytes = sizeof(interval)}};
 
 const dry_options *dry_chosen(void) { return &chosen; }
 
@@ -27,6 +31,7 @@ void dry_configure(void) {
   char bad[DRY_OPTIONS_BAD];
   if (!text) return;
   if (!dry_options_parse(text, &chosen, bad)) variable_reject(VARIABLE_DRY, bad);
+  if (chosen.on && *chosen.values && !dry_values_start(chosen.values)) variable_reject(VARIABLE_DRY, chosen.values);
   if (!chosen.on) return;
   dry_on = true;
   timeline_want_always(TIMELINE_WANTS_DRY);
@@ -53,6 +58,24 @@ void dry_set_real(const void *view, uint64_t bytes, bool is_real) {
     (void)real_ranges_add(&real.ranges, (uintptr_t)view, bytes);
   else
     real_ranges_remove(&real.ranges, (uintptr_t)view, bytes);
+  if (real.truth.n) real_ranges_remove(&real.truth, (uintptr_t)view, bytes);
+  mutex_unlock(&real.lock);
+}
+
+bool dry_is_true(const void *view, uint64_t bytes) {
+  mutex_lock(&real.lock);
+  const bool covered = real.truth.n && real_ranges_cover(&real.truth, (uintptr_t)view, bytes);
+  mutex_unlock(&real.lock);
+  return covered;
+}
+
+void dry_set_true(void *view, uint64_t bytes) {
+  const bool is_real = bytes <= DRY_SMALL_BYTES || !is_on_device(view);
+  if (is_real) memset(view, 1, bytes);
+  dry_set_real(view, bytes, is_real);
+  if (is_real) return;
+  mutex_lock(&real.lock);
+  (void)real_ranges_add(&real.truth, (uintptr_t)view, bytes);
   mutex_unlock(&real.lock);
 }
 
@@ -105,16 +128,18 @@ void dry_model_fill(const void *view, uint64_t bytes) {
 
 /* ---- copies and fills -------------------------------------------------------------------------------------------- */
 
-/* Copies what is real; elsewhere the host gets zeros, and device memory is unreal from now on. */
-static void dry_copy_row(char *dst, const char *src, uint64_t bytes) {
+/* Copies what is real; elsewhere the host gets zeros, ones or the value, and device memory is unreal from now on. */
+static void dry_copy_row(char *dst, const char *src, uint64_t bytes, const dry_element *value) {
   const bool to_device = is_on_device(dst);
   bool is_real;
   for (uint64_t at = 0, length; at < bytes; at += length) {
     length = dry_stretch(src + at, bytes - at, &is_real);
     if (is_real)
       memmove(dst + at, src + at, length);
+    else if (!to_device && value->bytes)
+      dry_values_fill(value, dst, at, length);
     else if (!to_device)
-      memset(dst + at, 0, length);
+      memset(dst + at, dry_is_true(src + at, length), length);
     if (to_device) dry_set_real(dst + at, length, is_real);
   }
 }
@@ -132,9 +157,12 @@ bool dry_copy(const fault_copy *c) {
   const uint64_t bytes = c->width * c->height;
   if (!from_device && !to_device) return false;
   dry_model_copy(c->dst, c->src, bytes);
+  dry_element value = {0};
+  if (c->value && from_device && !to_device && !dry_is_real(c->src, c->width))
+    value = dry_values_take(c->value, c->width);
   for (size_t row = 0; row < c->height; ++row)
     if (from_device)
-      dry_copy_row((char *)c->dst + row * c->dst_pitch, (const char *)c->src + row * c->src_pitch, c->width);
+      dry_copy_row((char *)c->dst + row * c->dst_pitch, (const char *)c->src + row * c->src_pitch, c->width, &value);
     else
       dry_copy_from_host(c, row);
   return true;

@@ -35,6 +35,11 @@ const dry_options *dry_chosen(void);
 bool dry_is_real(const void *view, uint64_t bytes);
 void dry_set_real(const void *view, uint64_t bytes, bool real);
 
+/* Bytes that are not real and count as ones: a large result that is true of all finite data ("is it finite?"). Whatever
+ * is written there later ends that, copies on the device do not carry it. Small ones are made real instead. */
+bool dry_is_true(const void *view, uint64_t bytes);
+void dry_set_true(void *view, uint64_t bytes);
+
 /* Makes zeros of the bytes that are not real, so that an operator may read them. They do not become real. */
 void dry_zero_unreal(void *view, uint64_t bytes);
 

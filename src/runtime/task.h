@@ -90,7 +90,11 @@ struct task {
     struct {
       void *dst;
       const void *src;
-      size_t width, height, dst_pitch, src_pitch; /* height 1: the pitches do not matter */
+      size_t width, height, dst_pitch; /* height 1: the pitches do not matter */
+      union {
+        size_t src_pitch;
+        size_t value; /* of a dry run, height 1: fault_copy.value */
+      };
     } copy;
     struct {
       void *dst;

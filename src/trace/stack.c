@@ -136,6 +136,18 @@ uint32_t stack_python(uint32_t number, const python_line **python) {
   return r ? r->n_python : 0;
 }
 
+static bool is_of_package(const char *file) {
+  return strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") || file[0] == '<';
+}
+
+const python_line *stack_own_line(uint32_t number) {
+  const python_line *line;
+  const uint32_t n = stack_python(number, &line);
+  for (uint32_t i = 0; i < n; ++i)
+    if (line[i].file && !is_of_package(line[i].file)) return &line[i];
+  return n && line[0].file ? &line[0] : NULL;
+}
+
 /* ---- this library's frames --------------------------------------------------------------------------------------- */
 
 static uintptr_t own_begin, own_end; /* this library's code; none before stack_start() */
@@ -320,12 +332,17 @@ static void make_findable(void) {
   dlopen(own_path, RTLD_NOW | RTLD_NOLOAD); // NOLINT: stays open
 }
 
-void stack_start(void) {
+static void start_once(void) {
   raw_stack raw = {0};
   dl_iterate_phdr(find_own, NULL);
   make_findable();
   _Unwind_Backtrace(note_frame, &raw); /* the first call may load a library, which must not happen in a hook */
   python_frames_start();
+}
+
+void stack_start(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, start_once);
 }
 
 void stack_renew(void) { spin_init(&stacks_lock, LOCK_STACKS); }

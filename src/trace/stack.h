@@ -15,7 +15,7 @@
 
 enum { STACK_FRAMES = 16 };
 
-/* To be called once, before any hook. */
+/* To be called before any hook; later calls do nothing. */
 void stack_start(void);
 
 /* In a forked child: another thread of the parent may have held the lock. */
@@ -29,6 +29,9 @@ uint32_t stack_frames(uint32_t number, void *const **frames);
 
 /* The lines of Python of a stack, likewise. */
 uint32_t stack_python(uint32_t number, const python_line **lines);
+
+/* The program's own line of Python: the innermost one outside of packages, or else the innermost. NULL: no Python. */
+const python_line *stack_own_line(uint32_t number);
 
 /* How many stacks the calling thread has unwound, for tests. */
 uint64_t stack_n_unwound(void);

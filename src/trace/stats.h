@@ -21,7 +21,7 @@
 #include "trace/histogram.h"
 
 enum {
-  STATS_VERSION = 12,
+  STATS_VERSION = 13,
   STATS_MAX_DEVICES = 16,
   STATS_MAX_OPS = 1024,    /* operators with a row of their own; the last row takes the rest */
   STATS_MAX_CHOICES = 256, /* implementations of operators; those beyond are not counted by implementation */
@@ -36,8 +36,9 @@ enum {
   STATS_MAX_COLLECTIVES = 16, /* kinds of collective */
   STATS_MAX_FEEDS = 32,       /* feeds of data with a row of their own; the last row takes the rest */
   STATS_MAX_FAULTS = 64,      /* injected failures that are listed; all are counted */
-  STATS_MAX_HOLDERS = 10,     /* lines that held memory when an allocation was refused; all are summed up */
-  STATS_MAX_ERRORS = 64,      /* kinds of error with a row of their own; the last row takes the rest */
+  STATS_MAX_DRY_VALUES = 32,
+  STATS_MAX_HOLDERS = 10, /* lines that held memory when an allocation was refused; all are summed up */
+  STATS_MAX_ERRORS = 64,  /* kinds of error with a row of their own; the last row takes the rest */
 };
 #define STATS_MAGIC 0x54534e43u /* "CNST" */
 
@@ -248,6 +249,13 @@ typedef struct {
   stats_holder asks, holders[STATS_MAX_HOLDERS];
 } stats_refusal;
 
+/* Copies to the host from a line of --values (base/dry_values.h): those that got a value, and those whose size is no
+ * whole number of elements. */
+typedef struct {
+  char site[64];
+  counter copies, misfits;
+} stats_dry_value;
+
 /* A dry run (runtime/dry.h). Times are of the devices. */
 typedef struct {
   counter on;        /* 1: this was one */
@@ -257,6 +265,8 @@ typedef struct {
   counter host;      /* dry_host of base/dry_options.h */
   counter host_ns, host_waited_ns, n_submitted; /* the host's clock; its waits for devices; tasks that it submitted */
   char topology[32];                            /* by which collectives have their time; "": there were none */
+  counter n_values;
+  stats_dry_value values[STATS_MAX_DRY_VALUES]; /* n_values of them, in the file's order */
 } stats_dry;
 
 typedef struct {

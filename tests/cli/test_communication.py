@@ -5,6 +5,7 @@
 """
 import csv
 import json
+import math
 import os
 import pathlib
 import re
@@ -215,6 +216,23 @@ c = acl.aclrtMalloc(ctypes.byref(p), ctypes.c_size_t(3 << 30), 0)
 d = acl.aclrtMalloc(ctypes.byref(p), ctypes.c_size_t(5 << 30), 0)
 assert not a and not any(b) and c == d == 207001
 """
+READ = r"""import ctypes, sys
+acl = ctypes.CDLL(sys.argv[1] + "/lib64/libascendcl.so")
+p, stream, count = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t(12)
+assert not acl.aclrtSetDevice(0) and not acl.aclrtCreateStream(ctypes.byref(stream))
+assert not acl.aclrtMalloc(ctypes.byref(p), ctypes.c_size_t(4096), 0)
+got, out = [], (ctypes.c_float * 3)()
+for _ in range(3):
+    acl.aclrtMemcpy(out, count, p, count, 2)
+    got += list(out)
+acl.aclrtMemcpyAsync(out, count, p, count, 2, stream)
+got += list(out)
+acl.aclrtMemcpy(out, ctypes.c_size_t(6), p, ctypes.c_size_t(6), 2)
+acl.aclrtMemcpy(p, ctypes.c_size_t(4), (ctypes.c_float * 1)(7), ctypes.c_size_t(4), 1)
+acl.aclrtMemcpy(out, count, p, count, 2)
+got += list(out)
+print(*got)
+"""
 CYCLE = ("ranks wait for each other: rank {0} (process {pid0}) waits in {call0} for rank {1}; "
          "rank {1} (process {pid1}) waits in {call1} for rank {0}")
 CALLS = "AllReduce #5 of 'A'", "AllGather #2 of 'B'"
@@ -311,6 +329,29 @@ class Communication(unittest.TestCase):
         self.assertEqual(first["asked_by"], {"where": "grow.py:9", "call": "aclrtMalloc"})
         self.assertEqual(largest["asked_by"]["where"], "grow.py:10")
         self.assertGreater(first["held_by"][0]["share"], 0.6)
+
+    def test_values(self):
+        """A dry run brings the values of --values where the device has none, by the line of the copy."""
+        program, values, report = (self.own / name for name in ("read.py", "values.txt", "report.json"))
+        program.write_text(READ)
+        run = [PREFIX / "bin/cannon", "run", "--dry", "--json", report, "--values", values]
+        values.write_text("# losses\nread.py:8 float32 0.5 0.25\nread.py:10 int32 -1\nread.py:90 int8 1\n* float32 2")
+        done = self.run_it(*run, sys.executable, program, PREFIX)
+        got = [float(x) for x in done.stdout.split()]
+        self.assertEqual(got[:9], [0.5] * 3 + [0.25] * 6)
+        self.assertTrue(all(math.isnan(x) for x in got[9:12]), "the bits of -1")
+        self.assertEqual(got[12:], [7, 2, 2])
+        process, = json.loads(report.read_text())["processes"]
+        self.assertEqual([tuple(v.values()) for v in process["dry"]["values"]],
+                         [("read.py:8", 3, 0), ("read.py:10", 1, 0), ("read.py:90", 0, 0), ("*", 1, 1)])
+        self.assertIn("read.py:90               no copy to the host from there needed a value", done.stderr)
+        for wrong, why in (("read.py float32 1", "line 1: expected FILE:LINE"),
+                           ("\na.py:1 float 1", "line 2: expected one"),
+                           ("* int8 128", "values of the line's type"), ("* bool", "a value after")):
+            values.write_text(wrong)
+            done = subprocess.run([*run, "true"], env=self.env, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(why, done.stderr)
 
     def test_recording(self):
         """The recorder hears of each collective."""

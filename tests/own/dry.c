@@ -6,8 +6,10 @@
 #include <sys/resource.h>
 
 #include "aclnnop/aclnn_add.h"
+#include "aclnnop/aclnn_all.h"
 #include "aclnnop/aclnn_div.h"
 #include "aclnnop/aclnn_exp.h"
+#include "aclnnop/aclnn_isfinite.h"
 #include "aclnnop/aclnn_nonzero.h"
 
 #define GIB ((size_t)1 << 30)
@@ -70,6 +72,39 @@ static void small_is_real_and_large_is_zero(void **state) {
   CHECK_OK(aclrtFree(out));
   CHECK_OK(aclrtFree(large));
   CHECK_OK(aclrtFree(large_out));
+}
+
+/* "Is all of it finite?" is true of what is not real, and no longer once something else was written there. */
+static void data_is_finite(void **state) {
+  (void)state;
+  void *x = dev_new(LARGE * 4), *mask = dev_new(LARGE), *all = dev_new(1), *workspace = dev_new(4096);
+  aclTensor *in = TENSOR(x, ACL_FLOAT, LARGE), *finite = TENSOR(mask, ACL_BOOL, LARGE), *one = TENSOR(all, ACL_BOOL, 1);
+  aclIntArray *dims = aclCreateIntArray(&(int64_t){0}, 1);
+  for (int is_filled = 0; is_filled < 2; is_filled++) {
+    uint64_t bytes = 0;
+    aclOpExecutor *e = NULL;
+    char got[2] = {9, 9};
+    CHECK_OK(aclnnIsFiniteGetWorkspaceSize(in, finite, &bytes, &e));
+    CHECK_OK(aclnnIsFinite(NULL, 0, e, NULL));
+    CHECK_OK(aclrtSynchronizeStream(NULL));
+    if (is_filled) CHECK_OK(aclrtMemset((char *)mask + LARGE / 2, SMALL, 0, SMALL));
+    CHECK_OK(aclnnAllGetWorkspaceSize(finite, dims, true, one, &bytes, &e));
+    assert_in_range(bytes, 0, 4096);
+    CHECK_OK(aclnnAll(workspace, bytes, e, NULL));
+    CHECK_OK(aclrtSynchronizeStream(NULL));
+    from_dev(got, all, 1);
+    from_dev(got + 1, (char *)mask + LARGE - 1, 1);
+    assert_int_equal(got[0], !is_filled);
+    assert_int_equal(got[1], 1);
+  }
+  CHECK_OK(aclDestroyIntArray(dims));
+  CHECK_OK(aclDestroyTensor(in));
+  CHECK_OK(aclDestroyTensor(finite));
+  CHECK_OK(aclDestroyTensor(one));
+  CHECK_OK(aclrtFree(x));
+  CHECK_OK(aclrtFree(mask));
+  CHECK_OK(aclrtFree(all));
+  CHECK_OK(aclrtFree(workspace));
 }
 
 /* A part of a large block may be real. Copies on the device carry what is real. */
@@ -196,6 +231,7 @@ int main(void) {
       cmocka_unit_test_teardown(small_is_real_and_large_is_zero, settle_ops),
       cmocka_unit_test_teardown(copies_carry_what_is_real, settle_ops),
       cmocka_unit_test_teardown(forced_operators_see_zeros, settle_ops),
+      cmocka_unit_test_teardown(data_is_finite, settle_ops),
       cmocka_unit_test_teardown(shapes_that_depend_on_data, settle_ops),
       cmocka_unit_test_teardown(order_is_kept, settle_ops),
       cmocka_unit_test_teardown(memory_is_a_promise, settle_ops),

@@ -57,6 +57,8 @@ static void options_are_parsed(void **state) {
   assert_false(dry_options_parse("real=Add,unknown=some,unknown=half", &o, bad));
   assert_string_equal(bad, "unknown=some");
   assert_int_equal(o.unknown, DRY_UNKNOWN_HALF);
+  assert_true(dry_options_parse("values=/tmp/v,host=2us", &o, bad));
+  assert_string_equal(o.values, "/tmp/v");
   assert_false(dry_options_parse("unknown=-1", &o, bad));
   assert_false(dry_options_parse("real=", &o, bad));
 }

@@ -53,7 +53,30 @@ def loops(torch):
     job.optimiser.zero_grad()
     job.scaler.scale(job.loss()).backward()
     norm = torch.nn.utils.clip_grad_norm_(job.model.parameters(), 1.0, error_if_nonfinite=True).item()
-    return {'steps': len(losses), 'rate': job.optimiser.param_groups[0]['lr'], 'norm': norm}
+    large = torch.randn(512, 512, device='npu') @ torch.randn(512, 512, device='npu')
+    finite = [bool(x) for x in (
+        torch.isfinite(large).all(), torch.isfinite(large.mean()), not torch.isnan(large).any())]
+    return {'finite': finite, 'steps': len(losses), 'rate': job.optimiser.param_groups[0]['lr'], 'norm': norm}
+
+
+def stops(torch):
+    """How many losses a script looks at that stops when they no longer fall: in the dry run, those of --values."""
+    best, n = float('inf'), 0
+    while n < 10:
+        loss = torch.ones(256, 512, device='npu').square().mean()
+        n += 1
+        if loss.item() >= best:  # the line of --values
+            break
+        best = loss.cpu().tolist()  # the other line of --values
+    return n, best
+
+
+def values():
+    """The file of --values: of the lines marked above."""
+    with open(os.path.abspath(__file__), encoding='utf-8') as f:
+        first, second, *_ = [i for i, line in enumerate(f, 1) if 'line of --values' in line]
+    site = os.path.basename(__file__)
+    return f'{site}:{first} float32 3 2 1.5 1.75\n{site}:{second} float32 3 2 1.5\n'
 
 
 def measure(path):
@@ -76,7 +99,7 @@ def measure(path):
         scale = job.scaler.get_scale() if job.scaler else 0
         del job
         out[name] = {'memory': memory, 'losses': losses, 'scale': scale}
-    out['masks'], out['loops'] = by_masks(torch), loops(torch)
+    out['masks'], out['loops'], out['stops'] = by_masks(torch), loops(torch), stops(torch)
     with open(path, 'w', encoding='utf-8') as f:
         json.dump(out, f)
 
@@ -98,18 +121,20 @@ class Dry(unittest.TestCase):
             # With --sites, the real run hands out memory as a dry one does, which also keeps each block's line:
             # without the caches of threads, so at the same addresses.
             cls.real, cls.real_stats = run(folder, ['--sites'])
-            cls.dry, cls.dry_stats = run(folder, ['--dry', '--unknown', '1000'])
+            with open(os.path.join(folder, 'values'), 'w', encoding='utf-8') as f:
+                f.write(values())
+            cls.dry, cls.dry_stats = run(folder, ['--dry', '--unknown', '1000', '--values', f.name])
 
     def test_memory_is_that_of_a_real_run(self):
         for name, real in self.real.items():
-            if name in ('masks', 'loops'):
+            if name in ('masks', 'loops', 'stops'):
                 continue
             with self.subTest(name):
                 self.assertEqual(self.dry[name]['memory'], real['memory'])
 
     def test_losses_are_finite(self):
         for name, got in self.dry.items():
-            if name in ('masks', 'loops'):
+            if name in ('masks', 'loops', 'stops'):
                 continue
             with self.subTest(name):
                 self.assertTrue(all(abs(x) < 1e6 for x in got['losses']), got['losses'])
@@ -121,7 +146,12 @@ class Dry(unittest.TestCase):
 
     def test_loops_end(self):
         """All losses are 0: the first is the best, and three later ones end the loop; the rate was halved once."""
-        self.assertEqual(self.dry['loops'], {'steps': 4, 'rate': 5e-4, 'norm': 0})
+        self.assertEqual(self.dry['loops'], {'steps': 4, 'rate': 5e-4, 'norm': 0, 'finite': [True] * 3})
+        self.assertEqual(self.real['loops']['finite'], [True] * 3)
+
+    def test_values_are_those_given(self):
+        self.assertEqual(self.real['stops'], [2, 1])
+        self.assertEqual(self.dry['stops'], [4, 1.5])
 
 
 if __name__ == '__main__':
