@@ -267,6 +267,30 @@ class Tensor:
         return twin
 
 
+class Blocked(Tensor):
+    """The values of another tensor, which really lie in FRACTAL_NZ: blocks of 16 rows and 32 bytes, padded. Its storage
+    may be the transpose of what the view shows."""
+
+    def __init__(self, of, transposed=False):
+        super().__init__(of.dtype, of.shape)
+        values = of.bits().swapaxes(-1, -2) if transposed else of.bits()
+        rows, cols = values.shape[-2:]
+        block = 32 // of.dtype.size
+        down, across = -(-rows // 16), -(-cols // block)
+        padded = np.zeros((*values.shape[:-2], down * 16, across * block), values.dtype)
+        padded[..., :rows, :cols] = values
+        lies = np.moveaxis(padded.reshape(*values.shape[:-2], down, 16, across, block), -2, -4)
+        self.storage_dims, self.n_storage, self.block = lies.shape, lies.size, Block(lies.size * of.dtype.size)
+        self.block.body[...] = np.ascontiguousarray(lies).reshape(-1).view(np.uint8)
+        if transposed:
+            self.strides = (*contiguous((*self.shape[:-2], cols, rows))[:-2], 1, cols)
+
+    def create(self):
+        dims, steps, storage = _int64s(self.shape), _int64s(self.strides), _int64s(self.storage_dims)
+        return lib().aclCreateTensor(dims, len(self.shape), self.code, steps, 0, 29, storage, len(storage),
+                                     self.block.address)
+
+
 def _int64s(values):
     return (ct.c_int64 * len(values))(*values)
 

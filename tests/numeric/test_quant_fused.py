@@ -6,7 +6,7 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import AclError, INVALID, Ints, Tensor, refused, run
+from acl import AclError, Blocked, INVALID, Ints, Tensor, refused, run
 from dtypes import BF16, F16, F32, F64, FLOATS, I32, I64, I8, LD
 from gen import each_case
 from test_product import EPS
@@ -155,8 +155,10 @@ class Grouped(unittest.TestCase):
                                s_type.round(gen.rng.uniform(0.5, 2, (groups, 2 * n)) / (5000 * k ** 0.5)))
             by_row = gen.tensor(F32, (m,), F32.round(gen.rng.uniform(0.5, 4, m)))
             y, to = Tensor.empty(I8, (m, n)).set(np.zeros((m, n))), Tensor.empty(F32, (m,)).set(np.zeros(m))
-            run("aclnnGroupedMatmulSwigluQuant" + gen.pick(("", "WeightNZ")), x, w, None, None, scale, by_row,
-                gen.tensor(I64, (groups,), ends.astype(np.int64)), y, to, None)
+            nz, reserved = gen.chance(0.5), Tensor.empty(F32, ()) if gen.chance(0.3) else None
+            weight = gen.keep(Blocked(w, gen.chance(0.5))) if nz and gen.chance(0.6) else w
+            run("aclnnGroupedMatmulSwigluQuant" + nz * "WeightNZ", x, weight, None, None, scale, by_row,
+                gen.tensor(I64, (groups,), ends.astype(np.int64)), y, to, reserved)
             of = np.searchsorted(ends, np.arange(m), side="right")
             kept = of < groups
             self.assertTrue(np.all(y.get()[~kept] == 0))
@@ -183,8 +185,9 @@ class Grouped(unittest.TestCase):
             shared = gen.drawn(BF16, (n_shared, n), lambda s: gen.values(BF16, s, limit=4)) if n_shared else None
             offset, y = gen.integer(0, tokens - n_shared), Tensor.empty(F32, (tokens, n))
             groups_of = gen.tensor(I64, (groups,), (sizes if by_size else ends).astype(np.int64))
-            run("aclnnGroupedMatmulFinalizeRoutingWeightNz", x, w, scale, None, by_row, groups_of, shared, logit, index,
-                0, 0.5, offset, False, False, by_size, y)
+            weight = gen.keep(Blocked(w, gen.chance(0.5))) if gen.chance(0.6) else w
+            run("aclnnGroupedMatmulFinalizeRoutingWeightNz", x, weight, scale, None, by_row, groups_of, shared, logit,
+                index, 0, 0.5, offset, False, False, by_size, y)
             of = np.searchsorted(ends, np.arange(m), side="right")
             at, kept = of[of < groups], np.flatnonzero(of < groups)
             rows = np.einsum("mk,mkn->mn", x.get()[kept].astype(np.int64), w.get()[at].astype(np.int64)).astype(LD)

@@ -12,6 +12,7 @@
 #include "kernel/families.h"
 #include "kernel/index/places.h"
 #include "kernel/moe/grouped.h"
+#include "kernel/product/blocked_weight.h"
 #include "kernel/quant/row.h"
 
 /* The groups of a call, whose list is a tensor. */
@@ -21,7 +22,8 @@ typedef struct {
   group_list_form list_form;
   int64_t list_stride, total;
   const char *list_name;
-  uint64_t ranges; /* in scratch */
+  uint64_t ranges;        /* in scratch */
+  blocked_weight blocked; /* the weight, if it is blocked */
 } grouped_ends;
 
 /* Checks the list of ends, which is NULL for one group, and starts the plan in *g and e->heap. */
@@ -132,6 +134,7 @@ static status int8_plan(executor *e, grouped_ends *g, const int8_arguments *s, u
   group_weight weight;
   int64_t step;
   TRY(grouped_weight(e, s->weight_operand, s->weight, s->weight_name, s->x->dims[1], &weight));
+  TRY(blocked_weight_plan(e, s->weight_operand, s->weight, s->weight_name, &g->blocked));
   TRY(grouped_rows(s->x, "x", &f->product.a));
   const int64_t size = sizeof(float), rows = s->x->dims[0];
   f->product.out =
@@ -190,8 +193,9 @@ static status run_grouped_swiglu(const executor *e, void *const *view, void *scr
   const grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
   const grouped_ends *g = &p->groups;
   char *const sums = (char *)scratch + p->sums;
-  void *const given[N_VIEWS] = {view[GROUPED_SWIGLU_X], view[GROUPED_SWIGLU_WEIGHT], sums,
-                                view[GROUPED_SWIGLU_WEIGHT_SCALE], view[GROUPED_SWIGLU_X_SCALE]};
+  void *const weight = blocked_weight_read(&g->blocked, view[GROUPED_SWIGLU_WEIGHT], scratch);
+  void *const given[N_VIEWS] = {view[GROUPED_SWIGLU_X], weight, sums, view[GROUPED_SWIGLU_WEIGHT_SCALE],
+                                view[GROUPED_SWIGLU_X_SCALE]};
   group_range *ranges;
   TRY(ends_read(g, view[GROUPED_SWIGLU_GROUP_LIST], scratch, &ranges));
   TRY(grouped_run(&g->product, g->form, given, ranges, scratch));
@@ -222,10 +226,8 @@ status prepare_grouped_swiglu(executor *e, const grouped_swiglu_args *a) {
   grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
   TRY(int8_expect_factors(&s));
   EXPECT(a->weight->dims[2] % 2 == 0, "weight has shape %s, expected an even number of columns", SHAPE_OF(a->weight));
-  EXPECT(!a->bias && !a->offset && !a->output_offset, "%s is a tensor, expected NULL",
-         a->bias     ? "bias"
-         : a->offset ? "offset"
-                     : "outputOffset");
+  /* outputOffset is reserved: torch_npu passes a tensor, which is not written. */
+  EXPECT(!a->bias && !a->offset, "%s is a tensor, expected NULL", a->bias ? "bias" : "offset");
   *p = (grouped_swiglu_plan){.n = a->weight->dims[2] / 2};
   TRY(grouped_swiglu_outputs(p, a, a->x->dims[0]));
   TRY(ends_begin(e, &p->groups, a->group_list, "groupList", a->weight->dims[0], a->x->dims[0]));
@@ -286,7 +288,8 @@ static status run_finalize(const executor *e, void *const *view, void *scratch) 
   const grouped_ends *g = &p->groups;
   float *const sums = (float *)(void *)((char *)scratch + p->sums);
   int64_t *const index = (int64_t *)(void *)((char *)scratch + p->index);
-  void *const given[N_VIEWS] = {view[GROUPED_FINALIZE_X], view[GROUPED_FINALIZE_W], sums, view[GROUPED_FINALIZE_SCALE],
+  void *const weight = blocked_weight_read(&g->blocked, view[GROUPED_FINALIZE_W], scratch);
+  void *const given[N_VIEWS] = {view[GROUPED_FINALIZE_X], weight, sums, view[GROUPED_FINALIZE_SCALE],
                                 p->has_row_scale ? view[GROUPED_FINALIZE_PERTOKEN_SCALE] : NULL};
   group_range *ranges;
   TRY(ends_read(g, view[GROUPED_FINALIZE_GROUP_LIST], scratch, &ranges));
@@ -422,8 +425,8 @@ static status run_grouped_dequant(const executor *e, void *const *view, void *sc
   status result = ST_OK;
   const dequant_job job = {p, view, (int8_t *)scratch + p->quantised, (float *)(void *)((char *)scratch + p->scales),
                            &result};
-  void *const given[N_VIEWS] = {job.to, view[GROUPED_DEQUANT_WEIGHT], view[p->out], view[GROUPED_DEQUANT_WEIGHT_SCALE],
-                                job.scales};
+  void *const weight = blocked_weight_read(&g->blocked, view[GROUPED_DEQUANT_WEIGHT], scratch);
+  void *const given[N_VIEWS] = {job.to, weight, view[p->out], view[GROUPED_DEQUANT_WEIGHT_SCALE], job.scales};
   group_range whole = p->whole, *ranges = &whole;
   if (p->listed) TRY(ends_read(g, view[GROUPED_DEQUANT_GROUP_LIST], scratch, &ranges));
   rows_parallel(dequant_quantise, &job, g->total, 1, (uint64_t)(g->total * p->depth));
@@ -489,6 +492,7 @@ status prepare_grouped_dequant(executor *e, const grouped_dequant_args *a) {
   TRY(ends_begin(e, g, list, "groupList", list ? weight.dims[0] : 1, rows));
   group_form *f = g->form;
   TRY(grouped_weight(e, GROUPED_DEQUANT_WEIGHT, &weight, "weight", p->depth, &w));
+  TRY(blocked_weight_plan(e, GROUPED_DEQUANT_WEIGHT, &weight, "weight", &g->blocked));
   f->product.a = (matrices){.dtype = ACL_INT8, .rows = rows, .cols = p->depth, .row_stride = p->depth, .col_stride = 1};
   TRY(grouped_rows(a->out, "out", &f->product.out));
   f->product.finish = scaled_sums_finish;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aclnnWeightQuantBatchMatmulV2 and V3: y = x @ ((weight + offset) * scale) + bias. The weight is int8 or int4 (or
- * int32 words of eight int4), [K, N], as quant_weight.h describes. innerPrecise changes nothing. */
+/* aclnnWeightQuantBatchMatmulV2, V3 and Nz: y = x @ ((weight + offset) * scale) + bias. The weight is int8 or int4 (or
+ * int32 words of eight int4), [K, N], as quant_weight.h describes. innerPrecise changes nothing. An int8 weight may be
+ * blocked (blocked_weight.h). */
 #include "kernel/families.h"
+#include "kernel/product/blocked_weight.h"
 #include "kernel/product/factors.h"
 #include "kernel/product/quant_weight.h"
 
 typedef struct {
   product_plan product;
   weight_quant weight;
+  blocked_weight blocked;
 } weight_quant_plan;
 
 /* ---- preparation ------------------------------------------------------------------------------------------------- */
@@ -92,14 +95,13 @@ static status weight_quant_check_shapes(const weight_quant_args *a, const tensor
 }
 
 static status run_weight_quant(const executor *e, void *const *view, void *scratch) {
-  (void)scratch;
   const weight_quant_plan *p = PLAN(e, weight_quant_plan);
   const int offset = WEIGHT_QUANT_ANTIQUANT_OFFSET;
   const quant_weight weight = {p->weight, view[WEIGHT_QUANT_ANTIQUANT_SCALE],
                                p->weight.has_offset ? view[offset] : NULL};
   product_call call = {.plan = &p->product,
                        .a = view[WEIGHT_QUANT_X],
-                       .b = view[WEIGHT_QUANT_WEIGHT],
+                       .b = blocked_weight_read(&p->blocked, view[WEIGHT_QUANT_WEIGHT], scratch),
                        .self = view[WEIGHT_QUANT_BIAS],
                        .out = view[WEIGHT_QUANT_Y],
                        .context = &weight};
@@ -121,6 +123,7 @@ status prepare_weight_quant(executor *e, const weight_quant_args *a) {
   TRY(check_absent(a->quant_offset, "quantOffsetOptional"));
   TRY(op_expect_rank(x, "x", 2, 2));
   TRY(op_expect_rank(weight, "weight", 2, 2));
+  TRY(blocked_weight_plan(e, WEIGHT_QUANT_WEIGHT, weight, "weight", &PLAN(e, weight_quant_plan)->blocked));
   if (weight->dtype == ACL_INT32) {
     TRY(int4_of_words(weight, x, &unpacked));
     weight = &unpacked;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QuantMatmul, V2 to V5, and QuantMatmulWeightNz, whose weight is read by its strides as any other:
+/* QuantMatmul, V2 to V5, and QuantMatmulWeightNz, whose weight may be blocked (blocked_weight.h):
  * out = (x1 @ x2 + bias) * scale * row scale for int8 (or int4) matrices. The GEMM's sums are exact in int32; the rest
  * is computed in double and rounded once (sums.h). scale (and offset) have one value per column, or one for all, and
  * are floats or words of quant_param.h. An int32 bias is added to the sums, any other bias at the end. Results of int8
  * have an offset and are rounded to integers; those of int32 are the sums (with bias) themselves, without the scale. */
 #include "kernel/families.h"
 #include "kernel/move/check.h"
+#include "kernel/product/blocked_weight.h"
 #include "kernel/product/factors.h"
 #include "kernel/quant/nibbles.h"
 #include "kernel/quant/scaled_sums.h"
@@ -24,7 +25,8 @@ typedef struct {
   uint64_t columns;     /* in scratch: scale, offset and biases as doubles */
   uint64_t unpacked[2]; /* in scratch: x1 and x2 as int8, where they are int4 */
   int64_t n_unpacked[2];
-  double number; /* QuantMatmul's scale */
+  blocked_weight *blocked; /* x2 in FRACTAL_NZ, in e->heap; or NULL */
+  double number;           /* QuantMatmul's scale */
   int scale_view, offset_view, bias_view, row_scale_view, out_view;
 } quant_matmul_plan;
 
@@ -41,6 +43,7 @@ static status run_quant_matmul(const executor *e, void *const *view, void *scrat
   const int64_t n = p->product.b.cols;
   double *const columns = (double *)(void *)((char *)scratch + p->columns);
   const void *factors[] = {view[QUANT_MATMUL_X1], view[QUANT_MATMUL_X2]};
+  if (p->blocked) factors[1] = blocked_weight_read(p->blocked, view[QUANT_MATMUL_X2], scratch);
   for (int i = 0; i < 2; ++i) {
     if (!p->n_unpacked[i]) continue;
     int8_t *const unpacked = (int8_t *)scratch + p->unpacked[i];
@@ -176,10 +179,11 @@ static status expect_parameters(quant_matmul_plan *p, const quant_matmul_args *a
          dtype_name(bias->dtype));
   TRY(quant_columns(row_scale, a->name.pertoken_scale, DTYPE_BIT(ACL_FLOAT), p->product.a.rows, 0, &p->row_scale));
   EXPECT(!row_scale || !has_words, "%s is a tensor, expected none beside a scale of words", a->name.pertoken_scale);
-  EXPECT(!a->y_scale && !a->x1_offset && !a->y_offset, "%s is a tensor, expected NULL",
-         a->y_scale     ? "yScale"
-         : a->x1_offset ? "x1Offset"
-                        : "yOffset");
+  /* torch_npu 2.7 passes tensors without elements for those that are absent. */
+  const tensor *const reserved[] = {a->y_scale, a->x1_offset, a->y_offset};
+  const char *const names[] = {"yScale", "x1Offset", "yOffset"};
+  for (int i = 0; i < 3; ++i)
+    EXPECT(!reserved[i] || !reserved[i]->n, "%s is a tensor, expected NULL, or one without elements", names[i]);
   EXPECT(a->group_size == 0, "groupSize is %jd, expected 0", (intmax_t)a->group_size);
   p->number = a->deq_scale_float;
   p->scale_view = a->scale ? a->view.scale : QUANT_MATMUL_DEQ_SCALE_TENSOR;
@@ -208,6 +212,11 @@ status prepare_quant_matmul(executor *e, const quant_matmul_args *a) {
   int64_t dims[MAX_RANK];
   TRY(quant_factor(e, p, a->x1, QUANT_MATMUL_X1, a->transpose_x1, &x[0]));
   TRY(quant_factor(e, p, a->x2, QUANT_MATMUL_X2, a->transpose_x2, &x[1]));
+  if (a->x2->format == ACL_FORMAT_FRACTAL_NZ) {
+    HEAP_PLAN(blocked_weight, blocked, e, sizeof *blocked);
+    p->blocked = blocked;
+    TRY(blocked_weight_plan(e, QUANT_MATMUL_X2, a->x2, "x2", blocked));
+  }
   TRY(op_expect_dtype(out, "out", DTYPES_HALF | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT32)));
   if (!factors_broadcast_batch(&x[0], &x[1], product))
     return factors_fail(e, 0, &x[0], &x[1], "batch dimensions that broadcast");
