@@ -132,13 +132,26 @@ status prepare_resize(executor *e, const resize_args *a) {
   return nearest ? nearest_prepare(e, &u) : separable_prepare(e, self, out, u.axis, 2, false);
 }
 
+/* A tensor of rows as one of images of one row, since MindSpore passes both for one call: in *room, or the same. */
+static const tensor *with_one_row(const tensor *t, tensor *room) {
+  if (t->rank != 3) return t;
+  *room = *t;
+  room->rank = 4;
+  room->dims[3] = t->dims[2];
+  room->strides[3] = t->strides[2];
+  room->dims[2] = 1;
+  return room;
+}
+
 /* The operators ResizeBilinearV2 and ResizeNearestNeighborV2 and their gradients, called by name. The last two of four
  * dimensions are resized. */
 status prepare_graph_resize(executor *e, const graph_resize_args *a) {
   const int variant = e->op->variant;
   const bool backward = variant == GRAPH_RESIZE_BILINEAR_GRAD || variant == GRAPH_RESIZE_NEAREST_GRAD;
   const bool nearest = variant == GRAPH_RESIZE_NEAREST || variant == GRAPH_RESIZE_NEAREST_GRAD;
-  const tensor *from = backward ? a->grads : a->x, *to = a->y, *in = backward ? to : from, *out = backward ? from : to;
+  tensor room[2];
+  const tensor *from = with_one_row(backward ? a->grads : a->x, &room[0]), *to = with_one_row(a->y, &room[1]);
+  const tensor *in = backward ? to : from, *out = backward ? from : to;
   char text[SHAPE_TEXT];
   upsample_call u = {.in = from, .out = to, .n_axes = 2};
   TRY(op_expect_dtype(from, backward ? "grads" : "x", DTYPES_FLOAT));
