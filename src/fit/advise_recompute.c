@@ -85,8 +85,8 @@ static void chain_note_writer(const advise_model *m, const history_task *t, uint
     const advise_item *i = &m->items[item];
     uint32_t *l = &last[(size_t)link * m->n_passes + pass];
     const uint32_t after = advise_instant_at(m, t->moment) + 1;
-    const bool is_made = i->link == link && i->pass == pass &&
-                         (chain_drops(i, link, link + 1) || chain_remakes(i, link, link + 1));
+    const bool is_made =
+        i->link == link && i->pass == pass && (chain_drops(i, link, link + 1) || chain_remakes(i, link, link + 1));
     if (is_made && *l && *l < after) *l = after;
   }
 }
