@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The advice of `cannon advise` is right: plans of examples/fit are applied, need the memory that was predicted, and are
-in the predicted order of time."""
+"""The advice of `cannon advise` is right: plans of examples/fit are applied, need the memory that was predicted, and
+are in the predicted order of time."""
 import os
 import subprocess
 import sys
