@@ -65,7 +65,7 @@ class Marks:
             if storage.nbytes():
                 self.mark_memory(use, storage.data_ptr(), storage.nbytes(), module)
         except RuntimeError:
-            pass  # a subclass of tensors without memory of its own: nothing to tell of, and no reason to end the program
+            pass  # a subclass of tensors without memory of its own: no reason to end the program
 
     def gradients(self):
         for root in self.roots:

@@ -87,9 +87,9 @@ static void attention_measure(const advise_model *m, advise_attention *a) {
   }
 }
 
-/* What aclnnFlashAttentionScore keeps: the largest score and the sum of each row, 8 floats each, and torch_npu's mask of
- * causal attention, which has 2048 x 2048 bytes whatever the length. A product of scores and values makes rows x depth
- * elements by 2 x rows x depth x keys operations, which tells the number of keys. */
+/* What aclnnFlashAttentionScore keeps: the largest score and the sum of each row, 8 floats each, and the mask that
+ * torch_npu makes for causal attention, of 2048 x 2048 bytes whatever the length. A product of scores and values makes
+ * rows x depth elements by 2 x rows x depth x keys operations, which tells the number of keys. */
 enum { ATTENTION_ROW_BYTES = 2 * 8 * 4, ATTENTION_MASK_BYTES = 2048 * 2048 };
 
 static void attention_find_kept(const advise_model *m, advise_attention *a, unsigned element_bytes) {
@@ -123,7 +123,8 @@ static uint32_t attention_result(const advise_model *m, const history_task *t) {
 }
 
 bool advise_attention_find(const advise_model *m, advise_attention *a) {
-  *a = (advise_attention){.site = HISTORY_NONE, .is_score = calloc(m->n_items + 1, 1), .is_softmax = calloc(m->n_items + 1, 1)};
+  *a = (advise_attention){
+      .site = HISTORY_NONE, .is_score = calloc(m->n_items + 1, 1), .is_softmax = calloc(m->n_items + 1, 1)};
   uint64_t sizes[16];
   size_t n_sizes = 0;
   if (!a->is_score || !a->is_softmax) return false;

@@ -64,9 +64,8 @@ static bool batch_find_gradients(advise_model *m) {
   }
   for (advise_item *i = m->items; i < m->items + m->n_items; ++i) {
     const batch_size wanted = {i->link, true, i->bytes};
-    const batch_size *found = i->phase == HISTORY_BACKWARD && i->grows
-                                  ? bsearch(&wanted, sizes, kept, sizeof *sizes, batch_by_size)
-                                  : NULL;
+    const batch_size *found =
+        i->phase == HISTORY_BACKWARD && i->grows ? bsearch(&wanted, sizes, kept, sizeof *sizes, batch_by_size) : NULL;
     if (found && !found->grows) i->grows = false;
   }
   free(sizes);

@@ -14,14 +14,14 @@ bool advise_change_prune(advise_edits *e, double idle_share, uint64_t least_byte
 /* Attention whose scores (all queries by all keys) are blocks: products, softmax, products. */
 typedef enum { ATTENTION_AS_IS, ATTENTION_CHUNKED, ATTENTION_FLASH, ATTENTION_N_KINDS } attention_kind;
 typedef struct {
-  uint32_t n_softmax; /* patterns in the step; 0: none was found */
-  uint64_t bytes;     /* of the scores that are kept for the backward part */
-  uint32_t site;      /* of the first softmax */
-  uint8_t *is_score;  /* by item of the model */
+  uint32_t n_softmax;  /* patterns in the step; 0: none was found */
+  uint64_t bytes;      /* of the scores that are kept for the backward part */
+  uint32_t site;       /* of the first softmax */
+  uint8_t *is_score;   /* by item of the model */
   uint8_t *is_softmax; /* likewise: a softmax's result */
-  uint64_t kept;      /* bytes that the fused operator keeps for the backward part in place of one pattern's scores */
-  double forward_ns;  /* of the tasks forward that touch scores */
-  double other_ns;    /* of the tasks that touch scores and are not products, forward and backward */
+  uint64_t kept;       /* bytes that the fused operator keeps for the backward part in place of one pattern's scores */
+  double forward_ns;   /* of the tasks forward that touch scores */
+  double other_ns;     /* of the tasks that touch scores and are not products, forward and backward */
   uint32_t n_forward, n_tasks; /* that touch scores: forward, and in all */
 } advise_attention;
 bool advise_attention_find(const advise_model *m, advise_attention *a);

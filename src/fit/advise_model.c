@@ -252,8 +252,8 @@ advise_model *advise_model_new(const history *h, advise_time time) {
   advise_model *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->history = h;
-  if (model_choose(m) && model_make_instants(m) && advise_clock_make(m, time) && model_make_passes(m) && model_make_items(m) && model_make_uses(m) &&
-      advise_links_make(m) && advise_batch_note(m) && model_make_peak(m))
+  if (model_choose(m) && model_make_instants(m) && advise_clock_make(m, time) && model_make_passes(m) &&
+      model_make_items(m) && model_make_uses(m) && advise_links_make(m) && advise_batch_note(m) && model_make_peak(m))
     return m;
   advise_model_free(m);
   return NULL;

@@ -64,14 +64,14 @@ typedef struct {
   uint32_t *item_of; /* by block of the history; HISTORY_NONE: not in the step */
   uint32_t n_links;
   advise_link *links;
-  uint32_t *link_of;                                  /* by module of the history, or HISTORY_NONE */
-  size_t first_task, n_tasks;                         /* of the history: those of the step, of all devices */
-  uint32_t *pass_of;                                  /* by task from first_task on */
-  double *task_ns;                                    /* likewise */
-  bool is_measured;                                   /* task_ns is as the tasks ran, and not by the device's model */
-  double fixed_ns; /* what a task takes whatever its size: the time of the quickest tenth */
-  double byte_ns;  /* what a byte takes beyond that where a task moves more than it computes */
-  double span_ns;  /* if it is: from the step's begin to its end by the host's clock; 0: not known */
+  uint32_t *link_of;          /* by module of the history, or HISTORY_NONE */
+  size_t first_task, n_tasks; /* of the history: those of the step, of all devices */
+  uint32_t *pass_of;          /* by task from first_task on */
+  double *task_ns;            /* likewise */
+  bool is_measured;           /* task_ns is as the tasks ran, and not by the device's model */
+  double fixed_ns;            /* what a task takes whatever its size: the time of the quickest tenth */
+  double byte_ns;             /* what a byte takes beyond that where a task moves more than it computes */
+  double span_ns;             /* if it is: from the step's begin to its end by the host's clock; 0: not known */
   double step_ns, forward_ns, backward_ns, update_ns; /* time of the device's tasks */
   uint64_t peak;                                      /* as recorded */
   uint32_t peak_instant;

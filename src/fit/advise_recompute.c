@@ -75,6 +75,22 @@ static bool chain_find_inputs(advise_chain *c) {
   return true;
 }
 
+/* Operators of several tasks (LSTM) have all their results before the first of these. */
+static void chain_note_writer(const advise_model *m, const history_task *t, uint32_t pass, uint32_t *last) {
+  const history *h = m->history;
+  const uint32_t link = chain_link_of(m, t);
+  for (uint32_t a = t->first_access; link != HISTORY_NONE && a < t->first_access + t->n_accesses; ++a) {
+    const uint32_t block = h->accesses[a].block, item = block < h->n_blocks ? m->item_of[block] : HISTORY_NONE;
+    if (item == HISTORY_NONE || !(h->accesses[a].access & HISTORY_WRITES)) continue;
+    const advise_item *i = &m->items[item];
+    uint32_t *l = &last[(size_t)link * m->n_passes + pass];
+    const uint32_t after = advise_instant_at(m, t->moment) + 1;
+    const bool is_made =
+        i->link == link && i->pass == pass && (chain_drops(i, link, link + 1) || chain_remakes(i, link, link + 1));
+    if (is_made && *l && *l < after) *l = after;
+  }
+}
+
 /* The forward part runs again up to the task that makes the last item that is needed. */
 static bool chain_find_costs(advise_chain *c) {
   const advise_model *m = c->model;
@@ -90,6 +106,7 @@ static bool chain_find_costs(advise_chain *c) {
         uint32_t *l = &last[(size_t)i->link * m->n_passes + i->pass];
         if (*l < i->born + 1 && (*l || !remade)) *l = i->born + 1; /* nothing runs again for such outputs alone */
       }
+    for (size_t k = 0; k < m->n_tasks; ++k) chain_note_writer(m, &h->tasks[m->first_task + k], m->pass_of[k], last);
     for (size_t k = 0; k < m->n_tasks; ++k) {
       const history_task *t = &h->tasks[m->first_task + k];
       const uint32_t link = chain_link_of(m, t);

@@ -98,8 +98,7 @@ static bool storage_of_task(storage_state *s, const history_task *t) {
       reads = true;
       all_half &= s->is_half[i];
     }
-    if (t->phase == HISTORY_BACKWARD)
-      s->readers[i] |= product ? READER_PRODUCT : wide ? READER_WIDE : READER_OTHER;
+    if (t->phase == HISTORY_BACKWARD) s->readers[i] |= product ? READER_PRODUCT : wide ? READER_WIDE : READER_OTHER;
     if (t->phase == HISTORY_FORWARD && product && !s->is_half[i] && !s->has_copy[i] &&
         !storage_copy(s, i, advise_instant_at(m, t->moment)))
       return false;
@@ -121,8 +120,8 @@ static void storage_finish(storage_state *s) {
       i->bytes += i->bytes / 2;
     else if (s->is_half[k] && !is_widened)
       i->bytes /= 2;
-    const bool kept_for_products =
-        s->has_copy[k] && !(s->readers[k] & (READER_WIDE | READER_OTHER)) && i->is_of_step && i->backward_begin != HISTORY_NONE;
+    const bool kept_for_products = s->has_copy[k] && !(s->readers[k] & (READER_WIDE | READER_OTHER)) && i->is_of_step &&
+                                   i->backward_begin != HISTORY_NONE;
     if (kept_for_products && i->phase == HISTORY_FORWARD && i->forward_end < i->died) i->died = i->forward_end;
   }
 }
@@ -226,8 +225,7 @@ static bool zero_gather(advise_edits *e) {
     const advise_link *l = &m->links[k];
     if (l->forward_begin == HISTORY_NONE) continue;
     if (!zero_add(e, l->parameter_bytes, l->forward_begin, l->forward_end + 1)) return false;
-    if (l->backward_begin != HISTORY_NONE &&
-        !zero_add(e, l->parameter_bytes, l->backward_begin, l->backward_end))
+    if (l->backward_begin != HISTORY_NONE && !zero_add(e, l->parameter_bytes, l->backward_begin, l->backward_end))
       return false;
   }
   return true;

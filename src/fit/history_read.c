@@ -93,7 +93,7 @@ static const char *found_text(history_build *b, const char *text) {
   return *kept;
 }
 
-static const char *object_of(const history_build *b, const record_frame *f) {
+static const char *history_object_of(const history_build *b, const record_frame *f) {
   const char *file = history_text_of(b, f->file);
   return *file ? file : b->h->program;
 }
@@ -104,7 +104,7 @@ static history_line history_line_of(history_build *b, const record_frame *f) {
     line.line = f->at <= UINT32_MAX ? (uint32_t)f->at : 0;
     return line;
   }
-  const char *object = object_of(b, f);
+  const char *object = history_object_of(b, f);
   history_line found;
   line.file = object;
   if (!b->find || !b->find(object, f->at, &found)) return line;
@@ -134,7 +134,7 @@ static void read_site(history_build *b) {
     history_line *line = APPEND(b, h->lines, h->n_lines, &b->lines);
     if (!line) break;
     *line = history_line_of(b, &f);
-    const bool is_own = !is_installed(line->file) && (f.function || !is_interpreter(object_of(b, &f)));
+    const bool is_own = !is_installed(line->file) && (f.function || !is_interpreter(history_object_of(b, &f)));
     if (s->own == HISTORY_NONE && is_own) s->own = (uint32_t)(h->n_lines - 1);
     ++s->n;
   }

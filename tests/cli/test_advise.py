@@ -23,6 +23,7 @@ class Advise(CliTest):
         self.refused("--batch", "8,x", "a", "b", says="--batch is '8,x'")
         self.refused("--fit", "much", "a", says="--fit is 'much'")
         self.refused("--devices", "0", "a", says="--devices is '0'")
+        self.refused("--time", "soon", "a", says="--time is 'soon', expected recorded or model")
         self.refused("--top", "0", "a", says="--top is '0'")
         self.refused(self.folder / "none.rec", says="none.rec: No such file", code=1)
         self.refused(self.folder / "none.rec", "--fit", "64G", says="none.rec: No such file", code=1)

@@ -35,7 +35,8 @@ static void check_blocks(const history *h) {
   }
   for (size_t i = 0; i < h->n_tasks; ++i) {
     const history_task *t = &h->tasks[i];
-    HOLDS(t->name && is_index(t->site, h->n_sites) && is_index(t->module, h->n_modules) && is_index(t->step, h->n_steps));
+    HOLDS(t->name && is_index(t->site, h->n_sites) && is_index(t->module, h->n_modules) &&
+          is_index(t->step, h->n_steps));
     HOLDS(t->first_access + (size_t)t->n_accesses <= h->n_accesses && (!i || t[-1].moment <= t->moment));
     for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a)
       HOLDS(h->accesses[a].task == i && h->accesses[a].block < h->n_blocks &&
@@ -124,8 +125,8 @@ static void put_step(tape *t, uint64_t position) {
 }
 
 static void put_all(tape *t) {
-  static const char *const texts[] = {"train.py", "<module>", "python3.11", "MatMul", "SoftmaxMatMulMask",
-                                      "layers",   "Block",    NULL};
+  static const char *const texts[] = {"train.py",          "<module>", "python3.11", "MatMul",
+                                      "SoftmaxMatMulMask", "layers",   "Block",      NULL};
   uint8_t payload[64];
   record site = {.kind = RECORD_SITE, .site = 1, .payload = payload};
   record_header h = {.version = RECORD_VERSION, .header_bytes = sizeof h, .n_devices = 2};
