@@ -131,7 +131,7 @@ static void page_put_column(FILE *f, const page_data *p, const char *name, page_
   fprintf(f, "%s:[", name);
   for (size_t i = 0; i < n; ++i) {
     const int64_t value = page_number(p, &p->h->blocks[block[i]], column);
-    fprintf(f, "%s%" PRId64, i ? "," : "", value - last);
+    fprintf(f, "%s%" PRId64, i ? "," : "", (int64_t)((uint64_t)value - (uint64_t)last)); /* times may be wrong */
     if (grows) last = value;
   }
   fputs("],\n", f);
