@@ -262,7 +262,10 @@ class Dequant(unittest.TestCase):
             by_w = gen.tensor(I64 if mode == "words" else F32, shape, values)
             ends = ends_of(gen, groups, m) if grouped else np.array([m])
             out = Tensor.empty(F16, (m, n)).set(np.zeros((m, n)))
-            run("aclnnQuantGroupedMatmulDequant" if grouped else "aclnnQuantMatmulDequant", x, weight, by_w,
+            if gen.chance(0.4):
+                weight = gen.keep(Blocked(weight, gen.chance(0.5)))
+            grouped_op = "aclnnQuantGroupedMatmulDequant" + gen.pick(("", "WeightNZ"))
+            run(grouped_op if grouped else "aclnnQuantMatmulDequant", x, weight, by_w,
                 *([gen.tensor(I64, (groups,), ends.astype(np.int64))] if grouped else []), None, by_x, None, smooth,
                 b"pertensor" if mode in ("pertensor", "words") else b"pertoken", transposed, out)
             v = x.get().astype(np.float32)

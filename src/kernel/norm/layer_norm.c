@@ -185,17 +185,21 @@ status prepare_rms_norm(executor *e, const rms_norm_args *a) {
   return plan_norm_rows(e, &n);
 }
 
-/* AddRmsNormCast gives y in float, as y1Out, and in x1's dtype. rstdOut is written without gaps, whatever its strides:
- * one client leaves the outermost stride uninitialised. */
+/* AddRmsNormCast gives y in float, as y1Out, and in x1's dtype. InplaceAddRmsNorm gives y in x1Ref, the sum in x2Ref.
+ * rstdOut is written without gaps, whatever its strides: one client leaves the outermost stride uninitialised. */
 status prepare_add_rms_norm(executor *e, const add_rms_norm_args *a) {
   const tensor *x1 = a->x1;
+  const norm_arg y = a->y_out ? (norm_arg){a->y_out, a->name.y_out, ADD_RMS_NORM_Y_OUT}
+                              : (norm_arg){x1, "x1Ref", ADD_RMS_NORM_X1},
+                 sum = a->y_out ? (norm_arg){a->x_out, "xOut", a->view.x_out}
+                                : (norm_arg){a->x2, "x2Ref", ADD_RMS_NORM_X2};
   row_norm n = {.x = {x1, "x1", ADD_RMS_NORM_X1},
                 .other = {a->x2, "x2", ADD_RMS_NORM_X2},
                 .gamma = {a->gamma, "gamma", ADD_RMS_NORM_GAMMA},
-                .y = {a->y_out, a->name.y_out, ADD_RMS_NORM_Y_OUT},
+                .y = y,
                 .cast = {a->y2_out, "y2Out", ADD_RMS_NORM_Y2_OUT},
                 .rstd = {a->rstd_out, "rstdOut", a->view.rstd_out},
-                .sum = {a->x_out, "xOut", a->view.x_out},
+                .sum = sum,
                 .rms = true,
                 .rstd_is_dense = true,
                 .alpha = 1,
