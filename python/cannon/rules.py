@@ -13,6 +13,7 @@ INT8, INT32, UINT8, HALF = (dtypes.of(n) for n in ("int8", "int32", "uint8", "fl
 # schema (counted from 0), with a dtype behind a slash if that is another; f is float32. An argument that is None leaves
 # the output out.
 _LIKE = """
+fused_cell: 2 2 0
 cholesky sinkhorn format_cast view_copy factor_of_one scale blend: 0
 cdist_backward: 1
 deformable_grad: 0 3 4
@@ -451,3 +452,9 @@ def _batch_norm_stats(c):
 @of("batch_norm_reduce_backward")
 def _batch_norm_reduce_backward(c):
     return masked((c["inputG"], c["inputG"], c["weightG"], c["biasG"]), _channels(c, 4))
+
+
+@of("fused_cell_grad")
+def _fused_cell_grad(c):
+    storage = c["storage"]
+    return [like(storage), like(c["cx"]), ((storage.shape[1],), storage.dtype) if c["hasBias"] else None]

@@ -203,6 +203,75 @@ class Grouped(unittest.TestCase):
             ref.check(y.get(), exact, F32, F32, ulps=1, slack=2 * (kept.size + 3) * EPS * size)
         each_case(self, "aclnnGroupedMatmulFinalizeRoutingWeightNz", CASES, body)
 
+    def test_finalize_nibbles(self):
+        """x of int8 and weights of int4, by elements or by words; V2 also takes weights of int8, as WeightNz does."""
+        def body(gen):
+            groups, m, tokens, by_size = gen.integer(1, 4), gen.integer(1, 30), gen.integer(1, 9), gen.integer(0, 1)
+            k, n, parts = gen.pick((2, 16, 64)), gen.pick((2, 8, 40, 296)), gen.pick((1, 1, 2))
+            is_int4 = gen.chance(0.8)
+            x = gen.out(I8, (m, k), gen.rng.integers(-128, 128, (m, k)))
+            most = 8 if is_int4 else 128
+            values = gen.rng.integers(-most, most, (groups, k, n))
+            words = n % 8 == 0 and k != n // 8 and gen.chance(0.5)
+            w = gen.keep(packed_int4(values, words)) if is_int4 else gen.out(I8, values.shape, values)
+            ends = ends_of(gen, groups, m)
+            groups_of = gen.tensor(I64, (groups,), (np.diff(ends, prepend=0) if by_size else ends).astype(np.int64))
+            parts = parts if is_int4 else 1
+            scales = F32.round(gen.rng.uniform(0.5, 2, (groups, parts, n)) / 1000)
+            by_row, logit = (gen.tensor(F32, (m,), F32.round(gen.rng.uniform(0.1, 2, m))) for _ in "12")
+            spread = np.asarray(scales, LD)[:, np.arange(k) // (k // parts)]
+            bias = offset = None
+            if is_int4:
+                bits = np.asarray(scales, np.float32).view(np.uint32).astype(np.int64)
+                scale = gen.tensor(I64, bits.shape, bits)
+                bias = gen.tensor(F32, (groups, n), F32.round(gen.rng.uniform(-2, 2, (groups, n))))
+                if gen.chance(0.5):
+                    offset = gen.tensor(F32, scales.shape, F32.round(gen.rng.uniform(-0.01, 0.01, scales.shape)))
+            else:
+                scale = gen.tensor(F32, (groups, n), scales[:, 0])
+            index = gen.tensor(I64, (m,), gen.rng.integers(0, tokens, m))
+            y = Tensor.empty(F32, (tokens, n))
+            run("aclnnGroupedMatmulFinalizeRoutingV2", x, w, scale, bias, offset, None, None, by_row, groups_of, None,
+                logit, index, 0, 1.0, 0, False, False, by_size, y)
+            of = np.searchsorted(ends, np.arange(m), side="right")
+            at, kept = of[of < groups], np.flatnonzero(of < groups)
+            v, weights = x.get()[kept].astype(LD), values.astype(LD) * spread
+            less = v - 8 * is_int4
+            rows, size = (np.einsum("mk,mkn->mn", f(less), f(weights[at])) for f in (lambda t: t, np.abs))
+            for extra in ([bias.get().astype(LD)[at]] if bias else []) + (
+                    [np.einsum("mk,mkn->mn", v, offset.get().astype(LD)[at][:, np.arange(k) // (k // parts)])]
+                    if offset else []):
+                rows, size = rows + extra, size + np.abs(extra)
+            by = (by_row.get().astype(LD) * logit.get().astype(LD))[kept][:, None]
+            exact, total = np.zeros((tokens, n), LD), np.zeros((tokens, n), LD)
+            np.add.at(exact, index.get()[kept], rows * by)
+            np.add.at(total, index.get()[kept], size * by)
+            ref.check(y.get(), exact, F32, F32, ulps=1, slack=2 * (kept.size + k + 3) * EPS * total)
+        each_case(self, "aclnnGroupedMatmulFinalizeRoutingV2", CASES, body)
+
+    def test_finalize_refused(self):
+        x, w = Tensor.empty(I8, (3, 4)), packed_int4(np.zeros((2, 4, 6)), False)
+        scale, bias, by_row, ends = (Tensor.of(d, np.zeros(s)) for d, s in (
+            (I64, (2, 1, 6)), (F32, (2, 6)), (F32, (3,)), (I64, (2,))))
+        index, y = Tensor.of(I64, [0, 0, 0]), Tensor.empty(F32, (2, 6))
+
+        def call(scale=scale, bias=bias, offset=None, antiquant=None, by_row=by_row, index=index, dtype=0, y=y, w=w):
+            return refused("aclnnGroupedMatmulFinalizeRoutingV2", x, w, scale, bias, offset, antiquant, None, by_row,
+                           ends, None, None, index, dtype, 1.0, 0, False, False, 1, y)
+        for expected, values in (
+                ("biasOptional is NULL", {"bias": None}), ("pertokenScaleOptional is NULL", {"by_row": None}),
+                ("scaleOptional has dtype FLOAT", {"scale": Tensor.empty(F32, (2, 1, 6))}),
+                ("scaleOptional has 3 parts", {"scale": Tensor.empty(I64, (2, 3, 6))}),
+                ("offsetOptional has 2 parts", {"offset": Tensor.empty(F32, (2, 2, 6))}),
+                ("antiquantScaleOptional is a tensor", {"antiquant": bias}), ("dtype is 1", {"dtype": 1}),
+                ("rowIndexOptional is NULL", {"index": None}),
+                ("out has shape [2, 5]", {"y": Tensor.empty(F32, (2, 5))}),
+                ("x2 has dtype FLOAT", {"w": Tensor.empty(F32, (2, 4, 6))}),
+                ("biasOptional is a tensor", {"w": Tensor.empty(I8, (2, 4, 6))})):
+            code, message = call(**values)
+            self.assertEqual(code, INVALID)
+            self.assertIn(expected, message)
+
     def test_bias_grad(self):
         def body(gen):
             d, groups, width = gen.pick(FLOATS), gen.integer(1, 6), gen.pick((1, 7, 40, 300))

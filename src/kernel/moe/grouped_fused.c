@@ -4,6 +4,7 @@
  *   GroupedMatmulAdd                       adds to its result
  *   GroupedMatmulSwigluQuant               int8 products are dequantised, activated and quantised again
  *   GroupedMatmulFinalizeRoutingWeightNz   rows of such products are added to those of the tokens
+ *   GroupedMatmulFinalizeRoutingV2         likewise, and the weights may be int4
  *   QuantGroupedMatmulDequant              x is quantised before; QuantMatmulDequant is the same for one group */
 #include <math.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "kernel/index/places.h"
 #include "kernel/moe/grouped.h"
 #include "kernel/product/blocked_weight.h"
+#include "kernel/quant/nibbles.h"
 #include "kernel/quant/row.h"
 
 /* The groups of a call, whose list is a tensor. */
@@ -110,7 +112,7 @@ status prepare_grouped_add(executor *e, const grouped_add_args *a) {
 
 /* ---- int8 products into floats ----------------------------------------------------------------------------------- */
 
-enum { X, WEIGHT, OUT, SCALE, ROW_SCALE, N_VIEWS, INT8_MOST = 127, ABSENT = -1 }; /* the views of the products */
+enum { X, WEIGHT, OUT, SCALE, ROW_SCALE, BIAS, N_VIEWS, INT8_MOST = 127, ABSENT = -1 }; /* the views of the products */
 
 /* The arguments of such products. row_scale may be NULL. */
 typedef struct {
@@ -119,10 +121,10 @@ typedef struct {
   int weight_operand;
 } int8_arguments;
 
-static status int8_expect_factors(const int8_arguments *s) {
+static status int8_expect_factors(const int8_arguments *s, uint64_t weights) {
   TRY(op_expect_dtype(s->x, "x", DTYPE_BIT(ACL_INT8)));
   TRY(op_expect_rank(s->x, "x", 2, 2));
-  TRY(op_expect_dtype(s->weight, s->weight_name, DTYPE_BIT(ACL_INT8)));
+  TRY(op_expect_dtype(s->weight, s->weight_name, weights));
   TRY(op_expect_rank(s->weight, s->weight_name, 3, 3));
   EXPECT(s->weight->n > 0, "%s has shape %s, expected elements", s->weight_name, SHAPE_OF(s->weight));
   return ST_OK;
@@ -224,7 +226,7 @@ status prepare_grouped_swiglu(executor *e, const grouped_swiglu_args *a) {
   const int8_arguments s = {a->x,     a->weight,     a->weight_scale, a->x_scale,
                             "weight", "weightScale", "xScale",        GROUPED_SWIGLU_WEIGHT};
   grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
-  TRY(int8_expect_factors(&s));
+  TRY(int8_expect_factors(&s, DTYPE_BIT(ACL_INT8)));
   EXPECT(a->weight->dims[2] % 2 == 0, "weight has shape %s, expected an even number of columns", SHAPE_OF(a->weight));
   /* outputOffset is reserved: torch_npu passes a tensor, which is not written. */
   EXPECT(!a->bias && !a->offset, "%s is a tensor, expected NULL", a->bias ? "bias" : "offset");
@@ -236,7 +238,7 @@ status prepare_grouped_swiglu(executor *e, const grouped_swiglu_args *a) {
   return ST_OK;
 }
 
-/* ---- GroupedMatmulFinalizeRoutingWeightNz ------------------------------------------------------------------------ */
+/* ---- GroupedMatmulFinalizeRoutingWeightNz, GroupedMatmulFinalizeRoutingV2 ---------------------------------------- */
 
 enum { FINALIZE_TILE = 128 };
 
@@ -247,7 +249,10 @@ typedef struct {
   int64_t logit_step, index_step;
   float shared_weight;
   bool has_shared, has_logit, has_row_scale;
+  int8_t row_scale, list, shared, logit, row_index, to; /* operands */
   load_loop *load_shared, *load_index;
+  weight_parameters offset; /* of weights of int4: the sums of x, of a part of the depth, times it are added */
+  int64_t offset_step, offset_parts, x_row, x_column;
   uint64_t sums, index; /* in scratch */
 } finalize_plan;
 
@@ -283,30 +288,73 @@ static void finalize_tiles(const void *arg, int64_t begin, int64_t end) {
   }
 }
 
+typedef struct {
+  const finalize_plan *plan;
+  void *const *view;
+  const group_range *range;
+  float *sums;
+} finalize_offsets_job;
+
+/* Adds what the offset of a group's weights makes of a row of x: for each part of the depth, its sum * the offset. */
+static void finalize_offset_row(const finalize_offsets_job *j, int64_t group, int64_t row, float *to) {
+  const finalize_plan *p = j->plan;
+  const int64_t depth = p->groups.form->weight.group;
+  const int8_t *x = (const int8_t *)j->view[GROUPED_FINALIZE_X] + row * p->x_row;
+  const char *from = (const char *)j->view[GROUPED_FINALIZE_OFFSET] + group * p->offset_step;
+  float offset[FINALIZE_TILE], scale;
+  memcpy(&scale, (const char *)j->view[p->row_scale] + row * p->groups.product.row_scale_step, sizeof scale);
+  for (int64_t part = 0; part < p->offset_parts; ++part, from += p->offset.group_stride, x += depth * p->x_column) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < depth; ++i) sum += x[i * p->x_column];
+    const float by = scale * (float)sum;
+    for (int64_t column = 0, n; column < p->width; column += n) {
+      n = i64_min(FINALIZE_TILE, p->width - column);
+      loops->load[ACL_FLOAT][COMPUTE_F32](offset, from + column * p->offset.col_stride, p->offset.col_stride, n);
+      for (int64_t i = 0; i < n; ++i) to[column + i] += by * offset[i];
+    }
+  }
+}
+
+static void finalize_offsets(const void *arg, int64_t begin, int64_t end) {
+  const finalize_offsets_job *j = arg;
+  for (; begin < end; ++begin) {
+    const group_range r = j->range[begin];
+    for (int64_t row = r.begin; row < r.begin + r.count; ++row)
+      finalize_offset_row(j, begin, row, j->sums + row * j->plan->width);
+  }
+}
+
 static status run_finalize(const executor *e, void *const *view, void *scratch) {
   const finalize_plan *p = PLAN(e, finalize_plan);
   const grouped_ends *g = &p->groups;
   float *const sums = (float *)(void *)((char *)scratch + p->sums);
   int64_t *const index = (int64_t *)(void *)((char *)scratch + p->index);
   void *const weight = blocked_weight_read(&g->blocked, view[GROUPED_FINALIZE_W], scratch);
-  void *const given[N_VIEWS] = {view[GROUPED_FINALIZE_X], weight, sums, view[GROUPED_FINALIZE_SCALE],
-                                p->has_row_scale ? view[GROUPED_FINALIZE_PERTOKEN_SCALE] : NULL};
+  void *const given[N_VIEWS] = {view[GROUPED_FINALIZE_X],
+                                weight,
+                                sums,
+                                view[GROUPED_FINALIZE_SCALE],
+                                p->has_row_scale ? view[p->row_scale] : NULL,
+                                view[GROUPED_FINALIZE_BIAS]};
   group_range *ranges;
-  TRY(ends_read(g, view[GROUPED_FINALIZE_GROUP_LIST], scratch, &ranges));
+  TRY(ends_read(g, view[p->list], scratch, &ranges));
   const group_range *last = &ranges[g->product.n_groups - 1];
   const int64_t rows = last->begin + last->count;
   for (int64_t i = 0; i < rows; ++i) {
-    p->load_index(&index[i], (const char *)view[GROUPED_FINALIZE_ROW_INDEX] + i * p->index_step, 0, 1);
+    p->load_index(&index[i], (const char *)view[p->row_index] + i * p->index_step, 0, 1);
     if (index[i] < 0 || index[i] >= p->n_tokens)
       return places_fail("rowIndexOptional", i, index[i], 0, p->n_tokens - 1);
   }
   TRY(grouped_run(&g->product, g->form, given, ranges, scratch));
+  const finalize_offsets_job offsets = {p, view, ranges, sums};
+  if (p->offset_parts)
+    rows_parallel(finalize_offsets, &offsets, g->product.n_groups, 1, (uint64_t)(rows * p->width) / 4);
   const finalize_job job = {.plan = p,
                             .sums = sums,
                             .index = index,
-                            .shared = p->has_shared ? view[GROUPED_FINALIZE_SHARED_INPUT] : NULL,
-                            .logit = p->has_logit ? view[GROUPED_FINALIZE_LOGIT] : NULL,
-                            .to = view[GROUPED_FINALIZE_Y],
+                            .shared = p->has_shared ? view[p->shared] : NULL,
+                            .logit = p->has_logit ? view[p->logit] : NULL,
+                            .to = view[p->to],
                             .rows = rows};
   rows_parallel(finalize_tiles, &job, (p->width + FINALIZE_TILE - 1) / FINALIZE_TILE, 1,
                 (uint64_t)((rows + p->n_tokens) * p->width) / 4);
@@ -316,10 +364,10 @@ static status run_finalize(const executor *e, void *const *view, void *scratch) 
 /* Checks what is added: the shared input, the weights of the rows, their tokens, and y. */
 static status finalize_operands(finalize_plan *p, const grouped_finalize_args *a) {
   const tensor *y = a->y, *shared = a->shared_input, *logit = a->logit, *index = a->row_index;
-  TRY(op_expect_dtype(y, "y", DTYPE_BIT(ACL_FLOAT)));
-  EXPECT(y->rank == 2 && y->dims[1] == p->width, "y has shape %s, expected [tokens, %jd]", SHAPE_OF(y),
+  TRY(op_expect_dtype(y, a->name.y, DTYPE_BIT(ACL_FLOAT)));
+  EXPECT(y->rank == 2 && y->dims[1] == p->width, "%s has shape %s, expected [tokens, %jd]", a->name.y, SHAPE_OF(y),
          (intmax_t)p->width);
-  EXPECT(p->width == 1 || y->strides[1] == 1, "y has gaps in its rows, expected none");
+  EXPECT(p->width == 1 || y->strides[1] == 1, "%s has gaps in its rows, expected none", a->name.y);
   p->n_tokens = y->dims[0];
   p->to_row = view_of(y).strides[0];
   EXPECT(index, "rowIndexOptional is NULL, expected the tokens of the rows of x");
@@ -350,23 +398,96 @@ static status finalize_operands(finalize_plan *p, const grouped_finalize_args *a
   return ST_OK;
 }
 
-status prepare_grouped_finalize(executor *e, const grouped_finalize_args *a) {
-  const int8_arguments s = {
-      a->x, a->w, a->scale, a->pertoken_scale, "w", "scaleOptional", "pertokenScaleOptional", GROUPED_FINALIZE_W};
-  finalize_plan *p = PLAN(e, finalize_plan);
-  TRY(int8_expect_factors(&s));
+/* The bias, which makes up for the 8 that products of x lack, the offset, and the scales of rows. */
+static status finalize_nibbles_rest(finalize_plan *p, const grouped_finalize_args *a, const group_weight *weight) {
+  grouped_product *g = &p->groups.product;
+  group_form *f = p->groups.form;
+  int64_t step;
+  EXPECT(a->bias, "biasOptional is NULL, expected 8 * x2 * scaleOptional, summed");
+  TRY(grouped_columns(a->bias, "biasOptional", DTYPE_BIT(ACL_FLOAT), weight->n_groups, weight->n, false, &f->bias,
+                      &step));
+  g->bias = (group_place){BIAS, false, step};
+  EXPECT(a->pertoken_scale, "pertokenScaleOptional is NULL, expected the scales of x1");
+  TRY(op_expect_dtype(a->pertoken_scale, "pertokenScaleOptional", DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_shape(a->pertoken_scale, "pertokenScaleOptional", a->x->dims, 1));
+  g->row_scale = ROW_SCALE;
+  g->row_scale_step = view_of(a->pertoken_scale).strides[0];
+  if (!a->offset) return ST_OK;
+  TRY(grouped_parameters(a->offset, "offsetOptional", DTYPE_BIT(ACL_FLOAT), weight->n_groups, weight->n, &p->offset,
+                         &p->offset_parts, &p->offset_step));
+  EXPECT(p->offset_parts == f->weight.n_groups, "offsetOptional has %jd parts of the depth, expected %jd",
+         (intmax_t)p->offset_parts, (intmax_t)f->weight.n_groups);
+  return ST_OK;
+}
+
+/* Completes the plan of the groups for x of int8 and weights of int4: (products of x less 8 and the weights * scale +
+ * bias + the sums of x * offset) * row scale. */
+static status finalize_nibbles(executor *e, finalize_plan *p, const grouped_finalize_args *a) {
+  grouped_product *g = &p->groups.product;
+  group_form *f = p->groups.form;
+  group_weight weight;
+  int64_t step, parts;
+  const int64_t size = sizeof(float), rows = a->x->dims[0], k = a->x->dims[1];
+  TRY(grouped_weight(e, GROUPED_FINALIZE_W, a->w, a->name.w, k, &weight));
+  EXPECT(weight.n == p->width, "%s has shape %s, expected [groups, %jd, columns]", a->name.w, SHAPE_OF(a->w),
+         (intmax_t)k);
+  TRY(grouped_parameters(a->scale, "scaleOptional", DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64), weight.n_groups,
+                         weight.n, &g->words, &parts, &step));
+  EXPECT(parts > 0 && k % parts == 0, "scaleOptional has %jd parts of the depth, expected a number that divides %jd",
+         (intmax_t)parts, (intmax_t)k);
+  g->scale = (group_place){SCALE, false, step};
+  f->weight = (weight_quant){.n_groups = parts, .group = k / parts};
+  f->weight.scale = (weight_parameters){.dtype = ACL_FLOAT, .group_stride = weight.n * size, .col_stride = size};
+  TRY(finalize_nibbles_rest(p, a, &weight));
+  g->kind = GROUPED_NIBBLES;
+  TRY(grouped_rows(a->x, a->name.x, &g->x_given));
+  p->x_row = g->x_given.row_stride, p->x_column = g->x_given.col_stride;
+  f->product.a = (matrices){.dtype = ACL_FLOAT, .rows = rows, .cols = k, .row_stride = k * size, .col_stride = size};
+  f->product.out =
+      (matrices){.dtype = ACL_FLOAT, .rows = rows, .cols = weight.n, .row_stride = weight.n * size, .col_stride = size};
+  f->product.finish = grouped_finish_nibbles;
+  grouped_set_weight(&weight, f);
+  g->x = (group_place){X, false, 0};
+  g->weight = (group_place){WEIGHT, false, weight.step};
+  g->out = (group_place){OUT, false, 0};
+  p->sums = workspace_intermediate(e, (uint64_t)(rows * weight.n) * sizeof(float));
+  grouped_plan(e, g, f);
+  return ST_OK;
+}
+
+static status finalize_expect_attributes(const grouped_finalize_args *a, bool is_int4) {
   EXPECT(a->scale && a->group_list, "%s is NULL, expected a tensor", a->scale ? "groupListOptional" : "scaleOptional");
-  EXPECT(!a->bias, "biasOptional is a tensor, expected NULL");
+  EXPECT(is_int4 || (!a->bias && !a->offset), "%s is a tensor, expected NULL",
+         a->bias ? "biasOptional" : "offsetOptional");
+  EXPECT(!a->antiquant_scale && !a->antiquant_offset, "%s is a tensor, expected NULL",
+         a->antiquant_scale ? "antiquantScaleOptional" : "antiquantOffsetOptional");
   EXPECT(a->dtype == 0, "dtype is %jd, expected 0", (intmax_t)a->dtype);
   EXPECT(!a->transpose_x && !a->transpose_w, "%s is true, expected false",
-         a->transpose_x ? "transposeX" : "transposeW");
+         a->transpose_x ? a->name.transpose_x : a->name.transpose_w);
   EXPECT(a->group_list_type == 0 || a->group_list_type == 1, "groupListType is %jd, expected 0 or 1",
          (intmax_t)a->group_list_type);
-  *p = (finalize_plan){.width = a->w->dims[2], .has_row_scale = a->pertoken_scale != NULL};
+  return ST_OK;
+}
+
+status prepare_grouped_finalize(executor *e, const grouped_finalize_args *a) {
+  const int8_arguments s = {
+      a->x, a->w, a->scale, a->pertoken_scale, a->name.w, "scaleOptional", "pertokenScaleOptional", GROUPED_FINALIZE_W};
+  const bool is_int4 = e->op->variant == GROUPED_FINALIZE_V2 && (a->w->dtype == ACL_INT4 || a->w->dtype == ACL_INT32);
+  finalize_plan *p = PLAN(e, finalize_plan);
+  TRY(int8_expect_factors(&s, is_int4 ? DTYPES_NIBBLES : DTYPE_BIT(ACL_INT8)));
+  TRY(finalize_expect_attributes(a, is_int4));
+  *p = (finalize_plan){.width = a->w->dims[2] * (is_int4 && a->w->dtype == ACL_INT32 ? 8 : 1),
+                       .has_row_scale = a->pertoken_scale != NULL,
+                       .row_scale = (int8_t)a->view.pertoken_scale,
+                       .list = (int8_t)a->view.group_list,
+                       .shared = (int8_t)a->view.shared_input,
+                       .logit = (int8_t)a->view.logit,
+                       .row_index = (int8_t)a->view.row_index,
+                       .to = (int8_t)a->view.y};
   TRY(finalize_operands(p, a));
   TRY(ends_begin(e, &p->groups, a->group_list, "groupListOptional", a->w->dims[0], a->x->dims[0]));
   if (a->group_list_type) p->groups.list_form = GROUPS_BY_SIZE;
-  TRY(int8_plan(e, &p->groups, &s, &p->sums));
+  TRY(is_int4 ? finalize_nibbles(e, p, a) : int8_plan(e, &p->groups, &s, &p->sums));
   p->index = workspace_intermediate(e, (uint64_t)a->x->dims[0] * sizeof(int64_t));
   e->run = run_finalize;
   return ST_OK;
