@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "fit/advise.h"
+#include "fit/advise/advise.h"
 
 typedef struct {
   const char *path;

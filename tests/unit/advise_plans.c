@@ -2,7 +2,7 @@
 /* Plans besides recomputation: pipelines against all splits, the policy file, and advice on made histories. */
 #include <time.h>
 
-#include "fit/advise.h"
+#include "fit/advise/advise.h"
 
 #include "advise.h"
 

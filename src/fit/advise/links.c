@@ -2,7 +2,7 @@
 /* The links are a cut through the tree of modules. It begins at the roots and goes below a module that only holds
  * others (ModuleList, a Sequential of modules with parts of their own), and below one that has more than half of the
  * activations: recomputing that much at once saves little. What is left are layers and blocks. */
-#include "fit/advise_links.h"
+#include "fit/advise/links.h"
 
 #include <stdlib.h>
 #include <string.h>
