@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "fit/advise.h"
+#include "fit/advise/advise.h"
 
 typedef struct {
   const char *path;
@@ -20,6 +20,9 @@ void advise_print(FILE *f, const advise_report *r);
 char *advise_json(const advise_report *r);
 bool advise_write_json(FILE *f, const advise_report *r);
 bool advise_write_html(FILE *f, const advise_report *r);
+
+/* First bytes of advise_page.html, by which such pages are told from other files. */
+#define ADVISE_PAGE_BEGINS "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>cannon advise"
 
 /* "amp, recompute layers.3 to layers.7 and layers.9", "as it is". */
 void advise_plan_words(const advise_report *r, const advise_plan *plan, char *text, size_t room);

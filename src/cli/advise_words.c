@@ -7,6 +7,7 @@
 
 #include "cli/advise_report.h"
 #include "cli/figures.h"
+#include "fit/must_alloc.h"
 
 static void words_add(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void words_add(char *text, size_t room, const char *format, ...) {
@@ -62,32 +63,60 @@ static const char *words_place(const history_line *l, char *text, size_t room) {
   return text;
 }
 
+static bool words_same_line(const history_line *a, const history_line *b) {
+  return a == b || (a && b && a->line == b->line && strcmp(a->file, b->file) == 0);
+}
+
+/* Whether link k is recomputed by itself, and not in a group with its neighbours. */
+static bool words_is_alone(const advise_plan *p, uint32_t n_links, uint32_t k) {
+  return p->group[k] && (!k || p->group[k - 1] != p->group[k]) && (k + 1 == n_links || p->group[k + 1] != p->group[k]);
+}
+
+/* Of links that are recomputed one by one, those that the same line calls are told together: a loop over layers.
+ * called: the line of each link; together: room for all links. */
+static void tell_single_links(const advice *a, const advise_plan *p, const history_line **called, uint32_t *together,
+                              bool *is_told, uint32_t first, void (*tell)(void *, const char *), void *to) {
+  const uint32_t n = a->model->n_links;
+  char line[4096], place[1100], links[2048] = "";
+  memset(together, 0, n * sizeof *together);
+  for (uint32_t k = first; k < n; ++k)
+    if (words_is_alone(p, n, k) && words_same_line(called[first], called[k])) together[k] = is_told[k] = true;
+  words_of_links(a, together, links, sizeof links);
+  snprintf(line, sizeof line, "%s: call%s by torch.utils.checkpoint.checkpoint(module, ..., use_reentrant=False)",
+           words_place(called[first], place, sizeof place), links);
+  tell(to, line);
+}
+
 static void steps_of_links(const advise_report *r, const advise_plan *p, void (*tell)(void *, const char *), void *to) {
   const advice *a = r->advice;
+  const uint32_t n = a->model->n_links;
   char line[2048], place[1100];
-  for (uint32_t k = 0, end; p->group && k < a->model->n_links; k = end) {
+  uint32_t *together = must_alloc(n, sizeof *together);
+  bool *is_told = must_alloc(n, sizeof *is_told);
+  const history_line **called = must_alloc(n, sizeof *called);
+  for (uint32_t k = 0; p->group && k < n; ++k) called[k] = advise_link_line(a->model, k);
+  for (uint32_t k = 0, end; p->group && k < n; k = end) {
     end = k + 1;
-    if (!p->group[k]) continue;
-    while (end < a->model->n_links && p->group[end] == p->group[k]) ++end;
-    words_place(advise_link_line(a->model, k), place, sizeof place);
-    if (end - k == 1)
-      snprintf(line, sizeof line, "%s: call %s by torch.utils.checkpoint.checkpoint(module, ..., use_reentrant=False)",
-               place, format_text(words_link(a, k)));
-    else
-      snprintf(line, sizeof line,
-               "%s: call %s to %s as one by torch.utils.checkpoint.checkpoint(..., use_reentrant=False)", place,
-               format_text(words_link(a, k)), format_text(words_link(a, end - 1)));
+    if (!p->group[k] || is_told[k]) continue;
+    if (words_is_alone(p, n, k)) {
+      tell_single_links(a, p, called, together, is_told, k, tell, to);
+      continue;
+    }
+    while (end < n && p->group[end] == p->group[k]) ++end;
+    snprintf(line, sizeof line,
+             "%s: call %s to %s as one by torch.utils.checkpoint.checkpoint(..., use_reentrant=False)",
+             words_place(called[k], place, sizeof place), format_text(words_link(a, k)),
+             format_text(words_link(a, end - 1)));
     tell(to, line);
   }
+  free(called);
+  free(is_told);
+  free(together);
 }
 
 static const history_line *words_idle_line(const advice *a, uint32_t item) {
   const history *h = a->model->history;
   return advise_site_line(h, h->blocks[a->model->items[item].block].site);
-}
-
-static bool words_same_line(const history_line *a, const history_line *b) {
-  return a == b || (a && b && a->line == b->line && strcmp(a->file, b->file) == 0);
 }
 
 static void steps_of_idle(const advise_report *r, void (*tell)(void *, const char *), void *to) {

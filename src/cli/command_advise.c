@@ -61,9 +61,8 @@ static void advise_print_help(void) {
         "  --top N               number of rows of the frontier, and of blocks that are told of\n"
         "                        (default: 12)\n"
         "  --json FILE           write the results to FILE in JSON\n"
-        "  --report FILE         write a page with the frontier to FILE in HTML\n"
-        "  --force               let --json and --report replace files that cannon did not\n"
-        "                        write\n"
+        "  --html FILE           write a page with the frontier to FILE in HTML\n"
+        "  --force               let --json and --html replace files that cannon did not write\n"
         "  -h, --help            print this help and exit\n"
         "\n"
         "Exit status:\n"
@@ -73,7 +72,7 @@ static void advise_print_help(void) {
         "\n"
         "Examples:\n"
         "  cannon advise --dry --fit 64G -- python train.py\n"
-        "  cannon advise --fit 32G --devices 8 --report plans.html step.rec\n"
+        "  cannon advise --fit 32G --devices 8 --html plans.html step.rec\n"
         "  cannon advise --batch 8,16 batch8.rec batch16.rec\n",
         stdout);
 }
@@ -98,7 +97,7 @@ enum {
   MEM,
   TOP,
   JSON,
-  REPORT,
+  HTML,
   FORCE,
   HELP = 'h'
 };
@@ -115,7 +114,7 @@ static const struct option advise_long[] = {
     {"mem", required_argument, NULL, MEM},
     {"top", required_argument, NULL, TOP},
     {"json", required_argument, NULL, JSON},
-    {"report", required_argument, NULL, REPORT},
+    {"html", required_argument, NULL, HTML},
     {"force", no_argument, NULL, FORCE},
     {"help", no_argument, NULL, HELP},
     {NULL, 0, NULL, 0},
@@ -159,7 +158,7 @@ static int advise_take(int option, advise_options *o) {
   case DEVICE: o->soc = optarg; return 0;
   case MEM: o->mem = optarg; return 0;
   case JSON: o->json.path = optarg; return 0;
-  case REPORT: o->html.path = optarg; return 0;
+  case HTML: o->html.path = optarg; return 0;
   case FORCE: o->force = true; return 0;
   case HELP: o->help_wanted = true; return 0;
   default: return EXIT_USAGE; /* getopt has printed a message */

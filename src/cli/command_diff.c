@@ -35,7 +35,8 @@ static const char help[] = "Usage: cannon diff [OPTION]... A.json B.json\n"
 
 static const char help_end[] = "\n"
                                "  Those of several devices and processes are added up; of fragmentation and workspace\n"
-                               "  the largest is taken.\n"
+                               "  the largest is taken. Fragmentation of little memory is not graded, and meets no\n"
+                               "  condition.\n"
                                "\n"
                                "Exit status:\n"
                                "  0  compared; no condition holds\n"
@@ -133,8 +134,11 @@ static int parse_conditions(const char *list, diff_options *o) {
   }
 }
 
-/* How much more B's value is than A's, as a fraction of A's. */
+static bool figures_agree(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
+
+/* How much more B's value is than A's, as a fraction of A's; NaN, which meets no condition, if one is not graded. */
 static double growth(double a, double b) {
+  if (isnan(a) || isnan(b)) return NAN;
   if (a == b) return 0;
   return a > 0 ? (b - a) / a : HUGE_VAL;
 }
@@ -151,6 +155,7 @@ static const char *value_text(double value, diff_unit unit) {
   static char texts[4][24];
   static unsigned turn;
   char *text = texts[turn++ % 4];
+  if (isnan(value)) return "ungraded";
   switch (unit) {
   case DIFF_BYTES: return format_bytes((uint64_t)value);
   case DIFF_TIME: return format_ns((uint64_t)value);
@@ -162,8 +167,10 @@ static const char *value_text(double value, diff_unit unit) {
 
 static const char *growth_text(double a, double b) {
   static char text[24];
-  if (a == b)
+  if (figures_agree(a, b))
     snprintf(text, sizeof text, "same");
+  else if (isnan(a) || isnan(b))
+    snprintf(text, sizeof text, "-");
   else if (a <= 0)
     snprintf(text, sizeof text, "new");
   else if (b <= 0)
@@ -182,7 +189,7 @@ static void print_figures(const diff_options *o) {
   printf("%-14s %12s %12s\n", "", "A", "B");
   for (const diff_figure *f = diff_figures; f->name; ++f) {
     const double a = diff_value(f, o->report[0]), b = diff_value(f, o->report[1]);
-    if (a == b && !o->all)
+    if (figures_agree(a, b) && !o->all)
       ++same;
     else
       print_difference(f->name, a, b, f->unit);

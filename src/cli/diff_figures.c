@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/diff_figures.h"
 
+#include "cli/health.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +12,8 @@ const diff_figure diff_figures[] = {
     {"peak", DIFF_BYTES, DIFF_SUM, "processes[].devices[].peak_bytes", "live memory of devices, at its peak"},
     {"committed", DIFF_BYTES, DIFF_SUM, "processes[].devices[].peak_committed_bytes",
      "committed memory of devices, at its peak"},
-    {"fragmentation", DIFF_SHARE, DIFF_MOST, "processes[].devices[].external_fragmentation",
-     "the part of committed memory that was not live, as a fraction"},
+    {"fragmentation", DIFF_SHARE, DIFF_FRAGMENTATION, "processes[].devices[]",
+     "the part of committed memory that was not live, as a fraction, if it can be graded"},
     {"allocations", DIFF_COUNT, DIFF_SUM, "processes[].devices[].allocations", "allocations on devices"},
     {"allocated", DIFF_BYTES, DIFF_SUM, "processes[].devices[].allocated_bytes", "what they were given together"},
     {"refused", DIFF_COUNT, DIFF_SUM, "processes[].devices[].refused", "allocations that were refused"},
@@ -80,8 +83,21 @@ typedef struct {
   double value;
 } sum;
 
+static void add_fragmentation(const cJSON *device, sum *s) {
+  const cJSON *value = cJSON_GetObjectItemCaseSensitive(device, "external_fragmentation");
+  const cJSON *committed = cJSON_GetObjectItemCaseSensitive(device, "peak_committed_bytes");
+  if (!cJSON_IsNumber(value) || !cJSON_IsNumber(committed) || !(committed->valuedouble > 0)) return;
+  const health_grade grade =
+      health_judge_of(HEALTH_FRAGMENTATION, value->valuedouble, (uint64_t)committed->valuedouble);
+  if (grade != HEALTH_UNKNOWN) s->value = fmax(s->value, value->valuedouble);
+}
+
 static void add_value(const cJSON *found, void *argument) {
   sum *s = argument;
+  if (s->figure->how == DIFF_FRAGMENTATION) {
+    add_fragmentation(found, s);
+    return;
+  }
   if (!cJSON_IsNumber(found)) return;
   if (s->figure->how == DIFF_SUM)
     s->value += found->valuedouble;
@@ -90,7 +106,7 @@ static void add_value(const cJSON *found, void *argument) {
 }
 
 double diff_value(const diff_figure *f, const cJSON *report) {
-  sum s = {.figure = f};
+  sum s = {.figure = f, .value = f->how == DIFF_FRAGMENTATION ? NAN : 0}; /* fmax ignores NaN */
   diff_follow(report, f->path, add_value, &s);
   return s.value;
 }

@@ -11,11 +11,12 @@
 typedef enum { DIFF_COUNT, DIFF_BYTES, DIFF_TIME /* ns */, DIFF_SHARE /* a fraction of 1 */ } diff_unit;
 
 /* A path is a list of names with dots between: "NAME[]" stands for all elements of an array, "*" for all members. What
- * a report lacks counts as 0. */
+ * a report lacks counts as 0. DIFF_FRAGMENTATION: the path finds devices, and the largest fragmentation counts of those
+ * that have committed enough to be graded (health.h). */
 typedef struct {
   const char *name;
   diff_unit unit;
-  enum { DIFF_SUM, DIFF_MOST } how;
+  enum { DIFF_SUM, DIFF_MOST, DIFF_FRAGMENTATION } how;
   const char *path, *about;
 } diff_figure;
 
@@ -24,6 +25,7 @@ extern const diff_figure diff_figures[]; /* up to one without a name */
 /* NULL: there is none of this name. */
 const diff_figure *diff_figure_named(const char *name, int length);
 
+/* NaN: fragmentation that is not graded. */
 double diff_value(const diff_figure *f, const cJSON *report);
 
 /* What a value of this unit looks like, for messages. */

@@ -216,8 +216,8 @@ static void print_module_peaks(FILE *f, const memory_report *r) {
 static void print_waits(FILE *f, const memory_report *r) {
   if (!r->n_waits) return;
   fprintf(f,
-          "\nActivations that wait longest for the backward pass (bytes x time; time %s): dropping and recomputing\n"
-          "these, or copying them to the host meanwhile, frees most\n"
+          "\nActivations that wait longest for the backward pass of that step (bytes x time; time %s): dropping\n"
+          "and recomputing these, or copying them to the host meanwhile, frees most\n"
           "        bytes        waits  line, module\n",
           r->clock.is_of_device ? "of the device's tasks" : "of the host");
   for (size_t i = 0; i < r->n_waits && i < r->top; ++i) {

@@ -20,7 +20,8 @@ void memory_report_make(memory_report *r, uint64_t moment) {
   curve_module_peaks(&r->c, r->module_peaks);
   if (!memory_has_tasks(r)) return;
   idle_clock_make(h, &r->clock);
-  r->n_waits = idle_waits(h, &r->clock, r->device, &r->waits);
+  const size_t step = memory_step_of(h, r->at.point.moment);
+  r->n_waits = idle_waits(h, &r->clock, r->device, step ? (uint32_t)step - 1 : HISTORY_NONE, &r->waits);
   r->n_idle = idle_blocks(h, &r->clock, r->device, r->at.point.moment, &r->idle);
 }
 

@@ -28,7 +28,7 @@ typedef struct {
   /* Empty if the recording has no tasks: */
   idle_clock clock;
   size_t n_waits, n_idle;
-  idle_wait *waits;
+  idle_wait *waits; /* in the moment's step, if it is in one */
   idle_block *idle;
 } memory_report;
 

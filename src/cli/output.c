@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "check/leaks_report.h"
+#include "cli/advise_report.h"
 #include "cli/atc_json.h"
 #include "cli/check_report.h"
 #include "cli/figures.h"
@@ -27,12 +28,13 @@
 /* First bytes of the files of each kind. A plan is recognised by its columns. No name: files of the kind are not told
  * from those of others. */
 static const struct {
-  const char *name, *begins[6];
+  const char *name, *begins[7];
 } kinds[OUTPUT_N_KINDS] = {
     [OUTPUT_RECORDING] = {"a recording", {RECORD_MAGIC}},
     [OUTPUT_JSON] = {"JSON that cannon wrote", {"{\n\t\"" OUTPUT_JSON_AUTHOR "\":\t\"cannon "}},
     [OUTPUT_PAGE] = {"a page that cannon wrote",
-                     {REPLAY_PAGE_BEGINS, PLAN_PAGE_BEGINS, MODEL_PAGE_BEGINS, CHECK_PAGE_BEGINS, MEMORY_PAGE_BEGINS}},
+                     {REPLAY_PAGE_BEGINS, PLAN_PAGE_BEGINS, MODEL_PAGE_BEGINS, CHECK_PAGE_BEGINS, MEMORY_PAGE_BEGINS,
+                      ADVISE_PAGE_BEGINS}},
     [OUTPUT_PICTURE] = {"a picture that cannon wrote", {PLAN_PICTURE_BEGINS}},
     [OUTPUT_TABLE] = {"a table of cannon memory", {MEMORY_TABLE_BEGINS}},
     [OUTPUT_PLAN] = {"a plan with offsets", {NULL}},
@@ -44,7 +46,7 @@ static const struct {
 
 static bool has_kind(int fd, output_kind kind) {
   char first[1024];
-  for (int i = 0; i < 6 && kinds[kind].begins[i]; ++i)
+  for (int i = 0; i < 7 && kinds[kind].begins[i]; ++i)
     if (file_begins(fd, kinds[kind].begins[i])) return true;
   const ssize_t n = kind == OUTPUT_PLAN ? pread(fd, first, sizeof first, 0) : 0;
   return n > 0 && plan_csv_is_plan(first, (size_t)n);

@@ -67,12 +67,13 @@ static int compare_waits(const void *left, const void *right, void *context) {
   return a->block < b->block ? -1 : a->block > b->block;
 }
 
-size_t idle_waits(const history *h, const idle_clock *clock, uint32_t device, idle_wait **out) {
+size_t idle_waits(const history *h, const idle_clock *clock, uint32_t device, uint32_t step, idle_wait **out) {
   size_t n = 0;
   *out = must_alloc(h->n_blocks, sizeof **out);
   for (uint32_t i = 0; i < h->n_blocks; ++i) {
     const history_block *b = &h->blocks[i];
-    if (b->device == device && !b->is_segment && may_wait(b->class) && find_wait(h, clock, i, &(*out)[n])) ++n;
+    if (b->device != device || b->is_segment || !may_wait(b->class) || !find_wait(h, clock, i, &(*out)[n])) continue;
+    n += step == HISTORY_NONE || h->tasks[(*out)[n].from].step == step;
   }
   qsort_r(*out, n, sizeof **out, compare_waits, (void *)h);
   return n;

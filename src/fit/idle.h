@@ -23,9 +23,9 @@ typedef struct {
   uint64_t ns;              /* from the end of the one to the begin of the other */
 } idle_wait;
 
-/* The waits of a device's blocks, those of most bytes times time first; each block has at most one, its longest.
- * *out is to be freed. */
-size_t idle_waits(const history *h, const idle_clock *clock, uint32_t device, idle_wait **out);
+/* The waits of a device's blocks in a step (HISTORY_NONE: in all), those of most bytes times time first; each block has
+ * at most one, its longest. *out is to be freed. */
+size_t idle_waits(const history *h, const idle_clock *clock, uint32_t device, uint32_t step, idle_wait **out);
 
 typedef enum {
   IDLE_NEVER_USED, /* no task read or wrote it */

@@ -39,6 +39,18 @@ class Advise(CliTest):
         line = len(done.stdout.splitlines()) + 1
         self.refused("--policy", policy, "x.rec", says=f"line {line}: a limit is '8', expected a number from 0 to 1")
 
+    def test_a_page_replaces_pages_only(self):
+        recording, page, other = (self.folder / name for name in ("step.rec", "plans.html", "other.html"))
+        other.write_text("<!DOCTYPE html>\n<title>mine</title>\n")
+        done = execute(CANNON, "memory", "--record", recording, "--", self.program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for _ in range(2):
+            done = execute(CANNON, "advise", "--html", page, recording)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("<title>cannon advise</title>", page.read_text())
+        self.refused("--html", other, recording, says="other.html: it is there already")
+        self.assertIn("mine", other.read_text())
+
     def test_a_file_that_is_no_recording_is_refused(self):
         noise = self.folder / "noise.rec"
         noise.write_bytes(b"\x00\x1b[31m" * 100)

@@ -102,6 +102,22 @@ class Diff(ReportsTest):
         done = self.compare(change, "--fail-on", "errors>0,peak>5%,leaks>0")
         self.assertEqual(done.stdout.count("failed: "), 2)
 
+    def test_little_memory_is_not_called_fragmented(self):
+        def little(report):
+            report["processes"][0]["devices"][0].update(peak_committed_bytes=2 * MIB, external_fragmentation=0.998)
+        done = self.compare(little, "--fail-on", "fragmentation>0.3,fragmentation>1%,fragmentation<0.3")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^fragmentation +21\.9 % +ungraded  -$")
+        small = copy.deepcopy(REPORT)
+        little(small)
+        self.assertIn("19 figures are the same", execute(CANNON, "diff", *[self.write("s.json", small)] * 2).stdout)
+
+    def test_large_devices_are_graded_beside_small_ones(self):
+        def small_beside(report):
+            report["processes"][0]["devices"].append({**HEAP, "peak_committed_bytes": 2 * MIB,
+                                                      "external_fragmentation": 0.998})
+        self.assertRegex(self.compare(small_beside, "--all").stdout, r"(?m)^fragmentation +21\.9 % +21\.9 %  same$")
+
     def test_wrong_conditions_are_refused(self):
         for condition in ("", "peak", "peak>", ">5", "peek>5%", "peak>x", "peak>5x%", "time>5", "time>5 ms", "leaks>1M",
                           "peak>5%,", ",peak>5%", "peak>nan", "leaks>nan", "peak=5", "peak>%"):

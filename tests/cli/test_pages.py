@@ -161,7 +161,7 @@ def memory_page(folder):
 
 
 def advise_page(folder):
-    return ["advise", "--fit", "8M", "--report", folder / "advise.html", folder / "training.rec"]  # of memory_page
+    return ["advise", "--fit", "8M", "--html", folder / "advise.html", folder / "training.rec"]  # of memory_page
 
 
 # Each page: the arguments of cannon that write NAME.html, and what its title has.

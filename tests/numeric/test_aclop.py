@@ -12,7 +12,7 @@ from acl import AclError
 from aclop import (COMPILE_FAILED, FRACTAL_Z, FRACTAL_Z_3D, HWCN, NC1HWC0, NCDHW, NCHW, ND, NDC1HWC0, NDHWC, NHWC, NZ,
                    Host, Missing, Operand, execute)
 from dtypes import ALL, BOOL, F16, F32, F64, FLOATS, I8, I32, I64, LD, U16
-from gen import each_case
+from gen import SEED, each_case
 from test_conv import Case, checked
 
 CASES = 40
@@ -157,6 +157,20 @@ class Others(unittest.TestCase):
             y = Operand.empty(d, a.shape)
             execute("Div", [Operand.of(d, a), Operand.of(d, b)], [y], {})
             ref.check_equal(y.get(), [3, -3, -3, 3, 0])
+
+    def test_uint16(self):
+        """Sums, differences and products wrap around, quotients are truncated."""
+        a, b = np.random.default_rng(SEED).integers(0, 1 << 16, (2, 3, 50))
+        a[:, 0], b[:, 0], b[:, 1] = 65535, 65535, 1
+        b[b == 0] = 7
+        for name, exact in (("Add", a + b), ("Sub", a - b), ("Mul", a * b), ("Div", a // b)):
+            y = Operand.empty(U16, a.shape)
+            execute(name, [Operand.of(U16, a), Operand.of(U16, b)], [y], {})
+            ref.check_equal(y.get(), exact % (1 << 16), name)
+            with self.assertRaisesRegex(AclError, "x2 has dtype INT32, expected one of UINT16"):
+                execute(name, [Operand.of(U16, a), Operand.of(I32, b)], [y], {})
+            with self.assertRaisesRegex(AclError, "x1 has dtype UINT16, expected"):
+                execute(name, [Operand.of(U16, a), Operand.of(I32, b)], [Operand.empty(I32, a.shape)], {})
 
     def test_exponentials(self):
         x = np.random.default_rng(3).uniform(0.5, 3, (3, 20)).astype(np.float32)

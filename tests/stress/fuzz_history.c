@@ -4,7 +4,7 @@
  * without libFuzzer, main() mutates a recording that it writes:
  *
  *   stress_fuzz_history [INPUTS] [SEED] */
-#include "fit/advise.h"
+#include "fit/advise/advise.h"
 #include "fuzz.h"
 #include "trace/record_code.h"
 

@@ -2,7 +2,7 @@
 /* Plans besides recomputation: pipelines against all splits, the policy file, and advice on made histories. */
 #include <time.h>
 
-#include "fit/advise.h"
+#include "fit/advise/advise.h"
 
 #include "advise.h"
 
@@ -239,15 +239,31 @@ static void advice_on_random_histories_holds(void **state) {
   }
 }
 
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+/* An embedding and three layers of a loop: the loop's line is that of each layer, whose own code is the same. */
+static void a_loop_has_the_line_of_its_layers(void **state) {
+  (void)state;
+  static history_line lines[] = {{"gpt.py", "Embedding.forward", 5}, {"gpt.py", "GPT.forward", 64},
+                                 {"gpt.py", "Block.forward", 51},    {"gpt.py", "GPT.forward", 65},
+                                 {"gpt.py", "Block.forward", 51},    {"gpt.py", "GPT.forward", 65}};
+  static history_site sites[] = {{0, 2, 0}, {2, 2, 2}, {4, 2, 4}};
+  const history h = {.n_lines = 6, .n_sites = 3, .lines = lines, .sites = sites};
+  advise_link links[] = {{.site = 0}, {.site = 1}, {.site = 2}, {.site = 2}};
+  const advise_model m = {.history = &h, .n_links = 4, .links = links};
+  for (uint32_t k = 1; k < 4; ++k) assert_int_equal(advise_link_line(&m, k)->line, 65);
+  assert_int_equal(advise_link_line(&m, 0)->line, 64);
+  links[0].site = HISTORY_NONE;
+  assert_null(advise_link_line(&m, 0));
+  assert_int_equal(advise_link_line(&m, 1)->line, 51); /* nothing tells the loop from the layer */
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_split_is_the_best_of_all),
-      cmocka_unit_test(the_shipped_policy_is_read),
-      cmocka_unit_test(wrong_policies_are_refused),
-      cmocka_unit_test(policies_of_noise_do_no_harm),
-      cmocka_unit_test(advice_fits_and_is_on_the_frontier),
-      cmocka_unit_test(shares_and_batches_are_exact),
-      cmocka_unit_test(advice_is_quick),
+      cmocka_unit_test(a_loop_has_the_line_of_its_layers), cmocka_unit_test(a_split_is_the_best_of_all),
+      cmocka_unit_test(the_shipped_policy_is_read),        cmocka_unit_test(wrong_policies_are_refused),
+      cmocka_unit_test(policies_of_noise_do_no_harm),      cmocka_unit_test(advice_fits_and_is_on_the_frontier),
+      cmocka_unit_test(shares_and_batches_are_exact),      cmocka_unit_test(advice_is_quick),
       cmocka_unit_test(advice_on_random_histories_holds),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recomputation: the replay of a plan equals the peak of a step that is made with it, and the dynamic program finds
  * what trying all subsets finds. */
-#include "fit/advise_recompute.h"
+#include "fit/advise/recompute.h"
 
 #include "advise.h"
 

@@ -180,7 +180,7 @@ static void waits_are_from_forward_to_backward(void **state) {
   idle_wait *waits;
   idle_clock_make(h, &clock);
   assert_true(clock.is_of_device);
-  assert_int_equal(idle_waits(h, &clock, 0, &waits), 2);
+  assert_int_equal(idle_waits(h, &clock, 0, HISTORY_NONE, &waits), 2);
   assert_int_equal(waits[0].block, 2);
   assert_int_equal(waits[0].from, 0);
   assert_int_equal(waits[0].to, 3);
@@ -188,7 +188,9 @@ static void waits_are_from_forward_to_backward(void **state) {
   assert_int_equal(waits[1].block, 3);
   assert_int_equal(waits[1].ns, 0);
   free(waits);
-  assert_int_equal(idle_waits(h, &clock, 1, &waits), 0);
+  assert_int_equal(idle_waits(h, &clock, 1, HISTORY_NONE, &waits), 0);
+  free(waits);
+  assert_int_equal(idle_waits(h, &clock, 0, 1, &waits), 0); /* both are of the first step */
   free(waits);
   idle_clock_free(&clock);
 }
@@ -312,7 +314,7 @@ static void long_recordings_are_fast(void **state) {
   account_make(&c, &known, peak.moment, &a);
   growth_make(&c, &known, &g);
   idle_clock_make(h, &clock);
-  assert_int_equal(idle_waits(h, &clock, 0, &waits), N_BLOCKS);
+  assert_int_equal(idle_waits(h, &clock, 0, HISTORY_NONE, &waits), N_BLOCKS);
   const size_t n_idle = idle_blocks(h, &clock, 0, peak.moment, &idle);
   curve_module_peak *modules_peak = calloc(N_LONG_MODULES, sizeof *modules_peak);
   curve_module_peaks(&c, modules_peak);

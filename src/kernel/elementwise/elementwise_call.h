@@ -22,6 +22,7 @@ typedef struct {
   elementwise_parameter parameter[ELEMENTWISE_PARAMETERS];
   int n_inputs, n_parameters;
   int8_t operand[1 + ELEMENTWISE_INPUTS]; /* index of out and in[0...] among the executor's operands */
+  bool of_uint16;                         /* all tensors are UINT16; otherwise none may be */
 } elementwise_call;
 
 /* Sorts a call's arguments by the schema: tensors that are read are the inputs, in their order; the tensor that is

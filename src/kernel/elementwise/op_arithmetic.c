@@ -9,17 +9,31 @@ static status prepare_as(executor *e, const op_arg *all, int function) {
   return elementwise_prepare(e, function, &c);
 }
 
+/* Arithmetic called by operator name, by ONNX's definition: the numbers may be UINT16, whose results wrap around. */
+static void graph_call_of(const executor *e, const op_arg *all, elementwise_call *c) {
+  elementwise_call_of(e->op, all, c);
+  c->of_uint16 = c->out->dtype == ACL_UINT16;
+}
+
 /* Add and Sub called by operator name, which have no alpha. */
 status prepare_graph_sum(executor *e, const graph_sum_args *a) {
   elementwise_call c;
-  elementwise_call_of(e->op, a->all, &c);
+  graph_call_of(e, a->all, &c);
   c.parameter[c.n_parameters++] = (elementwise_parameter){.name = "alpha", .number = 1};
   return elementwise_prepare(e, e->op->variant, &c);
 }
 
+status prepare_graph_product(executor *e, const graph_product_args *a) {
+  elementwise_call c;
+  graph_call_of(e, a->all, &c);
+  return elementwise_prepare(e, EW_mul, &c);
+}
+
 /* Div called by operator name: integers are divided as in C. */
 status prepare_graph_quotient(executor *e, const graph_quotient_args *a) {
-  return prepare_as(e, a->all, dtype_is_integer(a->y->dtype) ? EW_trunc_div : EW_div);
+  elementwise_call c;
+  graph_call_of(e, a->all, &c);
+  return elementwise_prepare(e, dtype_is_integer(a->y->dtype) ? EW_trunc_div : EW_div, &c);
 }
 
 status prepare_graph_relu_grad(executor *e, const graph_relu_grad_args *a) {

@@ -71,13 +71,16 @@ void elementwise_call_of(const op *o, const op_arg *a, elementwise_call *c) {
   }
 }
 
+/* The dtypes of tensors that are numbers. */
+static uint64_t real_dtypes(const elementwise_call *g) { return g->of_uint16 ? DTYPE_BIT(ACL_UINT16) : DTYPES_REAL; }
+
 /* Sets *common to the promoted dtype of the tensors, and checks their dtypes. */
 static status promote_tensors(const elementwise_call *g, int function, int *common) {
   const uint16_t t = traits[function].bits;
   *common = ACL_DT_UNDEFINED;
   for (int k = 0; k < g->n_inputs; ++k) {
     const bool condition = t & CONDITION_FIRST ? k == 0 : t & MASK_SECOND && k == 1;
-    const uint64_t allowed = condition ? DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8) : DTYPES_REAL;
+    const uint64_t allowed = condition ? DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_UINT8) : real_dtypes(g);
     TRY(op_expect_dtype(g->in[k], g->in_name[k],
                         allowed & (k && t & SAME_DTYPE ? DTYPE_BIT(g->in[0]->dtype) : allowed)));
     if (condition || (t & MASK_SECOND && k > 1)) continue;
@@ -156,7 +159,7 @@ status elementwise_check_dtypes(const elementwise_call *g, int function, int *re
   if (t & INPLACE_TO_INTEGER && g->operand[0] == g->operand[1]) stored = g->out->dtype;
   if (!loop[compute_type_of(common)])
     return OP_FAIL("%s has dtype %s, expected an integer or BOOL", name_of_float(g), dtype_name(common));
-  TRY(op_expect_dtype(g->out, g->out_name, DTYPES_REAL | DTYPES_COMPLEX_ANY));
+  TRY(op_expect_dtype(g->out, g->out_name, real_dtypes(g) | DTYPES_COMPLEX_ANY));
   if (!(t & BOOL_RESULT) && !dtype_can_cast(stored, g->out->dtype))
     return OP_FAIL("%s has dtype %s, expected another: the result's %s can't be cast to the desired output type",
                    g->out_name, dtype_name(g->out->dtype), dtype_name(stored));

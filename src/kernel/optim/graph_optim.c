@@ -193,20 +193,21 @@ static void step_lars(const optim_plan *p, float *const *x, const float *g, cons
 }
 
 static const optim_rule rules[] = {
-    [GRAPH_OPTIM_MOMENTUM] = {step_momentum, 2, 2, 3, {0, 1}, {2, 4}, {5, 6}},
-    [GRAPH_OPTIM_SGD] = {step_sgd, 3, 2, 1, {0, 3, 5}, {2, 4}, {6, ABSENT, ABSENT}},
-    [GRAPH_OPTIM_ADAM] = {step_adam, 3, 6, 9, {0, 1, 2}, {3, 4, 5, 6, 7, 8}, {10, 11, 12}},
-    [GRAPH_OPTIM_ADAM_DECAY] = {step_adam_decay, 3, 7, 0, {1, 2, 3}, {4, 5, 6, 7, 8, 9, 10}, {11, 12, 13}},
+    [GRAPH_OPTIM_MOMENTUM] = {step_momentum, 2, 2, 3, {0, 1}, {2, 4}, {5, 6}, .keeps = false},
+    [GRAPH_OPTIM_SGD] = {step_sgd, 3, 2, 1, {0, 3, 5}, {2, 4}, {6, ABSENT, ABSENT}, .keeps = false},
+    [GRAPH_OPTIM_ADAM] = {step_adam, 3, 6, 9, {0, 1, 2}, {3, 4, 5, 6, 7, 8}, {10, 11, 12}, .keeps = false},
+    [GRAPH_OPTIM_ADAM_DECAY] =
+        {step_adam_decay, 3, 7, 0, {1, 2, 3}, {4, 5, 6, 7, 8, 9, 10}, {11, 12, 13}, .keeps = false},
     [GRAPH_OPTIM_ADAM_DECAY_APART] =
         {step_adam_decay, 3, 7, 0, {1, 2, 3}, {4, 5, 6, 7, 8, 9, 10}, {11, 12, 13}, .keeps = true},
-    [GRAPH_OPTIM_RMS] = {step_rms, 3, 4, 7, {0, 1, 2}, {3, 4, 5, 6}, {8, ABSENT, ABSENT}},
-    [GRAPH_OPTIM_ADAGRAD] = {step_adagrad, 2, 1, 3, {0, 1}, {2}, {4, 5}},
-    [GRAPH_OPTIM_ADAMAX] = {step_adamax, 3, 5, 8, {0, 1, 2}, {3, 4, 5, 6, 7}, {9, 10, 11}},
-    [GRAPH_OPTIM_FTRL] = {step_ftrl, 3, 4, 3, {0, 1, 2}, {4, 5, 6, 7}, {8, ABSENT, ABSENT}},
-    [GRAPH_OPTIM_ADADELTA] = {step_adadelta, 3, 3, 6, {0, 1, 2}, {3, 4, 5}, {7, 8, 9}},
-    [GRAPH_OPTIM_PROXIMAL] = {step_proximal, 2, 3, 5, {0, 1}, {2, 3, 4}, {6, 7}},
+    [GRAPH_OPTIM_RMS] = {step_rms, 3, 4, 7, {0, 1, 2}, {3, 4, 5, 6}, {8, ABSENT, ABSENT}, .keeps = false},
+    [GRAPH_OPTIM_ADAGRAD] = {step_adagrad, 2, 1, 3, {0, 1}, {2}, {4, 5}, .keeps = false},
+    [GRAPH_OPTIM_ADAMAX] = {step_adamax, 3, 5, 8, {0, 1, 2}, {3, 4, 5, 6, 7}, {9, 10, 11}, .keeps = false},
+    [GRAPH_OPTIM_FTRL] = {step_ftrl, 3, 4, 3, {0, 1, 2}, {4, 5, 6, 7}, {8, ABSENT, ABSENT}, .keeps = false},
+    [GRAPH_OPTIM_ADADELTA] = {step_adadelta, 3, 3, 6, {0, 1, 2}, {3, 4, 5}, {7, 8, 9}, .keeps = false},
+    [GRAPH_OPTIM_PROXIMAL] = {step_proximal, 2, 3, 5, {0, 1}, {2, 3, 4}, {6, 7}, .keeps = false},
     [GRAPH_OPTIM_LAMB] = {step_lamb, 2, 8, 0, {1, 2}, {4, 5, 6, 7, 8, 9, 10, 11}, {13, 14}, .result = 12, .operand = 3},
-    [GRAPH_OPTIM_LAMB_WEIGHT] = {step_lamb_weight, 1, 3, 3, {4}, {0, 1, 2}, {5}},
+    [GRAPH_OPTIM_LAMB_WEIGHT] = {step_lamb_weight, 1, 3, 3, {4}, {0, 1, 2}, {5}, .keeps = false},
     [GRAPH_OPTIM_LARS] = {step_lars, 0, 4, 0, {0}, {2, 3, 4, 5}, {0}, .result = 6, .operand = 1},
 };
 

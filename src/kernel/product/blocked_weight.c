@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "kernel/engine/rows.h"
-#include "kernel/families.h"
 
 /* Whether the storage's dimensions are those of blocks around matrices of rows x cols. */
 static bool blocked_fits(const tensor *t, const blocked_weight *b) {

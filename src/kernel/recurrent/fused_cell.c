@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is left of a cell of long short-term memory after its matrix products, and its gradient: ThnnFusedLstmCell and
- * ThnnFusedLstmCellBackward. Gates lie in PyTorch's order, i f g o: torch_npu hands over products of PyTorch's weights.
+ * ThnnFusedLstmCellBackward. Gates lie in PyTorch's order, i f g o: PyTorch hands over products of its own weights.
  * Rows are computed in float and rounded once. */
 #include "kernel/engine/rows.h"
 #include "kernel/engine/scratch.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dynamic program of advise_recompute.h. A state is what the links so far save, and what that costs; of two states
+/* The dynamic program of recompute.h. A state is what the links so far save, and what that costs; of two states
  * the one that saves no more and costs no less is dropped. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "fit/advise_recompute.h"
+#include "fit/advise/recompute.h"
 
 /* More states are rounded to as many: 2^13 states of 64 links take 50 ms. */
 enum { CHOOSE_MAX_STATES = 1 << 13, CHOOSE_TRIES = 12, CHOOSE_BISECTIONS = 24 };

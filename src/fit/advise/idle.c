@@ -2,7 +2,7 @@
 /* Blocks that are there and not used: for no reader at all, or not for a long time. */
 #include <stdlib.h>
 
-#include "fit/advise_change.h"
+#include "fit/advise/change.h"
 
 static double idle_ns(const advise_model *m, uint32_t from, uint32_t to) {
   if (from >= m->n_instants || from >= to) return 0;

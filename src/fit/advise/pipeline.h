@@ -4,7 +4,7 @@
 #define CANNON_FIT_ADVISE_PIPELINE_H
 
 #include "comm/topology.h"
-#include "fit/advise_model.h"
+#include "fit/advise/model.h"
 
 /* Splits n things into n_parts neighbourhoods, none of them empty, so that the largest weight is as small as can be:
  * part p is [first[p], first[p + 1]). weigh() tells what [from, to) weighs as part p. Exact; n_parts * n * n calls.

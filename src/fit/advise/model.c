@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fit/advise_model.h"
+#include "fit/advise/model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "fit/advise_links.h"
+#include "fit/advise/links.h"
 
 /* ---- which step and device --------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 /* Another batch: which blocks and which part of a task's time grow with it. */
 #include <stdlib.h>
 
-#include "fit/advise_change.h"
+#include "fit/advise/change.h"
 
 static uint32_t batch_item(const advise_model *m, uint32_t access) {
   const uint32_t block = m->history->accesses[access].block;

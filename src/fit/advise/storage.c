@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "fit/advise_change.h"
+#include "fit/advise/change.h"
 
 static uint32_t storage_item(const advise_model *m, uint32_t access) {
   const uint32_t block = m->history->accesses[access].block;

@@ -9,7 +9,7 @@
 #ifndef CANNON_FIT_ADVISE_RECOMPUTE_H
 #define CANNON_FIT_ADVISE_RECOMPUTE_H
 
-#include "fit/advise_model.h"
+#include "fit/advise/model.h"
 
 typedef struct advise_chain advise_chain;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fit/advise_policy.h"
+#include "fit/advise/policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fit/advise_model.h"
+#include "fit/advise/model.h"
 
 bool advise_edits_begin(advise_edits *e, const advise_model *m) {
   *e = (advise_edits){.model = m, .n_items = m->n_items, .room = m->n_items + 64, .forward_factor = 1};

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fit/advise_model.h"
+#include "fit/advise/model.h"
 
 enum { CLOCK_MAX_STEPS = 32 };
 

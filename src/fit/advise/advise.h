@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans that make a recorded step fit, and what each costs. Called by `cannon advise`. A plan is a set of switches; its
- * peak is the replay of the step with all of them (advise_model.h), and its time is the recorded time of the device's
+ * peak is the replay of the step with all of them (model.h), and its time is the recorded time of the device's
  * tasks with what the switches add and save. Not thread-safe. */
-#ifndef CANNON_FIT_ADVISE_H
-#define CANNON_FIT_ADVISE_H
+#ifndef CANNON_FIT_ADVISE_ADVISE_H
+#define CANNON_FIT_ADVISE_ADVISE_H
 
-#include "fit/advise_change.h"
-#include "fit/advise_pipeline.h"
-#include "fit/advise_policy.h"
-#include "fit/advise_recompute.h"
+#include "fit/advise/change.h"
+#include "fit/advise/pipeline.h"
+#include "fit/advise/policy.h"
+#include "fit/advise/recompute.h"
 
 typedef enum { RECOMPUTE_NONE, RECOMPUTE_ALL, RECOMPUTE_SQRT, RECOMPUTE_CHOSEN } recompute_kind;
 

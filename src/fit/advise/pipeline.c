@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fit/advise_pipeline.h"
+#include "fit/advise/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fit/advise_recompute.h"
+#include "fit/advise/recompute.h"
 
 #include <stdlib.h>
 #include <string.h>

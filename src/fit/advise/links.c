@@ -2,7 +2,7 @@
 /* The links are a cut through the tree of modules. It begins at the roots and goes below a module that only holds
  * others (ModuleList, a Sequential of modules with parts of their own), and below one that has more than half of the
  * activations: recomputing that much at once saves little. What is left are layers and blocks. */
-#include "fit/advise_links.h"
+#include "fit/advise/links.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -216,27 +216,30 @@ static bool links_lines_meet(const history_line *a, const history_line *b) {
 }
 
 /* From the outermost lines inwards, as long as both calls are in the same functions: the last line of the program of
- * the first call. */
-static const history_line *links_part(const history *h, const history_site *a, const history_site *b) {
+ * the first call. NULL if they never part: two layers of a loop run the same code. */
+static const history_line *links_part(const history *h, uint32_t site, uint32_t other_site) {
+  if (other_site >= h->n_sites) return NULL;
+  const history_site *a = &h->sites[site], *b = &h->sites[other_site];
   const history_line *found = NULL;
   for (uint32_t i = 1; i <= a->n && i <= b->n; ++i) {
     const history_line *x = &h->lines[a->first + a->n - i], *y = &h->lines[b->first + b->n - i];
-    if (!links_lines_meet(x, y)) break;
+    if (!links_lines_meet(x, y)) return found;
     if (links_line_is_own(x)) found = x;
   }
-  return found;
+  return NULL;
 }
 
 const history_line *advise_link_line(const advise_model *m, uint32_t link) {
+  enum { NEAR = 8 }; /* neighbours that are asked before the ends of the chain, which mostly are other layers */
   const history *h = m->history;
-  const uint32_t site = m->links[link].site;
+  const uint32_t site = m->links[link].site, n = m->n_links;
+  const history_line *found = NULL;
   if (site >= h->n_sites) return NULL;
-  for (uint32_t distance = 1; distance < m->n_links; ++distance)
-    for (int side = -1; side <= 1; side += 2) {
-      const uint32_t other = side < 0 ? link - distance : link + distance;
-      if (other >= m->n_links || m->links[other].site >= h->n_sites) continue;
-      const history_line *found = links_part(h, &h->sites[site], &h->sites[m->links[other].site]);
-      if (found) return found;
-    }
-  return advise_site_line(h, site);
+  for (uint32_t distance = 1; distance <= NEAR && !found; ++distance) {
+    if (distance <= link) found = links_part(h, site, m->links[link - distance].site);
+    if (distance < n - link && !found) found = links_part(h, site, m->links[link + distance].site);
+  }
+  if (!found) found = links_part(h, site, m->links[0].site);
+  if (!found) found = links_part(h, site, m->links[n - 1].site);
+  return found ? found : advise_site_line(h, site);
 }

@@ -5,7 +5,7 @@
 #define CANNON_FIT_ADVISE_CHANGE_H
 
 #include "comm/cost.h"
-#include "fit/advise_model.h"
+#include "fit/advise/model.h"
 #include "runtime/profile.h"
 
 /* Blocks that nothing reads any more, for more than `idle_share` of the step's time, are freed after their last use. */

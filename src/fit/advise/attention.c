@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fit/advise_change.h"
+#include "fit/advise/change.h"
 
 bool advise_is_product(const char *name) {
   static const char *const words[] = {"MatMul", "Matmul", "Mm", "mm", "Conv", "Linear"};

@@ -3,7 +3,7 @@
 #ifndef CANNON_FIT_ADVISE_LINKS_H
 #define CANNON_FIT_ADVISE_LINKS_H
 
-#include "fit/advise_model.h"
+#include "fit/advise/model.h"
 
 /* False: there is no memory. */
 bool advise_links_make(advise_model *m);

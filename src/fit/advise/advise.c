@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fit/advise.h"
+#include "fit/advise/advise.h"
 
 #include <math.h>
 #include <stdlib.h>
