@@ -23,7 +23,8 @@ class Update(unittest.TestCase):
             for t in lse[1:] if none else ():  # parts without keys
                 t.set(np.where(gen.rng.random(rows) < 0.5, -np.inf, t.get()))
             kind, y, to = gen.integer(0, 1), gen.out(d, (rows, width)), gen.out(F32, (rows,))
-            run("aclnnAttentionUpdate", TensorList(lse), TensorList(out), kind, y, to if kind or gen.chance(0.5) else None)
+            run("aclnnAttentionUpdate", TensorList(lse), TensorList(out), kind, y,
+                to if kind or gen.chance(0.5) else None)
             logs = np.stack([t.get().astype(LD) for t in lse])
             top = logs.max(axis=0)
             total = np.exp(logs - top).sum(axis=0)

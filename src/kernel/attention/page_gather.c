@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GatherPaKvCache: the keys and values of sequences are collected from paged caches, [blocks, block size, heads, head
- * size] with cacheMode Norm and [blocks, parts, block size, elements of a part] with PA_NZ, where the parts are those of
- * the heads behind each other. What op-plugin's test has, and no page: with isSeqLensCumsum, seqLens begins with 0;
+ * size] with cacheMode Norm and [blocks, parts, block size, elements of a part] with PA_NZ, where the parts are those
+ * of the heads behind each other. What op-plugin's test has, and no page: with isSeqLensCumsum, seqLens begins with 0;
  * tokens of blocks that are not in the table, or not in the cache, are 0; rows behind the last sequence are kept. */
 #include <string.h>
 
