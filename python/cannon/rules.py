@@ -458,3 +458,8 @@ def _batch_norm_reduce_backward(c):
 def _fused_cell_grad(c):
     storage = c["storage"]
     return [like(storage), like(c["cx"]), ((storage.shape[1],), storage.dtype) if c["hasBias"] else None]
+
+
+@of("attention_update")
+def _attention_update(c):
+    return [like(c["localOut"][0]), like(c["lse"][0]) if c["updateType"] else None]
