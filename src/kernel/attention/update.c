@@ -16,16 +16,16 @@ typedef struct {
   int local_out, out, lse_out; /* operands; lse_out -1: not wanted */
   load_loop *load;
   store_loop *store;
-} update_plan;
+} attention_update_plan;
 
 typedef struct {
-  const update_plan *plan;
+  const attention_update_plan *plan;
   void *const *view;
-} update_job;
+} attention_update_job;
 
-static void update_rows(const void *arg, int64_t begin, int64_t end) {
-  const update_job *j = arg;
-  const update_plan *p = j->plan;
+static void attention_update_rows(const void *arg, int64_t begin, int64_t end) {
+  const attention_update_job *j = arg;
+  const attention_update_plan *p = j->plan;
   float share[SOURCES], x[TILE], sum_of[TILE];
   for (int64_t row = begin; row < end; ++row) {
     float top = -INFINITY, sum = 0;
@@ -52,15 +52,15 @@ static void update_rows(const void *arg, int64_t begin, int64_t end) {
   }
 }
 
-static status update_run(const executor *e, void *const *view, void *scratch) {
+static status attention_update_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
-  const update_plan *p = e->heap;
-  const update_job job = {p, view};
-  rows_parallel(update_rows, &job, p->rows, 1, e->cost_ns);
+  const attention_update_plan *p = e->heap;
+  const attention_update_job job = {p, view};
+  rows_parallel(attention_update_rows, &job, p->rows, 1, e->cost_ns);
   return ST_OK;
 }
 
-static status update_sources(update_plan *p, const attention_update_args *a) {
+static status attention_update_sources(attention_update_plan *p, const attention_update_args *a) {
   const tensor *first = a->local_out->value[0];
   TRY(op_expect_dtype(first, "localOut[0]", DTYPES_FLOAT_TO_32));
   TRY(op_expect_rank(first, "localOut[0]", 2, 2));
@@ -81,15 +81,15 @@ static status update_sources(update_plan *p, const attention_update_args *a) {
 }
 
 status prepare_attention_update(executor *e, const attention_update_args *a) {
-  HEAP_PLAN(update_plan, p, e, sizeof *p);
-  *p = (update_plan){.sources = (int64_t)a->lse->size};
+  HEAP_PLAN(attention_update_plan, p, e, sizeof *p);
+  *p = (attention_update_plan){.sources = (int64_t)a->lse->size};
   EXPECT(p->sources >= 1 && p->sources <= SOURCES, "lse has %jd tensors, expected 1 to %d", (intmax_t)p->sources,
          SOURCES);
   EXPECT(a->local_out->size == a->lse->size, "localOut has %jd tensors, expected %jd", (intmax_t)a->local_out->size,
          (intmax_t)p->sources);
   EXPECT(a->update_type == 0 || a->update_type == 1, "updateType is %jd, expected 0 or 1", (intmax_t)a->update_type);
   EXPECT(a->update_type == 0 || a->lse_out, "lseOut is NULL, expected a tensor where updateType is 1");
-  TRY(update_sources(p, a));
+  TRY(attention_update_sources(p, a));
   TRY(op_expect_like(a->out, "out", a->local_out->value[0]));
   const view to = view_of(a->out);
   p->to_row = to.strides[0], p->to_column = to.strides[1];
@@ -103,6 +103,6 @@ status prepare_attention_update(executor *e, const attention_update_args *a) {
   p->store = loops->store[a->out->dtype][COMPUTE_F32];
   executor_cost(e, (uint64_t)(a->out->n * (p->sources + 1)) * dtype_bytes(a->out->dtype),
                 (uint64_t)(a->out->n + 32 * p->rows) * (uint64_t)p->sources * 2);
-  e->run = update_run;
+  e->run = attention_update_run;
   return ST_OK;
 }
