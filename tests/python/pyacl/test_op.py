@@ -191,7 +191,7 @@ class Leaks(DeviceTest):
                      fails(acl.op.set_attr_list_list_int, attr, "n", [[1], ["x"]]),
                      fails(acl.op.execute_v2, "A", [1], [1, 2], [], [], 0, 0),
                      fails(acl.util.ptr_to_numpy, 0, (1,), 11), fails(acl.util.numpy_to_ptr, 1)):
-            self.assertLess(self.grows(call), 60, call)
+            self.assertLess(self.grows(call), 150, call)  # an object of each call would be 300
         acl.op.destroy_attr(attr)
 
 
