@@ -72,8 +72,8 @@ static bool words_is_alone(const advise_plan *p, uint32_t n_links, uint32_t k) {
   return p->group[k] && (!k || p->group[k - 1] != p->group[k]) && (k + 1 == n_links || p->group[k + 1] != p->group[k]);
 }
 
-/* Of links that are recomputed one by one, those that the same line calls are told together: a loop over layers.
- * called: the line of each link; together: room for all links. */
+/* Tells of link `first` and of all later ones that the same line of the program calls, such as the layers of a loop.
+ * All are recomputed one by one. called: the line of each link; together: room for all links. */
 static void tell_single_links(const advice *a, const advise_plan *p, const history_line **called, uint32_t *together,
                               bool *is_told, uint32_t first, void (*tell)(void *, const char *), void *to) {
   const uint32_t n = a->model->n_links;

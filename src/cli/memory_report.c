@@ -72,16 +72,9 @@ size_t memory_step_of(const history *h, uint64_t moment) {
 }
 
 const history_task *memory_task_at(const history *h, uint32_t device, uint64_t moment) {
-  size_t low = 0, high = h->n_tasks;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (h->tasks[middle].moment <= moment)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  while (low && h->tasks[low - 1].device != device) --low;
-  return low ? &h->tasks[low - 1] : NULL;
+  size_t n = history_first_task(h, moment + 1);
+  while (n && h->tasks[n - 1].device != device) --n;
+  return n ? &h->tasks[n - 1] : NULL;
 }
 
 /* ---- the tree of modules ----------------------------------------------------------------------------------------- */

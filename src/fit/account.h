@@ -17,7 +17,7 @@ typedef struct {
 void account_lines_make(const history *h, account_lines *out);
 void account_lines_free(account_lines *lines);
 
-/* Of each of the history's lines, the first one that is equal to it; to be freed. */
+/* Returns an array, to be freed, that has for each of the history's lines the index of the first line equal to it. */
 uint32_t *account_first_lines(const history *h);
 
 /* The own line of a site (which may be HISTORY_NONE), or NULL. */

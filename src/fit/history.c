@@ -21,6 +21,18 @@ uint32_t history_numbered_site(const history *h, uint32_t number) {
   return number < h->n_numbers ? h->site_of_number[number] : HISTORY_NONE;
 }
 
+size_t history_first_task(const history *h, uint64_t moment) {
+  size_t low = 0, high = h->n_tasks;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (h->tasks[middle].moment < moment)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 void history_free(history *h) {
   if (!h) return;
   free(h->lines);

@@ -143,6 +143,9 @@ history *history_read_with(const void *data, size_t n, history_finder *find, cha
 /* The site that has this number in the recording, or HISTORY_NONE. */
 uint32_t history_numbered_site(const history *h, uint32_t number);
 
+/* The first task at or after a moment; n_tasks if there is none. */
+size_t history_first_task(const history *h, uint64_t moment);
+
 /* Words of the tables above. */
 const char *history_class_words(history_class class);
 const char *history_phase_words(history_phase phase);

@@ -7,7 +7,8 @@
 #include "trace/record_read.h"
 
 enum { MOST_NUMBERS = 1 << 20 }; /* of sites: the writer has fewer stacks */
-/* Of a block: a device's addresses are 1 TiB. So sums of blocks, also signed, do not overflow. */
+/* The largest block that is believed: a device has 1 TiB of addresses. So sums of blocks do not overflow, nor do signed
+ * ones. */
 static const uint64_t most_bytes = UINT64_C(1) << 40;
 
 /* Makes room for element n of an array; NULL if memory is lacking, which is noted. */
@@ -404,7 +405,8 @@ static void history_read_one(history_build *b) {
   }
 }
 
-/* Of a program that Python runs, the script's file: the outermost line of all modules that are not installed. */
+/* If Python runs the program, its name becomes that of the script: the file of the outermost line that is not of an
+ * installed package. */
 static void find_script(history *h) {
   if (!is_interpreter(h->program)) return;
   for (const history_site *s = h->sites; s < h->sites + h->n_sites; ++s) {

@@ -103,15 +103,8 @@ static bool look_at_block(const history *h, const idle_clock *clock, uint32_t bl
   out->kind = IDLE_KEPT;
   if (b->born > moment || b->died <= moment || b->died == HISTORY_NEVER || h->tasks[last].moment >= moment)
     return false;
-  uint32_t low = last, high = (uint32_t)h->n_tasks - 1; /* the last task not after the moment */
-  while (low < high) {
-    const uint32_t middle = low + (high - low + 1) / 2;
-    if (h->tasks[middle].moment <= moment)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  out->ns = low > last ? time_between(h, clock, last, low) : 0;
+  const uint32_t now = (uint32_t)history_first_task(h, moment + 1) - 1; /* the last task not after the moment */
+  out->ns = now > last ? time_between(h, clock, last, now) : 0;
   return true;
 }
 

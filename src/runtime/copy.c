@@ -135,7 +135,7 @@ static void copy_move_rows(const copy_shape *c) {
   fault_copy_ends();
 }
 
-/* Of a dry run: the line whose value the host gets (dry_values.h). */
+/* The line of `--values` from which the host gets what a dry run did not compute (dry_values.h); 0: there is none. */
 static uint32_t value_for_host(const copy_shape *c, const copy_facts *facts) {
   const bool is_to_host = facts->src == PLACE_DEVICE && facts->dst != PLACE_DEVICE && c->height == 1;
   return unlikely(dry_values_on) && is_to_host ? dry_values_here() : 0;

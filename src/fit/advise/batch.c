@@ -46,8 +46,8 @@ static int batch_by_size(const void *a, const void *b) {
   return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Of blocks that are made backward, those as large as something in their link that does not grow, and as nothing that
- * does, are gradients before they are told of. */
+/* Finds gradients that no mark tells of. They are blocks made backward which are as large as something in their link
+ * that does not grow with the batch, and not as large as anything that does. */
 static bool batch_find_gradients(advise_model *m) {
   batch_size *sizes = malloc((m->n_items + 1) * sizeof *sizes);
   size_t n = 0, kept = 0;

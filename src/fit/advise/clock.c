@@ -7,18 +7,6 @@
 
 enum { CLOCK_MAX_STEPS = 32 };
 
-static size_t clock_first_task(const history *h, uint64_t moment) {
-  size_t low = 0, high = h->n_tasks;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (h->tasks[middle].moment < moment)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 /* Whether the tasks from `first` on are those of the model's step, one by one. */
 static bool clock_is_alike(const advise_model *m, size_t first, size_t n) {
   const history_task *a = m->history->tasks + m->first_task, *b = m->history->tasks + first;
@@ -47,7 +35,7 @@ static size_t clock_steps(const advise_model *m, size_t first[CLOCK_MAX_STEPS], 
   first[0] = m->first_task;
   spans[0] = m->step == HISTORY_NONE ? 0 : (double)(h->steps[m->step].end_ns - h->steps[m->step].begin_ns);
   for (size_t s = h->n_steps; s-- > 0 && m->step != HISTORY_NONE && n < CLOCK_MAX_STEPS;) {
-    const size_t at = clock_first_task(h, h->steps[s].begin), end = clock_first_task(h, h->steps[s].end);
+    const size_t at = history_first_task(h, h->steps[s].begin), end = history_first_task(h, h->steps[s].end);
     if (s == m->step || end < at || !clock_is_alike(m, at, end - at)) continue;
     first[n] = at;
     spans[n++] = (double)(h->steps[s].end_ns - h->steps[s].begin_ns);
