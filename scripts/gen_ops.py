@@ -268,13 +268,13 @@ def nodes_text(ops):
            ' * graph (ir_add in graph/ir.h). A NULL value is absent. */',
            '#ifndef CANNON_GRAPH_NODES_H', '#define CANNON_GRAPH_NODES_H', '', '#include "graph/ir.h"', '']
     for op in sorted(ops, key=lambda o: o.name):
-        params, values = ['ir_graph *g'], []
+        params, values = ['ir_graph *graph'], []
         for a in op.args:
             name, tensor = snake_case(a.name), a.field == 'tensor'
             params.append(('const ir_value *' if tensor else FIELDS[a.field][0]) + name)
             values.append(f'{{.{a.field} = {f"value_tensor({name})" if tensor else name}}}')
         out += [f'extern op op_{op.name};', wrap(f'static inline status node_{op.name}(', params, ') {'),
-                wrap('  const op_arg args[] = {', values, '};'), f'  return ir_add(g, &op_{op.name}, args);', '}', '']
+                wrap('  const op_arg args[] = {', values, '};'), f'  return ir_add(graph, &op_{op.name}, args);', '}', '']
     return '\n'.join(out + ['#endif', ''])
 
 

@@ -463,3 +463,32 @@ def _fused_cell_grad(c):
 @of("attention_update")
 def _attention_update(c):
     return [like(c["localOut"][0]), like(c["lse"][0]) if c["updateType"] else None]
+
+
+@of("bidirection_lstm")
+def _bidirection_lstm(c):
+    hidden = c["initH"].shape[2] * (2 if c["bidirection"] else 1)
+    return [(c[0].shape[:-1] + (hidden,), c[0].dtype), like(c["initH"]), like(c["initC"])]
+
+
+def _network_sizes(c):
+    """The sizes of LSTM's operands: steps, batch, directions and hidden size."""
+    shape, sizes = c["input"].shape, c.get("batchSizes", "batchSizesOptional")
+    directions, hidden = 2 if c["bidirectional"] else 1, c["params"][0].shape[0] // 4
+    if sizes is not None and len(shape) == 2:
+        return sizes.shape[0], shape[0] // max(sizes.shape[0], 1), directions, hidden
+    return *(reversed(shape[:2]) if c["batchFirst"] else shape[:2]), directions, hidden
+
+
+@of("lstm_network")
+def _lstm_network(c):
+    steps, batch, directions, hidden = _network_sizes(c)
+    dtype, layers = c["input"].dtype, c["numLayers"] * directions
+    y = (batch, steps) if c["batchFirst"] else (steps, batch)
+    saved = [((steps, batch, hidden), dtype)] * layers if c["train"] else None
+    return [((*y, directions * hidden), dtype)] + [((layers, batch, hidden), dtype)] * 2 + [saved] * 7
+
+
+@of("lstm_network_grad")
+def _lstm_network_grad(c):
+    return [like(c["input"]), like(c["hx"][0]), like(c["hx"][1]), [like(p) for p in c["params"]]]

@@ -11,6 +11,9 @@
 enum { LSTM_I, LSTM_J, LSTM_F, LSTM_O, LSTM_GATES };
 enum { GRU_R, GRU_Z, GRU_N, GRU_GATES };
 
+/* The place of each gate of an LSTM cell in PyTorch's order, i f g o, where g is the candidate. */
+static const int8_t lstm_gate_place[LSTM_GATES] = {[LSTM_I] = 0, [LSTM_F] = 1, [LSTM_J] = 2, [LSTM_O] = 3};
+
 typedef struct {
   /* c: the cell state, replaced by the next one. tanh_c and h are results. */
   void (*lstm)(float *const gate[LSTM_GATES], float forget_bias, float *c, float *tanh_c, float *h, int64_t n);

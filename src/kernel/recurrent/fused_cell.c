@@ -16,8 +16,6 @@ typedef struct {
   int64_t row, column;
 } cell_rows;
 
-static const int8_t gate_place[LSTM_GATES] = {[LSTM_I] = 0, [LSTM_F] = 1, [LSTM_J] = 2, [LSTM_O] = 3};
-
 /* Reads a tensor of `rows` rows, or with rows 0 one of one dimension; NULL: ABSENT. */
 static status cell_operand(const tensor *t, const char *name, int operand, int dtype, int64_t rows, int64_t columns,
                            cell_rows *r) {
@@ -81,7 +79,7 @@ static void fused_cell_rows(const void *arg, int64_t begin, int64_t end) {
   }
   float *const more = gates + all, *const c = more + all, *const tanh_c = c + n, *const h = tanh_c + n;
   float *gate[LSTM_GATES];
-  for (int g = 0; g < LSTM_GATES; ++g) gate[g] = gates + gate_place[g] * n;
+  for (int g = 0; g < LSTM_GATES; ++g) gate[g] = gates + lstm_gate_place[g] * n;
   for (; begin < end; ++begin) {
     cell_load(&p->part[FROM_INPUT], j->view, begin, gates, all);
     for (int i = FROM_HIDDEN; i < GATE_PARTS; ++i) {
@@ -152,8 +150,8 @@ static void fused_cell_grad_rows(const void *arg, int64_t begin, int64_t end) {
     const float *gate[LSTM_GATES];
     float *d_gate[LSTM_GATES];
     for (int g = 0; g < LSTM_GATES; ++g) {
-      gate[g] = gates + gate_place[g] * n;
-      d_gate[g] = d_gates + gate_place[g] * n;
+      gate[g] = gates + lstm_gate_place[g] * n;
+      d_gate[g] = d_gates + lstm_gate_place[g] * n;
     }
     cell_load(&p->storage, j->view, begin, gates, all);
     cell_load(&p->cy, j->view, begin, tanh_c, n);

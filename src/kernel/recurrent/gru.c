@@ -45,8 +45,8 @@ status prepare_gru(executor *e, const gru_args *a) {
   p->from_h = workspace_intermediate(e, GRU_GATES * state);
   p->h = workspace_intermediate(e, state);
   p->rows = workspace_intermediate(e, r->mask ? N_ROWS * state : 0);
-  p->weight =
-      workspace_intermediate(e, step_weight_bytes(r, r->dtype[GRU_WEIGHT_HIDDEN], r->hidden, GRU_GATES * r->hidden));
+  const matrix weight = recurrent_matrix(NULL, r->dtype[GRU_WEIGHT_HIDDEN], r->hidden, GRU_GATES * r->hidden);
+  p->weight = workspace_intermediate(e, step_weight_bytes(r, weight));
   const double products = (double)(r->steps * r->batch) * (double)(r->inputs + r->hidden) * (double)(3 * r->hidden);
   executor_products(e, products);
   executor_cost(e, (uint64_t)(r->steps * r->batch * (r->inputs + 6 * r->hidden)) * 4,

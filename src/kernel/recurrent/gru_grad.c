@@ -55,7 +55,8 @@ status prepare_gru_grad(executor *e, const gru_grad_args *a) {
   p->dh = workspace_intermediate(e, state);
   p->rows = workspace_intermediate(e, N_ROWS * state);
   const int dtype = r->dtype[GRU_GRAD_WEIGHT_HIDDEN];
-  p->weight = workspace_intermediate(e, step_weight_bytes(r, dtype, GRU_GATES * r->hidden, r->hidden));
+  const matrix weight = recurrent_matrix(NULL, dtype, r->hidden, GRU_GATES * r->hidden);
+  p->weight = workspace_intermediate(e, step_weight_bytes(r, recurrent_matrix_transposed(weight)));
   const double products = 2 * (double)(r->steps * r->batch) * (double)(r->inputs + r->hidden) * (double)(3 * r->hidden);
   executor_products(e, products);
   executor_cost(e, (uint64_t)(r->steps * r->batch * (2 * r->inputs + 8 * r->hidden)) * 4,

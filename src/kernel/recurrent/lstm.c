@@ -72,7 +72,8 @@ static void lstm_plan_work(executor *e, lstm_plan *p) {
   p->tanh_c = workspace_intermediate(e, state);
   p->old = workspace_intermediate(e, r->mask ? 3 * state : 0);
   const int dtype = r->dtype[p->joined ? LSTM_WEIGHT_INPUT : LSTM_WEIGHT_HIDDEN];
-  p->weight = workspace_intermediate(e, step_weight_bytes(r, dtype, r->hidden, LSTM_GATES * r->hidden));
+  const matrix weight = recurrent_matrix(NULL, dtype, r->hidden, LSTM_GATES * r->hidden);
+  p->weight = workspace_intermediate(e, step_weight_bytes(r, weight));
   const double products = (double)(r->steps * r->batch) * (double)(r->inputs + r->hidden) * (double)(4 * r->hidden);
   executor_products(e, products);
   executor_cost(e, (uint64_t)(r->steps * r->batch * (r->inputs + 8 * r->hidden)) * 4,

@@ -76,7 +76,8 @@ static void lstm_grad_plan_work(executor *e, lstm_grad_plan *p) {
   p->dc = workspace_intermediate(e, state);
   p->rows = workspace_intermediate(e, N_ROWS * state);
   const int dtype = r->dtype[p->joined ? LSTM_GRAD_W_X : LSTM_GRAD_W_H];
-  p->weight = workspace_intermediate(e, step_weight_bytes(r, dtype, LSTM_GATES * r->hidden, r->hidden));
+  const matrix weight = recurrent_matrix(NULL, dtype, r->hidden, LSTM_GATES * r->hidden);
+  p->weight = workspace_intermediate(e, step_weight_bytes(r, recurrent_matrix_transposed(weight)));
   const double products = 2 * (double)(r->steps * r->batch) * (double)(r->inputs + r->hidden) * (double)(4 * r->hidden);
   executor_products(e, products);
   executor_cost(e, (uint64_t)(r->steps * r->batch * (2 * r->inputs + 9 * r->hidden)) * 4,
@@ -184,7 +185,6 @@ static status run_lstm_grad(const executor *e, void *const *view, void *scratch)
   const int64_t columns = LSTM_GATES * r->hidden, rows = r->steps * r->batch;
   grad_job j = {.p = p, .view = view, .scratch = scratch};
   const matrix d_gates = recurrent_matrix(lstm_grad_floats(&j, p->d_gates, 0), ACL_FLOAT, rows, columns);
-  /* A joined weight is the same operand as the weight of the input. */
   /* A joined weight is the same operand as the weight of the input. */
   const matrix w = recurrent_matrix(view[LSTM_GRAD_W_X], r->dtype[LSTM_GRAD_W_X], r->inputs + r->hidden, columns);
   const matrix w_h = p->joined ? recurrent_matrix_rows(w, r->inputs, r->hidden)

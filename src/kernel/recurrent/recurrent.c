@@ -170,17 +170,16 @@ static product_plan step_plan(const recurrent *r, const matrix *weight) {
   return recurrent_plan(&a, weight, &out, NULL, true);
 }
 
-uint64_t step_weight_bytes(const recurrent *r, int dtype, int64_t depth, int64_t cols) {
+uint64_t step_weight_bytes(const recurrent *r, matrix weight) {
   enum { LEAST_STEPS = 4 }; /* packing takes about as long as a step of few rows */
   if (r->steps < LEAST_STEPS) return 0;
-  const matrix weight = recurrent_matrix(NULL, dtype, depth, cols);
   const product_plan p = step_plan(r, &weight);
   return product_packed_bytes(&p);
 }
 
 step_weight step_weight_of(matrix m, const recurrent *r, void *room) {
   step_weight w = {.as_it_lies = m};
-  if (step_weight_bytes(r, m.dtype, m.rows, m.cols) > 0) {
+  if (step_weight_bytes(r, m) > 0) {
     const product_plan p = step_plan(r, &m);
     w.packed = room;
     product_pack(&p, m.at, room, NULL);

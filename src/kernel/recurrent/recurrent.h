@@ -93,8 +93,9 @@ typedef struct {
   const void *packed; /* packed copy in the caller's workspace, or NULL */
 } step_weight;
 
-/* Bytes of workspace for the packed copy (product_pack) of a [depth, cols] weight; 0: it is not worth packing. */
-uint64_t step_weight_bytes(const recurrent *r, int dtype, int64_t depth, int64_t cols);
+/* Bytes of workspace for the packed copy (product_pack) of a weight, whose address is not used; 0: it is not worth
+ * packing. */
+uint64_t step_weight_bytes(const recurrent *r, matrix weight);
 /* Packs m into `room` (of step_weight_bytes) if that is worthwhile. */
 step_weight step_weight_of(matrix m, const recurrent *r, void *room);
 /* out = a w, or out + a w if `add`; a and out are row-major floats. */
