@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What training needs: log-softmax, negative log likelihood, their gradients, AdamW."""
+"""What training needs: log-softmax, negative log likelihood, their gradients, AdamW, fused SGD."""
 import unittest
 
 import numpy as np
 
 import reference as ref
-from acl import Tensor, run
-from dtypes import F32, F64, FLOATS, I32, I64, LD, computed_in
+from acl import INVALID, NULLPTR, AclError, Tensor, TensorList, refused, run
+from dtypes import F16, F32, F64, FLOATS, I32, I64, LD, computed_in
 from gen import each_case
 
 CASES = 200
@@ -114,14 +114,17 @@ class AdamW(unittest.TestCase):
     def test_all(self):
         each_case(self, "aclnnApplyAdamWV2", 2 * CASES, self.case)
 
+    def tensors(self, gen, d, shape):
+        t = {}
+        for name, scale in {"var": 1, "m": 0.1, "v": 0.01, "peak": 0.01, "grad": 1}.items():
+            values = gen.rng.standard_normal(shape) * scale
+            t[name] = gen.out(d, shape, d.round(np.abs(values) + 1e-4 if name in ("v", "peak") else values))
+        return t
+
     def case(self, gen):
         d, shape = gen.pick(FLOATS), gen.shape(min_rank=1)
         amsgrad, maximize = gen.chance(0.5), gen.chance(0.3)
-        draws = {"var": 1, "m": 0.1, "v": 0.01, "peak": 0.01, "grad": 1}
-        t = {}
-        for name, scale in draws.items():
-            values = gen.rng.standard_normal(shape) * scale
-            t[name] = gen.out(d, shape, d.round(np.abs(values) + 1e-4 if name in ("v", "peak") else values))
+        t = self.tensors(gen, d, shape)
         lr, beta1, beta2, decay, eps = (float(np.float32(x)) for x in (
             gen.pick((1e-3, 0.1)), gen.pick((0.9, 0.5)), gen.pick((0.999, 0.9)), gen.pick((0, 0.01)), 1e-6))
         done = gen.pick((0, 1, 9, 1000))
@@ -147,6 +150,101 @@ class AdamW(unittest.TestCase):
         expected_peak = peak if amsgrad else before["peak"]
         ref.check(t["peak"].get(), expected_peak, d, F32, slack=4 * eps32 * (b["v"] + b["grad"] ** 2) if amsgrad else 0,
                   what=what + "maxGradNorm")
+
+    def test_numbers_in_tensors(self):
+        """ApplyAdamW: beta1 and beta2 to the power of the steps done before are tensors, as all numbers are. With
+        amsgrad, v becomes the larger of v and maxGradNorm, which is only read."""
+        def body(gen):
+            d, shape = gen.pick(FLOATS), gen.shape(min_rank=1)
+            amsgrad, maximize, done = gen.chance(0.5), gen.chance(0.3), gen.pick((0, 1, 9))
+            t = self.tensors(gen, d, shape)
+            beta1, beta2 = gen.pick((0.75, 0.5)), gen.pick((0.96875, 0.875))
+            numbers = [d.round(x) for x in (beta1 ** done, beta2 ** done, gen.pick((1e-3, 0.1)), gen.pick((0, 0.01)),
+                                            beta1, beta2, 1e-4)]
+            power1, power2, lr, decay, beta1, beta2, eps = (LD(x) for x in numbers)
+            before = {n: x.get().astype(LD) for n, x in t.items()}
+            run("aclnnApplyAdamW", t["var"], t["m"], t["v"], *(gen.tensor(d, (1,), np.array([x])) for x in numbers),
+                t["grad"], t["peak"] if amsgrad or gen.chance(0.3) else None, amsgrad, maximize)
+            g = -before["grad"] if maximize else before["grad"]
+            m = beta1 * before["m"] + (1 - beta1) * g
+            v = beta2 * before["v"] + (1 - beta2) * g * g
+            v = np.maximum(v, before["peak"]) if amsgrad else v
+            move = lr * m / (1 - power1 * beta1) / (np.sqrt(v / (1 - power2 * beta2)) + eps)
+            slack = LD(2) ** -20
+            ref.check(t["m"].get(), m, d, F32, slack=slack * (np.abs(before["m"]) + np.abs(g)), what="m")
+            ref.check(t["v"].get(), v, d, F32, slack=slack * (before["v"] + g * g), what="v")
+            big = lr * (np.abs(before["m"]) + np.abs(g)) / (1 - power1 * beta1) / np.sqrt(v / (1 - power2 * beta2))
+            ref.check(t["var"].get(), before["var"] * (1 - lr * decay) - move, d, F32, what="var",
+                      slack=slack * (np.abs(before["var"]) + 4 * big))
+            ref.check_equal(t["peak"].get().astype(LD), before["peak"], "maxGradNorm")
+        each_case(self, "aclnnApplyAdamW", CASES // 2, body)
+
+    def test_refused(self):
+        x, one, two = (Tensor.empty(F32, s) for s in ((2, 3), (1,), (2,)))
+        for code, words, args in (
+                (INVALID, "lr has 2 elements, expected 1",
+                 [x, x, x, one, one, two, one, one, one, one, x, None, False, False]),
+                (INVALID, "eps has dtype INT32",
+                 [x, x, x, one, one, one, one, one, one, Tensor.empty(I32, (1,)), x, None, False, False]),
+                (INVALID, "grad has shape [2]",
+                 [x, x, x, one, one, one, one, one, one, one, two, None, False, False]),
+                (NULLPTR, "maxGradNormOptional is NULL",
+                 [x, x, x, one, one, one, one, one, one, one, x, None, True, False])):
+            got, message = refused("aclnnApplyAdamW", *args)
+            self.assertEqual((got, words in message), (code, True), message)
+
+
+class Sgd(unittest.TestCase):
+    """PyTorch's fused SGD; gradients are left divided by the scale."""
+
+    def test_all(self):
+        def body(gen):
+            d, shapes = gen.pick(FLOATS), [gen.shape(min_rank=1, numel=900) for _ in range(gen.integer(1, 4))]
+            draw = lambda: [gen.out(d, s, d.round(gen.rng.standard_normal(s))) for s in shapes]
+            params, grads, buffers = draw(), draw(), draw() if gen.chance(0.7) else []
+            scale = gen.tensor(gen.pick((F32, d)), (1,), np.array([2.5])) if gen.chance(0.5) else None
+            decay, momentum, lr, dampening = (float(np.float32(x)) for x in (
+                gen.pick((0, 0.01)), gen.pick((0, 0.9)), gen.pick((1e-3, 0.5)), gen.pick((0, 0.25))))
+            nesterov, maximize, first = bool(buffers) and gen.chance(0.4), gen.chance(0.3), gen.chance(0.4)
+            before = [[t.get().astype(LD) for t in l] for l in (params, grads, buffers or params)]
+            absent = None if gen.chance(0.5) else TensorList([])
+            run("aclnnFusedSgd", TensorList(params), TensorList(grads), TensorList(buffers) if buffers else absent,
+                scale, decay, momentum, lr, dampening, nesterov, maximize, first)
+            for i, (param, grad, buffer) in enumerate(zip(*before)):
+                grad = grad / (LD(2.5) if scale else 1)
+                g = (-grad if maximize else grad) + LD(decay) * param
+                size = np.abs(param) + np.abs(grad) + np.abs(buffer)
+                ref.check(grads[i].get(), grad, d, F32, what="grad")
+                if buffers:
+                    buffer = g if first else LD(momentum) * buffer + (1 - LD(dampening)) * g
+                    ref.check(buffers[i].get(), buffer, d, F32, slack=size * LD(2) ** -22, what="momentum buffer")
+                    g = g + LD(momentum) * buffer if nesterov else buffer
+                ref.check(params[i].get(), param - LD(lr) * g, d, F32, slack=size * LD(2) ** -21, what="param")
+        each_case(self, "aclnnFusedSgd", CASES // 2, body)
+
+    def test_first_step(self):
+        """In the first step what is in the buffers does not count, not even NaN."""
+        param, grad, buffer = Tensor.of(F32, [1.0]), Tensor.of(F32, [2.0]), Tensor.of(F32, [np.nan])
+        run("aclnnFusedSgd", *(TensorList([t]) for t in (param, grad, buffer)), None, 0.0, 0.5, 0.25, 0.5, False, False,
+            True)
+        self.assertEqual((param.get()[0], buffer.get()[0]), (0.5, 2.0))
+
+    def test_wrong(self):
+        t = lambda d=F32, *s: Tensor.empty(d, s or (3,))
+        x = TensorList([t(), t()])
+        good = {"p": x, "g": TensorList([t(), t()]), "b": None, "scale": None, "decay": 0.0, "momentum": 0.9, "lr": 0.1,
+                "dampening": 0.0, "nesterov": False, "maximize": False, "first": False}
+        for words, change in (
+                ("lr is -1", {"lr": -1.0}), ("nesterov is true", {"nesterov": True}),
+                ("gradsRef has 1", {"g": TensorList([t()])}),
+                ("gradsRef[1] has dtype FLOAT16", {"g": TensorList([t(), t(F16)])}),
+                ("momentumBufferListOptionalRef[0] has shape [4]", {"b": TensorList([t(F32, 4), t()])}),
+                ("gradScaleOptional has 3 elements", {"scale": t()})):
+            code, message = refused("aclnnFusedSgd", *{**good, **change}.values())
+            self.assertEqual((code, words in message), (INVALID, True), message)
+        with self.assertRaises(AclError) as caught:
+            run("aclnnFusedSgd", *{**good, "scale": Tensor.of(F32, [0.0])}.values())
+        self.assertIn("gradScaleOptional is 0", caught.exception.message)
 
 
 if __name__ == "__main__":

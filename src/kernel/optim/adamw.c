@@ -7,7 +7,8 @@
  *   top = max(top, v) if amsgrad, else v        top: maxGradNorm
  *   var = (1 - lr weightDecay) var - lr / (1 - beta1^t) * m / (sqrt(top) / sqrt(1 - beta2^t) + eps)
  *
- * Computed in float; what depends on t, in double. Tensors may differ in layout and float type. */
+ * ApplyAdamW has beta1^(t - 1) and beta2^(t - 1) in tensors, as it has all numbers, and keeps maxGradNorm: v becomes
+ * top. Computed in float; what depends on t, in double. Tensors may differ in layout and float type. */
 #include "kernel/optim/adamw_loop.h"
 
 #include <math.h>
@@ -21,6 +22,8 @@
 LEVEL_CHOICE(optim_loops, optim, optim_loops)
 
 enum { VAR, M, V, TOP, GRAD, N_TENSORS };
+/* The numbers that ApplyAdamW has in tensors, which are operands behind one another. */
+enum { BETA1_POWER, BETA2_POWER, LR, WEIGHT_DECAY, BETA1, BETA2, EPS, N_NUMBERS };
 enum {
   TILE = 512,  /* elements that are converted at a time */
   BLOCK = 2048 /* elements per call without conversion: they stay in L1 between the loop's passes */
@@ -30,7 +33,8 @@ typedef struct {
   walk walk; /* operands VAR to GRAD; without amsgrad, TOP is the view of V and is not accessed */
   int dtype[N_TENSORS];
   bool amsgrad, maximize, contiguous; /* contiguous: all float in one run */
-  int step_dtype;
+  bool keeps_top;                     /* of ApplyAdamW with amsgrad */
+  int step_dtype, number_dtype[N_NUMBERS];
   float lr, beta1, beta2, weight_decay, eps;
 } adamw_plan;
 
@@ -60,7 +64,9 @@ static void adamw_run_tile(const adamw_plan *p, char *const *at, const float *pa
     if (k != TOP || p->amsgrad) loops->load[p->dtype[k]][COMPUTE_F32](tile[k], at[k], p->walk.strides[k][last], n);
   optim->adamw(tile[VAR], tile[M], tile[V], p->amsgrad ? tile[TOP] : NULL, tile[GRAD], parameters, n);
   for (int k = 0; k < GRAD; ++k)
-    if (k != TOP || p->amsgrad) loops->store[p->dtype[k]][COMPUTE_F32](at[k], p->walk.strides[k][last], tile[k], n);
+    if (k != TOP || (p->amsgrad && !p->keeps_top))
+      loops->store[p->dtype[k]][COMPUTE_F32](at[k], p->walk.strides[k][last], tile[k == V && p->keeps_top ? TOP : k],
+                                             n);
 }
 
 typedef struct {
@@ -90,33 +96,80 @@ static void adamw_run_range(const void *argument, int64_t begin, int64_t end) {
   }
 }
 
+static status run_adamw_step(const executor *e, void *const *of, const float *parameters) {
+  const adamw_plan *p = PLAN(e, adamw_plan);
+  adamw_job job = {.plan = p, .parameters = parameters};
+  for (int k = 0; k < N_TENSORS; ++k) job.view[k] = of[k];
+  rows_parallel(adamw_run_range, &job, p->walk.n, TILE, e->cost_ns);
+  return ST_OK;
+}
+
 static status run_adamw(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   const adamw_plan *p = PLAN(e, adamw_plan);
   if (p->walk.n == 0) return ST_OK;
   float parameters[ADAMW_PARAMETERS];
   TRY(adamw_set_parameters(p, view[ADAMW_STEP], parameters));
-  const adamw_job job = {p,
-                         {view[ADAMW_VAR], view[ADAMW_M], view[ADAMW_V],
-                          p->amsgrad ? view[ADAMW_MAX_GRAD_NORM] : view[ADAMW_V], view[ADAMW_GRAD]},
-                         parameters};
-  rows_parallel(adamw_run_range, &job, p->walk.n, TILE, e->cost_ns);
-  return ST_OK;
+  void *const of[N_TENSORS] = {view[ADAMW_VAR], view[ADAMW_M], view[ADAMW_V],
+                               p->amsgrad ? view[ADAMW_MAX_GRAD_NORM] : view[ADAMW_V], view[ADAMW_GRAD]};
+  return run_adamw_step(e, of, parameters);
+}
+
+static status run_apply_adamw(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const adamw_plan *p = PLAN(e, adamw_plan);
+  if (p->walk.n == 0) return ST_OK;
+  float number[N_NUMBERS];
+  for (int k = 0; k < N_NUMBERS; ++k)
+    loops->load[p->number_dtype[k]][COMPUTE_F32](number + k, view[APPLY_ADAMW_BETA1_POWER + k], 0, 1);
+  const double lr = (double)number[LR], beta1 = (double)number[BETA1], beta2 = (double)number[BETA2];
+  const float parameters[ADAMW_PARAMETERS] = {[ADAMW_KEEP] = (float)(1 - lr * (double)number[WEIGHT_DECAY]),
+                                              [ADAMW_BETA1] = number[BETA1],
+                                              [ADAMW_NEW1] = (float)(1 - beta1),
+                                              [ADAMW_BETA2] = number[BETA2],
+                                              [ADAMW_NEW2] = (float)(1 - beta2),
+                                              [ADAMW_ROOT] = (float)(1 / sqrt(1 - (double)number[BETA2_POWER] * beta2)),
+                                              [ADAMW_EPS] = number[EPS],
+                                              [ADAMW_RATE] = (float)(lr / (1 - (double)number[BETA1_POWER] * beta1)),
+                                              [ADAMW_SIGN] = p->maximize ? -1 : 1};
+  void *const of[N_TENSORS] = {view[APPLY_ADAMW_VAR], view[APPLY_ADAMW_M], view[APPLY_ADAMW_V],
+                               p->amsgrad ? view[APPLY_ADAMW_MAX_GRAD_NORM] : view[APPLY_ADAMW_V],
+                               view[APPLY_ADAMW_GRAD]};
+  return run_adamw_step(e, of, parameters);
 }
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
 
-static status adamw_check_tensors(const adamw_args *a, const tensor *const *x) {
-  static const char *const names[N_TENSORS] = {"varRef", "mRef", "vRef", "maxGradNormOptionalRef", "grad"};
+static status adamw_check_tensors(const tensor *const *x, bool amsgrad, const char *top_name) {
+  const char *const names[N_TENSORS] = {"varRef", "mRef", "vRef", top_name, "grad"};
   const uint64_t floats = DTYPES_FLOAT_TO_32;
-  if (a->amsgrad && !a->max_grad_norm)
-    return fail(ST_OP_NULL, "maxGradNormOptionalRef is NULL, expected a tensor, since amsgrad is true");
+  if (amsgrad && !x[TOP]) return fail(ST_OP_NULL, "%s is NULL, expected a tensor, since amsgrad is true", top_name);
   for (int k = 0; k < N_TENSORS; ++k) {
     if (!x[k]) continue;
     TRY(op_expect_dtype(x[k], names[k], floats));
-    TRY(op_expect_same_shape(x[k], names[k], a->var));
+    TRY(op_expect_same_shape(x[k], names[k], x[VAR]));
   }
-  return op_expect_one(a->step, "step", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_INT64));
+  return ST_OK;
+}
+
+/* Plans the walk over the tensors, and the cost. */
+static void adamw_plan_walk(executor *e, const tensor *const *x) {
+  adamw_plan *p = PLAN(e, adamw_plan);
+  view v[N_TENSORS];
+  const view *views[N_TENSORS];
+  for (int k = 0; k < N_TENSORS; ++k) {
+    v[k] = view_of(x[k == TOP && !p->amsgrad ? V : k]);
+    views[k] = &v[k];
+    p->dtype[k] = v[k].dtype;
+  }
+  walk_init(&p->walk, views, N_TENSORS, v[VAR].rank);
+  p->contiguous = !p->keeps_top;
+  for (int k = 0; k < N_TENSORS; ++k)
+    p->contiguous &= p->dtype[k] == ACL_FLOAT && walk_is_contiguous(&p->walk, k, sizeof(float));
+  uint64_t bytes = 0;
+  for (int k = 0; k < N_TENSORS; ++k)
+    if (k != TOP || p->amsgrad) bytes += (uint64_t)p->walk.n * dtype_bytes(p->dtype[k]) * (k == GRAD ? 1 : 2);
+  executor_cost(e, bytes, (uint64_t)p->walk.n * 16);
 }
 
 status prepare_adamw(executor *e, const adamw_args *a) {
@@ -130,22 +183,27 @@ status prepare_adamw(executor *e, const adamw_args *a) {
                     .amsgrad = a->amsgrad,
                     .maximize = a->maximize,
                     .step_dtype = a->step->dtype};
-  TRY(adamw_check_tensors(a, x));
-  view v[N_TENSORS];
-  const view *views[N_TENSORS];
-  for (int k = 0; k < N_TENSORS; ++k) {
-    v[k] = view_of(x[k == TOP && !p->amsgrad ? V : k]);
-    views[k] = &v[k];
-    p->dtype[k] = v[k].dtype;
-  }
-  walk_init(&p->walk, views, N_TENSORS, v[VAR].rank);
-  p->contiguous = true;
-  for (int k = 0; k < N_TENSORS; ++k)
-    p->contiguous &= p->dtype[k] == ACL_FLOAT && walk_is_contiguous(&p->walk, k, sizeof(float));
-  uint64_t bytes = 0;
-  for (int k = 0; k < N_TENSORS; ++k)
-    if (k != TOP || p->amsgrad) bytes += (uint64_t)p->walk.n * dtype_bytes(p->dtype[k]) * (k == GRAD ? 1 : 2);
+  TRY(adamw_check_tensors(x, a->amsgrad, "maxGradNormOptionalRef"));
+  TRY(op_expect_one(a->step, "step", DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_INT64)));
+  adamw_plan_walk(e, x);
   e->run = run_adamw;
-  executor_cost(e, bytes, (uint64_t)p->walk.n * 16);
+  return ST_OK;
+}
+
+status prepare_apply_adamw(executor *e, const apply_adamw_args *a) {
+  static const char *const names[N_NUMBERS] = {"beta1Power", "beta2Power", "lr", "weightDecay",
+                                               "beta1",      "beta2",      "eps"};
+  const tensor *const numbers[N_NUMBERS] = {a->beta1_power, a->beta2_power, a->lr, a->weight_decay,
+                                            a->beta1,       a->beta2,       a->eps};
+  const tensor *const x[N_TENSORS] = {a->var, a->m, a->v, a->max_grad_norm, a->grad};
+  adamw_plan *p = PLAN(e, adamw_plan);
+  *p = (adamw_plan){.amsgrad = a->amsgrad, .maximize = a->maximize, .keeps_top = a->amsgrad};
+  TRY(adamw_check_tensors(x, a->amsgrad, "maxGradNormOptional"));
+  for (int k = 0; k < N_NUMBERS; ++k) {
+    TRY(op_expect_one(numbers[k], names[k], DTYPES_FLOAT_TO_32));
+    p->number_dtype[k] = numbers[k]->dtype;
+  }
+  adamw_plan_walk(e, x);
+  e->run = run_apply_adamw;
   return ST_OK;
 }
