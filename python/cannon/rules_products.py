@@ -26,6 +26,13 @@ def _addmm(c):
     return [(shape, promote([c[0], c[1], c[2]]))]
 
 
+@of("transpose_batch_matmul")
+def _transpose_batch_matmul(c):
+    x1, x2 = ([t.shape[d] for d in order or (0, 1, 2)] for t, order in ((c[0], c["permX1"]), (c[1], c["permX2"])))
+    batch, rows, columns, groups = x1[0], x1[1], x2[2], c["batchSplitFactor"]
+    return [((groups, rows, batch // groups * columns) if groups > 1 else (rows, batch, columns), c[0].dtype)]
+
+
 @of("addmv")
 def _addmv(c):
     dtype = with_scalars([c["alpha"], c["beta"]], promote([c[0], c[1], c[2]]))

@@ -8,7 +8,7 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import Scalar, run
+from acl import INVALID, Blocked, Ints, Scalar, Tensor, refused, run
 from dtypes import BF16, F16, F32, F64, I64, LD
 from gen import each_case
 
@@ -123,6 +123,77 @@ class Products(unittest.TestCase):
             ref.check_equal(np.isnan(out.get()), np.isnan(expected))
             ref.check_equal(np.isinf(out.get()), np.isinf(expected))
         each_case(self, "products of inf and NaN", 10, body)
+
+
+class WeightNz(unittest.TestCase):
+    """Products whose second factor really lies in FRACTAL_NZ, or in the plain format."""
+
+    def factors(self, gen, batch=()):
+        d = gen.pick((F32, F16, BF16))
+        m, k, n = (gen.pick((1, 2, 5, 16, 17, 33, 70)) for _ in "mkn")
+        a, b = matrix(gen, d, (*batch, m, k)), matrix(gen, d, (*batch, k, n))
+        return d, a, b, gen.keep(Blocked(b, gen.chance(0.5))) if gen.chance(0.8) else b
+
+    def test_products(self):
+        def body(gen):
+            batch = (gen.integer(1, 4),) if gen.chance(0.5) else ()
+            d, a, b, weight = self.factors(gen, batch)
+            exact, slack = product(a, b)
+            out = gen.out(d, exact.shape)
+            run("aclnnBatchMatMulWeightNz" if batch else "aclnnMatmulWeightNz", a, weight, out, gen.integer(0, 2))
+            ref.check(out.get(), exact, d, F32, ulps=1, slack=slack)
+        each_case(self, "products with weights in FRACTAL_NZ", CASES // 2, body)
+
+    def test_addmm(self):
+        def body(gen):
+            d, a, b, weight = self.factors(gen)
+            exact, slack = product(a, b)
+            alpha, beta = gen.pick((1.0, 0.5)), gen.pick((1.0, 2.0, 0.0))
+            x = matrix(gen, d, gen.pick((exact.shape, exact.shape[1:], (1, exact.shape[1]), (exact.shape[0], 1))))
+            out = gen.out(d, exact.shape)
+            run("aclnnAddmmWeightNz", x, a, weight, Scalar(beta, F32), Scalar(alpha, F32), out, 0)
+            add = beta * x.get().astype(LD)
+            ref.check(out.get(), alpha * exact + add, d, F32, ulps=1, slack=slack + 4 * EPS * np.abs(add))
+        each_case(self, "aclnnAddmmWeightNz", CASES // 3, body)
+
+    def test_transposed_batch(self):
+        def body(gen):
+            blocked, batch = gen.chance(0.5), gen.pick((1, 2, 4, 6))
+            d, a, b, weight = self.factors(gen, (batch,))
+            first, second, groups = gen.chance(0.5), gen.chance(0.5), gen.pick([g for g in (1, 2, 3) if batch % g == 0])
+            exact, slack = product(a, b)
+            swap = lambda t, *axes: gen.tensor(d, t.get().swapaxes(*axes).shape, t.get().swapaxes(*axes))
+            x1 = swap(a, 0, 1) if first else a
+            x2 = b if not blocked and not second else swap(b, 1, 2) if second else b
+            if blocked:
+                x2 = gen.keep(Blocked(x2, gen.chance(0.5)))
+            arrange = lambda x: x.reshape(groups, batch // groups, *x.shape[1:]).transpose(0, 2, 1, 3).reshape(
+                groups, x.shape[1], -1) if groups > 1 else x.swapaxes(0, 1)
+            out = gen.out(d, arrange(exact).shape)
+            run("aclnnTransposeBatchMatMul" + ("WeightNz" if blocked else ""), x1, x2, None, None,
+                Ints(*(1, 0, 2) if first else (0, 1, 2)), Ints(*(0, 2, 1) if second else (0, 1, 2)), Ints(1, 0, 2), 0,
+                groups, out)
+            ref.check(out.get(), arrange(exact), d, F32, ulps=1, slack=arrange(slack))
+        each_case(self, "aclnnTransposeBatchMatMul", CASES // 2, body)
+
+    def test_refused(self):
+        t = lambda *s: Tensor.empty(F32, s)
+        x1, x2, out = t(4, 2, 3), t(4, 3, 5), t(2, 4, 5)
+        orders = Ints(0, 1, 2), Ints(0, 1, 2), Ints(1, 0, 2)
+        for words, args in (
+                ("bias is a tensor", (x1, x2, t(5), None, *orders, 0, 1, out)),
+                ("scale is a tensor", (x1, x2, None, t(20), *orders, 0, 1, out)),
+                ("permX1 is [2, 1, 0]", (x1, x2, None, None, Ints(2, 1, 0), *orders[1:], 0, 1, out)),
+                ("permX2 has 2", (x1, x2, None, None, orders[0], Ints(0, 1), orders[2], 0, 1, out)),
+                ("permY is [0, 1, 2], expected [1, 0, 2]", (x1, x2, None, None, *orders[:2], orders[0], 0, 1, out)),
+                ("batchSplitFactor is 3", (x1, x2, None, None, *orders, 0, 3, out)),
+                ("out has shape [2, 4, 5], expected [2, 2, 10]", (x1, x2, None, None, *orders, 0, 2, out)),
+                ("x2 has shape [4, 2, 5]", (x1, t(4, 2, 5), None, None, *orders, 0, 1, out)),
+                ("x1 has shape [2, 3]", (t(2, 3), x2, None, None, *orders, 0, 1, out))):
+            code, message = refused("aclnnTransposeBatchMatMul", *args)
+            self.assertEqual((code, words in message), (INVALID, True), message)
+        code, message = refused("aclnnMatmulWeightNz", t(2, 3), t(3, 5, 1), t(2, 5), 0)
+        self.assertEqual((code, "mat2 has shape [3, 5, 1]" in message), (INVALID, True), message)
 
 
 class Addmm(unittest.TestCase):

@@ -3,6 +3,7 @@
  * also Gemm, and MatMul called by name (ops/graph.aclop). In-place variants have no `out` in the schema: the result is
  * written to self, which must then have the shape of the product. */
 #include "kernel/families.h"
+#include "kernel/product/blocked_product.h"
 #include "kernel/product/factors.h"
 #include "kernel/product/integer_product.h"
 
@@ -98,7 +99,7 @@ static status addmm_plan(executor *e, const tensor *const *in, const sum_form *f
 }
 
 status prepare_addmm(executor *e, const addmm_args *a) {
-  const bool in_place = !a->out, sums = e->op->variant == ADDMM_SUM, stacks = e->op->variant != ADDMM;
+  const bool in_place = !a->out, sums = e->op->variant == ADDMM_SUM, stacks = sums || e->op->variant == ADDMM_BATCH;
   const int rank = stacks ? 3 : 2;
   double alpha, beta;
   TRY(real_of(a->beta, "beta", &beta));
@@ -116,6 +117,7 @@ status prepare_addmm(executor *e, const addmm_args *a) {
   EXPECT(!stacks || (a->self->n == 0) == (f.out->n == 0),
          "%s has shape %s, expected elements where the product, %s, has some, and only there", a->name.self,
          SHAPE_OF(a->self), SHAPE_OF(f.out));
+  if (e->op->variant == ADDMM_WEIGHT_NZ) return blocked_product_finish(e, a->mat2, "mat2");
   product_plan_finish(e);
   return ST_OK;
 }

@@ -3,7 +3,7 @@
  * operators whose names end in WeightNz. The format of the library's own TransMatmulWeight is the plain one, so a
  * tensor of this format is blocked only if its storage has the dimensions of blocks, [..., N1, M1, M0, N0].
  *
- * Used by the prepare and run functions of quantised and grouped products: the weight is copied to the operator's
+ * Used by the prepare and run functions of products: the weight is copied to the operator's
  * scratch as a plain one, whose strides are those of the view. Thread-safe. */
 #ifndef CANNON_KERNEL_PRODUCT_BLOCKED_WEIGHT_H
 #define CANNON_KERNEL_PRODUCT_BLOCKED_WEIGHT_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matmul, Mm, BatchMatMul, Mv and Dot: checks the arguments and describes them as stacks of matrices;
- * kernel/product/product.h does the rest. The private format FRACTAL_NZ needs no treatment here: a tensor's strides say
- * how it is stored. */
+ * kernel/product/product.h does the rest. The private format FRACTAL_NZ needs no treatment here, but in the operators
+ * whose names end in WeightNz: a tensor's strides say how it is stored. */
 #include "kernel/families.h"
+#include "kernel/product/blocked_product.h"
 #include "kernel/product/factors.h"
 #include "kernel/product/integer_product.h"
 
@@ -50,12 +51,14 @@ void factors_out_matrices(const tensor *out, bool has_rows, bool has_cols, produ
 status prepare_matmul(executor *e, const matmul_args *a) {
   static const struct {
     int8_t ranks[2]; /* -1: any */
-    bool has_cube_math;
-  } forms[] = {[MATMUL_MM] = {{2, 2}, true},
-               [MATMUL_ANY] = {{-1, -1}, true},
-               [MATMUL_BATCH] = {{3, 3}, true},
-               [MATMUL_MV] = {{2, 1}, true},
-               [MATMUL_DOT] = {{1, 1}, false}};
+    bool has_cube_math, blocked;
+  } forms[] = {[MATMUL_MM] = {{2, 2}, true, false},
+               [MATMUL_ANY] = {{-1, -1}, true, false},
+               [MATMUL_BATCH] = {{3, 3}, true, false},
+               [MATMUL_WEIGHT_NZ] = {{2, 2}, true, true},
+               [MATMUL_BATCH_WEIGHT_NZ] = {{3, 3}, true, true},
+               [MATMUL_MV] = {{2, 1}, true, false},
+               [MATMUL_DOT] = {{1, 1}, false, false}};
   const tensor *self = a->self, *mat2 = a->mat2, *out = a->out;
   const tensor *const factors[] = {self, mat2};
   const char *const names[] = {"self", a->name.mat2};
@@ -89,6 +92,7 @@ status prepare_matmul(executor *e, const matmul_args *a) {
   if (has_cols) dims[rank++] = p->b.cols;
   TRY(op_expect_shape(out, "out", dims, rank));
   factors_out_matrices(out, has_rows, has_cols, p);
+  if (forms[e->op->variant].blocked) return blocked_product_finish(e, mat2, "mat2");
   if (integers)
     integer_product_plan(e, (integer_steps){self->dtype, self->dtype}, NULL, NULL);
   else
