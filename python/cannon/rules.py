@@ -22,7 +22,7 @@ trans_convolution_weight: 0/float16
 softmax softmax_backward masked_softmax masked_softmax_backward gelu_v2 prelu masked_scale: 0
 round_decimals bitwise_not dropout_apply cumsum_v2 flip roll channel_shuffle triangle top_k_top_p: 0
 renorm rel_pos_softmax batch_norm_elemt inverse rotary index_fill index_add scatter scatter_value scatter_add: 0
-index_copy scatter_nd FastGelu: 0
+index_copy scatter_nd scatter_reduce FastGelu: 0
 log_sigmoid: 0 0
 LogSigmoidBackward InplaceRReluWithNoise: 0
 rrelu: 0 0

@@ -399,6 +399,51 @@ class Scatters(unittest.TestCase):
             self.expected(d, x.get(), where, src.get(), 1).check(out.get())
         each_case(self, "aclnnScatterAdd", 3 * CASES, body)
 
+    def reduced(self, d, start, where, values, how, with_self):
+        """Every value by itself, in order. Also the magnitudes whose rounding errors add up."""
+        c = LD if d.kind == "f" else object
+        out, size = np.array(start, c), np.array(np.abs(np.array(start, LD)))
+        count = np.full(out.shape, int(with_self))
+        for i in np.ndindex(values.shape):
+            to, v = tuple(w[i] for w in where), c(values[i]) if c is LD else int(values[i])
+            step = {0: lambda x: v, 1: lambda x: x + v, 2: lambda x: x * v, 3: lambda x: max(x, v),
+                    4: lambda x: min(x, v), 5: lambda x: x + v}[how if count[to] else 0]
+            out[to], count[to] = step(out[to]), count[to] + 1
+            size[to] = size[to] * abs(v) if how == 2 and count[to] > 1 else size[to] + abs(LD(v))
+        if how == 5:
+            many = np.maximum(count, 1)
+            out, size = (out / many if c is LD else out // many), size / many
+        return np.asarray(out, c), np.asarray(size)
+
+    def test_reduce(self):
+        def body(gen):
+            shape, dim, index, where = self.places(gen)
+            how, with_self, d = gen.integer(0, 5), gen.chance(0.5), gen.pick(ALL)
+            draw = lambda s: gen.drawn(d, s, lambda t: gen.values(d, t, limit=2 if how == 2 else 20))
+            x, src = draw(shape), draw([n + gen.integer(0, 2) for n in index.shape])
+            values = src.get()[tuple(slice(0, n) for n in index.shape)]
+            exact, size = self.reduced(d, x.get(), where, values, how, with_self)
+            out, ref_ = gen.out(d, shape), gen.again(x)
+            run("aclnnScatterReduce", x, dim, index, src, how, with_self, out)
+            run("aclnnInplaceScatterReduce", ref_, dim, index, src, how, with_self)
+            for t, what in ((out, f"reduce {how}"), (ref_, f"in place, reduce {how}")):
+                if d.kind == "f":
+                    c = F64 if d is F64 else F32
+                    ref.check(t.get(), exact, d, c, slack=16 * c.ulp(1) * size, what=what)
+                else:
+                    wrapped = exact.astype(bool) if d is BOOL else np.asarray(
+                        exact & (2 ** (8 * d.size) - 1), np.uint64).astype(d.values)
+                    ref.check_equal(t.get(), wrapped, what)
+        each_case(self, "aclnnScatterReduce", 2 * CASES, body)
+
+    def test_reduce_nan(self):
+        """NaN is the largest value, and the least."""
+        for how in (3, 4):
+            x = Tensor.of(F32, [1.0, np.nan, 2.0])
+            src = Tensor.of(F32, [np.nan, 5.0, 7.0])
+            run("aclnnInplaceScatterReduce", x, 0, Tensor.of(I64, [0, 1, 0]), src, how, True)
+            np.testing.assert_array_equal(x.get(), np.float32([np.nan, np.nan, 2.0]))
+
     def test_scatter_nd(self):
         def body(gen):
             shape = gen.shape(max_rank=5, min_rank=1, empty=0)
@@ -685,6 +730,7 @@ class Failures(unittest.TestCase):
                 ("Take", "index[1] is 12", x, ints(0, 12), t(2)),
                 ("Index", "indices[1] is 3", x, TensorList([ints(0, 3)]), t(2, 4)),
                 ("Scatter", "index[0] is -1", x, 0, ints([-1]), t(1, 1), 0, t(3, 4)),
+                ("ScatterReduce", "index has 3, expected 0 to 2", x, 0, ints([3]), t(1, 1), 1, True, t(3, 4)),
                 ("ScatterAdd", "index[1] is 9", x, 1, ints([0, 9]), t(1, 2), t(3, 4)),
                 ("ScatterNdUpdate", "indices[1] is 5", x, ints([0], [5]), t(2, 4)),
                 ("InplaceScatterUpdate", "indices[0] is 3", x, ints(3), t(1, 2), 1),
@@ -721,6 +767,11 @@ class Failures(unittest.TestCase):
                 ("IndexPutImpl", "values", t(3, 4), TensorList([i]), t(3, 4), False, False),
                 ("IndexPutImpl", "values", t(3, 4), TensorList([i]), t(2, 4, d=F16), False, False),
                 ("Scatter", "reduce", t(3, 4), 0, t(1, 1, d=I64), t(1, 1), 3, t(3, 4)),
+                ("ScatterReduce", "reduce is 6", t(3, 4), 0, t(1, 1, d=I64), t(1, 1), 6, True, t(3, 4)),
+                ("ScatterReduce", "dim is 2", t(3, 4), 2, t(1, 1, d=I64), t(1, 1), 1, True, t(3, 4)),
+                ("ScatterReduce", "index has shape [2, 5]", t(3, 4), 0, t(2, 5, d=I64), t(2, 5), 1, True, t(3, 4)),
+                ("ScatterReduce", "as many", t(3, 4), 0, t(2, d=I64), t(2), 1, True, t(3, 4)),
+                ("ScatterReduce", "out has shape [4]", t(3, 4), 0, t(1, 1, d=I64), t(1, 1), 1, True, t(4)),
                 ("Scatter", "src", t(3, 4), 0, t(2, 2, d=I64), t(1, 1), 0, t(3, 4)),
                 ("IndexAdd", "self", t(3, 4, d=C64), 0, i, t(2, 4, d=C64), Scalar(1, I64), t(3, 4, d=C64)),
                 ("Scatter", "index has 0", t(3), 0, t(d=I64), t(1), 0, t(3)),
