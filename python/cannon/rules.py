@@ -492,3 +492,13 @@ def _lstm_network(c):
 @of("lstm_network_grad")
 def _lstm_network_grad(c):
     return [like(c["input"]), like(c["hx"][0]), like(c["hx"][1]), [like(p) for p in c["params"]]]
+
+
+@of("bn_reduce")
+def _batch_norm_reduce(c):
+    return _channels(c, 2)
+
+
+@of("sync_gather")
+def _batch_norm_gather_sums(c):
+    return [((c[0].shape[1],), c[0].dtype)] * 2

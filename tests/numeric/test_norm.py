@@ -664,6 +664,30 @@ class Channels(unittest.TestCase):
                 for near, far_apart in zip(*found):
                     ref.check_equal(near, far_apart)
 
+    def gathered_sums(self, gen, x, c):
+        """A device's sums, and the statistics of the sums of several devices."""
+        v = x.get().astype(LD)
+        axes, sums = tuple(a for a in range(v.ndim) if a != 1), [gen.out(F32, (c,)) for _ in "12"]
+        run("aclnnBatchNormReduce", x, *sums)
+        for t, terms in zip(sums, (v, v * v)):
+            check(self, t, terms.sum(axes), EPS * 8 * np.abs(terms).sum(axes), "sums")
+        n, momentum, eps, d = gen.integer(1, 4), float(np.float32(0.2)), float(np.float32(0.01)), gen.pick((F32, F16))
+        parts = [gen.values(F32, (gen.integer(1, 9), c), limit=2).astype(LD) for _ in range(n)]
+        sums, squares = (gen.tensor(d, (n, c), np.array([f(p).sum(0) for p in parts])) for f in (np.array, np.square))
+        count = np.array([len(p) for p in parts])
+        counts = gen.tensor(gen.pick((F32, F16, I32)), (n,), count)
+        rm, rv, mean, rstd = (gen.out(d, (c,), np.ones(c)) for _ in "mvbi")
+        kept = gen.chance(0.3)                       # no running statistics
+        run("aclnnSyncBatchNormGatherStats", sums, squares, counts, *((Tensor(d, (0,)),) * 2 if kept else (rm, rv)),
+            momentum, eps, mean, rstd)
+        total, (s, q) = LD(count.sum()), (t.get().astype(LD).sum(0) for t in (sums, squares))
+        m, var = s / total, np.maximum(q / total - (s / total) ** 2, 0)
+        ref.check(mean.get(), m, d)
+        ref.check(rstd.get(), 1 / np.sqrt(var + LD(eps)), d, slack=1e-9)
+        unbiased = var * total / (total - 1) if total > 1 else 0 * var
+        for t, now in ((rm, m), (rv, unbiased)):
+            ref.check(t.get(), (0 if kept else LD(momentum)) * (now - 1) + 1, d, slack=1e-9, what="running statistics")
+
     def test_pieces(self):
         """Gathered statistics of two devices are those of one device that has all samples. The same is checked for the
         elements and the gradients."""
@@ -697,6 +721,7 @@ class Channels(unittest.TestCase):
             check(self, rm, LD(0.8) + LD(0.2) * m.reshape(-1), slack, "running mean")
             check(self, rv, LD(0.8) + LD(0.2) * var, 2 * noise.reshape(-1) * (1 + (var + eps)), "running variance")
 
+            self.gathered_sums(gen, x, c)
             weight, bias = params(gen, dp, (c,), gen.chance(0.7), gen.chance(0.7))
             out = gen.out(d, shape)
             run("aclnnBatchNormElemt", x, weight, bias, mean, rstd, eps, out)

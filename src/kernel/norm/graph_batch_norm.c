@@ -71,22 +71,22 @@ static status graph_bn_plan(executor *e, const op_arg *all, int n_read, int writ
   return ST_OK;
 }
 
-/* ---- BNTrainingReduce -------------------------------------------------------------------------------------------- */
+/* ---- BNTrainingReduce, and BatchNormReduce ----------------------------------------------------------------------- */
 
-static status graph_bn_reduce_run(const executor *e, void *const *view, void *scratch) {
+static status bn_reduce_run(const executor *e, void *const *view, void *scratch) {
   const batch_run r = batch_run_of(e, view, scratch);
   if (r.args->count) TRY(batch_moments(&r));
   for (int64_t c = 0; c < r.args->channels; ++c) {
     const norm_moments m = r.args->count ? batch_channel_moments(&r, c) : (norm_moments){0};
-    graph_bn_put(&r, GRAPH_BN_REDUCE_SUM, c, m.mean * m.n);
-    graph_bn_put(&r, GRAPH_BN_REDUCE_SQUARE_SUM, c, m.m2 + m.mean * m.mean * m.n);
+    graph_bn_put(&r, BN_REDUCE_SUM, c, m.mean * m.n);
+    graph_bn_put(&r, BN_REDUCE_SQUARE_SUM, c, m.m2 + m.mean * m.mean * m.n);
   }
   return ST_OK;
 }
 
-status prepare_graph_bn_reduce(executor *e, const graph_bn_reduce_args *a) {
+status prepare_bn_reduce(executor *e, const bn_reduce_args *a) {
   TRY(graph_bn_plan(e, a->all, 1, NONE, true, 0));
-  e->run = graph_bn_reduce_run;
+  e->run = bn_reduce_run;
   return ST_OK;
 }
 
