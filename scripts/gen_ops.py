@@ -274,7 +274,8 @@ def nodes_text(ops):
             params.append(('const ir_value *' if tensor else FIELDS[a.field][0]) + name)
             values.append(f'{{.{a.field} = {f"value_tensor({name})" if tensor else name}}}')
         out += [f'extern op op_{op.name};', wrap(f'static inline status node_{op.name}(', params, ') {'),
-                wrap('  const op_arg args[] = {', values, '};'), f'  return ir_add(graph, &op_{op.name}, args);', '}', '']
+                wrap('  const op_arg args[] = {', values, '};'),
+                f'  return ir_add(graph, &op_{op.name}, args);', '}', '']
     return '\n'.join(out + ['#endif', ''])
 
 

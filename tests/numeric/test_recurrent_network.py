@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""aclnnLSTM, its gradient, and aclnnBidirectionLSTM: PyTorch's networks of several layers and directions. The references
-are layers of test_recurrent.py, whose gradients are checked there against finite differences."""
+"""aclnnLSTM, its gradient, and aclnnBidirectionLSTM: PyTorch's networks of several layers and directions. The
+references are layers of test_recurrent.py, whose gradients are checked there against finite differences."""
 import unittest
 
 import numpy as np
@@ -17,8 +17,8 @@ SAVED = "i", "j", "f", "o", "h", "c", "tanhc"
 
 
 class Network:
-    """Random sizes and operands, in double, and the reference's layers, by layer and direction. counts: the rows of each
-    step that count, which fall; or None."""
+    """Random sizes and operands, in double, and the reference's layers, by layer and direction. counts: the rows of
+    each step that count, which fall; or None."""
 
     def __init__(self, gen, layers=3, sizes=(6, 9, 12, 10), padded=0.4, rows=None):
         self.gen, self.d = gen, gen.pick((F32, F32, F16, BF16))
@@ -182,8 +182,8 @@ class LongShortTermNetwork(unittest.TestCase):
 
     def test_refused(self):
         t = lambda *s, d=F32: Tensor.empty(d, s)
-        good = {"input": t(2, 3, 4), "params": TensorList([t(20, 4), t(20, 5), t(20), t(20)]), "hx": None, "sizes": None,
-                "bias": True, "layers": 1, "dropout": 0.0, "train": False, "two": False, "first": False,
+        good = {"input": t(2, 3, 4), "params": TensorList([t(20, 4), t(20, 5), t(20), t(20)]), "hx": None,
+                "sizes": None, "bias": True, "layers": 1, "dropout": 0.0, "train": False, "two": False, "first": False,
                 "y": t(2, 3, 5), "hy": t(1, 3, 5), "cy": t(1, 3, 5), **{k: None for k in SAVED}}
         for code, words, change in (
                 (INVALID, "input has shape [2, 3]", {"input": t(2, 3)}),
@@ -246,11 +246,12 @@ class BidirectionLstm(unittest.TestCase):
 
     def test_refused(self):
         t = lambda *s, d=F32: Tensor.empty(d, s)
-        good = {"x": t(2, 3, 4), "h": t(1, 3, 5), "c": t(1, 3, 5), "w": t(20, 4), "u": t(20, 5), "b": t(20), "b2": t(20),
-                "wr": None, "ur": None, "br": None, "br2": None, "layers": 1, "bias": True, "first": False, "two": False,
-                "y": t(2, 3, 5), "hy": t(1, 3, 5), "cy": t(1, 3, 5)}
+        good = {"x": t(2, 3, 4), "h": t(1, 3, 5), "c": t(1, 3, 5), "w": t(20, 4), "u": t(20, 5), "b": t(20),
+                "b2": t(20), "wr": None, "ur": None, "br": None, "br2": None, "layers": 1, "bias": True,
+                "first": False, "two": False, "y": t(2, 3, 5), "hy": t(1, 3, 5), "cy": t(1, 3, 5)}
         for code, words, change in (
-                (INVALID, "numLayers is 2, expected 1", {"layers": 2}), (INVALID, "batchFirst is true", {"first": True}),
+                (INVALID, "numLayers is 2, expected 1", {"layers": 2}),
+                (INVALID, "batchFirst is true", {"first": True}),
                 (NULLPTR, "bHhOptional is NULL", {"b2": None}),
                 (NULLPTR, "wIhReverseOptional is NULL", {"two": True}),
                 (INVALID, "wHh has shape [20, 4]", {"u": t(20, 4)}),
