@@ -502,3 +502,8 @@ def _batch_norm_reduce(c):
 @of("sync_gather")
 def _batch_norm_gather_sums(c):
     return [((c[0].shape[1],), c[0].dtype)] * 2
+
+
+@of("coalesce_sparse")
+def _coalesce_sparse(c):
+    return [((c["newValuesOut"].shape[0],) + c["indices"].shape[1:], c["indices"].dtype)]

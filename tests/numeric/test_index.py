@@ -436,6 +436,47 @@ class Scatters(unittest.TestCase):
                     ref.check_equal(t.get(), wrapped, what)
         each_case(self, "aclnnScatterReduce", 2 * CASES, body)
 
+    def test_list(self):
+        """Windows of updates in a list of tensors, each at its own place along one dimension."""
+        def body(gen):
+            n, d, shape = gen.integer(1, 5), gen.pick(ALL), gen.shape(max_rank=5, min_rank=1, numel=200, empty=0)
+            axis = gen.integer(0, len(shape) - 1)
+            size = gen.integer(1, shape[axis])
+            window = shape[:axis] + (size,) + shape[axis + 1:]
+            x = [gen.out(d, shape, gen.values(d, shape)) for _ in range(n)]
+            updates = gen.tensor(d, (n, *window))
+            at = gen.rng.integers(0, shape[axis] - size + 1, n)
+            mask = gen.rng.integers(0, 2, n) if gen.chance(0.5) else None
+            exact = [t.get().copy() for t in x]
+            for i, e in enumerate(exact):
+                if mask is None or mask[i]:
+                    e[(slice(None),) * axis + (slice(at[i], at[i] + size),)] = updates.get()[i]
+            run("aclnnScatterList", TensorList(x), gen.tensor(gen.pick((I32, I64)), (n,), at), updates,
+                None if mask is None else gen.tensor(U8, (n,), mask), gen.pick((b"update", None)),
+                axis + 1 - (len(shape) + 1 if gen.chance(0.5) else 0))
+            for t, e in zip(x, exact):
+                ref.check_equal(t.get(), e)
+        each_case(self, "aclnnScatterList", CASES, body)
+
+    def test_coalesce(self):
+        """Entries of a sparse tensor whose positions are equal become one, with the sum of their values."""
+        def body(gen):
+            n, columns, d = gen.integer(1, 60), gen.integer(1, 4), gen.pick((F32, F16, I32))
+            positions, groups = np.unique(gen.rng.integers(0, 3, (n, columns)), axis=0, return_inverse=True)
+            groups, part = groups.reshape(-1), gen.shape(max_rank=3, numel=30, empty=0.1)
+            values = summands(gen, d, (n, *part))
+            start = np.zeros((len(positions), *part))
+            sums = Sums(d, start.astype(d.values))
+            sums.add((groups,), values.get())
+            to = gen.out(gen.pick((I32, I64)), positions.shape)
+            total = gen.out(d, start.shape, start)
+            index = lambda x: gen.tensor(gen.pick((I32, I64)), x.shape, x)
+            run("aclnnCoalesceSparse", index(np.arange(len(positions))), index(groups), index(positions[groups]),
+                values, to, total)
+            sums.check(total.get())
+            ref.check_equal(to.get(), positions)
+        each_case(self, "aclnnCoalesceSparse", CASES, body)
+
     def test_reduce_nan(self):
         """NaN is the largest value, and the least."""
         for how in (3, 4):
@@ -730,6 +771,10 @@ class Failures(unittest.TestCase):
                 ("Take", "index[1] is 12", x, ints(0, 12), t(2)),
                 ("Index", "indices[1] is 3", x, TensorList([ints(0, 3)]), t(2, 4)),
                 ("Scatter", "index[0] is -1", x, 0, ints([-1]), t(1, 1), 0, t(3, 4)),
+                ("ScatterList", "indice[1] is 2, expected 0 to 1", TensorList([t(3, 4), t(3, 4)]), ints(0, 2),
+                 t(2, 2, 4), None, None, 1),
+                ("CoalesceSparse", "uniqueIndices[1] is 2", ints(0), ints(0, 2), ints([0, 1], [1, 1]), t(2, 3),
+                 ints([0, 0], [0, 0]), t(2, 3)),
                 ("ScatterReduce", "index has 3, expected 0 to 2", x, 0, ints([3]), t(1, 1), 1, True, t(3, 4)),
                 ("ScatterAdd", "index[1] is 9", x, 1, ints([0, 9]), t(1, 2), t(3, 4)),
                 ("ScatterNdUpdate", "indices[1] is 5", x, ints([0], [5]), t(2, 4)),
@@ -767,6 +812,15 @@ class Failures(unittest.TestCase):
                 ("IndexPutImpl", "values", t(3, 4), TensorList([i]), t(3, 4), False, False),
                 ("IndexPutImpl", "values", t(3, 4), TensorList([i]), t(2, 4, d=F16), False, False),
                 ("Scatter", "reduce", t(3, 4), 0, t(1, 1, d=I64), t(1, 1), 3, t(3, 4)),
+                ("ScatterList", "reduceOptional is \"add\"", TensorList([t(3, 4)]), i, t(1, 2, 4), None, b"add", 1),
+                ("ScatterList", "axis is dimension 0", TensorList([t(3, 4)]), t(1, d=I64), t(1, 2, 4), None, None, 0),
+                ("ScatterList", "varRef[1] has shape [3, 5]", TensorList([t(3, 4), t(3, 5)]), t(2, d=I64), t(2, 2, 4),
+                 None, None, 1),
+                ("ScatterList", "indice has shape [1, 2]", TensorList([t(3, 4)]), t(1, 2, d=I64), t(1, 2, 4), None,
+                 None, 1),
+                ("CoalesceSparse", "newIndicesOut has shape [2, 3], expected [2, 2]", i, t(4, d=I64), t(4, 2, d=I64),
+                 t(4), t(2, 3, d=I64), t(2)),
+                ("CoalesceSparse", "values has shape [3]", i, t(4, d=I64), t(4, 2, d=I64), t(3), t(2, 2, d=I64), t(2)),
                 ("ScatterReduce", "reduce is 6", t(3, 4), 0, t(1, 1, d=I64), t(1, 1), 6, True, t(3, 4)),
                 ("ScatterReduce", "dim is 2", t(3, 4), 2, t(1, 1, d=I64), t(1, 1), 1, True, t(3, 4)),
                 ("ScatterReduce", "index has shape [2, 5]", t(3, 4), 0, t(2, 5, d=I64), t(2, 5), 1, True, t(3, 4)),
