@@ -436,6 +436,27 @@ class Scatters(unittest.TestCase):
                     ref.check_equal(t.get(), wrapped, what)
         each_case(self, "aclnnScatterReduce", 2 * CASES, body)
 
+    def test_tensorflow_add(self):
+        """A slice for each index, as scatter_add, or for each row of coordinates, as scatter_nd_add."""
+        def body(gen):
+            shape, d = gen.shape(max_rank=4, min_rank=1, numel=200, empty=0), gen.pick(ALL)
+            var, nd = summands(gen, d, shape), gen.chance(0.5)
+            var = gen.out(d, shape, var.get())
+            if nd:
+                n = gen.integer(1, len(shape))
+                index = coordinates(gen, shape, n)
+                where = tuple(index.get()[..., k].astype(np.int64) for k in range(n))
+                places, slice_ = index.shape[:-1], shape[n:]
+            else:
+                index = indices(gen, gen.shape(max_rank=3, min_rank=1, numel=40, empty=0), shape[0])
+                where, places, slice_ = (index.get().astype(np.int64),), index.shape, shape[1:]
+            updates = summands(gen, d, places + slice_)
+            sums = Sums(d, var.get())
+            sums.add(where, updates.get())
+            run("aclnnTfScatterAdd", var, index, updates)
+            sums.check(var.get())
+        each_case(self, "aclnnTfScatterAdd", 2 * CASES, body)
+
     def test_list(self):
         """Windows of updates in a list of tensors, each at its own place along one dimension."""
         def body(gen):
@@ -812,6 +833,8 @@ class Failures(unittest.TestCase):
                 ("IndexPutImpl", "values", t(3, 4), TensorList([i]), t(3, 4), False, False),
                 ("IndexPutImpl", "values", t(3, 4), TensorList([i]), t(2, 4, d=F16), False, False),
                 ("Scatter", "reduce", t(3, 4), 0, t(1, 1, d=I64), t(1, 1), 3, t(3, 4)),
+                ("TfScatterAdd", "updates has shape [2, 3], expected [2, 4]", t(3, 4), t(2, d=I64), t(2, 3)),
+                ("TfScatterAdd", "varRef has dtype COMPLEX64", t(3, d=C64), t(2, d=I64), t(2, d=C64)),
                 ("ScatterList", "reduceOptional is \"add\"", TensorList([t(3, 4)]), i, t(1, 2, 4), None, b"add", 1),
                 ("ScatterList", "axis is dimension 0", TensorList([t(3, 4)]), t(1, d=I64), t(1, 2, 4), None, None, 0),
                 ("ScatterList", "varRef[1] has shape [3, 5]", TensorList([t(3, 4), t(3, 5)]), t(2, d=I64), t(2, 2, 4),

@@ -139,6 +139,34 @@ static status plan_scatter_nd(executor *e, const scatter_target *t, const tensor
   return ST_OK;
 }
 
+/* TensorFlow's scatter_add, where updates have a slice of var for each index, or its scatter_nd_add, whose updates have
+ * fewer dimensions. */
+status prepare_tf_scatter_add(executor *e, const tf_scatter_add_args *a) {
+  const tensor *var = a->var, *indices = a->indices, *updates = a->updates;
+  const scatter_target t = {var, var, "varRef", TF_SCATTER_ADD_VAR, TF_SCATTER_ADD_VAR};
+  const int n = indices->rank;
+  TRY(op_expect_dtype(var, "varRef", DTYPES_REAL));
+  TRY(op_expect_rank(var, "varRef", 1, MAX_RANK));
+  if (updates->rank != n + var->rank - 1) return plan_scatter_nd(e, &t, indices, updates, 1, PLACES_ADD);
+  TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
+  TRY(move_expect_same_dtype(var, "varRef", updates, "updates"));
+  int64_t dims[MAX_RANK];
+  for (int d = 0; d < updates->rank; ++d) dims[d] = d < n ? indices->dims[d] : var->dims[d - n + 1];
+  TRY(op_expect_shape(updates, "updates", dims, updates->rank));
+  view target;
+  TRY(scatter_begin(e, &t, PLACES_ADD, 1, &target));
+  places *p = &PLAN(e, scatter_plan)->p;
+  const view at = view_of(indices), side = view_of(updates);
+  index_source *s = scatter_source(e, indices, "indices", TF_SCATTER_ADD_INDICES, target.dims[0], target.strides[0]);
+  for (int d = 0; d < n; ++d) {
+    s->step[d] = at.strides[d];
+    places_add(p, at.dims[d], 0, side.strides[d]);
+  }
+  for (int d = n; d < side.rank; ++d) places_add_slice(p, side.dims[d], target.strides[d - n + 1], side.strides[d]);
+  scatter_finish(e, TF_SCATTER_ADD_UPDATES);
+  return ST_OK;
+}
+
 status prepare_scatter_nd(executor *e, const scatter_nd_args *a) {
   const tensor *self = a->self;
   const scatter_target t = {self, a->out ? a->out : self, a->name.self, SCATTER_ND_SELF,
