@@ -164,6 +164,8 @@ static status bind_tensors(binding *b, const arg_schema *s, const aclop_operand 
 
 static status bind_list(binding *b, const arg_schema *s, const aclop_operand *o, op_arg *arg) {
   size_t n;
+  *arg = (op_arg){.ints = NULL};
+  if ((!o || is_absent(o)) && s->flags & ARG_OPTIONAL) return ST_OK;
   EXPECT(o && !is_absent(o), "%s is missing, expected a list of numbers", s->name);
   const tensor_desc *d = o->desc;
   const aclop_operand at = host_operand(o);
