@@ -283,6 +283,10 @@ class Moves(unittest.TestCase):
                         Host(told, np.int32)]
             got = run("CustSliceGrad", operands, d, shape)
             ref.check_equal(got, want)
+            cut = tuple(gen.integer(0, 8) for _ in shape)
+            x = gen.values(d, shape)
+            want = np.pad(x, [(0, max(n - m, 0)) for n, m in zip(cut, shape)])[tuple(slice(n) for n in cut)]
+            ref.check_equal(run("CustFFTShapeCopy", [Operand.of(d, x), Host(cut)], d, cut), want)
             x, n = gen.values(d, (*shape, 1)), gen.integer(1, 40)
             got = run("CustPadding", [Operand.of(d, x)], d, (*shape, n), {"pad_dim_size": n})
             ref.check_equal(got, np.pad(x, [(0, 0)] * len(shape) + [(0, n - 1)]))
@@ -376,6 +380,38 @@ class Matrices(unittest.TestCase):
             execute("MultilabelMarginLoss", [Operand.of(F32, x), Operand.of(I32, target)],
                     [Operand.empty(F32, ()), Operand.empty(I32, (3, 4))], {"reduction": "max"})
 
+    def test_multi_margin(self):
+        def body(gen):
+            d, p, reduction = gen.pick(FLOATS), gen.integer(1, 2), gen.pick(("none", "mean", "sum"))
+            n, classes, weighted = gen.integer(1, 5), gen.integer(1, 9), gen.chance(0.5)
+            x, w = (Operand.of(d, gen.values(d, shape, limit=2)) for shape in ((n, classes), (classes,)))
+            target = gen.rng.integers(0, classes, n)
+            given = {"p": p, "margin": 0.75, "reduction": reduction}
+            values, weight = x.get().astype(LD), w.get().astype(LD)[target] if weighted else np.ones(n, LD)
+            over = np.maximum(0.75 - values[np.arange(n), target][:, None] + values, 0)
+            over[np.arange(n), target] = 0
+            losses = weight * (over ** p).sum(1) / classes
+            want = {"none": losses, "mean": losses.mean(), "sum": losses.sum()}[reduction]
+            operands = [x, Operand.of(gen.pick((I32, I64)), target), w if weighted else Missing()]
+            ref.check(run("CustMultiMarginLoss", operands, d, want.shape, given), want, d, slack=1e-5)
+            grad = Operand.of(d, gen.values(d, want.shape, limit=2))
+            each = grad.get().astype(LD) * weight / classes / (n if reduction == "mean" else 1)
+            back = each[:, None] * (over > 0) * (2 * over if p == 2 else 1)
+            back[np.arange(n), target] = -back.sum(1)
+            got = run("CustMultiMarginLossGrad", [grad, *operands], d, (n, classes), given)
+            ref.check(got, back, d, slack=1e-5)
+        each_case(self, "MultiMarginLoss", 12, body)
+        x, target = Operand.of(F32, np.ones((2, 3))), Operand.of(I64, np.array([0, 3]))
+        for change, words in (({}, "target.1. is 3, expected 0 to 2"), ({"p": 3}, "p is 3, expected 1 or 2")):
+            with self.assertRaisesRegex(AclError, words):
+                run("CustMultiMarginLoss", [x, target, Missing()], F32, (), change)
+
+    def test_log_space(self):
+        ends = [Operand.of(F32, np.float32(v)) for v in (1, 3)]
+        for base, want in ((10, np.logspace(1, 3, 5)), (2, np.logspace(1, 3, 5, base=2))):
+            got = run("CustLogSpace", ends, F32, (5,), {"steps": 5, "base": base, "dtype": 0})
+            np.testing.assert_allclose(got, want, 1e-6)
+
     def test_signal_windows(self):
         for n in (1, 2, 7, 300):
             for periodic in (False, True):
@@ -385,7 +421,8 @@ class Matrices(unittest.TestCase):
                                           ("CustHammingWindow", np.hamming(m), {"alpha": 0.54, "beta": 0.46})):
                     want = np.ones(1) if n == 1 else want[:n]
                     for d in (F32, F16, F64):
-                        got = run(name, [Host([n], np.int32)], d, (n,), {"periodic": periodic, "dtype": d.code, **given})
+                        given = {"periodic": periodic, "dtype": d.code, **given}
+                        got = run(name, [Host([n], np.int32)], d, (n,), given)
                         np.testing.assert_allclose(got, want, 2e-3 if d is F16 else 1e-6, 1e-3 if d is F16 else 2e-8)
 
 
@@ -455,6 +492,12 @@ class Fourier(unittest.TestCase):
             for name, of in (("CustFFTShift", np.fft.fftshift), ("CustIFFTShift", np.fft.ifftshift)):
                 got = run(name, [Operand.of(d, x), Missing() if axes is None else Host(axes)], d, shape)
                 ref.check_equal(got, of(x, axes))
+            axis, n = gen.integer(0, len(shape) - 1), gen.integer(1, 2 * max(*shape, 1))
+            d = gen.pick((F32, C64, C128))
+            x = (gen.values(F32, shape, limit=4) * (1 if d is F32 else 1 + 1j)).astype(d.values)
+            factor = np.array([2 if 1 <= k <= (n - 1) // 2 else 1 for k in range(shape[axis])], np.int8)
+            got = run("CustIRFFTDouble", [Operand.of(d, x), Host(n), Host(axis)], d, shape)
+            ref.check_equal(got, x * factor.reshape([-1 if k == axis else 1 for k in range(len(shape))]))
         each_case(self, "frequencies", 12, body)
 
     def test_wrong(self):
@@ -497,6 +540,31 @@ class Random(unittest.TestCase):
                 for row, w in zip(got, weights / weights.sum(1, keepdims=True)):
                     self.assertLess(np.abs(np.bincount(row, minlength=3) / 4000 - w).max(), 0.05)
                 self.assertFalse(np.array_equal(got, other))
+
+    def test_choice(self):
+        for shape, count in (((7, 5, 3), 40), ((30,), 40), ((6, 6), 0)):
+            x = np.random.default_rng(5).random(shape) < 0.5
+            places = set(map(tuple, np.argwhere(x)))
+            results = []
+            for _ in range(2):
+                index, mask = Operand.empty(I32, (count, len(shape))), Operand.empty(BOOL, (count,))
+                execute("CustRandomChoiceWithMask", [Operand.of(BOOL, x)], [index, mask], {"count": count, "seed": 1})
+                found = min(count, len(places))
+                ref.check_equal(mask.get(), np.arange(count) < found)
+                chosen = list(map(tuple, index.get()[:found]))
+                self.assertEqual(len(set(chosen)), found)
+                self.assertLessEqual(set(chosen), places)
+                self.assertFalse(index.get()[found:].any())
+                results.append(chosen)
+            self.assertEqual(results[0] == results[1], count == 0)
+
+    def test_shuffle(self):
+        for d, shape in ((F32, (300,)), (I64, (300, 2, 3)), (U8, (1, 4)), (F32, ())):
+            x = np.arange(int(np.prod(shape))).astype(d.values).reshape(shape)
+            got, other = (run("CustRandomShuffle", [Operand.of(d, x)], d, shape, {"seed": 0}) for _ in range(2))
+            rows = got.reshape(shape[0] if shape else 1, -1)
+            ref.check_equal(rows[np.argsort(rows[:, 0] if x.size else [])].reshape(shape), x)
+            self.assertEqual(np.array_equal(got, other), len(rows) < 2)
 
     def test_permutations(self):
         for n in (0, 1, 700):

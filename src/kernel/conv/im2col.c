@@ -260,7 +260,7 @@ status prepare_im2col_backward(executor *e, const im2col_backward_args *a) {
   return ST_OK;
 }
 
-/* ---- by name (ops/mindspore.aclop): columns have a dimension for the channels and one for the elements of a window -- */
+/* ---- by name: columns have a dimension for the channels and one for the elements of a window --------------------- */
 
 /* The columns with one dimension for both. */
 static status columns_of(const tensor *t, const char *name, tensor *flat) {

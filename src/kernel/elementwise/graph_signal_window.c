@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of signals by name: the triangle of Bartlett, and sums of cosines. With N = n - 1, or n for a periodic window,
- * and t = k / N, element k is 1 - |2 t - 1|, alpha - beta cos(2 pi t), or 0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t).
- * Computed in double. */
+/* Windows of signals by name: Bartlett's triangle, and sums of cosines. With t = k / (n - 1), or k / n for a periodic
+ * window, element k is 1 - |2 t - 1|, alpha - beta cos(2 pi t), or 0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t). Computed
+ * in double. */
 #include <math.h>
 
 #include "kernel/engine/loops.h"

@@ -103,8 +103,8 @@ static inline double vover_cosh_f64(double x, double y) {
 
 static inline double vhypot_f64(double x, double y) { return hypot(x, y); }
 
-/* e^-|x| times the modified Bessel function of the first kind of order 0 or 1. Below 30 by the power series, whose terms
- * have one sign; beyond, by the asymptotic series, whose least term is there below 2^-80. */
+/* e^-|x| times the modified Bessel function of the first kind of order 0 or 1. Below 30 by the power series, whose
+ * terms have one sign; beyond, by the asymptotic series, whose least term is there below 2^-80. */
 static inline double bessel_scaled(double x, int order) {
   const double a = fabs(x), sign = order && x < 0 ? -1 : 1;
   if (isinf(a)) return 0 * sign;

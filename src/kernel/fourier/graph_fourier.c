@@ -51,14 +51,12 @@ typedef struct {
   status *result;
 } fourier_job;
 
-/* Where row number `row` of an array of shape `dims` is in an array of shape `of`, in elements; -1 if it is outside. The
+/* Where row number `row` of an array of shape `dims` is in an array of shape `of`, which has that row, in elements. The
  * rows are along the last dimension. */
 static int64_t fourier_row(int64_t row, const int64_t *dims, const int64_t *of, int rank) {
   int64_t at = 0, step = rank ? of[rank - 1] : 1;
   for (int d = rank - 2; d >= 0; --d) {
-    const int64_t i = row % dims[d];
-    if (i >= of[d]) return -1;
-    at += i * step;
+    at += row % dims[d] * step;
     step *= of[d];
     row /= dims[d];
   }

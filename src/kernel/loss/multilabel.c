@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MultilabelMarginLoss, also by name: for each row, the sum over targets t and over classes c that are not targets of max(0, 1 -
- * (score[t] - score[c])), divided by the number of classes. A row's targets end at the first -1. Computed in double,
- * row by row. */
+/* MultilabelMarginLoss, also by name: for each row, the sum over targets t and over classes c that are not targets of
+ * max(0, 1 - (score[t] - score[c])), divided by the number of classes. A row's targets end at the first -1. Computed in
+ * double, row by row. */
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
 #include "kernel/loss/loss_reduction.h"

@@ -11,7 +11,7 @@ typedef struct {
 } triangle_plan;
 
 /* The columns of row i: [*begin, *end). */
-static void triangle_row(const triangle_plan *p, int64_t i, int64_t *begin, int64_t *end) {
+static void triangle_columns(const triangle_plan *p, int64_t i, int64_t *begin, int64_t *end) {
   const int64_t edge = i + p->offset + !p->upper; /* the first column of the upper triangle, or behind the lower one */
   const int64_t inside = edge < 0 ? 0 : edge > p->columns ? p->columns : edge;
   *begin = p->upper ? inside : 0;
@@ -26,7 +26,7 @@ static status triangle_run(const executor *e, void *const *view, void *scratch) 
   (void)scratch;
   for (int64_t i = 0; i < p->rows; ++i) {
     int64_t begin, end;
-    triangle_row(p, i, &begin, &end);
+    triangle_columns(p, i, &begin, &end);
     for (int64_t k = begin; k < end; ++k, row += size, column += size) {
       store(row, 0, &i, 1);
       store(column, 0, &k, 1);
@@ -49,7 +49,7 @@ status prepare_graph_triangle_indices(executor *e, const graph_triangle_indices_
                        .upper = e->op->variant == GRAPH_TRIANGLE_INDICES_UPPER,
                        .dtype = y->dtype};
   for (int64_t i = 0, begin, end; i < p->rows; ++i) {
-    triangle_row(p, i, &begin, &end);
+    triangle_columns(p, i, &begin, &end);
     p->n += end - begin;
   }
   TRY(op_expect_shape(y, "y", (const int64_t[]){2, p->n}, 2));

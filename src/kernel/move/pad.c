@@ -286,6 +286,21 @@ status prepare_graph_slice_backward(executor *e, const graph_slice_backward_args
   return pad_with_zeros(e, &p, dy, dx, GRAPH_SLICE_BACKWARD_DX);
 }
 
+/* FFTShapeCopy: each dimension is cut to the length in shape, or gets zeros behind. */
+status prepare_graph_cut_or_pad(executor *e, const graph_cut_or_pad_args *a) {
+  const tensor *x = a->x, *y = a->y;
+  padding p = {.kind = PADDING_CONSTANT};
+  int64_t dims[MAX_RANK];
+  TRY(move_expect_same_dtype(x, "x", y, "y"));
+  TRY(op_expect_size(a->shape->size, "shape", (uint64_t)x->rank));
+  for (int d = 0; d < x->rank; ++d) {
+    EXPECT(a->shape->value[d] >= 0, "shape[%d] is %jd, expected 0 or more", d, (intmax_t)a->shape->value[d]);
+    TRY(pad_set_dim(&p, x, d, 0, a->shape->value[d] - x->dims[d], "shape", dims));
+  }
+  TRY(op_expect_shape(y, "y", dims, x->rank));
+  return pad_with_zeros(e, &p, x, y, GRAPH_CUT_OR_PAD_Y);
+}
+
 status prepare_graph_padding(executor *e, const graph_padding_args *a) {
   const tensor *x = a->x, *y = a->y;
   const int last = x->rank - 1;

@@ -291,8 +291,8 @@ static status expect_unpooled(const tensor *small, const char *small_name, const
   return op_expect_shape(large, large_name, dims, small->rank);
 }
 
-/* Checks that outputSize, if it is given, has room for what was pooled. In three dimensions there are stride and padding; they only tell
- * which outputSize is possible, and that is given, so they are not used otherwise. */
+/* Checks that outputSize, if it is given, has room for what was pooled. In three dimensions there are stride and
+ * padding; they only tell which outputSize is possible, and that is given, so they are not used otherwise. */
 static status expect_room(const aclIntArray *size, const aclIntArray *stride, const aclIntArray *padding,
                           const tensor *small, int n) {
   int64_t room = 1, pooled = 1;

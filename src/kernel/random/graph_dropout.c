@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dropout2D and Dropout3D, of whole channels, and DropoutV2, which are called by name. DropoutV2: y = x / (1 - p) where an element is kept, else 0. The mask has an element for
- * each of x, 1 where it is kept. The seed is a number in a tensor, and the last output is the seed of the next call,
- * which may be the same memory. */
+/* Dropout that is called by name. DropoutV2: y = x / (1 - p) where an element is kept, else 0. The mask has an element
+ * for each of x, 1 where it is kept. The seed is a number in a tensor, and the last output is the seed of the next
+ * call, which may be the same memory. Dropout2D and Dropout3D keep whole channels. */
 #include <math.h>
 #include <string.h>
 
