@@ -32,6 +32,12 @@ def parse_names(text):
     return {m[1]: {argument: member for member, arguments in parts for argument in arguments.split()}}
 
 
+def add_names(names, more):
+    """Adds the names of other lines to those that are known: a family may have lines in several files."""
+    for family, members in more.items():
+        names.setdefault(family, {}).update(members)
+
+
 def snake_case(name):
     words = re.sub(r'(_?[oO]ptional|Ref)+$', '', name)
     return re.sub(r'(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])', '_', words).lower()

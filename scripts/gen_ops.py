@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates CANN's aclnnop headers, entry points and the operator table from operator schemas (ops/*.ops).
 
-usage: gen_ops.py --abi DIR --headers OUT_INCLUDE --sources OUT_SOURCES --python OUT_PYTHON FILE.ops... FILE.aclop
+usage: gen_ops.py --abi DIR --headers OUT_INCLUDE --sources OUT_SOURCES --python OUT_PYTHON FILE.ops... FILE.aclop...
 
 C types, parameter names and header names are CANN's (abi/aclnn_ops.tsv and aclnn_extra.tsv); a schema that does not
 match them is an error. Writes OUT_INCLUDE/aclnnop/*.h, OUT_SOURCES/<file>_ops.c, OUT_SOURCES/kernel/families.h
@@ -19,7 +19,7 @@ import sys
 import textwrap
 
 import gen_aclops
-from families import FIELDS, FLAGS, Fillers, families, header_text, parse_names, snake_case
+from families import FIELDS, FLAGS, Fillers, add_names, families, header_text, parse_names, snake_case
 
 # schema type: (arg_kind, member of op_arg's union, C types that it may stand for, with or without const)
 TYPES = {
@@ -98,7 +98,7 @@ def parse(path, known, known_functions):
                 try:
                     function = FUNCTION.match(text)
                     if text.startswith('names '):
-                        read.names.update(parse_names(text))
+                        add_names(read.names, parse_names(text))
                     elif text.startswith('step '):
                         read.steps.append(parse_line(text[5:], None))
                     elif text.startswith('node '):
@@ -315,15 +315,14 @@ def main():
     ap.add_argument('--headers', required=True)
     ap.add_argument('--sources', required=True)
     ap.add_argument('--python', required=True)
-    ap.add_argument('files', nargs='+', metavar='FILE.ops')
-    ap.add_argument('aclop', metavar='FILE.aclop')
+    ap.add_argument('files', nargs='+', metavar='FILE')
     a = ap.parse_args()
     known, known_functions = facts(a.abi), functions_of_headers(a.abi)
     by_header, functions_by_header = collections.defaultdict(list), collections.defaultdict(list)
-    by_path = {path: parse(path, known, known_functions) for path in a.files}
-    aclops, names = gen_aclops.parse(a.aclop)
+    by_path = {path: parse(path, known, known_functions) for path in a.files if path.endswith('.ops')}
+    aclops, names = gen_aclops.parse([path for path in a.files if path.endswith('.aclop')])
     for read in by_path.values():
-        names.update(read.names)
+        add_names(names, read.names)
         for op in read.ops:
             by_header[op.header].append(op)
         for header, declaration in read.functions:

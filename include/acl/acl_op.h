@@ -51,7 +51,9 @@ ACL_FUNC_VISIBILITY aclError aclopSetAttrListListInt(aclopAttr *attr, const char
  * order; an optional operand that is omitted before others has a desc of type ACL_DT_UNDEFINED. An operand may have
  * any storage format that its desc names. Further memory that the operator needs is allocated on the device and
  * freed after the operator. All objects may be destroyed when the call returns, and operands in host memory have
- * been read by then. Operators are built in, so nothing needs to be loaded before. Any thread may call it. Errors:
+ * been read by then. Where the shape of an output depends on the data (Unique, CTCGreedyDecoder), its desc has the
+ * largest one, and the call waits for the stream and writes the shape there. Operators are built in, so nothing needs
+ * to be loaded before. Any thread may call it. Errors:
  * ACL_ERROR_INVALID_PARAM (NULL, or a negative number); ACL_ERROR_OP_NOT_FOUND (there is no such operator, or none
  * with such operands or attributes); ACL_ERROR_RT_MEMORY_ALLOCATION. */
 ACL_FUNC_VISIBILITY aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],

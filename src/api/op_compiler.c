@@ -21,17 +21,20 @@ typedef struct {
   const aclDataBuffer *const *inputs, *const *outputs;
   const aclopAttr *attr;
   status refusal;
+  bool wants_shapes; /* output_descs get the shapes that depend on the data */
   void *site;
 } named_call;
 
 static status gather_operands(aclop_operand *to, int n, const aclTensorDesc *const *descs,
-                              const aclDataBuffer *const *buffers, const char *descs_name, const char *buffers_name) {
+                              const aclDataBuffer *const *buffers, bool wants_shapes, const char *descs_name,
+                              const char *buffers_name) {
   if (n && !descs) return fail(ST_INVALID_PARAM, "%s is NULL, expected %d descriptions", descs_name, n);
   if (n && !buffers) return fail(ST_INVALID_PARAM, "%s is NULL, expected %d data buffers", buffers_name, n);
   for (int i = 0; i < n; ++i) {
     if (!descs[i]) return fail(ST_INVALID_PARAM, "%s[%d] is NULL, expected a description", descs_name, i);
     if (!buffers[i]) return fail(ST_INVALID_PARAM, "%s[%d] is NULL, expected a data buffer", buffers_name, i);
-    to[i] = (aclop_operand){descs[i], aclGetDataBufferAddr(buffers[i]), aclGetDataBufferSizeV2(buffers[i])};
+    to[i] = (aclop_operand){descs[i], aclGetDataBufferAddr(buffers[i]), aclGetDataBufferSizeV2(buffers[i]),
+                            wants_shapes ? (aclTensorDesc *)descs[i] : NULL};
   }
   return ST_OK;
 }
@@ -51,8 +54,8 @@ static status execute_named(const named_call *c, aclrtStream stream) {
     return fail(ST_INVALID_PARAM, "numInputs is %d, expected 0 to %d", c->n_inputs, MOST);
   if (c->n_outputs < 0 || c->n_outputs > MOST)
     return fail(ST_INVALID_PARAM, "numOutputs is %d, expected 0 to %d", c->n_outputs, MOST);
-  TRY(gather_operands(inputs, c->n_inputs, c->input_descs, c->inputs, "inputDesc", "inputs"));
-  TRY(gather_operands(outputs, c->n_outputs, c->output_descs, c->outputs, "outputDesc", "outputs"));
+  TRY(gather_operands(inputs, c->n_inputs, c->input_descs, c->inputs, false, "inputDesc", "inputs"));
+  TRY(gather_operands(outputs, c->n_outputs, c->output_descs, c->outputs, c->wants_shapes, "outputDesc", "outputs"));
   const aclop_call call = {.name = c->name,
                            .inputs = inputs,
                            .n_inputs = c->n_inputs,
@@ -66,12 +69,12 @@ static status execute_named(const named_call *c, aclrtStream stream) {
   return aclop_execute(&call, stream);
 }
 
-#define NAMED_CALL(code)                                                                                               \
+#define NAMED_CALL(code, shapes)                                                                                       \
   {                                                                                                                    \
     .name = opType, .n_inputs = numInputs, .n_outputs = numOutputs,                                                    \
     .input_descs = (const aclTensorDesc *const *)inputDesc, .output_descs = (const aclTensorDesc *const *)outputDesc,  \
     .inputs = (const aclDataBuffer *const *)inputs, .outputs = (const aclDataBuffer *const *)outputs, .attr = attr,    \
-    .refusal = (code), .site = CALLER                                                                                  \
+    .refusal = (code), .wants_shapes = (shapes), .site = CALLER                                                        \
   }
 
 static status check_compilation(aclopEngineType engine, aclopCompileType type, const char *path) {
@@ -88,7 +91,7 @@ aclError aclopCompileAndExecute(const char *opType, int numInputs, const aclTens
                                 const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag,
                                 const char *opPath, aclrtStream stream) {
   API_ENTER();
-  const named_call c = NAMED_CALL(ST_GRAPH_ENGINE);
+  const named_call c = NAMED_CALL(ST_GRAPH_ENGINE, false);
   NEED_OK(check_compilation(engineType, compileFlag, opPath));
   API_RETURN(execute_named(&c, stream));
 }
@@ -98,7 +101,7 @@ aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDe
                                   aclDataBuffer *outputs[], aclopAttr *attr, aclopEngineType engineType,
                                   aclopCompileType compileFlag, const char *opPath, aclrtStream stream) {
   API_ENTER();
-  const named_call c = NAMED_CALL(ST_GRAPH_ENGINE);
+  const named_call c = NAMED_CALL(ST_GRAPH_ENGINE, true);
   NEED_OK(check_compilation(engineType, compileFlag, opPath));
   API_RETURN(execute_named(&c, stream));
 }
@@ -107,7 +110,7 @@ aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputD
                         int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[], aclopAttr *attr,
                         aclrtStream stream) {
   API_ENTER();
-  const named_call c = NAMED_CALL(ST_OP_NOT_FOUND);
+  const named_call c = NAMED_CALL(ST_OP_NOT_FOUND, true);
   API_RETURN(execute_named(&c, stream));
 }
 

@@ -30,7 +30,8 @@ typedef struct {
   const aclop_call *call;
   aclop *o;
   op_arg arg[MAX_ARGS];
-  tensor tensors[MAX_TENSORS]; /* in the order of the schema; absent ones keep their index */
+  tensor tensors[MAX_TENSORS];      /* in the order of the schema; absent ones keep their index */
+  tensor_desc *result[MAX_TENSORS]; /* of each: what gets its shape if that depends on the data; NULL: nothing */
   int n_tensors, n_staged, n_lists;
   staged staged[MAX_TENSORS];
   union {
@@ -104,7 +105,7 @@ static void aclop_stage(binding *b, int index, stage_kind kind) {
 
 /* The operand, with the bytes of the constant as its data if its description has one. */
 static aclop_operand host_operand(const aclop_operand *o) {
-  return o->desc->constant ? (aclop_operand){o->desc, o->desc->constant, o->desc->constant_bytes} : *o;
+  return o->desc->constant ? (aclop_operand){o->desc, o->desc->constant, o->desc->constant_bytes, NULL} : *o;
 }
 
 /* Binds an operand in host memory, such as a number that a client passes. It is read during the call. */
@@ -129,6 +130,8 @@ static status bind_tensor(binding *b, const arg_schema *s, const aclop_operand *
   }
   tensor *t = &b->tensors[index];
   const aclop_operand at = host_operand(o);
+  atomic_init(&t->refs, 1);
+  b->result[index] = o->result;
   const bool on_host = at.desc->placement != ACL_MEMTYPE_DEVICE || o->desc->constant;
   TRY(aclop_describe(t, &at, s->name));
   *arg = (op_arg){.tensor = t};
@@ -161,6 +164,8 @@ static status bind_tensors(binding *b, const arg_schema *s, const aclop_operand 
 
 static status bind_list(binding *b, const arg_schema *s, const aclop_operand *o, op_arg *arg) {
   size_t n;
+  *arg = (op_arg){.ints = NULL};
+  if ((!o || is_absent(o)) && s->flags & ARG_OPTIONAL) return ST_OK;
   EXPECT(o && !is_absent(o), "%s is missing, expected a list of numbers", s->name);
   const tensor_desc *d = o->desc;
   const aclop_operand at = host_operand(o);
@@ -261,6 +266,9 @@ typedef struct {
   stream *stream;
   executor *main, *conversion[MAX_TENSORS]; /* NULL: there is none, or it was queued */
   piece staging, workspace;
+  tensor *results[EXECUTOR_RESULTS]; /* whose shapes the operator sets, with references */
+  tensor_desc *to[EXECUTOR_RESULTS]; /* where these go; NULL: nowhere */
+  int n_results;
 } tasks;
 
 static status take_memory(const binding *b, stream *s, uint64_t bytes, piece *p) {
@@ -297,6 +305,36 @@ static status prepare_conversion(const staged *g, const tensor *plain, executor 
   return op_prepare(&aclop_find("TransData")->op, arg, &unused, e);
 }
 
+/* Replaces the executor's results, which are in the binding, by tensors that live until its task has run. */
+static status keep_results(const binding *b, tasks *t) {
+  executor *e = t->main;
+  for (int i = 0; i < e->n_results; ++i) {
+    const tensor *from = e->results[i];
+    tensor *copy = tensor_new();
+    if (!copy) return ST_NO_HOST_MEMORY;
+    *copy = *from;
+    atomic_init(&copy->refs, 2);
+    if (e->result_most[i] == from) e->result_most[i] = copy;
+    e->results[i] = copy;
+    t->results[t->n_results] = copy;
+    t->to[t->n_results++] = b->result[from - b->tensors];
+  }
+  return ST_OK;
+}
+
+static status report_shapes(const tasks *t) {
+  bool wanted = false;
+  for (int i = 0; i < t->n_results; ++i) wanted |= t->to[i] != NULL;
+  if (likely(!wanted)) return ST_OK;
+  TRY(stream_synchronize(t->stream, 0));
+  for (int i = 0; i < t->n_results; ++i) {
+    if (!t->to[i]) continue;
+    TRY(desc_set_shape(&t->to[i]->shape, t->results[i]->rank, t->results[i]->dims));
+    t->to[i]->has_storage_shape = false;
+  }
+  return ST_OK;
+}
+
 static status aclop_prepare(binding *b, tasks *t) {
   uint64_t workspace_bytes;
   TRY(take_memory(b, t->stream, b->staged_bytes, &t->staging));
@@ -306,6 +344,7 @@ static status aclop_prepare(binding *b, tasks *t) {
     TRY(prepare_conversion(&b->staged[i], plain, &t->conversion[i]));
   }
   TRY(op_prepare(&b->o->op, b->arg, &workspace_bytes, &t->main));
+  TRY(keep_results(b, t));
   return take_memory(b, t->stream, workspace_bytes, &t->workspace);
 }
 
@@ -331,6 +370,7 @@ static void clean_up(const binding *b, tasks *t) {
   if (t->main) executor_unref(t->main);
   for (int i = 0; i < b->n_staged; ++i)
     if (t->conversion[i]) executor_unref(t->conversion[i]);
+  for (int i = 0; i < t->n_results; ++i) tensor_release(t->results[i]);
   aclop_give_back(b, &t->staging);
   aclop_give_back(b, &t->workspace);
 }
@@ -341,6 +381,7 @@ static status bind_and_launch(binding *b, void *handle) {
   TRY(bind(b));
   status st = aclop_prepare(b, &t);
   if (st == ST_OK) st = launch_all(b, &t, handle);
+  if (st == ST_OK) st = report_shapes(&t);
   char words[400];
   if (st != ST_OK) snprintf(words, sizeof words, "%s", fail_take());
   clean_up(b, &t);

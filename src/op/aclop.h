@@ -9,7 +9,8 @@
  *   a result in a blocked format       is converted by a TransData task behind the operator
  *
  * The memory in between and the operator's workspace come from the device's heap, and are freed as soon as all tasks
- * are queued: the heap keeps them until the tasks are done. Called by src/api. Thread-safe. */
+ * are queued: the heap keeps them until the tasks are done. Where an output's shape depends on the data, the call waits
+ * for its tasks if the caller wants the shape. Called by src/api. Thread-safe. */
 #ifndef CANNON_OP_ACLOP_H
 #define CANNON_OP_ACLOP_H
 
@@ -29,6 +30,7 @@ typedef struct {
   const tensor_desc *desc;
   void *data;
   size_t bytes;
+  tensor_desc *result; /* of an output whose shape depends on the data: the description that gets it; NULL: none */
 } aclop_operand;
 
 typedef struct {

@@ -167,7 +167,10 @@ def calls():
                 (acl, "aclopSetAttrBool", i, [v, s, ct.c_uint8]), (acl, "aclopSetAttrInt", i, [v, s, ct.c_int64]),
                 (acl, "aclopSetAttrFloat", i, [v, s, f]), (acl, "aclopSetAttrString", i, [v, s, s]),
                 (acl, "aclopSetAttrListInt", i, [v, s, i, v]),
-                (compiler, "aclopCompileAndExecute", i, [s, i, v, v, i, v, v, v, i, i, s, v])):
+                (acl, "aclGetTensorDescNumDims", ct.c_size_t, [v]),
+                (acl, "aclGetTensorDescDimV2", i, [v, ct.c_size_t, v]),
+                (compiler, "aclopCompileAndExecute", i, [s, i, v, v, i, v, v, v, i, i, s, v]),
+                (compiler, "aclopCompileAndExecuteV2", i, [s, i, v, v, i, v, v, v, i, i, s, v])):
             function = getattr(library, name)
             function.restype, function.argtypes = result, args
             setattr(_calls, name, function)
@@ -193,9 +196,19 @@ def _attributes(values):
     return a
 
 
+def _shape(desc):
+    n, dim = calls().aclGetTensorDescNumDims(desc), ct.c_int64()
+    shape = []
+    for d in range(n):
+        check("aclGetTensorDescDimV2", calls().aclGetTensorDescDimV2(desc, d, ct.byref(dim)))
+        shape.append(dim.value)
+    return tuple(shape)
+
+
 @watched
-def execute(name, inputs, outputs, attributes, updated=()):
-    """updated: inputs that the operator may write, besides its outputs."""
+def execute(name, inputs, outputs, attributes, updated=(), shapes=False):
+    """updated: inputs that the operator may write, besides its outputs. shapes: by the call that tells the shapes of
+    the outputs, which are returned."""
     device().top = 0
     l, operands = calls(), [o for o in (*inputs, *outputs) if isinstance(o, Operand)]
     for o in operands:
@@ -205,9 +218,11 @@ def execute(name, inputs, outputs, attributes, updated=()):
     array = lambda values: (ct.c_void_p * max(len(values), 1))(*values)
     attr = _attributes(attributes)
     recent_message()
-    code = l.aclopCompileAndExecute(name.encode(), n, array(descs[:n]), array(buffers[:n]), m, array(descs[n:]),
-                                    array(buffers[n:]), attr, 0, 0, None, device().stream)
+    call = l.aclopCompileAndExecuteV2 if shapes else l.aclopCompileAndExecute
+    code = call(name.encode(), n, array(descs[:n]), array(buffers[:n]), m, array(descs[n:]), array(buffers[n:]), attr,
+                0, 0, None, device().stream)
     message = recent_message() if code else ""
+    told = [_shape(d) for d in descs[n:]]
     for d in descs:
         l.aclDestroyTensorDesc(d)
     for b in buffers:
@@ -219,3 +234,4 @@ def execute(name, inputs, outputs, attributes, updated=()):
     for o in operands:
         _take_back(name, o.storage.block, [o.storage] if any(o is out for out in (*outputs, *updated)) else [])
     record_call(f"aclop {name}")
+    return told

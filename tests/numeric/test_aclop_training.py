@@ -7,7 +7,7 @@ import numpy as np
 
 import reference as ref
 from acl import AclError
-from aclop import NCHW, Host, Operand, execute
+from aclop import NCHW, Host, Missing, Operand, execute
 from dtypes import BF16, F16, F32, I32, I64, LD, U8
 from gen import each_case
 
@@ -271,6 +271,104 @@ class Dropout(unittest.TestCase):
             mask = Operand.empty(U8, (16,))
             execute("DropOutGenMask", [Host([100]), *numbers(keep)], [mask], {})
             self.assertEqual(set(mask.get()), {255 * keep})
+
+
+class Came(unittest.TestCase):
+    """The parts of a step, each with operands of its own."""
+
+    @staticmethod
+    def setting(gen):
+        """A dtype, a shape, and the global shape as an operand and as numbers."""
+        shape = gen.integer(1, 70), gen.integer(1, 700)
+        whole = tuple(n * gen.integer(1, 3) for n in shape)
+        if gen.chance(0.5):
+            return gen.pick(HALVES), shape, Missing(), shape
+        return gen.pick(HALVES), shape, Operand.of(I64, np.array(whole)), whole
+
+    @staticmethod
+    def positive(gen, d, shape):
+        x = values_of(gen, d, shape)
+        return Operand.of(d, np.abs(x) + x.dtype.type(0.0625))
+
+    @staticmethod
+    def close(got, exact, d):
+        ref.check(got.get(), exact, d, slack=np.abs(exact).max(initial=0) * 1e-6)
+
+    def test_sums(self):
+        def body(gen):
+            d, shape, *_ = self.setting(gen)
+            grad, eps = Operand.of(d, values_of(gen, d, shape)), numbers(0.5)[0]
+            sums = [Operand.empty(F32, s) for s in (shape[:1], shape[1:], gen.pick(((), (1,))))]
+            execute("ApplyCamePart1", [grad, eps], sums, {})
+            x = grad.get().astype(LD) ** 2 + LD(0.5)
+            for got, exact in zip(sums, (x.sum(1), x.sum(0), x.sum())):
+                self.close(got, exact.reshape(got.shape), F32)
+        each_case(self, "ApplyCamePart1", 20, body)
+        x = Operand.of(F32, np.ones((2, 3), np.float32))
+        with self.assertRaisesRegex(AclError, r"sum_grad_c has shape \[2\], expected \[3\]"):
+            execute("ApplyCamePart1", [x, *numbers(0)], [Operand.empty(F32, (n,)) for n in (2, 2, 1)], {})
+
+    def averages(self, gen, d, shape, whole, sum_r, beta):
+        """Operands r, c, their sums and the sum of those; and the new averages and their divisor."""
+        old = [self.positive(gen, d, (n,)) for n in shape]
+        sums = [self.positive(gen, F32, (n,)) for n in shape]
+        total = self.positive(gen, F32, (1,))
+        wide = [v.get().astype(LD) for v in (*old, *sums, total)]
+        new = [beta * o + (1 - beta) * s / n for o, s, n in zip(wide, wide[2:], whole[::-1])]
+        of_r = wide[0].sum() if isinstance(sum_r, Missing) else sum_r.get().astype(LD)
+        return old, sums, total, new, beta * of_r / whole[0] + (1 - beta) * wide[4] / (whole[0] * whole[1])
+
+    def test_direction(self):
+        def body(gen):
+            d, shape, given, whole = self.setting(gen)
+            grad, beta = Operand.of(d, values_of(gen, d, shape)), numbers(0.75)[0]
+            sum_r = gen.pick((Missing(), numbers(gen.integer(1, 50))[0]))
+            old, sums, total, new, divisor = self.averages(gen, d, shape, whole, sum_r, LD(0.75))
+            out = old if gen.chance(0.5) else [Operand.empty(d, (n,)) for n in shape]
+            u, squares = Operand.empty(F32, shape), Operand.empty(F32, (1,))
+            execute("ApplyCamePart2", [grad, *sums, total, *old, beta, sum_r, given], [*out, u, squares], {})
+            for got, exact in zip(out, new):
+                self.close(got, exact, d)
+            r, c = (v.get().astype(LD) for v in out)
+            exact = grad.get().astype(LD) / np.sqrt(r[:, None] * c / divisor)
+            self.close(u, exact, F32)
+            self.close(squares, (exact ** 2).sum().reshape(1), F32)
+        each_case(self, "ApplyCamePart2", 20, body)
+
+    def test_moment(self):
+        def body(gen):
+            d, shape, given, whole = self.setting(gen)
+            u, m = Operand.of(F32, values_of(gen, F32, shape)), Operand.of(d, values_of(gen, d, shape))
+            squares, uses = whole[0] * whole[1] * gen.pick((0.25, 3.0)), gen.chance(0.5)
+            eps, beta, limit, squares = numbers(0.125, 0.75, 0.5, squares)
+            out = m if gen.chance(0.5) else Operand.empty(d, shape)
+            sums = [Operand.empty(F32, s) for s in (shape[:1], shape[1:], (1,))]
+            scaled = u.get().astype(LD) / max(1, squares.get()[0] / (whole[0] * whole[1] * 0.5))
+            old = m.get().astype(LD)
+            moment = scaled * LD(0.25) + LD(0.75) * old
+            execute("ApplyCamePart3", [u, m, eps, beta, limit, squares, given], [out, *sums],
+                    {"use_first_moment": uses})
+            x = (scaled - moment) ** 2 + LD(0.125)
+            self.close(out, moment if uses else old, d)
+            for got, exact in zip(sums, (x.sum(1), x.sum(0), x.sum().reshape(1))):
+                self.close(got, exact, F32)
+        each_case(self, "ApplyCamePart3", 20, body)
+
+    def test_step(self):
+        def body(gen):
+            d, shape, given, whole = self.setting(gen)
+            param, m = (Operand.of(d, values_of(gen, d, shape)) for _ in range(2))
+            decay, lr, beta = numbers(0.25, 0.125, 0.5)
+            sum_r = gen.pick((Missing(), numbers(gen.integer(1, 50))[0]))
+            old, sums, total, new, divisor = self.averages(gen, d, shape, whole, sum_r, LD(0.5))
+            before, to = param.get().astype(LD), gen.pick((param, Operand.empty(d, shape)))
+            execute("ApplyCamePart4", [param, m, *old, decay, lr, beta, sum_r, *sums, total, given], [to, *old], {})
+            for got, exact in zip(old, new):
+                self.close(got, exact, d)
+            r, c = (v.get().astype(LD) for v in old)
+            exact = (1 - LD(0.25) * LD(0.125)) * before - LD(0.125) * m.get() / np.sqrt(r[:, None] * c / divisor)
+            self.close(to, exact, d)
+        each_case(self, "ApplyCamePart4", 20, body)
 
 
 def sigmoid(x):

@@ -259,3 +259,57 @@ status prepare_im2col_backward(executor *e, const im2col_backward_args *a) {
   p->direct_columns &= computed;
   return ST_OK;
 }
+
+/* ---- by name: columns have a dimension for the channels and one for the elements of a window --------------------- */
+
+/* The columns with one dimension for both. */
+static status columns_of(const tensor *t, const char *name, tensor *flat) {
+  TRY(op_expect_rank(t, name, 4, 4));
+  const int64_t rows = t->dims[1] * t->dims[2];
+  *flat = *t;
+  flat->rank = 3;
+  flat->dims[1] = rows;
+  flat->dims[2] = t->dims[3];
+  flat->strides[0] = rows * t->dims[3];
+  flat->strides[1] = t->dims[3];
+  flat->strides[2] = 1;
+  return ST_OK;
+}
+
+status prepare_graph_columns(executor *e, const graph_columns_args *a) {
+  union {
+    aclIntArray array;
+    char room[sizeof(aclIntArray) + AXES * sizeof(int64_t)];
+  } padding = {.array.size = AXES};
+  const aclIntArray *pads = a->pads;
+  const uint64_t ends = pads->size / AXES; /* pads for each axis, or for each end of each axis */
+  tensor flat;
+  EXPECT(!strcmp(a->padding_mode, "CALCULATED"), "padding_mode is \"%.32s\", expected CALCULATED", a->padding_mode);
+  EXPECT(pads->size == AXES || pads->size == 2 * AXES, "pads has %ju elements, expected %d or %d",
+         (uintmax_t)pads->size, AXES, 2 * AXES);
+  for (uint64_t i = 0; i < AXES; ++i) {
+    padding.array.value[i] = pads->value[i * ends];
+    EXPECT(pads->value[i * ends + ends - 1] == pads->value[i * ends],
+           "pads are %jd and %jd at the ends of an axis, expected equal ones", (intmax_t)pads->value[i * ends],
+           (intmax_t)pads->value[i * ends + ends - 1]);
+  }
+  TRY(columns_of(a->y, "y", &flat));
+  return prepare_im2col(e, &(im2col_args){.self = a->x,
+                                          .out = &flat,
+                                          .kernel_size = a->ksizes,
+                                          .dilation = a->dilations,
+                                          .padding = &padding.array,
+                                          .stride = a->strides});
+}
+
+status prepare_graph_columns_sum(executor *e, const graph_columns_sum_args *a) {
+  tensor flat;
+  TRY(columns_of(a->x, "x", &flat));
+  return prepare_im2col_backward(e, &(im2col_backward_args){.grad_output = &flat,
+                                                            .out = a->y,
+                                                            .input_size = a->output_size,
+                                                            .kernel_size = a->kernel_size,
+                                                            .dilation = a->dilation,
+                                                            .padding = a->padding,
+                                                            .stride = a->stride});
+}

@@ -122,13 +122,20 @@ static status like_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* OnesLike by name. */
+/* The distance from 1 to the next number of a dtype of floats. */
+static double epsilon_of(int dtype) {
+  return dtype == ACL_DOUBLE ? 0x1p-52 : dtype == ACL_FLOAT ? 0x1p-23 : dtype == ACL_FLOAT16 ? 0x1p-10 : 0x1p-7;
+}
+
+/* OnesLike, ZerosLike and Eps by name. */
 status prepare_graph_like(executor *e, const graph_like_args *a) {
-  const scalar one = {.dtype = ACL_INT64, .integer = e->op->variant == GRAPH_LIKE_ONES};
+  const bool epsilon = e->op->variant == GRAPH_LIKE_EPSILON;
   const tensor *y = a->y;
+  const scalar number = epsilon ? (scalar){.dtype = ACL_DOUBLE, .real = epsilon_of(y->dtype)}
+                                : (scalar){.dtype = ACL_INT64, .integer = e->op->variant == GRAPH_LIKE_ONES};
   _Alignas(16) char value[16];
-  TRY(op_expect_dtype(y, "y", DTYPES_NUMBER));
-  TRY(fill_value_of(y, "y", &one, value));
+  TRY(op_expect_dtype(y, "y", epsilon ? DTYPES_FLOAT : DTYPES_NUMBER));
+  TRY(fill_value_of(y, "y", &number, value));
   const view v = view_of(y);
   fill_plan_init(PLAN(e, fill_plan), &v, value);
   executor_cost(e, (uint64_t)y->n * dtype_bytes(y->dtype), 0);

@@ -194,7 +194,7 @@ status prepare_graph_log_space(executor *e, const graph_log_space_args *a) {
   return ST_OK;
 }
 
-/* ---- Range, LinSpace by name: the numbers are tensors of one element, read when the task runs -------------------- */
+/* ---- Range, LinSpace, LogSpace by name: the numbers are tensors of one element, read when the task runs ---------- */
 
 typedef struct {
   sequence_plan sequence;
@@ -222,7 +222,8 @@ static status graph_sequence_run(const executor *e, void *const *view, void *scr
   return ST_OK;
 }
 
-/* Operands: start, limit, delta (Range) or start, stop, num (LinSpace). The output's length is the caller's. */
+/* Operands: start, limit, delta (Range), start, stop, num (LinSpace) or start, end (LogSpace, which has a base). The
+ * output's length is the caller's. */
 status prepare_graph_sequence(executor *e, const graph_sequence_args *a) {
   const bool is_range = e->op->variant == GRAPH_SEQUENCE_RANGE;
   const tensor *other = is_range ? a->delta : a->stop, *y = a->y;
@@ -232,7 +233,8 @@ status prepare_graph_sequence(executor *e, const graph_sequence_args *a) {
   TRY(op_expect_one(other, is_range ? "delta" : "stop", DTYPES_FLOAT | DTYPES_INTEGER));
   const bool exact = is_range && dtype_is_integer(a->start->dtype) && dtype_is_integer(other->dtype);
   plan_sequence(e, &r->sequence, y, exact);
-  r->sequence.operand = GRAPH_SEQUENCE_Y;
+  r->sequence.operand = (uint8_t)a->view.y;
+  r->sequence.base = (double)a->base;
   r->dtype[0] = a->start->dtype;
   r->dtype[1] = other->dtype;
   e->run = graph_sequence_run;

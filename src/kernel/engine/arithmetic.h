@@ -139,6 +139,7 @@ static inline double log1m_bounded_f64(double x) { return log1p(-x) < -100 ? -10
 #define LOG_BOUNDED(x)     _Generic((x), float : log_bounded_f32, double : log_bounded_f64)(x)
 #define LOG1M_BOUNDED(x)   _Generic((x), float : log1m_bounded_f32, double : log1m_bounded_f64)(x)
 #define GCD(x, y)          OF_INTEGERS(gcd, x, y)
+#define LCM(x, y)          OF_INTEGERS(lcm, x, y)
 #define ROUND_TO(x, y)     OF_INTEGERS(round_to, x, y)
 #define SHIFT_LEFT(x, y)   OF_INTEGERS(shift_left, x, y)
 #define SHIFT_RIGHT(x, y)  OF_INTEGERS(shift_right, x, y)

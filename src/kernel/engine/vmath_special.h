@@ -101,6 +101,61 @@ static inline double vover_cosh_f64(double x, double y) {
   return (2 * h * x) * (h / (1 + h2 * h2));
 }
 
+static inline double vhypot_f64(double x, double y) { return hypot(x, y); }
+
+/* e^-|x| times the modified Bessel function of the first kind of order 0 or 1. Below 30 by the power series, whose
+ * terms have one sign; beyond, by the asymptotic series, whose least term is there below 2^-80. */
+static inline double bessel_scaled(double x, int order) {
+  const double a = fabs(x), sign = order && x < 0 ? -1 : 1;
+  if (isinf(a)) return 0 * sign;
+  if (a < 30) {
+    double term = order ? a / 2 : 1, sum = term;
+    for (int k = 1; term > sum * 0x1p-56; ++k) sum += term *= a * a / 4 / ((double)k * (k + order));
+    return sign * sum * exp(-a);
+  }
+  double term = 1, sum = 1;
+  for (int k = 1; k < 40 && fabs(term) > 0x1p-56; ++k)
+    sum += term *= -(4. * order * order - (2. * k - 1) * (2. * k - 1)) / (8. * k * a);
+  return sign * sum / sqrt(2 * M_PI * a);
+}
+static inline double vbessel_i0e_f64(double x) { return x == x ? bessel_scaled(x, 0) : x; }
+static inline double vbessel_i1e_f64(double x) { return x == x ? bessel_scaled(x, 1) : x; }
+static inline double vbessel_i0_f64(double x) {
+  const double half = exp(fabs(x) / 2); /* twice, since e^|x| overflows before the function does */
+  return isinf(x) ? (double)INFINITY : vbessel_i0e_f64(x) * half * half;
+}
+
+/* The logarithm of the multivariate gamma function of dimension p, where x > (p - 1) / 2. */
+static inline double vmvlgamma_f64(double x, double p) {
+  double sum = p * (p - 1) / 4 * log(M_PI);
+  for (double k = 0; k < p; ++k) sum += vlgamma_f64(x - k / 2);
+  return sum;
+}
+
+/* The regularised lower incomplete gamma function P(a, x): by its power series below a + 1; beyond, 1 - Q(a, x) by the
+ * continued fraction of Q (Lentz's method, formula 6.5.31 of Abramowitz and Stegun's handbook). */
+static inline double vigamma_f64(double a, double x) {
+  if (!(a >= 0 && x >= 0) || (a == 0 && x == 0) || (isinf(a) && isinf(x))) return (double)NAN;
+  if (x == 0 || isinf(a)) return 0;
+  if (a == 0 || isinf(x)) return 1;
+  const double front = exp(a * log(x) - x - vlgamma_f64(a));
+  if (x < a + 1) {
+    double term = 1 / a, sum = term;
+    for (double n = 1; term > sum * 0x1p-56; ++n) sum += term *= x / (a + n);
+    return sum * front;
+  }
+  double b = x + 1 - a, c = 0x1p1000, d = 1 / b, h = d;
+  for (int n = 1; n < 100000; ++n) {
+    const double an = -n * (n - a);
+    b += 2;
+    d = 1 / (an * d + b);
+    c = b + an / c;
+    h *= c * d;
+    if (fabs(c * d - 1) < 0x1p-53) break;
+  }
+  return 1 - front * h;
+}
+
 #define VMATH_ROUNDED(name)                                                                                            \
   static inline float v##name##_f32(float x) { return (float)v##name##_f64((double)x); }
 VMATH_ROUNDED(lgamma)
@@ -108,7 +163,16 @@ VMATH_ROUNDED(digamma)
 VMATH_ROUNDED(ndtri)
 VMATH_ROUNDED(fresnel_cos)
 VMATH_ROUNDED(fresnel_sin)
+VMATH_ROUNDED(bessel_i0)
+VMATH_ROUNDED(bessel_i0e)
+VMATH_ROUNDED(bessel_i1e)
 #undef VMATH_ROUNDED
-static inline float vover_cosh_f32(float x, float y) { return (float)vover_cosh_f64((double)x, (double)y); }
+#define VMATH_ROUNDED_2(name)                                                                                          \
+  static inline float v##name##_f32(float x, float y) { return (float)v##name##_f64((double)x, (double)y); }
+VMATH_ROUNDED_2(over_cosh)
+VMATH_ROUNDED_2(hypot)
+VMATH_ROUNDED_2(mvlgamma)
+VMATH_ROUNDED_2(igamma)
+#undef VMATH_ROUNDED_2
 
 #endif

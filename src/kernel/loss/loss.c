@@ -220,8 +220,7 @@ status prepare_loss(executor *e, const loss_args *a) {
   return ST_OK;
 }
 
-/* The codes of the reductions that operators by name call by words. */
-static status loss_reduction_of(const char *words, int64_t *reduction) {
+status loss_reduction_of(const char *words, int64_t *reduction) {
   static const char *const names[] = {"none", "mean", "sum", "batchmean"};
   for (*reduction = REDUCTION_NONE; *reduction <= REDUCTION_BATCH_MEAN; ++*reduction)
     if (!strcmp(words, names[*reduction])) return ST_OK;

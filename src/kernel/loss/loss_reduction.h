@@ -20,4 +20,7 @@ static inline status loss_expect_one(const tensor *t, const char *name) {
   return t->n == 1 ? ST_OK : op_expect_shape(t, name, NULL, 0);
 }
 
+/* Sets *reduction to the code of "none", "mean", "sum" or "batchmean", as operators that are called by name have it. */
+status loss_reduction_of(const char *words, int64_t *reduction);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aclnnMultilabelMarginLoss: for each row, the sum over targets t and over classes c that are not targets of max(0, 1 -
- * (score[t] - score[c])), divided by the number of classes. A row's targets end at the first -1. Computed in double,
- * row by row. */
+/* MultilabelMarginLoss, also by name: for each row, the sum over targets t and over classes c that are not targets of
+ * max(0, 1 - (score[t] - score[c])), divided by the number of classes. A row's targets end at the first -1. Computed in
+ * double, row by row. */
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
 #include "kernel/loss/loss_reduction.h"
@@ -74,12 +74,12 @@ static multilabel_matrix multilabel_matrix_of(const tensor *t, compute_type comp
                              t->rank > 1 ? t->strides[0] * bytes : 0, t->strides[t->rank - 1] * bytes};
 }
 
-status prepare_multilabel(executor *e, const multilabel_args *a) {
+static status multilabel_prepare(executor *e, const multilabel_args *a, uint64_t flag_dtypes) {
   const tensor *self = a->self, *target = a->target, *out = a->out, *flags = a->is_target;
   multilabel_plan *p = PLAN(e, multilabel_plan);
   TRY(op_expect_dtype(self, "self", DTYPES_FLOAT));
   TRY(op_expect_dtype(target, "target", DTYPES_INDEX));
-  TRY(op_expect_dtype(flags, "isTarget", DTYPES_FLOAT));
+  TRY(op_expect_dtype(flags, "isTarget", flag_dtypes));
   EXPECT((self->rank == 1 || self->rank == 2) && self->dims[self->rank - 1] > 0,
          "self has shape %s, expected [N, C] or [C] with a class or more", SHAPE_OF(self));
   TRY(op_expect_same_shape(target, "target", self));
@@ -106,4 +106,12 @@ status prepare_multilabel(executor *e, const multilabel_args *a) {
   executor_cost(e, (uint64_t)self->n * 24, (uint64_t)self->n * 64);
   e->run = multilabel_run;
   return ST_OK;
+}
+
+status prepare_multilabel(executor *e, const multilabel_args *a) { return multilabel_prepare(e, a, DTYPES_FLOAT); }
+
+status prepare_graph_multilabel(executor *e, const graph_multilabel_args *a) {
+  multilabel_args of = {.self = a->x, .target = a->target, .out = a->y, .is_target = a->is_target};
+  TRY(loss_reduction_of(a->reduction, &of.reduction));
+  return multilabel_prepare(e, &of, DTYPES_FLOAT | DTYPE_BIT(ACL_INT32));
 }

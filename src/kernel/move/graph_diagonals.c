@@ -161,3 +161,35 @@ status prepare_graph_diagonal_product(executor *e, const graph_diagonal_product_
   c.in[0] = &rows;
   return elementwise_prepare(e, EW_mul, &c);
 }
+
+/* ---- TraceGrad: zeros, but for y_grad on the diagonal ------------------------------------------------------------ */
+
+typedef struct {
+  int64_t n, step, bytes; /* elements of the diagonal, bytes between them and of the matrix */
+  size_t size;            /* of an element */
+} trace_grad_plan;
+
+static status trace_grad_run(const executor *e, void *const *view, void *scratch) {
+  const trace_grad_plan *p = PLAN(e, trace_grad_plan);
+  char *to = view[GRAPH_TRACE_GRAD_X_GRAD];
+  (void)scratch;
+  memset(to, 0, (size_t)p->bytes);
+  for (int64_t i = 0; i < p->n; ++i) memcpy(to + i * p->step, view[GRAPH_TRACE_GRAD_Y_GRAD], p->size);
+  return ST_OK;
+}
+
+status prepare_graph_trace_grad(executor *e, const graph_trace_grad_args *a) {
+  const tensor *grad = a->y_grad, *out = a->x_grad;
+  const int64_t size = (int64_t)dtype_bytes(out->dtype);
+  TRY(op_expect_one(grad, "y_grad", DTYPES_NUMBER));
+  TRY(op_expect_dtype(out, "x_grad", DTYPE_BIT(grad->dtype)));
+  TRY(op_expect_size(a->x_shape->size, "x_shape", 2));
+  TRY(op_expect_shape(out, "x_grad", a->x_shape->value, 2));
+  *PLAN(e, trace_grad_plan) = (trace_grad_plan){.n = i64_min(out->dims[0], out->dims[1]),
+                                                .step = (out->dims[1] + 1) * size,
+                                                .bytes = out->n * size,
+                                                .size = (size_t)size};
+  executor_cost(e, (uint64_t)(out->n * size), 0);
+  e->run = trace_grad_run;
+  return ST_OK;
+}

@@ -230,6 +230,17 @@ status prepare_constant_pad(executor *e, const constant_pad_args *a) {
   return plan_pad(e, &p, self->rank);
 }
 
+/* Pads with zeros, for operators that are called by name. out: y's number among the operands. */
+static status pad_with_zeros(executor *e, padding *p, const tensor *x, const tensor *y, int out) {
+  pad_plan *plan = PLAN(e, pad_plan);
+  p->from = view_of(x);
+  p->to = view_of(y);
+  memset(plan->value, 0, sizeof plan->value);
+  TRY(plan_pad(e, p, x->rank));
+  plan->out = (uint8_t)out;
+  return ST_OK;
+}
+
 /* PadV3 by name: x, paddings, constant_values, y, mode, paddings_contiguous; Pad: x, paddings, y. paddings has a pair
  * (before, after) for each dimension if paddings_contiguous, otherwise all `before` and then all `after`. */
 status prepare_graph_pad(executor *e, const graph_pad_args *a) {
@@ -248,14 +259,60 @@ status prepare_graph_pad(executor *e, const graph_pad_args *a) {
   }
   TRY(op_expect_shape(y, "y", dims, x->rank));
   if (value) TRY(op_expect_one(value, "constant_values", DTYPE_BIT(x->dtype)));
-  p.from = view_of(x);
-  p.to = view_of(y);
-  pad_plan *plan = PLAN(e, pad_plan);
-  memset(plan->value, 0, sizeof plan->value);
-  TRY(plan_pad(e, &p, x->rank));
-  plan->out = a->view.y;
-  if (value) plan->value_from = GRAPH_PAD_CONSTANT_VALUES;
+  TRY(pad_with_zeros(e, &p, x, y, a->view.y));
+  if (value) PLAN(e, pad_plan)->value_from = GRAPH_PAD_CONSTANT_VALUES;
   return ST_OK;
+}
+
+/* SliceGrad: zeros, but for dy in the part that starts at `begin`. A size of -1 means all that is left. */
+status prepare_graph_slice_backward(executor *e, const graph_slice_backward_args *a) {
+  const tensor *dy = a->dy, *dx = a->dx;
+  padding p = {.kind = PADDING_CONSTANT};
+  int64_t dims[MAX_RANK];
+  TRY(move_expect_same_dtype(dy, "dy", dx, "dx"));
+  TRY(op_expect_same_shape(dx, "dx", a->x));
+  TRY(op_expect_rank(dy, "dy", dx->rank, dx->rank));
+  TRY(op_expect_size(a->begin->size, "begin", (uint64_t)dx->rank));
+  TRY(op_expect_size(a->size->size, "size", (uint64_t)dx->rank));
+  for (int d = 0; d < dx->rank; ++d) {
+    const int64_t begin = a->begin->value[d], rest = dx->dims[d] - begin, n = a->size->value[d];
+    EXPECT(begin >= 0 && rest >= 0, "begin[%d] is %jd, expected 0 to %jd", d, (intmax_t)begin, (intmax_t)dx->dims[d]);
+    EXPECT(n >= -1 && n <= rest, "size[%d] is %jd, expected -1 to %jd", d, (intmax_t)n, (intmax_t)rest);
+    dims[d] = n < 0 ? rest : n;
+  }
+  TRY(op_expect_shape(dy, "dy", dims, dx->rank));
+  for (int d = 0; d < dx->rank; ++d)
+    p.dims[d] = (padded_dim){dims[d], a->begin->value[d], dx->dims[d] - a->begin->value[d] - dims[d]};
+  return pad_with_zeros(e, &p, dy, dx, GRAPH_SLICE_BACKWARD_DX);
+}
+
+/* FFTShapeCopy: each dimension is cut to the length in shape, or gets zeros behind. */
+status prepare_graph_cut_or_pad(executor *e, const graph_cut_or_pad_args *a) {
+  const tensor *x = a->x, *y = a->y;
+  padding p = {.kind = PADDING_CONSTANT};
+  int64_t dims[MAX_RANK];
+  TRY(move_expect_same_dtype(x, "x", y, "y"));
+  TRY(op_expect_size(a->shape->size, "shape", (uint64_t)x->rank));
+  for (int d = 0; d < x->rank; ++d) {
+    EXPECT(a->shape->value[d] >= 0, "shape[%d] is %jd, expected 0 or more", d, (intmax_t)a->shape->value[d]);
+    TRY(pad_set_dim(&p, x, d, 0, a->shape->value[d] - x->dims[d], "shape", dims));
+  }
+  TRY(op_expect_shape(y, "y", dims, x->rank));
+  return pad_with_zeros(e, &p, x, y, GRAPH_CUT_OR_PAD_Y);
+}
+
+status prepare_graph_padding(executor *e, const graph_padding_args *a) {
+  const tensor *x = a->x, *y = a->y;
+  const int last = x->rank - 1;
+  padding p = {.kind = PADDING_CONSTANT};
+  int64_t dims[MAX_RANK];
+  TRY(move_expect_same_dtype(x, "x", y, "y"));
+  EXPECT(x->rank >= 2 && x->dims[last] == 1, "x has shape %s, expected two dimensions or more, the last of 1",
+         SHAPE_OF(x));
+  EXPECT(a->pad_dim_size > 0, "pad_dim_size is %jd, expected 1 or more", (intmax_t)a->pad_dim_size);
+  for (int d = 0; d < x->rank; ++d) TRY(pad_set_dim(&p, x, d, 0, d == last ? a->pad_dim_size - 1 : 0, "x", dims));
+  TRY(op_expect_shape(y, "y", dims, x->rank));
+  return pad_with_zeros(e, &p, x, y, GRAPH_PADDING_Y);
 }
 
 static const struct {

@@ -138,3 +138,22 @@ status prepare_roll(executor *e, const roll_args *a) {
   e->run = x->n ? run_roll : move_run_nothing;
   return ST_OK;
 }
+
+/* FFTShift and IFFTShift by name: rolls by half of each axis of dim, or of all axes. */
+status prepare_graph_shift(executor *e, const graph_shift_args *a) {
+  const tensor *x = a->x, *y = a->y;
+  const bool back = e->op->variant == GRAPH_SHIFT_TO_FRONT;
+  roll_plan *p = PLAN(e, roll_plan);
+  TRY(move_expect_same_dtype(x, "x", y, "y"));
+  TRY(op_expect_same_shape(y, "y", x));
+  *p = (roll_plan){.to = view_of(y), .from = view_of(x)};
+  for (int i = 0; i < (a->dim ? (int)a->dim->size : x->rank); ++i) {
+    int d = i;
+    if (a->dim) TRY(op_expect_dim(a->dim->value[i], "dim", x->rank, &d));
+    const int64_t half = x->rank ? x->dims[d] / 2 : 0;
+    if (x->rank) p->shift[d] = wrapped_shift(p->shift[d] + (back ? -half : half), x->dims[d]);
+  }
+  executor_cost(e, (uint64_t)x->n * dtype_bytes(x->dtype) * 2, 0);
+  e->run = x->n ? run_roll : move_run_nothing;
+  return ST_OK;
+}

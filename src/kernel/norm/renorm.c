@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aclnnRenorm: slices along a dimension whose p-norm exceeds a bound are scaled down to it. As in PyTorch, the factor
- * is bound / (norm + 1e-7). */
+/* Slices along a dimension whose p-norm exceeds a bound are scaled down to it. As in PyTorch, the factor is
+ * bound / (norm + 1e-7). */
 #include <math.h>
 
 #include "kernel/families.h"
@@ -9,6 +9,7 @@
 typedef struct {
   panel_plan rows;
   double p, bound;
+  bool factors; /* the result is the slices' factors (Renorm by name) */
 } renorm_plan;
 
 /* Sum of |x|^p; for p = 0 the number of elements that are not 0, for infinite p the maximum. */
@@ -35,7 +36,10 @@ static void renorm_panel(const void *op, const panel *p) {
   for (int i = 0; i < p->width; ++i) {
     const double length = norm_of(panel_floats(p, 0, i), r->p, p->n);
     const double factor = length > r->bound ? r->bound / (length + 1e-7) : 1;
-    norm->scale(panel_floats(p, 1, i), panel_floats(p, 0, i), factor, NULL, 0, p->n);
+    if (r->factors)
+      ((float *)(void *)p->at[1])[i] = (float)factor;
+    else
+      norm->scale(panel_floats(p, 1, i), panel_floats(p, 0, i), factor, NULL, 0, p->n);
   }
 }
 
@@ -60,18 +64,24 @@ static view slices(const tensor *t, int d) {
   return v;
 }
 
+static status renorm_numbers(renorm_plan *r, double p, double bound, const char *bound_name) {
+  r->p = p;
+  r->bound = bound;
+  EXPECT(p >= 0, "p is %g, expected 0 or more", p);
+  EXPECT(bound >= 0, "%s is %g, expected 0 or more", bound_name, bound);
+  return ST_OK;
+}
+
 status prepare_renorm(executor *e, const renorm_args *a) {
   const bool in_place = e->op->variant == RENORM_IN_PLACE;
   const tensor *self = a->self, *out = in_place ? self : a->out;
   const char *name = in_place ? "selfRef" : "self";
   renorm_plan *r = PLAN(e, renorm_plan);
   int dim;
-  r->p = scalar_real(a->p);
-  r->bound = scalar_real(a->max_norm);
+  r->factors = false;
   TRY(op_expect_dtype(self, name, DTYPES_FLOAT_TO_32));
   EXPECT(self->rank >= 2, "%s has %d dimensions, expected 2 or more", name, self->rank);
-  EXPECT(r->p >= 0, "p is %g, expected 0 or more", r->p);
-  EXPECT(r->bound >= 0, "maxNorm is %g, expected 0 or more", r->bound);
+  TRY(renorm_numbers(r, scalar_real(a->p), scalar_real(a->max_norm), "maxNorm"));
   TRY(op_expect_dim(a->dim, "dim", self->rank, &dim));
   EXPECT(out->dtype == self->dtype, "out has dtype %s, expected that of self, %s", dtype_name(out->dtype),
          dtype_name(self->dtype));
@@ -82,6 +92,32 @@ status prepare_renorm(executor *e, const renorm_args *a) {
   panel_add(&r->rows, PANEL_WRITTEN, 1, &y);
   panel_plan_end(&r->rows, false);
   executor_cost(e, 2 * norm_tensor_bytes(self), (uint64_t)self->n * 8);
+  e->run = renorm_run;
+  return ST_OK;
+}
+
+/* Renorm by name: y has the factor of each slice, and 1 as its other dimensions. */
+status prepare_graph_renorm(executor *e, const graph_renorm_args *a) {
+  const tensor *x = a->x, *y = a->y;
+  renorm_plan *r = PLAN(e, renorm_plan);
+  int64_t dims[MAX_RANK];
+  int dim;
+  r->factors = true;
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT_TO_32));
+  TRY(op_expect_dtype(y, "y", DTYPES_FLOAT_TO_32));
+  EXPECT(x->rank >= 2, "x has %d dimensions, expected 2 or more", x->rank);
+  TRY(renorm_numbers(r, a->p, a->maxnorm, "maxnorm"));
+  TRY(op_expect_dim(a->dim, "dim", x->rank, &dim));
+  for (int d = 0; d < x->rank; ++d) dims[d] = d == dim ? x->dims[d] : 1;
+  TRY(op_expect_shape(y, "y", dims, x->rank));
+  const view slice = slices(x, dim);
+  view factor = slices(y, dim);
+  factor.rank = 1;
+  panel_plan_init(&r->rows, COMPUTE_F32, 1, slice.rank - 1, slice.dims);
+  panel_add(&r->rows, PANEL_READ, 0, &slice);
+  panel_add(&r->rows, PANEL_ROW_WRITTEN, 1, &factor);
+  panel_plan_end(&r->rows, false);
+  executor_cost(e, norm_tensor_bytes(x), (uint64_t)x->n * 8);
   e->run = renorm_run;
   return ST_OK;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators of average pooling and their gradients, as separable weighted sums (resample/separable.h). */
+#include <string.h>
+
 #include "kernel/families.h"
 #include "kernel/pooling/pooling_window.h"
 #include "kernel/reduce/reduction.h"
@@ -130,7 +132,7 @@ static status prepare_adaptive(executor *e, const average_pool_args *a, int n) {
 }
 
 static status prepare_adaptive_backward(executor *e, const average_pool_args *a, int n) {
-  const tensor *grad = a->grad_output, *self = a->self, *out = a->out;
+  const tensor *grad = a->grad_output, *out = a->out, *self = a->self ? a->self : out; /* none by name */
   window_axis axis[WINDOW_AXES];
   TRY(op_expect_dtype(grad, "gradOutput", DTYPES_FLOAT));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(grad->dtype)));
@@ -170,4 +172,51 @@ status prepare_global_pool(executor *e, const global_pool_args *a) {
   }
   TRY(op_expect_shape(out, "out", dims, self->rank));
   return average_plan_reduction(e, average ? REDUCTION_MEAN : REDUCTION_MAX, self, out, self->rank - 2);
+}
+
+/* ---- AvgPool3D, AvgPool3DGrad by name ---------------------------------------------------------------------------- */
+
+/* The windows along the last three of five dimensions. The lists have an element for each dimension, the pads one for
+ * each end of an axis. */
+static status average_windows_by_name(const graph_average_3d_args *a, const tensor *x, window_axis *axis) {
+  enum { N = 3 };
+  typedef union {
+    aclIntArray array;
+    char room[sizeof(aclIntArray) + N * sizeof(int64_t)];
+  } list;
+  list kernel = {.array.size = N}, stride = {.array.size = N}, pad = {.array.size = N};
+  EXPECT(!strcmp(a->data_format, "NCDHW"), "data_format is %.16s, expected NCDHW", a->data_format);
+  TRY(op_expect_rank(x, "x", N + 2, N + 2));
+  TRY(op_expect_size(a->ksize->size, "ksize", N + 2));
+  TRY(op_expect_size(a->strides->size, "strides", N + 2));
+  TRY(op_expect_size(a->pads->size, "pads", 2 * N));
+  for (int i = 0; i < N; ++i) {
+    const int64_t before = a->pads->value[2 * i], after = a->pads->value[2 * i + 1];
+    EXPECT(before == after, "pads are %jd and %jd at the ends of an axis, expected equal ones", (intmax_t)before,
+           (intmax_t)after);
+    kernel.array.value[i] = a->ksize->value[2 + i];
+    stride.array.value[i] = a->strides->value[2 + i];
+    pad.array.value[i] = before;
+  }
+  const window_arrays arrays = {.kernel = &kernel.array,
+                                .stride = &stride.array,
+                                .pad = &pad.array,
+                                .kernel_name = "ksize",
+                                .stride_name = "strides",
+                                .pad_name = "pads",
+                                .ceil = a->ceil_mode};
+  TRY(windows_init(axis, N, x, &arrays));
+  return windows_expect_half(axis, N, "pads");
+}
+
+status prepare_graph_average_3d(executor *e, const graph_average_3d_args *a) {
+  const bool backward = a->grads;
+  const tensor *in = backward ? a->grads : a->x, *out = backward ? a->output : a->y, *x = backward ? out : in;
+  const average_options o = {.count_pad = a->count_include_pad, .divisor = a->divisor_override};
+  window_axis axis[WINDOW_AXES];
+  TRY(op_expect_dtype(in, backward ? "grads" : "x", DTYPES_FLOAT));
+  TRY(op_expect_dtype(out, backward ? "output" : "y", DTYPE_BIT(in->dtype)));
+  TRY(average_windows_by_name(a, x, axis));
+  TRY(windows_expect_out(axis, 3, x, backward ? in : out, backward ? "grads" : "y"));
+  return average_prepare(e, axis, 3, o, in, out, backward);
 }

@@ -252,7 +252,7 @@ status prepare_max_pool_backward(executor *e, const max_pool_backward_args *a) {
     TRY(windows_expect_out(axis, n, self, indices, "indices"));
   }
   const tensor *const t[3] = {grad, out, indices};
-  const int operands[] = {MAX_POOL_BACKWARD_GRAD_OUTPUT, MAX_POOL_BACKWARD_GRAD_INPUT, MAX_POOL_BACKWARD_INDICES};
+  const int operands[] = {a->view.grad_output, MAX_POOL_BACKWARD_GRAD_INPUT, MAX_POOL_BACKWARD_INDICES};
   return max_scatter_prepare(e, SCATTER_ADD, n, t, operands, mask ? axis : NULL);
 }
 
@@ -275,7 +275,7 @@ status prepare_adaptive_max_backward(executor *e, const adaptive_max_backward_ar
   return max_scatter_prepare(e, SCATTER_ADD, n, t, operands, NULL);
 }
 
-/* Checks that indices has the shape of small, and that large has outputSize as its last dimensions. */
+/* Checks that indices has the shape of small, and that large has outputSize, if it is given, as its last dimensions. */
 static status expect_unpooled(const tensor *small, const char *small_name, const tensor *large, const char *large_name,
                               const tensor *indices, const aclIntArray *size, int n) {
   TRY(op_expect_dtype(small, small_name, DTYPES_NUMBER));
@@ -283,18 +283,20 @@ static status expect_unpooled(const tensor *small, const char *small_name, const
   TRY(op_expect_dtype(indices, "indices", DTYPES_INDEX));
   TRY(op_expect_rank(small, small_name, n + 1, n + 2));
   TRY(op_expect_same_shape(indices, "indices", small));
-  TRY(op_expect_size(size->size, "outputSize", (uint64_t)n));
+  TRY(op_expect_rank(large, large_name, small->rank, small->rank));
+  if (size) TRY(op_expect_size(size->size, "outputSize", (uint64_t)n));
   int64_t dims[MAX_RANK];
   for (int d = 0; d < small->rank; ++d)
-    dims[d] = d < small->rank - n ? small->dims[d] : size->value[d - small->rank + n];
+    dims[d] = d < small->rank - n ? small->dims[d] : size ? size->value[d - small->rank + n] : large->dims[d];
   return op_expect_shape(large, large_name, dims, small->rank);
 }
 
-/* Checks that outputSize has room for what was pooled. In three dimensions there are stride and padding; they only tell
- * which outputSize is possible, and that is given, so they are not used otherwise. */
+/* Checks that outputSize, if it is given, has room for what was pooled. In three dimensions there are stride and
+ * padding; they only tell which outputSize is possible, and that is given, so they are not used otherwise. */
 static status expect_room(const aclIntArray *size, const aclIntArray *stride, const aclIntArray *padding,
                           const tensor *small, int n) {
   int64_t room = 1, pooled = 1;
+  if (!size) return ST_OK;
   if (n == 3) {
     TRY(op_expect_size(stride->size, "stride", 3));
     TRY(op_expect_size(padding->size, "padding", 3));
@@ -324,6 +326,6 @@ status prepare_max_unpool_backward(executor *e, const max_unpool_backward_args *
   TRY(expect_unpooled(t[SMALL], "out", t[LARGE], "gradOutput", t[INDEX], a->output_size, n));
   TRY(op_expect_same_shape(a->self, "self", t[SMALL]));
   if (n == 3) TRY(expect_room(a->output_size, a->stride, a->padding, t[SMALL], n));
-  const int operands[] = {MAX_UNPOOL_BACKWARD_OUT, MAX_UNPOOL_BACKWARD_GRAD_OUTPUT, MAX_UNPOOL_BACKWARD_INDICES};
+  const int operands[] = {MAX_UNPOOL_BACKWARD_OUT, a->view.grad_output, MAX_UNPOOL_BACKWARD_INDICES};
   return max_scatter_prepare(e, GATHER, n, t, operands, NULL);
 }

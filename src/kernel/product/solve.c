@@ -221,6 +221,7 @@ status prepare_inverse(executor *e, const inverse_args *a) {
   const tensor *self = a->self, *out = a->out;
   solve_plan *p = PLAN(e, solve_plan);
   *p = (solve_plan){.n_batches = 1};
+  EXPECT(!a->adjoint, "adjoint is %s, expected false", "true");
   TRY(op_expect_dtype(self, "self", solvable | DTYPE_BIT(ACL_FLOAT16)));
   TRY(op_expect_dtype(out, "out", solvable | DTYPE_BIT(ACL_FLOAT16)));
   EXPECT(out->dtype == self->dtype, "out has dtype %s, expected self's %s", dtype_name(out->dtype),

@@ -4,7 +4,6 @@
  * byte, 1 for elements that are kept; it is padded to a multiple of 128 bits. RReLU, which draws random slopes, is here
  * as well. */
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "kernel/engine/rows.h"
@@ -264,7 +263,6 @@ static status plan_keep(dropout_plan *p, const tensor *keep, const char *name, i
 
 /* Each call draws other numbers: the seeds are those of the operator, which is called in every step. */
 status prepare_graph_dropout_mask(executor *e, const graph_dropout_mask_args *a) {
-  static _Atomic uint64_t drawn; /* blocks of random words */
   const aclIntArray *shape = a->shape;
   dropout_plan *p = PLAN(e, dropout_plan);
   *p = (dropout_plan){.out = -1, .in = -1, .source = MASK_DRAWN, .keeps_mask = true};
@@ -276,8 +274,7 @@ status prepare_graph_dropout_mask(executor *e, const graph_dropout_mask_args *a)
   TRY(plan_keep(p, a->prob, "prob", GRAPH_DROPOUT_MASK_PROB));
   TRY(plan_mask(p, a->y, "y", GRAPH_DROPOUT_MASK_Y, n, false));
   p->n = mask_bits(n);
-  const uint64_t first = atomic_fetch_add(&drawn, (uint64_t)p->n / RANDOM_BLOCK_WORDS);
-  p->key = random_key_of(a->seed ^ (int64_t)((uint64_t)a->seed2 << 32), (int64_t)first);
+  p->key = random_key_next(a->seed, a->seed2, (uint64_t)p->n / RANDOM_BLOCK_WORDS);
   dropout_finish(e, p, n, 0);
   return ST_OK;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DropoutV2, which is called by name: y = x / (1 - p) where an element is kept, else 0. The mask has an element for
- * each of x, 1 where it is kept. The seed is a number in a tensor, and the last output is the seed of the next call,
- * which may be the same memory. */
+/* Dropout that is called by name. DropoutV2: y = x / (1 - p) where an element is kept, else 0. The mask has an element
+ * for each of x, 1 where it is kept. The seed is a number in a tensor, and the last output is the seed of the next
+ * call, which may be the same memory. Dropout2D and Dropout3D keep whole channels. */
 #include <math.h>
+#include <string.h>
 
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
@@ -81,5 +82,73 @@ status prepare_graph_dropout(executor *e, const graph_dropout_args *a) {
                             .store_mask = loops->store[a->mask->dtype][COMPUTE_F32]};
   e->run = graph_dropout_run;
   executor_cost(e, (uint64_t)x->n * (2 * dtype_bytes(x->dtype) + dtype_bytes(a->mask->dtype)), (uint64_t)x->n * 64);
+  return ST_OK;
+}
+
+/* ---- Dropout2D, Dropout3D: whole channels, that is, all behind the first two dimensions -------------------------- */
+
+typedef struct {
+  random_key key;
+  int64_t n, each; /* channels, and elements of each */
+  uint64_t below;  /* channels with a random word of 32 bits below this are kept */
+  double scale;
+  int64_t bytes; /* of an element of x */
+  load_loop *load;
+  store_loop *store;
+} channel_dropout_plan;
+
+typedef struct {
+  const channel_dropout_plan *plan;
+  void *const *view;
+} channel_dropout_job;
+
+static void channel_dropout_share(const void *arg, int64_t begin, int64_t end) {
+  const channel_dropout_plan *p = ((const channel_dropout_job *)arg)->plan;
+  void *const *view = ((const channel_dropout_job *)arg)->view;
+  double value[RANDOM_TILE];
+  for (int64_t i = begin; i < end; ++i) {
+    uint32_t words[RANDOM_BLOCK_WORDS];
+    random_level->words(words, p->key.seed, p->key.offset, (uint64_t)i, 1);
+    const bool kept = words[0] < p->below;
+    const char *x = (const char *)view[GRAPH_CHANNEL_DROPOUT_X] + i * p->each * p->bytes;
+    char *y = (char *)view[GRAPH_CHANNEL_DROPOUT_Y] + i * p->each * p->bytes;
+    memset((char *)view[GRAPH_CHANNEL_DROPOUT_MASK] + i * p->each, kept, (size_t)p->each);
+    for (int64_t k = 0, n; k < p->each; k += n) {
+      n = i64_min(RANDOM_TILE, p->each - k);
+      p->load(value, x + k * p->bytes, p->bytes, n);
+      for (int64_t j = 0; j < n; ++j) value[j] = kept ? value[j] * p->scale : 0;
+      p->store(y + k * p->bytes, p->bytes, value, n);
+    }
+  }
+}
+
+static status channel_dropout_run(const executor *e, void *const *view, void *scratch) {
+  const channel_dropout_plan *p = PLAN(e, channel_dropout_plan);
+  const channel_dropout_job job = {p, view};
+  (void)scratch;
+  rows_parallel(channel_dropout_share, &job, p->n, 1, e->cost_ns);
+  return ST_OK;
+}
+
+status prepare_graph_channel_dropout(executor *e, const graph_channel_dropout_args *a) {
+  const tensor *x = a->x;
+  TRY(op_expect_dtype(x, "x", DTYPES_REAL));
+  TRY(op_expect_dtype(a->y, "y", DTYPE_BIT(x->dtype)));
+  TRY(op_expect_dtype(a->mask, "mask", DTYPE_BIT(ACL_BOOL)));
+  TRY(op_expect_rank(x, "x", 3, MAX_RANK));
+  TRY(op_expect_same_shape(a->y, "y", x));
+  TRY(op_expect_same_shape(a->mask, "mask", x));
+  EXPECT(a->keep_prob >= 0 && a->keep_prob <= 1, "keep_prob is %g, expected 0 to 1", a->keep_prob);
+  const int64_t n = x->dims[0] * x->dims[1];
+  *PLAN(e, channel_dropout_plan) = (channel_dropout_plan){.key = random_key_next(0, 0, (uint64_t)n),
+                                                          .n = n,
+                                                          .each = n ? x->n / n : 0,
+                                                          .below = (uint64_t)ceil(a->keep_prob * 0x1p32),
+                                                          .scale = a->keep_prob > 0 ? 1 / a->keep_prob : 0,
+                                                          .bytes = (int64_t)dtype_bytes(x->dtype),
+                                                          .load = loops->load[x->dtype][COMPUTE_F64],
+                                                          .store = loops->store[x->dtype][COMPUTE_F64]};
+  executor_cost(e, (uint64_t)x->n * (2 * dtype_bytes(x->dtype) + 1), (uint64_t)x->n * 8);
+  e->run = channel_dropout_run;
   return ST_OK;
 }

@@ -5,6 +5,7 @@
 #include "kernel/random/random.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "kernel/engine/level.h"
@@ -42,6 +43,11 @@ random_key random_key_at_run(const random_key *planned, void *const *view) {
   if (k.seed_operand >= 0) k.seed = *(const uint64_t *)view[k.seed_operand];
   if (k.offset_operand >= 0) k.offset += *(const uint64_t *)view[k.offset_operand];
   return k;
+}
+
+random_key random_key_next(int64_t seed, int64_t seed2, uint64_t blocks) {
+  static _Atomic uint64_t drawn;
+  return random_key_of(seed ^ (int64_t)((uint64_t)seed2 << 32), (int64_t)atomic_fetch_add(&drawn, blocks));
 }
 
 status random_key_plan(random_key *key, int64_t seed, int64_t offset, const tensor *seed_tensor,
@@ -179,15 +185,18 @@ static void random_run_share(const void *job, int64_t begin, int64_t end) {
 
 static int random_kind_of(const op *o) { return o->variant == RANDOM_ANY_INTEGER ? RANDOM_INTEGER : o->variant; }
 
-static status run_random(const executor *e, void *const *view, void *scratch) {
-  (void)scratch;
-  const random_plan *p = PLAN(e, random_plan);
+static status random_fill(const executor *e, const random_plan *p, int kind, void *const *view) {
   const random_key key = random_key_at_run(&p->key, view);
   void *at[1 + PARAMETERS];
   for (int k = 0; k < p->walk.n_operands; ++k) at[k] = view[p->operand[k]];
-  const random_job job = {.plan = p, .key = &key, .at = at, .kind = random_kind_of(e->op)};
+  const random_job job = {.plan = p, .key = &key, .at = at, .kind = kind};
   rows_parallel(random_run_share, &job, p->walk.n, RANDOM_TILE, e->cost_ns);
   return ST_OK;
+}
+
+static status run_random(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  return random_fill(e, PLAN(e, random_plan), random_kind_of(e->op), view);
 }
 
 /* ---- phase one --------------------------------------------------------------------------------------------------- */
@@ -387,6 +396,13 @@ static bool has_double(const arguments *g) {
   return found;
 }
 
+static void random_finish(executor *e, random_plan *p, const tensor *out) {
+  const int part = dtype_part(out->dtype);
+  p->store = loops->store[part][p->compute];
+  p->imaginary = part == out->dtype ? 0 : (uint8_t)dtype_bytes(part);
+  executor_cost(e, (uint64_t)out->n * dtype_bytes(out->dtype), (uint64_t)out->n * 32 * 4);
+}
+
 status prepare_random(executor *e, const random_args *a) {
   const bool has_bounds = e->op->variant != RANDOM_ANY_INTEGER;
   const int kind = random_kind_of(e->op);
@@ -410,9 +426,54 @@ status prepare_random(executor *e, const random_args *a) {
   case RANDOM_BERNOULLI: TRY(plan_bernoulli(p, g.out, g.out_name)); break;
   default: TRY(plan_integer(p, g.out, g.out_name, has_bounds ? (const int64_t[]){a->from_int, a->to_int} : NULL));
   }
-  p->store = loops->store[dtype_part(g.out->dtype)][p->compute];
-  p->imaginary = dtype_part(g.out->dtype) == g.out->dtype ? 0 : (uint8_t)dtype_bytes(dtype_part(g.out->dtype));
+  random_finish(e, p, g.out);
   e->run = run_random;
-  executor_cost(e, (uint64_t)g.out->n * dtype_bytes(g.out->dtype), (uint64_t)g.out->n * 32 * 4);
+  return ST_OK;
+}
+
+/* ---- by name ----------------------------------------------------------------------------------------------------- */
+
+static status run_named(const executor *e, void *const *view, void *scratch) {
+  const int kind = e->op->variant == GRAPH_RANDOM_NORMAL ? RANDOM_NORMAL : RANDOM_UNIFORM;
+  (void)scratch;
+  return random_fill(e, PLAN(e, random_plan), kind, view);
+}
+
+/* Integers: the bounds are operands. */
+static status run_integers_between(const executor *e, void *const *view, void *scratch) {
+  random_plan p = *PLAN(e, random_plan);
+  int64_t bounds[2];
+  (void)scratch;
+  p.load[0](&bounds[0], view[GRAPH_RANDOM_MIN], 0, 1);
+  p.load[0](&bounds[1], view[GRAPH_RANDOM_MAX], 0, 1);
+  if (bounds[0] >= bounds[1])
+    return fail(ST_DEVICE_EXCEPTION, "min is %jd and max is %jd, expected max above min", (intmax_t)bounds[0],
+                (intmax_t)bounds[1]);
+  p.from = bounds[0];
+  p.range = (uint64_t)bounds[1] - (uint64_t)bounds[0];
+  return random_fill(e, &p, RANDOM_INTEGER, view);
+}
+
+/* Standard normal numbers, numbers in [0, 1), or integers from min to max - 1. The shape is that of y, too. */
+status prepare_graph_random(executor *e, const graph_random_args *a) {
+  const tensor *y = a->y;
+  const int of = e->op->variant;
+  const arguments g = {.out = y, .out_name = "y", .out_operand = (int8_t)a->view.y};
+  random_plan *p = PLAN(e, random_plan);
+  *p = (random_plan){.key = random_key_next(a->seed, a->seed2, (uint64_t)y->n), .number = {0, 1}};
+  EXPECT(a->shape->size <= MAX_RANK, "shape has %ju elements, expected up to %d", (uintmax_t)a->shape->size, MAX_RANK);
+  TRY(op_expect_shape(y, "y", a->shape->value, (int)a->shape->size));
+  const bool whole = of == GRAPH_RANDOM_INTEGER;
+  TRY(op_expect_dtype(y, "y", whole ? DTYPES_INDEX : DTYPES_FLOAT));
+  p->compute = whole ? COMPUTE_I64 : y->dtype == ACL_DOUBLE ? COMPUTE_F64 : COMPUTE_F32;
+  TRY(plan_walk(p, &g, RANDOM_UNIFORM));
+  random_finish(e, p, y);
+  e->run = run_named;
+  if (of == GRAPH_RANDOM_NORMAL) return plan_normal(p, y, "y", true);
+  if (of == GRAPH_RANDOM_UNIFORM) return plan_uniform(p, y, "y");
+  TRY(op_expect_one(a->min, "min", DTYPE_BIT(y->dtype)));
+  TRY(op_expect_one(a->max, "max", DTYPE_BIT(y->dtype)));
+  p->load[0] = loops->load[y->dtype][COMPUTE_I64];
+  e->run = run_integers_between;
   return ST_OK;
 }

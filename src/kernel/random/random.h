@@ -42,6 +42,10 @@ static inline random_key random_key_of(int64_t seed, int64_t offset) {
   return (random_key){(uint64_t)seed, (uint64_t)offset, -1, -1};
 }
 
+/* The key of an operator that is called by name. Such operators have no offset; each call takes the next numbers of its
+ * seeds, of which it uses this many blocks. */
+random_key random_key_next(int64_t seed, int64_t seed2, uint64_t blocks);
+
 /* The same where the arguments seedTensor and offsetTensor may be there, as the operands number `operand` and the next.
  * They must have one INT64 element each. random_key_at_run then returns the key with the tensors' values. */
 status random_key_plan(random_key *key, int64_t seed, int64_t offset, const tensor *seed_tensor,

@@ -271,7 +271,8 @@ status prepare_product_dim(executor *e, const product_dim_args *a) {
 status prepare_trace(executor *e, const trace_args *a) {
   const tensor *self = a->self, *out = a->out;
   TRY(op_expect_dtype(self, "self", DTYPES_REAL | DTYPES_COMPLEX));
-  TRY(op_expect_dtype(out, "out", DTYPE_BIT(dtype_class_of(self->dtype) < CLASS_FLOAT ? ACL_INT64 : self->dtype)));
+  const bool sums_to_int64 = dtype_class_of(self->dtype) < CLASS_FLOAT && !a->keeps_dtype;
+  TRY(op_expect_dtype(out, "out", DTYPE_BIT(sums_to_int64 ? ACL_INT64 : self->dtype)));
   TRY(op_expect_rank(self, "self", 2, 2));
   TRY(op_expect_shape(out, "out", NULL, 0));
   const view matrix = view_of(self), result = view_of(out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unique, Unique2 and UniqueConsecutive of all elements; UniqueConsecutive and UniqueDim of the slices along a
- * dimension. Complex numbers, which only UniqueConsecutive accepts, are treated as slices of two elements.
- * Values are always sorted, whether requested or not (except those of UniqueConsecutive). NaN equals nothing, so
+ * dimension; and Unique by name, whose values are in the order in which they appear. Complex numbers, which only
+ * UniqueConsecutive accepts, are treated as slices of two elements.
+ * Other values are always sorted, whether requested or not (except those of UniqueConsecutive). NaN equals nothing, so
  * each NaN is a value of its own. The number of values is known after the task has run; it then sets the shape
  * of the tensors of values and counts. */
 #include <stdlib.h>
@@ -14,7 +15,7 @@ enum { NO_DIM = 1000 }; /* UniqueConsecutive's value of dim for all elements */
 
 typedef struct {
   tensor self, values, inverse, counts; /* descriptions; those not wanted have no elements */
-  bool wants_inverse, wants_counts, sorts;
+  bool wants_inverse, wants_counts, sorts, by_appearance;
   uint8_t compute;
   int dim;
   int values_result, counts_result, inverse_result; /* indices in the executor's results */
@@ -86,6 +87,23 @@ static int64_t unique_distinct(const unique_plan *p, const sort_loops *sort, cha
   return n_values;
 }
 
+/* Numbers the values in the order in which they appear: replaces inverse[], and writes them. ids: room for an int64 per
+ * value. */
+static void unique_by_appearance(const unique_plan *p, const char *self, char *values, int64_t *inverse, int64_t *ids,
+                                 int64_t n_values) {
+  const size_t bytes = dtype_bytes(p->self.dtype);
+  int64_t n = 0;
+  for (int64_t v = 0; v < n_values; ++v) ids[v] = -1;
+  for (int64_t i = 0; i < p->self.n; ++i) {
+    int64_t *const id = &ids[inverse[i]];
+    if (*id < 0) {
+      memcpy(values + (size_t)n * bytes, self + (size_t)i * bytes, bytes);
+      *id = n++;
+    }
+    inverse[i] = *id;
+  }
+}
+
 static status unique_run(const executor *e, void *const *view, void *scratch) {
   const unique_plan *p = e->heap;
   const sort_loops *sort = &sorts->of[p->compute];
@@ -100,7 +118,9 @@ static status unique_run(const executor *e, void *const *view, void *scratch) {
     n_values = unique_distinct(p, sort, sorted, inverse, view[3]);
     EXPECT(n_values <= p->values.n, "valueOut has %jd elements, expected at least %jd", (intmax_t)p->values.n,
            (intmax_t)n_values);
-    for (int64_t i = 0, block; i < n_values; i += block) {
+    if (p->by_appearance)
+      unique_by_appearance(p, view[0], view[1], inverse, (int64_t *)(void *)((char *)scratch + p->order), n_values);
+    for (int64_t i = 0, block; !p->by_appearance && i < n_values; i += block) {
       block = i64_min(SORT_BLOCK, n_values - i);
       sort->unpack(tile, NULL, sorted + i * sort->entry_bytes, block, false);
       loops->store[p->values.dtype][p->compute]((char *)view[1] + i * step, step, tile, block);
@@ -259,6 +279,7 @@ static status unique_slices_run(const executor *e, void *const *view_at, void *s
 typedef struct {
   const tensor *self, *values, *inverse, *counts; /* inverse, counts: NULL if not wanted */
   bool sorts, any_shape;                          /* any_shape: outputs may have other shapes, see fit_shapes() */
+  bool by_name;                                   /* operands are contiguous; inverse may be INT32 */
   int dim;                                        /* -1: all elements */
 } unique_call;
 
@@ -268,7 +289,7 @@ static status expect_outputs(const unique_call *c) {
          dtype_name(c->values->dtype), dtype_name(c->self->dtype));
   EXPECT(c->self->n <= INT32_MAX, "self has %jd elements, expected at most %d", (intmax_t)c->self->n, INT32_MAX);
   if (c->dim < 0) TRY(op_expect_rank(c->values, "valueOut", 1, 1));
-  if (c->inverse) TRY(op_expect_dtype(c->inverse, "inverseOut", DTYPE_BIT(ACL_INT64)));
+  if (c->inverse) TRY(op_expect_dtype(c->inverse, "inverseOut", c->by_name ? DTYPES_INDEX : DTYPE_BIT(ACL_INT64)));
   if (c->inverse && c->dim < 0) TRY(op_expect_same_shape(c->inverse, "inverseOut", c->self));
   if (c->inverse && c->dim >= 0) TRY(op_expect_shape(c->inverse, "inverseOut", &c->self->dims[c->dim], 1));
   if (!c->counts) return ST_OK;
@@ -325,6 +346,7 @@ static status plan_unique(executor *e, const unique_call *given) {
   if (c->inverse) p->inverse = *c->inverse;
   if (c->counts) p->counts = *c->counts;
   p->sorts = c->sorts;
+  p->by_appearance = c->by_name;
   p->dim = c->dim;
   const bool complex = dtype_is_complex(c->self->dtype);
   p->compute = (uint8_t)sort_compute_of(dtype_part(c->self->dtype));
@@ -336,6 +358,7 @@ static status plan_unique(executor *e, const unique_call *given) {
     const uint64_t bytes = n * (uint64_t)sorts->of[p->compute].entry_bytes;
     p->entries = workspace_intermediate(e, bytes);
     p->spare = workspace_intermediate(e, bytes);
+    p->order = c->by_name ? workspace_intermediate(e, n * sizeof(int64_t)) : 0;
     e->run = unique_run;
   } else {
     p->entries = workspace_copy(e, n * (uint64_t)(bytes_of[p->compute] * (complex ? 2 : 1)));
@@ -352,6 +375,18 @@ status prepare_unique(executor *e, const unique_args *a) {
                                        .values = a->value_out,
                                        .inverse = a->return_inverse ? a->inverse_out : NULL,
                                        .sorts = true,
+                                       .dim = -1});
+}
+
+/* (x, y, idx) */
+status prepare_graph_unique(executor *e, const graph_unique_args *a) {
+  TRY(op_expect_rank(a->x, "x", 1, 1));
+  return plan_unique(e, &(unique_call){.self = a->x,
+                                       .values = a->y,
+                                       .inverse = a->idx,
+                                       .sorts = true,
+                                       .any_shape = true,
+                                       .by_name = true,
                                        .dim = -1});
 }
 
