@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stock MindSpore wheel against an installed prefix, as a user sets it up.
 
-  run.py --prefix PREFIX --venv FOLDER                 what CI runs: networks train in PyNative and jit O0, by Model,
-                                                       under the profiler, and on two devices
-  run.py --prefix PREFIX --venv FOLDER --only STEP     one step of these: environment, training, model, profiler or
-                                                       distributed
+  run.py --prefix PREFIX --venv FOLDER                 networks train in PyNative and jit O0, by Model, under the
+                                                       profiler, and on two devices; functions of ops and nn
+  run.py --prefix PREFIX --venv FOLDER --only STEP     one step of these: environment, training, model, profiler,
+                                                       distributed or functions
 
 --version has the version of MindSpore; CI runs 2.10.0. FOLDER becomes a virtual environment of Python 3.11 with the
 wheel from PyPI (0.8 GB, 2.6 GB unpacked), and is used again as long as the list of requirements stays as it is."""
@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import client  # noqa: E402 -- beside this folder
 
-STEPS = ('environment', 'training', 'model', 'profiler', 'distributed')
+STEPS = ('environment', 'training', 'model', 'profiler', 'distributed', 'functions')
 VERSIONS = ('2.10.0', '2.7.2')
 
 

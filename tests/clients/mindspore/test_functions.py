@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of ops and nn, and gradients, whose operators MindSpore calls by name, in PyNative: the CPU backend's
+results. Of random functions, what does not depend on the numbers.
+
+test_functions.py DEVICE FILE     writes the results, or what went wrong"""
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+def numbers(result):
+    if isinstance(result, (tuple, list)):
+        return [numbers(r) for r in result]
+    return result.asnumpy() if hasattr(result, 'asnumpy') else result
+
+
+def compute(device, path):
+    import mindspore as ms
+    from mindspore import Tensor, nn, ops
+    ms.set_device(device)
+    rng = np.random.RandomState(0)
+
+    def x(*shape):
+        return Tensor(rng.randn(*shape).astype(np.float32))
+
+    def z(*shape):
+        return Tensor((rng.randn(*shape) + 1j * rng.randn(*shape)).astype(np.complex64))
+
+    def i(*shape):
+        return Tensor(rng.randint(0, 50, shape).astype(np.int32))
+
+    def grad(function, *operands):
+        return ms.grad(function)(*operands)
+
+    cases = (
+        lambda: (nn.AdaptiveAvgPool2d((3, 2))(x(2, 3, 7, 8))),
+        lambda: (grad(nn.AdaptiveAvgPool2d((3, 2)), x(2, 3, 7, 8))),
+        lambda: (nn.AdaptiveAvgPool3d((2, 3, 2))(x(2, 3, 5, 7, 8))),
+        lambda: (grad(nn.AdaptiveAvgPool3d((2, 3, 2)), x(2, 3, 5, 7, 8))),
+        lambda: (ops.interpolate(x(1, 2, 4, 4), size=(2, 2), mode="area")),
+        lambda: (nn.MaxPool2d(2, 2, pad_mode="pad", padding=1)(x(1, 2, 6, 6))),
+        lambda: (grad(nn.MaxPool2d(2, 2, pad_mode="pad", padding=1), x(1, 2, 6, 6))),
+        lambda: (nn.MaxPool1d(2, 2, pad_mode="pad", padding=1)(x(1, 2, 6))),
+        lambda: (ops.max_pool3d(x(1, 2, 6, 6, 6), 2, return_indices=True)),
+        lambda: (ops.lp_pool2d(ops.abs(x(1, 2, 6, 6)), 2.0, 2)),
+        lambda: (ops.max_unpool2d(x(1, 1, 2, 2), Tensor([[[[0, 2], [9, 11]]]]), 2)),
+        lambda: (grad(lambda v: ops.max_unpool2d(v, Tensor([[[[0, 2], [9, 11]]]]), 2), x(1, 1, 2, 2))),
+        lambda: (ops.unfold(x(2, 3, 6, 7), (2, 3), 1, 0, 1)),
+        lambda: (ops.unfold(x(2, 3, 6, 7), (2, 3), 1, (1, 2), 1)),
+        lambda: (grad(lambda v: ops.unfold(v, (2, 3), 1, 0, 1), x(2, 3, 6, 7))),
+        lambda: (ops.fold(x(2, 12, 20), Tensor([5, 6], ms.int32), (2, 2))),
+        lambda: (ops.affine_grid(x(2, 2, 3), (2, 3, 4, 5), False)),
+        lambda: (ops.channel_shuffle(x(1, 4, 2, 2), 2)),
+        lambda: (ops.hamming_window(7)),
+        lambda: (ops.BlackmanWindow()(Tensor(7, ms.int32))),
+        lambda: (ops.BartlettWindow()(Tensor(7, ms.int32))),
+        lambda: (ops.logspace(1.0, 3.0, 5, 10)),
+        lambda: (ops.bessel_i0(x(5)), ops.bessel_i0e(x(5)), ops.bessel_i1e(x(5))),
+        lambda: (ops.igamma(ops.abs(x(4)), ops.abs(x(4)))),
+        lambda: (ops.lgamma(ops.abs(x(5))), grad(ops.lgamma, ops.abs(x(5))), ops.mvlgamma(ops.abs(x(5)) + 3, 2)),
+        lambda: (ops.gcd(i(6) + 1, i(6) + 1), ops.lcm(i(6) + 1, i(6) + 1)),
+        lambda: (ops.heaviside(Tensor([-1.0, 0.0, 2.0]), Tensor([0.5, 0.5, 0.5]))),
+        lambda: (ops.hypot(x(4), x(4)), grad(lambda v: ops.hypot(v, Tensor([1.0, 2.0])), Tensor([1.0, 3.0]))),
+        lambda: (ops.logit(Tensor([0.1, 0.5, 0.9]), 1e-5), ops.logical_xor(x(5) > 0, x(5) > 0), ops.sinc(x(5))),
+        lambda: (ops.Eps()(x(2, 3)), ops.polar(ops.abs(x(4)), x(4)), ops.real(z(4))),
+        lambda: (ops.trace(x(4, 4)), grad(ops.trace, x(4, 4))),
+        lambda: (ops.inverse(ops.eye(4, 4, ms.float32) * 5 + x(4, 4))),
+        lambda: (ops.tril_indices(3, 4, 1), ops.triu_indices(3, 4, 1)),
+        lambda: (grad(lambda v: ops.slice(v, (0, 1), (2, 2)), x(3, 4))),
+        lambda: (ops.Padding(4)(x(3, 1)), ops.pdist(x(4, 3)), ops.renorm(x(3, 4), 2, 0, 1.0)),
+        lambda: (ops.multi_margin_loss(x(3, 4), Tensor([1, 2, 0])),
+                 grad(lambda v: ops.multi_margin_loss(v, Tensor([1, 2, 0])), x(3, 4))),
+        lambda: (ops.unique(i(9)), ops.ctc_greedy_decoder(x(5, 2, 4), Tensor([5, 4], ms.int32))),
+        lambda: (ops.fft(x(4, 8)), ops.fft(z(4, 6), n=9, dim=0, norm="ortho"), ops.ifft(z(4, 6), norm="forward")),
+        lambda: (ops.fft2(x(4, 8)), ops.fftn(x(2, 4, 8)), ops.ifft2(z(3, 4, 5)), ops.ifftn(z(3, 4, 5), dim=(0, 1))),
+        lambda: (ops.rfft(x(4, 8)), ops.rfft2(x(4, 8)), ops.rfftn(x(3, 4, 5), dim=(0, 2), norm="forward")),
+        lambda: (ops.irfft(z(4, 5)), ops.irfft(z(3, 5), n=9), ops.irfft2(z(3, 4, 5), norm="forward"),
+                 ops.irfftn(z(3, 4, 5), s=(4, 6))),
+        lambda: (ops.hfft(z(4, 5)), ops.hfft2(z(3, 4, 5)), ops.hfftn(z(3, 4, 5), s=(3, 5)),
+                 ops.hfft(z(3, 5), norm="forward")),
+        lambda: (ops.ihfft(x(4, 8)), ops.ihfft2(x(3, 4, 5)), ops.ihfftn(x(3, 4, 5), norm="ortho")),
+        lambda: (ops.fftshift(x(5, 8)), ops.ifftshift(x(5, 8)), ops.fftshift(x(5, 8), dim=0), ops.fftfreq(7, 0.5),
+                 ops.rfftfreq(8)),
+        lambda: (grad(lambda v: ops.real(ops.fft(v)).sum(), x(4, 8)),
+                 grad(lambda v: ops.real(ops.rfft(v)).sum(), x(4, 8))),
+        lambda: (grad(lambda v: ops.irfft(v).sum(), z(4, 5)), grad(lambda v: ops.real(ops.fftn(v)).sum(), x(4, 8))),
+        lambda: (ops.dropout2d(Tensor(np.ones((2, 64, 3, 3), np.float32)), 0.5).mean() > 0.3),
+        lambda: (ops.dropout3d(Tensor(np.ones((2, 64, 3, 3, 3), np.float32)), 0.5).mean() > 0.3),
+        lambda: (ops.multinomial(ops.abs(x(4)), 8).shape, ops.random_categorical(x(2, 4), 6).shape),
+        lambda: (ops.sort(ops.randperm(10))[0], ops.sort(ops.shuffle(Tensor(np.arange(10, dtype=np.float32))))[0]),
+        lambda: (ops.RandomChoiceWithMask(3)(Tensor(np.ones((4, 4)) > 0))[1]),
+        lambda: (ops.randint(1, 5, (3, 4)).shape, ops.rand(3, 4).shape, ops.randn(3, 4).shape,
+                 ops.standard_normal((3, 4)).shape),
+    )
+    results = []
+    for case in cases:
+        rng.seed(1)
+        try:
+            results.append(numbers(case()))
+        except Exception as error:                                           # pylint: disable=broad-except
+            results.append(f'{error.__class__.__name__}: {error}')
+    with open(path, 'wb') as f:
+        pickle.dump(results, f)
+
+
+class Functions(unittest.TestCase):
+    def test_functions(self):
+        results = []
+        with tempfile.TemporaryDirectory() as folder:
+            for device in ('CPU', 'Ascend'):
+                path = os.path.join(folder, device)
+                subprocess.run([sys.executable, os.path.abspath(__file__), device, path], cwd=folder, check=True,
+                               stderr=subprocess.DEVNULL)
+                with open(path, 'rb') as f:
+                    results.append(pickle.load(f))
+        self.assertEqual(len(results[0]), len(results[1]))
+        for case, (want, got) in enumerate(zip(*results)):
+            with self.subTest(case=case):
+                self.compare(want, got)
+
+    def compare(self, want, got):
+        if isinstance(want, str):
+            self.fail('the CPU backend says: ' + want)
+        if isinstance(want, list) and not isinstance(got, str):
+            self.assertEqual(len(got), len(want))
+            for w, g in zip(want, got):
+                self.compare(w, g)
+            return
+        self.assertNotIsInstance(got, str, got)
+        want, got = np.asarray(want), np.asarray(got)
+        self.assertEqual((got.shape, got.dtype), (want.shape, want.dtype))
+        np.testing.assert_allclose(got, want, 2e-5, 2e-5)
+
+
+if __name__ == '__main__':
+    if len(sys.argv) == 3 and sys.argv[1] in ('CPU', 'Ascend'):
+        compute(*sys.argv[1:])
+    else:
+        unittest.main()
