@@ -84,8 +84,8 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, acl
 /* Returns the range of stream priorities; a smaller number is a higher priority. */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority);
 
-/* Convert ids of devices. A user's id is an index into ASCEND_RT_VISIBLE_DEVICES, as all other functions take it; logical
- * ids are those that the variable lists, and here the physical ids as well. Need no context. Errors:
+/* Convert ids of devices. A user's id is an index into ASCEND_RT_VISIBLE_DEVICES, as all other functions take it;
+ * logical ids are those that the variable lists, and here the physical ids as well. Need no context. Errors:
  * ACL_ERROR_RT_INVALID_DEVICEID, also for a device that is not visible. */
 ACL_FUNC_VISIBILITY aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *const logicDevId);
 ACL_FUNC_VISIBILITY aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevid);
@@ -121,8 +121,9 @@ ACL_FUNC_VISIBILITY aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInf
 /* Repairs such memory, at most MAX_MEM_UCE_INFO_ARRAY_SIZE entries. Memory without errors is not changed. */
 ACL_FUNC_VISIBILITY aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize);
 
-/* Returns what is wrong with a device: nothing (ACL_RT_NO_ERROR), for the same reason. And repairs it: that has nothing to
- * do for no error, and for memory does what aclrtMemUceRepair does. Errors: ACL_ERROR_RT_PARAM_INVALID for other types. */
+/* Returns what is wrong with a device: nothing (ACL_RT_NO_ERROR), for the same reason. And repairs it: that has
+ * nothing to do for no error, and for memory does what aclrtMemUceRepair does. Errors: ACL_ERROR_RT_PARAM_INVALID
+ * for other types. */
 ACL_FUNC_VISIBILITY aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo);
 ACL_FUNC_VISIBILITY aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo);
 
@@ -212,10 +213,10 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag);
 
-/* Set and return attributes of a stream: the failure mode and the overflow switch, for which there are functions of their
- * own, too; and a tag for the detection of overflows (any number), a switch for names in recordings of graphs (0 or 1; they
- * have them in any case) and the priority, which are stored. Errors: ACL_ERROR_RT_PARAM_INVALID for an unknown attribute
- * or value. */
+/* Set and return attributes of a stream: the failure mode and the overflow switch, for which there are functions of
+ * their own, too; and a tag for the detection of overflows (any number), a switch for names in recordings of graphs
+ * (0 or 1; they have them in any case) and the priority, which are stored. Errors: ACL_ERROR_RT_PARAM_INVALID for an
+ * unknown attribute or value. */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType,
                                                      aclrtStreamAttrValue *value);
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType,

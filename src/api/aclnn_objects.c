@@ -269,8 +269,8 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
  * writes it. */
 typedef enum { COUNT_INPUTS, COUNT_OUTPUTS, COUNT_ALL } operand_order;
 
-/* Lengths of sequences, which are inputs of the operators of attention for inference as CANN defines them, although they
- * are passed as arrays. MindSpore counts them, too. */
+/* Lengths of sequences, which are inputs of the operators of attention for inference as CANN defines them, although
+ * they are passed as arrays. MindSpore counts them, too. */
 static bool is_lengths(const arg_schema *s) {
   static const char *const names[] = {"actualSeqLengths", "actualSharedPrefixLen"};
   if (s->kind != ARG_INT_ARRAY) return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry points for errors of devices, such as uncorrectable ones of their memory. Device memory is host memory here: the host's kernel takes
- * bad pages out of use and ends processes that touch them, so the list is always empty. */
+/* Entry points for errors of devices, such as uncorrectable ones of their memory. Device memory is host memory here:
+ * the host's kernel takes bad pages out of use and ends processes that touch them, so the list is always empty. */
 #include <string.h>
 
 #include "api/api.h"
