@@ -120,6 +120,8 @@ UNBOUND = {
     'aclrtSetStreamAttribute': 'the value is a union; attributes have functions of their own',
     'aclrtGetErrorVerbose': 'it only says that there is no error',
     'aclrtRepairError': 'there is no error to repair',
+    'aclrtIpcGetEventHandle': 'the handle is a structure, and no page shows a form in Python',
+    'aclrtIpcOpenEventHandle': 'the handle is a structure, and no page shows a form in Python',
     'aclmdlCreateAndGetOpDesc': 'the C function only says that it is not supported',
     'aclrtSetExceptionInfoCallback': 'it takes a C callback; threads of the library would call into Python',
     'aclrtSetDeviceTaskAbortCallback': 'it takes a C callback, and no page shows a form in Python',

@@ -254,7 +254,9 @@ ACL_FUNC_VISIBILITY aclError aclrtSetOpWaitTimeout(uint32_t timeout);
  *   - WithFlag: with ACL_EVENT_SYNC waits and reset, with ACL_EVENT_TIME_LINE timing, with
  *     ACL_EVENT_CAPTURE_STREAM_PROGRESS queries.
  *   - ExWithFlag: by flag, too, but a later record does not affect waits that were submitted before it, and the event
- *     counts as complete until its first record. No reset, aclrtQueryEvent or aclrtQueryEventWaitStatus. */
+ *     counts as complete until its first record. No reset, aclrtQueryEvent or aclrtQueryEventWaitStatus. With
+ *     ACL_EVENT_IPC, which goes with no other flag, for several processes: waits, synchronisation and queries, but no
+ *     timing, no id and no captures. */
 ACL_FUNC_VISIBILITY aclError aclrtCreateEvent(aclrtEvent *event);
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag);
@@ -294,6 +296,14 @@ ACL_FUNC_VISIBILITY aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *
 
 /* Returns the number of an event. */
 ACL_FUNC_VISIBILITY aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId);
+
+/* Share an event of aclrtCreateEventExWithFlag with ACL_EVENT_IPC. Get returns its handle, the same one each time. Open
+ * makes an event of it in another process of this machine, in the current context, at most one at a time; all
+ * processes may record it, wait for it and query it, and each destroys its own. What the latest record is, is settled
+ * when a wait is submitted: a wait in one process that follows a record in another must be submitted after it. Once the
+ * process that has created it destroys it, no other can open it. */
+ACL_FUNC_VISIBILITY aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle);
+ACL_FUNC_VISIBILITY aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event);
 
 /* ---- Notify: a number on a device that streams of any device and context can change and wait for ---- */
 

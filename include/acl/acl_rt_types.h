@@ -376,6 +376,10 @@ typedef enum aclrtEventWaitStatus {
 
 #define ACL_IPC_EVENT_HANDLE_SIZE 64U
 
+typedef struct aclrtIpcEventHandle {
+  char reserved[ACL_IPC_EVENT_HANDLE_SIZE];
+} aclrtIpcEventHandle;
+
 #define ACL_NOTIFY_DEFAULT                               0U
 #define ACL_NOTIFY_DEVICE_USE_ONLY                       1U
 #define ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT                0UL
