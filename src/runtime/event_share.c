@@ -50,8 +50,7 @@ static void forget_ended(void) {
 
 static status map_marks(int file, off_t offset, event_share *s) {
   void *p = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, offset);
-  if (p == MAP_FAILED)
-    return fail(ST_NO_HOST_MEMORY, "no memory for an event between processes: %s", strerror(errno));
+  if (p == MAP_FAILED) return fail(ST_NO_HOST_MEMORY, "no memory for an event between processes: %s", strerror(errno));
   madvise(p, PAGE_BYTES, MADV_DONTFORK);
   s->marks = p;
   return ST_OK;
@@ -85,7 +84,7 @@ static status make_share(int device, event_share **out) {
   return st;
 }
 
-static status export(event *e) {
+static status event_share_export(event *e) {
   event_share *s;
   if (!(e->flags & EVENT_IPC))
     return fail(ST_INVALID_VALUE,
@@ -102,14 +101,14 @@ static status export(event *e) {
 
 status event_export(event *e, char key[EXCHANGE_TEXT_BYTES]) {
   mutex_lock(&all.lock);
-  const status st = export(e);
+  const status st = event_share_export(e);
   if (st == ST_OK) exchange_print(e->share->key, key);
   mutex_unlock(&all.lock);
   scheduler_rouse();
   return st;
 }
 
-static void withdraw(event_share *s) {
+static void event_share_withdraw(event_share *s) {
   if (exchange_withdraw(s->key, true)) {
     INVARIANT(all.n_ended < MACHINE_EXPORTS);
     all.ended[all.n_ended++] = s->key;
@@ -175,7 +174,7 @@ void event_unshare(event *e) {
   event_share *s = e->share;
   mutex_lock(&all.lock);
   unlink_event(s);
-  if (!s->imported) withdraw(s);
+  if (!s->imported) event_share_withdraw(s);
   mutex_unlock(&all.lock);
   if (s->imported)
     leave_marks(s);

@@ -20,9 +20,9 @@ static aclrtNotify gate_here;
 static aclrtStream stream_here;
 
 static aclError open_event(const order *o, int32_t device) {
-  aclError code = aclrtSetDevice(device);
-  if (!code) code = aclrtCreateStream(&stream_here);
-  if (!code) code = aclrtCreateNotify(&gate_here, 0);
+  aclError code = stream_here ? ACL_SUCCESS : aclrtSetDevice(device);
+  if (!code && !stream_here) code = aclrtCreateStream(&stream_here);
+  if (!code && !gate_here) code = aclrtCreateNotify(&gate_here, 0);
   return code ? code : aclrtIpcOpenEventHandle(o->handle, &event_here);
 }
 
@@ -255,7 +255,7 @@ static void events_between_processes_have_limits(void **state) {
   aclrtEventStatus old;
   aclrtEventWaitStatus waits;
   aclrtEvent plain, opened_here, event;
-  aclmdlRI graph;
+  aclmdlRI graph = NULL;
   uint32_t id;
   uint64_t time;
   float ms;
@@ -279,6 +279,7 @@ static void events_between_processes_have_limits(void **state) {
   CHECK_OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
   CHECK_FAILS(aclrtRecordEvent(event, stream));
   (void)aclmdlRICaptureEnd(stream, &graph);
+  if (graph) CHECK_OK(aclmdlRIDestroy(graph));
   CHECK_OK(opened(&p, OPEN, &handle));
   assert_int_not_equal(told(&p, EXPORT), ACL_SUCCESS); /* only where it was created */
   CHECK_OK(aclrtDestroyEvent(event));
@@ -290,12 +291,9 @@ static void events_between_processes_have_limits(void **state) {
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "other")) return other_main();
   const struct CMUnitTest tests[] = {
-      TEST(another_process_waits_for_a_record),
-      TEST(this_process_waits_for_a_record_of_another),
-      TEST(a_wait_is_for_the_record_before_it),
-      TEST(sharing_keeps_earlier_records_and_waits),
-      TEST(any_process_may_destroy_it_first),
-      TEST(events_between_processes_have_limits),
+      TEST(another_process_waits_for_a_record), TEST(this_process_waits_for_a_record_of_another),
+      TEST(a_wait_is_for_the_record_before_it), TEST(sharing_keeps_earlier_records_and_waits),
+      TEST(any_process_may_destroy_it_first),   TEST(events_between_processes_have_limits),
   };
   return cmocka_run_group_tests_name("events between processes", tests, device_up, device_down);
 }
