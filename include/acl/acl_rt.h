@@ -84,6 +84,16 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, acl
 /* Returns the range of stream priorities; a smaller number is a higher priority. */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority);
 
+/* Convert ids of devices. A user's id is an index into ASCEND_RT_VISIBLE_DEVICES, as all other functions take it;
+ * logical ids are those that the variable lists, and here the physical ids as well. Need no context. Errors:
+ * ACL_ERROR_RT_INVALID_DEVICEID, also for a device that is not visible. */
+ACL_FUNC_VISIBILITY aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *const logicDevId);
+ACL_FUNC_VISIBILITY aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevid);
+
+/* Returns what tells the device from all others, on this machine and elsewhere. It is the same in each process of the
+ * machine, and depends on /etc/machine-id. Needs no context. */
+ACL_FUNC_VISIBILITY aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid);
+
 /* Returns the id of this process, by which other processes name it when they share memory with it. */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetBareTgid(int32_t *pid);
 
@@ -110,6 +120,12 @@ ACL_FUNC_VISIBILITY aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInf
 
 /* Repairs such memory, at most MAX_MEM_UCE_INFO_ARRAY_SIZE entries. Memory without errors is not changed. */
 ACL_FUNC_VISIBILITY aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize);
+
+/* Returns what is wrong with a device: nothing (ACL_RT_NO_ERROR), for the same reason. And repairs it: that has
+ * nothing to do for no error, and for memory does what aclrtMemUceRepair does. Errors: ACL_ERROR_RT_PARAM_INVALID
+ * for other types. */
+ACL_FUNC_VISIBILITY aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo);
+ACL_FUNC_VISIBILITY aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo);
 
 /* Drops the tasks of a device that have been submitted but have not begun, in all contexts of this process, and
  * waits for those that run. timeout: in milliseconds, at most 36 minutes; 0: no limit. Dropped event records
@@ -197,6 +213,15 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag);
 
+/* Set and return attributes of a stream: the failure mode and the overflow switch, for which there are functions of
+ * their own, too; and a tag for the detection of overflows (any number), a switch for names in recordings of graphs
+ * (0 or 1; they have them in any case) and the priority, which are stored. Errors: ACL_ERROR_RT_PARAM_INVALID for an
+ * unknown attribute or value. */
+ACL_FUNC_VISIBILITY aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType,
+                                                     aclrtStreamAttrValue *value);
+ACL_FUNC_VISIBILITY aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType,
+                                                     aclrtStreamAttrValue *value);
+
 /* Maximum run time of an operator, in seconds, milliseconds or microseconds; 0 means the maximum, about 1091 s.
  * Devices count in units of 2^32 ns, so the time is rounded up; V2 returns the rounded time. The value is stored and
  * returned, but no operator is stopped here. */
@@ -229,7 +254,9 @@ ACL_FUNC_VISIBILITY aclError aclrtSetOpWaitTimeout(uint32_t timeout);
  *   - WithFlag: with ACL_EVENT_SYNC waits and reset, with ACL_EVENT_TIME_LINE timing, with
  *     ACL_EVENT_CAPTURE_STREAM_PROGRESS queries.
  *   - ExWithFlag: by flag, too, but a later record does not affect waits that were submitted before it, and the event
- *     counts as complete until its first record. No reset, aclrtQueryEvent or aclrtQueryEventWaitStatus. */
+ *     counts as complete until its first record. No reset, aclrtQueryEvent or aclrtQueryEventWaitStatus. With
+ *     ACL_EVENT_IPC, which goes with no other flag, for several processes: waits, synchronisation and queries, but no
+ *     timing, no id and no captures. */
 ACL_FUNC_VISIBILITY aclError aclrtCreateEvent(aclrtEvent *event);
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag);
@@ -269,6 +296,14 @@ ACL_FUNC_VISIBILITY aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *
 
 /* Returns the number of an event. */
 ACL_FUNC_VISIBILITY aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId);
+
+/* Share an event of aclrtCreateEventExWithFlag with ACL_EVENT_IPC. Get returns its handle, the same one each time. Open
+ * makes an event of it in another process of this machine, in the current context, at most one at a time; all
+ * processes may record it, wait for it and query it, and each destroys its own. What the latest record is, is settled
+ * when a wait is submitted: a wait in one process that follows a record in another must be submitted after it. Once the
+ * process that has created it destroys it, no other can open it. */
+ACL_FUNC_VISIBILITY aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle);
+ACL_FUNC_VISIBILITY aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event);
 
 /* ---- Notify: a number on a device that streams of any device and context can change and wait for ---- */
 

@@ -301,6 +301,16 @@ typedef enum aclrtStreamAttr {
   ACL_STREAM_ATTR_PRIORITY = 5,
 } aclrtStreamAttr;
 
+/* The member of the attribute's name. */
+typedef union aclrtStreamAttrValue {
+  uint64_t failureMode; /* as aclrtSetStreamFailureMode has it */
+  uint32_t overflowSwitch;
+  uint32_t userCustomTag;
+  uint32_t cacheOpInfoSwitch;
+  uint32_t streamPriority;
+  uint32_t reserve[4];
+} aclrtStreamAttrValue;
+
 typedef enum aclrtStreamState {
   ACL_RT_STREAM_STATE_CREATE_POST = 1,
   ACL_RT_STREAM_STATE_DESTROY_PRE = 2,
@@ -365,6 +375,10 @@ typedef enum aclrtEventWaitStatus {
 } aclrtEventWaitStatus;
 
 #define ACL_IPC_EVENT_HANDLE_SIZE 64U
+
+typedef struct aclrtIpcEventHandle {
+  char reserved[ACL_IPC_EVENT_HANDLE_SIZE];
+} aclrtIpcEventHandle;
 
 #define ACL_NOTIFY_DEFAULT                               0U
 #define ACL_NOTIFY_DEVICE_USE_ONLY                       1U
@@ -673,6 +687,30 @@ typedef struct aclrtMemUceInfo {
   size_t len; /* in bytes */
   size_t reserved[UCE_INFO_RESERVED_SIZE];
 } aclrtMemUceInfo;
+
+/* Errors of a device. */
+typedef struct aclrtMemUceInfoArray {
+  size_t arraySize;
+  aclrtMemUceInfo memUceInfoArray[ACL_RT_MEM_UCE_INFO_MAX_NUM];
+} aclrtMemUceInfoArray;
+
+typedef union aclrtErrorInfoDetail {
+  aclrtMemUceInfoArray uceInfo;       /* of ACL_RT_ERROR_MEMORY */
+  aclrtAicoreErrorType aicoreErrType; /* of ACL_RT_ERROR_AICORE */
+} aclrtErrorInfoDetail;
+
+typedef struct aclrtErrorInfo {
+  uint8_t tryRepair; /* 1: aclrtRepairError can repair it */
+  uint8_t hasDetail;
+  uint8_t reserved[2];
+  aclrtErrorType errorType;
+  aclrtErrorInfoDetail detail;
+} aclrtErrorInfo;
+
+/* What tells a device from all others. */
+typedef struct aclrtUuid {
+  char bytes[16];
+} aclrtUuid;
 
 /* Device memory used by a component of CANN. */
 typedef struct aclrtMemUsageInfo {

@@ -101,8 +101,9 @@ ACL_FUNC_VISIBILITY aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor)
 
 /* Give a repeatable executor another device address for one of the tensors of the first phase. Later launches use
  * it; earlier ones are not affected. index counts the operator's tensors from 0: all of them, or only its inputs, or
- * only its outputs, with each member of a list counted. tensor is that tensor; its address changes as well. They
- * return 161002 if there is no such index, or the first phase was given NULL there. */
+ * only its outputs, with each member of a list counted. Lengths of attention for inference (actualSeqLengths, and so
+ * on) count as inputs. tensor is that tensor; its address changes as well. They return 161002 if there is no such
+ * index, or the first phase was given NULL there. */
 ACL_FUNC_VISIBILITY aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,
                                                  void *addr);
 ACL_FUNC_VISIBILITY aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor,

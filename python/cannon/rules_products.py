@@ -81,6 +81,12 @@ def _quant_matmul(c):
     return [(broadcast([a[:-2], b[:-2]]) + (m, n), dtype)]
 
 
+@of("product_quant")
+def _product_quant(c):
+    m, n = c[0].shape[-1 if c["transposeX1"] else -2], c[1].shape[-2 if c["transposeX2"] else -1]
+    return [((m, n), INT8)]
+
+
 @of("matmul_all_reduce")
 def _matmul_all_reduce(c):
     x1, x2, residual, x3 = c[0], c[1], c.get("residual"), c.get("x3", "x3Optional")

@@ -269,8 +269,17 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
  * writes it. */
 typedef enum { COUNT_INPUTS, COUNT_OUTPUTS, COUNT_ALL } operand_order;
 
+/* Lengths of sequences, which are inputs of the operators of attention for inference as CANN defines them, although
+ * they are passed as arrays. MindSpore counts them, too. */
+static bool is_lengths(const arg_schema *s) {
+  static const char *const names[] = {"actualSeqLengths", "actualSharedPrefixLen"};
+  if (s->kind != ARG_INT_ARRAY) return false;
+  return !strncmp(s->name, names[0], strlen(names[0])) || !strncmp(s->name, names[1], strlen(names[1]));
+}
+
 static bool is_counted(const op *o, int argument, operand_order order) {
   const arg_schema *s = &o->schema[argument];
+  if (is_lengths(s)) return order != COUNT_OUTPUTS;
   if (s->kind != ARG_TENSOR && s->kind != ARG_TENSOR_LIST) return false;
   if (order == COUNT_INPUTS) return s->flags & ARG_READ || argument == 0;
   return order == COUNT_ALL || s->flags & ARG_WRITTEN;

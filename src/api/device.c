@@ -2,9 +2,12 @@
 /* Entry points for devices. */
 #include "runtime/device.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/api.h"
+#include "base/hash.h"
 #include "memory/memory.h"
 #include "runtime/abort.h"
 #include "runtime/peer.h"
@@ -48,6 +51,47 @@ static status synchronize_device(int32_t timeout_ms) {
 
 aclError aclrtSynchronizeDevice(void) { API(synchronize_device(-1)); }
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) { API(synchronize_device(timeout)); }
+
+aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *const logicDevId) {
+  API_ENTER();
+  NEED(logicDevId);
+  NEED_OK(device_check(userDevid, "userDevid"));
+  *logicDevId = device_physical(userDevid);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevid) {
+  API_ENTER();
+  NEED(userDevid);
+  NEED_OK(device_machine_check());
+  const int device = device_of_physical(logicDevId);
+  if (device < 0) API_RETURN(fail(ST_INVALID_DEVICE, "logicDevId is %d, expected a visible device", logicDevId));
+  *userDevid = device;
+  return ACL_SUCCESS;
+}
+
+/* A hash of the machine's id, or of its name, which begins with the bytes of `salt`. */
+static uint64_t machine_hash(const char *salt) {
+  char text[128] = "";
+  uint64_t hash = hash_bytes(HASH_START, salt, strlen(salt));
+  FILE *f = fopen("/etc/machine-id", "re");
+  if (!f || !fgets(text, sizeof text, f)) gethostname(text, sizeof text - 1);
+  if (f) fclose(f);
+  return hash_bytes(hash, text, strlen(text));
+}
+
+aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid) {
+  API_ENTER();
+  NEED(uuid);
+  NEED_OK(device_check(deviceId, "deviceId"));
+  const int physical = device_physical(deviceId);
+  const char *const salts[] = {"cannon device", device_profile_of_all()->soc_name};
+  for (int i = 0; i < 2; ++i) {
+    const uint64_t half = hash_bytes(machine_hash(salts[i]), &physical, sizeof physical);
+    memcpy(uuid->bytes + i * (int)sizeof half, &half, sizeof half);
+  }
+  return ACL_SUCCESS;
+}
 
 aclError aclrtDeviceGetBareTgid(int32_t *pid) {
   API_ENTER();

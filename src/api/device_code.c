@@ -4,11 +4,20 @@
  * header declares them. */
 #include "api/api.h"
 
+typedef struct aclrtPlaceHolderInfo aclrtPlaceHolderInfo;
+
 ACL_FUNC_VISIBILITY aclError aclrtBinaryLoadFromData(const void *data, size_t length,
                                                      const aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle);
 ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char *kernelName,
                                                     aclrtFuncHandle *funcHandle);
 ACL_FUNC_VISIBILITY aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr);
+
+ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks,
+                                                           aclrtStream stream, aclrtLaunchKernelCfg *cfg,
+                                                           void *hostArgs, size_t argsSize,
+                                                           aclrtPlaceHolderInfo *placeHolderArray,
+                                                           size_t placeHolderNum);
+ACL_FUNC_VISIBILITY aclError aclrtGetHardwareSyncAddr(void **addr);
 ACL_FUNC_VISIBILITY int rtDevBinaryRegister(const void *binary, void **handle);
 ACL_FUNC_VISIBILITY int rtDevBinaryUnRegister(void *handle);
 ACL_FUNC_VISIBILITY int rtFunctionRegister(void *binary, const void *stub, const char *name, const void *info,
@@ -42,6 +51,23 @@ aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char *kern
 aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr) {
   API_ENTER();
   (void)funcHandle, (void)aicAddr, (void)aivAddr;
+  API_RETURN(refuse_code());
+}
+
+aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream,
+                                       aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize,
+                                       aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum) {
+  API_ENTER();
+  (void)funcHandle, (void)numBlocks, (void)stream, (void)cfg, (void)hostArgs, (void)argsSize;
+  (void)placeHolderArray, (void)placeHolderNum;
+  API_RETURN(refuse_code());
+}
+
+/* The address by which the cores of an NPU wait for each other. */
+aclError aclrtGetHardwareSyncAddr(void **addr) {
+  API_ENTER();
+  NEED(addr);
+  *addr = NULL;
   API_RETURN(refuse_code());
 }
 

@@ -2,16 +2,26 @@
 /* Entry points for events. */
 #include "runtime/event.h"
 
+#include <string.h>
+
 #include "api/api.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "runtime/event_share.h"
 #include "runtime/python_place.h"
 
 enum { PLAIN_FLAGS = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE };
 
 /* The timeout, in seconds, of waits that have none of their own; 0: no limit. */
 static _Atomic uint32_t op_wait_timeout_s;
+
+static aclrtEvent publish(event *e, const char *call) {
+  e->place = python_places_wanted() ? python_place_note() : 0;
+  hooks_tell_handle(HOOK_EVENT, HOOK_HANDLE_CREATED, e, call);
+  object_publish(&e->o);
+  return e;
+}
 
 static status create_event(aclrtEvent *out, event_kind kind, uint32_t flags, uint32_t known) {
   context *c;
@@ -20,18 +30,16 @@ static status create_event(aclrtEvent *out, event_kind kind, uint32_t flags, uin
     return fail(ST_INVALID_PARAM, "flag is %#x, expected an OR of bits in %#x", flags, known);
   if (flags & ACL_EVENT_EXTERNAL && flags != ACL_EVENT_EXTERNAL)
     return fail(ST_INVALID_PARAM, "flag is %#x, expected ACL_EVENT_EXTERNAL alone", flags);
+  if (flags & ACL_EVENT_IPC && flags != ACL_EVENT_IPC)
+    return fail(ST_INVALID_PARAM, "flag is %#x, expected ACL_EVENT_IPC alone", flags);
   TRY(context_current(&c));
   TRY(device_take_event(c->device));
   const status st = event_create(c, kind, flags, &e);
-  if (st != ST_OK) {
+  if (st == ST_OK)
+    *out = publish(e, "aclrtCreateEvent");
+  else
     device_give_event(c->device);
-    return st;
-  }
-  e->place = python_places_wanted() ? python_place_note() : 0;
-  hooks_tell_handle(HOOK_EVENT, HOOK_HANDLE_CREATED, e, "aclrtCreateEvent");
-  object_publish(&e->o);
-  *out = e;
-  return ST_OK;
+  return st;
 }
 
 aclError aclrtCreateEvent(aclrtEvent *event) {
@@ -51,10 +59,8 @@ aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
 aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
   API_ENTER();
   NEED(event);
-  if (flag & ACL_EVENT_IPC)
-    API_RETURN(fail(ST_NOT_SUPPORTED, "flag is %#x: events between processes are not there yet", flag));
-  API_RETURN(
-      create_event(event, EVENT_EX, flag, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE));
+  API_RETURN(create_event(event, EVENT_EX, flag,
+                          ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_IPC));
 }
 
 /* Looks up the event and takes a reference to it, which the caller drops (HELD_EVENT). */
@@ -172,7 +178,7 @@ static status wait(aclrtStream stream_handle, aclrtEvent event_handle, int64_t t
   TRY(event_of(event_handle, &e));
   TRY(context_stream(stream_handle, &s));
   TRY(keep_use(&e->wait_use, ACL_EVENT_WAIT_DEFAULT, e));
-  if (e->kind != EVENT_PLAIN && !(e->flags & (EVENT_SYNC | EVENT_EXTERNAL)))
+  if (e->kind != EVENT_PLAIN && !(e->flags & (EVENT_SYNC | EVENT_EXTERNAL | EVENT_IPC)))
     return fail(ST_INVALID_VALUE, "event %p can't be waited for, expected one made with ACL_EVENT_SYNC", event_handle);
   if (timeout_s < 0)
     return fail(ST_INVALID_VALUE, "timeout is %jd, expected 0 (for ever) or more seconds", (intmax_t)timeout_s);
@@ -310,6 +316,46 @@ aclError aclrtGetEventId(aclrtEvent handle, uint32_t *eventId) {
   NEED(handle);
   NEED(eventId);
   NEED_OK(event_of(handle, &e));
+  if (e->flags & EVENT_IPC)
+    API_RETURN(fail(ST_NOT_SUPPORTED, "event %p is one between processes, which have no ids", handle));
   *eventId = e->id;
   return ACL_SUCCESS;
+}
+
+/* ---- between processes ------------------------------------------------------------------------------------------- */
+
+_Static_assert(ACL_EVENT_IPC == EVENT_IPC && sizeof(aclrtIpcEventHandle) + 1 == EXCHANGE_TEXT_BYTES,
+               "a handle is the text of a key without its terminating 0");
+
+aclError aclrtIpcGetEventHandle(aclrtEvent handle_of, aclrtIpcEventHandle *handle) {
+  API_ENTER();
+  HELD_EVENT e = NULL;
+  char key[EXCHANGE_TEXT_BYTES];
+  NEED(handle_of);
+  NEED(handle);
+  NEED_OK(event_of(handle_of, &e));
+  NEED_OK(event_export(e, key));
+  memcpy(handle->reserved, key, sizeof handle->reserved);
+  return ACL_SUCCESS;
+}
+
+static status open_event(const aclrtIpcEventHandle *handle, aclrtEvent *out) {
+  context *c;
+  event *e;
+  char key[EXCHANGE_TEXT_BYTES] = {0};
+  memcpy(key, handle->reserved, sizeof handle->reserved);
+  TRY(context_current(&c));
+  TRY(device_take_event(c->device));
+  const status st = event_import(key, c, &e);
+  if (st == ST_OK)
+    *out = publish(e, "aclrtIpcOpenEventHandle");
+  else
+    device_give_event(c->device);
+  return st;
+}
+
+aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event) {
+  API_ENTER();
+  NEED(event);
+  API_RETURN(open_event(&handle, event));
 }

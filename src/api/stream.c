@@ -149,3 +149,60 @@ aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
   NEED_OK(context_stream(handle, &s));
   API_RETURN(set_failure_mode(s, mode));
 }
+
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
+
+static status stream_set_switch(_Atomic uint32_t *to, uint32_t on) {
+  if (on > 1) return fail(ST_INVALID_VALUE, "value is %u, expected 0 (off) or 1 (on)", on);
+  atomic_store(to, on);
+  return ST_OK;
+}
+
+static status stream_unknown_attribute(int attribute) {
+  return fail(ST_INVALID_VALUE, "stmAttrType is %d, expected 1 to %d", attribute, ACL_STREAM_ATTR_PRIORITY);
+}
+
+static status set_priority(stream *s, uint32_t priority) {
+  const uint32_t n = (uint32_t)device_profile_of_all()->stream_priorities;
+  if (priority >= n) return fail(ST_INVALID_VALUE, "streamPriority is %u, expected 0 to %u", priority, n - 1);
+  atomic_store(&s->priority, priority);
+  return ST_OK;
+}
+
+static status stream_set_attribute(stream *s, aclrtStreamAttr attribute, const aclrtStreamAttrValue *value) {
+  switch (attribute) {
+  case ACL_STREAM_ATTR_FAILURE_MODE: return set_failure_mode(s, value->failureMode);
+  case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK: return stream_set_switch(&s->overflow_watch, value->overflowSwitch);
+  case ACL_STREAM_ATTR_USER_CUSTOM_TAG: atomic_store(&s->tag, value->userCustomTag); return ST_OK;
+  case ACL_STREAM_ATTR_CACHE_OP_INFO: return stream_set_switch(&s->names_switch, value->cacheOpInfoSwitch);
+  case ACL_STREAM_ATTR_PRIORITY: return set_priority(s, value->streamPriority);
+  default: return stream_unknown_attribute((int)attribute);
+  }
+}
+
+static status stream_get_attribute(const stream *s, aclrtStreamAttr attribute, aclrtStreamAttrValue *value) {
+  switch (attribute) {
+  case ACL_STREAM_ATTR_FAILURE_MODE: value->failureMode = atomic_load(&s->home->stop_on_failure); return ST_OK;
+  case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK: value->overflowSwitch = atomic_load(&s->overflow_watch); return ST_OK;
+  case ACL_STREAM_ATTR_USER_CUSTOM_TAG: value->userCustomTag = atomic_load(&s->tag); return ST_OK;
+  case ACL_STREAM_ATTR_CACHE_OP_INFO: value->cacheOpInfoSwitch = atomic_load(&s->names_switch); return ST_OK;
+  case ACL_STREAM_ATTR_PRIORITY: value->streamPriority = s->priority; return ST_OK;
+  default: return stream_unknown_attribute((int)attribute);
+  }
+}
+
+aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) {
+  API_ENTER();
+  stream *s;
+  NEED(value);
+  NEED_OK(context_stream(handle, &s));
+  API_RETURN(stream_set_attribute(s, stmAttrType, value));
+}
+
+aclError aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) {
+  API_ENTER();
+  stream *s;
+  NEED(value);
+  NEED_OK(context_stream(handle, &s));
+  API_RETURN(stream_get_attribute(s, stmAttrType, value));
+}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry points for uncorrectable errors of device memory. Device memory is host memory here: the host's kernel takes
- * bad pages out of use and ends processes that touch them, so the list is always empty. */
+/* Entry points for errors of devices, such as uncorrectable ones of their memory. Device memory is host memory here:
+ * the host's kernel takes bad pages out of use and ends processes that touch them, so the list is always empty. */
+#include <string.h>
+
 #include "api/api.h"
 #include "memory/memory.h"
 #include "runtime/context.h"
@@ -45,4 +47,31 @@ aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, s
   API_ENTER();
   NEED(memUceInfoArray);
   API_RETURN(repair(memUceInfoArray, arraySize, deviceId));
+}
+
+aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo) {
+  API_ENTER();
+  NEED(errorInfo);
+  NEED_OK(check_device(deviceId));
+  memset(errorInfo, 0, sizeof *errorInfo); /* ACL_RT_NO_ERROR */
+  return ACL_SUCCESS;
+}
+
+static status repair_error(const aclrtErrorInfo *error, int device) {
+  const aclrtMemUceInfoArray *memory = &error->detail.uceInfo;
+  TRY(check_device(device));
+  if (error->errorType == ACL_RT_NO_ERROR) return ST_OK;
+  if (error->errorType != ACL_RT_ERROR_MEMORY)
+    return fail(ST_INVALID_VALUE, "errorType is %d, expected 0 or 1: no device has other errors here",
+                (int)error->errorType);
+  if (memory->arraySize > ACL_RT_MEM_UCE_INFO_MAX_NUM)
+    return fail(ST_INVALID_VALUE, "arraySize is %zu, expected at most %d", memory->arraySize,
+                ACL_RT_MEM_UCE_INFO_MAX_NUM);
+  return repair(memory->memUceInfoArray, memory->arraySize, device);
+}
+
+aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo) {
+  API_ENTER();
+  NEED(errorInfo);
+  API_RETURN(repair_error(errorInfo, deviceId));
 }

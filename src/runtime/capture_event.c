@@ -53,7 +53,7 @@ static status refuse_kind(const event *e) {
 static status capture_record_locked(event *e, capture_lane *l, bool outside) {
   uint32_t number;
   if (outside || e->flags & EVENT_EXTERNAL) return add_outside(l, STEP_RECORD, e, 0);
-  if (e->kind != EVENT_EX) return refuse_kind(e);
+  if (e->kind != EVENT_EX || e->flags & EVENT_IPC) return refuse_kind(e);
   if (!(e->flags & EVENT_SYNC)) return ST_OK; /* no stream can wait for it; CANN leaves it out, too */
   TRY(add_sync(l, (graph_step){.kind = STEP_RECORD, .sync = {.record = NO_STEP}}, "event record", &number));
   e->captured_step = number;
@@ -73,7 +73,7 @@ status capture_record(event *e, stream *s, bool outside, bool *taken) {
 
 /* A captured stream waits for an event that was not recorded in a captured stream. */
 static status wait_for_other(event *e, capture_lane *l) {
-  if (e->kind != EVENT_EX) return refuse_kind(e);
+  if (e->kind != EVENT_EX || e->flags & EVENT_IPC) return refuse_kind(e);
   if (!event_was_recorded(e)) return ST_OK; /* a wait for an event that was never recorded passes */
   return capture_spoil(l->capture, fail(ST_CAPTURE_DEPENDENCY,
                                         "event %u was recorded outside of the capture of stream %u, expected "

@@ -119,6 +119,17 @@ uint64_t device_memory_bytes(void) {
   return machine.memory_bytes;
 }
 
+int device_physical(int device) {
+  INVARIANT(device >= 0 && device < device_count());
+  return machine.physical[device];
+}
+
+int device_of_physical(int64_t physical) {
+  for (int d = 0; d < device_count(); ++d)
+    if (machine.physical[d] == physical) return d;
+  return -1;
+}
+
 status device_machine_check(void) {
   need_machine();
   return *machine.wrong.text ? fail(ST_INVALID_DEVICE, "there are no devices: %s", machine.wrong.text) : ST_OK;

@@ -20,6 +20,10 @@ int device_count(void);
 const device_profile *device_profile_of_all(void);
 uint64_t device_memory_bytes(void);
 
+/* The number that a visible device has on the machine; and the visible device of such a number (-1: none is). */
+int device_physical(int device);
+int device_of_physical(int64_t physical);
+
 /* ST_INVALID_DEVICE unless 0 <= device < device_count(). name: of the argument, for the message. */
 status device_check(int64_t device, const char *name);
 

@@ -10,6 +10,8 @@
 #include "runtime/context.h"
 #include "runtime/dry.h"
 #include "runtime/dry_clock.h"
+#include "runtime/event_share.h"
+#include "runtime/scheduler.h"
 #include "runtime/stream_order.h"
 #include "runtime/task_tell.h"
 #include "trace/stats_write.h"
@@ -34,6 +36,7 @@ void event_unref(event *e) {
   INVARIANT(!e->first_open && !e->waiters); /* each task that uses the event has a reference */
   if (hooks_tasks_wanted())
     hooks_order((hook_order){.kind = HOOK_OBJECT_GONE, .object = HOOK_BY_EVENT, .device = e->device, .number = e->id});
+  if (e->share) event_unshare(e);
   free(e->clock);
   object_release(OBJECT_EVENT, &e->o);
 }
@@ -54,12 +57,21 @@ static task *open_record(const event *e, uint64_t generation) {
   return t && t->sync.generation == generation ? t : NULL;
 }
 
+/* Takes over the records of other processes. The caller holds the lock. */
+static void event_update(event *e) {
+  if (unlikely(e->share)) e->submitted = event_share_latest(e->share);
+}
+
+/* Whether order passes from records to waits within this process. Where other processes may record, it does not. */
+static bool event_passes_order(const event *e) { return order_is_wanted() && !(e->flags & EVENT_IPC); }
+
 /* Whether a wait for this generation is over; generation 0 waits for nothing. A wait for a generation that was undone
  * is over when any later one is reached. */
 static bool event_is_over(const event *e, uint64_t generation) {
   if (!generation) return true;
   if (generation <= e->reset_floor) return e->completed > e->reset_floor;
-  return generation <= e->submitted && !open_record(e, generation);
+  if (generation > e->submitted || open_record(e, generation)) return false;
+  return !e->share || event_share_reached(e->share, generation);
 }
 
 #ifdef CANNON_INVARIANTS
@@ -75,7 +87,8 @@ static bool event_open_is_valid(const event *e) {
 
 static bool event_waiters_are_valid(const event *e) {
   for (const stream *s = e->waiters; s; s = s->next_waiter)
-    if (atomic_load(&s->waits_for) != e || !atomic_load(&s->o.refs) || event_is_over(e, s->waits_generation))
+    if (atomic_load(&s->waits_for) != e || !atomic_load(&s->o.refs) ||
+        (!e->share && event_is_over(e, s->waits_generation)))
       return false;
   return true;
 }
@@ -87,9 +100,13 @@ bool event_is_valid(const event *e) {
 }
 #endif
 
-/* Takes the streams whose wait is over off the list of waiters and returns them as a chain, each with its reference. */
-static stream *event_take_satisfied(event *e) {
-  stream *satisfied = NULL, **link = &e->waiters;
+static void event_count_waiting(const event *e, int change) {
+  if (unlikely(e->share)) atomic_fetch_add(&event_n_shared_waiting, change);
+}
+
+/* As event_take_satisfied(); the lock is held. */
+static stream *take_satisfied(event *e, stream *satisfied) {
+  stream **link = &e->waiters;
   while (*link) {
     stream *s = *link;
     if (!event_is_over(e, s->waits_generation)) {
@@ -101,8 +118,31 @@ static stream *event_take_satisfied(event *e) {
     atomic_store(&s->released, true);
     s->next_waiter = satisfied;
     satisfied = s;
+    event_count_waiting(e, -1);
   }
   return satisfied;
+}
+
+stream *event_take_satisfied(event *e, stream *satisfied) {
+  spin_lock(&e->o.lock);
+  satisfied = take_satisfied(e, satisfied);
+  INVARIANT_WALK(event_is_valid(e));
+  spin_unlock(&e->o.lock);
+  return satisfied;
+}
+
+void event_set_share(event *e, event_share *s) {
+  spin_lock(&e->o.lock);
+  atomic_store(&s->marks->submitted, e->submitted);
+  for (uint64_t i = 0; i < EVENT_MARKS && i < e->submitted; ++i) {
+    uint64_t generation = e->submitted - i;
+    while (open_record(e, generation)) generation -= generation > EVENT_MARKS ? EVENT_MARKS : generation;
+    if (generation) event_share_reach(s, generation);
+  }
+  e->share = s;
+  for (const stream *w = e->waiters; w; w = w->next_waiter) event_count_waiting(e, 1);
+  INVARIANT_WALK(event_is_valid(e));
+  spin_unlock(&e->o.lock);
 }
 
 static void open_append(event *e, task *t) {
@@ -129,7 +169,8 @@ static status event_run_record(task *t, stream *s) {
     e->completed = t->sync.generation;
     e->time_ns = now;
   }
-  stream *satisfied = e->waiters ? event_take_satisfied(e) : NULL;
+  if (unlikely(e->share)) event_share_reach(e->share, t->sync.generation);
+  stream *satisfied = e->waiters ? take_satisfied(e, NULL) : NULL;
   INVARIANT_WALK(event_is_valid(e));
   spin_unlock(&e->o.lock);
   stream_unblock_all(satisfied);
@@ -149,7 +190,7 @@ static void event_record_orders(const task *t, hook_order *out) {
   out->kind = HOOK_SIGNALS;
   out->object = HOOK_BY_EVENT;
   out->number = t->sync.event->id;
-  out->generation = t->sync.generation;
+  out->generation = t->sync.event->flags & EVENT_IPC ? 0 : t->sync.generation;
 }
 
 static const task_kind record_kind = {.name = "event record",
@@ -161,7 +202,7 @@ static const task_kind record_kind = {.name = "event record",
 
 status event_submit_record(event *e, stream *s) {
   task *t;
-  if (order_is_wanted()) order_prepare(&e->clock);
+  if (event_passes_order(e)) order_prepare(&e->clock);
   hooks_tell_step(HOOK_EVENT_RECORDED, s->device, s->id, e->id); /* has no effect if the next line fails */
   TRY(stream_new_task(s, &record_kind, &t));
   object_ref(&e->o);
@@ -172,10 +213,11 @@ status event_submit_record(event *e, stream *s) {
   spin_lock(&e->o.lock);
   e->recorded = true;
   if (unlikely(atomic_load_explicit(&e->captured_by, memory_order_relaxed))) atomic_store(&e->captured_by, 0);
-  t->sync.generation = ++e->submitted;
+  e->submitted = unlikely(e->share) ? event_share_add(e->share) : e->submitted + 1;
+  t->sync.generation = e->submitted;
   open_append(e, t);
   INVARIANT_WALK(event_is_valid(e));
-  if (order_is_wanted()) order_record(e->clock, s);
+  if (event_passes_order(e)) order_record(e->clock, s);
   spin_unlock(&e->o.lock);
   stream_submit(s, t);
   return ST_OK;
@@ -202,7 +244,7 @@ static status run_reset(task *t, stream *s) {
   const uint64_t undone = e->consumed > t->sync.generation ? e->consumed : t->sync.generation;
   if (e->reset_floor < undone) e->reset_floor = undone;
   /* If a later record, in another stream, was reached already, waits for generations that are undone now are over. */
-  stream *satisfied = e->waiters ? event_take_satisfied(e) : NULL;
+  stream *satisfied = e->waiters ? take_satisfied(e, NULL) : NULL;
   INVARIANT_WALK(event_is_valid(e));
   spin_unlock(&e->o.lock);
   stream_unblock_all(satisfied);
@@ -248,13 +290,16 @@ static bool must_wait(event *e, stream *s, uint64_t generation) {
     s->waits_generation = generation;
     s->next_waiter = e->waiters;
     e->waiters = s;
+    event_count_waiting(e, 1);
     INVARIANT_WALK(event_is_valid(e));
   } else {
     ++e->n_waits_done;
     const uint64_t by = generation > e->reset_floor ? generation : e->reset_floor + 1;
     if (generation && e->consumed < by) e->consumed = by;
   }
+  const bool rouse = wait && e->share;
   spin_unlock(&e->o.lock);
+  if (unlikely(rouse)) scheduler_rouse();
   return wait;
 }
 
@@ -268,6 +313,7 @@ static bool event_leave(event *e, stream *s, bool dropped) {
   if (found) {
     *link = s->next_waiter;
     atomic_store(&s->waits_for, NULL);
+    event_count_waiting(e, -1);
   }
   if (found || dropped) ++e->n_waits_done;
   INVARIANT_WALK(event_is_valid(e));
@@ -313,7 +359,7 @@ static void event_wait_orders(const task *t, hook_order *out) {
   event_record_orders(t, out);
   out->kind = HOOK_AWAITS;
   spin_lock(&e->o.lock);
-  if (e->was_reset) out->generation = HOOK_ANY_MARK;
+  if (e->was_reset || e->flags & EVENT_IPC) out->generation = HOOK_ANY_MARK;
   spin_unlock(&e->o.lock);
 }
 
@@ -329,14 +375,15 @@ status event_submit_wait(event *e, stream *s, uint64_t timeout_ns) {
   TRY(stream_new_task(s, &wait_kind, &t));
   object_ref(&e->o);
   spin_lock(&e->o.lock);
+  event_update(e);
   ++e->n_waits;
   if (e->kind == EVENT_EX)
     t->sync.generation = e->submitted; /* the latest record so far; if there is none, it passes */
   else
     t->sync.generation = e->recorded ? e->submitted : e->submitted + 1;
-  t->sync.ahead = t->sync.generation > e->submitted;
+  t->sync.ahead = t->sync.generation > e->submitted || e->share;
   const bool is_void = !t->sync.generation; /* never recorded: the stream does not wait */
-  if (order_is_wanted() && !t->sync.ahead && !timeout_ns) order_wait(e->clock, s);
+  if (event_passes_order(e) && !t->sync.ahead && !timeout_ns) order_wait(e->clock, s);
   spin_unlock(&e->o.lock);
   if (t->sync.ahead) atomic_fetch_add(&order_n_ahead, 1);
   t->cost_ns = CONTROL_COST_NS;
@@ -371,6 +418,7 @@ status event_order(stream *source, stream *s) {
 /* The generation of the latest record; 0: there was none. */
 static uint64_t latest_record(event *e) {
   spin_lock(&e->o.lock);
+  event_update(e);
   const uint64_t generation = e->submitted;
   spin_unlock(&e->o.lock);
   return generation;
@@ -406,6 +454,7 @@ stream *event_source_of_wait(stream *s, uint64_t *position) {
 static stream *pending_source(event *e, uint64_t *position) {
   stream *source = NULL;
   spin_lock(&e->o.lock);
+  event_update(e);
   const task *t = e->recorded ? open_record(e, e->submitted) : NULL;
   if (t) source = event_record_source(t, position);
   spin_unlock(&e->o.lock);
@@ -414,7 +463,7 @@ static stream *pending_source(event *e, uint64_t *position) {
 
 /* Tells stream_order.c that the latest record was reached, if it was. */
 static void event_saw(event *e) {
-  if (!order_is_wanted()) return;
+  if (!event_passes_order(e)) return;
   spin_lock(&e->o.lock);
   if (e->submitted && event_is_over(e, e->submitted)) order_saw_event(e);
   spin_unlock(&e->o.lock);
@@ -428,8 +477,23 @@ static void event_tell_host(const event *e, uint64_t generation, bool is_query) 
                              .object = HOOK_BY_EVENT,
                              .device = e->device,
                              .number = e->id,
-                             .generation = generation,
+                             .generation = e->flags & EVENT_IPC ? 0 : generation,
                              .is_query = is_query});
+}
+
+/* Waits for the latest record if another process has made it. */
+static status reach_outside(event *e, uint64_t timeout_ns) {
+  const uint64_t generation = latest_record(e), deadline = timeout_ns ? now_ns() + timeout_ns : 0;
+  for (uint64_t nap_ns = 1000;; nap_ns += nap_ns < SCHEDULER_TICK_NS ? nap_ns : 0) {
+    spin_lock(&e->o.lock);
+    const bool over = event_is_over(e, generation);
+    spin_unlock(&e->o.lock);
+    if (over) return ST_OK;
+    if (abort_is_running(e->device)) return abort_refuse(e->device);
+    if (deadline && now_ns() >= deadline) return ST_STREAM_TIMEOUT;
+    lock_expect_none(NULL);
+    nanosleep(&(struct timespec){.tv_nsec = (long)nap_ns}, NULL);
+  }
 }
 
 /* event_reach(). *source: the stream that was waited for, with a reference; NULL if there was nothing to wait for. */
@@ -440,7 +504,11 @@ static status reach(event *e, uint64_t timeout_ns, stream **source) {
   const uint64_t generation = hooks_tasks_wanted() ? latest_record(e) : 0;
   const uint64_t since_ns = dry_is_on() ? dry_host_now() : 0;
   *source = pending_source(e, &position);
-  const status st = *source ? stream_wait(*source, position, timeout_ns) : ST_OK;
+  status st = ST_OK;
+  if (*source)
+    st = stream_wait(*source, position, timeout_ns);
+  else if (e->flags & EVENT_IPC)
+    st = reach_outside(e, timeout_ns);
   if (dry_is_on()) dry_host_waited(since_ns, e->dry_ns);
   if (st == ST_STREAM_TIMEOUT)
     return fail(ST_EVENT_TIMEOUT, "event %u is not reached after %ju ms", e->id, (uintmax_t)(timeout_ns / 1000000));
@@ -474,6 +542,7 @@ status event_synchronize(event *e, uint64_t timeout_ns) {
 bool event_is_complete(event *e) {
   uint64_t position;
   spin_lock(&e->o.lock);
+  event_update(e);
   const uint64_t generation = e->submitted;
   const bool complete = generation ? event_is_over(e, generation) : e->kind == EVENT_EX;
   spin_unlock(&e->o.lock);

@@ -14,8 +14,10 @@
 
 /* The values of ACL_EVENT_SYNC and so on; and the functions that create events: aclrtCreateEvent,
  * ...WithFlag, ...ExWithFlag. */
-enum { EVENT_SYNC = 1, EVENT_PROGRESS = 2, EVENT_TIME_LINE = 8, EVENT_EXTERNAL = 0x20 };
+enum { EVENT_SYNC = 1, EVENT_PROGRESS = 2, EVENT_TIME_LINE = 8, EVENT_EXTERNAL = 0x20, EVENT_IPC = 0x40 };
 typedef enum { EVENT_PLAIN, EVENT_WITH_FLAG, EVENT_EX } event_kind;
+
+typedef struct event_share event_share; /* runtime/event_share.h */
 
 /* Lives as an object of object.h does; each task that uses the event has a reference. */
 struct event {
@@ -42,6 +44,7 @@ struct event {
   _Atomic uint64_t captured_by;   /* serial of the capture that has the latest record; 0, or that of a capture which is
                                     over: none. capture*.c guard it, and the step, by capture_lock */
   uint32_t captured_step;
+  event_share *share;           /* with other processes; NULL: none. Set once; it has `submitted` then */
   uint8_t record_use, wait_use; /* how its records and waits were made so far: EVENT_USE_... */
 };
 
@@ -101,6 +104,11 @@ bool event_waits_are_complete(event *e);
 
 /* When the latest completed record was reached, in nanoseconds of CLOCK_MONOTONIC; 0 if none was. */
 uint64_t event_time_ns(event *e);
+
+/* For event_share.c. Makes an event share its generations, and from then on the ticker looks after its waiters; and
+ * takes the streams whose wait is over off its list of waiters, in front of a chain, each with its reference. */
+void event_set_share(event *e, event_share *s);
+stream *event_take_satisfied(event *e, stream *satisfied);
 
 /* If s is blocked and waits for an event: the stream whose record will end the wait, with a reference, and the position
  * behind that record. NULL if no such record has been submitted. */

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/quota.h"
 #include "base/variables.h"
+#include "runtime/event_share.h"
 #include "runtime/notify_share.h"
 #include "runtime/outside.h"
 #include "runtime/value.h"
@@ -271,7 +272,8 @@ static int scheduler_look(stream *gone[MAX_GONE], int *n_gone) {
  * who runs a stream rouses the ticker at the end. (Ticks during a run of 20 ms took 3 to 8 % of its processor time on a
  * virtual machine.) */
 static bool must_tick(void) {
-  if (atomic_load(&value_n_waiting) || atomic_load(&outside_n_waiting) || atomic_load(&notify_n_shared_waiting))
+  if (atomic_load(&value_n_waiting) || atomic_load(&outside_n_waiting) || atomic_load(&notify_n_shared_waiting) ||
+      atomic_load(&event_n_shared_waiting))
     return true;
   for (stream *s = scheduler.first; s; s = s->next_listed) {
     if (spin_is_held(&s->run_lock, memory_order_seq_cst)) continue;
@@ -287,6 +289,7 @@ static void tick(void) {
   if (value_any()) value_look();
   if (outside_any()) outside_look();
   if (atomic_load(&notify_n_shared_waiting)) notify_look();
+  if (atomic_load(&event_n_shared_waiting)) event_look();
   mutex_lock(&scheduler.lock);
   const int runnable = scheduler_look(gone, &n_gone);
   if (runnable) wake_workers(runnable);

@@ -28,7 +28,8 @@ struct stream {
   context *home;            /* the context it was created in, with a reference */
   context *_Atomic context; /* home, or NULL after the stream was removed from it; the handle can still be destroyed */
   int device;
-  uint32_t id, flags, priority;
+  uint32_t id, flags;
+  _Atomic uint32_t priority;
   spinlock submit_lock;
   bool closed;   /* the stream is being destroyed and takes no further task; guarded by submit_lock */
   bool diverted; /* submissions take the slow path: the stream is captured, updates a group of tasks, is closed, its
@@ -72,6 +73,7 @@ struct stream {
   _Atomic bool fail_mode_set;
   _Atomic uint32_t core_limit[N_CORE_LIMITS]; /* of limits.c; 0: none is set */
   _Atomic uint32_t overflow_watch;            /* 0 or 1 */
+  _Atomic uint32_t tag, names_switch;         /* attributes that are only stored */
   /* These fields belong to stream_order.c. lane and lane_base are set once, under its lock; the clock's content
    * is guarded by submit_lock. */
   _Atomic uint32_t lane;

@@ -308,6 +308,35 @@ static void peer_access_is_between_two_devices(void **state) {
   CHECK_OK(aclrtResetDevice(0));
 }
 
+static void a_device_has_an_identity(void **state) {
+  (void)state;
+  aclrtUuid id = {{0}}, again = {{0}}, zero = {{0}};
+  CHECK_OK(aclrtDeviceGetUuid(0, &id));
+  CHECK_OK(aclrtDeviceGetUuid(0, &again));
+  assert_memory_equal(&id, &again, sizeof id);
+  assert_memory_not_equal(&id, &zero, sizeof id);
+  CHECK_CODE(ACL_ERROR_RT_INVALID_DEVICEID, aclrtDeviceGetUuid(999, &id));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtDeviceGetUuid(0, NULL));
+  if (device_count() < 2) return;
+  CHECK_OK(aclrtDeviceGetUuid(1, &again));
+  assert_memory_not_equal(&id, &again, sizeof id);
+}
+
+static void ids_are_converted_and_back(void **state) {
+  (void)state;
+  for (int32_t user = 0; user < (int32_t)device_count(); user++) {
+    int32_t logical = -1, back = -1;
+    CHECK_OK(aclrtGetLogicDevIdByUserDevId(user, &logical));
+    CHECK_OK(aclrtGetUserDevIdByLogicDevId(logical, &back));
+    assert_int_equal(back, user);
+  }
+  int32_t id;
+  CHECK_CODE(ACL_ERROR_RT_INVALID_DEVICEID, aclrtGetLogicDevIdByUserDevId(999, &id));
+  CHECK_CODE(ACL_ERROR_RT_INVALID_DEVICEID, aclrtGetUserDevIdByLogicDevId(-1, &id));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtGetLogicDevIdByUserDevId(0, NULL));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtGetUserDevIdByLogicDevId(0, NULL));
+}
+
 static void setting_a_context_changes_the_threads_device(void **state) {
   (void)state;
   if (device_count() < 2) skip();
@@ -343,6 +372,8 @@ int main(int argc, char **argv) {
       TEST(current_device_is_per_thread_and_its_context_shared),
       TEST(run_mode_is_host),
       TEST(device_attributes_are_reported),
+      TEST(a_device_has_an_identity),
+      TEST(ids_are_converted_and_back),
       TEST(utilization_of_a_device_is_reported),
       TEST(synchronize_device_waits_for_every_stream),
       TEST(peer_access_is_between_two_devices),

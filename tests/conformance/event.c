@@ -105,6 +105,7 @@ static void exclusive_flags_cannot_be_combined(void **state) {
   aclrtEvent event = NULL;
   CHECK_FAILS(aclrtCreateEventWithFlag(&event, ACL_EVENT_EXTERNAL | ACL_EVENT_SYNC));
   CHECK_FAILS(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC | ACL_EVENT_SYNC));
+  CHECK_FAILS(aclrtCreateEventWithFlag(&event, ACL_EVENT_IPC));
 }
 
 /* A device has 65,536 events; destroying one makes room for another. */

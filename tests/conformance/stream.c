@@ -293,6 +293,50 @@ static void failure_mode_is_set_once(void **state) {
   CHECK_OK(aclrtDestroyContext(c));
 }
 
+/* ---- attributes ---- */
+
+static void attributes_are_kept(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new();
+  aclrtStreamAttrValue v = {.failureMode = 7};
+  uint32_t other = 9;
+  CHECK_OK(aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_FAILURE_MODE, &v));
+  assert_int_equal(v.failureMode, ACL_CONTINUE_ON_FAILURE);
+  v.overflowSwitch = 1;
+  CHECK_OK(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, &v));
+  CHECK_OK(aclrtGetStreamOverflowSwitch(stream, &other));
+  assert_int_equal(other, 1);
+  v.userCustomTag = UINT32_MAX;
+  CHECK_OK(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_USER_CUSTOM_TAG, &v));
+  v.cacheOpInfoSwitch = 1;
+  CHECK_OK(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_CACHE_OP_INFO, &v));
+  v.cacheOpInfoSwitch = 0;
+  CHECK_OK(aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_CACHE_OP_INFO, &v));
+  assert_int_equal(v.cacheOpInfoSwitch, 1);
+  CHECK_OK(aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_USER_CUSTOM_TAG, &v));
+  assert_int_equal(v.userCustomTag, UINT32_MAX);
+  v.streamPriority = 1;
+  CHECK_OK(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_PRIORITY, &v));
+  CHECK_OK(aclrtStreamGetPriority(stream, &other));
+  assert_int_equal(other, 1);
+  assert_stream_works(stream);
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
+static void wrong_attributes_are_refused(void **state) {
+  (void)state;
+  aclrtStream stream = stream_new();
+  aclrtStreamAttrValue v = {.streamPriority = 99};
+  CHECK_FAILS(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_PRIORITY, &v));
+  CHECK_FAILS(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_CACHE_OP_INFO, &v));
+  CHECK_FAILS(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_FAILURE_MODE, &v));
+  CHECK_CODE(ACL_ERROR_RT_PARAM_INVALID, aclrtSetStreamAttribute(stream, (aclrtStreamAttr)77, &v));
+  CHECK_CODE(ACL_ERROR_RT_PARAM_INVALID, aclrtGetStreamAttribute(stream, (aclrtStreamAttr)77, &v));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_PRIORITY, NULL));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_PRIORITY, NULL));
+  CHECK_OK(aclrtDestroyStream(stream));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(tasks_of_a_stream_run_in_order),
@@ -311,6 +355,8 @@ int main(void) {
       TEST(expired_synchronise_leaves_the_stream_usable),
       TEST(only_minus_one_and_positive_limits_are_valid),
       TEST(failure_mode_is_set_once),
+      TEST(attributes_are_kept),
+      TEST(wrong_attributes_are_refused),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

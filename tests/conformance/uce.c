@@ -39,6 +39,22 @@ static void invalid_arguments_are_refused(void **state) {
   entries[0].reserved[3] = 0;
 }
 
+static void an_intact_device_has_no_error(void **state) {
+  (void)state;
+  static aclrtErrorInfo info;
+  memset(&info, 0xff, sizeof info);
+  CHECK_OK(aclrtGetErrorVerbose(0, &info));
+  assert_int_equal(info.errorType, ACL_RT_NO_ERROR);
+  assert_int_equal(info.tryRepair, 0);
+  CHECK_OK(aclrtRepairError(0, &info));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtGetErrorVerbose(0, NULL));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclrtRepairError(0, NULL));
+  CHECK_CODE(ACL_ERROR_RT_INVALID_DEVICEID, aclrtGetErrorVerbose(999, &info));
+  CHECK_CODE(ACL_ERROR_RT_INVALID_DEVICEID, aclrtRepairError(-1, &info));
+  info.errorType = (aclrtErrorType)77;
+  CHECK_FAILS(aclrtRepairError(0, &info));
+}
+
 static void *ask_without_a_device(void *code) {
   size_t n;
   *(aclError *)code = aclrtGetMemUceInfo(0, entries, 1, &n);
@@ -54,10 +70,8 @@ static void a_thread_needs_a_device(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(an_intact_device_reports_none),
-      TEST(reported_errors_can_be_repaired),
-      TEST(invalid_arguments_are_refused),
-      TEST(a_thread_needs_a_device),
+      TEST(an_intact_device_reports_none), TEST(reported_errors_can_be_repaired), TEST(an_intact_device_has_no_error),
+      TEST(invalid_arguments_are_refused), TEST(a_thread_needs_a_device),
   };
   return cmocka_run_group_tests_name("uce", tests, device_up, device_down);
 }

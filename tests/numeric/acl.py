@@ -444,7 +444,8 @@ _readdressed = set()                            # names of operators
 
 def _readdress(op, executor, args, handles):
     """Makes the executor repeatable and sets every tensor's address to its present one. Arguments are counted as in the
-    signature: an operator that counts them otherwise computes a wrong result."""
+    signature, and so are the lengths of attention for inference, which CANN defines as inputs: an operator that counts
+    them otherwise computes a wrong result."""
     check(op, lib().aclSetAclOpExecutorRepeatable(executor))
     handles, index = iter(handles), 0
     for a, p in zip(args, params(op)):
@@ -455,7 +456,7 @@ def _readdress(op, executor, args, handles):
             for i, t in enumerate(a.tensors):
                 check(f"{op}: aclSetDynamicTensorAddr",
                       lib().aclSetDynamicTensorAddr(executor, index, i, handle, t.block.address))
-        index += p.type in ("Tensor", "TensorList")
+        index += p.type in ("Tensor", "TensorList") or p.name.startswith(("actualSeqLengths", "actualSharedPrefixLen"))
 
 
 @watched

@@ -45,6 +45,43 @@ class Parameters(unittest.TestCase):
         self.assertIn("offset has shape [3]", message)
 
 
+class OfFloats(unittest.TestCase):
+    def case(self, gen):
+        m, k, n = (gen.integer(1, 40) for _ in "mkn")
+        t1, t2 = gen.chance(0.5), gen.chance(0.5)
+        x1, x2 = (gen.tensor(F16, s[::-1] if t else s, gen.values(F16, s[::-1] if t else s, limit=2))
+                  for s, t in (((m, k), t1), ((k, n), t2)))
+        bias = gen.tensor(F16, (n,), gen.values(F16, (n,), limit=2)) if gen.chance(0.5) else None
+        size = gen.pick((1, n, -(-n // 16) * 16))
+        scale = F32.round(gen.rng.uniform(0.1, 60 / k ** 0.5, size))
+        offset = np.rint(gen.rng.uniform(-30, 30, size)) if gen.chance(0.5) else None
+        packed = words(scale, offset)
+        out = gen.out(I8, (m, n))
+        run("aclnnBatchMatmulQuant", x1, x2, gen.tensor(U64, (size,), packed), bias, t1, t2, out)
+        a, b = (v.get().astype(LD).T if t else v.get().astype(LD) for v, t in ((x1, t1), (x2, t2)))
+        kept = (packed & np.uint64(0xffffe000)).astype(np.uint32).view(np.float32).astype(LD)
+        sums = a @ b + (bias.get().astype(LD) if bias else 0)
+        exact = np.clip(sums * kept[:n] + (offset[:n] if offset is not None else 0), -128, 127)
+        wrong = np.abs(out.get().astype(LD) - exact)
+        room = 0.5 + (np.abs(a) @ np.abs(b) + 2) * kept[:n] * (k + 4) * LD(2) ** -23 + 2 ** -16
+        self.assertTrue((wrong <= room).all(), wrong.max())
+
+    def test_all(self):
+        each_case(self, "aclnnBatchMatmulQuant", CASES, self.case)
+
+    def test_wrong(self):
+        x, y, q = Tensor.empty(F16, (3, 4)), Tensor.empty(F16, (4, 5)), Tensor.empty(U64, (1,))
+        out = Tensor.empty(I8, (3, 5))
+        for args, words in (((x, y, Tensor.empty(U64, (3,)), None, False, False, out), "quantParam has shape [3]"),
+                            ((x, y, q, Tensor.empty(F16, (4,)), False, False, out), "bias has shape [4]"),
+                            ((x, y, q, None, True, False, out), "as many columns of the first"),
+                            ((x, Tensor.empty(F16, (4, 0)), q, None, False, False, out), "expected elements"),
+                            ((x, y, q, None, False, False, Tensor.empty(I8, (3, 4))), "out has shape [3, 4]")):
+            code, message = refused("aclnnBatchMatmulQuant", *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(words, message)
+
+
 class Product(unittest.TestCase):
     def factor(self, gen, kind, shape, transposed):
         """The values of a stack of matrices of this shape, and its tensor, which may be transposed."""

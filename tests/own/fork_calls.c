@@ -130,6 +130,7 @@ static void use_streams(void) {
   aclrtStream made;
   aclrtStreamStatus status;
   aclrtEventStatus event_status;
+  aclrtIpcEventHandle handle = {"cannon-0000000000000001"};
   aclrtEventRecordedStatus recorded;
   float ms;
   uint32_t id;
@@ -142,6 +143,8 @@ static void use_streams(void) {
   REFUSED(aclrtSynchronizeStreamWithTimeout(NULL, 10));
   REFUSED(aclrtCreateEvent(&event));
   REFUSED(aclrtRecordEvent(event, stream));
+  REFUSED(aclrtIpcGetEventHandle(event, &handle));
+  REFUSED(aclrtIpcOpenEventHandle(handle, &event));
   REFUSED(aclrtResetEvent(event, stream));
   REFUSED(aclrtStreamWaitEvent(stream, event));
   REFUSED(aclrtSynchronizeEvent(event));

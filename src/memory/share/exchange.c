@@ -176,13 +176,13 @@ int32_t exchange_withdraw(uint64_t key, bool for_good) {
 static status check_taker(const machine_file *file, uint32_t slot, const record *r, exchange_kind kind,
                           const char *name) {
   static const char *const kinds[] = {"physical memory", "a block (aclrtIpcMemGetExportKey)",
-                                      "a notify (aclrtNotifyGetExportKey)"};
+                                      "a notify (aclrtNotifyGetExportKey)", "an event (aclrtIpcGetEventHandle)"};
   const int32_t own = getpid();
   if (exchange_is_own(file, slot))
     return fail(ST_INVALID_VALUE, "%s is of this process's own, expected another process to import it", name);
   if (r->kind != (int32_t)kind)
     return fail(ST_INVALID_VALUE, "%s is of %s, expected one of %s", name,
-                (unsigned)r->kind <= EXCHANGE_NOTIFY ? kinds[r->kind] : "another kind", kinds[kind]);
+                (unsigned)r->kind <= EXCHANGE_EVENT ? kinds[r->kind] : "another kind", kinds[kind]);
   if (!r->to_all && !is_among(own, r->allowed, r->n_allowed))
     return fail(ST_NO_PERMISSION, "%s may be imported by %u processes, of which this one, %d, is none", name,
                 r->n_allowed, own);

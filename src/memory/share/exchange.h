@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory, or notifies, that one process offers and other processes of its machine (machine.h) take by a key. The memory
- * is pieces of the exporter's file; the taker opens that file through /proc/<pid>/fd. The system allows that to
+/* Memory, notifies or events that one process offers and other processes of its machine (machine.h) take by a key. The
+ * memory is pieces of the exporter's file; the taker opens that file through /proc/<pid>/fd. The system allows that to
  * processes of the same user; it needs no right to trace, as pidfd_getfd does, which containers refuse, and no thread
- * or socket in the exporter. Used by vmm.c, ipc.c and runtime/notify_share.h; calls machine.h.
+ * or socket in the exporter. Used by vmm.c, ipc.c, and notify_share.c and event_share.c of runtime/; calls machine.h.
  *
  * The exporter can't withdraw what a living process has taken, so that its memory is not used for something else
  * meanwhile. When an exporter ends, its keys become invalid, but the memory stays with the processes that have taken
@@ -19,7 +19,7 @@
 
 enum { EXCHANGE_TAG_BYTES = 32, EXCHANGE_MOST_PIDS = 64 };
 
-typedef enum { EXCHANGE_PHYSICAL, EXCHANGE_BLOCK, EXCHANGE_NOTIFY } exchange_kind;
+typedef enum { EXCHANGE_PHYSICAL, EXCHANGE_BLOCK, EXCHANGE_NOTIFY, EXCHANGE_EVENT } exchange_kind;
 
 typedef struct {
   exchange_kind kind;
