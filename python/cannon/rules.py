@@ -4,6 +4,8 @@
 A rule takes a Call and returns (shape, dtype) per output, in the order of the schema. Data-dependent sizes are the
 largest possible ones.
 """
+import math
+
 from . import dtypes
 from .infer import BOOL, DOUBLE, FLOAT, INT64, RULES, broadcast, floating, like, of, promote, real
 
@@ -463,3 +465,34 @@ def _fused_cell_grad(c):
 @of("attention_update")
 def _attention_update(c):
     return [like(c["localOut"][0]), like(c["lse"][0]) if c["updateType"] else None]
+
+
+@of("mla_prolog")
+def _mla_prolog(c):
+    tokens, (heads, _, wide) = c["tokenX"].shape[:-1], c["weightUk"].shape
+    rope, bf16 = c["ropeSin"].shape[-1], c["ropeSin"].dtype
+    quantised = c["tokenX"].dtype is INT8 and c["kvCacheRef"].dtype is INT8
+    out = [((*tokens, heads, wide), INT8 if quantised else bf16), ((*tokens, heads, rope), bf16)]
+    return out + [((math.prod(tokens), heads, 1), FLOAT) if quantised else None][:len(c.op.outputs) - 2]
+
+
+@of("kv_norm_rope")
+def _kv_norm_rope(c):
+    if not c["isOutputKv"]:
+        return [None, None]
+    kv, cos, v = c["kv"], c["cos"].shape[-1], c.get("vOptional")
+    wide = kv.shape[-1] if v is not None else cos
+    value = c["gamma"].shape[0] if v is None else v.shape[-1]
+    return [((*kv.shape[:-1], n), kv.dtype) for n in (wide, value)]
+
+
+@of("qkv_norm_rope")
+def _qkv_norm_rope(c):
+    return [None, None, None]
+
+
+@of("dequant_rope")
+def _dequant_rope(c):
+    lead, d, kind = c["x"].shape[:-1], c["kCacheRef"].shape[3], c["cos"].dtype
+    heads = [n // d for n in c["sizeSplits"]]
+    return [((*lead, n, d), kind) if i == 0 or c["kvOutput"] else None for i, n in enumerate(heads)]
