@@ -474,20 +474,27 @@ class Others(unittest.TestCase):
             d, tokens, half, neox = gen.pick(FLOATS), gen.integer(0, 9), gen.integer(1, 12), gen.chance(0.5)
             size, n_cached = 2 * half + gen.pick((0, gen.integer(1, 6))), gen.integer(1, 20)
             heads, sections = (gen.integer(1, 4), gen.integer(1, 3)), None
-            if gen.chance(0.5):
-                cuts = np.sort(gen.rng.integers(0, half + 1, 2))
+            v2, mode, count = gen.chance(0.6), 0, 3
+            if gen.chance(0.6):
+                mode = gen.integer(0, 1) if v2 else 0
+                count = 3 if mode else gen.integer(3, 4)
+                cuts = np.sort(gen.rng.integers(0, half + 1, count - 1))
                 sections = np.diff([0, *cuts, half])
-            positions = gen.drawn(I64, (3, tokens) if sections is not None else (tokens,),
+            positions = gen.drawn(I64, (count, tokens) if sections is not None else (tokens,),
                                   lambda s: gen.rng.integers(0, n_cached, s))
             ins = [gen.drawn(d, (tokens, h * size), lambda s: gen.values(d, s, limit=8)) for h in heads]
             cache = gen.drawn(d, (n_cached, 2 * half), lambda s: gen.values(d, s, limit=1))
             outs = [gen.out(d, t.shape) for t in ins]
-            run("aclnnRopeWithSinCosCache", positions, *ins, cache,
-                None if sections is None else Ints(*map(int, sections)), size, neox, *outs)
+            none = gen.pick((None, Ints(0, 0, 0)))
+            run("aclnnRopeWithSinCosCache" + "V2" * v2, positions, *ins, cache,
+                none if sections is None else Ints(*map(int, sections)), size, neox, *([mode] if v2 else []), *outs)
             table = cache.get().astype(LD)[positions.get()]
             cos, sin = table[..., :half], table[..., half:]
             if sections is not None:
-                of = np.repeat(np.arange(3), sections)
+                of = np.repeat(np.arange(count), sections)
+                if mode:                                    # every third element, up to 3 times the second section
+                    i = np.arange(half)
+                    of = np.where(i < 3 * sections[1], i % 3, 0)
                 cos, sin = (t[of, :, np.arange(half)].T for t in (cos, sin))
             for t, out, h in zip(ins, outs, heads):
                 v = t.get().astype(LD).reshape(tokens, h, size)
@@ -519,10 +526,13 @@ class Others(unittest.TestCase):
             caches = [gen.out(d, s, gen.values(d, s, limit=8)) for s in shapes]
             slots = gen.drawn(kind, (tokens,), lambda s: gen.rng.integers(-1, blocks * block, s))
             expected = [c.get().copy() for c in caches]
+            alone = gen.out(d, shapes[0], expected[0])
             for t, slot in enumerate(slots.get()):
                 for to, x in zip(expected, ins):
                     if slot >= 0:
                         to[slot // block, slot % block] = x.get()[t]
+            run("aclnnScatterPaCache", ins[0], alone, slots, None, None, None, gen.pick((b"Norm", None)))
+            ref.check_equal(alone.get(), expected[0])
             run("aclnnScatterPaKvCache", ins[0], caches[0], slots, ins[1], caches[1], None, None, None,
                 gen.pick((b"Norm", None)), gen.pick((b"None", None)), gen.pick((None, Ints(1, 1))),
                 gen.pick((None, Ints(0, 0))))

@@ -67,6 +67,32 @@ class Rotary(unittest.TestCase):
         out = Tensor.empty(F32, (2, 0, 3, 8))
         run("aclnnRotaryPositionEmbedding", out, Tensor.empty(F32, (5,)), Tensor.empty(F32, (1, 4)), HALF, out)
 
+    def test_matrix(self):
+        """V2 without a matrix, or with one, whose product with x is multiplied by the sines."""
+        def body(gen):
+            mode, shape, table = problem(gen)
+            if gen.chance(0.3) and shape[0] == 1:           # the layout TND
+                shape, table = shape[1:], table[1:]
+            dtype = gen.pick((F32, F16, BF16))
+            d = shape[-1]
+            draw = lambda s: dtype.round(gen.rng.standard_normal(s))  # noqa: E731
+            x, cos, sin = gen.tensor(dtype, shape, draw(shape)), *(gen.drawn(dtype, table, draw) for _ in range(2))
+            turn = gen.drawn(dtype, (d, d), draw) if gen.chance(0.7) else None
+            out = x if gen.chance(0.3) else gen.out(dtype, shape)
+            v, c, s = (t.get().astype(LD) for t in (x, cos, sin))
+            exact, size = rotate(v, c, s, mode)
+            if turn:
+                m = turn.get().astype(LD)
+                exact, size = v * c + v @ m * s, np.abs(v * c) + d * np.abs(v) @ np.abs(m) * np.abs(s)
+            run("aclnnRotaryPositionEmbeddingV2", x, cos, sin, mode, turn, out)
+            ref.check(out.get(), exact, dtype, F32, ulps=1, slack=2 * EPS * size, what=f"mode {mode}")
+        each_case(self, "aclnnRotaryPositionEmbeddingV2", 80, body)
+        z = Tensor.empty(F32, (1, 2, 3, 8))
+        for words, turn in (("rotate has shape [8, 4]", Tensor.empty(F32, (8, 4))),
+                            ("rotate has dtype FLOAT16", Tensor.empty(F16, (8, 8)))):
+            code, message = refused("aclnnRotaryPositionEmbeddingV2", z, z, z, 0, turn, z)
+            assert code == INVALID and words in message
+
     def test_backward(self):
         """The gradient is computed with the transposed matrices of the two factors."""
         def body(gen):

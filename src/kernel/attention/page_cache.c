@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ScatterPaKvCache with cacheMode Norm: the keys and values of tokens are written to their slots of paged caches
- * [blocks, block size, heads, head size]. A slot below 0 is left out, as in vLLM's reshape_and_cache; of several tokens
- * with one slot the last one is kept. */
+ * [blocks, block size, heads, head size]; ScatterPaCache: the keys alone. A slot below 0 is left
+ * out, as in vLLM's reshape_and_cache; of several tokens with one slot the last one is kept. */
 #include <string.h>
 
 #include "kernel/engine/rows.h"
@@ -19,6 +19,7 @@ typedef struct {
 typedef struct {
   page_side side[SIDES];
   int64_t n_tokens, n_heads, block, n_slots, slot_step;
+  int n_sides;
   load_loop *load_slot;
 } page_plan;
 
@@ -45,7 +46,7 @@ static void page_heads(const void *arg, int64_t begin, int64_t end) {
     p->load_slot(&slot, j->slots + token * p->slot_step, 0, 1);
     if (slot < 0) continue;
     for (int64_t head = begin; head < end; ++head)
-      for (int i = 0; i < SIDES; ++i) {
+      for (int i = 0; i < p->n_sides; ++i) {
         const page_side *s = &p->side[i];
         if (!s->size) continue; /* its tensors have no addresses */
         page_copy(s, j->from[i] + token * s->from[0] + head * s->from[1],
@@ -58,9 +59,9 @@ static status run_page_cache(const executor *e, void *const *view, void *scratch
   (void)scratch;
   const page_plan *p = PLAN(e, page_plan);
   const page_job job = {.plan = p,
-                        .from = {view[PAGE_CACHE_KEY], view[PAGE_CACHE_VALUE]},
+                        .from = {view[PAGE_CACHE_KEY], p->n_sides > VALUE ? view[PAGE_CACHE_VALUE] : NULL},
                         .slots = view[PAGE_CACHE_SLOT_MAPPING],
-                        .to = {view[PAGE_CACHE_KEY_CACHE], view[PAGE_CACHE_VALUE_CACHE]}};
+                        .to = {view[PAGE_CACHE_KEY_CACHE], p->n_sides > VALUE ? view[PAGE_CACHE_VALUE_CACHE] : NULL}};
   for (int64_t token = 0; token < p->n_tokens; ++token) {
     int64_t slot;
     p->load_slot(&slot, job.slots + token * p->slot_step, 0, 1);
@@ -101,7 +102,8 @@ status prepare_page_cache(executor *e, const page_cache_args *a) {
   const tensor *key = a->key, *slots = a->slot_mapping, *cache = a->key_cache;
   const char *const mode = a->cache_mode, *const scatter = a->scatter_mode;
   page_plan *p = PLAN(e, page_plan);
-  EXPECT(!mode || strcmp(mode, "") == 0 || strcmp(mode, "Norm") == 0, "cacheModeOptional is %s, expected Norm", mode);
+  EXPECT(!mode || strcmp(mode, "") == 0 || strcmp(mode, "Norm") == 0, "%s is %s, expected Norm", a->name.cache_mode,
+         mode);
   EXPECT(!scatter || strcmp(scatter, "") == 0 || strcmp(scatter, "None") == 0,
          "scatterModeOptional is %s, expected None", scatter);
   EXPECT(!a->compress_lens && !a->compress_seq_offset && !a->seq_lens, "%s is a tensor, expected NULL",
@@ -116,13 +118,15 @@ status prepare_page_cache(executor *e, const page_cache_args *a) {
   TRY(op_expect_shape(slots, "slotMapping", key->dims, 1));
   *p = (page_plan){.n_tokens = key->dims[0],
                    .n_heads = key->dims[1],
+                   .n_sides = a->value ? SIDES : 1,
                    .block = cache->dims[1],
                    .n_slots = cache->dims[0] * cache->dims[1],
                    .slot_step = view_of(slots).strides[0],
                    .load_slot = loops->load[slots->dtype][COMPUTE_I64]};
   TRY(page_expect(p, KEY, key, "key", cache, "keyCacheRef"));
-  TRY(page_expect(p, VALUE, a->value, "value", a->value_cache, "valueCacheRef"));
-  executor_cost(e, (uint64_t)(key->n + a->value->n) * 2 * dtype_bytes(key->dtype), 0);
-  e->run = key->n || a->value->n ? run_page_cache : move_run_nothing;
+  if (a->value) TRY(page_expect(p, VALUE, a->value, "value", a->value_cache, "valueCacheRef"));
+  const uint64_t n = (uint64_t)key->n + (a->value ? (uint64_t)a->value->n : 0);
+  executor_cost(e, n * 2 * dtype_bytes(key->dtype), 0);
+  e->run = n ? run_page_cache : move_run_nothing;
   return ST_OK;
 }
