@@ -46,7 +46,8 @@ cummax: 0 0/int64
 ring_attention moe_unpermute_grad: 0 1 2
 moe_unpermute_grad: 0 3
 FlashAttentionScoreGrad FlashAttentionScoreGradV2 FlashAttentionUnpaddingScoreGrad: 0 1 2 4
-FlashAttentionUnpaddingScoreGradV2: 0 1 2 4
+FlashAttentionUnpaddingScoreGradV2 FlashAttentionUnpaddingScoreGradV4: 0 1 2 4
+FlashAttentionScoreGradV3: 0 1 2 4 12
 rotary_grad: 0 1 2
 rotary_cache: 1 2
 add_lora: 0

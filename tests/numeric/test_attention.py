@@ -436,8 +436,9 @@ class Training(unittest.TestCase):
 class Flat(unittest.TestCase):
     """Sequences that are concatenated (layout TND)."""
 
-    def case(self, gen, with_gradient, second=False):
-        """second: calls the operators of version 2, which also take a type of bias."""
+    def case(self, gen, with_gradient, version=""):
+        """V2 also takes a type of bias, V4 the layout of the softmax's results."""
+        second, fourth = version == "V2", version == "V4"
         dtype = gen.pick((F32, F16, BF16))
         n_seq, kv, d = gen.integer(1, 4), gen.integer(1, 2), gen.pick((8, 32, 64))
         n = kv * gen.integer(1, 2)
@@ -493,24 +494,124 @@ class Flat(unittest.TestCase):
         if second:
             lengths += None, None
         common = (0.2, keep, before, after, n, text("TND"), 0, mode, *([bias_type] if second else []))
-        run("aclnnFlashAttentionVarLenScore" + "V2" * second, *tensors, bias, bits, None, mask,
-            prefix and Ints(*prefix), *lengths, *common, top, total, None, out)
+        order = [gen.pick((b"same_as_input", b"", None))] if fourth else []
+        run("aclnnFlashAttentionVarLenScore" + version, *tensors, bias, bits, None, mask,
+            prefix and Ints(*prefix), *lengths, *common, *order, top, total, None, out)
         close(out.get(), joined(0), dtype, "out", 4)
+        as_input = order == [b"same_as_input"]
+        for t, i, name in ((top, 1, "maxima"), (total, 2, "sums")):
+            self.check_softmax(t.get(), [part[i][0, ..., 0] for part in parts], as_input, dtype, name)
         if with_gradient:
             grads = [gen.out(dtype, x.shape) for x in (q, k, v)]
-            run("aclnnFlashAttentionUnpaddingScoreGrad" + "V2" * second, *tensors,
+            run("aclnnFlashAttentionUnpaddingScoreGrad" + version, *tensors,
                 gen.out(dtype, dy.shape, dy.astype(np.float32)), bias, bits, None, mask, top, total, None, out,
-                prefix and Ints(*prefix), *lengths, *common, *grads, None)
+                prefix and Ints(*prefix), *lengths, *common, *grads, None, *order)
             for t, i, name in zip(grads, (3, 4, 5), ("dq", "dk", "dv")):
                 close(t.get(), joined(i), dtype, name, 20)
 
+    def check_softmax(self, got, parts, as_input, dtype, name):
+        """parts: the values of each sequence, [heads, queries]. They lie one after the other, unless in the order of
+        the input."""
+        exact = np.concatenate([part.T.reshape(-1) if as_input else part.reshape(-1) for part in parts])
+        got = got.reshape(-1, 8)
+        assert np.all(got == got[:, :1]), name
+        with np.errstate(invalid="ignore"):
+            off = np.abs(got[:, 0] - exact)
+            good = (got[:, 0] == exact) | (off <= SOFTMAX_TOLERANCE[str(dtype)] * (1 + np.abs(exact)))
+        assert good.all(), f"{name}: {got[~good][0, 0]}, expected {exact[~good][0]}"
+
     def test_all(self):
         each_case(self, "flat", CASES, lambda gen: self.case(gen, False))
-        each_case(self, "flat V2", CASES // 4, lambda gen: self.case(gen, False, True))
+        each_case(self, "flat V2", CASES // 4, lambda gen: self.case(gen, False, "V2"))
+        each_case(self, "flat V4", CASES // 2, lambda gen: self.case(gen, False, "V4"))
 
     def test_gradient(self):
         each_case(self, "flat gradient", CASES // 2, lambda gen: self.case(gen, True))
-        each_case(self, "flat gradient V2", CASES // 4, lambda gen: self.case(gen, True, True))
+        each_case(self, "flat gradient V2", CASES // 4, lambda gen: self.case(gen, True, "V2"))
+        each_case(self, "flat gradient V4", CASES // 4, lambda gen: self.case(gen, True, "V4"))
+
+    def test_layout(self):
+        q, top = Tensor.empty(F32, (3, 1, 8)), Tensor.empty(F32, (3, 1, 8))
+        code, message = refused("aclnnFlashAttentionVarLenScoreV4", q, q, q, *[None] * 5, Ints(3), Ints(3), 1.0, 1.0,
+                                FAR, FAR, 1, text("TND"), 0, 0, b"NTD", top, top, None, q)
+        self.assertEqual(code, INVALID)
+        self.assertIn('softmaxOutLayout is "NTD", expected "same_as_input" or ""', message)
+
+
+class Sink(unittest.TestCase):
+    """FlashAttentionScoreV3 and its gradient: a logit for each head that has no value."""
+
+    def case(self, gen):
+        dtype, layout = gen.pick((F32, F16, BF16)), gen.pick(("BNSD", "BSND", "BSH", "SBH"))
+        b, kv, d = gen.integer(1, 3), gen.integer(1, 2), gen.pick((8, 32))
+        n, sq, sk = kv * gen.integer(1, 2), gen.pick((1, 7, 70)), gen.pick((1, 9, 90, 300))
+        draw = lambda *s: dtype.round(gen.rng.standard_normal(s)).astype(np.float64)  # noqa: E731
+        q, dy, k, v = draw(b, n, sq, d), draw(b, n, sq, d), draw(b, kv, sk, d), draw(b, kv, sk, d)
+        hidden = gen.rng.random((sq, sk)) < 0.4 if gen.chance(0.5) else None
+        if hidden is not None and gen.chance(0.5):
+            hidden[0] = True                                # this query sees its sink only
+        keep = gen.pick((1.0, 0.75))
+        kept = gen.rng.random((b, n, sq, sk)) < keep
+        drop = kept / keep if keep < 1 else None
+        sink = F32.round(gen.rng.uniform(-4, 6, n))
+        if gen.chance(0.2):
+            sink[0] = -np.inf
+        given = gen.chance(0.9)
+        seen = True if hidden is None else ~hidden
+        out, top, total, p, dropped = attention(q, k, v, 0.3, seen, drop=drop)
+        if given:
+            at = sink.astype(np.float64)[:, None, None]
+            most = np.maximum(top, at)
+            finite = np.where(np.isneginf(most), 0, most)
+            alone = np.exp(at - finite)
+            sums = total * np.exp(top - finite) + alone
+            share = np.where(sums == 0, 0, total * np.exp(top - finite) / np.where(sums == 0, 1, sums))
+            out, p, dropped, top = out * share, p * share, dropped * share, most
+            alone, total = alone / np.where(sums == 0, 1, sums), sums
+        to = lambda x: to_layout(x, layout)  # noqa: E731
+        tensors = [gen.out(dtype, to(x).shape, to(x).astype(np.float32)) for x in (q, k, v)]
+        made = gen.out(dtype, to(out).shape)
+        softmax = [gen.out(F32, (b, n, sq, 8)) for _ in range(2)]
+        mask = None if hidden is None else gen.tensor(BOOL, hidden.shape, hidden)
+        bits = Tensor.of(U8, np.packbits(kept.reshape(-1), bitorder="little")) if keep < 1 else None
+        sinks = gen.tensor(F32, (n,), sink) if given else None
+        common = 0.3, keep, FAR, FAR, n, text(layout), 0, 1, 1
+        run("aclnnFlashAttentionScoreV3", *tensors, None, bits, None, mask, sinks, None, None, None, *common, *softmax,
+            None, made)
+        close(from_layout(made.get(), layout, n), out, dtype, "out", 4)
+        for t, exact in zip(softmax, (top, total)):
+            got = t.get()[..., :1]
+            good = (got == exact) | (np.abs(got - exact) <= 10 * SOFTMAX_TOLERANCE[str(dtype)] * (1 + np.abs(exact)))
+            assert good.all(), "softmax"
+        grads, dsink = [gen.out(dtype, t.shape) for t in tensors], gen.out(F32, (n,))
+        run("aclnnFlashAttentionScoreGradV3", *tensors, gen.out(dtype, to(dy).shape, to(dy).astype(np.float32)), None,
+            bits, None, mask, *softmax, None, made, sinks, None, None, None, *common, *grads, None,
+            dsink if given else None)
+        exact = gradient(q, k, v, dy, 0.3, p, dropped, drop)
+        for t, e, heads, name in zip(grads, exact, (n, kv, kv), ("dq", "dk", "dv")):
+            close(from_layout(t.get(), layout, heads), e, dtype, name, 20)
+        if given:
+            dp = dy @ np.repeat(v, n // kv, 1).swapaxes(-1, -2) * (1 if drop is None else drop)
+            terms = alone * (dp * p).sum(-1, keepdims=True)
+            size = (alone * np.abs(dp * p).sum(-1, keepdims=True)).sum((0, 2, 3))
+            assert np.all(np.abs(dsink.get() + terms.sum((0, 2, 3))) <= TOLERANCE[str(dtype)] * (size + 1e-3)), "dsink"
+
+    def test_all(self):
+        each_case(self, "sink", CASES, self.case)
+
+    def test_refused(self):
+        q, top = Tensor.empty(F32, (1, 2, 3, 8)), Tensor.empty(F32, (1, 2, 3, 8))
+        common = None, None, None, 1.0, 1.0, FAR, FAR, 2, text("BNSD"), 0, 0, 1
+        for words, sink in (("sinkOptional has shape [3], expected [2]", Tensor.empty(F32, (3,))),
+                            ("sinkOptional has dtype FLOAT16", Tensor.empty(F16, (2,)))):
+            code, message = refused("aclnnFlashAttentionScoreV3", q, q, q, *[None] * 4, sink, *common, top, top, None,
+                                    q)
+            self.assertEqual(code, INVALID)
+            self.assertIn(words, message)
+        code, message = refused("aclnnFlashAttentionScoreGradV3", q, q, q, q, *[None] * 4, top, top, None, q,
+                                Tensor.empty(F32, (2,)), *common, q, q, q, None, None)
+        self.assertEqual(code, INVALID)
+        self.assertIn("dsinkOut is NULL", message)
 
 
 def to_layout_back(x):

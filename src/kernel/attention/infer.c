@@ -289,6 +289,8 @@ static status set_results(infer_call *c, const head_layout *out_layout) {
   p->row_max.operand = p->row_sum.operand = ABSENT;
   p->lse = a->softmax_lse_flag;
   p->n_copies = 1;
+  p->softmax_is_packed = false;
+  p->sink = ABSENT;
   if (!p->lse) return ST_OK;
   EXPECT(lse, "softmaxLse is absent, expected a tensor where softmaxLseFlag is true");
   TRY(op_expect_dtype(lse, "softmaxLse", DTYPE_BIT(ACL_FLOAT)));
