@@ -497,3 +497,17 @@ def _dequant_rope(c):
     lead, d, kind = c["x"].shape[:-1], c["kCacheRef"].shape[3], c["cos"].dtype
     heads = [n // d for n in c["sizeSplits"]]
     return [((*lead, n, d), kind) if i == 0 or c["kvOutput"] else None for i, n in enumerate(heads)]
+
+
+@of("lightning_indexer")
+def _lightning_indexer(c):
+    shape = (*c["query"].shape[:-2], c["key"].shape[-2], c["sparseCount"])
+    return [(shape, INT32), (shape, c["query"].dtype) if c["returnValues"] else None]
+
+
+@of("sparse_attention")
+def _sparse_attention(c):
+    query, kv_heads = c["query"], c["key"].shape[-2]
+    *lead, rows, heads, _ = query.shape
+    softmax = ((*lead, kv_heads, rows, heads // kv_heads), FLOAT) if c["returnSoftmaxLse"] else None
+    return [like(query), softmax, softmax]
