@@ -622,17 +622,33 @@ class Inference(unittest.TestCase):
     """FusedInferAttentionScore, PromptFlashAttention and IncreFlashAttention."""
 
     VARIANTS = ("aclnnFusedInferAttentionScore", "aclnnFusedInferAttentionScoreV2", "aclnnFusedInferAttentionScoreV3",
-                "aclnnFusedInferAttentionScoreV4")
+                "aclnnFusedInferAttentionScoreV4", "aclnnFusedInferAttentionScoreV5")
 
     def fused(self, gen, q, keys, values, out, n, kv, scale, layout, bias=None, mask=None, lengths=(None, None),
               table=None, padding=(None, None), prefix=(None, None, None), band=(65535, 65535), mode=0, page=0,
-              lse=None, op=None):
+              lse=None, op=None, sink=None):
         op = op or gen.pick(self.VARIANTS[1 if prefix[0] else 0:])
-        v1, v3, v4 = op.endswith("Score"), op.endswith(("V3", "V4")), op.endswith("V4")
+        v1, v3, v4, v5 = (op.endswith(x) for x in ("Score", ("V3", "V4", "V5"), ("V4", "V5"), "V5"))
         run(op, q, TensorList(keys), TensorList(values), bias, mask, *lengths, *[None] * 7, table, *padding,
-            *([] if v1 else [*[None] * 4, *prefix]), *[None] * (3 * v3 + v4), n, scale, *band,
-            text(layout), kv, mode, gen.pick((0, 2)), page, 0, lse is not None, *([] if v1 else [0] * (2 + v4)), out,
-            lse)
+            *([] if v1 else [*[None] * 4, *prefix]), *[None] * (3 * v3 + v4), *([sink] if v4 else []),
+            *[None] * (2 * v5), n, scale, *band, text(layout), kv, mode, gen.pick((0, 2)), page, 0, lse is not None,
+            *([] if v1 else [0] * (2 + v4 + v5)), out, lse)
+
+    def test_sink(self):
+        def body(gen):
+            dtype, kv, d = gen.pick((F16, BF16)), gen.integer(1, 2), 64
+            b, n, sq, sk = gen.integer(1, 2), kv * gen.integer(1, 2), gen.pick((1, 1, 9)), gen.pick((5, 300, 2000))
+            q, k, v = (self.numbers(gen, dtype, s) for s in ((b, n, sq, d), (b, kv, sk, d), (b, kv, sk, d)))
+            sink = dtype.round(gen.rng.uniform(-3, 5, n))
+            out, lse = gen.out(dtype, q.shape), gen.out(F32, (b, n, sq, 1)) if gen.chance(0.5) else None
+            self.fused(gen, *(Tensor.of(dtype, x) if x is q else [Tensor.of(dtype, x)] for x in (q, k, v)), out, n, kv,
+                       0.125, "BNSD", lse=lse, op="aclnnFusedInferAttentionScore" + gen.pick(("V4", "V5")),
+                       sink=gen.tensor(dtype, (n,), sink))
+            exact, top, total, _, _ = attention(q, k, v, 0.125, True)
+            alone = np.exp(sink.astype(np.float64)[:, None, None] - top)
+            close(out.get(), exact * total / (total + alone), dtype, "out", 4)
+            assert lse is None or np.allclose(lse.get(), top + np.log(total + alone), rtol=1e-4, atol=1e-4)
+        each_case(self, "sink", 24, body)
 
     def numbers(self, gen, dtype, shape):
         return dtype.round(gen.rng.standard_normal(shape)).astype(np.float64)

@@ -83,9 +83,9 @@ typedef struct {
   bool lse;
   /* statistics of listed sequences are concatenated, [heads, rows, copies] each, instead of [rows, heads, copies] */
   bool softmax_is_packed;
-  int16_t sink;      /* operand with a logit for each head that has no value; or ABSENT */
-  int64_t sink_step; /* in bytes */
-  bool key_list;     /* key and value are lists with one tensor per sequence */
+  int16_t sink, sink_dtype; /* sink: operand with a logit for each head that has no value; or ABSENT */
+  int64_t sink_step;        /* in bytes */
+  bool key_list;            /* key and value are lists with one tensor per sequence */
   /* e->heap is an array of attention_batch, one per sequence; otherwise all sequences are like `uniform` */
   bool batch_is_listed;
   bias_kind bias_kind;
@@ -183,7 +183,10 @@ static inline char *attention_statistic_at(const attention_job *j, const head_vi
 }
 
 static inline float attention_sink(const attention_job *j, int64_t head) {
-  return *(const float *)(const void *)((const char *)j->view[j->plan->sink] + head * j->plan->sink_step);
+  const attention_plan *p = j->plan;
+  float sink;
+  loops->load[p->sink_dtype][COMPUTE_F32](&sink, (const char *)j->view[p->sink] + head * p->sink_step, 0, 1);
+  return sink;
 }
 
 /* Calls body(job, unit, scratch of the thread) for all units, on several threads and in any order. body returns false

@@ -341,6 +341,7 @@ static status flash_set_sink(flash_call *c) {
   TRY(op_expect_dtype(sink, c->a->name.sink, DTYPE_BIT(ACL_FLOAT)));
   TRY(op_expect_shape(sink, c->a->name.sink, &p->n_heads, 1));
   p->sink = (int16_t)c->a->view.sink;
+  p->sink_dtype = ACL_FLOAT;
   p->sink_step = view_of(sink).strides[0];
   if (!c->a->dy) return ST_OK;
   EXPECT(gradient, "dsinkOut is NULL, expected a tensor as there is a sink");
