@@ -581,7 +581,9 @@ class Sink(unittest.TestCase):
         close(from_layout(made.get(), layout, n), out, dtype, "out", 4)
         for t, exact in zip(softmax, (top, total)):
             got = t.get()[..., :1]
-            good = (got == exact) | (np.abs(got - exact) <= 10 * SOFTMAX_TOLERANCE[str(dtype)] * (1 + np.abs(exact)))
+            with np.errstate(invalid="ignore"):
+                off = np.abs(got - exact)
+            good = (got == exact) | (off <= 10 * SOFTMAX_TOLERANCE[str(dtype)] * (1 + np.abs(exact)))
             assert good.all(), "softmax"
         grads, dsink = [gen.out(dtype, t.shape) for t in tensors], gen.out(F32, (n,))
         run("aclnnFlashAttentionScoreGradV3", *tensors, gen.out(dtype, to(dy).shape, to(dy).astype(np.float32)), None,
