@@ -492,6 +492,12 @@ def _qkv_norm_rope(c):
     return [None, None, None]
 
 
+@of("FlashAttentionUnpaddingScoreGradV5")
+def _flash_attention_grad_v5(c):
+    q, k, v, bias, sink = (c[name] for name in ("query", "keyIn", "value", "pseShiftOptional", "sinkInOptional"))
+    return [like(q), None, like(k), None, like(v), *(None if x is None else like(x) for x in (bias, sink))]
+
+
 @of("dequant_rope")
 def _dequant_rope(c):
     lead, d, kind = c["x"].shape[:-1], c["kCacheRef"].shape[3], c["cos"].dtype

@@ -69,6 +69,17 @@ def gradient(q, k, v, dy, scale, p, dropped, drop=None, magnitude=False):
     return scale * ds @ big_k, shared(scale * ds.swapaxes(-1, -2) @ q), shared(dropped.swapaxes(-1, -2) @ dy)
 
 
+def with_sink(sink, out, top, total, p, dropped):
+    """What `attention` returns, with a further logit for each head that has no value; and its probabilities."""
+    at = sink.astype(np.float64)[:, None, None]
+    most = np.maximum(top, at)
+    finite = np.where(np.isneginf(most), 0, most)
+    alone, kept = np.exp(at - finite), total * np.exp(top - finite)
+    sums = kept + alone
+    safe = np.where(sums == 0, 1, sums)
+    return out * kept / safe, most, sums, p * kept / safe, dropped * kept / safe, alone / safe
+
+
 # ---- layouts
 
 def to_layout(x, layout):
@@ -437,8 +448,8 @@ class Flat(unittest.TestCase):
     """Sequences that are concatenated (layout TND)."""
 
     def case(self, gen, with_gradient, version=""):
-        """V2 also takes a type of bias, V4 the layout of the softmax's results."""
-        second, fourth = version == "V2", version == "V4"
+        """V2 also takes a type of bias, V4 the layout of the softmax's results, V5 both, and sinks."""
+        second, fourth, fifth = version in ("V2", "V5"), version in ("V4", "V5"), version == "V5"
         dtype = gen.pick((F32, F16, BF16))
         n_seq, kv, d = gen.integer(1, 4), gen.integer(1, 2), gen.pick((8, 32, 64))
         n = kv * gen.integer(1, 2)
@@ -469,6 +480,7 @@ class Flat(unittest.TestCase):
         bias = biases and Tensor.of(dtype, np.concatenate([x.reshape(-1) for x in biases]).astype(np.float32))
         bias_type = gen.pick((0, 1)) if second and bias else 1
 
+        sink = F32.round(gen.rng.uniform(-4, 6, n)) if fifth and gen.chance(0.7) else None
         parts, bit = [], 0
         for i in range(n_seq):
             at_q, at_k = slice(ends_q[i] - nq[i], ends_q[i]), slice(ends_k[i] - nk[i], ends_k[i])
@@ -483,7 +495,12 @@ class Flat(unittest.TestCase):
             bit += count
             seq = [to_layout_back(x) for x in (q[at_q], k[at_k], v[at_k], dy[at_q])]
             out, top, total, p, dropped = attention(*seq[:3], 0.2, seen, biases and biases[i], bias_type == 1, drop)
-            parts.append((out, top, total, *gradient(*seq, 0.2, p, dropped, drop)))
+            alone = 0
+            if sink is not None:
+                out, top, total, p, dropped, alone = with_sink(sink, out, top, total, p, dropped)
+            dp = seq[3] @ np.repeat(seq[2], n // kv, 1).swapaxes(-1, -2) * (1 if drop is None else drop)
+            parts.append((out, top, total, *gradient(*seq, 0.2, p, dropped, drop),
+                          -(alone * (dp * p).sum(-1, keepdims=True)).sum((0, 2, 3))))
 
         def joined(i):
             return np.concatenate([part[i][0].transpose(1, 0, 2) for part in parts])
@@ -495,7 +512,9 @@ class Flat(unittest.TestCase):
             lengths += None, None
         common = (0.2, keep, before, after, n, text("TND"), 0, mode, *([bias_type] if second else []))
         order = [gen.pick((b"same_as_input", b"", None))] if fourth else []
-        run("aclnnFlashAttentionVarLenScore" + version, *tensors, bias, bits, None, mask,
+        sinks = [] if not fifth else [None if sink is None else gen.tensor(F32, (n,), sink)]
+        apart = (lambda q, k, v: (q, None, k, None, v)) if fifth else lambda *t: t    # no rotary parts
+        run("aclnnFlashAttentionVarLenScore" + version, *apart(*tensors), bias, bits, None, mask, *sinks,
             prefix and Ints(*prefix), *lengths, *common, *order, top, total, None, out)
         close(out.get(), joined(0), dtype, "out", 4)
         as_input = order == [b"same_as_input"]
@@ -503,9 +522,13 @@ class Flat(unittest.TestCase):
             self.check_softmax(t.get(), [part[i][0, ..., 0] for part in parts], as_input, dtype, name)
         if with_gradient:
             grads = [gen.out(dtype, x.shape) for x in (q, k, v)]
-            run("aclnnFlashAttentionUnpaddingScoreGrad" + version, *tensors,
-                gen.out(dtype, dy.shape, dy.astype(np.float32)), bias, bits, None, mask, top, total, None, out,
-                prefix and Ints(*prefix), *lengths, *common, *grads, None, *order)
+            dsink = None if sink is None else gen.out(F32, (n,))
+            last = (*order, *apart(*grads), None, dsink) if fifth else (*grads, None, *order)
+            run("aclnnFlashAttentionUnpaddingScoreGrad" + version, *apart(*tensors),
+                gen.out(dtype, dy.shape, dy.astype(np.float32)), bias, bits, None, mask, top, total, None, out, *sinks,
+                prefix and Ints(*prefix), *lengths, *common, *last)
+            if dsink is not None:
+                close(dsink.get(), sum(part[6] for part in parts), dtype, "dsink", 20)
             for t, i, name in zip(grads, (3, 4, 5), ("dq", "dk", "dv")):
                 close(t.get(), joined(i), dtype, name, 20)
 
@@ -523,12 +546,14 @@ class Flat(unittest.TestCase):
     def test_all(self):
         each_case(self, "flat", CASES, lambda gen: self.case(gen, False))
         each_case(self, "flat V2", CASES // 4, lambda gen: self.case(gen, False, "V2"))
-        each_case(self, "flat V4", CASES // 2, lambda gen: self.case(gen, False, "V4"))
+        each_case(self, "flat V4", CASES // 4, lambda gen: self.case(gen, False, "V4"))
+        each_case(self, "flat V5", CASES // 4, lambda gen: self.case(gen, False, "V5"))
 
     def test_gradient(self):
         each_case(self, "flat gradient", CASES // 2, lambda gen: self.case(gen, True))
         each_case(self, "flat gradient V2", CASES // 4, lambda gen: self.case(gen, True, "V2"))
         each_case(self, "flat gradient V4", CASES // 4, lambda gen: self.case(gen, True, "V4"))
+        each_case(self, "flat gradient V5", CASES // 4, lambda gen: self.case(gen, True, "V5"))
 
     def test_layout(self):
         q, top = Tensor.empty(F32, (3, 1, 8)), Tensor.empty(F32, (3, 1, 8))
@@ -536,6 +561,10 @@ class Flat(unittest.TestCase):
                                 FAR, FAR, 1, text("TND"), 0, 0, b"NTD", top, top, None, q)
         self.assertEqual(code, INVALID)
         self.assertIn('softmaxOutLayout is "NTD", expected "same_as_input" or ""', message)
+        code, message = refused("aclnnFlashAttentionVarLenScoreV5", q, q, q, q, q, *[None] * 6, Ints(3), Ints(3), None,
+                                None, 1.0, 1.0, FAR, FAR, 1, text("TND"), 0, 0, 1, b"", top, top, None, q)
+        self.assertEqual(code, INVALID)
+        self.assertIn("queryRope is given, expected none", message)
 
 
 class Sink(unittest.TestCase):
@@ -560,14 +589,7 @@ class Sink(unittest.TestCase):
         seen = True if hidden is None else ~hidden
         out, top, total, p, dropped = attention(q, k, v, 0.3, seen, drop=drop)
         if given:
-            at = sink.astype(np.float64)[:, None, None]
-            most = np.maximum(top, at)
-            finite = np.where(np.isneginf(most), 0, most)
-            alone = np.exp(at - finite)
-            sums = total * np.exp(top - finite) + alone
-            share = np.where(sums == 0, 0, total * np.exp(top - finite) / np.where(sums == 0, 1, sums))
-            out, p, dropped, top = out * share, p * share, dropped * share, most
-            alone, total = alone / np.where(sums == 0, 1, sums), sums
+            out, top, total, p, dropped, alone = with_sink(sink, out, top, total, p, dropped)
         to = lambda x: to_layout(x, layout)  # noqa: E731
         tensors = [gen.out(dtype, to(x).shape, to(x).astype(np.float32)) for x in (q, k, v)]
         made = gen.out(dtype, to(out).shape)

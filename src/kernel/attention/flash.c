@@ -15,12 +15,14 @@ static const struct {
     [FLASH_VARLEN] = {true, false},
     [FLASH_VARLEN_V2] = {true, true},
     [FLASH_VARLEN_V4] = {true, false},
+    [FLASH_VARLEN_V5] = {true, true},
     [FLASH_GRAD] = {false, false},
     [FLASH_GRAD_V2] = {false, true},
     [FLASH_GRAD_V3] = {false, true},
     [FLASH_VARLEN_GRAD] = {true, false},
     [FLASH_VARLEN_GRAD_V2] = {true, true},
     [FLASH_VARLEN_GRAD_V4] = {true, false},
+    [FLASH_VARLEN_GRAD_V5] = {true, true},
 };
 
 enum { MOST_COMPONENTS = 768, ALIBI_ROWS = 1024 };
@@ -76,8 +78,8 @@ static status flash_check_operands(flash_call *c, head_dims *q, head_dims *k, he
   *k = *v = (head_dims){0};
   TRY(key_heads(c, q->d, &k->heads));
   v->heads = k->heads;
-  TRY(head_view_of(a->key, a->name.key, FLASH_ATTENTION_KEY, c->layout, &p->key, k));
-  TRY(head_view_of(a->value, "value", FLASH_ATTENTION_VALUE, c->layout, &p->value, v));
+  TRY(head_view_of(a->key, a->name.key, a->view.key, c->layout, &p->key, k));
+  TRY(head_view_of(a->value, "value", a->view.value, c->layout, &p->value, v));
   EXPECT(k->batches == q->batches && k->d == q->d && k->heads > 0 && q->heads % k->heads == 0,
          "%s has %jd sequences, %jd heads, %jd components, expected %jd, a divisor of %jd, %jd", a->name.key,
          (intmax_t)k->batches, (intmax_t)k->heads, (intmax_t)k->d, (intmax_t)q->batches, (intmax_t)q->heads,
@@ -346,7 +348,7 @@ static status flash_set_sink(flash_call *c) {
   if (!c->a->dy) return ST_OK;
   EXPECT(gradient, "dsinkOut is NULL, expected a tensor as there is a sink");
   TRY(op_expect_like(gradient, "dsinkOut", sink));
-  p->dsink = FLASH_ATTENTION_DSINK_OUT;
+  p->dsink = (int16_t)c->a->view.dsink_out;
   p->dsink_step = view_of(gradient).strides[0];
   return ST_OK;
 }
@@ -356,6 +358,9 @@ static status flash_set_sink(flash_call *c) {
 static status flash_call_init(flash_call *c, head_dims *q, head_dims *k, head_dims *v) {
   const flash_attention_args *a = c->a;
   attention_plan *p = c->plan;
+  EXPECT(!layout_given(a->query_rope) && !layout_given(a->key_rope),
+         "%s is given, expected none: separate rotary parts are not supported",
+         layout_given(a->query_rope) ? "queryRope" : a->name.key_rope);
   TRY(head_layout_find(a->input_layout, "inputLayout", NULL, c->is_varlen ? "TND" : "BSH SBH BSND BNSD", &c->layout));
   TRY(flash_check_operands(c, q, k, v));
   p->scale = (float)a->scale_value;
@@ -380,7 +385,7 @@ static status flash_set_gradients(const flash_call *c, const head_dims *out, con
                                   const head_dims *v) {
   const flash_attention_args *a = c->a;
   attention_plan *p = c->plan;
-  TRY(view_like(c, a->dy, "dy", FLASH_ATTENTION_DY, out, &p->dout));
+  TRY(view_like(c, a->dy, "dy", a->view.dy, out, &p->dout));
   TRY(view_like(c, a->dq_out, "dqOut", a->view.dq_out, q, &p->dquery));
   TRY(view_like(c, a->dk_out, "dkOut", a->view.dk_out, k, &p->dkey));
   return view_like(c, a->dv_out, "dvOut", a->view.dv_out, v, &p->dvalue);
