@@ -4,6 +4,8 @@
 A rule takes a Call and returns (shape, dtype) per output, in the order of the schema. Data-dependent sizes are the
 largest possible ones.
 """
+import math
+
 from . import dtypes
 from .infer import BOOL, DOUBLE, FLOAT, INT64, RULES, broadcast, floating, like, of, promote, real
 
@@ -44,7 +46,8 @@ cummax: 0 0/int64
 ring_attention moe_unpermute_grad: 0 1 2
 moe_unpermute_grad: 0 3
 FlashAttentionScoreGrad FlashAttentionScoreGradV2 FlashAttentionUnpaddingScoreGrad: 0 1 2 4
-FlashAttentionUnpaddingScoreGradV2: 0 1 2 4
+FlashAttentionUnpaddingScoreGradV2 FlashAttentionUnpaddingScoreGradV4: 0 1 2 4
+FlashAttentionScoreGradV3: 0 1 2 4 12
 rotary_grad: 0 1 2
 rotary_cache: 1 2
 add_lora: 0
@@ -507,3 +510,54 @@ def _batch_norm_gather_sums(c):
 @of("coalesce_sparse")
 def _coalesce_sparse(c):
     return [((c["newValuesOut"].shape[0],) + c["indices"].shape[1:], c["indices"].dtype)]
+
+
+@of("mla_prolog")
+def _mla_prolog(c):
+    tokens, (heads, _, wide) = c["tokenX"].shape[:-1], c["weightUk"].shape
+    rope, bf16 = c["ropeSin"].shape[-1], c["ropeSin"].dtype
+    quantised = c["tokenX"].dtype is INT8 and c["kvCacheRef"].dtype is INT8
+    out = [((*tokens, heads, wide), INT8 if quantised else bf16), ((*tokens, heads, rope), bf16)]
+    return out + [((math.prod(tokens), heads, 1), FLOAT) if quantised else None][:len(c.op.outputs) - 2]
+
+
+@of("kv_norm_rope")
+def _kv_norm_rope(c):
+    if not c["isOutputKv"]:
+        return [None, None]
+    kv, cos, v = c["kv"], c["cos"].shape[-1], c.get("vOptional")
+    wide = kv.shape[-1] if v is not None else cos
+    value = c["gamma"].shape[0] if v is None else v.shape[-1]
+    return [((*kv.shape[:-1], n), kv.dtype) for n in (wide, value)]
+
+
+@of("qkv_norm_rope")
+def _qkv_norm_rope(c):
+    return [None, None, None]
+
+
+@of("FlashAttentionUnpaddingScoreGradV5")
+def _flash_attention_grad_v5(c):
+    q, k, v, bias, sink = (c[name] for name in ("query", "keyIn", "value", "pseShiftOptional", "sinkInOptional"))
+    return [like(q), None, like(k), None, like(v), *(None if x is None else like(x) for x in (bias, sink))]
+
+
+@of("dequant_rope")
+def _dequant_rope(c):
+    lead, d, kind = c["x"].shape[:-1], c["kCacheRef"].shape[3], c["cos"].dtype
+    heads = [n // d for n in c["sizeSplits"]]
+    return [((*lead, n, d), kind) if i == 0 or c["kvOutput"] else None for i, n in enumerate(heads)]
+
+
+@of("lightning_indexer")
+def _lightning_indexer(c):
+    shape = (*c["query"].shape[:-2], c["key"].shape[-2], c["sparseCount"])
+    return [(shape, INT32), (shape, c["query"].dtype) if c["returnValues"] else None]
+
+
+@of("sparse_attention")
+def _sparse_attention(c):
+    query, kv_heads = c["query"], c["key"].shape[-2]
+    *lead, rows, heads, _ = query.shape
+    softmax = ((*lead, kv_heads, rows, heads // kv_heads), FLOAT) if c["returnSoftmaxLse"] else None
+    return [like(query), softmax, softmax]

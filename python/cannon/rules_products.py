@@ -347,7 +347,7 @@ def _gated(c):
 
 @of("flash_attention")
 def _flash_attention(c):
-    q, k, v, layout, heads = c[0], c[1], c[2], c["inputLayout"], c["headNum"]
+    q, k, v, layout, heads = c["query"], c["key"], c["value"], c["inputLayout"], c["headNum"]
     width = v.shape[-1]
     if layout in (b"BSH", b"SBH"):              # the last dimension has all heads
         width = q.shape[-1] * width // k.shape[-1] if k.shape[-1] else 0

@@ -69,6 +69,17 @@ def gradient(q, k, v, dy, scale, p, dropped, drop=None, magnitude=False):
     return scale * ds @ big_k, shared(scale * ds.swapaxes(-1, -2) @ q), shared(dropped.swapaxes(-1, -2) @ dy)
 
 
+def with_sink(sink, out, top, total, p, dropped):
+    """What `attention` returns, with a further logit for each head that has no value; and its probabilities."""
+    at = sink.astype(np.float64)[:, None, None]
+    most = np.maximum(top, at)
+    finite = np.where(np.isneginf(most), 0, most)
+    alone, kept = np.exp(at - finite), total * np.exp(top - finite)
+    sums = kept + alone
+    safe = np.where(sums == 0, 1, sums)
+    return out * kept / safe, most, sums, p * kept / safe, dropped * kept / safe, alone / safe
+
+
 # ---- layouts
 
 def to_layout(x, layout):
@@ -436,8 +447,9 @@ class Training(unittest.TestCase):
 class Flat(unittest.TestCase):
     """Sequences that are concatenated (layout TND)."""
 
-    def case(self, gen, with_gradient, second=False):
-        """second: calls the operators of version 2, which also take a type of bias."""
+    def case(self, gen, with_gradient, version=""):
+        """V2 also takes a type of bias, V4 the layout of the softmax's results, V5 both, and sinks."""
+        second, fourth, fifth = version in ("V2", "V5"), version in ("V4", "V5"), version == "V5"
         dtype = gen.pick((F32, F16, BF16))
         n_seq, kv, d = gen.integer(1, 4), gen.integer(1, 2), gen.pick((8, 32, 64))
         n = kv * gen.integer(1, 2)
@@ -468,6 +480,7 @@ class Flat(unittest.TestCase):
         bias = biases and Tensor.of(dtype, np.concatenate([x.reshape(-1) for x in biases]).astype(np.float32))
         bias_type = gen.pick((0, 1)) if second and bias else 1
 
+        sink = F32.round(gen.rng.uniform(-4, 6, n)) if fifth and gen.chance(0.7) else None
         parts, bit = [], 0
         for i in range(n_seq):
             at_q, at_k = slice(ends_q[i] - nq[i], ends_q[i]), slice(ends_k[i] - nk[i], ends_k[i])
@@ -482,7 +495,12 @@ class Flat(unittest.TestCase):
             bit += count
             seq = [to_layout_back(x) for x in (q[at_q], k[at_k], v[at_k], dy[at_q])]
             out, top, total, p, dropped = attention(*seq[:3], 0.2, seen, biases and biases[i], bias_type == 1, drop)
-            parts.append((out, top, total, *gradient(*seq, 0.2, p, dropped, drop)))
+            alone = 0
+            if sink is not None:
+                out, top, total, p, dropped, alone = with_sink(sink, out, top, total, p, dropped)
+            dp = seq[3] @ np.repeat(seq[2], n // kv, 1).swapaxes(-1, -2) * (1 if drop is None else drop)
+            parts.append((out, top, total, *gradient(*seq, 0.2, p, dropped, drop),
+                          -(alone * (dp * p).sum(-1, keepdims=True)).sum((0, 2, 3))))
 
         def joined(i):
             return np.concatenate([part[i][0].transpose(1, 0, 2) for part in parts])
@@ -493,24 +511,131 @@ class Flat(unittest.TestCase):
         if second:
             lengths += None, None
         common = (0.2, keep, before, after, n, text("TND"), 0, mode, *([bias_type] if second else []))
-        run("aclnnFlashAttentionVarLenScore" + "V2" * second, *tensors, bias, bits, None, mask,
-            prefix and Ints(*prefix), *lengths, *common, top, total, None, out)
+        order = [gen.pick((b"same_as_input", b"", None))] if fourth else []
+        sinks = [] if not fifth else [None if sink is None else gen.tensor(F32, (n,), sink)]
+        apart = (lambda q, k, v: (q, None, k, None, v)) if fifth else lambda *t: t    # no rotary parts
+        run("aclnnFlashAttentionVarLenScore" + version, *apart(*tensors), bias, bits, None, mask, *sinks,
+            prefix and Ints(*prefix), *lengths, *common, *order, top, total, None, out)
         close(out.get(), joined(0), dtype, "out", 4)
+        as_input = order == [b"same_as_input"]
+        for t, i, name in ((top, 1, "maxima"), (total, 2, "sums")):
+            self.check_softmax(t.get(), [part[i][0, ..., 0] for part in parts], as_input, dtype, name)
         if with_gradient:
             grads = [gen.out(dtype, x.shape) for x in (q, k, v)]
-            run("aclnnFlashAttentionUnpaddingScoreGrad" + "V2" * second, *tensors,
-                gen.out(dtype, dy.shape, dy.astype(np.float32)), bias, bits, None, mask, top, total, None, out,
-                prefix and Ints(*prefix), *lengths, *common, *grads, None)
+            dsink = None if sink is None else gen.out(F32, (n,))
+            last = (*order, *apart(*grads), None, dsink) if fifth else (*grads, None, *order)
+            run("aclnnFlashAttentionUnpaddingScoreGrad" + version, *apart(*tensors),
+                gen.out(dtype, dy.shape, dy.astype(np.float32)), bias, bits, None, mask, top, total, None, out, *sinks,
+                prefix and Ints(*prefix), *lengths, *common, *last)
+            if dsink is not None:
+                close(dsink.get(), sum(part[6] for part in parts), dtype, "dsink", 20)
             for t, i, name in zip(grads, (3, 4, 5), ("dq", "dk", "dv")):
                 close(t.get(), joined(i), dtype, name, 20)
 
+    def check_softmax(self, got, parts, as_input, dtype, name):
+        """parts: the values of each sequence, [heads, queries]. They lie one after the other, unless in the order of
+        the input."""
+        exact = np.concatenate([part.T.reshape(-1) if as_input else part.reshape(-1) for part in parts])
+        got = got.reshape(-1, 8)
+        assert np.all(got == got[:, :1]), name
+        with np.errstate(invalid="ignore"):
+            off = np.abs(got[:, 0] - exact)
+            good = (got[:, 0] == exact) | (off <= SOFTMAX_TOLERANCE[str(dtype)] * (1 + np.abs(exact)))
+        assert good.all(), f"{name}: {got[~good][0, 0]}, expected {exact[~good][0]}"
+
     def test_all(self):
         each_case(self, "flat", CASES, lambda gen: self.case(gen, False))
-        each_case(self, "flat V2", CASES // 4, lambda gen: self.case(gen, False, True))
+        each_case(self, "flat V2", CASES // 4, lambda gen: self.case(gen, False, "V2"))
+        each_case(self, "flat V4", CASES // 4, lambda gen: self.case(gen, False, "V4"))
+        each_case(self, "flat V5", CASES // 4, lambda gen: self.case(gen, False, "V5"))
 
     def test_gradient(self):
         each_case(self, "flat gradient", CASES // 2, lambda gen: self.case(gen, True))
-        each_case(self, "flat gradient V2", CASES // 4, lambda gen: self.case(gen, True, True))
+        each_case(self, "flat gradient V2", CASES // 4, lambda gen: self.case(gen, True, "V2"))
+        each_case(self, "flat gradient V4", CASES // 4, lambda gen: self.case(gen, True, "V4"))
+        each_case(self, "flat gradient V5", CASES // 4, lambda gen: self.case(gen, True, "V5"))
+
+    def test_layout(self):
+        q, top = Tensor.empty(F32, (3, 1, 8)), Tensor.empty(F32, (3, 1, 8))
+        code, message = refused("aclnnFlashAttentionVarLenScoreV4", q, q, q, *[None] * 5, Ints(3), Ints(3), 1.0, 1.0,
+                                FAR, FAR, 1, text("TND"), 0, 0, b"NTD", top, top, None, q)
+        self.assertEqual(code, INVALID)
+        self.assertIn('softmaxOutLayout is "NTD", expected "same_as_input" or ""', message)
+        code, message = refused("aclnnFlashAttentionVarLenScoreV5", q, q, q, q, q, *[None] * 6, Ints(3), Ints(3), None,
+                                None, 1.0, 1.0, FAR, FAR, 1, text("TND"), 0, 0, 1, b"", top, top, None, q)
+        self.assertEqual(code, INVALID)
+        self.assertIn("queryRope is given, expected none", message)
+
+
+class Sink(unittest.TestCase):
+    """FlashAttentionScoreV3 and its gradient: a logit for each head that has no value."""
+
+    def case(self, gen):
+        dtype, layout = gen.pick((F32, F16, BF16)), gen.pick(("BNSD", "BSND", "BSH", "SBH"))
+        b, kv, d = gen.integer(1, 3), gen.integer(1, 2), gen.pick((8, 32))
+        n, sq, sk = kv * gen.integer(1, 2), gen.pick((1, 7, 70)), gen.pick((1, 9, 90, 300))
+        draw = lambda *s: dtype.round(gen.rng.standard_normal(s)).astype(np.float64)  # noqa: E731
+        q, dy, k, v = draw(b, n, sq, d), draw(b, n, sq, d), draw(b, kv, sk, d), draw(b, kv, sk, d)
+        hidden = gen.rng.random((sq, sk)) < 0.4 if gen.chance(0.5) else None
+        if hidden is not None and gen.chance(0.5):
+            hidden[0] = True                                # this query sees its sink only
+        keep = gen.pick((1.0, 0.75))
+        kept = gen.rng.random((b, n, sq, sk)) < keep
+        drop = kept / keep if keep < 1 else None
+        sink = F32.round(gen.rng.uniform(-4, 6, n))
+        if gen.chance(0.2):
+            sink[0] = -np.inf
+        given = gen.chance(0.9)
+        seen = True if hidden is None else ~hidden
+        out, top, total, p, dropped = attention(q, k, v, 0.3, seen, drop=drop)
+        if given:
+            out, top, total, p, dropped, alone = with_sink(sink, out, top, total, p, dropped)
+        to = lambda x: to_layout(x, layout)  # noqa: E731
+        tensors = [gen.out(dtype, to(x).shape, to(x).astype(np.float32)) for x in (q, k, v)]
+        made = gen.out(dtype, to(out).shape)
+        softmax = [gen.out(F32, (b, n, sq, 8)) for _ in range(2)]
+        mask = None if hidden is None else gen.tensor(BOOL, hidden.shape, hidden)
+        bits = Tensor.of(U8, np.packbits(kept.reshape(-1), bitorder="little")) if keep < 1 else None
+        sinks = gen.tensor(F32, (n,), sink) if given else None
+        common = 0.3, keep, FAR, FAR, n, text(layout), 0, 1, 1
+        run("aclnnFlashAttentionScoreV3", *tensors, None, bits, None, mask, sinks, None, None, None, *common, *softmax,
+            None, made)
+        close(from_layout(made.get(), layout, n), out, dtype, "out", 4)
+        for t, exact in zip(softmax, (top, total)):
+            got = t.get()[..., :1]
+            with np.errstate(invalid="ignore"):
+                off = np.abs(got - exact)
+            good = (got == exact) | (off <= 10 * SOFTMAX_TOLERANCE[str(dtype)] * (1 + np.abs(exact)))
+            assert good.all(), "softmax"
+        grads, dsink = [gen.out(dtype, t.shape) for t in tensors], gen.out(F32, (n,))
+        run("aclnnFlashAttentionScoreGradV3", *tensors, gen.out(dtype, to(dy).shape, to(dy).astype(np.float32)), None,
+            bits, None, mask, *softmax, None, made, sinks, None, None, None, *common, *grads, None,
+            dsink if given else None)
+        exact = gradient(q, k, v, dy, 0.3, p, dropped, drop)
+        for t, e, heads, name in zip(grads, exact, (n, kv, kv), ("dq", "dk", "dv")):
+            close(from_layout(t.get(), layout, heads), e, dtype, name, 20)
+        if given:
+            dp = dy @ np.repeat(v, n // kv, 1).swapaxes(-1, -2) * (1 if drop is None else drop)
+            terms = alone * (dp * p).sum(-1, keepdims=True)
+            size = (alone * np.abs(dp * p).sum(-1, keepdims=True)).sum((0, 2, 3))
+            assert np.all(np.abs(dsink.get() + terms.sum((0, 2, 3))) <= TOLERANCE[str(dtype)] * (size + 1e-3)), "dsink"
+
+    def test_all(self):
+        each_case(self, "sink", CASES, self.case)
+
+    def test_refused(self):
+        q, top = Tensor.empty(F32, (1, 2, 3, 8)), Tensor.empty(F32, (1, 2, 3, 8))
+        common = None, None, None, 1.0, 1.0, FAR, FAR, 2, text("BNSD"), 0, 0, 1
+        for words, sink in (("sinkOptional has shape [3], expected [2]", Tensor.empty(F32, (3,))),
+                            ("sinkOptional has dtype FLOAT16", Tensor.empty(F16, (2,)))):
+            code, message = refused("aclnnFlashAttentionScoreV3", q, q, q, *[None] * 4, sink, *common, top, top, None,
+                                    q)
+            self.assertEqual(code, INVALID)
+            self.assertIn(words, message)
+        code, message = refused("aclnnFlashAttentionScoreGradV3", q, q, q, q, *[None] * 4, top, top, None, q,
+                                Tensor.empty(F32, (2,)), *common, q, q, q, None, None)
+        self.assertEqual(code, INVALID)
+        self.assertIn("dsinkOut is NULL", message)
 
 
 def to_layout_back(x):
@@ -521,17 +646,33 @@ class Inference(unittest.TestCase):
     """FusedInferAttentionScore, PromptFlashAttention and IncreFlashAttention."""
 
     VARIANTS = ("aclnnFusedInferAttentionScore", "aclnnFusedInferAttentionScoreV2", "aclnnFusedInferAttentionScoreV3",
-                "aclnnFusedInferAttentionScoreV4")
+                "aclnnFusedInferAttentionScoreV4", "aclnnFusedInferAttentionScoreV5")
 
     def fused(self, gen, q, keys, values, out, n, kv, scale, layout, bias=None, mask=None, lengths=(None, None),
               table=None, padding=(None, None), prefix=(None, None, None), band=(65535, 65535), mode=0, page=0,
-              lse=None, op=None):
+              lse=None, op=None, sink=None):
         op = op or gen.pick(self.VARIANTS[1 if prefix[0] else 0:])
-        v1, v3, v4 = op.endswith("Score"), op.endswith(("V3", "V4")), op.endswith("V4")
+        v1, v3, v4, v5 = (op.endswith(x) for x in ("Score", ("V3", "V4", "V5"), ("V4", "V5"), "V5"))
         run(op, q, TensorList(keys), TensorList(values), bias, mask, *lengths, *[None] * 7, table, *padding,
-            *([] if v1 else [*[None] * 4, *prefix]), *[None] * (3 * v3 + v4), n, scale, *band,
-            text(layout), kv, mode, gen.pick((0, 2)), page, 0, lse is not None, *([] if v1 else [0] * (2 + v4)), out,
-            lse)
+            *([] if v1 else [*[None] * 4, *prefix]), *[None] * (3 * v3 + v4), *([sink] if v4 else []),
+            *[None] * (2 * v5), n, scale, *band, text(layout), kv, mode, gen.pick((0, 2)), page, 0, lse is not None,
+            *([] if v1 else [0] * (2 + v4 + v5)), out, lse)
+
+    def test_sink(self):
+        def body(gen):
+            dtype, kv, d = gen.pick((F16, BF16)), gen.integer(1, 2), 64
+            b, n, sq, sk = gen.integer(1, 2), kv * gen.integer(1, 2), gen.pick((1, 1, 9)), gen.pick((5, 300, 2000))
+            q, k, v = (self.numbers(gen, dtype, s) for s in ((b, n, sq, d), (b, kv, sk, d), (b, kv, sk, d)))
+            sink = dtype.round(gen.rng.uniform(-3, 5, n))
+            out, lse = gen.out(dtype, q.shape), gen.out(F32, (b, n, sq, 1)) if gen.chance(0.5) else None
+            self.fused(gen, *(Tensor.of(dtype, x) if x is q else [Tensor.of(dtype, x)] for x in (q, k, v)), out, n, kv,
+                       0.125, "BNSD", lse=lse, op="aclnnFusedInferAttentionScore" + gen.pick(("V4", "V5")),
+                       sink=gen.tensor(dtype, (n,), sink))
+            exact, top, total, _, _ = attention(q, k, v, 0.125, True)
+            alone = np.exp(sink.astype(np.float64)[:, None, None] - top)
+            close(out.get(), exact * total / (total + alone), dtype, "out", 4)
+            assert lse is None or np.allclose(lse.get(), top + np.log(total + alone), rtol=1e-4, atol=1e-4)
+        each_case(self, "sink", 24, body)
 
     def numbers(self, gen, dtype, shape):
         return dtype.round(gen.rng.standard_normal(shape)).astype(np.float64)

@@ -474,20 +474,27 @@ class Others(unittest.TestCase):
             d, tokens, half, neox = gen.pick(FLOATS), gen.integer(0, 9), gen.integer(1, 12), gen.chance(0.5)
             size, n_cached = 2 * half + gen.pick((0, gen.integer(1, 6))), gen.integer(1, 20)
             heads, sections = (gen.integer(1, 4), gen.integer(1, 3)), None
-            if gen.chance(0.5):
-                cuts = np.sort(gen.rng.integers(0, half + 1, 2))
+            v2, mode, count = gen.chance(0.6), 0, 3
+            if gen.chance(0.6):
+                mode = gen.integer(0, 1) if v2 else 0
+                count = 3 if mode else gen.integer(3, 4)
+                cuts = np.sort(gen.rng.integers(0, half + 1, count - 1))
                 sections = np.diff([0, *cuts, half])
-            positions = gen.drawn(I64, (3, tokens) if sections is not None else (tokens,),
+            positions = gen.drawn(I64, (count, tokens) if sections is not None else (tokens,),
                                   lambda s: gen.rng.integers(0, n_cached, s))
             ins = [gen.drawn(d, (tokens, h * size), lambda s: gen.values(d, s, limit=8)) for h in heads]
             cache = gen.drawn(d, (n_cached, 2 * half), lambda s: gen.values(d, s, limit=1))
             outs = [gen.out(d, t.shape) for t in ins]
-            run("aclnnRopeWithSinCosCache", positions, *ins, cache,
-                None if sections is None else Ints(*map(int, sections)), size, neox, *outs)
+            none = gen.pick((None, Ints(0, 0, 0)))
+            run("aclnnRopeWithSinCosCache" + "V2" * v2, positions, *ins, cache,
+                none if sections is None else Ints(*map(int, sections)), size, neox, *([mode] if v2 else []), *outs)
             table = cache.get().astype(LD)[positions.get()]
             cos, sin = table[..., :half], table[..., half:]
             if sections is not None:
-                of = np.repeat(np.arange(3), sections)
+                of = np.repeat(np.arange(count), sections)
+                if mode:                                    # every third element, up to 3 times the second section
+                    i = np.arange(half)
+                    of = np.where(i < 3 * sections[1], i % 3, 0)
                 cos, sin = (t[of, :, np.arange(half)].T for t in (cos, sin))
             for t, out, h in zip(ins, outs, heads):
                 v = t.get().astype(LD).reshape(tokens, h, size)
@@ -513,30 +520,51 @@ class Others(unittest.TestCase):
         def body(gen):
             d, kind, tokens = gen.pick((F16, BF16, F32, I8)), gen.pick((I32, I64)), gen.integer(0, 9)
             heads, blocks, block = gen.integer(1, 4), gen.integer(1, 5), gen.integer(1, 6)
-            sizes = gen.integer(1, 20), gen.integer(1, 20)
+            form, part = gen.pick(("Norm", "NHSD", "PA_NZ", "PA_NZ by head")), 32 // d.size
+            blocked = form.startswith("PA_NZ")
+            sizes = [part * gen.integer(1, 3) if blocked else gen.integer(1, 20) for _ in range(2)]
             ins = [gen.tensor(d, (tokens, heads, n)) for n in sizes]
             shapes = [(blocks, block, heads, n) for n in sizes]
-            caches = [gen.out(d, s, gen.values(d, s, limit=8)) for s in shapes]
+
+            def laid(x):
+                """A cache [blocks, block, heads, size] in its form."""
+                if form == "NHSD":
+                    return x.transpose(0, 2, 1, 3)
+                if blocked:
+                    x = x.reshape(blocks, block, heads, -1, part).transpose(0, 2, 3, 1, 4)
+                return x.reshape(blocks, -1, block, part) if form == "PA_NZ" else x
+
+            plain = [gen.values(d, s, limit=8) for s in shapes]
+            caches = [gen.out(d, laid(x).shape, laid(x)) for x in plain]
             slots = gen.drawn(kind, (tokens,), lambda s: gen.rng.integers(-1, blocks * block, s))
-            expected = [c.get().copy() for c in caches]
+            expected = [x.copy() for x in plain]
+            alone = gen.out(d, shapes[0], expected[0])
             for t, slot in enumerate(slots.get()):
                 for to, x in zip(expected, ins):
                     if slot >= 0:
                         to[slot // block, slot % block] = x.get()[t]
+            run("aclnnScatterPaCache", ins[0], alone, slots, None, None, None, gen.pick((b"Norm", None)))
+            ref.check_equal(alone.get(), expected[0])
             run("aclnnScatterPaKvCache", ins[0], caches[0], slots, ins[1], caches[1], None, None, None,
-                gen.pick((b"Norm", None)), gen.pick((b"None", None)), gen.pick((None, Ints(1, 1))),
+                b"PA_NZ" if blocked else gen.pick((b"Norm", None)),
+                b"NHSD" if form == "NHSD" else gen.pick((b"None", None)), gen.pick((None, Ints(1, 1))),
                 gen.pick((None, Ints(0, 0))))
             for c, to in zip(caches, expected):
-                ref.check_equal(c.get(), to)
+                ref.check_equal(c.get(), laid(to))
         each_case(self, "aclnnScatterPaKvCache", CASES, body)
         x, c = Tensor.empty(F16, (1, 2, 4)), Tensor.empty(F16, (2, 3, 2, 4))
         with self.assertRaises(AclError) as error:
             run("aclnnScatterPaKvCache", x, c, Tensor.of(I32, [6]), x, Tensor.empty(F16, (2, 3, 2, 4)), *[None] * 7)
         self.assertIn("slotMapping[0] is 6, expected 0 to 5", error.exception.message)
-        code, message = refused("aclnnScatterPaKvCache", x, c, Tensor.of(I32, [0]), x, c, None, None, None, b"PA_NZ",
-                                None, None, None)
-        self.assertEqual(code, INVALID)
-        self.assertIn("cacheModeOptional is PA_NZ, expected Norm", message)
+        for words, mode, scatter in (
+                ("cacheModeOptional is NZ, expected Norm or PA_NZ", b"NZ", None),
+                ("keyCacheRef is for heads of 4 elements, expected a multiple of 16", b"PA_NZ", None),
+                ("scatterModeOptional is Alibi, expected None or NHSD", b"Norm", b"Alibi"),
+                ("keyCacheRef has shape [2, 3, 2, 4], expected [2, 2, 2, 4]", b"Norm", b"NHSD")):
+            code, message = refused("aclnnScatterPaKvCache", x, c, Tensor.of(I32, [0]), x, c, None, None, None, mode,
+                                    scatter, None, None)
+            self.assertEqual(code, INVALID)
+            self.assertIn(words, message)
 
     def test_ema_adam(self):
         def body(gen):

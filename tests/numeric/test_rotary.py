@@ -5,7 +5,7 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import INVALID, Tensor, refused, run
+from acl import INVALID, AclError, Tensor, refused, run
 from dtypes import BF16, F16, F32, LD, I64
 from gen import each_case
 
@@ -66,6 +66,32 @@ class Rotary(unittest.TestCase):
         each_case(self, "forward", 150, body)
         out = Tensor.empty(F32, (2, 0, 3, 8))
         run("aclnnRotaryPositionEmbedding", out, Tensor.empty(F32, (5,)), Tensor.empty(F32, (1, 4)), HALF, out)
+
+    def test_matrix(self):
+        """V2 without a matrix, or with one, whose product with x is multiplied by the sines."""
+        def body(gen):
+            mode, shape, table = problem(gen, 64)
+            if gen.chance(0.3) and shape[0] == 1:           # the layout TND
+                shape, table = shape[1:], table[1:]
+            dtype = gen.pick((F32, F16, BF16))
+            d = shape[-1]
+            draw = lambda s: dtype.round(gen.rng.standard_normal(s))  # noqa: E731
+            x, cos, sin = gen.tensor(dtype, shape, draw(shape)), *(gen.drawn(dtype, table, draw) for _ in range(2))
+            turn = gen.drawn(dtype, (d, d), draw) if gen.chance(0.7) else None
+            out = x if gen.chance(0.3) else gen.out(dtype, shape)
+            v, c, s = (t.get().astype(LD) for t in (x, cos, sin))
+            exact, size = rotate(v, c, s, mode)
+            if turn:
+                m = turn.get().astype(LD)
+                exact, size = v * c + v @ m * s, np.abs(v * c) + d * np.abs(v) @ np.abs(m) * np.abs(s)
+            run("aclnnRotaryPositionEmbeddingV2", x, cos, sin, mode, turn, out)
+            ref.check(out.get(), exact, dtype, F32, ulps=1, slack=2 * EPS * size, what=f"mode {mode}")
+        each_case(self, "aclnnRotaryPositionEmbeddingV2", 30, body)
+        z = Tensor.empty(F32, (1, 2, 3, 8))
+        for words, turn in (("rotate has shape [8, 4]", Tensor.empty(F32, (8, 4))),
+                            ("rotate has dtype FLOAT16", Tensor.empty(F16, (8, 8)))):
+            code, message = refused("aclnnRotaryPositionEmbeddingV2", z, z, z, 0, turn, z)
+            assert code == INVALID and words in message
 
     def test_backward(self):
         """The gradient is computed with the transposed matrices of the two factors."""
@@ -180,35 +206,60 @@ class Rotary(unittest.TestCase):
 
 
 class Ring(unittest.TestCase):
-    def test_update(self):
-        def body(gen):
-            dtype, flat = gen.pick((F32, F16, BF16)), gen.chance(0.5)
-            b, n, s, d = 1 if flat else gen.integer(1, 3), gen.integer(1, 3), gen.integer(1, 9), gen.pick((8, 64, 600))
-            shape = (s, n, d) if flat else (s, b, n * d)
-            stats = (s, n, 8) if flat else (b, n, s, 8)
-            outs = [gen.out(dtype, shape, dtype.round(gen.rng.standard_normal(shape))) for _ in range(2)]
-            tops = [np.float32(gen.rng.standard_normal((*stats[:-1], 1)) * 3) for _ in range(2)]
-            sums = [np.float32(gen.rng.uniform(1, 9, (*stats[:-1], 1))) for _ in range(2)]
-            if gen.chance(0.3):                                     # rows that attended to nothing
-                tops[0][...], sums[0][...] = -np.inf, 0
-            made = [[gen.out(F32, stats, np.broadcast_to(x, stats)) for x in pair] for pair in (tops, sums)]
-            results = gen.out(dtype, shape), gen.out(F32, stats), gen.out(F32, stats)
-            lengths = Tensor.of(I64, np.array([0, s])) if flat else None
-            run("aclnnRingAttentionUpdate", outs[0], made[0][0], made[1][0], outs[1], made[0][1], made[1][1], lengths,
-                b"TND" if flat else b"SBH", *results)
-            top = np.maximum(*tops).astype(LD)
-            share = [x * np.exp(t - top) for x, t in zip(sums, tops)]
-            total = sum(share)
+    def case(self, gen, v2):
+        """The statistics of the layout TND lie sequence by sequence, [heads, positions, 8] each, or as those of the
+        results."""
+        dtype, flat = gen.pick((F32, F16, BF16)), gen.chance(0.6)
+        b, n, s, d = 1 if flat else gen.integer(1, 3), gen.integer(1, 3), gen.integer(1, 9), gen.pick((8, 64, 600))
+        order = gen.pick((None, b"", b"SBH", b"TND")) if v2 else None
+        ends = np.sort(np.concatenate([[0, s], gen.rng.integers(0, s + 1, gen.integer(0, 3))]))
+        shape = (s, n, d) if flat else (s, b, n * d)
+        stats = (s, n, 8) if flat else (b, n, s, 8)
+        outs = [gen.out(dtype, shape, dtype.round(gen.rng.standard_normal(shape))) for _ in range(2)]
+        tops = [np.float32(gen.rng.standard_normal((*stats[:-1], 1)) * 3) for _ in range(2)]
+        sums = [np.float32(gen.rng.uniform(1, 9, (*stats[:-1], 1))) for _ in range(2)]
+        if gen.chance(0.3):                                     # rows that attended to nothing
+            tops[0][...], sums[0][...] = -np.inf, 0
 
-            def as_rows(x):
-                """Statistics [.., 1] of the softmax in a shape that the result can be multiplied by."""
-                return x if flat else np.repeat(x.transpose(2, 0, 1, 3), d, -1).reshape(shape)
-            terms = [o.get().astype(LD) * as_rows(w / total) for o, w in zip(outs, share)]
-            ref.check(results[0].get(), sum(terms), dtype, F32, ulps=1, slack=12 * EPS * sum(map(np.abs, terms)),
-                      what="out")
-            ref.check_equal(results[1].get(), np.broadcast_to(top, stats).astype(np.float32), "max")
-            ref.check(results[2].get(), np.broadcast_to(total, stats), F32, F32, ulps=6, what="sum")
-        each_case(self, "ring", 40, body)
+        def laid(x):
+            """As the operator has it."""
+            if not flat or order == b"TND":
+                return x
+            parts = [x[a:z].swapaxes(0, 1).reshape(-1, 8) for a, z in zip(ends, ends[1:])]
+            return np.concatenate(parts).reshape(x.shape)
+        made = [[gen.out(F32, stats, laid(np.broadcast_to(x, stats))) for x in pair] for pair in (tops, sums)]
+        results = gen.out(dtype, shape), gen.out(F32, stats), gen.out(F32, stats)
+        lengths = gen.tensor(I64, ends.shape, ends) if flat else None
+        run("aclnnRingAttentionUpdate" + "V2" * v2, outs[0], made[0][0], made[1][0], outs[1], made[0][1], made[1][1],
+            lengths, b"TND" if flat else b"SBH", *([order] if v2 else []), *results)
+        top = np.maximum(*tops).astype(LD)
+        share = [x * np.exp(t - top) for x, t in zip(sums, tops)]
+        total = sum(share)
+
+        def as_rows(x):
+            """Statistics [.., 1] of the softmax in a shape that the result can be multiplied by."""
+            return x if flat else np.repeat(x.transpose(2, 0, 1, 3), d, -1).reshape(shape)
+        terms = [o.get().astype(LD) * as_rows(w / total) for o, w in zip(outs, share)]
+        ref.check(results[0].get(), sum(terms), dtype, F32, ulps=1, slack=12 * EPS * sum(map(np.abs, terms)),
+                  what="out")
+        ref.check_equal(results[1].get(), laid(np.broadcast_to(top, stats)).astype(np.float32), "max")
+        ref.check(results[2].get(), laid(np.broadcast_to(total, stats)), F32, F32, ulps=6, what="sum")
+
+    def test_update(self):
+        each_case(self, "ring", 40, lambda gen: self.case(gen, False))
+        each_case(self, "ring V2", 40, lambda gen: self.case(gen, True))
+
+    def test_refused(self):
+        x, t = Tensor.empty(F32, (3, 2, 8)), Tensor.empty(F32, (3, 2, 8))
+        usual = x, t, t, x, t, t
+        for words, ends, order in (("actualSeqQlenOptional is NULL", None, None),
+                                   ('inputSoftmaxLayoutOptional is "BNS"', Tensor.of(I64, [0, 3]), b"BNS"),
+                                   ("actualSeqQlenOptional has shape [1]", Tensor.of(I64, [0]), b"SBH")):
+            code, message = refused("aclnnRingAttentionUpdateV2", *usual, ends, b"TND", order, x, t, t)
+            assert code == INVALID and words in message, message
+        for ends in ([1, 3], [0, 2], [0, 4], [0, 2, 1, 3]):
+            with self.assertRaisesRegex(AclError, "actualSeqQlenOptional"):
+                run("aclnnRingAttentionUpdate", *usual, Tensor.of(I64, ends), b"TND", x, t, t)
 
 
 if __name__ == "__main__":

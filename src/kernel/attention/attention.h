@@ -81,7 +81,11 @@ typedef struct {
   head_view bias, mask; /* mask: bytes; a key is hidden where the byte is not 0 */
   int8_t n_copies;
   bool lse;
-  bool key_list; /* key and value are lists with one tensor per sequence */
+  /* statistics of listed sequences are concatenated, [heads, rows, copies] each, instead of [rows, heads, copies] */
+  bool softmax_is_packed;
+  int16_t sink, sink_dtype; /* sink: operand with a logit for each head that has no value; or ABSENT */
+  int64_t sink_step;        /* in bytes */
+  bool key_list;            /* key and value are lists with one tensor per sequence */
   /* e->heap is an array of attention_batch, one per sequence; otherwise all sequences are like `uniform` */
   bool batch_is_listed;
   bias_kind bias_kind;
@@ -106,6 +110,9 @@ typedef struct {
     };
     struct { /* gradient: `out` is the result of the forward pass, row_max and row_sum its softmax statistics */
       head_view dout, dquery, dkey, dvalue;
+      int16_t dsink; /* operand; or ABSENT */
+      int64_t dsink_step;
+      uint64_t sink_sums; /* in scratch: doubles, of each sequence and head */
     };
   };
 } attention_plan;
@@ -164,6 +171,22 @@ key_place attention_key_run(const attention_job *j, const attention_batch *s, ke
 static inline char *attention_head_at(const attention_job *j, const head_view *v, int64_t b, int64_t head,
                                       int64_t row) {
   return (char *)j->view[v->operand] + b * v->batch + head * v->head + row * v->row;
+}
+
+/* The address of a softmax statistic of a sequence's row. */
+static inline char *attention_statistic_at(const attention_job *j, const head_view *v, const attention_batch *s,
+                                           int64_t b, int64_t head, int64_t row) {
+  const attention_plan *p = j->plan;
+  if (!p->softmax_is_packed) return attention_head_at(j, v, b, head, s->row_begin + row);
+  const int64_t at = s->row_begin * p->n_heads + head * s->n_rows + row;
+  return attention_head_at(j, v, b, at % p->n_heads, at / p->n_heads);
+}
+
+static inline float attention_sink(const attention_job *j, int64_t head) {
+  const attention_plan *p = j->plan;
+  float sink;
+  loops->load[p->sink_dtype][COMPUTE_F32](&sink, (const char *)j->view[p->sink] + head * p->sink_step, 0, 1);
+  return sink;
 }
 
 /* Calls body(job, unit, scratch of the thread) for all units, on several threads and in any order. body returns false

@@ -7,7 +7,8 @@
  *
  * O was rounded to 16 bits if the operands are 16-bit, and that error enters all of a row's dS by way of delta.
  * Therefore, where one block contains all keys, delta is computed as P . dP instead, which has no such error, divided
- * by the sum of P: rounding of large S makes that sum differ from 1.
+ * by the sum of P: rounding of large S makes that sum differ from 1. A sink is a further key of each row, of the value
+ * 0: its P enters the sum only, and its gradient is -P delta.
  *
  * A unit of work is all query heads that share one key head. It loops over blocks of keys, whose dK and dV are
  * accumulated in scratch memory, and adds to the dQ of all its queries. So threads share nothing, and the order of
@@ -85,6 +86,26 @@ static const char *rows_at(const backward *w, const head_view *v, const row_rang
   return attention_head_at(w->job, v, w->b, r->head, w->batch.row_begin + r->row);
 }
 
+static float softmax_result(const backward *w, const head_view *v, const row_range *one) {
+  return *(const float *)(const void *)attention_statistic_at(w->job, v, &w->batch, w->b, one->head, one->row);
+}
+
+/* ---- sinks ------------------------------------------------------------------------------------------------------- */
+
+/* The part of a row's sum that its sink has; 0 without sinks. */
+static float sink_part(const backward *w, const row_range *one, float top) {
+  return w->job->plan->sink >= 0 ? exp2f((attention_sink(w->job, one->head) - top) * LOG2_E) : 0;
+}
+
+static double *sink_sums(const attention_job *j, int64_t b, int64_t head) {
+  return (double *)(void *)(j->scratch + j->plan->sink_sums) + b * j->plan->n_heads + head;
+}
+
+/* Adds a row's share of the sink's gradient. part: sink_part. */
+static void add_sink_gradient(const backward *w, const row_range *one, float part, float sum, float delta) {
+  if (w->job->plan->sink >= 0 && sum != 0) *sink_sums(w->job, w->b, one->head) -= (double)part / sum * delta;
+}
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static bool is_one_block(const backward *w) { return w->batch.n_keys <= w->job->plan->blocks.keys; }
@@ -96,12 +117,12 @@ static void find_delta(const backward *w, const row_range *r) {
     const row_range one = {r->head, r->row + i, 1};
     loops->load[p->out.dtype][COMPUTE_F32](x, rows_at(w, &p->out, &one), p->out.col, p->dv);
     loops->load[p->dout.dtype][COMPUTE_F32](y, rows_at(w, &p->dout, &one), p->dout.col, p->dv);
-    w->buffers.delta[backward_row_index(w, &one)] = attention_rows->dot(x, y, p->dv);
+    const float delta = attention_rows->dot(x, y, p->dv);
+    w->buffers.delta[backward_row_index(w, &one)] = delta;
+    if (p->sink < 0) continue;
+    add_sink_gradient(w, &one, sink_part(w, &one, softmax_result(w, &p->row_max, &one)),
+                      softmax_result(w, &p->row_sum, &one), delta);
   }
-}
-
-static float softmax_result(const backward *w, const head_view *v, const row_range *one) {
-  return *(const float *)(const void *)rows_at(w, v, one);
 }
 
 /* x: dot products of a row with keys k to k + n; dp: the same part of dO V^T. They are replaced by D o P and dS. */
@@ -124,8 +145,11 @@ static void score_gradient(const backward *w, const row_range *one, float *x, fl
   float delta = 0;
   if (!is_one_block(w))
     delta = w->buffers.delta[backward_row_index(w, one)];
-  else if (seen > 0)
-    delta = attention_rows->dot(x, dp, n) * (sum / seen);
+  else if (seen > 0) {
+    const float part = sink_part(w, one, top);
+    delta = attention_rows->dot(x, dp, n) * (sum / (seen + part));
+    add_sink_gradient(w, one, part, sum, delta);
+  }
   attention_rows->gradient(dp, x, dp, delta, n);
   if (p->drop >= 0) attention_rows->multiply(x, w->buffers.factors, n);
 }
@@ -269,6 +293,7 @@ static bool backward_unit(const attention_job *j, int64_t unit, char *scratch) {
   w.batch = attention_batch_of(j, w.b);
   backward_lay_out(p, scratch, &w.buffers);
   memset(w.buffers.dquery, 0, (size_t)(group_heads(p) * w.batch.n_rows * p->d) * sizeof(float));
+  if (p->sink >= 0) memset(sink_sums(j, w.b, w.kv_head * group_heads(p)), 0, (size_t)group_heads(p) * sizeof(double));
   if (!is_one_block(&w)) all_rows(&w, find_delta);
   for (w.k = 0; splits && w.k < w.batch.n_keys; w.k += w.n) {
     w.n = attention_min(p->blocks.keys, w.batch.n_keys - w.k);
@@ -287,7 +312,13 @@ static bool backward_unit(const attention_job *j, int64_t unit, char *scratch) {
 static status backward_run(const executor *e, void *const *view, void *scratch) {
   attention_job j;
   TRY(attention_job_init(&j, e, view, scratch));
-  attention_units(&j, backward_unit, j.plan->n_batches * j.plan->n_kv_heads);
+  const attention_plan *p = j.plan;
+  attention_units(&j, backward_unit, p->n_batches * p->n_kv_heads);
+  for (int64_t head = 0; p->sink >= 0 && head < p->n_heads; ++head) {
+    double sum = 0;
+    for (int64_t b = 0; b < p->n_batches; ++b) sum += *sink_sums(&j, b, head);
+    *(float *)(void *)((char *)view[p->dsink] + head * p->dsink_step) = (float)sum;
+  }
   return ST_OK;
 }
 
@@ -308,5 +339,6 @@ status attention_plan_backward(executor *e, attention_plan *p) {
   executor_products(e, (double)products * (double)(3 * p->d + 2 * p->dv));
   attention_plan_blocks(e, p, p->n_batches * p->n_kv_heads, backward_scratch,
                         products * (uint64_t)(6 * p->d + 4 * p->dv + 30));
+  if (p->sink >= 0) p->sink_sums = workspace_intermediate(e, (uint64_t)(p->n_batches * p->n_heads) * sizeof(double));
   return ST_OK;
 }

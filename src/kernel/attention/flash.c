@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aclnnFlashAttentionScore, its variants, and their gradients: CANN's attention operators for training. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernel/attention/layout.h"
 #include "kernel/families.h"
@@ -10,12 +11,18 @@ static const struct {
 } flash_variants[] = {
     [FLASH] = {false, false},
     [FLASH_V2] = {false, true},
+    [FLASH_V3] = {false, true},
     [FLASH_VARLEN] = {true, false},
     [FLASH_VARLEN_V2] = {true, true},
+    [FLASH_VARLEN_V4] = {true, false},
+    [FLASH_VARLEN_V5] = {true, true},
     [FLASH_GRAD] = {false, false},
     [FLASH_GRAD_V2] = {false, true},
+    [FLASH_GRAD_V3] = {false, true},
     [FLASH_VARLEN_GRAD] = {true, false},
     [FLASH_VARLEN_GRAD_V2] = {true, true},
+    [FLASH_VARLEN_GRAD_V4] = {true, false},
+    [FLASH_VARLEN_GRAD_V5] = {true, true},
 };
 
 enum { MOST_COMPONENTS = 768, ALIBI_ROWS = 1024 };
@@ -71,8 +78,8 @@ static status flash_check_operands(flash_call *c, head_dims *q, head_dims *k, he
   *k = *v = (head_dims){0};
   TRY(key_heads(c, q->d, &k->heads));
   v->heads = k->heads;
-  TRY(head_view_of(a->key, a->name.key, FLASH_ATTENTION_KEY, c->layout, &p->key, k));
-  TRY(head_view_of(a->value, "value", FLASH_ATTENTION_VALUE, c->layout, &p->value, v));
+  TRY(head_view_of(a->key, a->name.key, a->view.key, c->layout, &p->key, k));
+  TRY(head_view_of(a->value, "value", a->view.value, c->layout, &p->value, v));
   EXPECT(k->batches == q->batches && k->d == q->d && k->heads > 0 && q->heads % k->heads == 0,
          "%s has %jd sequences, %jd heads, %jd components, expected %jd, a divisor of %jd, %jd", a->name.key,
          (intmax_t)k->batches, (intmax_t)k->heads, (intmax_t)k->d, (intmax_t)q->batches, (intmax_t)q->heads,
@@ -91,7 +98,8 @@ static status flash_check_operands(flash_call *c, head_dims *q, head_dims *k, he
   return ST_OK;
 }
 
-/* The softmax's maxima or sums: [B, N, S, 8], or [T, N, 8]. */
+/* The softmax's maxima or sums: [B, N, S, 8], or [T, N, 8], of which each sequence's part is really [N, S, 8] if the
+ * plan has them packed. */
 static status view_softmax(const flash_call *c, const tensor *t, const char *name, int operand, head_view *v,
                            const head_dims *q) {
   v->operand = ABSENT;
@@ -315,11 +323,44 @@ static status set_dropout(flash_call *c) {
   return ST_OK;
 }
 
+/* ---- what only some versions have -------------------------------------------------------------------------------- */
+
+/* Statistics of sequences in TND lie as [N, S, 8] for each of them, unless the layout is that of the input. */
+static status flash_set_softmax_layout(flash_call *c) {
+  const char *const layout = c->a->softmax_layout;
+  const bool same = layout && !strcmp(layout, "same_as_input");
+  EXPECT(!layout || !*layout || same, "%s is \"%.32s\", expected \"same_as_input\" or \"\"", c->a->name.softmax_layout,
+         layout);
+  c->plan->softmax_is_packed = c->is_varlen && !same;
+  return ST_OK;
+}
+
+static status flash_set_sink(flash_call *c) {
+  const tensor *sink = layout_given(c->a->sink), *gradient = c->a->dsink_out;
+  attention_plan *p = c->plan;
+  p->sink = ABSENT;
+  if (!sink) return ST_OK;
+  TRY(op_expect_dtype(sink, c->a->name.sink, DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_shape(sink, c->a->name.sink, &p->n_heads, 1));
+  p->sink = (int16_t)c->a->view.sink;
+  p->sink_dtype = ACL_FLOAT;
+  p->sink_step = view_of(sink).strides[0];
+  if (!c->a->dy) return ST_OK;
+  EXPECT(gradient, "dsinkOut is NULL, expected a tensor as there is a sink");
+  TRY(op_expect_like(gradient, "dsinkOut", sink));
+  p->dsink = (int16_t)c->a->view.dsink_out;
+  p->dsink_step = view_of(gradient).strides[0];
+  return ST_OK;
+}
+
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
 static status flash_call_init(flash_call *c, head_dims *q, head_dims *k, head_dims *v) {
   const flash_attention_args *a = c->a;
   attention_plan *p = c->plan;
+  EXPECT(!layout_given(a->query_rope) && !layout_given(a->key_rope),
+         "%s is given, expected none: separate rotary parts are not supported",
+         layout_given(a->query_rope) ? "queryRope" : a->name.key_rope);
   TRY(head_layout_find(a->input_layout, "inputLayout", NULL, c->is_varlen ? "TND" : "BSH SBH BSND BNSD", &c->layout));
   TRY(flash_check_operands(c, q, k, v));
   p->scale = (float)a->scale_value;
@@ -329,6 +370,8 @@ static status flash_call_init(flash_call *c, head_dims *q, head_dims *k, head_di
   p->query_start = p->key_start = p->n_prefix_keys = 0;
   TRY(flash_set_mask(c));
   TRY(flash_set_bias(c));
+  TRY(flash_set_softmax_layout(c));
+  TRY(flash_set_sink(c));
   return set_dropout(c);
 }
 
@@ -342,10 +385,10 @@ static status flash_set_gradients(const flash_call *c, const head_dims *out, con
                                   const head_dims *v) {
   const flash_attention_args *a = c->a;
   attention_plan *p = c->plan;
-  TRY(view_like(c, a->dy, "dy", FLASH_ATTENTION_DY, out, &p->dout));
-  TRY(view_like(c, a->dq_out, "dqOut", FLASH_ATTENTION_DQ_OUT, q, &p->dquery));
-  TRY(view_like(c, a->dk_out, "dkOut", FLASH_ATTENTION_DK_OUT, k, &p->dkey));
-  return view_like(c, a->dv_out, "dvOut", FLASH_ATTENTION_DV_OUT, v, &p->dvalue);
+  TRY(view_like(c, a->dy, "dy", a->view.dy, out, &p->dout));
+  TRY(view_like(c, a->dq_out, "dqOut", a->view.dq_out, q, &p->dquery));
+  TRY(view_like(c, a->dk_out, "dkOut", a->view.dk_out, k, &p->dkey));
+  return view_like(c, a->dv_out, "dvOut", a->view.dv_out, v, &p->dvalue);
 }
 
 status prepare_flash_attention(executor *e, const flash_attention_args *a) {

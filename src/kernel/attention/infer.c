@@ -289,6 +289,7 @@ static status set_results(infer_call *c, const head_layout *out_layout) {
   p->row_max.operand = p->row_sum.operand = ABSENT;
   p->lse = a->softmax_lse_flag;
   p->n_copies = 1;
+  p->softmax_is_packed = false;
   if (!p->lse) return ST_OK;
   EXPECT(lse, "softmaxLse is absent, expected a tensor where softmaxLseFlag is true");
   TRY(op_expect_dtype(lse, "softmaxLse", DTYPE_BIT(ACL_FLOAT)));
@@ -298,6 +299,19 @@ static status set_results(infer_call *c, const head_layout *out_layout) {
                            .batch = lse->strides[0] * 4,
                            .head = lse->strides[1] * 4,
                            .row = lse->strides[2] * 4};
+  return ST_OK;
+}
+
+static status infer_set_sink(infer_call *c) {
+  attention_plan *p = c->plan;
+  const tensor *sink = layout_given(c->a->learnable_sink);
+  p->sink = ABSENT;
+  if (!sink) return ST_OK;
+  TRY(op_expect_dtype(sink, "learnableSinkOptional", DTYPE_BIT(p->query.dtype)));
+  TRY(op_expect_shape(sink, "learnableSinkOptional", &p->n_heads, 1));
+  p->sink = (int16_t)c->a->view.learnable_sink;
+  p->sink_dtype = (int16_t)sink->dtype;
+  p->sink_step = view_of(sink).strides[0];
   return ST_OK;
 }
 
@@ -346,6 +360,7 @@ status prepare_infer_attention(executor *e, const infer_attention_args *a) {
   const tensor *query = a->query;
   const head_layout *out_layout;
   TRY(infer_refuse(a));
+  EXPECT(a->pse_type == 0, "pseType is %jd, expected 0", (intmax_t)a->pse_type);
   TRY(find_layouts(&c, &out_layout));
   head_dims q = {.heads = a->num_heads};
   TRY(op_expect_dtype(query, "query", DTYPES_FLOAT_TO_32));
@@ -371,6 +386,7 @@ status prepare_infer_attention(executor *e, const infer_attention_args *a) {
   TRY(infer_set_prefix(&c));
   TRY(infer_set_mask(&c));
   TRY(infer_set_bias(&c));
+  TRY(infer_set_sink(&c));
   TRY(set_results(&c, out_layout));
   return attention_plan_forward(e, p);
 }

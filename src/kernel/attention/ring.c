@@ -1,36 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aclnnRingAttentionUpdate: combines the results of two attentions over different keys, using the maxima and sums of
- * their softmaxes. Rows are processed one by one; the softmax statistics [.., 8] hold eight copies of each value. */
+/* aclnnRingAttentionUpdate, V2: combines the results of two attentions over different keys, using the maxima and sums
+ * of their softmaxes. Rows are processed one by one; the softmax statistics [.., 8] hold eight copies of each value. In
+ * the layout TND, each sequence's statistics lie as [heads, rows, 8], as FlashAttentionVarLenScore gives them, unless
+ * V2's inputSoftmaxLayout is TND, too. */
 #include <math.h>
 #include <string.h>
 
 #include "kernel/attention/layout.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
+#include "kernel/index/places.h"
 
-enum { PREVIOUS, CURRENT, RESULT, SOURCES, TILE = 512 };
+enum { PREVIOUS, CURRENT, RESULT, SOURCES, TILE = 512, COPIES = 8 };
 
 typedef struct {
   head_view out[SOURCES], top[SOURCES], sum[SOURCES];
   int64_t n_batches, n_heads, n_rows, d;
+  bool is_packed; /* the statistics are those of sequences */
+  int64_t n_sequences, length_step;
+  uint64_t places; /* in scratch: for each row the first row and the length of its sequence */
 } ring_plan;
 
 typedef struct {
   const ring_plan *plan;
   void *const *view;
+  int64_t (*places)[2];
 } ring_job;
 
 static char *row_at(const ring_job *j, const head_view *v, const int64_t *at) {
   return (char *)j->view[v->operand] + at[0] * v->batch + at[1] * v->head + at[2] * v->row;
 }
 
+static char *softmax_row(const ring_job *j, const head_view *v, const int64_t *at) {
+  if (!j->plan->is_packed) return row_at(j, v, at);
+  const int64_t first = j->places[at[2]][0], length = j->places[at[2]][1];
+  const int64_t heads = j->plan->n_heads, row = first * heads + at[1] * length + at[2] - first;
+  return row_at(j, v, (const int64_t[]){0, row % heads, row / heads});
+}
+
 static float softmax_at(const ring_job *j, const head_view *v, const int64_t *at) {
-  return *(const float *)(const void *)row_at(j, v, at);
+  return *(const float *)(const void *)softmax_row(j, v, at);
 }
 
 static void put_softmax(const ring_job *j, const head_view *v, const int64_t *at, float x) {
-  char *to = row_at(j, v, at);
-  for (int i = 0; i < 8; ++i) *(float *)(void *)(to + i * v->col) = x;
+  char *to = softmax_row(j, v, at);
+  for (int i = 0; i < COPIES; ++i) *(float *)(void *)(to + i * v->col) = x;
 }
 
 static void ring_join_row(const ring_job *j, const int64_t *at) {
@@ -61,11 +75,49 @@ static void ring_range(const void *job, int64_t begin, int64_t end) {
     ring_join_row(job, (const int64_t[]){i / p->n_rows / p->n_heads, i / p->n_rows % p->n_heads, i % p->n_rows});
 }
 
+/* Reads the sequences' ends, which begin with 0 and end with the number of rows. */
+static status ring_read_sequences(const ring_job *j) {
+  const ring_plan *p = j->plan;
+  const char *const ends = j->view[RING_ATTENTION_ACTUAL_SEQ_QLEN];
+  int64_t begin = 0;
+  for (int64_t i = 0; i < p->n_sequences; ++i) {
+    const int64_t end = *(const int64_t *)(const void *)(ends + i * p->length_step);
+    const bool last = i + 1 == p->n_sequences;
+    if (end < begin || end > p->n_rows || (!i && end) || (last && end != p->n_rows))
+      return places_fail("actualSeqQlenOptional", i, end, last ? p->n_rows : begin, i ? p->n_rows : 0);
+    for (int64_t row = begin; row < end; ++row) {
+      j->places[row][0] = begin;
+      j->places[row][1] = end - begin;
+    }
+    begin = end;
+  }
+  return ST_OK;
+}
+
 static status ring_run(const executor *e, void *const *view, void *scratch) {
-  (void)scratch;
   const ring_plan *p = PLAN(e, ring_plan);
-  const ring_job j = {.plan = p, .view = view};
+  const ring_job j = {.plan = p, .view = view, .places = (void *)((char *)scratch + p->places)};
+  if (p->is_packed) TRY(ring_read_sequences(&j));
   rows_parallel(ring_range, &j, p->n_batches * p->n_heads * p->n_rows, 1, e->cost_ns);
+  return ST_OK;
+}
+
+/* Whether the statistics are those of sequences, whose ends the call then has. */
+static status ring_plan_sequences(executor *e, ring_plan *p, const ring_attention_args *a, bool flat) {
+  const char *const layout = a->input_softmax_layout;
+  const tensor *ends = a->actual_seq_qlen;
+  const bool same = layout && !strcmp(layout, "TND");
+  EXPECT(!layout || !*layout || same || !strcmp(layout, "SBH"),
+         "inputSoftmaxLayoutOptional is \"%.32s\", expected \"\", \"SBH\" or \"TND\"", layout);
+  p->is_packed = flat && !same;
+  if (!p->is_packed) return ST_OK;
+  EXPECT(ends, "actualSeqQlenOptional is NULL, expected the ends of the sequences in the layout TND");
+  TRY(op_expect_dtype(ends, "actualSeqQlenOptional", DTYPE_BIT(ACL_INT64)));
+  EXPECT(ends->rank == 1 && ends->n > 1, "actualSeqQlenOptional has shape %s, expected [sequences + 1]",
+         SHAPE_OF(ends));
+  p->n_sequences = ends->n;
+  p->length_step = view_of(ends).strides[0];
+  p->places = workspace_intermediate(e, 2 * (uint64_t)a->prev_softmax_max->dims[0] * sizeof(int64_t));
   return ST_OK;
 }
 
@@ -89,6 +141,7 @@ status prepare_ring_attention(executor *e, const ring_attention_args *a) {
   EXPECT(top->rank == (flat ? 3 : 4) && top->dims[top->rank - 1] == 8, "prevSoftmaxMax has shape %s, expected %s",
          SHAPE_OF(top), flat ? "[T, N, 8]" : "[B, N, S, 8]");
   TRY(op_expect_dtype(first, "prevAttnOut", DTYPES_FLOAT_TO_32));
+  TRY(ring_plan_sequences(e, p, a, flat));
   head_dims dims;
   for (int s = 0; s < SOURCES; ++s) {
     dims = (head_dims){.heads = top->dims[1]};

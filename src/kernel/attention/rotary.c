@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rotary position embedding: RotaryPositionEmbedding, its gradient, InterleaveRope, and ApplyRotaryPosEmb. Pairs of
- * components are rotated by angles whose cosines and sines are given as tables that broadcast to the rows. */
+/* Rotary position embedding: RotaryPositionEmbedding, V2, its gradient, InterleaveRope, and ApplyRotaryPosEmb. Pairs of
+ * components are rotated by angles whose cosines and sines are given as tables that broadcast to the rows; or a matrix
+ * says what is multiplied by the sines. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,10 @@ typedef struct {
   uint8_t operand[OPERANDS];
   uint8_t mode;
   bool backward;
+  int8_t matrix_operand; /* 0: there is none */
+  int8_t matrix_dtype;
+  int64_t matrix_row, matrix_column; /* strides in bytes */
+  uint64_t matrix;                   /* in scratch: as floats */
 } rotation;
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -69,10 +74,22 @@ static void rotary_store(const rotation *p, char *to, int64_t row_bytes, int64_t
 typedef struct {
   const rotation *plan;
   void *base[OPERANDS];
+  const float *matrix; /* or NULL */
 } rotation_job;
 
 /* A mode that moves components cannot work in place. */
 static bool moves(const rotation *p) { return p->mode == ROTARY_INTERLEAVE_HALF; }
+
+/* out = in * cos + (in @ matrix) * sin; out may be in. */
+static void rotate_by_matrix(float *out, const float *in, const float *cos, const float *sin, const rotary_rows *r,
+                             const float *matrix) {
+  float turned[MAX_D];
+  for (int64_t k = 0; k < r->rows; ++k, out += r->ld_out, in += r->ld_in, cos += r->ld_cos, sin += r->ld_sin) {
+    memset(turned, 0, (size_t)r->d * sizeof *turned);
+    attention_rows->sums(turned, r->d, in, r->d, 1, r->d, matrix, r->d, r->d);
+    for (int64_t i = 0; i < r->d; ++i) out[i] = in[i] * cos[i] + turned[i] * sin[i];
+  }
+}
 
 static void rotate_range(const void *job, int64_t begin, int64_t end) {
   _Alignas(64) float tile[OPERANDS][TILE];
@@ -91,13 +108,17 @@ static void rotate_range(const void *job, int64_t begin, int64_t end) {
     const float *cos = rotary_fetch(p, COS, c.at[COS], *strides[COS], n, true, tile[COS], &r.ld_cos);
     const float *sin = rotary_fetch(p, SIN, c.at[SIN], *strides[SIN], n, true, tile[SIN], &r.ld_sin);
     if (direct) r.ld_out = *strides[OUT] / (int64_t)sizeof(float);
-    rotate(direct ? (float *)(void *)c.at[OUT] : tile[OUT], in, cos, sin, &r);
+    float *const out = direct ? (float *)(void *)c.at[OUT] : tile[OUT];
+    if (j->matrix)
+      rotate_by_matrix(out, in, cos, sin, &r, j->matrix);
+    else
+      rotate(out, in, cos, sin, &r);
     if (!direct) rotary_store(p, c.at[OUT], *strides[OUT], n, tile[OUT]);
   }
 }
 
-static void rotate_all(const rotation *p, void *const *view, uint64_t cost_ns) {
-  rotation_job j = {.plan = p};
+static void rotate_all(const rotation *p, void *const *view, const float *matrix, uint64_t cost_ns) {
+  rotation_job j = {.plan = p, .matrix = matrix};
   for (int o = 0; o < OPERANDS; ++o) j.base[o] = view[p->operand[o]];
   rows_parallel(rotate_range, &j, p->d ? p->rows.n : 0, 1, cost_ns);
 }
@@ -156,43 +177,67 @@ static status plan_rotation(rotation *p, int64_t mode, bool backward, const rota
   p->d = d;
   p->mode = (uint8_t)mode;
   p->backward = backward;
+  p->matrix_operand = 0;
   return ST_OK;
 }
 
 static uint64_t rotary_bytes(const tensor *t) { return (uint64_t)t->n * dtype_bytes(t->dtype); }
 
 static status rotary_run(const executor *e, void *const *view, void *scratch) {
-  (void)scratch;
-  rotate_all(PLAN(e, rotation), view, e->cost_ns);
+  const rotation *p = PLAN(e, rotation);
+  float *const matrix = p->matrix_operand ? (float *)(void *)((char *)scratch + p->matrix) : NULL;
+  for (int64_t i = 0; matrix && i < p->d; ++i)
+    loops->load[p->matrix_dtype][COMPUTE_F32](
+        matrix + i * p->d, (const char *)view[p->matrix_operand] + i * p->matrix_row, p->matrix_column, p->d);
+  rotate_all(p, view, matrix, e->cost_ns);
   return ST_OK;
 }
 
-/* Tables of RotaryPositionEmbedding: four dimensions, equal shapes, and not broadcast in the first dimension alone. */
-static status check_tables_by_mode(const tensor *x, const char *name, const tensor *cos, const tensor *sin) {
-  EXPECT(x->rank == 4, "%s has %d dimensions, expected 4", name, x->rank);
+/* Tables of RotaryPositionEmbedding: four dimensions (V2: or three), equal shapes, and not broadcast in the first
+ * dimension alone. */
+static status check_tables_by_mode(const tensor *x, const char *name, const tensor *cos, const tensor *sin, bool flat) {
+  EXPECT(x->rank == 4 || (flat && x->rank == 3), "%s has %d dimensions, expected %s4", name, x->rank,
+         flat ? "3 or " : "");
   TRY(check_table(&(rotary_operand){.tensor = cos, .name = "cos"}, x));
   TRY(op_expect_same_shape(sin, "sin", cos));
-  EXPECT(cos->dims[0] == x->dims[0] || cos->dims[1] == 1 || cos->dims[2] == 1,
+  EXPECT(x->rank == 3 || cos->dims[0] == x->dims[0] || cos->dims[1] == 1 || cos->dims[2] == 1,
          "cos has shape %s, expected one that is not repeated in the first of %s's dimensions %s only", SHAPE_OF(cos),
          name, SHAPE_OF(x));
   return ST_OK;
 }
 
-/* (x, cos, sin, [mode,] out) */
+/* V2's matrix: what it gives replaces the part that a mode moves. */
+static status rotary_set_matrix(executor *e, rotation *p, const tensor *matrix, const tensor *x) {
+  const int64_t d = x->dims[x->rank - 1];
+  TRY(op_expect_dtype(matrix, "rotate", DTYPE_BIT(x->dtype)));
+  TRY(op_expect_shape(matrix, "rotate", (const int64_t[]){d, d}, 2));
+  const view v = view_of(matrix);
+  p->matrix_operand = ROTARY_ROTATE;
+  p->matrix_dtype = (int8_t)matrix->dtype;
+  p->matrix_row = v.strides[0], p->matrix_column = v.strides[1];
+  p->matrix = workspace_intermediate(e, (uint64_t)(d * d) * sizeof(float));
+  return ST_OK;
+}
+
+/* (x, cos, sin, [mode, [rotate,]] out) */
 status prepare_rotary(executor *e, const rotary_args *a) {
-  const bool by_mode = e->op->variant == ROTARY_BY_MODE;
+  const bool with_matrix = e->op->variant == ROTARY_BY_MATRIX;
+  const bool by_mode = e->op->variant == ROTARY_BY_MODE || with_matrix;
   const tensor *x = a->x, *out = a->out;
   if (by_mode && !x->n) { /* the tables are not checked */
     *PLAN(e, rotation) = (rotation){0};
     e->run = rotary_run;
     return op_expect_same_shape(out, "out", x);
   }
-  if (by_mode) TRY(check_tables_by_mode(x, "x", a->cos, a->sin));
+  if (by_mode) TRY(check_tables_by_mode(x, "x", a->cos, a->sin, with_matrix));
   const rotary_operand operands[OPERANDS] = {
-      {out, "out", ROTARY_OUT}, {x, "x", ROTARY_X}, {a->cos, "cos", ROTARY_COS}, {a->sin, "sin", ROTARY_SIN}};
+      {out, "out", a->view.out}, {x, "x", ROTARY_X}, {a->cos, "cos", ROTARY_COS}, {a->sin, "sin", ROTARY_SIN}};
   const int64_t mode = by_mode ? a->mode : ROTARY_INTERLEAVE_HALF;
-  TRY(plan_rotation(PLAN(e, rotation), mode, false, operands));
-  executor_cost(e, 2 * rotary_bytes(x) + 2 * rotary_bytes(a->cos), (uint64_t)x->n * 4);
+  rotation *const p = PLAN(e, rotation);
+  TRY(plan_rotation(p, mode, false, operands));
+  if (a->rotate) TRY(rotary_set_matrix(e, p, a->rotate, x));
+  const uint64_t terms = a->rotate ? (uint64_t)p->d * 2 : 4;
+  executor_cost(e, 2 * rotary_bytes(x) + 2 * rotary_bytes(a->cos), (uint64_t)x->n * terms);
   e->run = rotary_run;
   return ST_OK;
 }
@@ -201,8 +246,8 @@ status prepare_rotary(executor *e, const rotary_args *a) {
 
 static status apply_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
-  rotate_all(PLAN(e, rotation), view, e->cost_ns / 2);
-  rotate_all(e->heap, view, e->cost_ns / 2);
+  rotate_all(PLAN(e, rotation), view, NULL, e->cost_ns / 2);
+  rotate_all(e->heap, view, NULL, e->cost_ns / 2);
   return ST_OK;
 }
 
@@ -311,7 +356,7 @@ static void rotary_sum_range(const void *job, int64_t begin, int64_t end) {
 
 static status rotary_grad_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
-  rotate_all(PLAN(e, rotation), view, e->cost_ns / 2);
+  rotate_all(PLAN(e, rotation), view, NULL, e->cost_ns / 2);
   const table_gradient *p = e->heap;
   if (!p) return ST_OK;
   table_job j = {.plan = p};
@@ -357,7 +402,7 @@ status prepare_rotary_grad(executor *e, const rotary_grad_args *a) {
                                              {dy, "dy", ROTARY_GRAD_DY},
                                              {cos, "cos", ROTARY_GRAD_COS},
                                              {a->sin, "sin", ROTARY_GRAD_SIN}};
-  if (dy->n) TRY(check_tables_by_mode(dy, "dy", cos, a->sin));
+  if (dy->n) TRY(check_tables_by_mode(dy, "dy", cos, a->sin, false));
   TRY(plan_rotation(PLAN(e, rotation), a->mode, true, operands));
   executor_cost(e, 2 * rotary_bytes(dy) + (x ? 2 * rotary_bytes(dy) : 0), (uint64_t)dy->n * (x ? 10 : 4));
   e->run = rotary_grad_run;

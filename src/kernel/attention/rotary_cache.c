@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RopeWithSinCosCache: rotary position embedding of query and key, whose cosines and sines are rows of a cache: the
- * first half of a row has the cosines, the second the sines. With mropeSection, a token has three positions, of which
- * each gives a section of the row. A head's elements behind the rotated ones are copied. Computed in double, rounded
+/* RopeWithSinCosCache, V2: rotary position embedding of query and key, whose cosines and sines are rows of a cache: the
+ * first half of a row has the cosines, the second the sines. With mropeSection, a token has three or four positions, of
+ * which each gives a section of the row, or, in V2's cacheMode 1, three of which the second and the third give every
+ * third element of its beginning. A head's elements behind the rotated ones are copied. Computed in double, rounded
  * once. */
 #include "kernel/engine/rows.h"
 #include "kernel/engine/scratch.h"
@@ -9,12 +10,13 @@
 #include "kernel/index/places.h"
 #include "kernel/move/check.h"
 
-enum { QUERY, KEY, SIDES, SECTIONS = 3 };
+enum { QUERY, KEY, SIDES, SECTIONS = 4, INTERLEAVED_SECTIONS = 3 };
 
 typedef struct {
   int64_t n_tokens, size, half, n_cached; /* size: of a head; half: of its rotated elements */
   int64_t heads[SIDES], from[SIDES][2], to[SIDES][2], cache[2], positions[2]; /* strides in bytes */
   int64_t ends[SECTIONS];                                                     /* of the sections */
+  int64_t interleaved;                                                        /* elements; 0: there are sections */
   load_loop *load;
   store_loop *store;
   bool neox;
@@ -26,20 +28,39 @@ typedef struct {
   status *result;
 } rotary_cache_job;
 
+/* Loads n cosines and sines, every step-th from `first` on, for one of a token's positions. */
+static status rotary_cache_part(const rotary_cache_job *j, int64_t token, int64_t which, int64_t first, int64_t step,
+                                int64_t n, double *table) {
+  enum { TILE = 64 };
+  double tile[TILE];
+  const rotary_cache_plan *p = j->plan;
+  const char *const at =
+      (const char *)j->view[ROTARY_CACHE_POSITIONS] + which * p->positions[0] + token * p->positions[1];
+  const int64_t position = *(const int64_t *)(const void *)at;
+  if (position < 0 || position >= p->n_cached) return places_fail("positions", token, position, 0, p->n_cached - 1);
+  const char *const row = (const char *)j->view[ROTARY_CACHE_COS_SIN_CACHE] + position * p->cache[0];
+  for (int part = 0; part < 2; ++part)
+    for (int64_t i = 0, m; i < n; i += m) {
+      double *const to = table + part * p->half + first + i * step;
+      m = i64_min(TILE, n - i);
+      p->load(tile, row + (part * p->half + first + i * step) * p->cache[1], step * p->cache[1], m);
+      for (int64_t k = 0; k < m; ++k) to[k * step] = tile[k];
+    }
+  return ST_OK;
+}
+
 /* Loads the cosines and sines of a token to table[0, half) and table[half, 2 half). */
 static status rotary_cache_load(const rotary_cache_job *j, int64_t token, double *table) {
   const rotary_cache_plan *p = j->plan;
-  for (int64_t section = 0, begin = 0; section < SECTIONS && begin < p->half; begin = p->ends[section++]) {
-    const char *const at =
-        (const char *)j->view[ROTARY_CACHE_POSITIONS] + section * p->positions[0] + token * p->positions[1];
-    const int64_t position = *(const int64_t *)(const void *)at, n = p->ends[section] - begin;
-    if (position < 0 || position >= p->n_cached) return places_fail("positions", token, position, 0, p->n_cached - 1);
-    for (int part = 0; part < 2; ++part)
-      p->load(table + part * p->half + begin,
-              (const char *)j->view[ROTARY_CACHE_COS_SIN_CACHE] + position * p->cache[0] +
-                  (part * p->half + begin) * p->cache[1],
-              p->cache[1], n);
+  if (p->interleaved) {
+    TRY(rotary_cache_part(j, token, 0, 0, 1, p->half, table));
+    for (int64_t i = 1; i < INTERLEAVED_SECTIONS; ++i)
+      TRY(rotary_cache_part(j, token, i, i, INTERLEAVED_SECTIONS, (p->interleaved - i + 2) / INTERLEAVED_SECTIONS,
+                            table));
+    return ST_OK;
   }
+  for (int64_t section = 0, begin = 0; section < SECTIONS && begin < p->half; begin = p->ends[section++])
+    TRY(rotary_cache_part(j, token, section, begin, 1, p->ends[section] - begin, table));
   return ST_OK;
 }
 
@@ -94,26 +115,40 @@ static status rotary_cache_side(rotary_cache_plan *p, int side, const tensor *in
   return ST_OK;
 }
 
+/* mropeSection; NULL where there is none, for which frameworks pass zeros. */
+static const aclIntArray *rotary_cache_given(const aclIntArray *sections) {
+  for (uint64_t i = 0; sections && i < sections->size; ++i)
+    if (sections->value[i]) return sections;
+  return NULL;
+}
+
 static status rotary_cache_sections(rotary_cache_plan *p, const rotary_cache_args *a) {
-  const aclIntArray *sections = a->mrope_section && a->mrope_section->size ? a->mrope_section : NULL;
+  const aclIntArray *sections = rotary_cache_given(a->mrope_section);
   const tensor *positions = a->positions;
+  const int64_t mode = a->cache_mode;
+  EXPECT(mode == 0 || mode == 1, "cacheMode is %jd, expected 0 or 1", (intmax_t)mode);
   TRY(op_expect_dtype(positions, "positions", DTYPE_BIT(ACL_INT64)));
   TRY(op_expect_rank(positions, "positions", sections ? 2 : 1, sections ? 2 : 1));
   const view v = view_of(positions);
   p->n_tokens = v.dims[v.rank - 1];
   p->positions[1] = v.strides[v.rank - 1];
-  p->ends[0] = p->ends[1] = p->ends[2] = p->half;
+  for (int i = 0; i < SECTIONS; ++i) p->ends[i] = p->half;
   if (!sections) return ST_OK;
-  TRY(op_expect_size(sections->size, "mropeSection", SECTIONS));
-  EXPECT(positions->dims[0] == SECTIONS, "positions has shape %s, expected [3, tokens]", SHAPE_OF(positions));
+  const int n = (int)sections->size;
+  EXPECT(n == INTERLEAVED_SECTIONS || (n == SECTIONS && !mode), "mropeSection has %d elements, expected 3%s", n,
+         mode ? "" : " or 4");
+  EXPECT(positions->dims[0] == n, "positions has shape %s, expected [%d, tokens]", SHAPE_OF(positions), n);
   p->positions[0] = v.strides[0];
   int64_t end = 0;
-  for (int i = 0; i < SECTIONS; ++i) {
+  for (int i = 0; i < n; ++i) {
     EXPECT(sections->value[i] >= 0, "mropeSection[%d] is %jd, expected 0 or more", i, (intmax_t)sections->value[i]);
     p->ends[i] = end += sections->value[i];
   }
   EXPECT(end == p->half, "mropeSection has the sum %jd, expected %jd, half of cosSinCache's columns", (intmax_t)end,
          (intmax_t)p->half);
+  if (!mode) return ST_OK;
+  for (int i = 0; i < SECTIONS; ++i) p->ends[i] = p->half;
+  p->interleaved = i64_min(sections->value[1] * INTERLEAVED_SECTIONS, p->half);
   return ST_OK;
 }
 

@@ -161,7 +161,7 @@ static void store_softmax(const score_row *r, int64_t row, float top, float sum)
   const float value[2] = {p->lse ? lse : top, sum};
   for (int i = 0; i < 2; ++i) {
     if (v[i]->operand < 0) continue;
-    char *to = attention_head_at(r->job, v[i], r->b, r->head, row);
+    char *to = attention_statistic_at(r->job, v[i], r->batch, r->b, r->head, row - r->batch->row_begin);
     for (int c = 0; c < p->n_copies; ++c) *(float *)(void *)(to + c * v[i]->col) = value[i];
   }
 }
@@ -170,9 +170,19 @@ void attention_write_row(const head_view *v, char *to, const float *x, int64_t n
   loops->store[v->dtype][COMPUTE_F32](to, v->col, x, n);
 }
 
+/* Adds the head's sink to the row's sum. */
+static void add_sink(const score_row *r, row_state *s, float *out) {
+  const float sink = attention_sink(r->job, r->head);
+  if (sink == -INFINITY) return;
+  if (sink > s->top) raise_top(s, sink, out, r->job->plan->dv);
+  s->sum += exp2f((sink - s->top) * LOG2_E);
+}
+
 void score_finish(const score_row *r, int64_t row, const row_state *s, float *out) {
   const attention_plan *p = r->job->plan;
-  attention_rows->scale(out, s->sum == 0 ? 0 : 1 / s->sum, p->dv);
+  row_state end = *s;
+  if (p->sink >= 0) add_sink(r, &end, out);
+  attention_rows->scale(out, end.sum == 0 ? 0 : 1 / end.sum, p->dv);
   attention_write_row(&p->out, attention_head_at(r->job, &p->out, r->b, r->head, row), out, p->dv);
-  store_softmax(r, row, s->top, s->sum);
+  store_softmax(r, row, end.top, end.sum);
 }
