@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators with a step around a product or a quantisation: SwiGLU with quantisation, grouped products that add or are
 quantised again, gradients of grouped biases, packing of int4, rotation by a cache, Adam with a moving average."""
+import math
 import unittest
 
 import numpy as np
@@ -33,12 +34,12 @@ def check_int8(got, exact, slack=1e-3, what="int8"):
     ref.complain(got, exact, np.abs(got - exact) <= 0.5 + slack, what, lambda i: "its rounding")
 
 
-def check_dynamic(got, scale, v, inverse, what="row"):
-    """got and scale: v by rows, quantised to 127 levels."""
+def check_dynamic(got, scale, v, inverse, what="row", most=127):
+    """got and scale: v by rows, quantised to `most` levels."""
     largest = np.abs(v).max(-1)
-    ref.check(scale, 127 / largest if inverse else largest / 127, F32, slack=4e-6 * (127 / largest if inverse else
-                                                                                     largest / 127), what=what)
-    check_int8(got, v * (127 / np.where(largest > 0, largest, 1))[..., None], what=what)
+    exact = most / largest if inverse else largest / most
+    ref.check(scale, exact, F32, slack=4e-6 * exact, what=what)
+    check_int8(got, v * (most / np.where(largest > 0, largest, 1))[..., None], what=what)
 
 
 class Swiglu(unittest.TestCase):
@@ -112,6 +113,103 @@ class Swiglu(unittest.TestCase):
             check_dynamic(got[kept], scale.get().ravel()[kept], v[kept], False)
         each_case(self, "aclnnDequantSwigluQuant", 2 * CASES, body)
 
+    def test_plain_v2(self):
+        def body(gen):
+            d, n, left, kind = gen.pick(FLOATS), gen.integer(1, 40), gen.chance(0.5), gen.pick(("i8", "int4", "bytes"))
+            n *= 1 if kind == "i8" else 2
+            lead = (gen.integer(1, 20),) if gen.chance(0.7) else (gen.integer(1, 4), gen.integer(1, 5))
+            rows, dynamic, most = int(np.prod(lead)), gen.chance(0.6), 127 if kind == "i8" else 7
+            groups, by_size = gen.integer(1, 4) if gen.chance(0.7) else 0, gen.chance(0.5)
+            x = gen.drawn(d, (*lead, 2 * n), lambda s: gen.values(d, s, limit=4))
+            ends = ends_of(gen, groups, rows) if groups else np.array([rows])
+            given = np.diff(ends, prepend=0) if by_size else ends
+            index = gen.tensor(I32, (groups,), given.astype(np.int32)) if groups else None
+            shape = (ends.size,) if gen.chance(0.3) else (ends.size, n)
+            smooth = gen.tensor(F32, shape, F32.round(gen.rng.uniform(0.5, 2, shape))) \
+                if not dynamic or gen.chance(0.7) else None
+            offset = gen.tensor(F32, shape, F32.round(gen.rng.uniform(-9, 9, shape))) if not dynamic else None
+            scale = Tensor.empty(F32, lead)
+            scale.set(np.zeros(lead))
+            if kind == "int4":
+                y = packed_int4(np.zeros((*lead, n)), False)
+            else:
+                y = Tensor.of(I8, np.zeros((*lead, n if kind == "i8" else n // 2)))
+            run("aclnnSwiGluQuantV2", x, smooth, offset, index, left, b"dynamic" if dynamic else b"static",
+                int(by_size), 2 if kind == "i8" else 29, y, scale)
+            got = y.get() if kind == "i8" else unpacked_int4(y, (*lead, n))
+            v = swiglu(x.get().astype(LD), left).reshape(rows, n)
+            of = np.searchsorted(ends, np.arange(rows), side="right")
+            kept = of < ends.size
+            wide = lambda t: t.get().astype(LD).reshape(ends.size, -1)[np.minimum(of, ends.size - 1)]
+            v = v * wide(smooth) if smooth else v
+            got, given = got.reshape(rows, n), scale.get().ravel()
+            self.assertTrue(np.all(got[~kept] == 0))
+            if dynamic:
+                kept &= np.abs(v).max(-1) > 0
+                check_dynamic(got[kept], given[kept], v[kept], True, most=most)
+            else:
+                check_int8(got[kept], np.clip((v + wide(offset))[kept], -most - 1, most))
+        each_case(self, "aclnnSwiGluQuantV2", 2 * CASES, body)
+
+    def test_dequant_v2(self):
+        def body(gen):
+            d, n, mode = gen.pick((F16, BF16, I32)), gen.integer(1, 40), gen.integer(0, 2)
+            left, rows, groups = mode > 0 or gen.chance(0.5), gen.integer(1, 20), gen.integer(0, 4)
+            limit, alpha, shift = gen.pick((7.0, 0.5, 2.0)), gen.pick((1.702, -0.5, 1.0)), gen.pick((1.0, 0.0, -2.5))
+            x = gen.drawn(d, (rows, 2 * n), lambda s: gen.values(d, s, limit=1000 if d is I32 else 4))
+            ends = ends_of(gen, groups, rows) if groups else np.array([rows])
+            index = gen.tensor(I64, (groups,), np.diff(ends, prepend=0)) if groups else None
+            draw = lambda shape, low, high: gen.tensor(F32, shape, F32.round(gen.rng.uniform(low, high, shape)))
+            weight = draw((ends.size, 2 * n), 0.001, 0.01) if d is I32 else None
+            by_row = draw((rows,), 0.5, 2) if d is I32 and gen.chance(0.7) else None
+            bias = gen.tensor(I32, (ends.size, 2 * n), gen.rng.integers(-500, 500, (ends.size, 2 * n), np.int32)) \
+                if d is I32 and gen.chance(0.5) else None
+            smooth = draw(gen.pick(((ends.size, n), (ends.size,))), 0.5, 2) if gen.chance(0.7) else None
+            y, scale = Tensor.of(I8, np.zeros((rows, n))), Tensor.of(F32, np.zeros(rows))
+            run("aclnnDequantSwigluQuantV2", x, weight, by_row, bias, smooth, None, index, left, b"dynamic", 2,
+                gen.pick((b"rint", None)), gen.pick((-1, 1)), mode, limit, alpha, shift, y, scale)
+            of = np.searchsorted(ends, np.arange(rows), side="right")
+            kept = of < ends.size
+            wide = lambda t: t.get().astype(LD).reshape(ends.size, -1)[np.minimum(of, ends.size - 1)]
+            v = x.get().astype(LD)
+            v = v + wide(bias) if bias else v
+            v = v * wide(weight) if weight else v
+            v = v * by_row.get().astype(LD)[:, None] if by_row else v
+            if mode:
+                a, b = (v[:, ::2], v[:, 1::2]) if mode == 1 else np.split(v, 2, -1)
+                a, b = np.minimum(a, LD(limit)), np.clip(b, LD(-limit), LD(limit))
+                v = a * ref.sigmoid(LD(np.float32(alpha)) * a) * (b + LD(shift))
+            else:
+                v = swiglu(v, left)
+            v = v * wide(smooth) if smooth else v
+            self.assertTrue(np.all(y.get()[~kept] == 0))
+            kept &= np.abs(v).max(-1) > 1e-3
+            check_dynamic(y.get()[kept], scale.get()[kept], v[kept], False)
+        each_case(self, "aclnnDequantSwigluQuantV2", 2 * CASES, body)
+
+    def test_refused_v2(self):
+        x, y, s = Tensor.empty(F16, (3, 8)), Tensor.empty(I8, (3, 4)), Tensor.empty(F32, (3,))
+        for text, args in (("groupListType is 2", (x, None, None, None, True, None, 2, 2, y, s)),
+                           ("dstType is 3", (x, None, None, None, True, None, 0, 3, y, s)),
+                           ("yOut", (x, None, None, None, True, None, 0, 29, y, s)),
+                           ("quantModeOptional is dynamic_msd",
+                            (x, None, None, None, True, b"dynamic_msd", 0, 2, y, s))):
+            code, message = refused("aclnnSwiGluQuantV2", *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+        for text, values in (("dstType is 36", (True, b"dynamic", 36, None, -1, 0, 7.0, 1.7, 1.0)),
+                             ("roundModeOptional is round", (True, b"dynamic", 2, b"round", -1, 0, 7.0, 1.7, 1.0)),
+                             ("activateDim is 0", (True, b"dynamic", 2, None, 0, 0, 7.0, 1.7, 1.0)),
+                             ("swigluMode is 3", (True, b"dynamic", 2, None, -1, 3, 7.0, 1.7, 1.0)),
+                             ("activateLeft is false", (False, b"dynamic", 2, None, -1, 1, 7.0, 1.7, 1.0)),
+                             ("clampLimit is 0", (True, b"dynamic", 2, None, -1, 2, 0.0, 1.7, 1.0))):
+            code, message = refused("aclnnDequantSwigluQuantV2", x, *[None] * 6, *values, y, s)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+        code, message = refused("aclnnDequantSwigluQuantV2", Tensor.empty(I32, (3, 8)), *[None] * 6, True, b"dynamic",
+                                2, None, -1, 0, 7.0, 1.7, 1.0, y, s)
+        self.assertIn("weightScaleOptional is NULL, expected a tensor", message)
+
     def test_refused(self):
         x, y, s = Tensor.empty(F16, (3, 8)), Tensor.empty(I8, (3, 4)), Tensor.empty(F32, (3,))
         for text, args in (("quantModeOptional is static", (None, None, None, None, None, None, False, b"static")),
@@ -124,6 +222,100 @@ class Swiglu(unittest.TestCase):
         with self.assertRaises(AclError) as error:
             run("aclnnSwiGluQuant", x, Tensor.of(F32, [1, 1]), None, Tensor.of(I32, [2, 1]), True, None, y, s)
         self.assertIn("groupIndexOptional[1] is 1, expected 2 to 3", error.exception.message)
+
+
+class Gelu(unittest.TestCase):
+    def test_gelu_quant(self):
+        erf = np.vectorize(math.erf, otypes=[np.float64])
+
+        def body(gen):
+            d, by_tanh, dynamic = gen.pick(FLOATS), gen.chance(0.5), gen.chance(0.6)
+            shape = gen.shape(min_rank=2 if dynamic else 1, max_rank=4, empty=0)
+            n = shape[-1]
+            x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=6))
+            p_type, width = gen.pick((d, F32)), gen.pick((1, n))
+            scale = gen.drawn(p_type, (width,), lambda s: p_type.round(gen.rng.uniform(0.5, 20, s))) \
+                if not dynamic or gen.chance(0.6) else None
+            offset = gen.drawn(p_type, (width,), lambda s: p_type.round(gen.rng.uniform(-9, 9, s))) \
+                if scale and gen.chance(0.5) else None
+            y, out_scale = gen.out(I8, shape), gen.out(F32, shape[:-1]) if dynamic else None
+            run("aclnnGeluQuant", x, scale, offset, b"tanh" if by_tanh else b"none",
+                b"dynamic" if dynamic else b"static", b"rint", 2, y, out_scale)
+            v = x.get().astype(np.float64)
+            v = v * (0.5 + 0.5 * (np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v ** 3)) if by_tanh else
+                                  erf(v / np.sqrt(2))))
+            v = v.astype(LD) * (scale.get().astype(LD) if scale else 1)
+            if dynamic:
+                v, got, s = v.reshape(-1, n), y.get().reshape(-1, n), out_scale.get().ravel()
+                kept = np.abs(v).max(-1) > 1e-3
+                check_dynamic(got[kept], s[kept], v[kept], False)
+            else:
+                check_int8(y.get(), v + (offset.get().astype(LD) if offset else 0))
+        each_case(self, "aclnnGeluQuant", 2 * CASES, body)
+
+    def test_refused(self):
+        x, y = Tensor.empty(F16, (3, 8)), Tensor.empty(I8, (3, 8))
+        s, one = Tensor.empty(F32, (3,)), Tensor.empty(F32, (1,))
+        for text, args in (("approximate is erf", (one, None, b"erf", b"static", b"rint", 2, y, None)),
+                           ("quantMode is both", (one, None, b"none", b"both", b"rint", 2, y, None)),
+                           ("roundMode is round", (one, None, b"none", b"static", b"round", 2, y, None)),
+                           ("dstType is 34", (one, None, b"none", b"static", b"rint", 34, y, None)),
+                           ("inputScaleOptional is NULL", (None, None, b"none", b"static", b"rint", 2, y, None)),
+                           ("inputOffsetOptional", (None, one, b"none", b"dynamic", b"rint", 2, y, s)),
+                           ("outScaleOptional is NULL", (one, None, b"none", b"dynamic", b"rint", 2, y, None)),
+                           ("inputScaleOptional has shape [3]", (s, None, b"none", b"static", b"rint", 2, y, None))):
+            code, message = refused("aclnnGeluQuant", x, *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+
+
+class Clipped(unittest.TestCase):
+    def test_clipped_swiglu(self):
+        def body(gen):
+            d, shape = gen.pick(FLOATS), list(gen.shape(min_rank=1, max_rank=4, numel=400))
+            dim, interleaved = gen.integer(0, len(shape) - 1), gen.chance(0.5)
+            shape[dim] *= 2
+            merged = interleaved and dim < len(shape) - 1
+            before, rows = shape[:dim], int(np.prod(shape[:dim]))
+            half = before + [shape[dim] // 2] + shape[dim + 1:]
+            groups = gen.rng.integers(0, rows + 2, gen.integer(0, 3)) if gen.chance(0.5) else None
+            alpha, limit, bias = gen.pick((1.702, -0.5)), gen.pick((7.0, 1.5)), gen.pick((1.0, -0.25))
+            draw = lambda s: gen.values(d, s, limit=10)
+            x = Tensor.of(d, draw(shape)) if merged else gen.drawn(d, shape, draw)
+            pattern = np.full(half, -3.0)
+            out = Tensor.of(d, pattern) if merged else gen.out(d, half, pattern)
+            run("aclnnClippedSwiglu", x, gen.tensor(I64, groups.shape, groups) if groups is not None else None,
+                gen.pick((dim, dim - len(shape))), alpha, limit, bias, interleaved, out)
+            v = x.get().astype(LD).reshape(rows, -1) if 0 not in shape else np.zeros((rows, 0), LD)
+            a, b = (v[:, ::2], v[:, 1::2]) if interleaved else np.split(v, 2, -1)
+            a, b = np.minimum(a, LD(limit)), np.clip(b, LD(-limit), LD(limit))
+            alpha = LD(np.float32(alpha))
+            exact, size = a * ref.sigmoid(alpha * a) * (b + LD(bias)), np.abs(a) * (np.abs(b) + abs(bias))
+            kept = np.arange(rows) < (rows if groups is None else groups.sum())
+            got = out.get().reshape(rows, -1) if 0 not in shape else np.zeros((rows, 0))
+            ref.check(got[kept], exact[kept], d, F32, slack=1e-6 * size[kept])
+            self.assertTrue(np.all(got[~kept] == -3))
+        each_case(self, "aclnnClippedSwiglu", 2 * CASES, body)
+
+    def test_nan_and_infinity(self):
+        x, out = Tensor.of(F32, [np.nan, np.inf, -np.inf, 1, 1, 1, np.nan, np.inf]), Tensor.empty(F32, (4,))
+        run("aclnnClippedSwiglu", x, None, 0, 1.0, 7.0, 0.0, False, out)
+        self.assertTrue(np.isnan(out.get()[0]) and np.isnan(out.get()[2]))
+        ref.check(out.get()[[1, 3]], LD([7, 7]) * ref.sigmoid(LD([7, 1])), F32, slack=1e-5)
+
+    def test_refused(self):
+        x, out = Tensor.empty(F32, (3, 4)), Tensor.empty(F32, (3, 2))
+        for text, args in (("limit is 0", (x, None, 1, 1.0, 0.0, 1.0, False, out)),
+                           ("x has 3 elements in dimension 0", (x, None, 0, 1.0, 1.0, 1.0, False, out)),
+                           ("out has dtype", (x, None, 1, 1.0, 1.0, 1.0, False, Tensor.empty(F16, (3, 2)))),
+                           ("groupIndexOptional has dtype", (x, Tensor.empty(I32, (1,)), 1, 1.0, 1.0, 1.0, False, out)),
+                           ("dim is 2", (x, None, 2, 1.0, 1.0, 1.0, False, out))):
+            code, message = refused("aclnnClippedSwiglu", *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+        with self.assertRaises(AclError) as error:
+            run("aclnnClippedSwiglu", x, Tensor.of(I64, [1, -1]), 1, 1.0, 1.0, 1.0, False, out)
+        self.assertIn("groupIndexOptional[1] is -1", error.exception.message)
 
 
 class Grouped(unittest.TestCase):
