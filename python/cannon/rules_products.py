@@ -212,6 +212,11 @@ def _moe_gating_v2(c):
     return [(shape, c[0].dtype), (shape, INT32), like(c[0], FLOAT) if flag else None]
 
 
+@of("moe_update_expert")
+def _moe_update_expert(c):
+    return [like(c[0]), (c[0].shape, BOOL)]
+
+
 @of("moe_re_routing")
 def _moe_re_routing(c):
     rows, experts, scales = c[0].shape[0], c[1].shape[1], c["perTokenScalesOptional"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixtures of experts whose choices are a map of tokens to experts: rows by expert and back, compared with NumPy."""
+"""Mixtures of experts whose choices are a map of tokens to experts: rows by expert and back, compared with NumPy; and
+what changes the order of experts: their rows by rank, and their instances."""
 import unittest
 
 import numpy as np
@@ -231,6 +232,60 @@ class ReRouting(unittest.TestCase):
         for text, numbers in (("[0][1] is 3, expected 0 to 2", [[1, 3]]), ("a sum of 2, expected 3", [[1, 1]])):
             with self.assertRaises(AclError) as error:
                 run("aclnnMoeReRouting", x, Tensor.of(I32, numbers), None, 1, 0, y, None, i, totals)
+            self.assertIn(text, error.exception.message)
+
+
+class UpdateExpert(unittest.TestCase):
+    def test_update_expert(self):
+        def body(gen):
+            n, k, experts, mode = gen.integer(1, 30), gen.integer(1, 8), gen.integer(1, 20), gen.integer(0, 1)
+            world, columns = gen.integer(2, 9), gen.integer(1, 6)
+            rank = gen.integer(0, world - 1)
+            counts = gen.rng.integers(1, min(columns, world) + 1, experts)
+            table = gen.rng.integers(0, 99, (experts, 1 + columns))
+            table[:, 0] = counts
+            index, d = gen.pick((I32, I64)), gen.pick(FLOATS)
+            ids = gen.drawn(index, (n, k), lambda s: gen.rng.integers(0, experts, s))
+            prunes = gen.chance(0.6)
+            scales = gen.drawn(d, (n, k), lambda s: d.round(gen.rng.uniform(0, 0.25, s))) if prunes else None
+            shape = gen.pick(((k,), (1, k)))
+            threshold = gen.drawn(F32, shape, lambda s: F32.round(gen.rng.uniform(0, 0.3, s))) if prunes else None
+            active = gen.tensor(BOOL, (n,), np.arange(n) < gen.integer(0, n)) if prunes and gen.chance(0.5) else None
+            before = np.zeros((n, k), bool)
+            out, mask = gen.out(index, (n, k)), gen.out(BOOL, (n, k), before)
+            run("aclnnMoeUpdateExpert", ids, gen.tensor(I32, table.shape, table.astype(np.int32)), scales, threshold,
+                active, rank, world, mode, out, mask)
+            count = counts[ids.get()]
+            place = np.arange(n)[:, None] % count if mode else rank // -(-world // count)
+            ref.check_equal(out.get(), table[ids.get(), 1 + place])
+            if not prunes:
+                ref.check_equal(mask.get(), before)
+                return
+            sums = np.zeros(n, np.float32)
+            for column in scales.get().astype(np.float32).T:
+                sums = sums + column
+            kept = scales.get().astype(np.float32) >= sums[:, None] * threshold.get().reshape(1, k)
+            ref.check_equal(mask.get(), kept & (active.get()[:, None] if active else True))
+        each_case(self, "aclnnMoeUpdateExpert", 2 * CASES, body)
+
+    def test_refused(self):
+        ids, table, mask = Tensor.of(I32, [[0, 1]]), Tensor.of(I32, [[1, 5], [1, 7]]), Tensor.empty(BOOL, (1, 2))
+        s, out = Tensor.of(F32, [[1, 1]]), Tensor.empty(I32, (1, 2))
+        for text, args in (("balanceMode is 2", (ids, table, None, None, None, 0, 2, 2, out, mask)),
+                           ("worldSize is 1", (ids, table, None, None, None, 0, 1, 0, out, mask)),
+                           ("localRankId is 2", (ids, table, None, None, None, 2, 2, 0, out, mask)),
+                           ("pruningThresholdOptional is NULL", (ids, table, s, None, None, 0, 2, 0, out, mask)),
+                           ("activeMaskOptional", (ids, table, None, None, mask, 0, 2, 0, out, mask)),
+                           ("balancedExpertIds",
+                            (ids, table, None, None, None, 0, 2, 0, Tensor.empty(I64, (1, 2)), mask))):
+            code, message = refused("aclnnMoeUpdateExpert", *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+        for text, ids, table in (("expertIds[1] is 2, expected 0 to 1", [[0, 2]], [[1, 5], [1, 7]]),
+                                 ("eplbTable[1][0] is 2, expected 1 to 1", [[0, 1]], [[1, 5], [2, 7]])):
+            with self.assertRaises(AclError) as error:
+                run("aclnnMoeUpdateExpert", Tensor.of(I32, ids), Tensor.of(I32, table), None, None, None, 0, 2, 0, out,
+                    mask)
             self.assertIn(text, error.exception.message)
 
 

@@ -362,7 +362,7 @@ class Grouped(unittest.TestCase):
         each_case(self, "aclnnGroupedMatmulSwigluQuant", CASES, body)
 
     def test_finalize(self):
-        def body(gen):
+        def body(gen, v2=False):
             groups, m, k, n = gen.integer(1, 4), gen.integer(1, 30), gen.integer(1, 60), gen.pick((1, 30, 300))
             tokens, by_size = gen.integer(1, 9), gen.integer(0, 1)
             x = gen.out(I8, (m, k), gen.rng.integers(-128, 128, (m, k)))
@@ -378,8 +378,10 @@ class Grouped(unittest.TestCase):
             offset, y = gen.integer(0, tokens - n_shared), Tensor.empty(F32, (tokens, n))
             groups_of = gen.tensor(I64, (groups,), (sizes if by_size else ends).astype(np.int64))
             weight = gen.keep(Blocked(w, gen.chance(0.5))) if gen.chance(0.6) else w
-            run("aclnnGroupedMatmulFinalizeRoutingWeightNz", x, weight, scale, None, by_row, groups_of, shared, logit,
-                index, 0, 0.5, offset, False, False, by_size, y)
+            tuning = [gen.pick((None, Ints(m)))] if v2 else []
+            run("aclnnGroupedMatmulFinalizeRoutingWeightNz" + ("V2" if v2 else ""), x, weight, scale, None,
+                *([None] * 3 if v2 else []), by_row, groups_of, shared, logit, index, 0, 0.5, offset, False, False,
+                by_size, *tuning, y)
             of = np.searchsorted(ends, np.arange(m), side="right")
             at, kept = of[of < groups], np.flatnonzero(of < groups)
             rows = np.einsum("mk,mkn->mn", x.get()[kept].astype(np.int64), w.get()[at].astype(np.int64)).astype(LD)
@@ -394,10 +396,11 @@ class Grouped(unittest.TestCase):
             np.add.at(size, index.get()[kept], np.abs(rows))
             ref.check(y.get(), exact, F32, F32, ulps=1, slack=2 * (kept.size + 3) * EPS * size)
         each_case(self, "aclnnGroupedMatmulFinalizeRoutingWeightNz", CASES, body)
+        each_case(self, "aclnnGroupedMatmulFinalizeRoutingWeightNzV2", CASES // 2, lambda gen: body(gen, True))
 
     def test_finalize_nibbles(self):
         """x of int8 and weights of int4, by elements or by words; V2 also takes weights of int8, as WeightNz does."""
-        def body(gen):
+        def body(gen, op):
             groups, m, tokens, by_size = gen.integer(1, 4), gen.integer(1, 30), gen.integer(1, 9), gen.integer(0, 1)
             k, n, parts = gen.pick((2, 16, 64)), gen.pick((2, 8, 40, 296)), gen.pick((1, 1, 2))
             is_int4 = gen.chance(0.8)
@@ -423,8 +426,9 @@ class Grouped(unittest.TestCase):
                 scale = gen.tensor(F32, (groups, n), scales[:, 0])
             index = gen.tensor(I64, (m,), gen.rng.integers(0, tokens, m))
             y = Tensor.empty(F32, (tokens, n))
-            run("aclnnGroupedMatmulFinalizeRoutingV2", x, w, scale, bias, offset, None, None, by_row, groups_of, None,
-                logit, index, 0, 1.0, 0, False, False, by_size, y)
+            tuning = [] if op.endswith("RoutingV2") else [gen.pick((None, Ints(m)))]
+            run(op, x, w, scale, bias, offset, None, None, by_row, groups_of, None, logit, index, 0, 1.0, 0, False,
+                False, by_size, *tuning, y)
             of = np.searchsorted(ends, np.arange(m), side="right")
             at, kept = of[of < groups], np.flatnonzero(of < groups)
             v, weights = x.get()[kept].astype(LD), values.astype(LD) * spread
@@ -439,7 +443,9 @@ class Grouped(unittest.TestCase):
             np.add.at(exact, index.get()[kept], rows * by)
             np.add.at(total, index.get()[kept], size * by)
             ref.check(y.get(), exact, F32, F32, ulps=1, slack=2 * (kept.size + k + 3) * EPS * total)
-        each_case(self, "aclnnGroupedMatmulFinalizeRoutingV2", CASES, body)
+        for op, cases in (("V2", CASES), ("V3", CASES // 2), ("WeightNzV2", CASES // 2)):
+            op = "aclnnGroupedMatmulFinalizeRouting" + op
+            each_case(self, op, cases, lambda gen, op=op: body(gen, op))
 
     def test_finalize_refused(self):
         x, w = Tensor.empty(I8, (3, 4)), packed_int4(np.zeros((2, 4, 6)), False)

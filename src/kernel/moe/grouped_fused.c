@@ -238,7 +238,7 @@ status prepare_grouped_swiglu(executor *e, const grouped_swiglu_args *a) {
   return ST_OK;
 }
 
-/* ---- GroupedMatmulFinalizeRoutingWeightNz, GroupedMatmulFinalizeRoutingV2 ---------------------------------------- */
+/* ---- GroupedMatmulFinalizeRoutingWeightNz and WeightNzV2, GroupedMatmulFinalizeRoutingV2 and V3 ------------------ */
 
 enum { FINALIZE_TILE = 128 };
 
@@ -247,6 +247,7 @@ typedef struct {
   int64_t n_tokens, width, to_row;                            /* strides in bytes */
   int64_t n_shared, shared_offset, shared_row, shared_column; /* the rows of sharedInput, and where they begin in y */
   int64_t logit_step, index_step;
+  const char *index_name; /* of the rows' tokens, for messages */
   float shared_weight;
   bool has_shared, has_logit, has_row_scale;
   int8_t row_scale, list, shared, logit, row_index, to; /* operands */
@@ -342,8 +343,7 @@ static status run_finalize(const executor *e, void *const *view, void *scratch) 
   const int64_t rows = last->begin + last->count;
   for (int64_t i = 0; i < rows; ++i) {
     p->load_index(&index[i], (const char *)view[p->row_index] + i * p->index_step, 0, 1);
-    if (index[i] < 0 || index[i] >= p->n_tokens)
-      return places_fail("rowIndexOptional", i, index[i], 0, p->n_tokens - 1);
+    if (index[i] < 0 || index[i] >= p->n_tokens) return places_fail(p->index_name, i, index[i], 0, p->n_tokens - 1);
   }
   TRY(grouped_run(&g->product, g->form, given, ranges, scratch));
   const finalize_offsets_job offsets = {p, view, ranges, sums};
@@ -370,21 +370,21 @@ static status finalize_operands(finalize_plan *p, const grouped_finalize_args *a
   EXPECT(p->width == 1 || y->strides[1] == 1, "%s has gaps in its rows, expected none", a->name.y);
   p->n_tokens = y->dims[0];
   p->to_row = view_of(y).strides[0];
-  EXPECT(index, "rowIndexOptional is NULL, expected the tokens of the rows of x");
-  TRY(op_expect_dtype(index, "rowIndexOptional", DTYPES_INDEX));
-  TRY(op_expect_shape(index, "rowIndexOptional", a->x->dims, 1));
+  EXPECT(index, "%s is NULL, expected the tokens of the rows of x", a->name.row_index);
+  TRY(op_expect_dtype(index, a->name.row_index, DTYPES_INDEX));
+  TRY(op_expect_shape(index, a->name.row_index, a->x->dims, 1));
   p->load_index = loops->load[index->dtype][COMPUTE_I64];
   p->index_step = view_of(index).strides[0];
   if (logit) {
-    TRY(op_expect_dtype(logit, "logitOptional", DTYPE_BIT(ACL_FLOAT)));
-    TRY(op_expect_shape(logit, "logitOptional", a->x->dims, 1));
+    TRY(op_expect_dtype(logit, a->name.logit, DTYPE_BIT(ACL_FLOAT)));
+    TRY(op_expect_shape(logit, a->name.logit, a->x->dims, 1));
     p->has_logit = true;
     p->logit_step = view_of(logit).strides[0];
   }
   if (!shared) return ST_OK;
-  TRY(op_expect_dtype(shared, "sharedInputOptional", DTYPES_FLOAT_TO_32));
-  EXPECT(shared->rank == 2 && shared->dims[1] == p->width, "sharedInputOptional has shape %s, expected [rows, %jd]",
-         SHAPE_OF(shared), (intmax_t)p->width);
+  TRY(op_expect_dtype(shared, a->name.shared_input, DTYPES_FLOAT_TO_32));
+  EXPECT(shared->rank == 2 && shared->dims[1] == p->width, "%s has shape %s, expected [rows, %jd]",
+         a->name.shared_input, SHAPE_OF(shared), (intmax_t)p->width);
   p->has_shared = true;
   p->n_shared = shared->dims[0];
   p->shared_offset = a->shared_input_offset;
@@ -403,8 +403,8 @@ static status finalize_nibbles_rest(finalize_plan *p, const grouped_finalize_arg
   grouped_product *g = &p->groups.product;
   group_form *f = p->groups.form;
   int64_t step;
-  EXPECT(a->bias, "biasOptional is NULL, expected 8 * x2 * scaleOptional, summed");
-  TRY(grouped_columns(a->bias, "biasOptional", DTYPE_BIT(ACL_FLOAT), weight->n_groups, weight->n, false, &f->bias,
+  EXPECT(a->bias, "%s is NULL, expected 8 * x2 * %s, summed", a->name.bias, a->name.scale);
+  TRY(grouped_columns(a->bias, a->name.bias, DTYPE_BIT(ACL_FLOAT), weight->n_groups, weight->n, false, &f->bias,
                       &step));
   g->bias = (group_place){BIAS, false, step};
   EXPECT(a->pertoken_scale, "pertokenScaleOptional is NULL, expected the scales of x1");
@@ -431,10 +431,10 @@ static status finalize_nibbles(executor *e, finalize_plan *p, const grouped_fina
   TRY(grouped_weight(e, GROUPED_FINALIZE_W, a->w, a->name.w, k, &weight));
   EXPECT(weight.n == p->width, "%s has shape %s, expected [groups, %jd, columns]", a->name.w, SHAPE_OF(a->w),
          (intmax_t)k);
-  TRY(grouped_parameters(a->scale, "scaleOptional", DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64), weight.n_groups,
+  TRY(grouped_parameters(a->scale, a->name.scale, DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64), weight.n_groups,
                          weight.n, &g->words, &parts, &step));
-  EXPECT(parts > 0 && k % parts == 0, "scaleOptional has %jd parts of the depth, expected a number that divides %jd",
-         (intmax_t)parts, (intmax_t)k);
+  EXPECT(parts > 0 && k % parts == 0, "%s has %jd parts of the depth, expected a number that divides %jd",
+         a->name.scale, (intmax_t)parts, (intmax_t)k);
   g->scale = (group_place){SCALE, false, step};
   f->weight = (weight_quant){.n_groups = parts, .group = k / parts};
   f->weight.scale = (weight_parameters){.dtype = ACL_FLOAT, .group_stride = weight.n * size, .col_stride = size};
@@ -456,9 +456,9 @@ static status finalize_nibbles(executor *e, finalize_plan *p, const grouped_fina
 }
 
 static status finalize_expect_attributes(const grouped_finalize_args *a, bool is_int4) {
-  EXPECT(a->scale && a->group_list, "%s is NULL, expected a tensor", a->scale ? "groupListOptional" : "scaleOptional");
+  EXPECT(a->scale && a->group_list, "%s is NULL, expected a tensor", a->scale ? a->name.group_list : a->name.scale);
   EXPECT(is_int4 || (!a->bias && !a->offset), "%s is a tensor, expected NULL",
-         a->bias ? "biasOptional" : "offsetOptional");
+         a->bias ? a->name.bias : "offsetOptional");
   EXPECT(!a->antiquant_scale && !a->antiquant_offset, "%s is a tensor, expected NULL",
          a->antiquant_scale ? "antiquantScaleOptional" : "antiquantOffsetOptional");
   EXPECT(a->dtype == 0, "dtype is %jd, expected 0", (intmax_t)a->dtype);
@@ -471,7 +471,7 @@ static status finalize_expect_attributes(const grouped_finalize_args *a, bool is
 
 status prepare_grouped_finalize(executor *e, const grouped_finalize_args *a) {
   const int8_arguments s = {
-      a->x, a->w, a->scale, a->pertoken_scale, a->name.w, "scaleOptional", "pertokenScaleOptional", GROUPED_FINALIZE_W};
+      a->x, a->w, a->scale, a->pertoken_scale, a->name.w, a->name.scale, "pertokenScaleOptional", GROUPED_FINALIZE_W};
   const bool is_int4 = e->op->variant == GROUPED_FINALIZE_V2 && (a->w->dtype == ACL_INT4 || a->w->dtype == ACL_INT32);
   finalize_plan *p = PLAN(e, finalize_plan);
   TRY(int8_expect_factors(&s, is_int4 ? DTYPES_NIBBLES : DTYPE_BIT(ACL_INT8)));
@@ -483,9 +483,10 @@ status prepare_grouped_finalize(executor *e, const grouped_finalize_args *a) {
                        .shared = (int8_t)a->view.shared_input,
                        .logit = (int8_t)a->view.logit,
                        .row_index = (int8_t)a->view.row_index,
-                       .to = (int8_t)a->view.y};
+                       .to = (int8_t)a->view.y,
+                       .index_name = a->name.row_index};
   TRY(finalize_operands(p, a));
-  TRY(ends_begin(e, &p->groups, a->group_list, "groupListOptional", a->w->dims[0], a->x->dims[0]));
+  TRY(ends_begin(e, &p->groups, a->group_list, a->name.group_list, a->w->dims[0], a->x->dims[0]));
   if (a->group_list_type) p->groups.list_form = GROUPS_BY_SIZE;
   TRY(is_int4 ? finalize_nibbles(e, p, a) : int8_plan(e, &p->groups, &s, &p->sums));
   p->index = workspace_intermediate(e, (uint64_t)a->x->dims[0] * sizeof(int64_t));
