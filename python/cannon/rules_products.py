@@ -338,6 +338,12 @@ def _swiglu_quant(c):
     return [(shape, INT8), (lead, FLOAT)]
 
 
+@of("dynamic_block_quant")
+def _dynamic_block_quant(c):
+    *lead, rows, cols = c[0].shape
+    return [like(c[0], INT8), ((*lead, -(-rows // c["rowBlockSize"]), -(-cols // c["colBlockSize"])), FLOAT)]
+
+
 @of("gelu_quant")
 def _gelu_quant(c):
     return [like(c[0], INT8), (c[0].shape[:-1], FLOAT) if c["quantMode"] == b"dynamic" else None]

@@ -320,7 +320,7 @@ class Clipped(unittest.TestCase):
 
 class Grouped(unittest.TestCase):
     def test_add(self):
-        def body(gen):
+        def body(gen, v2=False):
             d, groups = gen.pick((F16, BF16)), gen.integer(1, 5)
             m, k, n = gen.integer(1, 40), gen.integer(1, 60), gen.integer(1, 40)
             x = gen.drawn(d, (k, m), lambda s: gen.values(d, s, limit=8))
@@ -329,13 +329,21 @@ class Grouped(unittest.TestCase):
             shape = (groups, m, n) if gen.chance(0.5) else (groups * m, n)
             y = Tensor.of(F32, gen.values(F32, shape, limit=50))
             before = y.get().astype(LD).reshape(groups, m, n)
-            run("aclnnGroupedMatmulAdd", x, w, gen.tensor(I64, (groups,), ends.astype(np.int64)), y, True, False, 2)
+            by_size = v2 and gen.chance(0.5)
+            given = gen.tensor(I64, (groups,), (np.diff(ends, prepend=0) if by_size else ends).astype(np.int64))
+            run("aclnnGroupedMatmulAdd" + ("V2" if v2 else ""), x, w, given, y, True, False, 2,
+                *([int(by_size)] if v2 else []))
             a, b, exact, size = x.get().astype(LD), w.get().astype(LD), before.copy(), np.abs(before)
             for g, (begin, end) in enumerate(zip([0, *ends], ends)):
                 exact[g] += a[begin:end].T @ b[begin:end]
                 size[g] += np.abs(a[begin:end]).T @ np.abs(b[begin:end])
             ref.check(y.get().reshape(groups, m, n), exact, F32, F32, ulps=1, slack=2 * (k + 2) * EPS * size)
         each_case(self, "aclnnGroupedMatmulAdd", CASES, body)
+        each_case(self, "aclnnGroupedMatmulAddV2", CASES // 2, lambda gen: body(gen, True))
+        x, y = Tensor.empty(F16, (3, 4)), Tensor.empty(F32, (1, 4, 4))
+        code, message = refused("aclnnGroupedMatmulAddV2", x, x, Tensor.of(I64, [3]), y, True, False, 2, 2)
+        self.assertEqual(code, INVALID)
+        self.assertIn("group_list_type is 2", message)
 
     def test_swiglu_quant(self):
         def body(gen):

@@ -175,6 +175,42 @@ class Dynamic(unittest.TestCase):
         self.assertIn("groupIndex[1] is 1", error.exception.message)
 
 
+class Blocks(unittest.TestCase):
+    def test_block_quant(self):
+        def body(gen):
+            d, down, across = gen.pick(FLOATS), gen.pick((1, 1, 64, 128)), gen.pick((64, 128, 192, 256))
+            shape = [gen.integer(1, 3)] * gen.chance(0.4) + [gen.integer(1, 150), gen.integer(1, 300)]
+            x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=50))
+            if gen.chance(0.1):
+                x.set(np.zeros(shape))
+            blocks = [*shape[:-2], -(-shape[-2] // down), -(-shape[-1] // across)]
+            y, scale, least = gen.out(I8, shape), gen.out(F32, blocks), gen.pick((0.0, 0.0, 4.0, 100.0))
+            run("aclnnDynamicBlockQuant", x, least, gen.pick((b"rint", None)), 2, down, across, y, scale)
+            v = x.get().astype(np.float32)
+            starts = [np.arange(n) * size for n, size in zip(blocks[-2:], (down, across))]
+            s = np.maximum.reduceat(np.maximum.reduceat(np.abs(v), starts[0], -2), starts[1], -1) / np.float32(127)
+            s = np.minimum(s, np.float32(1 / least if least else np.inf))
+            ref.check_equal(scale.get(), s, "scale")
+            by = s.repeat(down, -2)[..., :shape[-2], :].repeat(across, -1)[..., :shape[-1]]
+            with np.errstate(all="ignore"):
+                whole = np.rint(v / by)
+            ref.check_equal(y.get(), np.clip(np.where(np.isnan(whole), 0, whole), -128, 127).astype(np.int8))
+        each_case(self, "aclnnDynamicBlockQuant", CASES, body)
+
+    def test_refused(self):
+        x, y, s = Tensor.empty(F16, (2, 8)), Tensor.empty(I8, (2, 8)), Tensor.empty(F32, (2, 1))
+        for text, args in (("minScale is -1", (x, -1.0, None, 2, 1, 128, y, s)),
+                           ("roundModeOptional is round", (x, 0.0, b"round", 2, 1, 128, y, s)),
+                           ("dstType is 36", (x, 0.0, None, 36, 1, 128, y, s)),
+                           ("rowBlockSize is 2", (x, 0.0, None, 2, 2, 128, y, s)),
+                           ("colBlockSize is 0", (x, 0.0, None, 2, 1, 0, y, s)),
+                           ("x has shape [8], expected 2", (Tensor.empty(F16, (8,)), 0.0, None, 2, 1, 128, y, s)),
+                           ("scaleOut has shape [2, 1], expected [1, 1]", (x, 0.0, None, 2, 64, 128, y, s))):
+            code, message = refused("aclnnDynamicBlockQuant", *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+
+
 class Norms(unittest.TestCase):
     def drawn(self, gen, k_most=2):
         d = gen.pick(FLOATS)

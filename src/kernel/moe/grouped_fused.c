@@ -78,6 +78,8 @@ status prepare_grouped_add(executor *e, const grouped_add_args *a) {
   EXPECT(a->transpose_x, "transposeX is false, expected true");
   EXPECT(!a->transpose_weight, "transposeWeight is true, expected false");
   EXPECT(a->group_type == 2, "groupType is %jd, expected 2", (intmax_t)a->group_type);
+  EXPECT(a->group_list_type == 0 || a->group_list_type == 1, "group_list_type is %jd, expected 0 (ends) or 1 (sizes)",
+         (intmax_t)a->group_list_type);
   EXPECT(a->group_list->rank == 1 && a->group_list->n > 0, "groupList has shape %s, expected 1 group or more",
          SHAPE_OF(a->group_list));
   const int64_t n = a->group_list->n, rows = x->dims[1], cols = w->dims[1];
@@ -86,6 +88,7 @@ status prepare_grouped_add(executor *e, const grouped_add_args *a) {
   else
     TRY(op_expect_shape(y, "yRef", (const int64_t[]){n * rows, cols}, 2));
   TRY(ends_begin(e, g, a->group_list, "groupList", n, x->dims[0]));
+  if (a->group_list_type) g->list_form = GROUPS_BY_SIZE;
   product_plan *p = &g->form->product;
   TRY(grouped_rows(x, "x", &columns));
   p->a = (matrices){.dtype = x->dtype,
