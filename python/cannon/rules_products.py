@@ -287,6 +287,12 @@ def _grouped_swiglu(c):
     return [((rows, columns), INT8), ((rows,), FLOAT), None]
 
 
+@of("grouped_swiglu_v2")
+def _grouped_swiglu_v2(c):
+    rows, columns = c[0].shape[0], c[1][0].shape[-1] // 2
+    return [((rows, columns), INT8), ((rows,), FLOAT)]
+
+
 @of("bias_grad")
 def _bias_grad(c):
     groups = c[0].shape[0] if c[1] is None else c[1].size

@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import AclError, Blocked, INVALID, Ints, Tensor, refused, run
+from acl import AclError, Blocked, INVALID, Ints, Tensor, TensorList, refused, run
 from dtypes import BF16, F16, F32, F64, FLOATS, I32, I64, I8, LD
 from gen import each_case
 from test_product import EPS
@@ -346,7 +346,7 @@ class Grouped(unittest.TestCase):
         self.assertIn("group_list_type is 2", message)
 
     def test_swiglu_quant(self):
-        def body(gen):
+        def body(gen, v2=False):
             groups, m, k, n = gen.integer(1, 4), gen.integer(1, 30), gen.integer(1, 60), gen.integer(1, 30)
             x = gen.out(I8, (m, k), gen.rng.integers(-128, 128, (m, k)))
             w = gen.out(I8, (groups, k, 2 * n), gen.rng.integers(-128, 128, (groups, k, 2 * n)))
@@ -357,8 +357,15 @@ class Grouped(unittest.TestCase):
             y, to = Tensor.empty(I8, (m, n)).set(np.zeros((m, n))), Tensor.empty(F32, (m,)).set(np.zeros(m))
             nz, reserved = gen.chance(0.5), Tensor.empty(F32, ()) if gen.chance(0.3) else None
             weight = gen.keep(Blocked(w, gen.chance(0.5))) if nz and gen.chance(0.6) else w
-            run("aclnnGroupedMatmulSwigluQuant" + nz * "WeightNZ", x, weight, None, None, scale, by_row,
-                gen.tensor(I64, (groups,), ends.astype(np.int64)), y, to, reserved)
+            by_size = v2 and gen.chance(0.5)
+            given = gen.tensor(I64, (groups,), (np.diff(ends, prepend=0) if by_size else ends).astype(np.int64))
+            if v2:
+                run("aclnnGroupedMatmulSwigluQuant" + ("WeightNzV2" if nz else "V2"), x, TensorList([weight]),
+                    TensorList([scale]), None, None, by_row, None, given, 0, 0, 0, int(by_size),
+                    gen.pick((None, Ints(m))), y, to)
+            else:
+                run("aclnnGroupedMatmulSwigluQuant" + nz * "WeightNZ", x, weight, None, None, scale, by_row, given, y,
+                    to, reserved)
             of = np.searchsorted(ends, np.arange(m), side="right")
             kept = of < groups
             self.assertTrue(np.all(y.get()[~kept] == 0))
@@ -368,6 +375,24 @@ class Grouped(unittest.TestCase):
             some = np.abs(v).max(-1) > 0 if v.size else np.zeros(0, bool)
             check_dynamic(y.get()[kept][some], to.get()[kept][some], v[some], False)
         each_case(self, "aclnnGroupedMatmulSwigluQuant", CASES, body)
+        each_case(self, "aclnnGroupedMatmulSwigluQuantV2", CASES, lambda gen: body(gen, True))
+
+    def test_swiglu_quant_refused(self):
+        x, w, s = Tensor.empty(I8, (3, 4)), Tensor.empty(I8, (2, 4, 6)), Tensor.empty(F32, (2, 6))
+        rows, ends, y = Tensor.empty(F32, (3,)), Tensor.of(I64, [1, 3]), Tensor.empty(I8, (3, 3))
+
+        def call(w=(w,), s=(s,), assist=None, bias=None, smooth=None, dequant=0, quant=0, kind=0):
+            return refused("aclnnGroupedMatmulSwigluQuantV2", x, TensorList([*w]), TensorList([*s]), assist, bias, rows,
+                           smooth, ends, dequant, 0, quant, kind, None, y, rows)
+        for expected, values in (
+                ("weight and weightScale have 2 and 1 tensors", {"w": (w, w)}),
+                ("weightAsistMatrix is given", {"assist": TensorList([s])}), ("bias is given", {"bias": rows}),
+                ("smoothScale is given", {"smooth": rows}), ("dequantMode is 1", {"dequant": 1}),
+                ("quantMode is 1", {"quant": 1}), ("groupListType is 2", {"kind": 2}),
+                ("weight has dtype INT32", {"w": (Tensor.empty(I32, (2, 4, 6)),)})):
+            code, message = call(**values)
+            self.assertEqual(code, INVALID)
+            self.assertIn(expected, message)
 
     def test_finalize(self):
         def body(gen, v2=False):

@@ -164,13 +164,21 @@ static status int8_plan(executor *e, grouped_ends *g, const int8_arguments *s, u
   return ST_OK;
 }
 
-/* ---- GroupedMatmulSwigluQuant ------------------------------------------------------------------------------------ */
+/* ---- GroupedMatmulSwigluQuant, V2, WeightNZ and WeightNzV2 ------------------------------------------------------- */
 
 typedef struct {
   grouped_ends groups;
-  int64_t n, to_row, to_column, scale_step; /* n: columns of the result; strides in bytes */
-  uint64_t sums;                            /* in scratch: the dequantised products */
+  int64_t n, to_row, to_column, scale_step;             /* n: columns of the result; strides in bytes */
+  uint64_t sums;                                        /* in scratch: the dequantised products */
+  int8_t x, weight, scale, x_scale, list, to, to_scale; /* operands */
 } grouped_swiglu_plan;
+
+/* The arguments of both versions. */
+typedef struct {
+  int8_arguments factors;
+  const tensor *list, *output, *output_scale;
+  bool by_size;
+} grouped_swiglu_call;
 
 typedef struct {
   const grouped_swiglu_plan *plan;
@@ -198,23 +206,21 @@ static status run_grouped_swiglu(const executor *e, void *const *view, void *scr
   const grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
   const grouped_ends *g = &p->groups;
   char *const sums = (char *)scratch + p->sums;
-  void *const weight = blocked_weight_read(&g->blocked, view[GROUPED_SWIGLU_WEIGHT], scratch);
-  void *const given[N_VIEWS] = {view[GROUPED_SWIGLU_X], weight, sums, view[GROUPED_SWIGLU_WEIGHT_SCALE],
-                                view[GROUPED_SWIGLU_X_SCALE]};
+  void *const weight = blocked_weight_read(&g->blocked, view[p->weight], scratch);
+  void *const given[N_VIEWS] = {view[p->x], weight, sums, view[p->scale], view[p->x_scale]};
   group_range *ranges;
-  TRY(ends_read(g, view[GROUPED_SWIGLU_GROUP_LIST], scratch, &ranges));
+  TRY(ends_read(g, view[p->list], scratch, &ranges));
   TRY(grouped_run(&g->product, g->form, given, ranges, scratch));
   const group_range *last = &ranges[g->product.n_groups - 1];
   status result = ST_OK;
-  const grouped_swiglu_job job = {p, (const float *)(const void *)sums, view[GROUPED_SWIGLU_OUTPUT],
-                                  view[GROUPED_SWIGLU_OUTPUT_SCALE], &result};
+  const grouped_swiglu_job job = {p, (const float *)(const void *)sums, view[p->to], view[p->to_scale], &result};
   const int64_t rows = last->begin + last->count;
   if (rows) rows_parallel(grouped_swiglu_rows, &job, rows, 1, (uint64_t)(rows * p->n));
   return result;
 }
 
-static status grouped_swiglu_outputs(grouped_swiglu_plan *p, const grouped_swiglu_args *a, int64_t rows) {
-  const tensor *out = a->output, *scale = a->output_scale;
+static status grouped_swiglu_outputs(grouped_swiglu_plan *p, const grouped_swiglu_call *c, int64_t rows) {
+  const tensor *out = c->output, *scale = c->output_scale;
   TRY(op_expect_dtype(out, "output", DTYPE_BIT(ACL_INT8)));
   TRY(op_expect_shape(out, "output", (const int64_t[]){rows, p->n}, 2));
   TRY(op_expect_dtype(scale, "outputScale", DTYPE_BIT(ACL_FLOAT)));
@@ -225,20 +231,69 @@ static status grouped_swiglu_outputs(grouped_swiglu_plan *p, const grouped_swigl
   return ST_OK;
 }
 
-status prepare_grouped_swiglu(executor *e, const grouped_swiglu_args *a) {
-  const int8_arguments s = {a->x,     a->weight,     a->weight_scale, a->x_scale,
-                            "weight", "weightScale", "xScale",        GROUPED_SWIGLU_WEIGHT};
-  grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
-  TRY(int8_expect_factors(&s, DTYPE_BIT(ACL_INT8)));
-  EXPECT(a->weight->dims[2] % 2 == 0, "weight has shape %s, expected an even number of columns", SHAPE_OF(a->weight));
-  /* outputOffset is reserved: torch_npu passes a tensor, which is not written. */
-  EXPECT(!a->bias && !a->offset, "%s is a tensor, expected NULL", a->bias ? "bias" : "offset");
-  *p = (grouped_swiglu_plan){.n = a->weight->dims[2] / 2};
-  TRY(grouped_swiglu_outputs(p, a, a->x->dims[0]));
-  TRY(ends_begin(e, &p->groups, a->group_list, "groupList", a->weight->dims[0], a->x->dims[0]));
-  TRY(int8_plan(e, &p->groups, &s, &p->sums));
+/* Completes the plan, whose operands are set. */
+static status grouped_swiglu_prepare(executor *e, grouped_swiglu_plan *p, const grouped_swiglu_call *c) {
+  const int8_arguments *s = &c->factors;
+  TRY(int8_expect_factors(s, DTYPE_BIT(ACL_INT8)));
+  EXPECT(s->weight->dims[2] % 2 == 0, "weight has shape %s, expected an even number of columns", SHAPE_OF(s->weight));
+  p->n = s->weight->dims[2] / 2;
+  TRY(grouped_swiglu_outputs(p, c, s->x->dims[0]));
+  TRY(ends_begin(e, &p->groups, c->list, "groupList", s->weight->dims[0], s->x->dims[0]));
+  if (c->by_size) p->groups.list_form = GROUPS_BY_SIZE;
+  TRY(int8_plan(e, &p->groups, s, &p->sums));
   e->run = run_grouped_swiglu;
   return ST_OK;
+}
+
+status prepare_grouped_swiglu(executor *e, const grouped_swiglu_args *a) {
+  const grouped_swiglu_call c = {.factors = {a->x, a->weight, a->weight_scale, a->x_scale, "weight", "weightScale",
+                                             "xScale", GROUPED_SWIGLU_WEIGHT},
+                                 .list = a->group_list,
+                                 .output = a->output,
+                                 .output_scale = a->output_scale};
+  grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
+  *p = (grouped_swiglu_plan){.x = GROUPED_SWIGLU_X,
+                             .weight = GROUPED_SWIGLU_WEIGHT,
+                             .scale = GROUPED_SWIGLU_WEIGHT_SCALE,
+                             .x_scale = GROUPED_SWIGLU_X_SCALE,
+                             .list = GROUPED_SWIGLU_GROUP_LIST,
+                             .to = GROUPED_SWIGLU_OUTPUT,
+                             .to_scale = GROUPED_SWIGLU_OUTPUT_SCALE};
+  /* outputOffset is reserved: torch_npu passes a tensor, which is not written. */
+  EXPECT(!a->bias && !a->offset, "%s is a tensor, expected NULL", a->bias ? "bias" : "offset");
+  return grouped_swiglu_prepare(e, p, &c);
+}
+
+/* Only int8: the assist matrix belongs to weights of int4, smooth scales to x of int4, and other modes to them, or to
+ * newer processors. dequantDtype has no meaning for these types. */
+status prepare_grouped_swiglu_v2(executor *e, const grouped_swiglu_v2_args *a) {
+  EXPECT(a->weight->size == 1 && a->weight_scale->size == 1,
+         "weight and weightScale have %ju and %ju tensors, expected 1", (uintmax_t)a->weight->size,
+         (uintmax_t)a->weight_scale->size);
+  const grouped_swiglu_call c = {.factors = {a->x, a->weight->value[0], a->weight_scale->value[0], a->x_scale, "weight",
+                                             "weightScale", "xScale", GROUPED_SWIGLU_V2_WEIGHT},
+                                 .list = a->group_list,
+                                 .output = a->output,
+                                 .output_scale = a->output_scale,
+                                 .by_size = a->group_list_type == 1};
+  grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
+  *p = (grouped_swiglu_plan){.x = GROUPED_SWIGLU_V2_X,
+                             .weight = GROUPED_SWIGLU_V2_WEIGHT,
+                             .scale = (int8_t)a->view.weight_scale,
+                             .x_scale = (int8_t)a->view.x_scale,
+                             .list = (int8_t)a->view.group_list,
+                             .to = (int8_t)a->view.output,
+                             .to_scale = (int8_t)a->view.output_scale};
+  const bool assisted = a->assist && a->assist->size && a->assist->value[0]->n;
+  EXPECT(!assisted && !a->bias && !a->smooth_scale, "%s is given, expected NULL beside weights of INT8",
+         assisted  ? a->name.assist
+         : a->bias ? "bias"
+                   : "smoothScale");
+  EXPECT(a->dequant_mode == 0, "dequantMode is %jd, expected 0 (by row and column)", (intmax_t)a->dequant_mode);
+  EXPECT(a->quant_mode == 0, "quantMode is %jd, expected 0 (by row)", (intmax_t)a->quant_mode);
+  EXPECT(a->group_list_type == 0 || a->group_list_type == 1, "groupListType is %jd, expected 0 (ends) or 1 (sizes)",
+         (intmax_t)a->group_list_type);
+  return grouped_swiglu_prepare(e, p, &c);
 }
 
 /* ---- GroupedMatmulFinalizeRoutingWeightNz and WeightNzV2, GroupedMatmulFinalizeRoutingV2 and V3 ------------------ */
