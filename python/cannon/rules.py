@@ -374,6 +374,12 @@ def _add_rms_norm(c):
     return first + [like(c[0]), statistic, like(c[0])]
 
 
+@of("rms_norm_quant_v3")
+def _rms_norm_quant_v3(c):
+    x = c[0]
+    return [like(x, INT8), (x.shape[:-1] + (1,), FLOAT)]
+
+
 @of("add_rms_norm_quant")
 def _add_rms_norm_quant(c):
     return [like(c[0], INT8), like(c[0], INT8), like(c[0]), like(c[0])][:len(c.op.outputs)]

@@ -139,6 +139,40 @@ def _moe_unpermute(c):
     return [((rows,) + c[0].shape[1:], c[0].dtype)]
 
 
+@of("moe_map_permute")
+def _moe_map_permute(c):
+    parts = c["routingMap"].shape[1 if c["dropAndPad"] else 0]
+    rows, probabilities = c["numOutTokens"] // parts * parts if parts else 0, c["probsOptional"]
+    return [((rows,) + c[0].shape[1:], c[0].dtype),
+            ((rows,), probabilities.dtype) if probabilities is not None else None, ((rows,), INT32)]
+
+
+@of("moe_map_permute_grad")
+def _moe_map_permute_grad(c):
+    n, probabilities = c["tokens_num"], c["permutedProbsOutputGradOptional"]
+    return [((n,) + c[0].shape[1:], c[0].dtype),
+            ((n, c["experts_num"]), probabilities.dtype) if probabilities is not None else None]
+
+
+@of("moe_map_unpermute")
+def _moe_map_unpermute(c):
+    rows, probabilities, shape = c[0].shape[0], c["probsOptional"], c["restoreShapeOptional"]
+    if shape is None:
+        of = probabilities if probabilities is not None else c["routingMapOptional"]
+        if of is None:
+            unknown(c.op, "restoreShapeOptional is None, which has the number of tokens")
+        shape = of.shape[:1] + c[0].shape[1:]
+    return [(tuple(shape), c[0].dtype), ((rows,), INT32), ((rows,), INT32),
+            ((rows,), probabilities.dtype) if probabilities is not None else None]
+
+
+@of("moe_map_unpermute_grad")
+def _moe_map_unpermute_grad(c):
+    probabilities = c["probsOptional"]
+    return [(c["outIndex"].shape + c[0].shape[1:], c[0].dtype),
+            like(probabilities) if probabilities is not None else None]
+
+
 @of("moe_init_routing")
 def _moe_init_routing(c):
     (n, width), k = c[0].shape, c[1].shape[1]
@@ -189,6 +223,17 @@ def _moe_finalize_grad(c):
 def _moe_gating_v2(c):
     shape, flag = c[0].shape[:-1] + (c["k"],), c["outputSoftmaxResultFlag"] and not c["renorm"]
     return [(shape, c[0].dtype), (shape, INT32), like(c[0], FLOAT) if flag else None]
+
+
+@of("moe_update_expert")
+def _moe_update_expert(c):
+    return [like(c[0]), (c[0].shape, BOOL)]
+
+
+@of("moe_re_routing")
+def _moe_re_routing(c):
+    rows, experts, scales = c[0].shape[0], c[1].shape[1], c["perTokenScalesOptional"]
+    return [like(c[0]), like(scales) if scales is not None else None, ((rows,), INT32), ((experts,), c[1].dtype)]
 
 
 @of("moe_expert_tokens")
@@ -255,6 +300,12 @@ def _grouped_swiglu(c):
     return [((rows, columns), INT8), ((rows,), FLOAT), None]
 
 
+@of("grouped_swiglu_v2")
+def _grouped_swiglu_v2(c):
+    rows, columns = c[0].shape[0], c[1][0].shape[-1] // 2
+    return [((rows, columns), INT8), ((rows,), FLOAT)]
+
+
 @of("bias_grad")
 def _bias_grad(c):
     groups = c[0].shape[0] if c[1] is None else c[1].size
@@ -300,8 +351,21 @@ def _int4_pack(c):
 
 @of("swiglu_quant")
 def _swiglu_quant(c):
-    lead = c[0].shape[:-1]
-    return [(lead + (c[0].shape[-1] // 2,), INT8), (lead, FLOAT)]
+    lead, shape = c[0].shape[:-1], c[0].shape[:-1] + (c[0].shape[-1] // 2,)
+    if c.get("dstType") == 29:                  # int4, two in a byte
+        shape = lead + (c[0].shape[-1] // 4,)
+    return [(shape, INT8), (lead, FLOAT)]
+
+
+@of("dynamic_block_quant")
+def _dynamic_block_quant(c):
+    *lead, rows, cols = c[0].shape
+    return [like(c[0], INT8), ((*lead, -(-rows // c["rowBlockSize"]), -(-cols // c["colBlockSize"])), FLOAT)]
+
+
+@of("gelu_quant")
+def _gelu_quant(c):
+    return [like(c[0], INT8), (c[0].shape[:-1], FLOAT) if c["quantMode"] == b"dynamic" else None]
 
 
 @of("ascend_quant", "group_quant")
@@ -322,9 +386,10 @@ def _anti_quant(c):
 
 @of("dynamic_quant")
 def _dynamic_quant(c):
-    kind = c.get("dstType")
-    scale = (c[0].shape[:-1], FLOAT)
-    return [_packed(c, c[0].shape, INT8.code if kind is None else kind), scale, scale][:len(c.op.outputs)]
+    kind, mode, shape = c.get("dstType"), c.get("quantMode") or b"pertoken", c[0].shape
+    scale = ({b"pertoken": shape[:-1], b"pertensor": (1,), b"perchannel": shape[:-2] + shape[-1:]}[mode], FLOAT)
+    offset = None if c.get("isSymmetrical") else scale
+    return [_packed(c, shape, INT8.code if kind is None else kind), scale, offset][:len(c.op.outputs)]
 
 
 @of("trans_quant_param")
@@ -333,6 +398,13 @@ def _trans_quant_param(c):
 
 
 # ---- gated units
+
+@of("clipped_swiglu")
+def _clipped_swiglu(c):
+    shape, dim = list(c[0].shape), c["dim"]
+    shape[dim] //= 2
+    return [(tuple(shape), c[0].dtype)]
+
 
 @of("gated", "gelu_mul", "fatrelu_mul")
 def _gated(c):

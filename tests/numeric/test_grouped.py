@@ -5,7 +5,7 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import INVALID, Ints, Tensor, TensorList, refused, run
+from acl import Blocked, INVALID, Ints, Tensor, TensorList, refused, run
 from dtypes import BF16, F16, F32, F64, FLOATS, I32, I64, I8, LD, U64
 from gen import each_case
 from test_product import EPS, matrix, product, wide
@@ -22,16 +22,27 @@ def lists(*values):
     return [v if v is None else TensorList(v if isinstance(v, list) else [v]) for v in values]
 
 
+WEIGHT_NZ = 6                                     # stands for GroupedMatmulWeightNz among the versions
+
+
+def blocked(w):
+    """A weight, or a list of them, in FRACTAL_NZ, some of them transposed; packed int4 remains plain."""
+    if isinstance(w, list):
+        return [blocked(v) for v in w]
+    return w if w.code != w.dtype.code or w.dtype is I32 or 0 in w.shape else Blocked(w, sum(w.shape) % 2 == 1)
+
+
 def call(version, x, w, y, *, bias=None, scale=None, offset=None, anti=None, anti_offset=None, per_token=None,
          groups=None, split=3, axis=0, kind=0, act=0, call=run):
+    w = blocked(w) if version == WEIGHT_NZ else w
     x, w, y, bias, scale, offset, anti, anti_offset, per_token = lists(x, w, y, bias, scale, offset, anti, anti_offset,
                                                                        per_token)
     first = [x, w, bias, scale, offset, anti, anti_offset]
-    name = "aclnnGroupedMatmul" + ("" if version == 1 else f"V{version}")
+    name = "aclnnGroupedMatmul" + {1: "", WEIGHT_NZ: "WeightNz"}.get(version, f"V{version}")
     if version < 4:
         return call(name, *first, groups, split, *([] if version == 1 else [axis]), y)
     return call(name, *first, per_token, groups, None, None, None, split, axis, kind, act,
-                *([None] if version == 5 else []), y, None, None)
+                *{5: [None], WEIGHT_NZ: [None, 0]}.get(version, []), y, None, None)
 
 
 def sizes_of(gen, n, most):
@@ -74,7 +85,7 @@ class Floats(unittest.TestCase):
     def of_rows(self, gen, listed):
         """Ranges of x's rows; weights in one tensor or in a list."""
         self.t = t = gen.pick(FLOATS)
-        version = gen.integer(1, 5)
+        version = gen.integer(1, WEIGHT_NZ)
         n, k, cols, most = pick_groups(gen)
         sizes, total, rows = sizes_of(gen, n, most)
         x, y = matrix(gen, t, (rows, k)), gen.out(t, (rows, cols))
@@ -107,7 +118,7 @@ class Floats(unittest.TestCase):
         def body(gen):
             self.t = t = gen.pick(FLOATS)
             n = gen.pick((1, 2, 5, 128))
-            version = gen.integer(1, 5)
+            version = gen.integer(1, WEIGHT_NZ)
             one = gen.chance(0.4) and (n > 1 or version == 1)
             cols = gen.pick((1, 16, 40))
             x, w, bias, exact = [], [], [], []
@@ -188,7 +199,7 @@ class Floats(unittest.TestCase):
 
 class Integers(unittest.TestCase):
     def case(self, gen):
-        version, to = gen.integer(1, 5), gen.pick((F16, BF16, I8, I32))
+        version, to = gen.integer(1, WEIGHT_NZ), gen.pick((F16, BF16, I8, I32))
         n, k, cols, most = pick_groups(gen)
         sizes, total, rows = sizes_of(gen, n, most)
         a, b = (gen.rng.integers(-128, 128, s).astype(np.int8) for s in ((rows, k), (n, k, cols)))
@@ -278,7 +289,7 @@ def rounded_rows(x, w):
 
 class Weights(unittest.TestCase):
     def case(self, gen):
-        t, bits, version = gen.pick((F16, BF16)), gen.pick((4, 8)), gen.integer(1, 5)
+        t, bits, version = gen.pick((F16, BF16)), gen.pick((4, 8)), gen.integer(1, WEIGHT_NZ)
         n, k, cols, most = gen.pick((1, 2, 8, 300)), gen.pick((2, 16, 32, 64, 128)), gen.pick((2, 8, 16, 130)), \
             gen.pick((1, 4, 20))
         if n == 300:
@@ -392,6 +403,18 @@ class Refused(unittest.TestCase):
         code, text = call(2, x, w, y, groups=Ints(3, 5), call=refused)
         self.assertEqual(code, INVALID)
         self.assertIn("groupListOptional[1] is 5, expected 3 to 4", text)
+
+    def test_blocked(self):
+        x, packed = Tensor(F16, (4, 8)), Blocked(Tensor.of(I32, np.zeros((2, 8, 1))))
+        code, text = call(WEIGHT_NZ, x, packed, Tensor(F16, (4, 8)), anti=Tensor(F16, (2, 8)), groups=Tensor(I64, (2,)),
+                          call=refused)
+        self.assertEqual(code, INVALID)
+        self.assertIn("weight lies in FRACTAL_NZ as INT32", text)
+        x, w, y = lists(x, Tensor(F16, (2, 8, 6)), Tensor(F16, (4, 6)))
+        code, text = refused("aclnnGroupedMatmulWeightNz", x, w, *[None] * 6, Tensor(I64, (2,)), *[None] * 3,
+                             3, 0, 0, 0, None, -1, y, None, None)
+        self.assertEqual(code, INVALID)
+        self.assertIn("quantGroupSize is -1", text)
 
     def test_numbers_on_the_device(self):
         for bad in ((3, 2), (1, 5), (-1, 2)):

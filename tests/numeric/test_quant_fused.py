@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators with a step around a product or a quantisation: SwiGLU with quantisation, grouped products that add or are
 quantised again, gradients of grouped biases, packing of int4, rotation by a cache, Adam with a moving average."""
+import math
 import unittest
 
 import numpy as np
 
 import reference as ref
-from acl import AclError, Blocked, INVALID, Ints, Tensor, refused, run
+from acl import AclError, Blocked, INVALID, Ints, Tensor, TensorList, refused, run
 from dtypes import BF16, F16, F32, F64, FLOATS, I32, I64, I8, LD
 from gen import each_case
 from test_product import EPS
@@ -33,12 +34,12 @@ def check_int8(got, exact, slack=1e-3, what="int8"):
     ref.complain(got, exact, np.abs(got - exact) <= 0.5 + slack, what, lambda i: "its rounding")
 
 
-def check_dynamic(got, scale, v, inverse, what="row"):
-    """got and scale: v by rows, quantised to 127 levels."""
+def check_dynamic(got, scale, v, inverse, what="row", most=127):
+    """got and scale: v by rows, quantised to `most` levels."""
     largest = np.abs(v).max(-1)
-    ref.check(scale, 127 / largest if inverse else largest / 127, F32, slack=4e-6 * (127 / largest if inverse else
-                                                                                     largest / 127), what=what)
-    check_int8(got, v * (127 / np.where(largest > 0, largest, 1))[..., None], what=what)
+    exact = most / largest if inverse else largest / most
+    ref.check(scale, exact, F32, slack=4e-6 * exact, what=what)
+    check_int8(got, v * (most / np.where(largest > 0, largest, 1))[..., None], what=what)
 
 
 class Swiglu(unittest.TestCase):
@@ -112,6 +113,103 @@ class Swiglu(unittest.TestCase):
             check_dynamic(got[kept], scale.get().ravel()[kept], v[kept], False)
         each_case(self, "aclnnDequantSwigluQuant", 2 * CASES, body)
 
+    def test_plain_v2(self):
+        def body(gen):
+            d, n, left, kind = gen.pick(FLOATS), gen.integer(1, 40), gen.chance(0.5), gen.pick(("i8", "int4", "bytes"))
+            n *= 1 if kind == "i8" else 2
+            lead = (gen.integer(1, 20),) if gen.chance(0.7) else (gen.integer(1, 4), gen.integer(1, 5))
+            rows, dynamic, most = int(np.prod(lead)), gen.chance(0.6), 127 if kind == "i8" else 7
+            groups, by_size = gen.integer(1, 4) if gen.chance(0.7) else 0, gen.chance(0.5)
+            x = gen.drawn(d, (*lead, 2 * n), lambda s: gen.values(d, s, limit=4))
+            ends = ends_of(gen, groups, rows) if groups else np.array([rows])
+            given = np.diff(ends, prepend=0) if by_size else ends
+            index = gen.tensor(I32, (groups,), given.astype(np.int32)) if groups else None
+            shape = (ends.size,) if gen.chance(0.3) else (ends.size, n)
+            smooth = gen.tensor(F32, shape, F32.round(gen.rng.uniform(0.5, 2, shape))) \
+                if not dynamic or gen.chance(0.7) else None
+            offset = gen.tensor(F32, shape, F32.round(gen.rng.uniform(-9, 9, shape))) if not dynamic else None
+            scale = Tensor.empty(F32, lead)
+            scale.set(np.zeros(lead))
+            if kind == "int4":
+                y = packed_int4(np.zeros((*lead, n)), False)
+            else:
+                y = Tensor.of(I8, np.zeros((*lead, n if kind == "i8" else n // 2)))
+            run("aclnnSwiGluQuantV2", x, smooth, offset, index, left, b"dynamic" if dynamic else b"static",
+                int(by_size), 2 if kind == "i8" else 29, y, scale)
+            got = y.get() if kind == "i8" else unpacked_int4(y, (*lead, n))
+            v = swiglu(x.get().astype(LD), left).reshape(rows, n)
+            of = np.searchsorted(ends, np.arange(rows), side="right")
+            kept = of < ends.size
+            wide = lambda t: t.get().astype(LD).reshape(ends.size, -1)[np.minimum(of, ends.size - 1)]
+            v = v * wide(smooth) if smooth else v
+            got, given = got.reshape(rows, n), scale.get().ravel()
+            self.assertTrue(np.all(got[~kept] == 0))
+            if dynamic:
+                kept &= np.abs(v).max(-1) > 0
+                check_dynamic(got[kept], given[kept], v[kept], True, most=most)
+            else:
+                check_int8(got[kept], np.clip((v + wide(offset))[kept], -most - 1, most))
+        each_case(self, "aclnnSwiGluQuantV2", 2 * CASES, body)
+
+    def test_dequant_v2(self):
+        def body(gen):
+            d, n, mode = gen.pick((F16, BF16, I32)), gen.integer(1, 40), gen.integer(0, 2)
+            left, rows, groups = mode > 0 or gen.chance(0.5), gen.integer(1, 20), gen.integer(0, 4)
+            limit, alpha, shift = gen.pick((7.0, 0.5, 2.0)), gen.pick((1.702, -0.5, 1.0)), gen.pick((1.0, 0.0, -2.5))
+            x = gen.drawn(d, (rows, 2 * n), lambda s: gen.values(d, s, limit=1000 if d is I32 else 4))
+            ends = ends_of(gen, groups, rows) if groups else np.array([rows])
+            index = gen.tensor(I64, (groups,), np.diff(ends, prepend=0)) if groups else None
+            draw = lambda shape, low, high: gen.tensor(F32, shape, F32.round(gen.rng.uniform(low, high, shape)))
+            weight = draw((ends.size, 2 * n), 0.001, 0.01) if d is I32 else None
+            by_row = draw((rows,), 0.5, 2) if d is I32 and gen.chance(0.7) else None
+            bias = gen.tensor(I32, (ends.size, 2 * n), gen.rng.integers(-500, 500, (ends.size, 2 * n), np.int32)) \
+                if d is I32 and gen.chance(0.5) else None
+            smooth = draw(gen.pick(((ends.size, n), (ends.size,))), 0.5, 2) if gen.chance(0.7) else None
+            y, scale = Tensor.of(I8, np.zeros((rows, n))), Tensor.of(F32, np.zeros(rows))
+            run("aclnnDequantSwigluQuantV2", x, weight, by_row, bias, smooth, None, index, left, b"dynamic", 2,
+                gen.pick((b"rint", None)), gen.pick((-1, 1)), mode, limit, alpha, shift, y, scale)
+            of = np.searchsorted(ends, np.arange(rows), side="right")
+            kept = of < ends.size
+            wide = lambda t: t.get().astype(LD).reshape(ends.size, -1)[np.minimum(of, ends.size - 1)]
+            v = x.get().astype(LD)
+            v = v + wide(bias) if bias else v
+            v = v * wide(weight) if weight else v
+            v = v * by_row.get().astype(LD)[:, None] if by_row else v
+            if mode:
+                a, b = (v[:, ::2], v[:, 1::2]) if mode == 1 else np.split(v, 2, -1)
+                a, b = np.minimum(a, LD(limit)), np.clip(b, LD(-limit), LD(limit))
+                v = a * ref.sigmoid(LD(np.float32(alpha)) * a) * (b + LD(shift))
+            else:
+                v = swiglu(v, left)
+            v = v * wide(smooth) if smooth else v
+            self.assertTrue(np.all(y.get()[~kept] == 0))
+            kept &= np.abs(v).max(-1) > 1e-3
+            check_dynamic(y.get()[kept], scale.get()[kept], v[kept], False)
+        each_case(self, "aclnnDequantSwigluQuantV2", 2 * CASES, body)
+
+    def test_refused_v2(self):
+        x, y, s = Tensor.empty(F16, (3, 8)), Tensor.empty(I8, (3, 4)), Tensor.empty(F32, (3,))
+        for text, args in (("groupListType is 2", (x, None, None, None, True, None, 2, 2, y, s)),
+                           ("dstType is 3", (x, None, None, None, True, None, 0, 3, y, s)),
+                           ("yOut", (x, None, None, None, True, None, 0, 29, y, s)),
+                           ("quantModeOptional is dynamic_msd",
+                            (x, None, None, None, True, b"dynamic_msd", 0, 2, y, s))):
+            code, message = refused("aclnnSwiGluQuantV2", *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+        for text, values in (("dstType is 36", (True, b"dynamic", 36, None, -1, 0, 7.0, 1.7, 1.0)),
+                             ("roundModeOptional is round", (True, b"dynamic", 2, b"round", -1, 0, 7.0, 1.7, 1.0)),
+                             ("activateDim is 0", (True, b"dynamic", 2, None, 0, 0, 7.0, 1.7, 1.0)),
+                             ("swigluMode is 3", (True, b"dynamic", 2, None, -1, 3, 7.0, 1.7, 1.0)),
+                             ("activateLeft is false", (False, b"dynamic", 2, None, -1, 1, 7.0, 1.7, 1.0)),
+                             ("clampLimit is 0", (True, b"dynamic", 2, None, -1, 2, 0.0, 1.7, 1.0))):
+            code, message = refused("aclnnDequantSwigluQuantV2", x, *[None] * 6, *values, y, s)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+        code, message = refused("aclnnDequantSwigluQuantV2", Tensor.empty(I32, (3, 8)), *[None] * 6, True, b"dynamic",
+                                2, None, -1, 0, 7.0, 1.7, 1.0, y, s)
+        self.assertIn("weightScaleOptional is NULL, expected a tensor", message)
+
     def test_refused(self):
         x, y, s = Tensor.empty(F16, (3, 8)), Tensor.empty(I8, (3, 4)), Tensor.empty(F32, (3,))
         for text, args in (("quantModeOptional is static", (None, None, None, None, None, None, False, b"static")),
@@ -126,9 +224,103 @@ class Swiglu(unittest.TestCase):
         self.assertIn("groupIndexOptional[1] is 1, expected 2 to 3", error.exception.message)
 
 
+class Gelu(unittest.TestCase):
+    def test_gelu_quant(self):
+        erf = np.vectorize(math.erf, otypes=[np.float64])
+
+        def body(gen):
+            d, by_tanh, dynamic = gen.pick(FLOATS), gen.chance(0.5), gen.chance(0.6)
+            shape = gen.shape(min_rank=2 if dynamic else 1, max_rank=4, empty=0)
+            n = shape[-1]
+            x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=6))
+            p_type, width = gen.pick((d, F32)), gen.pick((1, n))
+            scale = gen.drawn(p_type, (width,), lambda s: p_type.round(gen.rng.uniform(0.5, 20, s))) \
+                if not dynamic or gen.chance(0.6) else None
+            offset = gen.drawn(p_type, (width,), lambda s: p_type.round(gen.rng.uniform(-9, 9, s))) \
+                if scale and gen.chance(0.5) else None
+            y, out_scale = gen.out(I8, shape), gen.out(F32, shape[:-1]) if dynamic else None
+            run("aclnnGeluQuant", x, scale, offset, b"tanh" if by_tanh else b"none",
+                b"dynamic" if dynamic else b"static", b"rint", 2, y, out_scale)
+            v = x.get().astype(np.float64)
+            v = v * (0.5 + 0.5 * (np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v ** 3)) if by_tanh else
+                                  erf(v / np.sqrt(2))))
+            v = v.astype(LD) * (scale.get().astype(LD) if scale else 1)
+            if dynamic:
+                v, got, s = v.reshape(-1, n), y.get().reshape(-1, n), out_scale.get().ravel()
+                kept = np.abs(v).max(-1) > 1e-3
+                check_dynamic(got[kept], s[kept], v[kept], False)
+            else:
+                check_int8(y.get(), v + (offset.get().astype(LD) if offset else 0))
+        each_case(self, "aclnnGeluQuant", 2 * CASES, body)
+
+    def test_refused(self):
+        x, y = Tensor.empty(F16, (3, 8)), Tensor.empty(I8, (3, 8))
+        s, one = Tensor.empty(F32, (3,)), Tensor.empty(F32, (1,))
+        for text, args in (("approximate is erf", (one, None, b"erf", b"static", b"rint", 2, y, None)),
+                           ("quantMode is both", (one, None, b"none", b"both", b"rint", 2, y, None)),
+                           ("roundMode is round", (one, None, b"none", b"static", b"round", 2, y, None)),
+                           ("dstType is 34", (one, None, b"none", b"static", b"rint", 34, y, None)),
+                           ("inputScaleOptional is NULL", (None, None, b"none", b"static", b"rint", 2, y, None)),
+                           ("inputOffsetOptional", (None, one, b"none", b"dynamic", b"rint", 2, y, s)),
+                           ("outScaleOptional is NULL", (one, None, b"none", b"dynamic", b"rint", 2, y, None)),
+                           ("inputScaleOptional has shape [3]", (s, None, b"none", b"static", b"rint", 2, y, None))):
+            code, message = refused("aclnnGeluQuant", x, *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+
+
+class Clipped(unittest.TestCase):
+    def test_clipped_swiglu(self):
+        def body(gen):
+            d, shape = gen.pick(FLOATS), list(gen.shape(min_rank=1, max_rank=4, numel=400))
+            dim, interleaved = gen.integer(0, len(shape) - 1), gen.chance(0.5)
+            shape[dim] *= 2
+            merged = interleaved and dim < len(shape) - 1
+            before, rows = shape[:dim], int(np.prod(shape[:dim]))
+            half = before + [shape[dim] // 2] + shape[dim + 1:]
+            groups = gen.rng.integers(0, rows + 2, gen.integer(0, 3)) if gen.chance(0.5) else None
+            alpha, limit, bias = gen.pick((1.702, -0.5)), gen.pick((7.0, 1.5)), gen.pick((1.0, -0.25))
+            draw = lambda s: gen.values(d, s, limit=10)
+            x = Tensor.of(d, draw(shape)) if merged else gen.drawn(d, shape, draw)
+            pattern = np.full(half, -3.0)
+            out = Tensor.of(d, pattern) if merged else gen.out(d, half, pattern)
+            run("aclnnClippedSwiglu", x, gen.tensor(I64, groups.shape, groups) if groups is not None else None,
+                gen.pick((dim, dim - len(shape))), alpha, limit, bias, interleaved, out)
+            v = x.get().astype(LD).reshape(rows, -1) if 0 not in shape else np.zeros((rows, 0), LD)
+            a, b = (v[:, ::2], v[:, 1::2]) if interleaved else np.split(v, 2, -1)
+            a, b = np.minimum(a, LD(limit)), np.clip(b, LD(-limit), LD(limit))
+            alpha = LD(np.float32(alpha))
+            exact, size = a * ref.sigmoid(alpha * a) * (b + LD(bias)), np.abs(a) * (np.abs(b) + abs(bias))
+            kept = np.arange(rows) < (rows if groups is None else groups.sum())
+            got = out.get().reshape(rows, -1) if 0 not in shape else np.zeros((rows, 0))
+            ref.check(got[kept], exact[kept], d, F32, slack=1e-6 * size[kept])
+            self.assertTrue(np.all(got[~kept] == -3))
+        each_case(self, "aclnnClippedSwiglu", 2 * CASES, body)
+
+    def test_nan_and_infinity(self):
+        x, out = Tensor.of(F32, [np.nan, np.inf, -np.inf, 1, 1, 1, np.nan, np.inf]), Tensor.empty(F32, (4,))
+        run("aclnnClippedSwiglu", x, None, 0, 1.0, 7.0, 0.0, False, out)
+        self.assertTrue(np.isnan(out.get()[0]) and np.isnan(out.get()[2]))
+        ref.check(out.get()[[1, 3]], LD([7, 7]) * ref.sigmoid(LD([7, 1])), F32, slack=1e-5)
+
+    def test_refused(self):
+        x, out = Tensor.empty(F32, (3, 4)), Tensor.empty(F32, (3, 2))
+        for text, args in (("limit is 0", (x, None, 1, 1.0, 0.0, 1.0, False, out)),
+                           ("x has 3 elements in dimension 0", (x, None, 0, 1.0, 1.0, 1.0, False, out)),
+                           ("out has dtype", (x, None, 1, 1.0, 1.0, 1.0, False, Tensor.empty(F16, (3, 2)))),
+                           ("groupIndexOptional has dtype", (x, Tensor.empty(I32, (1,)), 1, 1.0, 1.0, 1.0, False, out)),
+                           ("dim is 2", (x, None, 2, 1.0, 1.0, 1.0, False, out))):
+            code, message = refused("aclnnClippedSwiglu", *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+        with self.assertRaises(AclError) as error:
+            run("aclnnClippedSwiglu", x, Tensor.of(I64, [1, -1]), 1, 1.0, 1.0, 1.0, False, out)
+        self.assertIn("groupIndexOptional[1] is -1", error.exception.message)
+
+
 class Grouped(unittest.TestCase):
     def test_add(self):
-        def body(gen):
+        def body(gen, v2=False):
             d, groups = gen.pick((F16, BF16)), gen.integer(1, 5)
             m, k, n = gen.integer(1, 40), gen.integer(1, 60), gen.integer(1, 40)
             x = gen.drawn(d, (k, m), lambda s: gen.values(d, s, limit=8))
@@ -137,16 +329,24 @@ class Grouped(unittest.TestCase):
             shape = (groups, m, n) if gen.chance(0.5) else (groups * m, n)
             y = Tensor.of(F32, gen.values(F32, shape, limit=50))
             before = y.get().astype(LD).reshape(groups, m, n)
-            run("aclnnGroupedMatmulAdd", x, w, gen.tensor(I64, (groups,), ends.astype(np.int64)), y, True, False, 2)
+            by_size = v2 and gen.chance(0.5)
+            given = gen.tensor(I64, (groups,), (np.diff(ends, prepend=0) if by_size else ends).astype(np.int64))
+            run("aclnnGroupedMatmulAdd" + ("V2" if v2 else ""), x, w, given, y, True, False, 2,
+                *([int(by_size)] if v2 else []))
             a, b, exact, size = x.get().astype(LD), w.get().astype(LD), before.copy(), np.abs(before)
             for g, (begin, end) in enumerate(zip([0, *ends], ends)):
                 exact[g] += a[begin:end].T @ b[begin:end]
                 size[g] += np.abs(a[begin:end]).T @ np.abs(b[begin:end])
             ref.check(y.get().reshape(groups, m, n), exact, F32, F32, ulps=1, slack=2 * (k + 2) * EPS * size)
         each_case(self, "aclnnGroupedMatmulAdd", CASES, body)
+        each_case(self, "aclnnGroupedMatmulAddV2", CASES // 2, lambda gen: body(gen, True))
+        x, y = Tensor.empty(F16, (3, 4)), Tensor.empty(F32, (1, 4, 4))
+        code, message = refused("aclnnGroupedMatmulAddV2", x, x, Tensor.of(I64, [3]), y, True, False, 2, 2)
+        self.assertEqual(code, INVALID)
+        self.assertIn("group_list_type is 2", message)
 
     def test_swiglu_quant(self):
-        def body(gen):
+        def body(gen, v2=False):
             groups, m, k, n = gen.integer(1, 4), gen.integer(1, 30), gen.integer(1, 60), gen.integer(1, 30)
             x = gen.out(I8, (m, k), gen.rng.integers(-128, 128, (m, k)))
             w = gen.out(I8, (groups, k, 2 * n), gen.rng.integers(-128, 128, (groups, k, 2 * n)))
@@ -157,8 +357,15 @@ class Grouped(unittest.TestCase):
             y, to = Tensor.empty(I8, (m, n)).set(np.zeros((m, n))), Tensor.empty(F32, (m,)).set(np.zeros(m))
             nz, reserved = gen.chance(0.5), Tensor.empty(F32, ()) if gen.chance(0.3) else None
             weight = gen.keep(Blocked(w, gen.chance(0.5))) if nz and gen.chance(0.6) else w
-            run("aclnnGroupedMatmulSwigluQuant" + nz * "WeightNZ", x, weight, None, None, scale, by_row,
-                gen.tensor(I64, (groups,), ends.astype(np.int64)), y, to, reserved)
+            by_size = v2 and gen.chance(0.5)
+            given = gen.tensor(I64, (groups,), (np.diff(ends, prepend=0) if by_size else ends).astype(np.int64))
+            if v2:
+                run("aclnnGroupedMatmulSwigluQuant" + ("WeightNzV2" if nz else "V2"), x, TensorList([weight]),
+                    TensorList([scale]), None, None, by_row, None, given, 0, 0, 0, int(by_size),
+                    gen.pick((None, Ints(m))), y, to)
+            else:
+                run("aclnnGroupedMatmulSwigluQuant" + nz * "WeightNZ", x, weight, None, None, scale, by_row, given, y,
+                    to, reserved)
             of = np.searchsorted(ends, np.arange(m), side="right")
             kept = of < groups
             self.assertTrue(np.all(y.get()[~kept] == 0))
@@ -168,9 +375,27 @@ class Grouped(unittest.TestCase):
             some = np.abs(v).max(-1) > 0 if v.size else np.zeros(0, bool)
             check_dynamic(y.get()[kept][some], to.get()[kept][some], v[some], False)
         each_case(self, "aclnnGroupedMatmulSwigluQuant", CASES, body)
+        each_case(self, "aclnnGroupedMatmulSwigluQuantV2", CASES, lambda gen: body(gen, True))
+
+    def test_swiglu_quant_refused(self):
+        x, w, s = Tensor.empty(I8, (3, 4)), Tensor.empty(I8, (2, 4, 6)), Tensor.empty(F32, (2, 6))
+        rows, ends, y = Tensor.empty(F32, (3,)), Tensor.of(I64, [1, 3]), Tensor.empty(I8, (3, 3))
+
+        def call(w=(w,), s=(s,), assist=None, bias=None, smooth=None, dequant=0, quant=0, kind=0):
+            return refused("aclnnGroupedMatmulSwigluQuantV2", x, TensorList([*w]), TensorList([*s]), assist, bias, rows,
+                           smooth, ends, dequant, 0, quant, kind, None, y, rows)
+        for expected, values in (
+                ("weight and weightScale have 2 and 1 tensors", {"w": (w, w)}),
+                ("weightAsistMatrix is given", {"assist": TensorList([s])}), ("bias is given", {"bias": rows}),
+                ("smoothScale is given", {"smooth": rows}), ("dequantMode is 1", {"dequant": 1}),
+                ("quantMode is 1", {"quant": 1}), ("groupListType is 2", {"kind": 2}),
+                ("weight has dtype INT32", {"w": (Tensor.empty(I32, (2, 4, 6)),)})):
+            code, message = call(**values)
+            self.assertEqual(code, INVALID)
+            self.assertIn(expected, message)
 
     def test_finalize(self):
-        def body(gen):
+        def body(gen, v2=False):
             groups, m, k, n = gen.integer(1, 4), gen.integer(1, 30), gen.integer(1, 60), gen.pick((1, 30, 300))
             tokens, by_size = gen.integer(1, 9), gen.integer(0, 1)
             x = gen.out(I8, (m, k), gen.rng.integers(-128, 128, (m, k)))
@@ -186,8 +411,10 @@ class Grouped(unittest.TestCase):
             offset, y = gen.integer(0, tokens - n_shared), Tensor.empty(F32, (tokens, n))
             groups_of = gen.tensor(I64, (groups,), (sizes if by_size else ends).astype(np.int64))
             weight = gen.keep(Blocked(w, gen.chance(0.5))) if gen.chance(0.6) else w
-            run("aclnnGroupedMatmulFinalizeRoutingWeightNz", x, weight, scale, None, by_row, groups_of, shared, logit,
-                index, 0, 0.5, offset, False, False, by_size, y)
+            tuning = [gen.pick((None, Ints(m)))] if v2 else []
+            run("aclnnGroupedMatmulFinalizeRoutingWeightNz" + ("V2" if v2 else ""), x, weight, scale, None,
+                *([None] * 3 if v2 else []), by_row, groups_of, shared, logit, index, 0, 0.5, offset, False, False,
+                by_size, *tuning, y)
             of = np.searchsorted(ends, np.arange(m), side="right")
             at, kept = of[of < groups], np.flatnonzero(of < groups)
             rows = np.einsum("mk,mkn->mn", x.get()[kept].astype(np.int64), w.get()[at].astype(np.int64)).astype(LD)
@@ -202,10 +429,11 @@ class Grouped(unittest.TestCase):
             np.add.at(size, index.get()[kept], np.abs(rows))
             ref.check(y.get(), exact, F32, F32, ulps=1, slack=2 * (kept.size + 3) * EPS * size)
         each_case(self, "aclnnGroupedMatmulFinalizeRoutingWeightNz", CASES, body)
+        each_case(self, "aclnnGroupedMatmulFinalizeRoutingWeightNzV2", CASES // 2, lambda gen: body(gen, True))
 
     def test_finalize_nibbles(self):
         """x of int8 and weights of int4, by elements or by words; V2 also takes weights of int8, as WeightNz does."""
-        def body(gen):
+        def body(gen, op):
             groups, m, tokens, by_size = gen.integer(1, 4), gen.integer(1, 30), gen.integer(1, 9), gen.integer(0, 1)
             k, n, parts = gen.pick((2, 16, 64)), gen.pick((2, 8, 40, 296)), gen.pick((1, 1, 2))
             is_int4 = gen.chance(0.8)
@@ -231,8 +459,9 @@ class Grouped(unittest.TestCase):
                 scale = gen.tensor(F32, (groups, n), scales[:, 0])
             index = gen.tensor(I64, (m,), gen.rng.integers(0, tokens, m))
             y = Tensor.empty(F32, (tokens, n))
-            run("aclnnGroupedMatmulFinalizeRoutingV2", x, w, scale, bias, offset, None, None, by_row, groups_of, None,
-                logit, index, 0, 1.0, 0, False, False, by_size, y)
+            tuning = [] if op.endswith("RoutingV2") else [gen.pick((None, Ints(m)))]
+            run(op, x, w, scale, bias, offset, None, None, by_row, groups_of, None, logit, index, 0, 1.0, 0, False,
+                False, by_size, *tuning, y)
             of = np.searchsorted(ends, np.arange(m), side="right")
             at, kept = of[of < groups], np.flatnonzero(of < groups)
             v, weights = x.get()[kept].astype(LD), values.astype(LD) * spread
@@ -247,7 +476,9 @@ class Grouped(unittest.TestCase):
             np.add.at(exact, index.get()[kept], rows * by)
             np.add.at(total, index.get()[kept], size * by)
             ref.check(y.get(), exact, F32, F32, ulps=1, slack=2 * (kept.size + k + 3) * EPS * total)
-        each_case(self, "aclnnGroupedMatmulFinalizeRoutingV2", CASES, body)
+        for op, cases in (("V2", CASES), ("V3", CASES // 2), ("WeightNzV2", CASES // 2)):
+            op = "aclnnGroupedMatmulFinalizeRouting" + op
+            each_case(self, op, cases, lambda gen, op=op: body(gen, op))
 
     def test_finalize_refused(self):
         x, w = Tensor.empty(I8, (3, 4)), packed_int4(np.zeros((2, 4, 6)), False)

@@ -73,6 +73,69 @@ class Dynamic(unittest.TestCase):
         each_case(self, "aclnnDynamicQuant", CASES, lambda g: self.case(g, False))
         each_case(self, "aclnnDynamicQuantV2", 2 * CASES, lambda g: self.case(g, True))
 
+    def modes(self, gen, v4):
+        """V3 and V4: a scale per token, per channel, or for the tensor."""
+        d, mode = gen.pick(FLOATS), gen.pick(("pertoken", "pertensor", "perchannel"))
+        shape = list(gen.shape(min_rank=1, max_rank=3, empty=0))
+        shape.append(8 * gen.integer(1, 9) if gen.chance(0.5) else gen.integer(1, 60))
+        if gen.chance(0.1):
+            shape = [40, 2504]
+        axis = -2 if mode == "perchannel" else -1
+        n = shape[axis]
+        groups = gen.integer(1, 4) if mode == "pertoken" and gen.chance(0.4) else 0
+        rows = int(np.prod(shape[:-1]))
+        smooth = gen.drawn(d, (groups, n) if groups else (n,), lambda s: d.round(gen.rng.uniform(0.2, 2, s))) \
+            if groups or gen.chance(0.5) else None
+        ends = np.sort(gen.rng.integers(0, rows + 1, groups))
+        x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=50))
+        kind, y = self.outputs(gen, shape)
+        sizes = {"pertoken": shape[:-1], "pertensor": [1], "perchannel": shape[:-2] + shape[-1:]}[mode]
+        scale, offset = gen.out(F32, sizes), gen.out(F32, sizes) if gen.chance(0.5) else None
+        run("aclnnDynamicQuantV4" if v4 else "aclnnDynamicQuantV3", x, smooth,
+            gen.out(I32, (groups,), ends) if groups else None, {"i8": 2, "int4": 29, "words": 3}[kind], offset is None,
+            mode.encode(), *([0.0] if v4 else []), y, scale, offset)
+        v = x.get().astype(np.float32)
+        if groups:
+            of = np.searchsorted(ends, np.arange(rows), side="right")
+            v = v * np.concatenate([smooth.get(), np.ones((1, n), np.float32)])[of].astype(np.float32).reshape(shape)
+        elif smooth:
+            v = v * (smooth.get()[:, None] if mode == "perchannel" else smooth.get()).astype(np.float32)
+        most, axes = 127 if kind == "i8" else 7, None if mode == "pertensor" else axis
+        high = (v if offset else np.abs(v)).max(axes, keepdims=True)
+        shift = np.float32(0)
+        if offset:
+            s = np.maximum((high - v.min(axes, keepdims=True)) / np.float32(2 * most + 1), np.float32(1e-12))
+            shift = np.float32(most) - high / s
+            ref.check_equal(offset.get().ravel(), shift.ravel(), "offset")
+        else:
+            s = high / np.float32(most)
+        ref.check_equal(scale.get().ravel(), s.ravel(), "scale")
+        with np.errstate(all="ignore"):
+            whole = np.rint(v / s + shift)
+        ref.check_equal(y.get() if kind == "i8" else unpacked_int4(y, shape),
+                        np.clip(np.where(np.isnan(whole), 0, whole), -most - 1, most).astype(np.int8))
+
+    def test_modes(self):
+        each_case(self, "aclnnDynamicQuantV3", CASES, lambda g: self.modes(g, False))
+        each_case(self, "aclnnDynamicQuantV4", CASES, lambda g: self.modes(g, True))
+
+    def test_refused_modes(self):
+        x, y, s = Tensor.empty(F16, (2, 8)), Tensor.empty(I8, (2, 8)), Tensor.empty(F32, (2,))
+        one, eight, g = Tensor.empty(F32, (1,)), Tensor.empty(F16, (8,)), Tensor.empty(I32, (1,))
+        for text, args in (("quantMode is pergroup", (x, None, None, 2, True, b"pergroup", 0.0, y, s, None)),
+                           ("groupIndexOptional", (x, Tensor.empty(F16, (1, 8)), g, 2, True, b"pertensor", 0.0, y, one,
+                                                   None)),
+                           ("offsetOut is NULL", (x, None, None, 2, False, b"pertoken", 0.0, y, s, None)),
+                           ("offsetOut is a tensor", (x, None, None, 2, True, b"pertoken", 0.0, y, s, s)),
+                           ("dstTypeMax is -1", (x, None, None, 2, True, b"pertoken", -1.0, y, s, None)),
+                           ("dstType is 29", (x, None, None, 29, True, b"pertoken", 0.0, y, s, None)),
+                           ("scaleOut has shape [2]", (x, None, None, 2, True, b"perchannel", 0.0, y, s, None)),
+                           ("smoothScalesOptional has shape [8]",
+                            (x, eight, None, 2, True, b"perchannel", 0.0, y, Tensor.empty(F32, (8,)), None))):
+            code, message = refused("aclnnDynamicQuantV4", *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+
     def test_refused(self):
         x, y, s = Tensor.empty(F16, (2, 8)), Tensor.empty(I8, (2, 8)), Tensor.empty(F32, (2,))
         for name, args in (("smoothScalesOptional has shape", (x, Tensor.empty(F16, (7,)), y, s)),
@@ -112,6 +175,42 @@ class Dynamic(unittest.TestCase):
         self.assertIn("groupIndex[1] is 1", error.exception.message)
 
 
+class Blocks(unittest.TestCase):
+    def test_block_quant(self):
+        def body(gen):
+            d, down, across = gen.pick(FLOATS), gen.pick((1, 1, 64, 128)), gen.pick((64, 128, 192, 256))
+            shape = [gen.integer(1, 3)] * gen.chance(0.4) + [gen.integer(1, 150), gen.integer(1, 300)]
+            x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=50))
+            if gen.chance(0.1):
+                x.set(np.zeros(shape))
+            blocks = [*shape[:-2], -(-shape[-2] // down), -(-shape[-1] // across)]
+            y, scale, least = gen.out(I8, shape), gen.out(F32, blocks), gen.pick((0.0, 0.0, 4.0, 100.0))
+            run("aclnnDynamicBlockQuant", x, least, gen.pick((b"rint", None)), 2, down, across, y, scale)
+            v = x.get().astype(np.float32)
+            starts = [np.arange(n) * size for n, size in zip(blocks[-2:], (down, across))]
+            s = np.maximum.reduceat(np.maximum.reduceat(np.abs(v), starts[0], -2), starts[1], -1) / np.float32(127)
+            s = np.minimum(s, np.float32(1 / least if least else np.inf))
+            ref.check_equal(scale.get(), s, "scale")
+            by = s.repeat(down, -2)[..., :shape[-2], :].repeat(across, -1)[..., :shape[-1]]
+            with np.errstate(all="ignore"):
+                whole = np.rint(v / by)
+            ref.check_equal(y.get(), np.clip(np.where(np.isnan(whole), 0, whole), -128, 127).astype(np.int8))
+        each_case(self, "aclnnDynamicBlockQuant", CASES, body)
+
+    def test_refused(self):
+        x, y, s = Tensor.empty(F16, (2, 8)), Tensor.empty(I8, (2, 8)), Tensor.empty(F32, (2, 1))
+        for text, args in (("minScale is -1", (x, -1.0, None, 2, 1, 128, y, s)),
+                           ("roundModeOptional is round", (x, 0.0, b"round", 2, 1, 128, y, s)),
+                           ("dstType is 36", (x, 0.0, None, 36, 1, 128, y, s)),
+                           ("rowBlockSize is 2", (x, 0.0, None, 2, 2, 128, y, s)),
+                           ("colBlockSize is 0", (x, 0.0, None, 2, 1, 0, y, s)),
+                           ("x has shape [8], expected 2", (Tensor.empty(F16, (8,)), 0.0, None, 2, 1, 128, y, s)),
+                           ("scaleOut has shape [2, 1], expected [1, 1]", (x, 0.0, None, 2, 64, 128, y, s))):
+            code, message = refused("aclnnDynamicBlockQuant", *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
+
+
 class Norms(unittest.TestCase):
     def drawn(self, gen, k_most=2):
         d = gen.pick(FLOATS)
@@ -140,6 +239,48 @@ class Norms(unittest.TestCase):
             exact = v / scale.get().astype(LD) + offset.get().astype(LD)
             check_integers(y.get(), exact, (np.abs(v) + 20) / scale.get(), 127)
         each_case(self, "aclnnRmsNormQuant", CASES, body)
+
+    def test_rms_norm_quant_v3(self):
+        def body(gen):
+            d, shape, tail, _ = self.drawn(gen, 1)
+            n, divides, keeps = shape[-1], gen.chance(0.5), gen.chance(0.6)
+            kind = gen.pick(("i8", "int4", "words")) if n % 8 == 0 and 0 not in shape else "i8"
+            most = 127 if kind == "i8" else 7
+            x = gen.drawn(d, shape, lambda s: gen.values(d, s, limit=4))
+            gamma = gen.drawn(d, gen.pick((tail, [1, *tail])), lambda s: gen.values(d, s, limit=4))
+            beta = gen.drawn(d, gen.pick((tail, [1, *tail])), lambda s: gen.values(d, s, limit=4)) \
+                if gen.chance(0.6) else None
+            s_type, width = gen.pick((d, F32)), gen.pick((1, n))
+            scale = gen.drawn(s_type, (width,), lambda s: s_type.round(gen.rng.uniform(0.05, 0.5, s)))
+            z_type = gen.pick((I8, d) if s_type is d else (I32, F32))
+            offset = gen.drawn(z_type, (width,), lambda s: gen.rng.integers(-9, 9, s).astype(z_type.values)) \
+                if gen.chance(0.6) else None
+            y = gen.out(I8, shape) if kind == "i8" else packed_int4(np.zeros(shape), kind == "words")
+            rstd = gen.out(F32, (*shape[:-1], 1)) if keeps else Tensor.empty(F32, (0,))
+            run("aclnnRmsNormQuantV3", x, gamma, scale, offset, beta, 1e-5, divides, keeps, y, rstd)
+            if 0 in shape:
+                return
+            v = x.get().astype(LD)
+            exact = 1 / np.sqrt((v * v).mean(-1, keepdims=True) + LD(1e-5))
+            if keeps:
+                ref.check(rstd.get(), exact, F32, slack=2e-6 * exact)
+            v = v * exact * gamma.get().astype(LD).ravel() + (beta.get().astype(LD).ravel() if beta else 0)
+            by = scale.get().astype(LD)
+            exact = (v / by if divides else v * by) + (offset.get().astype(LD) if offset else 0)
+            check_integers(y.get() if kind == "i8" else unpacked_int4(y, shape), exact,
+                           (np.abs(v) + 20) * np.maximum(by, 1 / by), most)
+        each_case(self, "aclnnRmsNormQuantV3", 2 * CASES, body)
+        x, g, y = Tensor.empty(F16, (2, 8)), Tensor.empty(F16, (8,)), Tensor.empty(I8, (2, 8))
+        r = Tensor.empty(F32, (2, 1))
+        for text, args in (("rstd has shape [2]", (x, g, g, None, None, 1e-5, True, True, y, Tensor.empty(F32, (2,)))),
+                           ("offsetOptional has shape [1]",
+                            (x, g, g, Tensor.empty(I8, (1,)), None, 1e-5, True, True, y, r)),
+                           ("y has dtype", (x, g, g, None, None, 1e-5, True, True, x, r)),
+                           ("scale has shape [7]",
+                            (x, g, Tensor.empty(F16, (7,)), None, None, 1e-5, True, True, y, r))):
+            code, message = refused("aclnnRmsNormQuantV3", *args)
+            self.assertEqual(code, INVALID)
+            self.assertIn(text, message)
 
     def add_quant(self, gen, v2):
         d, shape, tail, k = self.drawn(gen)

@@ -9,50 +9,36 @@
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 #include "kernel/index/places.h"
+#include "kernel/moe/combine.h"
 #include "kernel/move/check.h"
 
-enum { TILE = 512, SKIPS = 2, ABSENT = -1 };
-
-/* An operand that is addressed by row (or token) and column (or choice). */
-typedef struct {
-  int operand; /* operand number; ABSENT: not passed */
-  int64_t row, column, n_rows;
-  load_loop *load;
-} table;
-
-typedef struct {
-  int64_t n_tokens, width, n_choices;
-  table rows, weights, experts, bias, skip[SKIPS], index;
-  int64_t index_row, index_choice; /* strides in bytes, by token and by choice */
-  int64_t to, to_column;
-  int out;
-  store_loop *store;
-} combine_plan;
+enum { TILE = 512 };
 
 typedef struct {
   const combine_plan *plan;
   void *const *view;
+  const int64_t *starts;
   status *result;
 } combine_job;
 
-static table combine_table(const tensor *t, int operand, compute_type compute) {
-  if (!t) return (table){.operand = ABSENT};
+combine_operand combine_operand_of(const tensor *t, int operand, compute_type compute) {
+  if (!t) return (combine_operand){.operand = ABSENT};
   view v = view_of(t);
   const int r = v.rank;
-  return (table){.operand = operand,
-                 .row = r ? v.strides[0] : 0,
-                 .column = r > 1 ? v.strides[1] : 0,
-                 .n_rows = r ? v.dims[0] : 1,
-                 .load = loops->load[t->dtype][compute]};
+  return (combine_operand){.operand = operand,
+                           .row = r ? v.strides[0] : 0,
+                           .column = r > 1 ? v.strides[1] : 0,
+                           .n_rows = r ? v.dims[0] : 1,
+                           .load = loops->load[t->dtype][compute]};
 }
 
-static const char *combine_cell(const combine_job *j, const table *t, int64_t row, int64_t column) {
+static const char *combine_cell(const combine_job *j, const combine_operand *t, int64_t row, int64_t column) {
   return (char *)j->view[t->operand] + row * t->row + column * t->column;
 }
 
 /* sum += factor * n elements of the table's row, from `column` on */
-static void combine_add_row(const combine_job *j, const table *t, int64_t row, int64_t column, int64_t n, double factor,
-                            double *sum) {
+static void combine_add_row(const combine_job *j, const combine_operand *t, int64_t row, int64_t column, int64_t n,
+                            double factor, double *sum) {
   const compute_value parameter[ELEMENTWISE_PARAMETERS] = {{.f64 = factor}};
   double tile[TILE];
   t->load(tile, combine_cell(j, t, row, column), t->column, n);
@@ -61,13 +47,15 @@ static void combine_add_row(const combine_job *j, const table *t, int64_t row, i
 
 static status combine_token(const combine_job *j, int64_t token) {
   const combine_plan *p = j->plan;
+  const int64_t first = p->has_lists ? j->starts[token] : 0;
+  const int64_t n_choices = p->has_lists ? j->starts[token + 1] - first : p->n_choices;
   double sum[TILE];
   for (int64_t column = 0, n; column < p->width; column += n) {
     n = i64_min(TILE, p->width - column);
     memset(sum, 0, (size_t)n * sizeof *sum);
     for (int i = 0; i < SKIPS; ++i)
       if (p->skip[i].operand != ABSENT) combine_add_row(j, &p->skip[i], token, column, n, 1, sum);
-    for (int64_t choice = 0; choice < p->n_choices; ++choice) {
+    for (int64_t choice = first; choice < first + n_choices; ++choice) {
       double weight = 1;
       int64_t row, expert;
       p->index.load(&row, (char *)j->view[p->index.operand] + token * p->index_row + choice * p->index_choice, 0, 1);
@@ -91,16 +79,39 @@ static void combine_range(const void *arg, int64_t begin, int64_t end) {
   if (st != ST_OK) __atomic_store_n(j->result, st, __ATOMIC_RELAXED);
 }
 
-static status run_combine(const executor *e, void *const *view, void *scratch) {
-  (void)scratch;
-  const combine_plan *p = e->heap;
+status combine_run(const combine_plan *p, void *const *view, const int64_t *starts, uint64_t cost_ns) {
   status result = ST_OK;
-  const combine_job job = {p, view, &result};
-  rows_parallel(combine_range, &job, p->n_tokens, 1, e->cost_ns);
+  const combine_job job = {p, view, starts, &result};
+  rows_parallel(combine_range, &job, p->n_tokens, 1, cost_ns);
   return result;
 }
 
+static status run_combine(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  return combine_run(e->heap, view, NULL, e->cost_ns);
+}
+
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+void combine_plan_lists(combine_plan *p, const tensor *rows, const tensor *result, int out, int lists, int weights) {
+  const combine_operand absent = {.operand = ABSENT};
+  const view to = view_of(result);
+  *p = (combine_plan){
+      .n_tokens = to.dims[0],
+      .width = to.dims[1],
+      .has_lists = true,
+      .rows = combine_operand_of(rows, 0, COMPUTE_F64),
+      .weights = {.operand = weights, .column = sizeof(double), .load = loops->load[ACL_DOUBLE][COMPUTE_F64]},
+      .experts = absent,
+      .bias = absent,
+      .skip = {absent, absent},
+      .index = {.operand = lists, .load = loops->load[ACL_INT64][COMPUTE_I64]},
+      .index_choice = sizeof(int64_t),
+      .to = to.strides[0],
+      .to_column = to.strides[1],
+      .out = out,
+      .store = loops->store[result->dtype][COMPUTE_F64]};
+}
 
 /* Checks the operands common to all operators and starts a plan in e->heap: rows [n, width], result [tokens, width].
  * The index has tokens * choices elements, ordered by token, or by choice if by_choice. */
@@ -121,11 +132,11 @@ static status combine_begin(executor *e, const tensor *rows, const char *rows_na
   p->n_tokens = n_tokens;
   p->width = rows->dims[1];
   p->n_choices = n_choices;
-  p->rows = combine_table(rows, 0, COMPUTE_F64);
-  p->index = combine_table(index, index_operand, COMPUTE_I64);
+  p->rows = combine_operand_of(rows, 0, COMPUTE_F64);
+  p->index = combine_operand_of(index, index_operand, COMPUTE_I64);
   p->index_row = by_choice ? step : n_choices * step;
   p->index_choice = by_choice ? n_tokens * step : step;
-  p->weights = p->experts = p->bias = p->skip[0] = p->skip[1] = (table){.operand = ABSENT};
+  p->weights = p->experts = p->bias = p->skip[0] = p->skip[1] = (combine_operand){.operand = ABSENT};
   p->to = to.strides[0];
   p->to_column = to.strides[1];
   p->out = e->n_operands - 1;
@@ -195,14 +206,14 @@ status prepare_moe_unpermute(executor *e, const moe_unpermute_args *a) {
   TRY(combine_expect_probs(probs, index, &choices));
   TRY(combine_begin(e, a->permuted_tokens, "permutedTokens", index, "sortedIndices", MOE_UNPERMUTE_SORTED_INDICES,
                     index->n / choices, choices, false, a->out, &p));
-  p->weights = combine_table(probs, MOE_UNPERMUTE_PROBS, COMPUTE_F64);
+  p->weights = combine_operand_of(probs, MOE_UNPERMUTE_PROBS, COMPUTE_F64);
   return ST_OK;
 }
 
 /* Adds an operand with one row per token, which is added to the result. */
 static status combine_set_skip(combine_plan *p, int which, const tensor *t, const char *name, int operand,
                                const tensor *out) {
-  p->skip[which] = combine_table(t, operand, COMPUTE_F64);
+  p->skip[which] = combine_operand_of(t, operand, COMPUTE_F64);
   if (!t) return ST_OK;
   TRY(op_expect_dtype(t, name, DTYPE_BIT(out->dtype)));
   return op_expect_shape(t, name, out->dims, 2);
@@ -218,8 +229,8 @@ static status combine_set_bias(combine_plan *p, const tensor *bias, const char *
          SHAPE_OF(bias), (intmax_t)p->width);
   TRY(op_expect_dtype(experts, experts_name, DTYPE_BIT(ACL_INT32)));
   TRY(op_expect_shape(experts, experts_name, (const int64_t[]){p->n_tokens, p->n_choices}, 2));
-  p->bias = combine_table(bias, bias_operand, COMPUTE_F64);
-  p->experts = combine_table(experts, experts_operand, COMPUTE_I64);
+  p->bias = combine_operand_of(bias, bias_operand, COMPUTE_F64);
+  p->experts = combine_operand_of(experts, experts_operand, COMPUTE_I64);
   return ST_OK;
 }
 
@@ -237,7 +248,7 @@ status prepare_moe_finalize(executor *e, const moe_finalize_args *a) {
   if (scales) {
     TRY(op_expect_dtype(scales, a->name.scales, DTYPES_FLOAT_TO_32));
     TRY(op_expect_shape(scales, a->name.scales, (const int64_t[]){p->n_tokens, choices}, 2));
-    p->weights = combine_table(scales, a->view.scales, COMPUTE_F64);
+    p->weights = combine_operand_of(scales, a->view.scales, COMPUTE_F64);
   }
   return combine_set_bias(p, a->bias, a->name.bias, a->view.bias, a->expert_idx, a->name.expert_idx,
                           MOE_FINALIZE_EXPERT_IDX, &rows);

@@ -78,6 +78,8 @@ status prepare_grouped_add(executor *e, const grouped_add_args *a) {
   EXPECT(a->transpose_x, "transposeX is false, expected true");
   EXPECT(!a->transpose_weight, "transposeWeight is true, expected false");
   EXPECT(a->group_type == 2, "groupType is %jd, expected 2", (intmax_t)a->group_type);
+  EXPECT(a->group_list_type == 0 || a->group_list_type == 1, "group_list_type is %jd, expected 0 (ends) or 1 (sizes)",
+         (intmax_t)a->group_list_type);
   EXPECT(a->group_list->rank == 1 && a->group_list->n > 0, "groupList has shape %s, expected 1 group or more",
          SHAPE_OF(a->group_list));
   const int64_t n = a->group_list->n, rows = x->dims[1], cols = w->dims[1];
@@ -86,6 +88,7 @@ status prepare_grouped_add(executor *e, const grouped_add_args *a) {
   else
     TRY(op_expect_shape(y, "yRef", (const int64_t[]){n * rows, cols}, 2));
   TRY(ends_begin(e, g, a->group_list, "groupList", n, x->dims[0]));
+  if (a->group_list_type) g->list_form = GROUPS_BY_SIZE;
   product_plan *p = &g->form->product;
   TRY(grouped_rows(x, "x", &columns));
   p->a = (matrices){.dtype = x->dtype,
@@ -161,13 +164,21 @@ static status int8_plan(executor *e, grouped_ends *g, const int8_arguments *s, u
   return ST_OK;
 }
 
-/* ---- GroupedMatmulSwigluQuant ------------------------------------------------------------------------------------ */
+/* ---- GroupedMatmulSwigluQuant, V2, WeightNZ and WeightNzV2 ------------------------------------------------------- */
 
 typedef struct {
   grouped_ends groups;
-  int64_t n, to_row, to_column, scale_step; /* n: columns of the result; strides in bytes */
-  uint64_t sums;                            /* in scratch: the dequantised products */
+  int64_t n, to_row, to_column, scale_step;             /* n: columns of the result; strides in bytes */
+  uint64_t sums;                                        /* in scratch: the dequantised products */
+  int8_t x, weight, scale, x_scale, list, to, to_scale; /* operands */
 } grouped_swiglu_plan;
+
+/* The arguments of both versions. */
+typedef struct {
+  int8_arguments factors;
+  const tensor *list, *output, *output_scale;
+  bool by_size;
+} grouped_swiglu_call;
 
 typedef struct {
   const grouped_swiglu_plan *plan;
@@ -195,23 +206,21 @@ static status run_grouped_swiglu(const executor *e, void *const *view, void *scr
   const grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
   const grouped_ends *g = &p->groups;
   char *const sums = (char *)scratch + p->sums;
-  void *const weight = blocked_weight_read(&g->blocked, view[GROUPED_SWIGLU_WEIGHT], scratch);
-  void *const given[N_VIEWS] = {view[GROUPED_SWIGLU_X], weight, sums, view[GROUPED_SWIGLU_WEIGHT_SCALE],
-                                view[GROUPED_SWIGLU_X_SCALE]};
+  void *const weight = blocked_weight_read(&g->blocked, view[p->weight], scratch);
+  void *const given[N_VIEWS] = {view[p->x], weight, sums, view[p->scale], view[p->x_scale]};
   group_range *ranges;
-  TRY(ends_read(g, view[GROUPED_SWIGLU_GROUP_LIST], scratch, &ranges));
+  TRY(ends_read(g, view[p->list], scratch, &ranges));
   TRY(grouped_run(&g->product, g->form, given, ranges, scratch));
   const group_range *last = &ranges[g->product.n_groups - 1];
   status result = ST_OK;
-  const grouped_swiglu_job job = {p, (const float *)(const void *)sums, view[GROUPED_SWIGLU_OUTPUT],
-                                  view[GROUPED_SWIGLU_OUTPUT_SCALE], &result};
+  const grouped_swiglu_job job = {p, (const float *)(const void *)sums, view[p->to], view[p->to_scale], &result};
   const int64_t rows = last->begin + last->count;
   if (rows) rows_parallel(grouped_swiglu_rows, &job, rows, 1, (uint64_t)(rows * p->n));
   return result;
 }
 
-static status grouped_swiglu_outputs(grouped_swiglu_plan *p, const grouped_swiglu_args *a, int64_t rows) {
-  const tensor *out = a->output, *scale = a->output_scale;
+static status grouped_swiglu_outputs(grouped_swiglu_plan *p, const grouped_swiglu_call *c, int64_t rows) {
+  const tensor *out = c->output, *scale = c->output_scale;
   TRY(op_expect_dtype(out, "output", DTYPE_BIT(ACL_INT8)));
   TRY(op_expect_shape(out, "output", (const int64_t[]){rows, p->n}, 2));
   TRY(op_expect_dtype(scale, "outputScale", DTYPE_BIT(ACL_FLOAT)));
@@ -222,23 +231,72 @@ static status grouped_swiglu_outputs(grouped_swiglu_plan *p, const grouped_swigl
   return ST_OK;
 }
 
-status prepare_grouped_swiglu(executor *e, const grouped_swiglu_args *a) {
-  const int8_arguments s = {a->x,     a->weight,     a->weight_scale, a->x_scale,
-                            "weight", "weightScale", "xScale",        GROUPED_SWIGLU_WEIGHT};
-  grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
-  TRY(int8_expect_factors(&s, DTYPE_BIT(ACL_INT8)));
-  EXPECT(a->weight->dims[2] % 2 == 0, "weight has shape %s, expected an even number of columns", SHAPE_OF(a->weight));
-  /* outputOffset is reserved: torch_npu passes a tensor, which is not written. */
-  EXPECT(!a->bias && !a->offset, "%s is a tensor, expected NULL", a->bias ? "bias" : "offset");
-  *p = (grouped_swiglu_plan){.n = a->weight->dims[2] / 2};
-  TRY(grouped_swiglu_outputs(p, a, a->x->dims[0]));
-  TRY(ends_begin(e, &p->groups, a->group_list, "groupList", a->weight->dims[0], a->x->dims[0]));
-  TRY(int8_plan(e, &p->groups, &s, &p->sums));
+/* Completes the plan, whose operands are set. */
+static status grouped_swiglu_prepare(executor *e, grouped_swiglu_plan *p, const grouped_swiglu_call *c) {
+  const int8_arguments *s = &c->factors;
+  TRY(int8_expect_factors(s, DTYPE_BIT(ACL_INT8)));
+  EXPECT(s->weight->dims[2] % 2 == 0, "weight has shape %s, expected an even number of columns", SHAPE_OF(s->weight));
+  p->n = s->weight->dims[2] / 2;
+  TRY(grouped_swiglu_outputs(p, c, s->x->dims[0]));
+  TRY(ends_begin(e, &p->groups, c->list, "groupList", s->weight->dims[0], s->x->dims[0]));
+  if (c->by_size) p->groups.list_form = GROUPS_BY_SIZE;
+  TRY(int8_plan(e, &p->groups, s, &p->sums));
   e->run = run_grouped_swiglu;
   return ST_OK;
 }
 
-/* ---- GroupedMatmulFinalizeRoutingWeightNz, GroupedMatmulFinalizeRoutingV2 ---------------------------------------- */
+status prepare_grouped_swiglu(executor *e, const grouped_swiglu_args *a) {
+  const grouped_swiglu_call c = {.factors = {a->x, a->weight, a->weight_scale, a->x_scale, "weight", "weightScale",
+                                             "xScale", GROUPED_SWIGLU_WEIGHT},
+                                 .list = a->group_list,
+                                 .output = a->output,
+                                 .output_scale = a->output_scale};
+  grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
+  *p = (grouped_swiglu_plan){.x = GROUPED_SWIGLU_X,
+                             .weight = GROUPED_SWIGLU_WEIGHT,
+                             .scale = GROUPED_SWIGLU_WEIGHT_SCALE,
+                             .x_scale = GROUPED_SWIGLU_X_SCALE,
+                             .list = GROUPED_SWIGLU_GROUP_LIST,
+                             .to = GROUPED_SWIGLU_OUTPUT,
+                             .to_scale = GROUPED_SWIGLU_OUTPUT_SCALE};
+  /* outputOffset is reserved: torch_npu passes a tensor, which is not written. */
+  EXPECT(!a->bias && !a->offset, "%s is a tensor, expected NULL", a->bias ? "bias" : "offset");
+  return grouped_swiglu_prepare(e, p, &c);
+}
+
+/* Only int8: the assist matrix belongs to weights of int4, smooth scales to x of int4, and other modes to them, or to
+ * newer processors. dequantDtype has no meaning for these types. */
+status prepare_grouped_swiglu_v2(executor *e, const grouped_swiglu_v2_args *a) {
+  EXPECT(a->weight->size == 1 && a->weight_scale->size == 1,
+         "weight and weightScale have %ju and %ju tensors, expected 1", (uintmax_t)a->weight->size,
+         (uintmax_t)a->weight_scale->size);
+  const grouped_swiglu_call c = {.factors = {a->x, a->weight->value[0], a->weight_scale->value[0], a->x_scale, "weight",
+                                             "weightScale", "xScale", GROUPED_SWIGLU_V2_WEIGHT},
+                                 .list = a->group_list,
+                                 .output = a->output,
+                                 .output_scale = a->output_scale,
+                                 .by_size = a->group_list_type == 1};
+  grouped_swiglu_plan *p = PLAN(e, grouped_swiglu_plan);
+  *p = (grouped_swiglu_plan){.x = GROUPED_SWIGLU_V2_X,
+                             .weight = GROUPED_SWIGLU_V2_WEIGHT,
+                             .scale = (int8_t)a->view.weight_scale,
+                             .x_scale = (int8_t)a->view.x_scale,
+                             .list = (int8_t)a->view.group_list,
+                             .to = (int8_t)a->view.output,
+                             .to_scale = (int8_t)a->view.output_scale};
+  const bool assisted = a->assist && a->assist->size && a->assist->value[0]->n;
+  EXPECT(!assisted && !a->bias && !a->smooth_scale, "%s is given, expected NULL beside weights of INT8",
+         assisted  ? a->name.assist
+         : a->bias ? "bias"
+                   : "smoothScale");
+  EXPECT(a->dequant_mode == 0, "dequantMode is %jd, expected 0 (by row and column)", (intmax_t)a->dequant_mode);
+  EXPECT(a->quant_mode == 0, "quantMode is %jd, expected 0 (by row)", (intmax_t)a->quant_mode);
+  EXPECT(a->group_list_type == 0 || a->group_list_type == 1, "groupListType is %jd, expected 0 (ends) or 1 (sizes)",
+         (intmax_t)a->group_list_type);
+  return grouped_swiglu_prepare(e, p, &c);
+}
+
+/* ---- GroupedMatmulFinalizeRoutingWeightNz and WeightNzV2, GroupedMatmulFinalizeRoutingV2 and V3 ------------------ */
 
 enum { FINALIZE_TILE = 128 };
 
@@ -247,6 +305,7 @@ typedef struct {
   int64_t n_tokens, width, to_row;                            /* strides in bytes */
   int64_t n_shared, shared_offset, shared_row, shared_column; /* the rows of sharedInput, and where they begin in y */
   int64_t logit_step, index_step;
+  const char *index_name; /* of the rows' tokens, for messages */
   float shared_weight;
   bool has_shared, has_logit, has_row_scale;
   int8_t row_scale, list, shared, logit, row_index, to; /* operands */
@@ -342,8 +401,7 @@ static status run_finalize(const executor *e, void *const *view, void *scratch) 
   const int64_t rows = last->begin + last->count;
   for (int64_t i = 0; i < rows; ++i) {
     p->load_index(&index[i], (const char *)view[p->row_index] + i * p->index_step, 0, 1);
-    if (index[i] < 0 || index[i] >= p->n_tokens)
-      return places_fail("rowIndexOptional", i, index[i], 0, p->n_tokens - 1);
+    if (index[i] < 0 || index[i] >= p->n_tokens) return places_fail(p->index_name, i, index[i], 0, p->n_tokens - 1);
   }
   TRY(grouped_run(&g->product, g->form, given, ranges, scratch));
   const finalize_offsets_job offsets = {p, view, ranges, sums};
@@ -370,21 +428,21 @@ static status finalize_operands(finalize_plan *p, const grouped_finalize_args *a
   EXPECT(p->width == 1 || y->strides[1] == 1, "%s has gaps in its rows, expected none", a->name.y);
   p->n_tokens = y->dims[0];
   p->to_row = view_of(y).strides[0];
-  EXPECT(index, "rowIndexOptional is NULL, expected the tokens of the rows of x");
-  TRY(op_expect_dtype(index, "rowIndexOptional", DTYPES_INDEX));
-  TRY(op_expect_shape(index, "rowIndexOptional", a->x->dims, 1));
+  EXPECT(index, "%s is NULL, expected the tokens of the rows of x", a->name.row_index);
+  TRY(op_expect_dtype(index, a->name.row_index, DTYPES_INDEX));
+  TRY(op_expect_shape(index, a->name.row_index, a->x->dims, 1));
   p->load_index = loops->load[index->dtype][COMPUTE_I64];
   p->index_step = view_of(index).strides[0];
   if (logit) {
-    TRY(op_expect_dtype(logit, "logitOptional", DTYPE_BIT(ACL_FLOAT)));
-    TRY(op_expect_shape(logit, "logitOptional", a->x->dims, 1));
+    TRY(op_expect_dtype(logit, a->name.logit, DTYPE_BIT(ACL_FLOAT)));
+    TRY(op_expect_shape(logit, a->name.logit, a->x->dims, 1));
     p->has_logit = true;
     p->logit_step = view_of(logit).strides[0];
   }
   if (!shared) return ST_OK;
-  TRY(op_expect_dtype(shared, "sharedInputOptional", DTYPES_FLOAT_TO_32));
-  EXPECT(shared->rank == 2 && shared->dims[1] == p->width, "sharedInputOptional has shape %s, expected [rows, %jd]",
-         SHAPE_OF(shared), (intmax_t)p->width);
+  TRY(op_expect_dtype(shared, a->name.shared_input, DTYPES_FLOAT_TO_32));
+  EXPECT(shared->rank == 2 && shared->dims[1] == p->width, "%s has shape %s, expected [rows, %jd]",
+         a->name.shared_input, SHAPE_OF(shared), (intmax_t)p->width);
   p->has_shared = true;
   p->n_shared = shared->dims[0];
   p->shared_offset = a->shared_input_offset;
@@ -403,8 +461,8 @@ static status finalize_nibbles_rest(finalize_plan *p, const grouped_finalize_arg
   grouped_product *g = &p->groups.product;
   group_form *f = p->groups.form;
   int64_t step;
-  EXPECT(a->bias, "biasOptional is NULL, expected 8 * x2 * scaleOptional, summed");
-  TRY(grouped_columns(a->bias, "biasOptional", DTYPE_BIT(ACL_FLOAT), weight->n_groups, weight->n, false, &f->bias,
+  EXPECT(a->bias, "%s is NULL, expected 8 * x2 * %s, summed", a->name.bias, a->name.scale);
+  TRY(grouped_columns(a->bias, a->name.bias, DTYPE_BIT(ACL_FLOAT), weight->n_groups, weight->n, false, &f->bias,
                       &step));
   g->bias = (group_place){BIAS, false, step};
   EXPECT(a->pertoken_scale, "pertokenScaleOptional is NULL, expected the scales of x1");
@@ -431,10 +489,10 @@ static status finalize_nibbles(executor *e, finalize_plan *p, const grouped_fina
   TRY(grouped_weight(e, GROUPED_FINALIZE_W, a->w, a->name.w, k, &weight));
   EXPECT(weight.n == p->width, "%s has shape %s, expected [groups, %jd, columns]", a->name.w, SHAPE_OF(a->w),
          (intmax_t)k);
-  TRY(grouped_parameters(a->scale, "scaleOptional", DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64), weight.n_groups,
+  TRY(grouped_parameters(a->scale, a->name.scale, DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64), weight.n_groups,
                          weight.n, &g->words, &parts, &step));
-  EXPECT(parts > 0 && k % parts == 0, "scaleOptional has %jd parts of the depth, expected a number that divides %jd",
-         (intmax_t)parts, (intmax_t)k);
+  EXPECT(parts > 0 && k % parts == 0, "%s has %jd parts of the depth, expected a number that divides %jd",
+         a->name.scale, (intmax_t)parts, (intmax_t)k);
   g->scale = (group_place){SCALE, false, step};
   f->weight = (weight_quant){.n_groups = parts, .group = k / parts};
   f->weight.scale = (weight_parameters){.dtype = ACL_FLOAT, .group_stride = weight.n * size, .col_stride = size};
@@ -456,9 +514,9 @@ static status finalize_nibbles(executor *e, finalize_plan *p, const grouped_fina
 }
 
 static status finalize_expect_attributes(const grouped_finalize_args *a, bool is_int4) {
-  EXPECT(a->scale && a->group_list, "%s is NULL, expected a tensor", a->scale ? "groupListOptional" : "scaleOptional");
+  EXPECT(a->scale && a->group_list, "%s is NULL, expected a tensor", a->scale ? a->name.group_list : a->name.scale);
   EXPECT(is_int4 || (!a->bias && !a->offset), "%s is a tensor, expected NULL",
-         a->bias ? "biasOptional" : "offsetOptional");
+         a->bias ? a->name.bias : "offsetOptional");
   EXPECT(!a->antiquant_scale && !a->antiquant_offset, "%s is a tensor, expected NULL",
          a->antiquant_scale ? "antiquantScaleOptional" : "antiquantOffsetOptional");
   EXPECT(a->dtype == 0, "dtype is %jd, expected 0", (intmax_t)a->dtype);
@@ -471,7 +529,7 @@ static status finalize_expect_attributes(const grouped_finalize_args *a, bool is
 
 status prepare_grouped_finalize(executor *e, const grouped_finalize_args *a) {
   const int8_arguments s = {
-      a->x, a->w, a->scale, a->pertoken_scale, a->name.w, "scaleOptional", "pertokenScaleOptional", GROUPED_FINALIZE_W};
+      a->x, a->w, a->scale, a->pertoken_scale, a->name.w, a->name.scale, "pertokenScaleOptional", GROUPED_FINALIZE_W};
   const bool is_int4 = e->op->variant == GROUPED_FINALIZE_V2 && (a->w->dtype == ACL_INT4 || a->w->dtype == ACL_INT32);
   finalize_plan *p = PLAN(e, finalize_plan);
   TRY(int8_expect_factors(&s, is_int4 ? DTYPES_NIBBLES : DTYPE_BIT(ACL_INT8)));
@@ -483,9 +541,10 @@ status prepare_grouped_finalize(executor *e, const grouped_finalize_args *a) {
                        .shared = (int8_t)a->view.shared_input,
                        .logit = (int8_t)a->view.logit,
                        .row_index = (int8_t)a->view.row_index,
-                       .to = (int8_t)a->view.y};
+                       .to = (int8_t)a->view.y,
+                       .index_name = a->name.row_index};
   TRY(finalize_operands(p, a));
-  TRY(ends_begin(e, &p->groups, a->group_list, "groupListOptional", a->w->dims[0], a->x->dims[0]));
+  TRY(ends_begin(e, &p->groups, a->group_list, a->name.group_list, a->w->dims[0], a->x->dims[0]));
   if (a->group_list_type) p->groups.list_form = GROUPS_BY_SIZE;
   TRY(is_int4 ? finalize_nibbles(e, p, a) : int8_plan(e, &p->groups, &s, &p->sums));
   p->index = workspace_intermediate(e, (uint64_t)a->x->dims[0] * sizeof(int64_t));

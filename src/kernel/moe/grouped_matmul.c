@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GroupedMatmul: products of matrices in groups, which lists of tensors or a list of the groups' sizes define. The data
- * types and shapes of the versions are those that CANN's documents name; versions differ only in arguments. */
+ * types and shapes of the versions are those that CANN's documents name; versions differ only in arguments, and in
+ * weights that may lie in FRACTAL_NZ. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernel/families.h"
 #include "kernel/moe/grouped.h"
+#include "kernel/product/blocked_weight.h"
 #include "kernel/quant/nibbles.h"
 
 #define DTYPES_WORDS (DTYPE_BIT(ACL_INT64) | DTYPE_BIT(ACL_UINT64))
 
 enum { NOT_DIVIDED = -1, ROWS = 0, DEPTH = 2 }; /* groupType */
 
-/* Results of a run: a grouped_product, and behind it in e->heap its forms and the ranges that phase one knows. */
+/* Results of a run: a grouped_product, and behind it in e->heap its forms, the ranges that phase one knows, and the
+ * blocked weights. */
 typedef struct {
   grouped_product product;
   group_form *forms;
@@ -19,7 +23,10 @@ typedef struct {
   int list_operand;
   group_list_form list_form;
   int64_t list_stride, list_pair_stride, total;
-  uint64_t run_ranges; /* in scratch */
+  uint64_t run_ranges;     /* in scratch */
+  blocked_weight *blocked; /* of each tensor of weight; NULL: none may be blocked */
+  uint64_t views;          /* in scratch, where weights may be blocked: the operands' addresses */
+  int n_weights;
 } grouped_plan_of_call;
 
 /* A call while it is prepared. */
@@ -37,9 +44,21 @@ static const aclTensorList *given(const aclTensorList *list) {
   return list && list->size && !(list->size == 1 && list->value[0]->n == 0) ? list : NULL;
 }
 
-static status run_grouped(const executor *e, void *const *view, void *scratch) {
+/* The operands, with weights that are not blocked. */
+static void *const *plain_views(const executor *e, const grouped_plan_of_call *c, void *const *view, void *scratch) {
+  if (!c->blocked) return view;
+  void **const plain = (void **)(void *)((char *)scratch + c->views);
+  const int first = c->product.weight.operand;
+  memcpy(plain, view, (size_t)e->n_operands * sizeof *plain);
+  for (int i = 0; i < c->n_weights; ++i)
+    plain[first + i] = blocked_weight_read(&c->blocked[i], view[first + i], scratch);
+  return plain;
+}
+
+static status run_grouped(const executor *e, void *const *given_view, void *scratch) {
   const grouped_plan_of_call *c = PLAN(e, grouped_plan_of_call);
   const grouped_product *p = &c->product;
+  void *const *const view = plain_views(e, c, given_view, scratch);
   group_range *ranges = c->ranges;
   if (!ranges) {
     ranges = (group_range *)(void *)((char *)scratch + c->run_ranges);
@@ -401,7 +420,20 @@ static status set_form(grouped_call *c, int64_t g, group_form *f) {
   return ST_OK;
 }
 
+/* Plans plain copies of the weights that lie in FRACTAL_NZ. */
+static status plan_blocked(grouped_call *c, blocked_weight *blocked) {
+  const aclTensorList *list = c->a->weight;
+  EXPECT(c->a->quant_group_size >= 0, "quantGroupSize is %jd, expected 0 or more", (intmax_t)c->a->quant_group_size);
+  c->plan->blocked = blocked;
+  c->plan->n_weights = (int)list->size;
+  c->plan->views = workspace_intermediate(c->e, (uint64_t)c->e->n_operands * sizeof(void *));
+  for (uint64_t i = 0; i < list->size; ++i)
+    TRY(blocked_weight_plan(c->e, c->a->view.weight + (int)i, list->value[i], "weight", &blocked[i]));
+  return ST_OK;
+}
+
 status prepare_grouped_matmul(executor *e, const grouped_matmul_args *a) {
+  const bool may_be_blocked = e->op->variant == GROUPED_MATMUL_NZ;
   grouped_plan_of_call *plan = PLAN(e, grouped_plan_of_call);
   *plan = (grouped_plan_of_call){0};
   grouped_product *p = &plan->product;
@@ -419,11 +451,16 @@ status prepare_grouped_matmul(executor *e, const grouped_matmul_args *a) {
   TRY(expect_unquantised(&c));
   EXPECT(a->act_type == 0 || (p->activation = grouped_activation(a->act_type, &p->activation_parameter)),
          "actType is %jd, expected 0, 1, 2, 4 or 5", (intmax_t)a->act_type);
-  HEAP_PLAN(group_form, forms, e, (size_t)p->n_forms * sizeof *forms + (size_t)c.n * sizeof(group_range));
+  const size_t n_blocked = may_be_blocked ? a->weight->size : 0;
+  HEAP_PLAN(group_form, forms, e,
+            (size_t)p->n_forms * sizeof *forms + (size_t)c.n * sizeof(group_range) +
+                n_blocked * sizeof(blocked_weight));
+  group_range *const ranges = (group_range *)(void *)(forms + p->n_forms);
   plan->forms = forms;
-  TRY(find_ranges(&c, (group_range *)(void *)(plan->forms + p->n_forms)));
+  TRY(find_ranges(&c, ranges));
   TRY(read_row_scale(&c));
   for (int64_t g = 0; g < p->n_forms; ++g) TRY(set_form(&c, g, &plan->forms[g]));
+  if (may_be_blocked) TRY(plan_blocked(&c, (blocked_weight *)(void *)(ranges + c.n)));
   grouped_plan(e, p, plan->forms);
   e->run = run_grouped;
   return ST_OK;

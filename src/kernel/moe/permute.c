@@ -9,62 +9,28 @@
 #include "kernel/families.h"
 #include "kernel/index/places.h"
 #include "kernel/moe/slots.h"
+#include "kernel/moe/token_gather.h"
 #include "kernel/move/check.h"
 
 typedef struct {
   slot_sort sort;
-  places rows; /* gathers rows of tokens by `source` */
-  index_source source;
-  uint64_t numbers; /* in scratch, int64: token numbers in the order of the experts */
-  int64_t n_gathered;
+  token_gather gather;
   view slots; /* rowIdx of MoeInitRouting */
 } routing_plan;
-
-static status gather_tokens(const executor *e, const routing_plan *p, void *const *view, int out, void *scratch) {
-  if (!p->n_gathered) return ST_OK;
-  const places_job job = {.p = &p->rows,
-                          .kind = PLACES_GATHER,
-                          .target = view[0],
-                          .side = view[out],
-                          .view = view,
-                          .scratch = scratch,
-                          .cost_ns = e->cost_ns};
-  return places_run(&job);
-}
-
-/* Plans gathering rows of tokens [n, width...] into out, by the token numbers in scratch. */
-static void plan_token_gather(executor *e, const tensor *tokens, const tensor *out, const char *name, int64_t n_slots) {
-  routing_plan *p = e->heap;
-  const view from = view_of(tokens), to = view_of(out);
-  p->numbers = workspace_intermediate(e, (uint64_t)n_slots * sizeof(int64_t));
-  p->source = (index_source){.name = name,
-                             .operand = IN_SCRATCH,
-                             .dtype = ACL_INT64,
-                             .scratch = p->numbers,
-                             .extent = from.dims[0],
-                             .stride = from.strides[0],
-                             .step = {sizeof(int64_t)}};
-  places_init(&p->rows, (int64_t)dtype_bytes(from.dtype), (int64_t)dtype_bytes(from.dtype), &p->source, 1);
-  places_add(&p->rows, to.dims[0], 0, to.strides[0]);
-  for (int d = 1; d < from.rank; ++d) places_add_slice(&p->rows, from.dims[d], from.strides[d], to.strides[d]);
-  p->n_gathered = out->n;
-  if (out->n) places_finish(&p->rows, true);
-  executor_cost(e, (uint64_t)out->n * 2 * dtype_bytes(out->dtype) + (uint64_t)n_slots * 64, (uint64_t)n_slots * 256);
-}
 
 /* ---- MoeTokenPermute --------------------------------------------------------------------------------------------- */
 
 static status run_permute(const executor *e, void *const *view, void *scratch) {
   const routing_plan *p = e->heap;
   const int64_t choices = p->sort.experts.rank > 1 ? p->sort.experts.dims[1] : 1;
-  int64_t *const numbers = (int64_t *)(void *)((char *)scratch + p->numbers);
+  int64_t *const numbers = token_gather_numbers(&p->gather, scratch);
   const int32_t *const order = slots_sort(&p->sort, view[MOE_PERMUTE_INDICES], scratch);
   int32_t *const places_of_slots = view[MOE_PERMUTE_SORTED_INDICES_OUT];
   for (int64_t k = 0; k < p->sort.n; ++k) {
     numbers[k] = order[k] / choices;
     places_of_slots[order[k]] = (int32_t)k;
   }
-  return gather_tokens(e, p, view, MOE_PERMUTE_PERMUTE_TOKENS_OUT, scratch);
+  return token_gather_run(&p->gather, e, view, MOE_PERMUTE_PERMUTE_TOKENS_OUT, scratch);
 }
 
 /* (tokens [n, width...], indices [n] or [n, choices], numOutTokens, paddedMode, permuteTokensOut,
@@ -94,7 +60,7 @@ status prepare_moe_permute(executor *e, const moe_permute_args *a) {
   EXPECT(sorted->contiguous, "sortedIndicesOut has gaps, expected none");
   HEAP_PLAN(routing_plan, p, e, sizeof *p);
   slots_plan(e, &p->sort, indices);
-  plan_token_gather(e, tokens, out, "indices", n);
+  token_gather_plan(e, &p->gather, tokens, out, "indices", n);
   e->run = n ? run_permute : move_run_nothing;
   return ST_OK;
 }
@@ -104,7 +70,7 @@ status prepare_moe_permute(executor *e, const moe_permute_args *a) {
 static status run_init_routing(const executor *e, void *const *view, void *scratch) {
   const routing_plan *p = e->heap;
   const int64_t choices = p->slots.dims[1], n_tokens = p->slots.dims[0];
-  int64_t *const numbers = (int64_t *)(void *)((char *)scratch + p->numbers);
+  int64_t *const numbers = token_gather_numbers(&p->gather, scratch);
   const int32_t *const order = slots_sort(&p->sort, view[MOE_INIT_ROUTING_EXPERT_IDX], scratch);
   int32_t *const rows_out = view[MOE_INIT_ROUTING_EXPANDED_ROW_IDX_OUT];
   memcpy(view[MOE_INIT_ROUTING_EXPANDED_EXPERT_IDX_OUT], (char *)scratch + p->sort.keys,
@@ -117,7 +83,7 @@ static status run_init_routing(const executor *e, void *const *view, void *scrat
     numbers[k] = row % n_tokens;
     rows_out[row] = (int32_t)k;
   }
-  return gather_tokens(e, p, view, MOE_INIT_ROUTING_EXPANDED_X_OUT, scratch);
+  return token_gather_run(&p->gather, e, view, MOE_INIT_ROUTING_EXPANDED_X_OUT, scratch);
 }
 
 /* (x [n, width], rowIdx and expertIdx [n, choices], activeNum, expandedXOut, expandedRowIdxOut, expandedExpertIdxOut).
@@ -148,7 +114,7 @@ status prepare_moe_init_routing(executor *e, const moe_init_routing_args *a) {
   TRY(expect_slots(a->expanded_expert_idx_out, "expandedExpertIdxOut", experts->n));
   HEAP_PLAN(routing_plan, p, e, sizeof *p);
   slots_plan(e, &p->sort, experts);
-  plan_token_gather(e, x, a->expanded_x_out, "rowIdx", experts->n);
+  token_gather_plan(e, &p->gather, x, a->expanded_x_out, "rowIdx", experts->n);
   p->slots = view_of(rows);
   e->run = experts->n ? run_init_routing : move_run_nothing;
   return ST_OK;

@@ -7,27 +7,10 @@
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 #include "kernel/index/places.h"
+#include "kernel/moe/unpermute_grad.h"
 #include "kernel/move/check.h"
 
 enum { TILE = 512 };
-
-typedef struct {
-  int64_t n_tokens, n_choices, width, n_rows;
-  int64_t tokens[2], grad[2], out[2]; /* strides in bytes, by row and by column */
-  int64_t probs[2], probs_out[2];     /* strides in bytes, by token and by choice */
-  int64_t index;
-  int64_t bias[2], experts[2], n_experts; /* strides in bytes; n_experts: rows of the bias, 0: there is none */
-  int tokens_view, grad_view, index_view, probs_view, out_view, probs_out_view, bias_view, experts_view;
-  bool has_probs, clears;       /* clears: rows without a choice have to be set to 0 */
-  load_loop *load, *load_probs; /* conversion to double */
-  store_loop *store, *store_probs;
-} unpermute_grad_plan;
-
-typedef struct {
-  const unpermute_grad_plan *plan;
-  void *const *view;
-  status *result;
-} unpermute_grad_job;
 
 /* tile = the row's elements from `column` on, plus the bias of the expert, if there is one. */
 static void load_row(const unpermute_grad_job *j, int64_t row, int64_t expert, int64_t column, int64_t n,
@@ -42,9 +25,7 @@ static void load_row(const unpermute_grad_job *j, int64_t row, int64_t expert, i
   for (int64_t i = 0; i < n; ++i) tile[i] += bias[i];
 }
 
-/* Writes row `row` of the permuted tokens' gradient, unless it is -1. Returns the dot product of the row (and its
- * expert's bias) with the token's gradient. */
-static double spread_row(const unpermute_grad_job *j, int64_t token, int64_t row, int64_t expert, double weight) {
+double unpermute_grad_row(const unpermute_grad_job *j, int64_t token, int64_t row, int64_t expert, double weight) {
   const unpermute_grad_plan *p = j->plan;
   const compute_value factor[ELEMENTWISE_PARAMETERS] = {{.f64 = weight}};
   double grad[TILE], tile[TILE], dot = 0;
@@ -77,7 +58,7 @@ static status spread_choice(const unpermute_grad_job *j, int64_t token, int64_t 
     if (expert < 0 || expert >= p->n_experts)
       return places_fail("expertIdxOptional", token * p->n_choices + choice, expert, 0, p->n_experts - 1);
   }
-  if (row >= 0 || p->n_experts) dot = spread_row(j, token, row, expert, weight);
+  if (row >= 0 || p->n_experts) dot = unpermute_grad_row(j, token, row, expert, weight);
   if (p->has_probs)
     p->store_probs((char *)j->view[p->probs_out_view] + token * p->probs_out[0] + choice * p->probs_out[1], 0, &dot, 1);
   return ST_OK;
@@ -91,7 +72,7 @@ static void spread_tokens(const void *arg, int64_t begin, int64_t end) {
   if (st != ST_OK) __atomic_store_n(j->result, st, __ATOMIC_RELAXED);
 }
 
-static void unpermute_grad_clear(const void *arg, int64_t begin, int64_t end) {
+void unpermute_grad_clear(const void *arg, int64_t begin, int64_t end) {
   static const double zeros[TILE];
   const unpermute_grad_job *j = arg;
   const unpermute_grad_plan *p = j->plan;
@@ -109,12 +90,6 @@ static status run_unpermute_grad(const executor *e, void *const *view, void *scr
   if (p->clears) rows_parallel(unpermute_grad_clear, &job, p->n_rows, 1, e->cost_ns / 3);
   rows_parallel(spread_tokens, &job, p->n_tokens, 1, e->cost_ns);
   return result;
-}
-
-static void matrix_strides(const tensor *t, int64_t *strides) {
-  const view v = view_of(t);
-  strides[0] = v.strides[0];
-  strides[1] = v.strides[1];
 }
 
 static status plan_probs(unpermute_grad_plan *p, const moe_unpermute_grad_args *a) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RMS norms with quantised results: with given scales (RmsNormQuant, AddRmsNormQuant), or with scales from each row's
- * maximum magnitude (AddRmsNormDynamicQuant), for one or two outputs. */
+/* RMS norms with quantised results: with given scales (RmsNormQuant, RmsNormQuantV3, AddRmsNormQuant), or with scales
+ * from each row's maximum magnitude (AddRmsNormDynamicQuant), for one or two outputs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/families.h"
 #include "kernel/norm/norm.h"
+#include "kernel/quant/nibbles.h"
 #include "kernel/quant/row.h"
 
 /* A pass over the rows for one output. Members are operand indices in the plan; -1: absent. */
@@ -14,7 +15,7 @@ typedef struct {
   panel_plan rows; /* x is the first operand */
   double eps;
   bool divides;
-  int8_t other, gamma, beta, sum, norm;
+  int8_t other, gamma, beta, sum, norm, rstd;
   int8_t y, scale, zero, smooth, scale_out;
 } quant_norm_pass;
 
@@ -23,6 +24,9 @@ enum { PASSES = 2 };
 typedef struct {
   int n_passes;
   quant_norm_pass pass[PASSES];
+  int y_view;       /* of the only output, where it is int4 */
+  int64_t n_packed; /* number of int4 elements in it; 0: it is int8 */
+  uint64_t bytes;   /* in scratch: its int8 copy */
 } quant_norm_plan;
 
 static void quant_norm_row(const quant_norm_pass *q, const panel *p, int i) {
@@ -34,6 +38,7 @@ static void quant_norm_row(const quant_norm_pass *q, const panel *p, int i) {
     x = sum;
   }
   const double rstd = 1 / sqrt(norm->squares(x, p->n) / (double)p->n + q->eps);
+  if (q->rstd >= 0) *panel_floats(p, q->rstd, i) = (float)rstd;
   norm->scale(y, x, rstd, panel_floats(p, q->gamma, i), 0, p->n);
   if (q->norm >= 0) memcpy(panel_floats(p, q->norm, i), y, (size_t)p->n * sizeof *y);
   if (beta) norm->add(y, y, 1, beta, NULL, p->n);
@@ -49,13 +54,18 @@ static void quant_norm_panel(const void *op, const panel *p) {
 }
 
 static status run_quant_norm(const executor *e, void *const *view, void *scratch) {
-  (void)scratch;
   const quant_norm_plan *plan = e->heap;
+  void *views[EXECUTOR_OPERANDS];
+  if (plan->n_packed) {
+    memcpy(views, view, (size_t)e->n_operands * sizeof *views);
+    views[plan->y_view] = (char *)scratch + plan->bytes;
+  }
   for (int k = 0; k < plan->n_passes; ++k) {
     const quant_norm_pass *q = &plan->pass[k];
-    const panel_job job = {.plan = &q->rows, .view = view, .body = quant_norm_panel, .op = q};
+    const panel_job job = {.plan = &q->rows, .view = plan->n_packed ? views : view, .body = quant_norm_panel, .op = q};
     TRY(panels_run(&job, e->cost_ns / (unsigned)plan->n_passes));
   }
+  if (plan->n_packed) nibbles_pack(view[plan->y_view], views[plan->y_view], plan->n_packed);
   return ST_OK;
 }
 
@@ -63,7 +73,7 @@ static status run_quant_norm(const executor *e, void *const *view, void *scratch
 
 /* Arguments that the outputs share. */
 typedef struct {
-  norm_arg x, other, gamma, beta, sum, norm;
+  norm_arg x, other, gamma, beta, sum, norm, rstd;
   double eps;
   bool divides;
 } norm_call;
@@ -109,7 +119,7 @@ static status quant_norm_add_pass(quant_norm_plan *plan, const norm_call *c, con
   int n_outer;
   int8_t x_index;
   *q = (quant_norm_pass){
-      .eps = c->eps, .divides = c->divides, .sum = -1, .norm = -1, .scale = -1, .zero = -1, .smooth = -1};
+      .eps = c->eps, .divides = c->divides, .sum = -1, .norm = -1, .rstd = -1, .scale = -1, .zero = -1, .smooth = -1};
   TRY(norm_expect_gamma(x, c->gamma.t, &n_outer));
   panel_plan_init(&q->rows, COMPUTE_F32, n_outer, x->rank - n_outer, x->dims);
   TRY(norm_add_elements(&q->rows, x, &c->x, PANEL_READ, &x_index));
@@ -119,6 +129,7 @@ static status quant_norm_add_pass(quant_norm_plan *plan, const norm_call *c, con
   if (is_first) {
     TRY(norm_add_elements(&q->rows, x, &c->sum, PANEL_WRITTEN_APART, &q->sum));
     TRY(norm_add_elements(&q->rows, x, &c->norm, PANEL_WRITTEN_APART, &q->norm));
+    TRY(norm_add_numbers(&q->rows, x->dims, n_outer, &c->rstd, PANEL_ROW_WRITTEN, &q->rstd));
   }
   TRY(add_scales(&q->rows, x, n_outer, &o->scale, DTYPES_FLOAT_TO_32, &q->scale));
   TRY(add_scales(&q->rows, x, n_outer, &o->zero, zero_dtypes, &q->zero));
@@ -161,6 +172,52 @@ status prepare_rms_norm_quant(executor *e, const rms_norm_quant_args *a) {
   TRY(op_expect_one(o.scale.t, "scale", DTYPES_FLOAT_TO_32));
   TRY(op_expect_one(o.zero.t, "offset", zero_dtypes));
   TRY(quant_norm_begin(e, &c));
+  return quant_norm_add_pass(e->heap, &c, &o);
+}
+
+/* Replaces *y, an int4 result of x's shape, by an int8 tensor, which the plan has in scratch. */
+static status quant_norm_pack(executor *e, const tensor *x, const tensor **y, tensor *room) {
+  quant_norm_plan *plan = e->heap;
+  const view bytes = view_contiguous(ACL_INT8, x->rank, x->dims);
+  if (!(DTYPES_NIBBLES >> (*y)->dtype & 1)) return ST_OK;
+  TRY(nibbles_operand(e, RMS_NORM_QUANT_V3_Y, *y, "y", x->dims, x->rank));
+  *room = *x;
+  room->dtype = ACL_INT8;
+  room->contiguous = true;
+  for (int d = 0; d < x->rank; ++d) room->strides[d] = bytes.strides[d];
+  *y = room;
+  plan->y_view = RMS_NORM_QUANT_V3_Y;
+  plan->n_packed = x->n;
+  plan->bytes = workspace_intermediate(e, (uint64_t)x->n);
+  return ST_OK;
+}
+
+status prepare_rms_norm_quant_v3(executor *e, const rms_norm_quant_v3_args *a) {
+  tensor room[3];
+  const tensor *x = a->x, *y = a->y;
+  const norm_call c = {
+      .x = {x, "x", RMS_NORM_QUANT_V3_X},
+      .gamma = {quant_norm_row_of(a->gamma, &room[0]), "gamma", RMS_NORM_QUANT_V3_GAMMA},
+      .beta = {a->beta ? quant_norm_row_of(a->beta, &room[1]) : NULL, "betaOptional", RMS_NORM_QUANT_V3_BETA},
+      .rstd = {a->output_rstd ? a->rstd : NULL, "rstd", RMS_NORM_QUANT_V3_RSTD},
+      .eps = a->epsilon,
+      .divides = a->div_mode};
+  EXPECT(c.gamma.t->rank == 1, "gamma has %d dimensions, expected 1, or a first of 1 and another", c.gamma.t->rank);
+  TRY(op_expect_rank(x, "x", 1, MAX_RANK));
+  TRY(op_expect_rank(a->scale, "scale", 1, 1));
+  if (a->offset) TRY(op_expect_same_shape(a->offset, "offsetOptional", a->scale));
+  if (c.rstd.t) {
+    int64_t dims[MAX_RANK];
+    memcpy(dims, x->dims, sizeof dims);
+    dims[x->rank - 1] = 1;
+    TRY(op_expect_dtype(c.rstd.t, "rstd", DTYPE_BIT(ACL_FLOAT)));
+    TRY(op_expect_shape(c.rstd.t, "rstd", dims, x->rank));
+  }
+  TRY(quant_norm_begin(e, &c));
+  TRY(quant_norm_pack(e, x, &y, &room[2]));
+  const output_call o = {.y = {y, "y", RMS_NORM_QUANT_V3_Y},
+                         .scale = {a->scale, "scale", RMS_NORM_QUANT_V3_SCALE},
+                         .zero = {a->offset, "offsetOptional", RMS_NORM_QUANT_V3_OFFSET}};
   return quant_norm_add_pass(e->heap, &c, &o);
 }
 

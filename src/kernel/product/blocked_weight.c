@@ -41,7 +41,7 @@ status blocked_weight_plan(executor *e, int operand, const tensor *t, const char
   }
   EXPECT(fits && !t->offset, "%s lies in FRACTAL_NZ as %s, expected all of the storage, or its transpose", name,
          DIMS_TEXT(t->storage_dims, t->storage_rank));
-  EXPECT(t->dtype != ACL_INT4 && t->dtype != ACL_INT32, "%s lies in FRACTAL_NZ as %s, expected INT8", name,
+  EXPECT(t->dtype != ACL_INT4 && t->dtype != ACL_INT32, "%s lies in FRACTAL_NZ as %s, expected whole bytes", name,
          dtype_name(t->dtype));
   const int64_t block = t->storage_dims[t->storage_rank - 1];
   EXPECT(block <= UINT16_MAX, "%s lies in FRACTAL_NZ with blocks of %jd, expected 16 or 32", name, (intmax_t)block);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/quant/nibbles.h"
 
-enum { WORD = 8 }; /* int4 elements per INT32 */
+enum { WORD = 8, PAIR = 2 }; /* int4 elements per INT32, per byte */
 
 status nibbles_operand(executor *e, int operand_index, const tensor *t, const char *name, const int64_t *dims,
                        int rank) {
-  const bool words = t->dtype == ACL_INT32;
-  const int64_t pack = words ? WORD : 1, grain = words ? WORD : 2;
+  const bool words = t->dtype == ACL_INT32 || t->dtype == ACL_INT8;
+  const int64_t pack = t->dtype == ACL_INT32 ? WORD : t->dtype == ACL_INT8 ? PAIR : 1, grain = words ? pack : PAIR;
   int64_t packed[MAX_RANK];
   EXPECT(rank > 0 && dims[rank - 1] % grain == 0,
          "%s has dtype %s, expected a last dimension of a multiple of %jd, of int4", name, dtype_name(t->dtype),

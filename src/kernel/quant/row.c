@@ -40,33 +40,58 @@ void quant_row_swiglu(float *y, const float *v, bool left, int64_t n) {
   quant_row_smooth(y, y, left ? v + n : v, n);
 }
 
-/* Reduces a row to its extremes: FOLD_MAX_ABS gives *first; FOLD_MIN_MAX gives *first
- * (minimum) and *second (maximum). */
-static void quant_row_extremes(fold kind, const float *v, int64_t n, double *first, double *second) {
+void quant_row_clipped_swiglu(float *y, const float *v, float limit, float alpha, float bias, int64_t n) {
+  static const compute_value parameter[ELEMENTWISE_PARAMETERS];
+  float a[TILE], b[TILE], gate[TILE];
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = i64_min(TILE, n - i);
+    for (int64_t k = 0; k < m; ++k) {
+      const float left = v[i + k], right = v[n + i + k];
+      a[k] = left > limit ? limit : left;
+      b[k] = (right > limit ? limit : right < -limit ? -limit : right) + bias;
+      gate[k] = alpha * a[k];
+    }
+    loops->elementwise[EW_sigmoid][COMPUTE_F32](gate, (const void *const[]){gate, NULL, NULL, NULL, NULL}, parameter,
+                                                m);
+    for (int64_t k = 0; k < m; ++k) y[i + k] = a[k] * gate[k] * b[k];
+  }
+}
+
+quant_extremes quant_row_extremes(const float *v, bool by_magnitude, int64_t n) {
+  const fold kind = by_magnitude ? FOLD_MAX_ABS : FOLD_MIN_MAX;
+  double low = 0, high = 0;
   for (int64_t i = 0, m; i < n; i += m) {
     fold_value a, b;
     m = i64_min(FOLD_BLOCK, n - i);
     fold_row(&reduction->fold[kind][COMPUTE_F32], v + i, m, 0, &a, &b);
-    const bool is_pair = kind == FOLD_MIN_MAX;
-    if (!i || (is_pair ? a.f64 < *first : a.f64 > *first) || a.f64 != a.f64) *first = a.f64;
-    if (is_pair && (!i || b.f64 > *second || b.f64 != b.f64)) *second = b.f64;
+    if (by_magnitude) b = a;
+    if (!i || a.f64 < low || a.f64 != a.f64) low = a.f64;
+    if (!i || b.f64 > high || b.f64 != b.f64) high = b.f64;
   }
+  return (quant_extremes){.low = (float)low, .high = (float)high};
+}
+
+float quant_scale_symmetric(quant_extremes x, float most) { return x.high / most; }
+
+float quant_scale_asymmetric(quant_extremes x, float most, float *offset) {
+  float scale = (x.high - x.low) / (2 * most + 1);
+  if (scale < LEAST_SCALE) scale = LEAST_SCALE;
+  *offset = most - x.high / scale;
+  return scale;
+}
+
+void quant_row_uniform(float *y, const float *v, float scale, const float *offset, int64_t n) {
+  quant_row_apply(EW_quantise, y, v, &scale, true, offset, true, n);
 }
 
 float quant_row_dynamic(float *y, const float *v, float most, int64_t n) {
-  double largest = 0;
-  quant_row_extremes(FOLD_MAX_ABS, v, n, &largest, NULL);
-  const float scale = (float)largest / most;
-  quant_row_apply(EW_quantise, y, v, &scale, true, NULL, true, n);
+  const float scale = quant_scale_symmetric(quant_row_extremes(v, true, n), most);
+  quant_row_uniform(y, v, scale, NULL, n);
   return scale;
 }
 
 float quant_row_asymmetric(float *y, const float *v, float most, float *offset, int64_t n) {
-  double smallest = 0, largest = 0;
-  quant_row_extremes(FOLD_MIN_MAX, v, n, &smallest, &largest);
-  float scale = ((float)largest - (float)smallest) / (2 * most + 1);
-  if (scale < LEAST_SCALE) scale = LEAST_SCALE;
-  *offset = most - (float)largest / scale;
-  quant_row_apply(EW_quantise, y, v, &scale, true, offset, true, n);
+  const float scale = quant_scale_asymmetric(quant_row_extremes(v, false, n), most, offset);
+  quant_row_uniform(y, v, scale, offset, n);
   return scale;
 }

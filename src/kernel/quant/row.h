@@ -18,11 +18,29 @@ void quant_row_smooth(float *y, const float *v, const float *by, int64_t n);
 /* y = silu(v[0, n)) * v[n, 2n) if `left`, otherwise v[0, n) * silu(v[n, 2n)). */
 void quant_row_swiglu(float *y, const float *v, bool left, int64_t n);
 
-/* y = round(v / scale). The scale maps the row's largest magnitude to `most`, and is returned. */
+/* y = a * sigmoid(alpha * a) * (b + bias), where a = min(v[0, n), limit) and b = clamp(v[n, 2n), -limit, limit). */
+void quant_row_clipped_swiglu(float *y, const float *v, float limit, float alpha, float bias, int64_t n);
+
+/* Extremes of a row, or of several that are merged: the smallest and the largest value; NaN if there is one. */
+typedef struct {
+  float low, high;
+} quant_extremes;
+
+/* by_magnitude: only `high` is set, to the largest magnitude. */
+quant_extremes quant_row_extremes(const float *v, bool by_magnitude, int64_t n);
+
+/* The scale that maps the largest magnitude to `most`; the scale and the offset that map the extremes to -most - 1 and
+ * most. */
+float quant_scale_symmetric(quant_extremes x, float most);
+float quant_scale_asymmetric(quant_extremes x, float most, float *offset);
+
+/* y = round(v / scale + *offset); offset may be NULL for 0. */
+void quant_row_uniform(float *y, const float *v, float scale, const float *offset, int64_t n);
+
+/* y = round(v / scale), with the row's own scale, which is returned. */
 float quant_row_dynamic(float *y, const float *v, float most, int64_t n);
 
-/* y = round(v / scale + *offset). Scale and offset map the row's smallest and largest value to -most -
- * 1 and most. Returns the scale. */
+/* y = round(v / scale + *offset), with the row's own scale and offset. Returns the scale. */
 float quant_row_asymmetric(float *y, const float *v, float most, float *offset, int64_t n);
 
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SwiGluQuant and DequantSwigluQuant: silu of one half of a row times the other half, quantised to int8. Rows belong to
- * groups, whose ends or sizes a tensor has, with vectors of their own; rows behind the last group are not written.
+/* SwiGluQuant and DequantSwigluQuant, and their second versions: silu of one half of a row times the other half,
+ * quantised to int8 or int4. Rows belong to groups, whose ends or sizes a tensor has, with vectors of their own; rows
+ * behind the last group are not written.
  *
  *   x of int32 is dequantised first: (x + bias) * weight scale * activation scale, in double, rounded to float
- *   dynamic: v = swiglu * smooth scale; y = round(v * 127 / max|v|), and the row's scale is given out
+ *   clipped (swigluMode 1 and 2): a = min(a, limit), b = clamp(b, limit); a * sigmoid(alpha * a) * (b + bias)
+ *   dynamic: v = swiglu * smooth scale; y = round(v * most / max|v|), and the row's scale is given out
  *   static: y = round(swiglu * smooth scale + offset) */
 #include <math.h>
 #include <string.h>
@@ -12,9 +14,10 @@
 #include "kernel/engine/scratch.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
+#include "kernel/quant/nibbles.h"
 #include "kernel/quant/row.h"
 
-enum { ABSENT = -1, X = 0, Y, SCALE, ACTIVATION, OPERANDS, MOST = 127 };
+enum { ABSENT = -1, X = 0, Y, SCALE, ACTIVATION, OPERANDS };
 
 /* A vector along columns for each group. */
 typedef struct {
@@ -31,7 +34,12 @@ typedef struct {
   load_loop *load_x, *load_group; /* x: to double. load_group: NULL: one group */
   store_loop *store;
   int y_view, scale_view, activation_view, group_view;
-  bool left, dynamic, inverse, by_size; /* inverse: the scale given out is 127 / max */
+  bool left, dynamic, inverse, by_size; /* inverse: the scale given out is most / max */
+  bool clipped, interleaved;            /* interleaved: the halves are the even and the odd elements */
+  float most;                           /* largest integer of y's type */
+  float limit, alpha, linear_bias;      /* where clipped */
+  bool packs;                           /* y is int4 */
+  uint64_t bytes;                       /* in scratch, where y is int4: int8 copy of y */
   uint64_t ends;                        /* in scratch, int64: of the groups */
 } swiglu_plan;
 
@@ -66,15 +74,30 @@ static void swiglu_load(const swiglu_job *j, const cursor *c, int64_t group, dou
   for (int64_t i = 0; i < n; ++i) x[i] = (float)(wide[i] * by_row);
 }
 
+/* y = the activation of x, a row of 2n floats. part: room for as many. */
+static void swiglu_activate(const swiglu_plan *p, const float *x, float *part, float *y) {
+  const int64_t n = p->n;
+  if (!p->clipped) {
+    quant_row_swiglu(y, x, p->left, n);
+    return;
+  }
+  const int64_t step = p->interleaved ? 2 : 1, other = p->interleaved ? 1 : n;
+  for (int64_t i = 0; i < n; ++i) {
+    part[i] = x[i * step];
+    part[n + i] = x[i * step + other];
+  }
+  quant_row_clipped_swiglu(y, part, p->limit, p->alpha, p->linear_bias, n);
+}
+
 static void swiglu_quantise(const swiglu_job *j, const cursor *c, int64_t group, double *room) {
   const swiglu_plan *p = j->plan;
   const int64_t n = p->n;
   float *const part = (float *)(void *)(room + 2 * n), *const x = part + 2 * n, *const y = x + 2 * n;
   swiglu_load(j, c, group, room, part, x);
-  quant_row_swiglu(y, x, p->left, n);
+  swiglu_activate(p, x, part, y);
   if (p->smooth.operand != ABSENT) quant_row_smooth(y, y, vector_of(j, &p->smooth, group, n, part), n);
   if (p->dynamic) {
-    const float scale = quant_row_dynamic(x, y, MOST, n), given = p->inverse ? 1 / scale : scale;
+    const float scale = quant_row_dynamic(x, y, p->most, n), given = p->inverse ? 1 / scale : scale;
     memcpy(c->at[SCALE], &given, sizeof given);
     p->store(c->at[Y], p->along_y, x, n);
     return;
@@ -124,7 +147,7 @@ static status swiglu_ends(const swiglu_plan *p, const char *from, int64_t *ends)
 static status run_swiglu_quant(const executor *e, void *const *view, void *scratch) {
   const swiglu_plan *p = PLAN(e, swiglu_plan);
   int64_t *const ends = (int64_t *)(void *)((char *)scratch + p->ends);
-  void *const y = view[p->y_view];
+  void *const y = p->packs ? (char *)scratch + p->bytes : view[p->y_view];
   TRY(swiglu_ends(p, p->load_group ? view[p->group_view] : NULL, ends));
   status result = ST_OK;
   const swiglu_job job = {.plan = p,
@@ -134,6 +157,7 @@ static status run_swiglu_quant(const executor *e, void *const *view, void *scrat
                           .ends = ends,
                           .result = &result};
   rows_parallel(swiglu_rows, &job, p->rows.n, 1, e->cost_ns);
+  if (p->packs) nibbles_pack(view[p->y_view], y, ends[p->n_groups - 1] * p->n);
   return result;
 }
 
@@ -190,24 +214,76 @@ static status plan_dequant(swiglu_plan *p, const swiglu_quant_args *a) {
 }
 
 /* The quantisation by given scales is SwiGluQuant's only: no page says what DequantSwigluQuant does with them. */
-static status plan_mode(swiglu_plan *p, const swiglu_quant_args *a, bool dequant) {
+static status plan_mode(swiglu_plan *p, const swiglu_quant_args *a, bool dequant, bool is_second) {
   const char *const mode = a->quant_mode;
   p->dynamic = dequant ? mode && strcmp(mode, "dynamic") == 0 : !mode || strcmp(mode, "dynamic") == 0;
   EXPECT(p->dynamic || (!dequant && strcmp(mode, "static") == 0), "quantModeOptional is %s, expected dynamic%s",
          mode ? mode : "NULL", dequant ? "" : " or static");
   const uint64_t floats = dequant ? DTYPE_BIT(ACL_FLOAT) | DTYPE_BIT(ACL_FLOAT16) : DTYPE_BIT(ACL_FLOAT);
-  TRY(plan_vector(p, a->quant_scale, a->name.quant_scale, a->view.quant_scale, floats, p->n, !dequant, &p->smooth));
+  const bool numbers = !dequant || is_second;
+  TRY(plan_vector(p, a->quant_scale, a->name.quant_scale, a->view.quant_scale, floats, p->n, numbers, &p->smooth));
   EXPECT(!dequant || !a->quant_offset, "quantOffsetOptional is a tensor, expected none with quantMode dynamic");
   EXPECT(p->dynamic || a->quant_scale, "%s is NULL, expected a tensor with quantMode static", a->name.quant_scale);
   return plan_vector(p, p->dynamic ? NULL : a->quant_offset, a->name.quant_offset, a->view.quant_offset,
                      DTYPE_BIT(ACL_FLOAT), p->n, true, &p->offset);
 }
 
+/* The arguments that DequantSwigluQuantV2 adds. Those that select what only newer processors have are refused. */
+static status plan_dequant_v2(swiglu_plan *p, const swiglu_quant_args *a) {
+  const int64_t mode = a->swiglu_mode, r = a->x->rank;
+  const bool is_integer = a->x->dtype == ACL_INT32;
+  EXPECT(is_integer == (a->weight_scale != NULL), "weightScaleOptional is %s, expected %s where x is %s",
+         a->weight_scale ? "a tensor" : "NULL", is_integer ? "a tensor" : "NULL", dtype_name(a->x->dtype));
+  EXPECT(is_integer || !a->activation_scale, "activationScaleOptional is a tensor, expected NULL where x is %s",
+         dtype_name(a->x->dtype));
+  EXPECT(a->dst_type == ACL_INT8, "dstType is %jd, expected 2 (INT8)", (intmax_t)a->dst_type);
+  EXPECT(!a->round_mode || strcmp(a->round_mode, "rint") == 0, "roundModeOptional is %s, expected rint", a->round_mode);
+  EXPECT(a->activate_dim == -1 || a->activate_dim == r - 1, "activateDim is %jd, expected -1, the last dimension",
+         (intmax_t)a->activate_dim);
+  EXPECT(mode >= 0 && mode <= 2, "swigluMode is %jd, expected 0 to 2", (intmax_t)mode);
+  if (!mode) return ST_OK;
+  EXPECT(a->activate_left, "activateLeft is false, expected true with swigluMode %jd", (intmax_t)mode);
+  EXPECT(a->clamp_limit > 0 && isfinite(a->clamp_limit), "clampLimit is %g, expected more than 0, and finite",
+         a->clamp_limit);
+  p->clipped = true;
+  p->interleaved = mode == 1;
+  p->limit = (float)a->clamp_limit;
+  p->alpha = (float)a->glu_alpha;
+  p->linear_bias = (float)a->glu_bias;
+  return ST_OK;
+}
+
+/* Checks y, whose dims are given, and plans an int8 copy if it is int4. */
+static status swiglu_plan_y(executor *e, swiglu_plan *p, const swiglu_quant_args *a, const int64_t *dims, bool may_pack,
+                            view *to) {
+  const tensor *y = a->y_out;
+  const int rank = a->x->rank;
+  p->most = 127;
+  p->packs = may_pack && a->dst_type == ACL_INT4;
+  EXPECT(!may_pack || p->packs || a->dst_type == ACL_INT8, "dstType is %jd, expected 2 (INT8) or 29 (INT4)",
+         (intmax_t)a->dst_type);
+  if (!p->packs) {
+    TRY(op_expect_dtype(y, "yOut", DTYPE_BIT(ACL_INT8)));
+    TRY(op_expect_shape(y, "yOut", dims, rank));
+    *to = view_of(y);
+    return ST_OK;
+  }
+  p->most = 7;
+  TRY(op_expect_dtype(y, "yOut", DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_INT4)));
+  TRY(nibbles_operand(e, a->view.y_out, y, "yOut", dims, rank));
+  p->bytes = workspace_intermediate(e, (uint64_t)(a->x->n / 2));
+  *to = view_contiguous(ACL_INT8, rank, dims);
+  return ST_OK;
+}
+
 status prepare_swiglu_quant(executor *e, const swiglu_quant_args *a) {
-  const bool dequant = e->op->variant == DEQUANT_SWIGLU_QUANT;
-  const tensor *x = a->x, *y = a->y_out, *scale = a->scale_out;
+  const int variant = e->op->variant;
+  const bool dequant = variant == DEQUANT_SWIGLU_QUANT || variant == DEQUANT_SWIGLU_QUANT_V2;
+  const bool is_second = variant == SWIGLU_QUANT_V2 || variant == DEQUANT_SWIGLU_QUANT_V2;
+  const tensor *x = a->x, *scale = a->scale_out;
   const int r = x->rank - 1;
   int64_t dims[MAX_RANK];
+  view y;
   swiglu_plan *p = PLAN(e, swiglu_plan);
   *p = (swiglu_plan){.left = a->activate_left, .inverse = !dequant, .by_size = dequant, .activation_view = ABSENT};
   p->weight.operand = p->bias.operand = ABSENT;
@@ -217,15 +293,20 @@ status prepare_swiglu_quant(executor *e, const swiglu_quant_args *a) {
   p->n = x->dims[r] / 2;
   memcpy(dims, x->dims, sizeof dims);
   dims[r] = p->n;
-  TRY(op_expect_dtype(y, "yOut", DTYPE_BIT(ACL_INT8)));
-  TRY(op_expect_shape(y, "yOut", dims, r + 1));
+  TRY(swiglu_plan_y(e, p, a, dims, variant == SWIGLU_QUANT_V2, &y));
+  if (variant == SWIGLU_QUANT_V2) {
+    const int64_t type = a->group_list_type;
+    EXPECT(type == 0 || type == 1, "groupListType is %jd, expected 0 (ends) or 1 (sizes)", (intmax_t)type);
+    p->by_size = type == 1;
+  }
   TRY(plan_groups(e, p, a->group_index, dequant ? DTYPES_INDEX : DTYPE_BIT(ACL_INT32)));
-  TRY(plan_mode(p, a, dequant));
+  TRY(plan_mode(p, a, dequant, is_second));
   if (dequant) TRY(plan_dequant(p, a));
+  if (variant == DEQUANT_SWIGLU_QUANT_V2) TRY(plan_dequant_v2(p, a));
   TRY(op_expect_dtype(scale, "scaleOut", DTYPE_BIT(ACL_FLOAT)));
   TRY(op_expect_shape(scale, "scaleOut", x->dims, r));
-  const view v[OPERANDS] = {view_of(x), view_of(y), view_of(p->dynamic ? scale : y),
-                            view_of(p->activation_view == ABSENT ? y : a->activation_scale)};
+  const view v[OPERANDS] = {view_of(x), y, p->dynamic ? view_of(scale) : y,
+                            p->activation_view == ABSENT ? y : view_of(a->activation_scale)};
   walk_init(&p->rows, (const view *const[]){&v[X], &v[Y], &v[SCALE], &v[ACTIVATION]}, OPERANDS, r);
   p->along_x = v[X].strides[r];
   p->along_y = v[Y].strides[r];
