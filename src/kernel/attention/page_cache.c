@@ -121,11 +121,8 @@ static status page_expect(page_plan *p, int side, const tensor *t, const char *n
 }
 
 static status page_find_form(const page_cache_args *a, page_form *form) {
-  const char *const mode = a->cache_mode && *a->cache_mode ? a->cache_mode : NULL, *const scatter =
-                                                                                       a->scatter_mode &&
-                                                                                               *a->scatter_mode
-                                                                                           ? a->scatter_mode
-                                                                                           : "None";
+  const char *const mode = a->cache_mode && *a->cache_mode ? a->cache_mode : NULL;
+  const char *const scatter = a->scatter_mode && *a->scatter_mode ? a->scatter_mode : "None";
   const bool by_head = !strcmp(scatter, "NHSD");
   /* torch_npu passes no mode unless it is given one, and caches whose format says it. */
   const bool blocked = mode ? !strcmp(mode, "PA_NZ") : a->key_cache->format == ACL_FORMAT_FRACTAL_NZ;
