@@ -331,8 +331,9 @@ class Matrices(unittest.TestCase):
             want = x.astype(LD).trace()
             ref.check(run("Trace", [Operand.of(d, x)], d, ()), want, d, slack=1e-5)
             grad = gen.values(d, (), limit=4)
-            got = run("CustTraceGrad", [Operand.of(d, grad), Host(shape)], d, shape)
-            ref.check_equal(got, (np.eye(*shape) * grad).astype(d.values))
+            for sizes in (shape, (0, 3)):
+                got = run("CustTraceGrad", [Operand.of(d, grad), Host(sizes)], d, sizes)
+                ref.check_equal(got, (np.eye(*sizes) * grad).astype(d.values))
         each_case(self, "trace", 8, body)
 
     def test_inverse(self):
@@ -526,6 +527,8 @@ class Random(unittest.TestCase):
                 self.assertTrue((kept == kept[:, :1]).all())
                 self.assertLess(abs(kept.mean() - 0.25), 0.05)              # 5 deviations
                 ref.check_equal(y.get(), (mask.get() * 12).astype(d.values))
+        empty = Operand.empty(F32, (2, 3, 0, 4))
+        execute(name, [empty], [Operand.empty(F32, empty.shape), Operand.empty(BOOL, empty.shape)], {"keep_prob": 0.5})
         for keep in (0.0, 1.0):
             execute(name, [Operand.of(d, x)], [y, mask], {"keep_prob": keep})
             ref.check_equal(y.get(), (x * keep).astype(d.values))
@@ -565,6 +568,8 @@ class Random(unittest.TestCase):
             rows = got.reshape(shape[0] if shape else 1, -1)
             ref.check_equal(rows[np.argsort(rows[:, 0] if x.size else [])].reshape(shape), x)
             self.assertEqual(np.array_equal(got, other), len(rows) < 2)
+        for shape in ((0, 2), (3, 0)):
+            self.assertEqual(run("CustRandomShuffle", [Operand.empty(F32, shape)], F32, shape).shape, shape)
 
     def test_permutations(self):
         for n in (0, 1, 700):

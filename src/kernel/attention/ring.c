@@ -96,8 +96,11 @@ static status ring_read_sequences(const ring_job *j) {
 
 static status ring_run(const executor *e, void *const *view, void *scratch) {
   const ring_plan *p = PLAN(e, ring_plan);
-  const ring_job j = {.plan = p, .view = view, .places = (void *)((char *)scratch + p->places)};
-  if (p->is_packed) TRY(ring_read_sequences(&j));
+  ring_job j = {.plan = p, .view = view};
+  if (p->is_packed) {
+    j.places = (void *)((char *)scratch + p->places);
+    TRY(ring_read_sequences(&j));
+  }
   rows_parallel(ring_range, &j, p->n_batches * p->n_heads * p->n_rows, 1, e->cost_ns);
   return ST_OK;
 }

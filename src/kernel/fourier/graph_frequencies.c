@@ -54,6 +54,7 @@ static status doubling_run(const executor *e, void *const *view, void *scratch) 
   const int64_t size = (int64_t)dtype_bytes(p->dtype);
   char *y = view[GRAPH_MIRROR_Y];
   (void)scratch;
+  if (p->outer * p->n * p->bytes == 0) return ST_OK;
   memcpy(y, view[GRAPH_MIRROR_X], (size_t)(p->outer * p->n * p->bytes));
   for (int64_t o = 0; o < p->outer; ++o)
     for (int64_t i = p->bytes; i < p->end * p->bytes; i += size) {

@@ -173,7 +173,7 @@ static status trace_grad_run(const executor *e, void *const *view, void *scratch
   const trace_grad_plan *p = PLAN(e, trace_grad_plan);
   char *to = view[GRAPH_TRACE_GRAD_X_GRAD];
   (void)scratch;
-  memset(to, 0, (size_t)p->bytes);
+  if (p->bytes) memset(to, 0, (size_t)p->bytes);
   for (int64_t i = 0; i < p->n; ++i) memcpy(to + i * p->step, view[GRAPH_TRACE_GRAD_Y_GRAD], p->size);
   return ST_OK;
 }

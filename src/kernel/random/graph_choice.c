@@ -30,7 +30,7 @@ static status choice_run(const executor *e, void *const *view, void *scratch) {
   int64_t *place = (int64_t *)(void *)((char *)scratch + p->places), found = 0;
   for (int64_t i = 0; i < p->n; ++i)
     if (x[i]) place[found++] = i;
-  memset(index, 0, (size_t)(p->count * p->rank) * sizeof *index);
+  if (p->count) memset(index, 0, (size_t)(p->count * p->rank) * sizeof *index);
   for (int64_t i = 0; i < p->count; ++i) {
     mask[i] = i < found;
     if (i >= found) continue;
@@ -81,7 +81,7 @@ static status shuffle_run(const executor *e, void *const *view, void *scratch) {
   for (int64_t i = 0; i < p->n; ++i) {
     const int64_t k = i + choice_below(&p->key, i, p->n - i), chosen = place[k];
     place[k] = place[i];
-    memcpy(y + i * p->row, x + chosen * p->row, (size_t)p->row);
+    if (p->row) memcpy(y + i * p->row, x + chosen * p->row, (size_t)p->row);
   }
   return ST_OK;
 }

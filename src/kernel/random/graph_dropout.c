@@ -141,7 +141,7 @@ status prepare_graph_channel_dropout(executor *e, const graph_channel_dropout_ar
   EXPECT(a->keep_prob >= 0 && a->keep_prob <= 1, "keep_prob is %g, expected 0 to 1", a->keep_prob);
   const int64_t n = x->dims[0] * x->dims[1];
   *PLAN(e, channel_dropout_plan) = (channel_dropout_plan){.key = random_key_next(0, 0, (uint64_t)n),
-                                                          .n = n,
+                                                          .n = x->n ? n : 0,
                                                           .each = n ? x->n / n : 0,
                                                           .below = (uint64_t)ceil(a->keep_prob * 0x1p32),
                                                           .scale = a->keep_prob > 0 ? 1 / a->keep_prob : 0,
